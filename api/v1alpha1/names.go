@@ -1,0 +1,74 @@
+package v1alpha1
+
+// Labels, annotations and finalizers that users and other programs rely on.
+const (
+	// InjectLabel on a namespace, with the value InjectEnabled, has its new pods sized at admission.
+	InjectLabel   = "attune.io/inject"
+	InjectEnabled = "enabled"
+
+	// SkipAnnotation ("true") on a workload, its pod template or a pod: never touched, by either phase.
+	SkipAnnotation = "attune.io/skip"
+
+	// SeededAnnotation on a pod holds a Seeded as JSON. It is a hint: a namespaced user can write it,
+	// so it must match the objects it speaks of before anything relies on it.
+	SeededAnnotation = "attune.io/seeded"
+
+	// PausedAnnotation ("true") and UndoAnnotation (RFC3339) on a workload are written by
+	// kubectl attune pause|undo with the user's own rights; the operator acts on them.
+	PausedAnnotation = "attune.io/paused"
+	UndoAnnotation   = "attune.io/undo"
+
+	// CleanupFinalizer keeps a policy until no pod is watched for it any more.
+	CleanupFinalizer = "attune.io/cleanup"
+
+	// RecordsFinalizer keeps an AttuneRecommendation while a record is open:
+	// the record is what a pod is put back with.
+	RecordsFinalizer = "attune.io/records"
+
+	// WorkloadKindLabel and WorkloadNameLabel on an AttuneRecommendation name its workload.
+	// A name longer than a label's 63 characters is cut there; spec.workload has it whole.
+	WorkloadKindLabel = "attune.io/workload-kind"
+	WorkloadNameLabel = "attune.io/workload-name"
+
+	// DefaultsName is the one object name that is read of AttuneDefaults and AttuneNamespaceDefaults.
+	DefaultsName = "default"
+)
+
+// Condition types of AttunePolicy and AttuneRecommendation. Ready is derived from the rest.
+const (
+	ConditionReady         = "Ready"
+	ConditionResizing      = "Resizing"
+	ConditionDegraded      = "Degraded"
+	ConditionResizeBlocked = "ResizeBlocked"
+)
+
+// Reasons of conditions.
+const (
+	ReasonMonitoring              = "Monitoring"
+	ReasonInsufficientData        = "InsufficientData"
+	ReasonStaleData               = "StaleData"
+	ReasonNoWorkloadsFound        = "NoWorkloadsFound"
+	ReasonPrometheusUnavailable   = "PrometheusUnavailable"
+	ReasonInvalidConfig           = "InvalidConfig"
+	ReasonWorkloadDiscoveryFailed = "WorkloadDiscoveryFailed"
+	ReasonPaused                  = "Paused"
+	ReasonConflict                = "Conflict"
+
+	ReasonInProgress     = "InProgress"
+	ReasonIdle           = "Idle"
+	ReasonCooldownActive = "CooldownActive"
+
+	ReasonHighRevertRate = "HighRevertRate"
+	ReasonHealthy        = "Healthy"
+
+	// ReasonNotBlocked is the reason of ResizeBlocked=False; a refusal's own reason is that of True.
+	ReasonNotBlocked = "NotBlocked"
+)
+
+// Reasons of events.
+const (
+	EventResized       = "Resized"
+	EventResizeFailed  = "ResizeFailed"
+	EventResizeSkipped = "ResizeSkipped"
+	EventReverted      = "Reverted"
+)

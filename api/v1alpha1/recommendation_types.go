@@ -1,0 +1,414 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Caps of an AttuneRecommendation: nothing in it grows with the number of pods without one.
+const (
+	MaxRecords   = 50
+	MaxOriginals = 5
+	MaxHistory   = 20
+)
+
+// AttuneRecommendationSpec is written by the policy loop alone.
+type AttuneRecommendationSpec struct {
+	// Workload that is sized.
+	Workload WorkloadRef `json:"workload"`
+
+	// Policy that sizes it.
+	Policy PolicyRef `json:"policy"`
+
+	// Mode is the policy's effective update type.
+	Mode UpdateType `json:"mode"`
+
+	// SettingsDigest changes with any setting that the targets depend on.
+	// +optional
+	SettingsDigest string `json:"settingsDigest,omitempty"`
+
+	// Containers hold the targets, in the order of the pod template.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Containers []ContainerTarget `json:"containers,omitempty"`
+
+	// Seed is what new pods are given at admission; absent: new pods stay as they are.
+	// +optional
+	Seed *Seed `json:"seed,omitempty"`
+
+	// SeedWithheld says why there is no seed.
+	// +optional
+	SeedWithheld string `json:"seedWithheld,omitempty"`
+
+	// DataUntil is the time of the newest usage sample that the targets rest on.
+	// +optional
+	DataUntil *metav1.Time `json:"dataUntil,omitempty"`
+}
+
+// WorkloadRef names a workload in the object's own namespace.
+type WorkloadRef struct {
+	Kind WorkloadKind `json:"kind"`
+	Name string       `json:"name"`
+	UID  types.UID    `json:"uid,omitempty"`
+}
+
+// PolicyRef names a policy in the object's own namespace.
+type PolicyRef struct {
+	Name       string    `json:"name"`
+	UID        types.UID `json:"uid,omitempty"`
+	Generation int64     `json:"generation,omitempty"`
+}
+
+// ContainerTarget is where a container is heading, and why.
+type ContainerTarget struct {
+	Name string `json:"name"`
+
+	// Target holds the sizes after the bounds; absent resources have none (see Holds).
+	Target Resources `json:"target"`
+
+	// MemoryLimitFloor is what no memory limit may be below: 1.1 times the peak and the learned floor.
+	// +optional
+	MemoryLimitFloor *resource.Quantity `json:"memoryLimitFloor,omitempty"`
+
+	// Demand is what the Node strategy shares on a node.
+	// +optional
+	Demand *ContainerDemand `json:"demand,omitempty"`
+
+	// Confidence from 0 to 1, such as "0.92".
+	Confidence string `json:"confidence"`
+	// DataPoints are the steps with data in the window.
+	DataPoints int32 `json:"dataPoints"`
+
+	// Holds say why a resource has no target, or why it is not applied.
+	// +optional
+	// +listType=atomic
+	Holds []Hold `json:"holds,omitempty"`
+
+	// Steps are the trace of the computation.
+	// +optional
+	// +listType=atomic
+	Steps []Step `json:"steps,omitempty"`
+}
+
+// ContainerDemand is a container's base and peak of either resource.
+type ContainerDemand struct {
+	CPUPeak     *resource.Quantity `json:"cpuPeak,omitempty"`
+	MemoryPeak  *resource.Quantity `json:"memoryPeak,omitempty"`
+	MemoryMax7d *resource.Quantity `json:"memoryMax7d,omitempty"`
+	MemoryOOM   *resource.Quantity `json:"memoryOOM,omitempty"`
+	CPUBase     *resource.Quantity `json:"cpuBase,omitempty"`
+	MemoryBase  *resource.Quantity `json:"memoryBase,omitempty"`
+}
+
+// Hold says why a resource is left alone.
+type Hold struct {
+	// Resource: cpu or memory.
+	Resource string `json:"resource"`
+	// Reason is a word such as InsufficientData, HPA or AllowDecrease.
+	Reason string `json:"reason"`
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// Step is one rule of the estimator chain at work.
+type Step struct {
+	// Resource: cpu or memory.
+	Resource string `json:"resource"`
+	// Name: percentile, margin, burst, confidence, floor, bounds or change.
+	Name   string `json:"name"`
+	Before string `json:"before"`
+	After  string `json:"after"`
+	Reason string `json:"reason"`
+}
+
+// Seed is what new pods are given at admission.
+type Seed struct {
+	// Revision changes with the seed's content; a pod remembers the one it was seeded with.
+	Revision string `json:"revision"`
+	// ValidUntil: after it new pods stay as they are.
+	ValidUntil metav1.Time `json:"validUntil"`
+	// RaiseOnly: no size is kept yet; new pods are raised to the seed but never lowered.
+	// +optional
+	RaiseOnly bool `json:"raiseOnly,omitempty"`
+	// +listType=map
+	// +listMapKey=name
+	Containers []ContainerSeed `json:"containers"`
+}
+
+// ContainerSeed is the seed of one container. An absent request leaves that resource alone.
+type ContainerSeed struct {
+	Name string `json:"name"`
+	// +optional
+	CPURequest *resource.Quantity `json:"cpuRequest,omitempty"`
+	// +optional
+	MemoryRequest *resource.Quantity `json:"memoryRequest,omitempty"`
+	// LimitsFollow: limits keep the ratio to the request that the pod was created with; else they stay.
+	// +optional
+	CPULimitFollows bool `json:"cpuLimitFollows,omitempty"`
+	// +optional
+	MemoryLimitFollows bool `json:"memoryLimitFollows,omitempty"`
+	// MemoryLimit is set as it is (strategy Node) rather than by ratio.
+	// +optional
+	MemoryLimit *resource.Quantity `json:"memoryLimit,omitempty"`
+	// MemoryLimitFloor is what the memory limit may not be below.
+	// +optional
+	MemoryLimitFloor *resource.Quantity `json:"memoryLimitFloor,omitempty"`
+	// AllowMemoryDecrease lets memory go under the pod's own request.
+	// +optional
+	AllowMemoryDecrease bool `json:"allowMemoryDecrease,omitempty"`
+}
+
+// Seeded is the value of SeededAnnotation.
+type Seeded struct {
+	Recommendation string               `json:"recommendation"`
+	Revision       string               `json:"revision"`
+	Original       []ContainerResources `json:"original"`
+}
+
+// ContainerResources are the requests and limits of one container.
+type ContainerResources struct {
+	Name      string `json:"name"`
+	Resources `json:",inline"`
+}
+
+// RecommendationPhase says what the workload loop is doing.
+type RecommendationPhase string
+
+const (
+	PhaseIdle      RecommendationPhase = "Idle"
+	PhaseResizing  RecommendationPhase = "Resizing"
+	PhaseWatching  RecommendationPhase = "Watching"
+	PhaseReverting RecommendationPhase = "Reverting"
+	PhaseCooldown  RecommendationPhase = "Cooldown"
+	PhasePaused    RecommendationPhase = "Paused"
+)
+
+// AttuneRecommendationStatus is written by the workload loop alone.
+type AttuneRecommendationStatus struct {
+	// +optional
+	Phase RecommendationPhase `json:"phase,omitempty"`
+
+	// Conditions: Resizing, Degraded, ResizeBlocked.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// Records of open resizes; each is written before its resize and is all that is needed to put the
+	// pod back.
+	// +optional
+	// +listType=map
+	// +listMapKey=podUID
+	// +kubebuilder:validation:MaxItems=50
+	Records []ResizeRecord `json:"records,omitempty"`
+
+	// Kept sizes: those that a watched pod survived.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Kept []KeptSize `json:"kept,omitempty"`
+
+	// Originals per template hash, newest last: the sizes pods had before attune.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=5
+	Originals []Originals `json:"originals,omitempty"`
+
+	// Floors learned from harm; they decay by a fifth every 7 days.
+	// +optional
+	// +listType=atomic
+	Floors []Floor `json:"floors,omitempty"`
+
+	// +optional
+	Backoff *Backoff `json:"backoff,omitempty"`
+
+	// CooldownFrom is the end of the last wave's watch.
+	// +optional
+	CooldownFrom *metav1.Time `json:"cooldownFrom,omitempty"`
+
+	// BadSeeds are revisions of seeds that harmed a pod; new pods are not given them again.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=20
+	BadSeeds []string `json:"badSeeds,omitempty"`
+
+	// History of finished resizes, newest first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	History []HistoryEntry `json:"history,omitempty"`
+
+	// Paused by the loop itself, such as after two supersessions.
+	// +optional
+	Paused *PausedState `json:"paused,omitempty"`
+
+	// Supersessions counts other writers' resizes over ours.
+	// +optional
+	Supersessions int32 `json:"supersessions,omitempty"`
+
+	// UndoneAt is the undo annotation that was carried out last.
+	// +optional
+	UndoneAt string `json:"undoneAt,omitempty"`
+
+	// Pods counts what the loop sees.
+	// +optional
+	Pods *PodCounts `json:"pods,omitempty"`
+}
+
+// PodCounts counts a workload's live pods.
+type PodCounts struct {
+	Total    int32 `json:"total"`
+	AtTarget int32 `json:"atTarget"`
+	Open     int32 `json:"open"`
+}
+
+// RecordPhase says how far a record has come.
+type RecordPhase string
+
+const (
+	// RecordWritten: the resize may or may not have reached the API server.
+	RecordWritten RecordPhase = "Written"
+	// RecordApplied: accepted by the API server; Generation is set.
+	RecordApplied RecordPhase = "Applied"
+	// RecordWatching: verified on the pod on two reads.
+	RecordWatching RecordPhase = "Watching"
+	// RecordReverting: harm was seen; the prior size is being put back.
+	RecordReverting RecordPhase = "Reverting"
+	// RecordWithdrawing: refused or past its deadline; the prior size is being put back.
+	RecordWithdrawing RecordPhase = "Withdrawing"
+)
+
+// ResizeRecord is what is needed to put a pod back.
+type ResizeRecord struct {
+	PodUID  types.UID   `json:"podUID"`
+	PodName string      `json:"podName"`
+	Node    string      `json:"node,omitempty"`
+	Phase   RecordPhase `json:"phase"`
+
+	// WrittenAt is when the record was written, before the resize.
+	WrittenAt metav1.Time `json:"writtenAt"`
+	// Deadline of the phase; a revert has none.
+	// +optional
+	Deadline *metav1.Time `json:"deadline,omitempty"`
+	// Generation of the pod that the resize made; 0 until it is known.
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
+	// VerifiedOnce is the first read that found the size applied; one is not enough.
+	// +optional
+	VerifiedOnce *metav1.Time `json:"verifiedOnce,omitempty"`
+	// WatchUntil is when the watch ends.
+	// +optional
+	WatchUntil *metav1.Time `json:"watchUntil,omitempty"`
+
+	// Prior sizes, of exactly the containers that move.
+	// +listType=map
+	// +listMapKey=name
+	Prior []ContainerResources `json:"prior"`
+	// Desired sizes of those containers.
+	// +listType=map
+	// +listMapKey=name
+	Desired []ContainerResources `json:"desired"`
+	// Baseline that harm is measured from.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Baseline []ContainerBaseline `json:"baseline,omitempty"`
+
+	// TemplateHash of the pod.
+	// +optional
+	TemplateHash string `json:"templateHash,omitempty"`
+	// Wave that the record belongs to.
+	// +optional
+	Wave string `json:"wave,omitempty"`
+	// Harm or refusal that ended the resize.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Attempts at putting the pod back.
+	// +optional
+	Attempts int32 `json:"attempts,omitempty"`
+}
+
+// ContainerBaseline is a container's state when its record was written.
+type ContainerBaseline struct {
+	Name         string       `json:"name"`
+	ContainerID  string       `json:"containerID,omitempty"`
+	StartedAt    *metav1.Time `json:"startedAt,omitempty"`
+	RestartCount int32        `json:"restartCount"`
+	// +optional
+	Ready bool `json:"ready,omitempty"`
+}
+
+// KeptSize is a size that a watched pod survived.
+type KeptSize struct {
+	Name  string      `json:"name"`
+	Size  Resources   `json:"size"`
+	Since metav1.Time `json:"since"`
+	// +optional
+	TemplateHash string `json:"templateHash,omitempty"`
+}
+
+// Originals are the sizes that the pods of one template had before attune.
+type Originals struct {
+	TemplateHash string `json:"templateHash"`
+	// +listType=map
+	// +listMapKey=name
+	Containers []ContainerResources `json:"containers"`
+}
+
+// Floor is an amount that harmed nobody to stay above.
+type Floor struct {
+	Container string `json:"container"`
+	// Resource: cpu or memory.
+	Resource string            `json:"resource"`
+	Amount   resource.Quantity `json:"amount"`
+	// Reason: oomkill, throttle, restart, notready or slo.
+	Reason    string      `json:"reason"`
+	LearnedAt metav1.Time `json:"learnedAt"`
+	// Evidence names the event that taught it, so that it is counted once.
+	// +optional
+	Evidence string `json:"evidence,omitempty"`
+}
+
+// Backoff lengthens the cooldown after reverts: twice per consecutive one, at most 16 times.
+type Backoff struct {
+	ConsecutiveReverts int32       `json:"consecutiveReverts"`
+	Since              metav1.Time `json:"since"`
+}
+
+// PausedState says why a workload is paused.
+type PausedState struct {
+	Since  metav1.Time `json:"since"`
+	Reason string      `json:"reason"`
+}
+
+// AttuneRecommendation is what the operator knows of one workload: where it is heading (spec, by the
+// policy loop) and how its pods get there (status, by the workload loop). Users read it; only the
+// operator writes it.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=ar,categories=attune
+// +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.workload.kind`
+// +kubebuilder:printcolumn:name="Workload",type=string,JSONPath=`.spec.workload.name`
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.spec.containers[0].target.cpuRequest`
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.containers[0].target.memoryRequest`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Policy",type=string,JSONPath=`.spec.policy.name`,priority=1
+type AttuneRecommendation struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   AttuneRecommendationSpec   `json:"spec"`
+	Status AttuneRecommendationStatus `json:"status,omitempty"`
+}
+
+// AttuneRecommendationList is a list of recommendations.
+// +kubebuilder:object:root=true
+type AttuneRecommendationList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []AttuneRecommendation `json:"items"`
+}
