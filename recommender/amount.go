@@ -27,6 +27,10 @@ func (r Resource) String() string {
 // negative. Zero means not set, as Kubernetes counts zero quantities as absent.
 type Amount int64
 
+// Usage is a measured amount of a resource in the same units, which may be fractional: 0.4 millicores
+// is a real usage, and rounding it before the margin would count the rounding twice.
+type Usage float64
+
 // Allocation is what a container holds of one resource.
 type Allocation struct {
 	Request Amount

@@ -4,8 +4,9 @@ import "time"
 
 // Distribution is a set of usage values, one a step.
 type Distribution interface {
-	// Quantile is the value that the fraction q (0 to 1) of the steps does not exceed; 0 if empty.
-	Quantile(q float64) Amount
+	// Quantile is the value that the fraction q (0 to 1) of the steps does not exceed, interpolated
+	// linearly between neighbours as PromQL's quantile_over_time does; 0 if empty.
+	Quantile(q float64) Usage
 	// Count is the number of steps.
 	Count() int
 }
@@ -27,7 +28,7 @@ type ResourceProfile struct {
 	// Overall is the distribution of every step.
 	Overall Distribution
 	// Peak is the true maximum: never a down-sampled one.
-	Peak Amount
+	Peak Usage
 	// Points counts steps with data.
 	Points      int
 	First, Last time.Time

@@ -59,6 +59,20 @@ type Recommendation struct {
 	Steps            []Step
 }
 
+// Move is everything that one step of a live container towards its target depends on.
+type Move struct {
+	Container string
+	// Target is the size after the bounds; a zero request leaves that resource alone.
+	Target Size
+	// MemoryLimitFloor is what no memory limit may be below.
+	MemoryLimitFloor Amount
+	// Live is what the pod has now, never its template.
+	Live Size
+	// Original is what the container had before attune: its limit-to-request ratio is kept.
+	Original Size
+	Settings Settings
+}
+
 // Change is the step from a live allocation towards a target.
 type Change struct {
 	// Next is what would be applied now; it equals the live size where nothing would.
