@@ -1,0 +1,87 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// RESTConfig lets clients in this process reach the API server as
+// cluster-admin, without limits on their own rate.
+func (c *Cluster) RESTConfig() (*rest.Config, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Dial = c.Dial
+	cfg.Proxy = noProxy
+	cfg.QPS, cfg.Burst = -1, -1
+	return cfg, nil
+}
+
+// HTTPClient reaches what listens inside the cluster: nodes, pods, Services' endpoints and Prometheus.
+func (c *Cluster) HTTPClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: c.Dial, Proxy: nil}, Timeout: 30 * time.Second}
+}
+
+func noProxy(*http.Request) (*url.URL, error) { return nil, nil }
+
+// Dial connects to an address inside the cluster, which must be a literal one:
+// there are no names. The connection works from any thread.
+func (c *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		// Never unlocked: Go throws the thread away with its foreign namespace.
+		runtime.LockOSThread()
+		if err := unix.Setns(int(c.netns.Fd()), unix.CLONE_NEWNET); err != nil {
+			done <- result{nil, fmt.Errorf("entering the network of cluster %s: %w", c.Name, err)}
+			return
+		}
+		// A single address is dialled on this very goroutine.
+		conn, err := (&net.Dialer{FallbackDelay: -1}).DialContext(ctx, network, address)
+		done <- result{conn, err}
+	}()
+	r := <-done
+	return r.conn, r.err
+}
+
+// Command prepares to run a program, by default one of the cluster's own
+// (kubectl, helm …), in the cluster's network and with its kubeconfig. Files
+// are seen as this process sees them.
+func (c *Cluster) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	return c.nsenter(ctx, c.PID, []string{"--net"}, name, args)
+}
+
+// NodeCommand prepares to run a program in the network and with the mounts of
+// node i, for example ctr. Its working directory is the root.
+func (c *Cluster) NodeCommand(ctx context.Context, i int, name string, args ...string) (*exec.Cmd, error) {
+	pid, err := c.nodePID(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	return c.nsenter(ctx, pid, []string{"--net", "--mount"}, name, args), nil
+}
+
+func (c *Cluster) nsenter(ctx context.Context, pid int, namespaces []string, name string, args []string) *exec.Cmd {
+	if path, err := c.Tools.Find(name); err == nil {
+		name = path
+	}
+	all := append([]string{"-t", fmt.Sprint(pid)}, namespaces...)
+	all = append(append(all, "--", name), args...)
+	cmd := exec.CommandContext(ctx, "nsenter", all...)
+	cmd.Env = append(c.Tools.Env(c.dir+"/home"), "KUBECONFIG="+c.Kubeconfig)
+	return cmd
+}

@@ -1,0 +1,134 @@
+package inside
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"attune.io/attune/test/cluster/internal/spec"
+	"github.com/vishvananda/netlink"
+)
+
+const (
+	bridgeName   = "br0"
+	nodeLinkName = "eth0"
+)
+
+// controlPlaneNetwork gives this network namespace the bridge that the nodes
+// are plugged into. It gets no default route: nothing leaves the cluster.
+func controlPlaneNetwork() error {
+	if err := up("lo"); err != nil {
+		return err
+	}
+	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}}
+	if err := netlink.LinkAdd(bridge); err != nil {
+		return fmt.Errorf("adding the bridge: %w", err)
+	}
+	if err := address(bridgeName, spec.ControlPlaneIP+"/24"); err != nil {
+		return err
+	}
+	return forward()
+}
+
+// plugIn connects node i, whose first process is pid, to the bridge and
+// routes its pods' addresses to it.
+func plugIn(i, pid int) error {
+	bridge, err := netlink.LinkByName(bridgeName)
+	if err != nil {
+		return err
+	}
+	cable := &netlink.Veth{
+		LinkAttrs:     netlink.LinkAttrs{Name: fmt.Sprintf("n%d", i), MasterIndex: bridge.Attrs().Index},
+		PeerName:      nodeLinkName,
+		PeerNamespace: netlink.NsPid(pid),
+	}
+	if err := netlink.LinkAdd(cable); err != nil {
+		return fmt.Errorf("adding its cable: %w", err)
+	}
+	if err := up(cable.Name); err != nil {
+		return err
+	}
+	return route(bridgeName, spec.NodePodCIDR(i), spec.NodeIP(i))
+}
+
+// nodeNetwork sets up the node's end of the cable as soon as it is plugged in.
+func nodeNetwork(i int) error {
+	if err := up("lo"); err != nil {
+		return err
+	}
+	if err := waitForLink(nodeLinkName, 30*time.Second); err != nil {
+		return err
+	}
+	if err := address(nodeLinkName, spec.NodeIP(i)+"/24"); err != nil {
+		return err
+	}
+	if err := route(nodeLinkName, "0.0.0.0/0", spec.ControlPlaneIP); err != nil {
+		return err
+	}
+	// Without the bridge netfilter module pods of one node reach each other
+	// past iptables, which hurts Services between them only.
+	if err := sysctl("net/bridge/bridge-nf-call-iptables", "1"); err != nil {
+		logf("%v; Services between pods of one node may not answer", err)
+	}
+	return forward()
+}
+
+func waitForLink(name string, limit time.Duration) error {
+	for end := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
+		_, err := netlink.LinkByName(name)
+		if err == nil {
+			return nil
+		}
+		if !errors.As(err, &netlink.LinkNotFoundError{}) || time.Now().After(end) {
+			return fmt.Errorf("waiting for %s: %w", name, err)
+		}
+	}
+}
+
+func up(name string) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	return netlink.LinkSetUp(link)
+}
+
+func address(name, cidr string) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	addr, err := netlink.ParseAddr(cidr)
+	if err != nil {
+		return err
+	}
+	if err := netlink.AddrAdd(link, addr); err != nil {
+		return fmt.Errorf("giving %s the address %s: %w", name, cidr, err)
+	}
+	return netlink.LinkSetUp(link)
+}
+
+func route(name, cidr, via string) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	_, dst, err := net.ParseCIDR(cidr)
+	if err != nil {
+		return err
+	}
+	r := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: dst, Gw: net.ParseIP(via)}
+	if err := netlink.RouteAdd(r); err != nil {
+		return fmt.Errorf("routing %s via %s: %w", cidr, via, err)
+	}
+	return nil
+}
+
+func forward() error { return sysctl("net/ipv4/ip_forward", "1") }
+
+// sysctl writes a setting of this network namespace.
+func sysctl(name, value string) error {
+	return os.WriteFile("/proc/sys/"+name, []byte(value), 0o644)
+}

@@ -1,0 +1,220 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"attune.io/attune/test/cluster/internal/image"
+)
+
+// Images every node has from its start.
+const (
+	PauseImage    = "docker.io/local/pause:1"
+	WorkloadImage = "local/workload:dev"
+)
+
+// builder makes what a cluster needs from source, the root of the test module.
+type builder struct {
+	source, cache string
+	progress      io.Writer
+}
+
+func newBuilder(progress io.Writer) (*builder, error) {
+	source, err := sourceDir()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := Cache()
+	if err != nil {
+		return nil, err
+	}
+	return &builder{source: source, cache: cache, progress: progress}, nil
+}
+
+// sourceDir is the root of the test module, looked for from the working
+// directory upwards: tests run in their package's directory, make in the project's.
+func sourceDir() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		for _, candidate := range []string{dir, filepath.Join(dir, "test")} {
+			if _, err := os.Stat(filepath.Join(candidate, "cluster/modules/kubernetes/go.mod")); err == nil {
+				return candidate, nil
+			}
+		}
+		if dir == "/" {
+			return "", errors.New("the sources of the test cluster are not above the working directory, run this inside the project")
+		}
+	}
+}
+
+func (b *builder) moduleDir(name string) string {
+	return filepath.Join(b.source, "cluster/modules", name)
+}
+
+var kubernetesVersion = regexp.MustCompile(`\sk8s\.io/kubernetes (v[0-9.]+)`)
+
+// kubernetesModule names the directory below modules whose go.mod pins that version.
+func (b *builder) kubernetesModule(version string) (string, error) {
+	if version == "" {
+		return "kubernetes", nil
+	}
+	dirs, err := filepath.Glob(b.moduleDir("kubernetes*"))
+	if err != nil {
+		return "", err
+	}
+	var known []string
+	for _, dir := range dirs {
+		pinned, err := pinnedVersion(dir)
+		if err != nil {
+			return "", err
+		}
+		if pinned == version || strings.HasPrefix(pinned, version+".") {
+			return filepath.Base(dir), nil
+		}
+		known = append(known, pinned)
+	}
+	return "", fmt.Errorf("Kubernetes %s is not among the test cluster's versions, choose one of %s", version, strings.Join(known, ", "))
+}
+
+func pinnedVersion(dir string) (string, error) {
+	data, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		return "", err
+	}
+	match := kubernetesVersion.FindSubmatch(data)
+	if match == nil {
+		return "", fmt.Errorf("%s/go.mod requires no version of k8s.io/kubernetes", dir)
+	}
+	return string(match[1]), nil
+}
+
+// module returns what builds all tools of the named module.
+func (b *builder) module(name string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		dir := b.moduleDir(name)
+		flags, err := linkerFlags(dir)
+		if err != nil {
+			return "", err
+		}
+		sum, err := digest([]string{dir}, flags)
+		if err != nil {
+			return "", err
+		}
+		return cached(filepath.Join(b.cache, "bin", name+"-"+sum), func(out string) error {
+			return b.buildTools(ctx, dir, flags, out)
+		})
+	}
+}
+
+// linkerFlags makes Kubernetes say its version, as a release does: clients and
+// kubelets decide by it.
+func linkerFlags(dir string) (string, error) {
+	flags := "-s -w"
+	if !strings.HasPrefix(filepath.Base(dir), "kubernetes") {
+		return flags, nil
+	}
+	version, err := pinnedVersion(dir)
+	if err != nil {
+		return "", err
+	}
+	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
+	values := [][2]string{{"gitVersion", version}, {"gitMajor", parts[0]}, {"gitMinor", parts[1]}, {"gitCommit", "unknown"}, {"gitTreeState", "clean"}}
+	for _, v := range values {
+		flags += fmt.Sprintf(" -X k8s.io/component-base/version.%s=%s", v[0], v[1])
+	}
+	return flags, nil
+}
+
+func (b *builder) buildTools(ctx context.Context, dir, flags, out string) error {
+	list, err := b.golang(ctx, dir, "list", "-f", "{{.ImportPath}}", "tool")
+	if err != nil {
+		return err
+	}
+	for _, pkg := range strings.Fields(list) {
+		if err := b.build(ctx, dir, flags, filepath.Join(out, toolName(pkg)), pkg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// toolName is the program's name; etcd's main package is called as its major version is.
+func toolName(pkg string) string {
+	if strings.HasPrefix(pkg, "go.etcd.io/etcd/server") {
+		return "etcd"
+	}
+	return path.Base(pkg)
+}
+
+func (b *builder) build(ctx context.Context, dir, flags, out, pkg string) error {
+	began := time.Now()
+	fmt.Fprintf(b.progress, "building %s ...", filepath.Base(out))
+	_, err := b.golang(ctx, dir, "build", "-trimpath", "-ldflags", flags, "-o", out, pkg)
+	fmt.Fprintf(b.progress, " %.0f s\n", time.Since(began).Seconds())
+	return err
+}
+
+func (b *builder) golang(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("go %s in %s: %w\n%s", strings.Join(args, " "), dir, err, stderr.String())
+	}
+	return stdout.String(), nil
+}
+
+// certManager builds its controllers and keeps its CRDs beside them.
+func (b *builder) certManager(ctx context.Context) (string, error) {
+	dir := b.moduleDir("certmanager")
+	sum, err := digest([]string{dir})
+	if err != nil {
+		return "", err
+	}
+	return cached(filepath.Join(b.cache, "bin", "certmanager-"+sum), func(out string) error {
+		if err := b.build(ctx, dir, "-s -w", filepath.Join(out, "cert-manager"), "."); err != nil {
+			return err
+		}
+		module, err := b.golang(ctx, dir, "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
+		if err != nil {
+			return err
+		}
+		return os.CopyFS(filepath.Join(out, "crds"), os.DirFS(filepath.Join(strings.TrimSpace(module), "deploy/crds")))
+	})
+}
+
+// images builds the archive with the images every node has.
+func (b *builder) images(ctx context.Context) (string, error) {
+	pause, workload := filepath.Join(b.source, "cluster/pause"), filepath.Join(b.source, "workload")
+	sum, err := digest([]string{pause, workload, filepath.Join(b.source, "cluster/internal/image")})
+	if err != nil {
+		return "", err
+	}
+	return cached(filepath.Join(b.cache, "images", sum), func(out string) error {
+		programs := filepath.Join(out, "programs")
+		defer os.RemoveAll(programs)
+		for name, pkg := range map[string]string{"pause": "./cluster/pause", "workload": "./workload"} {
+			if err := b.build(ctx, b.source, "-s -w", filepath.Join(programs, name), pkg); err != nil {
+				return err
+			}
+		}
+		return image.Write(filepath.Join(out, "base.tar"),
+			image.Image{Binary: filepath.Join(programs, "pause"), Entrypoint: "/pause", Tags: []string{PauseImage}},
+			image.Image{Binary: filepath.Join(programs, "workload"), Entrypoint: "/workload", Tags: []string{WorkloadImage}})
+	})
+}

@@ -1,0 +1,97 @@
+// Package tools gets the programs a cluster is made of: Kubernetes, etcd, Helm,
+// cert-manager and the CNI plugins are built from their Go modules, whose
+// versions the go.mod files below modules/ pin; containerd, runc, iptables and
+// Prometheus are unpacked from Debian's packages.
+//
+// All of it goes into a cache outside the repository, in directories named by a
+// hash of what they were made from, so that nothing is ever built twice or stale.
+package tools
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Tools says where the programs are.
+type Tools struct {
+	Kubernetes, Etcd, Helm, CNI, CertManager, Debian, Images string
+}
+
+// BaseImages is the archive with the images every node has: pause and workload.
+func (t Tools) BaseImages() string { return filepath.Join(t.Images, "base.tar") }
+
+// CertManagerCRDs is the directory of cert-manager's CRDs.
+func (t Tools) CertManagerCRDs() string { return filepath.Join(t.CertManager, "crds") }
+
+// Programs are the directories to search for programs, first match first.
+func (t Tools) Programs() []string {
+	dirs := []string{t.Kubernetes, t.Etcd, t.Helm, t.CertManager, filepath.Join(t.Debian, "usr/sbin"), filepath.Join(t.Debian, "usr/bin")}
+	return append(dirs, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+}
+
+// Find is the file of the named program.
+func (t Tools) Find(name string) (string, error) {
+	for _, dir := range t.Programs() {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("the program %s is not there, install it or remove %s to have it fetched again", name, t.Debian)
+}
+
+// Env is the environment the programs run in: no proxies, and unpacked
+// libraries besides the installed ones.
+func (t Tools) Env(home string) []string {
+	env := []string{
+		"PATH=" + strings.Join(t.Programs(), ":"),
+		"HOME=" + home,
+		"LANG=C.UTF-8",
+	}
+	if t.Debian == "" {
+		return env
+	}
+	libraries, _ := filepath.Glob(filepath.Join(t.Debian, "usr/lib/*-linux-gnu*")) // the pattern is well formed
+	plugins, _ := filepath.Glob(filepath.Join(t.Debian, "usr/lib/*-linux-gnu*/xtables"))
+	return append(env,
+		"LD_LIBRARY_PATH="+strings.Join(libraries, ":"),
+		"XTABLES_LIBDIR="+strings.Join(plugins, ":"))
+}
+
+// Build gets whatever is missing and says on progress what takes how long.
+// Several processes may call it at once: one works, the others wait.
+//
+// Version selects the Kubernetes version, as in "v1.36.3"; "" is the default one.
+func Build(ctx context.Context, version string, progress io.Writer) (Tools, error) {
+	b, err := newBuilder(progress)
+	if err != nil {
+		return Tools{}, err
+	}
+	kubernetes, err := b.kubernetesModule(version)
+	if err != nil {
+		return Tools{}, err
+	}
+	var t Tools
+	steps := []struct {
+		into *string
+		make func(context.Context) (string, error)
+	}{
+		{&t.Debian, b.debian},
+		{&t.Etcd, b.module("etcd")},
+		{&t.CNI, b.module("cni")},
+		{&t.Kubernetes, b.module(kubernetes)},
+		{&t.Helm, b.module("helm")},
+		{&t.CertManager, b.certManager},
+		{&t.Images, b.images},
+	}
+	for _, step := range steps {
+		if *step.into, err = step.make(ctx); err != nil {
+			return Tools{}, err
+		}
+	}
+	return t, nil
+}

@@ -1,0 +1,125 @@
+package cluster
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync/atomic"
+
+	"attune.io/attune/test/cluster/internal/spec"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Options says what kind of cluster to start. The zero value is one node.
+type Options struct {
+	// Name tells clusters on one machine apart. Default: one that no other has.
+	Name string
+	// Nodes is how many nodes there are. Default 1.
+	Nodes int
+	// Version of Kubernetes, as in "v1.36.3". Default: that of modules/kubernetes.
+	Version string
+
+	// NodeCPU and NodeMemory are what each node can give to pods. Default
+	// "1500m" and "3Gi". Memory may exceed the machine's, CPU may not.
+	NodeCPU, NodeMemory string
+	// APIServerArgs are added to the API server's own and win over them.
+	APIServerArgs []string
+	// KubeletConfig may change the configuration of each node's kubelet.
+	KubeletConfig func(node int, config map[string]any)
+
+	// Prometheus is started if set, with Backfill as its past.
+	Prometheus bool
+	Backfill   []Series
+	// CertManager is started if set.
+	CertManager bool
+
+	// Detach lets the cluster outlive this process; else it dies with it,
+	// however it ends.
+	Detach bool
+	// Dir, if set, receives bin/kubectl, bin/helm, bin/enter and what Attach needs.
+	Dir string
+	// Artifacts, if set, receives the logs when the cluster is stopped.
+	Artifacts string
+	// Progress is told what is being built. Default: standard error.
+	Progress io.Writer
+}
+
+var (
+	validName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$`)
+	started   atomic.Int64
+)
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Name == "" {
+		o.Name = fmt.Sprintf("p%d-%d", os.Getpid(), started.Add(1))
+	}
+	if !validName.MatchString(o.Name) {
+		return o, fmt.Errorf("%q cannot be a cluster's name, use up to 32 lower-case letters, digits and dashes", o.Name)
+	}
+	if o.Nodes == 0 {
+		o.Nodes = 1
+	}
+	if o.Nodes < 0 || o.Nodes > spec.MaxNodes {
+		return o, fmt.Errorf("a cluster cannot have %d nodes, use 1 to %d", o.Nodes, spec.MaxNodes)
+	}
+	o.NodeCPU = orDefault(o.NodeCPU, "1500m")
+	o.NodeMemory = orDefault(o.NodeMemory, "3Gi")
+	if o.Progress == nil {
+		o.Progress = os.Stderr
+	}
+	return o, nil
+}
+
+func orDefault(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// size is what one node keeps for itself, so that the rest is as asked for.
+type size struct {
+	reservedMilliCPU int64
+	reservedKiB      int64
+	// pretendKiB is the memory the node believes to have; 0: what it has.
+	pretendKiB int64
+}
+
+func (o Options) size(machineKiB int64) (size, error) {
+	cpu, err := resource.ParseQuantity(o.NodeCPU)
+	if err != nil {
+		return size{}, fmt.Errorf("NodeCPU %q: %w", o.NodeCPU, err)
+	}
+	memory, err := resource.ParseQuantity(o.NodeMemory)
+	if err != nil {
+		return size{}, fmt.Errorf("NodeMemory %q: %w", o.NodeMemory, err)
+	}
+	s := size{
+		reservedMilliCPU: int64(runtime.NumCPU())*1000 - cpu.MilliValue(),
+		reservedKiB:      machineKiB - memory.Value()/1024,
+	}
+	if s.reservedMilliCPU < 0 {
+		return size{}, fmt.Errorf("a node cannot offer %s CPU on a machine with %d, use more nodes", o.NodeCPU, runtime.NumCPU())
+	}
+	if s.reservedKiB < 0 {
+		s.pretendKiB = memory.Value()/1024 + 1<<20
+		s.reservedKiB = 1 << 20
+	}
+	return s, nil
+}
+
+// machineMemory is the machine's memory in KiB, and the file that says so.
+func machineMemory() (kib int64, meminfo string, err error) {
+	data, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, "", err
+	}
+	first, _, _ := strings.Cut(string(data), "\n")
+	if _, err := fmt.Sscanf(first, "MemTotal: %d kB", &kib); err != nil {
+		return 0, "", fmt.Errorf("reading the machine's memory from %q: %w", first, err)
+	}
+	return kib, string(data), nil
+}

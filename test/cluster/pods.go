@@ -1,0 +1,85 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"attune.io/attune/test/cluster/internal/inside"
+	"attune.io/attune/test/cluster/internal/spec"
+	"attune.io/attune/test/cluster/internal/state"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// KillNode ends node i as a power cut would: all its processes are gone at
+// once, and the control plane finds out when its heartbeats fail to come.
+func (c *Cluster) KillNode(i int) error {
+	return c.killProcess(context.Background(), spec.NodeName(i))
+}
+
+// ReadCgroup reads a file of a running container's own cgroup, without the
+// newline at its end: ReadCgroup(pod, "app", "memory", "memory.limit_in_bytes").
+// The controller "unified" has the container's pressure (cpu.pressure).
+func (c *Cluster) ReadCgroup(pod *corev1.Pod, container, controller, file string) (string, error) {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name != container {
+			continue
+		}
+		group, err := inside.ContainerCgroup(c.Name, pod, status.ContainerID)
+		if err != nil {
+			return "", err
+		}
+		data, err := os.ReadFile(filepath.Join(state.CgroupDir, controller, group, file))
+		return strings.TrimSpace(string(data)), err
+	}
+	return "", fmt.Errorf("pod %s has no running container %s", pod.Name, container)
+}
+
+// FreezePod stops all processes of the pod where they are, as a hang does:
+// its sockets still accept connections, but nothing answers.
+func (c *Cluster) FreezePod(pod *corev1.Pod) error { return c.signal(pod, syscall.SIGSTOP) }
+
+// ThawPod lets a frozen pod go on.
+func (c *Cluster) ThawPod(pod *corev1.Pod) error { return c.signal(pod, syscall.SIGCONT) }
+
+func (c *Cluster) signal(pod *corev1.Pod, sig syscall.Signal) error {
+	group, err := inside.PodCgroup(c.Name, pod)
+	if err != nil {
+		return err
+	}
+	pids, err := processesIn(filepath.Join(state.CgroupDir, "memory", group))
+	if err != nil {
+		return err
+	}
+	if len(pids) == 0 {
+		return fmt.Errorf("pod %s has no processes", pod.Name)
+	}
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, sig); err != nil && err != syscall.ESRCH {
+			return fmt.Errorf("signalling process %d of pod %s: %w", pid, pod.Name, err)
+		}
+	}
+	return nil
+}
+
+// processesIn lists the processes of a cgroup and all below it.
+func processesIn(cgroup string) ([]int, error) {
+	var pids []int
+	err := filepath.WalkDir(cgroup, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != "cgroup.procs" {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		for _, field := range strings.Fields(string(data)) {
+			pid, _ := strconv.Atoi(field) // the kernel writes numbers
+			pids = append(pids, pid)
+		}
+		return err
+	})
+	return pids, err
+}
