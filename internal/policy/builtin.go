@@ -1,0 +1,49 @@
+package policy
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// The built-in values. They stand here alone: the CRDs have no defaults.
+const (
+	historyWindow     = 168 * time.Hour
+	minimumDataPoints = 48
+	queryStep         = 5 * time.Minute
+	minRateWindow     = 30 * time.Second
+	cooldown          = time.Hour
+	observation       = 5 * time.Minute
+	autoRevert        = true
+	canaryPercent     = 10
+	autoPromote       = true
+	weight            = 100
+	currency          = "$"
+
+	updateType       = v1alpha1.UpdateRecommend
+	resizeMethod     = v1alpha1.ResizeInPlaceOnly
+	strategy         = v1alpha1.StrategyWorkload
+	risk             = v1alpha1.RiskMedium
+	eviction         = v1alpha1.Disabled
+	controlledValues = v1alpha1.ControlledRequestsAndLimits
+	burstSensitivity = v1alpha1.Decimal("0.1")
+)
+
+var maxConcurrentResizes = intstr.FromString("10%")
+
+// estimator holds the built-in values that differ between CPU and memory, and examples for messages.
+type estimator struct {
+	path             string
+	percentile       int32
+	overhead         v1alpha1.Percent
+	maxChangePercent int32
+	minimum, maximum string
+}
+
+var estimators = [2]estimator{
+	recommender.CPU:    {path: "cpu", percentile: 95, overhead: "20", maxChangePercent: 50, minimum: "50m", maximum: "4"},
+	recommender.Memory: {path: "memory", percentile: 99, overhead: "30", maxChangePercent: 30, minimum: "64Mi", maximum: "8Gi"},
+}

@@ -1,0 +1,110 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
+)
+
+// Matcher knows which policy owns a workload. It is read-only after NewMatcher.
+type Matcher struct {
+	// candidates by namespace, the strongest first.
+	candidates map[string][]candidate
+}
+
+type candidate struct {
+	policy   *v1alpha1.AttunePolicy
+	selector labels.Selector
+}
+
+// Conflict is a policy that selects a workload and does not own it.
+type Conflict struct {
+	Policy *v1alpha1.AttunePolicy
+	// Reason why the winner is stronger, such as "weight 200 over 100".
+	Reason string
+}
+
+// NewMatcher takes the policies that may own a workload: not those that are being deleted, nor those
+// whose targetRef is invalid (Resolve says why). It points into the slice it is given.
+//
+// A policy whose other settings are invalid keeps its workloads: they must not change hands while
+// somebody mends a typing error.
+func NewMatcher(policies []v1alpha1.AttunePolicy) Matcher {
+	m := Matcher{candidates: map[string][]candidate{}}
+	for i := range policies {
+		p := &policies[i]
+		selector, err := targetOf(p.Spec.TargetRef)
+		if err != nil || p.DeletionTimestamp != nil {
+			continue
+		}
+		m.candidates[p.Namespace] = append(m.candidates[p.Namespace], candidate{p, selector})
+	}
+	for _, candidates := range m.candidates {
+		slices.SortFunc(candidates, func(a, b candidate) int { return byStrength(a.policy, b.policy) })
+	}
+	return m
+}
+
+// Match is the policy that owns a workload, nil if none selects it, and those that lose against it. A
+// part of another workload (a Deployment's ReplicaSet, a CronJob's Job) is never matched by itself.
+func (m Matcher) Match(w workload.Workload) (winner *v1alpha1.AttunePolicy, losers []Conflict) {
+	if w.Part() {
+		return nil, nil
+	}
+	for _, c := range m.candidates[w.Namespace] {
+		switch {
+		case !c.selects(w):
+		case winner == nil:
+			winner = c.policy
+		default:
+			losers = append(losers, Conflict{Policy: c.policy, Reason: reason(winner, c.policy)})
+		}
+	}
+	return winner, losers
+}
+
+// Match is that of a Matcher that is used once.
+func Match(policies []v1alpha1.AttunePolicy, w workload.Workload) (winner *v1alpha1.AttunePolicy, losers []Conflict) {
+	return NewMatcher(policies).Match(w)
+}
+
+func (c candidate) selects(w workload.Workload) bool {
+	ref := c.policy.Spec.TargetRef
+	return ref.Kind == w.Kind && (ref.Name == "" || ref.Name == w.Name) && c.selector.Matches(labels.Set(w.Labels))
+}
+
+// byStrength: highest weight, then oldest, then name.
+func byStrength(a, b *v1alpha1.AttunePolicy) int {
+	return cmp.Or(
+		cmp.Compare(weightOf(b), weightOf(a)),
+		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+		cmp.Compare(a.Name, b.Name),
+	)
+}
+
+func reason(winner, loser *v1alpha1.AttunePolicy) string {
+	switch {
+	case weightOf(winner) != weightOf(loser):
+		return fmt.Sprintf("weight %d over %d", weightOf(winner), weightOf(loser))
+	case !winner.CreationTimestamp.Equal(&loser.CreationTimestamp):
+		return fmt.Sprintf("equal weight %d; created %s, before %s", weightOf(winner), utc(winner), utc(loser))
+	}
+	return fmt.Sprintf("equal weight %d and age; name %s before %s", weightOf(winner), winner.Name, loser.Name)
+}
+
+func utc(p *v1alpha1.AttunePolicy) string {
+	return p.CreationTimestamp.UTC().Format(time.RFC3339)
+}
+
+func weightOf(p *v1alpha1.AttunePolicy) int32 {
+	if p.Spec.Weight == nil {
+		return weight
+	}
+	return *p.Spec.Weight
+}

@@ -1,0 +1,185 @@
+package policy
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+	"attune.io/attune/usage"
+)
+
+// Resolve lays a policy over its namespace's defaults, those over the cluster's, and those over the
+// built-in values, field by field; lists and maps replace. Any of the three may be nil, and Defaults
+// that are not named default count as nil.
+//
+// An error is an *InvalidConfig. The settings are then still complete, with built-in values where a
+// field was wrong: good enough to finish the watches that are open, never to start anything.
+func Resolve(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy) (Settings, error) {
+	o := &overlay{
+		layers: layersOf(cluster, namespace, policy),
+		origin: map[string]Level{},
+	}
+	o.checkTarget()
+	s := Settings{
+		Source:          o.source(policy, namespace),
+		Strategy:        oneOf(o, "strategy", strategy, strategies, func(l layer) *v1alpha1.Strategy { return l.Strategy }),
+		Risk:            oneOf(o, "adaptive.risk", risk, risks, func(l layer) *v1alpha1.Risk { return l.Adaptive.Risk }),
+		NodeEviction:    oneOf(o, "node.eviction", eviction, switches, func(l layer) *v1alpha1.Switch { return l.Node.Eviction }) == v1alpha1.Enabled,
+		EvictionRanking: oneOf(o, "node.evictionRanking", "", rankings, func(l layer) *v1alpha1.EvictionRanking { return l.Node.EvictionRanking }),
+		StartupBoost:    o.startupBoost(),
+		SLOGuardrails:   o.sloGuardrails(),
+		Weight:          int32(within(o, "weight", weight, 1, 1000, func(l layer) *int32 { return l.weight })),
+		Pricing:         o.prices(),
+		Origin:          o.origin,
+	}
+	s.Recommender = o.recommender(s.Source)
+	s.Resize = o.resizeRules(s.Source)
+	o.checkTogether(s)
+	return s, o.err()
+}
+
+var (
+	strategies  = []v1alpha1.Strategy{v1alpha1.StrategyWorkload, v1alpha1.StrategyNode, v1alpha1.StrategyAdaptive}
+	risks       = []v1alpha1.Risk{v1alpha1.RiskLow, v1alpha1.RiskMedium, v1alpha1.RiskHigh}
+	switches    = []v1alpha1.Switch{v1alpha1.Enabled, v1alpha1.Disabled}
+	rankings    = []v1alpha1.EvictionRanking{v1alpha1.RankingLow, v1alpha1.RankingMedium, v1alpha1.RankingHigh, v1alpha1.RankingNever, ""}
+	percentiles = []int32{50, 90, 95, 99}
+	controlled  = []v1alpha1.ControlledValues{v1alpha1.ControlledRequestsOnly, v1alpha1.ControlledRequestsAndLimits}
+)
+
+func (o *overlay) recommender(source usage.SourceSettings) recommender.Settings {
+	s := recommender.Settings{
+		HistoryWindow:     source.HistoryWindow,
+		QueryStep:         source.QueryStep,
+		MinimumDataPoints: o.minimumDataPoints(source),
+	}
+	s.Of[recommender.CPU] = o.resource(recommender.CPU, func(l layer) *v1alpha1.ResourceSettings { return &l.CPU.ResourceSettings })
+	s.Of[recommender.CPU].AllowDecrease = true
+	s.Of[recommender.Memory] = o.resource(recommender.Memory, func(l layer) *v1alpha1.ResourceSettings { return &l.Memory.ResourceSettings })
+	s.Of[recommender.Memory].AllowDecrease = pick(o, "memory.allowDecrease", false, func(l layer) *bool { return l.Memory.AllowDecrease })
+	return s
+}
+
+// resource reads the settings that CPU and memory share.
+func (o *overlay) resource(r recommender.Resource, of func(layer) *v1alpha1.ResourceSettings) recommender.ResourceSettings {
+	builtIn := estimators[r]
+	path := func(field string) string { return builtIn.path + "." + field }
+	return recommender.ResourceSettings{
+		Percentile:       int(oneOf(o, path("percentile"), builtIn.percentile, percentiles, func(l layer) *int32 { return of(l).Percentile })),
+		OverheadPercent:  number(o, path("overhead"), builtIn.overhead, 0, 1000, func(l layer) *v1alpha1.Percent { return of(l).Overhead }),
+		BurstSensitivity: number(o, path("burstSensitivity"), burstSensitivity, 0, 10, func(l layer) *v1alpha1.Decimal { return of(l).BurstSensitivity }),
+		MinAllowed:       amount(o, path("minAllowed"), r, builtIn.minimum, func(l layer) *resource.Quantity { return of(l).MinAllowed }),
+		MaxAllowed:       amount(o, path("maxAllowed"), r, builtIn.maximum, func(l layer) *resource.Quantity { return of(l).MaxAllowed }),
+		MaxChangePercent: within(o, path("maxChangePercent"), builtIn.maxChangePercent, 1, 1000, func(l layer) *int32 { return of(l).MaxChangePercent }),
+		LimitsFollow: oneOf(o, path("controlledValues"), controlledValues, controlled,
+			func(l layer) *v1alpha1.ControlledValues { return of(l).ControlledValues }) == v1alpha1.ControlledRequestsAndLimits,
+	}
+}
+
+// minimumDataPoints is never more than the window holds, unless somebody asks for that (checkTogether
+// then refuses it): with a window of 1h the built-in 48 steps of 5m would never be reached.
+func (o *overlay) minimumDataPoints(source usage.SourceSettings) int {
+	points := within(o, "metricsSource.minimumDataPoints", minimumDataPoints, 1, 100000, func(l layer) *int32 { return l.MetricsSource.MinimumDataPoints })
+	if o.origin["metricsSource.minimumDataPoints"] == BuiltIn {
+		return min(points, stepsIn(source))
+	}
+	return points
+}
+
+// stepsIn is the number of steps that the history window holds.
+func stepsIn(source usage.SourceSettings) int {
+	return int(source.HistoryWindow / source.QueryStep)
+}
+
+// startupBoost is one field, since either half means nothing alone. A multiplier of 1 switches it off.
+func (o *overlay) startupBoost() *Boost {
+	const path = "cpu.startupBoost"
+	set := pick(o, path, nil, func(l layer) **v1alpha1.StartupBoost { return present(l.CPU.StartupBoost) })
+	if set == nil {
+		return nil
+	}
+	o.origin[path+".multiplier"], o.origin[path+".duration"] = o.origin[path], o.origin[path]
+	boost := Boost{
+		Multiplier: o.checkNumber(path+".multiplier", string(set.Multiplier), "2", 1, 100),
+		Duration:   o.checkSpan(path+".duration", set.Duration.Duration.Duration, 2*time.Minute, time.Second, time.Hour),
+	}
+	if boost.Multiplier == 1 {
+		return nil
+	}
+	return &boost
+}
+
+func (o *overlay) prices() Pricing {
+	return Pricing{
+		CPUPerCoreHour:   number(o, "costPricing.cpuPerCoreHour", "0", 0, 1e6, func(l layer) *v1alpha1.Decimal { return l.pricing.CPUPerCoreHour }),
+		MemoryPerGiBHour: number(o, "costPricing.memoryPerGiBHour", "0", 0, 1e6, func(l layer) *v1alpha1.Decimal { return l.pricing.MemoryPerGiBHour }),
+		Currency:         pick(o, "costPricing.currency", currency, func(l layer) *string { return nonEmpty(l.pricing.Currency) }),
+	}
+}
+
+// resizeRules reads the settings for running pods.
+func (o *overlay) resizeRules(source usage.SourceSettings) resize.Rules {
+	watch := o.observation()
+	pods, percent := o.maxConcurrent()
+	return resize.Rules{
+		Mode:                 o.mode(),
+		Method:               o.method(),
+		Paused:               o.paused(),
+		Cooldown:             span(o, "updateStrategy.cooldown", cooldown, time.Minute, 720*time.Hour, func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.Cooldown }),
+		Observation:          watch,
+		CanaryObservation:    watch,
+		AutoRevert:           pick(o, "updateStrategy.autoRevert", autoRevert, func(l layer) *bool { return l.UpdateStrategy.AutoRevert }),
+		CanaryPercent:        within(o, "updateStrategy.canary.percentage", canaryPercent, 1, 100, func(l layer) *int32 { return l.UpdateStrategy.Canary.Percentage }),
+		AutoPromote:          pick(o, "updateStrategy.canary.autoPromote", autoPromote, func(l layer) *bool { return l.UpdateStrategy.Canary.AutoPromote }),
+		MaxConcurrent:        pods,
+		MaxConcurrentPercent: percent,
+		Schedule:             o.schedule(),
+		RateWindow:           source.RateWindow,
+		Excluded:             o.excluded(),
+	}
+}
+
+func (o *overlay) mode() v1alpha1.UpdateType {
+	types := []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend, v1alpha1.UpdateInitial,
+		v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto}
+	return oneOf(o, "updateStrategy.type", updateType, types, func(l layer) *v1alpha1.UpdateType { return l.UpdateStrategy.Type })
+}
+
+func (o *overlay) method() v1alpha1.ResizeMethod {
+	methods := []v1alpha1.ResizeMethod{v1alpha1.ResizeInPlaceOnly, v1alpha1.ResizeInPlaceOrRecreate}
+	return oneOf(o, "updateStrategy.resizeMethod", resizeMethod, methods, func(l layer) *v1alpha1.ResizeMethod { return l.UpdateStrategy.ResizeMethod })
+}
+
+// observation is safetyObservationPeriod, else canary.observationPeriod, each merged over the levels
+// first; it is the watch of every wave.
+func (o *overlay) observation() time.Duration {
+	canary := span(o, "updateStrategy.canary.observationPeriod", observation, time.Minute, 24*time.Hour,
+		func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.Canary.ObservationPeriod })
+	return span(o, "updateStrategy.safetyObservationPeriod", canary, time.Minute, 24*time.Hour,
+		func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.SafetyObservationPeriod })
+}
+
+// paused is OR-ed over the levels and names those that pause.
+func (o *overlay) paused() []string {
+	pick(o, "paused", false, func(l layer) *bool { return l.Paused })
+	var levels []string
+	for _, l := range o.layers {
+		if l.Paused != nil && *l.Paused {
+			levels = append(levels, string(l.level))
+			o.origin["paused"] = l.level
+		}
+	}
+	return levels
+}
+
+func (o *overlay) excluded() map[string]bool {
+	names := pick(o, "excludedContainers", nil, func(l layer) *[]v1alpha1.ContainerName { return list(l.ExcludedContainers) })
+	excluded := make(map[string]bool, len(names))
+	for _, name := range names {
+		excluded[string(name)] = true
+	}
+	return excluded
+}

@@ -1,0 +1,78 @@
+package policy
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// checkTogether holds the rules over two fields. They are checked on the merged settings, because the
+// two may come from different levels.
+func (o *overlay) checkTogether(s Settings) {
+	for _, r := range recommender.Resources {
+		o.checkBounds(r, s.Recommender.Of[r])
+	}
+	o.checkWindows(s)
+	o.checkNodeMode(s)
+	o.checkBoostMode(s)
+}
+
+func (o *overlay) checkBounds(r recommender.Resource, s recommender.ResourceSettings) {
+	least, most := r.String()+".minAllowed", r.String()+".maxAllowed"
+	if s.MaxAllowed == 0 || s.MinAllowed <= s.MaxAllowed {
+		return
+	}
+	o.clash([]string{least, most}, "%s %s must be less than or equal to %s %s: set %s to %s or less",
+		least, o.quote(least, o.quantity(least)), most, o.quote(most, o.quantity(most)), least, o.quantity(most))
+}
+
+// quantity writes a bound as the user did.
+func (o *overlay) quantity(path string) string {
+	field := map[string]func(layer) *resource.Quantity{
+		"cpu.minAllowed":    func(l layer) *resource.Quantity { return l.CPU.MinAllowed },
+		"cpu.maxAllowed":    func(l layer) *resource.Quantity { return l.CPU.MaxAllowed },
+		"memory.minAllowed": func(l layer) *resource.Quantity { return l.Memory.MinAllowed },
+		"memory.maxAllowed": func(l layer) *resource.Quantity { return l.Memory.MaxAllowed },
+	}[path]
+	value := pick(o, path, resource.Quantity{}, field)
+	return value.String()
+}
+
+func (o *overlay) checkWindows(s Settings) {
+	const window, rate, points, step = "metricsSource.historyWindow", "metricsSource.rateWindow", "metricsSource.minimumDataPoints", "metricsSource.queryStep"
+	if s.Source.RateWindow > s.Source.HistoryWindow {
+		o.clash([]string{rate, window}, "%s %s must be less than or equal to %s %s: set %s to %s",
+			rate, o.quote(rate, short(s.Source.RateWindow)), window, o.quote(window, short(s.Source.HistoryWindow)), rate, short(max(s.Source.QueryStep, minRateWindow)))
+	}
+	if held := stepsIn(s.Source); s.Recommender.MinimumDataPoints > held {
+		o.clash([]string{points, window, step}, "%s %s can never be reached: %s %s holds %d steps of %s %s; set %s to %d or less",
+			points, o.quote(points, s.Recommender.MinimumDataPoints), window, o.quote(window, short(s.Source.HistoryWindow)),
+			held, step, o.quote(step, short(s.Source.QueryStep)), points, held)
+	}
+}
+
+// nodeModes are those that the Node strategy knows: it sets a pod's size by its node, so there is no
+// first wave and no single pod to try it on.
+var nodeModes = []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend, v1alpha1.UpdateInitial, v1alpha1.UpdateAuto}
+
+func (o *overlay) checkNodeMode(s Settings) {
+	if s.Strategy != v1alpha1.StrategyNode || slices.Contains(nodeModes, s.Resize.Mode) {
+		return
+	}
+	const mode, strategy = "updateStrategy.type", "strategy"
+	o.clash([]string{mode, strategy}, "%s %s does not go with %s %s: use %s, or strategy Workload",
+		mode, o.quote(mode, s.Resize.Mode), strategy, o.quote(strategy, s.Strategy), join(nodeModes))
+}
+
+// checkBoostMode: Initial never touches a running pod, so it could never take a boost back.
+func (o *overlay) checkBoostMode(s Settings) {
+	if s.StartupBoost == nil || s.Resize.Mode != v1alpha1.UpdateInitial {
+		return
+	}
+	const boost, mode = "cpu.startupBoost", "updateStrategy.type"
+	o.clash([]string{boost, mode}, `%s %s cannot be taken back with %s %s, which never touches a running pod: use Canary or Auto, or set %s.multiplier to "1"`,
+		boost, o.quote(boost, plain(s.StartupBoost.Multiplier)+" times for "+short(s.StartupBoost.Duration)), mode, o.quote(mode, s.Resize.Mode), boost)
+}

@@ -1,0 +1,98 @@
+package workload
+
+import (
+	"regexp"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// Lookup answers what a pod's own metadata cannot.
+type Lookup interface {
+	// JobOwner is the name of the CronJob that a Job belongs to, empty for a Job that stands alone.
+	// known is false where the Job has not been seen.
+	JobOwner(namespace, job string) (cronJob string, known bool)
+}
+
+// argoHashLabel marks pods of an Argo Rollout: a ReplicaSet owns them, but no Deployment.
+const argoHashLabel = "rollouts-pod-template-hash"
+
+// OwnerOf is the workload that a pod belongs to, from the pod's controller reference and labels alone.
+// It works at admission, where the pod has neither name nor namespace yet: the namespace is the
+// request's. False means: no controller, or one of a kind that attune does not size.
+//
+// lookup may be nil. A Job that it does not know is taken for a CronJob's if it is named like one; a
+// wrong guess finds no AttuneRecommendation.
+func OwnerOf(pod metav1.Object, namespace string, lookup Lookup) (Identity, bool) {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return Identity{}, false
+	}
+	kind, name := v1alpha1.WorkloadKind(owner.Kind), owner.Name
+	switch groupKind(owner) {
+	case appsKind(v1alpha1.KindStatefulSet), appsKind(v1alpha1.KindDaemonSet):
+	case appsKind(v1alpha1.KindReplicaSet):
+		if _, argo := pod.GetLabels()[argoHashLabel]; argo {
+			return Identity{}, false
+		}
+		kind, name = ofReplicaSet(name, pod.GetLabels()[appsv1.DefaultDeploymentUniqueLabelKey])
+	case batchKind(v1alpha1.KindJob):
+		kind, name = ofJob(namespace, name, lookup)
+	default:
+		return Identity{}, false
+	}
+	return Identity{Kind: kind, Namespace: namespace, Name: name}, name != ""
+}
+
+// ofReplicaSet tells a Deployment's ReplicaSet, named <deployment>-<pod-template-hash>, from one that
+// stands alone.
+func ofReplicaSet(name, hash string) (v1alpha1.WorkloadKind, string) {
+	if hash == "" {
+		return v1alpha1.KindReplicaSet, name
+	}
+	if deployment, ok := strings.CutSuffix(name, "-"+hash); ok && deployment != "" {
+		return v1alpha1.KindDeployment, deployment
+	}
+	return v1alpha1.KindReplicaSet, name
+}
+
+// cronJobsJob is how the CronJob controller names a Job: the CronJob's name and the scheduled time in
+// minutes since 1970, which has eight digits until the year 2160.
+var cronJobsJob = regexp.MustCompile(`^(.+)-[0-9]{8}$`)
+
+func ofJob(namespace, name string, lookup Lookup) (v1alpha1.WorkloadKind, string) {
+	if lookup != nil {
+		if cronJob, known := lookup.JobOwner(namespace, name); known {
+			if cronJob == "" {
+				return v1alpha1.KindJob, name
+			}
+			return v1alpha1.KindCronJob, cronJob
+		}
+	}
+	if match := cronJobsJob.FindStringSubmatch(name); match != nil {
+		return v1alpha1.KindCronJob, match[1]
+	}
+	return v1alpha1.KindJob, name
+}
+
+// groupKind leaves the version out: other groups have kinds of the same names (OpenKruise's StatefulSet).
+func groupKind(owner *metav1.OwnerReference) schema.GroupKind {
+	gv, err := schema.ParseGroupVersion(owner.APIVersion)
+	if err != nil {
+		return schema.GroupKind{}
+	}
+	return schema.GroupKind{Group: gv.Group, Kind: owner.Kind}
+}
+
+func appsKind(kind v1alpha1.WorkloadKind) schema.GroupKind {
+	return schema.GroupKind{Group: appsv1.GroupName, Kind: string(kind)}
+}
+
+func batchKind(kind v1alpha1.WorkloadKind) schema.GroupKind {
+	return schema.GroupKind{Group: batchv1.GroupName, Kind: string(kind)}
+}

@@ -1,0 +1,106 @@
+package workload
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// Workload is what decisions need to know of a Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or
+// CronJob. Its maps and its template are the object's own: read them, don't change them.
+type Workload struct {
+	Identity
+	UID         types.UID
+	Labels      map[string]string
+	Annotations map[string]string
+	Template    *corev1.PodTemplateSpec
+	// Replicas that are wanted; of a Job and a CronJob the parallelism, of a DaemonSet the nodes it runs on.
+	Replicas int32
+	Rollout  Rollout
+	Created  time.Time
+	// OwnedBy is the controller of the workload, such as the Deployment of a ReplicaSet; zero: none.
+	OwnedBy Owner
+	// Deleting: its pods are going away.
+	Deleting bool
+}
+
+// Owner is a workload's own controller.
+type Owner struct {
+	schema.GroupKind
+	Name string
+}
+
+// From reads a workload from its object; false for any other object.
+func From(object runtime.Object) (Workload, bool) {
+	switch o := object.(type) {
+	case *appsv1.Deployment:
+		return read(v1alpha1.KindDeployment, o, &o.Spec.Template, orOne(o.Spec.Replicas), ofDeployment(o)), true
+	case *appsv1.StatefulSet:
+		return read(v1alpha1.KindStatefulSet, o, &o.Spec.Template, orOne(o.Spec.Replicas), ofStatefulSet(o)), true
+	case *appsv1.DaemonSet:
+		return read(v1alpha1.KindDaemonSet, o, &o.Spec.Template, o.Status.DesiredNumberScheduled, ofDaemonSet(o)), true
+	case *appsv1.ReplicaSet:
+		return read(v1alpha1.KindReplicaSet, o, &o.Spec.Template, orOne(o.Spec.Replicas), unobserved(o.Generation, o.Status.ObservedGeneration)), true
+	case *batchv1.Job:
+		return read(v1alpha1.KindJob, o, &o.Spec.Template, orOne(o.Spec.Parallelism), Rollout{}), true
+	case *batchv1.CronJob:
+		job := &o.Spec.JobTemplate.Spec
+		return read(v1alpha1.KindCronJob, o, &job.Template, orOne(job.Parallelism), Rollout{}), true
+	}
+	return Workload{}, false
+}
+
+func read(kind v1alpha1.WorkloadKind, object metav1.Object, template *corev1.PodTemplateSpec, replicas int32, rollout Rollout) Workload {
+	return Workload{
+		Identity:    Identity{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()},
+		UID:         object.GetUID(),
+		Labels:      object.GetLabels(),
+		Annotations: object.GetAnnotations(),
+		Template:    template,
+		Replicas:    replicas,
+		Rollout:     rollout,
+		Created:     object.GetCreationTimestamp().Time,
+		OwnedBy:     ownerOf(object),
+		Deleting:    object.GetDeletionTimestamp() != nil,
+	}
+}
+
+func ownerOf(object metav1.Object) Owner {
+	owner := metav1.GetControllerOfNoCopy(object)
+	if owner == nil {
+		return Owner{}
+	}
+	return Owner{GroupKind: groupKind(owner), Name: owner.Name}
+}
+
+// argoRollout owns ReplicaSets as a Deployment does.
+var argoRollout = schema.GroupKind{Group: "argoproj.io", Kind: "Rollout"}
+
+// Part reports whether the workload is only a part of another one, which is sized as a whole or not at
+// all: a Deployment's or an Argo Rollout's ReplicaSet, a CronJob's Job. A workload that some operator's
+// custom object owns is no part.
+func (w Workload) Part() bool {
+	switch w.Kind {
+	case v1alpha1.KindReplicaSet:
+		return w.OwnedBy.GroupKind == appsKind(v1alpha1.KindDeployment) || w.OwnedBy.GroupKind == argoRollout
+	case v1alpha1.KindJob:
+		return w.OwnedBy.GroupKind == batchKind(v1alpha1.KindCronJob)
+	}
+	return false
+}
+
+// orOne is the API server's default for an absent count.
+func orOne(count *int32) int32 {
+	if count == nil {
+		return 1
+	}
+	return *count
+}
