@@ -30,7 +30,8 @@ const (
 	FloorAboveMaximum  Reason = "FloorAboveMaxAllowed"
 )
 
-// Hold says why a resource has no target or is not changed.
+// Hold says why a resource has no target or is not changed. NoData and InsufficientData come without a
+// target. With any other hold the target is still shown, and nothing of that resource is applied.
 type Hold struct {
 	Resource Resource
 	Reason   Reason
@@ -48,15 +49,69 @@ type Step struct {
 
 // Recommendation is where a container is heading, and why.
 type Recommendation struct {
-	Container  string
+	Container string
+	// Confidence from 0 to 1 and DataPoints are those of the resource that is known less well, of the
+	// resources that were measured at all.
 	Confidence float64
 	DataPoints int
 	// Target is the size after the bounds. A resource that is held without a target is zero.
 	Target Size
-	// MemoryLimitFloor is what no memory limit may be below.
+	// MemoryLimitFloor is what no memory limit may be below: 1.1 times the peak, and the learned floor;
+	// only the latter where the history is too short or too old to be relied on.
 	MemoryLimitFloor Amount
 	Holds            []Hold
 	Steps            []Step
+}
+
+// Recommend computes where a container is heading. It is a pure function; the steps that it returns are
+// the computation, in order: percentile, margin, burst, confidence, floor, bounds, for CPU and then for
+// memory. A resource without enough data has no steps.
+func Recommend(in Input) Recommendation {
+	t := newTrace()
+	r := recommend(&in, t)
+	r.Steps = t.finish()
+	return r
+}
+
+// Target is Recommend without the steps, at a fraction of its cost: for those who decide often and
+// explain nothing, such as a replay.
+func Target(in Input) Recommendation { return recommend(&in, nil) }
+
+func recommend(in *Input, t *trace) Recommendation {
+	r := Recommendation{Container: in.Container}
+	c := new(chain)
+	for _, resource := range Resources {
+		c.begin(in, resource)
+		r.countEvidence(c)
+		r.Target[resource] = c.target(t)
+		r.Holds = c.appendHolds(r.Holds, in)
+		if resource == Memory {
+			r.MemoryLimitFloor = c.provenLimitFloor(in.Now)
+		}
+	}
+	return r
+}
+
+// countEvidence keeps the lesser confidence and number of steps.
+func (r *Recommendation) countEvidence(c *chain) {
+	points := c.history.Points
+	if points == 0 {
+		return
+	}
+	if r.DataPoints == 0 {
+		r.DataPoints, r.Confidence = points, c.confidence
+		return
+	}
+	r.DataPoints, r.Confidence = min(r.DataPoints, points), min(r.Confidence, c.confidence)
+}
+
+// Unheld is the target without the resources that are held: what may be applied.
+func (r Recommendation) Unheld() Size {
+	target := r.Target
+	for _, hold := range r.Holds {
+		target[hold.Resource] = Allocation{}
+	}
+	return target
 }
 
 // Move is everything that one step of a live container towards its target depends on.

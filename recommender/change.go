@@ -1,0 +1,168 @@
+package recommender
+
+// deadBandPercent of the live request: a smaller change is not worth a resize.
+const deadBandPercent = 10
+
+// Toward is the rule change: one step of a live container towards its target. A difference of less than
+// 10 % of the live request is held; a greater one is capped at MaxChangePercent of it, not rejected, so
+// that repeated steps arrive within the dead band around the target and stay there. Less memory needs
+// AllowDecrease. A live request of zero is not set, and takes the target at once.
+//
+// Limits follow the next request by the ratio of the original resources, where the settings say so and
+// the container has a limit; none is added or taken away. A request is never above its limit. Neither
+// hold nor cap keeps a memory limit below MemoryLimitFloor, with or without a target, so compare Next
+// with Live to see whether there is anything to do: a held resource may still have a limit to raise.
+func Toward(m Move) Change {
+	change := Change{Next: m.Live}
+	for _, resource := range Resources {
+		s := newStride(&m, resource)
+		if !s.needed() {
+			continue
+		}
+		s.take()
+		change.Next[resource] = s.next
+		change.Steps = append(change.Steps, s.step())
+		// Without a target the resource is held already, by whoever left the target out.
+		if s.hold != "" && s.target > 0 {
+			change.Holds = append(change.Holds, Hold{Resource: resource, Reason: s.hold, Message: string(s.why)})
+		}
+	}
+	return change
+}
+
+// stride is one resource's step towards its target.
+type stride struct {
+	resource       Resource
+	settings       *ResourceSettings
+	target         Amount
+	live, original Allocation
+	limitFloor     Amount
+
+	next Allocation
+	hold Reason
+	why  sentence
+}
+
+func newStride(m *Move, resource Resource) *stride {
+	s := &stride{
+		resource: resource,
+		settings: &m.Settings.Of[resource],
+		target:   m.Target[resource].Request,
+		live:     m.Live[resource],
+		original: m.Original[resource],
+		next:     m.Live[resource],
+	}
+	if resource == Memory && s.limitFollows() {
+		s.limitFloor = m.MemoryLimitFloor
+	}
+	return s
+}
+
+// needed: there is a target, or a limit that is too low.
+func (s *stride) needed() bool { return s.target > 0 || s.limitTooLow() }
+
+func (s *stride) limitTooLow() bool { return s.live.Limit < s.limitFloor }
+
+// limitFollows: the container has a limit, and it is ours to change.
+func (s *stride) limitFollows() bool {
+	return s.settings.LimitsFollow && s.live.Limit > 0 && s.original.Limit > 0
+}
+
+// pinned: request and limit are equal and stay so.
+func (s *stride) pinned() bool {
+	return s.limitFollows() && s.original.pinned() && s.live.pinned()
+}
+
+func (s *stride) take() {
+	s.next.Request = s.request()
+	if s.pinned() {
+		s.pin()
+		return
+	}
+	s.next.Limit = s.limit()
+}
+
+func (s *stride) step() Step {
+	before := s.target
+	if before == 0 {
+		before = s.live.Request
+	}
+	return Step{Resource: s.resource, Name: "change", Before: before, After: s.next.Request, Reason: string(s.why)}
+}
+
+// request is the next request as far as the limit allows.
+func (s *stride) request() Amount {
+	target := s.target
+	if s.live.Limit > 0 && !s.limitFollows() && target > s.live.Limit {
+		target = s.live.Limit
+		s.why = s.whyUnderLimit()
+	}
+	live := s.live.Request
+	switch {
+	case target == 0:
+		return s.keep("", s.why.text("no target"))
+	case live == 0:
+		s.why = s.why.text("not set so far: the target is taken at once")
+		return target
+	case s.small(target):
+		return s.keep(SmallChange, s.whySmall(target))
+	case s.resource == Memory && target < live && !s.settings.AllowDecrease:
+		return s.keep(DecreaseNotAllowed, s.whyKept(target))
+	default:
+		return s.capped(target)
+	}
+}
+
+func (s *stride) keep(reason Reason, why sentence) Amount {
+	s.hold, s.why = reason, why
+	return s.live.Request
+}
+
+// small: the difference is within the dead band.
+func (s *stride) small(target Amount) bool {
+	difference := max(target-s.live.Request, s.live.Request-target)
+	// d < live/10 in integers is d ≤ ⌊(live − 1)/10⌋.
+	return difference <= (s.live.Request-1).times(deadBandPercent, 100)
+}
+
+// capped is the target, or as much of the way as one step may go, but always at least one unit.
+func (s *stride) capped(target Amount) Amount {
+	live := s.live.Request
+	most := max(1, live.times(Amount(max(s.settings.MaxChangePercent, 0)), 100))
+	next := min(max(target, live-most), live+most)
+	s.why = s.whyMoved(target, next)
+	return next
+}
+
+// limit is the limit that goes with the next request.
+func (s *stride) limit() Amount {
+	if !s.limitFollows() {
+		return s.live.Limit
+	}
+	limit := s.live.Limit
+	if s.next.Request != s.live.Request {
+		limit = LimitFor(s.resource, s.original, s.next.Request, 0)
+	}
+	if s.resource == Memory && !s.settings.AllowDecrease {
+		limit = max(limit, s.live.Limit)
+	}
+	if limit < s.limitFloor {
+		s.why = s.whyLimit()
+		limit = s.limitFloor
+	}
+	return limit
+}
+
+// pin gives request and limit one value. Where the limit's floor forces them above the policy's maximum,
+// the container stays as it is.
+func (s *stride) pin() {
+	size := max(s.next.Request, s.limitFloor)
+	if size > s.next.Request {
+		if highest := s.settings.MaxAllowed; highest > 0 && size > highest {
+			size = s.keep(FloorAboveMaximum, s.whyBeyond(size))
+		} else {
+			s.hold, s.why = "", s.whyPinned(size)
+		}
+	}
+	s.next = Allocation{Request: size, Limit: size}
+}

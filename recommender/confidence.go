@@ -1,0 +1,39 @@
+package recommender
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	day = 24 * time.Hour
+	// fullDays of history are enough for full confidence.
+	fullDays = 7
+	// confidenceWeight and confidenceCurve are m and e of the factor 1 + m·(1 − c)^e.
+	confidenceWeight = 1.0
+	confidenceCurve  = 2.0
+)
+
+// confidence in a history, from 0 to 1: clamp(min(days, √(steps/24)) / min(7, history window in days)).
+// The days run from the beginning of the first step to the end of the last one, so that a window without
+// gaps is worth exactly 1.
+func (p *ResourceProfile) confidence(s *Settings) float64 {
+	if p.Points == 0 {
+		return 0
+	}
+	needed := fullDays * 1.0
+	if s.HistoryWindow > 0 {
+		needed = min(needed, inDays(s.HistoryWindow))
+	}
+	evidence := min(p.days(s.QueryStep), math.Sqrt(float64(p.Points)/24))
+	return min(max(evidence/needed, 0), 1)
+}
+
+func (p *ResourceProfile) days(step time.Duration) float64 { return inDays(p.Last.Sub(p.First) + step) }
+
+func inDays(d time.Duration) float64 { return float64(d) / float64(day) }
+
+// caution is the factor that makes up for missing confidence: 2 at none, 1 at full.
+func caution(confidence float64) float64 {
+	return 1 + confidenceWeight*math.Pow(1-confidence, confidenceCurve)
+}

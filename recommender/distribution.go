@@ -1,0 +1,22 @@
+package recommender
+
+import "math"
+
+// sorted is the exact Distribution: every value, in ascending order.
+type sorted []Usage
+
+func (s sorted) Count() int { return len(s) }
+
+// Quantile interpolates between the two values around rank q × (n − 1), as PromQL's quantile_over_time
+// does.
+func (s sorted) Quantile(q float64) Usage {
+	if len(s) == 0 {
+		return 0
+	}
+	last := len(s) - 1
+	rank := min(max(q, 0), 1) * float64(last)
+	lower := int(math.Floor(rank))
+	upper := min(lower+1, last)
+	weight := Usage(rank - math.Floor(rank))
+	return s[lower]*(1-weight) + s[upper]*weight
+}

@@ -1,0 +1,111 @@
+package recommender
+
+import (
+	"math"
+	"strconv"
+	"time"
+)
+
+var binarySuffixes = [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
+
+// Format writes an amount as a Kubernetes quantity, exactly: CPU as cores where they are whole, else
+// as millicores ("2", "250m"); memory with the greatest binary suffix that divides it ("256Mi"), else
+// as bytes.
+func Format(r Resource, a Amount) string {
+	var buffer [24]byte
+	return string(appendQuantity(buffer[:0], r, a))
+}
+
+func appendQuantity(text []byte, r Resource, a Amount) []byte {
+	if r == Memory {
+		return appendBytes(text, a)
+	}
+	if a%1000 == 0 {
+		return strconv.AppendInt(text, int64(a/1000), 10)
+	}
+	return append(strconv.AppendInt(text, int64(a), 10), 'm')
+}
+
+func appendBytes(text []byte, a Amount) []byte {
+	suffix := 0
+	for a != 0 && a%1024 == 0 && suffix < len(binarySuffixes)-1 {
+		a /= 1024
+		suffix++
+	}
+	return append(strconv.AppendInt(text, int64(a), 10), binarySuffixes[suffix]...)
+}
+
+// sentence is a reason being written. Its methods append and return it, as append does.
+type sentence []byte
+
+func (s sentence) text(t string) sentence { return append(s, t...) }
+
+func (s sentence) count(n int) sentence { return strconv.AppendInt(s, int64(n), 10) }
+
+// number writes x with at most the given decimals and without trailing zeros.
+func (s sentence) number(x float64, decimals int) sentence {
+	start := len(s)
+	s = strconv.AppendFloat(s, x, 'f', decimals, 64)
+	if decimals == 0 {
+		return s
+	}
+	for s[len(s)-1] == '0' {
+		s = s[:len(s)-1]
+	}
+	if s[len(s)-1] == '.' {
+		s = s[:len(s)-1]
+	}
+	if string(s[start:]) == "-0" {
+		return append(s[:start], '0')
+	}
+	return s
+}
+
+// amount writes an amount for people: as usage does.
+func (s sentence) amount(r Resource, a Amount) sentence { return s.usage(r, Usage(a)) }
+
+// usage writes a usage for people: millicores to one decimal ("200.4m"), whole cores without a
+// unit ("2"); memory exactly where it is whole mebibytes ("1300Mi"), else to two decimals ("1.34Gi").
+func (s sentence) usage(r Resource, u Usage) sentence {
+	x := float64(u)
+	switch {
+	case r == CPU && math.Mod(x, 1000) == 0:
+		return s.number(x/1000, 0)
+	case r == CPU:
+		return s.number(x, 1).text("m")
+	case math.Mod(x, 1<<20) == 0 && u < Usage(maxAmount):
+		return appendBytes(s, Amount(x))
+	default:
+		return s.roundedBytes(x)
+	}
+}
+
+func (s sentence) roundedBytes(x float64) sentence {
+	suffix := 0
+	for x >= 1024 && suffix < len(binarySuffixes)-1 {
+		x /= 1024
+		suffix++
+	}
+	return s.number(x, 2).text(binarySuffixes[suffix])
+}
+
+// at writes a time to the minute, in UTC.
+func (s sentence) at(t time.Time) sentence { return t.UTC().AppendFormat(s, "2006-01-02 15:04 UTC") }
+
+func (s sentence) days(n float64) sentence {
+	if n == 1 {
+		return s.text("1 day")
+	}
+	return s.number(n, 1).text(" days")
+}
+
+// duration writes a span of time to the minute, or in days where it is longer than two.
+func (s sentence) duration(d time.Duration) sentence {
+	if d >= 2*day {
+		return s.days(inDays(d))
+	}
+	if d >= time.Hour {
+		s = s.count(int(d / time.Hour)).text("h")
+	}
+	return s.count(int(d % time.Hour / time.Minute)).text("m")
+}

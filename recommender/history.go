@@ -1,0 +1,168 @@
+package recommender
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// StepUsage is what a container used in one step of history. Not a number, infinite or negative: not
+// measured.
+type StepUsage struct {
+	At time.Time
+	// CPUCores is the mean CPU usage of the step in cores, MemoryBytes the memory in bytes.
+	CPUCores, MemoryBytes float64
+	// CPUPeak and MemoryPeak are the maxima within the step, where they are known to be higher.
+	CPUPeak, MemoryPeak float64
+}
+
+// NewProfile digests history, keeping every value: its quantiles are exact. The steps may come in any
+// order, one per step of the given length.
+func NewProfile(steps []StepUsage, step time.Duration) Profile {
+	profile := Profile{Of: [2]ResourceProfile{digest(steps, CPU), digest(steps, Memory)}}
+	measured := 0
+	for i := range steps {
+		if steps[i].measured(CPU) || steps[i].measured(Memory) {
+			measured++
+			profile.First, profile.Last = span(profile.First, profile.Last, steps[i].At)
+		}
+	}
+	profile.Gaps = gaps(profile.Last.Sub(profile.First), step, measured)
+	return profile
+}
+
+// gaps counts the steps that a span of time has room for and that were not measured.
+func gaps(span, step time.Duration, measured int) int {
+	if step <= 0 || measured == 0 {
+		return 0
+	}
+	room := int((span+step/2)/step) + 1
+	return max(0, room-measured)
+}
+
+// span widens the time from first to last so that it includes at; zero times are not set.
+func span(first, last, at time.Time) (time.Time, time.Time) {
+	if first.IsZero() || at.Before(first) {
+		first = at
+	}
+	if last.IsZero() || at.After(last) {
+		last = at
+	}
+	return first, last
+}
+
+func (s *StepUsage) measured(r Resource) bool {
+	_, ok := s.value(r)
+	return ok
+}
+
+// value is the step's usage in the units of Usage, if it was measured.
+func (s *StepUsage) value(r Resource) (Usage, bool) {
+	if r == Memory {
+		return valid(s.MemoryBytes)
+	}
+	return valid(s.CPUCores * 1000)
+}
+
+// peak is the step's maximum, or 0.
+func (s *StepUsage) peak(r Resource) Usage {
+	peak, ok := valid(s.CPUPeak * 1000)
+	if r == Memory {
+		peak, ok = valid(s.MemoryPeak)
+	}
+	if !ok {
+		return 0
+	}
+	return peak
+}
+
+func valid(x float64) (Usage, bool) { return Usage(x), x >= 0 && !math.IsInf(x, 1) }
+
+// buckets are the values of one resource, those of an hour of the day next to each other.
+type buckets struct {
+	hours   [24]sorted
+	overall sorted
+}
+
+func digest(steps []StepUsage, r Resource) ResourceProfile {
+	var p ResourceProfile
+	var counts [24]int
+	for i := range steps {
+		if _, ok := steps[i].value(r); ok {
+			p.Points++
+			counts[steps[i].At.UTC().Hour()]++
+		}
+	}
+	if p.Points == 0 {
+		return p
+	}
+	b := newBuckets(counts, p.Points)
+	for i := range steps {
+		value, ok := steps[i].value(r)
+		if !ok {
+			continue
+		}
+		hour := steps[i].At.UTC().Hour()
+		b.hours[hour] = append(b.hours[hour], value)
+		p.Peak = max(p.Peak, value, steps[i].peak(r))
+		p.First, p.Last = span(p.First, p.Last, steps[i].At)
+	}
+	b.sort()
+	p.Overall = &b.overall
+	for hour := range b.hours {
+		if len(b.hours[hour]) > 0 {
+			p.Hours[hour] = &b.hours[hour]
+		}
+	}
+	return p
+}
+
+// newBuckets gives every hour its place in one array.
+func newBuckets(counts [24]int, total int) *buckets {
+	b := &buckets{overall: make(sorted, total)}
+	values, start := make(sorted, total), 0
+	for hour, n := range counts {
+		b.hours[hour] = values[start : start : start+n]
+		start += n
+	}
+	return b
+}
+
+// sort sorts every hour, then merges the hours in pairs.
+func (b *buckets) sort() {
+	values := make(sorted, 0, len(b.overall))
+	var ends [24]int
+	for hour := range b.hours {
+		slices.Sort(b.hours[hour])
+		values = append(values, b.hours[hour]...)
+		ends[hour] = len(values)
+	}
+	b.overall = mergeRuns(values, b.overall, ends[:])
+}
+
+// mergeRuns sorts values, which consists of sorted runs with the given ends; spare is as long and is
+// overwritten. Either may be what is returned.
+func mergeRuns(values, spare sorted, ends []int) sorted {
+	for len(ends) > 1 {
+		merged, start := ends[:0], 0
+		for i := 0; i < len(ends); i += 2 {
+			middle, end := ends[i], ends[min(i+1, len(ends)-1)]
+			merge(spare[start:end], values[start:middle], values[middle:end])
+			merged, start = append(merged, end), end
+		}
+		ends = merged
+		values, spare = spare, values
+	}
+	return values
+}
+
+// merge writes the sorted a and b into the sorted to, which is as long as both.
+func merge(to, a, b sorted) {
+	for i := range to {
+		if len(b) == 0 || (len(a) > 0 && a[0] <= b[0]) {
+			to[i], a = a[0], a[1:]
+		} else {
+			to[i], b = b[0], b[1:]
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package recommender
+
+import "time"
+
+// staleAfter is how old the newest step may be: two steps and a grace for a source that lags.
+func (s *Settings) staleAfter() time.Duration { return 2*s.QueryStep + 10*time.Minute }
+
+// appendHolds appends why the resource has no target, or why it is not applied.
+func (c *chain) appendHolds(holds []Hold, in *Input) []Hold {
+	for _, hold := range [...]*Hold{c.tooLittle(), c.stale(in.Now), c.beyondMaximum(), c.heldBy(in)} {
+		if hold != nil {
+			holds = append(holds, *hold)
+		}
+	}
+	return holds
+}
+
+// heldBy is the caller's own hold of the resource, or nil.
+func (c *chain) heldBy(in *Input) *Hold {
+	held := in.Held[c.resource]
+	if held == nil {
+		return nil
+	}
+	return &Hold{Resource: c.resource, Reason: held.Reason, Message: held.Message}
+}
+
+// provenLimitFloor leaves out a peak that the history does not vouch for. A learned floor rests on harm
+// that was seen on a pod, whatever the state of the history.
+func (c *chain) provenLimitFloor(now time.Time) Amount {
+	if !c.enough() || c.outdated(now) {
+		return c.learned.Amount
+	}
+	return c.limitFloor
+}
+
+// enough steps were measured to say anything.
+func (c *chain) enough() bool { return c.history.Points >= max(c.all.MinimumDataPoints, 1) }
+
+func (c *chain) outdated(now time.Time) bool { return now.Sub(c.history.Last) > c.all.staleAfter() }
+
+// tooLittle is the hold of a resource that was not measured often enough to say anything, or nil.
+func (c *chain) tooLittle() *Hold {
+	points, needed := c.history.Points, max(c.all.MinimumDataPoints, 1)
+	switch {
+	case points == 0:
+		return c.hold(NoData, sentence("no ").text(c.resource.String()).text(" usage was measured in the history window"))
+	case points < needed:
+		ready := c.history.Last.Add(time.Duration(needed-points) * c.all.QueryStep)
+		return c.hold(InsufficientData, sentence(nil).count(points).text("/").count(needed).
+			text(" steps measured; enough at ").at(ready).text(" if none is missing"))
+	}
+	return nil
+}
+
+// stale is the hold of a resource whose history ends too long ago, or nil.
+func (c *chain) stale(now time.Time) *Hold {
+	if !c.enough() || !c.outdated(now) {
+		return nil
+	}
+	age := now.Sub(c.history.Last)
+	return c.hold(StaleData, sentence("last measured at ").at(c.history.Last).text(", ").duration(age).
+		text(" ago; nothing is applied on history older than ").duration(c.all.staleAfter()))
+}
+
+// beyondMaximum is the hold of a resource whose floor is above what the policy allows, or nil.
+func (c *chain) beyondMaximum() *Hold {
+	if !c.floorAboveMaximum() {
+		return nil
+	}
+	return c.hold(FloorAboveMaximum, sentence("maxAllowed ").amount(c.resource, c.settings.MaxAllowed).
+		text(" is below ").floorSource(c))
+}
+
+func (c *chain) hold(reason Reason, message sentence) *Hold {
+	return &Hold{Resource: c.resource, Reason: reason, Message: string(message)}
+}

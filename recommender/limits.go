@@ -1,0 +1,35 @@
+package recommender
+
+// limitHeadroom is how far above its peak a memory limit stays at least.
+const limitHeadroom = 1.1
+
+// pinned: request and limit are equal and have to stay so, as the pod's quality-of-service class may
+// depend on it. A limit without a request counts as both, as Kubernetes defaults it.
+func (a Allocation) pinned() bool {
+	return a.Limit > 0 && (a.Request == a.Limit || a.Request == 0)
+}
+
+// LimitFor is the limit that goes with a request: it keeps the limit-to-request ratio of the original
+// resources, rounded down so that a LimitRange's maximal ratio is still kept, and it is never below the
+// request. The original, not the live allocation: a ratio that is read back drifts with every rounding.
+// A memory limit is not below memoryLimitFloor either; for CPU that argument has no meaning.
+// Without an original limit there is none (0).
+func LimitFor(r Resource, original Allocation, request, memoryLimitFloor Amount) Amount {
+	if original.Limit == 0 {
+		return 0
+	}
+	limit := request
+	if !original.pinned() {
+		limit = max(request, request.times(original.Limit, original.Request))
+	}
+	if r == Memory {
+		limit = max(limit, memoryLimitFloor)
+	}
+	return limit
+}
+
+// memoryLimitFloor is what no memory limit may be below: 1.1 times the peak of the window, and the
+// learned floor.
+func memoryLimitFloor(peak Usage, learned Amount) Amount {
+	return max(roundUp(peak*limitHeadroom), learned)
+}

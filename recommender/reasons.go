@@ -1,0 +1,161 @@
+package recommender
+
+import "math"
+
+func whyPercentile(c *chain, s sentence, _, _ Amount) sentence {
+	s = s.count(c.settings.Percentile).text("th percentile of ").count(c.history.Points).text(" steps; ")
+	if c.hour == noHour {
+		return s.text("no hour of the day is above it")
+	}
+	return s.text("busiest hour ").count(c.hour / 10).count(c.hour % 10).text(":00 UTC")
+}
+
+func whyMargin(c *chain, s sentence, _, _ Amount) sentence {
+	return s.number(c.settings.OverheadPercent, 2).text(" % headroom on ").usage(c.resource, c.usage)
+}
+
+func whyBurst(c *chain, s sentence, _, _ Amount) sentence {
+	peak := c.history.Peak
+	if c.settings.BurstSensitivity <= 0 {
+		return s.text("switched off: burstSensitivity is 0")
+	}
+	if !c.bursty() {
+		return s.text("no burst: peak ").usage(c.resource, peak).
+			text(" is at most ").count(burstRatio).text(" × p95 ").usage(c.resource, c.p95)
+	}
+	return s.text("peak ").usage(c.resource, peak).text(" is ").number(c.ratio, 1).
+		text(" × p95 ").usage(c.resource, c.p95).text(": × ").number(c.burstFactor(), 3).
+		text(" (1 + ").number(c.settings.BurstSensitivity, 3).text(" × log2 of it)")
+}
+
+func whyConfidence(c *chain, s sentence, _, _ Amount) sentence {
+	s = s.days(c.history.days(c.all.QueryStep)).text(" and ").count(c.history.Points).text(" steps: confidence ")
+	if c.confidence >= 1 {
+		return s.text("1, nothing to add")
+	}
+	return s.number(c.confidence, 3).text(", × ").number(caution(c.confidence), 7).text(" (1 + (1 − confidence)²)")
+}
+
+func whyFloor(c *chain, s sentence, before, after Amount) sentence {
+	if c.least() == 0 {
+		return s.text("no floor: nothing was learned from harm")
+	}
+	if after == before {
+		return s.text("not below ").floorSource(c)
+	}
+	return s.text("raised to ").floorSource(c)
+}
+
+// floorSource names the highest of the floors.
+func (s sentence) floorSource(c *chain) sentence {
+	least := c.least()
+	switch {
+	case least == c.learned.Amount:
+		return s.text("the floor ").amount(c.resource, least).text(" learned from ").text(c.learned.Reason)
+	case c.limitRaisesRequest() && least == c.limitFloor:
+		return s.text("the limit's floor ").amount(c.resource, least).
+			text(", 1.1 × peak ").usage(c.resource, c.history.Peak).text(": request and limit are equal")
+	default:
+		return s.text("the peak of the window, ").usage(c.resource, c.history.Peak)
+	}
+}
+
+func whyBounds(c *chain, s sentence, before, after Amount) sentence {
+	switch {
+	case after < before:
+		return s.lowered(c, after)
+	case after > before:
+		return s.raised(c, after)
+	default:
+		return s.within(c)
+	}
+}
+
+func (s sentence) lowered(c *chain, after Amount) sentence {
+	if after == c.fixedLimit() {
+		s = s.text("lowered to the limit ").amount(c.resource, after).text(", which is left alone")
+	} else {
+		s = s.text("lowered to maxAllowed ").amount(c.resource, after)
+	}
+	if c.least() > after {
+		s = s.text(", below ").floorSource(c)
+	}
+	return s
+}
+
+func (s sentence) raised(c *chain, after Amount) sentence {
+	switch after {
+	case c.settings.MinAllowed:
+		return s.text("raised to minAllowed ").amount(c.resource, after)
+	case 1:
+		return s.text("raised to ").amount(c.resource, after).text(", the least there is")
+	default:
+		return s.text("raised towards minAllowed, as far as the maximum or the limit allows")
+	}
+}
+
+func (s sentence) within(c *chain) sentence {
+	low, high := c.settings.MinAllowed, c.settings.MaxAllowed
+	switch {
+	case low > 0 && high > 0:
+		return s.text("within ").amount(c.resource, low).text(" and ").amount(c.resource, high)
+	case low > 0:
+		return s.text("not below minAllowed ").amount(c.resource, low)
+	case high > 0:
+		return s.text("not above maxAllowed ").amount(c.resource, high)
+	default:
+		return s.text("no bounds are set")
+	}
+}
+
+func (s *stride) whyUnderLimit() sentence {
+	return s.why.text("the limit ").amount(s.resource, s.live.Limit).text(" is left alone, so no request is above it; ")
+}
+
+func (s *stride) whySmall(target Amount) sentence {
+	if target == s.live.Request {
+		return s.why.text("already at ").amount(s.resource, target)
+	}
+	return s.distance(target).text(", less than the dead band of ").count(deadBandPercent).text(" %")
+}
+
+func (s *stride) whyKept(target Amount) sentence {
+	return s.distance(target).text("; memory is lowered only with allowDecrease")
+}
+
+func (s *stride) whyMoved(target, next Amount) sentence {
+	why := s.distance(target)
+	if next == target {
+		return why.text(", within the cap of ").count(s.settings.MaxChangePercent).text(" % a step")
+	}
+	return why.text(", capped at ").count(s.settings.MaxChangePercent).text(" % a step: ").amount(s.resource, next)
+}
+
+// distance is the way from the live request to the target in percent, truncated so that what is within
+// the dead band never reads as 10 %.
+func (s *stride) distance(target Amount) sentence {
+	live := s.live.Request
+	percent := math.Trunc(float64(target-live)/float64(live)*1000) / 10
+	why := s.why.amount(s.resource, live).text(" to ").amount(s.resource, target).text(" is ")
+	if percent >= 0 {
+		why = why.text("+")
+	}
+	return why.number(percent, 1).text(" %")
+}
+
+func (s *stride) whyLimit() sentence {
+	return s.why.text("; the limit is raised to ").amount(s.resource, s.limitFloor).limitFloorSource()
+}
+
+func (s *stride) whyPinned(size Amount) sentence {
+	return s.why.text("; request and limit are equal and are raised to ").amount(s.resource, size).limitFloorSource()
+}
+
+func (s *stride) whyBeyond(size Amount) sentence {
+	return s.why.text("; request and limit are equal and would have to be ").amount(s.resource, size).
+		limitFloorSource().text(", above maxAllowed ").amount(s.resource, s.settings.MaxAllowed)
+}
+
+func (s sentence) limitFloorSource() sentence {
+	return s.text(", what a memory limit may not be below (1.1 × the peak, or learned from a kill)")
+}

@@ -1,0 +1,194 @@
+package recommender
+
+import "math"
+
+// rule is one step of the estimator chain. apply is all that a decision needs; why writes the reason
+// from what apply left in the chain, and is called only when somebody wants the trace.
+type rule struct {
+	name  string
+	apply func(c *chain, before Amount) (after Amount)
+	why   func(c *chain, s sentence, before, after Amount) sentence
+}
+
+// rules are the algorithm, in order, for CPU and memory alike.
+var rules = [...]rule{
+	{"percentile", percentile, whyPercentile},
+	{"margin", margin, whyMargin},
+	{"burst", burst, whyBurst},
+	{"confidence", confidence, whyConfidence},
+	{"floor", floor, whyFloor},
+	{"bounds", bounds, whyBounds},
+}
+
+// burstRatio of peak to 95th percentile above which usage counts as bursty.
+const burstRatio = 3
+
+// noHour says that no hour of the day is busier than the whole history.
+const noHour = -1
+
+// chain is the computation for one resource: what the rules read, and the figures that they leave for
+// their reasons.
+type chain struct {
+	resource   Resource
+	history    *ResourceProfile
+	all        *Settings
+	settings   *ResourceSettings
+	original   Allocation
+	learned    Floor
+	limitFloor Amount
+	confidence float64
+
+	// usage is the percentile before rounding, which the margin is taken from; hour is the busiest.
+	usage Usage
+	hour  int
+	p95   Usage
+	ratio float64
+}
+
+// begin makes the chain ready for one resource.
+func (c *chain) begin(in *Input, resource Resource) {
+	*c = chain{
+		resource: resource,
+		history:  &in.Profile.Of[resource],
+		all:      &in.Settings,
+		settings: &in.Settings.Of[resource],
+		original: in.Original[resource],
+		learned:  in.Floors[resource],
+	}
+	c.confidence = c.history.confidence(c.all)
+	if resource == Memory {
+		c.limitFloor = memoryLimitFloor(c.history.Peak, c.learned.Amount)
+	}
+}
+
+// target applies the rules; it is zero where the history is too short.
+func (c *chain) target(t *trace) Allocation {
+	if !c.enough() {
+		return Allocation{}
+	}
+	var request Amount
+	for i := range rules {
+		before := request
+		request = rules[i].apply(c, before)
+		t.add(c, &rules[i], before, request)
+	}
+	return Allocation{Request: request, Limit: c.limit(request)}
+}
+
+// limit is the limit that goes with the request. A pinned request has already been raised to the limit's
+// floor, or is held because it must not be.
+func (c *chain) limit(request Amount) Amount {
+	switch {
+	case !c.settings.LimitsFollow:
+		return c.original.Limit
+	case c.original.pinned():
+		return request
+	default:
+		return LimitFor(c.resource, c.original, request, c.limitFloor)
+	}
+}
+
+// percentile is the highest of the configured percentile of the whole history and of its 24 hours of
+// the day, so that the busiest hour is covered.
+func percentile(c *chain, _ Amount) Amount {
+	c.usage, c.hour = c.history.busiest(float64(c.settings.Percentile) / 100)
+	return roundUp(c.usage)
+}
+
+func (p *ResourceProfile) busiest(q float64) (Usage, int) {
+	highest, busiest := quantile(p.Overall, q), noHour
+	for hour, values := range p.Hours {
+		if u := quantile(values, q); u > highest {
+			highest, busiest = u, hour
+		}
+	}
+	return highest, busiest
+}
+
+func quantile(d Distribution, q float64) Usage {
+	if d == nil {
+		return 0
+	}
+	return d.Quantile(q)
+}
+
+// margin is the configured headroom above the percentile.
+func margin(c *chain, _ Amount) Amount {
+	return roundUp(c.usage * Usage(100+c.settings.OverheadPercent) / 100)
+}
+
+// burst makes room for peaks that a percentile cannot see: 1 + sensitivity × log2(peak / p95) where the
+// peak is more than three times the 95th percentile, whatever percentile is configured.
+func burst(c *chain, before Amount) Amount {
+	c.p95, _ = c.history.busiest(0.95)
+	c.ratio = float64(c.history.Peak / leastUsage(c.p95))
+	if !c.bursty() {
+		return before
+	}
+	return before.scaled(c.burstFactor())
+}
+
+// leastUsage keeps a ratio to an idle container's usage finite.
+func leastUsage(u Usage) Usage {
+	if u > 0 {
+		return u
+	}
+	return 1
+}
+
+func (c *chain) bursty() bool { return c.settings.BurstSensitivity > 0 && c.ratio > burstRatio }
+
+func (c *chain) burstFactor() float64 { return 1 + c.settings.BurstSensitivity*math.Log2(c.ratio) }
+
+// confidence widens the answer while history is short.
+func confidence(c *chain, before Amount) Amount { return before.scaled(caution(c.confidence)) }
+
+// floor keeps off what is known to harm: memory below its own peak, and either resource below what an
+// OOM kill, throttling or another revert taught.
+func floor(c *chain, before Amount) Amount { return max(before, c.least()) }
+
+func (c *chain) least() Amount {
+	least := c.learned.Amount
+	if c.resource == Memory {
+		least = max(least, roundUp(c.history.Peak))
+	}
+	if c.limitRaisesRequest() {
+		least = max(least, c.limitFloor)
+	}
+	return least
+}
+
+// limitRaisesRequest: the request is the memory limit, so the limit's floor is its floor too.
+func (c *chain) limitRaisesRequest() bool {
+	return c.resource == Memory && c.settings.LimitsFollow && c.original.pinned()
+}
+
+// bounds clamps to what the policy allows and to a limit that is left alone. A target is never zero,
+// which would mean not set.
+func bounds(c *chain, before Amount) Amount {
+	after := max(before, c.settings.MinAllowed, 1)
+	if c.settings.MaxAllowed > 0 {
+		after = min(after, c.settings.MaxAllowed)
+	}
+	if c.fixedLimit() > 0 {
+		after = min(after, c.fixedLimit())
+	}
+	return after
+}
+
+// fixedLimit is the limit that is not ours to change, or 0.
+func (c *chain) fixedLimit() Amount {
+	if c.settings.LimitsFollow {
+		return 0
+	}
+	return c.original.Limit
+}
+
+// floorAboveMaximum: the policy's maximum would force a size that killed, or one that surely will.
+func (c *chain) floorAboveMaximum() bool {
+	highest := c.learned.Amount
+	if c.limitRaisesRequest() {
+		highest = max(highest, c.limitFloor)
+	}
+	return c.settings.MaxAllowed > 0 && highest > c.settings.MaxAllowed
+}
