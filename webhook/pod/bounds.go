@@ -1,0 +1,118 @@
+package pod
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/recommender"
+)
+
+// Bounds are what a namespace's LimitRanges demand, taken together.
+type Bounds struct {
+	Container, Pod [2]bound
+}
+
+// bound holds for one resource; zero fields demand nothing.
+type bound struct {
+	min, max recommender.Amount
+	// ratio is the most that the limit may be of the request, in thousandths.
+	ratio recommender.Amount
+}
+
+// BoundsOf folds limit ranges into the strictest of their demands.
+func BoundsOf(ranges []*corev1.LimitRange) (b Bounds) {
+	for _, one := range ranges {
+		for i := range one.Spec.Limits {
+			item := &one.Spec.Limits[i]
+			switch item.Type {
+			case corev1.LimitTypeContainer:
+				tighten(&b.Container, item)
+			case corev1.LimitTypePod:
+				tighten(&b.Pod, item)
+			}
+		}
+	}
+	return b
+}
+
+var names = [2]corev1.ResourceName{recommender.CPU: corev1.ResourceCPU, recommender.Memory: corev1.ResourceMemory}
+
+func tighten(of *[2]bound, item *corev1.LimitRangeItem) {
+	for _, r := range recommender.Resources {
+		b := &of[r]
+		b.min = max(b.min, listed(r, item.Min))
+		b.max = least(b.max, listed(r, item.Max))
+		if ratio, ok := item.MaxLimitRequestRatio[names[r]]; ok {
+			b.ratio = least(b.ratio, recommender.Amount(ratio.MilliValue()))
+		}
+	}
+}
+
+func listed(r recommender.Resource, list corev1.ResourceList) recommender.Amount {
+	q, ok := list[names[r]]
+	if !ok {
+		return 0
+	}
+	return amountOf(r, &q)
+}
+
+// least of two amounts of which zero is none.
+func least(a, b recommender.Amount) recommender.Amount {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// violatedBy reports what the API server's LimitRanger would refuse: a bound also demands that what it
+// bounds is there.
+func (b *bound) violatedBy(a recommender.Allocation) bool {
+	switch {
+	case b.min > 0 && (a.Request < b.min || a.Limit > 0 && a.Limit < b.min):
+		return true
+	case b.max > 0 && (a.Limit == 0 || a.Limit > b.max || a.Request > b.max):
+		return true
+	default:
+		return b.ratio > 0 && (a.Request == 0 || a.Limit == 0 || b.exceeded(a))
+	}
+}
+
+// exceeded compares as LimitRanger does, in floating point, so that both see the same ratio.
+func (b *bound) exceeded(a recommender.Allocation) bool {
+	return float64(a.Limit)/float64(a.Request)*1000 > float64(b.ratio)
+}
+
+// clamp moves an allocation into the bound: limits are cut to it, and a request is raised rather than
+// a limit lowered where their ratio is too great. It never removes a limit.
+func (b *bound) clamp(a recommender.Allocation) recommender.Allocation {
+	a.Request = b.between(a.Request)
+	if a.Limit == 0 {
+		return a
+	}
+	a.Limit = b.between(a.Limit)
+	for b.ratio > 0 && b.exceeded(a) {
+		a.Request = max(a.Request+1, ceilDiv(a.Limit*1000, b.ratio))
+	}
+	return a
+}
+
+// clampEqual is the allocation of a Guaranteed container: limit and request are one amount, a multiple
+// of step.
+func (b *bound) clampEqual(amount, step recommender.Amount) recommender.Allocation {
+	amount = ceilDiv(max(amount, b.min), step) * step
+	if b.max > 0 {
+		amount = min(amount, b.max/step*step)
+	}
+	return recommender.Allocation{Request: amount, Limit: amount}
+}
+
+func (b *bound) between(a recommender.Amount) recommender.Amount {
+	a = max(a, b.min)
+	if b.max > 0 {
+		a = min(a, b.max)
+	}
+	return a
+}
+
+func ceilDiv(a, b recommender.Amount) recommender.Amount {
+	return (a + b - 1) / b
+}

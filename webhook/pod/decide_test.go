@@ -1,0 +1,393 @@
+package pod
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+func TestSeedPod(t *testing.T) {
+	type change func(*testing.T, *v1alpha1.ContainerSeed)
+	stays := func(_ *testing.T, s *v1alpha1.ContainerSeed) { s.CPULimitFollows, s.MemoryLimitFollows = false, false }
+	keepsMemory := func(_ *testing.T, s *v1alpha1.ContainerSeed) { s.AllowMemoryDecrease = false }
+	node := func(limit string) change {
+		return func(t *testing.T, s *v1alpha1.ContainerSeed) {
+			s.CPULimitFollows, s.MemoryLimitFollows, s.MemoryLimit = false, false, quantity(t, limit)
+		}
+	}
+	floor := func(amount string) change {
+		return func(t *testing.T, s *v1alpha1.ContainerSeed) { s.MemoryLimitFloor = quantity(t, amount) }
+	}
+
+	cases := []struct {
+		name        string
+		has         string
+		cpu, memory string
+		change      change
+		raiseOnly   bool
+		want        string
+		reason      Reason
+	}{
+		{name: "lowers both, limits keep their ratio",
+			has: "cpu=1/2 memory=1Gi/2Gi", cpu: "250m", memory: "256Mi",
+			want: "cpu=250m/500m memory=256Mi/512Mi", reason: Seeded},
+		{name: "raises both",
+			has: "cpu=100m/200m memory=64Mi/64Mi", cpu: "300m", memory: "128Mi",
+			want: "cpu=300m/600m memory=128Mi/128Mi", reason: Seeded},
+		{name: "no limit, none given",
+			has: "cpu=1 memory=1Gi", cpu: "250m", memory: "256Mi",
+			want: "cpu=250m memory=256Mi", reason: Seeded},
+		{name: "a resource without a seed stays",
+			has: "cpu=1/2 memory=1Gi/2Gi", cpu: "250m",
+			want: "cpu=250m/500m memory=1Gi/2Gi", reason: Seeded},
+		{name: "has the seed by itself",
+			has: "cpu=250m memory=256Mi", cpu: "250m", memory: "256Mi",
+			want: "cpu=250m memory=256Mi", reason: AsSeeded},
+		{name: "a missing request is added",
+			has: "cpu=1", cpu: "500m", memory: "128Mi",
+			want: "cpu=500m memory=128Mi", reason: Seeded},
+		{name: "best effort becomes burstable, with requests only",
+			has: "", cpu: "100m", memory: "128Mi", change: node("256Mi"),
+			want: "cpu=100m memory=128Mi", reason: Seeded},
+
+		{name: "raise only: never lowered",
+			has: "cpu=1/2 memory=1Gi/2Gi", cpu: "250m", memory: "256Mi", raiseOnly: true,
+			want: "cpu=1/2 memory=1Gi/2Gi", reason: AsSeeded},
+		{name: "raise only: by resource",
+			has: "cpu=1/2 memory=64Mi/128Mi", cpu: "250m", memory: "256Mi", raiseOnly: true,
+			want: "cpu=1/2 memory=256Mi/512Mi", reason: Seeded},
+		{name: "raise only: an explicit limit does not lower one",
+			has: "cpu=1 memory=64Mi/1Gi", memory: "128Mi", change: node("256Mi"), raiseOnly: true,
+			want: "cpu=1 memory=128Mi/1Gi", reason: Seeded},
+		{name: "memory is not lowered without leave",
+			has: "cpu=1/2 memory=1Gi/2Gi", cpu: "250m", memory: "256Mi", change: keepsMemory,
+			want: "cpu=250m/500m memory=1Gi/2Gi", reason: Seeded},
+		{name: "memory is raised without leave",
+			has: "cpu=1/2 memory=1Gi/2Gi", cpu: "250m", memory: "2Gi", change: keepsMemory,
+			want: "cpu=250m/500m memory=2Gi/4Gi", reason: Seeded},
+
+		{name: "limits that stay hold requests down",
+			has: "cpu=100m/200m memory=64Mi/1Gi", cpu: "300m", memory: "128Mi", change: stays,
+			want: "cpu=200m/200m memory=128Mi/1Gi", reason: Seeded},
+		{name: "a request that would meet both limits would make the pod guaranteed",
+			has: "cpu=100m/200m memory=64Mi/128Mi", cpu: "300m", memory: "256Mi", change: stays,
+			want: "cpu=100m/200m memory=64Mi/128Mi", reason: QoSClass},
+		{name: "a memory limit is not below its floor",
+			has: "cpu=1/2 memory=1Gi/1Gi", memory: "256Mi", change: floor("300Mi"),
+			want: "cpu=1/2 memory=256Mi/300Mi", reason: Seeded},
+
+		{name: "node strategy: memory limit as given, CPU limit stays",
+			has: "cpu=100m/2 memory=64Mi/128Mi", cpu: "300m", memory: "100Mi", change: node("200Mi"),
+			want: "cpu=300m/2 memory=100Mi/200Mi", reason: Seeded},
+		{name: "node strategy: a memory limit where there was none",
+			has: "cpu=100m memory=64Mi", cpu: "300m", memory: "100Mi", change: node("200Mi"),
+			want: "cpu=300m memory=100Mi/200Mi", reason: Seeded},
+		{name: "node strategy: guaranteed stays guaranteed at the peak",
+			has: "cpu=100m/100m memory=64Mi/64Mi", cpu: "300m", memory: "100Mi", change: node("200Mi"),
+			want: "cpu=300m/300m memory=100Mi/100Mi", reason: Seeded},
+
+		{name: "guaranteed: request and limit move together",
+			has: "cpu=500m/500m memory=1Gi/1Gi", cpu: "250m", memory: "256Mi",
+			want: "cpu=250m/250m memory=256Mi/256Mi", reason: Seeded},
+		{name: "guaranteed: whole cores stay whole",
+			has: "cpu=4/4 memory=1Gi/1Gi", cpu: "2100m", memory: "256Mi",
+			want: "cpu=3/3 memory=256Mi/256Mi", reason: Seeded},
+		{name: "guaranteed: the floor of the limit holds for both",
+			has: "cpu=4/4 memory=1Gi/1Gi", memory: "256Mi", change: floor("300Mi"),
+			want: "cpu=4/4 memory=300Mi/300Mi", reason: Seeded},
+		{name: "guaranteed: a limit that stays keeps the request",
+			has: "cpu=500m/500m memory=1Gi/1Gi", cpu: "250m", memory: "256Mi", change: stays,
+			want: "cpu=500m/500m memory=1Gi/1Gi", reason: FixedLimit},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s := seedFor(t, "app", c.cpu, c.memory)
+			if c.change != nil {
+				c.change(t, &s)
+			}
+			rec := recommendation(s)
+			rec.Spec.Seed.RaiseOnly = c.raiseOnly
+			pod := podOf(container(t, "app", c.has))
+
+			d := SeedPod(view(t, pod), Read(rec), &Namespace{}, now)
+
+			after := applied(t, pod, d)
+			assert.Equal(t, []string{c.want}, resources(after))
+			assert.Equal(t, c.reason, d.Reason)
+			assert.Equal(t, c.reason != Seeded, d.Patch == nil)
+			assertStable(t, after, Read(rec), &Namespace{})
+		})
+	}
+}
+
+// assertStable: a second call, as after another webhook's change, changes nothing.
+func assertStable(t *testing.T, after *corev1.Pod, rec *Recommendation, ns *Namespace) {
+	t.Helper()
+	again := SeedPod(view(t, after), rec, ns, now)
+	assert.Empty(t, string(again.Patch))
+}
+
+func TestLeavesPodsAlone(t *testing.T) {
+	good := func(t *testing.T) *Recommendation { return Read(recommendation(seedFor(t, "app", "250m", "256Mi"))) }
+	cases := []struct {
+		name   string
+		change func(*corev1.Pod)
+		rec    func(*testing.T) *Recommendation
+		now    time.Time
+		reason Reason
+	}{
+		{name: "nothing is known", rec: func(*testing.T) *Recommendation { return nil }, reason: NoRecommendation},
+		{name: "no seed", rec: func(*testing.T) *Recommendation {
+			rec := recommendation()
+			rec.Spec.Seed = nil
+			return Read(rec)
+		}, reason: NoSeed},
+		{name: "a seed that harmed", rec: func(t *testing.T) *Recommendation {
+			rec := recommendation(seedFor(t, "app", "250m", "256Mi"))
+			rec.Status.BadSeeds = []string{"r0", "r1"}
+			return Read(rec)
+		}, reason: NoSeed},
+		{name: "expired, at the second", now: now.Add(time.Hour), reason: SeedExpired},
+		{name: "of another container", rec: func(t *testing.T) *Recommendation {
+			return Read(recommendation(seedFor(t, "other", "250m", "256Mi")))
+		}, reason: AsSeeded},
+		{name: "opted out", change: func(p *corev1.Pod) {
+			p.Annotations = map[string]string{v1alpha1.SkipAnnotation: "true"}
+		}, reason: Skipped},
+		{name: "mirror", change: func(p *corev1.Pod) {
+			p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+		}, reason: MirrorPod},
+		{name: "windows", change: func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }, reason: Windows},
+		{name: "pod level", change: func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}
+		}, reason: PodLevelResources},
+		{name: "absurd", change: func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests["memory"] = resource.MustParse("1Ei")
+		}, reason: Unreadable},
+		{name: "negative", change: func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests["memory"] = resource.MustParse("-1")
+		}, reason: Unreadable},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			pod := podOf(container(t, "app", "cpu=1/2 memory=1Gi/2Gi"))
+			if c.change != nil {
+				c.change(pod)
+			}
+			if c.rec == nil {
+				c.rec = good
+			}
+			if c.now.IsZero() {
+				c.now = now
+			}
+			d := SeedPod(view(t, pod), c.rec(t), &Namespace{}, c.now)
+			assert.Equal(t, c.reason, d.Reason)
+			assert.Nil(t, d.Patch)
+		})
+	}
+	t.Run("linux is not windows, skip must be true", func(t *testing.T) {
+		pod := podOf(container(t, "app", "cpu=1/2 memory=1Gi/2Gi"))
+		pod.Spec.OS = &corev1.PodOS{Name: corev1.Linux}
+		pod.Annotations = map[string]string{v1alpha1.SkipAnnotation: "false"}
+		assert.Equal(t, Seeded, SeedPod(view(t, pod), good(t), &Namespace{}, now.Add(59*time.Minute)).Reason)
+	})
+}
+
+func TestSeveralContainers(t *testing.T) {
+	pod := podOf(
+		container(t, "app", "cpu=1 memory=1Gi"),
+		container(t, "held", "cpu=1 memory=1Gi"),
+		container(t, "bare", ""),
+	)
+	pod.Spec.InitContainers = []corev1.Container{
+		container(t, "setup", "cpu=2 memory=2Gi"),
+		sidecar(t, "mesh", "cpu=200m memory=128Mi"),
+	}
+	rec := Read(recommendation(
+		seedFor(t, "app", "250m", "256Mi"),
+		seedFor(t, "bare", "50m", "32Mi"),
+		seedFor(t, "setup", "10m", "16Mi"),
+		seedFor(t, "mesh", "100m", "64Mi"),
+	))
+
+	d := SeedPod(view(t, pod), rec, &Namespace{}, now)
+
+	after := applied(t, pod, d)
+	assert.Equal(t, []string{
+		"cpu=2 memory=2Gi", // an init container that ends is not sized
+		"cpu=100m memory=64Mi",
+		"cpu=250m memory=256Mi",
+		"cpu=1 memory=1Gi",
+		"cpu=50m memory=32Mi",
+	}, resources(after))
+	assertStable(t, after, rec, &Namespace{})
+
+	var seeded v1alpha1.Seeded
+	require.NoError(t, json.Unmarshal([]byte(after.Annotations[v1alpha1.SeededAnnotation]), &seeded))
+	assert.Equal(t, "deployment-web", seeded.Recommendation)
+	assert.Equal(t, "r1", seeded.Revision)
+	require.Len(t, seeded.Original, 3)
+	assert.Equal(t, "mesh", seeded.Original[0].Name)
+	assert.Equal(t, "app", seeded.Original[1].Name)
+	assert.Equal(t, "1Gi", seeded.Original[1].MemoryRequest.String())
+	assert.Nil(t, seeded.Original[1].MemoryLimit)
+	assert.Equal(t, v1alpha1.ContainerResources{Name: "bare"}, seeded.Original[2])
+}
+
+func TestPatchIsMinimal(t *testing.T) {
+	rec := Read(recommendation(seedFor(t, "app", "250m", "256Mi")))
+	note := `"value":"{\"recommendation\":\"deployment-web\",\"revision\":\"r1\",\"original\":[{\"name\":\"app\"`
+	cases := []struct {
+		name, has   string
+		annotations map[string]string
+		want        string
+	}{
+		{name: "one amount", has: "cpu=1 memory=256Mi", annotations: map[string]string{"a": "b"},
+			want: `[{"op":"add","path":"/spec/containers/0/resources/requests/cpu","value":"250m"},` +
+				`{"op":"add","path":"/metadata/annotations/attune.io~1seeded",` + note + `,\"cpuRequest\":\"1\",\"memoryRequest\":\"256Mi\"}]}"}]`},
+		{name: "no list, no annotations", has: "",
+			want: `[{"op":"add","path":"/spec/containers/0/resources/requests","value":{"cpu":"250m"}},` +
+				`{"op":"add","path":"/spec/containers/0/resources/requests/memory","value":"256Mi"},` +
+				`{"op":"add","path":"/metadata/annotations","value":{"attune.io/seeded":` + note[8:] + `}]}"}}]`},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			pod := podOf(container(t, "app", c.has))
+			pod.Annotations = c.annotations
+			assert.Equal(t, c.want, string(SeedPod(view(t, pod), rec, &Namespace{}, now).Patch))
+		})
+	}
+	t.Run("no resources at all", func(t *testing.T) {
+		p := &Pod{Spec: Spec{Containers: []Container{{Name: "app"}}}}
+		d := SeedPod(p, rec, &Namespace{}, now)
+		assert.Contains(t, string(d.Patch), `[{"op":"add","path":"/spec/containers/0/resources","value":{}},`+
+			`{"op":"add","path":"/spec/containers/0/resources/requests","value":{"cpu":"250m"}},`)
+	})
+	t.Run("other resources stay", func(t *testing.T) {
+		pod := podOf(container(t, "app", "cpu=1/2 memory=1Gi/2Gi ephemeral-storage=1Gi/2Gi example.com/gpu=1/1"))
+		after := applied(t, pod, SeedPod(view(t, pod), rec, &Namespace{}, now))
+		left := after.Spec.Containers[0].Resources
+		assert.Equal(t, "cpu=250m/500m memory=256Mi/512Mi", text(left))
+		assert.Equal(t, pod.Spec.Containers[0].Resources.Requests["example.com/gpu"], left.Requests["example.com/gpu"])
+		assert.Equal(t, pod.Spec.Containers[0].Resources.Limits["ephemeral-storage"], left.Limits["ephemeral-storage"])
+	})
+}
+
+func TestAnnotationIsAHint(t *testing.T) {
+	rec := Read(recommendation(seedFor(t, "app", "250m", "256Mi")))
+	honest := func(t *testing.T, original string) string {
+		pod := podOf(container(t, "app", original))
+		return applied(t, pod, SeedPod(view(t, pod), rec, &Namespace{}, now)).Annotations[v1alpha1.SeededAnnotation]
+	}
+	cases := []struct {
+		name, has, annotation, want string
+		changed                     bool
+	}{
+		{name: "ours: believed", has: "cpu=250m memory=256Mi", annotation: honest(t, "cpu=1 memory=1Gi"), want: "cpu=1 memory=1Gi"},
+		{name: "does not match what the container has", has: "cpu=2 memory=2Gi", annotation: honest(t, "cpu=1 memory=1Gi"),
+			want: "cpu=2 memory=2Gi", changed: true},
+		{name: "matches one resource", has: "cpu=250m memory=2Gi", annotation: honest(t, "cpu=1 memory=1Gi"),
+			want: "cpu=1 memory=2Gi", changed: true},
+		{name: "limits that the seed would not make", has: "cpu=250m/1 memory=256Mi", annotation: honest(t, "cpu=1 memory=1Gi"),
+			want: "cpu=250m memory=1Gi", changed: true},
+		{name: "another revision", has: "cpu=2 memory=2Gi", changed: true, want: "cpu=2 memory=2Gi",
+			annotation: `{"recommendation":"deployment-web","revision":"r0","original":[{"name":"app","cpuRequest":"9"}]}`},
+		{name: "another recommendation", has: "cpu=2 memory=2Gi", changed: true, want: "cpu=2 memory=2Gi",
+			annotation: `{"recommendation":"deployment-other","revision":"r1","original":[{"name":"app","cpuRequest":"9"}]}`},
+		{name: "not JSON", has: "cpu=2 memory=2Gi", annotation: `}{`, want: "cpu=2 memory=2Gi", changed: true},
+		{name: "absurd", has: "cpu=2 memory=2Gi", changed: true, want: "cpu=2 memory=2Gi",
+			annotation: `{"recommendation":"deployment-web","revision":"r1","original":[{"name":"app","cpuRequest":"-9","memoryRequest":"1E"}]}`},
+		{name: "forged on a pod that needs no seed: taken away", has: "cpu=250m memory=256Mi", annotation: `{}`, changed: true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			pod := podOf(container(t, "app", c.has))
+			pod.Annotations = map[string]string{v1alpha1.SeededAnnotation: c.annotation}
+			d := SeedPod(view(t, pod), rec, &Namespace{}, now)
+			assert.Equal(t, c.changed, d.Patch != nil, string(d.Patch))
+
+			after := applied(t, pod, d)
+			assert.Equal(t, int64(250), after.Spec.Containers[0].Resources.Requests.Cpu().MilliValue())
+			assert.Equal(t, int64(256<<20), after.Spec.Containers[0].Resources.Requests.Memory().Value())
+			assert.Equal(t, c.want, originalOf(t, after))
+			assertStable(t, after, rec, &Namespace{})
+		})
+	}
+}
+
+// originalOf is what the annotation tells of the first container, as requests; empty without one.
+func originalOf(t *testing.T, pod *corev1.Pod) string {
+	t.Helper()
+	note := pod.Annotations[v1alpha1.SeededAnnotation]
+	if note == "" {
+		return ""
+	}
+	var seeded v1alpha1.Seeded
+	require.NoError(t, json.Unmarshal([]byte(note), &seeded))
+	require.Len(t, seeded.Original, 1)
+	list := corev1.ResourceList{}
+	if q := seeded.Original[0].CPURequest; q != nil {
+		list["cpu"] = *q
+	}
+	if q := seeded.Original[0].MemoryRequest; q != nil {
+		list["memory"] = *q
+	}
+	return text(corev1.ResourceRequirements{Requests: list})
+}
+
+func TestReinvocationWithAnInjectedContainer(t *testing.T) {
+	rec := Read(recommendation(seedFor(t, "app", "250m", "256Mi"), seedFor(t, "mesh", "50m", "64Mi")))
+	pod := podOf(container(t, "app", "cpu=1/2 memory=1Gi/2Gi"))
+	first := applied(t, pod, SeedPod(view(t, pod), rec, &Namespace{}, now))
+	first.Spec.Containers = append(first.Spec.Containers, container(t, "mesh", "cpu=100m/2 memory=128Mi/1Gi"))
+
+	d := SeedPod(view(t, first), rec, &Namespace{}, now)
+
+	second := applied(t, first, d)
+	assert.Equal(t, []string{"cpu=250m/500m memory=256Mi/512Mi", "cpu=50m/1 memory=64Mi/512Mi"}, resources(second))
+	var seeded v1alpha1.Seeded
+	require.NoError(t, json.Unmarshal([]byte(second.Annotations[v1alpha1.SeededAnnotation]), &seeded))
+	require.Len(t, seeded.Original, 2)
+	assert.Equal(t, "1", seeded.Original[0].CPURequest.String(), "the first call's original is kept")
+	assert.Equal(t, "100m", seeded.Original[1].CPURequest.String())
+	assertStable(t, second, rec, &Namespace{})
+}
+
+// The quota may have moved between two calls: what was given comes back, and so does the author's pod.
+func TestReinvocationUnderAQuotaThatFilled(t *testing.T) {
+	rec := Read(recommendation(seedFor(t, "app", "2", "256Mi")))
+	roomy := &Namespace{Rooms: []Room{RoomOf(quota("requests.cpu", "10", "1"))}}
+	full := &Namespace{Rooms: []Room{RoomOf(quota("requests.cpu", "10", "9"))}}
+	pod := podOf(container(t, "app", "memory=1Gi"))
+	first := applied(t, pod, SeedPod(view(t, pod), rec, roomy, now))
+	require.Equal(t, []string{"cpu=2 memory=256Mi"}, resources(first))
+
+	second := applied(t, first, SeedPod(view(t, first), rec, full, now))
+
+	assert.Equal(t, []string{"memory=256Mi"}, resources(second))
+	assert.Equal(t, "memory=1Gi", originalOf(t, second))
+	assertStable(t, second, rec, full)
+
+	third := applied(t, second, SeedPod(view(t, second), rec, roomy, now))
+	assert.Equal(t, first, third)
+}
+
+func quota(key corev1.ResourceName, hard, used string) *corev1.ResourceQuota {
+	h, u := corev1.ResourceList{key: resource.MustParse(hard)}, corev1.ResourceList{}
+	if used != "" {
+		u[key] = resource.MustParse(used)
+	}
+	return &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: string(key), Namespace: "shop"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: h},
+		Status:     corev1.ResourceQuotaStatus{Hard: h, Used: u},
+	}
+}

@@ -1,0 +1,85 @@
+package pod
+
+import "attune.io/attune/recommender"
+
+// frame is what a container's seed is fitted into.
+type frame struct {
+	class     class
+	raiseOnly bool
+	bounds    *Bounds
+}
+
+// fit is the seed of one resource, fitted to a container that was created with was. It depends on
+// nothing else, so the same pod gets the same answer however often it is asked. Where the seed cannot
+// be had, the container keeps what it was created with, and the reason is not empty.
+//
+// Always: a request is at most its limit; nothing that was set becomes unset; request and limit stay
+// equal in a Guaranteed pod; where lowering is not allowed, neither gets below what it was.
+func (f *frame) fit(r recommender.Resource, s *ask, was recommender.Allocation) (recommender.Allocation, Reason) {
+	if s.request == 0 {
+		return was, ""
+	}
+	bound := &f.bounds.Container[r]
+	if bound.violatedBy(was) {
+		return was, LimitRange // the pod will be refused as it is, and by another
+	}
+	wanted := f.wanted(r, s, was)
+	switch {
+	case f.class != guaranteed:
+		wanted = bound.clamp(wanted)
+	case s.bothMove:
+		wanted = bound.clampEqual(wanted.Request, granularity(r, was))
+	default:
+		return was, FixedLimit
+	}
+	if bound.violatedBy(wanted) {
+		return was, LimitRange
+	}
+	return wanted, ""
+}
+
+// wanted is the seed before the namespace has its say.
+func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocation) (wanted recommender.Allocation) {
+	wanted.Request = s.request
+	lowers := s.mayLower && !f.raiseOnly
+	if !lowers {
+		wanted.Request = max(wanted.Request, was.Request)
+	}
+	switch f.class {
+	case bestEffort: // requests only: a limit is more than the pod's author ever accepted
+		return wanted
+	case guaranteed:
+		wanted.Request = max(wanted.Request, s.limitFloor)
+		return wanted
+	}
+	wanted.Limit = s.limitFor(r, was, wanted.Request)
+	if !lowers {
+		wanted.Limit = max(wanted.Limit, was.Limit)
+	}
+	if wanted.Limit > 0 {
+		wanted.Request = min(wanted.Request, wanted.Limit)
+	}
+	return wanted
+}
+
+// limitFor is the limit that goes with a request; 0 is none.
+func (s *ask) limitFor(r recommender.Resource, was recommender.Allocation, request recommender.Amount) recommender.Amount {
+	switch {
+	case s.limit > 0:
+		return max(s.limit, s.limitFloor, request)
+	case s.limitFollows && was.Limit > 0 && was.Request > 0:
+		return limitFor(r, was, request, s.limitFloor)
+	default:
+		return was.Limit
+	}
+}
+
+// granularity of a Guaranteed container's CPU: whole cores stay whole, since the static CPU manager
+// gives cores of their own to those alone.
+func granularity(r recommender.Resource, was recommender.Allocation) recommender.Amount {
+	const core = 1000
+	if r == recommender.CPU && was.Request%core == 0 {
+		return core
+	}
+	return 1
+}

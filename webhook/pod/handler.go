@@ -1,0 +1,111 @@
+package pod
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+
+	"attune.io/attune/internal/workload"
+)
+
+// Path is where the API server finds the handler.
+const Path = "/mutate-pod"
+
+// maxBody bounds a review: a pod of the most that the API server stores (1.5 MiB) written out, with
+// room to spare.
+const maxBody = 8 << 20
+
+// Handler answers admission reviews of pods. It never refuses a pod and never asks the API server: a
+// review that it cannot read gets an HTTP error, which the webhook's failurePolicy (Ignore) lets pass,
+// and every other one is allowed, changed or not.
+type Handler struct {
+	Known   Known
+	Metrics *Metrics
+	Clock   clock.PassiveClock
+	Log     logr.Logger
+}
+
+// ServeHTTP answers one review.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := h.Clock.Now()
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		h.refuse(w, err)
+		return
+	}
+	answer, err := h.Answer(body)
+	if err != nil {
+		h.refuse(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if _, err := w.Write(answer); err != nil {
+		h.Log.V(1).Info("The API server went away before it was answered", "error", err)
+	}
+	h.Metrics.duration.Observe(h.Clock.Since(start).Seconds())
+}
+
+func (h *Handler) refuse(w http.ResponseWriter, err error) {
+	status := http.StatusBadRequest
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		status = http.StatusRequestEntityTooLarge
+	}
+	h.Metrics.total.WithLabelValues(string(Unreadable)).Inc()
+	h.Log.Info("Cannot read an admission review; the pod is created as it is", "error", err)
+	http.Error(w, err.Error(), status)
+}
+
+var errNoReview = errors.New("the body is not an AdmissionReview with a request")
+
+// Answer is the answer to a review, both as JSON. An error means that the body is no review at all.
+func (h *Handler) Answer(body []byte) ([]byte, error) {
+	var in review
+	err := json.Unmarshal(body, &in)
+	if in.Request == nil || in.Request.UID == "" {
+		return nil, errors.Join(errNoReview, err)
+	}
+	d := h.decide(in.Request, err)
+	h.report(in.Request, &d)
+	return respond(&in, &d), nil
+}
+
+// decide never panics: a defect of ours must not cost anybody a pod.
+func (h *Handler) decide(r *request, unreadable error) (d Decision) {
+	defer func() {
+		if p := recover(); p != nil {
+			d = Decision{Reason: Failed, Message: fmt.Sprint(p)}
+		}
+	}()
+	switch {
+	case r.Operation != "CREATE" || r.SubResource != "" || r.Resource.Group != "" || r.Resource.Resource != "pods":
+		return Decision{Reason: NotAPod}
+	case unreadable != nil:
+		return Decision{Reason: Unreadable, Message: unreadable.Error()}
+	}
+	of, ok := workload.OwnerOf(r.Object.object(), r.Namespace, nil)
+	if !ok {
+		return Decision{Reason: NoOwner}
+	}
+	return SeedPod(&r.Object, h.Known.Recommendation(of), h.Known.Namespace(r.Namespace), h.Clock.Now())
+}
+
+// report counts and logs. A dry run makes no pod, so it is not counted.
+func (h *Handler) report(r *request, d *Decision) {
+	if !r.DryRun {
+		h.Metrics.total.WithLabelValues(string(d.Reason)).Inc()
+	}
+	log := h.Log
+	if d.Reason != Failed {
+		log = log.V(1)
+	}
+	if log.Enabled() {
+		log.Info("Decided on a new pod", "namespace", r.Namespace, "uid", r.UID, "dryRun", r.DryRun,
+			"reason", d.Reason, "message", d.Message, "held", d.Held, "patch", string(d.Patch))
+	}
+}

@@ -1,0 +1,146 @@
+package pod
+
+import (
+	"strconv"
+	"strings"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// patch is the JSON patch from what the object has to what it shall have: the amounts that differ and
+// the annotation, nothing else. It is empty where nothing differs.
+func patch(p *Pod, units []unit, note string) []byte {
+	w := writer{}
+	for i := range units {
+		w.unit(&units[i])
+	}
+	w.annotation(p.Metadata.Annotations, note)
+	return w.bytes()
+}
+
+// writer appends operations. It writes add alone, which replaces a member that is there.
+type writer struct{ b []byte }
+
+func (w *writer) bytes() []byte {
+	if len(w.b) == 0 {
+		return nil
+	}
+	w.b[len(w.b)-1] = ']'
+	return w.b
+}
+
+func (w *writer) open(op string) {
+	if w.b == nil {
+		w.b = append(make([]byte, 0, 1024), '[')
+	}
+	w.b = append(w.b, `{"op":"`...)
+	w.b = append(w.b, op...)
+	w.b = append(w.b, `","path":"`...)
+}
+
+func (w *writer) close() { w.b = append(w.b, "},"...) }
+
+func (w *writer) unit(u *unit) {
+	if u.will == u.is {
+		return
+	}
+	if u.Resources == nil {
+		w.open("add")
+		w.path(u)
+		w.b = append(w.b, `","value":{}`...)
+		w.close()
+	}
+	var requests, limits *Quantities
+	if u.Resources != nil {
+		requests, limits = u.Resources.Requests, u.Resources.Limits
+	}
+	w.list(u, "requests", requests != nil, requestOf)
+	w.list(u, "limits", limits != nil, limitOf)
+}
+
+func requestOf(a recommender.Allocation) recommender.Amount { return a.Request }
+func limitOf(a recommender.Allocation) recommender.Amount   { return a.Limit }
+
+// list writes what differs of a container's requests or limits. A list that is not there yet is added
+// as a whole.
+func (w *writer) list(u *unit, name string, there bool, of func(recommender.Allocation) recommender.Amount) {
+	for _, r := range recommender.Resources {
+		amount := of(u.will[r])
+		if amount == of(u.is[r]) {
+			continue
+		}
+		w.amount(u, name, there, r, amount)
+		there = true
+	}
+}
+
+func (w *writer) amount(u *unit, list string, there bool, r recommender.Resource, a recommender.Amount) {
+	op := "add"
+	if a == 0 {
+		op = "remove" // back to what an author left out
+	}
+	w.open(op)
+	w.path(u)
+	w.b = append(append(w.b, '/'), list...)
+	switch {
+	case a == 0:
+		w.b = append(append(append(w.b, '/'), r.String()...), '"')
+	case there:
+		w.b = append(append(w.b, '/'), r.String()...)
+		w.b = appendAmount(append(w.b, `","value":`...), r, a)
+	default:
+		w.b = append(append(append(w.b, `","value":{"`...), r.String()...), `":`...)
+		w.b = append(appendAmount(w.b, r, a), '}')
+	}
+	w.close()
+}
+
+func (w *writer) path(u *unit) {
+	list := "/spec/containers/"
+	if u.init {
+		list = "/spec/initContainers/"
+	}
+	w.b = append(w.b, list...)
+	w.b = strconv.AppendInt(w.b, int64(u.index), 10)
+	w.b = append(w.b, "/resources"...)
+}
+
+var annotationPath = "/metadata/annotations/" + strings.ReplaceAll(v1alpha1.SeededAnnotation, "/", "~1")
+
+func (w *writer) annotation(have map[string]string, note string) {
+	old, there := have[v1alpha1.SeededAnnotation]
+	switch {
+	case there && note == "":
+		w.open("remove")
+		w.b = append(append(w.b, annotationPath...), '"')
+	case note == old:
+		return
+	case have == nil:
+		w.open("add")
+		w.b = append(w.b, `/metadata/annotations","value":{"`+v1alpha1.SeededAnnotation+`":`...)
+		w.b = append(appendString(w.b, note), '}')
+	default:
+		w.open("add")
+		w.b = append(append(w.b, annotationPath...), `","value":`...)
+		w.b = appendString(w.b, note)
+	}
+	w.close()
+}
+
+// appendString appends a JSON string. The text is valid UTF-8: it was decoded from JSON.
+func appendString(b []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	b = append(b, '"')
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c < 0x20:
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		default:
+			b = append(b, c)
+		}
+	}
+	return append(b, '"')
+}

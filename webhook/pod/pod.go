@@ -1,0 +1,146 @@
+// Package pod sizes new pods at admission: it decodes a pod, finds its workload's recommendation and
+// fits the recommendation's seed to the pod. The decision is a pure function of the pod, the seed and
+// what binds the namespace (limit ranges, quotas); it asks nobody, so a new pod waits for no lookup.
+package pod
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/recommender"
+)
+
+// unit is one container of a pod, of whichever list.
+type unit struct {
+	*Container
+	init  bool // listed under initContainers
+	index int
+	// was is what the container had before attune, is what the object has now and will be what it shall have.
+	was, is, will recommender.Size
+}
+
+// sidecar reports a native sidecar: an init container that runs as long as the pod.
+func (u *unit) sidecar() bool { return u.init && u.RestartPolicy == "Always" }
+
+// runs reports whether the container lives while the pod does, and so is sized.
+func (u *unit) runs() bool { return !u.init || u.sidecar() }
+
+// unitsOf lists init containers first: the effective request of a pod depends on their order.
+func unitsOf(p *Pod) []unit {
+	units := make([]unit, 0, len(p.Spec.InitContainers)+len(p.Spec.Containers))
+	for i := range p.Spec.InitContainers {
+		units = append(units, unitOf(&p.Spec.InitContainers[i], true, i))
+	}
+	for i := range p.Spec.Containers {
+		units = append(units, unitOf(&p.Spec.Containers[i], false, i))
+	}
+	return units
+}
+
+func unitOf(c *Container, init bool, index int) unit {
+	size := sizeOf(c.Resources)
+	return unit{Container: c, init: init, index: index, was: size, is: size, will: size}
+}
+
+func sizeOf(r *Requirements) (size recommender.Size) {
+	if r == nil {
+		return size
+	}
+	if r.Requests != nil {
+		size[recommender.CPU].Request, size[recommender.Memory].Request = r.Requests.amounts()
+	}
+	if r.Limits != nil {
+		size[recommender.CPU].Limit, size[recommender.Memory].Limit = r.Limits.amounts()
+	}
+	return size
+}
+
+func (q *Quantities) amounts() (cpu, memory recommender.Amount) {
+	return amountOf(recommender.CPU, &q.CPU), amountOf(recommender.Memory, &q.Memory)
+}
+
+// amountOf rounds up to whole millicores or bytes, as Kubernetes does.
+func amountOf(r recommender.Resource, q *resource.Quantity) recommender.Amount {
+	if r == recommender.CPU {
+		return recommender.Amount(q.MilliValue())
+	}
+	return recommender.Amount(q.Value())
+}
+
+// maxAmount is far above any machine (a million cores, a pebibyte) and low enough that sums and
+// ratios of a pod's amounts cannot overflow.
+const maxAmount = recommender.Amount(1) << 50
+
+// sane reports whether every amount can be computed with.
+func sane(units []unit) bool {
+	for i := range units {
+		for _, a := range units[i].is {
+			if a.Request < 0 || a.Limit < 0 || a.Request > maxAmount || a.Limit > maxAmount {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// version picks which of a unit's sizes is meant.
+type version func(*unit) recommender.Size
+
+func was(u *unit) recommender.Size  { return u.was }
+func will(u *unit) recommender.Size { return u.will }
+
+// effective is what the scheduler and quotas count for the pod: the sum of what runs together, or the
+// greatest init step where that is more (init containers run one by one, beside the sidecars started
+// before them).
+func effective(units []unit, r recommender.Resource, of version) (total recommender.Allocation) {
+	var step, sidecars recommender.Allocation
+	for i := range units {
+		u, a := &units[i], of(&units[i])[r]
+		switch {
+		case u.sidecar():
+			sidecars = plus(sidecars, a)
+			total = plus(total, a)
+			step = greater(step, sidecars)
+		case u.init:
+			step = greater(step, plus(sidecars, a))
+		default:
+			total = plus(total, a)
+		}
+	}
+	return greater(total, step)
+}
+
+func plus(a, b recommender.Allocation) recommender.Allocation {
+	return recommender.Allocation{Request: a.Request + b.Request, Limit: a.Limit + b.Limit}
+}
+
+func greater(a, b recommender.Allocation) recommender.Allocation {
+	return recommender.Allocation{Request: max(a.Request, b.Request), Limit: max(a.Limit, b.Limit)}
+}
+
+// class is a pod's quality of service.
+type class uint8
+
+const (
+	bestEffort class = iota
+	burstable
+	guaranteed
+)
+
+// classOf is Kubernetes' rule: over all containers and both resources; zero counts as absent.
+func classOf(units []unit, of version) class {
+	any, all := false, true
+	for i := range units {
+		for _, a := range of(&units[i]) {
+			any = any || a.Request > 0 || a.Limit > 0
+			all = all && a.Limit > 0 && a.Request == a.Limit
+		}
+	}
+	switch {
+	case !any:
+		return bestEffort
+	case all:
+		return guaranteed
+	default:
+		return burstable
+	}
+}

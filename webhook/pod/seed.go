@@ -1,0 +1,119 @@
+package pod
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
+)
+
+// Recommendation is the part of an AttuneRecommendation that admission needs, with its quantities read.
+// It is immutable.
+type Recommendation struct {
+	// Name of the object.
+	Name string
+	// Of is the workload that it sizes.
+	Of workload.Identity
+	// Seed is nil where new pods stay as they are; Withheld then says why.
+	Seed     *Seed
+	Withheld string
+}
+
+// Seed is what new pods are given.
+type Seed struct {
+	Revision   string
+	ValidUntil time.Time
+	// RaiseOnly: new pods are raised to the seed but never lowered.
+	RaiseOnly  bool
+	Containers []ContainerSeed
+}
+
+// ContainerSeed is the seed of one container.
+type ContainerSeed struct {
+	Name string
+	Of   [2]ask
+}
+
+// ask is the seed of one resource of one container.
+type ask struct {
+	// request to give; zero leaves the resource alone.
+	request recommender.Amount
+	// limitFollows keeps the ratio of the original limit to the original request; else the limit stays.
+	limitFollows bool
+	// limit, where not zero, is given as it is.
+	limit recommender.Amount
+	// limitFloor is what the limit may not be below.
+	limitFloor recommender.Amount
+	// mayLower lets the resource go below what the pod was created with.
+	mayLower bool
+	// bothMove: in a Guaranteed pod the limit moves with the request whatever else is said.
+	bothMove bool
+}
+
+// Read takes from a recommendation what admission needs.
+func Read(rec *v1alpha1.AttuneRecommendation) *Recommendation {
+	r := &Recommendation{
+		Name:     rec.Name,
+		Of:       workload.Identity{Kind: rec.Spec.Workload.Kind, Namespace: rec.Namespace, Name: rec.Spec.Workload.Name},
+		Withheld: rec.Spec.SeedWithheld,
+	}
+	seed := rec.Spec.Seed
+	if seed == nil {
+		return r
+	}
+	if slices.Contains(rec.Status.BadSeeds, seed.Revision) {
+		r.Withheld = "seed " + seed.Revision + " harmed a pod"
+		return r
+	}
+	r.Seed = &Seed{Revision: seed.Revision, ValidUntil: seed.ValidUntil.Time, RaiseOnly: seed.RaiseOnly}
+	for i := range seed.Containers {
+		r.Seed.Containers = append(r.Seed.Containers, readContainer(&seed.Containers[i]))
+	}
+	return r
+}
+
+func readContainer(s *v1alpha1.ContainerSeed) ContainerSeed {
+	node := s.MemoryLimit != nil // only the Node strategy sets a limit as it is
+	return ContainerSeed{Name: s.Name, Of: [2]ask{
+		recommender.CPU: {
+			request:      amountAt(recommender.CPU, s.CPURequest),
+			limitFollows: s.CPULimitFollows,
+			mayLower:     true,
+			bothMove:     node || s.CPULimitFollows,
+		},
+		recommender.Memory: {
+			request:      amountAt(recommender.Memory, s.MemoryRequest),
+			limitFollows: s.MemoryLimitFollows,
+			limit:        amountAt(recommender.Memory, s.MemoryLimit),
+			limitFloor:   amountAt(recommender.Memory, s.MemoryLimitFloor),
+			mayLower:     s.AllowMemoryDecrease,
+			bothMove:     node || s.MemoryLimitFollows,
+		},
+	}}
+}
+
+// amountAt reads an optional quantity; what is absent, negative or absurd is zero, which leaves the
+// resource alone.
+func amountAt(r recommender.Resource, q *resource.Quantity) recommender.Amount {
+	if q == nil {
+		return 0
+	}
+	if a := amountOf(r, q); a > 0 && a <= maxAmount {
+		return a
+	}
+	return 0
+}
+
+// of is the seed of a container, or nil.
+func (s *Seed) of(container string) *ContainerSeed {
+	for i := range s.Containers {
+		if s.Containers[i].Name == container {
+			return &s.Containers[i]
+		}
+	}
+	return nil
+}

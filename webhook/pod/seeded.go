@@ -1,0 +1,118 @@
+package pod
+
+import (
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// recall finds what a pod was created with where an earlier call has seeded it. The annotation is a
+// hint that anybody may have written: an original is believed only where this very seed makes of it
+// what the container has now; else what the container has now is its original.
+func recall(p *Pod, units []unit, rec *Recommendation, ns *Namespace) {
+	written := p.Metadata.Annotations[v1alpha1.SeededAnnotation]
+	if written == "" {
+		return
+	}
+	var seeded v1alpha1.Seeded
+	err := json.Unmarshal([]byte(written), &seeded)
+	if err != nil || seeded.Recommendation != rec.Name || seeded.Revision != rec.Seed.Revision {
+		return
+	}
+	claim(units, seeded.Original)
+	seedUnits(units, rec.Seed, ns, &Decision{})
+	for i := range units {
+		u := &units[i]
+		for _, r := range recommender.Resources {
+			if u.will[r] != u.is[r] {
+				u.was[r] = u.is[r]
+			}
+		}
+	}
+}
+
+// claim takes the originals that an annotation tells of at its word.
+func claim(units []unit, originals []v1alpha1.ContainerResources) {
+	for i := range units {
+		for j := range originals {
+			if o := &originals[j]; o.Name == units[i].Name && units[i].runs() {
+				units[i].was = sizeFrom(&o.Resources)
+			}
+		}
+	}
+}
+
+func sizeFrom(r *v1alpha1.Resources) recommender.Size {
+	return recommender.Size{
+		recommender.CPU:    {Request: amountAt(recommender.CPU, r.CPURequest), Limit: amountAt(recommender.CPU, r.CPULimit)},
+		recommender.Memory: {Request: amountAt(recommender.Memory, r.MemoryRequest), Limit: amountAt(recommender.Memory, r.MemoryLimit)},
+	}
+}
+
+// annotation is the v1alpha1.Seeded of a pod: the originals of the containers that were moved; empty
+// if none was. The same pod gets the same bytes.
+func annotation(units []unit, rec *Recommendation) string {
+	if !moved(units) {
+		return ""
+	}
+	b := make([]byte, 0, 128+128*len(units))
+	b = append(b, `{"recommendation":`...)
+	b = appendString(b, rec.Name)
+	b = append(b, `,"revision":`...)
+	b = appendString(b, rec.Seed.Revision)
+	b = append(b, `,"original":[`...)
+	for i := range units {
+		if u := &units[i]; u.will != u.was {
+			b = appendOriginal(b, u)
+			b = append(b, ',')
+		}
+	}
+	b[len(b)-1] = ']'
+	return string(append(b, '}'))
+}
+
+func moved(units []unit) bool {
+	for i := range units {
+		if units[i].will != units[i].was {
+			return true
+		}
+	}
+	return false
+}
+
+func appendOriginal(b []byte, u *unit) []byte {
+	b = append(b, `{"name":`...)
+	b = appendString(b, u.Name)
+	b = appendField(b, "cpuRequest", recommender.CPU, u.was[recommender.CPU].Request)
+	b = appendField(b, "cpuLimit", recommender.CPU, u.was[recommender.CPU].Limit)
+	b = appendField(b, "memoryRequest", recommender.Memory, u.was[recommender.Memory].Request)
+	b = appendField(b, "memoryLimit", recommender.Memory, u.was[recommender.Memory].Limit)
+	return append(b, '}')
+}
+
+func appendField(b []byte, name string, r recommender.Resource, a recommender.Amount) []byte {
+	if a == 0 {
+		return b
+	}
+	b = append(b, `,"`...)
+	b = append(b, name...)
+	b = append(b, `":`...)
+	return appendAmount(b, r, a)
+}
+
+// appendAmount appends an amount as the canonical quantity, quoted.
+func appendAmount(b []byte, r recommender.Resource, a recommender.Amount) []byte {
+	q := resource.NewQuantity(int64(a), resource.BinarySI)
+	if r == recommender.CPU {
+		q = resource.NewMilliQuantity(int64(a), resource.DecimalSI)
+	}
+	var room [24]byte
+	number, suffix := q.CanonicalizeBytes(room[:0])
+	b = append(b, '"')
+	b = append(b, number...)
+	b = append(b, suffix...)
+	return append(b, '"')
+}
