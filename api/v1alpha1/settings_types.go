@@ -82,7 +82,7 @@ type MetricsSource struct {
 
 	// HistoryWindow is how far back usage is looked at, from 1h to 720h. Built-in default: 168h.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1h') && duration(self) <= duration('720h')",message="historyWindow must be between 1h and 720h, e.g. 168h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,7}([.][0-9]{1,3})?(m|s|ms)|[0-9]{1,5}([.][0-9]{1,3})?h)+$') && duration(self) >= duration('1h') && duration(self) <= duration('720h')",message="historyWindow must be a duration between 1h and 720h, e.g. 168h"
 	HistoryWindow *Duration `json:"historyWindow,omitempty"`
 
 	// MinimumDataPoints is the number of steps with data below which nothing is recommended. Built-in default: 48.
@@ -93,31 +93,33 @@ type MetricsSource struct {
 
 	// QueryStep is the resolution of history, from 10s to 1h. Built-in default: 5m.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10s') && duration(self) <= duration('1h')",message="queryStep must be between 10s and 1h, e.g. 5m"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,7}([.][0-9]{1,3})?(m|s|ms)|[0-9]{1,5}([.][0-9]{1,3})?h)+$') && duration(self) >= duration('10s') && duration(self) <= duration('1h')",message="queryStep must be a duration between 10s and 1h, e.g. 5m"
 	QueryStep *Duration `json:"queryStep,omitempty"`
 
 	// RateWindow is the window of rate() over CPU counters, at least 30s and at most historyWindow.
 	// Built-in default: the greater of queryStep and 30s.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('30s') && duration(self) <= duration('720h')",message="rateWindow must be between 30s and historyWindow, e.g. 5m"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,7}([.][0-9]{1,3})?(m|s|ms)|[0-9]{1,5}([.][0-9]{1,3})?h)+$') && duration(self) >= duration('30s') && duration(self) <= duration('720h')",message="rateWindow must be a duration of at least 30s and at most historyWindow, e.g. 5m"
 	RateWindow *Duration `json:"rateWindow,omitempty"`
 }
 
 // Duration is a span of time such as 90s, 5m or 168h.
 // +kubebuilder:validation:Type=string
 // +kubebuilder:validation:MaxLength=32
-// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 type Duration struct {
 	metav1.Duration `json:",inline"`
 }
 
 // PrometheusSource addresses a server that speaks the Prometheus HTTP API. Only namespaces that the
-// operator's values allow (usage.policySources.namespaces) may name one.
+// operator's values allow (usage.policySources.namespaces) may name one. A level that names an address
+// replaces all that lower levels say of the server, because credentials belong to the server that they
+// were given for.
+// +kubebuilder:validation:XValidation:rule="!(has(self.bearerTokenSecret) && has(self.basicAuth))",message="prometheus takes at most one of bearerTokenSecret and basicAuth"
 type PrometheusSource struct {
 	// Address is the server's base URL, such as http://prometheus.monitoring:9090.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:Pattern=`^https?://.+`
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != ''",message="prometheus.address must be a URL that begins with http:// or https://, e.g. http://prometheus.monitoring:9090"
 	Address string `json:"address,omitempty"`
 
 	// Headers are sent with every request, such as X-Scope-OrgID.
@@ -130,11 +132,12 @@ type PrometheusSource struct {
 	// +kubebuilder:validation:MaxProperties=16
 	QueryParameters map[string]string `json:"queryParameters,omitempty"`
 
-	// BearerTokenSecret is a key of a Secret in the policy's namespace.
+	// BearerTokenSecret is a key of a Secret in the namespace of the object that names it; for an
+	// AttuneDefaults that is the operator's own. Not with basicAuth.
 	// +optional
 	BearerTokenSecret *SecretKey `json:"bearerTokenSecret,omitempty"`
 
-	// BasicAuth takes a user name and a password.
+	// BasicAuth takes a user name and a password. Not with bearerTokenSecret.
 	// +optional
 	BasicAuth *BasicAuth `json:"basicAuth,omitempty"`
 
@@ -176,7 +179,6 @@ type SourceTLS struct {
 }
 
 // ResourceSettings are the estimator's settings of one resource.
-// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || quantity(string(self.minAllowed)).compareTo(quantity(string(self.maxAllowed))) <= 0",message="minAllowed must be less than or equal to maxAllowed"
 type ResourceSettings struct {
 	// Percentile of usage that is covered: 50, 90, 95 or 99. Built-in default: 95 for CPU, 99 for memory.
 	// +optional
@@ -185,16 +187,17 @@ type ResourceSettings struct {
 
 	// Overhead is the headroom above the percentile in percent, such as "20". Built-in default: 20 for CPU, 30 for memory.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?$') && double(self) <= 1000.0",message="overhead must be a percentage from 0 to 1000 as a string without the sign, e.g. '20'"
 	Overhead *Percent `json:"overhead,omitempty"`
 
 	// MinAllowed is the least request, such as 50m or 64Mi.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="minAllowed must be greater than 0, e.g. 50m or 64Mi"
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="minAllowed must be a quantity greater than 0, e.g. 50m or 64Mi"
 	MinAllowed *resource.Quantity `json:"minAllowed,omitempty"`
 
 	// MaxAllowed is the greatest request, such as 4 or 8Gi.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="maxAllowed must be greater than 0, e.g. 4 or 8Gi"
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="maxAllowed must be a quantity greater than 0, e.g. 4 or 8Gi"
 	MaxAllowed *resource.Quantity `json:"maxAllowed,omitempty"`
 
 	// ControlledValues: RequestsAndLimits (built-in default) keeps the limit-to-request ratio of the
@@ -211,17 +214,16 @@ type ResourceSettings struct {
 	// BurstSensitivity weighs bursts (a peak above three times the 95th percentile); "0" switches the
 	// burst step off. Built-in default: "0.1".
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?$') && double(self) <= 10.0",message="burstSensitivity must be a decimal number from 0 to 10 as a string, e.g. '0.1'"
 	BurstSensitivity *Decimal `json:"burstSensitivity,omitempty"`
 }
 
 // Percent is a number of percent without the sign, such as "20".
 // +kubebuilder:validation:MaxLength=16
-// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)?$`
 type Percent string
 
 // Decimal is a non-negative decimal number, such as "0.1".
 // +kubebuilder:validation:MaxLength=16
-// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)?$`
 type Decimal string
 
 // ControlledValues says whether limits follow requests.
@@ -234,6 +236,7 @@ const (
 )
 
 // CPUSettings are the estimator's settings for CPU.
+// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || !isQuantity(string(self.minAllowed)) || !isQuantity(string(self.maxAllowed)) || quantity(string(self.minAllowed)).compareTo(quantity(string(self.maxAllowed))) <= 0",message="cpu.minAllowed must be less than or equal to cpu.maxAllowed"
 type CPUSettings struct {
 	ResourceSettings `json:",inline"`
 
@@ -245,13 +248,15 @@ type CPUSettings struct {
 // StartupBoost multiplies the CPU of a starting pod.
 type StartupBoost struct {
 	// Multiplier of the CPU request, such as "2".
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?$') && double(self) >= 1.0 && double(self) <= 100.0",message="startupBoost.multiplier must be a decimal number from 1 to 100 as a string, e.g. '2'"
 	Multiplier Decimal `json:"multiplier"`
 	// Duration after which the boost is taken back, or at readiness, whichever is later.
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('1h')",message="startupBoost.duration must be between 1s and 1h, e.g. 2m"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,7}([.][0-9]{1,3})?(m|s|ms)|[0-9]{1,5}([.][0-9]{1,3})?h)+$') && duration(self) >= duration('1s') && duration(self) <= duration('1h')",message="startupBoost.duration must be a duration between 1s and 1h, e.g. 2m"
 	Duration Duration `json:"duration"`
 }
 
 // MemorySettings are the estimator's settings for memory.
+// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || !isQuantity(string(self.minAllowed)) || !isQuantity(string(self.maxAllowed)) || quantity(string(self.minAllowed)).compareTo(quantity(string(self.maxAllowed))) <= 0",message="memory.minAllowed must be less than or equal to memory.maxAllowed"
 type MemorySettings struct {
 	ResourceSettings `json:",inline"`
 
@@ -295,13 +300,13 @@ type UpdateStrategy struct {
 
 	// Cooldown is the time between the end of a wave's watch and the next wave, at least 1m. Built-in default: 1h.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('720h')",message="cooldown must be between 1m and 720h, e.g. 1h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,7}([.][0-9]{1,3})?(m|s|ms)|[0-9]{1,5}([.][0-9]{1,3})?h)+$') && duration(self) >= duration('1m') && duration(self) <= duration('720h')",message="cooldown must be a duration between 1m and 720h, e.g. 1h"
 	Cooldown *Duration `json:"cooldown,omitempty"`
 
 	// SafetyObservationPeriod is how long a verified resize is watched, at least 1m. Built-in default:
 	// canary.observationPeriod, else 5m.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="safetyObservationPeriod must be between 1m and 24h, e.g. 5m"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,7}([.][0-9]{1,3})?(m|s|ms)|[0-9]{1,5}([.][0-9]{1,3})?h)+$') && duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="safetyObservationPeriod must be a duration between 1m and 24h, e.g. 5m"
 	SafetyObservationPeriod *Duration `json:"safetyObservationPeriod,omitempty"`
 
 	// AutoRevert puts a pod back when a resize harms it. Built-in default: true. With false, harm is
@@ -335,7 +340,7 @@ type CanarySettings struct {
 
 	// ObservationPeriod of the first wave, at least 1m.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="canary.observationPeriod must be between 1m and 24h, e.g. 30m"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,7}([.][0-9]{1,3})?(m|s|ms)|[0-9]{1,5}([.][0-9]{1,3})?h)+$') && duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="canary.observationPeriod must be a duration between 1m and 24h, e.g. 30m"
 	ObservationPeriod *Duration `json:"observationPeriod,omitempty"`
 
 	// AutoPromote goes on to the rest after a clean observation. Built-in default: true.
@@ -364,14 +369,18 @@ type Schedule struct {
 }
 
 // ScheduleWindow is a span of the day; one whose end is before its start runs over midnight.
+// +kubebuilder:validation:XValidation:rule="self.start != self.end",message="schedule.windows start and end must differ, e.g. 22:00 and 06:00; leave windows out for the whole day"
 type ScheduleWindow struct {
+	// Start is when resizes may begin.
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([01][0-9]|2[0-3]):[0-5][0-9]$')",message="schedule.windows start must be a time of day as HH:MM, e.g. 22:00"
 	Start ClockTime `json:"start"`
-	End   ClockTime `json:"end"`
+	// End is when no more resizes begin.
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([01][0-9]|2[0-3]):[0-5][0-9]$')",message="schedule.windows end must be a time of day as HH:MM, e.g. 06:00"
+	End ClockTime `json:"end"`
 }
 
 // ClockTime is a time of day as HH:MM.
 // +kubebuilder:validation:MaxLength=5
-// +kubebuilder:validation:Pattern=`^([01][0-9]|2[0-3]):[0-5][0-9]$`
 type ClockTime string
 
 // Weekday is a day of the week.
@@ -436,6 +445,7 @@ type SLOGuardrail struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Query string `json:"query"`
 	// Threshold that the answer is compared with.
+	// +kubebuilder:validation:XValidation:rule="self.matches('^-?[0-9]+([.][0-9]+)?$')",message="threshold must be a decimal number as a string, e.g. '99.9'"
 	Threshold SignedDecimal `json:"threshold"`
 	// Comparison that must hold between the answer and the threshold.
 	Comparison Comparison `json:"comparison"`
@@ -443,7 +453,6 @@ type SLOGuardrail struct {
 
 // SignedDecimal is a decimal number, such as "-0.5" or "99.9".
 // +kubebuilder:validation:MaxLength=32
-// +kubebuilder:validation:Pattern=`^-?[0-9]+(\.[0-9]+)?$`
 type SignedDecimal string
 
 // Comparison of an answer with a threshold.
@@ -454,9 +463,11 @@ type Comparison string
 type CostPricing struct {
 	// CPUPerCoreHour is the price of one core for one hour.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?$') && double(self) <= 1000000.0",message="costPricing.cpuPerCoreHour must be a decimal number from 0 to 1000000 as a string, e.g. '0.031'"
 	CPUPerCoreHour *Decimal `json:"cpuPerCoreHour,omitempty"`
 	// MemoryPerGiBHour is the price of one GiB for one hour.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?$') && double(self) <= 1000000.0",message="costPricing.memoryPerGiBHour must be a decimal number from 0 to 1000000 as a string, e.g. '0.004'"
 	MemoryPerGiBHour *Decimal `json:"memoryPerGiBHour,omitempty"`
 	// Currency is an ISO 4217 code or a sign.
 	// +optional
