@@ -1,0 +1,198 @@
+package certs
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+)
+
+// Config of a self-signed provider. All fields are needed, but for configurations that are not there.
+type Config struct {
+	Client kubernetes.Interface
+	// Namespace and Secret name where the certificate is kept; it is created if missing.
+	Namespace, Secret string
+	// DNSNames that the API server calls the webhooks by.
+	DNSNames []string
+	// Mutating and Validating are the names of the webhook configurations whose caBundle is kept up.
+	Mutating, Validating []string
+	Clock                clock.WithTicker
+	Log                  logr.Logger
+}
+
+// SelfSigned issues the serving certificate itself and keeps it in a Secret that all replicas share.
+//
+// Any replica may renew; the Secret's resourceVersion decides which one does, and the others take over
+// what it wrote. Before a replica serves a certificate it has made sure that the webhook configurations
+// trust its authority, so that no admission is lost.
+type SelfSigned struct {
+	Config
+	served atomic.Pointer[tls.Certificate]
+	kick   chan struct{}
+
+	// bundle is what the configurations were last seen to trust, and since when.
+	bundle []byte
+	since  time.Time
+}
+
+var _ Provider = (*SelfSigned)(nil)
+
+// NewSelfSigned does nothing before Start.
+func NewSelfSigned(config Config) *SelfSigned {
+	return &SelfSigned{Config: config, kick: make(chan struct{}, 1)}
+}
+
+// GetCertificate fails until the first certificate is there.
+func (s *SelfSigned) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if cert := s.served.Load(); cert != nil {
+		return cert, nil
+	}
+	return nil, errors.New("no serving certificate yet")
+}
+
+// NeedLeaderElection is false: every replica serves.
+func (s *SelfSigned) NeedLeaderElection() bool { return false }
+
+// Ready is nil once a valid certificate is served.
+func (s *SelfSigned) Ready(*http.Request) error { return servable(s.Clock, s.served.Load()) }
+
+const (
+	// recheck bounds what a missed event, a stopped clock or a sleeping machine costs.
+	recheck = 10 * time.Minute
+	// retry follows a failure.
+	retry = 5 * time.Second
+)
+
+// Start keeps the certificate fresh until the context ends. A failure is retried, not returned: a
+// replica that cannot renew still serves what it has.
+func (s *SelfSigned) Start(ctx context.Context) error {
+	s.watch(ctx)
+	for {
+		wait, err := s.sync(ctx)
+		if err != nil {
+			s.Log.Error(err, "Keeping the webhooks' certificate failed; it is tried again", "after", wait)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.kick:
+		case <-s.Clock.After(wait):
+		}
+	}
+}
+
+// sync brings Secret, configurations and served certificate together once, and says when to look again.
+func (s *SelfSigned) sync(ctx context.Context) (time.Duration, error) {
+	data, next, err := s.renew(ctx)
+	if err != nil {
+		return retry, err
+	}
+	if err := s.trust(ctx, data[bundleKey]); err != nil {
+		return retry, err
+	}
+	if left := s.settling(data[bundleKey]); left > 0 {
+		return left, nil
+	}
+	if err := s.serve(data); err != nil {
+		return retry, err
+	}
+	return min(recheck, max(retry, next.Sub(s.Clock.Now()))), nil
+}
+
+// attempts at a Secret that other replicas write too.
+const attempts = 5
+
+// renew reads the Secret, renews what is due and returns what is valid now.
+func (s *SelfSigned) renew(ctx context.Context) (Data, time.Time, error) {
+	for range attempts {
+		secret, err := s.read(ctx)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		plan := PlanFor(s.Clock.Now(), secret.Data, s.DNSNames)
+		if plan.Action == Keep {
+			return secret.Data, plan.Next, nil
+		}
+		if err := s.carryOut(ctx, plan, secret); err != nil && !lost(err) {
+			return nil, time.Time{}, err
+		}
+	}
+	return nil, time.Time{}, fmt.Errorf("secret %s/%s is written by others all the time", s.Namespace, s.Secret)
+}
+
+// lost reports that another replica was first; what it wrote is read next.
+func lost(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
+}
+
+// read returns an empty Secret without a resourceVersion where there is none.
+func (s *SelfSigned) read(ctx context.Context) (*corev1.Secret, error) {
+	secret, err := s.Client.CoreV1().Secrets(s.Namespace).Get(ctx, s.Secret, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Secret}}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading secret %s/%s: %w", s.Namespace, s.Secret, err)
+	}
+	return secret, nil
+}
+
+// carryOut writes what a plan issues. The update carries the resourceVersion that was read.
+func (s *SelfSigned) carryOut(ctx context.Context, plan Plan, secret *corev1.Secret) error {
+	data, err := Issue(s.Clock.Now(), plan.Action, secret.Data, s.DNSNames)
+	if err != nil {
+		return err
+	}
+	secret.Data = data
+	secrets := s.Client.CoreV1().Secrets(s.Namespace)
+	if secret.ResourceVersion == "" {
+		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
+	} else {
+		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("writing secret %s/%s: %w", s.Namespace, s.Secret, err)
+	}
+	s.Log.Info("Renewed the webhooks' certificate", "action", plan.Action, "reason", plan.Reason)
+	return nil
+}
+
+// settle is how long the API servers get to see a new bundle before its certificate is served.
+const settle = 10 * time.Second
+
+// settling is how much of that is left; nothing where there is no valid certificate to go on with.
+func (s *SelfSigned) settling(bundle []byte) time.Duration {
+	now := s.Clock.Now()
+	if !bytes.Equal(bundle, s.bundle) {
+		s.bundle, s.since = bundle, now
+	}
+	if servable(s.Clock, s.served.Load()) != nil {
+		return 0
+	}
+	return s.since.Add(settle).Sub(now)
+}
+
+// serve takes a certificate into use. It is trusted already.
+func (s *SelfSigned) serve(data Data) error {
+	if now := s.served.Load(); now != nil && bytes.Equal(certPEM(now.Certificate[0]), data[certKey]) {
+		return nil
+	}
+	cert, err := tls.X509KeyPair(data[certKey], data[keyKey])
+	if err != nil {
+		return fmt.Errorf("reading the serving certificate: %w", err)
+	}
+	s.served.Store(&cert)
+	s.Log.Info("Serving a new certificate", "validUntil", cert.Leaf.NotAfter)
+	return nil
+}
