@@ -2,10 +2,54 @@
 package usage
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
 )
+
+// Source answers what containers used. Any number of goroutines may use one.
+type Source interface {
+	// Read calls yield for each piece of the answer, in no particular order, before it returns. The same
+	// container may come several times, with other steps or other fields; where two values of a step
+	// differ, the highest one counts. A Series and its slices are only valid during the call.
+	//
+	// A partial answer is data with gaps, and the report says so. An error means that the answer broke
+	// off and that what was yielded is to be thrown away; it wraps ErrTooMuch where asking for less
+	// would do.
+	Read(ctx context.Context, query Query, yield func(Series)) (Report, error)
+}
+
+// ErrTooMuch is wrapped by errors of a Source that could not answer because it was asked for too
+// much: too large an answer, too many samples, or too long a computation. Ask for a shorter span.
+var ErrTooMuch = errors.New("too much was asked for at once")
+
+// Series is a piece of one container's history in one pod. Each slice holds one sample a step and
+// any of them may be empty.
+type Series struct {
+	Namespace, Pod, Container string
+	// CPU is in cores: the rate over the rate window that ends with the step.
+	CPU []Sample
+	// CPUPeak is the highest rate within the step, in cores; empty where CPU leaves no part of a step
+	// out and so is its own peak.
+	CPUPeak []Sample
+	// Memory is the highest working set within the step, in bytes.
+	Memory []Sample
+}
+
+// Sample is the value of the step that ended At.
+type Sample struct {
+	// At is in Unix milliseconds, the resolution of the servers.
+	At    int64
+	Value float64
+}
+
+// Time of the end of the sample's step.
+func (s Sample) Time() time.Time { return time.UnixMilli(s.At).UTC() }
 
 // SourceSettings say which server is asked and how; two policies with equal ones share every query.
 type SourceSettings struct {
@@ -15,4 +59,18 @@ type SourceSettings struct {
 	Namespace string
 	// HistoryWindow is how far back is looked at, QueryStep the resolution, RateWindow that of rate().
 	HistoryWindow, QueryStep, RateWindow time.Duration
+}
+
+// Digest is equal for equal settings, and short enough for a map key or a label.
+type Digest string
+
+// Digest of the settings.
+func (s SourceSettings) Digest() Digest {
+	encoded, err := json.Marshal(s)
+	if err != nil {
+		// Strings, maps of strings and durations always encode.
+		panic(err)
+	}
+	sum := sha256.Sum256(encoded)
+	return Digest(hex.EncodeToString(sum[:8]))
 }

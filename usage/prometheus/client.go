@@ -1,0 +1,236 @@
+package prometheus
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"attune.io/attune/usage"
+)
+
+// maxPoints is what the servers answer with at most, per series.
+const maxPoints = 11_000
+
+// Client asks one server. It is a usage.Source, and safe for concurrent use.
+type Client struct {
+	http       *http.Client
+	base       *url.URL
+	shown      string
+	header     http.Header
+	parameters url.Values
+	timeout    time.Duration
+	maxBytes   int64
+	// getOnly: the server, or what stands before it, does not take POST.
+	getOnly atomic.Bool
+}
+
+var _ usage.Source = (*Client)(nil)
+
+// New is a client of the server. It does not connect yet. Errors name the setting that is wrong.
+func New(config Config) (*Client, error) {
+	base, err := config.base()
+	if err != nil {
+		return nil, err
+	}
+	header, err := config.header()
+	if err != nil {
+		return nil, err
+	}
+	transport, err := config.transport()
+	if err != nil {
+		return nil, err
+	}
+	parameters := base.Query()
+	for name, value := range config.Parameters {
+		parameters.Set(name, value)
+	}
+	base.RawQuery = ""
+	client := &Client{
+		http:       &http.Client{Transport: transport, CheckRedirect: sameHost},
+		base:       base,
+		shown:      base.String(),
+		header:     header,
+		parameters: parameters,
+		timeout:    config.Timeout,
+		maxBytes:   config.MaxBytes,
+	}
+	if client.timeout <= 0 {
+		client.timeout = DefaultTimeout
+	}
+	if client.maxBytes <= 0 {
+		client.maxBytes = DefaultMaxBytes
+	}
+	return client, nil
+}
+
+// sameHost follows a redirect within the server only, so that no credentials leave it, and only one
+// that repeats the request as it was.
+func sameHost(request *http.Request, via []*http.Request) error {
+	first := via[0]
+	if request.URL.Scheme != first.URL.Scheme || request.URL.Host != first.URL.Host || request.Method != first.Method || len(via) > 3 {
+		return errForeignRedirect{to: request.URL.Scheme + "://" + request.URL.Host + request.URL.EscapedPath()}
+	}
+	return nil
+}
+
+// Read asks for CPU and for memory: one request each, or one for each 11,000 steps. Errors are of type *Failure,
+// unless the context ended.
+func (c *Client) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
+	var report usage.Report
+	if len(query.Namespaces) == 0 {
+		return report, nil
+	}
+	for _, part := range query.Split(maxPoints) {
+		for _, expression := range []struct {
+			text   string
+			memory bool
+		}{{CPU(part), false}, {Memory(part), true}} {
+			pick := picker{query: part, memory: expression.memory, yield: yield, report: &report}
+			if err := c.readRange(ctx, expression.text, part, &pick); err != nil {
+				return report, err
+			}
+		}
+	}
+	return report, nil
+}
+
+func (c *Client) readRange(ctx context.Context, expression string, query usage.Query, pick *picker) error {
+	form := url.Values{
+		"query":   {expression},
+		"start":   {seconds(query.Start)},
+		"end":     {seconds(query.End)},
+		"step":    {strconv.FormatFloat(query.Step.Seconds(), 'f', -1, 64)},
+		"timeout": {c.timeout.String()},
+	}
+	return c.ask(ctx, "/api/v1/query_range", form, func(body io.Reader) error {
+		answer, err := decode(body, pick.series)
+		if err != nil {
+			return c.decodeFailure(err)
+		}
+		if answer.Status != "success" {
+			return c.envelopeFailure(answer)
+		}
+		pick.report.Partial = pick.report.Partial || answer.Partial
+		for _, warning := range answer.Warnings {
+			pick.report.Warn(envelope{Error: warning}.text())
+		}
+		return nil
+	})
+}
+
+// ask sends a form and hands the body of a good answer to read.
+func (c *Client) ask(ctx context.Context, path string, form url.Values, read func(io.Reader) error) error {
+	bounded, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	err := c.askBounded(bounded, path, form, read)
+	if err != nil && ctx.Err() != nil {
+		// The caller gave up; nothing is wrong with the server.
+		return ctx.Err()
+	}
+	return err
+}
+
+func (c *Client) askBounded(ctx context.Context, path string, form url.Values, read func(io.Reader) error) error {
+	response, err := c.send(ctx, path, form)
+	if err != nil {
+		return c.transportFailure(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode/100 != 2 {
+		// Only the beginning: it is a sentence, or a page that is not read.
+		body, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+		return c.statusFailure(response.StatusCode, body)
+	}
+	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/html") {
+		return c.decodeFailure(errNotAnAnswer)
+	}
+	return read(&limitedReader{from: response.Body, left: c.maxBytes})
+}
+
+// send posts the form, since many namespaces make a query longer than a URL may be, and falls back to GET where POST is not
+// taken.
+func (c *Client) send(ctx context.Context, path string, form url.Values) (*http.Response, error) {
+	if c.getOnly.Load() {
+		return c.do(ctx, http.MethodGet, path, form)
+	}
+	response, err := c.do(ctx, http.MethodPost, path, form)
+	if err != nil || !refusesPost(response.StatusCode) {
+		return response, err
+	}
+	response.Body.Close()
+	response, err = c.do(ctx, http.MethodGet, path, form)
+	if err == nil && response.StatusCode/100 == 2 {
+		c.getOnly.Store(true)
+	}
+	return response, err
+}
+
+// refusesPost: gateways that only let reading through say so in different ways.
+func refusesPost(status int) bool {
+	return status == http.StatusForbidden || status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented
+}
+
+func (c *Client) do(ctx context.Context, method, path string, form url.Values) (*http.Response, error) {
+	target, body := *c.base, ""
+	target.Path += path
+	target.RawQuery = c.parameters.Encode()
+	if method == http.MethodPost {
+		body = form.Encode()
+	} else {
+		target.RawQuery = merged(c.parameters, form).Encode()
+	}
+	request, err := http.NewRequestWithContext(ctx, method, target.String(), strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header = c.header.Clone()
+	if method == http.MethodPost {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		// An entry without a value is not sent, and lets the transport repeat the request on a
+		// connection that the server has just closed: the request only reads.
+		request.Header["Idempotency-Key"] = nil
+	}
+	return c.http.Do(request)
+}
+
+func merged(values ...url.Values) url.Values {
+	all := url.Values{}
+	for _, some := range values {
+		for name, value := range some {
+			all[name] = value
+		}
+	}
+	return all
+}
+
+// seconds is a time in Unix seconds.
+func seconds(t time.Time) string {
+	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64)
+}
+
+// limitedReader ends with errTooLarge, not as if the answer were complete.
+type limitedReader struct {
+	from io.Reader
+	left int64
+}
+
+func (r *limitedReader) Read(p []byte) (int, error) {
+	if r.left < 0 {
+		return 0, errTooLarge
+	}
+	if int64(len(p)) > r.left+1 {
+		// One byte more than is allowed tells an answer of just that size from a larger one.
+		p = p[:r.left+1]
+	}
+	n, err := r.from.Read(p)
+	r.left -= int64(n)
+	if r.left < 0 {
+		return n, errTooLarge
+	}
+	return n, err
+}

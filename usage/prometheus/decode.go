@@ -1,0 +1,234 @@
+package prometheus
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"attune.io/attune/usage"
+)
+
+// envelope is what surrounds an answer's data.
+type envelope struct {
+	Status, ErrorType, Error string
+	// Warnings of Prometheus, Thanos and Mimir. Their infos (such as "metric might not be a counter") are
+	// about how the query is written and of no use to anybody here.
+	Warnings []string
+	// Partial is VictoriaMetrics' isPartial; Thanos says the same in a warning.
+	Partial bool
+	// matrix: the data of a range query was there.
+	matrix bool
+}
+
+// series is one element of a range query's result, as it is sent.
+type series struct {
+	Metric     labels            `json:"metric"`
+	Values     points            `json:"values"`
+	Histograms []json.RawMessage `json:"histograms"`
+}
+
+// labels are those of the expressions in this package; others are skipped.
+type labels struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Container string `json:"container"`
+	Peak      string `json:"attune_peak"`
+}
+
+var (
+	// errNotAnAnswer: JSON, but not an answer of the API.
+	errNotAnAnswer = errors.New("not an answer of the Prometheus HTTP API")
+	// errNotAMatrix: an answer, but not that of a range query.
+	errNotAMatrix = errors.New("not the answer to a range query")
+	// errPoint: a sample that is not a pair of a time and a value.
+	errPoint = errors.New("a sample is not a pair of a time and a value")
+)
+
+// isDecoding says whether an error of decode is about what was sent; else it is the reader's own.
+func isDecoding(err error) bool {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	return errors.As(err, &syntax) || errors.As(err, &kind) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) ||
+		errors.Is(err, errPoint) || errors.Is(err, errNotAMatrix)
+}
+
+// decode reads the answer to a range query and calls yield for each of its series, which is only
+// valid during the call. It holds one series at a time. Members may come in any order and unknown ones are
+// skipped.
+func decode(r io.Reader, yield func(*series)) (envelope, error) {
+	decoder := json.NewDecoder(r)
+	var answer envelope
+	err := members(decoder, func(name string) error {
+		switch name {
+		case "status":
+			return decoder.Decode(&answer.Status)
+		case "errorType":
+			return decoder.Decode(&answer.ErrorType)
+		case "error":
+			return decoder.Decode(&answer.Error)
+		case "warnings":
+			return decoder.Decode(&answer.Warnings)
+		case "isPartial":
+			return decoder.Decode(&answer.Partial)
+		case "data":
+			return decodeData(decoder, &answer, yield)
+		}
+		return skip(decoder)
+	})
+	if err == nil && answer.Status == "" {
+		err = errNotAnAnswer
+	}
+	if err == nil && answer.Status == "success" && !answer.matrix {
+		err = errNotAMatrix
+	}
+	return answer, err
+}
+
+func decodeData(decoder *json.Decoder, answer *envelope, yield func(*series)) error {
+	return members(decoder, func(name string) error {
+		switch name {
+		case "resultType":
+			var kind string
+			err := decoder.Decode(&kind)
+			answer.matrix = kind == "matrix"
+			return err
+		case "result":
+			return elements(decoder, yield)
+		}
+		return skip(decoder)
+	})
+}
+
+// elements decodes a list of series into the same memory again and again.
+func elements(decoder *json.Decoder, yield func(*series)) error {
+	opening, err := decoder.Token()
+	if err != nil || opening == nil {
+		return err
+	}
+	if opening != json.Delim('[') {
+		return errNotAMatrix
+	}
+	var s series
+	for decoder.More() {
+		s = series{Values: s.Values[:0]}
+		if err := decoder.Decode(&s); err != nil {
+			return err
+		}
+		yield(&s)
+	}
+	_, err = decoder.Token()
+	return err
+}
+
+// members calls visit with the name of each member of an object, to decode its value. A null has none.
+func members(decoder *json.Decoder, visit func(name string) error) error {
+	opening, err := decoder.Token()
+	if err != nil || opening == nil {
+		return err
+	}
+	if opening != json.Delim('{') {
+		return errNotAnAnswer
+	}
+	for decoder.More() {
+		name, err := decoder.Token()
+		if err != nil {
+			return err
+		}
+		if err := visit(fmt.Sprint(name)); err != nil {
+			return err
+		}
+	}
+	_, err = decoder.Token()
+	return err
+}
+
+// skip passes over a value.
+func skip(decoder *json.Decoder) error {
+	var value json.RawMessage
+	return decoder.Decode(&value)
+}
+
+// points are samples as they are sent: [[1700000000.123,"0.25"],…].
+type points []usage.Sample
+
+// UnmarshalJSON reads valid JSON without an allocation per point: points are what an answer mostly is.
+func (p *points) UnmarshalJSON(raw []byte) error {
+	*p = (*p)[:0]
+	if string(raw) == "null" {
+		return nil
+	}
+	text := scanner(raw)
+	if !text.accept('[') {
+		return errPoint
+	}
+	for !text.accept(']') {
+		if len(*p) > 0 && !text.accept(',') {
+			return errPoint
+		}
+		sample, err := text.point()
+		if err != nil {
+			return err
+		}
+		*p = append(*p, sample)
+	}
+	return nil
+}
+
+// scanner is what is left of valid JSON.
+type scanner []byte
+
+// accept passes over white space and then over c, if that comes next.
+func (s *scanner) accept(c byte) bool {
+	for len(*s) > 0 && isSpace((*s)[0]) {
+		*s = (*s)[1:]
+	}
+	if len(*s) == 0 || (*s)[0] != c {
+		return false
+	}
+	*s = (*s)[1:]
+	return true
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
+
+// point reads a pair of a time in Unix seconds and a value.
+func (s *scanner) point() (usage.Sample, error) {
+	if !s.accept('[') {
+		return usage.Sample{}, errPoint
+	}
+	at, ok := s.number()
+	if !ok || !s.accept(',') || math.Abs(at) > maxSeconds {
+		return usage.Sample{}, errPoint
+	}
+	value, ok := s.number()
+	if !ok || !s.accept(']') {
+		return usage.Sample{}, errPoint
+	}
+	return usage.Sample{At: int64(math.Round(at * 1000)), Value: value}, nil
+}
+
+// maxSeconds keeps times within what milliseconds can hold.
+const maxSeconds = 1e12
+
+// number reads a number, which may be a string such as "NaN" or "+Inf".
+func (s *scanner) number() (float64, bool) {
+	quoted := s.accept('"')
+	end := 0
+	for end < len(*s) && isNumeral((*s)[end]) {
+		end++
+	}
+	value, err := strconv.ParseFloat(string((*s)[:end]), 64)
+	*s = (*s)[end:]
+	if err != nil && !errors.Is(err, strconv.ErrRange) || math.IsNaN(value) && !quoted {
+		return 0, false
+	}
+	return value, !quoted || s.accept('"')
+}
+
+// isNumeral says whether a byte may be part of a number, a NaN or an infinity.
+func isNumeral(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '.' || c == '+' || c == '-'
+}

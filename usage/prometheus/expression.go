@@ -1,0 +1,84 @@
+package prometheus
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"attune.io/attune/usage"
+)
+
+// peakLabel marks the series of an answer that hold peaks.
+const (
+	peakLabel = "attune_peak"
+	peakValue = "true"
+)
+
+// CPU is the PromQL expression of the containers' CPU usage in cores, one series a container of a pod.
+//
+// A counter's rate over the window ends at the step's end, so a window as long as the step leaves
+// nothing out and its rates are their own peaks. A shorter window sees the end of each step only:
+// then the highest rate within the step is asked for as well, in series of their own (see usage.Series). The
+// subquery's steps are the rate window, not shorter: each raw sample is read once, and together they
+// cover the step.
+//
+// A container that was restarted has two series for a while, told apart by the labels id and image:
+// the highest one counts.
+func CPU(q usage.Query) string {
+	rate := fmt.Sprintf("rate(container_cpu_usage_seconds_total{%s}[%s])", selector(q), span(q.RateWindow))
+	usual := highest(rate)
+	if q.RateWindow >= q.Step {
+		return usual
+	}
+	peak := highest(fmt.Sprintf("max_over_time(%s[%s:%s])", rate, span(q.Step), span(q.RateWindow)))
+	return fmt.Sprintf("%s or label_replace(%s,%q,%q,%q,%q)", usual, peak, peakLabel, peakValue, "", "")
+}
+
+// Memory is the PromQL expression of the containers' highest working set of each step in bytes, one
+// series a container of a pod.
+func Memory(q usage.Query) string {
+	return highest(fmt.Sprintf("max_over_time(container_memory_working_set_bytes{%s}[%s])", selector(q), span(q.Step)))
+}
+
+func highest(expression string) string {
+	return "max by (namespace,pod,container) (" + expression + ")"
+}
+
+// selector leaves out the pods' own cgroups and their sandboxes, which have no container name or, in
+// older runtimes, the name POD.
+func selector(q usage.Query) string {
+	matchers := []string{`container!=""`, `container!="POD"`, "namespace" + oneOf(q.Namespaces)}
+	if len(q.PodPrefixes) > 0 {
+		matchers = append(matchers, "pod=~"+strconv.Quote("(?:"+alternatives(q.PodPrefixes)+").*"))
+	}
+	return strings.Join(matchers, ",")
+}
+
+// oneOf compares with one value, or with the alternatives of several: servers find one value faster.
+func oneOf(values []string) string {
+	if len(values) == 1 {
+		return "=" + strconv.Quote(values[0])
+	}
+	return "=~" + strconv.Quote(alternatives(values))
+}
+
+// alternatives are sorted, so that a server's query cache knows the expression again.
+func alternatives(values []string) string {
+	escaped := make([]string, len(values))
+	for i, value := range values {
+		escaped[i] = regexp.QuoteMeta(value)
+	}
+	slices.Sort(escaped)
+	return strings.Join(slices.Compact(escaped), "|")
+}
+
+// span is a duration in PromQL, which knows no fractions.
+func span(d time.Duration) string {
+	if d%time.Second == 0 {
+		return strconv.FormatInt(int64(d/time.Second), 10) + "s"
+	}
+	return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+}

@@ -1,0 +1,179 @@
+package prometheus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"attune.io/attune/usage"
+)
+
+// Reason is the word a failure is known by.
+type Reason string
+
+// Reasons of failures.
+const (
+	Unreachable     Reason = "Unreachable"
+	AddressRefused  Reason = "AddressRefused"
+	BadCertificate  Reason = "BadCertificate"
+	BadCredentials  Reason = "BadCredentials"
+	QueryRejected   Reason = "QueryRejected"
+	ServerError     Reason = "ServerError"
+	TimedOut        Reason = "TimedOut"
+	TooLarge        Reason = "TooLarge"
+	TooMany         Reason = "TooMany"
+	NotPrometheus   Reason = "NotPrometheus"
+	BrokenAnswer    Reason = "BrokenAnswer"
+	RedirectRefused Reason = "RedirectRefused"
+)
+
+// Failure is why a server did not answer: one sentence.
+type Failure struct {
+	Reason Reason
+	// Address of the server, without parameters.
+	Address string
+	// Sentence goes on from the address and says what to do.
+	Sentence string
+	// Cause is what the transport said, or nil.
+	Cause error
+}
+
+// Error is one sentence.
+func (f *Failure) Error() string { return f.Address + " " + f.Sentence }
+
+// Unwrap gives the cause, and usage.ErrTooMuch where asking for less would do.
+func (f *Failure) Unwrap() []error {
+	var causes []error
+	if f.Cause != nil {
+		causes = append(causes, f.Cause)
+	}
+	switch f.Reason {
+	case TooLarge, TooMany, TimedOut:
+		causes = append(causes, usage.ErrTooMuch)
+	}
+	return causes
+}
+
+// errTooLarge is what reading past the limit ends with.
+var errTooLarge = errors.New("the answer is too large")
+
+// errForeignRedirect is what a redirect to another place ends with.
+type errForeignRedirect struct{ to string }
+
+func (e errForeignRedirect) Error() string { return "redirect to " + e.to }
+
+// transportFailure is that of a request that got no answer, or not all of it.
+func (c *Client) transportFailure(err error) *Failure {
+	err = withoutURL(err)
+	var refused addressError
+	var redirect errForeignRedirect
+	var timeout net.Error
+	switch {
+	case errors.As(err, &refused):
+		return c.failure(AddressRefused, err, "is refused: %s", refused)
+	case errors.As(err, &redirect):
+		return c.failure(RedirectRefused, err, "redirects to %s, which is not followed: set the address to it if that is the server", redirect.to)
+	case errors.Is(err, errTooLarge):
+		return c.failure(TooLarge, err, "answered with more than %d MiB: a shorter span is asked for next", c.maxBytes>>20)
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return c.failure(TimedOut, err, "did not answer within %s: a shorter span is asked for next", c.timeout)
+	case isCertificate(err):
+		return c.failure(BadCertificate, err, "has a certificate that does not verify (%s): set tls.caSecret or tls.serverName", err)
+	}
+	return c.failure(Unreachable, err, "cannot be reached (%s): it is asked again at the next cycle", err)
+}
+
+// statusFailure is that of an answer with an HTTP status other than success.
+func (c *Client) statusFailure(status int, body []byte) *Failure {
+	said := errorOf(body)
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return c.failure(BadCredentials, nil, "refuses the credentials (HTTP %d): check the secret that the source names, and its tenant header", status)
+	case status == http.StatusTooManyRequests:
+		return c.failure(ServerError, nil, "is asked too often (HTTP 429%s): it is asked again at the next cycle", said.suffix())
+	case said.wantsLess(status):
+		return c.failure(TooMany, nil, "found the query too large (HTTP %d%s): a shorter span is asked for next", status, said.suffix())
+	case status >= 500:
+		return c.failure(ServerError, nil, "failed (HTTP %d%s): it is asked again at the next cycle", status, said.suffix())
+	case said.Status == "":
+		return c.failure(NotPrometheus, nil, "does not speak the Prometheus HTTP API (HTTP %d): check the address and its path", status)
+	}
+	return c.failure(QueryRejected, nil, "rejects the query (HTTP %d%s): check the source's parameters and headers", status, said.suffix())
+}
+
+// envelopeFailure is that of an answer that says of itself that it is an error.
+func (c *Client) envelopeFailure(said envelope) *Failure {
+	if said.wantsLess(http.StatusOK) {
+		return c.failure(TooMany, nil, "found the query too large (%s): a shorter span is asked for next", said.text())
+	}
+	return c.failure(QueryRejected, nil, "answered with an error (%s): check the source's parameters and headers", said.text())
+}
+
+// decodeFailure is that of an answer that is not what was asked for.
+func (c *Client) decodeFailure(err error) *Failure {
+	var syntax *json.SyntaxError
+	switch {
+	case errors.Is(err, errNotAnAnswer), errors.As(err, &syntax) && syntax.Offset <= 1:
+		return c.failure(NotPrometheus, err, "does not speak the Prometheus HTTP API (the answer is not its JSON): check the address and its path")
+	case isDecoding(err):
+		return c.failure(BrokenAnswer, err, "sent an answer that broke off or cannot be read (%s): it is asked again at the next cycle", err)
+	}
+	return c.transportFailure(err)
+}
+
+func (c *Client) failure(reason Reason, cause error, format string, arguments ...any) *Failure {
+	return &Failure{Reason: reason, Address: c.shown, Sentence: fmt.Sprintf(format, arguments...), Cause: cause}
+}
+
+// withoutURL takes the URL out of an error: its parameters may be secret.
+func withoutURL(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
+}
+
+// errorOf reads what the server says of an error. What is not the API's JSON is not repeated: behind an address
+// that somebody else chose it may be anything.
+func errorOf(body []byte) envelope {
+	var said struct{ Status, ErrorType, Error string }
+	if json.Unmarshal(body, &said) != nil {
+		return envelope{}
+	}
+	return envelope{Status: said.Status, ErrorType: said.ErrorType, Error: said.Error}
+}
+
+// maxSaid bounds what is repeated of a server's words.
+const maxSaid = 300
+
+func (e envelope) text() string {
+	words := strings.Join(strings.Fields(strings.ToValidUTF8(e.Error, "")), " ")
+	if len(words) > maxSaid {
+		words = strings.ToValidUTF8(words[:maxSaid], "") + "…"
+	}
+	return words
+}
+
+func (e envelope) suffix() string {
+	if text := e.text(); text != "" {
+		return ": " + text
+	}
+	return ""
+}
+
+// wantsLess recognises the servers' limits. The queries are valid by construction, so a computation
+// that fails does so for its size: Prometheus and Mimir answer 422, on a timeout 503 or 504, on too
+// many points 400; VictoriaMetrics answers 422.
+func (e envelope) wantsLess(status int) bool {
+	switch status {
+	case http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusGatewayTimeout:
+		return true
+	}
+	return e.ErrorType == "timeout" || e.ErrorType == "execution" || strings.Contains(e.Error, "exceeded maximum resolution")
+}

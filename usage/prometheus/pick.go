@@ -1,0 +1,68 @@
+package prometheus
+
+import (
+	"math"
+
+	"attune.io/attune/usage"
+)
+
+// picker turns an answer's series into usage.Series and counts what is of no use.
+type picker struct {
+	query  usage.Query
+	memory bool
+	yield  func(usage.Series)
+	report *usage.Report
+}
+
+func (p *picker) series(s *series) {
+	p.report.Drop(usage.DropHistogram, len(s.Histograms))
+	if s.Metric.Namespace == "" || s.Metric.Pod == "" || s.Metric.Container == "" {
+		p.report.Drop(usage.DropUnnamed, len(s.Values))
+		return
+	}
+	samples := p.usable(s.Values)
+	if len(samples) == 0 {
+		return
+	}
+	p.report.Series++
+	p.report.Samples += len(samples)
+	out := usage.Series{Namespace: s.Metric.Namespace, Pod: s.Metric.Pod, Container: s.Metric.Container}
+	switch {
+	case p.memory:
+		out.Memory = samples
+	case s.Metric.Peak == peakValue:
+		out.CPUPeak = samples
+	default:
+		out.CPU = samples
+	}
+	p.yield(out)
+}
+
+// usable keeps the samples that are amounts and lie within the query, in place.
+func (p *picker) usable(samples []usage.Sample) []usage.Sample {
+	start, end := p.query.Start.UnixMilli(), p.query.End.UnixMilli()
+	kept := samples[:0]
+	for _, sample := range samples {
+		if drop := dropOf(sample, start, end); drop != "" {
+			p.report.Drop(drop, 1)
+			continue
+		}
+		kept = append(kept, sample)
+	}
+	return kept
+}
+
+// dropOf is why a sample is of no use, or empty.
+func dropOf(sample usage.Sample, start, end int64) usage.Drop {
+	switch {
+	case sample.At < start || sample.At > end:
+		return usage.DropOutside
+	case math.IsNaN(sample.Value):
+		return usage.DropNotANumber
+	case math.IsInf(sample.Value, 0):
+		return usage.DropInfinite
+	case sample.Value < 0:
+		return usage.DropNegative
+	}
+	return ""
+}

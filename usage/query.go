@@ -1,0 +1,58 @@
+package usage
+
+import "time"
+
+// Query asks for the history of every container in some namespaces.
+type Query struct {
+	// Namespaces to look at; without any the answer is empty.
+	Namespaces []string
+	// PodPrefixes narrow the answer to pods whose names start with one of them; empty: every pod.
+	PodPrefixes []string
+	// Start and End are the ends of the first and the last step, both included.
+	Start, End time.Time
+	// Step is the length of a step. Steps end at multiples of it since the epoch, so that every answer
+	// speaks of the same steps whenever it is asked for.
+	Step time.Duration
+	// RateWindow is the window of the rate of CPU counters.
+	RateWindow time.Duration
+}
+
+// Steps is the number of steps asked for.
+func (q Query) Steps() int64 { return StepOf(q.End, q.Step) - StepOf(q.Start, q.Step) + 1 }
+
+// Split cuts the query into consecutive ones of at most limit steps each.
+func (q Query) Split(limit int64) []Query {
+	var parts []Query
+	last := StepOf(q.End, q.Step)
+	for first := StepOf(q.Start, q.Step); first <= last; first += limit {
+		part := q
+		part.Start = StepEnd(first, q.Step)
+		part.End = StepEnd(min(first+limit-1, last), q.Step)
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// StepOf is the number of the last step that has ended at t. Steps are numbered since the epoch: number n
+// spans (n-1)·step, excluded, to n·step, included. Steps are whole milliseconds.
+func StepOf(t time.Time, step time.Duration) int64 {
+	return floorDiv(t.UnixMilli(), step.Milliseconds())
+}
+
+// StepHolding is the number of the step that t lies in.
+func StepHolding(t time.Time, step time.Duration) int64 {
+	return -floorDiv(-t.UnixMilli(), step.Milliseconds())
+}
+
+// StepEnd is the end of a step.
+func StepEnd(n int64, step time.Duration) time.Time {
+	return time.UnixMilli(n * step.Milliseconds()).UTC()
+}
+
+func floorDiv(a, b int64) int64 {
+	quotient := a / b
+	if a%b < 0 {
+		quotient--
+	}
+	return quotient
+}

@@ -1,0 +1,81 @@
+package usage
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Drop is why a sample was not used.
+type Drop string
+
+// Reasons to drop a sample.
+const (
+	// DropNotANumber is a NaN: what the server computes from nothing.
+	DropNotANumber Drop = "not a number"
+	// DropInfinite is an infinite value.
+	DropInfinite Drop = "infinite"
+	// DropNegative is a negative value, such as a rate over a counter that ran backwards.
+	DropNegative Drop = "negative"
+	// DropUnnamed lacks the namespace, pod or container label.
+	DropUnnamed Drop = "without namespace, pod or container"
+	// DropOutside is outside the span that was asked for.
+	DropOutside Drop = "outside the span asked for"
+	// DropHistogram is a native histogram where a number was expected.
+	DropHistogram Drop = "a histogram"
+	// DropAmbiguous has a pod name that several workloads of different kinds could have made.
+	DropAmbiguous Drop = "ambiguous pod name"
+	// DropFull found no room in the store.
+	DropFull Drop = "the store is full"
+)
+
+// maxWarnings bounds what is kept of a server's warnings: one a store of a large installation is plenty.
+const maxWarnings = 10
+
+// Report says what an answer is made of. Its zero value is ready for use.
+type Report struct {
+	// Series and Samples count what was used.
+	Series, Samples int
+	// Dropped counts samples that were not, by reason.
+	Dropped map[Drop]int
+	// Warnings of the server, each once, the first ones only.
+	Warnings []string
+	// Partial: the server says that it did not have everything at hand.
+	Partial bool
+}
+
+// Drop counts n dropped samples.
+func (r *Report) Drop(reason Drop, n int) {
+	if n == 0 {
+		return
+	}
+	if r.Dropped == nil {
+		r.Dropped = map[Drop]int{}
+	}
+	r.Dropped[reason] += n
+}
+
+// Warn keeps a warning of the server.
+func (r *Report) Warn(warning string) {
+	if len(r.Warnings) < maxWarnings && !slices.Contains(r.Warnings, warning) {
+		r.Warnings = append(r.Warnings, warning)
+	}
+}
+
+// Add counts another report in.
+func (r *Report) Add(other Report) {
+	r.Series += other.Series
+	r.Samples += other.Samples
+	r.Partial = r.Partial || other.Partial
+	for reason, n := range other.Dropped {
+		r.Drop(reason, n)
+	}
+	for _, warning := range other.Warnings {
+		r.Warn(warning)
+	}
+}
+
+// DropReasons are the reasons for which something was dropped, in alphabetical order.
+func (r Report) DropReasons() []Drop {
+	return slices.SortedFunc(maps.Keys(r.Dropped), func(a, b Drop) int { return strings.Compare(string(a), string(b)) })
+}

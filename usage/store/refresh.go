@@ -1,0 +1,223 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"attune.io/attune/usage"
+)
+
+// maxParallel bounds how many sources are asked at the same time: one that does not answer does not hold up the rest.
+const maxParallel = 8
+
+// Refresh asks each source once for what is new and once for a piece of the past, and keeps the answers. It
+// returns whether more of the past is left and its source answers: then call it again soon. What fails is in the State
+// and is tried again at the next refresh. It blocks while another refresh runs.
+func (s *Store) Refresh(ctx context.Context, now time.Time) (more bool) {
+	s.refreshing.Lock()
+	defer s.refreshing.Unlock()
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, maxParallel)
+	var mutex sync.Mutex
+	changed := map[string]bool{}
+	for digest := range s.snapshot() {
+		wait.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			r := refresh{store: s, digest: digest, now: now, changed: map[string]bool{}}
+			again := r.run(ctx)
+			mutex.Lock()
+			defer mutex.Unlock()
+			more = more || again
+			for namespace := range r.changed {
+				changed[namespace] = true
+			}
+		})
+	}
+	wait.Wait()
+	for _, namespace := range sorted(changed) {
+		s.options.Changed(namespace)
+	}
+	return more
+}
+
+func sorted(set map[string]bool) []string {
+	names := make([]string, 0, len(set))
+	for name := range set {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (s *Store) snapshot() map[usage.Digest]bool {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	digests := map[usage.Digest]bool{}
+	for digest := range s.pools {
+		digests[digest] = true
+	}
+	return digests
+}
+
+// refresh is that of one source.
+type refresh struct {
+	store   *Store
+	digest  usage.Digest
+	now     time.Time
+	changed map[string]bool
+}
+
+// run returns whether more of the past can be read at once.
+func (r *refresh) run(ctx context.Context) bool {
+	plan, settings, source := r.begin()
+	if plan.newest == nil && plan.past == nil {
+		return false
+	}
+	if source == nil {
+		var err error
+		if source, err = r.store.options.Dial(settings); err != nil {
+			r.commit(func(p *pool) { p.fail(err) })
+			return false
+		}
+		r.commit(func(p *pool) { p.source = source })
+	}
+	if plan.newest != nil && !r.read(ctx, source, plan, *plan.newest, nil) {
+		return false
+	}
+	if plan.past != nil && !r.read(ctx, source, plan, *plan.past, plan.group) {
+		return false
+	}
+	return r.behind()
+}
+
+func (r *refresh) begin() (plan, usage.SourceSettings, usage.Source) {
+	r.store.mutex.RLock()
+	defer r.store.mutex.RUnlock()
+	pool := r.store.pools[r.digest]
+	if pool == nil {
+		return plan{}, usage.SourceSettings{}, nil
+	}
+	return pool.plan(r.now), pool.settings, pool.source
+}
+
+// behind says whether some of the past has not been read.
+func (r *refresh) behind() bool {
+	plan, _, _ := r.begin()
+	return plan.past != nil
+}
+
+// commit changes the pool, if it is still there.
+func (r *refresh) commit(change func(*pool)) {
+	r.store.mutex.Lock()
+	defer r.store.mutex.Unlock()
+	if pool := r.store.pools[r.digest]; pool != nil {
+		change(pool)
+	}
+}
+
+// read asks one query and keeps the answer; group is nil for what is new. It returns whether to go on.
+func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, query usage.Query, group map[path]*track) bool {
+	scratch := newScratch(plan.resolver, query)
+	report, err := source.Read(ctx, query, scratch.take)
+	ok := err == nil
+	r.commit(func(p *pool) {
+		switch {
+		case err == nil:
+			report.Add(scratch.report)
+			p.keep(scratch, report, r.now, r.changed)
+			p.cover(scratch, group)
+		case ctx.Err() != nil:
+			// Nobody waits for the answer any more; nothing is wrong with the source.
+		case errors.Is(err, usage.ErrTooMuch) && group != nil && p.shorten(query.Steps()):
+			ok = true
+		default:
+			p.fail(err)
+		}
+	})
+	return ok
+}
+
+// shorten asks for half as much of the past from now on; false if that is too little to try.
+func (p *pool) shorten(asked int64) bool {
+	if asked/2 < minChunk {
+		return false
+	}
+	p.chunk = asked / 2
+	return true
+}
+
+// cover notes what has been read.
+func (p *pool) cover(s *scratch, group map[path]*track) {
+	if group == nil || p.read == 0 {
+		p.read = max(p.read, s.last)
+	}
+	for at, planned := range group {
+		if p.tracks[at] == planned {
+			planned.from = s.first
+		}
+	}
+}
+
+// keep puts an answer into the histories, and moves every window to now.
+func (p *pool) keep(s *scratch, report usage.Report, now time.Time, changed map[string]bool) {
+	first, last := p.span(usage.StepOf(now, p.settings.QueryStep))
+	for _, track := range p.tracks {
+		for _, history := range track.histories {
+			history.slide(first, last)
+		}
+	}
+	for place, answer := range s.containers {
+		track := p.tracks[place.path]
+		if track == nil || !track.wanted.has(place.container) {
+			continue
+		}
+		known := track.histories[place.container]
+		if known == nil {
+			known = newHistory(p.window, p.budget)
+			known.slide(first, last)
+			track.histories[place.container] = known
+		}
+		if p.merge(known, s.first, answer, &report) {
+			known.version++
+			changed[place.namespace] = true
+		}
+	}
+	p.succeed(report, now)
+}
+
+// merge puts an answer into a history and returns whether anything is different now.
+func (p *pool) merge(h *history, first int64, a *answer, report *usage.Report) bool {
+	different := p.replace(&h.cpu, first, a.cpu, report)
+	different = p.replace(&h.peak, first, a.peak, report) || different
+	return p.replace(&h.memory, first, a.memory, report) || different
+}
+
+func (p *pool) replace(r *ring, first int64, values []float64, report *usage.Report) bool {
+	different := false
+	for i, value := range values {
+		step := first + int64(i)
+		if math.IsNaN(value) || step < r.first {
+			continue
+		}
+		before := r.at(step)
+		if before == value {
+			continue
+		}
+		if !r.put(step, value) {
+			report.Drop(usage.DropFull, 1)
+			continue
+		}
+		different = true
+		if !math.IsNaN(before) {
+			p.state.Revised++
+		} else if step <= p.read && step > p.read-overlap {
+			p.state.Late++
+		}
+	}
+	return different
+}

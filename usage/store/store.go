@@ -1,0 +1,244 @@
+// Package store keeps the usage history of the containers that policies want, in memory, and keeps it
+// up to date: each source is asked for the past once and then only for what is new.
+//
+// For each distinct source there are at most two reads a refresh, however many workloads there are: one that
+// goes further back for the workloads that need it, and one for what is new for all of them.
+package store
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/podname"
+)
+
+// Dialer makes the source of some settings, reading the secrets that they name. It is called again after a
+// failure, so that a secret that was changed is read again.
+type Dialer func(usage.SourceSettings) (usage.Source, error)
+
+// Interest is what one policy wants to know.
+type Interest struct {
+	// Policy and its Namespace: a policy has one interest at a time.
+	Policy, Namespace string
+	Source            usage.SourceSettings
+	Workloads         []Workload
+	// Neighbours are the other workloads of the namespace that stand for themselves. Their histories are not
+	// kept, but their pods are not mistaken for those of a workload with a shorter name.
+	Neighbours []podname.Workload
+}
+
+// Workload whose history is wanted.
+type Workload struct {
+	Kind v1alpha1.WorkloadKind
+	Name string
+	// Containers whose history is wanted; empty: all of them.
+	Containers []string
+}
+
+// Key names one container's history, across replicas and template generations.
+type Key struct {
+	Source    usage.Digest
+	Namespace string
+	Kind      v1alpha1.WorkloadKind
+	Workload  string
+	Container string
+}
+
+// State is how a source does.
+type State struct {
+	// LastSuccess is when the source last answered; zero: never.
+	LastSuccess time.Time
+	// Err is why the last read failed, or nil.
+	Err error
+	// BackfillProgress is the fraction, 0 to 1, of the history window that has been read for every workload.
+	BackfillProgress float64
+	// Report sums up every read that was kept.
+	Report usage.Report
+	// Last is the report of the newest read.
+	Last usage.Report
+	// Late counts steps that got their first value after a newer step had one, Revised those whose value
+	// changed when they were read again.
+	Late, Revised int
+	// Containers with history, and the bytes that their values take.
+	Containers int
+	Bytes      int64
+}
+
+// Options of a Store.
+type Options struct {
+	Dial Dialer
+	// Changed is called after a refresh, once for each namespace with new data, from the goroutine of the refresh.
+	Changed func(namespace string)
+	// MaxBytes bounds the values that are kept; beyond it, further ones are dropped and counted. 0: DefaultMaxBytes.
+	MaxBytes int64
+}
+
+// DefaultMaxBytes has room for 16,000 containers with a week of 5-minute steps.
+const DefaultMaxBytes = 512 << 20
+
+// Store keeps histories. It is safe for concurrent use.
+type Store struct {
+	options Options
+	budget  budget
+
+	// refreshing serialises refreshes; it is taken before mutex.
+	refreshing sync.Mutex
+	mutex      sync.RWMutex
+	interests  map[owner]Interest
+	pools      map[usage.Digest]*pool
+}
+
+type owner struct{ namespace, policy string }
+
+// New is an empty Store.
+func New(options Options) *Store {
+	if options.MaxBytes <= 0 {
+		options.MaxBytes = DefaultMaxBytes
+	}
+	if options.Changed == nil {
+		options.Changed = func(string) {}
+	}
+	return &Store{
+		options:   options,
+		budget:    budget{left: options.MaxBytes},
+		interests: map[owner]Interest{},
+		pools:     map[usage.Digest]*pool{},
+	}
+}
+
+// Want replaces what the policy wanted before. What it wants now is read at the next refresh; what no policy wants any
+// more is forgotten.
+func (s *Store) Want(interest Interest) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	key := owner{interest.Namespace, interest.Policy}
+	before, known := s.interests[key]
+	s.interests[key] = interest
+	digest := interest.Source.Digest()
+	if known && before.Source.Digest() != digest {
+		s.settle(before.Source.Digest())
+	}
+	if s.pools[digest] == nil {
+		s.pools[digest] = newPool(interest.Source, &s.budget)
+	}
+	s.settle(digest)
+}
+
+// Forget what the policy wanted.
+func (s *Store) Forget(namespace, policy string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	key := owner{namespace, policy}
+	interest, known := s.interests[key]
+	if !known {
+		return
+	}
+	delete(s.interests, key)
+	s.settle(interest.Source.Digest())
+}
+
+// settle tells a pool what is wanted of it, or forgets it.
+func (s *Store) settle(digest usage.Digest) {
+	var wanted []Interest
+	for _, interest := range s.interests {
+		if interest.Source.Digest() == digest {
+			wanted = append(wanted, interest)
+		}
+	}
+	pool := s.pools[digest]
+	pool.want(wanted)
+	if len(wanted) == 0 {
+		delete(s.pools, digest)
+	}
+}
+
+// State of a source; false if nothing is wanted of it.
+func (s *Store) State(settings usage.SourceSettings) (State, bool) {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	pool := s.pools[settings.Digest()]
+	if pool == nil {
+		return State{}, false
+	}
+	return pool.current(), true
+}
+
+// Profile of one container: false if it has no data in the history window that ends now. It is computed when it is first
+// asked for after new data came, and shared: do not change it.
+func (s *Store) Profile(key Key, now time.Time) (recommender.Profile, bool) {
+	s.mutex.RLock()
+	pool, history := s.find(key)
+	if history == nil {
+		s.mutex.RUnlock()
+		return recommender.Profile{}, false
+	}
+	profile, fresh, version := history.profile, history.profiled == history.version, history.version
+	var steps []recommender.StepUsage
+	if !fresh {
+		steps = history.steps(pool.settings.QueryStep)
+	}
+	s.mutex.RUnlock()
+	if !fresh {
+		// Sorting thousands of values does not keep anybody waiting.
+		profile = recommender.NewProfile(steps, pool.settings.QueryStep)
+		s.cache(key, profile, version)
+	}
+	return profile, !profile.Last.IsZero() && profile.Last.After(now.Add(-pool.settings.HistoryWindow))
+}
+
+func (s *Store) cache(key Key, profile recommender.Profile, version uint64) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if _, history := s.find(key); history != nil && history.version == version {
+		history.profile, history.profiled = profile, version
+	}
+}
+
+// Steps are the values behind a container's profile, oldest first.
+func (s *Store) Steps(key Key) []recommender.StepUsage {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	pool, history := s.find(key)
+	if history == nil {
+		return nil
+	}
+	return history.steps(pool.settings.QueryStep)
+}
+
+// Containers of a workload that have history, in alphabetical order.
+func (s *Store) Containers(key Key) []string {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	pool := s.pools[key.Source]
+	if pool == nil {
+		return nil
+	}
+	var names []string
+	if workload := pool.tracks[pathOf(key)]; workload != nil {
+		for name := range workload.histories {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (s *Store) find(key Key) (*pool, *history) {
+	pool := s.pools[key.Source]
+	if pool == nil {
+		return nil, nil
+	}
+	track := pool.tracks[pathOf(key)]
+	if track == nil {
+		return pool, nil
+	}
+	return pool, track.histories[key.Container]
+}
+
+func pathOf(key Key) path {
+	return path{key.Namespace, podname.Workload{Kind: key.Kind, Name: key.Workload}}
+}
