@@ -41,6 +41,9 @@ func Build(ctx context.Context, o Options) (Tools, error) {
 	return tools.Build(ctx, o.Version, o.Progress)
 }
 
+// ProjectDir is the root of the project that the working directory is in.
+func ProjectDir() (string, error) { return tools.ProjectDir() }
+
 // Cluster is a running cluster. Its methods may be called concurrently.
 type Cluster struct {
 	// Name is the cluster's name.
@@ -51,7 +54,7 @@ type Cluster struct {
 	Facts
 	dir       string        // of the cluster itself
 	artifacts string        // where the logs go in the end
-	lifeline  *os.File      // the cluster dies when it is closed; nil if detached
+	lifeline  *os.File      // the cluster dies when it ends, unless it was let go
 	netns     *os.File      // the control plane's network namespace
 	ended     chan struct{} // closed when the first process, if it is our child, has ended
 }
@@ -151,7 +154,7 @@ func (c *Cluster) launch(o Options, lock *os.File) error {
 	if err := description.Write(); err != nil {
 		return err
 	}
-	return c.startFirst(o.Detach, lock)
+	return c.startFirst(lock)
 }
 
 // complete returns once everything asked for is there.
@@ -174,12 +177,31 @@ func (c *Cluster) complete(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	return c.leave(o.Dir)
+	if err := c.leave(o.Dir); err != nil {
+		return err
+	}
+	if o.Detach {
+		return c.letGo()
+	}
+	return nil
 }
 
-// startFirst starts the cluster's first process. It takes the lock with it, and an
-// owned cluster the reading end of a pipe that ends when we do.
-func (c *Cluster) startFirst(detach bool, lock *os.File) error {
+// letGo lets the cluster outlive us. Until here it would have died with us, so
+// that an interrupted start leaves nothing.
+func (c *Cluster) letGo() error {
+	_, err := c.lifeline.Write([]byte{1})
+	return err
+}
+
+// startFirst starts the cluster's first process, which takes the lock with it
+// and the reading end of a pipe that ends when we do.
+func (c *Cluster) startFirst(lock *os.File) error {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer read.Close()
+	c.lifeline = write
 	log, err := os.Create(filepath.Join(c.dir, "log", "cluster.log"))
 	if err != nil {
 		return err
@@ -189,18 +211,8 @@ func (c *Cluster) startFirst(detach bool, lock *os.File) error {
 	cmd.Args = []string{inside.OuterRole, c.dir}
 	cmd.Env = c.Tools.Env(filepath.Join(c.dir, "home"))
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = []*os.File{lock}
+	cmd.ExtraFiles = []*os.File{lock, read}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: inside.Namespaces, Setsid: true}
-	if !detach {
-		read, write, err := os.Pipe()
-		if err != nil {
-			return err
-		}
-		defer read.Close()
-		c.lifeline = write
-		cmd.Args = append(cmd.Args, "owned")
-		cmd.ExtraFiles = append(cmd.ExtraFiles, read)
-	}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting the cluster's first process: %w", err)
 	}
@@ -265,7 +277,7 @@ func (c *Cluster) Stop() error {
 	if c.lifeline != nil {
 		c.lifeline.Close()
 	}
-	if err := state.WaitDead(c.dir, stopLimit); err != nil {
+	if err := state.WaitDead(c.dir, c.PID, stopLimit); err != nil {
 		return err
 	}
 	if err := state.Remove(c.Name, c.dir); err != nil {

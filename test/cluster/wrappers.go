@@ -53,7 +53,11 @@ func (c *Cluster) script(program string) (string, error) {
 	}
 	var env []string
 	for _, pair := range c.Tools.Env(filepath.Join(c.dir, "home")) {
-		env = append(env, quote(pair))
+		quoted := quote(pair)
+		if strings.HasPrefix(pair, "PATH=") {
+			quoted += `:"$PATH"`
+		}
+		env = append(env, quoted)
 	}
 	env = append(env, quote("KUBECONFIG="+c.Kubeconfig))
 	return fmt.Sprintf(`#!/bin/sh
@@ -62,6 +66,7 @@ if [ "$(readlink /proc/%[2]d/ns/net)" != %[3]s ]; then
 	echo "the cluster %[1]s is not running, start it with: make cluster-up" >&2
 	exit 1
 fi
+[ -n %[5]s"$1" ] || set -- "${SHELL:-/bin/sh}"
 exec nsenter -t %[2]d --net -- env -u http_proxy -u https_proxy -u HTTP_PROXY -u HTTPS_PROXY %[4]s %[5]s "$@"
 `, c.Name, c.PID, quote(network), strings.Join(env, " "), program), nil
 }

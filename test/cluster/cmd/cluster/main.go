@@ -24,7 +24,8 @@ const usage = `Usage: cluster VERB
   load TAR   import an archive of images on every node
   down       stop the cluster and remove all of it
 
-Each takes --dir DIR, the directory for bin/kubectl, bin/helm and bin/enter (.cluster).
+Each takes --dir DIR, the directory for bin/kubectl, bin/helm and bin/enter
+(default: .cluster in the project).
 `
 
 func main() {
@@ -52,15 +53,23 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.Version, "version", "", "")
 	flags.BoolVar(&o.Prometheus, "prometheus", true, "")
 	flags.BoolVar(&o.CertManager, "cert-manager", true, "")
-	flags.StringVar(&o.Dir, "dir", ".cluster", "")
+	flags.StringVar(&o.Dir, "dir", "", "")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
 	var err error
-	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
+	if o.Dir, err = directory(o.Dir); err != nil {
 		return err
 	}
 	return verbs[args[0]](ctx, o, flags.Args())
+}
+
+func directory(dir string) (string, error) {
+	if dir != "" {
+		return filepath.Abs(dir)
+	}
+	project, err := cluster.ProjectDir()
+	return filepath.Join(project, ".cluster"), err
 }
 
 func build(ctx context.Context, o cluster.Options, _ []string) error {

@@ -2,7 +2,6 @@ package inside
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"syscall"
 	"time"
@@ -15,7 +14,7 @@ import (
 // Files the harness hands to the cluster's first process.
 const (
 	lockFD     = 3 // held for as long as the process lives: others see that it does
-	lifelineFD = 4 // ends when the owning process is gone; not there when detached
+	lifelineFD = 4 // ends when the owning process is gone
 )
 
 // Namespaces are those a cluster has for itself, and each node once more. The
@@ -33,9 +32,7 @@ func runOuter(args []string) error {
 	}
 	unix.CloseOnExec(lockFD)
 	unix.CloseOnExec(lifelineFD)
-	if len(args) > 1 && args[1] == "owned" {
-		go dieWithOwner(c)
-	}
+	go dieWithOwner(c)
 	if err := prepareMounts(); err != nil {
 		return err
 	}
@@ -54,9 +51,14 @@ func runOuter(args []string) error {
 }
 
 // dieWithOwner ends the cluster, and what would stay of it, once the process
-// that owns it is gone, however that came about.
+// that owns it is gone, however that came about. A byte sent over the lifeline
+// means that the owner lets go: the cluster then lives on without one.
 func dieWithOwner(c spec.Cluster) {
-	_, _ = io.Copy(io.Discard, os.NewFile(lifelineFD, "lifeline"))
+	lifeline := os.NewFile(lifelineFD, "lifeline")
+	defer lifeline.Close()
+	if n, _ := lifeline.Read(make([]byte, 1)); n == 1 {
+		return
+	}
 	_ = syscall.Kill(-1, syscall.SIGKILL) // everything in this pid namespace but pid 1
 	if err := state.Remove(c.Name, c.Dir); err != nil {
 		logf("%v", err)

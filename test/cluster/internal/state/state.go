@@ -23,6 +23,9 @@ const CgroupDir = "/sys/fs/cgroup"
 
 const lockName = "lock"
 
+// removeLimit is how long processes may take to end after they were killed.
+const removeLimit = 30 * time.Second
+
 // ErrAlive says that a cluster of that name is running.
 var ErrAlive = errors.New("a cluster of this name is running")
 
@@ -60,14 +63,24 @@ func Alive(dir string) bool {
 	return false
 }
 
-// WaitDead returns once the cluster in dir is gone, or says that it is not.
-func WaitDead(dir string, limit time.Duration) error {
-	for end := time.Now().Add(limit); Alive(dir); time.Sleep(10 * time.Millisecond) {
+// WaitDead returns once the cluster in dir, whose first process was pid, is
+// gone, or says that it is not. The lock alone does not say so: the kernel
+// lets go of it before it ends the first process' descendants.
+func WaitDead(dir string, pid int, limit time.Duration) error {
+	for end := time.Now().Add(limit); Alive(dir) || !ended(pid); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			return fmt.Errorf("the cluster in %s is still running after %s", dir, limit)
 		}
 	}
 	return nil
+}
+
+// ended reports whether there is no such process, or only what its parent has
+// not collected yet.
+func ended(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return err != nil || strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X")
 }
 
 // Guard lets one process at a time sweep below base and take a name there.
@@ -118,7 +131,7 @@ func sweepOne(name, dir string) error {
 // Remove removes the cgroups and the directory of a cluster none of whose
 // processes is left. Processes that are just ending are waited for.
 func Remove(name, dir string) error {
-	if err := removeCgroups(name, 30*time.Second); err != nil {
+	if err := removeCgroups(name, removeLimit); err != nil {
 		return err
 	}
 	// Renamed first, so that a new cluster of this name never meets half of it.
@@ -126,10 +139,20 @@ func Remove(name, dir string) error {
 	if err := os.Rename(dir, gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the cluster's directory: %w", err)
 	}
-	if err := os.RemoveAll(gone); err != nil {
-		return fmt.Errorf("removing the cluster's directory: %w", err)
+	return removeAll(gone, removeLimit)
+}
+
+// removeAll tries again for as long as dying processes still write there.
+func removeAll(dir string, limit time.Duration) error {
+	for end := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
+		err := os.RemoveAll(dir)
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("removing the cluster's directory, remove it by hand: %w", err)
+		}
 	}
-	return nil
 }
 
 func removeCgroups(name string, limit time.Duration) error {

@@ -60,6 +60,12 @@ func sourceDir() (string, error) {
 	}
 }
 
+// ProjectDir is the root of the project that the working directory is in.
+func ProjectDir() (string, error) {
+	source, err := sourceDir()
+	return filepath.Dir(source), err
+}
+
 func (b *builder) moduleDir(name string) string {
 	return filepath.Join(b.source, "cluster/modules", name)
 }

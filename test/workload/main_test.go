@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMain lets the test's own program be the child that holds memory.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == childFlag {
+		runChild(os.Stdin)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var usage syscall.Rusage
+	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// Measured over a second, so a machine that is busy for longer may fail it:
+// the burner catches up with at most a second.
+func TestBurnsWhatItIsTold(t *testing.T) {
+	for _, millicores := range []int{200, 1200} {
+		var b burner
+		b.set(millicores)
+		before, began := cpuTime(t), time.Now()
+		time.Sleep(2 * time.Second) // what is measured is time
+		got := float64(cpuTime(t)-before) / float64(time.Since(began)) * 1000
+		b.set(0)
+		require.InEpsilon(t, millicores, got, 0.15, "%d millicores", millicores)
+	}
+}
+
+func residentMiB(t *testing.T, pid string) int {
+	t.Helper()
+	statm, err := os.ReadFile("/proc/" + pid + "/statm")
+	require.NoError(t, err)
+	var size, resident int
+	_, err = fmt.Sscan(string(statm), &size, &resident)
+	require.NoError(t, err)
+	return resident * os.Getpagesize() / mebibyte
+}
+
+func TestMemoryIsResidentAndGivenBack(t *testing.T) {
+	var b ballast
+	before := residentMiB(t, "self")
+	require.NoError(t, b.set(100))
+	require.InDelta(t, before+100, residentMiB(t, "self"), 10)
+	require.NoError(t, b.set(10))
+	require.InDelta(t, before+10, residentMiB(t, "self"), 10)
+}
+
+func children(t *testing.T) []string {
+	t.Helper()
+	tasks, err := os.ReadDir("/proc/self/task")
+	require.NoError(t, err)
+	var all []string
+	for _, task := range tasks {
+		data, _ := os.ReadFile("/proc/self/task/" + task.Name() + "/children") // the thread may have ended
+		all = append(all, strings.Fields(string(data))...)
+	}
+	return all
+}
+
+func TestKilledChildIsReplaced(t *testing.T) {
+	c := keepChild(t.Context())
+	require.NoError(t, c.set(50))
+	holds := func(but string) func() bool {
+		return func() bool {
+			all := children(t)
+			return len(all) == 1 && all[0] != but && residentMiB(t, all[0]) >= 50
+		}
+	}
+	require.Eventually(t, holds(""), 10*time.Second, 20*time.Millisecond)
+	first := children(t)[0]
+	var pid int
+	_, err := fmt.Sscan(first, &pid)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	require.Eventually(t, holds(first), 10*time.Second, 20*time.Millisecond)
+}
+
+func TestSetChangesOnlyWhatIsNamed(t *testing.T) {
+	var b burner
+	held := &ballast{}
+	server := httptest.NewServer(handler(&b, held))
+	defer server.Close()
+	for path, want := range map[string]int{
+		"/healthz": 200, "/set?memory=3": 200, "/set?cpu=0": 200, "/set": 200,
+		"/set?memory=-1": 400, "/set?cpu=much": 400,
+	} {
+		response, err := http.Get(server.URL + path)
+		require.NoError(t, err)
+		response.Body.Close()
+		require.Equal(t, want, response.StatusCode, path)
+	}
+	require.Len(t, held.chunks, 3)
+}
