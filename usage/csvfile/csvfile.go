@@ -1,0 +1,79 @@
+// Package csvfile reads usage samples and traces from CSV files, for the commands that work without a cluster.
+//
+// The format is the header series_id,timestamp,cpu_cores,memory_bytes and a row a sample, one series a
+// container; times are Unix seconds. An empty field or NaN was not measured: a gap, which is counted. What cannot
+// be parsed, a negative or an infinite amount is an error that names file, line and reason: a file that is
+// wrong somewhere is not to be trusted elsewhere.
+//
+// Within a series, rows out of order are sorted and rows with the same time are joined, the highest value
+// of each resource counting; both are counted. Neither changes what the file says.
+package csvfile
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// Series is one container's samples, oldest first, no two at the same time.
+type Series struct {
+	ID      string
+	Samples []Sample
+}
+
+// Sample is what was measured at a time.
+type Sample struct {
+	// At is in Unix milliseconds.
+	At int64
+	// CPUCores and MemoryBytes are NaN where they were not measured.
+	CPUCores, MemoryBytes float64
+}
+
+// Report counts what a file is made of.
+type Report struct {
+	Series, Rows int
+	// CPUGaps and MemoryGaps count rows without that resource.
+	CPUGaps, MemoryGaps int
+	// OutOfOrder and Duplicates count rows that came after a later one of their series, or at the time of another.
+	OutOfOrder, Duplicates int
+}
+
+// Each reads a file series by series and holds one of them at a time. The rows of a series must be next to each
+// other; where they are not, the error says so. The series and its samples are only valid during the call of yield, whose
+// error ends the reading and is returned as it is.
+func Each(name string, yield func(Series) error) (Report, error) {
+	return reading(name, func(r io.Reader) (Report, error) { return EachFrom(name, r, yield) })
+}
+
+// All reads a whole file into memory, 24 bytes a row. The rows of the series may be mixed; the series come
+// in the order of their first rows.
+func All(name string) ([]Series, Report, error) {
+	var all []Series
+	report, err := reading(name, func(r io.Reader) (Report, error) {
+		var report Report
+		var err error
+		all, report, err = AllFrom(name, r)
+		return report, err
+	})
+	return all, report, err
+}
+
+// reading opens a file, which is packed if its name ends in .gz.
+func reading(name string, read func(io.Reader) (Report, error)) (Report, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return Report{}, fmt.Errorf("reading usage: %w", err)
+	}
+	defer file.Close()
+	if !strings.HasSuffix(strings.ToLower(name), ".gz") {
+		return read(file)
+	}
+	unpacked, err := gzip.NewReader(bufio.NewReaderSize(file, 64<<10))
+	if err != nil {
+		return Report{}, fmt.Errorf("%s: the name says gzip, the content does not (%w): rename the file or pack it", name, err)
+	}
+	return read(unpacked)
+}

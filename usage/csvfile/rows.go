@@ -1,0 +1,156 @@
+package csvfile
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// header names the columns.
+var header = []string{"series_id", "timestamp", "cpu_cores", "memory_bytes"}
+
+// maxSeconds is a time in the year 5138. A greater one is one in milliseconds.
+const maxSeconds = 1e11
+
+// rows reads a file row by row.
+type rows struct {
+	name   string
+	csv    *csv.Reader
+	report Report
+}
+
+// row is one row; its id is only valid until the next.
+type row struct {
+	id     string
+	line   int
+	sample Sample
+}
+
+func newRows(name string, r io.Reader) (*rows, error) {
+	reader := csv.NewReader(withoutMark(bufio.NewReaderSize(r, 64<<10)))
+	reader.ReuseRecord = true
+	reader.FieldsPerRecord = -1
+	rows := &rows{name: name, csv: reader}
+	first, err := reader.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, rows.wrong(1, "the file is empty: it must begin with the header %s", strings.Join(header, ","))
+	}
+	if err != nil {
+		return nil, rows.unreadable(err)
+	}
+	for i := range first {
+		first[i] = strings.TrimSpace(first[i])
+	}
+	if !slices.Equal(first, header) {
+		return nil, rows.wrong(1, "the header is %q: it must be %q", strings.Join(first, ","), strings.Join(header, ","))
+	}
+	return rows, nil
+}
+
+// withoutMark passes over the byte order mark that spreadsheets write.
+func withoutMark(r *bufio.Reader) *bufio.Reader {
+	if start, err := r.Peek(3); err == nil && string(start) == "\ufeff" {
+		_, _ = r.Discard(3)
+	}
+	return r
+}
+
+// next is the next row; false at the end of the file.
+func (r *rows) next() (row, bool, error) {
+	fields, err := r.csv.Read()
+	if errors.Is(err, io.EOF) {
+		return row{}, false, nil
+	}
+	if err != nil {
+		return row{}, false, r.unreadable(err)
+	}
+	line, _ := r.csv.FieldPos(0)
+	if len(fields) != len(header) {
+		return row{}, false, r.wrong(line, "%d fields where %d are expected: %s", len(fields), len(header), strings.Join(header, ","))
+	}
+	parsed, err := parse(fields)
+	if err != nil {
+		return row{}, false, r.wrong(line, "%w", err)
+	}
+	parsed.line = line
+	r.count(parsed.sample)
+	return parsed, true, nil
+}
+
+func (r *rows) count(sample Sample) {
+	r.report.Rows++
+	if math.IsNaN(sample.CPUCores) {
+		r.report.CPUGaps++
+	}
+	if math.IsNaN(sample.MemoryBytes) {
+		r.report.MemoryGaps++
+	}
+}
+
+func (r *rows) wrong(line int, format string, arguments ...any) error {
+	return fmt.Errorf("%s: line %d: %w", r.name, line, fmt.Errorf(format, arguments...))
+}
+
+// unreadable is an error of the CSV syntax, which knows its line, or of the file.
+func (r *rows) unreadable(err error) error {
+	var syntax *csv.ParseError
+	if errors.As(err, &syntax) {
+		return r.wrong(syntax.Line, "%w", syntax.Err)
+	}
+	return fmt.Errorf("%s: after line %d: %w", r.name, r.report.Rows+1, err)
+}
+
+func parse(fields []string) (row, error) {
+	at, err := parseTime(strings.TrimSpace(fields[1]))
+	if err != nil {
+		return row{}, err
+	}
+	cpu, err := parseAmount(header[2], strings.TrimSpace(fields[2]))
+	if err != nil {
+		return row{}, err
+	}
+	memory, err := parseAmount(header[3], strings.TrimSpace(fields[3]))
+	if err != nil {
+		return row{}, err
+	}
+	if fields[0] == "" {
+		return row{}, errors.New("series_id is empty: every row names its series")
+	}
+	return row{id: fields[0], sample: Sample{At: at, CPUCores: cpu, MemoryBytes: memory}}, nil
+}
+
+// parseTime reads Unix seconds, which may have a fraction.
+func parseTime(field string) (int64, error) {
+	if whole, err := strconv.ParseInt(field, 10, 64); err == nil && whole >= 0 && whole < maxSeconds {
+		return whole * 1000, nil
+	}
+	seconds, err := strconv.ParseFloat(field, 64)
+	switch {
+	case err != nil || math.IsNaN(seconds) || seconds < 0:
+		return 0, fmt.Errorf("timestamp %q is not a time in Unix seconds, such as 1700000000", field)
+	case seconds >= maxSeconds:
+		return 0, fmt.Errorf("timestamp %q is too large for Unix seconds: are these milliseconds?", field)
+	}
+	return int64(math.Round(seconds * 1000)), nil
+}
+
+// parseAmount reads an amount; one that was not measured is NaN.
+func parseAmount(column, field string) (float64, error) {
+	if field == "" || strings.EqualFold(field, "nan") {
+		return math.NaN(), nil
+	}
+	amount, err := strconv.ParseFloat(field, 64)
+	switch {
+	case err != nil || math.IsNaN(amount) || math.IsInf(amount, 0):
+		return 0, fmt.Errorf("%s %q is not a number; leave the field empty where nothing was measured", column, field)
+	case amount < 0:
+		return 0, fmt.Errorf("%s %q is negative; leave the field empty where nothing was measured", column, field)
+	}
+	return amount, nil
+}

@@ -1,0 +1,112 @@
+package csvfile
+
+import (
+	"cmp"
+	"io"
+	"math"
+	"slices"
+	"strings"
+)
+
+// EachFrom is Each on an unpacked reader; the name is for errors.
+func EachFrom(name string, r io.Reader, yield func(Series) error) (Report, error) {
+	rows, err := newRows(name, r)
+	if err != nil {
+		return Report{}, err
+	}
+	var current Series
+	ended := map[string]int{}
+	line := 0
+	for {
+		row, more, err := rows.next()
+		if err != nil {
+			return rows.report, err
+		}
+		if current.ID != "" && (!more || row.id != current.ID) {
+			ended[current.ID] = line
+			if err := rows.finish(&current, yield); err != nil {
+				return rows.report, err
+			}
+		}
+		if !more {
+			return rows.report, nil
+		}
+		if row.id != current.ID {
+			if last, before := ended[row.id]; before {
+				return rows.report, rows.wrong(row.line, "series %q goes on after it ended at line %d: put the rows of a series next to each other, e.g. sort by series_id", row.id, last)
+			}
+			current = Series{ID: strings.Clone(row.id), Samples: current.Samples[:0]}
+		}
+		current.Samples = append(current.Samples, row.sample)
+		line = row.line
+	}
+}
+
+func (r *rows) finish(series *Series, yield func(Series) error) error {
+	r.report.Series++
+	series.Samples = r.inOrder(series.Samples)
+	return yield(*series)
+}
+
+// AllFrom is All on an unpacked reader; the name is for errors.
+func AllFrom(name string, r io.Reader) ([]Series, Report, error) {
+	rows, err := newRows(name, r)
+	if err != nil {
+		return nil, Report{}, err
+	}
+	var all []Series
+	places := map[string]int{}
+	for {
+		row, more, err := rows.next()
+		if err != nil {
+			return nil, rows.report, err
+		}
+		if !more {
+			break
+		}
+		place, known := places[row.id]
+		if !known {
+			place = len(all)
+			id := strings.Clone(row.id)
+			places[id] = place
+			all = append(all, Series{ID: id})
+		}
+		all[place].Samples = append(all[place].Samples, row.sample)
+	}
+	for i := range all {
+		all[i].Samples = rows.inOrder(all[i].Samples)
+	}
+	rows.report.Series = len(all)
+	return all, rows.report, nil
+}
+
+// inOrder sorts samples by time and joins those of the same time, in place.
+func (r *rows) inOrder(samples []Sample) []Sample {
+	latest := int64(math.MinInt64)
+	for _, sample := range samples {
+		if sample.At < latest {
+			r.report.OutOfOrder++
+		}
+		latest = max(latest, sample.At)
+	}
+	slices.SortStableFunc(samples, func(a, b Sample) int { return cmp.Compare(a.At, b.At) })
+	joined := samples[:0]
+	for _, sample := range samples {
+		if n := len(joined); n > 0 && joined[n-1].At == sample.At {
+			r.report.Duplicates++
+			joined[n-1].CPUCores = highest(joined[n-1].CPUCores, sample.CPUCores)
+			joined[n-1].MemoryBytes = highest(joined[n-1].MemoryBytes, sample.MemoryBytes)
+			continue
+		}
+		joined = append(joined, sample)
+	}
+	return joined
+}
+
+// highest of two amounts, either of which may not be measured.
+func highest(a, b float64) float64 {
+	if math.IsNaN(a) || b > a {
+		return b
+	}
+	return a
+}

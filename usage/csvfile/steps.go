@@ -1,0 +1,83 @@
+package csvfile
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"attune.io/attune/recommender"
+	"attune.io/attune/usage"
+)
+
+// Steps are a series' samples as steps of history, oldest first.
+//
+// Samples that are finer than the step are put together: CPU is the mean of the step's samples with
+// the highest one as its peak, memory the highest. A step ends At and includes its end, as in the answers of a
+// Prometheus server. Where the samples are as far apart as the step or farther (by the median of their distances),
+// each one is a step of its own, at its own time: nothing is there to be put together, and samples that come
+// a little early or late would share a step or leave one empty.
+func Steps(series Series, step time.Duration) []recommender.StepUsage {
+	if len(series.Samples) == 0 {
+		return nil
+	}
+	steps := make([]recommender.StepUsage, 0, len(series.Samples))
+	if spacing(series.Samples) >= step {
+		for _, sample := range series.Samples {
+			steps = append(steps, single(sample))
+		}
+		return steps
+	}
+	for rest := series.Samples; len(rest) > 0; {
+		number := usage.StepHolding(time.UnixMilli(rest[0].At), step)
+		n := 1
+		for n < len(rest) && usage.StepHolding(time.UnixMilli(rest[n].At), step) == number {
+			n++
+		}
+		steps = append(steps, together(usage.StepEnd(number, step), rest[:n]))
+		rest = rest[n:]
+	}
+	return steps
+}
+
+// spacing is the median distance between neighbouring samples; that of a single one is without bound.
+func spacing(samples []Sample) time.Duration {
+	if len(samples) < 2 {
+		return math.MaxInt64
+	}
+	distances := make([]int64, len(samples)-1)
+	for i := range distances {
+		distances[i] = samples[i+1].At - samples[i].At
+	}
+	slices.Sort(distances)
+	return time.Duration(distances[len(distances)/2]) * time.Millisecond
+}
+
+func single(sample Sample) recommender.StepUsage {
+	return recommender.StepUsage{
+		At:          time.UnixMilli(sample.At).UTC(),
+		CPUCores:    sample.CPUCores,
+		MemoryBytes: sample.MemoryBytes,
+		CPUPeak:     math.NaN(),
+		MemoryPeak:  math.NaN(),
+	}
+}
+
+// together is one step made of the samples within it.
+func together(at time.Time, samples []Sample) recommender.StepUsage {
+	sum, measured := 0.0, 0
+	peak, memory := math.NaN(), math.NaN()
+	for _, sample := range samples {
+		if !math.IsNaN(sample.CPUCores) {
+			sum += sample.CPUCores
+			measured++
+		}
+		peak = highest(peak, sample.CPUCores)
+		memory = highest(memory, sample.MemoryBytes)
+	}
+	mean := math.NaN()
+	if measured > 0 {
+		// The mean of equal values is that value, not one that adding them up has moved.
+		mean = min(sum/float64(measured), peak)
+	}
+	return recommender.StepUsage{At: at, CPUCores: mean, MemoryBytes: memory, CPUPeak: peak, MemoryPeak: math.NaN()}
+}
