@@ -5,7 +5,8 @@
 //
 //	c, err := cluster.Start(ctx, cluster.Options{Nodes: 2})
 //	defer c.Stop()
-//	client := kubernetes.NewForConfigOrDie(c.RESTConfig())
+//	cfg, err := c.RESTConfig()
+//	client, err := kubernetes.NewForConfig(cfg)
 //
 // It needs root and a Linux with cgroup v1: see [Unavailable].
 package cluster
