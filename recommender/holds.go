@@ -2,8 +2,8 @@ package recommender
 
 import "time"
 
-// staleAfter is how old the newest step may be: two steps and a grace for a source that lags.
-func (s *Settings) staleAfter() time.Duration { return 2*s.QueryStep + 10*time.Minute }
+// StaleAfter is how old the newest step may be: two steps and a grace for a source that lags.
+func (s *Settings) StaleAfter() time.Duration { return 2*s.QueryStep + 10*time.Minute }
 
 // appendHolds appends why the resource has no target, or why it is not applied.
 func (c *chain) appendHolds(holds []Hold, in *Input) []Hold {
@@ -36,7 +36,7 @@ func (c *chain) provenLimitFloor(now time.Time) Amount {
 // enough steps were measured to say anything.
 func (c *chain) enough() bool { return c.history.Points >= max(c.all.MinimumDataPoints, 1) }
 
-func (c *chain) outdated(now time.Time) bool { return now.Sub(c.history.Last) > c.all.staleAfter() }
+func (c *chain) outdated(now time.Time) bool { return now.Sub(c.history.Last) > c.all.StaleAfter() }
 
 // tooLittle is the hold of a resource that was not measured often enough to say anything, or nil.
 func (c *chain) tooLittle() *Hold {
@@ -59,7 +59,7 @@ func (c *chain) stale(now time.Time) *Hold {
 	}
 	age := now.Sub(c.history.Last)
 	return c.hold(StaleData, sentence("last measured at ").at(c.history.Last).text(", ").duration(age).
-		text(" ago; nothing is applied on history older than ").duration(c.all.staleAfter()))
+		text(" ago; nothing is applied on history older than ").duration(c.all.StaleAfter()))
 }
 
 // beyondMaximum is the hold of a resource whose floor is above what the policy allows, or nil.

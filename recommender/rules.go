@@ -20,8 +20,12 @@ var rules = [...]rule{
 	{"bounds", bounds, whyBounds},
 }
 
-// burstRatio of peak to 95th percentile above which usage counts as bursty.
-const burstRatio = 3
+// burstRatio of peak to 95th percentile above which usage counts as bursty; the noise keeps one of
+// exactly three, computed in floating point, from counting.
+const (
+	burstRatio = 3
+	noise      = 1e-9
+)
 
 // noHour says that no hour of the day is busier than the whole history.
 const noHour = -1
@@ -118,9 +122,10 @@ func margin(c *chain, _ Amount) Amount {
 }
 
 // burst makes room for peaks that a percentile cannot see: 1 + sensitivity × log2(peak / p95) where the
-// peak is more than three times the 95th percentile, whatever percentile is configured.
+// peak is more than three times the 95th percentile of the whole history, whatever percentile is
+// configured.
 func burst(c *chain, before Amount) Amount {
-	c.p95, _ = c.history.busiest(0.95)
+	c.p95 = quantile(c.history.Overall, 0.95)
 	c.ratio = float64(c.history.Peak / leastUsage(c.p95))
 	if !c.bursty() {
 		return before
@@ -136,7 +141,9 @@ func leastUsage(u Usage) Usage {
 	return 1
 }
 
-func (c *chain) bursty() bool { return c.settings.BurstSensitivity > 0 && c.ratio > burstRatio }
+func (c *chain) bursty() bool {
+	return c.settings.BurstSensitivity > 0 && c.ratio > burstRatio*(1+noise)
+}
 
 func (c *chain) burstFactor() float64 { return 1 + c.settings.BurstSensitivity*math.Log2(c.ratio) }
 

@@ -1,0 +1,251 @@
+package recommender_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	. "attune.io/attune/recommender"
+)
+
+var now = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+
+const mi = 1 << 20
+
+// builtIn are the settings of a policy that sets nothing.
+func builtIn() Settings { return newScenario().input.Settings }
+
+// flat is a history of n steps of five minutes that ends at now.
+func flat(n int, cpuCores, memoryBytes float64) []StepUsage {
+	steps := make([]StepUsage, n)
+	for i := range steps {
+		steps[i] = StepUsage{
+			At: now.Add(time.Duration(i-n) * 5 * time.Minute), CPUCores: cpuCores, MemoryBytes: memoryBytes,
+			CPUPeak: math.NaN(), MemoryPeak: math.NaN(),
+		}
+	}
+	return steps
+}
+
+func input(steps []StepUsage) Input {
+	return Input{Container: "app", Profile: NewProfile(steps, 5*time.Minute), Settings: builtIn(), Now: now}
+}
+
+func TestRecommendNamesEveryRuleInOrder(t *testing.T) {
+	r := Recommend(input(flat(2016, 0.2, 512*mi)))
+	var names []string
+	for _, step := range r.Steps {
+		names = append(names, step.Resource.String()+" "+step.Name)
+		assert.NotEmpty(t, step.Reason, step.Name)
+	}
+	assert.Equal(t, []string{
+		"cpu percentile", "cpu margin", "cpu burst", "cpu confidence", "cpu floor", "cpu bounds",
+		"memory percentile", "memory margin", "memory burst", "memory confidence", "memory floor", "memory bounds",
+	}, names)
+}
+
+func TestRecommendStepsAreAChain(t *testing.T) {
+	r := Recommend(input(flat(500, 0.2, 512*mi)))
+	last := map[Resource]Amount{}
+	for _, step := range r.Steps {
+		assert.Equal(t, last[step.Resource], step.Before, "%s %s begins where the rule before it ended", step.Resource, step.Name)
+		last[step.Resource] = step.After
+	}
+	for _, resource := range Resources {
+		assert.Equal(t, r.Target[resource].Request, last[resource], "the target is what the last rule left")
+	}
+}
+
+func TestTargetIsRecommendWithoutSteps(t *testing.T) {
+	in := input(flat(100, 0.2, 512*mi))
+	in.Held[CPU] = &Hold{Reason: "HPA", Message: "scales on cpu"}
+	want := Recommend(in)
+	require.NotEmpty(t, want.Steps)
+	want.Steps = nil
+	assert.Equal(t, want, Target(in))
+}
+
+func TestRecommendCountsTheLesserEvidence(t *testing.T) {
+	steps := flat(2016, 0.2, 512*mi)
+	for i := range steps[:1008] {
+		steps[i].MemoryBytes = math.NaN()
+	}
+	r := Recommend(input(steps))
+	assert.Equal(t, 1008, r.DataPoints)
+	assert.InDelta(t, 0.5, r.Confidence, 1e-9)
+
+	r = Recommend(input(flat(2016, 0.2, math.NaN())))
+	assert.Equal(t, 2016, r.DataPoints, "a resource that was never measured does not count")
+	assert.InDelta(t, 1, r.Confidence, 1e-9)
+}
+
+func TestMemoryLimitFloor(t *testing.T) {
+	const killed = Amount(2000 * mi)
+	learned := [2]Floor{Memory: {Amount: killed, Reason: "oomkill"}}
+	long, short := flat(2016, 0.2, 1000*mi), flat(20, 0.2, 1000*mi)
+	for name, c := range map[string]struct {
+		steps  []StepUsage
+		floors [2]Floor
+		late   time.Duration
+		want   Amount
+	}{
+		"1.1 times the peak":                     {steps: long, want: 1100 * mi},
+		"a learned floor above it":               {steps: long, floors: learned, want: killed},
+		"no peak of too short a history":         {steps: short, want: 0},
+		"a learned floor, however short":         {steps: short, floors: learned, want: killed},
+		"no peak of a stale history":             {steps: long, late: time.Hour, want: 0},
+		"a learned floor, however stale":         {steps: long, late: time.Hour, floors: learned, want: killed},
+		"nothing measured and nothing learned":   {want: 0},
+		"nothing measured, but something taught": {floors: learned, want: killed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(c.steps)
+			in.Floors, in.Now = c.floors, now.Add(c.late)
+			assert.Equal(t, c.want, Recommend(in).MemoryLimitFloor)
+		})
+	}
+}
+
+func TestHolds(t *testing.T) {
+	for name, c := range map[string]struct {
+		steps  []StepUsage
+		change func(*Input)
+		want   []Reason
+		target bool
+	}{
+		"enough":                          {steps: flat(48, 0.2, mi), target: true},
+		"one step too few":                {steps: flat(47, 0.2, mi), want: []Reason{InsufficientData}},
+		"nothing":                         {want: []Reason{NoData}},
+		"minimum of zero still needs one": {change: func(in *Input) { in.Settings.MinimumDataPoints = 0 }, want: []Reason{NoData}},
+		"just not stale": {
+			steps: flat(100, 0.2, mi), change: func(in *Input) { in.Now = now.Add(15 * time.Minute) }, target: true,
+		},
+		"just stale": {
+			steps: flat(100, 0.2, mi), change: func(in *Input) { in.Now = now.Add(15*time.Minute + 1) },
+			want: []Reason{StaleData}, target: true,
+		},
+		"short and stale is short": {
+			steps: flat(10, 0.2, mi), change: func(in *Input) { in.Now = now.Add(time.Hour) }, want: []Reason{InsufficientData},
+		},
+		"held by the caller": {
+			steps: flat(100, 0.2, mi), change: func(in *Input) { in.Held[CPU] = &Hold{Reason: "VPA", Message: "owned by a VPA"} },
+			want: []Reason{"VPA"}, target: true,
+		},
+		"too short, and held": {
+			steps: flat(10, 0.2, mi), change: func(in *Input) { in.Held[CPU] = &Hold{Reason: "HPA", Resource: Memory} },
+			want: []Reason{InsufficientData, "HPA"},
+		},
+		"throttled above the maximum": {
+			steps: flat(100, 0.2, mi),
+			change: func(in *Input) {
+				in.Floors[CPU] = Floor{Amount: 501, Reason: "throttle"}
+				in.Settings.Of[CPU].MaxAllowed = 500
+			},
+			want: []Reason{FloorAboveMaximum}, target: true,
+		},
+		"throttled at the maximum": {
+			steps: flat(100, 0.2, mi),
+			change: func(in *Input) {
+				in.Floors[CPU] = Floor{Amount: 500, Reason: "throttle"}
+				in.Settings.Of[CPU].MaxAllowed = 500
+			},
+			target: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(c.steps)
+			if c.change != nil {
+				c.change(&in)
+			}
+			r := Recommend(in)
+			var got []Reason
+			for _, hold := range r.Holds {
+				if hold.Resource == CPU {
+					got = append(got, hold.Reason)
+				}
+			}
+			assert.Equal(t, c.want, got)
+			assert.Equal(t, c.target, r.Target[CPU].Request > 0, "target %v", r.Target[CPU])
+			if len(c.want) > 0 {
+				assert.Zero(t, r.Unheld()[CPU], "a held resource is not applied")
+			} else {
+				assert.Equal(t, r.Target[CPU], r.Unheld()[CPU])
+			}
+		})
+	}
+}
+
+// A peak above the maximum is the user's choice while the limit stays above the peak; where request and
+// limit are one, the maximum would kill.
+func TestPeakAboveMaximum(t *testing.T) {
+	in := input(flat(2016, 0.2, 1000*mi))
+	in.Settings.Of[Memory].MaxAllowed = 900 * mi
+	in.Original[Memory] = Allocation{Request: 600 * mi, Limit: 1200 * mi}
+
+	r := Recommend(in)
+	assert.Empty(t, r.Holds)
+	assert.Equal(t, Allocation{Request: 900 * mi, Limit: 1800 * mi}, r.Target[Memory])
+
+	in.Original[Memory] = Allocation{Request: 1200 * mi, Limit: 1200 * mi}
+	r = Recommend(in)
+	require.Len(t, r.Holds, 1)
+	assert.Equal(t, FloorAboveMaximum, r.Holds[0].Reason)
+	assert.Equal(t, Allocation{Request: 900 * mi, Limit: 900 * mi}, r.Target[Memory], "shown, but held")
+}
+
+func TestTargetLimits(t *testing.T) {
+	steps := flat(2016, 0.2, 1000*mi) // 240m and 1300Mi
+	for name, c := range map[string]struct {
+		original Size
+		follow   bool
+		want     Size
+	}{
+		"the ratio is kept": {
+			Size{{Request: 500, Limit: 1000}, {Request: 400 * mi, Limit: 600 * mi}}, true,
+			Size{{Request: 240, Limit: 480}, {Request: 1300 * mi, Limit: 1950 * mi}},
+		},
+		"no limits, none added": {
+			Size{{Request: 500}, {Request: 400 * mi}}, true,
+			Size{{Request: 240}, {Request: 1300 * mi}},
+		},
+		"equal ones stay equal": {
+			Size{{Request: 500, Limit: 500}, {Request: 400 * mi, Limit: 400 * mi}}, true,
+			Size{{Request: 240, Limit: 240}, {Request: 1300 * mi, Limit: 1300 * mi}},
+		},
+		"a limit without a request counts as both": {
+			Size{{Limit: 500}, {Limit: 400 * mi}}, true,
+			Size{{Request: 240, Limit: 240}, {Request: 1300 * mi, Limit: 1300 * mi}},
+		},
+		"limits left alone bound the request": {
+			Size{{Request: 100, Limit: 200}, {Request: 400 * mi, Limit: 2000 * mi}}, false,
+			Size{{Request: 200, Limit: 200}, {Request: 1300 * mi, Limit: 2000 * mi}},
+		},
+		"nothing known": {Size{}, true, Size{{Request: 240}, {Request: 1300 * mi}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(steps)
+			in.Original = c.original
+			in.Settings.Of[CPU].LimitsFollow, in.Settings.Of[Memory].LimitsFollow = c.follow, c.follow
+			assert.Equal(t, c.want, Recommend(in).Target)
+		})
+	}
+}
+
+// With little headroom the limit's own floor, 1.1 times the peak, is what decides.
+func TestLimitFloorDecides(t *testing.T) {
+	in := input(flat(2016, 0.2, 1000*mi))
+	in.Settings.Of[Memory].OverheadPercent = 5
+
+	in.Original[Memory] = Allocation{Request: 500 * mi, Limit: 501 * mi}
+	assert.Equal(t, Allocation{Request: 1050 * mi, Limit: 1100 * mi}, Recommend(in).Target[Memory])
+
+	in.Original[Memory] = Allocation{Request: 500 * mi, Limit: 500 * mi}
+	assert.Equal(t, Allocation{Request: 1100 * mi, Limit: 1100 * mi}, Recommend(in).Target[Memory])
+
+	in.Settings.Of[Memory].LimitsFollow = false
+	in.Original[Memory] = Allocation{Request: 500 * mi, Limit: 1060 * mi}
+	assert.Equal(t, Allocation{Request: 1050 * mi, Limit: 1060 * mi}, Recommend(in).Target[Memory], "a limit that is left alone has no floor")
+}
