@@ -1,0 +1,227 @@
+package resize
+
+import (
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// Container is what one resizable container of a pod holds, or is to hold.
+type Container struct {
+	Name string
+	// Sidecar: a native one, an init container that is restarted always.
+	Sidecar bool
+	// Size is the live allocation where it was read from a pod. As a wish, an absent amount leaves that
+	// value alone: Kubernetes lets a resize add a request or a limit but never remove one.
+	Size recommender.Size
+	// MemoryUsage, of a wish, is the memory the container's cgroup holds now, page cache included
+	// (container_memory_usage_bytes); 0 is unknown.
+	MemoryUsage recommender.Amount
+}
+
+// Read is what every resizable container of a pod has: the amounts its kubelet allocated. While a
+// resize is under way, requests come from allocatedResources and limits from what the runtime reports,
+// since the API shows no allocated limits; else the spec says it. Regular containers come first, then
+// native sidecars, both in the pod's order.
+func Read(pod *corev1.Pod) []Container {
+	underway := resizeUnderway(pod)
+	statuses := statusesOf(pod)
+	containers := make([]Container, 0, len(pod.Spec.Containers))
+	for _, c := range resizable(pod) {
+		size := ReadSpec(c.Resources)
+		if status := statuses[c.Name]; status != nil {
+			size = allocated(size, status, underway)
+		}
+		containers = append(containers, Container{Name: c.Name, Sidecar: isSidecar(c), Size: size})
+	}
+	return containers
+}
+
+// ReadSpec reads what a spec asks for.
+func ReadSpec(resources corev1.ResourceRequirements) recommender.Size {
+	var size recommender.Size
+	for _, r := range recommender.Resources {
+		size[r] = recommender.Allocation{
+			Request: amountOf(r, resources.Requests),
+			Limit:   amountOf(r, resources.Limits),
+		}
+	}
+	return size
+}
+
+// FromResources reads stored resources.
+func FromResources(stored v1alpha1.Resources) recommender.Size {
+	return recommender.Size{
+		recommender.CPU: {
+			Request: fromPointer(recommender.CPU, stored.CPURequest),
+			Limit:   fromPointer(recommender.CPU, stored.CPULimit),
+		},
+		recommender.Memory: {
+			Request: fromPointer(recommender.Memory, stored.MemoryRequest),
+			Limit:   fromPointer(recommender.Memory, stored.MemoryLimit),
+		},
+	}
+}
+
+// ToResources is the stored form of a size; absent amounts stay absent.
+func ToResources(size recommender.Size) v1alpha1.Resources {
+	return v1alpha1.Resources{
+		CPURequest:    toPointer(recommender.CPU, size[recommender.CPU].Request),
+		CPULimit:      toPointer(recommender.CPU, size[recommender.CPU].Limit),
+		MemoryRequest: toPointer(recommender.Memory, size[recommender.Memory].Request),
+		MemoryLimit:   toPointer(recommender.Memory, size[recommender.Memory].Limit),
+	}
+}
+
+// ToRequirements is the pod spec's form of a size; absent amounts stay absent.
+func ToRequirements(size recommender.Size) corev1.ResourceRequirements {
+	var requirements corev1.ResourceRequirements
+	for _, r := range recommender.Resources {
+		requirements.Requests = put(requirements.Requests, r, size[r].Request)
+		requirements.Limits = put(requirements.Limits, r, size[r].Limit)
+	}
+	return requirements
+}
+
+// Quantity is an amount as Kubernetes writes it: whole millicores, whole bytes.
+func Quantity(r recommender.Resource, amount recommender.Amount) resource.Quantity {
+	if r == recommender.Memory {
+		return *resource.NewQuantity(int64(amount), resource.BinarySI)
+	}
+	return *resource.NewMilliQuantity(int64(amount), resource.DecimalSI)
+}
+
+// AmountOf reads a quantity: CPU rounded up to a millicore, memory up to a byte. What is negative is
+// absent, and what no machine has is the greatest amount there is.
+func AmountOf(r recommender.Resource, q resource.Quantity) recommender.Amount {
+	if q.Sign() <= 0 {
+		return 0
+	}
+	if q.Cmp(greatest[r]) >= 0 {
+		return greatestAmount
+	}
+	if r == recommender.Memory {
+		return recommender.Amount(q.Value())
+	}
+	return recommender.Amount(q.MilliValue())
+}
+
+// greatestAmount leaves room to add a few amounts up without overflow.
+const greatestAmount = recommender.Amount(math.MaxInt64 / 1024)
+
+var greatest = [2]resource.Quantity{
+	recommender.CPU:    *resource.NewMilliQuantity(int64(greatestAmount), resource.DecimalSI),
+	recommender.Memory: *resource.NewQuantity(int64(greatestAmount), resource.BinarySI),
+}
+
+// NameOf is the key of a resource in a Kubernetes ResourceList.
+func NameOf(r recommender.Resource) corev1.ResourceName {
+	if r == recommender.Memory {
+		return corev1.ResourceMemory
+	}
+	return corev1.ResourceCPU
+}
+
+// allocated replaces a spec's amounts by those that the container's status says it has.
+func allocated(spec recommender.Size, status *corev1.ContainerStatus, underway bool) recommender.Size {
+	size := spec
+	for _, r := range recommender.Resources {
+		if request := amountOf(r, status.AllocatedResources); request > 0 {
+			size[r].Request = request
+		}
+		if !underway && size[r].Request == spec[r].Request || status.Resources == nil {
+			continue
+		}
+		if limit := amountOf(r, status.Resources.Limits); !near(limitOf(r), limit, spec[r].Limit) {
+			size[r].Limit = limit
+		}
+	}
+	return size
+}
+
+// resizeUnderway: the spec may not be what the pod has.
+func resizeUnderway(pod *corev1.Pod) bool {
+	observed := pod.Status.ObservedGeneration
+	return condition(pod, corev1.PodResizePending) != nil ||
+		condition(pod, corev1.PodResizeInProgress) != nil ||
+		observed != 0 && observed < pod.Generation
+}
+
+// resizable lists the containers that a resize may change: regular ones and native sidecars.
+func resizable(pod *corev1.Pod) []*corev1.Container {
+	list := make([]*corev1.Container, 0, len(pod.Spec.Containers))
+	for i := range pod.Spec.Containers {
+		list = append(list, &pod.Spec.Containers[i])
+	}
+	for i := range pod.Spec.InitContainers {
+		if isSidecar(&pod.Spec.InitContainers[i]) {
+			list = append(list, &pod.Spec.InitContainers[i])
+		}
+	}
+	return list
+}
+
+func isSidecar(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// statusesOf finds container and init container statuses by name; names are unique across both.
+func statusesOf(pod *corev1.Pod) map[string]*corev1.ContainerStatus {
+	statuses := make(map[string]*corev1.ContainerStatus, len(pod.Status.ContainerStatuses))
+	for i := range pod.Status.InitContainerStatuses {
+		statuses[pod.Status.InitContainerStatuses[i].Name] = &pod.Status.InitContainerStatuses[i]
+	}
+	for i := range pod.Status.ContainerStatuses {
+		statuses[pod.Status.ContainerStatuses[i].Name] = &pod.Status.ContainerStatuses[i]
+	}
+	return statuses
+}
+
+// condition is a pod's condition of a type, or nil.
+func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == kind {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func isReady(pod *corev1.Pod) bool {
+	c := condition(pod, corev1.PodReady)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+func amountOf(r recommender.Resource, list corev1.ResourceList) recommender.Amount {
+	return AmountOf(r, list[NameOf(r)])
+}
+
+func fromPointer(r recommender.Resource, q *resource.Quantity) recommender.Amount {
+	if q == nil {
+		return 0
+	}
+	return AmountOf(r, *q)
+}
+
+func toPointer(r recommender.Resource, amount recommender.Amount) *resource.Quantity {
+	if amount <= 0 {
+		return nil
+	}
+	q := Quantity(r, amount)
+	return &q
+}
+
+func put(list corev1.ResourceList, r recommender.Resource, amount recommender.Amount) corev1.ResourceList {
+	if amount <= 0 {
+		return list
+	}
+	if list == nil {
+		list = corev1.ResourceList{}
+	}
+	list[NameOf(r)] = Quantity(r, amount)
+	return list
+}

@@ -1,0 +1,89 @@
+package resize
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"attune.io/attune/recommender"
+)
+
+// Minor versions of Kubernetes that change what a resize may do.
+const (
+	// MinorResize has the resize subresource on by default.
+	MinorResize = 33
+	// MinorMemoryLimitDecrease lets a memory limit be lowered without a restart, and has the kubelet
+	// check each container's usage first.
+	MinorMemoryLimitDecrease = 34
+	// MinorPodLevelResources can resize pods that have resources of their own.
+	MinorPodLevelResources = 36
+	// MinorResourceClaims can resize pods whose containers have resource claims.
+	MinorResourceClaims = 37
+)
+
+// FeaturePodLevelResize is what a node declares that can resize pod-level resources.
+const FeaturePodLevelResize = "InPlacePodLevelResourcesVerticalScaling"
+
+// Capabilities say what the API server and one node can do. The zero value can do nothing: what is
+// not known to work is refused.
+type Capabilities struct {
+	// Resizable: the API server serves pods/resize (discovery).
+	Resizable bool
+	// ServerMinor and KubeletMinor are minor versions of Kubernetes 1.x; 0 is unknown and counts as old.
+	ServerMinor, KubeletMinor int
+	// Features that the node declares.
+	Features []string
+	// NodeReady: the node's Ready condition is True.
+	NodeReady bool
+	// Pressure names the node's conditions that make its kubelet defer every resize, such as DiskPressure.
+	Pressure []string
+	// Windows node.
+	Windows bool
+	// StaticCPU, StaticMemory and Swap are no part of the Node API: they are learned from the first
+	// Infeasible that says so (see LearnFrom) and kept by the caller until the kubelet restarts.
+	StaticCPU, StaticMemory, Swap bool
+	// Allocatable of the node, indexed by Resource; 0 is unknown and not checked.
+	Allocatable [2]recommender.Amount
+}
+
+// CapabilitiesOf reads what a node says of itself. The server's version is that of discovery, such as
+// v1.36.3. A nil node is an unknown one: nothing can be resized there but unscheduled pods.
+func CapabilitiesOf(node *corev1.Node, server string) Capabilities {
+	caps := Capabilities{ServerMinor: minor(server)}
+	caps.Resizable = caps.ServerMinor >= MinorResize
+	if node == nil {
+		return caps
+	}
+	caps.KubeletMinor = minor(node.Status.NodeInfo.KubeletVersion)
+	caps.Features = node.Status.DeclaredFeatures
+	caps.Windows = node.Labels[corev1.LabelOSStable] == "windows" || node.Status.NodeInfo.OperatingSystem == "windows"
+	for _, r := range recommender.Resources {
+		caps.Allocatable[r] = amountOf(r, node.Status.Allocatable)
+	}
+	for _, c := range node.Status.Conditions {
+		switch {
+		case c.Type == corev1.NodeReady:
+			caps.NodeReady = c.Status == corev1.ConditionTrue
+		case c.Status == corev1.ConditionTrue && slices.Contains(pressures, c.Type):
+			caps.Pressure = append(caps.Pressure, string(c.Type))
+		}
+	}
+	return caps
+}
+
+// Has says whether the node declares a feature.
+func (c Capabilities) Has(feature string) bool { return slices.Contains(c.Features, feature) }
+
+var pressures = []corev1.NodeConditionType{
+	corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure,
+}
+
+// minor of a version such as v1.36.3; 0 if it is none.
+func minor(v string) int {
+	parsed, err := version.ParseGeneric(v)
+	if err != nil || parsed.Major() != 1 {
+		return 0
+	}
+	return int(parsed.Minor())
+}

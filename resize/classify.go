@@ -1,0 +1,150 @@
+package resize
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// OutcomeKind is what the API server's answer to a resize means.
+type OutcomeKind string
+
+const (
+	// OutcomeAccepted: the API server took the resize; the kubelet has the next word.
+	OutcomeAccepted OutcomeKind = "Accepted"
+	// OutcomeGone: there is no such pod any more, or another one has its name.
+	OutcomeGone OutcomeKind = "Gone"
+	// OutcomeConflict: read again and decide again, not just write again.
+	OutcomeConflict OutcomeKind = "Conflict"
+	// OutcomeTerminal: this resize of this pod will never be valid; it is not sent again unchanged.
+	OutcomeTerminal OutcomeKind = "Terminal"
+	// OutcomeInfeasible: this node will not have it; nothing was changed, nothing is to be put back.
+	OutcomeInfeasible OutcomeKind = "Infeasible"
+	// OutcomeTransient: nothing was changed; try again soon.
+	OutcomeTransient OutcomeKind = "Transient"
+	// OutcomePolicyRefusal: a quota, a LimitRange or an admission policy says no; try again much later.
+	OutcomePolicyRefusal OutcomeKind = "PolicyRefusal"
+	// OutcomeRBAC: the operator may not resize pods; nothing at all will work until someone grants it.
+	OutcomeRBAC OutcomeKind = "RBAC"
+	// OutcomeUnknown: the resize may or may not have landed; read the pod before anything else.
+	OutcomeUnknown OutcomeKind = "Unknown"
+)
+
+// Causes that Kubernetes 1.36 and newer give a 403 with which a node refuses.
+const (
+	causeNodeCapacity        = metav1.CauseType("NodeCapacity")
+	causeUnsupportedPlatform = metav1.CauseType("UnsupportedPlatform")
+)
+
+// Outcome is what the answer to a resize means, and when it is worth asking again.
+type Outcome struct {
+	Kind OutcomeKind
+	// Reason is a word for conditions, events and metrics.
+	Reason string
+	// Message is the API server's.
+	Message string
+	// RetryAfter is 0 where asking again would change nothing.
+	RetryAfter time.Duration
+}
+
+// Waits before a resize is asked for again.
+const (
+	soon  = 5 * time.Second
+	later = 10 * time.Minute
+)
+
+// Classify says what the answer to a patch of pods/resize means.
+func Classify(err error) Outcome {
+	if err == nil {
+		return Outcome{Kind: OutcomeAccepted}
+	}
+	outcome := classify(err)
+	outcome.Message = err.Error()
+	return outcome
+}
+
+func classify(err error) Outcome {
+	var status apierrors.APIStatus
+	switch {
+	case !errors.As(err, &status):
+		return unanswered
+	case apierrors.IsNotFound(err):
+		return Outcome{Kind: OutcomeGone, Reason: "NotFound"}
+	case apierrors.IsConflict(err):
+		return Outcome{Kind: OutcomeConflict, Reason: "Conflict", RetryAfter: soon}
+	case apierrors.IsInvalid(err):
+		return invalid(status.Status())
+	case apierrors.IsForbidden(err):
+		return forbidden(status.Status())
+	case apierrors.IsUnauthorized(err):
+		return Outcome{Kind: OutcomeRBAC, Reason: "Unauthorized", RetryAfter: later}
+	case apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsUnsupportedMediaType(err):
+		return Outcome{Kind: OutcomeTerminal, Reason: string(status.Status().Reason)}
+	}
+	return unanswered
+}
+
+// unanswered: cut off, overloaded or broken; a resize may have landed all the same.
+var unanswered = Outcome{Kind: OutcomeUnknown, Reason: "Unanswered", RetryAfter: soon}
+
+// invalid: a pod that was replaced under the same name shows as an immutable uid.
+func invalid(status metav1.Status) Outcome {
+	if status.Details != nil {
+		for _, cause := range status.Details.Causes {
+			if cause.Field == "metadata.uid" {
+				return Outcome{Kind: OutcomeGone, Reason: "Replaced"}
+			}
+		}
+	}
+	return Outcome{Kind: OutcomeTerminal, Reason: "Invalid"}
+}
+
+// forbidden tells apart what share the code 403: a node without room, a server that is starting, a
+// policy's no, and missing rights.
+func forbidden(status metav1.Status) Outcome {
+	if status.Details != nil {
+		for _, cause := range status.Details.Causes {
+			if cause.Type == causeNodeCapacity || cause.Type == causeUnsupportedPlatform {
+				return Outcome{Kind: OutcomeInfeasible, Reason: string(cause.Type), RetryAfter: later}
+			}
+		}
+	}
+	for _, f := range forbiddenTexts {
+		if f.matches(status.Message) {
+			return f.outcome
+		}
+	}
+	return Outcome{Kind: OutcomePolicyRefusal, Reason: "AdmissionPolicy", RetryAfter: later}
+}
+
+type forbiddenText struct {
+	parts   []string
+	outcome Outcome
+}
+
+// forbiddenTexts are looked for in order. The texts are the API server's own; they have no code.
+var forbiddenTexts = []forbiddenText{
+	{[]string{"cannot patch resource"}, Outcome{Kind: OutcomeRBAC, Reason: "Forbidden", RetryAfter: later}},
+	{[]string{"not yet ready to handle request"}, Outcome{Kind: OutcomeTransient, Reason: "NotReady", RetryAfter: soon}},
+	{[]string{"node \"", "not found"}, Outcome{Kind: OutcomeTransient, Reason: "NodeNotFound", RetryAfter: soon}},
+	{[]string{"status unknown for quota"}, Outcome{Kind: OutcomeTransient, Reason: "QuotaStatusUnknown", RetryAfter: soon}},
+	{[]string{"didn't have enough allocatable resources"}, Outcome{Kind: OutcomeInfeasible, Reason: "NodeCapacity", RetryAfter: later}},
+	{[]string{"requires features", "not available on node"}, Outcome{Kind: OutcomeInfeasible, Reason: "NodeFeature", RetryAfter: later}},
+	{[]string{"exceeded quota"}, Outcome{Kind: OutcomePolicyRefusal, Reason: "QuotaExceeded", RetryAfter: later}},
+	{[]string{"failed quota"}, Outcome{Kind: OutcomePolicyRefusal, Reason: "QuotaMustSpecify", RetryAfter: later}},
+	{[]string{" usage per "}, Outcome{Kind: OutcomePolicyRefusal, Reason: "LimitRange", RetryAfter: later}},
+	{[]string{"limit to request ratio per"}, Outcome{Kind: OutcomePolicyRefusal, Reason: "LimitRange", RetryAfter: later}},
+	{[]string{"is being terminated"}, Outcome{Kind: OutcomePolicyRefusal, Reason: "NamespaceTerminating", RetryAfter: later}},
+}
+
+func (f forbiddenText) matches(message string) bool {
+	for _, part := range f.parts {
+		if !strings.Contains(message, part) {
+			return false
+		}
+	}
+	return true
+}

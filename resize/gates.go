@@ -1,0 +1,320 @@
+package resize
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// World is what the gates look at beside the pod: plain values that the caller fills. A zero value is
+// "not known"; each field says what then happens.
+type World struct {
+	Now   time.Time
+	Rules Rules
+
+	// WorkloadAnnotations and TemplateAnnotations of the workload. Unknown ones opt nothing out.
+	WorkloadAnnotations, TemplateAnnotations map[string]string
+	// Status of the workload's AttuneRecommendation: open records, back-off, cooldown, loop's own pause.
+	Status v1alpha1.AttuneRecommendationStatus
+	// Replicas that the workload wants and that are ready. Unknown ones (0) count as one replica, which
+	// only matters to changes that restart containers.
+	Replicas, ReadyReplicas int
+
+	// Rollout is what the workload's rollout waits for, such as "2 of 5 replicas are updated"; empty: none
+	// is in progress. An unavailable replica alone is none.
+	Rollout string
+	// DataUntil is the newest usage sample behind the wish, StaleAfter how old it may be. Either zero:
+	// not checked here; the recommender holds stale targets too.
+	DataUntil  time.Time
+	StaleAfter time.Duration
+	// DataPoints out of MinimumDataPoints. A zero minimum is not checked here.
+	DataPoints, MinimumDataPoints int
+
+	// HPA holds the resources that a HorizontalPodAutoscaler scales on by utilization, by container; the
+	// name "" stands for every container. Missing ones are free.
+	HPA map[string]Held
+	// VPA names a VerticalPodAutoscaler of the workload in a mode other than Off; empty: none.
+	VPA string
+
+	// LimitRanges and Quotas of the pod's namespace. Without them only the API server checks.
+	LimitRanges []corev1.LimitRange
+	Quotas      []corev1.ResourceQuota
+
+	// Neighbours are the other pods of the pod's node. Room is checked only where RoomKnown is set, as an
+	// empty node and an unread one look alike.
+	Neighbours []*corev1.Pod
+	RoomKnown  bool
+	// NodeBlockedUntil: the node deferred or refused growth lately. Zero: it did not.
+	NodeBlockedUntil time.Time
+	// Capabilities of the pod's node. Unknown allocatable amounts are not checked.
+	Capabilities Capabilities
+	// NamespaceTerminating: the pod's namespace is being deleted.
+	NamespaceTerminating bool
+}
+
+// Held says which resources are held, indexed by Resource, and by what.
+type Held struct {
+	Of [2]bool
+	By string
+}
+
+// gates are looked at in order; the first one that is closed gives the reason. Cheap ones that people
+// set themselves come first, since theirs is the reason they look for.
+var gates = []func(*corev1.Pod, Plan, World) *Refusal{
+	paused, mode, workloadPaused, optedOut, namespaceTerminating, verticalAutoscaler,
+	recordOpen, recordsFull, outsideSchedule, staleData, tooLittleData, rollout, cooldown,
+	nodePressure, nodeBlocked, restartsLastReplica,
+}
+
+// narrowings leave a container's resource out of a plan, or bring it within what is allowed.
+var narrowings = []func(*corev1.Pod, Plan, World) Plan{
+	withoutExcluded, withoutHeld, withinLimitRanges,
+}
+
+// roomGates look at what is left of the plan.
+var roomGates = []func(*corev1.Pod, Plan, World) *Refusal{
+	limitRange, quota, nodeRoom,
+}
+
+// Admit passes a plan through the gates. The plan that comes back may be narrower than the one that
+// went in; what was left out is in its LeftOut.
+func Admit(pod *corev1.Pod, plan Plan, world World) (Plan, *Refusal) {
+	if refusal := firstClosed(gates, pod, plan, world); refusal != nil {
+		return plan, refusal
+	}
+	for _, narrow := range narrowings {
+		plan = narrow(pod, plan, world)
+	}
+	plan = again(pod, plan)
+	if plan.Empty() {
+		return plan, nothingLeft(plan.LeftOut)
+	}
+	if refusal := qosChange(situation{pod: pod}, plan); refusal != nil {
+		return plan, refusal
+	}
+	return plan, firstClosed(roomGates, pod, plan, world)
+}
+
+func firstClosed(gates []func(*corev1.Pod, Plan, World) *Refusal, pod *corev1.Pod, plan Plan, world World) *Refusal {
+	for _, gate := range gates {
+		if refusal := gate(pod, plan, world); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// again drops moves that were narrowed to nothing and looks once more at what is left.
+func again(pod *corev1.Pod, plan Plan) Plan {
+	moves := plan.Moves
+	plan.Moves = nil
+	for _, m := range moves {
+		plan.Moves = appendMove(plan.Moves, m)
+	}
+	plan.Restarts = restartsAny(pod, plan)
+	return plan
+}
+
+func paused(_ *corev1.Pod, _ Plan, w World) *Refusal {
+	if len(w.Rules.Paused) > 0 {
+		return refuse("Paused", "paused by the %s settings; watches and reverts go on", strings.Join(w.Rules.Paused, " and "))
+	}
+	return nil
+}
+
+func mode(_ *corev1.Pod, _ Plan, w World) *Refusal {
+	switch w.Rules.Mode {
+	case v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto:
+		return nil
+	}
+	return refuse("Mode", "mode %q leaves running pods as they are; OneShot, Canary and Auto resize them", w.Rules.Mode)
+}
+
+func workloadPaused(_ *corev1.Pod, _ Plan, w World) *Refusal {
+	switch {
+	case w.WorkloadAnnotations[v1alpha1.PausedAnnotation] == "true":
+		return refuse("WorkloadPaused", "the workload has the annotation %s; kubectl attune resume takes it off", v1alpha1.PausedAnnotation)
+	case w.Status.Paused != nil:
+		return refuse("WorkloadPaused", "paused since %s: %s", w.Status.Paused.Since.UTC().Format(time.RFC3339), w.Status.Paused.Reason)
+	}
+	return nil
+}
+
+func optedOut(pod *corev1.Pod, _ Plan, w World) *Refusal {
+	for _, a := range []struct {
+		on     string
+		values map[string]string
+	}{{"workload", w.WorkloadAnnotations}, {"pod template", w.TemplateAnnotations}, {"pod", pod.Annotations}} {
+		if a.values[v1alpha1.SkipAnnotation] == "true" {
+			return refuse("Skipped", "the %s has the annotation %s", a.on, v1alpha1.SkipAnnotation)
+		}
+	}
+	return nil
+}
+
+func namespaceTerminating(pod *corev1.Pod, _ Plan, w World) *Refusal {
+	if w.NamespaceTerminating {
+		return refuse("NamespaceTerminating", "namespace %s is being deleted", pod.Namespace)
+	}
+	return nil
+}
+
+func verticalAutoscaler(_ *corev1.Pod, _ Plan, w World) *Refusal {
+	if w.VPA != "" {
+		return refuse("VPA", "VerticalPodAutoscaler %s sizes the workload too; set its updateMode to Off or delete it", w.VPA)
+	}
+	return nil
+}
+
+func recordOpen(pod *corev1.Pod, _ Plan, w World) *Refusal {
+	for _, r := range w.Status.Records {
+		if r.PodUID == pod.UID {
+			return wait("ResizeUnderway", "the pod's last resize of %s is not finished", r.WrittenAt.UTC().Format(time.RFC3339))
+		}
+	}
+	return nil
+}
+
+func recordsFull(_ *corev1.Pod, _ Plan, w World) *Refusal {
+	if len(w.Status.Records) >= v1alpha1.MaxRecords {
+		return wait("RecordsFull", "%d pods of the workload are being resized or watched, which is the most there can be", v1alpha1.MaxRecords)
+	}
+	return nil
+}
+
+func outsideSchedule(_ *corev1.Pod, _ Plan, w World) *Refusal {
+	if Open(w.Rules.Schedule, w.Now) {
+		return nil
+	}
+	next := NextOpen(w.Rules.Schedule, w.Now)
+	if next.IsZero() {
+		return wait("OutsideSchedule", "the schedule has no window in the coming week")
+	}
+	return wait("OutsideSchedule", "the schedule next opens at %s", next.UTC().Format(time.RFC3339))
+}
+
+func staleData(_ *corev1.Pod, p Plan, w World) *Refusal {
+	if p.Urgent || w.DataUntil.IsZero() || w.StaleAfter == 0 {
+		return nil
+	}
+	if age := w.Now.Sub(w.DataUntil); age > w.StaleAfter {
+		return wait("StaleData", "the newest usage data is %s old, more than %s", age.Round(time.Second), w.StaleAfter)
+	}
+	return nil
+}
+
+func tooLittleData(_ *corev1.Pod, p Plan, w World) *Refusal {
+	if p.Urgent || w.DataPoints >= w.MinimumDataPoints {
+		return nil
+	}
+	return wait("InsufficientData", "%d of %d data points", w.DataPoints, w.MinimumDataPoints)
+}
+
+// rollout: pods come and go, and their usage says little. Growth after an OOM kill cannot wait for it.
+func rollout(_ *corev1.Pod, p Plan, w World) *Refusal {
+	if w.Rollout != "" && !p.Urgent {
+		return wait("RolloutInProgress", "the workload is rolling out: %s", w.Rollout)
+	}
+	return nil
+}
+
+func cooldown(_ *corev1.Pod, p Plan, w World) *Refusal {
+	from := w.Status.CooldownFrom
+	if p.Urgent || from == nil {
+		return nil
+	}
+	if end := from.Add(CooldownFor(w.Rules.Cooldown, w.Status.Backoff)); w.Now.Before(end) {
+		return wait("CooldownActive", "the workload cools down until %s", end.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// nodePressure: under it a kubelet defers every resize, even one that only lowers.
+func nodePressure(pod *corev1.Pod, _ Plan, w World) *Refusal {
+	if len(w.Capabilities.Pressure) > 0 {
+		return wait("NodePressure", "node %s reports %s and defers resizes", pod.Spec.NodeName, strings.Join(w.Capabilities.Pressure, ", "))
+	}
+	return nil
+}
+
+// nodeBlocked: growth that a node put off is not stacked up; each holds the scheduler's room.
+func nodeBlocked(pod *corev1.Pod, p Plan, w World) *Refusal {
+	if p.Grows() && w.Now.Before(w.NodeBlockedUntil) {
+		return wait("NodeBlocked", "node %s put off or refused growth lately; it is tried again after %s",
+			pod.Spec.NodeName, w.NodeBlockedUntil.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// restartsLastReplica: a restart by resize passes every PodDisruptionBudget by, so it is kept from the
+// only replica unless the policy allows pods to be recreated, and from all while one is not ready.
+func restartsLastReplica(_ *corev1.Pod, p Plan, w World) *Refusal {
+	switch {
+	case !p.Restarts || p.Urgent:
+		return nil
+	case w.Replicas <= 1 && w.Rules.Method != v1alpha1.ResizeInPlaceOrRecreate:
+		return refuse("SingleReplica", "its resizePolicy restarts a container of the only replica; resizeMethod InPlaceOrRecreate allows that")
+	case w.ReadyReplicas < w.Replicas:
+		return wait("ReplicasNotReady", "its resizePolicy restarts a container, and %d of %d replicas are ready", w.ReadyReplicas, w.Replicas)
+	}
+	return nil
+}
+
+func withoutExcluded(_ *corev1.Pod, p Plan, w World) Plan {
+	return narrowed(p, func(m Move) (recommender.Size, *Refusal) {
+		if !w.Rules.Excluded[m.Container] {
+			return m.To, nil
+		}
+		return m.From, refuseMove("Excluded", "the policy excludes it")
+	})
+}
+
+// withoutHeld leaves alone what an autoscaler scales on, since changing a request moves its set point.
+// An OOM floor is never held.
+func withoutHeld(_ *corev1.Pod, p Plan, w World) Plan {
+	for _, r := range recommender.Resources {
+		if p.Urgent && r == recommender.Memory {
+			continue
+		}
+		p = narrowed(p, func(m Move) (recommender.Size, *Refusal) {
+			held := heldBy(w.HPA, m.Container, r)
+			if held == "" {
+				return m.To, nil
+			}
+			to := m.To
+			to[r] = m.From[r]
+			return to, refuseOf(r, "HPA", "%s scales on its utilization, which follows the request", held)
+		})
+	}
+	return p
+}
+
+func heldBy(holds map[string]Held, container string, r recommender.Resource) string {
+	for _, name := range []string{container, ""} {
+		if held := holds[name]; held.Of[r] {
+			return "HorizontalPodAutoscaler " + held.By
+		}
+	}
+	return ""
+}
+
+// narrowed applies a narrowing to every move and notes what it leaves out.
+func narrowed(p Plan, narrow func(Move) (recommender.Size, *Refusal)) Plan {
+	moves := make([]Move, 0, len(p.Moves))
+	left := append([]Refusal{}, p.LeftOut...)
+	for _, m := range p.Moves {
+		to, refusal := narrow(m)
+		if to != m.To && refusal != nil {
+			refusal.Container = m.Container
+			left = append(left, *refusal)
+		}
+		m.To = to
+		moves = append(moves, m)
+	}
+	p.Moves, p.LeftOut = moves, left
+	return p
+}

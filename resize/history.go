@@ -1,0 +1,64 @@
+package resize
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// Methods by which a size came about.
+const (
+	MethodInPlace  = "InPlace"
+	MethodEviction = "Eviction"
+)
+
+// HistoryRows are the rows that a closed record leaves: one for each container that moved. Without a
+// result it leaves none: nothing was tried, or its pod was replaced for another reason.
+func HistoryRows(workload string, record v1alpha1.ResizeRecord, result, reason string, now time.Time) []v1alpha1.HistoryEntry {
+	if result == "" {
+		return nil
+	}
+	method := MethodInPlace
+	if result == ResultEvicted {
+		method = MethodEviction
+	}
+	var rows []v1alpha1.HistoryEntry
+	for _, c := range changesOf(record) {
+		what, from, to := describe(c.prior, c.desired)
+		rows = append(rows, v1alpha1.HistoryEntry{
+			Timestamp: metav1.NewTime(now), Workload: workload, Pod: record.PodName, Container: c.name,
+			Resource: what, From: from, To: to, Method: method, Result: result, Reason: reason,
+		})
+	}
+	return rows
+}
+
+// AddHistory puts rows in front of a history and keeps the newest ones.
+func AddHistory(history, rows []v1alpha1.HistoryEntry) []v1alpha1.HistoryEntry {
+	all := append(append([]v1alpha1.HistoryEntry{}, rows...), history...)
+	return all[:min(len(all), v1alpha1.MaxHistory)]
+}
+
+// describe names the resources that changed and writes their requests, or their limits where only
+// those changed.
+func describe(from, to recommender.Size) (what, before, after string) {
+	for _, r := range recommender.Resources {
+		if from[r] == to[r] {
+			continue
+		}
+		a, b, note := from[r].Request, to[r].Request, ""
+		if a == b {
+			a, b, note = from[r].Limit, to[r].Limit, "limit "
+		}
+		if what != "" {
+			what, before, after = what+"+", before+", ", after+", "
+		}
+		what += r.String()
+		before += note + recommender.Format(r, a)
+		after += note + recommender.Format(r, b)
+	}
+	return what, before, after
+}

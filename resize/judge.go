@@ -1,0 +1,243 @@
+package resize
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// Harm is what a resize did to a pod; its word is that of floors, metrics and history rows.
+type Harm string
+
+const (
+	HarmOOM      Harm = "oomkill"
+	HarmRestart  Harm = "restart"
+	HarmThrottle Harm = "throttle"
+	HarmNotReady Harm = "notready"
+	HarmSLO      Harm = "slo"
+)
+
+const (
+	// harmfulRestarts since the record was written are a crash loop.
+	harmfulRestarts = 2
+	// harmfulThrottling is the fraction of its periods in which a container's CPU was throttled, or of the
+	// time in which it waited for one.
+	harmfulThrottling = 0.5
+	// busyNode is the fraction of its CPU from which on a container on a node gets little beyond its request.
+	busyNode = 0.9
+)
+
+// Verdict is what is known of the harm that a resize did.
+type Verdict struct {
+	// Harm is empty where none is known.
+	Harm      Harm
+	Container string
+	// Inconclusive: something that is not our doing makes it impossible to tell.
+	Inconclusive bool
+	// Message is one sentence with the figures.
+	Message string
+	// Evidence names the event, so that it is counted once.
+	Evidence string
+	// At is when it happened, where that is known.
+	At time.Time
+	// Ceiling is the memory limit that killed, or the request where there is no limit.
+	Ceiling recommender.Amount
+	// NotJudged names what could not be looked at.
+	NotJudged []string
+}
+
+// Signals are what is measured of a pod while its resize is watched. What is missing is not judged, and
+// the verdict says so.
+type Signals struct {
+	// Throttle is the fraction of periods in which each container was throttled, over the rate window.
+	Throttle map[string]float64
+	// CPUUsage of each container, in millicores, and NodeBusy, the used fraction of the node's CPU, judge
+	// containers without a CPU limit. CPUPressure is the fraction of time that each waited for CPU.
+	CPUUsage    map[string]recommender.Amount
+	NodeBusy    float64
+	CPUPressure map[string]float64
+	// SLO are the guardrails' answers.
+	SLO []SLOResult
+	// NodeBooted is when the pod's node last started; zero is unknown.
+	NodeBooted time.Time
+	// Rollout: the workload is rolling out.
+	Rollout bool
+}
+
+// SLOResult is one guardrail's answer.
+type SLOResult struct {
+	Name string
+	// Held: the condition held. It means nothing where Failed is set.
+	Held bool
+	// Failed says why the query gave no answer.
+	Failed string
+	// Message has the figures.
+	Message string
+}
+
+// Judge says what harm a resize did. OOM kills and restarts are harm at once; throttling, readiness and
+// guardrails are judged when the watch has ended, as they may be off for a moment while a process adjusts.
+func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules Rules, signals Signals) Verdict {
+	if pod == nil || pod.UID != record.PodUID {
+		return Verdict{}
+	}
+	changes := changesOf(record)
+	if v := excused(earlyHarm(pod, record, changes), record, signals); v.Harm != "" || v.Inconclusive {
+		return v
+	}
+	if record.WatchUntil == nil || now.Before(record.WatchUntil.Time) {
+		return Verdict{}
+	}
+	var notJudged []string
+	for _, judge := range []func(*corev1.Pod, []change, Signals) Verdict{throttled, unready, guardrails} {
+		v := excused(judge(pod, changes, signals), record, signals)
+		notJudged = append(notJudged, v.NotJudged...)
+		if v.Harm != "" || v.Inconclusive {
+			v.NotJudged = notJudged
+			return v
+		}
+	}
+	return Verdict{NotJudged: notJudged, Message: unjudged(notJudged)}
+}
+
+// earlyHarm is what warrants putting back before the watch has ended.
+func earlyHarm(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change) Verdict {
+	statuses, live := statusesOf(pod), byName(Read(pod))
+	for _, c := range changes {
+		if t := killedSince(statuses[c.name], c.baseline, record.WrittenAt.Time); t != nil {
+			return Verdict{Harm: HarmOOM, Container: c.name, Evidence: evidence(t), At: t.FinishedAt.Time,
+				Ceiling: memoryCeiling(live[c.name].Size),
+				Message: fmt.Sprintf("container %s was OOM-killed at %s, after the resize of %s", c.name,
+					t.FinishedAt.UTC().Format(time.RFC3339), record.WrittenAt.UTC().Format(time.RFC3339))}
+		}
+	}
+	for _, c := range changes {
+		if n := restartsSince(pod, statuses[c.name], c); n >= harmfulRestarts {
+			return Verdict{Harm: HarmRestart, Container: c.name, Message: fmt.Sprintf(
+				"container %s restarted %d times since the resize of %s", c.name, n, record.WrittenAt.UTC().Format(time.RFC3339))}
+		}
+	}
+	return Verdict{}
+}
+
+// restartsSince leaves out the restart that the resize itself asks for, and one whose cause nobody saw,
+// as after a node's reboot.
+func restartsSince(pod *corev1.Pod, status *corev1.ContainerStatus, c change) int32 {
+	if status == nil {
+		return 0
+	}
+	n := status.RestartCount - c.baseline.RestartCount
+	if t := status.LastTerminationState.Terminated; n > 0 && t != nil && unseenEnds[t.Reason] {
+		n--
+	}
+	for _, container := range resizable(pod) {
+		if container.Name == c.name && restartsContainer(container, Move{From: c.prior, To: c.desired}) {
+			n--
+		}
+	}
+	return n
+}
+
+// excused: a reboot or a rollout explains restarts and a pod that is not ready as well as our resize does.
+func excused(v Verdict, record v1alpha1.ResizeRecord, signals Signals) Verdict {
+	if v.Harm != HarmRestart && v.Harm != HarmNotReady {
+		return v
+	}
+	switch {
+	case signals.NodeBooted.After(record.WrittenAt.Time):
+		return Verdict{Inconclusive: true, Message: "the node started anew since the resize: " + v.Message}
+	case signals.Rollout:
+		return Verdict{Inconclusive: true, Message: "the workload is rolling out: " + v.Message}
+	}
+	return v
+}
+
+// throttled judges containers whose CPU was lowered: by throttling where they have a limit, else by how
+// much they lack on a busy node.
+func throttled(_ *corev1.Pod, changes []change, signals Signals) Verdict {
+	var notJudged []string
+	for _, c := range changes {
+		from, to := c.prior[recommender.CPU], c.desired[recommender.CPU]
+		var message string
+		var known bool
+		switch {
+		case to.Limit > 0 && (to.Limit < from.Limit || from.Limit == 0):
+			message, known = throttledAtLimit(c, signals)
+		case to.Limit == 0 && to.Request < from.Request:
+			message, known = starved(c, signals)
+		default:
+			continue
+		}
+		if message != "" {
+			return Verdict{Harm: HarmThrottle, Container: c.name, Message: message}
+		}
+		if !known {
+			notJudged = append(notJudged, "CPU of container "+c.name)
+		}
+	}
+	return Verdict{NotJudged: notJudged}
+}
+
+func throttledAtLimit(c change, signals Signals) (message string, known bool) {
+	ratio, known := signals.Throttle[c.name]
+	if ratio > harmfulThrottling {
+		message = fmt.Sprintf("container %s was throttled in %.0f %% of its periods at a CPU limit of %s", c.name, ratio*100,
+			recommender.Format(recommender.CPU, c.desired[recommender.CPU].Limit))
+	}
+	return message, known
+}
+
+func starved(c change, signals Signals) (message string, known bool) {
+	pressure, known := signals.CPUPressure[c.name]
+	if pressure > harmfulThrottling {
+		return fmt.Sprintf("container %s waited for CPU %.0f %% of the time", c.name, pressure*100), true
+	}
+	usage, measured := signals.CPUUsage[c.name]
+	if request := c.desired[recommender.CPU].Request; signals.NodeBusy >= busyNode && usage > request {
+		return fmt.Sprintf("container %s uses %s of CPU, more than the %s it requests, on a node that is %.0f %% busy", c.name,
+			recommender.Format(recommender.CPU, usage), recommender.Format(recommender.CPU, request), signals.NodeBusy*100), true
+	}
+	return "", known || measured && signals.NodeBusy > 0
+}
+
+// unready judges pods that were ready before.
+func unready(pod *corev1.Pod, changes []change, _ Signals) Verdict {
+	for _, c := range changes {
+		if !c.baseline.Ready {
+			return Verdict{NotJudged: []string{"readiness, as container " + c.name + " was not ready before"}}
+		}
+	}
+	if isReady(pod) {
+		return Verdict{}
+	}
+	return Verdict{Harm: HarmNotReady, Message: "the pod was ready before the resize and is not at the end of its watch"}
+}
+
+// guardrails: one that is broken is harm; one that gave no answer leaves it open.
+func guardrails(_ *corev1.Pod, _ []change, signals Signals) Verdict {
+	var open Verdict
+	for _, slo := range signals.SLO {
+		switch {
+		case slo.Failed != "":
+			open = Verdict{Inconclusive: true, Message: fmt.Sprintf("guardrail %s gave no answer: %s", slo.Name, slo.Failed)}
+		case !slo.Held:
+			return Verdict{Harm: HarmSLO, Message: fmt.Sprintf("guardrail %s is broken: %s", slo.Name, slo.Message)}
+		}
+	}
+	return open
+}
+
+func unjudged(what []string) string {
+	if len(what) == 0 {
+		return ""
+	}
+	return "not judged: " + strings.Join(what, ", ")
+}
+
+// unseenEnds are what a kubelet writes when it finds a container gone without having seen it end.
+var unseenEnds = map[string]bool{"ContainerStatusUnknown": true, "Unknown": true}

@@ -1,0 +1,291 @@
+package resize
+
+import (
+	"time"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// ActionKind is what is to be done about a record.
+type ActionKind string
+
+const (
+	// Wait until RequeueAfter has passed or the pod changes.
+	Wait ActionKind = "Wait"
+	// Adopt a resize whose answer was lost: its generation is known now.
+	Adopt ActionKind = "Adopt"
+	// MarkVerified notes the first read that found the size applied.
+	MarkVerified ActionKind = "MarkVerified"
+	// StartWatch: the resize is verified; this is the moment that counts as success.
+	StartWatch ActionKind = "StartWatch"
+	// ExtendWatch once, since nothing could be concluded.
+	ExtendWatch ActionKind = "ExtendWatch"
+	// Revert puts the pod back (RevertPlan) because it was harmed or the resize failed.
+	Revert ActionKind = "Revert"
+	// Withdraw puts the pod back (RevertPlan) because the node did not take the resize.
+	Withdraw ActionKind = "Withdraw"
+	// Evict the pod: the node will not have its size, it is back at its old one, and the policy allows it.
+	Evict ActionKind = "Evict"
+	// Forget closes the record.
+	Forget ActionKind = "Forget"
+)
+
+// Results of a closed record, as history rows carry them.
+const (
+	ResultSuccess    = "Success"
+	ResultFailed     = "Failed"
+	ResultReverted   = "Reverted"
+	ResultWithdrawn  = "Withdrawn"
+	ResultSuperseded = "Superseded"
+	ResultEvicted    = "Evicted"
+)
+
+// Reasons that records are put back for, beside the harms.
+const (
+	ReasonInfeasible  = "Infeasible"
+	ReasonDeferred    = "Deferred"
+	ReasonUnobserved  = "Unobserved"
+	ReasonTimeout     = "Timeout"
+	ReasonActuation   = "ActuationError"
+	ReasonReplaced    = "Replaced"
+	ReasonTerminal    = "Terminal"
+	ReasonSuperseded  = "Superseded"
+	ReasonNotSent     = "NotSent"
+	ReasonUnconcluded = "Inconclusive"
+)
+
+// Action is what is to be done about a record, and why.
+type Action struct {
+	Kind    ActionKind
+	Reason  string
+	Message string
+	// RequeueAfter is when to look again if nothing happens before; 0: only when something does.
+	RequeueAfter time.Duration
+	// Deadline replaces the record's, if set.
+	Deadline time.Time
+	// Until is the end of the watch that starts or is extended.
+	Until time.Time
+	// Generation to adopt.
+	Generation int64
+	// Result of a closed record, for its history row; empty: it leaves none.
+	Result string
+	// Keep: the size was survived; it becomes the workload's kept size.
+	Keep bool
+	// Alert: a person should know.
+	Alert bool
+}
+
+// pollEvery is how often a record is looked at while nothing reports about its pod.
+const pollEvery = 15 * time.Second
+
+// Next says what to do about a record in a state. Harm outranks everything that can still be acted on;
+// another writer is never fought; putting back has no deadline.
+func Next(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
+	switch state.Kind {
+	case Replaced:
+		return Action{Kind: Forget, Reason: ReasonReplaced, Message: state.Message}
+	case Terminal:
+		return Action{Kind: Forget, Reason: ReasonTerminal, Message: state.Message}
+	case Superseded:
+		return Action{Kind: Forget, Reason: ReasonSuperseded, Message: state.Message, Result: ResultSuperseded, Alert: true}
+	case Harmed:
+		return nextHarmed(state, rules)
+	case NotRestored:
+		return Action{Kind: putBackKind(record), Reason: record.Reason, RequeueAfter: pollEvery}
+	}
+	if puttingBack(record) {
+		return nextPuttingBack(state, record, rules)
+	}
+	return nextOpen(state, record, rules, now)
+}
+
+func nextOpen(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
+	written := record.WrittenAt.Time
+	switch state.Kind {
+	case Unsent:
+		return until(written.Add(UnobservedFor), now, state, Action{Kind: Forget, Reason: ReasonNotSent,
+			Message: "the resize never reached the API server"})
+	case Landed:
+		return Action{Kind: Adopt, Generation: state.Generation, RequeueAfter: pollEvery}
+	case Unobserved:
+		return until(written.Add(UnobservedFor), now, state, withdraw(ReasonUnobserved, state))
+	case Deferred:
+		return nextDeferred(state, record, now)
+	case Refused:
+		return withdraw(ReasonInfeasible, state)
+	case Actuating:
+		return until(deadlineOf(record), now, state, withdraw(ReasonTimeout, state))
+	case Failed:
+		return nextFailed(state, record, now)
+	case Applied:
+		return nextApplied(state, record, rules, now)
+	case Watching:
+		return nextWatching(state, record, now)
+	case Settled:
+		return nextSettled(state, record, rules, now)
+	}
+	return Action{Kind: Wait, RequeueAfter: pollEvery, Message: state.Message}
+}
+
+// nextDeferred waits, and leaves the kubelet its time to act after it may have found room at last.
+func nextDeferred(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
+	end := record.WrittenAt.Add(DeferredFor)
+	action := until(end, now, state, withdraw(ReasonDeferred, state))
+	if later := end.Add(MemoryActuatedFor); action.Kind == Wait && deadlineOf(record).Before(later) {
+		action.Deadline = later
+	}
+	return action
+}
+
+// nextFailed: a memory limit that could not be lowered is allocated all the same, and a container that
+// crashes now comes up with it; that is undone at once. Other errors may pass: the kubelet tries again.
+func nextFailed(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
+	revert := Action{Kind: Revert, Reason: ReasonActuation, Message: state.Message, RequeueAfter: pollEvery}
+	for _, c := range changesOf(record) {
+		if lowersMemoryLimit(Move{From: c.prior, To: c.desired}) {
+			return revert
+		}
+	}
+	return until(deadlineOf(record), now, state, revert)
+}
+
+func nextApplied(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
+	if record.VerifiedOnce == nil {
+		return Action{Kind: MarkVerified, RequeueAfter: SyncPeriod, Message: state.Message}
+	}
+	end := watchFor(record, rules)
+	return until(record.VerifiedOnce.Add(SyncPeriod), now, state, Action{
+		Kind: StartWatch, Until: now.Add(end), RequeueAfter: end, Message: state.Message,
+	})
+}
+
+func nextWatching(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
+	after := pollEvery
+	if record.WatchUntil != nil && record.WatchUntil.After(now) {
+		after = record.WatchUntil.Sub(now)
+	}
+	return Action{Kind: Wait, RequeueAfter: after, Message: state.Message}
+}
+
+func nextSettled(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
+	switch {
+	case !state.Verdict.Inconclusive:
+		return Action{Kind: Forget, Result: ResultSuccess, Keep: true, Message: state.Verdict.Message}
+	case record.Reason != ReasonUnconcluded:
+		longer := watchFor(record, rules)
+		return Action{Kind: ExtendWatch, Reason: ReasonUnconcluded, Until: now.Add(longer), RequeueAfter: longer,
+			Message: state.Verdict.Message}
+	}
+	return Action{Kind: Forget, Result: ResultSuccess, Reason: ReasonUnconcluded, Alert: true,
+		Message: "the pod keeps its size, but nothing proves it good: " + state.Verdict.Message}
+}
+
+func nextHarmed(state State, rules Rules) Action {
+	reason := string(state.Verdict.Harm)
+	if !rules.AutoRevert {
+		return Action{Kind: Forget, Reason: reason, Message: state.Message, Result: ResultFailed, Alert: true}
+	}
+	return Action{Kind: Revert, Reason: reason, Message: state.Message, RequeueAfter: pollEvery, Alert: true}
+}
+
+// nextPuttingBack waits for as long as it takes, then closes the record.
+func nextPuttingBack(state State, record v1alpha1.ResizeRecord, rules Rules) Action {
+	if state.Kind != Applied {
+		return Action{Kind: Wait, Reason: record.Reason, RequeueAfter: pollEvery, Alert: state.Kind != Actuating,
+			Message: "the old size is asked for and the pod does not have it yet: " + string(state.Kind) + " " + state.Message}
+	}
+	done := Action{Kind: Forget, Reason: record.Reason, Result: ResultWithdrawn}
+	switch {
+	case record.Phase == v1alpha1.RecordReverting && state.Restored:
+		done.Result = ResultReverted
+	case record.Phase == v1alpha1.RecordReverting:
+		done.Result = ResultFailed
+	case mayEvict(record, rules):
+		done.Kind, done.Result = Evict, ResultEvicted
+	}
+	return done
+}
+
+// mayEvict: only growth that the node refused is worth a new pod.
+func mayEvict(record v1alpha1.ResizeRecord, rules Rules) bool {
+	if rules.Method != v1alpha1.ResizeInPlaceOrRecreate || record.Reason != ReasonInfeasible && record.Reason != ReasonDeferred {
+		return false
+	}
+	for _, c := range changesOf(record) {
+		if raises(Move{From: c.prior, To: c.desired}) {
+			return true
+		}
+	}
+	return false
+}
+
+// Advance is the record after an action was decided: it is stored before the action is carried out.
+func Advance(record v1alpha1.ResizeRecord, action Action, now time.Time) v1alpha1.ResizeRecord {
+	record = *record.DeepCopy()
+	if !action.Deadline.IsZero() {
+		record.Deadline = timeOf(action.Deadline)
+	}
+	switch action.Kind {
+	case Adopt:
+		record.Phase, record.Generation = v1alpha1.RecordApplied, action.Generation
+	case MarkVerified:
+		record.VerifiedOnce = timeOf(now)
+	case StartWatch:
+		record.Phase, record.WatchUntil, record.Deadline = v1alpha1.RecordWatching, timeOf(action.Until), nil
+	case ExtendWatch:
+		record.WatchUntil, record.Reason = timeOf(action.Until), action.Reason
+	case Revert:
+		record = startPuttingBack(record, v1alpha1.RecordReverting, action.Reason)
+	case Withdraw:
+		record = startPuttingBack(record, v1alpha1.RecordWithdrawing, action.Reason)
+	}
+	return record
+}
+
+func startPuttingBack(record v1alpha1.ResizeRecord, phase v1alpha1.RecordPhase, reason string) v1alpha1.ResizeRecord {
+	record.Phase, record.Reason = phase, reason
+	record.Generation, record.Deadline, record.WatchUntil, record.VerifiedOnce = 0, nil, nil, nil
+	record.Attempts++
+	return record
+}
+
+func putBackKind(record v1alpha1.ResizeRecord) ActionKind {
+	if record.Phase == v1alpha1.RecordReverting {
+		return Revert
+	}
+	return Withdraw
+}
+
+func withdraw(reason string, state State) Action {
+	return Action{Kind: Withdraw, Reason: reason, Message: state.Message, RequeueAfter: pollEvery}
+}
+
+// until waits for a time and then acts.
+func until(end, now time.Time, state State, then Action) Action {
+	if left := end.Sub(now); left > 0 {
+		return Action{Kind: Wait, RequeueAfter: min(left, pollEvery), Message: state.Message}
+	}
+	return then
+}
+
+func deadlineOf(record v1alpha1.ResizeRecord) time.Time {
+	if record.Deadline == nil {
+		return record.WrittenAt.Add(MemoryActuatedFor)
+	}
+	return record.Deadline.Time
+}
+
+// watchFor is how long a record is watched: at least as long as the throttling query looks back, or its
+// answer would be about the time before.
+func watchFor(record v1alpha1.ResizeRecord, rules Rules) time.Duration {
+	period := rules.Observation
+	if record.Wave == WaveFirst && rules.CanaryObservation > 0 {
+		period = rules.CanaryObservation
+	}
+	for _, c := range changesOf(record) {
+		if c.prior[0] != c.desired[0] {
+			period = max(period, rules.RateWindow)
+		}
+	}
+	return period
+}

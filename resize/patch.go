@@ -1,0 +1,64 @@
+package resize
+
+import (
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/recommender"
+)
+
+// Patch is the plan as a strategic merge patch of the pod's resize subresource. It carries the pod's
+// uid, so that it can never reach another pod of the same name, and only the amounts that change: keys
+// of other resources and other containers are left alone. Equal plans give equal bytes.
+func (p Plan) Patch() []byte {
+	patch := podPatch{}
+	patch.Metadata.UID = p.PodUID
+	for _, m := range p.Moves {
+		c := containerPatch{Name: m.Container}
+		for _, r := range recommender.Resources {
+			c.Resources.Requests = changed(c.Resources.Requests, r, m.From[r].Request, m.To[r].Request)
+			c.Resources.Limits = changed(c.Resources.Limits, r, m.From[r].Limit, m.To[r].Limit)
+		}
+		if m.Sidecar {
+			patch.Spec.InitContainers = append(patch.Spec.InitContainers, c)
+		} else {
+			patch.Spec.Containers = append(patch.Spec.Containers, c)
+		}
+	}
+	body, err := json.Marshal(patch)
+	if err != nil {
+		panic("strings and maps of strings always marshal: " + err.Error())
+	}
+	return body
+}
+
+type podPatch struct {
+	Metadata struct {
+		UID types.UID `json:"uid"`
+	} `json:"metadata"`
+	Spec struct {
+		Containers     []containerPatch `json:"containers,omitempty"`
+		InitContainers []containerPatch `json:"initContainers,omitempty"`
+	} `json:"spec"`
+}
+
+type containerPatch struct {
+	Name      string `json:"name"`
+	Resources struct {
+		Requests map[string]string `json:"requests,omitempty"`
+		Limits   map[string]string `json:"limits,omitempty"`
+	} `json:"resources"`
+}
+
+func changed(list map[string]string, r recommender.Resource, from, to recommender.Amount) map[string]string {
+	if from == to || to <= 0 {
+		return list
+	}
+	if list == nil {
+		list = map[string]string{}
+	}
+	q := Quantity(r, to)
+	list[string(NameOf(r))] = q.String()
+	return list
+}

@@ -1,0 +1,247 @@
+package resize
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/recommender"
+)
+
+// Move is one container's change.
+type Move struct {
+	Container string
+	Sidecar   bool
+	// From is what the pod's spec asks for; To what it is to ask for. Neither has an amount that the
+	// other lacks but for what To adds: a resize never removes a request or a limit.
+	From, To recommender.Size
+}
+
+// Plan is one atomic change of one pod: one patch.
+type Plan struct {
+	PodUID             types.UID
+	PodName, Namespace string
+	Node               string
+	// TemplateHash of the pod: kept sizes and originals belong to it.
+	TemplateHash string
+	// Moves are the containers that change, in the pod's order.
+	Moves []Move
+	// Restarts: a container's resizePolicy restarts it.
+	Restarts bool
+	// Urgent: the change answers an OOM kill, so it only grows and waits for little.
+	Urgent bool
+	// Wave that the plan goes with: WaveFirst or WaveNext.
+	Wave string
+	// LeftOut says what was wished for and is not part of the plan.
+	LeftOut []Refusal
+}
+
+// PlanFor plans the change of a pod towards the sizes wished for. Containers that the pod has not are
+// ignored, absent amounts left alone. What one rule of the platform refuses for a container is left
+// out of the plan; what concerns the pod refuses it whole. Without a move left the refusal says why.
+func PlanFor(pod *corev1.Pod, wished []Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
+	plan := planOf(pod)
+	s := situation{pod: pod, caps: caps, now: now, statuses: statusesOf(pod), wished: byName(wished)}
+	for _, rule := range podRules {
+		if refusal := rule(s); refusal != nil {
+			return plan, refusal
+		}
+	}
+	for _, c := range resizable(pod) {
+		wish, ok := s.wished[c.Name]
+		if !ok {
+			continue
+		}
+		from := ReadSpec(c.Resources)
+		move := Move{Container: c.Name, Sidecar: isSidecar(c), From: from, To: merge(from, wish.Size)}
+		move.To = raiseToPlatformMinimums(move.From, move.To)
+		move, left := permitted(s, move)
+		plan.LeftOut = append(plan.LeftOut, left...)
+		if move.To != move.From {
+			plan.Moves = append(plan.Moves, move)
+			plan.Restarts = plan.Restarts || restartsContainer(c, move)
+		}
+	}
+	if len(plan.Moves) == 0 {
+		return plan, nothingLeft(plan.LeftOut)
+	}
+	for _, rule := range planRules {
+		if refusal := rule(s, plan); refusal != nil {
+			return plan, refusal
+		}
+	}
+	return plan, nil
+}
+
+// Empty plans change nothing.
+func (p Plan) Empty() bool { return len(p.Moves) == 0 }
+
+// Grows: some amount is raised.
+func (p Plan) Grows() bool { return anyMove(p, raises) }
+
+// Lowers: some amount is lowered.
+func (p Plan) Lowers() bool { return anyMove(p, lowers) }
+
+// LowersMemoryLimit: the one kind of change that can kill by itself.
+func (p Plan) LowersMemoryLimit() bool { return anyMove(p, lowersMemoryLimit) }
+
+// Apply is the pod's spec after the plan, as the API server would store it; the pod given stays as it is.
+func (p Plan) Apply(pod *corev1.Pod) *corev1.Pod {
+	next := pod.DeepCopy()
+	moves := make(map[string]Move, len(p.Moves))
+	for _, m := range p.Moves {
+		moves[m.Container] = m
+	}
+	for _, c := range resizable(next) {
+		if m, ok := moves[c.Name]; ok {
+			for _, r := range recommender.Resources {
+				c.Resources.Requests = put(c.Resources.Requests, r, m.To[r].Request)
+				c.Resources.Limits = put(c.Resources.Limits, r, m.To[r].Limit)
+			}
+		}
+	}
+	return next
+}
+
+// Split takes a plan apart: what only lowers goes before what raises, so that a pod never asks for
+// room that its own patch frees, and memory limits are lowered in a patch of their own, since one that
+// the kubelet cannot carry out blocks everything else in its patch. The plans are to be made in
+// order, each after the last one is verified. A plan that restarts a container stays whole: two
+// patches would restart it twice.
+func Split(plan Plan) []Plan {
+	if plan.Restarts || !plan.LowersMemoryLimit() {
+		return []Plan{plan}
+	}
+	rest, limits := plan, plan
+	rest.Moves, limits.Moves = nil, nil
+	for _, m := range plan.Moves {
+		first, second := m, m
+		first.To = withoutMemoryLimitDecrease(m)
+		second.From = first.To
+		rest.Moves = appendMove(rest.Moves, first)
+		limits.Moves = appendMove(limits.Moves, second)
+	}
+	if rest.Empty() {
+		return []Plan{plan}
+	}
+	return []Plan{rest, limits}
+}
+
+// TemplateHash identifies the template generation that a pod was made from, or is empty.
+func TemplateHash(pod *corev1.Pod) string {
+	for _, label := range []string{"pod-template-hash", "controller-revision-hash"} {
+		if hash := pod.Labels[label]; hash != "" {
+			return hash
+		}
+	}
+	return ""
+}
+
+func planOf(pod *corev1.Pod) Plan {
+	return Plan{
+		PodUID: pod.UID, PodName: pod.Name, Namespace: pod.Namespace, Node: pod.Spec.NodeName,
+		TemplateHash: TemplateHash(pod),
+	}
+}
+
+func byName(containers []Container) map[string]Container {
+	named := make(map[string]Container, len(containers))
+	for _, c := range containers {
+		named[c.Name] = c
+	}
+	return named
+}
+
+// merge takes over the amounts that are wished for and keeps a request under its limit.
+func merge(from, wish recommender.Size) recommender.Size {
+	to := from
+	for _, r := range recommender.Resources {
+		if wish[r].Request > 0 {
+			to[r].Request = min(wish[r].Request, greatestAmount)
+		}
+		if wish[r].Limit > 0 {
+			to[r].Limit = min(wish[r].Limit, greatestAmount)
+		}
+		if to[r].Limit > 0 {
+			to[r].Request = min(to[r].Request, to[r].Limit)
+		}
+	}
+	return to
+}
+
+// permitted narrows a move to what the platform's rules leave of it.
+func permitted(s situation, m Move) (Move, []Refusal) {
+	var left []Refusal
+	for _, rule := range moveRules {
+		if m.To == m.From {
+			break
+		}
+		refusal := rule.refuses(s, m)
+		if refusal == nil {
+			continue
+		}
+		if narrowed := rule.leaves(m); narrowed != m.To {
+			refusal.Container = m.Container
+			m.To = narrowed
+			left = append(left, *refusal)
+		}
+	}
+	return m, left
+}
+
+// nothingLeft is why a plan has no move.
+func nothingLeft(left []Refusal) *Refusal {
+	if len(left) == 0 {
+		return refuse("NoChange", "the pod already has the sizes wished for")
+	}
+	first := left[0]
+	first.PodWide = true
+	for _, other := range left[1:] {
+		first.Transient = first.Transient && other.Transient
+	}
+	return &first
+}
+
+func anyMove(p Plan, is func(Move) bool) bool {
+	for _, m := range p.Moves {
+		if is(m) {
+			return true
+		}
+	}
+	return false
+}
+
+func appendMove(moves []Move, m Move) []Move {
+	if m.From == m.To {
+		return moves
+	}
+	return append(moves, m)
+}
+
+func raises(m Move) bool {
+	for _, r := range recommender.Resources {
+		from, to := m.From[r], m.To[r]
+		if to.Request > from.Request || from.Limit > 0 && to.Limit > from.Limit {
+			return true
+		}
+	}
+	return false
+}
+
+// lowers counts a limit that is added as lowered: there was none.
+func lowers(m Move) bool {
+	for _, r := range recommender.Resources {
+		if m.To[r].Request < m.From[r].Request || lowersLimit(m, r) {
+			return true
+		}
+	}
+	return false
+}
+
+func lowersMemoryLimit(m Move) bool { return lowersLimit(m, recommender.Memory) }
+
+func lowersLimit(m Move, r recommender.Resource) bool {
+	from, to := m.From[r].Limit, m.To[r].Limit
+	return to < from || from == 0 && to > 0
+}

@@ -1,0 +1,149 @@
+package resize
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// Deadlines of a resize, from the writing of its record.
+const (
+	// UnobservedFor is how long a kubelet may take to see a resize.
+	UnobservedFor = 60 * time.Second
+	// ActuatedFor is how long it may take to carry it out; memory takes longer.
+	ActuatedFor       = 60 * time.Second
+	MemoryActuatedFor = 120 * time.Second
+	// DeferredFor is how long a resize may wait for room. All that time it holds the scheduler's
+	// capacity and quota, and it could be granted hours later, when nobody wants it any more.
+	DeferredFor = 5 * time.Minute
+	// SyncPeriod is longer than a kubelet takes to look at a pod again: a resize counts as applied when
+	// two reads that far apart say so, since the first one can be premature.
+	SyncPeriod = 15 * time.Second
+)
+
+const defaultGrace = 30 * time.Second
+
+// NewRecord is what is needed to put a pod back. It is written before the resize that it describes, so
+// that a crash between the two leaves a pod that can still be put back.
+func NewRecord(plan Plan, pod *corev1.Pod, now time.Time, rules Rules) v1alpha1.ResizeRecord {
+	record := v1alpha1.ResizeRecord{
+		PodUID: plan.PodUID, PodName: plan.PodName, Node: plan.Node, Phase: v1alpha1.RecordWritten,
+		WrittenAt: metav1.NewTime(now), TemplateHash: plan.TemplateHash, Wave: plan.Wave,
+	}
+	statuses := statusesOf(pod)
+	budget := ActuatedFor
+	for _, m := range plan.Moves {
+		if m.From[recommender.Memory] != m.To[recommender.Memory] {
+			budget = MemoryActuatedFor
+		}
+		record.Prior = append(record.Prior, v1alpha1.ContainerResources{Name: m.Container, Resources: ToResources(m.From)})
+		record.Desired = append(record.Desired, v1alpha1.ContainerResources{Name: m.Container, Resources: ToResources(m.To)})
+		record.Baseline = append(record.Baseline, baselineOf(m.Container, statuses[m.Container]))
+	}
+	if plan.Restarts {
+		budget += graceOf(pod)
+	}
+	record.Deadline = timeOf(now.Add(budget))
+	return record
+}
+
+// RecordReturned notes what the API server made of a resize: the generation that the kubelet has to
+// see, and amounts that a LimitRange added, which are ours from then on.
+func RecordReturned(record v1alpha1.ResizeRecord, returned *corev1.Pod) v1alpha1.ResizeRecord {
+	record = *record.DeepCopy()
+	record.Generation = returned.Generation
+	if record.Phase != v1alpha1.RecordWritten {
+		return record
+	}
+	record.Phase = v1alpha1.RecordApplied
+	spec := specOf(returned)
+	for i, desired := range record.Desired {
+		if got, ok := spec[desired.Name]; ok {
+			record.Desired[i].Resources = ToResources(filled(FromResources(desired.Resources), got))
+		}
+	}
+	return record
+}
+
+// baselineOf is a container's state before its resize. StartedAt is set only while it runs.
+func baselineOf(name string, status *corev1.ContainerStatus) v1alpha1.ContainerBaseline {
+	baseline := v1alpha1.ContainerBaseline{Name: name}
+	if status == nil {
+		return baseline
+	}
+	baseline.ContainerID = status.ContainerID
+	baseline.RestartCount = status.RestartCount
+	baseline.Ready = status.Ready
+	if running := status.State.Running; running != nil {
+		baseline.StartedAt = running.StartedAt.DeepCopy()
+	}
+	return baseline
+}
+
+// change is what a record did to one container.
+type change struct {
+	name           string
+	prior, desired recommender.Size
+	baseline       v1alpha1.ContainerBaseline
+}
+
+// changesOf pairs a record's lists up by name.
+func changesOf(record v1alpha1.ResizeRecord) []change {
+	priors := map[string]recommender.Size{}
+	for _, c := range record.Prior {
+		priors[c.Name] = FromResources(c.Resources)
+	}
+	baselines := map[string]v1alpha1.ContainerBaseline{}
+	for _, b := range record.Baseline {
+		baselines[b.Name] = b
+	}
+	changes := make([]change, 0, len(record.Desired))
+	for _, c := range record.Desired {
+		prior, ok := priors[c.Name]
+		if !ok {
+			continue
+		}
+		changes = append(changes, change{
+			name: c.Name, prior: prior, desired: FromResources(c.Resources), baseline: baselines[c.Name],
+		})
+	}
+	return changes
+}
+
+// specOf is what a pod's spec asks for, by container.
+func specOf(pod *corev1.Pod) map[string]recommender.Size {
+	sizes := map[string]recommender.Size{}
+	for _, c := range resizable(pod) {
+		sizes[c.Name] = ReadSpec(c.Resources)
+	}
+	return sizes
+}
+
+// filled takes amounts from got where the size has none.
+func filled(size, got recommender.Size) recommender.Size {
+	for _, r := range recommender.Resources {
+		if size[r].Request == 0 {
+			size[r].Request = got[r].Request
+		}
+		if size[r].Limit == 0 {
+			size[r].Limit = got[r].Limit
+		}
+	}
+	return size
+}
+
+func graceOf(pod *corev1.Pod) time.Duration {
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
+		return time.Duration(*s) * time.Second
+	}
+	return defaultGrace
+}
+
+func timeOf(t time.Time) *metav1.Time {
+	at := metav1.NewTime(t)
+	return &at
+}

@@ -1,0 +1,96 @@
+package resize
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// RevertPlan puts a pod back to the last known good size: its record's prior one. It touches only
+// amounts that the record set, and only on the very pod. What would hurt stays: a memory limit that the
+// running container already has is not lowered, memory not after an OOM kill, CPU not after throttling,
+// and what Kubernetes never removes is not removed. A refusal says that nothing is left to put back.
+func RevertPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) (Plan, *Refusal) {
+	if pod == nil || pod.UID != record.PodUID {
+		return Plan{}, refuse("Replaced", "the pod is gone; another one starts with what its template or seed says")
+	}
+	plan := planOf(pod)
+	for _, memoryRequestBack := range []bool{false, true} {
+		plan.Moves = revertMoves(pod, record, memoryRequestBack)
+		if plan.Empty() {
+			return plan, refuse("NothingToPutBack", "no amount is left that would do good if it were put back")
+		}
+		if QOSClass(plan.Apply(pod)) == classOf(pod) {
+			plan.Restarts = restartsAny(pod, plan)
+			return plan, nil
+		}
+	}
+	plan.Moves = nil
+	return plan, refuse("QOSClass", "putting back only what may be put back would change the pod's class")
+}
+
+func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, memoryRequestBack bool) []Move {
+	changes := map[string]change{}
+	for _, c := range changesOf(record) {
+		changes[c.name] = c
+	}
+	live, statuses := byName(Read(pod)), statusesOf(pod)
+	var moves []Move
+	for _, c := range resizable(pod) {
+		changed, ok := changes[c.Name]
+		if !ok {
+			continue
+		}
+		spec := ReadSpec(c.Resources)
+		to := filled(changed.prior, spec)
+		status := statuses[c.Name]
+		if running := status != nil && status.State.Running != nil; running {
+			to = keepMemoryLimit(to, spec, live[c.Name].Size)
+		}
+		to = keepWhatHelps(to, spec, record.Reason)
+		if memoryRequestBack {
+			to[recommender.Memory].Request = filled(changed.prior, spec)[recommender.Memory].Request
+		}
+		moves = appendMove(moves, Move{Container: c.Name, Sidecar: isSidecar(c), From: spec, To: to})
+	}
+	return moves
+}
+
+// keepMemoryLimit: growth needs no revert, and the process may have come to use it. A limit that was
+// never allocated, so that the container still has no more than the prior one, is put back exactly.
+func keepMemoryLimit(to, spec, live recommender.Size) recommender.Size {
+	m := Move{From: spec, To: to}
+	if has := live[recommender.Memory].Limit; !lowersMemoryLimit(m) || has != 0 && has <= to[recommender.Memory].Limit {
+		return to
+	}
+	return withoutMemoryLimitDecrease(m)
+}
+
+// keepWhatHelps never lowers the resource whose want did the harm.
+func keepWhatHelps(to, spec recommender.Size, harm string) recommender.Size {
+	switch Harm(harm) {
+	case HarmOOM:
+		to[recommender.Memory] = greater(to[recommender.Memory], spec[recommender.Memory])
+	case HarmThrottle:
+		to[recommender.CPU] = greater(to[recommender.CPU], spec[recommender.CPU])
+	}
+	return to
+}
+
+func greater(a, b recommender.Allocation) recommender.Allocation {
+	return recommender.Allocation{Request: max(a.Request, b.Request), Limit: max(a.Limit, b.Limit)}
+}
+
+func restartsAny(pod *corev1.Pod, p Plan) bool {
+	moves := map[string]Move{}
+	for _, m := range p.Moves {
+		moves[m.Container] = m
+	}
+	for _, c := range resizable(pod) {
+		if m, ok := moves[c.Name]; ok && restartsContainer(c, m) {
+			return true
+		}
+	}
+	return false
+}

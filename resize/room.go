@@ -1,0 +1,41 @@
+package resize
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/recommender"
+)
+
+// nodeRoom: growth must fit beside what the scheduler counts for every other pod of the node, or it
+// would be deferred and hold room all the while. Lowering always fits.
+func nodeRoom(pod *corev1.Pod, p Plan, w World) *Refusal {
+	if !w.RoomKnown || pod.Spec.NodeName == "" {
+		return nil
+	}
+	before, after := podRequests(pod), podRequests(p.Apply(pod))
+	taken := roomTaken(pod, w.Neighbours)
+	for _, r := range recommender.Resources {
+		has := w.Capabilities.Allocatable[r]
+		if has == 0 || after[r] <= before[r] || taken[r]+after[r] <= has {
+			continue
+		}
+		return wait("NoRoom", "node %s has %s of %s, other pods take %s, and the pod would take %s", pod.Spec.NodeName,
+			recommender.Format(r, has), r, recommender.Format(r, taken[r]), recommender.Format(r, after[r]))
+	}
+	return nil
+}
+
+// roomTaken is what a node's other pods take.
+func roomTaken(pod *corev1.Pod, neighbours []*corev1.Pod) [2]recommender.Amount {
+	var sum [2]recommender.Amount
+	for _, other := range neighbours {
+		if other.UID == pod.UID || finished(situation{pod: other}) != nil {
+			continue
+		}
+		takes := footprint(other)
+		for _, r := range recommender.Resources {
+			sum[r] += takes[r]
+		}
+	}
+	return sum
+}
