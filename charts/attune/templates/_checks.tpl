@@ -1,0 +1,19 @@
+{{/* What cannot work is refused here, in one sentence that says what would do. */}}
+{{- define "attune.checks" -}}
+{{- if eq .Values.usage.source "embedded" -}}
+{{- fail "usage.source: embedded is not built yet; set usage.source=prometheus and usage.prometheus.address" -}}
+{{- end -}}
+{{- if not .Values.usage.prometheus.address -}}
+{{- fail "usage.prometheus.address is empty: set it to the base URL of a server that speaks the Prometheus HTTP API, such as http://prometheus.monitoring:9090" -}}
+{{- end -}}
+{{- range (lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "").items -}}
+{{- if eq .spec.group "attune.io" -}}
+{{- if ne (dig "labels" "attune.io/crds" "" .metadata) "chart" -}}
+{{- fail (printf "the cluster has a CustomResourceDefinition %s that is not from this chart: whoever installed it owns the group attune.io here; uninstall that first (deleting the CustomResourceDefinition deletes its objects)" .metadata.name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and (eq .Values.certs.provider "cert-manager") (lookup "v1" "Namespace" "" "kube-system") (not (.Capabilities.APIVersions.Has "cert-manager.io/v1")) -}}
+{{- fail "certs.provider is cert-manager, but the cluster has none: install cert-manager, or set certs.provider=self-signed" -}}
+{{- end -}}
+{{- end -}}
