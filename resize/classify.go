@@ -50,6 +50,11 @@ type Outcome struct {
 	RetryAfter time.Duration
 }
 
+// Refused: nothing was changed, and the record of the resize can be closed.
+func (o Outcome) Refused() bool {
+	return o.Kind != OutcomeAccepted && o.Kind != OutcomeUnknown
+}
+
 // Waits before a resize is asked for again.
 const (
 	soon  = 5 * time.Second

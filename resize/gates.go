@@ -121,7 +121,7 @@ func again(pod *corev1.Pod, plan Plan) Plan {
 
 func paused(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	if len(w.Rules.Paused) > 0 {
-		return refuse("Paused", "paused by the %s settings; watches and reverts go on", strings.Join(w.Rules.Paused, " and "))
+		return refuse(ReasonPaused, "paused by the %s settings; watches and reverts go on", strings.Join(w.Rules.Paused, " and "))
 	}
 	return nil
 }
@@ -131,15 +131,15 @@ func mode(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	case v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto:
 		return nil
 	}
-	return refuse("Mode", "mode %q leaves running pods as they are; OneShot, Canary and Auto resize them", w.Rules.Mode)
+	return refuse(ReasonMode, "mode %q leaves running pods as they are; OneShot, Canary and Auto resize them", w.Rules.Mode)
 }
 
 func workloadPaused(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	switch {
 	case w.WorkloadAnnotations[v1alpha1.PausedAnnotation] == "true":
-		return refuse("WorkloadPaused", "the workload has the annotation %s; kubectl attune resume takes it off", v1alpha1.PausedAnnotation)
+		return refuse(ReasonWorkloadPaused, "the workload has the annotation %s; kubectl attune resume takes it off", v1alpha1.PausedAnnotation)
 	case w.Status.Paused != nil:
-		return refuse("WorkloadPaused", "paused since %s: %s", w.Status.Paused.Since.UTC().Format(time.RFC3339), w.Status.Paused.Reason)
+		return refuse(ReasonWorkloadPaused, "paused since %s: %s", w.Status.Paused.Since.UTC().Format(time.RFC3339), w.Status.Paused.Reason)
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func optedOut(pod *corev1.Pod, _ Plan, w World) *Refusal {
 		values map[string]string
 	}{{"workload", w.WorkloadAnnotations}, {"pod template", w.TemplateAnnotations}, {"pod", pod.Annotations}} {
 		if a.values[v1alpha1.SkipAnnotation] == "true" {
-			return refuse("Skipped", "the %s has the annotation %s", a.on, v1alpha1.SkipAnnotation)
+			return refuse(ReasonSkipped, "the %s has the annotation %s", a.on, v1alpha1.SkipAnnotation)
 		}
 	}
 	return nil
@@ -158,14 +158,14 @@ func optedOut(pod *corev1.Pod, _ Plan, w World) *Refusal {
 
 func namespaceTerminating(pod *corev1.Pod, _ Plan, w World) *Refusal {
 	if w.NamespaceTerminating {
-		return refuse("NamespaceTerminating", "namespace %s is being deleted", pod.Namespace)
+		return refuse(ReasonNamespaceTerminating, "namespace %s is being deleted", pod.Namespace)
 	}
 	return nil
 }
 
 func verticalAutoscaler(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	if w.VPA != "" {
-		return refuse("VPA", "VerticalPodAutoscaler %s sizes the workload too; set its updateMode to Off or delete it", w.VPA)
+		return refuse(ReasonVPA, "VerticalPodAutoscaler %s sizes the workload too; set its updateMode to Off or delete it", w.VPA)
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func verticalAutoscaler(_ *corev1.Pod, _ Plan, w World) *Refusal {
 func recordOpen(pod *corev1.Pod, _ Plan, w World) *Refusal {
 	for _, r := range w.Status.Records {
 		if r.PodUID == pod.UID {
-			return wait("ResizeUnderway", "the pod's last resize of %s is not finished", r.WrittenAt.UTC().Format(time.RFC3339))
+			return wait(ReasonResizeUnderway, "the pod's last resize of %s is not finished", r.WrittenAt.UTC().Format(time.RFC3339))
 		}
 	}
 	return nil
@@ -181,7 +181,7 @@ func recordOpen(pod *corev1.Pod, _ Plan, w World) *Refusal {
 
 func recordsFull(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	if len(w.Status.Records) >= v1alpha1.MaxRecords {
-		return wait("RecordsFull", "%d pods of the workload are being resized or watched, which is the most there can be", v1alpha1.MaxRecords)
+		return wait(ReasonRecordsFull, "%d pods of the workload are being resized or watched, which is the most there can be", v1alpha1.MaxRecords)
 	}
 	return nil
 }
@@ -192,9 +192,9 @@ func outsideSchedule(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	}
 	next := NextOpen(w.Rules.Schedule, w.Now)
 	if next.IsZero() {
-		return wait("OutsideSchedule", "the schedule has no window in the coming week")
+		return wait(ReasonOutsideSchedule, "the schedule has no window in the coming week")
 	}
-	return wait("OutsideSchedule", "the schedule next opens at %s", next.UTC().Format(time.RFC3339))
+	return wait(ReasonOutsideSchedule, "the schedule next opens at %s", next.UTC().Format(time.RFC3339))
 }
 
 func staleData(_ *corev1.Pod, p Plan, w World) *Refusal {
@@ -202,7 +202,7 @@ func staleData(_ *corev1.Pod, p Plan, w World) *Refusal {
 		return nil
 	}
 	if age := w.Now.Sub(w.DataUntil); age > w.StaleAfter {
-		return wait("StaleData", "the newest usage data is %s old, more than %s", age.Round(time.Second), w.StaleAfter)
+		return wait(ReasonStaleData, "the newest usage data is %s old, more than %s", age.Round(time.Second), w.StaleAfter)
 	}
 	return nil
 }
@@ -211,32 +211,29 @@ func tooLittleData(_ *corev1.Pod, p Plan, w World) *Refusal {
 	if p.Urgent || w.DataPoints >= w.MinimumDataPoints {
 		return nil
 	}
-	return wait("InsufficientData", "%d of %d data points", w.DataPoints, w.MinimumDataPoints)
+	return wait(ReasonInsufficientData, "%d of %d data points", w.DataPoints, w.MinimumDataPoints)
 }
 
 // rollout: pods come and go, and their usage says little. Growth after an OOM kill cannot wait for it.
 func rollout(_ *corev1.Pod, p Plan, w World) *Refusal {
 	if w.Rollout != "" && !p.Urgent {
-		return wait("RolloutInProgress", "the workload is rolling out: %s", w.Rollout)
+		return wait(ReasonRolloutInProgress, "the workload is rolling out: %s", w.Rollout)
 	}
 	return nil
 }
 
 func cooldown(_ *corev1.Pod, p Plan, w World) *Refusal {
-	from := w.Status.CooldownFrom
-	if p.Urgent || from == nil {
+	left := CooldownLeft(w.Status.CooldownFrom, w.Status.Backoff, w.Rules, w.Now)
+	if p.Urgent || left == 0 {
 		return nil
 	}
-	if end := from.Add(CooldownFor(w.Rules.Cooldown, w.Status.Backoff)); w.Now.Before(end) {
-		return wait("CooldownActive", "the workload cools down until %s", end.UTC().Format(time.RFC3339))
-	}
-	return nil
+	return wait(ReasonCooldown, "the workload cools down until %s", w.Now.Add(left).UTC().Format(time.RFC3339))
 }
 
 // nodePressure: under it a kubelet defers every resize, even one that only lowers.
 func nodePressure(pod *corev1.Pod, _ Plan, w World) *Refusal {
 	if len(w.Capabilities.Pressure) > 0 {
-		return wait("NodePressure", "node %s reports %s and defers resizes", pod.Spec.NodeName, strings.Join(w.Capabilities.Pressure, ", "))
+		return wait(ReasonNodePressure, "node %s reports %s and defers resizes", pod.Spec.NodeName, strings.Join(w.Capabilities.Pressure, ", "))
 	}
 	return nil
 }
@@ -244,7 +241,7 @@ func nodePressure(pod *corev1.Pod, _ Plan, w World) *Refusal {
 // nodeBlocked: growth that a node put off is not stacked up; each holds the scheduler's room.
 func nodeBlocked(pod *corev1.Pod, p Plan, w World) *Refusal {
 	if p.Grows() && w.Now.Before(w.NodeBlockedUntil) {
-		return wait("NodeBlocked", "node %s put off or refused growth lately; it is tried again after %s",
+		return wait(ReasonNodeBlocked, "node %s put off or refused growth lately; it is tried again after %s",
 			pod.Spec.NodeName, w.NodeBlockedUntil.UTC().Format(time.RFC3339))
 	}
 	return nil
@@ -257,9 +254,9 @@ func restartsLastReplica(_ *corev1.Pod, p Plan, w World) *Refusal {
 	case !p.Restarts || p.Urgent:
 		return nil
 	case w.Replicas <= 1 && w.Rules.Method != v1alpha1.ResizeInPlaceOrRecreate:
-		return refuse("SingleReplica", "its resizePolicy restarts a container of the only replica; resizeMethod InPlaceOrRecreate allows that")
+		return refuse(ReasonSingleReplica, "its resizePolicy restarts a container of the only replica; resizeMethod InPlaceOrRecreate allows that")
 	case w.ReadyReplicas < w.Replicas:
-		return wait("ReplicasNotReady", "its resizePolicy restarts a container, and %d of %d replicas are ready", w.ReadyReplicas, w.Replicas)
+		return wait(ReasonReplicasNotReady, "its resizePolicy restarts a container, and %d of %d replicas are ready", w.ReadyReplicas, w.Replicas)
 	}
 	return nil
 }
@@ -269,7 +266,7 @@ func withoutExcluded(_ *corev1.Pod, p Plan, w World) Plan {
 		if !w.Rules.Excluded[m.Container] {
 			return m.To, nil
 		}
-		return m.From, refuseMove("Excluded", "the policy excludes it")
+		return m.From, refuseMove(ReasonExcluded, "the policy excludes it")
 	})
 }
 
@@ -287,7 +284,7 @@ func withoutHeld(_ *corev1.Pod, p Plan, w World) Plan {
 			}
 			to := m.To
 			to[r] = m.From[r]
-			return to, refuseOf(r, "HPA", "%s scales on its utilization, which follows the request", held)
+			return to, refuseOf(r, ReasonHPA, "%s scales on its utilization, which follows the request", held)
 		})
 	}
 	return p

@@ -1,9 +1,11 @@
 package resize
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
@@ -11,74 +13,55 @@ import (
 )
 
 const (
-	// mostBackoff caps how much reverts lengthen the cooldown.
-	mostBackoff = 16
-	// degradedReverts of the last degradedOf resizes make a workload degraded.
-	degradedReverts, degradedOf = 3, 5
+	// mostFloors are remembered of a workload.
+	mostFloors = 32
+	// floorLasts: after 10 weeks a tenth of a floor is left.
+	floorLasts = 10 * 7 * 24 * time.Hour
 )
 
-// CooldownFor is the cooldown after reverts: doubled for each consecutive one, at most 16 times.
-func CooldownFor(base time.Duration, backoff *v1alpha1.Backoff) time.Duration {
-	factor := time.Duration(1)
-	if backoff != nil {
-		for i := int32(0); i < backoff.ConsecutiveReverts && factor < mostBackoff; i++ {
-			factor *= 2
-		}
-	}
-	return base * factor
-}
-
-// BackoffAfter counts a closed record's result: a revert lengthens the back-off, a success ends it, and
-// anything else leaves it.
-func BackoffAfter(backoff *v1alpha1.Backoff, result string, now time.Time) *v1alpha1.Backoff {
-	switch result {
-	case ResultSuccess:
-		return nil
-	case ResultReverted:
-		next := v1alpha1.Backoff{Since: metav1.NewTime(now)}
-		if backoff != nil {
-			next.ConsecutiveReverts = backoff.ConsecutiveReverts
-		}
-		next.ConsecutiveReverts++
-		return &next
-	}
-	return backoff
-}
-
-// Learn is what a verdict teaches about sizes to stay above: after an OOM kill 1.3 times the limit that
-// killed, after throttling 1.3 times the CPU limit, after other harm what the pod had before. A floor is
-// as old as the harm it was learned from, so that learning it again changes nothing.
-func Learn(v Verdict, record v1alpha1.ResizeRecord, now time.Time) []v1alpha1.Floor {
-	at := v.At
-	if at.IsZero() {
-		at = now
-	}
-	if v.Evidence == "" {
-		v.Evidence = string(record.PodUID) + "@" + record.WrittenAt.UTC().Format(time.RFC3339)
-	}
-	var floors []v1alpha1.Floor
+// LearnHarm adds to a workload's floors what a verdict teaches about sizes to stay above: after an OOM
+// kill 1.3 times the limit that killed, after throttling 1.3 times the CPU limit, after other harm what
+// the pod had before.
+func LearnHarm(floors []v1alpha1.Floor, v Verdict, record v1alpha1.ResizeRecord, now time.Time) []v1alpha1.Floor {
+	var learned []v1alpha1.Floor
 	for _, c := range changesOf(record) {
 		if v.Container != "" && v.Container != c.name {
 			continue
 		}
 		for r, amount := range floorsAfter(v, c) {
-			if amount > 0 {
-				floors = append(floors, floor(c.name, recommender.Resource(r), amount, string(v.Harm), at, v.Evidence))
-			}
+			learned = append(learned, floorOf(c.name, recommender.Resource(r), amount, v, record, now))
 		}
 	}
-	return floors
+	return addFloors(floors, learned, now)
 }
 
-// LearnOOMs is what kills teach, whatever size the container had when they happened.
-func LearnOOMs(kills []OOM) []v1alpha1.Floor {
-	var floors []v1alpha1.Floor
-	for _, k := range kills {
-		if k.Limit > 0 {
-			floors = append(floors, floor(k.Container, recommender.Memory, recommender.OOMFloor(k.Limit), string(HarmOOM), k.At, k.Evidence))
+// LearnKills adds what every OOM kill that a pod shows teaches, whether or not it was ever resized.
+// Learning the same kill again changes nothing.
+func LearnKills(floors []v1alpha1.Floor, pod *corev1.Pod, now time.Time) []v1alpha1.Floor {
+	var learned []v1alpha1.Floor
+	for _, k := range OOMKills(pod) {
+		learned = append(learned, v1alpha1.Floor{
+			Container: k.Container, Resource: recommender.Memory.String(), Reason: string(HarmOOM),
+			Amount:    Quantity(recommender.Memory, recommender.OOMFloor(k.Limit)),
+			LearnedAt: metav1.NewTime(k.At), Evidence: k.Evidence,
+		})
+	}
+	return addFloors(floors, learned, now)
+}
+
+// FloorsOf are the greatest floors of a container, decayed to the present, by Resource.
+func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recommender.Floor {
+	var greatest [2]recommender.Floor
+	for _, f := range floors {
+		if f.Container != container {
+			continue
+		}
+		r := resourceOf(f)
+		if left := decayed(f, now); left > greatest[r].Amount {
+			greatest[r] = recommender.Floor{Amount: left, Reason: f.Reason}
 		}
 	}
-	return floors
+	return greatest
 }
 
 // floorsAfter are the amounts that one container should stay above, by Resource; 0 is none.
@@ -99,6 +82,71 @@ func floorsAfter(v Verdict, c change) [2]recommender.Amount {
 	return floors
 }
 
+// floorOf is as old as the harm, so that learning it again does not make it younger.
+func floorOf(container string, r recommender.Resource, amount recommender.Amount, v Verdict, record v1alpha1.ResizeRecord, now time.Time) v1alpha1.Floor {
+	f := v1alpha1.Floor{
+		Container: container, Resource: r.String(), Amount: Quantity(r, amount), Reason: string(v.Harm),
+		LearnedAt: metav1.NewTime(v.At), Evidence: v.Evidence,
+	}
+	if v.At.IsZero() {
+		f.LearnedAt = metav1.NewTime(now)
+	}
+	if v.Evidence == "" {
+		f.Evidence = string(record.PodUID) + "@" + record.WrittenAt.UTC().Format(time.RFC3339)
+	}
+	return f
+}
+
+// addFloors takes up floors whose evidence is new. All floors fade at one rate, so the greatest of a
+// container stays the greatest; it is kept, and of the rest the newest, for their evidence.
+func addFloors(floors, learned []v1alpha1.Floor, now time.Time) []v1alpha1.Floor {
+	all := slices.Clone(floors)
+	for _, f := range learned {
+		same := func(known v1alpha1.Floor) bool { return identity(known) == identity(f) }
+		if f.Amount.Sign() > 0 && !slices.ContainsFunc(all, same) {
+			all = append(all, f)
+		}
+	}
+	all = slices.DeleteFunc(all, func(f v1alpha1.Floor) bool { return now.Sub(f.LearnedAt.Time) > floorLasts })
+	if len(all) <= mostFloors {
+		return all
+	}
+	great := greatestFloors(all, now)
+	slices.SortStableFunc(all, func(a, b v1alpha1.Floor) int {
+		return cmp.Or(-compareBool(great[identity(a)], great[identity(b)]), b.LearnedAt.Time.Compare(a.LearnedAt.Time))
+	})
+	return all[:mostFloors]
+}
+
+// greatestFloors are the identities of the greatest floor of each container and resource.
+func greatestFloors(floors []v1alpha1.Floor, now time.Time) map[string]bool {
+	greatest := map[string]v1alpha1.Floor{}
+	for _, f := range floors {
+		of := f.Container + "/" + f.Resource
+		if known, ok := greatest[of]; !ok || decayed(f, now) > decayed(known, now) {
+			greatest[of] = f
+		}
+	}
+	identities := map[string]bool{}
+	for _, f := range greatest {
+		identities[identity(f)] = true
+	}
+	return identities
+}
+
+func decayed(f v1alpha1.Floor, now time.Time) recommender.Amount {
+	return recommender.Decay(AmountOf(resourceOf(f), f.Amount), f.LearnedAt.Time, now)
+}
+
+func resourceOf(f v1alpha1.Floor) recommender.Resource {
+	if f.Resource == recommender.Memory.String() {
+		return recommender.Memory
+	}
+	return recommender.CPU
+}
+
+func identity(f v1alpha1.Floor) string { return f.Container + "/" + f.Resource + "/" + f.Evidence }
+
 // cpuCeiling is the CPU limit, or the request where there is none.
 func cpuCeiling(size recommender.Size) recommender.Amount {
 	if limit := size[recommender.CPU].Limit; limit > 0 {
@@ -107,44 +155,12 @@ func cpuCeiling(size recommender.Size) recommender.Amount {
 	return size[recommender.CPU].Request
 }
 
-func floor(container string, r recommender.Resource, amount recommender.Amount, reason string, at time.Time, evidence string) v1alpha1.Floor {
-	return v1alpha1.Floor{
-		Container: container, Resource: r.String(), Amount: Quantity(r, amount), Reason: reason,
-		LearnedAt: metav1.NewTime(at), Evidence: evidence,
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
 	}
-}
-
-// Unlearned are the floors whose evidence is not among those known already.
-func Unlearned(known, learned []v1alpha1.Floor) []v1alpha1.Floor {
-	seen := map[string]bool{}
-	for _, f := range known {
-		seen[identity(f)] = true
-	}
-	return slices.DeleteFunc(slices.Clone(learned), func(f v1alpha1.Floor) bool { return seen[identity(f)] })
-}
-
-func identity(f v1alpha1.Floor) string { return f.Container + "/" + f.Resource + "/" + f.Evidence }
-
-// Degraded: 3 of the last 5 resizes of a workload were reverted. The history is newest first and has a
-// row per container; rows of one pod at one time are one resize.
-func Degraded(history []v1alpha1.HistoryEntry) bool {
-	type one struct {
-		pod string
-		at  int64
-	}
-	seen, reverted := map[one]bool{}, 0
-	for _, row := range history {
-		id := one{row.Pod, row.Timestamp.Unix()}
-		if seen[id] || row.Result != ResultSuccess && row.Result != ResultReverted && row.Result != ResultFailed {
-			continue
-		}
-		seen[id] = true
-		if row.Result == ResultReverted {
-			reverted++
-		}
-		if len(seen) == degradedOf {
-			break
-		}
-	}
-	return reverted >= degradedReverts
+	return -1
 }

@@ -40,20 +40,6 @@ const (
 	ResultEvicted    = "Evicted"
 )
 
-// Reasons that records are put back for, beside the harms.
-const (
-	ReasonInfeasible  = "Infeasible"
-	ReasonDeferred    = "Deferred"
-	ReasonUnobserved  = "Unobserved"
-	ReasonTimeout     = "Timeout"
-	ReasonActuation   = "ActuationError"
-	ReasonReplaced    = "Replaced"
-	ReasonTerminal    = "Terminal"
-	ReasonSuperseded  = "Superseded"
-	ReasonNotSent     = "NotSent"
-	ReasonUnconcluded = "Inconclusive"
-)
-
 // Action is what is to be done about a record, and why.
 type Action struct {
 	Kind    ActionKind

@@ -193,7 +193,7 @@ func permitted(s situation, m Move) (Move, []Refusal) {
 // nothingLeft is why a plan has no move.
 func nothingLeft(left []Refusal) *Refusal {
 	if len(left) == 0 {
-		return refuse("NoChange", "the pod already has the sizes wished for")
+		return refuse(ReasonNoChange, "the pod already has the sizes wished for")
 	}
 	first := left[0]
 	first.PodWide = true

@@ -60,28 +60,28 @@ var planRules = []func(situation, Plan) *Refusal{
 
 func finished(s situation) *Refusal {
 	if phase := s.pod.Status.Phase; phase == corev1.PodSucceeded || phase == corev1.PodFailed {
-		return refuse("PodFinished", "the pod has ended (%s); nothing runs that could be resized", phase)
+		return refuse(ReasonPodFinished, "the pod has ended (%s); nothing runs that could be resized", phase)
 	}
 	return nil
 }
 
 func terminating(s situation) *Refusal {
 	if s.pod.DeletionTimestamp != nil {
-		return refuse("PodTerminating", "the pod is being deleted")
+		return refuse(ReasonPodDeleted, "the pod is being deleted")
 	}
 	return nil
 }
 
 func mirror(s situation) *Refusal {
 	if _, ok := s.pod.Annotations[corev1.MirrorPodAnnotationKey]; ok {
-		return refuse("StaticPod", "a static pod is resized in its manifest on the node")
+		return refuse(ReasonStaticPod, "a static pod is resized in its manifest on the node")
 	}
 	return nil
 }
 
 func windows(s situation) *Refusal {
 	if os := s.pod.Spec.OS; s.caps.Windows || os != nil && os.Name == corev1.Windows {
-		return refuse("Windows", "Kubernetes resizes pods on Linux nodes only")
+		return refuse(ReasonWindows, "Kubernetes resizes pods on Linux nodes only")
 	}
 	return nil
 }
@@ -89,9 +89,9 @@ func windows(s situation) *Refusal {
 func noResize(s situation) *Refusal {
 	switch {
 	case !s.caps.Resizable:
-		return refuse("ResizeNotSupported", "the API server does not serve pods/resize; it needs Kubernetes 1.33 or newer")
+		return refuse(ReasonResizeNotSupported, "the API server does not serve pods/resize; it needs Kubernetes 1.33 or newer")
 	case s.pod.Spec.NodeName != "" && s.caps.KubeletMinor != 0 && s.caps.KubeletMinor < MinorResize:
-		return refuse("ResizeNotSupported", "the kubelet of node %s is of version 1.%d; resizing needs 1.33 or newer",
+		return refuse(ReasonResizeNotSupported, "the kubelet of node %s is of version 1.%d; resizing needs 1.33 or newer",
 			s.pod.Spec.NodeName, s.caps.KubeletMinor)
 	}
 	return nil
@@ -105,7 +105,7 @@ func noResourcesInStatus(s situation) *Refusal {
 			continue
 		}
 		if status.Resources == nil {
-			return refuse("NodeWithoutResize", "node %s reports no resources of running containers, so the API server refuses to resize its pods",
+			return refuse(ReasonNodeWithoutResize, "node %s reports no resources of running containers, so the API server refuses to resize its pods",
 				s.pod.Spec.NodeName)
 		}
 		return nil
@@ -115,7 +115,7 @@ func noResourcesInStatus(s situation) *Refusal {
 
 func bestEffort(s situation) *Refusal {
 	if classOf(s.pod) == corev1.PodQOSBestEffort {
-		return refuse("BestEffort", "a pod without requests and limits cannot be resized; it can be given requests when it is created")
+		return refuse(ReasonBestEffort, "a pod without requests and limits cannot be resized; it can be given requests when it is created")
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func podLevelResources(s situation) *Refusal {
 	if !hasPodLevelResources(s.pod) || s.caps.ServerMinor >= MinorPodLevelResources && s.caps.Has(FeaturePodLevelResize) {
 		return nil
 	}
-	return refuse("PodLevelResources", "pods with resources of their own are resizable from Kubernetes 1.36 on, on nodes that declare %s",
+	return refuse(ReasonPodLevelResources, "pods with resources of their own are resizable from Kubernetes 1.36 on, on nodes that declare %s",
 		FeaturePodLevelResize)
 }
 
@@ -135,14 +135,14 @@ func resourceClaims(s situation) *Refusal {
 	claims := func(c corev1.Container) bool { return len(c.Resources.Claims) > 0 }
 	if slices.ContainsFunc(s.pod.Spec.Containers, claims) || slices.ContainsFunc(s.pod.Spec.InitContainers, claims) ||
 		len(s.pod.Status.NodeAllocatableResourceClaimStatuses) > 0 {
-		return refuse("ResourceClaims", "pods whose containers have resource claims are resizable from Kubernetes 1.37 on")
+		return refuse(ReasonResourceClaims, "pods whose containers have resource claims are resizable from Kubernetes 1.37 on")
 	}
 	return nil
 }
 
 func nodeNotReady(s situation) *Refusal {
 	if s.pod.Spec.NodeName != "" && !s.caps.NodeReady {
-		return wait("NodeNotReady", "node %s is not ready or not known; its kubelet would not see the resize", s.pod.Spec.NodeName)
+		return wait(ReasonNodeNotReady, "node %s is not ready or not known; its kubelet would not see the resize", s.pod.Spec.NodeName)
 	}
 	return nil
 }
@@ -150,14 +150,14 @@ func nodeNotReady(s situation) *Refusal {
 // notScheduled: a pod that the scheduler has not looked at yet is left to it.
 func notScheduled(s situation) *Refusal {
 	if s.pod.Spec.NodeName == "" && !unschedulable(s.pod) {
-		return wait("NotScheduled", "the pod has no node yet")
+		return wait(ReasonNotScheduled, "the pod has no node yet")
 	}
 	return nil
 }
 
 func alreadyUnderway(s situation) *Refusal {
 	if resizeUnderway(s.pod) {
-		return wait("ResizeUnderway", "a resize of the pod is under way; another would replace it half-done")
+		return wait(ReasonResizeUnderway, "a resize of the pod is under way; another would replace it half-done")
 	}
 	return nil
 }
@@ -165,14 +165,14 @@ func alreadyUnderway(s situation) *Refusal {
 // unscheduledGrowth: a pod that fits nowhere may shrink until it does; growing it can only hurt.
 func unscheduledGrowth(s situation, m Move) *Refusal {
 	if s.pod.Spec.NodeName == "" && raises(m) {
-		return waitMove("NotScheduled", "the pod fits no node; it is not made bigger")
+		return waitMove(ReasonNotScheduled, "the pod fits no node; it is not made bigger")
 	}
 	return nil
 }
 
 func criticalGrowth(s situation, m Move) *Refusal {
 	if p := s.pod.Spec.Priority; p != nil && *p >= criticalPriority && raises(m) {
-		return refuseMove("CriticalPriority", "a kubelet evicts other pods to let a pod of priority %d grow", *p)
+		return refuseMove(ReasonCriticalPriority, "a kubelet evicts other pods to let a pod of priority %d grow", *p)
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func criticalGrowth(s situation, m Move) *Refusal {
 // notReady also covers a startup probe that has not passed: such a pod is not ready.
 func notReady(s situation, m Move) *Refusal {
 	if s.pod.Spec.NodeName != "" && !isReady(s.pod) && lowers(m) {
-		return waitMove("NotReady", "a pod that is not ready is never lowered")
+		return waitMove(ReasonNotReady, "a pod that is not ready is never lowered")
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func notReady(s situation, m Move) *Refusal {
 func restartedLately(s situation, m Move) *Refusal {
 	restarted := lastRestart(s.statuses[m.Container])
 	if !restarted.IsZero() && s.now.Sub(restarted) < restartRest && lowers(m) {
-		return waitMove("RestartedLately", "it restarted at %s; it is not lowered for %s after that",
+		return waitMove(ReasonRestartedLately, "it restarted at %s; it is not lowered for %s after that",
 			restarted.UTC().Format(time.RFC3339), restartRest)
 	}
 	return nil
@@ -197,21 +197,21 @@ func restartedLately(s situation, m Move) *Refusal {
 // oldStaticKubelet: a 1.33 kubelet with a static policy refuses any resize of a Guaranteed pod.
 func oldStaticKubelet(s situation, m Move) *Refusal {
 	if (s.caps.StaticCPU || s.caps.StaticMemory) && s.caps.KubeletMinor <= MinorResize && guaranteed(s.pod) {
-		return refuseMove("StaticPolicy", "the node assigns CPUs or memory statically and its kubelet then resizes no Guaranteed pod")
+		return refuseMove(ReasonStaticPolicy, "the node assigns CPUs or memory statically and its kubelet then resizes no Guaranteed pod")
 	}
 	return nil
 }
 
 func staticCPU(s situation, m Move) *Refusal {
 	if s.caps.StaticCPU && guaranteed(s.pod) && m.From[recommender.CPU] != m.To[recommender.CPU] {
-		return refuseOf(recommender.CPU, "StaticCPUManager", "the node assigns CPUs statically; new pods get the new size")
+		return refuseOf(recommender.CPU, ReasonStaticCPU, "the node assigns CPUs statically; new pods get the new size")
 	}
 	return nil
 }
 
 func staticMemory(s situation, m Move) *Refusal {
 	if s.caps.StaticMemory && guaranteed(s.pod) && m.From[recommender.Memory] != m.To[recommender.Memory] {
-		return refuseOf(recommender.Memory, "StaticMemoryManager", "the node assigns memory statically; new pods get the new size")
+		return refuseOf(recommender.Memory, ReasonStaticMemory, "the node assigns memory statically; new pods get the new size")
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func swap(s situation, m Move) *Refusal {
 		classOf(s.pod) != corev1.PodQOSBurstable || s.restartsFor(m.Container, corev1.ResourceMemory) {
 		return nil
 	}
-	return refuseOf(recommender.Memory, "Swap", "the node uses swap and its kubelet cannot change a memory request in place")
+	return refuseOf(recommender.Memory, ReasonSwap, "the node uses swap and its kubelet cannot change a memory request in place")
 }
 
 func memoryLimitDecreaseUnsupported(s situation, m Move) *Refusal {
@@ -235,7 +235,7 @@ func memoryLimitDecreaseUnsupported(s situation, m Move) *Refusal {
 		(s.caps.KubeletMinor >= MinorMemoryLimitDecrease || s.pod.Spec.NodeName == "") {
 		return nil
 	}
-	return refuseOf(recommender.Memory, "MemoryLimitDecrease",
+	return refuseOf(recommender.Memory, ReasonMemoryLimitDecrease,
 		"lowering a memory limit safely needs Kubernetes 1.34 or newer on the API server and the node; the limit stays")
 }
 
@@ -247,7 +247,7 @@ func startedJustNow(s situation, m Move) *Refusal {
 	if s.now.Sub(status.State.Running.StartedAt.Time) >= statsDelay {
 		return nil
 	}
-	refusal := refuseOf(recommender.Memory, "StartedJustNow", "it started less than %s ago and its memory usage is not known yet; the limit stays", statsDelay)
+	refusal := refuseOf(recommender.Memory, ReasonStartedJustNow, "it started less than %s ago and its memory usage is not known yet; the limit stays", statsDelay)
 	refusal.Transient = true
 	return refusal
 }
@@ -259,7 +259,7 @@ func belowUsage(s situation, m Move) *Refusal {
 	if limit := m.To[recommender.Memory].Limit; !lowersMemoryLimit(m) || usage == 0 || limit > headroomOver(usage) {
 		return nil
 	}
-	refusal := refuseOf(recommender.Memory, "MemoryInUse", "it holds %s now, page cache included, and a limit below 1.1 times that could kill it; the limit stays",
+	refusal := refuseOf(recommender.Memory, ReasonMemoryInUse, "it holds %s now, page cache included, and a limit below 1.1 times that could kill it; the limit stays",
 		recommender.Format(recommender.Memory, usage))
 	refusal.Transient = true
 	return refusal
@@ -274,9 +274,9 @@ func tmpfs(s situation, m Move) *Refusal {
 	size, bounded := tmpfsSize(s.pod, m.Container)
 	switch {
 	case !bounded:
-		return refuseOf(recommender.Memory, "MemoryVolume", "it mounts a memory-backed volume without a size limit, which may fill up to the memory limit; the limit stays")
+		return refuseOf(recommender.Memory, ReasonMemoryVolume, "it mounts a memory-backed volume without a size limit, which may fill up to the memory limit; the limit stays")
 	case size > 0 && m.To[recommender.Memory].Limit <= headroomOver(s.wished[m.Container].MemoryUsage)+size:
-		return refuseOf(recommender.Memory, "MemoryVolume", "it mounts memory-backed volumes of %s, for which the limit leaves no room; the limit stays",
+		return refuseOf(recommender.Memory, ReasonMemoryVolume, "it mounts memory-backed volumes of %s, for which the limit leaves no room; the limit stays",
 			recommender.Format(recommender.Memory, size))
 	}
 	return nil
@@ -284,7 +284,7 @@ func tmpfs(s situation, m Move) *Refusal {
 
 func qosChange(s situation, p Plan) *Refusal {
 	if before, after := classOf(s.pod), QOSClass(p.Apply(s.pod)); before != after {
-		return refuse("QOSClass", "the pod would become %s, and a resize may not change its class %s; requests and limits must move together", after, before)
+		return refuse(ReasonQOSClass, "the pod would become %s, and a resize may not change its class %s; requests and limits must move together", after, before)
 	}
 	return nil
 }
@@ -298,12 +298,12 @@ func outsidePodLevel(s situation, p Plan) *Refusal {
 	total := containerRequests(p.Apply(s.pod))
 	for _, r := range recommender.Resources {
 		if pod[r].Request > 0 && total[r] > pod[r].Request {
-			return refuse("PodLevelResources", "the containers would request %s of %s, more than the pod's own %s",
+			return refuse(ReasonPodLevelResources, "the containers would request %s of %s, more than the pod's own %s",
 				recommender.Format(r, total[r]), r, recommender.Format(r, pod[r].Request))
 		}
 		for _, m := range p.Moves {
 			if pod[r].Limit > 0 && m.To[r].Limit > pod[r].Limit {
-				return refuse("PodLevelResources", "container %s would have a %s limit of %s, above the pod's own %s",
+				return refuse(ReasonPodLevelResources, "container %s would have a %s limit of %s, above the pod's own %s",
 					m.Container, r, recommender.Format(r, m.To[r].Limit), recommender.Format(r, pod[r].Limit))
 			}
 		}
@@ -317,7 +317,7 @@ func beyondNode(s situation, p Plan) *Refusal {
 	needs := podRequests(p.Apply(s.pod))
 	for _, r := range recommender.Resources {
 		if has := s.caps.Allocatable[r]; has > 0 && needs[r] > has {
-			return refuse("NodeCapacity", "the pod would request %s of %s, and node %s has %s in all",
+			return refuse(ReasonNodeCapacity, "the pod would request %s of %s, and node %s has %s in all",
 				recommender.Format(r, needs[r]), r, s.pod.Spec.NodeName, recommender.Format(r, has))
 		}
 	}

@@ -13,13 +13,13 @@ import (
 // and what Kubernetes never removes is not removed. A refusal says that nothing is left to put back.
 func RevertPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) (Plan, *Refusal) {
 	if pod == nil || pod.UID != record.PodUID {
-		return Plan{}, refuse("Replaced", "the pod is gone; another one starts with what its template or seed says")
+		return Plan{}, refuse(ReasonReplaced, "the pod is gone; another one starts with what its template or seed says")
 	}
 	plan := planOf(pod)
 	for _, memoryRequestBack := range []bool{false, true} {
 		plan.Moves = revertMoves(pod, record, memoryRequestBack)
 		if plan.Empty() {
-			return plan, refuse("NothingToPutBack", "no amount is left that would do good if it were put back")
+			return plan, refuse(ReasonNothingBack, "no amount is left that would do good if it were put back")
 		}
 		if QOSClass(plan.Apply(pod)) == classOf(pod) {
 			plan.Restarts = restartsAny(pod, plan)
@@ -27,7 +27,7 @@ func RevertPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) (Plan, *Refusal) 
 		}
 	}
 	plan.Moves = nil
-	return plan, refuse("QOSClass", "putting back only what may be put back would change the pod's class")
+	return plan, refuse(ReasonQOSClass, "putting back only what may be put back would change the pod's class")
 }
 
 func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, memoryRequestBack bool) []Move {

@@ -19,7 +19,7 @@ func nodeRoom(pod *corev1.Pod, p Plan, w World) *Refusal {
 		if has == 0 || after[r] <= before[r] || taken[r]+after[r] <= has {
 			continue
 		}
-		return wait("NoRoom", "node %s has %s of %s, other pods take %s, and the pod would take %s", pod.Spec.NodeName,
+		return wait(ReasonNoRoom, "node %s has %s of %s, other pods take %s, and the pod would take %s", pod.Spec.NodeName,
 			recommender.Format(r, has), r, recommender.Format(r, taken[r]), recommender.Format(r, after[r]))
 	}
 	return nil

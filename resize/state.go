@@ -58,6 +58,8 @@ type State struct {
 	Restored bool
 	// Verdict on the harm so far.
 	Verdict Verdict
+	// calm is the state but for the harm.
+	calm StateKind
 }
 
 // Assess says what a pod (nil: gone) shows of a record's resize. It trusts values over conditions,
@@ -74,20 +76,23 @@ func Assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) State 
 	}
 	state.Verdict = earlyHarm(pod, record, changes)
 	if state.Verdict.Harm != "" && state.Kind != Terminal && !puttingBack(record) {
-		state.Kind, state.Message = Harmed, state.Verdict.Message
+		state.calm, state.Kind, state.Message = state.Kind, Harmed, state.Verdict.Message
 	}
 	return state
 }
 
-// With adds the verdict of Judge to a state.
+// With adds the verdict of Judge, which knows more than the pod shows: it finds harm in a resize that is
+// watched, and excuses harm that something else explains.
 func (s State) With(v Verdict) State {
-	if s.Kind != Watching && s.Kind != Settled {
+	switch {
+	case s.Kind == Harmed && v.Inconclusive:
+		s.Kind, s.Message = s.calm, v.Message
+	case s.Kind != Watching && s.Kind != Settled:
 		return s
+	case v.Harm != "":
+		s.calm, s.Kind, s.Message = s.Kind, Harmed, v.Message
 	}
 	s.Verdict = v
-	if v.Harm != "" {
-		s.Kind, s.Message = Harmed, v.Message
-	}
 	return s
 }
 

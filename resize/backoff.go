@@ -1,0 +1,84 @@
+package resize
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+const (
+	// mostBackoff caps how much reverts lengthen the cooldown.
+	mostBackoff = 16
+	// degradedReverts of the last degradedOf resizes make a workload degraded.
+	degradedReverts, degradedOf = 3, 5
+)
+
+// CooldownLeft is how much of a workload's cooldown is left. It runs from the end of the last wave's
+// watch, and is doubled for each consecutive revert, at most 16 times. A base of zero has no cooldown.
+func CooldownLeft(from *metav1.Time, backoff *v1alpha1.Backoff, rules Rules, now time.Time) time.Duration {
+	if from == nil {
+		return 0
+	}
+	factor := time.Duration(1)
+	if backoff != nil {
+		for i := int32(0); i < backoff.ConsecutiveReverts && factor < mostBackoff; i++ {
+			factor *= 2
+		}
+	}
+	return max(0, from.Add(rules.Cooldown*factor).Sub(now))
+}
+
+// MoreBackoff counts one more consecutive revert. A survived resize ends the back-off.
+func MoreBackoff(backoff *v1alpha1.Backoff, now time.Time) *v1alpha1.Backoff {
+	more := v1alpha1.Backoff{ConsecutiveReverts: 1, Since: metav1.NewTime(now)}
+	if backoff != nil {
+		more.ConsecutiveReverts += backoff.ConsecutiveReverts
+	}
+	return &more
+}
+
+// Keep notes the sizes that a record's pod survived, as those of the workload's containers.
+func Keep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord, now time.Time) []v1alpha1.KeptSize {
+	kept = slices.Clone(kept)
+	for _, c := range record.Desired {
+		size := v1alpha1.KeptSize{Name: c.Name, Size: c.Resources, Since: metav1.NewTime(now), TemplateHash: record.TemplateHash}
+		i := slices.IndexFunc(kept, func(k v1alpha1.KeptSize) bool { return k.Name == c.Name })
+		switch {
+		case i < 0:
+			kept = append(kept, size)
+		case kept[i].TemplateHash == size.TemplateHash && FromResources(kept[i].Size) == FromResources(size.Size):
+			// The same size survived once more: it is kept since the first time.
+		default:
+			kept[i] = size
+		}
+	}
+	return kept
+}
+
+// Degraded: 3 of the last 5 resizes of a workload were reverted. The history is newest first and has a
+// row per container; rows of one pod at one time are one resize. Resizes that no pod ran with say
+// nothing about their sizes and are not counted.
+func Degraded(history []v1alpha1.HistoryEntry) bool {
+	type resize struct {
+		pod string
+		at  int64
+	}
+	seen, reverted := map[resize]bool{}, 0
+	for _, row := range history {
+		id := resize{row.Pod, row.Timestamp.Unix()}
+		if seen[id] || row.Result != ResultSuccess && row.Result != ResultReverted {
+			continue
+		}
+		seen[id] = true
+		if row.Result == ResultReverted {
+			reverted++
+		}
+		if len(seen) == degradedOf {
+			break
+		}
+	}
+	return reverted >= degradedReverts
+}

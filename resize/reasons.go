@@ -1,0 +1,78 @@
+package resize
+
+import "attune.io/attune/api/v1alpha1"
+
+// Reasons why a record was put back or closed, beside the harms.
+const (
+	// ReasonInfeasible: the node will not have the size.
+	ReasonInfeasible = "Infeasible"
+	// ReasonDeferred: the node found no room in time.
+	ReasonDeferred = "Deferred"
+	// ReasonUnobserved: the kubelet did not see the resize in time.
+	ReasonUnobserved = "Unobserved"
+	// ReasonTimeout: it did not carry it out in time.
+	ReasonTimeout = "Timeout"
+	// ReasonActuation: it reported an error.
+	ReasonActuation    = "ActuationError"
+	ReasonTerminal     = "Terminal"
+	ReasonSuperseded   = "Superseded"
+	ReasonNotSent      = "NotSent"
+	ReasonUnconcluded  = "Inconclusive"
+	ReasonReplaced     = "Replaced"
+	ReasonNothingBack  = "NothingToPutBack"
+	ReasonPodFinished  = "PodFinished"
+	ReasonPodDeleted   = "PodTerminating"
+	ReasonNotScheduled = "NotScheduled"
+	ReasonNotReady     = "NotReady"
+)
+
+// Reasons of refusals by the platform.
+const (
+	ReasonNoChange            = "NoChange"
+	ReasonBestEffort          = "BestEffort"
+	ReasonCriticalPriority    = "CriticalPriority"
+	ReasonMemoryInUse         = "MemoryInUse"
+	ReasonMemoryLimitDecrease = "MemoryLimitDecrease"
+	ReasonMemoryVolume        = "MemoryVolume"
+	ReasonNodeCapacity        = "NodeCapacity"
+	ReasonNodeNotReady        = "NodeNotReady"
+	ReasonNodeWithoutResize   = "NodeWithoutResize"
+	ReasonPodLevelResources   = "PodLevelResources"
+	ReasonQOSClass            = "QOSClass"
+	ReasonResizeNotSupported  = "ResizeNotSupported"
+	ReasonResizeUnderway      = "ResizeUnderway"
+	ReasonResourceClaims      = "ResourceClaims"
+	ReasonRestartedLately     = "RestartedLately"
+	ReasonStartedJustNow      = "StartedJustNow"
+	ReasonStaticCPU           = "StaticCPUManager"
+	ReasonStaticMemory        = "StaticMemoryManager"
+	ReasonStaticPod           = "StaticPod"
+	ReasonStaticPolicy        = "StaticPolicy"
+	ReasonSwap                = "Swap"
+	ReasonWindows             = "Windows"
+)
+
+// Reasons of closed gates.
+const (
+	ReasonPaused               = v1alpha1.ReasonPaused
+	ReasonWorkloadPaused       = "WorkloadPaused"
+	ReasonMode                 = "Mode"
+	ReasonSkipped              = "Skipped"
+	ReasonExcluded             = "Excluded"
+	ReasonHPA                  = "HPA"
+	ReasonVPA                  = "VPA"
+	ReasonOutsideSchedule      = "OutsideSchedule"
+	ReasonStaleData            = v1alpha1.ReasonStaleData
+	ReasonInsufficientData     = v1alpha1.ReasonInsufficientData
+	ReasonRolloutInProgress    = "RolloutInProgress"
+	ReasonCooldown             = v1alpha1.ReasonCooldownActive
+	ReasonRecordsFull          = "RecordsFull"
+	ReasonNamespaceTerminating = "NamespaceTerminating"
+	ReasonNodePressure         = "NodePressure"
+	ReasonNodeBlocked          = "NodeBlocked"
+	ReasonNoRoom               = "NoRoom"
+	ReasonSingleReplica        = "SingleReplica"
+	ReasonReplicasNotReady     = "ReplicasNotReady"
+	ReasonLimitRange           = "LimitRange"
+	ReasonQuota                = "Quota"
+)
