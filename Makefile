@@ -1,0 +1,67 @@
+# attune. `make help` lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+export GOFLAGS := -buildvcs=false
+
+CLUSTER := cd test && go run ./cluster/cmd/cluster
+NODES ?= 1
+VALUES ?=
+RUN ?= .
+
+##@ Try it
+
+demo: ## The main job on a local cluster, from nothing: watch pods being sized at birth and in place
+	@cd test && go run ./demo
+
+cluster-up: ## Start the local cluster (NODES=2 for two nodes)
+	@$(CLUSTER) up --nodes $(NODES)
+
+cluster-down: ## Remove the local cluster and everything of it
+	@$(CLUSTER) down
+
+deploy: ## Build the operator, load it and install or upgrade the chart on the local cluster (VALUES=file)
+	@cd test && go run ./cmd/deploy --values "$(abspath $(VALUES))"
+
+##@ Test it
+
+test: test-unit test-integration test-e2e ## Unit, integration and e2e tests, set-up included
+
+test-unit: ## Tests of pure code; no cluster
+	go vet ./...
+	go test ./...
+
+test-integration: ## Tests against a real API server
+	cd test && go test -count=1 -timeout 20m -run '$(RUN)' ./integration/...
+
+test-e2e: ## Tests on a real kubelet (RUN=name for one)
+	cd test && go test -count=1 -timeout 40m -run '$(RUN)' -v ./cluster/... ./e2e/...
+
+bench: ## Benchmarks with allocations
+	go test -run '^$$' -bench . -benchmem ./...
+
+##@ Build it
+
+build: ## The operator and the plugin, into bin/
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...
+
+image: ## The operator's image, as an archive in bin/
+	@cd test && go run ./cmd/deploy --image ../bin/image
+
+generate: ## CRDs, deep copies and the chart's copy of the CRDs
+	cd tools && go build -o ../bin/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
+	bin/controller-gen object paths=./api/... crd:crdVersions=v1 output:crd:artifacts:config=config/crd
+	mkdir -p charts/attune/crd-files && cp config/crd/*.yaml charts/attune/crd-files/
+
+lint: ## gofmt and go vet, over every module of ours
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt -w on these files"; exit 1; }
+	go vet ./... && cd test && go vet ./...
+
+verify: generate lint ## What is generated is up to date, and lint passes
+	@git diff --exit-code -- api config charts || { echo "run make generate and commit the result"; exit 1; }
+
+help: ## This list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo cluster-up cluster-down deploy test test-unit test-integration test-e2e bench build image generate lint verify help

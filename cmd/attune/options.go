@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Certificate providers and usage sources that the flags accept.
+const (
+	providerCertManager = "cert-manager"
+	providerSelfSigned  = "self-signed"
+
+	sourcePrometheus = "prometheus"
+	sourceEmbedded   = "embedded"
+)
+
+// options are the operator's flags as given.
+type options struct {
+	namespace                    string
+	logLevel                     string
+	leaderElect                  bool
+	metricsAddress, probeAddress string
+
+	webhookPort      int
+	webhookService   string
+	certsProvider    string
+	certDir          string
+	certSecret       string
+	mutatingConfig   string
+	validatingConfig string
+
+	usageSource   string
+	usageInterval time.Duration
+	prometheus    prometheusOptions
+	policySources []string
+}
+
+// prometheusOptions address the operator's own source.
+type prometheusOptions struct {
+	address            string
+	headers            map[string]string
+	queryParameters    map[string]string
+	bearerTokenFile    string
+	caFile             string
+	insecureSkipVerify bool
+}
+
+func command() *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:           "attune",
+		Short:         "Right-sizes pods: at admission, and in place while they run.",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			return o.run(cmd.Context())
+		},
+	}
+	o.register(cmd.Flags())
+	cmd.AddCommand(checkCommand())
+	return cmd
+}
+
+func (o *options) register(f *pflag.FlagSet) {
+	f.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the operator's own namespace")
+	f.StringVar(&o.logLevel, "log-level", "info", "debug, info or error")
+	f.BoolVar(&o.leaderElect, "leader-elect", true, "run the control loops on one replica only")
+	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 switches it off")
+	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	f.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the webhooks")
+	f.StringVar(&o.webhookService, "webhook-service", "attune-webhook", "name of the webhooks' Service")
+	f.StringVar(&o.certsProvider, "certs-provider", providerCertManager, "cert-manager (files in --cert-dir) or self-signed (issued and rotated by the operator)")
+	f.StringVar(&o.certDir, "cert-dir", "/etc/attune/certs", "folder of tls.crt and tls.key where --certs-provider is cert-manager")
+	f.StringVar(&o.certSecret, "cert-secret", "attune-webhook-cert", "Secret of the self-signed certificate, in --namespace")
+	f.StringVar(&o.mutatingConfig, "mutating-webhook-config", "attune", "MutatingWebhookConfiguration that gets the self-signed CA")
+	f.StringVar(&o.validatingConfig, "validating-webhook-config", "attune", "ValidatingWebhookConfiguration that gets the self-signed CA")
+	f.StringVar(&o.usageSource, "usage-source", sourcePrometheus, "where usage history comes from: prometheus")
+	f.DurationVar(&o.usageInterval, "usage-interval", time.Minute, "time between two looks at the usage source")
+	f.StringVar(&o.prometheus.address, "prometheus-address", "", "base URL of a server with the Prometheus HTTP API, such as http://prometheus.monitoring:9090")
+	f.StringToStringVar(&o.prometheus.headers, "prometheus-header", nil, "header sent with every query, as name=value")
+	f.StringToStringVar(&o.prometheus.queryParameters, "prometheus-query-parameter", nil, "parameter added to every query, as name=value")
+	f.StringVar(&o.prometheus.bearerTokenFile, "prometheus-bearer-token-file", "", "file with a bearer token, read again for every query")
+	f.StringVar(&o.prometheus.caFile, "prometheus-ca-file", "", "file with the certificates that the server's own is verified with")
+	f.BoolVar(&o.prometheus.insecureSkipVerify, "prometheus-insecure-skip-verify", false, "accept any certificate of the server")
+	f.StringSliceVar(&o.policySources, "policy-source-namespaces", nil, "namespaces whose policies may name their own usage source")
+}
+
+// validate refuses flags that cannot work, in one sentence that names the flag and what would do.
+func (o *options) validate() error {
+	switch {
+	case o.namespace == "":
+		return errors.New("--namespace is empty: set it, or the environment variable POD_NAMESPACE, to the operator's own namespace")
+	case o.certsProvider != providerCertManager && o.certsProvider != providerSelfSigned:
+		return fmt.Errorf("--certs-provider %q is unknown: use %s or %s", o.certsProvider, providerCertManager, providerSelfSigned)
+	case o.usageSource == sourceEmbedded:
+		return fmt.Errorf("--usage-source %q is not built yet: use %s", o.usageSource, sourcePrometheus)
+	case o.usageSource != sourcePrometheus:
+		return fmt.Errorf("--usage-source %q is unknown: use %s", o.usageSource, sourcePrometheus)
+	case o.prometheus.address == "":
+		return errors.New("--prometheus-address is empty: set it to the server's base URL, such as http://prometheus.monitoring:9090")
+	case o.usageInterval < time.Second:
+		return fmt.Errorf("--usage-interval %s is too short: use at least 1s, such as 1m", o.usageInterval)
+	}
+	return nil
+}

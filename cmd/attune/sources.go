@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/prometheus"
+	"attune.io/attune/usage/store"
+)
+
+// secretTimeout bounds the reading of one Secret.
+const secretTimeout = 10 * time.Second
+
+// dialer makes a client of the server that settings name, or of the operator's own. Secrets are read
+// by name from the API server: nothing of them is cached.
+func (o *options) dialer(secrets client.Reader) store.Dialer {
+	return func(s usage.SourceSettings) (usage.Source, error) {
+		if s.Prometheus == nil {
+			return o.ownSource()
+		}
+		namespace := s.Namespace
+		if namespace == "" {
+			namespace = o.namespace
+		}
+		credentials, err := readCredentials(secrets, namespace, *s.Prometheus)
+		if err != nil {
+			return nil, err
+		}
+		config := prometheus.ConfigOf(*s.Prometheus, credentials)
+		config.PolicySource = s.Namespace != ""
+		if config.Address == "" {
+			config.Address = o.prometheus.address
+		}
+		return prometheus.New(config)
+	}
+}
+
+func (o *options) ownSource() (usage.Source, error) {
+	config := prometheus.Config{
+		Address: o.prometheus.address, Headers: o.prometheus.headers, Parameters: o.prometheus.queryParameters,
+		TLS: prometheus.TLS{InsecureSkipVerify: o.prometheus.insecureSkipVerify},
+	}
+	if file := o.prometheus.bearerTokenFile; file != "" {
+		token, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("reading --prometheus-bearer-token-file: %w", err)
+		}
+		config.Credentials.BearerToken = strings.TrimSpace(string(token))
+	}
+	if file := o.prometheus.caFile; file != "" {
+		ca, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("reading --prometheus-ca-file: %w", err)
+		}
+		config.Credentials.CA = ca
+	}
+	return prometheus.New(config)
+}
+
+func readCredentials(secrets client.Reader, namespace string, source v1alpha1.PrometheusSource) (prometheus.Credentials, error) {
+	var out prometheus.Credentials
+	ctx, cancel := context.WithTimeout(context.Background(), secretTimeout)
+	defer cancel()
+	var err error
+	read := func(key *v1alpha1.SecretKey) []byte {
+		if key == nil || err != nil {
+			return nil
+		}
+		var value []byte
+		value, err = readSecret(ctx, secrets, namespace, *key)
+		return value
+	}
+	out.BearerToken = strings.TrimSpace(string(read(source.BearerTokenSecret)))
+	if source.BasicAuth != nil {
+		out.Password = string(read(&source.BasicAuth.PasswordSecret))
+	}
+	if source.TLS != nil {
+		out.CA = read(source.TLS.CASecret)
+	}
+	return out, err
+}
+
+func readSecret(ctx context.Context, secrets client.Reader, namespace string, key v1alpha1.SecretKey) ([]byte, error) {
+	secret := &corev1.Secret{}
+	if err := secrets.Get(ctx, client.ObjectKey{Namespace: namespace, Name: key.Name}, secret); err != nil {
+		return nil, fmt.Errorf("reading secret %s/%s of the usage source: %w", namespace, key.Name, err)
+	}
+	value, ok := secret.Data[key.Key]
+	if !ok {
+		return nil, fmt.Errorf("secret %s/%s has no key %q", namespace, key.Name, key.Key)
+	}
+	return value, nil
+}

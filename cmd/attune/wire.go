@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/certs"
+	policyloop "attune.io/attune/controller/policy"
+	usageloop "attune.io/attune/controller/usage"
+	workloadloop "attune.io/attune/controller/workload"
+	"attune.io/attune/internal/effective"
+	events "attune.io/attune/internal/event"
+	"attune.io/attune/usage/store"
+	"attune.io/attune/webhook/pod"
+	"attune.io/attune/webhook/validation"
+)
+
+// run builds the operator from its flags and runs it until the context ends.
+func (o *options) run(ctx context.Context) error {
+	logger, err := newLogger(o.logLevel)
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(logger)
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the API server: %w", err)
+	}
+	config.UserAgent = "attune"
+	provider, err := o.certificates(config)
+	if err != nil {
+		return err
+	}
+	mgr, err := o.manager(config, provider)
+	if err != nil {
+		return err
+	}
+	if err := o.serve(ctx, mgr, provider); err != nil {
+		return err
+	}
+	if err := o.control(mgr); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	return scheme, v1alpha1.AddToScheme(scheme)
+}
+
+// certificates are where the webhook's serving certificate comes from.
+func (o *options) certificates(config *rest.Config) (certs.Provider, error) {
+	if o.certsProvider == providerCertManager {
+		return certs.NewFiles(o.certDir, clock.RealClock{})
+	}
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	host := o.webhookService + "." + o.namespace
+	return certs.NewSelfSigned(certs.Config{
+		Client: clients, Namespace: o.namespace, Secret: o.certSecret,
+		DNSNames: []string{host + ".svc", host + ".svc.cluster.local"},
+		Mutating: []string{o.mutatingConfig}, Validating: []string{o.validatingConfig},
+		Clock: clock.RealClock{}, Log: ctrl.Log.WithName("certs"),
+	}), nil
+}
+
+func (o *options) manager(config *rest.Config, provider certs.Provider) (ctrl.Manager, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	return ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        scheme,
+		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress:        o.probeAddress,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "attune.attune.io",
+		LeaderElectionNamespace:       o.namespace,
+		LeaderElectionReleaseOnCancel: true,
+		WebhookServer: webhook.NewServer(webhook.Options{
+			Port: o.webhookPort,
+			TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+				c.MinVersion = tls.VersionTLS12
+				c.GetCertificate = provider.GetCertificate
+			}},
+		}),
+	})
+}
+
+// serve adds what every replica does: the webhooks, their certificate, the probes.
+func (o *options) serve(ctx context.Context, mgr ctrl.Manager, provider certs.Provider) error {
+	if err := mgr.Add(provider); err != nil {
+		return err
+	}
+	index := pod.NewIndex()
+	for _, object := range []client.Object{&v1alpha1.AttuneRecommendation{}, &corev1.LimitRange{}, &corev1.ResourceQuota{}} {
+		informer, err := mgr.GetCache().GetInformer(ctx, object)
+		if err != nil {
+			return err
+		}
+		if _, err := informer.AddEventHandler(index.Handler()); err != nil {
+			return err
+		}
+	}
+	mgr.GetWebhookServer().Register(pod.Path, &pod.Handler{
+		Known: index, Metrics: pod.NewMetrics(metrics.Registry), Clock: clock.RealClock{}, Log: ctrl.Log.WithName("admission"),
+	})
+	validation.Register(mgr.GetWebhookServer(), mgr.GetScheme(), mgr.GetClient(), o.policySources)
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	return mgr.AddReadyzCheck("certificate", provider.Ready)
+}
+
+// control adds what the leader does: the loops.
+func (o *options) control(mgr ctrl.Manager) error {
+	version, err := serverVersion(mgr.GetConfig())
+	if err != nil {
+		return err
+	}
+	fresh := make(chan event.TypedGenericEvent[string], 1024)
+	histories := store.New(store.Options{
+		Dial:    o.dialer(mgr.GetAPIReader()),
+		Changed: func(namespace string) { fresh <- event.TypedGenericEvent[string]{Object: namespace} },
+	})
+	settings := effective.Reader{Client: mgr.GetClient(), SourceNamespaces: o.policySources}
+	policies := &policyloop.Controller{Client: mgr.GetClient(), History: histories, Clock: clock.RealClock{}, Settings: settings}
+	if err := policies.Register(mgr, fresh); err != nil {
+		return fmt.Errorf("setting up the policy loop: %w", err)
+	}
+	workloads := &workloadloop.Controller{
+		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: settings, ServerVersion: version,
+		Events: events.NewRecorder(mgr.GetEventRecorder("attune"), clock.RealClock{}),
+	}
+	if err := workloads.Register(mgr); err != nil {
+		return fmt.Errorf("setting up the workload loop: %w", err)
+	}
+	return mgr.Add(&usageloop.Loop{Store: histories, Interval: o.usageInterval, Clock: clock.RealClock{}})
+}
+
+func serverVersion(config *rest.Config) (string, error) {
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return "", err
+	}
+	info, err := d.ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("asking the API server for its version: %w", err)
+	}
+	return info.GitVersion, nil
+}
+
+var _ manager.Runnable = (*usageloop.Loop)(nil)

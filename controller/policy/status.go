@@ -1,0 +1,288 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+	"attune.io/attune/usage/store"
+)
+
+// Caps of the status: it must not grow with the number of workloads.
+const (
+	maxSummaries = 20
+	maxConflicts = 20
+	maxHistory   = 20
+)
+
+// hoursPerMonth is the usual accounting month.
+const hoursPerMonth = 730
+
+// report is what a policy's status is computed from.
+type report struct {
+	policy          *v1alpha1.AttunePolicy
+	settings        policy.Settings
+	matched         matched
+	recommendations []v1alpha1.AttuneRecommendation
+	source          store.State
+	now             time.Time
+}
+
+// status computes the policy's status. It is pure.
+func (r report) status() v1alpha1.AttunePolicyStatus {
+	s := v1alpha1.AttunePolicyStatus{
+		ObservedGeneration: r.policy.Generation,
+		Mode:               r.settings.Resize.Mode,
+		Conditions:         slices.Clone(r.policy.Status.Conditions),
+		Workloads:          r.counts(),
+		ResizeHistory:      r.history(),
+	}
+	s.Conflicts = r.matched.lost[:min(len(r.matched.lost), maxConflicts)]
+	if s.Mode != v1alpha1.UpdateObserve {
+		s.Recommendations = r.summaries()
+		s.RecommendationsOmitted = int32(max(0, len(r.recommendations)-len(s.Recommendations)))
+		s.Savings = r.savings()
+	}
+	for _, c := range []metav1.Condition{r.ready(), r.resizing(), r.degraded(), r.blocked()} {
+		c.ObservedGeneration = r.policy.Generation
+		meta.SetStatusCondition(&s.Conditions, c)
+	}
+	return s
+}
+
+func (r report) counts() v1alpha1.WorkloadCounts {
+	counts := v1alpha1.WorkloadCounts{Discovered: int32(len(r.matched.won))}
+	for _, rec := range r.recommendations {
+		if hasTarget(rec) {
+			counts.WithRecommendations++
+		}
+		if len(rec.Status.Kept) > 0 {
+			counts.Resized++
+		}
+		if len(rec.Status.Records) > 0 {
+			counts.Pending++
+		}
+	}
+	return counts
+}
+
+func hasTarget(rec v1alpha1.AttuneRecommendation) bool {
+	return slices.ContainsFunc(rec.Spec.Containers, func(c v1alpha1.ContainerTarget) bool {
+		return c.Target != (v1alpha1.Resources{})
+	})
+}
+
+// ready is derived from the rest, most urgent first.
+func (r report) ready() metav1.Condition {
+	no := func(reason, message string) metav1.Condition {
+		return metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+	}
+	switch {
+	case len(r.settings.Resize.Paused) > 0:
+		return no(v1alpha1.ReasonPaused, fmt.Sprintf("paused on the level %s: no seed and no new resize; watches and reverts go on", r.settings.Resize.Paused[0]))
+	case len(r.matched.won) == 0 && len(r.matched.lost) > 0:
+		return no(v1alpha1.ReasonConflict, fmt.Sprintf("policy %s sizes %s and %d more: %s", r.matched.lost[0].Winner, r.matched.lost[0].Workload, len(r.matched.lost)-1, r.matched.lost[0].Reason))
+	case len(r.matched.won) == 0:
+		return no(v1alpha1.ReasonNoWorkloadsFound, fmt.Sprintf("no %s matches targetRef", r.policy.Spec.TargetRef.Kind))
+	case r.source.Err != nil:
+		return no(v1alpha1.ReasonPrometheusUnavailable, sentence(r.source.Err)+"; nothing is applied until it answers")
+	}
+	if hold := r.unanimousHold(); hold != nil {
+		return no(hold.Reason, hold.Message)
+	}
+	return metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
+		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)),
+	}
+}
+
+// sentence bounds a message from outside.
+func sentence(err error) string {
+	const most = 512
+	text := err.Error()
+	return text[:min(len(text), most)]
+}
+
+// unanimousHold is a hold of the data when no workload has a target that could be applied.
+func (r report) unanimousHold() *v1alpha1.Hold {
+	var first *v1alpha1.Hold
+	for _, rec := range r.recommendations {
+		for _, c := range rec.Spec.Containers {
+			for _, res := range recommender.Resources {
+				hold := dataHold(c, res)
+				if hold == nil {
+					return nil
+				}
+				if first == nil || hold.Reason == v1alpha1.ReasonInsufficientData {
+					first = hold
+				}
+			}
+		}
+	}
+	return first
+}
+
+func dataHold(c v1alpha1.ContainerTarget, r recommender.Resource) *v1alpha1.Hold {
+	for _, h := range c.Holds {
+		if h.Resource != r.String() {
+			continue
+		}
+		switch recommender.Reason(h.Reason) {
+		case recommender.InsufficientData, recommender.NoData:
+			return &v1alpha1.Hold{Reason: v1alpha1.ReasonInsufficientData, Message: c.Name + ": " + h.Message}
+		case recommender.StaleData:
+			return &v1alpha1.Hold{Reason: v1alpha1.ReasonStaleData, Message: c.Name + ": " + h.Message}
+		}
+	}
+	return nil
+}
+
+func (r report) resizing() metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionResizing, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonIdle}
+	open := 0
+	for _, rec := range r.recommendations {
+		open += len(rec.Status.Records)
+		if rec.Status.Phase == v1alpha1.PhaseCooldown {
+			c.Reason = v1alpha1.ReasonCooldownActive
+		}
+	}
+	if open > 0 {
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonInProgress, fmt.Sprintf("%d pods are being resized or watched", open)
+	}
+	return c
+}
+
+// degraded and blocked repeat the first workload's own condition, which names it.
+func (r report) degraded() metav1.Condition {
+	return r.first(v1alpha1.ConditionDegraded, v1alpha1.ReasonHealthy)
+}
+
+func (r report) blocked() metav1.Condition {
+	return r.first(v1alpha1.ConditionResizeBlocked, v1alpha1.ReasonNotBlocked)
+}
+
+func (r report) first(kind, otherwise string) metav1.Condition {
+	for _, rec := range r.recommendations {
+		if c := meta.FindStatusCondition(rec.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
+			return metav1.Condition{Type: kind, Status: c.Status, Reason: c.Reason, Message: rec.Spec.Workload.Name + ": " + c.Message}
+		}
+	}
+	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: otherwise}
+}
+
+func (r report) history() []v1alpha1.HistoryEntry {
+	var all []v1alpha1.HistoryEntry
+	for _, rec := range r.recommendations {
+		all = append(all, rec.Status.History...)
+	}
+	slices.SortStableFunc(all, func(a, b v1alpha1.HistoryEntry) int { return b.Timestamp.Compare(a.Timestamp.Time) })
+	return all[:min(len(all), maxHistory)]
+}
+
+func (r report) summaries() []v1alpha1.RecommendationSummary {
+	var out []v1alpha1.RecommendationSummary
+	for _, rec := range r.recommendations[:min(len(r.recommendations), maxSummaries)] {
+		summary := v1alpha1.RecommendationSummary{Workload: rec.Spec.Workload.Name, Kind: rec.Spec.Workload.Kind}
+		for _, t := range rec.Spec.Containers {
+			summary.Containers = append(summary.Containers, v1alpha1.ContainerSummary{
+				Name: t.Name, Current: r.current(rec, t.Name), Recommended: t.Target,
+				Confidence: t.Confidence, DataPoints: t.DataPoints, LastUpdated: rec.Spec.DataUntil,
+			})
+		}
+		if summary.Containers != nil {
+			out = append(out, summary)
+		}
+	}
+	return out
+}
+
+// current is what the workload's template asks for a container.
+func (r report) current(rec v1alpha1.AttuneRecommendation, container string) v1alpha1.Resources {
+	if w := r.workload(rec); w != nil {
+		for _, c := range sized(w.Template, r.settings) {
+			if c.Name == container {
+				return resize.ToResources(resize.ReadSpec(c.Resources))
+			}
+		}
+	}
+	return v1alpha1.Resources{}
+}
+
+func (r report) workload(rec v1alpha1.AttuneRecommendation) *workload.Workload {
+	for i := range r.matched.won {
+		if w := &r.matched.won[i]; w.Kind == rec.Spec.Workload.Kind && w.Name == rec.Spec.Workload.Name {
+			return w
+		}
+	}
+	return nil
+}
+
+// savings compare the templates with the targets, over all replicas.
+func (r report) savings() *v1alpha1.Savings {
+	var saved [2]recommender.Amount
+	for _, rec := range r.recommendations {
+		w := r.workload(rec)
+		if w == nil {
+			continue
+		}
+		for _, t := range rec.Spec.Containers {
+			now, target := resize.FromResources(r.current(rec, t.Name)), resize.FromResources(t.Target)
+			for _, res := range recommender.Resources {
+				if now[res].Request > 0 && target[res].Request > 0 {
+					saved[res] += (now[res].Request - target[res].Request) * recommender.Amount(w.Replicas)
+				}
+			}
+		}
+	}
+	return &v1alpha1.Savings{
+		CPURequestReduction:     *resource.NewMilliQuantity(int64(saved[recommender.CPU]), resource.DecimalSI),
+		MemoryRequestReduction:  *resource.NewQuantity(int64(saved[recommender.Memory]), resource.BinarySI),
+		EstimatedMonthlySavings: r.monthly(saved),
+	}
+}
+
+func (r report) monthly(saved [2]recommender.Amount) string {
+	p := r.settings.Pricing
+	if p.CPUPerCoreHour == 0 && p.MemoryPerGiBHour == 0 {
+		return ""
+	}
+	const gib = 1 << 30
+	amount := hoursPerMonth * (float64(saved[recommender.CPU])/1000*p.CPUPerCoreHour + float64(saved[recommender.Memory])/gib*p.MemoryPerGiBHour)
+	return p.Currency + strconv.FormatFloat(amount, 'f', 2, 64)
+}
+
+// invalidStatus reports settings that cannot be used.
+func invalidStatus(p *v1alpha1.AttunePolicy, cause *policy.InvalidConfig) v1alpha1.AttunePolicyStatus {
+	s := v1alpha1.AttunePolicyStatus{ObservedGeneration: p.Generation, Conditions: slices.Clone(p.Status.Conditions)}
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalidConfig,
+		Message: cause.Error(), ObservedGeneration: p.Generation,
+	})
+	return s
+}
+
+// writeStatus patches the status once, and only where something changed.
+func (c *Controller) writeStatus(ctx context.Context, p *v1alpha1.AttunePolicy, status v1alpha1.AttunePolicyStatus) error {
+	if equality.Semantic.DeepEqual(p.Status, status) {
+		return nil
+	}
+	before := p.DeepCopy()
+	p.Status = status
+	if err := c.Client.Status().Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the status of policy %s: %w", p.Name, err)
+	}
+	return nil
+}

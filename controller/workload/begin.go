@@ -1,0 +1,197 @@
+package workload
+
+import (
+	"encoding/json"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// begin starts new resizes, as many as the wave takes, where the gates are open. It returns why nothing
+// is begun although a pod is not where it should be, or nil.
+func (d *decision) begin(w world) *resize.Refusal {
+	if !w.resizesPods() {
+		return nil
+	}
+	plans, refused := d.plans(w)
+	if len(plans) == 0 {
+		return refused
+	}
+	for _, plan := range resize.Wave(plans, d.status.Records, d.status.Kept, len(w.pods), w.settings.Resize) {
+		pod := w.pod(plan.PodUID)
+		d.status.Records = append(d.status.Records, resize.NewRecord(plan, pod, w.now, w.settings.Resize))
+		d.writes = append(d.writes, write{pod, plan})
+	}
+	return refused
+}
+
+// resizesPods: the mode lets running pods be changed, and the policy is there and holds together.
+func (w world) resizesPods() bool {
+	if !w.usable || w.workload == nil {
+		return false
+	}
+	switch w.settings.Resize.Mode {
+	case v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto:
+		return true
+	}
+	return false
+}
+
+// plans are what each pod without an open record would be given now, and the first refusal.
+func (d *decision) plans(w world) (plans []resize.Plan, refused *resize.Refusal) {
+	for _, pod := range w.pods {
+		if hasRecord(d.status.Records, pod) {
+			continue
+		}
+		plan, refusal := d.plan(w, pod)
+		if refusal != nil && refusal.Reason != resize.ReasonNoChange && refused == nil {
+			refused = refusal
+		}
+		if refusal == nil && !plan.Empty() {
+			plans = append(plans, plan)
+		}
+	}
+	return plans, refused
+}
+
+// plan is one pod's next step, gated.
+func (d *decision) plan(w world, pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
+	plan, refusal := resize.PlanFor(pod, d.wishes(w, pod), w.capabilities(pod), w.now)
+	if refusal != nil {
+		return plan, refusal
+	}
+	plan = resize.Split(plan)[0]
+	return resize.Admit(pod, plan, d.gateWorld(w, pod))
+}
+
+// gateWorld is what the gates look at.
+func (d *decision) gateWorld(w world, pod *corev1.Pod) resize.World {
+	out := resize.World{
+		Now: w.now, Rules: w.settings.Resize, Status: d.status,
+		WorkloadAnnotations: w.workload.Annotations,
+		Replicas:            int(w.workload.Replicas),
+		LimitRanges:         w.limits, Quotas: w.quotas,
+		StaleAfter:   w.settings.Recommender.StaleAfter(),
+		Capabilities: w.capabilities(pod),
+	}
+	if w.workload.Template != nil {
+		out.TemplateAnnotations = w.workload.Template.Annotations
+	}
+	if w.workload.Rollout.InProgress {
+		out.Rollout = w.workload.Rollout.Reason
+	}
+	if w.rec.Spec.DataUntil != nil {
+		out.DataUntil = w.rec.Spec.DataUntil.Time
+	}
+	return out
+}
+
+// wishes are the next step of each container from what the pod has.
+func (d *decision) wishes(w world, pod *corev1.Pod) []resize.Container {
+	originals := d.originalsOf(w, pod)
+	live := resize.Read(pod)
+	var out []resize.Container
+	for _, t := range w.rec.Spec.Containers {
+		i := slices.IndexFunc(live, func(c resize.Container) bool { return c.Name == t.Name })
+		target := unheld(t)
+		if i < 0 || target == (recommender.Size{}) || w.settings.Resize.Excluded[t.Name] {
+			continue
+		}
+		change := recommender.Toward(recommender.Move{
+			Container: t.Name, Target: target, Live: live[i].Size, Original: originals[t.Name],
+			MemoryLimitFloor: limitFloor(t), Settings: w.settings.Recommender,
+		})
+		out = append(out, resize.Container{Name: t.Name, Sidecar: live[i].Sidecar, Size: change.Next})
+	}
+	return out
+}
+
+func limitFloor(t v1alpha1.ContainerTarget) recommender.Amount {
+	if t.MemoryLimitFloor == nil {
+		return 0
+	}
+	return resize.AmountOf(recommender.Memory, *t.MemoryLimitFloor)
+}
+
+// originalsOf are the sizes that the pod's containers had before attune.
+func (d *decision) originalsOf(w world, pod *corev1.Pod) map[string]recommender.Size {
+	out := map[string]recommender.Size{}
+	hash := resize.TemplateHash(pod)
+	for _, o := range d.status.Originals {
+		if o.TemplateHash != hash {
+			continue
+		}
+		for _, c := range o.Containers {
+			out[c.Name] = resize.FromResources(c.Resources)
+		}
+	}
+	return out
+}
+
+// originals are what a pod had before attune: its spec, or what the annotation of its seed says where
+// that agrees with the workload's template. Anybody in the namespace can write the annotation.
+func originals(w world, pod *corev1.Pod) []v1alpha1.ContainerResources {
+	seeded := seededOf(pod)
+	var out []v1alpha1.ContainerResources
+	for _, c := range resize.Read(pod) {
+		resources := resize.ToResources(c.Size)
+		if seeded != nil {
+			resources = seededOriginal(w, *seeded, c.Name, resources)
+		}
+		out = append(out, v1alpha1.ContainerResources{Name: c.Name, Resources: resources})
+	}
+	return out
+}
+
+func seededOf(pod *corev1.Pod) *v1alpha1.Seeded {
+	raw, ok := pod.Annotations[v1alpha1.SeededAnnotation]
+	if !ok {
+		return nil
+	}
+	seeded := &v1alpha1.Seeded{}
+	if err := json.Unmarshal([]byte(raw), seeded); err != nil {
+		return nil
+	}
+	return seeded
+}
+
+func seededOriginal(w world, seeded v1alpha1.Seeded, container string, otherwise v1alpha1.Resources) v1alpha1.Resources {
+	template, ok := templateSize(w, container)
+	for _, o := range seeded.Original {
+		if o.Name == container && ok && agrees(resize.FromResources(o.Resources), template) {
+			return o.Resources
+		}
+	}
+	if ok && template != (recommender.Size{}) {
+		return resize.ToResources(template)
+	}
+	return otherwise
+}
+
+func templateSize(w world, container string) (recommender.Size, bool) {
+	if w.workload == nil || w.workload.Template == nil {
+		return recommender.Size{}, false
+	}
+	spec := w.workload.Template.Spec
+	for _, c := range append(slices.Clone(spec.Containers), spec.InitContainers...) {
+		if c.Name == container {
+			return resize.ReadSpec(c.Resources), true
+		}
+	}
+	return recommender.Size{}, false
+}
+
+// agrees: what the template sets is what is claimed; what it leaves open may have been set by a LimitRange.
+func agrees(claimed, template recommender.Size) bool {
+	for _, r := range recommender.Resources {
+		if template[r].Request > 0 && template[r].Request != claimed[r].Request ||
+			template[r].Limit > 0 && template[r].Limit != claimed[r].Limit {
+			return false
+		}
+	}
+	return true
+}

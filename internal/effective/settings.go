@@ -1,0 +1,67 @@
+// Package effective reads what a policy's settings rest on and resolves them,
+// for every loop that needs them: one way to the effective settings.
+package effective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+)
+
+// Reader reads the defaults and knows which namespaces may name their own usage source.
+type Reader struct {
+	Client           client.Reader
+	SourceNamespaces []string
+}
+
+// Settings are those that hold for a policy. An error that Invalid recognises lasts until somebody
+// mends a field; any other is worth a retry.
+func (r Reader) Settings(ctx context.Context, p *v1alpha1.AttunePolicy) (policy.Settings, error) {
+	cluster, err := found(ctx, r.Client, types.NamespacedName{Name: v1alpha1.DefaultsName}, &v1alpha1.AttuneDefaults{})
+	if err != nil {
+		return policy.Settings{}, fmt.Errorf("reading AttuneDefaults: %w", err)
+	}
+	key := types.NamespacedName{Namespace: p.Namespace, Name: v1alpha1.DefaultsName}
+	namespace, err := found(ctx, r.Client, key, &v1alpha1.AttuneNamespaceDefaults{})
+	if err != nil {
+		return policy.Settings{}, fmt.Errorf("reading AttuneNamespaceDefaults of %s: %w", p.Namespace, err)
+	}
+	if namespace != nil {
+		if err := policy.CheckSource(namespace.Spec.PolicySettings, policy.Namespace, p.Namespace, r.SourceNamespaces); err != nil {
+			return policy.Settings{}, err
+		}
+	}
+	if err := policy.CheckSource(p.Spec.PolicySettings, policy.Policy, p.Namespace, r.SourceNamespaces); err != nil {
+		return policy.Settings{}, err
+	}
+	return policy.Resolve(cluster, namespace, p)
+}
+
+// Invalid is the reason why settings cannot hold, nil if the error is of another kind.
+func Invalid(err error) *policy.InvalidConfig {
+	var invalid *policy.InvalidConfig
+	if errors.As(err, &invalid) {
+		return invalid
+	}
+	return nil
+}
+
+// found is the object of that name, nil if there is none.
+func found[T client.Object](ctx context.Context, reader client.Reader, key types.NamespacedName, object T) (T, error) {
+	var none T
+	err := reader.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) {
+		return none, nil
+	}
+	if err != nil {
+		return none, err
+	}
+	return object, nil
+}

@@ -1,0 +1,92 @@
+// Package event holds Kubernetes events as values: decisions make them, one
+// recorder sends them, and says the same thing once.
+package event
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+// Event is one thing to tell.
+type Event struct {
+	// Type is Normal or Warning.
+	Type    string
+	Reason  string
+	Message string
+}
+
+// Normal tells of something that went well.
+func Normal(reason, format string, args ...any) Event {
+	return Event{corev1.EventTypeNormal, reason, fmt.Sprintf(format, args...)}
+}
+
+// Warning tells of something that a person may want to look at.
+func Warning(reason, format string, args ...any) Event {
+	return Event{corev1.EventTypeWarning, reason, fmt.Sprintf(format, args...)}
+}
+
+// Sink takes events, such as the recorder of controller-runtime.
+type Sink interface {
+	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
+}
+
+// quiet is how long the same event about the same object is not repeated.
+const quiet = 10 * time.Minute
+
+// Recorder sends events, the same one about the same object at most every 10 minutes. It is safe for
+// concurrent use.
+type Recorder struct {
+	sink  Sink
+	clock clock.PassiveClock
+
+	mutex sync.Mutex
+	sent  map[key]time.Time
+}
+
+type key struct {
+	about types.UID
+	event Event
+}
+
+// NewRecorder sends to sink.
+func NewRecorder(sink Sink, clock clock.PassiveClock) *Recorder {
+	return &Recorder{sink: sink, clock: clock, sent: map[key]time.Time{}}
+}
+
+// About is what an event is about: an object with its uid.
+type About interface {
+	runtime.Object
+	GetUID() types.UID
+}
+
+// Send sends events about an object, on it and on a related one (nil: none).
+func (r *Recorder) Send(about About, related runtime.Object, events ...Event) {
+	for _, e := range events {
+		if r.fresh(key{about.GetUID(), e}) {
+			r.sink.Eventf(about, related, e.Type, e.Reason, "RightSize", "%s", e.Message)
+		}
+	}
+}
+
+// fresh remembers that an event is sent, and forgets those whose quiet time is over.
+func (r *Recorder) fresh(k key) bool {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	now := r.clock.Now()
+	if last, ok := r.sent[k]; ok && now.Sub(last) < quiet {
+		return false
+	}
+	for old, at := range r.sent {
+		if now.Sub(at) >= quiet {
+			delete(r.sent, old)
+		}
+	}
+	r.sent[k] = now
+	return true
+}

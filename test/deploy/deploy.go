@@ -1,0 +1,140 @@
+// Package deploy builds the operator's image, loads it into a test cluster and
+// installs or upgrades the chart there. Tests, the demo and make deploy share it.
+package deploy
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"attune.io/attune/test/cluster"
+)
+
+// Namespace is where the operator lives.
+const Namespace = "attune-system"
+
+// Options say how the operator is installed.
+type Options struct {
+	// Values are files, Set single values, as helm's flags of these names; they win over our own.
+	Values, Set []string
+	// Out gets helm's messages.
+	Out io.Writer
+}
+
+// Operator builds, loads and installs the operator, and returns when it is ready. Again: upgrades.
+func Operator(ctx context.Context, c *cluster.Cluster, o Options) error {
+	project, err := cluster.ProjectDir()
+	if err != nil {
+		return err
+	}
+	tag, err := loadImage(ctx, c, project)
+	if err != nil {
+		return err
+	}
+	args := []string{
+		"upgrade", "--install", "attune", filepath.Join(project, "charts", "attune"),
+		"--namespace", Namespace, "--create-namespace", "--wait", "--timeout", "120s",
+		"--set", "image.repository=docker.io/local/attune", "--set", "image.tag=" + tag, "--set", "image.pullPolicy=Never",
+		"--set", "usage.source=prometheus", "--set", "usage.prometheus.address=" + cluster.PrometheusURL,
+	}
+	for _, file := range o.Values {
+		args = append(args, "--values", file)
+	}
+	for _, value := range o.Set {
+		args = append(args, "--set", value)
+	}
+	return run(c.Command(ctx, "helm", args...), o.Out)
+}
+
+// Uninstall removes the operator's release.
+func Uninstall(ctx context.Context, c *cluster.Cluster, out io.Writer) error {
+	return run(c.Command(ctx, "helm", "uninstall", "attune", "--namespace", Namespace, "--wait"), out)
+}
+
+// Plugin builds kubectl-attune and returns its path.
+func Plugin(ctx context.Context, dir string) (string, error) {
+	project, err := cluster.ProjectDir()
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "kubectl-attune")
+	return binary, Binary(ctx, project, "./cmd/kubectl-attune", binary)
+}
+
+// Image builds the operator's image into dir and returns the archive and the image's tag, which
+// changes with the program: an upgrade to another build is always a rollout.
+func Image(ctx context.Context, project, dir string) (archive, tag string, err error) {
+	binary := filepath.Join(dir, "attune")
+	if err := Binary(ctx, project, "./cmd/attune", binary); err != nil {
+		return "", "", err
+	}
+	if tag, err = contentTag(binary); err != nil {
+		return "", "", err
+	}
+	archive = filepath.Join(dir, "attune.tar")
+	return archive, tag, cluster.BuildImage(archive, binary, "/attune", "docker.io/local/attune:"+tag, "docker.io/local/attune:dev")
+}
+
+// Binary builds one static program of the project.
+func Binary(ctx context.Context, project, pkg, out string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, pkg)
+	cmd.Dir = project
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building %s: %w\n%s", pkg, err, output)
+	}
+	return nil
+}
+
+func loadImage(ctx context.Context, c *cluster.Cluster, project string) (string, error) {
+	dir, err := os.MkdirTemp("", "attune-image-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	archive, tag, err := Image(ctx, project, dir)
+	if err != nil {
+		return "", err
+	}
+	return tag, c.Load(ctx, archive)
+}
+
+func contentTag(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, file); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(hash.Sum(nil))[:12], nil
+}
+
+func run(cmd *exec.Cmd, out io.Writer) error {
+	if out == nil {
+		out = io.Discard
+	}
+	tail := &tailBuffer{}
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(out, tail), io.MultiWriter(out, tail)
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, tail.data)
+	}
+	return nil
+}
+
+// tailBuffer keeps the end of what was written, for the error.
+type tailBuffer struct{ data []byte }
+
+func (t *tailBuffer) Write(p []byte) (int, error) {
+	const most = 8192
+	t.data = append(t.data, p...)
+	t.data = t.data[max(0, len(t.data)-most):]
+	return len(p), nil
+}

@@ -1,0 +1,173 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/test/cluster"
+)
+
+// settle bounds every wait for a condition; a condition that holds sooner is seen sooner.
+const settle = 2 * time.Minute
+
+// size is a container's requests and limits, written as cpu/memory.
+type size struct{ cpu, memory, cpuLimit, memoryLimit string }
+
+func (s size) requirements() corev1.ResourceRequirements {
+	list := func(cpu, memory string) corev1.ResourceList {
+		out := corev1.ResourceList{}
+		if cpu != "" {
+			out[corev1.ResourceCPU] = resource.MustParse(cpu)
+		}
+		if memory != "" {
+			out[corev1.ResourceMemory] = resource.MustParse(memory)
+		}
+		return out
+	}
+	return corev1.ResourceRequirements{Requests: list(s.cpu, s.memory), Limits: list(s.cpuLimit, s.memoryLimit)}
+}
+
+func sizeOf(r corev1.ResourceRequirements) size {
+	text := func(list corev1.ResourceList, name corev1.ResourceName) string {
+		if q, ok := list[name]; ok {
+			return q.String()
+		}
+		return ""
+	}
+	return size{
+		cpu: text(r.Requests, corev1.ResourceCPU), memory: text(r.Requests, corev1.ResourceMemory),
+		cpuLimit: text(r.Limits, corev1.ResourceCPU), memoryLimit: text(r.Limits, corev1.ResourceMemory),
+	}
+}
+
+// namespace makes one; labelled ones have their new pods sized.
+func namespace(ctx context.Context, t *testing.T, name string, labelled bool) {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if labelled {
+		ns.Labels = map[string]string{v1alpha1.InjectLabel: v1alpha1.InjectEnabled}
+	}
+	require.NoError(t, env.client.Create(ctx, ns))
+	eventually(t, "the namespace's service account", func() error {
+		return env.client.Get(ctx, client.ObjectKey{Namespace: name, Name: "default"}, &corev1.ServiceAccount{})
+	})
+}
+
+// app is a container that uses little, whatever its history says.
+func app(name string, s size, env ...corev1.EnvVar) corev1.Container {
+	return corev1.Container{
+		Name: name, Image: cluster.WorkloadImage, ImagePullPolicy: corev1.PullNever, Resources: s.requirements(),
+		Env: append([]corev1.EnvVar{{Name: "CPU_MILLICORES", Value: "5"}, {Name: "MEMORY_MIB", Value: "10"}}, env...),
+		ReadinessProbe: &corev1.Probe{
+			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(8080)}},
+			PeriodSeconds: 1, TimeoutSeconds: 5,
+		},
+	}
+}
+
+// deployment makes one and waits until its pods are ready.
+func deployment(ctx context.Context, t *testing.T, ns, name string, replicas int32, containers ...corev1.Container) *appsv1.Deployment {
+	t.Helper()
+	d := newDeployment(ns, name, replicas, containers...)
+	require.NoError(t, env.client.Create(ctx, d))
+	ready(ctx, t, d)
+	return d
+}
+
+func newDeployment(ns, name string, replicas int32, containers ...corev1.Container) *appsv1.Deployment {
+	labels := map[string]string{"app": name}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, Labels: labels},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To(replicas),
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: containers, TerminationGracePeriodSeconds: ptr.To(int64(1))},
+			},
+		},
+	}
+}
+
+func ready(ctx context.Context, t *testing.T, d *appsv1.Deployment) {
+	t.Helper()
+	eventually(t, "pods of "+d.Name+" ready", func() error {
+		if err := env.client.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
+			return err
+		}
+		if d.Status.ObservedGeneration < d.Generation || d.Status.ReadyReplicas != *d.Spec.Replicas {
+			return fmt.Errorf("%d of %d are", d.Status.ReadyReplicas, *d.Spec.Replicas)
+		}
+		return nil
+	})
+}
+
+// pods are a workload's live ones, by name.
+func pods(ctx context.Context, t *testing.T, d *appsv1.Deployment) []corev1.Pod {
+	t.Helper()
+	list := &corev1.PodList{}
+	require.NoError(t, env.client.List(ctx, list, client.InNamespace(d.Namespace), client.MatchingLabels(d.Spec.Selector.MatchLabels)))
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+}
+
+// policyFor makes a policy for one Deployment that decides fast: a history of one day.
+func policyFor(ctx context.Context, t *testing.T, d *appsv1.Deployment, mode v1alpha1.UpdateType, change func(*v1alpha1.AttunePolicySpec)) *v1alpha1.AttunePolicy {
+	t.Helper()
+	p := &v1alpha1.AttunePolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name},
+		Spec: v1alpha1.AttunePolicySpec{
+			TargetRef: v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: d.Name},
+			PolicySettings: v1alpha1.PolicySettings{
+				MetricsSource: &v1alpha1.MetricsSource{HistoryWindow: &v1alpha1.Duration{Duration: metav1.Duration{Duration: 24 * time.Hour}}},
+				CPU:           &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{MaxChangePercent: ptr.To(int32(1000))}},
+				Memory: &v1alpha1.MemorySettings{
+					ResourceSettings: v1alpha1.ResourceSettings{MaxChangePercent: ptr.To(int32(1000))},
+					AllowDecrease:    ptr.To(true),
+				},
+				UpdateStrategy: &v1alpha1.UpdateStrategy{
+					Type:                    ptr.To(mode),
+					Cooldown:                &v1alpha1.Duration{Duration: metav1.Duration{Duration: time.Minute}},
+					SafetyObservationPeriod: &v1alpha1.Duration{Duration: metav1.Duration{Duration: time.Minute}},
+				},
+			},
+		},
+	}
+	if change != nil {
+		change(&p.Spec)
+	}
+	require.NoError(t, env.client.Create(ctx, p))
+	return p
+}
+
+// recommendation is the one of a Deployment.
+func recommendation(ctx context.Context, d *appsv1.Deployment) (*v1alpha1.AttuneRecommendation, error) {
+	rec := &v1alpha1.AttuneRecommendation{}
+	return rec, env.client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: "deployment-" + d.Name}, rec)
+}
+
+// eventually waits for a condition; the error says how far it has come.
+func eventually(t *testing.T, what string, condition func() error) {
+	t.Helper()
+	deadline := time.Now().Add(settle)
+	var err error
+	for time.Now().Before(deadline) {
+		if err = condition(); err == nil {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	require.NoError(t, err, "%s: not within %s", what, settle)
+}

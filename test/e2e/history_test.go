@@ -1,0 +1,46 @@
+package e2e
+
+import (
+	"time"
+
+	"attune.io/attune/test/cluster"
+)
+
+const mebibyte = 1 << 20
+
+// history is the past of a workload whose pods are gone: constant usage over 30 hours.
+type history struct {
+	namespace, pod, container string
+	cpu                       float64 // cores
+	memory                    float64 // MiB
+}
+
+// histories are put into Prometheus before it starts, so every test's is listed here. The pods' names
+// are those that the workload's controller gives: usage is found by them.
+var histories = []history{
+	{"auto", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
+	{"initial", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
+	{"unlabelled", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
+	{"untouched", "skipped-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
+	{"untouched", "partly-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
+	{"untouched", "partly-6d4f8c7b9d-x2x7k", "sidecar", 0.020, 30},
+	{"recommend", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
+	{"oom", "leaky-6d4f8c7b9d-x2x7k", "app", 0.020, 60},
+	{"hung", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
+	{"blind", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
+}
+
+func backfill() []cluster.Series {
+	// Ends a full step before now: what is measured live comes after it.
+	end := time.Now().Add(-2 * time.Minute).Truncate(time.Minute)
+	var out []cluster.Series
+	for _, h := range histories {
+		out = append(out, cluster.Series{
+			Namespace: h.namespace, Pod: h.pod, Container: h.container,
+			From: end.Add(-30 * time.Hour), To: end, Step: time.Minute,
+			CPU:    func(time.Time) float64 { return h.cpu },
+			Memory: func(time.Time) float64 { return h.memory * mebibyte },
+		})
+	}
+	return out
+}

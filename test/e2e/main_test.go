@@ -1,0 +1,98 @@
+// Package e2e proves attune on a real kubelet: which pods changed to what, and
+// what must not change.
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/test/cluster"
+	"attune.io/attune/test/deploy"
+)
+
+// env is what every test works with: one cluster with the operator installed.
+var env struct {
+	cluster *cluster.Cluster
+	client  client.Client
+	plugin  string
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if reason := cluster.Unavailable(); reason != "" {
+		// Each test reports itself as skipped, by name, with the reason.
+		os.Exit(m.Run())
+	}
+	code, err := withCluster(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func withCluster(m *testing.M) (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
+	defer cancel()
+	c, err := cluster.Start(ctx, cluster.Options{
+		Prometheus: true, CertManager: true, Backfill: backfill(), NodeCPU: "1900m", NodeMemory: "8Gi",
+		Artifacts: os.Getenv("ATTUNE_ARTIFACTS"),
+	})
+	if err != nil {
+		return 1, err
+	}
+	defer c.Stop()
+	env.cluster = c
+	if env.client, err = newClient(c); err != nil {
+		return 1, err
+	}
+	dir, err := os.MkdirTemp("", "attune-e2e-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	if env.plugin, err = deploy.Plugin(ctx, dir); err != nil {
+		return 1, err
+	}
+	// A source that is asked every 2 s: tests wait for conditions, not for a minute's tick.
+	if err := deploy.Operator(ctx, c, deploy.Options{Set: []string{"usage.interval=2s", "logLevel=debug"}, Out: os.Stderr}); err != nil {
+		return 1, err
+	}
+	return m.Run(), nil
+}
+
+func newClient(c *cluster.Cluster) (client.Client, error) {
+	config, err := c.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return client.New(config, client.Options{Scheme: scheme})
+}
+
+// need skips a test by name where no kubelet can run, and runs it beside the others otherwise.
+func need(t *testing.T) context.Context {
+	t.Helper()
+	if reason := cluster.Unavailable(); reason != "" {
+		t.Skip(reason)
+	}
+	t.Parallel()
+	return t.Context()
+}
+
+var _ = corev1.Pod{}
