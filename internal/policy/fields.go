@@ -19,7 +19,7 @@ import (
 // oneOf reads a field that takes one of a few words or numbers.
 func oneOf[T ~string | ~int32](o *overlay, path string, builtIn T, allowed []T, field func(layer) *T) T {
 	value := pick(o, path, builtIn, field)
-	if !slices.Contains(allowed, value) {
+	if o.origin[path] != BuiltIn && !slices.Contains(allowed, value) {
 		o.invalid(path, "%s %s is not one of %s", path, o.quote(path, value), join(allowed))
 		return builtIn
 	}

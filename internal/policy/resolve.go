@@ -45,7 +45,7 @@ var (
 	strategies  = []v1alpha1.Strategy{v1alpha1.StrategyWorkload, v1alpha1.StrategyNode, v1alpha1.StrategyAdaptive}
 	risks       = []v1alpha1.Risk{v1alpha1.RiskLow, v1alpha1.RiskMedium, v1alpha1.RiskHigh}
 	switches    = []v1alpha1.Switch{v1alpha1.Enabled, v1alpha1.Disabled}
-	rankings    = []v1alpha1.EvictionRanking{v1alpha1.RankingLow, v1alpha1.RankingMedium, v1alpha1.RankingHigh, v1alpha1.RankingNever, ""}
+	rankings    = []v1alpha1.EvictionRanking{v1alpha1.RankingLow, v1alpha1.RankingMedium, v1alpha1.RankingHigh, v1alpha1.RankingNever}
 	percentiles = []int32{50, 90, 95, 99}
 	controlled  = []v1alpha1.ControlledValues{v1alpha1.ControlledRequestsOnly, v1alpha1.ControlledRequestsAndLimits}
 )
@@ -102,11 +102,12 @@ func (o *overlay) startupBoost() *Boost {
 		return nil
 	}
 	o.origin[path+".multiplier"], o.origin[path+".duration"] = o.origin[path], o.origin[path]
+	problems := len(o.problems)
 	boost := Boost{
 		Multiplier: o.checkNumber(path+".multiplier", string(set.Multiplier), "2", 1, 100),
 		Duration:   o.checkSpan(path+".duration", set.Duration.Duration.Duration, 2*time.Minute, time.Second, time.Hour),
 	}
-	if boost.Multiplier == 1 {
+	if boost.Multiplier == 1 || len(o.problems) > problems {
 		return nil
 	}
 	return &boost

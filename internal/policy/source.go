@@ -1,8 +1,13 @@
 package policy
 
 import (
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/usage"
@@ -41,6 +46,12 @@ func namespaceOf(policy *v1alpha1.AttunePolicy, defaults *v1alpha1.AttuneNamespa
 // because their Secrets come from one place, the level returned with them.
 func (o *overlay) prometheus() (*v1alpha1.PrometheusSource, Level) {
 	const path = "metricsSource.prometheus"
+	for _, l := range o.layers {
+		if p := l.MetricsSource.Prometheus; p.BearerTokenSecret != nil && p.BasicAuth != nil {
+			o.origin[path] = l.level
+			o.invalid(path, "%s takes at most one of bearerTokenSecret and basicAuth: leave out either", o.quote(path, path))
+		}
+	}
 	address := pick(o, path+".address", "", func(l layer) *string { return nonEmpty(l.MetricsSource.Prometheus.Address) })
 	if address == "" {
 		o.refuseServerless(path)
@@ -54,6 +65,7 @@ func (o *overlay) prometheus() (*v1alpha1.PrometheusSource, Level) {
 	source := pick(above, path+".credentials", v1alpha1.PrometheusSource{}, credentialsOf)
 	source.Address = address
 	source.Headers = pick(above, path+".headers", nil, func(l layer) *map[string]string { return dict(l.MetricsSource.Prometheus.Headers) })
+	o.checkHeaders(path+".headers", source.Headers)
 	source.QueryParameters = pick(above, path+".queryParameters", nil, func(l layer) *map[string]string { return dict(l.MetricsSource.Prometheus.QueryParameters) })
 	return &source, o.origin[path+".credentials"]
 }
@@ -63,6 +75,22 @@ func (o *overlay) from(level Level) []layer {
 	at := slices.IndexFunc(o.layers, func(l layer) bool { return l.level == level })
 	return o.layers[at:]
 }
+
+// checkHeaders refuses what cannot be sent, and what has a field of its own. Values are not repeated:
+// some are secret.
+func (o *overlay) checkHeaders(path string, headers map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		switch {
+		case !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(headers[name]):
+			o.invalid(path, "%s holds %s, which is not a valid HTTP header: use letters, digits and dashes, e.g. X-Scope-OrgID", path, o.quote(path, strconv.Quote(name)))
+		case slices.Contains(ownHeaders, strings.ToLower(name)):
+			o.invalid(path, "%s must not hold %s: use bearerTokenSecret or basicAuth for credentials and address for the host", path, o.quote(path, name))
+		}
+	}
+}
+
+// ownHeaders are those that the client sets by itself.
+var ownHeaders = []string{"authorization", "host", "content-length", "transfer-encoding", "connection"}
 
 func credentialsOf(l layer) *v1alpha1.PrometheusSource {
 	p := l.MetricsSource.Prometheus

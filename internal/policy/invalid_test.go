@@ -1,0 +1,188 @@
+package policy_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/recommender"
+)
+
+func problems(t *testing.T, err error) []policy.Problem {
+	t.Helper()
+	var invalid *policy.InvalidConfig
+	require.ErrorAs(t, err, &invalid)
+	return invalid.Problems
+}
+
+// TestOneField: settings also come from files that no API server has checked.
+func TestOneField(t *testing.T) {
+	for name, c := range map[string]struct{ spec, want string }{
+		"kind":          {`targetRef: {kind: Pod}`, `targetRef.kind "Pod" is not one of Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or CronJob`},
+		"name+selector": {`targetRef: {kind: Job, name: a, selector: {matchLabels: {a: b}}}`, `targetRef takes at most one of name and selector: leave out either`},
+		"selector {}":   {`targetRef: {kind: Job, selector: {}}`, `targetRef.selector {} is empty: leave it out to target every workload of the kind, or set matchLabels, e.g. {tier: api}`},
+		"selector":      {`targetRef: {kind: Job, selector: {matchExpressions: [{key: a, operator: Is}]}}`, `targetRef.selector cannot be read ("Is" is not a valid label selector operator): use matchLabels, e.g. {tier: api}`},
+		"percentile":    {`cpu: {percentile: 80}`, `cpu.percentile 80 is not one of 50, 90, 95 or 99`},
+		"overhead":      {`memory: {overhead: "30%"}`, `memory.overhead 30% must be a decimal number between 0 and 1000, e.g. "30"`},
+		"overhead max":  {`cpu: {overhead: "1000.1"}`, `cpu.overhead 1000.1 must be a decimal number between 0 and 1000, e.g. "20"`},
+		"overhead inf":  {`cpu: {overhead: "Inf"}`, `cpu.overhead Inf must be a decimal number between 0 and 1000, e.g. "20"`},
+		"overhead NaN":  {`cpu: {overhead: "NaN"}`, `cpu.overhead NaN must be a decimal number between 0 and 1000, e.g. "20"`},
+		"overhead exp":  {`cpu: {overhead: "2e1"}`, `cpu.overhead 2e1 must be a decimal number between 0 and 1000, e.g. "20"`},
+		"overhead none": {`cpu: {overhead: ""}`, `cpu.overhead "" must be a decimal number between 0 and 1000, e.g. "20"`},
+		"burst":         {`cpu: {burstSensitivity: "-1"}`, `cpu.burstSensitivity -1 must be a decimal number between 0 and 10, e.g. "0.1"`},
+		"zero":          {`cpu: {minAllowed: 0}`, `cpu.minAllowed 0 must be greater than 0 and at most 1M, e.g. 50m`},
+		"negative":      {`memory: {maxAllowed: -1Gi}`, `memory.maxAllowed -1Gi must be greater than 0 and at most 1Ei, e.g. 8Gi`},
+		"cpu as memory": {`cpu: {maxAllowed: 8Gi}`, `cpu.maxAllowed 8Gi must be greater than 0 and at most 1M, e.g. 4`},
+		"overflow":      {`memory: {maxAllowed: 1e30}`, `memory.maxAllowed 1e+30 must be greater than 0 and at most 1Ei, e.g. 8Gi`},
+		"step":          {`cpu: {maxChangePercent: 0}`, `cpu.maxChangePercent 0 must be between 1 and 1000, e.g. 50`},
+		"values":        {`cpu: {controlledValues: Limits}`, `cpu.controlledValues Limits is not one of RequestsOnly or RequestsAndLimits`},
+		"boost":         {`cpu: {startupBoost: {multiplier: "0.5", duration: 1m}}`, `cpu.startupBoost.multiplier 0.5 must be a decimal number between 1 and 100, e.g. "2"`},
+		"boost time":    {`cpu: {startupBoost: {multiplier: "2", duration: 2h}}`, `cpu.startupBoost.duration 2h must be between 1s and 1h, e.g. 2m`},
+		"window":        {`metricsSource: {historyWindow: 721h}`, `metricsSource.historyWindow 721h must be between 1h and 720h, e.g. 168h`},
+		"points":        {`metricsSource: {minimumDataPoints: 0}`, `metricsSource.minimumDataPoints 0 must be between 1 and 100000, e.g. 48`},
+		"step length":   {`metricsSource: {queryStep: 5s}`, `metricsSource.queryStep 5s must be between 10s and 1h, e.g. 5m`},
+		"rate window":   {`metricsSource: {rateWindow: 10s}`, `metricsSource.rateWindow 10s must be between 30s and 720h, e.g. 5m`},
+		"type":          {`updateStrategy: {type: auto}`, `updateStrategy.type auto is not one of Observe, Recommend, Initial, OneShot, Canary or Auto`},
+		"method":        {`updateStrategy: {resizeMethod: Recreate}`, `updateStrategy.resizeMethod Recreate is not one of InPlaceOnly or InPlaceOrRecreate`},
+		"cooldown":      {`updateStrategy: {cooldown: 30s}`, `updateStrategy.cooldown 30s must be between 1m and 720h, e.g. 1h`},
+		"watch":         {`updateStrategy: {safetyObservationPeriod: 59s}`, `updateStrategy.safetyObservationPeriod 59s must be between 1m and 24h, e.g. 5m`},
+		"canary watch":  {`updateStrategy: {canary: {observationPeriod: 0s}}`, `updateStrategy.canary.observationPeriod 0s must be between 1m and 24h, e.g. 5m`},
+		"percentage":    {`updateStrategy: {type: Canary, canary: {percentage: 0}}`, `updateStrategy.canary.percentage 0 must be between 1 and 100, e.g. 10`},
+		"concurrent 0":  {`updateStrategy: {maxConcurrentResizes: 0}`, `updateStrategy.maxConcurrentResizes 0 must be a number of at least 1 or a percentage from 1% to 100%, e.g. 10%`},
+		"concurrent %":  {`updateStrategy: {maxConcurrentResizes: "101%"}`, `updateStrategy.maxConcurrentResizes 101% must be a number of at least 1 or a percentage from 1% to 100%, e.g. 10%`},
+		"concurrent":    {`updateStrategy: {maxConcurrentResizes: "5"}`, `updateStrategy.maxConcurrentResizes 5 must be a number of at least 1 or a percentage from 1% to 100%, e.g. 10%`},
+		"time zone":     {`updateStrategy: {schedule: {timezone: Europe/Munich}}`, `updateStrategy.schedule.timezone Europe/Munich is not a known time zone: use an IANA name, e.g. Europe/Berlin or UTC`},
+		"local":         {`updateStrategy: {schedule: {timezone: Local}}`, `updateStrategy.schedule.timezone Local is not a known time zone: use an IANA name, e.g. Europe/Berlin or UTC`},
+		"path as zone":  {`updateStrategy: {schedule: {timezone: ../../etc/passwd}}`, `updateStrategy.schedule.timezone ../../etc/passwd is not a known time zone: use an IANA name, e.g. Europe/Berlin or UTC`},
+		"hours":         {`updateStrategy: {schedule: {windows: [{start: "24:00", end: "06:00"}]}}`, `updateStrategy.schedule.windows holds 24:00-06:00: start and end must be times of day as HH:MM, e.g. 22:00 and 06:00`},
+		"empty window":  {`updateStrategy: {schedule: {windows: [{start: "06:00", end: "06:00"}]}}`, `updateStrategy.schedule.windows holds 06:00-06:00, which is empty: start and end must differ, e.g. 22:00 and 06:00; leave windows out for the whole day`},
+		"day":           {`updateStrategy: {schedule: {daysOfWeek: [Mo]}}`, `updateStrategy.schedule.daysOfWeek holds Mo, which is no day of the week: use Monday, Tuesday, Wednesday, Thursday, Friday, Saturday or Sunday`},
+		"strategy":      {`strategy: Fleet`, `strategy Fleet is not one of Workload, Node or Adaptive`},
+		"risk":          {`adaptive: {risk: None}`, `adaptive.risk None is not one of Low, Medium or High`},
+		"eviction":      {`node: {eviction: "true"}`, `node.eviction true is not one of Enabled or Disabled`},
+		"ranking":       {`node: {evictionRanking: First}`, `node.evictionRanking First is not one of Low, Medium, High or Never`},
+		"weight":        {`weight: 1001`, `weight 1001 must be between 1 and 1000, e.g. 100`},
+		"query":         {`sloGuardrails: [{name: up, query: "sum(up", threshold: "1", comparison: "<"}]`, `sloGuardrails[up].query sum(up lacks ): close the bracket, e.g. sum(rate(http_requests_total{code=~"5.."}[5m]))`},
+		"threshold":     {`sloGuardrails: [{name: up, query: up, threshold: 99%, comparison: "<"}]`, `sloGuardrails[up].threshold 99% must be a decimal number, e.g. "99.9"`},
+		"comparison":    {`sloGuardrails: [{name: up, query: up, threshold: "1", comparison: "=="}]`, `sloGuardrails[up].comparison == is not one of <, <=, > or >=`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := policy.Resolve(nil, nil, aPolicy(t, c.spec))
+			found := problems(t, err)
+			require.Len(t, found, 1)
+			assert.Equal(t, c.want, found[0].Sentence)
+			assert.Equal(t, c.want, err.Error())
+			assert.Contains(t, found[0].Levels, policy.Policy)
+
+			if got := s.Resize.Schedule.Location; assert.NotNil(t, got) {
+				assert.Empty(t, diff(builtIn(), withBuiltIns(s, name)), "what was wrong is built in")
+			}
+		})
+	}
+}
+
+// withBuiltIns sets back what a case of TestOneField changes besides its mistake.
+func withBuiltIns(s policy.Settings, name string) policy.Settings {
+	if name == "percentage" {
+		s.Resize.Mode = builtIn().Resize.Mode
+	}
+	if name == "canary watch" {
+		s.Resize.CanaryObservation = builtIn().Resize.CanaryObservation
+	}
+	return s
+}
+
+// TestFieldsTogether: the two sides of a rule may come from different levels, and the sentence says so.
+func TestFieldsTogether(t *testing.T) {
+	for name, c := range map[string]struct {
+		cluster, namespace, policy string
+		want                       string
+		levels                     []policy.Level
+	}{
+		"min over max in one object": {``, ``, `cpu: {minAllowed: 2, maxAllowed: 900m}`,
+			`cpu.minAllowed 2 must be less than or equal to cpu.maxAllowed 900m: set cpu.minAllowed to 900m or less`,
+			[]policy.Level{policy.Policy, policy.Policy}},
+		"min over max across levels": {`memory: {minAllowed: 1Gi}`, ``, `memory: {maxAllowed: 512Mi}`,
+			`memory.minAllowed 1Gi (from the AttuneDefaults) must be less than or equal to memory.maxAllowed 512Mi: set memory.minAllowed to 512Mi or less`,
+			[]policy.Level{policy.Cluster, policy.Policy}},
+		"rate window": {``, `metricsSource: {historyWindow: 1h}`, `metricsSource: {rateWindow: 2h}`,
+			`metricsSource.rateWindow 2h must be less than or equal to metricsSource.historyWindow 1h (from the AttuneNamespaceDefaults): set metricsSource.rateWindow to 5m`,
+			[]policy.Level{policy.Policy, policy.Namespace}},
+		"data points": {``, `metricsSource: {queryStep: 1h}`, `metricsSource: {minimumDataPoints: 169}`,
+			`metricsSource.minimumDataPoints 169 can never be reached: metricsSource.historyWindow 168h (built-in) holds 168 steps of metricsSource.queryStep 1h (from the AttuneNamespaceDefaults); set metricsSource.minimumDataPoints to 168 or less`,
+			[]policy.Level{policy.Policy, policy.BuiltIn, policy.Namespace}},
+		"node and canary": {`strategy: Node`, ``, `updateStrategy: {type: Canary}`,
+			`updateStrategy.type Canary does not go with strategy Node (from the AttuneDefaults): use Observe, Recommend, Initial or Auto, or strategy Workload`,
+			[]policy.Level{policy.Policy, policy.Cluster}},
+		"node and one shot": {``, ``, `{strategy: Node, updateStrategy: {type: OneShot}}`,
+			`updateStrategy.type OneShot does not go with strategy Node: use Observe, Recommend, Initial or Auto, or strategy Workload`,
+			[]policy.Level{policy.Policy, policy.Policy}},
+		"boost that stays": {`cpu: {startupBoost: {multiplier: "2", duration: 1m}}`, ``, `updateStrategy: {type: Initial}`,
+			`cpu.startupBoost 2 times for 1m (from the AttuneDefaults) cannot be taken back with updateStrategy.type Initial, which never touches a running pod: use Canary or Auto, or set cpu.startupBoost.multiplier to "1"`,
+			[]policy.Level{policy.Cluster, policy.Policy}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := policy.Resolve(clusterDefaults(t, c.cluster), namespaceDefaults(t, c.namespace), aPolicy(t, c.policy))
+			found := problems(t, err)
+			require.Len(t, found, 1)
+			assert.Equal(t, c.want, found[0].Sentence)
+			assert.Equal(t, c.levels, found[0].Levels)
+		})
+	}
+}
+
+// TestHoldsTogether: what the rules over two fields must let pass.
+func TestHoldsTogether(t *testing.T) {
+	for name, c := range map[string]struct{ cluster, policy string }{
+		"900m under 2":                   {``, `cpu: {minAllowed: 900m, maxAllowed: 2}`},
+		"equal bounds":                   {``, `cpu: {minAllowed: 1000m, maxAllowed: 1}`},
+		"a policy mends a level below":   {`memory: {minAllowed: 1Gi, maxAllowed: 2Gi}`, `memory: {minAllowed: 3Gi, maxAllowed: 4Gi}`},
+		"only a minimum":                 {``, `cpu: {minAllowed: 100}`},
+		"rate window as long as history": {``, `metricsSource: {historyWindow: 1h, rateWindow: 1h}`},
+		"points that just fit":           {``, `metricsSource: {historyWindow: 1h, minimumDataPoints: 12}`},
+		"Canary without canary":          {``, `updateStrategy: {type: Canary}`},
+		"Node with Auto":                 {`strategy: Node`, `updateStrategy: {type: Auto}`},
+		"Node with the built-in mode":    {``, `strategy: Node`},
+		"Workload over a Node default":   {`strategy: Node`, `{strategy: Workload, updateStrategy: {type: Canary}}`},
+		"Initial without the boost":      {`cpu: {startupBoost: {multiplier: "2", duration: 1m}}`, `{cpu: {startupBoost: {multiplier: "1", duration: 1m}}, updateStrategy: {type: Initial}}`},
+		"over midnight":                  {``, `updateStrategy: {schedule: {windows: [{start: "23:59", end: "00:00"}]}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := policy.Resolve(clusterDefaults(t, c.cluster), nil, aPolicy(t, c.policy))
+			require.NoError(t, err)
+		})
+	}
+}
+
+// TestEveryProblemIsTold, and the rest of the settings still hold: open watches go on by them.
+func TestEveryProblemIsTold(t *testing.T) {
+	s, err := policy.Resolve(nil, nil, aPolicy(t, `
+targetRef: {kind: Deployment, selector: {}}
+cpu: {percentile: 1}
+updateStrategy: {type: Auto, safetyObservationPeriod: 7m, schedule: {timezone: Nowhere}}
+`))
+	require.Len(t, problems(t, err), 3)
+	assert.ErrorContains(t, err, "targetRef.selector {} is empty")
+	assert.ErrorContains(t, err, "; cpu.percentile 1 is not one of")
+	assert.ErrorContains(t, err, "; updateStrategy.schedule.timezone Nowhere")
+	assert.Equal(t, 7*time.Minute, s.Resize.Observation)
+	assert.True(t, s.Resize.AutoRevert)
+	assert.Equal(t, 95, s.Recommender.Of[recommender.CPU].Percentile)
+}
+
+func TestTheLevelToBlame(t *testing.T) {
+	_, err := policy.Resolve(clusterDefaults(t, `cpu: {overhead: lots}`), nil, aPolicy(t, `{weight: 1}`))
+	found := problems(t, err)
+	require.Len(t, found, 1)
+	assert.Equal(t, []policy.Level{policy.Cluster}, found[0].Levels)
+	assert.Equal(t, []string{"cpu.overhead"}, found[0].Fields)
+	assert.Equal(t, `cpu.overhead lots (from the AttuneDefaults) must be a decimal number between 0 and 1000, e.g. "20"`, found[0].Sentence)
+}
+
+func TestPrices(t *testing.T) {
+	_, err := policy.Resolve(clusterDefaults(t, `costPricing: {cpuPerCoreHour: free}`), nil, nil)
+	assert.EqualError(t, err, `costPricing.cpuPerCoreHour free (from the AttuneDefaults) must be a decimal number between 0 and 1000000, e.g. "0"`)
+}

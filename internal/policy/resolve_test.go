@@ -1,0 +1,350 @@
+package policy_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+	"attune.io/attune/usage"
+)
+
+// builtIn is what holds where nobody says anything.
+func builtIn() policy.Settings {
+	return policy.Settings{
+		Recommender: recommender.Settings{
+			HistoryWindow: 7 * 24 * time.Hour, QueryStep: 5 * time.Minute, MinimumDataPoints: 48,
+			Of: [2]recommender.ResourceSettings{
+				recommender.CPU:    {Percentile: 95, OverheadPercent: 20, BurstSensitivity: 0.1, MaxChangePercent: 50, LimitsFollow: true, AllowDecrease: true},
+				recommender.Memory: {Percentile: 99, OverheadPercent: 30, BurstSensitivity: 0.1, MaxChangePercent: 30, LimitsFollow: true},
+			},
+		},
+		Resize: resize.Rules{
+			Mode: v1alpha1.UpdateRecommend, Method: v1alpha1.ResizeInPlaceOnly,
+			Cooldown: time.Hour, Observation: 5 * time.Minute, CanaryObservation: 5 * time.Minute,
+			AutoRevert: true, CanaryPercent: 10, AutoPromote: true, MaxConcurrentPercent: 10,
+			Schedule:   resize.Schedule{Days: map[time.Weekday]bool{}, Location: time.UTC},
+			RateWindow: 5 * time.Minute, Excluded: map[string]bool{},
+		},
+		Source:   usage.SourceSettings{HistoryWindow: 7 * 24 * time.Hour, QueryStep: 5 * time.Minute, RateWindow: 5 * time.Minute},
+		Strategy: v1alpha1.StrategyWorkload,
+		Risk:     v1alpha1.RiskMedium,
+		Weight:   100,
+		Pricing:  policy.Pricing{Currency: "$"},
+	}
+}
+
+// diff leaves out the origins, and compares locations by name.
+func diff(want, got policy.Settings) string {
+	got.Origin = nil
+	return cmp.Diff(want, got, cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() }))
+}
+
+func TestNothingSetIsBuiltIn(t *testing.T) {
+	s, err := policy.Resolve(nil, nil, aPolicy(t, `targetRef: {kind: Deployment}`))
+	require.NoError(t, err)
+	assert.Empty(t, diff(builtIn(), s))
+	for path, level := range s.Origin {
+		if path != "targetRef" {
+			assert.Equal(t, policy.BuiltIn, level, path)
+		}
+	}
+}
+
+// everything sets every field of the shared settings to something that is not built in.
+const everything = `
+metricsSource:
+  prometheus:
+    address: http://prometheus.monitoring:9090
+    headers: {X-Scope-OrgID: tenant-a}
+    queryParameters: {dedup: "true"}
+    bearerTokenSecret: {name: prometheus, key: token}
+    tls: {serverName: prometheus, caSecret: {name: ca, key: ca.crt}}
+  historyWindow: 336h
+  minimumDataPoints: 20
+  queryStep: 10m
+  rateWindow: 15m
+cpu:
+  percentile: 90
+  overhead: "12.5"
+  minAllowed: 50m
+  maxAllowed: 4
+  controlledValues: RequestsOnly
+  maxChangePercent: 25
+  burstSensitivity: "0"
+  startupBoost: {multiplier: "2.5", duration: 90s}
+memory:
+  percentile: 50
+  overhead: "0"
+  minAllowed: 64Mi
+  maxAllowed: 8Gi
+  controlledValues: RequestsOnly
+  maxChangePercent: 10
+  burstSensitivity: "0.5"
+  allowDecrease: true
+updateStrategy:
+  type: Auto
+  resizeMethod: InPlaceOrRecreate
+  cooldown: 2h
+  safetyObservationPeriod: 3m
+  autoRevert: false
+  canary: {percentage: 20, observationPeriod: 4m, autoPromote: false}
+  schedule:
+    windows: [{start: "22:00", end: "06:30"}]
+    daysOfWeek: [Saturday, Sunday]
+    timezone: Europe/Berlin
+  maxConcurrentResizes: 3
+strategy: Node
+node: {eviction: Enabled, evictionRanking: High}
+adaptive: {risk: Low}
+excludedContainers: [istio-proxy]
+sloGuardrails:
+- {name: errors, query: "sum(rate(errors[5m]))", threshold: "-0.5", comparison: "<="}
+paused: true
+`
+
+func everythingSettings(t *testing.T) policy.Settings {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	require.NoError(t, err)
+	return policy.Settings{
+		Recommender: recommender.Settings{
+			HistoryWindow: 14 * 24 * time.Hour, QueryStep: 10 * time.Minute, MinimumDataPoints: 20,
+			Of: [2]recommender.ResourceSettings{
+				recommender.CPU:    {Percentile: 90, OverheadPercent: 12.5, MinAllowed: 50, MaxAllowed: 4000, MaxChangePercent: 25, AllowDecrease: true},
+				recommender.Memory: {Percentile: 50, BurstSensitivity: 0.5, MinAllowed: 64 << 20, MaxAllowed: 8 << 30, MaxChangePercent: 10, AllowDecrease: true},
+			},
+		},
+		Resize: resize.Rules{
+			Mode: v1alpha1.UpdateAuto, Method: v1alpha1.ResizeInPlaceOrRecreate,
+			Cooldown: 2 * time.Hour, Observation: 3 * time.Minute, CanaryObservation: 3 * time.Minute,
+			CanaryPercent: 20, MaxConcurrent: 3,
+			Schedule: resize.Schedule{
+				Windows:  []resize.Window{{Start: 22 * 60, End: 6*60 + 30}},
+				Days:     map[time.Weekday]bool{time.Saturday: true, time.Sunday: true},
+				Location: berlin,
+			},
+			RateWindow: 15 * time.Minute, Excluded: map[string]bool{"istio-proxy": true},
+		},
+		Source: usage.SourceSettings{
+			Prometheus: &v1alpha1.PrometheusSource{
+				Address:           "http://prometheus.monitoring:9090",
+				Headers:           map[string]string{"X-Scope-OrgID": "tenant-a"},
+				QueryParameters:   map[string]string{"dedup": "true"},
+				BearerTokenSecret: &v1alpha1.SecretKey{Name: "prometheus", Key: "token"},
+				TLS:               &v1alpha1.SourceTLS{ServerName: "prometheus", CASecret: &v1alpha1.SecretKey{Name: "ca", Key: "ca.crt"}},
+			},
+			HistoryWindow: 14 * 24 * time.Hour, QueryStep: 10 * time.Minute, RateWindow: 15 * time.Minute,
+		},
+		Strategy:        v1alpha1.StrategyNode,
+		Risk:            v1alpha1.RiskLow,
+		NodeEviction:    true,
+		EvictionRanking: v1alpha1.RankingHigh,
+		StartupBoost:    &policy.Boost{Multiplier: 2.5, Duration: 90 * time.Second},
+		SLOGuardrails:   []v1alpha1.SLOGuardrail{{Name: "errors", Query: "sum(rate(errors[5m]))", Threshold: "-0.5", Comparison: "<="}},
+		Weight:          100,
+		Pricing:         policy.Pricing{Currency: "$"},
+	}
+}
+
+// TestEveryFieldAtEveryLevel: whichever level sets it, every field arrives, and says where it is from.
+func TestEveryFieldAtEveryLevel(t *testing.T) {
+	for _, level := range []policy.Level{policy.Cluster, policy.Namespace, policy.Policy} {
+		t.Run(string(level), func(t *testing.T) {
+			specs := map[policy.Level]string{policy.Policy: "targetRef: {kind: Deployment}"}
+			specs[level] = everything
+			s, err := policy.Resolve(clusterDefaults(t, specs[policy.Cluster]), namespaceDefaults(t, specs[policy.Namespace]), aPolicy(t, specs[policy.Policy]))
+			require.NoError(t, err)
+
+			want := everythingSettings(t)
+			want.Resize.Paused = []string{string(level)}
+			if level != policy.Cluster { // Secrets of the cluster's level are in the operator's namespace
+				want.Source.Namespace = "shop"
+			}
+			assert.Empty(t, diff(want, s))
+
+			elsewhere := map[string]policy.Level{
+				"targetRef": policy.Policy, "weight": policy.BuiltIn,
+				"costPricing.cpuPerCoreHour": policy.BuiltIn, "costPricing.memoryPerGiBHour": policy.BuiltIn, "costPricing.currency": policy.BuiltIn,
+			}
+			for path, origin := range s.Origin {
+				want, other := elsewhere[path]
+				if !other {
+					want = level
+				}
+				assert.Equal(t, want, origin, path)
+			}
+		})
+	}
+}
+
+// TestPerField: levels add up field by field, and a level that says nothing of a field leaves it.
+func TestPerField(t *testing.T) {
+	s, err := policy.Resolve(
+		clusterDefaults(t, `
+cpu: {percentile: 50, overhead: "10", maxAllowed: 2}
+updateStrategy: {type: Canary, canary: {percentage: 30}, schedule: {timezone: Asia/Tokyo}}
+excludedContainers: [a, b]
+costPricing: {cpuPerCoreHour: "0.03", currency: EUR}
+`),
+		namespaceDefaults(t, `
+cpu: {overhead: "15", maxAllowed: 3}
+updateStrategy: {canary: {observationPeriod: 10m}, schedule: {daysOfWeek: [Monday]}}
+costPricing: {memoryPerGiBHour: "0.004"}
+`),
+		aPolicy(t, `
+cpu: {maxAllowed: 4}
+updateStrategy: {schedule: {windows: [{start: "01:00", end: "02:00"}]}}
+excludedContainers: [c]
+weight: 7
+`))
+	require.NoError(t, err)
+
+	cpu := s.Recommender.Of[recommender.CPU]
+	assert.Equal(t, 50, cpu.Percentile)
+	assert.Equal(t, 15.0, cpu.OverheadPercent)
+	assert.Equal(t, recommender.Amount(4000), cpu.MaxAllowed)
+	assert.Equal(t, v1alpha1.UpdateCanary, s.Resize.Mode)
+	assert.Equal(t, 30, s.Resize.CanaryPercent)
+	assert.Equal(t, 10*time.Minute, s.Resize.Observation)
+	assert.Equal(t, "Asia/Tokyo", s.Resize.Schedule.Location.String())
+	assert.Equal(t, map[time.Weekday]bool{time.Monday: true}, s.Resize.Schedule.Days)
+	assert.Equal(t, []resize.Window{{Start: 60, End: 120}}, s.Resize.Schedule.Windows)
+	assert.Equal(t, map[string]bool{"c": true}, s.Resize.Excluded, "a list replaces")
+	assert.Equal(t, int32(7), s.Weight)
+	assert.Equal(t, policy.Pricing{CPUPerCoreHour: 0.03, MemoryPerGiBHour: 0.004, Currency: "EUR"}, s.Pricing)
+
+	want := map[string]policy.Level{
+		"cpu.percentile": policy.Cluster, "cpu.overhead": policy.Namespace, "cpu.maxAllowed": policy.Policy, "cpu.minAllowed": policy.BuiltIn,
+		"updateStrategy.type": policy.Cluster, "updateStrategy.canary.observationPeriod": policy.Namespace,
+		"excludedContainers": policy.Policy, "weight": policy.Policy, "costPricing.memoryPerGiBHour": policy.Namespace,
+	}
+	for path, level := range want {
+		assert.Equal(t, level, s.Origin[path], path)
+	}
+}
+
+func TestAnEmptyListReplacesToo(t *testing.T) {
+	s, err := policy.Resolve(clusterDefaults(t, `excludedContainers: [istio-proxy]`), nil, aPolicy(t, `excludedContainers: []`))
+	require.NoError(t, err)
+	assert.Empty(t, s.Resize.Excluded)
+}
+
+func TestPausedIsOred(t *testing.T) {
+	for name, c := range map[string]struct {
+		cluster, namespace, policy string
+		want                       []string
+	}{
+		"nowhere":              {`paused: false`, ``, `paused: false`, nil},
+		"the kill switch wins": {`paused: true`, `paused: false`, `paused: false`, []string{"cluster"}},
+		"namespace":            {``, `paused: true`, `{weight: 1}`, []string{"namespace"}},
+		"policy":               {``, ``, `paused: true`, []string{"policy"}},
+		"all":                  {`paused: true`, `paused: true`, `paused: true`, []string{"cluster", "namespace", "policy"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := policy.Resolve(clusterDefaults(t, c.cluster), namespaceDefaults(t, c.namespace), aPolicy(t, c.policy))
+			require.NoError(t, err)
+			assert.Equal(t, c.want, s.Resize.Paused)
+		})
+	}
+}
+
+func TestOnlyDefaultsNamedDefaultAreRead(t *testing.T) {
+	cluster, namespace := clusterDefaults(t, `cpu: {percentile: 50}`), namespaceDefaults(t, `memory: {percentile: 50}`)
+	cluster.Name, namespace.Name = "other", "other"
+	s, err := policy.Resolve(cluster, namespace, aPolicy(t, `{weight: 1}`))
+	require.NoError(t, err)
+	assert.Equal(t, 95, s.Recommender.Of[recommender.CPU].Percentile)
+	assert.Equal(t, 99, s.Recommender.Of[recommender.Memory].Percentile)
+}
+
+// TestObservation: safetyObservationPeriod, else canary.observationPeriod, else 5m; each merged first.
+func TestObservation(t *testing.T) {
+	for name, c := range map[string]struct {
+		cluster, policy string
+		want            time.Duration
+	}{
+		"built-in":               {``, `{weight: 1}`, 5 * time.Minute},
+		"canary alone":           {``, `updateStrategy: {canary: {observationPeriod: 30m}}`, 30 * time.Minute},
+		"safety alone":           {``, `updateStrategy: {safetyObservationPeriod: 2m}`, 2 * time.Minute},
+		"safety before canary":   {``, `updateStrategy: {safetyObservationPeriod: 2m, canary: {observationPeriod: 30m}}`, 2 * time.Minute},
+		"safety from below wins": {`updateStrategy: {safetyObservationPeriod: 10m}`, `updateStrategy: {canary: {observationPeriod: 1m}}`, 10 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := policy.Resolve(clusterDefaults(t, c.cluster), nil, aPolicy(t, c.policy))
+			require.NoError(t, err)
+			assert.Equal(t, c.want, s.Resize.Observation)
+			assert.Equal(t, c.want, s.Resize.CanaryObservation)
+		})
+	}
+}
+
+func TestRateWindow(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy string
+		want   time.Duration
+	}{
+		"follows queryStep":   {`metricsSource: {queryStep: 10m}`, 10 * time.Minute},
+		"but is at least 30s": {`metricsSource: {queryStep: 10s}`, 30 * time.Second},
+		"unless it is set":    {`metricsSource: {queryStep: 10m, rateWindow: 2m}`, 2 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := policy.Resolve(nil, nil, aPolicy(t, c.policy))
+			require.NoError(t, err)
+			assert.Equal(t, c.want, s.Source.RateWindow)
+			assert.Equal(t, c.want, s.Resize.RateWindow)
+		})
+	}
+}
+
+// TestBuiltInDataPointsFitTheWindow: a short window alone must not make a policy that never recommends.
+func TestBuiltInDataPointsFitTheWindow(t *testing.T) {
+	s, err := policy.Resolve(nil, nil, aPolicy(t, `metricsSource: {historyWindow: 1h}`))
+	require.NoError(t, err)
+	assert.Equal(t, 12, s.Recommender.MinimumDataPoints)
+
+	s, err = policy.Resolve(nil, nil, aPolicy(t, `metricsSource: {historyWindow: 1h, queryStep: 10s}`))
+	require.NoError(t, err)
+	assert.Equal(t, 48, s.Recommender.MinimumDataPoints)
+}
+
+func TestMaxConcurrentResizes(t *testing.T) {
+	s, err := policy.Resolve(nil, nil, aPolicy(t, `updateStrategy: {maxConcurrentResizes: "25%"}`))
+	require.NoError(t, err)
+	assert.Equal(t, [2]int{0, 25}, [2]int{s.Resize.MaxConcurrent, s.Resize.MaxConcurrentPercent})
+
+	s, err = policy.Resolve(nil, nil, aPolicy(t, `updateStrategy: {maxConcurrentResizes: 4}`))
+	require.NoError(t, err)
+	assert.Equal(t, [2]int{4, 0}, [2]int{s.Resize.MaxConcurrent, s.Resize.MaxConcurrentPercent})
+}
+
+func TestAMultiplierOfOneSwitchesTheBoostOff(t *testing.T) {
+	s, err := policy.Resolve(clusterDefaults(t, `cpu: {startupBoost: {multiplier: "3", duration: 1m}}`), nil,
+		aPolicy(t, `cpu: {startupBoost: {multiplier: "1", duration: 1m}}`))
+	require.NoError(t, err)
+	assert.Nil(t, s.StartupBoost)
+}
+
+// TestAmountsRoundUp: never less than was asked for.
+func TestAmountsRoundUp(t *testing.T) {
+	s, err := policy.Resolve(nil, nil, aPolicy(t, `{cpu: {minAllowed: 1500u}, memory: {minAllowed: 1500m}}`))
+	require.NoError(t, err)
+	assert.Equal(t, recommender.Amount(2), s.Recommender.Of[recommender.CPU].MinAllowed)
+	assert.Equal(t, recommender.Amount(2), s.Recommender.Of[recommender.Memory].MinAllowed)
+}
+
+// TestInputsStayAsTheyAre: objects come from a cache that others read.
+func TestInputsStayAsTheyAre(t *testing.T) {
+	cluster, namespace, p := clusterDefaults(t, everything), namespaceDefaults(t, `updateStrategy: {type: Auto}`), aPolicy(t, `{cpu: {percentile: 50}}`)
+	c, n, before := cluster.DeepCopy(), namespace.DeepCopy(), p.DeepCopy()
+	_, err := policy.Resolve(cluster, namespace, p)
+	require.NoError(t, err)
+	assert.Empty(t, cmp.Diff(c, cluster))
+	assert.Empty(t, cmp.Diff(n, namespace))
+	assert.Empty(t, cmp.Diff(before, p))
+}

@@ -1,0 +1,234 @@
+package policy_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+)
+
+func token(name string) *v1alpha1.SecretKey { return &v1alpha1.SecretKey{Name: name, Key: "token"} }
+
+// TestServer: what belongs to a server goes to no other one, and Secrets come from one namespace.
+func TestServer(t *testing.T) {
+	const withToken = `metricsSource: {prometheus: {address: "http://central:9090", headers: {X-Scope-OrgID: all}, bearerTokenSecret: {name: central, key: token}}}`
+	for name, c := range map[string]struct {
+		cluster, policy string
+		want            *v1alpha1.PrometheusSource
+		namespace       string
+	}{
+		"the operator's own": {``, `{weight: 1}`, nil, ""},
+		"the cluster's": {withToken, `{weight: 1}`,
+			&v1alpha1.PrometheusSource{Address: "http://central:9090", Headers: map[string]string{"X-Scope-OrgID": "all"}, BearerTokenSecret: token("central")}, ""},
+		"another address leaves token and headers behind": {withToken, `metricsSource: {prometheus: {address: "http://mine:9090"}}`,
+			&v1alpha1.PrometheusSource{Address: "http://mine:9090"}, ""},
+		"the same address too: it is named anew": {withToken, `metricsSource: {prometheus: {address: "http://central:9090"}}`,
+			&v1alpha1.PrometheusSource{Address: "http://central:9090"}, ""},
+		"own headers at the cluster's address": {withToken, `metricsSource: {prometheus: {headers: {X-Scope-OrgID: mine}}}`,
+			&v1alpha1.PrometheusSource{Address: "http://central:9090", Headers: map[string]string{"X-Scope-OrgID": "mine"}, BearerTokenSecret: token("central")}, ""},
+		"own token at the cluster's address": {withToken, `metricsSource: {prometheus: {bearerTokenSecret: {name: mine, key: token}}}`,
+			&v1alpha1.PrometheusSource{Address: "http://central:9090", Headers: map[string]string{"X-Scope-OrgID": "all"}, BearerTokenSecret: token("mine")}, "shop"},
+		"credentials are one field": {`metricsSource: {prometheus: {address: "http://central:9090", tls: {caSecret: {name: ca, key: token}}}}`,
+			`metricsSource: {prometheus: {bearerTokenSecret: {name: mine, key: token}}}`,
+			&v1alpha1.PrometheusSource{Address: "http://central:9090", BearerTokenSecret: token("mine")}, "shop"},
+		"parameters of a level without an address": {withToken, `metricsSource: {prometheus: {queryParameters: {dedup: "true"}}}`,
+			&v1alpha1.PrometheusSource{Address: "http://central:9090", Headers: map[string]string{"X-Scope-OrgID": "all"}, QueryParameters: map[string]string{"dedup": "true"}, BearerTokenSecret: token("central")}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := policy.Resolve(clusterDefaults(t, c.cluster), nil, aPolicy(t, c.policy))
+			require.NoError(t, err)
+			assert.Empty(t, cmp.Diff(c.want, s.Source.Prometheus))
+			assert.Equal(t, c.namespace, s.Source.Namespace)
+		})
+	}
+}
+
+// TestSharedSourceIsEqualEverywhere, or policies of two namespaces would each ask the same questions.
+func TestSharedSourceIsEqualEverywhere(t *testing.T) {
+	cluster := clusterDefaults(t, `metricsSource: {prometheus: {address: "http://central:9090", bearerTokenSecret: {name: a, key: b}}}`)
+	one, other := aPolicy(t, `{weight: 1}`), aPolicy(t, `{weight: 2}`)
+	other.Namespace = "elsewhere"
+	a, err := policy.Resolve(cluster, nil, one)
+	require.NoError(t, err)
+	b, err := policy.Resolve(cluster, nil, other)
+	require.NoError(t, err)
+	assert.Empty(t, cmp.Diff(a.Source, b.Source))
+}
+
+func TestWrongServers(t *testing.T) {
+	for name, c := range map[string]struct{ spec, want string }{
+		"no address": {`metricsSource: {prometheus: {headers: {A: b}}}`,
+			`metricsSource.prometheus has no address for its other fields: set metricsSource.prometheus.address, e.g. http://prometheus.monitoring:9090`},
+		"two credentials": {`metricsSource: {prometheus: {address: "http://a", bearerTokenSecret: {name: a, key: b}, basicAuth: {username: a, passwordSecret: {name: a, key: b}}}}`,
+			`metricsSource.prometheus takes at most one of bearerTokenSecret and basicAuth: leave out either`},
+		"line break": {`metricsSource: {prometheus: {address: "http://a", headers: {X-A: "a\nX-B: b"}}}`,
+			`metricsSource.prometheus.headers holds "X-A", which is not a valid HTTP header: use letters, digits and dashes, e.g. X-Scope-OrgID`},
+		"header name": {`metricsSource: {prometheus: {address: "http://a", headers: {"X A": a}}}`,
+			`metricsSource.prometheus.headers holds "X A", which is not a valid HTTP header: use letters, digits and dashes, e.g. X-Scope-OrgID`},
+		"authorization": {`metricsSource: {prometheus: {address: "http://a", headers: {authorization: a}}}`,
+			`metricsSource.prometheus.headers must not hold authorization: use bearerTokenSecret or basicAuth for credentials and address for the host`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := policy.Resolve(nil, nil, aPolicy(t, c.spec))
+			assert.EqualError(t, err, c.want)
+		})
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	const (
+		notURL   = " is not a URL: use scheme, host and port, e.g. http://prometheus.monitoring:9090"
+		scheme   = " must begin with http:// or https://, e.g. http://prometheus.monitoring:9090"
+		userinfo = " must not hold a user name or password: use basicAuth and leave them out, e.g. http://prometheus.monitoring:9090"
+		query    = " must not hold a query or fragment: use queryParameters, e.g. http://prometheus.monitoring:9090"
+		own      = " points at the node's or the operator's own endpoints: use a Service, e.g. http://prometheus.monitoring:9090"
+	)
+	for address, want := range map[string]string{
+		"http://prometheus.monitoring:9090":              "",
+		"https://mimir.example.com/prometheus":           "",
+		"http://10.96.0.12:9090":                         "",
+		"http://[fd12::1]:9090":                          "",
+		"prometheus:9090":                                notURL,
+		"http://":                                        notURL,
+		"http://a b":                                     notURL,
+		"//prometheus":                                   scheme,
+		"ftp://prometheus":                               scheme,
+		"file://host/etc/passwd":                         scheme,
+		"http://user:secret@prometheus":                  userinfo,
+		"http://prometheus?x=1":                          query,
+		"http://prometheus#x":                            query,
+		"http://169.254.169.254/latest/meta-data":        own,
+		"http://169.254.1.1":                             own,
+		"http://[fe80::1%25eth0]":                        own,
+		"http://[::ffff:169.254.169.254]":                own,
+		"http://[fd00:ec2::254]":                         own,
+		"http://100.100.100.200":                         own,
+		"http://metadata.google.internal":                own,
+		"http://METADATA.google.internal.:80":            own,
+		"http://0.0.0.0:8080":                            own,
+		"http://[::]":                                    own,
+		"http://2852039166":                              own,
+		"http://0xa9fea9fe":                              own,
+		"http://127.1":                                   own,
+		"http://127.0.0.1:9090":                          own,
+		"http://[::1]:9090":                              own,
+		"http://localhost:9090":                          own,
+		"http://prometheus.localhost":                    own,
+		"http://224.0.0.1":                               own,
+		"http://local.localdomain:9090":                  "",
+		"http://1prometheus.monitoring.svc.cluster:9090": "",
+	} {
+		t.Run(address, func(t *testing.T) {
+			p := aPolicy(t, `{weight: 1}`)
+			p.Spec.MetricsSource = &v1alpha1.MetricsSource{Prometheus: &v1alpha1.PrometheusSource{Address: address}}
+			s, err := policy.Resolve(nil, nil, p)
+			if want == "" {
+				require.NoError(t, err)
+				assert.Equal(t, address, s.Source.Prometheus.Address)
+				return
+			}
+			assert.EqualError(t, err, "metricsSource.prometheus.address "+address+want)
+			assert.Nil(t, s.Source.Prometheus, "what is refused is not asked")
+		})
+	}
+}
+
+// TestLoopback: an administrator may have a proxy beside the operator; nobody else may reach into its pod.
+func TestLoopback(t *testing.T) {
+	const spec = `metricsSource: {prometheus: {address: "http://localhost:9090"}}`
+	_, err := policy.Resolve(clusterDefaults(t, spec), nil, aPolicy(t, `{weight: 1}`))
+	require.NoError(t, err)
+	_, err = policy.Resolve(nil, namespaceDefaults(t, spec), aPolicy(t, `{weight: 1}`))
+	require.ErrorContains(t, err, "points at the node's or the operator's own endpoints")
+
+	for _, level := range []policy.Level{policy.Namespace, policy.Policy} {
+		assert.True(t, policy.ForbiddenIP(netip.MustParseAddr("127.0.0.1"), level), level)
+	}
+	assert.False(t, policy.ForbiddenIP(netip.MustParseAddr("127.0.0.1"), policy.Cluster))
+	assert.True(t, policy.ForbiddenIP(netip.MustParseAddr("169.254.169.254"), policy.Cluster))
+}
+
+func TestSourceAllowed(t *testing.T) {
+	assert.False(t, policy.SourceAllowed("shop", nil))
+	assert.False(t, policy.SourceAllowed("shop", []string{"shop-2", "sho"}))
+	assert.True(t, policy.SourceAllowed("shop", []string{"bank", "shop"}))
+	assert.True(t, policy.SourceAllowed("shop", []string{"*"}))
+}
+
+func TestCheckSource(t *testing.T) {
+	const instead = " is not allowed in namespace shop: leave it out to use the operator's source, or have an administrator add shop to usage.policySources.namespaces"
+	for name, c := range map[string]struct {
+		spec string
+		want []string
+	}{
+		"nothing named": {`metricsSource: {historyWindow: 24h}`, nil},
+		"address":       {`metricsSource: {prometheus: {address: "http://a"}}`, []string{"metricsSource.prometheus http://a" + instead}},
+		"headers":       {`metricsSource: {prometheus: {headers: {X-Scope-OrgID: bank}}}`, []string{"metricsSource.prometheus without an address" + instead}},
+		"secret":        {`metricsSource: {prometheus: {bearerTokenSecret: {name: a, key: b}}}`, []string{"metricsSource.prometheus without an address" + instead}},
+		"query":         {`sloGuardrails: [{name: errors, query: up, threshold: "1", comparison: "<"}]`, []string{"sloGuardrails errors" + instead}},
+		"address and both": {`{metricsSource: {prometheus: {address: "http://a"}}, sloGuardrails: [{name: a, query: up, threshold: "1", comparison: "<"}, {name: b, query: up, threshold: "1", comparison: "<"}]}`,
+			[]string{"metricsSource.prometheus http://a" + instead, "sloGuardrails a" + instead, "sloGuardrails b" + instead}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			settings := aPolicy(t, c.spec).Spec.PolicySettings
+			require.NoError(t, policy.CheckSource(settings, policy.Policy, "shop", []string{"shop"}))
+			err := policy.CheckSource(settings, policy.Policy, "shop", []string{"bank"})
+			if c.want == nil {
+				require.NoError(t, err)
+				return
+			}
+			var got []string
+			for _, p := range problems(t, err) {
+				got = append(got, p.Sentence)
+				assert.Equal(t, []policy.Level{policy.Policy}, p.Levels)
+			}
+			assert.Equal(t, c.want, got)
+		})
+	}
+}
+
+func TestQueries(t *testing.T) {
+	ask := func(query string) error {
+		p := aPolicy(t, `{weight: 1}`)
+		p.Spec.SLOGuardrails = []v1alpha1.SLOGuardrail{{Name: "q", Query: query, Threshold: "1", Comparison: "<"}}
+		_, err := policy.Resolve(nil, nil, p)
+		return err
+	}
+	for _, query := range []string{
+		`up`,
+		`sum(rate(http_requests_total{code=~"5.."}[5m])) / sum(rate(http_requests_total[5m]))`,
+		`a{b="(["}`, `a{b='}'}`, "a{b=`\\`}", `a{b="\""}`, `a{b="\\"}`,
+		"up # (comment", "up # it's\n + 1",
+		`{"my metric", b="ü"}`,
+	} {
+		assert.NoError(t, ask(query), query)
+	}
+	for query, want := range map[string]string{
+		` `:           `is empty: use PromQL`,
+		`sum(up`:      `lacks ): close the bracket`,
+		`sum(a[5m)`:   `closes ) where nothing opened it: pair the brackets`,
+		`up)`:         `closes ) where nothing opened it`,
+		`a{b="c}`:     `leaves the quote " open: close it`,
+		"a{b=`c\\`}`": "leaves the quote ` open",
+		`a{b='\'}`:    `leaves the quote ' open`,
+		"sum(up # )":  `lacks )`,
+	} {
+		assert.ErrorContains(t, ask(query), want, query)
+	}
+}
+
+func TestALongQueryIsCut(t *testing.T) {
+	p := aPolicy(t, `{weight: 1}`)
+	long := "sum(" + strings.Repeat("a", 90)
+	p.Spec.SLOGuardrails = []v1alpha1.SLOGuardrail{{Name: "q", Query: long, Threshold: "1", Comparison: "<"}}
+	_, err := policy.Resolve(nil, nil, p)
+	require.Error(t, err)
+	assert.Contains(t, err.Error(), long[:60]+"… lacks )")
+	assert.NotContains(t, err.Error(), long[:61])
+}

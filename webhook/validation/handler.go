@@ -1,0 +1,158 @@
+package validation
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+)
+
+// Path that the webhook is served at.
+const Path = "/validate"
+
+// Handler answers the API server's questions about attune's objects.
+type Handler struct {
+	// Reader has the two Defaults kinds; a cache will do.
+	Reader client.Reader
+	// Decoder knows attune's kinds.
+	Decoder admission.Decoder
+	// SourceNamespaces may name their own usage sources; "*" stands for all.
+	SourceNamespaces []string
+}
+
+// Register serves the webhook.
+func Register(server webhook.Server, scheme *runtime.Scheme, reader client.Reader, sourceNamespaces []string) {
+	server.Register(Path, &admission.Webhook{Handler: &Handler{
+		Reader:           reader,
+		Decoder:          admission.NewDecoder(scheme),
+		SourceNamespaces: sourceNamespaces,
+	}})
+}
+
+// Handle judges an object that is created or whose spec changes. Any other change is let through, even
+// on an object that is invalid by now: labels, and finalizers above all, must not be stuck.
+func (h *Handler) Handle(ctx context.Context, request admission.Request) admission.Response {
+	object := newObject(request.Kind.Kind)
+	if object == nil || request.Operation == admissionv1.Delete {
+		return admission.Allowed("")
+	}
+	if err := h.Decoder.Decode(request, object); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("reading the %s: %w", request.Kind.Kind, err))
+	}
+	if object.GetDeletionTimestamp() != nil || h.sameSpec(request, object) {
+		return admission.Allowed("")
+	}
+	object.SetNamespace(request.Namespace)
+	env, err := h.env(ctx, object)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("reading the defaults, try again: %w", err))
+	}
+	return answer(Validate(object, env))
+}
+
+func newObject(kind string) client.Object {
+	switch kind {
+	case "AttunePolicy":
+		return &v1alpha1.AttunePolicy{}
+	case "AttuneDefaults":
+		return &v1alpha1.AttuneDefaults{}
+	case "AttuneNamespaceDefaults":
+		return &v1alpha1.AttuneNamespaceDefaults{}
+	}
+	return nil
+}
+
+func (h *Handler) sameSpec(request admission.Request, object client.Object) bool {
+	if request.Operation != admissionv1.Update {
+		return false
+	}
+	old := newObject(request.Kind.Kind)
+	if err := h.Decoder.DecodeRaw(request.OldObject, old); err != nil {
+		return false
+	}
+	return equality.Semantic.DeepEqual(specOf(old), specOf(object))
+}
+
+func specOf(object client.Object) any {
+	switch o := object.(type) {
+	case *v1alpha1.AttunePolicy:
+		return o.Spec
+	case *v1alpha1.AttuneDefaults:
+		return o.Spec
+	case *v1alpha1.AttuneNamespaceDefaults:
+		return o.Spec
+	}
+	return nil
+}
+
+// env reads the levels below an object. The AttuneDefaults are the lowest.
+func (h *Handler) env(ctx context.Context, object client.Object) (Env, error) {
+	env := Env{SourceNamespaces: h.SourceNamespaces}
+	if _, lowest := object.(*v1alpha1.AttuneDefaults); lowest {
+		return env, nil
+	}
+	cluster := &v1alpha1.AttuneDefaults{}
+	found, err := h.get(ctx, "", cluster)
+	if err != nil {
+		return env, err
+	}
+	if found {
+		env.Cluster = cluster
+	}
+	namespace := &v1alpha1.AttuneNamespaceDefaults{}
+	found, err = h.get(ctx, object.GetNamespace(), namespace)
+	if found {
+		env.Namespace = namespace
+	}
+	return env, err
+}
+
+func (h *Handler) get(ctx context.Context, namespace string, into client.Object) (found bool, err error) {
+	err = h.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1alpha1.DefaultsName}, into)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func answer(v Verdict) admission.Response {
+	response := admission.Allowed("")
+	if len(v.Denied) > 0 {
+		response = denied(v.Denied)
+	}
+	for _, problem := range v.Warnings {
+		response.Warnings = append(response.Warnings, "nothing will be sized until this is mended: "+problem.Sentence)
+	}
+	return response
+}
+
+// denied is an answer as the API server gives it for its own rules: Invalid, with a cause per field.
+func denied(problems []policy.Problem) admission.Response {
+	sentences := make([]string, len(problems))
+	causes := make([]metav1.StatusCause, len(problems))
+	for i, problem := range problems {
+		sentences[i] = problem.Sentence
+		causes[i] = metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec." + problem.Fields[0], Message: problem.Sentence}
+	}
+	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{
+		Result: &metav1.Status{
+			Status:  metav1.StatusFailure,
+			Code:    http.StatusUnprocessableEntity,
+			Reason:  metav1.StatusReasonInvalid,
+			Message: strings.Join(sentences, "; "),
+			Details: &metav1.StatusDetails{Causes: causes},
+		},
+	}}
+}
