@@ -2,6 +2,7 @@ package resize
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -18,6 +19,8 @@ const (
 	MinorMemoryLimitDecrease = 34
 	// MinorPodLevelResources can resize pods that have resources of their own.
 	MinorPodLevelResources = 36
+	// MinorInitContainers can resize init containers that end.
+	MinorInitContainers = 36
 	// MinorResourceClaims can resize pods whose containers have resource claims.
 	MinorResourceClaims = 37
 )
@@ -70,6 +73,16 @@ func CapabilitiesOf(node *corev1.Node, server string) Capabilities {
 		}
 	}
 	return caps
+}
+
+// LearnFrom adds what a kubelet's Infeasible says of its node's settings, which the Node API does not show.
+func (c Capabilities) LearnFrom(message string) Capabilities {
+	text := strings.ToLower(message)
+	static := strings.Contains(text, "static")
+	c.StaticCPU = c.StaticCPU || static && strings.Contains(text, "cpu manager")
+	c.StaticMemory = c.StaticMemory || static && strings.Contains(text, "memory manager")
+	c.Swap = c.Swap || strings.Contains(text, "containers with swap")
+	return c
 }
 
 // Has says whether the node declares a feature.

@@ -43,6 +43,9 @@ type World struct {
 	// LimitRanges and Quotas of the pod's namespace. Without them only the API server checks.
 	LimitRanges []corev1.LimitRange
 	Quotas      []corev1.ResourceQuota
+	// Promised is growth of other pods of the namespace, PromisedOnNode of other pods of the node, that was
+	// decided in this pass and that no status shows yet (GrowthOf).
+	Promised, PromisedOnNode recommender.Size
 
 	// Neighbours are the other pods of the pod's node. Room is checked only where RoomKnown is set, as an
 	// empty node and an unread one look alike.

@@ -13,7 +13,7 @@ func nodeRoom(pod *corev1.Pod, p Plan, w World) *Refusal {
 		return nil
 	}
 	before, after := podRequests(pod), podRequests(p.Apply(pod))
-	taken := roomTaken(pod, w.Neighbours)
+	taken := roomTaken(pod, w)
 	for _, r := range recommender.Resources {
 		has := w.Capabilities.Allocatable[r]
 		if has == 0 || after[r] <= before[r] || taken[r]+after[r] <= has {
@@ -26,9 +26,12 @@ func nodeRoom(pod *corev1.Pod, p Plan, w World) *Refusal {
 }
 
 // roomTaken is what a node's other pods take.
-func roomTaken(pod *corev1.Pod, neighbours []*corev1.Pod) [2]recommender.Amount {
-	var sum [2]recommender.Amount
-	for _, other := range neighbours {
+func roomTaken(pod *corev1.Pod, w World) [2]recommender.Amount {
+	sum := [2]recommender.Amount{
+		recommender.CPU:    w.PromisedOnNode[recommender.CPU].Request,
+		recommender.Memory: w.PromisedOnNode[recommender.Memory].Request,
+	}
+	for _, other := range w.Neighbours {
 		if other.UID == pod.UID || finished(situation{pod: other}) != nil {
 			continue
 		}
