@@ -185,6 +185,11 @@ func (s *scanner) accept(c byte) bool {
 	for len(*s) > 0 && isSpace((*s)[0]) {
 		*s = (*s)[1:]
 	}
+	return s.next(c)
+}
+
+// next passes over c, if that comes next.
+func (s *scanner) next(c byte) bool {
 	if len(*s) == 0 || (*s)[0] != c {
 		return false
 	}
@@ -200,7 +205,7 @@ func (s *scanner) point() (usage.Sample, error) {
 		return usage.Sample{}, errPoint
 	}
 	at, ok := s.number()
-	if !ok || !s.accept(',') || math.Abs(at) > maxSeconds {
+	if !ok || !s.accept(',') || !(math.Abs(at) <= maxSeconds) {
 		return usage.Sample{}, errPoint
 	}
 	value, ok := s.number()
@@ -225,7 +230,7 @@ func (s *scanner) number() (float64, bool) {
 	if err != nil && !errors.Is(err, strconv.ErrRange) || math.IsNaN(value) && !quoted {
 		return 0, false
 	}
-	return value, !quoted || s.accept('"')
+	return value, !quoted || s.next('"')
 }
 
 // isNumeral says whether a byte may be part of a number, a NaN or an infinity.

@@ -1,0 +1,60 @@
+package prometheus_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"attune.io/attune/usage/prometheus"
+)
+
+func TestAllowed(t *testing.T) {
+	for _, test := range []struct {
+		ip                string
+		operator, policy bool
+	}{
+		{"10.96.0.10", true, true},
+		{"172.30.0.1", true, true},
+		{"192.168.1.1", true, true},
+		{"fd00::1", true, true},
+		{"203.0.113.7", true, true},
+		{"2001:db8::1", true, true},
+		{"::ffff:10.0.0.1", true, true},
+
+		{"127.0.0.1", true, false},
+		{"127.8.8.8", true, false},
+		{"::1", true, false},
+		{"::ffff:127.0.0.1", true, false},
+		{"64:ff9b::7f00:1", true, false},
+
+		{"169.254.169.254", false, false},
+		{"169.254.0.1", false, false},
+		{"::ffff:169.254.169.254", false, false},
+		{"64:ff9b::a9fe:a9fe", false, false},
+		{"fe80::1", false, false},
+		{"fe80::1%eth0", false, false},
+		{"febf::1", false, false},
+		{"0.0.0.0", false, false},
+		{"0.0.0.1", false, false},
+		{"::", false, false},
+		{"::ffff:0.0.0.0", false, false},
+		{"224.0.0.1", false, false},
+		{"239.255.255.255", false, false},
+		{"ff02::1", false, false},
+		{"ff0e::1", false, false},
+		{"255.255.255.255", false, false},
+		{"100.100.100.200", false, false},
+		{"168.63.129.16", false, false},
+		{"192.0.0.192", false, false},
+		{"fd00:ec2::254", false, false},
+		{"fd20:ce::254", false, false},
+	} {
+		t.Run(test.ip, func(t *testing.T) {
+			ip := netip.MustParseAddr(test.ip)
+			assert.Equal(t, test.operator, prometheus.Allowed(ip, false), "from the operator's configuration")
+			assert.Equal(t, test.policy, prometheus.Allowed(ip, true), "from a policy")
+		})
+	}
+	assert.False(t, prometheus.Allowed(netip.Addr{}, false), "no address")
+}
