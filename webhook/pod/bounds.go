@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // Bounds are what a namespace's LimitRanges demand, taken together.
@@ -34,25 +35,19 @@ func BoundsOf(ranges []*corev1.LimitRange) (b Bounds) {
 	return b
 }
 
-var names = [2]corev1.ResourceName{recommender.CPU: corev1.ResourceCPU, recommender.Memory: corev1.ResourceMemory}
-
 func tighten(of *[2]bound, item *corev1.LimitRangeItem) {
 	for _, r := range recommender.Resources {
 		b := &of[r]
 		b.min = max(b.min, listed(r, item.Min))
 		b.max = least(b.max, listed(r, item.Max))
-		if ratio, ok := item.MaxLimitRequestRatio[names[r]]; ok {
+		if ratio, ok := item.MaxLimitRequestRatio[resize.NameOf(r)]; ok {
 			b.ratio = least(b.ratio, recommender.Amount(ratio.MilliValue()))
 		}
 	}
 }
 
 func listed(r recommender.Resource, list corev1.ResourceList) recommender.Amount {
-	q, ok := list[names[r]]
-	if !ok {
-		return 0
-	}
-	return amountOf(r, &q)
+	return resize.AmountOf(r, list[resize.NameOf(r)])
 }
 
 // least of two amounts of which zero is none.

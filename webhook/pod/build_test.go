@@ -47,7 +47,7 @@ func put(t testing.TB, list corev1.ResourceList, name, amount string) corev1.Res
 // text is the inverse of res, for CPU and memory.
 func text(r corev1.ResourceRequirements) string {
 	var parts []string
-	for _, name := range names {
+	for _, name := range []corev1.ResourceName{"cpu", "memory"} {
 		request, asked := r.Requests[name]
 		limit, limited := r.Limits[name]
 		part := string(name) + "="

@@ -41,7 +41,7 @@ func SeedPod(p *Pod, rec *Recommendation, ns *Namespace, now time.Time) Decision
 	}
 	units := unitsOf(p)
 	if !sane(units) {
-		return Decision{Reason: Unreadable, Message: "an amount is negative or absurd"}
+		return Decision{Reason: Unreadable, Message: "an amount is beyond any machine"}
 	}
 	recall(p, units, rec, ns)
 	d := Decision{}

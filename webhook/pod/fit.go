@@ -68,7 +68,7 @@ func (s *ask) limitFor(r recommender.Resource, was recommender.Allocation, reque
 	case s.limit > 0:
 		return max(s.limit, s.limitFloor, request)
 	case s.limitFollows && was.Limit > 0 && was.Request > 0:
-		return limitFor(r, was, request, s.limitFloor)
+		return recommender.LimitFor(r, was, request, s.limitFloor)
 	default:
 		return was.Limit
 	}

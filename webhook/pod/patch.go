@@ -127,20 +127,3 @@ func (w *writer) annotation(have map[string]string, note string) {
 	}
 	w.close()
 }
-
-// appendString appends a JSON string. The text is valid UTF-8: it was decoded from JSON.
-func appendString(b []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	b = append(b, '"')
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c == '"' || c == '\\':
-			b = append(b, '\\', c)
-		case c < 0x20:
-			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		default:
-			b = append(b, c)
-		}
-	}
-	return append(b, '"')
-}

@@ -4,9 +4,8 @@
 package pod
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // unit is one container of a pod, of whichever list.
@@ -55,15 +54,7 @@ func sizeOf(r *Requirements) (size recommender.Size) {
 }
 
 func (q *Quantities) amounts() (cpu, memory recommender.Amount) {
-	return amountOf(recommender.CPU, &q.CPU), amountOf(recommender.Memory, &q.Memory)
-}
-
-// amountOf rounds up to whole millicores or bytes, as Kubernetes does.
-func amountOf(r recommender.Resource, q *resource.Quantity) recommender.Amount {
-	if r == recommender.CPU {
-		return recommender.Amount(q.MilliValue())
-	}
-	return recommender.Amount(q.Value())
+	return resize.AmountOf(recommender.CPU, q.CPU), resize.AmountOf(recommender.Memory, q.Memory)
 }
 
 // maxAmount is far above any machine (a million cores, a pebibyte) and low enough that sums and
@@ -74,7 +65,7 @@ const maxAmount = recommender.Amount(1) << 50
 func sane(units []unit) bool {
 	for i := range units {
 		for _, a := range units[i].is {
-			if a.Request < 0 || a.Limit < 0 || a.Request > maxAmount || a.Limit > maxAmount {
+			if a.Request > maxAmount || a.Limit > maxAmount {
 				return false
 			}
 		}

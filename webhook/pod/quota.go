@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // Room is what one ResourceQuota leaves for new pods.
@@ -59,7 +60,7 @@ func allowanceOf(q *corev1.ResourceQuota, r recommender.Resource, keys []corev1.
 		if !counted {
 			continue
 		}
-		left := leftOf(q, r, key, amountOf(r, &spec))
+		left := leftOf(q, r, key, resize.AmountOf(r, spec))
 		if a.counted {
 			left = min(left, a.left)
 		}
@@ -75,7 +76,7 @@ func leftOf(q *corev1.ResourceQuota, r recommender.Resource, key corev1.Resource
 	if !known || !counted {
 		return 0
 	}
-	return max(0, min(hard, amountOf(r, &enforced))-amountOf(r, &used))
+	return max(0, min(hard, resize.AmountOf(r, enforced))-resize.AmountOf(r, used))
 }
 
 // admits reports whether a pod that grows from one effective allocation to another is known to fit.

@@ -9,6 +9,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // Recommendation is the part of an AttuneRecommendation that admission needs, with its quantities read.
@@ -102,7 +103,7 @@ func amountAt(r recommender.Resource, q *resource.Quantity) recommender.Amount {
 	if q == nil {
 		return 0
 	}
-	if a := amountOf(r, q); a > 0 && a <= maxAmount {
+	if a := resize.AmountOf(r, *q); a <= maxAmount {
 		return a
 	}
 	return 0

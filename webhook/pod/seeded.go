@@ -3,10 +3,9 @@ package pod
 import (
 	"encoding/json"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // recall finds what a pod was created with where an earlier call has seeded it. The annotation is a
@@ -39,16 +38,9 @@ func claim(units []unit, originals []v1alpha1.ContainerResources) {
 	for i := range units {
 		for j := range originals {
 			if o := &originals[j]; o.Name == units[i].Name && units[i].runs() {
-				units[i].was = sizeFrom(&o.Resources)
+				units[i].was = resize.FromResources(o.Resources)
 			}
 		}
-	}
-}
-
-func sizeFrom(r *v1alpha1.Resources) recommender.Size {
-	return recommender.Size{
-		recommender.CPU:    {Request: amountAt(recommender.CPU, r.CPURequest), Limit: amountAt(recommender.CPU, r.CPULimit)},
-		recommender.Memory: {Request: amountAt(recommender.Memory, r.MemoryRequest), Limit: amountAt(recommender.Memory, r.MemoryLimit)},
 	}
 }
 
@@ -101,18 +93,4 @@ func appendField(b []byte, name string, r recommender.Resource, a recommender.Am
 	b = append(b, name...)
 	b = append(b, `":`...)
 	return appendAmount(b, r, a)
-}
-
-// appendAmount appends an amount as the canonical quantity, quoted.
-func appendAmount(b []byte, r recommender.Resource, a recommender.Amount) []byte {
-	q := resource.NewQuantity(int64(a), resource.BinarySI)
-	if r == recommender.CPU {
-		q = resource.NewMilliQuantity(int64(a), resource.DecimalSI)
-	}
-	var room [24]byte
-	number, suffix := q.CanonicalizeBytes(room[:0])
-	b = append(b, '"')
-	b = append(b, number...)
-	b = append(b, suffix...)
-	return append(b, '"')
 }
