@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// cluster is the API server that a verb talks to. Nothing is dialled before Client is called, so that
+// the offline verbs need none.
+type cluster interface {
+	AddFlags(flags *pflag.FlagSet)
+	Client() (client.Client, error)
+	// Namespace is that of -n, else the context's, else default.
+	Namespace() (string, error)
+}
+
+// kubeconfig finds the cluster as kubectl does: --kubeconfig, $KUBECONFIG, ~/.kube/config, or the pod's
+// own service account.
+type kubeconfig struct {
+	rules     *clientcmd.ClientConfigLoadingRules
+	overrides clientcmd.ConfigOverrides
+}
+
+func newKubeconfig() *kubeconfig {
+	return &kubeconfig{rules: clientcmd.NewDefaultClientConfigLoadingRules()}
+}
+
+// AddFlags adds kubectl's own connection flags.
+func (k *kubeconfig) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&k.rules.ExplicitPath, "kubeconfig", "", "Path to the kubeconfig file to use")
+	clientcmd.BindOverrideFlags(&k.overrides, flags, clientcmd.RecommendedConfigOverrideFlags(""))
+	flags.VisitAll(func(flag *pflag.Flag) { flag.Hidden = !shown[flag.Name] })
+}
+
+// shown connection flags are on the help page; kubectl's others work as well.
+var shown = map[string]bool{"kubeconfig": true, "context": true, "namespace": true, "as": true, "request-timeout": true}
+
+// Namespace implements cluster.
+func (k *kubeconfig) Namespace() (string, error) {
+	namespace, _, err := k.config().Namespace()
+	return namespace, err
+}
+
+// Client implements cluster.
+func (k *kubeconfig) Client() (client.Client, error) {
+	config, err := k.config().ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no cluster to talk to: %w", err)
+	}
+	log.SetLogger(logr.Discard())
+	return client.New(config, client.Options{Scheme: newScheme()})
+}
+
+func (k *kubeconfig) config() clientcmd.ClientConfig {
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(k.rules, &k.overrides)
+}
+
+// newScheme knows Kubernetes' own kinds and ours.
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			panic(err) // Two Go types for one kind: no cluster and no user can cause it.
+		}
+	}
+	return scheme
+}
+
+// plain says in the user's words what an API error means for them.
+func plain(err error) error {
+	switch {
+	case meta.IsNoMatchError(err):
+		return errors.New("this cluster does not know attune's kinds: install the chart, or choose another cluster with --context")
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("your user lacks a right that this needs: %w", err)
+	}
+	return err
+}

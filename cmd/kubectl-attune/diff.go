@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"attune.io/attune/internal/explain"
+)
+
+func newDiff(env *environment) *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff [KIND/NAME...]",
+		Short: "Show where the templates' resources differ from what is recommended",
+		Long: "Show where the templates' resources differ from what is recommended: what to write into the\n" +
+			"manifests of workloads that are kept in Git.\n\n" +
+			"A finding (exit code 2) is any difference. What is held is none, nor is a change that is too small\n" +
+			"to be made: recommendations shows both.",
+		Example: "  kubectl attune diff -n shop\n  kubectl attune diff deployment/web -o json",
+		RunE:    func(cmd *cobra.Command, args []string) error { return runDiff(cmd.Context(), env, args) },
+	}
+}
+
+func runDiff(ctx context.Context, env *environment, args []string) error {
+	c, err := env.cluster.Client()
+	if err != nil {
+		return err
+	}
+	recs, err := env.selectRecommendations(ctx, c, args)
+	if err != nil {
+		return err
+	}
+	all, err := env.explainTemplates(ctx, c, recs)
+	if err != nil {
+		return err
+	}
+	answer := diffReport{Differences: []difference{}}
+	for _, one := range all {
+		if one.workload.Template == nil {
+			w := one.answer.Workload
+			env.note("%s/%s in namespace %s is left out: its template is not there", w.Kind, w.Name, w.Namespace)
+			continue
+		}
+		answer.add(one.answer)
+	}
+	if err := env.print(answer); err != nil {
+		return err
+	}
+	if len(answer.Differences) > 0 {
+		return errFinding
+	}
+	return nil
+}
+
+// diffReport is the answer of diff.
+type diffReport struct {
+	Differences []difference `json:"differences"`
+}
+
+// difference is one value of a template that is recommended to be another.
+type difference struct {
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+	Workload  string `json:"workload"`
+	Container string `json:"container"`
+	// Field under the container's resources, such as requests.cpu.
+	Field string `json:"field"`
+	// Current is null where the template does not set it.
+	Current *string `json:"current"`
+	Target  string  `json:"target"`
+}
+
+func (r *diffReport) add(explained explain.Explanation) {
+	for _, container := range explained.Containers {
+		for _, field := range container.Differences() {
+			r.Differences = append(r.Differences, difference{
+				Namespace: explained.Workload.Namespace,
+				Kind:      explained.Workload.Kind,
+				Workload:  explained.Workload.Name,
+				Container: container.Name,
+				Field:     field.Name,
+				Current:   field.Current,
+				Target:    *field.Target,
+			})
+		}
+	}
+}
+
+// Human implements document.
+func (r diffReport) Human(w io.Writer, _ bool) error {
+	var shown difference
+	for _, d := range r.Differences {
+		if !slices.Equal(d.container(), shown.container()) {
+			fmt.Fprintf(w, "--- %s/%s in namespace %s, container %s: template\n+++ recommended\n", d.Kind, d.Workload, d.Namespace, d.Container)
+			shown = d
+		}
+		if d.Current != nil {
+			fmt.Fprintf(w, "-resources.%s: %s\n", d.Field, *d.Current)
+		}
+		if _, err := fmt.Fprintf(w, "+resources.%s: %s\n", d.Field, d.Target); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d difference) container() []string {
+	return []string{d.Namespace, d.Kind, d.Workload, d.Container}
+}

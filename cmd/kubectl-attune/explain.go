@@ -1,0 +1,106 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/resize"
+)
+
+func newExplain(env *environment) *cobra.Command {
+	var files offlineFlags
+	command := &cobra.Command{
+		Use:   "explain KIND/NAME | --usage FILE --policy FILE --current AMOUNTS",
+		Short: "Explain step by step why a workload gets what it is recommended",
+		Long: "Explain step by step why a workload gets what it is recommended.\n\n" +
+			"With KIND/NAME it shows what the operator computed and the step that each running pod would take\n" +
+			"now. With files it computes the same without a cluster, one series of the usage file per container.\n" +
+			"There is no finding: whatever the answer is, it is an explanation.",
+		Example: "  kubectl attune explain deployment/web\n" +
+			"  kubectl attune explain --usage samples.csv.gz --policy policy.yaml --current cpu=500m,memory=1Gi --limits cpu=1,memory=2Gi",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case files.given() && len(args) > 0:
+				return errors.New("name a workload or give files (--usage, --policy, --current), not both")
+			case files.given():
+				return explainFiles(env, files)
+			}
+			return explainWorkload(cmd.Context(), env, args)
+		},
+	}
+	files.addTo(command.Flags())
+	return command
+}
+
+func explainWorkload(ctx context.Context, env *environment, args []string) error {
+	if len(args) != 1 || env.scope.selector != "" {
+		return errors.New("explain takes one workload: write KIND/NAME, e.g. deployment/web, or give files with --usage, --policy and --current")
+	}
+	c, err := env.cluster.Client()
+	if err != nil {
+		return err
+	}
+	recs, err := env.namedRecommendations(ctx, c, args)
+	if err != nil {
+		return err
+	}
+	live := explain.Live{Recommendation: &recs[0]}
+	if live.Settings, err = newSettingsReader(env, c).recommender(ctx, live.Recommendation); err != nil {
+		return err
+	}
+	templates, err := env.templates(ctx, c, recs)
+	if err != nil {
+		return err
+	}
+	live.Template = templateSizes(templates[identityOf(live.Recommendation)])
+	if live.Pods, err = env.livePods(ctx, c, live.Recommendation); err != nil {
+		return err
+	}
+	answer, err := live.Explain()
+	if err != nil {
+		return err
+	}
+	return env.print(answer)
+}
+
+// livePods are the workload's running pods, by name; none for a user who may not list pods.
+func (e *environment) livePods(ctx context.Context, c client.Client, rec *v1alpha1.AttuneRecommendation) ([]explain.LivePod, error) {
+	id := identityOf(rec)
+	var pods corev1.PodList
+	err := c.List(ctx, &pods, client.InNamespace(id.Namespace))
+	if apierrors.IsForbidden(err) {
+		e.note("the running pods are not shown: %v", err)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the pods of %s: %w", id, err)
+	}
+	var live []explain.LivePod
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; running(pod) && belongs(pod, id) {
+			live = append(live, explain.LivePod{Name: pod.Name, TemplateHash: workload.TemplateHash(pod), Containers: resize.Read(pod)})
+		}
+	}
+	slices.SortFunc(live, func(a, b explain.LivePod) int { return cmp.Compare(a.Name, b.Name) })
+	return live, nil
+}
+
+func running(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil
+}
+
+func belongs(pod *corev1.Pod, id workload.Identity) bool {
+	owner, ok := workload.OwnerOf(pod, pod.Namespace, nil)
+	return ok && owner == id
+}

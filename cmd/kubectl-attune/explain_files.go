@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/policyfile"
+	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/recommender"
+	"attune.io/attune/usage/csvfile"
+)
+
+// explainFiles explains what a policy makes of recorded usage, without a cluster.
+func explainFiles(env *environment, flags offlineFlags) error {
+	if err := flags.missing(); err != nil {
+		return err
+	}
+	size, err := flags.size()
+	if err != nil {
+		return err
+	}
+	settings, err := readSettings(flags.policy)
+	if err != nil {
+		return err
+	}
+	series, err := env.readUsage(flags.usage)
+	if err != nil {
+		return err
+	}
+	at := flags.at.time
+	if !flags.at.set {
+		at = lastSample(series)
+	}
+	answer := explain.Explanation{Containers: []explain.Container{}}
+	for _, s := range series {
+		if settings.Resize.Excluded[s.ID] {
+			env.note("container %s is left out: the policy excludes it (excludedContainers)", s.ID)
+			continue
+		}
+		answer.Containers = append(answer.Containers, explain.Offline(recommender.Input{
+			Container: s.ID,
+			Profile:   profileOf(s, settings.Recommender, at),
+			Settings:  settings.Recommender,
+			Original:  size,
+			Now:       at,
+		}))
+	}
+	return env.print(answer)
+}
+
+// readSettings resolves a policy file with the defaults in it, as the operator and its webhook do.
+func readSettings(path string) (policy.Settings, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return policy.Settings{}, fmt.Errorf("reading the policy: %w", err)
+	}
+	documents, err := policyfile.Parse(text)
+	if err != nil {
+		return policy.Settings{}, fmt.Errorf("%s: %w", path, err)
+	}
+	settings, err := policy.Resolve(documents.Cluster, documents.Namespace, documents.Policy)
+	if err != nil {
+		return policy.Settings{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if settings.Strategy != v1alpha1.StrategyWorkload {
+		return policy.Settings{}, fmt.Errorf("%s: strategy %s cannot be explained from files: set it to %s, or leave it out",
+			path, settings.Strategy, v1alpha1.StrategyWorkload)
+	}
+	return settings, nil
+}
+
+// readUsage reads the samples and tells of what is missing in them.
+func (e *environment) readUsage(path string) ([]csvfile.Series, error) {
+	series, report, err := csvfile.All(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(series) == 0 {
+		return nil, fmt.Errorf("%s: it holds no samples: add a row per sample under the header", path)
+	}
+	if told := oddities(report); told != "" {
+		e.note("%s: %d rows, %s", path, report.Rows, told)
+	}
+	return series, nil
+}
+
+// oddities of a file that can be explained all the same; empty where there are none.
+func oddities(report csvfile.Report) string {
+	var told []string
+	for _, odd := range []struct {
+		rows int
+		what string
+	}{
+		{report.CPUGaps, "without cpu_cores"},
+		{report.MemoryGaps, "without memory_bytes"},
+		{report.OutOfOrder, "out of order, sorted"},
+		{report.Duplicates, "at the time of another, joined"},
+	} {
+		if odd.rows > 0 {
+			told = append(told, fmt.Sprintf("%d %s", odd.rows, odd.what))
+		}
+	}
+	return strings.Join(told, ", ")
+}
+
+// lastSample is when the file ends, which is the present as far as it knows: a recording does not go
+// stale on a shelf.
+func lastSample(series []csvfile.Series) time.Time {
+	var last int64
+	for _, s := range series {
+		last = max(last, s.Samples[len(s.Samples)-1].At)
+	}
+	return time.UnixMilli(last).UTC()
+}
+
+// profileOf digests the samples of the history window that ends at a time. What comes later is not
+// looked at: the answer is the one that would have been given then.
+func profileOf(series csvfile.Series, settings recommender.Settings, at time.Time) recommender.Profile {
+	from, to := at.Add(-settings.HistoryWindow).UnixMilli(), at.UnixMilli()
+	window := csvfile.Series{ID: series.ID}
+	for _, sample := range series.Samples {
+		if sample.At > from && sample.At <= to {
+			window.Samples = append(window.Samples, sample)
+		}
+	}
+	return recommender.NewProfile(csvfile.Steps(window, settings.QueryStep), settings.QueryStep)
+}

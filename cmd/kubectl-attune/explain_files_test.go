@@ -1,0 +1,275 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/internal/explain"
+)
+
+const csvHeader = "series_id,timestamp,cpu_cores,memory_bytes\n"
+
+// steadyCSV is a series of constant usage that ends at testNow.
+func steadyCSV(series string, samples int, step time.Duration, usage string) string {
+	var text strings.Builder
+	for i := range samples {
+		at := testNow.Add(-time.Duration(samples-1-i) * step).Unix()
+		fmt.Fprintf(&text, "%s,%d,%s\n", series, at, usage)
+	}
+	return text.String()
+}
+
+// files are the input of an offline run.
+type files struct {
+	t             *testing.T
+	usage, policy string
+}
+
+func newFiles(t *testing.T, rows, policy string) files {
+	t.Helper()
+	dir := t.TempDir()
+	f := files{t: t, usage: filepath.Join(dir, "samples.csv"), policy: filepath.Join(dir, "policy.yaml")}
+	require.NoError(t, os.WriteFile(f.usage, []byte(csvHeader+rows), 0o600))
+	require.NoError(t, os.WriteFile(f.policy, []byte(policy), 0o600))
+	return f
+}
+
+// explain runs the verb without a cluster; the names of the temporary files are cut off.
+func (f files) explain(args ...string) answer {
+	f.t.Helper()
+	got := cliTest{t: f.t}.run(append([]string{"explain", "--usage", f.usage, "--policy", f.policy}, args...)...)
+	got.errOut = strings.ReplaceAll(got.errOut, filepath.Dir(f.usage)+string(filepath.Separator), "")
+	return got
+}
+
+// containers explains to JSON and reads it back.
+func (f files) containers(args ...string) []explain.Container {
+	f.t.Helper()
+	got := f.explain(append(args, "-o", "json")...)
+	require.Equal(f.t, exitOK, got.code, got.errOut)
+	var decoded explain.Explanation
+	require.NoError(f.t, json.Unmarshal([]byte(got.out), &decoded))
+	return decoded.Containers
+}
+
+const (
+	policyHeader = "apiVersion: attune.io/v1alpha1\nkind: AttunePolicy\nmetadata: {name: p}\n"
+	anyPolicy    = policyHeader + "spec: {targetRef: {kind: Deployment}}\n"
+	// exactPolicy has steps of 4 minutes, of which 2016 are 5.6 days: confidence 0.8.
+	exactPolicy = policyHeader + "spec: {targetRef: {kind: Deployment}, metricsSource: {queryStep: 4m}, cpu: {minAllowed: 1m, maxAllowed: 4}}\n"
+)
+
+// The worked example of the algorithm: 200m → 240m → × 1.04 → 250m, from 500m.
+func TestExplainFilesWorkedExample(t *testing.T) {
+	f := newFiles(t, steadyCSV("app", 2016, 4*time.Minute, "0.2,536870912"), exactPolicy)
+	for name, args := range map[string][]string{
+		"worked-example.json": {"-o", "json"},
+		"worked-example.yaml": {"-o", "yaml"},
+		"worked-example.txt":  {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := f.explain(append(args, "--current", "cpu=500m,memory=1Gi", "--limits", "cpu=1,memory=2Gi")...)
+			assert.Equal(t, exitOK, got.code)
+			assert.Empty(t, got.errOut)
+			golden(t, name, got.out)
+		})
+	}
+}
+
+func TestExplainFilesUnpacksByName(t *testing.T) {
+	rows := csvHeader + steadyCSV("app", 2016, 4*time.Minute, "0.2,536870912")
+	f := newFiles(t, "", exactPolicy)
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err := w.Write([]byte(rows))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	f.usage += ".gz"
+	require.NoError(t, os.WriteFile(f.usage, packed.Bytes(), 0o600))
+	assert.Equal(t, "250m", *f.containers("--current", "cpu=500m,memory=1Gi")[0].Next.CPURequest)
+}
+
+func TestExplainFilesCountsGaps(t *testing.T) {
+	rows := steadyCSV("app", 2014, 4*time.Minute, "0.2,") +
+		fmt.Sprintf("app,%d,NaN,\napp,%d,,\n", testNow.Add(-4000*4*time.Minute).Unix(), testNow.Add(-3000*4*time.Minute).Unix())
+	f := newFiles(t, rows, exactPolicy)
+	got := f.explain("--current", "cpu=500m,memory=1Gi", "-o", "json")
+	assert.Equal(t, "samples.csv: 2016 rows, 2 without cpu_cores, 2016 without memory_bytes, 2 out of order, sorted\n", got.errOut)
+	assert.Equal(t, exitOK, got.code)
+
+	c := f.containers("--current", "cpu=500m,memory=1Gi")[0]
+	assert.Equal(t, 2014, c.DataPoints)
+	assert.Nil(t, c.Target.MemoryRequest, "never measured")
+	assert.Nil(t, c.Next.MemoryRequest)
+	assert.Equal(t, "1Gi", *c.Current.MemoryRequest)
+	assert.Contains(t, got.out, `"memoryRequest": null`)
+	assert.Equal(t, "NoData", c.Holds[0].Reason)
+}
+
+func TestExplainFilesHasOneContainerASeries(t *testing.T) {
+	rows := steadyCSV("web/app", 2016, 5*time.Minute, "0.2,536870912") +
+		steadyCSV("proxy", 2016, 5*time.Minute, "0.1,1000") +
+		steadyCSV("web/cache", 2016, 5*time.Minute, ",536870912")
+	f := newFiles(t, rows, policyHeader+"spec: {targetRef: {kind: Deployment}, excludedContainers: [proxy]}")
+	containers := f.containers("--current", "cpu=500m,memory=1Gi")
+	require.Len(t, containers, 2)
+	assert.Equal(t, "web/app", containers[0].Name)
+	assert.Equal(t, "240m", *containers[0].Target.CPURequest)
+	assert.Equal(t, "web/cache", containers[1].Name)
+	assert.Nil(t, containers[1].Target.CPURequest)
+	assert.Contains(t, f.explain("--current", "cpu=1").errOut, "container proxy is left out: the policy excludes it (excludedContainers)\n")
+}
+
+func TestExplainFilesLooksAtTheWindowOnly(t *testing.T) {
+	// Eight days: the first is loud and outside the window of 7 days, but for the sample at its end.
+	loud := testNow.Add(-7 * 24 * time.Hour)
+	rows := steadyCSV("app", 2016, 5*time.Minute, "0.2,1000")
+	for i := range 288 {
+		rows += fmt.Sprintf("app,%d,3,1000\n", loud.Add(-time.Duration(i)*5*time.Minute).Unix())
+	}
+	f := newFiles(t, rows, anyPolicy)
+	c := f.containers("--current", "cpu=500m,memory=1Gi")[0]
+	assert.Equal(t, 2016, c.DataPoints)
+	assert.Equal(t, "240m", *c.Target.CPURequest)
+	assert.InDelta(t, 1, c.Confidence, 1e-9)
+
+	c = f.containers("--current", "cpu=500m,memory=1Gi", "--at", testNow.Add(-5*time.Minute).Format(time.RFC3339))[0]
+	assert.Equal(t, 2016, c.DataPoints, "the window moves back by a step and what comes later is not looked at")
+	assert.NotEqual(t, "240m", *c.Target.CPURequest, "a loud step is in it: a burst")
+}
+
+func TestExplainFilesAt(t *testing.T) {
+	f := newFiles(t, steadyCSV("app", 2016, 5*time.Minute, "0.2,536870912"), anyPolicy)
+	for name, c := range map[string]struct {
+		at     time.Time
+		reason string
+		next   string
+	}{
+		"at the end":             {testNow, "", "250m"},
+		"two steps and 10m late": {testNow.Add(20 * time.Minute), "", "250m"},
+		"later":                  {testNow.Add(21 * time.Minute), "StaleData", "500m"},
+		"before enough data":     {testNow.Add(-7*24*time.Hour + 47*5*time.Minute), "InsufficientData", "500m"},
+		"before any data":        {testNow.Add(-30 * 24 * time.Hour), "NoData", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := f.containers("--current", "cpu=500m,memory=512Mi", "--at", c.at.Format(time.RFC3339))[0]
+			var reason, next string
+			if len(got.Holds) > 0 && got.Holds[0].Resource == "cpu" {
+				reason = got.Holds[0].Reason
+			}
+			if got.Next.CPURequest != nil {
+				next = *got.Next.CPURequest
+			}
+			assert.Equal(t, c.reason, reason)
+			assert.Equal(t, c.next, next)
+		})
+	}
+}
+
+func TestExplainFilesDefaultsBelowThePolicy(t *testing.T) {
+	f := newFiles(t, steadyCSV("app", 2016, 5*time.Minute, "0.2,536870912"), anyPolicy+`---
+apiVersion: attune.io/v1alpha1
+kind: AttuneNamespaceDefaults
+metadata: {name: default}
+spec: {cpu: {overhead: "50"}}
+---
+apiVersion: attune.io/v1alpha1
+kind: AttuneDefaults
+metadata: {name: default}
+spec: {cpu: {overhead: "90", maxChangePercent: 10}}
+`)
+	c := f.containers("--current", "cpu=500m,memory=1Gi")[0]
+	assert.Equal(t, "300m", *c.Target.CPURequest, "the namespace's overhead")
+	assert.Equal(t, "450m", *c.Next.CPURequest, "the cluster's maximal change")
+}
+
+func TestExplainFilesCurrent(t *testing.T) {
+	f := newFiles(t, steadyCSV("app", 2016, 5*time.Minute, "0.2,536870912"), anyPolicy)
+	c := f.containers("--current", "memory=1Gi", "--limits", "cpu=1")[0]
+	assert.Equal(t, "1", *c.Current.CPURequest, "a limit without a request is the request too")
+	assert.Equal(t, "500m", *c.Next.CPULimit)
+
+	c = f.containers("--current", "cpu=0,memory=1Gi")[0]
+	assert.Nil(t, c.Current.CPURequest)
+	assert.Equal(t, "240m", *c.Next.CPURequest, "what is not set takes the target at once")
+}
+
+// Every mistake in files and flags is one sentence.
+func TestExplainFilesMistakes(t *testing.T) {
+	good := "app,1700000000,0.2,1000\n"
+	spec := func(text string) string { return policyHeader + "spec: " + text + "\n" }
+	current := []string{"--current", "cpu=500m,memory=1Gi"}
+	cases := map[string]struct {
+		rows, policy string
+		args         []string
+		want         string
+	}{
+		"no rows":         {"", anyPolicy, current, "samples.csv: it holds no samples: add a row per sample under the header"},
+		"unknown field":   {good, spec("{targetRef: {kind: Deployment}, cpu: {percentil: 95}}"), current, "policy.yaml: spec.cpu.percentil is no field: spec.cpu has burstSensitivity, controlledValues, maxAllowed, maxChangePercent, minAllowed, overhead, percentile, startupBoost"},
+		"percent number":  {good, spec("{targetRef: {kind: Deployment}, cpu: {overhead: 20}}"), current, `policy.yaml: spec.cpu.overhead 20 must be a string: write "20"`},
+		"no current":      {good, anyPolicy, nil, "to explain files, add --current cpu=500m,memory=1Gi"},
+		"bad amount":      {good, anyPolicy, []string{"--current", "cpu=half"}, `invalid argument "cpu=half" for "--current" flag: cpu "half" is no amount: write e.g. cpu=500m: see kubectl attune explain --help`},
+		"negative amount": {good, anyPolicy, []string{"--current", "memory=-1Gi"}, `invalid argument "memory=-1Gi" for "--current" flag: memory "-1Gi" is no amount: write e.g. memory=1Gi: see kubectl attune explain --help`},
+		"bad resource":    {good, anyPolicy, []string{"--current", "gpu=1"}, `invalid argument "gpu=1" for "--current" flag: "gpu" is neither cpu nor memory: write e.g. cpu=500m,memory=1Gi: see kubectl attune explain --help`},
+		"twice":           {good, anyPolicy, []string{"--current", "cpu=1,cpu=2"}, `invalid argument "cpu=1,cpu=2" for "--current" flag: cpu is there twice: see kubectl attune explain --help`},
+		"low limit":       {good, anyPolicy, append([]string{"--limits", "cpu=100m"}, current...), "--limits cpu=100m is below --current cpu=500m: a limit is at least its request"},
+		"bad time":        {good, anyPolicy, append([]string{"--at", "yesterday"}, current...), `invalid argument "yesterday" for "--at" flag: write an RFC 3339 time, e.g. 2026-01-15T10:00:00Z: see kubectl attune explain --help`},
+		"strategy":        {good, spec("{targetRef: {kind: Deployment}, strategy: Node}"), current, "policy.yaml: strategy Node cannot be explained from files: set it to Workload, or leave it out"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := newFiles(t, c.rows, c.policy).explain(c.args...)
+			assert.Equal(t, answer{code: exitError, errOut: "error: " + c.want + "\n"}, got)
+		})
+	}
+}
+
+func TestExplainFilesMissingFlags(t *testing.T) {
+	got := cliTest{t: t}.run("explain", "--limits", "cpu=1")
+	assert.Equal(t, answer{
+		code:   exitError,
+		errOut: "error: to explain files, add --usage samples.csv and --policy policy.yaml and --current cpu=500m,memory=1Gi\n",
+	}, got)
+}
+
+func TestExplainFilesThatAreNotThere(t *testing.T) {
+	f := newFiles(t, "app,1700000000,0.2,1000\n", anyPolicy)
+	require.NoError(t, os.Remove(f.usage))
+	assert.Equal(t, "error: reading usage: open samples.csv: no such file or directory\n", f.explain("--current", "cpu=1").errOut)
+	require.NoError(t, os.Remove(f.policy))
+	assert.Equal(t, "error: reading the policy: open policy.yaml: no such file or directory\n", f.explain("--current", "cpu=1").errOut)
+}
+
+// What the reader of samples and the resolver of settings say is told with the file, in one line.
+func TestExplainFilesTellsWhatTheirReadersSay(t *testing.T) {
+	const good = "app,1700000000,0.2,1000\n"
+	for name, c := range map[string]struct{ rows, spec, want string }{
+		"bad row":               {good + "app,1700000300,fast,1000\n", "{targetRef: {kind: Deployment}}", `samples.csv: line 3: cpu_cores "fast"`},
+		"negative":              {good + "app,1700000300,0.2,-1\n", "{targetRef: {kind: Deployment}}", `samples.csv: line 3: memory_bytes "-1"`},
+		"missing field":         {good + "app,1700000300,0.2\n", "{targetRef: {kind: Deployment}}", `samples.csv: line 3: 3 fields`},
+		"percent":               {good, `{targetRef: {kind: Deployment}, cpu: {overhead: "20%"}}`, "policy.yaml: cpu.overhead 20% "},
+		"percentile":            {good, "{targetRef: {kind: Deployment}, cpu: {percentile: 97}}", "policy.yaml: cpu.percentile 97 "},
+		"minimum above maximum": {good, "{targetRef: {kind: Deployment}, cpu: {minAllowed: 2, maxAllowed: 900m}}", "policy.yaml: cpu.minAllowed 2 "},
+		"empty selector":        {good, "{targetRef: {kind: Deployment, selector: {}}}", "policy.yaml: targetRef.selector "},
+		"unknown kind":          {good, "{targetRef: {kind: Pod}}", "policy.yaml: targetRef.kind "},
+		"time zone":             {good, "{targetRef: {kind: Deployment}, updateStrategy: {schedule: {timezone: Mars/Olympus}}}", "policy.yaml: updateStrategy.schedule.timezone "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := newFiles(t, c.rows, policyHeader+"spec: "+c.spec).explain("--current", "cpu=1")
+			assert.Equal(t, exitError, got.code)
+			assert.True(t, strings.HasPrefix(got.errOut, "error: "+c.want), got.errOut)
+			assert.Equal(t, 1, strings.Count(got.errOut, "\n"), "one line")
+			assert.Empty(t, got.out)
+		})
+	}
+}

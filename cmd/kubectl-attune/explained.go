@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// explained is a workload with its recommendation, seen from what its template asks.
+type explained struct {
+	// workload is zero where it is not there or cannot be read.
+	workload workload.Workload
+	answer   explain.Explanation
+}
+
+// explainTemplates sets every recommendation against the template of its workload.
+func (e *environment) explainTemplates(ctx context.Context, c client.Client, recs []v1alpha1.AttuneRecommendation) ([]explained, error) {
+	templates, err := e.templates(ctx, c, recs)
+	if err != nil {
+		return nil, err
+	}
+	settings := newSettingsReader(e, c)
+	all := make([]explained, len(recs))
+	for i := range recs {
+		all[i].workload = templates[identityOf(&recs[i])]
+		live := explain.Live{Recommendation: &recs[i], Template: templateSizes(all[i].workload)}
+		if live.Settings, err = settings.recommender(ctx, &recs[i]); err != nil {
+			return nil, err
+		}
+		if all[i].answer, err = live.Explain(); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// templateSizes are what the containers of a pod template ask; none where the template is not known.
+func templateSizes(w workload.Workload) map[string]recommender.Size {
+	sizes := map[string]recommender.Size{}
+	if w.Template == nil {
+		return sizes
+	}
+	for _, c := range w.Template.Spec.InitContainers {
+		sizes[c.Name] = resize.ReadSpec(c.Resources)
+	}
+	for _, c := range w.Template.Spec.Containers {
+		sizes[c.Name] = resize.ReadSpec(c.Resources)
+	}
+	return sizes
+}

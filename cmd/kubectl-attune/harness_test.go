@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
+
+var testNow = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+
+// fakeCluster is a cluster whose kubeconfig names the namespace shop.
+type fakeCluster struct {
+	client    client.Client
+	namespace string
+}
+
+func (f *fakeCluster) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVarP(&f.namespace, "namespace", "n", "shop", "")
+}
+
+func (f *fakeCluster) Namespace() (string, error) { return f.namespace, nil }
+
+func (f *fakeCluster) Client() (client.Client, error) {
+	if f.client == nil {
+		return nil, errors.New("no cluster to talk to")
+	}
+	return f.client, nil
+}
+
+// cliTest runs command lines against one cluster.
+type cliTest struct {
+	t      *testing.T
+	client client.Client
+}
+
+// newCLITest has a cluster with the objects of testdata/cluster.yaml, seen through the interceptors.
+func newCLITest(t *testing.T, through interceptor.Funcs) cliTest {
+	t.Helper()
+	objects := readObjects(t, filepath.Join("testdata", "cluster.yaml"))
+	c := fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(objects...).WithInterceptorFuncs(through).Build()
+	return cliTest{t: t, client: c}
+}
+
+func readObjects(t *testing.T, path string) []client.Object {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	decoder := serializer.NewCodecFactory(newScheme(), serializer.EnableStrict).UniversalDeserializer()
+	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	var objects []client.Object
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		require.NoError(t, err)
+		object, _, err := decoder.Decode(document, nil, nil)
+		require.NoError(t, err)
+		objects = append(objects, object.(client.Object))
+	}
+}
+
+// answer of one command line.
+type answer struct {
+	code        int
+	out, errOut string
+}
+
+func (c cliTest) run(args ...string) answer {
+	c.t.Helper()
+	var out, errOut bytes.Buffer
+	env := &environment{
+		IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &errOut},
+		now:       func() time.Time { return testNow },
+		cluster:   &fakeCluster{client: c.client},
+	}
+	code := run(context.Background(), env, args)
+	return answer{code: code, out: out.String(), errOut: errOut.String()}
+}
+
+// golden compares the answer's stdout with a reviewed file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err, "run the test with -update to write it")
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s differs (-want +got):\n%s", path, diff)
+	}
+}

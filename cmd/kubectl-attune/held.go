@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// heldByPolicy is what the policy's own status says is held: workloads that another policy sizes.
+func heldByPolicy(policy *v1alpha1.AttunePolicy) []heldThing {
+	held := []heldThing{}
+	for _, conflict := range policy.Status.Conflicts {
+		held = append(held, heldThing{
+			Workload: conflict.Workload,
+			Reason:   v1alpha1.ReasonConflict,
+			Message:  fmt.Sprintf("policy %s sizes it: %s", conflict.Winner, conflict.Reason),
+		})
+	}
+	return held
+}
+
+// heldByWorkload is all that is left as it is in one workload, and why.
+func heldByWorkload(rec *v1alpha1.AttuneRecommendation) []heldThing {
+	name := identityOf(rec).String()
+	var held []heldThing
+	if paused := rec.Status.Paused; paused != nil {
+		held = append(held, heldThing{Workload: name, Reason: v1alpha1.ReasonPaused, Message: paused.Reason})
+	}
+	for _, kind := range []string{v1alpha1.ConditionResizeBlocked, v1alpha1.ConditionDegraded} {
+		if c := meta.FindStatusCondition(rec.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
+			held = append(held, heldThing{Workload: name, Reason: c.Reason, Message: c.Message})
+		}
+	}
+	for _, container := range rec.Spec.Containers {
+		for _, h := range container.Holds {
+			held = append(held, heldThing{Workload: name, Container: container.Name, Resource: h.Resource, Reason: h.Reason, Message: h.Message})
+		}
+	}
+	if rec.Spec.SeedWithheld != "" {
+		held = append(held, heldThing{Workload: name, Reason: "SeedWithheld", Message: rec.Spec.SeedWithheld})
+	}
+	return held
+}

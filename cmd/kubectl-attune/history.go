@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+func newHistory(env *environment) *cobra.Command {
+	return &cobra.Command{
+		Use:   "history [KIND/NAME...]",
+		Short: "Show what was resized, how it ended and why, newest first",
+		Long: "Show what was resized, how it ended and why, newest first.\n\n" +
+			"The operator keeps the last 20 resizes of a workload; the events of its pods have more.",
+		Example: "  kubectl attune history deployment/web\n  kubectl attune history -A -o json",
+		RunE:    func(cmd *cobra.Command, args []string) error { return runHistory(cmd.Context(), env, args) },
+	}
+}
+
+func runHistory(ctx context.Context, env *environment, args []string) error {
+	c, err := env.cluster.Client()
+	if err != nil {
+		return err
+	}
+	recs, err := env.selectRecommendations(ctx, c, args)
+	if err != nil {
+		return err
+	}
+	answer := newHistoryReport(recs, env.now())
+	if len(answer.History) == 0 {
+		env.note("nothing was resized yet")
+	}
+	return env.print(answer)
+}
+
+// historyReport is the answer of history.
+type historyReport struct {
+	History []resizeEntry `json:"history"`
+
+	now time.Time
+}
+
+type resizeEntry struct {
+	Namespace             string                `json:"namespace"`
+	Kind                  v1alpha1.WorkloadKind `json:"kind"`
+	v1alpha1.HistoryEntry `json:",inline"`
+}
+
+func newHistoryReport(recs []v1alpha1.AttuneRecommendation, now time.Time) historyReport {
+	report := historyReport{History: []resizeEntry{}, now: now}
+	for _, rec := range recs {
+		for _, entry := range rec.Status.History {
+			entry.Workload = rec.Spec.Workload.Name
+			report.History = append(report.History, resizeEntry{Namespace: rec.Namespace, Kind: rec.Spec.Workload.Kind, HistoryEntry: entry})
+		}
+	}
+	slices.SortStableFunc(report.History, func(a, b resizeEntry) int { return b.Timestamp.Compare(a.Timestamp.Time) })
+	return report
+}
+
+// Human implements document.
+func (r historyReport) Human(w io.Writer, wide bool) error {
+	if len(r.History) == 0 {
+		return nil
+	}
+	t := table{header: []string{"AGE", "NAMESPACE", "WORKLOAD", "POD", "CONTAINER", "RESOURCE", "FROM", "TO", "METHOD", "RESULT", "REASON"}}
+	if wide {
+		t.header[0] = "TIME"
+	}
+	for _, e := range r.History {
+		when := duration.HumanDuration(r.now.Sub(e.Timestamp.Time))
+		if wide {
+			when = e.Timestamp.UTC().Format(time.RFC3339)
+		}
+		t.add(when, e.Namespace, string(e.Kind)+"/"+e.Workload, e.Pod, e.Container, e.Resource, e.From, e.To, e.Method, e.Result, e.Reason)
+	}
+	return t.write(w)
+}

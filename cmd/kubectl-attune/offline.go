@@ -1,0 +1,137 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// offlineFlags say what is explained without a cluster.
+type offlineFlags struct {
+	usage, policy   string
+	current, limits amounts
+	at              instant
+}
+
+func (f *offlineFlags) addTo(flags *pflag.FlagSet) {
+	flags.StringVar(&f.usage, "usage", "", "CSV file of usage samples, gzip by name (.gz): series_id,timestamp,cpu_cores,memory_bytes")
+	flags.StringVar(&f.policy, "policy", "", "YAML file with an AttunePolicy, and the defaults under it where there are any")
+	flags.Var(&f.current, "current", "Requests that the containers have, e.g. cpu=500m,memory=1Gi")
+	flags.Var(&f.limits, "limits", "Limits that the containers have, e.g. cpu=1,memory=2Gi; none where left out")
+	flags.Var(&f.at, "at", "Time to explain as of, RFC 3339; later samples are not looked at (default: the time of the last sample in the file)")
+}
+
+func (f *offlineFlags) given() bool {
+	return f.usage != "" || f.policy != "" || f.current.set || f.limits.set || f.at.set
+}
+
+// missing is one sentence about the flags that are not there.
+func (f *offlineFlags) missing() error {
+	var missing []string
+	if f.usage == "" {
+		missing = append(missing, "--usage samples.csv")
+	}
+	if f.policy == "" {
+		missing = append(missing, "--policy policy.yaml")
+	}
+	if !f.current.set {
+		missing = append(missing, "--current cpu=500m,memory=1Gi")
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("to explain files, add %s", strings.Join(missing, " and "))
+}
+
+// size is what the containers have. A limit without a request is the request too, as Kubernetes has it.
+func (f *offlineFlags) size() (recommender.Size, error) {
+	var size recommender.Size
+	for _, r := range recommender.Resources {
+		size[r] = recommender.Allocation{Request: f.current.of[r], Limit: f.limits.of[r]}
+		switch limit := size[r].Limit; {
+		case limit > 0 && size[r].Request == 0:
+			size[r].Request = limit
+		case limit > 0 && limit < size[r].Request:
+			return size, fmt.Errorf("--limits %s=%s is below --current %s=%s: a limit is at least its request",
+				r, recommender.Format(r, limit), r, recommender.Format(r, size[r].Request))
+		}
+	}
+	return size, nil
+}
+
+// amounts is a flag such as cpu=500m,memory=1Gi.
+type amounts struct {
+	of   [2]recommender.Amount
+	text string
+	set  bool
+}
+
+// String, Set and Type implement pflag.Value.
+func (a *amounts) String() string { return a.text }
+
+func (a *amounts) Type() string { return "amounts" }
+
+func (a *amounts) Set(value string) error {
+	*a = amounts{text: value, set: true}
+	seen := map[string]bool{}
+	for _, pair := range strings.Split(value, ",") {
+		name, text, _ := strings.Cut(pair, "=")
+		if seen[name] {
+			return fmt.Errorf("%s is there twice", name)
+		}
+		seen[name] = true
+		r, err := resourceNamed(name)
+		if err != nil {
+			return err
+		}
+		quantity, err := resource.ParseQuantity(text)
+		if err != nil || quantity.Sign() < 0 {
+			return fmt.Errorf("%s %q is no amount: write e.g. %s", name, text, examples[r])
+		}
+		a.of[r] = resize.AmountOf(r, quantity)
+	}
+	return nil
+}
+
+var examples = [2]string{recommender.CPU: "cpu=500m", recommender.Memory: "memory=1Gi"}
+
+func resourceNamed(name string) (recommender.Resource, error) {
+	for _, r := range recommender.Resources {
+		if name == r.String() {
+			return r, nil
+		}
+	}
+	return 0, fmt.Errorf("%q is neither cpu nor memory: write e.g. cpu=500m,memory=1Gi", name)
+}
+
+// instant is a flag that holds a time.
+type instant struct {
+	time time.Time
+	set  bool
+}
+
+// String, Set and Type implement pflag.Value.
+func (i *instant) String() string {
+	if !i.set {
+		return ""
+	}
+	return i.time.Format(time.RFC3339)
+}
+
+func (i *instant) Type() string { return "time" }
+
+func (i *instant) Set(value string) error {
+	at, err := time.Parse(time.RFC3339, value)
+	if err != nil {
+		return errors.New("write an RFC 3339 time, e.g. 2026-01-15T10:00:00Z")
+	}
+	*i = instant{time: at, set: true}
+	return nil
+}

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+func newPause(env *environment) *cobra.Command {
+	return &cobra.Command{
+		Use:   "pause KIND/NAME... | -l SELECTOR",
+		Short: "Stop new resizes and seeds of a workload",
+		Long: "Stop new resizes and seeds of a workload. Resizes that are being watched go on being watched,\n" +
+			"and are reverted if they harm.\n\n" +
+			"It writes the annotation attune.io/paused on the workload, with your own rights. spec.paused on an\n" +
+			"AttunePolicy, AttuneNamespaceDefaults or AttuneDefaults pauses more at once.",
+		Example: "  kubectl attune pause deployment/web\n  kubectl attune pause -l tier=api",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return env.annotate(cmd.Context(), args, annotation{key: v1alpha1.PausedAnnotation, value: new("true"), done: "paused"})
+		},
+	}
+}

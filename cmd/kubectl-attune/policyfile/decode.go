@@ -1,0 +1,146 @@
+package policyfile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// decode reads an object strictly. The decoders of the Kubernetes libraries name neither the field of a
+// wrong quantity nor a field that was meant, so the text is checked against the type first.
+func decode(text []byte, into any) error {
+	if problems := check("", text, reflect.TypeOf(into)); len(problems) > 0 {
+		return errors.New(strings.Join(problems, "; "))
+	}
+	return json.Unmarshal(text, into)
+}
+
+var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+
+// check compares a value at a path with the type it is meant for: one sentence per mistake.
+func check(path string, text json.RawMessage, t reflect.Type) []string {
+	if string(text) == "null" {
+		return nil
+	}
+	if t.Kind() == reflect.Pointer {
+		return check(path, text, t.Elem())
+	}
+	switch {
+	case reflect.PointerTo(t).Implements(unmarshaler):
+		return checkValue(path, text, t)
+	case t.Kind() == reflect.Struct:
+		return checkObject(path, text, func(name string) (reflect.Type, string) {
+			known := fieldsOf(t)
+			return known[name], unknownField(path, name, known)
+		})
+	case t.Kind() == reflect.Map:
+		return checkObject(path, text, func(string) (reflect.Type, string) { return t.Elem(), "" })
+	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
+		return checkList(path, text, t)
+	}
+	return checkValue(path, text, t)
+}
+
+// checkObject checks every field; field is its type, or nil and what is wrong with it.
+func checkObject(path string, text json.RawMessage, field func(name string) (reflect.Type, string)) []string {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(text, &object) != nil {
+		return []string{fmt.Sprintf("%s %s must be an object: write its fields under it", orDocument(path), text)}
+	}
+	var problems []string
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		t, problem := field(name)
+		if t == nil {
+			problems = append(problems, problem)
+			continue
+		}
+		problems = append(problems, check(join(path, name), object[name], t)...)
+	}
+	return problems
+}
+
+func checkList(path string, text json.RawMessage, t reflect.Type) []string {
+	var list []json.RawMessage
+	if json.Unmarshal(text, &list) != nil {
+		return []string{fmt.Sprintf("%s %s must be a list, e.g. [%s]", path, text, text)}
+	}
+	var problems []string
+	for i, item := range list {
+		problems = append(problems, check(path+"["+strconv.Itoa(i)+"]", item, t.Elem())...)
+	}
+	return problems
+}
+
+func checkValue(path string, text json.RawMessage, t reflect.Type) []string {
+	if json.Unmarshal(text, reflect.New(t).Interface()) == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s %s must be %s", orDocument(path), text, wanted(text, t))}
+}
+
+// wanted says what a value of the type looks like.
+func wanted(text json.RawMessage, t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[v1alpha1.Duration]():
+		return `a duration, e.g. "5m" or "168h"`
+	case reflect.TypeFor[resource.Quantity]():
+		return "a Kubernetes quantity, e.g. 500m or 64Mi"
+	case reflect.TypeFor[intstr.IntOrString]():
+		return "a number or a percentage, e.g. 2 or 10%"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return fmt.Sprintf("a string: write %q", strings.Trim(string(text), `"`))
+	case reflect.Int32, reflect.Int64, reflect.Int:
+		return "a whole number without quotes, e.g. 95"
+	}
+	return "of the type " + t.String()
+}
+
+// fieldsOf are a struct's fields by their JSON names, those of inlined structs among them.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	fields := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name == "-":
+		case name != "":
+			fields[name] = f.Type
+		case f.Anonymous:
+			maps.Copy(fields, fieldsOf(f.Type))
+		}
+	}
+	return fields
+}
+
+func unknownField(path, name string, known map[string]reflect.Type) string {
+	return fmt.Sprintf("%s is no field: %s has %s",
+		join(path, name), orDocument(path), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func orDocument(path string) string {
+	if path == "" {
+		return "the document"
+	}
+	return path
+}

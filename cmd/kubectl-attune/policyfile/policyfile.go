@@ -1,0 +1,108 @@
+// Package policyfile reads a policy from a YAML file as the API server would take it: strictly. The
+// defaults that it builds on may be in the same file, as further documents.
+package policyfile
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// Documents are what a file holds: one policy, and the defaults under it where it has them.
+type Documents struct {
+	Policy    *v1alpha1.AttunePolicy
+	Namespace *v1alpha1.AttuneNamespaceDefaults
+	Cluster   *v1alpha1.AttuneDefaults
+}
+
+// Parse reads the documents. Every error is one sentence per mistake: field, value, and what would do.
+func Parse(text []byte) (Documents, error) {
+	var documents Documents
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for number := 1; ; number++ {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = documents.add(document)
+		}
+		if err != nil {
+			return Documents{}, inDocument(number, err)
+		}
+	}
+	if documents.Policy == nil {
+		return Documents{}, errors.New("it holds no AttunePolicy: add a document with apiVersion attune.io/v1alpha1 and kind AttunePolicy")
+	}
+	return documents, nil
+}
+
+// inDocument says where, unless that is where everybody looks first.
+func inDocument(number int, err error) error {
+	if number == 1 {
+		return err
+	}
+	return fmt.Errorf("document %d: %w", number, err)
+}
+
+func (d *Documents) add(document []byte) error {
+	text, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		return fmt.Errorf("it is not YAML: %w", err)
+	}
+	if string(text) == "null" {
+		return nil
+	}
+	var meta metav1.TypeMeta
+	if err := json.Unmarshal(text, &meta); err != nil {
+		return errors.New("it is no Kubernetes object: start it with apiVersion attune.io/v1alpha1 and kind AttunePolicy")
+	}
+	if meta.APIVersion != v1alpha1.GroupVersion.String() {
+		return fmt.Errorf("apiVersion %q is not attune's: write %s", meta.APIVersion, v1alpha1.GroupVersion)
+	}
+	return d.addKind(meta.Kind, text)
+}
+
+func (d *Documents) addKind(kind string, text []byte) error {
+	switch kind {
+	case "AttunePolicy":
+		return once(&d.Policy, kind, text)
+	case "AttuneNamespaceDefaults":
+		if err := once(&d.Namespace, kind, text); err != nil {
+			return err
+		}
+		return namedDefault(kind, d.Namespace.Name)
+	case "AttuneDefaults":
+		if err := once(&d.Cluster, kind, text); err != nil {
+			return err
+		}
+		return namedDefault(kind, d.Cluster.Name)
+	}
+	return fmt.Errorf("kind %q has no place here: use AttunePolicy, with AttuneNamespaceDefaults and AttuneDefaults beside it where there are any", kind)
+}
+
+// once decodes a document of which a file holds at most one.
+func once[T any](into **T, kind string, text []byte) error {
+	if *into != nil {
+		return fmt.Errorf("it is a second %s: leave one of them", kind)
+	}
+	*into = new(T)
+	return decode(text, *into)
+}
+
+// namedDefault: defaults of another name would be ignored silently.
+func namedDefault(kind, name string) error {
+	if name != v1alpha1.DefaultsName {
+		return fmt.Errorf("%s metadata.name %q is not read: only the object named %s is", kind, name, v1alpha1.DefaultsName)
+	}
+	return nil
+}

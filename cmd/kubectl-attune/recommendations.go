@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/explain"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+func newRecommendations(env *environment) *cobra.Command {
+	return &cobra.Command{
+		Use:     "recommendations [KIND/NAME...]",
+		Aliases: []string{"recommendation", "recs"},
+		Short:   "Compare what each container's template asks with what is recommended",
+		Long: "Compare what each container's template asks with what is recommended.\n\n" +
+			"Savings are what the targets would save over all replicas, held or not; negative ones are growth. A dash is a value that is not set, or\n" +
+			"not known: what is held shows why. There is no finding: diff has one.",
+		Example: "  kubectl attune recommendations\n  kubectl attune recommendations statefulset/db -o wide",
+		RunE:    func(cmd *cobra.Command, args []string) error { return runRecommendations(cmd.Context(), env, args) },
+	}
+}
+
+func runRecommendations(ctx context.Context, env *environment, args []string) error {
+	c, err := env.cluster.Client()
+	if err != nil {
+		return err
+	}
+	recs, err := env.selectRecommendations(ctx, c, args)
+	if err != nil {
+		return err
+	}
+	all, err := env.explainTemplates(ctx, c, recs)
+	if err != nil {
+		return err
+	}
+	answer := recommendationReport{Recommendations: []recommendation{}}
+	for i := range all {
+		answer.add(&recs[i], all[i])
+	}
+	if len(answer.Recommendations) == 0 {
+		env.note("there are no recommendations; kubectl attune status shows the policies")
+	}
+	return env.print(answer)
+}
+
+// recommendationReport is the answer of recommendations.
+type recommendationReport struct {
+	Recommendations []recommendation `json:"recommendations"`
+}
+
+// recommendation is that of one container.
+type recommendation struct {
+	Namespace string                `json:"namespace"`
+	Kind      v1alpha1.WorkloadKind `json:"kind"`
+	Workload  string                `json:"workload"`
+	Container string                `json:"container"`
+	Policy    string                `json:"policy"`
+	Mode      v1alpha1.UpdateType   `json:"mode"`
+	// Replicas that are wanted; 0 where the workload is not there or cannot be read.
+	Replicas int32 `json:"replicas"`
+	// Current is what the template asks.
+	Current    explain.Amounts `json:"current"`
+	Target     explain.Amounts `json:"target"`
+	Confidence float64         `json:"confidence"`
+	DataPoints int             `json:"dataPoints"`
+	Savings    savings         `json:"savings"`
+	Holds      []explain.Hold  `json:"holds"`
+}
+
+// savings of requests over all replicas; nil where either side is not known.
+type savings struct {
+	CPU    *string `json:"cpu"`
+	Memory *string `json:"memory"`
+}
+
+func (r *recommendationReport) add(rec *v1alpha1.AttuneRecommendation, from explained) {
+	template := templateSizes(from.workload)
+	for i, c := range from.answer.Containers {
+		target := resize.FromResources(rec.Spec.Containers[i].Target)
+		r.Recommendations = append(r.Recommendations, recommendation{
+			Namespace:  rec.Namespace,
+			Kind:       rec.Spec.Workload.Kind,
+			Workload:   rec.Spec.Workload.Name,
+			Container:  c.Name,
+			Policy:     rec.Spec.Policy.Name,
+			Mode:       rec.Spec.Mode,
+			Replicas:   from.workload.Replicas,
+			Current:    explain.AmountsOf(template[c.Name]),
+			Target:     c.Target,
+			Confidence: c.Confidence,
+			DataPoints: c.DataPoints,
+			Savings:    savingsOf(template[c.Name], target, from.workload.Replicas),
+			Holds:      c.Holds,
+		})
+	}
+}
+
+func savingsOf(current, target recommender.Size, replicas int32) savings {
+	return savings{
+		CPU:    saved(recommender.CPU, current, target, replicas),
+		Memory: saved(recommender.Memory, current, target, replicas),
+	}
+}
+
+func saved(r recommender.Resource, current, target recommender.Size, replicas int32) *string {
+	if current[r].Request == 0 || target[r].Request == 0 {
+		return nil
+	}
+	text := signed(r, (current[r].Request-target[r].Request)*recommender.Amount(replicas))
+	return &text
+}
+
+// signed writes a difference; amounts themselves are never negative.
+func signed(r recommender.Resource, difference recommender.Amount) string {
+	if difference < 0 {
+		return "-" + recommender.Format(r, -difference)
+	}
+	return recommender.Format(r, difference)
+}
+
+// Human implements document.
+func (r recommendationReport) Human(w io.Writer, wide bool) error {
+	if len(r.Recommendations) == 0 {
+		return nil
+	}
+	t := table{header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "CPU", "CPU TARGET", "MEMORY", "MEMORY TARGET", "CONFIDENCE", "CPU SAVED", "MEMORY SAVED", "HELD"}}
+	if wide {
+		t.header = append(t.header, "CPU LIMIT", "CPU LIMIT TARGET", "MEMORY LIMIT", "MEMORY LIMIT TARGET", "DATA POINTS", "REPLICAS", "MODE", "POLICY")
+	}
+	for _, rec := range r.Recommendations {
+		t.add(rec.cells(wide)...)
+	}
+	return t.write(w)
+}
+
+func (r recommendation) cells(wide bool) []string {
+	cpu, memory := recommender.CPU, recommender.Memory
+	cells := []string{
+		r.Namespace, string(r.Kind) + "/" + r.Workload, r.Container,
+		cell(cpu, r.Current.CPURequest), cell(cpu, r.Target.CPURequest), cell(memory, r.Current.MemoryRequest), cell(memory, r.Target.MemoryRequest),
+		strconv.FormatFloat(r.Confidence, 'f', 2, 64), cell(cpu, r.Savings.CPU), cell(memory, r.Savings.Memory), heldWords(r.Holds),
+	}
+	if !wide {
+		return cells
+	}
+	return append(cells,
+		cell(cpu, r.Current.CPULimit), cell(cpu, r.Target.CPULimit), cell(memory, r.Current.MemoryLimit), cell(memory, r.Target.MemoryLimit),
+		strconv.Itoa(r.DataPoints), strconv.Itoa(int(r.Replicas)), string(r.Mode), r.Policy)
+}
+
+// heldWords are the holds in one cell, such as memory:AllowDecrease.
+func heldWords(holds []explain.Hold) string {
+	words := make([]string, len(holds))
+	for i, hold := range holds {
+		words[i] = hold.Resource + ":" + hold.Reason
+	}
+	return strings.Join(words, ",")
+}
+
+// cell is an amount for people, or empty.
+func cell(r recommender.Resource, exact *string) string {
+	if exact == nil {
+		return ""
+	}
+	return explain.Readable(r, *exact)
+}

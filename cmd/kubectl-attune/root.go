@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// Exit codes.
+const (
+	exitOK      = 0
+	exitError   = 1
+	exitFinding = 2
+)
+
+// errFinding ends a run that did its work and found what a CI job should stop at.
+var errFinding = errors.New("finding")
+
+// environment is all that a verb may touch: its streams, the time, the cluster and the flags that every
+// verb takes.
+type environment struct {
+	genericiooptions.IOStreams
+	now     func() time.Time
+	cluster cluster
+	scope   scope
+	format  format
+}
+
+// note tells the user something that is not the answer.
+func (e *environment) note(text string, args ...any) {
+	fmt.Fprintf(e.ErrOut, text+"\n", args...)
+}
+
+// run carries out one command line and returns its exit code.
+func run(ctx context.Context, env *environment, args []string) int {
+	root := newRoot(env)
+	root.SetArgs(args)
+	root.SetIn(env.In)
+	root.SetOut(env.Out)
+	root.SetErr(env.ErrOut)
+	switch err := root.ExecuteContext(ctx); {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errFinding):
+		return exitFinding
+	default:
+		env.note("error: %s", plain(err))
+		return exitError
+	}
+}
+
+// verbs are in the order of the help page.
+var verbs = []func(*environment) *cobra.Command{
+	newStatus, newRecommendations, newExplain, newDiff, newHistory, newPause, newResume, newUndo,
+}
+
+func newRoot(env *environment) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kubectl-attune",
+		Short: "See, explain and steer what attune does to your workloads",
+		Long: "See, explain and steer what attune does to your workloads.\n\n" +
+			"Exit codes: 0 ok, 1 error, 2 finding (the help of each verb says what counts as one).\n" +
+			"kubectl's other connection flags, such as --as-group and --cluster, work as well.",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl attune"},
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
+	})
+	env.format = formatTable
+	env.cluster.AddFlags(root.PersistentFlags())
+	env.scope.addFlags(root.PersistentFlags())
+	root.PersistentFlags().VarP(&env.format, "output", "o", "table, wide, json or yaml")
+	for _, verb := range verbs {
+		root.AddCommand(verb(env))
+	}
+	return root
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
+)
+
+// workloads by identity.
+type workloads map[workload.Identity]workload.Workload
+
+func identityOf(rec *v1alpha1.AttuneRecommendation) workload.Identity {
+	return workload.Identity{Kind: rec.Spec.Workload.Kind, Namespace: rec.Namespace, Name: rec.Spec.Workload.Name}
+}
+
+// selectRecommendations are those of the named workloads, else of every workload in scope, sorted by
+// namespace, kind and name.
+func (e *environment) selectRecommendations(ctx context.Context, c client.Client, arguments []string) ([]v1alpha1.AttuneRecommendation, error) {
+	if len(arguments) > 0 {
+		return e.namedRecommendations(ctx, c, arguments)
+	}
+	namespace, err := e.namespace()
+	if err != nil {
+		return nil, err
+	}
+	selector, err := e.scope.labelSelector()
+	if err != nil {
+		return nil, err
+	}
+	var list v1alpha1.AttuneRecommendationList
+	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing the recommendations: %w", err)
+	}
+	slices.SortFunc(list.Items, byWorkload)
+	if selector == nil {
+		return list.Items, nil
+	}
+	selected, err := workloadsOf(ctx, c, list.Items, namespace, selector)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Items, func(rec v1alpha1.AttuneRecommendation) bool {
+		_, ok := selected[identityOf(&rec)]
+		return !ok
+	}), nil
+}
+
+func (e *environment) namedRecommendations(ctx context.Context, c client.Client, arguments []string) ([]v1alpha1.AttuneRecommendation, error) {
+	named, err := e.parseWorkloads(arguments)
+	if err != nil {
+		return nil, err
+	}
+	recs := make([]v1alpha1.AttuneRecommendation, len(named))
+	for i, id := range named {
+		if err := getRecommendation(ctx, c, id, &recs[i]); err != nil {
+			return nil, err
+		}
+	}
+	return recs, nil
+}
+
+func getRecommendation(ctx context.Context, c client.Client, id workload.Identity, rec *v1alpha1.AttuneRecommendation) error {
+	err := c.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.RecommendationName()}, rec)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("there is no recommendation for %s in namespace %s: "+
+			"no policy selects it, or the operator has not looked at it yet; kubectl attune status shows the policies", id, id.Namespace)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the recommendation for %s: %w", id, err)
+	}
+	return nil
+}
+
+func byWorkload(a, b v1alpha1.AttuneRecommendation) int {
+	return cmp.Or(
+		cmp.Compare(a.Namespace, b.Namespace),
+		cmp.Compare(a.Spec.Workload.Kind, b.Spec.Workload.Kind),
+		cmp.Compare(a.Spec.Workload.Name, b.Spec.Workload.Name),
+	)
+}
+
+// workloadsOf lists the workloads of the kinds that the recommendations are for.
+func workloadsOf(ctx context.Context, c client.Client, recs []v1alpha1.AttuneRecommendation, namespace string, selector labels.Selector) (workloads, error) {
+	found := workloads{}
+	for _, kind := range kindsOf(recs) {
+		listed, err := listWorkloads(ctx, c, kind, namespace, selector)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(found, listed)
+	}
+	return found, nil
+}
+
+func kindsOf(recs []v1alpha1.AttuneRecommendation) []v1alpha1.WorkloadKind {
+	kinds := map[v1alpha1.WorkloadKind]bool{}
+	for _, rec := range recs {
+		kinds[rec.Spec.Workload.Kind] = true
+	}
+	return slices.Sorted(maps.Keys(kinds))
+}
+
+// templates are the workloads of the recommendations, for what their templates ask. A user who may not
+// read a kind still gets the answer, without them.
+func (e *environment) templates(ctx context.Context, c client.Client, recs []v1alpha1.AttuneRecommendation) (workloads, error) {
+	namespace, err := e.namespace()
+	if err != nil {
+		return nil, err
+	}
+	found := workloads{}
+	for _, kind := range kindsOf(recs) {
+		listed, err := listWorkloads(ctx, c, kind, namespace, nil)
+		if apierrors.IsForbidden(err) {
+			e.note("what the %ss ask now is not shown: %v", kind, err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(found, listed)
+	}
+	return found, nil
+}

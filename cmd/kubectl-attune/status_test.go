@@ -1,0 +1,97 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+func policyWith(age time.Duration, conditions ...metav1.Condition) v1alpha1.AttunePolicy {
+	return v1alpha1.AttunePolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", CreationTimestamp: metav1.NewTime(testNow.Add(-age))},
+		Status:     v1alpha1.AttunePolicyStatus{Conditions: conditions},
+	}
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason}
+}
+
+func TestStatusFindsWhatNeedsAPerson(t *testing.T) {
+	ready := func(status metav1.ConditionStatus, reason string) metav1.Condition {
+		return condition(v1alpha1.ConditionReady, status, reason)
+	}
+	cases := map[string]struct {
+		policy  v1alpha1.AttunePolicy
+		finding bool
+	}{
+		"ready":                {policyWith(time.Hour, ready("True", v1alpha1.ReasonMonitoring)), false},
+		"too little data":      {policyWith(time.Hour, ready("False", v1alpha1.ReasonInsufficientData)), false},
+		"paused":               {policyWith(time.Hour, ready("False", v1alpha1.ReasonPaused)), false},
+		"just made":            {policyWith(unseenGrace), false},
+		"never looked at":      {policyWith(unseenGrace + time.Second), true},
+		"invalid":              {policyWith(time.Hour, ready("False", v1alpha1.ReasonInvalidConfig)), true},
+		"stale":                {policyWith(time.Hour, ready("False", v1alpha1.ReasonStaleData)), true},
+		"no usage source":      {policyWith(time.Hour, ready("False", v1alpha1.ReasonPrometheusUnavailable)), true},
+		"selects nothing":      {policyWith(time.Hour, ready("False", v1alpha1.ReasonNoWorkloadsFound)), true},
+		"reverts too often":    {policyWith(time.Hour, ready("True", v1alpha1.ReasonMonitoring), condition(v1alpha1.ConditionDegraded, "True", v1alpha1.ReasonHighRevertRate)), true},
+		"healthy and blocked":  {policyWith(time.Hour, ready("True", v1alpha1.ReasonMonitoring), condition(v1alpha1.ConditionResizeBlocked, "True", "Quota")), false},
+		"degraded no longer":   {policyWith(time.Hour, ready("True", v1alpha1.ReasonMonitoring), condition(v1alpha1.ConditionDegraded, "False", v1alpha1.ReasonHealthy)), false},
+		"the operator unsure":  {policyWith(time.Hour, ready("Unknown", "Starting")), true},
+		"unsure but just made": {policyWith(time.Minute, ready("Unknown", "Starting")), false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			report := newStatusReport([]v1alpha1.AttunePolicy{c.policy}, nil, testNow)
+			assert.Equal(t, c.finding, report.Policies[0].NeedsAttention)
+			assert.Equal(t, c.finding, report.finding() == errFinding)
+		})
+	}
+}
+
+func TestStatusExitsWithTheFinding(t *testing.T) {
+	cli := newCLITest(t, interceptor.Funcs{})
+	assert.Equal(t, exitOK, cli.run("status", "-A").code)
+	broken := policyWith(time.Hour, condition(v1alpha1.ConditionReady, "False", v1alpha1.ReasonInvalidConfig))
+	broken.Namespace = "shop"
+	assert.NoError(t, cli.client.Create(t.Context(), &broken))
+	got := cli.run("status", "-A")
+	assert.Equal(t, exitFinding, got.code)
+	assert.Empty(t, got.errOut, "a finding is no error")
+	assert.Contains(t, got.out, "InvalidConfig")
+}
+
+func TestStatusHoldsOfAPausedWorkload(t *testing.T) {
+	rec := v1alpha1.AttuneRecommendation{
+		Spec: v1alpha1.AttuneRecommendationSpec{Workload: v1alpha1.WorkloadRef{Kind: v1alpha1.KindStatefulSet, Name: "db"}},
+		Status: v1alpha1.AttuneRecommendationStatus{
+			Paused:     &v1alpha1.PausedState{Reason: "another writer resized db-0 twice"},
+			Conditions: []metav1.Condition{condition(v1alpha1.ConditionDegraded, "True", v1alpha1.ReasonHighRevertRate), condition(v1alpha1.ConditionResizeBlocked, "False", "NotBlocked")},
+		},
+	}
+	assert.Equal(t, []heldThing{
+		{Workload: "StatefulSet/db", Reason: "Paused", Message: "another writer resized db-0 twice"},
+		{Workload: "StatefulSet/db", Reason: "HighRevertRate"},
+	}, heldByWorkload(&rec))
+}
+
+func TestNothingToShow(t *testing.T) {
+	cli := newCLITest(t, interceptor.Funcs{})
+	for verb, note := range map[string]string{
+		"status":          "there is no AttunePolicy in namespace empty\n",
+		"recommendations": "there are no recommendations; kubectl attune status shows the policies\n",
+		"history":         "nothing was resized yet\n",
+		"diff":            "",
+	} {
+		t.Run(verb, func(t *testing.T) {
+			assert.Equal(t, answer{errOut: note}, cli.run(verb, "-n", "empty"))
+		})
+	}
+	assert.Equal(t, "{\n  \"policies\": []\n}\n", cli.run("status", "-n", "empty", "-o", "json").out)
+	assert.Equal(t, "there is no AttunePolicy in any namespace\n", cli.run("status", "-A", "-l", "team=nobody").errOut)
+}

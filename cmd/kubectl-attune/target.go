@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
+)
+
+// kindNames are the names that kubectl knows a kind by, in lower case.
+var kindNames = map[v1alpha1.WorkloadKind][]string{
+	v1alpha1.KindDeployment:  {"deployment", "deployments", "deploy", "deployments.apps", "deployment.apps"},
+	v1alpha1.KindStatefulSet: {"statefulset", "statefulsets", "sts", "statefulsets.apps", "statefulset.apps"},
+	v1alpha1.KindDaemonSet:   {"daemonset", "daemonsets", "ds", "daemonsets.apps", "daemonset.apps"},
+	v1alpha1.KindReplicaSet:  {"replicaset", "replicasets", "rs", "replicasets.apps", "replicaset.apps"},
+	v1alpha1.KindJob:         {"job", "jobs", "jobs.batch", "job.batch"},
+	v1alpha1.KindCronJob:     {"cronjob", "cronjobs", "cj", "cronjobs.batch", "cronjob.batch"},
+}
+
+// parseWorkload reads KIND/NAME, such as deploy/web.
+func parseWorkload(argument, namespace string) (workload.Identity, error) {
+	kind, name, found := strings.Cut(argument, "/")
+	if !found || name == "" || strings.Contains(name, "/") {
+		return workload.Identity{}, fmt.Errorf("%q names no workload: write KIND/NAME, e.g. deployment/web", argument)
+	}
+	for known, names := range kindNames {
+		for _, spelled := range names {
+			if strings.EqualFold(kind, spelled) {
+				return workload.Identity{Kind: known, Namespace: namespace, Name: name}, nil
+			}
+		}
+	}
+	return workload.Identity{}, fmt.Errorf("%q in %q is no kind that attune sizes: "+
+		"use deployment, statefulset, daemonset, replicaset, job or cronjob", kind, argument)
+}
+
+var errNamedEverywhere = errors.New("a workload that is named is in one namespace: leave -A out and give the namespace with -n")
+
+// parseWorkloads reads the workloads that a command line names.
+func (e *environment) parseWorkloads(arguments []string) ([]workload.Identity, error) {
+	if e.scope.all {
+		return nil, errNamedEverywhere
+	}
+	namespace, err := e.namespace()
+	if err != nil {
+		return nil, err
+	}
+	named := make([]workload.Identity, 0, len(arguments))
+	for _, argument := range arguments {
+		id, err := parseWorkload(argument, namespace)
+		if err != nil {
+			return nil, err
+		}
+		named = append(named, id)
+	}
+	return named, nil
+}

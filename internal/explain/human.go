@@ -1,0 +1,165 @@
+package explain
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"attune.io/attune/recommender"
+)
+
+// Human writes the explanation for people: one line per step of the computation. Wide adds every pod's
+// holds.
+func (e Explanation) Human(w io.Writer, wide bool) error {
+	out := &writer{to: w}
+	if e.Workload != nil {
+		out.workload(e.Workload)
+	}
+	for i, container := range e.Containers {
+		if i > 0 || e.Workload != nil {
+			out.line("")
+		}
+		out.container(container, wide)
+	}
+	return out.err
+}
+
+// writer keeps the first error, so that the sentences stay readable.
+type writer struct {
+	to  io.Writer
+	err error
+}
+
+func (w *writer) line(format string, args ...any) {
+	if w.err == nil {
+		_, w.err = fmt.Fprintf(w.to, format+"\n", args...)
+	}
+}
+
+// passive modes leave running pods alone.
+var passive = map[string]string{
+	"Observe":   "it only observes: nothing is applied",
+	"Recommend": "it only recommends: nothing is applied",
+	"Initial":   "it sizes new pods only: running ones are not touched",
+}
+
+func (w *writer) workload(of *Workload) {
+	w.line("%s/%s in namespace %s, sized by policy %s in mode %s", of.Kind, of.Name, of.Namespace, of.Policy, of.Mode)
+	if why, ok := passive[of.Mode]; ok {
+		w.line("The mode means: %s. What it says of the next step is what another mode would do.", why)
+	}
+}
+
+func (w *writer) container(c Container, wide bool) {
+	w.line("Container %s: confidence %.2f from %d steps of history", c.Name, c.Confidence, c.DataPoints)
+	for _, r := range recommender.Resources {
+		w.line("  %s", c.summary(r))
+		for _, hold := range c.Holds {
+			if hold.Resource == r.String() {
+				w.line("    held, %s", hold.text())
+			}
+		}
+		w.steps(c, r)
+	}
+	if len(c.Pods) > 0 {
+		w.line("  pods")
+	}
+	for _, pod := range c.Pods {
+		w.pod(pod, wide)
+	}
+}
+
+func (h Hold) text() string {
+	if h.Message == "" {
+		return h.Reason
+	}
+	return h.Reason + ": " + h.Message
+}
+
+// summary is one line such as "cpu: request 500m, next 250m, target 200m; limit 1, next 500m, target 400m".
+func (c Container) summary(r recommender.Resource) string {
+	request, limit := c.path(r)
+	if request.target == nil {
+		return fmt.Sprintf("%s: request %s, no recommendation", r, orNone(r, request.current))
+	}
+	line := fmt.Sprintf("%s: request %s", r, request.text(r))
+	if limit.current != nil || limit.target != nil {
+		line += fmt.Sprintf("; limit %s", limit.text(r))
+	}
+	return line
+}
+
+// path of one value: what it is, where it is heading and what is next.
+type path struct{ current, target, next *string }
+
+// text is such as "500m, next 250m, target 200m".
+func (p path) text(r recommender.Resource) string {
+	return fmt.Sprintf("%s, next %s, target %s", orNone(r, p.current), orNone(r, p.next), orNone(r, p.target))
+}
+
+func (c Container) path(r recommender.Resource) (request, limit path) {
+	if r == recommender.Memory {
+		return path{c.Current.MemoryRequest, c.Target.MemoryRequest, c.Next.MemoryRequest},
+			path{c.Current.MemoryLimit, c.Target.MemoryLimit, c.Next.MemoryLimit}
+	}
+	return path{c.Current.CPURequest, c.Target.CPURequest, c.Next.CPURequest},
+		path{c.Current.CPULimit, c.Target.CPULimit, c.Next.CPULimit}
+}
+
+// steps are aligned: name, what became of the amount, and why.
+func (w *writer) steps(c Container, r recommender.Resource) {
+	out := tabwriter.NewWriter(w.to, 0, 8, 2, ' ', 0)
+	for _, step := range c.Steps {
+		if step.Resource == r.String() {
+			fmt.Fprintf(out, "    %s\t%s\t%s\n", step.Name, step.became(r), step.Reason)
+		}
+	}
+	if err := out.Flush(); w.err == nil {
+		w.err = err
+	}
+}
+
+// became is such as "200m -> 240m". The first step of a chain starts from nothing.
+func (s Step) became(r recommender.Resource) string {
+	before, after := Readable(r, s.Before), Readable(r, s.After)
+	switch s.Before {
+	case "0":
+		return after
+	case s.After:
+		return "stays " + after
+	}
+	return before + " -> " + after
+}
+
+func (w *writer) pod(p Pod, wide bool) {
+	w.line("    %s: %s", p.Name, strings.Join(p.moves(), ", "))
+	for _, hold := range p.Holds {
+		if wide {
+			w.line("      %s held, %s", hold.Resource, hold.text())
+		}
+	}
+}
+
+// moves are what would change in the pod now, one phrase per value.
+func (p Pod) moves() []string {
+	var moves []string
+	for _, value := range []struct {
+		of            recommender.Resource
+		name          string
+		current, next *string
+	}{
+		{recommender.CPU, "cpu request", p.Current.CPURequest, p.Next.CPURequest},
+		{recommender.CPU, "cpu limit", p.Current.CPULimit, p.Next.CPULimit},
+		{recommender.Memory, "memory request", p.Current.MemoryRequest, p.Next.MemoryRequest},
+		{recommender.Memory, "memory limit", p.Current.MemoryLimit, p.Next.MemoryLimit},
+	} {
+		if value.next != nil && (value.current == nil || *value.current != *value.next) {
+			moves = append(moves, fmt.Sprintf("%s %s -> %s", value.name, orNone(value.of, value.current), orNone(value.of, value.next)))
+		}
+	}
+	if moves == nil {
+		return []string{"stays as it is"}
+	}
+	return moves
+}

@@ -1,0 +1,172 @@
+package explain
+
+import (
+	"fmt"
+	"strconv"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// Live is what a workload in a cluster is explained from.
+type Live struct {
+	Recommendation *v1alpha1.AttuneRecommendation
+	// Settings of the policy; nil where they are not known: there is no next step then.
+	Settings *recommender.Settings
+	// Template holds what the pod template asks, by container.
+	Template map[string]recommender.Size
+	// Pods run now.
+	Pods []LivePod
+}
+
+// LivePod is a running pod and what its containers have.
+type LivePod struct {
+	Name string
+	// TemplateHash of the pod: the originals belong to it.
+	TemplateHash string
+	Containers   []resize.Container
+}
+
+// Explain explains a workload by what the operator stored of it and what its pods have. The container's
+// own Current and Next are those of the first pod that would change, else of the first pod, else of the
+// template.
+func (l Live) Explain() (Explanation, error) {
+	rec := l.Recommendation
+	answer := Explanation{
+		Workload: &Workload{
+			Namespace: rec.Namespace,
+			Kind:      string(rec.Spec.Workload.Kind),
+			Name:      rec.Spec.Workload.Name,
+			Policy:    rec.Spec.Policy.Name,
+			Mode:      string(rec.Spec.Mode),
+		},
+		Containers: []Container{},
+	}
+	for i := range rec.Spec.Containers {
+		container, err := l.container(&rec.Spec.Containers[i])
+		if err != nil {
+			return Explanation{}, fmt.Errorf("AttuneRecommendation %s/%s: %w", rec.Namespace, rec.Name, err)
+		}
+		answer.Containers = append(answer.Containers, container)
+	}
+	return answer, nil
+}
+
+func (l Live) container(stored *v1alpha1.ContainerTarget) (Container, error) {
+	confidence, err := strconv.ParseFloat(stored.Confidence, 64)
+	if err != nil {
+		return Container{}, fmt.Errorf("container %s has the confidence %q, which is no number: the operator of another version wrote it", stored.Name, stored.Confidence)
+	}
+	template := AmountsOf(l.Template[stored.Name])
+	explained := Container{
+		Name:       stored.Name,
+		Confidence: confidence,
+		DataPoints: int(stored.DataPoints),
+		Current:    template,
+		Target:     AmountsOf(resize.FromResources(stored.Target)),
+		Holds:      storedHolds(stored.Holds),
+		Steps:      storedSteps(stored.Steps),
+	}
+	if l.Settings == nil {
+		return explained, nil
+	}
+	l.addPods(&explained, l.heading(stored))
+	return explained, nil
+}
+
+func (l Live) heading(stored *v1alpha1.ContainerTarget) heading {
+	to := heading{
+		container: stored.Name,
+		target:    resize.FromResources(stored.Target),
+		holds:     storedHolds(stored.Holds),
+		settings:  *l.Settings,
+	}
+	if stored.MemoryLimitFloor != nil {
+		to.memoryLimitFloor = resize.AmountOf(recommender.Memory, *stored.MemoryLimitFloor)
+	}
+	return to
+}
+
+// addPods takes the next step of every pod that has the container. Where there is neither a pod nor a
+// template to start from, there is no next step.
+func (l Live) addPods(explained *Container, to heading) {
+	var shown *step
+	if template, known := l.Template[to.container]; known {
+		shown = &step{live: template, change: to.from(template, template)}
+	}
+	for _, pod := range l.Pods {
+		live, ok := sizeOf(pod.Containers, to.container)
+		if !ok {
+			continue
+		}
+		taken := &step{live: live, change: to.from(live, l.original(pod, to.container, live))}
+		if len(explained.Pods) == 0 || taken.moves() && !shown.moves() {
+			shown = taken
+		}
+		explained.Pods = append(explained.Pods, Pod{
+			Name:    pod.Name,
+			Current: AmountsOf(live),
+			Next:    to.next(taken.change),
+			Holds:   holdsOf(taken.change.Holds),
+		})
+	}
+	if shown == nil {
+		return
+	}
+	explained.Current, explained.Next = AmountsOf(shown.live), to.next(shown.change)
+	explained.Holds = joinHolds(explained.Holds, holdsOf(shown.change.Holds))
+	explained.Steps = joinSteps(explained.Steps, stepsOf(shown.change.Steps))
+}
+
+// step is where a container stands and the change it would take from there.
+type step struct {
+	live   recommender.Size
+	change recommender.Change
+}
+
+func (s step) moves() bool { return s.change.Next != s.live }
+
+// original is what the container had before attune: what the operator noted for the pod's template,
+// else what the template asks, else what it has.
+func (l Live) original(pod LivePod, container string, live recommender.Size) recommender.Size {
+	for _, originals := range l.Recommendation.Status.Originals {
+		if originals.TemplateHash != pod.TemplateHash {
+			continue
+		}
+		for _, c := range originals.Containers {
+			if c.Name == container {
+				return resize.FromResources(c.Resources)
+			}
+		}
+	}
+	if template, known := l.Template[container]; known {
+		return template
+	}
+	return live
+}
+
+func sizeOf(containers []resize.Container, name string) (recommender.Size, bool) {
+	for _, c := range containers {
+		if c.Name == name {
+			return c.Size, true
+		}
+	}
+	return recommender.Size{}, false
+}
+
+func storedHolds(stored []v1alpha1.Hold) []Hold {
+	written := []Hold{}
+	for _, hold := range stored {
+		written = append(written, Hold(hold))
+	}
+	return written
+}
+
+func storedSteps(stored []v1alpha1.Step) []Step {
+	written := []Step{}
+	for _, step := range stored {
+		written = append(written, Step(step))
+	}
+	return written
+}

@@ -1,0 +1,34 @@
+package explain
+
+import (
+	"math"
+
+	"attune.io/attune/recommender"
+)
+
+// Offline explains a container that has the size in.Original and runs nowhere: its next step is taken
+// from there.
+func Offline(in recommender.Input) Container {
+	rec := recommender.Recommend(in)
+	to := heading{
+		container:        in.Container,
+		target:           rec.Target,
+		memoryLimitFloor: rec.MemoryLimitFloor,
+		holds:            holdsOf(rec.Holds),
+		settings:         in.Settings,
+	}
+	change := to.from(in.Original, in.Original)
+	return Container{
+		Name:       in.Container,
+		Confidence: rounded(rec.Confidence),
+		DataPoints: rec.DataPoints,
+		Current:    AmountsOf(in.Original),
+		Target:     AmountsOf(rec.Target),
+		Next:       to.next(change),
+		Holds:      joinHolds(to.holds, holdsOf(change.Holds)),
+		Steps:      joinSteps(stepsOf(rec.Steps), stepsOf(change.Steps)),
+	}
+}
+
+// rounded to what a floating-point computation is worth: 0.8 rather than 0.7999999999999999.
+func rounded(confidence float64) float64 { return math.Round(confidence*1e6) / 1e6 }

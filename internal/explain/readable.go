@@ -1,0 +1,41 @@
+package explain
+
+import (
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/recommender"
+)
+
+// Readable rounds an exact quantity for people: memory to a tenth of its unit.
+func Readable(r recommender.Resource, exact string) string {
+	quantity, err := resource.ParseQuantity(exact)
+	if err != nil || r != recommender.Memory {
+		return exact
+	}
+	bytes := float64(quantity.Value())
+	if bytes < 0 {
+		return "-" + readableBytes(-bytes)
+	}
+	return readableBytes(bytes)
+}
+
+// orNone is a readable amount, or none where it is not set.
+func orNone(r recommender.Resource, exact *string) string {
+	if exact == nil {
+		return "none"
+	}
+	return Readable(r, *exact)
+}
+
+var units = [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
+
+func readableBytes(bytes float64) string {
+	unit := 0
+	for bytes >= 1024 && unit < len(units)-1 {
+		bytes /= 1024
+		unit++
+	}
+	return strconv.FormatFloat(float64(int64(bytes*10+0.5))/10, 'f', -1, 64) + units[unit]
+}
