@@ -7,7 +7,8 @@ import (
 // layer is what one level sets. Its nested structs are never nil, so a field can be read without
 // asking at every step on the way; a field that the level leaves out is nil.
 type layer struct {
-	level Level
+	level     Level
+	namespace string // of the object
 	v1alpha1.PolicySettings
 	pricing v1alpha1.CostPricing
 	weight  *int32
@@ -15,7 +16,7 @@ type layer struct {
 }
 
 // newLayer copies the structs on the way to the fields: the object stays as it is.
-func newLayer(level Level, settings v1alpha1.PolicySettings) layer {
+func newLayer(level Level, namespace string, settings v1alpha1.PolicySettings) layer {
 	settings.MetricsSource = orEmpty(settings.MetricsSource)
 	settings.MetricsSource.Prometheus = orEmpty(settings.MetricsSource.Prometheus)
 	settings.CPU = orEmpty(settings.CPU)
@@ -25,24 +26,24 @@ func newLayer(level Level, settings v1alpha1.PolicySettings) layer {
 	settings.UpdateStrategy.Schedule = orEmpty(settings.UpdateStrategy.Schedule)
 	settings.Node = orEmpty(settings.Node)
 	settings.Adaptive = orEmpty(settings.Adaptive)
-	return layer{level: level, PolicySettings: settings}
+	return layer{level: level, namespace: namespace, PolicySettings: settings}
 }
 
 // layersOf are the levels that exist, lowest first. Only the objects named default count.
 func layersOf(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy) []layer {
 	var layers []layer
 	if cluster != nil && cluster.Name == v1alpha1.DefaultsName {
-		l := newLayer(Cluster, cluster.Spec.PolicySettings)
+		l := newLayer(Cluster, cluster.Namespace, cluster.Spec.PolicySettings)
 		l.pricing = *orEmpty(cluster.Spec.CostPricing)
 		layers = append(layers, l)
 	}
 	if namespace != nil && namespace.Name == v1alpha1.DefaultsName {
-		l := newLayer(Namespace, namespace.Spec.PolicySettings)
+		l := newLayer(Namespace, namespace.Namespace, namespace.Spec.PolicySettings)
 		l.pricing = *orEmpty(namespace.Spec.CostPricing)
 		layers = append(layers, l)
 	}
 	if policy != nil {
-		l := newLayer(Policy, policy.Spec.PolicySettings)
+		l := newLayer(Policy, policy.Namespace, policy.Spec.PolicySettings)
 		l.weight, l.target = policy.Spec.Weight, &policy.Spec.TargetRef
 		layers = append(layers, l)
 	}

@@ -24,7 +24,7 @@ func Resolve(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespa
 	}
 	o.checkTarget()
 	s := Settings{
-		Source:          o.source(policy, namespace),
+		Source:          o.source(),
 		Strategy:        oneOf(o, "strategy", strategy, strategies, func(l layer) *v1alpha1.Strategy { return l.Strategy }),
 		Risk:            oneOf(o, "adaptive.risk", risk, risks, func(l layer) *v1alpha1.Risk { return l.Adaptive.Risk }),
 		NodeEviction:    oneOf(o, "node.eviction", eviction, switches, func(l layer) *v1alpha1.Switch { return l.Node.Eviction }) == v1alpha1.Enabled,

@@ -13,9 +13,8 @@ import (
 	"attune.io/attune/usage"
 )
 
-// source says which server is asked and how. Secrets of the cluster's level are in the operator's own
-// namespace, and so are none: settings without credentials are equal in every namespace.
-func (o *overlay) source(policy *v1alpha1.AttunePolicy, namespace *v1alpha1.AttuneNamespaceDefaults) usage.SourceSettings {
+// source says which server is asked and how.
+func (o *overlay) source() usage.SourceSettings {
 	step := span(o, "metricsSource.queryStep", queryStep, 10*time.Second, time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.QueryStep })
 	s := usage.SourceSettings{
 		HistoryWindow: span(o, "metricsSource.historyWindow", historyWindow, time.Hour, 720*time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.HistoryWindow }),
@@ -23,57 +22,58 @@ func (o *overlay) source(policy *v1alpha1.AttunePolicy, namespace *v1alpha1.Attu
 		RateWindow: span(o, "metricsSource.rateWindow", max(step, minRateWindow), minRateWindow, 720*time.Hour,
 			func(l layer) *v1alpha1.Duration { return l.MetricsSource.RateWindow }),
 	}
-	var credentials Level
-	s.Prometheus, credentials = o.prometheus()
-	if credentials == Namespace || credentials == Policy {
-		s.Namespace = namespaceOf(policy, namespace)
-	}
+	s.Prometheus, s.Namespace = o.prometheus()
 	return s
-}
-
-func namespaceOf(policy *v1alpha1.AttunePolicy, defaults *v1alpha1.AttuneNamespaceDefaults) string {
-	if policy != nil {
-		return policy.Namespace
-	}
-	if defaults != nil {
-		return defaults.Namespace
-	}
-	return ""
 }
 
 // prometheus merges the server's settings. What belongs to a server must not be sent to another one:
 // only the level that names the address and those above it count. Credentials and TLS are one field,
-// because their Secrets come from one place, the level returned with them.
-func (o *overlay) prometheus() (*v1alpha1.PrometheusSource, Level) {
+// because their Secrets come from one namespace, which is returned: that of the object that names them,
+// or none for the cluster's level (the operator's own) and where there are no credentials at all, so
+// that policies of several namespaces have equal settings for one server.
+func (o *overlay) prometheus() (source *v1alpha1.PrometheusSource, secrets string) {
 	const path = "metricsSource.prometheus"
-	for _, l := range o.layers {
-		if p := l.MetricsSource.Prometheus; p.BearerTokenSecret != nil && p.BasicAuth != nil {
-			o.origin[path] = l.level
-			o.invalid(path, "%s takes at most one of bearerTokenSecret and basicAuth: leave out either", o.quote(path, path))
-		}
-	}
+	o.refuseTwoCredentials(path)
 	address := pick(o, path+".address", "", func(l layer) *string { return nonEmpty(l.MetricsSource.Prometheus.Address) })
 	if address == "" {
 		o.refuseServerless(path)
-		return nil, BuiltIn
+		return nil, ""
 	}
 	if why := checkAddress(address, o.origin[path+".address"]); why != "" {
 		o.invalid(path+".address", "%s.address %s %s", path, o.quote(path+".address", address), why)
-		return nil, BuiltIn
+		return nil, ""
 	}
 	above := &overlay{layers: o.from(o.origin[path+".address"]), origin: o.origin}
-	source := pick(above, path+".credentials", v1alpha1.PrometheusSource{}, credentialsOf)
+	source = orEmpty(pick(above, path+".credentials", nil, credentialsOf))
 	source.Address = address
 	source.Headers = pick(above, path+".headers", nil, func(l layer) *map[string]string { return dict(l.MetricsSource.Prometheus.Headers) })
 	o.checkHeaders(path+".headers", source.Headers)
 	source.QueryParameters = pick(above, path+".queryParameters", nil, func(l layer) *map[string]string { return dict(l.MetricsSource.Prometheus.QueryParameters) })
-	return &source, o.origin[path+".credentials"]
+	return source, o.namespaceOf(o.origin[path+".credentials"])
 }
 
 // from are the layers at and above a level.
 func (o *overlay) from(level Level) []layer {
 	at := slices.IndexFunc(o.layers, func(l layer) bool { return l.level == level })
 	return o.layers[at:]
+}
+
+func (o *overlay) namespaceOf(level Level) string {
+	for _, l := range o.layers {
+		if l.level == level {
+			return l.namespace
+		}
+	}
+	return ""
+}
+
+func (o *overlay) refuseTwoCredentials(path string) {
+	for _, l := range o.layers {
+		if p := l.MetricsSource.Prometheus; p.BearerTokenSecret != nil && p.BasicAuth != nil {
+			o.origin[path] = l.level
+			o.invalid(path, "%s takes at most one of bearerTokenSecret and basicAuth: leave out either", o.quote(path, path))
+		}
+	}
 }
 
 // checkHeaders refuses what cannot be sent, and what has a field of its own. Values are not repeated:
@@ -92,12 +92,12 @@ func (o *overlay) checkHeaders(path string, headers map[string]string) {
 // ownHeaders are those that the client sets by itself.
 var ownHeaders = []string{"authorization", "host", "content-length", "transfer-encoding", "connection"}
 
-func credentialsOf(l layer) *v1alpha1.PrometheusSource {
+func credentialsOf(l layer) **v1alpha1.PrometheusSource {
 	p := l.MetricsSource.Prometheus
 	if p.BearerTokenSecret == nil && p.BasicAuth == nil && p.TLS == nil {
 		return nil
 	}
-	return &v1alpha1.PrometheusSource{BearerTokenSecret: p.BearerTokenSecret, BasicAuth: p.BasicAuth, TLS: p.TLS}
+	return present(&v1alpha1.PrometheusSource{BearerTokenSecret: p.BearerTokenSecret, BasicAuth: p.BasicAuth, TLS: p.TLS})
 }
 
 // refuseServerless: headers or credentials for a server that nobody names would be dropped silently.

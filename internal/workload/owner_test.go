@@ -1,0 +1,152 @@
+package workload_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
+)
+
+// ownedBy is a pod as the API server shows it at admission: without name and namespace.
+func ownedBy(apiVersion, kind, name string, labels ...string) *corev1.Pod {
+	yes := true
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		GenerateName:    name + "-",
+		Labels:          map[string]string{},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: "uid", Controller: &yes}},
+	}}
+	for i := 0; i < len(labels); i += 2 {
+		pod.Labels[labels[i]] = labels[i+1]
+	}
+	return pod
+}
+
+func TestOwnerOf(t *testing.T) {
+	const hash = "pod-template-hash"
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		want string // empty: none
+	}{
+		"Deployment":                           {ownedBy("apps/v1", "ReplicaSet", "api-7d4b9c6f5", hash, "7d4b9c6f5"), "Deployment/api"},
+		"Deployment with dashes":               {ownedBy("apps/v1", "ReplicaSet", "my-app-v2-7d4b9c6f5", hash, "7d4b9c6f5"), "Deployment/my-app-v2"},
+		"Deployment named like its hash":       {ownedBy("apps/v1", "ReplicaSet", "abc-abc", hash, "abc"), "Deployment/abc"},
+		"a ReplicaSet that stands alone":       {ownedBy("apps/v1", "ReplicaSet", "api-7d4b9c6f5"), "ReplicaSet/api-7d4b9c6f5"},
+		"one whose hash is not in its name":    {ownedBy("apps/v1", "ReplicaSet", "adopted", hash, "7d4b9c6f5"), "ReplicaSet/adopted"},
+		"one whose name is nothing but a hash": {ownedBy("apps/v1", "ReplicaSet", "-abc", hash, "abc"), "ReplicaSet/-abc"},
+		"Argo Rollout":                         {ownedBy("apps/v1", "ReplicaSet", "api-7d4b9c6f5", "rollouts-pod-template-hash", "7d4b9c6f5"), ""},
+		"StatefulSet":                          {ownedBy("apps/v1", "StatefulSet", "db", hash, "x"), "StatefulSet/db"},
+		"DaemonSet":                            {ownedBy("apps/v1", "DaemonSet", "agent"), "DaemonSet/agent"},
+		"another group's StatefulSet":          {ownedBy("apps.kruise.io/v1beta1", "StatefulSet", "db"), ""},
+		"another version of apps":              {ownedBy("apps/v2", "StatefulSet", "db"), "StatefulSet/db"},
+		"a group that cannot be read":          {ownedBy("a/b/c", "StatefulSet", "db"), ""},
+		"Job":                                  {ownedBy("batch/v1", "Job", "import"), "Job/import"},
+		"a Job with a short number":            {ownedBy("batch/v1", "Job", "import-2026"), "Job/import-2026"},
+		"a Job named like a CronJob's":         {ownedBy("batch/v1", "Job", "backup-29384756"), "CronJob/backup"},
+		"a Job named only by a number":         {ownedBy("batch/v1", "Job", "29384756"), "Job/29384756"},
+		"a node's static pod":                  {ownedBy("v1", "Node", "worker-1"), ""},
+		"ReplicationController":                {ownedBy("v1", "ReplicationController", "old"), ""},
+		"a custom kind":                        {ownedBy("example.com/v1", "Database", "db"), ""},
+		"an owner without a name":              {ownedBy("apps/v1", "StatefulSet", ""), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, ok := workload.OwnerOf(c.pod, "shop", nil)
+			if c.want == "" {
+				assert.False(t, ok, got)
+				return
+			}
+			assert.True(t, ok)
+			assert.Equal(t, c.want, got.String())
+			assert.Equal(t, "shop", got.Namespace)
+		})
+	}
+}
+
+func TestOnlyTheControllerOwns(t *testing.T) {
+	pod := ownedBy("apps/v1", "StatefulSet", "db")
+	pod.OwnerReferences[0].Controller = nil
+	_, ok := workload.OwnerOf(pod, "shop", nil)
+	assert.False(t, ok)
+
+	_, ok = workload.OwnerOf(&corev1.Pod{}, "shop", nil)
+	assert.False(t, ok)
+}
+
+// jobs are the owners of the Jobs that have been seen, by namespace/name.
+type jobs map[string]string
+
+func (j jobs) JobOwner(namespace, job string) (string, bool) {
+	owner, known := j[namespace+"/"+job]
+	return owner, known
+}
+
+// TestLookup: what has been seen beats what a name looks like.
+func TestLookup(t *testing.T) {
+	seen := jobs{"shop/backup-29384756": "backup", "shop/manual": "backup", "shop/report-29384756": "", "bank/other": "x"}
+	for job, want := range map[string]string{
+		"backup-29384756": "CronJob/backup",
+		"manual":          "CronJob/backup",
+		"report-29384756": "Job/report-29384756",
+		"unseen-29384756": "CronJob/unseen",
+		"other":           "Job/other",
+	} {
+		got, ok := workload.OwnerOf(ownedBy("batch/v1", "Job", job), "shop", seen)
+		assert.True(t, ok)
+		assert.Equal(t, want, got.String())
+	}
+}
+
+func TestTemplateHash(t *testing.T) {
+	assert.Equal(t, "7d4b", workload.TemplateHash(ownedBy("apps/v1", "ReplicaSet", "a", "pod-template-hash", "7d4b", "controller-revision-hash", "x")))
+	assert.Equal(t, "db-6c", workload.TemplateHash(ownedBy("apps/v1", "StatefulSet", "a", "controller-revision-hash", "db-6c")))
+	assert.Equal(t, "job-uid", workload.TemplateHash(ownedBy("batch/v1", "Job", "a", "batch.kubernetes.io/controller-uid", "job-uid")))
+}
+
+// TestTemplateHashByProgram: a resize must not make a new generation of a pod.
+func TestTemplateHashByProgram(t *testing.T) {
+	pod := func(change func(*corev1.Container)) string {
+		p := ownedBy("apps/v1", "ReplicaSet", "alone")
+		p.Spec.Containers = []corev1.Container{{Name: "app", Image: "app:1", Command: []string{"run"}, Args: []string{"a", "b"}}, {Name: "sidecar", Image: "s:1"}}
+		change(&p.Spec.Containers[0])
+		return workload.TemplateHash(p)
+	}
+	hash := pod(func(*corev1.Container) {})
+	assert.NotEmpty(t, hash)
+	assert.Equal(t, hash, pod(func(c *corev1.Container) { c.Resources.Requests = corev1.ResourceList{} }))
+	for name, change := range map[string]func(*corev1.Container){
+		"image":    func(c *corev1.Container) { c.Image = "app:2" },
+		"name":     func(c *corev1.Container) { c.Name = "web" },
+		"command":  func(c *corev1.Container) { c.Command = nil },
+		"args":     func(c *corev1.Container) { c.Args = []string{"a b"} },
+		"boundary": func(c *corev1.Container) { c.Command, c.Args = []string{"run", "a"}, []string{"b"} },
+	} {
+		assert.NotEqual(t, hash, pod(change), name)
+	}
+}
+
+func TestRecommendationName(t *testing.T) {
+	assert.Equal(t, "deployment-api", workload.RecommendationName(v1alpha1.KindDeployment, "api"))
+	assert.Equal(t, "cronjob-backup", workload.Identity{Kind: v1alpha1.KindCronJob, Name: "backup"}.RecommendationName())
+
+	fits := strings.Repeat("a", 253-len("statefulset-"))
+	assert.Equal(t, "statefulset-"+fits, workload.RecommendationName(v1alpha1.KindStatefulSet, fits))
+
+	long := strings.Repeat("a", 229) + "." + strings.Repeat("b", 23)
+	cut := workload.RecommendationName(v1alpha1.KindStatefulSet, long)
+	assert.Len(t, cut, 253-1, "the dot before the hash is dropped")
+	assert.NotContains(t, cut, ".-")
+	assert.NotEqual(t, cut, workload.RecommendationName(v1alpha1.KindStatefulSet, long[:252]+"c"))
+	assert.Equal(t, cut, workload.RecommendationName(v1alpha1.KindStatefulSet, long), "the same every time")
+}
+
+func TestRecommendationLabels(t *testing.T) {
+	id := workload.Identity{Kind: v1alpha1.KindDeployment, Name: strings.Repeat("a", 62) + "." + strings.Repeat("b", 5)}
+	assert.Equal(t, map[string]string{v1alpha1.WorkloadKindLabel: "Deployment", v1alpha1.WorkloadNameLabel: strings.Repeat("a", 62)}, id.RecommendationLabels())
+
+	id.Name = "api.v2"
+	assert.Equal(t, "api.v2", id.RecommendationLabels()[v1alpha1.WorkloadNameLabel])
+}
