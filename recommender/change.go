@@ -20,7 +20,9 @@ func Toward(m Move) Change {
 			continue
 		}
 		s.take()
-		change.Next[resource] = s.next
+		if s.next != s.live {
+			change.Next[resource] = s.next
+		}
 		change.Steps = append(change.Steps, s.step())
 		// Without a target the resource is held already, by whoever left the target out.
 		if s.hold != "" && s.target > 0 {
@@ -48,10 +50,10 @@ func newStride(m *Move, resource Resource) *stride {
 		resource: resource,
 		settings: &m.Settings.Of[resource],
 		target:   m.Target[resource].Request,
-		live:     m.Live[resource],
-		original: m.Original[resource],
-		next:     m.Live[resource],
+		live:     m.Live[resource].defaulted(),
+		original: m.Original[resource].defaulted(),
 	}
+	s.next = s.live
 	if resource == Memory && s.limitFollows() {
 		s.limitFloor = m.MemoryLimitFloor
 	}

@@ -3,11 +3,17 @@ package recommender
 // limitHeadroom is how far above its peak a memory limit stays at least.
 const limitHeadroom = 1.1
 
-// pinned: request and limit are equal and have to stay so, as the pod's quality-of-service class may
-// depend on it. A limit without a request counts as both, as Kubernetes defaults it.
-func (a Allocation) pinned() bool {
-	return a.Limit > 0 && (a.Request == a.Limit || a.Request == 0)
+// defaulted: a limit without a request is the request too, as Kubernetes has it.
+func (a Allocation) defaulted() Allocation {
+	if a.Request == 0 {
+		a.Request = a.Limit
+	}
+	return a
 }
+
+// pinned: request and limit are equal and have to stay so, as the pod's quality-of-service class may
+// depend on it.
+func (a Allocation) pinned() bool { return a.Limit > 0 && a.Request == a.Limit }
 
 // LimitFor is the limit that goes with a request: it keeps the limit-to-request ratio of the original
 // resources, rounded down so that a LimitRange's maximal ratio is still kept, and it is never below the
@@ -19,7 +25,7 @@ func LimitFor(r Resource, original Allocation, request, memoryLimitFloor Amount)
 		return 0
 	}
 	limit := request
-	if !original.pinned() {
+	if original = original.defaulted(); !original.pinned() {
 		limit = max(request, request.times(original.Limit, original.Request))
 	}
 	if r == Memory {

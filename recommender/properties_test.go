@@ -190,5 +190,25 @@ func assertSoundChange(t *testing.T, in Input, r Recommendation, live Size) {
 			require.GreaterOrEqual(t, next.Request, from.Request)
 			require.GreaterOrEqual(t, next.Limit, from.Limit)
 		}
+		assertCapped(t, in.Settings.Of[resource], from, next, in.Original[resource])
+	}
+	assertLimitFloor(t, m, change)
+}
+
+// assertCapped: only a limit's floor may move a set request further than the cap.
+func assertCapped(t *testing.T, s ResourceSettings, from, next, original Allocation) {
+	t.Helper()
+	if from.Request == 0 || from.Request == from.Limit && original.Limit > 0 {
+		return
+	}
+	most := max(1, float64(from.Request)*float64(s.MaxChangePercent)/100)
+	require.LessOrEqual(t, math.Abs(float64(next.Request-from.Request)), most)
+}
+
+func assertLimitFloor(t *testing.T, m Move, change Change) {
+	t.Helper()
+	follows := m.Settings.Of[Memory].LimitsFollow && m.Original[Memory].Limit > 0 && m.Live[Memory].Limit > 0
+	if highest := m.Settings.Of[Memory].MaxAllowed; follows && (highest == 0 || m.MemoryLimitFloor <= highest) {
+		require.GreaterOrEqual(t, change.Next[Memory].Limit, m.MemoryLimitFloor)
 	}
 }

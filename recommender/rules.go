@@ -56,7 +56,7 @@ func (c *chain) begin(in *Input, resource Resource) {
 		history:  &in.Profile.Of[resource],
 		all:      &in.Settings,
 		settings: &in.Settings.Of[resource],
-		original: in.Original[resource],
+		original: in.Original[resource].defaulted(),
 		learned:  in.Floors[resource],
 	}
 	c.confidence = c.history.confidence(c.all)
