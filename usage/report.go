@@ -2,6 +2,7 @@ package usage
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -28,6 +29,19 @@ const (
 	// DropFull found no room in the store.
 	DropFull Drop = "the store is full"
 )
+
+// DropOf is why a value is not an amount, or empty.
+func DropOf(value float64) Drop {
+	switch {
+	case math.IsNaN(value):
+		return DropNotANumber
+	case math.IsInf(value, 0):
+		return DropInfinite
+	case value < 0:
+		return DropNegative
+	}
+	return ""
+}
 
 // maxWarnings bounds what is kept of a server's warnings: one a store of a large installation is plenty.
 const maxWarnings = 10

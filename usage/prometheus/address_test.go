@@ -11,7 +11,7 @@ import (
 
 func TestAllowed(t *testing.T) {
 	for _, test := range []struct {
-		ip                string
+		ip               string
 		operator, policy bool
 	}{
 		{"10.96.0.10", true, true},

@@ -1,10 +1,6 @@
 package prometheus
 
-import (
-	"math"
-
-	"attune.io/attune/usage"
-)
+import "attune.io/attune/usage"
 
 // picker turns an answer's series into usage.Series and counts what is of no use.
 type picker struct {
@@ -54,15 +50,8 @@ func (p *picker) usable(samples []usage.Sample) []usage.Sample {
 
 // dropOf is why a sample is of no use, or empty.
 func dropOf(sample usage.Sample, start, end int64) usage.Drop {
-	switch {
-	case sample.At < start || sample.At > end:
+	if sample.At < start || sample.At > end {
 		return usage.DropOutside
-	case math.IsNaN(sample.Value):
-		return usage.DropNotANumber
-	case math.IsInf(sample.Value, 0):
-		return usage.DropInfinite
-	case sample.Value < 0:
-		return usage.DropNegative
 	}
-	return ""
+	return usage.DropOf(sample.Value)
 }

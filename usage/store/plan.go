@@ -1,10 +1,12 @@
 package store
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	"attune.io/attune/usage"
+	"attune.io/attune/usage/podname"
 )
 
 const (
@@ -25,64 +27,69 @@ const (
 // plan is what to ask a pool's source next. A nil query is nothing to ask.
 type plan struct {
 	newest, past *usage.Query
-	// group is the workloads that past is about.
-	group    map[path]*track
-	resolver *resolver
+	// group is the tracks that past is about.
+	group     []*track
+	resolvers map[string]*resolver
 }
 
 // plan decides at a time: what is new for every workload that has been read before, and the next piece
 // of the past for those that need it.
 func (p *pool) plan(now time.Time) plan {
 	last := usage.StepOf(now, p.settings.QueryStep)
-	plan := plan{resolver: p.resolver, newest: p.planNewest(last)}
-	plan.group = p.groupBehind(last)
-	if len(plan.group) > 0 {
-		plan.past = p.planPast(plan.group, last)
+	plan := plan{newest: p.planNewest(last)}
+	plan.past, plan.group = p.planPast(last)
+	if plan.newest != nil || plan.past != nil {
+		plan.resolvers = p.resolvers()
 	}
 	return plan
 }
 
 func (p *pool) planNewest(last int64) *usage.Query {
-	if p.read == 0 || p.read >= last || len(p.tracks) == 0 {
+	if p.read == 0 || p.read >= last || len(p.namespaces) == 0 {
 		return nil
 	}
 	oldest, _ := p.span(last)
 	first := max(oldest, p.read-overlap+1)
-	return p.query(p.tracks, first, min(last, first+maxChunk-1))
+	return p.query(slices.Sorted(maps.Keys(p.namespaces)), first, min(last, first+maxChunk-1))
 }
 
-// groupBehind is the workloads that lack the past, those that lack the most of it: they were first wanted at the same time.
-func (p *pool) groupBehind(last int64) map[path]*track {
+// planPast goes back from what has been read: the newest past is worth the most. It is about the workloads that lack the
+// most, which were first wanted at the same time.
+func (p *pool) planPast(last int64) (*usage.Query, []*track) {
 	oldest, _ := p.span(last)
-	newest := oldest
-	for _, track := range p.tracks {
-		newest = max(newest, track.from)
+	from := p.newestStart(oldest)
+	if from <= oldest {
+		return nil, nil
 	}
-	group := map[path]*track{}
-	for at, track := range p.tracks {
-		if track.from == newest && newest > oldest {
-			group[at] = track
+	var group []*track
+	namespaces, names := map[string]bool{}, map[string]bool{}
+	all := true
+	p.each(func(namespace string, workload podname.Workload, track *track) {
+		if track.from != from {
+			all = false
+			return
 		}
+		group = append(group, track)
+		namespaces[namespace] = true
+		names[prefix(workload)] = true
+	})
+	end := min(last, from-1)
+	query := p.query(slices.Sorted(maps.Keys(namespaces)), max(oldest, end-p.chunkFor(group)+1), end)
+	if !all && len(names) <= maxPrefixes {
+		query.PodPrefixes = slices.Sorted(maps.Keys(names))
 	}
-	return group
+	return query, group
 }
 
-// planPast goes back from what has been read: the newest past is worth the most.
-func (p *pool) planPast(group map[path]*track, last int64) *usage.Query {
-	oldest, _ := p.span(last)
-	end := last
-	for _, track := range group {
-		end = min(end, track.from-1)
-	}
-	query := p.query(group, max(oldest, end-p.chunkFor(group)+1), end)
-	if len(group) < len(p.tracks) && len(group) <= maxPrefixes {
-		query.PodPrefixes = prefixes(group)
-	}
-	return query
+// newestStart is the newest step that any history starts with.
+func (p *pool) newestStart(oldest int64) int64 {
+	newest := oldest
+	p.each(func(_ string, _ podname.Workload, track *track) { newest = max(newest, track.from) })
+	return newest
 }
 
 // chunkFor is how many steps of a group's past fit into memory, and what the server has shown it can answer.
-func (p *pool) chunkFor(group map[path]*track) int64 {
+func (p *pool) chunkFor(group []*track) int64 {
 	containers := 0
 	for _, track := range group {
 		if track.wanted != nil {
@@ -94,14 +101,9 @@ func (p *pool) chunkFor(group map[path]*track) int64 {
 	return min(p.chunk, max(pageSteps, scratchValues/int64(max(1, containers))))
 }
 
-func (p *pool) query(tracks map[path]*track, first, last int64) *usage.Query {
-	namespaces := make([]string, 0, len(tracks))
-	for at := range tracks {
-		namespaces = append(namespaces, at.namespace)
-	}
-	slices.Sort(namespaces)
+func (p *pool) query(namespaces []string, first, last int64) *usage.Query {
 	return &usage.Query{
-		Namespaces: slices.Compact(namespaces),
+		Namespaces: namespaces,
 		Start:      usage.StepEnd(first, p.settings.QueryStep),
 		End:        usage.StepEnd(last, p.settings.QueryStep),
 		Step:       p.settings.QueryStep,
@@ -112,12 +114,8 @@ func (p *pool) query(tracks map[path]*track, first, last int64) *usage.Query {
 // maxGenerated is how much of a workload's name is in its pods' names at most.
 const maxGenerated = 58
 
-func prefixes(group map[path]*track) []string {
-	var names []string
-	for at := range group {
-		name := at.Name + "-"
-		names = append(names, name[:min(len(name), maxGenerated)])
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+// prefix is what the names of a workload's pods start with.
+func prefix(workload podname.Workload) string {
+	name := workload.Name + "-"
+	return name[:min(len(name), maxGenerated)]
 }

@@ -7,20 +7,13 @@ import (
 	"attune.io/attune/usage/podname"
 )
 
-// path names a workload across the namespaces of a pool.
-type path struct {
-	namespace string
-	podname.Workload
-}
-
 // pool is everything that is read from one source. The store's mutex guards it, but for what is said to be immutable.
 type pool struct {
 	settings usage.SourceSettings // immutable
 	window   int64                // steps, immutable
 	budget   *budget
 
-	resolver *resolver // replaced, never changed
-	tracks   map[path]*track
+	namespaces map[string]*namespace
 	// source is nil before the first read, and after a failure.
 	source usage.Source
 	// read is the newest step that has been read for every covered track; 0: none.
@@ -28,6 +21,17 @@ type pool struct {
 	// chunk is the most steps of the past that are asked for at once.
 	chunk int64
 	state State
+	// counted: what state says of the histories is up to date.
+	counted bool
+}
+
+// namespace is what is read of one namespace.
+type namespace struct {
+	// interests by policy.
+	interests map[string]Interest
+	// resolver is replaced, never changed.
+	resolver *resolver
+	tracks   map[podname.Workload]*track
 }
 
 // track is one workload's history.
@@ -43,36 +47,58 @@ const uncovered = int64(1) << 62
 
 func newPool(settings usage.SourceSettings, budget *budget) *pool {
 	return &pool{
-		settings: settings,
-		window:   max(1, int64(settings.HistoryWindow/settings.QueryStep)),
-		budget:   budget,
-		tracks:   map[path]*track{},
-		chunk:    maxChunk,
-		state:    State{},
+		settings:   settings,
+		window:     max(1, int64(settings.HistoryWindow/settings.QueryStep)),
+		budget:     budget,
+		namespaces: map[string]*namespace{},
+		chunk:      maxChunk,
 	}
 }
 
-// want replaces what is wanted. A workload that is new, or of which more is wanted than before, is read again from
+// want replaces what a policy wants.
+func (p *pool) want(interest Interest) {
+	n := p.namespaces[interest.Namespace]
+	if n == nil {
+		n = &namespace{interests: map[string]Interest{}, tracks: map[podname.Workload]*track{}}
+		p.namespaces[interest.Namespace] = n
+	}
+	n.interests[interest.Policy] = interest
+	n.settle()
+	p.counted = false
+}
+
+// forget what a policy wants.
+func (p *pool) forget(of owner) {
+	n := p.namespaces[of.namespace]
+	delete(n.interests, of.policy)
+	n.settle()
+	if len(n.interests) == 0 {
+		delete(p.namespaces, of.namespace)
+	}
+	p.counted = false
+}
+
+// settle follows the interests. A workload that is new, or of which more is wanted than before, is read again from
 // its beginning.
-func (p *pool) want(interests []Interest) {
-	p.resolver = newResolver(interests)
-	for at, track := range p.tracks {
-		if _, still := p.resolver.wanted[at]; !still {
+func (n *namespace) settle() {
+	n.resolver = newResolver(n.interests)
+	for workload, track := range n.tracks {
+		if _, still := n.resolver.wanted[workload]; !still {
 			track.narrow(containers{})
-			delete(p.tracks, at)
+			delete(n.tracks, workload)
 		}
 	}
-	for at, wanted := range p.resolver.wanted {
-		known := p.tracks[at]
+	for workload, wanted := range n.resolver.wanted {
+		known := n.tracks[workload]
 		switch {
 		case known == nil:
-			p.tracks[at] = &track{from: uncovered, wanted: wanted, histories: map[string]*history{}}
+			n.tracks[workload] = &track{from: uncovered, wanted: wanted, histories: map[string]*history{}}
 		case known.wanted.include(wanted):
 			known.narrow(wanted)
 		default:
 			// A new track: a read that is on its way does not know what is wanted now, and must not count for it.
 			known.narrow(wanted)
-			p.tracks[at] = &track{from: uncovered, wanted: wanted, histories: known.histories}
+			n.tracks[workload] = &track{from: uncovered, wanted: wanted, histories: known.histories}
 		}
 	}
 }
@@ -88,31 +114,55 @@ func (t *track) narrow(wanted containers) {
 	}
 }
 
+// resolvers are those of all namespaces, for a read that goes on without the mutex.
+func (p *pool) resolvers() map[string]*resolver {
+	all := make(map[string]*resolver, len(p.namespaces))
+	for name, n := range p.namespaces {
+		all[name] = n.resolver
+	}
+	return all
+}
+
+// each visits every track.
+func (p *pool) each(visit func(namespace string, workload podname.Workload, track *track)) {
+	for name, n := range p.namespaces {
+		for workload, track := range n.tracks {
+			visit(name, workload, track)
+		}
+	}
+}
+
+// track of a workload, or nil.
+func (p *pool) track(namespace string, workload podname.Workload) *track {
+	if n := p.namespaces[namespace]; n != nil {
+		return n.tracks[workload]
+	}
+	return nil
+}
+
 // span is the history window that ends with the step.
 func (p *pool) span(last int64) (int64, int64) { return last - p.window + 1, last }
 
-// current is the pool's state with what changes by the moment.
+// current is the pool's state, counted anew only when something has changed.
 func (p *pool) current() State {
-	state := p.state
-	state.BackfillProgress = p.progress()
-	for _, track := range p.tracks {
-		state.Containers += len(track.histories)
-		for _, history := range track.histories {
-			state.Bytes += history.bytes()
-		}
+	if !p.counted {
+		p.count()
 	}
-	return state
+	return p.state
 }
 
-func (p *pool) progress() float64 {
-	least := 1.0
-	for _, track := range p.tracks {
-		if track.from == uncovered {
-			return 0
+func (p *pool) count() {
+	p.counted = true
+	p.state.Containers, p.state.Bytes = 0, 0
+	newest := int64(0)
+	p.each(func(_ string, _ podname.Workload, track *track) {
+		newest = max(newest, track.from)
+		p.state.Containers += len(track.histories)
+		for _, history := range track.histories {
+			p.state.Bytes += history.bytes()
 		}
-		least = min(least, float64(p.read-track.from+1)/float64(p.window))
-	}
-	return max(0, least)
+	})
+	p.state.BackfillProgress = max(0, min(1, float64(p.read-newest+1)/float64(p.window)))
 }
 
 // fail keeps why a read failed. The source is made anew next time: perhaps a secret has changed.
@@ -122,6 +172,7 @@ func (p *pool) fail(err error) {
 }
 
 func (p *pool) succeed(report usage.Report, now time.Time) {
+	p.counted = false
 	p.state.Err = nil
 	p.state.LastSuccess = now
 	p.state.Last = report

@@ -3,12 +3,14 @@ package store
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"sync"
 	"time"
 
 	"attune.io/attune/usage"
+	"attune.io/attune/usage/podname"
 )
 
 // maxParallel bounds how many sources are asked at the same time: one that does not answer does not hold up the rest.
@@ -24,7 +26,7 @@ func (s *Store) Refresh(ctx context.Context, now time.Time) (more bool) {
 	slots := make(chan struct{}, maxParallel)
 	var mutex sync.Mutex
 	changed := map[string]bool{}
-	for digest := range s.snapshot() {
+	for _, digest := range s.digests() {
 		wait.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
@@ -33,35 +35,20 @@ func (s *Store) Refresh(ctx context.Context, now time.Time) (more bool) {
 			mutex.Lock()
 			defer mutex.Unlock()
 			more = more || again
-			for namespace := range r.changed {
-				changed[namespace] = true
-			}
+			maps.Copy(changed, r.changed)
 		})
 	}
 	wait.Wait()
-	for _, namespace := range sorted(changed) {
+	for _, namespace := range slices.Sorted(maps.Keys(changed)) {
 		s.options.Changed(namespace)
 	}
 	return more
 }
 
-func sorted(set map[string]bool) []string {
-	names := make([]string, 0, len(set))
-	for name := range set {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-func (s *Store) snapshot() map[usage.Digest]bool {
+func (s *Store) digests() []usage.Digest {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
-	digests := map[usage.Digest]bool{}
-	for digest := range s.pools {
-		digests[digest] = true
-	}
-	return digests
+	return slices.Collect(maps.Keys(s.pools))
 }
 
 // refresh is that of one source.
@@ -121,8 +108,8 @@ func (r *refresh) commit(change func(*pool)) {
 }
 
 // read asks one query and keeps the answer; group is nil for what is new. It returns whether to go on.
-func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, query usage.Query, group map[path]*track) bool {
-	scratch := newScratch(plan.resolver, query)
+func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, query usage.Query, group []*track) bool {
+	scratch := newScratch(plan.resolvers, query)
 	report, err := source.Read(ctx, query, scratch.take)
 	ok := err == nil
 	r.commit(func(p *pool) {
@@ -151,40 +138,38 @@ func (p *pool) shorten(asked int64) bool {
 	return true
 }
 
-// cover notes what has been read.
-func (p *pool) cover(s *scratch, group map[path]*track) {
+// cover notes what has been read. A track that was replaced meanwhile is not in the pool any more, and nobody sees this.
+func (p *pool) cover(s *scratch, group []*track) {
 	if group == nil || p.read == 0 {
 		p.read = max(p.read, s.last)
 	}
-	for at, planned := range group {
-		if p.tracks[at] == planned {
-			planned.from = s.first
-		}
+	for _, track := range group {
+		track.from = s.first
 	}
 }
 
 // keep puts an answer into the histories, and moves every window to now.
 func (p *pool) keep(s *scratch, report usage.Report, now time.Time, changed map[string]bool) {
 	first, last := p.span(usage.StepOf(now, p.settings.QueryStep))
-	for _, track := range p.tracks {
+	p.each(func(_ string, _ podname.Workload, track *track) {
 		for _, history := range track.histories {
 			history.slide(first, last)
 		}
-	}
-	for place, answer := range s.containers {
-		track := p.tracks[place.path]
-		if track == nil || !track.wanted.has(place.container) {
+	})
+	for at, answer := range s.containers {
+		track := p.track(at.namespace, at.workload)
+		if track == nil || !track.wanted.has(at.container) {
 			continue
 		}
-		known := track.histories[place.container]
+		known := track.histories[at.container]
 		if known == nil {
 			known = newHistory(p.window, p.budget)
 			known.slide(first, last)
-			track.histories[place.container] = known
+			track.histories[at.container] = known
 		}
 		if p.merge(known, s.first, answer, &report) {
 			known.version++
-			changed[place.namespace] = true
+			changed[at.namespace] = true
 		}
 	}
 	p.succeed(report, now)

@@ -5,10 +5,10 @@ import (
 	"attune.io/attune/usage/podname"
 )
 
-// resolver tells which series are wanted. It is never changed once it is made.
+// resolver tells which series of one namespace are wanted. It is never changed once it is made.
 type resolver struct {
-	indexes map[string]podname.Index
-	wanted  map[path]containers
+	index  podname.Index
+	wanted map[podname.Workload]containers
 }
 
 // containers is a set of names; nil is all of them.
@@ -29,27 +29,26 @@ func (c containers) include(others containers) bool {
 	return others != nil
 }
 
-func newResolver(interests []Interest) *resolver {
-	r := &resolver{indexes: map[string]podname.Index{}, wanted: map[path]containers{}}
-	known := map[string][]podname.Workload{}
+func newResolver(interests map[string]Interest) *resolver {
+	r := &resolver{wanted: map[podname.Workload]containers{}}
+	var known []podname.Workload
 	for _, interest := range interests {
 		for _, w := range interest.Workloads {
 			workload := podname.Workload{Kind: w.Kind, Name: w.Name}
-			known[interest.Namespace] = append(known[interest.Namespace], workload)
-			r.add(path{interest.Namespace, workload}, w.Containers)
+			known = append(known, workload)
+			r.want(workload, w.Containers)
 		}
-		known[interest.Namespace] = append(known[interest.Namespace], interest.Neighbours...)
+		known = append(known, interest.Neighbours...)
 	}
-	for namespace, workloads := range known {
-		r.indexes[namespace] = podname.NewIndex(workloads)
-	}
+	r.index = podname.NewIndex(known)
 	return r
 }
 
-func (r *resolver) add(at path, names []string) {
-	set, known := r.wanted[at]
+// want adds to what other policies want of the workload.
+func (r *resolver) want(workload podname.Workload, names []string) {
+	set, known := r.wanted[workload]
 	if len(names) == 0 || known && set == nil {
-		r.wanted[at] = nil
+		r.wanted[workload] = nil
 		return
 	}
 	if set == nil {
@@ -58,19 +57,18 @@ func (r *resolver) add(at path, names []string) {
 	for _, name := range names {
 		set[name] = true
 	}
-	r.wanted[at] = set
+	r.wanted[workload] = set
 }
 
 // of is the workload of a series, if it is wanted.
-func (r *resolver) of(series usage.Series) (path, podname.Match) {
-	workload, match := r.indexes[series.Namespace].Of(series.Pod)
+func (r *resolver) of(series usage.Series) (podname.Workload, podname.Match) {
+	workload, match := r.index.Of(series.Pod)
 	if match != podname.Found {
-		return path{}, match
+		return podname.Workload{}, match
 	}
-	found := path{series.Namespace, workload}
-	wanted, known := r.wanted[found]
+	wanted, known := r.wanted[workload]
 	if !known || !wanted.has(series.Container) {
-		return path{}, podname.Unknown
+		return podname.Workload{}, podname.Unknown
 	}
-	return found, podname.Found
+	return workload, podname.Found
 }

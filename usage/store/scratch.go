@@ -10,7 +10,7 @@ import (
 // scratch collects an answer, so that a read which breaks off leaves the histories as they were, and a
 // later answer about a step replaces an earlier one.
 type scratch struct {
-	resolver    *resolver
+	resolvers   map[string]*resolver
 	query       usage.Query
 	first, last int64
 	containers  map[place]*answer
@@ -19,7 +19,8 @@ type scratch struct {
 
 // place is where an answer belongs.
 type place struct {
-	path
+	namespace string
+	workload  podname.Workload
 	container string
 }
 
@@ -27,9 +28,9 @@ type place struct {
 // without any value is nil.
 type answer struct{ cpu, peak, memory []float64 }
 
-func newScratch(resolver *resolver, query usage.Query) *scratch {
+func newScratch(resolvers map[string]*resolver, query usage.Query) *scratch {
 	return &scratch{
-		resolver:   resolver,
+		resolvers:  resolvers,
 		query:      query,
 		first:      usage.StepOf(query.Start, query.Step),
 		last:       usage.StepOf(query.End, query.Step),
@@ -39,7 +40,11 @@ func newScratch(resolver *resolver, query usage.Query) *scratch {
 
 // take is what a source yields to.
 func (s *scratch) take(series usage.Series) {
-	at, match := s.resolver.of(series)
+	resolver := s.resolvers[series.Namespace]
+	if resolver == nil {
+		return
+	}
+	workload, match := resolver.of(series)
 	switch match {
 	case podname.Ambiguous:
 		s.report.Drop(usage.DropAmbiguous, len(series.CPU)+len(series.CPUPeak)+len(series.Memory))
@@ -47,10 +52,11 @@ func (s *scratch) take(series usage.Series) {
 	case podname.Unknown:
 		return
 	}
-	to := s.containers[place{at, series.Container}]
+	at := place{series.Namespace, workload, series.Container}
+	to := s.containers[at]
 	if to == nil {
 		to = &answer{}
-		s.containers[place{at, series.Container}] = to
+		s.containers[at] = to
 	}
 	s.raise(&to.cpu, series.CPU)
 	s.raise(&to.peak, series.CPUPeak)
@@ -67,8 +73,8 @@ func (s *scratch) raise(values *[]float64, samples []usage.Sample) {
 		switch {
 		case step < s.first || step > s.last:
 			s.report.Drop(usage.DropOutside, 1)
-		case !(sample.Value >= 0) || math.IsInf(sample.Value, 1):
-			s.report.Drop(usage.DropNotANumber, 1)
+		case usage.DropOf(sample.Value) != "":
+			s.report.Drop(usage.DropOf(sample.Value), 1)
 		case !((*values)[step-s.first] >= sample.Value):
 			(*values)[step-s.first] = sample.Value
 		}

@@ -6,6 +6,8 @@
 package store
 
 import (
+	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -88,8 +90,9 @@ type Store struct {
 	// refreshing serialises refreshes; it is taken before mutex.
 	refreshing sync.Mutex
 	mutex      sync.RWMutex
-	interests  map[owner]Interest
-	pools      map[usage.Digest]*pool
+	// interests say which pool holds the interest of each policy.
+	interests map[owner]usage.Digest
+	pools     map[usage.Digest]*pool
 }
 
 type owner struct{ namespace, policy string }
@@ -105,62 +108,58 @@ func New(options Options) *Store {
 	return &Store{
 		options:   options,
 		budget:    budget{left: options.MaxBytes},
-		interests: map[owner]Interest{},
+		interests: map[owner]usage.Digest{},
 		pools:     map[usage.Digest]*pool{},
 	}
 }
 
 // Want replaces what the policy wanted before. What it wants now is read at the next refresh; what no policy wants any
-// more is forgotten.
+// more is forgotten. The store keeps the interest: do not change it. To want the same again costs next to nothing.
 func (s *Store) Want(interest Interest) {
+	digest := interest.Source.Digest()
+	of := owner{interest.Namespace, interest.Policy}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	key := owner{interest.Namespace, interest.Policy}
-	before, known := s.interests[key]
-	s.interests[key] = interest
-	digest := interest.Source.Digest()
-	if known && before.Source.Digest() != digest {
-		s.settle(before.Source.Digest())
+	if before, known := s.interests[of]; known && before != digest {
+		s.drop(of, before)
 	}
-	if s.pools[digest] == nil {
-		s.pools[digest] = newPool(interest.Source, &s.budget)
+	s.interests[of] = digest
+	pool := s.pools[digest]
+	if pool == nil {
+		pool = newPool(interest.Source, &s.budget)
+		s.pools[digest] = pool
 	}
-	s.settle(digest)
+	if n := pool.namespaces[of.namespace]; n == nil || !reflect.DeepEqual(n.interests[of.policy], interest) {
+		pool.want(interest)
+	}
 }
 
 // Forget what the policy wanted.
 func (s *Store) Forget(namespace, policy string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	key := owner{namespace, policy}
-	interest, known := s.interests[key]
-	if !known {
-		return
+	of := owner{namespace, policy}
+	if digest, known := s.interests[of]; known {
+		s.drop(of, digest)
 	}
-	delete(s.interests, key)
-	s.settle(interest.Source.Digest())
 }
 
-// settle tells a pool what is wanted of it, or forgets it.
-func (s *Store) settle(digest usage.Digest) {
-	var wanted []Interest
-	for _, interest := range s.interests {
-		if interest.Source.Digest() == digest {
-			wanted = append(wanted, interest)
-		}
-	}
+// drop an interest, and its pool with the last one.
+func (s *Store) drop(of owner, digest usage.Digest) {
+	delete(s.interests, of)
 	pool := s.pools[digest]
-	pool.want(wanted)
-	if len(wanted) == 0 {
+	pool.forget(of)
+	if len(pool.namespaces) == 0 {
 		delete(s.pools, digest)
 	}
 }
 
 // State of a source; false if nothing is wanted of it.
 func (s *Store) State(settings usage.SourceSettings) (State, bool) {
-	s.mutex.RLock()
-	defer s.mutex.RUnlock()
-	pool := s.pools[settings.Digest()]
+	digest := settings.Digest()
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	pool := s.pools[digest]
 	if pool == nil {
 		return State{}, false
 	}
@@ -217,14 +216,10 @@ func (s *Store) Containers(key Key) []string {
 	if pool == nil {
 		return nil
 	}
-	var names []string
-	if workload := pool.tracks[pathOf(key)]; workload != nil {
-		for name := range workload.histories {
-			names = append(names, name)
-		}
+	if track := pool.track(key.Namespace, key.workload()); track != nil {
+		return slices.Sorted(maps.Keys(track.histories))
 	}
-	slices.Sort(names)
-	return names
+	return nil
 }
 
 func (s *Store) find(key Key) (*pool, *history) {
@@ -232,13 +227,13 @@ func (s *Store) find(key Key) (*pool, *history) {
 	if pool == nil {
 		return nil, nil
 	}
-	track := pool.tracks[pathOf(key)]
+	track := pool.track(key.Namespace, key.workload())
 	if track == nil {
 		return pool, nil
 	}
 	return pool, track.histories[key.Container]
 }
 
-func pathOf(key Key) path {
-	return path{key.Namespace, podname.Workload{Kind: key.Kind, Name: key.Workload}}
+func (k Key) workload() podname.Workload {
+	return podname.Workload{Kind: k.Kind, Name: k.Workload}
 }
