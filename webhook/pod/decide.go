@@ -54,13 +54,14 @@ func SeedPod(p *Pod, rec *Recommendation, ns *Namespace, now time.Time) Decision
 	return d
 }
 
-// outcome: a pod that was moved is seeded; another stays as it is for the reason of the first hold.
+// outcome: a pod that was moved is seeded; another stays as it is for the reason of the last hold, which
+// is the one that concerns most of it.
 func outcome(note string, d *Decision) Reason {
 	switch {
 	case note != "":
 		return Seeded
 	case len(d.Held) > 0:
-		return d.Held[0].Reason
+		return d.Held[len(d.Held)-1].Reason
 	default:
 		return AsSeeded
 	}

@@ -1,0 +1,39 @@
+package pod
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// Feed has a cache's informers keep the index, without waiting for them. The check that it returns is
+// for readiness: nil once the index holds everything that was there at the start.
+func (x *Index) Feed(ctx context.Context, informers cache.Informers) (func(*http.Request) error, error) {
+	var synced []func() bool
+	for _, object := range []client.Object{&v1alpha1.AttuneRecommendation{}, &corev1.LimitRange{}, &corev1.ResourceQuota{}} {
+		informer, err := informers.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, fmt.Errorf("watching %T: %w", object, err)
+		}
+		registration, err := informer.AddEventHandler(x.Handler())
+		if err != nil {
+			return nil, fmt.Errorf("watching %T: %w", object, err)
+		}
+		synced = append(synced, registration.HasSynced)
+	}
+	return func(*http.Request) error {
+		for _, done := range synced {
+			if !done() {
+				return errors.New("recommendations, limit ranges and quotas are not all read yet")
+			}
+		}
+		return nil
+	}, nil
+}

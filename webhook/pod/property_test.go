@@ -1,0 +1,410 @@
+package pod
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	helpers "k8s.io/component-helpers/resource"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// scene is a random pod, a random seed for it, and a random namespace.
+type scene struct {
+	pod    *corev1.Pod
+	rec    *v1alpha1.AttuneRecommendation
+	ranges []*corev1.LimitRange
+	quotas []*corev1.ResourceQuota
+}
+
+func (s *scene) namespace() *Namespace {
+	ns := &Namespace{Bounds: BoundsOf(s.ranges)}
+	for _, q := range s.quotas {
+		ns.Rooms = append(ns.Rooms, RoomOf(q))
+	}
+	return ns
+}
+
+// dice makes scenes. Amounts are drawn from few values, so that equal ones and edges are met often.
+type dice struct{ *rand.Rand }
+
+func (d dice) chance(percent int) bool { return d.IntN(100) < percent }
+
+func (d dice) amount(r recommender.Resource) resource.Quantity {
+	if r == recommender.CPU {
+		return resource.MustParse([]string{"1m", "10m", "100m", "333m", "500m", "1", "1500m", "2", "3", "7"}[d.IntN(10)])
+	}
+	return resource.MustParse([]string{"1", "16Mi", "64Mi", "100M", "128Mi", "333333333", "512Mi", "1Gi", "3Gi", "7Gi"}[d.IntN(10)])
+}
+
+// requirements of a style: 0 none, 1 guaranteed, 2 anything valid, 3 all there and burstable.
+func (d dice) requirements(style int) (out corev1.ResourceRequirements) {
+	for _, r := range recommender.Resources {
+		name := resize.NameOf(r)
+		a, b := d.amount(r), d.amount(r)
+		if a.Cmp(b) > 0 {
+			a, b = b, a
+		}
+		switch {
+		case style == 0:
+		case style == 1:
+			out.Requests = set(out.Requests, name, b)
+			out.Limits = set(out.Limits, name, b)
+		case style == 2 && d.chance(30): // requests only
+			out.Requests = set(out.Requests, name, a)
+		case style == 3 || d.chance(60):
+			out.Requests = set(out.Requests, name, a)
+			out.Limits = set(out.Limits, name, b)
+		case d.chance(30): // an explicit zero counts as absent
+			out.Requests = set(out.Requests, name, resource.Quantity{})
+		}
+	}
+	return out
+}
+
+func set(list corev1.ResourceList, name corev1.ResourceName, q resource.Quantity) corev1.ResourceList {
+	if list == nil {
+		list = corev1.ResourceList{}
+	}
+	list[name] = q
+	return list
+}
+
+func (d dice) scene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{pod: podOf(), rec: recommendation()}
+	style := d.IntN(4)
+	for i := range max(0, d.IntN(5)-2) {
+		c := container(t, fmt.Sprintf("init%d", i), "")
+		if d.chance(50) {
+			c = sidecar(t, fmt.Sprintf("side%d", i), "")
+		}
+		c.Resources = d.requirements(style)
+		s.pod.Spec.InitContainers = append(s.pod.Spec.InitContainers, c)
+	}
+	for i := range 1 + d.IntN(3) {
+		c := container(t, fmt.Sprintf("app%d", i), "")
+		c.Resources = d.requirements(style)
+		s.pod.Spec.Containers = append(s.pod.Spec.Containers, c)
+	}
+	if d.chance(20) {
+		s.pod.Spec.Overhead = corev1.ResourceList{"cpu": resource.MustParse("250m"), "memory": resource.MustParse("120Mi")}
+	}
+	d.seed(s)
+	for range d.IntN(3) {
+		s.ranges = append(s.ranges, d.limitRange())
+	}
+	for range d.IntN(3) {
+		s.quotas = append(s.quotas, d.quota())
+	}
+	return s
+}
+
+func (d dice) seed(s *scene) {
+	s.rec.Spec.Seed.RaiseOnly = d.chance(30)
+	node := d.chance(30)
+	for _, c := range append(s.pod.Spec.InitContainers, s.pod.Spec.Containers...) {
+		if d.chance(15) {
+			continue
+		}
+		seed := v1alpha1.ContainerSeed{
+			Name: c.Name, AllowMemoryDecrease: d.chance(50), CPULimitFollows: d.chance(60), MemoryLimitFollows: d.chance(60),
+		}
+		seed.CPURequest = d.maybe(recommender.CPU, 80)
+		seed.MemoryRequest = d.maybe(recommender.Memory, 80)
+		seed.MemoryLimitFloor = d.maybe(recommender.Memory, 30)
+		if node && seed.MemoryRequest != nil {
+			seed.MemoryLimit = d.maybe(recommender.Memory, 80)
+		}
+		s.rec.Spec.Seed.Containers = append(s.rec.Spec.Seed.Containers, seed)
+	}
+}
+
+func (d dice) maybe(r recommender.Resource, percent int) *resource.Quantity {
+	if !d.chance(percent) {
+		return nil
+	}
+	q := d.amount(r)
+	return &q
+}
+
+func (d dice) limitRange() *corev1.LimitRange {
+	item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer}
+	if d.chance(30) {
+		item.Type = corev1.LimitTypePod
+	}
+	for _, r := range recommender.Resources {
+		if d.chance(20) {
+			item.Min = set(item.Min, resize.NameOf(r), d.amount(r))
+		}
+		if d.chance(20) {
+			item.Max = set(item.Max, resize.NameOf(r), d.amount(r))
+		}
+		if d.chance(20) {
+			ratio := resource.MustParse([]string{"1", "1500m", "2", "2001m", "10"}[d.IntN(5)])
+			item.MaxLimitRequestRatio = set(item.MaxLimitRequestRatio, resize.NameOf(r), ratio)
+		}
+	}
+	return &corev1.LimitRange{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(d.Uint32()), Namespace: "shop"},
+		Spec:       corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{item}},
+	}
+}
+
+func (d dice) quota() *corev1.ResourceQuota {
+	r := recommender.Resources[d.IntN(2)]
+	key := corev1.ResourceName([]string{"", "requests.", "limits."}[d.IntN(3)] + r.String())
+	q := quota(key, "1", "")
+	hard, used := d.amount(r), d.amount(r)
+	q.Spec.Hard[key], q.Status.Hard = hard, corev1.ResourceList{key: hard}
+	if d.chance(80) {
+		q.Status.Used[key] = used
+	}
+	if d.chance(20) {
+		q.Spec.Scopes = []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeNotBestEffort}
+	}
+	return q
+}
+
+// TestRandomPods holds every promise of this package on pods that nobody thought of.
+func TestRandomPods(t *testing.T) {
+	reasons := map[Reason]int{}
+	for n := range uint64(4000) {
+		reasons[checkScene(t, n)]++
+		if t.Failed() {
+			t.Fatalf("seed of the dice: %d", n)
+		}
+	}
+	// The dice are worth something only if they meet what there is to meet.
+	for _, reason := range []Reason{Seeded, AsSeeded, LimitRange, Quota, QoSClass, FixedLimit} {
+		assert.Positive(t, reasons[reason], reason)
+	}
+}
+
+func FuzzSeedPod(f *testing.F) {
+	f.Add(uint64(1))
+	f.Fuzz(func(t *testing.T, n uint64) { checkScene(t, n) })
+}
+
+func checkScene(t *testing.T, n uint64) Reason {
+	t.Helper()
+	d := dice{rand.New(rand.NewPCG(n, 0))}
+	s := d.scene(t)
+	rec, ns := Read(s.rec), s.namespace()
+
+	decision := SeedPod(view(t, s.pod), rec, ns, now)
+	after := applied(t, s.pod, decision)
+
+	checkAlone(t, s, after)
+	checkContainers(t, s, after)
+	checkClass(t, s.pod, after)
+	checkNamespace(t, s, after)
+	checkNote(t, s.pod, after)
+	assertStable(t, after, rec, ns)
+	checkTampered(t, d, s, after)
+	return decision.Reason
+}
+
+// checkAlone: nothing but resources and the annotation has changed.
+func checkAlone(t *testing.T, s *scene, after *corev1.Pod) {
+	t.Helper()
+	blank := after.DeepCopy()
+	delete(blank.Annotations, v1alpha1.SeededAnnotation)
+	if len(blank.Annotations) == 0 {
+		blank.Annotations = nil
+	}
+	for i := range blank.Spec.Containers {
+		blank.Spec.Containers[i].Resources = s.pod.Spec.Containers[i].Resources
+	}
+	for i := range blank.Spec.InitContainers {
+		if blank.Spec.InitContainers[i].RestartPolicy != nil {
+			blank.Spec.InitContainers[i].Resources = s.pod.Spec.InitContainers[i].Resources
+		}
+	}
+	assert.Equal(t, asJSON(t, s.pod), asJSON(t, blank))
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(raw)
+}
+
+func all(pod *corev1.Pod) []corev1.Container {
+	return append(append([]corev1.Container{}, pod.Spec.InitContainers...), pod.Spec.Containers...)
+}
+
+func checkContainers(t *testing.T, s *scene, after *corev1.Pod) {
+	t.Helper()
+	seeds := map[string]*v1alpha1.ContainerSeed{}
+	for i := range s.rec.Spec.Seed.Containers {
+		seeds[s.rec.Spec.Seed.Containers[i].Name] = &s.rec.Spec.Seed.Containers[i]
+	}
+	guaranteed := resize.QOSClass(s.pod) == corev1.PodQOSGuaranteed
+	now := all(after)
+	for i, c := range all(s.pod) {
+		was, is, seed := resize.ReadSpec(c.Resources), resize.ReadSpec(now[i].Resources), seeds[c.Name]
+		if seed == nil {
+			assert.Equal(t, was, is, "a container without a seed stays")
+			continue
+		}
+		for _, r := range recommender.Resources {
+			w, a := was[r], is[r]
+			assert.False(t, a.Limit > 0 && a.Request > a.Limit, "request above limit: %+v", a)
+			assert.False(t, w.Request > 0 && a.Request == 0, "request lost")
+			assert.Equal(t, w.Limit == 0, a.Limit == 0 || r == recommender.Memory && seed.MemoryLimit != nil && w.Limit == 0, "limit lost or made up")
+			if s.rec.Spec.Seed.RaiseOnly || r == recommender.Memory && !seed.AllowMemoryDecrease {
+				assert.GreaterOrEqual(t, a.Request, w.Request)
+				assert.True(t, a.Limit == 0 || a.Limit >= w.Limit)
+			}
+			if guaranteed && r == recommender.CPU && w.Request%1000 == 0 {
+				assert.Zero(t, a.Request%1000, "whole cores stay whole")
+			}
+		}
+	}
+}
+
+func checkClass(t *testing.T, before, after *corev1.Pod) {
+	t.Helper()
+	from, to := resize.QOSClass(before), resize.QOSClass(after)
+	if from != corev1.PodQOSBestEffort {
+		assert.Equal(t, from, to)
+		return
+	}
+	assert.NotEqual(t, corev1.PodQOSGuaranteed, to)
+	assert.Empty(t, helpers.PodLimits(after, helpers.PodResourcesOptions{ExcludeOverhead: true}))
+}
+
+// checkNamespace: what was admissible stays so, and what outgrows the template fits.
+func checkNamespace(t *testing.T, s *scene, after *corev1.Pod) {
+	t.Helper()
+	for _, lr := range s.ranges {
+		for _, item := range lr.Spec.Limits {
+			for _, r := range recommender.Resources {
+				if admissible(item, r, s.pod) {
+					assert.True(t, admissible(item, r, after), "%s %s", r, asJSON(t, item))
+				}
+			}
+		}
+	}
+	for _, q := range s.quotas {
+		for key, hard := range q.Spec.Hard {
+			was, is := counted(s.pod, key), counted(after, key)
+			if is.Cmp(was) <= 0 {
+				continue
+			}
+			used, known := q.Status.Used[key]
+			left := hard.DeepCopy()
+			left.Sub(used)
+			assert.True(t, known && is.Cmp(left) <= 0, "%s: %s of %s", key, is.String(), left.String())
+		}
+	}
+}
+
+func counted(pod *corev1.Pod, key corev1.ResourceName) resource.Quantity {
+	switch key {
+	case "limits.cpu", "limits.memory":
+		return helpers.PodLimits(pod, helpers.PodResourcesOptions{})[key[len("limits."):]]
+	case "requests.cpu", "requests.memory":
+		return helpers.PodRequests(pod, helpers.PodResourcesOptions{})[key[len("requests."):]]
+	}
+	return helpers.PodRequests(pod, helpers.PodResourcesOptions{})[key]
+}
+
+// admissible is LimitRanger's rule said another way: exact, on quantities.
+func admissible(item corev1.LimitRangeItem, r recommender.Resource, pod *corev1.Pod) bool {
+	if item.Type == corev1.LimitTypePod {
+		options := helpers.PodResourcesOptions{ExcludeOverhead: true}
+		return obeys(item, r, helpers.PodRequests(pod, options), helpers.PodLimits(pod, options))
+	}
+	for _, c := range all(pod) {
+		if !obeys(item, r, c.Resources.Requests, c.Resources.Limits) {
+			return false
+		}
+	}
+	return true
+}
+
+func obeys(item corev1.LimitRangeItem, r recommender.Resource, requests, limits corev1.ResourceList) bool {
+	name := resize.NameOf(r)
+	request, limit := requests[name], limits[name]
+	if least, ok := item.Min[name]; ok && (request.Cmp(least) < 0 || !limit.IsZero() && limit.Cmp(least) < 0) {
+		return false
+	}
+	if most, ok := item.Max[name]; ok && (limit.IsZero() || limit.Cmp(most) > 0 || request.Cmp(most) > 0) {
+		return false
+	}
+	ratio, ok := item.MaxLimitRequestRatio[name]
+	return !ok || !request.IsZero() && !limit.IsZero() &&
+		resize.AmountOf(r, limit)*1000 <= resize.AmountOf(r, request)*recommender.Amount(ratio.MilliValue())
+}
+
+// checkNote: the annotation tells exactly what the moved containers had.
+func checkNote(t *testing.T, before, after *corev1.Pod) {
+	t.Helper()
+	want := map[string]recommender.Size{}
+	now := all(after)
+	for i, c := range all(before) {
+		if was := resize.ReadSpec(c.Resources); was != resize.ReadSpec(now[i].Resources) {
+			want[c.Name] = was
+		}
+	}
+	assert.Equal(t, want, told(t, after))
+}
+
+func told(t *testing.T, pod *corev1.Pod) map[string]recommender.Size {
+	t.Helper()
+	out := map[string]recommender.Size{}
+	note := pod.Annotations[v1alpha1.SeededAnnotation]
+	if note == "" {
+		return out
+	}
+	var seeded v1alpha1.Seeded
+	require.NoError(t, json.Unmarshal([]byte(note), &seeded))
+	for _, o := range seeded.Original {
+		out[o.Name] = resize.FromResources(o.Resources)
+	}
+	return out
+}
+
+// checkTampered: another webhook changes a container after us, or a user writes an annotation of their
+// own. Whatever it is, one more call settles it, and the pod is still right.
+func checkTampered(t *testing.T, d dice, s *scene, after *corev1.Pod) {
+	t.Helper()
+	tampered := after.DeepCopy()
+	tampered.Spec.Containers[0].Resources = d.requirements(2)
+	if d.chance(30) {
+		tampered.Annotations = map[string]string{v1alpha1.SeededAnnotation: d.forged(s)}
+	}
+	rec, ns := Read(s.rec), s.namespace()
+	again := applied(t, tampered, SeedPod(view(t, tampered), rec, ns, now))
+	assertStable(t, again, rec, ns)
+	for _, c := range again.Spec.Containers {
+		for _, a := range resize.ReadSpec(c.Resources) {
+			assert.False(t, a.Limit > 0 && a.Request > a.Limit)
+		}
+	}
+}
+
+func (d dice) forged(s *scene) string {
+	seeded := v1alpha1.Seeded{Recommendation: s.rec.Name, Revision: s.rec.Spec.Seed.Revision}
+	for _, c := range s.pod.Spec.Containers {
+		size := resize.ReadSpec(d.requirements(d.IntN(4)))
+		seeded.Original = append(seeded.Original, v1alpha1.ContainerResources{Name: c.Name, Resources: resize.ToResources(size)})
+	}
+	raw, err := json.Marshal(seeded)
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
+}
