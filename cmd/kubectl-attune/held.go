@@ -26,8 +26,8 @@ func heldByPolicy(policy *v1alpha1.AttunePolicy) []heldThing {
 func heldByWorkload(rec *v1alpha1.AttuneRecommendation) []heldThing {
 	name := identityOf(rec).String()
 	var held []heldThing
-	if paused := rec.Status.Paused; paused != nil {
-		held = append(held, heldThing{Workload: name, Reason: v1alpha1.ReasonPaused, Message: paused.Reason})
+	if why, paused := pausedBy(rec); paused {
+		held = append(held, heldThing{Workload: name, Reason: v1alpha1.ReasonPaused, Message: why})
 	}
 	for _, kind := range []string{v1alpha1.ConditionResizeBlocked, v1alpha1.ConditionDegraded} {
 		if c := meta.FindStatusCondition(rec.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
@@ -43,4 +43,15 @@ func heldByWorkload(rec *v1alpha1.AttuneRecommendation) []heldThing {
 		held = append(held, heldThing{Workload: name, Reason: "SeedWithheld", Message: rec.Spec.SeedWithheld})
 	}
 	return held
+}
+
+// pausedBy says who paused a workload: the operator, else a person.
+func pausedBy(rec *v1alpha1.AttuneRecommendation) (why string, paused bool) {
+	switch {
+	case rec.Status.Paused != nil:
+		return rec.Status.Paused.Reason, true
+	case rec.Status.Phase == v1alpha1.PhasePaused:
+		return "its annotation " + v1alpha1.PausedAnnotation + ", or spec.paused of its policy or of the defaults", true
+	}
+	return "", false
 }

@@ -43,10 +43,11 @@ func (s *settingsReader) of(ctx context.Context, rec *v1alpha1.AttuneRecommendat
 	return settings, err
 }
 
-// recommender are the settings that the recommender needs, nil where they cannot be known.
+// recommender are the settings that the next step is taken with, nil where there is none to be known.
+// Under the strategy Node a pod's next size depends on its node and the pods beside it.
 func (s *settingsReader) recommender(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (*recommender.Settings, error) {
 	settings, err := s.of(ctx, rec)
-	if settings == nil || err != nil {
+	if settings == nil || err != nil || settings.Strategy == v1alpha1.StrategyNode {
 		return nil, err
 	}
 	return &settings.Recommender, nil

@@ -78,6 +78,24 @@ func TestStatusHoldsOfAPausedWorkload(t *testing.T) {
 		{Workload: "StatefulSet/db", Reason: "Paused", Message: "another writer resized db-0 twice"},
 		{Workload: "StatefulSet/db", Reason: "HighRevertRate"},
 	}, heldByWorkload(&rec))
+
+	rec.Status = v1alpha1.AttuneRecommendationStatus{Phase: v1alpha1.PhasePaused}
+	assert.Equal(t, []heldThing{
+		{Workload: "StatefulSet/db", Reason: "Paused", Message: "its annotation attune.io/paused, or spec.paused of its policy or of the defaults"},
+	}, heldByWorkload(&rec))
+}
+
+func TestStatusTellsPoliciesOfOneNameApart(t *testing.T) {
+	policies := []v1alpha1.AttunePolicy{policyWith(0), policyWith(0)}
+	policies[0].Namespace, policies[1].Namespace = "shop", "pay"
+	rec := v1alpha1.AttuneRecommendation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop"},
+		Spec:       v1alpha1.AttuneRecommendationSpec{Policy: v1alpha1.PolicyRef{Name: "p"}, SeedWithheld: "no data"},
+	}
+	report := newStatusReport(policies, []v1alpha1.AttuneRecommendation{rec}, testNow)
+	assert.Equal(t, "pay", report.Policies[0].Namespace)
+	assert.Empty(t, report.Policies[0].Held)
+	assert.Len(t, report.Policies[1].Held, 1)
 }
 
 func TestNothingToShow(t *testing.T) {

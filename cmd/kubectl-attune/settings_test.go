@@ -1,0 +1,71 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// changePolicy updates the policy api.
+func (c cliTest) changePolicy(change func(*v1alpha1.AttunePolicy)) {
+	c.t.Helper()
+	var policy v1alpha1.AttunePolicy
+	require.NoError(c.t, c.client.Get(c.t.Context(), client.ObjectKey{Namespace: "shop", Name: "api"}, &policy))
+	change(&policy)
+	require.NoError(c.t, c.client.Update(c.t.Context(), &policy))
+}
+
+func TestExplainUsesThePolicysSettings(t *testing.T) {
+	cli := newCLITest(t, interceptor.Funcs{})
+	cli.changePolicy(func(p *v1alpha1.AttunePolicy) {
+		p.Spec.CPU = &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{MaxChangePercent: new(int32(10))}}
+	})
+	assert.Contains(t, cli.run("explain", "deploy/web").out, "web-7c9-aaaaa: cpu request 250m -> 225m")
+}
+
+func TestExplainUsesTheDefaultsOfBothLevels(t *testing.T) {
+	cli := newCLITest(t, interceptor.Funcs{})
+	cluster := &v1alpha1.AttuneDefaults{}
+	cluster.Name = v1alpha1.DefaultsName
+	cluster.Spec.CPU = &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{MaxChangePercent: new(int32(10))}}
+	require.NoError(t, cli.client.Create(t.Context(), cluster))
+	assert.Contains(t, cli.run("explain", "deploy/web").out, "web-7c9-aaaaa: cpu request 250m -> 225m")
+
+	namespace := &v1alpha1.AttuneNamespaceDefaults{}
+	namespace.Name, namespace.Namespace = v1alpha1.DefaultsName, "shop"
+	namespace.Spec.CPU = &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{MaxChangePercent: new(int32(12))}}
+	require.NoError(t, cli.client.Create(t.Context(), namespace))
+	assert.Contains(t, cli.run("explain", "deploy/web").out, "web-7c9-aaaaa: cpu request 250m -> 220m")
+}
+
+func TestExplainWithoutSettingsHasNoNextStep(t *testing.T) {
+	t.Run("invalid", func(t *testing.T) {
+		cli := newCLITest(t, interceptor.Funcs{})
+		cli.changePolicy(func(p *v1alpha1.AttunePolicy) {
+			p.Spec.CPU = &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{
+				MinAllowed: new(resource.MustParse("2")), MaxAllowed: new(resource.MustParse("900m")),
+			}}
+		})
+		got := cli.run("explain", "deploy/web")
+		assert.Equal(t, exitOK, got.code)
+		assert.Contains(t, got.errOut, "what policy api would do next is not known: cpu.minAllowed 2")
+		assert.Contains(t, got.out, "cpu: request 500m, next none, target 200m")
+	})
+	t.Run("deleted", func(t *testing.T) {
+		got := newCLITest(t, interceptor.Funcs{}).run("explain", "sts/db", "-n", "pay")
+		assert.Equal(t, exitOK, got.code)
+		assert.Contains(t, got.errOut, `what policy store would do next is not known: attunepolicies.attune.io "store" not found`)
+		assert.Contains(t, got.out, "cpu: request 2, next none, target 3")
+	})
+	t.Run("decided on the node", func(t *testing.T) {
+		cli := newCLITest(t, interceptor.Funcs{})
+		cli.changePolicy(func(p *v1alpha1.AttunePolicy) { p.Spec.Strategy = new(v1alpha1.StrategyNode) })
+		assert.Contains(t, cli.run("explain", "deploy/web").out, "cpu: request 500m, next none, target 200m")
+	})
+}
