@@ -1,0 +1,259 @@
+package csvfile_test
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/usage/csvfile"
+)
+
+const header = "series_id,timestamp,cpu_cores,memory_bytes\n"
+
+func sample(seconds int64, cpu, memory float64) csvfile.Sample {
+	return csvfile.Sample{At: seconds * 1000, CPUCores: cpu, MemoryBytes: memory}
+}
+
+// each collects what Each yields.
+func each(text string) ([]csvfile.Series, csvfile.Report, error) {
+	var all []csvfile.Series
+	report, err := csvfile.EachFrom("usage.csv", strings.NewReader(text), func(s csvfile.Series) error {
+		s.Samples = append([]csvfile.Sample(nil), s.Samples...)
+		all = append(all, s)
+		return nil
+	})
+	return all, report, err
+}
+
+func all(text string) ([]csvfile.Series, csvfile.Report, error) {
+	return csvfile.AllFrom("usage.csv", strings.NewReader(text))
+}
+
+func TestGoodFiles(t *testing.T) {
+	nan := math.NaN()
+	for _, test := range []struct {
+		name, text string
+		want       []csvfile.Series
+		report     csvfile.Report
+	}{
+		{"no rows", header, nil, csvfile.Report{}},
+		{
+			name: "two series",
+			text: header + "a,1,0.5,100\na,2,1e-05,200\nb,1,0,0\n",
+			want: []csvfile.Series{
+				{ID: "a", Samples: []csvfile.Sample{sample(1, 0.5, 100), sample(2, 1e-05, 200)}},
+				{ID: "b", Samples: []csvfile.Sample{sample(1, 0, 0)}},
+			},
+			report: csvfile.Report{Series: 2, Rows: 3},
+		},
+		{
+			name:   "gaps",
+			text:   header + "a,1,,100\na,2,NaN,nan\na,3,0.5,\n",
+			want:   []csvfile.Series{{ID: "a", Samples: []csvfile.Sample{sample(1, nan, 100), sample(2, nan, nan), sample(3, 0.5, nan)}}},
+			report: csvfile.Report{Series: 1, Rows: 3, CPUGaps: 2, MemoryGaps: 2},
+		},
+		{
+			name:   "out of order",
+			text:   header + "a,3,3,3\na,1,1,1\na,2,2,2\n",
+			want:   []csvfile.Series{{ID: "a", Samples: []csvfile.Sample{sample(1, 1, 1), sample(2, 2, 2), sample(3, 3, 3)}}},
+			report: csvfile.Report{Series: 1, Rows: 3, OutOfOrder: 2},
+		},
+		{
+			name:   "the same time again: the highest of each counts",
+			text:   header + "a,1,1,\na,1,2,5\na,1,,3\na,1,0,\n",
+			want:   []csvfile.Series{{ID: "a", Samples: []csvfile.Sample{sample(1, 2, 5)}}},
+			report: csvfile.Report{Series: 1, Rows: 4, CPUGaps: 1, MemoryGaps: 2, Duplicates: 3},
+		},
+		{
+			name:   "line ends, spaces, quotes and a byte order mark of other programs",
+			text:   "\ufeffseries_id, timestamp,cpu_cores,memory_bytes\r\n\"a,b\", 1 ,0.5, 100\r\n\r\n",
+			want:   []csvfile.Series{{ID: "a,b", Samples: []csvfile.Sample{sample(1, 0.5, 100)}}},
+			report: csvfile.Report{Series: 1, Rows: 1},
+		},
+		{
+			name:   "times with a fraction",
+			text:   header + "a,1650377760.0,1,1\na,1650377760.25,2,2\na,1.65037782e9,3,3\n",
+			want:   []csvfile.Series{{ID: "a", Samples: []csvfile.Sample{sample(1650377760, 1, 1), {At: 1650377760250, CPUCores: 2, MemoryBytes: 2}, sample(1650377820, 3, 3)}}},
+			report: csvfile.Report{Series: 1, Rows: 3},
+		},
+		{
+			name:   "no line end at the end",
+			text:   header + "a,1,1,1",
+			want:   []csvfile.Series{{ID: "a", Samples: []csvfile.Sample{sample(1, 1, 1)}}},
+			report: csvfile.Report{Series: 1, Rows: 1},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for name, read := range map[string]func(string) ([]csvfile.Series, csvfile.Report, error){"each": each, "all": all} {
+				got, report, err := read(test.text)
+				require.NoError(t, err, name)
+				assert.Empty(t, cmp.Diff(test.want, got, cmpopts.EquateNaNs()), name)
+				assert.Equal(t, test.report, report, name)
+			}
+		})
+	}
+}
+
+func TestBadFiles(t *testing.T) {
+	for _, test := range []struct{ name, text, want string }{
+		{"empty", "", "usage.csv: line 1: the file is empty: it must begin with the header series_id,timestamp,cpu_cores,memory_bytes"},
+		{"no header", "a,1,1,1\n", `usage.csv: line 1: the header is "a,1,1,1": it must be "series_id,timestamp,cpu_cores,memory_bytes"`},
+		{"another header", "series_id,time,cpu,mem\n", `usage.csv: line 1: the header is "series_id,time,cpu,mem"`},
+		{"too few fields", header + "a,1,1,1\na,2,1\n", "usage.csv: line 3: 3 fields where 4 are expected"},
+		{"too many fields", header + "a,1,1,1,1\n", "usage.csv: line 2: 5 fields where 4 are expected"},
+		{"no series", header + ",1,1,1\n", "usage.csv: line 2: series_id is empty"},
+		{"no time", header + "a,,1,1\n", `usage.csv: line 2: timestamp "" is not a time in Unix seconds`},
+		{"a date", header + "a,2024-01-01,1,1\n", `usage.csv: line 2: timestamp "2024-01-01" is not a time in Unix seconds`},
+		{"a time that is no number", header + "a,NaN,1,1\n", `usage.csv: line 2: timestamp "NaN" is not a time`},
+		{"before the epoch", header + "a,-1,1,1\n", `usage.csv: line 2: timestamp "-1" is not a time`},
+		{"milliseconds", header + "a,1650377760000,1,1\n", `usage.csv: line 2: timestamp "1650377760000" is too large for Unix seconds: are these milliseconds?`},
+		{"negative CPU", header + "a,1,-0.1,1\n", `usage.csv: line 2: cpu_cores "-0.1" is negative`},
+		{"negative memory", header + "a,1,1,-1\n", `usage.csv: line 2: memory_bytes "-1" is negative`},
+		{"infinite", header + "a,1,+Inf,1\n", `usage.csv: line 2: cpu_cores "+Inf" is not a number`},
+		{"too large", header + "a,1,1e999,1\n", `usage.csv: line 2: cpu_cores "1e999" is not a number`},
+		{"a quantity", header + "a,1,500m,1\n", `usage.csv: line 2: cpu_cores "500m" is not a number`},
+		{"null", header + "a,1,1,null\n", `usage.csv: line 2: memory_bytes "null" is not a number`},
+		{"a bare quote", header + "a,1,1,1\nb\"c,1,1,1\n", `usage.csv: line 3: bare " in non-quoted`},
+		{"after empty lines", header + "\n\na,x,1,1\n", `usage.csv: line 4: timestamp "x"`},
+		{"after a series with a line end", header + "\"a\nb\",1,1,1\na,x,1,1\n", `usage.csv: line 4: timestamp "x"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for name, read := range map[string]func(string) ([]csvfile.Series, csvfile.Report, error){"each": each, "all": all} {
+				_, _, err := read(test.text)
+				require.Error(t, err, name)
+				assert.True(t, strings.HasPrefix(err.Error(), test.want), "%s: %s", name, err)
+			}
+		})
+	}
+}
+
+func TestMixedSeries(t *testing.T) {
+	text := header + "a,1,1,1\nb,1,2,2\na,2,3,3\nb,2,4,4\n"
+	got, report, err := all(text)
+	require.NoError(t, err)
+	assert.Empty(t, cmp.Diff([]csvfile.Series{
+		{ID: "a", Samples: []csvfile.Sample{sample(1, 1, 1), sample(2, 3, 3)}},
+		{ID: "b", Samples: []csvfile.Sample{sample(1, 2, 2), sample(2, 4, 4)}},
+	}, got))
+	assert.Equal(t, csvfile.Report{Series: 2, Rows: 4}, report)
+
+	_, _, err = each(text)
+	assert.EqualError(t, err, `usage.csv: line 4: series "a" goes on after it ended at line 2: put the rows of a series next to each other, e.g. sort by series_id`)
+}
+
+func TestEachStopsWhenAskedTo(t *testing.T) {
+	enough := errors.New("enough")
+	seen := 0
+	_, err := csvfile.EachFrom("x", strings.NewReader(header+"a,1,1,1\nb,1,1,1\nc,1,1,1\n"), func(csvfile.Series) error {
+		seen++
+		return enough
+	})
+	assert.Equal(t, enough, err)
+	assert.Equal(t, 1, seen)
+}
+
+// file writes a file, packed if its name says so.
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	out, err := os.Create(path)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, out.Close()) }()
+	if strings.HasSuffix(name, ".gz") {
+		packed := gzip.NewWriter(out)
+		_, err = packed.Write([]byte(text))
+		require.NoError(t, err)
+		require.NoError(t, packed.Close())
+		return path
+	}
+	_, err = out.WriteString(text)
+	require.NoError(t, err)
+	return path
+}
+
+func TestFiles(t *testing.T) {
+	for _, name := range []string{"usage.csv", "usage.csv.gz", "USAGE.CSV"} {
+		path := file(t, name, header+"a,1,1,1\n")
+		got, report, err := csvfile.All(path)
+		require.NoError(t, err, name)
+		assert.Equal(t, []csvfile.Series{{ID: "a", Samples: []csvfile.Sample{sample(1, 1, 1)}}}, got)
+		assert.Equal(t, 1, report.Rows)
+
+		report, err = csvfile.Each(path, func(csvfile.Series) error { return nil })
+		require.NoError(t, err, name)
+		assert.Equal(t, 1, report.Series)
+	}
+}
+
+func TestBadPacking(t *testing.T) {
+	_, _, err := csvfile.All(filepath.Join(t.TempDir(), "none.csv"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+
+	path := file(t, "usage.csv", header)
+	renamed := path + ".gz"
+	require.NoError(t, os.Rename(path, renamed))
+	_, _, err = csvfile.All(renamed)
+	require.ErrorContains(t, err, renamed+": the name says gzip, the content does not")
+
+	var rows strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&rows, "a,%d,0.%d,%d\n", i, i*7919%100000, i*104729)
+	}
+	path = file(t, "usage.csv.gz", header+rows.String())
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, content[:len(content)/2], 0o600))
+	_, report, err := csvfile.All(path)
+	require.ErrorContains(t, err, path+": after line ")
+	assert.Positive(t, report.Rows, "a file that breaks off is an error, wherever it does")
+}
+
+func FuzzRead(f *testing.F) {
+	for _, text := range []string{header, header + "a,1,1,1\n", header + "a,2,,\nb,1,NaN,1\na,1,1e5,1\n", "\ufeff" + header + "\"a\n\",1,1,1\r\n", ""} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, report, err := all(text)
+		samples := 0
+		for _, series := range got {
+			samples += len(series.Samples)
+			for i, sample := range series.Samples {
+				assert.False(t, sample.CPUCores < 0 || math.IsInf(sample.CPUCores, 0) || sample.MemoryBytes < 0 || math.IsInf(sample.MemoryBytes, 0))
+				assert.True(t, i == 0 || series.Samples[i-1].At < sample.At)
+			}
+		}
+		if err == nil {
+			assert.Equal(t, report.Rows, samples+report.Duplicates)
+		}
+		grouped, _, eachErr := each(text)
+		if eachErr == nil {
+			require.NoError(t, err, "what can be streamed can be read")
+			assert.Empty(t, cmp.Diff(got, grouped, cmpopts.EquateNaNs(), cmpopts.EquateEmpty()))
+		}
+	})
+}
+
+func BenchmarkEach(b *testing.B) {
+	var text strings.Builder
+	text.WriteString(header)
+	for i := range 10_000 {
+		fmt.Fprintf(&text, "namespace/workload@pod-%d,%d,0.0%d,%d\n", i/2000, 1650377760+60*i, i*7919%100000, i*104729)
+	}
+	b.SetBytes(int64(text.Len()))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := csvfile.EachFrom("x", strings.NewReader(text.String()), func(csvfile.Series) error { return nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
