@@ -110,37 +110,50 @@ type WorkloadCounts struct {
 
 // RecommendationSummary is one workload's recommendation.
 type RecommendationSummary struct {
-	Workload string       `json:"workload"`
-	Kind     WorkloadKind `json:"kind"`
+	// Workload is its name.
+	Workload string `json:"workload"`
+	// Kind of the workload.
+	Kind WorkloadKind `json:"kind"`
+	// Containers in the order of the pod template.
 	// +listType=atomic
 	Containers []ContainerSummary `json:"containers"`
 }
 
 // ContainerSummary compares what a container's template asks with what is recommended.
 type ContainerSummary struct {
-	Name        string    `json:"name"`
-	Current     Resources `json:"current"`
+	// Name of the container.
+	Name string `json:"name"`
+	// Current is what the pod template asks for.
+	Current Resources `json:"current"`
+	// Recommended is what is recommended.
 	Recommended Resources `json:"recommended"`
 	// Confidence from 0 to 1, such as "0.92".
-	Confidence  string       `json:"confidence"`
-	DataPoints  int32        `json:"dataPoints"`
+	Confidence string `json:"confidence"`
+	// DataPoints are the steps with data in the window.
+	DataPoints int32 `json:"dataPoints"`
+	// LastUpdated is when the recommendation was computed.
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
 }
 
 // Resources are the requests and limits of a container; an absent one is not set.
 type Resources struct {
+	// CPURequest in cores.
 	// +optional
 	CPURequest *resource.Quantity `json:"cpuRequest,omitempty"`
+	// CPULimit in cores.
 	// +optional
 	CPULimit *resource.Quantity `json:"cpuLimit,omitempty"`
+	// MemoryRequest in bytes.
 	// +optional
 	MemoryRequest *resource.Quantity `json:"memoryRequest,omitempty"`
+	// MemoryLimit in bytes.
 	// +optional
 	MemoryLimit *resource.Quantity `json:"memoryLimit,omitempty"`
 }
 
 // PolicyConflict names a workload that another policy sizes.
 type PolicyConflict struct {
+	// Workload as Kind/name.
 	Workload string `json:"workload"`
 	// Winner is the name of the policy that sizes it.
 	Winner string `json:"winner"`
@@ -151,7 +164,9 @@ type PolicyConflict struct {
 // Savings compare the templates' requests with the recommended ones, over all replicas. Negative
 // values are growth.
 type Savings struct {
-	CPURequestReduction    resource.Quantity `json:"cpuRequestReduction"`
+	// CPURequestReduction in cores.
+	CPURequestReduction resource.Quantity `json:"cpuRequestReduction"`
+	// MemoryRequestReduction in bytes.
 	MemoryRequestReduction resource.Quantity `json:"memoryRequestReduction"`
 	// EstimatedMonthlySavings at the prices of the AttuneDefaults, for 730 hours.
 	// +optional
@@ -160,19 +175,26 @@ type Savings struct {
 
 // HistoryEntry is one finished resize.
 type HistoryEntry struct {
+	// Timestamp is when it ended.
 	Timestamp metav1.Time `json:"timestamp"`
-	Workload  string      `json:"workload"`
+	// Workload is its name.
+	Workload string `json:"workload"`
+	// Pod that was resized.
 	// +optional
-	Pod       string `json:"pod,omitempty"`
+	Pod string `json:"pod,omitempty"`
+	// Container that was resized.
 	Container string `json:"container"`
 	// Resource: cpu, memory or cpu+memory.
 	Resource string `json:"resource"`
-	From     string `json:"from"`
-	To       string `json:"to"`
+	// From is the request before it.
+	From string `json:"from"`
+	// To is the request that was asked for.
+	To string `json:"to"`
 	// Method: InPlace or Eviction.
 	Method string `json:"method"`
 	// Result: Success, Failed, Reverted, Withdrawn, Superseded, Evicted.
 	Result string `json:"result"`
+	// Reason why it did not succeed.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 }

@@ -49,20 +49,27 @@ type AttuneRecommendationSpec struct {
 
 // WorkloadRef names a workload in the object's own namespace.
 type WorkloadRef struct {
+	// Kind of the workload.
 	Kind WorkloadKind `json:"kind"`
-	Name string       `json:"name"`
-	UID  types.UID    `json:"uid,omitempty"`
+	// Name of the workload.
+	Name string `json:"name"`
+	// UID of the workload that was seen last.
+	UID types.UID `json:"uid,omitempty"`
 }
 
 // PolicyRef names a policy in the object's own namespace.
 type PolicyRef struct {
-	Name       string    `json:"name"`
-	UID        types.UID `json:"uid,omitempty"`
-	Generation int64     `json:"generation,omitempty"`
+	// Name of the policy.
+	Name string `json:"name"`
+	// UID of the policy.
+	UID types.UID `json:"uid,omitempty"`
+	// Generation of the policy that the targets were computed by.
+	Generation int64 `json:"generation,omitempty"`
 }
 
 // ContainerTarget is where a container is heading, and why.
 type ContainerTarget struct {
+	// Name of the container.
 	Name string `json:"name"`
 
 	// Target holds the sizes after the bounds; absent resources have none (see Holds).
@@ -94,12 +101,18 @@ type ContainerTarget struct {
 
 // ContainerDemand is a container's base and peak of either resource.
 type ContainerDemand struct {
-	CPUPeak     *resource.Quantity `json:"cpuPeak,omitempty"`
-	MemoryPeak  *resource.Quantity `json:"memoryPeak,omitempty"`
+	// CPUPeak is the most CPU, now or forecast.
+	CPUPeak *resource.Quantity `json:"cpuPeak,omitempty"`
+	// MemoryPeak is the most memory, now or forecast.
+	MemoryPeak *resource.Quantity `json:"memoryPeak,omitempty"`
+	// MemoryMax7d is the most memory of the last 7 days.
 	MemoryMax7d *resource.Quantity `json:"memoryMax7d,omitempty"`
-	MemoryOOM   *resource.Quantity `json:"memoryOOM,omitempty"`
-	CPUBase     *resource.Quantity `json:"cpuBase,omitempty"`
-	MemoryBase  *resource.Quantity `json:"memoryBase,omitempty"`
+	// MemoryOOM is the memory that an OOM kill taught to be too little.
+	MemoryOOM *resource.Quantity `json:"memoryOOM,omitempty"`
+	// CPUBase is the CPU in everyday use.
+	CPUBase *resource.Quantity `json:"cpuBase,omitempty"`
+	// MemoryBase is the memory in everyday use.
+	MemoryBase *resource.Quantity `json:"memoryBase,omitempty"`
 }
 
 // Hold says why a resource is left alone.
@@ -108,6 +121,7 @@ type Hold struct {
 	Resource string `json:"resource"`
 	// Reason is a word such as InsufficientData, HPA or AllowDecrease.
 	Reason string `json:"reason"`
+	// Message is one sentence with the figures.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
@@ -117,9 +131,12 @@ type Step struct {
 	// Resource: cpu or memory.
 	Resource string `json:"resource"`
 	// Name: percentile, margin, burst, confidence, floor, bounds or change.
-	Name   string `json:"name"`
+	Name string `json:"name"`
+	// Before is the amount before the rule.
 	Before string `json:"before"`
-	After  string `json:"after"`
+	// After is the amount after it.
+	After string `json:"after"`
+	// Reason why the rule did what it did.
 	Reason string `json:"reason"`
 }
 
@@ -132,6 +149,7 @@ type Seed struct {
 	// RaiseOnly: no size is kept yet; new pods are raised to the seed but never lowered.
 	// +optional
 	RaiseOnly bool `json:"raiseOnly,omitempty"`
+	// Containers that are seeded; the others stay as they are.
 	// +listType=map
 	// +listMapKey=name
 	Containers []ContainerSeed `json:"containers"`
@@ -139,14 +157,18 @@ type Seed struct {
 
 // ContainerSeed is the seed of one container. An absent request leaves that resource alone.
 type ContainerSeed struct {
+	// Name of the container.
 	Name string `json:"name"`
+	// CPURequest to give.
 	// +optional
 	CPURequest *resource.Quantity `json:"cpuRequest,omitempty"`
+	// MemoryRequest to give.
 	// +optional
 	MemoryRequest *resource.Quantity `json:"memoryRequest,omitempty"`
-	// LimitsFollow: limits keep the ratio to the request that the pod was created with; else they stay.
+	// CPULimitFollows: the limit keeps the ratio to the request that the pod was created with; else it stays.
 	// +optional
 	CPULimitFollows bool `json:"cpuLimitFollows,omitempty"`
+	// MemoryLimitFollows as CPULimitFollows does.
 	// +optional
 	MemoryLimitFollows bool `json:"memoryLimitFollows,omitempty"`
 	// MemoryLimit is set as it is (strategy Node) rather than by ratio.
@@ -162,13 +184,17 @@ type ContainerSeed struct {
 
 // Seeded is the value of SeededAnnotation.
 type Seeded struct {
-	Recommendation string               `json:"recommendation"`
-	Revision       string               `json:"revision"`
-	Original       []ContainerResources `json:"original"`
+	// Recommendation is the name of the AttuneRecommendation.
+	Recommendation string `json:"recommendation"`
+	// Revision of its seed.
+	Revision string `json:"revision"`
+	// Original resources of the pod as it was created.
+	Original []ContainerResources `json:"original"`
 }
 
 // ContainerResources are the requests and limits of one container.
 type ContainerResources struct {
+	// Name of the container.
 	Name      string `json:"name"`
 	Resources `json:",inline"`
 }
@@ -187,6 +213,7 @@ const (
 
 // AttuneRecommendationStatus is written by the workload loop alone.
 type AttuneRecommendationStatus struct {
+	// Phase says what the workload loop is doing.
 	// +optional
 	Phase RecommendationPhase `json:"phase,omitempty"`
 
@@ -221,6 +248,7 @@ type AttuneRecommendationStatus struct {
 	// +listType=atomic
 	Floors []Floor `json:"floors,omitempty"`
 
+	// Backoff lengthens the cooldown after reverts.
 	// +optional
 	Backoff *Backoff `json:"backoff,omitempty"`
 
@@ -259,9 +287,12 @@ type AttuneRecommendationStatus struct {
 
 // PodCounts counts a workload's live pods.
 type PodCounts struct {
-	Total    int32 `json:"total"`
+	// Total live pods.
+	Total int32 `json:"total"`
+	// AtTarget run at the target.
 	AtTarget int32 `json:"atTarget"`
-	Open     int32 `json:"open"`
+	// Open have an open record.
+	Open int32 `json:"open"`
 }
 
 // RecordPhase says how far a record has come.
@@ -282,10 +313,14 @@ const (
 
 // ResizeRecord is what is needed to put a pod back.
 type ResizeRecord struct {
-	PodUID  types.UID   `json:"podUID"`
-	PodName string      `json:"podName"`
-	Node    string      `json:"node,omitempty"`
-	Phase   RecordPhase `json:"phase"`
+	// PodUID of the pod; one that replaces it is another pod.
+	PodUID types.UID `json:"podUID"`
+	// PodName of the pod.
+	PodName string `json:"podName"`
+	// Node that the pod runs on.
+	Node string `json:"node,omitempty"`
+	// Phase says how far the resize has come.
+	Phase RecordPhase `json:"phase"`
 
 	// WrittenAt is when the record was written, before the resize.
 	WrittenAt metav1.Time `json:"writtenAt"`
@@ -332,26 +367,37 @@ type ResizeRecord struct {
 
 // ContainerBaseline is a container's state when its record was written.
 type ContainerBaseline struct {
-	Name         string       `json:"name"`
-	ContainerID  string       `json:"containerID,omitempty"`
-	StartedAt    *metav1.Time `json:"startedAt,omitempty"`
-	RestartCount int32        `json:"restartCount"`
+	// Name of the container.
+	Name string `json:"name"`
+	// ContainerID that ran then.
+	ContainerID string `json:"containerID,omitempty"`
+	// StartedAt is when that container started.
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// RestartCount then.
+	RestartCount int32 `json:"restartCount"`
+	// Ready then.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 }
 
 // KeptSize is a size that a watched pod survived.
 type KeptSize struct {
-	Name  string      `json:"name"`
-	Size  Resources   `json:"size"`
+	// Name of the container.
+	Name string `json:"name"`
+	// Size that was kept.
+	Size Resources `json:"size"`
+	// Since is when its watch ended.
 	Since metav1.Time `json:"since"`
+	// TemplateHash of the pod that survived it.
 	// +optional
 	TemplateHash string `json:"templateHash,omitempty"`
 }
 
 // Originals are the sizes that the pods of one template had before attune.
 type Originals struct {
+	// TemplateHash of the pods.
 	TemplateHash string `json:"templateHash"`
+	// Containers and what they had.
 	// +listType=map
 	// +listMapKey=name
 	Containers []ContainerResources `json:"containers"`
@@ -359,12 +405,15 @@ type Originals struct {
 
 // Floor is an amount that harmed nobody to stay above.
 type Floor struct {
+	// Container that was harmed.
 	Container string `json:"container"`
 	// Resource: cpu or memory.
-	Resource string            `json:"resource"`
-	Amount   resource.Quantity `json:"amount"`
+	Resource string `json:"resource"`
+	// Amount to stay above.
+	Amount resource.Quantity `json:"amount"`
 	// Reason: oomkill, throttle, restart, notready or slo.
-	Reason    string      `json:"reason"`
+	Reason string `json:"reason"`
+	// LearnedAt is when the harm was done.
 	LearnedAt metav1.Time `json:"learnedAt"`
 	// Evidence names the event that taught it, so that it is counted once.
 	// +optional
@@ -373,14 +422,18 @@ type Floor struct {
 
 // Backoff lengthens the cooldown after reverts: twice per consecutive one, at most 16 times.
 type Backoff struct {
-	ConsecutiveReverts int32       `json:"consecutiveReverts"`
-	Since              metav1.Time `json:"since"`
+	// ConsecutiveReverts without a clean watch between them.
+	ConsecutiveReverts int32 `json:"consecutiveReverts"`
+	// Since is when the last revert was decided.
+	Since metav1.Time `json:"since"`
 }
 
 // PausedState says why a workload is paused.
 type PausedState struct {
-	Since  metav1.Time `json:"since"`
-	Reason string      `json:"reason"`
+	// Since is when it paused.
+	Since metav1.Time `json:"since"`
+	// Reason why it paused.
+	Reason string `json:"reason"`
 }
 
 // AttuneRecommendation is what the operator knows of one workload: where it is heading (spec, by the

@@ -148,9 +148,11 @@ type PrometheusSource struct {
 
 // SecretKey names one key of a Secret.
 type SecretKey struct {
+	// Name of the Secret.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
+	// Key in its data.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Key string `json:"key"`
@@ -158,9 +160,11 @@ type SecretKey struct {
 
 // BasicAuth is a user name with a password from a Secret.
 type BasicAuth struct {
+	// Username to log in with.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Username       string    `json:"username"`
+	Username string `json:"username"`
+	// PasswordSecret holds the password.
 	PasswordSecret SecretKey `json:"passwordSecret"`
 }
 
@@ -437,6 +441,7 @@ type AdaptiveSettings struct {
 
 // SLOGuardrail is a PromQL condition that must hold while a resize is watched.
 type SLOGuardrail struct {
+	// Name that a refusal or revert gives as its reason.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
