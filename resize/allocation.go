@@ -126,14 +126,15 @@ func NameOf(r recommender.Resource) corev1.ResourceName {
 	return corev1.ResourceCPU
 }
 
-// allocated replaces a spec's amounts by those that the container's status says it has.
+// allocated replaces a spec's amounts by those that the container's status says it has. Limits within
+// the machine's rounding are taken as the spec has them.
 func allocated(spec recommender.Size, status *corev1.ContainerStatus, underway bool) recommender.Size {
 	size := spec
 	for _, r := range recommender.Resources {
-		if request := amountOf(r, status.AllocatedResources); request > 0 {
-			size[r].Request = request
+		if status.AllocatedResources != nil {
+			size[r].Request = amountOf(r, status.AllocatedResources)
 		}
-		if !underway && size[r].Request == spec[r].Request || status.Resources == nil {
+		if !underway || status.Resources == nil {
 			continue
 		}
 		if limit := amountOf(r, status.Resources.Limits); !near(limitOf(r), limit, spec[r].Limit) {
@@ -143,12 +144,12 @@ func allocated(spec recommender.Size, status *corev1.ContainerStatus, underway b
 	return size
 }
 
-// resizeUnderway: the spec may not be what the pod has.
+// resizeUnderway: the spec may not be what the pod has. Kubelets of 1.33 have no observed generation.
 func resizeUnderway(pod *corev1.Pod) bool {
 	observed := pod.Status.ObservedGeneration
 	return condition(pod, corev1.PodResizePending) != nil ||
 		condition(pod, corev1.PodResizeInProgress) != nil ||
-		observed != 0 && observed < pod.Generation
+		observed != 0 && observed < pod.Generation || !isAllocated(pod)
 }
 
 // resizable lists the containers that a resize may change: regular ones and native sidecars.

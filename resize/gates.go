@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	helpers "k8s.io/component-helpers/resource"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
@@ -20,8 +21,8 @@ type World struct {
 	WorkloadAnnotations, TemplateAnnotations map[string]string
 	// Status of the workload's AttuneRecommendation: open records, back-off, cooldown, loop's own pause.
 	Status v1alpha1.AttuneRecommendationStatus
-	// Replicas that the workload wants and that are ready. Unknown ones (0) count as one replica, which
-	// only matters to changes that restart containers.
+	// Replicas that the workload wants and that are ready; they matter to changes that restart containers.
+	// Unknown ones (0) count as one replica, and as none that is ready.
 	Replicas, ReadyReplicas int
 
 	// Rollout is what the workload's rollout waits for, such as "2 of 5 replicas are updated"; empty: none
@@ -51,13 +52,16 @@ type World struct {
 	// empty node and an unread one look alike.
 	Neighbours []*corev1.Pod
 	RoomKnown  bool
-	// NodeBlockedUntil: the node deferred or refused growth lately. Zero: it did not.
-	NodeBlockedUntil time.Time
+	// NodeBlock: the node put off or refused resizes lately (BlockOf). Zero: it did not.
+	NodeBlock NodeBlock
 	// Capabilities of the pod's node. Unknown allocatable amounts are not checked.
 	Capabilities Capabilities
 	// NamespaceTerminating: the pod's namespace is being deleted.
 	NamespaceTerminating bool
 }
+
+// NodeBlock is how long growth on a node, or every resize, is not tried.
+type NodeBlock struct{ Growth, All time.Time }
 
 // Held says which resources are held, indexed by Resource, and by what.
 type Held struct {
@@ -69,8 +73,8 @@ type Held struct {
 // set themselves come first, since theirs is the reason they look for.
 var gates = []func(*corev1.Pod, Plan, World) *Refusal{
 	paused, mode, workloadPaused, optedOut, namespaceTerminating, verticalAutoscaler,
-	recordOpen, recordsFull, outsideSchedule, staleData, tooLittleData, rollout, cooldown,
-	nodePressure, nodeBlocked, restartsLastReplica,
+	recordOpen, recordsFull, reverting, outsideSchedule, staleData, tooLittleData, rollout, cooldown,
+	tooManyOOMs, nodePressure, nodeBlocked, neighboursWait, restartsLastReplica,
 }
 
 // narrowings leave a container's resource out of a plan, or bring it within what is allowed.
@@ -86,13 +90,17 @@ var roomGates = []func(*corev1.Pod, Plan, World) *Refusal{
 // Admit passes a plan through the gates. The plan that comes back may be narrower than the one that
 // went in; what was left out is in its LeftOut.
 func Admit(pod *corev1.Pod, plan Plan, world World) (Plan, *Refusal) {
+	if plan.Urgent {
+		plan = plan.AsUrgent()
+	}
 	if refusal := firstClosed(gates, pod, plan, world); refusal != nil {
 		return plan, refusal
 	}
 	for _, narrow := range narrowings {
 		plan = narrow(pod, plan, world)
 	}
-	plan = again(pod, plan)
+	plan = plan.reducedTo(func(m Move) recommender.Size { return m.To })
+	plan.Restarts = restartsAny(pod, plan)
 	if plan.Empty() {
 		return plan, nothingLeft(plan.LeftOut)
 	}
@@ -109,17 +117,6 @@ func firstClosed(gates []func(*corev1.Pod, Plan, World) *Refusal, pod *corev1.Po
 		}
 	}
 	return nil
-}
-
-// again drops moves that were narrowed to nothing and looks once more at what is left.
-func again(pod *corev1.Pod, plan Plan) Plan {
-	moves := plan.Moves
-	plan.Moves = nil
-	for _, m := range moves {
-		plan.Moves = appendMove(plan.Moves, m)
-	}
-	plan.Restarts = restartsAny(pod, plan)
-	return plan
 }
 
 func paused(_ *corev1.Pod, _ Plan, w World) *Refusal {
@@ -233,21 +230,89 @@ func cooldown(_ *corev1.Pod, p Plan, w World) *Refusal {
 	return wait(ReasonCooldown, "the workload cools down until %s", w.Now.Add(left).UTC().Format(time.RFC3339))
 }
 
-// nodePressure: under it a kubelet defers every resize, even one that only lowers.
-func nodePressure(pod *corev1.Pod, _ Plan, w World) *Refusal {
-	if len(w.Capabilities.Pressure) > 0 {
+// nodePressure: short of disk or processes a kubelet defers every resize, even one that only lowers;
+// short of memory, who asks for less is evicted earlier.
+func nodePressure(pod *corev1.Pod, p Plan, w World) *Refusal {
+	if len(w.Capabilities.Pressure) > 0 && !p.Urgent {
 		return wait(ReasonNodePressure, "node %s reports %s and defers resizes", pod.Spec.NodeName, strings.Join(w.Capabilities.Pressure, ", "))
+	}
+	return nil
+}
+
+// reverting: after a harm nothing new is tried on a workload before its pods are put back.
+func reverting(_ *corev1.Pod, p Plan, w World) *Refusal {
+	for _, r := range w.Status.Records {
+		if r.Phase == v1alpha1.RecordReverting && !p.Urgent {
+			return wait(ReasonReverting, "pod %s is being put back after: %s", r.PodName, r.Reason)
+		}
+	}
+	return nil
+}
+
+// tooManyOOMs: a resize makes a crash-looping container start again at once, so an endless one would
+// restart for free for ever.
+func tooManyOOMs(pod *corev1.Pod, p Plan, w World) *Refusal {
+	bumps := 0
+	for _, row := range w.Status.History {
+		if row.Pod == pod.Name && row.Reason == string(HarmOOM) && w.Now.Sub(row.Timestamp.Time) < time.Hour {
+			bumps++
+		}
+	}
+	if p.Urgent && bumps >= mostBumps {
+		return wait(ReasonTooManyOOMs, "it was resized %d times in an hour and OOM-killed every time", bumps)
 	}
 	return nil
 }
 
 // nodeBlocked: growth that a node put off is not stacked up; each holds the scheduler's room.
 func nodeBlocked(pod *corev1.Pod, p Plan, w World) *Refusal {
-	if p.Grows() && w.Now.Before(w.NodeBlockedUntil) {
-		return wait(ReasonNodeBlocked, "node %s put off or refused growth lately; it is tried again after %s",
-			pod.Spec.NodeName, w.NodeBlockedUntil.UTC().Format(time.RFC3339))
+	until := w.NodeBlock.All
+	if p.Grows() && w.NodeBlock.Growth.After(until) {
+		until = w.NodeBlock.Growth
+	}
+	if w.Now.Before(until) {
+		return wait(ReasonNodeBlocked, "node %s put off or refused a resize lately; it is tried again after %s",
+			pod.Spec.NodeName, until.UTC().Format(time.RFC3339))
 	}
 	return nil
+}
+
+// neighboursWait: a pod of the node is waiting for room itself, or was turned away for want of it.
+func neighboursWait(pod *corev1.Pod, p Plan, w World) *Refusal {
+	if !p.Grows() {
+		return nil
+	}
+	for _, other := range w.Neighbours {
+		turnedAway := other.Status.Phase == corev1.PodFailed && strings.HasPrefix(other.Status.Reason, "OutOf") &&
+			w.Now.Sub(other.CreationTimestamp.Time) < blockFor
+		if other.UID != pod.UID && (turnedAway || helpers.IsPodResizeDeferred(other)) {
+			return wait(ReasonNodeBlocked, "pod %s/%s waits for room on node %s", other.Namespace, other.Name, pod.Spec.NodeName)
+		}
+	}
+	return nil
+}
+
+// blockFor is how long a node is left alone after it put a resize off or refused it.
+const blockFor = 10 * time.Minute
+
+// mostBumps of a container after OOM kills are made in an hour.
+const mostBumps = 4
+
+// BlockOf is what a record that a node did not carry out says of that node: it has no room, or, where
+// even lowering was put off, it takes no resize at all (pressure, a taint, a changed label, shutdown).
+func BlockOf(record v1alpha1.ResizeRecord, reason string, now time.Time) NodeBlock {
+	switch reason {
+	case ReasonInfeasible, ReasonDeferred, ReasonUnobserved, ReasonTimeout:
+	default:
+		return NodeBlock{}
+	}
+	until := now.Add(blockFor)
+	for _, c := range changesOf(record) {
+		if raises(Move{From: c.prior, To: c.desired}) && (reason == ReasonInfeasible || reason == ReasonDeferred) {
+			return NodeBlock{Growth: until}
+		}
+	}
+	return NodeBlock{All: until}
 }
 
 // restartsLastReplica: a restart by resize passes every PodDisruptionBudget by, so it is kept from the

@@ -59,7 +59,13 @@ type Action struct {
 	Keep bool
 	// Alert: a person should know.
 	Alert bool
+	// Learn floors from the state's verdict (LearnHarm).
+	Learn bool
 }
+
+// An eviction that a PodDisruptionBudget denies is asked for again, and given up in the end: the pod then
+// stays as it is.
+const evictFor, evictEvery = 30 * time.Minute, time.Minute
 
 // pollEvery is how often a record is looked at while nothing reports about its pod.
 const pollEvery = 15 * time.Second
@@ -80,7 +86,7 @@ func Next(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time)
 		return Action{Kind: putBackKind(record), Reason: record.Reason, RequeueAfter: pollEvery}
 	}
 	if puttingBack(record) {
-		return nextPuttingBack(state, record, rules)
+		return nextPuttingBack(state, record, rules, now)
 	}
 	return nextOpen(state, record, rules, now)
 }
@@ -117,8 +123,8 @@ func nextOpen(state State, record v1alpha1.ResizeRecord, rules Rules, now time.T
 func nextDeferred(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
 	end := record.WrittenAt.Add(DeferredFor)
 	action := until(end, now, state, withdraw(ReasonDeferred, state))
-	if later := end.Add(MemoryActuatedFor); action.Kind == Wait && deadlineOf(record).Before(later) {
-		action.Deadline = later
+	if deadline := deadlineOf(record); action.Kind == Wait && deadline.Before(end) {
+		action.Deadline = end.Add(deadline.Sub(record.WrittenAt.Time))
 	}
 	return action
 }
@@ -167,15 +173,17 @@ func nextSettled(state State, record v1alpha1.ResizeRecord, rules Rules, now tim
 }
 
 func nextHarmed(state State, rules Rules) Action {
-	reason := string(state.Verdict.Harm)
-	if !rules.AutoRevert {
-		return Action{Kind: Forget, Reason: reason, Message: state.Message, Result: ResultFailed, Alert: true}
+	action := Action{Kind: Revert, Reason: string(state.Verdict.Harm), Message: state.Message, Alert: true, Learn: true}
+	if rules.AutoRevert && !state.idle[state.Verdict.Harm] {
+		action.RequeueAfter = pollEvery
+		return action
 	}
-	return Action{Kind: Revert, Reason: reason, Message: state.Message, RequeueAfter: pollEvery, Alert: true}
+	action.Kind, action.Result = Forget, ResultFailed
+	return action
 }
 
 // nextPuttingBack waits for as long as it takes, then closes the record.
-func nextPuttingBack(state State, record v1alpha1.ResizeRecord, rules Rules) Action {
+func nextPuttingBack(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
 	if state.Kind != Applied {
 		return Action{Kind: Wait, Reason: record.Reason, RequeueAfter: pollEvery, Alert: state.Kind != Actuating,
 			Message: "the old size is asked for and the pod does not have it yet: " + string(state.Kind) + " " + state.Message}
@@ -186,8 +194,8 @@ func nextPuttingBack(state State, record v1alpha1.ResizeRecord, rules Rules) Act
 		done.Result = ResultReverted
 	case record.Phase == v1alpha1.RecordReverting:
 		done.Result = ResultFailed
-	case mayEvict(record, rules):
-		done.Kind, done.Result = Evict, ResultEvicted
+	case mayEvict(record, rules) && now.Before(record.WrittenAt.Add(evictFor)):
+		done.Kind, done.Result, done.RequeueAfter = Evict, ResultEvicted, evictEvery
 	}
 	return done
 }

@@ -16,6 +16,8 @@ type Move struct {
 	// From is what the pod's spec asks for; To what it is to ask for. Neither has an amount that the
 	// other lacks but for what To adds: a resize never removes a request or a limit.
 	From, To recommender.Size
+	// MemoryUsage when it was planned; 0 is unknown.
+	MemoryUsage recommender.Amount
 }
 
 // Plan is one atomic change of one pod: one patch.
@@ -54,7 +56,9 @@ func PlanFor(pod *corev1.Pod, wished []Container, caps Capabilities, now time.Ti
 			continue
 		}
 		from := ReadSpec(c.Resources)
-		move := Move{Container: c.Name, Sidecar: isSidecar(c), From: from, To: merge(from, wish.Size)}
+		move := Move{
+			Container: c.Name, Sidecar: isSidecar(c), From: from, To: merge(from, wish.Size), MemoryUsage: wish.MemoryUsage,
+		}
 		move.To = raiseToPlatformMinimums(move.From, move.To)
 		move, left := permitted(s, move)
 		plan.LeftOut = append(plan.LeftOut, left...)
@@ -104,28 +108,76 @@ func (p Plan) Apply(pod *corev1.Pod) *corev1.Pod {
 	return next
 }
 
-// Split takes a plan apart: what only lowers goes before what raises, so that a pod never asks for
-// room that its own patch frees, and memory limits are lowered in a patch of their own, since one that
-// the kubelet cannot carry out blocks everything else in its patch. The plans are to be made in
-// order, each after the last one is verified. A plan that restarts a container stays whole: two
-// patches would restart it twice.
+// Split takes risky lowerings of memory limits out of a plan into a patch of their own, since one that the
+// kubelet cannot carry out blocks everything else in its patch. What only lowers goes first, so that no
+// part asks for room that a later one frees; else the rest goes first, being the safer part. The plans are
+// to be made in order, each after the last one was verified. A plan that restarts a container stays whole:
+// two patches would restart it twice.
 func Split(plan Plan) []Plan {
-	if plan.Restarts || !plan.LowersMemoryLimit() {
+	rest := plan.reducedTo(func(m Move) recommender.Size {
+		if riskyMemoryLimit(m) {
+			return withoutMemory(m)
+		}
+		return m.To
+	})
+	limits := plan.reducedTo(func(m Move) recommender.Size {
+		if riskyMemoryLimit(m) {
+			return withoutCPU(m)
+		}
+		return m.From
+	})
+	switch {
+	case plan.Restarts || rest.Empty() || limits.Empty():
 		return []Plan{plan}
+	case rest.Grows():
+		return []Plan{limits, plan.after(limits)}
 	}
-	rest, limits := plan, plan
-	rest.Moves, limits.Moves = nil, nil
-	for _, m := range plan.Moves {
-		first, second := m, m
-		first.To = withoutMemoryLimitDecrease(m)
-		second.From = first.To
-		rest.Moves = appendMove(rest.Moves, first)
-		limits.Moves = appendMove(limits.Moves, second)
+	return []Plan{rest, plan.after(rest)}
+}
+
+// reducedTo is the plan with other sizes to reach; moves that reach nothing are dropped.
+func (p Plan) reducedTo(size func(Move) recommender.Size) Plan {
+	moves := p.Moves
+	p.Moves = nil
+	for _, m := range moves {
+		m.To = size(m)
+		p.Moves = appendMove(p.Moves, m)
 	}
-	if rest.Empty() {
-		return []Plan{plan}
+	return p
+}
+
+// after is what is left of the plan when its first part has been made.
+func (p Plan) after(first Plan) Plan {
+	reached := map[string]recommender.Size{}
+	for _, m := range first.Moves {
+		reached[m.Container] = m.To
 	}
-	return []Plan{rest, limits}
+	moves := p.Moves
+	p.Moves = nil
+	for _, m := range moves {
+		if at, ok := reached[m.Container]; ok {
+			m.From = at
+		}
+		p.Moves = appendMove(p.Moves, m)
+	}
+	return p
+}
+
+// AsUrgent is the part of a plan that answers an OOM kill: what grows.
+func (p Plan) AsUrgent() Plan {
+	p = p.reducedTo(withoutDecreases)
+	p.Urgent = true
+	return p
+}
+
+// Effect is by how much a plan changes what the scheduler counts for a pod; what is saved is negative. An
+// init container that asks for more than the others together can make it nothing.
+func (p Plan) Effect(pod *corev1.Pod) [2]recommender.Amount {
+	before, after := podRequests(pod), podRequests(p.Apply(pod))
+	for _, r := range recommender.Resources {
+		after[r] -= before[r]
+	}
+	return after
 }
 
 // TemplateHash identifies the template generation that a pod was made from, or is empty.
@@ -240,6 +292,11 @@ func lowers(m Move) bool {
 }
 
 func lowersMemoryLimit(m Move) bool { return lowersLimit(m, recommender.Memory) }
+
+// riskyMemoryLimit: nobody knows that the new limit is well above what the container holds.
+func riskyMemoryLimit(m Move) bool {
+	return lowersMemoryLimit(m) && (m.MemoryUsage == 0 || m.To[recommender.Memory].Limit < m.MemoryUsage+m.MemoryUsage/2)
+}
 
 func lowersLimit(m Move, r recommender.Resource) bool {
 	from, to := m.From[r].Limit, m.To[r].Limit

@@ -31,7 +31,7 @@ type situation struct {
 // podRules concern the pod, whatever is wished for.
 var podRules = []func(situation) *Refusal{
 	finished, terminating, mirror, windows, noResize, noResourcesInStatus, bestEffort,
-	podLevelResources, resourceClaims, nodeNotReady, notScheduled, alreadyUnderway,
+	podLevelResources, resourceClaims, nodeNotReady, notScheduled, notStarted, alreadyUnderway,
 }
 
 // moveRules concern one container. A rule that refuses leaves the rest of the move to be made.
@@ -153,6 +153,19 @@ func notScheduled(s situation) *Refusal {
 		return wait(ReasonNotScheduled, "the pod has no node yet")
 	}
 	return nil
+}
+
+// notStarted: before its containers have started, a pod shows nothing that a resize could be verified by.
+func notStarted(s situation) *Refusal {
+	if s.pod.Spec.NodeName == "" {
+		return nil
+	}
+	for _, status := range s.statuses {
+		if status.State.Running != nil || status.State.Terminated != nil || status.RestartCount > 0 {
+			return nil
+		}
+	}
+	return wait(ReasonNotStarted, "the pod's containers have not started yet")
 }
 
 func alreadyUnderway(s situation) *Refusal {

@@ -23,6 +23,7 @@ const (
 	ReasonPodFinished  = "PodFinished"
 	ReasonPodDeleted   = "PodTerminating"
 	ReasonNotScheduled = "NotScheduled"
+	ReasonNotStarted   = "NotStarted"
 	ReasonNotReady     = "NotReady"
 )
 
@@ -68,6 +69,8 @@ const (
 	ReasonCooldown             = v1alpha1.ReasonCooldownActive
 	ReasonRecordsFull          = "RecordsFull"
 	ReasonNamespaceTerminating = "NamespaceTerminating"
+	ReasonReverting            = "Reverting"
+	ReasonTooManyOOMs          = "TooManyOOMs"
 	ReasonNodePressure         = "NodePressure"
 	ReasonNodeBlocked          = "NodeBlocked"
 	ReasonNoRoom               = "NoRoom"

@@ -30,6 +30,18 @@ func RevertPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) (Plan, *Refusal) 
 	return plan, refuse(ReasonQOSClass, "putting back only what may be put back would change the pod's class")
 }
 
+// idleReverts are the harms after which nothing would be put back.
+func idleReverts(pod *corev1.Pod, record v1alpha1.ResizeRecord) map[Harm]bool {
+	idle := map[Harm]bool{}
+	for _, h := range []Harm{HarmOOM, HarmThrottle, HarmRestart, HarmNotReady, HarmSLO} {
+		record.Reason = string(h)
+		if len(revertMoves(pod, record, false)) == 0 {
+			idle[h] = true
+		}
+	}
+	return idle
+}
+
 func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, memoryRequestBack bool) []Move {
 	changes := map[string]change{}
 	for _, c := range changesOf(record) {

@@ -12,15 +12,15 @@ func nodeRoom(pod *corev1.Pod, p Plan, w World) *Refusal {
 	if !w.RoomKnown || pod.Spec.NodeName == "" {
 		return nil
 	}
-	before, after := podRequests(pod), podRequests(p.Apply(pod))
+	needs, effect := podRequests(p.Apply(pod)), p.Effect(pod)
 	taken := roomTaken(pod, w)
 	for _, r := range recommender.Resources {
 		has := w.Capabilities.Allocatable[r]
-		if has == 0 || after[r] <= before[r] || taken[r]+after[r] <= has {
+		if has == 0 || effect[r] <= 0 || taken[r]+needs[r] <= has {
 			continue
 		}
 		return wait(ReasonNoRoom, "node %s has %s of %s, other pods take %s, and the pod would take %s", pod.Spec.NodeName,
-			recommender.Format(r, has), r, recommender.Format(r, taken[r]), recommender.Format(r, after[r]))
+			recommender.Format(r, has), r, recommender.Format(r, taken[r]), recommender.Format(r, needs[r]))
 	}
 	return nil
 }

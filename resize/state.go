@@ -60,6 +60,8 @@ type State struct {
 	Verdict Verdict
 	// calm is the state but for the harm.
 	calm StateKind
+	// idle: putting the pod back after such harm would put nothing back.
+	idle map[Harm]bool
 }
 
 // Assess says what a pod (nil: gone) shows of a record's resize. It trusts values over conditions,
@@ -74,6 +76,7 @@ func Assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) State 
 	if !state.allocated() {
 		return state
 	}
+	state.idle = idleReverts(pod, record)
 	state.Verdict = earlyHarm(pod, record, changes)
 	if state.Verdict.Harm != "" && state.Kind != Terminal && !puttingBack(record) {
 		state.calm, state.Kind, state.Message = state.Kind, Harmed, state.Verdict.Message
