@@ -120,7 +120,9 @@ func TestTowardMemoryDecrease(t *testing.T) {
 	assert.Equal(t, Size{{Request: 250}, {Request: 700 * mi}}, Toward(m).Next)
 
 	m.Settings.Of[CPU].AllowDecrease = false
-	assert.Equal(t, Amount(250), Toward(m).Next[CPU].Request, "CPU needs no leave: there is no such setting")
+	m.Original[CPU] = Allocation{Request: 500, Limit: 1000}
+	m.Live[CPU] = m.Original[CPU]
+	assert.Equal(t, Allocation{Request: 250, Limit: 500}, Toward(m).Next[CPU], "CPU needs no leave: there is no such setting")
 }
 
 func TestTowardLimits(t *testing.T) {
@@ -195,6 +197,15 @@ func TestTowardLimits(t *testing.T) {
 		},
 		"equal to the request, and its floor is at the maximum": {
 			original: Allocation{400, 400}, live: Allocation{400, 400}, target: 600, floor: 900, highest: 900, want: Allocation{900, 900},
+		},
+		"equal to the request only now, gets its ratio back": {
+			original: Allocation{400, 800}, live: Allocation{400, 400}, target: 500, want: Allocation{500, 1000},
+		},
+		"without a request, follows as equal": {
+			original: Allocation{0, 400}, live: Allocation{0, 400}, target: 500, want: Allocation{500, 500},
+		},
+		"without a request, is left as it is where nothing changes": {
+			original: Allocation{0, 400}, live: Allocation{0, 400}, target: 410, want: Allocation{0, 400}, hold: SmallChange,
 		},
 		"not set so far": {target: 600, floor: 900, want: Allocation{600, 0}},
 	} {

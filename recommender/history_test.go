@@ -116,6 +116,14 @@ func TestProfilePeakIsNeverBelowTheValue(t *testing.T) {
 	assert.InDelta(t, 1000, float64(p.Of[Memory].Peak), 1e-9)
 }
 
+// Scrapes do not come to the second: a step that is a little early or late is still that step.
+func TestProfileGapsBearJitter(t *testing.T) {
+	steps := flat(11, 0.2, 1e9)
+	steps[0].At, steps[10].At = steps[0].At.Add(time.Minute), steps[10].At.Add(-time.Minute)
+	assert.Zero(t, NewProfile(steps, 5*time.Minute).Gaps)
+	assert.Equal(t, 1, NewProfile(append(steps[:5:5], steps[6:]...), 5*time.Minute).Gaps)
+}
+
 func TestProfileOfNothing(t *testing.T) {
 	assert.Equal(t, Profile{}, NewProfile(nil, time.Minute))
 	assert.Equal(t, Profile{}, NewProfile(flat(100, nan, -1), time.Minute))

@@ -77,6 +77,13 @@ func TestRecommendCountsTheLesserEvidence(t *testing.T) {
 	assert.Equal(t, 1008, r.DataPoints)
 	assert.InDelta(t, 0.5, r.Confidence, 1e-9)
 
+	for i := range steps[:1512] {
+		steps[i].CPUCores, steps[i].MemoryBytes = math.NaN(), 512*mi
+	}
+	r = Recommend(input(steps))
+	assert.Equal(t, 504, r.DataPoints)
+	assert.InDelta(t, 0.25, r.Confidence, 1e-9)
+
 	r = Recommend(input(flat(2016, 0.2, math.NaN())))
 	assert.Equal(t, 2016, r.DataPoints, "a resource that was never measured does not count")
 	assert.InDelta(t, 1, r.Confidence, 1e-9)

@@ -135,6 +135,7 @@ func TestFloor(t *testing.T) {
 		original         Allocation
 		peak             Usage
 		learned, limited Amount
+		stay             bool
 		want             Amount
 	}{
 		"CPU may be below its peak":             {resource: CPU, peak: 2000, want: 1000},
@@ -146,11 +147,12 @@ func TestFloor(t *testing.T) {
 		"a limit above the request is no floor": {resource: Memory, original: free, limited: 1500, want: 1000},
 		"an equal limit is one":                 {resource: Memory, original: pinned, limited: 1500, want: 1500},
 		"but not for CPU":                       {resource: CPU, original: pinned, limited: 1500, want: 1000},
+		"nor where limits are left alone":       {resource: Memory, original: pinned, limited: 1500, stay: true, want: 1000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			chain := newChain(c.resource)
 			chain.history.Peak, chain.original, chain.limitFloor = c.peak, c.original, c.limited
-			chain.learned, chain.settings.LimitsFollow = Floor{Amount: c.learned}, true
+			chain.learned, chain.settings.LimitsFollow = Floor{Amount: c.learned}, !c.stay
 			assert.Equal(t, c.want, floor(chain, 1000))
 		})
 	}
@@ -205,6 +207,8 @@ func TestTimes(t *testing.T) {
 		{333, 3, 2, 499}, {0, 3, 2, 0}, {1, 1, 3, 0},
 		{1 << 50, 1 << 50, 1 << 50, 1 << 50},
 		{1 << 50, 1 << 50, 1, maxAmount},
+		{1 << 60, 1 << 60, 1 << 56, maxAmount},
+		{1 << 60, 1 << 60, 1<<56 + 1, maxAmount},
 		{math.MaxInt64, math.MaxInt64, 1, maxAmount},
 		{math.MaxInt64, 1, 1, maxAmount},
 	} {
