@@ -18,6 +18,8 @@ const (
 	MarkVerified ActionKind = "MarkVerified"
 	// StartWatch: the resize is verified; this is the moment that counts as success.
 	StartWatch ActionKind = "StartWatch"
+	// SendRest: the first patch is verified; the second one (RestPlan) is to be sent.
+	SendRest ActionKind = "SendRest"
 	// ExtendWatch once, since nothing could be concluded.
 	ExtendWatch ActionKind = "ExtendWatch"
 	// Revert puts the pod back (RevertPlan) because it was harmed or the resize failed.
@@ -95,8 +97,7 @@ func nextOpen(state State, record v1alpha1.ResizeRecord, rules Rules, now time.T
 	written := record.WrittenAt.Time
 	switch state.Kind {
 	case Unsent:
-		return until(written.Add(UnobservedFor), now, state, Action{Kind: Forget, Reason: ReasonNotSent,
-			Message: "the resize never reached the API server"})
+		return until(written.Add(UnobservedFor), now, state, nextUnsent(state, record))
 	case Landed:
 		return Action{Kind: Adopt, Generation: state.Generation, RequeueAfter: pollEvery}
 	case Unobserved:
@@ -117,6 +118,15 @@ func nextOpen(state State, record v1alpha1.ResizeRecord, rules Rules, now time.T
 		return nextSettled(state, record, rules, now)
 	}
 	return Action{Kind: Wait, RequeueAfter: pollEvery, Message: state.Message}
+}
+
+// nextUnsent: a first patch that never arrived changed nothing; after a second one the pod has half of
+// what was wanted, which nobody watches.
+func nextUnsent(state State, record v1alpha1.ResizeRecord) Action {
+	if InSecondPatch(record) {
+		return withdraw(ReasonNotSent, state)
+	}
+	return Action{Kind: Forget, Reason: ReasonNotSent, Message: "the resize never reached the API server"}
 }
 
 // nextDeferred waits, and leaves the kubelet its time to act after it may have found room at last.
@@ -144,6 +154,9 @@ func nextFailed(state State, record v1alpha1.ResizeRecord, now time.Time) Action
 func nextApplied(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
 	if record.VerifiedOnce == nil {
 		return Action{Kind: MarkVerified, RequeueAfter: SyncPeriod, Message: state.Message}
+	}
+	if len(record.Then) > 0 {
+		return until(record.VerifiedOnce.Add(SyncPeriod), now, state, Action{Kind: SendRest, RequeueAfter: pollEvery})
 	}
 	end := watchFor(record, rules)
 	return until(record.VerifiedOnce.Add(SyncPeriod), now, state, Action{
@@ -226,6 +239,8 @@ func Advance(record v1alpha1.ResizeRecord, action Action, now time.Time) v1alpha
 		record.VerifiedOnce = timeOf(now)
 	case StartWatch:
 		record.Phase, record.WatchUntil, record.Deadline = v1alpha1.RecordWatching, timeOf(action.Until), nil
+	case SendRest:
+		record = secondPatch(record, now)
 	case ExtendWatch:
 		record.WatchUntil, record.Reason = timeOf(action.Until), action.Reason
 	case Revert:

@@ -117,7 +117,7 @@ func assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change, now
 	case record.Generation != 0 && pod.Generation < record.Generation:
 		return State{Kind: Unobserved, Message: "the pod as we see it is older than the resize"}
 	case record.Phase == v1alpha1.RecordWritten:
-		return assessWritten(pod, changes)
+		return assessWritten(pod, record, changes)
 	case puttingBack(record):
 		return assessPuttingBack(pod, record, changes, now)
 	case !asDesired(pod, changes):
@@ -131,11 +131,11 @@ func assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change, now
 var superseded = State{Kind: Superseded, Message: "somebody else changed amounts that this resize set"}
 
 // assessWritten: only the spec tells whether a resize reached the API server whose answer was lost.
-func assessWritten(pod *corev1.Pod, changes []change) State {
+func assessWritten(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change) State {
 	switch {
 	case asDesired(pod, changes):
 		return State{Kind: Landed, Generation: pod.Generation}
-	case asPrior(pod, changes):
+	case asPrior(pod, changes), InSecondPatch(record) && between(pod, changes):
 		return State{Kind: Unsent}
 	}
 	return superseded

@@ -345,6 +345,12 @@ type ResizeRecord struct {
 	// +listType=map
 	// +listMapKey=name
 	Desired []ContainerResources `json:"desired"`
+	// Then holds the sizes of a second patch, sent once the first is verified: memory limits that may
+	// be refused go by themselves.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Then []ContainerResources `json:"then,omitempty"`
 	// Baseline that harm is measured from.
 	// +optional
 	// +listType=map

@@ -1159,6 +1159,13 @@ func (in *ResizeRecord) DeepCopyInto(out *ResizeRecord) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Then != nil {
+		in, out := &in.Then, &out.Then
+		*out = make([]ContainerResources, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.Baseline != nil {
 		in, out := &in.Baseline, &out.Baseline
 		*out = make([]ContainerBaseline, len(*in))

@@ -23,8 +23,13 @@ func (d *decision) begin(w world) *resize.Refusal {
 	}
 	for _, plan := range resize.Wave(plans, d.status.Records, d.status.Kept, len(w.pods), w.settings.Resize) {
 		pod := w.pod(plan.PodUID)
-		d.status.Records = append(d.status.Records, resize.NewRecord(plan, pod, w.now, w.settings.Resize))
-		d.writes = append(d.writes, write{pod, plan})
+		parts := resize.Split(plan)
+		record := resize.NewRecord(parts[0], pod, w.now, w.settings.Resize)
+		if len(parts) > 1 {
+			record = resize.WithSecond(record, parts[1], pod)
+		}
+		d.status.Records = append(d.status.Records, record)
+		d.writes = append(d.writes, write{pod, parts[0]})
 	}
 	return refused
 }
@@ -64,7 +69,6 @@ func (d *decision) plan(w world, pod *corev1.Pod) (resize.Plan, *resize.Refusal)
 	if refusal != nil {
 		return plan, refusal
 	}
-	plan = resize.Split(plan)[0]
 	return resize.Admit(pod, plan, d.gateWorld(w, pod))
 }
 

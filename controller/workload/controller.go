@@ -136,6 +136,8 @@ func answer(status *v1alpha1.AttuneRecommendationStatus, w write, returned *core
 		switch {
 		case outcome.Kind == resize.OutcomeAccepted:
 			*record = resize.RecordReturned(*record, returned)
+		case resize.InSecondPatch(*record) && outcome.Refused():
+			*record = resize.SecondRefused(*record, w.pod)
 		case record.Phase == v1alpha1.RecordWritten && outcome.Refused():
 			rows := resize.HistoryRows("", *record, resize.ResultFailed, outcome.Reason, now)
 			status.History = resize.AddHistory(status.History, rows)

@@ -71,6 +71,8 @@ func (d *decision) perform(w world, pod *corev1.Pod, record v1alpha1.ResizeRecor
 		if plan, refusal := resize.RevertPlan(pod, next); refusal == nil {
 			d.writes = append(d.writes, write{pod, plan})
 		}
+	case resize.SendRest:
+		d.writes = append(d.writes, write{pod, resize.RestPlan(pod, next)})
 	case resize.StartWatch:
 		d.succeeded(w, next)
 	}

@@ -1,0 +1,97 @@
+package resize
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// WithSecond notes in the record of a plan's first part what its second part asks for (see Split): both
+// are one resize with one watch, and are put back together.
+func WithSecond(record v1alpha1.ResizeRecord, second Plan, pod *corev1.Pod) v1alpha1.ResizeRecord {
+	record = *record.DeepCopy()
+	statuses := statusesOf(pod)
+	for _, m := range second.Moves {
+		known := slices.ContainsFunc(record.Prior, func(c v1alpha1.ContainerResources) bool { return c.Name == m.Container })
+		if !known {
+			from := v1alpha1.ContainerResources{Name: m.Container, Resources: ToResources(m.From)}
+			record.Prior, record.Desired = append(record.Prior, from), append(record.Desired, from)
+			record.Baseline = append(record.Baseline, baselineOf(m.Container, statuses[m.Container]))
+		}
+		record.Then = append(record.Then, v1alpha1.ContainerResources{Name: m.Container, Resources: ToResources(m.To)})
+	}
+	return record
+}
+
+// InSecondPatch: the first patch was verified, and the second one may or may not have been sent.
+func InSecondPatch(record v1alpha1.ResizeRecord) bool {
+	return record.Phase == v1alpha1.RecordWritten && record.Generation != 0
+}
+
+// secondPatch is the record when its second patch is about to be sent.
+func secondPatch(record v1alpha1.ResizeRecord, now time.Time) v1alpha1.ResizeRecord {
+	record = *record.DeepCopy()
+	for _, then := range record.Then {
+		for i := range record.Desired {
+			if record.Desired[i].Name == then.Name {
+				record.Desired[i] = then
+			}
+		}
+	}
+	record.Then, record.VerifiedOnce = nil, nil
+	record.Phase, record.WrittenAt = v1alpha1.RecordWritten, metav1.NewTime(now)
+	record.Deadline = timeOf(now.Add(MemoryActuatedFor))
+	return record
+}
+
+// SecondRefused is the record after the API server refused its second patch: the pod stays with what the
+// first one brought, and that is watched.
+func SecondRefused(record v1alpha1.ResizeRecord, pod *corev1.Pod) v1alpha1.ResizeRecord {
+	record = *record.DeepCopy()
+	specs := specOf(pod)
+	for i, desired := range record.Desired {
+		if spec, ok := specs[desired.Name]; ok {
+			record.Desired[i].Resources = ToResources(onlySet(FromResources(desired.Resources), spec))
+		}
+	}
+	record.Phase = v1alpha1.RecordApplied
+	return record
+}
+
+// onlySet takes the spec's amounts where the record set one.
+func onlySet(desired, spec recommender.Size) recommender.Size {
+	for _, r := range recommender.Resources {
+		if desired[r].Request > 0 {
+			desired[r].Request = spec[r].Request
+		}
+		if desired[r].Limit > 0 {
+			desired[r].Limit = spec[r].Limit
+		}
+	}
+	return desired
+}
+
+// RestPlan is what is left to ask for until a pod's spec is as its record desires.
+func RestPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) Plan {
+	plan := planOf(pod)
+	specs := specOf(pod)
+	sidecars := map[string]bool{}
+	for _, c := range resizable(pod) {
+		sidecars[c.Name] = isSidecar(c)
+	}
+	for _, c := range changesOf(record) {
+		from, ok := specs[c.name]
+		if !ok {
+			continue
+		}
+		plan.Moves = appendMove(plan.Moves, Move{
+			Container: c.name, Sidecar: sidecars[c.name], From: from, To: filled(c.desired, from),
+		})
+	}
+	return plan
+}
