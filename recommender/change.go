@@ -23,10 +23,11 @@ func Toward(m Move) Change {
 		if s.next != s.live {
 			change.Next[resource] = s.next
 		}
-		change.Steps = append(change.Steps, s.step())
+		step := s.step()
+		change.Steps = append(change.Steps, step)
 		// Without a target the resource is held already, by whoever left the target out.
 		if s.hold != "" && s.target > 0 {
-			change.Holds = append(change.Holds, Hold{Resource: resource, Reason: s.hold, Message: string(s.why)})
+			change.Holds = append(change.Holds, Hold{Resource: resource, Reason: s.hold, Message: step.Reason})
 		}
 	}
 	return change
@@ -52,6 +53,7 @@ func newStride(m *Move, resource Resource) *stride {
 		target:   m.Target[resource].Request,
 		live:     m.Live[resource].defaulted(),
 		original: m.Original[resource].defaulted(),
+		why:      make(sentence, 0, 128),
 	}
 	s.next = s.live
 	if resource == Memory && s.limitFollows() {

@@ -9,9 +9,6 @@ const (
 	day = 24 * time.Hour
 	// fullDays of history are enough for full confidence.
 	fullDays = 7
-	// confidenceWeight and confidenceCurve are m and e of the factor 1 + m·(1 − c)^e.
-	confidenceWeight = 1.0
-	confidenceCurve  = 2.0
 )
 
 // confidence in a history, from 0 to 1: clamp(min(days, √(steps/24)) / min(7, history window in days)).
@@ -33,7 +30,9 @@ func (p *ResourceProfile) days(step time.Duration) float64 { return inDays(p.Las
 
 func inDays(d time.Duration) float64 { return float64(d) / float64(day) }
 
-// caution is the factor that makes up for missing confidence: 2 at none, 1 at full.
+// caution is the factor that makes up for missing confidence, from 2 at none to 1 at full:
+// 1 + m·(1 − c)^e with m = 1 and e = 2.
 func caution(confidence float64) float64 {
-	return 1 + confidenceWeight*math.Pow(1-confidence, confidenceCurve)
+	missing := 1 - confidence
+	return 1 + missing*missing
 }

@@ -1,7 +1,5 @@
 package recommender
 
-import "math"
-
 // sorted is the exact Distribution: every value, in ascending order.
 type sorted []Usage
 
@@ -15,8 +13,8 @@ func (s sorted) Quantile(q float64) Usage {
 	}
 	last := len(s) - 1
 	rank := min(max(q, 0), 1) * float64(last)
-	lower := int(math.Floor(rank))
+	lower := int(rank)
 	upper := min(lower+1, last)
-	weight := Usage(rank - math.Floor(rank))
+	weight := Usage(rank - float64(lower))
 	return s[lower]*(1-weight) + s[upper]*weight
 }
