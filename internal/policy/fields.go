@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,7 +57,7 @@ func number[S ~string](o *overlay, path string, builtIn S, least, most float64, 
 
 func (o *overlay) checkNumber(path, text, builtIn string, least, most float64) float64 {
 	value, err := strconv.ParseFloat(text, 64)
-	if err == nil && value >= least && value <= most && plainDecimal(text) {
+	if err == nil && value >= least && value <= most && decimal.MatchString(text) {
 		return value
 	}
 	o.invalid(path, "%s %s must be a decimal number between %s and %s, e.g. %q", path, o.quote(path, text), plain(least), plain(most), builtIn)
@@ -66,10 +67,8 @@ func (o *overlay) checkNumber(path, text, builtIn string, least, most float64) f
 
 func plain(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
-// plainDecimal keeps to the CRD's pattern what ParseFloat takes: no exponent, no hex, no underscore.
-func plainDecimal(text string) bool {
-	return strings.Trim(text, "-.0123456789") == ""
-}
+// decimal is stricter than ParseFloat: no exponent, no hex, no Inf, no underscore.
+var decimal = regexp.MustCompile(`^-?[0-9]+([.][0-9]+)?$`)
 
 // maxAmounts keep amounts far below where integer arithmetic on them could overflow: a million cores,
 // an exbibyte.

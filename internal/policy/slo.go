@@ -3,7 +3,6 @@ package policy
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"attune.io/attune/api/v1alpha1"
@@ -30,7 +29,7 @@ func (o *overlay) checkGuardrail(path string, g v1alpha1.SLOGuardrail) {
 	if why := checkQuery(g.Query); why != "" {
 		o.invalid(path, "%s.query %s %s", at, o.quote(path, excerpt(g.Query)), why)
 	}
-	if _, err := strconv.ParseFloat(string(g.Threshold), 64); err != nil || !plainDecimal(string(g.Threshold)) {
+	if !decimal.MatchString(string(g.Threshold)) {
 		o.invalid(path, "%s.threshold %s must be a decimal number, e.g. \"99.9\"", at, o.quote(path, g.Threshold))
 	}
 	if !slices.Contains(comparisons, g.Comparison) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,23 +69,24 @@ func policyWith(t *testing.T, spec string) *unstructured.Unstructured {
 	return u
 }
 
-// causes are the reasons why the API server refused an object, each as "field: message".
-func causes(t *testing.T, err error) []string {
+// causes are the reasons why the API server refused an object.
+func causes(t *testing.T, err error) []metav1.StatusCause {
 	t.Helper()
 	var status apierrors.APIStatus
 	require.True(t, errors.As(err, &status), "%v", err)
 	require.True(t, apierrors.IsInvalid(err), "%v", err)
-	var all []string
-	for _, c := range status.Status().Details.Causes {
-		// The rejected value stands between the kind of error and the rule's own sentence.
-		message := c.Message
-		if _, sentence, found := strings.Cut(message, ": "); found && strings.HasPrefix(message, "Invalid value: ") {
-			if i := strings.LastIndex(sentence, ": "); strings.HasPrefix(sentence, "{") && i >= 0 {
-				sentence = sentence[i+2:]
-			}
-			message = sentence
-		}
-		all = append(all, c.Field+": "+message)
+	return status.Status().Details.Causes
+}
+
+// assertOneCause wants one field to be named, with one sentence after the value that was refused.
+func assertOneCause(t *testing.T, err error, field, sentence, about string) {
+	t.Helper()
+	if !assert.Error(t, err, about) {
+		return
 	}
-	return all
+	all := causes(t, err)
+	if assert.Len(t, all, 1, about) {
+		assert.Equal(t, field, all[0].Field, about)
+		assert.True(t, strings.HasSuffix(all[0].Message, ": "+sentence), "%s: %s", about, all[0].Message)
+	}
 }
