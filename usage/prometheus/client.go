@@ -115,10 +115,7 @@ func (c *Client) readRange(ctx context.Context, expression string, query usage.Q
 		if answer.Status != "success" {
 			return c.envelopeFailure(answer)
 		}
-		pick.report.Partial = pick.report.Partial || answer.Partial
-		for _, warning := range answer.Warnings {
-			pick.report.Warn(envelope{Error: warning}.text())
-		}
+		pick.warnings(answer)
 		return nil
 	})
 }

@@ -61,7 +61,7 @@ func TestReadTheAnswersOfDifferentServers(t *testing.T) {
 		{
 			file: "thanos-partial.json",
 			want: []usage.Series{app(at(1700000100, 0.25), at(1700000400, 0.5))},
-			report: usage.Report{Series: 1, Samples: 2, Warnings: []string{
+			report: usage.Report{Series: 1, Samples: 2, Partial: true, Warnings: []string{
 				`receive series from Addr: 10.0.0.7:10901 LabelSets: {replica="a"} MinTime: 0 MaxTime: 9223372036854775807: rpc error: code = Unavailable desc = connection refused`,
 			}},
 		},
@@ -74,6 +74,17 @@ func TestReadTheAnswersOfDifferentServers(t *testing.T) {
 			file:   "victoriametrics-partial.json",
 			want:   []usage.Series{app(at(1700000100, 0.25), at(1700000400, 0.5))},
 			report: usage.Report{Series: 1, Samples: 2, Partial: true, Dropped: map[usage.Drop]int{usage.DropOutside: 1}},
+		},
+		{
+			// Of Prometheus's own engine: a counter that was reset, a burst of 4 cores for a minute, a restarted container.
+			file: "engine-cpu-peaks.json",
+			want: []usage.Series{
+				{Namespace: "shop", Pod: "db-0", Container: "app", CPUPeak: []usage.Sample{at(1700000400, 0.19999999999999998)}},
+				{Namespace: "shop", Pod: pod, Container: "app", CPUPeak: []usage.Sample{at(1700000400, 3.9999999999999996)}},
+				{Namespace: "shop", Pod: "db-0", Container: "app", CPU: []usage.Sample{at(1700000400, 0.19999999999999998)}},
+				app(at(1700000400, 0.49999999999999994)),
+			},
+			report: usage.Report{Series: 4, Samples: 4},
 		},
 		{
 			file:   "unnamed.json",

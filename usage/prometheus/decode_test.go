@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,9 +95,10 @@ func FuzzDecode(f *testing.F) {
 		var report usage.Report
 		yielded := 0
 		pick := picker{query: q, report: &report, yield: func(s usage.Series) {
-			yielded += len(s.CPU)
+			samples := append(slices.Clone(s.CPU), s.CPUPeak...)
+			yielded += len(samples)
 			assert.NotEmpty(t, s.Pod)
-			for _, sample := range s.CPU {
+			for _, sample := range samples {
 				assert.True(t, sample.Value >= 0 && sample.Value <= math.MaxFloat64)
 				assert.False(t, sample.Time().Before(q.Start) || sample.Time().After(q.End))
 			}

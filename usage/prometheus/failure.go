@@ -79,9 +79,9 @@ func (c *Client) transportFailure(err error) *Failure {
 	case errors.As(err, &redirect):
 		return c.failure(RedirectRefused, err, "redirects to %s, which is not followed: set the address to it if that is the server", redirect.to)
 	case errors.Is(err, errTooLarge):
-		return c.failure(TooLarge, err, "answered with more than %d MiB: a shorter span is asked for next", c.maxBytes>>20)
+		return c.failure(TooLarge, err, "answered with more than %d MiB: it needs a shorter span or a narrower query", c.maxBytes>>20)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return c.failure(TimedOut, err, "did not answer within %s: a shorter span is asked for next", c.timeout)
+		return c.failure(TimedOut, err, "did not answer within %s: it needs a shorter span or a simpler query, or more time", c.timeout)
 	case isCertificate(err):
 		return c.failure(BadCertificate, err, "has a certificate that does not verify (%s): set tls.caSecret or tls.serverName", err)
 	}
@@ -97,21 +97,21 @@ func (c *Client) statusFailure(status int, body []byte) *Failure {
 	case status == http.StatusTooManyRequests:
 		return c.failure(ServerError, nil, "is asked too often (HTTP 429%s): it is asked again at the next cycle", said.suffix())
 	case said.wantsLess(status):
-		return c.failure(TooMany, nil, "found the query too large (HTTP %d%s): a shorter span is asked for next", status, said.suffix())
+		return c.failure(TooMany, nil, "found the query too large (HTTP %d%s): it needs a shorter span or a simpler query", status, said.suffix())
 	case status >= 500:
 		return c.failure(ServerError, nil, "failed (HTTP %d%s): it is asked again at the next cycle", status, said.suffix())
 	case said.Status == "":
 		return c.failure(NotPrometheus, nil, "does not speak the Prometheus HTTP API (HTTP %d): check the address and its path", status)
 	}
-	return c.failure(QueryRejected, nil, "rejects the query (HTTP %d%s): check the source's parameters and headers", status, said.suffix())
+	return c.failure(QueryRejected, nil, "rejects the query (HTTP %d%s): check the query and the source's parameters", status, said.suffix())
 }
 
 // envelopeFailure is that of an answer that says of itself that it is an error.
 func (c *Client) envelopeFailure(said envelope) *Failure {
 	if said.wantsLess(http.StatusOK) {
-		return c.failure(TooMany, nil, "found the query too large (%s): a shorter span is asked for next", said.text())
+		return c.failure(TooMany, nil, "found the query too large (%s): it needs a shorter span or a simpler query", said.text())
 	}
-	return c.failure(QueryRejected, nil, "answered with an error (%s): check the source's parameters and headers", said.text())
+	return c.failure(QueryRejected, nil, "answered with an error (%s): check the query and the source's parameters", said.text())
 }
 
 // decodeFailure is that of an answer that is not what was asked for.

@@ -1,6 +1,10 @@
 package prometheus
 
-import "attune.io/attune/usage"
+import (
+	"strings"
+
+	"attune.io/attune/usage"
+)
 
 // picker turns an answer's series into usage.Series and counts what is of no use.
 type picker struct {
@@ -32,6 +36,19 @@ func (p *picker) series(s *series) {
 		out.CPU = samples
 	}
 	p.yield(out)
+}
+
+// aboutTheQuery begins the warnings that are not about the data: those of the query engine.
+const aboutTheQuery = "PromQL "
+
+// warnings keeps those of an answer. A server that asks other servers (Thanos, or Prometheus with remote reading) has no other
+// sign for an answer that is partial.
+func (p *picker) warnings(answer envelope) {
+	p.report.Partial = p.report.Partial || answer.Partial
+	for _, warning := range answer.Warnings {
+		p.report.Warn(envelope{Error: warning}.text())
+		p.report.Partial = p.report.Partial || !strings.HasPrefix(warning, aboutTheQuery)
+	}
 }
 
 // usable keeps the samples that are amounts and lie within the query, in place.

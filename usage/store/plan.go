@@ -20,6 +20,8 @@ const (
 	scratchValues = 8 << 20
 	// assumedContainers of a workload all of whose containers are wanted.
 	assumedContainers = 4
+	// partialPause is how long a past that was answered in part is left as it is, before it is read again.
+	partialPause = time.Hour
 	// maxPrefixes is how many workloads are asked for by name; for more, the whole namespaces are read.
 	maxPrefixes = 100
 )
@@ -35,6 +37,7 @@ type plan struct {
 // plan decides at a time: what is new for every workload that has been read before, and the next piece
 // of the past for those that need it.
 func (p *pool) plan(now time.Time) plan {
+	p.repeat(now)
 	last := usage.StepOf(now, p.settings.QueryStep)
 	plan := plan{newest: p.planNewest(last)}
 	plan.past, plan.group = p.planPast(last)
@@ -42,6 +45,16 @@ func (p *pool) plan(now time.Time) plan {
 		plan.resolvers = p.resolvers()
 	}
 	return plan
+}
+
+// repeat has the past read again where answers about it were partial. What was read stays.
+func (p *pool) repeat(now time.Time) {
+	p.each(func(_ string, _ podname.Workload, track *track) {
+		if !track.again.IsZero() && !track.again.After(now) {
+			track.from, track.again = uncovered, time.Time{}
+			p.counted = false
+		}
+	})
 }
 
 func (p *pool) planNewest(last int64) *usage.Query {
@@ -59,6 +72,8 @@ func (p *pool) planPast(last int64) (*usage.Query, []*track) {
 	oldest, _ := p.span(last)
 	from := p.newestStart(oldest)
 	if from <= oldest {
+		// What was too much may have been so for a moment only.
+		p.chunk = maxChunk
 		return nil, nil
 	}
 	var group []*track

@@ -37,7 +37,9 @@ type namespace struct {
 // track is one workload's history.
 type track struct {
 	// from is the oldest step that has been read; uncovered before the first read.
-	from      int64
+	from int64
+	// again is when the past is read again because an answer about it was partial; zero: never.
+	again     time.Time
 	wanted    containers
 	histories map[string]*history
 }

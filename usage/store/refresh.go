@@ -83,8 +83,8 @@ func (r *refresh) run(ctx context.Context) bool {
 }
 
 func (r *refresh) begin() (plan, usage.SourceSettings, usage.Source) {
-	r.store.mutex.RLock()
-	defer r.store.mutex.RUnlock()
+	r.store.mutex.Lock()
+	defer r.store.mutex.Unlock()
 	pool := r.store.pools[r.digest]
 	if pool == nil {
 		return plan{}, usage.SourceSettings{}, nil
@@ -117,7 +117,7 @@ func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, quer
 		case err == nil:
 			report.Add(scratch.report)
 			p.keep(scratch, report, r.now, r.changed)
-			p.cover(scratch, group)
+			p.cover(scratch, group, report.Partial, r.now)
 		case ctx.Err() != nil:
 			// Nobody waits for the answer any more; nothing is wrong with the source.
 		case errors.Is(err, usage.ErrTooMuch) && group != nil && p.shorten(query.Steps()):
@@ -139,12 +139,15 @@ func (p *pool) shorten(asked int64) bool {
 }
 
 // cover notes what has been read. A track that was replaced meanwhile is not in the pool any more, and nobody sees this.
-func (p *pool) cover(s *scratch, group []*track) {
+func (p *pool) cover(s *scratch, group []*track, partial bool, now time.Time) {
 	if group == nil || p.read == 0 {
 		p.read = max(p.read, s.last)
 	}
 	for _, track := range group {
 		track.from = s.first
+		if partial && track.again.IsZero() {
+			track.again = now.Add(partialPause)
+		}
 	}
 }
 
@@ -182,15 +185,14 @@ func (p *pool) merge(h *history, first int64, a *answer, report *usage.Report) b
 	return p.replace(&h.memory, first, a.memory, report) || different
 }
 
+// replace puts values in the place of earlier ones: the first answer about a step is made of fewer samples than the next.
 func (p *pool) replace(r *ring, first int64, values []float64, report *usage.Report) bool {
 	different := false
 	for i, value := range values {
 		step := first + int64(i)
-		if math.IsNaN(value) || step < r.first {
-			continue
-		}
 		before := r.at(step)
-		if before == value {
+		if math.IsNaN(value) || step < r.first || before == value || report.Partial && value < before {
+			// A partial answer may lack the highest replica, so it only raises what is known.
 			continue
 		}
 		if !r.put(step, value) {
@@ -198,11 +200,17 @@ func (p *pool) replace(r *ring, first int64, values []float64, report *usage.Rep
 			continue
 		}
 		different = true
-		if !math.IsNaN(before) {
-			p.state.Revised++
-		} else if step <= p.read && step > p.read-overlap {
-			p.state.Late++
-		}
+		p.tally(step, before)
 	}
 	return different
+}
+
+// tally counts a step that was read again and is different now.
+func (p *pool) tally(step int64, before float64) {
+	switch {
+	case !math.IsNaN(before):
+		p.state.Revised++
+	case step <= p.read && step > p.read-overlap:
+		p.state.Late++
+	}
 }

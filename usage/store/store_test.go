@@ -317,6 +317,13 @@ func TestAPastThatIsTooMuchIsReadInPieces(t *testing.T) {
 		spans = append(spans, query.Steps())
 	}
 	assert.Equal(t, []int64{288, 144, 72, 36, 36, 36, 36, 36, 36, 36, 36}, spans)
+
+	source.set(func(f *fake) { f.fail = nil })
+	s.Want(deployment("web", "api"))
+	s.Refresh(context.Background(), now)
+	queries := source.take()
+	require.Len(t, queries, 1)
+	assert.Equal(t, int64(288), queries[0].Steps(), "what was too much then is tried again")
 }
 
 func TestAPastThatIsAlwaysTooMuch(t *testing.T) {
@@ -349,6 +356,51 @@ func TestNewestPastFirst(t *testing.T) {
 	require.Len(t, queries, 4)
 	assert.Equal(t, now.Add(step), queries[2].End)
 	assert.Equal(t, now.Add(-144*step), queries[3].End)
+}
+
+func TestAPartialAnswerOnlyRaises(t *testing.T) {
+	value := 0.5
+	source := &fake{pods: []fakePod{web("aaaaa", func(time.Time) (float64, bool) { return value, true })}}
+	s := newStore(source)
+	s.Want(deployment("web"))
+	fill(t, s, now)
+
+	source.set(func(f *fake) { value, f.report.Partial = 0.1, true })
+	s.Refresh(context.Background(), now.Add(step))
+	steps := s.Steps(key("web"))
+	assert.InDelta(t, 0.5, steps[len(steps)-2].CPUCores, 0, "the highest replica may be what is missing")
+	assert.InDelta(t, 0.1, steps[len(steps)-1].CPUCores, 0, "better than nothing")
+
+	source.set(func(f *fake) { value = 0.9 })
+	s.Refresh(context.Background(), now.Add(2*step))
+	steps = s.Steps(key("web"))
+	assert.InDelta(t, 0.9, steps[len(steps)-2].CPUCores, 0)
+	state, _ := s.State(settings())
+	assert.True(t, state.Last.Partial)
+	assert.NoError(t, state.Err, "a partial answer is data with gaps")
+}
+
+func TestAPartialPastIsReadAgainLater(t *testing.T) {
+	source := &fake{report: usage.Report{Partial: true}}
+	s := newStore(source)
+	s.Want(deployment("web"))
+	fill(t, s, now)
+	source.set(func(f *fake) { f.report, f.pods = usage.Report{}, []fakePod{web("aaaaa", always(0.2))} })
+
+	long := 0
+	for at := now; !at.After(now.Add(3 * time.Hour)); at = at.Add(step) {
+		source.take()
+		s.Refresh(context.Background(), at)
+		for _, query := range source.take() {
+			if query.Steps() > 100 {
+				long++
+				assert.Equal(t, now.Add(time.Hour), at)
+			}
+		}
+	}
+	assert.Equal(t, 1, long, "once, as the answer was complete")
+	assert.Zero(t, profile(t, s, now.Add(3*time.Hour)).Gaps)
+	assert.Equal(t, 288, profile(t, s, now.Add(3*time.Hour)).Of[recommender.CPU].Points)
 }
 
 func TestAWorkloadThatIsWantedLater(t *testing.T) {

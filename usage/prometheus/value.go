@@ -1,0 +1,95 @@
+package prometheus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"time"
+)
+
+var (
+	// ErrNoValue is the answer to a query that matches nothing at that time.
+	ErrNoValue = errors.New("the query answers with nothing")
+	// ErrManyValues is the answer to a query that does not come down to one number.
+	ErrManyValues = errors.New("the query answers with several series: aggregate them to one, e.g. with sum() or max()")
+)
+
+// maxValueBytes bounds the answer to a query for one number.
+const maxValueBytes = 1 << 20
+
+// Value asks a query that must answer one number at a time: a scalar, or a vector of one series. It may be a NaN or infinite. Errors are
+// ErrNoValue, ErrManyValues, or as those of Read.
+func (c *Client) Value(ctx context.Context, expression string, at time.Time) (float64, error) {
+	form := url.Values{"query": {expression}, "time": {seconds(at)}, "timeout": {c.timeout.String()}}
+	var value float64
+	err := c.ask(ctx, "/api/v1/query", form, func(body io.Reader) error {
+		said, err := decodeValue(io.LimitReader(body, maxValueBytes), &value)
+		switch {
+		case errors.Is(err, ErrNoValue), errors.Is(err, ErrManyValues):
+			return err
+		case err != nil:
+			return c.decodeFailure(err)
+		case said.Status != "success":
+			return c.envelopeFailure(said)
+		}
+		return nil
+	})
+	return value, err
+}
+
+// decodeValue reads the answer to an instant query.
+func decodeValue(r io.Reader, value *float64) (envelope, error) {
+	var answer struct {
+		Status, ErrorType, Error string
+		Data                     struct {
+			ResultType string
+			Result     json.RawMessage
+		}
+	}
+	if err := json.NewDecoder(r).Decode(&answer); err != nil {
+		return envelope{}, err
+	}
+	said := envelope{Status: answer.Status, ErrorType: answer.ErrorType, Error: answer.Error}
+	switch {
+	case answer.Status == "":
+		return said, errNotAnAnswer
+	case answer.Status != "success":
+		return said, nil
+	}
+	point, err := onePoint(answer.Data.ResultType, answer.Data.Result)
+	if err != nil {
+		return said, err
+	}
+	*value, err = valueOf(point)
+	return said, err
+}
+
+// onePoint is the only point of a result.
+func onePoint(kind string, result json.RawMessage) (json.RawMessage, error) {
+	switch kind {
+	case "scalar":
+		return result, nil
+	case "vector":
+		var vector []struct{ Value json.RawMessage }
+		if err := json.Unmarshal(result, &vector); err != nil {
+			return nil, err
+		}
+		switch len(vector) {
+		case 0:
+			return nil, ErrNoValue
+		case 1:
+			return vector[0].Value, nil
+		}
+		return nil, ErrManyValues
+	}
+	return nil, fmt.Errorf("%w: it is a %q, where a number is asked for", errPoint, kind)
+}
+
+func valueOf(point json.RawMessage) (float64, error) {
+	text := scanner(point)
+	sample, err := text.point()
+	return sample.Value, err
+}
