@@ -1,0 +1,184 @@
+package validation_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/webhook/validation"
+)
+
+// stored are the defaults that exist, or the error that reading them ends with.
+type stored struct {
+	client.Reader
+	cluster   *v1alpha1.AttuneDefaults
+	namespace *v1alpha1.AttuneNamespaceDefaults
+	err       error
+}
+
+func (s stored) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	switch o := into.(type) {
+	case *v1alpha1.AttuneDefaults:
+		if s.err == nil && s.cluster != nil && key == client.ObjectKeyFromObject(s.cluster) {
+			s.cluster.DeepCopyInto(o)
+			return nil
+		}
+	case *v1alpha1.AttuneNamespaceDefaults:
+		if s.err == nil && s.namespace != nil && key == client.ObjectKeyFromObject(s.namespace) {
+			s.namespace.DeepCopyInto(o)
+			return nil
+		}
+	}
+	if s.err != nil {
+		return s.err
+	}
+	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+}
+
+func handler(t *testing.T, s stored) *validation.Handler {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	return &validation.Handler{Reader: s, Decoder: admission.NewDecoder(scheme)}
+}
+
+func request(t *testing.T, operation admissionv1.Operation, object, old client.Object) admission.Request {
+	t.Helper()
+	r := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{UID: "1", Operation: operation, Namespace: object.GetNamespace(), Name: object.GetName()}}
+	switch object.(type) {
+	case *v1alpha1.AttunePolicy:
+		r.Kind = metav1.GroupVersionKind{Group: "attune.io", Version: "v1alpha1", Kind: "AttunePolicy"}
+	case *v1alpha1.AttuneDefaults:
+		r.Kind = metav1.GroupVersionKind{Group: "attune.io", Version: "v1alpha1", Kind: "AttuneDefaults"}
+	case *v1alpha1.AttuneNamespaceDefaults:
+		r.Kind = metav1.GroupVersionKind{Group: "attune.io", Version: "v1alpha1", Kind: "AttuneNamespaceDefaults"}
+	}
+	r.Object.Raw = raw(t, object)
+	if old != nil {
+		r.OldObject.Raw = raw(t, old)
+	}
+	return r
+}
+
+func raw(t *testing.T, object client.Object) []byte {
+	t.Helper()
+	data, err := json.Marshal(object)
+	require.NoError(t, err)
+	return data
+}
+
+func TestAGoodPolicyIsLetIn(t *testing.T) {
+	answer := handler(t, stored{}).Handle(t.Context(), request(t, admissionv1.Create, aPolicy(t, `{weight: 1}`), nil))
+	assert.True(t, answer.Allowed)
+	assert.Empty(t, answer.Warnings)
+}
+
+// TestDenied: one sentence for people, one cause per field for programs.
+func TestDenied(t *testing.T) {
+	bad := aPolicy(t, `{updateStrategy: {type: Canary, schedule: {timezone: Mars}}}`)
+	answer := handler(t, stored{cluster: clusterDefaults(t, `strategy: Node`)}).Handle(t.Context(), request(t, admissionv1.Create, bad, nil))
+	assert.False(t, answer.Allowed)
+	const zone = "updateStrategy.schedule.timezone Mars is not a known time zone: use an IANA name, e.g. Europe/Berlin or UTC"
+	const mode = "updateStrategy.type Canary does not go with strategy Node (from the AttuneDefaults): use Observe, Recommend, Initial or Auto, or strategy Workload"
+	assert.Equal(t, zone+"; "+mode, answer.Result.Message)
+	assert.EqualValues(t, http.StatusUnprocessableEntity, answer.Result.Code)
+	assert.Equal(t, metav1.StatusReasonInvalid, answer.Result.Reason)
+	assert.Equal(t, []metav1.StatusCause{
+		{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.updateStrategy.schedule.timezone", Message: zone},
+		{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.updateStrategy.type", Message: mode},
+	}, answer.Result.Details.Causes)
+}
+
+// TestLevelsBelow: an object is judged with the defaults of its own namespace and the cluster's.
+func TestLevelsBelow(t *testing.T) {
+	levels := stored{cluster: clusterDefaults(t, `memory: {minAllowed: 2Gi}`), namespace: namespaceDefaults(t, `strategy: Node`)}
+	for name, c := range map[string]struct {
+		object client.Object
+		denied bool
+	}{
+		"policy against the cluster":    {aPolicy(t, `memory: {maxAllowed: 1Gi}`), true},
+		"policy against the namespace":  {aPolicy(t, `updateStrategy: {type: Canary}`), true},
+		"policy against neither":        {aPolicy(t, `memory: {maxAllowed: 3Gi}`), false},
+		"namespace against the cluster": {namespaceDefaults(t, `memory: {maxAllowed: 1Gi}`), true},
+		"namespace against itself only": {namespaceDefaults(t, `updateStrategy: {type: Canary}`), false},
+		"the cluster against nobody":    {clusterDefaults(t, `memory: {maxAllowed: 1Gi}`), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := handler(t, levels).Handle(t.Context(), request(t, admissionv1.Create, c.object, nil))
+			assert.Equal(t, c.denied, !answer.Allowed, answer.Result)
+		})
+	}
+}
+
+func TestWarned(t *testing.T) {
+	answer := handler(t, stored{cluster: clusterDefaults(t, `cpu: {overhead: lots}`)}).Handle(t.Context(), request(t, admissionv1.Create, aPolicy(t, `{weight: 1}`), nil))
+	assert.True(t, answer.Allowed)
+	assert.Equal(t, []string{`nothing will be sized until this is mended: cpu.overhead lots (from the AttuneDefaults) must be a decimal number between 0 and 1000, e.g. "20"`}, answer.Warnings)
+}
+
+// TestNothingIsStuck: an object that is invalid by now can still lose its finalizer and be relabelled.
+func TestNothingIsStuck(t *testing.T) {
+	bad := aPolicy(t, `updateStrategy: {schedule: {timezone: Mars}}`)
+	relabelled := bad.DeepCopy()
+	relabelled.Labels = map[string]string{"team": "shop"}
+	worse := bad.DeepCopy()
+	worse.Spec.UpdateStrategy.Schedule.Timezone = "Venus"
+	going := worse.DeepCopy()
+	now := metav1.Now()
+	going.DeletionTimestamp = &now
+	for name, c := range map[string]struct {
+		operation   admissionv1.Operation
+		object, old client.Object
+		allowed     bool
+	}{
+		"created":                       {admissionv1.Create, bad, nil, false},
+		"changed":                       {admissionv1.Update, worse, bad, false},
+		"relabelled":                    {admissionv1.Update, relabelled, bad, true},
+		"being deleted":                 {admissionv1.Update, going, bad, true},
+		"deleted":                       {admissionv1.Delete, bad, nil, true},
+		"defaults relabelled":           {admissionv1.Update, clusterDefaults(t, `cpu: {overhead: x}`), clusterDefaults(t, `cpu: {overhead: x}`), true},
+		"namespace defaults relabelled": {admissionv1.Update, namespaceDefaults(t, `cpu: {overhead: x}`), namespaceDefaults(t, `cpu: {overhead: x}`), true},
+		"defaults changed":              {admissionv1.Update, clusterDefaults(t, `cpu: {overhead: x}`), clusterDefaults(t, `cpu: {overhead: z}`), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := handler(t, stored{}).Handle(t.Context(), request(t, c.operation, c.object, c.old))
+			assert.Equal(t, c.allowed, answer.Allowed)
+		})
+	}
+}
+
+func TestErrors(t *testing.T) {
+	unreadable := request(t, admissionv1.Create, aPolicy(t, `{weight: 1}`), nil)
+	unreadable.Object.Raw = []byte(`{"spec": {"weight": "much"}}`)
+	answer := handler(t, stored{}).Handle(t.Context(), unreadable)
+	assert.False(t, answer.Allowed)
+	assert.EqualValues(t, http.StatusBadRequest, answer.Result.Code)
+	assert.Contains(t, answer.Result.Message, "reading the AttunePolicy")
+
+	answer = handler(t, stored{err: errors.New("cache is not started")}).Handle(t.Context(), request(t, admissionv1.Create, aPolicy(t, `{weight: 1}`), nil))
+	assert.False(t, answer.Allowed)
+	assert.EqualValues(t, http.StatusInternalServerError, answer.Result.Code)
+	assert.Contains(t, answer.Result.Message, "reading the defaults, try again: cache is not started")
+
+	// What the old object was cannot be told: the new one is judged.
+	noOld := request(t, admissionv1.Update, aPolicy(t, `cpu: {percentile: 1}`), nil)
+	noOld.OldObject.Raw = []byte(`{`)
+	assert.False(t, handler(t, stored{}).Handle(t.Context(), noOld).Allowed)
+
+	other := request(t, admissionv1.Create, &v1alpha1.AttuneRecommendation{}, nil)
+	other.Kind.Kind = "AttuneRecommendation"
+	assert.True(t, handler(t, stored{}).Handle(t.Context(), other).Allowed)
+}
