@@ -14,7 +14,7 @@ func newUndo(env *environment) *cobra.Command {
 		Short: "Put running pods back to their original resources",
 		Long: "Put running pods back to their original resources, in place.\n\n" +
 			"It writes the annotation attune.io/undo with the time on the workload, with your own rights; the\n" +
-			"operator carries it out. history shows it done. Pause the workload as well to keep it so.",
+			"operator carries it out. Pause the workload as well, or it will be sized again.",
 		Example: "  kubectl attune pause deployment/web && kubectl attune undo deployment/web",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at := env.now().UTC().Format(time.RFC3339)
