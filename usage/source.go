@@ -18,24 +18,23 @@ type Source interface {
 	// container may come several times, with other steps or other fields; where two values of a step
 	// differ, the highest one counts. A Series and its slices are only valid during the call.
 	//
-	// A partial answer is data with gaps, and the report says so. An error means that the answer broke
-	// off and that what was yielded is to be thrown away; it wraps ErrTooMuch where asking for less
-	// would do.
+	// A partial answer is data with gaps, and the report says so. An error means that the answer broke off
+	// and that what was yielded is to be thrown away; it wraps ErrTooMuch where asking for less would do.
 	Read(ctx context.Context, query Query, yield func(Series)) (Report, error)
 }
 
-// ErrTooMuch is wrapped by errors of a Source that could not answer because it was asked for too
-// much: too large an answer, too many samples, or too long a computation. Ask for a shorter span.
+// ErrTooMuch is wrapped by errors of a Source that could not answer because it was asked for too much: too
+// large an answer, too many samples, or too long a computation. Ask for a shorter span.
 var ErrTooMuch = errors.New("too much was asked for at once")
 
-// Series is a piece of one container's history in one pod. Each slice holds one sample a step and
-// any of them may be empty.
+// Series is a piece of one container's history in one pod. Each slice holds one sample a step and any of
+// them may be empty.
 type Series struct {
 	Namespace, Pod, Container string
 	// CPU is in cores: the rate over the rate window that ends with the step.
 	CPU []Sample
-	// CPUPeak is the highest rate within the step, in cores; empty where CPU leaves no part of a step
-	// out and so is its own peak.
+	// CPUPeak is the highest rate within the step, in cores; empty where CPU leaves no part of a step out
+	// and so is its own peak.
 	CPUPeak []Sample
 	// Memory is the highest working set within the step, in bytes.
 	Memory []Sample

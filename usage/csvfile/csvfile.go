@@ -1,9 +1,10 @@
-// Package csvfile reads usage samples and traces from CSV files, for the commands that work without a cluster.
+// Package csvfile reads usage samples and traces from CSV files, for the commands that work without a
+// cluster.
 //
 // The format is the header series_id,timestamp,cpu_cores,memory_bytes and a row a sample, one series a
-// container; times are Unix seconds. An empty field or NaN was not measured: a gap, which is counted. What cannot
-// be parsed, a negative or an infinite amount is an error that names file, line and reason: a file that is
-// wrong somewhere is not to be trusted elsewhere.
+// container; times are Unix seconds. An empty field or NaN was not measured: a gap, which is counted. What
+// cannot be parsed, a negative or an infinite amount is an error that names file, line and reason: a file
+// that is wrong somewhere is not to be trusted elsewhere.
 //
 // Within a series, rows out of order are sorted and rows with the same time are joined, the highest value
 // of each resource counting; both are counted. Neither changes what the file says.
@@ -37,13 +38,14 @@ type Report struct {
 	Series, Rows int
 	// CPUGaps and MemoryGaps count rows without that resource.
 	CPUGaps, MemoryGaps int
-	// OutOfOrder and Duplicates count rows that came after a later one of their series, or at the time of another.
+	// OutOfOrder and Duplicates count rows that came after a later one of their series, or at the time of
+	// another.
 	OutOfOrder, Duplicates int
 }
 
-// Each reads a file series by series and holds one of them at a time. The rows of a series must be next to each
-// other; where they are not, the error says so. The series and its samples are only valid during the call of yield, whose
-// error ends the reading and is returned as it is.
+// Each reads a file series by series and holds one of them at a time. The rows of a series must be next to
+// each other; where they are not, the error says so. The series and its samples are only valid during the
+// call of yield, whose error ends the reading and is returned as it is.
 func Each(name string, yield func(Series) error) (Report, error) {
 	return reading(name, func(r io.Reader) (Report, error) { return EachFrom(name, r, yield) })
 }

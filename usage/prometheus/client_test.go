@@ -76,7 +76,8 @@ func TestReadTheAnswersOfDifferentServers(t *testing.T) {
 			report: usage.Report{Series: 1, Samples: 2, Partial: true, Dropped: map[usage.Drop]int{usage.DropOutside: 1}},
 		},
 		{
-			// Of Prometheus's own engine: a counter that was reset, a burst of 4 cores for a minute, a restarted container.
+			// Of Prometheus's own engine: a counter that was reset, a burst of 4 cores for a minute, a
+			// restarted container.
 			file: "engine-cpu-peaks.json",
 			want: []usage.Series{
 				{Namespace: "shop", Pod: "db-0", Container: "app", CPUPeak: []usage.Sample{at(1700000400, 0.19999999999999998)}},

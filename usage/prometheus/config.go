@@ -1,8 +1,8 @@
-// Package prometheus asks any server that speaks the Prometheus HTTP API what containers used:
-// Prometheus, Thanos, Mimir, VictoriaMetrics.
+// Package prometheus asks any server that speaks the Prometheus HTTP API what containers used: Prometheus,
+// Thanos, Mimir, VictoriaMetrics.
 //
-// The answer is decoded while it arrives, one series at a time. The client library's own range query
-// would hold the whole answer three times (bytes, decoded, copied) and drop VictoriaMetrics' isPartial.
+// The answer is decoded while it arrives, one series at a time. The client library's own range query would
+// hold the whole answer three times (bytes, decoded, copied) and drop VictoriaMetrics' isPartial.
 package prometheus
 
 import (
@@ -36,7 +36,8 @@ type Config struct {
 	Username    string
 	Credentials Credentials
 	TLS         TLS
-	// PolicySource: the address comes from a policy, not from the operator's own configuration (see Allowed).
+	// PolicySource: the address comes from a policy, not from the operator's own configuration (see
+	// Allowed).
 	PolicySource bool
 	// Timeout of one request with its answer; 0: DefaultTimeout.
 	Timeout time.Duration

@@ -55,8 +55,8 @@ func isDecoding(err error) bool {
 		errors.Is(err, errPoint) || errors.Is(err, errNotAMatrix)
 }
 
-// decode reads the answer to a range query and calls yield for each of its series, which is only
-// valid during the call. It holds one series at a time. Members may come in any order and unknown ones are
+// decode reads the answer to a range query and calls yield for each of its series, which is only valid
+// during the call. It holds one series at a time. Members may come in any order and unknown ones are
 // skipped.
 func decode(r io.Reader, yield func(*series)) (envelope, error) {
 	decoder := json.NewDecoder(r)

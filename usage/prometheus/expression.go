@@ -19,14 +19,13 @@ const (
 
 // CPU is the PromQL expression of the containers' CPU usage in cores, one series a container of a pod.
 //
-// A counter's rate over the window ends at the step's end, so a window as long as the step leaves
-// nothing out and its rates are their own peaks. A shorter window sees the end of each step only:
-// then the highest rate within the step is asked for as well, in series of their own (see usage.Series). The
-// subquery's steps are the rate window, not shorter: each raw sample is read once, and together they
-// cover the step.
+// A counter's rate over the window ends at the step's end, so a window as long as the step leaves nothing
+// out and its rates are their own peaks. A shorter window sees the end of each step only: then the highest
+// rate within the step is asked for as well, in series of their own (see usage.Series). The subquery's
+// steps are the rate window, not shorter: each raw sample is read once, and together they cover the step.
 //
-// A container that was restarted has two series for a while, told apart by the labels id and image:
-// the highest one counts.
+// A container that was restarted has two series for a while, told apart by the labels id and image: the
+// highest one counts.
 func CPU(q usage.Query) string {
 	rate := fmt.Sprintf("rate(container_cpu_usage_seconds_total{%s}[%s])", selector(q), span(q.RateWindow))
 	usual := highest(rate)
@@ -37,8 +36,8 @@ func CPU(q usage.Query) string {
 	return fmt.Sprintf("%s or label_replace(%s,%q,%q,%q,%q)", usual, peak, peakLabel, peakValue, "", "")
 }
 
-// Memory is the PromQL expression of the containers' highest working set of each step in bytes, one
-// series a container of a pod.
+// Memory is the PromQL expression of the containers' highest working set of each step in bytes, one series
+// a container of a pod.
 func Memory(q usage.Query) string {
 	return highest(fmt.Sprintf("max_over_time(container_memory_working_set_bytes{%s}[%s])", selector(q), span(q.Step)))
 }
@@ -47,8 +46,8 @@ func highest(expression string) string {
 	return "max by (namespace,pod,container) (" + expression + ")"
 }
 
-// selector leaves out the pods' own cgroups and their sandboxes, which have no container name or, in
-// older runtimes, the name POD.
+// selector leaves out the pods' own cgroups and their sandboxes, which have no container name or, in older
+// runtimes, the name POD.
 func selector(q usage.Query) string {
 	matchers := []string{`container!=""`, `container!="POD"`, "namespace" + oneOf(q.Namespaces)}
 	if len(q.PodPrefixes) > 0 {

@@ -139,8 +139,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// errorOf reads what the server says of an error. What is not the API's JSON is not repeated: behind an address
-// that somebody else chose it may be anything.
+// errorOf reads what the server says of an error. What is not the API's JSON is not repeated: behind an
+// address that somebody else chose it may be anything.
 func errorOf(body []byte) envelope {
 	var said struct{ Status, ErrorType, Error string }
 	if json.Unmarshal(body, &said) != nil {
@@ -167,9 +167,9 @@ func (e envelope) suffix() string {
 	return ""
 }
 
-// wantsLess recognises the servers' limits. The queries are valid by construction, so a computation
-// that fails does so for its size: Prometheus and Mimir answer 422, on a timeout 503 or 504, on too
-// many points 400; VictoriaMetrics answers 422.
+// wantsLess recognises the servers' limits. The queries are valid by construction, so a computation that
+// fails does so for its size: Prometheus and Mimir answer 422, on a timeout 503 or 504, on too many points
+// 400; VictoriaMetrics answers 422.
 func (e envelope) wantsLess(status int) bool {
 	switch status {
 	case http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusGatewayTimeout:

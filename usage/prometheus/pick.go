@@ -41,8 +41,8 @@ func (p *picker) series(s *series) {
 // aboutTheQuery begins the warnings that are not about the data: those of the query engine.
 const aboutTheQuery = "PromQL "
 
-// warnings keeps those of an answer. A server that asks other servers (Thanos, or Prometheus with remote reading) has no other
-// sign for an answer that is partial.
+// warnings keeps those of an answer. A server that asks other servers (Thanos, or Prometheus with remote
+// reading) has no other sign for an answer that is partial.
 func (p *picker) warnings(answer envelope) {
 	p.report.Partial = p.report.Partial || answer.Partial
 	for _, warning := range answer.Warnings {

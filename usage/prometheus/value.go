@@ -20,8 +20,8 @@ var (
 // maxValueBytes bounds the answer to a query for one number.
 const maxValueBytes = 1 << 20
 
-// Value asks a query that must answer one number at a time: a scalar, or a vector of one series. It may be a NaN or infinite. Errors are
-// ErrNoValue, ErrManyValues, or as those of Read.
+// Value asks a query that must answer one number at a time: a scalar, or a vector of one series. It may be
+// a NaN or infinite. Errors are ErrNoValue, ErrManyValues, or as those of Read.
 func (c *Client) Value(ctx context.Context, expression string, at time.Time) (float64, error) {
 	form := url.Values{"query": {expression}, "time": {seconds(at)}, "timeout": {c.timeout.String()}}
 	var value float64

@@ -16,7 +16,8 @@ const (
 	maxChunk = 11_000
 	// minChunk is the shortest span of the past that is tried.
 	minChunk = 12
-	// scratchValues bounds what one answer about the past takes in memory: 8 bytes for each value, three measures.
+	// scratchValues bounds what one answer about the past takes in memory: 8 bytes for each value, three
+	// measures.
 	scratchValues = 8 << 20
 	// assumedContainers of a workload all of whose containers are wanted.
 	assumedContainers = 4
@@ -34,8 +35,8 @@ type plan struct {
 	resolvers map[string]*resolver
 }
 
-// plan decides at a time: what is new for every workload that has been read before, and the next piece
-// of the past for those that need it.
+// plan decides at a time: what is new for every workload that has been read before, and the next piece of
+// the past for those that need it.
 func (p *pool) plan(now time.Time) plan {
 	p.repeat(now)
 	last := usage.StepOf(now, p.settings.QueryStep)
@@ -66,8 +67,8 @@ func (p *pool) planNewest(last int64) *usage.Query {
 	return p.query(slices.Sorted(maps.Keys(p.namespaces)), first, min(last, first+maxChunk-1))
 }
 
-// planPast goes back from what has been read: the newest past is worth the most. It is about the workloads that lack the
-// most, which were first wanted at the same time.
+// planPast goes back from what has been read: the newest past is worth the most. It is about the workloads
+// that lack the most, which were first wanted at the same time.
 func (p *pool) planPast(last int64) (*usage.Query, []*track) {
 	oldest, _ := p.span(last)
 	from := p.newestStart(oldest)
@@ -103,7 +104,8 @@ func (p *pool) newestStart(oldest int64) int64 {
 	return newest
 }
 
-// chunkFor is how many steps of a group's past fit into memory, and what the server has shown it can answer.
+// chunkFor is how many steps of a group's past fit into memory, and what the server has shown it can
+// answer.
 func (p *pool) chunkFor(group []*track) int64 {
 	containers := 0
 	for _, track := range group {

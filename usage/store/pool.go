@@ -7,7 +7,8 @@ import (
 	"attune.io/attune/usage/podname"
 )
 
-// pool is everything that is read from one source. The store's mutex guards it, but for what is said to be immutable.
+// pool is everything that is read from one source. The store's mutex guards it, but for what is said to be
+// immutable.
 type pool struct {
 	settings usage.SourceSettings // immutable
 	window   int64                // steps, immutable
@@ -80,8 +81,8 @@ func (p *pool) forget(of owner) {
 	p.counted = false
 }
 
-// settle follows the interests. A workload that is new, or of which more is wanted than before, is read again from
-// its beginning.
+// settle follows the interests. A workload that is new, or of which more is wanted than before, is read
+// again from its beginning.
 func (n *namespace) settle() {
 	n.resolver = newResolver(n.interests)
 	for workload, track := range n.tracks {
@@ -98,7 +99,8 @@ func (n *namespace) settle() {
 		case known.wanted.include(wanted):
 			known.narrow(wanted)
 		default:
-			// A new track: a read that is on its way does not know what is wanted now, and must not count for it.
+			// A new track: a read that is on its way does not know what is wanted now, and must not count
+			// for it.
 			known.narrow(wanted)
 			n.tracks[workload] = &track{from: uncovered, wanted: wanted, histories: known.histories}
 		}

@@ -13,12 +13,13 @@ import (
 	"attune.io/attune/usage/podname"
 )
 
-// maxParallel bounds how many sources are asked at the same time: one that does not answer does not hold up the rest.
+// maxParallel bounds how many sources are asked at the same time: one that does not answer does not hold
+// up the rest.
 const maxParallel = 8
 
-// Refresh asks each source once for what is new and once for a piece of the past, and keeps the answers. It
-// returns whether more of the past is left and its source answers: then call it again soon. What fails is in the State
-// and is tried again at the next refresh. It blocks while another refresh runs.
+// Refresh asks each source once for what is new and once for a piece of the past, and keeps the answers.
+// It returns whether more of the past is left and its source answers: then call it again soon. What fails
+// is in the State and is tried again at the next refresh. It blocks while another refresh runs.
 func (s *Store) Refresh(ctx context.Context, now time.Time) (more bool) {
 	s.refreshing.Lock()
 	defer s.refreshing.Unlock()
@@ -138,7 +139,8 @@ func (p *pool) shorten(asked int64) bool {
 	return true
 }
 
-// cover notes what has been read. A track that was replaced meanwhile is not in the pool any more, and nobody sees this.
+// cover notes what has been read. A track that was replaced meanwhile is not in the pool any more, and
+// nobody sees this.
 func (p *pool) cover(s *scratch, group []*track, partial bool, now time.Time) {
 	if group == nil || p.read == 0 {
 		p.read = max(p.read, s.last)
@@ -185,7 +187,8 @@ func (p *pool) merge(h *history, first int64, a *answer, report *usage.Report) b
 	return p.replace(&h.memory, first, a.memory, report) || different
 }
 
-// replace puts values in the place of earlier ones: the first answer about a step is made of fewer samples than the next.
+// replace puts values in the place of earlier ones: the first answer about a step is made of fewer samples
+// than the next.
 func (p *pool) replace(r *ring, first int64, values []float64, report *usage.Report) bool {
 	different := false
 	for i, value := range values {

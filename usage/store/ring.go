@@ -23,8 +23,8 @@ func (b *budget) take() bool {
 }
 
 // ring holds the values of the newest steps of one measure. Steps without data take no room where a whole
-// page of them has none. Values are double precision: a single one would move 200m, times a margin of 1.2, over
-// the next millicore.
+// page of them has none. Values are double precision: a single one would move 200m, times a margin of 1.2,
+// over the next millicore.
 type ring struct {
 	pages []*page
 	// first and last are the window: 0 and -1 when nothing was ever in it.

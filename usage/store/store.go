@@ -1,8 +1,8 @@
-// Package store keeps the usage history of the containers that policies want, in memory, and keeps it
-// up to date: each source is asked for the past once and then only for what is new.
+// Package store keeps the usage history of the containers that policies want, in memory, and keeps it up
+// to date: each source is asked for the past once and then only for what is new.
 //
-// For each distinct source there are at most two reads a refresh, however many workloads there are: one that
-// goes further back for the workloads that need it, and one for what is new for all of them.
+// For each distinct source there are at most two reads a refresh, however many workloads there are: one
+// that goes further back for the workloads that need it, and one for what is new for all of them.
 package store
 
 import (
@@ -28,8 +28,8 @@ type Interest struct {
 	Policy, Namespace string
 	Source            usage.SourceSettings
 	Workloads         []Workload
-	// Neighbours are the other workloads of the namespace that stand for themselves. Their histories are not
-	// kept, but their pods are not mistaken for those of a workload with a shorter name.
+	// Neighbours are the other workloads of the namespace that stand for themselves. Their histories are
+	// not kept, but their pods are not mistaken for those of a workload with a shorter name.
 	Neighbours []podname.Workload
 }
 
@@ -56,7 +56,8 @@ type State struct {
 	LastSuccess time.Time
 	// Err is why the last read failed, or nil.
 	Err error
-	// BackfillProgress is the fraction, 0 to 1, of the history window that has been read for every workload.
+	// BackfillProgress is the fraction, 0 to 1, of the history window that has been read for every
+	// workload.
 	BackfillProgress float64
 	// Report sums up every read that was kept.
 	Report usage.Report
@@ -73,9 +74,11 @@ type State struct {
 // Options of a Store.
 type Options struct {
 	Dial Dialer
-	// Changed is called after a refresh, once for each namespace with new data, from the goroutine of the refresh.
+	// Changed is called after a refresh, once for each namespace with new data, from the goroutine of the
+	// refresh.
 	Changed func(namespace string)
-	// MaxBytes bounds the values that are kept; beyond it, further ones are dropped and counted. 0: DefaultMaxBytes.
+	// MaxBytes bounds the values that are kept; beyond it, further ones are dropped and counted. 0:
+	// DefaultMaxBytes.
 	MaxBytes int64
 }
 
@@ -113,8 +116,9 @@ func New(options Options) *Store {
 	}
 }
 
-// Want replaces what the policy wanted before. What it wants now is read at the next refresh; what no policy wants any
-// more is forgotten. The store keeps the interest: do not change it. To want the same again costs next to nothing.
+// Want replaces what the policy wanted before. What it wants now is read at the next refresh; what no
+// policy wants any more is forgotten. The store keeps the interest: do not change it. To want the same
+// again costs next to nothing.
 func (s *Store) Want(interest Interest) {
 	digest := interest.Source.Digest()
 	of := owner{interest.Namespace, interest.Policy}
@@ -166,8 +170,8 @@ func (s *Store) State(settings usage.SourceSettings) (State, bool) {
 	return pool.current(), true
 }
 
-// Profile of one container: false if it has no data in the history window that ends now. It is computed when it is first
-// asked for after new data came, and shared: do not change it.
+// Profile of one container: false if it has no data in the history window that ends now. It is computed
+// when it is first asked for after new data came, and shared: do not change it.
 func (s *Store) Profile(key Key, now time.Time) (recommender.Profile, bool) {
 	s.mutex.RLock()
 	pool, history := s.find(key)

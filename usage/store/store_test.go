@@ -559,6 +559,7 @@ func TestAProfileEndsWithItsWindow(t *testing.T) {
 	s := newStore(source)
 	s.Want(deployment("web"))
 	fill(t, s, now)
+	assert.Equal(t, 288, profile(t, s, now).Of[recommender.CPU].Points)
 	half := now.Add(12 * time.Hour)
 	for at := now; !at.After(half); at = at.Add(step) {
 		s.Refresh(context.Background(), at)
