@@ -26,16 +26,12 @@ func (f *frame) fit(r recommender.Resource, s *ask, was recommender.Allocation) 
 	wanted := f.wanted(r, s, was)
 	switch {
 	case f.class != guaranteed:
-		wanted = bound.clamp(wanted)
+		return bound.clamp(wanted), ""
 	case s.bothMove:
-		wanted = bound.clampEqual(wanted.Request, granularity(r, was))
+		return bound.clampEqual(wanted.Request, granularity(r, was)), ""
 	default:
 		return was, FixedLimit
 	}
-	if bound.violatedBy(wanted) {
-		return was, LimitRange
-	}
-	return wanted, ""
 }
 
 // wanted is the seed before the namespace has its say.

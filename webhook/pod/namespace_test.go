@@ -79,6 +79,17 @@ func TestLimitRanges(t *testing.T) {
 	}
 }
 
+func TestPodMinimumHoldsForLimitsToo(t *testing.T) {
+	ns := &Namespace{Bounds: BoundsOf(ranges(corev1.LimitRangeItem{Type: corev1.LimitTypePod, Min: list(t, "cpu=500m")}))}
+	rec := Read(recommendation(seedFor(t, "app", "100m", "")))
+	pod := podOf(container(t, "app", "cpu=250m/500m"), container(t, "unlimited", "cpu=2"))
+
+	d := SeedPod(view(t, pod), rec, ns, now)
+
+	assert.Equal(t, LimitRange, d.Reason, "the limits' sum would be 200m, though the requests' is plenty")
+	assert.Nil(t, d.Patch)
+}
+
 func TestBoundsTakeTheStrictest(t *testing.T) {
 	got := BoundsOf(append(
 		ranges(
@@ -111,6 +122,10 @@ func TestQuotas(t *testing.T) {
 			has: "cpu=1 memory=1Gi", cpu: "2", want: "cpu=1 memory=1Gi", reason: Quota},
 		{name: "the short name", quotas: []*corev1.ResourceQuota{quota("cpu", "10", "8001m")},
 			has: "cpu=1 memory=1Gi", cpu: "2", want: "cpu=1 memory=1Gi", reason: Quota},
+		{name: "the stricter of two names", quotas: []*corev1.ResourceQuota{twoNames("8")},
+			has: "cpu=1 memory=1Gi", cpu: "2", want: "cpu=1 memory=1Gi", reason: Quota},
+		{name: "both names", quotas: []*corev1.ResourceQuota{twoNames("7")},
+			has: "cpu=1 memory=1Gi", cpu: "2", want: "cpu=2 memory=1Gi", reason: Seeded},
 		{name: "not yet counted", quotas: []*corev1.ResourceQuota{quota("requests.cpu", "10", "")},
 			has: "cpu=1 memory=1Gi", cpu: "2", want: "cpu=1 memory=1Gi", reason: Quota},
 		{name: "lowering needs no room", quotas: []*corev1.ResourceQuota{quota("requests.cpu", "10", "")},
@@ -144,6 +159,15 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
+// twoNames is a quota on CPU under both of its names, the stricter one first.
+func twoNames(used string) *corev1.ResourceQuota {
+	q, other := quota("cpu", "9", used), quota("requests.cpu", "10", used)
+	q.Spec.Hard["requests.cpu"] = other.Spec.Hard["requests.cpu"]
+	q.Status.Hard["requests.cpu"] = other.Status.Hard["requests.cpu"]
+	q.Status.Used["requests.cpu"] = other.Status.Used["requests.cpu"]
+	return q
+}
+
 func scoped(scope corev1.ResourceQuotaScope) *corev1.ResourceQuota {
 	q := quota("pods", "10", "1")
 	q.Spec.ScopeSelector = &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{
@@ -169,6 +193,12 @@ func TestQuotaCountsThePodAsAWhole(t *testing.T) {
 		}
 		require("100m", "cpu=900m")
 		require("101m", "cpu=500m")
+	})
+	t.Run("overhead is counted where there is a limit", func(t *testing.T) {
+		limits := &Namespace{Rooms: []Room{RoomOf(quota("limits.cpu", "10", "8"))}}
+		pod := podOf(container(t, "app", "cpu=500m/1"))
+		pod.Spec.Overhead = corev1.ResourceList{"cpu": resource.MustParse("201m")}
+		assert.Equal(t, []string{"cpu=500m/1"}, resources(applied(t, pod, SeedPod(view(t, pod), rec, limits, now))))
 	})
 	t.Run("growing inside a greater init container costs nothing", func(t *testing.T) {
 		pod := podOf(container(t, "app", "cpu=500m"))

@@ -90,7 +90,6 @@ func effective(units []unit, r recommender.Resource, of version) (total recommen
 		case u.sidecar():
 			sidecars = plus(sidecars, a)
 			total = plus(total, a)
-			step = greater(step, sidecars)
 		case u.init:
 			step = greater(step, plus(sidecars, a))
 		default:

@@ -37,7 +37,7 @@ func recall(p *Pod, units []unit, rec *Recommendation, ns *Namespace) {
 func claim(units []unit, originals []v1alpha1.ContainerResources) {
 	for i := range units {
 		for j := range originals {
-			if o := &originals[j]; o.Name == units[i].Name && units[i].runs() {
+			if o := &originals[j]; o.Name == units[i].Name {
 				units[i].was = resize.FromResources(o.Resources)
 			}
 		}
