@@ -326,6 +326,9 @@ func TestAnnotationIsAHint(t *testing.T) {
 			assert.Equal(t, int64(250), after.Spec.Containers[0].Resources.Requests.Cpu().MilliValue())
 			assert.Equal(t, int64(256<<20), after.Spec.Containers[0].Resources.Requests.Memory().Value())
 			assert.Equal(t, c.want, originalOf(t, after))
+			if c.want == "" {
+				assert.NotContains(t, after.Annotations, v1alpha1.SeededAnnotation)
+			}
 			assertStable(t, after, rec, &Namespace{})
 		})
 	}

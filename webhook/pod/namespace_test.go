@@ -126,6 +126,10 @@ func TestQuotas(t *testing.T) {
 			has: "cpu=1 memory=1Gi", cpu: "2", want: "cpu=1 memory=1Gi", reason: Quota},
 		{name: "both names", quotas: []*corev1.ResourceQuota{twoNames("7")},
 			has: "cpu=1 memory=1Gi", cpu: "2", want: "cpu=2 memory=1Gi", reason: Seeded},
+		{name: "just tightened", quotas: []*corev1.ResourceQuota{resized("9", "10")},
+			has: "cpu=1 memory=1Gi", cpu: "2", want: "cpu=1 memory=1Gi", reason: Quota},
+		{name: "just loosened", quotas: []*corev1.ResourceQuota{resized("10", "9")},
+			has: "cpu=1 memory=1Gi", cpu: "2", want: "cpu=1 memory=1Gi", reason: Quota},
 		{name: "not yet counted", quotas: []*corev1.ResourceQuota{quota("requests.cpu", "10", "")},
 			has: "cpu=1 memory=1Gi", cpu: "2", want: "cpu=1 memory=1Gi", reason: Quota},
 		{name: "lowering needs no room", quotas: []*corev1.ResourceQuota{quota("requests.cpu", "10", "")},
@@ -165,6 +169,13 @@ func twoNames(used string) *corev1.ResourceQuota {
 	q.Spec.Hard["requests.cpu"] = other.Spec.Hard["requests.cpu"]
 	q.Status.Hard["requests.cpu"] = other.Status.Hard["requests.cpu"]
 	q.Status.Used["requests.cpu"] = other.Status.Used["requests.cpu"]
+	return q
+}
+
+// resized is a quota on CPU, 8 of which are used, that its status does not follow yet.
+func resized(spec, status string) *corev1.ResourceQuota {
+	q := quota("cpu", spec, "8")
+	q.Status.Hard = corev1.ResourceList{"cpu": resource.MustParse(status)}
 	return q
 }
 
