@@ -18,10 +18,11 @@ import (
 // An error is an *InvalidConfig. The settings are then still complete, with built-in values where a
 // field was wrong: good enough to finish the watches that are open, never to start anything.
 func Resolve(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy) (Settings, error) {
-	o := &overlay{
-		layers: layersOf(cluster, namespace, policy),
-		origin: map[string]Level{},
-	}
+	return resolve(layersOf(cluster, namespace, policy), nil)
+}
+
+func resolve(layers []layer, problems []Problem) (Settings, error) {
+	o := &overlay{layers: layers, origin: map[string]Level{}, problems: problems}
 	o.checkTarget()
 	s := Settings{
 		Source:          o.source(),

@@ -103,7 +103,7 @@ func credentialsOf(l layer) **v1alpha1.PrometheusSource {
 // refuseServerless: headers or credentials for a server that nobody names would be dropped silently.
 func (o *overlay) refuseServerless(path string) {
 	for _, l := range o.layers {
-		if p := l.MetricsSource.Prometheus; len(p.Headers) > 0 || len(p.QueryParameters) > 0 || credentialsOf(l) != nil {
+		if names(l.MetricsSource.Prometheus) {
 			o.origin[path] = l.level
 			o.invalid(path, "%s has no address for its other fields: set %s.address, e.g. http://prometheus.monitoring:9090", o.quote(path, path), path)
 			return

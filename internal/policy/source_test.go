@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/assert"
@@ -191,6 +192,36 @@ func TestCheckSource(t *testing.T) {
 			assert.Equal(t, c.want, got)
 		})
 	}
+}
+
+// TestResolveAllowed: what is refused is not asked either, and the rest of the settings holds.
+func TestResolveAllowed(t *testing.T) {
+	cluster := clusterDefaults(t, `metricsSource: {prometheus: {address: "http://central:9090"}}`)
+	mine := aPolicy(t, `
+metricsSource: {prometheus: {address: "http://mine:9090"}, queryStep: 1m}
+sloGuardrails: [{name: a, query: up, threshold: "1", comparison: "<"}]
+updateStrategy: {safetyObservationPeriod: 7m}
+`)
+	s, err := policy.ResolveAllowed(cluster, nil, mine, []string{"shop"})
+	require.NoError(t, err)
+	assert.Equal(t, "http://mine:9090", s.Source.Prometheus.Address)
+	assert.Len(t, s.SLOGuardrails, 1)
+
+	s, err = policy.ResolveAllowed(cluster, nil, mine, []string{"bank"})
+	require.Len(t, problems(t, err), 2)
+	assert.ErrorContains(t, err, "metricsSource.prometheus http://mine:9090 is not allowed in namespace shop")
+	assert.ErrorContains(t, err, "sloGuardrails a is not allowed in namespace shop")
+	assert.Equal(t, "http://central:9090", s.Source.Prometheus.Address)
+	assert.Equal(t, policy.Cluster, s.Origin["metricsSource.prometheus.address"])
+	assert.Empty(t, s.SLOGuardrails)
+	assert.Equal(t, time.Minute, s.Source.QueryStep)
+	assert.Equal(t, 7*time.Minute, s.Resize.Observation)
+
+	_, err = policy.ResolveAllowed(nil, namespaceDefaults(t, `metricsSource: {prometheus: {headers: {A: b}}}`), aPolicy(t, `{weight: 1}`), nil)
+	found := problems(t, err)
+	require.Len(t, found, 1)
+	assert.Equal(t, []policy.Level{policy.Namespace}, found[0].Levels)
+	assert.Equal(t, "http://mine:9090", mine.Spec.MetricsSource.Prometheus.Address, "the object stays as it is")
 }
 
 func TestQueries(t *testing.T) {

@@ -36,36 +36,27 @@ type Verdict struct {
 func Validate(object runtime.Object, env Env) Verdict {
 	switch o := object.(type) {
 	case *v1alpha1.AttunePolicy:
-		return verdict(policy.Policy, resolve(env.Cluster, env.Namespace, o),
-			policy.CheckSource(o.Spec.PolicySettings, policy.Policy, o.Namespace, env.SourceNamespaces))
+		return verdict(policy.Policy, env.Cluster, env.Namespace, o, env.SourceNamespaces)
 	case *v1alpha1.AttuneNamespaceDefaults:
-		return verdict(policy.Namespace, resolve(env.Cluster, o, nil),
-			policy.CheckSource(o.Spec.PolicySettings, policy.Namespace, o.Namespace, env.SourceNamespaces))
+		return verdict(policy.Namespace, env.Cluster, o, nil, env.SourceNamespaces)
 	case *v1alpha1.AttuneDefaults:
-		return verdict(policy.Cluster, resolve(o, nil, nil))
+		return verdict(policy.Cluster, o, nil, nil, nil)
 	}
 	return Verdict{}
 }
 
-func resolve(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, p *v1alpha1.AttunePolicy) error {
-	_, err := policy.Resolve(cluster, namespace, p)
-	return err
-}
-
 // verdict parts the problems that the object's own level has a part in from the others.
-func verdict(own policy.Level, errs ...error) Verdict {
+func verdict(own policy.Level, cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, p *v1alpha1.AttunePolicy, sources []string) Verdict {
 	var v Verdict
-	for _, err := range errs {
-		var invalid *policy.InvalidConfig
-		if !errors.As(err, &invalid) {
-			continue
-		}
-		for _, problem := range invalid.Problems {
-			if slices.Contains(problem.Levels, own) {
-				v.Denied = append(v.Denied, problem)
-			} else {
-				v.Warnings = append(v.Warnings, problem)
-			}
+	var invalid *policy.InvalidConfig
+	if _, err := policy.ResolveAllowed(cluster, namespace, p, sources); !errors.As(err, &invalid) {
+		return v
+	}
+	for _, problem := range invalid.Problems {
+		if slices.Contains(problem.Levels, own) {
+			v.Denied = append(v.Denied, problem)
+		} else {
+			v.Warnings = append(v.Warnings, problem)
 		}
 	}
 	return v
