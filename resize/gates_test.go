@@ -1,0 +1,317 @@
+package resize
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// open is a world in which every gate is open.
+func open() World {
+	return World{Now: noon, Rules: auto(), Replicas: 3, ReadyReplicas: 3, Capabilities: able(), RoomKnown: true}
+}
+
+func world(edit func(*World)) World {
+	w := open()
+	edit(&w)
+	return w
+}
+
+func ago(d time.Duration) *metav1.Time { return &metav1.Time{Time: noon.Add(-d)} }
+
+func TestGates(t *testing.T) {
+	lower, higher := size(250, 500, 512, 1024), size(1000, 2000, 512, 1024)
+	skip := map[string]string{v1alpha1.SkipAnnotation: "true"}
+	nights := Schedule{Windows: []Window{{Start: 22 * 60, End: 4 * 60}}}
+	raised := v1alpha1.ResizeRecord{PodUID: "other", PodName: "web-2", Phase: v1alpha1.RecordReverting, Reason: "oomkill"}
+	for _, tc := range []struct {
+		name   string
+		world  World
+		wish   recommender.Size
+		reason string // empty: the gates are open
+		urgent string // what an urgent plan is told; empty: the gates are open to it
+	}{
+		{"all open", open(), lower, "", ""},
+		{"an empty world is closed: no mode is known", World{Now: noon}, lower, ReasonMode, ReasonMode},
+		{"kill switch", world(func(w *World) { w.Rules.Paused = []string{"cluster"} }), lower, ReasonPaused, ReasonPaused},
+		{"observe", world(func(w *World) { w.Rules.Mode = v1alpha1.UpdateObserve }), lower, ReasonMode, ReasonMode},
+		{"recommend", world(func(w *World) { w.Rules.Mode = v1alpha1.UpdateRecommend }), lower, ReasonMode, ReasonMode},
+		{"initial: an OOM kill raises the next seed, not the pod", world(func(w *World) { w.Rules.Mode = v1alpha1.UpdateInitial }), lower, ReasonMode, ReasonMode},
+		{"one shot", world(func(w *World) { w.Rules.Mode = v1alpha1.UpdateOneShot }), lower, "", ""},
+		{"workload paused by a person (65)", world(func(w *World) {
+			w.WorkloadAnnotations = map[string]string{v1alpha1.PausedAnnotation: "true"}
+		}), lower, ReasonWorkloadPaused, ReasonWorkloadPaused},
+		{"workload paused after two supersessions (19)", world(func(w *World) {
+			w.Status.Paused = &v1alpha1.PausedState{Since: *ago(time.Hour), Reason: "superseded twice"}
+		}), lower, ReasonWorkloadPaused, ReasonWorkloadPaused},
+		{"paused: false is not paused", world(func(w *World) {
+			w.WorkloadAnnotations = map[string]string{v1alpha1.PausedAnnotation: "false"}
+		}), lower, "", ""},
+		{"opt-out on the workload", world(func(w *World) { w.WorkloadAnnotations = skip }), lower, ReasonSkipped, ReasonSkipped},
+		{"opt-out on the template", world(func(w *World) { w.TemplateAnnotations = skip }), lower, ReasonSkipped, ReasonSkipped},
+		{"namespace terminating (59)", world(func(w *World) { w.NamespaceTerminating = true }), lower, ReasonNamespaceTerminating, ReasonNamespaceTerminating},
+		{"a VPA (63)", world(func(w *World) { w.VPA = "web" }), lower, ReasonVPA, ReasonVPA},
+		{"its own record is open (21)", world(func(w *World) {
+			w.Status.Records = []v1alpha1.ResizeRecord{{PodUID: "uid-1", Phase: v1alpha1.RecordWatching}}
+		}), lower, ReasonResizeUnderway, ReasonResizeUnderway},
+		{"50 records are open", world(func(w *World) {
+			for i := range v1alpha1.MaxRecords {
+				w.Status.Records = append(w.Status.Records, v1alpha1.ResizeRecord{PodUID: types.UID(rune('a' + i))})
+			}
+		}), lower, ReasonRecordsFull, ReasonRecordsFull},
+		{"another pod is being put back (74)", world(func(w *World) { w.Status.Records = []v1alpha1.ResizeRecord{raised} }), lower, ReasonReverting, ""},
+		{"outside the schedule", world(func(w *World) { w.Rules.Schedule = nights }), lower, ReasonOutsideSchedule, ReasonOutsideSchedule},
+		{"a schedule that never opens", world(func(w *World) {
+			w.Rules.Schedule = Schedule{Days: map[time.Weekday]bool{time.Sunday: false}}
+		}), lower, ReasonOutsideSchedule, ReasonOutsideSchedule},
+		{"stale data", world(func(w *World) { w.DataUntil, w.StaleAfter = noon.Add(-21*time.Minute), 20*time.Minute }), lower, ReasonStaleData, ""},
+		{"fresh data", world(func(w *World) { w.DataUntil, w.StaleAfter = noon.Add(-20*time.Minute), 20*time.Minute }), lower, "", ""},
+		{"too little data (81)", world(func(w *World) { w.DataPoints, w.MinimumDataPoints = 47, 48 }), lower, ReasonInsufficientData, ""},
+		{"enough data", world(func(w *World) { w.DataPoints, w.MinimumDataPoints = 48, 48 }), lower, "", ""},
+		{"a rollout (64)", world(func(w *World) { w.Rollout = "2 of 5 replicas are updated" }), lower, ReasonRolloutInProgress, ""},
+		{"an unavailable replica alone is no rollout", world(func(w *World) { w.ReadyReplicas = 2 }), lower, "", ""},
+		{"cooling down", world(func(w *World) { w.Status.CooldownFrom = ago(59 * time.Minute) }), lower, ReasonCooldown, ""},
+		{"cooled down", world(func(w *World) { w.Status.CooldownFrom = ago(time.Hour) }), lower, "", ""},
+		{"cooling down longer after a revert", world(func(w *World) {
+			w.Status.CooldownFrom, w.Status.Backoff = ago(119*time.Minute), &v1alpha1.Backoff{ConsecutiveReverts: 1}
+		}), lower, ReasonCooldown, ""},
+		{"four OOM kills in an hour (10)", world(func(w *World) { w.Status.History = kills(4, 59*time.Minute) }), lower, "", ReasonTooManyOOMs},
+		{"four OOM kills, the first an hour ago", world(func(w *World) {
+			w.Status.History = append(kills(3, time.Minute), kills(1, time.Hour)...)
+		}), lower, "", ""},
+		{"disk pressure (29)", world(func(w *World) { w.Capabilities.Pressure = []string{"DiskPressure"} }), lower, ReasonNodePressure, ""},
+		{"the node refused growth lately: growth (28)", world(func(w *World) { w.NodeBlock.Growth = noon.Add(time.Second) }), higher, ReasonNodeBlocked, ReasonNodeBlocked},
+		{"the node refused growth lately: lowering", world(func(w *World) { w.NodeBlock.Growth = noon.Add(time.Second) }), lower, "", ReasonNodeBlocked},
+		{"the node refused growth long ago", world(func(w *World) { w.NodeBlock.Growth = noon }), higher, "", ""},
+		{"the node put even a lowering off (29)", world(func(w *World) { w.NodeBlock.All = noon.Add(time.Second) }), lower, ReasonNodeBlocked, ReasonNodeBlocked},
+		{"a neighbour's growth is deferred (28)", world(func(w *World) {
+			w.Neighbours = []*corev1.Pod{with(web(), func(p *corev1.Pod) {
+				p.UID = "other"
+				setCondition(p, corev1.PodResizePending, corev1.PodReasonDeferred, "", 1)
+			})}
+		}), higher, ReasonNodeBlocked, ReasonNodeBlocked},
+		{"a neighbour was turned away just now (83)", world(func(w *World) { w.Neighbours = []*corev1.Pod{turnedAway(time.Minute)} }), higher, ReasonNodeBlocked, ReasonNodeBlocked},
+		{"a neighbour was turned away just now: lowering", world(func(w *World) { w.Neighbours = []*corev1.Pod{turnedAway(time.Minute)} }), lower, "", ReasonNodeBlocked},
+		{"a pod that was turned away lingers (95)", world(func(w *World) { w.Neighbours = []*corev1.Pod{turnedAway(time.Hour)} }), higher, "", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pod := web()
+			_, refusal := Admit(pod, mustPlan(t, pod, wish(tc.wish)), tc.world)
+			check(t, tc.reason, refusal)
+
+			urgent := mustPlan(t, pod, wish(size(500, 1000, 600, 1200))).AsUrgent()
+			_, refusal = Admit(pod, urgent, tc.world)
+			check(t, tc.urgent, refusal)
+		})
+	}
+}
+
+func check(t *testing.T, reason string, refusal *Refusal) {
+	t.Helper()
+	if reason == "" {
+		require.Nil(t, refusal, "%v", refusal)
+		return
+	}
+	require.NotNil(t, refusal, "nothing closed a gate that %s should have", reason)
+	assert.Equal(t, reason, refusal.Reason)
+	assert.NotEmpty(t, refusal.Message)
+}
+
+func kills(n int, since time.Duration) []v1alpha1.HistoryEntry {
+	var rows []v1alpha1.HistoryEntry
+	for range n {
+		rows = append(rows, v1alpha1.HistoryEntry{Pod: "web-1", Container: "app", Timestamp: *ago(since), Result: ResultFailed, Reason: "oomkill"})
+	}
+	return rows
+}
+
+func turnedAway(since time.Duration) *corev1.Pod {
+	return with(web(), func(p *corev1.Pod) {
+		p.UID, p.CreationTimestamp = "other", *ago(since)
+		p.Status.Phase, p.Status.Reason = corev1.PodFailed, "OutOfcpu"
+	})
+}
+
+func TestPodOptsOut(t *testing.T) {
+	pod := with(web(), func(p *corev1.Pod) { p.Annotations = map[string]string{v1alpha1.SkipAnnotation: "true"} })
+	_, refusal := Admit(pod, mustPlan(t, pod, wish(size(250, 500, 512, 1024))), open())
+	check(t, ReasonSkipped, refusal)
+	assert.Contains(t, refusal.Message, "the pod has")
+}
+
+func TestTheFirstClosedGateGivesTheReason(t *testing.T) {
+	w := world(func(w *World) {
+		w.Rules.Paused, w.VPA, w.Status.CooldownFrom = []string{"cluster", "policy"}, "web", ago(time.Minute)
+	})
+	_, refusal := Admit(web(), mustPlan(t, web(), wish(size(250, 500, 512, 1024))), w)
+	check(t, ReasonPaused, refusal)
+	assert.Equal(t, "paused by the cluster and policy settings; watches and reverts go on", refusal.Message)
+}
+
+func TestRestartsAreKeptFromTheLastReplica(t *testing.T) {
+	// 39, 67: a restart by resize passes every PodDisruptionBudget by.
+	pod := restarting(web(), corev1.ResourceMemory)
+	plan := mustPlan(t, pod, wish(size(500, 1000, 600, 1024)))
+	for _, tc := range []struct {
+		name            string
+		replicas, ready int
+		method          v1alpha1.ResizeMethod
+		reason          string
+	}{
+		{"one of one", 1, 1, v1alpha1.ResizeInPlaceOnly, ReasonSingleReplica},
+		{"nobody knows", 0, 0, v1alpha1.ResizeInPlaceOnly, ReasonSingleReplica},
+		{"one of one, and the policy lets pods be recreated", 1, 1, v1alpha1.ResizeInPlaceOrRecreate, ""},
+		{"three of three", 3, 3, v1alpha1.ResizeInPlaceOnly, ""},
+		{"two of three", 3, 2, v1alpha1.ResizeInPlaceOnly, ReasonReplicasNotReady},
+	} {
+		_, refusal := Admit(pod, plan, world(func(w *World) {
+			w.Replicas, w.ReadyReplicas, w.Rules.Method = tc.replicas, tc.ready, tc.method
+		}))
+		check(t, tc.reason, refusal)
+	}
+	_, refusal := Admit(web(), mustPlan(t, web(), wish(size(500, 1000, 600, 1024))), world(func(w *World) { w.Replicas, w.ReadyReplicas = 1, 0 }))
+	check(t, "", refusal)
+}
+
+func TestHeldAndExcludedAreLeftOut(t *testing.T) {
+	pod := running(size(500, 1000, 512, 1024), size(500, 1000, 512, 1024))
+	wished := []Container{{Name: "app", Size: size(250, 500, 600, 1200)}, {Name: "side-1", Size: size(250, 500, 600, 1200)}}
+	onCPU := Held{By: "web", Of: [2]bool{recommender.CPU: true}}
+	onMemory := Held{By: "web", Of: [2]bool{recommender.Memory: true}}
+	for _, tc := range []struct {
+		name      string
+		hpa       map[string]Held
+		excluded  map[string]bool
+		app, side recommender.Size
+		left      []string
+	}{
+		{"nothing", nil, nil, size(250, 500, 600, 1200), size(250, 500, 600, 1200), nil},
+		{"62: an HPA on CPU of every container", map[string]Held{"": onCPU}, nil, size(500, 1000, 600, 1200), size(500, 1000, 600, 1200),
+			[]string{"app HPA cpu", "side-1 HPA cpu"}},
+		{"62: an HPA on CPU of one container", map[string]Held{"app": onCPU}, nil, size(500, 1000, 600, 1200), size(250, 500, 600, 1200),
+			[]string{"app HPA cpu"}},
+		{"62: an HPA on memory", map[string]Held{"": onMemory}, nil, size(250, 500, 512, 1024), size(250, 500, 512, 1024),
+			[]string{"app HPA memory", "side-1 HPA memory"}},
+		{"excluded", nil, map[string]bool{"side-1": true}, size(250, 500, 600, 1200), size(500, 1000, 512, 1024), []string{"side-1 Excluded"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			plan, refusal := Admit(pod, mustPlan(t, pod, wished), world(func(w *World) { w.HPA, w.Rules.Excluded = tc.hpa, tc.excluded }))
+			require.Nil(t, refusal, "%v", refusal)
+			after := specOf(plan.Apply(pod))
+			assert.Equal(t, tc.app, after["app"])
+			assert.Equal(t, tc.side, after["side-1"])
+			assert.Equal(t, tc.left, leftOut(plan))
+		})
+	}
+}
+
+func leftOut(p Plan) []string {
+	var left []string
+	for _, r := range p.LeftOut {
+		line := r.Container + " " + r.Reason
+		if r.Resource != nil {
+			line += " " + r.Resource.String()
+		}
+		left = append(left, line)
+	}
+	return left
+}
+
+func TestEverythingHeldIsARefusal(t *testing.T) {
+	_, refusal := Admit(web(), mustPlan(t, web(), wish(size(250, 500, 0, 0))), world(func(w *World) {
+		w.HPA = map[string]Held{"": {By: "web", Of: [2]bool{true, false}}}
+	}))
+	check(t, ReasonHPA, refusal)
+	assert.True(t, refusal.PodWide)
+	assert.False(t, refusal.Transient)
+}
+
+func TestAnOOMFloorIsNeverHeldByAnHPA(t *testing.T) {
+	plan := mustPlan(t, web(), wish(size(1000, 2000, 1024, 2048))).AsUrgent()
+	plan, refusal := Admit(web(), plan, world(func(w *World) { w.HPA = map[string]Held{"": {By: "web", Of: [2]bool{true, true}}} }))
+	require.Nil(t, refusal)
+	assert.Equal(t, size(500, 1000, 1024, 2048), specOf(plan.Apply(web()))["app"])
+}
+
+func TestAnUrgentPlanThatLowersIsCutToItsGrowth(t *testing.T) {
+	// 64: growth after an OOM kill never waits, what lowers does.
+	plan := mustPlan(t, web(), wish(size(250, 500, 1024, 2048)))
+	plan.Urgent = true
+	plan, refusal := Admit(web(), plan, world(func(w *World) { w.Rollout = "rolling" }))
+	require.Nil(t, refusal)
+	assert.Equal(t, size(500, 1000, 1024, 2048), specOf(plan.Apply(web()))["app"])
+}
+
+func TestHoldingAResourceMayNotChangeTheClass(t *testing.T) {
+	// 500m/500m is held and stays; memory alone would make the pod Guaranteed.
+	pod := running(size(500, 500, 256, 512))
+	plan := mustPlan(t, pod, wish(size(250, 300, 512, 512)))
+	_, refusal := Admit(pod, plan, world(func(w *World) { w.HPA = map[string]Held{"": {By: "web", Of: [2]bool{true, false}}} }))
+	check(t, ReasonQOSClass, refusal)
+}
+
+func TestNodeRoom(t *testing.T) {
+	neighbour := func(s recommender.Size) *corev1.Pod { return with(running(s), func(p *corev1.Pod) { p.UID = "other" }) }
+	lowering := with(neighbour(size(1000, 0, 512, 0)), func(p *corev1.Pod) {
+		actual := ToRequirements(size(3000, 0, 512, 0))
+		p.Status.ContainerStatuses[0].Resources = &actual
+	})
+	ended := with(neighbour(size(3000, 0, 512, 0)), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
+	for _, tc := range []struct {
+		name       string
+		neighbours []*corev1.Pod
+		wish       recommender.Size
+		promised   recommender.Size
+		reason     string
+	}{
+		{"room for all of it", []*corev1.Pod{neighbour(size(2000, 0, 512, 0))}, size(2000, 2000, 512, 1024), recommender.Size{}, ""},
+		{"a millicore too much", []*corev1.Pod{neighbour(size(2001, 0, 512, 0))}, size(2000, 2000, 512, 1024), recommender.Size{}, ReasonNoRoom},
+		{"memory too", []*corev1.Pod{neighbour(size(100, 0, 3500, 0))}, size(500, 1000, 600, 1024), recommender.Size{}, ReasonNoRoom},
+		{"lowering always fits", []*corev1.Pod{neighbour(size(3900, 0, 4000, 0))}, size(250, 500, 512, 1024), recommender.Size{}, ""},
+		{"14: what a neighbour still has counts, not what it asks for", []*corev1.Pod{lowering}, size(2000, 2000, 512, 1024), recommender.Size{}, ReasonNoRoom},
+		{"what has ended takes nothing", []*corev1.Pod{ended}, size(2000, 2000, 512, 1024), recommender.Size{}, ""},
+		{"31: growth promised to another pod in the same pass", nil, size(2000, 2000, 512, 1024), size(2001, 0, 0, 0), ReasonNoRoom},
+		{"the pod itself among the neighbours", []*corev1.Pod{web()}, size(4000, 4000, 512, 1024), recommender.Size{}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := world(func(w *World) {
+				w.Neighbours, w.PromisedOnNode = tc.neighbours, tc.promised
+				w.Capabilities.Allocatable = [2]recommender.Amount{4000, 4 * gi}
+			})
+			_, refusal := Admit(web(), mustPlan(t, web(), wish(tc.wish)), w)
+			check(t, tc.reason, refusal)
+			w.RoomKnown = false
+			_, refusal = Admit(web(), mustPlan(t, web(), wish(tc.wish)), w)
+			check(t, "", refusal)
+		})
+	}
+}
+
+func TestBlockOf(t *testing.T) {
+	up, down := size(1000, 2000, 512, 1024), size(250, 500, 512, 1024)
+	until := noon.Add(10 * time.Minute)
+	for _, tc := range []struct {
+		name   string
+		to     recommender.Size
+		reason string
+		want   NodeBlock
+	}{
+		{"growth deferred", up, ReasonDeferred, NodeBlock{Growth: until}},
+		{"growth infeasible", up, ReasonInfeasible, NodeBlock{Growth: until}},
+		{"29: a lowering deferred", down, ReasonDeferred, NodeBlock{All: until}},
+		{"11: nobody saw it", up, ReasonUnobserved, NodeBlock{All: until}},
+		{"38: nobody carried it out", up, ReasonTimeout, NodeBlock{All: until}},
+		{"harm says nothing of the node", down, string(HarmOOM), NodeBlock{}},
+	} {
+		record := NewRecord(mustPlan(t, web(), wish(tc.to)), web(), noon, auto())
+		assert.Equal(t, tc.want, BlockOf(record, tc.reason, noon), tc.name)
+	}
+}

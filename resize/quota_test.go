@@ -1,0 +1,94 @@
+package resize
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/recommender"
+)
+
+func quotaOf(name corev1.ResourceName, hard, used string, scopes ...corev1.ResourceQuotaScope) corev1.ResourceQuota {
+	q := corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "team"},
+		Spec:       corev1.ResourceQuotaSpec{Scopes: scopes},
+		Status:     corev1.ResourceQuotaStatus{Hard: corev1.ResourceList{name: quantity(hard)}, Used: corev1.ResourceList{}},
+	}
+	if used != "" {
+		q.Status.Used[name] = quantity(used)
+	}
+	return q
+}
+
+func TestQuota(t *testing.T) {
+	was := size(500, 1000, 512, 1024)
+	selecting := func(op corev1.ScopeSelectorOperator, classes ...string) corev1.ResourceQuota {
+		q := quotaOf(corev1.ResourceRequestsCPU, "1", "1")
+		q.Spec.ScopeSelector = &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{
+			{ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: op, Values: classes},
+		}}
+		return q
+	}
+	for _, tc := range []struct {
+		name     string
+		pod      *corev1.Pod
+		wish     recommender.Size
+		quota    corev1.ResourceQuota
+		promised recommender.Size
+		refused  bool
+	}{
+		{"56 growth within what is left", running(was), size(600, 1000, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "1", "900m"), recommender.Size{}, false},
+		{"56 a millicore too much", running(was), size(601, 1000, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "1", "900m"), recommender.Size{}, true},
+		{"56 cpu is requests.cpu", running(was), size(601, 1000, 512, 1024), quotaOf(corev1.ResourceCPU, "1", "900m"), recommender.Size{}, true},
+		{"56 memory", running(was), size(500, 1000, 600, 1024), quotaOf(corev1.ResourceRequestsMemory, "1Gi", "1Gi"), recommender.Size{}, true},
+		{"56 limits.cpu", running(was), size(500, 1500, 512, 1024), quotaOf(corev1.ResourceLimitsCPU, "1", "1"), recommender.Size{}, true},
+		{"56 limits.memory", running(was), size(500, 1000, 512, 1100), quotaOf(corev1.ResourceLimitsMemory, "1Gi", "1Gi"), recommender.Size{}, true},
+		{"56 lowering passes where the quota is exceeded", running(was), size(250, 500, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "1", "2"), recommender.Size{}, false},
+		{"56 one lowers, one grows by less: nothing more is charged", running(was, was), size(250, 500, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "1", "1"), recommender.Size{}, false},
+		{"56 growth of another pod in the same pass", running(was), size(600, 1000, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "1", "800m"), size(101, 0, 0, 0), true},
+		{"57 a limit that a container has not", running(size(500, 0, 512, 1024)), size(250, 0, 512, 1024), quotaOf(corev1.ResourceLimitsCPU, "10", "1"), recommender.Size{}, true},
+		{"57 an init container's request", withInit(running(was), "init", recommender.Size{}), size(250, 500, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "10", "1"), recommender.Size{}, true},
+		{"56 a use nobody knows yet", running(was), size(600, 1000, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "10", ""), recommender.Size{}, true},
+		{"a quota of something else", running(was), size(600, 1000, 512, 1024), quotaOf(corev1.ResourcePods, "1", "1"), recommender.Size{}, false},
+		{"58 BestEffort covers no pod that can be resized", running(was), size(600, 1000, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "1", "1", corev1.ResourceQuotaScopeBestEffort), recommender.Size{}, false},
+		{"58 NotBestEffort covers", running(was), size(600, 1000, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "1", "1", corev1.ResourceQuotaScopeNotBestEffort), recommender.Size{}, true},
+		{"58 Terminating covers jobs' pods only", running(was), size(600, 1000, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "1", "1", corev1.ResourceQuotaScopeTerminating), recommender.Size{}, false},
+		{"58 Terminating covers a pod with a deadline", with(running(was), func(p *corev1.Pod) { d := int64(60); p.Spec.ActiveDeadlineSeconds = &d }),
+			size(600, 1000, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "1", "1", corev1.ResourceQuotaScopeTerminating), recommender.Size{}, true},
+		{"58 NotTerminating covers", running(was), size(600, 1000, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "1", "1", corev1.ResourceQuotaScopeNotTerminating), recommender.Size{}, true},
+		{"58 PriorityClass In", classed("gold"), size(600, 1000, 512, 1024), selecting(corev1.ScopeSelectorOpIn, "gold"), recommender.Size{}, true},
+		{"58 PriorityClass In another", classed("gold"), size(600, 1000, 512, 1024), selecting(corev1.ScopeSelectorOpIn, "silver"), recommender.Size{}, false},
+		{"58 PriorityClass NotIn", classed(""), size(600, 1000, 512, 1024), selecting(corev1.ScopeSelectorOpNotIn, "silver"), recommender.Size{}, true},
+		{"58 PriorityClass Exists", classed(""), size(600, 1000, 512, 1024), selecting(corev1.ScopeSelectorOpExists), recommender.Size{}, false},
+		{"58 PriorityClass DoesNotExist", classed(""), size(600, 1000, 512, 1024), selecting(corev1.ScopeSelectorOpDoesNotExist), recommender.Size{}, true},
+		{"92 overhead is charged before and after", with(running(was), func(p *corev1.Pod) { p.Spec.Overhead = list("5", "") }),
+			size(600, 1000, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "6", "5900m"), recommender.Size{}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			plan := mustPlan(t, tc.pod, wish(tc.wish))
+			_, refusal := Admit(tc.pod, plan, world(func(w *World) { w.Quotas, w.Promised = []corev1.ResourceQuota{tc.quota}, tc.promised }))
+			reason := ""
+			if tc.refused {
+				reason = ReasonQuota
+			}
+			check(t, reason, refusal)
+		})
+	}
+}
+
+func classed(class string) *corev1.Pod {
+	return with(web(), func(p *corev1.Pod) { p.Spec.PriorityClassName = class })
+}
+
+func TestQuotaFreesWhatTheNodeHasFreed(t *testing.T) {
+	// 56: what is being lowered is charged until the status shows it lower, so growing back is free till then.
+	pod := web()
+	pod.Spec.Containers[0].Resources = ToRequirements(size(250, 500, 512, 1024))
+	plan := Plan{Moves: []Move{{Container: "app", From: size(250, 500, 512, 1024), To: size(500, 1000, 512, 1024)}}}
+	assert.Equal(t, recommender.Size{}, GrowthOf(pod, plan))
+
+	pod.Status.ContainerStatuses[0] = statusOf("app", size(250, 500, 512, 1024))
+	assert.Equal(t, recommender.Size{{Request: 250, Limit: 500}, {}}, GrowthOf(pod, plan))
+}
