@@ -143,9 +143,9 @@ func (s *stride) limit() Amount {
 	if !s.limitFollows() {
 		return s.live.Limit
 	}
-	limit := s.live.Limit
-	if s.next.Request != s.live.Request {
-		limit = LimitFor(s.resource, s.original, s.next.Request, 0)
+	limit := LimitFor(s.resource, s.original, s.next.Request, 0)
+	if s.next.Request == s.live.Request {
+		limit = s.caughtUp(max(limit, s.limitFloor))
 	}
 	if s.resource == Memory && !s.settings.AllowDecrease {
 		limit = max(limit, s.live.Limit)
@@ -155,6 +155,19 @@ func (s *stride) limit() Amount {
 		limit = s.limitFloor
 	}
 	return limit
+}
+
+// caughtUp is the next limit of a request that stays because it is where it should be. Its limit may not
+// be: a memory limit that could not be lowered along with it is lowered later, by capped steps of its own.
+func (s *stride) caughtUp(limit Amount) Amount {
+	live := Allocation{Request: s.live.Limit}
+	band := stride{live: live, settings: s.settings}
+	if s.hold != SmallChange || limit > s.live.Limit || band.small(limit) {
+		return s.live.Limit
+	}
+	next := band.capped(limit)
+	s.hold, s.why = "", s.whyLimitFollows(next)
+	return next
 }
 
 // pin gives request and limit one value. Where the limit's floor forces them above the policy's maximum,

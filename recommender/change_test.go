@@ -232,3 +232,33 @@ func TestTowardCPUHasNoLimitFloor(t *testing.T) {
 	m.Original[CPU].Limit, m.Live[CPU].Limit, m.MemoryLimitFloor = 1000, 1000, 5000
 	assert.Equal(t, Allocation{Request: 250, Limit: 500}, Toward(m).Next[CPU])
 }
+
+// A memory limit can be left behind: it is lowered in a patch of its own, and not right after a start.
+func TestALimitThatWasLeftBehindCatchesUp(t *testing.T) {
+	original := Allocation{Request: 512, Limit: 1024}
+	move := func(live Allocation, maxChange int) Move {
+		m := Move{Target: Size{Memory: {Request: 130, Limit: 260}}, MemoryLimitFloor: 110}
+		m.Live[Memory], m.Original[Memory] = live, original
+		m.Settings.Of[Memory] = ResourceSettings{MaxChangePercent: maxChange, LimitsFollow: true, AllowDecrease: true}
+		return m
+	}
+	tests := map[string]struct {
+		live      Allocation
+		maxChange int
+		want      Allocation
+	}{
+		"all the way":                     {Allocation{130, 1024}, 1000, Allocation{130, 260}},
+		"by one capped step":              {Allocation{130, 1024}, 50, Allocation{130, 512}},
+		"within the dead band":            {Allocation{130, 280}, 1000, Allocation{130, 280}},
+		"the ratio is the live request's": {Allocation{135, 1024}, 1000, Allocation{135, 270}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			change := Toward(move(test.live, test.maxChange))
+			assert.Equal(t, test.want, change.Next[Memory])
+		})
+	}
+	held := move(Allocation{130, 1024}, 1000)
+	held.Settings.Of[Memory].AllowDecrease = false
+	assert.Equal(t, Allocation{130, 1024}, Toward(held).Next[Memory], "not without allowDecrease")
+}

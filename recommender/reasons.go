@@ -147,6 +147,10 @@ func (s *stride) whyLimit() sentence {
 	return s.why.text("; the limit is raised to ").amount(s.resource, s.limitFloor).limitFloorSource()
 }
 
+func (s *stride) whyLimitFollows(next Amount) sentence {
+	return s.why.text("; the limit follows it from ").amount(s.resource, s.live.Limit).text(" to ").amount(s.resource, next)
+}
+
 func (s *stride) whyPinned(size Amount) sentence {
 	return s.why.text("; request and limit are equal and are raised to ").amount(s.resource, size).limitFloorSource()
 }
