@@ -180,16 +180,6 @@ func (p Plan) Effect(pod *corev1.Pod) [2]recommender.Amount {
 	return after
 }
 
-// TemplateHash identifies the template generation that a pod was made from, or is empty.
-func TemplateHash(pod *corev1.Pod) string {
-	for _, label := range []string{"pod-template-hash", "controller-revision-hash"} {
-		if hash := pod.Labels[label]; hash != "" {
-			return hash
-		}
-	}
-	return ""
-}
-
 func planOf(pod *corev1.Pod) Plan {
 	return Plan{
 		PodUID: pod.UID, PodName: pod.Name, Namespace: pod.Namespace, Node: pod.Spec.NodeName,

@@ -166,11 +166,3 @@ func TestWholeCPUs(t *testing.T) {
 	}
 }
 
-func TestTemplateHash(t *testing.T) {
-	pod := web()
-	assert.Equal(t, "abc", TemplateHash(pod))
-	pod.Labels = map[string]string{"controller-revision-hash": "db-1"}
-	assert.Equal(t, "db-1", TemplateHash(pod))
-	pod.Labels = nil
-	assert.Empty(t, TemplateHash(pod))
-}

@@ -3,6 +3,7 @@ package workload
 import (
 	"encoding/json"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -69,7 +70,25 @@ func (d *decision) plan(w world, pod *corev1.Pod) (resize.Plan, *resize.Refusal)
 	if refusal != nil {
 		return plan, refusal
 	}
+	if young := tooYoung(plan); young != nil {
+		d.wake(youngFor)
+		return plan, young
+	}
 	return resize.Admit(pod, plan, d.gateWorld(w, pod))
+}
+
+// youngFor is how long after its start a container's memory usage may be unknown to its kubelet.
+const youngFor = 30 * time.Second
+
+// tooYoung: half a minute's patience saves a whole wave, since what is left out now would have to wait
+// for the end of this resize's watch and cooldown.
+func tooYoung(plan resize.Plan) *resize.Refusal {
+	for i := range plan.LeftOut {
+		if plan.LeftOut[i].Reason == resize.ReasonStartedJustNow {
+			return &plan.LeftOut[i]
+		}
+	}
+	return nil
 }
 
 // gateWorld is what the gates look at.

@@ -100,34 +100,6 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-func TestTemplateHash(t *testing.T) {
-	assert.Equal(t, "7d4b", workload.TemplateHash(ownedBy("apps/v1", "ReplicaSet", "a", "pod-template-hash", "7d4b", "controller-revision-hash", "x")))
-	assert.Equal(t, "db-6c", workload.TemplateHash(ownedBy("apps/v1", "StatefulSet", "a", "controller-revision-hash", "db-6c")))
-	assert.Equal(t, "job-uid", workload.TemplateHash(ownedBy("batch/v1", "Job", "a", "batch.kubernetes.io/controller-uid", "job-uid")))
-}
-
-// TestTemplateHashByProgram: a resize must not make a new generation of a pod.
-func TestTemplateHashByProgram(t *testing.T) {
-	pod := func(change func(*corev1.Container)) string {
-		p := ownedBy("apps/v1", "ReplicaSet", "alone")
-		p.Spec.Containers = []corev1.Container{{Name: "app", Image: "app:1", Command: []string{"run"}, Args: []string{"a", "b"}}, {Name: "sidecar", Image: "s:1"}}
-		change(&p.Spec.Containers[0])
-		return workload.TemplateHash(p)
-	}
-	hash := pod(func(*corev1.Container) {})
-	assert.NotEmpty(t, hash)
-	assert.Equal(t, hash, pod(func(c *corev1.Container) { c.Resources.Requests = corev1.ResourceList{} }))
-	for name, change := range map[string]func(*corev1.Container){
-		"image":    func(c *corev1.Container) { c.Image = "app:2" },
-		"name":     func(c *corev1.Container) { c.Name = "web" },
-		"command":  func(c *corev1.Container) { c.Command = nil },
-		"args":     func(c *corev1.Container) { c.Args = []string{"a b"} },
-		"boundary": func(c *corev1.Container) { c.Command, c.Args = []string{"run", "a"}, []string{"b"} },
-	} {
-		assert.NotEqual(t, hash, pod(change), name)
-	}
-}
-
 func TestRecommendationName(t *testing.T) {
 	assert.Equal(t, "deployment-api", workload.RecommendationName(v1alpha1.KindDeployment, "api"))
 	assert.Equal(t, "cronjob-backup", workload.Identity{Kind: v1alpha1.KindCronJob, Name: "backup"}.RecommendationName())

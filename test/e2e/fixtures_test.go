@@ -18,10 +18,11 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/test/cluster"
+	"attune.io/attune/test/deploy"
 )
 
 // settle bounds every wait for a condition; a condition that holds sooner is seen sooner.
-const settle = 2 * time.Minute
+const settle = 3 * time.Minute
 
 // size is a container's requests and limits, written as cpu/memory.
 type size struct{ cpu, memory, cpuLimit, memoryLimit string }
@@ -61,6 +62,11 @@ func namespace(ctx context.Context, t *testing.T, name string, labelled bool) {
 		ns.Labels = map[string]string{v1alpha1.InjectLabel: v1alpha1.InjectEnabled}
 	}
 	require.NoError(t, env.client.Create(ctx, ns))
+	t.Cleanup(func() {
+		if t.Failed() {
+			dump(t, name)
+		}
+	})
 	eventually(t, "the namespace's service account", func() error {
 		return env.client.Get(ctx, client.ObjectKey{Namespace: name, Name: "default"}, &corev1.ServiceAccount{})
 	})
@@ -131,7 +137,8 @@ func policyFor(ctx context.Context, t *testing.T, d *appsv1.Deployment, mode v1a
 		Spec: v1alpha1.AttunePolicySpec{
 			TargetRef: v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: d.Name},
 			PolicySettings: v1alpha1.PolicySettings{
-				MetricsSource: &v1alpha1.MetricsSource{HistoryWindow: &v1alpha1.Duration{Duration: metav1.Duration{Duration: 24 * time.Hour}}},
+				// A short rate window: a watch lasts at least as long, since throttling is judged over it.
+				MetricsSource: &v1alpha1.MetricsSource{HistoryWindow: duration(24 * time.Hour), RateWindow: duration(time.Minute)},
 				CPU:           &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{MaxChangePercent: ptr.To(int32(1000))}},
 				Memory: &v1alpha1.MemorySettings{
 					ResourceSettings: v1alpha1.ResourceSettings{MaxChangePercent: ptr.To(int32(1000))},
@@ -139,8 +146,8 @@ func policyFor(ctx context.Context, t *testing.T, d *appsv1.Deployment, mode v1a
 				},
 				UpdateStrategy: &v1alpha1.UpdateStrategy{
 					Type:                    ptr.To(mode),
-					Cooldown:                &v1alpha1.Duration{Duration: metav1.Duration{Duration: time.Minute}},
-					SafetyObservationPeriod: &v1alpha1.Duration{Duration: metav1.Duration{Duration: time.Minute}},
+					Cooldown:                duration(time.Minute),
+					SafetyObservationPeriod: duration(time.Minute),
 				},
 			},
 		},
@@ -170,4 +177,23 @@ func eventually(t *testing.T, what string, condition func() error) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	require.NoError(t, err, "%s: not within %s", what, settle)
+}
+
+func duration(d time.Duration) *v1alpha1.Duration {
+	return &v1alpha1.Duration{Duration: metav1.Duration{Duration: d}}
+}
+
+// dump shows what attune knows of a namespace, for a test that failed.
+func dump(t *testing.T, namespace string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for _, args := range [][]string{
+		{"get", "attunerecommendations,attunepolicies", "-n", namespace, "-o", "yaml"},
+		{"get", "pods", "-n", namespace, "-o", "wide"},
+		{"get", "events", "-n", namespace},
+		{"logs", "-n", deploy.Namespace, "-l", "app.kubernetes.io/name=attune", "--tail=60", "--prefix"},
+	} {
+		out, err := env.cluster.Command(ctx, "kubectl", args...).CombinedOutput()
+		t.Logf("kubectl %v (%v):\n%s", args, err, out)
+	}
 }

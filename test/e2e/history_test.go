@@ -37,7 +37,7 @@ func backfill() []cluster.Series {
 	for _, h := range histories {
 		out = append(out, cluster.Series{
 			Namespace: h.namespace, Pod: h.pod, Container: h.container,
-			From: end.Add(-30 * time.Hour), To: end, Step: time.Minute,
+			From: end.Add(-30 * time.Hour), To: end, Step: 15 * time.Second,
 			CPU:    func(time.Time) float64 { return h.cpu },
 			Memory: func(time.Time) float64 { return h.memory * mebibyte },
 		})

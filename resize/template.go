@@ -1,6 +1,7 @@
-package workload
+package resize
 
 import (
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -31,5 +32,5 @@ func TemplateHash(pod *corev1.Pod) string {
 			program.WriteString(strings.Join(part, "\x00") + "\x01")
 		}
 	}
-	return digest(program.String())
+	return strconv.FormatUint(hash(program.String()), 36)
 }

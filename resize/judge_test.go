@@ -1,0 +1,216 @@
+package resize
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// ended is the end of a container: after so long past the record's writing, at noon less a minute.
+func ended(why, id string, started, finished time.Duration) *corev1.ContainerStateTerminated {
+	written := noon.Add(-time.Minute)
+	return &corev1.ContainerStateTerminated{
+		Reason: why, ContainerID: "containerd://" + id,
+		StartedAt: metav1.NewTime(written.Add(started)), FinishedAt: metav1.NewTime(written.Add(finished)),
+	}
+}
+
+func last(t *corev1.ContainerStateTerminated) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].LastTerminationState.Terminated = t }
+}
+
+func now(t *corev1.ContainerStateTerminated) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: t} }
+}
+
+func restarts(n int32) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = n }
+}
+
+func unreadyNow(p *corev1.Pod) { condition(p, corev1.PodReady).Status = corev1.ConditionFalse }
+
+func TestOOMIsLinkedToTheResize(t *testing.T) {
+	// Hard case 37; both places where a kill shows; 16: kills in the record's own second.
+	crashed := func(r *v1alpha1.ResizeRecord) { r.Baseline[0].StartedAt = nil } // not running when it was written
+	for _, tc := range []struct {
+		name   string
+		record v1alpha1.ResizeRecord
+		end    func(*corev1.Pod)
+		want   Harm
+	}{
+		{"in state.terminated", recorded(desired), now(ended("OOMKilled", "app-0", -time.Hour, time.Second)), HarmOOM},
+		{"in lastState.terminated", recorded(desired), last(ended("OOMKilled", "app-0", -time.Hour, time.Second)), HarmOOM},
+		{"of a container that started since", recorded(desired), last(ended("OOMKilled", "app-1", time.Second, 9*time.Second)), HarmOOM},
+		{"another end", recorded(desired), last(ended("Error", "app-0", -time.Hour, time.Second)), ""},
+		{"before the resize", recorded(desired), last(ended("OOMKilled", "app-x", -2*time.Hour, -time.Hour-time.Second)), ""},
+		{"before it, in the same second as the running one started", recorded(desired), last(ended("OOMKilled", "app-x", -2*time.Hour, -time.Hour)), ""},
+		{"the one that ran died in the record's own second", recorded(desired), last(ended("OOMKilled", "app-0", -time.Hour, 0)), HarmOOM},
+		{"a node's clock is behind: the one that ran cannot have died before", recorded(desired), last(ended("OOMKilled", "app-0", -time.Hour, -time.Minute)), HarmOOM},
+		{"the crash that the resize answers", recorded(desired, crashed), last(ended("OOMKilled", "app-0", -time.Hour, 0)), ""},
+		{"the next crash after it", recorded(desired, crashed), last(ended("OOMKilled", "app-1", time.Second, 2*time.Second)), HarmOOM},
+		{"a crash before the one it answers", recorded(desired, crashed), last(ended("OOMKilled", "app-x", -time.Hour, -time.Second)), ""},
+		{"no id at all", recorded(desired), last(&corev1.ContainerStateTerminated{Reason: "OOMKilled", FinishedAt: metav1.NewTime(noon), StartedAt: metav1.NewTime(noon)}), HarmOOM},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pod := resized(desired, done(desired), tc.end)
+			v := Judge(pod, tc.record, noon, auto(), Signals{})
+			assert.Equal(t, tc.want, v.Harm)
+			if tc.want != "" {
+				assert.Equal(t, "app", v.Container)
+				assert.NotEmpty(t, v.Evidence)
+				assert.Equal(t, 1024*mi, v.Ceiling)
+			}
+		})
+	}
+}
+
+func TestOOMOfAContainerThatDidNotMove(t *testing.T) {
+	pod := running(prior, prior)
+	record := NewRecord(mustPlan(t, pod, wish(desired)), pod, noon.Add(-time.Minute), auto())
+	record.Phase = v1alpha1.RecordApplied
+	after := with(running(desired, prior), func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[1].LastTerminationState.Terminated = ended("OOMKilled", "side-1-0", -time.Hour, time.Second)
+		p.Status.ContainerStatuses[1].RestartCount = 5
+	})
+	assert.Empty(t, Judge(after, record, noon, auto(), Signals{}).Harm)
+	assert.Len(t, OOMKills(after), 1, "it teaches all the same")
+}
+
+func TestRestarts(t *testing.T) {
+	restartsMemory := func(p *corev1.Pod) { restarting(p, corev1.ResourceMemory) }
+	memory := size(500, 1000, 600, 1024)
+	for _, tc := range []struct {
+		name    string
+		record  v1alpha1.ResizeRecord
+		to      recommender.Size
+		edits   []func(*corev1.Pod)
+		signals Signals
+		want    Verdict
+	}{
+		{name: "one", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(1)}},
+		{name: "two", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, want: Verdict{Harm: HarmRestart}},
+		{name: "39 one of three is the resize's own", record: recorded(memory), to: memory, edits: []func(*corev1.Pod){restartsMemory, restarts(2)}},
+		{name: "39 two beside the resize's own", record: recorded(memory), to: memory, edits: []func(*corev1.Pod){restartsMemory, restarts(3)}, want: Verdict{Harm: HarmRestart}},
+		{name: "39 a policy for memory does not excuse a CPU resize", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restartsMemory, restarts(2)}, want: Verdict{Harm: HarmRestart}},
+		{name: "75 one whose end nobody saw is a reboot's", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2), last(ended("ContainerStatusUnknown", "app-0", 0, 1))}},
+		{name: "75 two after a node's reboot", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, signals: Signals{NodeBooted: noon}, want: Verdict{Inconclusive: true}},
+		{name: "75 two, and the node booted long before", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, signals: Signals{NodeBooted: noon.Add(-time.Hour)}, want: Verdict{Harm: HarmRestart}},
+		{name: "75 two while the workload rolls out", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, signals: Signals{Rollout: true}, want: Verdict{Inconclusive: true}},
+		{name: "75 an OOM kill is not excused", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2), last(ended("OOMKilled", "app-0", 0, 1))}, signals: Signals{Rollout: true, NodeBooted: noon}, want: Verdict{Harm: HarmOOM}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pod := resized(tc.to, append([]func(*corev1.Pod){done(tc.to)}, tc.edits...)...)
+			v := Judge(pod, tc.record, noon, auto(), tc.signals)
+			assert.Equal(t, tc.want.Harm, v.Harm)
+			assert.Equal(t, tc.want.Inconclusive, v.Inconclusive)
+		})
+	}
+}
+
+func TestJudgeAtTheEndOfTheWatch(t *testing.T) {
+	noLimit, noLimitLess := size(500, 0, 512, 1024), size(250, 0, 512, 1024)
+	unlimited := func(r *v1alpha1.ResizeRecord) {
+		r.Prior[0].Resources, r.Desired[0].Resources = ToResources(noLimit), ToResources(noLimitLess)
+	}
+	wasNotReady := func(r *v1alpha1.ResizeRecord) { r.Baseline[0].Ready = false }
+	up := size(1000, 2000, 512, 1024)
+	quiet := map[string]float64{"app": 0}
+	for _, tc := range []struct {
+		name      string
+		record    v1alpha1.ResizeRecord
+		edit      func(*corev1.Pod)
+		signals   Signals
+		want      Harm
+		open      bool
+		notJudged []string
+	}{
+		{name: "clean", record: recorded(desired), signals: Signals{Throttle: quiet}},
+		{name: "not ready", record: recorded(desired), edit: unreadyNow, signals: Signals{Throttle: quiet}, want: HarmNotReady},
+		{name: "not ready before either", record: recorded(desired, wasNotReady), edit: unreadyNow, signals: Signals{Throttle: quiet},
+			notJudged: []string{"readiness, as container app was not ready before"}},
+		{name: "75 not ready after a node's reboot", record: recorded(desired), edit: unreadyNow, signals: Signals{Throttle: quiet, NodeBooted: noon}, open: true},
+		{name: "throttled", record: recorded(desired), signals: Signals{Throttle: map[string]float64{"app": 0.51}}, want: HarmThrottle},
+		{name: "throttled half the time is still well", record: recorded(desired), signals: Signals{Throttle: map[string]float64{"app": 0.5}}},
+		{name: "throttling nobody measured", record: recorded(desired), notJudged: []string{"CPU of container app"}},
+		{name: "82 throttled after a raise is not the raise's harm", record: recorded(up), signals: Signals{Throttle: map[string]float64{"app": 0.9}}},
+		{name: "another container is throttled", record: recorded(desired), signals: Signals{Throttle: map[string]float64{"app": 0, "side": 0.9}}},
+		{name: "no limit: nothing measured", record: recorded(desired, unlimited), notJudged: []string{"CPU of container app"}},
+		{name: "no limit: over its request on a busy node", record: recorded(desired, unlimited),
+			signals: Signals{CPUUsage: map[string]recommender.Amount{"app": 251}, NodeBusy: 0.9}, want: HarmThrottle},
+		{name: "no limit: at its request on a busy node", record: recorded(desired, unlimited),
+			signals: Signals{CPUUsage: map[string]recommender.Amount{"app": 250}, NodeBusy: 0.95}},
+		{name: "no limit: over its request on a node with room", record: recorded(desired, unlimited),
+			signals: Signals{CPUUsage: map[string]recommender.Amount{"app": 400}, NodeBusy: 0.89}},
+		{name: "no limit: over its request on a node nobody knows", record: recorded(desired, unlimited),
+			signals: Signals{CPUUsage: map[string]recommender.Amount{"app": 400}}, notJudged: []string{"CPU of container app"}},
+		{name: "no limit: it waits for CPU", record: recorded(desired, unlimited), signals: Signals{CPUPressure: map[string]float64{"app": 0.6}}, want: HarmThrottle},
+		{name: "no limit: it hardly waits", record: recorded(desired, unlimited), signals: Signals{CPUPressure: map[string]float64{"app": 0.1}}},
+		{name: "a guardrail holds", record: recorded(desired), signals: Signals{Throttle: quiet, SLO: []SLOResult{{Name: "errors", Held: true}}}},
+		{name: "a guardrail is broken", record: recorded(desired), signals: Signals{Throttle: quiet, SLO: []SLOResult{{Name: "errors"}}}, want: HarmSLO},
+		{name: "a guardrail gives no answer", record: recorded(desired), signals: Signals{Throttle: quiet, SLO: []SLOResult{{Name: "errors", Failed: "timeout"}}}, open: true},
+		{name: "one gives no answer, another is broken", record: recorded(desired),
+			signals: Signals{Throttle: quiet, SLO: []SLOResult{{Name: "latency", Failed: "timeout"}, {Name: "errors"}}}, want: HarmSLO},
+		{name: "harm is found although something else is not judged", record: recorded(desired), edit: unreadyNow, want: HarmNotReady, notJudged: []string{"CPU of container app"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pod := resized(desired, done(desired))
+			if tc.edit != nil {
+				tc.edit(pod)
+			}
+			early := tc.record
+			watchedUntil(time.Second)(&early)
+			assert.Empty(t, Judge(pod, early, noon, auto(), tc.signals).Harm, "before the end it may be off for a moment")
+
+			watchedUntil(0)(&tc.record)
+			v := Judge(pod, tc.record, noon, auto(), tc.signals)
+			assert.Equal(t, tc.want, v.Harm, v.Message)
+			assert.Equal(t, tc.open, v.Inconclusive)
+			assert.Equal(t, tc.notJudged, v.NotJudged)
+			for _, what := range tc.notJudged {
+				if tc.want == "" {
+					assert.Contains(t, v.Message, what, "it says so")
+				}
+			}
+		})
+	}
+}
+
+func TestJudgeOfAnotherPodIsNothing(t *testing.T) {
+	assert.Equal(t, Verdict{}, Judge(nil, recorded(desired), noon, auto(), Signals{}))
+	other := resized(desired, func(p *corev1.Pod) { p.UID = "uid-2" }, restarts(9))
+	assert.Equal(t, Verdict{}, Judge(other, recorded(desired), noon, auto(), Signals{}))
+}
+
+func TestOOMKills(t *testing.T) {
+	pod := withInit(withSidecar(running(prior, size(100, 0, 64, 0)), "proxy", size(100, 0, 32, 48)), "init", size(0, 0, 16, 16))
+	both := &pod.Status.ContainerStatuses[0]
+	both.State = corev1.ContainerState{Terminated: ended("OOMKilled", "app-1", 0, 2*time.Second)}
+	both.LastTerminationState.Terminated = ended("OOMKilled", "app-0", 0, time.Second)
+	pod.Status.ContainerStatuses[1].LastTerminationState.Terminated = ended("OOMKilled", "side-1-0", 0, time.Second)
+	pod.Status.InitContainerStatuses[0].LastTerminationState.Terminated = ended("OOMKilled", "proxy-0", 0, time.Second)
+	pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, corev1.ContainerStatus{
+		Name: "init", LastTerminationState: corev1.ContainerState{Terminated: ended("OOMKilled", "init-0", 0, time.Second)},
+	})
+	at := noon.Add(-time.Minute)
+	assert.Equal(t, []OOM{
+		{Container: "app", At: at.Add(2 * time.Second), Limit: 1024 * mi, Evidence: "containerd://app-1@2026-03-04T11:59:02Z"},
+		{Container: "app", At: at.Add(time.Second), Limit: 1024 * mi, Evidence: "containerd://app-0@2026-03-04T11:59:01Z"},
+		{Container: "side-1", At: at.Add(time.Second), Limit: 64 * mi, Evidence: "containerd://side-1-0@2026-03-04T11:59:01Z"},
+		{Container: "proxy", At: at.Add(time.Second), Limit: 48 * mi, Evidence: "containerd://proxy-0@2026-03-04T11:59:01Z"},
+	}, OOMKills(pod))
+	assert.Empty(t, OOMKills(web()))
+}
+
+func TestOOMKillsUseTheLimitThatWasThere(t *testing.T) {
+	// 9: the resize is not allocated yet, so the kill was at the old limit.
+	pod := resized(size(500, 1000, 1024, 2048), observed, pending(corev1.PodReasonDeferred, 2), last(ended("OOMKilled", "app-0", 0, time.Second)))
+	require.Len(t, OOMKills(pod), 1)
+	assert.Equal(t, 1024*mi, OOMKills(pod)[0].Limit)
+}
