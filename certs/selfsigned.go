@@ -120,9 +120,13 @@ func (s *SelfSigned) renew(ctx context.Context) (Data, time.Time, error) {
 		if err != nil {
 			return nil, time.Time{}, err
 		}
-		plan := PlanFor(s.Clock.Now(), secret.Data, s.DNSNames)
+		var data Data
+		if secret != nil {
+			data = secret.Data
+		}
+		plan := PlanFor(s.Clock.Now(), data, s.DNSNames)
 		if plan.Action == Keep {
-			return secret.Data, plan.Next, nil
+			return data, plan.Next, nil
 		}
 		if err := s.carryOut(ctx, plan, secret); err != nil && !lost(err) {
 			return nil, time.Time{}, err
@@ -136,11 +140,11 @@ func lost(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
 }
 
-// read returns an empty Secret without a resourceVersion where there is none.
+// read returns nil where there is no Secret.
 func (s *SelfSigned) read(ctx context.Context) (*corev1.Secret, error) {
 	secret, err := s.Client.CoreV1().Secrets(s.Namespace).Get(ctx, s.Secret, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Secret}}, nil
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading secret %s/%s: %w", s.Namespace, s.Secret, err)
@@ -148,20 +152,9 @@ func (s *SelfSigned) read(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// carryOut writes what a plan issues. The update carries the resourceVersion that was read.
+// carryOut writes what a plan issues, into a Secret that was read or into a new one (nil).
 func (s *SelfSigned) carryOut(ctx context.Context, plan Plan, secret *corev1.Secret) error {
-	data, err := Issue(s.Clock.Now(), plan.Action, secret.Data, s.DNSNames)
-	if err != nil {
-		return err
-	}
-	secret.Data = data
-	secrets := s.Client.CoreV1().Secrets(s.Namespace)
-	if secret.ResourceVersion == "" {
-		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
-	} else {
-		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
-	}
-	if err != nil {
+	if err := s.write(ctx, plan, secret); err != nil {
 		return fmt.Errorf("writing secret %s/%s: %w", s.Namespace, s.Secret, err)
 	}
 	s.Log.Info("Renewed the webhooks' certificate", "action", plan.Action, "reason", plan.Reason)
@@ -181,6 +174,24 @@ func (s *SelfSigned) settling(bundle []byte) time.Duration {
 		return 0
 	}
 	return s.since.Add(settle).Sub(now)
+}
+
+// write is refused where the Secret is not as it was read: the update carries its resourceVersion.
+func (s *SelfSigned) write(ctx context.Context, plan Plan, secret *corev1.Secret) (err error) {
+	secrets := s.Client.CoreV1().Secrets(s.Namespace)
+	if secret == nil {
+		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Secret}}
+		if secret.Data, err = Issue(s.Clock.Now(), plan.Action, nil, s.DNSNames); err != nil {
+			return err
+		}
+		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
+		return err
+	}
+	if secret.Data, err = Issue(s.Clock.Now(), plan.Action, secret.Data, s.DNSNames); err != nil {
+		return err
+	}
+	_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
+	return err
 }
 
 // serve takes a certificate into use. It is trusted already.
