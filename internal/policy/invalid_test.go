@@ -148,6 +148,8 @@ func TestHoldsTogether(t *testing.T) {
 		"Node with the built-in mode":    {``, `strategy: Node`},
 		"Workload over a Node default":   {`strategy: Node`, `{strategy: Workload, updateStrategy: {type: Canary}}`},
 		"Initial without the boost":      {`cpu: {startupBoost: {multiplier: "2", duration: 1m}}`, `{cpu: {startupBoost: {multiplier: "1", duration: 1m}}, updateStrategy: {type: Initial}}`},
+		"every upper end":                {``, `{weight: 1000, cpu: {overhead: "1000", minAllowed: 1M, maxAllowed: 1M}, memory: {maxAllowed: 1Ei}, metricsSource: {historyWindow: 720h, queryStep: 1h}, updateStrategy: {canary: {percentage: 100}, maxConcurrentResizes: "100%"}}`},
+		"every lower end":                {``, `{weight: 1, cpu: {overhead: "0", maxChangePercent: 1}, metricsSource: {historyWindow: 1h, queryStep: 10s, minimumDataPoints: 1}, updateStrategy: {cooldown: 1m, safetyObservationPeriod: 1m, canary: {percentage: 1}, maxConcurrentResizes: 1}}`},
 		"over midnight":                  {``, `updateStrategy: {schedule: {windows: [{start: "23:59", end: "00:00"}]}}`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -262,4 +262,8 @@ func TestALongQueryIsCut(t *testing.T) {
 	require.Error(t, err)
 	assert.Contains(t, err.Error(), long[:60]+"… lacks )")
 	assert.NotContains(t, err.Error(), long[:61])
+
+	p.Spec.SLOGuardrails[0].Query = long[:60]
+	_, err = policy.Resolve(nil, nil, p)
+	assert.ErrorContains(t, err, long[:60]+" lacks )")
 }
