@@ -165,4 +165,3 @@ func TestWholeCPUs(t *testing.T) {
 		assert.Equal(t, tc.want, WholeCPUs(tc.original, tc.size))
 	}
 }
-

@@ -55,18 +55,36 @@ func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, memoryRequestBac
 			continue
 		}
 		spec := ReadSpec(c.Resources)
-		to := filled(changed.prior, spec)
+		to := withAddedLimits(filled(changed.prior, spec), changed, record.Reason)
 		status := statuses[c.Name]
 		if running := status != nil && status.State.Running != nil; running {
 			to = keepMemoryLimit(to, spec, live[c.Name].Size)
 		}
 		to = keepWhatHelps(to, spec, record.Reason)
 		if memoryRequestBack {
-			to[recommender.Memory].Request = filled(changed.prior, spec)[recommender.Memory].Request
+			to[recommender.Memory].Request = min(to[recommender.Memory].Request, filled(changed.prior, spec)[recommender.Memory].Request)
 		}
 		moves = appendMove(moves, Move{Container: c.Name, Sidecar: isSidecar(c), From: spec, To: to})
 	}
 	return moves
+}
+
+// withAddedLimits raises limits that the resize added, as nothing removes them: to the request that comes
+// back, and to more than what did the harm.
+func withAddedLimits(to recommender.Size, c change, harm string) recommender.Size {
+	for _, r := range recommender.Resources {
+		if c.prior[r].Limit > 0 || to[r].Limit == 0 {
+			continue
+		}
+		to[r].Limit = max(to[r].Limit, to[r].Request)
+		switch {
+		case r == recommender.Memory && Harm(harm) == HarmOOM:
+			to[r].Limit = max(to[r].Limit, recommender.OOMFloor(c.desired[r].Limit))
+		case r == recommender.CPU && Harm(harm) == HarmThrottle:
+			to[r].Limit = max(to[r].Limit, recommender.ThrottleFloor(c.desired[r].Limit))
+		}
+	}
+	return to
 }
 
 // keepMemoryLimit: growth needs no revert, and the process may have come to use it. A limit that was

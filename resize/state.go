@@ -244,10 +244,11 @@ func asPrior(pod *corev1.Pod, changes []change) bool {
 	return eachOwned(pod, changes, func(spec, prior, _ recommender.Amount) bool { return spec == prior })
 }
 
-// between: every amount lies between prior and desired. Putting a pod back asks for nothing else.
+// between: every amount lies between prior and desired. Putting a pod back asks for nothing else, but for
+// limits that the resize added, which only go up.
 func between(pod *corev1.Pod, changes []change) bool {
 	return eachOwned(pod, changes, func(spec, prior, desired recommender.Amount) bool {
-		return min(prior, desired) <= spec && spec <= max(prior, desired)
+		return min(prior, desired) <= spec && (spec <= max(prior, desired) || prior == 0)
 	})
 }
 

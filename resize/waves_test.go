@@ -1,0 +1,122 @@
+package resize
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// plansFor are the same step of n pods.
+func plansFor(n int, from, to recommender.Size, edits ...func(*Plan)) []Plan {
+	var plans []Plan
+	for i := range n {
+		p := Plan{PodName: fmt.Sprintf("web-%d", i), TemplateHash: "abc", Moves: []Move{{Container: "app", From: from, To: to}}}
+		for _, edit := range edits {
+			edit(&p)
+		}
+		plans = append(plans, p)
+	}
+	return plans
+}
+
+func keptAt(s recommender.Size) []v1alpha1.KeptSize {
+	return []v1alpha1.KeptSize{{Name: "app", Size: ToResources(s), TemplateHash: "abc"}}
+}
+
+func TestWave(t *testing.T) {
+	was, lower, lowest, higher := size(500, 1000, 512, 1024), size(250, 500, 512, 1024), size(200, 400, 512, 1024), size(1000, 2000, 512, 1024)
+	canary := func(r *Rules) { r.Mode = v1alpha1.UpdateCanary }
+	byHand := func(r *Rules) { r.Mode, r.AutoPromote = v1alpha1.UpdateCanary, false }
+	oneShot := func(r *Rules) { r.Mode = v1alpha1.UpdateOneShot }
+	urgent := func(p *Plan) { p.Urgent = true }
+	restarts := func(p *Plan) { p.Restarts = true }
+	for _, tc := range []struct {
+		name  string
+		plans []Plan
+		open  int
+		kept  []v1alpha1.KeptSize
+		pods  int
+		rules func(*Rules)
+		want  int
+		wave  string
+	}{
+		{"lower, nothing kept: the first wave of 10 %", plansFor(40, was, lower), 0, nil, 40, nil, 4, WaveFirst},
+		{"rounded up", plansFor(15, was, lower), 0, nil, 15, nil, 2, WaveFirst},
+		{"at least one", plansFor(3, was, lower), 0, nil, 3, nil, 1, WaveFirst},
+		{"the first wave is full", plansFor(36, was, lower), 4, nil, 40, nil, 0, ""},
+		{"kept: waves of at most 10 %", plansFor(36, was, lower), 0, keptAt(lower), 40, nil, 4, WaveNext},
+		{"kept: rounded down", plansFor(19, was, lower), 0, keptAt(lower), 19, nil, 1, WaveNext},
+		{"kept: what is open counts", plansFor(36, was, lower), 3, keptAt(lower), 40, nil, 1, WaveNext},
+		{"kept: a number instead of a percentage", plansFor(36, was, lower), 0, keptAt(lower), 40, func(r *Rules) { r.MaxConcurrent, r.MaxConcurrentPercent = 7, 0 }, 7, WaveNext},
+		{"lower than what is kept: a first wave again", plansFor(40, was, lowest), 0, keptAt(lower), 40, func(r *Rules) { r.MaxConcurrentPercent = 50 }, 4, WaveFirst},
+		{"kept of another template generation counts for nothing", plansFor(40, was, lower), 0, []v1alpha1.KeptSize{{Name: "app", Size: ToResources(lower), TemplateHash: "old"}}, 40,
+			func(r *Rules) { r.MaxConcurrentPercent = 50 }, 4, WaveFirst},
+		{"kept of another container", plansFor(40, was, lower), 0, []v1alpha1.KeptSize{{Name: "side", Size: ToResources(lower), TemplateHash: "abc"}}, 40,
+			func(r *Rules) { r.MaxConcurrentPercent = 50 }, 4, WaveFirst},
+		{"a lower memory limit alone is a trial", plansFor(40, was, size(500, 1000, 512, 600)), 0, keptAt(was), 40, func(r *Rules) { r.MaxConcurrentPercent = 50 }, 4, WaveFirst},
+		{"raises go straight to waves", plansFor(40, was, higher), 0, nil, 40, func(r *Rules) { r.MaxConcurrentPercent = 50 }, 20, WaveNext},
+		{"followers go before trials", append(plansFor(5, was, lower), plansFor(5, lower, lowest)...), 0, keptAt(lower), 40, nil, 4, WaveNext},
+		{"canary, promoted by itself", plansFor(36, was, lower), 0, keptAt(lower), 40, canary, 4, WaveNext},
+		{"canary, promoted by hand: the rest waits", plansFor(36, was, lower), 0, keptAt(lower), 40, byHand, 0, ""},
+		{"canary, promoted by hand: the canaries go on", plansFor(4, lower, lowest), 0, keptAt(lower), 40, byHand, 4, WaveFirst},
+		{"canary, promoted by hand: raises do not wait", plansFor(36, was, higher), 0, nil, 40, byHand, 4, WaveNext},
+		{"one shot: one pod", plansFor(40, was, lower), 0, nil, 40, oneShot, 1, WaveFirst},
+		{"one shot: not while one is open", plansFor(39, was, lower), 1, nil, 40, oneShot, 0, ""},
+		{"one shot: one raise", plansFor(40, was, higher), 0, nil, 40, oneShot, 1, WaveNext},
+		{"urgent ones always go", plansFor(40, was, higher, urgent), 30, nil, 40, oneShot, 20, WaveNext},
+		{"39 what restarts goes alone", plansFor(40, was, higher, restarts), 0, nil, 40, func(r *Rules) { r.MaxConcurrentPercent = 50 }, 1, WaveNext},
+		{"39 and not while another is open", plansFor(40, was, higher, restarts), 1, nil, 40, func(r *Rules) { r.MaxConcurrentPercent = 50 }, 0, ""},
+		{"88 no more records than there may be", plansFor(500, was, higher), 0, nil, 500, func(r *Rules) { r.MaxConcurrentPercent = 100 }, v1alpha1.MaxRecords, WaveNext},
+		{"nothing to do", nil, 0, nil, 40, nil, 0, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			rules := auto()
+			if tc.rules != nil {
+				tc.rules(&rules)
+			}
+			going := Wave(tc.plans, make([]v1alpha1.ResizeRecord, tc.open), tc.kept, tc.pods, rules)
+			assert.Len(t, going, tc.want)
+			for _, p := range going {
+				assert.Equal(t, tc.wave, p.Wave)
+			}
+		})
+	}
+}
+
+func TestWavesAreStable(t *testing.T) {
+	// 88: resuming after a restart goes on with the same pods.
+	plans := plansFor(100, prior, desired)
+	first := Wave(plans, nil, nil, 100, auto())
+	slices.Reverse(plans)
+	assert.Equal(t, first, Wave(plans, nil, nil, 100, auto()), "whatever order they come in")
+
+	var names []string
+	for _, p := range first {
+		names = append(names, p.PodName)
+	}
+	assert.False(t, slices.IsSorted(names), "not the order of names: StatefulSets' pod 0 is special")
+	rest := slices.DeleteFunc(plans, func(p Plan) bool { return slices.Contains(names[:5], p.PodName) })
+	second := Wave(rest, make([]v1alpha1.ResizeRecord, 5), nil, 100, auto())
+	for i, p := range second {
+		assert.Equal(t, names[5+i], p.PodName)
+	}
+}
+
+func TestUrgentOnesComeFirst(t *testing.T) {
+	plans := append(plansFor(10, prior, desired), Plan{PodName: "hurt", Urgent: true, Moves: []Move{{Container: "app", From: prior, To: size(500, 1000, 1024, 2048)}}})
+	going := Wave(plans, nil, nil, 11, auto())
+	assert.Equal(t, "hurt", going[0].PodName)
+	assert.Len(t, going, 2, "and count as open: of two in the first wave one is left")
+}
+
+func TestWaveLeavesItsArgumentAlone(t *testing.T) {
+	plans := plansFor(10, prior, desired)
+	before := slices.Clone(plans)
+	Wave(plans, nil, nil, 10, auto())
+	assert.Equal(t, before, plans)
+}
