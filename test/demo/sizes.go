@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// sizes are the memory limits that a workload's pods were given one after another. They are watched, not
+// asked for now and then: none is missed.
+type sizes struct {
+	mu     sync.Mutex
+	limits []int64 // bytes
+	marked int     // the limits before this one do not count
+	ended  bool    // the watch is over: some may be missed
+}
+
+// record begins to note a workload's memory limits.
+func (d *demo) record(ctx context.Context, workload string) (*sizes, error) {
+	watch, err := d.client.Watch(ctx, &corev1.PodList{}, client.InNamespace(namespace), client.MatchingLabels{"app": workload})
+	if err != nil {
+		return nil, err
+	}
+	s := &sizes{}
+	go func() {
+		for event := range watch.ResultChan() {
+			if pod, ok := event.Object.(*corev1.Pod); ok {
+				s.add(sizeOf(pod.Spec.Containers[0].Resources).memoryLimit)
+			}
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ended = true
+	}()
+	return s, nil
+}
+
+func (s *sizes) add(limit int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.limits); n == 0 || s.limits[n-1] != limit {
+		s.limits = append(s.limits, limit)
+	}
+}
+
+// mark has above look only at the newest limit and those that follow. It wants that to be the one given:
+// what is watched may come later than what is asked for.
+func (s *sizes) mark(newest int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := len(s.limits) - 1
+	if last < 0 || s.limits[last] != newest {
+		return fmt.Errorf("the watch has not shown the limit %s yet", mib(newest))
+	}
+	s.marked = last
+	return nil
+}
+
+// above says which limit since the mark was not above another, if one was not.
+func (s *sizes) above(limit int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return fmt.Errorf("the watch on its pods broke off: it may have had any size")
+	}
+	for _, l := range s.limits[s.marked:] {
+		if l <= limit {
+			return fmt.Errorf("its limit was %s again, and %s had killed it", mib(l), mib(limit))
+		}
+	}
+	return nil
+}
+
+// String is the whole sequence.
+func (s *sizes) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []string
+	for _, l := range s.limits {
+		all = append(all, mib(l))
+	}
+	return strings.Join(all, ", ")
+}
