@@ -282,7 +282,9 @@ type operator struct {
 	history []v1alpha1.HistoryEntry
 	// loseAnswer: the next patch lands and its answer is lost; crash: the next patch is never sent.
 	loseAnswer, crash bool
-	log               []string
+	// refuse is what the API server answers to the next patch.
+	refuse error
+	log    []string
 }
 
 // begin resizes a pod towards a wish.
@@ -291,9 +293,13 @@ func (o *operator) begin(c *cluster, wished []Container) *Refusal {
 	if refusal != nil {
 		return refusal
 	}
-	record := NewRecord(plan, c.pod, c.now, o.rules)
+	parts := Split(plan)
+	record := NewRecord(parts[0], c.pod, c.now, o.rules)
+	if len(parts) > 1 {
+		record = WithSecond(record, parts[1], c.pod)
+	}
 	o.record = stored(c.t, record)
-	o.send(c, plan)
+	o.send(c, parts[0])
 	return nil
 }
 
@@ -311,7 +317,10 @@ func (o *operator) send(c *cluster, plan Plan) {
 		o.crash = false
 		return
 	}
-	returned, err := c.patch(plan.Patch())
+	returned, err := (*corev1.Pod)(nil), o.refuse
+	if o.refuse = nil; err == nil {
+		returned, err = c.patch(plan.Patch())
+	}
 	if o.loseAnswer {
 		o.loseAnswer = false
 		return
@@ -319,6 +328,9 @@ func (o *operator) send(c *cluster, plan Plan) {
 	switch outcome := Classify(err); {
 	case outcome.Kind == OutcomeAccepted:
 		o.record = stored(c.t, RecordReturned(*o.record, returned))
+	case outcome.Refused() && InSecondPatch(*o.record):
+		o.log = append(o.log, "second patch refused by the API server: "+outcome.Reason)
+		o.record = stored(c.t, SecondRefused(*o.record, c.pod))
 	case outcome.Refused() && o.record.Phase == v1alpha1.RecordWritten:
 		o.log = append(o.log, "refused by the API server: "+outcome.Reason)
 		o.record = nil
@@ -350,6 +362,8 @@ func (o *operator) look(c *cluster) {
 		if plan, refusal := RevertPlan(pod, next); refusal == nil {
 			o.send(c, plan)
 		}
+	case SendRest:
+		o.send(c, RestPlan(pod, next))
 	case Forget:
 		o.history = AddHistory(o.history, HistoryRows("web", next, action.Result, action.Reason, c.now))
 		if action.Keep {

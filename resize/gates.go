@@ -1,6 +1,7 @@
 package resize
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -79,7 +80,7 @@ var gates = []func(*corev1.Pod, Plan, World) *Refusal{
 
 // narrowings leave a container's resource out of a plan, or bring it within what is allowed.
 var narrowings = []func(*corev1.Pod, Plan, World) Plan{
-	withoutExcluded, withoutHeld, withinLimitRanges,
+	withoutExcluded, withoutHeld, withoutFailedLimits, withinLimitRanges,
 }
 
 // roomGates look at what is left of the plan.
@@ -357,6 +358,25 @@ func withoutHeld(_ *corev1.Pod, p Plan, w World) Plan {
 	}
 	return p
 }
+
+// withoutFailedLimits: where a memory limit could not be lowered because of what the containers hold, page
+// cache included, it is not tried again on the workload for a day; each try leaves a crashing container
+// with the lower limit.
+func withoutFailedLimits(_ *corev1.Pod, p Plan, w World) Plan {
+	failed := slices.ContainsFunc(w.Status.History, func(row v1alpha1.HistoryEntry) bool {
+		return row.Reason == ReasonActuation && w.Now.Sub(row.Timestamp.Time) < failedLimitRest
+	})
+	if !failed {
+		return p
+	}
+	return narrowed(p, func(m Move) (recommender.Size, *Refusal) {
+		return withoutMemoryLimitDecrease(m), refuseOf(recommender.Memory, ReasonMemoryInUse,
+			"a memory limit of the workload could not be lowered within the last %s; it stays", failedLimitRest)
+	})
+}
+
+// failedLimitRest is how long memory limits are left alone after one could not be lowered.
+const failedLimitRest = 24 * time.Hour
 
 func heldBy(holds map[string]Held, container string, r recommender.Resource) string {
 	for _, name := range []string{container, ""} {

@@ -225,6 +225,18 @@ func leftOut(p Plan) []string {
 	return left
 }
 
+func TestAMemoryLimitThatCouldNotBeLoweredIsLeftAloneForADay(t *testing.T) {
+	// 34: not again before usage has dropped, which a day may show.
+	plan := mustPlan(t, web(), wish(size(250, 500, 256, 512)))
+	for hours, want := range map[int]recommender.Size{23: size(250, 500, 256, 1024), 24: size(250, 500, 256, 512)} {
+		got, refusal := Admit(web(), plan, world(func(w *World) {
+			w.Status.History = []v1alpha1.HistoryEntry{{Timestamp: *ago(time.Duration(hours) * time.Hour), Result: ResultReverted, Reason: ReasonActuation}}
+		}))
+		require.Nil(t, refusal)
+		assert.Equal(t, want, specOf(got.Apply(web()))["app"], "after %d hours", hours)
+	}
+}
+
 func TestEverythingHeldIsARefusal(t *testing.T) {
 	_, refusal := Admit(web(), mustPlan(t, web(), wish(size(250, 500, 0, 0))), world(func(w *World) {
 		w.HPA = map[string]Held{"": {By: "web", Of: [2]bool{true, false}}}

@@ -1,12 +1,15 @@
 package resize
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
@@ -20,6 +23,8 @@ type life struct {
 	minors []int
 	pod    func() *corev1.Pod
 	wish   recommender.Size
+	// usage is what the operator takes for the memory in use; 0 is unknown.
+	usage recommender.Amount
 	// before changes the cluster or the operator before the resize, during after so long.
 	before func(*cluster, *operator)
 	after  time.Duration
@@ -62,8 +67,8 @@ var lives = []life{
 		name: "OOM kill, put back, learned (37)", minors: []int{34, 35, 36, 37}, pod: web,
 		wish: size(250, 500, 256, 512), run: 10 * time.Minute, after: time.Minute,
 		during: func(c *cluster, _ *operator) { c.usage["app"] = 600 * mi },
-		log: []string{"Applied: MarkVerified", "Applied: Wait", "Applied: StartWatch", "Watching: Wait", "Harmed: Revert oomkill",
-			"Applied: Forget oomkill Reverted"},
+		log: []string{"Applied: MarkVerified", "Applied: Wait", "Applied: SendRest", "Applied: MarkVerified", "Applied: Wait",
+			"Applied: StartWatch", "Watching: Wait", "Harmed: Revert oomkill", "Applied: Forget oomkill Reverted"},
 		spec: size(500, 1000, 512, 1024),
 		check: func(t *testing.T, c *cluster, o *operator) {
 			require.Len(t, o.floors, 1)
@@ -94,8 +99,69 @@ var lives = []life{
 		},
 	},
 	{
-		name: "memory limit below usage: put back at once (9, 34, 36)", minors: []int{34, 35, 36, 37}, pod: web,
-		wish: size(250, 500, 256, 512), run: 2 * time.Minute,
+		name: "two patches, one watch (8, 31)", minors: []int{34, 35, 36, 37}, pod: web, wish: size(250, 500, 256, 512), run: 10 * time.Minute,
+		log: []string{"Applied: MarkVerified", "Applied: Wait", "Applied: SendRest", "Applied: MarkVerified", "Applied: Wait",
+			"Applied: StartWatch", "Watching: Wait", "Settled: Forget Success"},
+		spec: size(250, 500, 256, 512),
+		check: func(t *testing.T, c *cluster, o *operator) {
+			require.Len(t, o.history, 1)
+			assert.Equal(t, "cpu+memory", o.history[0].Resource)
+			assert.Equal(t, size(250, 500, 256, 512), FromResources(o.kept[0].Size))
+		},
+	},
+	{
+		name: "the second patch is lost in a crash and sent again (14)", minors: []int{34, 35, 36, 37}, pod: web, wish: size(250, 500, 256, 512), run: 10 * time.Minute,
+		after: 15 * time.Second, during: func(_ *cluster, o *operator) { o.crash = true },
+		log: []string{"Applied: MarkVerified", "Applied: Wait", "Applied: SendRest", "Unsent: Wait", "Unsent: SendRest", "Applied: MarkVerified",
+			"Applied: Wait", "Applied: StartWatch", "Watching: Wait", "Settled: Forget Success"},
+		spec: size(250, 500, 256, 512),
+	},
+	{
+		name: "the second patch is refused: the first is watched (70)", minors: []int{34, 35, 36, 37}, pod: web, wish: size(250, 500, 256, 512), run: 10 * time.Minute,
+		after: 15 * time.Second, during: func(_ *cluster, o *operator) {
+			o.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web-1", errors.New("minimum memory usage per Container is 400Mi"))
+		},
+		log: []string{"Applied: MarkVerified", "Applied: Wait", "Applied: SendRest", "second patch refused by the API server: LimitRange",
+			"Applied: MarkVerified", "Applied: Wait", "Applied: StartWatch", "Watching: Wait", "Settled: Forget Success"},
+		spec: size(250, 500, 512, 1024),
+		check: func(t *testing.T, c *cluster, o *operator) {
+			assert.Equal(t, size(250, 500, 512, 1024), FromResources(o.kept[0].Size))
+		},
+	},
+	{
+		name: "memory limit below usage: given up at once, the rest goes on (8, 9, 34, 36)", minors: []int{34, 35, 36, 37}, pod: web,
+		wish: size(250, 500, 256, 512), run: 10 * time.Minute,
+		before: func(c *cluster, _ *operator) { c.usage["app"] = 900 * mi },
+		log: []string{"Applied: MarkVerified", "Applied: Wait", "Applied: SendRest", "Failed: SendRest ActuationError", "Applied: MarkVerified",
+			"Applied: Wait", "Applied: StartWatch", "Watching: Wait", "Settled: Forget ActuationError Success"},
+		spec: size(250, 500, 512, 1024),
+		check: func(t *testing.T, c *cluster, o *operator) {
+			require.Len(t, o.history, 1)
+			assert.Equal(t, "cpu", o.history[0].Resource)
+			assert.Equal(t, ReasonActuation, o.history[0].Reason, "by which it is not tried again soon")
+			assert.Nil(t, o.backoff)
+		},
+	},
+	{
+		name: "the same in one patch, as usage was known and grew", minors: []int{34, 35, 36, 37}, pod: web,
+		wish: size(250, 500, 256, 512), usage: 100 * mi, run: 10 * time.Minute,
+		before: func(c *cluster, _ *operator) { c.usage["app"] = 900 * mi },
+		log: []string{"Failed: SendRest ActuationError", "Applied: MarkVerified", "Applied: Wait", "Applied: StartWatch", "Watching: Wait",
+			"Settled: Forget ActuationError Success"},
+		spec: size(250, 500, 512, 1024),
+	},
+	{
+		name: "giving the limit up is not lost in a crash", minors: []int{34, 35, 36, 37}, pod: web,
+		wish: size(250, 500, 256, 512), usage: 100 * mi, run: 10 * time.Minute,
+		before: func(c *cluster, _ *operator) { c.usage["app"] = 900 * mi },
+		during: func(_ *cluster, o *operator) { o.crash = true },
+		log: []string{"Failed: SendRest ActuationError", "Unsent: Wait", "Unsent: SendRest", "Applied: MarkVerified", "Applied: Wait",
+			"Applied: StartWatch", "Watching: Wait", "Settled: Forget ActuationError Success"},
+		spec: size(250, 500, 512, 1024),
+	},
+	{
+		name: "memory limit alone, below usage: put back at once (9, 34, 36)", minors: []int{34, 35, 36, 37}, pod: web,
+		wish: size(500, 1000, 256, 512), run: 2 * time.Minute,
 		before: func(c *cluster, _ *operator) { c.usage["app"] = 900 * mi },
 		log:    []string{"Failed: Revert ActuationError", "Applied: Forget ActuationError Reverted"},
 		spec:   size(500, 1000, 512, 1024),
@@ -344,7 +410,7 @@ func walk(t *testing.T, l life, minor int) {
 		l.before(c, o)
 	}
 	o.signals.Throttle = map[string]float64{"app": 0}
-	o.begin(c, wish(l.wish))
+	o.begin(c, []Container{{Name: "app", Size: l.wish, MemoryUsage: l.usage}})
 	if l.during != nil {
 		o.run(c, l.after)
 		l.during(c, o)

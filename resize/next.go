@@ -1,6 +1,7 @@
 package resize
 
 import (
+	"slices"
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
@@ -18,7 +19,8 @@ const (
 	MarkVerified ActionKind = "MarkVerified"
 	// StartWatch: the resize is verified; this is the moment that counts as success.
 	StartWatch ActionKind = "StartWatch"
-	// SendRest: the first patch is verified; the second one (RestPlan) is to be sent.
+	// SendRest: a second patch (RestPlan) is to be sent: the part of the resize that waited for the first one
+	// to be verified, or memory that is given up because its limit could not be lowered.
 	SendRest ActionKind = "SendRest"
 	// ExtendWatch once, since nothing could be concluded.
 	ExtendWatch ActionKind = "ExtendWatch"
@@ -97,7 +99,7 @@ func nextOpen(state State, record v1alpha1.ResizeRecord, rules Rules, now time.T
 	written := record.WrittenAt.Time
 	switch state.Kind {
 	case Unsent:
-		return until(written.Add(UnobservedFor), now, state, nextUnsent(state, record))
+		return nextUnsent(state, record, now)
 	case Landed:
 		return Action{Kind: Adopt, Generation: state.Generation, RequeueAfter: pollEvery}
 	case Unobserved:
@@ -120,13 +122,14 @@ func nextOpen(state State, record v1alpha1.ResizeRecord, rules Rules, now time.T
 	return Action{Kind: Wait, RequeueAfter: pollEvery, Message: state.Message}
 }
 
-// nextUnsent: a first patch that never arrived changed nothing; after a second one the pod has half of
-// what was wanted, which nobody watches.
-func nextUnsent(state State, record v1alpha1.ResizeRecord) Action {
+// nextUnsent: a first patch that never arrived changed nothing, and is decided afresh; a second one is sent
+// again, as the pod has half of what was wanted.
+func nextUnsent(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
 	if InSecondPatch(record) {
-		return withdraw(ReasonNotSent, state)
+		return until(record.WrittenAt.Add(SyncPeriod), now, state, Action{Kind: SendRest, RequeueAfter: pollEvery})
 	}
-	return Action{Kind: Forget, Reason: ReasonNotSent, Message: "the resize never reached the API server"}
+	return until(record.WrittenAt.Add(UnobservedFor), now, state, Action{Kind: Forget, Reason: ReasonNotSent,
+		Message: "the resize never reached the API server"})
 }
 
 // nextDeferred waits, and leaves the kubelet its time to act after it may have found room at last.
@@ -140,15 +143,20 @@ func nextDeferred(state State, record v1alpha1.ResizeRecord, now time.Time) Acti
 }
 
 // nextFailed: a memory limit that could not be lowered is allocated all the same, and a container that
-// crashes now comes up with it; that is undone at once. Other errors may pass: the kubelet tries again.
+// crashes now comes up with it; that is undone at once, and the rest of the resize goes on without it. Other
+// errors may pass: the kubelet tries again.
 func nextFailed(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
 	revert := Action{Kind: Revert, Reason: ReasonActuation, Message: state.Message, RequeueAfter: pollEvery}
-	for _, c := range changesOf(record) {
-		if lowersMemoryLimit(Move{From: c.prior, To: c.desired}) {
-			return revert
-		}
+	lowered := slices.ContainsFunc(changesOf(record), func(c change) bool {
+		return lowersMemoryLimit(Move{From: c.prior, To: c.desired})
+	})
+	if !lowered {
+		return until(deadlineOf(record), now, state, revert)
 	}
-	return until(deadlineOf(record), now, state, revert)
+	if _, left := givingUpLimits(record); left {
+		revert.Kind = SendRest
+	}
+	return revert
 }
 
 func nextApplied(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
@@ -175,7 +183,7 @@ func nextWatching(state State, record v1alpha1.ResizeRecord, now time.Time) Acti
 func nextSettled(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
 	switch {
 	case !state.Verdict.Inconclusive:
-		return Action{Kind: Forget, Result: ResultSuccess, Keep: true, Message: state.Verdict.Message}
+		return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Keep: true, Message: state.Verdict.Message}
 	case record.Reason != ReasonUnconcluded:
 		longer := watchFor(record, rules)
 		return Action{Kind: ExtendWatch, Reason: ReasonUnconcluded, Until: now.Add(longer), RequeueAfter: longer,
@@ -240,6 +248,10 @@ func Advance(record v1alpha1.ResizeRecord, action Action, now time.Time) v1alpha
 	case StartWatch:
 		record.Phase, record.WatchUntil, record.Deadline = v1alpha1.RecordWatching, timeOf(action.Until), nil
 	case SendRest:
+		if action.Reason == ReasonActuation {
+			record, _ = givingUpLimits(record)
+			record.Reason = action.Reason
+		}
 		record = secondPatch(record, now)
 	case ExtendWatch:
 		record.WatchUntil, record.Reason = timeOf(action.Until), action.Reason

@@ -53,6 +53,8 @@ func TestNext(t *testing.T) {
 			want: Action{Kind: Wait, RequeueAfter: time.Second}},
 		{name: "34 a lowered memory limit that failed is undone at once", state: State{Kind: Failed}, record: recorded(lessMemory), at: -time.Minute,
 			want: Action{Kind: Revert, Reason: ReasonActuation, RequeueAfter: pollEvery}},
+		{name: "34 and the rest of the resize goes on without it", state: State{Kind: Failed}, record: recorded(size(250, 500, 256, 512)), at: -time.Minute,
+			want: Action{Kind: SendRest, Reason: ReasonActuation, RequeueAfter: pollEvery}},
 		{name: "38 another error may pass", state: State{Kind: Failed}, record: recorded(up), at: -time.Second,
 			want: Action{Kind: Wait, RequeueAfter: time.Second}},
 		{name: "38 another error that stays", state: State{Kind: Failed}, record: recorded(up),

@@ -87,7 +87,7 @@ func TestWhatAPlanDoes(t *testing.T) {
 		{"memory up", size(500, 1000, 512, 1024), size(0, 0, 600, 2048), true, false, false},
 		{"CPU down, memory up (31)", size(500, 1000, 512, 1024), size(250, 0, 600, 0), true, true, false},
 	} {
-		plan := mustPlan(t, running(tc.from), wish(tc.wish))
+		plan := mustPlan(t, running(tc.from), []Container{{Name: "app", Size: tc.wish, MemoryUsage: 10 * mi}})
 		assert.Equal(t, []bool{tc.grows, tc.lowers, tc.lowersLimit}, []bool{plan.Grows(), plan.Lowers(), plan.LowersMemoryLimit()}, tc.name)
 	}
 }

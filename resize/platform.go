@@ -269,7 +269,12 @@ func startedJustNow(s situation, m Move) *Refusal {
 // kernel could reclaim it.
 func belowUsage(s situation, m Move) *Refusal {
 	usage := s.wished[m.Container].MemoryUsage
-	if limit := m.To[recommender.Memory].Limit; !lowersMemoryLimit(m) || usage == 0 || limit > headroomOver(usage) {
+	switch limit := m.To[recommender.Memory].Limit; {
+	case !lowersMemoryLimit(m):
+		return nil
+	case usage == 0 && m.From[recommender.Memory].Limit == 0:
+		return refuseOf(recommender.Memory, ReasonMemoryInUse, "what it holds now is not known, and a limit that is added is never removed; it gets none")
+	case usage == 0 || limit > headroomOver(usage):
 		return nil
 	}
 	refusal := refuseOf(recommender.Memory, ReasonMemoryInUse, "it holds %s now, page cache included, and a limit below 1.1 times that could kill it; the limit stays",

@@ -183,6 +183,8 @@ func TestPlatformLeavesOut(t *testing.T) {
 			capable(func(c *Capabilities) { c.KubeletMinor = 33 }), lower, ""},
 		{"13 a limit that is added counts as lowered", running(size(500, 0, 512, 0)), size(500, 0, 512, 1024), 0,
 			capable(func(c *Capabilities) { c.KubeletMinor = 33 }), size(500, 0, 512, 0), ReasonMemoryLimitDecrease},
+		{"13 a limit is added only where usage is known", running(size(500, 0, 512, 0)), size(500, 0, 512, 1024), 0, able(), size(500, 0, 512, 0), ReasonMemoryInUse},
+		{"13 a limit is added above usage", running(size(500, 0, 512, 0)), size(500, 0, 512, 1024), 800 * mi, able(), size(500, 0, 512, 1024), ""},
 		{"6 a Guaranteed pod keeps request and limit together", guaranteedPod(), size(500, 500, 512, 512), 0,
 			capable(func(c *Capabilities) { c.KubeletMinor = 33 }), size(500, 500, 1024, 1024), ReasonMemoryLimitDecrease},
 		{"91 a memory volume without a size limit: the memory limit stays", mounting(""), lower, 0, able(), size(250, 500, 256, 1024), ReasonMemoryVolume},

@@ -80,6 +80,8 @@ func withAddedLimits(to recommender.Size, c change, harm string) recommender.Siz
 		switch {
 		case r == recommender.Memory && Harm(harm) == HarmOOM:
 			to[r].Limit = max(to[r].Limit, recommender.OOMFloor(c.desired[r].Limit))
+		case r == recommender.Memory && harm == ReasonActuation:
+			to[r].Limit = max(to[r].Limit, 2*c.desired[r].Limit)
 		case r == recommender.CPU && Harm(harm) == HarmThrottle:
 			to[r].Limit = max(to[r].Limit, recommender.ThrottleFloor(c.desired[r].Limit))
 		}

@@ -33,9 +33,8 @@ func InSecondPatch(record v1alpha1.ResizeRecord) bool {
 	return record.Phase == v1alpha1.RecordWritten && record.Generation != 0
 }
 
-// secondPatch is the record when its second patch is about to be sent.
+// secondPatch is the record when its second patch is about to be sent, for the first time or again.
 func secondPatch(record v1alpha1.ResizeRecord, now time.Time) v1alpha1.ResizeRecord {
-	record = *record.DeepCopy()
 	for _, then := range record.Then {
 		for i := range record.Desired {
 			if record.Desired[i].Name == then.Name {
@@ -43,10 +42,32 @@ func secondPatch(record v1alpha1.ResizeRecord, now time.Time) v1alpha1.ResizeRec
 			}
 		}
 	}
-	record.Then, record.VerifiedOnce = nil, nil
+	record.Then, record.VerifiedOnce, record.WatchUntil = nil, nil, nil
 	record.Phase, record.WrittenAt = v1alpha1.RecordWritten, metav1.NewTime(now)
 	record.Deadline = timeOf(now.Add(MemoryActuatedFor))
 	return record
+}
+
+// givingUpLimits is a record without the memory of containers whose memory limit it lowered: they go back
+// to what they had. False if nothing would be left of the resize, or if a limit was added: none is removed.
+func givingUpLimits(record v1alpha1.ResizeRecord) (v1alpha1.ResizeRecord, bool) {
+	record = *record.DeepCopy()
+	left, added := false, false
+	for _, c := range changesOf(record) {
+		m := Move{Container: c.name, From: c.prior, To: c.desired}
+		if lowersMemoryLimit(m) {
+			added = added || c.prior[recommender.Memory].Limit == 0
+			m.To = withoutMemory(m)
+		}
+		left = left || m.From != m.To
+		for i := range record.Desired {
+			if record.Desired[i].Name == c.name {
+				record.Desired[i].Resources = ToResources(m.To)
+			}
+		}
+	}
+	record.Then = nil
+	return record, left && !added
 }
 
 // SecondRefused is the record after the API server refused its second patch: the pod stays with what the

@@ -135,7 +135,7 @@ func assessWritten(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []chan
 	switch {
 	case asDesired(pod, changes):
 		return State{Kind: Landed, Generation: pod.Generation}
-	case asPrior(pod, changes), InSecondPatch(record) && between(pod, changes):
+	case asPrior(pod, changes), InSecondPatch(record) && (between(pod, changes) || record.Reason == ReasonActuation):
 		return State{Kind: Unsent}
 	}
 	return superseded
