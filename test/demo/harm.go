@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +22,7 @@ const need = 300
 type victim struct {
 	before, resized look
 	sizes           *sizes
+	killed          time.Time
 	// floor is what attune learned, in bytes.
 	floor int64
 }
@@ -42,11 +42,10 @@ func (d *demo) harm(ctx context.Context) error {
 	if d.victim.resized, err = d.resized(ctx, "leaky", patience); err != nil {
 		return err
 	}
-	killed, err := d.overflow(ctx)
-	if err != nil {
+	if err := d.overflow(ctx); err != nil {
 		return err
 	}
-	if err := d.reverted(ctx, killed); err != nil {
+	if err := d.reverted(ctx); err != nil {
 		return err
 	}
 	if err := d.survives(ctx); err != nil {
@@ -65,14 +64,14 @@ func (d *demo) only(ctx context.Context, workload string) (look, error) {
 
 // overflow makes the pod need more than its limit, and returns when the kernel killed it: the moment in
 // which the answer broke off.
-func (d *demo) overflow(ctx context.Context) (time.Time, error) {
+func (d *demo) overflow(ctx context.Context) error {
 	d.screen.typed(fmt.Sprintf("curl 'http://%s:8080/set?memory=%d'", d.victim.resized.pod.Status.PodIP, need))
 	if d.allocate(ctx, d.victim.resized.pod) == nil {
-		return time.Time{}, fmt.Errorf("%d MiB fit into the new limit: nothing was killed", need)
+		return fmt.Errorf("%d MiB fit into the new limit: nothing was killed", need)
 	}
-	killed := time.Now()
+	d.victim.killed = time.Now()
 	d.screen.seen("%s took %d MiB, and the answer broke off", d.victim.resized.pod.Name, need)
-	return killed, ctx.Err()
+	return ctx.Err()
 }
 
 // allocate makes a pod hold the memory.
@@ -97,7 +96,7 @@ func (d *demo) allocate(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // reverted waits until the pod's spec has its old size back, and then for all that belongs to it.
-func (d *demo) reverted(ctx context.Context, killed time.Time) error {
+func (d *demo) reverted(ctx context.Context) error {
 	before := d.victim.before
 	err := d.await(ctx, "the resize is taken back", patience, func(ctx context.Context) error {
 		pod := &corev1.Pod{}
@@ -112,7 +111,7 @@ func (d *demo) reverted(ctx context.Context, killed time.Time) error {
 	if err != nil {
 		return err
 	}
-	took := time.Since(killed)
+	took := time.Since(d.victim.killed)
 	d.screen.seen("attune took the resize back %.1f s after the kill: the pod asks for %v again", took.Seconds(), before.asked)
 	var now look
 	err = d.await(ctx, "its container runs at the old size", patience, func(ctx context.Context) error {
@@ -187,61 +186,5 @@ func (d *demo) learned(ctx context.Context) error {
 	d.screen.seen("its history says Reverted; the floor learned is %s (%s), 1.3 times the limit of %s that killed",
 		mib(d.victim.floor), floor.Reason, mib(d.victim.resized.asked.memoryLimit))
 	d.screen.seen("its target is %s now, and was %s", target, mib(d.victim.resized.asked.memory))
-	return nil
-}
-
-// lesson is the floor that a workload's object holds after a bad resize, and the target that respects it.
-func lesson(rec *v1alpha1.AttuneRecommendation, killer size) (floor v1alpha1.Floor, target string, err error) {
-	wasReverted := func(h v1alpha1.HistoryEntry) bool { return h.Result == "Reverted" }
-	if !slices.ContainsFunc(rec.Status.History, wasReverted) {
-		return floor, "", errors.New("its history has no resize that was Reverted")
-	}
-	i := slices.IndexFunc(rec.Status.Floors, func(f v1alpha1.Floor) bool { return f.Resource == "memory" })
-	if i < 0 {
-		return floor, "", errors.New("it has no floor for memory")
-	}
-	floor = rec.Status.Floors[i]
-	if floor.Amount.Value() <= killer.memoryLimit {
-		return floor, "", fmt.Errorf("its floor %s is not above the limit %s that killed", mib(floor.Amount.Value()), mib(killer.memoryLimit))
-	}
-	if len(rec.Spec.Containers) == 0 || rec.Spec.Containers[0].Target.MemoryRequest == nil {
-		return floor, "", errors.New("it has no target for memory")
-	}
-	memory := rec.Spec.Containers[0].Target.MemoryRequest.Value()
-	if memory < floor.Amount.Value()/100*99 { // floors fade, by a fifth in a week
-		return floor, "", fmt.Errorf("its target %s is below its floor %s", mib(memory), mib(floor.Amount.Value()))
-	}
-	return floor, mib(memory), nil
-}
-
-// again: after the back-off attune tries another size, and never the one that killed.
-func (d *demo) again(ctx context.Context) error {
-	before := d.victim.before
-	if d.victim.floor == 0 {
-		return errors.New("there was no bad resize to learn from")
-	}
-	var now look
-	err := d.await(ctx, "the back-off of two minutes is over, and leaky is resized again", 2*patience, func(ctx context.Context) (err error) {
-		if now, err = d.only(ctx, "leaky"); err != nil {
-			return err
-		}
-		if now.asked == before.asked {
-			return errors.New("it has its old size")
-		}
-		return now.settled()
-	})
-	if err != nil {
-		return err
-	}
-	if err := d.victim.sizes.above(d.victim.resized.asked.memoryLimit); err != nil {
-		return err
-	}
-	if now.uid != before.uid || now.restarts != before.restarts+1 {
-		return fmt.Errorf("it is another pod, or was restarted again (%d restarts)", now.restarts)
-	}
-	d.rows = append(d.rows, row{"leaky", now.pod.Name, "in place", before.asked, now.asked, "above what killed"})
-	d.screen.seen("%s was resized again, in place: %v", now.pod.Name, now.asked)
-	d.screen.seen("since the kill its limit was never again at or under the %s that killed: %s",
-		mib(d.victim.resized.asked.memoryLimit), d.victim.sizes)
 	return nil
 }

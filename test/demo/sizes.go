@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,9 +15,15 @@ import (
 // asked for now and then: none is missed.
 type sizes struct {
 	mu     sync.Mutex
-	limits []int64 // bytes
-	marked int     // the limits before this one do not count
-	ended  bool    // the watch is over: some may be missed
+	given  []given
+	marked int  // those before this one do not count
+	ended  bool // the watch is over: some may be missed
+}
+
+// given is a limit in bytes and when it was seen first.
+type given struct {
+	limit int64
+	at    time.Time
 }
 
 // record begins to note a workload's memory limits.
@@ -29,7 +36,7 @@ func (d *demo) record(ctx context.Context, workload string) (*sizes, error) {
 	go func() {
 		for event := range watch.ResultChan() {
 			if pod, ok := event.Object.(*corev1.Pod); ok {
-				s.add(sizeOf(pod.Spec.Containers[0].Resources).memoryLimit)
+				s.add(sizeOf(pod.Spec.Containers[0].Resources).memoryLimit, time.Now())
 			}
 		}
 		s.mu.Lock()
@@ -39,11 +46,11 @@ func (d *demo) record(ctx context.Context, workload string) (*sizes, error) {
 	return s, nil
 }
 
-func (s *sizes) add(limit int64) {
+func (s *sizes) add(limit int64, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := len(s.limits); n == 0 || s.limits[n-1] != limit {
-		s.limits = append(s.limits, limit)
+	if n := len(s.given); n == 0 || s.given[n-1].limit != limit {
+		s.given = append(s.given, given{limit, at})
 	}
 }
 
@@ -52,8 +59,8 @@ func (s *sizes) add(limit int64) {
 func (s *sizes) mark(newest int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	last := len(s.limits) - 1
-	if last < 0 || s.limits[last] != newest {
+	last := len(s.given) - 1
+	if last < 0 || s.given[last].limit != newest {
 		return fmt.Errorf("the watch has not shown the limit %s yet", mib(newest))
 	}
 	s.marked = last
@@ -67,12 +74,22 @@ func (s *sizes) above(limit int64) error {
 	if s.ended {
 		return fmt.Errorf("the watch on its pods broke off: it may have had any size")
 	}
-	for _, l := range s.limits[s.marked:] {
-		if l <= limit {
-			return fmt.Errorf("its limit was %s again, and %s had killed it", mib(l), mib(limit))
+	for _, g := range s.given[s.marked:] {
+		if g.limit <= limit {
+			return fmt.Errorf("its limit was %s again, and %s had killed it", mib(g.limit), mib(limit))
 		}
 	}
 	return nil
+}
+
+// since is how long after a time the newest limit came.
+func (s *sizes) since(t time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.given) == 0 {
+		return 0
+	}
+	return s.given[len(s.given)-1].at.Sub(t)
 }
 
 // String is the whole sequence.
@@ -80,8 +97,8 @@ func (s *sizes) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []string
-	for _, l := range s.limits {
-		all = append(all, mib(l))
+	for _, g := range s.given {
+		all = append(all, mib(g.limit))
 	}
 	return strings.Join(all, ", ")
 }

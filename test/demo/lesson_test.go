@@ -44,26 +44,3 @@ func TestLesson(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
-
-func TestSizesAreWatchedFromTheMarkOn(t *testing.T) {
-	s := &sizes{}
-	require.Error(t, s.mark(512*mebibyte), "nothing was watched yet")
-	for _, limit := range []int64{512, 512, 156, 512} {
-		s.add(limit * mebibyte)
-	}
-	assert.Equal(t, "512Mi, 156Mi, 512Mi", s.String())
-	require.ErrorContains(t, s.above(156*mebibyte), "156Mi again", "without a mark all count")
-	require.ErrorContains(t, s.mark(156*mebibyte), "156Mi yet")
-	require.NoError(t, s.mark(512*mebibyte))
-	s.add(600 * mebibyte)
-	require.NoError(t, s.above(156*mebibyte))
-	s.add(157 * mebibyte)
-	require.NoError(t, s.above(156*mebibyte))
-	s.add(156 * mebibyte)
-	require.EqualError(t, s.above(156*mebibyte), "its limit was 156Mi again, and 156Mi had killed it")
-}
-
-func TestABrokenWatchProvesNothing(t *testing.T) {
-	s := &sizes{limits: []int64{512}, ended: true}
-	require.ErrorContains(t, s.above(1), "broke off")
-}
