@@ -445,7 +445,8 @@ type SLOGuardrail struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
-	// Query must answer one number.
+	// Query is PromQL that answers one number. Only its brackets and quotes are checked beforehand; what
+	// else is wrong with it shows when it is asked, and then the resize is kept without promotion.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	Query string `json:"query"`

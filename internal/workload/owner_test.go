@@ -119,6 +119,9 @@ func TestRecommendationLabels(t *testing.T) {
 	id := workload.Identity{Kind: v1alpha1.KindDeployment, Name: strings.Repeat("a", 62) + "." + strings.Repeat("b", 5)}
 	assert.Equal(t, map[string]string{v1alpha1.WorkloadKindLabel: "Deployment", v1alpha1.WorkloadNameLabel: strings.Repeat("a", 62)}, id.RecommendationLabels())
 
+	id.Name = strings.Repeat("a", 62) + "-"
+	assert.Equal(t, id.Name, id.RecommendationLabels()[v1alpha1.WorkloadNameLabel], "63 characters fit")
+
 	id.Name = "api.v2"
 	assert.Equal(t, "api.v2", id.RecommendationLabels()[v1alpha1.WorkloadNameLabel])
 }

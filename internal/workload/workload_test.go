@@ -108,6 +108,7 @@ func TestRollout(t *testing.T) {
 		return &appsv1.StatefulSet{ObjectMeta: meta(), Spec: appsv1.StatefulSetSpec{Replicas: ptr[int32](3), UpdateStrategy: strategy}, Status: s}
 	}
 	partition := appsv1.StatefulSetUpdateStrategy{Type: "RollingUpdate", RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr[int32](2)}}
+	noPartition := appsv1.StatefulSetUpdateStrategy{Type: "RollingUpdate", RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr[int32](0)}}
 	daemonSet := func(strategy appsv1.DaemonSetUpdateStrategyType, s appsv1.DaemonSetStatus) runtime.Object {
 		return &appsv1.DaemonSet{ObjectMeta: meta(), Spec: appsv1.DaemonSetSpec{UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: strategy}}, Status: s}
 	}
@@ -126,7 +127,7 @@ func TestRollout(t *testing.T) {
 		"StatefulSet done":                 {statefulSet(partition, appsv1.StatefulSetStatus{ObservedGeneration: 3, Replicas: 3, UpdatedReplicas: 3, CurrentRevision: "a", UpdateRevision: "a"}), ""},
 		"StatefulSet replaces a pod":       {statefulSet(partition, appsv1.StatefulSetStatus{ObservedGeneration: 3, Replicas: 3, UpdatedReplicas: 2, CurrentRevision: "a", UpdateRevision: "a"}), ""},
 		"StatefulSet not yet seen":         {statefulSet(partition, appsv1.StatefulSetStatus{ObservedGeneration: 2}), "its controller has not yet seen generation 3"},
-		"StatefulSet half way":             {statefulSet(appsv1.StatefulSetUpdateStrategy{}, appsv1.StatefulSetStatus{ObservedGeneration: 3, Replicas: 3, UpdatedReplicas: 1, CurrentRevision: "a", UpdateRevision: "b"}), "1 of 3 pods run the newest template"},
+		"StatefulSet half way":             {statefulSet(noPartition, appsv1.StatefulSetStatus{ObservedGeneration: 3, Replicas: 3, UpdatedReplicas: 1, CurrentRevision: "a", UpdateRevision: "b"}), "1 of 3 pods run the newest template"},
 		"StatefulSet by partition":         {statefulSet(partition, appsv1.StatefulSetStatus{ObservedGeneration: 3, Replicas: 3, UpdatedReplicas: 1, CurrentRevision: "a", UpdateRevision: "b"}), "1 of 3 pods run the newest template; partition 2 holds the lower ordinals back"},
 		"StatefulSet on delete":            {statefulSet(appsv1.StatefulSetUpdateStrategy{Type: "OnDelete"}, appsv1.StatefulSetStatus{ObservedGeneration: 3, Replicas: 3, UpdatedReplicas: 1, CurrentRevision: "a", UpdateRevision: "b"}), "1 of 3 pods run the newest template; updateStrategy OnDelete waits for the old pods to be deleted"},
 		"StatefulSet on delete, all gone":  {statefulSet(appsv1.StatefulSetUpdateStrategy{Type: "OnDelete"}, appsv1.StatefulSetStatus{ObservedGeneration: 3, Replicas: 3, UpdatedReplicas: 3, CurrentRevision: "a", UpdateRevision: "b"}), ""},

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"attune.io/attune/api/v1alpha1"
 )
@@ -206,6 +207,48 @@ func TestStatusIsItsOwn(t *testing.T) {
 	require.NoError(t, c.Update(t.Context(), p))
 	assert.Equal(t, v1alpha1.UpdateAuto, p.Status.Mode)
 	assert.EqualValues(t, 2, p.Generation)
+}
+
+// TestAPatchKeepsTheUsersText: Go writes 168h as 168h0m0s. What the operator patches beside the spec must
+// not rewrite it, or every tool that compares with a repository would see a change.
+func TestAPatchKeepsTheUsersText(t *testing.T) {
+	c := newClient(t)
+	u := policyWith(t, `{metricsSource: {historyWindow: 168h}, cpu: {maxAllowed: 4000m}}`)
+	u.SetNamespace(newNamespace(t, c))
+	require.NoError(t, c.Create(t.Context(), u))
+
+	p := &v1alpha1.AttunePolicy{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(u), p))
+	before := p.DeepCopy()
+	controllerutil.AddFinalizer(p, v1alpha1.CleanupFinalizer)
+	require.NoError(t, c.Patch(t.Context(), p, client.MergeFrom(before)))
+	assert.EqualValues(t, 1, p.Generation)
+
+	spec := u.Object["spec"]
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(u), u))
+	assert.Equal(t, spec, u.Object["spec"])
+	assert.Equal(t, []string{v1alpha1.CleanupFinalizer}, u.GetFinalizers())
+}
+
+// TestListsMergeByKey: two teams may each own guardrails of one policy, by server-side apply.
+func TestListsMergeByKey(t *testing.T) {
+	c := newClient(t)
+	namespace := newNamespace(t, c)
+	apply := func(owner, spec string) *unstructured.Unstructured {
+		u := policyWith(t, spec)
+		u.SetNamespace(namespace)
+		require.NoError(t, c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(owner)))
+		return u
+	}
+	apply("one", `{sloGuardrails: [{name: errors, query: up, threshold: "1", comparison: "<"}], excludedContainers: [a]}`)
+	apply("two", `{sloGuardrails: [{name: latency, query: up, threshold: "2", comparison: "<"}], excludedContainers: [b]}`)
+
+	p := &v1alpha1.AttunePolicy{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: v1alpha1.DefaultsName}, p))
+	require.Len(t, p.Spec.SLOGuardrails, 2)
+	assert.Equal(t, "errors", p.Spec.SLOGuardrails[0].Name)
+	assert.Equal(t, "latency", p.Spec.SLOGuardrails[1].Name)
+	assert.Equal(t, []v1alpha1.ContainerName{"a", "b"}, p.Spec.ExcludedContainers)
 }
 
 // TestAStaleRecordIsRefused: a record is written before its resize, by the one who saw the last state.
