@@ -1,74 +1,14 @@
 package resize
 
 import (
-	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	helpers "k8s.io/component-helpers/resource"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
 )
-
-// World is what the gates look at beside the pod: plain values that the caller fills. A zero value is
-// "not known"; each field says what then happens.
-type World struct {
-	Now   time.Time
-	Rules Rules
-
-	// WorkloadAnnotations and TemplateAnnotations of the workload. Unknown ones opt nothing out.
-	WorkloadAnnotations, TemplateAnnotations map[string]string
-	// Status of the workload's AttuneRecommendation: open records, back-off, cooldown, loop's own pause.
-	Status v1alpha1.AttuneRecommendationStatus
-	// Replicas that the workload wants and that are ready; they matter to changes that restart containers.
-	// Unknown ones (0) count as one replica, and as none that is ready.
-	Replicas, ReadyReplicas int
-
-	// Rollout is what the workload's rollout waits for, such as "2 of 5 replicas are updated"; empty: none
-	// is in progress. An unavailable replica alone is none.
-	Rollout string
-	// DataUntil is the newest usage sample behind the wish, StaleAfter how old it may be. Either zero:
-	// not checked here; the recommender holds stale targets too.
-	DataUntil  time.Time
-	StaleAfter time.Duration
-	// DataPoints out of MinimumDataPoints. A zero minimum is not checked here.
-	DataPoints, MinimumDataPoints int
-
-	// HPA holds the resources that a HorizontalPodAutoscaler scales on by utilization, by container; the
-	// name "" stands for every container. Missing ones are free.
-	HPA map[string]Held
-	// VPA names a VerticalPodAutoscaler of the workload in a mode other than Off; empty: none.
-	VPA string
-
-	// LimitRanges and Quotas of the pod's namespace. Without them only the API server checks.
-	LimitRanges []corev1.LimitRange
-	Quotas      []corev1.ResourceQuota
-	// Promised is growth of other pods of the namespace, PromisedOnNode of other pods of the node, that was
-	// decided in this pass and that no status shows yet (GrowthOf).
-	Promised, PromisedOnNode recommender.Size
-
-	// Neighbours are the other pods of the pod's node. Room is checked only where RoomKnown is set, as an
-	// empty node and an unread one look alike.
-	Neighbours []*corev1.Pod
-	RoomKnown  bool
-	// NodeBlock: the node put off or refused resizes lately (BlockOf). Zero: it did not.
-	NodeBlock NodeBlock
-	// Capabilities of the pod's node. Unknown allocatable amounts are not checked.
-	Capabilities Capabilities
-	// NamespaceTerminating: the pod's namespace is being deleted.
-	NamespaceTerminating bool
-}
-
-// NodeBlock is how long growth on a node, or every resize, is not tried.
-type NodeBlock struct{ Growth, All time.Time }
-
-// Held says which resources are held, indexed by Resource, and by what.
-type Held struct {
-	Of [2]bool
-	By string
-}
 
 // gates are looked at in order; the first one that is closed gives the reason. Cheap ones that people
 // set themselves come first, since theirs is the reason they look for.
@@ -231,15 +171,6 @@ func cooldown(_ *corev1.Pod, p Plan, w World) *Refusal {
 	return wait(ReasonCooldown, "the workload cools down until %s", w.Now.Add(left).UTC().Format(time.RFC3339))
 }
 
-// nodePressure: short of disk or processes a kubelet defers every resize, even one that only lowers;
-// short of memory, who asks for less is evicted earlier.
-func nodePressure(pod *corev1.Pod, p Plan, w World) *Refusal {
-	if len(w.Capabilities.Pressure) > 0 && !p.Urgent {
-		return wait(ReasonNodePressure, "node %s reports %s and defers resizes", pod.Spec.NodeName, strings.Join(w.Capabilities.Pressure, ", "))
-	}
-	return nil
-}
-
 // reverting: after a harm nothing new is tried on a workload before its pods are put back.
 func reverting(_ *corev1.Pod, p Plan, w World) *Refusal {
 	for _, r := range w.Status.Records {
@@ -265,56 +196,8 @@ func tooManyOOMs(pod *corev1.Pod, p Plan, w World) *Refusal {
 	return nil
 }
 
-// nodeBlocked: growth that a node put off is not stacked up; each holds the scheduler's room.
-func nodeBlocked(pod *corev1.Pod, p Plan, w World) *Refusal {
-	until := w.NodeBlock.All
-	if p.Grows() && w.NodeBlock.Growth.After(until) {
-		until = w.NodeBlock.Growth
-	}
-	if w.Now.Before(until) {
-		return wait(ReasonNodeBlocked, "node %s put off or refused a resize lately; it is tried again after %s",
-			pod.Spec.NodeName, until.UTC().Format(time.RFC3339))
-	}
-	return nil
-}
-
-// neighboursWait: a pod of the node is waiting for room itself, or was turned away for want of it.
-func neighboursWait(pod *corev1.Pod, p Plan, w World) *Refusal {
-	if !p.Grows() {
-		return nil
-	}
-	for _, other := range w.Neighbours {
-		turnedAway := other.Status.Phase == corev1.PodFailed && strings.HasPrefix(other.Status.Reason, "OutOf") &&
-			w.Now.Sub(other.CreationTimestamp.Time) < blockFor
-		if other.UID != pod.UID && (turnedAway || helpers.IsPodResizeDeferred(other)) {
-			return wait(ReasonNodeBlocked, "pod %s/%s waits for room on node %s", other.Namespace, other.Name, pod.Spec.NodeName)
-		}
-	}
-	return nil
-}
-
-// blockFor is how long a node is left alone after it put a resize off or refused it.
-const blockFor = 10 * time.Minute
-
 // mostBumps of a container after OOM kills are made in an hour.
 const mostBumps = 4
-
-// BlockOf is what a record that a node did not carry out says of that node: it has no room, or, where
-// even lowering was put off, it takes no resize at all (pressure, a taint, a changed label, shutdown).
-func BlockOf(record v1alpha1.ResizeRecord, reason string, now time.Time) NodeBlock {
-	switch reason {
-	case ReasonInfeasible, ReasonDeferred, ReasonUnobserved, ReasonTimeout:
-	default:
-		return NodeBlock{}
-	}
-	until := now.Add(blockFor)
-	for _, c := range changesOf(record) {
-		if raises(Move{From: c.prior, To: c.desired}) && (reason == ReasonInfeasible || reason == ReasonDeferred) {
-			return NodeBlock{Growth: until}
-		}
-	}
-	return NodeBlock{All: until}
-}
 
 // restartsLastReplica: a restart by resize passes every PodDisruptionBudget by, so it is kept from the
 // only replica unless the policy allows pods to be recreated, and from all while one is not ready.
@@ -328,78 +211,4 @@ func restartsLastReplica(_ *corev1.Pod, p Plan, w World) *Refusal {
 		return wait(ReasonReplicasNotReady, "its resizePolicy restarts a container, and %d of %d replicas are ready", w.ReadyReplicas, w.Replicas)
 	}
 	return nil
-}
-
-func withoutExcluded(_ *corev1.Pod, p Plan, w World) Plan {
-	return narrowed(p, func(m Move) (recommender.Size, *Refusal) {
-		if !w.Rules.Excluded[m.Container] {
-			return m.To, nil
-		}
-		return m.From, refuseMove(ReasonExcluded, "the policy excludes it")
-	})
-}
-
-// withoutHeld leaves alone what an autoscaler scales on, since changing a request moves its set point.
-// An OOM floor is never held.
-func withoutHeld(_ *corev1.Pod, p Plan, w World) Plan {
-	for _, r := range recommender.Resources {
-		if p.Urgent && r == recommender.Memory {
-			continue
-		}
-		p = narrowed(p, func(m Move) (recommender.Size, *Refusal) {
-			held := heldBy(w.HPA, m.Container, r)
-			if held == "" {
-				return m.To, nil
-			}
-			to := m.To
-			to[r] = m.From[r]
-			return to, refuseOf(r, ReasonHPA, "%s scales on its utilization, which follows the request", held)
-		})
-	}
-	return p
-}
-
-// withoutFailedLimits: where a memory limit could not be lowered because of what the containers hold, page
-// cache included, it is not tried again on the workload for a day; each try leaves a crashing container
-// with the lower limit.
-func withoutFailedLimits(_ *corev1.Pod, p Plan, w World) Plan {
-	failed := slices.ContainsFunc(w.Status.History, func(row v1alpha1.HistoryEntry) bool {
-		return row.Reason == ReasonActuation && w.Now.Sub(row.Timestamp.Time) < failedLimitRest
-	})
-	if !failed {
-		return p
-	}
-	return narrowed(p, func(m Move) (recommender.Size, *Refusal) {
-		return withoutMemoryLimitDecrease(m), refuseOf(recommender.Memory, ReasonMemoryInUse,
-			"a memory limit of the workload could not be lowered within the last %s; it stays", failedLimitRest)
-	})
-}
-
-// failedLimitRest is how long memory limits are left alone after one could not be lowered.
-const failedLimitRest = 24 * time.Hour
-
-func heldBy(holds map[string]Held, container string, r recommender.Resource) string {
-	for _, name := range []string{container, ""} {
-		if held := holds[name]; held.Of[r] {
-			return "HorizontalPodAutoscaler " + held.By
-		}
-	}
-	return ""
-}
-
-// narrowed applies a narrowing to every move and notes what it leaves out.
-func narrowed(p Plan, narrow func(Move) (recommender.Size, *Refusal)) Plan {
-	moves := make([]Move, 0, len(p.Moves))
-	left := append([]Refusal{}, p.LeftOut...)
-	for _, m := range p.Moves {
-		to, refusal := narrow(m)
-		if to != m.To && refusal != nil {
-			refusal.Container = m.Container
-			left = append(left, *refusal)
-		}
-		m.To = to
-		moves = append(moves, m)
-	}
-	p.Moves, p.LeftOut = moves, left
-	return p
 }

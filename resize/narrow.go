@@ -1,0 +1,85 @@
+package resize
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+func withoutExcluded(_ *corev1.Pod, p Plan, w World) Plan {
+	return narrowed(p, func(m Move) (recommender.Size, *Refusal) {
+		if !w.Rules.Excluded[m.Container] {
+			return m.To, nil
+		}
+		return m.From, refuseMove(ReasonExcluded, "the policy excludes it")
+	})
+}
+
+// withoutHeld leaves alone what an autoscaler scales on, since changing a request moves its set point.
+// An OOM floor is never held.
+func withoutHeld(_ *corev1.Pod, p Plan, w World) Plan {
+	for _, r := range recommender.Resources {
+		if p.Urgent && r == recommender.Memory {
+			continue
+		}
+		p = narrowed(p, func(m Move) (recommender.Size, *Refusal) {
+			held := heldBy(w.HPA, m.Container, r)
+			if held == "" {
+				return m.To, nil
+			}
+			to := m.To
+			to[r] = m.From[r]
+			return to, refuseOf(r, ReasonHPA, "%s scales on its utilization, which follows the request", held)
+		})
+	}
+	return p
+}
+
+// withoutFailedLimits: where a memory limit could not be lowered because of what the containers hold, page
+// cache included, it is not tried again on the workload for a day; each try leaves a crashing container
+// with the lower limit.
+func withoutFailedLimits(_ *corev1.Pod, p Plan, w World) Plan {
+	failed := slices.ContainsFunc(w.Status.History, func(row v1alpha1.HistoryEntry) bool {
+		return row.Reason == ReasonActuation && w.Now.Sub(row.Timestamp.Time) < failedLimitRest
+	})
+	if !failed {
+		return p
+	}
+	return narrowed(p, func(m Move) (recommender.Size, *Refusal) {
+		return withoutMemoryLimitDecrease(m), refuseOf(recommender.Memory, ReasonMemoryInUse,
+			"a memory limit of the workload could not be lowered within the last %s; it stays", failedLimitRest)
+	})
+}
+
+// failedLimitRest is how long memory limits are left alone after one could not be lowered.
+const failedLimitRest = 24 * time.Hour
+
+func heldBy(holds map[string]Held, container string, r recommender.Resource) string {
+	for _, name := range []string{container, ""} {
+		if held := holds[name]; held.Of[r] {
+			return "HorizontalPodAutoscaler " + held.By
+		}
+	}
+	return ""
+}
+
+// narrowed applies a narrowing to every move and notes what it leaves out.
+func narrowed(p Plan, narrow func(Move) (recommender.Size, *Refusal)) Plan {
+	moves := make([]Move, 0, len(p.Moves))
+	left := append([]Refusal{}, p.LeftOut...)
+	for _, m := range p.Moves {
+		to, refusal := narrow(m)
+		if to != m.To && refusal != nil {
+			refusal.Container = m.Container
+			left = append(left, *refusal)
+		}
+		m.To = to
+		moves = append(moves, m)
+	}
+	p.Moves, p.LeftOut = moves, left
+	return p
+}

@@ -1,0 +1,178 @@
+package resize
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/recommender"
+)
+
+// unscheduledGrowth: a pod that fits nowhere may shrink until it does; growing it can only hurt.
+func unscheduledGrowth(s situation, m Move) *Refusal {
+	if s.pod.Spec.NodeName == "" && raises(m) {
+		return waitMove(ReasonNotScheduled, "the pod fits no node; it is not made bigger")
+	}
+	return nil
+}
+
+func criticalGrowth(s situation, m Move) *Refusal {
+	if p := s.pod.Spec.Priority; p != nil && *p >= criticalPriority && raises(m) {
+		return refuseMove(ReasonCriticalPriority, "a kubelet evicts other pods to let a pod of priority %d grow", *p)
+	}
+	return nil
+}
+
+// notReady also covers a startup probe that has not passed: such a pod is not ready.
+func notReady(s situation, m Move) *Refusal {
+	if s.pod.Spec.NodeName != "" && !isReady(s.pod) && lowers(m) {
+		return waitMove(ReasonNotReady, "a pod that is not ready is never lowered")
+	}
+	return nil
+}
+
+func restartedLately(s situation, m Move) *Refusal {
+	restarted := lastRestart(s.statuses[m.Container])
+	if !restarted.IsZero() && s.now.Sub(restarted) < restartRest && lowers(m) {
+		return waitMove(ReasonRestartedLately, "it restarted at %s; it is not lowered for %s after that",
+			restarted.UTC().Format(time.RFC3339), restartRest)
+	}
+	return nil
+}
+
+// oldStaticKubelet: a 1.33 kubelet with a static policy refuses any resize of a Guaranteed pod.
+func oldStaticKubelet(s situation, m Move) *Refusal {
+	if (s.caps.StaticCPU || s.caps.StaticMemory) && s.caps.KubeletMinor <= MinorResize && guaranteed(s.pod) {
+		return refuseMove(ReasonStaticPolicy, "the node assigns CPUs or memory statically and its kubelet then resizes no Guaranteed pod")
+	}
+	return nil
+}
+
+func staticCPU(s situation, m Move) *Refusal {
+	if s.caps.StaticCPU && guaranteed(s.pod) && m.From[recommender.CPU] != m.To[recommender.CPU] {
+		return refuseOf(recommender.CPU, ReasonStaticCPU, "the node assigns CPUs statically; new pods get the new size")
+	}
+	return nil
+}
+
+func staticMemory(s situation, m Move) *Refusal {
+	if s.caps.StaticMemory && guaranteed(s.pod) && m.From[recommender.Memory] != m.To[recommender.Memory] {
+		return refuseOf(recommender.Memory, ReasonStaticMemory, "the node assigns memory statically; new pods get the new size")
+	}
+	return nil
+}
+
+// swap: the swap a Burstable container may use follows from its memory request, and a kubelet cannot
+// change it while the container runs.
+func swap(s situation, m Move) *Refusal {
+	from, to := m.From[recommender.Memory], m.To[recommender.Memory]
+	if !s.caps.Swap || from.Request == to.Request || from.Request == from.Limit ||
+		classOf(s.pod) != corev1.PodQOSBurstable || s.restartsFor(m.Container, corev1.ResourceMemory) {
+		return nil
+	}
+	return refuseOf(recommender.Memory, ReasonSwap, "the node uses swap and its kubelet cannot change a memory request in place")
+}
+
+func memoryLimitDecreaseUnsupported(s situation, m Move) *Refusal {
+	if !lowersMemoryLimit(m) || s.restartsFor(m.Container, corev1.ResourceMemory) {
+		return nil
+	}
+	if s.caps.ServerMinor >= MinorMemoryLimitDecrease &&
+		(s.caps.KubeletMinor >= MinorMemoryLimitDecrease || s.pod.Spec.NodeName == "") {
+		return nil
+	}
+	return refuseOf(recommender.Memory, ReasonMemoryLimitDecrease,
+		"lowering a memory limit safely needs Kubernetes 1.34 or newer on the API server and the node; the limit stays")
+}
+
+func startedJustNow(s situation, m Move) *Refusal {
+	status := s.statuses[m.Container]
+	if status == nil || status.State.Running == nil || !lowersMemoryLimit(m) {
+		return nil
+	}
+	if s.now.Sub(status.State.Running.StartedAt.Time) >= statsDelay {
+		return nil
+	}
+	refusal := refuseOf(recommender.Memory, ReasonStartedJustNow, "it started less than %s ago and its memory usage is not known yet; the limit stays", statsDelay)
+	refusal.Transient = true
+	return refusal
+}
+
+// belowUsage counts the page cache, as the kubelet does: it refuses a limit below it although the
+// kernel could reclaim it.
+func belowUsage(s situation, m Move) *Refusal {
+	usage := s.wished[m.Container].MemoryUsage
+	switch limit := m.To[recommender.Memory].Limit; {
+	case !lowersMemoryLimit(m):
+		return nil
+	case usage == 0 && m.From[recommender.Memory].Limit == 0:
+		return refuseOf(recommender.Memory, ReasonMemoryInUse, "what it holds now is not known, and a limit that is added is never removed; it gets none")
+	case usage == 0 || limit > headroomOver(usage):
+		return nil
+	}
+	refusal := refuseOf(recommender.Memory, ReasonMemoryInUse, "it holds %s now, page cache included, and a limit below 1.1 times that could kill it; the limit stays",
+		recommender.Format(recommender.Memory, usage))
+	refusal.Transient = true
+	return refusal
+}
+
+// tmpfs: pages of a memory-backed volume count as the container's memory and cannot be reclaimed; the
+// volume may still fill up to its size limit.
+func tmpfs(s situation, m Move) *Refusal {
+	if !lowersMemoryLimit(m) {
+		return nil
+	}
+	size, bounded := tmpfsSize(s.pod, m.Container)
+	switch {
+	case !bounded:
+		return refuseOf(recommender.Memory, ReasonMemoryVolume, "it mounts a memory-backed volume without a size limit, which may fill up to the memory limit; the limit stays")
+	case size > 0 && m.To[recommender.Memory].Limit <= headroomOver(s.wished[m.Container].MemoryUsage)+size:
+		return refuseOf(recommender.Memory, ReasonMemoryVolume, "it mounts memory-backed volumes of %s, for which the limit leaves no room; the limit stays",
+			recommender.Format(recommender.Memory, size))
+	}
+	return nil
+}
+
+// lastRestart is when a container last restarted; zero if it never did.
+func lastRestart(status *corev1.ContainerStatus) time.Time {
+	switch {
+	case status == nil || status.RestartCount == 0:
+		return time.Time{}
+	case status.State.Running != nil:
+		return status.State.Running.StartedAt.Time
+	case status.LastTerminationState.Terminated != nil:
+		return status.LastTerminationState.Terminated.FinishedAt.Time
+	}
+	return time.Time{}
+}
+
+func headroomOver(usage recommender.Amount) recommender.Amount { return usage + usage/10 }
+
+// tmpfsSize sums the memory-backed volumes that a container mounts; false if one has no bound.
+func tmpfsSize(pod *corev1.Pod, container string) (recommender.Amount, bool) {
+	mounted := mountsOf(pod, container)
+	var sum recommender.Amount
+	for _, v := range pod.Spec.Volumes {
+		if v.EmptyDir == nil || v.EmptyDir.Medium != corev1.StorageMediumMemory || !mounted[v.Name] {
+			continue
+		}
+		if v.EmptyDir.SizeLimit == nil || v.EmptyDir.SizeLimit.Sign() <= 0 {
+			return 0, false
+		}
+		sum += AmountOf(recommender.Memory, *v.EmptyDir.SizeLimit)
+	}
+	return sum, true
+}
+
+func mountsOf(pod *corev1.Pod, container string) map[string]bool {
+	mounted := map[string]bool{}
+	for _, c := range resizable(pod) {
+		if c.Name != container {
+			continue
+		}
+		for _, mount := range c.VolumeMounts {
+			mounted[mount.Name] = true
+		}
+	}
+	return mounted
+}

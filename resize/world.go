@@ -1,0 +1,68 @@
+package resize
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// World is what the gates look at beside the pod: plain values that the caller fills. A zero value is
+// "not known"; each field says what then happens.
+type World struct {
+	Now   time.Time
+	Rules Rules
+
+	// WorkloadAnnotations and TemplateAnnotations of the workload. Unknown ones opt nothing out.
+	WorkloadAnnotations, TemplateAnnotations map[string]string
+	// Status of the workload's AttuneRecommendation: open records, back-off, cooldown, loop's own pause.
+	Status v1alpha1.AttuneRecommendationStatus
+	// Replicas that the workload wants and that are ready; they matter to changes that restart containers.
+	// Unknown ones (0) count as one replica, and as none that is ready.
+	Replicas, ReadyReplicas int
+
+	// Rollout is what the workload's rollout waits for, such as "2 of 5 replicas are updated"; empty: none
+	// is in progress. An unavailable replica alone is none.
+	Rollout string
+	// DataUntil is the newest usage sample behind the wish, StaleAfter how old it may be. Either zero:
+	// not checked here; the recommender holds stale targets too.
+	DataUntil  time.Time
+	StaleAfter time.Duration
+	// DataPoints out of MinimumDataPoints. A zero minimum is not checked here.
+	DataPoints, MinimumDataPoints int
+
+	// HPA holds the resources that a HorizontalPodAutoscaler scales on by utilization, by container; the
+	// name "" stands for every container. Missing ones are free.
+	HPA map[string]Held
+	// VPA names a VerticalPodAutoscaler of the workload in a mode other than Off; empty: none.
+	VPA string
+
+	// LimitRanges and Quotas of the pod's namespace. Without them only the API server checks.
+	LimitRanges []corev1.LimitRange
+	Quotas      []corev1.ResourceQuota
+	// Promised is growth of other pods of the namespace, PromisedOnNode of other pods of the node, that was
+	// decided in this pass and that no status shows yet (GrowthOf).
+	Promised, PromisedOnNode recommender.Size
+
+	// Neighbours are the other pods of the pod's node. Room is checked only where RoomKnown is set, as an
+	// empty node and an unread one look alike.
+	Neighbours []*corev1.Pod
+	RoomKnown  bool
+	// NodeBlock: the node put off or refused resizes lately (BlockOf). Zero: it did not.
+	NodeBlock NodeBlock
+	// Capabilities of the pod's node. Unknown allocatable amounts are not checked.
+	Capabilities Capabilities
+	// NamespaceTerminating: the pod's namespace is being deleted.
+	NamespaceTerminating bool
+}
+
+// Held says which resources are held, indexed by Resource, and by what.
+type Held struct {
+	Of [2]bool
+	By string
+}
+
+// NodeBlock is how long growth on a node, or every resize, is not tried.
+type NodeBlock struct{ Growth, All time.Time }
