@@ -2,18 +2,87 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
 )
+
+// TestInitialSeedsNewPodsOnly: pods born in a labelled namespace have the target's size and say so;
+// pods that ran before, and pods born in a namespace without the label, have what their template says.
+func TestInitialSeedsNewPodsOnly(t *testing.T) {
+	ctx := need(t)
+	namespace(ctx, t, "initial", true)
+	namespace(ctx, t, "unlabelled", false)
+	d := deployment(ctx, t, "initial", "web", 1, app("app", asked))
+	other := deployment(ctx, t, "unlabelled", "web", 1, app("app", asked))
+	before := pods(ctx, t, d)[0]
+	policyFor(ctx, t, d, v1alpha1.UpdateInitial, nil)
+	policyFor(ctx, t, other, v1alpha1.UpdateInitial, nil)
+	for _, each := range []*appsv1.Deployment{d, other} {
+		eventually(t, "a seed for "+each.Namespace, func() error { return hasSeed(ctx, each) })
+	}
+	eventually(t, "the webhook knows the seed", func() error { return bornWith(ctx, d, wanted) })
+
+	scale(ctx, t, d, 3)
+	scale(ctx, t, other, 3)
+	for _, pod := range pods(ctx, t, d) {
+		if pod.UID == before.UID {
+			assert.Equal(t, asked, sizeOf(pod.Spec.Containers[0].Resources), "a running pod of an Initial policy")
+			assert.Equal(t, before.Generation, pod.Generation)
+			continue
+		}
+		assert.Equal(t, wanted, sizeOf(pod.Spec.Containers[0].Resources), "a pod born later")
+		assert.Equal(t, before.Status.QOSClass, pod.Status.QOSClass)
+		assert.Equal(t, asked, seededFrom(t, pod), "the annotation's original")
+	}
+	for _, pod := range pods(ctx, t, other) {
+		assert.Equal(t, asked, sizeOf(pod.Spec.Containers[0].Resources), "a pod born in an unlabelled namespace")
+		assert.NotContains(t, pod.Annotations, v1alpha1.SeededAnnotation)
+	}
+}
+
+// seededFrom is the original size that a seeded pod's annotation tells.
+func seededFrom(t *testing.T, pod corev1.Pod) size {
+	t.Helper()
+	var seeded v1alpha1.Seeded
+	require.NoError(t, json.Unmarshal([]byte(pod.Annotations[v1alpha1.SeededAnnotation]), &seeded))
+	require.Len(t, seeded.Original, 1)
+	o := seeded.Original[0]
+	return size{cpu: o.CPURequest.String(), memory: o.MemoryRequest.String(), cpuLimit: o.CPULimit.String(), memoryLimit: o.MemoryLimit.String()}
+}
+
+func hasSeed(ctx context.Context, d *appsv1.Deployment) error {
+	rec, err := recommendation(ctx, d)
+	if err != nil {
+		return err
+	}
+	if rec.Spec.Seed == nil {
+		return fmt.Errorf("withheld: %s; containers %v", rec.Spec.SeedWithheld, rec.Spec.Containers)
+	}
+	return nil
+}
+
+func scale(ctx context.Context, t *testing.T, d *appsv1.Deployment, replicas int32) {
+	t.Helper()
+	before := d.DeepCopy()
+	d.Spec.Replicas = ptr.To(replicas)
+	require.NoError(t, env.client.Patch(ctx, d, client.MergeFrom(before)))
+	ready(ctx, t, d)
+}
 
 // birth is a pod as the Deployment's ReplicaSet would create it, admitted in a dry run: what it would
 // be born as, without disturbing the workload.
-func birth(ctx context.Context, d *appsv1.Deployment, name string) (*corev1.Pod, error) {
+func birth(ctx context.Context, d *appsv1.Deployment) (*corev1.Pod, error) {
 	set, err := replicaSet(ctx, d)
 	if err != nil {
 		return nil, err
@@ -29,7 +98,6 @@ func birth(ctx context.Context, d *appsv1.Deployment, name string) (*corev1.Pod,
 		},
 		Spec: *d.Spec.Template.Spec.DeepCopy(),
 	}
-	_ = name
 	return pod, env.client.Create(ctx, pod, client.DryRunAll)
 }
 
@@ -47,8 +115,8 @@ func replicaSet(ctx context.Context, d *appsv1.Deployment) (*appsv1.ReplicaSet, 
 }
 
 // bornWith checks the size of the first container of a pod that would be born now.
-func bornWith(ctx context.Context, d *appsv1.Deployment, name string, want size) error {
-	pod, err := birth(ctx, d, name)
+func bornWith(ctx context.Context, d *appsv1.Deployment, want size) error {
+	pod, err := birth(ctx, d)
 	if err != nil {
 		return err
 	}

@@ -64,9 +64,7 @@ func TestAutoResizesARunningPodInPlace(t *testing.T) {
 	require.NotEmpty(t, rec.Status.History)
 	assert.Equal(t, "Success", rec.Status.History[0].Result)
 
-	eventually(t, "a new pod born with the kept size", func() error {
-		return bornWith(ctx, d, "born", wanted)
-	})
+	eventually(t, "a new pod born with the kept size", func() error { return bornWith(ctx, d, wanted) })
 }
 
 func cgroup(t *testing.T, pod *corev1.Pod, controller, file string) int64 {

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +25,9 @@ var env struct {
 	client  client.Client
 	plugin  string
 }
+
+// settings of the operator: its source is asked every 2 s, since tests wait for what follows.
+var settings = []string{"usage.interval=2s", "logLevel=debug"}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -64,8 +66,7 @@ func withCluster(m *testing.M) (int, error) {
 	if env.plugin, err = deploy.Plugin(ctx, dir); err != nil {
 		return 1, err
 	}
-	// A source that is asked every 2 s: tests wait for conditions, not for a minute's tick.
-	if err := deploy.Operator(ctx, c, deploy.Options{Set: []string{"usage.interval=2s", "logLevel=debug"}, Out: os.Stderr}); err != nil {
+	if err := deploy.Operator(ctx, c, deploy.Options{Set: settings}); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil
@@ -94,5 +95,3 @@ func need(t *testing.T) context.Context {
 	t.Parallel()
 	return t.Context()
 }
-
-var _ = corev1.Pod{}

@@ -3,7 +3,7 @@
 // to size.
 //
 // CPU_MILLICORES and MEMORY_MIB say what it uses from the start, GET
-// /set?cpu=<millicores>&memory=<MiB> on port 8080 changes either, GET /healthz
+// /set?cpu=<millicores>&memory=<MiB> on port 8080 (or $PORT) changes either, GET /healthz
 // is its probe. CHILD=1 makes the memory a child process's: when that is
 // killed, the workload lives on and starts another.
 package main
@@ -63,7 +63,7 @@ func run() error {
 
 // serve answers until ctx ends, and then ends at once: nobody waits for a workload.
 func serve(ctx context.Context, cpu *burner, memory holder) error {
-	server := &http.Server{Addr: ":8080", Handler: handler(cpu, memory), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Addr: ":" + port(), Handler: handler(cpu, memory), ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		<-ctx.Done()
 		_ = server.Close()
@@ -113,4 +113,12 @@ func number(s string) (int, error) {
 		return 0, fmt.Errorf("%q is not a whole number of zero or more", s)
 	}
 	return n, nil
+}
+
+// port is 8080, or $PORT where two workloads share a pod.
+func port() string {
+	if p := os.Getenv("PORT"); p != "" {
+		return p
+	}
+	return "8080"
 }

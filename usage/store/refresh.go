@@ -32,7 +32,9 @@ func (s *Store) Refresh(ctx context.Context, now time.Time) (more bool) {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			r := refresh{store: s, digest: digest, now: now, changed: map[string]bool{}}
+			before := r.complaint()
 			again := r.run(ctx)
+			r.noteTurn(before)
 			mutex.Lock()
 			defer mutex.Unlock()
 			more = more || again
@@ -81,6 +83,29 @@ func (r *refresh) run(ctx context.Context) bool {
 		return false
 	}
 	return r.behind()
+}
+
+// complaint is what the source's last failure says; empty while it answers.
+func (r *refresh) complaint() string {
+	r.store.mutex.RLock()
+	defer r.store.mutex.RUnlock()
+	if pool := r.store.pools[r.digest]; pool != nil && pool.state.Err != nil {
+		return pool.state.Err.Error()
+	}
+	return ""
+}
+
+// noteTurn counts a source that fails now, answers again or says something else as news for everybody who
+// wants something of it.
+func (r *refresh) noteTurn(before string) {
+	if r.complaint() == before {
+		return
+	}
+	r.commit(func(p *pool) {
+		for namespace := range p.namespaces {
+			r.changed[namespace] = true
+		}
+	})
 }
 
 func (r *refresh) begin() (plan, usage.SourceSettings, usage.Source) {

@@ -610,6 +610,19 @@ func TestChangedTellsOfNewData(t *testing.T) {
 	changed = nil
 	s.Refresh(context.Background(), now.Add(step))
 	assert.Equal(t, []string{"shop"}, changed, "the bank has nothing new")
+
+	changed = nil
+	source.set(func(f *fake) { f.fail = func(usage.Query) error { return errDown } })
+	s.Refresh(context.Background(), now.Add(2*step))
+	assert.Equal(t, []string{"bank", "shop"}, changed, "a source that fails is news")
+
+	changed = nil
+	s.Refresh(context.Background(), now.Add(3*step))
+	assert.Empty(t, changed, "that it still fails is none")
+
+	source.set(func(f *fake) { f.fail = nil })
+	s.Refresh(context.Background(), now.Add(3*step))
+	assert.Equal(t, []string{"bank", "shop"}, changed, "that it answers again is")
 }
 
 func TestAFullStoreDropsAndCounts(t *testing.T) {

@@ -1,0 +1,108 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// TestOOMKillIsRevertedAndNotTriedAgain: a container whose need grows past its lowered limit is killed;
+// within seconds the pod has its old size back, and what is recommended from then on is above what killed.
+func TestOOMKillIsRevertedAndNotTriedAgain(t *testing.T) {
+	ctx := need(t)
+	namespace(ctx, t, "oom", true)
+	d := deployment(ctx, t, "oom", "leaky", 1, app("app", size{cpu: "20m", memory: "512Mi", memoryLimit: "512Mi"}))
+	pod := pods(ctx, t, d)[0]
+	policyFor(ctx, t, d, v1alpha1.UpdateAuto, nil)
+	lowered := resource.MustParse("78Mi") // 60 MiB and 30 %
+	eventually(t, "lowered on the kubelet", func() error { return hasMemoryLimit(ctx, &pod, lowered) })
+
+	use(ctx, t, &pod, 200)
+	killed := waitForKill(ctx, t, &pod)
+	before := resource.MustParse("512Mi")
+	eventually(t, "put back on the kubelet", func() error { return hasMemoryLimit(ctx, &pod, before) })
+	t.Logf("from the kill (to the second) to the old limit on the kubelet: %s", time.Since(killed).Round(time.Second))
+
+	eventually(t, "reverted in the history", func() error {
+		rec, err := recommendation(ctx, d)
+		if err != nil {
+			return err
+		}
+		if len(rec.Status.History) == 0 || len(rec.Status.Records) > 0 {
+			return fmt.Errorf("history %v, records %v", rec.Status.History, rec.Status.Records)
+		}
+		return nil
+	})
+	rec, err := recommendation(ctx, d)
+	require.NoError(t, err)
+	assert.Equal(t, "Reverted", rec.Status.History[0].Result)
+	assert.Equal(t, "oomkill", rec.Status.History[0].Reason)
+	floor := resource.MustParse("101Mi") // 1.3 times 78 MiB is 101.4 MiB
+	require.Len(t, rec.Status.Floors, 1, "one kill is one floor")
+	assert.Positive(t, rec.Status.Floors[0].Amount.Cmp(floor), "floor %s", rec.Status.Floors[0].Amount.String())
+	eventually(t, "a target above what killed", func() error {
+		rec, err := recommendation(ctx, d)
+		if err != nil {
+			return err
+		}
+		if target := rec.Spec.Containers[0].Target.MemoryRequest; target == nil || target.Cmp(floor) < 0 {
+			return fmt.Errorf("target %v", target)
+		}
+		return nil
+	})
+}
+
+func hasMemoryLimit(ctx context.Context, pod *corev1.Pod, want resource.Quantity) error {
+	if err := env.client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+		return err
+	}
+	status := pod.Status.ContainerStatuses[0]
+	if status.Resources == nil || status.State.Running == nil {
+		return fmt.Errorf("state %v", status.State)
+	}
+	if got := status.Resources.Limits[corev1.ResourceMemory]; got.Cmp(want) != 0 {
+		return fmt.Errorf("status has %s, spec %v, conditions %v", got.String(), sizeOf(pod.Spec.Containers[0].Resources), pod.Status.Conditions)
+	}
+	return nil
+}
+
+// use makes the workload use an amount of memory, from within its probe's port.
+func use(ctx context.Context, t *testing.T, pod *corev1.Pod, mebibytes int) {
+	t.Helper()
+	url := fmt.Sprintf("http://%s:8080/set?memory=%d", pod.Status.PodIP, mebibytes)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	require.NoError(t, err)
+	// The answer may not come: the process may be killed while it takes the memory.
+	if response, err := env.cluster.HTTPClient().Do(request); err == nil {
+		response.Body.Close()
+	}
+}
+
+func waitForKill(ctx context.Context, t *testing.T, pod *corev1.Pod) time.Time {
+	t.Helper()
+	var at time.Time
+	eventually(t, "OOM-killed", func() error {
+		if err := env.client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+			return err
+		}
+		status := pod.Status.ContainerStatuses[0]
+		for _, end := range []*corev1.ContainerStateTerminated{status.State.Terminated, status.LastTerminationState.Terminated} {
+			if end != nil && end.Reason == "OOMKilled" {
+				at = end.FinishedAt.Time
+				return nil
+			}
+		}
+		return fmt.Errorf("state %v, last %v", status.State, status.LastTerminationState)
+	})
+	return at
+}
