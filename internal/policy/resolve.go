@@ -166,7 +166,7 @@ func (o *overlay) observation() time.Duration {
 
 // paused is OR-ed over the levels and names those that pause.
 func (o *overlay) paused() []string {
-	pick(o, "paused", false, func(l layer) *bool { return l.Paused })
+	pick(o, "paused", false, func(l layer) *bool { return l.Paused }) // its origin; the value is below
 	var levels []string
 	for _, l := range o.layers {
 		if l.Paused != nil && *l.Paused {

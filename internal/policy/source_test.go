@@ -171,6 +171,8 @@ func TestCheckSource(t *testing.T) {
 		"nothing named": {`metricsSource: {historyWindow: 24h}`, nil},
 		"address":       {`metricsSource: {prometheus: {address: "http://a"}}`, []string{"metricsSource.prometheus http://a" + instead}},
 		"headers":       {`metricsSource: {prometheus: {headers: {X-Scope-OrgID: bank}}}`, []string{"metricsSource.prometheus without an address" + instead}},
+		"tls":           {`metricsSource: {prometheus: {tls: {insecureSkipVerify: true}}}`, []string{"metricsSource.prometheus without an address" + instead}},
+		"password":      {`metricsSource: {prometheus: {basicAuth: {username: a, passwordSecret: {name: a, key: b}}}}`, []string{"metricsSource.prometheus without an address" + instead}},
 		"secret":        {`metricsSource: {prometheus: {bearerTokenSecret: {name: a, key: b}}}`, []string{"metricsSource.prometheus without an address" + instead}},
 		"query":         {`sloGuardrails: [{name: errors, query: up, threshold: "1", comparison: "<"}]`, []string{"sloGuardrails errors" + instead}},
 		"address and both": {`{metricsSource: {prometheus: {address: "http://a"}}, sloGuardrails: [{name: a, query: up, threshold: "1", comparison: "<"}, {name: b, query: up, threshold: "1", comparison: "<"}]}`,
