@@ -70,7 +70,7 @@ type AttunePolicyStatus struct {
 
 	// Workloads counts what the policy selects.
 	// +optional
-	Workloads WorkloadCounts `json:"workloads,omitempty"`
+	Workloads *WorkloadCounts `json:"workloads,omitempty"`
 
 	// Recommendations of the first workloads, by name; AttuneRecommendation objects have all of them.
 	// +optional

@@ -237,7 +237,11 @@ func (in *AttunePolicyStatus) DeepCopyInto(out *AttunePolicyStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
-	out.Workloads = in.Workloads
+	if in.Workloads != nil {
+		in, out := &in.Workloads, &out.Workloads
+		*out = new(WorkloadCounts)
+		**out = **in
+	}
 	if in.Recommendations != nil {
 		in, out := &in.Recommendations, &out.Recommendations
 		*out = make([]RecommendationSummary, len(*in))

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
@@ -113,7 +114,7 @@ func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendatio
 		Namespace: policy.Namespace,
 		Name:      policy.Name,
 		Mode:      string(policy.Status.Mode),
-		Workloads: policy.Status.Workloads,
+		Workloads: ptr.Deref(policy.Status.Workloads, v1alpha1.WorkloadCounts{}),
 		Ready:     string(metav1.ConditionUnknown),
 		Message:   "the operator has not looked at it yet",
 		Held:      heldByPolicy(policy),

@@ -76,7 +76,10 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	source, _ := c.History.State(settings.Source)
 	report := report{policy: p, settings: settings, matched: matched, recommendations: recs, source: source, now: now}
 	publish(report)
-	return reconcile.Result{RequeueAfter: resync}, c.writeStatus(ctx, p, report.status())
+	if err := c.writeStatus(ctx, p, report.status()); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: resync}, nil
 }
 
 // refuse reports settings that cannot be used. Nothing is applied and new pods stay as they are until

@@ -63,8 +63,8 @@ func (r report) status() v1alpha1.AttunePolicyStatus {
 	return s
 }
 
-func (r report) counts() v1alpha1.WorkloadCounts {
-	counts := v1alpha1.WorkloadCounts{Discovered: int32(len(r.matched.won))}
+func (r report) counts() *v1alpha1.WorkloadCounts {
+	counts := &v1alpha1.WorkloadCounts{Discovered: int32(len(r.matched.won))}
 	for _, rec := range r.recommendations {
 		if hasTarget(rec) {
 			counts.WithRecommendations++

@@ -58,20 +58,18 @@ func (c *Controller) observePolicy(ctx context.Context, w *world) error {
 	p := &v1alpha1.AttunePolicy{}
 	err := c.Client.Get(ctx, types.NamespacedName{Namespace: w.rec.Namespace, Name: w.rec.Spec.Policy.Name}, p)
 	if apierrors.IsNotFound(err) {
+		w.settings, _ = policy.Resolve(nil, nil, nil)
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("reading policy %s: %w", w.rec.Spec.Policy.Name, err)
 	}
 	settings, err := c.Settings.Settings(ctx, p)
-	if effective.Invalid(err) != nil {
-		return nil
-	}
-	if err != nil {
+	if err != nil && effective.Invalid(err) == nil {
 		return err
 	}
 	w.settings = settings
-	w.usable = p.DeletionTimestamp == nil && p.UID == w.rec.Spec.Policy.UID
+	w.usable = err == nil && p.DeletionTimestamp == nil && p.UID == w.rec.Spec.Policy.UID
 	return nil
 }
 

@@ -21,8 +21,9 @@ type Reader struct {
 	SourceNamespaces []string
 }
 
-// Settings are those that hold for a policy. An error that Invalid recognises lasts until somebody
-// mends a field; any other is worth a retry.
+// Settings are those that hold for a policy. With an error that Invalid recognises they are still good
+// enough to finish the watches that are open; it lasts until somebody mends a field. Any other error is
+// worth a retry.
 func (r Reader) Settings(ctx context.Context, p *v1alpha1.AttunePolicy) (policy.Settings, error) {
 	cluster, err := found(ctx, r.Client, types.NamespacedName{Name: v1alpha1.DefaultsName}, &v1alpha1.AttuneDefaults{})
 	if err != nil {
@@ -33,15 +34,7 @@ func (r Reader) Settings(ctx context.Context, p *v1alpha1.AttunePolicy) (policy.
 	if err != nil {
 		return policy.Settings{}, fmt.Errorf("reading AttuneNamespaceDefaults of %s: %w", p.Namespace, err)
 	}
-	if namespace != nil {
-		if err := policy.CheckSource(namespace.Spec.PolicySettings, policy.Namespace, p.Namespace, r.SourceNamespaces); err != nil {
-			return policy.Settings{}, err
-		}
-	}
-	if err := policy.CheckSource(p.Spec.PolicySettings, policy.Policy, p.Namespace, r.SourceNamespaces); err != nil {
-		return policy.Settings{}, err
-	}
-	return policy.Resolve(cluster, namespace, p)
+	return policy.ResolveAllowed(cluster, namespace, p, r.SourceNamespaces)
 }
 
 // Invalid is the reason why settings cannot hold, nil if the error is of another kind.

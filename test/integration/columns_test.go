@@ -55,7 +55,7 @@ func TestColumnsOfPolicies(t *testing.T) {
 
 	p.Status = v1alpha1.AttunePolicyStatus{
 		Mode:      v1alpha1.UpdateCanary,
-		Workloads: v1alpha1.WorkloadCounts{Discovered: 3, WithRecommendations: 2, Resized: 1, Pending: 1},
+		Workloads: &v1alpha1.WorkloadCounts{Discovered: 3, WithRecommendations: 2, Resized: 1, Pending: 1},
 		Conditions: []metav1.Condition{
 			{Type: v1alpha1.ConditionResizing, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonIdle, LastTransitionTime: metav1.Now()},
 			{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring, LastTransitionTime: metav1.Now()},
