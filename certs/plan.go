@@ -49,6 +49,9 @@ type Plan struct {
 
 // PlanFor judges a Secret that shall hold a certificate for names.
 func PlanFor(now time.Time, data Data, names []string) Plan {
+	if len(data) == 0 {
+		return Plan{Action: Replace, Reason: "there is none yet"}
+	}
 	authority, err := readAuthority(now, data)
 	if err != nil {
 		return Plan{Action: Replace, Reason: err.Error()}

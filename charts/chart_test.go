@@ -249,6 +249,8 @@ func TestDeployment(t *testing.T) {
 	assert.False(t, *container.SecurityContext.AllowPrivilegeEscalation)
 	assert.Equal(t, []corev1.Capability{"ALL"}, container.SecurityContext.Capabilities.Drop)
 
+	assert.Positive(t, container.Lifecycle.PreStop.Sleep.Seconds)
+
 	own := labels.Set(d.Spec.Template.Labels)
 	for _, service := range all[*corev1.Service](r) {
 		assert.True(t, labels.SelectorFromSet(service.Spec.Selector).Matches(own), service.Name)

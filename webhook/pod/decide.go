@@ -104,7 +104,7 @@ func seedUnits(units []unit, seed *Seed, ns *Namespace, d *Decision) {
 		}
 		for _, r := range recommender.Resources {
 			var held Reason
-			if u.will[r], held = f.fit(r, &s.Of[r], u.was[r]); held != "" {
+			if u.will[r], held = f.fit(r, s, u.was[r]); held != "" {
 				d.Held = append(d.Held, Held{Container: u.Name, Resource: r, Reason: held})
 			}
 		}

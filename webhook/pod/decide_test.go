@@ -205,6 +205,41 @@ func TestLeavesPodsAlone(t *testing.T) {
 	})
 }
 
+// A person has just raised a request in the template; the pods of the new generation come before any
+// loop has seen it.
+func TestAChangedTemplateIsNotUndercut(t *testing.T) {
+	rec := recommendation(seedFor(t, "app", "250m", "256Mi"))
+	generation := func(hash, container string, original v1alpha1.Resources) v1alpha1.Originals {
+		return v1alpha1.Originals{TemplateHash: hash, Containers: []v1alpha1.ContainerResources{{Name: container, Resources: original}}}
+	}
+	rec.Status.Originals = []v1alpha1.Originals{
+		generation("a", "app", v1alpha1.Resources{CPURequest: quantity(t, "1"), MemoryRequest: quantity(t, "1Gi")}),
+		generation("b", "app", v1alpha1.Resources{CPURequest: quantity(t, "2"), MemoryRequest: quantity(t, "1Gi")}),
+		generation("c", "mesh", v1alpha1.Resources{CPURequest: quantity(t, "3"), MemoryRequest: quantity(t, "3Gi")}),
+	}
+	cases := []struct {
+		name, has, want string
+		reason          Reason
+	}{
+		{"the first generation", "cpu=1 memory=1Gi", "cpu=250m memory=256Mi", Seeded},
+		{"the second", "cpu=2 memory=1Gi", "cpu=250m memory=256Mi", Seeded},
+		{"more CPU than ever: CPU stays", "cpu=3 memory=1Gi", "cpu=3 memory=256Mi", Seeded},
+		{"more of both", "cpu=3 memory=3Gi", "cpu=3 memory=3Gi", TemplateChanged},
+		{"less than the seed: raised", "cpu=100m memory=64Mi", "cpu=250m memory=256Mi", Seeded},
+		{"no request: given one", "memory=1Gi", "cpu=250m memory=256Mi", Seeded},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			pod := podOf(container(t, "app", c.has))
+			d := SeedPod(view(t, pod), Read(rec), &Namespace{}, now)
+			after := applied(t, pod, d)
+			assert.Equal(t, []string{c.want}, resources(after))
+			assert.Equal(t, c.reason, d.Reason)
+			assertStable(t, after, Read(rec), &Namespace{})
+		})
+	}
+}
+
 func TestSeveralContainers(t *testing.T) {
 	pod := podOf(
 		container(t, "app", "cpu=1 memory=1Gi"),

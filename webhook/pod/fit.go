@@ -15,9 +15,13 @@ type frame struct {
 //
 // Always: a request is at most its limit; nothing that was set becomes unset; request and limit stay
 // equal in a Guaranteed pod; where lowering is not allowed, neither gets below what it was.
-func (f *frame) fit(r recommender.Resource, s *ask, was recommender.Allocation) (recommender.Allocation, Reason) {
-	if s.request == 0 {
+func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Allocation) (recommender.Allocation, Reason) {
+	s := &c.Of[r]
+	switch {
+	case s.request == 0:
 		return was, ""
+	case s.request < was.Request && !c.made(r, was.Request):
+		return was, TemplateChanged
 	}
 	bound := &f.bounds.Container[r]
 	if bound.violatedBy(was) {

@@ -126,6 +126,10 @@ func (d dice) seed(s *scene) {
 			seed.MemoryLimit = d.maybe(recommender.Memory, 80)
 		}
 		s.rec.Spec.Seed.Containers = append(s.rec.Spec.Seed.Containers, seed)
+		if d.chance(30) {
+			known := v1alpha1.ContainerResources{Name: c.Name, Resources: resize.ToResources(resize.ReadSpec(d.requirements(2)))}
+			s.rec.Status.Originals = append(s.rec.Status.Originals, v1alpha1.Originals{Containers: []v1alpha1.ContainerResources{known}})
+		}
 	}
 }
 

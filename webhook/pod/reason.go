@@ -23,6 +23,7 @@ const (
 	AsSeeded          Reason = "AsSeeded"          // has these values by itself
 	LimitRange        Reason = "LimitRange"        // the seed does not fit the namespace's limit ranges
 	Quota             Reason = "Quota"             // room in the namespace's quotas is not known to suffice
+	TemplateChanged   Reason = "TemplateChanged"   // its author asks for more than the seed was made for
 	QoSClass          Reason = "QoSClass"          // the seed would change the pod's quality of service
 	FixedLimit        Reason = "FixedLimit"        // a Guaranteed pod whose limits the policy leaves alone
 )

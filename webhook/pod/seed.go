@@ -37,6 +37,16 @@ type Seed struct {
 type ContainerSeed struct {
 	Name string
 	Of   [2]ask
+	// originals are what the container is known to have been created with, by generations of the template.
+	originals []recommender.Size
+}
+
+// made reports whether the seed was made with such a request in mind. Where it was not, somebody has
+// just changed the template and meant it: until the loops have seen the new pods, none is lowered.
+func (s *ContainerSeed) made(r recommender.Resource, request recommender.Amount) bool {
+	return len(s.originals) == 0 || slices.ContainsFunc(s.originals, func(known recommender.Size) bool {
+		return known[r].Request == request
+	})
 }
 
 // ask is the seed of one resource of one container.
@@ -72,9 +82,22 @@ func Read(rec *v1alpha1.AttuneRecommendation) *Recommendation {
 	}
 	r.Seed = &Seed{Revision: seed.Revision, ValidUntil: seed.ValidUntil.Time, RaiseOnly: seed.RaiseOnly}
 	for i := range seed.Containers {
-		r.Seed.Containers = append(r.Seed.Containers, readContainer(&seed.Containers[i]))
+		c := readContainer(&seed.Containers[i])
+		c.originals = originals(rec.Status.Originals, c.Name)
+		r.Seed.Containers = append(r.Seed.Containers, c)
 	}
 	return r
+}
+
+func originals(generations []v1alpha1.Originals, container string) (sizes []recommender.Size) {
+	for _, generation := range generations {
+		for _, c := range generation.Containers {
+			if size := resize.FromResources(c.Resources); c.Name == container && !slices.Contains(sizes, size) {
+				sizes = append(sizes, size)
+			}
+		}
+	}
+	return sizes
 }
 
 func readContainer(s *v1alpha1.ContainerSeed) ContainerSeed {
