@@ -27,6 +27,7 @@ import (
 	policyloop "attune.io/attune/controller/policy"
 	usageloop "attune.io/attune/controller/usage"
 	workloadloop "attune.io/attune/controller/workload"
+	"attune.io/attune/internal/autoscale/lookup"
 	"attune.io/attune/internal/effective"
 	events "attune.io/attune/internal/event"
 	"attune.io/attune/usage/store"
@@ -146,23 +147,38 @@ func (o *options) control(mgr ctrl.Manager) error {
 		return err
 	}
 	fresh := make(chan event.TypedGenericEvent[string], 1024)
-	histories := store.New(store.Options{
-		Dial:    o.dialer(mgr.GetAPIReader()),
-		Changed: func(namespace string) { fresh <- event.TypedGenericEvent[string]{Object: namespace} },
-	})
+	changed := func(namespace string) { fresh <- event.TypedGenericEvent[string]{Object: namespace} }
+	histories := store.New(store.Options{Dial: o.dialer(mgr.GetAPIReader()), Changed: changed})
+	autoscalers, err := autoscalersOf(mgr, changed)
+	if err != nil {
+		return err
+	}
 	settings := effective.Reader{Client: mgr.GetClient(), SourceNamespaces: o.policySources}
-	policies := &policyloop.Controller{Client: mgr.GetClient(), History: histories, Clock: clock.RealClock{}, Settings: settings}
+	policies := &policyloop.Controller{Client: mgr.GetClient(), History: histories, Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings}
 	if err := policies.Register(mgr, fresh); err != nil {
 		return fmt.Errorf("setting up the policy loop: %w", err)
 	}
 	workloads := &workloadloop.Controller{
-		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: settings, ServerVersion: version,
+		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: settings, Autoscalers: autoscalers, ServerVersion: version,
 		Events: events.NewRecorder(mgr.GetEventRecorder("attune"), clock.RealClock{}),
 	}
 	if err := workloads.Register(mgr); err != nil {
 		return fmt.Errorf("setting up the workload loop: %w", err)
 	}
 	return mgr.Add(&usageloop.Loop{Store: histories, Interval: o.usageInterval, Clock: clock.RealClock{}})
+}
+
+// autoscalersOf follows the cluster's HPAs and, where there are any, VPAs.
+func autoscalersOf(mgr ctrl.Manager, changed func(namespace string)) (*lookup.Lookup, error) {
+	served, err := discovery.NewDiscoveryClientForConfig(mgr.GetConfig())
+	if err != nil {
+		return nil, err
+	}
+	autoscalers, err := lookup.New(lookup.Options{Cache: mgr.GetCache(), Served: served, Changed: changed, Clock: clock.RealClock{}})
+	if err != nil {
+		return nil, err
+	}
+	return autoscalers, mgr.Add(autoscalers)
 }
 
 func serverVersion(config *rest.Config) (string, error) {

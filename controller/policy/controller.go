@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
@@ -36,12 +37,18 @@ type History interface {
 	State(usage.SourceSettings) (store.State, bool)
 }
 
+// Autoscalers reads those of a namespace.
+type Autoscalers interface {
+	In(ctx context.Context, namespace string) (autoscale.Autoscalers, error)
+}
+
 // Controller reconciles AttunePolicy objects.
 type Controller struct {
-	Client   client.Client
-	History  History
-	Clock    clock.PassiveClock
-	Settings effective.Reader
+	Client      client.Client
+	History     History
+	Autoscalers Autoscalers
+	Clock       clock.PassiveClock
+	Settings    effective.Reader
 }
 
 // Reconcile brings the recommendations of one policy's workloads, and its status, up to date.
@@ -98,6 +105,10 @@ func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause
 // recommend writes the AttuneRecommendation of each workload that the policy won, on change only.
 func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings,
 	won []workload.Workload, now time.Time) ([]v1alpha1.AttuneRecommendation, error) {
+	autoscalers, err := c.Autoscalers.In(ctx, p.Namespace)
+	if err != nil {
+		return nil, err
+	}
 	var out []v1alpha1.AttuneRecommendation
 	for _, w := range won {
 		rec, err := c.recommendation(ctx, w)
@@ -106,7 +117,7 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 		}
 		wanted := desired(inputs{
 			workload: w, policy: p, settings: settings, status: rec.Status, now: now,
-			profiles: c.profiles(settings, w, now), blocked: notBlocked,
+			profiles: c.profiles(settings, w, now), blocked: autoscalers.Of(w).On,
 		})
 		if rec.UID != "" && !worthWriting(rec.Spec, wanted, settings, now) {
 			out = append(out, *rec)
@@ -120,9 +131,6 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 	}
 	return out, nil
 }
-
-// notBlocked is used where nothing outside the history holds a resource.
-func notBlocked(string, recommender.Resource) *recommender.Hold { return nil }
 
 func (c *Controller) profiles(settings policy.Settings, w workload.Workload, now time.Time) map[string]recommender.Profile {
 	out := map[string]recommender.Profile{}

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -49,7 +51,9 @@ func desired(in inputs) v1alpha1.AttuneRecommendationSpec {
 	for _, c := range sized(in.workload.Template, in.settings) {
 		profile := in.profiles[c.Name]
 		rec := recommender.Recommend(in.inputFor(c, profile))
-		spec.Containers = append(spec.Containers, containerTarget(rec))
+		target := containerTarget(rec)
+		target.MemoryLimitFloor = in.limitFloor(target)
+		spec.Containers = append(spec.Containers, target)
 		if profile.Last.After(newest) {
 			newest = profile.Last
 		}
@@ -74,6 +78,28 @@ func (in inputs) inputFor(c corev1.Container, profile recommender.Profile) recom
 		input.Held[r] = in.blocked(c.Name, r)
 	}
 	return input
+}
+
+// limitFloor is what no memory limit may be below. A VPA's container has none: it is not ours; one whose
+// memory an HPA scales on has only what a kill taught, as the request of a limit that is equal to it moves
+// with it.
+func (in inputs) limitFloor(t v1alpha1.ContainerTarget) *resource.Quantity {
+	switch {
+	case heldFor(t.Holds, recommender.Memory, resize.ReasonVPA):
+		return nil
+	case heldFor(t.Holds, recommender.Memory, resize.ReasonHPA):
+		return quantity(recommender.Memory, autoscale.OOMFloor(t, in.status.Floors, in.now))
+	}
+	return t.MemoryLimitFloor
+}
+
+// quantity is nil for nothing.
+func quantity(r recommender.Resource, a recommender.Amount) *resource.Quantity {
+	if a == 0 {
+		return nil
+	}
+	q := resize.Quantity(r, a)
+	return &q
 }
 
 // original is what the container has without attune: what its template asks, or what its pods were
@@ -145,6 +171,8 @@ func seed(in inputs, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string
 		return nil, v1alpha1.ReasonPaused
 	case skipped:
 		return nil, "Skipped"
+	case slices.ContainsFunc(targets, sizedByVPA):
+		return nil, resize.ReasonVPA
 	case mode != v1alpha1.UpdateInitial && mode != v1alpha1.UpdateCanary && mode != v1alpha1.UpdateAuto:
 		return nil, "Mode" + string(mode)
 	}
@@ -189,6 +217,9 @@ func containerSeed(in inputs, t v1alpha1.ContainerTarget, usesKept bool) (v1alph
 		q := resize.Quantity(recommender.Memory, req)
 		s.MemoryRequest = &q
 	}
+	if floor := autoscale.OOMFloor(t, in.status.Floors, in.now); floor > 0 {
+		s.MemoryRequest, s.AllowMemoryDecrease = quantity(recommender.Memory, floor), false
+	}
 	return s, s.CPURequest != nil || s.MemoryRequest != nil
 }
 
@@ -203,6 +234,14 @@ func keptSize(kept []v1alpha1.KeptSize, container string) *v1alpha1.Resources {
 
 func held(holds []v1alpha1.Hold, r recommender.Resource) bool {
 	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() })
+}
+
+func heldFor(holds []v1alpha1.Hold, r recommender.Resource, reason string) bool {
+	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() && h.Reason == reason })
+}
+
+func sizedByVPA(t v1alpha1.ContainerTarget) bool {
+	return heldFor(t.Holds, recommender.Memory, resize.ReasonVPA)
 }
 
 // digest is a short stable hash of a value's JSON.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,7 +23,8 @@ import (
 // byPolicy indexes recommendations by the name of their policy.
 const byPolicy = "spec.policy.name"
 
-// Register adds the loop to a manager. Each value on fresh names a namespace with new usage data.
+// Register adds the loop to a manager. Each value on fresh names a namespace with new usage data
+// or changed VerticalPodAutoscalers; "" stands for every one.
 func (c *Controller) Register(mgr ctrl.Manager, fresh <-chan event.TypedGenericEvent[string]) error {
 	err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.AttuneRecommendation{}, byPolicy,
 		func(o client.Object) []string { return []string{o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name} })
@@ -38,6 +40,7 @@ func (c *Controller) Register(mgr ctrl.Manager, fresh <-chan event.TypedGenericE
 		Watches(&v1alpha1.AttuneRecommendation{}, handler.EnqueueRequestsFromMapFunc(policyOf), builder.WithPredicates(statusChanged())).
 		WatchesRawSource(source.TypedChannel(fresh, handler.TypedEnqueueRequestsFromMapFunc(
 			func(ctx context.Context, namespace string) []reconcile.Request { return c.policiesOf(ctx, namespace) })))
+	b = b.Watches(&autoscalingv2.HorizontalPodAutoscaler{}, inNamespace, builder.WithPredicates(specChanged()))
 	for _, w := range []client.Object{
 		&appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1.DaemonSet{}, &appsv1.ReplicaSet{}, &batchv1.Job{}, &batchv1.CronJob{},
 	} {
@@ -77,6 +80,17 @@ func statusChanged() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*v1alpha1.AttuneRecommendation), e.ObjectNew.(*v1alpha1.AttuneRecommendation)
 			return !equality.Semantic.DeepEqual(before.Status, after.Status)
+		},
+	}
+}
+
+// specChanged passes HPAs whose spec changed. Their status moves every 15 s, and not every version of
+// Kubernetes gives them a generation.
+func specChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*autoscalingv2.HorizontalPodAutoscaler), e.ObjectNew.(*autoscalingv2.HorizontalPodAutoscaler)
+			return !equality.Semantic.DeepEqual(before.Spec, after.Spec)
 		},
 	}
 }

@@ -171,7 +171,31 @@ func (r report) degraded() metav1.Condition {
 }
 
 func (r report) blocked() metav1.Condition {
-	return r.first(v1alpha1.ConditionResizeBlocked, v1alpha1.ReasonNotBlocked)
+	c := r.first(v1alpha1.ConditionResizeBlocked, v1alpha1.ReasonNotBlocked)
+	if c.Status == metav1.ConditionTrue {
+		return c
+	}
+	if about, hold := r.autoscaled(); hold != nil {
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, hold.Reason, about+": "+hold.Message
+	}
+	return c
+}
+
+// autoscaled is the first hold of another autoscaler and what it is about, a VPA's before any HPA's: it
+// holds more.
+func (r report) autoscaled() (about string, first *v1alpha1.Hold) {
+	for _, reason := range []string{resize.ReasonVPA, resize.ReasonHPA} {
+		for _, rec := range r.recommendations {
+			for _, c := range rec.Spec.Containers {
+				for i := range c.Holds {
+					if c.Holds[i].Reason == reason {
+						return rec.Spec.Workload.Name + "/" + c.Name + ": " + c.Holds[i].Resource, &c.Holds[i]
+					}
+				}
+			}
+		}
+	}
+	return "", nil
 }
 
 func (r report) first(kind, otherwise string) metav1.Condition {

@@ -6,8 +6,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/event"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -17,6 +20,10 @@ import (
 func (d *decision) begin(w world) *resize.Refusal {
 	if !w.resizesPods() {
 		return nil
+	}
+	if refusal := w.autoscalers.Refusal(); refusal != nil {
+		d.skip(refusal)
+		return refusal
 	}
 	plans, refused := d.plans(w)
 	if len(plans) == 0 {
@@ -100,6 +107,8 @@ func (d *decision) gateWorld(w world, pod *corev1.Pod) resize.World {
 		LimitRanges:         w.limits, Quotas: w.quotas,
 		StaleAfter:   w.settings.Recommender.StaleAfter(),
 		Capabilities: w.capabilities(pod),
+		HPA:          w.autoscalers.Gate(w.rec.Spec.Containers, d.status.Floors, w.now),
+		VPA:          w.autoscalers.VPA(),
 	}
 	if w.workload.Template != nil {
 		out.TemplateAnnotations = w.workload.Template.Annotations
@@ -120,8 +129,11 @@ func (d *decision) wishes(w world, pod *corev1.Pod) []resize.Container {
 	var out []resize.Container
 	for _, t := range w.rec.Spec.Containers {
 		i := slices.IndexFunc(live, func(c resize.Container) bool { return c.Name == t.Name })
-		target := unheld(t)
-		if i < 0 || target == (recommender.Size{}) || w.settings.Resize.Excluded[t.Name] {
+		if i < 0 {
+			continue
+		}
+		target := d.withOOMFloor(unheld(t), live[i].Size, t, w.now)
+		if target == (recommender.Size{}) || w.settings.Resize.Excluded[t.Name] {
 			continue
 		}
 		change := recommender.Toward(recommender.Move{
@@ -131,6 +143,22 @@ func (d *decision) wishes(w world, pod *corev1.Pod) []resize.Container {
 		out = append(out, resize.Container{Name: t.Name, Sidecar: live[i].Sidecar, Size: change.Next})
 	}
 	return out
+}
+
+// withOOMFloor raises memory that an HPA holds as far as a kill taught, and leaves it alone above that.
+func (d *decision) withOOMFloor(target, live recommender.Size, t v1alpha1.ContainerTarget, now time.Time) recommender.Size {
+	if floor := autoscale.OOMFloor(t, d.status.Floors, now); floor > live[recommender.Memory].Request {
+		target[recommender.Memory].Request = floor
+	}
+	return target
+}
+
+// skip tells once that nothing is applied to the workload.
+func (d *decision) skip(refusal *resize.Refusal) {
+	known := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionResizeBlocked)
+	if known == nil || known.Reason != refusal.Reason || known.Message != refusal.Message {
+		d.tell(event.Warning(v1alpha1.EventResizeSkipped, "%s", refusal.Message))
+	}
 }
 
 func limitFloor(t v1alpha1.ContainerTarget) recommender.Amount {

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
@@ -28,12 +29,19 @@ import (
 // forgetAfter is how long a recommendation outlives its workload, so that floors survive a re-creation.
 const forgetAfter = 7 * 24 * time.Hour
 
+// Autoscalers reads those of a namespace.
+type Autoscalers interface {
+	In(ctx context.Context, namespace string) (autoscale.Autoscalers, error)
+}
+
 // Controller reconciles AttuneRecommendation objects.
 type Controller struct {
 	Client   client.Client
 	Clock    clock.PassiveClock
 	Settings effective.Reader
-	Events   *event.Recorder
+	// Autoscalers are read anew for every decision: the holds in the spec may be older than an HPA.
+	Autoscalers Autoscalers
+	Events      *event.Recorder
 	// ServerVersion is that of the API server, such as v1.36.3.
 	ServerVersion string
 }

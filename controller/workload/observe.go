@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
@@ -33,7 +34,9 @@ type world struct {
 	nodes    map[string]*corev1.Node
 	limits   []corev1.LimitRange
 	quotas   []corev1.ResourceQuota
-	now      time.Time
+	// autoscalers is what other autoscalers hold of the workload.
+	autoscalers autoscale.Holds
+	now         time.Time
 	// serverVersion is that of the API server.
 	serverVersion string
 }
@@ -46,6 +49,9 @@ func (c *Controller) observe(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 	}
 	id := workload.Identity{Kind: rec.Spec.Workload.Kind, Namespace: rec.Namespace, Name: rec.Spec.Workload.Name}
 	if err := c.observeWorkload(ctx, &w, id); err != nil {
+		return world{}, err
+	}
+	if err := c.observeAutoscalers(ctx, &w); err != nil {
 		return world{}, err
 	}
 	if err := c.observePods(ctx, &w, id); err != nil {
@@ -88,6 +94,18 @@ func (c *Controller) observeWorkload(ctx context.Context, w *world, id workload.
 	if found, ok := workload.From(object); ok {
 		w.workload = &found
 	}
+	return nil
+}
+
+func (c *Controller) observeAutoscalers(ctx context.Context, w *world) error {
+	if w.workload == nil {
+		return nil
+	}
+	found, err := c.Autoscalers.In(ctx, w.rec.Namespace)
+	if err != nil {
+		return err
+	}
+	w.autoscalers = found.Of(*w.workload)
 	return nil
 }
 

@@ -1,0 +1,32 @@
+package autoscale
+
+import (
+	"slices"
+	"time"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// OOMFloor is the memory that a container's request is raised to although an HPA holds it: what killed
+// is never held. It is a least amount, in whole MiB so that its decay is not a new amount every moment,
+// and no reason to lower anything. 0: nothing passes, as no HPA holds the memory, nothing was learned, or
+// it is held for a reason that stands above (a VPA, a floor above maxAllowed). What is wrong with the
+// history is none: a kill was seen on a pod.
+func OOMFloor(t v1alpha1.ContainerTarget, floors []v1alpha1.Floor, now time.Time) recommender.Amount {
+	const mi = 1 << 20
+	if !holds(t, resize.ReasonHPA) || holds(t, resize.ReasonVPA) || holds(t, string(recommender.FloorAboveMaximum)) {
+		return 0
+	}
+	kills := slices.DeleteFunc(slices.Clone(floors), func(f v1alpha1.Floor) bool { return f.Reason != string(resize.HarmOOM) })
+	floor := resize.FloorsOf(kills, t.Name, now)[recommender.Memory].Amount
+	return (floor + mi - 1) / mi * mi
+}
+
+// holds reports whether the container's memory is held for a reason.
+func holds(t v1alpha1.ContainerTarget, reason string) bool {
+	return slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool {
+		return h.Resource == recommender.Memory.String() && h.Reason == reason
+	})
+}

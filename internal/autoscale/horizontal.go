@@ -1,0 +1,111 @@
+package autoscale
+
+import (
+	"fmt"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
+)
+
+// Binding is one request that a HorizontalPodAutoscaler scales on.
+type Binding struct {
+	// HPA is the autoscaler's name.
+	HPA string
+	// Container whose request it is; empty: every container's.
+	Container string
+	Resource  recommender.Resource
+	// Percent of the request that the usage is held at; 0 is not known.
+	Percent int32
+}
+
+// defaultPercent is the CPU utilization that an HPA without metrics scales on.
+const defaultPercent = 80
+
+// Bindings are the requests of a workload that an HPA scales on by utilization, which is usage divided
+// by request: whoever changes the request changes the number of replicas. Metrics of an average value,
+// of pods, of objects and from outside the cluster don't look at requests.
+//
+// An HPA whose minReplicas and maxReplicas are equal binds nothing: it asks for that number whatever
+// the utilization is.
+func Bindings(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) []Binding {
+	of := hpa.Spec.ScaleTargetRef
+	if !(target{of.APIVersion, of.Kind, of.Name}).names(w) || fixed(&hpa.Spec) {
+		return nil
+	}
+	if len(hpa.Spec.Metrics) == 0 {
+		return []Binding{{HPA: hpa.Name, Resource: recommender.CPU, Percent: defaultPercent}}
+	}
+	var bindings []Binding
+	for i := range hpa.Spec.Metrics {
+		if b, ok := binding(&hpa.Spec.Metrics[i]); ok {
+			b.HPA = hpa.Name
+			bindings = append(bindings, b)
+		}
+	}
+	return bindings
+}
+
+// fixed: the number of replicas is the same for every utilization. It is the one case of "the same
+// number in every hour" that can be proven. The history holds the highest replica's mean of each step;
+// HPA decides by the mean of all replicas, on shorter windows, and from a number of replicas that the
+// history does not hold.
+func fixed(spec *autoscalingv2.HorizontalPodAutoscalerSpec) bool {
+	least := int32(1)
+	if spec.MinReplicas != nil {
+		least = *spec.MinReplicas
+	}
+	return least == spec.MaxReplicas
+}
+
+func binding(m *autoscalingv2.MetricSpec) (Binding, bool) {
+	switch {
+	case m.Type == autoscalingv2.ResourceMetricSourceType && m.Resource != nil:
+		return utilization("", m.Resource.Name, m.Resource.Target)
+	case m.Type == autoscalingv2.ContainerResourceMetricSourceType && m.ContainerResource != nil:
+		return utilization(m.ContainerResource.Container, m.ContainerResource.Name, m.ContainerResource.Target)
+	}
+	return Binding{}, false
+}
+
+// utilization looks at the values rather than at the target's type, as the HPA controller does.
+func utilization(container string, name corev1.ResourceName, t autoscalingv2.MetricTarget) (Binding, bool) {
+	r, ok := resourceOf(name)
+	if !ok || t.AverageValue != nil {
+		return Binding{}, false
+	}
+	b := Binding{Container: container, Resource: r}
+	if t.AverageUtilization != nil {
+		b.Percent = *t.AverageUtilization
+	}
+	return b, true
+}
+
+func resourceOf(name corev1.ResourceName) (recommender.Resource, bool) {
+	switch name {
+	case corev1.ResourceCPU:
+		return recommender.CPU, true
+	case corev1.ResourceMemory:
+		return recommender.Memory, true
+	}
+	return 0, false
+}
+
+func (b Binding) binds(container string, r recommender.Resource) bool {
+	return b.Resource == r && (b.Container == "" || b.Container == container)
+}
+
+// String is the reason why the request is left alone, as one sentence.
+func (b Binding) String() string {
+	of, at := "", ""
+	if b.Container != "" {
+		of = " of container " + b.Container
+	}
+	if b.Percent > 0 {
+		at = fmt.Sprintf(" (target %d %% of the request)", b.Percent)
+	}
+	return fmt.Sprintf("HorizontalPodAutoscaler %s scales on the %s utilization%s%s: another request would change the number of replicas",
+		b.HPA, b.Resource, of, at)
+}

@@ -1,0 +1,26 @@
+package autoscale
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"attune.io/attune/internal/workload"
+)
+
+// VPAKind is that of VerticalPodAutoscalers. They are read without Go types: not every cluster has them.
+var VPAKind = schema.GroupVersionKind{Group: "autoscaling.k8s.io", Version: "v1", Kind: "VerticalPodAutoscaler"}
+
+// VPAModeOff is the one mode in which a VPA changes nothing.
+const VPAModeOff = "Off"
+
+// Sizes reports whether a VPA sizes the workload: it is the VPA's target, and the mode is any but Off.
+// Without a mode a VPA changes pods, and one that cannot be read counts as one without a mode.
+func Sizes(vpa *unstructured.Unstructured, w workload.Workload) bool {
+	of := target{field(vpa, "targetRef", "apiVersion"), field(vpa, "targetRef", "kind"), field(vpa, "targetRef", "name")}
+	return of.names(w) && field(vpa, "updatePolicy", "updateMode") != VPAModeOff
+}
+
+func field(vpa *unstructured.Unstructured, path ...string) string {
+	value, _, _ := unstructured.NestedString(vpa.Object, append([]string{"spec"}, path...)...)
+	return value
+}
