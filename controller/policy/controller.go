@@ -44,8 +44,9 @@ type Autoscalers interface {
 
 // Controller reconciles AttunePolicy objects.
 type Controller struct {
-	Client      client.Client
-	History     History
+	Client  client.Client
+	History History
+	// Autoscalers; nil: a cluster that has none.
 	Autoscalers Autoscalers
 	Clock       clock.PassiveClock
 	Settings    effective.Reader
@@ -105,7 +106,7 @@ func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause
 // recommend writes the AttuneRecommendation of each workload that the policy won, on change only.
 func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings,
 	won []workload.Workload, now time.Time) ([]v1alpha1.AttuneRecommendation, error) {
-	autoscalers, err := c.Autoscalers.In(ctx, p.Namespace)
+	autoscalers, err := c.autoscalers(ctx, p.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +131,13 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 		out = append(out, *rec)
 	}
 	return out, nil
+}
+
+func (c *Controller) autoscalers(ctx context.Context, namespace string) (autoscale.Autoscalers, error) {
+	if c.Autoscalers == nil {
+		return autoscale.Autoscalers{}, nil
+	}
+	return c.Autoscalers.In(ctx, namespace)
 }
 
 func (c *Controller) profiles(settings policy.Settings, w workload.Workload, now time.Time) map[string]recommender.Profile {

@@ -39,7 +39,8 @@ type Controller struct {
 	Client   client.Client
 	Clock    clock.PassiveClock
 	Settings effective.Reader
-	// Autoscalers are read anew for every decision: the holds in the spec may be older than an HPA.
+	// Autoscalers are read anew for every decision: the holds in the spec may be older than an HPA. nil: a
+	// cluster that has none.
 	Autoscalers Autoscalers
 	Events      *event.Recorder
 	// ServerVersion is that of the API server, such as v1.36.3.

@@ -98,7 +98,7 @@ func (c *Controller) observeWorkload(ctx context.Context, w *world, id workload.
 }
 
 func (c *Controller) observeAutoscalers(ctx context.Context, w *world) error {
-	if w.workload == nil {
+	if w.workload == nil || c.Autoscalers == nil {
 		return nil
 	}
 	found, err := c.Autoscalers.In(ctx, w.rec.Namespace)
