@@ -149,6 +149,14 @@ func TestNear(t *testing.T) {
 	}
 }
 
+func TestClassOf(t *testing.T) {
+	pod := running(size(100, 100, 64, 64))
+	pod.Status.QOSClass = corev1.PodQOSBurstable
+	assert.Equal(t, corev1.PodQOSBurstable, classOf(pod), "what the API server says")
+	pod.Status.QOSClass = ""
+	assert.Equal(t, corev1.PodQOSGuaranteed, classOf(pod), "what it would say")
+}
+
 func TestQOSClass(t *testing.T) {
 	podLevel := func(own recommender.Size) *corev1.Pod {
 		pod := running(size(100, 0, 64, 0))

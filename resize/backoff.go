@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
 )
 
 const (
@@ -56,6 +57,20 @@ func Keep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord, now time.Time)
 		}
 	}
 	return kept
+}
+
+// Unkeep drops kept sizes that are no greater than the ones a record harmed its pod with: other pods
+// survived them by luck, and new ones are not to be born with them.
+func Unkeep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord) []v1alpha1.KeptSize {
+	harmful := map[string]recommender.Size{}
+	for _, c := range changesOf(record) {
+		harmful[c.name] = c.desired
+	}
+	return slices.DeleteFunc(slices.Clone(kept), func(k v1alpha1.KeptSize) bool {
+		size, ok := harmful[k.Name]
+		m := Move{From: size, To: FromResources(k.Size)}
+		return ok && !raises(m)
+	})
 }
 
 // Degraded: 3 of the last 5 resizes of a workload were reverted. The history is newest first and has a

@@ -39,6 +39,7 @@ func TestClassify(t *testing.T) {
 		{"2 another pod of the same name", invalid("metadata.uid"), OutcomeGone, "Replaced", false},
 		{"17 conflict", apierrors.NewConflict(pods, "web-1", errors.New("changed")), OutcomeConflict, "Conflict", true},
 		{"invalid", invalid("spec"), OutcomeTerminal, "Invalid", false},
+		{"86 no such subresource", apierrors.NewMethodNotSupported(pods, "patch"), OutcomeTerminal, "MethodNotAllowed", false},
 		{"bad request", apierrors.NewBadRequest("no"), OutcomeTerminal, "BadRequest", false},
 		{"26 node capacity, by its cause", forbidden("node didn't have enough allocatable resources: cpu, requested: 4000, allocatable: 2000", "NodeCapacity"), OutcomeInfeasible, "NodeCapacity", true},
 		{"26 node capacity, by its text", forbidden("node didn't have enough allocatable resources: cpu, requested: 4000, allocatable: 2000"), OutcomeInfeasible, "NodeCapacity", true},

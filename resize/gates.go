@@ -15,7 +15,7 @@ import (
 var gates = []func(*corev1.Pod, Plan, World) *Refusal{
 	paused, mode, workloadPaused, optedOut, namespaceTerminating, verticalAutoscaler,
 	recordOpen, recordsFull, reverting, outsideSchedule, staleData, tooLittleData, rollout, cooldown,
-	tooManyOOMs, nodePressure, nodeBlocked, neighboursWait, restartsLastReplica,
+	tooManyOOMs, nodePressure, nodeBlocked, neighboursWait,
 }
 
 // narrowings leave a container's resource out of a plan, or bring it within what is allowed.
@@ -23,9 +23,9 @@ var narrowings = []func(*corev1.Pod, Plan, World) Plan{
 	withoutExcluded, withoutHeld, withoutFailedLimits, withinLimitRanges,
 }
 
-// roomGates look at what is left of the plan.
-var roomGates = []func(*corev1.Pod, Plan, World) *Refusal{
-	limitRange, quota, nodeRoom,
+// lastGates look at what is left of the plan.
+var lastGates = []func(*corev1.Pod, Plan, World) *Refusal{
+	restartsLastReplica, limitRange, quota, nodeRoom,
 }
 
 // Admit passes a plan through the gates. The plan that comes back may be narrower than the one that
@@ -48,7 +48,7 @@ func Admit(pod *corev1.Pod, plan Plan, world World) (Plan, *Refusal) {
 	if refusal := qosChange(situation{pod: pod}, plan); refusal != nil {
 		return plan, refusal
 	}
-	return plan, firstClosed(roomGates, pod, plan, world)
+	return plan, firstClosed(lastGates, pod, plan, world)
 }
 
 func firstClosed(gates []func(*corev1.Pod, Plan, World) *Refusal, pod *corev1.Pod, plan Plan, world World) *Refusal {

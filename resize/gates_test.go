@@ -235,6 +235,11 @@ func TestAMemoryLimitThatCouldNotBeLoweredIsLeftAloneForADay(t *testing.T) {
 		require.Nil(t, refusal)
 		assert.Equal(t, want, specOf(got.Apply(web()))["app"], "after %d hours", hours)
 	}
+	got, refusal := Admit(web(), mustPlan(t, web(), wish(size(500, 1000, 600, 2048))), world(func(w *World) {
+		w.Status.History = []v1alpha1.HistoryEntry{{Timestamp: *ago(time.Hour), Reason: ReasonActuation}}
+	}))
+	require.Nil(t, refusal)
+	assert.Equal(t, size(500, 1000, 600, 2048), specOf(got.Apply(web()))["app"], "raises go on")
 }
 
 func TestEverythingHeldIsARefusal(t *testing.T) {
@@ -268,6 +273,49 @@ func TestHoldingAResourceMayNotChangeTheClass(t *testing.T) {
 	plan := mustPlan(t, pod, wish(size(250, 300, 512, 512)))
 	_, refusal := Admit(pod, plan, world(func(w *World) { w.HPA = map[string]Held{"": {By: "web", Of: [2]bool{true, false}}} }))
 	check(t, ReasonQOSClass, refusal)
+	assert.NotContains(t, refusal.Message, "LimitRange")
+}
+
+func TestWhatIsLeftOutRestartsNothing(t *testing.T) {
+	// 39: the container whose policy restarts it is excluded, so the only replica may be resized.
+	pod := restarting(running(prior, prior), corev1.ResourceCPU)
+	plan := mustPlan(t, pod, []Container{{Name: "app", Size: desired}, {Name: "side-1", Size: desired}})
+	require.True(t, plan.Restarts)
+	plan, refusal := Admit(pod, plan, world(func(w *World) { w.Replicas, w.Rules.Excluded = 1, map[string]bool{"app": true} }))
+	require.Nil(t, refusal, "%v", refusal)
+	assert.False(t, plan.Restarts)
+}
+
+func TestOnlyItsOwnKillsCount(t *testing.T) {
+	// 10
+	rows := kills(8, time.Minute)
+	for i := range rows[:4] {
+		rows[i].Pod = "web-2"
+	}
+	for i := range rows[4:] {
+		rows[4+i].Reason = "restart"
+	}
+	plan := mustPlan(t, web(), wish(size(0, 0, 600, 0))).AsUrgent()
+	_, refusal := Admit(web(), plan, world(func(w *World) { w.Status.History = rows }))
+	check(t, "", refusal)
+}
+
+func TestItsOwnDeferralIsNotANeighbours(t *testing.T) {
+	self := with(web(), func(p *corev1.Pod) { setCondition(p, corev1.PodResizePending, corev1.PodReasonDeferred, "", 1) })
+	stranded := with(turnedAway(time.Minute), func(p *corev1.Pod) { p.Status.Reason = "Evicted" })
+	_, refusal := Admit(web(), mustPlan(t, web(), wish(size(1000, 2000, 0, 0))), world(func(w *World) {
+		w.Neighbours = []*corev1.Pod{self, stranded}
+	}))
+	check(t, "", refusal)
+}
+
+func TestScheduleRefusalsSayWhen(t *testing.T) {
+	never := world(func(w *World) { w.Rules.Schedule = Schedule{Days: map[time.Weekday]bool{time.Sunday: false}} })
+	_, refusal := Admit(web(), mustPlan(t, web(), wish(desired)), never)
+	assert.Equal(t, "the schedule has no window in the coming week", refusal.Message)
+	nights := world(func(w *World) { w.Rules.Schedule = Schedule{Windows: []Window{{Start: 22 * 60, End: 4 * 60}}} })
+	_, refusal = Admit(web(), mustPlan(t, web(), wish(desired)), nights)
+	assert.Equal(t, "the schedule next opens at 2026-03-04T22:00:00Z", refusal.Message)
 }
 
 func TestNodeRoom(t *testing.T) {

@@ -50,7 +50,9 @@ func TestOOMIsLinkedToTheResize(t *testing.T) {
 		{"of a container that started since", recorded(desired), last(ended("OOMKilled", "app-1", time.Second, 9*time.Second)), HarmOOM},
 		{"another end", recorded(desired), last(ended("Error", "app-0", -time.Hour, time.Second)), ""},
 		{"before the resize", recorded(desired), last(ended("OOMKilled", "app-x", -2*time.Hour, -time.Hour-time.Second)), ""},
-		{"before it, in the same second as the running one started", recorded(desired), last(ended("OOMKilled", "app-x", -2*time.Hour, -time.Hour)), ""},
+		{"all in the record's own second: one died, the next one started, the record was written",
+			recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Baseline[0].StartedAt = r.WrittenAt.DeepCopy() }),
+			last(ended("OOMKilled", "app-x", -2*time.Hour, 0)), ""},
 		{"the one that ran died in the record's own second", recorded(desired), last(ended("OOMKilled", "app-0", -time.Hour, 0)), HarmOOM},
 		{"a node's clock is behind: the one that ran cannot have died before", recorded(desired), last(ended("OOMKilled", "app-0", -time.Hour, -time.Minute)), HarmOOM},
 		{"the crash that the resize answers", recorded(desired, crashed), last(ended("OOMKilled", "app-0", -time.Hour, 0)), ""},
@@ -95,6 +97,8 @@ func TestRestarts(t *testing.T) {
 		want    Verdict
 	}{
 		{name: "one", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(1)}},
+		{name: "two since, of five", record: recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Baseline[0].RestartCount = 3 }), to: desired, edits: []func(*corev1.Pod){restarts(5)}, want: Verdict{Harm: HarmRestart}},
+		{name: "one since, of four", record: recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Baseline[0].RestartCount = 3 }), to: desired, edits: []func(*corev1.Pod){restarts(4)}},
 		{name: "two", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, want: Verdict{Harm: HarmRestart}},
 		{name: "39 one of three is the resize's own", record: recorded(memory), to: memory, edits: []func(*corev1.Pod){restartsMemory, restarts(2)}},
 		{name: "39 two beside the resize's own", record: recorded(memory), to: memory, edits: []func(*corev1.Pod){restartsMemory, restarts(3)}, want: Verdict{Harm: HarmRestart}},
@@ -140,6 +144,12 @@ func TestJudgeAtTheEndOfTheWatch(t *testing.T) {
 		{name: "throttled half the time is still well", record: recorded(desired), signals: Signals{Throttle: map[string]float64{"app": 0.5}}},
 		{name: "throttling nobody measured", record: recorded(desired), notJudged: []string{"CPU of container app"}},
 		{name: "82 throttled after a raise is not the raise's harm", record: recorded(up), signals: Signals{Throttle: map[string]float64{"app": 0.9}}},
+		{name: "throttled at a limit that did not move", record: recorded(size(250, 1000, 512, 1024)), signals: Signals{Throttle: map[string]float64{"app": 0.9}}},
+		{name: "memory alone says nothing of CPU", record: recorded(size(500, 1000, 256, 1024))},
+		{name: "memory alone, without a CPU limit", record: recorded(desired, unlimited, func(r *v1alpha1.ResizeRecord) { r.Desired[0].Resources = ToResources(size(500, 0, 256, 1024)) })},
+		{name: "a limit that was added throttles", record: recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = ToResources(size(250, 0, 512, 1024)) }),
+			signals: Signals{Throttle: map[string]float64{"app": 0.9}}, want: HarmThrottle},
+		{name: "no limit: it waits half the time", record: recorded(desired, unlimited), signals: Signals{CPUPressure: map[string]float64{"app": 0.5}}},
 		{name: "another container is throttled", record: recorded(desired), signals: Signals{Throttle: map[string]float64{"app": 0, "side": 0.9}}},
 		{name: "no limit: nothing measured", record: recorded(desired, unlimited), notJudged: []string{"CPU of container app"}},
 		{name: "no limit: over its request on a busy node", record: recorded(desired, unlimited),
@@ -173,6 +183,9 @@ func TestJudgeAtTheEndOfTheWatch(t *testing.T) {
 			assert.Equal(t, tc.want, v.Harm, v.Message)
 			assert.Equal(t, tc.open, v.Inconclusive)
 			assert.Equal(t, tc.notJudged, v.NotJudged)
+			if tc.want == "" && !tc.open && len(tc.notJudged) == 0 {
+				assert.Empty(t, v.Message)
+			}
 			for _, what := range tc.notJudged {
 				if tc.want == "" {
 					assert.Contains(t, v.Message, what, "it says so")

@@ -1,7 +1,6 @@
 package resize
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -113,7 +112,10 @@ func addFloors(floors, learned []v1alpha1.Floor, now time.Time) []v1alpha1.Floor
 	}
 	great := greatestFloors(all, now)
 	slices.SortStableFunc(all, func(a, b v1alpha1.Floor) int {
-		return cmp.Or(-compareBool(great[identity(a)], great[identity(b)]), b.LearnedAt.Time.Compare(a.LearnedAt.Time))
+		if first := great[identity(a)]; first != great[identity(b)] {
+			return map[bool]int{true: -1, false: 1}[first]
+		}
+		return b.LearnedAt.Time.Compare(a.LearnedAt.Time)
 	})
 	return all[:mostFloors]
 }
@@ -153,14 +155,4 @@ func cpuCeiling(size recommender.Size) recommender.Amount {
 		return limit
 	}
 	return size[recommender.CPU].Request
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
 }

@@ -40,6 +40,10 @@ func TestLearnHarm(t *testing.T) {
 					assert.Equal(t, string(tc.verdict.Harm), got[r].Reason)
 				}
 			}
+			for _, f := range floors {
+				assert.Equal(t, "uid-1@2026-03-04T11:59:00Z", f.Evidence, "one resize harms once")
+				assert.Equal(t, noon, f.LearnedAt.Time)
+			}
 			assert.Equal(t, floors, LearnHarm(floors, tc.verdict, recorded(tc.to), noon.Add(time.Hour)), "learning it again changes nothing")
 		})
 	}
@@ -78,8 +82,10 @@ func TestFloorsFade(t *testing.T) {
 func TestFloorsAreCapped(t *testing.T) {
 	var floors []v1alpha1.Floor
 	great := v1alpha1.Floor{Container: "app", Resource: "memory", Amount: quantity("4Gi"), LearnedAt: *ago(time.Hour), Evidence: "great"}
-	floors = addFloors(floors, []v1alpha1.Floor{great}, noon)
 	for i := range 100 {
+		if i == 20 {
+			floors = addFloors(floors, []v1alpha1.Floor{great}, noon)
+		}
 		small := v1alpha1.Floor{Container: "app", Resource: "memory", Amount: quantity("1Gi"), LearnedAt: *ago(time.Duration(100-i) * time.Second), Evidence: fmt.Sprint(i)}
 		floors = addFloors(floors, []v1alpha1.Floor{small}, noon)
 	}

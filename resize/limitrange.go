@@ -195,8 +195,8 @@ func missing(list, defaults corev1.ResourceList) corev1.ResourceName {
 	return ""
 }
 
+// addMissing adds to the list given.
 func addMissing(list, defaults corev1.ResourceList) corev1.ResourceList {
-	list = list.DeepCopy()
 	if list == nil {
 		list = corev1.ResourceList{}
 	}

@@ -69,6 +69,8 @@ func TestLimitRange(t *testing.T) {
 		{"54 another container breaks it", ranges(most(list("800m", ""))), running(size(100, 200, 512, 1024), was), size(50, 200, 512, 1024), recommender.Size{}},
 		{"54 an init container breaks it", ranges(most(list("1", ""))), withInit(running(was), "init", size(2000, 2000, 0, 0)), size(250, 1000, 512, 1024), recommender.Size{}},
 		{"54 min turned around: not an improvement", ranges(least(list("600m", ""))), running(was), size(250, 1000, 512, 1024), recommender.Size{}},
+		{"ratio demands a limit", ranges(ratio(list("2", ""))), running(size(500, 0, 512, 1024)), size(250, 0, 512, 1024), recommender.Size{}},
+		{"min and max together", ranges(ofContainer(func(i *corev1.LimitRangeItem) { i.Min, i.Max = list("300m", ""), list("600m", "") })), running(size(500, 500, 512, 1024)), size(100, 100, 512, 1024), size(300, 300, 512, 1024)},
 		{"max demands a limit", ranges(most(list("2", ""))), running(size(500, 0, 512, 1024)), size(250, 0, 512, 1024), recommender.Size{}},
 		{"pod totals: max", ranges(ofPod(func(i *corev1.LimitRangeItem) { i.Max = list("2500m", "") })), running(was, was), size(1500, 1600, 512, 1024), recommender.Size{}},
 		{"pod totals: within", ranges(ofPod(func(i *corev1.LimitRangeItem) { i.Max = list("2600m", "") })), running(was, was), size(1500, 1600, 512, 1024), size(1500, 1600, 512, 1024)},

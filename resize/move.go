@@ -72,8 +72,9 @@ var least = recommender.Size{
 	recommender.Memory: {Request: 4 << 20, Limit: 16 << 20},
 }
 
-// raiseToPlatformMinimums quietly raises amounts that change to the least that means anything.
-func raiseToPlatformMinimums(from, to recommender.Size) recommender.Size {
+// meaningful quietly raises amounts that change to the least that means anything, and keeps requests under
+// their limits.
+func meaningful(from, to recommender.Size) recommender.Size {
 	for _, r := range recommender.Resources {
 		together := to[r].Request == to[r].Limit
 		if to[r].Limit != from[r].Limit && to[r].Limit > 0 {

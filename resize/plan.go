@@ -59,7 +59,7 @@ func PlanFor(pod *corev1.Pod, wished []Container, caps Capabilities, now time.Ti
 		move := Move{
 			Container: c.Name, Sidecar: isSidecar(c), From: from, To: merge(from, wish.Size), MemoryUsage: wish.MemoryUsage,
 		}
-		move.To = raiseToPlatformMinimums(move.From, move.To)
+		move.To = meaningful(move.From, move.To)
 		move, left := permitted(s, move)
 		plan.LeftOut = append(plan.LeftOut, left...)
 		if move.To != move.From {
@@ -195,7 +195,7 @@ func byName(containers []Container) map[string]Container {
 	return named
 }
 
-// merge takes over the amounts that are wished for and keeps a request under its limit.
+// merge takes over the amounts that are wished for.
 func merge(from, wish recommender.Size) recommender.Size {
 	to := from
 	for _, r := range recommender.Resources {
@@ -205,9 +205,6 @@ func merge(from, wish recommender.Size) recommender.Size {
 		if wish[r].Limit > 0 {
 			to[r].Limit = min(wish[r].Limit, greatestAmount)
 		}
-		if to[r].Limit > 0 {
-			to[r].Request = min(to[r].Request, to[r].Limit)
-		}
 	}
 	return to
 }
@@ -216,9 +213,6 @@ func merge(from, wish recommender.Size) recommender.Size {
 func permitted(s situation, m Move) (Move, []Refusal) {
 	var left []Refusal
 	for _, rule := range moveRules {
-		if m.To == m.From {
-			break
-		}
 		refusal := rule.refuses(s, m)
 		if refusal == nil {
 			continue

@@ -47,6 +47,10 @@ func TestPlatformRefusesPods(t *testing.T) {
 		{"46 own resources, node without the feature", with(web(), own), able(), ReasonPodLevelResources, false},
 		{"46 own resources, node with the feature", with(web(), own),
 			capable(func(c *Capabilities) { c.Features = []string{FeaturePodLevelResize} }), "", false},
+		{"46 own resources that are empty", with(web(), func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{}
+			p.Status.QOSClass = corev1.PodQOSBurstable
+		}), able(), ReasonQOSClass, false},
 		{"47 mirror pod", with(web(), func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }), able(), ReasonStaticPod, false},
 		{"47 windows pod", with(web(), func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }), able(), ReasonWindows, false},
 		{"47 windows node", web(), capable(func(c *Capabilities) { c.Windows = true }), ReasonWindows, false},
@@ -213,9 +217,61 @@ func TestPlatformLeavesOut(t *testing.T) {
 			}
 			require.Len(t, plan.LeftOut, 1)
 			assert.Equal(t, tc.reason, plan.LeftOut[0].Reason)
+			assert.Equal(t, passing[tc.reason], plan.LeftOut[0].Transient)
 			assert.Equal(t, "app", plan.LeftOut[0].Container)
 		})
 	}
+}
+
+// passing are the reasons that go away by themselves.
+var passing = map[string]bool{
+	ReasonNotReady: true, ReasonRestartedLately: true, ReasonStartedJustNow: true, ReasonMemoryInUse: true, ReasonNotScheduled: true,
+}
+
+func TestOtherVolumesDoNotHoldTheMemoryLimit(t *testing.T) {
+	// 91: only a memory-backed volume that the container itself mounts counts.
+	limit := quantity("512Mi")
+	memory := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}
+	bounded := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: &limit}}
+	disk := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+	for _, tc := range []struct {
+		name    string
+		volume  corev1.VolumeSource
+		mounter int
+		held    bool
+	}{
+		{"a config map", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}, 0, false},
+		{"a directory on disk", disk, 0, false},
+		{"a memory volume of the neighbour", memory, 1, false},
+		{"a memory volume of its own", memory, 0, true},
+		{"a bounded one, usage unknown", bounded, 0, true},
+	} {
+		pod := running(prior, prior)
+		pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: tc.volume}}
+		pod.Spec.Containers[tc.mounter].VolumeMounts = []corev1.VolumeMount{{Name: "v"}}
+		_, refusal := PlanFor(pod, wish(size(0, 0, 0, 512)), able(), noon)
+		check(t, map[bool]string{true: ReasonMemoryVolume}[tc.held], refusal)
+	}
+}
+
+func TestTransientOnlyIfAllOfItIs(t *testing.T) {
+	pod := running(prior, prior)
+	pod.Status.ContainerStatuses[0].State.Running.StartedAt.Time = noon
+	wished := []Container{{Name: "app", Size: size(0, 0, 0, 600)}, {Name: "side-1", Size: size(0, 0, 0, 600), MemoryUsage: 600 * mi}}
+	_, refusal := PlanFor(pod, wished, able(), noon)
+	require.NotNil(t, refusal)
+	assert.True(t, refusal.Transient)
+	_, refusal = PlanFor(pod, wished, capable(func(c *Capabilities) { c.KubeletMinor = 33 }), noon)
+	require.NotNil(t, refusal)
+	assert.False(t, refusal.Transient)
+	limit := quantity("1Gi")
+	pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: &limit}}}}
+	pod.Spec.Containers[1].VolumeMounts = []corev1.VolumeMount{{Name: "v"}}
+	wished[1].MemoryUsage = 10 * mi
+	_, refusal = PlanFor(pod, wished, able(), noon)
+	require.NotNil(t, refusal)
+	assert.Equal(t, ReasonStartedJustNow, refusal.Reason)
+	assert.False(t, refusal.Transient, "waiting helps one of the two")
 }
 
 // Rules about the plan as a whole.
@@ -288,6 +344,7 @@ func TestCapabilitiesOf(t *testing.T) {
 	assert.False(t, caps.NodeReady, "11: a node nobody hears of is not ready")
 
 	assert.Equal(t, Capabilities{ServerMinor: 32}, CapabilitiesOf(nil, "v1.32.9"), "86")
+	assert.Equal(t, Capabilities{ServerMinor: 33, Resizable: true}, CapabilitiesOf(nil, "v1.33.0"))
 	assert.Equal(t, Capabilities{}, CapabilitiesOf(nil, "unknown"))
 	assert.Equal(t, Capabilities{}, CapabilitiesOf(nil, "v2.1.0"), "a version nobody knows can do nothing")
 }

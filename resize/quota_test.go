@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -50,6 +51,10 @@ func TestQuota(t *testing.T) {
 		{"56 growth of another pod in the same pass", running(was), size(600, 1000, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "1", "800m"), size(101, 0, 0, 0), true},
 		{"57 a limit that a container has not", running(size(500, 0, 512, 1024)), size(250, 0, 512, 1024), quotaOf(corev1.ResourceLimitsCPU, "10", "1"), recommender.Size{}, true},
 		{"57 an init container's request", withInit(running(was), "init", recommender.Size{}), size(250, 500, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "10", "1"), recommender.Size{}, true},
+		{"46 pods with their own resources need not say it per container", with(running(size(500, 0, 512, 1024)), func(p *corev1.Pod) {
+			requirements := ToRequirements(size(1000, 2000, 1024, 2048))
+			p.Spec.Resources, p.Status.QOSClass = &requirements, corev1.PodQOSBurstable
+		}), size(250, 0, 512, 1024), quotaOf(corev1.ResourceLimitsCPU, "10", "1"), recommender.Size{}, false},
 		{"56 a use nobody knows yet", running(was), size(600, 1000, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "10", ""), recommender.Size{}, true},
 		{"a quota of something else", running(was), size(600, 1000, 512, 1024), quotaOf(corev1.ResourcePods, "1", "1"), recommender.Size{}, false},
 		{"58 BestEffort covers no pod that can be resized", running(was), size(600, 1000, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "1", "1", corev1.ResourceQuotaScopeBestEffort), recommender.Size{}, false},
@@ -67,8 +72,9 @@ func TestQuota(t *testing.T) {
 			size(600, 1000, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "6", "5900m"), recommender.Size{}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plan := mustPlan(t, tc.pod, wish(tc.wish))
-			_, refusal := Admit(tc.pod, plan, world(func(w *World) { w.Quotas, w.Promised = []corev1.ResourceQuota{tc.quota}, tc.promised }))
+			plan, refusal := PlanFor(tc.pod, wish(tc.wish), capable(func(c *Capabilities) { c.Features = []string{FeaturePodLevelResize} }), noon)
+			require.Nil(t, refusal)
+			_, refusal = Admit(tc.pod, plan, world(func(w *World) { w.Quotas, w.Promised = []corev1.ResourceQuota{tc.quota}, tc.promised }))
 			reason := ""
 			if tc.refused {
 				reason = ReasonQuota

@@ -41,6 +41,7 @@ func TestOpen(t *testing.T) {
 		{"days alone: all of Friday", Schedule{Days: friday}, "2026-03-06 00:00 +0000", true},
 		{"days alone: not a minute of Saturday", Schedule{Days: friday}, "2026-03-07 00:00 +0000", false},
 		{"start equal to end is the whole day", Schedule{Windows: []Window{{Start: 60, End: 60}}, Days: friday}, "2026-03-07 00:59 +0000", true},
+		{"without a time zone it is UTC", Schedule{Windows: office}, "2026-03-04 09:30 +0100", false},
 		{"in Berlin it is an hour later", Schedule{Windows: office, Location: berlin}, "2026-03-04 08:00 +0000", true},
 		{"in Berlin it is over", Schedule{Windows: office, Location: berlin}, "2026-03-04 16:00 +0000", false},
 		{"in Berlin it is Friday already", Schedule{Days: friday, Location: berlin}, "2026-03-05 23:30 +0000", true},

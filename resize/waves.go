@@ -46,7 +46,7 @@ func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.KeptSiz
 func Untried(p Plan, kept []v1alpha1.KeptSize) bool {
 	survived := map[string]recommender.Size{}
 	for _, k := range kept {
-		if k.TemplateHash == p.TemplateHash || k.TemplateHash == "" || p.TemplateHash == "" {
+		if k.TemplateHash == p.TemplateHash {
 			survived[k.Name] = FromResources(k.Size)
 		}
 	}
