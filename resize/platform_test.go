@@ -49,8 +49,8 @@ func TestPlatformRefusesPods(t *testing.T) {
 			capable(func(c *Capabilities) { c.Features = []string{FeaturePodLevelResize} }), "", false},
 		{"46 own resources that are empty", with(web(), func(p *corev1.Pod) {
 			p.Spec.Resources = &corev1.ResourceRequirements{}
-			p.Status.QOSClass = corev1.PodQOSBurstable
-		}), able(), ReasonQOSClass, false},
+			p.Status.QOSClass = QOSClass(p)
+		}), able(), ReasonBestEffort, false},
 		{"47 mirror pod", with(web(), func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }), able(), ReasonStaticPod, false},
 		{"47 windows pod", with(web(), func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }), able(), ReasonWindows, false},
 		{"47 windows node", web(), capable(func(c *Capabilities) { c.Windows = true }), ReasonWindows, false},
