@@ -1,0 +1,67 @@
+package workload
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func TestOnlyARaiseToTheOOMFloorPassesAnHPA(t *testing.T) {
+	const mi = 1 << 20
+	held := v1alpha1.ContainerTarget{Name: "app", Holds: []v1alpha1.Hold{{Resource: "memory", Reason: "HPA"}}}
+	d := decision{status: v1alpha1.AttuneRecommendationStatus{Floors: []v1alpha1.Floor{{
+		Container: "app", Resource: "memory", Reason: "oomkill", LearnedAt: metav1.NewTime(now),
+		Amount: resize.Quantity(recommender.Memory, 700*mi),
+	}}}}
+	for _, tc := range []struct {
+		name       string
+		live, want recommender.Amount
+	}{
+		{"below it", 512 * mi, 700 * mi},
+		{"at it", 700 * mi, 0},
+		{"above it", 900 * mi, 0},
+	} {
+		live := recommender.Size{recommender.Memory: {Request: tc.live}}
+		got := d.withOOMFloor(recommender.Size{}, live, held, now)
+		assert.Equal(t, recommender.Size{recommender.Memory: {Request: tc.want}}, got, tc.name)
+	}
+}
+
+func TestAVPAIsToldOnceAndStopsEverythingNew(t *testing.T) {
+	vpa := unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"name": "sizer"},
+		"spec":     map[string]any{"targetRef": map[string]any{"kind": "Deployment", "name": "web"}},
+	}}
+	web := workload.Workload{Identity: workload.Identity{Kind: v1alpha1.KindDeployment, Name: "web"}}
+	w := world{
+		rec: &v1alpha1.AttuneRecommendation{}, usable: true, workload: &web, now: now,
+		autoscalers: autoscale.Autoscalers{VPAs: []unstructured.Unstructured{vpa}}.Of(web),
+	}
+	w.settings.Resize.Mode = v1alpha1.UpdateAuto
+	first := decide(w)
+	if assert.Len(t, first.events, 1) {
+		assert.Equal(t, v1alpha1.EventResizeSkipped, first.events[0].Reason)
+		assert.Contains(t, first.events[0].Message, "VerticalPodAutoscaler sizer")
+	}
+	w.rec.Status = first.status
+	assert.Empty(t, decide(w).events, "the condition is there already")
+
+	w.autoscalers = autoscale.Holds{}
+	second := decide(w)
+	assert.Empty(t, second.events)
+	for _, c := range second.status.Conditions {
+		assert.Equal(t, metav1.ConditionFalse, c.Status, c.Type)
+	}
+}
