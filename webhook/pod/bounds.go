@@ -39,7 +39,9 @@ func tighten(of *[2]bound, item *corev1.LimitRangeItem) {
 	for _, r := range recommender.Resources {
 		b := &of[r]
 		b.min = max(b.min, listed(r, item.Min))
-		b.max = least(b.max, listed(r, item.Max))
+		if most, ok := item.Max[resize.NameOf(r)]; ok && !most.IsZero() {
+			b.max = least(b.max, max(1, atMost(r, most)))
+		}
 		if ratio, ok := item.MaxLimitRequestRatio[resize.NameOf(r)]; ok {
 			b.ratio = least(b.ratio, recommender.Amount(ratio.MilliValue()))
 		}

@@ -7,6 +7,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // Namespace is what binds every pod of a namespace.
@@ -104,7 +105,12 @@ func seedUnits(units []unit, seed *Seed, ns *Namespace, d *Decision) {
 		}
 		for _, r := range recommender.Resources {
 			var held Reason
-			if u.will[r], held = f.fit(r, s, u.was[r]); held != "" {
+			if u.nothing(r) {
+				held = FixedLimit
+			} else {
+				u.will[r], held = f.fit(r, s, u.was[r])
+			}
+			if held != "" {
 				d.Held = append(d.Held, Held{Container: u.Name, Resource: r, Reason: held})
 			}
 		}
@@ -121,9 +127,10 @@ func keepRoom(p *Pod, units []unit, ns *Namespace, d *Decision) {
 	}
 }
 
-// refuses is the reason why the namespace does not admit the pod with what it will have of a resource.
+// refuses is the reason why the namespace does not admit the pod with what it will have of a resource,
+// and may well admit it as it is.
 func (ns *Namespace) refuses(p *Pod, units []unit, r recommender.Resource) Reason {
-	from, to := effective(units, r, was), effective(units, r, will)
+	from, to := effective(units, r, is), effective(units, r, will)
 	if from == to {
 		return ""
 	}
@@ -134,7 +141,7 @@ func (ns *Namespace) refuses(p *Pod, units []unit, r recommender.Resource) Reaso
 		return ""
 	}
 	from, to = p.withOverhead(r, from), p.withOverhead(r, to)
-	leavesClass := classOf(units, was) != classOf(units, will)
+	leavesClass := classOf(units, is) != classOf(units, will)
 	for i := range ns.Rooms {
 		if room := &ns.Rooms[i]; room.byClass && leavesClass || !room.admits(r, from, to) {
 			return Quota
@@ -145,11 +152,10 @@ func (ns *Namespace) refuses(p *Pod, units []unit, r recommender.Resource) Reaso
 
 // withOverhead adds what the runtime class costs; a quota counts it, and a limit only where one is.
 func (p *Pod) withOverhead(r recommender.Resource, a recommender.Allocation) recommender.Allocation {
-	var overhead [2]recommender.Amount
-	overhead[recommender.CPU], overhead[recommender.Memory] = p.Spec.Overhead.amounts()
-	a.Request += overhead[r]
+	overhead := resize.AmountOf(r, *p.Spec.Overhead.of(r))
+	a.Request += overhead
 	if a.Limit > 0 {
-		a.Limit += overhead[r]
+		a.Limit += overhead
 	}
 	return a
 }
@@ -157,7 +163,7 @@ func (p *Pod) withOverhead(r recommender.Resource, a recommender.Allocation) rec
 // keepClass leaves the whole pod alone where its quality of service would change. The one change there
 // is, is that a pod without any requests gets some: it could never be resized later.
 func keepClass(units []unit, d *Decision) {
-	from, to := classOf(units, was), classOf(units, will)
+	from, to := classOf(units, is), classOf(units, will)
 	if from == to || from == bestEffort && to == burstable {
 		return
 	}
@@ -169,7 +175,7 @@ func keepClass(units []unit, d *Decision) {
 
 func restore(units []unit, r recommender.Resource) {
 	for i := range units {
-		units[i].will[r] = units[i].was[r]
+		units[i].will[r] = units[i].is[r]
 	}
 }
 

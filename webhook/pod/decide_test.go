@@ -407,7 +407,7 @@ func TestReinvocationWithAnInjectedContainer(t *testing.T) {
 	assertStable(t, second, rec, &Namespace{})
 }
 
-// The quota may have moved between two calls: what was given comes back, and so does the author's pod.
+// The quota may have filled between two calls: the second leaves the pod as the first has made it.
 func TestReinvocationUnderAQuotaThatFilled(t *testing.T) {
 	rec := Read(recommendation(seedFor(t, "app", "2", "256Mi")))
 	roomy := &Namespace{Rooms: []Room{RoomOf(quota("requests.cpu", "10", "1"))}}
@@ -415,15 +415,74 @@ func TestReinvocationUnderAQuotaThatFilled(t *testing.T) {
 	pod := podOf(container(t, "app", "memory=1Gi"))
 	first := applied(t, pod, SeedPod(view(t, pod), rec, roomy, now))
 	require.Equal(t, []string{"cpu=2 memory=256Mi"}, resources(first))
+	require.Equal(t, "memory=1Gi", originalOf(t, first))
 
-	second := applied(t, first, SeedPod(view(t, first), rec, full, now))
+	assertStable(t, first, rec, full)
+}
 
-	assert.Equal(t, []string{"memory=256Mi"}, resources(second))
-	assert.Equal(t, "memory=1Gi", originalOf(t, second))
-	assertStable(t, second, rec, full)
+// Whatever a note that nobody of ours wrote tells of a pod, the pod loses nothing that it was posted with.
+func TestForgedNotes(t *testing.T) {
+	tight := &corev1.LimitRange{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+		Type: corev1.LimitTypePod, MaxLimitRequestRatio: corev1.ResourceList{"memory": resource.MustParse("1500m")},
+	}}}}
+	cases := []struct {
+		name, has, tells string
+		seed             v1alpha1.ContainerSeed
+		namespace        Namespace
+	}{
+		{
+			name: "a request that no quota has room for", has: "cpu=100m/100m memory=1Gi/1Gi", tells: `"cpuLimit":"100m"`,
+			seed:      v1alpha1.ContainerSeed{CPURequest: quantity(t, "100m"), CPULimitFollows: true},
+			namespace: Namespace{Rooms: []Room{RoomOf(quota("requests.cpu", "10", "10"))}},
+		},
+		{
+			name: "a request that no limit range takes", has: "memory=256Mi", tells: `"cpuLimit":"1"`,
+			seed:      v1alpha1.ContainerSeed{MemoryRequest: quantity(t, "256Mi")},
+			namespace: Namespace{Bounds: BoundsOf([]*corev1.LimitRange{tight})},
+		},
+		{
+			name: "another class of service", has: "cpu=2/2 memory=1Gi/1Gi", tells: `"cpuRequest":"1","cpuLimit":"2"`,
+			seed: v1alpha1.ContainerSeed{CPURequest: quantity(t, "2"), MemoryRequest: quantity(t, "512Mi"), AllowMemoryDecrease: true},
+		},
+		{
+			name: "a request above the limit", has: "cpu=1/1 memory=3Gi/3Gi", tells: `"memoryRequest":"1Gi","memoryLimit":"1Mi"`,
+			seed: v1alpha1.ContainerSeed{CPURequest: quantity(t, "2"), MemoryRequest: quantity(t, "3Gi"), MemoryLimitFollows: true},
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			c.seed.Name = "app"
+			rec := Read(recommendation(c.seed))
+			pod := podOf(container(t, "app", c.has))
+			pod.Annotations = map[string]string{
+				v1alpha1.SeededAnnotation: `{"recommendation":"deployment-web","revision":"r1","original":[{"name":"app",` + c.tells + `}]}`,
+			}
+			after := applied(t, pod, SeedPod(view(t, pod), rec, &c.namespace, now))
+			assert.Equal(t, []string{c.has}, resources(after))
+			assertStable(t, after, rec, &c.namespace)
+		})
+	}
+}
 
-	third := applied(t, second, SeedPod(view(t, second), rec, roomy, now))
-	assert.Equal(t, first, third)
+// The API server compares quantities, not whole bytes, and a limit of zero counts when it is written.
+func TestRequestsUnderOddLimits(t *testing.T) {
+	seed := seedFor(t, "app", "500m", "3Gi")
+	seed.MemoryLimitFollows = false
+	cases := []struct{ name, has, want string }{
+		{"part of a byte over", "cpu=1 memory=1Gi/2.2Gi", "cpu=500m memory=2362232012/2362232012800m"},
+		{"less than a byte", "cpu=1 memory=/100m", "cpu=500m memory=/100m"},
+		{"written zero", "cpu=1 memory=/0", "cpu=500m memory=/0"},
+		{"written zero of both", "cpu=0/0 memory=0/0", "cpu=0/0 memory=0/0"},
+		{"equal parts", "cpu=1/1 memory=2.2Gi/2.2Gi", "cpu=1/1 memory=2362232012800m/2362232012800m"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			pod := podOf(container(t, "app", c.has))
+			after := applied(t, pod, SeedPod(view(t, pod), Read(recommendation(seed)), &Namespace{}, now))
+			assert.Equal(t, []string{c.want}, resources(after))
+			assertStable(t, after, Read(recommendation(seed)), &Namespace{})
+		})
+	}
 }
 
 func quota(key corev1.ResourceName, hard, used string) *corev1.ResourceQuota {

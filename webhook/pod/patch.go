@@ -76,20 +76,13 @@ func (w *writer) list(u *unit, name string, there bool, of func(recommender.Allo
 }
 
 func (w *writer) amount(u *unit, list string, there bool, r recommender.Resource, a recommender.Amount) {
-	op := "add"
-	if a == 0 {
-		op = "remove" // back to what an author left out
-	}
-	w.open(op)
+	w.open("add")
 	w.path(u)
 	w.b = append(append(w.b, '/'), list...)
-	switch {
-	case a == 0:
-		w.b = append(append(append(w.b, '/'), r.String()...), '"')
-	case there:
+	if there {
 		w.b = append(append(w.b, '/'), r.String()...)
 		w.b = appendAmount(append(w.b, `","value":`...), r, a)
-	default:
+	} else {
 		w.b = append(append(append(w.b, `","value":{"`...), r.String()...), `":`...)
 		w.b = append(appendAmount(w.b, r, a), '}')
 	}

@@ -4,6 +4,8 @@
 package pod
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -44,17 +46,44 @@ func sizeOf(r *Requirements) (size recommender.Size) {
 	if r == nil {
 		return size
 	}
-	if r.Requests != nil {
-		size[recommender.CPU].Request, size[recommender.Memory].Request = r.Requests.amounts()
-	}
-	if r.Limits != nil {
-		size[recommender.CPU].Limit, size[recommender.Memory].Limit = r.Limits.amounts()
+	for _, name := range recommender.Resources {
+		request, limit := r.Requests.of(name), r.Limits.of(name)
+		size[name] = recommender.Allocation{Request: resize.AmountOf(name, *request), Limit: atMost(name, *limit)}
+		if request.Cmp(*limit) == 0 {
+			size[name].Limit = size[name].Request
+		}
 	}
 	return size
 }
 
-func (q *Quantities) amounts() (cpu, memory recommender.Amount) {
-	return resize.AmountOf(recommender.CPU, q.CPU), resize.AmountOf(recommender.Memory, q.Memory)
+// atMost reads a quantity as a bound from above, rounded down: 2.2Gi ends in a part of a byte, and a
+// request of the next whole one would be above it.
+func atMost(r recommender.Resource, q resource.Quantity) recommender.Amount {
+	amount := resize.AmountOf(r, q)
+	if whole := resize.Quantity(r, amount); amount > 0 && whole.Cmp(q) > 0 {
+		amount--
+	}
+	return amount
+}
+
+// nothing reports a limit that is written and allows nothing. It counts as no limit, and still the API
+// server takes no request above it.
+func (u *unit) nothing(r recommender.Resource) bool {
+	return u.Resources != nil && u.Resources.Limits.of(r).Format != "" && u.is[r].Limit == 0
+}
+
+var absent resource.Quantity
+
+// of one resource; an absent quantity has no format.
+func (q *Quantities) of(r recommender.Resource) *resource.Quantity {
+	switch {
+	case q == nil:
+		return &absent
+	case r == recommender.Memory:
+		return &q.Memory
+	default:
+		return &q.CPU
+	}
 }
 
 // maxAmount is far above any machine (a million cores, a pebibyte) and low enough that sums and
@@ -77,6 +106,7 @@ func sane(units []unit) bool {
 type version func(*unit) recommender.Size
 
 func was(u *unit) recommender.Size  { return u.was }
+func is(u *unit) recommender.Size   { return u.is }
 func will(u *unit) recommender.Size { return u.will }
 
 // effective is what the scheduler and quotas count for the pod: the sum of what runs together, or the

@@ -60,7 +60,7 @@ func allowanceOf(q *corev1.ResourceQuota, r recommender.Resource, keys []corev1.
 		if !counted {
 			continue
 		}
-		left := leftOf(q, r, key, resize.AmountOf(r, spec))
+		left := leftOf(q, r, key, atMost(r, spec))
 		if a.counted {
 			left = min(left, a.left)
 		}
@@ -76,7 +76,7 @@ func leftOf(q *corev1.ResourceQuota, r recommender.Resource, key corev1.Resource
 	if !known || !counted {
 		return 0
 	}
-	return max(0, min(hard, resize.AmountOf(r, enforced))-resize.AmountOf(r, used))
+	return max(0, min(hard, atMost(r, enforced))-resize.AmountOf(r, used))
 }
 
 // admits reports whether a pod that grows from one effective allocation to another is known to fit.

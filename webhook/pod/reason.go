@@ -25,5 +25,5 @@ const (
 	Quota             Reason = "Quota"             // room in the namespace's quotas is not known to suffice
 	TemplateChanged   Reason = "TemplateChanged"   // its author asks for more than the seed was made for
 	QoSClass          Reason = "QoSClass"          // the seed would change the pod's quality of service
-	FixedLimit        Reason = "FixedLimit"        // a Guaranteed pod whose limits the policy leaves alone
+	FixedLimit        Reason = "FixedLimit"        // a Guaranteed pod whose limits the policy leaves alone, or a limit of zero
 )

@@ -22,15 +22,25 @@ func recall(p *Pod, units []unit, rec *Recommendation, ns *Namespace) {
 		return
 	}
 	claim(units, seeded.Original)
-	seedUnits(units, rec.Seed, ns, &Decision{})
+	// What one claim makes of the pod's class bears on the others, so they are weighed again until none falls.
+	for fell := true; fell; {
+		seedUnits(units, rec.Seed, ns, &Decision{})
+		fell = dropClaims(units)
+	}
+}
+
+// dropClaims takes back the originals that do not explain what the container has, and reports whether
+// there were any.
+func dropClaims(units []unit) (fell bool) {
 	for i := range units {
 		u := &units[i]
 		for _, r := range recommender.Resources {
-			if u.will[r] != u.is[r] {
-				u.was[r] = u.is[r]
+			if u.will[r] != u.is[r] && u.was[r] != u.is[r] {
+				u.was[r], fell = u.is[r], true
 			}
 		}
 	}
+	return fell
 }
 
 // claim takes the originals that an annotation tells of at its word.
