@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
@@ -39,7 +39,8 @@ func TestOnlyARaiseToTheOOMFloorPassesAnHPA(t *testing.T) {
 	}
 }
 
-func TestAVPAIsToldOnceAndStopsEverythingNew(t *testing.T) {
+// sizedByVPA is the world of a workload that a VPA sizes.
+func sizedByVPA(mode v1alpha1.UpdateType) world {
 	vpa := unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": "sizer"},
 		"spec":     map[string]any{"targetRef": map[string]any{"kind": "Deployment", "name": "web"}},
@@ -49,7 +50,23 @@ func TestAVPAIsToldOnceAndStopsEverythingNew(t *testing.T) {
 		rec: &v1alpha1.AttuneRecommendation{}, usable: true, workload: &web, now: now,
 		autoscalers: autoscale.Autoscalers{VPAs: []unstructured.Unstructured{vpa}}.Of(web),
 	}
-	w.settings.Resize.Mode = v1alpha1.UpdateAuto
+	w.settings.Resize.Mode = mode
+	return w
+}
+
+func TestAVPAIsToldWhereAnythingWouldBeApplied(t *testing.T) {
+	for mode, told := range map[v1alpha1.UpdateType]bool{
+		v1alpha1.UpdateObserve: false, v1alpha1.UpdateRecommend: false, v1alpha1.UpdateInitial: true,
+		v1alpha1.UpdateOneShot: true, v1alpha1.UpdateCanary: true, v1alpha1.UpdateAuto: true,
+	} {
+		d := decide(sizedByVPA(mode))
+		assert.Equal(t, told, len(d.events) == 1, mode)
+		assert.Equal(t, told, meta.IsStatusConditionTrue(d.status.Conditions, v1alpha1.ConditionResizeBlocked), mode)
+	}
+}
+
+func TestAVPAIsToldOnceAndStopsEverythingNew(t *testing.T) {
+	w := sizedByVPA(v1alpha1.UpdateAuto)
 	first := decide(w)
 	if assert.Len(t, first.events, 1) {
 		assert.Equal(t, v1alpha1.EventResizeSkipped, first.events[0].Reason)

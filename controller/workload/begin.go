@@ -18,12 +18,12 @@ import (
 // begin starts new resizes, as many as the wave takes, where the gates are open. It returns why nothing
 // is begun although a pod is not where it should be, or nil.
 func (d *decision) begin(w world) *resize.Refusal {
-	if !w.resizesPods() {
-		return nil
-	}
-	if refusal := w.autoscalers.Refusal(); refusal != nil {
+	if refusal := w.autoscalers.Refusal(); refusal != nil && w.sizesPods() {
 		d.skip(refusal)
 		return refusal
+	}
+	if !w.resizesPods() {
+		return nil
 	}
 	plans, refused := d.plans(w)
 	if len(plans) == 0 {
@@ -40,6 +40,11 @@ func (d *decision) begin(w world) *resize.Refusal {
 		d.writes = append(d.writes, write{pod, parts[0]})
 	}
 	return refused
+}
+
+// sizesPods: running pods are resized, or new ones seeded.
+func (w world) sizesPods() bool {
+	return w.resizesPods() || w.usable && w.workload != nil && w.settings.Resize.Mode == v1alpha1.UpdateInitial
 }
 
 // resizesPods: the mode lets running pods be changed, and the policy is there and holds together.
