@@ -54,6 +54,9 @@ type Verdict struct {
 // Signals are what is measured of a pod while its resize is watched. What is missing is not judged, and
 // the verdict says so.
 type Signals struct {
+	// OOMEvents is how many processes of each container the kernel killed since the resize
+	// (container_oom_events_total). A killed child does not end its container, so the pod does not show it.
+	OOMEvents map[string]float64
 	// Throttle is the fraction of periods in which each container was throttled, over the rate window.
 	Throttle map[string]float64
 	// CPUUsage of each container, in millicores, and NodeBusy, the used fraction of the node's CPU, judge
@@ -87,8 +90,10 @@ func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules R
 		return Verdict{}
 	}
 	changes := changesOf(record)
-	if v := excused(earlyHarm(pod, record, changes), record, signals); v.Harm != "" || v.Inconclusive {
-		return v
+	for _, v := range []Verdict{earlyHarm(pod, record, changes), childKilled(pod, record, changes, signals)} {
+		if v = excused(v, record, signals); v.Harm != "" || v.Inconclusive {
+			return v
+		}
 	}
 	if record.WatchUntil == nil || now.Before(record.WatchUntil.Time) {
 		return Verdict{}
@@ -141,6 +146,19 @@ func restartsSince(pod *corev1.Pod, status *corev1.ContainerStatus, c change) in
 		}
 	}
 	return n
+}
+
+// childKilled is an OOM kill that the container survived.
+func childKilled(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change, signals Signals) Verdict {
+	live := byName(Read(pod))
+	for _, c := range changes {
+		if n := signals.OOMEvents[c.name]; n > 0 {
+			return Verdict{Harm: HarmOOM, Container: c.name, Evidence: resizeEvidence(record), Ceiling: memoryCeiling(live[c.name].Size),
+				Message: fmt.Sprintf("%.0f processes of container %s were OOM-killed since the resize of %s", n, c.name,
+					record.WrittenAt.UTC().Format(time.RFC3339))}
+		}
+	}
+	return Verdict{}
 }
 
 // excused: a reboot or a rollout explains restarts and a pod that is not ready as well as our resize does.

@@ -195,6 +195,18 @@ func TestJudgeAtTheEndOfTheWatch(t *testing.T) {
 	}
 }
 
+func TestAChildThatWasKilledIsAnOOM(t *testing.T) {
+	// 37: the kernel may kill one process of a container that lives on; only the counter shows it.
+	pod := resized(desired, done(desired))
+	v := Judge(pod, recorded(desired), noon, auto(), Signals{OOMEvents: map[string]float64{"app": 2, "side": 9}})
+	assert.Equal(t, HarmOOM, v.Harm)
+	assert.Equal(t, "app", v.Container)
+	assert.Equal(t, 1024*mi, v.Ceiling)
+	assert.Equal(t, "uid-1@2026-03-04T11:59:00Z", v.Evidence)
+	assert.Equal(t, "2 processes of container app were OOM-killed since the resize of 2026-03-04T11:59:00Z", v.Message)
+	assert.Empty(t, Judge(pod, recorded(desired), noon, auto(), Signals{OOMEvents: map[string]float64{"app": 0, "side": 9}}).Harm)
+}
+
 func TestJudgeOfAnotherPodIsNothing(t *testing.T) {
 	assert.Equal(t, Verdict{}, Judge(nil, recorded(desired), noon, auto(), Signals{}))
 	other := resized(desired, func(p *corev1.Pod) { p.UID = "uid-2" }, restarts(9))

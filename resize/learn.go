@@ -48,7 +48,12 @@ func LearnKills(floors []v1alpha1.Floor, pod *corev1.Pod, now time.Time) []v1alp
 	return addFloors(floors, learned, now)
 }
 
-// FloorsOf are the greatest floors of a container, decayed to the present, by Resource.
+// floorGrain is what decayed memory floors are rounded up to: a floor that lost a byte is no news, and
+// whoever acts on it would write it down every minute.
+const floorGrain = 1 << 20
+
+// FloorsOf are the greatest floors of a container, decayed to the present, by Resource. Those of memory
+// are in whole MiB.
 func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recommender.Floor {
 	var greatest [2]recommender.Floor
 	for _, f := range floors {
@@ -59,6 +64,9 @@ func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recom
 		if left := decayed(f, now); left > greatest[r].Amount {
 			greatest[r] = recommender.Floor{Amount: left, Reason: f.Reason}
 		}
+	}
+	if m := &greatest[recommender.Memory]; m.Amount > 0 {
+		m.Amount = (m.Amount + floorGrain - 1) / floorGrain * floorGrain
 	}
 	return greatest
 }
@@ -91,9 +99,14 @@ func floorOf(container string, r recommender.Resource, amount recommender.Amount
 		f.LearnedAt = metav1.NewTime(now)
 	}
 	if v.Evidence == "" {
-		f.Evidence = string(record.PodUID) + "@" + record.WrittenAt.UTC().Format(time.RFC3339)
+		f.Evidence = resizeEvidence(record)
 	}
 	return f
+}
+
+// resizeEvidence names a resize as what taught a floor.
+func resizeEvidence(record v1alpha1.ResizeRecord) string {
+	return string(record.PodUID) + "@" + record.WrittenAt.UTC().Format(time.RFC3339)
 }
 
 // addFloors takes up floors whose evidence is new. All floors fade at one rate, so the greatest of a
