@@ -265,7 +265,7 @@ func Advance(record v1alpha1.ResizeRecord, action Action, now time.Time) v1alpha
 
 func startPuttingBack(record v1alpha1.ResizeRecord, phase v1alpha1.RecordPhase, reason string) v1alpha1.ResizeRecord {
 	record.Phase, record.Reason = phase, reason
-	record.Generation, record.Deadline, record.WatchUntil, record.VerifiedOnce = 0, nil, nil, nil
+	record.Deadline, record.WatchUntil, record.VerifiedOnce = nil, nil, nil
 	record.Attempts++
 	return record
 }

@@ -172,7 +172,7 @@ func TestAdvance(t *testing.T) {
 		assert.Equal(t, want, back.Phase)
 		assert.Equal(t, "why", back.Reason)
 		assert.Equal(t, int32(1), back.Attempts)
-		assert.Zero(t, back.Generation, "the generation of the answer is not known yet")
+		assert.Equal(t, watching.Generation, back.Generation, "a view of the pod from before the resize is still too old")
 		assert.Nil(t, back.Deadline, "putting back has no deadline")
 		assert.Equal(t, watching.Prior, back.Prior)
 	}

@@ -148,6 +148,8 @@ func assessPuttingBack(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []
 	if plan, _ := RevertPlan(pod, record); !plan.Empty() {
 		return State{Kind: NotRestored}
 	}
+	// The answer that told the generation may have been lost; the spec as it is must have been seen.
+	record.Generation = pod.Generation
 	return kubeletSays(pod, record, now)
 }
 

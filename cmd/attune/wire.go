@@ -121,14 +121,9 @@ func (o *options) serve(ctx context.Context, mgr ctrl.Manager, provider certs.Pr
 		return err
 	}
 	index := pod.NewIndex()
-	for _, object := range []client.Object{&v1alpha1.AttuneRecommendation{}, &corev1.LimitRange{}, &corev1.ResourceQuota{}} {
-		informer, err := mgr.GetCache().GetInformer(ctx, object)
-		if err != nil {
-			return err
-		}
-		if _, err := informer.AddEventHandler(index.Handler()); err != nil {
-			return err
-		}
+	fed, err := index.Feed(ctx, mgr.GetCache())
+	if err != nil {
+		return err
 	}
 	mgr.GetWebhookServer().Register(pod.Path, &pod.Handler{
 		Known: index, Metrics: pod.NewMetrics(metrics.Registry), Clock: clock.RealClock{}, Log: ctrl.Log.WithName("admission"),
@@ -137,7 +132,10 @@ func (o *options) serve(ctx context.Context, mgr ctrl.Manager, provider certs.Pr
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}
-	return mgr.AddReadyzCheck("certificate", provider.Ready)
+	if err := mgr.AddReadyzCheck("certificate", provider.Ready); err != nil {
+		return err
+	}
+	return mgr.AddReadyzCheck("known", fed)
 }
 
 // control adds what the leader does: the loops.

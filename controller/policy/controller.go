@@ -117,7 +117,7 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 			return nil, err
 		}
 		wanted := desired(inputs{
-			workload: w, policy: p, settings: settings, status: rec.Status, now: now,
+			workload: w, policy: p, settings: settings, status: rec.Status, stored: rec.Spec.Containers, now: now,
 			profiles: c.profiles(settings, w, now), blocked: autoscalers.Of(w).On,
 		})
 		if rec.UID != "" && !worthWriting(rec.Spec, wanted, settings, now) {
@@ -225,10 +225,11 @@ func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reco
 			return reconcile.Result{RequeueAfter: resync}, nil
 		}
 	}
-	if controllerutil.RemoveFinalizer(p, v1alpha1.CleanupFinalizer) {
-		return reconcile.Result{}, client.IgnoreNotFound(c.Client.Update(ctx, p))
+	before := p.DeepCopy()
+	if !controllerutil.RemoveFinalizer(p, v1alpha1.CleanupFinalizer) {
+		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{}, client.IgnoreNotFound(c.Client.Patch(ctx, p, locked(before)))
 }
 
 func (c *Controller) addFinalizer(ctx context.Context, p *v1alpha1.AttunePolicy) error {
@@ -236,7 +237,12 @@ func (c *Controller) addFinalizer(ctx context.Context, p *v1alpha1.AttunePolicy)
 	if !controllerutil.AddFinalizer(p, v1alpha1.CleanupFinalizer) {
 		return nil
 	}
-	return c.Client.Patch(ctx, p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return c.Client.Patch(ctx, p, locked(before))
+}
+
+// locked is the change of an object since before, if nobody else has changed it meanwhile.
+func locked(before client.Object) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
 func interest(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched) store.Interest {

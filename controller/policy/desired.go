@@ -30,6 +30,8 @@ type inputs struct {
 	policy   *v1alpha1.AttunePolicy
 	settings policy.Settings
 	profiles map[string]recommender.Profile
+	// stored are the targets as they were written last.
+	stored []v1alpha1.ContainerTarget
 	// status is the workload loop's half: floors, kept sizes, originals, bad seeds.
 	status v1alpha1.AttuneRecommendationStatus
 	// blocked names a reason not to change a container's resource that lies outside its history.

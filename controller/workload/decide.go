@@ -168,11 +168,23 @@ func (d *decision) count(result string, record v1alpha1.ResizeRecord, reason str
 // summarise sets the phase and the conditions.
 func (d *decision) summarise(w world, blocked *resize.Refusal) {
 	d.status.Phase = d.phase(w)
+	d.wakeFor(w, blocked)
 	for _, c := range []metav1.Condition{d.resizing(), d.degraded(), blockedCondition(blocked)} {
 		c.ObservedGeneration = w.rec.Generation
 		meta.SetStatusCondition(&d.status.Conditions, c)
 	}
 	d.status.Pods = &v1alpha1.PodCounts{Total: int32(len(w.pods)), AtTarget: atTarget(w), Open: int32(len(d.status.Records))}
+}
+
+// lookAgain is how soon a refusal is looked at again that lifts by itself, with no event to tell of it.
+const lookAgain = 30 * time.Second
+
+// wakeFor looks again when what blocks may be over.
+func (d *decision) wakeFor(w world, blocked *resize.Refusal) {
+	d.wake(resize.CooldownLeft(d.status.CooldownFrom, d.status.Backoff, w.settings.Resize, w.now))
+	if blocked != nil && blocked.Transient {
+		d.wake(lookAgain)
+	}
 }
 
 func (d *decision) phase(w world) v1alpha1.RecommendationPhase {

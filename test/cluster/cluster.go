@@ -100,6 +100,10 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err == nil {
 		err = c.complete(ctx, o)
 	}
+	if ctx.Err() != nil {
+		// Nobody wants to know why a start that was called off did not succeed.
+		return nil, errors.Join(ctx.Err(), c.Stop())
+	}
 	if err != nil {
 		return nil, c.fail(err)
 	}

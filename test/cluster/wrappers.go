@@ -55,7 +55,8 @@ func (c *Cluster) script(program string) (string, error) {
 	for _, pair := range c.Tools.Env(filepath.Join(c.dir, "home")) {
 		quoted := quote(pair)
 		if strings.HasPrefix(pair, "PATH=") {
-			quoted += `:"$PATH"`
+			// What is deployed beside these scripts is found too, such as kubectl's plugins.
+			quoted += ":" + quote(filepath.Join(c.Dir, "bin")) + `:"$PATH"`
 		}
 		env = append(env, quoted)
 	}

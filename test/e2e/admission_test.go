@@ -34,7 +34,7 @@ func TestInitialSeedsNewPodsOnly(t *testing.T) {
 	eventually(t, "the webhook knows the seed", func() error { return bornWith(ctx, d, wanted) })
 
 	scale(ctx, t, d, 3)
-	scale(ctx, t, other, 3)
+	scale(ctx, t, other, 2)
 	for _, pod := range pods(ctx, t, d) {
 		if pod.UID == before.UID {
 			assert.Equal(t, asked, sizeOf(pod.Spec.Containers[0].Resources), "a running pod of an Initial policy")

@@ -14,9 +14,10 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// 100m and 100Mi used: 100m + 20 % and 100Mi + 30 %; limits at twice the request, as the template has them.
+// 100m and 100Mi used: 100m + 20 % and 100Mi + 30 %, and no more (maxAllowed: confidence is a little
+// under 1 at times); limits at twice the request, as the template has them.
 var (
-	asked  = size{cpu: "500m", memory: "512Mi", cpuLimit: "1", memoryLimit: "1Gi"}
+	asked  = size{cpu: "250m", memory: "512Mi", cpuLimit: "500m", memoryLimit: "1Gi"}
 	wanted = size{cpu: "120m", memory: "130Mi", cpuLimit: "240m", memoryLimit: "260Mi"}
 )
 

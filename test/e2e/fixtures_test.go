@@ -139,10 +139,14 @@ func policyFor(ctx context.Context, t *testing.T, d *appsv1.Deployment, mode v1a
 			PolicySettings: v1alpha1.PolicySettings{
 				// A short rate window: a watch lasts at least as long, since throttling is judged over it.
 				MetricsSource: &v1alpha1.MetricsSource{HistoryWindow: duration(24 * time.Hour), RateWindow: duration(time.Minute)},
-				CPU:           &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{MaxChangePercent: ptr.To(int32(1000))}},
+				CPU: &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{
+					MaxChangePercent: ptr.To(int32(1000)), MaxAllowed: ptr.To(resource.MustParse(wanted.cpu)),
+				}},
 				Memory: &v1alpha1.MemorySettings{
-					ResourceSettings: v1alpha1.ResourceSettings{MaxChangePercent: ptr.To(int32(1000))},
-					AllowDecrease:    ptr.To(true),
+					ResourceSettings: v1alpha1.ResourceSettings{
+						MaxChangePercent: ptr.To(int32(1000)), MaxAllowed: ptr.To(resource.MustParse(wanted.memory)),
+					},
+					AllowDecrease: ptr.To(true),
 				},
 				UpdateStrategy: &v1alpha1.UpdateStrategy{
 					Type:                    ptr.To(mode),

@@ -47,7 +47,7 @@ func withCluster(m *testing.M) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
 	c, err := cluster.Start(ctx, cluster.Options{
-		Prometheus: true, CertManager: true, Backfill: backfill(), NodeCPU: "1900m", NodeMemory: "8Gi",
+		Nodes: 2, Prometheus: true, CertManager: true, Backfill: backfill(), NodeCPU: "1900m", NodeMemory: "8Gi",
 		Artifacts: os.Getenv("ATTUNE_ARTIFACTS"),
 	})
 	if err != nil {

@@ -66,7 +66,7 @@ func TestWhatMustNotChange(t *testing.T) {
 	require.NoError(t, env.client.Get(ctx, client.ObjectKey{Namespace: "recommend", Name: "web"}, policy))
 	assert.Equal(t, v1alpha1.UpdateRecommend, policy.Status.Mode)
 	require.Len(t, policy.Status.Recommendations, 1)
-	assert.Equal(t, "121m", policy.Status.Recommendations[0].Containers[0].Recommended.CPURequest.String())
+	assert.Equal(t, "120m", policy.Status.Recommendations[0].Containers[0].Recommended.CPURequest.String())
 }
 
 func hasTarget(ctx context.Context, d *appsv1.Deployment) error {

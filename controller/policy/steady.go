@@ -1,0 +1,38 @@
+package policy
+
+import (
+	"slices"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// noise is the part of a target, in percent, by which it may fall without being news: a history that
+// slides along moves every target a little with each step, far inside the dead band of 10 %.
+const noise = 2
+
+// steady keeps the stored target of a container where the new one is a little lower; what is higher is
+// never held back.
+func steady(stored []v1alpha1.ContainerTarget, t v1alpha1.ContainerTarget) v1alpha1.ContainerTarget {
+	i := slices.IndexFunc(stored, func(s v1alpha1.ContainerTarget) bool { return s.Name == t.Name })
+	if i < 0 {
+		return t
+	}
+	before, now := resize.FromResources(stored[i].Target), resize.FromResources(t.Target)
+	for _, r := range recommender.Resources {
+		if !noticeable(before[r], now[r]) {
+			now[r] = before[r]
+		}
+	}
+	t.Target = resize.ToResources(now)
+	return t
+}
+
+func noticeable(before, now recommender.Allocation) bool {
+	return !fellALittle(before.Request, now.Request) || !fellALittle(before.Limit, now.Limit)
+}
+
+func fellALittle(before, now recommender.Amount) bool {
+	return now == before || now < before && now > 0 && (before-now)*100 <= before*noise
+}
