@@ -1,0 +1,480 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"attune.io/attune/api/v1alpha1"
+	policyloop "attune.io/attune/controller/policy"
+	workloadloop "attune.io/attune/controller/workload"
+	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/effective"
+	"attune.io/attune/internal/event"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/test/kubelet"
+)
+
+// world is a namespace with the real loops, on a real API server, among nodes that are played. One
+// goroutine runs everything in turns, so a test decides what has happened when.
+//
+// The loops read through no informers, whose lag would be chance, but through a memo: each sees at once
+// what all others wrote. The indexes that a cache would answer from are worked out in memory.
+type world struct {
+	t         *testing.T
+	namespace string
+	clock     *clocktesting.FakePassiveClock
+	// client is the loops', direct everybody else's.
+	client, direct client.WithWatch
+	// writes counts what the loops wrote, changes what anybody wrote.
+	writes, changes int
+	// resize, where set, stands between the loops and the API server's resize subresource.
+	resize func(patch func() error) error
+
+	node      *kubelet.Node
+	plane     *kubelet.ControlPlane
+	history   policyloop.History
+	usage     *usages
+	policies  *policyloop.Controller
+	workloads *workloadloop.Controller
+	told      *told
+	// memory is what each container holds, in MiB, by name; or as a test's own function says.
+	memory map[string]int64
+	holds  func(pod *corev1.Pod, container string) (mib int64, ok bool)
+	ready  func(pod *corev1.Pod) bool
+	// seeded: new pods are sized at admission.
+	seeded bool
+}
+
+func newWorld(t *testing.T, node kubelet.Options) *world {
+	t.Helper()
+	w := &world{
+		t: t, clock: clocktesting.NewFakePassiveClock(time.Now().UTC().Truncate(time.Second)),
+		usage: newUsages(), told: &told{}, memory: map[string]int64{},
+		ready: func(*corev1.Pod) bool { return true },
+	}
+	config := rest.CopyConfig(server)
+	config.QPS = -1
+	api, err := client.NewWithWatch(config, client.Options{Scheme: newScheme(t)})
+	require.NoError(t, err)
+	known := memo{}
+	everybody := w.counting(&w.changes, known)
+	everybody.Get, everybody.List = known.get, known.list
+	w.direct = interceptor.NewClient(api, everybody)
+	loops := w.counting(&w.writes, memo{})
+	loops.List = listByIndex
+	w.client = interceptor.NewClient(w.direct, loops)
+	w.namespace = newNamespace(t, w.direct)
+	node.Usage = w.memoryOf
+	node.Ready = func(pod *corev1.Pod) bool { return w.ready(pod) }
+	w.node, err = kubelet.NewNode(t.Context(), w.direct, w.namespace, node)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, client.IgnoreNotFound(api.Delete(context.WithoutCancel(t.Context()), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}})))
+	})
+	w.plane = &kubelet.ControlPlane{Client: w.direct, Namespace: w.namespace, Nodes: []string{w.namespace}, Admit: w.admit}
+	w.history = w.usage
+	w.wire()
+	return w
+}
+
+// wire makes the loops anew, as a restart does: nothing in their memory survives.
+func (w *world) wire() {
+	settings := effective.Reader{Client: w.client}
+	w.policies = &policyloop.Controller{Client: w.client, History: w.history, Autoscalers: none{}, Clock: w.clock, Settings: settings}
+	w.workloads = &workloadloop.Controller{
+		Client: w.client, Clock: w.clock, Settings: settings, Autoscalers: none{}, ServerVersion: "v1.37.1",
+		Events: event.NewRecorder(w.told, w.clock),
+	}
+}
+
+// none is a namespace without HPAs and VPAs.
+type none struct{}
+
+func (none) In(context.Context, string) (autoscale.Autoscalers, error) {
+	return autoscale.Autoscalers{}, nil
+}
+
+// counting counts writes and lets a test come between the loops and resizes.
+func (w *world) counting(n *int, known memo) interceptor.Funcs {
+	written := func(o client.Object) {
+		*n++
+		known.forget(o)
+	}
+	return interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			defer written(o)
+			return c.Create(ctx, o, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			defer written(o)
+			return c.Update(ctx, o, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			defer written(o)
+			return c.Patch(ctx, o, p, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			defer written(o)
+			return c.Delete(ctx, o, opts...)
+		},
+		SubResourceCreate: func(ctx context.Context, c client.Client, sub string, o, subObject client.Object, opts ...client.SubResourceCreateOption) error {
+			defer written(o)
+			return c.SubResource(sub).Create(ctx, o, subObject, opts...)
+		},
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+			defer written(o)
+			return c.SubResource(sub).Update(ctx, o, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			defer written(o)
+			patch := func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) }
+			if n == &w.writes && sub == "resize" && w.resize != nil {
+				return w.resize(patch)
+			}
+			return patch()
+		},
+	}
+}
+
+// indexes are those that the loops register with a cache.
+var indexes = map[string]func(client.Object) string{
+	"attune.policy":    func(o client.Object) string { return o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name },
+	"spec.policy.name": func(o client.Object) string { return o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name },
+	"attune.workload": func(o client.Object) string {
+		id, _ := workload.OwnerOf(o, o.GetNamespace(), nil)
+		return id.String()
+	},
+}
+
+func listByIndex(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	options := (&client.ListOptions{}).ApplyOptions(opts)
+	if options.FieldSelector == nil {
+		return c.List(ctx, list, opts...)
+	}
+	requirement := options.FieldSelector.Requirements()[0]
+	index := indexes[requirement.Field]
+	if index == nil {
+		return fmt.Errorf("no index %q", requirement.Field)
+	}
+	options.FieldSelector = nil
+	if err := c.List(ctx, list, options); err != nil {
+		return err
+	}
+	keep := func(o client.Object) bool { return index(o) == requirement.Value }
+	switch l := list.(type) {
+	case *corev1.PodList:
+		l.Items = slices.DeleteFunc(l.Items, func(p corev1.Pod) bool { return !keep(&p) })
+	case *v1alpha1.AttuneRecommendationList:
+		l.Items = slices.DeleteFunc(l.Items, func(r v1alpha1.AttuneRecommendation) bool { return !keep(&r) })
+	default:
+		return fmt.Errorf("no index of %T", list)
+	}
+	return nil
+}
+
+// memoryOf is what a container's cgroup holds, in bytes.
+func (w *world) memoryOf(pod *corev1.Pod, container string) int64 {
+	if w.holds != nil {
+		if mib, ok := w.holds(pod, container); ok {
+			return mib << 20
+		}
+	}
+	return w.memory[container] << 20
+}
+
+// admit is the real admission of pods, where it is wanted.
+func (w *world) admit(pod *corev1.Pod) error {
+	if !w.seeded {
+		return nil
+	}
+	patch, err := seedPatch(w, pod)
+	if err != nil || len(patch) == 0 {
+		return err
+	}
+	before, err := json.Marshal(pod)
+	if err != nil {
+		return err
+	}
+	decoded, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		return err
+	}
+	after, err := decoded.Apply(before)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(after, pod)
+}
+
+// told keeps events as lines.
+type told struct {
+	sync.Mutex
+	lines []string
+}
+
+func (e *told) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
+	e.Lock()
+	defer e.Unlock()
+	e.lines = append(e.lines, kind+" "+reason+" "+fmt.Sprintf(note, args...))
+}
+
+func (e *told) has(part string) bool {
+	return slices.ContainsFunc(e.lines, func(line string) bool { return strings.Contains(line, part) })
+}
+
+// pass has everybody look once, and reports when the loops want to look again.
+func (w *world) pass() (wake time.Duration) {
+	w.t.Helper()
+	ctx := w.t.Context()
+	require.NoError(w.t, w.plane.Sync(ctx))
+	require.NoError(w.t, w.node.Sync(ctx, w.clock.Now()))
+	policies := &v1alpha1.AttunePolicyList{}
+	require.NoError(w.t, w.direct.List(ctx, policies, client.InNamespace(w.namespace)))
+	for i := range policies.Items {
+		_, err := w.policies.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&policies.Items[i])})
+		require.NoError(w.t, err)
+	}
+	for _, rec := range w.recommendations() {
+		result, err := w.workloads.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&rec)})
+		require.NoError(w.t, err)
+		if after := result.RequeueAfter; after > 0 && (wake == 0 || after < wake) {
+			wake = after
+		}
+	}
+	return wake
+}
+
+// settle passes until nobody writes any more at this time; it fails where that never comes.
+func (w *world) settle() (wake time.Duration) {
+	w.t.Helper()
+	const most = 40
+	for range most {
+		before := w.changes
+		if wake = w.pass(); w.changes == before {
+			return wake
+		}
+	}
+	require.Fail(w.t, "the loops write for ever although no time passes", "%s", w.describe())
+	return 0
+}
+
+// run lets time go by, in steps no longer than the given one; whenever somebody wants to look earlier,
+// all do. observe, where there is any, is called after each settling and ends the run with false.
+func (w *world) run(d, step time.Duration, observe ...func() bool) {
+	w.t.Helper()
+	end := w.clock.Now().Add(d)
+	for {
+		wake := w.settle()
+		for _, o := range observe {
+			if !o() {
+				return
+			}
+		}
+		now := w.clock.Now()
+		if !now.Before(end) {
+			return
+		}
+		next := now.Add(step)
+		if wake > 0 && now.Add(wake).Before(next) {
+			next = now.Add(wake)
+		}
+		if at := w.node.Next(now); !at.IsZero() && at.Before(next) {
+			next = at
+		}
+		if next.After(end) {
+			next = end
+		}
+		w.clock.SetTime(next)
+	}
+}
+
+// until runs until something holds, and fails where it never does.
+func (w *world) until(within time.Duration, what string, holds func() bool) {
+	w.t.Helper()
+	reached := false
+	w.run(within, time.Minute, func() bool {
+		reached = holds()
+		return !reached
+	})
+	require.True(w.t, reached, "%s within %s\n%s", what, within, w.describe())
+}
+
+// describe is what a person wants to know of a failed test.
+func (w *world) describe() string {
+	out := []string{w.clock.Now().String()}
+	for _, rec := range w.recommendations() {
+		raw, err := json.MarshalIndent(rec.Status, "", " ")
+		out = append(out, rec.Name, string(raw), fmt.Sprint(err))
+	}
+	return strings.Join(append(out, w.told.lines...), "\n")
+}
+
+// policy creates one for all Deployments, with a spec as a user writes it.
+func (w *world) policy(name, spec string) {
+	w.t.Helper()
+	u := policyWith(w.t, spec)
+	u.SetNamespace(w.namespace)
+	u.SetName(name)
+	require.NoError(w.t, w.direct.Create(w.t.Context(), u))
+}
+
+// auto is a policy that resizes at once and everything, unless more says otherwise.
+func (w *world) auto(more string) {
+	w.t.Helper()
+	w.policy("all", "updateStrategy: {type: Auto, cooldown: 1m, safetyObservationPeriod: 1m, maxConcurrentResizes: 100%, canary: {percentage: 100}}\n"+more)
+}
+
+// sized are requests and limits, such as "cpu=1,memory=1Gi"; an empty text is none.
+func sized(t *testing.T, requests, limits string) corev1.ResourceRequirements {
+	t.Helper()
+	return corev1.ResourceRequirements{Requests: amounts(t, requests), Limits: amounts(t, limits)}
+}
+
+func amounts(t *testing.T, text string) corev1.ResourceList {
+	t.Helper()
+	var list corev1.ResourceList
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
+		name, value, ok := strings.Cut(part, "=")
+		require.True(t, ok, text)
+		if list == nil {
+			list = corev1.ResourceList{}
+		}
+		list[corev1.ResourceName(name)] = resource.MustParse(value)
+	}
+	return list
+}
+
+func template(name string, containers ...corev1.Container) (*metav1.LabelSelector, corev1.PodTemplateSpec) {
+	labels := map[string]string{"app": name}
+	for i := range containers {
+		containers[i].Image = "example.org/app:1"
+	}
+	return &metav1.LabelSelector{MatchLabels: labels}, corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: containers},
+	}
+}
+
+func (w *world) deployment(name string, replicas int32, containers ...corev1.Container) *appsv1.Deployment {
+	w.t.Helper()
+	d := &appsv1.Deployment{}
+	d.Namespace, d.Name, d.Spec.Replicas = w.namespace, name, &replicas
+	d.Spec.Selector, d.Spec.Template = template(name, containers...)
+	require.NoError(w.t, w.direct.Create(w.t.Context(), d))
+	return d
+}
+
+func (w *world) statefulSet(name string, replicas int32, containers ...corev1.Container) {
+	w.t.Helper()
+	s := &appsv1.StatefulSet{}
+	s.Namespace, s.Name, s.Spec.Replicas, s.Spec.ServiceName = w.namespace, name, &replicas, name
+	s.Spec.Selector, s.Spec.Template = template(name, containers...)
+	require.NoError(w.t, w.direct.Create(w.t.Context(), s))
+}
+
+// app is one container that asks for an amount.
+func (w *world) app(requests, limits string) corev1.Container {
+	w.t.Helper()
+	return corev1.Container{Name: "app", Resources: sized(w.t, requests, limits)}
+}
+
+func (w *world) pods() []corev1.Pod {
+	w.t.Helper()
+	list := &corev1.PodList{}
+	require.NoError(w.t, w.direct.List(w.t.Context(), list, client.InNamespace(w.namespace)))
+	return list.Items
+}
+
+// pod is the only one.
+func (w *world) pod() *corev1.Pod {
+	w.t.Helper()
+	pods := w.pods()
+	require.Len(w.t, pods, 1)
+	return &pods[0]
+}
+
+func (w *world) recommendations() []v1alpha1.AttuneRecommendation {
+	w.t.Helper()
+	list := &v1alpha1.AttuneRecommendationList{}
+	require.NoError(w.t, w.direct.List(w.t.Context(), list, client.InNamespace(w.namespace)))
+	return list.Items
+}
+
+// recommendation is the only one.
+func (w *world) recommendation() *v1alpha1.AttuneRecommendation {
+	w.t.Helper()
+	recs := w.recommendations()
+	require.Len(w.t, recs, 1)
+	return &recs[0]
+}
+
+func (w *world) thePolicy(name string) *v1alpha1.AttunePolicy {
+	w.t.Helper()
+	p := &v1alpha1.AttunePolicy{}
+	require.NoError(w.t, w.direct.Get(w.t.Context(), types.NamespacedName{Namespace: w.namespace, Name: name}, p))
+	return p
+}
+
+// idle: no record is open.
+func (w *world) idle() bool {
+	return !slices.ContainsFunc(w.recommendations(), func(r v1alpha1.AttuneRecommendation) bool { return len(r.Status.Records) > 0 })
+}
+
+// history is "result reason" of every finished resize, oldest first.
+func results(rec *v1alpha1.AttuneRecommendation) []string {
+	var out []string
+	for _, row := range slices.Backward(rec.Status.History) {
+		out = append(out, strings.TrimSpace(row.Result+" "+row.Reason))
+	}
+	return out
+}
+
+func cpuRequest(pod *corev1.Pod) int64 {
+	return pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
+}
+
+func memoryLimit(pod *corev1.Pod) int64 {
+	return pod.Spec.Containers[0].Resources.Limits.Memory().Value() >> 20
+}
+
+func memoryRequest(pod *corev1.Pod) int64 {
+	return pod.Spec.Containers[0].Resources.Requests.Memory().Value() >> 20
+}
+
+func restarts(pod *corev1.Pod) (n int32) {
+	for _, s := range pod.Status.ContainerStatuses {
+		n += s.RestartCount
+	}
+	return n
+}
+
+// runs is what the runtime reports of a pod's only container.
+func runs(pod *corev1.Pod) corev1.ResourceRequirements {
+	if len(pod.Status.ContainerStatuses) == 0 || pod.Status.ContainerStatuses[0].Resources == nil {
+		return corev1.ResourceRequirements{}
+	}
+	return *pod.Status.ContainerStatuses[0].Resources
+}
+
+func init() { ctrl.SetLogger(logr.Discard()) }

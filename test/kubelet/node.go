@@ -1,0 +1,246 @@
+// Package kubelet plays nodes before a real API server: what a kubelet does with pods and their resizes,
+// a scheduler that binds them, and the controllers that make them. Nothing runs by itself: a test moves
+// its clock and asks each part to look (Sync), so that hours pass in milliseconds and every run is the
+// same.
+//
+// It keeps the ledgers apart that a kubelet keeps apart: desired (the pod's spec), allocated, actuated,
+// and what the status shows of them.
+package kubelet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Times of a kubelet.
+const (
+	// statsLag is how old a memory usage may be, statsMissing how long it is unknown after a start.
+	statsLag     = 15 * time.Second
+	statsMissing = 30 * time.Second
+	// retryError is how often a failed actuation is tried again, retryDeferred a deferred resize.
+	retryError    = 10 * time.Second
+	retryDeferred = 3 * time.Minute
+	// oomAfter is how long a process takes to fill its memory again.
+	oomAfter = 10 * time.Second
+)
+
+// Options of a Node. Zero values have defaults.
+type Options struct {
+	// Minor version of the kubelet, 1.33 to 1.37: 36.
+	Minor int
+	// CPU and Memory that are allocatable: 64 cores, 256Gi.
+	CPU, Memory string
+	// StartAfter is how long containers take to start, ActuateAfter a resize to be carried out: 1s, 2s.
+	StartAfter, ActuateAfter time.Duration
+	// StaticCPU: the CPU manager's policy is static.
+	StaticCPU bool
+	// Usage is the memory that a container's cgroup holds, page cache included, in bytes. Nil: nothing.
+	Usage func(pod *corev1.Pod, container string) int64
+	// Ready says whether a started pod passes its probe. Nil: always.
+	Ready func(pod *corev1.Pod) bool
+}
+
+// Faults are what may be wrong with a node; a test sets and clears them.
+type Faults struct {
+	// Down: the kubelet is stopped, and its node not ready.
+	Down bool
+	// PrematureClear: PodResizeInProgress is gone, although nothing is carried out yet.
+	PrematureClear bool
+	// Error: the runtime refuses every change with these words.
+	Error string
+	// StatusLag is how much later than it should a status is written.
+	StatusLag time.Duration
+	// Rounding is added to the CPU limit that the runtime reports, in millicores.
+	Rounding int64
+}
+
+// Node is one node with its kubelet. It is for one goroutine.
+type Node struct {
+	Name   string
+	Faults Faults
+
+	client  client.Client
+	options Options
+	pods    map[types.UID]*podState
+	// retry: something happened that may have made room.
+	retry   bool
+	retryAt time.Time
+}
+
+// NewNode makes the Node object.
+func NewNode(ctx context.Context, c client.Client, name string, options Options) (*Node, error) {
+	n := &Node{Name: name, client: c, options: withDefaults(options), pods: map[types.UID]*podState{}}
+	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{corev1.LabelOSStable: "linux", corev1.LabelHostname: name},
+	}}
+	if err := c.Create(ctx, object); err != nil {
+		return nil, fmt.Errorf("creating node %s: %w", name, err)
+	}
+	return n, n.writeNode(ctx)
+}
+
+func withDefaults(o Options) Options {
+	if o.Minor == 0 {
+		o.Minor = 36
+	}
+	o.CPU, o.Memory = cmp.Or(o.CPU, "64"), cmp.Or(o.Memory, "256Gi")
+	o.StartAfter, o.ActuateAfter = cmp.Or(o.StartAfter, time.Second), cmp.Or(o.ActuateAfter, 2*time.Second)
+	if o.Usage == nil {
+		o.Usage = func(*corev1.Pod, string) int64 { return 0 }
+	}
+	if o.Ready == nil {
+		o.Ready = func(*corev1.Pod) bool { return true }
+	}
+	return o
+}
+
+// SetAllocatable changes what the node has.
+func (n *Node) SetAllocatable(ctx context.Context, cpu, memory string) error {
+	n.options.CPU, n.options.Memory = cpu, memory
+	n.retry = true
+	return n.writeNode(ctx)
+}
+
+// writeNode writes the node's status as its kubelet would.
+func (n *Node) writeNode(ctx context.Context) error {
+	object := &corev1.Node{}
+	if err := n.client.Get(ctx, types.NamespacedName{Name: n.Name}, object); err != nil {
+		return err
+	}
+	before := object.DeepCopy()
+	ready := corev1.ConditionTrue
+	if n.Faults.Down {
+		ready = corev1.ConditionUnknown
+	}
+	object.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Reason: "Fake"}}
+	object.Status.Capacity, object.Status.Allocatable = n.allocatable(), n.allocatable()
+	object.Status.NodeInfo.KubeletVersion = fmt.Sprintf("v1.%d.0", n.options.Minor)
+	object.Status.NodeInfo.OperatingSystem = "linux"
+	return n.client.Status().Patch(ctx, object, client.MergeFrom(before))
+}
+
+func (n *Node) allocatable() corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse(n.options.CPU),
+		corev1.ResourceMemory: resource.MustParse(n.options.Memory),
+		corev1.ResourcePods:   resource.MustParse("1000"),
+	}
+}
+
+// Stop stops the kubelet: nothing is seen or written until Start.
+func (n *Node) Stop(ctx context.Context) error {
+	n.Faults.Down = true
+	return n.writeNode(ctx)
+}
+
+// Start starts it again: every resize that is not carried out is decided about anew, and all of its
+// conditions look as if they had begun just now.
+func (n *Node) Start(ctx context.Context, now time.Time) error {
+	n.Faults.Down = false
+	for _, s := range n.pods {
+		s.restarted(now)
+	}
+	n.retry = true
+	return n.writeNode(ctx)
+}
+
+// Sync is one look at every pod of the node.
+func (n *Node) Sync(ctx context.Context, now time.Time) error {
+	if n.Faults.Down {
+		return nil
+	}
+	pods, err := n.list(ctx)
+	if err != nil {
+		return err
+	}
+	n.forget(pods)
+	for _, pod := range pods {
+		if pod.DeletionTimestamp != nil {
+			if err := n.end(ctx, pod); err != nil {
+				return err
+			}
+		}
+	}
+	pods = slices.DeleteFunc(pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	n.accept(pods, now)
+	n.resize(pods, now)
+	for _, pod := range pods {
+		n.actuate(pod, now)
+		n.killOverLimit(pod, now)
+	}
+	for _, pod := range pods {
+		if err := n.publish(ctx, pod, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list is the node's pods, oldest first as the kubelet saw them, then by name.
+func (n *Node) list(ctx context.Context) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	selector := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("spec.nodeName", n.Name)}
+	if err := n.client.List(ctx, list, selector); err != nil {
+		return nil, fmt.Errorf("listing the pods of node %s: %w", n.Name, err)
+	}
+	pods := make([]*corev1.Pod, 0, len(list.Items))
+	for i := range list.Items {
+		pods = append(pods, &list.Items[i])
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
+	return pods, nil
+}
+
+// forget pods that are gone: their room is free.
+func (n *Node) forget(pods []*corev1.Pod) {
+	there := map[types.UID]bool{}
+	for _, pod := range pods {
+		there[pod.UID] = true
+	}
+	for uid := range n.pods {
+		if !there[uid] {
+			delete(n.pods, uid)
+			n.retry = true
+		}
+	}
+}
+
+// end lets a pod that is being deleted go.
+func (n *Node) end(ctx context.Context, pod *corev1.Pod) error {
+	delete(n.pods, pod.UID)
+	n.retry = true
+	err := n.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+	return client.IgnoreNotFound(err)
+}
+
+// Next is when something will happen on the node by itself; zero: nothing will.
+func (n *Node) Next(now time.Time) time.Time {
+	var next time.Time
+	for _, s := range n.pods {
+		for _, at := range []time.Time{s.startAt, s.actuateAt, s.publishAt} {
+			next = earlier(next, at, now)
+		}
+		if s.pending != nil && s.pending.reason == corev1.PodReasonDeferred {
+			next = earlier(next, n.retryAt, now)
+		}
+	}
+	return next
+}
+
+// earlier is the earlier of two times that are still to come.
+func earlier(a, b, now time.Time) time.Time {
+	if !b.After(now) || !a.IsZero() && a.Before(b) {
+		return a
+	}
+	return b
+}
