@@ -22,6 +22,7 @@ const usage = `Usage: cluster VERB
              [--nodes N] [--name NAME] [--version V] [--prometheus=false] [--cert-manager=false]
   status     say what runs
   load TAR   import an archive of images on every node
+  find NAME  print where the program NAME is, such as helm
   down       stop the cluster and remove all of it
 
 Each takes --dir DIR, the directory for bin/kubectl, bin/helm and bin/enter
@@ -39,7 +40,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	verbs := map[string]func(context.Context, cluster.Options, []string) error{
-		"build": build, "up": up, "status": status, "load": load, "down": down,
+		"build": build, "up": up, "status": status, "load": load, "find": find, "down": down,
 	}
 	if len(args) == 0 || verbs[args[0]] == nil {
 		fmt.Fprint(os.Stderr, usage)
@@ -127,6 +128,21 @@ func status(ctx context.Context, o cluster.Options, _ []string) error {
 		fmt.Printf("  %-24s %s\n", p.Name, state)
 	}
 	return nil
+}
+
+func find(ctx context.Context, o cluster.Options, args []string) error {
+	if len(args) != 1 {
+		return errors.New("say which program to find: cluster find NAME")
+	}
+	tools, err := cluster.Build(ctx, o)
+	if err != nil {
+		return err
+	}
+	path, err := tools.Find(args[0])
+	if err == nil {
+		fmt.Println(path)
+	}
+	return err
 }
 
 func load(ctx context.Context, o cluster.Options, args []string) error {

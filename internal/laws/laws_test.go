@@ -1,0 +1,108 @@
+// Package laws tests who imports whom (docs/architecture).
+package laws
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "attune.io/attune/"
+
+type pkg struct {
+	ImportPath string
+	Standard   bool
+	Imports    []string
+	Deps       []string
+}
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Imports,Deps", module+"...").Output()
+	require.NoError(t, err)
+	var all []pkg
+	decoder := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p pkg
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else {
+			require.NoError(t, err)
+		}
+		all = append(all, p)
+	}
+}
+
+// law forbids the packages below one folder to depend on what it names.
+type law struct {
+	within string
+	// forbids is asked about every direct or indirect dependency.
+	forbids func(from, dependency string, standard bool) bool
+	because string
+}
+
+var laws = []law{
+	{"recommender", func(_, d string, standard bool) bool { return !standard && !strings.HasPrefix(d, module+"recommender") },
+		"the recommender imports the standard library only"},
+	{"resize", client, "resize is pure: it holds no client"},
+	{"internal/policy", client, "settings are resolved by pure code"},
+	{"internal/workload", client, "owners are found by pure code"},
+	{"controller", func(_, d string, _ bool) bool { return strings.HasPrefix(d, module+"webhook") },
+		"controller and webhook meet in the API objects"},
+	{"webhook", func(_, d string, _ bool) bool { return strings.HasPrefix(d, module+"controller") },
+		"controller and webhook meet in the API objects"},
+	{"controller/policy", sibling, "loops never import their siblings"},
+	{"controller/workload", sibling, "loops never import their siblings"},
+	{"controller/usage", sibling, "loops never import their siblings"},
+}
+
+func client(_, d string, _ bool) bool {
+	return strings.HasPrefix(d, "k8s.io/client-go") || strings.HasPrefix(d, "sigs.k8s.io/controller-runtime")
+}
+
+func sibling(from, d string, _ bool) bool {
+	return strings.HasPrefix(d, module+"controller/") && d != from
+}
+
+func TestLaws(t *testing.T) {
+	all := packages(t)
+	standard := map[string]bool{}
+	for _, p := range all {
+		standard[p.ImportPath] = p.Standard
+	}
+	for _, l := range laws {
+		t.Run(l.within, func(t *testing.T) {
+			checked := 0
+			for _, p := range all {
+				if p.ImportPath != module+l.within && !strings.HasPrefix(p.ImportPath, module+l.within+"/") {
+					continue
+				}
+				checked++
+				for _, d := range p.Deps {
+					if l.forbids(p.ImportPath, d, standard[d]) {
+						t.Errorf("%s depends on %s: %s", p.ImportPath, d, l.because)
+					}
+				}
+			}
+			require.NotZero(t, checked, "the law is about no package")
+		})
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, p := range packages(t) {
+		if !strings.HasPrefix(p.ImportPath, module) {
+			continue
+		}
+		last := p.ImportPath[strings.LastIndex(p.ImportPath, "/")+1:]
+		switch last {
+		case "util", "utils", "helper", "helpers", "common", "manager", "impl":
+			t.Errorf("%s: a package is named after what it is about", p.ImportPath)
+		}
+	}
+}
