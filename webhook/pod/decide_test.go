@@ -485,6 +485,45 @@ func TestRequestsUnderOddLimits(t *testing.T) {
 	}
 }
 
+// One claim is believed only while another makes the pod Burstable. When that falls, so does the first.
+func TestForgedNotesThatLeanOnEachOther(t *testing.T) {
+	rec := Read(recommendation(
+		v1alpha1.ContainerSeed{Name: "app", MemoryRequest: quantity(t, "256Mi"), MemoryLimit: quantity(t, "512Mi")},
+		v1alpha1.ContainerSeed{Name: "bare", CPURequest: quantity(t, "100m")},
+	))
+	pod := podOf(container(t, "app", "memory=256Mi/512Mi"), container(t, "bare", ""))
+	pod.Annotations = map[string]string{
+		v1alpha1.SeededAnnotation: `{"recommendation":"deployment-web","revision":"r1","original":[{"name":"app"},{"name":"bare","cpuRequest":"1"}]}`,
+	}
+	after := applied(t, pod, SeedPod(view(t, pod), rec, &Namespace{}, now))
+	assert.Equal(t, []string{"memory=256Mi/512Mi", "cpu=100m"}, resources(after))
+	assertStable(t, after, rec, &Namespace{})
+}
+
+// What a namespace allows may end in a part of a byte too: the seed stays below it.
+func TestNamespacesWithPartsOfBytes(t *testing.T) {
+	rec := Read(recommendation(seedFor(t, "app", "1", "2362232013")))
+	most := &corev1.LimitRange{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+		Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{"memory": resource.MustParse("2.2Gi")},
+	}}}}
+	lowered := quota("requests.memory", "2.2Gi", "0")
+	lowered.Status.Hard = corev1.ResourceList{"requests.memory": resource.MustParse("3Gi")}
+	for name, c := range map[string]struct {
+		ns   Namespace
+		want string
+	}{
+		"limit range": {Namespace{Bounds: BoundsOf([]*corev1.LimitRange{most})}, "cpu=1 memory=2362232012/2362232012"},
+		"quota":       {Namespace{Rooms: []Room{RoomOf(quota("requests.memory", "2.2Gi", "0"))}}, "cpu=1 memory=1Gi/1Gi"},
+		"new quota":   {Namespace{Rooms: []Room{RoomOf(lowered)}}, "cpu=1 memory=1Gi/1Gi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := podOf(container(t, "app", "cpu=2 memory=1Gi/1Gi"))
+			after := applied(t, pod, SeedPod(view(t, pod), rec, &c.ns, now))
+			assert.Equal(t, []string{c.want}, resources(after))
+		})
+	}
+}
+
 func quota(key corev1.ResourceName, hard, used string) *corev1.ResourceQuota {
 	h, u := corev1.ResourceList{key: resource.MustParse(hard)}, corev1.ResourceList{}
 	if used != "" {
