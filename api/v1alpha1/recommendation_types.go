@@ -403,6 +403,9 @@ type KeptSize struct {
 type Originals struct {
 	// TemplateHash of the pods.
 	TemplateHash string `json:"templateHash"`
+	// Since is when a pod of the template was first seen.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
 	// Containers and what they had.
 	// +listType=map
 	// +listMapKey=name

@@ -53,7 +53,7 @@ func desired(in inputs) v1alpha1.AttuneRecommendationSpec {
 	for _, c := range sized(in.workload.Template, in.settings) {
 		profile := in.profiles[c.Name]
 		rec := recommender.Recommend(in.inputFor(c, profile))
-		target := containerTarget(rec)
+		target := steady(in.stored, containerTarget(rec))
 		target.MemoryLimitFloor = in.limitFloor(target)
 		spec.Containers = append(spec.Containers, target)
 		if profile.Last.After(newest) {
@@ -78,6 +78,9 @@ func (in inputs) inputFor(c corev1.Container, profile recommender.Profile) recom
 	}
 	for _, r := range recommender.Resources {
 		input.Held[r] = in.blocked(c.Name, r)
+		if meant := in.meant(c, r); meant > input.Floors[r].Amount {
+			input.Floors[r] = recommender.Floor{Amount: meant, Reason: "the template, whose request a person changed"}
+		}
 	}
 	return input
 }
@@ -202,7 +205,7 @@ func seed(in inputs, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string
 func containerSeed(in inputs, t v1alpha1.ContainerTarget, usesKept bool) (v1alpha1.ContainerSeed, bool) {
 	size := resize.FromResources(t.Target)
 	if kept := keptSize(in.status.Kept, t.Name); usesKept && kept != nil {
-		size = resize.FromResources(*kept)
+		size = in.notBelowMeant(t.Name, resize.FromResources(*kept))
 	}
 	s := v1alpha1.ContainerSeed{
 		Name:                t.Name,

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -118,7 +119,7 @@ func (c *Controller) send(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 	for _, w := range d.writes {
 		returned, outcome := c.resize(ctx, w)
 		log.FromContext(ctx).Info("Sent a resize", "pod", w.plan.PodName, "outcome", outcome.Kind, "reason", outcome.Reason)
-		answer(&status, w, returned, outcome, c.Clock.Now())
+		answer(&status, rec.Spec.Workload.Name, w, returned, outcome, c.Clock.Now())
 		if outcome.Kind != resize.OutcomeAccepted {
 			c.Events.Send(rec, w.pod, event.Warning(v1alpha1.EventResizeFailed, "Resize of pod %s: %s: %s", w.plan.PodName, outcome.Reason, outcome.Message))
 		}
@@ -136,7 +137,7 @@ func (c *Controller) resize(ctx context.Context, w write) (*corev1.Pod, resize.O
 
 // answer notes in a record what the API server said to its resize. Nothing is noted of an unknown
 // outcome: the next pass reads the pod.
-func answer(status *v1alpha1.AttuneRecommendationStatus, w write, returned *corev1.Pod, outcome resize.Outcome, now time.Time) {
+func answer(status *v1alpha1.AttuneRecommendationStatus, workload string, w write, returned *corev1.Pod, outcome resize.Outcome, now time.Time) {
 	for i := range status.Records {
 		record := &status.Records[i]
 		if record.PodUID != w.plan.PodUID {
@@ -148,12 +149,21 @@ func answer(status *v1alpha1.AttuneRecommendationStatus, w write, returned *core
 		case resize.InSecondPatch(*record) && outcome.Refused():
 			*record = resize.SecondRefused(*record, w.pod)
 		case record.Phase == v1alpha1.RecordWritten && outcome.Refused():
-			rows := resize.HistoryRows("", *record, resize.ResultFailed, outcome.Reason, now)
-			status.History = resize.AddHistory(status.History, rows)
-			status.Records = append(status.Records[:i:i], status.Records[i+1:]...)
+			refuse(status, i, workload, outcome, now)
 		}
 		return
 	}
+}
+
+// refuse closes a record whose resize the API server did not take. The same question would get the same
+// answer at once, for ever, so it is asked again after the cooldown. A pod that is gone was refused nothing.
+func refuse(status *v1alpha1.AttuneRecommendationStatus, i int, workload string, outcome resize.Outcome, now time.Time) {
+	if outcome.Kind != resize.OutcomeGone {
+		rows := resize.HistoryRows(workload, status.Records[i], resize.ResultFailed, outcome.Reason, now)
+		status.History = resize.AddHistory(status.History, rows)
+		status.CooldownFrom = &metav1.Time{Time: now}
+	}
+	status.Records = append(status.Records[:i:i], status.Records[i+1:]...)
 }
 
 func (c *Controller) tell(rec *v1alpha1.AttuneRecommendation, d decision) {

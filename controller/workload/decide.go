@@ -143,7 +143,7 @@ func (d *decision) rememberOriginals(w world) {
 		if known || hasRecord(d.status.Records, pod) {
 			continue
 		}
-		d.status.Originals = append(d.status.Originals, v1alpha1.Originals{TemplateHash: hash, Containers: originals(w, pod)})
+		d.status.Originals = append(d.status.Originals, v1alpha1.Originals{TemplateHash: hash, Since: &metav1.Time{Time: w.now}, Containers: originals(w, pod)})
 	}
 	d.status.Originals = d.status.Originals[max(0, len(d.status.Originals)-v1alpha1.MaxOriginals):]
 }

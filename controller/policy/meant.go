@@ -1,0 +1,68 @@
+package policy
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// meant is a container's own request in the template while a person who changed it may know more than
+// the history does: until there are minimumDataPoints steps of the new generation. After that, and where
+// nobody changed it, it is 0.
+func (in inputs) meant(c corev1.Container, r recommender.Resource) recommender.Amount {
+	request := resize.ReadSpec(c.Resources)[r].Request
+	since, changed := changedSince(in.status.Originals, c.Name, r, request, in.now)
+	settings := in.settings.Recommender
+	if !changed || in.now.Sub(since) >= time.Duration(settings.MinimumDataPoints)*settings.QueryStep {
+		return 0
+	}
+	return request
+}
+
+// changedSince is when pods with this request of the template were first seen, and whether pods with
+// another one had been seen before.
+func changedSince(originals []v1alpha1.Originals, container string, r recommender.Resource, request recommender.Amount, now time.Time) (time.Time, bool) {
+	if request == 0 {
+		return now, false
+	}
+	since, others := now, false
+	for _, o := range originals {
+		for _, c := range o.Containers {
+			if c.Name == container && resize.FromResources(c.Resources)[r].Request == request && seen(o).Before(since) {
+				since = seen(o)
+			}
+		}
+	}
+	for _, o := range originals {
+		for _, c := range o.Containers {
+			other := resize.FromResources(c.Resources)[r].Request
+			others = others || c.Name == container && other != request && other > 0 && seen(o).Before(since)
+		}
+	}
+	return since, others
+}
+
+// seen is when pods of a generation were first seen.
+func seen(o v1alpha1.Originals) time.Time {
+	if o.Since == nil {
+		return time.Time{}
+	}
+	return o.Since.Time
+}
+
+// notBelowMeant raises a kept size to what a person meant.
+func (in inputs) notBelowMeant(container string, size recommender.Size) recommender.Size {
+	for _, c := range sized(in.workload.Template, in.settings) {
+		if c.Name != container {
+			continue
+		}
+		for _, r := range recommender.Resources {
+			size[r].Request = max(size[r].Request, in.meant(c, r))
+		}
+	}
+	return size
+}

@@ -1,0 +1,70 @@
+package policy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+var today = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+func generation(hash, cpu string, ago time.Duration) v1alpha1.Originals {
+	q := resource.MustParse(cpu)
+	return v1alpha1.Originals{
+		TemplateHash: hash, Since: &metav1.Time{Time: today.Add(-ago)},
+		Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: v1alpha1.Resources{CPURequest: &q}}},
+	}
+}
+
+func TestARequestThatAPersonChangedIsMeant(t *testing.T) {
+	const hour = time.Hour
+	tests := map[string]struct {
+		originals []v1alpha1.Originals
+		request   string
+		want      recommender.Amount
+	}{
+		"never seen before":             {nil, "500m", 0},
+		"one generation":                {[]v1alpha1.Originals{generation("a", "500m", hour)}, "500m", 0},
+		"changed, no pod of it yet":     {[]v1alpha1.Originals{generation("a", "500m", 9*hour)}, "800m", 800},
+		"lowered, no pod of it yet":     {[]v1alpha1.Originals{generation("a", "500m", 9*hour)}, "200m", 200},
+		"changed an hour ago":           {[]v1alpha1.Originals{generation("a", "500m", 9*hour), generation("b", "800m", hour)}, "800m", 800},
+		"changed four hours ago":        {[]v1alpha1.Originals{generation("a", "500m", 9*hour), generation("b", "800m", 4*hour)}, "800m", 0},
+		"another generation, same size": {[]v1alpha1.Originals{generation("a", "500m", 9*hour), generation("b", "500m", hour)}, "500m", 0},
+		"rolled back":                   {[]v1alpha1.Originals{generation("a", "500m", 9*hour), generation("b", "800m", hour)}, "500m", 0},
+		"the template asks nothing":     {[]v1alpha1.Originals{generation("a", "500m", 9*hour)}, "0", 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			in := inputs{now: today, status: v1alpha1.AttuneRecommendationStatus{Originals: test.originals}}
+			in.settings.Recommender.MinimumDataPoints, in.settings.Recommender.QueryStep = 48, 5*time.Minute
+			c := corev1.Container{Name: "app", Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(test.request)},
+			}}
+			assert.Equal(t, test.want, in.meant(c, recommender.CPU))
+		})
+	}
+}
+
+func TestSteadyTargets(t *testing.T) {
+	target := func(cpu string) v1alpha1.ContainerTarget {
+		q := resource.MustParse(cpu)
+		return v1alpha1.ContainerTarget{Name: "app", Target: v1alpha1.Resources{CPURequest: &q}}
+	}
+	stored := []v1alpha1.ContainerTarget{target("100m")}
+	for cpu, want := range map[string]string{
+		"100m": "100m", "99m": "100m", "98m": "100m", "97m": "97m", "101m": "101m", "50m": "50m",
+	} {
+		got := steady(stored, target(cpu)).Target.CPURequest
+		assert.Equal(t, want, got.String(), "from 100m to %s", cpu)
+	}
+	assert.Equal(t, "99m", steady(nil, target("99m")).Target.CPURequest.String())
+	gone := v1alpha1.ContainerTarget{Name: "app"}
+	assert.Nil(t, steady(stored, gone).Target.CPURequest, "a target that is withdrawn")
+}
