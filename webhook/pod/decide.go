@@ -105,7 +105,7 @@ func seedUnits(units []unit, seed *Seed, ns *Namespace, d *Decision) {
 		}
 		for _, r := range recommender.Resources {
 			var held Reason
-			if u.nothing(r) {
+			if u.tight[r] && s.Of[r].request > 0 {
 				held = FixedLimit
 			} else {
 				u.will[r], held = f.fit(r, s, u.was[r])

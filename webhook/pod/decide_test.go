@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/resize"
 )
 
 func TestSeedPod(t *testing.T) {
@@ -466,21 +467,27 @@ func TestForgedNotes(t *testing.T) {
 
 // The API server compares quantities, not whole bytes, and a limit of zero counts when it is written.
 func TestRequestsUnderOddLimits(t *testing.T) {
-	seed := seedFor(t, "app", "500m", "3Gi")
-	seed.MemoryLimitFollows = false
-	cases := []struct{ name, has, want string }{
-		{"part of a byte over", "cpu=1 memory=1Gi/2.2Gi", "cpu=500m memory=2362232012/2362232012800m"},
-		{"less than a byte", "cpu=1 memory=/100m", "cpu=500m memory=/100m"},
-		{"written zero", "cpu=1 memory=/0", "cpu=500m memory=/0"},
-		{"written zero of both", "cpu=0/0 memory=0/0", "cpu=0/0 memory=0/0"},
-		{"equal parts", "cpu=1/1 memory=2.2Gi/2.2Gi", "cpu=1/1 memory=2362232012800m/2362232012800m"},
+	cases := []struct{ name, memory, has, want string }{
+		{"part of a byte over", "3Gi", "cpu=1 memory=1Gi/2.2Gi", "cpu=500m memory=2362232012/2362232012"},
+		{"less than a byte", "3Gi", "cpu=1 memory=/100m", "cpu=500m memory=/100m"},
+		{"written zero", "3Gi", "cpu=1 memory=/0", "cpu=500m memory=/0"},
+		{"written zero of both", "3Gi", "cpu=0/0 memory=0/0", "cpu=0/0 memory=0/0"},
+		{"equal parts", "3Gi", "cpu=1/1 memory=2.2Gi/2.2Gi", "cpu=1/1 memory=2362232012800m/2362232012800m"},
+		{"equal parts that part", "1Gi", "cpu=1 memory=2.2Gi/2.2Gi", "cpu=500m memory=1Gi/2362232013"},
+		{"less than a byte apart is not equal", "3Gi", "cpu=1/1 memory=1/1500m", "cpu=500m/500m memory=1/1500m"},
+		{"even below a byte", "3Gi", "cpu=1/1 memory=1n/1", "cpu=500m/500m memory=1n/1"},
+		{"less than a byte is Guaranteed too", "3Gi", "cpu=1500m/1500m memory=100m/100m", "cpu=500m/500m memory=100m/100m"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
+			seed := seedFor(t, "app", "500m", c.memory)
+			seed.MemoryLimitFollows = false
+			rec := Read(recommendation(seed))
 			pod := podOf(container(t, "app", c.has))
-			after := applied(t, pod, SeedPod(view(t, pod), Read(recommendation(seed)), &Namespace{}, now))
+			after := applied(t, pod, SeedPod(view(t, pod), rec, &Namespace{}, now))
 			assert.Equal(t, []string{c.want}, resources(after))
-			assertStable(t, after, Read(recommendation(seed)), &Namespace{})
+			assert.Equal(t, resize.QOSClass(pod), resize.QOSClass(after))
+			assertStable(t, after, rec, &Namespace{})
 		})
 	}
 }

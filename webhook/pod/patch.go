@@ -51,23 +51,21 @@ func (w *writer) unit(u *unit) {
 		w.b = append(w.b, `","value":{}`...)
 		w.close()
 	}
-	var requests, limits *Quantities
-	if u.Resources != nil {
-		requests, limits = u.Resources.Requests, u.Resources.Limits
-	}
-	w.list(u, "requests", requests != nil, requestOf)
-	w.list(u, "limits", limits != nil, limitOf)
+	w.list(u, "requests", u.Resources.requests(), requestOf)
+	w.list(u, "limits", u.Resources.limits(), limitOf)
 }
 
 func requestOf(a recommender.Allocation) recommender.Amount { return a.Request }
 func limitOf(a recommender.Allocation) recommender.Amount   { return a.Limit }
 
 // list writes what differs of a container's requests or limits. A list that is not there yet is added
-// as a whole.
-func (w *writer) list(u *unit, name string, there bool, of func(recommender.Allocation) recommender.Amount) {
+// as a whole. Of a resource that moves nothing keeps a part of a byte: the next call would read the pair
+// otherwise.
+func (w *writer) list(u *unit, name string, have *Quantities, of func(recommender.Allocation) recommender.Amount) {
+	there := have != nil
 	for _, r := range recommender.Resources {
 		amount := of(u.will[r])
-		if amount == of(u.is[r]) {
+		if u.will[r] == u.is[r] || amount == of(u.is[r]) && whole(r, *have.of(r)) {
 			continue
 		}
 		w.amount(u, name, there, r, amount)

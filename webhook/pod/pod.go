@@ -17,6 +17,8 @@ type unit struct {
 	index int
 	// was is what the container had before attune, is what the object has now and will be what it shall have.
 	was, is, will recommender.Size
+	// tight resources stay as they are.
+	tight [2]bool
 }
 
 // sidecar reports a native sidecar: an init container that runs as long as the pod.
@@ -38,38 +40,47 @@ func unitsOf(p *Pod) []unit {
 }
 
 func unitOf(c *Container, init bool, index int) unit {
-	size := sizeOf(c.Resources)
-	return unit{Container: c, init: init, index: index, was: size, is: size, will: size}
+	u := unit{Container: c, init: init, index: index}
+	for _, r := range recommender.Resources {
+		u.is[r], u.tight[r] = allocationOf(r, c.Resources.requests().of(r), c.Resources.limits().of(r))
+	}
+	u.was, u.will = u.is, u.is
+	return u
 }
 
-func sizeOf(r *Requirements) (size recommender.Size) {
-	if r == nil {
-		return size
+// allocationOf reads a request and its limit such that they are equal if and only if the quantities are.
+// It is tight where no whole amount can be asked for below the limit: also a limit of zero is one, though
+// it counts as none, and the API server takes no request above it.
+func allocationOf(r recommender.Resource, request, limit *resource.Quantity) (a recommender.Allocation, tight bool) {
+	a = recommender.Allocation{Request: resize.AmountOf(r, *request), Limit: atMost(r, *limit)}
+	if limit.Format == "" { // absent
+		return a, false
 	}
-	for _, name := range recommender.Resources {
-		request, limit := r.Requests.of(name), r.Limits.of(name)
-		size[name] = recommender.Allocation{Request: resize.AmountOf(name, *request), Limit: atMost(name, *limit)}
-		if request.Cmp(*limit) == 0 {
-			size[name].Limit = size[name].Request
-		}
+	switch order := request.Cmp(*limit); {
+	case a.Limit == 0:
+		tight = true
+		fallthrough
+	case order == 0:
+		a.Limit = resize.AmountOf(r, *limit)
+	case order < 0 && a.Request >= a.Limit:
+		a.Limit, tight = a.Request+1, true
 	}
-	return size
+	return a, tight
 }
 
 // atMost reads a quantity as a bound from above, rounded down: 2.2Gi ends in a part of a byte, and a
 // request of the next whole one would be above it.
 func atMost(r recommender.Resource, q resource.Quantity) recommender.Amount {
 	amount := resize.AmountOf(r, q)
-	if whole := resize.Quantity(r, amount); amount > 0 && whole.Cmp(q) > 0 {
+	if up := resize.Quantity(r, amount); amount > 0 && up.Cmp(q) > 0 {
 		amount--
 	}
 	return amount
 }
 
-// nothing reports a limit that is written and allows nothing. It counts as no limit, and still the API
-// server takes no request above it.
-func (u *unit) nothing(r recommender.Resource) bool {
-	return u.Resources != nil && u.Resources.Limits.of(r).Format != "" && u.is[r].Limit == 0
+// whole reports a quantity without a part of a millicore or of a byte.
+func whole(r recommender.Resource, q resource.Quantity) bool {
+	return atMost(r, q) == resize.AmountOf(r, q)
 }
 
 var absent resource.Quantity

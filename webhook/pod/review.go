@@ -60,6 +60,20 @@ type Requirements struct {
 	Limits   *Quantities `json:"limits"`
 }
 
+func (r *Requirements) requests() *Quantities {
+	if r == nil {
+		return nil
+	}
+	return r.Requests
+}
+
+func (r *Requirements) limits() *Quantities {
+	if r == nil {
+		return nil
+	}
+	return r.Limits
+}
+
 // Quantities of the two resources that are sized; zero ones count as absent.
 type Quantities struct {
 	CPU    resource.Quantity `json:"cpu"`
