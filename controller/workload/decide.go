@@ -33,6 +33,7 @@ type write struct {
 // decide is the pass as a pure function: what open records come to first, reverts before anything new.
 func decide(w world) decision {
 	d := decision{status: *w.rec.Status.DeepCopy()}
+	d.resume(w)
 	d.learn(w)
 	d.rememberOriginals(w)
 	d.advance(w)
@@ -114,10 +115,25 @@ func (d *decision) supersede(w world, record v1alpha1.ResizeRecord) {
 	if d.status.Supersessions >= most && d.status.Paused == nil {
 		d.status.Paused = &v1alpha1.PausedState{
 			Since:  metav1.Time{Time: w.now},
-			Reason: "another writer changed the size of pods that attune had resized, twice: find it (managedFields of pod " + record.PodName + "), then run kubectl attune resume",
+			Reason: "another writer changed the size of pods that attune had resized, twice: find it (managedFields of pod " + record.PodName + "); attune tries again a day later",
 		}
 	}
 	d.tell(event.Warning(v1alpha1.EventResizeFailed, "Pod %s was resized by somebody else; leaving it alone", record.PodName))
+}
+
+// pausedFor is how long the loop's own pause lasts: long enough for a person to find the other writer.
+const pausedFor = 24 * time.Hour
+
+// resume ends the loop's own pause.
+func (d *decision) resume(w world) {
+	if d.status.Paused == nil {
+		return
+	}
+	if left := d.status.Paused.Since.Add(pausedFor).Sub(w.now); left > 0 {
+		d.wake(left)
+		return
+	}
+	d.status.Paused, d.status.Supersessions = nil, 0
 }
 
 func (d *decision) succeeded(w world, record v1alpha1.ResizeRecord) {
