@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/controller/workload"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/prometheus"
 	"attune.io/attune/usage/store"
@@ -22,7 +24,36 @@ const secretTimeout = 10 * time.Second
 // dialer makes a client of the server that settings name, or of the operator's own. Secrets are read
 // by name from the API server: nothing of them is cached.
 func (o *options) dialer(secrets client.Reader) store.Dialer {
-	return func(s usage.SourceSettings) (usage.Source, error) {
+	dial := o.clients(secrets)
+	return func(s usage.SourceSettings) (usage.Source, error) { return dial(s) }
+}
+
+// gauges makes what measures watched pods, on the same servers.
+func (o *options) gauges(secrets client.Reader) func(policy.Settings) (workload.Gauge, error) {
+	dial := o.clients(secrets)
+	return func(s policy.Settings) (workload.Gauge, error) {
+		server, err := dial(s.Source)
+		return gauge{server}, err
+	}
+}
+
+// gauge asks a Prometheus server about single containers.
+type gauge struct{ server *prometheus.Client }
+
+func (g gauge) Throttled(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error) {
+	return g.server.Value(ctx, prometheus.Throttled(namespace, pod, container, window), at)
+}
+
+func (g gauge) Waiting(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error) {
+	return g.server.Value(ctx, prometheus.Waiting(namespace, pod, container, window), at)
+}
+
+func (g gauge) Value(ctx context.Context, query string, at time.Time) (float64, error) {
+	return g.server.Value(ctx, query, at)
+}
+
+func (o *options) clients(secrets client.Reader) func(usage.SourceSettings) (*prometheus.Client, error) {
+	return func(s usage.SourceSettings) (*prometheus.Client, error) {
 		if s.Prometheus == nil {
 			return o.ownSource()
 		}
@@ -43,7 +74,7 @@ func (o *options) dialer(secrets client.Reader) store.Dialer {
 	}
 }
 
-func (o *options) ownSource() (usage.Source, error) {
+func (o *options) ownSource() (*prometheus.Client, error) {
 	config := prometheus.Config{
 		Address: o.prometheus.address, Headers: o.prometheus.headers, Parameters: o.prometheus.queryParameters,
 		TLS: prometheus.TLS{InsecureSkipVerify: o.prometheus.insecureSkipVerify},

@@ -157,7 +157,7 @@ func (o *options) control(mgr ctrl.Manager) error {
 		return fmt.Errorf("setting up the policy loop: %w", err)
 	}
 	workloads := &workloadloop.Controller{
-		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: settings, Autoscalers: autoscalers, ServerVersion: version,
+		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: settings, Autoscalers: autoscalers, ServerVersion: version, Gauges: o.gauges(mgr.GetAPIReader()),
 		Events: events.NewRecorder(mgr.GetEventRecorder("attune"), clock.RealClock{}),
 	}
 	if err := workloads.Register(mgr); err != nil {

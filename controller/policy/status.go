@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -101,7 +102,7 @@ func (r report) ready() metav1.Condition {
 		return no(v1alpha1.ReasonPrometheusUnavailable, sentence(r.source.Err)+"; nothing is applied until it answers")
 	}
 	if hold := r.unanimousHold(); hold != nil {
-		return no(hold.Reason, hold.Message)
+		return no(hold.Reason, hold.Message+r.leftOut())
 	}
 	return metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
@@ -116,6 +117,19 @@ func sentence(err error) string {
 	return text[:min(len(text), most)]
 }
 
+// leftOut says what of the source's newest answer was no usage, such as NaN: data that seems to be missing
+// may be there and useless.
+func (r report) leftOut() string {
+	var parts []string
+	for _, reason := range r.source.Last.DropReasons() {
+		parts = append(parts, fmt.Sprintf("%d %s", r.source.Last.Dropped[reason], reason))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "; the source's newest answer had values that were left out: " + strings.Join(parts, ", ")
+}
+
 // unanimousHold is a hold of the data when no workload has a target that could be applied.
 func (r report) unanimousHold() *v1alpha1.Hold {
 	var first *v1alpha1.Hold
@@ -126,7 +140,7 @@ func (r report) unanimousHold() *v1alpha1.Hold {
 				if hold == nil {
 					return nil
 				}
-				if first == nil || hold.Reason == v1alpha1.ReasonInsufficientData {
+				if first == nil || hold.Reason == v1alpha1.ReasonInsufficientData && first.Reason != hold.Reason {
 					first = hold
 				}
 			}

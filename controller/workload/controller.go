@@ -24,6 +24,7 @@ import (
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/event"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/resize"
 )
 
@@ -44,6 +45,8 @@ type Controller struct {
 	// cluster that has none.
 	Autoscalers Autoscalers
 	Events      *event.Recorder
+	// Gauges is the gauge of a policy's usage source; nil: nothing is measured, and the judge says so.
+	Gauges func(policy.Settings) (Gauge, error)
 	// ServerVersion is that of the API server, such as v1.36.3.
 	ServerVersion string
 }
@@ -58,6 +61,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	c.measure(ctx, &w)
 	d := decide(w)
 	if err := c.store(ctx, rec, d.status); err != nil {
 		return again(err)

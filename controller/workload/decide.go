@@ -49,7 +49,7 @@ func (d *decision) advance(w world) {
 	for _, record := range records {
 		pod := w.pod(record.PodUID)
 		state := resize.Assess(pod, record, w.now)
-		state = state.With(resize.Judge(pod, record, w.now, w.settings.Resize, w.signals()))
+		state = state.With(resize.Judge(pod, record, w.now, w.settings.Resize, w.signals(record)))
 		d.perform(w, pod, record, resize.Next(state, record, w.settings.Resize, w.now), state)
 	}
 }

@@ -39,6 +39,8 @@ type world struct {
 	now         time.Time
 	// serverVersion is that of the API server.
 	serverVersion string
+	// measured are the signals of pods whose watch has ended, by uid.
+	measured map[string]resize.Signals
 }
 
 // observe reads everything a decision about the workload depends on, from the cache.
@@ -190,7 +192,9 @@ func newObject(kind v1alpha1.WorkloadKind) client.Object {
 	return nil
 }
 
-// signals are what is measured of pods while they are watched.
-func (w world) signals() resize.Signals {
-	return resize.Signals{Rollout: w.workload != nil && w.workload.Rollout.InProgress}
+// signals are what was measured of a record's pod, and what is known of its workload.
+func (w world) signals(record v1alpha1.ResizeRecord) resize.Signals {
+	signals := w.measured[string(record.PodUID)]
+	signals.Rollout = w.workload != nil && w.workload.Rollout.InProgress
+	return signals
 }

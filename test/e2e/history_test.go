@@ -26,7 +26,12 @@ var histories = []history{
 	{"untouched", "partly-6d4f8c7b9d-x2x7k", "sidecar", 0.020, 30},
 	{"recommend", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
 	{"oom", "leaky-6d4f8c7b9d-x2x7k", "app", 0.020, 60},
+	{"throttle", "busy-6d4f8c7b9d-x2x7k", "app", 0.020, 40},
 	{"hung", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
+	{"release", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
+	{"release", "tuned-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
+	{"failover", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
+	{"failover", "leaky-6d4f8c7b9d-x2x7k", "app", 0.020, 60},
 	{"blind", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
 }
 

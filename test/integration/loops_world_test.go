@@ -280,6 +280,12 @@ func (w *world) settle() (wake time.Duration) {
 	return 0
 }
 
+// born lets new pods start and run for a while.
+func (w *world) born() {
+	w.t.Helper()
+	w.run(time.Minute, time.Minute)
+}
+
 // run lets time go by, in steps no longer than the given one; whenever somebody wants to look earlier,
 // all do. observe, where there is any, is called after each settling and ends the run with false.
 func (w *world) run(d, step time.Duration, observe ...func() bool) {

@@ -60,6 +60,8 @@ type Faults struct {
 	Error string
 	// StatusLag is how much later than it should a status is written.
 	StatusLag time.Duration
+	// Taken is CPU, in millicores, that something holds which the API does not show.
+	Taken int64
 	// Rounding is added to the CPU limit that the runtime reports, in millicores.
 	Rounding int64
 }
@@ -68,6 +70,8 @@ type Faults struct {
 type Node struct {
 	Name   string
 	Faults Faults
+	// Failures are the messages of changes that could not be carried out, each time.
+	Failures []string
 
 	client  client.Client
 	options Options

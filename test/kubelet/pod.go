@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	helpers "k8s.io/component-helpers/resource"
 )
@@ -144,6 +145,9 @@ func (n *Node) short(pod *corev1.Pod, pods []*corev1.Pod) string {
 				held := n.held(other)[name]
 				sum.Add(held)
 			}
+		}
+		if name == corev1.ResourceCPU {
+			sum.Add(*resource.NewMilliQuantity(n.Faults.Taken, resource.DecimalSI))
 		}
 		if limit := has[name]; sum.Cmp(limit) > 0 {
 			return string(name)

@@ -137,6 +137,7 @@ func (n *Node) actuate(pod *corev1.Pod, now time.Time) {
 		return
 	}
 	if message := n.cannot(pod, now); message != "" {
+		n.Failures = append(n.Failures, message)
 		generation := pod.Generation
 		if s.progress != nil {
 			generation = s.progress.generation

@@ -1,0 +1,98 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/resize"
+)
+
+// source answers by a container's name, or fails.
+type source struct {
+	throttled map[string]float64
+	value     float64
+	err       error
+	asked     int
+}
+
+func (s *source) Throttled(_ context.Context, _, _, container string, _ time.Duration, _ time.Time) (float64, error) {
+	s.asked++
+	if value, ok := s.throttled[container]; ok {
+		return value, s.err
+	}
+	return 0, errors.New("no series")
+}
+
+func (s *source) Waiting(context.Context, string, string, string, time.Duration, time.Time) (float64, error) {
+	return math.NaN(), s.err
+}
+
+func (s *source) Value(context.Context, string, time.Time) (float64, error) { return s.value, s.err }
+
+var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+func watched(until time.Time, phase v1alpha1.RecordPhase) world {
+	record := v1alpha1.ResizeRecord{
+		PodUID: "1", Phase: phase, WatchUntil: &metav1.Time{Time: until},
+		Desired: []v1alpha1.ContainerResources{{Name: "app"}, {Name: "sidecar"}},
+	}
+	rec := &v1alpha1.AttuneRecommendation{}
+	rec.Status.Records = []v1alpha1.ResizeRecord{record}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"}}
+	return world{rec: rec, pods: []*corev1.Pod{pod}, now: now}
+}
+
+func TestPodsAreMeasuredWhenTheirWatchEnds(t *testing.T) {
+	tests := map[string]struct {
+		world world
+		asked int
+	}{
+		"before the end":   {watched(now.Add(time.Second), v1alpha1.RecordWatching), 0},
+		"at the end":       {watched(now, v1alpha1.RecordWatching), 2},
+		"not verified yet": {watched(now, v1alpha1.RecordApplied), 0},
+		"being put back":   {watched(now, v1alpha1.RecordReverting), 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := &source{throttled: map[string]float64{"app": 0.7}}
+			c := &Controller{Gauges: func(policy.Settings) (Gauge, error) { return s, nil }}
+			c.measure(t.Context(), &test.world)
+			assert.Equal(t, test.asked, s.asked)
+			if test.asked > 0 {
+				assert.Equal(t, map[string]float64{"app": 0.7}, test.world.measured["1"].Throttle, "what was not measured is left out")
+				assert.Empty(t, test.world.measured["1"].CPUPressure, "NaN is no measurement")
+			}
+		})
+	}
+}
+
+func TestGuardrails(t *testing.T) {
+	rail := func(comparison, threshold string) v1alpha1.SLOGuardrail {
+		return v1alpha1.SLOGuardrail{Name: "latency", Comparison: v1alpha1.Comparison(comparison), Threshold: v1alpha1.SignedDecimal(threshold)}
+	}
+	tests := map[string]struct {
+		rail  v1alpha1.SLOGuardrail
+		value float64
+		err   error
+		want  resize.SLOResult
+	}{
+		"held":            {rail("<", "0.5"), 0.4, nil, resize.SLOResult{Name: "latency", Held: true, Message: "latency: 0.4, wanted < 0.5"}},
+		"broken":          {rail("<", "0.5"), 0.5, nil, resize.SLOResult{Name: "latency", Message: "latency: 0.5, wanted < 0.5"}},
+		"equal is held":   {rail(">=", "-1"), -1, nil, resize.SLOResult{Name: "latency", Held: true, Message: "latency: -1, wanted >= -1"}},
+		"no answer":       {rail(">", "0"), 0, errors.New("down"), resize.SLOResult{Name: "latency", Failed: "down"}},
+		"not a number":    {rail("<=", "0"), math.NaN(), nil, resize.SLOResult{Name: "latency", Failed: "the answer is not a number"}},
+		"infinite breaks": {rail("<", "1"), math.Inf(1), nil, resize.SLOResult{Name: "latency", Message: "latency: +Inf, wanted < 1"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, test.want, guardrail(test.rail, test.value, test.err)) })
+	}
+}

@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// TestThrottlingIsReverted: a container that wants more CPU than its lowered limit is throttled most of the
+// time; when the watch ends it has its old size back, and a floor above the limit that throttled.
+func TestThrottlingIsReverted(t *testing.T) {
+	ctx := need(t)
+	namespace(ctx, t, "throttle", true)
+	busy := app("app", size{cpu: "100m", cpuLimit: "400m", memory: "64Mi"}, corev1.EnvVar{Name: "CPU_MILLICORES", Value: "300"})
+	busy.Env = busy.Env[1:] // without the low usage of app
+	d := deployment(ctx, t, "throttle", "busy", 1, busy)
+	pod := pods(ctx, t, d)[0]
+	policyFor(ctx, t, d, v1alpha1.UpdateAuto, nil)
+	eventually(t, "lowered", func() error {
+		if err := env.client.Get(ctx, client.ObjectKeyFromObject(&pod), &pod); err != nil {
+			return err
+		}
+		if got := sizeOf(pod.Spec.Containers[0].Resources); got.cpu != "24m" || got.cpuLimit != "96m" {
+			return fmt.Errorf("it has %v", got)
+		}
+		return nil
+	})
+	eventually(t, "reverted", func() error {
+		rec, err := recommendation(ctx, d)
+		if err != nil {
+			return err
+		}
+		if len(rec.Status.History) == 0 {
+			return fmt.Errorf("phase %s, records %v", rec.Status.Phase, rec.Status.Records)
+		}
+		return nil
+	})
+	rec, err := recommendation(ctx, d)
+	require.NoError(t, err)
+	assert.Equal(t, "Reverted", rec.Status.History[0].Result)
+	assert.Equal(t, "throttle", rec.Status.History[0].Reason)
+	require.NoError(t, env.client.Get(ctx, client.ObjectKeyFromObject(&pod), &pod))
+	got := sizeOf(pod.Spec.Containers[0].Resources)
+	assert.Equal(t, "100m", got.cpu)
+	assert.Equal(t, "400m", got.cpuLimit)
+	assert.Zero(t, pod.Status.ContainerStatuses[0].RestartCount)
+	require.Len(t, rec.Status.Floors, 1)
+	assert.Equal(t, "cpu", rec.Status.Floors[0].Resource)
+	assert.Equal(t, "125m", rec.Status.Floors[0].Amount.String(), "1.3 times the limit of 96m, rounded up")
+}

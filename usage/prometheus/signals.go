@@ -1,0 +1,26 @@
+package prometheus
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Throttled is the PromQL expression of the fraction, 0 to 1, of its CFS periods in which a container was
+// throttled over the window. A container without a CPU limit has no periods, and no answer.
+func Throttled(namespace, pod, container string, window time.Duration) string {
+	of := one(namespace, pod, container)
+	return fmt.Sprintf("max(increase(container_cpu_cfs_throttled_periods_total{%s}[%s]) / increase(container_cpu_cfs_periods_total{%s}[%s]))",
+		of, span(window), of, span(window))
+}
+
+// Waiting is the PromQL expression of the fraction of time, 0 to 1, in which some of a container's tasks
+// waited for CPU over the window (PSI).
+func Waiting(namespace, pod, container string, window time.Duration) string {
+	return fmt.Sprintf("max(rate(container_pressure_cpu_waiting_seconds_total{%s}[%s]))", one(namespace, pod, container), span(window))
+}
+
+// one selects one container of one pod.
+func one(namespace, pod, container string) string {
+	return "namespace=" + strconv.Quote(namespace) + ",pod=" + strconv.Quote(pod) + ",container=" + strconv.Quote(container)
+}
