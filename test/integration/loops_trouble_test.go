@@ -1,0 +1,298 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/test/kubelet"
+)
+
+// growing is a world with one pod that is to grow from half a CPU to 1.2.
+func growing(t *testing.T, node kubelet.Options, requests, limits string) *world {
+	t.Helper()
+	w := newWorld(t, node)
+	w.usage.of["app"] = used{CPU: 1, Memory: 200}
+	w.memory["app"] = 200
+	w.deployment("web", 1, w.app(requests, limits))
+	w.born()
+	return w
+}
+
+const onceAnHour = "updateStrategy: {type: Auto, cooldown: 1h, safetyObservationPeriod: 1m}\ncpu: {maxChangePercent: 300}"
+
+// The node has no room: the resize waits for five minutes, then what was asked for is taken back, so that
+// it holds no room and is not granted hours later.
+func TestLoopsWithdrawWhatIsDeferred(t *testing.T) {
+	t.Parallel()
+	w := growing(t, kubelet.Options{CPU: "4"}, "cpu=500m,memory=512Mi", "")
+	w.node.Faults.Taken = 3200
+	w.policy("all", onceAnHour)
+	w.settle()
+	w.run(20*time.Second, 5*time.Second)
+	require.Equal(t, int64(1200), cpuRequest(w.pod()))
+	require.True(t, resizeCondition(w.pod(), corev1.PodResizePending, corev1.PodReasonDeferred))
+	asked := w.clock.Now()
+	w.until(10*time.Minute, "the record is closed", w.idle)
+	assert.InDelta(t, 5*time.Minute, w.clock.Since(asked), float64(2*time.Minute))
+	assert.Equal(t, int64(500), cpuRequest(w.pod()))
+	assert.False(t, resizeCondition(w.pod(), corev1.PodResizePending, ""))
+	assert.Equal(t, []string{"Withdrawn Deferred"}, results(w.recommendation()))
+
+	generation := w.pod().Generation
+	w.run(50*time.Minute, 5*time.Minute)
+	assert.Equal(t, generation, w.pod().Generation, "not again within the cooldown")
+	w.node.Faults.Taken = 0
+	w.until(3*time.Hour, "there is room at last", func() bool { return w.idle() && cpuRequest(w.pod()) == 1200 })
+	assert.Equal(t, []string{"Withdrawn Deferred", "Success"}, results(w.recommendation()))
+}
+
+// The node will never do it: taken back at once.
+func TestLoopsWithdrawWhatIsInfeasible(t *testing.T) {
+	t.Parallel()
+	w := growing(t, kubelet.Options{StaticCPU: true}, "cpu=500m,memory=512Mi", "cpu=500m,memory=512Mi")
+	w.policy("all", onceAnHour)
+	before := w.clock.Now()
+	w.until(2*time.Minute, "it was tried and taken back", func() bool {
+		return w.idle() && len(results(w.recommendation())) > 0
+	})
+	assert.Less(t, w.clock.Since(before), 2*time.Minute)
+	assert.Equal(t, []string{"Withdrawn Infeasible"}, results(w.recommendation()))
+	assert.Equal(t, int64(500), cpuRequest(w.pod()))
+	assert.False(t, resizeCondition(w.pod(), corev1.PodResizePending, ""))
+}
+
+// From 1.36 on the API server itself refuses what no node of that size can hold. Nothing has changed then,
+// and it is not asked again in a hurry.
+func TestLoopsTakeNoForAnAnswer(t *testing.T) {
+	t.Parallel()
+	w := growing(t, kubelet.Options{CPU: "4"}, "cpu=500m,memory=512Mi", "")
+	asked := 0
+	w.resize = func(patch func() error) error {
+		asked++
+		// The node shrinks between the loop's look and its patch.
+		require.NoError(t, w.node.SetAllocatable(t.Context(), "1", "4Gi"))
+		err := patch()
+		require.ErrorContains(t, err, "didn't have enough allocatable resources")
+		require.NoError(t, w.node.SetAllocatable(t.Context(), "4", "4Gi"))
+		return err
+	}
+	w.policy("all", onceAnHour)
+	w.run(30*time.Minute, 5*time.Minute)
+	assert.Equal(t, 1, asked, "%s", w.describe())
+	rec := w.recommendation()
+	assert.Equal(t, []string{"Failed NodeCapacity"}, results(rec))
+	assert.Equal(t, "web", rec.Status.History[0].Workload)
+	assert.Empty(t, rec.Finalizers)
+	assert.Equal(t, int64(500), cpuRequest(w.pod()))
+	assert.True(t, w.told.has("NodeCapacity"), w.told.lines)
+}
+
+// A limit below what the container holds: the kubelet refuses to go there, and a crash meanwhile would
+// start it there. The limit is given up, the rest is done.
+func TestLoopsGiveUpALimitBelowUsage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, kubelet.Options{})
+	w.usage.of["app"] = used{CPU: 0.1, Memory: 200}
+	w.memory["app"] = 900
+	w.deployment("web", 1, w.app("cpu=500m,memory=512Mi", "memory=1Gi"))
+	w.born()
+	w.auto(lowersMemory)
+	w.run(time.Hour, time.Minute)
+	require.NotEmpty(t, w.node.Failures, "the kubelet was never asked")
+	assert.Contains(t, w.node.Failures[0], "below current usage")
+	assert.LessOrEqual(t, len(w.node.Failures), 2, "or it is asked again and again: %s", w.describe())
+	pod := w.pod()
+	assert.True(t, w.idle())
+	assert.Equal(t, int64(1024), memoryLimit(pod))
+	allocated := w.node.Allocated(pod, "app").Limits[corev1.ResourceMemory]
+	assert.Equal(t, int64(1024), allocated.Value()>>20)
+	assert.Less(t, cpuRequest(pod), int64(300), "CPU is lowered all the same")
+	assert.Zero(t, restarts(pod))
+	assert.False(t, resizeCondition(pod, corev1.PodResizeInProgress, ""))
+}
+
+// A pod that goes away in the middle of a resize leaves nothing behind; the one after it is another pod.
+func TestLoopsForgetAPodThatIsGone(t *testing.T) {
+	t.Parallel()
+	w := growing(t, kubelet.Options{ActuateAfter: 30 * time.Second}, "cpu=500m,memory=512Mi", "")
+	w.auto("cpu: {maxChangePercent: 300}")
+	w.settle()
+	first := w.pod()
+	require.Len(t, w.recommendation().Status.Records, 1)
+	require.NoError(t, w.direct.Delete(t.Context(), first))
+	w.settle()
+	second := w.pod()
+	require.NotEqual(t, first.UID, second.UID)
+	for _, record := range w.recommendation().Status.Records {
+		assert.NotEqual(t, first.UID, record.PodUID)
+	}
+	w.until(10*time.Minute, "the new pod is sized", func() bool { return w.idle() && cpuRequest(w.pod()) == 1200 })
+	assert.Equal(t, []string{"Success"}, results(w.recommendation()), "the pod that went is no failure")
+	assert.Empty(t, w.recommendation().Finalizers)
+}
+
+// A StatefulSet's pod is replaced under its name between the decision and the patch: the patch does not
+// reach the new one.
+func TestLoopsNeverResizeAnotherPodOfTheSameName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, kubelet.Options{})
+	w.usage.of["app"] = used{CPU: 1, Memory: 200}
+	w.statefulSet("db", 1, w.app("cpu=500m,memory=512Mi", ""))
+	w.born()
+	w.policy("all", "targetRef: {kind: StatefulSet}\n"+onceAnHour)
+	var refused error
+	first := w.pod()
+	w.resize = func(patch func() error) error {
+		w.resize = nil
+		require.NoError(t, w.direct.Delete(t.Context(), w.pod()))
+		require.NoError(t, w.node.Sync(t.Context(), w.clock.Now()))
+		require.NoError(t, w.plane.Sync(t.Context()))
+		refused = patch()
+		return refused
+	}
+	w.settle()
+	require.ErrorContains(t, refused, "uid")
+	second := w.pod()
+	require.Equal(t, first.Name, second.Name)
+	require.NotEqual(t, first.UID, second.UID)
+	assert.Equal(t, int64(500), cpuRequest(second), "the patch was another pod's")
+	assert.Empty(t, w.recommendation().Status.Records)
+	w.until(3*time.Hour, "the new pod is sized on its own account", func() bool { return w.idle() && cpuRequest(w.pod()) == 1200 })
+	assert.Equal(t, second.UID, w.pod().UID)
+}
+
+// Somebody else resizes what we resized. Nobody is fought: the second time the workload is paused, and
+// says why.
+func TestLoopsLeaveAnotherWriterAlone(t *testing.T) {
+	t.Parallel()
+	w := growing(t, kubelet.Options{}, "cpu=500m,memory=512Mi", "")
+	w.auto("cpu: {maxChangePercent: 300}")
+	for range 2 {
+		w.until(10*time.Minute, "our resize is watched", func() bool {
+			records := w.recommendation().Status.Records
+			return len(records) > 0 && records[0].Phase == v1alpha1.RecordWatching
+		})
+		w.theirs(w.pod(), "700m")
+		w.settle()
+		require.True(t, w.idle())
+		require.Equal(t, int64(700), cpuRequest(w.pod()), "theirs stands")
+	}
+	w.run(2*time.Hour, 15*time.Minute)
+	rec := w.recommendation()
+	require.NotNil(t, rec.Status.Paused)
+	assert.Contains(t, rec.Status.Paused.Reason, "another writer")
+	assert.Equal(t, v1alpha1.PhasePaused, rec.Status.Phase)
+	assert.Equal(t, int64(700), cpuRequest(w.pod()))
+	assert.Equal(t, []string{"Superseded Superseded", "Superseded Superseded"}, results(rec))
+	assert.Nil(t, rec.Spec.Seed)
+	blocked := meta.FindStatusCondition(w.thePolicy("all").Status.Conditions, v1alpha1.ConditionResizeBlocked)
+	require.NotNil(t, blocked)
+	assert.Equal(t, "WorkloadPaused", blocked.Reason)
+	assert.Contains(t, blocked.Message, "another writer")
+}
+
+// The process ends between the record and the patch: the record is closed, and the resize is decided anew.
+func TestLoopsForgetWhatWasNeverSent(t *testing.T) {
+	t.Parallel()
+	w := growing(t, kubelet.Options{}, "cpu=500m,memory=512Mi", "")
+	w.auto("cpu: {maxChangePercent: 300}")
+	w.resize = func(func() error) error { return context.DeadlineExceeded }
+	w.settle()
+	require.Len(t, w.recommendation().Status.Records, 1)
+	require.Equal(t, v1alpha1.RecordWritten, w.recommendation().Status.Records[0].Phase)
+	require.NotEmpty(t, w.recommendation().Finalizers)
+	w.resize = nil
+	w.wire()
+	before := w.clock.Now()
+	w.until(3*time.Minute, "the resize is made after all", func() bool { return cpuRequest(w.pod()) == 1200 })
+	assert.GreaterOrEqual(t, w.clock.Since(before), time.Minute, "as long as the first patch may be on its way")
+	w.until(10*time.Minute, "the record is closed", w.idle)
+	assert.Equal(t, []string{"Success"}, results(w.recommendation()))
+}
+
+// The process ends between the patch and its answer: the resize is taken on, and not made twice.
+func TestLoopsAdoptWhatLanded(t *testing.T) {
+	t.Parallel()
+	w := growing(t, kubelet.Options{}, "cpu=500m,memory=512Mi", "")
+	w.auto("cpu: {maxChangePercent: 300}")
+	sent := 0
+	w.resize = func(patch func() error) error {
+		sent++
+		return errors.Join(patch(), context.DeadlineExceeded)
+	}
+	w.settle()
+	w.wire()
+	w.until(10*time.Minute, "the record is closed", w.idle)
+	pod := w.pod()
+	assert.Equal(t, 1, sent)
+	assert.Equal(t, int64(1200), cpuRequest(pod))
+	assert.Equal(t, int64(2), pod.Generation, "resized once")
+	assert.Equal(t, []string{"Success"}, results(w.recommendation()))
+}
+
+// An early "done" is not believed, a late status is waited for, and a node that is gone is given up.
+func TestLoopsWithAKubeletThatIsNotOnTime(t *testing.T) {
+	t.Parallel()
+	t.Run("premature", func(t *testing.T) {
+		w := growing(t, kubelet.Options{ActuateAfter: 12 * time.Second}, "cpu=500m,memory=512Mi", "")
+		w.node.Faults.PrematureClear = true
+		w.auto("cpu: {maxChangePercent: 300}")
+		w.until(5*time.Minute, "watched", func() bool {
+			records := w.recommendation().Status.Records
+			return len(records) > 0 && records[0].Phase == v1alpha1.RecordWatching
+		})
+		running := runs(w.pod())
+		assert.Equal(t, int64(1200), running.Requests.Cpu().MilliValue())
+	})
+	t.Run("late", func(t *testing.T) {
+		w := growing(t, kubelet.Options{}, "cpu=500m,memory=512Mi", "")
+		w.node.Faults.StatusLag = 20 * time.Second
+		w.auto("cpu: {maxChangePercent: 300}")
+		w.until(10*time.Minute, "sized", func() bool { return w.idle() && cpuRequest(w.pod()) == 1200 })
+		assert.Equal(t, []string{"Success"}, results(w.recommendation()))
+	})
+	t.Run("stopped", func(t *testing.T) {
+		w := growing(t, kubelet.Options{}, "cpu=500m,memory=512Mi", "")
+		w.policy("all", onceAnHour)
+		w.resize = func(patch func() error) error {
+			w.resize = nil
+			require.NoError(t, w.node.Stop(t.Context()))
+			return patch()
+		}
+		w.settle()
+		require.Equal(t, int64(1200), cpuRequest(w.pod()))
+		w.until(5*time.Minute, "the ask is taken back", func() bool { return cpuRequest(w.pod()) == 500 })
+		assert.False(t, w.idle(), "nobody has seen that yet")
+		require.NoError(t, w.node.Start(t.Context(), w.clock.Now()))
+		w.until(5*time.Minute, "the record is closed", w.idle)
+		assert.Equal(t, []string{"Withdrawn Unobserved"}, results(w.recommendation()))
+	})
+}
+
+// theirs is another writer's resize.
+func (w *world) theirs(pod *corev1.Pod, cpu string) {
+	w.t.Helper()
+	patch := fmt.Sprintf(`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":%q}}}]}}`, cpu)
+	require.NoError(w.t, w.direct.SubResource("resize").Patch(w.t.Context(), pod, client.RawPatch(types.StrategicMergePatchType, []byte(patch))))
+}
+
+// resizeCondition: the pod has the condition, with a reason if one is given.
+func resizeCondition(pod *corev1.Pod, kind corev1.PodConditionType, reason string) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == kind && (reason == "" || c.Reason == reason) {
+			return true
+		}
+	}
+	return false
+}
