@@ -38,7 +38,6 @@ func (s *source) Waiting(context.Context, string, string, string, time.Duration,
 
 func (s *source) Value(context.Context, string, time.Time) (float64, error) { return s.value, s.err }
 
-var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 func watched(until time.Time, phase v1alpha1.RecordPhase) world {
 	record := v1alpha1.ResizeRecord{
