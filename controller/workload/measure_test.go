@@ -38,7 +38,6 @@ func (s *source) Waiting(context.Context, string, string, string, time.Duration,
 
 func (s *source) Value(context.Context, string, time.Time) (float64, error) { return s.value, s.err }
 
-
 func watched(until time.Time, phase v1alpha1.RecordPhase) world {
 	record := v1alpha1.ResizeRecord{
 		PodUID: "1", Phase: phase, WatchUntil: &metav1.Time{Time: until},
