@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -483,4 +484,11 @@ func runs(pod *corev1.Pod) corev1.ResourceRequirements {
 	return *pod.Status.ContainerStatuses[0].Resources
 }
 
-func init() { ctrl.SetLogger(logr.Discard()) }
+func init() {
+	ctrl.SetLogger(logr.Discard())
+	// These tests wait for the API server more than they compute.
+	testing.Init()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+}
