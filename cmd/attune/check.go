@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"fmt"
+	"net"
 	"net/http"
 	"time"
 
@@ -12,11 +13,12 @@ import (
 // checkCommand is what helm test runs: the webhook's Service answers with TLS.
 func checkCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "check URL",
-		Short: "Fails unless the webhook at URL answers",
-		Args:  cobra.ExactArgs(1),
+		Use:   "check HOST PORT PATH",
+		Short: "Fails unless a webhook answers there",
+		Args:  cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			request, err := http.NewRequestWithContext(cmd.Context(), http.MethodGet, args[0], nil)
+			url := "https://" + net.JoinHostPort(args[0], args[1]) + args[2]
+			request, err := http.NewRequestWithContext(cmd.Context(), http.MethodGet, url, nil)
 			if err != nil {
 				return err
 			}
