@@ -46,16 +46,23 @@ func burn(share float64, stop <-chan struct{}) {
 			return
 		default:
 		}
-		due := time.Duration(float64(time.Since(began))*share) - (threadCPU() - used)
-		if due <= 0 {
+		due, forget := owed(time.Since(began), threadCPU()-used, share)
+		if forget {
+			began, used = time.Now().Add(-time.Second), threadCPU()
+		}
+		if due == 0 {
 			time.Sleep(slice)
 			continue
 		}
-		if due > time.Second {
-			began, used = time.Now().Add(-time.Second), threadCPU()
-		}
-		spin(min(due, slice))
+		spin(due)
 	}
+}
+
+// owed is how long to work now, at most a slice, after so much time and so much CPU time used; forget
+// says that more than a second is owed, which is too much to make up for.
+func owed(elapsed, used time.Duration, share float64) (due time.Duration, forget bool) {
+	behind := time.Duration(float64(elapsed)*share) - used
+	return max(0, min(behind, slice)), behind > time.Second
 }
 
 func spin(d time.Duration) {

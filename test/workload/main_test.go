@@ -29,18 +29,41 @@ func cpuTime(t *testing.T) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// Measured over a second, so a machine that is busy for longer may fail it:
-// the burner catches up with at most a second.
-func TestBurnsWhatItIsTold(t *testing.T) {
-	for _, millicores := range []int{200, 1200} {
-		var b burner
-		b.set(millicores)
-		before, began := cpuTime(t), time.Now()
-		time.Sleep(2 * time.Second) // what is measured is time
-		got := float64(cpuTime(t)-before) / float64(time.Since(began)) * 1000
-		b.set(0)
-		require.InEpsilon(t, millicores, got, 0.15, "%d millicores", millicores)
+func TestOwed(t *testing.T) {
+	const ms = time.Millisecond
+	tests := map[string]struct {
+		elapsed, used time.Duration
+		share         float64
+		due           time.Duration
+		forget        bool
+	}{
+		"nothing yet":         {0, 0, 0.5, 0, false},
+		"on its mark":         {100 * ms, 50 * ms, 0.5, 0, false},
+		"ahead":               {100 * ms, 60 * ms, 0.5, 0, false},
+		"a little behind":     {100 * ms, 48 * ms, 0.5, 2 * ms, false},
+		"a slice at most":     {100 * ms, 0, 0.5, slice, false},
+		"a second is made up": {2000 * ms, 0, 0.5, slice, false},
+		"more is forgotten":   {2002 * ms, 0, 0.5, slice, true},
 	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			due, forget := owed(test.elapsed, test.used, test.share)
+			require.Equal(t, test.due, due)
+			require.Equal(t, test.forget, forget)
+		})
+	}
+}
+
+// However busy the machine is, a burner works, and never uses more than it was told.
+func TestBurnsNoMoreThanItIsTold(t *testing.T) {
+	var b burner
+	before, began := cpuTime(t), time.Now()
+	b.set(1200)
+	defer b.set(0)
+	require.Eventually(t, func() bool { return cpuTime(t)-before > 300*time.Millisecond }, time.Minute, slice)
+	used, elapsed := cpuTime(t)-before, time.Since(began)
+	most := time.Duration(1.2*float64(elapsed)) + 4*slice
+	require.Less(t, used, most+most/10, "the test itself uses some, too")
 }
 
 func residentMiB(t *testing.T, pid string) int {
