@@ -40,6 +40,7 @@ func TestClassify(t *testing.T) {
 		{"17 conflict", apierrors.NewConflict(pods, "web-1", errors.New("changed")), OutcomeConflict, "Conflict", true},
 		{"invalid", invalid("spec"), OutcomeTerminal, "Invalid", false},
 		{"86 no such subresource", apierrors.NewMethodNotSupported(pods, "patch"), OutcomeTerminal, "MethodNotAllowed", false},
+		{"a patch of a kind it does not know", apierrors.NewGenericServerResponse(415, "patch", pods, "web-1", "", 0, true), OutcomeTerminal, "UnsupportedMediaType", false},
 		{"bad request", apierrors.NewBadRequest("no"), OutcomeTerminal, "BadRequest", false},
 		{"26 node capacity, by its cause", forbidden("node didn't have enough allocatable resources: cpu, requested: 4000, allocatable: 2000", "NodeCapacity"), OutcomeInfeasible, "NodeCapacity", true},
 		{"26 node capacity, by its text", forbidden("node didn't have enough allocatable resources: cpu, requested: 4000, allocatable: 2000"), OutcomeInfeasible, "NodeCapacity", true},

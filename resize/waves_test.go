@@ -54,6 +54,9 @@ func TestWave(t *testing.T) {
 		{"kept: what is open counts", plansFor(36, was, lower), 3, keptAt(lower), 40, nil, 1, WaveNext},
 		{"kept: a number instead of a percentage", plansFor(36, was, lower), 0, keptAt(lower), 40, func(r *Rules) { r.MaxConcurrent, r.MaxConcurrentPercent = 7, 0 }, 7, WaveNext},
 		{"lower than what is kept: a first wave again", plansFor(40, was, lowest), 0, keptAt(lower), 40, func(r *Rules) { r.MaxConcurrentPercent = 50 }, 4, WaveFirst},
+		{"a lower request alone", plansFor(40, lower, size(200, 500, 512, 1024)), 0, keptAt(lower), 40, func(r *Rules) { r.MaxConcurrentPercent = 50 }, 4, WaveFirst},
+		{"a lower limit alone", plansFor(40, lower, size(250, 400, 512, 1024)), 0, keptAt(lower), 40, func(r *Rules) { r.MaxConcurrentPercent = 50 }, 4, WaveFirst},
+		{"a limit where the kept size has none", plansFor(40, was, lower), 0, keptAt(size(250, 0, 512, 1024)), 40, func(r *Rules) { r.MaxConcurrentPercent = 50 }, 4, WaveFirst},
 		{"kept of another template generation counts for nothing", plansFor(40, was, lower), 0, []v1alpha1.KeptSize{{Name: "app", Size: ToResources(lower), TemplateHash: "old"}}, 40,
 			func(r *Rules) { r.MaxConcurrentPercent = 50 }, 4, WaveFirst},
 		{"kept of another container", plansFor(40, was, lower), 0, []v1alpha1.KeptSize{{Name: "side", Size: ToResources(lower), TemplateHash: "abc"}}, 40,
@@ -112,6 +115,16 @@ func TestUrgentOnesComeFirst(t *testing.T) {
 	going := Wave(plans, nil, nil, 11, auto())
 	assert.Equal(t, "hurt", going[0].PodName)
 	assert.Len(t, going, 2, "and count as open: of two in the first wave one is left")
+}
+
+func TestAllWavesShareTheRoomForRecords(t *testing.T) {
+	// 88
+	higher := size(500, 1000, 1024, 2048)
+	plans := append(plansFor(30, prior, higher, func(p *Plan) { p.Urgent = true }), plansFor(40, prior, higher)...)
+	rules := auto()
+	rules.MaxConcurrentPercent = 100
+	assert.Len(t, Wave(plans, nil, nil, 500, rules), v1alpha1.MaxRecords)
+	assert.Len(t, Wave(plans, make([]v1alpha1.ResizeRecord, 49), nil, 500, rules), 1)
 }
 
 func TestWaveLeavesItsArgumentAlone(t *testing.T) {
