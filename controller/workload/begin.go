@@ -86,7 +86,28 @@ func (d *decision) plan(w world, pod *corev1.Pod) (resize.Plan, *resize.Refusal)
 		d.wake(youngFor)
 		return plan, young
 	}
+	plan.Urgent = d.urgent(w, pod, plan)
 	return resize.Admit(pod, plan, d.gateWorld(w, pod))
+}
+
+// urgent: the kernel killed a container of this very pod, which still has less memory than that taught it
+// to need, and the plan gives it more. It waits for no cooldown, rollout or fresh data.
+func (d *decision) urgent(w world, pod *corev1.Pod, plan resize.Plan) bool {
+	for _, kill := range resize.OOMKills(pod) {
+		floor := resize.FloorsOf(d.status.Floors, kill.Container, w.now)[recommender.Memory].Amount
+		if kill.Limit < floor && slices.ContainsFunc(plan.Moves, func(m resize.Move) bool {
+			return m.Container == kill.Container && raisesMemory(m)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// raisesMemory looks at the limit, or at the request where there is none.
+func raisesMemory(m resize.Move) bool {
+	from, to := m.From[recommender.Memory], m.To[recommender.Memory]
+	return to.Limit > from.Limit || from.Limit == 0 && to.Request > from.Request
 }
 
 // youngFor is how long after its start a container's memory usage may be unknown to its kubelet.

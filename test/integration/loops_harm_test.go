@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
 	"attune.io/attune/test/kubelet"
 )
@@ -156,4 +157,25 @@ func (w *world) scale(name string, replicas int32) {
 	require.NoError(w.t, w.direct.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, d))
 	d.Spec.Replicas = &replicas
 	require.NoError(w.t, w.direct.Update(w.t.Context(), d))
+}
+
+// A kill is answered at once, whatever the workload cools down from: the pod that was killed gets more.
+func TestLoopsAnswerAnOOMInACooldown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, kubelet.Options{})
+	w.usage.of["app"] = used{CPU: 1, Memory: 150}
+	w.memory["app"] = 150
+	w.deployment("web", 2, w.app("cpu=500m,memory=256Mi", "memory=256Mi"))
+	w.born()
+	w.policy("all", "updateStrategy: {type: Auto, cooldown: 10h, safetyObservationPeriod: 1m}\ncpu: {maxChangePercent: 300}")
+	w.until(time.Hour, "a resize is finished", func() bool { return w.idle() && len(results(w.recommendation())) > 0 })
+	require.Equal(t, v1alpha1.PhaseCooldown, w.recommendation().Status.Phase)
+	victim, other := w.pods()[0].Name, w.pods()[1].Name
+	w.holds = func(pod *corev1.Pod, _ string) (int64, bool) { return 300, pod.Name == victim }
+	w.until(time.Minute, "the pod that was killed has more", func() bool {
+		limit := runs(w.named(victim)).Limits[corev1.ResourceMemory]
+		return limit.Value()>>20 >= 300
+	})
+	assert.LessOrEqual(t, restarts(w.named(victim)), int32(1))
+	assert.Equal(t, int64(256), memoryLimit(w.named(other)), "nothing happened to it: it waits for its turn")
 }

@@ -296,3 +296,21 @@ func resizeCondition(pod *corev1.Pod, kind corev1.PodConditionType, reason strin
 	}
 	return false
 }
+
+// A policy that is deleted while a pod is watched goes when the watch has ended.
+func TestLoopsFinishTheWatchOfADeletedPolicy(t *testing.T) {
+	t.Parallel()
+	w := growing(t, kubelet.Options{}, "cpu=500m,memory=512Mi", "")
+	w.auto("cpu: {maxChangePercent: 300}")
+	w.run(30*time.Second, 10*time.Second)
+	require.False(t, w.idle())
+	require.NoError(t, w.direct.Delete(t.Context(), w.thePolicy("all")))
+	w.settle()
+	require.NotEmpty(t, w.thePolicy("all").Finalizers)
+	w.run(30*time.Minute, time.Minute)
+	assert.Equal(t, []string{"Success"}, results(w.recommendation()))
+	assert.Empty(t, w.recommendation().Finalizers)
+	policies := &v1alpha1.AttunePolicyList{}
+	require.NoError(t, w.direct.List(t.Context(), policies, client.InNamespace(w.namespace)))
+	assert.Empty(t, policies.Items)
+}
