@@ -47,10 +47,21 @@ func ReadSpec(resources corev1.ResourceRequirements) recommender.Size {
 	for _, r := range recommender.Resources {
 		size[r] = recommender.Allocation{
 			Request: amountOf(r, resources.Requests),
-			Limit:   amountOf(r, resources.Limits),
+			Limit:   wholeLimit(r, resources.Limits),
 		}
 	}
 	return size
+}
+
+// wholeLimit rounds a limit down where it has parts of a unit (2.2Gi of memory): a request that is raised
+// to its limit must not end above it.
+func wholeLimit(r recommender.Resource, limits corev1.ResourceList) recommender.Amount {
+	q := limits[NameOf(r)]
+	amount := AmountOf(r, q)
+	if rounded := Quantity(r, amount); rounded.Cmp(q) > 0 {
+		amount--
+	}
+	return amount
 }
 
 // FromResources reads stored resources.

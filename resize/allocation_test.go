@@ -184,3 +184,10 @@ func TestQOSClass(t *testing.T) {
 		assert.Equal(t, tc.want, QOSClass(tc.pod), tc.name)
 	}
 }
+
+func TestLimitsWithPartsOfAUnitAreRoundedDown(t *testing.T) {
+	odd := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2.2Gi"), corev1.ResourceCPU: resource.MustParse("1500u")}
+	size := ReadSpec(corev1.ResourceRequirements{Requests: odd, Limits: odd})
+	assert.Equal(t, recommender.Allocation{Request: 2362232013, Limit: 2362232012}, size[recommender.Memory])
+	assert.Equal(t, recommender.Allocation{Request: 2, Limit: 1}, size[recommender.CPU])
+}
