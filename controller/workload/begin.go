@@ -110,6 +110,19 @@ func raisesMemory(m resize.Move) bool {
 	return to.Limit > from.Limit || from.Limit == 0 && to.Request > from.Request
 }
 
+// readyPods counts the workload's ready pods.
+func (w world) readyPods() int {
+	n := 0
+	for _, pod := range w.pods {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && pod.DeletionTimestamp == nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // youngFor is how long after its start a container's memory usage may be unknown to its kubelet.
 const youngFor = 30 * time.Second
 
@@ -130,6 +143,7 @@ func (d *decision) gateWorld(w world, pod *corev1.Pod) resize.World {
 		Now: w.now, Rules: w.settings.Resize, Status: d.status,
 		WorkloadAnnotations: w.workload.Annotations,
 		Replicas:            int(w.workload.Replicas),
+		ReadyReplicas:       w.readyPods(),
 		LimitRanges:         w.limits, Quotas: w.quotas,
 		StaleAfter:   w.settings.Recommender.StaleAfter(),
 		Capabilities: w.capabilities(pod),

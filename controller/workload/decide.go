@@ -83,11 +83,12 @@ func (d *decision) perform(w world, pod *corev1.Pod, record v1alpha1.ResizeRecor
 // harmed learns from harm, once: the record is put back or closed with it.
 func (d *decision) harmed(w world, record v1alpha1.ResizeRecord, action resize.Action, verdict resize.Verdict) {
 	d.status.Floors = resize.LearnHarm(d.status.Floors, verdict, record, w.now)
-	d.status.Backoff = resize.MoreBackoff(d.status.Backoff, w.now)
+	d.status.Kept = resize.Unkeep(d.status.Kept, record)
 	if action.Kind != resize.Revert {
 		d.tell(event.Warning(v1alpha1.EventResizeFailed, "The resize of pod %s did harm and autoRevert is off: %s: %s", record.PodName, action.Reason, action.Message))
 		return
 	}
+	d.status.Backoff = resize.MoreBackoff(d.status.Backoff, w.now)
 	d.tell(event.Warning(v1alpha1.EventReverted, "Reverting the resize of pod %s: %s: %s", record.PodName, action.Reason, action.Message))
 	d.count("reverted", record, action.Reason)
 }
