@@ -40,6 +40,8 @@ func run(m *testing.M) (code int, err error) {
 	if err := findPrograms(env); err != nil {
 		return 1, fmt.Errorf("finding kube-apiserver and etcd: %w", err)
 	}
+	// Lists that a cache answers wait until it has caught up with the last write.
+	env.ControlPlane.GetAPIServer().Configure().Set("watch-cache", "false")
 	if server, err = env.Start(); err != nil {
 		return 1, errors.Join(fmt.Errorf("starting the API server with the CRDs: %w", err), env.Stop())
 	}
