@@ -95,7 +95,7 @@ func (r report) ready() metav1.Condition {
 	case len(r.settings.Resize.Paused) > 0:
 		return no(v1alpha1.ReasonPaused, fmt.Sprintf("paused on the level %s: no seed and no new resize; watches and reverts go on", r.settings.Resize.Paused[0]))
 	case len(r.matched.won) == 0 && len(r.matched.lost) > 0:
-		return no(v1alpha1.ReasonConflict, fmt.Sprintf("policy %s sizes %s and %d more: %s", r.matched.lost[0].Winner, r.matched.lost[0].Workload, len(r.matched.lost)-1, r.matched.lost[0].Reason))
+		return no(v1alpha1.ReasonConflict, conflict(r.matched.lost))
 	case len(r.matched.won) == 0:
 		return no(v1alpha1.ReasonNoWorkloadsFound, fmt.Sprintf("no %s matches targetRef", r.policy.Spec.TargetRef.Kind))
 	case r.source.Err != nil:
@@ -108,6 +108,16 @@ func (r report) ready() metav1.Condition {
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
 		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)),
 	}
+}
+
+// conflict names the first workload that another policy sizes, and counts the rest.
+func conflict(lost []v1alpha1.PolicyConflict) string {
+	first := lost[0]
+	text := fmt.Sprintf("policy %s sizes %s: %s", first.Winner, first.Workload, first.Reason)
+	if n := len(lost) - 1; n > 0 {
+		text += fmt.Sprintf("; %d more workloads are sized by others", n)
+	}
+	return text
 }
 
 // sentence bounds a message from outside.
