@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 )
 
 // Every mistake on the command line is one sentence, and the exit code 1.
@@ -109,7 +110,7 @@ func TestRightsThatAreMissing(t *testing.T) {
 		assert.Contains(t, got.errOut, "error: your user lacks a right that this needs: listing the recommendations: attunerecommendations")
 	})
 	t.Run("templates are not", func(t *testing.T) {
-		got := newCLITest(t, noRight(newObjectList(v1alpha1.KindDeployment), "deployments")).run("recommendations", "deploy/web", "-o", "json")
+		got := newCLITest(t, noRight(workload.NewList(v1alpha1.KindDeployment), "deployments")).run("recommendations", "deploy/web", "-o", "json")
 		assert.Equal(t, exitOK, got.code)
 		assert.Contains(t, got.errOut, "what the Deployments ask now is not shown: listing the Deployments: deployments")
 		assert.Contains(t, got.out, `"cpuRequest": "200m"`, "the target")

@@ -26,12 +26,12 @@ func TestEveryKindHasItsNamesAndObjects(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, workload.Identity{Kind: kind, Namespace: "shop", Name: "web"}, id)
 			}
-			read, ok := workload.From(newObject(kind))
+			read, ok := workload.From(workload.NewObject(kind))
 			require.True(t, ok)
 			assert.Equal(t, kind, read.Kind)
 
-			list := newObjectList(kind)
-			require.NoError(t, meta.SetList(list, []runtime.Object{newObject(kind)}))
+			list := workload.NewList(kind)
+			require.NoError(t, meta.SetList(list, []runtime.Object{workload.NewObject(kind)}))
 			gvks, _, err := scheme.ObjectKinds(list)
 			require.NoError(t, err)
 			assert.Equal(t, string(kind)+"List", gvks[0].Kind)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,14 +57,9 @@ func (c *Controller) match(ctx context.Context, p *v1alpha1.AttunePolicy) (match
 	return out, nil
 }
 
-var kinds = []v1alpha1.WorkloadKind{
-	v1alpha1.KindDeployment, v1alpha1.KindStatefulSet, v1alpha1.KindDaemonSet,
-	v1alpha1.KindReplicaSet, v1alpha1.KindJob, v1alpha1.KindCronJob,
-}
-
 func (c *Controller) everyWorkload(ctx context.Context, namespace string) ([]workload.Workload, error) {
 	var all []workload.Workload
-	for _, kind := range kinds {
+	for _, kind := range workload.Kinds {
 		some, err := c.workloads(ctx, namespace, kind)
 		if err != nil {
 			return nil, err
@@ -78,7 +71,7 @@ func (c *Controller) everyWorkload(ctx context.Context, namespace string) ([]wor
 
 // workloads lists the workloads of a kind from the cache, by name.
 func (c *Controller) workloads(ctx context.Context, namespace string, kind v1alpha1.WorkloadKind) ([]workload.Workload, error) {
-	list := listOf(kind)
+	list := workload.NewList(kind)
 	if list == nil {
 		return nil, fmt.Errorf("targetRef.kind %q is not supported: use Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or CronJob", kind)
 	}
@@ -94,22 +87,4 @@ func (c *Controller) workloads(ctx context.Context, namespace string, kind v1alp
 	})
 	slices.SortFunc(out, func(a, b workload.Workload) int { return cmp.Compare(a.Name, b.Name) })
 	return out, err
-}
-
-func listOf(kind v1alpha1.WorkloadKind) client.ObjectList {
-	switch kind {
-	case v1alpha1.KindDeployment:
-		return &appsv1.DeploymentList{}
-	case v1alpha1.KindStatefulSet:
-		return &appsv1.StatefulSetList{}
-	case v1alpha1.KindDaemonSet:
-		return &appsv1.DaemonSetList{}
-	case v1alpha1.KindReplicaSet:
-		return &appsv1.ReplicaSetList{}
-	case v1alpha1.KindJob:
-		return &batchv1.JobList{}
-	case v1alpha1.KindCronJob:
-		return &batchv1.CronJobList{}
-	}
-	return nil
 }

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -82,7 +80,7 @@ func (c *Controller) observePolicy(ctx context.Context, w *world) error {
 }
 
 func (c *Controller) observeWorkload(ctx context.Context, w *world, id workload.Identity) error {
-	object := newObject(id.Kind)
+	object := workload.NewObject(id.Kind)
 	if object == nil {
 		return nil
 	}
@@ -171,25 +169,6 @@ func (w world) pod(uid types.UID) *corev1.Pod {
 // capabilities are what a pod's node can do; an unknown node's are none.
 func (w world) capabilities(pod *corev1.Pod) resize.Capabilities {
 	return resize.CapabilitiesOf(w.nodes[pod.Spec.NodeName], w.serverVersion)
-}
-
-// newObject is an empty object of a workload's kind, nil for any other.
-func newObject(kind v1alpha1.WorkloadKind) client.Object {
-	switch kind {
-	case v1alpha1.KindDeployment:
-		return &appsv1.Deployment{}
-	case v1alpha1.KindStatefulSet:
-		return &appsv1.StatefulSet{}
-	case v1alpha1.KindDaemonSet:
-		return &appsv1.DaemonSet{}
-	case v1alpha1.KindReplicaSet:
-		return &appsv1.ReplicaSet{}
-	case v1alpha1.KindJob:
-		return &batchv1.Job{}
-	case v1alpha1.KindCronJob:
-		return &batchv1.CronJob{}
-	}
-	return nil
 }
 
 // signals are what was measured of a record's pod, and what is known of its workload.
