@@ -1,0 +1,130 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/test/cluster"
+	"attune.io/attune/test/deploy"
+)
+
+// TestFailover kills the leader while two pods are watched, and one of them is OOM-killed while nobody
+// leads: the next leader puts that one back and keeps the size of the other. It is not parallel until the
+// killed replica is back, since that one misses admissions.
+func TestFailover(t *testing.T) {
+	if reason := cluster.Unavailable(); reason != "" {
+		t.Skip(reason)
+	}
+	ctx := t.Context()
+	namespace(ctx, t, "failover", true)
+	web := deployment(ctx, t, "failover", "web", 1, app("app", asked))
+	leaky := deployment(ctx, t, "failover", "leaky", 1, app("app", size{cpu: "20m", memory: "512Mi", memoryLimit: "512Mi"}))
+	pod, victim := pods(ctx, t, web)[0], pods(ctx, t, leaky)[0]
+	policyFor(ctx, t, web, v1alpha1.UpdateAuto, nil)
+	policyFor(ctx, t, leaky, v1alpha1.UpdateAuto, nil)
+	eventually(t, "lowered", func() error { return hasMemoryLimit(ctx, &victim, resource.MustParse("78Mi")) })
+	eventually(t, "resized", func() error { return hasMemoryLimit(ctx, &pod, resource.MustParse(wanted.memoryLimit)) })
+	eventually(t, "both watched", func() error { return watchedNow(ctx, web, leaky) })
+
+	before := leader(ctx, t)
+	killed := killLeader(ctx, t, before)
+	use(ctx, t, &victim, 200)
+	waitForKill(ctx, t, &victim)
+	require.Equal(t, holder(before), holder(leader(ctx, t)), "killed while nobody leads")
+	require.NoError(t, watchedNow(ctx, web, leaky))
+
+	var after *coordinationv1.Lease
+	eventually(t, "handed over", func() error {
+		if after = leader(ctx, t); holder(after) == holder(before) {
+			return fmt.Errorf("%s holds the lease", holder(after))
+		}
+		return nil
+	})
+	// The other replica, or the killed one's next process: both wait for the lease to end.
+	t.Logf("from the death of %s's leader to that of %s: %s", replicaOf(before), replicaOf(after), after.Spec.AcquireTime.Sub(killed).Round(time.Millisecond))
+	eventually(t, "put back on the kubelet", func() error { return hasMemoryLimit(ctx, &victim, resource.MustParse("512Mi")) })
+	t.Logf("from the next leader to the old limit on the kubelet: %s", time.Since(after.Spec.AcquireTime.Time).Round(time.Millisecond))
+	eventually(t, "reverted in the history", func() error { return revertedOnce(ctx, leaky) })
+
+	ready(ctx, t, deploymentIn(ctx, t, deploy.Namespace, "attune"))
+
+	t.Parallel() // The rest of the watch needs nothing from the others.
+	eventually(t, "kept after a clean watch", func() error { return keptOnce(ctx, web) })
+	t.Logf("kept %s after the death", time.Since(killed).Round(time.Second))
+	resized := pods(ctx, t, web)[0]
+	assert.Equal(t, pod.UID, resized.UID)
+	assert.Equal(t, wanted, sizeOf(resized.Spec.Containers[0].Resources))
+	assert.Zero(t, resized.Status.ContainerStatuses[0].RestartCount)
+}
+
+// watchedNow checks that each Deployment's pod has an open record.
+func watchedNow(ctx context.Context, deployments ...*appsv1.Deployment) error {
+	for _, d := range deployments {
+		rec, err := recommendation(ctx, d)
+		if err != nil {
+			return err
+		}
+		if len(rec.Status.Records) != 1 || len(rec.Status.History) != 0 {
+			return fmt.Errorf("%s: records %v, history %v", d.Name, rec.Status.Records, rec.Status.History)
+		}
+	}
+	return nil
+}
+
+func revertedOnce(ctx context.Context, d *appsv1.Deployment) error {
+	rec, err := recommendation(ctx, d)
+	if err != nil {
+		return err
+	}
+	h := rec.Status.History
+	if len(rec.Status.Records) != 0 || len(h) != 1 || h[0].Result != "Reverted" || h[0].Reason != "oomkill" {
+		return fmt.Errorf("records %v, history %v", rec.Status.Records, h)
+	}
+	return nil
+}
+
+func leader(ctx context.Context, t *testing.T) *coordinationv1.Lease {
+	t.Helper()
+	lease := &coordinationv1.Lease{}
+	require.NoError(t, env.client.Get(ctx, client.ObjectKey{Namespace: deploy.Namespace, Name: "attune.attune.io"}, lease))
+	require.NotNil(t, lease.Spec.HolderIdentity)
+	return lease
+}
+
+func holder(lease *coordinationv1.Lease) string { return *lease.Spec.HolderIdentity }
+
+// replicaOf is the pod that leads; a process's identity is its pod's name and a part of its own.
+func replicaOf(lease *coordinationv1.Lease) string {
+	name, _, _ := strings.Cut(holder(lease), "_")
+	return name
+}
+
+// killLeader ends the leader's process at once, so that it cannot give up its lease.
+func killLeader(ctx context.Context, t *testing.T, lease *coordinationv1.Lease) time.Time {
+	t.Helper()
+	pod := &corev1.Pod{}
+	require.NoError(t, env.client.Get(ctx, client.ObjectKey{Namespace: deploy.Namespace, Name: replicaOf(lease)}, pod))
+	text, err := env.cluster.ReadCgroup(pod, "attune", "memory", "cgroup.procs")
+	require.NoError(t, err)
+	processes := strings.Fields(text)
+	require.Len(t, processes, 1)
+	process, err := strconv.Atoi(processes[0])
+	require.NoError(t, err)
+	require.Positive(t, process)
+	require.NoError(t, syscall.Kill(process, syscall.SIGKILL))
+	return time.Now()
+}
