@@ -48,7 +48,7 @@ func TestRelease(t *testing.T) {
 		upgradedUnderLoad(t, d, "image.tag="+anotherBuild(t)).lostFew(t)
 	})
 	run("upgraded to cert-manager's certificates: pods are created, and seeded after it", func(t *testing.T) {
-		// Not without loss: cert-manager's authority is trusted before its certificate is served.
+		// cert-manager's authority may be trusted before its certificate is served: calls may be lost, pods not.
 		upgradedUnderLoad(t, d, "certs.provider=cert-manager").failedNone(t)
 		eventually(t, "cert-manager's certificate served", func() error { return servesWhatIsKept(t.Context(), t) })
 	})
