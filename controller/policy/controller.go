@@ -116,10 +116,14 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 		if err != nil {
 			return nil, err
 		}
-		wanted := desired(inputs{
+		in := inputs{
 			workload: w, policy: p, settings: settings, status: rec.Status, stored: rec.Spec.Containers, now: now,
 			profiles: c.profiles(settings, w, now), blocked: autoscalers.Of(w).On,
-		})
+		}
+		wanted := desired(in)
+		if rec.UID != "" && !c.complete(settings) {
+			wanted = carriedOver(rec.Spec, wanted, in)
+		}
 		if rec.UID != "" && !worthWriting(rec.Spec, wanted, settings, now) {
 			out = append(out, *rec)
 			continue

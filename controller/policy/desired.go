@@ -164,6 +164,12 @@ func containerTarget(rec recommender.Recommendation) v1alpha1.ContainerTarget {
 	return target
 }
 
+// seedHeld says that no resource of any container may be changed, or has a target.
+const seedHeld = "Held"
+
+// seedMode says that the mode does not size new pods.
+func seedMode(mode v1alpha1.UpdateType) string { return "Mode" + string(mode) }
+
 // seed is what new pods are given, by the mode: the target (Initial), the last kept size (Canary,
 // Auto), or the target as a raise where no size is kept yet. Otherwise it says why there is none.
 func seed(in inputs, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
@@ -179,7 +185,7 @@ func seed(in inputs, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string
 	case slices.ContainsFunc(targets, sizedByVPA):
 		return nil, resize.ReasonVPA
 	case mode != v1alpha1.UpdateInitial && mode != v1alpha1.UpdateCanary && mode != v1alpha1.UpdateAuto:
-		return nil, "Mode" + string(mode)
+		return nil, seedMode(mode)
 	}
 	out := &v1alpha1.Seed{ValidUntil: metav1.Time{Time: in.now.Add(seedLifetime).UTC().Truncate(time.Second)}}
 	usesKept := mode != v1alpha1.UpdateInitial
@@ -190,7 +196,7 @@ func seed(in inputs, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string
 		}
 	}
 	if len(out.Containers) == 0 {
-		return nil, "Held"
+		return nil, seedHeld
 	}
 	out.Revision = digest(struct {
 		RaiseOnly  bool

@@ -294,9 +294,11 @@ func TestAVPAHoldsEverythingWheneverItsKindAppears(t *testing.T) {
 // steady is a history of a week in which every container used 1 CPU and 1 GiB.
 type steady struct{}
 
-func (steady) Want(store.Interest)                            {}
-func (steady) Forget(string, string)                          {}
-func (steady) State(usage.SourceSettings) (store.State, bool) { return store.State{}, true }
+func (steady) Want(store.Interest)   {}
+func (steady) Forget(string, string) {}
+func (steady) State(usage.SourceSettings) (store.State, bool) {
+	return store.State{BackfillProgress: 1}, true
+}
 
 func (steady) Profile(_ store.Key, now time.Time) (recommender.Profile, bool) {
 	const step = 5 * time.Minute

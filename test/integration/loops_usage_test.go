@@ -41,9 +41,11 @@ func newUsages() *usages {
 	return &usages{of: map[string]used{}, profiles: map[used]recommender.Profile{}}
 }
 
-func (u *usages) Want(store.Interest)                            {}
-func (u *usages) Forget(string, string)                          {}
-func (u *usages) State(usage.SourceSettings) (store.State, bool) { return store.State{}, true }
+func (u *usages) Want(store.Interest)   {}
+func (u *usages) Forget(string, string) {}
+func (u *usages) State(usage.SourceSettings) (store.State, bool) {
+	return store.State{BackfillProgress: 1}, true
+}
 
 // Profile ends at the last whole step before now.
 func (u *usages) Profile(key store.Key, now time.Time) (recommender.Profile, bool) {

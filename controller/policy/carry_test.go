@@ -1,0 +1,69 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// A new leader has read nothing yet. What the old one recommended stays, until it has.
+func TestRecommendationsAreCarriedOverWhileThePastIsRead(t *testing.T) {
+	cpu := resource.MustParse("100m")
+	stored := v1alpha1.AttuneRecommendationSpec{
+		Policy: v1alpha1.PolicyRef{UID: "p", Generation: 1}, Mode: v1alpha1.UpdateAuto, SettingsDigest: "d",
+		Containers: []v1alpha1.ContainerTarget{{Name: "app", Target: v1alpha1.Resources{CPURequest: &cpu}}},
+		Seed:       &v1alpha1.Seed{Revision: "r"},
+		DataUntil:  &metav1.Time{Time: today},
+	}
+	empty := func(change func(*v1alpha1.AttuneRecommendationSpec)) v1alpha1.AttuneRecommendationSpec {
+		spec := v1alpha1.AttuneRecommendationSpec{
+			Policy: v1alpha1.PolicyRef{UID: "p", Generation: 2}, Mode: v1alpha1.UpdateAuto, SettingsDigest: "d",
+			Containers: []v1alpha1.ContainerTarget{{Name: "app", Holds: []v1alpha1.Hold{
+				{Resource: "cpu", Reason: "NoData"}, {Resource: "memory", Reason: "NoData"},
+			}}},
+			SeedWithheld: "Held",
+		}
+		change(&spec)
+		return spec
+	}
+	tests := map[string]struct {
+		change func(*v1alpha1.AttuneRecommendationSpec)
+		floors []v1alpha1.Floor
+		kept   bool
+	}{
+		"nothing but the past is missing": {func(*v1alpha1.AttuneRecommendationSpec) {}, nil, true},
+		"paused":                          {func(s *v1alpha1.AttuneRecommendationSpec) { s.SeedWithheld = "Paused" }, nil, false},
+		"another mode":                    {func(s *v1alpha1.AttuneRecommendationSpec) { s.Mode = v1alpha1.UpdateInitial }, nil, false},
+		"other settings":                  {func(s *v1alpha1.AttuneRecommendationSpec) { s.SettingsDigest = "e" }, nil, false},
+		"another policy":                  {func(s *v1alpha1.AttuneRecommendationSpec) { s.Policy.UID = "q" }, nil, false},
+		"an HPA came": {func(s *v1alpha1.AttuneRecommendationSpec) {
+			s.Containers[0].Holds = append(s.Containers[0].Holds, v1alpha1.Hold{Resource: "cpu", Reason: "HPA"})
+		}, nil, false},
+		"a container came": {func(s *v1alpha1.AttuneRecommendationSpec) {
+			s.Containers = append(s.Containers, v1alpha1.ContainerTarget{Name: "sidecar"})
+		}, nil, false},
+		"a floor above the target": {func(*v1alpha1.AttuneRecommendationSpec) {},
+			[]v1alpha1.Floor{{Container: "app", Resource: "cpu", Amount: resource.MustParse("150m"), LearnedAt: metav1.Time{Time: today}}}, false},
+		"a floor below it": {func(*v1alpha1.AttuneRecommendationSpec) {},
+			[]v1alpha1.Floor{{Container: "app", Resource: "cpu", Amount: resource.MustParse("50m"), LearnedAt: metav1.Time{Time: today}}}, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			wanted := empty(test.change)
+			in := inputs{now: today, status: v1alpha1.AttuneRecommendationStatus{Floors: test.floors}}
+			got := carriedOver(stored, wanted, in)
+			if !test.kept {
+				assert.Equal(t, wanted, got)
+				return
+			}
+			assert.Equal(t, stored.Seed, got.Seed)
+			assert.Equal(t, stored.Containers, got.Containers)
+			assert.Equal(t, stored.DataUntil, got.DataUntil, "its age keeps counting")
+			assert.EqualValues(t, 2, got.Policy.Generation)
+		})
+	}
+}
