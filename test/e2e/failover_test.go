@@ -42,7 +42,7 @@ func TestFailover(t *testing.T) {
 
 	before := leader(ctx, t)
 	killed := killLeader(ctx, t, before)
-	use(ctx, t, &victim, 200)
+	use(ctx, t, &victim, "memory=200")
 	waitForKill(ctx, t, &victim)
 	require.Equal(t, holder(before), holder(leader(ctx, t)), "killed while nobody leads")
 	require.NoError(t, watchedNow(ctx, web, leaky))

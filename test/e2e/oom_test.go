@@ -27,7 +27,7 @@ func TestOOMKillIsRevertedAndNotTriedAgain(t *testing.T) {
 	lowered := resource.MustParse("78Mi") // 60 MiB and 30 %
 	eventually(t, "lowered on the kubelet", func() error { return hasMemoryLimit(ctx, &pod, lowered) })
 
-	use(ctx, t, &pod, 200)
+	use(ctx, t, &pod, "memory=200")
 	killed := waitForKill(ctx, t, &pod)
 	before := resource.MustParse("512Mi")
 	eventually(t, "put back on the kubelet", func() error { return hasMemoryLimit(ctx, &pod, before) })
@@ -76,10 +76,10 @@ func hasMemoryLimit(ctx context.Context, pod *corev1.Pod, want resource.Quantity
 	return nil
 }
 
-// use makes the workload use an amount of memory, from within its probe's port.
-func use(ctx context.Context, t *testing.T, pod *corev1.Pod, mebibytes int) {
+// use tells the workload what to use, such as memory=200 (MiB) or cpu=300 (millicores).
+func use(ctx context.Context, t *testing.T, pod *corev1.Pod, what string) {
 	t.Helper()
-	url := fmt.Sprintf("http://%s:8080/set?memory=%d", pod.Status.PodIP, mebibytes)
+	url := fmt.Sprintf("http://%s:8080/set?%s", pod.Status.PodIP, what)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	require.NoError(t, err)
 	// The answer may not come: the process may be killed while it takes the memory.

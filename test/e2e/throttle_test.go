@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
@@ -17,9 +16,7 @@ import (
 func TestThrottlingIsReverted(t *testing.T) {
 	ctx := need(t)
 	namespace(ctx, t, "throttle", true)
-	busy := app("app", size{cpu: "100m", cpuLimit: "400m", memory: "64Mi"}, corev1.EnvVar{Name: "CPU_MILLICORES", Value: "300"})
-	busy.Env = busy.Env[1:] // without the low usage of app
-	d := deployment(ctx, t, "throttle", "busy", 1, busy)
+	d := deployment(ctx, t, "throttle", "busy", 1, app("app", size{cpu: "100m", cpuLimit: "400m", memory: "64Mi"}))
 	pod := pods(ctx, t, d)[0]
 	policyFor(ctx, t, d, v1alpha1.UpdateAuto, nil)
 	eventually(t, "lowered", func() error {
@@ -31,6 +28,8 @@ func TestThrottlingIsReverted(t *testing.T) {
 		}
 		return nil
 	})
+	// Only now: what it uses before would be history.
+	use(ctx, t, &pod, "cpu=300")
 	eventually(t, "reverted", func() error {
 		rec, err := recommendation(ctx, d)
 		if err != nil {
