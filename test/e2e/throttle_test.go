@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
@@ -18,7 +20,9 @@ func TestThrottlingIsReverted(t *testing.T) {
 	namespace(ctx, t, "throttle", true)
 	d := deployment(ctx, t, "throttle", "busy", 1, app("app", size{cpu: "100m", cpuLimit: "400m", memory: "64Mi"}))
 	pod := pods(ctx, t, d)[0]
-	policyFor(ctx, t, d, v1alpha1.UpdateAuto, nil)
+	policyFor(ctx, t, d, v1alpha1.UpdateAuto, func(s *v1alpha1.AttunePolicySpec) {
+		s.CPU.MaxAllowed = ptr.To(resource.MustParse("24m")) // 20m and 20 %; confidence may add 1m
+	})
 	eventually(t, "lowered", func() error {
 		if err := env.client.Get(ctx, client.ObjectKeyFromObject(&pod), &pod); err != nil {
 			return err
