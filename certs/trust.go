@@ -27,36 +27,42 @@ func (s *SelfSigned) trust(ctx context.Context, bundle []byte) error {
 
 func (s *SelfSigned) trustMutating(ctx context.Context, name string, bundle []byte) error {
 	configurations := s.Client.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	configuration, err := configurations.Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return unless(apierrors.IsNotFound, "reading MutatingWebhookConfiguration "+name, err)
-	}
-	var stale []string
-	for _, hook := range configuration.Webhooks {
-		stale = appendStale(stale, hook.Name, hook.ClientConfig, bundle)
-	}
-	if len(stale) == 0 {
-		return nil
-	}
-	_, err = configurations.Patch(ctx, name, types.StrategicMergePatchType, bundlePatch(stale, bundle), metav1.PatchOptions{})
-	return unless(apierrors.IsNotFound, "patching MutatingWebhookConfiguration "+name, err)
+	return trustIn(ctx, "MutatingWebhookConfiguration", configurations, name, bundle, func(c *admissionregistrationv1.MutatingWebhookConfiguration) (stale []string) {
+		for _, hook := range c.Webhooks {
+			stale = appendStale(stale, hook.Name, hook.ClientConfig, bundle)
+		}
+		return stale
+	})
 }
 
 func (s *SelfSigned) trustValidating(ctx context.Context, name string, bundle []byte) error {
 	configurations := s.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	configuration, err := configurations.Get(ctx, name, metav1.GetOptions{})
+	return trustIn(ctx, "ValidatingWebhookConfiguration", configurations, name, bundle, func(c *admissionregistrationv1.ValidatingWebhookConfiguration) (stale []string) {
+		for _, hook := range c.Webhooks {
+			stale = appendStale(stale, hook.Name, hook.ClientConfig, bundle)
+		}
+		return stale
+	})
+}
+
+// webhookConfigurations is what the clients of both kinds of webhook configuration share.
+type webhookConfigurations[T any] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+	Patch(ctx context.Context, name string, kind types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string) (T, error)
+}
+
+// trustIn patches one configuration where stale names a webhook whose bundle is another one.
+func trustIn[T any](ctx context.Context, kind string, in webhookConfigurations[T], name string, bundle []byte, stale func(T) []string) error {
+	configuration, err := in.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return unless(apierrors.IsNotFound, "reading ValidatingWebhookConfiguration "+name, err)
+		return unless(apierrors.IsNotFound, "reading "+kind+" "+name, err)
 	}
-	var stale []string
-	for _, hook := range configuration.Webhooks {
-		stale = appendStale(stale, hook.Name, hook.ClientConfig, bundle)
-	}
-	if len(stale) == 0 {
+	hooks := stale(configuration)
+	if len(hooks) == 0 {
 		return nil
 	}
-	_, err = configurations.Patch(ctx, name, types.StrategicMergePatchType, bundlePatch(stale, bundle), metav1.PatchOptions{})
-	return unless(apierrors.IsNotFound, "patching ValidatingWebhookConfiguration "+name, err)
+	_, err = in.Patch(ctx, name, types.StrategicMergePatchType, bundlePatch(hooks, bundle), metav1.PatchOptions{})
+	return unless(apierrors.IsNotFound, "patching "+kind+" "+name, err)
 }
 
 func appendStale(stale []string, name string, config admissionregistrationv1.WebhookClientConfig, bundle []byte) []string {

@@ -70,7 +70,7 @@ type rendered struct {
 
 func render(t *testing.T, set ...string) rendered {
 	t.Helper()
-	out, err := template(t, append([]string{address}, set...)...)
+	out, err := template(t, set...)
 	require.NoError(t, err)
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
@@ -116,8 +116,10 @@ func one[T runtime.Object](t *testing.T, r rendered) T {
 }
 
 func TestLint(t *testing.T) {
-	_, err := helm(t, "lint", "--strict", "attune", "--set", address)
-	assert.NoError(t, err)
+	for _, set := range []string{"replicas=2", "usage.source=prometheus," + address} {
+		_, err := helm(t, "lint", "--strict", "attune", "--set", set)
+		assert.NoError(t, err)
+	}
 }
 
 func TestValuesThatCannotWorkAreRefused(t *testing.T) {
@@ -126,9 +128,10 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		set  []string
 		want string
 	}{
-		{"no address", nil, "usage.prometheus.address is empty: set it to the base URL"},
+		{"no address", []string{"usage.source=prometheus"}, "usage.prometheus.address is empty: set it to the base URL"},
 		{"an address that is none", []string{"usage.prometheus.address=prometheus:9090"}, "usage/prometheus/address"},
-		{"a source that is not built", []string{address, "usage.source=embedded"}, "embedded is not built yet"},
+		{"kubelets verified and not", []string{"kubelet.tls.caFile=/ca.crt", "kubelet.tls.insecureSkipVerify=true"}, "exclude each other"},
+		{"a size that is none", []string{"usage.embedded.size=much"}, "embedded/size"},
 		{"a source that is none", []string{address, "usage.source=graphite"}, "usage/source"},
 		{"a provider that is none", []string{address, "certs.provider=acme"}, "certs/provider"},
 		{"a name that is none", []string{address, "usage.prometheus.adress=x"}, "additional properties 'adress' not allowed"},
@@ -210,6 +213,12 @@ func TestRights(t *testing.T) {
 			}
 		}
 	})
+	t.Run("kubelets' measurements are read by the embedded source alone", func(t *testing.T) {
+		granted, _ := grants(rules(t, render(t))[""], "nodes/metrics", "get")
+		assert.True(t, granted)
+		granted, _ = grants(rules(t, render(t, "usage.source=prometheus", address))[""], "nodes/metrics", "get")
+		assert.False(t, granted)
+	})
 	t.Run("only where a value asks for it", func(t *testing.T) {
 		few, many := rules(t, render(t)), rules(t, render(t, everything...))
 		for _, right := range []struct{ resource, verb string }{
@@ -250,6 +259,7 @@ func TestDeployment(t *testing.T) {
 	assert.Equal(t, []corev1.Capability{"ALL"}, container.SecurityContext.Capabilities.Drop)
 
 	assert.Positive(t, container.Lifecycle.PreStop.Sleep.Seconds)
+	assert.Equal(t, "true", d.Annotations["attune.io/skip"], "who sizes pods does not size itself")
 
 	own := labels.Set(d.Spec.Template.Labels)
 	for _, service := range all[*corev1.Service](r) {
@@ -262,19 +272,41 @@ func TestDeployment(t *testing.T) {
 	assert.False(t, budget.Matches(labels.Set(test.Labels)), "the test's pod is none of the operator's")
 }
 
+// TestUsageVolume: raw samples have a place of their own, which is bounded; a server needs none.
+func TestUsageVolume(t *testing.T) {
+	volume := func(set ...string) *corev1.Volume {
+		spec := one[*appsv1.Deployment](t, render(t, set...)).Spec.Template.Spec
+		i := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == "usage" })
+		mounted := slices.ContainsFunc(spec.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool {
+			return m.Name == "usage" && slices.Contains(spec.Containers[0].Args, "--usage-dir="+m.MountPath)
+		})
+		assert.Equal(t, i >= 0, mounted)
+		if i < 0 {
+			return nil
+		}
+		return &spec.Volumes[i]
+	}
+	assert.Equal(t, "2Gi", volume("usage.embedded.size=2Gi").EmptyDir.SizeLimit.String())
+	own := volume("usage.embedded.volume.persistentVolumeClaim.claimName=attune-usage")
+	assert.Nil(t, own.EmptyDir)
+	assert.Equal(t, "attune-usage", own.PersistentVolumeClaim.ClaimName)
+	assert.Nil(t, volume("usage.source=prometheus", address))
+}
+
 // A flag that the operator does not have would keep it from starting.
 func TestFlags(t *testing.T) {
 	source, err := os.ReadFile("../cmd/attune/options.go")
 	require.NoError(t, err)
 	r := render(t, "certs.provider=self-signed", "usage.prometheus.headers.X-Scope-OrgID=shop", "usage.prometheus.queryParameters.dedup=x",
 		"usage.prometheus.bearerTokenSecret.name=token", "usage.prometheus.tls.caConfigMap.name=ca", "usage.prometheus.tls.insecureSkipVerify=true",
-		"usage.policySources.namespaces={team-a,team-b}", "node.eviction.enabled=true")
+		"usage.policySources.namespaces={team-a,team-b}", "node.eviction.enabled=true", "kubelet.tls.insecureSkipVerify=true")
 	args := append(one[*appsv1.Deployment](t, r).Spec.Template.Spec.Containers[0].Args,
-		one[*appsv1.Deployment](t, render(t)).Spec.Template.Spec.Containers[0].Args...)
+		one[*appsv1.Deployment](t, render(t, address, "kubelet.tls.caFile=/ca.crt")).Spec.Template.Spec.Containers[0].Args...)
 	for _, arg := range args {
 		name := regexp.MustCompile(`^--([a-z-]+)`).FindStringSubmatch(arg)[1]
 		assert.Contains(t, string(source), `"`+name+`"`)
 	}
+	assert.Contains(t, args, "--eviction")
 	assert.Contains(t, args, "--prometheus-header=X-Scope-OrgID=shop")
 	assert.Contains(t, args, "--policy-source-namespaces=team-a,team-b")
 	assert.Contains(t, args, "--prometheus-bearer-token-file=/etc/attune/prometheus-token/token")

@@ -5,19 +5,19 @@ import (
 	"math/bits"
 )
 
-// maxAmount keeps every amount exact as a float64: 9 PB of memory, 9 billion cores.
-const maxAmount Amount = 1 << 53
+// MaxAmount keeps every amount exact as a float64: 9 PB of memory, 9 billion cores.
+const MaxAmount Amount = 1 << 53
 
-// roundUp is the least amount that is not below u, between 0 and maxAmount; not a number counts as 0.
+// RoundUp is the least amount that is not below u, between 0 and MaxAmount; not a number counts as 0.
 // A usage that exceeds a whole amount only by the noise of floating-point arithmetic (0.07 cores are
 // 70.00000000000001 millicores) is that whole amount.
-func roundUp(u Usage) Amount {
+func (u Usage) RoundUp() Amount {
 	x := float64(u)
 	switch {
 	case !(x > 0):
 		return 0
-	case x >= float64(maxAmount):
-		return maxAmount
+	case x >= float64(MaxAmount):
+		return MaxAmount
 	}
 	if whole := math.Round(x); whole > 0 && math.Abs(x-whole) <= min(x*1e-12, 0.01) {
 		return Amount(whole)
@@ -25,16 +25,16 @@ func roundUp(u Usage) Amount {
 	return Amount(math.Ceil(x))
 }
 
-// times is a × num / den rounded down, without overflow on the way; it is at most maxAmount. The
+// times is a × num / den rounded down, without overflow on the way; it is at most MaxAmount. The
 // arguments are not negative, and den is not 0.
 func (a Amount) times(num, den Amount) Amount {
 	high, low := bits.Mul64(uint64(a), uint64(num))
 	if high >= uint64(den) {
-		return maxAmount
+		return MaxAmount
 	}
 	quotient, _ := bits.Div64(high, low, uint64(den))
-	return Amount(min(quotient, uint64(maxAmount)))
+	return Amount(min(quotient, uint64(MaxAmount)))
 }
 
 // scaled is a × factor rounded up.
-func (a Amount) scaled(factor float64) Amount { return roundUp(Usage(float64(a) * factor)) }
+func (a Amount) scaled(factor float64) Amount { return Usage(float64(a) * factor).RoundUp() }

@@ -123,10 +123,16 @@ func (s *stride) keep(reason Reason, why sentence) Amount {
 }
 
 // small: the difference is within the dead band.
-func (s *stride) small(target Amount) bool {
-	difference := max(target-s.live.Request, s.live.Request-target)
+func (s *stride) small(target Amount) bool { return WithinDeadBand(s.live.Request, target) }
+
+// WithinDeadBand: the target differs from the live amount by less than 10 % of it, which is not worth a
+// resize. A live amount of zero is not set and has no dead band.
+func WithinDeadBand(live, target Amount) bool {
+	if live <= 0 {
+		return false
+	}
 	// d < live/10 in integers is d ≤ ⌊(live − 1)/10⌋.
-	return difference <= (s.live.Request-1).times(deadBandPercent, 100)
+	return max(target-live, live-target) <= (live-1).times(deadBandPercent, 100)
 }
 
 // capped is the target, or as much of the way as one step may go, but always at least one unit.

@@ -5,16 +5,18 @@ type sorted []Usage
 
 func (s sorted) Count() int { return len(s) }
 
-// Quantile interpolates between the two values around rank q × (n − 1), as PromQL's quantile_over_time
-// does.
-func (s sorted) Quantile(q float64) Usage {
-	if len(s) == 0 {
+func (s sorted) Quantile(q float64) Usage { return Quantile(s, q) }
+
+// Quantile of values in ascending order: it interpolates between the two values around rank q × (n − 1),
+// as PromQL's quantile_over_time does. 0 without values.
+func Quantile(ascending []Usage, q float64) Usage {
+	if len(ascending) == 0 {
 		return 0
 	}
-	last := len(s) - 1
+	last := len(ascending) - 1
 	rank := min(max(q, 0), 1) * float64(last)
 	lower := int(rank)
 	upper := min(lower+1, last)
 	weight := Usage(rank - float64(lower))
-	return s[lower]*(1-weight) + s[upper]*weight
+	return ascending[lower]*(1-weight) + ascending[upper]*weight
 }

@@ -16,6 +16,10 @@ func Format(r Resource, a Amount) string {
 	return string(appendQuantity(buffer[:0], r, a))
 }
 
+// Readable writes an amount for people: memory that is no whole number of mebibytes to two decimals
+// ("1.34Gi").
+func Readable(r Resource, a Amount) string { return string(sentence(nil).amount(r, a)) }
+
 func appendQuantity(text []byte, r Resource, a Amount) []byte {
 	if r == Memory {
 		return appendBytes(text, a)
@@ -73,7 +77,7 @@ func (s sentence) usage(r Resource, u Usage) sentence {
 		return s.number(x/1000, 0)
 	case r == CPU:
 		return s.number(x, 1).text("m")
-	case math.Mod(x, 1<<20) == 0 && u < Usage(maxAmount):
+	case math.Mod(x, 1<<20) == 0 && u < Usage(MaxAmount):
 		return appendBytes(s, Amount(x))
 	default:
 		return s.roundedBytes(x)

@@ -25,6 +25,11 @@ func TestFormat(t *testing.T) {
 	}
 }
 
+func TestReadable(t *testing.T) {
+	assert.Equal(t, "1500m", Readable(CPU, 1500))
+	assert.Equal(t, "1.34Gi", Readable(Memory, 1438814044))
+}
+
 // What we write, Kubernetes reads as the same amount and writes in the same way.
 func FuzzFormat(f *testing.F) {
 	for _, a := range []int64{0, 1, 1000, 1023, 1024, 1 << 20, 1<<30 + 1, math.MaxInt64} {

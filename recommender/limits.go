@@ -37,5 +37,5 @@ func LimitFor(r Resource, original Allocation, request, memoryLimitFloor Amount)
 // memoryLimitFloor is what no memory limit may be below: 1.1 times the peak of the window, and the
 // learned floor.
 func memoryLimitFloor(peak Usage, learned Amount) Amount {
-	return max(roundUp(peak*limitHeadroom), learned)
+	return max((peak * limitHeadroom).RoundUp(), learned)
 }

@@ -96,7 +96,7 @@ func (c *chain) limit(request Amount) Amount {
 // the day, so that the busiest hour is covered.
 func percentile(c *chain, _ Amount) Amount {
 	c.usage, c.hour = c.history.busiest(float64(c.settings.Percentile) / 100)
-	return roundUp(c.usage)
+	return c.usage.RoundUp()
 }
 
 func (p *ResourceProfile) busiest(q float64) (Usage, int) {
@@ -118,7 +118,7 @@ func quantile(d Distribution, q float64) Usage {
 
 // margin is the configured headroom above the percentile.
 func margin(c *chain, _ Amount) Amount {
-	return roundUp(c.usage * Usage(100+c.settings.OverheadPercent) / 100)
+	return (c.usage * Usage(100+c.settings.OverheadPercent) / 100).RoundUp()
 }
 
 // burst makes room for peaks that a percentile cannot see: 1 + sensitivity × log2(peak / p95) where the
@@ -157,7 +157,7 @@ func floor(c *chain, before Amount) Amount { return max(before, c.least()) }
 func (c *chain) least() Amount {
 	least := c.learned.Amount
 	if c.resource == Memory {
-		least = max(least, roundUp(c.history.Peak))
+		least = max(least, c.history.Peak.RoundUp())
 	}
 	if c.limitRaisesRequest() {
 		least = max(least, c.limitFloor)

@@ -195,10 +195,10 @@ func TestRoundUp(t *testing.T) {
 		{0, 0}, {0.1, 1}, {1, 1}, {1.0001, 2}, {200.4, 201}, {70.00000000000001, 70}, {69.99999999999999, 70},
 		{1e12 + 0.5, 1e12 + 1}, {-1, 0}, {-0.5, 0},
 		{Usage(math.NaN()), 0}, {Usage(math.Inf(-1)), 0},
-		{Usage(math.Inf(1)), maxAmount}, {1e300, maxAmount}, {Usage(maxAmount), maxAmount}, {Usage(maxAmount) - 1, maxAmount - 1},
+		{Usage(math.Inf(1)), MaxAmount}, {1e300, MaxAmount}, {Usage(MaxAmount), MaxAmount}, {Usage(MaxAmount) - 1, MaxAmount - 1},
 		{5e-324, 1},
 	} {
-		assert.Equal(t, c.want, roundUp(c.in), "%v", c.in)
+		assert.Equal(t, c.want, c.in.RoundUp(), "%v", c.in)
 	}
 }
 
@@ -206,11 +206,11 @@ func TestTimes(t *testing.T) {
 	for _, c := range []struct{ a, num, den, want Amount }{
 		{333, 3, 2, 499}, {0, 3, 2, 0}, {1, 1, 3, 0},
 		{1 << 50, 1 << 50, 1 << 50, 1 << 50},
-		{1 << 50, 1 << 50, 1, maxAmount},
-		{1 << 60, 1 << 60, 1 << 56, maxAmount},
-		{1 << 60, 1 << 60, 1<<56 + 1, maxAmount},
-		{math.MaxInt64, math.MaxInt64, 1, maxAmount},
-		{math.MaxInt64, 1, 1, maxAmount},
+		{1 << 50, 1 << 50, 1, MaxAmount},
+		{1 << 60, 1 << 60, 1 << 56, MaxAmount},
+		{1 << 60, 1 << 60, 1<<56 + 1, MaxAmount},
+		{math.MaxInt64, math.MaxInt64, 1, MaxAmount},
+		{math.MaxInt64, 1, 1, MaxAmount},
 	} {
 		assert.Equal(t, c.want, c.a.times(c.num, c.den), "%d × %d / %d", c.a, c.num, c.den)
 	}

@@ -75,7 +75,8 @@ func Unkeep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord) []v1alpha1.K
 
 // Degraded: 3 of the last 5 resizes of a workload were reverted. The history is newest first and has a
 // row per container; rows of one pod at one time are one resize. Resizes that no pod ran with say
-// nothing about their sizes and are not counted.
+// nothing about their sizes and are not counted, nor are boosts that were taken back: they come with each new
+// pod.
 func Degraded(history []v1alpha1.HistoryEntry) bool {
 	type resize struct {
 		pod string
@@ -84,7 +85,7 @@ func Degraded(history []v1alpha1.HistoryEntry) bool {
 	seen, reverted := map[resize]bool{}, 0
 	for _, row := range history {
 		id := resize{row.Pod, row.Timestamp.Unix()}
-		if seen[id] || row.Result != ResultSuccess && row.Result != ResultReverted {
+		if seen[id] || row.Reason == ReasonBoost || row.Result != ResultSuccess && row.Result != ResultReverted {
 			continue
 		}
 		seen[id] = true

@@ -2,7 +2,6 @@ package resize
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -43,9 +42,9 @@ type Capabilities struct {
 	Pressure []string
 	// Windows node.
 	Windows bool
-	// StaticCPU, StaticMemory and Swap are no part of the Node API: they are learned from the first
-	// Infeasible that says so (see LearnFrom) and kept by the caller until the kubelet restarts.
-	StaticCPU, StaticMemory, Swap bool
+	// Policies of its kubelet are no part of the Node API: they are learned from the first Infeasible that says so
+	// (NodeFacts).
+	Policies
 	// Allocatable of the node, indexed by Resource; 0 is unknown and not checked.
 	Allocatable [2]recommender.Amount
 }
@@ -73,16 +72,6 @@ func CapabilitiesOf(node *corev1.Node, server string) Capabilities {
 		}
 	}
 	return caps
-}
-
-// LearnFrom adds what a kubelet's Infeasible says of its node's settings, which the Node API does not show.
-func (c Capabilities) LearnFrom(message string) Capabilities {
-	text := strings.ToLower(message)
-	static := strings.Contains(text, "static")
-	c.StaticCPU = c.StaticCPU || static && strings.Contains(text, "cpu manager")
-	c.StaticMemory = c.StaticMemory || static && strings.Contains(text, "memory manager")
-	c.Swap = c.Swap || strings.Contains(text, "containers with swap")
-	return c
 }
 
 // Has says whether the node declares a feature.

@@ -39,6 +39,14 @@ const (
 	causeUnsupportedPlatform = metav1.CauseType("UnsupportedPlatform")
 )
 
+// Reasons of refusals that rest on an object which is watched.
+const (
+	refusedQuota       = "QuotaExceeded"
+	refusedQuotaKeys   = "QuotaMustSpecify"
+	refusedQuotaStatus = "QuotaStatusUnknown"
+	refusedLimitRange  = "LimitRange"
+)
+
 // Outcome is what the answer to a resize means, and when it is worth asking again.
 type Outcome struct {
 	Kind OutcomeKind
@@ -54,6 +62,9 @@ type Outcome struct {
 func (o Outcome) Refused() bool {
 	return o.Kind != OutcomeAccepted && o.Kind != OutcomeUnknown
 }
+
+// Passing: what was refused now may be taken in a moment, as it is.
+func (o Outcome) Passing() bool { return o.Kind == OutcomeConflict || o.Kind == OutcomeTransient }
 
 // Waits before a resize is asked for again.
 const (
@@ -76,6 +87,8 @@ func classify(err error) Outcome {
 	switch {
 	case !errors.As(err, &status):
 		return unanswered
+	case deniedByPolicy(status.Status().Message):
+		return admissionPolicy
 	case apierrors.IsNotFound(err):
 		return Outcome{Kind: OutcomeGone, Reason: "NotFound"}
 	case apierrors.IsConflict(err):
@@ -122,7 +135,16 @@ func forbidden(status metav1.Status) Outcome {
 			return f.outcome
 		}
 	}
-	return Outcome{Kind: OutcomePolicyRefusal, Reason: "AdmissionPolicy", RetryAfter: later}
+	return admissionPolicy
+}
+
+var admissionPolicy = Outcome{Kind: OutcomePolicyRefusal, Reason: "AdmissionPolicy", RetryAfter: later}
+
+// deniedByPolicy: who writes an admission policy or webhook chooses the code it answers with; only the text tells
+// that it was one.
+func deniedByPolicy(message string) bool {
+	return strings.Contains(message, "ValidatingAdmissionPolicy '") && strings.Contains(message, " denied request") ||
+		strings.Contains(message, "admission webhook \"") && strings.Contains(message, " denied the request")
 }
 
 type forbiddenText struct {
@@ -135,13 +157,13 @@ var forbiddenTexts = []forbiddenText{
 	{[]string{"cannot patch resource"}, Outcome{Kind: OutcomeRBAC, Reason: "Forbidden", RetryAfter: later}},
 	{[]string{"not yet ready to handle request"}, Outcome{Kind: OutcomeTransient, Reason: "NotReady", RetryAfter: soon}},
 	{[]string{"node \"", "not found"}, Outcome{Kind: OutcomeTransient, Reason: "NodeNotFound", RetryAfter: soon}},
-	{[]string{"status unknown for quota"}, Outcome{Kind: OutcomeTransient, Reason: "QuotaStatusUnknown", RetryAfter: soon}},
+	{[]string{"status unknown for quota"}, Outcome{Kind: OutcomeTransient, Reason: refusedQuotaStatus, RetryAfter: soon}},
 	{[]string{"didn't have enough allocatable resources"}, Outcome{Kind: OutcomeInfeasible, Reason: "NodeCapacity", RetryAfter: later}},
 	{[]string{"requires features", "not available on node"}, Outcome{Kind: OutcomeInfeasible, Reason: "NodeFeature", RetryAfter: later}},
-	{[]string{"exceeded quota"}, Outcome{Kind: OutcomePolicyRefusal, Reason: "QuotaExceeded", RetryAfter: later}},
-	{[]string{"failed quota"}, Outcome{Kind: OutcomePolicyRefusal, Reason: "QuotaMustSpecify", RetryAfter: later}},
-	{[]string{" usage per "}, Outcome{Kind: OutcomePolicyRefusal, Reason: "LimitRange", RetryAfter: later}},
-	{[]string{"limit to request ratio per"}, Outcome{Kind: OutcomePolicyRefusal, Reason: "LimitRange", RetryAfter: later}},
+	{[]string{"exceeded quota"}, Outcome{Kind: OutcomePolicyRefusal, Reason: refusedQuota, RetryAfter: later}},
+	{[]string{"failed quota"}, Outcome{Kind: OutcomePolicyRefusal, Reason: refusedQuotaKeys, RetryAfter: later}},
+	{[]string{" usage per "}, Outcome{Kind: OutcomePolicyRefusal, Reason: refusedLimitRange, RetryAfter: later}},
+	{[]string{"limit to request ratio per"}, Outcome{Kind: OutcomePolicyRefusal, Reason: refusedLimitRange, RetryAfter: later}},
 	{[]string{"is being terminated"}, Outcome{Kind: OutcomePolicyRefusal, Reason: "NamespaceTerminating", RetryAfter: later}},
 }
 

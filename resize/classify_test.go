@@ -24,6 +24,9 @@ func TestClassify(t *testing.T) {
 		}
 		return err
 	}
+	denied := func(code int32, reason metav1.StatusReason, message string) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
+	}
 	invalid := func(path string) error {
 		return apierrors.NewInvalid(kind, "web-1", field.ErrorList{field.Forbidden(field.NewPath(path), "only cpu and memory resources are mutable")})
 	}
@@ -55,6 +58,9 @@ func TestClassify(t *testing.T) {
 		{"57 quota must specify", forbidden("failed quota: q: must specify limits.memory for: c1"), OutcomePolicyRefusal, "QuotaMustSpecify", true},
 		{"59 namespace", forbidden("unable to create new content in namespace shop because it is being terminated"), OutcomePolicyRefusal, "NamespaceTerminating", true},
 		{"60 an admission policy", forbidden("ValidatingAdmissionPolicy 'x' denied request: no resizes on Fridays"), OutcomePolicyRefusal, "AdmissionPolicy", true},
+		{"60 an admission policy, with the code it has by default", denied(422, metav1.StatusReasonInvalid, "ValidatingAdmissionPolicy 'x' with binding 'y' denied request: failed expression: false"), OutcomePolicyRefusal, "AdmissionPolicy", true},
+		{"60 an admission policy that calls it unauthorized", denied(401, metav1.StatusReasonUnauthorized, "ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no"), OutcomePolicyRefusal, "AdmissionPolicy", true},
+		{"60 a webhook's own code", denied(429, metav1.StatusReasonTooManyRequests, `admission webhook "sizes.example.org" denied the request: no`), OutcomePolicyRefusal, "AdmissionPolicy", true},
 		{"90 rights", forbidden(`User "system:serviceaccount:attune-system:attune" cannot patch resource "pods/resize" in API group "" in the namespace "shop"`), OutcomeRBAC, "Forbidden", true},
 		{"90 a token that has expired", apierrors.NewUnauthorized("expired"), OutcomeRBAC, "Unauthorized", true},
 		{"18 timed out", apierrors.NewTimeoutError("timed out", 1), OutcomeUnknown, "Unanswered", true},

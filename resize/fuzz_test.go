@@ -148,7 +148,7 @@ func (d dice) while() time.Duration { return time.Duration(d.IntN(1200)-600) * t
 func (d dice) caps() Capabilities {
 	return Capabilities{
 		Resizable: d.often() || d.often(), ServerMinor: 33 + d.IntN(5), KubeletMinor: 33 + d.IntN(5), NodeReady: d.often() || d.often(),
-		StaticCPU: d.rarely(), StaticMemory: d.rarely(), Swap: d.rarely(),
+		Policies:    Policies{StaticCPU: d.rarely(), StaticMemory: d.rarely(), Swap: d.rarely()},
 		Allocatable: [2]recommender.Amount{d.amount(100), d.amount(100 * mi)},
 	}
 }
@@ -321,7 +321,7 @@ func lawful(t *testing.T, pod *corev1.Pod, record v1alpha1.ResizeRecord, state S
 		require.True(t, action.Reason != "" || action.Result == ResultSuccess, "every end has a reason")
 		require.False(t, action.Keep && state.Verdict.Harm != "", "no size that harmed is kept")
 	}
-	if puttingBack(record) {
+	if PuttingBack(record) {
 		require.NotContains(t, []ActionKind{StartWatch, MarkVerified, ExtendWatch, SendRest}, action.Kind)
 	}
 }

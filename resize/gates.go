@@ -13,9 +13,9 @@ import (
 // gates are looked at in order; the first one that is closed gives the reason. Cheap ones that people
 // set themselves come first, since theirs is the reason they look for.
 var gates = []func(*corev1.Pod, Plan, World) *Refusal{
-	paused, mode, workloadPaused, optedOut, namespaceTerminating, verticalAutoscaler,
-	recordOpen, recordsFull, reverting, outsideSchedule, staleData, tooLittleData, rollout, cooldown,
-	tooManyOOMs, nodePressure, nodeBlocked, neighboursWait,
+	paused, mode, workloadPaused, optedOut, namespaceTerminating, verticalAutoscaler, noRights,
+	recordOpen, recordsFull, reverting, outsideSchedule, staleData, rollout, cooldown,
+	tooManyOOMs, caughtUpBefore, nodePressure, nodeBlocked, neighboursWait,
 }
 
 // narrowings leave a container's resource out of a plan, or bring it within what is allowed.
@@ -25,8 +25,11 @@ var narrowings = []func(*corev1.Pod, Plan, World) Plan{
 
 // lastGates look at what is left of the plan.
 var lastGates = []func(*corev1.Pod, Plan, World) *Refusal{
-	restartsLastReplica, limitRange, quota, nodeRoom,
+	restartsLastReplica, limitRange, quota, nodeRoom, declined,
 }
+
+// shared are the gates whose answer depends on what other plans take.
+var shared = []func(*corev1.Pod, Plan, World) *Refusal{quota, nodeRoom}
 
 // Admit passes a plan through the gates. The plan that comes back may be narrower than the one that
 // went in; what was left out is in its LeftOut.
@@ -34,7 +37,8 @@ func Admit(pod *corev1.Pod, plan Plan, world World) (Plan, *Refusal) {
 	if plan.Urgent {
 		plan = plan.AsUrgent()
 	}
-	if refusal := firstClosed(gates, pod, plan, world); refusal != nil {
+	first, narrowings, last := rulesOf(plan)
+	if refusal := firstClosed(first, pod, plan, world); refusal != nil {
 		return plan, refusal
 	}
 	for _, narrow := range narrowings {
@@ -48,7 +52,13 @@ func Admit(pod *corev1.Pod, plan Plan, world World) (Plan, *Refusal) {
 	if refusal := qosChange(situation{pod: pod}, plan); refusal != nil {
 		return plan, refusal
 	}
-	return plan, firstClosed(lastGates, pod, plan, world)
+	return plan, firstClosed(last, pod, plan, world)
+}
+
+// Fits asks once more for what plans share, of a plan that passed the gates: since then, other plans of the same
+// pass may have been promised room and quota.
+func Fits(pod *corev1.Pod, plan Plan, world World) *Refusal {
+	return firstClosed(shared, pod, plan, world)
 }
 
 func firstClosed(gates []func(*corev1.Pod, Plan, World) *Refusal, pod *corev1.Pod, plan Plan, world World) *Refusal {
@@ -80,9 +90,14 @@ func workloadPaused(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	case w.WorkloadAnnotations[v1alpha1.PausedAnnotation] == "true":
 		return refuse(ReasonWorkloadPaused, "the workload has the annotation %s; kubectl attune resume takes it off", v1alpha1.PausedAnnotation)
 	case w.Status.Paused != nil:
-		return refuse(ReasonWorkloadPaused, "paused since %s: %s", w.Status.Paused.Since.UTC().Format(time.RFC3339), w.Status.Paused.Reason)
+		return PausedItself(*w.Status.Paused)
 	}
 	return nil
+}
+
+// PausedItself is the refusal of a workload that the operator has paused.
+func PausedItself(p v1alpha1.PausedState) *Refusal {
+	return refuse(ReasonWorkloadPaused, "paused since %s: %s", p.Since.UTC().Format(time.RFC3339), p.Reason)
 }
 
 func optedOut(pod *corev1.Pod, _ Plan, w World) *Refusal {
@@ -111,6 +126,13 @@ func verticalAutoscaler(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	return nil
 }
 
+func noRights(_ *corev1.Pod, _ Plan, w World) *Refusal {
+	if w.NoRights != "" {
+		return wait(ReasonNoRights, "the operator may not resize pods: %s", w.NoRights)
+	}
+	return nil
+}
+
 func recordOpen(pod *corev1.Pod, _ Plan, w World) *Refusal {
 	for _, r := range w.Status.Records {
 		if r.PodUID == pod.UID {
@@ -135,24 +157,17 @@ func outsideSchedule(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	if next.IsZero() {
 		return wait(ReasonOutsideSchedule, "the schedule has no window in the coming week")
 	}
-	return wait(ReasonOutsideSchedule, "the schedule next opens at %s", next.UTC().Format(time.RFC3339))
+	return waitUntil(next, ReasonOutsideSchedule, "the schedule next opens at %s", next.UTC().Format(time.RFC3339))
 }
 
 func staleData(_ *corev1.Pod, p Plan, w World) *Refusal {
 	if p.Urgent || w.DataUntil.IsZero() || w.StaleAfter == 0 {
 		return nil
 	}
-	if age := w.Now.Sub(w.DataUntil); age > w.StaleAfter {
-		return wait(ReasonStaleData, "the newest usage data is %s old, more than %s", age.Round(time.Second), w.StaleAfter)
+	if w.Now.Sub(w.DataUntil) > w.StaleAfter {
+		return wait(ReasonStaleData, "the newest usage data is of %s, which is more than %s ago", w.DataUntil.UTC().Format(time.RFC3339), w.StaleAfter)
 	}
 	return nil
-}
-
-func tooLittleData(_ *corev1.Pod, p Plan, w World) *Refusal {
-	if p.Urgent || w.DataPoints >= w.MinimumDataPoints {
-		return nil
-	}
-	return wait(ReasonInsufficientData, "%d of %d data points", w.DataPoints, w.MinimumDataPoints)
 }
 
 // rollout: pods come and go, and their usage says little. Growth after an OOM kill cannot wait for it.
@@ -168,7 +183,8 @@ func cooldown(_ *corev1.Pod, p Plan, w World) *Refusal {
 	if p.Urgent || left == 0 {
 		return nil
 	}
-	return wait(ReasonCooldown, "the workload cools down until %s", w.Now.Add(left).UTC().Format(time.RFC3339))
+	until := w.Now.Add(left)
+	return waitUntil(until, ReasonCooldown, "the workload cools down until %s", until.UTC().Format(time.RFC3339))
 }
 
 // reverting: after a harm nothing new is tried on a workload before its pods are put back.
@@ -184,14 +200,15 @@ func reverting(_ *corev1.Pod, p Plan, w World) *Refusal {
 // tooManyOOMs: a resize makes a crash-looping container start again at once, so an endless one would
 // restart for free for ever.
 func tooManyOOMs(pod *corev1.Pod, p Plan, w World) *Refusal {
-	bumps := 0
+	bumps, first := 0, w.Now
 	for _, row := range w.Status.History {
 		if row.Pod == pod.Name && row.Reason == string(HarmOOM) && w.Now.Sub(row.Timestamp.Time) < time.Hour {
 			bumps++
+			first = earlier(first, row.Timestamp.Time)
 		}
 	}
 	if p.Urgent && bumps >= mostBumps {
-		return wait(ReasonTooManyOOMs, "it was resized %d times in an hour and OOM-killed every time", bumps)
+		return waitUntil(first.Add(time.Hour), ReasonTooManyOOMs, "it was resized %d times in an hour and OOM-killed every time", bumps)
 	}
 	return nil
 }
@@ -211,4 +228,11 @@ func restartsLastReplica(_ *corev1.Pod, p Plan, w World) *Refusal {
 		return wait(ReasonReplicasNotReady, "its resizePolicy restarts a container, and %d of %d replicas are ready", w.ReadyReplicas, w.Replicas)
 	}
 	return nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }

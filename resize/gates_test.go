@@ -16,8 +16,11 @@ import (
 
 // open is a world in which every gate is open.
 func open() World {
-	return World{Now: noon, Rules: auto(), Replicas: 3, ReadyReplicas: 3, Capabilities: able(), RoomKnown: true}
+	return World{Now: noon, Rules: auto(), Replicas: 3, ReadyReplicas: 3, Capabilities: able(), Room: taken()}
 }
+
+// taken is the room that pods take.
+func taken(pods ...*corev1.Pod) *Room { return RoomOf(pods, nil, noon) }
 
 func world(edit func(*World)) World {
 	w := open()
@@ -74,8 +77,6 @@ func TestGates(t *testing.T) {
 		}), lower, ReasonOutsideSchedule, ReasonOutsideSchedule},
 		{"stale data", world(func(w *World) { w.DataUntil, w.StaleAfter = noon.Add(-21*time.Minute), 20*time.Minute }), lower, ReasonStaleData, ""},
 		{"fresh data", world(func(w *World) { w.DataUntil, w.StaleAfter = noon.Add(-20*time.Minute), 20*time.Minute }), lower, "", ""},
-		{"too little data (81)", world(func(w *World) { w.DataPoints, w.MinimumDataPoints = 47, 48 }), lower, ReasonInsufficientData, ""},
-		{"enough data", world(func(w *World) { w.DataPoints, w.MinimumDataPoints = 48, 48 }), lower, "", ""},
 		{"a rollout (64)", world(func(w *World) { w.Rollout = "2 of 5 replicas are updated" }), lower, ReasonRolloutInProgress, ""},
 		{"an unavailable replica alone is no rollout", world(func(w *World) { w.ReadyReplicas = 2 }), lower, "", ""},
 		{"cooling down", world(func(w *World) { w.Status.CooldownFrom = ago(59 * time.Minute) }), lower, ReasonCooldown, ""},
@@ -93,14 +94,14 @@ func TestGates(t *testing.T) {
 		{"the node refused growth long ago", world(func(w *World) { w.NodeBlock.Growth = noon }), higher, "", ""},
 		{"the node put even a lowering off (29)", world(func(w *World) { w.NodeBlock.All = noon.Add(time.Second) }), lower, ReasonNodeBlocked, ReasonNodeBlocked},
 		{"a neighbour's growth is deferred (28)", world(func(w *World) {
-			w.Neighbours = []*corev1.Pod{with(web(), func(p *corev1.Pod) {
+			w.Room = taken(with(web(), func(p *corev1.Pod) {
 				p.UID = "other"
 				setCondition(p, corev1.PodResizePending, corev1.PodReasonDeferred, "", 1)
-			})}
+			}))
 		}), higher, ReasonNodeBlocked, ReasonNodeBlocked},
-		{"a neighbour was turned away just now (83)", world(func(w *World) { w.Neighbours = []*corev1.Pod{turnedAway(time.Minute)} }), higher, ReasonNodeBlocked, ReasonNodeBlocked},
-		{"a neighbour was turned away just now: lowering", world(func(w *World) { w.Neighbours = []*corev1.Pod{turnedAway(time.Minute)} }), lower, "", ReasonNodeBlocked},
-		{"a pod that was turned away lingers (95)", world(func(w *World) { w.Neighbours = []*corev1.Pod{turnedAway(time.Hour)} }), higher, "", ""},
+		{"a neighbour was turned away just now (83)", world(func(w *World) { w.Room = taken(turnedAway(time.Minute)) }), higher, ReasonNodeBlocked, ReasonNodeBlocked},
+		{"a neighbour was turned away just now: lowering", world(func(w *World) { w.Room = taken(turnedAway(time.Minute)) }), lower, "", ReasonNodeBlocked},
+		{"a pod that was turned away lingers (95)", world(func(w *World) { w.Room = taken(turnedAway(time.Hour)) }), higher, "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := web()
@@ -304,7 +305,7 @@ func TestItsOwnDeferralIsNotANeighbours(t *testing.T) {
 	self := with(web(), func(p *corev1.Pod) { setCondition(p, corev1.PodResizePending, corev1.PodReasonDeferred, "", 1) })
 	stranded := with(turnedAway(time.Minute), func(p *corev1.Pod) { p.Status.Reason = "Evicted" })
 	_, refusal := Admit(web(), mustPlan(t, web(), wish(size(1000, 2000, 0, 0))), world(func(w *World) {
-		w.Neighbours = []*corev1.Pod{self, stranded}
+		w.Room = taken(self, stranded)
 	}))
 	check(t, "", refusal)
 }
@@ -343,12 +344,12 @@ func TestNodeRoom(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := world(func(w *World) {
-				w.Neighbours, w.PromisedOnNode = tc.neighbours, tc.promised
+				w.Room, w.PromisedOnNode = taken(tc.neighbours...), tc.promised
 				w.Capabilities.Allocatable = [2]recommender.Amount{4000, 4 * gi}
 			})
 			_, refusal := Admit(web(), mustPlan(t, web(), wish(tc.wish)), w)
 			check(t, tc.reason, refusal)
-			w.RoomKnown = false
+			w.Room = nil
 			_, refusal = Admit(web(), mustPlan(t, web(), wish(tc.wish)), w)
 			check(t, "", refusal)
 		})

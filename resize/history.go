@@ -1,6 +1,7 @@
 package resize
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +41,16 @@ func HistoryRows(workload string, record v1alpha1.ResizeRecord, result, reason s
 func AddHistory(history, rows []v1alpha1.HistoryEntry) []v1alpha1.HistoryEntry {
 	all := append(append([]v1alpha1.HistoryEntry{}, rows...), history...)
 	return all[:min(len(all), v1alpha1.MaxHistory)]
+}
+
+// WithoutRows is a history without rows that say the same as others, at whatever time.
+func WithoutRows(history, rows []v1alpha1.HistoryEntry) []v1alpha1.HistoryEntry {
+	return slices.DeleteFunc(slices.Clone(history), func(old v1alpha1.HistoryEntry) bool {
+		return slices.ContainsFunc(rows, func(row v1alpha1.HistoryEntry) bool {
+			row.Timestamp = old.Timestamp
+			return row == old
+		})
+	})
 }
 
 // describe names the resources that changed and writes their requests, or their limits where only

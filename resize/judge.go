@@ -114,9 +114,9 @@ func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules R
 func earlyHarm(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change) Verdict {
 	statuses, live := statusesOf(pod), byName(Read(pod))
 	for _, c := range changes {
-		if t := killedSince(statuses[c.name], c.baseline, record.WrittenAt.Time); t != nil {
+		if t := killedSince(statuses[c.name], c.baseline); t != nil {
 			return Verdict{Harm: HarmOOM, Container: c.name, Evidence: evidence(t), At: t.FinishedAt.Time,
-				Ceiling: memoryCeiling(live[c.name].Size),
+				Ceiling: killer(pod, live[c.name].Size),
 				Message: fmt.Sprintf("container %s was OOM-killed at %s, after the resize of %s", c.name,
 					t.FinishedAt.UTC().Format(time.RFC3339), record.WrittenAt.UTC().Format(time.RFC3339))}
 		}

@@ -37,41 +37,64 @@ func restarts(n int32) func(*corev1.Pod) {
 func unreadyNow(p *corev1.Pod) { condition(p, corev1.PodReady).Status = corev1.ConditionFalse }
 
 func TestOOMIsLinkedToTheResize(t *testing.T) {
-	// Hard case 37; both places where a kill shows; 16: kills in the record's own second.
+	// Case 37; both places where a kill shows; case 16: whatever the node's clock says.
+	baseline := func(id string, number int32) func(*v1alpha1.ResizeRecord) {
+		return func(r *v1alpha1.ResizeRecord) {
+			r.Baseline[0].ContainerID, r.Baseline[0].RestartCount = id, number
+		}
+	}
 	crashed := func(r *v1alpha1.ResizeRecord) { r.Baseline[0].StartedAt = nil } // not running when it was written
+	never := func(r *v1alpha1.ResizeRecord) { r.Baseline[0] = v1alpha1.ContainerBaseline{Name: "app"} }
+	waits := func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+	}
+	const killed, second = "OOMKilled", "containerd://app-1"
 	for _, tc := range []struct {
 		name   string
 		record v1alpha1.ResizeRecord
-		end    func(*corev1.Pod)
+		pod    []func(*corev1.Pod)
 		want   Harm
 	}{
-		{"in state.terminated", recorded(desired), now(ended("OOMKilled", "app-0", -time.Hour, time.Second)), HarmOOM},
-		{"in lastState.terminated", recorded(desired), last(ended("OOMKilled", "app-0", -time.Hour, time.Second)), HarmOOM},
-		{"of a container that started since", recorded(desired), last(ended("OOMKilled", "app-1", time.Second, 9*time.Second)), HarmOOM},
-		{"another end", recorded(desired), last(ended("Error", "app-0", -time.Hour, time.Second)), ""},
-		{"before the resize", recorded(desired), last(ended("OOMKilled", "app-x", -2*time.Hour, -time.Hour-time.Second)), ""},
-		{"all in the record's own second: one died, the next one started, the record was written",
-			recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Baseline[0].StartedAt = r.WrittenAt.DeepCopy() }),
-			last(ended("OOMKilled", "app-x", -2*time.Hour, 0)), ""},
-		{"the one that ran died in the record's own second", recorded(desired), last(ended("OOMKilled", "app-0", -time.Hour, 0)), HarmOOM},
-		{"a node's clock is behind: the one that ran cannot have died before", recorded(desired), last(ended("OOMKilled", "app-0", -time.Hour, -time.Minute)), HarmOOM},
-		{"the crash that the resize answers", recorded(desired, crashed), last(ended("OOMKilled", "app-0", -time.Hour, 0)), ""},
-		{"the next crash after it", recorded(desired, crashed), last(ended("OOMKilled", "app-1", time.Second, 2*time.Second)), HarmOOM},
-		{"a crash before the one it answers", recorded(desired, crashed), last(ended("OOMKilled", "app-x", -time.Hour, -time.Second)), ""},
-		{"no id at all", recorded(desired), last(&corev1.ContainerStateTerminated{Reason: "OOMKilled", FinishedAt: metav1.NewTime(noon), StartedAt: metav1.NewTime(noon)}), HarmOOM},
+		{"in state.terminated", recorded(desired), edits(now(ended(killed, "app-0", -time.Hour, time.Second))), HarmOOM},
+		{"in lastState.terminated", recorded(desired), edits(last(ended(killed, "app-0", -time.Hour, time.Second)), restarts(1)), HarmOOM},
+		{"of a container that started since", recorded(desired), edits(last(ended(killed, "app-1", time.Second, 9*time.Second)), restarts(2)), HarmOOM},
+		{"of one that started since, and waits to be started again", recorded(desired),
+			edits(last(ended(killed, "app-1", time.Second, 9*time.Second)), restarts(1), waits), HarmOOM},
+		{"another end", recorded(desired), edits(last(ended("Error", "app-0", -time.Hour, time.Second)), restarts(1)), ""},
+		{"before the resize", recorded(desired, baseline(second, 1)), edits(last(ended(killed, "app-0", -2*time.Hour, -time.Hour-time.Second)), restarts(1)), ""},
+		{"all in the record's own second: one died, the next one started, the record was written", recorded(desired, baseline(second, 1),
+			func(r *v1alpha1.ResizeRecord) { r.Baseline[0].StartedAt = r.WrittenAt.DeepCopy() }),
+			edits(last(ended(killed, "app-0", -2*time.Hour, 0)), restarts(1)), ""},
+		{"the one that ran died in the record's own second", recorded(desired), edits(last(ended(killed, "app-0", -time.Hour, 0)), restarts(1)), HarmOOM},
+		{"the crash that the resize answers", recorded(desired, crashed), edits(last(ended(killed, "app-0", -time.Hour, 0)), waits), ""},
+		{"the next crash after it", recorded(desired, crashed), edits(last(ended(killed, "app-1", time.Second, 2*time.Second)), restarts(1), waits), HarmOOM},
+		{"a crash before the one it answers", recorded(desired, crashed, baseline(second, 1)), edits(last(ended(killed, "app-0", -time.Hour, -time.Second)), restarts(1)), ""},
+		{"the first container of a pod that had none", recorded(desired, never), edits(now(ended(killed, "app-0", 0, time.Second))), HarmOOM},
+		{"no id at all", recorded(desired),
+			edits(last(&corev1.ContainerStateTerminated{Reason: killed, FinishedAt: metav1.NewTime(noon), StartedAt: metav1.NewTime(noon)}), restarts(1)), HarmOOM},
+		{"the count began anew, a later container", recorded(desired, baseline("containerd://app-4", 4)),
+			edits(last(ended(killed, "app-0", time.Minute, 2*time.Minute)), restarts(1)), HarmOOM},
+		{"the count began anew, an earlier container", recorded(desired, baseline("containerd://app-4", 4)),
+			edits(last(ended(killed, "app-0", -3*time.Hour, -2*time.Hour)), restarts(1)), ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			pod := resized(desired, done(desired), tc.end)
-			v := Judge(pod, tc.record, noon, auto(), Signals{})
-			assert.Equal(t, tc.want, v.Harm)
-			if tc.want != "" {
-				assert.Equal(t, "app", v.Container)
-				assert.NotEmpty(t, v.Evidence)
-				assert.Equal(t, 1024*mi, v.Ceiling)
+			for _, skew := range []time.Duration{-time.Hour, 0, time.Hour} {
+				pod := resized(desired, append(edits(done(desired)), tc.pod...)...)
+				record := *tc.record.DeepCopy()
+				record.WrittenAt = metav1.NewTime(record.WrittenAt.Add(skew))
+				v := Judge(pod, record, noon.Add(skew), auto(), Signals{})
+				assert.Equal(t, tc.want, v.Harm, "our clock is %s ahead of the node's", skew)
+				if tc.want != "" {
+					assert.Equal(t, "app", v.Container)
+					assert.NotEmpty(t, v.Evidence)
+					assert.Equal(t, 1024*mi, v.Ceiling)
+				}
 			}
 		})
 	}
 }
+
+func edits(list ...func(*corev1.Pod)) []func(*corev1.Pod) { return list }
 
 func TestOOMOfAContainerThatDidNotMove(t *testing.T) {
 	pod := running(prior, prior)

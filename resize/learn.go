@@ -35,17 +35,38 @@ func LearnHarm(floors []v1alpha1.Floor, v Verdict, record v1alpha1.ResizeRecord,
 }
 
 // LearnKills adds what every OOM kill that a pod shows teaches, whether or not it was ever resized.
-// Learning the same kill again changes nothing.
-func LearnKills(floors []v1alpha1.Floor, pod *corev1.Pod, now time.Time) []v1alpha1.Floor {
+// Learning the same kill again changes nothing. The open records tell of pods that are being put back.
+func LearnKills(floors []v1alpha1.Floor, pod *corev1.Pod, records []v1alpha1.ResizeRecord, now time.Time) []v1alpha1.Floor {
 	var learned []v1alpha1.Floor
 	for _, k := range OOMKills(pod) {
+		limit := k.Limit
+		if low := putBackFrom(pod, records, k.Container); low > 0 {
+			limit = min(limit, low)
+		}
 		learned = append(learned, v1alpha1.Floor{
 			Container: k.Container, Resource: recommender.Memory.String(), Reason: string(HarmOOM),
-			Amount:    Quantity(recommender.Memory, recommender.OOMFloor(k.Limit)),
+			Amount:    Quantity(recommender.Memory, recommender.OOMFloor(limit)),
 			LearnedAt: metav1.NewTime(k.At), Evidence: k.Evidence,
 		})
 	}
 	return addFloors(floors, learned, now)
+}
+
+// putBackFrom is the limit that a harmed container is being put back from; 0: it is not. A kill that is seen
+// meanwhile was at that limit: the one that is back may be there by the time that the kill is seen. A kill at
+// that one is followed by others.
+func putBackFrom(pod *corev1.Pod, records []v1alpha1.ResizeRecord, container string) recommender.Amount {
+	for _, record := range records {
+		if record.PodUID != pod.UID || record.Phase != v1alpha1.RecordReverting {
+			continue
+		}
+		for _, c := range changesOf(record) {
+			if c.name == container {
+				return memoryCeiling(c.desired)
+			}
+		}
+	}
+	return 0
 }
 
 // floorGrain is what decayed memory floors are rounded up to: a floor that lost a byte is no news, and

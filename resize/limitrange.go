@@ -75,6 +75,9 @@ func withinRatio(ratio float64, from, to recommender.Allocation) recommender.All
 // limitRange is what the API server's LimitRanger will say of the whole pod, amounts that the plan does
 // not touch included: it first gives containers the defaults they lack, then checks every one of them.
 func limitRange(pod *corev1.Pod, p Plan, w World) *Refusal {
+	if len(w.LimitRanges) == 0 {
+		return nil
+	}
 	after := p.Apply(pod)
 	if refusal := defaultsAdded(after, w); refusal != nil {
 		return refusal

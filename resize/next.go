@@ -67,8 +67,8 @@ type Action struct {
 	Learn bool
 }
 
-// An eviction that a PodDisruptionBudget denies is asked for again, and given up in the end: the pod then
-// stays as it is.
+// An eviction that cannot be made now, or that a PodDisruptionBudget denies, is asked for again, and given up
+// in the end: the pod then stays as it is.
 const evictFor, evictEvery = 30 * time.Minute, time.Minute
 
 // pollEvery is how often a record is looked at while nothing reports about its pod.
@@ -79,24 +79,35 @@ const pollEvery = 15 * time.Second
 func Next(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
 	switch state.Kind {
 	case Replaced:
-		return Action{Kind: Forget, Reason: ReasonReplaced, Message: state.Message}
+		return gone(record, ReasonReplaced, state)
 	case Terminal:
-		return Action{Kind: Forget, Reason: ReasonTerminal, Message: state.Message}
+		return gone(record, ReasonTerminal, state)
 	case Superseded:
 		return Action{Kind: Forget, Reason: ReasonSuperseded, Message: state.Message, Result: ResultSuperseded, Alert: true}
 	case Harmed:
-		return nextHarmed(state, rules)
+		return nextHarmed(state, record, rules)
 	case NotRestored:
 		return Action{Kind: putBackKind(record), Reason: record.Reason, RequeueAfter: pollEvery}
 	}
-	if puttingBack(record) {
+	if PuttingBack(record) {
 		return nextPuttingBack(state, record, rules, now)
 	}
 	return nextOpen(state, record, rules, now)
 }
 
+// gone closes the record of a pod that is gone or going; where that is our doing, it says so.
+func gone(record v1alpha1.ResizeRecord, reason string, state State) Action {
+	if record.Phase == v1alpha1.RecordEvicting {
+		return Action{Kind: Forget, Reason: record.Reason, Message: state.Message, Result: ResultEvicted}
+	}
+	return Action{Kind: Forget, Reason: reason, Message: state.Message}
+}
+
 func nextOpen(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
 	written := record.WrittenAt.Time
+	if record.Wave == WaveUndo && waitsForKubelet(state) {
+		return nextUndo(state)
+	}
 	switch state.Kind {
 	case Unsent:
 		return nextUnsent(state, record, now)
@@ -166,6 +177,9 @@ func nextApplied(state State, record v1alpha1.ResizeRecord, rules Rules, now tim
 	if len(record.Then) > 0 {
 		return until(record.VerifiedOnce.Add(SyncPeriod), now, state, Action{Kind: SendRest, RequeueAfter: pollEvery})
 	}
+	if record.Wave == WaveUndo {
+		return until(record.VerifiedOnce.Add(SyncPeriod), now, state, Action{Kind: Forget, Reason: ReasonUndo, Result: ResultUndone})
+	}
 	end := watchFor(record, rules)
 	return until(record.VerifiedOnce.Add(SyncPeriod), now, state, Action{
 		Kind: StartWatch, Until: now.Add(end), RequeueAfter: end, Message: state.Message,
@@ -183,7 +197,7 @@ func nextWatching(state State, record v1alpha1.ResizeRecord, now time.Time) Acti
 func nextSettled(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
 	switch {
 	case !state.Verdict.Inconclusive:
-		return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Keep: true, Message: state.Verdict.Message}
+		return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Keep: record.Wave != WaveBoost, Message: state.Verdict.Message}
 	case record.Reason != ReasonUnconcluded:
 		longer := watchFor(record, rules)
 		return Action{Kind: ExtendWatch, Reason: ReasonUnconcluded, Until: now.Add(longer), RequeueAfter: longer,
@@ -193,9 +207,11 @@ func nextSettled(state State, record v1alpha1.ResizeRecord, rules Rules, now tim
 		Message: "the pod keeps its size, but nothing proves it good: " + state.Verdict.Message}
 }
 
-func nextHarmed(state State, rules Rules) Action {
+// nextHarmed puts the pod back, unless the policy says otherwise, there is nothing to put back, or the
+// size that did the harm is what a person asked to go back to.
+func nextHarmed(state State, record v1alpha1.ResizeRecord, rules Rules) Action {
 	action := Action{Kind: Revert, Reason: string(state.Verdict.Harm), Message: state.Message, Alert: true, Learn: true}
-	if rules.AutoRevert && !state.idle[state.Verdict.Harm] {
+	if rules.AutoRevert && record.Wave != WaveUndo && !state.idle[state.Verdict.Harm] {
 		action.RequeueAfter = pollEvery
 		return action
 	}
@@ -206,7 +222,7 @@ func nextHarmed(state State, rules Rules) Action {
 // nextPuttingBack waits for as long as it takes, then closes the record.
 func nextPuttingBack(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
 	if state.Kind != Applied {
-		return Action{Kind: Wait, Reason: record.Reason, RequeueAfter: pollEvery, Alert: state.Kind != Actuating,
+		return Action{Kind: Wait, Reason: record.Reason, RequeueAfter: pollEvery, Alert: state.Kind == Deferred || state.Kind == Refused || state.Kind == Failed,
 			Message: "the old size is asked for and the pod does not have it yet: " + string(state.Kind) + " " + state.Message}
 	}
 	done := Action{Kind: Forget, Reason: record.Reason, Result: ResultWithdrawn}
@@ -215,14 +231,22 @@ func nextPuttingBack(state State, record v1alpha1.ResizeRecord, rules Rules, now
 		done.Result = ResultReverted
 	case record.Phase == v1alpha1.RecordReverting:
 		done.Result = ResultFailed
-	case mayEvict(record, rules) && now.Before(record.WrittenAt.Add(evictFor)):
-		done.Kind, done.Result, done.RequeueAfter = Evict, ResultEvicted, evictEvery
+	case worthEvicting(record, rules) && now.Before(record.WrittenAt.Add(evictFor)):
+		return until(nextTry(record), now, state, Action{Kind: Evict, Reason: record.Reason, RequeueAfter: evictEvery})
 	}
 	return done
 }
 
-// mayEvict: only growth that the node refused is worth a new pod.
-func mayEvict(record v1alpha1.ResizeRecord, rules Rules) bool {
+// nextTry is when an eviction may be asked for again; the first time at once.
+func nextTry(record v1alpha1.ResizeRecord) time.Time {
+	if record.Deadline == nil {
+		return time.Time{}
+	}
+	return record.Deadline.Time
+}
+
+// worthEvicting: only growth that the node refused is worth a new pod.
+func worthEvicting(record v1alpha1.ResizeRecord, rules Rules) bool {
 	if rules.Method != v1alpha1.ResizeInPlaceOrRecreate || record.Reason != ReasonInfeasible && record.Reason != ReasonDeferred {
 		return false
 	}
@@ -259,8 +283,29 @@ func Advance(record v1alpha1.ResizeRecord, action Action, now time.Time) v1alpha
 		record = startPuttingBack(record, v1alpha1.RecordReverting, action.Reason)
 	case Withdraw:
 		record = startPuttingBack(record, v1alpha1.RecordWithdrawing, action.Reason)
+	case Evict:
+		record.Phase, record.Deadline = v1alpha1.RecordEvicting, timeOf(now.Add(evictEvery))
 	}
 	return record
+}
+
+// NotEvicted is the record after its eviction was denied.
+func NotEvicted(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
+	record = *record.DeepCopy()
+	record.Phase = v1alpha1.RecordWithdrawing
+	return record
+}
+
+// GivenUp is the record of a plan that its node can never carry out: nothing is sent, so there is nothing to
+// be put back, and what is left is to find the pod another node.
+func GivenUp(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
+	return startPuttingBack(*record.DeepCopy(), v1alpha1.RecordWithdrawing, ReasonInfeasible)
+}
+
+// Recreates: the pod of a record that the node refuses may be evicted instead.
+func Recreates(record v1alpha1.ResizeRecord, rules Rules) bool {
+	record.Reason = ReasonInfeasible
+	return worthEvicting(record, rules)
 }
 
 func startPuttingBack(record v1alpha1.ResizeRecord, phase v1alpha1.RecordPhase, reason string) v1alpha1.ResizeRecord {

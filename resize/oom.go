@@ -15,7 +15,7 @@ const oomKilled = "OOMKilled"
 type OOM struct {
 	Container string
 	At        time.Time
-	// Limit is the memory limit that killed; without a limit it is the request.
+	// Limit is the memory limit that killed, the pod's own where that is lower; without a limit it is the request.
 	Limit recommender.Amount
 	// Evidence names this kill among all others.
 	Evidence string
@@ -29,33 +29,45 @@ func OOMKills(pod *corev1.Pod) []OOM {
 	for _, c := range Read(pod) {
 		for _, t := range terminations(statuses[c.Name]) {
 			if t.Reason == oomKilled {
-				kills = append(kills, OOM{Container: c.Name, At: t.FinishedAt.Time, Limit: memoryCeiling(c.Size), Evidence: evidence(t)})
+				kills = append(kills, OOM{Container: c.Name, At: t.FinishedAt.Time, Limit: killer(pod, c.Size), Evidence: evidence(t)})
 			}
 		}
 	}
 	return kills
 }
 
-// killedSince finds an OOM kill that came after the record. Times have whole seconds, so a kill in the
-// record's own second is told by the container that died: the one that ran when the record was written
-// cannot have died before.
-func killedSince(status *corev1.ContainerStatus, baseline v1alpha1.ContainerBaseline, written time.Time) *corev1.ContainerStateTerminated {
+// killedSince finds an OOM kill that came after the record.
+func killedSince(status *corev1.ContainerStatus, baseline v1alpha1.ContainerBaseline) *corev1.ContainerStateTerminated {
 	for _, t := range terminations(status) {
-		if t.Reason != oomKilled {
-			continue
-		}
-		ran := baseline.StartedAt != nil
-		switch {
-		case t.ContainerID == baseline.ContainerID && t.ContainerID != "":
-			if ran {
-				return t
-			}
-		case ran && t.StartedAt.Time.Before(baseline.StartedAt.Time):
-		case !t.FinishedAt.Time.Before(written.Truncate(time.Second)):
+		if t.Reason == oomKilled && endedSince(status, t, baseline) {
 			return t
 		}
 	}
 	return nil
+}
+
+// endedSince: the container that ran when the baseline was taken cannot have ended before, nor can a later one.
+// Which one it is, its id and its number say. No time is compared with ours: a node's clock may be hours off.
+func endedSince(status *corev1.ContainerStatus, t *corev1.ContainerStateTerminated, baseline v1alpha1.ContainerBaseline) bool {
+	ran, number := baseline.StartedAt != nil, numberOf(status, t)
+	switch {
+	case baseline.ContainerID == "":
+		return true
+	case t.ContainerID == baseline.ContainerID:
+		return ran
+	case number != baseline.RestartCount && status.RestartCount >= baseline.RestartCount:
+		return number > baseline.RestartCount
+	}
+	return ran && !t.StartedAt.Time.Before(baseline.StartedAt.Time)
+}
+
+// numberOf counts a pod's runs of a container from 0. The status counts the newest run that there was: one that
+// waits to be started again is not among them.
+func numberOf(status *corev1.ContainerStatus, t *corev1.ContainerStateTerminated) int32 {
+	if t == status.State.Terminated || status.State.Waiting != nil {
+		return status.RestartCount
+	}
+	return status.RestartCount - 1
 }
 
 // terminations are the ends of a container that its status remembers: of the current one, where a kill
@@ -75,6 +87,14 @@ func terminations(status *corev1.ContainerStatus) []*corev1.ContainerStateTermin
 
 func evidence(t *corev1.ContainerStateTerminated) string {
 	return t.ContainerID + "@" + t.FinishedAt.UTC().Format(time.RFC3339)
+}
+
+// killer is the limit that kills a container of a size: its own, or its pod's where that is behind.
+func killer(pod *corev1.Pod, size recommender.Size) recommender.Amount {
+	if behind(pod) {
+		return min(memoryCeiling(size), podLimit(pod))
+	}
+	return memoryCeiling(size)
 }
 
 func memoryCeiling(size recommender.Size) recommender.Amount {

@@ -1,6 +1,8 @@
 package resize
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +35,10 @@ type Plan struct {
 	Restarts bool
 	// Urgent: the change answers an OOM kill, so it only grows and waits for little.
 	Urgent bool
+	// Elsewhere: the pod's node can never carry it out; nothing is sent, and the pod is to be evicted.
+	Elsewhere bool
+	// Reason for the plan, where it is not what is recommended; its record carries it.
+	Reason string
 	// Wave that the plan goes with: WaveFirst or WaveNext.
 	Wave string
 	// LeftOut says what was wished for and is not part of the plan.
@@ -90,14 +96,17 @@ func (p Plan) Lowers() bool { return anyMove(p, lowers) }
 // LowersMemoryLimit: the one kind of change that can kill by itself.
 func (p Plan) LowersMemoryLimit() bool { return anyMove(p, lowersMemoryLimit) }
 
-// Apply is the pod's spec after the plan, as the API server would store it; the pod given stays as it is.
+// Apply is the pod after the plan, as the API server would store its spec; the pod given stays as it is. They
+// share everything but the containers' amounts.
 func (p Plan) Apply(pod *corev1.Pod) *corev1.Pod {
-	next := pod.DeepCopy()
+	next := *pod
+	next.Spec.Containers = withOwnAmounts(pod.Spec.Containers)
+	next.Spec.InitContainers = withOwnAmounts(pod.Spec.InitContainers)
 	moves := make(map[string]Move, len(p.Moves))
 	for _, m := range p.Moves {
 		moves[m.Container] = m
 	}
-	for _, c := range resizable(next) {
+	for _, c := range resizable(&next) {
 		if m, ok := moves[c.Name]; ok {
 			for _, r := range recommender.Resources {
 				c.Resources.Requests = put(c.Resources.Requests, r, m.To[r].Request)
@@ -105,7 +114,18 @@ func (p Plan) Apply(pod *corev1.Pod) *corev1.Pod {
 			}
 		}
 	}
-	return next
+	return &next
+}
+
+// withOwnAmounts are the containers with lists of amounts that are theirs alone. Whatever else a container
+// says, no resize changes.
+func withOwnAmounts(containers []corev1.Container) []corev1.Container {
+	own := slices.Clone(containers)
+	for i := range own {
+		own[i].Resources.Requests = maps.Clone(own[i].Resources.Requests)
+		own[i].Resources.Limits = maps.Clone(own[i].Resources.Limits)
+	}
+	return own
 }
 
 // Split takes risky lowerings of memory limits out of a plan into a patch of their own, since one that the
@@ -267,12 +287,11 @@ func raises(m Move) bool {
 
 // lowers counts a limit that is added as lowered: there was none.
 func lowers(m Move) bool {
-	for _, r := range recommender.Resources {
-		if m.To[r].Request < m.From[r].Request || lowersLimit(m, r) {
-			return true
-		}
-	}
-	return false
+	return lowersOf(m, recommender.CPU) || lowersOf(m, recommender.Memory)
+}
+
+func lowersOf(m Move, r recommender.Resource) bool {
+	return m.To[r].Request < m.From[r].Request || lowersLimit(m, r)
 }
 
 func lowersMemoryLimit(m Move) bool { return lowersLimit(m, recommender.Memory) }

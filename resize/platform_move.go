@@ -34,8 +34,10 @@ func notReady(s situation, m Move) *Refusal {
 func restartedLately(s situation, m Move) *Refusal {
 	restarted := lastRestart(s.statuses[m.Container])
 	if !restarted.IsZero() && s.now.Sub(restarted) < restartRest && lowers(m) {
-		return waitMove(ReasonRestartedLately, "it restarted at %s; it is not lowered for %s after that",
+		refusal := waitMove(ReasonRestartedLately, "it restarted at %s; it is not lowered for %s after that",
 			restarted.UTC().Format(time.RFC3339), restartRest)
+		refusal.Until = restarted.Add(restartRest)
+		return refusal
 	}
 	return nil
 }
@@ -106,7 +108,7 @@ func belowUsage(s situation, m Move) *Refusal {
 	case !lowersMemoryLimit(m):
 		return nil
 	case usage == 0 && m.From[recommender.Memory].Limit == 0:
-		return refuseOf(recommender.Memory, ReasonMemoryInUse, "what it holds now is not known, and a limit that is added is never removed; it gets none")
+		return refuseOf(recommender.Memory, ReasonMemoryUnknown, "what it holds now is not known, and a limit that is added is never removed; it gets none")
 	case usage == 0 || limit > headroomOver(usage):
 		return nil
 	}

@@ -187,7 +187,7 @@ func TestPlatformLeavesOut(t *testing.T) {
 			capable(func(c *Capabilities) { c.KubeletMinor = 33 }), lower, ""},
 		{"13 a limit that is added counts as lowered", running(size(500, 0, 512, 0)), size(500, 0, 512, 1024), 0,
 			capable(func(c *Capabilities) { c.KubeletMinor = 33 }), size(500, 0, 512, 0), ReasonMemoryLimitDecrease},
-		{"13 a limit is added only where usage is known", running(size(500, 0, 512, 0)), size(500, 0, 512, 1024), 0, able(), size(500, 0, 512, 0), ReasonMemoryInUse},
+		{"13 a limit is added only where usage is known", running(size(500, 0, 512, 0)), size(500, 0, 512, 1024), 0, able(), size(500, 0, 512, 0), ReasonMemoryUnknown},
 		{"13 a limit is added above usage", running(size(500, 0, 512, 0)), size(500, 0, 512, 1024), 800 * mi, able(), size(500, 0, 512, 1024), ""},
 		{"6 a Guaranteed pod keeps request and limit together", guaranteedPod(), size(500, 500, 512, 512), 0,
 			capable(func(c *Capabilities) { c.KubeletMinor = 33 }), size(500, 500, 1024, 1024), ReasonMemoryLimitDecrease},
@@ -347,17 +347,4 @@ func TestCapabilitiesOf(t *testing.T) {
 	assert.Equal(t, Capabilities{ServerMinor: 33, Resizable: true}, CapabilitiesOf(nil, "v1.33.0"))
 	assert.Equal(t, Capabilities{}, CapabilitiesOf(nil, "unknown"))
 	assert.Equal(t, Capabilities{}, CapabilitiesOf(nil, "v2.1.0"), "a version nobody knows can do nothing")
-}
-
-func TestLearnFromInfeasible(t *testing.T) {
-	// 43, 44, 45: the Node API does not show these.
-	for message, want := range map[string]Capabilities{
-		`Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"`:    {StaticCPU: true},
-		`Resize is infeasible for Guaranteed Pods alongside Memory Manager policy "Static"`: {StaticMemory: true},
-		`In-place resize of containers with swap is not supported.`:                         {Swap: true},
-		`Node didn't have enough capacity: cpu, requested: 4000, capacity: 2000`:            {},
-	} {
-		assert.Equal(t, want, Capabilities{}.LearnFrom(message), message)
-	}
-	assert.Equal(t, Capabilities{StaticCPU: true, Swap: true}, Capabilities{StaticCPU: true}.LearnFrom("containers with swap"))
 }

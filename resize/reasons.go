@@ -34,6 +34,7 @@ const (
 	ReasonCriticalPriority    = "CriticalPriority"
 	ReasonMemoryInUse         = "MemoryInUse"
 	ReasonMemoryLimitDecrease = "MemoryLimitDecrease"
+	ReasonMemoryUnknown       = "MemoryUsageUnknown"
 	ReasonMemoryVolume        = "MemoryVolume"
 	ReasonNodeCapacity        = "NodeCapacity"
 	ReasonNodeNotReady        = "NodeNotReady"
@@ -71,11 +72,26 @@ const (
 	ReasonNamespaceTerminating = "NamespaceTerminating"
 	ReasonReverting            = "Reverting"
 	ReasonTooManyOOMs          = "TooManyOOMs"
+	ReasonPodLimitBehind       = "PodLimitBehind"
 	ReasonNodePressure         = "NodePressure"
 	ReasonNodeBlocked          = "NodeBlocked"
 	ReasonNoRoom               = "NoRoom"
 	ReasonSingleReplica        = "SingleReplica"
 	ReasonReplicasNotReady     = "ReplicasNotReady"
 	ReasonLimitRange           = "LimitRange"
+	ReasonRefused              = "RefusedByAPIServer"
+	ReasonNoRights             = "NoRights"
 	ReasonQuota                = "Quota"
+)
+
+// Reasons why a pod is not evicted, beside those of gates.
+const (
+	ReasonEvictionOff       = "EvictionNotAllowed"
+	ReasonNoController      = "NoController"
+	ReasonDaemonPod         = "DaemonSetPod"
+	ReasonBatchPod          = "BatchPod"
+	ReasonDoNotDisrupt      = "DoNotDisrupt"
+	ReasonSuccessorNotSized = "SuccessorNotSized"
+	ReasonNoOtherNode       = "NoOtherNode"
+	ReasonLastReplica       = "LastReplica"
 )

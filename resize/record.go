@@ -32,7 +32,7 @@ const defaultGrace = 30 * time.Second
 func NewRecord(plan Plan, pod *corev1.Pod, now time.Time, rules Rules) v1alpha1.ResizeRecord {
 	record := v1alpha1.ResizeRecord{
 		PodUID: plan.PodUID, PodName: plan.PodName, Node: plan.Node, Phase: v1alpha1.RecordWritten,
-		WrittenAt: metav1.NewTime(now), TemplateHash: plan.TemplateHash, Wave: plan.Wave,
+		WrittenAt: metav1.NewTime(now), TemplateHash: plan.TemplateHash, Wave: plan.Wave, Reason: plan.Reason,
 	}
 	statuses := statusesOf(pod)
 	budget := ActuatedFor

@@ -2,6 +2,7 @@ package resize
 
 import (
 	"fmt"
+	"time"
 
 	"attune.io/attune/recommender"
 )
@@ -20,6 +21,8 @@ type Refusal struct {
 	Transient bool
 	// PodWide refusals stop the whole patch.
 	PodWide bool
+	// Until is when a transient refusal lifts, where time alone lifts it; zero: something else does.
+	Until time.Time
 }
 
 // Error lets a refusal travel where an error is expected, such as into a log line.
@@ -38,6 +41,13 @@ func refuse(reason, format string, args ...any) *Refusal {
 // wait stops a whole patch for now.
 func wait(reason, format string, args ...any) *Refusal {
 	return &Refusal{Reason: reason, Message: fmt.Sprintf(format, args...), PodWide: true, Transient: true}
+}
+
+// waitUntil stops a whole patch until a time.
+func waitUntil(until time.Time, reason, format string, args ...any) *Refusal {
+	refusal := wait(reason, format, args...)
+	refusal.Until = until
+	return refusal
 }
 
 // refuseMove and waitMove concern one container, refuseOf one resource of it; the caller names it.

@@ -1,25 +1,90 @@
 package resize
 
 import (
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	helpers "k8s.io/component-helpers/resource"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
 )
 
+// Room is what the pods of one node take of it, summed once for every pod that asks.
+type Room struct {
+	takes map[types.UID][2]recommender.Amount
+	sum   [2]recommender.Amount
+	// waiting are pods that wait for room, or were turned away for want of it.
+	waiting []waiting
+}
+
+type waiting struct {
+	uid  types.UID
+	name string
+}
+
+// RoomOf sums up the pods of a node: for each the most of what the scheduler counts for it and what it was
+// promised, by uid, where its spec does not show that yet.
+func RoomOf(pods []*corev1.Pod, promised map[types.UID][2]recommender.Amount, now time.Time) *Room {
+	room := &Room{takes: make(map[types.UID][2]recommender.Amount, len(pods))}
+	for _, pod := range pods {
+		if waitsForRoom(pod, now) {
+			room.waiting = append(room.waiting, waiting{pod.UID, pod.Namespace + "/" + pod.Name})
+		}
+		if finished(situation{pod: pod}) != nil {
+			continue
+		}
+		takes := footprint(pod)
+		for _, r := range recommender.Resources {
+			takes[r] = max(takes[r], promised[pod.UID][r])
+			room.sum[r] += takes[r]
+		}
+		room.takes[pod.UID] = takes
+	}
+	slices.SortFunc(room.waiting, func(a, b waiting) int { return strings.Compare(a.name, b.name) })
+	return room
+}
+
+// Footprint is what the scheduler counts for a pod on its node; nothing for one that has ended.
+func Footprint(pod *corev1.Pod) [2]recommender.Amount {
+	if finished(situation{pod: pod}) != nil {
+		return [2]recommender.Amount{}
+	}
+	return footprint(pod)
+}
+
+// beside is what the pods of the node take but for one.
+func (r *Room) beside(uid types.UID) [2]recommender.Amount {
+	sum := r.sum
+	for i, own := range r.takes[uid] {
+		sum[i] -= own
+	}
+	return sum
+}
+
+// waitsForRoom: its resize is deferred, or it was turned away from the node just now.
+func waitsForRoom(pod *corev1.Pod, now time.Time) bool {
+	turnedAway := pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(pod.Status.Reason, "OutOf") &&
+		now.Sub(pod.CreationTimestamp.Time) < blockFor
+	return turnedAway || helpers.IsPodResizeDeferred(pod)
+}
+
+// Needs is what a node must have for a pod once a plan is made, as the scheduler counts it.
+func (p Plan) Needs(pod *corev1.Pod) [2]recommender.Amount { return podRequests(p.Apply(pod)) }
+
 // nodeRoom: growth must fit beside what the scheduler counts for every other pod of the node, or it
 // would be deferred and hold room all the while. Lowering always fits.
 func nodeRoom(pod *corev1.Pod, p Plan, w World) *Refusal {
-	if !w.RoomKnown || pod.Spec.NodeName == "" {
+	if w.Room == nil || pod.Spec.NodeName == "" || w.Evictable {
 		return nil
 	}
-	needs, effect := podRequests(p.Apply(pod)), p.Effect(pod)
-	taken := roomTaken(pod, w)
+	needs, effect := p.Needs(pod), p.Effect(pod)
+	taken := w.Room.beside(pod.UID)
 	for _, r := range recommender.Resources {
+		taken[r] += w.PromisedOnNode[r].Request
 		has := w.Capabilities.Allocatable[r]
 		if has == 0 || effect[r] <= 0 || taken[r]+needs[r] <= has {
 			continue
@@ -28,24 +93,6 @@ func nodeRoom(pod *corev1.Pod, p Plan, w World) *Refusal {
 			recommender.Format(r, has), r, recommender.Format(r, taken[r]), recommender.Format(r, needs[r]))
 	}
 	return nil
-}
-
-// roomTaken is what a node's other pods take.
-func roomTaken(pod *corev1.Pod, w World) [2]recommender.Amount {
-	sum := [2]recommender.Amount{
-		recommender.CPU:    w.PromisedOnNode[recommender.CPU].Request,
-		recommender.Memory: w.PromisedOnNode[recommender.Memory].Request,
-	}
-	for _, other := range w.Neighbours {
-		if other.UID == pod.UID || finished(situation{pod: other}) != nil {
-			continue
-		}
-		takes := footprint(other)
-		for _, r := range recommender.Resources {
-			sum[r] += takes[r]
-		}
-	}
-	return sum
 }
 
 // nodePressure: short of disk or processes a kubelet defers every resize, even one that only lowers;
@@ -64,7 +111,7 @@ func nodeBlocked(pod *corev1.Pod, p Plan, w World) *Refusal {
 		until = w.NodeBlock.Growth
 	}
 	if w.Now.Before(until) {
-		return wait(ReasonNodeBlocked, "node %s put off or refused a resize lately; it is tried again after %s",
+		return waitUntil(until, ReasonNodeBlocked, "node %s put off or refused a resize lately; it is tried again after %s",
 			pod.Spec.NodeName, until.UTC().Format(time.RFC3339))
 	}
 	return nil
@@ -72,14 +119,12 @@ func nodeBlocked(pod *corev1.Pod, p Plan, w World) *Refusal {
 
 // neighboursWait: a pod of the node is waiting for room itself, or was turned away for want of it.
 func neighboursWait(pod *corev1.Pod, p Plan, w World) *Refusal {
-	if !p.Grows() {
+	if w.Room == nil || !p.Grows() {
 		return nil
 	}
-	for _, other := range w.Neighbours {
-		turnedAway := other.Status.Phase == corev1.PodFailed && strings.HasPrefix(other.Status.Reason, "OutOf") &&
-			w.Now.Sub(other.CreationTimestamp.Time) < blockFor
-		if other.UID != pod.UID && (turnedAway || helpers.IsPodResizeDeferred(other)) {
-			return wait(ReasonNodeBlocked, "pod %s/%s waits for room on node %s", other.Namespace, other.Name, pod.Spec.NodeName)
+	for _, other := range w.Room.waiting {
+		if other.uid != pod.UID {
+			return wait(ReasonNodeBlocked, "pod %s waits for room on node %s", other.name, pod.Spec.NodeName)
 		}
 	}
 	return nil
@@ -87,6 +132,9 @@ func neighboursWait(pod *corev1.Pod, p Plan, w World) *Refusal {
 
 // blockFor is how long a node is left alone after it put a resize off or refused it.
 const blockFor = 10 * time.Minute
+
+// NodeBlock is how long growth on a node, or every resize, is not tried.
+type NodeBlock struct{ Growth, All time.Time }
 
 // BlockOf is what a record that a node did not carry out says of that node: it has no room, or, where
 // even lowering was put off, it takes no resize at all (pressure, a taint, a changed label, shutdown).

@@ -35,6 +35,16 @@ func InSecondPatch(record v1alpha1.ResizeRecord) bool {
 
 // secondPatch is the record when its second patch is about to be sent, for the first time or again.
 func secondPatch(record v1alpha1.ResizeRecord, now time.Time) v1alpha1.ResizeRecord {
+	record = whole(record)
+	record.VerifiedOnce, record.WatchUntil = nil, nil
+	record.Phase, record.WrittenAt = v1alpha1.RecordWritten, metav1.NewTime(now)
+	record.Deadline = timeOf(now.Add(MemoryActuatedFor))
+	return record
+}
+
+// whole is a record whose second patch is part of what is desired.
+func whole(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
+	record = *record.DeepCopy()
 	for _, then := range record.Then {
 		for i := range record.Desired {
 			if record.Desired[i].Name == then.Name {
@@ -42,10 +52,18 @@ func secondPatch(record v1alpha1.ResizeRecord, now time.Time) v1alpha1.ResizeRec
 			}
 		}
 	}
-	record.Then, record.VerifiedOnce, record.WatchUntil = nil, nil, nil
-	record.Phase, record.WrittenAt = v1alpha1.RecordWritten, metav1.NewTime(now)
-	record.Deadline = timeOf(now.Add(MemoryActuatedFor))
+	record.Then = nil
 	return record
+}
+
+// OnItsWay: the pod as we see it does not ask for all that its record will have made it ask for.
+func OnItsWay(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
+	return !PuttingBack(record) && (record.Phase == v1alpha1.RecordWritten || len(record.Then) > 0 || pod.Generation < record.Generation)
+}
+
+// WholePlan is what is left of a record's resize, its second patch included.
+func WholePlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) Plan {
+	return RestPlan(pod, whole(record))
 }
 
 // givingUpLimits is a record without the memory of containers whose memory limit it lowered: they go back

@@ -78,7 +78,7 @@ func Assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) State 
 	}
 	state.idle = idleReverts(pod, record)
 	state.Verdict = earlyHarm(pod, record, changes)
-	if state.Verdict.Harm != "" && state.Kind != Terminal && !puttingBack(record) {
+	if state.Verdict.Harm != "" && state.Kind != Terminal && !PuttingBack(record) {
 		state.calm, state.Kind, state.Message = state.Kind, Harmed, state.Verdict.Message
 	}
 	return state
@@ -118,7 +118,7 @@ func assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change, now
 		return State{Kind: Unobserved, Message: "the pod as we see it is older than the resize"}
 	case record.Phase == v1alpha1.RecordWritten:
 		return assessWritten(pod, record, changes)
-	case puttingBack(record):
+	case PuttingBack(record):
 		return assessPuttingBack(pod, record, changes, now)
 	case !asDesired(pod, changes):
 		return superseded
@@ -234,8 +234,13 @@ func isActual(pod *corev1.Pod) bool {
 	return true
 }
 
-func puttingBack(record v1alpha1.ResizeRecord) bool {
-	return record.Phase == v1alpha1.RecordReverting || record.Phase == v1alpha1.RecordWithdrawing
+// PuttingBack: the pod is on its way back to its prior size.
+func PuttingBack(record v1alpha1.ResizeRecord) bool {
+	switch record.Phase {
+	case v1alpha1.RecordReverting, v1alpha1.RecordWithdrawing, v1alpha1.RecordEvicting:
+		return true
+	}
+	return false
 }
 
 func asDesired(pod *corev1.Pod, changes []change) bool {

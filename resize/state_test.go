@@ -40,6 +40,10 @@ func reason(why string) func(*v1alpha1.ResizeRecord) {
 	return func(r *v1alpha1.ResizeRecord) { r.Reason = why }
 }
 
+func deadline(after time.Duration) func(*v1alpha1.ResizeRecord) {
+	return func(r *v1alpha1.ResizeRecord) { r.Deadline = timeOf(noon.Add(after)) }
+}
+
 func watchedUntil(after time.Duration) func(*v1alpha1.ResizeRecord) {
 	return func(r *v1alpha1.ResizeRecord) {
 		r.Phase, r.WatchUntil, r.Deadline = v1alpha1.RecordWatching, timeOf(noon.Add(after)), nil

@@ -32,7 +32,7 @@ func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.KeptSiz
 	trials, followers := partition(rest, func(p Plan) bool { return Untried(p, kept) })
 	room := v1alpha1.MaxRecords - len(records)
 	going := take(urgent, &room, v1alpha1.MaxRecords, WaveNext)
-	open := len(records) + len(going)
+	open := steps(records) + len(going)
 	if withheld(rules) {
 		followers, _ = partition(followers, func(p Plan) bool { return !p.Lowers() })
 	}
@@ -40,6 +40,16 @@ func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.KeptSiz
 		return append(going, take(gentle(followers, open), &room, Concurrent(rules, pods)-open, WaveNext)...)
 	}
 	return append(going, take(gentle(trials, open), &room, FirstWave(rules, pods)-open, WaveFirst)...)
+}
+
+// steps counts records that take part in waves: the end of a boost does not.
+func steps(records []v1alpha1.ResizeRecord) (n int) {
+	for _, r := range records {
+		if r.Wave != WaveBoost {
+			n++
+		}
+	}
+	return n
 }
 
 // Untried: the plan lowers an amount under what any pod of its template generation was seen to survive.

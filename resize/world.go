@@ -30,8 +30,6 @@ type World struct {
 	// not checked here; the recommender holds stale targets too.
 	DataUntil  time.Time
 	StaleAfter time.Duration
-	// DataPoints out of MinimumDataPoints. A zero minimum is not checked here.
-	DataPoints, MinimumDataPoints int
 
 	// HPA holds the resources that a HorizontalPodAutoscaler scales on by utilization, by container; the
 	// name "" stands for every container. Missing ones are free.
@@ -46,14 +44,19 @@ type World struct {
 	// decided in this pass and that no status shows yet (GrowthOf).
 	Promised, PromisedOnNode recommender.Size
 
-	// Neighbours are the other pods of the pod's node. Room is checked only where RoomKnown is set, as an
-	// empty node and an unread one look alike.
-	Neighbours []*corev1.Pod
-	RoomKnown  bool
+	// Room is what the pods of the pod's node take of it. Nil: not known, and not checked.
+	Room *Room
 	// NodeBlock: the node put off or refused resizes lately (BlockOf). Zero: it did not.
 	NodeBlock NodeBlock
 	// Capabilities of the pod's node. Unknown allocatable amounts are not checked.
 	Capabilities Capabilities
+	// NoRights says why the operator may not resize any pod now; empty: it may.
+	NoRights string
+	// Declined are resizes of the workload's pods that the API server did not take.
+	Declined []Declined
+	// Evictable: the pod may be evicted if its node refuses, so the node is asked although it seems to have
+	// no room: its kubelet's answer decides.
+	Evictable bool
 	// NamespaceTerminating: the pod's namespace is being deleted.
 	NamespaceTerminating bool
 }
@@ -63,6 +66,3 @@ type Held struct {
 	Of [2]bool
 	By string
 }
-
-// NodeBlock is how long growth on a node, or every resize, is not tried.
-type NodeBlock struct{ Growth, All time.Time }

@@ -15,6 +15,18 @@ type Query struct {
 	Step time.Duration
 	// RateWindow is the window of the rate of CPU counters.
 	RateWindow time.Duration
+	// Waited: CPU usage counts the time spent waiting for CPU where that is measured, usage × (1 + waiting
+	// rate), as recommender/node.Waited does.
+	Waited bool
+}
+
+// maxGenerated is how much of a workload's name is in its pods' names at most.
+const maxGenerated = 58
+
+// PodPrefix is what the names of a workload's pods start with.
+func PodPrefix(workload string) string {
+	name := workload + "-"
+	return name[:min(len(name), maxGenerated)]
 }
 
 // Steps is the number of steps asked for.

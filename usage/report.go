@@ -24,6 +24,10 @@ const (
 	DropOutside Drop = "outside the span asked for"
 	// DropHistogram is a native histogram where a number was expected.
 	DropHistogram Drop = "a histogram"
+	// DropClock has a time that the source's own clock rules out.
+	DropClock Drop = "from an impossible time"
+	// DropImplausible is more than any node has.
+	DropImplausible Drop = "more than any node has"
 	// DropAmbiguous has a pod name that several workloads of different kinds could have made.
 	DropAmbiguous Drop = "ambiguous pod name"
 	// DropFull found no room in the store.

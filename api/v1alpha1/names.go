@@ -18,6 +18,10 @@ const (
 	PausedAnnotation = "attune.io/paused"
 	UndoAnnotation   = "attune.io/undo"
 
+	// ResumedAnnotation (RFC3339) on a workload is written by kubectl attune resume where the operator
+	// itself has paused the workload: another value than it had then ends that pause.
+	ResumedAnnotation = "attune.io/resumed"
+
 	// CleanupFinalizer keeps a policy until no pod is watched for it any more.
 	CleanupFinalizer = "attune.io/cleanup"
 
@@ -61,6 +65,9 @@ const (
 	ReasonHighRevertRate = "HighRevertRate"
 	ReasonHealthy        = "Healthy"
 
+	// ReasonRevertPending of Degraded: a pod is to have its old size back, and does not get it.
+	ReasonRevertPending = "RevertPending"
+
 	// ReasonNotBlocked is the reason of ResizeBlocked=False; a refusal's own reason is that of True.
 	ReasonNotBlocked = "NotBlocked"
 )
@@ -71,4 +78,10 @@ const (
 	EventResizeFailed  = "ResizeFailed"
 	EventResizeSkipped = "ResizeSkipped"
 	EventReverted      = "Reverted"
+	EventSeedMarkedBad = "SeedMarkedBad"
+	EventUndone        = "Undone"
+	EventRevertPending = "RevertPending"
+
+	EventEvicted        = "Evicted"
+	EventEvictionDenied = "EvictionDenied"
 )

@@ -11,6 +11,7 @@ const (
 	MaxRecords   = 50
 	MaxOriginals = 5
 	MaxHistory   = 20
+	MaxBadSeeds  = 20
 )
 
 // AttuneRecommendationSpec is written by the policy loop alone.
@@ -23,6 +24,14 @@ type AttuneRecommendationSpec struct {
 
 	// Mode is the policy's effective update type.
 	Mode UpdateType `json:"mode"`
+
+	// Strategy that the targets come from; absent: Workload.
+	// +optional
+	Strategy Strategy `json:"strategy,omitempty"`
+
+	// EvictionRanking of the workload's pods under the strategy Node; Never where evictions are off.
+	// +optional
+	EvictionRanking EvictionRanking `json:"evictionRanking,omitempty"`
 
 	// SettingsDigest changes with any setting that the targets depend on.
 	// +optional
@@ -45,6 +54,24 @@ type AttuneRecommendationSpec struct {
 	// DataUntil is the time of the newest usage sample that the targets rest on.
 	// +optional
 	DataUntil *metav1.Time `json:"dataUntil,omitempty"`
+
+	// Checkpoints hold the containers' usage histories in a compact form, where no server keeps them
+	// (usage.source: embedded): after a restart and on another replica, history goes on from here.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Checkpoints []Checkpoint `json:"checkpoints,omitempty"`
+}
+
+// Checkpoint is one container's usage history in a compact form.
+type Checkpoint struct {
+	// Name of the container.
+	Name string `json:"name"`
+	// At is when the checkpoint was made.
+	At metav1.Time `json:"at"`
+	// Data is at most 2 KiB of packed history: what was used in each step, within a few percent.
+	// +kubebuilder:validation:MaxLength=2732
+	Data []byte `json:"data"`
 }
 
 // WorkloadRef names a workload in the object's own namespace.
@@ -99,20 +126,36 @@ type ContainerTarget struct {
 	Steps []Step `json:"steps,omitempty"`
 }
 
-// ContainerDemand is a container's base and peak of either resource.
+// ContainerDemand is what the strategy Node knows of a container's workload. A resource without a peak is
+// left alone.
 type ContainerDemand struct {
-	// CPUPeak is the most CPU, now or forecast.
+	// CPUPeak is the most CPU that a replica is forecast to use in the coming hour.
+	// +optional
 	CPUPeak *resource.Quantity `json:"cpuPeak,omitempty"`
-	// MemoryPeak is the most memory, now or forecast.
+
+	// MemoryPeak is the most memory that a replica is forecast to use in the coming hour.
+	// +optional
 	MemoryPeak *resource.Quantity `json:"memoryPeak,omitempty"`
-	// MemoryMax7d is the most memory of the last 7 days.
+
+	// MemoryMax7d is the most memory that a replica used in 7 days.
+	// +optional
 	MemoryMax7d *resource.Quantity `json:"memoryMax7d,omitempty"`
-	// MemoryOOM is the memory that an OOM kill taught to be too little.
+
+	// MemoryOOM is the memory that an OOM kill taught to need.
+	// +optional
 	MemoryOOM *resource.Quantity `json:"memoryOOM,omitempty"`
-	// CPUBase is the CPU in everyday use.
-	CPUBase *resource.Quantity `json:"cpuBase,omitempty"`
-	// MemoryBase is the memory in everyday use.
-	MemoryBase *resource.Quantity `json:"memoryBase,omitempty"`
+
+	// Least holds the requests that no pod is to be lowered under: bounds, floors, what a person meant.
+	// +optional
+	Least Resources `json:"least,omitempty,omitzero"`
+
+	// Most holds the requests that no pod is to be raised above.
+	// +optional
+	Most Resources `json:"most,omitempty,omitzero"`
+
+	// AllowMemoryDecrease lets a pod's memory go under what it has.
+	// +optional
+	AllowMemoryDecrease bool `json:"allowMemoryDecrease,omitempty"`
 }
 
 // Hold says why a resource is left alone.
@@ -180,6 +223,18 @@ type ContainerSeed struct {
 	// AllowMemoryDecrease lets memory go under the pod's own request.
 	// +optional
 	AllowMemoryDecrease bool `json:"allowMemoryDecrease,omitempty"`
+	// CPUBoost gives the container more CPU to start with.
+	// +optional
+	CPUBoost *CPUBoost `json:"cpuBoost,omitempty"`
+}
+
+// CPUBoost multiplies the CPU that a container is born with.
+type CPUBoost struct {
+	// Multiplier of the CPU request, such as "2".
+	Multiplier Decimal `json:"multiplier"`
+	// Most is the greatest request that it makes.
+	// +optional
+	Most *resource.Quantity `json:"most,omitempty"`
 }
 
 // Seeded is the value of SeededAnnotation.
@@ -190,6 +245,19 @@ type Seeded struct {
 	Revision string `json:"revision"`
 	// Original resources of the pod as it was created.
 	Original []ContainerResources `json:"original"`
+	// Boosted containers were given more CPU to start with, which is taken back.
+	Boosted []BoostedContainer `json:"boosted,omitempty"`
+}
+
+// BoostedContainer was given more CPU to start with.
+type BoostedContainer struct {
+	// Name of the container.
+	Name string `json:"name"`
+	// CPURequest that it was given.
+	CPURequest resource.Quantity `json:"cpuRequest"`
+	// BaseCPURequest and BaseCPULimit are what is left of it after the start.
+	BaseCPURequest resource.Quantity  `json:"baseCPURequest"`
+	BaseCPULimit   *resource.Quantity `json:"baseCPULimit,omitempty"`
 }
 
 // ContainerResources are the requests and limits of one container.
@@ -276,7 +344,15 @@ type AttuneRecommendationStatus struct {
 	// +optional
 	Supersessions int32 `json:"supersessions,omitempty"`
 
-	// UndoneAt is the undo annotation that was carried out last.
+	// LastSuperseded is when that happened last; it is counted for a week.
+	// +optional
+	LastSuperseded *metav1.Time `json:"lastSuperseded,omitempty"`
+
+	// GoneSince is when the workload was first seen to be gone. Seven days later the object is deleted.
+	// +optional
+	GoneSince *metav1.Time `json:"goneSince,omitempty"`
+
+	// UndoneAt is the time in the undo annotation that was carried out last.
 	// +optional
 	UndoneAt string `json:"undoneAt,omitempty"`
 
@@ -309,6 +385,8 @@ const (
 	RecordReverting RecordPhase = "Reverting"
 	// RecordWithdrawing: refused or past its deadline; the prior size is being put back.
 	RecordWithdrawing RecordPhase = "Withdrawing"
+	// RecordEvicting: the node will not have the size, the pod has its prior one, and it is being evicted.
+	RecordEvicting RecordPhase = "Evicting"
 )
 
 // ResizeRecord is what is needed to put a pod back.
@@ -443,6 +521,9 @@ type PausedState struct {
 	Since metav1.Time `json:"since"`
 	// Reason why it paused.
 	Reason string `json:"reason"`
+	// Resumed is what the workload's annotation attune.io/resumed was; another value ends the pause.
+	// +optional
+	Resumed string `json:"resumed,omitempty"`
 }
 
 // AttuneRecommendation is what the operator knows of one workload: where it is heading (spec, by the

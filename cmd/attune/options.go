@@ -8,7 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/usage/embedded"
 )
+
+// minDisk is what two hours of some hundred containers and their log fit into.
+const minDisk = 128 << 20
 
 // Certificate providers and usage sources that the flags accept.
 const (
@@ -36,8 +42,30 @@ type options struct {
 
 	usageSource   string
 	usageInterval time.Duration
+	disk          diskOptions
+	kubelet       kubeletOptions
 	prometheus    prometheusOptions
 	policySources []string
+
+	eviction      bool
+	nodeInterval  time.Duration
+	nodeLoadTaint bool
+
+	// own is the embedded source; nil where the source is a server.
+	own *embedded.Source
+}
+
+// diskOptions say where the embedded source keeps raw samples.
+type diskOptions struct {
+	dir       string
+	retention time.Duration
+	size      resource.QuantityValue
+}
+
+// kubeletOptions say how kubelets' certificates are verified.
+type kubeletOptions struct {
+	caFile             string
+	insecureSkipVerify bool
 }
 
 // prometheusOptions address the operator's own source.
@@ -83,14 +111,23 @@ func (o *options) register(f *pflag.FlagSet) {
 	f.StringVar(&o.certSecret, "cert-secret", "attune-webhook-cert", "Secret of the self-signed certificate, in --namespace")
 	f.StringVar(&o.mutatingConfig, "mutating-webhook-config", "attune", "MutatingWebhookConfiguration that gets the self-signed CA")
 	f.StringVar(&o.validatingConfig, "validating-webhook-config", "attune", "ValidatingWebhookConfiguration that gets the self-signed CA")
-	f.StringVar(&o.usageSource, "usage-source", sourcePrometheus, "where usage history comes from: prometheus")
-	f.DurationVar(&o.usageInterval, "usage-interval", time.Minute, "time between two looks at the usage source")
-	f.StringVar(&o.prometheus.address, "prometheus-address", "", "base URL of a server with the Prometheus HTTP API, such as http://prometheus.monitoring:9090")
+	f.StringVar(&o.usageSource, "usage-source", sourceEmbedded, "where usage history comes from: embedded (the kubelets, scraped by the operator) or prometheus")
+	f.DurationVar(&o.usageInterval, "usage-interval", time.Minute, "time between two looks at the usage source, and between two scrapes of a kubelet")
+	f.StringVar(&o.disk.dir, "usage-dir", "", "folder for the raw samples of the embedded source; empty: they are kept in memory only, for minutes")
+	f.DurationVar(&o.disk.retention, "usage-retention", 8*24*time.Hour, "how long raw samples are kept in --usage-dir")
+	o.disk.size.Quantity = resource.MustParse("1Gi")
+	f.Var(&o.disk.size, "usage-size", "what --usage-dir may take")
+	f.StringVar(&o.kubelet.caFile, "kubelet-ca-file", "", "file with the certificates that kubelets are verified with; empty: those of the API server")
+	f.BoolVar(&o.kubelet.insecureSkipVerify, "kubelet-insecure-skip-verify", false, "accept any certificate of a kubelet")
+	f.StringVar(&o.prometheus.address, "prometheus-address", "", "base URL of a server with the Prometheus HTTP API, such as http://prometheus.monitoring:9090; with the embedded source, it is asked once for what was before")
 	f.StringToStringVar(&o.prometheus.headers, "prometheus-header", nil, "header sent with every query, as name=value")
 	f.StringToStringVar(&o.prometheus.queryParameters, "prometheus-query-parameter", nil, "parameter added to every query, as name=value")
 	f.StringVar(&o.prometheus.bearerTokenFile, "prometheus-bearer-token-file", "", "file with a bearer token, read again for every query")
 	f.StringVar(&o.prometheus.caFile, "prometheus-ca-file", "", "file with the certificates that the server's own is verified with")
 	f.BoolVar(&o.prometheus.insecureSkipVerify, "prometheus-insecure-skip-verify", false, "accept any certificate of the server")
+	f.BoolVar(&o.eviction, "eviction", false, "evict pods for policies that ask for it; the operator must have been granted to create pods/eviction")
+	f.DurationVar(&o.nodeInterval, "node-interval", 5*time.Minute, "time between two looks at a node where nothing happens (strategy Node)")
+	f.BoolVar(&o.nodeLoadTaint, "node-load-taint", false, "taint nodes that are overloaded")
 	f.StringSliceVar(&o.policySources, "policy-source-namespaces", nil, "namespaces whose policies may name their own usage source")
 }
 
@@ -101,12 +138,20 @@ func (o *options) validate() error {
 		return errors.New("--namespace is empty: set it, or the environment variable POD_NAMESPACE, to the operator's own namespace")
 	case o.certsProvider != providerCertManager && o.certsProvider != providerSelfSigned:
 		return fmt.Errorf("--certs-provider %q is unknown: use %s or %s", o.certsProvider, providerCertManager, providerSelfSigned)
-	case o.usageSource == sourceEmbedded:
-		return fmt.Errorf("--usage-source %q is not built yet: use %s", o.usageSource, sourcePrometheus)
-	case o.usageSource != sourcePrometheus:
-		return fmt.Errorf("--usage-source %q is unknown: use %s", o.usageSource, sourcePrometheus)
-	case o.prometheus.address == "":
+	case o.usageSource != sourcePrometheus && o.usageSource != sourceEmbedded:
+		return fmt.Errorf("--usage-source %q is unknown: use %s or %s", o.usageSource, sourceEmbedded, sourcePrometheus)
+	case o.usageSource == sourcePrometheus && o.prometheus.address == "":
 		return errors.New("--prometheus-address is empty: set it to the server's base URL, such as http://prometheus.monitoring:9090")
+	case o.nodeLoadTaint:
+		return errors.New("--node-load-taint is not built yet: leave it out (values: node.loadTaint.enabled: false)")
+	case o.nodeInterval < time.Second:
+		return fmt.Errorf("--node-interval %s is too short: use at least 1s, such as 5m", o.nodeInterval)
+	case o.disk.retention < time.Hour:
+		return fmt.Errorf("--usage-retention %s is too short: use at least 1h, such as 192h", o.disk.retention)
+	case o.disk.size.Value() < minDisk:
+		return fmt.Errorf("--usage-size %s is too small: use at least 128Mi, such as 1Gi", o.disk.size.String())
+	case o.kubelet.caFile != "" && o.kubelet.insecureSkipVerify:
+		return errors.New("--kubelet-ca-file and --kubelet-insecure-skip-verify exclude each other: leave one out")
 	case o.usageInterval < time.Second:
 		return fmt.Errorf("--usage-interval %s is too short: use at least 1s, such as 1m", o.usageInterval)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -21,18 +22,24 @@ import (
 // secretTimeout bounds the reading of one Secret.
 const secretTimeout = 10 * time.Second
 
-// dialer makes a client of the server that settings name, or of the operator's own. Secrets are read
-// by name from the API server: nothing of them is cached.
+// dialer makes a client of the server that settings name, or answers from the operator's own source. Secrets
+// are read by name from the API server: nothing of them is cached.
 func (o *options) dialer(secrets client.Reader) store.Dialer {
-	dial := o.clients(secrets)
-	return func(s usage.SourceSettings) (usage.Source, error) { return dial(s) }
+	return func(s usage.SourceSettings) (usage.Source, error) {
+		if s.Prometheus == nil && o.own != nil {
+			return o.backfilled()
+		}
+		return o.server(secrets, s)
+	}
 }
 
-// gauges makes what measures watched pods, on the same servers.
+// gauges makes what measures watched pods, with the same sources.
 func (o *options) gauges(secrets client.Reader) func(policy.Settings) (workload.Gauge, error) {
-	dial := o.clients(secrets)
 	return func(s policy.Settings) (workload.Gauge, error) {
-		server, err := dial(s.Source)
+		if s.Source.Prometheus == nil && o.own != nil {
+			return o.own, nil
+		}
+		server, err := o.server(secrets, s.Source)
 		return gauge{server}, err
 	}
 }
@@ -48,33 +55,43 @@ func (g gauge) Waiting(ctx context.Context, namespace, pod, container string, wi
 	return g.server.Value(ctx, prometheus.Waiting(namespace, pod, container, window), at)
 }
 
+func (g gauge) Memory(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error) {
+	return g.server.Value(ctx, prometheus.Held(namespace, pod, container, window), at)
+}
+
+func (g gauge) OOMKills(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error) {
+	return g.server.Value(ctx, prometheus.Killed(namespace, pod, container, window), at)
+}
+
 func (g gauge) Value(ctx context.Context, query string, at time.Time) (float64, error) {
 	return g.server.Value(ctx, query, at)
 }
 
-func (o *options) clients(secrets client.Reader) func(usage.SourceSettings) (*prometheus.Client, error) {
-	return func(s usage.SourceSettings) (*prometheus.Client, error) {
-		if s.Prometheus == nil {
-			return o.ownSource()
-		}
-		namespace := s.Namespace
-		if namespace == "" {
-			namespace = o.namespace
-		}
-		credentials, err := readCredentials(secrets, namespace, *s.Prometheus)
-		if err != nil {
-			return nil, err
-		}
-		config := prometheus.ConfigOf(*s.Prometheus, credentials)
-		config.PolicySource = s.Namespace != ""
-		if config.Address == "" {
-			config.Address = o.prometheus.address
-		}
-		return prometheus.New(config)
+// server is a client of the server that settings name, or of the operator's own.
+func (o *options) server(secrets client.Reader, s usage.SourceSettings) (*prometheus.Client, error) {
+	if s.Prometheus == nil {
+		return o.ownServer()
 	}
+	namespace := s.Namespace
+	if namespace == "" {
+		namespace = o.namespace
+	}
+	credentials, err := readCredentials(secrets, namespace, *s.Prometheus)
+	if err != nil {
+		return nil, err
+	}
+	config := prometheus.ConfigOf(*s.Prometheus, credentials)
+	config.PolicySource = s.Namespace != ""
+	if config.Address == "" {
+		config.Address = o.prometheus.address
+	}
+	if config.Address == "" {
+		return nil, errors.New("metricsSource.prometheus has no address, and the operator has none: set metricsSource.prometheus.address")
+	}
+	return prometheus.New(config)
 }
 
-func (o *options) ownSource() (*prometheus.Client, error) {
+func (o *options) ownServer() (*prometheus.Client, error) {
 	config := prometheus.Config{
 		Address: o.prometheus.address, Headers: o.prometheus.headers, Parameters: o.prometheus.queryParameters,
 		TLS: prometheus.TLS{InsecureSkipVerify: o.prometheus.insecureSkipVerify},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -30,6 +32,10 @@ import (
 	"attune.io/attune/internal/autoscale/lookup"
 	"attune.io/attune/internal/effective"
 	events "attune.io/attune/internal/event"
+	"attune.io/attune/internal/trim"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/recent"
 	"attune.io/attune/usage/store"
 	"attune.io/attune/webhook/pod"
 	"attune.io/attune/webhook/validation"
@@ -64,6 +70,11 @@ func (o *options) run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
+// passTimeout ends a pass whose call to the API server is never answered, although its connection stands: watches
+// want connections without a limit, and the object would never be looked at again. The next pass goes on where a
+// long one was ended.
+const passTimeout = 2 * time.Minute
+
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -97,7 +108,7 @@ func (o *options) manager(config *rest.Config, provider certs.Provider) (ctrl.Ma
 	}
 	return ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
-		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:                         cacheOptions(),
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
 		HealthProbeBindAddress:        o.probeAddress,
@@ -105,6 +116,7 @@ func (o *options) manager(config *rest.Config, provider certs.Provider) (ctrl.Ma
 		LeaderElectionID:              "attune.attune.io",
 		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true,
+		Controller:                    controllerconfig.Controller{ReconciliationTimeout: passTimeout},
 		WebhookServer: webhook.NewServer(webhook.Options{
 			Port: o.webhookPort,
 			TLSOpts: []func(*tls.Config){func(c *tls.Config) {
@@ -113,6 +125,18 @@ func (o *options) manager(config *rest.Config, provider certs.Provider) (ctrl.Ma
 			}},
 		}),
 	})
+}
+
+// cacheOptions keep of each object what somebody here reads.
+func cacheOptions() cache.Options {
+	by := map[client.Object]cache.ByObject{
+		&corev1.Pod{}:  {Transform: trim.Pod},
+		&corev1.Node{}: {Transform: trim.Node},
+	}
+	for _, kind := range workload.Kinds {
+		by[workload.NewObject(kind).(client.Object)] = cache.ByObject{Transform: trim.Workload}
+	}
+	return cache.Options{DefaultTransform: trim.Object, ByObject: by}
 }
 
 // serve adds what every replica does: the webhooks, their certificate, the probes.
@@ -146,22 +170,40 @@ func (o *options) control(mgr ctrl.Manager) error {
 	}
 	fresh := make(chan event.TypedGenericEvent[string], 1024)
 	changed := func(namespace string) { fresh <- event.TypedGenericEvent[string]{Object: namespace} }
-	histories := store.New(store.Options{Dial: o.dialer(mgr.GetAPIReader()), Changed: changed})
+	if o.usageSource == sourceEmbedded {
+		if err := o.embed(mgr); err != nil {
+			return err
+		}
+	}
+	histories := store.New(store.Options{
+		Dial: o.dialer(mgr.GetAPIReader()), Changed: changed,
+		Forgets: func(s usage.SourceSettings) bool { return s.Prometheus == nil && o.own != nil },
+	})
 	autoscalers, err := autoscalersOf(mgr, changed)
 	if err != nil {
 		return err
 	}
 	settings := effective.Reader{Client: mgr.GetClient(), SourceNamespaces: o.policySources}
-	policies := &policyloop.Controller{Client: mgr.GetClient(), History: histories, Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings}
+	policies := &policyloop.Controller{Client: mgr.GetClient(), History: histories, Checkpoints: histories, Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings}
+	shared := o.sharing(recent.Dialer(o.dialer(mgr.GetAPIReader())))
 	if err := policies.Register(mgr, fresh); err != nil {
 		return fmt.Errorf("setting up the policy loop: %w", err)
 	}
+	rights, err := rightsOf(mgr)
+	if err != nil {
+		return err
+	}
 	workloads := &workloadloop.Controller{
-		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: settings, Autoscalers: autoscalers, ServerVersion: version, Gauges: o.gauges(mgr.GetAPIReader()),
+		Evictions: o.eviction,
+		Client:    mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Settings: settings, Autoscalers: autoscalers, ServerVersion: version, Gauges: o.gauges(mgr.GetAPIReader()), Rights: rights,
 		Events: events.NewRecorder(mgr.GetEventRecorder("attune"), clock.RealClock{}),
 	}
-	if err := workloads.Register(mgr); err != nil {
+	shared.connect(policies, workloads)
+	if err := workloads.Register(mgr, shared.granted); err != nil {
 		return fmt.Errorf("setting up the workload loop: %w", err)
+	}
+	if err := shared.start(mgr, o, workloads.Events); err != nil {
+		return err
 	}
 	return mgr.Add(&usageloop.Loop{Store: histories, Interval: o.usageInterval, Clock: clock.RealClock{}})
 }
@@ -172,7 +214,7 @@ func autoscalersOf(mgr ctrl.Manager, changed func(namespace string)) (*lookup.Lo
 	if err != nil {
 		return nil, err
 	}
-	autoscalers, err := lookup.New(lookup.Options{Cache: mgr.GetCache(), Served: served, Changed: changed, Clock: clock.RealClock{}})
+	autoscalers, err := lookup.New(context.Background(), lookup.Options{Cache: mgr.GetCache(), Served: served, Changed: changed, Clock: clock.RealClock{}})
 	if err != nil {
 		return nil, err
 	}

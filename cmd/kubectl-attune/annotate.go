@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,13 +16,20 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// annotation on a workload is all that the plugin ever writes: one annotation, with the user's own rights.
-// The operator acts on it. A nil value takes the annotation away.
+// annotation is what a verb writes on a workload, with the user's own rights: annotations are all that the
+// plugin ever writes. The operator acts on them.
 type annotation struct {
-	key   string
-	value *string
 	// done says what was done, such as "paused".
 	done string
+	// of a workload: the annotations by name; a nil value takes one away.
+	of func(context.Context, client.Client, workload.Workload) (map[string]*string, error)
+}
+
+// always writes one annotation, whatever the workload.
+func always(key, value string) func(context.Context, client.Client, workload.Workload) (map[string]*string, error) {
+	return func(context.Context, client.Client, workload.Workload) (map[string]*string, error) {
+		return map[string]*string{key: &value}, nil
+	}
 }
 
 // annotateReport is the answer of pause, resume and undo.
@@ -108,15 +118,23 @@ func (a annotation) on(ctx context.Context, c client.Client, id workload.Identit
 	if found.Part() {
 		return false, fmt.Errorf("%s belongs to %s/%s, which is sized as a whole: name that one", id, found.OwnedBy.Kind, found.OwnedBy.Name)
 	}
-	if old, set := found.Annotations[a.key]; set == (a.value != nil) && (!set || old == *a.value) {
+	wanted, err := a.of(ctx, c, found)
+	if err != nil {
+		return false, err
+	}
+	maps.DeleteFunc(wanted, func(key string, value *string) bool {
+		old, set := found.Annotations[key]
+		return set == (value != nil) && (!set || old == *value)
+	})
+	if len(wanted) == 0 {
 		return false, nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{a.key: a.value}}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": wanted}})
 	if err != nil {
 		return false, err
 	}
 	if err := c.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner("kubectl-attune")); err != nil {
-		return false, fmt.Errorf("writing the annotation %s on %s: %w", a.key, id, err)
+		return false, fmt.Errorf("writing the annotation %s on %s: %w", strings.Join(slices.Sorted(maps.Keys(wanted)), " and "), id, err)
 	}
 	return true, nil
 }

@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -42,6 +45,37 @@ func TestUndoWritesTheTime(t *testing.T) {
 	cli := newCLITest(t, interceptor.Funcs{})
 	assert.Equal(t, answer{out: "Deployment/web in namespace shop is being put back\n"}, cli.run("undo", "deploy/web"))
 	assert.Equal(t, map[string]string{v1alpha1.UndoAnnotation: "2026-03-02T12:00:00Z"}, cli.deployment("web").Annotations)
+}
+
+// What resume takes back: the pause, the undo, and the operator's own pause where there is one.
+func TestResumeTakesEverythingBack(t *testing.T) {
+	cli := newCLITest(t, interceptor.Funcs{})
+	cli.run("pause", "deploy/web")
+	cli.run("undo", "deploy/web")
+	assert.Equal(t, answer{out: "Deployment/web in namespace shop is resumed\n"}, cli.run("resume", "deploy/web"))
+	assert.Empty(t, cli.deployment("web").Annotations, "the operator has not paused it")
+
+	assert.Equal(t, answer{out: "StatefulSet/db in namespace pay is resumed\n"}, cli.run("resume", "sts/db", "-n", "pay"))
+	var db appsv1.StatefulSet
+	require.NoError(t, cli.client.Get(context.Background(), client.ObjectKey{Namespace: "pay", Name: "db"}, &db))
+	assert.Equal(t, map[string]string{v1alpha1.ResumedAnnotation: "2026-03-02T12:00:00Z"}, db.Annotations)
+}
+
+// Who may not read recommendations can still take back what was asked for.
+func TestResumeWithoutTheRightToReadRecommendations(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "attune.io", Resource: "attunerecommendations"}, "deployment-web", errors.New("no"))
+	cli := newCLITest(t, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		if _, ok := o.(*v1alpha1.AttuneRecommendation); ok {
+			return forbidden
+		}
+		return c.Get(ctx, key, o, options...)
+	}})
+	cli.run("pause", "deploy/web")
+	got := cli.run("resume", "deploy/web")
+	assert.Equal(t, exitOK, got.code)
+	assert.Equal(t, "Deployment/web in namespace shop is resumed\n", got.out)
+	assert.Contains(t, got.errOut, "a pause of the operator's own, if there is one, goes on: ")
+	assert.Empty(t, cli.deployment("web").Annotations)
 }
 
 func TestPauseSelectsByLabel(t *testing.T) {

@@ -51,7 +51,7 @@ func pausedBy(rec *v1alpha1.AttuneRecommendation) (why string, paused bool) {
 	case rec.Status.Paused != nil:
 		return rec.Status.Paused.Reason, true
 	case rec.Status.Phase == v1alpha1.PhasePaused:
-		return "its annotation " + v1alpha1.PausedAnnotation + ", or spec.paused of its policy or of the defaults", true
+		return "its annotation " + v1alpha1.PausedAnnotation + " or " + v1alpha1.UndoAnnotation + ", or spec.paused of its policy or of the defaults", true
 	}
 	return "", false
 }

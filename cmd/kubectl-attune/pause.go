@@ -16,7 +16,7 @@ func newPause(env *environment) *cobra.Command {
 			"AttunePolicy, AttuneNamespaceDefaults or AttuneDefaults pauses more at once.",
 		Example: "  kubectl attune pause deployment/web\n  kubectl attune pause -l tier=api",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return env.annotate(cmd.Context(), args, annotation{key: v1alpha1.PausedAnnotation, value: new("true"), done: "paused"})
+			return env.annotate(cmd.Context(), args, annotation{done: "paused", of: always(v1alpha1.PausedAnnotation, "true")})
 		},
 	}
 }

@@ -55,7 +55,7 @@ func run(ctx context.Context, env *environment, args []string) int {
 
 // verbs are in the order of the help page.
 var verbs = []func(*environment) *cobra.Command{
-	newStatus, newRecommendations, newExplain, newDiff, newHistory, newPause, newResume, newUndo,
+	newStatus, newRecommendations, newExplain, newDiff, newHistory, newPause, newResume, newUndo, newNode,
 }
 
 func newRoot(env *environment) *cobra.Command {

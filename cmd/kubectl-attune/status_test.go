@@ -81,7 +81,7 @@ func TestStatusHoldsOfAPausedWorkload(t *testing.T) {
 
 	rec.Status = v1alpha1.AttuneRecommendationStatus{Phase: v1alpha1.PhasePaused}
 	assert.Equal(t, []heldThing{
-		{Workload: "StatefulSet/db", Reason: "Paused", Message: "its annotation attune.io/paused, or spec.paused of its policy or of the defaults"},
+		{Workload: "StatefulSet/db", Reason: "Paused", Message: "its annotation attune.io/paused or attune.io/undo, or spec.paused of its policy or of the defaults"},
 	}, heldByWorkload(&rec))
 }
 

@@ -14,11 +14,12 @@ func newUndo(env *environment) *cobra.Command {
 		Short: "Put running pods back to their original resources",
 		Long: "Put running pods back to their original resources, in place.\n\n" +
 			"It writes the annotation attune.io/undo with the time on the workload, with your own rights; the\n" +
-			"operator carries it out. Pause the workload as well, or it will be sized again.",
-		Example: "  kubectl attune pause deployment/web && kubectl attune undo deployment/web",
+			"operator carries it out, once, in place. As long as the annotation is there, nothing new is done to\n" +
+			"the workload and its new pods are as their template says; kubectl attune resume takes it away.",
+		Example: "  kubectl attune undo deployment/web\n  kubectl attune resume deployment/web",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at := env.now().UTC().Format(time.RFC3339)
-			return env.annotate(cmd.Context(), args, annotation{key: v1alpha1.UndoAnnotation, value: new(at), done: "being put back"})
+			return env.annotate(cmd.Context(), args, annotation{done: "being put back", of: always(v1alpha1.UndoAnnotation, at)})
 		},
 	}
 }

@@ -135,3 +135,40 @@ func TestAPolicySaysWhatAutoscalersHold(t *testing.T) {
 		})
 	}
 }
+
+// A container that nobody measured yet gets more memory once it was killed for want of it: that was seen.
+func TestAKillSeedsWithoutHistory(t *testing.T) {
+	for name, tc := range map[string]struct {
+		floors []v1alpha1.Floor
+		most   string
+		want   string
+	}{
+		"not killed":           {nil, "", ""},
+		"killed":               {[]v1alpha1.Floor{kill(700 * mi)}, "", "700Mi"},
+		"killed at its bounds": {[]v1alpha1.Floor{kill(700 * mi)}, "600Mi", ""},
+		"killed by something else": {[]v1alpha1.Floor{{Container: "app", Resource: "memory", Reason: "restart",
+			Amount: resource.MustParse("700Mi"), LearnedAt: metav1.NewTime(now)}}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := sizing(t, nil, tc.floors...)
+			in.profiles = nil
+			if tc.most != "" {
+				most := resource.MustParse(tc.most)
+				in.settings.Recommender.Of[recommender.Memory].MaxAllowed = resize.AmountOf(recommender.Memory, most)
+			}
+			spec := desired(in)
+			if tc.want == "" {
+				assert.Nil(t, spec.Seed)
+				assert.Equal(t, "Held", spec.SeedWithheld)
+				return
+			}
+			require.NotNil(t, spec.Seed, spec.SeedWithheld)
+			require.Len(t, spec.Seed.Containers, 1)
+			c := spec.Seed.Containers[0]
+			assert.Equal(t, tc.want, text(c.MemoryRequest))
+			assert.Equal(t, tc.want, text(c.MemoryLimitFloor))
+			assert.False(t, c.AllowMemoryDecrease)
+			assert.Nil(t, c.CPURequest, "CPU is not known")
+		})
+	}
+}

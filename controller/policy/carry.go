@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"time"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
@@ -10,10 +11,10 @@ import (
 )
 
 // complete: the past has been read for every workload. Until then, such as after a change of leader, an
-// empty history means that nobody looked yet.
-func (c *Controller) complete(settings policy.Settings) bool {
+// empty history means that nobody looked yet, and one that was restored may only seem to have ended.
+func (c *Controller) complete(settings policy.Settings, now time.Time) bool {
 	state, known := c.History.State(settings.Source)
-	return !known || state.BackfillProgress >= 1
+	return !known || state.BackfillProgress >= 1 && !now.Before(state.SettledAt)
 }
 
 // carriedOver keeps what was recommended when the past was known, while it is being read again: the same
@@ -21,12 +22,20 @@ func (c *Controller) complete(settings policy.Settings) bool {
 // does not come from history is not kept: a pause, another mode, a new hold, a floor above the target.
 func carriedOver(stored, wanted v1alpha1.AttuneRecommendationSpec, in inputs) v1alpha1.AttuneRecommendationSpec {
 	same := stored.Policy.UID == wanted.Policy.UID && stored.Mode == wanted.Mode && stored.SettingsDigest == wanted.SettingsDigest
-	if !same || !withheldForData(wanted) || newlyHeld(stored, wanted) || floored(stored, in) {
+	if !same || !recommended(stored) || !withheldForData(wanted) || newlyHeld(stored, wanted) || floored(stored, in) {
 		return wanted
 	}
 	wanted.Containers, wanted.DataUntil = stored.Containers, stored.DataUntil
 	wanted.Seed, wanted.SeedWithheld = stored.Seed, stored.SeedWithheld
 	return wanted
+}
+
+// recommended: there is a target to be kept. Where there is none, this workload's own past may have been
+// read while another's still is, and its first target must not wait for that.
+func recommended(spec v1alpha1.AttuneRecommendationSpec) bool {
+	return slices.ContainsFunc(spec.Containers, func(c v1alpha1.ContainerTarget) bool {
+		return resize.FromResources(c.Target) != (recommender.Size{})
+	})
 }
 
 // withheldForData: if there is no seed, it is for want of targets and nothing else.

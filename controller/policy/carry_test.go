@@ -67,3 +67,20 @@ func TestRecommendationsAreCarriedOverWhileThePastIsRead(t *testing.T) {
 		})
 	}
 }
+
+// Another workload's past is being read, this one's has been: its first target is not held up by the
+// stored emptiness.
+func TestNothingIsCarriedOverWhereNothingWasRecommended(t *testing.T) {
+	cpu := resource.MustParse("100m")
+	stored := v1alpha1.AttuneRecommendationSpec{
+		Mode:         v1alpha1.UpdateAuto,
+		Containers:   []v1alpha1.ContainerTarget{{Name: "app", Holds: []v1alpha1.Hold{{Resource: "cpu", Reason: "NoData"}}}},
+		SeedWithheld: "Held",
+	}
+	wanted := v1alpha1.AttuneRecommendationSpec{
+		Mode:       v1alpha1.UpdateAuto,
+		Containers: []v1alpha1.ContainerTarget{{Name: "app", Target: v1alpha1.Resources{CPURequest: &cpu}}},
+		Seed:       &v1alpha1.Seed{Revision: "r"},
+	}
+	assert.Equal(t, wanted, carriedOver(stored, wanted, inputs{now: today}))
+}

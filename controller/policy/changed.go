@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -32,19 +33,23 @@ func needsRenewal(stored, wanted v1alpha1.AttuneRecommendationSpec, settings pol
 	return wanted.DataUntil.Sub(stored.DataUntil.Time) > settings.Recommender.StaleAfter()/2
 }
 
-// essence drops what may drift without consequence.
+// essence drops what may drift without consequence. It changes nothing of the spec, and shares the rest
+// with it.
 func essence(spec v1alpha1.AttuneRecommendationSpec) v1alpha1.AttuneRecommendationSpec {
-	out := *spec.DeepCopy()
-	out.DataUntil = nil
-	if out.Seed != nil {
-		out.Seed.ValidUntil = metav1.Time{}
+	spec.DataUntil, spec.Checkpoints = nil, nil
+	if spec.Seed != nil {
+		seed := *spec.Seed
+		seed.ValidUntil = metav1.Time{}
+		spec.Seed = &seed
 	}
-	for i := range out.Containers {
-		c := &out.Containers[i]
+	spec.Containers = slices.Clone(spec.Containers)
+	for i := range spec.Containers {
+		c := &spec.Containers[i]
 		c.Steps, c.Confidence, c.DataPoints = nil, "", 0
+		c.Holds = slices.Clone(c.Holds)
 		for j := range c.Holds {
 			c.Holds[j].Message = ""
 		}
 	}
-	return out
+	return spec
 }

@@ -5,11 +5,8 @@ package policy
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +20,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
+	"attune.io/attune/usage/recent"
 	"attune.io/attune/usage/store"
 )
 
@@ -35,17 +33,39 @@ type History interface {
 	Forget(namespace, policy string)
 	Profile(store.Key, time.Time) (recommender.Profile, bool)
 	State(usage.SourceSettings) (store.State, bool)
+	// Highest usage of a container over its replicas in a span of time.
+	Highest(key store.Key, r recommender.Resource, from, to time.Time) (recommender.Usage, bool)
 }
 
-// Autoscalers reads those of a namespace.
+// Recent follows what pods used lately, for the policies of the strategy Node.
+type Recent interface {
+	Want(recent.Interest)
+	Forget(namespace, policy string)
+}
+
+// Autoscalers knows what autoscalers hold of a workload.
 type Autoscalers interface {
-	In(ctx context.Context, namespace string) (autoscale.Autoscalers, error)
+	Of(ctx context.Context, w workload.Workload) (autoscale.Holds, error)
+}
+
+// Checkpoints is what usage/store has for sources that cannot be asked for the whole past again.
+type Checkpoints interface {
+	// Forgets says whether a source is such a one.
+	Forgets(usage.SourceSettings) bool
+	// Checkpoint is a container's history in a compact form, or nil.
+	Checkpoint(store.Key) []byte
+	// Restore puts one under what is known. An error says that it is of no use.
+	Restore(key store.Key, checkpoint []byte, now time.Time) error
 }
 
 // Controller reconciles AttunePolicy objects.
 type Controller struct {
 	Client  client.Client
 	History History
+	// Checkpoints of the history; nil: there are none.
+	Checkpoints Checkpoints
+	// Recent; nil: nobody shares nodes.
+	Recent Recent
 	// Autoscalers; nil: a cluster that has none.
 	Autoscalers Autoscalers
 	Clock       clock.PassiveClock
@@ -74,11 +94,9 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		return reconcile.Result{}, err
 	}
 	c.History.Want(interest(p, settings, matched))
+	c.follow(p, settings, matched)
 	recs, err := c.recommend(ctx, p, settings, matched.won, now)
 	if err != nil {
-		return reconcile.Result{}, err
-	}
-	if err := c.release(ctx, p, matched.won); err != nil {
 		return reconcile.Result{}, err
 	}
 	source, _ := c.History.State(settings.Source)
@@ -97,131 +115,25 @@ func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause
 	if invalid == nil {
 		return reconcile.Result{}, cause
 	}
-	if err := c.release(ctx, p, nil); err != nil {
+	recs, err := c.recommendationsOf(ctx, p)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := c.release(ctx, recs); err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{}, c.writeStatus(ctx, p, invalidStatus(p, invalid))
 }
 
-// recommend writes the AttuneRecommendation of each workload that the policy won, on change only.
-func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings,
-	won []workload.Workload, now time.Time) ([]v1alpha1.AttuneRecommendation, error) {
-	autoscalers, err := c.autoscalers(ctx, p.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	var out []v1alpha1.AttuneRecommendation
-	for _, w := range won {
-		rec, err := c.recommendation(ctx, w)
-		if err != nil {
-			return nil, err
-		}
-		in := inputs{
-			workload: w, policy: p, settings: settings, status: rec.Status, stored: rec.Spec.Containers, now: now,
-			profiles: c.profiles(settings, w, now), blocked: autoscalers.Of(w).On,
-		}
-		wanted := desired(in)
-		if rec.UID != "" && !c.complete(settings) {
-			wanted = carriedOver(rec.Spec, wanted, in)
-		}
-		if rec.UID != "" && !worthWriting(rec.Spec, wanted, settings, now) {
-			out = append(out, *rec)
-			continue
-		}
-		rec.Spec = wanted
-		if err := c.write(ctx, rec); err != nil {
-			return nil, fmt.Errorf("writing AttuneRecommendation %s: %w", rec.Name, err)
-		}
-		out = append(out, *rec)
-	}
-	return out, nil
-}
-
-func (c *Controller) autoscalers(ctx context.Context, namespace string) (autoscale.Autoscalers, error) {
-	if c.Autoscalers == nil {
-		return autoscale.Autoscalers{}, nil
-	}
-	return c.Autoscalers.In(ctx, namespace)
-}
-
-func (c *Controller) profiles(settings policy.Settings, w workload.Workload, now time.Time) map[string]recommender.Profile {
-	out := map[string]recommender.Profile{}
-	for _, container := range sized(w.Template, settings) {
-		key := store.Key{
-			Source: settings.Source.Digest(), Namespace: w.Namespace, Kind: w.Kind, Workload: w.Name,
-			Container: container.Name,
-		}
-		if profile, ok := c.History.Profile(key, now); ok {
-			out[container.Name] = profile
-		}
-	}
-	return out
-}
-
-// recommendation is the workload's object, or a new one that is not written yet.
-func (c *Controller) recommendation(ctx context.Context, w workload.Workload) (*v1alpha1.AttuneRecommendation, error) {
-	rec := &v1alpha1.AttuneRecommendation{}
-	rec.Namespace, rec.Name = w.Namespace, w.RecommendationName()
-	err := c.Client.Get(ctx, client.ObjectKeyFromObject(rec), rec)
-	if apierrors.IsNotFound(err) {
-		rec.Labels = w.RecommendationLabels()
-		return rec, nil
-	}
-	return rec, err
-}
-
-func (c *Controller) write(ctx context.Context, rec *v1alpha1.AttuneRecommendation) error {
-	if rec.UID == "" {
-		return c.Client.Create(ctx, rec)
-	}
-	return c.Client.Update(ctx, rec)
-}
-
-// release stops seeding for workloads that the policy had and no longer has. Their open watches are
-// finished by the workload loop; proven sizes stay.
-func (c *Controller) release(ctx context.Context, p *v1alpha1.AttunePolicy, won []workload.Workload) error {
-	recs, err := c.recommendationsOf(ctx, p)
-	if err != nil {
-		return err
-	}
-	for i := range recs {
-		rec := &recs[i]
-		stillOurs := slices.ContainsFunc(won, func(w workload.Workload) bool {
-			return rec.Name == w.RecommendationName()
-		})
-		if stillOurs || released(rec.Spec) {
-			continue
-		}
-		rec.Spec.Mode, rec.Spec.Seed, rec.Spec.SeedWithheld = v1alpha1.UpdateObserve, nil, "PolicyNoLongerMatches"
-		rec.Spec.Containers = nil
-		if err := c.Client.Update(ctx, rec); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("releasing AttuneRecommendation %s: %w", rec.Name, err)
-		}
-	}
-	return nil
-}
-
-func released(spec v1alpha1.AttuneRecommendationSpec) bool {
-	return spec.Mode == v1alpha1.UpdateObserve && spec.Seed == nil && len(spec.Containers) == 0
-}
-
-func (c *Controller) recommendationsOf(ctx context.Context, p *v1alpha1.AttunePolicy) ([]v1alpha1.AttuneRecommendation, error) {
-	list := &v1alpha1.AttuneRecommendationList{}
-	err := c.Client.List(ctx, list, client.InNamespace(p.Namespace), client.MatchingFields{byPolicy: p.Name})
-	if err != nil {
-		return nil, fmt.Errorf("listing recommendations of policy %s: %w", p.Name, err)
-	}
-	return list.Items, nil
-}
-
 // finish lets a deleted policy go once no pod is watched for it any more.
 func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reconcile.Result, error) {
 	c.History.Forget(p.Namespace, p.Name)
-	if err := c.release(ctx, p, nil); err != nil {
-		return reconcile.Result{}, err
-	}
+	c.follow(p, policy.Settings{}, matched{})
 	recs, err := c.recommendationsOf(ctx, p)
 	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := c.release(ctx, recs); err != nil {
 		return reconcile.Result{}, err
 	}
 	for _, rec := range recs {
@@ -247,6 +159,22 @@ func (c *Controller) addFinalizer(ctx context.Context, p *v1alpha1.AttunePolicy)
 // locked is the change of an object since before, if nobody else has changed it meanwhile.
 func locked(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+}
+
+// follow asks for what the pods of a policy of the strategy Node use themselves: their nodes share by it.
+func (c *Controller) follow(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched) {
+	if c.Recent == nil {
+		return
+	}
+	if settings.Strategy != v1alpha1.StrategyNode || settings.Resize.Mode != v1alpha1.UpdateAuto {
+		c.Recent.Forget(p.Namespace, p.Name)
+		return
+	}
+	wanted := recent.Interest{Namespace: p.Namespace, Policy: p.Name, Source: settings.Source}
+	for _, w := range m.won {
+		wanted.Workloads = append(wanted.Workloads, w.Name)
+	}
+	c.Recent.Want(wanted)
 }
 
 func interest(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched) store.Interest {

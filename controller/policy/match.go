@@ -27,7 +27,7 @@ type matched struct {
 // match finds the workloads of the policy's kind in its namespace and settles who sizes them.
 func (c *Controller) match(ctx context.Context, p *v1alpha1.AttunePolicy) (matched, error) {
 	policies := &v1alpha1.AttunePolicyList{}
-	if err := c.Client.List(ctx, policies, client.InNamespace(p.Namespace)); err != nil {
+	if err := c.Client.List(ctx, policies, client.InNamespace(p.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return matched{}, fmt.Errorf("listing policies: %w", err)
 	}
 	workloads, err := c.everyWorkload(ctx, p.Namespace)
@@ -69,13 +69,14 @@ func (c *Controller) everyWorkload(ctx context.Context, namespace string) ([]wor
 	return all, nil
 }
 
-// workloads lists the workloads of a kind from the cache, by name.
+// workloads lists the workloads of a kind from the cache, by name. Their templates are the cache's own: they
+// are only read.
 func (c *Controller) workloads(ctx context.Context, namespace string, kind v1alpha1.WorkloadKind) ([]workload.Workload, error) {
 	list := workload.NewList(kind)
 	if list == nil {
 		return nil, fmt.Errorf("targetRef.kind %q is not supported: use Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or CronJob", kind)
 	}
-	if err := c.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+	if err := c.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing %ss: %w", kind, err)
 	}
 	var out []workload.Workload

@@ -13,7 +13,7 @@ import (
 // meant is a container's own request in the template while a person who changed it may know more than
 // the history does: until there are minimumDataPoints steps of the new generation. After that, and where
 // nobody changed it, it is 0.
-func (in inputs) meant(c corev1.Container, r recommender.Resource) recommender.Amount {
+func (in inputs) meant(c *corev1.Container, r recommender.Resource) recommender.Amount {
 	request := resize.ReadSpec(c.Resources)[r].Request
 	since, changed := changedSince(in.status.Originals, c.Name, r, request, in.now)
 	settings := in.settings.Recommender

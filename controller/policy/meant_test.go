@@ -47,7 +47,7 @@ func TestARequestThatAPersonChangedIsMeant(t *testing.T) {
 			c := corev1.Container{Name: "app", Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(test.request)},
 			}}
-			assert.Equal(t, test.want, in.meant(c, recommender.CPU))
+			assert.Equal(t, test.want, in.meant(&c, recommender.CPU))
 		})
 	}
 }

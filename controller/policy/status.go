@@ -34,9 +34,10 @@ const hoursPerMonth = 730
 
 // report is what a policy's status is computed from.
 type report struct {
-	policy          *v1alpha1.AttunePolicy
-	settings        policy.Settings
-	matched         matched
+	policy   *v1alpha1.AttunePolicy
+	settings policy.Settings
+	matched  matched
+	// recommendations of the workloads that were won, in their order.
 	recommendations []v1alpha1.AttuneRecommendation
 	source          store.State
 	now             time.Time
@@ -102,12 +103,21 @@ func (r report) ready() metav1.Condition {
 		return no(v1alpha1.ReasonPrometheusUnavailable, sentence(r.source.Err)+"; nothing is applied until it answers")
 	}
 	if hold := r.unanimousHold(); hold != nil {
-		return no(hold.Reason, hold.Message+r.leftOut())
+		return no(hold.Reason, hold.Message+r.leftOut()+r.complaint())
 	}
 	return metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
-		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)),
+		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)) + r.complaint(),
 	}
+}
+
+// complaint is the first thing that the source's newest answer says of itself, such as a kubelet that does
+// not answer.
+func (r report) complaint() string {
+	if len(r.source.Last.Warnings) == 0 {
+		return ""
+	}
+	return "; the usage source says: " + cut(r.source.Last.Warnings[0])
 }
 
 // conflict names the first workload that another policy sizes, and counts the rest.
@@ -121,9 +131,10 @@ func conflict(lost []v1alpha1.PolicyConflict) string {
 }
 
 // sentence bounds a message from outside.
-func sentence(err error) string {
+func sentence(err error) string { return cut(err.Error()) }
+
+func cut(text string) string {
 	const most = 512
-	text := err.Error()
 	return text[:min(len(text), most)]
 }
 
@@ -231,22 +242,33 @@ func (r report) first(kind, otherwise string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: otherwise}
 }
 
+// history is the newest of all entries, the newest first; those of the same time in the workloads' order.
 func (r report) history() []v1alpha1.HistoryEntry {
-	var all []v1alpha1.HistoryEntry
-	for _, rec := range r.recommendations {
-		all = append(all, rec.Status.History...)
+	var newest []v1alpha1.HistoryEntry
+	for i := range r.recommendations {
+		for _, entry := range r.recommendations[i].Status.History {
+			at, _ := slices.BinarySearchFunc(newest, entry, func(kept, e v1alpha1.HistoryEntry) int {
+				if kept.Timestamp.Before(&e.Timestamp) {
+					return 1
+				}
+				return -1
+			})
+			if at < maxHistory {
+				newest = slices.Insert(newest, at, entry)
+				newest = newest[:min(len(newest), maxHistory)]
+			}
+		}
 	}
-	slices.SortStableFunc(all, func(a, b v1alpha1.HistoryEntry) int { return b.Timestamp.Compare(a.Timestamp.Time) })
-	return all[:min(len(all), maxHistory)]
+	return newest
 }
 
 func (r report) summaries() []v1alpha1.RecommendationSummary {
 	var out []v1alpha1.RecommendationSummary
-	for _, rec := range r.recommendations[:min(len(r.recommendations), maxSummaries)] {
+	for i, rec := range r.recommendations[:min(len(r.recommendations), maxSummaries)] {
 		summary := v1alpha1.RecommendationSummary{Workload: rec.Spec.Workload.Name, Kind: rec.Spec.Workload.Kind}
 		for _, t := range rec.Spec.Containers {
 			summary.Containers = append(summary.Containers, v1alpha1.ContainerSummary{
-				Name: t.Name, Current: r.current(rec, t.Name), Recommended: t.Target,
+				Name: t.Name, Current: resize.ToResources(r.current(r.matched.won[i], t.Name)), Recommended: t.Target,
 				Confidence: t.Confidence, DataPoints: t.DataPoints, LastUpdated: rec.Spec.DataUntil,
 			})
 		}
@@ -258,36 +280,22 @@ func (r report) summaries() []v1alpha1.RecommendationSummary {
 }
 
 // current is what the workload's template asks for a container.
-func (r report) current(rec v1alpha1.AttuneRecommendation, container string) v1alpha1.Resources {
-	if w := r.workload(rec); w != nil {
-		for _, c := range sized(w.Template, r.settings) {
-			if c.Name == container {
-				return resize.ToResources(resize.ReadSpec(c.Resources))
-			}
+func (r report) current(w workload.Workload, container string) recommender.Size {
+	for _, c := range sized(w.Template, r.settings) {
+		if c.Name == container {
+			return resize.ReadSpec(c.Resources)
 		}
 	}
-	return v1alpha1.Resources{}
-}
-
-func (r report) workload(rec v1alpha1.AttuneRecommendation) *workload.Workload {
-	for i := range r.matched.won {
-		if w := &r.matched.won[i]; w.Kind == rec.Spec.Workload.Kind && w.Name == rec.Spec.Workload.Name {
-			return w
-		}
-	}
-	return nil
+	return recommender.Size{}
 }
 
 // savings compare the templates with the targets, over all replicas.
 func (r report) savings() *v1alpha1.Savings {
 	var saved [2]recommender.Amount
-	for _, rec := range r.recommendations {
-		w := r.workload(rec)
-		if w == nil {
-			continue
-		}
-		for _, t := range rec.Spec.Containers {
-			now, target := resize.FromResources(r.current(rec, t.Name)), resize.FromResources(t.Target)
+	for i := range r.recommendations {
+		w := r.matched.won[i]
+		for _, t := range r.recommendations[i].Spec.Containers {
+			now, target := r.current(w, t.Name), resize.FromResources(t.Target)
 			for _, res := range recommender.Resources {
 				if now[res].Request > 0 && target[res].Request > 0 {
 					saved[res] += (now[res].Request - target[res].Request) * recommender.Amount(w.Replicas)

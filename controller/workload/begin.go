@@ -15,8 +15,8 @@ import (
 	"attune.io/attune/resize"
 )
 
-// begin starts new resizes, as many as the wave takes, where the gates are open. It returns why nothing
-// is begun although a pod is not where it should be, or nil.
+// begin starts new resizes, as many as the wave takes, where the gates are open. It returns why pods are not
+// resized although they are not where they should be, or nil.
 func (d *decision) begin(w world) *resize.Refusal {
 	if refusal := w.autoscalers.Refusal(); refusal != nil && w.sizesPods() {
 		d.skip(refusal)
@@ -25,21 +25,37 @@ func (d *decision) begin(w world) *resize.Refusal {
 	if !w.resizesPods() {
 		return nil
 	}
-	plans, refused := d.plans(w)
-	if len(plans) == 0 {
-		return refused
+	if refusal := d.pausedItself(); refusal != nil {
+		return refusal
 	}
-	for _, plan := range resize.Wave(plans, d.status.Records, d.status.Kept, len(w.pods), w.settings.Resize) {
+	d.takeBoostsBack(w)
+	for _, plan := range d.wave(w, d.plans(w)) {
 		pod := w.pod(plan.PodUID)
-		parts := resize.Split(plan)
-		record := resize.NewRecord(parts[0], pod, w.now, w.settings.Resize)
-		if len(parts) > 1 {
-			record = resize.WithSecond(record, parts[1], pod)
+		if refusal := resize.Fits(pod, plan, d.gateWorld(w, pod)); refusal != nil {
+			d.refused.add(pod, refusal)
+			continue
 		}
-		d.status.Records = append(d.status.Records, record)
-		d.writes = append(d.writes, write{pod, parts[0]})
+		d.start(w, pod, plan)
 	}
-	return refused
+	return d.refused.summary()
+}
+
+// start begins a resize: its record is stored before it is sent.
+func (d *decision) start(w world, pod *corev1.Pod, plan resize.Plan) {
+	d.promise(pod, plan)
+	d.askMemory(w, plan)
+	parts := resize.Split(plan)
+	record := resize.NewRecord(parts[0], pod, w.now, w.settings.Resize)
+	if len(parts) > 1 {
+		record = resize.WithSecond(record, parts[1], pod)
+	}
+	if plan.Elsewhere {
+		d.status.Records = append(d.status.Records, resize.GivenUp(record))
+		d.wake(time.Second)
+		return
+	}
+	d.status.Records = append(d.status.Records, record)
+	d.writes = append(d.writes, write{pod, parts[0]})
 }
 
 // sizesPods: running pods are resized, or new ones seeded.
@@ -59,40 +75,72 @@ func (w world) resizesPods() bool {
 	return false
 }
 
-// plans are what each pod without an open record would be given now, and the first refusal.
-func (d *decision) plans(w world) (plans []resize.Plan, refused *resize.Refusal) {
-	for _, pod := range w.pods {
+// plans are what each pod without an open record would be given now.
+func (d *decision) plans(w world) (plans []resize.Plan) {
+	for _, pod := range w.due() {
 		if hasRecord(d.status.Records, pod) {
 			continue
 		}
 		plan, refusal := d.plan(w, pod)
-		if refusal != nil && refusal.Reason != resize.ReasonNoChange && refused == nil {
-			refused = refusal
-		}
-		if refusal == nil && !plan.Empty() {
+		d.ask(w, pod, plan, refusal)
+		switch {
+		case refusal == nil && !plan.Empty():
 			plans = append(plans, plan)
+		case refusal != nil && refusal.Reason != resize.ReasonNoChange:
+			d.refused.add(pod, refusal)
 		}
 	}
-	return plans, refused
+	return plans
 }
 
 // plan is one pod's next step, gated.
 func (d *decision) plan(w world, pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
-	plan, refusal := resize.PlanFor(pod, d.wishes(w, pod), w.capabilities(pod), w.now)
+	if w.behind[pod.UID] && !w.seenLive[pod.UID] {
+		return resize.Plan{}, &resize.Refusal{Reason: resize.ReasonResizeUnderway, PodWide: true, Transient: true,
+			Message: "the pod as we see it is older than its last resize"}
+	}
+	if wishes, refusal := resize.CatchUp(pod); wishes != nil || refusal != nil {
+		return d.catchUp(w, pod, wishes, refusal)
+	}
+	wishes := besideBoosts(d.wishes(w, pod), boostedOf(w, pod))
+	plan, refusal := resize.PlanFor(pod, wishes, d.capabilities(w, pod), w.now)
 	if refusal != nil {
-		return plan, refusal
+		return d.move(w, pod, plan, refusal)
 	}
 	if young := tooYoung(plan); young != nil {
 		d.wake(youngFor)
 		return plan, young
 	}
 	plan.Urgent = d.urgent(w, pod, plan)
+	if w.batch() && !plan.Urgent {
+		return resize.Plan{}, nil
+	}
+	admitted, refusal := resize.Admit(pod, plan, d.gateWorld(w, pod))
+	if refusal != nil {
+		return d.move(w, pod, admitted, refusal)
+	}
+	return admitted, nil
+}
+
+// catchUp comes before anything else: until the pod has what its containers have, more for them does nothing.
+func (d *decision) catchUp(w world, pod *corev1.Pod, wishes []resize.Container, refusal *resize.Refusal) (resize.Plan, *resize.Refusal) {
+	if refusal != nil {
+		return resize.Plan{}, refusal
+	}
+	plan, refusal := resize.PlanFor(pod, wishes, d.capabilities(w, pod), w.now)
+	if refusal != nil {
+		return plan, refusal
+	}
+	plan.Urgent, plan.Reason = true, resize.ReasonPodLimitBehind
 	return resize.Admit(pod, plan, d.gateWorld(w, pod))
 }
 
 // urgent: the kernel killed a container of this very pod, which still has less memory than that taught it
 // to need, and the plan gives it more. It waits for no cooldown, rollout or fresh data.
 func (d *decision) urgent(w world, pod *corev1.Pod, plan resize.Plan) bool {
+	if !w.settings.Resize.AutoRevert && pod.Generation > 1 {
+		return false // it was resized: more at once would be a revert by another name
+	}
 	for _, kill := range resize.OOMKills(pod) {
 		floor := resize.FloorsOf(d.status.Floors, kill.Container, w.now)[recommender.Memory].Amount
 		if kill.Limit < floor && slices.ContainsFunc(plan.Moves, func(m resize.Move) bool {
@@ -110,9 +158,13 @@ func raisesMemory(m resize.Move) bool {
 	return to.Limit > from.Limit || from.Limit == 0 && to.Request > from.Request
 }
 
-// readyPods counts the workload's ready pods.
-func (w world) readyPods() int {
+// readyPods counts the workload's ready pods, once for a pass.
+func (d *decision) readyPods(w world) int {
+	if d.ready != nil {
+		return *d.ready
+	}
 	n := 0
+	d.ready = &n
 	for _, pod := range w.pods {
 		for _, c := range pod.Status.Conditions {
 			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && pod.DeletionTimestamp == nil {
@@ -137,33 +189,11 @@ func tooYoung(plan resize.Plan) *resize.Refusal {
 	return nil
 }
 
-// gateWorld is what the gates look at.
-func (d *decision) gateWorld(w world, pod *corev1.Pod) resize.World {
-	out := resize.World{
-		Now: w.now, Rules: w.settings.Resize, Status: d.status,
-		WorkloadAnnotations: w.workload.Annotations,
-		Replicas:            int(w.workload.Replicas),
-		ReadyReplicas:       w.readyPods(),
-		LimitRanges:         w.limits, Quotas: w.quotas,
-		StaleAfter:   w.settings.Recommender.StaleAfter(),
-		Capabilities: w.capabilities(pod),
-		HPA:          w.autoscalers.Gate(w.rec.Spec.Containers, d.status.Floors, w.now),
-		VPA:          w.autoscalers.VPA(),
-	}
-	if w.workload.Template != nil {
-		out.TemplateAnnotations = w.workload.Template.Annotations
-	}
-	if w.workload.Rollout.InProgress {
-		out.Rollout = w.workload.Rollout.Reason
-	}
-	if w.rec.Spec.DataUntil != nil {
-		out.DataUntil = w.rec.Spec.DataUntil.Time
-	}
-	return out
-}
-
 // wishes are the next step of each container from what the pod has.
 func (d *decision) wishes(w world, pod *corev1.Pod) []resize.Container {
+	if w.byNode() {
+		return w.grantedTo(pod)
+	}
 	originals := d.originalsOf(w, pod)
 	live := resize.Read(pod)
 	var out []resize.Container
@@ -180,7 +210,7 @@ func (d *decision) wishes(w world, pod *corev1.Pod) []resize.Container {
 			Container: t.Name, Target: target, Live: live[i].Size, Original: originals[t.Name],
 			MemoryLimitFloor: limitFloor(t), Settings: w.settings.Recommender,
 		})
-		out = append(out, resize.Container{Name: t.Name, Sidecar: live[i].Sidecar, Size: change.Next})
+		out = append(out, resize.Container{Name: t.Name, Sidecar: live[i].Sidecar, Size: change.Next, MemoryUsage: w.memory[pod.UID][t.Name]})
 	}
 	return out
 }

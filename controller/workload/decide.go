@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
@@ -22,6 +23,28 @@ type decision struct {
 	counts []count
 	// after is when to look again if nothing happens before; 0: only when something does.
 	after time.Duration
+
+	// evictions are pods whose records say that they are being evicted; evictionCounts what became of others.
+	evictions      []*corev1.Pod
+	evictionCounts []resize.EvictionOutcome
+	// pending are pods that are to have their old size back and do not get it, as sentences.
+	pending []string
+	// moving is the pod that is resized although its node seems to have no room; empty: none.
+	moving types.UID
+
+	// asks are what it rests on without having looked.
+	asks questions
+	// lessons are what records say of their nodes.
+	lessons []lesson
+	// held are the pods that their nodes are to count as they are, and why (strategy Node).
+	held map[types.UID]string
+	// refused are why pods are not resized.
+	refused refusals
+	// promised is what the resizes that begin take of the namespace's quotas, promisedOn of each node.
+	promised   recommender.Size
+	promisedOn map[string]recommender.Size
+	// ready is the number of ready pods, nil before it is asked for.
+	ready *int
 }
 
 // write is one resize. Its record is stored before it is sent.
@@ -33,13 +56,28 @@ type write struct {
 // decide is the pass as a pure function: what open records come to first, reverts before anything new.
 func decide(w world) decision {
 	d := decision{status: *w.rec.Status.DeepCopy()}
+	d.inOurTime(w)
+	d.goneOrNot(w)
 	d.resume(w)
 	d.learn(w)
 	d.rememberOriginals(w)
+	d.judgeBirths(w)
 	d.advance(w)
-	blocked := d.begin(w)
+	blocked := d.undo(w)
+	if blocked == nil {
+		blocked = d.begin(w)
+	}
+	d.hold(w)
 	d.summarise(w, blocked)
 	return d
+}
+
+// inOurTime takes what another replica wrote, with a clock that is ahead, as written just now.
+func (d *decision) inOurTime(w world) {
+	for i, record := range d.status.Records {
+		d.status.Records[i] = resize.InOurTime(record, w.now)
+	}
+	d.status.CooldownFrom = resize.NotAhead(d.status.CooldownFrom, w.now)
 }
 
 // advance takes every open record one step.
@@ -50,7 +88,15 @@ func (d *decision) advance(w world) {
 		pod := w.pod(record.PodUID)
 		state := resize.Assess(pod, record, w.now)
 		state = state.With(resize.Judge(pod, record, w.now, w.settings.Resize, w.signals(record)))
-		d.perform(w, pod, record, resize.Next(state, record, w.settings.Resize, w.now), state)
+		action := d.overrule(w, state, record, resize.Next(state, record, w.settings.Resize, w.now))
+		if left := w.untilNextTry(record, action); left > 0 {
+			d.wake(left)
+			d.status.Records = append(d.status.Records, record)
+			continue
+		}
+		d.learnOfNode(record, action, state)
+		d.askLive(w, pod, action)
+		d.perform(w, pod, record, action, state)
 	}
 }
 
@@ -62,20 +108,23 @@ func (d *decision) perform(w world, pod *corev1.Pod, record v1alpha1.ResizeRecor
 		d.harmed(w, record, action, state.Verdict)
 	}
 	switch action.Kind {
-	case resize.Forget, resize.Evict:
+	case resize.Forget:
 		d.close(w, next, action)
+		return
+	case resize.Evict:
+		d.evict(w, pod, record, next, action)
 		return
 	case resize.Revert, resize.Withdraw:
 		if record.Phase != next.Phase && state.Kind != resize.Harmed {
 			d.tell(event.Warning(v1alpha1.EventResizeFailed, "Taking back the resize of pod %s: %s: %s", record.PodName, action.Reason, action.Message))
 		}
-		if plan, refusal := resize.RevertPlan(pod, next); refusal == nil {
-			d.writes = append(d.writes, write{pod, plan})
-		}
+		d.putBackAsFar(w, pod, next)
 	case resize.SendRest:
 		d.writes = append(d.writes, write{pod, resize.RestPlan(pod, next)})
 	case resize.StartWatch:
 		d.succeeded(w, next)
+	case resize.Wait:
+		d.waitsToBePutBack(record, action)
 	}
 	d.status.Records = append(d.status.Records, next)
 }
@@ -84,8 +133,10 @@ func (d *decision) perform(w world, pod *corev1.Pod, record v1alpha1.ResizeRecor
 func (d *decision) harmed(w world, record v1alpha1.ResizeRecord, action resize.Action, verdict resize.Verdict) {
 	d.status.Floors = resize.LearnHarm(d.status.Floors, verdict, record, w.now)
 	d.status.Kept = resize.Unkeep(d.status.Kept, record)
+	d.markSeedOf(record, verdict, w)
 	if action.Kind != resize.Revert {
-		d.tell(event.Warning(v1alpha1.EventResizeFailed, "The resize of pod %s did harm and autoRevert is off: %s: %s", record.PodName, action.Reason, action.Message))
+		d.tell(event.Warning(v1alpha1.EventResizeFailed, "The resize of pod %s did harm and is not taken back (%s): %s: %s",
+			record.PodName, whyKept(w, record), action.Reason, action.Message))
 		return
 	}
 	d.status.Backoff = resize.MoreBackoff(d.status.Backoff, w.now)
@@ -93,48 +144,40 @@ func (d *decision) harmed(w world, record v1alpha1.ResizeRecord, action resize.A
 	d.count("reverted", record, action.Reason)
 }
 
+// whyKept is why harm is only reported and learned from.
+func whyKept(w world, record v1alpha1.ResizeRecord) string {
+	switch {
+	case record.Wave == resize.WaveUndo:
+		return "a person asked for this size"
+	case !w.settings.Resize.AutoRevert:
+		return "autoRevert is off"
+	}
+	return "nothing would do good if it were put back"
+}
+
 // close ends a record: its rows go to the history, a survived size is kept.
 func (d *decision) close(w world, record v1alpha1.ResizeRecord, action resize.Action) {
 	rows := resize.HistoryRows(w.rec.Spec.Workload.Name, record, action.Result, action.Reason, w.now)
 	d.status.History = resize.AddHistory(d.status.History, rows)
 	if action.Keep {
-		d.status.Kept = resize.Keep(d.status.Kept, record, w.now)
+		if !w.byNode() {
+			d.status.Kept = resize.Keep(d.status.Kept, record, w.now)
+		}
 		d.status.Backoff = nil
 	}
-	if action.Result == resize.ResultSuperseded {
-		d.supersede(w, record)
+	if action.Result == resize.ResultUndone {
+		d.putBackDone(w, record)
 	}
-	if len(rows) > 0 {
+	if action.Result == resize.ResultEvicted {
+		d.evicted(w, record)
+	}
+	if action.Result == resize.ResultSuperseded {
+		d.supersede(w, record.PodName)
+	}
+	birth := record.Wave == resize.WaveBoost && action.Result == resize.ResultSuccess
+	if len(rows) > 0 && !birth && (!w.byNode() || d.status.Backoff != nil) {
 		d.status.CooldownFrom = &metav1.Time{Time: w.now}
 	}
-}
-
-// supersede: another writer is never fought; after two, the workload is paused until a person looks.
-func (d *decision) supersede(w world, record v1alpha1.ResizeRecord) {
-	const most = 2
-	d.status.Supersessions++
-	if d.status.Supersessions >= most && d.status.Paused == nil {
-		d.status.Paused = &v1alpha1.PausedState{
-			Since:  metav1.Time{Time: w.now},
-			Reason: "another writer changed the size of pods that attune had resized, twice: find it (managedFields of pod " + record.PodName + "); attune tries again a day later",
-		}
-	}
-	d.tell(event.Warning(v1alpha1.EventResizeFailed, "Pod %s was resized by somebody else; leaving it alone", record.PodName))
-}
-
-// pausedFor is how long the loop's own pause lasts: long enough for a person to find the other writer.
-const pausedFor = 24 * time.Hour
-
-// resume ends the loop's own pause.
-func (d *decision) resume(w world) {
-	if d.status.Paused == nil {
-		return
-	}
-	if left := d.status.Paused.Since.Add(pausedFor).Sub(w.now); left > 0 {
-		d.wake(left)
-		return
-	}
-	d.status.Paused, d.status.Supersessions = nil, 0
 }
 
 func (d *decision) succeeded(w world, record v1alpha1.ResizeRecord) {
@@ -148,7 +191,7 @@ func (d *decision) succeeded(w world, record v1alpha1.ResizeRecord) {
 // resized: the next seed and the siblings are raised too.
 func (d *decision) learn(w world) {
 	for _, pod := range w.pods {
-		d.status.Floors = resize.LearnKills(d.status.Floors, pod, w.now)
+		d.status.Floors = resize.LearnKills(d.status.Floors, pod, d.status.Records, w.now)
 	}
 }
 
@@ -185,22 +228,20 @@ func (d *decision) count(result string, record v1alpha1.ResizeRecord, reason str
 // summarise sets the phase and the conditions.
 func (d *decision) summarise(w world, blocked *resize.Refusal) {
 	d.status.Phase = d.phase(w)
-	d.wakeFor(w, blocked)
+	d.wakeFor(w)
 	for _, c := range []metav1.Condition{d.resizing(), d.degraded(), blockedCondition(blocked)} {
 		c.ObservedGeneration = w.rec.Generation
 		meta.SetStatusCondition(&d.status.Conditions, c)
 	}
-	d.status.Pods = &v1alpha1.PodCounts{Total: int32(len(w.pods)), AtTarget: atTarget(w), Open: int32(len(d.status.Records))}
+	d.status.Pods = &v1alpha1.PodCounts{Total: int32(len(w.live())), AtTarget: atTarget(w), Open: int32(len(d.status.Records))}
 }
 
-// lookAgain is how soon a refusal is looked at again that lifts by itself, with no event to tell of it.
-const lookAgain = 30 * time.Second
-
 // wakeFor looks again when what blocks may be over.
-func (d *decision) wakeFor(w world, blocked *resize.Refusal) {
+func (d *decision) wakeFor(w world) {
 	d.wake(resize.CooldownLeft(d.status.CooldownFrom, d.status.Backoff, w.settings.Resize, w.now))
-	if blocked != nil && blocked.Transient {
-		d.wake(lookAgain)
+	d.wake(d.refused.after(w.now))
+	if w.noRights != "" {
+		d.wake(rightsLost)
 	}
 }
 
@@ -221,7 +262,7 @@ func (d *decision) phase(w world) v1alpha1.RecommendationPhase {
 	switch {
 	case phase != v1alpha1.PhaseIdle:
 		return phase
-	case d.status.Paused != nil || len(w.settings.Resize.Paused) > 0 || w.workload != nil && w.workload.Paused():
+	case d.status.Paused != nil || len(w.settings.Resize.Paused) > 0 || w.workload != nil && w.workload.Stopped():
 		return v1alpha1.PhasePaused
 	case resize.CooldownLeft(d.status.CooldownFrom, d.status.Backoff, w.settings.Resize, w.now) > 0:
 		return v1alpha1.PhaseCooldown
@@ -241,6 +282,11 @@ func (d *decision) resizing() metav1.Condition {
 }
 
 func (d *decision) degraded() metav1.Condition {
+	if len(d.pending) > 0 {
+		return metav1.Condition{
+			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRevertPending, Message: d.pending[0],
+		}
+	}
 	if resize.Degraded(d.status.History) {
 		return metav1.Condition{
 			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonHighRevertRate,
@@ -262,7 +308,7 @@ func blockedCondition(blocked *resize.Refusal) metav1.Condition {
 // atTarget counts the pods whose every container has what it would be given.
 func atTarget(w world) int32 {
 	var n int32
-	for _, pod := range w.pods {
+	for _, pod := range w.live() {
 		if plan, _ := resize.PlanFor(pod, targets(w, pod), w.capabilities(pod), w.now); plan.Empty() {
 			n++
 		}
@@ -272,6 +318,9 @@ func atTarget(w world) int32 {
 
 // targets are the sizes that a pod's containers are heading to, without the resources that are held.
 func targets(w world, pod *corev1.Pod) []resize.Container {
+	if w.byNode() {
+		return w.grantedTo(pod)
+	}
 	var out []resize.Container
 	for _, t := range w.rec.Spec.Containers {
 		if size := unheld(t); size != (recommender.Size{}) {

@@ -21,6 +21,10 @@ type Gauge interface {
 	Throttled(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error)
 	// Waiting is the fraction of time in which a container waited for CPU.
 	Waiting(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error)
+	// Memory is the most that a container's cgroup held over the window, page cache included, in bytes.
+	Memory(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error)
+	// OOMKills is how many processes of a container the kernel killed within the window.
+	OOMKills(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error)
 	// Value answers a guardrail's query.
 	Value(ctx context.Context, query string, at time.Time) (float64, error)
 }
@@ -51,8 +55,11 @@ func (c *Controller) measure(ctx context.Context, w *world) {
 }
 
 func signalsOf(ctx context.Context, gauge Gauge, settings policy.Settings, pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) resize.Signals {
-	signals := resize.Signals{Throttle: map[string]float64{}, CPUPressure: map[string]float64{}}
+	signals := resize.Signals{Throttle: map[string]float64{}, CPUPressure: map[string]float64{}, OOMEvents: map[string]float64{}}
 	for _, container := range record.Desired {
+		note(signals.OOMEvents, container.Name, func() (float64, error) {
+			return gauge.OOMKills(ctx, pod.Namespace, pod.Name, container.Name, now.Sub(record.WrittenAt.Time), now)
+		})
 		note(signals.Throttle, container.Name, func() (float64, error) {
 			return gauge.Throttled(ctx, pod.Namespace, pod.Name, container.Name, settings.Resize.RateWindow, now)
 		})

@@ -19,6 +19,8 @@ import (
 // source answers by a container's name, or fails.
 type source struct {
 	throttled map[string]float64
+	killed    map[string]float64
+	held      map[string]float64
 	value     float64
 	err       error
 	asked     int
@@ -34,6 +36,20 @@ func (s *source) Throttled(_ context.Context, _, _, container string, _ time.Dur
 
 func (s *source) Waiting(context.Context, string, string, string, time.Duration, time.Time) (float64, error) {
 	return math.NaN(), s.err
+}
+
+func (s *source) Memory(_ context.Context, _, _, container string, _ time.Duration, _ time.Time) (float64, error) {
+	if value, ok := s.held[container]; ok {
+		return value, s.err
+	}
+	return 0, errors.New("no series")
+}
+
+func (s *source) OOMKills(_ context.Context, _, _, container string, _ time.Duration, _ time.Time) (float64, error) {
+	if value, ok := s.killed[container]; ok {
+		return value, s.err
+	}
+	return 0, errors.New("no series")
 }
 
 func (s *source) Value(context.Context, string, time.Time) (float64, error) { return s.value, s.err }

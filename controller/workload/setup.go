@@ -2,9 +2,12 @@ package workload
 
 import (
 	"context"
+	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,35 +16,63 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	channel "sigs.k8s.io/controller-runtime/pkg/source"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
 )
 
-// Indexes: pods by their workload, recommendations by their policy.
+// Indexes: pods by their workload and by their node, recommendations by their policy.
 const (
-	byWorkload = "attune.workload"
+	byWorkload = workload.PodsByWorkload
+	byNode     = workload.PodsByNode
 	byPolicy   = "attune.policy"
 )
 
-// Register adds the loop to a manager.
-func (c *Controller) Register(mgr ctrl.Manager) error {
-	ctx := context.Background()
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, byWorkload, workloadOf); err != nil {
+// retries of a look that failed: an outage of the API server is not to be followed by a long silence.
+const retryFirst, retryLast = 50 * time.Millisecond, 30 * time.Second
+
+// Register adds the loop to a manager. Each value on granted names a recommendation whose pods' grants changed.
+func (c *Controller) Register(mgr ctrl.Manager, granted <-chan event.TypedGenericEvent[types.NamespacedName]) error {
+	if err := index(mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.AttuneRecommendation{}, byPolicy, func(o client.Object) []string {
-		return []string{o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name}
-	})
-	if err != nil {
-		return err
-	}
-	return ctrl.NewControllerManagedBy(mgr).Named("workload").
+	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
+	b := ctrl.NewControllerManagedBy(mgr).Named("workload").
 		For(&v1alpha1.AttuneRecommendation{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(recommendationOf), builder.WithPredicates(podChanged())).
-		Watches(&v1alpha1.AttunePolicy{}, handler.EnqueueRequestsFromMapFunc(c.recommendationsOfPolicy), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
-		Complete(c)
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.waitingForRoom), builder.WithPredicates(roomFreed())).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.waitingForNode), builder.WithPredicates(nodeChanged())).
+		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(c.waitingForQuotas), builder.WithPredicates(quotaChanged())).
+		Watches(&corev1.LimitRange{}, handler.EnqueueRequestsFromMapFunc(c.waitingForLimits)).
+		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(scaled), builder.WithPredicates(scalingChanged())).
+		Watches(&v1alpha1.AttunePolicy{}, handler.EnqueueRequestsFromMapFunc(c.recommendationsOfPolicy), changed).
+		Watches(&v1alpha1.AttuneDefaults{}, handler.EnqueueRequestsFromMapFunc(c.recommendationsIn), changed).
+		Watches(&v1alpha1.AttuneNamespaceDefaults{}, handler.EnqueueRequestsFromMapFunc(c.recommendationsIn), changed)
+	b = b.WatchesRawSource(channel.TypedChannel(granted, handler.TypedEnqueueRequestsFromMapFunc(
+		func(_ context.Context, name types.NamespacedName) []reconcile.Request {
+			return []reconcile.Request{{NamespacedName: name}}
+		})))
+	for _, kind := range workload.Kinds {
+		b = b.Watches(workload.NewObject(kind), handler.EnqueueRequestsFromMapFunc(itself), builder.WithPredicates(workloadChanged()))
+	}
+	return b.WithOptions(controller.Options{
+		MaxConcurrentReconciles: 8,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLast),
+	}).Complete(c)
+}
+
+func index(fields client.FieldIndexer) error {
+	ctx := context.Background()
+	if err := fields.IndexField(ctx, &corev1.Pod{}, byWorkload, workloadOf); err != nil {
+		return err
+	}
+	if err := fields.IndexField(ctx, &corev1.Pod{}, byNode, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }); err != nil {
+		return err
+	}
+	return fields.IndexField(ctx, &v1alpha1.AttuneRecommendation{}, byPolicy, func(o client.Object) []string {
+		return []string{o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name}
+	})
 }
 
 func workloadOf(o client.Object) []string {
@@ -57,12 +88,56 @@ func recommendationOf(_ context.Context, o client.Object) []reconcile.Request {
 	if !ok {
 		return nil
 	}
+	return requestFor(id)
+}
+
+func requestFor(id workload.Identity) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: id.Namespace, Name: id.RecommendationName()}}}
 }
 
+// itself is the recommendation of a workload; a part of another one has none.
+func itself(_ context.Context, o client.Object) []reconcile.Request {
+	w, ok := workload.From(o)
+	if !ok || w.Part() {
+		return nil
+	}
+	return requestFor(w.Identity)
+}
+
+// scaled is the recommendation of the workload that an autoscaler scales.
+func scaled(_ context.Context, o client.Object) []reconcile.Request {
+	of := o.(*autoscalingv2.HorizontalPodAutoscaler).Spec.ScaleTargetRef
+	return requestFor(workload.Identity{Kind: v1alpha1.WorkloadKind(of.Kind), Namespace: o.GetNamespace(), Name: of.Name})
+}
+
+func (c *Controller) waitingForRoom(_ context.Context, o client.Object) []reconcile.Request {
+	return c.waiting.wake(aboutNode(o.(*corev1.Pod).Spec.NodeName))
+}
+
+func (c *Controller) waitingForNode(_ context.Context, o client.Object) []reconcile.Request {
+	return c.waiting.wake(aboutNode(o.GetName()))
+}
+
+func (c *Controller) waitingForQuotas(_ context.Context, o client.Object) []reconcile.Request {
+	return c.waiting.wake(aboutQuotas(o.GetNamespace()))
+}
+
+func (c *Controller) waitingForLimits(_ context.Context, o client.Object) []reconcile.Request {
+	return c.waiting.wake(aboutLimits(o.GetNamespace()))
+}
+
 func (c *Controller) recommendationsOfPolicy(ctx context.Context, o client.Object) []reconcile.Request {
+	return c.recommendations(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{byPolicy: o.GetName()})
+}
+
+// recommendationsIn are those of an object's namespace, or of the cluster.
+func (c *Controller) recommendationsIn(ctx context.Context, o client.Object) []reconcile.Request {
+	return c.recommendations(ctx, client.InNamespace(o.GetNamespace()))
+}
+
+func (c *Controller) recommendations(ctx context.Context, which ...client.ListOption) []reconcile.Request {
 	list := &v1alpha1.AttuneRecommendationList{}
-	if err := c.Client.List(ctx, list, client.InNamespace(o.GetNamespace()), client.MatchingFields{byPolicy: o.GetName()}); err != nil {
+	if err := c.Client.List(ctx, list, append(which, shared)...); err != nil {
 		return nil
 	}
 	out := make([]reconcile.Request, 0, len(list.Items))
@@ -70,18 +145,4 @@ func (c *Controller) recommendationsOfPolicy(ctx context.Context, o client.Objec
 		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 	}
 	return out
-}
-
-// podChanged passes what an assessment reads: the spec, conditions, container states and resources.
-// Kubelets touch pods for other reasons too.
-func podChanged() predicate.Predicate {
-	return predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
-			return before.Generation != after.Generation ||
-				(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
-				!equality.Semantic.DeepEqual(before.Annotations, after.Annotations) ||
-				!equality.Semantic.DeepEqual(before.Status, after.Status)
-		},
-	}
 }

@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Autoscalers are those of one namespace.
+// Autoscalers are some of one namespace: those that may concern a workload, or all of them.
 type Autoscalers struct {
 	HPAs []autoscalingv2.HorizontalPodAutoscaler
 	VPAs []unstructured.Unstructured

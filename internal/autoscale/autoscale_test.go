@@ -77,7 +77,7 @@ func TestNoAutoscalersHoldNothing(t *testing.T) {
 	assert.Equal(t, map[string]resize.Held{"app": {}}, none.Gate([]v1alpha1.ContainerTarget{{Name: "app"}}, nil, now))
 }
 
-func TestAnOOMFloorPassesAnHPA(t *testing.T) {
+func TestAnOOMFloorPassesAnHPAAndAShortHistory(t *testing.T) {
 	const mi = 1 << 20
 	floor := func(container, resource, reason string, amount int64, age time.Duration) v1alpha1.Floor {
 		r := recommender.Memory
@@ -106,7 +106,10 @@ func TestAnOOMFloorPassesAnHPA(t *testing.T) {
 		{"it fades: ×0.8 in a week", held("HPA"), []v1alpha1.Floor{floor("app", "memory", "oomkill", 100*mi, 7*24*time.Hour)}, 80 * mi},
 		{"a greater one that no kill taught does not pass", held("HPA"), []v1alpha1.Floor{killed, floor("app", "memory", "restart", 200*mi, 0)}, 100 * mi},
 		{"not held", nil, []v1alpha1.Floor{killed}, 0},
-		{"held for the history alone", held("StaleData"), []v1alpha1.Floor{killed}, 0},
+		{"the history is old, and no HPA was there", held("StaleData"), []v1alpha1.Floor{killed}, 100 * mi},
+		{"there is no history", held("NoData"), []v1alpha1.Floor{killed}, 100 * mi},
+		{"the history is short", held("InsufficientData"), []v1alpha1.Floor{killed}, 100 * mi},
+		{"no history, and above maxAllowed", held("NoData", "FloorAboveMaxAllowed"), []v1alpha1.Floor{killed}, 0},
 		{"CPU is held", []v1alpha1.Hold{{Resource: "cpu", Reason: "HPA"}}, []v1alpha1.Floor{killed}, 0},
 		{"a VPA", held("VPA"), []v1alpha1.Floor{killed}, 0},
 		{"above maxAllowed", held("FloorAboveMaxAllowed", "HPA"), []v1alpha1.Floor{killed}, 0},

@@ -31,8 +31,7 @@ const defaultPercent = 80
 // An HPA whose minReplicas and maxReplicas are equal binds nothing: it asks for that number whatever
 // the utilization is.
 func Bindings(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) []Binding {
-	of := hpa.Spec.ScaleTargetRef
-	if !(target{of.APIVersion, of.Kind, of.Name}).names(w) || fixed(&hpa.Spec) {
+	if !ofHPA(hpa).names(w) || fixed(&hpa.Spec) {
 		return nil
 	}
 	if len(hpa.Spec.Metrics) == 0 {

@@ -2,7 +2,10 @@ package autoscale
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"attune.io/attune/api/v1alpha1"
@@ -11,6 +14,38 @@ import (
 
 // target is what an autoscaler says it scales or sizes.
 type target struct{ apiVersion, kind, name string }
+
+// key is equal for all targets that may be the same object: an index finds few by it, and names tells.
+func (t target) key() string { return t.kind + "/" + t.name }
+
+// TargetKey of a HorizontalPodAutoscaler or VerticalPodAutoscaler, to index them by; empty for anything else.
+func TargetKey(o runtime.Object) string {
+	switch o := o.(type) {
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		return ofHPA(o).key()
+	case *unstructured.Unstructured:
+		return ofVPA(o).key()
+	}
+	return ""
+}
+
+// TargetKeys are those that an autoscaler of the workload may have.
+func TargetKeys(w workload.Workload) []string {
+	keys := []string{target{kind: string(w.Kind), name: w.Name}.key()}
+	if w.OwnedBy.Name != "" {
+		keys = append(keys, target{kind: w.OwnedBy.Kind, name: w.OwnedBy.Name}.key())
+	}
+	return keys
+}
+
+func ofHPA(hpa *autoscalingv2.HorizontalPodAutoscaler) target {
+	of := hpa.Spec.ScaleTargetRef
+	return target{of.APIVersion, of.Kind, of.Name}
+}
+
+func ofVPA(vpa *unstructured.Unstructured) target {
+	return target{field(vpa, "targetRef", "apiVersion"), field(vpa, "targetRef", "kind"), field(vpa, "targetRef", "name")}
+}
 
 // names reports whether the target is the workload, or the custom object that the workload belongs to:
 // its scale is then the workload's.

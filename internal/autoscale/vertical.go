@@ -16,8 +16,7 @@ const VPAModeOff = "Off"
 // Sizes reports whether a VPA sizes the workload: it is the VPA's target, and the mode is any but Off.
 // Without a mode a VPA changes pods, and one that cannot be read counts as one without a mode.
 func Sizes(vpa *unstructured.Unstructured, w workload.Workload) bool {
-	of := target{field(vpa, "targetRef", "apiVersion"), field(vpa, "targetRef", "kind"), field(vpa, "targetRef", "name")}
-	return of.names(w) && field(vpa, "updatePolicy", "updateMode") != VPAModeOff
+	return ofVPA(vpa).names(w) && field(vpa, "updatePolicy", "updateMode") != VPAModeOff
 }
 
 func field(vpa *unstructured.Unstructured, path ...string) string {

@@ -49,6 +49,7 @@ type law struct {
 var laws = []law{
 	{"recommender", func(_, d string, standard bool) bool { return !standard && !strings.HasPrefix(d, module+"recommender") },
 		"the recommender imports the standard library only"},
+	{"usage/checkpoint", func(_, _ string, standard bool) bool { return !standard }, "a checkpoint is packed by pure code"},
 	{"resize", client, "resize is pure: it holds no client"},
 	{"internal/policy", client, "settings are resolved by pure code"},
 	{"internal/workload", client, "owners are found by pure code"},
@@ -58,6 +59,7 @@ var laws = []law{
 		"controller and webhook meet in the API objects"},
 	{"controller/policy", sibling, "loops never import their siblings"},
 	{"controller/workload", sibling, "loops never import their siblings"},
+	{"controller/node", sibling, "loops never import their siblings"},
 	{"controller/usage", sibling, "loops never import their siblings"},
 }
 

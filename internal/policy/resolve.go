@@ -36,6 +36,7 @@ func resolve(layers []layer, problems []Problem) (Settings, error) {
 		Pricing:         o.prices(),
 		Origin:          o.origin,
 	}
+	s.EvictionRanking = o.capped(s.EvictionRanking)
 	s.Recommender = o.recommender(s.Source)
 	s.Resize = o.resizeRules(s.Source)
 	o.checkTogether(s)

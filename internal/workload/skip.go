@@ -1,6 +1,9 @@
 package workload
 
 import (
+	"fmt"
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
@@ -25,4 +28,27 @@ func PodSkipped(pod metav1.Object) bool {
 // Paused reports whether the workload carries the annotation that kubectl attune pause writes.
 func (w Workload) Paused() bool {
 	return w.Annotations[v1alpha1.PausedAnnotation] == "true"
+}
+
+// Stopped reports whether a person had the workload left alone, by kubectl attune pause or undo.
+func (w Workload) Stopped() bool {
+	_, undone, _ := w.Undo()
+	return w.Paused() || undone
+}
+
+// Undo is the time in the annotation that kubectl attune undo writes; zero where there is none. While it is
+// there nothing new is done to the workload, readable or not; an error is one sentence that says what it
+// should look like.
+func (w Workload) Undo() (at time.Time, asked bool, err error) {
+	const shown = 40
+	text, asked := w.Annotations[v1alpha1.UndoAnnotation]
+	if !asked {
+		return time.Time{}, false, nil
+	}
+	at, err = time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, true, fmt.Errorf("the annotation %s of %s is %.*q, which is no time such as 2026-01-31T15:04:05Z: nothing is undone, and nothing is resized, until kubectl attune undo or resume writes it anew",
+			v1alpha1.UndoAnnotation, w, shown, text)
+	}
+	return at.UTC(), true, nil
 }

@@ -66,6 +66,9 @@ func (d dice) seed(container string, node bool) v1alpha1.ContainerSeed {
 		MemoryRequest: d.maybe(corev1.ResourceMemory, 85), MemoryLimitFollows: d.chance(60),
 		MemoryLimitFloor: d.maybe(corev1.ResourceMemory, 25), AllowMemoryDecrease: d.chance(50),
 	}
+	if d.chance(25) {
+		seed.CPUBoost = &v1alpha1.CPUBoost{Multiplier: pick[v1alpha1.Decimal](d, "1.1", "2", "3.7", "100", "0.5", "x"), Most: d.maybe(corev1.ResourceCPU, 50)}
+	}
 	if node {
 		seed.MemoryLimit = d.maybe(corev1.ResourceMemory, 80)
 	}

@@ -69,7 +69,8 @@ type Facts struct {
 }
 
 const (
-	startLimit = 90 * time.Second
+	// startLimit is for many nodes on a machine with other work; an idle one takes seconds.
+	startLimit = 5 * time.Minute
 	stopLimit  = 60 * time.Second
 )
 

@@ -119,8 +119,8 @@ func (x components) node(i int) (spec.Node, error) {
 	n.Runtime = spec.Command(name+"-containerd", programs["containerd"], "--config", x.path("%s/containerd.toml", name))
 	n.Import = []spec.Process{spec.Command(name+"-import", programs["ctr"], "-n", "k8s.io", "images", "import", x.tools.BaseImages())}
 	n.Then = []spec.Process{
-		spec.Command(name+"-kubelet", programs["kubelet"],
-			"--config", x.path("%s/kubelet.yaml", name), "--kubeconfig", x.pki(name+".conf"),
+		spec.Command(kubeletName(i), programs["kubelet"],
+			"--config", x.path("%s/%s", name, kubeletConfig), "--kubeconfig", x.pki(name+".conf"),
 			"--hostname-override", name, "--root-dir", "/var/lib/kubelet", "--node-ip", spec.NodeIP(i),
 			"--housekeeping-interval=5s", "--v=2"), // fresher usage metrics than the default 10 s
 		spec.Command(name+"-kube-proxy", programs["kube-proxy"], "--config", x.path("%s/proxy.yaml", name)),

@@ -26,23 +26,23 @@ type Process = inside.Status
 // Their pids are those of the cluster's own pid namespace.
 func (c *Cluster) Processes(ctx context.Context) ([]Process, error) {
 	var all []Process
-	return all, c.control(ctx, http.MethodGet, "/processes", nil, &all)
+	return all, c.control(ctx, c.dir, http.MethodGet, "/processes", nil, &all)
 }
 
 func (c *Cluster) startProcess(ctx context.Context, p spec.Process) error {
-	return c.control(ctx, http.MethodPost, "/start", p, nil)
+	return c.control(ctx, c.dir, http.MethodPost, "/start", p, nil)
 }
 
 func (c *Cluster) stopProcess(ctx context.Context, name string) error {
-	return c.control(ctx, http.MethodPost, "/stop?name="+url.QueryEscape(name), nil, nil)
+	return c.control(ctx, c.dir, http.MethodPost, "/stop?name="+url.QueryEscape(name), nil, nil)
 }
 
 func (c *Cluster) killProcess(ctx context.Context, name string) error {
-	return c.control(ctx, http.MethodPost, "/stop?now=1&name="+url.QueryEscape(name), nil, nil)
+	return c.control(ctx, c.dir, http.MethodPost, "/stop?now=1&name="+url.QueryEscape(name), nil, nil)
 }
 
-// control talks to the cluster's first process.
-func (c *Cluster) control(ctx context.Context, method, path string, in, out any) error {
+// control talks to the first process of the cluster or of a node, whose socket is in dir.
+func (c *Cluster) control(ctx context.Context, dir, method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
@@ -51,7 +51,8 @@ func (c *Cluster) control(ctx context.Context, method, path string, in, out any)
 	if err != nil {
 		return err
 	}
-	client := http.Client{Transport: &http.Transport{DialContext: c.dialControl, DisableKeepAlives: true}, Timeout: time.Minute}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return dialControl(ctx, dir) }
+	client := http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}, Timeout: time.Minute}
 	response, err := client.Do(request)
 	if err != nil {
 		return fmt.Errorf("asking cluster %s: %w", c.Name, err)
@@ -69,8 +70,8 @@ func (c *Cluster) control(ctx context.Context, method, path string, in, out any)
 
 // dialControl goes through a descriptor of the directory, since a socket's
 // address may not be longer than 107 characters.
-func (c *Cluster) dialControl(ctx context.Context, _, _ string) (net.Conn, error) {
-	dir, err := os.Open(c.dir)
+func dialControl(ctx context.Context, path string) (net.Conn, error) {
+	dir, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func (x components) writeNode(i int, s size) error {
 	if x.options.KubeletConfig != nil {
 		x.options.KubeletConfig(i, kubelet)
 	}
-	if err := writeYAML(x.path("%s/kubelet.yaml", name), kubelet); err != nil {
+	if err := writeYAML(x.path("%s/%s", name, kubeletConfig), kubelet); err != nil {
 		return err
 	}
 	return writeYAML(x.path("%s/proxy.yaml", name), x.proxy(name))

@@ -176,10 +176,10 @@ func TestKilledOwnerLeavesNothing(t *testing.T) {
 	require.Equal(t, mounts, mountCount(t))
 }
 
-// Where the cluster's first process is killed as well, the next start cleans up.
+// Where the cluster's first process is killed as well, the next start cleans up. Any start would, so no
+// other test runs beside this one.
 func TestNextStartSweeps(t *testing.T) {
 	skipWhereUnavailable(t)
-	t.Parallel()
 	name := fmt.Sprintf("dead-%d", os.Getpid())
 	mounts := mountCount(t)
 	owner, first := startOwner(t, name)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,7 +27,7 @@ func (c *Cluster) KillNode(i int) error {
 // newline at its end: ReadCgroup(pod, "app", "memory", "memory.limit_in_bytes").
 // The controller "unified" has the container's pressure (cpu.pressure).
 func (c *Cluster) ReadCgroup(pod *corev1.Pod, container, controller, file string) (string, error) {
-	for _, status := range pod.Status.ContainerStatuses {
+	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
 		if status.Name != container {
 			continue
 		}
@@ -38,6 +39,13 @@ func (c *Cluster) ReadCgroup(pod *corev1.Pod, container, controller, file string
 		return strings.TrimSpace(string(data)), err
 	}
 	return "", fmt.Errorf("pod %s has no running container %s", pod.Name, container)
+}
+
+// PodCgroup is the directory of a pod's own cgroup below a controller; those of
+// its containers are in it.
+func (c *Cluster) PodCgroup(pod *corev1.Pod, controller string) (string, error) {
+	group, err := inside.PodCgroup(c.Name, pod)
+	return filepath.Join(state.CgroupDir, controller, group), err
 }
 
 // FreezePod stops all processes of the pod where they are, as a hang does:

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"slices"
 	"time"
 
 	"attune.io/attune/test/cluster"
@@ -8,7 +9,7 @@ import (
 
 const mebibyte = 1 << 20
 
-// history is the past of a workload whose pods are gone: constant usage over 30 hours.
+// history is the past of a workload whose pods are gone: constant usage.
 type history struct {
 	namespace, pod, container string
 	cpu                       float64 // cores
@@ -40,12 +41,24 @@ func backfill() []cluster.Series {
 	end := time.Now().Add(-2 * time.Minute).Truncate(time.Minute)
 	var out []cluster.Series
 	for _, h := range histories {
-		out = append(out, cluster.Series{
-			Namespace: h.namespace, Pod: h.pod, Container: h.container,
-			From: end.Add(-30 * time.Hour), To: end, Step: 15 * time.Second,
-			CPU:    func(time.Time) float64 { return h.cpu },
-			Memory: func(time.Time) float64 { return h.memory * mebibyte },
-		})
+		out = append(out, h.until(end, 30*time.Hour))
+	}
+	for _, h := range slices.Concat(hardHistories(), oomHistories()) {
+		out = append(out, h.until(end, shortPast))
 	}
 	return out
 }
+
+// until is the history over so long, up to a moment.
+func (h history) until(end time.Time, long time.Duration) cluster.Series {
+	return cluster.Series{
+		Namespace: h.namespace, Pod: h.pod, Container: h.container,
+		From: end.Add(-long), To: end, Step: 15 * time.Second,
+		CPU:    func(time.Time) float64 { return h.cpu },
+		Memory: func(time.Time) float64 { return h.memory * mebibyte },
+	}
+}
+
+// shortPast is what the many workloads have that are sized by constant usage: 48 steps of 5 minutes are
+// the least that anything is recommended from.
+const shortPast = 5 * time.Hour

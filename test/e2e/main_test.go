@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -31,6 +32,10 @@ var settings = []string{"usage.interval=2s", "logLevel=debug"}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if err := waitTogether(); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		os.Exit(1)
+	}
 	if reason := cluster.Unavailable(); reason != "" {
 		// Each test reports itself as skipped, by name, with the reason.
 		os.Exit(m.Run())
@@ -43,12 +48,33 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// waitTogether lets more tests run at once than there are processors: what they do is wait.
+func waitTogether() error {
+	const together = 8
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
+	if asked {
+		return nil
+	}
+	return flag.Set("test.parallel", strconv.Itoa(together))
+}
+
 func withCluster(m *testing.M) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
+	dir, err := os.MkdirTemp("", "attune-e2e-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	configure, err := kubelets(dir)
+	if err != nil {
+		return 1, err
+	}
 	c, err := cluster.Start(ctx, cluster.Options{
-		Nodes: 2, Prometheus: true, CertManager: true, Backfill: backfill(), NodeCPU: "1900m", NodeMemory: "8Gi",
-		Artifacts: os.Getenv("ATTUNE_ARTIFACTS"),
+		Nodes: nodes, Prometheus: true, CertManager: true, Backfill: backfill(), NodeCPU: "1900m", NodeMemory: "8Gi",
+		KubeletConfig: configure,
+		Artifacts:     os.Getenv("ATTUNE_ARTIFACTS"),
 	})
 	if err != nil {
 		return 1, err
@@ -58,11 +84,9 @@ func withCluster(m *testing.M) (int, error) {
 	if env.client, err = newClient(c); err != nil {
 		return 1, err
 	}
-	dir, err := os.MkdirTemp("", "attune-e2e-")
-	if err != nil {
+	if err := reserveNodes(ctx); err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(dir)
 	if env.plugin, err = deploy.Plugin(ctx, dir); err != nil {
 		return 1, err
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -87,7 +88,7 @@ func (a *autoscaled) startLoops() {
 	fresh := make(chan genericevent.TypedGenericEvent[string], 1024)
 	served, err := discovery.NewDiscoveryClientForConfig(server)
 	require.NoError(a.t, err)
-	autoscalers, err := lookup.New(lookup.Options{
+	autoscalers, err := lookup.New(a.t.Context(), lookup.Options{
 		Cache: mgr.GetCache(), Served: served, Clock: clock.RealClock{}, Every: 100 * time.Millisecond,
 		Changed: func(namespace string) { fresh <- genericevent.TypedGenericEvent[string]{Object: namespace} },
 	})
@@ -102,7 +103,7 @@ func (a *autoscaled) startLoops() {
 		Client: mgr.GetClient(), Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings, ServerVersion: "v1.37.1",
 		Events: event.NewRecorder(mgr.GetEventRecorder("attune"), clock.RealClock{}),
 	}
-	require.NoError(a.t, workloads.Register(mgr))
+	require.NoError(a.t, workloads.Register(mgr, make(chan genericevent.TypedGenericEvent[types.NamespacedName])))
 	ctx, cancel := context.WithCancel(a.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -307,4 +308,8 @@ func (steady) Profile(_ store.Key, now time.Time) (recommender.Profile, bool) {
 		steps = append(steps, recommender.StepUsage{At: at, CPUCores: 1, MemoryBytes: 1 << 30})
 	}
 	return recommender.NewProfile(steps, step), true
+}
+
+func (s steady) Highest(store.Key, recommender.Resource, time.Time, time.Time) (recommender.Usage, bool) {
+	return 0, false
 }

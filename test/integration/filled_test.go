@@ -82,6 +82,8 @@ func fill(v reflect.Value, name string) {
 		v.SetMapIndex(reflect.ValueOf("key"), reflect.ValueOf("value"))
 	case reflect.String:
 		v.SetString(orElse(texts, name, "text"))
+	case reflect.Uint8:
+		v.SetUint(1)
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Int32, reflect.Int64:

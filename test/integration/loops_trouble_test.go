@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -72,14 +73,14 @@ func TestLoopsWithdrawWhatIsInfeasible(t *testing.T) {
 	assert.False(t, resizeCondition(w.pod(), corev1.PodResizePending, ""))
 }
 
-// From 1.36 on the API server itself refuses what no node of that size can hold. Nothing has changed then,
-// and it is not asked again in a hurry.
+// Case 26: from 1.36 on the API server itself refuses what no node of that size can hold. Nothing has changed then,
+// so nothing cools down; it is asked again later, and less and less often.
 func TestLoopsTakeNoForAnAnswer(t *testing.T) {
 	t.Parallel()
 	w := growing(t, kubelet.Options{CPU: "4"}, "cpu=500m,memory=512Mi", "")
-	asked := 0
+	var asked []time.Time
 	w.resize = func(patch func() error) error {
-		asked++
+		asked = append(asked, w.clock.Now())
 		// The node shrinks between the loop's look and its patch.
 		require.NoError(t, w.node.SetAllocatable(t.Context(), "1", "4Gi"))
 		err := patch()
@@ -88,14 +89,31 @@ func TestLoopsTakeNoForAnAnswer(t *testing.T) {
 		return err
 	}
 	w.policy("all", onceAnHour)
-	w.run(30*time.Minute, 5*time.Minute)
-	assert.Equal(t, 1, asked, "%s", w.describe())
+	w.run(65*time.Minute, 5*time.Minute)
+	var after []time.Duration
+	for _, at := range asked {
+		after = append(after, at.Sub(asked[0]))
+	}
+	assert.Equal(t, []time.Duration{0, 10 * time.Minute, 30 * time.Minute}, after, "%s", w.describe())
 	rec := w.recommendation()
-	assert.Equal(t, []string{"Failed NodeCapacity"}, results(rec))
+	assert.Equal(t, []string{"Failed NodeCapacity"}, results(rec), "told once")
 	assert.Equal(t, "web", rec.Status.History[0].Workload)
 	assert.Empty(t, rec.Finalizers)
 	assert.Equal(t, int64(500), cpuRequest(w.pod()))
 	assert.True(t, w.told.has("NodeCapacity"), w.told.lines)
+	assert.Equal(t, "RefusedByAPIServer", blockedBy(rec).Reason)
+
+	w.resize = nil
+	w.until(time.Hour, "it fits at last", func() bool { return w.idle() && cpuRequest(w.pod()) == 1200 })
+}
+
+// blockedBy is why the pods of a workload are not resized; empty: nothing keeps them.
+func blockedBy(rec *v1alpha1.AttuneRecommendation) metav1.Condition {
+	c := meta.FindStatusCondition(rec.Status.Conditions, v1alpha1.ConditionResizeBlocked)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return metav1.Condition{}
+	}
+	return *c
 }
 
 // A limit below what the container holds: the kubelet refuses to go there, and a crash meanwhile would

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -28,6 +29,9 @@ type usages struct {
 	of map[string]used
 	// profiles are made once for each amount.
 	profiles map[used]recommender.Profile
+	// own is what the containers of a pod used lately themselves, by the beginning of its name; others, and
+	// where it is zero, were not measured.
+	own map[string]used
 }
 
 // used is CPU in cores and memory in MiB; Days of history, 7 if zero.
@@ -38,13 +42,40 @@ type used struct {
 }
 
 func newUsages() *usages {
-	return &usages{of: map[string]used{}, profiles: map[used]recommender.Profile{}}
+	return &usages{of: map[string]used{}, profiles: map[used]recommender.Profile{}, own: map[string]used{}}
 }
 
 func (u *usages) Want(store.Interest)   {}
 func (u *usages) Forget(string, string) {}
 func (u *usages) State(usage.SourceSettings) (store.State, bool) {
 	return store.State{BackfillProgress: 1}, true
+}
+
+// Base is what the containers of a pod used lately.
+func (u *usages) Base(_, pod, _ string, r recommender.Resource, _ time.Time) (recommender.Usage, bool) {
+	for prefix, of := range u.own {
+		if strings.HasPrefix(pod, prefix) {
+			amount := of.amount(r)
+			return amount, amount > 0
+		}
+	}
+	return 0, false
+}
+
+// Highest is the same in every span of a week.
+func (u *usages) Highest(key store.Key, r recommender.Resource, _, _ time.Time) (recommender.Usage, bool) {
+	of, ok := u.of[key.Workload+"/"+key.Container]
+	if !ok {
+		of, ok = u.of[key.Container]
+	}
+	return of.amount(r), ok
+}
+
+func (u used) amount(r recommender.Resource) recommender.Usage {
+	if r == recommender.Memory {
+		return recommender.Usage(u.Memory * (1 << 20))
+	}
+	return recommender.Usage(u.CPU * 1000)
 }
 
 // Profile ends at the last whole step before now.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -17,23 +18,30 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"attune.io/attune/api/v1alpha1"
+	nodeloop "attune.io/attune/controller/node"
 	policyloop "attune.io/attune/controller/policy"
 	workloadloop "attune.io/attune/controller/workload"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/event"
+	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/test/fault"
 	"attune.io/attune/test/kubelet"
 )
 
@@ -46,19 +54,49 @@ type world struct {
 	t         *testing.T
 	namespace string
 	clock     *clocktesting.FakePassiveClock
-	// client is the loops', direct everybody else's.
-	client, direct client.WithWatch
+	// client is the loops', direct everybody else's. What the loops do not read from memory goes by linked.
+	client, direct, linked client.WithWatch
+	// known is what everybody has read: whoever writes past them has to say so.
+	known memo
 	// writes counts what the loops wrote, changes what anybody wrote.
 	writes, changes int
 	// resize, where set, stands between the loops and the API server's resize subresource.
 	resize func(patch func() error) error
+	// send, where set, sends the loops' resizes in somebody else's name.
+	send func(ctx context.Context, o client.Object, p client.Patch) error
+	// cached, where set, is what the loops' cache has of a pod; it may be behind.
+	cached func(corev1.Pod) corev1.Pod
+	// gauge, where set, measures pods; autoscalers are those of the namespace; rights those of the operator.
+	gauge       workloadloop.Gauge
+	autoscalers policyloop.Autoscalers
+	rights      *workloadloop.Rights
+	// link is the loops' way to the API server.
+	link *fault.Link
+	// stumble, where set, takes an error of a loop; else there must be none.
+	stumble func(error)
+	// ahead is how far the loops' clock, nodeAhead how far the nodes' is ahead of the one that the world goes by.
+	ahead, nodeAhead time.Duration
+	// down is how long the loops stay away after they were killed, deadUntil when they come back; buried,
+	// where set, looks at what they left behind.
+	down      time.Duration
+	deadUntil time.Time
+	// deleted counts the policies that were deleted.
+	deleted int
+	// lateUntil is when calls that were held back reach the API server.
+	lateUntil time.Time
+	buried    func()
+	// passed, where set, looks at what each pass has made.
+	passed func()
 
+	// node is the one that pods start on, other a second one where a test has it.
 	node      *kubelet.Node
+	other     *kubelet.Node
 	plane     *kubelet.ControlPlane
 	history   policyloop.History
 	usage     *usages
 	policies  *policyloop.Controller
 	workloads *workloadloop.Controller
+	nodes     *nodeloop.Controller
 	told      *told
 	// memory is what each container holds, in MiB, by name; or as a test's own function says.
 	memory map[string]int64
@@ -67,6 +105,15 @@ type world struct {
 	// seeded: new pods are sized at admission.
 	seeded bool
 }
+
+// kinds are looked up once for all worlds.
+var kinds = sync.OnceValues(func() (meta.RESTMapper, error) {
+	h, err := rest.HTTPClientFor(server)
+	if err != nil {
+		return nil, err
+	}
+	return apiutil.NewDynamicRESTMapper(server, h)
+})
 
 func newWorld(t *testing.T, node kubelet.Options) *world {
 	t.Helper()
@@ -77,15 +124,25 @@ func newWorld(t *testing.T, node kubelet.Options) *world {
 	}
 	config := rest.CopyConfig(server)
 	config.QPS = -1
-	api, err := client.NewWithWatch(config, client.Options{Scheme: newScheme(t)})
+	mapper, err := kinds()
 	require.NoError(t, err)
-	known := memo{}
-	everybody := w.counting(&w.changes, known)
-	everybody.Get, everybody.List = known.get, known.list
+	options := client.Options{Scheme: newScheme(t), Mapper: mapper}
+	api, err := client.NewWithWatch(config, options)
+	require.NoError(t, err)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		w.link = fault.NewLink(next)
+		return w.link
+	})
+	w.linked, err = client.NewWithWatch(config, options)
+	require.NoError(t, err)
+	w.known = memo{}
+	everybody := w.counting(&w.changes, w.known)
+	everybody.Get, everybody.List = w.known.get, w.known.list
 	w.direct = interceptor.NewClient(api, everybody)
+	everybody.Get, everybody.List = nil, nil
 	loops := w.counting(&w.writes, memo{})
-	loops.List = listByIndex
-	w.client = interceptor.NewClient(w.direct, loops)
+	loops.Get, loops.List = w.get, w.listByIndex
+	w.client = interceptor.NewClient(interceptor.NewClient(w.linked, everybody), loops)
 	w.namespace = newNamespace(t, w.direct)
 	node.Usage = w.memoryOf
 	node.Ready = func(pod *corev1.Pod) bool { return w.ready(pod) }
@@ -95,26 +152,58 @@ func newWorld(t *testing.T, node kubelet.Options) *world {
 		require.NoError(t, client.IgnoreNotFound(api.Delete(context.WithoutCancel(t.Context()), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}})))
 	})
 	w.plane = &kubelet.ControlPlane{Client: w.direct, Namespace: w.namespace, Nodes: []string{w.namespace}, Admit: w.admit}
-	w.history = w.usage
+	w.history, w.autoscalers = w.usage, none{}
 	w.wire()
 	return w
+}
+
+// secondNode is a second one that pods start on.
+func (w *world) secondNode(options kubelet.Options) {
+	w.t.Helper()
+	name := w.namespace + "-2"
+	options.Usage = w.memoryOf
+	options.Ready = func(pod *corev1.Pod) bool { return w.ready(pod) }
+	var err error
+	w.other, err = kubelet.NewNode(w.t.Context(), w.direct, name, options)
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() {
+		require.NoError(w.t, client.IgnoreNotFound(w.direct.Delete(context.WithoutCancel(w.t.Context()), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})))
+	})
+	w.plane.Nodes = append(w.plane.Nodes, name)
 }
 
 // wire makes the loops anew, as a restart does: nothing in their memory survives.
 func (w *world) wire() {
 	settings := effective.Reader{Client: w.client}
-	w.policies = &policyloop.Controller{Client: w.client, History: w.history, Autoscalers: none{}, Clock: w.clock, Settings: settings}
+	clock := skewed{w.clock, w.ahead}
+	w.policies = &policyloop.Controller{Client: w.client, History: w.history, Autoscalers: w.autoscalers, Clock: clock, Settings: settings}
 	w.workloads = &workloadloop.Controller{
-		Client: w.client, Clock: w.clock, Settings: settings, Autoscalers: none{}, ServerVersion: "v1.37.1",
-		Events: event.NewRecorder(w.told, w.clock),
+		Client: w.client, Live: w.linked, Clock: clock, Settings: settings, Autoscalers: w.autoscalers, ServerVersion: "v1.37.1", Rights: w.rights,
+		Events: event.NewRecorder(w.told, clock), Grants: &grant.Table{}, HeldChanged: func(types.NamespacedName) { w.changes++ },
+	}
+	if w.gauge != nil {
+		w.workloads.Gauges = func(policy.Settings) (workloadloop.Gauge, error) { return w.gauge, nil }
+	}
+	w.nodes = &nodeloop.Controller{
+		Client: w.client, Recent: w.usage, Grants: w.workloads.Grants, Events: w.workloads.Events, Clock: clock, Interval: 5 * time.Minute,
+		Wake: func(names []types.NamespacedName) { w.changes += len(names) },
 	}
 }
+
+// skewed is a clock that goes as another does, and is wrong.
+type skewed struct {
+	clock.PassiveClock
+	ahead time.Duration
+}
+
+func (s skewed) Now() time.Time                  { return s.PassiveClock.Now().Add(s.ahead) }
+func (s skewed) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
 
 // none is a namespace without HPAs and VPAs.
 type none struct{}
 
-func (none) In(context.Context, string) (autoscale.Autoscalers, error) {
-	return autoscale.Autoscalers{}, nil
+func (none) Of(context.Context, workload.Workload) (autoscale.Holds, error) {
+	return autoscale.Holds{}, nil
 }
 
 // counting counts writes and lets a test come between the loops and resizes.
@@ -151,7 +240,11 @@ func (w *world) counting(n *int, known memo) interceptor.Funcs {
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 			defer written(o)
 			patch := func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) }
-			if n == &w.writes && sub == "resize" && w.resize != nil {
+			switch ours := n == &w.writes && sub == "resize"; {
+			case ours && w.send != nil:
+				defer w.known.forget(o)
+				return w.send(ctx, o, p)
+			case ours && w.resize != nil:
 				return w.resize(patch)
 			}
 			return patch()
@@ -163,13 +256,20 @@ func (w *world) counting(n *int, known memo) interceptor.Funcs {
 var indexes = map[string]func(client.Object) string{
 	"attune.policy":    func(o client.Object) string { return o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name },
 	"spec.policy.name": func(o client.Object) string { return o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name },
+	"attune.node":      func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName },
 	"attune.workload": func(o client.Object) string {
 		id, _ := workload.OwnerOf(o, o.GetNamespace(), nil)
 		return id.String()
 	},
 }
 
-func listByIndex(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+// get is a cache's: it never fails.
+func (w *world) get(ctx context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	return w.direct.Get(ctx, key, o, opts...)
+}
+
+func (w *world) listByIndex(ctx context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	c := w.direct
 	options := (&client.ListOptions{}).ApplyOptions(opts)
 	if options.FieldSelector == nil {
 		return c.List(ctx, list, opts...)
@@ -187,6 +287,11 @@ func listByIndex(ctx context.Context, c client.WithWatch, list client.ObjectList
 	switch l := list.(type) {
 	case *corev1.PodList:
 		l.Items = slices.DeleteFunc(l.Items, func(p corev1.Pod) bool { return !keep(&p) })
+		for i := range l.Items {
+			if w.cached != nil {
+				l.Items[i] = w.cached(l.Items[i])
+			}
+		}
 	case *v1alpha1.AttuneRecommendationList:
 		l.Items = slices.DeleteFunc(l.Items, func(r v1alpha1.AttuneRecommendation) bool { return !keep(&r) })
 	default:
@@ -248,23 +353,86 @@ func (e *told) has(part string) bool {
 // pass has everybody look once, and reports when the loops want to look again.
 func (w *world) pass() (wake time.Duration) {
 	w.t.Helper()
+	if w.passed != nil {
+		defer w.passed()
+	}
 	ctx := w.t.Context()
 	require.NoError(w.t, w.plane.Sync(ctx))
-	require.NoError(w.t, w.node.Sync(ctx, w.clock.Now()))
+	require.NoError(w.t, w.node.Sync(ctx, w.nodeNow()))
+	if w.other != nil {
+		require.NoError(w.t, w.other.Sync(ctx, w.nodeNow()))
+	}
+	if left := w.deadUntil.Sub(w.clock.Now()); left > 0 {
+		return left
+	}
 	policies := &v1alpha1.AttunePolicyList{}
 	require.NoError(w.t, w.direct.List(ctx, policies, client.InNamespace(w.namespace)))
 	for i := range policies.Items {
 		_, err := w.policies.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&policies.Items[i])})
-		require.NoError(w.t, err)
+		if w.link.Severed() {
+			return w.bury()
+		}
+		wake = sooner(wake, w.failed(err))
+	}
+	if w.sharesNodes() {
+		result, err := w.nodes.Reconcile(ctx, ctrl.Request{NamespacedName: types.NamespacedName{Name: w.namespace}})
+		if w.link.Severed() {
+			return w.bury()
+		}
+		wake = sooner(wake, w.failed(err))
+		wake = sooner(wake, result.RequeueAfter)
 	}
 	for _, rec := range w.recommendations() {
 		result, err := w.workloads.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&rec)})
-		require.NoError(w.t, err)
-		if after := result.RequeueAfter; after > 0 && (wake == 0 || after < wake) {
-			wake = after
+		if w.link.Severed() {
+			return w.bury()
 		}
+		wake = sooner(wake, w.failed(err))
+		wake = sooner(wake, result.RequeueAfter)
 	}
 	return wake
+}
+
+// nodeNow is the time on the nodes.
+func (w *world) nodeNow() time.Time { return w.clock.Now().Add(w.nodeAhead) }
+
+// bury loops that were killed: nothing that they still did reached the API server, and nothing of their
+// memory is left. Others take their place a while later.
+func (w *world) bury() time.Duration {
+	w.t.Helper()
+	w.deadUntil = w.clock.Now().Add(w.down)
+	w.link.Mend()
+	w.wire()
+	if w.buried != nil {
+		w.buried()
+	}
+	return w.down
+}
+
+// failed is when a loop is to try again after an error; none is expected but where the test makes some.
+func (w *world) failed(err error) time.Duration {
+	w.t.Helper()
+	if err == nil {
+		return 0
+	}
+	require.NotNil(w.t, w.stumble, "%v", err)
+	w.stumble(err)
+	return time.Second
+}
+
+// sooner of two waits, where 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// sharesNodes: some policy has the strategy Node.
+func (w *world) sharesNodes() bool {
+	return slices.ContainsFunc(w.recommendations(), func(r v1alpha1.AttuneRecommendation) bool {
+		return r.Spec.Strategy == v1alpha1.StrategyNode
+	})
 }
 
 // settle passes until nobody writes any more at this time; it fails where that never comes.
@@ -307,8 +475,13 @@ func (w *world) run(d, step time.Duration, observe ...func() bool) {
 		if wake > 0 && now.Add(wake).Before(next) {
 			next = now.Add(wake)
 		}
-		if at := w.node.Next(now); !at.IsZero() && at.Before(next) {
-			next = at
+		for _, node := range []*kubelet.Node{w.node, w.other} {
+			if node == nil {
+				continue
+			}
+			if at := node.Next(w.nodeNow()); !at.IsZero() && at.Add(-w.nodeAhead).Before(next) {
+				next = at.Add(-w.nodeAhead)
+			}
 		}
 		if next.After(end) {
 			next = end

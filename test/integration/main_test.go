@@ -3,22 +3,15 @@
 package integration
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"attune.io/attune/test/cluster"
+	"attune.io/attune/test/apiserver"
 )
-
-// assetsVariable names a directory with etcd, kube-apiserver and kubectl to use instead of the test
-// cluster's own.
-const assetsVariable = "ATTUNE_ASSETS"
 
 // server is the API server that every test of the package talks to.
 var server *rest.Config
@@ -33,12 +26,9 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
-	env := &envtest.Environment{
-		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "config", "crd")},
-		ErrorIfCRDPathMissing: true,
-	}
-	if err := findPrograms(env); err != nil {
-		return 1, fmt.Errorf("finding kube-apiserver and etcd: %w", err)
+	env, err := apiserver.New()
+	if err != nil {
+		return 1, err
 	}
 	// Lists that a cache answers wait until it has caught up with the last write.
 	env.ControlPlane.GetAPIServer().Configure().Set("watch-cache", "false")
@@ -47,26 +37,4 @@ func run(m *testing.M) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, env.Stop()) }()
 	return m.Run(), nil
-}
-
-func findPrograms(env *envtest.Environment) error {
-	if dir := os.Getenv(assetsVariable); dir != "" {
-		env.BinaryAssetsDirectory = dir
-		return nil
-	}
-	tools, err := cluster.Build(context.Background(), cluster.Options{Progress: os.Stderr})
-	if err != nil {
-		return err
-	}
-	env.ControlPlane.Etcd = &envtest.Etcd{}
-	for name, path := range map[string]*string{
-		"kube-apiserver": &env.ControlPlane.GetAPIServer().Path,
-		"etcd":           &env.ControlPlane.Etcd.Path,
-		"kubectl":        &env.ControlPlane.KubectlPath,
-	} {
-		if *path, err = tools.Find(name); err != nil {
-			return err
-		}
-	}
-	return nil
 }

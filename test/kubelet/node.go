@@ -79,6 +79,9 @@ type Node struct {
 	// retry: something happened that may have made room.
 	retry   bool
 	retryAt time.Time
+	boots   int
+	// now is when it looked last.
+	now time.Time
 }
 
 // NewNode makes the Node object.
@@ -115,6 +118,9 @@ func (n *Node) SetAllocatable(ctx context.Context, cpu, memory string) error {
 	return n.writeNode(ctx)
 }
 
+// Reconfigure changes what the kubelet starts with the next time.
+func (n *Node) Reconfigure(change func(*Options)) { change(&n.options) }
+
 // writeNode writes the node's status as its kubelet would.
 func (n *Node) writeNode(ctx context.Context) error {
 	object := &corev1.Node{}
@@ -126,11 +132,22 @@ func (n *Node) writeNode(ctx context.Context) error {
 	if n.Faults.Down {
 		ready = corev1.ConditionUnknown
 	}
-	object.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Reason: "Fake"}}
+	object.Status.Conditions = []corev1.NodeCondition{n.readiness(before, ready)}
 	object.Status.Capacity, object.Status.Allocatable = n.allocatable(), n.allocatable()
 	object.Status.NodeInfo.KubeletVersion = fmt.Sprintf("v1.%d.0", n.options.Minor)
 	object.Status.NodeInfo.OperatingSystem = "linux"
+	object.Status.NodeInfo.BootID = fmt.Sprintf("%s-%d", n.Name, n.boots)
 	return n.client.Status().Patch(ctx, object, client.MergeFrom(before))
+}
+
+// readiness keeps the time of the last transition.
+func (n *Node) readiness(before *corev1.Node, ready corev1.ConditionStatus) corev1.NodeCondition {
+	for _, c := range before.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == ready {
+			return c
+		}
+	}
+	return corev1.NodeCondition{Type: corev1.NodeReady, Status: ready, Reason: "Fake", LastTransitionTime: metav1.NewTime(n.now)}
 }
 
 func (n *Node) allocatable() corev1.ResourceList {
@@ -150,7 +167,7 @@ func (n *Node) Stop(ctx context.Context) error {
 // Start starts it again: every resize that is not carried out is decided about anew, and all of its
 // conditions look as if they had begun just now.
 func (n *Node) Start(ctx context.Context, now time.Time) error {
-	n.Faults.Down = false
+	n.Faults.Down, n.now = false, now
 	for _, s := range n.pods {
 		s.restarted(now)
 	}
@@ -158,8 +175,15 @@ func (n *Node) Start(ctx context.Context, now time.Time) error {
 	return n.writeNode(ctx)
 }
 
+// Reboot starts the machine anew: its kubelet comes back at once, and what containers did is the test's to say.
+func (n *Node) Reboot(ctx context.Context, now time.Time) error {
+	n.boots++
+	return n.Start(ctx, now)
+}
+
 // Sync is one look at every pod of the node.
 func (n *Node) Sync(ctx context.Context, now time.Time) error {
+	n.now = now
 	if n.Faults.Down {
 		return nil
 	}

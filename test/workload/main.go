@@ -5,7 +5,8 @@
 // CPU_MILLICORES and MEMORY_MIB say what it uses from the start, GET
 // /set?cpu=<millicores>&memory=<MiB> on port 8080 (or $PORT) changes either, GET /healthz
 // is its probe. CHILD=1 makes the memory a child process's: when that is
-// killed, the workload lives on and starts another.
+// killed, the workload lives on and starts another. /set?file=<MiB> keeps a
+// file of that size in $FILE_DIR: page cache on a disk, memory in a memory volume.
 package main
 
 import (
@@ -58,12 +59,12 @@ func run() error {
 	if err := memory.set(mib); err != nil {
 		return err
 	}
-	return serve(ctx, b, memory)
+	return serve(ctx, b, memory, &file{dir: os.Getenv("FILE_DIR")})
 }
 
 // serve answers until ctx ends, and then ends at once: nobody waits for a workload.
-func serve(ctx context.Context, cpu *burner, memory holder) error {
-	server := &http.Server{Addr: ":" + port(), Handler: handler(cpu, memory), ReadHeaderTimeout: 5 * time.Second}
+func serve(ctx context.Context, cpu *burner, memory, disk holder) error {
+	server := &http.Server{Addr: ":" + port(), Handler: handler(cpu, memory, disk), ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		<-ctx.Done()
 		_ = server.Close()
@@ -74,7 +75,7 @@ func serve(ctx context.Context, cpu *burner, memory holder) error {
 	return nil
 }
 
-func handler(cpu *burner, memory holder) http.Handler {
+func handler(cpu *burner, memory, disk holder) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /set", func(w http.ResponseWriter, r *http.Request) {
@@ -83,6 +84,10 @@ func handler(cpu *burner, memory holder) http.Handler {
 			return
 		}
 		if err := change(r, "memory", memory.set); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if err := change(r, "file", disk.set); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}

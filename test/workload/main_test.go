@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -117,12 +118,12 @@ func TestKilledChildIsReplaced(t *testing.T) {
 
 func TestSetChangesOnlyWhatIsNamed(t *testing.T) {
 	var b burner
-	held := &ballast{}
-	server := httptest.NewServer(handler(&b, held))
+	held, dir := &ballast{}, t.TempDir()
+	server := httptest.NewServer(handler(&b, held, &file{dir: dir}))
 	defer server.Close()
 	for path, want := range map[string]int{
-		"/healthz": 200, "/set?memory=3": 200, "/set?cpu=0": 200, "/set": 200,
-		"/set?memory=-1": 400, "/set?cpu=much": 400,
+		"/healthz": 200, "/set?memory=3": 200, "/set?cpu=0": 200, "/set": 200, "/set?file=2": 200,
+		"/set?memory=-1": 400, "/set?cpu=much": 400, "/set?file=big": 400,
 	} {
 		response, err := http.Get(server.URL + path)
 		require.NoError(t, err)
@@ -130,4 +131,11 @@ func TestSetChangesOnlyWhatIsNamed(t *testing.T) {
 		require.Equal(t, want, response.StatusCode, path)
 	}
 	require.Len(t, held.chunks, 3)
+	info, err := os.Stat(filepath.Join(dir, "ballast"))
+	require.NoError(t, err)
+	require.EqualValues(t, 2*mebibyte, info.Size())
+}
+
+func TestFileNeedsAPlace(t *testing.T) {
+	require.ErrorContains(t, (&file{}).set(1), "FILE_DIR")
 }

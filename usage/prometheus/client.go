@@ -13,9 +13,6 @@ import (
 	"attune.io/attune/usage"
 )
 
-// maxPoints is what the servers answer with at most, per series.
-const maxPoints = 11_000
-
 // Client asks one server. It is a usage.Source, and safe for concurrent use.
 type Client struct {
 	http       *http.Client
@@ -81,25 +78,10 @@ func sameHost(request *http.Request, via []*http.Request) error {
 // Read asks for CPU and for memory: one request each, or one for each 11,000 steps. Errors are of type
 // *Failure, unless the context ended.
 func (c *Client) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
-	var report usage.Report
-	if len(query.Namespaces) == 0 {
-		return report, nil
-	}
-	for _, part := range query.Split(maxPoints) {
-		for _, expression := range []struct {
-			text   string
-			memory bool
-		}{{CPU(part), false}, {Memory(part), true}} {
-			pick := picker{query: part, memory: expression.memory, yield: yield, report: &report}
-			if err := c.readRange(ctx, expression.text, part, &pick); err != nil {
-				return report, err
-			}
-		}
-	}
-	return report, nil
+	return Read(ctx, query, c.askRange, yield)
 }
 
-func (c *Client) readRange(ctx context.Context, expression string, query usage.Query, pick *picker) error {
+func (c *Client) askRange(ctx context.Context, expression string, query usage.Query, yield func(Element)) (Said, error) {
 	form := url.Values{
 		"query":   {expression},
 		"start":   {seconds(query.Start)},
@@ -107,17 +89,19 @@ func (c *Client) readRange(ctx context.Context, expression string, query usage.Q
 		"step":    {strconv.FormatFloat(query.Step.Seconds(), 'f', -1, 64)},
 		"timeout": {c.timeout.String()},
 	}
-	return c.ask(ctx, "/api/v1/query_range", form, func(body io.Reader) error {
-		answer, err := decode(body, pick.series)
+	var said Said
+	err := c.ask(ctx, "/api/v1/query_range", form, func(body io.Reader) error {
+		answer, err := decode(body, func(s *series) { yield(s.element()) })
 		if err != nil {
 			return c.decodeFailure(err)
 		}
 		if answer.Status != "success" {
 			return c.envelopeFailure(answer)
 		}
-		pick.warnings(answer)
+		said = answer.said()
 		return nil
 	})
+	return said, err
 }
 
 // ask sends a form and hands the body of a good answer to read.

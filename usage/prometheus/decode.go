@@ -25,17 +25,13 @@ type envelope struct {
 
 // series is one element of a range query's result, as it is sent.
 type series struct {
-	Metric     labels            `json:"metric"`
+	Metric     Labels            `json:"metric"`
 	Values     points            `json:"values"`
 	Histograms []json.RawMessage `json:"histograms"`
 }
 
-// labels are those of the expressions in this package; others are skipped.
-type labels struct {
-	Namespace string `json:"namespace"`
-	Pod       string `json:"pod"`
-	Container string `json:"container"`
-	Peak      string `json:"attune_peak"`
+func (s *series) element() Element {
+	return Element{Labels: s.Metric, Samples: s.Values, Histograms: len(s.Histograms)}
 }
 
 var (

@@ -11,11 +11,8 @@ import (
 	"attune.io/attune/usage"
 )
 
-// peakLabel marks the series of an answer that hold peaks.
-const (
-	peakLabel = "attune_peak"
-	peakValue = "true"
-)
+// peakValue is the value of PeakLabel of series that hold peaks.
+const peakValue = "true"
 
 // CPU is the PromQL expression of the containers' CPU usage in cores, one series a container of a pod.
 //
@@ -29,11 +26,21 @@ const (
 func CPU(q usage.Query) string {
 	rate := fmt.Sprintf("rate(container_cpu_usage_seconds_total{%s}[%s])", selector(q), span(q.RateWindow))
 	usual := highest(rate)
+	if q.Waited {
+		return waited(usual, q)
+	}
 	if q.RateWindow >= q.Step {
 		return usual
 	}
 	peak := highest(fmt.Sprintf("max_over_time(%s[%s:%s])", rate, span(q.Step), span(q.RateWindow)))
-	return fmt.Sprintf("%s or label_replace(%s,%q,%q,%q,%q)", usual, peak, peakLabel, peakValue, "", "")
+	return fmt.Sprintf("%s or label_replace(%s,%q,%q,%q,%q)", usual, peak, PeakLabel, peakValue, "", "")
+}
+
+// waited adds the time that a container's tasks waited for CPU, at most all of it; one that is not measured
+// waited for nothing.
+func waited(usual string, q usage.Query) string {
+	waiting := highest(fmt.Sprintf("rate(container_pressure_cpu_waiting_seconds_total{%s}[%s])", selector(q), span(q.RateWindow)))
+	return fmt.Sprintf("%s * (1 + clamp_max(%s, 1)) or %s", usual, waiting, usual)
 }
 
 // Memory is the PromQL expression of the containers' highest working set of each step in bytes, one series

@@ -14,23 +14,24 @@ type picker struct {
 	report *usage.Report
 }
 
-func (p *picker) series(s *series) {
-	p.report.Drop(usage.DropHistogram, len(s.Histograms))
-	if s.Metric.Namespace == "" || s.Metric.Pod == "" || s.Metric.Container == "" {
-		p.report.Drop(usage.DropUnnamed, len(s.Values))
+func (p *picker) element(e Element) {
+	p.report.Drop(usage.DropHistogram, e.Histograms)
+	of := e.Labels
+	if of.Namespace == "" || of.Pod == "" || of.Container == "" {
+		p.report.Drop(usage.DropUnnamed, len(e.Samples))
 		return
 	}
-	samples := p.usable(s.Values)
+	samples := p.usable(e.Samples)
 	if len(samples) == 0 {
 		return
 	}
 	p.report.Series++
 	p.report.Samples += len(samples)
-	out := usage.Series{Namespace: s.Metric.Namespace, Pod: s.Metric.Pod, Container: s.Metric.Container}
+	out := usage.Series{Namespace: of.Namespace, Pod: of.Pod, Container: of.Container}
 	switch {
 	case p.memory:
 		out.Memory = samples
-	case s.Metric.Peak == peakValue:
+	case of.Peak == peakValue:
 		out.CPUPeak = samples
 	default:
 		out.CPU = samples
@@ -41,13 +42,22 @@ func (p *picker) series(s *series) {
 // aboutTheQuery begins the warnings that are not about the data: those of the query engine.
 const aboutTheQuery = "PromQL "
 
-// warnings keeps those of an answer. A server that asks other servers (Thanos, or Prometheus with remote
-// reading) has no other sign for an answer that is partial.
-func (p *picker) warnings(answer envelope) {
-	p.report.Partial = p.report.Partial || answer.Partial
-	for _, warning := range answer.Warnings {
-		p.report.Warn(envelope{Error: warning}.text())
-		p.report.Partial = p.report.Partial || !strings.HasPrefix(warning, aboutTheQuery)
+// said is what a server's answer says of itself. A server that asks other servers (Thanos, or Prometheus
+// with remote reading) has no other sign for an answer that is partial than a warning.
+func (e envelope) said() Said {
+	said := Said{Partial: e.Partial}
+	for _, warning := range e.Warnings {
+		said.Warnings = append(said.Warnings, envelope{Error: warning}.text())
+		said.Partial = said.Partial || !strings.HasPrefix(warning, aboutTheQuery)
+	}
+	return said
+}
+
+// said keeps what an answer says of itself.
+func (p *picker) said(said Said) {
+	p.report.Partial = p.report.Partial || said.Partial
+	for _, warning := range said.Warnings {
+		p.report.Warn(warning)
 	}
 }
 

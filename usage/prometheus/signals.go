@@ -20,6 +20,20 @@ func Waiting(namespace, pod, container string, window time.Duration) string {
 	return fmt.Sprintf("max(rate(container_pressure_cpu_waiting_seconds_total{%s}[%s]))", one(namespace, pod, container), span(window))
 }
 
+// Held is the PromQL expression of the most memory, in bytes, that a container's cgroup held over the window, page
+// cache included: what a kubelet compares a lower memory limit with.
+func Held(namespace, pod, container string, window time.Duration) string {
+	return fmt.Sprintf("max(max_over_time(container_memory_usage_bytes{%s}[%s]))", one(namespace, pod, container), span(window))
+}
+
+// Killed is the PromQL expression of how many processes of a container the kernel killed within the window for want
+// of memory. A kill is counted from the last sample before the window, so that none falls between two scrapes; a
+// container that started within the window counts from 0.
+func Killed(namespace, pod, container string, window time.Duration) string {
+	events := fmt.Sprintf("container_oom_events_total{%s}", one(namespace, pod, container))
+	return fmt.Sprintf("max(%s - (%s offset %s or %s * 0))", events, events, span(window), events)
+}
+
 // one selects one container of one pod.
 func one(namespace, pod, container string) string {
 	return "namespace=" + strconv.Quote(namespace) + ",pod=" + strconv.Quote(pod) + ",container=" + strconv.Quote(container)

@@ -11,6 +11,8 @@ import (
 // history holds one container's values, the highest replica's of each step.
 type history struct {
 	cpu, peak, memory ring
+	// restored: a checkpoint was put under it, or was of no use.
+	restored bool
 	// version changes with the values; profile was made of the one that profiled names.
 	version, profiled uint64
 	profile           recommender.Profile

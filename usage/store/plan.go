@@ -128,11 +128,5 @@ func (p *pool) query(namespaces []string, first, last int64) *usage.Query {
 	}
 }
 
-// maxGenerated is how much of a workload's name is in its pods' names at most.
-const maxGenerated = 58
-
 // prefix is what the names of a workload's pods start with.
-func prefix(workload podname.Workload) string {
-	name := workload.Name + "-"
-	return name[:min(len(name), maxGenerated)]
-}
+func prefix(workload podname.Workload) string { return usage.PodPrefix(workload.Name) }

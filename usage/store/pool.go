@@ -22,6 +22,9 @@ type pool struct {
 	// chunk is the most steps of the past that are asked for at once.
 	chunk int64
 	state State
+	// began is when the source answered first; resumed: a history was restored.
+	began   time.Time
+	resumed bool
 	// counted: what state says of the histories is up to date.
 	counted bool
 }
@@ -152,6 +155,7 @@ func (p *pool) current() State {
 	if !p.counted {
 		p.count()
 	}
+	p.state.SettledAt = p.settled()
 	return p.state
 }
 
@@ -178,6 +182,9 @@ func (p *pool) fail(err error) {
 func (p *pool) succeed(report usage.Report, now time.Time) {
 	p.counted = false
 	p.state.Err = nil
+	if p.began.IsZero() {
+		p.began = now
+	}
 	p.state.LastSuccess = now
 	p.state.Last = report
 	p.state.Report.Add(report)

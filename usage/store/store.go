@@ -66,6 +66,9 @@ type State struct {
 	// Late counts steps that got their first value after a newer step had one, Revised those whose value
 	// changed when they were read again.
 	Late, Revised int
+	// SettledAt is when histories that were restored must have been continued; until then they may seem to
+	// have ended. Zero: nothing was restored, or nothing has been read yet.
+	SettledAt time.Time
 	// Containers with history, and the bytes that their values take.
 	Containers int
 	Bytes      int64
@@ -77,6 +80,9 @@ type Options struct {
 	// Changed is called after a refresh, once for each namespace with new data, from the goroutine of the
 	// refresh.
 	Changed func(namespace string)
+	// Forgets says of a source that it cannot be asked for the whole past again after a restart, so that
+	// histories are checkpointed; nil: none does.
+	Forgets func(usage.SourceSettings) bool
 	// MaxBytes bounds the values that are kept; beyond it, further ones are dropped and counted. 0:
 	// DefaultMaxBytes.
 	MaxBytes int64
@@ -107,6 +113,9 @@ func New(options Options) *Store {
 	}
 	if options.Changed == nil {
 		options.Changed = func(string) {}
+	}
+	if options.Forgets == nil {
+		options.Forgets = func(usage.SourceSettings) bool { return false }
 	}
 	return &Store{
 		options:   options,

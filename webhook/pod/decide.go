@@ -98,7 +98,7 @@ func seedUnits(units []unit, seed *Seed, ns *Namespace, d *Decision) {
 	f := frame{class: classOf(units, was), raiseOnly: seed.RaiseOnly, bounds: &ns.Bounds}
 	for i := range units {
 		u := &units[i]
-		u.will = u.was
+		u.will, u.plain = u.was, recommender.Allocation{}
 		s := seed.of(u.Name)
 		if s == nil || !u.runs() {
 			continue
@@ -110,6 +110,9 @@ func seedUnits(units []unit, seed *Seed, ns *Namespace, d *Decision) {
 			} else {
 				u.will[r], held = f.fit(r, s, u.was[r])
 			}
+			if r == recommender.CPU && held == "" && u.boost {
+				f.boostUnit(u, s)
+			}
 			if held != "" {
 				d.Held = append(d.Held, Held{Container: u.Name, Resource: r, Reason: held})
 			}
@@ -117,10 +120,27 @@ func seedUnits(units []unit, seed *Seed, ns *Namespace, d *Decision) {
 	}
 }
 
-// keepRoom gives a resource back in all containers where the pod as a whole would not be admitted.
+// boostUnit gives a container more CPU to start with, as far as what binds it lets it.
+func (f frame) boostUnit(u *unit, s *ContainerSeed) {
+	if s.Of[recommender.CPU].request == 0 || u.tight[recommender.CPU] {
+		return
+	}
+	f.boost = s.boost
+	boosted, _ := f.fit(recommender.CPU, s, u.was[recommender.CPU])
+	if plain := u.will[recommender.CPU]; boosted.Request > plain.Request {
+		u.will[recommender.CPU], u.plain = boosted, plain
+	}
+}
+
+// keepRoom gives a resource back in all containers where the pod as a whole would not be admitted; of CPU
+// the boost first.
 func keepRoom(p *Pod, units []unit, ns *Namespace, d *Decision) {
 	for _, r := range recommender.Resources {
-		if reason := ns.refuses(p, units, r); reason != "" {
+		reason := ns.refuses(p, units, r)
+		if reason != "" && r == recommender.CPU && unboost(units) {
+			reason = ns.refuses(p, units, r)
+		}
+		if reason != "" {
 			restore(units, r)
 			d.Held = append(d.Held, Held{Resource: r, Reason: reason})
 		}
@@ -163,8 +183,7 @@ func (p *Pod) withOverhead(r recommender.Resource, a recommender.Allocation) rec
 // keepClass leaves the whole pod alone where its quality of service would change. The one change there
 // is, is that a pod without any requests gets some: it could never be resized later.
 func keepClass(units []unit, d *Decision) {
-	from, to := classOf(units, is), classOf(units, will)
-	if from == to || from == bestEffort && to == burstable {
+	if keepsClass(units) || unboost(units) && keepsClass(units) {
 		return
 	}
 	for _, r := range recommender.Resources {
@@ -173,9 +192,17 @@ func keepClass(units []unit, d *Decision) {
 	}
 }
 
+func keepsClass(units []unit) bool {
+	from, to := classOf(units, is), classOf(units, will)
+	return from == to || from == bestEffort && to == burstable
+}
+
 func restore(units []unit, r recommender.Resource) {
 	for i := range units {
 		units[i].will[r] = units[i].is[r]
+		if r == recommender.CPU {
+			units[i].boost = units[i].claimed
+		}
 	}
 }
 

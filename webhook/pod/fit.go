@@ -7,6 +7,8 @@ type frame struct {
 	class     class
 	raiseOnly bool
 	bounds    *Bounds
+	// boost of the CPU; zero: none.
+	boost boost
 }
 
 // fit is the seed of one resource, fitted to a container that was created with was. It depends on
@@ -44,6 +46,9 @@ func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocatio
 	lowers := s.mayLower && !f.raiseOnly
 	if !lowers {
 		wanted.Request = max(wanted.Request, was.Request)
+	}
+	if r == recommender.CPU {
+		wanted.Request = f.boost.of(wanted.Request)
 	}
 	switch f.class {
 	case bestEffort: // requests only: a limit is more than the pod's author ever accepted

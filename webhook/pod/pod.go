@@ -19,6 +19,10 @@ type unit struct {
 	was, is, will recommender.Size
 	// tight resources stay as they are.
 	tight [2]bool
+	// boost: it may be given more CPU to start with; plain is what it has without that.
+	// claimed: it has its boost already, from an earlier call.
+	boost, claimed bool
+	plain          recommender.Allocation
 }
 
 // sidecar reports a native sidecar: an init container that runs as long as the pod.
@@ -41,6 +45,7 @@ func unitsOf(p *Pod) []unit {
 
 func unitOf(c *Container, init bool, index int) unit {
 	u := unit{Container: c, init: init, index: index}
+	u.boost = u.mayBoost()
 	for _, r := range recommender.Resources {
 		u.is[r], u.tight[r] = allocationOf(r, c.Resources.requests().of(r), c.Resources.limits().of(r))
 	}

@@ -122,6 +122,9 @@ func (d dice) seed(s *scene) {
 		seed.CPURequest = d.maybe(recommender.CPU, 80)
 		seed.MemoryRequest = d.maybe(recommender.Memory, 80)
 		seed.MemoryLimitFloor = d.maybe(recommender.Memory, 30)
+		if d.chance(30) {
+			seed.CPUBoost = &v1alpha1.CPUBoost{Multiplier: []v1alpha1.Decimal{"1.1", "2", "3.7", "100", "x"}[d.IntN(5)], Most: d.maybe(recommender.CPU, 50)}
+		}
 		if node && seed.MemoryRequest != nil {
 			seed.MemoryLimit = d.maybe(recommender.Memory, 80)
 		}
@@ -353,16 +356,33 @@ func obeys(item corev1.LimitRangeItem, r recommender.Resource, requests, limits 
 		resize.AmountOf(r, limit)*1000 <= resize.AmountOf(r, request)*recommender.Amount(ratio.MilliValue())
 }
 
-// checkNote: the annotation tells exactly what the moved containers had.
+// checkNote: the annotation tells exactly what the moved containers had, and of those that were boosted, which
+// may have come to the same amount, what is left of it afterwards: less than they have now.
 func checkNote(t *testing.T, before, after *corev1.Pod) {
 	t.Helper()
+	var seeded v1alpha1.Seeded
+	if note := after.Annotations[v1alpha1.SeededAnnotation]; note != "" {
+		require.NoError(t, json.Unmarshal([]byte(note), &seeded))
+	}
+	boosted := map[string]v1alpha1.BoostedContainer{}
+	for _, b := range seeded.Boosted {
+		boosted[b.Name] = b
+	}
 	want := map[string]recommender.Size{}
 	now := all(after)
 	for i, c := range all(before) {
-		if was := resize.ReadSpec(c.Resources); was != resize.ReadSpec(now[i].Resources) {
+		b, more := boosted[c.Name]
+		if was := resize.ReadSpec(c.Resources); more || was != resize.ReadSpec(now[i].Resources) {
 			want[c.Name] = was
 		}
+		if more {
+			has := now[i].Resources.Requests[corev1.ResourceCPU]
+			assert.Zero(t, has.Cmp(b.CPURequest), "it has what the note says")
+			assert.Negative(t, b.BaseCPURequest.Cmp(has))
+			assert.Equal(t, b.BaseCPULimit == nil, now[i].Resources.Limits.Cpu().IsZero())
+		}
 	}
+	assert.Equal(t, len(seeded.Boosted), len(boosted))
 	assert.Equal(t, want, told(t, after))
 }
 

@@ -52,6 +52,11 @@ type Container struct {
 	Name          string        `json:"name"`
 	RestartPolicy string        `json:"restartPolicy"`
 	Resources     *Requirements `json:"resources"`
+	// ResizePolicy says which changes restart the container.
+	ResizePolicy []struct {
+		ResourceName  string `json:"resourceName"`
+		RestartPolicy string `json:"restartPolicy"`
+	} `json:"resizePolicy"`
 }
 
 // Requirements are a container's; nil lists are absent from the object.

@@ -37,6 +37,8 @@ type Seed struct {
 type ContainerSeed struct {
 	Name string
 	Of   [2]ask
+	// boost of the CPU.
+	boost boost
 	// originals are what the container is known to have been created with, by generations of the template.
 	originals []recommender.Size
 }
@@ -102,7 +104,7 @@ func originals(generations []v1alpha1.Originals, container string) (sizes []reco
 
 func readContainer(s *v1alpha1.ContainerSeed) ContainerSeed {
 	node := s.MemoryLimit != nil // only the Node strategy sets a limit as it is
-	return ContainerSeed{Name: s.Name, Of: [2]ask{
+	return ContainerSeed{Name: s.Name, boost: readBoost(s.CPUBoost), Of: [2]ask{
 		recommender.CPU: {
 			request:      amountAt(recommender.CPU, s.CPURequest),
 			limitFollows: s.CPULimitFollows,

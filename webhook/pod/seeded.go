@@ -2,6 +2,7 @@ package pod
 
 import (
 	"encoding/json"
+	"slices"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
@@ -21,13 +22,21 @@ func recall(p *Pod, units []unit, rec *Recommendation, ns *Namespace) {
 	if err != nil || seeded.Recommendation != rec.Name || seeded.Revision != rec.Seed.Revision {
 		return
 	}
-	claim(units, seeded.Original)
+	claim(units, &seeded)
 	// What one claim makes of the pod's class bears on the others, so they are weighed again until none falls.
 	for fell := true; fell; {
 		seedUnits(units, rec.Seed, ns, &Decision{})
 		fell = dropClaims(units)
 	}
+	if !slices.ContainsFunc(units, unit.believed) {
+		for i := range units {
+			units[i].boost = units[i].mayBoost()
+		}
+	}
 }
+
+// believed: something of what the annotation tells of the container explains what it has.
+func (u unit) believed() bool { return u.was != u.is || u.claimed }
 
 // dropClaims takes back the originals that do not explain what the container has, and reports whether
 // there were any.
@@ -37,20 +46,24 @@ func dropClaims(units []unit) (fell bool) {
 		for _, r := range recommender.Resources {
 			if u.will[r] != u.is[r] && u.was[r] != u.is[r] {
 				u.was[r], fell = u.is[r], true
+				u.boost, u.claimed = u.mayBoost(), false
 			}
 		}
 	}
 	return fell
 }
 
-// claim takes the originals that an annotation tells of at its word.
-func claim(units []unit, originals []v1alpha1.ContainerResources) {
+// claim takes the originals and the boosts that an annotation tells of at its word.
+func claim(units []unit, seeded *v1alpha1.Seeded) {
 	for i := range units {
-		for j := range originals {
-			if o := &originals[j]; o.Name == units[i].Name {
-				units[i].was = resize.FromResources(o.Resources)
+		u := &units[i]
+		for j := range seeded.Original {
+			if o := &seeded.Original[j]; o.Name == u.Name {
+				u.was = resize.FromResources(o.Resources)
 			}
 		}
+		u.boost = u.boost && slices.ContainsFunc(seeded.Boosted, func(b v1alpha1.BoostedContainer) bool { return b.Name == u.Name })
+		u.claimed = u.boost
 	}
 }
 
@@ -67,23 +80,52 @@ func annotation(units []unit, rec *Recommendation) string {
 	b = appendString(b, rec.Seed.Revision)
 	b = append(b, `,"original":[`...)
 	for i := range units {
-		if u := &units[i]; u.will != u.was {
+		if u := &units[i]; u.moved() {
 			b = appendOriginal(b, u)
 			b = append(b, ',')
 		}
 	}
 	b[len(b)-1] = ']'
+	b = appendBoosts(b, units)
 	return string(append(b, '}'))
+}
+
+// appendBoosts tells what was given to start with, and what is left of it afterwards.
+func appendBoosts(b []byte, units []unit) []byte {
+	first := true
+	for i := range units {
+		u := &units[i]
+		if !u.boosted() {
+			continue
+		}
+		if first {
+			b, first = append(b, `,"boosted":[`...), false
+		}
+		b = append(b, `{"name":`...)
+		b = appendString(b, u.Name)
+		b = appendField(b, "cpuRequest", recommender.CPU, u.will[recommender.CPU].Request)
+		b = appendField(b, "baseCPURequest", recommender.CPU, u.plain.Request)
+		b = appendField(b, "baseCPULimit", recommender.CPU, u.plain.Limit)
+		b = append(b, "},"...)
+	}
+	if first {
+		return b
+	}
+	b[len(b)-1] = ']'
+	return b
 }
 
 func moved(units []unit) bool {
 	for i := range units {
-		if units[i].will != units[i].was {
+		if units[i].moved() {
 			return true
 		}
 	}
 	return false
 }
+
+// moved: the container has something else than it was created with, if only for a while.
+func (u *unit) moved() bool { return u.will != u.was || u.boosted() }
 
 func appendOriginal(b []byte, u *unit) []byte {
 	b = append(b, `{"name":`...)

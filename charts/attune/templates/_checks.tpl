@@ -1,10 +1,10 @@
 {{/* What cannot work is refused here, in one sentence that says what would do. */}}
 {{- define "attune.checks" -}}
-{{- if eq .Values.usage.source "embedded" -}}
-{{- fail "usage.source: embedded is not built yet; set usage.source=prometheus and usage.prometheus.address" -}}
-{{- end -}}
-{{- if not .Values.usage.prometheus.address -}}
+{{- if and (eq .Values.usage.source "prometheus") (not .Values.usage.prometheus.address) -}}
 {{- fail "usage.prometheus.address is empty: set it to the base URL of a server that speaks the Prometheus HTTP API, such as http://prometheus.monitoring:9090" -}}
+{{- end -}}
+{{- if and .Values.kubelet.tls.caFile .Values.kubelet.tls.insecureSkipVerify -}}
+{{- fail "kubelet.tls.caFile and kubelet.tls.insecureSkipVerify exclude each other: leave one out" -}}
 {{- end -}}
 {{- range (lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "").items -}}
 {{- if eq .spec.group "attune.io" -}}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/strict"
 )
 
 // Documents are what a file holds: one policy, and the defaults under it where it has them.
@@ -96,7 +97,7 @@ func once[T any](into **T, kind string, text []byte) error {
 		return fmt.Errorf("it is a second %s: leave one of them", kind)
 	}
 	*into = new(T)
-	return decode(text, *into)
+	return strict.Decode(text, *into)
 }
 
 // namedDefault: defaults of another name would be ignored silently.

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/workload"
 )
 
 // Served asks the API server which kinds it serves; discovery clients do.
@@ -40,7 +41,10 @@ type Options struct {
 // Lookup reads autoscalers. It is safe for concurrent use.
 type Lookup struct {
 	Options
+	// vpas: there are any to look at.
 	vpas atomic.Bool
+	// indexed: the informer of VPAs has its index. It is for New, and then for Start alone.
+	indexed bool
 }
 
 // usual is how often the API server is asked for the VPAs' kind.
@@ -51,23 +55,68 @@ const usual = time.Minute
 const patience = 10 * time.Second
 
 // New asks the API server once. An error: it did not answer.
-func New(o Options) (*Lookup, error) {
+func New(ctx context.Context, o Options) (*Lookup, error) {
 	if o.Every == 0 {
 		o.Every = usual
 	}
 	l := &Lookup{Options: o}
 	served, err := l.served()
+	if err != nil {
+		return nil, err
+	}
+	if err := l.index(ctx, &autoscalingv2.HorizontalPodAutoscaler{}); err != nil {
+		return nil, err
+	}
+	if served {
+		err = l.indexVPAs(ctx)
+	}
 	l.vpas.Store(served)
 	return l, err
 }
 
-// In reads the autoscalers of a namespace. An error is worth a retry: nothing may be changed without
-// knowing them.
-func (l *Lookup) In(ctx context.Context, namespace string) (autoscale.Autoscalers, error) {
+// byTarget indexes autoscalers by the key of their target.
+const byTarget = "attune.target"
+
+func (l *Lookup) index(ctx context.Context, of client.Object) error {
+	err := l.Cache.IndexField(ctx, of, byTarget, func(o client.Object) []string { return []string{autoscale.TargetKey(o)} })
+	if err != nil {
+		return fmt.Errorf("indexing %T: %w", of, err)
+	}
+	return nil
+}
+
+// indexVPAs once for each informer: a second index of the name is an error.
+func (l *Lookup) indexVPAs(ctx context.Context) error {
+	if l.indexed {
+		return nil
+	}
+	err := l.index(ctx, kind())
+	l.indexed = err == nil
+	return err
+}
+
+// Of are the holds that autoscalers put on a workload. It looks at those that name it as their target,
+// however many others there are. An error is worth a retry: nothing may be changed without knowing them.
+func (l *Lookup) Of(ctx context.Context, w workload.Workload) (autoscale.Holds, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	var found autoscale.Autoscalers
+	for _, key := range autoscale.TargetKeys(w) {
+		some, err := l.at(ctx, w.Namespace, key)
+		if err != nil {
+			return autoscale.Holds{}, err
+		}
+		found.HPAs = append(found.HPAs, some.HPAs...)
+		found.VPAs = append(found.VPAs, some.VPAs...)
+	}
+	return found.Of(w), nil
+}
+
+// at reads the autoscalers whose target has a key. They are the cache's own.
+func (l *Lookup) at(ctx context.Context, namespace, key string) (autoscale.Autoscalers, error) {
+	options := []client.ListOption{client.InNamespace(namespace), client.MatchingFields{byTarget: key}, client.UnsafeDisableDeepCopy}
 	hpas := &autoscalingv2.HorizontalPodAutoscalerList{}
-	if err := l.Cache.List(ctx, hpas, client.InNamespace(namespace)); err != nil {
+	if err := l.Cache.List(ctx, hpas, options...); err != nil {
 		return autoscale.Autoscalers{}, fmt.Errorf("listing HorizontalPodAutoscalers: %w", err)
 	}
 	found := autoscale.Autoscalers{HPAs: hpas.Items}
@@ -76,7 +125,7 @@ func (l *Lookup) In(ctx context.Context, namespace string) (autoscale.Autoscaler
 	}
 	vpas := &unstructured.UnstructuredList{}
 	vpas.SetGroupVersionKind(autoscale.VPAKind)
-	if err := l.Cache.List(ctx, vpas, client.InNamespace(namespace)); err != nil {
+	if err := l.Cache.List(ctx, vpas, options...); err != nil {
 		return autoscale.Autoscalers{}, fmt.Errorf("listing VerticalPodAutoscalers: %w", err)
 	}
 	found.VPAs = vpas.Items
@@ -125,11 +174,18 @@ func (l *Lookup) follow(ctx context.Context, watching bool) (bool, error) {
 	if err != nil || served == watching && served == l.vpas.Load() {
 		return watching, err
 	}
+	if served {
+		// Before anybody looks for VPAs by it.
+		if err := l.indexVPAs(ctx); err != nil {
+			return watching, err
+		}
+	}
 	l.vpas.Store(served)
 	l.Changed("")
 	if served {
 		return l.watch(ctx)
 	}
+	l.indexed = false
 	return false, l.Cache.RemoveInformer(ctx, kind())
 }
 

@@ -16,6 +16,9 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 )
 
 var (
@@ -36,6 +39,8 @@ func (a *answers) ServerResourcesForGroupVersion(string) (*metav1.APIResourceLis
 	}
 	return list, a.err
 }
+
+var web = workload.Workload{Identity: workload.Identity{Kind: v1alpha1.KindDeployment, Namespace: "shop", Name: "web"}}
 
 // shelf is a cache that notes what is asked of it.
 type shelf struct {
@@ -60,6 +65,13 @@ func (s *shelf) GetInformer(context.Context, client.Object, ...cache.InformerGet
 	return deaf{}, s.note("watch")
 }
 
+func (s *shelf) IndexField(_ context.Context, o client.Object, _ string, _ client.IndexerFunc) error {
+	if _, ok := o.(*autoscalingv2.HorizontalPodAutoscaler); ok {
+		return nil
+	}
+	return s.note("index VPAs")
+}
+
 func (s *shelf) RemoveInformer(context.Context, client.Object) error { return s.note("end the watch") }
 
 // deaf is an informer that never tells anything.
@@ -72,7 +84,7 @@ func (deaf) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.Resourc
 func started(t *testing.T, a *answers, s *shelf) (*Lookup, *int) {
 	t.Helper()
 	changes := new(int)
-	l, err := New(Options{Cache: s, Served: a, Clock: clocktesting.NewFakeClock(time.Now()), Changed: func(string) { *changes++ }})
+	l, err := New(t.Context(), Options{Cache: s, Served: a, Clock: clocktesting.NewFakeClock(time.Now()), Changed: func(string) { *changes++ }})
 	require.NoError(t, err)
 	return l, changes
 }
@@ -81,18 +93,18 @@ func TestAClusterWithoutVPAsIsNoError(t *testing.T) {
 	for name, a := range map[string]*answers{"no such group": {err: missing}, "another kind of the group": {kinds: []string{"Checkpoint"}}} {
 		s := &shelf{}
 		l, _ := started(t, a, s)
-		_, err := l.In(t.Context(), "shop")
+		_, err := l.Of(t.Context(), web)
 		require.NoError(t, err, name)
 		assert.Equal(t, []string{"list HPAs"}, s.did, name)
 	}
-	_, err := New(Options{Served: &answers{err: down}})
+	_, err := New(t.Context(), Options{Served: &answers{err: down}})
 	assert.ErrorIs(t, err, down, "whether there are VPAs has to be known before anything is changed")
 }
 
 func TestWhatCannotBeListedIsAnErrorNotAnEmptyAnswer(t *testing.T) {
 	for _, what := range []string{"list HPAs", "list VPAs"} {
 		l, _ := started(t, &answers{kinds: []string{"VerticalPodAutoscaler"}}, &shelf{err: map[string]error{what: down}})
-		_, err := l.In(t.Context(), "shop")
+		_, err := l.Of(t.Context(), web)
 		assert.ErrorIs(t, err, down, what)
 	}
 }
@@ -112,7 +124,7 @@ func TestFollowingTheKind(t *testing.T) {
 	look("there is none", false, 0)
 	*a = answers{kinds: []string{"VerticalPodAutoscaler"}}
 	s.err["watch"] = down
-	look("it came, and cannot be watched yet", false, 1, "watch")
+	look("it came, and cannot be watched yet", false, 1, "index VPAs", "watch")
 	delete(s.err, "watch")
 	look("the watch is tried again", true, 2, "watch")
 	look("nothing new", true, 2)
@@ -122,4 +134,6 @@ func TestFollowingTheKind(t *testing.T) {
 	*a = answers{err: missing}
 	look("it went", false, 3, "end the watch")
 	assert.False(t, l.vpas.Load())
+	*a = answers{kinds: []string{"VerticalPodAutoscaler"}}
+	look("it came back, to a new informer", true, 4, "index VPAs", "watch")
 }

@@ -16,8 +16,8 @@ import (
 	"attune.io/attune/test/cluster/internal/spec"
 )
 
-// ControlSocket is the file, in the cluster's directory, over which the
-// harness asks pid 1 to start and stop processes.
+// ControlSocket is the file over which the harness asks a pid 1 to start and
+// stop processes: the cluster's in its directory, a node's in the node's.
 const ControlSocket = "control.sock"
 
 const stopGrace = 15 * time.Second

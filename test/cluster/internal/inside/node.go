@@ -34,24 +34,27 @@ func runNode(args []string) error {
 	if err := makeCgroups(spec.CgroupRoot(c.Name, i)); err != nil {
 		return err
 	}
-	if err := startNodeProcesses(c, n); err != nil {
+	s := newSupervisor(c.Dir, c.Env)
+	if err := serveControl(c.Path(spec.NodeName(i)), s); err != nil {
+		return err
+	}
+	if err := startNodeProcesses(c, n, s); err != nil {
 		return err
 	}
 	logf("%s: everything is started", spec.NodeName(i))
 	select {}
 }
 
-func startNodeProcesses(c spec.Cluster, n spec.Node) error {
-	s := newSupervisor(c.Dir, c.Env)
+func startNodeProcesses(c spec.Cluster, n spec.Node, s *supervisor) error {
 	if _, err := s.start(n.Runtime, 0); err != nil {
 		return err
 	}
 	for _, p := range n.Import {
-		if err := untilItSucceeds(s, p, 30*time.Second); err != nil {
+		if err := untilItSucceeds(s, p, 2*time.Minute); err != nil {
 			return err
 		}
 	}
-	if err := waitForAPI(c.Dir, time.Minute); err != nil {
+	if err := waitForAPI(c.Dir, 2*time.Minute); err != nil {
 		return err
 	}
 	for _, p := range n.Then {

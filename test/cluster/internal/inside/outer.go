@@ -77,7 +77,7 @@ func bringUp(c spec.Cluster, s *supervisor) error {
 			return err
 		}
 	}
-	if err := waitForAPI(c.Dir, time.Minute); err != nil {
+	if err := waitForAPI(c.Dir, 2*time.Minute); err != nil {
 		return err
 	}
 	for _, p := range c.Then {

@@ -1,4 +1,6 @@
-package policyfile
+// Package strict decodes JSON as the API server would take it: an unknown field or a value of the wrong type
+// is a mistake, and each mistake is one sentence with the field, the value, and what would do.
+package strict
 
 import (
 	"encoding/json"
@@ -16,9 +18,9 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// decode reads an object strictly. The decoders of the Kubernetes libraries name neither the field of a
+// Decode reads an object strictly. The decoders of the Kubernetes libraries name neither the field of a
 // wrong quantity nor a field that was meant, so the text is checked against the type first.
-func decode(text []byte, into any) error {
+func Decode(text []byte, into any) error {
 	if problems := check("", text, reflect.TypeOf(into)); len(problems) > 0 {
 		return errors.New(strings.Join(problems, "; "))
 	}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/embedded"
+)
+
+// embed makes the source that scrapes kubelets, and has the leader run it. With a Prometheus server beside
+// it, that is asked for what was before.
+func (o *options) embed(mgr ctrl.Manager) error {
+	transport, err := embedded.Kubelets(mgr.GetConfig(), embedded.KubeletTLS{CAFile: o.kubelet.caFile, InsecureSkipVerify: o.kubelet.insecureSkipVerify})
+	if err != nil {
+		return err
+	}
+	source := embedded.New(embedded.Options{
+		Cluster: cluster{mgr.GetClient()}, Transport: transport, Interval: o.usageInterval, Clock: clock.RealClock{},
+		Log:     slog.New(logr.ToSlogHandler(ctrl.Log.WithName("usage"))),
+		Metrics: embedded.NewMetrics(metrics.Registry),
+		Disk:    embedded.Disk{Dir: o.disk.dir, Retention: o.disk.retention, MaxBytes: o.disk.size.Value()},
+	})
+	o.own = source
+	return mgr.Add(source)
+}
+
+// backfilled is the embedded source together with the server that knows what was before, if there is one.
+func (o *options) backfilled() (usage.Source, error) {
+	if o.prometheus.address == "" {
+		return o.own, nil
+	}
+	past, err := o.ownServer()
+	if err != nil {
+		return nil, err
+	}
+	return usage.Backfilled{Source: o.own, Since: o.own.Since, Past: past}, nil
+}
+
+// cluster answers from the caches what a scraper asks.
+type cluster struct{ cache client.Reader }
+
+// shared reads objects of the cache itself: they are looked at and never changed.
+const shared = client.UnsafeDisableDeepCopy
+
+func (c cluster) Nodes(ctx context.Context) (nodes []embedded.Node, unusable []error, err error) {
+	list := &corev1.NodeList{}
+	if err := c.cache.List(ctx, list, shared); err != nil {
+		return nil, nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	for i := range list.Items {
+		node, err := embedded.NodeOf(&list.Items[i])
+		if err != nil {
+			unusable = append(unusable, err)
+			continue
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes, unusable, nil
+}
+
+func (c cluster) Watched(ctx context.Context) (map[embedded.Pod]string, error) {
+	list := &v1alpha1.AttuneRecommendationList{}
+	if err := c.cache.List(ctx, list, shared); err != nil {
+		return nil, fmt.Errorf("listing recommendations: %w", err)
+	}
+	watched := map[embedded.Pod]string{}
+	for i := range list.Items {
+		for _, record := range list.Items[i].Status.Records {
+			watched[embedded.Pod{Namespace: list.Items[i].Namespace, Name: record.PodName}] = record.Node
+		}
+	}
+	return watched, nil
+}
+
+func (c cluster) NodeOf(ctx context.Context, pod embedded.Pod) (string, error) {
+	found := &corev1.Pod{}
+	if err := c.cache.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Name}, found); err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	return found.Spec.NodeName, nil
+}

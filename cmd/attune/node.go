@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	nodeloop "attune.io/attune/controller/node"
+	policyloop "attune.io/attune/controller/policy"
+	usageloop "attune.io/attune/controller/usage"
+	workloadloop "attune.io/attune/controller/workload"
+	events "attune.io/attune/internal/event"
+	"attune.io/attune/internal/grant"
+	"attune.io/attune/usage/recent"
+)
+
+// news names recommendations that another loop has news of.
+type news chan event.TypedGenericEvent[types.NamespacedName]
+
+func newNews() news { return make(news, 1024) }
+
+func (n news) tell(names ...types.NamespacedName) {
+	for _, name := range names {
+		n <- event.TypedGenericEvent[types.NamespacedName]{Object: name}
+	}
+}
+
+// sharing is what the loops need of each other for the strategy Node.
+type sharing struct {
+	grants *grant.Table
+	recent *recent.Store
+	// granted goes from the node loop to the workload loop, held the other way.
+	granted, held news
+}
+
+func (o *options) sharing(dial recent.Dialer) *sharing {
+	return &sharing{grants: &grant.Table{}, recent: recent.New(dial), granted: newNews(), held: newNews()}
+}
+
+// connect gives the other loops their ends.
+func (s *sharing) connect(policies *policyloop.Controller, workloads *workloadloop.Controller) {
+	policies.Recent = s.recent
+	workloads.Grants = s.grants
+	workloads.HeldChanged = func(name types.NamespacedName) { s.held.tell(name) }
+}
+
+// start adds the node loop, and what follows pods' own usage.
+func (s *sharing) start(mgr ctrl.Manager, o *options, recorder *events.Recorder) error {
+	nodes := &nodeloop.Controller{
+		Client: mgr.GetClient(), Recent: s.recent, Grants: s.grants, Events: recorder, Clock: clock.RealClock{},
+		Interval: o.nodeInterval, Wake: func(names []types.NamespacedName) { s.granted.tell(names...) },
+	}
+	if err := nodes.Register(mgr, s.held); err != nil {
+		return fmt.Errorf("setting up the node loop: %w", err)
+	}
+	return mgr.Add(&usageloop.RecentLoop{Recent: s.recent, Interval: o.usageInterval, Clock: clock.RealClock{}})
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"cmp"
+	"io"
+	"slices"
+
+	"attune.io/attune/cmd/kubectl-attune/demandfile"
+	"attune.io/attune/internal/explain"
+	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/node"
+)
+
+// nodeAnswer is the answer of node. Pods are in alphabetical order, evictions in that in which they would
+// be made.
+type nodeAnswer struct {
+	Pods          []nodePod      `json:"pods"`
+	Evictions     []nodeEviction `json:"evictions"`
+	Overcommitted bool           `json:"overcommitted"`
+}
+
+// nodePod is a pod that stays.
+type nodePod struct {
+	Name       string          `json:"name"`
+	Containers []nodeContainer `json:"containers"`
+}
+
+// nodeContainer is what a container would get; nil where nothing is known that says so.
+type nodeContainer struct {
+	Name          string  `json:"name"`
+	CPURequest    *string `json:"cpuRequest"`
+	MemoryRequest *string `json:"memoryRequest"`
+	MemoryLimit   *string `json:"memoryLimit"`
+
+	demand node.Container
+	steps  []recommender.Step
+}
+
+type nodeEviction struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+
+	ranking node.Ranking
+}
+
+// newNodeAnswer tells people and scripts what came of sharing; steps are those of a pod's container.
+func newNodeAnswer(demands demandfile.Demands, result node.Result, steps func(pod, container int) []recommender.Step) nodeAnswer {
+	answer := nodeAnswer{Pods: []nodePod{}, Evictions: []nodeEviction{}, Overcommitted: result.Overcommitted != [2]bool{}}
+	gone := map[int]bool{}
+	for _, v := range result.Evictions {
+		gone[v.Pod] = true
+		answer.Evictions = append(answer.Evictions, nodeEviction{Name: v.Name, Reason: v.Reason(), ranking: v.Ranking})
+	}
+	first := 0
+	for i, p := range demands.Pods {
+		grants := result.Grants[first : first+len(p.Containers)]
+		first += len(grants)
+		if gone[i] {
+			continue
+		}
+		pod := nodePod{Name: p.Name}
+		for j, g := range grants {
+			measured := demands.Measured[i][j]
+			c := newNodeContainer(p.Containers[j], g, measured)
+			c.steps = slices.DeleteFunc(steps(i, j), func(s recommender.Step) bool { return !measured[s.Resource] })
+			pod.Containers = append(pod.Containers, c)
+		}
+		answer.Pods = append(answer.Pods, pod)
+	}
+	slices.SortFunc(answer.Pods, func(a, b nodePod) int { return cmp.Compare(a.Name, b.Name) })
+	return answer
+}
+
+func newNodeContainer(demand node.Container, g node.Grant, measured [2]bool) nodeContainer {
+	c := nodeContainer{Name: demand.Name, demand: demand}
+	for r, to := range [2]**string{recommender.CPU: &c.CPURequest, recommender.Memory: &c.MemoryRequest} {
+		if measured[r] {
+			text := recommender.Format(recommender.Resource(r), g.Request[r])
+			*to = &text
+		}
+	}
+	if g.MemoryLimit > 0 {
+		text := recommender.Format(recommender.Memory, g.MemoryLimit)
+		c.MemoryLimit = &text
+	}
+	return c
+}
+
+// Human implements document.
+func (a nodeAnswer) Human(w io.Writer, wide bool) error {
+	if err := a.table().write(w); err != nil {
+		return err
+	}
+	if wide {
+		if err := blankThen(w, a.computation()); err != nil {
+			return err
+		}
+	}
+	if len(a.Evictions) > 0 {
+		if err := blankThen(w, a.evictions()); err != nil {
+			return err
+		}
+	}
+	if a.Overcommitted {
+		_, err := io.WriteString(w, "\nOvercommitted: the pods do not fit, and nobody may be evicted to make them fit. Of what is short nobody gets more than he holds.\n")
+		return err
+	}
+	return nil
+}
+
+func blankThen(w io.Writer, t table) error {
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
+	}
+	return t.write(w)
+}
+
+func (a nodeAnswer) table() table {
+	t := table{header: []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU GRANT", "MEMORY", "MEMORY PEAK", "MEMORY GRANT", "MEMORY LIMIT"}}
+	const cpu, memory = recommender.CPU, recommender.Memory
+	for _, p := range a.Pods {
+		for _, c := range p.Containers {
+			t.add(p.Name, c.Name,
+				orDash(cpu, c.demand.Current[cpu]), c.wanted(cpu, c.demand.Of[cpu].Base), c.wanted(cpu, c.demand.Of[cpu].Peak), cell(cpu, c.CPURequest),
+				orDash(memory, c.demand.Current[memory]), c.wanted(memory, c.demand.Of[memory].Peak), cell(memory, c.MemoryRequest), cell(memory, c.MemoryLimit))
+		}
+	}
+	return t
+}
+
+// wanted is an amount of the demand, where it was measured.
+func (c nodeContainer) wanted(r recommender.Resource, amount recommender.Amount) string {
+	if r == recommender.CPU && c.CPURequest == nil || r == recommender.Memory && c.MemoryRequest == nil {
+		return ""
+	}
+	return explain.Readable(r, recommender.Format(r, amount))
+}
+
+func orDash(r recommender.Resource, amount recommender.Amount) string {
+	if amount == 0 {
+		return ""
+	}
+	return explain.Readable(r, recommender.Format(r, amount))
+}
+
+func (a nodeAnswer) computation() table {
+	t := table{header: []string{"POD", "CONTAINER", "RESOURCE", "STEP", "AMOUNT", "WHY"}}
+	for _, p := range a.Pods {
+		for _, c := range p.Containers {
+			for _, s := range c.steps {
+				t.add(p.Name, c.Name, s.Resource.String(), s.Name, explain.Readable(s.Resource, recommender.Format(s.Resource, s.After)), s.Reason)
+			}
+		}
+	}
+	return t
+}
+
+func (a nodeAnswer) evictions() table {
+	t := table{header: []string{"EVICTED", "RANKING", "WHY"}}
+	for _, v := range a.Evictions {
+		t.add(v.Name, v.ranking.String(), v.Reason)
+	}
+	return t
+}

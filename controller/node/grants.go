@@ -1,0 +1,100 @@
+package node
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/internal/grant"
+	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/node"
+)
+
+// shared is what one look at a node comes to.
+type shared struct {
+	grants map[types.UID]grant.Pod
+	result node.Result
+	ledger ledger
+}
+
+// share is the look as a pure function. may says whether one more pod of a workload may be sent away.
+func (s *scene) share(may func(pod *corev1.Pod) bool) shared {
+	l := s.ledger()
+	result := node.Share(l.available, l.demands)
+	next := node.Settle(l.available, l.demands, result, s.now)
+	out := shared{grants: make(map[types.UID]grant.Pod, len(l.members)), result: result, ledger: l}
+	for i, pod := range l.members {
+		p := &l.demands[i]
+		sizes := next[:len(p.Containers)]
+		next = next[len(p.Containers):]
+		granted := grant.Pod{Recommendation: client.ObjectKeyFromObject(s.recommendations[pod.UID]), Sizes: map[string]recommender.Size{}}
+		for j := range p.Containers {
+			granted.Sizes[p.Containers[j].Name] = sizeOf(&p.Containers[j], sizes[j])
+		}
+		out.grants[pod.UID] = granted
+	}
+	for _, v := range result.Evictions {
+		if pod := l.members[v.Pod]; may(pod) {
+			granted := out.grants[pod.UID]
+			granted.Evict = v.Reason()
+			out.grants[pod.UID] = granted
+		}
+	}
+	return out
+}
+
+// sizeOf is what a container is to hold; what it holds already is left out.
+func sizeOf(c *node.Container, g node.Grant) recommender.Size {
+	var size recommender.Size
+	for _, r := range recommender.Resources {
+		if g.Request[r] != c.Current[r] {
+			size[r].Request = g.Request[r]
+		}
+	}
+	if g.MemoryLimit != c.CurrentLimit {
+		size[recommender.Memory].Limit = g.MemoryLimit
+	}
+	return size
+}
+
+// victims are the pods of a node that were chosen to go, and when those went that are gone.
+type victims struct {
+	chosen []types.UID
+	gone   []time.Time
+}
+
+// settle forgets victims that are no longer there, and those that went an interval ago.
+func (v victims) settle(pods []*corev1.Pod, interval time.Duration, now time.Time) victims {
+	var out victims
+	for _, at := range v.gone {
+		if now.Sub(at) < interval {
+			out.gone = append(out.gone, at)
+		}
+	}
+	for _, uid := range v.chosen {
+		if !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.UID == uid && p.DeletionTimestamp == nil }) {
+			out.gone = append(out.gone, now)
+		}
+	}
+	return out
+}
+
+// budget is how many pods of a node may go in an interval: a tenth of those that share it, at least one.
+func budget(members int) int { return max(1, members/10) }
+
+// chooser takes victims within the budget: one per workload at a time.
+func (v *victims) chooser(s *scene, members int) func(*corev1.Pod) bool {
+	workloads := map[types.NamespacedName]bool{}
+	return func(pod *corev1.Pod) bool {
+		of := client.ObjectKeyFromObject(s.recommendations[pod.UID])
+		if workloads[of] || len(v.chosen)+len(v.gone) >= budget(members) {
+			return false
+		}
+		workloads[of] = true
+		v.chosen = append(v.chosen, pod.UID)
+		return true
+	}
+}

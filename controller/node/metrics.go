@@ -1,0 +1,88 @@
+package node
+
+import (
+	"maps"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"attune.io/attune/internal/event"
+	"attune.io/attune/internal/grant"
+	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/node"
+)
+
+var (
+	members = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "attune_node_pods", Help: "Pods that share the spike headroom of a node.",
+	}, []string{"node"})
+	overcommitted = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "attune_node_overcommitted", Help: "1 where the demands of a node's pods do not fit, and nobody can be evicted to make them fit.",
+	}, []string{"node", "resource"})
+	victimsOf = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "attune_node_evictions_wanted", Help: "Pods of a node that have to go so that the others fit.",
+	}, []string{"node"})
+	moves = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "attune_node_grants_total", Help: "Grants that differ from what the pod holds, by direction: lowered or raised.",
+	}, []string{"node", "direction"})
+)
+
+func init() { metrics.Registry.MustRegister(members, overcommitted, victimsOf, moves) }
+
+// eventOvercommitted is the reason of events on nodes whose pods do not fit.
+const eventOvercommitted = "NodeOvercommitted"
+
+// tell counts what a look came to, and says so where somebody may want to do something about it.
+func (c *Controller) tell(on *corev1.Node, out shared) {
+	members.WithLabelValues(on.Name).Set(float64(len(out.ledger.members)))
+	victimsOf.WithLabelValues(on.Name).Set(float64(len(out.result.Evictions)))
+	for _, r := range recommender.Resources {
+		over := 0.0
+		if out.result.Overcommitted[r] {
+			over = 1
+			c.Events.Send(on, nil, event.Warning(eventOvercommitted, "%s: the pods that share this node need %s, and %s is left for them; nobody can be evicted to make them fit",
+				r, recommender.Readable(r, out.result.Needed[r]), recommender.Readable(r, max(0, out.ledger.available[r]))))
+		}
+		overcommitted.WithLabelValues(on.Name, r.String()).Set(over)
+	}
+	for i, pod := range out.ledger.members {
+		granted := out.grants[pod.UID]
+		if before, ok := c.Grants.Of(pod.UID); !ok || !maps.Equal(before.Sizes, granted.Sizes) {
+			count(on.Name, &out.ledger.demands[i], granted)
+		}
+	}
+}
+
+// count counts a new grant that changes its pod.
+func count(name string, p *node.Pod, granted grant.Pod) {
+	for _, direction := range directions(p, granted) {
+		moves.WithLabelValues(name, direction).Inc()
+	}
+}
+
+func directions(p *node.Pod, granted grant.Pod) []string {
+	lowers, raises := false, false
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		for r, a := range granted.Sizes[c.Name] {
+			lowers = lowers || a.Request > 0 && a.Request < c.Current[r]
+			raises = raises || a.Request > c.Current[r]
+		}
+	}
+	var out []string
+	if lowers {
+		out = append(out, "lowered")
+	}
+	if raises {
+		out = append(out, "raised")
+	}
+	return out
+}
+
+func forgetGauges(name string) {
+	for _, gauge := range []*prometheus.GaugeVec{members, overcommitted, victimsOf} {
+		gauge.DeletePartialMatch(prometheus.Labels{"node": name})
+	}
+	moves.DeletePartialMatch(prometheus.Labels{"node": name})
+}

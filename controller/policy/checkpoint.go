@@ -1,0 +1,72 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/usage/store"
+)
+
+// checkpointEvery is how old a checkpoint may be. One that goes with anything else that is written is new.
+const checkpointEvery = time.Hour
+
+// resume puts the checkpoints of a workload's history under what has been read of it. The store takes each
+// once, so that this costs next to nothing later.
+func (c *Controller) resume(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload) {
+	if c.Checkpoints == nil {
+		return
+	}
+	for _, checkpoint := range rec.Spec.Checkpoints {
+		if err := c.Checkpoints.Restore(pass.key(w, checkpoint.Name), checkpoint.Data, pass.now); err != nil {
+			log.FromContext(ctx).Error(err, "history is not restored", "recommendation", rec.Name)
+		}
+	}
+}
+
+func (p pass) key(w workload.Workload, container string) store.Key {
+	return store.Key{Source: p.source, Namespace: w.Namespace, Kind: w.Kind, Workload: w.Name, Container: container}
+}
+
+// checkpoints of a workload's containers: new ones where the history has changed, and those that are stored
+// where there is none, until all of them is older than what is looked at.
+func (c *Controller) checkpoints(pass pass, w workload.Workload, stored []v1alpha1.Checkpoint) []v1alpha1.Checkpoint {
+	if c.Checkpoints == nil {
+		return stored
+	}
+	var out []v1alpha1.Checkpoint
+	for _, container := range sized(w.Template, pass.settings) {
+		i := slices.IndexFunc(stored, func(s v1alpha1.Checkpoint) bool { return s.Name == container.Name })
+		data := c.Checkpoints.Checkpoint(pass.key(w, container.Name))
+		switch {
+		case data != nil && (i < 0 || !bytes.Equal(data, stored[i].Data)):
+			at := metav1.Time{Time: pass.now.UTC().Truncate(time.Second)}
+			out = append(out, v1alpha1.Checkpoint{Name: container.Name, At: at, Data: data})
+		case i >= 0 && (data != nil || stored[i].At.After(pass.now.Add(-pass.settings.Source.HistoryWindow))):
+			out = append(out, stored[i])
+		}
+	}
+	return out
+}
+
+// checkpointDue: a container's checkpoint is old, or there is none although one is needed.
+func (c *Controller) checkpointDue(pass pass, rec *v1alpha1.AttuneRecommendation) bool {
+	if c.Checkpoints == nil {
+		return false
+	}
+	if len(rec.Spec.Checkpoints) < len(rec.Spec.Containers) && c.Checkpoints.Forgets(pass.settings.Source) {
+		return true
+	}
+	old := pass.now.Add(-checkpointEvery)
+	return slices.ContainsFunc(rec.Spec.Checkpoints, func(c v1alpha1.Checkpoint) bool { return c.At.Time.Before(old) })
+}
+
+func sameCheckpoints(a, b []v1alpha1.Checkpoint) bool {
+	return slices.EqualFunc(a, b, func(a, b v1alpha1.Checkpoint) bool { return a.Name == b.Name && bytes.Equal(a.Data, b.Data) })
+}

@@ -1,0 +1,185 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/resize"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/store"
+)
+
+// scraped is a source that knows nothing from before it began.
+type scraped struct {
+	since     time.Time
+	workloads int
+}
+
+func (s scraped) Read(_ context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
+	for i := range s.workloads {
+		series := usage.Series{Namespace: "shop", Pod: fmt.Sprintf("app-%06d-7d4f8c9b6-aaaaa", i), Container: "app"}
+		for at := query.Start; !at.After(query.End); at = at.Add(query.Step) {
+			if !at.Before(s.since) {
+				swing := float64((at.Unix()/300*7919+int64(i)*104729)%1000) / 1000
+				series.CPU = append(series.CPU, usage.Sample{At: at.UnixMilli(), Value: 0.1 + 0.1*swing})
+				series.Memory = append(series.Memory, usage.Sample{At: at.UnixMilli(), Value: 2e8 * (1 + swing)})
+			}
+		}
+		yield(series)
+	}
+	return usage.Report{}, nil
+}
+
+// lead is a leader that takes over, with a source of its own, what another has written.
+func lead(f *fleet, since time.Time, workloads int) *store.Store {
+	histories := store.New(store.Options{
+		Dial:    func(usage.SourceSettings) (usage.Source, error) { return scraped{since, workloads}, nil },
+		Forgets: func(s usage.SourceSettings) bool { return s.Prometheus == nil },
+	})
+	f.History, f.Checkpoints = histories, histories
+	return histories
+}
+
+// tick moves the clock, reads what is new and looks at the policy.
+func (f *fleet) tick(t *testing.T, histories *store.Store, d time.Duration) {
+	t.Helper()
+	f.clock.SetTime(f.clock.Now().Add(d))
+	for histories.Refresh(context.Background(), f.clock.Now()) {
+	}
+	f.pass(t)
+}
+
+const step = 5 * time.Minute
+
+// newLed is a fleet whose leader has read a week.
+func newLed(t *testing.T, workloads int) (*fleet, *store.Store) {
+	t.Helper()
+	f := newFleet(t, workloads)
+	histories := lead(f, today.Add(-1000*time.Hour), workloads)
+	f.pass(t)
+	f.tick(t, histories, 0)
+	for _, rec := range f.memory.recommendations("shop") {
+		require.NotNil(t, rec.Spec.Containers[0].Target.CPURequest)
+		require.Len(t, rec.Spec.Checkpoints, 1)
+		require.Equal(t, "app", rec.Spec.Checkpoints[0].Name)
+		require.LessOrEqual(t, len(rec.Spec.Checkpoints[0].Data), store.MaxCheckpoint)
+	}
+	f.memory.written()
+	return f, histories
+}
+
+// TestANewLeaderGoesOnFromTheCheckpoint although its source knows nothing of the past: what is recommended
+// stays, and so does the confidence.
+func TestANewLeaderGoesOnFromTheCheckpoint(t *testing.T) {
+	const workloads = 5
+	f, _ := newLed(t, workloads)
+	before := f.memory.recommendations("shop")
+
+	f.clock.SetTime(f.clock.Now().Add(40 * time.Minute))
+	began := f.clock.Now()
+	histories := lead(f, began, workloads)
+	f.pass(t)
+	f.tick(t, histories, 0)
+	f.tick(t, histories, 2*time.Minute)
+	assert.Zero(t, f.memory.written(), "it neither lowers nor holds anything for want of data")
+
+	for range 6 {
+		f.tick(t, histories, step)
+	}
+	for i, rec := range f.memory.recommendations("shop") {
+		was, is := before[i].Spec.Containers[0], rec.Spec.Containers[0]
+		assert.Empty(t, is.Holds)
+		assert.True(t, rec.Spec.DataUntil.After(began), "it goes on with what is new")
+		assert.Equal(t, was.Confidence, is.Confidence)
+		assert.InDelta(t, was.DataPoints, is.DataPoints, 20, "the gap between the leaders is all that is missing")
+		a, b := resize.FromResources(was.Target), resize.FromResources(is.Target)
+		for r := range a {
+			assert.InEpsilon(t, float64(a[r].Request), float64(b[r].Request), 0.03)
+		}
+	}
+}
+
+// TestCheckpointsAreRenewed hourly, which costs no more writes than there were.
+func TestCheckpointsAreRenewed(t *testing.T) {
+	const workloads, hours = 10, 3
+	f, histories := newLed(t, workloads)
+	for range hours * 12 {
+		f.tick(t, histories, step)
+		for _, rec := range f.memory.recommendations("shop") {
+			assert.LessOrEqual(t, f.clock.Now().Sub(rec.Spec.Checkpoints[0].At.Time), checkpointEvery+step)
+		}
+	}
+	writes := f.memory.writes["update AttuneRecommendation"]
+	assert.LessOrEqual(t, writes, workloads*hours*6, "0.1 a minute and workload")
+	assert.GreaterOrEqual(t, writes, workloads*hours)
+}
+
+// TestNothingNewIsNotWritten: the history of a workload that is scaled to zero stays as it is.
+func TestNothingNewIsNotWritten(t *testing.T) {
+	f, _ := newLed(t, 3)
+	histories := lead(f, f.clock.Now().Add(1000*time.Hour), 3)
+	f.pass(t)
+	f.tick(t, histories, 2*time.Hour)
+	f.memory.written()
+	f.tick(t, histories, 2*time.Minute)
+	f.tick(t, histories, time.Minute)
+	assert.Zero(t, f.memory.written())
+}
+
+// TestABrokenCheckpointIsIgnored, and made anew.
+func TestABrokenCheckpointIsIgnored(t *testing.T) {
+	f, _ := newLed(t, 1)
+	rec := f.memory.recommendations("shop")[0].DeepCopy()
+	rec.Spec.Checkpoints[0].Data[10] ^= 1
+	f.memory.put(rec)
+	histories := lead(f, f.clock.Now(), 1)
+	f.pass(t)
+	for range 14 {
+		f.tick(t, histories, step)
+	}
+	after := f.memory.recommendations("shop")[0]
+	require.Len(t, after.Spec.Checkpoints, 1)
+	assert.NotEqual(t, rec.Spec.Checkpoints[0].Data, after.Spec.Checkpoints[0].Data)
+	key := store.Key{Source: settingsOf(t, f).Digest(), Namespace: "shop", Kind: v1alpha1.KindDeployment, Workload: "app-000000", Container: "app"}
+	assert.NoError(t, histories.Restore(key, rec.Spec.Checkpoints[0].Data, f.clock.Now()), "it was said once")
+}
+
+func settingsOf(t *testing.T, f *fleet) usage.SourceSettings {
+	t.Helper()
+	p := f.memory.objects["AttunePolicy/shop"]["all"].(*v1alpha1.AttunePolicy)
+	settings, err := f.Settings.Settings(context.Background(), p)
+	require.NoError(t, err)
+	return settings.Source
+}
+
+// TestACheckpointOutlivesItsSource: with a server that keeps the past there are no new ones, and the old one
+// is kept as long as it tells of the window.
+func TestACheckpointOutlivesItsSource(t *testing.T) {
+	f, _ := newLed(t, 1)
+	histories := store.New(store.Options{Dial: func(usage.SourceSettings) (usage.Source, error) { return scraped{f.clock.Now(), 1}, nil }})
+	f.History, f.Checkpoints = histories, histories
+	made := f.memory.recommendations("shop")[0].Spec.Checkpoints
+	f.pass(t)
+	f.tick(t, histories, 90*time.Minute)
+	assert.Equal(t, made, f.memory.recommendations("shop")[0].Spec.Checkpoints)
+	assert.Greater(t, f.memory.recommendations("shop")[0].Spec.Containers[0].DataPoints, int32(1900), "it goes on from it all the same")
+	f.tick(t, histories, 7*24*time.Hour)
+	assert.Empty(t, f.memory.recommendations("shop")[0].Spec.Checkpoints)
+}
+
+func TestAPartialAnswerIsSaid(t *testing.T) {
+	r := report{policy: &v1alpha1.AttunePolicy{}, matched: matched{won: make([]workload.Workload, 2)}}
+	assert.Equal(t, "watching 2 workloads", r.ready().Message)
+	r.source.Last = usage.Report{Partial: true, Warnings: []string{"node n1: it answers 500", "node n2: it answers 500"}}
+	assert.Equal(t, "watching 2 workloads; the usage source says: node n1: it answers 500", r.ready().Message)
+	assert.Equal(t, metav1.ConditionTrue, r.ready().Status)
+}

@@ -1,0 +1,133 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// memory is a client whose reads cost what those of an informer's cache cost: an indexed lookup and a copy
+// of each object, unless the reader promises to change nothing. What is written is kept.
+type memory struct {
+	client.Client
+	// objects of a type and namespace, by name.
+	objects map[string]map[string]client.Object
+	// writes by verb and type.
+	writes map[string]int
+}
+
+func newMemory(objects ...client.Object) *memory {
+	m := &memory{objects: map[string]map[string]client.Object{}, writes: map[string]int{}}
+	for _, o := range objects {
+		m.put(o)
+	}
+	return m
+}
+
+func shelf(o runtime.Object, namespace string) string {
+	return strings.TrimSuffix(reflect.TypeOf(o).Elem().Name(), "List") + "/" + namespace
+}
+
+func (m *memory) put(o client.Object) {
+	on := shelf(o, o.GetNamespace())
+	if m.objects[on] == nil {
+		m.objects[on] = map[string]client.Object{}
+	}
+	m.objects[on][o.GetName()] = o.DeepCopyObject().(client.Object)
+}
+
+func (m *memory) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	found := m.objects[shelf(into, key.Namespace)][key.Name]
+	if found == nil {
+		return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+	}
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(found.DeepCopyObject()).Elem())
+	return nil
+}
+
+func (m *memory) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	o := (&client.ListOptions{}).ApplyOptions(opts)
+	var items []runtime.Object
+	for _, object := range m.objects[shelf(list, o.Namespace)] {
+		if o.FieldSelector != nil && !selects(o, object) {
+			continue
+		}
+		if o.UnsafeDisableDeepCopy == nil || !*o.UnsafeDisableDeepCopy {
+			items = append(items, object.DeepCopyObject())
+		} else {
+			items = append(items, object)
+		}
+	}
+	return meta.SetList(list, items)
+}
+
+// selects by the index that the loop registers.
+func selects(o *client.ListOptions, object client.Object) bool {
+	requirement := o.FieldSelector.Requirements()[0]
+	rec, ok := object.(*v1alpha1.AttuneRecommendation)
+	return ok && requirement.Field == byPolicy && rec.Spec.Policy.Name == requirement.Value
+}
+
+func (m *memory) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
+	o.SetUID(types.UID(fmt.Sprint("uid-of-", o.GetName())))
+	m.wrote("create", o)
+	return nil
+}
+
+func (m *memory) Update(_ context.Context, o client.Object, _ ...client.UpdateOption) error {
+	m.wrote("update", o)
+	return nil
+}
+
+func (m *memory) Patch(_ context.Context, o client.Object, _ client.Patch, _ ...client.PatchOption) error {
+	m.wrote("patch", o)
+	return nil
+}
+
+func (m *memory) wrote(verb string, o client.Object) {
+	m.writes[verb+" "+reflect.TypeOf(o).Elem().Name()]++
+	m.put(o)
+}
+
+func (m *memory) Status() client.SubResourceWriter { return status{memory: m} }
+
+// status writes that half of an object.
+type status struct {
+	client.SubResourceWriter
+	memory *memory
+}
+
+func (s status) Patch(_ context.Context, o client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+	s.memory.wrote("patch status", o)
+	return nil
+}
+
+// written is how often anything was, since the last time it was asked.
+func (m *memory) written() (n int) {
+	for _, times := range m.writes {
+		n += times
+	}
+	clear(m.writes)
+	return n
+}
+
+// recommendations that are kept, by name.
+func (m *memory) recommendations(namespace string) []*v1alpha1.AttuneRecommendation {
+	var all []*v1alpha1.AttuneRecommendation
+	for _, o := range m.objects[shelf(&v1alpha1.AttuneRecommendation{}, namespace)] {
+		all = append(all, o.(*v1alpha1.AttuneRecommendation))
+	}
+	slices.SortFunc(all, func(a, b *v1alpha1.AttuneRecommendation) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}

@@ -1,0 +1,80 @@
+package policy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// A pass reads the cache's own objects. It changes none of them: what it writes are copies.
+func TestAPassLeavesTheCacheAsItIs(t *testing.T) {
+	f := newFleet(t, 30)
+	f.pass(t)
+	require.Len(t, f.memory.recommendations("shop"), 30)
+	cached, before := map[string]client.Object{}, map[string]client.Object{}
+	for shelf, objects := range f.memory.objects {
+		for name, o := range objects {
+			cached[shelf+name], before[shelf+name] = o, o.DeepCopyObject().(client.Object)
+		}
+	}
+	for i := range 10 {
+		delete(f.memory.objects["Deployment/shop"], fmt.Sprintf("app-%06d", i))
+	}
+	f.clock.SetTime(f.clock.Now().Add(13 * time.Hour))
+	f.memory.written()
+	f.pass(t)
+
+	assert.Equal(t, 30, f.memory.writes["update AttuneRecommendation"], "20 renewed, 10 released")
+	for name := range cached {
+		assert.Equal(t, before[name], cached[name], name)
+	}
+	released := f.memory.recommendations("shop")[:10]
+	for _, rec := range released {
+		assert.Equal(t, "PolicyNoLongerMatches", rec.Spec.SeedWithheld)
+		assert.Empty(t, rec.Spec.Containers)
+	}
+	f.memory.written()
+	f.pass(t)
+	assert.Zero(t, f.memory.written(), "what is released stays so")
+}
+
+func TestThePolicysHistoryIsTheNewestOfAll(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	var r report
+	var all []v1alpha1.HistoryEntry
+	for i := range 40 {
+		var rec v1alpha1.AttuneRecommendation
+		for j := range random.IntN(20) {
+			at := metav1.Time{Time: today.Add(time.Duration(random.IntN(30)) * time.Minute)}
+			rec.Status.History = append(rec.Status.History, v1alpha1.HistoryEntry{Timestamp: at, Workload: fmt.Sprint(i), Pod: fmt.Sprint(j)})
+		}
+		r.recommendations = append(r.recommendations, rec)
+		all = append(all, rec.Status.History...)
+	}
+	slices.SortStableFunc(all, func(a, b v1alpha1.HistoryEntry) int { return b.Timestamp.Compare(a.Timestamp.Time) })
+	assert.Equal(t, all[:maxHistory], r.history())
+	assert.Empty(t, report{}.history())
+}
+
+func TestSavingsAreThoseOfEachWorkloadsReplicas(t *testing.T) {
+	f := newFleet(t, 2)
+	f.pass(t)
+	p := f.memory.objects["AttunePolicy/shop"]["all"].(*v1alpha1.AttunePolicy)
+	var want recommender.Amount
+	for _, rec := range f.memory.recommendations("shop") {
+		want += 3 * (500 - recommender.Amount(rec.Spec.Containers[0].Target.CPURequest.MilliValue()))
+	}
+	require.NotNil(t, p.Status.Savings)
+	assert.EqualValues(t, want, p.Status.Savings.CPURequestReduction.MilliValue())
+	assert.Equal(t, "500m", p.Status.Recommendations[0].Containers[0].Current.CPURequest.String())
+}

@@ -1,0 +1,182 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/node"
+	"attune.io/attune/usage"
+)
+
+// pass is what one look at a policy rests on, worked out once for all of its workloads.
+type pass struct {
+	policy   *v1alpha1.AttunePolicy
+	settings policy.Settings
+	digest   string
+	source   usage.Digest
+	// complete: the past has been read for every workload.
+	complete bool
+	// known are the policy's recommendations by name, less those of the workloads that were looked at. They
+	// are the cache's own.
+	known map[string]*v1alpha1.AttuneRecommendation
+	now   time.Time
+}
+
+// recommend writes the AttuneRecommendation of each workload that the policy won, on change only, and
+// releases those of the workloads that it no longer has.
+func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings,
+	won []workload.Workload, now time.Time) ([]v1alpha1.AttuneRecommendation, error) {
+	recs, err := c.recommendationsOf(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	pass := pass{
+		policy: p, settings: settings, digest: settings.Digest(), source: settings.Source.Digest(),
+		complete: c.complete(settings, now), known: recs, now: now,
+	}
+	out := make([]v1alpha1.AttuneRecommendation, 0, len(won))
+	for _, w := range won {
+		rec, err := c.recommendWorkload(ctx, pass, w)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, *rec)
+	}
+	return out, c.release(ctx, pass.known)
+}
+
+// recommendWorkload is the workload's AttuneRecommendation, written where it is not what it should be.
+func (c *Controller) recommendWorkload(ctx context.Context, pass pass, w workload.Workload) (*v1alpha1.AttuneRecommendation, error) {
+	rec, err := c.recommendation(ctx, pass, w)
+	if err != nil {
+		return nil, err
+	}
+	holds, err := c.holds(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	c.resume(ctx, pass, rec, w)
+	in := inputs{
+		workload: w, policy: pass.policy, settings: pass.settings, settingsDigest: pass.digest,
+		status: rec.Status, stored: rec.Spec.Containers, now: pass.now,
+		profiles: c.profiles(pass, w), blocked: holds.On,
+	}
+	if pass.settings.Strategy == v1alpha1.StrategyNode {
+		in.highest = c.highest(pass, w)
+	}
+	wanted := desired(in)
+	if rec.UID != "" && !pass.complete {
+		wanted = carriedOver(rec.Spec, wanted, in)
+	}
+	writing := rec.UID == "" || worthWriting(rec.Spec, wanted, pass.settings, pass.now)
+	wanted.Checkpoints = rec.Spec.Checkpoints
+	if writing || c.checkpointDue(pass, rec) {
+		// A target is stored together with the history that it rests on.
+		wanted.Checkpoints = c.checkpoints(pass, w, rec.Spec.Checkpoints)
+	}
+	if !writing && sameCheckpoints(rec.Spec.Checkpoints, wanted.Checkpoints) {
+		return rec, nil
+	}
+	// Writing decodes the answer into the object: nothing of it may be the cache's.
+	rec = rec.DeepCopy()
+	rec.Spec = *wanted.DeepCopy()
+	if err := c.write(ctx, rec); err != nil {
+		return nil, fmt.Errorf("writing AttuneRecommendation %s: %w", rec.Name, err)
+	}
+	return rec, nil
+}
+
+func (c *Controller) holds(ctx context.Context, w workload.Workload) (autoscale.Holds, error) {
+	if c.Autoscalers == nil {
+		return autoscale.Holds{}, nil
+	}
+	return c.Autoscalers.Of(ctx, w)
+}
+
+func (c *Controller) profiles(pass pass, w workload.Workload) map[string]recommender.Profile {
+	out := map[string]recommender.Profile{}
+	for _, container := range sized(w.Template, pass.settings) {
+		if profile, ok := c.History.Profile(pass.key(w, container.Name), pass.now); ok {
+			out[container.Name] = profile
+		}
+	}
+	return out
+}
+
+func (c *Controller) highest(pass pass, w workload.Workload) func(string, recommender.Resource) node.Span {
+	return func(container string, r recommender.Resource) node.Span {
+		return func(from, to time.Time) (recommender.Usage, bool) {
+			return c.History.Highest(pass.key(w, container), r, from, to)
+		}
+	}
+}
+
+// recommendation is the workload's object, or a new one that is not written yet. It is taken out of those
+// that are known: what is left there is no longer the policy's. One that is not there may be another
+// policy's, whose workload it was.
+func (c *Controller) recommendation(ctx context.Context, pass pass, w workload.Workload) (*v1alpha1.AttuneRecommendation, error) {
+	name := w.RecommendationName()
+	if rec := pass.known[name]; rec != nil {
+		delete(pass.known, name)
+		return rec, nil
+	}
+	rec := &v1alpha1.AttuneRecommendation{}
+	rec.Namespace, rec.Name = w.Namespace, name
+	err := c.Client.Get(ctx, client.ObjectKeyFromObject(rec), rec)
+	if apierrors.IsNotFound(err) {
+		rec.Labels = w.RecommendationLabels()
+		return rec, nil
+	}
+	return rec, err
+}
+
+func (c *Controller) write(ctx context.Context, rec *v1alpha1.AttuneRecommendation) error {
+	if rec.UID == "" {
+		return c.Client.Create(ctx, rec)
+	}
+	return c.Client.Update(ctx, rec)
+}
+
+// release stops seeding for workloads that the policy had and no longer has. Their open watches are
+// finished by the workload loop; proven sizes stay.
+func (c *Controller) release(ctx context.Context, recs map[string]*v1alpha1.AttuneRecommendation) error {
+	for _, rec := range recs {
+		if released(rec.Spec) {
+			continue
+		}
+		rec = rec.DeepCopy()
+		rec.Spec.Mode, rec.Spec.Seed, rec.Spec.SeedWithheld = v1alpha1.UpdateObserve, nil, "PolicyNoLongerMatches"
+		rec.Spec.Containers, rec.Spec.EvictionRanking = nil, ""
+		if err := c.Client.Update(ctx, rec); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("releasing AttuneRecommendation %s: %w", rec.Name, err)
+		}
+	}
+	return nil
+}
+
+func released(spec v1alpha1.AttuneRecommendationSpec) bool {
+	return spec.Mode == v1alpha1.UpdateObserve && spec.Seed == nil && len(spec.Containers) == 0
+}
+
+// recommendationsOf are a policy's, by name. They are the cache's own: to change one, copy it.
+func (c *Controller) recommendationsOf(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
+	list := &v1alpha1.AttuneRecommendationList{}
+	err := c.Client.List(ctx, list, client.InNamespace(p.Namespace), client.MatchingFields{byPolicy: p.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing recommendations of policy %s: %w", p.Name, err)
+	}
+	recs := make(map[string]*v1alpha1.AttuneRecommendation, len(list.Items))
+	for i := range list.Items {
+		recs[list.Items[i].Name] = &list.Items[i]
+	}
+	return recs, nil
+}

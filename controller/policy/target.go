@@ -1,0 +1,69 @@
+package policy
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// sized are the containers of a template that are sized: regular ones and native sidecars, without
+// the excluded.
+func sized(template *corev1.PodTemplateSpec, settings policy.Settings) []*corev1.Container {
+	if template == nil {
+		return nil
+	}
+	out := make([]*corev1.Container, 0, len(template.Spec.Containers))
+	for i := range template.Spec.InitContainers {
+		c := &template.Spec.InitContainers[i]
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			out = append(out, c)
+		}
+	}
+	for i := range template.Spec.Containers {
+		out = append(out, &template.Spec.Containers[i])
+	}
+	return slices.DeleteFunc(out, func(c *corev1.Container) bool { return settings.Resize.Excluded[c.Name] })
+}
+
+func containerTarget(rec recommender.Recommendation) v1alpha1.ContainerTarget {
+	target := v1alpha1.ContainerTarget{
+		Name:       rec.Container,
+		Target:     resize.ToResources(rec.Target),
+		Confidence: strconv.FormatFloat(rec.Confidence, 'f', 2, 64),
+		DataPoints: int32(rec.DataPoints),
+	}
+	if rec.MemoryLimitFloor > 0 {
+		q := resize.Quantity(recommender.Memory, rec.MemoryLimitFloor)
+		target.MemoryLimitFloor = &q
+	}
+	for _, h := range rec.Holds {
+		target.Holds = append(target.Holds, v1alpha1.Hold{
+			Resource: h.Resource.String(), Reason: string(h.Reason), Message: h.Message,
+		})
+	}
+	for _, s := range rec.Steps {
+		target.Steps = append(target.Steps, v1alpha1.Step{
+			Resource: s.Resource.String(), Name: s.Name, Reason: s.Reason,
+			Before: recommender.Format(s.Resource, s.Before), After: recommender.Format(s.Resource, s.After),
+		})
+	}
+	return target
+}
+
+func held(holds []v1alpha1.Hold, r recommender.Resource) bool {
+	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() })
+}
+
+func heldFor(holds []v1alpha1.Hold, r recommender.Resource, reason string) bool {
+	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() && h.Reason == reason })
+}
+
+func sizedByVPA(t v1alpha1.ContainerTarget) bool {
+	return heldFor(t.Holds, recommender.Memory, resize.ReasonVPA)
+}

@@ -1,0 +1,64 @@
+package workload
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
+	"attune.io/attune/resize"
+)
+
+// judgeBirths marks seeds bad that harmed a pod which was born with them: such a pod has no record, and by
+// the time anybody looks it may have been replaced by another that was born with the same seed.
+func (d *decision) judgeBirths(w world) {
+	for _, pod := range w.pods {
+		if !suffered(pod) {
+			continue
+		}
+		seeded := seededOf(pod)
+		if seeded == nil || seeded.Recommendation != w.rec.Name {
+			continue
+		}
+		birth, lowered := resize.BirthRecord(pod, d.originalsOf(w, pod))
+		if !lowered {
+			continue
+		}
+		verdict := resize.JudgeBirth(pod, birth, w.now, w.settings.Resize, w.signals(birth))
+		if verdict.Harm != "" {
+			d.markBad(seeded.Revision, birth, verdict, w)
+		}
+	}
+}
+
+// suffered: some container ended at least once. Of all others there is nothing to judge.
+func suffered(pod *corev1.Pod) bool {
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for _, s := range statuses {
+			if s.State.Terminated != nil || s.LastTerminationState.Terminated != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// markBad keeps new pods from a seed. What a seed teaches is learned once: sizes that are proven later on
+// are not dropped because of an old pod.
+func (d *decision) markBad(revision string, harmful v1alpha1.ResizeRecord, verdict resize.Verdict, w world) {
+	marked, fresh := resize.MarkBad(d.status.BadSeeds, revision)
+	if !fresh {
+		return
+	}
+	d.status.BadSeeds = marked
+	d.status.Floors = resize.LearnHarm(d.status.Floors, verdict, harmful, w.now)
+	d.status.Kept = resize.Unkeep(d.status.Kept, harmful)
+	d.tell(event.Warning(v1alpha1.EventSeedMarkedBad, "New pods are no longer born with seed %s, which harmed pod %s: %s: %s",
+		revision, harmful.PodName, verdict.Harm, verdict.Message))
+}
+
+// markSeedOf marks the seed in force bad where new pods would be born with what has just harmed another.
+func (d *decision) markSeedOf(record v1alpha1.ResizeRecord, verdict resize.Verdict, w world) {
+	if resize.HarmsNewborn(w.rec.Spec.Seed, record) {
+		d.markBad(w.rec.Spec.Seed.Revision, record, verdict, w)
+	}
+}

@@ -1,0 +1,99 @@
+package workload
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+var (
+	template = sizeOf(500, 0, 512, 1024)
+	seedSize = sizeOf(200, 0, 200, 400)
+)
+
+func TestASeedThatHarmedIsMarkedOnce(t *testing.T) {
+	pod := endedBefore(born(t, running("web-1", seedSize), "r1", template), "OOMKilled", 1, time.Minute)
+	w := seen(t, template, pod)
+	w.rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: resize.ToResources(seedSize), TemplateHash: "abc"}}
+	d := decide(w)
+	assert.Equal(t, []string{"r1"}, d.status.BadSeeds)
+	assert.Empty(t, d.status.Kept, "a size that killed is not kept")
+	require.Len(t, d.told(), 1)
+	assert.Contains(t, d.told()[0], "Warning SeedMarkedBad New pods are no longer born with seed r1, which harmed pod web-1: oomkill:")
+
+	// Proven again later on, in spite of the old pod that is still there.
+	w.rec.Status = d.status
+	w.rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: resize.ToResources(seedSize), TemplateHash: "abc"}}
+	d = decide(w)
+	assert.Equal(t, []string{"r1"}, d.status.BadSeeds)
+	assert.Len(t, d.status.Kept, 1)
+	assert.Empty(t, d.told())
+}
+
+func TestACrashLoopAtBirthTeachesTheTemplatesSize(t *testing.T) {
+	pod := born(t, running("web-1", seedSize), "r1", template)
+	pod.CreationTimestamp = metav1.NewTime(now.Add(-3 * time.Minute))
+	w := seen(t, template, endedBefore(pod, "Error", 2, time.Minute))
+	d := decide(w)
+	assert.Equal(t, []string{"r1"}, d.status.BadSeeds)
+	floors := resize.FloorsOf(d.status.Floors, "app", now)
+	assert.Equal(t, recommender.Amount(500), floors[recommender.CPU].Amount)
+	assert.Equal(t, recommender.Amount(512*mi), floors[recommender.Memory].Amount)
+}
+
+// The annotation is a hint that anybody can write.
+func TestASeedIsNotBlamedOnHearsay(t *testing.T) {
+	killed := func(pod *corev1.Pod) *corev1.Pod { return endedBefore(pod, "OOMKilled", 1, time.Minute) }
+	for name, pod := range map[string]*corev1.Pod{
+		"it has what its template says":   killed(born(t, running("web-1", template), "r1", template)),
+		"its claimed original is made up": killed(born(t, running("web-1", template), "r1", sizeOf(4000, 0, 4096, 8192))),
+		"it was resized since": func() *corev1.Pod {
+			p := killed(born(t, running("web-1", seedSize), "r1", template))
+			p.Generation = 2
+			return p
+		}(),
+		"it is another workload's seed": func() *corev1.Pod {
+			p := killed(running("web-1", seedSize))
+			p.Annotations[v1alpha1.SeededAnnotation] = `{"recommendation":"deployment-other","revision":"r1"}`
+			return p
+		}(),
+		"it was not seeded": killed(running("web-1", seedSize)),
+		"the annotation is not even written": func() *corev1.Pod {
+			p := killed(running("web-1", seedSize))
+			p.Annotations[v1alpha1.SeededAnnotation] = "?"
+			return p
+		}(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Empty(t, decide(seen(t, template, pod)).status.BadSeeds)
+		})
+	}
+}
+
+// The seed in force is bad from the moment on in which a running pod suffers from the same size.
+func TestTheSeedInForceIsMarkedAtTheFirstHarm(t *testing.T) {
+	pod := running("web-1", seedSize)
+	pod.Generation, pod.Status.ObservedGeneration = 2, 2
+	w := seen(t, template, endedBefore(pod, "OOMKilled", 1, time.Minute))
+	memory := resize.Quantity(recommender.Memory, 200*mi)
+	w.rec.Spec.Seed = &v1alpha1.Seed{Revision: "r7", Containers: []v1alpha1.ContainerSeed{{Name: "app", MemoryRequest: &memory}}}
+	w.rec.Status.Records = []v1alpha1.ResizeRecord{{
+		PodUID: pod.UID, PodName: pod.Name, Phase: v1alpha1.RecordWatching, Generation: 2, TemplateHash: "abc",
+		WrittenAt: metav1.NewTime(now.Add(-2 * time.Minute)), WatchUntil: &metav1.Time{Time: now.Add(time.Minute)},
+		Prior:    []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(template)}},
+		Desired:  []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(seedSize)}},
+		Baseline: []v1alpha1.ContainerBaseline{{Name: "app", ContainerID: "containerd://web-1-1", StartedAt: &metav1.Time{Time: now.Add(-time.Hour)}, Ready: true}},
+	}}
+	d := decide(w)
+	require.Len(t, d.status.Records, 1)
+	assert.Equal(t, v1alpha1.RecordReverting, d.status.Records[0].Phase)
+	assert.Equal(t, []string{"r7"}, d.status.BadSeeds)
+}

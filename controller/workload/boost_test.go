@@ -1,0 +1,91 @@
+package workload
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// startsWithMore is a pod that was born with 400m to start with, of which 200m are to be left.
+func startsWithMore(t *testing.T, name string, ago time.Duration) *corev1.Pod {
+	t.Helper()
+	pod := running(name, sizeOf(400, 0, 512, 1024))
+	pod.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(now.Add(-ago))
+	raw, err := json.Marshal(v1alpha1.Seeded{Recommendation: "deployment-web", Revision: "r",
+		Original: []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(template)}},
+		Boosted:  []v1alpha1.BoostedContainer{{Name: "app", CPURequest: resource.MustParse("400m"), BaseCPURequest: resource.MustParse("200m")}}})
+	require.NoError(t, err)
+	pod.Annotations[v1alpha1.SeededAnnotation] = string(raw)
+	return pod
+}
+
+func boosting(t *testing.T, pods ...*corev1.Pod) world {
+	t.Helper()
+	w := seen(t, template, pods...).heading(sizeOf(200, 0, 512, 1024))
+	w.settings.StartupBoost = &policy.Boost{Multiplier: 2, Duration: 3 * time.Minute}
+	w.rec.Status.CooldownFrom = &metav1.Time{Time: now}
+	return w
+}
+
+func TestBoostsAreTakenBackOfAllPodsAtOnce(t *testing.T) {
+	w := boosting(t, startsWithMore(t, "web-1", time.Hour), startsWithMore(t, "web-2", time.Minute), startsWithMore(t, "web-3", time.Hour))
+	d := decide(w)
+	require.Len(t, d.writes, 2, "in a cooldown, and beyond any wave")
+	for i, name := range []string{"web-1", "web-3"} {
+		assert.Equal(t, name, d.writes[i].plan.PodName)
+		assert.Equal(t, recommender.Amount(200), d.writes[i].plan.Moves[0].To[recommender.CPU].Request)
+		assert.Equal(t, resize.WaveBoost, d.status.Records[i].Wave)
+		assert.Equal(t, resize.ReasonBoost, d.status.Records[i].Reason)
+	}
+	assert.Equal(t, 2*time.Minute, d.after, "when the boost of web-2 is over")
+}
+
+// Nothing else touches the CPU of a pod that has its boost yet.
+func TestStepsLeaveABoostAlone(t *testing.T) {
+	w := boosting(t, startsWithMore(t, "web-1", time.Minute))
+	w.rec.Status.CooldownFrom = nil
+	assert.Empty(t, decide(w.heading(sizeOf(100, 0, 512, 1024))).writes)
+	assert.Empty(t, decide(w.heading(sizeOf(4000, 0, 512, 1024))).writes)
+	forged := startsWithMore(t, "web-1", time.Minute)
+	forged.Annotations[v1alpha1.SeededAnnotation] = `{"recommendation":"deployment-other","boosted":[{"name":"app","cpuRequest":"400m","baseCPURequest":"200m"}]}`
+	w = boosting(t, forged)
+	w.rec.Status.CooldownFrom = nil
+	assert.NotEmpty(t, decide(w.heading(sizeOf(100, 0, 512, 1024))).writes, "a note that is not about this workload is none")
+}
+
+// A policy that no longer has a boost, or a mode that touches no running pod.
+func TestABoostWhosePolicyChanged(t *testing.T) {
+	w := boosting(t, startsWithMore(t, "web-1", time.Second))
+	w.settings.StartupBoost = nil
+	assert.Len(t, decide(w).writes, 1, "it ends with readiness")
+	w.settings.Resize.Mode = v1alpha1.UpdateRecommend
+	assert.Empty(t, decide(w).writes)
+}
+
+// After its watch nothing is kept and nothing cools down; after harm it does.
+func TestHowTheEndOfABoostEnds(t *testing.T) {
+	w := boosting(t, startsWithMore(t, "web-1", time.Hour))
+	w.rec.Status.CooldownFrom = nil
+	record := decide(w).status.Records[0]
+	record.Phase, record.Generation, record.WatchUntil = v1alpha1.RecordWatching, 2, &metav1.Time{Time: now}
+	back := running("web-1", sizeOf(200, 0, 512, 1024))
+	back.Generation, back.Status.ObservedGeneration, back.Annotations = 2, 2, w.pods[0].Annotations
+	w.pods, w.rec.Status.Records = []*corev1.Pod{back}, []v1alpha1.ResizeRecord{record}
+	d := decide(w)
+	require.Len(t, d.status.History, 1)
+	assert.Equal(t, "Success StartupBoost", d.status.History[0].Result+" "+d.status.History[0].Reason)
+	assert.Empty(t, d.status.Kept)
+	assert.Nil(t, d.status.CooldownFrom)
+	assert.Empty(t, d.writes)
+}

@@ -1,0 +1,45 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// forgetAfter is how long a recommendation outlives its workload, so that floors survive a re-creation.
+const forgetAfter = 7 * 24 * time.Hour
+
+// goneOrNot notes since when the workload is gone. It is stored, as an operator may not live for a week.
+func (d *decision) goneOrNot(w world) {
+	switch {
+	case w.workload != nil:
+		d.status.GoneSince = nil
+	case d.status.GoneSince == nil:
+		d.status.GoneSince = &metav1.Time{Time: w.now}
+	}
+}
+
+// rest says when to look again, and deletes a recommendation whose workload is long gone and whose pods are
+// all done with.
+func (c *Controller) rest(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w world, d decision) (reconcile.Result, error) {
+	if w.workload != nil || len(rec.Status.Records) > 0 || rec.DeletionTimestamp != nil {
+		return reconcile.Result{RequeueAfter: d.after}, nil
+	}
+	dropSeries(rec)
+	if left := rec.Status.GoneSince.Add(forgetAfter).Sub(w.now); left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	log.FromContext(ctx).Info("Deleting the recommendation of a workload that is gone", "since", rec.Status.GoneSince)
+	err := c.Client.Delete(ctx, rec, client.Preconditions{UID: &rec.UID, ResourceVersion: &rec.ResourceVersion})
+	if client.IgnoreNotFound(err) != nil {
+		return again(fmt.Errorf("deleting AttuneRecommendation %s: %w", rec.Name, err))
+	}
+	return reconcile.Result{}, nil
+}

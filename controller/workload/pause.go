@@ -1,0 +1,76 @@
+package workload
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
+	"attune.io/attune/resize"
+)
+
+const (
+	// mostSupersessions of ours within supersededFor pause the workload: another writer is never fought.
+	mostSupersessions = 2
+	supersededFor     = 7 * 24 * time.Hour
+	// pausedFor is how long that pause lasts where nobody ends it: long enough to find the other writer.
+	pausedFor = 24 * time.Hour
+)
+
+// supersede counts another writer's resize over ours, and pauses the workload after the second.
+func (d *decision) supersede(w world, pod string) {
+	if last := d.status.LastSuperseded; last != nil && w.now.Sub(last.Time) > supersededFor {
+		d.status.Supersessions = 0
+	}
+	d.status.Supersessions++
+	d.status.LastSuperseded = &metav1.Time{Time: w.now}
+	d.tell(event.Warning(v1alpha1.EventResizeFailed, "Pod %s was resized by somebody else; leaving it alone", pod))
+	if d.status.Supersessions < mostSupersessions || d.status.Paused != nil {
+		return
+	}
+	d.status.Paused = &v1alpha1.PausedState{
+		Since: metav1.Time{Time: w.now}, Resumed: w.resumed(),
+		Reason: fmt.Sprintf("another writer changed the size of pods that attune had resized, twice: find it (kubectl get pod %s --show-managed-fields -o yaml), then end the pause with kubectl attune resume %s; attune tries again by itself at %s",
+			pod, w.commandLine(), w.now.Add(pausedFor).UTC().Format(time.RFC3339)),
+	}
+	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "Paused: %s", d.status.Paused.Reason))
+}
+
+// resume ends the loop's own pause when a person says so, or after a while.
+func (d *decision) resume(w world) {
+	if d.status.Paused == nil {
+		return
+	}
+	left := d.status.Paused.Since.Add(pausedFor).Sub(w.now)
+	if left > 0 && w.resumed() == d.status.Paused.Resumed {
+		d.wake(left)
+		return
+	}
+	d.status.Paused, d.status.Supersessions, d.status.LastSuperseded = nil, 0, nil
+}
+
+// pausedItself says so whether or not there is anything to resize: a person has to look.
+func (d *decision) pausedItself() *resize.Refusal {
+	if d.status.Paused == nil {
+		return nil
+	}
+	return resize.PausedItself(*d.status.Paused)
+}
+
+// resumed is the workload's annotation that kubectl attune resume writes, as far as it is worth remembering.
+func (w world) resumed() string {
+	const most = 64
+	if w.workload == nil {
+		return ""
+	}
+	text := w.workload.Annotations[v1alpha1.ResumedAnnotation]
+	return text[:min(len(text), most)]
+}
+
+// commandLine names the workload as a person types it.
+func (w world) commandLine() string {
+	return fmt.Sprintf("%s/%s -n %s", strings.ToLower(string(w.rec.Spec.Workload.Kind)), w.rec.Spec.Workload.Name, w.rec.Namespace)
+}

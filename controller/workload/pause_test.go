@@ -1,0 +1,71 @@
+package workload
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/resize"
+)
+
+// overruled is a world in which somebody else has just changed what attune had set.
+func overruled(t *testing.T) world {
+	t.Helper()
+	pod := running("web-1", sizeOf(300, 0, 512, 1024))
+	pod.Generation, pod.Status.ObservedGeneration = 3, 3
+	w := seen(t, template, pod).heading(template)
+	w.rec.Status.Records = []v1alpha1.ResizeRecord{{
+		PodUID: pod.UID, PodName: pod.Name, Phase: v1alpha1.RecordApplied, Generation: 2, TemplateHash: "abc", WrittenAt: metav1.NewTime(now.Add(-time.Minute)),
+		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(template)}},
+		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(seedSize)}},
+	}}
+	return w
+}
+
+func TestTwoSupersessionsPauseAndSaySo(t *testing.T) {
+	w := overruled(t)
+	w.workload.Annotations[v1alpha1.ResumedAnnotation] = "2026-02-01T00:00:00Z"
+	first := decide(w)
+	assert.Equal(t, int32(1), first.status.Supersessions)
+	assert.Nil(t, first.status.Paused)
+
+	again := overruled(t)
+	again.workload.Annotations = w.workload.Annotations
+	again.rec.Status.Supersessions, again.rec.Status.LastSuperseded = 1, &metav1.Time{Time: now.Add(-time.Hour)}
+	d := decide(again)
+	require.NotNil(t, d.status.Paused)
+	assert.Equal(t, "2026-02-01T00:00:00Z", d.status.Paused.Resumed)
+	c := d.blocked(t)
+	assert.Equal(t, resize.ReasonWorkloadPaused, c.Reason, "whether or not there is anything to resize")
+	assert.Contains(t, c.Message, "kubectl attune resume deployment/web -n shop")
+	assert.Contains(t, c.Message, "tries again by itself at 2026-03-02T12:00:00Z")
+	assert.Len(t, d.told(), 2)
+	assert.Empty(t, d.writes)
+
+	forgotten := overruled(t)
+	forgotten.rec.Status.Supersessions, forgotten.rec.Status.LastSuperseded = 1, &metav1.Time{Time: now.Add(-8 * 24 * time.Hour)}
+	assert.Nil(t, decide(forgotten).status.Paused, "the last time is more than a week ago")
+}
+
+func TestWhatEndsTheLoopsOwnPause(t *testing.T) {
+	paused := func(since time.Duration, resumed string) decision {
+		w := seen(t, template, running("web-1", sizeOf(4000, 0, 512, 1024))).heading(template)
+		w.workload.Annotations[v1alpha1.ResumedAnnotation] = resumed
+		w.rec.Status.Supersessions = 2
+		w.rec.Status.Paused = &v1alpha1.PausedState{Since: metav1.NewTime(now.Add(-since)), Reason: "twice", Resumed: "before"}
+		return decide(w)
+	}
+	goesOn := paused(time.Hour, "before")
+	assert.NotNil(t, goesOn.status.Paused)
+	assert.Equal(t, 23*time.Hour, goesOn.after)
+	assert.Empty(t, goesOn.writes)
+	for name, ended := range map[string]decision{"a person": paused(time.Hour, "2026-03-01T11:00:00Z"), "a day": paused(24*time.Hour, "before")} {
+		assert.Nil(t, ended.status.Paused, name)
+		assert.Zero(t, ended.status.Supersessions, name)
+		assert.Len(t, ended.writes, 1, name)
+	}
+}

@@ -1,0 +1,93 @@
+package workload
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// questions are what a decision rests on without having looked at it: it is looked at before anything is done. A
+// pass that does nothing has none.
+type questions struct {
+	// rooms are nodes that pods are to grow on.
+	rooms []string
+	// live are pods whose records are to be put back or given up: the cache may be behind.
+	live []types.UID
+	// memory are pods whose memory limit is to be lowered or added: what they hold now.
+	memory []types.UID
+	// nodes: whether there is one for the successor of a pod that is to be evicted.
+	nodes bool
+}
+
+// none are left.
+func (q questions) none() bool { return len(q.rooms)+len(q.live)+len(q.memory) == 0 && !q.nodes }
+
+// ask asks for the room of a node that a pod is to grow on, and for the memory of a pod that gets no limit for want
+// of knowing it.
+func (d *decision) ask(w world, pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) {
+	node := pod.Spec.NodeName
+	if refusal == nil && node != "" && plan.Grows() && w.rooms[node] == nil && !slices.Contains(d.asks.rooms, node) {
+		d.asks.rooms = append(d.asks.rooms, node)
+	}
+	d.askUnknown(w, pod, plan)
+}
+
+// askUnknown asks what a pod's containers hold where a limit was left out for want of knowing it.
+func (d *decision) askUnknown(w world, pod *corev1.Pod, plan resize.Plan) {
+	unknown := func(r resize.Refusal) bool { return r.Reason == resize.ReasonMemoryUnknown }
+	if slices.ContainsFunc(plan.LeftOut, unknown) {
+		d.weigh(w, pod.UID)
+	}
+}
+
+// askMemory asks what the containers hold whose limit a resize that begins lowers.
+func (d *decision) askMemory(w world, plan resize.Plan) {
+	if plan.LowersMemoryLimit() && slices.ContainsFunc(plan.Moves, func(m resize.Move) bool {
+		return m.MemoryUsage == 0 && m.To[recommender.Memory].Limit != m.From[recommender.Memory].Limit
+	}) {
+		d.weigh(w, plan.PodUID)
+	}
+}
+
+// mostWeighed bounds what one look asks of a usage source.
+const mostWeighed = 10
+
+func (d *decision) weigh(w world, pod types.UID) {
+	if _, known := w.memory[pod]; !known && len(d.asks.memory) < mostWeighed && !slices.Contains(d.asks.memory, pod) {
+		d.asks.memory = append(d.asks.memory, pod)
+	}
+}
+
+// askLive asks for a pod as the API server has it before its record is put back or given up.
+func (d *decision) askLive(w world, pod *corev1.Pod, action resize.Action) {
+	if pod == nil || w.seenLive[pod.UID] {
+		return
+	}
+	switch action.Kind {
+	case resize.Revert, resize.Withdraw, resize.Evict:
+	case resize.Forget:
+		if action.Reason != resize.ReasonNotSent && action.Reason != resize.ReasonSuperseded {
+			return
+		}
+	default:
+		return
+	}
+	d.asks.live = append(d.asks.live, pod.UID)
+}
+
+// learnOfNode notes what a record says of its node that did not carry it out.
+func (d *decision) learnOfNode(record v1alpha1.ResizeRecord, action resize.Action, state resize.State) {
+	if action.Kind == resize.Withdraw && record.Phase != v1alpha1.RecordWithdrawing {
+		d.lessons = append(d.lessons, lesson{record, action.Reason, state.Message})
+	}
+}
+
+// capabilities are what a pod's node can do, with what this pass learned of it.
+func (d *decision) capabilities(w world, pod *corev1.Pod) resize.Capabilities {
+	return w.capabilities(pod).With(d.facts(w, pod.Spec.NodeName))
+}

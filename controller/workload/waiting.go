@@ -1,0 +1,106 @@
+package workload
+
+import (
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"attune.io/attune/resize"
+)
+
+// topic is something outside of a workload whose change may lift a refusal.
+type topic struct{ kind, name string }
+
+func aboutNode(name string) topic        { return topic{"node", name} }
+func aboutQuotas(namespace string) topic { return topic{"quotas", namespace} }
+func aboutLimits(namespace string) topic { return topic{"limits", namespace} }
+
+// topicsOf are what a refusal of a pod's resize waits for; time and what belongs to the workload itself are none.
+func topicsOf(refusal *resize.Refusal, pod *corev1.Pod) []topic {
+	switch refusal.Reason {
+	case resize.ReasonNoRoom, resize.ReasonNodeBlocked, resize.ReasonNodePressure, resize.ReasonNodeNotReady, resize.ReasonNodeCapacity,
+		resize.ReasonNodeWithoutResize, resize.ReasonStaticCPU, resize.ReasonStaticMemory, resize.ReasonStaticPolicy, resize.ReasonSwap,
+		resize.ReasonPodLevelResources, resize.ReasonMemoryLimitDecrease, resize.ReasonResizeNotSupported:
+		return []topic{aboutNode(pod.Spec.NodeName)}
+	case resize.ReasonQuota:
+		return []topic{aboutQuotas(pod.Namespace)}
+	case resize.ReasonLimitRange, resize.ReasonQOSClass:
+		return []topic{aboutLimits(pod.Namespace)}
+	case resize.ReasonRefused:
+		return []topic{aboutQuotas(pod.Namespace), aboutLimits(pod.Namespace)}
+	}
+	return nil
+}
+
+// mostRecent changes are remembered, for passes that were under way when they happened.
+const mostRecent = 1024
+
+// waiting is which workloads wait for what. It may be lost: after a restart every workload is looked at. It is safe
+// for concurrent use.
+type waiting struct {
+	mutex sync.Mutex
+	on    map[topic]map[types.NamespacedName]bool
+	by    map[types.NamespacedName][]topic
+	// recent are the last changes, and changes counts all there ever were.
+	recent  []topic
+	changes int
+}
+
+// now is a moment to compare changes with.
+func (x *waiting) now() int {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	return x.changes
+}
+
+// wait replaces what a workload waits for. It reports whether some of that has changed since a moment: then the
+// workload may have been looked at too early.
+func (x *waiting) wait(workload types.NamespacedName, topics []topic, since int) (changed bool) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	for _, t := range x.by[workload] {
+		if delete(x.on[t], workload); len(x.on[t]) == 0 {
+			delete(x.on, t)
+		}
+	}
+	delete(x.by, workload)
+	if len(topics) == 0 {
+		return false
+	}
+	if x.on == nil {
+		x.on, x.by = map[topic]map[types.NamespacedName]bool{}, map[types.NamespacedName][]topic{}
+	}
+	x.by[workload] = topics
+	for _, t := range topics {
+		if x.on[t] == nil {
+			x.on[t] = map[types.NamespacedName]bool{}
+		}
+		x.on[t][workload] = true
+	}
+	return x.anyOf(topics, since)
+}
+
+func (x *waiting) anyOf(topics []topic, since int) bool {
+	missed := x.changes - since
+	if missed > len(x.recent) {
+		return true
+	}
+	return slices.ContainsFunc(x.recent[len(x.recent)-missed:], func(t topic) bool { return slices.Contains(topics, t) })
+}
+
+// wake answers with the workloads that a change concerns.
+func (x *waiting) wake(t topic) []reconcile.Request {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	x.changes++
+	x.recent = append(x.recent, t)
+	x.recent = x.recent[max(0, len(x.recent)-mostRecent):]
+	var woken []reconcile.Request
+	for workload := range x.on[t] {
+		woken = append(woken, reconcile.Request{NamespacedName: workload})
+	}
+	return woken
+}

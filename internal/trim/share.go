@@ -1,0 +1,140 @@
+package trim
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// share has a pod's texts and lists of amounts be the same memory as equal ones of other pods: those of one
+// workload differ in little but their names.
+func share(pod *corev1.Pod) {
+	pod.Labels, pod.Annotations = sharedMap(pod.Labels), sharedMap(pod.Annotations)
+	pod.Namespace, pod.GenerateName = shared(pod.Namespace), shared(pod.GenerateName)
+	for i := range pod.OwnerReferences {
+		owner := &pod.OwnerReferences[i]
+		owner.Name, owner.Kind, owner.APIVersion, owner.UID = shared(owner.Name), shared(owner.Kind), shared(owner.APIVersion), shared(owner.UID)
+	}
+	spec := &pod.Spec
+	spec.NodeName, spec.PriorityClassName = shared(spec.NodeName), shared(spec.PriorityClassName)
+	spec.NodeSelector = sharedMap(spec.NodeSelector)
+	for i := range spec.Tolerations {
+		t := &spec.Tolerations[i]
+		t.Key, t.Operator, t.Value, t.Effect = shared(t.Key), shared(t.Operator), shared(t.Value), shared(t.Effect)
+	}
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			c.Name, c.Image = shared(c.Name), shared(c.Image)
+			sharedAll(c.Command)
+			sharedAll(c.Args)
+			shareAmounts(&c.Resources)
+		}
+	}
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			s := &statuses[i]
+			s.Name = shared(s.Name)
+			s.AllocatedResources = sharedAmounts(s.AllocatedResources)
+			if s.Resources != nil {
+				shareAmounts(s.Resources)
+			}
+		}
+	}
+	for i := range pod.Status.Conditions {
+		c := &pod.Status.Conditions[i]
+		c.Type, c.Status, c.Reason = shared(c.Type), shared(c.Status), shared(c.Reason)
+	}
+}
+
+// shared is an equal text, the same memory for all who ask while anybody has it.
+func shared[T ~string](text T) T {
+	if text == "" {
+		return text
+	}
+	return unique.Make(text).Value()
+}
+
+func sharedAll(texts []string) {
+	for i := range texts {
+		texts[i] = shared(texts[i])
+	}
+}
+
+// tables of maps that are shared. A map of two entries takes more memory than a container beside it.
+var (
+	lists = table[corev1.ResourceList]{known: map[string]corev1.ResourceList{}}
+	texts = table[map[string]string]{known: map[string]map[string]string{}}
+)
+
+// mostShared bounds a table: where there are more different maps, sharing begins anew.
+const mostShared = 20_000
+
+type table[T any] struct {
+	sync.Mutex
+	known map[string]T
+}
+
+// equal is the first value that came with the key.
+func (t *table[T]) equal(key string, value T) T {
+	t.Lock()
+	defer t.Unlock()
+	if known, ok := t.known[key]; ok {
+		return known
+	}
+	if len(t.known) >= mostShared {
+		clear(t.known)
+	}
+	t.known[key] = value
+	return value
+}
+
+// sharedMap is an equal map. One with a long text is some object's own.
+func sharedMap(values map[string]string) map[string]string {
+	if len(values) == 0 {
+		return nil
+	}
+	own := false
+	out := make(map[string]string, len(values))
+	for key, value := range values {
+		if len(value) > longestFlag {
+			own = true
+		} else {
+			value = shared(value)
+		}
+		out[shared(key)] = value
+	}
+	if own {
+		return out
+	}
+	var text strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(out)) {
+		// With its length before it, no text can pass for two.
+		for _, part := range []string{key, out[key]} {
+			text.WriteString(strconv.Itoa(len(part)) + ":" + part)
+		}
+	}
+	return texts.equal(text.String(), out)
+}
+
+func shareAmounts(resources *corev1.ResourceRequirements) {
+	resources.Requests, resources.Limits = sharedAmounts(resources.Requests), sharedAmounts(resources.Limits)
+}
+
+// sharedAmounts is an equal list, the way its amounts are written included.
+func sharedAmounts(list corev1.ResourceList) corev1.ResourceList {
+	if len(list) == 0 {
+		return list
+	}
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		q := list[name]
+		text.WriteString(string(name) + "=" + q.String() + string(q.Format) + ";")
+	}
+	return lists.equal(text.String(), list)
+}

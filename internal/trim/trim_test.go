@@ -1,0 +1,259 @@
+package trim_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"attune.io/attune/internal/trim"
+	"attune.io/attune/internal/workload"
+)
+
+func trimmed[T any](t testing.TB, transform cache.TransformFunc, o T) T {
+	t.Helper()
+	out, err := transform(o)
+	require.NoError(t, err)
+	return out.(T)
+}
+
+func TestWhatIsLeftOfAPod(t *testing.T) {
+	pod := runningPod(7)
+	pod.Spec.Affinity = &corev1.Affinity{
+		PodAntiAffinity: &corev1.PodAntiAffinity{},
+		NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution:  &corev1.NodeSelector{},
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1}},
+		},
+	}
+	whole := pod.DeepCopy()
+	left := trimmed(t, trim.Pod, pod)
+	for i, c := range left.Spec.Containers {
+		was := whole.Spec.Containers[i]
+		assert.Equal(t, corev1.Container{
+			Name: was.Name, Image: was.Image, Args: was.Args, Resources: was.Resources, VolumeMounts: c.VolumeMounts,
+		}, c)
+	}
+	assert.Equal(t, []corev1.VolumeMount{{Name: "shm"}}, left.Spec.Containers[0].VolumeMounts, "it takes memory")
+	assert.Empty(t, left.Spec.Containers[1].VolumeMounts)
+	require.Len(t, left.Spec.Volumes, 1)
+	assert.Equal(t, whole.Labels, left.Labels)
+	assert.Equal(t, whole.OwnerReferences, left.OwnerReferences)
+	assert.Equal(t, map[string]string{"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "attune.io/seeded": whole.Annotations["attune.io/seeded"]},
+		left.Annotations, "flags and what is ours, no documents")
+	assert.Equal(t, whole.Spec.Tolerations, left.Spec.Tolerations)
+	assert.Equal(t, &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{}}}, left.Spec.Affinity)
+	assert.Equal(t, whole.UID, left.UID)
+	assert.Equal(t, whole.Status.ContainerStatuses[2].Resources, left.Status.ContainerStatuses[2].Resources)
+	again := left.DeepCopy()
+	assert.Equal(t, again, trimmed(t, trim.Pod, left), "trimming twice is trimming once")
+}
+
+// Lists of amounts are shared; a caller who was given a copy changes nobody else's.
+func TestWhatIsSharedIsNotChangedThroughACopy(t *testing.T) {
+	a, b := trimmed(t, trim.Pod, runningPod(1)), trimmed(t, trim.Pod, runningPod(2))
+	copied := a.DeepCopy()
+	copied.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("7")
+	copied.Labels["app"] = "other"
+	assert.Equal(t, "500m", b.Spec.Containers[0].Resources.Requests.Cpu().String())
+	assert.Equal(t, "500m", a.Spec.Containers[0].Resources.Requests.Cpu().String())
+	assert.Equal(t, "web", b.Labels["app"])
+}
+
+// Values of annotations are anybody's: none makes one object's look like those of another.
+func TestDifferentAnnotationsAreNeverShared(t *testing.T) {
+	a, b := runningPod(1), runningPod(2)
+	a.Annotations = map[string]string{"a": "x1:b1:y"}
+	b.Annotations = map[string]string{"a": "x", "b": "y"}
+	assert.Equal(t, map[string]string{"a": "x1:b1:y"}, trimmed(t, trim.Pod, a).Annotations)
+	assert.Equal(t, map[string]string{"a": "x", "b": "y"}, trimmed(t, trim.Pod, b).Annotations)
+}
+
+func TestWhatIsLeftOfWorkloads(t *testing.T) {
+	template := corev1.PodTemplateSpec{Spec: runningPod(1).Spec}
+	template.Annotations = map[string]string{"attune.io/skip": "true", "checksum/config": strings.Repeat("a", 65)}
+	meta := metav1.ObjectMeta{
+		Name: "web", Namespace: "shop", UID: "u", Generation: 3, Labels: map[string]string{"app": "web"},
+		Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: strings.Repeat("x", 500), "attune.io/paused": "true"},
+	}
+	deployment := &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(4)), Template: template}}
+	deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 4, UpdatedReplicas: 2, Conditions: []appsv1.DeploymentCondition{{}}}
+	cronJob := &batchv1.CronJob{ObjectMeta: meta}
+	cronJob.Spec.JobTemplate.Spec = batchv1.JobSpec{Parallelism: ptr.To(int32(2)), Template: template}
+	for name, object := range map[string]workload.Object{
+		"Deployment":  deployment,
+		"StatefulSet": &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Template: template}, Status: appsv1.StatefulSetStatus{UpdateRevision: "b", CurrentRevision: "a", Replicas: 2}},
+		"DaemonSet":   &appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Template: template}, Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 5}},
+		"ReplicaSet":  &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Template: template}},
+		"Job":         &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Template: template}},
+		"CronJob":     cronJob,
+	} {
+		whole, ok := workload.From(object.DeepCopyObject())
+		require.True(t, ok, name)
+		left, ok := workload.From(trimmed(t, trim.Workload, object))
+		require.True(t, ok, name)
+		assert.Equal(t, map[string]string{"attune.io/paused": "true"}, left.Annotations, name)
+		assert.Equal(t, map[string]string{"attune.io/skip": "true"}, left.Template.Annotations, name)
+		require.Len(t, left.Template.Spec.Containers, 3, name)
+		for i, c := range left.Template.Spec.Containers {
+			assert.Equal(t, whole.Template.Spec.Containers[i].Resources, c.Resources, name)
+			assert.Empty(t, c.Env, name)
+		}
+		left.Annotations, left.Template = whole.Annotations, whole.Template
+		assert.Equal(t, whole, left, name)
+	}
+}
+
+func TestAPartIsNothingButItsOwners(t *testing.T) {
+	owned := func(kind, version string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: "web-1", Namespace: "shop", Labels: map[string]string{"app": "web"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: "web", Controller: ptr.To(true)}}}
+	}
+	rs := &appsv1.ReplicaSet{ObjectMeta: owned("Deployment", "apps/v1"), Spec: appsv1.ReplicaSetSpec{Template: corev1.PodTemplateSpec{Spec: runningPod(1).Spec}}}
+	job := &batchv1.Job{ObjectMeta: owned("CronJob", "batch/v1"), Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: runningPod(1).Spec}}}
+	for _, object := range []workload.Object{rs, job} {
+		left, ok := workload.From(trimmed(t, trim.Workload, object))
+		require.True(t, ok)
+		assert.True(t, left.Part())
+		assert.Equal(t, "web", left.OwnedBy.Name)
+		assert.Empty(t, left.Template.Spec.Containers)
+		assert.Empty(t, left.Labels)
+	}
+}
+
+func TestWhatIsLeftOfANode(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"zone": "a"}, Annotations: map[string]string{"a": "b"}}}
+	node.Spec.Taints = []corev1.Taint{{Key: "k"}}
+	node.Status = corev1.NodeStatus{Allocatable: corev1.ResourceList{"cpu": resource.MustParse("4")}, Images: []corev1.ContainerImage{{}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}}
+	want := node.DeepCopy()
+	want.Annotations, want.Status.Images = nil, nil
+	assert.Equal(t, want, trimmed(t, trim.Node, node))
+}
+
+func TestOtherObjectsPass(t *testing.T) {
+	gone := cache.DeletedFinalStateUnknown{Key: "shop/web"}
+	for _, transform := range []cache.TransformFunc{trim.Pod, trim.Node, trim.Workload, trim.Object} {
+		assert.Equal(t, gone, trimmed(t, transform, gone))
+	}
+	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "l", ManagedFields: []metav1.ManagedFieldsEntry{{}}}}
+	assert.Equal(t, &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "l"}}, trimmed(t, trim.Object, limits))
+}
+
+// runningPod is one of many replicas, of three containers, as bulky as in production.
+func runningPod(n int) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("web-7c9d8b6f5-%05d", n), GenerateName: "web-7c9d8b6f5-", Namespace: "shop", UID: "705ab4f5-6393-11e8-b7cc-42010a800002", Generation: 1,
+			Labels: map[string]string{"app": "web", "pod-template-hash": "7c9d8b6f5", "team": "shop", "version": "v17", "app.kubernetes.io/part-of": "shop"},
+			Annotations: map[string]string{
+				"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "checksum/config": strings.Repeat("7", 65),
+				"attune.io/seeded": `{"recommendation":"deployment-web","revision":"abcdef","original":[{"name":"app","cpuRequest":"1"}]}`,
+			},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-7c9d8b6f5", UID: "rs-uid", Controller: ptr.To(true)}},
+			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{}}`)}}},
+		},
+		Spec: corev1.PodSpec{
+			NodeName: fmt.Sprint("node-", n%50), ServiceAccountName: "web", SchedulerName: "default-scheduler", RestartPolicy: corev1.RestartPolicyAlways,
+			Volumes: []corev1.Volume{
+				{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}},
+				{Name: "kube-api-access-x", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: make([]corev1.VolumeProjection, 3)}}},
+				{Name: "shm", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
+			},
+			Tolerations: []corev1.Toleration{
+				{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To(int64(300))},
+				{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To(int64(300))},
+			},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, QOSClass: corev1.PodQOSBurstable, ObservedGeneration: 1, HostIP: "10.0.0.1", PodIP: fmt.Sprint("10.1.0.", n)},
+	}
+	for _, kind := range []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled} {
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue})
+	}
+	for i, name := range []string{"app", "cache", "mesh"} {
+		pod.Spec.Containers = append(pod.Spec.Containers, bulky(name))
+		if i == 0 {
+			pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "shm", MountPath: "/dev/shm"})
+		}
+		resources := pod.Spec.Containers[i].Resources.DeepCopy()
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
+			Name: name, Image: "example.org/" + name + ":1", ImageID: "example.org/" + name + "@sha256:" + strings.Repeat("0", 64),
+			ContainerID: "containerd://" + strings.Repeat("f", 64), Ready: true, Started: ptr.To(true),
+			State:              corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			AllocatedResources: resources.Requests.DeepCopy(), Resources: resources,
+		})
+	}
+	return pod
+}
+
+func bulky(name string) corev1.Container {
+	probe := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz"}}
+	c := corev1.Container{
+		Name: name, Image: "example.org/" + name + ":1", Args: []string{"--serve", "--port=8080"},
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("1Gi")},
+			Limits:   corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("2Gi")},
+		},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: "config", MountPath: "/etc/web"}, {Name: "kube-api-access-x", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount", ReadOnly: true},
+		},
+		LivenessProbe: &corev1.Probe{ProbeHandler: probe}, ReadinessProbe: &corev1.Probe{ProbeHandler: probe},
+		Ports:                  []corev1.ContainerPort{{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}},
+		TerminationMessagePath: "/dev/termination-log", ImagePullPolicy: corev1.PullIfNotPresent,
+	}
+	for i := range 10 {
+		c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("SETTING_%d", i), Value: "a value of middling length"})
+	}
+	return c
+}
+
+// BenchmarkCachedPod is the heap that a cached pod takes, whole and trimmed; each is decoded by itself, as an
+// informer does.
+func BenchmarkCachedPod(b *testing.B) {
+	const pods = 2000
+	for name, transform := range map[string]cache.TransformFunc{"whole": trim.Object, "trimmed": trim.Pod} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				before := heap()
+				var all []any
+				for i := range pods {
+					raw, err := runningPod(i).Marshal()
+					require.NoError(b, err)
+					pod := &corev1.Pod{}
+					require.NoError(b, pod.Unmarshal(raw))
+					all = append(all, trimmed[any](b, transform, pod))
+				}
+				b.ReportMetric(float64(heap()-before)/pods, "bytes/pod")
+				runtime.KeepAlive(all)
+			}
+		})
+	}
+}
+
+func BenchmarkTrimPod(b *testing.B) {
+	raw, err := json.Marshal(runningPod(1))
+	require.NoError(b, err)
+	pod := &corev1.Pod{}
+	require.NoError(b, json.Unmarshal(raw, pod))
+	b.ReportAllocs()
+	for b.Loop() {
+		trimmed[any](b, trim.Pod, pod)
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}

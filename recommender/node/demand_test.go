@@ -1,0 +1,202 @@
+package node_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/recommender"
+	. "attune.io/attune/recommender/node"
+)
+
+func TestWaited(t *testing.T) {
+	assert.Equal(t, recommender.Amount(600), Waited(500, 0.2).RoundUp())
+	for _, waiting := range []float64{0, -1, math.NaN(), math.Inf(-1)} {
+		assert.Equal(t, recommender.Usage(500), Waited(500, waiting), waiting)
+	}
+	assert.Equal(t, recommender.Usage(1000), Waited(500, math.Inf(1)), "nobody waits more than all the time")
+}
+
+func TestBase(t *testing.T) {
+	u := NewRecent()
+	_, known := u.Base(cpu, noon)
+	assert.False(t, known)
+
+	// Every minute, as a kubelet is scraped: 4 values of 100m, 4 of 200m and 3 of 900m; the 9th of 11 is P75 + ½.
+	for i, usage := range []recommender.Usage{900, 100, 200, 100, 900, 200, 100, 200, 900, 100, 200} {
+		u.Add(cpu, noon.Add(-time.Duration(i)*time.Minute), usage)
+		u.Add(memory, noon.Add(-time.Duration(i)*time.Minute), recommender.Usage(mi)*usage)
+	}
+	base, known := u.Base(cpu, noon)
+	assert.True(t, known)
+	assert.Equal(t, recommender.Usage(550), base)
+	base, _ = u.Base(memory, noon)
+	assert.Equal(t, 550*recommender.Usage(mi), base)
+
+	base, known = u.Base(cpu, noon.Add(9*time.Minute))
+	assert.True(t, known)
+	assert.Equal(t, recommender.Usage(700), base, "what is older than 10 minutes does not count: 900 and 100 are left")
+	_, known = u.Base(cpu, noon.Add(11*time.Minute))
+	assert.False(t, known)
+	_, known = u.Base(memory, noon.Add(29*time.Minute))
+	assert.True(t, known, "memory: 30 minutes")
+	_, known = u.Base(memory, noon.Add(32*time.Minute))
+	assert.False(t, known)
+}
+
+func TestRecentIgnoresWhatIsNoUsage(t *testing.T) {
+	u := NewRecent()
+	for _, usage := range []recommender.Usage{-1, recommender.Usage(math.NaN()), recommender.Usage(math.Inf(-1))} {
+		u.Add(cpu, noon, usage)
+	}
+	_, known := u.Base(cpu, noon)
+	assert.False(t, known)
+	u.Add(cpu, noon, recommender.Usage(math.Inf(1)))
+	base, known := u.Base(cpu, noon)
+	assert.True(t, known)
+	assert.Less(t, base, recommender.Usage(5e6), "the greatest that there is room for")
+	u.Add(cpu, noon, 0)
+	u.Add(cpu, noon.Add(-time.Hour), 7)
+	again, _ := u.Base(cpu, noon)
+	assert.Equal(t, base, again, "nor what is too old, and of half a minute the highest counts")
+}
+
+// Whatever order samples come in, the answer is that of the plain percentile of those in the window.
+func TestRecentAgainstPlainSamples(t *testing.T) {
+	rng := rand.New(rand.NewPCG(21, 22))
+	for range 300 {
+		type sample struct {
+			at    time.Time
+			usage recommender.Usage
+		}
+		var samples []sample
+		// One in each half minute at most, in its middle.
+		for slot := range 60 {
+			if rng.IntN(3) > 0 {
+				samples = append(samples, sample{noon.Add(-time.Duration(slot)*30*time.Second + 15*time.Second), recommender.Usage(rng.IntN(4000))})
+			}
+		}
+		rng.Shuffle(len(samples), func(i, j int) { samples[i], samples[j] = samples[j], samples[i] })
+		u := NewRecent()
+		var values []recommender.Usage
+		now := noon.Add(29 * time.Second)
+		for _, s := range samples {
+			u.Add(cpu, s.at, s.usage)
+			if s.at.After(now.Add(-BaseCPUWindow - 29*time.Second)) {
+				values = append(values, s.usage)
+			}
+		}
+		slices.Sort(values)
+		base, known := u.Base(cpu, now)
+		require.Equal(t, len(values) > 0, known)
+		require.InDelta(t, float64(recommender.Quantile(values, 0.75)), float64(base), 1e-6)
+	}
+}
+
+// bursts are 100m at any time before noon and 900m at one.
+func bursts(at time.Duration) Span {
+	burst := noon.Add(at)
+	return func(from, to time.Time) (recommender.Usage, bool) {
+		if from.Before(burst) && !to.Before(burst) {
+			return 900, true
+		}
+		return 100, from.Before(noon)
+	}
+}
+
+func TestPeakLooksAheadOnThePastDays(t *testing.T) {
+	day := 24 * time.Hour
+	for _, tc := range []struct {
+		name string
+		at   time.Duration
+		want recommender.Usage
+	}{
+		{"now", 0, 900},
+		{"within the last hour", -59 * time.Minute, 900},
+		{"before it", -time.Hour, 100},
+		{"yesterday, in the hour to come", -day + time.Minute, 900},
+		{"at its end", -day + time.Hour, 900},
+		{"a week ago, in the hour to come", -7*day + 30*time.Minute, 900},
+		{"yesterday, before it", -day, 100},
+		{"yesterday, after it", -day + 61*time.Minute, 100},
+		{"8 days ago", -8*day + 30*time.Minute, 100},
+	} {
+		peak, known := Peak(bursts(tc.at), noon)
+		assert.True(t, known)
+		assert.Equal(t, tc.want, peak, tc.name)
+		most, _ := Max7d(bursts(tc.at), noon)
+		assert.Equal(t, tc.at > -7*day, most == 900, tc.name)
+	}
+	nothing := func(time.Time, time.Time) (recommender.Usage, bool) { return 0, false }
+	_, known := Peak(nothing, noon)
+	assert.False(t, known)
+	peak, known := Peak(func(from, to time.Time) (recommender.Usage, bool) { return 300, to.Before(noon) }, noon)
+	assert.True(t, known, "the past days are enough")
+	assert.Equal(t, recommender.Usage(300), peak)
+}
+
+func TestDemandOfForecasts(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		f     Forecast
+		want  Demand
+		known bool
+	}{
+		{"both", Forecast{99.5, 200.1, true, true}, Demand{100, 201}, true},
+		{"the peak is never below the base", Forecast{300, 200, true, true}, Demand{300, 300}, true},
+		{"a pod that is too young asks for its peak", Forecast{0, 200, false, true}, Demand{200, 200}, true},
+		{"without a past nothing is asked for", Forecast{100, 0, true, false}, Demand{}, false},
+		{"zero would mean not set", Forecast{0, 0, true, true}, Demand{1, 1}, true},
+	} {
+		got, known := tc.f.Demand()
+		assert.Equal(t, tc.want, got, tc.name)
+		assert.Equal(t, tc.known, known, tc.name)
+	}
+	assert.Equal(t, Demand{200, 500}, Demand{100, 900}.Within(200, 500))
+	assert.Equal(t, Demand{100, 900}, Demand{100, 900}.Within(0, 0))
+	assert.Equal(t, Demand{7, 7}, Unmeasured(7))
+}
+
+func TestSeedOf(t *testing.T) {
+	c := Container{Of: [2]Demand{{Base: 100, Peak: 300}, {Base: 50 * mi, Peak: 200 * mi}}, Max7d: 220 * mi}
+	assert.Equal(t, Seed{Request: Amounts{300, 200 * mi}, MemoryLimit: 440 * mi}, SeedOf(&c))
+	c.OOM = 260 * mi
+	assert.Equal(t, Seed{Request: Amounts{300, 200 * mi}, MemoryLimit: 520 * mi, MemoryLimitFloor: 260 * mi}, SeedOf(&c))
+	assert.Equal(t, Seed{Request: Amounts{500, 0}}, SeedOf(&Container{Of: [2]Demand{cpu: {Base: 500, Peak: 300}}, Max7d: mi}), "what is not known is left alone")
+}
+
+// The size that the comment promises, as the allocator rounds it.
+func TestMemoryPerContainer(t *testing.T) {
+	assert.LessOrEqual(t, bytesOf(func() any { return NewRecent() }), uint64(320))
+}
+
+// bytesOf is what one of many such things takes.
+func bytesOf(create func() any) uint64 {
+	const many = 1000
+	kept := make([]any, many)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range kept {
+		kept[i] = create()
+	}
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(kept)
+	return (after.TotalAlloc - before.TotalAlloc) / many
+}
+
+func BenchmarkBase(b *testing.B) {
+	u := NewRecent()
+	for i := range 60 {
+		u.Add(cpu, noon.Add(-time.Duration(i)*30*time.Second), recommender.Usage(i*37%11))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		u.Base(cpu, noon)
+	}
+}

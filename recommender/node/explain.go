@@ -1,0 +1,159 @@
+package node
+
+import (
+	"fmt"
+
+	"attune.io/attune/recommender"
+)
+
+// Names of the steps of an explanation, in order. Those that change nothing are left out, but for base,
+// share and peak.
+const (
+	StepBase          = "base"          // CPU: what it always needs
+	StepInit          = "init"          // CPU: what its pod's init request pays for
+	StepShare         = "share"         // CPU: its part of the reserve
+	StepPeak          = "peak"          // memory: all that it needs
+	StepLimit         = "limit"         // memory: its limit
+	StepOvercommitted = "overcommitted" // either: no more than it holds, as the node does not fit
+)
+
+// Explain says how a container of the last pods shared came to its grant: the computation, step by step.
+// It is nil for a pod that has to go. It costs nothing unless it is called.
+func (s *Sharer) Explain(pod, container int) []recommender.Step {
+	e := &s.entries[pod]
+	if e.gone {
+		return nil
+	}
+	x := explanation{
+		s: s, p: &s.pods[pod], e: e, c: &s.pods[pod].Containers[container],
+		grant: s.result.Grants[e.first+container], spike: s.spikes[e.first+container],
+	}
+	x.cpu()
+	x.memory()
+	return x.steps
+}
+
+type explanation struct {
+	s     *Sharer
+	p     *Pod
+	e     *entry
+	c     *Container
+	grant Grant
+	spike recommender.Amount
+
+	steps []recommender.Step
+	last  recommender.Amount
+}
+
+func (x *explanation) add(r recommender.Resource, name string, after recommender.Amount, reason string, args ...any) {
+	x.steps = append(x.steps, recommender.Step{
+		Resource: r, Name: name, Before: x.last, After: after, Reason: fmt.Sprintf(reason, args...),
+	})
+	x.last = after
+}
+
+func (x *explanation) cpu() {
+	const cpu = recommender.CPU
+	base := x.s.demand(x.p, x.c, cpu).Base
+	x.add(cpu, StepBase, base, "%s", x.whyEntered(cpu, "its base demand", "it asks for its base demand alone"))
+	if x.e.free > 0 && x.spike > 0 {
+		up, _ := x.s.part(x.e, x.spike, uint64(x.e.free), 0)
+		x.add(cpu, StepInit, base+up, "the scheduler keeps %s for the pod's init container anyway: %s more than its base demands",
+			text(cpu, x.p.InitRequest[cpu]), text(cpu, x.e.free))
+	}
+	x.share(base)
+	x.overcommitted(cpu)
+}
+
+func (x *explanation) share(base recommender.Amount) {
+	const cpu = recommender.CPU
+	if x.spike == 0 || x.e.spike[cpu] == 0 {
+		x.add(cpu, StepShare, x.last, "nothing to share: its peak is reached")
+		return
+	}
+	whole, rest := x.s.climbs(x.e)
+	up, _ := x.s.part(x.e, x.spike, whole, rest)
+	x.add(cpu, StepShare, base+up, "the node reserves %s, the spike of %s, the largest of %d groups, which are taken to spike independently; %s",
+		text(cpu, x.s.reserve), x.s.largestGroup(), x.s.groupsThatStay(), x.whyPart())
+}
+
+// whyPart says whose part of the reserve it is.
+func (x *explanation) whyPart() string {
+	const cpu = recommender.CPU
+	if x.e.spike[cpu] == x.spike {
+		return fmt.Sprintf("its own spike is %s of the %s of all", text(cpu, x.spike), text(cpu, x.s.shared))
+	}
+	return fmt.Sprintf("its pod's spike is %s of the %s of all, and its own %s of its pod's %s",
+		text(cpu, x.e.spike[cpu]), text(cpu, x.s.shared), text(cpu, x.spike), text(cpu, x.e.climb))
+}
+
+func (x *explanation) memory() {
+	const memory = recommender.Memory
+	x.last = 0
+	x.add(memory, StepPeak, x.s.demand(x.p, x.c, memory).Peak, "%s",
+		x.whyEntered(memory, "its peak: memory is not shared", "memory is not shared, so it asks for its peak"))
+	x.overcommitted(memory)
+	if limit := x.grant.MemoryLimit; limit > 0 {
+		x.last = x.c.CurrentLimit
+		x.add(memory, StepLimit, limit, "2 × the greater of the most in 7 days, %s, and what OOM kills taught, %s; at least the request",
+			text(memory, x.c.Max7d), text(memory, x.c.OOM))
+	}
+}
+
+func (x *explanation) overcommitted(r recommender.Resource) {
+	if x.s.result.Overcommitted[r] && x.last > x.grant.Request[r] {
+		x.add(r, StepOvercommitted, x.grant.Request[r], "the pods need %s of the node's %s, and nobody can be evicted to make them fit: no more than it holds",
+			recommender.Format(r, x.s.need(r)), recommender.Format(r, x.s.available[r]))
+	}
+}
+
+// whyEntered tells a DaemonSet's demand from others'.
+func (x *explanation) whyEntered(r recommender.Resource, others, daemonSet string) string {
+	if !x.p.DaemonSet || x.c.Current[r] <= 0 {
+		return others
+	}
+	return fmt.Sprintf("of a DaemonSet: %s, and never for more than the %s that it holds", daemonSet, text(r, x.c.Current[r]))
+}
+
+// largestGroup names the group whose spike is the reserve; of equal ones the first by name.
+func (s *Sharer) largestGroup() string {
+	name := ""
+	for i := range s.pods {
+		if s.entries[i].gone || s.groups[s.entries[i].group] != s.reserve {
+			continue
+		}
+		if own := s.pods[i].group(); name == "" || own < name {
+			name = own
+		}
+	}
+	return name
+}
+
+func (s *Sharer) groupsThatStay() int {
+	stay := map[int32]bool{}
+	for i := range s.entries {
+		if !s.entries[i].gone {
+			stay[s.entries[i].group] = true
+		}
+	}
+	return len(stay)
+}
+
+// group names the pod's group for people.
+func (p *Pod) group() string {
+	if p.Group == "" {
+		return p.Name
+	}
+	return p.Group
+}
+
+// Reason is one sentence that says why the pod has to go. What does not fit is exact: it may be short of a
+// byte.
+func (v Eviction) Reason() string {
+	return fmt.Sprintf("%s does not fit: the pods that stay need %s with it, and %s is available; ranking %s, own spike %s",
+		names[v.Resource], recommender.Format(v.Resource, v.Needed), recommender.Format(v.Resource, v.Available), v.Ranking, text(v.Resource, v.Spike))
+}
+
+var names = [2]string{recommender.CPU: "CPU", recommender.Memory: "memory"}
+
+func text(r recommender.Resource, a recommender.Amount) string { return recommender.Readable(r, a) }

@@ -1,0 +1,128 @@
+// Package node shares a node's spike headroom among its pods. It is pure: standard library only, integer
+// amounts, time is an argument.
+//
+// A container's base demand is what it always needs, its peak what it needs at times; the difference is
+// its spike. Pods of one group (the replicas of a workload, the containers of a pod) spike together, since
+// one load balancer or one request drives them. Groups are taken to spike independently, so the node keeps
+// room for the largest group's spike alone, and everybody shares it. CPU is shared so; memory cannot be
+// taken back from a container that has it, so each container has its peak.
+package node
+
+import (
+	"time"
+
+	"attune.io/attune/recommender"
+)
+
+// Amounts are those of both resources, indexed by recommender.Resource.
+type Amounts [2]recommender.Amount
+
+// Ranking says who is evicted first where pods do not fit.
+type Ranking uint8
+
+// Low goes first, Never never.
+const (
+	Low Ranking = iota
+	Medium
+	High
+	Never
+)
+
+var rankings = [...]string{"Low", "Medium", "High", "Never"}
+
+// String is the name used in policies.
+func (r Ranking) String() string { return rankings[min(int(r), len(rankings)-1)] }
+
+// RankingOf reads the name used in policies; false if there is none such.
+func RankingOf(name string) (Ranking, bool) {
+	for i, known := range rankings {
+		if known == name {
+			return Ranking(i), true
+		}
+	}
+	return Never, false
+}
+
+// DefaultRanking is that of a workload whose policy sets none: where a pod that moves is missed, it goes
+// later.
+func DefaultRanking(statefulSet bool, replicas int32) Ranking {
+	if statefulSet || replicas <= 1 {
+		return Medium
+	}
+	return Low
+}
+
+// Demand is what a container needs of one resource. A peak below the base counts as the base.
+type Demand struct{ Base, Peak recommender.Amount }
+
+// Container of a pod: a regular one or a native sidecar.
+type Container struct {
+	Name string
+	// Current requests; zero is not known, or not set.
+	Current Amounts
+	// CurrentLimit is the memory limit that it has; zero is none.
+	CurrentLimit recommender.Amount
+	// Of holds the demand of each resource, indexed by recommender.Resource.
+	Of [2]Demand
+	// Max7d is the most memory that its workload used in 7 days, OOM what kills taught, already decayed;
+	// zero is not known.
+	Max7d, OOM recommender.Amount
+}
+
+// Pod whose containers are sized by its node.
+type Pod struct {
+	// Name is unique on the node: namespace/name.
+	Name string
+	// Group is that of the pods that spike together with it; empty: none do.
+	Group string
+	// DaemonSet pods are never evicted, and never raised above what they hold.
+	DaemonSet bool
+	// Ranking; Never where the pod's policy does not switch evictions on.
+	Ranking Ranking
+	// InitRequest is the largest request of an init container: the scheduler keeps that much for the pod
+	// for as long as it lives.
+	InitRequest Amounts
+	// LastLowered is when a request or limit of the pod was lowered last; zero: never.
+	LastLowered time.Time
+	Containers  []Container
+}
+
+// protected pods are never evicted.
+func (p *Pod) protected() bool { return p.DaemonSet || p.Ranking >= Never }
+
+// Grant is what a container is to have.
+type Grant struct {
+	Request Amounts
+	// MemoryLimit is zero where nothing is known that it could be derived from.
+	MemoryLimit recommender.Amount
+	// Rounded: its share of the reserve is less than a millicore above the request.
+	Rounded bool
+}
+
+// Eviction is one pod that has to go so that the others fit. It is a wish: nothing has been evicted.
+type Eviction struct {
+	// Pod is its index among the pods, Name its name.
+	Pod     int
+	Name    string
+	Ranking Ranking
+	// Resource that does not fit with the pod and those named before it: Needed is more than Available.
+	Resource          recommender.Resource
+	Needed, Available recommender.Amount
+	// Spike of the pod itself.
+	Spike recommender.Amount
+}
+
+// Result of sharing. Its slices belong to the Sharer and are valid until it shares again.
+type Result struct {
+	// Grants of every container, in the order of the pods and their containers. Those of a pod that is
+	// to be evicted are zero.
+	Grants []Grant
+	// Evictions in the order in which they were chosen: lower rankings first.
+	Evictions []Eviction
+	// Overcommitted says of each resource that it does not fit, and cannot be made to: nobody is evicted
+	// then, and of that resource nobody is granted more than he holds.
+	Overcommitted [2]bool
+	// Needed is what the scheduler has to see in use by the pods that stay: their base demands and the
+	// reserve for CPU, their peaks for memory.
+	Needed Amounts
+}

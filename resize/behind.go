@@ -1,0 +1,75 @@
+package resize
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	helpers "k8s.io/component-helpers/resource"
+
+	"attune.io/attune/recommender"
+)
+
+// Kubelets, up to 1.37 at least, change the memory limit of a pod's own cgroup only along with that of a
+// container that runs (kubernetes/kubernetes#138760). A container that waits to be started again when its
+// resize is allocated starts with more, within a pod that has no more, and is killed there as before. All
+// that tells is the pod's own resources in its status, from 1.36 on.
+
+// catchUpBy is how much a container's memory limit is raised so that its pod's follows.
+const catchUpBy = 1 << 20
+
+// podLimit is the memory limit of a pod's own cgroup; 0: it has none, or nobody says.
+func podLimit(pod *corev1.Pod) recommender.Amount {
+	if pod.Status.Resources == nil {
+		return 0
+	}
+	return wholeLimit(recommender.Memory, pod.Status.Resources.Limits)
+}
+
+// behind: nothing is under way any more, and the pod as a whole may use less memory than its containers
+// may together.
+func behind(pod *corev1.Pod) bool {
+	limit := podLimit(pod)
+	if limit == 0 || pod.Spec.Resources != nil || pod.Status.Phase != corev1.PodRunning || resizeUnderway(pod) {
+		return false
+	}
+	together := wholeLimit(recommender.Memory, helpers.PodLimits(pod, helpers.PodResourcesOptions{}))
+	return limit <= together-page
+}
+
+// CatchUp is what has a pod that is behind follow its containers: any change of the memory of one that runs
+// does it, and a little more is what harms least. It is nothing where the pod is not behind; the refusal says
+// that nothing can be done while no container runs.
+func CatchUp(pod *corev1.Pod) ([]Container, *Refusal) {
+	if !behind(pod) {
+		return nil, nil
+	}
+	statuses := statusesOf(pod)
+	for _, c := range Read(pod) {
+		memory := &c.Size[recommender.Memory]
+		if status := statuses[c.Name]; memory.Limit == 0 || status == nil || status.State.Running == nil {
+			continue
+		}
+		if memory.Request == memory.Limit {
+			memory.Request += catchUpBy
+		}
+		memory.Limit += catchUpBy
+		return []Container{c}, nil
+	}
+	return nil, wait(ReasonPodLimitBehind, "the kubelet raised the memory limits of the containers and left that of their pod at %s, "+
+		"where they are killed; it follows when one of them runs for a moment, or when the pod is deleted and replaced",
+		recommender.Format(recommender.Memory, podLimit(pod)))
+}
+
+// caughtUpBefore: a pod that did not follow once will not do so again.
+func caughtUpBefore(pod *corev1.Pod, p Plan, w World) *Refusal {
+	if p.Reason != ReasonPodLimitBehind {
+		return nil
+	}
+	for _, row := range w.Status.History {
+		if until := row.Timestamp.Add(time.Hour); row.Pod == pod.Name && row.Reason == p.Reason && w.Now.Before(until) {
+			return waitUntil(until, p.Reason, "the memory limit of the pod did not follow those of its containers, although they were raised for that; "+
+				"deleting the pod mends it")
+		}
+	}
+	return nil
+}

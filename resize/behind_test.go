@@ -1,0 +1,110 @@
+package resize
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// podHas is the memory limit, in MiB, that a pod's own cgroup has.
+func podHas(mib string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Resources = &corev1.ResourceRequirements{Limits: list("", mib)}
+	}
+}
+
+func stoppedNow(p *corev1.Pod) {
+	p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+}
+
+func TestCatchUp(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		pod    *corev1.Pod
+		want   []Container
+		reason string
+	}{
+		{"nobody says (up to 1.35)", web(), nil, ""},
+		{"it has followed", with(web(), podHas("1Gi")), nil, ""},
+		{"within a page", with(web(), podHas("1073737729")), nil, ""},
+		{"it has more, as after a lowering that is not over", with(web(), podHas("2Gi")), nil, ""},
+		{"it has none, as a container has none", with(running(prior, size(100, 0, 64, 0)), podHas("")), nil, ""},
+		{"behind: a little more of what runs", with(web(), podHas("512Mi")), wish(size(500, 1000, 512, 1025)), ""},
+		{"behind by a page", with(web(), podHas("1073737728")), wish(size(500, 1000, 512, 1025)), ""},
+		{"behind: request and limit stay together", with(running(size(500, 500, 512, 512)), podHas("256Mi")), wish(size(500, 500, 513, 513)), ""},
+		{"behind: nothing runs", with(with(web(), podHas("512Mi")), stoppedNow), nil, ReasonPodLimitBehind},
+		{"behind: another container runs", with(with(running(prior, prior), podHas("1536Mi")), stoppedNow), []Container{{Name: "side-1", Size: size(500, 1000, 512, 1025)}}, ""},
+		{"behind: one without a limit cannot be raised", with(with(running(prior, size(100, 0, 64, 0)), podHas("512Mi")), stoppedNow), nil, ReasonPodLimitBehind},
+		{"a resize is under way", with(with(web(), podHas("512Mi")), func(p *corev1.Pod) { setCondition(p, corev1.PodResizeInProgress, "", "", 1) }), nil, ""},
+		{"a resize is not seen yet", with(with(web(), podHas("512Mi")), func(p *corev1.Pod) { p.Generation = 2 }), nil, ""},
+		{"it has ended", with(with(web(), podHas("512Mi")), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), nil, ""},
+		{"an init container that asked for more counts", with(withInit(web(), "init", size(0, 0, 0, 2048)), podHas("1Gi")), wish(size(500, 1000, 512, 1025)), ""},
+		{"the pod's own limit is meant to be lower", with(with(web(), podHas("512Mi")), func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{Limits: list("", "512Mi")}
+		}), nil, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, refusal := CatchUp(tc.pod)
+			check(t, tc.reason, refusal)
+			assert.Equal(t, tc.want, got)
+			if refusal != nil {
+				assert.True(t, refusal.Transient)
+				assert.Contains(t, refusal.Message, "512Mi")
+			}
+		})
+	}
+}
+
+func TestAPodThatDoesNotFollowIsRaisedOnce(t *testing.T) {
+	pod := with(web(), podHas("512Mi"))
+	wishes, refusal := CatchUp(pod)
+	require.Nil(t, refusal)
+	plan := mustPlan(t, pod, wishes)
+	plan.Urgent, plan.Reason = true, ReasonPodLimitBehind
+	record := NewRecord(plan, pod, noon, auto())
+	assert.Equal(t, ReasonPodLimitBehind, record.Reason)
+	rows := HistoryRows("web", record, ResultSuccess, record.Reason, noon.Add(-59*time.Minute))
+	other := HistoryRows("web", record, ResultSuccess, "", noon.Add(-time.Minute))
+	for _, tc := range []struct {
+		name    string
+		history []v1alpha1.HistoryEntry
+		reason  string
+	}{
+		{"never before", other, ""},
+		{"an hour ago", HistoryRows("web", record, ResultSuccess, record.Reason, noon.Add(-time.Hour)), ""},
+		{"just now", rows, ReasonPodLimitBehind},
+	} {
+		admitted, refusal := Admit(pod, plan, world(func(w *World) {
+			w.Status.History, w.Status.CooldownFrom, w.Rollout = tc.history, ago(time.Minute), "rolling"
+		}))
+		check(t, tc.reason, refusal)
+		if tc.reason == "" {
+			assert.Equal(t, size(500, 1000, 512, 1025), specOf(admitted.Apply(pod))["app"], "it waits for no cooldown")
+		}
+	}
+	_, refusal = Admit(pod, mustPlan(t, pod, wish(size(500, 1000, 600, 2048))).AsUrgent(), world(func(w *World) { w.Status.History = rows }))
+	check(t, "", refusal)
+}
+
+// What kills a container whose pod is behind is the pod's limit: its own was never tried, and nothing is
+// learned of it.
+func TestTheLowerLimitKills(t *testing.T) {
+	killed := last(ended("OOMKilled", "app-0", -time.Hour, time.Second))
+	pod := resized(prior, done(prior), killed, podHas("600Mi"))
+	require.Len(t, OOMKills(pod), 1)
+	assert.Equal(t, 600*mi, OOMKills(pod)[0].Limit)
+	up := recorded(prior, func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = ToResources(size(500, 1000, 512, 600)) })
+	v := Judge(pod, up, noon, auto(), Signals{})
+	assert.Equal(t, HarmOOM, v.Harm)
+	assert.Equal(t, 600*mi, v.Ceiling)
+
+	podHas("1Gi")(pod)
+	assert.Equal(t, 1024*mi, OOMKills(pod)[0].Limit)
+	assert.Equal(t, recommender.OOMFloor(1024*mi), AmountOf(recommender.Memory, LearnKills(nil, pod, nil, noon)[0].Amount))
+}

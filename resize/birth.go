@@ -1,0 +1,93 @@
+package resize
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// BirthRecord writes down after the fact what admission did to a pod, as if it had been a resize at its
+// creation from the originals (what its containers had before attune, by name) to what it has. False: no
+// container has less than its original, or the pod was resized since, which has records of its own.
+func BirthRecord(pod *corev1.Pod, originals map[string]recommender.Size) (v1alpha1.ResizeRecord, bool) {
+	record := v1alpha1.ResizeRecord{
+		PodUID: pod.UID, PodName: pod.Name, Node: pod.Spec.NodeName, Phase: v1alpha1.RecordApplied,
+		WrittenAt: pod.CreationTimestamp, TemplateHash: TemplateHash(pod),
+	}
+	if pod.Generation > 1 {
+		return record, false
+	}
+	for _, c := range resizable(pod) {
+		original, known := originals[c.Name]
+		m := Move{Container: c.Name, From: original, To: ReadSpec(c.Resources)}
+		if !known || !lowers(m) {
+			continue
+		}
+		record.Prior = append(record.Prior, v1alpha1.ContainerResources{Name: c.Name, Resources: ToResources(m.From)})
+		record.Desired = append(record.Desired, v1alpha1.ContainerResources{Name: c.Name, Resources: ToResources(m.To)})
+		record.Baseline = append(record.Baseline, v1alpha1.ContainerBaseline{Name: c.Name})
+	}
+	return record, len(record.Desired) > 0
+}
+
+// JudgeBirth says what harm a pod's size at birth did: an OOM kill of a container with less memory than
+// its original, whenever it comes, and a crash loop within the time that a resize is watched for. A rollout
+// explains a crash loop as well.
+func JudgeBirth(pod *corev1.Pod, birth v1alpha1.ResizeRecord, now time.Time, rules Rules, signals Signals) Verdict {
+	v := excused(earlyHarm(pod, birth, changesOf(birth)), birth, signals)
+	switch {
+	case v.Harm == HarmOOM && !lowered(birth, v.Container, recommender.Memory):
+		return Verdict{}
+	case v.Harm == HarmRestart && now.Sub(birth.WrittenAt.Time) > watchFor(birth, rules)+startsWithin:
+		return Verdict{}
+	}
+	return v
+}
+
+// startsWithin is how long a pod may take to start, and to fail twice.
+const startsWithin = 5 * time.Minute
+
+// HarmsNewborn: a seed gives new pods no more than what a resize harmed its pod with, of a resource that
+// the resize had lowered. A seed that only raises gives nothing that a template does not give as well.
+func HarmsNewborn(seed *v1alpha1.Seed, harmful v1alpha1.ResizeRecord) bool {
+	if seed == nil || seed.RaiseOnly {
+		return false
+	}
+	for _, c := range changesOf(harmful) {
+		for _, s := range seed.Containers {
+			given := recommender.Size{
+				recommender.CPU:    {Request: fromPointer(recommender.CPU, s.CPURequest)},
+				recommender.Memory: {Request: fromPointer(recommender.Memory, s.MemoryRequest)},
+			}
+			for _, r := range recommender.Resources {
+				if s.Name == c.name && given[r].Request > 0 && lowersOf(Move{From: c.prior, To: c.desired}, r) && given[r].Request <= c.desired[r].Request {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// MarkBad adds a seed's revision to those that harmed a pod; the oldest are forgotten. False: it was known.
+func MarkBad(bad []string, revision string) ([]string, bool) {
+	for _, known := range bad {
+		if known == revision {
+			return bad, false
+		}
+	}
+	marked := append(append([]string{}, bad...), revision)
+	return marked[max(0, len(marked)-v1alpha1.MaxBadSeeds):], true
+}
+
+func lowered(record v1alpha1.ResizeRecord, container string, r recommender.Resource) bool {
+	for _, c := range changesOf(record) {
+		if c.name == container && lowersOf(Move{From: c.prior, To: c.desired}, r) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,245 @@
+package resize
+
+import (
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	scheduling "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// Eviction is what MayEvict looks at beside the pod: plain values that the caller fills.
+type Eviction struct {
+	Now time.Time
+	// Allowed: the operator may evict pods at all.
+	Allowed bool
+	// Paused names the levels that paused the policy.
+	Paused []string
+	// Annotations of the workload and of its template, any of which may forbid it.
+	Annotations []map[string]string
+	// Siblings are the workload's other pods, ended ones included; Replicas is how many pods it wants.
+	Siblings []*corev1.Pod
+	Replicas int
+	// Records are the workload's open ones.
+	Records []v1alpha1.ResizeRecord
+	// Rollout is what the workload's rollout waits for; empty: none is in progress.
+	Rollout string
+	// NamespaceTerminating: the pod's namespace is being deleted.
+	NamespaceTerminating bool
+
+	// Wanted is the plan that the pod's node refuses. Nil: the pod is to go for another reason, and what its
+	// successor is born with does not matter.
+	Wanted *Plan
+	// Seeded: new pods of the namespace are sized at admission, by Seed (nil: there is none).
+	Seeded bool
+	Seed   *v1alpha1.Seed
+	// Nodes of the cluster; without them it is not checked that there is one for the successor.
+	Nodes []*corev1.Node
+}
+
+// evictionRules are looked at in order; the first that says no gives the reason. What nobody will change
+// comes before what passes.
+var evictionRules = []func(*corev1.Pod, Eviction) *Refusal{
+	evictionsOff, notEvictable, doNotDisrupt, evictionPaused, successorNotSized, noOtherNode, lastReplica,
+	namespaceGoing, rollingOut, siblingsUnwell,
+}
+
+// MayEvict is the one rule for every eviction: nil, or why the pod stays. PodDisruptionBudgets are the API
+// server's to honour. Transient refusals pass by themselves.
+func MayEvict(pod *corev1.Pod, e Eviction) *Refusal {
+	for _, rule := range evictionRules {
+		if refusal := rule(pod, e); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+func evictionsOff(_ *corev1.Pod, e Eviction) *Refusal {
+	if !e.Allowed {
+		return refuse(ReasonEvictionOff, "the operator may not evict pods; the chart's value node.eviction.enabled grants it")
+	}
+	return nil
+}
+
+// notEvictable are pods that nobody replaces elsewhere, or whose work would be lost.
+func notEvictable(pod *corev1.Pod, _ Eviction) *Refusal {
+	s := situation{pod: pod}
+	for _, rule := range []func(situation) *Refusal{finished, terminating, mirror} {
+		if refusal := rule(s); refusal != nil {
+			return refusal
+		}
+	}
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return refuse(ReasonNoController, "the pod has no controller that would make another one")
+	}
+	switch of, _ := schema.ParseGroupVersion(owner.APIVersion); (schema.GroupKind{Group: of.Group, Kind: owner.Kind}) {
+	case schema.GroupKind{Group: appsv1.GroupName, Kind: string(v1alpha1.KindDaemonSet)}:
+		return refuse(ReasonDaemonPod, "the pod of a DaemonSet would come back to the same node")
+	case schema.GroupKind{Group: batchv1.GroupName, Kind: string(v1alpha1.KindJob)}:
+		return refuse(ReasonBatchPod, "what the pod of a Job has done would be lost")
+	}
+	return nil
+}
+
+// Annotations by which people keep a pod where it is; the first ones are those of Karpenter, now and before,
+// of the Cluster Autoscaler, and of the Descheduler.
+const (
+	karpenterDoNotDisrupt = "karpenter.sh/do-not-disrupt"
+	karpenterDoNotEvict   = "karpenter.sh/do-not-evict"
+	autoscalerSafe        = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	deschedulerPrefersNot = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+)
+
+func doNotDisrupt(pod *corev1.Pod, e Eviction) *Refusal {
+	for _, annotations := range append([]map[string]string{pod.Annotations}, e.Annotations...) {
+		if name := keeping(annotations); name != "" {
+			return refuse(ReasonDoNotDisrupt, "the annotation %s=%s keeps the pod where it is", name, annotations[name])
+		}
+	}
+	return nil
+}
+
+// keeping is the annotation that keeps a pod where it is, or empty.
+func keeping(annotations map[string]string) string {
+	for _, name := range []string{karpenterDoNotDisrupt, karpenterDoNotEvict, deschedulerPrefersNot, v1alpha1.UndoAnnotation} {
+		if value, set := annotations[name]; set && value != "false" {
+			return name
+		}
+	}
+	for _, a := range []struct{ name, value string }{{autoscalerSafe, "false"}, {v1alpha1.SkipAnnotation, "true"}, {v1alpha1.PausedAnnotation, "true"}} {
+		if annotations[a.name] == a.value {
+			return a.name
+		}
+	}
+	return ""
+}
+
+func evictionPaused(_ *corev1.Pod, e Eviction) *Refusal {
+	if len(e.Paused) > 0 {
+		return refuse(ReasonPaused, "paused by the %s settings", strings.Join(e.Paused, " and "))
+	}
+	return nil
+}
+
+// successorNotSized: where the next pod is not born with the size, it will not fit either.
+func successorNotSized(_ *corev1.Pod, e Eviction) *Refusal {
+	switch {
+	case e.Wanted == nil:
+		return nil
+	case !e.Seeded:
+		return refuse(ReasonSuccessorNotSized, "its successor would be born as its template says; only namespaces with the label %s=%s have new pods sized",
+			v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
+	case e.Seed == nil || !e.Now.Before(e.Seed.ValidUntil.Time):
+		return wait(ReasonSuccessorNotSized, "its successor would be born as its template says: there is no seed for new pods now")
+	}
+	for _, m := range e.Wanted.Moves {
+		for _, r := range recommender.Resources {
+			given := seedOf(*e.Seed, m.Container, r)
+			if m.To[r].Request > m.From[r].Request && given < m.To[r].Request {
+				return wait(ReasonSuccessorNotSized, "its successor's container %s would be born with %s of %s, and it wants %s; new pods get more once another pod has proven it",
+					m.Container, recommender.Format(r, given), r, recommender.Format(r, m.To[r].Request))
+			}
+		}
+	}
+	return nil
+}
+
+func seedOf(seed v1alpha1.Seed, container string, r recommender.Resource) recommender.Amount {
+	for _, s := range seed.Containers {
+		switch {
+		case s.Name != container:
+		case r == recommender.Memory:
+			return fromPointer(r, s.MemoryRequest)
+		default:
+			return fromPointer(r, s.CPURequest)
+		}
+	}
+	return 0
+}
+
+// noOtherNode: the successor would be pending for ever. Whether another node has room for it now is the
+// scheduler's and the autoscaler's to know.
+func noOtherNode(pod *corev1.Pod, e Eviction) *Refusal {
+	if e.Nodes == nil || e.Wanted == nil {
+		return nil
+	}
+	needs := e.Wanted.Needs(pod)
+	for _, node := range e.Nodes {
+		if node.Name != pod.Spec.NodeName && takes(node, pod, needs) {
+			return nil
+		}
+	}
+	return refuse(ReasonNoOtherNode, "no other node that the pod may run on has %s of CPU and %s of memory in all",
+		recommender.Format(recommender.CPU, needs[recommender.CPU]), recommender.Format(recommender.Memory, needs[recommender.Memory]))
+}
+
+// takes: a node is ready and lets pods like this one on it, and could hold one of that size.
+func takes(node *corev1.Node, pod *corev1.Pod, needs [2]recommender.Amount) bool {
+	caps := CapabilitiesOf(node, "")
+	if node.Spec.Unschedulable || !caps.NodeReady {
+		return false
+	}
+	for _, r := range recommender.Resources {
+		if needs[r] > caps.Allocatable[r] {
+			return false
+		}
+	}
+	holds := func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
+	if _, tainted := scheduling.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, pod.Spec.Tolerations, holds, true); tainted {
+		return false
+	}
+	matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
+	return err == nil && matches
+}
+
+// lastReplica: a workload that wants one pod has none while that is replaced.
+func lastReplica(_ *corev1.Pod, e Eviction) *Refusal {
+	if e.Replicas <= 1 {
+		return refuse(ReasonLastReplica, "the workload has %d replicas, and none would be left", e.Replicas)
+	}
+	return nil
+}
+
+func namespaceGoing(pod *corev1.Pod, e Eviction) *Refusal {
+	return namespaceTerminating(pod, Plan{}, World{NamespaceTerminating: e.NamespaceTerminating})
+}
+
+func rollingOut(pod *corev1.Pod, e Eviction) *Refusal {
+	return rollout(pod, Plan{}, World{Rollout: e.Rollout})
+}
+
+// siblingsUnwell lets one pod of a workload go at a time, and only while all others are there and ready.
+func siblingsUnwell(pod *corev1.Pod, e Eviction) *Refusal {
+	for _, r := range e.Records {
+		if r.Phase == v1alpha1.RecordEvicting && r.PodUID != pod.UID {
+			return wait(ReasonReplicasNotReady, "pod %s of the workload is being evicted", r.PodName)
+		}
+	}
+	ready := 0
+	for _, other := range e.Siblings {
+		switch {
+		case other.UID == pod.UID || finished(situation{pod: other}) != nil:
+		case other.DeletionTimestamp != nil:
+			return wait(ReasonReplicasNotReady, "pod %s of the workload is being deleted", other.Name)
+		case !isReady(other):
+			return wait(ReasonReplicasNotReady, "pod %s of the workload is not ready", other.Name)
+		default:
+			ready++
+		}
+	}
+	if ready < e.Replicas-1 || ready == 0 {
+		return wait(ReasonReplicasNotReady, "%d of the workload's %d other pods are ready", ready, e.Replicas-1)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package resize
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/recommender"
+)
+
+// healthy is a node's object.
+func healthy(edits ...func(*corev1.Node)) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "node-uid", Labels: map[string]string{"zone": "a"}}}
+	node.Status.NodeInfo = corev1.NodeSystemInfo{BootID: "boot-1", KubeletVersion: "v1.36.3"}
+	node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: quantity("4"), corev1.ResourceMemory: quantity("8Gi")}
+	node.Status.Conditions = []corev1.NodeCondition{
+		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse},
+		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour))},
+	}
+	for _, edit := range edits {
+		edit(node)
+	}
+	return node
+}
+
+func TestPoliciesOfInfeasible(t *testing.T) {
+	// Cases 43, 44, 45: the Node API does not show these.
+	for message, want := range map[string]Policies{
+		`Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"`:    {StaticCPU: true},
+		`Resize is infeasible for Guaranteed Pods alongside Memory Manager policy "Static"`: {StaticMemory: true},
+		`In-place resize of containers with swap is not supported.`:                         {Swap: true},
+		`Node didn't have enough capacity: cpu, requested: 4000, capacity: 2000`:            {},
+	} {
+		assert.Equal(t, want, PoliciesOf(message), message)
+	}
+}
+
+func TestLearnOfANode(t *testing.T) {
+	const static, swap, full = `alongside CPU Manager policy "static"`, "containers with swap is not supported", "no room"
+	up := NewRecord(mustPlan(t, web(), wish(size(1000, 2000, 512, 1024))), web(), noon, auto())
+	var f NodeFacts
+	f = f.Learn(up, ReasonInfeasible, static, noon)
+	assert.Equal(t, NodeFacts{Policies: Policies{StaticCPU: true}, Until: noon.Add(time.Hour)}, f, "other growth goes on")
+	assert.True(t, able().With(f).StaticCPU)
+	f = f.Learn(up, ReasonInfeasible, swap, noon.Add(time.Minute))
+	assert.Equal(t, Policies{StaticCPU: true, Swap: true}, f.Policies)
+	f = f.Learn(up, ReasonDeferred, static, noon)
+	assert.Equal(t, noon.Add(10*time.Minute), f.Block.Growth, "what is deferred is put off, whatever the message says besides")
+	shorter := f.Learn(up, ReasonInfeasible, full, noon.Add(-time.Minute))
+	assert.Equal(t, f, shorter, "a block is never shortened")
+	assert.Equal(t, f, f.Learn(up, string(HarmOOM), static, noon), "harm says nothing of the node")
+}
+
+func TestFactsEndWithWhatTheyAreAbout(t *testing.T) {
+	// Cases 27, 87: what a node refused is tried again once the node has changed.
+	block := NodeBlock{Growth: noon.Add(10 * time.Minute)}
+	static := Policies{StaticCPU: true}
+	facts := NodeFacts{Block: block, Policies: static, Until: noon.Add(time.Hour)}
+	for _, tc := range []struct {
+		name     string
+		edit     func(*corev1.Node)
+		after    time.Duration
+		block    NodeBlock
+		policies Policies
+	}{
+		{"nothing changed", func(*corev1.Node) {}, 0, block, static},
+		{"a heartbeat", func(n *corev1.Node) { n.Status.Conditions[1].LastHeartbeatTime = metav1.NewTime(noon) }, 0, block, static},
+		{"an annotation", func(n *corev1.Node) { n.Annotations = map[string]string{"a": "b"} }, 0, block, static},
+		{"images", func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{Names: []string{"app"}}} }, 0, block, static},
+		{"the block is over", func(*corev1.Node) {}, 10 * time.Minute, NodeBlock{}, static},
+		{"after an hour", func(*corev1.Node) {}, time.Hour, NodeBlock{}, Policies{}},
+		{"it has more", func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceCPU] = quantity("8") }, 0, NodeBlock{}, static},
+		{"another condition", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue }, 0, NodeBlock{}, static},
+		{"another label", func(n *corev1.Node) { n.Labels["zone"] = "b" }, 0, NodeBlock{}, static},
+		{"a taint", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}} }, 0, NodeBlock{}, static},
+		{"a feature", func(n *corev1.Node) { n.Status.DeclaredFeatures = []string{FeaturePodLevelResize} }, 0, NodeBlock{}, static},
+		{"another version", func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.37.1" }, 0, NodeBlock{}, Policies{}},
+		{"a reboot", func(n *corev1.Node) { n.Status.NodeInfo.BootID = "boot-2" }, 0, NodeBlock{}, Policies{}},
+		{"it was not ready in between", func(n *corev1.Node) { n.Status.Conditions[1].LastTransitionTime = metav1.NewTime(noon) }, 0, NodeBlock{}, Policies{}},
+		{"another node of the same name", func(n *corev1.Node) { n.UID = "other" }, 0, NodeBlock{}, Policies{}},
+	} {
+		got := facts.Now(healthy(), healthy(tc.edit), noon.Add(tc.after))
+		assert.Equal(t, tc.block, got.Block, tc.name)
+		assert.Equal(t, tc.policies, got.Policies, tc.name)
+	}
+	assert.Equal(t, NodeFacts{}, facts.Now(healthy(), nil, noon), "a node that is gone")
+}
+
+func TestRoomCountsWhatWasPromised(t *testing.T) {
+	// Case 28: growth that was sent and that no status shows yet is not promised a second time.
+	neighbour := with(running(size(1000, 0, 512, 0)), func(p *corev1.Pod) { p.UID = "other" })
+	type both = [2]recommender.Amount
+	for _, tc := range []struct {
+		name     string
+		promised both
+		reason   string
+	}{
+		{"nothing", both{}, ""},
+		{"what its spec shows by now", both{1000, 512 * mi}, ""},
+		{"more than its spec shows", both{2001, 512 * mi}, ReasonNoRoom},
+		{"less, which it has still to give back", both{10, 10 * mi}, ""},
+	} {
+		w := world(func(w *World) {
+			w.Room = RoomOf([]*corev1.Pod{neighbour, web()}, map[types.UID]both{"other": tc.promised}, noon)
+			w.Capabilities.Allocatable = both{4000, 4 * gi}
+		})
+		_, refusal := Admit(web(), mustPlan(t, web(), wish(size(2000, 2000, 512, 1024))), w)
+		check(t, tc.reason, refusal)
+	}
+}

@@ -1,0 +1,66 @@
+package resize
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/recommender"
+)
+
+// Case 70: what would put a pod back is refused now. It goes as far as it may, and says what holds it.
+func TestARevertGoesAsFarAsItMay(t *testing.T) {
+	low, prior := size(200, 400, 256, 512), size(500, 1000, 1024, 2048)
+	back := func(pod *corev1.Pod) Plan {
+		plan := planOf(pod)
+		plan.Moves = []Move{{Container: "app", From: low, To: prior}}
+		return plan
+	}
+	for name, c := range map[string]struct {
+		world  func(*World)
+		want   recommender.Size
+		reason string
+	}{
+		"nothing in the way": {func(*World) {}, prior, ""},
+		"a LimitRange came": {func(w *World) {
+			w.LimitRanges = ranges(ofContainer(func(i *corev1.LimitRangeItem) { i.Max = list("800m", "1Gi") }))
+		}, size(500, 800, 1024, 1024), ReasonLimitRange},
+		"a quota for memory is full":            {func(w *World) { w.Quotas = []corev1.ResourceQuota{quotaOf("requests.memory", "1Gi", "1Gi")} }, size(500, 1000, 256, 512), ReasonQuota},
+		"a quota for memory has half of it":     {func(w *World) { w.Quotas = []corev1.ResourceQuota{quotaOf("requests.memory", "1408Mi", "1Gi")} }, size(500, 1000, 640, 1280), ReasonQuota},
+		"the node has shrunk":                   {func(w *World) { w.Capabilities.Allocatable[recommender.Memory] = 640 * mi }, size(500, 1000, 640, 1280), ReasonNodeCapacity},
+		"the node has shrunk below what it has": {func(w *World) { w.Capabilities.Allocatable[recommender.CPU] = 100 }, low, ReasonNodeCapacity},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := running(low)
+			w := open()
+			c.world(&w)
+			plan, refusal := WithinReach(pod, back(pod), w)
+			if c.reason == "" {
+				require.Nil(t, refusal)
+			} else {
+				require.NotNil(t, refusal)
+				assert.Equal(t, c.reason, refusal.Reason)
+			}
+			assert.Equal(t, c.want, ReadSpec(plan.Apply(pod).Spec.Containers[0].Resources))
+			assert.Nil(t, firstClosed([]gate{quota}, pod, plan, w), "and that much is taken")
+		})
+	}
+}
+
+// A Guaranteed pod stays one, half way back too.
+func TestHalfARevertKeepsTheClass(t *testing.T) {
+	low := size(200, 200, 256, 256)
+	pod := running(low)
+	plan := planOf(pod)
+	plan.Moves = []Move{{Container: "app", From: low, To: size(500, 500, 1024, 1024)}}
+	w := open()
+	w.Quotas = []corev1.ResourceQuota{quotaOf("requests.memory", "1300Mi", "1Gi")}
+	plan, refusal := WithinReach(pod, plan, w)
+	require.NotNil(t, refusal)
+	got := ReadSpec(plan.Apply(pod).Spec.Containers[0].Resources)
+	assert.Equal(t, got[recommender.Memory].Request, got[recommender.Memory].Limit)
+	assert.Greater(t, got[recommender.Memory].Request, 256*mi)
+	assert.Equal(t, recommender.Amount(500), got[recommender.CPU].Request, "CPU has nothing in its way")
+}

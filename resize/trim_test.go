@@ -1,0 +1,267 @@
+package resize
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/trim"
+	"attune.io/attune/recommender"
+)
+
+// answers are what every function of this package that looks at a pod says of it, by the function's name.
+func answers(d dice, pod *corev1.Pod) map[string]any {
+	out := map[string]any{}
+	caps, wished, world := d.caps(), d.wishes(pod), d.world()
+	world.Room = taken(pod)
+	plan, refusal := PlanFor(pod, wished, caps, noon)
+	out["PlanFor"] = []any{plan, refusal, string(plan.Patch()), specOf(plan.Apply(pod)), plan.Effect(pod)}
+	out["Apply"], out["Effect"] = out["PlanFor"], out["PlanFor"]
+	undo, refusal := UndoPlan(pod, wished, caps, noon)
+	out["UndoPlan"] = []any{undo, refusal}
+	boosted := Boosted(pod, v1alpha1.Seeded{Boosted: []v1alpha1.BoostedContainer{{
+		Name: "app", CPURequest: pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU], BaseCPURequest: quantity("20m"),
+	}}}, 1)
+	left, known := BoostLeft(pod, boosted, time.Hour, noon)
+	end, refusal := BoostPlan(pod, boosted, caps, noon)
+	out["Boosted"], out["BoostLeft"], out["BoostPlan"] = boosted, []any{left, known}, []any{end, refusal}
+	admitted, refusal := Admit(pod, plan, world)
+	out["Admit"] = []any{admitted, refusal}
+	reached, refusal := WithinReach(pod, plan, world)
+	out["WithinReach"] = []any{reached, refusal}
+	out["Fits"] = Fits(pod, plan, world)
+	out["NewDeclined"] = NewDeclined(nil, Outcome{Kind: OutcomeTerminal}, pod, plan, world)
+
+	out["Needs"] = plan.Needs(pod)
+	out["MayEvict"] = MayEvict(pod, d.eviction(pod, plan))
+
+	record := NewRecord(plan, pod, noon, auto())
+	out["NewRecord"] = record
+	out["WithSecond"] = WithSecond(record, plan, pod)
+	out["RecordReturned"] = RecordReturned(record, pod)
+	out["SecondRefused"] = SecondRefused(WithSecond(record, plan, pod), pod)
+	back, refusal := RevertPlan(pod, record)
+	out["RevertPlan"] = []any{back, refusal}
+	out["RestPlan"] = RestPlan(pod, WithSecond(record, plan, pod))
+	out["WholePlan"] = WholePlan(pod, record)
+	out["OnItsWay"] = OnItsWay(pod, record)
+	state, verdict := Assess(pod, record, noon), Judge(pod, record, noon, auto(), Signals{})
+	out["Assess"] = []any{state, Next(state.With(verdict), record, auto(), noon)}
+	out["Judge"] = verdict
+	birth, born := BirthRecord(pod, map[string]recommender.Size{"app": size(4000, 8000, 4096, 8192)})
+	out["BirthRecord"] = []any{birth, born}
+	out["JudgeBirth"] = JudgeBirth(pod, birth, noon, auto(), Signals{})
+
+	out["Read"], out["OOMKills"], out["TemplateHash"], out["QOSClass"] = Read(pod), OOMKills(pod), TemplateHash(pod), QOSClass(pod)
+	catchUp, refusal := CatchUp(pod)
+	out["CatchUp"] = []any{catchUp, refusal}
+	out["Standing"], out["InitRequests"], out["Overhead"] = Standing(pod, world), InitRequests(pod), Overhead(pod)
+	out["Unfinished"], out["Guaranteed"], out["Finished"] = Unfinished(pod), Guaranteed(pod), Finished(pod)
+	out["LearnKills"] = LearnKills(nil, pod, nil, noon)
+	out["GrowthOf"], out["Footprint"], out["RoomOf"] = GrowthOf(pod, plan), Footprint(pod), RoomOf([]*corev1.Pod{pod}, nil, noon)
+	return out
+}
+
+// eviction of a pod onto another node that may not take it.
+func (d dice) eviction(pod *corev1.Pod, plan Plan) Eviction {
+	other := aNode("other", "64")
+	other.Labels["app"] = "x"
+	if d.rarely() {
+		other.Spec.Taints = []corev1.Taint{{Key: d.word(), Effect: corev1.TaintEffectNoSchedule}}
+	}
+	seed := &v1alpha1.Seed{ValidUntil: metav1.NewTime(noon.Add(time.Hour))}
+	for _, m := range plan.Moves {
+		resources := ToResources(m.To)
+		seed.Containers = append(seed.Containers, v1alpha1.ContainerSeed{Name: m.Container, CPURequest: resources.CPURequest, MemoryRequest: resources.MemoryRequest})
+	}
+	return Eviction{
+		Now: noon, Allowed: true, Replicas: 2, Siblings: []*corev1.Pod{pod, ofDeployment("web-2")}, Nodes: []*corev1.Node{other},
+		Wanted: &plan, Seeded: true, Seed: seed,
+	}
+}
+
+// What informers leave of a pod is all that resizes look at: every function says the same of the whole pod
+// and of what is left of it.
+func TestATrimmedPodIsTheSameToEveryResize(t *testing.T) {
+	require.ElementsMatch(t, functionsOfPods(t), keys(answers(throw(0), throw(0).pod())), "every function that takes a pod is asked")
+	moved, evicted, smaller := 0, 0, 0
+	const pods = 1500
+	for seed := range uint64(pods) {
+		whole := throw(seed).pod()
+		whole.OwnerReferences = ofDeployment("web-1").OwnerReferences
+		throw(seed + 1).stuff(whole)
+		left, err := trim.Pod(whole.DeepCopy())
+		require.NoError(t, err)
+		want, got := answers(throw(seed), whole), answers(throw(seed), left.(*corev1.Pod))
+		for name := range want {
+			require.Equal(t, textOf(t, want[name]), textOf(t, got[name]), "%s, seed %d", name, seed)
+		}
+		if !strings.Contains(textOf(t, want["PlanFor"]), `"Moves":null`) {
+			moved++
+		}
+		if textOf(t, want["MayEvict"]) == "null" {
+			evicted++
+		}
+		if left.(*corev1.Pod).Size() < whole.Size() {
+			smaller++
+		}
+	}
+	assert.Greater(t, moved, pods/10, "the pods are not all refused for something odd")
+	assert.Greater(t, evicted, pods/100)
+	assert.Greater(t, smaller, pods*9/10)
+}
+
+// textOf compares amounts by what they are, not by how they are kept.
+func textOf(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(text)
+}
+
+func keys(m map[string]any) (all []string) {
+	for key := range m {
+		all = append(all, key)
+	}
+	return all
+}
+
+// functionsOfPods are the names of the package's functions and methods that are for others and take a pod.
+func functionsOfPods(t *testing.T) (names []string) {
+	t.Helper()
+	production := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
+	packages, err := parser.ParseDir(token.NewFileSet(), ".", production, 0)
+	require.NoError(t, err)
+	ast.Inspect(packages["resize"], func(n ast.Node) bool {
+		f, ok := n.(*ast.FuncDecl)
+		if !ok || !f.Name.IsExported() {
+			return true
+		}
+		for _, parameter := range f.Type.Params.List {
+			of := parameter.Type
+			if list, ok := of.(*ast.ArrayType); ok {
+				of = list.Elt
+			}
+			if pointer, ok := of.(*ast.StarExpr); ok {
+				if name, ok := pointer.X.(*ast.SelectorExpr); ok && name.Sel.Name == "Pod" {
+					names = append(names, f.Name.Name)
+					break
+				}
+			}
+		}
+		return true
+	})
+	return names
+}
+
+// stuff sets fields of a pod that are not set, any of them, to anything; some that matter only together,
+// together.
+func (d dice) stuff(pod *corev1.Pod) {
+	if d.rarely() {
+		pod.Labels = nil
+	}
+	if d.rarely() {
+		pod.Spec.NodeName = ""
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable})
+	}
+	if d.rarely() {
+		memory := &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
+		if d.often() {
+			memory.SizeLimit = resource.NewQuantity(int64(d.IntN(1<<31)), resource.BinarySI)
+		}
+		pod.Spec.Volumes = []corev1.Volume{{Name: "shm", VolumeSource: corev1.VolumeSource{EmptyDir: memory}}}
+		pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "shm", MountPath: "/dev/shm"}}
+	}
+	d.fill(reflect.ValueOf(&pod.ObjectMeta).Elem(), 0)
+	d.fill(reflect.ValueOf(&pod.Spec).Elem(), 0)
+	d.fill(reflect.ValueOf(&pod.Status).Elem(), 0)
+	pod.DeletionTimestamp = nil
+}
+
+// words are texts that mean something to some field.
+var words = []string{
+	"app", "side-1", "proxy", "shm", "Memory", "windows", "linux", "Always", "Never", "RestartContainer", "OOMKilled", "memory", "cpu",
+	"pod-template-hash", "controller-revision-hash", v1alpha1.SeededAnnotation, v1alpha1.SkipAnnotation, corev1.MirrorPodAnnotationKey, "true", "x",
+	karpenterDoNotDisrupt, autoscalerSafe, "false", "kubernetes.io/hostname", "Exists", "In",
+}
+
+func (d dice) word() string { return words[d.IntN(len(words))] }
+
+// fill a struct's empty fields, each one rarely, and look into the others.
+func (d dice) fill(v reflect.Value, depth int) {
+	for i := range v.NumField() {
+		field := v.Field(i)
+		if !field.CanSet() {
+			continue
+		}
+		if field.IsZero() {
+			if d.IntN(12) == 0 {
+				d.set(field, depth)
+			}
+			continue
+		}
+		if field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct {
+			for j := range field.Len() {
+				d.fill(field.Index(j), depth+1)
+			}
+		}
+	}
+}
+
+func (d dice) set(v reflect.Value, depth int) {
+	switch v.Interface().(type) {
+	case metav1.Time:
+		v.Set(reflect.ValueOf(metav1.NewTime(noon.Add(d.while()))))
+		return
+	case resource.Quantity:
+		v.Set(reflect.ValueOf(*resource.NewQuantity(int64(d.IntN(1<<30)), resource.BinarySI)))
+		return
+	}
+	if depth > 6 {
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(d.word())
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int32, reflect.Int64, reflect.Int:
+		v.SetInt(int64(d.IntN(100)))
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.set(v.Elem(), depth+1)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if field := v.Field(i); field.CanSet() && d.IntN(3) == 0 {
+				d.set(field, depth+1)
+			}
+		}
+	case reflect.Slice:
+		for range 1 + d.IntN(2) {
+			element := reflect.New(v.Type().Elem()).Elem()
+			d.set(element, depth+1)
+			v.Set(reflect.Append(v, element))
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		for range 1 + d.IntN(2) {
+			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			d.set(key, depth+1)
+			d.set(value, depth+1)
+			v.SetMapIndex(key, value)
+		}
+	}
+}

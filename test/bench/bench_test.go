@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// root is the project's own module.
+const root = "../.."
+
+// What one benchmark allocates and keeps does not depend on the machine, so it is held to its ceiling.
+func TestAllocationsDoNotGrow(t *testing.T) {
+	ceilings, err := readCeilings(ceilingsFile)
+	require.NoError(t, err)
+	require.NotEmpty(t, ceilings)
+	binaries := map[string]string{}
+	for _, c := range ceilings {
+		if binaries[c.pkg] == "" {
+			binaries[c.pkg] = built(t, c.pkg)
+		}
+		r := ran(t, binaries[c.pkg], c)
+		value, reported := r.values[c.unit]
+		require.True(t, reported, "%s reports no %s", c.name, c.unit)
+		t.Logf("%s: %s %s, at most %s", c.name, number(value), c.unit, number(c.most))
+		assert.LessOrEqual(t, value, c.most, "%s takes more %s than %s allows", c.name, c.unit, ceilingsFile)
+	}
+}
+
+// built is a package's test program.
+func built(t *testing.T, pkg string) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), strings.ReplaceAll(pkg, "/", "-"))
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", binary, "./"+pkg)
+	build.Dir = root
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return binary
+}
+
+// ran is the one benchmark of a ceiling.
+func ran(t *testing.T, binary string, c ceiling) result {
+	t.Helper()
+	var pattern []string
+	for _, part := range strings.Split(c.name, "/") {
+		pattern = append(pattern, "^"+strings.ReplaceAll(part, " ", "_")+"$")
+	}
+	run := exec.CommandContext(t.Context(), binary, "-test.run", "^$", "-test.benchmem",
+		"-test.bench", "^Benchmark"+strings.Join(pattern, "/")[1:], "-test.benchtime", fmt.Sprintf("%dx", c.times))
+	run.Dir = filepath.Join(root, c.pkg)
+	out, err := run.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	results := parseAll(string(out))
+	require.Len(t, results, 1, "%s is one benchmark of %s\n%s", c.name, c.pkg, out)
+	return results[0]
+}
+
+func TestParse(t *testing.T) {
+	r, ok := parse("BenchmarkPass/1000_containers-2 \t       3\t 151235257 ns/op\t    161028 cpu-ns/workload\t54582050 B/op\t 1203814 allocs/op")
+	require.True(t, ok)
+	assert.Equal(t, "Pass/1000 containers", r.name)
+	assert.Equal(t, []string{"ns/op", "cpu-ns/workload", "B/op", "allocs/op"}, r.units)
+	assert.InDelta(t, 161028, r.values["cpu-ns/workload"], 0)
+	for _, line := range []string{"", "PASS", "ok  \tattune.io/attune/resize\t5.304s", "BenchmarkPass/1000_containers-2", "--- BENCH: BenchmarkX-2"} {
+		_, ok := parse(line)
+		assert.False(t, ok, line)
+	}
+}
+
+func TestTables(t *testing.T) {
+	results := parseAll("BenchmarkIngest-2 \t 100\t 300 ns/op\t 77 B/op\t 0 allocs/op\nBenchmarkOdd-2 \t 100\t 3.25 ns/op\n")
+	var out strings.Builder
+	show(&out, results, []ceiling{{name: "Ingest", most: 1, unit: "allocs/op", promise: "120 ns"}})
+	assert.Equal(t, `benchmark  ns/op  B/op  allocs/op  and  held to      promised at most
+Ingest     300    77    0               1 allocs/op  120 ns
+Odd        3.2                                       
+`, out.String())
+	out.Reset()
+	compare(&out, parseAll("BenchmarkIngest/attune-2 \t 100\t 300 ns/op\nBenchmarkIngest/vpa-2 \t 100\t 1200 ns/op\n"))
+	assert.Equal(t, `
+the same work  unit   attune  VPA   VPA : attune
+Ingest         ns/op  300     1200  4
+`, out.String())
+}
+
+func TestCeilingsNameWhatIsWrong(t *testing.T) {
+	_, err := ceilingOf(strings.Split("a | b | 1", "|"))
+	require.ErrorIs(t, err, errColumns)
+	_, err = ceilingOf(strings.Split("a | b | often | 1 allocs/op | ", "|"))
+	require.Error(t, err)
+	_, err = goTest(context.Background(), &strings.Builder{}, root, "test", "-bench", ".", "./nothing")
+	require.ErrorContains(t, err, "nothing")
+}

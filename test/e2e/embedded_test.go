@@ -1,0 +1,188 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/test/cluster"
+	"attune.io/attune/test/deploy"
+)
+
+// TestEmbedded runs the operator without a Prometheus server: it measures the kubelets itself, recommends,
+// resizes and reverts by what it measured, goes on after a kill -9 where it was, and says which kubelet does
+// not answer. It is not parallel: the others' histories are in Prometheus.
+func TestEmbedded(t *testing.T) {
+	if reason := cluster.Unavailable(); reason != "" {
+		t.Skip(reason)
+	}
+	ctx := t.Context()
+	alone := deploy.Options{Set: append([]string{"usage.source=embedded", "usage.prometheus.address=", "replicas=1"}, settings...)}
+	require.NoError(t, deploy.Operator(ctx, env.cluster, alone))
+	t.Cleanup(func() {
+		assert.NoError(t, deploy.Operator(context.WithoutCancel(ctx), env.cluster, deploy.Options{Set: settings}))
+	})
+	namespace(ctx, t, "scraped", true)
+	busy := app("app", size{cpu: "100m", cpuLimit: "400m", memory: "64Mi"})
+	busy.Env[0].Value = "20"
+	d := deployment(ctx, t, "scraped", "busy", 1, busy)
+	policy := policyFor(ctx, t, d, v1alpha1.UpdateAuto, func(s *v1alpha1.AttunePolicySpec) {
+		s.MetricsSource = &v1alpha1.MetricsSource{
+			HistoryWindow: duration(time.Hour), QueryStep: duration(30 * time.Second), RateWindow: duration(time.Minute), MinimumDataPoints: ptr.To(int32(3)),
+		}
+		s.CPU.MaxAllowed = ptr.To(resource.MustParse("24m"))
+		// Memory has a value one step before CPU, whose rate takes two: it would be lowered first, by itself.
+		s.Memory.AllowDecrease = ptr.To(false)
+	})
+	// The parts build on each other: a failed one leaves nothing for the next.
+	for _, part := range []struct {
+		name string
+		test func(*testing.T, *appsv1.Deployment, *v1alpha1.AttunePolicy)
+	}{
+		{"a workload that was only scraped is lowered", lowered},
+		{"throttling, which only cAdvisor tells of, is reverted", throttledAndReverted},
+		{"a killed operator goes on where it was", goesOn},
+		{"a kubelet that does not answer is named", unanswered},
+	} {
+		if !t.Run(part.name, func(t *testing.T) { part.test(t, d, policy) }) {
+			return
+		}
+	}
+}
+
+func lowered(t *testing.T, d *appsv1.Deployment, _ *v1alpha1.AttunePolicy) {
+	ctx := t.Context()
+	pod := pods(ctx, t, d)[0]
+	eventually(t, "lowered", func() error {
+		if err := env.client.Get(ctx, client.ObjectKeyFromObject(&pod), &pod); err != nil {
+			return err
+		}
+		if got := sizeOf(pod.Spec.Containers[0].Resources); got.cpu != "24m" || got.cpuLimit != "96m" {
+			rec, err := recommendation(ctx, d)
+			if err != nil {
+				return err
+			}
+			return fmt.Errorf("it has %v; %v", got, rec.Spec.Containers)
+		}
+		return nil
+	})
+	rec, err := recommendation(ctx, d)
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, rec.Spec.Containers[0].DataPoints, int32(3))
+	require.Len(t, rec.Spec.Checkpoints, 1)
+	assert.Less(t, len(rec.Spec.Checkpoints[0].Data), 2048)
+}
+
+// goesOn: the process is killed, and its container started again with the same volume.
+func goesOn(t *testing.T, d *appsv1.Deployment, _ *v1alpha1.AttunePolicy) {
+	ctx := t.Context()
+	before, err := recommendation(ctx, d)
+	require.NoError(t, err)
+	restarts := restartsOf(ctx, t)
+	killed := killLeader(ctx, t, leader(ctx, t))
+	var after *v1alpha1.AttuneRecommendation
+	eventually(t, "it measures again", func() error {
+		if n := restartsOf(ctx, t); n <= restarts {
+			return fmt.Errorf("%d restarts", n)
+		}
+		if after, err = recommendation(ctx, d); err != nil {
+			return err
+		}
+		if !after.Spec.DataUntil.After(killed.Add(90 * time.Second)) {
+			return fmt.Errorf("data until %s, killed at %s", after.Spec.DataUntil, killed)
+		}
+		return nil
+	})
+	steps := int(after.Spec.DataUntil.Sub(before.Spec.DataUntil.Time) / (30 * time.Second))
+	gained := int(after.Spec.Containers[0].DataPoints - before.Spec.Containers[0].DataPoints)
+	t.Logf("%d of %d steps of 30 s were measured across the kill", gained, steps)
+	// The process is away for less than a step, which may be that of the only sample in one.
+	assert.GreaterOrEqual(t, gained, steps-1)
+	assert.Equal(t, before.Spec.Containers[0].Target, after.Spec.Containers[0].Target)
+}
+
+func restartsOf(ctx context.Context, t *testing.T) int32 {
+	t.Helper()
+	list := &corev1.PodList{}
+	require.NoError(t, env.client.List(ctx, list, client.InNamespace(deploy.Namespace), client.MatchingLabels{"app.kubernetes.io/component": "operator"}))
+	n := int32(0)
+	for _, pod := range list.Items {
+		for _, c := range pod.Status.ContainerStatuses {
+			n += c.RestartCount
+		}
+	}
+	return n
+}
+
+func throttledAndReverted(t *testing.T, d *appsv1.Deployment, _ *v1alpha1.AttunePolicy) {
+	ctx := t.Context()
+	pod := pods(ctx, t, d)[0]
+	use(ctx, t, &pod, "cpu=300")
+	eventually(t, "reverted", func() error {
+		rec, err := recommendation(ctx, d)
+		if err != nil {
+			return err
+		}
+		for _, entry := range rec.Status.History {
+			if entry.Result == "Reverted" && entry.Reason == "throttle" {
+				return nil
+			}
+		}
+		return fmt.Errorf("phase %s, history %v", rec.Status.Phase, rec.Status.History)
+	})
+	use(ctx, t, &pod, "cpu=20")
+}
+
+func unanswered(t *testing.T, _ *appsv1.Deployment, policy *v1alpha1.AttunePolicy) {
+	ctx := t.Context()
+	node := env.cluster.NodeName(2)
+	rule := []string{"INPUT", "-p", "tcp", "--dport", "10250", "-j", "REJECT", "--reject-with", "tcp-reset"}
+	change := func(ctx context.Context, what string) error {
+		cmd, err := env.cluster.NodeCommand(ctx, 2, "iptables", append([]string{what}, rule...)...)
+		if err != nil {
+			return err
+		}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	}
+	says := func() (string, error) {
+		err := env.client.Get(ctx, client.ObjectKeyFromObject(policy), policy)
+		ready := meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionReady)
+		if err != nil || ready == nil {
+			return "", fmt.Errorf("no Ready condition (%v)", err)
+		}
+		return ready.Message, nil
+	}
+	require.NoError(t, change(ctx, "-I"))
+	t.Cleanup(func() { _ = change(context.WithoutCancel(ctx), "-D") })
+	eventually(t, "the policy names the node", func() error {
+		message, err := says()
+		if err == nil && !strings.Contains(message, "node "+node+": /metrics/") {
+			err = fmt.Errorf("it says %q", message)
+		}
+		return err
+	})
+	require.NoError(t, change(ctx, "-D"))
+	eventually(t, "the policy names it no more", func() error {
+		message, err := says()
+		if err == nil && strings.Contains(message, "node "+node) {
+			err = fmt.Errorf("it says %q", message)
+		}
+		return err
+	})
+}

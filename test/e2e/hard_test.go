@@ -1,0 +1,516 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// generous is what the workloads of the hard cases ask for, fitting what their past (25m and 50 MiB)
+// makes of it.
+var (
+	generous = size{cpu: "60m", memory: "160Mi", cpuLimit: "120m", memoryLimit: "320Mi"}
+	fitting  = size{cpu: "30m", memory: "65Mi", cpuLimit: "60m", memoryLimit: "130Mi"}
+	// fittingCPU and fittingMemory have only the other one to change.
+	fittingCPU    = size{cpu: fitting.cpu, cpuLimit: fitting.cpuLimit, memory: generous.memory, memoryLimit: generous.memoryLimit}
+	fittingMemory = size{cpu: generous.cpu, cpuLimit: generous.cpuLimit, memory: fitting.memory, memoryLimit: fitting.memoryLimit}
+)
+
+func hardHistories() []history {
+	var all []history
+	for _, of := range []string{
+		"cached/web", "loop/web", "restarting/web", "sidecar/web", "managers/web", "huge/web", "volume/web", "critical/web",
+		"shaky/web", "away/web", "away/late", "child/web", "shared/shrinks", "shared/grows", "barred/web",
+	} {
+		ns, name, _ := strings.Cut(of, "/")
+		all = append(all, history{ns, name + "-6d4f8c7b9d-x2x7k", "app", 0.025, 50})
+	}
+	return append(all, history{"sidecar", "web-6d4f8c7b9d-x2x7k", "proxy", 0.025, 50})
+}
+
+// fit has a workload sized as its past says, at once.
+func fit(t *testing.T, d *appsv1.Deployment, change ...func(*v1alpha1.AttunePolicySpec)) *v1alpha1.AttunePolicy {
+	t.Helper()
+	return policyFor(t.Context(), t, d, v1alpha1.UpdateAuto, func(s *v1alpha1.AttunePolicySpec) {
+		s.CPU.MaxAllowed, s.Memory.MaxAllowed = ptr.To(resource.MustParse(fitting.cpu)), ptr.To(resource.MustParse(fitting.memory))
+		for _, f := range change {
+			f(s)
+		}
+	})
+}
+
+// started makes a Deployment of one pod and returns both, the pod ready.
+func started(t *testing.T, ns string, replicas int32, c corev1.Container, change ...func(*corev1.PodSpec)) (*appsv1.Deployment, *corev1.Pod) {
+	t.Helper()
+	d := newDeployment(ns, "web", replicas, c)
+	for _, f := range change {
+		f(&d.Spec.Template.Spec)
+	}
+	start(t, d)
+	return d, &pods(t.Context(), t, d)[0]
+}
+
+// start makes a Deployment and waits until its pods are ready.
+func start(t *testing.T, d *appsv1.Deployment) {
+	t.Helper()
+	createFor(t, d)
+	ready(t.Context(), t, d)
+}
+
+// createFor makes a Deployment, and ends its pods with the test: there are many of them, and each costs.
+func createFor(t *testing.T, d *appsv1.Deployment) {
+	t.Helper()
+	require.NoError(t, env.client.Create(t.Context(), d))
+	t.Cleanup(func() {
+		if !t.Failed() {
+			require.NoError(t, env.client.Delete(context.WithoutCancel(t.Context()), d, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+		}
+	})
+}
+
+// hasSpec: the pod's first container asks for a size, and the kubelet has carried that out.
+func hasSpec(t *testing.T, p *corev1.Pod, want size) error {
+	t.Helper()
+	if err := settled(t, p); err != nil {
+		return err
+	}
+	if got := sizeOf(p.Spec.Containers[0].Resources); got != want {
+		return fmt.Errorf("it has %v, want %v", got, want)
+	}
+	return nil
+}
+
+// recorded: the workload has an open record in a phase.
+func recorded(ctx context.Context, d *appsv1.Deployment, phase v1alpha1.RecordPhase) error {
+	rec, err := recommendation(ctx, d)
+	if err != nil {
+		return err
+	}
+	if len(rec.Status.Records) == 0 || rec.Status.Records[0].Phase != phase {
+		return fmt.Errorf("records %v, history %v, conditions %v", rec.Status.Records, rec.Status.History, rec.Status.Conditions)
+	}
+	return nil
+}
+
+// told: no record is open, and the newest row of the history says so.
+func told(ctx context.Context, d *appsv1.Deployment, result, reason string) error {
+	rec, err := recommendation(ctx, d)
+	if err != nil {
+		return err
+	}
+	h := rec.Status.History
+	if len(rec.Status.Records) > 0 || len(h) == 0 || h[0].Result != result || h[0].Reason != reason {
+		return fmt.Errorf("records %v, history %v, conditions %v", rec.Status.Records, h, rec.Status.Conditions)
+	}
+	return nil
+}
+
+// blocked: the workload's recommendation says why nothing is done.
+func blocked(ctx context.Context, d *appsv1.Deployment, reason string) error {
+	rec, err := recommendation(ctx, d)
+	if err != nil {
+		return err
+	}
+	c := meta.FindStatusCondition(rec.Status.Conditions, v1alpha1.ConditionResizeBlocked)
+	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason {
+		return fmt.Errorf("records %v, history %v, conditions %v", rec.Status.Records, rec.Status.History, rec.Status.Conditions)
+	}
+	return nil
+}
+
+// TestPageCacheHoldsALimit (34, 36): the working set is small, and the kernel holds a file for it that
+// makes the kubelet refuse the lower limit. It is given up at once, and not tried again when the cooldown
+// is over; what can be done without it is done then.
+func TestPageCacheHoldsALimit(t *testing.T) {
+	ctx := need(t)
+	namespace(ctx, t, "cached", true)
+	d, p := started(t, "cached", 1, idle(fittingCPU), func(s *corev1.PodSpec) { withFile(s, "", "") })
+	use(ctx, t, p, "file=200")
+	eventually(t, "cached", func() error { return holds(p, 200) })
+	fit(t, d)
+	eventually(t, "given up", func() error { return told(ctx, d, "Reverted", "ActuationError") })
+	require.NoError(t, hasSpec(t, p, fittingCPU))
+	tried := p.Generation
+	assert.Equal(t, int64(3), tried, "asked for once, taken back once")
+	want := fittingCPU
+	want.memory = fitting.memory
+	eventually(t, "the request follows without its limit", func() error { return hasSpec(t, p, want) })
+	assert.Equal(t, tried+1, p.Generation)
+	assert.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
+	assert.NoError(t, hasCgroup(p, "app", "memory", limitFile, 320*mebibyte))
+}
+
+// TestCrashLoopIsHealed (10): a container is killed over and over, without any resize before. What it is given
+// while it waits to be started again does not reach its pod's own cgroup; attune sees to that once it runs, and
+// takes the pod's limit for the one that killed.
+func TestCrashLoopIsHealed(t *testing.T) {
+	ctx := need(t)
+	namespace(ctx, t, "loop", true)
+	d, p := started(t, "loop", 1, idle(size{cpu: "30m", memory: "64Mi", memoryLimit: "64Mi"}))
+	first := p.UID
+	for _, rest := range []string{"", "back-off 10s", "back-off 20s"} {
+		use(ctx, t, p, "memory=70")
+		eventually(t, "killed", func() error { return rests(t, p, rest) })
+		if rest != "back-off 20s" {
+			eventually(t, "started again", func() error { return is(t, p, corev1.PodReady, "") })
+		}
+	}
+	fit(t, d, func(s *v1alpha1.AttunePolicySpec) { s.Memory.MaxAllowed = ptr.To(resource.MustParse("256Mi")) })
+	eventually(t, "the pod and its container have more", func() error {
+		if err := hasMoreMemory(t, p, 83); err != nil {
+			return err
+		}
+		return is(t, p, corev1.PodReady, "")
+	})
+	kills := p.Status.ContainerStatuses[0].RestartCount
+	use(ctx, t, p, "memory=70")
+	eventually(t, "it has what it needs", func() error { return holds(p, 70) })
+	require.NoError(t, is(t, p, corev1.PodReady, ""))
+	assert.Equal(t, kills, p.Status.ContainerStatuses[0].RestartCount, "and lives")
+	assert.Equal(t, first, p.UID)
+	rec, err := recommendation(ctx, d)
+	require.NoError(t, err)
+	for _, f := range rec.Status.Floors {
+		assert.Negative(t, f.Amount.Cmp(resource.MustParse("90Mi")), "1.3 times 64 MiB is 83 MiB: %s of %s", f.Amount.String(), f.Evidence)
+	}
+	t.Logf("lives at %s after %d resizes", p.Spec.Containers[0].Resources.Limits.Memory(), p.Generation-1)
+}
+
+// hasMoreMemory: the cgroups of a pod and of its container have the same memory limit, above so many MiB.
+func hasMoreMemory(t *testing.T, p *corev1.Pod, mib int64) error {
+	t.Helper()
+	if err := settled(t, p); err != nil {
+		return err
+	}
+	limit := p.Spec.Containers[0].Resources.Limits.Memory().Value()
+	if limit <= mib*mebibyte {
+		return fmt.Errorf("it has %d", limit)
+	}
+	return errors.Join(hasCgroup(p, "app", "memory", limitFile, limit/4096*4096), podHasMemory(p, limit/4096*4096))
+}
+
+// TestRestartingResize (39, 40): where the resizePolicy of memory restarts the container, one pod has its
+// turn and the other runs on; the restart is not taken for a crash, however long its preStop takes.
+func TestRestartingResize(t *testing.T) {
+	ctx := need(t)
+	namespace(ctx, t, "restarting", true)
+	c := idle(fittingCPU)
+	c.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer}}
+	c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 5}}}
+	d, _ := started(t, "restarting", 2, c, func(s *corev1.PodSpec) { s.TerminationGracePeriodSeconds = ptr.To(int64(30)) })
+	fit(t, d)
+	eventually(t, "one pod is watched", func() error { return recorded(ctx, d, v1alpha1.RecordWatching) })
+	eventually(t, "kept after a clean watch", func() error { return told(ctx, d, "Success", "") })
+	var restarted, untouched int
+	for _, p := range pods(ctx, t, d) {
+		status := p.Status.ContainerStatuses[0]
+		switch {
+		case p.Generation == 1 && status.RestartCount == 0:
+			untouched++
+		case p.Generation == 2 && status.RestartCount == 1:
+			restarted++
+			assert.Equal(t, fitting, sizeOf(*status.Resources))
+		}
+	}
+	assert.Equal(t, 1, restarted, "one at a time")
+	assert.Equal(t, 1, untouched)
+	rec, err := recommendation(ctx, d)
+	require.NoError(t, err)
+	assert.Empty(t, rec.Status.Floors, "a restart that was asked for teaches nothing")
+	assert.Nil(t, rec.Status.Backoff)
+}
+
+// TestSidecarIsSized (41, 20, 42): a native sidecar is sized with its pod in one patch; an init container
+// that asks for more than both is left alone; and who is born later is born with all that was kept, and
+// left as it was born.
+func TestSidecarIsSized(t *testing.T) {
+	ctx := need(t)
+	namespace(ctx, t, "sidecar", true)
+	require.NoError(t, env.client.Create(ctx, quota("sidecar", corev1.ResourceRequestsCPU, "2")))
+	proxy := idle(fittingMemory, corev1.EnvVar{Name: "PORT", Value: "8081"})
+	proxy.Name, proxy.RestartPolicy, proxy.ReadinessProbe = "proxy", ptr.To(corev1.ContainerRestartPolicyAlways), nil
+	migrate := idle(size{cpu: "400m", memory: "16Mi", cpuLimit: "400m", memoryLimit: "64Mi"})
+	migrate.Name, migrate.Args, migrate.ReadinessProbe = "migrate", []string{"hold-memory"}, nil // ends when it is told no more
+	d, p := started(t, "sidecar", 1, idle(fittingMemory), func(s *corev1.PodSpec) { s.InitContainers = []corev1.Container{proxy, migrate} })
+	eventually(t, "charged as the init container and its sidecar", func() error { return used(t, "sidecar", corev1.ResourceRequestsCPU, "460m") })
+	fit(t, d)
+	eventually(t, "both resized", func() error {
+		if err := hasSpec(t, p, fitting); err != nil {
+			return err
+		}
+		if status := p.Status.InitContainerStatuses[0]; status.Resources == nil || sizeOf(*status.Resources) != fitting {
+			return fmt.Errorf("the sidecar has %v", status.Resources)
+		}
+		return nil
+	})
+	assert.Equal(t, int64(2), p.Generation, "in one patch")
+	assert.Equal(t, migrate.Resources, p.Spec.InitContainers[1].Resources)
+	assert.NoError(t, hasCgroup(p, "proxy", "cpu", quotaFile, 6000))
+	eventually(t, "42: still charged for the init container", func() error { return used(t, "sidecar", corev1.ResourceRequestsCPU, "430m") })
+
+	eventually(t, "kept", func() error { return told(ctx, d, "Success", "") })
+	eventually(t, "the webhook knows", func() error { return bornWith(ctx, d, fitting) })
+	require.NoError(t, env.client.Delete(ctx, p))
+	eventually(t, "replaced, and at its target", func() error {
+		rec, err := recommendation(ctx, d)
+		if err != nil {
+			return err
+		}
+		all := pods(ctx, t, d)
+		if len(all) != 1 || all[0].UID == p.UID || is(t, &all[0], corev1.PodReady, "") != nil || *rec.Status.Pods != (v1alpha1.PodCounts{Total: 1, AtTarget: 1}) {
+			return fmt.Errorf("%d pods, %v", len(all), rec.Status.Pods)
+		}
+		return nil
+	})
+	born := pods(ctx, t, d)[0]
+	assert.Equal(t, fitting, sizeOf(born.Spec.Containers[0].Resources))
+	assert.Equal(t, fitting, sizeOf(born.Spec.InitContainers[0].Resources))
+	assert.Equal(t, migrate.Resources, born.Spec.InitContainers[1].Resources)
+	assert.Equal(t, int64(1), born.Generation, "20: the controller has nothing to change about what the webhook gave it")
+}
+
+// TestStaticManagersRefuse (43): the node's CPU manager will not have a Guaranteed pod's CPU changed. That
+// is taken back at once; the pod is neither restarted nor evicted.
+func TestStaticManagersRefuse(t *testing.T) {
+	ctx := need(t)
+	namespace(ctx, t, "managers", true)
+	was := size{cpu: "60m", memory: "65Mi", cpuLimit: "60m", memoryLimit: "65Mi"}
+	d, p := started(t, "managers", 1, idle(was), func(s *corev1.PodSpec) { onNode(s, staticNode) })
+	require.Equal(t, corev1.PodQOSGuaranteed, p.Status.QOSClass)
+	fit(t, d)
+	eventually(t, "tried and taken back", func() error { return told(ctx, d, "Withdrawn", "Infeasible") })
+	require.NoError(t, hasSpec(t, p, was))
+	assert.Equal(t, int64(3), p.Generation)
+	assert.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
+}
+
+// TestUnschedulablePodShrinks (5): a pod that fits nowhere is lowered until it does.
+func TestUnschedulablePodShrinks(t *testing.T) {
+	ctx := need(t)
+	namespace(ctx, t, "huge", true)
+	d := newDeployment("huge", "web", 1, idle(size{cpu: "30", memory: "160Mi", cpuLimit: "60", memoryLimit: "320Mi"}))
+	require.NoError(t, env.client.Create(ctx, d))
+	var p corev1.Pod
+	eventually(t, "unschedulable", func() error {
+		all := pods(ctx, t, d)
+		if len(all) == 0 {
+			return fmt.Errorf("no pod")
+		}
+		p = all[0]
+		if c := conditionOf(&p, corev1.PodScheduled); c == nil || c.Reason != corev1.PodReasonUnschedulable {
+			return fmt.Errorf("conditions %v", p.Status.Conditions)
+		}
+		return nil
+	})
+	fit(t, d)
+	ready(ctx, t, d)
+	now := pods(ctx, t, d)[0]
+	assert.Equal(t, p.UID, now.UID)
+	assert.Equal(t, fitting.cpu, sizeOf(now.Spec.Containers[0].Resources).cpu)
+}
+
+// TestMemoryVolumeHoldsTheLimit (91): what is in a memory volume counts as usage and cannot be dropped, so
+// the limit stays, and the rest goes on.
+func TestMemoryVolumeHoldsTheLimit(t *testing.T) {
+	ctx := need(t)
+	namespace(ctx, t, "volume", true)
+	d, p := started(t, "volume", 1, idle(generous), func(s *corev1.PodSpec) { withFile(s, corev1.StorageMediumMemory, "") })
+	use(ctx, t, p, "file=150")
+	eventually(t, "held", func() error { return holds(p, 150) })
+	fit(t, d)
+	want := fitting
+	want.memoryLimit = generous.memoryLimit
+	eventually(t, "lowered but for the memory limit", func() error { return hasSpec(t, p, want) })
+	assert.Equal(t, int64(2), p.Generation, "the limit was never asked for")
+	assert.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
+}
+
+// TestCriticalPodIsNotGrown (32): to fit it, its kubelet would evict others.
+func TestCriticalPodIsNotGrown(t *testing.T) {
+	ctx := need(t)
+	namespace(ctx, t, "critical", true)
+	was := size{cpu: "15m", memory: "32Mi"}
+	d, p := started(t, "critical", 1, idle(was), func(s *corev1.PodSpec) { s.PriorityClassName = "system-cluster-critical" })
+	fit(t, d)
+	eventually(t, "refused", func() error { return blocked(ctx, d, "CriticalPriority") })
+	require.NoError(t, hasSpec(t, p, was))
+	assert.Equal(t, int64(1), p.Generation)
+}
+
+// TestChildIsKilled (37): the kernel kills a process of a container that lives on. Only a counter tells of
+// it; at the end of the watch the pod is put back.
+func TestChildIsKilled(t *testing.T) {
+	ctx := need(t)
+	namespace(ctx, t, "child", true)
+	d, p := started(t, "child", 1, idle(fittingCPU, corev1.EnvVar{Name: "CHILD", Value: "1"}))
+	fit(t, d)
+	eventually(t, "watched", func() error { return recorded(ctx, d, v1alpha1.RecordWatching) })
+	use(ctx, t, p, "memory=200")
+	eventually(t, "a child is killed", func() error {
+		control, err := env.cluster.ReadCgroup(p, "app", "memory", "memory.oom_control")
+		if err == nil && field(t, control, "oom_kill") == 0 {
+			err = errors.New(control)
+		}
+		return err
+	})
+	use(ctx, t, p, "memory=10")
+	eventually(t, "put back", func() error { return told(ctx, d, "Reverted", "oomkill") })
+	require.NoError(t, hasSpec(t, p, fittingCPU))
+	assert.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
+	rec, err := recommendation(ctx, d)
+	require.NoError(t, err)
+	require.Len(t, rec.Status.Floors, 1)
+	assert.Positive(t, rec.Status.Floors[0].Amount.Cmp(resource.MustParse("168Mi")), "1.3 times 130 MiB is 169 MiB: %s", rec.Status.Floors[0].Amount.String())
+}
+
+// TestQuotaIsFreedFirst (56): one workload can only grow when another one has shrunk, and the quota counts
+// that when the kubelet has done it.
+func TestQuotaIsFreedFirst(t *testing.T) {
+	ctx := need(t)
+	namespace(ctx, t, "shared", true)
+	require.NoError(t, env.client.Create(ctx, quota("shared", corev1.ResourceRequestsCPU, "80m")))
+	grows := newDeployment("shared", "grows", 1, idle(size{cpu: "15m", memory: "65Mi"}))
+	shrinks := newDeployment("shared", "shrinks", 1, idle(size{cpu: "60m", memory: "65Mi"}))
+	start(t, grows)
+	start(t, shrinks)
+	small, large := pods(ctx, t, grows)[0], pods(ctx, t, shrinks)[0]
+	fit(t, grows)
+	eventually(t, "no room in the quota", func() error { return blocked(ctx, grows, "Quota") })
+	assert.NoError(t, hasSpec(t, &small, size{cpu: "15m", memory: "65Mi"}))
+	fit(t, shrinks)
+	eventually(t, "shrunk", func() error { return hasSpec(t, &large, size{cpu: "30m", memory: "65Mi"}) })
+	eventually(t, "grown", func() error { return hasSpec(t, &small, size{cpu: "30m", memory: "65Mi"}) })
+	rec, err := recommendation(ctx, grows)
+	require.NoError(t, err)
+	assert.Empty(t, rec.Status.History, "the API server was never asked in vain")
+}
+
+func nodeIs(t *testing.T, node int, kind corev1.NodeConditionType, want corev1.ConditionStatus) error {
+	t.Helper()
+	n := &corev1.Node{}
+	if err := env.client.Get(t.Context(), client.ObjectKey{Name: nodeName(node)}, n); err != nil {
+		return err
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == kind && c.Status == want {
+			return nil
+		}
+	}
+	return fmt.Errorf("conditions %v", n.Status.Conditions)
+}
+
+// TestShakyKubelet (12): the kubelet starts again, twice, while a pod is watched. The watch ends as it would
+// have, with the container that it began with; the status that it writes anew is no harm.
+func TestShakyKubelet(t *testing.T) {
+	ctx := need(t)
+	namespace(ctx, t, "shaky", true)
+	d, p := started(t, "shaky", 1, idle(fittingMemory), func(s *corev1.PodSpec) { onNode(s, shakyNode) })
+	byHand := runPod(t, newPod("shaky", "by-hand", shakyNode, idle(size{cpu: "50m", memory: "16Mi"})))
+	fit(t, d)
+	eventually(t, "watched", func() error { return recorded(ctx, d, v1alpha1.RecordWatching) })
+	container := p.Status.ContainerStatuses[0].ContainerID
+	for _, cpu := range []string{"40m", "30m"} {
+		require.NoError(t, env.cluster.RestartKubelet(ctx, shakyNode))
+		require.NoError(t, see(t, byHand))
+		require.NoError(t, ask(t, byHand, "app", size{cpu: cpu}))
+		eventually(t, "the kubelet is at work again", func() error { return settled(t, byHand) })
+	}
+	eventually(t, "kept after a clean watch", func() error { return told(ctx, d, "Success", "") })
+	require.NoError(t, hasSpec(t, p, fitting))
+	assert.Equal(t, container, p.Status.ContainerStatuses[0].ContainerID)
+	assert.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
+}
+
+// TestKubeletIsAway (11): the kubelet of a node that still counts as ready does not see a resize: what was
+// asked for is taken back at its deadline. Once the node counts as away nothing is sent there. When the
+// kubelet is back, it finds the old size.
+func TestKubeletIsAway(t *testing.T) {
+	ctx := need(t)
+	namespace(ctx, t, "away", true)
+	there := func(s *corev1.PodSpec) { onNode(s, awayNode) }
+	d, p := started(t, "away", 1, idle(fittingMemory), there)
+	late := newDeployment("away", "late", 1, idle(fittingMemory))
+	there(&late.Spec.Template.Spec)
+	start(t, late)
+	waiting := pods(ctx, t, late)[0]
+
+	require.NoError(t, env.cluster.StopKubelet(ctx, awayNode))
+	t.Cleanup(func() { _ = env.cluster.StartKubelet(context.WithoutCancel(ctx), awayNode) }) // it may run by then
+	end := heartbeats(t, awayNode)
+	fit(t, d)
+	asked := func() error {
+		if err := see(t, p); err != nil {
+			return err
+		}
+		if sizeOf(p.Spec.Containers[0].Resources) != fitting {
+			return fmt.Errorf("spec %v", p.Spec.Containers[0].Resources)
+		}
+		return nil
+	}
+	eventually(t, "asked for", asked)
+	assert.Less(t, p.Status.ObservedGeneration, p.Generation)
+	eventually(t, "taken back", func() error { return recorded(ctx, d, v1alpha1.RecordWithdrawing) })
+	eventually(t, "in the spec", func() error {
+		if err := asked(); err == nil {
+			return fmt.Errorf("it still asks for less")
+		}
+		return nil
+	})
+	assert.Equal(t, fittingMemory, sizeOf(p.Spec.Containers[0].Resources))
+
+	end()
+	eventually(t, "the node counts as away", func() error { return nodeIs(t, awayNode, corev1.NodeReady, corev1.ConditionUnknown) })
+	fit(t, late)
+	eventually(t, "nothing is sent there", func() error { return blocked(ctx, late, "NodeNotReady") })
+	require.NoError(t, see(t, &waiting))
+	assert.Equal(t, int64(1), waiting.Generation)
+	require.NoError(t, recorded(ctx, d, v1alpha1.RecordWithdrawing), "nobody has seen that it was taken back")
+
+	require.NoError(t, env.cluster.StartKubelet(ctx, awayNode))
+	eventually(t, "closed", func() error { return told(ctx, d, "Withdrawn", "Unobserved") })
+	require.NoError(t, hasSpec(t, p, fittingMemory))
+	eventually(t, "resized once the node is back", func() error { return hasSpec(t, &waiting, fitting) })
+	assert.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
+}
+
+// heartbeats renews a node's lease in its kubelet's place, until the end is called.
+func heartbeats(t *testing.T, node int) (end func()) {
+	t.Helper()
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: nodeName(node)}}
+			now := metav1.NowMicro().UTC().Format(metav1.RFC3339Micro)
+			patch := client.RawPatch(types.MergePatchType, []byte(fmt.Sprintf(`{"spec":{"renewTime":%q}}`, now)))
+			if err := env.client.Patch(t.Context(), lease, patch); err != nil && t.Context().Err() == nil {
+				t.Errorf("renewing the lease of %s: %v", nodeName(node), err)
+			}
+			select {
+			case <-stop:
+				return
+			case <-t.Context().Done():
+				return
+			case <-time.After(time.Second):
+			}
+		}
+	}()
+	return func() { close(stop); <-stopped }
+}

@@ -1,0 +1,132 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/sourcetest"
+)
+
+// BenchmarkScrape takes one kubelet's answer about 100 containers: parsed, kept in memory and on disk.
+func BenchmarkScrape(b *testing.B) {
+	for _, c := range []struct{ name, dir string }{{"memory", ""}, {"memory and disk", b.TempDir()}} {
+		b.Run(c.name, func(b *testing.B) {
+			f := newFixture(b, crowd(100), noon, c.dir)
+			var text bytes.Buffer
+			writeResource(&text, crowd(100)(noon), noon)
+			// Without times of its own, the exposition counts as measured now.
+			body := bytes.ReplaceAll(text.Bytes(), []byte(" 1748865600000\n"), []byte("\n"))
+			target := f.scraper.targets[f.node.Name]
+			at, batch := noon, []scraped(nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				at = at.Add(time.Minute)
+				target.round++
+				r := reader{scraper: f.scraper, target: target, node: f.node.Name, now: at.UnixMilli(), batch: batch[:0]}
+				require.NoError(b, parse(body, resourceMetrics, r.take))
+				batch = r.batch
+				f.keep(context.Background(), batch)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(batch)), "ns/sample")
+		})
+	}
+}
+
+// BenchmarkRead answers what the store asks every five minutes about 1,000 containers.
+func BenchmarkRead(b *testing.B) {
+	f := newFixture(b, crowd(600), noon, "")
+	at := noon
+	for range 30 {
+		at = at.Add(time.Minute)
+		require.NoError(b, f.scrapeAt(at, nil))
+	}
+	query := usage.Query{Namespaces: []string{"shop"}, Start: at.Add(-10 * time.Minute), End: at, Step: 5 * time.Minute, RateWindow: 5 * time.Minute}
+	b.ReportAllocs()
+	for b.Loop() {
+		n := 0
+		_, err := f.Read(context.Background(), query, func(usage.Series) { n++ })
+		require.NoError(b, err)
+		require.Equal(b, 1200, n)
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/600, "µs/container")
+}
+
+// canned answers as any kubelet would: without times of its own, so that they count as measured now. Each
+// node has pods of its own.
+type canned struct{ perNode int }
+
+func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
+	var text bytes.Buffer
+	writeResource(&text, c.of(r.URL.Host), time.UnixMilli(1234567890123))
+	body := bytes.ReplaceAll(text.Bytes(), []byte(" 1234567890123\n"), []byte("\n"))
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
+}
+
+func (c canned) of(node string) []sourcetest.Measured {
+	all := make([]sourcetest.Measured, c.perNode)
+	for i := range all {
+		all[i] = sourcetest.Measured{Namespace: "shop", Pod: fmt.Sprintf("web-7d4f8c9b6-%s-%d", node, i), Container: "app", CPUSeconds: float64(time.Now().UnixNano()) / 1e10, MemoryBytes: 1e8 + float64(i)}
+	}
+	return all
+}
+
+// BenchmarkCarried is what scraping as many containers as the ceiling, 100 a node, costs, memory and disk included: an
+// operation is one scrape of them all. The playing of the kubelets is measured too, and is some of it.
+func BenchmarkCarried(b *testing.B) {
+	const nodes, perNode = 200, 100
+	before := heapNow()
+	f := newFixture(b, nil, noon, b.TempDir())
+	f.scraper.kubelets.client.Transport = canned{perNode}
+	var all []Node
+	for i := range nodes {
+		all = append(all, Node{Name: fmt.Sprint("node", i), Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(i / 250), byte(i % 250)}), 10250)})
+	}
+	f.scraper.follow(all, nil)
+	at := noon
+	scrapeAll := func() {
+		at = at.Add(time.Minute)
+		f.clock.SetTime(at)
+		for _, node := range all {
+			t := f.scraper.targets[node.Name]
+			require.NoError(b, f.scraper.scrape(context.Background(), &job{target: t, node: node, usage: true}, at))
+		}
+	}
+	for range 40 {
+		scrapeAll()
+	}
+	held := heapNow() - before
+	b.ReportAllocs()
+	scrapes, start := 0, processorTime(b)
+	for b.Loop() {
+		scrapeAll()
+		scrapes++
+	}
+	spent := processorTime(b) - start
+	b.ReportMetric(float64(spent.Microseconds())/1000/float64(scrapes)/(nodes*perNode/1000), "cpu-ms/1000")
+	b.ReportMetric(float64(held)/(nodes*perNode), "bytes/container")
+}
+
+func heapNow() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var used syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}

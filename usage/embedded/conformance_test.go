@@ -1,0 +1,52 @@
+package embedded
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/usage/sourcetest"
+)
+
+// TestConformance scrapes a played kubelet minute by minute and asks for what it said.
+func TestConformance(t *testing.T) {
+	t.Run("from memory alone", func(t *testing.T) {
+		sourcetest.Run(t, func(t *testing.T, past sourcetest.Past) sourcetest.Subject {
+			f := newFixture(t, past.World, past.From, "")
+			// As it is after the first question about an hour.
+			f.recent.keepFor(maxWindow)
+			measure(t, f, past)
+			return f
+		})
+	})
+	t.Run("from memory and disk", func(t *testing.T) {
+		sourcetest.Run(t, func(t *testing.T, past sourcetest.Past) sourcetest.Subject {
+			f := newFixture(t, past.World, past.From, t.TempDir())
+			measure(t, f, past)
+			return f
+		})
+	})
+	t.Run("after a restart", func(t *testing.T) {
+		sourcetest.Run(t, func(t *testing.T, past sourcetest.Past) sourcetest.Subject {
+			dir := t.TempDir()
+			before := newFixture(t, past.World, past.From, dir)
+			measure(t, before, past)
+			before.disk.close()
+			return newFixture(t, past.World, past.To, dir)
+		})
+	})
+}
+
+// measure a past as the loop does.
+func measure(t *testing.T, f *fixture, past sourcetest.Past) {
+	t.Helper()
+	for at := past.From; !at.After(past.To); at = at.Add(past.Every) {
+		pods := map[Pod]bool{}
+		for _, m := range past.World(at) {
+			pods[Pod{m.Namespace, m.Pod}] = true
+		}
+		require.NoError(t, f.scrapeAt(at, pods))
+	}
+	require.Equal(t, past.To, f.clock.Now().Truncate(time.Minute))
+}

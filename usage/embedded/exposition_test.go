@@ -1,0 +1,73 @@
+package embedded
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/usage/sourcetest"
+)
+
+func TestLabelOf(t *testing.T) {
+	text := []byte(`x{my_pod="no",id="pod=1",namespace="shop",pod="web"}`)
+	assert.Equal(t, "web", string(labelOf(text, "pod")))
+	assert.Equal(t, "shop", string(labelOf(text, "namespace")))
+	assert.Empty(t, labelOf(text, "container"))
+	assert.Empty(t, labelOf([]byte(`pod="x"`), "pod"))
+}
+
+func TestParseKeepsWhatIsWanted(t *testing.T) {
+	text := `# HELP container_cpu_usage_seconds_total x
+# TYPE container_cpu_usage_seconds_total counter
+container_cpu_usage_seconds_total{container="app",namespace="shop",pod="web"} 12.5 1748865600123
+container_memory_working_set_bytes{container="app",namespace="shop",pod="web"} 1e+06
+pod_cpu_usage_seconds_total{namespace="shop",pod="web"} 1
+node_cpu_usage_seconds_total 99 1748865600000
+`
+	var got []string
+	require.NoError(t, parse([]byte(text), resourceMetrics, func(p point) {
+		var of labels.Labels
+		p.labels(&of)
+		got = append(got, of.String()+time.UnixMilli(p.at).UTC().Format(" 15:04:05.000"))
+	}))
+	assert.Equal(t, []string{
+		`{__name__="container_cpu_usage_seconds_total", container="app", namespace="shop", pod="web"} 12:00:00.123`,
+		`{__name__="container_memory_working_set_bytes", container="app", namespace="shop", pod="web"} 00:00:00.000`,
+		`{__name__="node_cpu_usage_seconds_total"} 12:00:00.000`,
+	}, got)
+}
+
+// FuzzScrape: whatever a kubelet says, it is read or refused, and what is kept can be asked for.
+func FuzzScrape(f *testing.F) {
+	var text bytes.Buffer
+	writeResource(&text, oneContainer(noon), noon)
+	f.Add(text.Bytes())
+	f.Add([]byte(`container_cpu_usage_seconds_total{pod="\"x",namespace=""} NaN` + "\n"))
+	f.Add([]byte("container_memory_working_set_bytes -1e999 99999999999999999\n"))
+	f.Add([]byte("node_cpu_usage_seconds_total{node=\"other\"} 0x1p4\n"))
+	fix := newFixture(f, nil, noon, "")
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r := reader{scraper: fix.scraper, target: &target{known: map[string]*known{}}, node: "n", now: noon.UnixMilli()}
+		_ = parse(bytes.Clone(text), resourceMetrics, r.take)
+		fix.keep(t.Context(), r.batch)
+		_, err := fix.Value(t.Context(), `count({__name__=~".+"}) or vector(0)`, noon)
+		require.NoError(t, err)
+	})
+}
+
+// crowd is a node's worth of containers.
+func crowd(n int) sourcetest.World {
+	return func(at time.Time) []sourcetest.Measured {
+		var all []sourcetest.Measured
+		for i := range n {
+			m := oneContainer(at)[0]
+			m.Pod = "web-7d4f8c9b6-" + string([]byte{byte('a' + i%26), byte('a' + i/26%26), 'x', 'y', 'z'})
+			all = append(all, m)
+		}
+		return all
+	}
+}

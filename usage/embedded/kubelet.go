@@ -1,0 +1,144 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"attune.io/attune/usage/prometheus"
+)
+
+// What one answer of a kubelet may take. A node with 500 containers says 300 KiB about their usage, and
+// 10 MiB about everything.
+const (
+	maxResourceBytes = 16 << 20
+	maxCadvisorBytes = 64 << 20
+	maxAnswerTime    = 10 * time.Second
+)
+
+// KubeletTLS says how kubelets' certificates are verified.
+type KubeletTLS struct {
+	// CAFile holds the certificates to verify with, in PEM; empty: those that the API server is verified
+	// with, the cluster's own authority.
+	CAFile string
+	// InsecureSkipVerify accepts any certificate, and shows the token to whoever has it.
+	InsecureSkipVerify bool
+}
+
+// Kubelets is a transport to kubelets with the rights of config. It connects to addresses that a kubelet
+// can have only, and through no proxy.
+func Kubelets(config *rest.Config, verify KubeletTLS) (http.RoundTripper, error) {
+	transport, err := rest.TransportFor(kubeletConfig(config, verify))
+	if err != nil {
+		return nil, fmt.Errorf("setting up the connection to kubelets: %w", err)
+	}
+	return transport, nil
+}
+
+func kubeletConfig(config *rest.Config, verify KubeletTLS) *rest.Config {
+	c := rest.CopyConfig(config)
+	c.Impersonate = rest.ImpersonationConfig{}
+	c.TLSClientConfig.ServerName = ""
+	c.TLSClientConfig.NextProtos = []string{"http/1.1"}
+	c.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	c.Dial = (&net.Dialer{Timeout: maxAnswerTime / 2, Control: dialled}).DialContext
+	switch {
+	case verify.InsecureSkipVerify:
+		c.TLSClientConfig.Insecure = true
+		c.TLSClientConfig.CAFile, c.TLSClientConfig.CAData = "", nil
+	case verify.CAFile != "":
+		c.TLSClientConfig.CAFile, c.TLSClientConfig.CAData = verify.CAFile, nil
+	}
+	return c
+}
+
+// dialled checks an address at the last moment.
+func dialled(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || !prometheus.Allowed(at.Addr(), true) {
+		return fmt.Errorf("no kubelet is asked at %s", address)
+	}
+	return nil
+}
+
+// kubelets asks kubelets.
+type kubelets struct {
+	client http.Client
+	scheme string
+}
+
+func newKubelets(transport http.RoundTripper) *kubelets {
+	return &kubelets{scheme: "https", client: http.Client{
+		Transport: transport,
+		// A redirect would take the token elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// get reads one answer of at most so many bytes into a buffer. Errors say what a person can do.
+func (k *kubelets) get(ctx context.Context, node Node, path string, most int64, into *bytes.Buffer) error {
+	ctx, cancel := context.WithTimeout(ctx, maxAnswerTime)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, k.scheme+"://"+node.Address.String()+path, nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Accept", "text/plain;version=0.0.4")
+	response, err := k.client.Do(request)
+	if err != nil {
+		return complaint(err)
+	}
+	defer response.Body.Close()
+	if err := refusal(response); err != nil {
+		return err
+	}
+	into.Reset()
+	n, err := into.ReadFrom(io.LimitReader(response.Body, most+1))
+	if err != nil {
+		return complaint(err)
+	}
+	if n > most {
+		return fmt.Errorf("its answer of more than %d MiB was cut off", most>>20)
+	}
+	return nil
+}
+
+// refusal says why an answer is none.
+func refusal(response *http.Response) error {
+	switch code := response.StatusCode; {
+	case code == http.StatusUnauthorized:
+		return errors.New("401: it does not accept service account tokens: its authentication.webhook must be enabled")
+	case code == http.StatusForbidden:
+		return errors.New("403: the operator may not get nodes/metrics")
+	case code/100 == 3:
+		return fmt.Errorf("%d: it redirects, and kubelets' redirects are not followed", code)
+	case code != http.StatusOK:
+		return fmt.Errorf("it answers %s", response.Status)
+	}
+	return nil
+}
+
+// complaint shortens an error of the transport, which names the URL, and adds what would help.
+func complaint(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	if errors.As(err, &unknown) || errors.As(err, &name) {
+		return fmt.Errorf("%w: set kubelet.tls.caFile to what signs kubelets' serving certificates, or kubelet.tls.insecureSkipVerify, as for metrics-server", err)
+	}
+	return err
+}

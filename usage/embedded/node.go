@@ -1,0 +1,43 @@
+package embedded
+
+import (
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/usage/prometheus"
+)
+
+// Node is a kubelet to scrape.
+type Node struct {
+	Name    string
+	Address netip.AddrPort
+	// Cores and Bytes are what the node has; 0: it does not say.
+	Cores, Bytes float64
+}
+
+// NodeOf reads where a node's kubelet answers. An error is why it is not asked.
+func NodeOf(node *corev1.Node) (Node, error) {
+	out := Node{
+		Name:  node.Name,
+		Cores: node.Status.Capacity.Cpu().AsApproximateFloat64(),
+		Bytes: node.Status.Capacity.Memory().AsApproximateFloat64(),
+	}
+	port := node.Status.DaemonEndpoints.KubeletEndpoint.Port
+	if port <= 0 || port > 65535 {
+		return out, fmt.Errorf("node %s announces no port of its kubelet", node.Name)
+	}
+	for _, address := range node.Status.Addresses {
+		if address.Type != corev1.NodeInternalIP {
+			continue
+		}
+		ip, err := netip.ParseAddr(address.Address)
+		if err != nil || !prometheus.Allowed(ip, true) {
+			return out, fmt.Errorf("node %s has the internal address %q, where no kubelet is asked: it must be an IP, and neither loopback, link-local nor multicast", node.Name, address.Address)
+		}
+		out.Address = netip.AddrPortFrom(ip, uint16(port))
+		return out, nil
+	}
+	return out, fmt.Errorf("node %s has no internal IP", node.Name)
+}

@@ -1,0 +1,136 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/prometheus"
+)
+
+// askRange evaluates an expression at each step of a query.
+func (s *Source) askRange(ctx context.Context, expression string, query usage.Query, yield func(prometheus.Element)) (prometheus.Said, error) {
+	result, said, err := s.ask(ctx, func(from storage.Queryable) (promql.Query, error) {
+		return s.engine.NewRangeQuery(ctx, from, nil, expression, query.Start, query.End, query.Step)
+	})
+	if err != nil {
+		return said, err
+	}
+	defer result.close()
+	matrix, err := result.Matrix()
+	if err != nil {
+		return said, err
+	}
+	var buffer []usage.Sample
+	for _, series := range matrix {
+		buffer = buffer[:0]
+		for _, point := range series.Floats {
+			buffer = append(buffer, usage.Sample{At: point.T, Value: point.F})
+		}
+		of := series.Metric
+		yield(prometheus.Element{Samples: buffer, Histograms: len(series.Histograms), Labels: prometheus.Labels{
+			Namespace: of.Get("namespace"), Pod: of.Get("pod"), Container: of.Get("container"), Peak: of.Get(prometheus.PeakLabel),
+		}})
+	}
+	return said, nil
+}
+
+// Value asks a query that must answer one number at a time: a scalar, or a vector of one series. Errors are
+// prometheus.ErrNoValue, prometheus.ErrManyValues, or say what is wrong with the query.
+func (s *Source) Value(ctx context.Context, expression string, at time.Time) (float64, error) {
+	if err := s.wait(ctx); err != nil {
+		return 0, err
+	}
+	result, _, err := s.ask(ctx, func(from storage.Queryable) (promql.Query, error) {
+		return s.engine.NewInstantQuery(ctx, from, nil, expression, at)
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer result.close()
+	switch value := result.Value.(type) {
+	case promql.Scalar:
+		return value.V, nil
+	case promql.Vector:
+		switch len(value) {
+		case 0:
+			return 0, prometheus.ErrNoValue
+		case 1:
+			if value[0].H != nil {
+				return math.NaN(), nil
+			}
+			return value[0].F, nil
+		}
+		return 0, prometheus.ErrManyValues
+	}
+	return 0, fmt.Errorf("the query answers with a %s, where a number is asked for", parser.DocumentedType(result.Value.Type()))
+}
+
+// answer is a result, and what holds its memory.
+type answer struct {
+	*promql.Result
+	close func()
+}
+
+// ask a query. Where it fails, and does not fail without the disk, then the disk is to blame.
+func (s *Source) ask(ctx context.Context, make func(storage.Queryable) (promql.Query, error)) (answer, prometheus.Said, error) {
+	result, err := run(ctx, make, s.both())
+	if err == nil || ctx.Err() != nil || errors.Is(err, usage.ErrTooMuch) {
+		return result, prometheus.Said{}, err
+	}
+	result, wrong := run(ctx, make, s.recent)
+	if wrong != nil {
+		return answer{}, prometheus.Said{}, err
+	}
+	s.disk.doubt()
+	s.options.Log.Error("a query of the samples on disk failed; it is answered from memory alone", "cause", err.Error())
+	return result, prometheus.Said{Partial: true, Warnings: []string{"the samples on disk cannot be read: " + err.Error()}}, nil
+}
+
+func run(ctx context.Context, make func(storage.Queryable) (promql.Query, error), from storage.Queryable) (answer, error) {
+	query, err := make(from)
+	if err != nil {
+		return answer{}, err
+	}
+	result := query.Exec(ctx)
+	if result.Err == nil {
+		return answer{result, query.Close}, nil
+	}
+	query.Close()
+	return answer{}, problem(ctx, result.Err)
+}
+
+// problem says what an error of the engine means to those who ask.
+func problem(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var samples promql.ErrTooManySamples
+	var late promql.ErrQueryTimeout
+	if errors.As(err, &samples) || errors.As(err, &late) {
+		return fmt.Errorf("%w: %w", usage.ErrTooMuch, err)
+	}
+	return err
+}
+
+// both are memory and, for what is older, the disk.
+func (s *Source) both() storage.Queryable {
+	return storage.QueryableFunc(func(first, last int64) (storage.Querier, error) {
+		recent, err := s.recent.Querier(first, last)
+		if err != nil || s.recent.covers(first, s.options.Clock.Now()) {
+			return recent, err
+		}
+		older, err := s.disk.querier(first, last)
+		if older == nil || err != nil {
+			return recent, err
+		}
+		return storage.NewMergeQuerier([]storage.Querier{recent, older}, nil, storage.ChainedSeriesMerge), nil
+	})
+}

@@ -1,0 +1,18 @@
+package embedded
+
+import (
+	"context"
+	"log/slog"
+)
+
+// warnings is a log for Prometheus's own packages, which tell of every block that they write.
+func warnings(log *slog.Logger) *slog.Logger { return slog.New(quiet{log.Handler()}) }
+
+type quiet struct{ slog.Handler }
+
+func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && q.Handler.Enabled(ctx, level)
+}
+
+func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(attrs)} }
+func (q quiet) WithGroup(name string) slog.Handler       { return quiet{q.Handler.WithGroup(name)} }

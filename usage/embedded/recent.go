@@ -1,0 +1,245 @@
+package embedded
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// recent holds the newest samples of every series in memory. What is decided rests on it alone, so that a
+// disk that is slow, full or broken changes nothing but graphs and the past after a restart.
+type recent struct {
+	mutex  sync.RWMutex
+	series map[string]*series
+	byName map[string]map[*series]struct{}
+	// window is how long samples are kept at least.
+	window time.Duration
+	// since is when scraping began: what was before is not in memory.
+	since int64
+}
+
+// series is one of a scrape. The mutex of recent guards its samples.
+type series struct {
+	labels labels.Labels
+	// samples are in the order of their times.
+	samples []sample
+	// onDisk is what the disk knows the series by; its mutex guards it.
+	onDisk reference
+}
+
+// sample is a chunks.Sample by reference, so that iterating allocates nothing.
+type sample struct {
+	at    int64
+	value float64
+}
+
+func (s *sample) T() int64                    { return s.at }
+func (*sample) ST() int64                     { return 0 }
+func (s *sample) F() float64                  { return s.value }
+func (*sample) H() *histogram.Histogram       { return nil }
+func (*sample) FH() *histogram.FloatHistogram { return nil }
+func (*sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
+func (s *sample) Copy() chunks.Sample         { c := *s; return &c }
+
+type samples []sample
+
+func (s samples) Get(i int) chunks.Sample { return &s[i] }
+func (s samples) Len() int                { return len(s) }
+
+// scraped is a sample on its way into the store.
+type scraped struct {
+	series *series
+	sample
+}
+
+func newRecent(window time.Duration, now time.Time) *recent {
+	return &recent{
+		series: map[string]*series{}, byName: map[string]map[*series]struct{}{},
+		window: window, since: now.UnixMilli(),
+	}
+}
+
+// intern is the series with a name: its text, or one that tells it from those of other nodes.
+func (r *recent) intern(name string, of labels.Labels) *series {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if known := r.series[name]; known != nil {
+		return known
+	}
+	s := &series{labels: of}
+	r.series[name] = s
+	metric := of.Get(labels.MetricName)
+	if r.byName[metric] == nil {
+		r.byName[metric] = map[*series]struct{}{}
+	}
+	r.byName[metric][s] = struct{}{}
+	return s
+}
+
+// append keeps the samples that are newer than the last ones of their series, and returns them in place:
+// kubelets measure when they like, and one that is asked twice says the same twice.
+func (r *recent) append(batch []scraped) []scraped {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	accepted := batch[:0]
+	for _, b := range batch {
+		if b.series.push(b.sample, r.window.Milliseconds()) {
+			accepted = append(accepted, b)
+		}
+	}
+	return accepted
+}
+
+func (s *series) push(next sample, window int64) bool {
+	if n := len(s.samples); n > 0 && next.at <= s.samples[n-1].at {
+		return false
+	}
+	if len(s.samples) == cap(s.samples) {
+		s.trim(next.at - window)
+	}
+	s.samples = append(s.samples, next)
+	return true
+}
+
+// trim forgets the samples before a time. It moves the others down, so that they stay in one piece.
+func (s *series) trim(before int64) {
+	first, _ := slices.BinarySearchFunc(s.samples, before, func(s sample, at int64) int { return int(s.at - at) })
+	s.samples = s.samples[:copy(s.samples, s.samples[first:])]
+}
+
+// forget the series that have no sample in the window any more.
+func (r *recent) forget(now time.Time) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	before := now.Add(-r.window).UnixMilli()
+	for name, s := range r.series {
+		if n := len(s.samples); n > 0 && s.samples[n-1].at >= before {
+			continue
+		}
+		delete(r.series, name)
+		delete(r.byName[s.labels.Get(labels.MetricName)], s)
+	}
+}
+
+// keepFor makes the window at least as long.
+func (r *recent) keepFor(window time.Duration) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.window = max(r.window, min(window, maxWindow))
+}
+
+// begin says that scraping begins now.
+func (r *recent) begin(now time.Time) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.since = now.UnixMilli()
+}
+
+func (r *recent) began() time.Time {
+	r.mutex.RLock()
+	defer r.mutex.RUnlock()
+	return time.UnixMilli(r.since).UTC()
+}
+
+// covers says whether everything since a time is in memory.
+func (r *recent) covers(since int64, now time.Time) bool {
+	r.mutex.RLock()
+	defer r.mutex.RUnlock()
+	return since >= max(r.since, now.Add(-r.window).UnixMilli())
+}
+
+// count the series of a metric, or of all.
+func (r *recent) count(metric string) int {
+	r.mutex.RLock()
+	defer r.mutex.RUnlock()
+	if metric != "" {
+		return len(r.byName[metric])
+	}
+	return len(r.series)
+}
+
+// recentQuerier answers the query engine. What it answers is a copy.
+type recentQuerier struct {
+	recent      *recent
+	first, last int64
+}
+
+func (r *recent) Querier(first, last int64) (storage.Querier, error) {
+	return recentQuerier{r, first, last}, nil
+}
+
+// Select answers in the order of the labels, whether or not that was asked for.
+func (q recentQuerier) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	q.recent.mutex.RLock()
+	defer q.recent.mutex.RUnlock()
+	var found []storage.Series
+	q.recent.each(matchers, func(s *series) {
+		if part := s.between(q.first, q.last); len(part) > 0 {
+			found = append(found, &storage.SeriesEntry{
+				Lset:             s.labels,
+				SampleIteratorFn: func(chunkenc.Iterator) chunkenc.Iterator { return storage.NewListSeriesIterator(part) },
+			})
+		}
+	})
+	slices.SortFunc(found, func(a, b storage.Series) int { return labels.Compare(a.Labels(), b.Labels()) })
+	return &seriesSet{series: found, at: -1}
+}
+
+// each visits the series that match.
+func (r *recent) each(matchers []*labels.Matcher, visit func(*series)) {
+	for name, all := range r.byName {
+		if !matches(matchers, func(label string) (string, bool) { return name, label == labels.MetricName }) {
+			continue
+		}
+		for s := range all {
+			if matches(matchers, func(label string) (string, bool) { return s.labels.Get(label), label != labels.MetricName }) {
+				visit(s)
+			}
+		}
+	}
+}
+
+// matches asks only about the labels that value knows.
+func matches(matchers []*labels.Matcher, value func(label string) (string, bool)) bool {
+	for _, m := range matchers {
+		if v, known := value(m.Name); known && !m.Matches(v) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *series) between(first, last int64) samples {
+	byTime := func(s sample, at int64) int { return int(s.at - at) }
+	from, _ := slices.BinarySearchFunc(s.samples, first, byTime)
+	to, _ := slices.BinarySearchFunc(s.samples, last+1, byTime)
+	return slices.Clone(s.samples[from:max(from, to)])
+}
+
+func (recentQuerier) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return nil, nil, nil
+}
+
+func (recentQuerier) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return nil, nil, nil
+}
+
+func (recentQuerier) Close() error { return nil }
+
+type seriesSet struct {
+	series []storage.Series
+	at     int
+}
+
+func (s *seriesSet) Next() bool                      { s.at++; return s.at < len(s.series) }
+func (s *seriesSet) At() storage.Series              { return s.series[s.at] }
+func (*seriesSet) Err() error                        { return nil }
+func (*seriesSet) Warnings() annotations.Annotations { return nil }

@@ -1,0 +1,96 @@
+package embedded
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/sourcetest"
+)
+
+func labelsOf(metric string, m sourcetest.Measured) labels.Labels {
+	return labels.FromStrings(labels.MetricName, metric, "container", m.Container, "namespace", m.Namespace, "pod", m.Pod)
+}
+
+func TestRecentKeepsAWindow(t *testing.T) {
+	r := newRecent(10*time.Minute, noon)
+	s := r.intern("x", labels.FromStrings(labels.MetricName, "x"))
+	for i := range 500 {
+		at := noon.Add(time.Duration(i) * time.Minute).UnixMilli()
+		require.Len(t, r.append([]scraped{{s, sample{at, float64(i)}}}), 1)
+		require.LessOrEqual(t, len(s.samples), 32, "it does not grow")
+		have := s.between(at-10*time.Minute.Milliseconds(), at)
+		require.Len(t, have, min(i+1, 11))
+		require.InDelta(t, float64(i), have[len(have)-1].value, 0)
+	}
+	last := noon.Add(499 * time.Minute)
+	assert.True(t, r.covers(last.Add(-10*time.Minute).UnixMilli(), last))
+	assert.False(t, r.covers(last.Add(-11*time.Minute).UnixMilli(), last))
+	r.forget(last.Add(10 * time.Minute))
+	assert.Equal(t, 1, r.count(""))
+	r.forget(last.Add(10*time.Minute + 1*time.Second))
+	assert.Zero(t, r.count(""))
+}
+
+func TestRecentTakesEachSampleOnce(t *testing.T) {
+	r := newRecent(time.Hour, noon)
+	s := r.intern("x", labels.FromStrings(labels.MetricName, "x"))
+	at := noon.UnixMilli()
+	assert.Len(t, r.append([]scraped{{s, sample{at, 1}}, {s, sample{at, 2}}, {s, sample{at - 5, 3}}, {s, sample{at + 5, 4}}}), 2)
+	assert.Equal(t, samples{{at, 1}, {at + 5, 4}}, s.between(0, at+100))
+	assert.Same(t, s, r.intern("x", labels.FromStrings(labels.MetricName, "x")))
+}
+
+// TestTurnsAreSpread over the interval, and a node's turn is the same whenever one asks.
+func TestTurnsAreSpread(t *testing.T) {
+	var slots [10]int
+	for i := range 1000 {
+		node := fmt.Sprintf("node-%d", i)
+		now := noon.Add(time.Duration(rand.Int64N(int64(time.Hour))))
+		next := nextAt(node, time.Minute, now)
+		require.True(t, next.After(now))
+		require.LessOrEqual(t, next.Sub(now), time.Minute)
+		require.Equal(t, next.Add(time.Minute), nextAt(node, time.Minute, next))
+		slots[next.Sub(next.Truncate(time.Minute))/(6*time.Second)]++
+	}
+	for _, n := range slots {
+		assert.InDelta(t, 100, n, 50)
+	}
+}
+
+func TestPauses(t *testing.T) {
+	assert.Zero(t, pause(2, time.Minute))
+	assert.Equal(t, time.Minute, pause(3, time.Minute))
+	assert.Equal(t, 4*time.Minute, pause(5, time.Minute))
+	assert.Equal(t, 5*time.Minute, pause(500, time.Minute))
+	assert.Equal(t, 10*time.Minute, pause(500, 10*time.Minute), "never more often than others")
+}
+
+// TestWhatNoNodeHasIsCut: a kubelet that lies is not believed.
+func TestWhatNoNodeHasIsCut(t *testing.T) {
+	f := newFixture(t, func(at time.Time) []sourcetest.Measured {
+		m := append(oneContainer(at), oneContainer(at)...)
+		m[1].Pod, m[1].CPUSeconds, m[1].MemoryBytes = "liar-7d4f8c9b6-aaaaa", 1e6*float64(at.Unix()-1.7e9), 1e15
+		return m
+	}, noon, "")
+	for i := range 11 {
+		require.NoError(t, f.scrapeAt(noon.Add(time.Duration(i)*time.Minute), nil))
+	}
+	var all []usage.Series
+	report, err := f.Read(t.Context(), usage.Query{Namespaces: []string{"shop"}, Start: noon.Add(10 * time.Minute), End: noon.Add(10 * time.Minute), Step: 5 * time.Minute, RateWindow: 5 * time.Minute},
+		func(s usage.Series) {
+			if len(s.CPU)+len(s.Memory) > 0 {
+				all = append(all, s)
+			}
+		})
+	require.NoError(t, err)
+	assert.Len(t, all, 2)
+	assert.Equal(t, 2, report.Samples)
+	assert.Equal(t, map[usage.Drop]int{usage.DropImplausible: 2}, report.Dropped)
+}

@@ -1,0 +1,343 @@
+package embedded
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"k8s.io/utils/clock"
+
+	"attune.io/attune/usage"
+)
+
+const (
+	// maxParallel is how many kubelets are asked at the same time.
+	maxParallel = 32
+	// watchInterval is how often the nodes of watched pods say what only cAdvisor has: as often as kubelets
+	// measure it.
+	watchInterval = 15 * time.Second
+	// nodesEvery is how often the nodes are looked up.
+	nodesEvery = 10 * time.Second
+	// past and future are how far a kubelet's clock may be off.
+	past, future = 5 * time.Minute, time.Minute
+)
+
+// Cluster is what a scraper knows of the cluster; both are answered from caches.
+type Cluster interface {
+	// Nodes that there are; the errors say which of them cannot be asked, and why.
+	Nodes(ctx context.Context) ([]Node, []error, error)
+	// Watched are the nodes of pods that are watched after a resize.
+	Watched(ctx context.Context) (map[Pod]string, error)
+	// NodeOf is the node of a pod; empty: it has none.
+	NodeOf(ctx context.Context, pod Pod) (string, error)
+}
+
+// Pod is named by namespace and name.
+type Pod struct{ Namespace, Name string }
+
+// scraper asks every kubelet once an interval.
+type scraper struct {
+	cluster  Cluster
+	kubelets *kubelets
+	interval time.Duration
+	clock    clock.WithTicker
+	log      *slog.Logger
+	metrics  *Metrics
+	// keep takes what was scraped; it may change the slice, which is only valid during the call.
+	keep   func(context.Context, []scraped)
+	intern func(name string, of labels.Labels) *series
+
+	mutex   sync.Mutex
+	targets map[string]*target
+	// unusable says why some nodes are not asked.
+	unusable []error
+	// biggest is the most that any node has had.
+	biggest Node
+
+	asked asked
+
+	bodies sync.Pool
+}
+
+// run scrapes until the context ends, and returns when no scrape goes on any more.
+func (s *scraper) run(ctx context.Context) {
+	ticker := s.clock.NewTicker(max(50*time.Millisecond, min(time.Second, s.interval/10)))
+	defer ticker.Stop()
+	slots := make(chan struct{}, maxParallel)
+	var running sync.WaitGroup
+	defer running.Wait()
+	var looked time.Time
+	watched := map[string]map[Pod]bool{}
+	for {
+		now := s.clock.Now()
+		if now.Sub(looked) >= min(nodesEvery, s.interval) {
+			looked = now
+			watched = s.look(ctx, now, watched)
+		}
+		for _, j := range s.due(now, watched, maxParallel-len(slots)) {
+			slots <- struct{}{}
+			running.Go(func() {
+				defer func() { <-slots }()
+				s.do(ctx, j)
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+		}
+	}
+}
+
+// look at the cluster. What cannot be looked up stays as it was.
+func (s *scraper) look(ctx context.Context, now time.Time, before map[string]map[Pod]bool) map[string]map[Pod]bool {
+	nodes, unusable, err := s.cluster.Nodes(ctx)
+	if err == nil {
+		s.follow(nodes, unusable)
+	}
+	watched, wrong := s.watched(ctx, now)
+	if err = errors.Join(err, wrong); err != nil && ctx.Err() == nil {
+		s.log.Error("looking up nodes and watched pods; scraping goes on with those known before", "cause", err.Error())
+	}
+	if wrong != nil {
+		return before
+	}
+	return watched
+}
+
+// watched are the pods that need more than usage, by node: those that are watched, and those that somebody
+// has asked about.
+func (s *scraper) watched(ctx context.Context, now time.Time) (map[string]map[Pod]bool, error) {
+	nodes, err := s.cluster.Watched(ctx)
+	if err != nil {
+		return nil, err
+	}
+	byNode := map[string]map[Pod]bool{}
+	add := func(pod Pod, node string) {
+		if byNode[node] == nil {
+			byNode[node] = map[Pod]bool{}
+		}
+		byNode[node][pod] = true
+	}
+	for pod, node := range nodes {
+		add(pod, node)
+	}
+	for _, pod := range s.asked.recently(now) {
+		if _, known := nodes[pod]; known {
+			continue
+		}
+		node, err := s.cluster.NodeOf(ctx, pod)
+		if err != nil {
+			return nil, err
+		}
+		if node != "" {
+			add(pod, node)
+		}
+	}
+	return byNode, nil
+}
+
+// follow takes up nodes that are new and drops those that are gone.
+func (s *scraper) follow(nodes []Node, unusable []error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.unusable = unusable
+	there := map[string]bool{}
+	now := s.clock.Now()
+	for _, node := range nodes {
+		there[node.Name] = true
+		s.biggest.Cores, s.biggest.Bytes = max(s.biggest.Cores, node.Cores), max(s.biggest.Bytes, node.Bytes)
+		t := s.targets[node.Name]
+		if t == nil {
+			t = &target{due: nextAt(node.Name, s.interval, now), known: map[string]*known{}}
+			s.targets[node.Name] = t
+		}
+		t.node = node
+	}
+	maps.DeleteFunc(s.targets, func(name string, _ *target) bool { return !there[name] })
+}
+
+// due are the nodes whose turn it is, at most so many; those that have waited longest come first.
+func (s *scraper) due(now time.Time, watched map[string]map[Pod]bool, most int) []*job {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	var jobs []*job
+	for name, t := range s.targets {
+		if j := t.job(now, watched[name]); j != nil {
+			jobs = append(jobs, j)
+		}
+	}
+	slices.SortFunc(jobs, func(a, b *job) int {
+		return cmp.Or(a.target.due.Compare(b.target.due), strings.Compare(a.node.Name, b.node.Name))
+	})
+	jobs = jobs[:min(len(jobs), most)]
+	for _, j := range jobs {
+		j.target.busy = true
+		if j.usage {
+			s.metrics.late(now.Sub(j.target.due))
+		}
+	}
+	return jobs
+}
+
+// do one job.
+func (s *scraper) do(ctx context.Context, j *job) {
+	began := s.clock.Now()
+	err := s.scrape(ctx, j, began)
+	now := s.clock.Now()
+	if ctx.Err() != nil {
+		return
+	}
+	s.metrics.scraped(err, now.Sub(began))
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	turned := (err == nil) != (j.target.err == nil) || err != nil && err.Error() != j.target.err.Error()
+	j.target.settle(j, began, now, s.interval, err)
+	switch {
+	case turned && err != nil:
+		s.log.Error("a kubelet does not say what its containers use; recommendations lack them", "node", j.node.Name, "cause", err.Error())
+	case turned:
+		s.log.Info("the kubelet answers again", "node", j.node.Name)
+	}
+}
+
+// scrape asks for what a job wants, and keeps what was said of it before something went wrong.
+func (s *scraper) scrape(ctx context.Context, j *job, now time.Time) error {
+	body, _ := s.bodies.Get().(*body)
+	if body == nil {
+		body = newBody()
+	}
+	defer s.bodies.Put(body)
+	j.target.round++
+	var err error
+	if j.usage {
+		err = s.ask(ctx, j, "/metrics/resource", maxResourceBytes, body, now, resourceMetrics, nil)
+	}
+	if err == nil && j.pods != nil {
+		err = s.ask(ctx, j, "/metrics/cadvisor", maxCadvisorBytes, body, now, cadvisorMetrics, j.pods)
+	}
+	j.target.forget()
+	return err
+}
+
+// body is memory that scrapes use one after another.
+type body struct {
+	text  bytes.Buffer
+	batch []scraped
+}
+
+func newBody() *body { return &body{} }
+
+func (s *scraper) ask(ctx context.Context, j *job, path string, most int64, body *body, now time.Time, wanted func([]byte) bool, pods map[Pod]bool) error {
+	if err := s.kubelets.get(ctx, j.node, path, most, &body.text); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	r := reader{scraper: s, target: j.target, node: j.node.Name, pods: pods, now: now.UnixMilli(), batch: body.batch[:0]}
+	if err := parse(body.text.Bytes(), wanted, r.take); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	body.batch = r.batch
+	s.keep(ctx, r.batch)
+	s.metrics.took(len(r.batch), r.dropped)
+	return r.clock(path)
+}
+
+// reader turns an exposition into samples.
+type reader struct {
+	scraper *scraper
+	target  *target
+	node    string
+	pods    map[Pod]bool
+	now     int64
+	batch   []scraped
+	dropped map[usage.Drop]int
+	// off is how far a sample's time was from ours, in milliseconds, where that is too far.
+	off int64
+}
+
+func (r *reader) take(p point) {
+	if r.pods != nil && !r.pods[Pod{string(labelOf(p.text, "namespace")), string(labelOf(p.text, "pod"))}] {
+		return
+	}
+	if drop := usage.DropOf(p.value); drop != "" {
+		r.drop(drop)
+		return
+	}
+	if p.at == 0 {
+		p.at = r.now
+	}
+	if off := p.at - r.now; off > future.Milliseconds() || off < -past.Milliseconds() {
+		r.off = off
+		r.drop(usage.DropClock)
+		return
+	}
+	r.batch = append(r.batch, scraped{r.series(p), sample{p.at, p.value}})
+}
+
+func (r *reader) drop(why usage.Drop) {
+	if r.dropped == nil {
+		r.dropped = map[usage.Drop]int{}
+	}
+	r.dropped[why]++
+}
+
+// clock complains of a node all of whose samples have impossible times. Single ones are those of containers
+// that are gone.
+func (r *reader) clock(path string) error {
+	if len(r.batch) > 0 || r.off == 0 || r.pods != nil {
+		return nil
+	}
+	return fmt.Errorf("%s: its samples are %s off our clock, more than %s", path, time.Duration(r.off)*time.Millisecond, past)
+}
+
+// series of a text. A text that was seen before costs one look-up.
+func (r *reader) series(p point) *series {
+	if k := r.target.known[string(p.text)]; k != nil {
+		k.round = r.target.round
+		return k.series
+	}
+	var of labels.Labels
+	p.labels(&of)
+	text := string(p.text)
+	name := text
+	if strings.HasPrefix(text, "node_") {
+		// The only series that do not say whose they are.
+		name = r.node + " " + text
+		of = labels.NewBuilder(of).Set("node", r.node).Labels()
+	}
+	k := &known{series: r.scraper.intern(name, of), round: r.target.round}
+	r.target.known[text] = k
+	return k.series
+}
+
+// failing says which nodes do not answer, and why.
+func (s *scraper) failing() []string {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	var all []string
+	for name, t := range s.targets {
+		if t.err != nil {
+			all = append(all, fmt.Sprintf("node %s: %s", name, t.err))
+		}
+	}
+	for _, err := range s.unusable {
+		all = append(all, err.Error())
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (s *scraper) most() (cores, bytes float64) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.biggest.Cores, s.biggest.Bytes
+}

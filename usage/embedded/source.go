@@ -1,0 +1,223 @@
+// Package embedded is a usage source that needs no server: it scrapes the kubelets itself, keeps the newest
+// samples in memory and all of them for some days in Prometheus's own database on disk, and answers through
+// Prometheus's own query engine, with the same expressions as a Prometheus server is asked with.
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"k8s.io/utils/clock"
+
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/prometheus"
+)
+
+const (
+	// minWindow and maxWindow bound how long samples are kept in memory.
+	minWindow, maxWindow = 20 * time.Minute, 6 * time.Hour
+	// maxSamples bounds what one query may hold in memory, 16 bytes each; beyond it, usage.ErrTooMuch.
+	maxSamples = 5_000_000
+	maxQuery   = time.Minute
+	// lookEvery is how often the disk and the size of it all are looked at.
+	lookEvery = time.Minute
+	// Ceiling is how many containers one operator carries at a scrape a minute, as measured
+	// (docs/usage-sources.md). Beyond it, it goes on and says so.
+	Ceiling = 20_000
+)
+
+// Options of a Source.
+type Options struct {
+	Cluster Cluster
+	// Transport to the kubelets; see Kubelets.
+	Transport http.RoundTripper
+	// Interval between two scrapes of a kubelet.
+	Interval time.Duration
+	Disk     Disk
+	Clock    clock.WithTicker
+	Log      *slog.Logger
+	Metrics  *Metrics
+}
+
+// Source scrapes while Start runs, and answers from then on. It is a usage.Source.
+type Source struct {
+	options Options
+	recent  *recent
+	disk    *disk
+	scraper *scraper
+	engine  *promql.Engine
+	// started is closed when what is on disk can be read.
+	started chan struct{}
+	// heavy: it was said that there is too much to scrape.
+	heavy atomic.Bool
+}
+
+var _ usage.Source = (*Source)(nil)
+
+// New does nothing yet.
+func New(o Options) *Source {
+	s := &Source{
+		options: o,
+		recent:  newRecent(minWindow, o.Clock.Now()),
+		disk:    newDisk(o.Disk, o.Log),
+		started: make(chan struct{}),
+		engine: promql.NewEngine(promql.EngineOpts{
+			Logger: warnings(o.Log), MaxSamples: maxSamples, Timeout: maxQuery, LookbackDelta: 5 * time.Minute,
+			EnableAtModifier: true, EnableNegativeOffset: true,
+			NoStepSubqueryIntervalFn: func(int64) int64 { return o.Interval.Milliseconds() },
+		}),
+	}
+	s.scraper = &scraper{
+		cluster: o.Cluster, kubelets: newKubelets(o.Transport), interval: o.Interval, clock: o.Clock, log: o.Log, metrics: o.Metrics,
+		targets: map[string]*target{}, intern: s.recent.intern, keep: s.keep,
+	}
+	return s
+}
+
+// keep what was scraped: in memory first, which decisions rest on.
+func (s *Source) keep(ctx context.Context, batch []scraped) {
+	s.disk.append(ctx, s.recent.append(batch))
+}
+
+// Start scrapes until the context ends.
+func (s *Source) Start(ctx context.Context) error {
+	if err := s.disk.open(); err != nil {
+		s.options.Log.Error("raw samples are not kept on disk for now; recommendations go on from memory", "cause", err.Error())
+	}
+	defer s.disk.close()
+	s.recent.begin(s.options.Clock.Now())
+	close(s.started)
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		s.lookAfter(ctx)
+	}()
+	s.scraper.run(ctx)
+	<-looked
+	return nil
+}
+
+// NeedLeaderElection is true: one replica scrapes.
+func (s *Source) NeedLeaderElection() bool { return true }
+
+func (s *Source) lookAfter(ctx context.Context) {
+	ticker := s.options.Clock.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+		}
+		s.disk.look()
+		s.recent.forget(s.options.Clock.Now())
+		idle, _ := s.disk.state()
+		s.options.Metrics.state(s.recent.count(""), idle == nil)
+		s.weigh()
+	}
+}
+
+// weigh says once that there are more containers than one operator carries.
+func (s *Source) weigh() {
+	load := s.load()
+	if load > 1 && !s.heavy.Swap(load > 1) {
+		s.options.Log.Warn(tooMany(load))
+	}
+}
+
+// load is how much there is to scrape, as a part of the ceiling.
+func (s *Source) load() float64 {
+	containers := s.recent.count(memoryMetric)
+	return float64(containers) / Ceiling * (time.Minute.Seconds() / s.options.Interval.Seconds())
+}
+
+func tooMany(load float64) string {
+	return fmt.Sprintf("there is %.1f times as much to scrape as one operator carries: raise usage.interval, or set usage.source to prometheus", load)
+}
+
+// Since is the time of the oldest sample that can be asked for. It waits until the disk can be read.
+func (s *Source) Since(ctx context.Context) (time.Time, error) {
+	if err := s.wait(ctx); err != nil {
+		return time.Time{}, err
+	}
+	_, oldest := s.disk.state()
+	if oldest.IsZero() {
+		oldest = s.recent.began()
+	}
+	return oldest, nil
+}
+
+func (s *Source) wait(ctx context.Context) error {
+	select {
+	case <-s.started:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Read answers with the expressions that Prometheus servers are asked with. A rate needs two scrapes, so
+// its window is at least two and a half intervals. An answer is partial while a kubelet does not answer.
+func (s *Source) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
+	if err := s.wait(ctx); err != nil {
+		return usage.Report{}, err
+	}
+	query.RateWindow = max(query.RateWindow, s.options.Interval*5/2)
+	s.recent.keepFor(4*max(query.Step, query.RateWindow) + 2*time.Minute)
+	began := s.options.Clock.Now()
+	lies := 0
+	cores, bytes := s.scraper.most()
+	report, err := prometheus.Read(ctx, query, s.askRange, func(series usage.Series) {
+		lies += s.cut(&series, cores, bytes)
+		yield(series)
+	})
+	s.options.Metrics.asked(s.options.Clock.Since(began))
+	report.Samples -= lies
+	report.Drop(usage.DropImplausible, lies)
+	s.complain(&report)
+	return report, err
+}
+
+// cut samples that are more than any node has, in place, and count them.
+func (s *Source) cut(series *usage.Series, cores, bytes float64) int {
+	before := len(series.CPU) + len(series.CPUPeak) + len(series.Memory)
+	series.CPU = atMost(series.CPU, cores*clockError)
+	series.CPUPeak = atMost(series.CPUPeak, cores*clockError)
+	series.Memory = atMost(series.Memory, bytes)
+	return before - len(series.CPU) - len(series.CPUPeak) - len(series.Memory)
+}
+
+// clockError is how much faster a counter may seem to run than it does, between two readings by a kubelet.
+const clockError = 1.5
+
+// atMost leaves out what is more; 0 is no limit.
+func atMost(samples []usage.Sample, most float64) []usage.Sample {
+	if most <= 0 {
+		return samples
+	}
+	return slices.DeleteFunc(samples, func(s usage.Sample) bool { return s.Value > most })
+}
+
+// maxComplaints about nodes that one report has.
+const maxComplaints = 3
+
+// complain in a report of too much to do, and of the kubelets that do not answer.
+func (s *Source) complain(report *usage.Report) {
+	if load := s.load(); load > 1 {
+		report.Warn(tooMany(load))
+	}
+	failing := s.scraper.failing()
+	report.Partial = report.Partial || len(failing) > 0
+	for _, text := range failing[:min(len(failing), maxComplaints)] {
+		report.Warn(text)
+	}
+	if more := len(failing) - maxComplaints; more > 0 {
+		report.Warn(fmt.Sprintf("%d more nodes do not answer", more))
+	}
+}

@@ -1,0 +1,113 @@
+package prometheus_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/usage/prometheus"
+	"attune.io/attune/usage/sourcetest"
+)
+
+// TestConformance asks Prometheus's own engine over its own database, through the HTTP API.
+func TestConformance(t *testing.T) {
+	sourcetest.Run(t, func(t *testing.T, past sourcetest.Past) sourcetest.Subject {
+		options := tsdb.DefaultOptions()
+		options.StripeSize = 64
+		db, err := tsdb.Open(t.TempDir(), slog.New(slog.DiscardHandler), nil, options, nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		for at := past.From; !at.After(past.To); at = at.Add(past.Every) {
+			scrapeInto(t, db, at, past.World(at))
+		}
+		server := httptest.NewServer(api{promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute}), db})
+		t.Cleanup(server.Close)
+		return newClient(t, prometheus.Config{Address: server.URL})
+	})
+}
+
+// scrapeInto writes what a Prometheus server keeps of cAdvisor: with more labels than are asked for, and the
+// pods' own cgroups beside the containers.
+func scrapeInto(t *testing.T, db *tsdb.DB, at time.Time, measured []sourcetest.Measured) {
+	t.Helper()
+	appender := db.AppenderV2(t.Context())
+	write := func(name string, m sourcetest.Measured, container string, value float64) {
+		id := fmt.Sprintf("/kubepods/%s/%s/%s", m.Namespace, m.Pod, container)
+		of := labels.FromStrings(labels.MetricName, name, "namespace", m.Namespace, "pod", m.Pod, "container", container,
+			"id", id, "job", "cadvisor", "instance", "10.0.0.1:10250")
+		_, err := appender.Append(0, of, 0, at.UnixMilli(), value, nil, nil, storage.AppendV2Options{})
+		require.NoError(t, err)
+	}
+	for _, m := range measured {
+		for _, container := range []string{m.Container, "", "POD"} {
+			if container != m.Container && m.Container != "app" {
+				continue
+			}
+			factor := 1.0
+			if container == "" {
+				factor = 7
+			}
+			write("container_cpu_usage_seconds_total", m, container, factor*m.CPUSeconds)
+			write("container_memory_working_set_bytes", m, container, factor*m.MemoryBytes)
+		}
+		if m.Periods > 0 {
+			write("container_cpu_cfs_periods_total", m, m.Container, m.Periods)
+			write("container_cpu_cfs_throttled_periods_total", m, m.Container, m.Throttled)
+		}
+	}
+	require.NoError(t, appender.Commit())
+}
+
+// api answers queries as Prometheus's HTTP API does.
+type api struct {
+	engine *promql.Engine
+	db     *tsdb.DB
+}
+
+func (a api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	result, err := a.run(r.Context(), r)
+	answer := map[string]any{"status": "success"}
+	if err == nil {
+		err = result.Err
+	}
+	if err != nil {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		answer = map[string]any{"status": "error", "errorType": "execution", "error": err.Error()}
+	} else {
+		answer["data"] = map[string]any{"resultType": result.Value.Type(), "result": result.Value}
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+func (a api) run(ctx context.Context, r *http.Request) (*promql.Result, error) {
+	moment := func(name string) time.Time {
+		seconds, _ := strconv.ParseFloat(r.FormValue(name), 64)
+		return time.UnixMilli(int64(seconds * 1000))
+	}
+	query := r.FormValue("query")
+	if r.URL.Path == "/api/v1/query" {
+		q, err := a.engine.NewInstantQuery(ctx, a.db, nil, query, moment("time"))
+		if err != nil {
+			return nil, err
+		}
+		return q.Exec(ctx), nil
+	}
+	step, _ := strconv.ParseFloat(r.FormValue("step"), 64)
+	q, err := a.engine.NewRangeQuery(ctx, a.db, nil, query, moment("start"), moment("end"), time.Duration(step*float64(time.Second)))
+	if err != nil {
+		return nil, err
+	}
+	return q.Exec(ctx), nil
+}

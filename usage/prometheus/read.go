@@ -1,0 +1,61 @@
+package prometheus
+
+import (
+	"context"
+
+	"attune.io/attune/usage"
+)
+
+// maxPoints is what the servers answer with at most, per series.
+const maxPoints = 11_000
+
+// Element is one series of the answer to CPU or Memory. It and its samples are only valid during a call.
+type Element struct {
+	Labels  Labels
+	Samples []usage.Sample
+	// Histograms counts samples that are no numbers.
+	Histograms int
+}
+
+// Labels are those of the expressions in this package.
+type Labels struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Container string `json:"container"`
+	// Peak marks series that hold peaks.
+	Peak string `json:"attune_peak"`
+}
+
+// PeakLabel is the name of the label Peak.
+const PeakLabel = "attune_peak"
+
+// Asker evaluates an expression at each step of a query and calls yield for each series of the answer.
+type Asker func(ctx context.Context, expression string, query usage.Query, yield func(Element)) (Said, error)
+
+// Said is what an answer says of itself.
+type Said struct {
+	Warnings []string
+	Partial  bool
+}
+
+// Read asks whoever speaks PromQL for CPU and for memory: once each, or once for each 11,000 steps.
+func Read(ctx context.Context, query usage.Query, ask Asker, yield func(usage.Series)) (usage.Report, error) {
+	var report usage.Report
+	if len(query.Namespaces) == 0 {
+		return report, nil
+	}
+	for _, part := range query.Split(maxPoints) {
+		for _, expression := range []struct {
+			text   string
+			memory bool
+		}{{CPU(part), false}, {Memory(part), true}} {
+			pick := picker{query: part, memory: expression.memory, yield: yield, report: &report}
+			said, err := ask(ctx, expression.text, part, pick.element)
+			if err != nil {
+				return report, err
+			}
+			pick.said(said)
+		}
+	}
+	return report, nil
+}

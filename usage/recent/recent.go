@@ -1,0 +1,202 @@
+// Package recent keeps what each pod of some workloads used lately, by itself: the base demand of the
+// strategy Node. usage/store keeps the workloads' longer histories, of their highest replicas alone.
+package recent
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/node"
+	"attune.io/attune/usage"
+)
+
+const (
+	// step is that of what is asked for.
+	step = 30 * time.Second
+	// rateWindow is the longest for the rate of CPU: P75 of 10 minutes is to be more than one of two values.
+	rateWindow = 2 * time.Minute
+	// mostContainers are followed at once: 30 MiB. Others keep what they hold.
+	mostContainers = 65_536
+)
+
+// Dialer makes the source of some settings.
+type Dialer func(usage.SourceSettings) (usage.Source, error)
+
+// Interest is what one policy wants to know.
+type Interest struct {
+	Namespace, Policy string
+	Source            usage.SourceSettings
+	// Workloads are the names of those whose pods are followed.
+	Workloads []string
+}
+
+// Store keeps recent usage. It is safe for concurrent use.
+type Store struct {
+	dial Dialer
+
+	mutex     sync.RWMutex
+	interests map[owner]Interest
+	sources   map[usage.Digest]*source
+	of        map[place]*node.Recent
+}
+
+type owner struct{ namespace, policy string }
+
+type place struct{ namespace, pod, container string }
+
+// source is one that is asked, up to when it was, and what it last failed with.
+type source struct {
+	usage.Source
+	until time.Time
+}
+
+// New is an empty Store.
+func New(dial Dialer) *Store {
+	return &Store{dial: dial, interests: map[owner]Interest{}, sources: map[usage.Digest]*source{}, of: map[place]*node.Recent{}}
+}
+
+// Want replaces what the policy wanted before.
+func (s *Store) Want(interest Interest) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	of := owner{interest.Namespace, interest.Policy}
+	if before, ok := s.interests[of]; ok && !slices.Equal(before.Workloads, interest.Workloads) {
+		// Pods of a workload that is new are asked for from the beginning.
+		delete(s.sources, interest.Source.Digest())
+	}
+	s.interests[of] = interest
+}
+
+// Forget what the policy wanted. What is known of its pods goes with the next refresh.
+func (s *Store) Forget(namespace, policy string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	delete(s.interests, owner{namespace, policy})
+}
+
+// Base demand of a container: false where nothing was measured of it in its window.
+func (s *Store) Base(namespace, pod, container string, r recommender.Resource, now time.Time) (recommender.Usage, bool) {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	of := s.of[place{namespace, pod, container}]
+	if of == nil {
+		return 0, false
+	}
+	return of.Base(r, now)
+}
+
+// Refresh asks each source for what is new. A source that fails is asked again next time, for what is missing
+// as well.
+func (s *Store) Refresh(ctx context.Context, now time.Time) error {
+	var failures []error
+	for digest, interests := range s.bySource() {
+		if err := s.read(ctx, digest, interests, now); err != nil {
+			failures = append(failures, err)
+		}
+	}
+	s.forget(now)
+	return errors.Join(failures...)
+}
+
+func (s *Store) bySource() map[usage.Digest][]Interest {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	by := map[usage.Digest][]Interest{}
+	for _, interest := range s.interests {
+		digest := interest.Source.Digest()
+		by[digest] = append(by[digest], interest)
+	}
+	return by
+}
+
+func (s *Store) read(ctx context.Context, digest usage.Digest, interests []Interest, now time.Time) error {
+	from, err := s.source(digest, interests[0].Source)
+	if err != nil {
+		return err
+	}
+	last := usage.StepOf(now, step)
+	first := max(usage.StepOf(now.Add(-node.BaseMemoryWindow), step), usage.StepOf(from.until, step))
+	query := queryOf(interests, first, last)
+	_, err = from.Read(ctx, query, s.take)
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if err != nil {
+		delete(s.sources, digest)
+		return err
+	}
+	from.until = now
+	return nil
+}
+
+// source dials where it has to.
+func (s *Store) source(digest usage.Digest, settings usage.SourceSettings) (*source, error) {
+	s.mutex.RLock()
+	known := s.sources[digest]
+	s.mutex.RUnlock()
+	if known != nil {
+		return known, nil
+	}
+	dialled, err := s.dial(settings)
+	if err != nil {
+		return nil, err
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.sources[digest] = &source{Source: dialled}
+	return s.sources[digest], nil
+}
+
+func queryOf(interests []Interest, first, last int64) usage.Query {
+	namespaces, prefixes := map[string]bool{}, map[string]bool{}
+	for _, interest := range interests {
+		namespaces[interest.Namespace] = true
+		for _, name := range interest.Workloads {
+			prefixes[usage.PodPrefix(name)] = true
+		}
+	}
+	return usage.Query{
+		Namespaces: slices.Sorted(maps.Keys(namespaces)), PodPrefixes: slices.Sorted(maps.Keys(prefixes)),
+		Start: usage.StepEnd(first, step), End: usage.StepEnd(last, step), Step: step,
+		RateWindow: min(interests[0].Source.RateWindow, rateWindow), Waited: true,
+	}
+}
+
+// take is what a source yields to.
+func (s *Store) take(series usage.Series) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	at := place{series.Namespace, series.Pod, series.Container}
+	of := s.of[at]
+	if of == nil {
+		if len(s.of) >= mostContainers {
+			return
+		}
+		of = node.NewRecent()
+		s.of[at] = of
+	}
+	for _, sample := range series.CPU {
+		of.Add(recommender.CPU, sample.Time(), recommender.Usage(sample.Value*1000))
+	}
+	for _, sample := range series.Memory {
+		of.Add(recommender.Memory, sample.Time(), recommender.Usage(sample.Value))
+	}
+}
+
+// forget drops containers of which nothing was measured within the longest window: they are gone, or nobody
+// wants to know of them.
+func (s *Store) forget(now time.Time) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for at, of := range s.of {
+		_, cpu := of.Base(recommender.CPU, now)
+		_, memory := of.Base(recommender.Memory, now)
+		if !cpu && !memory {
+			delete(s.of, at)
+		}
+	}
+}

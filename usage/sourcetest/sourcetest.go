@@ -1,0 +1,308 @@
+// Package sourcetest holds what every usage.Source must show: the same past, loaded into each of them, has
+// to be answered alike.
+package sourcetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/prometheus"
+)
+
+// Subject is a source that also answers single queries.
+type Subject interface {
+	usage.Source
+	Value(ctx context.Context, expression string, at time.Time) (float64, error)
+}
+
+// Measured is what a kubelet says of one container at a moment.
+type Measured struct {
+	Namespace, Pod, Container string
+	// CPUSeconds is a counter, MemoryBytes the working set.
+	CPUSeconds, MemoryBytes float64
+	// Periods and Throttled are counters, of containers with a CPU limit; both 0: it has none.
+	Periods, Throttled float64
+}
+
+// World is what all containers show at a moment.
+type World func(at time.Time) []Measured
+
+// Past is a world that was measured every so often from one moment to another, both included.
+type Past struct {
+	From, To time.Time
+	Every    time.Duration
+	World    World
+}
+
+// Load makes a subject that has measured a past. Its clock stands at the end of it.
+type Load func(t *testing.T, past Past) Subject
+
+// step of most queries, and noon, the end of most pasts and of a step.
+const step = 5 * time.Minute
+
+var noon = time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)
+
+// Run the suite.
+func Run(t *testing.T, load Load) {
+	for _, test := range []struct {
+		name string
+		test func(*testing.T, Load)
+	}{
+		{"steady usage is the same at each step", steady},
+		{"a container that starts again has no negative and no huge rate", restarted},
+		{"what was not measured is a gap", gap},
+		{"the highest memory of a step is seen, wherever in the step it was", memoryPeak},
+		{"a short rate window has peaks of their own", cpuPeak},
+		{"a long rate window has none", noCPUPeak},
+		{"only the namespaces and pods asked for, container by container", selection},
+		{"no namespace is no question", nothing},
+		{"what is no amount is left out", notAmounts},
+		{"a query of one number", value},
+		{"throttling is the part of the periods", throttled},
+		{"who gives up gets the context's error", givenUp},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.test(t, load) })
+	}
+}
+
+// hours of the past that ends at noon, measured every minute.
+func hours(n int, world World) Past {
+	return Past{From: noon.Add(-time.Duration(n) * time.Hour), To: noon, Every: time.Minute, World: world}
+}
+
+// using counts CPU seconds since the epoch.
+func using(cores, bytes float64) World {
+	return func(at time.Time) []Measured {
+		return []Measured{{Namespace: "shop", Pod: "web-7d4f8c9b6-aaaaa", Container: "app", CPUSeconds: cores * sinceStart(at), MemoryBytes: bytes}}
+	}
+}
+
+func sinceStart(at time.Time) float64 { return at.Sub(noon.Add(-240 * time.Hour)).Seconds() }
+
+// lastHour asks for the steps of the hour that ends at noon.
+func lastHour() usage.Query {
+	return usage.Query{Namespaces: []string{"shop"}, Start: noon.Add(-time.Hour + step), End: noon, Step: step, RateWindow: step}
+}
+
+// answer is what a read yielded, joined by container.
+type answer map[string]*usage.Series
+
+func read(t *testing.T, subject Subject, query usage.Query) (answer, usage.Report) {
+	t.Helper()
+	all := answer{}
+	report, err := subject.Read(t.Context(), query, func(s usage.Series) {
+		of := s.Namespace + "/" + s.Pod + "/" + s.Container
+		if all[of] == nil {
+			all[of] = &usage.Series{}
+		}
+		all[of].CPU = append(all[of].CPU, s.CPU...)
+		all[of].CPUPeak = append(all[of].CPUPeak, s.CPUPeak...)
+		all[of].Memory = append(all[of].Memory, s.Memory...)
+	})
+	require.NoError(t, err)
+	return all, report
+}
+
+const app = "shop/web-7d4f8c9b6-aaaaa/app"
+
+func steady(t *testing.T, load Load) {
+	all, report := read(t, load(t, hours(3, using(0.2, 100<<20))), lastHour())
+	require.Contains(t, all, app)
+	require.Len(t, all[app].CPU, 12)
+	require.Len(t, all[app].Memory, 12)
+	assert.Empty(t, all[app].CPUPeak)
+	for i := range 12 {
+		at := noon.Add(-time.Hour + time.Duration(i+1)*step)
+		assert.Equal(t, at, all[app].CPU[i].Time())
+		assert.Equal(t, at, all[app].Memory[i].Time())
+		assert.InDelta(t, 0.2, all[app].CPU[i].Value, 1e-6)
+		assert.InDelta(t, 100<<20, all[app].Memory[i].Value, 0)
+	}
+	assert.Equal(t, 24, report.Samples)
+	assert.False(t, report.Partial)
+	assert.Empty(t, report.Dropped)
+}
+
+func restarted(t *testing.T, load Load) {
+	world := func(at time.Time) []Measured {
+		m := using(0.5, 1<<20)(at)
+		if again := noon.Add(-32 * time.Minute); at.After(again) {
+			m[0].CPUSeconds = 0.5 * at.Sub(again).Seconds()
+		}
+		return m
+	}
+	all, _ := read(t, load(t, hours(3, world)), lastHour())
+	require.Len(t, all[app].CPU, 12)
+	for _, sample := range all[app].CPU {
+		assert.InDelta(t, 0.5, sample.Value, 0.1, "%s", sample.Time())
+	}
+}
+
+func gap(t *testing.T, load Load) {
+	world := func(at time.Time) []Measured {
+		if at.After(noon.Add(-40*time.Minute)) && at.Before(noon.Add(-20*time.Minute)) {
+			return nil
+		}
+		return using(0.2, 1<<20)(at)
+	}
+	all, _ := read(t, load(t, hours(2, world)), lastHour())
+	for _, samples := range [][]usage.Sample{all[app].CPU, all[app].Memory} {
+		for _, sample := range samples {
+			inside := sample.Time().After(noon.Add(-40*time.Minute)) && sample.Time().Before(noon.Add(-20*time.Minute))
+			assert.False(t, inside, "%s has a value", sample.Time())
+		}
+		assert.GreaterOrEqual(t, len(samples), 8)
+	}
+}
+
+func memoryPeak(t *testing.T, load Load) {
+	peak := noon.Add(-13 * time.Minute)
+	world := func(at time.Time) []Measured {
+		m := using(0.2, 100)(at)
+		if at.Equal(peak) {
+			m[0].MemoryBytes = 900
+		}
+		return m
+	}
+	all, _ := read(t, load(t, hours(2, world)), lastHour())
+	for _, sample := range all[app].Memory {
+		want := 100.0
+		if sample.Time().Equal(noon.Add(-10 * time.Minute)) {
+			want = 900
+		}
+		assert.InDelta(t, want, sample.Value, 0, "%s", sample.Time())
+	}
+}
+
+// burst uses one core for two minutes within the step that ends half an hour before noon.
+func burst(at time.Time) []Measured {
+	m := using(0.1, 1<<20)(at)
+	from := noon.Add(-34 * time.Minute)
+	m[0].CPUSeconds += 0.9 * min(max(at.Sub(from), 0), 2*time.Minute).Seconds()
+	return m
+}
+
+func cpuPeak(t *testing.T, load Load) {
+	query := lastHour()
+	query.RateWindow = 150 * time.Second
+	past := hours(2, burst)
+	past.Every = 30 * time.Second
+	all, _ := read(t, load(t, past), query)
+	require.Len(t, all[app].CPUPeak, 12)
+	at := slices.IndexFunc(all[app].CPUPeak, func(s usage.Sample) bool { return s.Time().Equal(noon.Add(-30 * time.Minute)) })
+	require.GreaterOrEqual(t, at, 0)
+	assert.Greater(t, all[app].CPUPeak[at].Value, 0.6, "the burst")
+	assert.Less(t, all[app].CPU[at].Value, 0.3, "the end of the step")
+	assert.InDelta(t, 0.1, all[app].CPUPeak[at+2].Value, 0.01, "after it")
+}
+
+func noCPUPeak(t *testing.T, load Load) {
+	all, _ := read(t, load(t, hours(2, burst)), lastHour())
+	assert.Empty(t, all[app].CPUPeak)
+	at := slices.IndexFunc(all[app].CPU, func(s usage.Sample) bool { return s.Time().Equal(noon.Add(-30 * time.Minute)) })
+	assert.InDelta(t, 0.1+0.9*2/5, all[app].CPU[at].Value, 0.1, "the mean of the step")
+}
+
+func selection(t *testing.T, load Load) {
+	world := func(at time.Time) []Measured {
+		var all []Measured
+		for i, of := range [][3]string{
+			{"shop", "web-7d4f8c9b6-aaaaa", "app"}, {"shop", "web-7d4f8c9b6-aaaaa", "sidecar"}, {"shop", "web-7d4f8c9b6-bbbbb", "app"},
+			{"shop", "api-7d4f8c9b6-ccccc", "app"}, {"bank", "web-7d4f8c9b6-aaaaa", "app"}, {"shopping", "web-7d4f8c9b6-aaaaa", "app"},
+		} {
+			all = append(all, Measured{Namespace: of[0], Pod: of[1], Container: of[2], CPUSeconds: 0.1 * float64(i+1) * sinceStart(at), MemoryBytes: float64(i + 1)})
+		}
+		return all
+	}
+	subject := load(t, hours(1, world))
+	query := lastHour()
+	query.Start = noon.Add(-10 * time.Minute)
+	all, _ := read(t, subject, query)
+	assert.Len(t, all, 4)
+	for of, want := range map[string]float64{app: 1, "shop/web-7d4f8c9b6-aaaaa/sidecar": 2, "shop/web-7d4f8c9b6-bbbbb/app": 3, "shop/api-7d4f8c9b6-ccccc/app": 4} {
+		require.Contains(t, all, of)
+		assert.InDelta(t, want, all[of].Memory[0].Value, 0)
+		assert.InDelta(t, want/10, all[of].CPU[0].Value, 1e-6)
+	}
+	query.PodPrefixes = []string{"api-", "other-"}
+	all, _ = read(t, subject, query)
+	assert.Len(t, all, 1)
+	assert.Contains(t, all, "shop/api-7d4f8c9b6-ccccc/app")
+	query.PodPrefixes = nil
+	query.Namespaces = []string{"bank", "shopping"}
+	all, _ = read(t, subject, query)
+	assert.Len(t, all, 2)
+}
+
+func nothing(t *testing.T, load Load) {
+	query := lastHour()
+	query.Namespaces = nil
+	all, report := read(t, load(t, hours(1, using(0.2, 1))), query)
+	assert.Empty(t, all)
+	assert.Zero(t, report.Samples)
+}
+
+func notAmounts(t *testing.T, load Load) {
+	world := func(at time.Time) []Measured {
+		return append(using(0.2, 100<<20)(at),
+			Measured{Namespace: "shop", Pod: "negative-7d4f8c9b6-aaaaa", Container: "app", CPUSeconds: -sinceStart(at), MemoryBytes: -5})
+	}
+	all, _ := read(t, load(t, hours(1, world)), lastHour())
+	assert.Contains(t, all, app)
+	if odd := all["shop/negative-7d4f8c9b6-aaaaa/app"]; odd != nil {
+		assert.Empty(t, odd.Memory)
+		for _, sample := range odd.CPU {
+			assert.GreaterOrEqual(t, sample.Value, 0.0)
+		}
+	}
+}
+
+func value(t *testing.T, load Load) {
+	subject := load(t, hours(1, using(0.2, 100<<20)))
+	ask := func(expression string) (float64, error) { return subject.Value(t.Context(), expression, noon) }
+	got, err := ask(`max_over_time(container_memory_working_set_bytes{namespace="shop",container="app"}[10m]) / 1048576`)
+	require.NoError(t, err)
+	assert.InDelta(t, 100, got, 1e-9)
+	got, err = ask("1 + 1")
+	require.NoError(t, err)
+	assert.InDelta(t, 2, got, 0)
+	_, err = ask(`container_memory_working_set_bytes{namespace="nowhere"}`)
+	assert.ErrorIs(t, err, prometheus.ErrNoValue)
+	_, err = ask(`{__name__=~"container_.+",namespace="shop",container="app"}`)
+	assert.ErrorIs(t, err, prometheus.ErrManyValues)
+	_, err = ask(`rate(container_memory`)
+	assert.Error(t, err)
+	_, err = ask(`container_memory_working_set_bytes[5m]`)
+	assert.Error(t, err)
+}
+
+func throttled(t *testing.T, load Load) {
+	world := func(at time.Time) []Measured {
+		m := using(0.2, 1<<20)(at)
+		m[0].Periods, m[0].Throttled = 10*sinceStart(at), 4*sinceStart(at)
+		return append(m, Measured{Namespace: "shop", Pod: "free-7d4f8c9b6-aaaaa", Container: "app", CPUSeconds: sinceStart(at), MemoryBytes: 1})
+	}
+	subject := load(t, hours(1, world))
+	got, err := subject.Value(t.Context(), prometheus.Throttled("shop", "web-7d4f8c9b6-aaaaa", "app", 10*time.Minute), noon)
+	require.NoError(t, err)
+	assert.InDelta(t, 0.4, got, 1e-6)
+	_, err = subject.Value(t.Context(), prometheus.Throttled("shop", "free-7d4f8c9b6-aaaaa", "app", 10*time.Minute), noon)
+	assert.ErrorIs(t, err, prometheus.ErrNoValue, "a container without a limit")
+}
+
+func givenUp(t *testing.T, load Load) {
+	subject := load(t, hours(1, using(0.2, 1)))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := subject.Read(ctx, lastHour(), func(usage.Series) {})
+	assert.True(t, errors.Is(err, context.Canceled), "%v", err)
+	_, err = subject.Value(ctx, "1", noon)
+	assert.True(t, errors.Is(err, context.Canceled), "%v", err)
+}

@@ -1,0 +1,133 @@
+package store
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/checkpoint"
+)
+
+// MaxCheckpoint is the most that one container's checkpoint takes, in bytes.
+const MaxCheckpoint = 2048
+
+// settleGrace is what the first answers may be late by, beside the steps that they are about.
+const settleGrace = 2 * time.Minute
+
+// Checkpoint is a container's history in a compact form; nil where there is none, or where the source keeps
+// the past itself (Options.Forgets).
+func (s *Store) Checkpoint(key Key) []byte {
+	s.mutex.RLock()
+	pool, history := s.find(key)
+	if history == nil || !s.options.Forgets(pool.settings) {
+		s.mutex.RUnlock()
+		return nil
+	}
+	copied := history.copied(pool.settings.QueryStep)
+	s.mutex.RUnlock()
+	// Packing thousands of values does not keep anybody waiting.
+	return checkpoint.Pack(copied, MaxCheckpoint)
+}
+
+// Forgets says whether the histories of a source are worth a checkpoint.
+func (s *Store) Forgets(settings usage.SourceSettings) bool { return s.options.Forgets(settings) }
+
+// Restore puts a checkpoint under a container's history, once: what has been measured stays. What is not
+// wanted is left alone. An error says that the checkpoint is of no use; it is said once.
+func (s *Store) Restore(key Key, packed []byte, now time.Time) error {
+	s.mutex.RLock()
+	pool, history := s.find(key)
+	needed := pool != nil && (history == nil || !history.restored)
+	s.mutex.RUnlock()
+	if !needed {
+		return nil
+	}
+	past, err := checkpoint.Unpack(packed)
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	pool, history = s.find(key)
+	if pool == nil {
+		return err
+	}
+	if history == nil {
+		if history = pool.add(key); history == nil {
+			return nil
+		}
+	}
+	history.restored = true
+	if err != nil {
+		return fmt.Errorf("the checkpoint of %s's history is of no use: %w", key.Container, err)
+	}
+	return pool.restore(history, past, now)
+}
+
+// add an empty history; nil where none is wanted.
+func (p *pool) add(key Key) *history {
+	track := p.track(key.Namespace, key.workload())
+	if track == nil || !track.wanted.has(key.Container) {
+		return nil
+	}
+	added := newHistory(p.window, p.budget)
+	track.histories[key.Container] = added
+	return added
+}
+
+// restore fills what is not known.
+func (p *pool) restore(h *history, past checkpoint.History, now time.Time) error {
+	step := p.settings.QueryStep
+	if step%past.Step != 0 {
+		return fmt.Errorf("the checkpoint of a history in steps of %s is of no use for steps of %s", past.Step, step)
+	}
+	h.slide(p.span(usage.StepOf(now, step)))
+	for _, measure := range []struct {
+		to   *ring
+		from []float64
+	}{{&h.cpu, past.CPU}, {&h.peak, past.Peak}, {&h.memory, past.Memory}} {
+		fill(measure.to, measure.from, past, step)
+	}
+	h.version++
+	p.counted, p.resumed = false, true
+	return nil
+}
+
+// fill the steps without a value. Several short steps make a long one: the highest counts.
+func fill(to *ring, from []float64, past checkpoint.History, step time.Duration) {
+	highest, of := math.NaN(), int64(0)
+	put := func() {
+		if !math.IsNaN(highest) && math.IsNaN(to.at(of)) {
+			to.put(of, highest)
+		}
+	}
+	for i, value := range from {
+		n := usage.StepHolding(usage.StepEnd(past.First+int64(i), past.Step), step)
+		if n != of {
+			put()
+			highest, of = math.NaN(), n
+		}
+		if !(highest >= value) && !math.IsNaN(value) {
+			highest = value
+		}
+	}
+	put()
+}
+
+// settled is when the newest steps of what was restored must have been read: until then they may only be
+// late.
+func (p *pool) settled() time.Time {
+	if !p.resumed || p.began.IsZero() {
+		return time.Time{}
+	}
+	return p.began.Add(2*p.settings.QueryStep + settleGrace)
+}
+
+// copied values of the whole window.
+func (h *history) copied(step time.Duration) checkpoint.History {
+	out := checkpoint.History{Step: step, First: h.cpu.first}
+	for n := h.cpu.first; n <= h.cpu.last; n++ {
+		out.CPU = append(out.CPU, h.cpu.at(n))
+		out.Peak = append(out.Peak, h.peak.at(n))
+		out.Memory = append(out.Memory, h.memory.at(n))
+	}
+	return out
+}

@@ -1,0 +1,124 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/recommender"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/checkpoint"
+	"attune.io/attune/usage/store"
+)
+
+// forgetful is a store of a source that cannot be asked for the past again.
+func forgetful(source usage.Source) *store.Store {
+	return store.New(store.Options{
+		Dial:    func(usage.SourceSettings) (usage.Source, error) { return source, nil },
+		Forgets: func(usage.SourceSettings) bool { return true },
+	})
+}
+
+// aDay is the checkpoint of a day with a peak.
+func aDay(t *testing.T) []byte {
+	t.Helper()
+	peak := now.Add(-3 * time.Hour)
+	s := forgetful(&fake{pods: []fakePod{web("aaaaa", func(at time.Time) (float64, bool) {
+		if at.Equal(peak) {
+			return 0.9, true
+		}
+		return 0.2, true
+	})}})
+	s.Want(deployment("web"))
+	fill(t, s, now)
+	packed := s.Checkpoint(key("web"))
+	require.NotEmpty(t, packed)
+	return packed
+}
+
+func TestAHistoryIsRestored(t *testing.T) {
+	s := forgetful(&fake{})
+	s.Want(deployment("web"))
+	later := now.Add(30 * time.Minute)
+	require.NoError(t, s.Restore(key("web"), aDay(t), later))
+	p := profile(t, s, later)
+	assert.Equal(t, 288-6, p.Of[recommender.CPU].Points, "what fell out of the window meanwhile is not there")
+	assert.InDelta(t, 900, float64(p.Of[recommender.CPU].Peak), 0)
+	assert.InEpsilon(t, 200, float64(p.Of[recommender.CPU].Overall.Quantile(0.95)), 0.0025)
+	assert.Equal(t, now, p.Last)
+
+	state, _ := s.State(settings())
+	assert.Zero(t, state.SettledAt, "nothing has been read")
+	fill(t, s, later)
+	state, _ = s.State(settings())
+	assert.Equal(t, later.Add(2*step+2*time.Minute), state.SettledAt)
+	assert.Equal(t, 288-6, profile(t, s, later).Of[recommender.CPU].Points, "reading nothing takes nothing away")
+}
+
+func TestWhatWasMeasuredWins(t *testing.T) {
+	read := func(s *store.Store) { fill(t, s, now) }
+	restore := func(s *store.Store) { require.NoError(t, s.Restore(key("web"), aDay(t), now)) }
+	for name, order := range map[string][2]func(*store.Store){"read first": {read, restore}, "restored first": {restore, read}} {
+		t.Run(name, func(t *testing.T) {
+			s := forgetful(&fake{pods: []fakePod{web("aaaaa", between(now.Add(-time.Hour), now, 0.5))}})
+			s.Want(deployment("web"))
+			order[0](s)
+			order[1](s)
+			steps := s.Steps(key("web"))
+			require.Len(t, steps, 288)
+			for _, step := range steps {
+				want := 0.2
+				switch {
+				case !step.At.Before(now.Add(-time.Hour)):
+					want = 0.5
+				case step.At.Equal(now.Add(-3 * time.Hour)):
+					want = 0.9
+				}
+				assert.InEpsilon(t, want, step.CPUCores, 0.0025, "%s", step.At)
+			}
+		})
+	}
+}
+
+func TestShortStepsMakeLongOnes(t *testing.T) {
+	packed := checkpoint.Pack(checkpoint.History{
+		Step: time.Minute, First: usage.StepOf(now, time.Minute) - 9,
+		CPU: []float64{.1, .2, .3, .4, .5, .6, .7, .8, .9, .1}, Memory: []float64{1e6, 9e6, 1e6, 1e6, 1e6, 1e6, 1e6, 2e6, 1e6, 1e6},
+	}, store.MaxCheckpoint)
+	s := forgetful(&fake{})
+	s.Want(deployment("web"))
+	require.NoError(t, s.Restore(key("web"), packed, now))
+	steps := s.Steps(key("web"))
+	require.Len(t, steps, 2)
+	assert.InEpsilon(t, .5, steps[0].CPUCores, 0.0025)
+	assert.InEpsilon(t, .9, steps[1].CPUCores, 0.0025)
+	assert.InEpsilon(t, 9e6, steps[0].MemoryBytes, 0.0025)
+	assert.InEpsilon(t, 2e6, steps[1].MemoryBytes, 0.0025)
+}
+
+func TestCheckpointsOfNoUse(t *testing.T) {
+	s := forgetful(&fake{})
+	s.Want(deployment("web"))
+	long := checkpoint.Pack(checkpoint.History{Step: time.Hour, CPU: []float64{1}}, store.MaxCheckpoint)
+	assert.ErrorContains(t, s.Restore(key("web"), long, now), "steps of 1h0m0s is of no use for steps of 5m0s")
+	assert.NoError(t, s.Restore(key("web"), long, now), "it is said once")
+	assert.NoError(t, s.Restore(key("nobody"), long, now), "nobody wants it")
+	other := key("web")
+	other.Container = "sidecar"
+	assert.NoError(t, s.Restore(other, aDay(t), now))
+	assert.Empty(t, s.Steps(other), "nor this")
+	assert.Nil(t, s.Checkpoint(key("nobody")))
+
+	s = forgetful(&fake{})
+	s.Want(deployment("web"))
+	assert.ErrorContains(t, s.Restore(key("web"), []byte("noise"), now), "the checkpoint of app's history is of no use")
+	_, ok := s.Profile(key("web"), now)
+	assert.False(t, ok)
+
+	kept := newStore(&fake{pods: []fakePod{web("aaaaa", always(0.2))}})
+	kept.Want(deployment("web"))
+	fill(t, kept, now)
+	assert.Nil(t, kept.Checkpoint(key("web")), "this source keeps the past itself")
+}
