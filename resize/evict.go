@@ -46,17 +46,34 @@ type Eviction struct {
 	Nodes []*corev1.Node
 }
 
-// evictionRules are looked at in order; the first that says no gives the reason. What nobody will change
+// Rules of evictions are looked at in order; the first that says no gives the reason. What nobody will change
 // comes before what passes.
-var evictionRules = []func(*corev1.Pod, Eviction) *Refusal{
-	evictionsOff, notEvictable, doNotDisrupt, evictionPaused, successorNotSized, noOtherNode, lastReplica,
-	namespaceGoing, rollingOut, siblingsUnwell,
-}
+var (
+	standingEvictionRules = []func(*corev1.Pod, Eviction) *Refusal{
+		evictionsOff, notEvictable, doNotDisrupt, evictionPaused, successorNotSized, noOtherNode, lastReplica,
+	}
+	passingEvictionRules = []func(*corev1.Pod, Eviction) *Refusal{namespaceGoing, rollingOut, siblingsUnwell}
+)
 
 // MayEvict is the one rule for every eviction: nil, or why the pod stays. PodDisruptionBudgets are the API
 // server's to honour. Transient refusals pass by themselves.
 func MayEvict(pod *corev1.Pod, e Eviction) *Refusal {
-	for _, rule := range evictionRules {
+	if refusal := firstAgainst(standingEvictionRules, pod, e); refusal != nil {
+		return refusal
+	}
+	return firstAgainst(passingEvictionRules, pod, e)
+}
+
+// Stays is why a pod is not evicted until somebody changes something, or nil. It does not look at other pods.
+func Stays(pod *corev1.Pod, e Eviction) *Refusal {
+	if refusal := firstAgainst(standingEvictionRules, pod, e); refusal != nil && !refusal.Transient {
+		return refusal
+	}
+	return nil
+}
+
+func firstAgainst(rules []func(*corev1.Pod, Eviction) *Refusal, pod *corev1.Pod, e Eviction) *Refusal {
+	for _, rule := range rules {
 		if refusal := rule(pod, e); refusal != nil {
 			return refusal
 		}

@@ -29,6 +29,10 @@ func HistoryRows(workload string, record v1alpha1.ResizeRecord, result, reason s
 	var rows []v1alpha1.HistoryEntry
 	for _, c := range changesOf(record) {
 		what, from, to := describe(c.prior, c.desired)
+		if what == "" && Leaving(record) {
+			what, from = recommender.CPU.String(), recommender.Format(recommender.CPU, c.prior[recommender.CPU].Request)
+			to = from
+		}
 		rows = append(rows, v1alpha1.HistoryEntry{
 			Timestamp: metav1.NewTime(now), Workload: workload, Pod: record.PodName, Container: c.name,
 			Resource: what, From: from, To: to, Method: method, Result: result, Reason: reason,

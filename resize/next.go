@@ -233,6 +233,8 @@ func nextPuttingBack(state State, record v1alpha1.ResizeRecord, rules Rules, now
 		done.Result = ResultFailed
 	case worthEvicting(record, rules) && now.Before(record.WrittenAt.Add(evictFor)):
 		return until(nextTry(record), now, state, Action{Kind: Evict, Reason: record.Reason, RequeueAfter: evictEvery})
+	case Leaving(record):
+		done.Result = ""
 	}
 	return done
 }
@@ -245,8 +247,11 @@ func nextTry(record v1alpha1.ResizeRecord) time.Time {
 	return record.Deadline.Time
 }
 
-// worthEvicting: only growth that the node refused is worth a new pod.
+// worthEvicting: only growth that the node refused is worth a new pod, or that all others on it fit.
 func worthEvicting(record v1alpha1.ResizeRecord, rules Rules) bool {
+	if Leaving(record) {
+		return rules.NodeEviction
+	}
 	if rules.Method != v1alpha1.ResizeInPlaceOrRecreate || record.Reason != ReasonInfeasible && record.Reason != ReasonDeferred {
 		return false
 	}
@@ -299,7 +304,11 @@ func NotEvicted(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 // GivenUp is the record of a plan that its node can never carry out: nothing is sent, so there is nothing to
 // be put back, and what is left is to find the pod another node.
 func GivenUp(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
-	return startPuttingBack(*record.DeepCopy(), v1alpha1.RecordWithdrawing, ReasonInfeasible)
+	reason := ReasonInfeasible
+	if record.Reason == ReasonDoesNotFit {
+		reason = record.Reason
+	}
+	return startPuttingBack(*record.DeepCopy(), v1alpha1.RecordWithdrawing, reason)
 }
 
 // Recreates: the pod of a record that the node refuses may be evicted instead.

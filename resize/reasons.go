@@ -25,6 +25,8 @@ const (
 	ReasonNotScheduled = "NotScheduled"
 	ReasonNotStarted   = "NotStarted"
 	ReasonNotReady     = "NotReady"
+	// ReasonDoesNotFit: the pods of its node do not fit together, and this one is to go (strategy Node).
+	ReasonDoesNotFit = "DoesNotFit"
 )
 
 // Reasons of refusals by the platform.
@@ -94,4 +96,5 @@ const (
 	ReasonSuccessorNotSized = "SuccessorNotSized"
 	ReasonNoOtherNode       = "NoOtherNode"
 	ReasonLastReplica       = "LastReplica"
+	ReasonNotWanted         = "NotWanted"
 )

@@ -31,6 +31,8 @@ type Rules struct {
 	Schedule             Schedule
 	// RateWindow of the throttling query: throttling is not judged earlier than this after a resize.
 	RateWindow time.Duration
+	// NodeEviction: pods that do not fit on their nodes may be evicted (strategy Node).
+	NodeEviction bool
 	// Excluded containers are never changed.
 	Excluded map[string]bool
 }

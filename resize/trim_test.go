@@ -46,7 +46,8 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["NewDeclined"] = NewDeclined(nil, Outcome{Kind: OutcomeTerminal}, pod, plan, world)
 
 	out["Needs"] = plan.Needs(pod)
-	out["MayEvict"] = MayEvict(pod, d.eviction(pod, plan))
+	out["MayEvict"], out["Stays"] = MayEvict(pod, d.eviction(pod, plan)), Stays(pod, d.eviction(pod, plan))
+	out["LeavePlan"] = LeavePlan(pod, d.eviction(pod, plan).Seed)
 
 	record := NewRecord(plan, pod, noon, auto())
 	out["NewRecord"] = record

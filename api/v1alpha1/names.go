@@ -82,6 +82,8 @@ const (
 	EventUndone        = "Undone"
 	EventRevertPending = "RevertPending"
 
+	// EventEvicting: a pod does not fit on its node beside the others, and is asked to go (strategy Node).
+	EventEvicting       = "Evicting"
 	EventEvicted        = "Evicted"
 	EventEvictionDenied = "EvictionDenied"
 )

@@ -85,7 +85,7 @@ func (c *Controller) after(known remembered, now time.Time) time.Duration {
 
 func (c *Controller) observe(ctx context.Context, node *corev1.Node) (*scene, error) {
 	s := &scene{
-		node: node, recommendations: map[types.UID]*v1alpha1.AttuneRecommendation{}, held: c.Grants.Held, now: c.Clock.Now(),
+		node: node, recommendations: map[types.UID]*v1alpha1.AttuneRecommendation{}, held: c.Grants.Held, stays: c.Grants.Stays, now: c.Clock.Now(),
 	}
 	s.base = func(pod *corev1.Pod, container string, r recommender.Resource) (recommender.Usage, bool) {
 		return c.Recent.Base(pod.Namespace, pod.Name, container, r, s.now)

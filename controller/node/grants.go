@@ -85,12 +85,14 @@ func (v victims) settle(pods []*corev1.Pod, interval time.Duration, now time.Tim
 // budget is how many pods of a node may go in an interval: a tenth of those that share it, at least one.
 func budget(members int) int { return max(1, members/10) }
 
-// chooser takes victims within the budget: one per workload at a time.
+// chooser takes victims within the budget: one per workload at a time, and nobody while a pod of the node is going,
+// since what that leaves may do.
 func (v *victims) chooser(s *scene, members int) func(*corev1.Pod) bool {
 	workloads := map[types.NamespacedName]bool{}
+	going := slices.ContainsFunc(s.pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	return func(pod *corev1.Pod) bool {
 		of := client.ObjectKeyFromObject(s.recommendations[pod.UID])
-		if workloads[of] || len(v.chosen)+len(v.gone) >= budget(members) {
+		if going || workloads[of] || len(v.chosen)+len(v.gone) >= budget(members) {
 			return false
 		}
 		workloads[of] = true

@@ -21,6 +21,8 @@ type scene struct {
 	recommendations map[types.UID]*v1alpha1.AttuneRecommendation
 	// held says why the workload loop leaves a pod as it is; empty: it does not.
 	held func(types.UID) string
+	// stays says why a pod may not be evicted; empty: it may.
+	stays func(types.UID) string
 	// lowered is when a pod was lowered last; zero: never.
 	lowered func(types.UID) time.Time
 	// base is a container's own recent usage; false: nothing was measured.
@@ -66,7 +68,7 @@ func (s *scene) shares(pod *corev1.Pod) bool {
 		return false
 	}
 	for _, record := range rec.Status.Records {
-		if record.PodUID == pod.UID {
+		if record.PodUID == pod.UID && !resize.Leaving(record) {
 			return false
 		}
 	}
@@ -77,6 +79,9 @@ func (s *scene) shares(pod *corev1.Pod) bool {
 func (s *scene) demand(pod *corev1.Pod) node.Pod {
 	rec := s.recommendations[pod.UID]
 	ranking, _ := node.RankingOf(string(rec.Spec.EvictionRanking))
+	if s.stays(pod.UID) != "" {
+		ranking = node.Never
+	}
 	p := node.Pod{
 		Name:        pod.Namespace + "/" + pod.Name,
 		Group:       workload.Identity{Kind: rec.Spec.Workload.Kind, Namespace: rec.Namespace, Name: rec.Spec.Workload.Name}.String(),

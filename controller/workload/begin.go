@@ -29,6 +29,7 @@ func (d *decision) begin(w world) *resize.Refusal {
 		return refusal
 	}
 	d.takeBoostsBack(w)
+	d.sendAway(w)
 	for _, plan := range d.wave(w, d.plans(w)) {
 		pod := w.pod(plan.PodUID)
 		if refusal := resize.Fits(pod, plan, d.gateWorld(w, pod)); refusal != nil {

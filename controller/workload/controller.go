@@ -106,7 +106,7 @@ func (c *Controller) forget(name types.NamespacedName, err error) {
 	}
 	c.promises.make(name, nil, ledger{})
 	c.declined.forget(name)
-	c.Grants.Hold(name, nil)
+	c.Grants.Hold(name, nil, nil)
 	c.waiting.wait(name, nil, 0)
 }
 

@@ -38,6 +38,8 @@ type decision struct {
 	lessons []lesson
 	// held are the pods that their nodes are to count as they are, and why (strategy Node).
 	held map[types.UID]string
+	// stays are the pods that may not be evicted whatever their nodes want, and why (strategy Node).
+	stays map[types.UID]string
 	// refused are why pods are not resized.
 	refused refusals
 	// promised is what the resizes that begin take of the namespace's quotas, promisedOn of each node.
@@ -112,6 +114,10 @@ func (d *decision) perform(w world, pod *corev1.Pod, record v1alpha1.ResizeRecor
 		d.close(w, next, action)
 		return
 	case resize.Evict:
+		if resize.Leaving(record) {
+			d.leave(w, pod, record, next, action)
+			return
+		}
 		d.evict(w, pod, record, next, action)
 		return
 	case resize.Revert, resize.Withdraw:

@@ -20,6 +20,15 @@ func (w world) recreates() bool { return w.settings.Resize.Method == v1alpha1.Re
 // mayEvict asks the one rule about a pod whose node refuses a plan. It asks for the cluster's nodes where the
 // answer rests on them.
 func (d *decision) mayEvict(w world, pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
+	refusal := resize.MayEvict(pod, d.eviction(w, plan))
+	if refusal == nil && w.cluster == nil {
+		d.asks.nodes = true
+	}
+	return refusal
+}
+
+// eviction is what the one rule looks at beside the pod.
+func (d *decision) eviction(w world, plan resize.Plan) resize.Eviction {
 	e := resize.Eviction{
 		Now: w.now, Allowed: w.mayEvict, Paused: w.settings.Resize.Paused, Annotations: []map[string]string{w.workload.Annotations},
 		Siblings: w.pods, Replicas: int(w.workload.Replicas), Records: append(d.status.Records[:len(d.status.Records):len(d.status.Records)], w.rec.Status.Records...),
@@ -31,11 +40,7 @@ func (d *decision) mayEvict(w world, pod *corev1.Pod, plan resize.Plan) *resize.
 	if w.workload.Rollout.InProgress {
 		e.Rollout = w.workload.Rollout.Reason
 	}
-	refusal := resize.MayEvict(pod, e)
-	if refusal == nil && w.cluster == nil {
-		d.asks.nodes = true
-	}
-	return refusal
+	return e
 }
 
 // unmovable says why a pod is not evicted whose node has no room for a plan, or nil where it may be: then the
@@ -92,11 +97,14 @@ func (d *decision) evict(w world, pod *corev1.Pod, record, next v1alpha1.ResizeR
 
 // evicted tells of a pod that is gone because it was evicted.
 func (d *decision) evicted(w world, record v1alpha1.ResizeRecord) {
+	if d.evictionCounts = append(d.evictionCounts, resize.EvictionGranted); resize.Leaving(record) {
+		d.tell(event.Normal(v1alpha1.EventEvicted, "Evicted pod %s from node %s, where it did not fit beside the others; its successor is born with its peak", record.PodName, record.Node))
+		return
+	}
 	for _, row := range resize.HistoryRows("", record, resize.ResultEvicted, "", w.now) {
 		d.tell(event.Normal(v1alpha1.EventEvicted, "Evicted pod %s from node %s, which does not give container %s %s of %s (it had %s); its successor is sized at admission",
 			record.PodName, record.Node, row.Container, row.To, row.Resource, row.From))
 	}
-	d.evictionCounts = append(d.evictionCounts, resize.EvictionGranted)
 }
 
 // sendEvictions asks for evictions that are stored as under way, and notes where they were denied. Nothing

@@ -53,22 +53,33 @@ func (d *decision) hold(w world) {
 	if !w.byNode() {
 		return
 	}
-	d.held = map[types.UID]string{}
+	d.held, d.stays = map[types.UID]string{}, map[types.UID]string{}
 	for _, pod := range w.live() {
 		if !w.resizesPods() {
 			d.held[pod.UID] = resize.ReasonMode
 			continue
 		}
-		if refusal := resize.Standing(pod, d.gateWorld(w, pod)); refusal != nil {
+		if refusal := d.standing(w, pod); refusal != nil {
 			d.held[pod.UID] = refusal.Reason
+			continue
+		}
+		if refusal := d.staysForGood(w, pod); refusal != nil {
+			d.stays[pod.UID] = refusal.Reason
 		}
 	}
+}
+
+// standing is why a pod is left as it is. That it or another one is to go for want of room is no reason.
+func (d *decision) standing(w world, pod *corev1.Pod) *resize.Refusal {
+	world := d.gateWorld(w, pod)
+	world.Status.Records = resize.Beside(world.Status.Records)
+	return resize.Standing(pod, world)
 }
 
 // tellNodes passes on which pods are held, where that is news.
 func (c *Controller) tellNodes(rec *v1alpha1.AttuneRecommendation, d decision) {
 	key := client.ObjectKeyFromObject(rec)
-	if c.Grants.Hold(key, d.held) && c.HeldChanged != nil {
+	if c.Grants.Hold(key, d.held, d.stays) && c.HeldChanged != nil {
 		c.HeldChanged(key)
 	}
 }

@@ -27,8 +27,32 @@ type Table struct {
 	mutex  sync.RWMutex
 	grants map[types.UID]Pod
 	onNode map[string]map[types.UID]bool
-	held   map[types.NamespacedName]map[types.UID]string
-	why    map[types.UID]string
+	held   marks
+	stays  marks
+}
+
+// marks are words on pods, by their workloads.
+type marks struct {
+	of  map[types.NamespacedName]map[types.UID]string
+	why map[types.UID]string
+}
+
+// set replaces those of a workload's pods; false: nothing of that is new.
+func (m *marks) set(workload types.NamespacedName, words map[types.UID]string) bool {
+	if maps.Equal(m.of[workload], words) {
+		return false
+	}
+	if m.of == nil {
+		m.of, m.why = map[types.NamespacedName]map[types.UID]string{}, map[types.UID]string{}
+	}
+	for uid := range m.of[workload] {
+		delete(m.why, uid)
+	}
+	maps.Copy(m.why, words)
+	if m.of[workload] = words; len(words) == 0 {
+		delete(m.of, workload)
+	}
+	return true
 }
 
 // Publish replaces the grants of a node. It returns the recommendations of the pods whose grants changed. The
@@ -71,34 +95,29 @@ func (t *Table) Of(pod types.UID) (Pod, bool) {
 }
 
 // Hold replaces what is known of the pods of a workload that are left as they are whatever they are granted, and
-// why. It returns whether anything of that is new.
-func (t *Table) Hold(workload types.NamespacedName, held map[types.UID]string) bool {
+// why; and of those that may not be evicted whatever happens, and why. It returns whether anything of that is new.
+func (t *Table) Hold(workload types.NamespacedName, held, stays map[types.UID]string) bool {
 	if t == nil {
 		return false
 	}
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	if t.held == nil {
-		t.held, t.why = map[types.NamespacedName]map[types.UID]string{}, map[types.UID]string{}
-	}
-	if maps.Equal(t.held[workload], held) {
-		return false
-	}
-	for uid := range t.held[workload] {
-		delete(t.why, uid)
-	}
-	maps.Copy(t.why, held)
-	if t.held[workload] = held; len(held) == 0 {
-		delete(t.held, workload)
-	}
-	return true
+	first, second := t.held.set(workload, held), t.stays.set(workload, stays)
+	return first || second
 }
 
 // Held says why a pod is left as it is; empty: it is not, as far as is known.
 func (t *Table) Held(pod types.UID) string {
 	t.mutex.RLock()
 	defer t.mutex.RUnlock()
-	return t.why[pod]
+	return t.held.why[pod]
+}
+
+// Stays says why a pod may not be evicted; empty: it may, as far as is known.
+func (t *Table) Stays(pod types.UID) string {
+	t.mutex.RLock()
+	defer t.mutex.RUnlock()
+	return t.stays.why[pod]
 }
 
 func keys(set map[types.NamespacedName]bool) []types.NamespacedName {

@@ -39,6 +39,7 @@ func resolve(layers []layer, problems []Problem) (Settings, error) {
 	s.EvictionRanking = o.capped(s.EvictionRanking)
 	s.Recommender = o.recommender(s.Source)
 	s.Resize = o.resizeRules(s.Source)
+	s.Resize.NodeEviction = s.NodeEviction && s.Strategy == v1alpha1.StrategyNode
 	o.checkTogether(s)
 	return s, o.err()
 }

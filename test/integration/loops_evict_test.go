@@ -34,21 +34,28 @@ func cramped(t *testing.T, replicas int32) *world {
 	w.deployment("web", replicas, w.app("cpu=500m,memory=512Mi", ""))
 	w.born()
 	w.node.Faults.Taken = 4000 - 600*int64(replicas)
-	var err error
-	w.other, err = kubelet.NewNode(t.Context(), w.direct, w.namespace+"-2", kubelet.Options{CPU: "16"})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, client.IgnoreNotFound(w.direct.Delete(context.WithoutCancel(t.Context()), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.other.Name}})))
-	})
-	// The API server taints a new node as not ready, and nobody here takes that back.
-	other := &corev1.Node{}
-	require.NoError(t, w.direct.Get(t.Context(), client.ObjectKey{Name: w.other.Name}, other))
-	other.Spec.Taints = nil
-	require.NoError(t, w.direct.Update(t.Context(), other))
-	w.plane.Nodes = append(w.plane.Nodes, w.other.Name)
+	w.roomElsewhere("16")
 	w.label()
 	w.workloads.Evictions = true
 	return w
+}
+
+// roomElsewhere is a second node that pods may run on.
+func (w *world) roomElsewhere(cpu string) {
+	w.t.Helper()
+	ctx := w.t.Context()
+	var err error
+	w.other, err = kubelet.NewNode(ctx, w.direct, w.namespace+"-2", kubelet.Options{CPU: cpu, Usage: w.memoryOf})
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() {
+		require.NoError(w.t, client.IgnoreNotFound(w.direct.Delete(context.WithoutCancel(ctx), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.other.Name}})))
+	})
+	// The API server taints a new node as not ready, and nobody here takes that back.
+	other := &corev1.Node{}
+	require.NoError(w.t, w.direct.Get(ctx, client.ObjectKey{Name: w.other.Name}, other))
+	other.Spec.Taints = nil
+	require.NoError(w.t, w.direct.Update(ctx, other))
+	w.plane.Nodes = append(w.plane.Nodes, w.other.Name)
 }
 
 // label has new pods of the namespace sized.

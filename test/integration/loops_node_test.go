@@ -1,14 +1,22 @@
 package integration
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/resize"
 	"attune.io/attune/test/kubelet"
 )
 
@@ -141,4 +149,136 @@ func TestNodeLeavesOthersAlone(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 2, found)
+}
+
+// twoOfTwo is a node of 8 CPUs that Deployments a and b of two pods each share, base 1 and peak 2, so that all four
+// peaks fit; policies let it evict. Another node has room.
+func twoOfTwo(t *testing.T, eviction string, edit func(name string, d *appsv1.Deployment)) *world {
+	t.Helper()
+	w := newWorld(t, kubelet.Options{CPU: "8"})
+	w.seeded = true
+	w.label()
+	w.workloads.Evictions = true
+	w.memory["app"] = 100
+	w.policy("all", "strategy: Node\nnode: {eviction: "+eviction+"}\nmemory: {allowDecrease: true}\nupdateStrategy: {type: Auto, safetyObservationPeriod: 1m}\n")
+	for _, name := range []string{"a", "b"} {
+		w.usage.of[name+"/app"] = used{CPU: 2, Memory: 100}
+		w.usage.own[name+"-"] = used{CPU: 1, Memory: 100}
+		d := w.deployment(name, 2, w.app("cpu=100m,memory=64Mi", ""))
+		if edit != nil {
+			edit(name, d)
+			require.NoError(t, w.direct.Update(t.Context(), d))
+		}
+	}
+	w.born()
+	for _, pod := range w.pods() {
+		require.NoError(t, w.direct.Delete(t.Context(), &pod))
+	}
+	w.until(10*time.Minute, "everybody's base and a quarter of the reserve of 2", func() bool {
+		return w.cpuOn(w.node.Name) == "a 1500, a 1500, b 1500, b 1500" && w.idle()
+	})
+	w.roomElsewhere("16")
+	return w
+}
+
+// cpuOn is what the pods of a node ask of CPU, by workload.
+func (w *world) cpuOn(node string) string {
+	var of []string
+	for _, pod := range w.pods() {
+		if pod.Spec.NodeName == node && pod.DeletionTimestamp == nil {
+			of = append(of, fmt.Sprintf("%s %d", pod.Labels["app"], cpuRequest(&pod)))
+		}
+	}
+	slices.Sort(of)
+	return strings.Join(of, ", ")
+}
+
+func (w *world) evictedRows() (rows []v1alpha1.HistoryEntry) {
+	for _, rec := range w.recommendations() {
+		for _, row := range rec.Status.History {
+			if row.Result == resize.ResultEvicted {
+				rows = append(rows, row)
+			}
+		}
+	}
+	return rows
+}
+
+// When a's pods need 3 CPUs each there is room for one of b's alone: the other is evicted, and its successor is born
+// with its peak on another node. Nobody else goes.
+func TestNodeEvictsWhoDoesNotFit(t *testing.T) {
+	t.Parallel()
+	w := twoOfTwo(t, "Enabled", nil)
+	w.usage.own["a-"] = used{CPU: 3, Memory: 100}
+	w.until(30*time.Minute, "one of b is found another node", func() bool {
+		assert.GreaterOrEqual(t, readyPods(w.pods()), 3, "one at a time")
+		return w.cpuOn(w.node.Name) == "a 3000, a 3000, b 2000" && w.cpuOn(w.other.Name) == "b 2000" && w.idle()
+	})
+	for _, pod := range w.pods() {
+		if pod.Spec.NodeName == w.other.Name {
+			assert.Contains(t, pod.Annotations, v1alpha1.SeededAnnotation)
+			assert.EqualValues(t, 1, pod.Generation, "born so")
+		}
+	}
+	assert.True(t, w.told.has("Normal Evicting Pod b-"), w.told.lines)
+	assert.True(t, w.told.has("Normal Evicted Evicted pod b-"), w.told.lines)
+	uids := w.uids()
+	w.run(3*time.Hour, 5*time.Minute)
+	assert.Equal(t, uids, w.uids(), "nobody else goes")
+	rows := w.evictedRows()
+	require.Len(t, rows, 1, "%v", rows)
+	assert.Equal(t, resize.ReasonDoesNotFit, rows[0].Reason)
+	assert.Equal(t, resize.MethodEviction, rows[0].Method)
+}
+
+// Somebody else goes in place of a pod that nobody may disrupt.
+func TestNodeEvictsSomebodyElseThanWhoMayNotBeDisrupted(t *testing.T) {
+	t.Parallel()
+	w := twoOfTwo(t, "Enabled", func(name string, d *appsv1.Deployment) {
+		if name == "b" {
+			d.Spec.Template.Annotations = map[string]string{"karpenter.sh/do-not-disrupt": "true"}
+		}
+	})
+	w.usage.own["a-"] = used{CPU: 3, Memory: 100}
+	w.until(30*time.Minute, "one of a is found another node", func() bool {
+		return w.cpuOn(w.node.Name) == "a 3000, b 2000, b 2000" && strings.HasPrefix(w.cpuOn(w.other.Name), "a ") && w.idle()
+	})
+	for _, row := range w.evictedRows() {
+		assert.Contains(t, row.Pod, "a-")
+	}
+}
+
+// A PodDisruptionBudget keeps whom it keeps: nobody is deleted, and nobody else goes instead.
+func TestNodeHonoursAPodDisruptionBudget(t *testing.T) {
+	t.Parallel()
+	w := twoOfTwo(t, "Enabled", nil)
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "b"}}
+	all := intstr.FromInt32(2)
+	budget.Spec = policyv1.PodDisruptionBudgetSpec{MinAvailable: &all, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "b"}}}
+	require.NoError(t, w.direct.Create(t.Context(), budget))
+	budget.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: budget.Generation, ExpectedPods: 2, CurrentHealthy: 2, DesiredHealthy: 2}
+	require.NoError(t, w.direct.Status().Update(t.Context(), budget))
+	uids := w.uids()
+	w.usage.own["a-"] = used{CPU: 3, Memory: 100}
+	w.run(70*time.Minute, time.Minute)
+	assert.Equal(t, uids, w.uids())
+	assert.True(t, w.told.has("Warning EvictionDenied Pod b-"), w.told.lines)
+	assert.Empty(t, w.evictedRows())
+
+	budget.Status.DisruptionsAllowed = 1
+	require.NoError(t, w.direct.Status().Update(t.Context(), budget))
+	w.until(time.Hour, "one may go at last", func() bool { return w.cpuOn(w.other.Name) == "b 2000" && w.idle() })
+}
+
+// Nobody goes where no policy lets him: the node is overcommitted, says so, and grants nobody more than he holds.
+func TestNodeEvictsNobodyUnlessItMay(t *testing.T) {
+	t.Parallel()
+	w := twoOfTwo(t, "Disabled", nil)
+	uids := w.uids()
+	w.usage.own["a-"] = used{CPU: 3, Memory: 100}
+	w.run(time.Hour, 5*time.Minute)
+	assert.Equal(t, uids, w.uids())
+	assert.Equal(t, "a 1500, a 1500, b 1500, b 1500", w.cpuOn(w.node.Name))
+	assert.True(t, w.told.has("Warning NodeOvercommitted cpu: the pods that share this node need 10"), w.told.lines)
+	assert.False(t, w.told.has("Evict"), w.told.lines)
 }

@@ -1,0 +1,83 @@
+package node
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// A lowering is seen, whoever made it; a raise is none.
+func TestLoweringsAreRemembered(t *testing.T) {
+	look := func(m remembered, at time.Duration, cpuRequest, limit int64) remembered {
+		s := sceneOf("8", 1000, member("a", size(recommender.Amount(cpuRequest), 64, recommender.Amount(limit))))
+		s.now = noon.Add(at)
+		return m.see(s)
+	}
+	m := look(remembered{}, 0, 2000, 200)
+	assert.Zero(t, m.lowered("a"))
+	assert.Zero(t, m.untilLowered(noon))
+	m = look(m, time.Minute, 1500, 200)
+	assert.Equal(t, noon.Add(time.Minute), m.lowered("a"))
+	assert.Equal(t, 14*time.Minute, m.untilLowered(noon.Add(2*time.Minute)))
+	m = look(m, 2*time.Minute, 1600, 200)
+	assert.Equal(t, noon.Add(time.Minute), m.lowered("a"), "a raise")
+	m = look(m, 3*time.Minute, 1700, 150)
+	assert.Equal(t, noon.Add(3*time.Minute), m.lowered("a"), "a limit counts")
+	assert.Zero(t, m.untilLowered(noon.Add(18*time.Minute)))
+	assert.Empty(t, m.see(&scene{now: noon}).seen, "a pod that is gone is forgotten")
+}
+
+// After a restart the records and the history tell of lowerings.
+func TestLoweringsBeforeARestart(t *testing.T) {
+	pod := member("a", size(1500, 64, 200))
+	row := func(from, to string, ago time.Duration) v1alpha1.HistoryEntry {
+		return v1alpha1.HistoryEntry{Pod: "a", From: from, To: to, Timestamp: metav1.NewTime(noon.Add(-ago))}
+	}
+	rec := recommended("a", 2000, 64)
+	assert.Zero(t, loweredBefore(rec, pod))
+	rec.Status.History = []v1alpha1.HistoryEntry{row("1", "1500m", time.Minute), row("2", "1500m", 5*time.Minute), row("3", "2", time.Hour)}
+	assert.Equal(t, noon.Add(-5*time.Minute), loweredBefore(rec, pod), "the newest that is no raise")
+	rec.Status.History = []v1alpha1.HistoryEntry{row("2, 64Mi", "3, 32Mi", time.Minute)}
+	assert.Equal(t, noon.Add(-time.Minute), loweredBefore(rec, pod), "in doubt it was lowered")
+	rec.Status.Records = []v1alpha1.ResizeRecord{{PodUID: "a", WrittenAt: metav1.NewTime(noon)}}
+	assert.Equal(t, noon, loweredBefore(rec, pod))
+}
+
+// At most a tenth of the pods that share a node go in an interval, and one of a workload at a time.
+func TestVictimsWithinTheBudget(t *testing.T) {
+	pods := []*corev1.Pod{member("a-1", size(1, 1, 1)), member("a-2", size(1, 1, 1)), member("b-1", size(1, 1, 1)), member("c-1", size(1, 1, 1))}
+	s := sceneOf("8", 1000, pods...)
+	s.recommendations["a-1"], s.recommendations["a-2"] = recommended("a", 1, 1), recommended("a", 1, 1)
+	chosen := func(v victims, members int) (out []types.UID) {
+		may := v.chooser(s, members)
+		for _, pod := range pods {
+			if may(pod) {
+				out = append(out, pod.UID)
+			}
+		}
+		return out
+	}
+	assert.Equal(t, []types.UID{"a-1"}, chosen(victims{}, 4))
+	assert.Equal(t, []types.UID{"a-1", "b-1"}, chosen(victims{}, 29), "one of a at a time")
+	assert.Equal(t, []types.UID{"a-1", "b-1", "c-1"}, chosen(victims{}, 200))
+
+	// Who has gone counts for an interval; who was chosen and stays is chosen anew.
+	v := victims{chosen: []types.UID{"a-1", "gone"}}.settle(pods, 5*time.Minute, noon)
+	assert.Equal(t, victims{gone: []time.Time{noon}}, v)
+	assert.Empty(t, chosen(v, 4))
+	v = v.settle(pods, 5*time.Minute, noon.Add(5*time.Minute))
+	assert.Empty(t, v.gone)
+	assert.Equal(t, []types.UID{"a-1"}, chosen(v, 4))
+
+	// What a pod that is going leaves may do.
+	pods[3].DeletionTimestamp = &metav1.Time{Time: noon}
+	assert.Empty(t, chosen(victims{}, 200))
+	assert.Len(t, victims{chosen: []types.UID{"c-1"}}.settle(pods, time.Minute, noon).gone, 1, "it is on its way")
+}

@@ -1,0 +1,50 @@
+package grant
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/recommender"
+)
+
+var web, db = types.NamespacedName{Namespace: "shop", Name: "deployment-web"}, types.NamespacedName{Namespace: "shop", Name: "statefulset-db"}
+
+func cpu(amount recommender.Amount) map[string]recommender.Size {
+	return map[string]recommender.Size{"app": {recommender.CPU: {Request: amount}}}
+}
+
+// Whoever's grant is new, other or gone is told, and nobody else.
+func TestPublishTellsOfChanges(t *testing.T) {
+	table := &Table{}
+	first := map[types.UID]Pod{"a": {Recommendation: web, Sizes: cpu(1)}, "b": {Recommendation: db, Sizes: cpu(2)}}
+	assert.ElementsMatch(t, []types.NamespacedName{web, db}, table.Publish("node-1", first))
+	assert.Empty(t, table.Publish("node-1", map[types.UID]Pod{"a": {Recommendation: web, Sizes: cpu(1)}, "b": {Recommendation: db, Sizes: cpu(2)}}))
+	assert.Equal(t, []types.NamespacedName{db}, table.Publish("node-1", map[types.UID]Pod{"a": {Recommendation: web, Sizes: cpu(1)}, "b": {Recommendation: db, Sizes: cpu(2), Evict: "no room"}}))
+	assert.Equal(t, []types.NamespacedName{web}, table.Publish("node-1", map[types.UID]Pod{"b": {Recommendation: db, Sizes: cpu(2), Evict: "no room"}}))
+	_, known := table.Of("a")
+	assert.False(t, known)
+	assert.Empty(t, table.Publish("node-2", nil), "a node without pods")
+	assert.Equal(t, []types.NamespacedName{db}, table.Publish("node-1", nil))
+	var none *Table
+	_, known = none.Of("b")
+	assert.False(t, known, "nobody grants anything")
+}
+
+func TestHoldReplacesWhatIsKnownOfAWorkload(t *testing.T) {
+	table := &Table{}
+	assert.True(t, table.Hold(web, map[types.UID]string{"a": "Paused"}, map[types.UID]string{"b": "LastReplica"}))
+	assert.False(t, table.Hold(web, map[types.UID]string{"a": "Paused"}, map[types.UID]string{"b": "LastReplica"}))
+	assert.True(t, table.Hold(db, map[types.UID]string{"c": "Mode"}, nil))
+	assert.Equal(t, "Paused", table.Held("a"))
+	assert.Equal(t, "LastReplica", table.Stays("b"))
+	assert.Empty(t, table.Stays("a"))
+	assert.True(t, table.Hold(web, nil, map[types.UID]string{"a": "DoNotDisrupt"}))
+	assert.Empty(t, table.Held("a"))
+	assert.Equal(t, "DoNotDisrupt", table.Stays("a"))
+	assert.Empty(t, table.Stays("b"))
+	assert.Equal(t, "Mode", table.Held("c"))
+	var none *Table
+	assert.False(t, none.Hold(web, nil, nil))
+}
