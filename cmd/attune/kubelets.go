@@ -10,7 +10,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/usage"
@@ -27,7 +26,7 @@ func (o *options) embed(mgr ctrl.Manager) error {
 	source := embedded.New(embedded.Options{
 		Cluster: cluster{mgr.GetClient()}, Transport: transport, Interval: o.usageInterval, Clock: clock.RealClock{},
 		Log:     slog.New(logr.ToSlogHandler(ctrl.Log.WithName("usage"))),
-		Metrics: embedded.NewMetrics(metrics.Registry),
+		Metrics: o.meters.embedded,
 		Disk:    embedded.Disk{Dir: o.disk.dir, Retention: o.disk.retention, MaxBytes: o.disk.size.Value()},
 	})
 	o.own = source
@@ -43,7 +42,7 @@ func (o *options) backfilled() (usage.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return usage.Backfilled{Source: o.own, Since: o.own.Since, Past: past}, nil
+	return usage.Backfilled{Source: o.own, Since: o.own.Since, Past: measured{Client: past, meter: o.meters.usage}}, nil
 }
 
 // cluster answers from the caches what a scraper asks.

@@ -53,6 +53,8 @@ type options struct {
 
 	// own is the embedded source; nil where the source is a server.
 	own *embedded.Source
+	// meters count what is asked of the sources, and at admission.
+	meters meters
 }
 
 // diskOptions say where the embedded source keeps raw samples.

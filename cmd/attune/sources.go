@@ -45,30 +45,35 @@ func (o *options) gauges(secrets client.Reader) func(policy.Settings) (workload.
 }
 
 // gauge asks a Prometheus server about single containers.
-type gauge struct{ server *prometheus.Client }
+type gauge struct{ server measured }
 
 func (g gauge) Throttled(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error) {
-	return g.server.Value(ctx, prometheus.Throttled(namespace, pod, container, window), at)
+	return g.server.value(ctx, "throttling", prometheus.Throttled(namespace, pod, container, window), at)
 }
 
 func (g gauge) Waiting(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error) {
-	return g.server.Value(ctx, prometheus.Waiting(namespace, pod, container, window), at)
+	return g.server.value(ctx, "waiting", prometheus.Waiting(namespace, pod, container, window), at)
 }
 
 func (g gauge) Memory(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error) {
-	return g.server.Value(ctx, prometheus.Held(namespace, pod, container, window), at)
+	return g.server.value(ctx, "memory", prometheus.Held(namespace, pod, container, window), at)
 }
 
 func (g gauge) OOMKills(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error) {
-	return g.server.Value(ctx, prometheus.Killed(namespace, pod, container, window), at)
+	return g.server.value(ctx, "oomkills", prometheus.Killed(namespace, pod, container, window), at)
 }
 
 func (g gauge) Value(ctx context.Context, query string, at time.Time) (float64, error) {
-	return g.server.Value(ctx, query, at)
+	return g.server.value(ctx, "slo", query, at)
 }
 
 // server is a client of the server that settings name, or of the operator's own.
-func (o *options) server(secrets client.Reader, s usage.SourceSettings) (*prometheus.Client, error) {
+func (o *options) server(secrets client.Reader, s usage.SourceSettings) (measured, error) {
+	c, err := o.connect(secrets, s)
+	return measured{Client: c, meter: o.meters.usage, namespace: s.Namespace}, err
+}
+
+func (o *options) connect(secrets client.Reader, s usage.SourceSettings) (*prometheus.Client, error) {
 	if s.Prometheus == nil {
 		return o.ownServer()
 	}

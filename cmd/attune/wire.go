@@ -61,6 +61,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	o.meters = newMeters(metrics.Registry, o.usageSource)
 	if err := o.serve(ctx, mgr, provider); err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ func (o *options) serve(ctx context.Context, mgr ctrl.Manager, provider certs.Pr
 		return err
 	}
 	mgr.GetWebhookServer().Register(pod.Path, &pod.Handler{
-		Known: index, Metrics: pod.NewMetrics(metrics.Registry), Clock: clock.RealClock{}, Log: ctrl.Log.WithName("admission"),
+		Known: index, Metrics: o.meters.admission, Clock: clock.RealClock{}, Log: ctrl.Log.WithName("admission"),
 	})
 	validation.Register(mgr.GetWebhookServer(), mgr.GetScheme(), mgr.GetClient(), o.policySources)
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/measure"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/resize"
 )
@@ -45,7 +46,7 @@ func (c *Controller) Register(mgr ctrl.Manager, held <-chan event.TypedGenericEv
 			},
 		})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
-		Complete(c)
+		Complete(measure.Reconciler("node", c))
 }
 
 // later looks at nodes a moment after the event.

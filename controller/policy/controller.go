@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,12 +71,17 @@ type Controller struct {
 	Autoscalers Autoscalers
 	Clock       clock.PassiveClock
 	Settings    effective.Reader
+
+	published published
 }
 
 // Reconcile brings the recommendations of one policy's workloads, and its status, up to date.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile.Result, error) {
 	p := &v1alpha1.AttunePolicy{}
 	if err := c.Client.Get(ctx, req.NamespacedName, p); err != nil {
+		if apierrors.IsNotFound(err) {
+			c.published.forget(req.NamespacedName)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if p.DeletionTimestamp != nil {
@@ -101,7 +107,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	}
 	source, _ := c.History.State(settings.Source)
 	report := report{policy: p, settings: settings, matched: matched, recommendations: recs, source: source, now: now}
-	publish(report)
+	c.published.publish(req.NamespacedName, report)
 	if err := c.writeStatus(ctx, p, report.status()); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -115,6 +121,7 @@ func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause
 	if invalid == nil {
 		return reconcile.Result{}, cause
 	}
+	c.published.forget(client.ObjectKeyFromObject(p))
 	recs, err := c.recommendationsOf(ctx, p)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -127,6 +134,7 @@ func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause
 
 // finish lets a deleted policy go once no pod is watched for it any more.
 func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reconcile.Result, error) {
+	c.published.forget(client.ObjectKeyFromObject(p))
 	c.History.Forget(p.Namespace, p.Name)
 	c.follow(p, policy.Settings{}, matched{})
 	recs, err := c.recommendationsOf(ctx, p)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/measure"
 )
 
 // byPolicy indexes recommendations by the name of their policy.
@@ -46,7 +47,7 @@ func (c *Controller) Register(mgr ctrl.Manager, fresh <-chan event.TypedGenericE
 	} {
 		b = b.Watches(w, inNamespace, builder.WithPredicates(workloadChanged()))
 	}
-	return b.Complete(c)
+	return b.Complete(measure.Reconciler("policy", c))
 }
 
 // policiesIn enqueues every policy of an object's namespace, or of the cluster.

@@ -289,9 +289,8 @@ func (r report) current(w workload.Workload, container string) recommender.Size 
 	return recommender.Size{}
 }
 
-// savings compare the templates with the targets, over all replicas.
-func (r report) savings() *v1alpha1.Savings {
-	var saved [2]recommender.Amount
+// saved compares the requests of the templates with the targets, over all replicas.
+func (r report) saved() (saved [2]recommender.Amount) {
 	for i := range r.recommendations {
 		w := r.matched.won[i]
 		for _, t := range r.recommendations[i].Spec.Containers {
@@ -303,6 +302,11 @@ func (r report) savings() *v1alpha1.Savings {
 			}
 		}
 	}
+	return saved
+}
+
+func (r report) savings() *v1alpha1.Savings {
+	saved := r.saved()
 	return &v1alpha1.Savings{
 		CPURequestReduction:     *resource.NewMilliQuantity(int64(saved[recommender.CPU]), resource.DecimalSI),
 		MemoryRequestReduction:  *resource.NewQuantity(int64(saved[recommender.Memory]), resource.BinarySI),

@@ -65,6 +65,7 @@ type Controller struct {
 	weights  weights
 	tries    tries
 	newest   newest
+	counted  counted
 }
 
 // Reconcile takes a workload's pods one step: reads, decides, stores, acts, notes the answers.
@@ -104,6 +105,7 @@ func (c *Controller) forget(name types.NamespacedName, err error) {
 	if !apierrors.IsNotFound(err) {
 		return
 	}
+	c.counted.drop(name)
 	c.promises.make(name, nil, ledger{})
 	c.declined.forget(name)
 	c.Grants.Hold(name, nil, nil)
@@ -152,6 +154,7 @@ func (c *Controller) guard(ctx context.Context, rec *v1alpha1.AttuneRecommendati
 
 func (c *Controller) tell(rec *v1alpha1.AttuneRecommendation, d decision) {
 	c.Events.Send(rec, nil, d.events...)
+	c.counted.note(rec)
 	for _, n := range d.counts {
 		n.add(rec)
 	}

@@ -191,6 +191,7 @@ func (d *decision) succeeded(w world, record v1alpha1.ResizeRecord) {
 		d.tell(event.Normal(v1alpha1.EventResized, "Resized %s %s/%s: %s -> %s; watching it", row.Resource, record.PodName, row.Container, row.From, row.To))
 	}
 	d.count("success", record, "")
+	d.counts = append(d.counts, tookOf(record)...)
 }
 
 // learn takes floors from every OOM kill that the workload's pods show, whether or not they were ever

@@ -32,7 +32,7 @@ func (c *Controller) rest(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 	if w.workload != nil || len(rec.Status.Records) > 0 || rec.DeletionTimestamp != nil {
 		return reconcile.Result{RequeueAfter: d.after}, nil
 	}
-	dropSeries(rec)
+	c.counted.drop(client.ObjectKeyFromObject(rec))
 	if left := rec.Status.GoneSince.Add(forgetAfter).Sub(w.now); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}

@@ -2,8 +2,12 @@ package workload
 
 import (
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"attune.io/attune/api/v1alpha1"
@@ -25,6 +29,13 @@ var (
 	}, []string{"namespace", "kind", "workload", "result"})
 )
 
+// durations are told of verified resizes alone: what failed is counted, and took as long as its deadline.
+var durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	Name:    "attune_resize_duration_seconds",
+	Help:    "Time from the decision for a resize until the pod was seen to have it.",
+	Buckets: []float64{.5, 1, 2, 5, 10, 30, 60, 120, 300},
+}, []string{"namespace", "kind", "workload"})
+
 // setPending keeps no series of a workload that waits for nothing.
 func setPending(rec *v1alpha1.AttuneRecommendation, n int) {
 	values := []string{rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name}
@@ -35,10 +46,36 @@ func setPending(rec *v1alpha1.AttuneRecommendation, n int) {
 	pendingReverts.WithLabelValues(values...).Set(float64(n))
 }
 
+// counted are the workloads that have series, by their recommendations: once one of these is gone, nobody can say
+// any more what it was about. It is safe for concurrent use.
+type counted struct {
+	mutex sync.Mutex
+	of    map[types.NamespacedName]v1alpha1.WorkloadRef
+}
+
+func (x *counted) note(rec *v1alpha1.AttuneRecommendation) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	if x.of == nil {
+		x.of = map[types.NamespacedName]v1alpha1.WorkloadRef{}
+	}
+	x.of[client.ObjectKeyFromObject(rec)] = rec.Spec.Workload
+}
+
+// drop deletes the series of a recommendation's workload.
+func (x *counted) drop(name types.NamespacedName) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	if of, ok := x.of[name]; ok {
+		dropSeries(name.Namespace, of)
+		delete(x.of, name)
+	}
+}
+
 // dropSeries deletes the series of a workload that is gone.
-func dropSeries(rec *v1alpha1.AttuneRecommendation) {
-	of := prometheus.Labels{"namespace": rec.Namespace, "kind": string(rec.Spec.Workload.Kind), "workload": rec.Spec.Workload.Name}
-	for _, metric := range []interface{ DeletePartialMatch(prometheus.Labels) int }{resizes, reverts, evictions, pendingReverts} {
+func dropSeries(namespace string, w v1alpha1.WorkloadRef) {
+	of := prometheus.Labels{"namespace": namespace, "kind": string(w.Kind), "workload": w.Name}
+	for _, metric := range []interface{ DeletePartialMatch(prometheus.Labels) int }{resizes, reverts, evictions, pendingReverts, durations} {
 		metric.DeletePartialMatch(of)
 	}
 }
@@ -52,10 +89,21 @@ func countEviction(rec *v1alpha1.AttuneRecommendation, outcome resize.EvictionOu
 	evictions.WithLabelValues(rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name, string(outcome)).Inc()
 }
 
-func init() { metrics.Registry.MustRegister(resizes, reverts, evictions, pendingReverts) }
+func init() { metrics.Registry.MustRegister(resizes, reverts, evictions, pendingReverts, durations) }
 
-// count is one increment, decided in data.
-type count struct{ resource, result, reason string }
+// count is one increment, decided in data; one of a duration, where that is set.
+type count struct {
+	resource, result, reason string
+	took                     time.Duration
+}
+
+// tookOf is how long a resize took that has just been verified.
+func tookOf(record v1alpha1.ResizeRecord) []count {
+	if record.VerifiedOnce == nil || !record.VerifiedOnce.After(record.WrittenAt.Time) {
+		return nil
+	}
+	return []count{{took: record.VerifiedOnce.Sub(record.WrittenAt.Time)}}
+}
 
 // countsOf is one count for each resource that a record moved.
 func countsOf(result string, record v1alpha1.ResizeRecord, reason string) []count {
@@ -67,7 +115,7 @@ func countsOf(result string, record v1alpha1.ResizeRecord, reason string) []coun
 	}
 	var out []count
 	for r := range moved {
-		out = append(out, count{r, result, reason})
+		out = append(out, count{resource: r, result: result, reason: reason})
 	}
 	if result == "reverted" {
 		out = append(out, count{reason: reason})
@@ -77,6 +125,10 @@ func countsOf(result string, record v1alpha1.ResizeRecord, reason string) []coun
 
 func (n count) add(rec *v1alpha1.AttuneRecommendation) {
 	w := rec.Spec.Workload
+	if n.took > 0 {
+		durations.WithLabelValues(rec.Namespace, string(w.Kind), w.Name).Observe(n.took.Seconds())
+		return
+	}
 	if n.resource == "" {
 		reverts.WithLabelValues(rec.Namespace, string(w.Kind), w.Name, n.reason).Inc()
 		return

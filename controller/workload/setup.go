@@ -19,6 +19,7 @@ import (
 	channel "sigs.k8s.io/controller-runtime/pkg/source"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/measure"
 	"attune.io/attune/internal/workload"
 )
 
@@ -59,7 +60,7 @@ func (c *Controller) Register(mgr ctrl.Manager, granted <-chan event.TypedGeneri
 	return b.WithOptions(controller.Options{
 		MaxConcurrentReconciles: 8,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLast),
-	}).Complete(c)
+	}).Complete(measure.Reconciler("workload", c))
 }
 
 func index(fields client.FieldIndexer) error {

@@ -30,6 +30,7 @@ import (
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"attune.io/attune/usage/meter"
 	"attune.io/attune/usage/sourcetest"
 )
 
@@ -132,7 +133,7 @@ func newFixture(t testing.TB, world sourcetest.World, start time.Time, dir strin
 	f.Source = New(Options{
 		Cluster: f, Transport: http.DefaultTransport, Interval: time.Minute, Clock: f.clock,
 		Log:     slog.New(slog.NewTextHandler(&lockedWriter{to: f.log}, nil)),
-		Metrics: NewMetrics(prometheus.NewRegistry()),
+		Metrics: newMetrics(),
 		Disk:    Disk{Dir: dir, Retention: 8 * 24 * time.Hour, MaxBytes: 1 << 30},
 	})
 	f.scraper.kubelets.scheme = "http"
@@ -291,4 +292,10 @@ func foreign(t *testing.T) []byte {
 	raw, err := x509.CreateCertificate(rand.Reader, of, of, key.Public(), key)
 	require.NoError(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
+}
+
+// newMetrics are nobody else's.
+func newMetrics() *Metrics {
+	registry := prometheus.NewRegistry()
+	return NewMetrics(registry, meter.New(registry))
 }

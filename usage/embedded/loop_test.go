@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -72,7 +71,7 @@ func TestLoop(t *testing.T) {
 	c := &cluster{nodes: []Node{nodeAt("good", good), nodeAt("bad", bad)}}
 	source := New(Options{
 		Cluster: c, Transport: http.DefaultTransport, Interval: 100 * time.Millisecond, Clock: clock.RealClock{},
-		Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
+		Log: slog.New(slog.DiscardHandler), Metrics: newMetrics(),
 		Disk: Disk{Dir: t.TempDir(), Retention: time.Hour, MaxBytes: 1 << 30},
 	})
 	source.scraper.kubelets.scheme = "http"

@@ -6,41 +6,41 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"attune.io/attune/usage"
+	"attune.io/attune/usage/meter"
 )
 
 // name of this source in metrics and flags.
-const name = "embedded"
+const name = meter.Embedded
 
 // Metrics of scraping.
 type Metrics struct {
-	samples  *prometheus.CounterVec
+	meter    *meter.Meter
 	dropped  *prometheus.CounterVec
 	scrapes  *prometheus.CounterVec
 	seconds  prometheus.Histogram
 	lateness prometheus.Gauge
 	series   prometheus.Gauge
 	onDisk   prometheus.Gauge
-	queries  *prometheus.HistogramVec
 }
 
-// NewMetrics registers them. It panics where one of them is registered already.
-func NewMetrics(registry prometheus.Registerer) *Metrics {
+// NewMetrics registers them. It panics where one of them is registered already. What all sources have in common
+// is counted by the meter.
+func NewMetrics(registry prometheus.Registerer, shared *meter.Meter) *Metrics {
 	m := &Metrics{
-		samples:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attune_usage_samples_total", Help: "Usage samples taken from a source."}, []string{"source"}),
+		meter:    shared,
 		dropped:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attune_usage_samples_dropped_total", Help: "Usage samples of a source that were of no use, by reason."}, []string{"source", "reason"}),
 		scrapes:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attune_kubelet_scrapes_total", Help: "Scrapes of kubelets, by result: success or failed."}, []string{"result"}),
 		seconds:  prometheus.NewHistogram(prometheus.HistogramOpts{Name: "attune_kubelet_scrape_seconds", Help: "Time that the scrape of one kubelet took.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}),
 		lateness: prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_kubelet_scrape_late_seconds", Help: "How long after its turn a kubelet was asked last."}),
 		series:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_usage_series", Help: "Series that the embedded source has in memory."}),
 		onDisk:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_usage_disk", Help: "1: the embedded source keeps raw samples on disk; 0: it goes on without."}),
-		queries:  prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "attune_usage_query_seconds", Help: "Time that a query of a usage source took.", Buckets: prometheus.ExponentialBuckets(.001, 4, 9)}, []string{"source"}),
 	}
-	registry.MustRegister(m.samples, m.dropped, m.scrapes, m.seconds, m.lateness, m.series, m.onDisk, m.queries)
+	registry.MustRegister(m.dropped, m.scrapes, m.seconds, m.lateness, m.series, m.onDisk)
 	return m
 }
 
 func (m *Metrics) took(samples int, dropped map[usage.Drop]int) {
-	m.samples.WithLabelValues(name).Add(float64(samples))
+	m.meter.Took(name, samples)
 	for why, n := range dropped {
 		m.dropped.WithLabelValues(name, string(why)).Add(float64(n))
 	}
@@ -57,7 +57,7 @@ func (m *Metrics) scraped(err error, took time.Duration) {
 
 func (m *Metrics) late(by time.Duration) { m.lateness.Set(by.Seconds()) }
 
-func (m *Metrics) asked(took time.Duration) { m.queries.WithLabelValues(name).Observe(took.Seconds()) }
+func (m *Metrics) asked(took time.Duration) { m.meter.Read(name, took) }
 
 func (m *Metrics) state(series int, disk bool) {
 	m.series.Set(float64(series))

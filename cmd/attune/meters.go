@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/embedded"
+	"attune.io/attune/usage/meter"
+	promsource "attune.io/attune/usage/prometheus"
+	"attune.io/attune/webhook/pod"
+)
+
+// meters are the metrics of what is made here; the loops have their own.
+type meters struct {
+	admission *pod.Metrics
+	usage     *meter.Meter
+	// embedded is nil where a server is asked instead.
+	embedded *embedded.Metrics
+}
+
+// newMeters registers them. It panics where they are registered already.
+func newMeters(registry prometheus.Registerer, source string) meters {
+	m := meters{admission: pod.NewMetrics(registry), usage: meter.New(registry)}
+	if source == sourceEmbedded {
+		m.embedded = embedded.NewMetrics(registry, m.usage)
+	}
+	return m
+}
+
+// measured is a Prometheus server whose answers are counted.
+type measured struct {
+	*promsource.Client
+	meter *meter.Meter
+	// namespace whose policies name the server; empty: it is the operator's own.
+	namespace string
+}
+
+// Read implements usage.Source.
+func (m measured) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
+	began := time.Now()
+	report, err := m.Client.Read(ctx, query, yield)
+	took := time.Since(began)
+	m.meter.Took(meter.Prometheus, report.Samples)
+	m.meter.Read(meter.Prometheus, took)
+	m.asked("usage", took, err)
+	return report, err
+}
+
+// value asks for one number; what is the kind of question.
+func (m measured) value(ctx context.Context, what, expression string, at time.Time) (float64, error) {
+	began := time.Now()
+	v, err := m.Client.Value(ctx, expression, at)
+	m.asked(what, time.Since(began), err)
+	return v, err
+}
+
+// asked counts an answer: that nothing matches is one, and a caller who gave up did not wait for one.
+func (m measured) asked(what string, took time.Duration, err error) {
+	if errors.Is(err, promsource.ErrNoValue) || errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	m.meter.Asked(m.namespace, what, took, err)
+}

@@ -1,0 +1,84 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
+)
+
+// shown is a report about workloads of one container each, of the namespace "metrics".
+func shown(mode v1alpha1.UpdateType, names ...string) report {
+	r := report{settings: policy.Settings{}}
+	r.settings.Resize.Mode = mode
+	for _, name := range names {
+		rec := v1alpha1.AttuneRecommendation{}
+		rec.Namespace = "metrics"
+		rec.Spec.Workload = v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: name}
+		cpu := resource.MustParse("120m")
+		rec.Spec.Containers = []v1alpha1.ContainerTarget{{
+			Name: "app", Target: v1alpha1.Resources{CPURequest: &cpu}, Confidence: "0.5",
+			Steps: []v1alpha1.Step{{Resource: "cpu", Name: "burst", Before: "100m", After: "140m"}, {Resource: "memory", Name: "burst", Before: "1Gi", After: "1Gi"}},
+		}}
+		r.recommendations = append(r.recommendations, rec)
+		r.matched.won = append(r.matched.won, workload.Workload{})
+	}
+	return r
+}
+
+// What is gone leaves no series behind: workloads, policies, and what another policy has taken over stays.
+func TestSeriesGoWithWhatTheyAreAbout(t *testing.T) {
+	var x published
+	one, other := types.NamespacedName{Namespace: "metrics", Name: "one"}, types.NamespacedName{Namespace: "metrics", Name: "other"}
+	counts := func() []int {
+		var all []int
+		for _, g := range []prometheus.Collector{recommendedCPU, recommendedMem, confidenceGauge, burstFactor, savedCPU} {
+			all = append(all, testutil.CollectAndCount(g))
+		}
+		return all
+	}
+	before := counts()
+	gained := func() []int {
+		all := counts()
+		for i := range all {
+			all[i] -= before[i]
+		}
+		return all
+	}
+
+	x.publish(one, shown(v1alpha1.UpdateAuto, "web", "api", "db"))
+	assert.Equal(t, []int{3, 0, 3, 6, 1}, gained(), "no series for memory, which has no target")
+	assert.InDelta(t, 0.12, testutil.ToFloat64(recommendedCPU.WithLabelValues("metrics", "Deployment", "web", "app")), 1e-9)
+	assert.InDelta(t, 0.5, testutil.ToFloat64(confidenceGauge.WithLabelValues("metrics", "Deployment", "web", "app")), 1e-9)
+	assert.InDelta(t, 1.4, testutil.ToFloat64(burstFactor.WithLabelValues("metrics", "Deployment", "web", "app", "cpu")), 1e-9)
+	assert.InDelta(t, 1, testutil.ToFloat64(burstFactor.WithLabelValues("metrics", "Deployment", "web", "app", "memory")), 1e-9)
+	x.publish(one, shown(v1alpha1.UpdateAuto, "web", "api"))
+	assert.Equal(t, []int{2, 0, 2, 4, 1}, gained(), "a workload is gone")
+	x.publish(other, shown(v1alpha1.UpdateAuto, "web"))
+	x.publish(one, shown(v1alpha1.UpdateAuto, "api"))
+	assert.Equal(t, []int{2, 0, 2, 4, 1}, gained(), "taken over, and not taken back by the policy that had it")
+	x.publish(other, shown(v1alpha1.UpdateObserve, "web"))
+	assert.Equal(t, []int{1, 0, 2, 2, 1}, gained(), "Observe shows the progress of the data alone")
+	x.forget(one)
+	assert.Equal(t, []int{0, 0, 1, 0, 1}, gained())
+	x.forget(other)
+	x.forget(other)
+	assert.Equal(t, []int{0, 0, 0, 0, 0}, gained())
+	assert.Empty(t, x.containers)
+	assert.Empty(t, x.policies)
+}
+
+func TestAPassPublishesWhatItSaves(t *testing.T) {
+	f := newFleet(t, 2)
+	f.pass(t)
+	p := f.memory.objects["AttunePolicy/shop"]["all"].(*v1alpha1.AttunePolicy)
+	assert.InDelta(t, p.Status.Savings.CPURequestReduction.AsApproximateFloat64(), testutil.ToFloat64(savedCPU.WithLabelValues("shop")), 1e-9)
+	assert.InDelta(t, p.Status.Savings.MemoryRequestReduction.AsApproximateFloat64(), testutil.ToFloat64(savedMem.WithLabelValues("shop")), 1)
+}
