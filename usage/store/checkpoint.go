@@ -68,9 +68,7 @@ func (p *pool) add(key Key) *history {
 	if track == nil || !track.wanted.has(key.Container) {
 		return nil
 	}
-	added := newHistory(p.window, p.budget)
-	track.histories[key.Container] = added
-	return added
+	return track.add(key.Container, p.budget)
 }
 
 // restore fills what is not known.
@@ -81,35 +79,43 @@ func (p *pool) restore(h *history, past checkpoint.History, now time.Time) error
 	}
 	h.slide(p.span(usage.StepOf(now, step)))
 	for _, measure := range []struct {
-		to   *ring
+		to   *measure
 		from []float64
-	}{{&h.cpu, past.CPU}, {&h.peak, past.Peak}, {&h.memory, past.Memory}} {
+	}{{&h.cpu, past.CPU}, {&h.memory, past.Memory}} {
 		fill(measure.to, measure.from, past, step)
+	}
+	if len(past.Peak) > 0 {
+		fill(h.peaks(), past.Peak, past, step)
 	}
 	h.version++
 	p.counted, p.resumed = false, true
 	return nil
 }
 
-// fill the steps without a value. Several short steps make a long one: the highest counts.
-func fill(to *ring, from []float64, past checkpoint.History, step time.Duration) {
-	highest, of := math.NaN(), int64(0)
-	put := func() {
-		if !math.IsNaN(highest) && math.IsNaN(to.at(of)) {
-			to.put(of, highest)
-		}
+// fill the steps without a value, where there is room. Several short steps make a long one: the highest
+// counts.
+func fill(to *measure, from []float64, past checkpoint.History, step time.Duration) {
+	if len(from) == 0 {
+		return
 	}
+	of := func(i int) int64 { return usage.StepHolding(usage.StepEnd(past.First+int64(i), past.Step), step) }
+	first, last := max(to.first, of(0)), min(to.last, of(len(from)-1))
+	if first > last || !to.room(first, last-first+1) {
+		return
+	}
+	highest := nothing(last - first + 1)
 	for i, value := range from {
-		n := usage.StepHolding(usage.StepEnd(past.First+int64(i), past.Step), step)
-		if n != of {
-			put()
-			highest, of = math.NaN(), n
-		}
-		if !(highest >= value) && !math.IsNaN(value) {
-			highest = value
+		if n := of(i) - first; n >= 0 && n < int64(len(highest)) && !math.IsNaN(value) && !(highest[n] >= value) {
+			highest[n] = value
 		}
 	}
-	put()
+	to.open(first)
+	for i, value := range highest {
+		if n := first + int64(i); !math.IsNaN(value) && math.IsNaN(to.opened(n)) {
+			to.put(n, value)
+		}
+	}
+	to.close()
 }
 
 // settled is when the newest steps of what was restored must have been read: until then they may only be
@@ -123,11 +129,8 @@ func (p *pool) settled() time.Time {
 
 // copied values of the whole window.
 func (h *history) copied(step time.Duration) checkpoint.History {
-	out := checkpoint.History{Step: step, First: h.cpu.first}
-	for n := h.cpu.first; n <= h.cpu.last; n++ {
-		out.CPU = append(out.CPU, h.cpu.at(n))
-		out.Peak = append(out.Peak, h.peak.at(n))
-		out.Memory = append(out.Memory, h.memory.at(n))
+	first, last := h.cpu.first, h.cpu.last
+	return checkpoint.History{
+		Step: step, First: first, CPU: h.cpu.values(first, last), Peak: h.peakValues(first, last), Memory: h.memory.values(first, last),
 	}
-	return out
 }

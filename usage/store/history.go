@@ -3,6 +3,7 @@ package store
 import (
 	"math"
 	"time"
+	"weak"
 
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
@@ -10,27 +11,27 @@ import (
 
 // history holds one container's values, the highest replica's of each step.
 type history struct {
-	cpu, peak, memory ring
+	cpu, memory measure
+	// peak is nil where the source tells of no peaks.
+	peak *measure
 	// restored: a checkpoint was put under it, or was of no use.
 	restored bool
-	// version changes with the values; profile was made of the one that profiled names.
-	version, profiled uint64
-	profile           recommender.Profile
+	// version changes with the values; digest was made of the one that digested names. It stays while
+	// anybody uses it, and until the next garbage collection.
+	version, digested uint64
+	digest            weak.Pointer[digest]
 }
 
-func newHistory(window int64, budget *budget) *history {
-	return &history{
-		cpu:     newRing(window, budget),
-		peak:    newRing(window, budget),
-		memory:  newRing(window, budget),
-		version: 1,
-	}
+func newHistory(budget *budget) *history {
+	return &history{cpu: newMeasure(budget), memory: newMeasure(budget), version: 1}
 }
 
 // slide moves the window.
 func (h *history) slide(first, last int64) {
 	forgot := h.cpu.slide(first, last)
-	forgot = h.peak.slide(first, last) || forgot
+	if h.peak != nil {
+		forgot = h.peak.slide(first, last) || forgot
+	}
 	forgot = h.memory.slide(first, last) || forgot
 	if forgot {
 		h.version++
@@ -40,26 +41,62 @@ func (h *history) slide(first, last int64) {
 // steps are those with any value, oldest first.
 func (h *history) steps(step time.Duration) []recommender.StepUsage {
 	var steps []recommender.StepUsage
-	for n := h.cpu.first; n <= h.cpu.last; n++ {
-		cpu, memory := h.cpu.at(n), h.memory.at(n)
-		if math.IsNaN(cpu) && math.IsNaN(memory) {
+	first, last := h.cpu.first, h.cpu.last
+	cpu, peak, memory := h.cpu.values(first, last), h.peakValues(first, last), h.memory.values(first, last)
+	for i := range cpu {
+		if math.IsNaN(cpu[i]) && math.IsNaN(memory[i]) {
 			continue
 		}
 		steps = append(steps, recommender.StepUsage{
-			At:          usage.StepEnd(n, step),
-			CPUCores:    cpu,
-			MemoryBytes: memory,
-			CPUPeak:     h.peak.at(n),
+			At:          usage.StepEnd(first+int64(i), step),
+			CPUCores:    cpu[i],
+			MemoryBytes: memory[i],
+			CPUPeak:     peak[i],
 			MemoryPeak:  math.NaN(),
 		})
 	}
 	return steps
 }
 
-func (h *history) bytes() int64 { return h.cpu.bytes() + h.peak.bytes() + h.memory.bytes() }
+// peaks to be written to.
+func (h *history) peaks() *measure {
+	if h.peak == nil {
+		peak := newMeasure(h.cpu.budget)
+		peak.slide(h.cpu.first, h.cpu.last)
+		h.peak = &peak
+	}
+	return h.peak
+}
+
+// highest CPU usage of the steps from first to last, within the steps too; below zero where there is none.
+func (h *history) highest(first, last int64) float64 {
+	highest := h.cpu.peak(first, last)
+	if h.peak != nil {
+		highest = max(highest, h.peak.peak(first, last))
+	}
+	return highest
+}
+
+// peakValues of the steps from first to last.
+func (h *history) peakValues(first, last int64) []float64 {
+	if h.peak == nil {
+		return nothing(last - first + 1)
+	}
+	return h.peak.values(first, last)
+}
+
+func (h *history) bytes() int64 {
+	n := h.cpu.bytes() + h.memory.bytes()
+	if h.peak != nil {
+		n += h.peak.bytes()
+	}
+	return n
+}
 
 func (h *history) release() {
 	h.cpu.release()
-	h.peak.release()
 	h.memory.release()
+	if h.peak != nil {
+		h.peak.release()
+	}
 }

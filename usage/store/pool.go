@@ -1,6 +1,8 @@
 package store
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"attune.io/attune/usage"
@@ -35,7 +37,16 @@ type namespace struct {
 	interests map[string]Interest
 	// resolver is replaced, never changed.
 	resolver *resolver
-	tracks   map[podname.Workload]*track
+	// tracks have the numbers of the resolver's wishes.
+	tracks []*track
+}
+
+// track of a workload, or nil.
+func (n *namespace) track(of podname.Workload) *track {
+	if i, known := n.resolver.numbers[of]; known {
+		return n.tracks[i]
+	}
+	return nil
 }
 
 // track is one workload's history.
@@ -45,7 +56,40 @@ type track struct {
 	// again is when the past is read again because an answer about it was partial; zero: never.
 	again     time.Time
 	wanted    containers
-	histories map[string]*history
+	histories []named
+}
+
+// named is the history of a container. Workloads have few of them.
+type named struct {
+	container string
+	*history
+}
+
+// history of a container, or nil.
+func (t *track) history(container string) *history {
+	for _, of := range t.histories {
+		if of.container == container {
+			return of.history
+		}
+	}
+	return nil
+}
+
+// add an empty history.
+func (t *track) add(container string, budget *budget) *history {
+	added := newHistory(budget)
+	t.histories = append(t.histories, named{strings.Clone(container), added})
+	return added
+}
+
+// names of the containers, in alphabetical order.
+func (t *track) names() []string {
+	var names []string
+	for _, of := range t.histories {
+		names = append(names, of.container)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // uncovered is newer than any step.
@@ -65,7 +109,7 @@ func newPool(settings usage.SourceSettings, budget *budget) *pool {
 func (p *pool) want(interest Interest) {
 	n := p.namespaces[interest.Namespace]
 	if n == nil {
-		n = &namespace{interests: map[string]Interest{}, tracks: map[podname.Workload]*track{}}
+		n = &namespace{interests: map[string]Interest{}, resolver: newResolver(nil)}
 		p.namespaces[interest.Namespace] = n
 	}
 	n.interests[interest.Policy] = interest
@@ -87,25 +131,27 @@ func (p *pool) forget(of owner) {
 // settle follows the interests. A workload that is new, or of which more is wanted than before, is read
 // again from its beginning.
 func (n *namespace) settle() {
+	before := *n
 	n.resolver = newResolver(n.interests)
-	for workload, track := range n.tracks {
-		if _, still := n.resolver.wanted[workload]; !still {
-			track.narrow(containers{})
-			delete(n.tracks, workload)
+	n.tracks = make([]*track, len(n.resolver.wishes))
+	for i, wish := range before.resolver.wishes {
+		if _, still := n.resolver.numbers[wish.workload]; !still {
+			before.tracks[i].narrow(containers{})
 		}
 	}
-	for workload, wanted := range n.resolver.wanted {
-		known := n.tracks[workload]
+	for i, wish := range n.resolver.wishes {
+		known := before.track(wish.workload)
 		switch {
 		case known == nil:
-			n.tracks[workload] = &track{from: uncovered, wanted: wanted, histories: map[string]*history{}}
-		case known.wanted.include(wanted):
-			known.narrow(wanted)
+			n.tracks[i] = &track{from: uncovered, wanted: wish.containers}
+		case known.wanted.include(wish.containers):
+			known.narrow(wish.containers)
+			n.tracks[i] = known
 		default:
 			// A new track: a read that is on its way does not know what is wanted now, and must not count
 			// for it.
-			known.narrow(wanted)
-			n.tracks[workload] = &track{from: uncovered, wanted: wanted, histories: known.histories}
+			known.narrow(wish.containers)
+			n.tracks[i] = &track{from: uncovered, wanted: wish.containers, histories: known.histories}
 		}
 	}
 }
@@ -113,12 +159,13 @@ func (n *namespace) settle() {
 // narrow forgets the containers that are not wanted.
 func (t *track) narrow(wanted containers) {
 	t.wanted = wanted
-	for name, history := range t.histories {
-		if !wanted.has(name) {
-			history.release()
-			delete(t.histories, name)
+	t.histories = slices.DeleteFunc(t.histories, func(of named) bool {
+		if wanted.has(of.container) {
+			return false
 		}
-	}
+		of.release()
+		return true
+	})
 }
 
 // resolvers are those of all namespaces, for a read that goes on without the mutex.
@@ -133,8 +180,8 @@ func (p *pool) resolvers() map[string]*resolver {
 // each visits every track.
 func (p *pool) each(visit func(namespace string, workload podname.Workload, track *track)) {
 	for name, n := range p.namespaces {
-		for workload, track := range n.tracks {
-			visit(name, workload, track)
+		for i, track := range n.tracks {
+			visit(name, n.resolver.wishes[i].workload, track)
 		}
 	}
 }
@@ -142,7 +189,7 @@ func (p *pool) each(visit func(namespace string, workload podname.Workload, trac
 // track of a workload, or nil.
 func (p *pool) track(namespace string, workload podname.Workload) *track {
 	if n := p.namespaces[namespace]; n != nil {
-		return n.tracks[workload]
+		return n.track(workload)
 	}
 	return nil
 }

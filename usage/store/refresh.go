@@ -182,54 +182,87 @@ func (p *pool) cover(s *scratch, group []*track, partial bool, now time.Time) {
 func (p *pool) keep(s *scratch, report usage.Report, now time.Time, changed map[string]bool) {
 	first, last := p.span(usage.StepOf(now, p.settings.QueryStep))
 	p.each(func(_ string, _ podname.Workload, track *track) {
-		for _, history := range track.histories {
-			history.slide(first, last)
+		for _, of := range track.histories {
+			of.slide(first, last)
 		}
 	})
-	for at, answer := range s.containers {
-		track := p.track(at.namespace, at.workload)
-		if track == nil || !track.wanted.has(at.container) {
-			continue
-		}
-		known := track.histories[at.container]
-		if known == nil {
-			known = newHistory(p.window, p.budget)
-			known.slide(first, last)
-			track.histories[at.container] = known
-		}
-		if p.merge(known, s.first, answer, &report) {
-			known.version++
-			changed[at.namespace] = true
+	for name, gathered := range s.namespaces {
+		for number, answer := range gathered.answers {
+			if answer == nil {
+				continue
+			}
+			track := gathered.trackOf(p.namespaces[name], number)
+			for ; answer != nil && track != nil; answer = answer.next {
+				if track.wanted.has(answer.container) && p.keepOf(track, answer, s.first, now, &report) {
+					changed[name] = true
+				}
+			}
 		}
 	}
 	p.succeed(report, now)
 }
 
-// merge puts an answer into a history and returns whether anything is different now.
-func (p *pool) merge(h *history, first int64, a *answer, report *usage.Report) bool {
-	different := p.replace(&h.cpu, first, a.cpu, report)
-	different = p.replace(&h.peak, first, a.peak, report) || different
-	return p.replace(&h.memory, first, a.memory, report) || different
+// trackOf a number, among those of its namespace, which may have changed while the answer was on its way.
+func (g *gathered) trackOf(n *namespace, number int) *track {
+	switch {
+	case n == nil:
+		return nil
+	case n.resolver == g.resolver:
+		return n.tracks[number]
+	}
+	return n.track(g.wishes[number].workload)
+}
+
+// keepOf one container; it returns whether anything is different now.
+func (p *pool) keepOf(track *track, a *answer, first int64, now time.Time, report *usage.Report) bool {
+	known := track.history(a.container)
+	if known == nil {
+		known = track.add(a.container, p.budget)
+		known.slide(p.span(usage.StepOf(now, p.settings.QueryStep)))
+	}
+	different := p.replace(&known.cpu, first, a.cpu, report)
+	if a.peak != nil {
+		different = p.replace(known.peaks(), first, a.peak, report) || different
+	}
+	different = p.replace(&known.memory, first, a.memory, report) || different
+	if different {
+		known.version++
+	}
+	return different
 }
 
 // replace puts values in the place of earlier ones: the first answer about a step is made of fewer samples
-// than the next.
-func (p *pool) replace(r *ring, first int64, values []float64, report *usage.Report) bool {
+// than the next. What has been packed is another value only where it has another mark.
+func (p *pool) replace(m *measure, first int64, values []float64, report *usage.Report) bool {
+	for len(values) > 0 && (first < m.first || math.IsNaN(values[0])) {
+		first, values = first+1, values[1:]
+	}
+	if len(values) == 0 {
+		return false
+	}
+	if !m.room(first, int64(len(values))) {
+		report.Drop(usage.DropFull, measured(values))
+		return false
+	}
+	packed := m.next
+	if m.empty() {
+		packed = first
+	}
+	m.open(first)
 	different := false
 	for i, value := range values {
 		step := first + int64(i)
-		before := r.at(step)
-		if math.IsNaN(value) || step < r.first || before == value || report.Partial && value < before {
+		before := m.opened(step)
+		switch {
+		case math.IsNaN(value) || before == value || report.Partial && value < before:
 			// A partial answer may lack the highest replica, so it only raises what is known.
-			continue
+		case step < packed && markOf(before) == markOf(value):
+		case m.put(step, value):
+			different = true
+			p.tally(step, before)
 		}
-		if !r.put(step, value) {
-			report.Drop(usage.DropFull, 1)
-			continue
-		}
-		different = true
-		p.tally(step, before)
 	}
+	report.Drop(usage.DropFull, m.close())
 	return different
 }
 

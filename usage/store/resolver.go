@@ -1,28 +1,38 @@
 package store
 
 import (
+	"slices"
+
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/podname"
 )
 
 // resolver tells which series of one namespace are wanted. It is never changed once it is made.
 type resolver struct {
-	index  podname.Index
-	wanted map[podname.Workload]containers
+	index podname.Index
+	// numbers of the workloads that are wanted, in wishes.
+	numbers map[podname.Workload]int
+	wishes  []wish
 }
 
-// containers is a set of names; nil is all of them.
-type containers map[string]bool
+// wish is a workload that is wanted, and which containers of it.
+type wish struct {
+	workload   podname.Workload
+	containers containers
+}
 
-func (c containers) has(name string) bool { return c == nil || c[name] }
+// containers is a set of a few names; nil is all of them.
+type containers []string
+
+func (c containers) has(name string) bool { return c == nil || slices.Contains(c, name) }
 
 // include says whether all of the others are in the set.
 func (c containers) include(others containers) bool {
 	if c == nil {
 		return true
 	}
-	for name := range others {
-		if !c[name] {
+	for _, name := range others {
+		if !slices.Contains(c, name) {
 			return false
 		}
 	}
@@ -30,9 +40,10 @@ func (c containers) include(others containers) bool {
 }
 
 func newResolver(interests map[string]Interest) *resolver {
-	r := &resolver{wanted: map[podname.Workload]containers{}}
+	r := &resolver{numbers: map[podname.Workload]int{}}
 	var known []podname.Workload
 	for _, interest := range interests {
+		r.wishes = slices.Grow(r.wishes, len(interest.Workloads))
 		for _, w := range interest.Workloads {
 			workload := podname.Workload{Kind: w.Kind, Name: w.Name}
 			known = append(known, workload)
@@ -44,31 +55,44 @@ func newResolver(interests map[string]Interest) *resolver {
 	return r
 }
 
-// want adds to what other policies want of the workload.
-func (r *resolver) want(workload podname.Workload, names []string) {
-	set, known := r.wanted[workload]
-	if len(names) == 0 || known && set == nil {
-		r.wanted[workload] = nil
+// want adds to what other policies want of the workload. The names are the interest's, and shared until
+// another policy wants other ones.
+func (r *resolver) want(workload podname.Workload, names containers) {
+	n, known := r.numbers[workload]
+	if !known {
+		r.numbers[workload] = len(r.wishes)
+		if len(names) == 0 {
+			names = nil
+		}
+		r.wishes = append(r.wishes, wish{workload, names})
 		return
 	}
-	if set == nil {
-		set = containers{}
+	of := &r.wishes[n].containers
+	switch {
+	case *of == nil:
+	case len(names) == 0:
+		*of = nil
+	case !of.include(names):
+		both := slices.Concat(*of, names)
+		slices.Sort(both)
+		*of = slices.Compact(both)
 	}
-	for _, name := range names {
-		set[name] = true
-	}
-	r.wanted[workload] = set
 }
 
-// of is the workload of a series, if it is wanted.
-func (r *resolver) of(series usage.Series) (podname.Workload, podname.Match) {
-	workload, match := r.index.Of(series.Pod)
+// number of the workload of a pod, if it is wanted.
+func (r *resolver) number(pod string) (int, podname.Match) {
+	workload, match := r.index.Of(pod)
 	if match != podname.Found {
-		return podname.Workload{}, match
+		return 0, match
 	}
-	wanted, known := r.wanted[workload]
-	if !known || !wanted.has(series.Container) {
-		return podname.Workload{}, podname.Unknown
+	n, known := r.numbers[workload]
+	if !known {
+		return 0, podname.Unknown
 	}
-	return workload, podname.Found
+	return n, podname.Found
+}
+
+// dropOf says why the samples of a pod are dropped; false: they just belong to nobody.
+func dropOf(match podname.Match) (usage.Drop, bool) {
+	return usage.DropAmbiguous, match == podname.Ambiguous
 }

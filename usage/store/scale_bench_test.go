@@ -87,13 +87,18 @@ func BenchmarkIngest(b *testing.B) {
 // each of 8 rollouts adds to it.
 func BenchmarkProfileMemory(b *testing.B) {
 	const days, rollouts = 8, 8
-	h := &herd{workloads: 200}
+	h := &herd{workloads: 1000}
 	for b.Loop() {
 		before := heap()
 		s, settings := h.graze(days * 24 * time.Hour)
-		h.use(b, s, settings, now)
-		settled := heap()
 		at := now
+		for range 24 {
+			// As long as it takes until the oldest values are forgotten as the newest ones come.
+			at = at.Add(step)
+			s.Refresh(context.Background(), at)
+		}
+		h.use(b, s, settings, at)
+		settled := heap()
 		for range rollouts {
 			h.roll()
 			at = at.Add(step)
@@ -102,6 +107,8 @@ func BenchmarkProfileMemory(b *testing.B) {
 		h.use(b, s, settings, at)
 		rolled := heap()
 		b.ReportMetric(float64(settled-before)/float64(h.workloads), "bytes/container")
+		state, _ := s.State(settings)
+		b.ReportMetric(float64(state.Bytes)/float64(h.workloads), "packed-bytes/container")
 		b.ReportMetric(float64(int64(rolled)-int64(settled))/float64(h.workloads)/rollouts, "bytes/rollout")
 		runtime.KeepAlive(s)
 	}

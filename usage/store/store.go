@@ -6,11 +6,10 @@
 package store
 
 import (
-	"maps"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
+	"weak"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
@@ -88,7 +87,7 @@ type Options struct {
 	MaxBytes int64
 }
 
-// DefaultMaxBytes has room for 16,000 containers with a week of 5-minute steps.
+// DefaultMaxBytes has room for 150,000 containers with a week of 5-minute steps.
 const DefaultMaxBytes = 512 << 20
 
 // Store keeps histories. It is safe for concurrent use.
@@ -179,8 +178,11 @@ func (s *Store) State(settings usage.SourceSettings) (State, bool) {
 	return pool.current(), true
 }
 
-// Profile of one container: false if it has no data in the history window that ends now. It is computed
-// when it is first asked for after new data came, and shared: do not change it.
+// Profile of one container: false if it has no data in the history window that ends now. Its quantiles are
+// off by MaxError at most, its peaks are true maxima, but for the oldest day of the window: of that, what is
+// left after the highest value has gone is off by as much. It is computed when it is first asked for after
+// new data came, is kept while it is in use and until the next garbage collection, and is shared: do not
+// change it.
 func (s *Store) Profile(key Key, now time.Time) (recommender.Profile, bool) {
 	s.mutex.RLock()
 	pool, history := s.find(key)
@@ -188,29 +190,28 @@ func (s *Store) Profile(key Key, now time.Time) (recommender.Profile, bool) {
 		s.mutex.RUnlock()
 		return recommender.Profile{}, false
 	}
-	profile, fresh, version := history.profile, history.profiled == history.version, history.version
-	var steps []recommender.StepUsage
+	known, version := history.digest.Value(), history.version
+	fresh := known != nil && history.digested == version
 	if !fresh {
-		steps = history.steps(pool.settings.QueryStep)
+		known = newDigest(history, pool.settings.QueryStep)
 	}
 	s.mutex.RUnlock()
 	if !fresh {
-		// Sorting thousands of values does not keep anybody waiting.
-		profile = recommender.NewProfile(steps, pool.settings.QueryStep)
-		s.cache(key, profile, version)
+		s.cache(key, known, version)
 	}
+	profile := known.profile
 	return profile, !profile.Last.IsZero() && profile.Last.After(now.Add(-pool.settings.HistoryWindow))
 }
 
-func (s *Store) cache(key Key, profile recommender.Profile, version uint64) {
+func (s *Store) cache(key Key, made *digest, version uint64) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if _, history := s.find(key); history != nil && history.version == version {
-		history.profile, history.profiled = profile, version
+		history.digest, history.digested = weak.Make(made), version
 	}
 }
 
-// Steps are the values behind a container's profile, oldest first.
+// Steps are the values behind a container's profile, oldest first; see MaxError.
 func (s *Store) Steps(key Key) []recommender.StepUsage {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
@@ -230,7 +231,7 @@ func (s *Store) Containers(key Key) []string {
 		return nil
 	}
 	if track := pool.track(key.Namespace, key.workload()); track != nil {
-		return slices.Sorted(maps.Keys(track.histories))
+		return track.names()
 	}
 	return nil
 }
@@ -244,7 +245,7 @@ func (s *Store) find(key Key) (*pool, *history) {
 	if track == nil {
 		return pool, nil
 	}
-	return pool, track.histories[key.Container]
+	return pool, track.history(key.Container)
 }
 
 func (k Key) workload() podname.Workload {

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -542,11 +543,12 @@ func TestProfilesAreComputedOnce(t *testing.T) {
 	s.Want(deployment("web", "api"))
 	fill(t, s, now)
 	web := key("web")
-	_, _ = s.Profile(web, now)
+	first := profile(t, s, now)
 	allocations := testing.AllocsPerRun(10, func() { _, _ = s.Profile(web, now) })
 	assert.Zero(t, allocations, "nothing is recomputed when nothing changed")
+	runtime.GC()
+	assert.Same(t, first.Of[recommender.CPU].Overall, profile(t, s, now).Of[recommender.CPU].Overall, "it is kept while it is in use")
 
-	first := profile(t, s, now)
 	s.Refresh(context.Background(), now.Add(step))
 	second := profile(t, s, now)
 	assert.NotSame(t, first.Of[recommender.CPU].Overall, second.Of[recommender.CPU].Overall)
@@ -630,7 +632,7 @@ func TestAFullStoreDropsAndCounts(t *testing.T) {
 	for i := range 20 {
 		source.pods = append(source.pods, fakePod{namespace: "shop", pod: fmt.Sprintf("app%d-7d4f8c9b6-aaaaa", i), container: "app", cpu: always(0.2)})
 	}
-	const max = 16 << 10
+	const max = 4 << 10
 	s := store.New(store.Options{
 		Dial:     func(usage.SourceSettings) (usage.Source, error) { return source, nil },
 		MaxBytes: max,
