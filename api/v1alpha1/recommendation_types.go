@@ -340,6 +340,12 @@ type AttuneRecommendationStatus struct {
 	// +optional
 	Paused *PausedState `json:"paused,omitempty"`
 
+	// Operator is the namespace of the operator that looks after the workload. Another one that takes over is
+	// a supersession, too.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Operator string `json:"operator,omitempty"`
+
 	// Supersessions counts other writers' resizes over ours.
 	// +optional
 	Supersessions int32 `json:"supersessions,omitempty"`

@@ -185,7 +185,7 @@ func (o *options) control(mgr ctrl.Manager) error {
 		return err
 	}
 	settings := effective.Reader{Client: mgr.GetClient(), SourceNamespaces: o.policySources}
-	policies := &policyloop.Controller{Client: mgr.GetClient(), History: histories, Checkpoints: histories, Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings}
+	policies := &policyloop.Controller{Operator: o.namespace, Client: mgr.GetClient(), History: histories, Checkpoints: histories, Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings}
 	shared := o.sharing(recent.Dialer(o.dialer(mgr.GetAPIReader())))
 	if err := policies.Register(mgr, fresh); err != nil {
 		return fmt.Errorf("setting up the policy loop: %w", err)
@@ -195,6 +195,7 @@ func (o *options) control(mgr ctrl.Manager) error {
 		return err
 	}
 	workloads := &workloadloop.Controller{
+		Operator:  o.namespace,
 		Evictions: o.eviction,
 		Client:    mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Settings: settings, Autoscalers: autoscalers, ServerVersion: version, Gauges: o.gauges(mgr.GetAPIReader()), Rights: rights,
 		Events: events.NewRecorder(mgr.GetEventRecorder("attune"), clock.RealClock{}),

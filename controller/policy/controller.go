@@ -5,6 +5,7 @@ package policy
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -67,6 +68,8 @@ type Controller struct {
 	Checkpoints Checkpoints
 	// Recent; nil: nobody shares nodes.
 	Recent Recent
+	// Operator is the namespace of this operator, by which it is told from another one; empty: there is none.
+	Operator string
 	// Autoscalers; nil: a cluster that has none.
 	Autoscalers Autoscalers
 	Clock       clock.PassiveClock
@@ -108,6 +111,9 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	source, _ := c.History.State(settings.Source)
 	report := report{policy: p, settings: settings, matched: matched, recommendations: recs, source: source, now: now}
 	c.published.publish(req.NamespacedName, report)
+	if slices.ContainsFunc(recs, func(rec v1alpha1.AttuneRecommendation) bool { return c.anothers(&rec) }) {
+		return reconcile.Result{RequeueAfter: resync}, nil
+	}
 	if err := c.writeStatus(ctx, p, report.status()); err != nil {
 		return reconcile.Result{}, err
 	}

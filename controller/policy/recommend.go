@@ -57,8 +57,8 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 // recommendWorkload is the workload's AttuneRecommendation, written where it is not what it should be.
 func (c *Controller) recommendWorkload(ctx context.Context, pass pass, w workload.Workload) (*v1alpha1.AttuneRecommendation, error) {
 	rec, err := c.recommendation(ctx, pass, w)
-	if err != nil {
-		return nil, err
+	if err != nil || c.anothers(rec) {
+		return rec, err
 	}
 	holds, err := c.holds(ctx, w)
 	if err != nil {
@@ -93,6 +93,12 @@ func (c *Controller) recommendWorkload(ctx context.Context, pass pass, w workloa
 		return nil, fmt.Errorf("writing AttuneRecommendation %s: %w", rec.Name, err)
 	}
 	return rec, nil
+}
+
+// anothers: two operators took turns at a workload, which is paused for it, and the other one looks after it. This
+// one writes nothing about it, so that there is an end to it.
+func (c *Controller) anothers(rec *v1alpha1.AttuneRecommendation) bool {
+	return c.Operator != "" && rec.Status.Paused != nil && rec.Status.Operator != "" && rec.Status.Operator != c.Operator
 }
 
 func (c *Controller) holds(ctx context.Context, w workload.Workload) (autoscale.Holds, error) {

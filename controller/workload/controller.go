@@ -47,6 +47,8 @@ type Controller struct {
 	Gauges func(policy.Settings) (Gauge, error)
 	// ServerVersion is that of the API server, such as v1.36.3.
 	ServerVersion string
+	// Operator is the namespace of this operator, by which it is told from another one; empty: there is none.
+	Operator string
 	// Evictions: the operator was granted the right to evict pods.
 	Evictions bool
 	// Rights to resize pods; nil: they are taken for granted.

@@ -61,6 +61,7 @@ func decide(w world) decision {
 	d.inOurTime(w)
 	d.goneOrNot(w)
 	d.resume(w)
+	d.takeOver(w)
 	d.learn(w)
 	d.rememberOriginals(w)
 	d.judgeBirths(w)

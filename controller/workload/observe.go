@@ -52,6 +52,8 @@ type world struct {
 	seeded bool
 	// mayEvict: the operator may evict pods. cluster holds its nodes, where that was asked (questions).
 	mayEvict bool
+	// operator is the namespace of this one.
+	operator string
 	cluster  []*corev1.Node
 	// noRights says why no pod may be resized; empty: they may.
 	noRights string
@@ -73,7 +75,7 @@ type world struct {
 // observe reads everything a decision about the workload depends on, from the cache.
 func (c *Controller) observe(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (world, error) {
 	w := world{
-		rec: rec, now: c.Clock.Now(), nodes: map[string]nodeView{}, serverVersion: c.ServerVersion, mayEvict: c.Evictions,
+		rec: rec, now: c.Clock.Now(), nodes: map[string]nodeView{}, serverVersion: c.ServerVersion, mayEvict: c.Evictions, operator: c.Operator,
 		declined: c.declined.read(client.ObjectKeyFromObject(rec)), noRights: c.Rights.lost(ctx), tried: c.tries.read(rec.Status.Records),
 		seenLive: map[types.UID]bool{}, behind: map[types.UID]bool{}, memory: map[types.UID]map[string]recommender.Amount{},
 	}

@@ -22,21 +22,43 @@ const (
 
 // supersede counts another writer's resize over ours, and pauses the workload after the second.
 func (d *decision) supersede(w world, pod string) {
+	d.tell(event.Warning(v1alpha1.EventResizeFailed, "Pod %s was resized by somebody else; leaving it alone", pod))
+	d.superseded(w, fmt.Sprintf(
+		"another writer changed the size of pods that attune had resized, twice: find it (kubectl get pod %s --show-managed-fields -o yaml)", pod))
+}
+
+// superseded counts, and pauses the workload after the second time, saying why.
+func (d *decision) superseded(w world, why string) {
 	if last := d.status.LastSuperseded; last != nil && w.now.Sub(last.Time) > supersededFor {
 		d.status.Supersessions = 0
 	}
 	d.status.Supersessions++
 	d.status.LastSuperseded = &metav1.Time{Time: w.now}
-	d.tell(event.Warning(v1alpha1.EventResizeFailed, "Pod %s was resized by somebody else; leaving it alone", pod))
 	if d.status.Supersessions < mostSupersessions || d.status.Paused != nil {
 		return
 	}
 	d.status.Paused = &v1alpha1.PausedState{
 		Since: metav1.Time{Time: w.now}, Resumed: w.resumed(),
-		Reason: fmt.Sprintf("another writer changed the size of pods that attune had resized, twice: find it (kubectl get pod %s --show-managed-fields -o yaml), then end the pause with kubectl attune resume %s; attune tries again by itself at %s",
-			pod, w.commandLine(), w.now.Add(pausedFor).UTC().Format(time.RFC3339)),
+		Reason: fmt.Sprintf("%s, then end the pause with kubectl attune resume %s; attune tries again by itself at %s",
+			why, w.commandLine(), w.now.Add(pausedFor).UTC().Format(time.RFC3339)),
 	}
 	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "Paused: %s", d.status.Paused.Reason))
+}
+
+// takeOver notes which operator looks after the workload. One that finds another's name there has taken its place,
+// or runs beside it: then they take turns at undoing each other's work, which two turns show. While that is paused
+// neither begins anything, and both go on putting back what does harm.
+func (d *decision) takeOver(w world) {
+	before := d.status.Operator
+	if w.operator == "" || before == w.operator || before != "" && d.status.Paused != nil {
+		return
+	}
+	d.status.Operator = w.operator
+	if before == "" {
+		return
+	}
+	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "The operator in namespace %s looks after this workload now; it was that in namespace %s", w.operator, before))
+	d.superseded(w, fmt.Sprintf("operators in the namespaces %s and %s size this workload by turns: uninstall one of them", before, w.operator))
 }
 
 // resume ends the loop's own pause when a person says so, or after a while.

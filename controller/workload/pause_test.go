@@ -69,3 +69,30 @@ func TestWhatEndsTheLoopsOwnPause(t *testing.T) {
 		assert.Len(t, ended.writes, 1, name)
 	}
 }
+
+func TestOperatorsThatTakeTurnsPauseAndSaySo(t *testing.T) {
+	of := func(operator string, before v1alpha1.AttuneRecommendationStatus) decision {
+		w := seen(t, template, running("web-1", sizeOf(4000, 0, 512, 1024))).heading(template)
+		w.operator, w.rec.Status = operator, before
+		return decide(w)
+	}
+	first := of("attune-system", v1alpha1.AttuneRecommendationStatus{})
+	assert.Equal(t, "attune-system", first.status.Operator)
+	assert.Zero(t, first.status.Supersessions, "nobody had it")
+	same := of("attune-system", first.status)
+	assert.Zero(t, same.status.Supersessions, "another process of the same release")
+	moved := of("attune-other", same.status)
+	assert.Equal(t, "attune-other", moved.status.Operator)
+	assert.Equal(t, int32(1), moved.status.Supersessions)
+	assert.Nil(t, moved.status.Paused, "a release may move")
+
+	back := of("attune-system", moved.status)
+	require.NotNil(t, back.status.Paused)
+	assert.Contains(t, back.status.Paused.Reason, "operators in the namespaces attune-other and attune-system size this workload by turns: uninstall one of them")
+	c := back.blocked(t)
+	assert.Equal(t, resize.ReasonWorkloadPaused, c.Reason)
+	assert.Empty(t, back.writes)
+	stays := of("attune-other", back.status)
+	assert.Equal(t, "attune-system", stays.status.Operator, "no further turn while it is paused")
+	assert.Equal(t, int32(2), stays.status.Supersessions)
+}
