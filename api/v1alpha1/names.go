@@ -72,8 +72,15 @@ const (
 	ReasonNotBlocked = "NotBlocked"
 )
 
+// OverloadedTaint is the key of the taint of nodes whose CPU is overloaded; its value is "true", its effect NoSchedule.
+const OverloadedTaint = "attune.io/overloaded"
+
 // Reasons of events.
 const (
+	// EventNodeTainted and EventNodeTaintRemoved tell of OverloadedTaint.
+	EventNodeTainted      = "NodeTainted"
+	EventNodeTaintRemoved = "NodeTaintRemoved"
+
 	EventResized       = "Resized"
 	EventResizeFailed  = "ResizeFailed"
 	EventResizeSkipped = "ResizeSkipped"

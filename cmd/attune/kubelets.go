@@ -25,9 +25,10 @@ func (o *options) embed(mgr ctrl.Manager) error {
 	}
 	source := embedded.New(embedded.Options{
 		Cluster: cluster{mgr.GetClient()}, Transport: transport, Interval: o.usageInterval, Clock: clock.RealClock{},
-		Log:     slog.New(logr.ToSlogHandler(ctrl.Log.WithName("usage"))),
-		Metrics: o.meters.embedded,
-		Disk:    embedded.Disk{Dir: o.disk.dir, Retention: o.disk.retention, MaxBytes: o.disk.size.Value()},
+		NodePressure: o.nodeLoadTaint,
+		Log:          slog.New(logr.ToSlogHandler(ctrl.Log.WithName("usage"))),
+		Metrics:      o.meters.embedded,
+		Disk:         embedded.Disk{Dir: o.disk.dir, Retention: o.disk.retention, MaxBytes: o.disk.size.Value()},
 	})
 	o.own = source
 	return mgr.Add(source)

@@ -16,6 +16,7 @@ import (
 
 // promised are the metrics that users' dashboards and alerts rely on, with their labels.
 var promised = map[string]string{
+	"attune_node_load_ratio":                   "node",
 	"attune_recommendation_cpu_cores":          "namespace kind workload container",
 	"attune_recommendation_memory_bytes":       "namespace kind workload container",
 	"attune_confidence":                        "namespace kind workload container",

@@ -129,7 +129,7 @@ func (o *options) register(f *pflag.FlagSet) {
 	f.BoolVar(&o.prometheus.insecureSkipVerify, "prometheus-insecure-skip-verify", false, "accept any certificate of the server")
 	f.BoolVar(&o.eviction, "eviction", false, "evict pods for policies that ask for it; the operator must have been granted to create pods/eviction")
 	f.DurationVar(&o.nodeInterval, "node-interval", 5*time.Minute, "time between two looks at a node where nothing happens (strategy Node)")
-	f.BoolVar(&o.nodeLoadTaint, "node-load-taint", false, "taint nodes that are overloaded")
+	f.BoolVar(&o.nodeLoadTaint, "node-load-taint", false, "taint nodes whose CPU is overloaded; the operator must have been granted to patch nodes")
 	f.StringSliceVar(&o.policySources, "policy-source-namespaces", nil, "namespaces whose policies may name their own usage source")
 }
 
@@ -144,8 +144,6 @@ func (o *options) validate() error {
 		return fmt.Errorf("--usage-source %q is unknown: use %s or %s", o.usageSource, sourceEmbedded, sourcePrometheus)
 	case o.usageSource == sourcePrometheus && o.prometheus.address == "":
 		return errors.New("--prometheus-address is empty: set it to the server's base URL, such as http://prometheus.monitoring:9090")
-	case o.nodeLoadTaint:
-		return errors.New("--node-load-taint is not built yet: leave it out (values: node.loadTaint.enabled: false)")
 	case o.nodeInterval < time.Second:
 		return fmt.Errorf("--node-interval %s is too short: use at least 1s, such as 5m", o.nodeInterval)
 	case o.disk.retention < time.Hour:

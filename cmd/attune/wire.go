@@ -207,6 +207,9 @@ func (o *options) control(mgr ctrl.Manager) error {
 	if err := shared.start(mgr, o, workloads.Events); err != nil {
 		return err
 	}
+	if err := o.watchLoad(mgr, workloads.Events); err != nil {
+		return err
+	}
 	return mgr.Add(&usageloop.Loop{Store: histories, Interval: o.usageInterval, Clock: clock.RealClock{}})
 }
 

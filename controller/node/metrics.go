@@ -2,6 +2,7 @@ package node
 
 import (
 	"maps"
+	"math"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +29,22 @@ var (
 	}, []string{"node", "direction"})
 )
 
-func init() { metrics.Registry.MustRegister(members, overcommitted, victimsOf, moves) }
+// loadRatio is what the load taint is judged by.
+var loadRatio = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "attune_node_load_ratio",
+	Help: "CPU load of a node by the best signal there is: the share of time in which something waits for CPU, else load1 / CPUs, else usage / allocatable.",
+}, []string{"node"})
+
+func init() { metrics.Registry.MustRegister(members, overcommitted, victimsOf, moves, loadRatio) }
+
+// loadOf shows a node's load; what is not measured is not shown.
+func loadOf(name string, ratio float64) {
+	if math.IsNaN(ratio) {
+		loadRatio.DeleteLabelValues(name)
+		return
+	}
+	loadRatio.WithLabelValues(name).Set(ratio)
+}
 
 // eventOvercommitted is the reason of events on nodes whose pods do not fit.
 const eventOvercommitted = "NodeOvercommitted"

@@ -129,7 +129,7 @@ func everythingSettings(t *testing.T) policy.Settings {
 				Days:     map[time.Weekday]bool{time.Saturday: true, time.Sunday: true},
 				Location: berlin,
 			},
-			RateWindow: 15 * time.Minute, Excluded: map[string]bool{"istio-proxy": true},
+			RateWindow: 15 * time.Minute, NodeEviction: true, Excluded: map[string]bool{"istio-proxy": true},
 		},
 		Source: usage.SourceSettings{
 			Prometheus: &v1alpha1.PrometheusSource{

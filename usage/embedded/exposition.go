@@ -31,6 +31,11 @@ func cadvisorMetrics(name []byte) bool {
 	return false
 }
 
+// ofNode: the series is that of a node's root cgroup.
+func ofNode(text []byte) bool {
+	return string(nameOf(text)) == "container_pressure_cpu_waiting_seconds_total" && string(labelOf(text, "id")) == "/"
+}
+
 // point is one sample of an exposition. Its text is only valid during a call.
 type point struct {
 	// text is the series as it is written: a name and labels.

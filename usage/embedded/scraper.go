@@ -55,6 +55,8 @@ type scraper struct {
 	// keep takes what was scraped; it may change the slice, which is only valid during the call.
 	keep   func(context.Context, []scraped)
 	intern func(name string, of labels.Labels) *series
+	// pressure: nodes' own CPU pressure is kept too.
+	pressure bool
 
 	mutex   sync.Mutex
 	targets map[string]*target
@@ -172,7 +174,7 @@ func (s *scraper) due(now time.Time, watched map[string]map[Pod]bool, most int) 
 	defer s.mutex.Unlock()
 	var jobs []*job
 	for name, t := range s.targets {
-		if j := t.job(now, watched[name]); j != nil {
+		if j := t.job(now, watched[name], s.pressure); j != nil {
 			jobs = append(jobs, j)
 		}
 	}
@@ -265,7 +267,7 @@ type reader struct {
 }
 
 func (r *reader) take(p point) {
-	if r.pods != nil && !r.pods[Pod{string(labelOf(p.text, "namespace")), string(labelOf(p.text, "pod"))}] {
+	if r.pods != nil && !r.pods[Pod{string(labelOf(p.text, "namespace")), string(labelOf(p.text, "pod"))}] && !(r.scraper.pressure && ofNode(p.text)) {
 		return
 	}
 	if drop := usage.DropOf(p.value); drop != "" {
@@ -309,7 +311,7 @@ func (r *reader) series(p point) *series {
 	p.labels(&of)
 	text := string(p.text)
 	name := text
-	if strings.HasPrefix(text, "node_") {
+	if strings.HasPrefix(text, "node_") || r.pods != nil && ofNode(p.text) {
 		// The only series that do not say whose they are.
 		name = r.node + " " + text
 		of = labels.NewBuilder(of).Set("node", r.node).Labels()

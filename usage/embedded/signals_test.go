@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/usage/prometheus"
+	"attune.io/attune/usage/sourcetest"
 )
 
 // TestSignals: what cAdvisor alone has is there once somebody has asked; kills from before are not counted.
@@ -78,4 +79,39 @@ func TestTooMuchIsSaid(t *testing.T) {
 	f.weigh()
 	f.weigh()
 	assert.Contains(t, f.log.String(), "as one operator carries")
+}
+
+// Where nodes' own pressure is wanted, every kubelet is asked for it, watched pods or none, and each node's is told
+// from the others'.
+func TestNodePressure(t *testing.T) {
+	start := noon
+	f := newFixture(t, func(time.Time) []sourcetest.Measured { return nil }, start, "")
+	f.scraper.pressure = true
+	f.kubelet.set(func(k *playedKubelet) {
+		k.instead = func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/metrics/cadvisor" {
+				waited := 0.25 * f.clock.Now().Sub(start).Seconds()
+				fmt.Fprintf(w, "container_pressure_cpu_waiting_seconds_total{container=\"\",id=\"/\",image=\"\",name=\"\",namespace=\"\",pod=\"\"} %g\n", waited)
+				fmt.Fprintf(w, "container_pressure_cpu_waiting_seconds_total{container=\"\",id=\"/kubepods\",image=\"\",name=\"\",namespace=\"\",pod=\"\"} %g\n", 9*waited)
+			}
+		}
+	})
+	target := f.scraper.targets[f.node.Name]
+	target.due = start
+	for at := start; !at.After(start.Add(5 * time.Minute)); at = at.Add(time.Minute) {
+		f.clock.SetTime(at)
+		j := target.job(at, nil, f.scraper.pressure)
+		require.NotNil(t, j, at)
+		require.NotNil(t, j.pods, "cAdvisor is asked")
+		require.NoError(t, f.scraper.scrape(t.Context(), j, at))
+		target.settle(j, at, at, f.options.Interval, nil)
+		assert.Equal(t, at.Add(time.Minute), target.watchDue, "no more often than for usage")
+	}
+	at := f.clock.Now()
+	waiting, err := f.Value(t.Context(), prometheus.NodePressure(f.node.Name, 3*time.Minute), at)
+	require.NoError(t, err)
+	assert.InDelta(t, 0.25, waiting, 0.001)
+	_, err = f.Value(t.Context(), prometheus.NodePressure("another", 3*time.Minute), at)
+	require.ErrorIs(t, err, prometheus.ErrNoValue)
+	assert.Nil(t, target.job(at, nil, false), "nobody wants to know")
 }

@@ -39,10 +39,13 @@ type Options struct {
 	Transport http.RoundTripper
 	// Interval between two scrapes of a kubelet.
 	Interval time.Duration
-	Disk     Disk
-	Clock    clock.WithTicker
-	Log      *slog.Logger
-	Metrics  *Metrics
+	// NodePressure: every kubelet is asked for its node's own CPU pressure too (PSI of the root cgroup), which only
+	// cAdvisor has.
+	NodePressure bool
+	Disk         Disk
+	Clock        clock.WithTicker
+	Log          *slog.Logger
+	Metrics      *Metrics
 }
 
 // Source scrapes while Start runs, and answers from then on. It is a usage.Source.
@@ -75,7 +78,7 @@ func New(o Options) *Source {
 	}
 	s.scraper = &scraper{
 		cluster: o.Cluster, kubelets: newKubelets(o.Transport), interval: o.Interval, clock: o.Clock, log: o.Log, metrics: o.Metrics,
-		targets: map[string]*target{}, intern: s.recent.intern, keep: s.keep,
+		targets: map[string]*target{}, intern: s.recent.intern, keep: s.keep, pressure: o.NodePressure,
 	}
 	return s
 }

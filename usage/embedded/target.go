@@ -50,14 +50,16 @@ type job struct {
 	pods  map[Pod]bool
 }
 
-// job at a time, or nil.
-func (t *target) job(now time.Time, pods map[Pod]bool) *job {
+// job at a time, or nil. pressure: what the node itself waited is wanted beside what the pods need.
+func (t *target) job(now time.Time, pods map[Pod]bool, pressure bool) *job {
 	if t.busy {
 		return nil
 	}
 	j := job{target: t, node: t.node, usage: !t.due.After(now)}
-	if len(pods) > 0 && !t.watchDue.After(now) {
-		j.pods = pods
+	if (len(pods) > 0 || pressure) && !t.watchDue.After(now) {
+		if j.pods = pods; pods == nil {
+			j.pods = map[Pod]bool{}
+		}
 	}
 	if !j.usage && j.pods == nil {
 		return nil
@@ -82,6 +84,10 @@ func (t *target) settle(j *job, began, now time.Time, interval time.Duration, er
 		}
 	}
 	if j.pods != nil {
-		t.watchDue = began.Add(max(min(interval, watchInterval), wait))
+		every := interval
+		if len(j.pods) > 0 {
+			every = min(interval, watchInterval)
+		}
+		t.watchDue = began.Add(max(every, wait))
 	}
 }

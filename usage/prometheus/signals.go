@@ -34,6 +34,24 @@ func Killed(namespace, pod, container string, window time.Duration) string {
 	return fmt.Sprintf("max(%s - (%s offset %s or %s * 0))", events, events, span(window), events)
 }
 
+// NodePressure is the PromQL expression of the fraction of time, 0 to 1, in which some task of a node waited for CPU
+// over the window (PSI of its root cgroup).
+func NodePressure(node string, window time.Duration) string {
+	return fmt.Sprintf("max(rate(container_pressure_cpu_waiting_seconds_total{id=\"/\",node=%q}[%s]))", node, span(window))
+}
+
+// NodeLoad is the PromQL expression of a node's load average over a minute, as node-exporter has it: by the label
+// node, or by the node's name as its kernel knows it.
+func NodeLoad(node string) string {
+	return fmt.Sprintf("max(node_load1{node=%q} or (node_load1 and on (instance) node_uname_info{nodename=%q}))", node, node)
+}
+
+// NodeUsage is the PromQL expression of the CPU, in cores, that a node used over the window.
+func NodeUsage(node string, window time.Duration) string {
+	return fmt.Sprintf("max(rate(node_cpu_usage_seconds_total{node=%q}[%s]) or rate(container_cpu_usage_seconds_total{id=\"/\",node=%q}[%s]))",
+		node, span(window), node, span(window))
+}
+
 // one selects one container of one pod.
 func one(namespace, pod, container string) string {
 	return "namespace=" + strconv.Quote(namespace) + ",pod=" + strconv.Quote(pod) + ",container=" + strconv.Quote(container)

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	nodeloop "attune.io/attune/controller/node"
+	events "attune.io/attune/internal/event"
+	"attune.io/attune/usage/prometheus"
+)
+
+// watchLoad adds the loop that taints overloaded nodes, where that is switched on.
+func (o *options) watchLoad(mgr ctrl.Manager, recorder *events.Recorder) error {
+	if !o.nodeLoadTaint {
+		return nil
+	}
+	source, err := o.loadSource()
+	if err != nil {
+		return fmt.Errorf("setting up the load taint: %w", err)
+	}
+	return mgr.Add(&nodeloop.LoadLoop{
+		Client: mgr.GetClient(), Loads: loads{source, loadWindow(o.usageInterval)}, Events: recorder, Clock: clock.RealClock{},
+	})
+}
+
+// asker answers a query for one number.
+type asker func(ctx context.Context, query string, at time.Time) (float64, error)
+
+func (o *options) loadSource() (asker, error) {
+	if o.own != nil {
+		return o.own.Value, nil
+	}
+	server, err := o.ownServer()
+	if err != nil {
+		return nil, err
+	}
+	counted := measured{Client: server, meter: o.meters.usage}
+	return func(ctx context.Context, query string, at time.Time) (float64, error) {
+		return counted.value(ctx, "load", query, at)
+	}, nil
+}
+
+// loadWindow has room for two samples of a source that is asked, or asks, every interval.
+func loadWindow(interval time.Duration) time.Duration {
+	return max(time.Minute, 2*interval+30*time.Second)
+}
+
+// loads asks the operator's own source about nodes.
+type loads struct {
+	source asker
+	window time.Duration
+}
+
+func (l loads) Pressure(ctx context.Context, node string, at time.Time) (float64, error) {
+	return l.ask(ctx, prometheus.NodePressure(node, l.window), at)
+}
+
+func (l loads) Load1(ctx context.Context, node string, at time.Time) (float64, error) {
+	return l.ask(ctx, prometheus.NodeLoad(node), at)
+}
+
+func (l loads) Usage(ctx context.Context, node string, at time.Time) (float64, error) {
+	return l.ask(ctx, prometheus.NodeUsage(node, l.window), at)
+}
+
+// ask takes no answer for not measured.
+func (l loads) ask(ctx context.Context, query string, at time.Time) (float64, error) {
+	value, err := l.source(ctx, query, at)
+	if errors.Is(err, prometheus.ErrNoValue) {
+		return math.NaN(), nil
+	}
+	return value, err
+}

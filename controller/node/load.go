@@ -1,0 +1,183 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
+	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/node"
+	"attune.io/attune/resize"
+)
+
+// Loads answers what a usage source measures of a node's CPU at a moment: not a number where it does not. An error
+// means that it did not answer at all.
+type Loads interface {
+	// Pressure is the fraction of time in which something on the node waited for CPU (PSI of its root cgroup).
+	Pressure(ctx context.Context, node string, at time.Time) (float64, error)
+	// Load1 is the load average over a minute, as node-exporter has it.
+	Load1(ctx context.Context, node string, at time.Time) (float64, error)
+	// Usage is in cores.
+	Usage(ctx context.Context, node string, at time.Time) (float64, error)
+}
+
+// LoadEvery is how often nodes are looked at for their load.
+const LoadEvery = 30 * time.Second
+
+// overloaded is the one taint that is ever set or taken away here.
+var overloaded = corev1.Taint{Key: v1alpha1.OverloadedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule}
+
+// LoadLoop taints nodes whose CPU is overloaded, and takes the taint away once they are well.
+type LoadLoop struct {
+	Client client.Client
+	Loads  Loads
+	Events *event.Recorder
+	Clock  clock.WithTicker
+
+	mutex sync.Mutex
+	of    map[string]node.LoadState
+}
+
+// NeedLeaderElection is true: one replica taints.
+func (l *LoadLoop) NeedLeaderElection() bool { return true }
+
+// Start looks until the context ends. What fails is tried again at the next tick.
+func (l *LoadLoop) Start(ctx context.Context) error {
+	ticker := l.Clock.NewTicker(LoadEvery)
+	defer ticker.Stop()
+	for {
+		if err := l.Look(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "Looking at the load of nodes; looking again at the next tick")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+		}
+	}
+}
+
+// Look looks at every node once, and taints and untaints. It takes no longer than until the next look.
+func (l *LoadLoop) Look(ctx context.Context) error {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, LoadEvery)
+	defer cancel()
+	list := &corev1.NodeList{}
+	if err := l.Client.List(ctx, list, asItIs); err != nil {
+		return fmt.Errorf("listing nodes: %w", err)
+	}
+	unanswered := l.measure(ctx, list.Items)
+	loaded := make([]node.LoadedNode, 0, len(list.Items))
+	for i := range list.Items {
+		n := &list.Items[i]
+		loaded = append(loaded, node.LoadedNode{Name: n.Name, LoadState: l.of[n.Name], Tainted: tainted(n)})
+	}
+	names := node.Taints(loaded)
+	failures := []error{unanswered}
+	for i := range list.Items {
+		failures = append(failures, l.taint(ctx, &list.Items[i], slices.Contains(names, list.Items[i].Name)))
+	}
+	return errors.Join(failures...)
+}
+
+// measure brings what is known of the nodes up to date, and forgets those that are gone. What is not measured stays
+// as it is, and so does everything from where the source did not answer on.
+func (l *LoadLoop) measure(ctx context.Context, nodes []corev1.Node) error {
+	before := l.of
+	l.of = make(map[string]node.LoadState, len(nodes))
+	var unanswered error
+	for i := range nodes {
+		n := &nodes[i]
+		state, known := before[n.Name]
+		if !known {
+			state.Overloaded = tainted(n)
+		}
+		delete(before, n.Name)
+		if unanswered == nil {
+			var sample node.LoadSample
+			if sample, unanswered = l.sample(ctx, n); unanswered == nil {
+				signal, ratio := sample.Load()
+				loadOf(n.Name, ratio)
+				state = state.Next(signal, ratio, l.Clock.Now())
+			}
+		}
+		l.of[n.Name] = state
+	}
+	for name := range before {
+		loadRatio.DeleteLabelValues(name)
+	}
+	return unanswered
+}
+
+// sample asks for the signals in their order, and for no more than one that there is.
+func (l *LoadLoop) sample(ctx context.Context, n *corev1.Node) (node.LoadSample, error) {
+	nan := math.NaN()
+	s := node.LoadSample{Pressure: nan, Load1: nan, Usage: nan, CPUs: n.Status.Capacity.Cpu().AsApproximateFloat64(),
+		Allocatable: float64(resize.AmountOf(recommender.CPU, *n.Status.Allocatable.Cpu())) / 1000}
+	for _, ask := range []struct {
+		of  func(context.Context, string, time.Time) (float64, error)
+		put *float64
+	}{{l.Loads.Pressure, &s.Pressure}, {l.Loads.Load1, &s.Load1}, {l.Loads.Usage, &s.Usage}} {
+		value, err := ask.of(ctx, n.Name, l.Clock.Now())
+		if err != nil {
+			return s, fmt.Errorf("measuring the load of node %s: %w", n.Name, err)
+		}
+		*ask.put = value
+		if signal, _ := s.Load(); signal != node.NoSignal {
+			break
+		}
+	}
+	return s, nil
+}
+
+// tainted: the node carries our taint, key, value and effect; another one with its key is none of ours.
+func tainted(n *corev1.Node) bool { return slices.Contains(withoutTimes(n.Spec.Taints), overloaded) }
+
+func withoutTimes(taints []corev1.Taint) []corev1.Taint {
+	out := slices.Clone(taints)
+	for i := range out {
+		out[i].TimeAdded = nil
+	}
+	return out
+}
+
+// taint sets our taint or takes it away. The patch replaces the whole list, so it names the version of the node that
+// it rests on: whoever writes at the same time goes first.
+func (l *LoadLoop) taint(ctx context.Context, n *corev1.Node, want bool) error {
+	if tainted(n) == want {
+		return nil
+	}
+	next := n.DeepCopy()
+	told := event.Normal(v1alpha1.EventNodeTaintRemoved, "Took away the taint %s: its CPU is well again, or too many nodes carry it", overloaded.Key)
+	if want {
+		next.Spec.Taints = append(next.Spec.Taints, overloaded)
+		told = event.Warning(v1alpha1.EventNodeTainted, "Tainted with %s=%s:%s: its CPU has been overloaded for 2 minutes", overloaded.Key, overloaded.Value, overloaded.Effect)
+	} else {
+		next.Spec.Taints = slices.DeleteFunc(next.Spec.Taints, func(t corev1.Taint) bool {
+			return t.Key == overloaded.Key && t.Value == overloaded.Value && t.Effect == overloaded.Effect
+		})
+	}
+	patch := client.MergeFromWithOptions(n, client.MergeFromWithOptimisticLock{})
+	err := l.Client.Patch(ctx, next, patch)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil // the next look sees what has become of it
+	case err != nil:
+		return fmt.Errorf("patching the taints of node %s: %w", n.Name, err)
+	}
+	l.Events.Send(n, nil, told)
+	return nil
+}
