@@ -193,3 +193,17 @@ func TestWhatIsWorthEvicting(t *testing.T) {
 	assert.False(t, Recreates(grows, auto()))
 	assert.Equal(t, recommender.Amount(0), seedOf(v1alpha1.Seed{}, "app", recommender.CPU))
 }
+
+// Only a record whose pod was asked for in vain says that it was.
+func TestDenied(t *testing.T) {
+	record := v1alpha1.ResizeRecord{PodName: "web-1", Phase: v1alpha1.RecordWithdrawing, WrittenAt: metav1.NewTime(noon)}
+	assert.Nil(t, Denied(record), "on its way back to its old size")
+	asked := Advance(record, Action{Kind: Evict}, noon)
+	assert.Nil(t, Denied(asked), "nobody has answered")
+	refusal := Denied(NotEvicted(asked))
+	require.NotNil(t, refusal)
+	assert.Equal(t, ReasonEvictionDenied, refusal.Reason)
+	assert.Contains(t, refusal.Message, "web-1")
+	assert.True(t, refusal.Transient)
+	assert.Equal(t, noon.Add(time.Minute).UTC(), refusal.Until.UTC())
+}

@@ -88,6 +88,7 @@ const (
 
 // Reasons why a pod is not evicted, beside those of gates.
 const (
+	ReasonEvictionDenied    = "EvictionDenied"
 	ReasonEvictionOff       = "EvictionNotAllowed"
 	ReasonNoController      = "NoController"
 	ReasonDaemonPod         = "DaemonSetPod"

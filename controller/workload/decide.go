@@ -132,6 +132,7 @@ func (d *decision) perform(w world, pod *corev1.Pod, record v1alpha1.ResizeRecor
 		d.succeeded(w, next)
 	case resize.Wait:
 		d.waitsToBePutBack(record, action)
+		d.denied(pod, record)
 	}
 	d.status.Records = append(d.status.Records, next)
 }

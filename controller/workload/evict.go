@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -83,6 +84,7 @@ func (d *decision) move(w world, pod *corev1.Pod, plan resize.Plan, refusal *res
 func (d *decision) evict(w world, pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action resize.Action) {
 	switch stays := d.mayEvict(w, pod, resize.WholePlan(pod, record)); {
 	case stays == nil:
+		d.denied(pod, record)
 		d.evictions = append(d.evictions, pod)
 		d.status.Records = append(d.status.Records, next)
 	case stays.Transient:
@@ -92,6 +94,13 @@ func (d *decision) evict(w world, pod *corev1.Pod, record, next v1alpha1.ResizeR
 		d.tell(event.Warning(v1alpha1.EventResizeSkipped, "Pod %s stays on a node that refuses its resize: %s: %s", pod.Name, stays.Reason, stays.Message))
 		action.Result = resize.ResultWithdrawn
 		d.close(w, record, action)
+	}
+}
+
+// denied says why a pod is still there that was to be evicted before.
+func (d *decision) denied(pod *corev1.Pod, record v1alpha1.ResizeRecord) {
+	if refusal := resize.Denied(record); pod != nil && refusal != nil {
+		d.refused.add(pod, refusal)
 	}
 }
 
@@ -120,16 +129,21 @@ func (c *Controller) sendEvictions(ctx context.Context, rec *v1alpha1.AttuneReco
 		c.Events.Send(rec, pod, event.Warning(v1alpha1.EventEvictionDenied, "Pod %s is not evicted now, and is asked for again: %v", pod.Name, err))
 		if outcome == resize.EvictionDenied {
 			countEviction(rec, outcome)
-			notEvicted(status, pod.UID)
+			notEvicted(rec, status, pod.UID)
 		}
 	}
 }
 
-func notEvicted(status *v1alpha1.AttuneRecommendationStatus, pod types.UID) {
+// notEvicted notes a denial where the decision had hoped for the best: in the record and for people to read.
+func notEvicted(rec *v1alpha1.AttuneRecommendation, status *v1alpha1.AttuneRecommendationStatus, pod types.UID) {
 	for i := range status.Records {
-		if status.Records[i].PodUID == pod {
-			status.Records[i] = resize.NotEvicted(status.Records[i])
+		if status.Records[i].PodUID != pod {
+			continue
 		}
+		status.Records[i] = resize.NotEvicted(status.Records[i])
+		blocked := blockedCondition(resize.Denied(status.Records[i]))
+		blocked.ObservedGeneration = rec.Generation
+		meta.SetStatusCondition(&status.Conditions, blocked)
 	}
 }
 

@@ -172,6 +172,10 @@ func TestLoopsHonourAPodDisruptionBudget(t *testing.T) {
 	budget.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: budget.Generation, ExpectedPods: 2, CurrentHealthy: 2, DesiredHealthy: 2}
 	require.NoError(t, w.direct.Status().Update(t.Context(), budget))
 	w.policy("all", recreate)
+	w.until(20*time.Minute, "the status says why", func() bool {
+		return w.condition("all", v1alpha1.ConditionResizeBlocked).Reason == "EvictionDenied"
+	})
+	assert.Contains(t, w.condition("all", v1alpha1.ConditionResizeBlocked).Message, "PodDisruptionBudget")
 	w.run(100*time.Minute, time.Minute)
 	assert.Equal(t, first, w.uids())
 	assert.True(t, w.told.has("Warning EvictionDenied Pod web-"), "%s", w.describe())
