@@ -40,7 +40,8 @@ type nodeEviction struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
 
-	ranking node.Ranking
+	// as is the ranking that it goes with.
+	as string
 }
 
 // newNodeAnswer tells people and scripts what came of sharing; steps are those of a pod's container.
@@ -49,7 +50,7 @@ func newNodeAnswer(demands demandfile.Demands, result node.Result, steps func(po
 	gone := map[int]bool{}
 	for _, v := range result.Evictions {
 		gone[v.Pod] = true
-		answer.Evictions = append(answer.Evictions, nodeEviction{Name: v.Name, Reason: v.Reason(), ranking: v.Ranking})
+		answer.Evictions = append(answer.Evictions, nodeEviction{Name: v.Name, Reason: v.Reason(), as: v.Ranking.String()})
 	}
 	first := 0
 	for i, p := range demands.Pods {
@@ -158,7 +159,7 @@ func (a nodeAnswer) computation() table {
 func (a nodeAnswer) evictions() table {
 	t := table{header: []string{"EVICTED", "RANKING", "WHY"}}
 	for _, v := range a.Evictions {
-		t.add(v.Name, v.ranking.String(), v.Reason)
+		t.add(v.Name, v.as, v.Reason)
 	}
 	return t
 }

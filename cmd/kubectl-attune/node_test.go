@@ -68,7 +68,9 @@ func TestNodeMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"node"}, "which demands? add --file demands.yaml"},
+		{[]string{"node"}, "which node? give its name, or demands with --file demands.yaml"},
+		{[]string{"node", "worker", "--file", path}, "a node's name and --file don't go together: leave one out"},
+		{[]string{"node", "worker"}, "no cluster to talk to"},
 		{[]string{"node", "--file", "no/such.yaml"}, "reading the demands: open no/such.yaml: no such file or directory"},
 		{[]string{"node", "--file", path}, path + ": pods[0].daemonset is no field: pods[0] has containers, daemonSet, evictionRanking, group, initRequest, name"},
 	} {

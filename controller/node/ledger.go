@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
@@ -60,17 +61,8 @@ func (s *scene) ledger() ledger {
 
 // shares: the pod may be changed now, and its node says how. Every other pod counts as it is.
 func (s *scene) shares(pod *corev1.Pod) bool {
-	rec := s.recommendations[pod.UID]
-	switch {
-	case rec == nil, rec.Spec.Strategy != v1alpha1.StrategyNode, rec.Spec.Mode != v1alpha1.UpdateAuto, len(rec.Spec.Containers) == 0:
+	if reason, _ := grant.AsItIs(pod, s.recommendations[pod.UID]); reason != "" {
 		return false
-	case pod.Status.Phase != corev1.PodRunning, pod.DeletionTimestamp != nil, resize.Guaranteed(pod), resize.Unfinished(pod):
-		return false
-	}
-	for _, record := range rec.Status.Records {
-		if record.PodUID == pod.UID && !resize.Leaving(record) {
-			return false
-		}
 	}
 	return s.held(pod.UID) == ""
 }
