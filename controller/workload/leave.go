@@ -78,6 +78,7 @@ func (d *decision) leave(w world, pod *corev1.Pod, record, next v1alpha1.ResizeR
 	}
 	switch {
 	case stays == nil:
+		d.denied(pod, record)
 		d.evictions = append(d.evictions, pod)
 		d.status.Records = append(d.status.Records, next)
 	case stays.Transient:

@@ -1,0 +1,132 @@
+package recent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/recommender"
+	"attune.io/attune/usage"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// past is a source in which pod web-1 has used some CPU and memory at every step.
+type past struct {
+	asked []usage.Query
+	err   error
+	cpu   float64
+	pods  int
+}
+
+func (p *past) Read(_ context.Context, q usage.Query, yield func(usage.Series)) (usage.Report, error) {
+	p.asked = append(p.asked, q)
+	for i := range max(1, p.pods) {
+		s := usage.Series{Namespace: "shop", Pod: fmt.Sprintf("web-%d", i+1), Container: "app"}
+		for at := q.Start; !at.After(q.End); at = at.Add(q.Step) {
+			s.CPU = append(s.CPU, usage.Sample{At: at.UnixMilli(), Value: p.cpu})
+			s.Memory = append(s.Memory, usage.Sample{At: at.UnixMilli(), Value: 64 << 20})
+		}
+		yield(s)
+	}
+	return usage.Report{}, p.err
+}
+
+func storeOf(p *past) (*Store, *int) {
+	dialled := 0
+	return New(func(usage.SourceSettings) (usage.Source, error) {
+		dialled++
+		return p, nil
+	}), &dialled
+}
+
+func interest(policy string, workloads ...string) Interest {
+	return Interest{Namespace: "shop", Policy: policy, Source: usage.SourceSettings{RateWindow: 5 * time.Minute}, Workloads: workloads}
+}
+
+// A pod's own base is there after the first refresh; then only what is new is asked for.
+func TestStoreFollowsPods(t *testing.T) {
+	p := &past{cpu: 0.5}
+	s, dialled := storeOf(p)
+	s.Want(interest("shared", "web"))
+	s.Want(interest("other", "db"))
+	require.NoError(t, s.Refresh(t.Context(), noon))
+	require.Len(t, p.asked, 1, "policies with one source share a question")
+	q := p.asked[0]
+	assert.GreaterOrEqual(t, q.End.Sub(q.Start), 29*time.Minute, "the longest window")
+	assert.Equal(t, []string{"shop"}, q.Namespaces)
+	assert.Len(t, q.PodPrefixes, 2)
+	assert.True(t, q.Waited, "with the time that was waited for CPU")
+	assert.Equal(t, rateWindow, q.RateWindow, "at most")
+	base, known := s.Base("shop", "web-1", "app", recommender.CPU, noon)
+	assert.True(t, known)
+	assert.InDelta(t, 500, float64(base), 0.01)
+	base, known = s.Base("shop", "web-1", "app", recommender.Memory, noon)
+	assert.True(t, known)
+	assert.InDelta(t, 64<<20, float64(base), 4096)
+	_, known = s.Base("shop", "web-1", "proxy", recommender.CPU, noon)
+	assert.False(t, known)
+
+	require.NoError(t, s.Refresh(t.Context(), noon.Add(time.Minute)))
+	assert.LessOrEqual(t, p.asked[1].End.Sub(p.asked[1].Start), time.Minute)
+	assert.Equal(t, 1, *dialled)
+	s.Want(interest("shared", "web", "api"))
+	require.NoError(t, s.Refresh(t.Context(), noon.Add(2*time.Minute)))
+	assert.GreaterOrEqual(t, p.asked[2].End.Sub(p.asked[2].Start), 29*time.Minute, "a workload that is new is asked for from the beginning")
+}
+
+// The base is the 75th percentile of the window: a spike does not move it, and what lasts does.
+func TestBaseFollowsWhatLasts(t *testing.T) {
+	p := &past{cpu: 0.2}
+	s, _ := storeOf(p)
+	s.Want(interest("shared", "web"))
+	require.NoError(t, s.Refresh(t.Context(), noon))
+	base := func(after time.Duration, cpu float64) float64 {
+		p.cpu = cpu
+		require.NoError(t, s.Refresh(t.Context(), noon.Add(after)))
+		of, known := s.Base("shop", "web-1", "app", recommender.CPU, noon.Add(after))
+		require.True(t, known)
+		return float64(of)
+	}
+	assert.InDelta(t, 200, base(time.Minute, 1), 0.01, "a minute")
+	assert.InDelta(t, 1000, base(5*time.Minute, 1), 0.01, "five minutes of ten")
+}
+
+// A source that fails is asked for everything that is missing once it answers; what was known is kept until its window
+// is over.
+func TestASourceThatFails(t *testing.T) {
+	p := &past{cpu: 0.5}
+	s, dialled := storeOf(p)
+	s.Want(interest("shared", "web"))
+	require.NoError(t, s.Refresh(t.Context(), noon))
+	p.err = errors.New("connection refused")
+	require.ErrorContains(t, s.Refresh(t.Context(), noon.Add(time.Minute)), "connection refused")
+	_, known := s.Base("shop", "web-1", "app", recommender.CPU, noon.Add(time.Minute))
+	assert.True(t, known)
+	p.err = nil
+	require.NoError(t, s.Refresh(t.Context(), noon.Add(2*time.Minute)))
+	last := p.asked[len(p.asked)-1]
+	assert.GreaterOrEqual(t, last.End.Sub(last.Start), 29*time.Minute)
+	assert.Equal(t, 2, *dialled, "anew, since its credentials may have changed")
+}
+
+// Pods of which nothing is measured any more are forgotten, and so are those that nobody wants to know of.
+func TestStoreForgets(t *testing.T) {
+	p := &past{cpu: 0.5}
+	s, _ := storeOf(p)
+	s.Want(interest("shared", "web"))
+	require.NoError(t, s.Refresh(t.Context(), noon))
+	s.Forget("shop", "shared")
+	require.NoError(t, s.Refresh(t.Context(), noon.Add(5*time.Minute)))
+	assert.Len(t, p.asked, 1, "nobody asks")
+	_, known := s.Base("shop", "web-1", "app", recommender.CPU, noon.Add(15*time.Minute))
+	assert.False(t, known, "its window is over")
+	assert.NotEmpty(t, s.of)
+	require.NoError(t, s.Refresh(t.Context(), noon.Add(40*time.Minute)))
+	assert.Empty(t, s.of)
+}
