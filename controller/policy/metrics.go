@@ -19,7 +19,7 @@ var (
 	recommendedCPU  = gauge("attune_recommendation_cpu_cores", "CPU request that a container is heading to.", labels)
 	recommendedMem  = gauge("attune_recommendation_memory_bytes", "Memory request that a container is heading to.", labels)
 	confidenceGauge = gauge("attune_confidence", "Confidence of a recommendation, from 0 to 1.", labels)
-	burstFactor     = gauge("attune_burst_factor", "What room for peaks multiplies a container's recommendation by; 1: nothing.", append(labels[:len(labels):len(labels)], "resource"))
+	burstFactor     = gauge("attune_burst_factor", "What room for peaks multiplies a container's recommendation by, where it does.", append(labels[:len(labels):len(labels)], "resource"))
 	savedCPU        = gauge("attune_savings_cpu_cores_total", "CPU requests that the targets save over all replicas, compared with the templates; negative: growth.", []string{"namespace"})
 	savedMem        = gauge("attune_savings_memory_bytes_total", "Memory requests that the targets save over all replicas, compared with the templates; negative: growth.", []string{"namespace"})
 )
@@ -202,14 +202,14 @@ func show(one *prometheus.Gauge, of *prometheus.GaugeVec, shown bool, value floa
 	}
 }
 
-// burstOf is the factor of the burst step, as the trace of the computation has it.
+// burstOf is the factor of the burst step, as the trace of the computation has it. Most have none.
 func burstOf(c *v1alpha1.ContainerTarget, r recommender.Resource) (float64, bool) {
 	for _, step := range c.Steps {
 		if step.Name != "burst" || step.Resource != r.String() {
 			continue
 		}
 		if step.Before == step.After {
-			return 1, true
+			return 0, false
 		}
 		before, beforeErr := resource.ParseQuantity(step.Before)
 		after, afterErr := resource.ParseQuantity(step.After)

@@ -33,7 +33,7 @@ var (
 var durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Name:    "attune_resize_duration_seconds",
 	Help:    "Time from the decision for a resize until the pod was seen to have it.",
-	Buckets: []float64{.5, 1, 2, 5, 10, 30, 60, 120, 300},
+	Buckets: []float64{1, 3, 10, 30, 120, 300}, // few: each workload has them all
 }, []string{"namespace", "kind", "workload"})
 
 // setPending keeps no series of a workload that waits for nothing.
