@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/embedded"
 )
@@ -80,6 +81,32 @@ func (c cluster) Watched(ctx context.Context) (map[embedded.Pod]string, error) {
 		}
 	}
 	return watched, nil
+}
+
+// Followed are the pods that their nodes size (strategy Node): how long they waited for CPU is part of their base.
+func (c cluster) Followed(ctx context.Context) (map[embedded.Pod]string, error) {
+	list := &v1alpha1.AttuneRecommendationList{}
+	if err := c.cache.List(ctx, list, shared); err != nil {
+		return nil, fmt.Errorf("listing recommendations: %w", err)
+	}
+	followed := map[embedded.Pod]string{}
+	for i := range list.Items {
+		rec := &list.Items[i]
+		if rec.Spec.Strategy != v1alpha1.StrategyNode || rec.Spec.Mode != v1alpha1.UpdateAuto {
+			continue
+		}
+		id := workload.Identity{Kind: rec.Spec.Workload.Kind, Namespace: rec.Namespace, Name: rec.Spec.Workload.Name}
+		pods := &corev1.PodList{}
+		if err := c.cache.List(ctx, pods, client.InNamespace(rec.Namespace), client.MatchingFields{workload.PodsByWorkload: id.String()}, shared); err != nil {
+			return nil, fmt.Errorf("listing the pods of %s: %w", id, err)
+		}
+		for j := range pods.Items {
+			if pod := &pods.Items[j]; pod.Spec.NodeName != "" {
+				followed[embedded.Pod{Namespace: pod.Namespace, Name: pod.Name}] = pod.Spec.NodeName
+			}
+		}
+	}
+	return followed, nil
 }
 
 func (c cluster) NodeOf(ctx context.Context, pod embedded.Pod) (string, error) {

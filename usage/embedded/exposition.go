@@ -25,15 +25,18 @@ func cadvisorMetrics(name []byte) bool {
 	switch string(name) {
 	case "container_cpu_cfs_periods_total", "container_cpu_cfs_throttled_periods_total",
 		"container_oom_events_total", "container_memory_usage_bytes",
-		"container_pressure_cpu_waiting_seconds_total", "container_pressure_memory_waiting_seconds_total":
+		waited, "container_pressure_memory_waiting_seconds_total":
 		return true
 	}
 	return false
 }
 
+// waited is what cAdvisor says of the time that somebody in a cgroup waited for CPU (PSI).
+const waited = "container_pressure_cpu_waiting_seconds_total"
+
 // ofNode: the series is that of a node's root cgroup.
 func ofNode(text []byte) bool {
-	return string(nameOf(text)) == "container_pressure_cpu_waiting_seconds_total" && string(labelOf(text, "id")) == "/"
+	return string(nameOf(text)) == waited && string(labelOf(text, "id")) == "/"
 }
 
 // point is one sample of an exposition. Its text is only valid during a call.

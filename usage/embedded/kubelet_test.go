@@ -122,7 +122,10 @@ type fixture struct {
 
 func (f *fixture) Nodes(context.Context) ([]Node, []error, error)  { return []Node{f.node}, nil, nil }
 func (f *fixture) Watched(context.Context) (map[Pod]string, error) { return nil, nil }
-func (f *fixture) NodeOf(context.Context, Pod) (string, error)     { return f.node.Name, nil }
+func (f *fixture) Followed(context.Context) (map[Pod]string, error) {
+	return nil, nil
+}
+func (f *fixture) NodeOf(context.Context, Pod) (string, error) { return f.node.Name, nil }
 
 // newFixture has started at a time, with a folder for its samples, or none.
 func newFixture(t testing.TB, world sourcetest.World, start time.Time, dir string) *fixture {

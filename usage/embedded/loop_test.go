@@ -44,6 +44,12 @@ func (c *cluster) Nodes(context.Context) ([]Node, []error, error) {
 	return slices.Clone(c.nodes), c.broken, c.err
 }
 
+func (c *cluster) Followed(context.Context) (map[Pod]string, error) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return nil, c.err
+}
+
 func (c *cluster) Watched(context.Context) (map[Pod]string, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

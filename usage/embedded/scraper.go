@@ -37,6 +37,8 @@ type Cluster interface {
 	Nodes(ctx context.Context) ([]Node, []error, error)
 	// Watched are the nodes of pods that are watched after a resize.
 	Watched(ctx context.Context) (map[Pod]string, error)
+	// Followed are the nodes of pods of which is wanted how long they waited for CPU, with their usage.
+	Followed(ctx context.Context) (map[Pod]string, error)
 	// NodeOf is the node of a pod; empty: it has none.
 	NodeOf(ctx context.Context, pod Pod) (string, error)
 }
@@ -78,7 +80,7 @@ func (s *scraper) run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	var looked time.Time
-	watched := map[string]map[Pod]bool{}
+	watched := map[string]*more{}
 	for {
 		now := s.clock.Now()
 		if now.Sub(looked) >= min(nodesEvery, s.interval) {
@@ -101,7 +103,7 @@ func (s *scraper) run(ctx context.Context) {
 }
 
 // look at the cluster. What cannot be looked up stays as it was.
-func (s *scraper) look(ctx context.Context, now time.Time, before map[string]map[Pod]bool) map[string]map[Pod]bool {
+func (s *scraper) look(ctx context.Context, now time.Time, before map[string]*more) map[string]*more {
 	nodes, unusable, err := s.cluster.Nodes(ctx)
 	if err == nil {
 		s.follow(nodes, unusable)
@@ -116,20 +118,29 @@ func (s *scraper) look(ctx context.Context, now time.Time, before map[string]map
 	return watched
 }
 
-// watched are the pods that need more than usage, by node: those that are watched, and those that somebody
-// has asked about.
-func (s *scraper) watched(ctx context.Context, now time.Time) (map[string]map[Pod]bool, error) {
+// watched are the pods that need more than usage, by node: those that are watched, those that somebody has asked
+// about, and those that are followed.
+func (s *scraper) watched(ctx context.Context, now time.Time) (map[string]*more, error) {
 	nodes, err := s.cluster.Watched(ctx)
 	if err != nil {
 		return nil, err
 	}
-	byNode := map[string]map[Pod]bool{}
-	add := func(pod Pod, node string) {
-		if byNode[node] == nil {
-			byNode[node] = map[Pod]bool{}
-		}
-		byNode[node][pod] = true
+	followed, err := s.cluster.Followed(ctx)
+	if err != nil {
+		return nil, err
 	}
+	byNode := map[string]*more{}
+	want := func(pod Pod, node string, all bool) {
+		if byNode[node] == nil {
+			byNode[node] = &more{pods: map[Pod]bool{}}
+		}
+		byNode[node].pods[pod] = all
+		byNode[node].often = byNode[node].often || all
+	}
+	for pod, node := range followed {
+		want(pod, node, false)
+	}
+	add := func(pod Pod, node string) { want(pod, node, true) }
 	for pod, node := range nodes {
 		add(pod, node)
 	}
@@ -169,12 +180,12 @@ func (s *scraper) follow(nodes []Node, unusable []error) {
 }
 
 // due are the nodes whose turn it is, at most so many; those that have waited longest come first.
-func (s *scraper) due(now time.Time, watched map[string]map[Pod]bool, most int) []*job {
+func (s *scraper) due(now time.Time, watched map[string]*more, most int) []*job {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	var jobs []*job
 	for name, t := range s.targets {
-		if j := t.job(now, watched[name], s.pressure); j != nil {
+		if j := t.job(now, watched[name], s.pressure, s.interval); j != nil {
 			jobs = append(jobs, j)
 		}
 	}
@@ -267,7 +278,7 @@ type reader struct {
 }
 
 func (r *reader) take(p point) {
-	if r.pods != nil && !r.pods[Pod{string(labelOf(p.text, "namespace")), string(labelOf(p.text, "pod"))}] && !(r.scraper.pressure && ofNode(p.text)) {
+	if r.pods != nil && !r.wants(p.text) {
 		return
 	}
 	if drop := usage.DropOf(p.value); drop != "" {
@@ -283,6 +294,18 @@ func (r *reader) take(p point) {
 		return
 	}
 	r.batch = append(r.batch, scraped{r.series(p), sample{p.at, p.value}})
+}
+
+// wants: the series of cAdvisor is one that is asked for.
+func (r *reader) wants(text []byte) bool {
+	all, known := r.pods[Pod{string(labelOf(text, "namespace")), string(labelOf(text, "pod"))}]
+	switch {
+	case known:
+		return all || string(nameOf(text)) == waited
+	case r.scraper.pressure:
+		return ofNode(text)
+	}
+	return false
 }
 
 func (r *reader) drop(why usage.Drop) {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"attune.io/attune/usage"
 	"attune.io/attune/usage/prometheus"
 	"attune.io/attune/usage/sourcetest"
 )
@@ -35,13 +36,13 @@ func TestSignals(t *testing.T) {
 	require.ErrorIs(t, err, prometheus.ErrNoValue, "nobody has asked before")
 	watched, err := f.scraper.watched(t.Context(), noon)
 	require.NoError(t, err)
-	require.Equal(t, map[string]map[Pod]bool{"node1": {pod: true}}, watched)
+	require.Equal(t, map[string]*more{"node1": {pods: map[Pod]bool{pod: true}, often: true}}, watched)
 
 	for i := range 5 {
 		if i == 3 {
 			kills += 2
 		}
-		require.NoError(t, f.scrapeAt(noon.Add(time.Duration(i)*15*time.Second), watched["node1"]))
+		require.NoError(t, f.scrapeAt(noon.Add(time.Duration(i)*15*time.Second), podsOf(watched["node1"])))
 	}
 	now := noon.Add(time.Minute)
 	for _, c := range []struct {
@@ -97,15 +98,15 @@ func TestNodePressure(t *testing.T) {
 		}
 	})
 	target := f.scraper.targets[f.node.Name]
-	target.due = start
+	target.due = start.Add(time.Hour)
 	for at := start; !at.After(start.Add(5 * time.Minute)); at = at.Add(time.Minute) {
 		f.clock.SetTime(at)
-		j := target.job(at, nil, f.scraper.pressure)
+		j := target.job(at, nil, f.scraper.pressure, time.Minute)
 		require.NotNil(t, j, at)
 		require.NotNil(t, j.pods, "cAdvisor is asked")
 		require.NoError(t, f.scraper.scrape(t.Context(), j, at))
 		target.settle(j, at, at, f.options.Interval, nil)
-		assert.Equal(t, at.Add(time.Minute), target.watchDue, "no more often than for usage")
+		assert.Nil(t, target.job(at.Add(59*time.Second), nil, true, time.Minute), "no more often than for usage")
 	}
 	at := f.clock.Now()
 	waiting, err := f.Value(t.Context(), prometheus.NodePressure(f.node.Name, 3*time.Minute), at)
@@ -113,5 +114,79 @@ func TestNodePressure(t *testing.T) {
 	assert.InDelta(t, 0.25, waiting, 0.001)
 	_, err = f.Value(t.Context(), prometheus.NodePressure("another", 3*time.Minute), at)
 	require.ErrorIs(t, err, prometheus.ErrNoValue)
-	assert.Nil(t, target.job(at, nil, false), "nobody wants to know")
+	assert.Nil(t, target.job(at.Add(30*time.Minute), nil, false, time.Minute), "nobody wants to know")
+}
+
+// Of pods that are followed it is known how long they waited for CPU, as often as what they used, and nothing else that
+// only cAdvisor has. Those that are watched as well are asked for more, and more often.
+func TestFollowedPods(t *testing.T) {
+	f := newFixture(t, nil, noon, "")
+	f.kubelet.set(func(k *playedKubelet) {
+		k.instead = func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/metrics/cadvisor" {
+				writeResource(w, oneContainer(f.clock.Now()), f.clock.Now())
+				return
+			}
+			of := `container="app",id="/kubepods/pod1/abc",namespace="shop",pod="web-7d4f8c9b6-aaaaa"`
+			seconds := f.clock.Now().Sub(noon).Seconds()
+			fmt.Fprintf(w, "container_pressure_cpu_waiting_seconds_total{%s} %g\n", of, 0.4*seconds)
+			fmt.Fprintf(w, "container_cpu_cfs_periods_total{%s} %g\n", of, 10*seconds)
+		}
+	})
+	pod := Pod{"shop", "web-7d4f8c9b6-aaaaa"}
+	target := f.scraper.targets[f.node.Name]
+	scrape := func(at time.Time, wanted *more) {
+		t.Helper()
+		f.clock.SetTime(at)
+		target.due = at
+		j := target.job(at, wanted, false, time.Minute)
+		require.NotNil(t, j, at)
+		require.NoError(t, f.scraper.scrape(t.Context(), j, at))
+		target.settle(j, at, at, time.Minute, nil)
+		target.due = at.Add(time.Hour)
+	}
+	followed := &more{pods: map[Pod]bool{pod: false}}
+	at := noon
+	for range 6 {
+		scrape(at, followed)
+		assert.Nil(t, target.job(at.Add(30*time.Second), followed, false, time.Minute), "once a minute")
+		at = at.Add(time.Minute)
+	}
+	now := f.clock.Now()
+	waiting, err := f.Value(t.Context(), prometheus.Waiting("shop", pod.Name, "app", 3*time.Minute), now)
+	require.NoError(t, err)
+	assert.InDelta(t, 0.4, waiting, 0.001)
+	_, err = f.Value(t.Context(), `count(container_cpu_cfs_periods_total)`, now)
+	require.ErrorIs(t, err, prometheus.ErrNoValue)
+
+	cpu := func(waited bool) (cores float64) {
+		end := now.Truncate(30 * time.Second)
+		_, err := f.Read(t.Context(), usage.Query{Namespaces: []string{"shop"}, Start: end, End: end, Step: 30 * time.Second, RateWindow: 2 * time.Minute, Waited: waited},
+			func(s usage.Series) {
+				for _, sample := range s.CPU {
+					cores = max(cores, sample.Value)
+				}
+			})
+		require.NoError(t, err)
+		require.Positive(t, cores)
+		return cores
+	}
+	assert.InDelta(t, 1.4, cpu(true)/cpu(false), 0.001, "it would have used that much more")
+
+	watched := &more{pods: map[Pod]bool{pod: true}, often: true}
+	j := target.job(now.Add(15*time.Second), watched, false, time.Minute)
+	require.NotNil(t, j, "at once")
+	assert.False(t, j.usage)
+	scrape(now.Add(15*time.Second), watched)
+	periods, err := f.Value(t.Context(), `count(container_cpu_cfs_periods_total)`, f.clock.Now())
+	require.NoError(t, err)
+	assert.InDelta(t, 1, periods, 0)
+}
+
+// podsOf are those of which more is wanted; nil: none.
+func podsOf(m *more) map[Pod]bool {
+	if m == nil {
+		return nil
+	}
+	return m.pods
 }

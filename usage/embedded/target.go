@@ -11,11 +11,13 @@ const forgetAfter = 10
 // scrape that goes on, at most one at a time.
 type target struct {
 	node Node
-	// due is when usage is scraped next, watchDue when what watched pods need is.
-	due, watchDue time.Time
-	busy          bool
-	failures      int
-	err           error
+	// due is when usage is scraped next, watchedAt when what only cAdvisor has was last.
+	due, watchedAt time.Time
+	// wait is what failures add to what that is asked for next.
+	wait     time.Duration
+	busy     bool
+	failures int
+	err      error
 	// answered is when the last whole scrape began.
 	answered time.Time
 
@@ -41,24 +43,41 @@ func (t *target) forget() {
 	}
 }
 
+// more is what is wanted of a node's pods beside their usage.
+type more struct {
+	// pods: all that only cAdvisor has of them (true), or how long they waited for CPU alone (false).
+	pods map[Pod]bool
+	// often: one of them is watched after a resize, or somebody has asked about it.
+	often bool
+}
+
+// every is how often it is asked for.
+func (m *more) every(interval time.Duration) time.Duration {
+	if m != nil && m.often {
+		return min(interval, watchInterval)
+	}
+	return interval
+}
+
 // job is what one scrape of a node asks for.
 type job struct {
 	target *target
 	node   Node
-	// usage: what containers used; pods, if any, are watched, and need more.
+	// usage: what containers used; pods, if not nil, are those of which more is wanted.
 	usage bool
 	pods  map[Pod]bool
 }
 
 // job at a time, or nil. pressure: what the node itself waited is wanted beside what the pods need.
-func (t *target) job(now time.Time, pods map[Pod]bool, pressure bool) *job {
+func (t *target) job(now time.Time, wanted *more, pressure bool, interval time.Duration) *job {
 	if t.busy {
 		return nil
 	}
 	j := job{target: t, node: t.node, usage: !t.due.After(now)}
-	if (len(pods) > 0 || pressure) && !t.watchDue.After(now) {
-		if j.pods = pods; pods == nil {
-			j.pods = map[Pod]bool{}
+	if (wanted != nil || pressure) && !t.watchedAt.Add(max(wanted.every(interval), t.wait)).After(now) {
+		j.pods = map[Pod]bool{}
+		if wanted != nil {
+			j.pods = wanted.pods
 		}
 	}
 	if !j.usage && j.pods == nil {
@@ -84,10 +103,6 @@ func (t *target) settle(j *job, began, now time.Time, interval time.Duration, er
 		}
 	}
 	if j.pods != nil {
-		every := interval
-		if len(j.pods) > 0 {
-			every = min(interval, watchInterval)
-		}
-		t.watchDue = began.Add(max(every, wait))
+		t.watchedAt, t.wait = began, wait
 	}
 }
