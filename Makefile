@@ -9,6 +9,7 @@ CLUSTER := cd test && go run ./cluster/cmd/cluster
 NODES ?= 1
 VALUES ?=
 RUN ?= .
+PARTS ?= 0.002,0.01
 # Tests that fail and are not understood yet. Each is a defect to find, in the product or in the test; none may be added
 # to hide a known one.
 OPEN ?= TestPageCacheHoldsALimit|TestLittleRoom/29
@@ -57,6 +58,9 @@ test-long: programs ## The operator killed at every call, in every story; fifty 
 bench: ## Benchmarks beside their ceilings, and beside VPA's code on the same work
 	cd test && go run ./bench
 
+load: programs ## The operator before a real API server with many played nodes: what it takes (PARTS=0.01,0.1 of 150,000 pods)
+	cd test && go run ./load -parts '$(PARTS)'
+
 # The programs of the test cluster take minutes to build where none is cached: no test waits for them.
 programs:
 	@$(CLUSTER) build || echo "Some programs of the test cluster are missing; the tests that need them say so." >&2
@@ -84,4 +88,4 @@ verify: generate lint ## What is generated is up to date, and lint passes
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: programs demo cluster-up cluster-down deploy test test-unit test-integration test-e2e test-long bench build image generate lint verify help
+.PHONY: programs demo cluster-up cluster-down deploy test test-unit test-integration test-e2e test-long bench load build image generate lint verify help
