@@ -103,7 +103,6 @@ func (r *resourceDigest) read(m *measure, unit float64, step time.Duration, seen
 		return
 	}
 	p.First, p.Last = usage.StepEnd(m.first+first, step), usage.StepEnd(m.first+last, step)
-	r.scale.highest = m.peak(m.first, m.last)
 	p.Peak = recommender.Usage(r.scale.highest * unit)
 	r.sort(m.first, all, step, counts, p)
 }
@@ -134,10 +133,11 @@ func hourOf(n int64, step time.Duration) int { return int(n * step.Milliseconds(
 // gather the marks of the window, and which of them stand for one value alone.
 func (r *resourceDigest) gather(m *measure) []uint16 {
 	all := make([]uint16, m.last-m.first+1)
-	m.blocks(m.first, m.last, func(at int64, b *block, _ float64) {
+	m.blocks(m.first, m.last, func(at int64, b *block, highest float64) {
 		for i := max(0, m.first-at); i < min(blockSteps, m.last-at+1); i++ {
 			mark := b.marks[i]
 			all[at+i-m.first] = mark
+			r.scale.highest = max(r.scale.highest, b.peak(int(i), highest))
 			if b.known == 0 {
 				r.scale.vague[mark/64] |= 1 << (mark % 64)
 			}
@@ -151,6 +151,7 @@ func (r *resourceDigest) gather(m *measure) []uint16 {
 			mark := markOf(v)
 			all[step-m.first] = mark
 			r.scale.know(mark, v)
+			r.scale.highest = max(r.scale.highest, v)
 		}
 	}
 	return all
