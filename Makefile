@@ -10,9 +10,6 @@ NODES ?= 1
 VALUES ?=
 RUN ?= .
 PARTS ?= 0.002,0.01
-# Tests that fail and are not understood yet. Each is a defect to find, in the product or in the test; none may be added
-# to hide a known one.
-OPEN ?= TestPageCacheHoldsALimit|TestLittleRoom/29
 
 ##@ Try it
 
@@ -44,7 +41,7 @@ test-integration: programs ## Tests against a real API server, with its own vali
 
 test-e2e: programs ## Tests on a real kubelet (RUN=name for one)
 	cd test && go test -count=1 -timeout 10m -run '$(RUN)' -v ./cluster/...
-	cd test && go test -count=1 -timeout 50m -run '$(RUN)' -skip '$(OPEN)' -v ./e2e/...
+	cd test && go test -count=1 -timeout 50m -run '$(RUN)' -v ./e2e/...
 
 # The table of a matrix is in the log of its test; what passed is left out.
 QUIETLY := | { grep -vE '^ *(===|---) (RUN|PAUSE|CONT|NAME|PASS)' || true; }

@@ -2,12 +2,8 @@ package cluster_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"net/url"
 	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +28,7 @@ func TestBackfillIsThere(t *testing.T) {
 		`max_over_time(container_memory_working_set_bytes{namespace="past",container="app"}[24h])`:                                                      100 << 20,
 		`increase(container_cpu_cfs_throttled_periods_total{namespace="past"}[1h] offset 1h) / increase(container_cpu_cfs_periods_total[1h] offset 1h)`: 0.25,
 	} {
-		got, err := query1(t.Context(), c, query)
+		got, err := c.Query(t.Context(), query)
 		require.NoError(t, err)
 		require.InEpsilon(t, want, got, 0.01, query)
 	}
@@ -60,39 +56,12 @@ func TestUsageIsMeasured(t *testing.T) {
 func near(t *testing.T, c *cluster.Cluster, query string, want, part float64) {
 	t.Helper()
 	eventually(t, 90*time.Second, func(ctx context.Context) error {
-		got, err := query1(ctx, c, query)
+		got, err := c.Query(ctx, query)
 		if err == nil && (got < want*(1-part) || got > want*(1+part)) {
 			err = fmt.Errorf("%s is %g, want about %g", query, got, want)
 		}
 		return err
 	})
-}
-
-// query1 is the value of a query with exactly one answer.
-func query1(ctx context.Context, c *cluster.Cluster, query string) (float64, error) {
-	client := c.HTTPClient()
-	defer client.CloseIdleConnections()
-	response, err := client.Get(cluster.PrometheusURL + "/api/v1/query?query=" + url.QueryEscape(query))
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	var answer struct {
-		Error string
-		Data  struct {
-			Result []struct{ Value []any }
-		}
-	}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		return 0, err
-	}
-	if answer.Error != "" {
-		return 0, errors.New(answer.Error)
-	}
-	if n := len(answer.Data.Result); n != 1 {
-		return 0, fmt.Errorf("%s has %d answers", query, n)
-	}
-	return strconv.ParseFloat(answer.Data.Result[0].Value[1].(string), 64)
 }
 
 const certificates = `

@@ -2,9 +2,13 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
+	"strconv"
 
 	"attune.io/attune/test/cluster/internal/spec"
 )
@@ -122,4 +126,35 @@ func (c *Cluster) backfill(ctx context.Context, series []Series) error {
 	// Few large blocks: promtool reads the whole file once per block.
 	return run(c.Command(ctx, "promtool", "tsdb", "create-blocks-from", "openmetrics",
 		"--max-block-duration=168h", "--quiet", file.Name(), c.tsdb()))
+}
+
+// Query is what Prometheus answers to a query now: an error unless it is exactly one value.
+func (c *Cluster) Query(ctx context.Context, query string) (float64, error) {
+	client := c.HTTPClient()
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, PrometheusURL+"/api/v1/query?query="+url.QueryEscape(query), nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	var answer struct {
+		Error string
+		Data  struct {
+			Result []struct{ Value []any }
+		}
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return 0, err
+	}
+	if answer.Error != "" {
+		return 0, errors.New(answer.Error)
+	}
+	if n := len(answer.Data.Result); n != 1 {
+		return 0, fmt.Errorf("%s has %d answers", query, n)
+	}
+	return strconv.ParseFloat(answer.Data.Result[0].Value[1].(string), 64)
 }

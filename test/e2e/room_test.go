@@ -237,9 +237,11 @@ func criticalGrowth(t *testing.T) {
 	leave(t, p, neighbour)
 }
 
-// shrunkenNode restarts the kubelet with less to offer: no node stays overcommitted.
+// shrunkenNode starts the kubelet again with less to offer. It may look at the node as the API server has it from
+// before, and leave everybody running; from the next start on nobody stays who does not fit.
 func shrunkenNode(t *testing.T) {
 	older, younger := runPod(t, inRoom("older", "200m")), runPod(t, inRoom("younger", "300m"))
+	before := offered(t)
 	reserve := func(more string) func(map[string]any) {
 		return func(config map[string]any) {
 			reserved := config["systemReserved"].(map[string]any)
@@ -247,6 +249,15 @@ func shrunkenNode(t *testing.T) {
 		}
 	}
 	require.NoError(t, env.cluster.RestartKubelet(t.Context(), smallNode, reserve("200m")))
+	eventually(t, "the node offers less", func() error {
+		if now := offered(t); now != before-200 {
+			return fmt.Errorf("it offers %dm, before %dm", now, before)
+		}
+		return nil
+	})
+	require.NoError(t, see(t, younger))
+	t.Logf("after the first start the younger one is %s", younger.Status.Phase)
+	require.NoError(t, env.cluster.RestartKubelet(t.Context(), smallNode))
 	eventually(t, "the younger one is turned away", func() error {
 		if err := see(t, younger); err != nil {
 			return err
@@ -262,4 +273,12 @@ func shrunkenNode(t *testing.T) {
 	eventually(t, "the older one is lowered as ever", func() error { return settled(t, older) })
 	leave(t, older, younger)
 	require.NoError(t, env.cluster.RestartKubelet(t.Context(), smallNode, reserve("-200m")))
+}
+
+// offered is the small node's allocatable CPU in millicores.
+func offered(t *testing.T) int64 {
+	t.Helper()
+	node := &corev1.Node{}
+	require.NoError(t, env.client.Get(t.Context(), client.ObjectKey{Name: nodeName(smallNode)}, node))
+	return node.Status.Allocatable.Cpu().MilliValue()
 }
