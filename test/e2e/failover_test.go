@@ -35,8 +35,9 @@ func TestFailover(t *testing.T) {
 	leaky := deployment(ctx, t, "failover", "leaky", 1, app("app", size{cpu: "20m", memory: "512Mi", memoryLimit: "512Mi"}))
 	pod, victim := pods(ctx, t, web)[0], pods(ctx, t, leaky)[0]
 	policyFor(ctx, t, web, v1alpha1.UpdateAuto, nil)
-	policyFor(ctx, t, leaky, v1alpha1.UpdateAuto, nil)
-	eventually(t, "lowered", func() error { return hasMemoryLimit(ctx, &victim, resource.MustParse("78Mi")) })
+	lowered := resource.MustParse("70Mi")
+	policyFor(ctx, t, leaky, v1alpha1.UpdateAuto, func(s *v1alpha1.AttunePolicySpec) { s.Memory.MaxAllowed = &lowered })
+	eventually(t, "lowered", func() error { return hasMemoryLimit(ctx, &victim, lowered) })
 	eventually(t, "resized", func() error { return hasMemoryLimit(ctx, &pod, resource.MustParse(wanted.memoryLimit)) })
 	eventually(t, "both watched", func() error { return watchedNow(ctx, web, leaky) })
 
