@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -21,19 +24,41 @@ import (
 	"attune.io/attune/test/deploy"
 )
 
+// embeddedSettings of an operator that has no Prometheus server.
+var embeddedSettings = append([]string{
+	"usage.source=embedded", "usage.prometheus.address=", "replicas=1", "certs.provider=self-signed",
+}, settings...)
+
+// aloneVariable is set for the process that has a cluster for TestEmbedded alone.
+const aloneVariable = "ATTUNE_E2E_ALONE"
+
+func alone() bool { return os.Getenv(aloneVariable) != "" }
+
 // TestEmbedded runs the operator without a Prometheus server: it measures the kubelets itself, recommends,
 // resizes and reverts by what it measured, goes on after a kill -9 where it was, and says which kubelet does
-// not answer. It is not parallel: the others' histories are in Prometheus.
+// not answer. That is a cluster of its own, in a process of its own beside the other tests.
 func TestEmbedded(t *testing.T) {
 	if reason := cluster.Unavailable(); reason != "" {
 		t.Skip(reason)
 	}
+	if alone() {
+		embedded(t)
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEmbedded$", "-test.v", "-test.count=1", "-test.timeout=20m")
+	cmd.Env = append(os.Environ(), aloneVariable+"=1")
+	_, err := cmd.StdinPipe() // it ends with this process
+	require.NoError(t, err)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { t.Log(out.String()) })
+	t.Parallel() // it goes on while the others that cannot be together have their turn
+	require.NoError(t, cmd.Wait())
+}
+
+func embedded(t *testing.T) {
 	ctx := t.Context()
-	alone := deploy.Options{Set: append([]string{"usage.source=embedded", "usage.prometheus.address=", "replicas=1"}, settings...)}
-	require.NoError(t, deploy.Operator(ctx, env.cluster, alone))
-	t.Cleanup(func() {
-		assert.NoError(t, deploy.Operator(context.WithoutCancel(ctx), env.cluster, deploy.Options{Set: settings}))
-	})
 	namespace(ctx, t, "scraped", true)
 	busy := app("app", size{cpu: "100m", cpuLimit: "400m", memory: "64Mi"})
 	busy.Env[0].Value = "20"

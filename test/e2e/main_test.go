@@ -6,7 +6,9 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -67,15 +69,17 @@ func withCluster(m *testing.M) (int, error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	configure, err := kubelets(dir)
-	if err != nil {
+	staticPods = filepath.Join(dir, "static-pods")
+	if err := os.Mkdir(staticPods, 0o755); err != nil {
 		return 1, err
 	}
-	c, err := cluster.Start(ctx, cluster.Options{
-		Nodes: nodes, Prometheus: true, CertManager: true, Backfill: backfill(), NodeCPU: "1900m", NodeMemory: "8Gi",
-		KubeletConfig: configure,
-		Artifacts:     os.Getenv("ATTUNE_ARTIFACTS"),
-	})
+	options, install := together(), settings
+	if alone() {
+		options, install = cluster.Options{Nodes: 2}, embeddedSettings
+		go endWithParent()
+	}
+	options.Artifacts = os.Getenv("ATTUNE_ARTIFACTS")
+	c, err := cluster.Start(ctx, options)
 	if err != nil {
 		return 1, err
 	}
@@ -84,16 +88,32 @@ func withCluster(m *testing.M) (int, error) {
 	if env.client, err = newClient(c); err != nil {
 		return 1, err
 	}
-	if err := reserveNodes(ctx); err != nil {
-		return 1, err
+	if !alone() {
+		if err := reserveNodes(ctx); err != nil {
+			return 1, err
+		}
 	}
 	if env.plugin, err = deploy.Plugin(ctx, dir); err != nil {
 		return 1, err
 	}
-	if err := deploy.Operator(ctx, c, deploy.Options{Set: settings}); err != nil {
+	if err := deploy.Operator(ctx, c, deploy.Options{Set: install}); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil
+}
+
+// together is the cluster of all tests but those that want one for themselves.
+func together() cluster.Options {
+	return cluster.Options{
+		Nodes: nodes, Prometheus: true, CertManager: true, Backfill: backfill(), NodeCPU: "1900m", NodeMemory: "8Gi",
+		KubeletConfig: configureKubelet,
+	}
+}
+
+// endWithParent ends this process, and its cluster with it, when nobody holds its standard input any more.
+func endWithParent() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(1)
 }
 
 func newClient(c *cluster.Cluster) (client.Client, error) {

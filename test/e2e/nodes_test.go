@@ -3,8 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -30,23 +28,19 @@ const reservedTaint = "e2e.attune.io/reserved"
 // staticPods is where the static node's kubelet finds pods of its own.
 var staticPods string
 
-// kubelets configures those of the special nodes.
-func kubelets(dir string) (func(node int, config map[string]any), error) {
-	staticPods = filepath.Join(dir, "static-pods")
-	configure := func(node int, config map[string]any) {
-		reserved := config["systemReserved"].(map[string]any)
-		switch node {
-		case smallNode:
-			reserved["cpu"] = plus(reserved["cpu"], "1300m")
-			reserved["memory"] = plus(reserved["memory"], "7Gi")
-		case staticNode:
-			config["cpuManagerPolicy"] = "static"
-			config["memoryManagerPolicy"] = "Static"
-			config["reservedMemory"] = []any{map[string]any{"numaNode": 0, "limits": map[string]any{"memory": reserved["memory"]}}}
-			config["staticPodPath"] = staticPods
-		}
+// configureKubelet configures those of the special nodes.
+func configureKubelet(node int, config map[string]any) {
+	reserved := config["systemReserved"].(map[string]any)
+	switch node {
+	case smallNode:
+		reserved["cpu"] = plus(reserved["cpu"], "1300m")
+		reserved["memory"] = plus(reserved["memory"], "7Gi")
+	case staticNode:
+		config["cpuManagerPolicy"] = "static"
+		config["memoryManagerPolicy"] = "Static"
+		config["reservedMemory"] = []any{map[string]any{"numaNode": 0, "limits": map[string]any{"memory": reserved["memory"]}}}
+		config["staticPodPath"] = staticPods
 	}
-	return configure, os.Mkdir(staticPods, 0o755)
 }
 
 func plus(amount any, more string) string {
