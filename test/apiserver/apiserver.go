@@ -42,6 +42,8 @@ func findPrograms(env *envtest.Environment) error {
 		return err
 	}
 	env.ControlPlane.Etcd = &envtest.Etcd{}
+	// What is written here need not outlive a machine that loses its power.
+	env.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true")
 	for name, path := range map[string]*string{
 		"kube-apiserver": &env.ControlPlane.GetAPIServer().Path,
 		"etcd":           &env.ControlPlane.Etcd.Path,
