@@ -24,6 +24,9 @@ import (
 // settle bounds every wait for a condition; a condition that holds sooner is seen sooner.
 const settle = 3 * time.Minute
 
+// roomComes bounds the wait for a pod to run: the nodes may be full of other tests' pods, which go.
+const roomComes = 10 * time.Minute
+
 // size is a container's requests and limits, written as cpu/memory.
 type size struct{ cpu, memory, cpuLimit, memoryLimit string }
 
@@ -110,7 +113,7 @@ func newDeployment(ns, name string, replicas int32, containers ...corev1.Contain
 
 func ready(ctx context.Context, t *testing.T, d *appsv1.Deployment) {
 	t.Helper()
-	eventually(t, "pods of "+d.Name+" ready", func() error {
+	within(t, roomComes, "pods of "+d.Name+" ready", func() error {
 		if err := env.client.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
 			return err
 		}
@@ -172,7 +175,12 @@ func recommendation(ctx context.Context, d *appsv1.Deployment) (*v1alpha1.Attune
 // eventually waits for a condition; the error says how far it has come.
 func eventually(t *testing.T, what string, condition func() error) {
 	t.Helper()
-	deadline := time.Now().Add(settle)
+	within(t, settle, what, condition)
+}
+
+func within(t *testing.T, limit time.Duration, what string, condition func() error) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
 	var err error
 	for time.Now().Before(deadline) {
 		if err = condition(); err == nil {
@@ -180,7 +188,7 @@ func eventually(t *testing.T, what string, condition func() error) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	require.NoError(t, err, "%s: not within %s", what, settle)
+	require.NoError(t, err, "%s: not within %s", what, limit)
 }
 
 func duration(d time.Duration) *v1alpha1.Duration {

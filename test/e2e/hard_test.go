@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/resize"
 	"attune.io/attune/usage/prometheus"
 )
 
@@ -37,7 +38,7 @@ var (
 func hardHistories() []history {
 	var all []history
 	for _, of := range []string{
-		"cached/web", "loop/web", "restarting/web", "sidecar/web", "managers/web", "huge/web", "volume/web", "critical/web",
+		"held/web", "loop/web", "restarting/web", "sidecar/web", "managers/web", "huge/web", "volume/web", "critical/web",
 		"shaky/web", "away/web", "away/late", "child/web", "shared/shrinks", "shared/grows", "barred/web",
 	} {
 		ns, name, _ := strings.Cut(of, "/")
@@ -136,24 +137,24 @@ func blocked(ctx context.Context, d *appsv1.Deployment, reason string) error {
 	return nil
 }
 
-// TestPageCacheKeepsALimit (36): the working set is small, and the kernel holds a file for the container that would
-// make the kubelet refuse the lower limit. The operator asks what it holds before it asks for anything: the request
-// goes down and the limit stays. When the kernel has let go of the file, the limit may follow.
-func TestPageCacheKeepsALimit(t *testing.T) {
+// TestMemoryInUseKeepsALimit (34): a container holds more than its past says, and more than its new limit would be. The
+// operator asks what it holds before it asks for anything: the request goes down, the limit stays and is not tried.
+func TestMemoryInUseKeepsALimit(t *testing.T) {
 	ctx := need(t)
-	namespace(ctx, t, "cached", true)
-	d, p := started(t, "cached", 1, idle(fittingCPU), func(s *corev1.PodSpec) { withFile(s, "", "") })
-	use(ctx, t, p, "file=200")
-	eventually(t, "cached", func() error { return holds(p, 200) })
+	namespace(ctx, t, "held", true)
+	d, p := started(t, "held", 1, idle(fittingCPU))
+	use(ctx, t, p, "memory=200")
+	eventually(t, "held", func() error { return holds(p, 200) })
 	eventually(t, "measured", func() error { return measured(ctx, p, 200*mebibyte) })
 	fit(t, d)
 	want := fittingCPU
 	want.memory = fitting.memory
 	eventually(t, "the request is lowered without its limit", func() error { return hasSpec(t, p, want) })
+	eventually(t, "kept", func() error { return told(ctx, d, "Success", "") })
+	eventually(t, "and says why", func() error { return blocked(ctx, d, resize.ReasonMemoryInUse) })
+	require.NoError(t, see(t, p))
 	assert.Equal(t, int64(2), p.Generation, "the limit was not tried")
 	assert.NoError(t, hasCgroup(p, "app", "memory", limitFile, 320*mebibyte))
-	eventually(t, "kept", func() error { return told(ctx, d, "Success", "") })
-	require.NoError(t, see(t, p))
 	assert.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
 }
 
@@ -255,10 +256,10 @@ func TestSidecarIsSized(t *testing.T) {
 	require.NoError(t, env.client.Create(ctx, quota("sidecar", corev1.ResourceRequestsCPU, "2")))
 	proxy := idle(fittingMemory, corev1.EnvVar{Name: "PORT", Value: "8081"})
 	proxy.Name, proxy.RestartPolicy, proxy.ReadinessProbe = "proxy", ptr.To(corev1.ContainerRestartPolicyAlways), nil
-	migrate := idle(size{cpu: "400m", memory: "16Mi", cpuLimit: "400m", memoryLimit: "64Mi"})
+	migrate := idle(size{cpu: "150m", memory: "16Mi", cpuLimit: "150m", memoryLimit: "64Mi"})
 	migrate.Name, migrate.Args, migrate.ReadinessProbe = "migrate", []string{"hold-memory"}, nil // ends when it is told no more
 	d, p := started(t, "sidecar", 1, idle(fittingMemory), func(s *corev1.PodSpec) { s.InitContainers = []corev1.Container{proxy, migrate} })
-	eventually(t, "charged as the init container and its sidecar", func() error { return used(t, "sidecar", corev1.ResourceRequestsCPU, "460m") })
+	eventually(t, "charged as the init container and its sidecar", func() error { return used(t, "sidecar", corev1.ResourceRequestsCPU, "210m") })
 	fit(t, d)
 	eventually(t, "both resized", func() error {
 		if err := hasSpec(t, p, fitting); err != nil {
@@ -272,7 +273,7 @@ func TestSidecarIsSized(t *testing.T) {
 	assert.Equal(t, int64(2), p.Generation, "in one patch")
 	assert.Equal(t, migrate.Resources, p.Spec.InitContainers[1].Resources)
 	assert.NoError(t, hasCgroup(p, "proxy", "cpu", quotaFile, 6000))
-	eventually(t, "42: still charged for the init container", func() error { return used(t, "sidecar", corev1.ResourceRequestsCPU, "430m") })
+	eventually(t, "42: still charged for the init container", func() error { return used(t, "sidecar", corev1.ResourceRequestsCPU, "180m") })
 
 	eventually(t, "kept", func() error { return told(ctx, d, "Success", "") })
 	eventually(t, "the webhook knows", func() error { return bornWith(ctx, d, fitting) })
