@@ -40,7 +40,7 @@ func main() {
 	flag.StringVar(&o.parts, "parts", "0.002,0.01", "which parts of 5,000 nodes and 150,000 pods, one after another")
 	flag.DurationVar(&o.steady, "steady", time.Minute, "how long it is watched while nothing happens")
 	flag.DurationVar(&o.reviews, "reviews", 10*time.Second, "how long 200 reviews/s are asked for in each way")
-	flag.DurationVar(&o.wrong, "wrong", 20*time.Second, "how long each fault of the usage source lasts")
+	flag.DurationVar(&o.wrong, "wrong", 45*time.Second, "how long each fault of the usage source lasts; it is asked every 30 s")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

@@ -189,6 +189,9 @@ func (s *site) rolledOut(ctx context.Context, want int) (seeded int, err error) 
 
 // doubt has the usage source fail in each way, and looks at what becomes of the targets.
 func (s *site) doubt(ctx context.Context, o options) error {
+	if err := s.hasten(ctx, o.wrong); err != nil {
+		return err
+	}
 	before, err := s.targets(ctx)
 	if err != nil {
 		return err
@@ -219,6 +222,19 @@ func (s *site) doubt(ctx context.Context, o options) error {
 	}
 	s.history.is(nothing)
 	return nil
+}
+
+// hasten has the source asked every half a minute, so that what is wrong with it is met.
+func (s *site) hasten(ctx context.Context, settle time.Duration) error {
+	patch := client.RawPatch("application/merge-patch+json",
+		[]byte(`{"spec":{"metricsSource":{"historyWindow":"1h","queryStep":"30s","minimumDataPoints":12}}}`))
+	for _, p := range s.parts {
+		policy := &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "all"}}
+		if err := s.client.Patch(ctx, policy, patch); err != nil {
+			return err
+		}
+	}
+	return sleep(ctx, settle)
 }
 
 // changes counts the targets that are others now, or gone.
