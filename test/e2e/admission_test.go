@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,8 +58,14 @@ func seededFrom(t *testing.T, pod corev1.Pod) size {
 	var seeded v1alpha1.Seeded
 	require.NoError(t, json.Unmarshal([]byte(pod.Annotations[v1alpha1.SeededAnnotation]), &seeded))
 	require.Len(t, seeded.Original, 1)
+	text := func(q *resource.Quantity) string {
+		if q == nil {
+			return ""
+		}
+		return q.String()
+	}
 	o := seeded.Original[0]
-	return size{cpu: o.CPURequest.String(), memory: o.MemoryRequest.String(), cpuLimit: o.CPULimit.String(), memoryLimit: o.MemoryLimit.String()}
+	return size{cpu: text(o.CPURequest), memory: text(o.MemoryRequest), cpuLimit: text(o.CPULimit), memoryLimit: text(o.MemoryLimit)}
 }
 
 func hasSeed(ctx context.Context, d *appsv1.Deployment) error {

@@ -11,11 +11,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/test/cluster"
 )
 
@@ -30,6 +32,7 @@ func TestLittleRoom(t *testing.T) {
 	t.Run("26 more than the node has is refused by the API server", beyondTheNode)
 	t.Run("92 overhead counts towards the node's capacity", overhead)
 	t.Run("28 growth waits for room, and gets it when a neighbour goes", waitsForRoom)
+	t.Run("69 a revert that finds no room waits for it, and is told", revertWithoutRoom)
 	t.Run("31 a patch is carried out whole or not at all", wholeOrNothing)
 	t.Run("22 one resize fails while the next one waits", twoAtOnce)
 	t.Run("39 a memory request alone restarts where memory does", restartsForMemory)
@@ -113,6 +116,38 @@ func waitsForRoom(t *testing.T) {
 	assert.Equal(t, asked, p.Generation)
 	assert.NoError(t, hasCgroup(p, "app", "cpu", sharesFile, 512))
 	assert.Equal(t, int32(1), p.Status.ContainerStatuses[0].RestartCount, "the crash")
+	leave(t, p)
+}
+
+// revertWithoutRoom has attune lower a pod, somebody else take the room, and then the lower size do harm.
+func revertWithoutRoom(t *testing.T) {
+	ctx := t.Context()
+	was := size{cpu: "400m", memory: "160Mi", memoryLimit: "320Mi"}
+	d, p := started(t, "room", 1, idle(was), func(s *corev1.PodSpec) { onNode(s, smallNode) })
+	fit(t, d)
+	eventually(t, "lowered and watched", func() error { return recorded(ctx, d, v1alpha1.RecordWatching) })
+	require.NoError(t, hasSpec(t, p, size{cpu: "30m", memory: "65Mi", memoryLimit: "130Mi"}))
+	neighbour := runPod(t, inRoom("took-it", "300m"))
+	use(ctx, t, p, "memory=200")
+	eventually(t, "its old size is asked for in vain", func() error { return deferred(t, p, "cpu") })
+	assert.Equal(t, "400m", sizeOf(p.Spec.Containers[0].Resources).cpu)
+	eventually(t, "told", func() error {
+		rec, err := recommendation(ctx, d)
+		if err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(rec.Status.Conditions, v1alpha1.ConditionDegraded)
+		if c == nil || c.Status != metav1.ConditionTrue || c.Reason != v1alpha1.ReasonRevertPending {
+			return fmt.Errorf("conditions %v", rec.Status.Conditions)
+		}
+		return nil
+	})
+	assert.NoError(t, hasEvent(ctx, "room", p.Name, v1alpha1.EventRevertPending))
+	leave(t, neighbour)
+	eventually(t, "put back once there is room", func() error { return told(ctx, d, "Reverted", "oomkill") })
+	require.NoError(t, hasSpec(t, p, was))
+	assert.LessOrEqual(t, p.Status.ContainerStatuses[0].RestartCount, int32(2), "the kill's")
+	scale(ctx, t, d, 0)
 	leave(t, p)
 }
 
