@@ -71,6 +71,11 @@ func TestReadTheAnswersOfDifferentServers(t *testing.T) {
 			report: usage.Report{Series: 1, Samples: 1, Dropped: map[usage.Drop]int{usage.DropInfinite: 2}},
 		},
 		{
+			file:   "implausible.json",
+			want:   []usage.Series{app(at(1700000100, 0.25))},
+			report: usage.Report{Series: 1, Samples: 1, Dropped: map[usage.Drop]int{usage.DropImplausible: 2}},
+		},
+		{
 			file:   "victoriametrics-partial.json",
 			want:   []usage.Series{app(at(1700000100, 0.25), at(1700000400, 0.5))},
 			report: usage.Report{Series: 1, Samples: 2, Partial: true, Dropped: map[usage.Drop]int{usage.DropOutside: 1}},

@@ -66,7 +66,7 @@ func (p *picker) usable(samples []usage.Sample) []usage.Sample {
 	start, end := p.query.Start.UnixMilli(), p.query.End.UnixMilli()
 	kept := samples[:0]
 	for _, sample := range samples {
-		if drop := dropOf(sample, start, end); drop != "" {
+		if drop := p.dropOf(sample, start, end); drop != "" {
 			p.report.Drop(drop, 1)
 			continue
 		}
@@ -76,9 +76,24 @@ func (p *picker) usable(samples []usage.Sample) []usage.Sample {
 }
 
 // dropOf is why a sample is of no use, or empty.
-func dropOf(sample usage.Sample, start, end int64) usage.Drop {
-	if sample.At < start || sample.At > end {
-		return usage.DropOutside
+func (p *picker) dropOf(sample usage.Sample, start, end int64) usage.Drop {
+	most := float64(mostCores)
+	if p.memory {
+		most = mostBytes
 	}
-	return usage.DropOf(sample.Value)
+	switch drop := usage.DropOf(sample.Value); {
+	case sample.At < start || sample.At > end:
+		return usage.DropOutside
+	case drop == "" && sample.Value > most:
+		return usage.DropImplausible
+	default:
+		return drop
+	}
 }
+
+// Several times what the largest nodes to be had are made of (some 2,000 CPUs and 32 TiB): a server may count wrong,
+// and one such value would be a container's peak for as long as the history goes back.
+const (
+	mostCores = 10_000
+	mostBytes = 256 << 40
+)
