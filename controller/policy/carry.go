@@ -19,14 +19,18 @@ func (c *Controller) complete(settings policy.Settings, now time.Time) bool {
 
 // carriedOver keeps what was recommended when the past was known, while it is being read again: the same
 // policy with the same settings would come to it. Its age keeps counting (dataUntil, validUntil). What
-// does not come from history is not kept: a pause, another mode, a new hold, a floor above the target.
+// does not come from history is not kept: a pause, another mode, a new hold, a floor above the target; nor
+// is what new pods are given, which follows what the pods survived meanwhile and what harmed them.
 func carriedOver(stored, wanted v1alpha1.AttuneRecommendationSpec, in inputs) v1alpha1.AttuneRecommendationSpec {
 	same := stored.Policy.UID == wanted.Policy.UID && stored.Mode == wanted.Mode && stored.SettingsDigest == wanted.SettingsDigest
 	if !same || !recommended(stored) || !withheldForData(wanted) || newlyHeld(stored, wanted) || floored(stored, in) {
 		return wanted
 	}
 	wanted.Containers, wanted.DataUntil = stored.Containers, stored.DataUntil
-	wanted.Seed, wanted.SeedWithheld = stored.Seed, stored.SeedWithheld
+	wanted.Seed, wanted.SeedWithheld = seed(in, stored.Containers)
+	if wanted.Seed != nil && stored.Seed != nil {
+		wanted.Seed.ValidUntil = stored.Seed.ValidUntil
+	}
 	return wanted
 }
 

@@ -2,8 +2,10 @@ package policy
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,9 +18,10 @@ func TestRecommendationsAreCarriedOverWhileThePastIsRead(t *testing.T) {
 	stored := v1alpha1.AttuneRecommendationSpec{
 		Policy: v1alpha1.PolicyRef{UID: "p", Generation: 1}, Mode: v1alpha1.UpdateAuto, SettingsDigest: "d",
 		Containers: []v1alpha1.ContainerTarget{{Name: "app", Target: v1alpha1.Resources{CPURequest: &cpu}}},
-		Seed:       &v1alpha1.Seed{Revision: "r"},
 		DataUntil:  &metav1.Time{Time: today},
 	}
+	stored.Seed, _ = seed(auto(v1alpha1.AttuneRecommendationStatus{}), stored.Containers)
+	stored.Seed.ValidUntil = metav1.Time{Time: today.Add(time.Hour)}
 	empty := func(change func(*v1alpha1.AttuneRecommendationSpec)) v1alpha1.AttuneRecommendationSpec {
 		spec := v1alpha1.AttuneRecommendationSpec{
 			Policy: v1alpha1.PolicyRef{UID: "p", Generation: 2}, Mode: v1alpha1.UpdateAuto, SettingsDigest: "d",
@@ -54,7 +57,7 @@ func TestRecommendationsAreCarriedOverWhileThePastIsRead(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			wanted := empty(test.change)
-			in := inputs{now: today, status: v1alpha1.AttuneRecommendationStatus{Floors: test.floors}}
+			in := auto(v1alpha1.AttuneRecommendationStatus{Floors: test.floors})
 			got := carriedOver(stored, wanted, in)
 			if !test.kept {
 				assert.Equal(t, wanted, got)
@@ -66,6 +69,39 @@ func TestRecommendationsAreCarriedOverWhileThePastIsRead(t *testing.T) {
 			assert.EqualValues(t, 2, got.Policy.Generation)
 		})
 	}
+}
+
+// auto is a workload of a policy that sizes running and new pods.
+func auto(status v1alpha1.AttuneRecommendationStatus) inputs {
+	in := inputs{now: today, status: status}
+	in.settings.Resize.Mode = v1alpha1.UpdateAuto
+	return in
+}
+
+// What new pods are given follows what happens while the past is read.
+func TestASeedIsNotFrozenWhileThePastIsRead(t *testing.T) {
+	cpu, kept := resource.MustParse("100m"), resource.MustParse("60m")
+	stored := v1alpha1.AttuneRecommendationSpec{
+		Mode:       v1alpha1.UpdateAuto,
+		Containers: []v1alpha1.ContainerTarget{{Name: "app", Target: v1alpha1.Resources{CPURequest: &cpu}}},
+	}
+	stored.Seed, _ = seed(auto(v1alpha1.AttuneRecommendationStatus{}), stored.Containers)
+	require.True(t, stored.Seed.RaiseOnly)
+	wanted := v1alpha1.AttuneRecommendationSpec{
+		Mode: v1alpha1.UpdateAuto, Containers: []v1alpha1.ContainerTarget{{Name: "app"}}, SeedWithheld: seedHeld,
+	}
+
+	survived := carriedOver(stored, wanted, auto(v1alpha1.AttuneRecommendationStatus{
+		Kept: []v1alpha1.KeptSize{{Name: "app", Size: v1alpha1.Resources{CPURequest: &kept}}},
+	}))
+	require.NotNil(t, survived.Seed)
+	assert.False(t, survived.Seed.RaiseOnly)
+	assert.True(t, kept.Equal(*survived.Seed.Containers[0].CPURequest))
+
+	harmed := carriedOver(stored, wanted, auto(v1alpha1.AttuneRecommendationStatus{BadSeeds: []string{stored.Seed.Revision}}))
+	assert.Nil(t, harmed.Seed)
+	assert.Equal(t, "SeedMarkedBad", harmed.SeedWithheld)
+	assert.Equal(t, stored.Containers, harmed.Containers)
 }
 
 // Another workload's past is being read, this one's has been: its first target is not held up by the
