@@ -26,16 +26,16 @@ func (d *demo) raise(ctx context.Context) (err error) {
 	if _, err := cluster.Attach(dir); err == nil {
 		return errors.New("the local cluster is already up, and the demo starts from nothing: run make cluster-down first")
 	}
-	d.screen.scene("A cluster, with a week of history in its Prometheus")
+	d.screen.scene("A cluster, without any Prometheus")
 	d.cluster, err = cluster.Start(ctx, cluster.Options{
 		Name: "local", Dir: dir, NodeCPU: "1900m", NodeMemory: "8Gi",
-		Prometheus: true, CertManager: true, Backfill: history(time.Now()),
-		Detach: d.screen.terminal, Artifacts: os.Getenv("ATTUNE_ARTIFACTS"), Progress: d.screen.out,
+		CertManager: true,
+		Detach:      d.screen.terminal, Artifacts: os.Getenv("ATTUNE_ARTIFACTS"), Progress: d.screen.out,
 	})
 	if err != nil {
 		return err
 	}
-	d.screen.seen("a real Kubernetes with one node, and Prometheus in it")
+	d.screen.seen("a real Kubernetes with one node")
 	return nil
 }
 
@@ -67,8 +67,14 @@ func (d *demo) prepare(ctx context.Context) (err error) {
 	if d.plugin, err = deploy.Plugin(ctx, filepath.Join(d.cluster.Dir, "bin")); err != nil {
 		return err
 	}
-	// A source that is looked at every 2 s, for people who watch.
-	if err := deploy.Operator(ctx, d.cluster, deploy.Options{Set: []string{"usage.interval=2s"}}); err != nil {
+	now := time.Now()
+	values, err := writePast(ctx, filepath.Join(d.cluster.Dir, "usage"), history(now), now)
+	if err != nil {
+		return err
+	}
+	d.screen.seen("a week of history, imported into the operator's volume: it measures the kubelets itself")
+	// Kubelets that are looked at every 2 s, for people who watch.
+	if err := deploy.Operator(ctx, d.cluster, deploy.Options{Set: append(values, "usage.interval=2s")}); err != nil {
 		return err
 	}
 	d.screen.seen("helm install attune charts/attune, and its pods are ready")
