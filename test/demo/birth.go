@@ -36,6 +36,9 @@ func (d *demo) inherit(ctx context.Context) error {
 		if err == nil && len(rec.Status.Kept) == 0 {
 			err = errors.New("no size of web is kept yet")
 		}
+		if err == nil && (rec.Spec.Seed == nil || rec.Spec.Seed.RaiseOnly) {
+			err = errors.New("the kept size is not what new pods get yet")
+		}
 		return err
 	})
 	if err != nil {
