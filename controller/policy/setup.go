@@ -19,6 +19,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/measure"
+	"attune.io/attune/internal/workload"
 )
 
 // byPolicy indexes recommendations by the name of their policy.
@@ -45,7 +46,7 @@ func (c *Controller) Register(mgr ctrl.Manager, fresh <-chan event.TypedGenericE
 	for _, w := range []client.Object{
 		&appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1.DaemonSet{}, &appsv1.ReplicaSet{}, &batchv1.Job{}, &batchv1.CronJob{},
 	} {
-		b = b.Watches(w, inNamespace, builder.WithPredicates(workloadChanged()))
+		b = b.Watches(w, inNamespace, builder.WithPredicates(workloadChanged(), whole()))
 	}
 	return b.Complete(measure.Reconciler("policy", c))
 }
@@ -100,4 +101,13 @@ func specChanged() predicate.Predicate {
 // annotations; not the status, which moves with every pod.
 func workloadChanged() predicate.Predicate {
 	return predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
+}
+
+// whole leaves out what is a part of another workload: a rollout moves its ReplicaSets many times, and no policy
+// looks at them.
+func whole() predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(o client.Object) bool {
+		w, ok := workload.From(o)
+		return !ok || !w.Part()
+	})
 }
