@@ -142,7 +142,7 @@ func revertWithoutRoom(t *testing.T) {
 		}
 		return nil
 	})
-	assert.NoError(t, hasEvent(ctx, "room", p.Name, v1alpha1.EventRevertPending))
+	eventually(t, "by an event, too", func() error { return hasEvent(ctx, "room", p.Name, v1alpha1.EventRevertPending) })
 	leave(t, neighbour)
 	eventually(t, "put back once there is room", func() error { return told(ctx, d, "Reverted", "oomkill") })
 	require.NoError(t, hasSpec(t, p, was))
