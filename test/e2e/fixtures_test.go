@@ -87,11 +87,11 @@ func app(name string, s size, env ...corev1.EnvVar) corev1.Container {
 	}
 }
 
-// deployment makes one and waits until its pods are ready.
+// deployment makes one and waits until its pods are ready. They go when the test is over: others need the room.
 func deployment(ctx context.Context, t *testing.T, ns, name string, replicas int32, containers ...corev1.Container) *appsv1.Deployment {
 	t.Helper()
 	d := newDeployment(ns, name, replicas, containers...)
-	require.NoError(t, env.client.Create(ctx, d))
+	createFor(t, d)
 	ready(ctx, t, d)
 	return d
 }

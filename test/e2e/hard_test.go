@@ -82,7 +82,8 @@ func createFor(t *testing.T, d *appsv1.Deployment) {
 	require.NoError(t, env.client.Create(t.Context(), d))
 	t.Cleanup(func() {
 		if !t.Failed() {
-			require.NoError(t, env.client.Delete(context.WithoutCancel(t.Context()), d, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+			err := env.client.Delete(context.WithoutCancel(t.Context()), d, client.PropagationPolicy(metav1.DeletePropagationBackground))
+			require.NoError(t, client.IgnoreNotFound(err))
 		}
 	})
 }

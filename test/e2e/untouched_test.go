@@ -23,7 +23,7 @@ func TestWhatMustNotChange(t *testing.T) {
 	namespace(ctx, t, "recommend", true)
 	skipped := newDeployment("untouched", "skipped", 1, app("app", asked))
 	skipped.Annotations = map[string]string{v1alpha1.SkipAnnotation: "true"}
-	require.NoError(t, env.client.Create(ctx, skipped))
+	createFor(t, skipped)
 	ready(ctx, t, skipped)
 	sidecar := app("sidecar", size{cpu: "100m", memory: "64Mi"}, corev1.EnvVar{Name: "PORT", Value: "8081"})
 	sidecar.ReadinessProbe = nil
