@@ -26,9 +26,14 @@ func TestOutages(t *testing.T) {
 		t.Skip(reason)
 	}
 	t.Run("Prometheus stopped: nothing changes and the policy says why", prometheusStopped)
-	t.Run("webhook hung: pods are created as they are, within its 2 s", webhookHung)
-	t.Run("webhook gone: pods are created as they are, at once", webhookGone)
-	t.Run("self-signed certificates: pods are seeded again", selfSigned)
+	ctx := t.Context()
+	namespace(ctx, t, "hung", true)
+	d := deployment(ctx, t, "hung", "web", 1, app("app", asked))
+	policyFor(ctx, t, d, v1alpha1.UpdateInitial, nil)
+	eventually(t, "seeded while it works", func() error { return bornWith(ctx, d, wanted) })
+	t.Run("webhook hung: pods are created as they are, within its 2 s", func(t *testing.T) { webhookHung(t, d) })
+	t.Run("webhook gone: pods are created as they are, at once", func(t *testing.T) { webhookGone(t, d) })
+	t.Run("self-signed certificates: pods are seeded again", func(t *testing.T) { selfSigned(t, d) })
 }
 
 func prometheusStopped(t *testing.T) {
@@ -71,13 +76,8 @@ func prometheusStopped(t *testing.T) {
 }
 
 // webhookHung freezes the operator's processes: connections are accepted and nothing answers.
-func webhookHung(t *testing.T) {
+func webhookHung(t *testing.T, d *appsv1.Deployment) {
 	ctx := t.Context()
-	namespace(ctx, t, "hung", true)
-	d := deployment(ctx, t, "hung", "web", 1, app("app", asked))
-	policyFor(ctx, t, d, v1alpha1.UpdateInitial, nil)
-	eventually(t, "seeded while it works", func() error { return bornWith(ctx, d, wanted) })
-
 	operators := operatorPods(ctx, t)
 	require.NotEmpty(t, operators)
 	for i := range operators {
@@ -97,9 +97,8 @@ func webhookHung(t *testing.T) {
 	assert.Less(t, took, 4*time.Second)
 }
 
-func webhookGone(t *testing.T) {
+func webhookGone(t *testing.T, d *appsv1.Deployment) {
 	ctx := t.Context()
-	d := deploymentIn(ctx, t, "hung", "web")
 	operator := deploymentIn(ctx, t, deploy.Namespace, "attune")
 	replicas := *operator.Spec.Replicas
 	rescale := func(ctx context.Context, n int32) {
@@ -121,9 +120,8 @@ func webhookGone(t *testing.T) {
 	eventually(t, "created as it is", func() error { return bornWith(ctx, d, asked) })
 }
 
-func selfSigned(t *testing.T) {
+func selfSigned(t *testing.T, d *appsv1.Deployment) {
 	ctx := t.Context()
-	d := deploymentIn(ctx, t, "hung", "web")
 	install := deploy.Options{Set: append([]string{"certs.provider=self-signed"}, settings...)}
 	require.NoError(t, deploy.Operator(ctx, env.cluster, install))
 	eventually(t, "seeded with a self-signed certificate", func() error { return bornWith(ctx, d, wanted) })
