@@ -3,7 +3,9 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-export GOFLAGS := -buildvcs=false
+# The same for all that is built, so that what one module or test has compiled serves the others.
+export GOFLAGS := -buildvcs=false -trimpath
+export CGO_ENABLED := 0
 
 CLUSTER := cd test && go run ./cluster/cmd/cluster
 NODES ?= 1
@@ -65,7 +67,7 @@ programs:
 ##@ Build it
 
 build: ## The operator and the plugin, into bin/
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...
+	go build -ldflags '-s -w' -o bin/ ./cmd/...
 
 image: ## The operator's image, as an archive in bin/
 	@cd test && go run ./cmd/deploy --image ../bin/image

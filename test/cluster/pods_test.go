@@ -133,12 +133,13 @@ func TestChildIsOOMKilledAlone(t *testing.T) {
 func TestLoadedImageRuns(t *testing.T) {
 	c, client := sharedCluster(t)
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "program"), "../workload")
+	binary := filepath.Join(dir, "program")
+	build := exec.Command("go", "build", "-o", binary, "../workload")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	output, err := build.CombinedOutput()
 	require.NoError(t, err, string(output))
 	archive := filepath.Join(dir, "image.tar")
-	require.NoError(t, cluster.BuildImage(archive, filepath.Join(dir, "program"), "/bin/thing", "local/thing:1", "local/thing:2"))
+	require.NoError(t, cluster.BuildImage(archive, binary, "/bin/thing", "local/thing:1", "local/thing:2"))
 	require.NoError(t, c.Load(t.Context(), archive))
 	for i := 1; i <= c.Nodes; i++ {
 		pod := workload(fmt.Sprintf("loaded-%d", i), 0, 1)

@@ -9,17 +9,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The first two nodes are everybody's. The others are tainted: only pods that name them get there.
+// sharedNodes are everybody's, and the first. The others are tainted: only pods that name them get there.
+const sharedNodes = 3
+
 const (
 	// smallNode has little room, so that resizes wait for it: 600m and 1Gi.
-	smallNode = iota + 3
+	smallNode = iota + sharedNodes + 1
 	// staticNode has a static CPU and a static memory manager, and static pods.
 	staticNode
 	// shakyNode has a kubelet that starts again now and then.
 	shakyNode
 	// awayNode has one that goes away.
 	awayNode
-	nodes = iota + 2
+	nodes = iota + sharedNodes
 )
 
 // reservedTaint keeps everybody else's pods off a node.

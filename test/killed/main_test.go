@@ -6,13 +6,14 @@
 package killed
 
 import (
+	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"attune.io/attune/test/cluster"
+	"attune.io/attune/test/deploy"
 )
 
 // program is the operator.
@@ -38,10 +39,8 @@ func run(m *testing.M) (int, error) {
 	}
 	defer os.RemoveAll(dir)
 	program = filepath.Join(dir, "attune")
-	build := exec.Command("go", "build", "-o", program, "./cmd/attune")
-	build.Dir, build.Stdout, build.Stderr = project, os.Stderr, os.Stderr
-	if err := build.Run(); err != nil {
-		return 1, fmt.Errorf("building the operator: %w", err)
+	if err := deploy.Binary(context.Background(), project, "./cmd/attune", program); err != nil {
+		return 1, err
 	}
 	return m.Run(), nil
 }

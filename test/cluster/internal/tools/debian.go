@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 // debianPackages are unpacked, never installed: no service is set up or
@@ -37,11 +36,7 @@ func (b *builder) debian(ctx context.Context) (string, error) {
 		return "", installed()
 	}
 	return cached(dir, func(out string) error {
-		began := time.Now()
-		fmt.Fprintf(b.progress, "unpacking %s ...", strings.Join(debianPackages, " "))
-		err := unpack(ctx, out)
-		fmt.Fprintf(b.progress, " %.0f s\n", time.Since(began).Seconds())
-		return err
+		return b.progress.during("unpacking "+strings.Join(debianPackages, " "), func() error { return unpack(ctx, out) })
 	})
 }
 

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"time"
 
 	"attune.io/attune/test/cluster/internal/image"
 )
@@ -26,10 +26,10 @@ const (
 // builder makes what a cluster needs from source, the root of the test module.
 type builder struct {
 	source, cache string
-	progress      io.Writer
+	progress      *progress
 }
 
-func newBuilder(progress io.Writer) (*builder, error) {
+func newBuilder(to io.Writer) (*builder, error) {
 	source, err := sourceDir()
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func newBuilder(progress io.Writer) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &builder{source: source, cache: cache, progress: progress}, nil
+	return &builder{source: source, cache: cache, progress: &progress{to: to}}, nil
 }
 
 // sourceDir is the root of the test module, looked for from the working
@@ -144,34 +144,44 @@ func linkerFlags(dir string) (string, error) {
 	return flags, nil
 }
 
+// buildTools builds all of a module's tools in one go: while one is linked the next is compiled.
 func (b *builder) buildTools(ctx context.Context, dir, flags, out string) error {
 	list, err := b.golang(ctx, dir, "list", "-f", "{{.ImportPath}}", "tool")
 	if err != nil {
 		return err
 	}
-	for _, pkg := range strings.Fields(list) {
-		if err := b.build(ctx, dir, flags, filepath.Join(out, toolName(pkg)), pkg); err != nil {
-			return err
-		}
+	if err := b.build(ctx, dir, flags, out+"/", strings.Fields(list)...); err != nil {
+		return err
 	}
-	return nil
-}
-
-// toolName is the program's name; etcd's main package is called as its major version is.
-func toolName(pkg string) string {
-	if strings.HasPrefix(pkg, "go.etcd.io/etcd/server") {
-		return "etcd"
+	err = os.Rename(filepath.Join(out, "server"), filepath.Join(out, "etcd")) // its main package is called so
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return path.Base(pkg)
-}
-
-func (b *builder) build(ctx context.Context, dir, flags, out, pkg string) error {
-	began := time.Now()
-	fmt.Fprintf(b.progress, "building %s ...", filepath.Base(out))
-	_, err := b.golang(ctx, dir, "build", "-trimpath", "-ldflags", flags, "-o", out, pkg)
-	fmt.Fprintf(b.progress, " %.0f s\n", time.Since(began).Seconds())
 	return err
 }
+
+func (b *builder) build(ctx context.Context, dir, flags, out string, packages ...string) error {
+	return b.progress.during("building "+strings.Join(names(packages), " "), func() error {
+		args := append([]string{"build", "-trimpath", "-ldflags", flags, "-o", out}, packages...)
+		_, err := b.golang(ctx, dir, args...)
+		return err
+	})
+}
+
+// names are the packages' last path elements that are not a version.
+func names(packages []string) []string {
+	var out []string
+	for _, p := range packages {
+		dir, name := path.Split(p)
+		if majorVersion.MatchString(name) {
+			name = path.Base(dir)
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
 
 func (b *builder) golang(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
@@ -185,6 +195,8 @@ func (b *builder) golang(ctx context.Context, dir string, args ...string) (strin
 	return stdout.String(), nil
 }
 
+const certManagerPackage = "attune.io/attune/test/cluster/modules/certmanager"
+
 // certManager builds its controllers and keeps its CRDs beside them.
 func (b *builder) certManager(ctx context.Context) (string, error) {
 	dir := b.moduleDir("certmanager")
@@ -193,7 +205,7 @@ func (b *builder) certManager(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return cached(filepath.Join(b.cache, "bin", "certmanager-"+sum), func(out string) error {
-		if err := b.build(ctx, dir, "-s -w", filepath.Join(out, "cert-manager"), "."); err != nil {
+		if err := b.build(ctx, dir, "-s -w", filepath.Join(out, "cert-manager"), certManagerPackage); err != nil {
 			return err
 		}
 		module, err := b.golang(ctx, dir, "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")

@@ -14,6 +14,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Tools says where the programs are.
@@ -80,18 +82,25 @@ func Build(ctx context.Context, version string, progress io.Writer) (Tools, erro
 		into *string
 		make func(context.Context) (string, error)
 	}{
+		{&t.Kubernetes, b.module(kubernetes)}, // by far the longest
 		{&t.Debian, b.debian},
 		{&t.Etcd, b.module("etcd")},
 		{&t.CNI, b.module("cni")},
-		{&t.Kubernetes, b.module(kubernetes)},
 		{&t.Helm, b.module("helm")},
 		{&t.CertManager, b.certManager},
 		{&t.Images, b.images},
 	}
+	// Two at once: one downloads or links while the other compiles.
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(2)
 	for _, step := range steps {
-		if *step.into, err = step.make(ctx); err != nil {
-			return Tools{}, err
-		}
+		work.Go(func() (err error) {
+			*step.into, err = step.make(ctx)
+			return err
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return Tools{}, err
 	}
 	return t, nil
 }
