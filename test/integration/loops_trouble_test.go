@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,10 +83,10 @@ func TestLoopsTakeNoForAnAnswer(t *testing.T) {
 	w.resize = func(patch func() error) error {
 		asked = append(asked, w.clock.Now())
 		// The node shrinks between the loop's look and its patch.
-		require.NoError(t, w.node.SetAllocatable(t.Context(), "1", "4Gi"))
+		w.nodeHas("1")
 		err := patch()
 		require.ErrorContains(t, err, "didn't have enough allocatable resources")
-		require.NoError(t, w.node.SetAllocatable(t.Context(), "4", "4Gi"))
+		w.nodeHas("4")
 		return err
 	}
 	w.policy("all", onceAnHour)
@@ -105,6 +106,22 @@ func TestLoopsTakeNoForAnAnswer(t *testing.T) {
 
 	w.resize = nil
 	w.until(time.Hour, "it fits at last", func() bool { return w.idle() && cpuRequest(w.pod()) == 1200 })
+}
+
+// nodeHas makes the node one of so much CPU, and waits until the API server goes by that: it learns of nodes by watching.
+func (w *world) nodeHas(cpu string) {
+	w.t.Helper()
+	require.NoError(w.t, w.node.SetAllocatable(w.t.Context(), cpu, "4Gi"))
+	pod := w.pod()
+	ask := func(millicores int64) error {
+		patch := fmt.Appendf(nil, `{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"%dm"}}}]}}`, millicores)
+		return w.direct.SubResource("resize").Patch(w.t.Context(), pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch), client.DryRunAll)
+	}
+	has := resource.MustParse(cpu)
+	require.EventuallyWithT(w.t, func(c *assert.CollectT) {
+		assert.NoError(c, ask(has.MilliValue()))
+		assert.ErrorContains(c, ask(has.MilliValue()+1), "didn't have enough allocatable resources")
+	}, 30*time.Second, 20*time.Millisecond)
 }
 
 // blockedBy is why the pods of a workload are not resized; empty: nothing keeps them.
