@@ -43,7 +43,7 @@ func backfill() []cluster.Series {
 	for _, h := range histories {
 		out = append(out, h.until(end, 30*time.Hour))
 	}
-	for _, h := range slices.Concat(hardHistories(), oomHistories()) {
+	for _, h := range slices.Concat(hardHistories(), oomHistories(), evictionHistories()) {
 		out = append(out, h.until(end, shortPast))
 	}
 	return out

@@ -30,8 +30,9 @@ var env struct {
 	plugin  string
 }
 
-// settings of the operator: its source is asked every 2 s, since tests wait for what follows.
-var settings = []string{"usage.interval=2s", "logLevel=debug"}
+// settings of the operator: its source is asked every 2 s, since tests wait for what follows. It may evict pods,
+// which no policy asks for but those of TestEviction.
+var settings = []string{"usage.interval=2s", "logLevel=debug", "node.eviction.enabled=true"}
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -21,6 +21,8 @@ const (
 	shakyNode
 	// awayNode has one that goes away.
 	awayNode
+	// tightNode has 1Gi of memory.
+	tightNode
 	nodes = iota + sharedNodes
 )
 
@@ -42,6 +44,8 @@ func configureKubelet(node int, config map[string]any) {
 		config["memoryManagerPolicy"] = "Static"
 		config["reservedMemory"] = []any{map[string]any{"numaNode": 0, "limits": map[string]any{"memory": reserved["memory"]}}}
 		config["staticPodPath"] = staticPods
+	case tightNode:
+		reserved["memory"] = plus(reserved["memory"], "7Gi")
 	}
 }
 
