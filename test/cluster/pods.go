@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"attune.io/attune/test/cluster/internal/inside"
 	"attune.io/attune/test/cluster/internal/spec"
@@ -50,29 +52,69 @@ func (c *Cluster) PodCgroup(pod *corev1.Pod, controller string) (string, error) 
 
 // FreezePod stops all processes of the pod where they are, as a hang does:
 // its sockets still accept connections, but nothing answers.
-func (c *Cluster) FreezePod(pod *corev1.Pod) error { return c.signal(pod, syscall.SIGSTOP) }
-
-// ThawPod lets a frozen pod go on.
-func (c *Cluster) ThawPod(pod *corev1.Pod) error { return c.signal(pod, syscall.SIGCONT) }
-
-func (c *Cluster) signal(pod *corev1.Pod, sig syscall.Signal) error {
-	group, err := inside.PodCgroup(c.Name, pod)
+func (c *Cluster) FreezePod(pod *corev1.Pod) error {
+	pids, err := c.signal(pod, syscall.SIGSTOP)
 	if err != nil {
 		return err
 	}
-	pids, err := processesIn(filepath.Join(state.CgroupDir, "memory", group))
+	// The signal is only sent by now; a thread may run on until it is handed over.
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return poll(ctx, func(context.Context) error {
+		for _, pid := range pids {
+			if err := stopped(pid); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// stopped is nil if no thread of a process runs: all are stopped, or ended.
+func stopped(pid int) error {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {
 		return err
 	}
-	if len(pids) == 0 {
-		return fmt.Errorf("pod %s has no processes", pod.Name)
-	}
-	for _, pid := range pids {
-		if err := syscall.Kill(pid, sig); err != nil && err != syscall.ESRCH {
-			return fmt.Errorf("signalling process %d of pod %s: %w", pid, pod.Name, err)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue // ended
+		}
+		// The name before the state is in parentheses, and may hold any.
+		after := string(data[bytes.LastIndexByte(data, ')')+1:])
+		if state := strings.TrimSpace(after)[:1]; !strings.Contains("TtZX", state) {
+			return fmt.Errorf("a thread of process %d is in state %s", pid, state)
 		}
 	}
 	return nil
+}
+
+// ThawPod lets a frozen pod go on.
+func (c *Cluster) ThawPod(pod *corev1.Pod) error {
+	_, err := c.signal(pod, syscall.SIGCONT)
+	return err
+}
+
+// signal sends one to all processes of a pod, and returns their ids.
+func (c *Cluster) signal(pod *corev1.Pod, sig syscall.Signal) ([]int, error) {
+	group, err := inside.PodCgroup(c.Name, pod)
+	if err != nil {
+		return nil, err
+	}
+	pids, err := processesIn(filepath.Join(state.CgroupDir, "memory", group))
+	if err != nil {
+		return nil, err
+	}
+	if len(pids) == 0 {
+		return nil, fmt.Errorf("pod %s has no processes", pod.Name)
+	}
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, sig); err != nil && err != syscall.ESRCH {
+			return nil, fmt.Errorf("signalling process %d of pod %s: %w", pid, pod.Name, err)
+		}
+	}
+	return pids, nil
 }
 
 // processesIn lists the processes of a cgroup and all below it.
