@@ -59,8 +59,8 @@ type Signals struct {
 	OOMEvents map[string]float64
 	// Throttle is the fraction of periods in which each container was throttled, over the rate window.
 	Throttle map[string]float64
-	// CPUUsage of each container, in millicores, and NodeBusy, the used fraction of the node's CPU, judge
-	// containers without a CPU limit. CPUPressure is the fraction of time that each waited for CPU.
+	// CPUUsage of each container, in millicores, and NodeBusy, the used fraction of the node's CPU (0: not
+	// known), judge containers without a CPU limit. CPUPressure is the fraction of time that each waited for CPU.
 	CPUUsage    map[string]recommender.Amount
 	NodeBusy    float64
 	CPUPressure map[string]float64
@@ -210,17 +210,23 @@ func throttledAtLimit(c change, signals Signals) (message string, known bool) {
 	return message, known
 }
 
+// starved: only who needs more than its request lacks anything, and only where there is little beyond it, so that
+// either of the two tells of a pod that is well.
 func starved(c change, signals Signals) (message string, known bool) {
 	pressure, known := signals.CPUPressure[c.name]
 	if pressure > harmfulThrottling {
 		return fmt.Sprintf("container %s waited for CPU %.0f %% of the time", c.name, pressure*100), true
 	}
 	usage, measured := signals.CPUUsage[c.name]
-	if request := c.desired[recommender.CPU].Request; signals.NodeBusy >= busyNode && usage > request {
-		return fmt.Sprintf("container %s uses %s of CPU, more than the %s it requests, on a node that is %.0f %% busy", c.name,
-			recommender.Format(recommender.CPU, usage), recommender.Format(recommender.CPU, request), signals.NodeBusy*100), true
+	request, busy := c.desired[recommender.CPU].Request, signals.NodeBusy
+	switch {
+	case measured && usage <= request, busy > 0 && busy < busyNode:
+		return "", true
+	case measured && busy >= busyNode:
+		return fmt.Sprintf("container %s needs %s of CPU, more than the %s it requests, on a node that is %.0f %% busy", c.name,
+			recommender.Format(recommender.CPU, usage), recommender.Format(recommender.CPU, request), busy*100), true
 	}
-	return "", known || measured && signals.NodeBusy > 0
+	return "", known
 }
 
 // unready judges pods that were ready before.

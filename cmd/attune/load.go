@@ -11,22 +11,52 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	nodeloop "attune.io/attune/controller/node"
+	"attune.io/attune/controller/workload"
 	events "attune.io/attune/internal/event"
+	"attune.io/attune/recommender"
 	"attune.io/attune/usage/prometheus"
+	"attune.io/attune/usage/recent"
 )
 
-// watchLoad adds the loop that taints overloaded nodes, where that is switched on.
-func (o *options) watchLoad(mgr ctrl.Manager, recorder *events.Recorder) error {
+// watchLoad adds the loop that taints overloaded nodes, where that is switched on; else it is nil.
+func (o *options) watchLoad(mgr ctrl.Manager, recorder *events.Recorder) (*nodeloop.LoadLoop, error) {
 	if !o.nodeLoadTaint {
-		return nil
+		return nil, nil
 	}
 	source, err := o.loadSource()
 	if err != nil {
-		return fmt.Errorf("setting up the load taint: %w", err)
+		return nil, fmt.Errorf("setting up the load taint: %w", err)
 	}
-	return mgr.Add(&nodeloop.LoadLoop{
+	loop := &nodeloop.LoadLoop{
 		Client: mgr.GetClient(), Loads: loads{source, loadWindow(o.usageInterval)}, Events: recorder, Clock: clock.RealClock{},
-	})
+	}
+	return loop, mgr.Add(loop)
+}
+
+// lately knows what was scraped, or what a server has been asked for already.
+func (o *options) lately(pods *recent.Store, nodes *nodeloop.LoadLoop) workload.Lately {
+	if o.own != nil {
+		return o.own
+	}
+	return askedBefore{pods, nodes}
+}
+
+// askedBefore is what the strategy Node has asked a server for, of pods, and the load taint, of nodes. Without the
+// taint nodes is nil.
+type askedBefore struct {
+	pods  *recent.Store
+	nodes *nodeloop.LoadLoop
+}
+
+func (a askedBefore) CPU(_ context.Context, namespace, pod, container string, since, now time.Time) (recommender.Usage, bool) {
+	return a.pods.CPU(namespace, pod, container, since, now)
+}
+
+func (a askedBefore) Busy(_ context.Context, node string, since, _ time.Time) (float64, bool) {
+	if a.nodes == nil {
+		return 0, false
+	}
+	return a.nodes.Busy(node, since)
 }
 
 // asker answers a query for one number.

@@ -207,9 +207,11 @@ func (o *options) control(mgr ctrl.Manager) error {
 	if err := shared.start(mgr, o, workloads.Events); err != nil {
 		return err
 	}
-	if err := o.watchLoad(mgr, workloads.Events); err != nil {
+	load, err := o.watchLoad(mgr, workloads.Events)
+	if err != nil {
 		return err
 	}
+	workloads.Lately = o.lately(shared.recent, load)
 	return mgr.Add(&usageloop.Loop{Store: histories, Interval: o.usageInterval, Clock: clock.RealClock{}})
 }
 

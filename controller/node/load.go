@@ -48,6 +48,7 @@ type LoadLoop struct {
 
 	mutex sync.Mutex
 	of    map[string]node.LoadState
+	inUse inUse
 }
 
 // NeedLeaderElection is true: one replica taints.
@@ -111,6 +112,7 @@ func (l *LoadLoop) measure(ctx context.Context, nodes []corev1.Node) error {
 			if sample, unanswered = l.sample(ctx, n); unanswered == nil {
 				signal, ratio := sample.Load()
 				loadOf(n.Name, ratio)
+				l.inUse.note(n.Name, sample.InUse(), l.Clock.Now())
 				state = state.Next(signal, ratio, l.Clock.Now())
 			}
 		}
@@ -118,8 +120,51 @@ func (l *LoadLoop) measure(ctx context.Context, nodes []corev1.Node) error {
 	}
 	for name := range before {
 		loadRatio.DeleteLabelValues(name)
+		l.inUse.forget(name)
 	}
 	return unanswered
+}
+
+// Busy is the used fraction of a node's CPU as it was measured last, by usage or by load average; false: it was not
+// since a time.
+func (l *LoadLoop) Busy(node string, since time.Time) (float64, bool) {
+	return l.inUse.since(node, since)
+}
+
+// inUse is what was measured last of nodes' CPU. It is safe for concurrent use, and nobody waits for a look.
+type inUse struct {
+	mutex sync.Mutex
+	of    map[string]fraction
+}
+
+type fraction struct {
+	used float64
+	at   time.Time
+}
+
+func (u *inUse) note(node string, used float64, at time.Time) {
+	if math.IsNaN(used) {
+		return
+	}
+	u.mutex.Lock()
+	defer u.mutex.Unlock()
+	if u.of == nil {
+		u.of = map[string]fraction{}
+	}
+	u.of[node] = fraction{used, at}
+}
+
+func (u *inUse) since(node string, since time.Time) (float64, bool) {
+	u.mutex.Lock()
+	defer u.mutex.Unlock()
+	last, known := u.of[node]
+	return last.used, known && !last.at.Before(since)
+}
+
+func (u *inUse) forget(node string) {
+	u.mutex.Lock()
+	defer u.mutex.Unlock()
+	delete(u.of, node)
 }
 
 // sample asks for the signals in their order, and for no more than one that there is.

@@ -193,3 +193,32 @@ func TestLoadWithoutAnAnswer(t *testing.T) {
 	assert.Contains(t, l.taints("b"), overloaded)
 	assert.Equal(t, 1, l.patches)
 }
+
+// What was measured of nodes is there for others to know for as long as it is news to them, and costs no question more.
+func TestWhatIsKnownOfNodesThatAreBusy(t *testing.T) {
+	l := loadLoop(t, nil, "loaded", "used", "waiting", "gone")
+	l.says.load1 = map[string]float64{"loaded": 1.9}
+	l.says.usage = map[string]float64{"used": 1.5, "gone": 1}
+	l.says.pressure = map[string]float64{"waiting": 0.95}
+	measured := l.clock.Now()
+	l.run(0)
+	asked := l.says.asked
+	for name, want := range map[string]float64{"loaded": 0.95, "used": 0.75, "gone": 0.5} {
+		used, known := l.Busy(name, measured)
+		assert.True(t, known, name)
+		assert.InDelta(t, want, used, 1e-9, name)
+		_, known = l.Busy(name, measured.Add(time.Nanosecond))
+		assert.False(t, known, "%s was not measured since", name)
+	}
+	_, known := l.Busy("waiting", measured)
+	assert.False(t, known, "how many wait does not say how much is used")
+	assert.Equal(t, asked, l.says.asked)
+
+	l.says.load1 = nil
+	require.NoError(t, l.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "gone"}}))
+	l.run(0)
+	_, known = l.Busy("loaded", measured)
+	assert.True(t, known, "missing data changes nothing")
+	_, known = l.Busy("gone", measured)
+	assert.False(t, known)
+}

@@ -45,6 +45,8 @@ type Controller struct {
 	Events      *event.Recorder
 	// Gauges is the gauge of a policy's usage source; nil: nothing is measured, and the judge says so.
 	Gauges func(policy.Settings) (Gauge, error)
+	// Lately is what is known of CPU without asking; nil: nothing is, and the judge says so.
+	Lately Lately
 	// ServerVersion is that of the API server, such as v1.36.3.
 	ServerVersion string
 	// Operator is the namespace of this operator, by which it is told from another one; empty: there is none.

@@ -167,6 +167,7 @@ func whyKept(w world, record v1alpha1.ResizeRecord) string {
 func (d *decision) close(w world, record v1alpha1.ResizeRecord, action resize.Action) {
 	rows := resize.HistoryRows(w.rec.Spec.Workload.Name, record, action.Result, action.Reason, w.now)
 	d.status.History = resize.AddHistory(d.status.History, rows)
+	d.survived(record, action)
 	if action.Keep {
 		if !w.byNode() {
 			d.status.Kept = resize.Keep(d.status.Kept, record, w.now)
@@ -185,6 +186,17 @@ func (d *decision) close(w world, record v1alpha1.ResizeRecord, action resize.Ac
 	birth := record.Wave == resize.WaveBoost && action.Result == resize.ResultSuccess
 	if len(rows) > 0 && !birth && (!w.byNode() || d.status.Backoff != nil) {
 		d.status.CooldownFrom = &metav1.Time{Time: w.now}
+	}
+}
+
+// survived tells what the end of a watch left open.
+func (d *decision) survived(record v1alpha1.ResizeRecord, action resize.Action) {
+	tell := event.Normal
+	if action.Alert {
+		tell = event.Warning
+	}
+	if action.Result == resize.ResultSuccess && action.Message != "" {
+		d.tell(tell(v1alpha1.EventResized, "The watch of pod %s is over: %s", record.PodName, action.Message))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
 
@@ -29,15 +30,24 @@ type Gauge interface {
 	Value(ctx context.Context, query string, at time.Time) (float64, error)
 }
 
+// Lately knows what was measured of CPU a moment ago, for whatever purpose: nobody is asked for it. What looks back
+// to before the time is left out.
+type Lately interface {
+	// CPU that a container has needed on average since a time; false: it was not measured.
+	CPU(ctx context.Context, namespace, pod, container string, since, now time.Time) (recommender.Usage, bool)
+	// Busy is the used fraction of a node's CPU since a time; false: it was not measured.
+	Busy(ctx context.Context, node string, since, now time.Time) (float64, bool)
+}
+
+// lately is how far back is looked at most; as far, samples are at hand.
+const lately = 10 * time.Minute
+
 // measureFor bounds what one pass waits for a source; a pod that can be judged without it is not kept waiting.
 const measureFor = 10 * time.Second
 
 // measure asks the source about the pods whose watch has ended: what is judged then, and only then.
 func (c *Controller) measure(ctx context.Context, w *world) {
 	w.measured = map[string]resize.Signals{}
-	if c.Gauges == nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, measureFor)
 	defer cancel()
 	for _, record := range w.rec.Status.Records {
@@ -45,12 +55,41 @@ func (c *Controller) measure(ctx context.Context, w *world) {
 		if pod == nil || record.Phase != v1alpha1.RecordWatching || record.WatchUntil == nil || w.now.Before(record.WatchUntil.Time) {
 			continue
 		}
-		gauge, err := c.Gauges(w.settings)
-		if err != nil {
-			w.measured[string(record.PodUID)] = resize.Signals{SLO: unanswered(w.settings.SLOGuardrails, err)}
-			continue
+		signals := c.asked(ctx, w, pod, record)
+		c.recall(ctx, &signals, pod, record, w.now)
+		w.measured[string(record.PodUID)] = signals
+	}
+}
+
+// asked are the signals that a source answers.
+func (c *Controller) asked(ctx context.Context, w *world, pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Signals {
+	if c.Gauges == nil {
+		return resize.Signals{}
+	}
+	gauge, err := c.Gauges(w.settings)
+	if err != nil {
+		return resize.Signals{SLO: unanswered(w.settings.SLOGuardrails, err)}
+	}
+	return signalsOf(ctx, gauge, w.settings, pod, record, w.now)
+}
+
+// recall adds what is known without asking, of the time that the pod has run with its new size.
+func (c *Controller) recall(ctx context.Context, signals *resize.Signals, pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) {
+	if c.Lately == nil || record.VerifiedOnce == nil {
+		return
+	}
+	since := record.VerifiedOnce.Time
+	if earliest := now.Add(-lately); since.Before(earliest) {
+		since = earliest
+	}
+	if busy, known := c.Lately.Busy(ctx, record.Node, since, now); known {
+		signals.NodeBusy = busy
+	}
+	signals.CPUUsage = map[string]recommender.Amount{}
+	for _, container := range record.Desired {
+		if used, known := c.Lately.CPU(ctx, pod.Namespace, pod.Name, container.Name, since, now); known {
+			signals.CPUUsage[container.Name] = recommender.Amount(used)
 		}
-		w.measured[string(record.PodUID)] = signalsOf(ctx, gauge, w.settings, pod, record, w.now)
 	}
 }
 

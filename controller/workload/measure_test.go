@@ -13,6 +13,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
 
@@ -87,6 +88,64 @@ func TestPodsAreMeasuredWhenTheirWatchEnds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// known is what was measured of one container and one node, from a time on.
+type known struct {
+	from  time.Time
+	used  recommender.Usage
+	busy  float64
+	since []time.Time
+}
+
+func (k *known) CPU(_ context.Context, namespace, pod, container string, since, _ time.Time) (recommender.Usage, bool) {
+	k.since = append(k.since, since)
+	return k.used, namespace == "shop" && pod == "web" && container == "app" && !k.from.Before(since)
+}
+
+func (k *known) Busy(_ context.Context, node string, since, _ time.Time) (float64, bool) {
+	return k.busy, node == "node1" && !k.from.Before(since)
+}
+
+// What is known of CPU is judged without a question, as far as it was measured while the pod had its new size, and no
+// further back than samples are at hand.
+func TestWhatIsKnownIsRecalled(t *testing.T) {
+	tests := map[string]struct {
+		verified, measured time.Duration
+		since              time.Duration
+		want               resize.Signals
+	}{
+		"since it was verified": {-5 * time.Minute, -time.Minute, -5 * time.Minute, resize.Signals{CPUUsage: map[string]recommender.Amount{"app": 400}, NodeBusy: 0.95}},
+		"a long watch":          {-24 * time.Hour, -9 * time.Minute, -10 * time.Minute, resize.Signals{CPUUsage: map[string]recommender.Amount{"app": 400}, NodeBusy: 0.95}},
+		"before it":             {-5 * time.Minute, -6 * time.Minute, -5 * time.Minute, resize.Signals{CPUUsage: map[string]recommender.Amount{}}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			k := &known{from: now.Add(test.measured), used: 400.9, busy: 0.95}
+			w := watched(now, v1alpha1.RecordWatching)
+			w.rec.Status.Records[0].Node = "node1"
+			w.rec.Status.Records[0].VerifiedOnce = &metav1.Time{Time: now.Add(test.verified)}
+			(&Controller{Lately: k}).measure(t.Context(), &w)
+			assert.Equal(t, test.want, w.measured["1"])
+			assert.Equal(t, []time.Time{now.Add(test.since), now.Add(test.since)}, k.since, "of either container")
+		})
+	}
+}
+
+// A source that cannot be asked does not hide what is known.
+func TestWhatIsKnownOutlivesItsSource(t *testing.T) {
+	w := watched(now, v1alpha1.RecordWatching)
+	w.settings.SLOGuardrails = []v1alpha1.SLOGuardrail{{Name: "latency", Threshold: "1"}}
+	w.rec.Status.Records[0].Node, w.rec.Status.Records[0].VerifiedOnce = "node1", &metav1.Time{Time: now.Add(-time.Minute)}
+	c := &Controller{
+		Lately: &known{from: now, used: 400, busy: 0.95},
+		Gauges: func(policy.Settings) (Gauge, error) { return nil, errors.New("no address") },
+	}
+	c.measure(t.Context(), &w)
+	assert.Equal(t, resize.Signals{
+		CPUUsage: map[string]recommender.Amount{"app": 400}, NodeBusy: 0.95,
+		SLO: []resize.SLOResult{{Name: "latency", Failed: "no address"}},
+	}, w.measured["1"])
 }
 
 func TestGuardrails(t *testing.T) {

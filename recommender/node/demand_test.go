@@ -67,6 +67,36 @@ func TestRecentIgnoresWhatIsNoUsage(t *testing.T) {
 	assert.Equal(t, base, again, "nor what is too old, and of half a minute the highest counts")
 }
 
+func TestMean(t *testing.T) {
+	u := NewRecent()
+	_, known := u.Mean(cpu, noon.Add(-time.Hour), noon)
+	assert.False(t, known)
+	for i, usage := range []recommender.Usage{900, 300, 100, 200, 100} {
+		u.Add(cpu, noon.Add(-time.Duration(i)*30*time.Second), usage)
+	}
+	for _, c := range []struct {
+		name string
+		from time.Duration
+		want float64
+	}{
+		{"all", -time.Hour, 320},
+		{"from a sample on", -90 * time.Second, 375},
+		{"a moment later", -90*time.Second + time.Nanosecond, 1300. / 3},
+		{"the newest alone", -time.Nanosecond, 900},
+	} {
+		mean, known := u.Mean(cpu, noon.Add(c.from), noon)
+		assert.True(t, known, c.name)
+		assert.InDelta(t, c.want, float64(mean), 0.01, c.name)
+	}
+	mean, known := u.Mean(cpu, noon.Add(-time.Hour), noon.Add(-30*time.Second))
+	assert.True(t, known)
+	assert.InDelta(t, 175, float64(mean), 0.01, "what comes later does not count")
+	_, known = u.Mean(cpu, noon.Add(time.Nanosecond), noon.Add(time.Minute))
+	assert.False(t, known, "nothing was measured since")
+	_, known = u.Mean(memory, noon.Add(-time.Hour), noon)
+	assert.False(t, known)
+}
+
 // Whatever order samples come in, the answer is that of the plain percentile of those in the window.
 func TestRecentAgainstPlainSamples(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))

@@ -46,6 +46,19 @@ func (s LoadSample) Load() (Signal, float64) {
 	return NoSignal, math.NaN()
 }
 
+// InUse is the used fraction of the node's CPU, or its load average over its CPUs; not a number where only the
+// pressure is known, which tells of those that wait and not of how much there is to be had.
+func (s LoadSample) InUse() float64 {
+	used := s.Usage / s.CPUs
+	if math.IsNaN(used) {
+		used = s.Load1 / s.CPUs
+	}
+	if math.IsInf(used, 0) {
+		return math.NaN()
+	}
+	return used
+}
+
 const (
 	// turnAfter is how long a node is above or below before it counts as overloaded or well again.
 	turnAfter = 2 * time.Minute

@@ -39,6 +39,25 @@ func TestLoadSignals(t *testing.T) {
 	}
 }
 
+func TestInUse(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		sample LoadSample
+		want   float64
+	}{
+		{"usage, of all there is", LoadSample{0.5, 8, 4, 3, 3.5}, 0.75},
+		{"else the load average", LoadSample{0.5, 3, 4, missing, 3.5}, 0.75},
+		{"pressure says nothing of it", LoadSample{0.5, missing, 4, missing, 3.5}, missing},
+		{"a node whose size is not known", LoadSample{missing, 3, 0, 3, 0}, missing},
+	} {
+		if got := tc.sample.InUse(); math.IsNaN(tc.want) {
+			assert.True(t, math.IsNaN(got), tc.name)
+		} else {
+			assert.Equal(t, tc.want, got, tc.name)
+		}
+	}
+}
+
 func TestLoadTurns(t *testing.T) {
 	type seen struct {
 		after time.Duration

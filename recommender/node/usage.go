@@ -45,3 +45,15 @@ func (u *Recent) Base(r recommender.Resource, now time.Time) (recommender.Usage,
 	slices.Sort(values)
 	return recommender.Quantile(values, baseQuantile), len(values) > 0
 }
+
+// Mean of what was measured from a time on, from the first slot that begins then or later. False where nothing was.
+func (u *Recent) Mean(r recommender.Resource, from, now time.Time) (recommender.Usage, bool) {
+	var sum recommender.Usage
+	measured := 0
+	whole := from.Add(u.of[r].length - time.Nanosecond)
+	u.of[r].each(whole, now, func(usage recommender.Usage) { sum, measured = sum+usage, measured+1 })
+	if measured == 0 {
+		return 0, false
+	}
+	return sum / recommender.Usage(measured), true
+}

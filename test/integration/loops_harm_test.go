@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/test/kubelet"
 )
@@ -178,4 +179,51 @@ func TestLoopsAnswerAnOOMInACooldown(t *testing.T) {
 	})
 	assert.LessOrEqual(t, restarts(w.named(victim)), int32(1))
 	assert.Equal(t, int64(256), memoryLimit(w.named(other)), "nothing happened to it: it waits for its turn")
+}
+
+// A container without a CPU limit whose request was lowered needs more than that. On a node whose CPU is in use it gets
+// its old request back, and the workload learns from it; where there is CPU to spare it does well with the new one.
+func TestLoopsRevertWhatIsSqueezed(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		needs, busy float64
+		limit       string
+		want        string
+	}{
+		"more than its request, on a busy node":         {0.45, 0.95, "", "Reverted throttle"},
+		"more than its request, on an idle node":        {0.45, 0.4, "", "Success"},
+		"no more than its request, on a busy node":      {0.2, 0.95, "", "Success"},
+		"more than its request, on a node nobody knows": {0.45, 0, "", "Success"},
+		"nobody knows what it needs, on a busy node":    {0, 0.95, "", "Success"},
+		"with a CPU limit, on a busy node":              {0.45, 0.95, "cpu=1", "Success"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, kubelet.Options{})
+			w.usage.of["app"] = used{CPU: 0.2, Memory: 200}
+			w.usage.own["web-"] = used{CPU: tc.needs, Memory: 200}
+			w.usage.busy[w.node.Name] = tc.busy
+			w.memory["app"] = 200
+			w.deployment("web", 1, w.app("cpu=500m,memory=512Mi", tc.limit))
+			w.born()
+			w.policy("all", "updateStrategy: {type: Auto, cooldown: 10h, safetyObservationPeriod: 1m}\ncpu: {maxChangePercent: 90}")
+			w.until(10*time.Minute, "it is watched with less", func() bool { return !w.idle() && cpuRequest(w.pod()) < 450 })
+			lowered := cpuRequest(w.pod())
+			w.until(time.Hour, "the watch is over", w.idle)
+
+			rec := w.recommendation()
+			require.Equal(t, []string{tc.want}, results(rec))
+			floor := resize.FloorsOf(rec.Status.Floors, "app", w.clock.Now())[recommender.CPU]
+			if tc.want == "Success" {
+				assert.Equal(t, lowered, cpuRequest(w.pod()))
+				assert.Zero(t, floor.Amount)
+				return
+			}
+			assert.Equal(t, int64(500), cpuRequest(w.pod()))
+			assert.Equal(t, "throttle", floor.Reason)
+			assert.InDelta(t, 1.3*float64(lowered), float64(floor.Amount), 2)
+			assert.True(t, w.told.has("container app needs 450m of CPU, more than the "), w.told.lines)
+			assert.True(t, w.told.has("on a node that is 95 % busy"), w.told.lines)
+		})
+	}
 }

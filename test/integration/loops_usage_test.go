@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -29,9 +30,10 @@ type usages struct {
 	of map[string]used
 	// profiles are made once for each amount.
 	profiles map[used]recommender.Profile
-	// own is what the containers of a pod used lately themselves, by the beginning of its name; others, and
-	// where it is zero, were not measured.
-	own map[string]used
+	// own is what the containers of a pod used lately themselves, by the beginning of its name, and busy the used
+	// fraction of a node's CPU, by its name; others, and where it is zero, were not measured.
+	own  map[string]used
+	busy map[string]float64
 }
 
 // used is CPU in cores and memory in MiB; Days of history, 7 if zero.
@@ -42,7 +44,7 @@ type used struct {
 }
 
 func newUsages() *usages {
-	return &usages{of: map[string]used{}, profiles: map[used]recommender.Profile{}, own: map[string]used{}}
+	return &usages{of: map[string]used{}, profiles: map[used]recommender.Profile{}, own: map[string]used{}, busy: map[string]float64{}}
 }
 
 func (u *usages) Want(store.Interest)   {}
@@ -60,6 +62,15 @@ func (u *usages) Base(_, pod, _ string, r recommender.Resource, _ time.Time) (re
 		}
 	}
 	return 0, false
+}
+
+// CPU is the same since any time.
+func (u *usages) CPU(_ context.Context, namespace, pod, container string, _, now time.Time) (recommender.Usage, bool) {
+	return u.Base(namespace, pod, container, recommender.CPU, now)
+}
+
+func (u *usages) Busy(_ context.Context, node string, _, _ time.Time) (float64, bool) {
+	return u.busy[node], u.busy[node] > 0
 }
 
 // Highest is the same in every span of a week.

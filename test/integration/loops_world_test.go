@@ -178,7 +178,7 @@ func (w *world) wire() {
 	clock := skewed{w.clock, w.ahead}
 	w.policies = &policyloop.Controller{Client: w.client, History: w.history, Autoscalers: w.autoscalers, Clock: clock, Settings: settings}
 	w.workloads = &workloadloop.Controller{
-		Client: w.client, Live: w.linked, Clock: clock, Settings: settings, Autoscalers: w.autoscalers, ServerVersion: "v1.37.1", Rights: w.rights,
+		Client: w.client, Live: w.linked, Clock: clock, Settings: settings, Autoscalers: w.autoscalers, ServerVersion: "v1.37.1", Rights: w.rights, Lately: w.usage,
 		Events: event.NewRecorder(w.told, clock), Grants: &grant.Table{}, HeldChanged: func(types.NamespacedName) { w.changes++ },
 	}
 	if w.gauge != nil {

@@ -361,6 +361,16 @@ func (s *scraper) failing() []string {
 	return all
 }
 
+// cores that a node has; 0: it does not say, or is not known.
+func (s *scraper) cores(node string) float64 {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if t := s.targets[node]; t != nil {
+		return t.node.Cores
+	}
+	return 0
+}
+
 func (s *scraper) most() (cores, bytes float64) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

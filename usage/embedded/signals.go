@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"attune.io/attune/recommender"
 	"attune.io/attune/usage/prometheus"
 )
 
@@ -29,6 +30,26 @@ func (s *Source) Memory(ctx context.Context, namespace, pod, container string, w
 func (s *Source) OOMKills(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error) {
 	events := fmt.Sprintf("container_oom_events_total{namespace=%q,pod=%q,container=%q}[%dms]", namespace, pod, container, window.Milliseconds())
 	return s.about(ctx, Pod{namespace, pod}, fmt.Sprintf("max(max_over_time(%s) - min_over_time(%s))", events, events), at)
+}
+
+// CPU that a container has used on average since a time, by what was scraped; false: no two scrapes tell.
+func (s *Source) CPU(ctx context.Context, namespace, pod, container string, since, now time.Time) (recommender.Usage, bool) {
+	most, _ := s.scraper.most()
+	cores, known := s.measured(ctx, prometheus.Used(namespace, pod, container, now.Sub(since)), now, most)
+	return recommender.Usage(cores * 1000), known
+}
+
+// Busy is the used fraction, 0 to 1, of a node's CPU since a time, by what was scraped; false: no two scrapes tell.
+func (s *Source) Busy(ctx context.Context, node string, since, now time.Time) (float64, bool) {
+	most := s.scraper.cores(node)
+	cores, known := s.measured(ctx, prometheus.NodeUsage(node, now.Sub(since)), now, most)
+	return min(cores/most, 1), known && most > 0
+}
+
+// measured cores; false: they were not, or they are more than there can be.
+func (s *Source) measured(ctx context.Context, expression string, at time.Time, most float64) (float64, bool) {
+	cores, err := s.Value(ctx, expression, at)
+	return cores, err == nil && cores >= 0 && cores <= most*clockError
 }
 
 func (s *Source) about(ctx context.Context, pod Pod, expression string, at time.Time) (float64, error) {

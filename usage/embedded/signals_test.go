@@ -67,6 +67,57 @@ func TestSignals(t *testing.T) {
 	assert.Empty(t, watched, "nobody asks any more")
 }
 
+// What was scraped tells what a container and its node used since a time, with no question to a kubelet; what no two
+// scrapes tell is not known, nor is what cannot be.
+func TestWhatWasUsedSinceATime(t *testing.T) {
+	f := newFixture(t, nil, noon, "")
+	f.node.Cores = 4
+	f.scraper.follow([]Node{f.node}, nil)
+	var app, node float64
+	f.kubelet.instead = func(w http.ResponseWriter, _ *http.Request) {
+		ms := f.clock.Now().UnixMilli()
+		fmt.Fprintf(w, "container_cpu_usage_seconds_total{container=\"app\",namespace=\"shop\",pod=\"web-1\"} %g %d\n", app, ms)
+		fmt.Fprintf(w, "node_cpu_usage_seconds_total %g %d\n", node, ms)
+	}
+	at := noon
+	run := func(minutes int, appCores, nodeCores float64) {
+		t.Helper()
+		for range minutes {
+			require.NoError(t, f.scrapeAt(at, nil))
+			at, app, node = at.Add(time.Minute), app+60*appCores, node+60*nodeCores
+		}
+		f.clock.SetTime(at)
+	}
+	run(5, 3, 1)
+	resized := at
+	run(6, 0.4, 3.8)
+	used, known := f.CPU(t.Context(), "shop", "web-1", "app", resized, at)
+	assert.True(t, known)
+	assert.InDelta(t, 400, float64(used), 1e-3, "what was used before does not count")
+	busy, known := f.Busy(t.Context(), "node1", resized, at)
+	assert.True(t, known)
+	assert.InDelta(t, 0.95, busy, 1e-9)
+
+	_, known = f.CPU(t.Context(), "shop", "web-1", "app", at.Add(-90*time.Second), at)
+	assert.False(t, known, "one scrape")
+	_, known = f.CPU(t.Context(), "shop", "web-1", "proxy", resized, at)
+	assert.False(t, known)
+	_, known = f.Busy(t.Context(), "node2", resized, at)
+	assert.False(t, known)
+
+	resized = at
+	run(6, 97, 4.1)
+	_, known = f.CPU(t.Context(), "shop", "web-1", "app", resized, at)
+	assert.False(t, known, "no node has had so much")
+	busy, known = f.Busy(t.Context(), "node1", resized, at)
+	assert.True(t, known, "clocks are a little off")
+	assert.InDelta(t, 1, busy, 0)
+	f.node.Cores = 0
+	f.scraper.follow([]Node{f.node}, nil)
+	_, known = f.Busy(t.Context(), "node1", resized, at)
+	assert.False(t, known, "a node that does not say what it has")
+}
+
 func TestTooMuchIsSaid(t *testing.T) {
 	f := newFixture(t, crowd(600), noon, "")
 	require.NoError(t, f.scrapeAt(noon, nil))

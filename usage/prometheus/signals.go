@@ -34,6 +34,11 @@ func Killed(namespace, pod, container string, window time.Duration) string {
 	return fmt.Sprintf("max(%s - (%s offset %s or %s * 0))", events, events, span(window), events)
 }
 
+// Used is the PromQL expression of the CPU, in cores, that a container used over the window.
+func Used(namespace, pod, container string, window time.Duration) string {
+	return fmt.Sprintf("max(rate(container_cpu_usage_seconds_total{%s}[%s]))", one(namespace, pod, container), span(window))
+}
+
 // NodePressure is the PromQL expression of the fraction of time, 0 to 1, in which some task of a node waited for CPU
 // over the window (PSI of its root cgroup).
 func NodePressure(node string, window time.Duration) string {

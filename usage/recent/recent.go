@@ -90,6 +90,18 @@ func (s *Store) Base(namespace, pod, container string, r recommender.Resource, n
 	return of.Base(r, now)
 }
 
+// CPU that a container has needed on average since a time, the time included that it waited for CPU where that is
+// measured: only rates count that look back no further. False: there is none.
+func (s *Store) CPU(namespace, pod, container string, since, now time.Time) (recommender.Usage, bool) {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	of := s.of[place{namespace, pod, container}]
+	if of == nil {
+		return 0, false
+	}
+	return of.Mean(recommender.CPU, since.Add(rateWindow), now)
+}
+
 // Refresh asks each source for what is new. A source that fails is asked again next time, for what is missing
 // as well.
 func (s *Store) Refresh(ctx context.Context, now time.Time) error {

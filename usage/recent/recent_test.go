@@ -97,6 +97,29 @@ func TestBaseFollowsWhatLasts(t *testing.T) {
 	assert.InDelta(t, 1000, base(5*time.Minute, 1), 0.01, "five minutes of ten")
 }
 
+// What a container has needed since a time is the mean of the rates that do not look back any further.
+func TestCPUSinceATime(t *testing.T) {
+	p := &past{cpu: 0.2}
+	s, _ := storeOf(p)
+	s.Want(interest("shared", "web"))
+	require.NoError(t, s.Refresh(t.Context(), noon))
+	p.cpu = 0.8
+	require.NoError(t, s.Refresh(t.Context(), noon.Add(4*time.Minute)))
+	now := noon.Add(4 * time.Minute)
+	cpu, known := s.CPU("shop", "web-1", "app", noon.Add(-5*time.Minute), now)
+	assert.True(t, known)
+	// 200m from 3 minutes before noon on, 800m from noon on.
+	assert.InDelta(t, (6*200.+9*800)/15, float64(cpu), 0.01)
+	cpu, known = s.CPU("shop", "web-1", "app", noon, now)
+	assert.True(t, known)
+	assert.InDelta(t, 800, float64(cpu), 0.01)
+	_, known = s.CPU("shop", "web-1", "app", now.Add(-rateWindow+time.Second), now)
+	assert.False(t, known, "every rate looks back further")
+	_, known = s.CPU("shop", "web-1", "proxy", noon, now)
+	assert.False(t, known)
+	assert.Len(t, p.asked, 2, "nobody is asked")
+}
+
 // A source that fails is asked for everything that is missing once it answers; what was known is kept until its window
 // is over.
 func TestASourceThatFails(t *testing.T) {

@@ -1,0 +1,65 @@
+package workload
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// resized is a world whose only pod went from 500m to 300m of CPU, without a limit, by a record of that phase.
+func resized(t *testing.T, phase v1alpha1.RecordPhase, has recommender.Size) world {
+	t.Helper()
+	from, to := sizeOf(500, 0, 512, 0), sizeOf(300, 0, 512, 0)
+	pod := running("web-1", has)
+	w := seen(t, from, pod).heading(to)
+	w.rec.Status.Records = []v1alpha1.ResizeRecord{{
+		PodUID: pod.UID, PodName: pod.Name, Node: "node-1", Phase: phase, Generation: 1, WrittenAt: metav1.NewTime(now.Add(-10 * time.Minute)),
+		Prior:    []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(from)}},
+		Desired:  []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(to)}},
+		Baseline: []v1alpha1.ContainerBaseline{{Name: "app", ContainerID: "containerd://web-1", Ready: true, StartedAt: pod.Status.StartTime}},
+	}}
+	return w
+}
+
+// What nobody could judge at the end of a watch is told; what did harm is taken back; what is well is not worth a word.
+func TestTheEndOfAWatchSaysWhatWasNotJudged(t *testing.T) {
+	needs := func(cpu recommender.Amount) map[string]recommender.Amount {
+		return map[string]recommender.Amount{"app": cpu}
+	}
+	failed := []resize.SLOResult{{Name: "latency", Failed: "timeout"}}
+	for name, tc := range map[string]struct {
+		signals resize.Signals
+		edit    func(r *v1alpha1.ResizeRecord)
+		told    []string
+		floor   recommender.Amount
+	}{
+		"nothing is known of CPU": {told: []string{"Normal Resized The watch of pod web-1 is over: not judged: CPU of container app"}},
+		"nor was it ready before": {edit: func(r *v1alpha1.ResizeRecord) { r.Baseline[0].Ready = false },
+			told: []string{"Normal Resized The watch of pod web-1 is over: not judged: CPU of container app, readiness, as container app was not ready before"}},
+		"the node has CPU to spare": {signals: resize.Signals{CPUUsage: needs(400), NodeBusy: 0.5}},
+		"it is squeezed": {signals: resize.Signals{CPUUsage: needs(400), NodeBusy: 0.95}, floor: 390,
+			told: []string{"Warning Reverted Reverting the resize of pod web-1: throttle: container app needs 400m of CPU, more than the 300m it requests, on a node that is 95 % busy"}},
+		"a guardrail never answered": {signals: resize.Signals{NodeBusy: 0.5, SLO: failed}, edit: func(r *v1alpha1.ResizeRecord) { r.Reason = resize.ReasonUnconcluded },
+			told: []string{"Warning Resized The watch of pod web-1 is over: the pod keeps its size, but nothing proves it good: guardrail latency gave no answer: timeout"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := resized(t, v1alpha1.RecordWatching, sizeOf(300, 0, 512, 0))
+			record := &w.rec.Status.Records[0]
+			record.VerifiedOnce, record.WatchUntil = &metav1.Time{Time: now.Add(-6 * time.Minute)}, &metav1.Time{Time: now}
+			if tc.edit != nil {
+				tc.edit(record)
+			}
+			w.measured = map[string]resize.Signals{"web-1": tc.signals}
+			d := decide(w)
+			assert.Equal(t, tc.told, d.told())
+			assert.Equal(t, tc.floor, resize.FloorsOf(d.status.Floors, "app", now)[recommender.CPU].Amount)
+			assert.Equal(t, tc.floor > 0, len(d.writes) == 1, "only harm is taken back")
+		})
+	}
+}
