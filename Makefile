@@ -48,10 +48,11 @@ test-e2e: programs ## Tests on a real kubelet (RUN=name for one)
 # The table of a matrix is in the log of its test; what passed is left out.
 QUIETLY := | { grep -vE '^ *(===|---) (RUN|PAUSE|CONT|NAME|PASS)' || true; }
 
-test-long: programs ## The operator killed at every call, in every story; fifty OOM kills on real kubelets; a million fuzzed pods
+test-long: programs ## The operator killed at every call, in every story; fifty OOM kills and a shared node on real kubelets; a million fuzzed pods
 	cd test && go test -count=1 -timeout 180m -v -run 'TestKilledEverywhere|TestClocks' ./integration -one-in 1 $(QUIETLY)
 	cd test && go test -count=1 -timeout 90m -v ./killed -all $(QUIETLY)
 	cd test && go test -count=1 -timeout 30m -v -run 'TestOOMKillsAreAnswered$$' ./e2e -oom-kills 50
+	cd test && go test -count=1 -timeout 60m -v ./e2e -node-strategy
 	cd test/admission && go test -count=1 -timeout 90m -pods 1000000 ./...
 
 bench: ## Benchmarks beside their ceilings, and beside VPA's code on the same work

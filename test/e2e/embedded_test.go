@@ -1,11 +1,8 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -29,33 +26,15 @@ var embeddedSettings = append([]string{
 	"usage.source=embedded", "usage.prometheus.address=", "replicas=1", "certs.provider=self-signed",
 }, settings...)
 
-// aloneVariable is set for the process that has a cluster for TestEmbedded alone.
-const aloneVariable = "ATTUNE_E2E_ALONE"
-
-func alone() bool { return os.Getenv(aloneVariable) != "" }
+// scraped is the cluster of TestEmbedded.
+func scraped() installation {
+	return installation{options: cluster.Options{Nodes: 2}, settings: embeddedSettings}
+}
 
 // TestEmbedded runs the operator without a Prometheus server: it measures the kubelets itself, recommends,
 // resizes and reverts by what it measured, goes on after a kill -9 where it was, and says which kubelet does
-// not answer. That is a cluster of its own, in a process of its own beside the other tests.
-func TestEmbedded(t *testing.T) {
-	if reason := cluster.Unavailable(); reason != "" {
-		t.Skip(reason)
-	}
-	if alone() {
-		embedded(t)
-		return
-	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEmbedded$", "-test.v", "-test.count=1", "-test.timeout=20m")
-	cmd.Env = append(os.Environ(), aloneVariable+"=1")
-	_, err := cmd.StdinPipe() // it ends with this process
-	require.NoError(t, err)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { t.Log(out.String()) })
-	t.Parallel() // it goes on while the others that cannot be together have their turn
-	require.NoError(t, cmd.Wait())
-}
+// not answer.
+func TestEmbedded(t *testing.T) { alone(t, embedded) }
 
 func embedded(t *testing.T) {
 	ctx := t.Context()

@@ -37,8 +37,7 @@ var histories = []history{
 }
 
 func backfill() []cluster.Series {
-	// Ends a full step before now: what is measured live comes after it.
-	end := time.Now().Add(-2 * time.Minute).Truncate(time.Minute)
+	end := pastEnds()
 	var out []cluster.Series
 	for _, h := range histories {
 		out = append(out, h.until(end, 30*time.Hour))
@@ -48,6 +47,9 @@ func backfill() []cluster.Series {
 	}
 	return out
 }
+
+// pastEnds is a full step before now: what is measured live comes after it.
+func pastEnds() time.Time { return time.Now().Add(-2 * time.Minute).Truncate(time.Minute) }
 
 // until is the history over so long, up to a moment.
 func (h history) until(end time.Time, long time.Duration) cluster.Series {

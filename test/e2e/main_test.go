@@ -6,7 +6,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -36,9 +35,11 @@ var settings = []string{"usage.interval=2s", "logLevel=debug", "node.eviction.en
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := waitTogether(); err != nil {
-		fmt.Fprintln(os.Stderr, "e2e:", err)
-		os.Exit(1)
+	for _, prepare := range []func() error{waitTogether, runOnlyItsOwn} {
+		if err := prepare(); err != nil {
+			fmt.Fprintln(os.Stderr, "e2e:", err)
+			os.Exit(1)
+		}
 	}
 	if reason := cluster.Unavailable(); reason != "" {
 		// Each test reports itself as skipped, by name, with the reason.
@@ -75,13 +76,9 @@ func withCluster(m *testing.M) (int, error) {
 	if err := os.Mkdir(staticPods, 0o755); err != nil {
 		return 1, err
 	}
-	options, install := together(), settings
-	if alone() {
-		options, install = cluster.Options{Nodes: 2}, embeddedSettings
-		go endWithParent()
-	}
-	options.Artifacts = os.Getenv("ATTUNE_ARTIFACTS")
-	c, err := cluster.Start(ctx, options)
+	install := installationOf(only())
+	install.options.Artifacts = os.Getenv("ATTUNE_ARTIFACTS")
+	c, err := cluster.Start(ctx, install.options)
 	if err != nil {
 		return 1, err
 	}
@@ -90,32 +87,28 @@ func withCluster(m *testing.M) (int, error) {
 	if env.client, err = newClient(c); err != nil {
 		return 1, err
 	}
-	if !alone() {
-		if err := reserveNodes(ctx); err != nil {
-			return 1, err
-		}
+	if err := reserveNodes(ctx, install.reserved...); err != nil {
+		return 1, err
 	}
 	if env.plugin, err = deploy.Plugin(ctx, dir); err != nil {
 		return 1, err
 	}
-	if err := deploy.Operator(ctx, c, deploy.Options{Set: install}); err != nil {
+	if err := deploy.Operator(ctx, c, deploy.Options{Set: install.settings}); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil
 }
 
-// together is the cluster of all tests but those that want one for themselves.
-func together() cluster.Options {
-	return cluster.Options{
+// together is for all tests but those that want a cluster for themselves.
+func together() installation {
+	install := installation{settings: settings, options: cluster.Options{
 		Nodes: nodes, Prometheus: true, CertManager: true, Backfill: backfill(), NodeCPU: "1900m", NodeMemory: "8Gi",
 		KubeletConfig: configureKubelet,
+	}}
+	for i := smallNode; i <= nodes; i++ {
+		install.reserved = append(install.reserved, i)
 	}
-}
-
-// endWithParent ends this process, and its cluster with it, when nobody holds its standard input any more.
-func endWithParent() {
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	os.Exit(1)
+	return install
 }
 
 func newClient(c *cluster.Cluster) (client.Client, error) {

@@ -56,8 +56,8 @@ func plus(amount any, more string) string {
 }
 
 // reserveNodes taints the special nodes before anything runs.
-func reserveNodes(ctx context.Context) error {
-	for i := smallNode; i <= nodes; i++ {
+func reserveNodes(ctx context.Context, nodes ...int) error {
+	for _, i := range nodes {
 		node := &corev1.Node{}
 		if err := env.client.Get(ctx, client.ObjectKey{Name: nodeName(i)}, node); err != nil {
 			return err
