@@ -319,7 +319,8 @@ func (s *sharers) untouched(t *testing.T) {
 func (s *sharers) waits(t *testing.T) {
 	ctx := t.Context()
 	pod := pods(ctx, t, s.steady)[0]
-	t.Logf("steady asks for %s of CPU before", pod.Spec.Containers[0].Resources.Requests.Cpu())
+	before := *pod.Spec.Containers[0].Resources.Requests.Cpu()
+	t.Logf("steady asks for %s of CPU before", &before)
 	for _, node := range []int{sharedNode, otherNode} {
 		d := newDeployment(sharing, noise(node), 1, app("app", size{cpu: "500m"}))
 		d.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "CPU_MILLICORES", Value: "2000"}}
@@ -337,6 +338,9 @@ func (s *sharers) waits(t *testing.T) {
 			return err
 		}
 		asked, peak := pod.Spec.Containers[0].Resources.Requests.Cpu(), rec.Spec.Containers[0].Demand.CPUPeak
+		if asked.AsApproximateFloat64() < 1.1*before.AsApproximateFloat64() {
+			return fmt.Errorf("it asks for %s, and asked for %s before", asked, &before)
+		}
 		if asked.AsApproximateFloat64() < 1.1*peak.AsApproximateFloat64() {
 			return fmt.Errorf("it asks for %s, its forecast is %s", asked, peak)
 		}
@@ -371,7 +375,7 @@ func (s *sharers) taints(t *testing.T) {
 		t.Logf("%s uses %.2f of %.1f CPUs", nodeName(node), load, sharedCPU)
 		assert.Greater(t, load, 0.95*sharedCPU)
 	}
-	require.NoError(t, hasEvent(ctx, "", v1alpha1.OverloadedTaint, v1alpha1.EventNodeTainted))
+	eventually(t, "it is told", func() error { return hasEvent(ctx, "", v1alpha1.OverloadedTaint, v1alpha1.EventNodeTainted) })
 	for _, node := range []int{sharedNode, otherNode} {
 		require.NoError(t, env.client.Delete(ctx, newDeployment(sharing, noise(node), 0), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	}
