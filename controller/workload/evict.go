@@ -79,10 +79,20 @@ func (d *decision) move(w world, pod *corev1.Pod, plan resize.Plan, refusal *res
 	return plan, refusal
 }
 
-// evict decides about a pod whose node has refused its resize, and which is back at its old size. What may
-// pass is waited for; what will not closes the record.
+// evict decides about a pod whose node has refused its resize, and which is back at its old size.
 func (d *decision) evict(w world, pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action resize.Action) {
-	switch stays := d.mayEvict(w, pod, resize.WholePlan(pod, record)); {
+	stays := d.mayEvict(w, pod, resize.WholePlan(pod, record))
+	d.evictUnless(stays, pod, record, next, func() {
+		d.tell(event.Warning(v1alpha1.EventResizeSkipped, "Pod %s stays on a node that refuses its resize: %s: %s", pod.Name, stays.Reason, stays.Message))
+		action.Result = resize.ResultWithdrawn
+		d.close(w, record, action)
+	})
+}
+
+// evictUnless asks for a pod's eviction. Where something keeps the pod, what may pass is waited for; what will not
+// gives it up, and that closes the record.
+func (d *decision) evictUnless(stays *resize.Refusal, pod *corev1.Pod, record, next v1alpha1.ResizeRecord, giveUp func()) {
+	switch {
 	case stays == nil:
 		d.denied(pod, record)
 		d.evictions = append(d.evictions, pod)
@@ -91,9 +101,7 @@ func (d *decision) evict(w world, pod *corev1.Pod, record, next v1alpha1.ResizeR
 		d.refused.add(pod, stays)
 		d.status.Records = append(d.status.Records, record)
 	default:
-		d.tell(event.Warning(v1alpha1.EventResizeSkipped, "Pod %s stays on a node that refuses its resize: %s: %s", pod.Name, stays.Reason, stays.Message))
-		action.Result = resize.ResultWithdrawn
-		d.close(w, record, action)
+		giveUp()
 	}
 }
 

@@ -76,16 +76,8 @@ func (d *decision) leave(w world, pod *corev1.Pod, record, next v1alpha1.ResizeR
 	if stays == nil {
 		stays = d.mayEvict(w, pod, resize.LeavePlan(pod, w.rec.Spec.Seed))
 	}
-	switch {
-	case stays == nil:
-		d.denied(pod, record)
-		d.evictions = append(d.evictions, pod)
-		d.status.Records = append(d.status.Records, next)
-	case stays.Transient:
-		d.refused.add(pod, stays)
-		d.status.Records = append(d.status.Records, record)
-	default:
+	d.evictUnless(stays, pod, record, next, func() {
 		action.Result = ""
 		d.close(w, record, action)
-	}
+	})
 }
