@@ -17,6 +17,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
+	"attune.io/attune/internal/tick"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
@@ -56,18 +57,12 @@ func (l *LoadLoop) NeedLeaderElection() bool { return true }
 
 // Start looks until the context ends. What fails is tried again at the next tick.
 func (l *LoadLoop) Start(ctx context.Context) error {
-	ticker := l.Clock.NewTicker(LoadEvery)
-	defer ticker.Stop()
-	for {
+	for range tick.Every(ctx, l.Clock, LoadEvery) {
 		if err := l.Look(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Looking at the load of nodes; looking again at the next tick")
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-		}
 	}
+	return nil
 }
 
 // Look looks at every node once, and taints and untaints. It takes no longer than until the next look.

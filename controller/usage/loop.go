@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"attune.io/attune/internal/tick"
 )
 
 // Store is what the loop keeps up to date.
@@ -24,17 +26,11 @@ type Loop struct {
 
 // Start refreshes until the context ends.
 func (l *Loop) Start(ctx context.Context) error {
-	ticker := l.Clock.NewTicker(l.Interval)
-	defer ticker.Stop()
-	for {
+	for range tick.Every(ctx, l.Clock, l.Interval) {
 		for l.Store.Refresh(ctx, l.Clock.Now()) && ctx.Err() == nil {
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-		}
 	}
+	return nil
 }
 
 // NeedLeaderElection is true: one replica asks the source.

@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"attune.io/attune/internal/tick"
 )
 
 // Recent is what RecentLoop keeps up to date.
@@ -23,18 +25,12 @@ type RecentLoop struct {
 // Start refreshes until the context ends. A source that fails is asked again at the next tick; until then pods
 // keep what they hold.
 func (l *RecentLoop) Start(ctx context.Context) error {
-	ticker := l.Clock.NewTicker(l.Interval)
-	defer ticker.Stop()
-	for {
-		if err := l.Recent.Refresh(ctx, l.Clock.Now()); err != nil && ctx.Err() == nil {
+	for now := range tick.Every(ctx, l.Clock, l.Interval) {
+		if err := l.Recent.Refresh(ctx, now); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Reading what pods use lately; asking again at the next tick")
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-		}
 	}
+	return nil
 }
 
 // NeedLeaderElection is true: one replica asks the source.

@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"attune.io/attune/internal/tick"
 )
 
 // Rights are the operator's own to resize pods. Without them nothing is sent for any workload: every resize would
@@ -76,16 +78,10 @@ func (r *Rights) look(ctx context.Context) string {
 
 // Start asks now and then, until the context ends.
 func (r *Rights) Start(ctx context.Context) error {
-	ticker := r.Clock.NewTicker(rightsUsually)
-	defer ticker.Stop()
-	for {
+	for range tick.Every(ctx, r.Clock, rightsUsually) {
 		r.look(ctx)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-		}
 	}
+	return nil
 }
 
 // Ready is a readiness check: it fails while the rights are lost.

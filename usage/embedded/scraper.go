@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"k8s.io/utils/clock"
 
+	"attune.io/attune/internal/tick"
 	"attune.io/attune/usage"
 )
 
@@ -74,15 +75,12 @@ type scraper struct {
 
 // run scrapes until the context ends, and returns when no scrape goes on any more.
 func (s *scraper) run(ctx context.Context) {
-	ticker := s.clock.NewTicker(max(50*time.Millisecond, min(time.Second, s.interval/10)))
-	defer ticker.Stop()
 	slots := make(chan struct{}, maxParallel)
 	var running sync.WaitGroup
 	defer running.Wait()
 	var looked time.Time
 	watched := map[string]*more{}
-	for {
-		now := s.clock.Now()
+	for now := range tick.Every(ctx, s.clock, max(50*time.Millisecond, min(time.Second, s.interval/10))) {
 		if now.Sub(looked) >= min(nodesEvery, s.interval) {
 			looked = now
 			watched = s.look(ctx, now, watched)
@@ -93,11 +91,6 @@ func (s *scraper) run(ctx context.Context) {
 				defer func() { <-slots }()
 				s.do(ctx, j)
 			})
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C():
 		}
 	}
 }

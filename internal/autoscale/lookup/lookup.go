@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/tick"
 	"attune.io/attune/internal/workload"
 )
 
@@ -151,21 +152,15 @@ func (l *Lookup) served() (bool, error) {
 
 // Start watches VPAs while there are any to watch, until the context ends.
 func (l *Lookup) Start(ctx context.Context) error {
-	ticker := l.Clock.NewTicker(l.Every)
-	defer ticker.Stop()
 	watching := false
-	for {
+	for range tick.Every(ctx, l.Clock, l.Every) {
 		next, err := l.follow(ctx, watching)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "Cannot follow VerticalPodAutoscalers; trying again", "after", l.Every)
 		}
 		watching = next
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-		}
 	}
+	return nil
 }
 
 // follow begins or ends the watch where the kind has come or gone, and says whether there is one now.
