@@ -50,12 +50,9 @@ func (o *options) backfilled() (usage.Source, error) {
 // cluster answers from the caches what a scraper asks.
 type cluster struct{ cache client.Reader }
 
-// shared reads objects of the cache itself: they are looked at and never changed.
-const shared = client.UnsafeDisableDeepCopy
-
 func (c cluster) Nodes(ctx context.Context) (nodes []embedded.Node, unusable []error, err error) {
 	list := &corev1.NodeList{}
-	if err := c.cache.List(ctx, list, shared); err != nil {
+	if err := c.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("listing nodes: %w", err)
 	}
 	for i := range list.Items {
@@ -71,7 +68,7 @@ func (c cluster) Nodes(ctx context.Context) (nodes []embedded.Node, unusable []e
 
 func (c cluster) Watched(ctx context.Context) (map[embedded.Pod]string, error) {
 	list := &v1alpha1.AttuneRecommendationList{}
-	if err := c.cache.List(ctx, list, shared); err != nil {
+	if err := c.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing recommendations: %w", err)
 	}
 	watched := map[embedded.Pod]string{}
@@ -86,7 +83,7 @@ func (c cluster) Watched(ctx context.Context) (map[embedded.Pod]string, error) {
 // Followed are the pods that their nodes size (strategy Node): how long they waited for CPU is part of their base.
 func (c cluster) Followed(ctx context.Context) (map[embedded.Pod]string, error) {
 	list := &v1alpha1.AttuneRecommendationList{}
-	if err := c.cache.List(ctx, list, shared); err != nil {
+	if err := c.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing recommendations: %w", err)
 	}
 	followed := map[embedded.Pod]string{}
@@ -97,7 +94,7 @@ func (c cluster) Followed(ctx context.Context) (map[embedded.Pod]string, error) 
 		}
 		id := workload.Identity{Kind: rec.Spec.Workload.Kind, Namespace: rec.Namespace, Name: rec.Spec.Workload.Name}
 		pods := &corev1.PodList{}
-		if err := c.cache.List(ctx, pods, client.InNamespace(rec.Namespace), client.MatchingFields{workload.PodsByWorkload: id.String()}, shared); err != nil {
+		if err := c.cache.List(ctx, pods, client.InNamespace(rec.Namespace), client.MatchingFields{workload.PodsByWorkload: id.String()}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing the pods of %s: %w", id, err)
 		}
 		for j := range pods.Items {

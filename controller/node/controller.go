@@ -50,7 +50,7 @@ type Controller struct {
 // Reconcile shares the headroom of one node anew.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile.Result, error) {
 	found := &corev1.Node{}
-	err := c.Client.Get(ctx, types.NamespacedName{Name: req.Name}, found, asItIs)
+	err := c.Client.Get(ctx, types.NamespacedName{Name: req.Name}, found, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
 		c.forget(req.Name)
 		return reconcile.Result{}, nil
@@ -72,9 +72,6 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	return reconcile.Result{RequeueAfter: c.after(known, s.now)}, nil
 }
 
-// asItIs reads objects of the cache itself: they are looked at and never changed.
-const asItIs = client.UnsafeDisableDeepCopy
-
 // after is when to look again if nothing happens before: bases move without an event.
 func (c *Controller) after(known remembered, now time.Time) time.Duration {
 	if soon := known.untilLowered(now); soon > 0 {
@@ -91,7 +88,7 @@ func (c *Controller) observe(ctx context.Context, node *corev1.Node) (*scene, er
 		return c.Recent.Base(pod.Namespace, pod.Name, container, r, s.now)
 	}
 	list := &corev1.PodList{}
-	if err := c.Client.List(ctx, list, client.MatchingFields{workload.PodsByNode: node.Name}, asItIs); err != nil {
+	if err := c.Client.List(ctx, list, client.MatchingFields{workload.PodsByNode: node.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing pods of node %s: %w", node.Name, err)
 	}
 	for i := range list.Items {
@@ -118,7 +115,7 @@ func (c *Controller) recommendation(ctx context.Context, pod *corev1.Pod) (*v1al
 		return nil, nil
 	}
 	rec := &v1alpha1.AttuneRecommendation{}
-	err := c.Client.Get(ctx, types.NamespacedName{Namespace: id.Namespace, Name: id.RecommendationName()}, rec, asItIs)
+	err := c.Client.Get(ctx, types.NamespacedName{Namespace: id.Namespace, Name: id.RecommendationName()}, rec, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -72,7 +72,7 @@ func (l *LoadLoop) Look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, LoadEvery)
 	defer cancel()
 	list := &corev1.NodeList{}
-	if err := l.Client.List(ctx, list, asItIs); err != nil {
+	if err := l.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
 	unanswered := l.measure(ctx, list.Items)

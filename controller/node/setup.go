@@ -76,7 +76,7 @@ func (c *Controller) nodesOf(ctx context.Context, o client.Object) []string {
 	rec := o.(*v1alpha1.AttuneRecommendation)
 	id := workload.Identity{Kind: rec.Spec.Workload.Kind, Namespace: rec.Namespace, Name: rec.Spec.Workload.Name}
 	list := &corev1.PodList{}
-	if err := c.Client.List(ctx, list, client.InNamespace(rec.Namespace), client.MatchingFields{workload.PodsByWorkload: id.String()}, asItIs); err != nil {
+	if err := c.Client.List(ctx, list, client.InNamespace(rec.Namespace), client.MatchingFields{workload.PodsByWorkload: id.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
 	seen := map[string]bool{}

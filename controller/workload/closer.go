@@ -63,12 +63,9 @@ func (c *Controller) closer(ctx context.Context, w *world, asks questions) (bool
 	return !asks.none(), nil
 }
 
-// shared reads objects of the cache itself: they are looked at and never changed.
-const shared = client.UnsafeDisableDeepCopy
-
 func (c *Controller) lookAtRoom(ctx context.Context, w *world, node string) error {
 	list := &corev1.PodList{}
-	if err := c.Client.List(ctx, list, client.MatchingFields{byNode: node}, shared); err != nil {
+	if err := c.Client.List(ctx, list, client.MatchingFields{byNode: node}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing pods of node %s: %w", node, err)
 	}
 	pods := make([]*corev1.Pod, 0, len(list.Items))
@@ -84,7 +81,7 @@ func (c *Controller) lookAtRoom(ctx context.Context, w *world, node string) erro
 
 func (c *Controller) lookAtNodes(ctx context.Context, w *world) error {
 	list := &corev1.NodeList{}
-	if err := c.Client.List(ctx, list, shared); err != nil {
+	if err := c.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
 	w.cluster = make([]*corev1.Node, 0, len(list.Items))

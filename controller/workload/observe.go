@@ -145,7 +145,7 @@ func (c *Controller) observeAutoscalers(ctx context.Context, w *world) error {
 // observePods lists the workload's pods by name, so that every pass sees the same order.
 func (c *Controller) observePods(ctx context.Context, w *world, id workload.Identity) error {
 	pods := &corev1.PodList{}
-	err := c.Client.List(ctx, pods, client.InNamespace(id.Namespace), client.MatchingFields{byWorkload: id.String()}, shared)
+	err := c.Client.List(ctx, pods, client.InNamespace(id.Namespace), client.MatchingFields{byWorkload: id.String()}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return fmt.Errorf("listing pods of %s: %w", id, err)
 	}
@@ -167,7 +167,7 @@ func (c *Controller) observeNode(ctx context.Context, w *world, name string) err
 		return nil
 	}
 	node := &corev1.Node{}
-	err := c.Client.Get(ctx, types.NamespacedName{Name: name}, node, shared)
+	err := c.Client.Get(ctx, types.NamespacedName{Name: name}, node, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
 		c.nodes.forget(name)
@@ -182,17 +182,17 @@ func (c *Controller) observeNode(ctx context.Context, w *world, name string) err
 func (c *Controller) observeNamespace(ctx context.Context, w *world) error {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := c.Client.Get(ctx, types.NamespacedName{Name: w.rec.Namespace}, namespace, shared); client.IgnoreNotFound(err) != nil {
+	if err := c.Client.Get(ctx, types.NamespacedName{Name: w.rec.Namespace}, namespace, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the namespace: %w", err)
 	}
 	w.terminating = namespace.DeletionTimestamp != nil
 	w.seeded = namespace.Labels[v1alpha1.InjectLabel] == v1alpha1.InjectEnabled
 	limits := &corev1.LimitRangeList{}
-	if err := c.Client.List(ctx, limits, client.InNamespace(w.rec.Namespace), shared); err != nil {
+	if err := c.Client.List(ctx, limits, client.InNamespace(w.rec.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing limit ranges: %w", err)
 	}
 	quotas := &corev1.ResourceQuotaList{}
-	if err := c.Client.List(ctx, quotas, client.InNamespace(w.rec.Namespace), shared); err != nil {
+	if err := c.Client.List(ctx, quotas, client.InNamespace(w.rec.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing quotas: %w", err)
 	}
 	w.limits, w.quotas = limits.Items, quotas.Items

@@ -138,7 +138,7 @@ func (c *Controller) recommendationsIn(ctx context.Context, o client.Object) []r
 
 func (c *Controller) recommendations(ctx context.Context, which ...client.ListOption) []reconcile.Request {
 	list := &v1alpha1.AttuneRecommendationList{}
-	if err := c.Client.List(ctx, list, append(which, shared)...); err != nil {
+	if err := c.Client.List(ctx, list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil
 	}
 	out := make([]reconcile.Request, 0, len(list.Items))
