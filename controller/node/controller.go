@@ -142,8 +142,8 @@ func (c *Controller) remember(node string, known remembered) {
 
 func (c *Controller) forget(node string) {
 	c.mutex.Lock()
-	defer c.mutex.Unlock()
 	delete(c.of, node)
+	c.mutex.Unlock()
 	c.Wake(c.Grants.Publish(node, nil))
 	forgetGauges(node)
 }
