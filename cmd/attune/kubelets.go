@@ -92,7 +92,7 @@ func (c cluster) Followed(ctx context.Context) (map[embedded.Pod]string, error) 
 		if rec.Spec.Strategy != v1alpha1.StrategyNode || rec.Spec.Mode != v1alpha1.UpdateAuto {
 			continue
 		}
-		id := workload.Identity{Kind: rec.Spec.Workload.Kind, Namespace: rec.Namespace, Name: rec.Spec.Workload.Name}
+		id := workload.IdentityOf(rec)
 		pods := &corev1.PodList{}
 		if err := c.cache.List(ctx, pods, client.InNamespace(rec.Namespace), client.MatchingFields{workload.PodsByWorkload: id.String()}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing the pods of %s: %w", id, err)

@@ -104,7 +104,7 @@ func (e *environment) targets(ctx context.Context, c client.Client, arguments []
 	}
 	selected := make([]workload.Identity, len(recs))
 	for i := range recs {
-		selected[i] = identityOf(&recs[i])
+		selected[i] = workload.IdentityOf(&recs[i])
 	}
 	return selected, nil
 }

@@ -63,7 +63,7 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 	if err != nil {
 		return err
 	}
-	live.Template = templateSizes(templates[identityOf(live.Recommendation)])
+	live.Template = templateSizes(templates[workload.IdentityOf(live.Recommendation)])
 	if live.Pods, err = env.livePods(ctx, c, live.Recommendation); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 
 // livePods are the workload's running pods, by name; none for a user who may not list pods.
 func (e *environment) livePods(ctx context.Context, c client.Client, rec *v1alpha1.AttuneRecommendation) ([]explain.LivePod, error) {
-	id := identityOf(rec)
+	id := workload.IdentityOf(rec)
 	var pods corev1.PodList
 	err := c.List(ctx, &pods, client.InNamespace(id.Namespace))
 	if apierrors.IsForbidden(err) {

@@ -28,7 +28,7 @@ func (e *environment) explainTemplates(ctx context.Context, c client.Client, rec
 	settings := newSettingsReader(e, c)
 	all := make([]explained, len(recs))
 	for i := range recs {
-		all[i].workload = templates[identityOf(&recs[i])]
+		all[i].workload = templates[workload.IdentityOf(&recs[i])]
 		live := explain.Live{Recommendation: &recs[i], Template: templateSizes(all[i].workload)}
 		if live.Settings, err = settings.recommender(ctx, &recs[i]); err != nil {
 			return nil, err

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 )
 
 // heldByPolicy is what the policy's own status says is held: workloads that another policy sizes.
@@ -24,7 +25,7 @@ func heldByPolicy(policy *v1alpha1.AttunePolicy) []heldThing {
 
 // heldByWorkload is all that is left as it is in one workload, and why.
 func heldByWorkload(rec *v1alpha1.AttuneRecommendation) []heldThing {
-	name := identityOf(rec).String()
+	name := workload.IdentityOf(rec).String()
 	var held []heldThing
 	if why, paused := pausedBy(rec); paused {
 		held = append(held, heldThing{Workload: name, Reason: v1alpha1.ReasonPaused, Message: why})

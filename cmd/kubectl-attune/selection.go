@@ -18,10 +18,6 @@ import (
 // workloads by identity.
 type workloads map[workload.Identity]workload.Workload
 
-func identityOf(rec *v1alpha1.AttuneRecommendation) workload.Identity {
-	return workload.Identity{Kind: rec.Spec.Workload.Kind, Namespace: rec.Namespace, Name: rec.Spec.Workload.Name}
-}
-
 // selectRecommendations are those of the named workloads, else of every workload in scope, sorted by
 // namespace, kind and name.
 func (e *environment) selectRecommendations(ctx context.Context, c client.Client, arguments []string) ([]v1alpha1.AttuneRecommendation, error) {
@@ -49,7 +45,7 @@ func (e *environment) selectRecommendations(ctx context.Context, c client.Client
 		return nil, err
 	}
 	return slices.DeleteFunc(list.Items, func(rec v1alpha1.AttuneRecommendation) bool {
-		_, ok := selected[identityOf(&rec)]
+		_, ok := selected[workload.IdentityOf(&rec)]
 		return !ok
 	}), nil
 }

@@ -76,7 +76,7 @@ func (s *scene) demand(pod *corev1.Pod) node.Pod {
 	}
 	p := node.Pod{
 		Name:        pod.Namespace + "/" + pod.Name,
-		Group:       workload.Identity{Kind: rec.Spec.Workload.Kind, Namespace: rec.Namespace, Name: rec.Spec.Workload.Name}.String(),
+		Group:       workload.IdentityOf(rec).String(),
 		DaemonSet:   rec.Spec.Workload.Kind == v1alpha1.KindDaemonSet,
 		Ranking:     ranking,
 		InitRequest: resize.InitRequests(pod),

@@ -74,7 +74,7 @@ func onNode(pod *corev1.Pod) []string {
 // nodesOf are those that the pods of a recommendation's workload run on.
 func (c *Controller) nodesOf(ctx context.Context, o client.Object) []string {
 	rec := o.(*v1alpha1.AttuneRecommendation)
-	id := workload.Identity{Kind: rec.Spec.Workload.Kind, Namespace: rec.Namespace, Name: rec.Spec.Workload.Name}
+	id := workload.IdentityOf(rec)
 	list := &corev1.PodList{}
 	if err := c.Client.List(ctx, list, client.InNamespace(rec.Namespace), client.MatchingFields{workload.PodsByWorkload: id.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil

@@ -82,7 +82,7 @@ func (c *Controller) observe(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 	if err := c.observePolicy(ctx, &w); err != nil {
 		return world{}, err
 	}
-	id := workload.Identity{Kind: rec.Spec.Workload.Kind, Namespace: rec.Namespace, Name: rec.Spec.Workload.Name}
+	id := workload.IdentityOf(rec)
 	if err := c.observeWorkload(ctx, &w, id); err != nil {
 		return world{}, err
 	}

@@ -16,6 +16,11 @@ type Identity struct {
 	Namespace, Name string
 }
 
+// IdentityOf names the workload that a recommendation is for.
+func IdentityOf(rec *v1alpha1.AttuneRecommendation) Identity {
+	return Identity{Kind: rec.Spec.Workload.Kind, Namespace: rec.Namespace, Name: rec.Spec.Workload.Name}
+}
+
 // String is Kind/name, as users write it; without the namespace.
 func (i Identity) String() string {
 	return string(i.Kind) + "/" + i.Name

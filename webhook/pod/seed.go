@@ -71,7 +71,7 @@ type ask struct {
 func Read(rec *v1alpha1.AttuneRecommendation) *Recommendation {
 	r := &Recommendation{
 		Name:     rec.Name,
-		Of:       workload.Identity{Kind: rec.Spec.Workload.Kind, Namespace: rec.Namespace, Name: rec.Spec.Workload.Name},
+		Of:       workload.IdentityOf(rec),
 		Withheld: rec.Spec.SeedWithheld,
 	}
 	seed := rec.Spec.Seed
