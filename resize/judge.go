@@ -153,7 +153,7 @@ func childKilled(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change
 	live := byName(Read(pod))
 	for _, c := range changes {
 		if n := signals.OOMEvents[c.name]; n > 0 {
-			return Verdict{Harm: HarmOOM, Container: c.name, Evidence: resizeEvidence(record), Ceiling: memoryCeiling(live[c.name].Size),
+			return Verdict{Harm: HarmOOM, Container: c.name, Evidence: resizeEvidence(record), Ceiling: ceiling(live[c.name].Size[recommender.Memory]),
 				Message: fmt.Sprintf("%.0f processes of container %s were OOM-killed since the resize of %s", n, c.name,
 					record.WrittenAt.UTC().Format(time.RFC3339))}
 		}

@@ -62,7 +62,7 @@ func putBackFrom(pod *corev1.Pod, records []v1alpha1.ResizeRecord, container str
 		}
 		for _, c := range changesOf(record) {
 			if c.name == container {
-				return memoryCeiling(c.desired)
+				return ceiling(c.desired[recommender.Memory])
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func floorsAfter(v Verdict, c change) [2]recommender.Amount {
 	case HarmOOM:
 		floors[recommender.Memory] = recommender.OOMFloor(v.Ceiling)
 	case HarmThrottle:
-		floors[recommender.CPU] = recommender.ThrottleFloor(cpuCeiling(c.desired))
+		floors[recommender.CPU] = recommender.ThrottleFloor(ceiling(c.desired[recommender.CPU]))
 	case HarmRestart, HarmNotReady, HarmSLO:
 		for _, r := range recommender.Resources {
 			if c.desired[r].Request < c.prior[r].Request {
@@ -182,11 +182,3 @@ func resourceOf(f v1alpha1.Floor) recommender.Resource {
 }
 
 func identity(f v1alpha1.Floor) string { return f.Container + "/" + f.Resource + "/" + f.Evidence }
-
-// cpuCeiling is the CPU limit, or the request where there is none.
-func cpuCeiling(size recommender.Size) recommender.Amount {
-	if limit := size[recommender.CPU].Limit; limit > 0 {
-		return limit
-	}
-	return size[recommender.CPU].Request
-}

@@ -92,14 +92,15 @@ func evidence(t *corev1.ContainerStateTerminated) string {
 // killer is the limit that kills a container of a size: its own, or its pod's where that is behind.
 func killer(pod *corev1.Pod, size recommender.Size) recommender.Amount {
 	if behind(pod) {
-		return min(memoryCeiling(size), podLimit(pod))
+		return min(ceiling(size[recommender.Memory]), podLimit(pod))
 	}
-	return memoryCeiling(size)
+	return ceiling(size[recommender.Memory])
 }
 
-func memoryCeiling(size recommender.Size) recommender.Amount {
-	if limit := size[recommender.Memory].Limit; limit > 0 {
-		return limit
+// ceiling is the limit, or the request where there is none.
+func ceiling(a recommender.Allocation) recommender.Amount {
+	if a.Limit > 0 {
+		return a.Limit
 	}
-	return size[recommender.Memory].Request
+	return a.Request
 }
