@@ -7,26 +7,38 @@ import (
 )
 
 // QOSClass computes the class that the API server would give a pod: from its own resources where it
-// has any, else from all containers, init containers included. Zero amounts count as absent.
+// has any, else from all containers, init containers included.
 func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
-	sizes := qosSizes(pod)
-	set, guaranteed := false, len(sizes) > 0
-	for _, size := range sizes {
-		for _, r := range recommender.Resources {
-			a := size[r]
-			set = set || a.Request > 0 || a.Limit > 0
-			// A missing request is defaulted to the limit when the pod is stored; one that is explicitly
-			// zero beside a limit is not Guaranteed.
-			guaranteed = guaranteed && a.Limit > 0 && a.Request == a.Limit
-		}
+	var q QOS
+	for _, size := range qosSizes(pod) {
+		q.Add(size)
 	}
+	return q.Class()
+}
+
+// QOS is Kubernetes' rule for the class of a pod, told the sizes that count one after another. The zero value was told
+// none.
+type QOS struct{ set, loose bool }
+
+// Add a size. Zero amounts count as absent.
+func (q *QOS) Add(size recommender.Size) {
+	for _, a := range size {
+		q.set = q.set || a.Request > 0 || a.Limit > 0
+		// A missing request is defaulted to the limit when the pod is stored; one that is explicitly
+		// zero beside a limit is not Guaranteed.
+		q.loose = q.loose || a.Limit <= 0 || a.Request != a.Limit
+	}
+}
+
+// Class of the pod.
+func (q QOS) Class() corev1.PodQOSClass {
 	switch {
-	case !set:
+	case !q.set:
 		return corev1.PodQOSBestEffort
-	case guaranteed:
-		return corev1.PodQOSGuaranteed
-	default:
+	case q.loose:
 		return corev1.PodQOSBurstable
+	default:
+		return corev1.PodQOSGuaranteed
 	}
 }
 

@@ -3,6 +3,7 @@ package pod
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
@@ -194,7 +195,7 @@ func keepClass(units []unit, d *Decision) {
 
 func keepsClass(units []unit) bool {
 	from, to := classOf(units, is), classOf(units, will)
-	return from == to || from == bestEffort && to == burstable
+	return from == to || from == corev1.PodQOSBestEffort && to == corev1.PodQOSBurstable
 }
 
 func restore(units []unit, r recommender.Resource) {

@@ -1,10 +1,14 @@
 package pod
 
-import "attune.io/attune/recommender"
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/recommender"
+)
 
 // frame is what a container's seed is fitted into.
 type frame struct {
-	class     class
+	class     corev1.PodQOSClass
 	raiseOnly bool
 	bounds    *Bounds
 	// boost of the CPU; zero: none.
@@ -31,7 +35,7 @@ func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Al
 	}
 	wanted := f.wanted(r, s, was)
 	switch {
-	case f.class != guaranteed:
+	case f.class != corev1.PodQOSGuaranteed:
 		return bound.clamp(wanted), ""
 	case s.bothMove:
 		return bound.clampEqual(wanted.Request, granularity(r, was)), ""
@@ -51,9 +55,9 @@ func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocatio
 		wanted.Request = f.boost.of(wanted.Request)
 	}
 	switch f.class {
-	case bestEffort: // requests only: a limit is more than the pod's author ever accepted
+	case corev1.PodQOSBestEffort: // requests only: a limit is more than the pod's author ever accepted
 		return wanted
-	case guaranteed:
+	case corev1.PodQOSGuaranteed:
 		wanted.Request = max(wanted.Request, s.limitFloor)
 		return wanted
 	}

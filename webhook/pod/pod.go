@@ -4,6 +4,7 @@
 package pod
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/recommender"
@@ -153,30 +154,11 @@ func greater(a, b recommender.Allocation) recommender.Allocation {
 	return recommender.Allocation{Request: max(a.Request, b.Request), Limit: max(a.Limit, b.Limit)}
 }
 
-// class is a pod's quality of service.
-type class uint8
-
-const (
-	bestEffort class = iota
-	burstable
-	guaranteed
-)
-
-// classOf is Kubernetes' rule: over all containers and both resources; zero counts as absent.
-func classOf(units []unit, of version) class {
-	any, all := false, true
+// classOf is the quality of service that the units have together.
+func classOf(units []unit, of version) corev1.PodQOSClass {
+	var q resize.QOS
 	for i := range units {
-		for _, a := range of(&units[i]) {
-			any = any || a.Request > 0 || a.Limit > 0
-			all = all && a.Limit > 0 && a.Request == a.Limit
-		}
+		q.Add(of(&units[i]))
 	}
-	switch {
-	case !any:
-		return bestEffort
-	case all:
-		return guaranteed
-	default:
-		return burstable
-	}
+	return q.Class()
 }
