@@ -127,12 +127,7 @@ func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause
 	if invalid == nil {
 		return reconcile.Result{}, cause
 	}
-	c.published.forget(client.ObjectKeyFromObject(p))
-	recs, err := c.recommendationsOf(ctx, p)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	if err := c.release(ctx, recs); err != nil {
+	if _, err := c.letGo(ctx, p); err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{}, c.writeStatus(ctx, p, invalidStatus(p, invalid))
@@ -140,14 +135,10 @@ func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause
 
 // finish lets a deleted policy go once no pod is watched for it any more.
 func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reconcile.Result, error) {
-	c.published.forget(client.ObjectKeyFromObject(p))
 	c.History.Forget(p.Namespace, p.Name)
 	c.follow(p, policy.Settings{}, matched{})
-	recs, err := c.recommendationsOf(ctx, p)
+	recs, err := c.letGo(ctx, p)
 	if err != nil {
-		return reconcile.Result{}, err
-	}
-	if err := c.release(ctx, recs); err != nil {
 		return reconcile.Result{}, err
 	}
 	for _, rec := range recs {
@@ -160,6 +151,16 @@ func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reco
 		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{}, client.IgnoreNotFound(c.Client.Patch(ctx, p, locked(before)))
+}
+
+// letGo of all that a policy sizes: what it recommended is published and seeded no longer.
+func (c *Controller) letGo(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
+	c.published.forget(client.ObjectKeyFromObject(p))
+	recs, err := c.recommendationsOf(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return recs, c.release(ctx, recs)
 }
 
 func (c *Controller) addFinalizer(ctx context.Context, p *v1alpha1.AttunePolicy) error {
