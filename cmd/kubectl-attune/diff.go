@@ -25,15 +25,7 @@ func newDiff(env *environment) *cobra.Command {
 }
 
 func runDiff(ctx context.Context, env *environment, args []string) error {
-	c, err := env.cluster.Client()
-	if err != nil {
-		return err
-	}
-	recs, err := env.selectRecommendations(ctx, c, args)
-	if err != nil {
-		return err
-	}
-	all, err := env.explainTemplates(ctx, c, recs)
+	all, err := env.explainSelected(ctx, args)
 	if err != nil {
 		return err
 	}

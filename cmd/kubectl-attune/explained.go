@@ -14,9 +14,24 @@ import (
 
 // explained is a workload with its recommendation, seen from what its template asks.
 type explained struct {
+	rec *v1alpha1.AttuneRecommendation
 	// workload is zero where it is not there or cannot be read.
 	workload workload.Workload
 	answer   explain.Explanation
+}
+
+// explainSelected sets the recommendations of the named workloads, else of every workload in scope, against the
+// workloads' templates.
+func (e *environment) explainSelected(ctx context.Context, arguments []string) ([]explained, error) {
+	c, err := e.cluster.Client()
+	if err != nil {
+		return nil, err
+	}
+	recs, err := e.selectRecommendations(ctx, c, arguments)
+	if err != nil {
+		return nil, err
+	}
+	return e.explainTemplates(ctx, c, recs)
 }
 
 // explainTemplates sets every recommendation against the template of its workload.
@@ -28,7 +43,7 @@ func (e *environment) explainTemplates(ctx context.Context, c client.Client, rec
 	settings := newSettingsReader(e, c)
 	all := make([]explained, len(recs))
 	for i := range recs {
-		all[i].workload = templates[workload.IdentityOf(&recs[i])]
+		all[i].rec, all[i].workload = &recs[i], templates[workload.IdentityOf(&recs[i])]
 		live := explain.Live{Recommendation: &recs[i], Template: templateSizes(all[i].workload)}
 		if live.Settings, err = settings.recommender(ctx, &recs[i]); err != nil {
 			return nil, err

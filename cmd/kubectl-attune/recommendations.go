@@ -28,21 +28,13 @@ func newRecommendations(env *environment) *cobra.Command {
 }
 
 func runRecommendations(ctx context.Context, env *environment, args []string) error {
-	c, err := env.cluster.Client()
-	if err != nil {
-		return err
-	}
-	recs, err := env.selectRecommendations(ctx, c, args)
-	if err != nil {
-		return err
-	}
-	all, err := env.explainTemplates(ctx, c, recs)
+	all, err := env.explainSelected(ctx, args)
 	if err != nil {
 		return err
 	}
 	answer := recommendationReport{Recommendations: []recommendation{}}
-	for i := range all {
-		answer.add(&recs[i], all[i])
+	for _, one := range all {
+		answer.add(one)
 	}
 	if len(answer.Recommendations) == 0 {
 		env.note("there are no recommendations; kubectl attune status shows the policies")
@@ -80,8 +72,8 @@ type savings struct {
 	Memory *string `json:"memory"`
 }
 
-func (r *recommendationReport) add(rec *v1alpha1.AttuneRecommendation, from explained) {
-	template := templateSizes(from.workload)
+func (r *recommendationReport) add(from explained) {
+	rec, template := from.rec, templateSizes(from.workload)
 	for i, c := range from.answer.Containers {
 		target := resize.FromResources(rec.Spec.Containers[i].Target)
 		r.Recommendations = append(r.Recommendations, recommendation{
