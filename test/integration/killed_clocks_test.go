@@ -64,22 +64,16 @@ func TestClocksOfNodesAndAKillBefore(t *testing.T) {
 // earlier or later. Earlier, the story ends as it does without. Later, deadlines and watches are over at once, as
 // after a long absence, so that the story may take another turn; but nothing stays open, and what the pods had is known.
 func TestClocksOfReplicas(t *testing.T) {
-	var tally tally
-	t.Cleanup(func() { t.Log(tally.table()) })
-	for _, s := range stories {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			calm := s.tell(t, nil)
-			for i, at := range pointsOf(calm.calls) {
-				for _, skew := range skews {
-					name := fmt.Sprintf("%02d %s %d to a clock %s", i+1, at.Kind, at.N, map[bool]string{true: "behind", false: "ahead"}[skew > 0])
-					if hash(s.name+name)%*oneIn == 0 {
-						telling{s, calm, &tally}.skewed(t, name, at, skew)
-					}
+	eachStory(t, func(t *testing.T, b telling) {
+		for i, at := range pointsOf(b.calm.calls) {
+			for _, skew := range skews {
+				name := fmt.Sprintf("%02d %s %d to a clock %s", i+1, at.Kind, at.N, map[bool]string{true: "behind", false: "ahead"}[skew > 0])
+				if hash(b.name+name)%*oneIn == 0 {
+					b.skewed(t, name, at, skew)
 				}
 			}
-		})
-	}
+		}
+	})
 }
 
 // skewed hands over from one clock to another at a point.

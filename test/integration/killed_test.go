@@ -68,6 +68,15 @@ var failures = []mishap{
 // TestKilledEverywhere tells every story with the operator killed before and after every call to the API
 // server that it takes, and with every call failing in every way: it ends as it does without.
 func TestKilledEverywhere(t *testing.T) {
+	eachStory(t, func(t *testing.T, b telling) {
+		b.eachPoint(t)
+		b.twice(t)
+		b.againAndAgain(t)
+	})
+}
+
+// eachStory is told without trouble first. The log says how they all ended.
+func eachStory(t *testing.T, with func(*testing.T, telling)) {
 	var tally tally
 	t.Cleanup(func() { t.Log(tally.table()) })
 	for _, s := range stories {
@@ -75,10 +84,7 @@ func TestKilledEverywhere(t *testing.T) {
 			t.Parallel()
 			calm := s.tell(t, nil)
 			require.ElementsMatch(t, s.results, calm.ending.Results)
-			b := telling{s, calm, &tally}
-			b.eachPoint(t)
-			b.twice(t)
-			b.againAndAgain(t)
+			with(t, telling{s, calm, &tally})
 		})
 	}
 }

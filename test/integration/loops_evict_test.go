@@ -160,17 +160,32 @@ func TestLoopsEvictWhatANodeCannotHold(t *testing.T) {
 	}
 }
 
+// keepsBoth pods of a Deployment from disruption.
+func (w *world) keepsBoth(deployment string) *policyv1.PodDisruptionBudget {
+	w.t.Helper()
+	both := intstr.FromInt32(2)
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: deployment},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &both, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": deployment}}},
+	}
+	require.NoError(w.t, w.direct.Create(w.t.Context(), budget))
+	budget.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: budget.Generation, ExpectedPods: 2, CurrentHealthy: 2, DesiredHealthy: 2}
+	require.NoError(w.t, w.direct.Status().Update(w.t.Context(), budget))
+	return budget
+}
+
+func (w *world) letsOneGo(budget *policyv1.PodDisruptionBudget) {
+	w.t.Helper()
+	budget.Status.DisruptionsAllowed = 1
+	require.NoError(w.t, w.direct.Status().Update(w.t.Context(), budget))
+}
+
 // A PodDisruptionBudget says no: the pods stay, with their old sizes, and are asked for again; none is deleted.
 func TestLoopsHonourAPodDisruptionBudget(t *testing.T) {
 	t.Parallel()
 	w := cramped(t, 2)
 	first := w.uids()
-	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "web"}}
-	all := intstr.FromInt32(2)
-	budget.Spec = policyv1.PodDisruptionBudgetSpec{MinAvailable: &all, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
-	require.NoError(t, w.direct.Create(t.Context(), budget))
-	budget.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: budget.Generation, ExpectedPods: 2, CurrentHealthy: 2, DesiredHealthy: 2}
-	require.NoError(t, w.direct.Status().Update(t.Context(), budget))
+	budget := w.keepsBoth("web")
 	w.policy("all", recreate)
 	w.until(20*time.Minute, "the status says why", func() bool {
 		return w.condition("all", v1alpha1.ConditionResizeBlocked).Reason == "EvictionDenied"
@@ -186,8 +201,7 @@ func TestLoopsHonourAPodDisruptionBudget(t *testing.T) {
 		assert.Equal(t, int64(500), cpuRequest(&pod))
 	}
 
-	budget.Status.DisruptionsAllowed = 1
-	require.NoError(t, w.direct.Status().Update(t.Context(), budget))
+	w.letsOneGo(budget)
 	w.until(2*time.Hour, "one may go at last", func() bool { return !slices.Equal(first, w.uids()) })
 }
 

@@ -31,11 +31,11 @@ func TestLoopsRevertAnOOMAndLearn(t *testing.T) {
 	w.policy("all", "updateStrategy: {type: Auto, cooldown: 10m, safetyObservationPeriod: 5m}\n"+lowersMemory)
 	// What is low has more to hold from its watch on.
 	const needs = 600
+	victim := ""
 	w.until(time.Hour, "a pod is watched at a lower limit", func() bool {
-		records := w.recommendation().Status.Records
-		return len(records) > 0 && records[0].WatchUntil != nil && memoryLimit(w.named(records[0].PodName)) < needs
+		victim = w.watched()
+		return victim != "" && memoryLimit(w.named(victim)) < needs
 	})
-	victim := w.recommendation().Status.Records[0].PodName
 	killed := memoryLimit(w.named(victim))
 	w.memory["app"] = needs
 	before := w.clock.Now()

@@ -11,9 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
@@ -252,12 +249,7 @@ func TestNodeEvictsSomebodyElseThanWhoMayNotBeDisrupted(t *testing.T) {
 func TestNodeHonoursAPodDisruptionBudget(t *testing.T) {
 	t.Parallel()
 	w := twoOfTwo(t, "Enabled", nil)
-	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "b"}}
-	all := intstr.FromInt32(2)
-	budget.Spec = policyv1.PodDisruptionBudgetSpec{MinAvailable: &all, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "b"}}}
-	require.NoError(t, w.direct.Create(t.Context(), budget))
-	budget.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: budget.Generation, ExpectedPods: 2, CurrentHealthy: 2, DesiredHealthy: 2}
-	require.NoError(t, w.direct.Status().Update(t.Context(), budget))
+	budget := w.keepsBoth("b")
 	uids := w.uids()
 	w.usage.own["a-"] = used{CPU: 3, Memory: 100}
 	w.run(70*time.Minute, time.Minute)
@@ -265,8 +257,7 @@ func TestNodeHonoursAPodDisruptionBudget(t *testing.T) {
 	assert.True(t, w.told.has("Warning EvictionDenied Pod b-"), w.told.lines)
 	assert.Empty(t, w.evictedRows())
 
-	budget.Status.DisruptionsAllowed = 1
-	require.NoError(t, w.direct.Status().Update(t.Context(), budget))
+	w.letsOneGo(budget)
 	w.until(time.Hour, "one may go at last", func() bool { return w.cpuOn(w.other.Name) == "b 2000" && w.idle() })
 }
 

@@ -301,10 +301,7 @@ func TestLoopsRetryARevertWithoutRights(t *testing.T) {
 		clock.SetTime(w.clock.Now())
 		return true
 	}
-	w.run(20*time.Minute, time.Minute, keepTime, func() bool {
-		records := w.recommendation().Status.Records
-		return len(records) == 0 || records[0].WatchUntil == nil || memoryLimit(w.pod()) > 600
-	})
+	w.run(20*time.Minute, time.Minute, keepTime, func() bool { return w.watched() == "" || memoryLimit(w.pod()) > 600 })
 	require.Less(t, memoryLimit(w.pod()), int64(600))
 	granted = false
 	*asked = nil

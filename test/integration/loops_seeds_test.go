@@ -30,11 +30,8 @@ func TestLoopsWithholdASeedAtTheFirstHarm(t *testing.T) {
 		rec := w.recommendation()
 		return len(rec.Status.Kept) > 0 && rec.Spec.Seed != nil && !rec.Spec.Seed.RaiseOnly && w.idle()
 	})
-	w.until(3*time.Hour, "the next wave is watched", func() bool {
-		records := w.recommendation().Status.Records
-		return len(records) > 0 && records[0].WatchUntil != nil
-	})
-	trying := w.recommendation().Status.Records[0].PodName
+	w.until(3*time.Hour, "the next wave is watched", func() bool { return w.watched() != "" })
+	trying := w.watched()
 	seed := w.recommendation().Spec.Seed.Revision
 	w.holds = func(pod *corev1.Pod, _ string) (int64, bool) { return 800, pod.Name == trying }
 

@@ -56,10 +56,7 @@ func TestLoopsRevertByTheLivePod(t *testing.T) {
 	w.deployment("web", 1, w.app("cpu=500m,memory=512Mi", "memory=1Gi"))
 	w.born()
 	w.policy("all", "updateStrategy: {type: Auto, cooldown: 10m, safetyObservationPeriod: 5m}\n"+lowersMemory)
-	w.until(time.Hour, "it is watched at a lower limit", func() bool {
-		records := w.recommendation().Status.Records
-		return len(records) > 0 && records[0].WatchUntil != nil && memoryLimit(w.pod()) < 600
-	})
+	w.until(time.Hour, "it is watched at a lower limit", func() bool { return w.watched() != "" && memoryLimit(w.pod()) < 600 })
 	w.memory["app"] = 600
 	var killed *corev1.Pod
 	sent := 0

@@ -86,9 +86,9 @@ func TestLoopsUndo(t *testing.T) {
 	w.until(3*time.Hour, "sized again", func() bool { return cpuRequest(&w.pods()[1]) < 500 || cpuRequest(&w.pods()[2]) < 500 })
 }
 
-// There is no room for the original size: it is asked for as long as it takes, and taken when there is some.
-func TestLoopsUndoWaitsForRoom(t *testing.T) {
-	t.Parallel()
+// crowdedOut is a world whose pod had 2 CPUs, was given 120m, and is to be put back where there is no room for 2 any more.
+func crowdedOut(t *testing.T) *world {
+	t.Helper()
 	w := newWorld(t, kubelet.Options{CPU: "4"})
 	w.usage.of["app"] = used{CPU: 0.1, Memory: 200}
 	w.deployment("web", 1, w.app("cpu=2,memory=512Mi", ""))
@@ -97,6 +97,13 @@ func TestLoopsUndoWaitsForRoom(t *testing.T) {
 	w.until(time.Hour, "sized", func() bool { return w.idle() && cpuRequest(w.pod()) == 120 })
 	w.node.Faults.Taken = 3000
 	w.annotate(map[string]string{v1alpha1.UndoAnnotation: "2026-01-01T00:00:00Z"})
+	return w
+}
+
+// There is no room for the original size: it is asked for as long as it takes, and taken when there is some.
+func TestLoopsUndoWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	w := crowdedOut(t)
 	w.run(3*time.Hour, 10*time.Minute)
 	pod := w.pod()
 	assert.True(t, resizeCondition(pod, corev1.PodResizePending, corev1.PodReasonDeferred))
@@ -112,14 +119,7 @@ func TestLoopsUndoWaitsForRoom(t *testing.T) {
 // Nobody wants the undo any more while it still waits: it is taken back, and holds no room.
 func TestLoopsResumeAnUndoThatWaits(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, kubelet.Options{CPU: "4"})
-	w.usage.of["app"] = used{CPU: 0.1, Memory: 200}
-	w.deployment("web", 1, w.app("cpu=2,memory=512Mi", ""))
-	w.born()
-	w.auto("cpu: {maxChangePercent: 95}")
-	w.until(time.Hour, "sized", func() bool { return w.idle() && cpuRequest(w.pod()) == 120 })
-	w.node.Faults.Taken = 3000
-	w.annotate(map[string]string{v1alpha1.UndoAnnotation: "2026-01-01T00:00:00Z"})
+	w := crowdedOut(t)
 	w.run(10*time.Minute, time.Minute)
 	require.Equal(t, int64(2000), cpuRequest(w.pod()))
 	w.annotate(map[string]string{v1alpha1.UndoAnnotation: ""})

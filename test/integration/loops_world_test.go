@@ -616,6 +616,16 @@ func (w *world) thePolicy(name string) *v1alpha1.AttunePolicy {
 	return p
 }
 
+// watched is the pod whose resize is the first under way, while it is watched; else empty.
+func (w *world) watched() string {
+	w.t.Helper()
+	records := w.recommendation().Status.Records
+	if len(records) == 0 || records[0].WatchUntil == nil {
+		return ""
+	}
+	return records[0].PodName
+}
+
 // idle: no record is open.
 func (w *world) idle() bool {
 	return !slices.ContainsFunc(w.recommendations(), func(r v1alpha1.AttuneRecommendation) bool { return len(r.Status.Records) > 0 })
