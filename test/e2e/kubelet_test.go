@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -89,15 +88,7 @@ func slowToEnd(seconds int64) func(*corev1.Pod) {
 func endedPod(t *testing.T) {
 	p := createPod(t, newPod(probes, "ended", 1, idle(size{cpu: "10m", memory: "16Mi"}, corev1.EnvVar{Name: "MEMORY_MIB", Value: "none"}),
 		func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever }))
-	eventually(t, "ended", func() error {
-		if err := see(t, p); err != nil {
-			return err
-		}
-		if p.Status.Phase != corev1.PodFailed {
-			return errors.New(string(p.Status.Phase))
-		}
-		return nil
-	})
+	eventually(t, "ended", func() error { return endedBadly(t, p) })
 	require.NoError(t, ask(t, p, "app", size{cpu: "20m"}))
 	// Another pod's resize on the same node comes and goes: the kubelet has looked.
 	other := runPod(t, newPod(probes, "not-ended", 1, idle(size{cpu: "10m", memory: "16Mi"})))

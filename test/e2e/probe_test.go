@@ -98,6 +98,18 @@ func is(t *testing.T, p *corev1.Pod, kind corev1.PodConditionType, reason string
 	return nil
 }
 
+// endedBadly: the pod is over, and was no success.
+func endedBadly(t *testing.T, p *corev1.Pod) error {
+	t.Helper()
+	if err := see(t, p); err != nil {
+		return err
+	}
+	if p.Status.Phase != corev1.PodFailed {
+		return errors.New(string(p.Status.Phase))
+	}
+	return nil
+}
+
 // settled: the kubelet has carried out what the spec asks for.
 func settled(t *testing.T, p *corev1.Pod) error {
 	t.Helper()

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 
@@ -198,15 +197,7 @@ func turnedAway(t *testing.T) {
 	eventually(t, "grown", func() error { return settled(t, p) })
 	// Bound by a scheduler that did not know.
 	late := createPod(t, inRoom("late", "200m", func(p *corev1.Pod) { p.Spec.NodeName = nodeName(smallNode) }))
-	eventually(t, "turned away", func() error {
-		if err := see(t, late); err != nil {
-			return err
-		}
-		if late.Status.Phase != corev1.PodFailed {
-			return errors.New(string(late.Status.Phase))
-		}
-		return nil
-	})
+	eventually(t, "turned away", func() error { return endedBadly(t, late) })
 	assert.Equal(t, "OutOfcpu", late.Status.Reason)
 	require.NoError(t, ask(t, p, "app", size{cpu: "550m"}))
 	eventually(t, "who was turned away takes no room", func() error { return settled(t, p) })
