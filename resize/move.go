@@ -89,17 +89,3 @@ func meaningful(from, to recommender.Size) recommender.Size {
 	}
 	return to
 }
-
-// WholeCPUs keeps a Guaranteed container that had whole CPUs on whole ones: with fewer it would lose,
-// without a word, the CPUs that a static CPU manager gave it alone.
-func WholeCPUs(original, size recommender.Size) recommender.Size {
-	const core = 1000
-	had := original[recommender.CPU]
-	to := &size[recommender.CPU]
-	if had.Request == 0 || had.Request != had.Limit || had.Request%core != 0 || to.Request == 0 {
-		return size
-	}
-	to.Request = (to.Request + core - 1) / core * core
-	to.Limit = to.Request
-	return size
-}

@@ -152,16 +152,3 @@ func TestEffect(t *testing.T) {
 	dominated := withInit(web(), "migrate", size(4000, 0, 100, 0))
 	assert.Equal(t, [2]recommender.Amount{0, -256 * mi}, mustPlan(t, dominated, lower).Effect(dominated))
 }
-
-func TestWholeCPUs(t *testing.T) {
-	// 43: whole CPUs stay whole.
-	for _, tc := range []struct{ original, size, want recommender.Size }{
-		{size(2000, 2000, 512, 512), size(1200, 1200, 256, 256), size(2000, 2000, 256, 256)},
-		{size(3000, 3000, 512, 512), size(1000, 1000, 256, 256), size(1000, 1000, 256, 256)},
-		{size(1500, 1500, 512, 512), size(1200, 1200, 256, 256), size(1200, 1200, 256, 256)},
-		{size(2000, 4000, 512, 512), size(1200, 2400, 256, 256), size(1200, 2400, 256, 256)},
-		{size(2000, 2000, 512, 512), size(0, 0, 256, 256), size(0, 0, 256, 256)},
-	} {
-		assert.Equal(t, tc.want, WholeCPUs(tc.original, tc.size))
-	}
-}

@@ -165,13 +165,14 @@ func TestDemands(t *testing.T) {
 	})
 }
 
-// PSI raises a base: what waited a fifth of the time asks for a fifth more, and its neighbours get less of the reserve.
+// What waited a fifth of the time seems to have used a fifth more (PSI): it asks for that, and its neighbours get less
+// of the reserve.
 func TestWhoWaitedForCPUIsGrantedMore(t *testing.T) {
 	a, b := member("a", size(600, 64, 128)), member("b", size(600, 64, 128))
-	grants := func(waiting float64) (recommender.Amount, recommender.Amount) {
+	grants := func(waited recommender.Usage) (recommender.Amount, recommender.Amount) {
 		recent := node.NewRecent()
 		for at := noon.Add(-10 * time.Minute); at.Before(noon); at = at.Add(30 * time.Second) {
-			recent.Add(cpu, at, node.Waited(500, waiting))
+			recent.Add(cpu, at, 500+waited)
 		}
 		s := sceneOf("8", 500, a, b)
 		base := s.base
@@ -185,7 +186,7 @@ func TestWhoWaitedForCPUIsGrantedMore(t *testing.T) {
 		return out.grants["a"].Sizes["app"][cpu].Request, out.grants["b"].Sizes["app"][cpu].Request
 	}
 	before, _ := grants(0)
-	after, neighbour := grants(0.2)
+	after, neighbour := grants(100)
 	// Both peak at 2: base 500 and half of 1500. Waiting makes it base 600, and 1500 × 1400 / 2900 more.
 	assert.EqualValues(t, 1250, before)
 	assert.InDelta(t, 600+1500*1400/2900, int64(after), 1)

@@ -69,11 +69,6 @@ func (m Matcher) Match(w workload.Workload) (winner *v1alpha1.AttunePolicy, lose
 	return winner, losers
 }
 
-// Match is that of a Matcher that is used once.
-func Match(policies []v1alpha1.AttunePolicy, w workload.Workload) (winner *v1alpha1.AttunePolicy, losers []Conflict) {
-	return NewMatcher(policies).Match(w)
-}
-
 func (c candidate) selects(w workload.Workload) bool {
 	ref := c.policy.Spec.TargetRef
 	return ref.Kind == w.Kind && (ref.Name == "" || ref.Name == w.Name) && c.selector.Matches(labels.Set(w.Labels))

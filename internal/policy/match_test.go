@@ -58,7 +58,7 @@ func TestSelects(t *testing.T) {
 		"no kind":            {`targetRef: {kind: ""}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			winner, losers := policy.Match([]v1alpha1.AttunePolicy{named(t, "p", c.spec)}, api())
+			winner, losers := policy.NewMatcher([]v1alpha1.AttunePolicy{named(t, "p", c.spec)}).Match(api())
 			assert.Equal(t, c.want, winner != nil)
 			assert.Empty(t, losers)
 		})
@@ -88,7 +88,7 @@ func TestNeverSelected(t *testing.T) {
 		"another namespace":              {api(func(w *workload.Workload) { w.Namespace = "bank" }), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			winner, _ := policy.Match(all(c.workload.Kind), c.workload)
+			winner, _ := policy.NewMatcher(all(c.workload.Kind)).Match(c.workload)
 			assert.Equal(t, c.want, winner != nil)
 		})
 	}
@@ -96,7 +96,7 @@ func TestNeverSelected(t *testing.T) {
 	deleted := all("Deployment")
 	now := metav1.Now()
 	deleted[0].DeletionTimestamp = &now
-	winner, _ := policy.Match(deleted, api())
+	winner, _ := policy.NewMatcher(deleted).Match(api())
 	assert.Nil(t, winner, "a policy that is being deleted")
 }
 
@@ -104,17 +104,17 @@ func TestTheStrongestWins(t *testing.T) {
 	older, heavier, named1, named2, light := named(t, "older", `{}`), named(t, "heavier", `weight: 101`), named(t, "a", `weight: 100`), named(t, "b", `{}`), named(t, "light", `weight: 1`)
 	older.CreationTimestamp = metav1.NewTime(epoch.Add(-time.Second))
 
-	winner, losers := policy.Match([]v1alpha1.AttunePolicy{light, named2, older, named1, heavier}, api())
+	winner, losers := policy.NewMatcher([]v1alpha1.AttunePolicy{light, named2, older, named1, heavier}).Match(api())
 	require.NotNil(t, winner)
 	assert.Equal(t, "heavier", winner.Name)
 	assert.Equal(t, map[string]string{"older": "weight 101 over 100", "a": "weight 101 over 100", "b": "weight 101 over 100", "light": "weight 101 over 1"}, reasons(losers))
 
-	winner, losers = policy.Match([]v1alpha1.AttunePolicy{named2, older, named1}, api())
+	winner, losers = policy.NewMatcher([]v1alpha1.AttunePolicy{named2, older, named1}).Match(api())
 	assert.Equal(t, "older", winner.Name)
 	const since = "equal weight 100; created 2026-01-02T03:04:04Z, before 2026-01-02T03:04:05Z"
 	assert.Equal(t, map[string]string{"a": since, "b": since}, reasons(losers))
 
-	winner, losers = policy.Match([]v1alpha1.AttunePolicy{named2, named1}, api())
+	winner, losers = policy.NewMatcher([]v1alpha1.AttunePolicy{named2, named1}).Match(api())
 	assert.Equal(t, "a", winner.Name)
 	assert.Equal(t, map[string]string{"b": "equal weight 100 and age; name a before b"}, reasons(losers))
 }
@@ -135,13 +135,13 @@ func TestOrderChangesNothing(t *testing.T) {
 		p.CreationTimestamp = metav1.NewTime(epoch.Add(time.Duration(i%2) * time.Hour))
 		policies = append(policies, p)
 	}
-	winner, losers := policy.Match(policies, api())
+	winner, losers := policy.NewMatcher(policies).Match(api())
 	require.Equal(t, "p02", winner.Name)
 	want := reasons(losers)
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
 		random.Shuffle(len(policies), func(i, j int) { policies[i], policies[j] = policies[j], policies[i] })
-		winner, others := policy.Match(policies, api())
+		winner, others := policy.NewMatcher(policies).Match(api())
 		require.Equal(t, "p02", winner.Name)
 		require.Equal(t, want, reasons(others))
 	}
@@ -161,7 +161,7 @@ func TestAMatcherKnowsEveryNamespace(t *testing.T) {
 // TestAnInvalidPolicyKeepsItsWorkloads: they must not change hands while a typing error is mended.
 func TestAnInvalidPolicyKeepsItsWorkloads(t *testing.T) {
 	broken, other := named(t, "broken", `{weight: 500, cpu: {percentile: 1}}`), named(t, "other", `{}`)
-	winner, _ := policy.Match([]v1alpha1.AttunePolicy{other, broken}, api())
+	winner, _ := policy.NewMatcher([]v1alpha1.AttunePolicy{other, broken}).Match(api())
 	assert.Equal(t, "broken", winner.Name)
 }
 

@@ -28,16 +28,6 @@ func ResolveAllowed(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.Attune
 	return resolve(layers, problems)
 }
 
-// CheckSource refuses what a namespaced object's settings must not name outside the allowed namespaces.
-// An error is an *InvalidConfig.
-func CheckSource(settings v1alpha1.PolicySettings, level Level, namespace string, allowed []string) error {
-	if SourceAllowed(namespace, allowed) {
-		return nil
-	}
-	l := newLayer(level, namespace, settings)
-	return (&overlay{problems: l.forbidden()}).err()
-}
-
 // forbidden are the problems of a layer that may not name its own source.
 func (l layer) forbidden() []Problem {
 	var problems []Problem

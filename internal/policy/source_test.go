@@ -162,7 +162,7 @@ func TestSourceAllowed(t *testing.T) {
 	assert.True(t, policy.SourceAllowed("shop", []string{"*"}))
 }
 
-func TestCheckSource(t *testing.T) {
+func TestWhatMayNotBeNamed(t *testing.T) {
 	const instead = " is not allowed in namespace shop: leave it out to use the operator's source, or have an administrator add shop to usage.policySources.namespaces"
 	for name, c := range map[string]struct {
 		spec string
@@ -179,9 +179,7 @@ func TestCheckSource(t *testing.T) {
 			[]string{"metricsSource.prometheus http://a" + instead, "sloGuardrails a" + instead, "sloGuardrails b" + instead}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			settings := aPolicy(t, c.spec).Spec.PolicySettings
-			require.NoError(t, policy.CheckSource(settings, policy.Policy, "shop", []string{"shop"}))
-			err := policy.CheckSource(settings, policy.Policy, "shop", []string{"bank"})
+			_, err := policy.ResolveAllowed(nil, nil, aPolicy(t, c.spec), []string{"bank"})
 			if c.want == nil {
 				require.NoError(t, err)
 				return

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"attune.io/attune/api/v1alpha1"
 )
 
@@ -18,11 +16,6 @@ func (w Workload) Skipped() (where string, skipped bool) {
 		return "the pod template of " + w.String(), true
 	}
 	return "", false
-}
-
-// PodSkipped reports whether a pod opts out by itself; its template's annotations are on it too.
-func PodSkipped(pod metav1.Object) bool {
-	return pod.GetAnnotations()[v1alpha1.SkipAnnotation] == "true"
 }
 
 // Paused reports whether the workload carries the annotation that kubectl attune pause writes.

@@ -167,9 +167,6 @@ func TestSkipped(t *testing.T) {
 	where, skipped = w.Skipped()
 	assert.True(t, skipped)
 	assert.Equal(t, "the pod template of Deployment/api", where)
-
-	assert.True(t, workload.PodSkipped(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: skip}}))
-	assert.False(t, workload.PodSkipped(&corev1.Pod{}))
 }
 
 func TestPaused(t *testing.T) {

@@ -22,16 +22,6 @@ const (
 	baseQuantile = 0.75
 )
 
-// Waited is CPU usage with the time spent waiting for CPU, usage × (1 + waiting rate): what it would have
-// used without contention. The rate is that of container_pressure_cpu_waiting_seconds_total; not a number,
-// or below zero, is not measured, and nobody waits more than all the time.
-func Waited(usage recommender.Usage, waiting float64) recommender.Usage {
-	if !(waiting > 0) {
-		return usage
-	}
-	return usage * recommender.Usage(1+min(waiting, 1))
-}
-
 // Span answers the highest usage of a workload's replicas between two times; false where nothing was
 // measured.
 type Span func(from, to time.Time) (recommender.Usage, bool)

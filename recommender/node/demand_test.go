@@ -15,14 +15,6 @@ import (
 	. "attune.io/attune/recommender/node"
 )
 
-func TestWaited(t *testing.T) {
-	assert.Equal(t, recommender.Amount(600), Waited(500, 0.2).RoundUp())
-	for _, waiting := range []float64{0, -1, math.NaN(), math.Inf(-1)} {
-		assert.Equal(t, recommender.Usage(500), Waited(500, waiting), waiting)
-	}
-	assert.Equal(t, recommender.Usage(1000), Waited(500, math.Inf(1)), "nobody waits more than all the time")
-}
-
 func TestBase(t *testing.T) {
 	u := NewRecent()
 	_, known := u.Base(cpu, noon)
