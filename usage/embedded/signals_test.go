@@ -2,6 +2,8 @@ package embedded
 
 import (
 	"fmt"
+	"io"
+	"math"
 	"net/http"
 	"testing"
 	"time"
@@ -168,21 +170,46 @@ func TestNodePressure(t *testing.T) {
 	assert.Nil(t, target.job(at.Add(30*time.Minute), nil, false, time.Minute), "nobody wants to know")
 }
 
-// Of pods that are followed it is known how long they waited for CPU, as often as what they used, and nothing else that
-// only cAdvisor has. Those that are watched as well are asked for more, and more often.
-func TestFollowedPods(t *testing.T) {
+// ofPod are the labels of a container in cAdvisor's words.
+const ofPod = `container="app",id="/kubepods/pod1/abc",namespace="shop",pod="web-7d4f8c9b6-aaaaa"`
+
+// follows is a fixture whose kubelet says of that container what cAdvisor says after so many seconds.
+func follows(t *testing.T, cadvisor func(w io.Writer, seconds float64)) *fixture {
+	t.Helper()
 	f := newFixture(t, nil, noon, "")
 	f.kubelet.set(func(k *playedKubelet) {
 		k.instead = func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/metrics/cadvisor" {
-				writeResource(w, oneContainer(f.clock.Now()), f.clock.Now())
+			if r.URL.Path == "/metrics/cadvisor" {
+				cadvisor(w, f.clock.Now().Sub(noon).Seconds())
 				return
 			}
-			of := `container="app",id="/kubepods/pod1/abc",namespace="shop",pod="web-7d4f8c9b6-aaaaa"`
-			seconds := f.clock.Now().Sub(noon).Seconds()
-			fmt.Fprintf(w, "container_pressure_cpu_waiting_seconds_total{%s} %g\n", of, 0.4*seconds)
-			fmt.Fprintf(w, "container_cpu_cfs_periods_total{%s} %g\n", of, 10*seconds)
+			writeResource(w, oneContainer(f.clock.Now()), f.clock.Now())
 		}
+	})
+	return f
+}
+
+// cores that the only container has used, with or without the time that it waited for them.
+func (f *fixture) cores(t *testing.T, waited bool) (cores float64) {
+	t.Helper()
+	end := f.clock.Now().Truncate(30 * time.Second)
+	_, err := f.Read(t.Context(), usage.Query{Namespaces: []string{"shop"}, Start: end, End: end, Step: 30 * time.Second, RateWindow: 2 * time.Minute, Waited: waited},
+		func(s usage.Series) {
+			for _, sample := range s.CPU {
+				cores = max(cores, sample.Value)
+			}
+		})
+	require.NoError(t, err)
+	require.Positive(t, cores)
+	return cores
+}
+
+// Of pods that are followed it is known how long they waited for CPU, as often as what they used, and nothing else that
+// only cAdvisor has. Those that are watched as well are asked for more, and more often.
+func TestFollowedPods(t *testing.T) {
+	f := follows(t, func(w io.Writer, seconds float64) {
+		fmt.Fprintf(w, "container_pressure_cpu_waiting_seconds_total{%s} %g\n", ofPod, 0.4*seconds)
+		fmt.Fprintf(w, "container_cpu_cfs_periods_total{%s} %g\n", ofPod, 10*seconds)
 	})
 	pod := Pod{"shop", "web-7d4f8c9b6-aaaaa"}
 	target := f.scraper.targets[f.node.Name]
@@ -210,20 +237,6 @@ func TestFollowedPods(t *testing.T) {
 	_, err = f.Value(t.Context(), `count(container_cpu_cfs_periods_total)`, now)
 	require.ErrorIs(t, err, prometheus.ErrNoValue)
 
-	cpu := func(waited bool) (cores float64) {
-		end := now.Truncate(30 * time.Second)
-		_, err := f.Read(t.Context(), usage.Query{Namespaces: []string{"shop"}, Start: end, End: end, Step: 30 * time.Second, RateWindow: 2 * time.Minute, Waited: waited},
-			func(s usage.Series) {
-				for _, sample := range s.CPU {
-					cores = max(cores, sample.Value)
-				}
-			})
-		require.NoError(t, err)
-		require.Positive(t, cores)
-		return cores
-	}
-	assert.InDelta(t, 1.4, cpu(true)/cpu(false), 0.001, "it would have used that much more")
-
 	watched := &more{pods: map[Pod]bool{pod: true}, often: true}
 	j := target.job(now.Add(15*time.Second), watched, false, time.Minute)
 	require.NotNil(t, j, "at once")
@@ -232,6 +245,27 @@ func TestFollowedPods(t *testing.T) {
 	periods, err := f.Value(t.Context(), `count(container_cpu_cfs_periods_total)`, f.clock.Now())
 	require.NoError(t, err)
 	assert.InDelta(t, 1, periods, 0)
+}
+
+// Who waited for CPU would have used that much more. Nobody waits more than all the time, and what is not measured
+// waited for nothing.
+func TestWaitedForCPU(t *testing.T) {
+	pod := Pod{"shop", "web-7d4f8c9b6-aaaaa"}
+	for name, c := range map[string]struct{ rate, want float64 }{
+		"two fifths of the time": {0.4, 1.4}, "more than all of it": {3, 2}, "nothing": {0, 1}, "not measured": {math.NaN(), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := follows(t, func(w io.Writer, seconds float64) {
+				if !math.IsNaN(c.rate) {
+					fmt.Fprintf(w, "container_pressure_cpu_waiting_seconds_total{%s} %g\n", ofPod, c.rate*seconds)
+				}
+			})
+			for minute := range time.Duration(6) {
+				require.NoError(t, f.scrapeAt(noon.Add(minute*time.Minute), map[Pod]bool{pod: false}))
+			}
+			assert.InDelta(t, c.want, f.cores(t, true)/f.cores(t, false), 0.001)
+		})
+	}
 }
 
 // podsOf are those of which more is wanted; nil: none.
