@@ -20,6 +20,8 @@ const (
 	DropNegative Drop = "negative"
 	// DropUnnamed lacks the namespace, pod or container label.
 	DropUnnamed Drop = "without namespace, pod or container"
+	// DropLabels has a label twice.
+	DropLabels Drop = "with a label twice"
 	// DropOutside is outside the span that was asked for.
 	DropOutside Drop = "outside the span asked for"
 	// DropHistogram is a native histogram where a number was expected.

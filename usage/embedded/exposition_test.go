@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"attune.io/attune/usage"
 	"attune.io/attune/usage/sourcetest"
 )
 
@@ -41,21 +42,53 @@ node_cpu_usage_seconds_total 99 1748865600000
 	}, got)
 }
 
-// FuzzScrape: whatever a kubelet says, it is read or refused, and what is kept can be asked for.
+// FuzzScrape: whatever a kubelet says, it is read or refused, and what is kept can be asked for, and stored: no label
+// twice, no two series with the same labels.
 func FuzzScrape(f *testing.F) {
 	var text bytes.Buffer
 	writeResource(&text, oneContainer(noon), noon)
 	f.Add(text.Bytes())
-	f.Add([]byte(`container_cpu_usage_seconds_total{pod="\"x",namespace=""} NaN` + "\n"))
-	f.Add([]byte("container_memory_working_set_bytes -1e999 99999999999999999\n"))
-	f.Add([]byte("node_cpu_usage_seconds_total{node=\"other\"} 0x1p4\n"))
+	for _, text := range []string{
+		`container_cpu_usage_seconds_total{pod="\"x",namespace=""} NaN`,
+		"container_memory_working_set_bytes -1e999 99999999999999999",
+		`node_cpu_usage_seconds_total{node="other"} 0x1p4`,
+		"container_memory_working_set_bytes{namespace=\"shop\",pod=\"web\"} 1\ncontainer_memory_working_set_bytes{pod=\"web\",namespace=\"shop\"} 2",
+		`container_memory_working_set_bytes{namespace="shop",pod="web",pod="api"} 1`,
+		`container_cpu_usage_seconds_total{__name__="x",namespace="shop"} 1`,
+		`container_oom_events_total{namespace="shop",pod="web",container="app",id="/a"} 1`,
+		`container_pressure_cpu_waiting_seconds_total{id="/",container=""} 0.5 1748865600000`,
+	} {
+		f.Add([]byte(text + "\n"))
+	}
 	fix := newFixture(f, nil, noon, "")
+	fix.scraper.pressure = true
+	pods := map[Pod]bool{{"shop", "web"}: true}
+	query := usage.Query{Namespaces: []string{"shop"}, Start: noon, End: noon, Step: time.Minute, RateWindow: time.Minute, Waited: true}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		r := reader{scraper: fix.scraper, target: &target{known: map[string]*known{}}, node: "n", now: noon.UnixMilli()}
-		_ = parse(bytes.Clone(text), resourceMetrics, r.take)
-		fix.keep(t.Context(), r.batch)
-		_, err := fix.Value(t.Context(), `count({__name__=~".+"}) or vector(0)`, noon)
+		fix.recent.forget(noon.Add(2 * maxWindow))
+		require.Zero(t, fix.recent.count(""), "what was read before")
+		r := reader{scraper: fix.scraper, target: &target{known: map[string]*known{}}, node: "n"}
+		for _, at := range []time.Time{noon.Add(-time.Minute), noon} {
+			r.now, r.batch, r.pods = at.UnixMilli(), nil, nil
+			_ = parse(bytes.Clone(text), resourceMetrics, r.take)
+			r.pods = pods
+			_ = parse(bytes.Clone(text), cadvisorMetrics, r.take)
+			fix.keep(t.Context(), r.batch)
+		}
+		requireSound(t, fix.recent)
+		_, err := fix.Read(t.Context(), query, func(usage.Series) {})
 		require.NoError(t, err)
+	})
+}
+
+func requireSound(t *testing.T, in *recent) {
+	t.Helper()
+	seen := map[string]bool{}
+	in.each(nil, func(s *series) {
+		twice, has := s.labels.HasDuplicateLabelNames()
+		require.False(t, has, "%s: label %s", s.labels, twice)
+		require.False(t, seen[s.labels.String()], "twice: %s", s.labels)
+		seen[s.labels.String()] = true
 	})
 }
 

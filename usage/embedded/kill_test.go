@@ -60,7 +60,7 @@ func scrapeForever(dir string) {
 	for ; ; at = at.Add(time.Minute) {
 		var batch []scraped
 		for _, m := range manyContainers(at) {
-			batch = append(batch, scraped{memory.intern(m.Pod, labelsOf("container_memory_working_set_bytes", m)), sample{at.UnixMilli(), m.MemoryBytes}})
+			batch = append(batch, scraped{memory.intern(labelsOf("container_memory_working_set_bytes", m)), sample{at.UnixMilli(), m.MemoryBytes}})
 		}
 		d.append(context.Background(), memory.append(batch))
 		if d.idle != nil {

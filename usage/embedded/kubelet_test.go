@@ -30,6 +30,7 @@ import (
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"attune.io/attune/usage"
 	"attune.io/attune/usage/meter"
 	"attune.io/attune/usage/sourcetest"
 )
@@ -221,6 +222,32 @@ func endless(w http.ResponseWriter, _ *http.Request) {
 		if _, err := w.Write(line); err != nil {
 			return
 		}
+	}
+}
+
+// TestOddSeries: one kubelet's oddities keep nobody from asking, and no disk from keeping what the others say.
+func TestOddSeries(t *testing.T) {
+	const metric = "container_memory_working_set_bytes"
+	for name, c := range map[string]struct {
+		text string
+		want usage.Report
+	}{
+		"a label twice":       {`{container="app",container="app",namespace="shop",pod="web"}`, usage.Report{}},
+		"its name as a label": {`{__name__="x",container="app",namespace="shop",pod="web"}`, usage.Report{}},
+		"labels in another order": {
+			`{container="app",namespace="shop",pod="web"} 5` + "\n" + metric + `{pod="web",namespace="shop",container="app"}`, usage.Report{Series: 1, Samples: 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nil, noon, t.TempDir())
+			f.kubelet.instead = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, "%s%s 5\n", metric, c.text) }
+			require.NoError(t, f.scrapeAt(noon, nil))
+			idle, _ := f.disk.state()
+			require.NoError(t, idle)
+			report, err := f.Read(t.Context(), usage.Query{Namespaces: []string{"shop"}, Start: noon, End: noon, Step: time.Minute, RateWindow: time.Minute}, func(usage.Series) {})
+			require.NoError(t, err)
+			assert.Equal(t, c.want, report)
+		})
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // disk that is slow, full or broken changes nothing but graphs and the past after a restart.
 type recent struct {
 	mutex  sync.RWMutex
-	series map[string]*series
+	series map[labels.Labels]*series
 	byName map[string]map[*series]struct{}
 	// window is how long samples are kept at least.
 	window time.Duration
@@ -62,20 +62,20 @@ type scraped struct {
 
 func newRecent(window time.Duration, now time.Time) *recent {
 	return &recent{
-		series: map[string]*series{}, byName: map[string]map[*series]struct{}{},
+		series: map[labels.Labels]*series{}, byName: map[string]map[*series]struct{}{},
 		window: window, since: now.UnixMilli(),
 	}
 }
 
-// intern is the series with a name: its text, or one that tells it from those of other nodes.
-func (r *recent) intern(name string, of labels.Labels) *series {
+// intern is the one series with these labels, whoever tells of it and however that is written.
+func (r *recent) intern(of labels.Labels) *series {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	if known := r.series[name]; known != nil {
+	if known := r.series[of]; known != nil {
 		return known
 	}
 	s := &series{labels: of}
-	r.series[name] = s
+	r.series[of] = s
 	metric := of.Get(labels.MetricName)
 	if r.byName[metric] == nil {
 		r.byName[metric] = map[*series]struct{}{}
@@ -120,12 +120,12 @@ func (r *recent) forget(now time.Time) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	before := now.Add(-r.window).UnixMilli()
-	for name, s := range r.series {
+	for of, s := range r.series {
 		if n := len(s.samples); n > 0 && s.samples[n-1].at >= before {
 			continue
 		}
-		delete(r.series, name)
-		delete(r.byName[s.labels.Get(labels.MetricName)], s)
+		delete(r.series, of)
+		delete(r.byName[of.Get(labels.MetricName)], s)
 	}
 }
 

@@ -20,7 +20,7 @@ func labelsOf(metric string, m sourcetest.Measured) labels.Labels {
 
 func TestRecentKeepsAWindow(t *testing.T) {
 	r := newRecent(10*time.Minute, noon)
-	s := r.intern("x", labels.FromStrings(labels.MetricName, "x"))
+	s := r.intern(labels.FromStrings(labels.MetricName, "x"))
 	for i := range 500 {
 		at := noon.Add(time.Duration(i) * time.Minute).UnixMilli()
 		require.Len(t, r.append([]scraped{{s, sample{at, float64(i)}}}), 1)
@@ -40,11 +40,11 @@ func TestRecentKeepsAWindow(t *testing.T) {
 
 func TestRecentTakesEachSampleOnce(t *testing.T) {
 	r := newRecent(time.Hour, noon)
-	s := r.intern("x", labels.FromStrings(labels.MetricName, "x"))
+	s := r.intern(labels.FromStrings(labels.MetricName, "x"))
 	at := noon.UnixMilli()
 	assert.Len(t, r.append([]scraped{{s, sample{at, 1}}, {s, sample{at, 2}}, {s, sample{at - 5, 3}}, {s, sample{at + 5, 4}}}), 2)
 	assert.Equal(t, samples{{at, 1}, {at + 5, 4}}, s.between(0, at+100))
-	assert.Same(t, s, r.intern("x", labels.FromStrings(labels.MetricName, "x")))
+	assert.Same(t, s, r.intern(labels.FromStrings(labels.MetricName, "x")))
 }
 
 // TestTurnsAreSpread over the interval, and a node's turn is the same whenever one asks.

@@ -57,7 +57,7 @@ type scraper struct {
 	metrics  *Metrics
 	// keep takes what was scraped; it may change the slice, which is only valid during the call.
 	keep   func(context.Context, []scraped)
-	intern func(name string, of labels.Labels) *series
+	intern func(of labels.Labels) *series
 	// pressure: nodes' own CPU pressure is kept too.
 	pressure bool
 
@@ -286,7 +286,12 @@ func (r *reader) take(p point) {
 		r.drop(usage.DropClock)
 		return
 	}
-	r.batch = append(r.batch, scraped{r.series(p), sample{p.at, p.value}})
+	s := r.series(p)
+	if s == nil {
+		r.drop(usage.DropLabels)
+		return
+	}
+	r.batch = append(r.batch, scraped{s, sample{p.at, p.value}})
 }
 
 // wants: the series of cAdvisor is one that is asked for.
@@ -317,7 +322,8 @@ func (r *reader) clock(path string) error {
 	return fmt.Errorf("%s: its samples are %s off our clock, more than %s", path, time.Duration(r.off)*time.Millisecond, past)
 }
 
-// series of a text. A text that was seen before costs one look-up.
+// series of a text, or nil: it has a label twice, and neither disk nor queries would take it. A text that was seen
+// before costs one look-up.
 func (r *reader) series(p point) *series {
 	if k := r.target.known[string(p.text)]; k != nil {
 		k.round = r.target.round
@@ -325,15 +331,16 @@ func (r *reader) series(p point) *series {
 	}
 	var of labels.Labels
 	p.labels(&of)
-	text := string(p.text)
-	name := text
-	if strings.HasPrefix(text, "node_") || r.pods != nil && ofNode(p.text) {
+	k := &known{round: r.target.round}
+	r.target.known[string(p.text)] = k
+	if _, twice := of.HasDuplicateLabelNames(); twice {
+		return nil
+	}
+	if bytes.HasPrefix(p.text, []byte("node_")) || r.pods != nil && ofNode(p.text) {
 		// The only series that do not say whose they are.
-		name = r.node + " " + text
 		of = labels.NewBuilder(of).Set("node", r.node).Labels()
 	}
-	k := &known{series: r.scraper.intern(name, of), round: r.target.round}
-	r.target.known[text] = k
+	k.series = r.scraper.intern(of)
 	return k.series
 }
 
