@@ -34,9 +34,6 @@ func NodeIP(i int) string { return fmt.Sprintf("172.30.0.%d", 10+i) }
 // NodePodCIDR is the range node i gives its pods' addresses from.
 func NodePodCIDR(i int) string { return fmt.Sprintf("10.244.%d.0/24", i) }
 
-// NodeGateway is the address of node i's own pod bridge.
-func NodeGateway(i int) string { return fmt.Sprintf("10.244.%d.1", i) }
-
 // CgroupPrefix begins the names of all cgroups of the named cluster.
 func CgroupPrefix(name string) string { return "e2e-" + name + "-n" }
 
