@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// mostBackoff caps how much reverts lengthen the cooldown.
+	// mostBackoff caps how much reverts lengthen the cooldown, and refusals the time until the same is asked again.
 	mostBackoff = 16
 	// degradedReverts of the last degradedOf resizes make a workload degraded.
 	degradedReverts, degradedOf = 3, 5
@@ -23,13 +23,20 @@ func CooldownLeft(from *metav1.Time, backoff *v1alpha1.Backoff, rules Rules, now
 	if from == nil {
 		return 0
 	}
-	factor := time.Duration(1)
+	var reverts int32
 	if backoff != nil {
-		for i := int32(0); i < backoff.ConsecutiveReverts && factor < mostBackoff; i++ {
-			factor *= 2
-		}
+		reverts = backoff.ConsecutiveReverts
 	}
-	return max(0, from.Add(rules.Cooldown*factor).Sub(now))
+	return max(0, from.Add(doubled(rules.Cooldown, reverts)).Sub(now))
+}
+
+// doubled so many times, up to mostBackoff times as long.
+func doubled(wait time.Duration, times int32) time.Duration {
+	factor := time.Duration(1)
+	for i := int32(0); i < times && factor < mostBackoff; i++ {
+		factor *= 2
+	}
+	return wait * factor
 }
 
 // MoreBackoff counts one more consecutive revert. A survived resize ends the back-off.

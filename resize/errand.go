@@ -45,7 +45,7 @@ var (
 		recordOpen, recordsFull, reverting, backedOff, nodePressure, nodeBlocked,
 	}
 	boostNarrowings = []narrowing{withoutExcluded, withinLimitRanges}
-	boostLastGates  = []gate{restartsLastReplica, limitRange, declined}
+	boostLastGates  = []gate{restartsLastReplica, limitRange, declined, infeasibleBefore}
 )
 
 // backedOff is the cooldown of a workload whose last resizes did harm.

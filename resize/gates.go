@@ -25,7 +25,7 @@ var narrowings = []func(*corev1.Pod, Plan, World) Plan{
 
 // lastGates look at what is left of the plan.
 var lastGates = []func(*corev1.Pod, Plan, World) *Refusal{
-	restartsLastReplica, limitRange, quota, nodeRoom, declined,
+	restartsLastReplica, limitRange, quota, nodeRoom, declined, infeasibleBefore,
 }
 
 // shared are the gates whose answer depends on what other plans take.

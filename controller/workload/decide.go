@@ -184,7 +184,7 @@ func (d *decision) close(w world, record v1alpha1.ResizeRecord, action resize.Ac
 		d.supersede(w, record.PodName)
 	}
 	birth := record.Wave == resize.WaveBoost && action.Result == resize.ResultSuccess
-	if len(rows) > 0 && !birth && (!w.byNode() || d.status.Backoff != nil) {
+	if len(rows) > 0 && !birth && (!w.byNode() || d.status.Backoff != nil) && resize.CoolsDown(record, action, w.settings.Resize) {
 		d.status.CooldownFrom = &metav1.Time{Time: w.now}
 	}
 }

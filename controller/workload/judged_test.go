@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
@@ -61,5 +62,23 @@ func TestTheEndOfAWatchSaysWhatWasNotJudged(t *testing.T) {
 			assert.Equal(t, tc.floor, resize.FloorsOf(d.status.Floors, "app", now)[recommender.CPU].Amount)
 			assert.Equal(t, tc.floor > 0, len(d.writes) == 1, "only harm is taken back")
 		})
+	}
+}
+
+// What its node would not have cools the workload down no more than what the API server did not take.
+func TestWhatWasInfeasibleCoolsNothingDown(t *testing.T) {
+	for reason, cools := range map[string]bool{resize.ReasonInfeasible: false, resize.ReasonDeferred: true} {
+		w := resized(t, v1alpha1.RecordWithdrawing, sizeOf(500, 0, 512, 0))
+		w.rec.Status.Records[0].Reason = reason
+		d := decide(w)
+		require.Len(t, d.status.History, 1, reason)
+		assert.Equal(t, "Withdrawn", d.status.History[0].Result)
+		assert.Equal(t, cools, d.status.CooldownFrom != nil, reason)
+		assert.Empty(t, d.writes, "nor is the same asked again")
+		if !cools {
+			require.Len(t, d.refused.of, 1)
+			assert.Equal(t, resize.ReasonInfeasible, d.refused.of[0].Reason)
+			assert.Equal(t, now.Add(time.Hour), d.refused.of[0].Until)
+		}
 	}
 }

@@ -74,6 +74,45 @@ func TestLoopsWithdrawWhatIsInfeasible(t *testing.T) {
 	assert.False(t, resizeCondition(w.pod(), corev1.PodResizePending, ""))
 }
 
+// What a node would not have cools nothing down: something else is tried at once. The same is asked again after a
+// cooldown and then less and less often, whatever was forgotten meanwhile.
+func TestLoopsGoOnAfterWhatIsInfeasible(t *testing.T) {
+	t.Parallel()
+	refused := func(t *testing.T) *world {
+		w := growing(t, kubelet.Options{StaticCPU: true}, "cpu=500m,memory=512Mi", "cpu=500m,memory=512Mi")
+		w.policy("all", onceAnHour)
+		w.until(2*time.Minute, "it was tried and taken back", func() bool {
+			return w.idle() && len(results(w.recommendation())) > 0
+		})
+		require.Equal(t, []string{"Withdrawn Infeasible"}, results(w.recommendation()))
+		require.Nil(t, w.recommendation().Status.CooldownFrom)
+		return w
+	}
+	t.Run("something else", func(t *testing.T) {
+		t.Parallel()
+		w := refused(t)
+		w.usage.of["app"] = used{CPU: 1, Memory: 600}
+		w.until(2*time.Minute, "more memory", func() bool { return memoryRequest(w.pod()) > 512 })
+		w.until(10*time.Minute, "its watch is over", w.idle)
+		assert.Equal(t, []string{"Withdrawn Infeasible", "Success"}, results(w.recommendation()))
+		assert.Equal(t, int64(500), cpuRequest(w.pod()))
+	})
+	t.Run("the same", func(t *testing.T) {
+		t.Parallel()
+		w := refused(t)
+		after := w.clock.Now()
+		for _, tc := range []struct {
+			by    time.Duration
+			times int
+		}{{58 * time.Minute, 1}, {65 * time.Minute, 2}, {178 * time.Minute, 2}, {190 * time.Minute, 3}} {
+			w.wire()
+			w.run(after.Add(tc.by).Sub(w.clock.Now()), time.Minute)
+			assert.Len(t, results(w.recommendation()), tc.times, "%s later: %s", tc.by, w.describe())
+		}
+		assert.Equal(t, int64(500), cpuRequest(w.pod()))
+	})
+}
+
 // Case 26: from 1.36 on the API server itself refuses what no node of that size can hold. Nothing has changed then,
 // so nothing cools down; it is asked again later, and less and less often.
 func TestLoopsTakeNoForAnAnswer(t *testing.T) {
