@@ -131,7 +131,7 @@ type ContainerSummary struct {
 	Confidence string `json:"confidence"`
 	// DataPoints are the steps with data in the window.
 	DataPoints int32 `json:"dataPoints"`
-	// LastUpdated is when the recommendation was computed.
+	// LastUpdated is the dataUntil of the workload's AttuneRecommendation.
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
 }
 

@@ -51,7 +51,8 @@ type AttuneRecommendationSpec struct {
 	// +optional
 	SeedWithheld string `json:"seedWithheld,omitempty"`
 
-	// DataUntil is the time of the newest usage sample that the targets rest on.
+	// DataUntil is the time of the newest usage sample that the targets rested on when they were stored. While newer
+	// samples change no target it lags behind, by up to an hour and a step; the operator knows better meanwhile.
 	// +optional
 	DataUntil *metav1.Time `json:"dataUntil,omitempty"`
 

@@ -13,6 +13,7 @@ import (
 	usageloop "attune.io/attune/controller/usage"
 	workloadloop "attune.io/attune/controller/workload"
 	events "attune.io/attune/internal/event"
+	"attune.io/attune/internal/fresh"
 	"attune.io/attune/internal/grant"
 	"attune.io/attune/usage/recent"
 )
@@ -28,22 +29,24 @@ func (n news) tell(names ...types.NamespacedName) {
 	}
 }
 
-// sharing is what the loops need of each other for the strategy Node.
+// sharing is what the loops need of each other.
 type sharing struct {
 	grants *grant.Table
 	recent *recent.Store
-	// granted goes from the node loop to the workload loop, held the other way.
-	granted, held news
+	fresh  *fresh.Table
+	// look names recommendations that the workload loop is to look at, held those whose nodes are.
+	look, held news
 }
 
 func (o *options) sharing(dial recent.Dialer) *sharing {
-	return &sharing{grants: &grant.Table{}, recent: recent.New(dial), granted: newNews(), held: newNews()}
+	return &sharing{grants: &grant.Table{}, recent: recent.New(dial), fresh: &fresh.Table{}, look: newNews(), held: newNews()}
 }
 
 // connect gives the other loops their ends.
 func (s *sharing) connect(policies *policyloop.Controller, workloads *workloadloop.Controller) {
-	policies.Recent = s.recent
-	workloads.Grants = s.grants
+	policies.Recent, policies.Fresh = s.recent, s.fresh
+	policies.Renewed = func(name types.NamespacedName) { s.look.tell(name) }
+	workloads.Grants, workloads.Fresh = s.grants, s.fresh
 	workloads.HeldChanged = func(name types.NamespacedName) { s.held.tell(name) }
 }
 
@@ -51,7 +54,7 @@ func (s *sharing) connect(policies *policyloop.Controller, workloads *workloadlo
 func (s *sharing) start(mgr ctrl.Manager, o *options, recorder *events.Recorder) error {
 	nodes := &nodeloop.Controller{
 		Client: mgr.GetClient(), Recent: s.recent, Grants: s.grants, Events: recorder, Clock: clock.RealClock{},
-		Interval: o.nodeInterval, Wake: func(names []types.NamespacedName) { s.granted.tell(names...) },
+		Interval: o.nodeInterval, Wake: func(names []types.NamespacedName) { s.look.tell(names...) },
 	}
 	if err := nodes.Register(mgr, s.held); err != nil {
 		return fmt.Errorf("setting up the node loop: %w", err)

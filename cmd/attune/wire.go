@@ -201,7 +201,7 @@ func (o *options) control(mgr ctrl.Manager) error {
 		Events: events.NewRecorder(mgr.GetEventRecorder("attune"), clock.RealClock{}),
 	}
 	shared.connect(policies, workloads)
-	if err := workloads.Register(mgr, shared.granted); err != nil {
+	if err := workloads.Register(mgr, shared.look); err != nil {
 		return fmt.Errorf("setting up the workload loop: %w", err)
 	}
 	if err := shared.start(mgr, o, workloads.Events); err != nil {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -8,29 +9,46 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/policy"
 )
+
+// renewEvery is how far what is stored may lag behind what is known where nothing that anybody acts on has changed:
+// the time of the newest sample, the figures that explain, the checkpoints. renewEarly is the same while there is no
+// target yet, and progress is all there is to see.
+const renewEvery, renewEarly = time.Hour, 30 * time.Minute
 
 // worthWriting tells whether a new spec differs from the stored one in anything that anybody acts
 // on. Figures in explanations move with every step of history, and a write for each would be most of
 // what the API server gets from us.
-func worthWriting(stored, wanted v1alpha1.AttuneRecommendationSpec, settings policy.Settings, now time.Time) bool {
-	if needsRenewal(stored, wanted, settings, now) {
+func worthWriting(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneRecommendationSpec, now time.Time) bool {
+	if needsRenewal(rec, wanted, now) {
 		return true
 	}
-	return !equality.Semantic.DeepEqual(essence(stored), essence(wanted))
+	return !equality.Semantic.DeepEqual(essence(rec.Spec), essence(wanted))
 }
 
-// needsRenewal: the seed is half way through its life, or the newest sample that readers see is half
-// way to being called stale.
-func needsRenewal(stored, wanted v1alpha1.AttuneRecommendationSpec, settings policy.Settings, now time.Time) bool {
+// needsRenewal: the seed is half way through its life, or the newest sample is of a later turn than the stored one.
+func needsRenewal(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneRecommendationSpec, now time.Time) bool {
+	stored := rec.Spec
 	if stored.Seed != nil && wanted.Seed != nil && stored.Seed.ValidUntil.Time.Before(now.Add(seedLifetime/2)) {
 		return true
 	}
 	if stored.DataUntil == nil || wanted.DataUntil == nil {
 		return stored.DataUntil != wanted.DataUntil
 	}
-	return wanted.DataUntil.Sub(stored.DataUntil.Time) > settings.Recommender.StaleAfter()/2
+	every := renewEvery
+	if !recommended(stored) {
+		every = renewEarly
+	}
+	return turn(rec, wanted.DataUntil.Time, every) > turn(rec, stored.DataUntil.Time, every)
+}
+
+// turn numbers a recommendation's turns to be renewed. They begin at another moment for each, so that those of a
+// cluster, which often begin together, are not renewed together.
+func turn(rec *v1alpha1.AttuneRecommendation, at time.Time, every time.Duration) int64 {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(rec.Namespace + "/" + rec.Name)) // it takes everything
+	seconds := int64(every / time.Second)
+	return (at.Unix() + int64(hash.Sum32())%seconds) / seconds
 }
 
 // essence drops what may drift without consequence. It changes nothing of the spec, and shares the rest

@@ -14,9 +14,6 @@ import (
 	"attune.io/attune/usage/store"
 )
 
-// checkpointEvery is how old a checkpoint may be. One that goes with anything else that is written is new.
-const checkpointEvery = time.Hour
-
 // resume puts the checkpoints of a workload's history under what has been read of it. The store takes each
 // once, so that this costs next to nothing later.
 func (c *Controller) resume(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload) {
@@ -55,7 +52,8 @@ func (c *Controller) checkpoints(pass pass, w workload.Workload, stored []v1alph
 	return out
 }
 
-// checkpointDue: a container's checkpoint is old, or there is none although one is needed.
+// checkpointDue: there is none of a container although one is needed, or it is older than one whose recommendation is
+// renewed can be: its newest sample stands still, while more of the past may have been read.
 func (c *Controller) checkpointDue(pass pass, rec *v1alpha1.AttuneRecommendation) bool {
 	if c.Checkpoints == nil {
 		return false
@@ -63,7 +61,7 @@ func (c *Controller) checkpointDue(pass pass, rec *v1alpha1.AttuneRecommendation
 	if len(rec.Spec.Checkpoints) < len(rec.Spec.Containers) && c.Checkpoints.Forgets(pass.settings.Source) {
 		return true
 	}
-	old := pass.now.Add(-checkpointEvery)
+	old := pass.now.Add(-2 * renewEvery)
 	return slices.ContainsFunc(rec.Spec.Checkpoints, func(c v1alpha1.Checkpoint) bool { return c.At.Time.Before(old) })
 }
 

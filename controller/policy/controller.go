@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +19,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/effective"
+	"attune.io/attune/internal/fresh"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -68,6 +70,9 @@ type Controller struct {
 	Checkpoints Checkpoints
 	// Recent; nil: nobody shares nodes.
 	Recent Recent
+	// Fresh is told until when stored targets hold, and Renewed which of them do again after all; nil: nobody asks.
+	Fresh   *fresh.Table
+	Renewed func(types.NamespacedName)
 	// Operator is the namespace of this operator, by which it is told from another one; empty: there is none.
 	Operator string
 	// Autoscalers; nil: a cluster that has none.

@@ -77,13 +77,14 @@ func (c *Controller) recommendWorkload(ctx context.Context, pass pass, w workloa
 	if rec.UID != "" && !pass.complete {
 		wanted = carriedOver(rec.Spec, wanted, in)
 	}
-	writing := rec.UID == "" || worthWriting(rec.Spec, wanted, pass.settings, pass.now)
+	writing := rec.UID == "" || worthWriting(rec, wanted, pass.now)
 	wanted.Checkpoints = rec.Spec.Checkpoints
 	if writing || c.checkpointDue(pass, rec) {
 		// A target is stored together with the history that it rests on.
 		wanted.Checkpoints = c.checkpoints(pass, w, rec.Spec.Checkpoints)
 	}
 	if !writing && sameCheckpoints(rec.Spec.Checkpoints, wanted.Checkpoints) {
+		c.confirm(pass, rec, wanted)
 		return rec, nil
 	}
 	// Writing decodes the answer into the object: nothing of it may be the cache's.
@@ -93,6 +94,19 @@ func (c *Controller) recommendWorkload(ctx context.Context, pass pass, w workloa
 		return nil, fmt.Errorf("writing AttuneRecommendation %s: %w", rec.Name, err)
 	}
 	return rec, nil
+}
+
+// confirm that the stored targets still hold. Whose data was too old to act on as far as was known is looked at again:
+// nothing is written that would tell.
+func (c *Controller) confirm(pass pass, rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneRecommendationSpec) {
+	if wanted.DataUntil == nil {
+		return
+	}
+	key, oldest := client.ObjectKeyFromObject(rec), pass.now.Add(-pass.settings.Recommender.StaleAfter())
+	known := c.Fresh.Confirm(key, wanted.DataUntil.Time)
+	if known.Before(oldest) && rec.Spec.DataUntil.Time.Before(oldest) && !wanted.DataUntil.Time.Before(oldest) && c.Renewed != nil {
+		c.Renewed(key)
+	}
 }
 
 // anothers: two operators took turns at a workload, which is paused for it, and the other one looks after it. This

@@ -22,6 +22,7 @@ import (
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/event"
+	"attune.io/attune/internal/fresh"
 	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
@@ -60,6 +61,9 @@ type Controller struct {
 	// grants anything.
 	Grants      *grant.Table
 	HeldChanged func(types.NamespacedName)
+
+	// Fresh knows until when targets hold that are stored; nil: as long as is stored with them.
+	Fresh *fresh.Table
 
 	// What is remembered between passes. All of it may be lost.
 	nodes    nodeMemory
@@ -113,6 +117,7 @@ func (c *Controller) forget(name types.NamespacedName, err error) {
 	c.promises.make(name, nil, ledger{})
 	c.declined.forget(name)
 	c.Grants.Hold(name, nil, nil)
+	c.Fresh.Forget(name)
 	c.waiting.wait(name, nil, 0)
 }
 

@@ -16,6 +16,7 @@ func (d *decision) gateWorld(w world, pod *corev1.Pod) resize.World {
 		Replicas:            int(w.workload.Replicas),
 		ReadyReplicas:       d.readyPods(w),
 		LimitRanges:         w.limits, Quotas: w.quotas,
+		DataUntil:            w.dataUntil(),
 		StaleAfter:           w.settings.Recommender.StaleAfter(),
 		Capabilities:         w.capabilities(pod),
 		HPA:                  w.autoscalers.Gate(w.rec.Spec.Containers, d.status.Floors, w.now),
@@ -34,9 +35,6 @@ func (d *decision) gateWorld(w world, pod *corev1.Pod) resize.World {
 	}
 	if w.workload.Rollout.InProgress {
 		out.Rollout = w.workload.Rollout.Reason
-	}
-	if w.rec.Spec.DataUntil != nil {
-		out.DataUntil = w.rec.Spec.DataUntil.Time
 	}
 	return out
 }

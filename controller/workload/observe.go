@@ -40,6 +40,8 @@ type world struct {
 	now         time.Time
 	// serverVersion is that of the API server.
 	serverVersion string
+	// confirmed is until when the targets are known to hold as they are stored; zero: that is not known.
+	confirmed time.Time
 	// measured are the signals of pods whose watch has ended, by uid.
 	measured map[string]resize.Signals
 
@@ -77,7 +79,8 @@ func (c *Controller) observe(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 	w := world{
 		rec: rec, now: c.Clock.Now(), nodes: map[string]nodeView{}, serverVersion: c.ServerVersion, mayEvict: c.Evictions, operator: c.Operator,
 		declined: c.declined.read(client.ObjectKeyFromObject(rec)), noRights: c.Rights.lost(ctx), tried: c.tries.read(rec.Status.Records),
-		seenLive: map[types.UID]bool{}, behind: map[types.UID]bool{}, memory: map[types.UID]map[string]recommender.Amount{},
+		confirmed: c.Fresh.Until(client.ObjectKeyFromObject(rec)),
+		seenLive:  map[types.UID]bool{}, behind: map[types.UID]bool{}, memory: map[types.UID]map[string]recommender.Amount{},
 	}
 	if err := c.observePolicy(ctx, &w); err != nil {
 		return world{}, err
@@ -207,6 +210,19 @@ func (w world) pod(uid types.UID) *corev1.Pod {
 		}
 	}
 	return nil
+}
+
+// dataUntil is the newest usage sample by which the targets hold: that of when they were stored, or what was found
+// since and gave no reason to store them again. Zero: there is none.
+func (w world) dataUntil() time.Time {
+	stored := w.rec.Spec.DataUntil
+	switch {
+	case stored == nil:
+		return time.Time{}
+	case w.confirmed.After(stored.Time):
+		return w.confirmed
+	}
+	return stored.Time
 }
 
 // capabilities are what a pod's node can do; an unknown node's are none.

@@ -33,8 +33,9 @@ const (
 // retries of a look that failed: an outage of the API server is not to be followed by a long silence.
 const retryFirst, retryLast = 50 * time.Millisecond, 30 * time.Second
 
-// Register adds the loop to a manager. Each value on granted names a recommendation whose pods' grants changed.
-func (c *Controller) Register(mgr ctrl.Manager, granted <-chan event.TypedGenericEvent[types.NamespacedName]) error {
+// Register adds the loop to a manager. Each value on told names a recommendation that another loop has news of: its
+// pods' grants changed, or its targets hold again after all.
+func (c *Controller) Register(mgr ctrl.Manager, told <-chan event.TypedGenericEvent[types.NamespacedName]) error {
 	if err := index(mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ func (c *Controller) Register(mgr ctrl.Manager, granted <-chan event.TypedGeneri
 		Watches(&v1alpha1.AttunePolicy{}, handler.EnqueueRequestsFromMapFunc(c.recommendationsOfPolicy), changed).
 		Watches(&v1alpha1.AttuneDefaults{}, handler.EnqueueRequestsFromMapFunc(c.recommendationsIn), changed).
 		Watches(&v1alpha1.AttuneNamespaceDefaults{}, handler.EnqueueRequestsFromMapFunc(c.recommendationsIn), changed)
-	b = b.WatchesRawSource(channel.TypedChannel(granted, handler.TypedEnqueueRequestsFromMapFunc(
+	b = b.WatchesRawSource(channel.TypedChannel(told, handler.TypedEnqueueRequestsFromMapFunc(
 		func(_ context.Context, name types.NamespacedName) []reconcile.Request {
 			return []reconcile.Request{{NamespacedName: name}}
 		})))

@@ -38,6 +38,7 @@ import (
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/event"
+	"attune.io/attune/internal/fresh"
 	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
@@ -184,6 +185,8 @@ func (w *world) wire() {
 	if w.gauge != nil {
 		w.workloads.Gauges = func(policy.Settings) (workloadloop.Gauge, error) { return w.gauge, nil }
 	}
+	w.policies.Fresh, w.policies.Renewed = &fresh.Table{}, func(types.NamespacedName) { w.changes++ }
+	w.workloads.Fresh = w.policies.Fresh
 	w.nodes = &nodeloop.Controller{
 		Client: w.client, Recent: w.usage, Grants: w.workloads.Grants, Events: w.workloads.Events, Clock: clock, Interval: 5 * time.Minute,
 		Wake: func(names []types.NamespacedName) { w.changes += len(names) },

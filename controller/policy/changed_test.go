@@ -1,0 +1,127 @@
+package policy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/internal/fresh"
+	"attune.io/attune/recommender"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/store"
+)
+
+// A cluster's recommendations often begin together. They are renewed once an hour, and never many at once.
+func TestWhatTimeAloneChangesIsStoredHourly(t *testing.T) {
+	const workloads, hours = 120, 2
+	f := newFleet(t, workloads)
+	f.pass(t)
+	f.memory.written()
+	passes, all, most := 0, 0, 0
+	for range hours * int(time.Hour/step) {
+		f.clock.SetTime(f.clock.Now().Add(step))
+		f.pass(t)
+		n := f.memory.writes["update AttuneRecommendation"]
+		f.memory.written()
+		passes, all, most = passes+1, all+n, max(most, n)
+	}
+	assert.Equal(t, workloads*hours, all)
+	assert.LessOrEqual(t, most, 2*all/passes, "spread over the hour")
+	for _, rec := range f.memory.recommendations("shop") {
+		assert.LessOrEqual(t, f.clock.Now().Sub(rec.Spec.DataUntil.Time), renewEvery)
+	}
+}
+
+// What is not stored is known all the same to whoever acts on it.
+func TestStoredTargetsAreConfirmed(t *testing.T) {
+	f := newFleet(t, 3)
+	f.Fresh = &fresh.Table{}
+	f.pass(t)
+	stored := map[types.NamespacedName]time.Time{}
+	for _, rec := range f.memory.recommendations("shop") {
+		key := types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}
+		stored[key] = rec.Spec.DataUntil.Time
+		assert.Zero(t, f.Fresh.Until(key), "what is written tells itself")
+	}
+	for range 12 {
+		f.clock.SetTime(f.clock.Now().Add(step))
+		f.pass(t)
+		for _, rec := range f.memory.recommendations("shop") {
+			key := types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}
+			if rec.Spec.DataUntil.Time.Equal(stored[key]) {
+				assert.Equal(t, f.clock.Now(), f.Fresh.Until(key))
+			} else {
+				assert.Equal(t, f.clock.Now(), rec.Spec.DataUntil.Time)
+			}
+			stored[key] = rec.Spec.DataUntil.Time
+		}
+	}
+}
+
+// A new leader knows what is stored, which may be too old to act on although the data is not. Once it has read the
+// past, it wakes those whose targets hold, and writes nothing for it.
+func TestANewLeaderWakesThoseWhoseTargetsHold(t *testing.T) {
+	const workloads = 20
+	f := newFleet(t, workloads)
+	f.pass(t)
+	f.memory.written()
+	f.clock.SetTime(f.clock.Now().Add(25 * time.Minute))
+	var woken []types.NamespacedName
+	f.Fresh, f.Renewed = &fresh.Table{}, func(name types.NamespacedName) { woken = append(woken, name) }
+
+	reading := f.History
+	f.History = unread{newPast()}
+	f.pass(t)
+	assert.Zero(t, f.memory.written(), "it keeps what it cannot know yet")
+	assert.Empty(t, woken, "and has nobody act on it")
+
+	f.History = reading
+	f.pass(t)
+	renewed := f.memory.writes["update AttuneRecommendation"]
+	assert.Len(t, woken, workloads-renewed)
+	assert.Less(t, renewed, workloads/2+1, "those whose turn has come")
+	woken = nil
+	f.clock.SetTime(f.clock.Now().Add(step))
+	f.pass(t)
+	assert.Empty(t, woken, "once is enough")
+}
+
+// unread is a history whose past has not been read.
+type unread struct{ *past }
+
+func (unread) State(usage.SourceSettings) (store.State, bool) {
+	return store.State{BackfillProgress: 0.5}, true
+}
+
+func (unread) Profile(store.Key, time.Time) (recommender.Profile, bool) {
+	return recommender.Profile{}, false
+}
+
+// While there is no target, the progress of the data is all there is to see.
+func TestProgressIsStoredMoreOften(t *testing.T) {
+	f := newFleet(t, 1)
+	f.History = young{newPast()}
+	f.pass(t)
+	rec := f.memory.recommendations("shop")[0]
+	require.False(t, recommended(rec.Spec))
+	f.memory.written()
+	for range int(2 * time.Hour / step) {
+		f.clock.SetTime(f.clock.Now().Add(step))
+		f.pass(t)
+	}
+	assert.Equal(t, int(2*time.Hour/renewEarly), f.memory.writes["update AttuneRecommendation"])
+}
+
+// young is a history of less than is needed.
+type young struct{ *past }
+
+func (y young) Profile(key store.Key, now time.Time) (recommender.Profile, bool) {
+	profile, ok := y.past.Profile(key, now)
+	for r := range profile.Of {
+		profile.Of[r].Points = 3
+	}
+	return profile, ok
+}
