@@ -2,12 +2,14 @@ package policy
 
 import (
 	"context"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +27,13 @@ import (
 // byPolicy indexes recommendations by the name of their policy.
 const byPolicy = "spec.policy.name"
 
+// debounce gathers the events of a moment, such as a rollout's, into one look at a policy: each is a look at all of
+// its workloads.
+const debounce = 2 * time.Second
+
+// queue of policies to look at.
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
 // Register adds the loop to a manager. Each value on fresh names a namespace with new usage data
 // or changed VerticalPodAutoscalers; "" stands for every one.
 func (c *Controller) Register(mgr ctrl.Manager, fresh <-chan event.TypedGenericEvent[string]) error {
@@ -39,16 +48,30 @@ func (c *Controller) Register(mgr ctrl.Manager, fresh <-chan event.TypedGenericE
 		Watches(&v1alpha1.AttunePolicy{}, inNamespace, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.AttuneDefaults{}, handler.EnqueueRequestsFromMapFunc(c.policiesIn), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.AttuneNamespaceDefaults{}, inNamespace, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.AttuneRecommendation{}, handler.EnqueueRequestsFromMapFunc(policyOf), builder.WithPredicates(statusChanged())).
+		Watches(&v1alpha1.AttuneRecommendation{}, later(policyOf), builder.WithPredicates(statusChanged())).
 		WatchesRawSource(source.TypedChannel(fresh, handler.TypedEnqueueRequestsFromMapFunc(
 			func(ctx context.Context, namespace string) []reconcile.Request { return c.policiesOf(ctx, namespace) })))
-	b = b.Watches(&autoscalingv2.HorizontalPodAutoscaler{}, inNamespace, builder.WithPredicates(specChanged()))
+	b = b.Watches(&autoscalingv2.HorizontalPodAutoscaler{}, later(c.policiesIn), builder.WithPredicates(specChanged()))
 	for _, w := range []client.Object{
 		&appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1.DaemonSet{}, &appsv1.ReplicaSet{}, &batchv1.Job{}, &batchv1.CronJob{},
 	} {
-		b = b.Watches(w, inNamespace, builder.WithPredicates(workloadChanged(), whole()))
+		b = b.Watches(w, later(c.policiesIn), builder.WithPredicates(workloadChanged(), whole()))
 	}
 	return b.Complete(measure.Reconciler("policy", c))
+}
+
+// later looks at policies a moment after the event.
+func later(policies handler.MapFunc) handler.EventHandler {
+	add := func(ctx context.Context, q queue, o client.Object) {
+		for _, request := range policies(ctx, o) {
+			q.AddAfter(request, debounce)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { add(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { add(ctx, q, e.ObjectNew) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { add(ctx, q, e.Object) },
+	}
 }
 
 // policiesIn enqueues every policy of an object's namespace, or of the cluster.
@@ -58,7 +81,7 @@ func (c *Controller) policiesIn(ctx context.Context, o client.Object) []reconcil
 
 func (c *Controller) policiesOf(ctx context.Context, namespace string) []reconcile.Request {
 	list := &v1alpha1.AttunePolicyList{}
-	if err := c.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+	if err := c.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
 	out := make([]reconcile.Request, 0, len(list.Items))

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,6 +11,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"attune.io/attune/api/v1alpha1"
 )
 
 // A rollout wakes nobody but by its Deployment.
@@ -34,4 +38,29 @@ func TestPartsOfAWorkloadWakeNoPolicy(t *testing.T) {
 	} {
 		assert.Equal(t, c.wakes, whole().Update(event.UpdateEvent{ObjectOld: c.object, ObjectNew: c.object}), "%T %v", c.object, c.object.GetOwnerReferences())
 	}
+}
+
+// noted is a queue that only notes what is to be looked at, and when.
+type noted struct {
+	queue
+	after map[string]time.Duration
+}
+
+func (n noted) AddAfter(request reconcile.Request, after time.Duration) {
+	n.after[request.Name] = after
+}
+
+// Each event of a rollout would be a look at all of a policy's workloads.
+func TestEventsAreGathered(t *testing.T) {
+	of := func(policy string) *v1alpha1.AttuneRecommendation {
+		rec := &v1alpha1.AttuneRecommendation{}
+		rec.Spec.Policy.Name = policy
+		return rec
+	}
+	n := noted{after: map[string]time.Duration{}}
+	gather := later(policyOf)
+	gather.Create(t.Context(), event.CreateEvent{Object: of("created")}, n)
+	gather.Update(t.Context(), event.UpdateEvent{ObjectOld: of("before"), ObjectNew: of("updated")}, n)
+	gather.Delete(t.Context(), event.DeleteEvent{Object: of("deleted")}, n)
+	assert.Equal(t, map[string]time.Duration{"created": debounce, "updated": debounce, "deleted": debounce}, n.after)
 }
