@@ -131,11 +131,16 @@ func (o *options) manager(config *rest.Config, provider certs.Provider) (ctrl.Ma
 // cacheOptions keep of each object what somebody here reads.
 func cacheOptions() cache.Options {
 	by := map[client.Object]cache.ByObject{
-		&corev1.Pod{}:  {Transform: trim.Pod},
-		&corev1.Node{}: {Transform: trim.Node},
+		&corev1.Pod{}:                    {Transform: trim.Pod},
+		&corev1.Node{}:                   {Transform: trim.Node},
+		&v1alpha1.AttuneRecommendation{}: {Transform: trim.Recommendation},
 	}
 	for _, kind := range workload.Kinds {
-		by[workload.NewObject(kind).(client.Object)] = cache.ByObject{Transform: trim.Workload}
+		of := cache.ByObject{Transform: trim.Workload}
+		if kind == v1alpha1.KindReplicaSet {
+			of.Label = workload.Whole()
+		}
+		by[workload.NewObject(kind).(client.Object)] = of
 	}
 	return cache.Options{DefaultTransform: trim.Object, ByObject: by}
 }

@@ -24,7 +24,7 @@ func TestWhatTimeAloneChangesIsStoredHourly(t *testing.T) {
 	for range hours * int(time.Hour/step) {
 		f.clock.SetTime(f.clock.Now().Add(step))
 		f.pass(t)
-		n := f.memory.writes["update AttuneRecommendation"]
+		n := f.memory.writes["patch AttuneRecommendation"]
 		f.memory.written()
 		passes, all, most = passes+1, all+n, max(most, n)
 	}
@@ -80,7 +80,7 @@ func TestANewLeaderWakesThoseWhoseTargetsHold(t *testing.T) {
 
 	f.History = reading
 	f.pass(t)
-	renewed := f.memory.writes["update AttuneRecommendation"]
+	renewed := f.memory.writes["patch AttuneRecommendation"]
 	assert.Len(t, woken, workloads-renewed)
 	assert.Less(t, renewed, workloads/2+1, "those whose turn has come")
 	woken = nil
@@ -112,7 +112,7 @@ func TestProgressIsStoredMoreOften(t *testing.T) {
 		f.clock.SetTime(f.clock.Now().Add(step))
 		f.pass(t)
 	}
-	assert.Equal(t, int(2*time.Hour/renewEarly), f.memory.writes["update AttuneRecommendation"])
+	assert.Equal(t, int(2*time.Hour/renewEarly), f.memory.writes["patch AttuneRecommendation"])
 }
 
 // young is a history of less than is needed.

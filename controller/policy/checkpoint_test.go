@@ -118,7 +118,7 @@ func TestCheckpointsAreRenewed(t *testing.T) {
 			assert.LessOrEqual(t, f.clock.Now().Sub(rec.Spec.Checkpoints[0].At.Time), renewEvery)
 		}
 	}
-	specs, policies := f.memory.writes["update AttuneRecommendation"], f.memory.writes["patch status AttunePolicy"]
+	specs, policies := f.memory.writes["patch AttuneRecommendation"], f.memory.writes["patch status AttunePolicy"]
 	assert.Equal(t, workloads*hours, specs)
 	// The workload loop answers each with the generation that it has seen.
 	assert.LessOrEqual(t, specs+specs+policies, workloads*hours*3, "0.05 a minute and workload")

@@ -25,6 +25,8 @@ type memory struct {
 	objects map[string]map[string]client.Object
 	// writes by verb and type.
 	writes map[string]int
+	// patches of recommendations, as the API server gets them.
+	patches [][]byte
 }
 
 func newMemory(objects ...client.Object) *memory {
@@ -44,7 +46,9 @@ func (m *memory) put(o client.Object) {
 	if m.objects[on] == nil {
 		m.objects[on] = map[string]client.Object{}
 	}
-	m.objects[on][o.GetName()] = o.DeepCopyObject().(client.Object)
+	kept := o.DeepCopyObject().(client.Object)
+	kept.SetResourceVersion("1") // it has one, as a patch under a lock needs
+	m.objects[on][o.GetName()] = kept
 }
 
 func (m *memory) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
@@ -90,7 +94,14 @@ func (m *memory) Update(_ context.Context, o client.Object, _ ...client.UpdateOp
 	return nil
 }
 
-func (m *memory) Patch(_ context.Context, o client.Object, _ client.Patch, _ ...client.PatchOption) error {
+func (m *memory) Patch(_ context.Context, o client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	if _, ok := o.(*v1alpha1.AttuneRecommendation); ok {
+		data, err := patch.Data(o)
+		if err != nil {
+			return err
+		}
+		m.patches = append(m.patches, data)
+	}
 	m.wrote("patch", o)
 	return nil
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/trim"
 	"attune.io/attune/recommender"
 )
 
@@ -34,7 +36,7 @@ func TestAPassLeavesTheCacheAsItIs(t *testing.T) {
 	f.memory.written()
 	f.pass(t)
 
-	assert.Equal(t, 30, f.memory.writes["update AttuneRecommendation"], "20 renewed, 10 released")
+	assert.Equal(t, 30, f.memory.writes["patch AttuneRecommendation"], "20 renewed, 10 released")
 	for name := range cached {
 		assert.Equal(t, before[name], cached[name], name)
 	}
@@ -77,4 +79,35 @@ func TestSavingsAreThoseOfEachWorkloadsReplicas(t *testing.T) {
 	require.NotNil(t, p.Status.Savings)
 	assert.EqualValues(t, want, p.Status.Savings.CPURequestReduction.MilliValue())
 	assert.Equal(t, "500m", p.Status.Recommendations[0].Containers[0].Current.CPURequest.String())
+}
+
+// The cache keeps no traces. What is written has them, and writing something else does not take them away.
+func TestTracesAreWrittenAndNotTakenAway(t *testing.T) {
+	f := newFleet(t, 1)
+	f.pass(t)
+	stored := f.memory.recommendations("shop")[0]
+	require.NotEmpty(t, stored.Spec.Containers[0].Steps)
+	cached, err := trim.Recommendation(stored.DeepCopy())
+	require.NoError(t, err)
+	f.memory.put(cached.(client.Object))
+	f.memory.written()
+	f.pass(t)
+	assert.Zero(t, f.memory.written(), "they are no news")
+
+	change := func(history History, generation int64) map[string]any {
+		f.memory.put(cached.(client.Object))
+		f.memory.patches, f.History = nil, history
+		f.memory.objects["AttunePolicy/shop"]["all"].SetGeneration(generation)
+		f.pass(t)
+		require.Len(t, f.memory.patches, 1)
+		var patch struct{ Spec map[string]any }
+		require.NoError(t, json.Unmarshal(f.memory.patches[0], &patch))
+		return patch.Spec
+	}
+	renewed := change(newPast(), 2)
+	require.Contains(t, renewed, "containers")
+	assert.NotEmpty(t, renewed["containers"].([]any)[0].(map[string]any)["steps"])
+	carried := change(unread{newPast()}, 3)
+	assert.Contains(t, carried, "policy", "it is of another generation")
+	assert.NotContains(t, carried, "containers")
 }

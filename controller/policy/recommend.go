@@ -88,12 +88,12 @@ func (c *Controller) recommendWorkload(ctx context.Context, pass pass, w workloa
 		return rec, nil
 	}
 	// Writing decodes the answer into the object: nothing of it may be the cache's.
-	rec = rec.DeepCopy()
-	rec.Spec = *wanted.DeepCopy()
-	if err := c.write(ctx, rec); err != nil {
+	written := rec.DeepCopy()
+	written.Spec = *wanted.DeepCopy()
+	if err := c.write(ctx, rec, written); err != nil {
 		return nil, fmt.Errorf("writing AttuneRecommendation %s: %w", rec.Name, err)
 	}
-	return rec, nil
+	return written, nil
 }
 
 // confirm that the stored targets still hold. Whose data was too old to act on as far as was known is looked at again:
@@ -159,11 +159,12 @@ func (c *Controller) recommendation(ctx context.Context, pass pass, w workload.W
 	return rec, err
 }
 
-func (c *Controller) write(ctx context.Context, rec *v1alpha1.AttuneRecommendation) error {
+// write what has changed since it was read: the cache does not keep all of it.
+func (c *Controller) write(ctx context.Context, read, rec *v1alpha1.AttuneRecommendation) error {
 	if rec.UID == "" {
 		return c.Client.Create(ctx, rec)
 	}
-	return c.Client.Update(ctx, rec)
+	return c.Client.Patch(ctx, rec, locked(read))
 }
 
 // release stops seeding for workloads that the policy had and no longer has. Their open watches are
@@ -173,10 +174,11 @@ func (c *Controller) release(ctx context.Context, recs map[string]*v1alpha1.Attu
 		if released(rec.Spec) {
 			continue
 		}
+		read := rec
 		rec = rec.DeepCopy()
 		rec.Spec.Mode, rec.Spec.Seed, rec.Spec.SeedWithheld = v1alpha1.UpdateObserve, nil, "PolicyNoLongerMatches"
 		rec.Spec.Containers, rec.Spec.EvictionRanking = nil, ""
-		if err := c.Client.Update(ctx, rec); client.IgnoreNotFound(err) != nil {
+		if err := c.write(ctx, read, rec); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("releasing AttuneRecommendation %s: %w", rec.Name, err)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/internal/workload"
 )
 
 // share has a pod's texts and lists of amounts be the same memory as equal ones of other pods: those of one
@@ -20,7 +22,34 @@ func share(pod *corev1.Pod) {
 		owner := &pod.OwnerReferences[i]
 		owner.Name, owner.Kind, owner.APIVersion, owner.UID = shared(owner.Name), shared(owner.Kind), shared(owner.APIVersion), shared(owner.UID)
 	}
-	spec := &pod.Spec
+	shareSpec(&pod.Spec)
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			s := &statuses[i]
+			s.Name = shared(s.Name)
+			s.AllocatedResources = sharedAmounts(s.AllocatedResources)
+			if s.Resources != nil {
+				shareAmounts(s.Resources)
+			}
+		}
+	}
+	for i := range pod.Status.Conditions {
+		c := &pod.Status.Conditions[i]
+		c.Type, c.Status, c.Reason = shared(c.Type), shared(c.Status), shared(c.Reason)
+	}
+}
+
+// shareWorkload does the same for a workload and its template: fleets are made of few templates, and a template's
+// labels and sizes are those of its pods.
+func shareWorkload(w workload.Object, template *corev1.PodTemplateSpec) {
+	w.SetNamespace(shared(w.GetNamespace()))
+	w.SetLabels(sharedMap(w.GetLabels()))
+	w.SetAnnotations(sharedMap(w.GetAnnotations()))
+	template.Labels, template.Annotations = sharedMap(template.Labels), sharedMap(template.Annotations)
+	shareSpec(&template.Spec)
+}
+
+func shareSpec(spec *corev1.PodSpec) {
 	spec.NodeName, spec.PriorityClassName = shared(spec.NodeName), shared(spec.PriorityClassName)
 	spec.NodeSelector = sharedMap(spec.NodeSelector)
 	for i := range spec.Tolerations {
@@ -35,20 +64,6 @@ func share(pod *corev1.Pod) {
 			sharedAll(c.Args)
 			shareAmounts(&c.Resources)
 		}
-	}
-	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for i := range statuses {
-			s := &statuses[i]
-			s.Name = shared(s.Name)
-			s.AllocatedResources = sharedAmounts(s.AllocatedResources)
-			if s.Resources != nil {
-				shareAmounts(s.Resources)
-			}
-		}
-	}
-	for i := range pod.Status.Conditions {
-		c := &pod.Status.Conditions[i]
-		c.Type, c.Status, c.Reason = shared(c.Type), shared(c.Status), shared(c.Reason)
 	}
 }
 

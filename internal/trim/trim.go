@@ -123,6 +123,23 @@ func Node(o any) (any, error) {
 	return node, nil
 }
 
+// Recommendation keeps all but the trace of the computation, which is for people and half of the object, and of that
+// the steps that metrics tell. What is not kept must not be written back: a change is sent as a patch.
+func Recommendation(o any) (any, error) {
+	rec, ok := o.(*v1alpha1.AttuneRecommendation)
+	if !ok {
+		return o, nil
+	}
+	rec.ManagedFields = nil
+	for i := range rec.Spec.Containers {
+		c := &rec.Spec.Containers[i]
+		c.Steps = exact(slices.DeleteFunc(c.Steps, func(s v1alpha1.Step) bool {
+			return s.Name != "burst" || s.Before == s.After
+		}))
+	}
+	return rec, nil
+}
+
 // Workload keeps of a workload what its recommendation rests on: the containers' sizes, the labels that
 // policies select by, how far it is rolled out. A part of another workload is nothing but its owner's.
 func Workload(o any) (any, error) {
@@ -137,7 +154,9 @@ func Workload(o any) (any, error) {
 	} else if known.Template != nil {
 		known.Template.Annotations = flags(known.Template.Annotations)
 		podSpec(&known.Template.Spec)
+		shareWorkload(w, known.Template)
 	}
+	selection(w)
 	status(w)
 	return o, nil
 }
@@ -151,6 +170,22 @@ func part(w workload.Object) {
 		o.Spec = appsv1.ReplicaSetSpec{}
 	case *batchv1.Job:
 		o.Spec = batchv1.JobSpec{}
+	}
+}
+
+// selection drops what says which pods and volumes are a workload's: pods are found by their owners.
+func selection(w workload.Object) {
+	switch o := w.(type) {
+	case *appsv1.Deployment:
+		o.Spec.Selector = nil
+	case *appsv1.StatefulSet:
+		o.Spec.Selector, o.Spec.VolumeClaimTemplates = nil, nil
+	case *appsv1.DaemonSet:
+		o.Spec.Selector = nil
+	case *appsv1.ReplicaSet:
+		o.Spec.Selector = nil
+	case *batchv1.Job:
+		o.Spec.Selector = nil
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 )
@@ -115,6 +116,20 @@ func TestWhatIsLeftOfWorkloads(t *testing.T) {
 	}
 }
 
+// The trace is for people, who read it from the API server. Metrics tell what room for peaks has added.
+func TestWhatIsLeftOfARecommendation(t *testing.T) {
+	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Name: "deployment-web", ManagedFields: []metav1.ManagedFieldsEntry{{}}}}
+	widened := v1alpha1.Step{Resource: "memory", Name: "burst", Before: "100", After: "110", Reason: "peak 400 is 4 × p95 100"}
+	rec.Spec.Containers = []v1alpha1.ContainerTarget{{Name: "app", Confidence: "1.00", DataPoints: 2016, Steps: []v1alpha1.Step{
+		{Resource: "cpu", Name: "percentile", Before: "0", After: "100m"}, {Resource: "cpu", Name: "burst", Before: "100m", After: "100m"},
+		{Resource: "memory", Name: "percentile", Before: "0", After: "100"}, widened,
+	}}}
+	rec.Spec.Checkpoints, rec.Status.Phase = []v1alpha1.Checkpoint{{Name: "app", Data: []byte("past")}}, v1alpha1.PhaseIdle
+	want := rec.DeepCopy()
+	want.ManagedFields, want.Spec.Containers[0].Steps = nil, []v1alpha1.Step{widened}
+	assert.Equal(t, want, trimmed(t, trim.Recommendation, rec))
+}
+
 func TestAPartIsNothingButItsOwners(t *testing.T) {
 	owned := func(kind, version string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: "web-1", Namespace: "shop", Labels: map[string]string{"app": "web"},
@@ -143,7 +158,7 @@ func TestWhatIsLeftOfANode(t *testing.T) {
 
 func TestOtherObjectsPass(t *testing.T) {
 	gone := cache.DeletedFinalStateUnknown{Key: "shop/web"}
-	for _, transform := range []cache.TransformFunc{trim.Pod, trim.Node, trim.Workload, trim.Object} {
+	for _, transform := range []cache.TransformFunc{trim.Pod, trim.Node, trim.Workload, trim.Recommendation, trim.Object} {
 		assert.Equal(t, gone, trimmed(t, transform, gone))
 	}
 	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "l", ManagedFields: []metav1.ManagedFieldsEntry{{}}}}

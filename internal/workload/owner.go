@@ -7,7 +7,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"attune.io/attune/api/v1alpha1"
 )
@@ -21,6 +23,20 @@ type Lookup interface {
 
 // argoHashLabel marks pods of an Argo Rollout: a ReplicaSet owns them, but no Deployment.
 const argoHashLabel = "rollouts-pod-template-hash"
+
+// Whole selects the ReplicaSets that stand alone: there are many times as many parts of Deployments and Rollouts,
+// which keep those of earlier generations, and nobody here looks at them.
+func Whole() labels.Selector {
+	var whole labels.Requirements
+	for _, label := range []string{appsv1.DefaultDeploymentUniqueLabelKey, argoHashLabel} {
+		absent, err := labels.NewRequirement(label, selection.DoesNotExist, nil)
+		if err != nil {
+			panic("a label's name: " + err.Error())
+		}
+		whole = append(whole, *absent)
+	}
+	return labels.NewSelector().Add(whole...)
+}
 
 // OwnerOf is the workload that a pod belongs to, from the pod's controller reference and labels alone.
 // It works at admission, where the pod has neither name nor namespace yet: the namespace is the

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
@@ -24,6 +25,13 @@ func ownedBy(apiVersion, kind, name string, labels ...string) *corev1.Pod {
 		pod.Labels[labels[i]] = labels[i+1]
 	}
 	return pod
+}
+
+// Parts of Deployments and Rollouts are not selected; who has no such label stands alone.
+func TestWhole(t *testing.T) {
+	for label, whole := range map[string]bool{"app": true, "pod-template-hash": false, "rollouts-pod-template-hash": false} {
+		assert.Equal(t, whole, workload.Whole().Matches(labels.Set{"team": "shop", label: "x"}), label)
+	}
 }
 
 func TestOwnerOf(t *testing.T) {
