@@ -1,8 +1,10 @@
 package policy
 
 import (
+	"math"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,32 +18,73 @@ import (
 
 var (
 	labels          = []string{"namespace", "kind", "workload", "container"}
-	recommendedCPU  = gauge("attune_recommendation_cpu_cores", "CPU request that a container is heading to.", labels)
-	recommendedMem  = gauge("attune_recommendation_memory_bytes", "Memory request that a container is heading to.", labels)
-	confidenceGauge = gauge("attune_confidence", "Confidence of a recommendation, from 0 to 1.", labels)
-	burstFactor     = gauge("attune_burst_factor", "What room for peaks multiplies a container's recommendation by, where it does.", append(labels[:len(labels):len(labels)], "resource"))
-	savedCPU        = gauge("attune_savings_cpu_cores_total", "CPU requests that the targets save over all replicas, compared with the templates; negative: growth.", []string{"namespace"})
-	savedMem        = gauge("attune_savings_memory_bytes_total", "Memory requests that the targets save over all replicas, compared with the templates; negative: growth.", []string{"namespace"})
+	recommendedCPU  = prometheus.NewDesc("attune_recommendation_cpu_cores", "CPU request that a container is heading to.", labels, nil)
+	recommendedMem  = prometheus.NewDesc("attune_recommendation_memory_bytes", "Memory request that a container is heading to.", labels, nil)
+	confidenceGauge = prometheus.NewDesc("attune_confidence", "Confidence of a recommendation, from 0 to 1.", labels, nil)
+	burstFactor     = prometheus.NewDesc("attune_burst_factor", "What room for peaks multiplies a container's recommendation by, where it does.", append(labels[:len(labels):len(labels)], "resource"), nil)
+	savedCPU        = gauge("attune_savings_cpu_cores_total", "CPU requests that the targets save over all replicas, compared with the templates; negative: growth.")
+	savedMem        = gauge("attune_savings_memory_bytes_total", "Memory requests that the targets save over all replicas, compared with the templates; negative: growth.")
 )
 
-func gauge(name, help string, labels []string) *prometheus.GaugeVec {
-	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+func gauge(name, help string) *prometheus.GaugeVec {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"namespace"})
 	metrics.Registry.MustRegister(g)
 	return g
+}
+
+// exposed is what the loop of this process has published. A gauge for each figure of each container would take ten
+// times the memory: they become metrics when these are read.
+var exposed atomic.Pointer[published]
+
+func init() { metrics.Registry.MustRegister(collector{}) }
+
+type collector struct{}
+
+func (collector) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{recommendedCPU, recommendedMem, confidenceGauge, burstFactor} {
+		to <- desc
+	}
+}
+
+func (collector) Collect(to chan<- prometheus.Metric) {
+	if x := exposed.Load(); x != nil {
+		x.collect(to)
+	}
+}
+
+func (x *published) collect(to chan<- prometheus.Metric) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	for _, s := range x.containers {
+		s.collect(to)
+	}
 }
 
 // container names the series of one container of a workload.
 type container struct{ namespace, kind, workload, name string }
 
-// series are what the gauges show of one container, nil for what is not shown.
+// series are what is shown of one container, NaN for what is not.
 type series struct {
-	of         container
-	target     [2]prometheus.Gauge
-	burst      [2]prometheus.Gauge
-	confidence prometheus.Gauge
+	of            container
+	target, burst [2]float64
+	confidence    float64
 	// policy whose pass set them last, and which one of its passes that was.
 	policy types.NamespacedName
 	pass   int
+}
+
+func (s *series) collect(to chan<- prometheus.Metric) {
+	show := func(desc *prometheus.Desc, value float64, labels ...string) {
+		if !math.IsNaN(value) {
+			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, append([]string{s.of.namespace, s.of.kind, s.of.workload, s.of.name}, labels...)...)
+		}
+	}
+	show(recommendedCPU, s.target[recommender.CPU])
+	show(recommendedMem, s.target[recommender.Memory])
+	show(confidenceGauge, s.confidence)
+	for _, r := range recommender.Resources {
+		show(burstFactor, s.burst[r], r.String())
+	}
 }
 
 // published is what the gauges show, so that nothing is left of what is gone. It is safe for concurrent use.
@@ -125,7 +168,6 @@ func (x *published) drop(of types.NamespacedName, part *share) {
 		}
 		delete(part.shown, c)
 		if s != nil && s.policy == of {
-			s.hide()
 			delete(x.containers, c)
 		}
 	}
@@ -153,52 +195,27 @@ func (x *published) sum(namespace string) {
 	savedMem.WithLabelValues(namespace).Set(float64(total[recommender.Memory]))
 }
 
-func (c container) values(more ...string) []string {
-	return append([]string{c.namespace, c.kind, c.workload, c.name}, more...)
-}
-
-// set shows a container's target. What it has no target for is not shown: 0 would be one.
+// set what is shown of a container. What it has no target for is not: 0 would be one.
 func (s *series) set(c *v1alpha1.ContainerTarget, surfaced bool) {
+	none := math.NaN()
+	s.target, s.burst, s.confidence = [2]float64{none, none}, [2]float64{none, none}, none
+	if confidence, err := strconv.ParseFloat(c.Confidence, 64); err == nil {
+		s.confidence = confidence
+	}
 	if !surfaced {
-		s.hideTargets()
-	} else {
-		size := resize.FromResources(c.Target)
-		show(&s.target[recommender.CPU], recommendedCPU, size[recommender.CPU].Request > 0, float64(size[recommender.CPU].Request)/1000, s.of.values)
-		show(&s.target[recommender.Memory], recommendedMem, size[recommender.Memory].Request > 0, float64(size[recommender.Memory].Request), s.of.values)
-		for _, r := range recommender.Resources {
-			factor, known := burstOf(c, r)
-			show(&s.burst[r], burstFactor, known, factor, func(...string) []string { return s.of.values(r.String()) })
-		}
+		return
 	}
-	confidence, err := strconv.ParseFloat(c.Confidence, 64)
-	show(&s.confidence, confidenceGauge, err == nil, confidence, s.of.values)
-}
-
-func (s *series) hideTargets() {
-	show(&s.target[recommender.CPU], recommendedCPU, false, 0, s.of.values)
-	show(&s.target[recommender.Memory], recommendedMem, false, 0, s.of.values)
+	size := resize.FromResources(c.Target)
+	if request := size[recommender.CPU].Request; request > 0 {
+		s.target[recommender.CPU] = float64(request) / 1000
+	}
+	if request := size[recommender.Memory].Request; request > 0 {
+		s.target[recommender.Memory] = float64(request)
+	}
 	for _, r := range recommender.Resources {
-		show(&s.burst[r], burstFactor, false, 0, func(...string) []string { return s.of.values(r.String()) })
-	}
-}
-
-func (s *series) hide() {
-	s.hideTargets()
-	show(&s.confidence, confidenceGauge, false, 0, s.of.values)
-}
-
-// show sets one series, or takes it back; labels are asked for only where it comes or goes.
-func show(one *prometheus.Gauge, of *prometheus.GaugeVec, shown bool, value float64, labels func(...string) []string) {
-	switch {
-	case !shown && *one == nil:
-	case !shown:
-		of.DeleteLabelValues(labels()...)
-		*one = nil
-	case *one == nil:
-		*one = of.WithLabelValues(labels()...)
-		fallthrough
-	default:
-		(*one).Set(value)
+		if factor, known := burstOf(c, r); known {
+			s.burst[r] = factor
+		}
 	}
 }
 

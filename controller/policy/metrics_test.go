@@ -1,9 +1,9 @@
 package policy
 
 import (
+	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -25,7 +25,7 @@ func shown(mode v1alpha1.UpdateType, names ...string) report {
 		cpu := resource.MustParse("120m")
 		rec.Spec.Containers = []v1alpha1.ContainerTarget{{
 			Name: "app", Target: v1alpha1.Resources{CPURequest: &cpu}, Confidence: "0.5",
-			Steps: []v1alpha1.Step{{Resource: "cpu", Name: "burst", Before: "100m", After: "140m"}, {Resource: "memory", Name: "burst", Before: "1Gi", After: "1Gi"}},
+			Steps: []v1alpha1.Step{{Resource: "cpu", Name: "burst", Before: "1", After: "1500m"}, {Resource: "memory", Name: "burst", Before: "1Gi", After: "1Gi"}},
 		}}
 		r.recommendations = append(r.recommendations, rec)
 		r.matched.won = append(r.matched.won, workload.Workload{})
@@ -37,27 +37,36 @@ func shown(mode v1alpha1.UpdateType, names ...string) report {
 func TestSeriesGoWithWhatTheyAreAbout(t *testing.T) {
 	var x published
 	one, other := types.NamespacedName{Namespace: "metrics", Name: "one"}, types.NamespacedName{Namespace: "metrics", Name: "other"}
-	counts := func() []int {
-		var all []int
-		for _, g := range []prometheus.Collector{recommendedCPU, recommendedMem, confidenceGauge, burstFactor, savedCPU} {
-			all = append(all, testutil.CollectAndCount(g))
-		}
-		return all
-	}
-	before := counts()
+	before := testutil.CollectAndCount(savedCPU)
+	exposed.Store(&x)
+	t.Cleanup(func() { exposed.Store(nil) })
 	gained := func() []int {
-		all := counts()
-		for i := range all {
-			all[i] -= before[i]
+		var all []int
+		for _, name := range []string{"attune_recommendation_cpu_cores", "attune_recommendation_memory_bytes", "attune_confidence", "attune_burst_factor"} {
+			all = append(all, testutil.CollectAndCount(collector{}, name))
 		}
-		return all
+		return append(all, testutil.CollectAndCount(savedCPU)-before)
 	}
 
 	x.publish(one, shown(v1alpha1.UpdateAuto, "web", "api", "db"))
 	assert.Equal(t, []int{3, 0, 3, 3, 1}, gained(), "no series for memory, which has no target and no peaks")
-	assert.InDelta(t, 0.12, testutil.ToFloat64(recommendedCPU.WithLabelValues("metrics", "Deployment", "web", "app")), 1e-9)
-	assert.InDelta(t, 0.5, testutil.ToFloat64(confidenceGauge.WithLabelValues("metrics", "Deployment", "web", "app")), 1e-9)
-	assert.InDelta(t, 1.4, testutil.ToFloat64(burstFactor.WithLabelValues("metrics", "Deployment", "web", "app", "cpu")), 1e-9)
+	assert.NoError(t, testutil.CollectAndCompare(collector{}, strings.NewReader(`
+# HELP attune_burst_factor What room for peaks multiplies a container's recommendation by, where it does.
+# TYPE attune_burst_factor gauge
+attune_burst_factor{container="app",kind="Deployment",namespace="metrics",resource="cpu",workload="api"} 1.5
+attune_burst_factor{container="app",kind="Deployment",namespace="metrics",resource="cpu",workload="db"} 1.5
+attune_burst_factor{container="app",kind="Deployment",namespace="metrics",resource="cpu",workload="web"} 1.5
+# HELP attune_confidence Confidence of a recommendation, from 0 to 1.
+# TYPE attune_confidence gauge
+attune_confidence{container="app",kind="Deployment",namespace="metrics",workload="api"} 0.5
+attune_confidence{container="app",kind="Deployment",namespace="metrics",workload="db"} 0.5
+attune_confidence{container="app",kind="Deployment",namespace="metrics",workload="web"} 0.5
+# HELP attune_recommendation_cpu_cores CPU request that a container is heading to.
+# TYPE attune_recommendation_cpu_cores gauge
+attune_recommendation_cpu_cores{container="app",kind="Deployment",namespace="metrics",workload="api"} 0.12
+attune_recommendation_cpu_cores{container="app",kind="Deployment",namespace="metrics",workload="db"} 0.12
+attune_recommendation_cpu_cores{container="app",kind="Deployment",namespace="metrics",workload="web"} 0.12
+`)))
 	x.publish(one, shown(v1alpha1.UpdateAuto, "web", "api"))
 	assert.Equal(t, []int{2, 0, 2, 2, 1}, gained(), "a workload is gone")
 	x.publish(other, shown(v1alpha1.UpdateAuto, "web"))

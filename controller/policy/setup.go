@@ -42,6 +42,7 @@ func (c *Controller) Register(mgr ctrl.Manager, fresh <-chan event.TypedGenericE
 	if err != nil {
 		return err
 	}
+	exposed.Store(&c.published)
 	inNamespace := handler.EnqueueRequestsFromMapFunc(c.policiesIn)
 	b := ctrl.NewControllerManagedBy(mgr).Named("policy").
 		For(&v1alpha1.AttunePolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
