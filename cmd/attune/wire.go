@@ -48,6 +48,9 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	ctrl.SetLogger(logger)
+	if err := sparing(); err != nil {
+		return err
+	}
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("finding the API server: %w", err)

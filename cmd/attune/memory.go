@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// garbagePercent of what is kept may be garbage before it is collected. Most of what is kept is caches and
+// histories, which change slowly: collecting them more often costs little time and saves a lot of memory.
+const garbagePercent = 50
+
+// memoryVariable holds the container's own memory limit, as a quantity; absent: it is not known.
+const memoryVariable = "MEMORY_LIMIT"
+
+// sparing has the runtime keep little garbage, and none to speak of near the container's limit. Go's own variables
+// for both count for more.
+func sparing() error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbagePercent)
+	}
+	limit := os.Getenv(memoryVariable)
+	if limit == "" || os.Getenv("GOMEMLIMIT") != "" {
+		return nil
+	}
+	bytes, err := resource.ParseQuantity(limit)
+	if err != nil || bytes.Sign() <= 0 {
+		return fmt.Errorf("%s: %q is no amount of memory, such as 512Mi", memoryVariable, limit)
+	}
+	// A tenth is left for what the runtime does not manage, such as the pages of the program and of files.
+	debug.SetMemoryLimit(bytes.Value() / 10 * 9)
+	return nil
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"math"
+	"runtime/debug"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestSparing(t *testing.T) {
+	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(math.MaxInt64)
+	t.Cleanup(func() { debug.SetGCPercent(percent); debug.SetMemoryLimit(limit) })
+	for name, test := range map[string]struct {
+		environment map[string]string
+		percent     int
+		limit       int64
+		fails       string
+	}{
+		"a limit":          {map[string]string{"MEMORY_LIMIT": "1000000000"}, 50, 900_000_000, ""},
+		"a quantity":       {map[string]string{"MEMORY_LIMIT": "10Mi"}, 50, 9 << 20, ""},
+		"none":             {nil, 50, math.MaxInt64, ""},
+		"Go's own":         {map[string]string{"MEMORY_LIMIT": "10Mi", "GOMEMLIMIT": "5MiB", "GOGC": "200"}, 100, math.MaxInt64, ""},
+		"no limit at all":  {map[string]string{"MEMORY_LIMIT": "0"}, 50, math.MaxInt64, `MEMORY_LIMIT: "0" is no amount of memory, such as 512Mi`},
+		"nothing sensible": {map[string]string{"MEMORY_LIMIT": "much"}, 50, math.MaxInt64, `MEMORY_LIMIT: "much" is no amount of memory, such as 512Mi`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			debug.SetGCPercent(100)
+			debug.SetMemoryLimit(math.MaxInt64)
+			for _, variable := range []string{"MEMORY_LIMIT", "GOMEMLIMIT", "GOGC"} {
+				t.Setenv(variable, test.environment[variable])
+			}
+			err := sparing()
+			if test.fails == "" {
+				assert.NoError(t, err)
+			} else {
+				assert.EqualError(t, err, test.fails)
+			}
+			assert.EqualValues(t, test.percent, debug.SetGCPercent(100))
+			assert.Equal(t, test.limit, debug.SetMemoryLimit(-1))
+		})
+	}
+}
