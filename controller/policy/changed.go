@@ -26,7 +26,7 @@ func worthWriting(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneReco
 	return !equality.Semantic.DeepEqual(essence(rec.Spec), essence(wanted))
 }
 
-// needsRenewal: the seed is half way through its life, or the newest sample is of a later turn than the stored one.
+// needsRenewal: the seed is half way through its life, or the recommendation's turn to be renewed has come.
 func needsRenewal(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneRecommendationSpec, now time.Time) bool {
 	stored := rec.Spec
 	if stored.Seed != nil && wanted.Seed != nil && stored.Seed.ValidUntil.Time.Before(now.Add(seedLifetime/2)) {
@@ -35,11 +35,13 @@ func needsRenewal(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneReco
 	if stored.DataUntil == nil || wanted.DataUntil == nil {
 		return stored.DataUntil != wanted.DataUntil
 	}
-	every := renewEvery
+	within := renewEvery
 	if !recommended(stored) {
-		every = renewEarly
+		within = renewEarly
 	}
-	return turn(rec, wanted.DataUntil.Time, every) > turn(rec, stored.DataUntil.Time, every)
+	// What was just stored leaves out a turn that comes soon.
+	soon, every := within/5, within/5*4
+	return turn(rec, wanted.DataUntil.Time, every) > turn(rec, stored.DataUntil.Add(soon), every)
 }
 
 // turn numbers a recommendation's turns to be renewed. They begin at another moment for each, so that those of a

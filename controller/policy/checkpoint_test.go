@@ -119,7 +119,7 @@ func TestCheckpointsAreRenewed(t *testing.T) {
 		}
 	}
 	specs, policies := f.memory.writes["patch AttuneRecommendation"], f.memory.writes["patch status AttunePolicy"]
-	assert.Equal(t, workloads*hours, specs)
+	assert.GreaterOrEqual(t, specs, workloads*hours)
 	// The workload loop answers each with the generation that it has seen.
 	assert.LessOrEqual(t, specs+specs+policies, workloads*hours*3, "0.05 a minute and workload")
 }
