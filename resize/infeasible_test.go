@@ -83,6 +83,7 @@ func TestWhatWasInfeasible(t *testing.T) {
 				tc.edit(&w)
 			}
 			pod := web()
+			pod.CreationTimestamp = *ago(-time.Hour) // by another clock (16)
 			_, refusal := Admit(pod, mustPlan(t, pod, wish(tc.wish)), w)
 			check(t, tc.reason, refusal)
 			if refusal != nil {
