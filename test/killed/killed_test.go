@@ -85,8 +85,8 @@ func (s *site) killAt(workloads map[string]kind, name string, k kind, at fault.P
 // tell starts the operator among workloads, waits until the resizes of all are finished, and looks at how.
 func (s *site) tell(workloads map[string]kind) {
 	s.t.Helper()
-	s.node("roomy", kubelet.Options{})
-	full := s.node("full", kubelet.Options{CPU: "64"})
+	s.node(roomyNode, kubelet.Options{})
+	full := s.node(fullNode, kubelet.Options{CPU: "64"})
 	full.Faults.Taken = 63_500 - 500*int64(len(workloads))
 	for name, k := range workloads {
 		s.workload(name, k)

@@ -194,6 +194,10 @@ func (s *site) setDeaf(deaf bool) {
 	s.deaf = deaf
 }
 
+// roomyNode has room for everybody to grow, fullNode for nobody. Who only counts the requests of pods takes both for
+// empty.
+const roomyNode, fullNode = "roomy", "full"
+
 // kind of a workload: what its pod asks for, what it used, and what becomes of its resize.
 type kind struct {
 	name             string
@@ -214,16 +218,16 @@ const (
 var (
 	kept = kind{
 		name: "kept", requests: "cpu=500m,memory=512Mi", used: used{"1", 200 << 20}, policy: once + "cpu: {maxChangePercent: 300}",
-		result: "Success", size: "1200m 512Mi 0",
+		node: roomyNode, result: "Success", size: "1200m 512Mi 0",
 	}
 	reverted = kind{
 		name: "reverted", requests: "cpu=500m,memory=512Mi", limits: "memory=1Gi", used: used{"0.1", 200 << 20}, suffers: true,
-		policy: once + lowersMemory, result: "Reverted oomkill", size: "500m 512Mi 1Gi",
+		node: roomyNode, policy: once + lowersMemory, result: "Reverted oomkill", size: "500m 512Mi 1Gi",
 	}
 	withdrawn = kind{
 		name: "withdrawn", requests: "cpu=500m,memory=512Mi", used: used{"1", 200 << 20},
 		policy: strings.Replace(once, "InPlaceOrRecreate", "InPlaceOnly", 1) + "cpu: {maxChangePercent: 300}",
-		node:   "full", result: "Withdrawn Deferred", size: "500m 512Mi 0",
+		node:   fullNode, result: "Withdrawn Deferred", size: "500m 512Mi 0",
 	}
 )
 
