@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -77,14 +76,9 @@ func stopped(pid int) error {
 		return err
 	}
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			continue // ended
-		}
-		// The name before the state is in parentheses, and may hold any.
-		after := string(data[bytes.LastIndexByte(data, ')')+1:])
-		if state := strings.TrimSpace(after)[:1]; !strings.Contains("TtZX", state) {
-			return fmt.Errorf("a thread of process %d is in state %s", pid, state)
+		does, err := state.RunState(file)
+		if err == nil && !strings.ContainsRune("TtZX", rune(does)) { // an error: it has ended
+			return fmt.Errorf("a thread of process %d is in state %c", pid, does)
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@
 package state
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -78,9 +79,22 @@ func WaitDead(dir string, pid int, limit time.Duration) error {
 // ended reports whether there is no such process, or only what its parent has
 // not collected yet.
 func ended(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	return err != nil || strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X")
+	state, err := RunState(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || state == 'Z' || state == 'X'
+}
+
+// RunState is the letter of what a process or thread does, by its stat file: R, S, D, T, t, Z, X (proc_pid_stat(5)).
+func RunState(file string) (byte, error) {
+	stat, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	// The name before it is in parentheses, and may hold any.
+	after := strings.TrimSpace(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if after == "" {
+		return 0, fmt.Errorf("%s tells no state", file)
+	}
+	return after[0], nil
 }
 
 // Guard lets one process at a time sweep below base and take a name there.
