@@ -127,8 +127,7 @@ func workloadChanged() predicate.Predicate {
 	return predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
 }
 
-// whole leaves out what is a part of another workload: a rollout moves its ReplicaSets many times, and no policy
-// looks at them.
+// whole leaves out what is a part of another workload, such as a CronJob's Job: no policy looks at it.
 func whole() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(o client.Object) bool {
 		w, ok := workload.From(o)
