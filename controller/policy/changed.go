@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 )
@@ -40,15 +42,15 @@ func needsRenewal(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneReco
 		within = renewEarly
 	}
 	// What was just stored leaves out a turn that comes soon.
-	soon, every := within/5, within/5*4
-	return turn(rec, wanted.DataUntil.Time, every) > turn(rec, stored.DataUntil.Add(soon), every)
+	soon, every, key := within/5, within/5*4, client.ObjectKeyFromObject(rec)
+	return Turn(key, wanted.DataUntil.Time, every) > Turn(key, stored.DataUntil.Add(soon), every)
 }
 
-// turn numbers a recommendation's turns to be renewed. They begin at another moment for each, so that those of a
+// Turn numbers a recommendation's turns to be renewed. They begin at another moment for each, so that those of a
 // cluster, which often begin together, are not renewed together.
-func turn(rec *v1alpha1.AttuneRecommendation, at time.Time, every time.Duration) int64 {
+func Turn(recommendation types.NamespacedName, at time.Time, every time.Duration) int64 {
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(rec.Namespace + "/" + rec.Name)) // it takes everything
+	_, _ = hash.Write([]byte(recommendation.String())) // it takes everything
 	seconds := int64(every / time.Second)
 	return (at.Unix() + int64(hash.Sum32())%seconds) / seconds
 }

@@ -56,8 +56,6 @@ func (s story) tell(t *testing.T, befall trouble) chronicle {
 	t.Helper()
 	w := newWorld(t, s.node)
 	t.Cleanup(func() { w.clear() })
-	// Steps of history end on whole minutes: every telling begins at the same one.
-	w.clock.SetTime(w.clock.Now().Truncate(time.Hour).Add(7 * time.Minute))
 	s.begin(w)
 	w.born()
 	told := chronicle{sizes: map[string]bool{}}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,7 +120,7 @@ var kinds = sync.OnceValues(func() (meta.RESTMapper, error) {
 func newWorld(t *testing.T, node kubelet.Options) *world {
 	t.Helper()
 	w := &world{
-		t: t, clock: clocktesting.NewFakePassiveClock(time.Now().UTC().Truncate(time.Second)),
+		t: t, clock: clocktesting.NewFakePassiveClock(theBeginning()),
 		usage: newUsages(), told: &told{}, memory: map[string]int64{},
 		ready: func(*corev1.Pod) bool { return true },
 	}
@@ -144,7 +145,8 @@ func newWorld(t *testing.T, node kubelet.Options) *world {
 	loops := w.counting(&w.writes, memo{})
 	loops.Get, loops.List = w.get, w.listByIndex
 	w.client = interceptor.NewClient(interceptor.NewClient(w.linked, everybody), loops)
-	w.namespace = newNamespace(t, w.direct)
+	w.namespace = namespaceFor(w.clock.Now())
+	require.NoError(t, w.direct.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}))
 	node.Usage = w.memoryOf
 	node.Ready = func(pod *corev1.Pod) bool { return w.ready(pod) }
 	w.node, err = kubelet.NewNode(t.Context(), w.direct, w.namespace, node)
@@ -156,6 +158,25 @@ func newWorld(t *testing.T, node kubelet.Options) *world {
 	w.history, w.autoscalers = w.usage, none{}
 	w.wire()
 	return w
+}
+
+// theBeginning of every world: steps of history end on whole minutes.
+func theBeginning() time.Time { return time.Now().UTC().Truncate(time.Hour).Add(7 * time.Minute) }
+
+// namespaces counts the names that worlds thought of.
+var namespaces atomic.Int64
+
+// namespaceFor is a new name with which a recommendation's turns to be renewed come at the same times in every world.
+func namespaceFor(beginning time.Time) string {
+	const every = 48 * time.Minute
+	began := beginning.Add(-20 * time.Minute)
+	for {
+		name := fmt.Sprintf("integration-%d", namespaces.Add(1))
+		web := types.NamespacedName{Namespace: name, Name: "deployment-web"}
+		if policyloop.Turn(web, began, every) > policyloop.Turn(web, began.Add(-time.Second), every) {
+			return name
+		}
+	}
 }
 
 // secondNode is a second one that pods start on.
