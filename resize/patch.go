@@ -9,11 +9,11 @@ import (
 )
 
 // Patch is the plan as a strategic merge patch of the pod's resize subresource. It carries the pod's
-// uid, so that it can never reach another pod of the same name, and only the amounts that change: keys
+// uid, so that it can never reach another pod of the same name, the pod's version where the plan names it, and only the amounts that change: keys
 // of other resources and other containers are left alone. Equal plans give equal bytes.
 func (p Plan) Patch() []byte {
 	patch := podPatch{}
-	patch.Metadata.UID = p.PodUID
+	patch.Metadata.UID, patch.Metadata.ResourceVersion = p.PodUID, p.Version
 	for _, m := range p.Moves {
 		c := containerPatch{Name: m.Container}
 		for _, r := range recommender.Resources {
@@ -35,7 +35,8 @@ func (p Plan) Patch() []byte {
 
 type podPatch struct {
 	Metadata struct {
-		UID types.UID `json:"uid"`
+		UID             types.UID `json:"uid"`
+		ResourceVersion string    `json:"resourceVersion,omitempty"`
 	} `json:"metadata"`
 	Spec struct {
 		Containers     []containerPatch `json:"containers,omitempty"`

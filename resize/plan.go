@@ -27,6 +27,8 @@ type Plan struct {
 	PodUID             types.UID
 	PodName, Namespace string
 	Node               string
+	// Version of the pod that the plan rests on, where it must be that one (see RestPlan); empty: any.
+	Version string
 	// TemplateHash of the pod: kept sizes and originals belong to it.
 	TemplateHash string
 	// Moves are the containers that change, in the pod's order.

@@ -115,9 +115,12 @@ func onlySet(desired, spec recommender.Size) recommender.Size {
 	return desired
 }
 
-// RestPlan is what is left to ask for until a pod's spec is as its record desires.
+// RestPlan is what is left to ask for until a pod's spec is as its record desires. It is for the pod as it is now: a
+// second patch is sent until it arrives, and one that comes so late that its limit was given up meanwhile must not
+// lower it again.
 func RestPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) Plan {
 	plan := planOf(pod)
+	plan.Version = pod.ResourceVersion
 	specs := specOf(pod)
 	sidecars := map[string]bool{}
 	for _, c := range resizable(pod) {

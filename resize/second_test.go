@@ -52,7 +52,9 @@ func TestTheSecondPatch(t *testing.T) {
 	assert.Empty(t, sending.Then)
 	assert.Equal(t, desired, FromResources(record.Desired[0].Resources), "the record given stays as it is")
 
+	half.ResourceVersion = "7"
 	rest := RestPlan(half, sending)
+	assert.Contains(t, string(rest.Patch()), `"resourceVersion":"7"`, "it is refused where it comes too late")
 	assert.Equal(t, parts[1].Moves[0].To, rest.Moves[0].To)
 	assert.True(t, rest.Moves[1].Sidecar, "41")
 	whole := rest.Apply(half)

@@ -3,11 +3,17 @@ package e2e
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/test/cluster"
@@ -22,21 +28,23 @@ type installation struct {
 	settings []string
 }
 
-// installationOf is that of the test of this name, or of all those that have none for themselves.
-func installationOf(test string) installation {
-	switch test {
+// installationOf is that of the test or tests of this name, or of all those that have none for themselves.
+func installationOf(name string) installation {
+	switch name {
 	case "TestEmbedded":
 		return scraped()
 	case sharingTest:
 		return shared()
+	case upheavalsTogether:
+		return takenAway()
 	}
 	return together()
 }
 
-// aloneVariable is set for a process whose cluster is that of one test: to its name.
+// aloneVariable is set for a process whose cluster is that of one test, or of the upheavals: to its name.
 const aloneVariable = "ATTUNE_E2E_ALONE"
 
-// only is the test that this process has its cluster for; empty: all those that have none for themselves.
+// only is what this process has its cluster for; empty: all those that have none for themselves.
 func only() string {
 	if *nodeStrategy {
 		return sharingTest
@@ -62,24 +70,93 @@ func endWithParent() {
 	os.Exit(1)
 }
 
+// upheavals are the tests that take from the others what those need: the operator, its leader, its usage source. They
+// have a cluster among themselves, and in it their turns.
+var upheavals = []string{"TestFailover", "TestOutages", "TestRelease"}
+
+const upheavalsTogether = "upheavals"
+
+// takenAway is the cluster of the upheavals.
+func takenAway() installation {
+	options := cluster.Options{Prometheus: true, CertManager: true, NodeCPU: "1900m", NodeMemory: "8Gi"}
+	for _, h := range upheavalHistories {
+		options.Backfill = append(options.Backfill, h.until(pastEnds(), shortPast))
+	}
+	return installation{options: options, settings: settings}
+}
+
 // alone runs a test in a cluster of its own: in a process of its own beside the other tests, unless this is it.
 func alone(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	elsewhere(t, t.Name(), test, func() (*process, error) { return begin(t.Name(), t.Name()) })
+}
+
+// upheaval runs a test in the cluster of the upheavals: in the one process that has it.
+func upheaval(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	elsewhere(t, upheavalsTogether, test, upheavalsBegun)
+}
+
+var upheavalsBegun = sync.OnceValues(func() (*process, error) {
+	wanted, err := regexp.Compile(strings.Split(flag.Lookup("test.run").Value.String(), "/")[0])
+	if err != nil {
+		return nil, err
+	}
+	return begin(upheavalsTogether, slices.DeleteFunc(slices.Clone(upheavals), func(name string) bool { return !wanted.MatchString(name) })...)
+})
+
+// elsewhere runs a test in the process that has the cluster for it, beside the other tests, unless this is it.
+func elsewhere(t *testing.T, whose string, test func(t *testing.T), begun func() (*process, error)) {
 	t.Helper()
 	if reason := cluster.Unavailable(); reason != "" {
 		t.Skip(reason)
 	}
-	if only() == t.Name() {
+	if only() == whose {
 		test(t)
 		return
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.count=1", "-test.timeout=20m")
-	cmd.Env = append(os.Environ(), aloneVariable+"="+t.Name())
-	_, err := cmd.StdinPipe() // it ends with this process
+	p, err := begun()
 	require.NoError(t, err)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { t.Log(out.String()) })
-	t.Parallel() // it goes on while the others that cannot be together have their turn
-	require.NoError(t, cmd.Wait())
+	t.Parallel() // it goes on while the others have their turns
+	<-p.ended
+	t.Log(p.said(t.Name()))
+	assert.Contains(t, p.out.String(), "\n--- PASS: "+t.Name()+" ", "how it ended")
+}
+
+// process runs tests in a cluster of their own.
+type process struct {
+	out   bytes.Buffer
+	ended chan struct{}
+}
+
+// begin starts a process that ends with this one.
+func begin(whose string, tests ...string) (*process, error) {
+	p := &process{ended: make(chan struct{})}
+	run := "-test.run=^(" + strings.Join(tests, "|") + ")$"
+	cmd := exec.Command(os.Args[0], run, "-test.v", "-test.count=1", "-test.timeout=20m")
+	cmd.Env = append(os.Environ(), aloneVariable+"="+whose)
+	cmd.Stdout, cmd.Stderr = &p.out, &p.out
+	if _, err := cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(p.ended)
+		if err := cmd.Wait(); err != nil {
+			fmt.Fprintln(&p.out, err)
+		}
+	}()
+	return p, nil
+}
+
+// said is what a test printed, as far as it can be told from others; all of it where the test is not to be found.
+func (p *process) said(test string) string {
+	all := p.out.String()
+	from, to := strings.Index(all, "=== RUN   "+test+"\n"), strings.LastIndex(all, "\n--- PASS: "+test+" ")
+	if from < 0 || to < from {
+		return all
+	}
+	return all[from:to]
 }

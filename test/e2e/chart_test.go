@@ -19,12 +19,10 @@ import (
 	"attune.io/attune/test/deploy"
 )
 
-// TestRelease takes the release through its life and is not parallel: the others need the release, which
-// is back as it was in the end.
-func TestRelease(t *testing.T) {
-	if reason := cluster.Unavailable(); reason != "" {
-		t.Skip(reason)
-	}
+// TestRelease takes the release through its life; it is back as it was in the end.
+func TestRelease(t *testing.T) { upheaval(t, aRelease) }
+
+func aRelease(t *testing.T) {
 	ctx := t.Context()
 	namespace(ctx, t, "release", true)
 	d := deployment(ctx, t, "release", "web", 1, app("app", asked))

@@ -18,17 +18,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/test/cluster"
 	"attune.io/attune/test/deploy"
 )
 
 // TestFailover kills the leader while two pods are watched, and one of them is OOM-killed while nobody
-// leads: the next leader puts that one back and keeps the size of the other. It is not parallel until the
-// killed replica is back, since that one misses admissions.
-func TestFailover(t *testing.T) {
-	if reason := cluster.Unavailable(); reason != "" {
-		t.Skip(reason)
-	}
+// leads: the next leader puts that one back and keeps the size of the other. The others wait until the killed replica
+// is back, since that one misses admissions.
+func TestFailover(t *testing.T) { upheaval(t, failover) }
+
+func failover(t *testing.T) {
 	ctx := t.Context()
 	namespace(ctx, t, "failover", true)
 	web := deployment(ctx, t, "failover", "web", 1, app("app", asked))

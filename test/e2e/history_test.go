@@ -28,6 +28,10 @@ var histories = []history{
 	{"recommend", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
 	{"oom", "leaky-6d4f8c7b9d-x2x7k", "app", 0.020, 60},
 	{"throttle", "busy-6d4f8c7b9d-x2x7k", "app", 0.020, 40},
+}
+
+// upheavalHistories are those of the tests that have their turns.
+var upheavalHistories = []history{
 	{"hung", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
 	{"release", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
 	{"release", "tuned-6d4f8c7b9d-x2x7k", "app", 0.100, 100},

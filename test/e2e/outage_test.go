@@ -20,11 +20,10 @@ import (
 	"attune.io/attune/test/deploy"
 )
 
-// TestOutages is not parallel, so it runs before those that are: it takes away what they need.
-func TestOutages(t *testing.T) {
-	if reason := cluster.Unavailable(); reason != "" {
-		t.Skip(reason)
-	}
+// TestOutages takes away Prometheus, then the webhook.
+func TestOutages(t *testing.T) { upheaval(t, outages) }
+
+func outages(t *testing.T) {
 	t.Run("Prometheus stopped: nothing changes and the policy says why", prometheusStopped)
 	ctx := t.Context()
 	namespace(ctx, t, "hung", true)
