@@ -119,7 +119,7 @@ func elsewhere(t *testing.T, whose string, test func(t *testing.T), begun func()
 	require.NoError(t, err)
 	t.Parallel() // it goes on while the others have their turns
 	<-p.ended
-	t.Log(p.said(t.Name()))
+	p.told.Do(func() { t.Log(p.out.String()) })
 	assert.Contains(t, p.out.String(), "\n--- PASS: "+t.Name()+" ", "how it ended")
 }
 
@@ -127,6 +127,8 @@ func elsewhere(t *testing.T, whose string, test func(t *testing.T), begun func()
 type process struct {
 	out   bytes.Buffer
 	ended chan struct{}
+	// told: the log has what it printed.
+	told sync.Once
 }
 
 // begin starts a process that ends with this one.
@@ -149,14 +151,4 @@ func begin(whose string, tests ...string) (*process, error) {
 		}
 	}()
 	return p, nil
-}
-
-// said is what a test printed, as far as it can be told from others; all of it where the test is not to be found.
-func (p *process) said(test string) string {
-	all := p.out.String()
-	from, to := strings.Index(all, "=== RUN   "+test+"\n"), strings.LastIndex(all, "\n--- PASS: "+test+" ")
-	if from < 0 || to < from {
-		return all
-	}
-	return all[from:to]
 }

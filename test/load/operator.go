@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,10 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 
 	"attune.io/attune/certs"
 	"attune.io/attune/test/cluster"
@@ -23,6 +28,8 @@ type operator struct {
 	cmd  *exec.Cmd
 	dir  string
 	port int
+	// metrics is their address.
+	metrics string
 	// authority signed its webhooks' certificate.
 	authority []byte
 }
@@ -60,13 +67,18 @@ func (s *site) start(ctx context.Context) (*operator, error) {
 	if o.port, err = freePort(); err != nil {
 		return nil, err
 	}
+	metricsPort, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	o.metrics = fmt.Sprintf("127.0.0.1:%d", metricsPort)
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
 	o.cmd = exec.Command(program, "--leader-elect=false", "--namespace=default", "--cert-dir="+dir, "--webhook-port="+strconv.Itoa(o.port),
-		"--metrics-bind-address=0", "--health-probe-bind-address=0", "--usage-source=prometheus", "--prometheus-address="+s.server.URL,
+		"--metrics-bind-address="+o.metrics, "--health-probe-bind-address=0", "--usage-source=prometheus", "--prometheus-address="+s.server.URL,
 		"--usage-interval=5s")
 	o.cmd.Env, o.cmd.Stdout, o.cmd.Stderr = append(os.Environ(), "KUBECONFIG="+kubeconfig), log, log
 	return o, o.cmd.Start()
@@ -98,6 +110,46 @@ func (o *operator) used() (cpu time.Duration, rss, most float64, err error) {
 	}
 	status, err := os.ReadFile(of + "status")
 	return cpu, kib(string(status), "VmRSS:") / 1024, kib(string(status), "VmHWM:") / 1024, err
+}
+
+// admissions is the operator's own histogram of its answers to reviews.
+func (o *operator) admissions(ctx context.Context) (*dto.Histogram, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+o.metrics+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	const name = "attune_admission_duration_seconds"
+	family := families[name]
+	if family == nil || len(family.Metric) != 1 {
+		return nil, fmt.Errorf("the operator has not one %s", name)
+	}
+	return family.Metric[0].Histogram, nil
+}
+
+// within says how many of the answers between two looks took no longer than each bound; nothing where there were none.
+func within(before, after *dto.Histogram) string {
+	all := after.GetSampleCount() - before.GetSampleCount()
+	if all == 0 {
+		return ""
+	}
+	var parts []string
+	for i, bucket := range after.Bucket {
+		bound := time.Duration(bucket.GetUpperBound() * float64(time.Second))
+		if n := bucket.GetCumulativeCount() - before.Bucket[i].GetCumulativeCount(); bound >= time.Millisecond && bound <= 25*time.Millisecond {
+			parts = append(parts, fmt.Sprintf("%.2f %% in %s", 100*float64(n)/float64(all), bound))
+		}
+	}
+	return "; by the operator's own clock " + strings.Join(parts, ", ")
 }
 
 func kib(status, name string) float64 {

@@ -63,10 +63,6 @@ func (s *site) review(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	direct, err := s.direct(pod)
-	if err != nil {
-		return err
-	}
 	ask := func(ctx context.Context) error {
 		return s.client.Create(ctx, pod.DeepCopy(), client.DryRunAll)
 	}
@@ -75,13 +71,22 @@ func (s *site) review(ctx context.Context, o options) error {
 		return err
 	}
 	defer noop.Close()
+	nothing, err := direct(pod, port, authority, `"allowed":true`)
+	if err != nil {
+		return err
+	}
+	attune, err := direct(pod, s.operator.port, s.operator.authority, `"patch"`)
+	if err != nil {
+		return err
+	}
 	p99 := map[string]time.Duration{}
 	for _, way := range []struct {
 		name string
 		hook func() error
 		ask  func(context.Context) error
 	}{
-		{"the handler alone", nil, direct},
+		{"a handler that does nothing, alone", nil, nothing},
+		{"attune's handler, alone", nil, attune},
 		{"no webhook", func() error { return s.unhook(ctx) }, ask},
 		{"a webhook that does nothing", func() error { return s.hook(ctx, "noop", port, "/", authority) }, ask},
 		{"attune's webhook", func() error { return s.hook(ctx, "attune", s.operator.port, "/mutate-pod", s.operator.authority) }, ask},
@@ -91,9 +96,18 @@ func (s *site) review(ctx context.Context, o options) error {
 				return err
 			}
 		}
+		before, err := s.operator.admissions(ctx)
+		if err != nil {
+			return err
+		}
 		took, failed := paced(ctx, o.reviews, way.ask)
 		p99[way.name] = percentile(took, 0.99)
-		say(way.name, "p50 %s, p99 %s of %d at %d/s; %d failed", percentile(took, 0.5), p99[way.name], len(took), rate, failed)
+		after, err := s.operator.admissions(ctx)
+		if err != nil {
+			return err
+		}
+		say(way.name, "p50 %s, p99 %s of %d at %d/s; %d failed%s",
+			percentile(took, 0.5), p99[way.name], len(took), rate, failed, within(before, after))
 	}
 	say("attune : nothing", "%.2f at p99, through the API server", float64(p99["attune's webhook"])/float64(max(1, p99["a webhook that does nothing"])))
 	return nil
@@ -137,8 +151,8 @@ func (s *site) newborn(ctx context.Context) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// direct asks the operator's process, as the API server does.
-func (s *site) direct(pod *corev1.Pod) (func(context.Context) error, error) {
+// direct asks a webhook itself, as the API server does; its answer has to say something.
+func direct(pod *corev1.Pod, port int, authority []byte, says string) (func(context.Context) error, error) {
 	pod = pod.DeepCopy()
 	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	raw, err := json.Marshal(pod)
@@ -157,9 +171,9 @@ func (s *site) direct(pod *corev1.Pod) (func(context.Context) error, error) {
 		return nil, err
 	}
 	known := x509.NewCertPool()
-	known.AppendCertsFromPEM(s.operator.authority)
+	known.AppendCertsFromPEM(authority)
 	asking := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: known}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: rate}}
-	address := fmt.Sprintf("https://localhost:%d/mutate-pod", s.operator.port)
+	address := fmt.Sprintf("https://localhost:%d/mutate-pod", port)
 	return func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 		if err != nil {
@@ -172,8 +186,8 @@ func (s *site) direct(pod *corev1.Pod) (func(context.Context) error, error) {
 		}
 		defer response.Body.Close()
 		answer, err := io.ReadAll(response.Body)
-		if err == nil && !bytes.Contains(answer, []byte(`"patch"`)) {
-			err = fmt.Errorf("no patch: %s", answer)
+		if err == nil && !bytes.Contains(answer, []byte(says)) {
+			err = fmt.Errorf("not %s: %s", says, answer)
 		}
 		return err
 	}, nil

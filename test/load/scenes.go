@@ -224,7 +224,8 @@ func (s *site) doubt(ctx context.Context, o options) error {
 	return nil
 }
 
-// hasten has the source asked every half a minute, so that what is wrong with it is met.
+// hasten has the source asked every half a minute, so that what is wrong with it is met, and waits until everything is
+// recommended by what it says of the last hour.
 func (s *site) hasten(ctx context.Context, settle time.Duration) error {
 	patch := client.RawPatch("application/merge-patch+json",
 		[]byte(`{"spec":{"metricsSource":{"historyWindow":"1h","queryStep":"30s","minimumDataPoints":12}}}`))
@@ -234,7 +235,24 @@ func (s *site) hasten(ctx context.Context, settle time.Duration) error {
 			return err
 		}
 	}
+	if err := await(ctx, "recommendations by the new settings", func() error { return s.allOf(ctx, 2) }); err != nil {
+		return err
+	}
 	return sleep(ctx, settle)
+}
+
+// allOf checks that all recommendations are of this generation of their policies.
+func (s *site) allOf(ctx context.Context, generation int64) error {
+	list := &v1alpha1.AttuneRecommendationList{}
+	if err := s.client.List(ctx, list); err != nil {
+		return err
+	}
+	for _, rec := range list.Items {
+		if rec.Spec.Policy.Generation < generation {
+			return fmt.Errorf("%s/%s is of generation %d", rec.Namespace, rec.Name, rec.Spec.Policy.Generation)
+		}
+	}
+	return nil
 }
 
 // changes counts the targets that are others now, or gone.
