@@ -42,7 +42,10 @@ func embedded(t *testing.T) {
 	namespace(ctx, t, "scraped", true)
 	busy := app("app", size{cpu: "100m", cpuLimit: "400m", memory: "64Mi"})
 	busy.Env[0].Value = "20"
-	d := deployment(ctx, t, "scraped", "busy", 1, busy)
+	d := newDeployment("scraped", "busy", 1, busy)
+	onNode(&d.Spec.Template.Spec, 1) // the other one's kubelet will not answer
+	createFor(t, d)
+	ready(ctx, t, d)
 	policy := policyFor(ctx, t, d, v1alpha1.UpdateAuto, func(s *v1alpha1.AttunePolicySpec) {
 		s.MetricsSource = &v1alpha1.MetricsSource{
 			HistoryWindow: duration(time.Hour), QueryStep: duration(30 * time.Second), RateWindow: duration(time.Minute), MinimumDataPoints: ptr.To(int32(3)),
@@ -52,19 +55,28 @@ func embedded(t *testing.T) {
 		s.Memory.AllowDecrease = ptr.To(false)
 	})
 	// The parts build on each other: a failed one leaves nothing for the next.
-	for _, part := range []struct {
-		name string
-		test func(*testing.T, *appsv1.Deployment, *v1alpha1.AttunePolicy)
-	}{
+	for _, part := range []embeddedPart{
 		{"a workload that was only scraped is lowered", lowered},
 		{"throttling, which only cAdvisor tells of, is reverted", throttledAndReverted},
-		{"a killed operator goes on where it was", goesOn},
-		{"a kubelet that does not answer is named", unanswered},
 	} {
 		if !t.Run(part.name, func(t *testing.T) { part.test(t, d, policy) }) {
 			return
 		}
 	}
+	for _, part := range []embeddedPart{
+		{"a killed operator goes on where it was", goesOn},
+		{"a kubelet that does not answer is named", unanswered},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			t.Parallel()
+			part.test(t, d, policy.DeepCopy())
+		})
+	}
+}
+
+type embeddedPart struct {
+	name string
+	test func(*testing.T, *appsv1.Deployment, *v1alpha1.AttunePolicy)
 }
 
 func lowered(t *testing.T, d *appsv1.Deployment, _ *v1alpha1.AttunePolicy) {
@@ -169,7 +181,7 @@ func throttledAndReverted(t *testing.T, d *appsv1.Deployment, _ *v1alpha1.Attune
 
 func unanswered(t *testing.T, _ *appsv1.Deployment, policy *v1alpha1.AttunePolicy) {
 	ctx := t.Context()
-	node := env.cluster.NodeName(2)
+	node := nodeName(2)
 	rule := []string{"INPUT", "-p", "tcp", "--dport", "10250", "-j", "REJECT", "--reject-with", "tcp-reset"}
 	change := func(ctx context.Context, what string) error {
 		cmd, err := env.cluster.NodeCommand(ctx, 2, "iptables", append([]string{what}, rule...)...)
