@@ -147,7 +147,7 @@ func (n *Node) readiness(before *corev1.Node, ready corev1.ConditionStatus) core
 			return c
 		}
 	}
-	return corev1.NodeCondition{Type: corev1.NodeReady, Status: ready, Reason: "Fake", LastTransitionTime: metav1.NewTime(n.now)}
+	return corev1.NodeCondition{Type: corev1.NodeReady, Status: ready, Reason: "Fake", LastTransitionTime: stored(n.now)}
 }
 
 func (n *Node) allocatable() corev1.ResourceList {

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	helpers "k8s.io/component-helpers/resource"
 )
 
@@ -95,7 +94,7 @@ func (s *podState) restart(pod *corev1.Pod, container, reason string, code int32
 	c := s.containers[container]
 	c.last = &corev1.ContainerStateTerminated{
 		Reason: reason, ExitCode: code, ContainerID: c.id,
-		StartedAt: metav1.NewTime(c.startedAt), FinishedAt: metav1.NewTime(now),
+		StartedAt: stored(c.startedAt), FinishedAt: stored(now),
 	}
 	c.restarts++
 	c.id, c.startedAt, c.sampledAt = containerID(pod, container, c.restarts), now, time.Time{}

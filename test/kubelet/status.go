@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -63,7 +64,7 @@ func (n *Node) status(pod *corev1.Pod, s *podState, now time.Time) *corev1.PodSt
 	if s.containers != nil {
 		status.Phase = corev1.PodRunning
 		if status.StartTime == nil {
-			status.StartTime = &metav1.Time{Time: now}
+			status.StartTime = ptr.To(stored(now))
 		}
 	}
 	ready := s.containers != nil && n.options.Ready(pod)
@@ -107,7 +108,7 @@ func (n *Node) running(status *corev1.ContainerStatus, run *containerState, s *p
 	started := true
 	status.ContainerID, status.ImageID, status.Started, status.Ready = run.id, status.Image, &started, ready
 	status.RestartCount = run.restarts
-	status.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(run.startedAt)}
+	status.State.Running = &corev1.ContainerStateRunning{StartedAt: stored(run.startedAt)}
 	status.LastTerminationState.Terminated = run.last
 	status.AllocatedResources = s.allocated[status.Name].Requests.DeepCopy()
 	actual := s.actuated[status.Name]
@@ -127,7 +128,7 @@ func (n *Node) verdicts(status *corev1.PodStatus, kind corev1.PodConditionType, 
 	}
 	status.Conditions = append(status.Conditions, corev1.PodCondition{
 		Type: kind, Status: corev1.ConditionTrue, Reason: v.reason, Message: v.message,
-		ObservedGeneration: n.generation(v.generation), LastTransitionTime: metav1.NewTime(v.since),
+		ObservedGeneration: n.generation(v.generation), LastTransitionTime: stored(v.since),
 	})
 }
 
@@ -142,12 +143,15 @@ func setCondition(status *corev1.PodStatus, kind corev1.PodConditionType, holds 
 			continue
 		}
 		if c.Status != want {
-			c.Status, c.LastTransitionTime = want, metav1.NewTime(now)
+			c.Status, c.LastTransitionTime = want, stored(now)
 		}
 		return
 	}
-	status.Conditions = append(status.Conditions, corev1.PodCondition{Type: kind, Status: want, LastTransitionTime: metav1.NewTime(now)})
+	status.Conditions = append(status.Conditions, corev1.PodCondition{Type: kind, Status: want, LastTransitionTime: stored(now)})
 }
+
+// stored is a time as the API server keeps it: in whole seconds. A finer one would look like news each time.
+func stored(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
 
 // sidecars are the native ones.
 func sidecars(pod *corev1.Pod) []corev1.Container {
