@@ -56,6 +56,7 @@ func (s story) tell(t *testing.T, befall trouble) chronicle {
 	t.Helper()
 	w := newWorld(t, s.node)
 	t.Cleanup(func() { w.clear() })
+	w.clock.SetTime(w.beginning)
 	s.begin(w)
 	w.born()
 	told := chronicle{sizes: map[string]bool{}}

@@ -56,6 +56,8 @@ type world struct {
 	t         *testing.T
 	namespace string
 	clock     *clocktesting.FakePassiveClock
+	// beginning is when a story begins that is to go on as in every other world.
+	beginning time.Time
 	// client is the loops', direct everybody else's. What the loops do not read from memory goes by linked.
 	client, direct, linked client.WithWatch
 	// known is what everybody has read: whoever writes past them has to say so.
@@ -120,7 +122,7 @@ var kinds = sync.OnceValues(func() (meta.RESTMapper, error) {
 func newWorld(t *testing.T, node kubelet.Options) *world {
 	t.Helper()
 	w := &world{
-		t: t, clock: clocktesting.NewFakePassiveClock(theBeginning()),
+		t: t, clock: clocktesting.NewFakePassiveClock(time.Now().UTC().Truncate(time.Second)), beginning: theBeginning(),
 		usage: newUsages(), told: &told{}, memory: map[string]int64{},
 		ready: func(*corev1.Pod) bool { return true },
 	}
@@ -145,7 +147,7 @@ func newWorld(t *testing.T, node kubelet.Options) *world {
 	loops := w.counting(&w.writes, memo{})
 	loops.Get, loops.List = w.get, w.listByIndex
 	w.client = interceptor.NewClient(interceptor.NewClient(w.linked, everybody), loops)
-	w.namespace = namespaceFor(w.clock.Now())
+	w.namespace = namespaceFor(w.beginning)
 	require.NoError(t, w.direct.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}))
 	node.Usage = w.memoryOf
 	node.Ready = func(pod *corev1.Pod) bool { return w.ready(pod) }
@@ -160,13 +162,14 @@ func newWorld(t *testing.T, node kubelet.Options) *world {
 	return w
 }
 
-// theBeginning of every world: steps of history end on whole minutes.
+// theBeginning of stories: steps of history end on whole minutes.
 func theBeginning() time.Time { return time.Now().UTC().Truncate(time.Hour).Add(7 * time.Minute) }
 
 // namespaces counts the names that worlds thought of.
 var namespaces atomic.Int64
 
-// namespaceFor is a new name with which a recommendation's turns to be renewed come at the same times in every world.
+// namespaceFor is a new name with which a recommendation's turns to be renewed come at the same times after every
+// beginning.
 func namespaceFor(beginning time.Time) string {
 	const every = 48 * time.Minute
 	began := beginning.Add(-20 * time.Minute)
