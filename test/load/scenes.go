@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -217,8 +219,9 @@ func (s *site) doubt(ctx context.Context, o options) error {
 		if err != nil {
 			return err
 		}
-		say("a source that is "+string(wrong), "%d of %d targets changed; %.2f s of CPU, %.0f MiB; the policy says %q",
-			changes(before, targets), len(before), (after - cpu).Seconds(), rss, told)
+		n, first := changes(before, targets)
+		say("a source that is "+string(wrong), "%d of %d targets changed%s; %.2f s of CPU, %.0f MiB; the policy says %q",
+			n, len(before), first, (after - cpu).Seconds(), rss, told)
 	}
 	s.history.is(nothing)
 	return nil
@@ -255,23 +258,35 @@ func (s *site) allOf(ctx context.Context, generation int64) error {
 	return nil
 }
 
-// changes counts the targets that are others now, or gone.
-func changes(before, after map[string][]v1alpha1.ContainerTarget) int {
-	n := 0
+// changes counts the targets that are others now, or gone, and tells one.
+func changes(before, after map[string][]v1alpha1.ContainerTarget) (n int, example string) {
 	for name, containers := range before {
 		now := after[name]
-		if len(now) != len(containers) {
-			n++
+		i := slices.IndexFunc(containers, func(was v1alpha1.ContainerTarget) bool {
+			return !slices.ContainsFunc(now, func(c v1alpha1.ContainerTarget) bool {
+				return c.Name == was.Name && equality.Semantic.DeepEqual(c.Target, was.Target)
+			})
+		})
+		if i < 0 {
 			continue
 		}
-		for i := range now {
-			if !equality.Semantic.DeepEqual(now[i].Target, containers[i].Target) {
-				n++
-				break
-			}
+		if n++; n > 1 {
+			continue
+		}
+		example = " (one of them is gone)"
+		if i < len(now) {
+			example = fmt.Sprintf(" (one from %s to %s)", text(containers[i].Target), text(now[i].Target))
 		}
 	}
-	return n
+	return n, example
+}
+
+func text(r v1alpha1.Resources) string {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
 }
 
 // told is what the first policy says of itself.
