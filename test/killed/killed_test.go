@@ -86,8 +86,6 @@ func (s *site) killAt(workloads map[string]kind, name string, k kind, at fault.P
 func (s *site) tell(workloads map[string]kind) {
 	s.t.Helper()
 	s.node(roomyNode, kubelet.Options{})
-	full := s.node(fullNode, kubelet.Options{CPU: "64"})
-	full.Faults.Taken = 63_500 - 500*int64(len(workloads))
 	for name, k := range workloads {
 		s.workload(name, k)
 	}

@@ -194,8 +194,8 @@ func (s *site) setDeaf(deaf bool) {
 	s.deaf = deaf
 }
 
-// roomyNode has room for everybody to grow, fullNode for nobody. Who only counts the requests of pods takes both for
-// empty.
+// roomyNode has room for everybody to grow. A fullNode has none for its only pod: who counts the requests of pods takes
+// it for empty. Each workload has one of its own, since a node that puts a resize off is left alone for a while.
 const roomyNode, fullNode = "roomy", "full"
 
 // kind of a workload: what its pod asks for, what it used, and what becomes of its resize.
@@ -243,9 +243,12 @@ func (s *site) workload(name string, k kind) {
 		Name: "app", Image: "example.org/app:1",
 		Resources: corev1.ResourceRequirements{Requests: amounts(k.requests), Limits: amounts(k.limits)},
 	}}
-	if k.node != "" {
-		d.Spec.Template.Spec.NodeSelector = map[string]string{corev1.LabelHostname: k.node}
+	node := k.node
+	if node == fullNode {
+		node = fullNode + "-" + name
+		s.node(node, kubelet.Options{CPU: "64"}).Faults.Taken = 63_000
 	}
+	d.Spec.Template.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
 	require.NoError(s.t, s.client.Create(s.t.Context(), d))
 }
 
