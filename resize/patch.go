@@ -9,8 +9,9 @@ import (
 )
 
 // Patch is the plan as a strategic merge patch of the pod's resize subresource. It carries the pod's
-// uid, so that it can never reach another pod of the same name, the pod's version where the plan names it, and only the amounts that change: keys
-// of other resources and other containers are left alone. Equal plans give equal bytes.
+// uid, so that it can never reach another pod of the same name, the pod's version where the plan names
+// one, and only the amounts that change: keys of other resources and other containers are left alone.
+// Equal plans give equal bytes.
 func (p Plan) Patch() []byte {
 	patch := podPatch{}
 	patch.Metadata.UID, patch.Metadata.ResourceVersion = p.PodUID, p.Version

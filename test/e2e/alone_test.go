@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -78,11 +77,9 @@ const upheavalsTogether = "upheavals"
 
 // takenAway is the cluster of the upheavals.
 func takenAway() installation {
-	options := cluster.Options{Prometheus: true, CertManager: true, NodeCPU: "1900m", NodeMemory: "8Gi"}
-	for _, h := range upheavalHistories {
-		options.Backfill = append(options.Backfill, h.until(pastEnds(), shortPast))
-	}
-	return installation{options: options, settings: settings}
+	return installation{settings: settings, options: cluster.Options{
+		Prometheus: true, CertManager: true, Backfill: past(upheavalHistories, shortPast), NodeCPU: "1900m", NodeMemory: "8Gi",
+	}}
 }
 
 // alone runs a test in a cluster of its own: in a process of its own beside the other tests, unless this is it.
@@ -120,6 +117,7 @@ func elsewhere(t *testing.T, whose string, test func(t *testing.T), begun func()
 	t.Parallel() // it goes on while the others have their turns
 	<-p.ended
 	p.told.Do(func() { t.Log(p.out.String()) })
+	assert.NoError(t, p.err)
 	assert.Contains(t, p.out.String(), "\n--- PASS: "+t.Name()+" ", "how it ended")
 }
 
@@ -127,6 +125,8 @@ func elsewhere(t *testing.T, whose string, test func(t *testing.T), begun func()
 type process struct {
 	out   bytes.Buffer
 	ended chan struct{}
+	// err is how it ended.
+	err error
 	// told: the log has what it printed.
 	told sync.Once
 }
@@ -146,9 +146,7 @@ func begin(whose string, tests ...string) (*process, error) {
 	}
 	go func() {
 		defer close(p.ended)
-		if err := cmd.Wait(); err != nil {
-			fmt.Fprintln(&p.out, err)
-		}
+		p.err = cmd.Wait()
 	}()
 	return p, nil
 }

@@ -41,13 +41,16 @@ var upheavalHistories = []history{
 }
 
 func backfill() []cluster.Series {
+	short := slices.Concat(hardHistories(), oomHistories(), evictionHistories())
+	return append(past(histories, 30*time.Hour), past(short, shortPast)...)
+}
+
+// past is that of some workloads, over so long.
+func past(of []history, long time.Duration) []cluster.Series {
 	end := pastEnds()
 	var out []cluster.Series
-	for _, h := range histories {
-		out = append(out, h.until(end, 30*time.Hour))
-	}
-	for _, h := range slices.Concat(hardHistories(), oomHistories(), evictionHistories()) {
-		out = append(out, h.until(end, shortPast))
+	for _, h := range of {
+		out = append(out, h.until(end, long))
 	}
 	return out
 }

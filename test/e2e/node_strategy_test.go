@@ -45,9 +45,9 @@ const (
 // shared is the cluster of TestNodeStrategy. Nodes are looked at often; the operator keeps its part of the CPU
 // while others wait for theirs.
 func shared() installation {
-	options := cluster.Options{Nodes: 2, Prometheus: true, NodeCPU: fmt.Sprint(sharedCPU), NodeMemory: "8Gi", KubeletConfig: smallMemory}
-	for _, h := range nodeHistories() {
-		options.Backfill = append(options.Backfill, h.until(pastEnds(), shortPast))
+	options := cluster.Options{
+		Nodes: 2, Prometheus: true, Backfill: past(nodeHistories(), shortPast),
+		NodeCPU: fmt.Sprint(sharedCPU), NodeMemory: "8Gi", KubeletConfig: smallMemory,
 	}
 	return installation{options: options, reserved: []int{sharedNode}, settings: append([]string{
 		"replicas=1", "certs.provider=self-signed", "resources.requests.cpu=400m",

@@ -171,7 +171,7 @@ var namespaces atomic.Int64
 // namespaceFor is a new name with which a recommendation's turns to be renewed come at the same times after every
 // beginning.
 func namespaceFor(beginning time.Time) string {
-	const every = 48 * time.Minute
+	const every = 48 * time.Minute // as often as targets are renewed; those that are none yet, twice as often
 	began := beginning.Add(-20 * time.Minute)
 	for {
 		name := fmt.Sprintf("integration-%d", namespaces.Add(1))

@@ -260,33 +260,32 @@ func (s *site) allOf(ctx context.Context, generation int64) error {
 
 // changes counts the targets that are others now, or gone, and tells one.
 func changes(before, after map[string][]v1alpha1.ContainerTarget) (n int, example string) {
-	for name, containers := range before {
+	for name, was := range before {
 		now := after[name]
-		i := slices.IndexFunc(containers, func(was v1alpha1.ContainerTarget) bool {
-			return !slices.ContainsFunc(now, func(c v1alpha1.ContainerTarget) bool {
-				return c.Name == was.Name && equality.Semantic.DeepEqual(c.Target, was.Target)
-			})
+		same := slices.EqualFunc(was, now, func(a, b v1alpha1.ContainerTarget) bool {
+			return equality.Semantic.DeepEqual(a.Target, b.Target)
 		})
-		if i < 0 {
+		if same {
 			continue
 		}
-		if n++; n > 1 {
-			continue
-		}
-		example = " (one of them is gone)"
-		if i < len(now) {
-			example = fmt.Sprintf(" (one from %s to %s)", text(containers[i].Target), text(now[i].Target))
+		if n++; n == 1 {
+			example = fmt.Sprintf(" (one from %s to %s)", text(was), text(now))
 		}
 	}
 	return n, example
 }
 
-func text(r v1alpha1.Resources) string {
-	raw, err := json.Marshal(r)
-	if err != nil {
-		return err.Error()
+// text is what the targets of a workload's containers ask for.
+func text(targets []v1alpha1.ContainerTarget) string {
+	var parts []string
+	for _, t := range targets {
+		raw, err := json.Marshal(t.Target)
+		if err != nil {
+			panic("plain data always marshals: " + err.Error())
+		}
+		parts = append(parts, t.Name+" "+string(raw))
 	}
-	return string(raw)
+	return strings.Join(parts, ", ")
 }
 
 // told is what the first policy says of itself.
