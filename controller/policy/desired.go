@@ -36,6 +36,8 @@ type inputs struct {
 	// blocked names a reason not to change a container's resource that lies outside its history.
 	blocked func(container string, r recommender.Resource) *recommender.Hold
 	now     time.Time
+	// explained: every target comes with the steps that led to it. Nearly always nobody is to read them.
+	explained bool
 }
 
 // desired computes the spec of a workload's AttuneRecommendation. It is pure.
@@ -55,7 +57,11 @@ func desired(in inputs) v1alpha1.AttuneRecommendationSpec {
 	for _, c := range sized(in.workload.Template, in.settings) {
 		profile := in.profiles[c.Name]
 		input := in.inputFor(c, profile)
-		target := containerTarget(recommender.Recommend(input))
+		recommend := recommender.Target
+		if in.explained {
+			recommend = recommender.Recommend
+		}
+		target := containerTarget(recommend(input))
 		if in.settings.Strategy == v1alpha1.StrategyNode {
 			target = in.forNode(c, input.Floors, target)
 		} else {

@@ -73,20 +73,20 @@ func (c *Controller) recommendWorkload(ctx context.Context, pass pass, w workloa
 	if pass.settings.Strategy == v1alpha1.StrategyNode {
 		in.highest = c.highest(pass, w)
 	}
-	wanted := desired(in)
-	if rec.UID != "" && !pass.complete {
-		wanted = carriedOver(rec.Spec, wanted, in)
-	}
+	wanted := pass.wanted(rec, in)
 	writing := rec.UID == "" || worthWriting(rec, wanted, pass.now)
-	wanted.Checkpoints = rec.Spec.Checkpoints
+	checkpoints := rec.Spec.Checkpoints
 	if writing || c.checkpointDue(pass, rec) {
 		// A target is stored together with the history that it rests on.
-		wanted.Checkpoints = c.checkpoints(pass, w, rec.Spec.Checkpoints)
+		checkpoints = c.checkpoints(pass, w, checkpoints)
 	}
-	if !writing && sameCheckpoints(rec.Spec.Checkpoints, wanted.Checkpoints) {
+	if !writing && sameCheckpoints(rec.Spec.Checkpoints, checkpoints) {
 		c.confirm(pass, rec, wanted)
 		return rec, nil
 	}
+	in.explained = true
+	wanted = pass.wanted(rec, in)
+	wanted.Checkpoints = checkpoints
 	// Writing decodes the answer into the object: nothing of it may be the cache's.
 	written := rec.DeepCopy()
 	written.Spec = *wanted.DeepCopy()
@@ -94,6 +94,15 @@ func (c *Controller) recommendWorkload(ctx context.Context, pass pass, w workloa
 		return nil, fmt.Errorf("writing AttuneRecommendation %s: %w", rec.Name, err)
 	}
 	return written, nil
+}
+
+// wanted is what the recommendation should be by now.
+func (p pass) wanted(rec *v1alpha1.AttuneRecommendation, in inputs) v1alpha1.AttuneRecommendationSpec {
+	wanted := desired(in)
+	if rec.UID != "" && !p.complete {
+		return carriedOver(rec.Spec, wanted, in)
+	}
+	return wanted
 }
 
 // confirm that the stored targets still hold. Whose data was too old to act on as far as was known is looked at again:

@@ -47,6 +47,7 @@ func containerTarget(rec recommender.Recommendation) v1alpha1.ContainerTarget {
 			Resource: h.Resource.String(), Reason: string(h.Reason), Message: h.Message,
 		})
 	}
+	target.Steps = slices.Grow(target.Steps, len(rec.Steps))
 	for _, s := range rec.Steps {
 		target.Steps = append(target.Steps, v1alpha1.Step{
 			Resource: s.Resource.String(), Name: s.Name, Reason: s.Reason,

@@ -1,16 +1,17 @@
 package main
 
 import (
-	"bufio"
+	_ "embed"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 )
 
-// ceilingsFile says what benchmarks may cost.
-const ceilingsFile = "ceilings.txt"
+// ceilingsText says what benchmarks may cost.
+//
+//go:embed ceilings.txt
+var ceilingsText string
 
 // ceiling is what a benchmark may cost.
 type ceiling struct {
@@ -23,27 +24,21 @@ type ceiling struct {
 	promise string
 }
 
-// readCeilings reads the file.
-func readCeilings(path string) ([]ceiling, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
+// readCeilings from their text.
+func readCeilings(text string) ([]ceiling, error) {
 	var all []ceiling
-	lines := bufio.NewScanner(file)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
+	for n, line := range strings.Split(text, "\n") {
+		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
 		c, err := ceilingOf(strings.Split(line, "|"))
 		if err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+			return nil, fmt.Errorf("ceilings.txt:%d: %w", n+1, err)
 		}
 		all = append(all, c)
 	}
-	return all, lines.Err()
+	return all, nil
 }
 
 var errColumns = errors.New("not five columns: package | benchmark | times | at most | promised")

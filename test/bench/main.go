@@ -20,6 +20,10 @@ func main() {
 }
 
 func run(ctx context.Context, quick bool) error {
+	ceilings, err := readCeilings(ceilingsText)
+	if err != nil {
+		return err
+	}
 	root, err := filepath.Abs("..")
 	if err != nil {
 		return err
@@ -33,10 +37,6 @@ func run(ctx context.Context, quick bool) error {
 		return err
 	}
 	peers, err := measure(ctx, filepath.Join(root, "test", "peers"), last, ".")
-	if err != nil {
-		return err
-	}
-	ceilings, err := readCeilings(ceilingsFile)
 	if err != nil {
 		return err
 	}

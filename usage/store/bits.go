@@ -45,38 +45,57 @@ func (w *bitWriter) flush() []byte {
 // bitReader reads what a bitWriter wrote.
 type bitReader struct {
 	from []byte
+	// at is the next bit that is not held.
 	at   uint
+	held uint64
+	// count of the bits that are held.
+	count uint
 }
 
-// look at the next bits: wordBits of them at least, zeros behind the end.
-func (r *bitReader) look() uint64 {
-	i := r.at >> 3
+// fill holds wordBits at least: zeros behind the end.
+func (r *bitReader) fill() {
+	at := r.at - r.count
+	i := at >> 3
 	if i+8 <= uint(len(r.from)) {
-		return binary.LittleEndian.Uint64(r.from[i:]) >> (r.at & 7)
+		r.held = binary.LittleEndian.Uint64(r.from[i:])
+	} else {
+		var word [8]byte
+		if i < uint(len(r.from)) {
+			copy(word[:], r.from[i:])
+		}
+		r.held = binary.LittleEndian.Uint64(word[:])
 	}
-	var word [8]byte
-	if i < uint(len(r.from)) {
-		copy(word[:], r.from[i:])
-	}
-	return binary.LittleEndian.Uint64(word[:]) >> (r.at & 7)
+	r.held >>= at & 7
+	r.count = 64 - at&7
+	r.at = at + r.count
 }
 
+// take the next bits, at most wordBits.
 func (r *bitReader) take(count uint) uint64 {
-	word := r.look()
-	r.at += count
-	return word & (1<<count - 1)
+	if r.count < count {
+		r.fill()
+	}
+	bits := r.held & (1<<count - 1)
+	r.drop(count)
+	return bits
 }
 
+func (r *bitReader) drop(count uint) {
+	r.held >>= count & 63
+	r.count -= count
+}
+
+// rice reads what bitWriter.rice wrote.
 func (r *bitReader) rice(k uint) uint32 {
 	quotient := uint(0)
-	for r.at>>3 < uint(len(r.from)) {
-		zeros := uint(bits.TrailingZeros64(r.look()))
+	for r.fill(); r.at-r.count < 8*uint(len(r.from)); r.fill() {
+		zeros := uint(bits.TrailingZeros64(r.held))
 		if zeros < wordBits {
-			r.at += zeros + 1
+			r.drop(zeros + 1)
 			quotient += zeros
 			break
 		}
-		r.at += wordBits
+		r.drop(wordBits)
 		quotient += wordBits
 	}
 	return uint32(quotient<<k | uint(r.take(k)))

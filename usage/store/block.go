@@ -81,8 +81,9 @@ type block struct {
 }
 
 // value of a step.
-func (b *block) value(i int) float64 {
-	mark := b.marks[i]
+func (b *block) value(i int) float64 { return b.valueOf(b.marks[i]) }
+
+func (b *block) valueOf(mark uint16) float64 {
 	for n := range b.known {
 		if b.exactM[n] == mark {
 			return b.exact[n]
@@ -166,9 +167,9 @@ type expected struct {
 
 func (e *expected) mark() int32 { return (e.sum + 2) >> 2 }
 
-func (e *expected) learn(mark int32) {
+func (e *expected) learn(mark, instead int32) {
 	if e.noise {
-		e.sum += mark - e.mark()
+		e.sum += mark - instead
 	} else {
 		e.sum = mark << 2
 	}
@@ -203,10 +204,11 @@ func (b *block) surprises(to *[blockSteps]uint32, noise bool) (n int, k uint, si
 			to[0] = uint32(mark)
 			e.sum = int32(mark) << 2
 		default:
-			d := int32(mark) - e.mark()
+			expected := e.mark()
+			d := int32(mark) - expected
 			to[n] = uint32(d<<1 ^ d>>31)
 			sum += to[n]
-			e.learn(int32(mark))
+			e.learn(int32(mark), expected)
 		}
 		n++
 	}
@@ -230,9 +232,9 @@ func riceOf(differences []uint32, sum uint32) (best uint, least uint32) {
 	return best, least
 }
 
-// unpack what packBlock made.
+// unpack what packBlock made; more may follow.
 func (b *block) unpack(packed []byte) {
-	kind, rest := packed[1], packed[2:packed[0]]
+	kind, rest := packed[1], packed[2:]
 	present := uint32(1<<blockSteps - 1)
 	if kind&hasGaps != 0 {
 		present = uint24(rest)
@@ -272,19 +274,30 @@ func (b *block) know(from []byte) {
 }
 
 func (b *block) unpackMarks(from []byte, present uint32, kind byte) {
-	r, k := bitReader{from: from}, uint(kind>>riceShift)
-	first := int32(r.take(markBits))
-	e, begun := expected{noise: kind&isNoise != 0, sum: first << 2}, false
+	r, k := bitReader{from: from}, uint(kind>>riceShift)&15
+	mark := int32(r.take(markBits))
+	e, begun := expected{noise: kind&isNoise != 0, sum: mark << 2}, false
+	held, count := r.held, r.count // They are to stay in registers: this is most of what a profile costs.
 	for i := range b.marks {
 		if present>>i&1 == 0 {
 			b.marks[i] = markGap
 			continue
 		}
-		mark := first
 		if begun {
-			d := r.rice(k)
-			mark = e.mark() + (int32(d>>1) ^ -int32(d&1))
-			e.learn(mark)
+			var d uint32
+			zeros := uint(bits.TrailingZeros64(held))
+			if size := zeros + 1 + k; size <= count {
+				d = uint32(zeros<<k) | uint32(held>>((zeros+1)&63))&(1<<k-1)
+				held >>= size & 63
+				count -= size
+			} else {
+				r.count = count
+				d = r.rice(k)
+				held, count = r.held, r.count
+			}
+			expected := e.mark()
+			mark = expected + (int32(d>>1) ^ -int32(d&1))
+			e.learn(mark, expected)
 		}
 		begun = true
 		b.marks[i] = uint16(mark)

@@ -2,7 +2,9 @@ package store
 
 import (
 	"math"
-	"math/bits"
+	"slices"
+	"sort"
+	"sync"
 	"time"
 
 	"attune.io/attune/recommender"
@@ -30,48 +32,76 @@ type scale struct {
 	highest float64
 	// exact values of marks that stand for only one.
 	exact []exact
-	// vague marks stand for values that are not known exactly.
-	vague [marks / 64]uint64
 }
 
+// exact is a mark that may stand for one value alone.
 type exact struct {
 	mark  uint16
 	value float64
+	// steps that are known to have this value.
+	steps uint32
 }
 
 // sketch is the distribution of some steps: their values are off by MaxError at most.
 type sketch struct {
-	marks []uint16
+	runs  []run
 	scale *scale
+}
+
+// run is a mark that some steps have, in ascending order, and how many steps have it or a lower one.
+type run struct {
+	upTo uint32
+	mark uint16
 }
 
 // mostExact bounds what is looked through for each mark.
 const mostExact = 64
 
 func newDigest(h *history, step time.Duration) *digest {
+	w := workbenches.Get().(*workbench)
+	defer workbenches.Put(w)
 	d := &digest{}
-	seen := make([]uint64, (h.cpu.last-h.cpu.first)/64+1)
-	d.of[recommender.CPU].read(&h.cpu, 1000, step, seen, &d.profile.Of[recommender.CPU])
-	d.of[recommender.Memory].read(&h.memory, 1, step, seen, &d.profile.Of[recommender.Memory])
+	for i, m := range []*measure{&h.cpu, &h.memory} {
+		of := &d.of[i]
+		of.scale.unit = units[i]
+		w.all[i] = of.gather(m, w.all[i])
+		of.read(m.first, step, w.all[i], w, &d.profile.Of[i])
+	}
 	if cpu := &d.profile.Of[recommender.CPU]; cpu.Points > 0 && h.peak != nil {
 		cpu.Peak = max(cpu.Peak, recommender.Usage(h.highest(h.cpu.first, h.cpu.last)*1000))
 	}
-	d.span(h.cpu.first, step, seen)
+	d.span(h.cpu.first, step, w)
 	return d
 }
 
+// units are what the amounts of resources are told in, as they are measured: cores in millicores, bytes in bytes.
+var units = [...]float64{recommender.CPU: 1000, recommender.Memory: 1}
+
+// workbench is what digests are made on.
+type workbench struct {
+	// all marks of each resource's window.
+	all [2][]uint16
+	// counts say how often there is each mark from the lowest on, by the hour of the day and then of all hours.
+	counts []uint32
+	lowest uint16
+	runs   []run
+}
+
+var workbenches = sync.Pool{New: func() any { return &workbench{} }}
+
 // span notes which steps were measured at all.
-func (d *digest) span(from int64, step time.Duration, seen []uint64) {
+func (d *digest) span(from int64, step time.Duration, w *workbench) {
 	first, last, count := int64(-1), int64(-1), 0
-	for i, word := range seen {
-		if word == 0 {
+	memory := w.all[recommender.Memory]
+	for i, mark := range w.all[recommender.CPU] {
+		if mark|memory[i] == markGap {
 			continue
 		}
-		count += bits.OnesCount64(word)
+		count++
 		if first < 0 {
-			first = int64(i*64 + bits.TrailingZeros64(word))
+			first = int64(i)
 		}
-		last = int64(i*64 + 63 - bits.LeadingZeros64(word))
+		last = int64(i)
 	}
 	if count == 0 {
 		return
@@ -80,70 +110,110 @@ func (d *digest) span(from int64, step time.Duration, seen []uint64) {
 	d.profile.Gaps = int(last-first) + 1 - count
 }
 
-// read one measure: its marks by hour of the day, and what its profile says.
-func (r *resourceDigest) read(m *measure, unit float64, step time.Duration, seen []uint64, p *recommender.ResourceProfile) {
-	r.scale.unit = unit
-	all := r.gather(m)
-	var counts [24]int
-	first, last := int64(-1), int64(-1)
-	for i, mark := range all {
-		if mark == markGap {
-			continue
-		}
-		n := int64(i)
-		if first < 0 {
-			first = n
-		}
-		last = n
-		seen[n/64] |= 1 << (n % 64)
-		counts[hourOf(m.first+n, step)]++
-		p.Points++
-	}
-	if p.Points == 0 {
+// read all marks of a resource, from a step on: by hour of the day, and what its profile says.
+func (r *resourceDigest) read(from int64, step time.Duration, all []uint16, w *workbench, p *recommender.ResourceProfile) {
+	isMark := func(mark uint16) bool { return mark != markGap }
+	first := slices.IndexFunc(all, isMark)
+	if first < 0 {
 		return
 	}
-	p.First, p.Last = usage.StepEnd(m.first+first, step), usage.StepEnd(m.first+last, step)
-	p.Peak = recommender.Usage(r.scale.highest * unit)
-	r.sort(m.first, all, step, counts, p)
+	last := len(all) - 1
+	for all[last] == markGap {
+		last--
+	}
+	p.First, p.Last = usage.StepEnd(from+int64(first), step), usage.StepEnd(from+int64(last), step)
+	p.Peak = recommender.Usage(r.scale.highest * r.scale.unit)
+	r.count(from, step, all, w)
+	r.sketch(w, p)
 }
 
-// sort the marks by the hour of the day.
-func (r *resourceDigest) sort(from int64, all []uint16, step time.Duration, counts [24]int, p *recommender.ResourceProfile) {
-	values, start := make([]uint16, p.Points), 0
-	for hour, n := range counts {
-		r.hours[hour] = sketch{values[start : start : start+n], &r.scale}
-		if n > 0 {
-			p.Hours[hour] = &r.hours[hour]
-		}
-		start += n
-	}
-	for i, mark := range all {
+// count how often there is each mark from the lowest to the highest.
+func (r *resourceDigest) count(from int64, step time.Duration, all []uint16, w *workbench) {
+	lowest := uint16(marks)
+	for _, mark := range all {
 		if mark != markGap {
-			of := &r.hours[hourOf(from+int64(i), step)].marks
-			*of = append(*of, mark)
+			lowest = min(lowest, mark)
 		}
 	}
-	r.overall = sketch{values, &r.scale}
-	p.Overall = &r.overall
-}
-
-// hourOf is the hour of the day, UTC, in which a step ends.
-func hourOf(n int64, step time.Duration) int { return int(n * step.Milliseconds() / 3_600_000 % 24) }
-
-// gather the marks of the window, and which of them stand for one value alone.
-func (r *resourceDigest) gather(m *measure) []uint16 {
-	all := make([]uint16, m.last-m.first+1)
-	m.blocks(m.first, m.last, func(at int64, b *block, highest float64) {
-		for i := max(0, m.first-at); i < min(blockSteps, m.last-at+1); i++ {
-			mark := b.marks[i]
-			all[at+i-m.first] = mark
-			r.scale.highest = max(r.scale.highest, b.peak(int(i), highest))
-			if b.known == 0 {
-				r.scale.vague[mark/64] |= 1 << (mark % 64)
+	wide := int(markOf(r.scale.highest)-lowest) + 1
+	w.lowest, w.counts = lowest, slices.Grow(w.counts[:0], 25*wide)[:25*wide]
+	clear(w.counts)
+	eachHour(from, len(all), step, func(hour, start, end int) {
+		counts := w.counts[hour*wide : (hour+1)*wide]
+		for _, mark := range all[start:end] {
+			if mark != markGap {
+				counts[mark-lowest]++
 			}
 		}
-		for i := range b.known {
-			r.scale.know(b.exactM[i], b.exact[i])
+	})
+	total := w.counts[24*wide:]
+	for hour := range 24 {
+		for i, n := range w.counts[hour*wide : (hour+1)*wide] {
+			total[i] += n
+		}
+	}
+	// A mark that also stands for what was packed stands for many values.
+	r.scale.exact = slices.DeleteFunc(r.scale.exact, func(e exact) bool { return e.steps != total[e.mark-lowest] })
+}
+
+// sketch every hour of the day and all of them from what was counted.
+func (r *resourceDigest) sketch(w *workbench, p *recommender.ResourceProfile) {
+	wide := len(w.counts) / 25
+	w.runs = w.runs[:0]
+	var ends [25]int
+	for of := range ends {
+		upTo := uint32(0)
+		for i, n := range w.counts[of*wide : (of+1)*wide] {
+			if n > 0 {
+				upTo += n
+				w.runs = append(w.runs, run{upTo, w.lowest + uint16(i)})
+			}
+		}
+		ends[of] = len(w.runs)
+	}
+	runs, start := slices.Clone(w.runs), 0
+	for hour := range r.hours {
+		if end := ends[hour]; end > start {
+			r.hours[hour] = sketch{runs[start:end], &r.scale}
+			p.Hours[hour], start = &r.hours[hour], end
+		}
+	}
+	r.overall = sketch{runs[start:], &r.scale}
+	p.Overall, p.Points = &r.overall, r.overall.Count()
+}
+
+// eachHour visits the runs of steps that end in the same hour of the day, UTC.
+func eachHour(from int64, count int, step time.Duration, visit func(hour, start, end int)) {
+	const hour = 3_600_000
+	each := step.Milliseconds()
+	for start := 0; start < count; {
+		at := (from + int64(start)) * each / hour
+		end := int(min(((at+1)*hour+each-1)/each-from, int64(count)))
+		visit(int(at%24), start, end)
+		start = end
+	}
+}
+
+// gather the marks of the window into what has been used before, the highest value, and which marks stand for one
+// value alone as far as can be told without the others.
+func (r *resourceDigest) gather(m *measure, used []uint16) []uint16 {
+	size := int(m.last - m.first + 1)
+	all := slices.Grow(used[:0], size)[:size]
+	clear(all)
+	m.blocks(m.first, m.last, func(at int64, b *block, highest float64) {
+		from, to := max(0, m.first-at), min(blockSteps, m.last-at+1)
+		copy(all[at+from-m.first:], b.marks[from:to])
+		if pageOf(at)*pageSteps < m.first {
+			// The highest value of its page may be what the window has left.
+			highest = b.top(int(from), int(to), highest)
+		}
+		if highest > r.scale.highest { // Not so where the page has only gaps.
+			r.scale.highest = highest
+		}
+		for i := from; i < to && b.known > 0; i++ {
+			if mark := b.marks[i]; mark != markGap {
+				r.scale.know(mark, b.valueOf(mark))
+			}
 		}
 	})
 	for step := max(m.first, m.next); step <= min(m.last, m.next+int64(len(m.tail))-1); step++ {
@@ -159,107 +229,52 @@ func (r *resourceDigest) gather(m *measure) []uint16 {
 
 // know an exact value of a mark.
 func (s *scale) know(mark uint16, value float64) {
-	for _, e := range s.exact {
+	for i := range s.exact {
+		e := &s.exact[i]
 		if e.mark != mark {
 			continue
 		}
-		if e.value != value {
-			s.vague[mark/64] |= 1 << (mark % 64)
+		if e.value == value {
+			e.steps++
 		}
 		return
 	}
-	if len(s.exact) == mostExact {
-		s.vague[mark/64] |= 1 << (mark % 64)
-		return
+	if len(s.exact) < mostExact {
+		s.exact = append(s.exact, exact{mark, value, 1})
 	}
-	s.exact = append(s.exact, exact{mark, value})
 }
 
 // amount that a mark stands for.
 func (s *scale) amount(mark uint16) recommender.Usage {
 	value := middles[mark]
-	if s.vague[mark/64]>>(mark%64)&1 == 0 {
-		for _, e := range s.exact {
-			if e.mark == mark {
-				value = e.value
-				break
-			}
+	for _, e := range s.exact {
+		if e.mark == mark {
+			value = e.value
+			break
 		}
 	}
 	return recommender.Usage(min(value, s.highest) * s.unit)
 }
 
-func (s *sketch) Count() int { return len(s.marks) }
+func (s *sketch) Count() int {
+	if len(s.runs) == 0 {
+		return 0
+	}
+	return int(s.runs[len(s.runs)-1].upTo)
+}
 
 // Quantile interpolates as recommender.Quantile does.
 func (s *sketch) Quantile(q float64) recommender.Usage {
-	if len(s.marks) == 0 {
+	if len(s.runs) == 0 {
 		return 0
 	}
-	last := len(s.marks) - 1
-	rank := min(max(q, 0), 1) * float64(last)
-	lower := int(rank)
-	below, above := s.ranked(lower, min(lower+1, last))
-	if below == above {
-		return s.scale.amount(below)
+	rank := min(max(q, 0), 1) * float64(s.Count()-1)
+	lower := uint32(rank)
+	at := sort.Search(len(s.runs), func(i int) bool { return s.runs[i].upTo > lower })
+	below := s.scale.amount(s.runs[at].mark)
+	if s.runs[at].upTo > lower+1 || at == len(s.runs)-1 {
+		return below
 	}
 	weight := recommender.Usage(rank - float64(lower))
-	return s.scale.amount(below)*(1-weight) + s.scale.amount(above)*weight
-}
-
-// ranked are the marks of two neighbouring ranks. Marks are counted by their upper bits, and then by the
-// lower ones among those of the rank: there is nothing to sort.
-func (s *sketch) ranked(lower, upper int) (below, above uint16) {
-	const low = 4
-	var coarse [marks >> low]uint16
-	wide := len(s.marks) > math.MaxUint16
-	if wide {
-		return s.rankedWide(lower), s.rankedWide(upper)
-	}
-	for _, mark := range s.marks {
-		coarse[mark>>low]++
-	}
-	group, before := 0, 0
-	for before+int(coarse[group]) <= lower {
-		before += int(coarse[group])
-		group++
-	}
-	var fine [1 << low]int
-	next := uint16(marks - 1)
-	for _, mark := range s.marks {
-		switch of := int(mark >> low); {
-		case of == group:
-			fine[mark&(1<<low-1)]++
-		case of > group:
-			next = min(next, mark)
-		}
-	}
-	at := 0
-	for before+fine[at] <= lower {
-		before += fine[at]
-		at++
-	}
-	below = uint16(group<<low | at)
-	if before+fine[at] > upper {
-		return below, below
-	}
-	for at++; at < len(fine); at++ {
-		if fine[at] > 0 {
-			return below, uint16(group<<low | at)
-		}
-	}
-	return below, next
-}
-
-// rankedWide is the mark of a rank among very many.
-func (s *sketch) rankedWide(rank int) uint16 {
-	var counts [marks]int
-	for _, mark := range s.marks {
-		counts[mark]++
-	}
-	mark := 0
-	for before := counts[0]; before <= rank; before += counts[mark] {
-		mark++
-	}
-	return uint16(mark)
+	return below*(1-weight) + s.scale.amount(s.runs[at+1].mark)*weight
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -38,6 +39,39 @@ func TestDigestsAreNearExactProfiles(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestDigestsOfWhatIsLeft: the window has left a part of a day, and of others whole hours or all of it are missing.
+func TestDigestsOfWhatIsLeft(t *testing.T) {
+	const steps, left, gone = 10 * pageSteps, pageSteps + 100, 5 * pageSteps
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 20 {
+		h := newHistory(&budget{left: 1 << 30})
+		first := int64(5_000_000) / pageSteps * pageSteps
+		h.slide(first, first+steps-1)
+		var all []recommender.StepUsage
+		for i := range int64(steps) {
+			if page := i / pageSteps; page == 4 || i > gone && random.IntN(3*blockSteps) > 2*blockSteps {
+				continue
+			}
+			cores := random.Float64()
+			h.cpu.open(first + i)
+			h.cpu.put(first+i, cores)
+			h.cpu.close()
+			if i >= left {
+				at := time.UnixMilli((first + i) * (5 * time.Minute).Milliseconds()).UTC()
+				all = append(all, recommender.StepUsage{At: at, CPUCores: cores, MemoryBytes: math.NaN()})
+			}
+		}
+		h.slide(first+left, first+steps-1)
+		want, got := recommender.NewProfile(all, 5*time.Minute), newDigest(h, 5*time.Minute).profile
+		assert.InEpsilon(t, float64(want.Of[recommender.CPU].Peak), float64(got.Of[recommender.CPU].Peak), MaxError)
+		assert.Equal(t, want.Of[recommender.CPU].Points, got.Of[recommender.CPU].Points)
+		assert.Equal(t, want.Gaps, got.Gaps)
+		assert.Zero(t, got.Of[recommender.Memory])
+		require.Equal(t, want.Of[recommender.CPU].Overall.Count(), got.Of[recommender.CPU].Overall.Count())
+		assert.InEpsilon(t, float64(want.Of[recommender.CPU].Overall.Quantile(0.9)), float64(got.Of[recommender.CPU].Overall.Quantile(0.9)), MaxError)
 	}
 }
 
@@ -82,14 +116,27 @@ func bothProfiles(amount func(*rand.Rand, int64) float64, steps int64) (exact, k
 	return recommender.NewProfile(all, step), newDigest(h, step).profile
 }
 
-func TestQuantilesOfVeryManySteps(t *testing.T) {
+func TestQuantilesOfASketch(t *testing.T) {
 	s := sketch{scale: &scale{unit: 1, highest: 1e9}}
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 70_000 {
-		s.marks = append(s.marks, markOf(100*random.Float64()))
+	for i := range uint32(70_000) {
+		s.runs = append(s.runs, run{i + 1, markOf(float64(i) / 700)})
 	}
-	assert.InEpsilon(t, 95, float64(s.Quantile(0.95)), 2*MaxError)
-	s.marks = s.marks[:60_000]
-	assert.InEpsilon(t, 95, float64(s.Quantile(0.95)), 2*MaxError)
+	assert.InEpsilon(t, 95, float64(s.Quantile(0.95)), MaxError)
 	assert.Zero(t, (&sketch{}).Quantile(0.5))
+}
+
+// TestEveryStepHasItsHour visits steps shorter than an hour, longer ones, and ones that do not divide it.
+func TestEveryStepHasItsHour(t *testing.T) {
+	for _, step := range []time.Duration{30 * time.Second, 5 * time.Minute, 7 * time.Minute, time.Hour, 90 * time.Minute, 25 * time.Hour} {
+		const from, count = 123_457, 5_000
+		next := 0
+		eachHour(from, count, step, func(hour, start, end int) {
+			assert.Equal(t, next, start)
+			for i := start; i < end; i++ {
+				require.Equal(t, time.UnixMilli((from+int64(i))*step.Milliseconds()).UTC().Hour(), hour, "step %d of %s", i, step)
+			}
+			next = end
+		})
+		assert.Equal(t, count, next)
+	}
 }

@@ -252,9 +252,7 @@ func (m *measure) peak(first, last int64) float64 {
 	from, to := max(first, m.first), min(last, m.last)
 	peak := -1.0
 	m.blocks(from, to, func(at int64, b *block, highest float64) {
-		for i := max(0, from-at); i < min(blockSteps, to-at+1); i++ {
-			peak = max(peak, b.peak(int(i), highest))
-		}
+		peak = max(peak, b.top(int(max(0, from-at)), int(min(blockSteps, to-at+1)), highest))
 	})
 	for step := max(from, m.next); step <= min(to, m.next+int64(len(m.tail))-1); step++ {
 		if v := m.opened(step); v > peak {
@@ -262,6 +260,21 @@ func (m *measure) peak(first, last int64) float64 {
 		}
 	}
 	return peak
+}
+
+// top is the highest value of the steps from one to before another; below zero where there is none. Of two marks
+// the higher one never stands for less.
+func (b *block) top(from, to int, highest float64) float64 {
+	if from >= to {
+		return -1
+	}
+	top := from
+	for i := from + 1; i < to; i++ {
+		if b.marks[i] > b.marks[top] {
+			top = i
+		}
+	}
+	return b.peak(top, highest)
 }
 
 // peak is a step's value as the highest of a span; below zero where there is none.

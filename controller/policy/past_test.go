@@ -1,0 +1,46 @@
+package policy
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"attune.io/attune/recommender"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/store"
+)
+
+// past is a history that is the same for each 16th workload and moves with the clock.
+type past struct{ profiles [16]recommender.Profile }
+
+func newPast() *past {
+	p := &past{}
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range p.profiles {
+		var steps []recommender.StepUsage
+		for at := today.Add(-7 * 24 * time.Hour); !at.After(today); at = at.Add(5 * time.Minute) {
+			steps = append(steps, recommender.StepUsage{At: at, CPUCores: 0.2 * random.Float64(), MemoryBytes: 3e8 * (1 + random.Float64())})
+		}
+		p.profiles[i] = recommender.NewProfile(steps, 5*time.Minute)
+	}
+	return p
+}
+
+func (*past) Want(store.Interest)   {}
+func (*past) Forget(string, string) {}
+func (*past) State(usage.SourceSettings) (store.State, bool) {
+	return store.State{BackfillProgress: 1}, true
+}
+
+func (p *past) Profile(key store.Key, now time.Time) (recommender.Profile, bool) {
+	profile := p.profiles[int(key.Workload[len(key.Workload)-1])%len(p.profiles)]
+	later := now.Truncate(5 * time.Minute).Sub(profile.Last)
+	profile.First, profile.Last = profile.First.Add(later), profile.Last.Add(later)
+	for r := range profile.Of {
+		profile.Of[r].First, profile.Of[r].Last = profile.Of[r].First.Add(later), profile.Of[r].Last.Add(later)
+	}
+	return profile, true
+}
+
+func (p *past) Highest(store.Key, recommender.Resource, time.Time, time.Time) (recommender.Usage, bool) {
+	return 0, false
+}
