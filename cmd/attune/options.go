@@ -30,6 +30,7 @@ type options struct {
 	namespace                    string
 	logLevel                     string
 	leaderElect                  bool
+	podUID                       string
 	metricsAddress, probeAddress string
 
 	webhookPort      int
@@ -104,6 +105,7 @@ func (o *options) register(f *pflag.FlagSet) {
 	f.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the operator's own namespace")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info or error")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "run the control loops on one replica only")
+	f.StringVar(&o.podUID, "pod-uid", os.Getenv("POD_UID"), "UID of the operator's own pod: where a process of it led, its next one leads on at once")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 switches it off")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	f.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the webhooks")

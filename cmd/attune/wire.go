@@ -110,17 +110,24 @@ func (o *options) manager(config *rest.Config, provider certs.Provider) (ctrl.Ma
 	if err != nil {
 		return nil, err
 	}
+	lock, err := o.lock(config)
+	if err != nil {
+		return nil, err
+	}
+	deadline := renewDeadline
 	return ctrl.NewManager(config, ctrl.Options{
-		Scheme:                        scheme,
-		Cache:                         cacheOptions(),
-		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
-		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
-		HealthProbeBindAddress:        o.probeAddress,
-		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              "attune.attune.io",
-		LeaderElectionNamespace:       o.namespace,
-		LeaderElectionReleaseOnCancel: true,
-		Controller:                    controllerconfig.Controller{ReconciliationTimeout: passTimeout},
+		Scheme:                              scheme,
+		Cache:                               cacheOptions(),
+		Client:                              client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+		Metrics:                             metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress:              o.probeAddress,
+		LeaderElection:                      o.leaderElect,
+		LeaderElectionID:                    leaseName,
+		LeaderElectionNamespace:             o.namespace,
+		LeaderElectionReleaseOnCancel:       true,
+		LeaderElectionResourceLockInterface: lock,
+		RenewDeadline:                       &deadline,
+		Controller:                          controllerconfig.Controller{ReconciliationTimeout: passTimeout},
 		WebhookServer: webhook.NewServer(webhook.Options{
 			Port: o.webhookPort,
 			TLSOpts: []func(*tls.Config){func(c *tls.Config) {

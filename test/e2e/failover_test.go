@@ -21,9 +21,9 @@ import (
 	"attune.io/attune/test/deploy"
 )
 
-// TestFailover kills the leader while two pods are watched, and one of them is OOM-killed while nobody
-// leads: the next leader puts that one back and keeps the size of the other. The others wait until the killed replica
-// is back, since that one misses admissions.
+// TestFailover takes the leader away twice while two pods are watched. Killed, its pod's next process leads on, before
+// the lease ends. Hung, nobody leads while one of the pods is OOM-killed: the other replica puts that one back and keeps
+// the size of the other. The other tests wait until the hung replica is back, since that one misses admissions.
 func TestFailover(t *testing.T) { upheaval(t, failover) }
 
 func failover(t *testing.T) {
@@ -41,20 +41,33 @@ func failover(t *testing.T) {
 
 	before := leader(ctx, t)
 	killed := killLeader(ctx, t, before)
+	var next *coordinationv1.Lease
+	eventually(t, "led on", func() error {
+		if next = leader(ctx, t); !next.Spec.RenewTime.After(killed) {
+			return fmt.Errorf("the lease was renewed at %s, the leader killed at %s", next.Spec.RenewTime, killed)
+		}
+		return nil
+	})
+	assert.Equal(t, holder(before), holder(next), "the next process of the same pod leads on")
+	t.Logf("from the leader's death to its pod's next process: %s", next.Spec.RenewTime.Sub(killed).Round(time.Millisecond))
+	require.NoError(t, watchedNow(ctx, web, leaky))
+
+	hung := freezeLeader(ctx, t, next)
+	frozen := time.Now()
 	use(ctx, t, &victim, "memory=200")
 	waitForKill(ctx, t, &victim)
-	require.Equal(t, holder(before), holder(leader(ctx, t)), "killed while nobody leads")
+	require.Equal(t, holder(next), holder(leader(ctx, t)), "killed while nobody leads")
 	require.NoError(t, watchedNow(ctx, web, leaky))
 
 	var after *coordinationv1.Lease
 	eventually(t, "handed over", func() error {
-		if after = leader(ctx, t); holder(after) == holder(before) {
+		if after = leader(ctx, t); holder(after) == holder(next) {
 			return fmt.Errorf("%s holds the lease", holder(after))
 		}
 		return nil
 	})
-	// The other replica, or the killed one's next process: both wait for the lease to end.
-	t.Logf("from the death of %s's leader to that of %s: %s", replicaOf(before), replicaOf(after), after.Spec.AcquireTime.Sub(killed).Round(time.Millisecond))
+	t.Logf("from the hang of the leader to the other one: %s", after.Spec.AcquireTime.Sub(frozen).Round(time.Millisecond))
+	require.NoError(t, env.cluster.ThawPod(hung))
 	eventually(t, "put back on the kubelet", func() error { return hasMemoryLimit(ctx, &victim, resource.MustParse("512Mi")) })
 	t.Logf("from the next leader to the old limit on the kubelet: %s", time.Since(after.Spec.AcquireTime.Time).Round(time.Millisecond))
 	eventually(t, "reverted in the history", func() error { return revertedOnce(ctx, leaky) })
@@ -63,7 +76,7 @@ func failover(t *testing.T) {
 
 	t.Parallel() // The rest of the watch needs nothing from the others.
 	eventually(t, "kept after a clean watch", func() error { return keptOnce(ctx, web) })
-	t.Logf("kept %s after the death", time.Since(killed).Round(time.Second))
+	t.Logf("kept %s after the hang", time.Since(frozen).Round(time.Second))
 	resized := pods(ctx, t, web)[0]
 	assert.Equal(t, pod.UID, resized.UID)
 	assert.Equal(t, wanted, sizeOf(resized.Spec.Containers[0].Resources))
@@ -106,7 +119,7 @@ func leader(ctx context.Context, t *testing.T) *coordinationv1.Lease {
 
 func holder(lease *coordinationv1.Lease) string { return *lease.Spec.HolderIdentity }
 
-// replicaOf is the pod that leads; a process's identity is its pod's name and a part of its own.
+// replicaOf is the pod that leads; the lease has its name and UID.
 func replicaOf(lease *coordinationv1.Lease) string {
 	name, _, _ := strings.Cut(holder(lease), "_")
 	return name
@@ -115,9 +128,7 @@ func replicaOf(lease *coordinationv1.Lease) string {
 // killLeader ends the leader's process at once, so that it cannot give up its lease.
 func killLeader(ctx context.Context, t *testing.T, lease *coordinationv1.Lease) time.Time {
 	t.Helper()
-	pod := &corev1.Pod{}
-	require.NoError(t, env.client.Get(ctx, client.ObjectKey{Namespace: deploy.Namespace, Name: replicaOf(lease)}, pod))
-	text, err := env.cluster.ReadCgroup(pod, "attune", "memory", "cgroup.procs")
+	text, err := env.cluster.ReadCgroup(podOf(ctx, t, lease), "attune", "memory", "cgroup.procs")
 	require.NoError(t, err)
 	processes := strings.Fields(text)
 	require.Len(t, processes, 1)
@@ -126,4 +137,20 @@ func killLeader(ctx context.Context, t *testing.T, lease *coordinationv1.Lease) 
 	require.Positive(t, process)
 	require.NoError(t, syscall.Kill(process, syscall.SIGKILL))
 	return time.Now()
+}
+
+// freezeLeader stops the leader where it is, until the test ends at the latest.
+func freezeLeader(ctx context.Context, t *testing.T, lease *coordinationv1.Lease) *corev1.Pod {
+	t.Helper()
+	pod := podOf(ctx, t, lease)
+	require.NoError(t, env.cluster.FreezePod(pod))
+	t.Cleanup(func() { _ = env.cluster.ThawPod(pod) }) // It may have gone on long ago, and have been replaced.
+	return pod
+}
+
+func podOf(ctx context.Context, t *testing.T, lease *coordinationv1.Lease) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{}
+	require.NoError(t, env.client.Get(ctx, client.ObjectKey{Namespace: deploy.Namespace, Name: replicaOf(lease)}, pod))
+	return pod
 }

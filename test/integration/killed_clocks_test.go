@@ -65,8 +65,13 @@ func TestClocksOfNodesAndAKillBefore(t *testing.T) {
 // after a long absence, so that the story may take another turn; but nothing stays open, and what the pods had is known.
 func TestClocksOfReplicas(t *testing.T) {
 	eachStory(t, func(t *testing.T, b telling) {
-		for i, at := range pointsOf(b.calm.calls) {
-			for _, skew := range skews {
+		for _, skew := range skews {
+			// By another clock recommendations are renewed at other moments: its calls are others.
+			calm := b.story.tell(t, func(w *world) {
+				w.ahead = skew
+				w.wire()
+			})
+			for i, at := range pointsOf(calm.calls) {
 				name := fmt.Sprintf("%02d %s %d to a clock %s", i+1, at.Kind, at.N, map[bool]string{true: "behind", false: "ahead"}[skew > 0])
 				if hash(b.name+name)%*oneIn == 0 {
 					b.skewed(t, name, at, skew)

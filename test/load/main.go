@@ -16,10 +16,11 @@ import (
 	"time"
 )
 
-// The largest cluster, of which parts are played.
+// The largest cluster, of which parts are played, and the memory that the operator may take there, in bytes.
 const (
-	allNodes = 5_000
-	allPods  = 150_000
+	allNodes  = 5_000
+	allPods   = 150_000
+	allMemory = 2_000_000_000
 	// A namespace has workloads of three pods each, on nodes of its own.
 	workloadsEach, podsEach, nodesEach = 100, 300, 10
 	// rolled is how many pods are rolled out at once.

@@ -80,8 +80,15 @@ func (s *site) start(ctx context.Context) (*operator, error) {
 	o.cmd = exec.Command(program, "--leader-elect=false", "--namespace=default", "--cert-dir="+dir, "--webhook-port="+strconv.Itoa(o.port),
 		"--metrics-bind-address="+o.metrics, "--health-probe-bind-address=0", "--usage-source=prometheus", "--prometheus-address="+s.server.URL,
 		"--usage-interval=5s")
-	o.cmd.Env, o.cmd.Stdout, o.cmd.Stderr = append(os.Environ(), "KUBECONFIG="+kubeconfig), log, log
+	o.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, fmt.Sprintf("MEMORY_LIMIT=%d", s.memory()))
+	o.cmd.Stdout, o.cmd.Stderr = log, log
 	return o, o.cmd.Start()
+}
+
+// memory that the operator's container would be limited to, in bytes: its part of what the largest cluster's may take,
+// though all that does not grow with the cluster is to fit too.
+func (s *site) memory() int64 {
+	return max(128<<20, int64(len(s.parts)*podsEach)*(allMemory/allPods))
 }
 
 func (o *operator) stop() error {

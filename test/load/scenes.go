@@ -49,8 +49,8 @@ func (s *site) begin(ctx context.Context, _ options) (err error) {
 		return err
 	}
 	cpu, rss, most, err := s.operator.used()
-	say("all recommended in", "%s from the start, with a week of history read; %s of CPU, %.0f MiB (at most %.0f)",
-		time.Since(began).Round(100*time.Millisecond), cpu, rss, most)
+	say("all recommended in", "%s from the start, with a week of history read; %s of CPU, %.0f MiB (at most %.0f, of %d that its container has)",
+		time.Since(began).Round(100*time.Millisecond), cpu, rss, most, s.memory()>>20)
 	return err
 }
 
