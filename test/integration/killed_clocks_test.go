@@ -67,11 +67,12 @@ func TestClocksOfReplicas(t *testing.T) {
 	eachStory(t, func(t *testing.T, b telling) {
 		for _, skew := range skews {
 			// By another clock recommendations are renewed at other moments: its calls are others.
-			calm := b.story.tell(t, func(w *world) {
+			off := b.story
+			off.begin = both(func(w *world) {
 				w.ahead = skew
 				w.wire()
-			})
-			for i, at := range pointsOf(calm.calls) {
+			}, b.begin)
+			for i, at := range pointsOf(off.tell(t, nil).calls) {
 				name := fmt.Sprintf("%02d %s %d to a clock %s", i+1, at.Kind, at.N, map[bool]string{true: "behind", false: "ahead"}[skew > 0])
 				if hash(b.name+name)%*oneIn == 0 {
 					b.skewed(t, name, at, skew)

@@ -99,7 +99,8 @@ func (o *operator) stop() error {
 	return os.RemoveAll(o.dir)
 }
 
-// used is the process's CPU time so far, and its resident memory and the most of it, in MiB.
+// used is the process's CPU time so far, and its resident memory and the most of it, in MiB. The pages of the program
+// are not counted: they are a file's, and go where memory is short.
 func (o *operator) used() (cpu time.Duration, rss, most float64, err error) {
 	of := fmt.Sprintf("/proc/%d/", o.cmd.Process.Pid)
 	stat, err := os.ReadFile(of + "stat")
@@ -116,7 +117,8 @@ func (o *operator) used() (cpu time.Duration, rss, most float64, err error) {
 		cpu += time.Duration(ticks) * 10 * time.Millisecond
 	}
 	status, err := os.ReadFile(of + "status")
-	return cpu, kib(string(status), "VmRSS:") / 1024, kib(string(status), "VmHWM:") / 1024, err
+	file := kib(string(status), "RssFile:")
+	return cpu, (kib(string(status), "VmRSS:") - file) / 1024, (kib(string(status), "VmHWM:") - file) / 1024, err
 }
 
 // admissions is the operator's own histogram of its answers to reviews.
