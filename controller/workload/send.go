@@ -15,7 +15,8 @@ import (
 	"attune.io/attune/resize"
 )
 
-// send sends each resize and notes the API server's answer in its record.
+// send sends each resize and notes the API server's answer in its record. That a pod has changed meanwhile is no
+// event: the next pass decides by what it is then.
 func (c *Controller) send(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w world, d decision) v1alpha1.AttuneRecommendationStatus {
 	status := *rec.Status.DeepCopy()
 	for _, sent := range d.writes {
@@ -23,7 +24,7 @@ func (c *Controller) send(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 		log.FromContext(ctx).Info("Sent a resize", "pod", sent.plan.PodName, "outcome", outcome.Kind, "reason", outcome.Reason)
 		c.heed(&d, w, sent, returned, outcome)
 		answer(&status, w, sent, returned, outcome, c.Clock.Now())
-		if outcome.Kind != resize.OutcomeAccepted {
+		if outcome.Kind != resize.OutcomeAccepted && outcome.Kind != resize.OutcomeConflict {
 			c.Events.Send(rec, sent.pod, event.Warning(v1alpha1.EventResizeFailed, "Resize of pod %s: %s: %s", sent.plan.PodName, outcome.Reason, outcome.Message))
 		}
 	}

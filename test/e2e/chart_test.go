@@ -31,6 +31,7 @@ func aRelease(t *testing.T) {
 	policyFor(ctx, t, tuned, v1alpha1.UpdateAuto, nil)
 	eventually(t, "seeded", func() error { return bornWith(ctx, d, wanted) })
 	scale(ctx, t, d, 2)
+	moving, policy := movedWorkload(ctx, t, "release")
 	values := savedValues(ctx, t)
 
 	run := func(name string, test func(t *testing.T)) {
@@ -50,6 +51,10 @@ func aRelease(t *testing.T) {
 		upgradedUnderLoad(t, d, "certs.provider=cert-manager").failedNone(t)
 		eventually(t, "cert-manager's certificate served", func() error { return servesWhatIsKept(t.Context(), t) })
 	})
+	run("usage from the kubelets, and no longer from Prometheus: nothing that was known is lost", func(t *testing.T) {
+		sourceMoves(t, moving, policy, "embedded")
+	})
+	run("usage from Prometheus again: nothing that was known is lost", func(t *testing.T) { sourceMoves(t, moving, policy, "prometheus") })
 	run("uninstalled: what users made stays", func(t *testing.T) { uninstalled(t, d, tuned) })
 	run("a foreign CustomResourceDefinition: refused", func(t *testing.T) { refusedOverForeign(t, values) })
 	run("installed again: goes on where it was", func(t *testing.T) { installedAgain(t, values, d, tuned) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -132,8 +133,7 @@ func (o *operator) admissions(ctx context.Context) (*dto.Histogram, error) {
 		return nil, err
 	}
 	defer response.Body.Close()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(response.Body)
+	families, err := parsed(response.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -143,6 +143,12 @@ func (o *operator) admissions(ctx context.Context) (*dto.Histogram, error) {
 		return nil, fmt.Errorf("the operator has not one %s", name)
 	}
 	return family.Metric[0].Histogram, nil
+}
+
+// parsed metrics, as they are exposed.
+func parsed(text io.Reader) (map[string]*dto.MetricFamily, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(text)
 }
 
 // within says how many of the answers between two looks took no longer than each bound; nothing where there were none.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -112,17 +113,18 @@ func (s *site) writes(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	families, err := parsed(bytes.NewReader(raw))
+	if err != nil {
+		return 0, err
+	}
 	total := 0.0
-	for line := range strings.Lines(string(raw)) {
-		if !strings.HasPrefix(line, "apiserver_request_total{") || !strings.Contains(line, `group="attune.io"`) {
-			continue
+	for _, metric := range families["apiserver_request_total"].GetMetric() {
+		of := map[string]string{}
+		for _, label := range metric.Label {
+			of[label.GetName()] = label.GetValue()
 		}
-		for _, verb := range []string{"POST", "PUT", "PATCH", "APPLY"} {
-			if strings.Contains(line, `verb="`+verb+`"`) {
-				var n float64
-				_, _ = fmt.Sscan(line[strings.LastIndexByte(line, ' ')+1:], &n)
-				total += n
-			}
+		if of["group"] == v1alpha1.GroupVersion.Group && slices.Contains([]string{"POST", "PUT", "PATCH", "APPLY"}, of["verb"]) {
+			total += metric.Counter.GetValue()
 		}
 	}
 	return total, nil

@@ -129,13 +129,13 @@ func (r *resourceDigest) read(from int64, step time.Duration, all []uint16, w *w
 
 // count how often there is each mark from the lowest to the highest.
 func (r *resourceDigest) count(from int64, step time.Duration, all []uint16, w *workbench) {
-	lowest := uint16(marks)
+	lowest, highest := uint16(marks), uint16(0)
 	for _, mark := range all {
 		if mark != markGap {
-			lowest = min(lowest, mark)
+			lowest, highest = min(lowest, mark), max(highest, mark)
 		}
 	}
-	wide := int(markOf(r.scale.highest)-lowest) + 1
+	wide := int(highest-lowest) + 1
 	w.lowest, w.counts = lowest, slices.Grow(w.counts[:0], 25*wide)[:25*wide]
 	clear(w.counts)
 	eachHour(from, len(all), step, func(hour, start, end int) {
