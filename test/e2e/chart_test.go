@@ -54,7 +54,6 @@ func aRelease(t *testing.T) {
 	run("usage from the kubelets, and no longer from Prometheus: nothing that was known is lost", func(t *testing.T) {
 		sourceMoves(t, moving, policy, "embedded")
 	})
-	run("usage from Prometheus again: nothing that was known is lost", func(t *testing.T) { sourceMoves(t, moving, policy, "prometheus") })
 	run("uninstalled: what users made stays", func(t *testing.T) { uninstalled(t, d, tuned) })
 	run("a foreign CustomResourceDefinition: refused", func(t *testing.T) { refusedOverForeign(t, values) })
 	run("installed again: goes on where it was", func(t *testing.T) { installedAgain(t, values, d, tuned) })

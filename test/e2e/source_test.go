@@ -32,7 +32,8 @@ func movedWorkload(ctx context.Context, t *testing.T, namespace string) (*appsv1
 }
 
 // sourceMoves changes the release's usage source by one value: what was known of the workload stays known, and what it
-// uses afterwards is measured too.
+// uses afterwards is measured too. A new leader waits for two steps and two minutes before it takes what was restored
+// for all that there is.
 func sourceMoves(t *testing.T, d *appsv1.Deployment, policy *v1alpha1.AttunePolicy, to string) {
 	ctx := t.Context()
 	began := time.Now()
