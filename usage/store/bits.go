@@ -75,9 +75,9 @@ func (r *bitReader) take(count uint) uint64 {
 	if r.count < count {
 		r.fill()
 	}
-	bits := r.held & (1<<count - 1)
+	value := r.held & (1<<count - 1)
 	r.drop(count)
-	return bits
+	return value
 }
 
 func (r *bitReader) drop(count uint) {
