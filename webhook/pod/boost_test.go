@@ -130,3 +130,29 @@ func TestABoostIsOfTheSeed(t *testing.T) {
 	assert.Equal(t, []string{"app 400m then 200m/-"}, boostsOf(t, twice))
 	assertStable(t, twice, rec, &Namespace{})
 }
+
+// A boost up to the limit would make this pod Guaranteed, which it is not: it is left out. Whether the size without it
+// is admitted is another question.
+func TestTheSizeWithoutABoostHasToBeAdmitted(t *testing.T) {
+	seed := boostedSeed(t, "300m", "4", "")
+	seed.MemoryRequest = quantity(t, "512Mi")
+	seed.CPULimitFollows, seed.MemoryLimitFollows = false, false
+	rec := Read(recommendation(seed))
+	for name, c := range map[string]struct {
+		bounds []*corev1.LimitRange
+		want   string
+	}{
+		"admitted":              {nil, "cpu=300m/1 memory=512Mi/512Mi"},
+		"too far below a limit": {ranges(corev1.LimitRangeItem{Type: corev1.LimitTypePod, MaxLimitRequestRatio: list(t, "cpu=2")}), "cpu=1/1 memory=256Mi/512Mi"},
+		"too little":            {ranges(corev1.LimitRangeItem{Type: corev1.LimitTypePod, Min: list(t, "cpu=500m")}), "cpu=1/1 memory=256Mi/512Mi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ns := &Namespace{Bounds: BoundsOf(c.bounds)}
+			pod := podOf(container(t, "app", "cpu=1/1 memory=256Mi/512Mi"))
+			after := applied(t, pod, SeedPod(view(t, pod), rec, ns, now))
+			assert.Equal(t, []string{c.want}, resources(after))
+			assert.Empty(t, boostsOf(t, after))
+			assertStable(t, after, rec, ns)
+		})
+	}
+}

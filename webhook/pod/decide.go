@@ -49,7 +49,7 @@ func SeedPod(p *Pod, rec *Recommendation, ns *Namespace, now time.Time) Decision
 	d := Decision{}
 	seedUnits(units, rec.Seed, ns, &d)
 	keepRoom(p, units, ns, &d)
-	keepClass(units, &d)
+	keepClass(p, units, ns, &d)
 	note := annotation(units, rec)
 	d.Patch = patch(p, units, note)
 	d.Reason = outcome(note, &d)
@@ -182,10 +182,17 @@ func (p *Pod) withOverhead(r recommender.Resource, a recommender.Allocation) rec
 }
 
 // keepClass leaves the whole pod alone where its quality of service would change. The one change there
-// is, is that a pod without any requests gets some: it could never be resized later.
-func keepClass(units []unit, d *Decision) {
-	if keepsClass(units) || unboost(units) && keepsClass(units) {
+// is, is that a pod without any requests gets some: it could never be resized later. What is left without the boosts
+// is another size, which has to be admitted too.
+func keepClass(p *Pod, units []unit, ns *Namespace, d *Decision) {
+	if keepsClass(units) {
 		return
+	}
+	if unboost(units) {
+		keepRoom(p, units, ns, d)
+		if keepsClass(units) {
+			return
+		}
 	}
 	for _, r := range recommender.Resources {
 		restore(units, r)
