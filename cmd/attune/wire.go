@@ -13,6 +13,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -114,7 +115,6 @@ func (o *options) manager(config *rest.Config, provider certs.Provider) (ctrl.Ma
 	if err != nil {
 		return nil, err
 	}
-	deadline := renewDeadline
 	return ctrl.NewManager(config, ctrl.Options{
 		Scheme:                              scheme,
 		Cache:                               cacheOptions(),
@@ -126,7 +126,7 @@ func (o *options) manager(config *rest.Config, provider certs.Provider) (ctrl.Ma
 		LeaderElectionNamespace:             o.namespace,
 		LeaderElectionReleaseOnCancel:       true,
 		LeaderElectionResourceLockInterface: lock,
-		RenewDeadline:                       &deadline,
+		RenewDeadline:                       ptr.To(renewDeadline),
 		Controller:                          controllerconfig.Controller{ReconciliationTimeout: passTimeout},
 		WebhookServer: webhook.NewServer(webhook.Options{
 			Port: o.webhookPort,

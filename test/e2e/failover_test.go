@@ -41,13 +41,7 @@ func failover(t *testing.T) {
 
 	before := leader(ctx, t)
 	killed := killLeader(ctx, t, before)
-	var next *coordinationv1.Lease
-	eventually(t, "led on", func() error {
-		if next = leader(ctx, t); !next.Spec.RenewTime.After(killed) {
-			return fmt.Errorf("the lease was renewed at %s, the leader killed at %s", next.Spec.RenewTime, killed)
-		}
-		return nil
-	})
+	next := renewedAfter(ctx, t, killed)
 	assert.Equal(t, holder(before), holder(next), "the next process of the same pod leads on")
 	t.Logf("from the leader's death to its pod's next process: %s", next.Spec.RenewTime.Sub(killed).Round(time.Millisecond))
 	require.NoError(t, watchedNow(ctx, web, leaky))
@@ -59,13 +53,7 @@ func failover(t *testing.T) {
 	require.Equal(t, holder(next), holder(leader(ctx, t)), "killed while nobody leads")
 	require.NoError(t, watchedNow(ctx, web, leaky))
 
-	var after *coordinationv1.Lease
-	eventually(t, "handed over", func() error {
-		if after = leader(ctx, t); holder(after) == holder(next) {
-			return fmt.Errorf("%s holds the lease", holder(after))
-		}
-		return nil
-	})
+	after := takenFrom(ctx, t, next)
 	t.Logf("from the hang of the leader to the other one: %s", after.Spec.AcquireTime.Sub(frozen).Round(time.Millisecond))
 	require.NoError(t, env.cluster.ThawPod(hung))
 	eventually(t, "put back on the kubelet", func() error { return hasMemoryLimit(ctx, &victim, resource.MustParse("512Mi")) })
@@ -114,6 +102,30 @@ func leader(ctx context.Context, t *testing.T) *coordinationv1.Lease {
 	lease := &coordinationv1.Lease{}
 	require.NoError(t, env.client.Get(ctx, client.ObjectKey{Namespace: deploy.Namespace, Name: "attune.attune.io"}, lease))
 	require.NotNil(t, lease.Spec.HolderIdentity)
+	return lease
+}
+
+// renewedAfter is the lease once somebody has renewed it.
+func renewedAfter(ctx context.Context, t *testing.T, killed time.Time) (lease *coordinationv1.Lease) {
+	t.Helper()
+	eventually(t, "led on", func() error {
+		if lease = leader(ctx, t); !lease.Spec.RenewTime.After(killed) {
+			return fmt.Errorf("the lease was renewed at %s, the leader killed at %s", lease.Spec.RenewTime, killed)
+		}
+		return nil
+	})
+	return lease
+}
+
+// takenFrom is the lease once another one than its last holder has it.
+func takenFrom(ctx context.Context, t *testing.T, last *coordinationv1.Lease) (lease *coordinationv1.Lease) {
+	t.Helper()
+	eventually(t, "handed over", func() error {
+		if lease = leader(ctx, t); holder(lease) == holder(last) {
+			return fmt.Errorf("%s holds the lease", holder(lease))
+		}
+		return nil
+	})
 	return lease
 }
 

@@ -81,11 +81,26 @@ var units = [...]float64{recommender.CPU: 1000, recommender.Memory: 1}
 type workbench struct {
 	// all marks of each resource's window.
 	all [2][]uint16
-	// counts say how often there is each mark from the lowest on, by the hour of the day and then of all hours.
+	// counts say how often there is each of so many marks from the lowest on, by the hour of the day and then of all
+	// hours.
 	counts []uint32
 	lowest uint16
+	wide   int
 	runs   []run
 }
+
+// sketches are one for each hour of the day and one for all hours.
+const sketches = 24 + 1
+
+// clear the counts for the marks from one to another.
+func (w *workbench) clear(lowest, highest uint16) {
+	w.lowest, w.wide = lowest, int(highest-lowest)+1
+	w.counts = slices.Grow(w.counts[:0], sketches*w.wide)[:sketches*w.wide]
+	clear(w.counts)
+}
+
+// of an hour of the day, or of all hours.
+func (w *workbench) of(sketch int) []uint32 { return w.counts[sketch*w.wide : (sketch+1)*w.wide] }
 
 var workbenches = sync.Pool{New: func() any { return &workbench{} }}
 
@@ -135,35 +150,32 @@ func (r *resourceDigest) count(from int64, step time.Duration, all []uint16, w *
 			lowest, highest = min(lowest, mark), max(highest, mark)
 		}
 	}
-	wide := int(highest-lowest) + 1
-	w.lowest, w.counts = lowest, slices.Grow(w.counts[:0], 25*wide)[:25*wide]
-	clear(w.counts)
+	w.clear(lowest, highest)
 	eachHour(from, len(all), step, func(hour, start, end int) {
-		counts := w.counts[hour*wide : (hour+1)*wide]
+		counts := w.of(hour)
 		for _, mark := range all[start:end] {
 			if mark != markGap {
 				counts[mark-lowest]++
 			}
 		}
 	})
-	total := w.counts[24*wide:]
-	for hour := range 24 {
-		for i, n := range w.counts[hour*wide : (hour+1)*wide] {
+	total := w.of(sketches - 1)
+	for hour := range sketches - 1 {
+		for i, n := range w.of(hour) {
 			total[i] += n
 		}
 	}
-	// A mark that also stands for what was packed stands for many values.
+	// A mark that not all of its steps are known to have for one value stands for many.
 	r.scale.exact = slices.DeleteFunc(r.scale.exact, func(e exact) bool { return e.steps != total[e.mark-lowest] })
 }
 
 // sketch every hour of the day and all of them from what was counted.
 func (r *resourceDigest) sketch(w *workbench, p *recommender.ResourceProfile) {
-	wide := len(w.counts) / 25
 	w.runs = w.runs[:0]
-	var ends [25]int
+	var ends [sketches]int
 	for of := range ends {
 		upTo := uint32(0)
-		for i, n := range w.counts[of*wide : (of+1)*wide] {
+		for i, n := range w.of(of) {
 			if n > 0 {
 				upTo += n
 				w.runs = append(w.runs, run{upTo, w.lowest + uint16(i)})
@@ -227,7 +239,7 @@ func (r *resourceDigest) gather(m *measure, used []uint16) []uint16 {
 	return all
 }
 
-// know an exact value of a mark.
+// know that a step of a mark has an exact value. Only the steps of the first one are counted.
 func (s *scale) know(mark uint16, value float64) {
 	for i := range s.exact {
 		e := &s.exact[i]
