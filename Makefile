@@ -12,6 +12,9 @@ NODES ?= 1
 VALUES ?=
 RUN ?= .
 PARTS ?= 0.002,0.01
+SEEDS ?= 14
+HOURS ?= 2
+FUZZTIME ?= 30s
 
 ##@ Try it
 
@@ -29,12 +32,15 @@ deploy: ## Build the operator, load it and install or upgrade the chart on the l
 
 ##@ Test it
 
-test: test-unit test-integration test-e2e ## Unit, integration and e2e tests, set-up included
+test: test-unit test-sim test-integration test-e2e ## Unit, integration and e2e tests, set-up included
 
 test-unit: ## Tests of pure code; no cluster
 	go vet ./... && cd test && go vet ./... && cd admission && go vet ./...
 	go test ./...
-	cd test && go test . ./bench/... ./demo/... ./deploy/... ./fault/... ./kubelet/... ./workload/...
+	cd test && go test . ./bench/... ./demand/... ./demo/... ./deploy/... ./fault/... ./kubelet/... ./plane/... ./workload/...
+
+test-sim: ## The long run: lives of a cluster in virtual time, one for each of SEEDS seeds
+	cd test && go test -count=1 -timeout 20m ./sim/... -sim.seeds $(SEEDS)
 
 test-integration: programs ## Tests against a real API server, with its own validation code and Helm (RUN=name for some)
 	cd test && go test -count=1 -timeout 20m -run '$(RUN)' ./integration/... ./killed/...
@@ -48,12 +54,21 @@ test-e2e: programs ## Tests on a real kubelet (RUN=name for one)
 # The table of a matrix is in the log of its test; what passed is left out.
 QUIETLY := | { grep -vE '^ *(===|---) (RUN|PAUSE|CONT|NAME|PASS)' || true; }
 
-test-long: programs ## The operator killed at every call, in every story; fifty OOM kills and a shared node on real kubelets; a million fuzzed pods
+test-race: ## Unit tests under the race detector, where there is a C compiler
+	@command -v gcc > /dev/null || { echo "SKIP test-race: the race detector needs gcc, which is not here"; exit 0; }; \
+	export CGO_ENABLED=1; go test -race ./... && cd test && go test -race . ./demand/... ./demo/... ./deploy/... ./fault/... ./kubelet/... ./plane/... ./workload/...
+
+test-fuzz: ## Every fuzz target for FUZZTIME
+	@git grep -E '^func Fuzz' -- '*_test.go' | sed -E 's,^(.*)/[^/]*:func (Fuzz[A-Za-z]*).*,\1 \2,' | while read -r dir target; do \
+		echo "$$dir $$target"; go test "./$$dir" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME); done
+
+test-long: programs test-race test-fuzz ## Race detector and fuzzing; the operator killed at every call, in every story; fifty OOM kills and a shared node on real kubelets; a million fuzzed pods
 	cd test && go test -count=1 -timeout 180m -v -run 'TestKilledEverywhere|TestClocks' ./integration -one-in 1 $(QUIETLY)
 	cd test && go test -count=1 -timeout 90m -v ./killed -all $(QUIETLY)
 	cd test && go test -count=1 -timeout 30m -v -run 'TestOOMKillsAreAnswered$$' ./e2e -oom-kills 50
 	cd test && go test -count=1 -timeout 60m -v ./e2e -node-strategy
 	cd test/admission && go test -count=1 -timeout 90m -pods 1000000 ./...
+	cd test && go test -count=1 -timeout 0 -v -run 'TestSeeds' ./sim -sim.seed 1 -sim.seeds 1000000 -sim.hours $(HOURS) $(QUIETLY)
 
 bench: ## Benchmarks beside their ceilings, and beside VPA's code on the same work
 	cd test && go run ./bench
@@ -88,4 +103,4 @@ verify: generate lint ## What is generated is up to date, and lint passes
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: programs demo cluster-up cluster-down deploy test test-unit test-integration test-e2e test-long bench load build image generate lint verify help
+.PHONY: programs demo cluster-up cluster-down deploy test test-unit test-sim test-integration test-e2e test-race test-fuzz test-long bench load build image generate lint verify help

@@ -8,7 +8,7 @@ const deadBandPercent = 10
 // that repeated steps arrive within the dead band around the target and stay there. Less memory needs
 // AllowDecrease. A live request of zero is not set, and takes the target at once.
 //
-// Limits follow the next request by the ratio of the original resources, where the settings say so and
+// What is new is a whole amount; what stays stays exactly. Limits follow the next request by the ratio of the original resources, where the settings say so and
 // the container has a limit; none is added or taken away. A request is never above its limit. Neither
 // hold nor cap keeps a memory limit below MemoryLimitFloor, with or without a target, so compare Next
 // with Live to see whether there is anything to do: a held resource may still have a limit to raise.
@@ -50,14 +50,14 @@ func newStride(m *Move, resource Resource) *stride {
 	s := &stride{
 		resource: resource,
 		settings: &m.Settings.Of[resource],
-		target:   m.Target[resource].Request,
+		target:   resource.WholeWithin(m.Target[resource].Request, m.Settings.Of[resource].MinAllowed, m.Settings.Of[resource].MaxAllowed),
 		live:     m.Live[resource].defaulted(),
 		original: m.Original[resource].defaulted(),
 		why:      make(sentence, 0, 128),
 	}
 	s.next = s.live
 	if resource == Memory && s.limitFollows() {
-		s.limitFloor = m.MemoryLimitFloor
+		s.limitFloor = resource.Whole(m.MemoryLimitFloor)
 	}
 	return s
 }
@@ -98,7 +98,7 @@ func (s *stride) step() Step {
 func (s *stride) request() Amount {
 	target := s.target
 	if s.live.Limit > 0 && !s.limitFollows() && target > s.live.Limit {
-		target = s.live.Limit
+		target = s.resource.WholeWithin(s.live.Limit, s.live.Request, s.live.Limit)
 		s.why = s.whyUnderLimit()
 	}
 	live := s.live.Request
@@ -135,13 +135,30 @@ func WithinDeadBand(live, target Amount) bool {
 	return max(target-live, live-target) <= (live-1).times(deadBandPercent, 100)
 }
 
-// capped is the target, or as much of the way as one step may go, but always at least one unit.
+// capped is the target, or as much of the way as one step may go in whole amounts, but always at least one unit.
 func (s *stride) capped(target Amount) Amount {
 	live := s.live.Request
 	most := max(1, live.times(Amount(max(s.settings.MaxChangePercent, 0)), 100))
-	next := min(max(target, live-most), live+most)
+	next := s.resource.nearer(live, min(max(target, live-most), live+most), target)
 	s.why = s.whyMoved(target, next)
 	return next
+}
+
+// nearer is a step's end as a whole amount, rounded towards live so that the cap holds. Where that leaves no step, as
+// the cap is less than the grain, memory is in whole KiB, or exact.
+func (r Resource) nearer(live, end, target Amount) Amount {
+	if end == target {
+		return end
+	}
+	for _, g := range [...]Amount{r.grain(end), min(r.grain(end), kibibyte)} {
+		if below := end - end%g; below > live {
+			return below
+		}
+		if above := (end + g - 1) / g * g; above < live {
+			return above
+		}
+	}
+	return end
 }
 
 // limit is the limit that goes with the next request.
@@ -167,7 +184,7 @@ func (s *stride) limit() Amount {
 // be: a memory limit that could not be lowered along with it is lowered later, by capped steps of its own.
 func (s *stride) caughtUp(limit Amount) Amount {
 	live := Allocation{Request: s.live.Limit}
-	band := stride{live: live, settings: s.settings}
+	band := stride{resource: s.resource, live: live, settings: s.settings}
 	if s.hold != SmallChange || limit > s.live.Limit || band.small(limit) {
 		return s.live.Limit
 	}

@@ -125,6 +125,10 @@ func TestTowardMemoryDecrease(t *testing.T) {
 	assert.Equal(t, Allocation{Request: 250, Limit: 500}, Toward(m).Next[CPU], "CPU needs no leave: there is no such setting")
 }
 
+// inMi is an allocation whose amounts are written in MiB.
+func inMi(a Allocation) Allocation { return Allocation{Request: a.Request * mi, Limit: a.Limit * mi} }
+
+// Amounts are in MiB.
 func TestTowardLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		original, live Allocation
@@ -211,13 +215,13 @@ func TestTowardLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := Move{
-				Live: Size{Memory: c.live}, Original: Size{Memory: c.original}, Target: Size{Memory: {Request: c.target}},
-				MemoryLimitFloor: c.floor, Settings: builtIn(),
+				Live: Size{Memory: inMi(c.live)}, Original: Size{Memory: inMi(c.original)}, Target: Size{Memory: {Request: c.target * mi}},
+				MemoryLimitFloor: c.floor * mi, Settings: builtIn(),
 			}
 			m.Settings.Of[Memory].LimitsFollow, m.Settings.Of[Memory].AllowDecrease = !c.stay, c.decrease
-			m.Settings.Of[Memory].MaxAllowed = c.highest
+			m.Settings.Of[Memory].MaxAllowed = c.highest * mi
 			change := Toward(m)
-			assert.Equal(t, Size{Memory: c.want}, change.Next, "%+v", change.Steps)
+			assert.Equal(t, Size{Memory: inMi(c.want)}, change.Next, "%+v", change.Steps)
 			var held Reason
 			for _, hold := range change.Holds {
 				held = hold.Reason
@@ -237,8 +241,8 @@ func TestTowardCPUHasNoLimitFloor(t *testing.T) {
 func TestALimitThatWasLeftBehindCatchesUp(t *testing.T) {
 	original := Allocation{Request: 512, Limit: 1024}
 	move := func(live Allocation, maxChange int) Move {
-		m := Move{Target: Size{Memory: {Request: 130, Limit: 260}}, MemoryLimitFloor: 110}
-		m.Live[Memory], m.Original[Memory] = live, original
+		m := Move{Target: Size{Memory: inMi(Allocation{Request: 130, Limit: 260})}, MemoryLimitFloor: 110 * mi}
+		m.Live[Memory], m.Original[Memory] = inMi(live), inMi(original)
 		m.Settings.Of[Memory] = ResourceSettings{MaxChangePercent: maxChange, LimitsFollow: true, AllowDecrease: true}
 		return m
 	}
@@ -255,10 +259,10 @@ func TestALimitThatWasLeftBehindCatchesUp(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			change := Toward(move(test.live, test.maxChange))
-			assert.Equal(t, test.want, change.Next[Memory])
+			assert.Equal(t, inMi(test.want), change.Next[Memory])
 		})
 	}
 	held := move(Allocation{130, 1024}, 1000)
 	held.Settings.Of[Memory].AllowDecrease = false
-	assert.Equal(t, Allocation{130, 1024}, Toward(held).Next[Memory], "not without allowDecrease")
+	assert.Equal(t, inMi(Allocation{130, 1024}), Toward(held).Next[Memory], "not without allowDecrease")
 }

@@ -26,6 +26,16 @@ func (p *ResourceProfile) confidence(s *Settings) float64 {
 	return min(max(evidence/needed, 0), 1)
 }
 
+// MostConfidence is that of a history window without gaps. A step that is not set limits nothing.
+func (s *Settings) MostConfidence() float64 {
+	if s.QueryStep <= 0 {
+		return 1
+	}
+	end := time.Time{}.Add(s.HistoryWindow)
+	whole := ResourceProfile{Points: int(s.HistoryWindow / s.QueryStep), Last: end.Add(-s.QueryStep)}
+	return whole.confidence(s)
+}
+
 func (p *ResourceProfile) days(step time.Duration) float64 { return inDays(p.Last.Sub(p.First) + step) }
 
 func inDays(d time.Duration) float64 { return float64(d) / float64(day) }

@@ -28,8 +28,30 @@ func NewProfile(steps []StepUsage, step time.Duration) Profile {
 		}
 	}
 	profile.Gaps = gaps(profile.Last.Sub(profile.First), step, measured)
+	profile.Runs = runs(steps, step)
 	return profile
 }
+
+// runs counts the stretches of time with data. History comes in order, nearly always.
+func runs(steps []StepUsage, step time.Duration) (n int) {
+	if !slices.IsSortedFunc(steps, inOrder) {
+		steps = slices.Clone(steps)
+		slices.SortFunc(steps, inOrder)
+	}
+	var last time.Time
+	for i := range steps {
+		if !steps[i].measured(CPU) && !steps[i].measured(Memory) {
+			continue
+		}
+		if n == 0 || steps[i].At.Sub(last) > RunGap*step {
+			n++
+		}
+		last = steps[i].At
+	}
+	return n
+}
+
+func inOrder(a, b StepUsage) int { return a.At.Compare(b.At) }
 
 // gaps counts the steps that a span of time has room for and that were not measured.
 func gaps(span, step time.Duration, measured int) int {

@@ -136,3 +136,30 @@ func TestProfileMemory(t *testing.T) {
 	assert.LessOrEqual(t, allocations, 8.0, "a few arrays, whatever the number of steps")
 	require.Equal(t, 2016, NewProfile(steps, 5*time.Minute).Of[CPU].Points)
 }
+
+func TestRunsAreWhatLongGapsPart(t *testing.T) {
+	const step = 5 * time.Minute
+	at := func(minutes ...int) (steps []StepUsage) {
+		for _, m := range minutes {
+			steps = append(steps, StepUsage{At: now.Add(time.Duration(m) * time.Minute), CPUCores: 1, MemoryBytes: 1})
+		}
+		return steps
+	}
+	for _, tc := range []struct {
+		minutes []int
+		want    int
+	}{
+		{nil, 0}, {[]int{0}, 1}, {[]int{0, 5, 10}, 1}, {[]int{0, 10}, 1}, {[]int{0, 15}, 2}, {[]int{60, 0, 65, 120}, 3},
+	} {
+		p := NewProfile(at(tc.minutes...), step)
+		if p.Runs != tc.want {
+			t.Errorf("%v: %d runs, not %d", tc.minutes, p.Runs, tc.want)
+		}
+		if whole := p.WholeRuns(step, p.Last.Add(2*step)); whole != max(0, tc.want-1) {
+			t.Errorf("%v: the last run may go on: %d", tc.minutes, whole)
+		}
+		if whole := p.WholeRuns(step, p.Last.Add(2*step+1)); whole != tc.want {
+			t.Errorf("%v: the last run has ended: %d", tc.minutes, whole)
+		}
+	}
+}

@@ -7,7 +7,7 @@ func (s *Settings) StaleAfter() time.Duration { return 2*s.QueryStep + 10*time.M
 
 // appendHolds appends why the resource has no target, or why it is not applied.
 func (c *chain) appendHolds(holds []Hold, in *Input) []Hold {
-	for _, hold := range [...]*Hold{c.tooLittle(), c.stale(in.Now), c.beyondMaximum(), c.heldBy(in)} {
+	for _, hold := range [...]*Hold{c.tooLittle(), c.stale(in.Now), c.asleep(in.Now), c.beyondMaximum(), c.heldBy(in)} {
 		if hold != nil {
 			holds = append(holds, *hold)
 		}
@@ -27,39 +27,66 @@ func (c *chain) heldBy(in *Input) *Hold {
 // provenLimitFloor leaves out a peak that the history does not vouch for. A learned floor rests on harm
 // that was seen on a pod, whatever the state of the history.
 func (c *chain) provenLimitFloor(now time.Time) Amount {
-	if !c.enough() || c.outdated(now) {
-		return c.learned.Amount
+	if !c.enough() || c.silent(now) {
+		return Memory.Whole(c.learned.Amount)
 	}
 	return c.limitFloor
 }
 
-// enough steps were measured to say anything.
-func (c *chain) enough() bool { return c.history.Points >= max(c.all.MinimumDataPoints, 1) }
+// enough was measured to say anything: so many steps, or whole runs of what runs now and then.
+func (c *chain) enough() bool {
+	return c.history.Points >= c.pointsNeeded() || c.history.Points > 0 && c.countsRuns && c.runs >= FirstRuns
+}
+
+func (c *chain) pointsNeeded() int { return max(c.all.MinimumDataPoints, 1) }
 
 func (c *chain) outdated(now time.Time) bool { return now.Sub(c.history.Last) > c.all.StaleAfter() }
 
+// silent: pods ran, and the source has nothing newer of them.
+func (c *chain) silent(now time.Time) bool { return c.outdated(now) && !c.notRunning }
+
 // tooLittle is the hold of a resource that was not measured often enough to say anything, or nil.
 func (c *chain) tooLittle() *Hold {
-	points, needed := c.history.Points, max(c.all.MinimumDataPoints, 1)
+	points, needed := c.history.Points, c.pointsNeeded()
 	switch {
 	case points == 0:
 		return c.hold(NoData, sentence("no ").text(c.resource.String()).text(" usage was measured in the history window"))
-	case points < needed:
-		ready := c.history.Last.Add(time.Duration(needed-points) * c.all.QueryStep)
-		return c.hold(InsufficientData, sentence(nil).count(points).text("/").count(needed).
-			text(" steps measured; enough at ").at(ready).text(" if none is missing"))
+	case c.enough():
+		return nil
+	case c.countsRuns:
+		return c.hold(InsufficientData, sentence(nil).count(points).text("/").count(needed).text(" steps and ").
+			count(c.runs).text("/").count(FirstRuns).text(" whole runs measured; enough after ").runs(FirstRuns-c.runs))
 	}
-	return nil
+	ready := c.history.Last.Add(time.Duration(needed-points) * c.all.QueryStep)
+	return c.hold(InsufficientData, sentence(nil).count(points).text("/").count(needed).
+		text(" steps measured; enough at ").at(ready).text(" if none is missing"))
+}
+
+// runs writes how many more are needed.
+func (s sentence) runs(n int) sentence {
+	if n == 1 {
+		return s.text("1 more run")
+	}
+	return s.count(n).text(" more runs")
 }
 
 // stale is the hold of a resource whose history ends too long ago, or nil.
 func (c *chain) stale(now time.Time) *Hold {
-	if !c.enough() || !c.outdated(now) {
+	if !c.enough() || !c.silent(now) {
 		return nil
 	}
 	age := now.Sub(c.history.Last)
 	return c.hold(StaleData, sentence("last measured at ").at(c.history.Last).text(", ").duration(age).
 		text(" ago; nothing is applied on history older than ").duration(c.all.StaleAfter()))
+}
+
+// asleep is the hold of a resource of which no pod has run for long, or nil.
+func (c *chain) asleep(now time.Time) *Hold {
+	if !c.enough() || !c.outdated(now) || !c.notRunning {
+		return nil
+	}
+	return c.hold(NotRunning, sentence("last ran at ").at(c.history.Last).text(", ").duration(now.Sub(c.history.Last)).
+		text(" ago; used for new pods only"))
 }
 
 // beyondMaximum is the hold of a resource whose floor is above what the policy allows, or nil.

@@ -44,6 +44,25 @@ func oracle(steps []StepUsage, of func(StepUsage) float64, memory bool, s Settin
 	if r.MaxAllowed > 0 {
 		x = min(x, float64(r.MaxAllowed))
 	}
+	if !memory {
+		return x
+	}
+	return wholeBytes(x, float64(r.MinAllowed), float64(r.MaxAllowed))
+}
+
+// wholeBytes is memory in MiB, below 16 of them in KiB: up, or down where up is above the maximum, or as it is where
+// down is below the minimum.
+func wholeBytes(x, low, high float64) float64 {
+	unit := 1048576.0
+	if x < 16777216 {
+		unit = 1024
+	}
+	if above := math.Ceil(x/unit) * unit; high == 0 || above <= high {
+		return above
+	}
+	if below := math.Floor(x/unit) * unit; below >= max(low, 1) {
+		return below
+	}
 	return x
 }
 

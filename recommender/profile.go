@@ -19,6 +19,25 @@ type Profile struct {
 	First, Last time.Time
 	// Gaps counts steps between First and Last without data.
 	Gaps int
+	// Runs counts the stretches of time with data that RunGap steps or more without part.
+	Runs int
+}
+
+// RunGap is how many steps without data end a run: one alone may have been lost.
+const RunGap = 2
+
+// Runs of what runs now and then that are enough for a target, and for one that may lower a request.
+const (
+	FirstRuns  = 3
+	ProvenRuns = 7
+)
+
+// WholeRuns are those that have ended: the last one may still go on.
+func (p *Profile) WholeRuns(step time.Duration, now time.Time) int {
+	if p.Runs > 0 && now.Sub(p.Last) <= RunGap*step {
+		return p.Runs - 1
+	}
+	return p.Runs
 }
 
 // ResourceProfile is the history of one resource. A resource that was never measured has Points 0.

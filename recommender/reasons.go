@@ -61,14 +61,32 @@ func (s sentence) floorSource(c *chain) sentence {
 }
 
 func whyBounds(c *chain, s sentence, before, after Amount) sentence {
+	clamped := c.clamped(before)
 	switch {
-	case after < before:
-		return s.lowered(c, after)
-	case after > before:
-		return s.raised(c, after)
+	case clamped < before:
+		s = s.lowered(c, clamped)
+	case clamped > before:
+		s = s.raised(c, clamped)
 	default:
-		return s.within(c)
+		s = s.within(c)
 	}
+	return s.rounded(c.resource, clamped, after)
+}
+
+// rounded says what became of the amount that the bounds left.
+func (s sentence) rounded(r Resource, clamped, after Amount) sentence {
+	switch {
+	case after > clamped:
+		s = s.text("; rounded up to whole ")
+	case after < clamped:
+		s = s.text("; rounded down, as up would pass the bound, to whole ")
+	default:
+		return s
+	}
+	if r.grain(clamped) == mebibyte {
+		return s.text("MiB")
+	}
+	return s.text("KiB")
 }
 
 func (s sentence) lowered(c *chain, after Amount) sentence {

@@ -13,6 +13,11 @@ type Input struct {
 	Floors [2]Floor
 	// Held names a reason not to change a resource that only the caller can know (HPA, VPA), or is nil.
 	Held [2]*Hold
+	// NotRunning: no pod ran since the last step for so long that it had to be measured. A history that has ended is
+	// then no sign of a source that is silent.
+	NotRunning bool
+	// CountRuns: what is measured runs now and then (Jobs), and a few whole runs say as much as many steps.
+	CountRuns bool
 	// Now is the time of the decision.
 	Now time.Time
 }
@@ -24,6 +29,7 @@ type Reason string
 const (
 	InsufficientData   Reason = "InsufficientData"
 	StaleData          Reason = "StaleData"
+	NotRunning         Reason = "NotRunning"
 	NoData             Reason = "NoData"
 	SmallChange        Reason = "SmallChange"
 	DecreaseNotAllowed Reason = "AllowDecrease"
@@ -31,7 +37,8 @@ const (
 )
 
 // Hold says why a resource has no target or is not changed. NoData and InsufficientData come without a
-// target. With any other hold the target is still shown, and nothing of that resource is applied.
+// target. With any other hold the target is still shown, and nothing of that resource is applied; with NotRunning
+// to no running pod, as there is none: a new one may be given it.
 type Hold struct {
 	Resource Resource
 	Reason   Reason

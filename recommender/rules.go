@@ -41,6 +41,9 @@ type chain struct {
 	learned    Floor
 	limitFloor Amount
 	confidence float64
+	// notRunning and countsRuns are the input's, runs the whole ones of its profile.
+	notRunning, countsRuns bool
+	runs                   int
 
 	// usage is the percentile before rounding, which the margin is taken from; hour is the busiest.
 	usage Usage
@@ -58,6 +61,9 @@ func (c *chain) begin(in *Input, resource Resource) {
 		settings: &in.Settings.Of[resource],
 		original: in.Original[resource].defaulted(),
 		learned:  in.Floors[resource],
+
+		notRunning: in.NotRunning, countsRuns: in.CountRuns,
+		runs: in.Profile.WholeRuns(in.Settings.QueryStep, in.Now),
 	}
 	c.confidence = c.history.confidence(c.all)
 	if resource == Memory {
@@ -170,17 +176,32 @@ func (c *chain) limitRaisesRequest() bool {
 	return c.resource == Memory && c.settings.LimitsFollow && c.original.pinned()
 }
 
-// bounds clamps to what the policy allows and to a limit that is left alone. A target is never zero,
-// which would mean not set.
+// bounds clamps to what the policy allows and to a limit that is left alone, and makes a whole amount of
+// it. A request that is its limit, which is left alone, stays equal to it.
 func bounds(c *chain, before Amount) Amount {
-	after := max(before, c.settings.MinAllowed, 1)
-	if c.settings.MaxAllowed > 0 {
-		after = min(after, c.settings.MaxAllowed)
+	after := c.clamped(before)
+	if c.original.pinned() && after == c.fixedLimit() {
+		return after
 	}
-	if c.fixedLimit() > 0 {
-		after = min(after, c.fixedLimit())
+	return c.resource.WholeWithin(after, c.settings.MinAllowed, c.highest())
+}
+
+// clamped is the amount within the bounds, exactly. It is never zero, which would mean not set.
+func (c *chain) clamped(a Amount) Amount {
+	a = max(a, c.settings.MinAllowed, 1)
+	if highest := c.highest(); highest > 0 {
+		return min(a, highest)
 	}
-	return after
+	return a
+}
+
+// highest is the lesser of the policy's maximum and a limit that is left alone, or 0.
+func (c *chain) highest() Amount {
+	most, limit := c.settings.MaxAllowed, c.fixedLimit()
+	if most == 0 || limit == 0 {
+		return max(most, limit)
+	}
+	return min(most, limit)
 }
 
 // fixedLimit is the limit that is not ours to change, or 0.

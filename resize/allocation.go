@@ -2,6 +2,7 @@ package resize
 
 import (
 	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -36,7 +37,7 @@ func Read(pod *corev1.Pod) []Container {
 		if status := statuses[c.Name]; status != nil {
 			size = allocated(size, status, underway)
 		}
-		containers = append(containers, Container{Name: c.Name, Sidecar: isSidecar(c), Size: size})
+		containers = append(containers, Container{Name: c.Name, Sidecar: isSidecar(pod, c), Size: size})
 	}
 	return containers
 }
@@ -170,14 +171,19 @@ func resizable(pod *corev1.Pod) []*corev1.Container {
 		list = append(list, &pod.Spec.Containers[i])
 	}
 	for i := range pod.Spec.InitContainers {
-		if isSidecar(&pod.Spec.InitContainers[i]) {
+		if restartsAlways(&pod.Spec.InitContainers[i]) {
 			list = append(list, &pod.Spec.InitContainers[i])
 		}
 	}
 	return list
 }
 
-func isSidecar(c *corev1.Container) bool {
+// isSidecar: a native sidecar is an init container. A regular container may have a restart policy of its own too.
+func isSidecar(pod *corev1.Pod, c *corev1.Container) bool {
+	return restartsAlways(c) && slices.ContainsFunc(pod.Spec.InitContainers, func(init corev1.Container) bool { return init.Name == c.Name })
+}
+
+func restartsAlways(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 

@@ -30,6 +30,13 @@ func CooldownLeft(from *metav1.Time, backoff *v1alpha1.Backoff, rules Rules, now
 	return max(0, from.Add(doubled(rules.Cooldown, reverts)).Sub(now))
 }
 
+// CoolsDown: a workload cools down after a resize that was finished so. One that its node would not have changed
+// nothing, so that what is tried next need not wait for it, and the same is not tried again soon
+// (triedLately). Where the pod was to go in the end, the next one would be asked to go at once.
+func CoolsDown(record v1alpha1.ResizeRecord, action Action, rules Rules) bool {
+	return action.Result != ResultWithdrawn || action.Reason != ReasonInfeasible || worthEvicting(record, rules)
+}
+
 // doubled so many times, up to mostBackoff times as long.
 func doubled(wait time.Duration, times int32) time.Duration {
 	factor := time.Duration(1)
@@ -39,19 +46,42 @@ func doubled(wait time.Duration, times int32) time.Duration {
 	return wait * factor
 }
 
-// MoreBackoff counts one more consecutive revert. A survived resize ends the back-off.
-func MoreBackoff(backoff *v1alpha1.Backoff, now time.Time) *v1alpha1.Backoff {
+// MoreBackoff counts one more consecutive revert. What was begun before the last one was decided is of the same trial,
+// whose pods are harmed one after the other, and counts once.
+func MoreBackoff(backoff *v1alpha1.Backoff, reverted v1alpha1.ResizeRecord, now time.Time) *v1alpha1.Backoff {
 	more := v1alpha1.Backoff{ConsecutiveReverts: 1, Since: metav1.NewTime(now)}
-	if backoff != nil {
+	switch {
+	case backoff == nil:
+	case !begun(reverted).After(backoff.Since.Time):
+		return backoff
+	default:
 		more.ConsecutiveReverts += backoff.ConsecutiveReverts
 	}
 	return &more
 }
 
-// Keep notes the sizes that a record's pod survived, as those of the workload's containers.
-func Keep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord, now time.Time) []v1alpha1.KeptSize {
+// EndsBackoff: a survived resize that was begun after the last revert ends the back-off. One that was begun before
+// is of the trial that was reverted.
+func EndsBackoff(backoff *v1alpha1.Backoff, survived v1alpha1.ResizeRecord) bool {
+	return backoff != nil && begun(survived).After(backoff.Since.Time)
+}
+
+// begun is when a resize was decided; its second patch may have been written long after.
+func begun(record v1alpha1.ResizeRecord) time.Time {
+	if record.Begun != nil {
+		return record.Begun.Time
+	}
+	return record.WrittenAt.Time
+}
+
+// Keep notes the sizes that a record's pod survived, as those of the workload's containers. A size that harm has
+// taught to stay above is not kept, whoever survived it.
+func Keep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord, floors []v1alpha1.Floor, now time.Time) []v1alpha1.KeptSize {
 	kept = slices.Clone(kept)
 	for _, c := range record.Desired {
+		if BelowFloor(floors, c.Name, FromResources(c.Resources), now) {
+			continue
+		}
 		size := v1alpha1.KeptSize{Name: c.Name, Size: c.Resources, Since: metav1.NewTime(now), TemplateHash: record.TemplateHash}
 		i := slices.IndexFunc(kept, func(k v1alpha1.KeptSize) bool { return k.Name == c.Name })
 		switch {

@@ -1,8 +1,6 @@
 package resize
 
 import (
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
 	helpers "k8s.io/component-helpers/resource"
 
@@ -58,18 +56,4 @@ func CatchUp(pod *corev1.Pod) ([]Container, *Refusal) {
 	return nil, wait(ReasonPodLimitBehind, "the kubelet raised the memory limits of the containers and left that of their pod at %s, "+
 		"where they are killed; it follows when one of them runs for a moment, or when the pod is deleted and replaced",
 		recommender.Format(recommender.Memory, podLimit(pod)))
-}
-
-// caughtUpBefore: a pod that did not follow once will not do so again.
-func caughtUpBefore(pod *corev1.Pod, p Plan, w World) *Refusal {
-	if p.Reason != ReasonPodLimitBehind {
-		return nil
-	}
-	for _, row := range w.Status.History {
-		if until := row.Timestamp.Add(time.Hour); row.Pod == pod.Name && row.Reason == p.Reason && w.Now.Before(until) {
-			return waitUntil(until, p.Reason, "the memory limit of the pod did not follow those of its containers, although they were raised for that; "+
-				"deleting the pod mends it")
-		}
-	}
-	return nil
 }

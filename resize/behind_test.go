@@ -69,26 +69,26 @@ func TestAPodThatDoesNotFollowIsRaisedOnce(t *testing.T) {
 	plan.Urgent, plan.Reason = true, ReasonPodLimitBehind
 	record := NewRecord(plan, pod, noon, auto())
 	assert.Equal(t, ReasonPodLimitBehind, record.Reason)
-	rows := HistoryRows("web", record, ResultSuccess, record.Reason, noon.Add(-59*time.Minute))
-	other := HistoryRows("web", record, ResultSuccess, "", noon.Add(-time.Minute))
+	rows := Begun(nil, plan, noon.Add(-59*time.Minute))
+	other := Begun(nil, mustPlan(t, pod, wish(size(500, 1000, 600, 2048))).AsUrgent(), noon.Add(-time.Minute))
 	for _, tc := range []struct {
-		name    string
-		history []v1alpha1.HistoryEntry
-		reason  string
+		name   string
+		tries  []v1alpha1.Try
+		reason string
 	}{
 		{"never before", other, ""},
-		{"an hour ago", HistoryRows("web", record, ResultSuccess, record.Reason, noon.Add(-time.Hour)), ""},
+		{"an hour ago", Begun(nil, plan, noon.Add(-time.Hour)), ""},
 		{"just now", rows, ReasonPodLimitBehind},
 	} {
 		admitted, refusal := Admit(pod, plan, world(func(w *World) {
-			w.Status.History, w.Status.CooldownFrom, w.Rollout = tc.history, ago(time.Minute), "rolling"
+			w.Status.Tries, w.Status.CooldownFrom, w.Rollout = tc.tries, ago(time.Minute), "rolling"
 		}))
 		check(t, tc.reason, refusal)
 		if tc.reason == "" {
 			assert.Equal(t, size(500, 1000, 512, 1025), specOf(admitted.Apply(pod))["app"], "it waits for no cooldown")
 		}
 	}
-	_, refusal = Admit(pod, mustPlan(t, pod, wish(size(500, 1000, 600, 2048))).AsUrgent(), world(func(w *World) { w.Status.History = rows }))
+	_, refusal = Admit(pod, mustPlan(t, pod, wish(size(500, 1000, 600, 2048))).AsUrgent(), world(func(w *World) { w.Status.Tries = rows }))
 	check(t, "", refusal)
 }
 

@@ -1,9 +1,11 @@
 package resize
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
@@ -34,36 +36,63 @@ func BirthRecord(pod *corev1.Pod, originals map[string]recommender.Size) (v1alph
 }
 
 // JudgeBirth says what harm a pod's size at birth did: an OOM kill of a container with less memory than
-// its original, whenever it comes, and a crash loop within the time that a resize is watched for. A rollout
-// explains a crash loop as well.
+// its original, whenever it comes, and a crash loop within the time that a resize is watched for. A crash loop that
+// something else explains as well, such as a rollout, is inconclusive.
 func JudgeBirth(pod *corev1.Pod, birth v1alpha1.ResizeRecord, now time.Time, rules Rules, signals Signals) Verdict {
-	v := excused(earlyHarm(pod, birth, changesOf(birth)), birth, signals)
+	v := earlyHarm(pod, birth, changesOf(birth))
 	switch {
 	case v.Harm == HarmOOM && !lowered(birth, v.Container, recommender.Memory):
 		return Verdict{}
 	case v.Harm == HarmRestart && now.Sub(birth.WrittenAt.Time) > watchFor(birth, rules)+startsWithin:
 		return Verdict{}
 	}
-	return v
+	return excused(v, birth, signals)
+}
+
+// WithholdLowering notes the containers that a pod was born below their template's size with, after an inconclusive
+// crash loop: a size that was survived by a running process was not survived by a start. False: nothing is new, or
+// nothing names the pod's template generation.
+func WithholdLowering(crashes []v1alpha1.BirthCrash, pod *corev1.Pod, birth v1alpha1.ResizeRecord, now time.Time) ([]v1alpha1.BirthCrash, bool) {
+	if !GenerationNamed(pod) {
+		return crashes, false
+	}
+	noted := slices.Clone(crashes)
+	for _, c := range birth.Desired {
+		if !LoweringWithheld(noted, c.Name, birth.TemplateHash) {
+			noted = append(noted, v1alpha1.BirthCrash{Name: c.Name, TemplateHash: birth.TemplateHash, Since: metav1.NewTime(now)})
+		}
+	}
+	fresh := len(noted) > len(crashes)
+	return noted[max(0, len(noted)-v1alpha1.MaxBirthCrashes):], fresh
+}
+
+// LoweringWithheld: new pods of a template generation are not lowered in a container.
+func LoweringWithheld(crashes []v1alpha1.BirthCrash, container, templateHash string) bool {
+	return templateHash != "" && slices.ContainsFunc(crashes, func(c v1alpha1.BirthCrash) bool {
+		return c.Name == container && c.TemplateHash == templateHash
+	})
 }
 
 // startsWithin is how long a pod may take to start, and to fail twice.
 const startsWithin = 5 * time.Minute
 
 // HarmsNewborn: a seed gives new pods no more than what a resize harmed its pod with, of a resource that
-// the resize had lowered. A seed that only raises gives nothing that a template does not give as well.
+// the resize had lowered. A container that is only raised is given nothing that its template does not give as well.
 func HarmsNewborn(seed *v1alpha1.Seed, harmful v1alpha1.ResizeRecord) bool {
 	if seed == nil || seed.RaiseOnly {
 		return false
 	}
 	for _, c := range changesOf(harmful) {
 		for _, s := range seed.Containers {
+			if s.RaiseOnly {
+				continue
+			}
 			given := recommender.Size{
 				recommender.CPU:    {Request: fromPointer(recommender.CPU, s.CPURequest)},
 				recommender.Memory: {Request: fromPointer(recommender.Memory, s.MemoryRequest)},
 			}
 			for _, r := range recommender.Resources {
-				if s.Name == c.name && given[r].Request > 0 && lowersOf(Move{From: c.prior, To: c.desired}, r) && given[r].Request <= c.desired[r].Request {
+				if s.Name == c.name && !s.RaiseOnly && given[r].Request > 0 && lowersOf(Move{From: c.prior, To: c.desired}, r) && given[r].Request <= c.desired[r].Request {
 					return true
 				}
 			}

@@ -60,6 +60,46 @@ func TestWhatAPodWasBornWithIsJudged(t *testing.T) {
 	}
 }
 
+// A crash loop that a rollout explains as well is no proof, and no reason to go on: what crashed with its template's
+// size, or came too late to be the start's, is neither.
+func TestACrashLoopInARolloutIsInconclusive(t *testing.T) {
+	original := map[string]recommender.Size{"app": size(500, 1000, 512, 1024)}
+	rollout := Signals{Rollout: true}
+	birth, lowered := BirthRecord(newborn(size(200, 400, 200, 400)), original)
+	require.True(t, lowered)
+	crashing := endedEarly(newborn(size(200, 400, 200, 400)), "Error", 2)
+	v := JudgeBirth(crashing, birth, noon, auto(), rollout)
+	assert.True(t, v.Inconclusive)
+	assert.Contains(t, v.Message, "the workload is rolling out: container app restarted 2 times")
+	assert.False(t, JudgeBirth(crashing, birth, noon.Add(3*time.Hour), auto(), rollout).Inconclusive, "it started long ago")
+	assert.False(t, JudgeBirth(newborn(size(200, 400, 200, 400)), birth, noon, auto(), rollout).Inconclusive, "it does not crash")
+
+	crashes, fresh := WithholdLowering(nil, crashing, birth, noon)
+	assert.True(t, fresh)
+	assert.Equal(t, []v1alpha1.BirthCrash{{Name: "app", TemplateHash: "abc", Since: metav1.NewTime(noon)}}, crashes)
+	assert.True(t, LoweringWithheld(crashes, "app", "abc"))
+	assert.False(t, LoweringWithheld(crashes, "app", "next"), "the next generation may be another program")
+	assert.False(t, LoweringWithheld(crashes, "side", "abc"))
+	_, fresh = WithholdLowering(crashes, crashing, birth, noon.Add(time.Hour))
+	assert.False(t, fresh, "it is known")
+	_, fresh = WithholdLowering(nil, with(crashing, func(p *corev1.Pod) { p.Labels = nil }), birth, noon)
+	assert.False(t, fresh, "nothing names its generation")
+}
+
+func TestBirthCrashesAreBounded(t *testing.T) {
+	var crashes []v1alpha1.BirthCrash
+	pod := newborn(size(200, 400, 200, 400))
+	for i := range v1alpha1.MaxBirthCrashes + 5 {
+		birth, _ := BirthRecord(with(pod, func(p *corev1.Pod) { p.Labels["pod-template-hash"] = fmt.Sprint(i) }),
+			map[string]recommender.Size{"app": size(500, 1000, 512, 1024)})
+		var fresh bool
+		crashes, fresh = WithholdLowering(crashes, pod, birth, noon)
+		require.True(t, fresh)
+	}
+	require.Len(t, crashes, v1alpha1.MaxBirthCrashes)
+	assert.Equal(t, "24", crashes[len(crashes)-1].TemplateHash)
+}
+
 func TestNoBirthIsBlamedForWhatItDidNotLower(t *testing.T) {
 	original := map[string]recommender.Size{"app": size(500, 1000, 512, 1024)}
 	_, raised := BirthRecord(newborn(size(600, 1200, 512, 1024)), original)
@@ -93,7 +133,10 @@ func TestASeedHarmsNewbornsThatGiveNoMoreThanWhatHarmed(t *testing.T) {
 	other.Containers[0].Name = "other"
 	assert.False(t, HarmsNewborn(other, harmful))
 	raising := seed(0, 200)
-	raising.RaiseOnly = true
+	raising.RaiseOnly = true // as the former version stored it
+	assert.False(t, HarmsNewborn(raising, harmful), "it never lowers a template")
+	raising = seed(0, 200)
+	raising.Containers[0].RaiseOnly = true
 	assert.False(t, HarmsNewborn(raising, harmful), "it never lowers a template")
 }
 

@@ -13,6 +13,22 @@ import (
 // ReasonBoost: a pod's CPU to start with is taken back.
 const ReasonBoost = "StartupBoost"
 
+// mostBoosts are the open records that the ends of boosts may take; the rest are left to growth after OOM kills, and to
+// steps. boostWatch is how long they are watched at most, so that a rollout of thousands of pods is over in an hour: the
+// size that they end with is a proven one, and what throttles shows in one rate window.
+const (
+	mostBoosts = v1alpha1.MaxRecords * 3 / 5
+	boostWatch = time.Minute
+)
+
+// boostsFull: as many boosts end as may at once.
+func boostsFull(_ *corev1.Pod, _ Plan, w World) *Refusal {
+	if open := len(w.Status.Records) - steps(w.Status.Records, nil); open >= mostBoosts {
+		return wait(ReasonRecordsFull, "the boosts of %d pods of the workload are being taken back, which is the most there can be at once", open)
+	}
+	return nil
+}
+
 // mostBoost is the greatest multiplier that a policy may set: what claims to be more is none of ours.
 const mostBoost = 100
 
@@ -29,7 +45,7 @@ func Boosted(pod *corev1.Pod, seeded v1alpha1.Seeded, least recommender.Amount) 
 		}
 		has, base := ReadSpec(c.Resources)[recommender.CPU], baseOf(seeded.Boosted[i])
 		if has.Request == AmountOf(recommender.CPU, seeded.Boosted[i].CPURequest) && plausible(has, base, least) {
-			boosted = append(boosted, Container{Name: c.Name, Sidecar: isSidecar(c), Size: recommender.Size{recommender.CPU: base}})
+			boosted = append(boosted, Container{Name: c.Name, Sidecar: isSidecar(pod, c), Size: recommender.Size{recommender.CPU: base}})
 		}
 	}
 	return boosted

@@ -89,6 +89,7 @@ func TestWhatHoldsTheEndOfABoost(t *testing.T) {
 		ReasonWorkloadPaused: func(w *World) { w.WorkloadAnnotations = map[string]string{v1alpha1.PausedAnnotation: "true"} },
 		ReasonSkipped:        func(w *World) { w.TemplateAnnotations = map[string]string{v1alpha1.SkipAnnotation: "true"} },
 		ReasonVPA:            func(w *World) { w.VPA = "web" },
+		ReasonRecordsFull:    func(w *World) { w.Status.Records = openOf(mostBoosts, WaveBoost) },
 		ReasonReverting:      func(w *World) { w.Status.Records = []v1alpha1.ResizeRecord{{Phase: v1alpha1.RecordReverting}} },
 		ReasonCooldown:       func(w *World) { w.Status.Backoff = &v1alpha1.Backoff{ConsecutiveReverts: 1} },
 		ReasonNodePressure:   func(w *World) { w.Capabilities.Pressure = []string{"DiskPressure"} },
@@ -106,6 +107,47 @@ func TestWhatHoldsTheEndOfABoost(t *testing.T) {
 	assert.Equal(t, ReasonNotReady, refusal.Reason)
 }
 
+func openOf(n int, wave string) []v1alpha1.ResizeRecord {
+	records := make([]v1alpha1.ResizeRecord, n)
+	for i := range records {
+		records[i].Wave = wave
+	}
+	return records
+}
+
+// Boosts leave records to others, and others to boosts as many as there are.
+func TestBoostsLeaveRecordsToOthers(t *testing.T) {
+	pod := running(size(400, 800, 256, 0))
+	plan, refusal := BoostPlan(pod, wish(size(200, 400, 0, 0)), able(), noon)
+	require.Nil(t, refusal)
+	for name, tc := range map[string]struct {
+		records []v1alpha1.ResizeRecord
+		want    bool
+	}{
+		"one less than the most":   {openOf(mostBoosts-1, WaveBoost), true},
+		"the most":                 {openOf(mostBoosts, WaveBoost), false},
+		"steps do not count":       {append(openOf(mostBoosts-1, WaveBoost), openOf(5, WaveNext)...), true},
+		"all records are taken":    {openOf(v1alpha1.MaxRecords, WaveNext), false},
+		"all but one are a step's": {openOf(v1alpha1.MaxRecords-1, WaveNext), true},
+	} {
+		_, refusal := Admit(pod, plan, World{Now: noon, Rules: auto(), Status: v1alpha1.AttuneRecommendationStatus{Records: tc.records}})
+		assert.Equal(t, tc.want, refusal == nil, "%s: %v", name, refusal)
+	}
+}
+
+// A boost is not watched for the whole period, but for as long as the throttling query looks back.
+func TestHowLongABoostIsWatched(t *testing.T) {
+	record := recorded(desired)
+	record.Wave = WaveBoost
+	rules := auto()
+	rules.RateWindow = 90 * time.Second
+	assert.Equal(t, 90*time.Second, watchFor(record, rules))
+	rules.RateWindow = 30 * time.Second
+	assert.Equal(t, time.Minute, watchFor(record, rules))
+	rules.Observation = 45 * time.Second
+	assert.Equal(t, 45*time.Second, watchFor(record, rules), "as the policy says")
+}
+
 // It teaches nothing about sizes: nothing is kept, no wave is smaller for it, nobody is degraded by it.
 func TestTheEndOfABoostIsNoStep(t *testing.T) {
 	record := v1alpha1.ResizeRecord{Wave: WaveBoost, Phase: v1alpha1.RecordWatching, Reason: ReasonBoost}
@@ -115,5 +157,5 @@ func TestTheEndOfABoostIsNoStep(t *testing.T) {
 	assert.Equal(t, ReasonBoost, settled.Reason)
 	assert.False(t, settled.Keep)
 	assert.Equal(t, Revert, Next(State{Kind: Harmed, Verdict: Verdict{Harm: HarmThrottle}}, record, auto(), noon).Kind)
-	assert.Equal(t, 1, steps([]v1alpha1.ResizeRecord{record, {Wave: WaveNext}, record}))
+	assert.Equal(t, 1, steps([]v1alpha1.ResizeRecord{record, {Wave: WaveNext}, record}, nil))
 }

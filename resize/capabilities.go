@@ -30,7 +30,7 @@ const FeaturePodLevelResize = "InPlacePodLevelResourcesVerticalScaling"
 // Capabilities say what the API server and one node can do. The zero value can do nothing: what is
 // not known to work is refused.
 type Capabilities struct {
-	// Resizable: the API server serves pods/resize (discovery).
+	// Resizable: the API server serves pods/resize, as far as is known.
 	Resizable bool
 	// ServerMinor and KubeletMinor are minor versions of Kubernetes 1.x; 0 is unknown and counts as old.
 	ServerMinor, KubeletMinor int

@@ -33,7 +33,7 @@ func rulesOf(p Plan) (first []gate, narrow []narrowing, last []gate) {
 var (
 	undoGates      = []gate{optedOut, namespaceTerminating, verticalAutoscaler, noRights, recordOpen, recordsFull}
 	undoNarrowings = []narrowing{withoutExcluded, withoutFailedLimits, withinLimitRanges}
-	undoLastGates  = []gate{restartsLastReplica, limitRange, quota, declined}
+	undoLastGates  = []gate{restartsLastReplica, disruptionBudgets, limitRange, quota, triedLately}
 )
 
 // The end of a boost is part of a pod's birth. It is paced only after harm: then it cools down as anything
@@ -42,10 +42,10 @@ var (
 var (
 	boostGates = []gate{
 		paused, mode, workloadPaused, optedOut, namespaceTerminating, verticalAutoscaler, noRights,
-		recordOpen, recordsFull, reverting, backedOff, nodePressure, nodeBlocked,
+		recordOpen, recordsFull, boostsFull, reverting, backedOff, nodePressure, nodeBlocked,
 	}
 	boostNarrowings = []narrowing{withoutExcluded, withinLimitRanges}
-	boostLastGates  = []gate{restartsLastReplica, limitRange, declined, infeasibleBefore}
+	boostLastGates  = []gate{restartsLastReplica, disruptionBudgets, limitRange, triedLately}
 )
 
 // backedOff is the cooldown of a workload whose last resizes did harm.

@@ -346,7 +346,7 @@ func (o *operator) look(c *cluster) {
 	if c.pod != nil {
 		pod = c.pod.DeepCopy()
 	}
-	state := Assess(pod, *o.record, c.now).With(Judge(pod, *o.record, c.now, o.rules, o.signals))
+	state := Assess(pod, *o.record, c.caps(), c.now).With(Judge(pod, *o.record, c.now, o.rules, o.signals))
 	action := Next(state, *o.record, o.rules, c.now)
 	o.note(state, action)
 	if action.Learn {
@@ -354,12 +354,12 @@ func (o *operator) look(c *cluster) {
 	}
 	next := Advance(*o.record, action, c.now)
 	if action.Kind == Revert && o.record.Phase != next.Phase {
-		o.backoff = MoreBackoff(o.backoff, c.now)
+		o.backoff = MoreBackoff(o.backoff, *o.record, c.now)
 	}
 	o.record = stored(c.t, next)
 	switch action.Kind {
 	case Revert, Withdraw:
-		if plan, refusal := RevertPlan(pod, next); refusal == nil {
+		if plan, refusal := RevertPlan(pod, next, c.caps()); refusal == nil {
 			o.send(c, plan)
 		}
 	case SendRest:
@@ -367,7 +367,10 @@ func (o *operator) look(c *cluster) {
 	case Forget:
 		o.history = AddHistory(o.history, HistoryRows("web", next, action.Result, action.Reason, c.now))
 		if action.Keep {
-			o.kept, o.backoff = Keep(o.kept, next, c.now), nil
+			o.kept = Keep(o.kept, next, o.floors, c.now)
+			if EndsBackoff(o.backoff, next) {
+				o.backoff = nil
+			}
 		}
 		o.record = nil
 	}

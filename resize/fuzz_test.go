@@ -272,7 +272,7 @@ func FuzzLife(f *testing.F) {
 			if d.rarely() {
 				seen = nil
 			}
-			state := Assess(seen, record, at).With(Judge(seen, record, at, auto(), Signals{}))
+			state := Assess(seen, record, able(), at).With(Judge(seen, record, at, auto(), Signals{}))
 			action := Next(state, record, auto(), at)
 			lawful(t, seen, record, state, action, at)
 			if action.Kind == Forget || action.Kind == Evict {
@@ -282,7 +282,7 @@ func FuzzLife(f *testing.F) {
 			var next Plan
 			switch action.Kind {
 			case Revert, Withdraw:
-				next, _ = RevertPlan(seen, record)
+				next, _ = RevertPlan(seen, record, able())
 			case SendRest:
 				next = RestPlan(seen, record)
 			}

@@ -15,7 +15,7 @@ import (
 var gates = []func(*corev1.Pod, Plan, World) *Refusal{
 	paused, mode, workloadPaused, optedOut, namespaceTerminating, verticalAutoscaler, noRights,
 	recordOpen, recordsFull, reverting, outsideSchedule, staleData, rollout, cooldown,
-	tooManyOOMs, caughtUpBefore, nodePressure, nodeBlocked, neighboursWait,
+	nodePressure, nodeBlocked, neighboursWait,
 }
 
 // narrowings leave a container's resource out of a plan, or bring it within what is allowed.
@@ -25,11 +25,11 @@ var narrowings = []func(*corev1.Pod, Plan, World) Plan{
 
 // lastGates look at what is left of the plan.
 var lastGates = []func(*corev1.Pod, Plan, World) *Refusal{
-	restartsLastReplica, limitRange, quota, nodeRoom, declined, infeasibleBefore,
+	restartsLastReplica, disruptionBudgets, limitRange, quota, nodeRoom, triedLately,
 }
 
-// shared are the gates whose answer depends on what other plans take.
-var shared = []func(*corev1.Pod, Plan, World) *Refusal{quota, nodeRoom}
+// shared are the gates whose answer depends on what other plans take: of the object, of quotas, of the node.
+var shared = []func(*corev1.Pod, Plan, World) *Refusal{recordsFull, quota, nodeRoom}
 
 // Admit passes a plan through the gates. The plan that comes back may be narrower than the one that
 // went in; what was left out is in its LeftOut.
@@ -142,13 +142,6 @@ func recordOpen(pod *corev1.Pod, _ Plan, w World) *Refusal {
 	return nil
 }
 
-func recordsFull(_ *corev1.Pod, _ Plan, w World) *Refusal {
-	if len(w.Status.Records) >= v1alpha1.MaxRecords {
-		return wait(ReasonRecordsFull, "%d pods of the workload are being resized or watched, which is the most there can be", v1alpha1.MaxRecords)
-	}
-	return nil
-}
-
 func outsideSchedule(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	if Open(w.Rules.Schedule, w.Now) {
 		return nil
@@ -187,36 +180,17 @@ func cooldown(_ *corev1.Pod, p Plan, w World) *Refusal {
 	return waitUntil(until, ReasonCooldown, "the workload cools down until %s", until.UTC().Format(time.RFC3339))
 }
 
-// reverting: after a harm nothing new is tried on a workload before its pods are put back.
+// reverting: after a harm nothing new is tried on a workload before its pods are put back, as far as they can be reached.
 func reverting(_ *corev1.Pod, p Plan, w World) *Refusal {
 	for _, r := range w.Status.Records {
-		if r.Phase == v1alpha1.RecordReverting && !p.Urgent {
+		if r.Phase == v1alpha1.RecordReverting && !p.Urgent && !Unreachable(r, w.Unreachable) {
 			return wait(ReasonReverting, "pod %s is being put back after: %s", r.PodName, r.Reason)
 		}
 	}
 	return nil
 }
 
-// tooManyOOMs: a resize makes a crash-looping container start again at once, so an endless one would
-// restart for free for ever.
-func tooManyOOMs(pod *corev1.Pod, p Plan, w World) *Refusal {
-	bumps, first := 0, w.Now
-	for _, row := range w.Status.History {
-		if row.Pod == pod.Name && row.Reason == string(HarmOOM) && w.Now.Sub(row.Timestamp.Time) < time.Hour {
-			bumps++
-			first = earlier(first, row.Timestamp.Time)
-		}
-	}
-	if p.Urgent && bumps >= mostBumps {
-		return waitUntil(first.Add(time.Hour), ReasonTooManyOOMs, "it was resized %d times in an hour and OOM-killed every time", bumps)
-	}
-	return nil
-}
-
-// mostBumps of a container after OOM kills are made in an hour.
-const mostBumps = 4
-
-// restartsLastReplica: a restart by resize passes every PodDisruptionBudget by, so it is kept from the
+// restartsLastReplica: a restart by resize is a disruption that no controller makes up for, so it is kept from the
 // only replica unless the policy allows pods to be recreated, and from all while one is not ready.
 func restartsLastReplica(_ *corev1.Pod, p Plan, w World) *Refusal {
 	switch {
@@ -228,11 +202,4 @@ func restartsLastReplica(_ *corev1.Pod, p Plan, w World) *Refusal {
 		return wait(ReasonReplicasNotReady, "its resizePolicy restarts a container, and %d of %d replicas are ready", w.ReadyReplicas, w.Replicas)
 	}
 	return nil
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }

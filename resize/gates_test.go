@@ -71,6 +71,9 @@ func TestGates(t *testing.T) {
 			}
 		}), lower, ReasonRecordsFull, ReasonRecordsFull},
 		{"another pod is being put back (74)", world(func(w *World) { w.Status.Records = []v1alpha1.ResizeRecord{raised} }), lower, ReasonReverting, ""},
+		{"another pod is to be put back on a node that is down (75)", world(func(w *World) {
+			w.Status.Records, w.Unreachable = []v1alpha1.ResizeRecord{raised}, map[string]bool{raised.Node: true}
+		}), lower, "", ""},
 		{"outside the schedule", world(func(w *World) { w.Rules.Schedule = nights }), lower, ReasonOutsideSchedule, ReasonOutsideSchedule},
 		{"a schedule that never opens", world(func(w *World) {
 			w.Rules.Schedule = Schedule{Days: map[time.Weekday]bool{time.Sunday: false}}
@@ -84,9 +87,9 @@ func TestGates(t *testing.T) {
 		{"cooling down longer after a revert", world(func(w *World) {
 			w.Status.CooldownFrom, w.Status.Backoff = ago(119*time.Minute), &v1alpha1.Backoff{ConsecutiveReverts: 1}
 		}), lower, ReasonCooldown, ""},
-		{"four OOM kills in an hour (10)", world(func(w *World) { w.Status.History = kills(4, 59*time.Minute) }), lower, "", ReasonTooManyOOMs},
+		{"four OOM kills in an hour (10)", world(func(w *World) { w.Status.Tries = kills(t, 59*time.Minute, time.Minute, time.Minute, time.Minute) }), lower, "", ReasonTooManyOOMs},
 		{"four OOM kills, the first an hour ago", world(func(w *World) {
-			w.Status.History = append(kills(3, time.Minute), kills(1, time.Hour)...)
+			w.Status.Tries = kills(t, time.Hour, time.Minute, time.Minute, time.Minute)
 		}), lower, "", ""},
 		{"disk pressure (29)", world(func(w *World) { w.Capabilities.Pressure = []string{"DiskPressure"} }), lower, ReasonNodePressure, ""},
 		{"the node refused growth lately: growth (28)", world(func(w *World) { w.NodeBlock.Growth = noon.Add(time.Second) }), higher, ReasonNodeBlocked, ReasonNodeBlocked},
@@ -126,12 +129,13 @@ func check(t *testing.T, reason string, refusal *Refusal) {
 	assert.NotEmpty(t, refusal.Message)
 }
 
-func kills(n int, since time.Duration) []v1alpha1.HistoryEntry {
-	var rows []v1alpha1.HistoryEntry
-	for range n {
-		rows = append(rows, v1alpha1.HistoryEntry{Pod: "web-1", Container: "app", Timestamp: *ago(since), Result: ResultFailed, Reason: "oomkill"})
+// kills are answers to OOM kills, each with a little more memory, so long ago.
+func kills(t *testing.T, since ...time.Duration) (tries []v1alpha1.Try) {
+	for i, d := range since {
+		more := mustPlan(t, web(), wish(size(500, 1000, 520, 1040+recommender.Amount(i)))).AsUrgent()
+		tries = Begun(tries, more, noon.Add(-d))
 	}
-	return rows
+	return tries
 }
 
 func turnedAway(since time.Duration) *corev1.Pod {
@@ -229,15 +233,16 @@ func leftOut(p Plan) []string {
 func TestAMemoryLimitThatCouldNotBeLoweredIsLeftAloneForADay(t *testing.T) {
 	// 34: not again before usage has dropped, which a day may show.
 	plan := mustPlan(t, web(), wish(size(250, 500, 256, 512)))
+	failed := NewRecord(plan, web(), noon, auto())
 	for hours, want := range map[int]recommender.Size{23: size(250, 500, 256, 1024), 24: size(250, 500, 256, 512)} {
 		got, refusal := Admit(web(), plan, world(func(w *World) {
-			w.Status.History = []v1alpha1.HistoryEntry{{Timestamp: *ago(time.Duration(hours) * time.Hour), Result: ResultReverted, Reason: ReasonActuation}}
+			w.Status.Tries = NotDone(nil, failed, ReasonActuation, "", auto(), noon.Add(-time.Duration(hours)*time.Hour))
 		}))
 		require.Nil(t, refusal)
 		assert.Equal(t, want, specOf(got.Apply(web()))["app"], "after %d hours", hours)
 	}
 	got, refusal := Admit(web(), mustPlan(t, web(), wish(size(500, 1000, 600, 2048))), world(func(w *World) {
-		w.Status.History = []v1alpha1.HistoryEntry{{Timestamp: *ago(time.Hour), Reason: ReasonActuation}}
+		w.Status.Tries = NotDone(nil, failed, ReasonActuation, "", auto(), noon.Add(-time.Hour))
 	}))
 	require.Nil(t, refusal)
 	assert.Equal(t, size(500, 1000, 600, 2048), specOf(got.Apply(web()))["app"], "raises go on")
@@ -285,20 +290,6 @@ func TestWhatIsLeftOutRestartsNothing(t *testing.T) {
 	plan, refusal := Admit(pod, plan, world(func(w *World) { w.Replicas, w.Rules.Excluded = 1, map[string]bool{"app": true} }))
 	require.Nil(t, refusal, "%v", refusal)
 	assert.False(t, plan.Restarts)
-}
-
-func TestOnlyItsOwnKillsCount(t *testing.T) {
-	// 10
-	rows := kills(8, time.Minute)
-	for i := range rows[:4] {
-		rows[i].Pod = "web-2"
-	}
-	for i := range rows[4:] {
-		rows[4+i].Reason = "restart"
-	}
-	plan := mustPlan(t, web(), wish(size(0, 0, 600, 0))).AsUrgent()
-	_, refusal := Admit(web(), plan, world(func(w *World) { w.Status.History = rows }))
-	check(t, "", refusal)
 }
 
 func TestItsOwnDeferralIsNotANeighbours(t *testing.T) {
@@ -370,6 +361,8 @@ func TestBlockOf(t *testing.T) {
 		{"29: a lowering deferred", down, ReasonDeferred, NodeBlock{All: until}},
 		{"11: nobody saw it", up, ReasonUnobserved, NodeBlock{All: until}},
 		{"38: nobody carried it out", up, ReasonTimeout, NodeBlock{All: until}},
+		{"38: the runtime does not carry growth out", up, ReasonActuation, NodeBlock{Growth: until}},
+		{"34: a memory limit could not be lowered", size(500, 1000, 256, 512), ReasonActuation, NodeBlock{}},
 		{"harm says nothing of the node", down, string(HarmOOM), NodeBlock{}},
 	} {
 		record := NewRecord(mustPlan(t, web(), wish(tc.to)), web(), noon, auto())

@@ -49,19 +49,20 @@ func TestCoolsDown(t *testing.T) {
 func TestWhatWasInfeasible(t *testing.T) {
 	up, more, down := size(1000, 2000, 512, 1024), size(1100, 2200, 512, 1024), size(250, 500, 512, 1024)
 	both := size(1000, 2000, 600, 1200)
-	rows := func(to recommender.Size, reason string, since ...time.Duration) []v1alpha1.HistoryEntry {
-		var all []v1alpha1.HistoryEntry
-		for _, d := range since {
-			all = AddHistory(all, HistoryRows("web", refused(t, to, reason), ResultWithdrawn, reason, noon.Add(-d)))
+	rows := func(to recommender.Size, reason string, since ...time.Duration) func(Rules) []v1alpha1.Try {
+		return func(rules Rules) (all []v1alpha1.Try) {
+			for _, d := range since {
+				all = NotDone(all, refused(t, to, reason), reason, "", rules, noon.Add(-d))
+			}
+			return all
 		}
-		return all
 	}
 	for _, tc := range []struct {
-		name    string
-		history []v1alpha1.HistoryEntry
-		edit    func(*World)
-		wish    recommender.Size
-		reason  string
+		name   string
+		tries  func(Rules) []v1alpha1.Try
+		edit   func(*World)
+		wish   recommender.Size
+		reason string
 	}{
 		{"the same", rows(up, ReasonInfeasible, 59*time.Minute), nil, up, ReasonInfeasible},
 		{"the same, after a cooldown", rows(up, ReasonInfeasible, time.Hour), nil, up, ""},
@@ -78,10 +79,11 @@ func TestWhatWasInfeasible(t *testing.T) {
 		{"the first of two patches", rows(down, ReasonInfeasible, time.Minute), nil, size(250, 500, 256, 512), ReasonInfeasible},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := world(func(w *World) { w.Status.History = tc.history })
+			w := world(func(*World) {})
 			if tc.edit != nil {
 				tc.edit(&w)
 			}
+			w.Status.Tries = tc.tries(w.Rules)
 			pod := web()
 			pod.CreationTimestamp = *ago(-time.Hour) // by another clock (16)
 			_, refusal := Admit(pod, mustPlan(t, pod, wish(tc.wish)), w)
@@ -96,7 +98,7 @@ func TestWhatWasInfeasible(t *testing.T) {
 		})
 	}
 	grown := size(500, 1000, 600, 1200)
-	killed := world(func(w *World) { w.Status.History = rows(grown, ReasonInfeasible, time.Minute) })
+	killed := world(func(w *World) { w.Status.Tries = rows(grown, ReasonInfeasible, time.Minute)(auto()) })
 	plan := mustPlan(t, web(), wish(grown))
 	_, refusal := Admit(web(), plan, killed)
 	check(t, ReasonInfeasible, refusal)

@@ -2,6 +2,7 @@ package resize
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +40,8 @@ type Verdict struct {
 	Container string
 	// Inconclusive: something that is not our doing makes it impossible to tell.
 	Inconclusive bool
+	// OtherKill: the kernel killed a container for want of memory that the resize left alone.
+	OtherKill bool
 	// Message is one sentence with the figures.
 	Message string
 	// Evidence names the event, so that it is counted once.
@@ -68,6 +71,10 @@ type Signals struct {
 	SLO []SLOResult
 	// NodeBooted is when the pod's node last started; zero is unknown.
 	NodeBooted time.Time
+	// NodeNotReady: the pod's node is not ready, so that its kubelet reports nothing and what is known of the pod is old.
+	NodeNotReady bool
+	// SiblingsUnready: pods that were not resized turned unready as well (SiblingsUnready).
+	SiblingsUnready bool
 	// Rollout: the workload is rolling out.
 	Rollout bool
 }
@@ -95,6 +102,9 @@ func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules R
 			return v
 		}
 	}
+	if v := otherKill(pod, record, changes); v.OtherKill {
+		return v
+	}
 	if record.WatchUntil == nil || now.Before(record.WatchUntil.Time) {
 		return Verdict{}
 	}
@@ -110,18 +120,20 @@ func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules R
 	return Verdict{NotJudged: notJudged, Message: unjudged(notJudged)}
 }
 
-// earlyHarm is what warrants putting back before the watch has ended.
+// earlyHarm is what warrants putting back before the watch has ended. An OOM kill is harm of a resize that moved the
+// memory of the container, and of no other: neither are the restarts that such kills make.
 func earlyHarm(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change) Verdict {
 	statuses, live := statusesOf(pod), byName(Read(pod))
 	for _, c := range changes {
-		if t := killedSince(statuses[c.name], c.baseline); t != nil {
+		if t := killedSince(statuses[c.name], c.baseline); t != nil && movesMemory(record, c) {
 			return Verdict{Harm: HarmOOM, Container: c.name, Evidence: evidence(t), At: t.FinishedAt.Time,
-				Ceiling: killer(pod, live[c.name].Size),
-				Message: fmt.Sprintf("container %s was OOM-killed at %s, after the resize of %s", c.name,
-					t.FinishedAt.UTC().Format(time.RFC3339), record.WrittenAt.UTC().Format(time.RFC3339))}
+				Ceiling: killer(pod, live[c.name].Size), Message: killMessage(c, t, record)}
 		}
 	}
 	for _, c := range changes {
+		if killedSince(statuses[c.name], c.baseline) != nil {
+			continue
+		}
 		if n := restartsSince(pod, statuses[c.name], c); n >= harmfulRestarts {
 			return Verdict{Harm: HarmRestart, Container: c.name, Message: fmt.Sprintf(
 				"container %s restarted %d times since the resize of %s", c.name, n, record.WrittenAt.UTC().Format(time.RFC3339))}
@@ -130,29 +142,36 @@ func earlyHarm(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change) 
 	return Verdict{}
 }
 
-// restartsSince leaves out the restart that the resize itself asks for, and one whose cause nobody saw,
-// as after a node's reboot.
-func restartsSince(pod *corev1.Pod, status *corev1.ContainerStatus, c change) int32 {
-	if status == nil {
-		return 0
-	}
-	n := status.RestartCount - c.baseline.RestartCount
-	if t := status.LastTerminationState.Terminated; n > 0 && t != nil && unseenEnds[t.Reason] {
-		n--
-	}
-	for _, container := range resizable(pod) {
-		if container.Name == c.name && restartsContainer(container, Move{From: c.prior, To: c.desired}) {
-			n--
+// otherKill is an OOM kill since the resize of a container whose memory it left alone. It proves nothing about the
+// resize, and its answer is more memory, which waits for the end of the watch.
+func otherKill(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change) Verdict {
+	statuses := statusesOf(pod)
+	for _, c := range changes {
+		if t := killedSince(statuses[c.name], c.baseline); t != nil && !movesMemory(record, c) {
+			return Verdict{OtherKill: true, Container: c.name, Message: killMessage(c, t, record) + " that left its memory alone"}
 		}
 	}
-	return n
+	return Verdict{}
+}
+
+func killMessage(c change, t *corev1.ContainerStateTerminated, record v1alpha1.ResizeRecord) string {
+	return fmt.Sprintf("container %s was OOM-killed at %s, after the resize of %s", c.name,
+		t.FinishedAt.UTC().Format(time.RFC3339), record.WrittenAt.UTC().Format(time.RFC3339))
+}
+
+// movesMemory: the resize changed the memory of a container, or its second patch is going to.
+func movesMemory(record v1alpha1.ResizeRecord, c change) bool {
+	memory := c.prior[recommender.Memory]
+	return c.desired[recommender.Memory] != memory || slices.ContainsFunc(record.Then, func(then v1alpha1.ContainerResources) bool {
+		return then.Name == c.name && FromResources(then.Resources)[recommender.Memory] != memory
+	})
 }
 
 // childKilled is an OOM kill that the container survived.
 func childKilled(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change, signals Signals) Verdict {
 	live := byName(Read(pod))
 	for _, c := range changes {
-		if n := signals.OOMEvents[c.name]; n > 0 {
+		if n := signals.OOMEvents[c.name]; n > 0 && movesMemory(record, c) {
 			return Verdict{Harm: HarmOOM, Container: c.name, Evidence: resizeEvidence(record), Ceiling: ceiling(live[c.name].Size[recommender.Memory]),
 				Message: fmt.Sprintf("%.0f processes of container %s were OOM-killed since the resize of %s", n, c.name,
 					record.WrittenAt.UTC().Format(time.RFC3339))}
@@ -161,7 +180,8 @@ func childKilled(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change
 	return Verdict{}
 }
 
-// excused: a reboot or a rollout explains restarts and a pod that is not ready as well as our resize does.
+// excused: a node that is down or was, what made pods unready that were not resized, and a rollout explain restarts and a
+// pod that is not ready as well as our resize does.
 func excused(v Verdict, record v1alpha1.ResizeRecord, signals Signals) Verdict {
 	if v.Harm != HarmRestart && v.Harm != HarmNotReady {
 		return v
@@ -169,6 +189,10 @@ func excused(v Verdict, record v1alpha1.ResizeRecord, signals Signals) Verdict {
 	switch {
 	case signals.NodeBooted.After(record.WrittenAt.Time):
 		return Verdict{Inconclusive: true, Message: "the node started anew since the resize: " + v.Message}
+	case signals.NodeNotReady:
+		return Verdict{Inconclusive: true, Message: "the node is not ready: " + v.Message}
+	case signals.SiblingsUnready:
+		return Verdict{Inconclusive: true, Message: "pods of the workload that were not resized turned unready as well: " + v.Message}
 	case signals.Rollout:
 		return Verdict{Inconclusive: true, Message: "the workload is rolling out: " + v.Message}
 	}
@@ -236,8 +260,11 @@ func unready(pod *corev1.Pod, changes []change, _ Signals) Verdict {
 			return Verdict{NotJudged: []string{"readiness, as container " + c.name + " was not ready before"}}
 		}
 	}
-	if isReady(pod) {
+	switch {
+	case isReady(pod):
 		return Verdict{}
+	case restartsAll(pod):
+		return Verdict{Inconclusive: true, Message: "its own rules restart all containers of the pod"}
 	}
 	return Verdict{Harm: HarmNotReady, Message: "the pod was ready before the resize and is not at the end of its watch"}
 }
@@ -262,6 +289,3 @@ func unjudged(what []string) string {
 	}
 	return "not judged: " + strings.Join(what, ", ")
 }
-
-// unseenEnds are what a kubelet writes when it finds a container gone without having seen it end.
-var unseenEnds = map[string]bool{"ContainerStatusUnknown": true, "Unknown": true}

@@ -82,6 +82,7 @@ func TestOOMIsLinkedToTheResize(t *testing.T) {
 				pod := resized(desired, append(edits(done(desired)), tc.pod...)...)
 				record := *tc.record.DeepCopy()
 				record.WrittenAt = metav1.NewTime(record.WrittenAt.Add(skew))
+				ofMemory(&record)
 				v := Judge(pod, record, noon.Add(skew), auto(), Signals{})
 				assert.Equal(t, tc.want, v.Harm, "our clock is %s ahead of the node's", skew)
 				if tc.want != "" {
@@ -130,7 +131,9 @@ func TestRestarts(t *testing.T) {
 		{name: "75 two after a node's reboot", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, signals: Signals{NodeBooted: noon}, want: Verdict{Inconclusive: true}},
 		{name: "75 two, and the node booted long before", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, signals: Signals{NodeBooted: noon.Add(-time.Hour)}, want: Verdict{Harm: HarmRestart}},
 		{name: "75 two while the workload rolls out", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, signals: Signals{Rollout: true}, want: Verdict{Inconclusive: true}},
-		{name: "75 an OOM kill is not excused", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2), last(ended("OOMKilled", "app-0", 0, 1))}, signals: Signals{Rollout: true, NodeBooted: noon}, want: Verdict{Harm: HarmOOM}},
+		{name: "75 two, and the node is not ready", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, signals: Signals{NodeNotReady: true}, want: Verdict{Inconclusive: true}},
+		{name: "75 two, and siblings are unready too", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, signals: Signals{SiblingsUnready: true}, want: Verdict{Inconclusive: true}},
+		{name: "75 an OOM kill is not excused", record: recorded(desired, ofMemory), to: desired, edits: []func(*corev1.Pod){restarts(2), last(ended("OOMKilled", "app-0", 0, 1))}, signals: Signals{Rollout: true, NodeBooted: noon, NodeNotReady: true, SiblingsUnready: true}, want: Verdict{Harm: HarmOOM}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := resized(tc.to, append([]func(*corev1.Pod){done(tc.to)}, tc.edits...)...)
@@ -163,6 +166,9 @@ func TestJudgeAtTheEndOfTheWatch(t *testing.T) {
 		{name: "not ready before either", record: recorded(desired, wasNotReady), edit: unreadyNow, signals: Signals{Throttle: quiet},
 			notJudged: []string{"readiness, as container app was not ready before"}},
 		{name: "75 not ready after a node's reboot", record: recorded(desired), edit: unreadyNow, signals: Signals{Throttle: quiet, NodeBooted: noon}, open: true},
+		{name: "75 not ready, as its node is not", record: recorded(desired), edit: unreadyNow, signals: Signals{Throttle: quiet, NodeNotReady: true}, open: true},
+		{name: "75 not ready, as its siblings are not", record: recorded(desired), edit: unreadyNow, signals: Signals{Throttle: quiet, SiblingsUnready: true}, open: true},
+		{name: "75 a node that is not ready excuses no throttling", record: recorded(desired), signals: Signals{Throttle: map[string]float64{"app": 0.51}, NodeNotReady: true}, want: HarmThrottle},
 		{name: "throttled", record: recorded(desired), signals: Signals{Throttle: map[string]float64{"app": 0.51}}, want: HarmThrottle},
 		{name: "throttled half the time is still well", record: recorded(desired), signals: Signals{Throttle: map[string]float64{"app": 0.5}}},
 		{name: "throttling nobody measured", record: recorded(desired), notJudged: []string{"CPU of container app"}},
@@ -228,13 +234,34 @@ func TestJudgeAtTheEndOfTheWatch(t *testing.T) {
 func TestAChildThatWasKilledIsAnOOM(t *testing.T) {
 	// 37: the kernel may kill one process of a container that lives on; only the counter shows it.
 	pod := resized(desired, done(desired))
-	v := Judge(pod, recorded(desired), noon, auto(), Signals{OOMEvents: map[string]float64{"app": 2, "side": 9}})
+	events := Signals{OOMEvents: map[string]float64{"app": 2, "side": 9}}
+	assert.Empty(t, Judge(pod, recorded(desired), noon, auto(), events).Harm, "of a resize that left memory alone")
+	v := Judge(pod, recorded(desired, ofMemory), noon, auto(), events)
 	assert.Equal(t, HarmOOM, v.Harm)
 	assert.Equal(t, "app", v.Container)
 	assert.Equal(t, 1024*mi, v.Ceiling)
 	assert.Equal(t, "uid-1@2026-03-04T11:59:00Z", v.Evidence)
 	assert.Equal(t, "2 processes of container app were OOM-killed since the resize of 2026-03-04T11:59:00Z", v.Message)
 	assert.Empty(t, Judge(pod, recorded(desired), noon, auto(), Signals{OOMEvents: map[string]float64{"app": 0, "side": 9}}).Harm)
+}
+
+// A leak kills its container whatever its CPU: the CPU is not put back for it, and the watch does not hold the answer up.
+func TestAKillForWantOfMemoryIsNoHarmOfCPU(t *testing.T) {
+	pod := resized(desired, done(desired), restarts(3), last(ended("OOMKilled", "app-0", -time.Hour, time.Second)))
+	for name, end := range map[string]time.Duration{"while it is watched": time.Minute, "at the end of the watch": 0} {
+		record := recorded(desired, watchedUntil(end), reason("why"))
+		state := Assess(pod, record, able(), noon).With(Judge(pod, record, noon, auto(), Signals{}))
+		assert.Empty(t, state.Verdict.Harm, name)
+		action := Next(state, record, auto(), noon)
+		assert.Equal(t, Forget, action.Kind, name)
+		assert.Equal(t, "why", action.Reason, name)
+		assert.False(t, action.Keep || action.Learn, name)
+		assert.Contains(t, action.Message, "container app was OOM-killed at", name)
+	}
+	soon := recorded(desired, func(r *v1alpha1.ResizeRecord) {
+		r.Then = []v1alpha1.ContainerResources{{Name: "app", Resources: ToResources(size(250, 500, 512, 600))}}
+	})
+	assert.Equal(t, HarmOOM, Judge(pod, soon, noon, auto(), Signals{}).Harm, "its second patch is to lower memory")
 }
 
 func TestJudgeOfAnotherPodIsNothing(t *testing.T) {

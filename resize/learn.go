@@ -92,6 +92,21 @@ func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recom
 	return greatest
 }
 
+// BelowFloor: a container's size is below what harm has taught it to stay above. An OOM kill and throttling teach
+// about limits, where there are any, other harm about requests.
+func BelowFloor(floors []v1alpha1.Floor, container string, size recommender.Size, now time.Time) bool {
+	return slices.ContainsFunc(floors, func(f v1alpha1.Floor) bool {
+		if f.Container != container {
+			return false
+		}
+		has := size[resourceOf(f)].Request
+		if h := Harm(f.Reason); h == HarmOOM || h == HarmThrottle {
+			has = ceiling(size[resourceOf(f)])
+		}
+		return has > 0 && has < decayed(f, now)
+	})
+}
+
 // floorsAfter are the amounts that one container should stay above, by Resource; 0 is none.
 func floorsAfter(v Verdict, c change) [2]recommender.Amount {
 	var floors [2]recommender.Amount

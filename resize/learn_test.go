@@ -134,25 +134,49 @@ func TestCooldownLeft(t *testing.T) {
 }
 
 func TestMoreBackoff(t *testing.T) {
-	one := MoreBackoff(nil, noon)
+	one := MoreBackoff(nil, recorded(desired), noon)
 	assert.Equal(t, &v1alpha1.Backoff{ConsecutiveReverts: 1, Since: metav1.NewTime(noon)}, one)
-	assert.Equal(t, int32(2), MoreBackoff(one, noon).ConsecutiveReverts)
+	later := recorded(desired, func(r *v1alpha1.ResizeRecord) { r.WrittenAt = metav1.NewTime(noon.Add(time.Hour)) })
+	assert.Equal(t, int32(2), MoreBackoff(one, later, noon.Add(2*time.Hour)).ConsecutiveReverts)
+	assert.Equal(t, one, MoreBackoff(one, recorded(desired), noon.Add(time.Minute)), "another pod of the same trial")
+	assert.True(t, EndsBackoff(one, later))
+	assert.False(t, EndsBackoff(one, recorded(desired)), "a survivor of the trial that was reverted")
+	second := secondPatch(recorded(desired), noon.Add(time.Hour))
+	assert.Equal(t, one, MoreBackoff(one, second, noon.Add(2*time.Hour)), "its second patch came later")
+	assert.False(t, EndsBackoff(nil, later))
 	assert.Equal(t, int32(1), one.ConsecutiveReverts)
 }
 
 func TestKeep(t *testing.T) {
-	kept := Keep(nil, recorded(desired), noon)
+	kept := Keep(nil, recorded(desired), nil, noon)
 	want := []v1alpha1.KeptSize{{Name: "app", Size: ToResources(desired), Since: metav1.NewTime(noon), TemplateHash: "abc"}}
 	require.Equal(t, want, kept)
-	assert.Equal(t, want, Keep(kept, recorded(desired), noon.Add(time.Hour)), "kept since the first time")
+	assert.Equal(t, want, Keep(kept, recorded(desired), nil, noon.Add(time.Hour)), "kept since the first time")
 	smaller := size(200, 400, 512, 1024)
-	again := Keep(kept, recorded(smaller), noon.Add(time.Hour))
+	again := Keep(kept, recorded(smaller), nil, noon.Add(time.Hour))
 	require.Len(t, again, 1)
 	assert.Equal(t, ToResources(smaller), again[0].Size)
 	assert.Equal(t, noon.Add(time.Hour), again[0].Since.Time)
-	other := Keep(kept, recorded(desired, func(r *v1alpha1.ResizeRecord) { r.TemplateHash = "def" }), noon.Add(time.Hour))
+	other := Keep(kept, recorded(desired, func(r *v1alpha1.ResizeRecord) { r.TemplateHash = "def" }), nil, noon.Add(time.Hour))
 	assert.Equal(t, "def", other[0].TemplateHash, "a new template generation")
 	assert.Equal(t, want, kept, "the list given stays as it is")
+
+	// desired is 250m of at most 500m, and 512 MiB of at most 1 GiB.
+	for _, tc := range []struct {
+		harm     Harm
+		resource recommender.Resource
+		amount   recommender.Amount
+		keeps    bool
+	}{
+		{HarmThrottle, recommender.CPU, 501, false}, {HarmThrottle, recommender.CPU, 500, true},
+		{HarmOOM, recommender.Memory, 1025 * mi, false}, {HarmOOM, recommender.Memory, 1000 * mi, true},
+		{HarmNotReady, recommender.CPU, 251, false}, {HarmRestart, recommender.Memory, 513 * mi, false}, {HarmSLO, recommender.CPU, 250, true},
+	} {
+		floor := v1alpha1.Floor{Container: "app", Resource: tc.resource.String(), Amount: Quantity(tc.resource, tc.amount), Reason: string(tc.harm), LearnedAt: metav1.NewTime(noon)}
+		assert.Equal(t, tc.keeps, len(Keep(nil, recorded(desired), []v1alpha1.Floor{floor}, noon)) == 1, "%s %d", tc.harm, tc.amount)
+		floor.Container = "other"
+		assert.Len(t, Keep(nil, recorded(desired), []v1alpha1.Floor{floor}, noon), 1, "another container's")
+	}
 }
 
 func TestDegraded(t *testing.T) {

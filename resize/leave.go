@@ -24,7 +24,7 @@ func LeavePlan(pod *corev1.Pod, seed *v1alpha1.Seed) Plan {
 				to[r].Request = given
 			}
 		}
-		plan.Moves = append(plan.Moves, Move{Container: c.Name, Sidecar: isSidecar(c), From: from, To: to})
+		plan.Moves = append(plan.Moves, Move{Container: c.Name, Sidecar: isSidecar(pod, c), From: from, To: to})
 	}
 	return plan
 }

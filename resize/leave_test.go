@@ -37,7 +37,7 @@ func TestLeavePlanNamesEveryContainer(t *testing.T) {
 			assert.True(t, Leaving(record))
 			assert.NotNil(t, record.Prior, "the schema wants a list")
 			assert.Equal(t, v1alpha1.RecordWithdrawing, record.Phase)
-			state := Assess(pod, record, noon)
+			state := Assess(pod, record, able(), noon)
 			require.Equal(t, Applied, state.Kind, state.Message)
 
 			allowed, forbidden := Rules{NodeEviction: true}, Rules{Method: v1alpha1.ResizeInPlaceOrRecreate}
@@ -53,7 +53,7 @@ func TestLeavePlanNamesEveryContainer(t *testing.T) {
 			assert.True(t, Leaving(asked))
 			assert.Equal(t, Wait, Next(state, asked, allowed, noon.Add(time.Second)).Kind, "it is asked for again after a while")
 			pod = with(pod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} })
-			gone := Next(Assess(pod, asked, noon), asked, allowed, noon)
+			gone := Next(Assess(pod, asked, able(), noon), asked, allowed, noon)
 			assert.Equal(t, ResultEvicted, gone.Result)
 			rows := HistoryRows("web", asked, gone.Result, gone.Reason, noon)
 			require.Len(t, rows, 1)

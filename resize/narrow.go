@@ -2,7 +2,6 @@ package resize
 
 import (
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -43,20 +42,17 @@ func withoutHeld(_ *corev1.Pod, p Plan, w World) Plan {
 // cache included, it is not tried again on the workload for a day; each try leaves a crashing container
 // with the lower limit.
 func withoutFailedLimits(_ *corev1.Pod, p Plan, w World) Plan {
-	failed := slices.ContainsFunc(w.Status.History, func(row v1alpha1.HistoryEntry) bool {
-		return row.Reason == ReasonActuation && w.Now.Sub(row.Timestamp.Time) < failedLimitRest
+	i := slices.IndexFunc(w.Status.Tries, func(t v1alpha1.Try) bool {
+		return t.What == v1alpha1.TryMemoryLimit && w.Now.Before(t.Until.Time)
 	})
-	if !failed {
+	if i < 0 {
 		return p
 	}
 	return narrowed(p, func(m Move) (recommender.Size, *Refusal) {
 		return withoutMemoryLimitDecrease(m), refuseOf(recommender.Memory, ReasonMemoryInUse,
-			"a memory limit of the workload could not be lowered within the last %s; it stays", failedLimitRest)
+			"a memory limit of the workload could not be lowered lately; it stays until %s", clock(w.Status.Tries[i].Until))
 	})
 }
-
-// failedLimitRest is how long memory limits are left alone after one could not be lowered.
-const failedLimitRest = 24 * time.Hour
 
 func heldBy(holds map[string]Held, container string, r recommender.Resource) string {
 	for _, name := range []string{container, ""} {

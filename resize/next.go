@@ -1,6 +1,7 @@
 package resize
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -74,6 +75,9 @@ const evictFor, evictEvery = 30 * time.Minute, time.Minute
 // pollEvery is how often a record is looked at while nothing reports about its pod.
 const pollEvery = 15 * time.Second
 
+// stepsEvery is how far apart the times are that watches begin and end at.
+const stepsEvery = 5 * time.Second
+
 // Next says what to do about a record in a state. Harm outranks everything that can still be acted on;
 // another writer is never fought; putting back has no deadline.
 func Next(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
@@ -137,10 +141,25 @@ func nextOpen(state State, record v1alpha1.ResizeRecord, rules Rules, now time.T
 // again, as the pod has half of what was wanted.
 func nextUnsent(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
 	if InSecondPatch(record) {
-		return until(record.WrittenAt.Add(SyncPeriod), now, state, Action{Kind: SendRest, RequeueAfter: pollEvery})
+		if record.Attempts >= mostSeconds {
+			return until(record.WrittenAt.Add(SyncPeriod), now, state, secondUnsent(record, state))
+		}
+		again := doubled(SyncPeriod, record.Attempts-1)
+		return until(record.WrittenAt.Add(again), now, state, Action{Kind: SendRest, RequeueAfter: pollEvery})
 	}
 	return until(record.WrittenAt.Add(UnobservedFor), now, state, Action{Kind: Forget, Reason: ReasonNotSent,
 		Message: "the resize never reached the API server"})
+}
+
+// mostSeconds is how often a second patch is sent that does not arrive, at ever longer intervals: some 6 minutes in all.
+const mostSeconds = 5
+
+// secondUnsent puts back a pod that has half of what was wanted, and does not get the rest.
+func secondUnsent(record v1alpha1.ResizeRecord, state State) Action {
+	if record.Reason == ReasonActuation {
+		return Action{Kind: Revert, Reason: ReasonActuation, Message: state.Message, RequeueAfter: pollEvery}
+	}
+	return withdraw(ReasonNotSent, state)
 }
 
 // nextDeferred waits, and leaves the kubelet its time to act after it may have found room at last.
@@ -180,13 +199,25 @@ func nextApplied(state State, record v1alpha1.ResizeRecord, rules Rules, now tim
 	if record.Wave == WaveUndo {
 		return until(record.VerifiedOnce.Add(SyncPeriod), now, state, Action{Kind: Forget, Reason: ReasonUndo, Result: ResultUndone})
 	}
-	end := watchFor(record, rules)
-	return until(record.VerifiedOnce.Add(SyncPeriod), now, state, Action{
-		Kind: StartWatch, Until: now.Add(end), RequeueAfter: end, Message: state.Message,
+	end := onStep(now.Add(watchFor(record, rules)))
+	return until(onStep(record.VerifiedOnce.Add(SyncPeriod)), now, state, Action{
+		Kind: StartWatch, Until: end, RequeueAfter: end.Sub(now), Message: state.Message,
 	})
 }
 
+// onStep is the next of the times that steps which can wait are taken at: pods of one wave, whose kubelets were not
+// equally fast, share one write of the status.
+func onStep(at time.Time) time.Time {
+	if on := at.Truncate(stepsEvery); on.Before(at) {
+		return on.Add(stepsEvery)
+	}
+	return at
+}
+
 func nextWatching(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
+	if state.Verdict.OtherKill {
+		return endedByOtherKill(state, record)
+	}
 	after := pollEvery
 	if record.WatchUntil != nil && record.WatchUntil.After(now) {
 		after = record.WatchUntil.Sub(now)
@@ -194,16 +225,24 @@ func nextWatching(state State, record v1alpha1.ResizeRecord, now time.Time) Acti
 	return Action{Kind: Wait, RequeueAfter: after, Message: state.Message}
 }
 
+// endedByOtherKill ends the watch of a resize that left alone what killed its container: the answer is more memory,
+// which waits for no watch. Nothing proves the size good.
+func endedByOtherKill(state State, record v1alpha1.ResizeRecord) Action {
+	return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Message: state.Verdict.Message + ": its watch ends"}
+}
+
 func nextSettled(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
 	switch {
+	case state.Verdict.OtherKill:
+		return endedByOtherKill(state, record)
 	case !state.Verdict.Inconclusive:
 		return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Keep: record.Wave != WaveBoost, Message: state.Verdict.Message}
-	case record.Reason != ReasonUnconcluded:
+	case !record.Extended:
 		longer := watchFor(record, rules)
 		return Action{Kind: ExtendWatch, Reason: ReasonUnconcluded, Until: now.Add(longer), RequeueAfter: longer,
 			Message: state.Verdict.Message}
 	}
-	return Action{Kind: Forget, Result: ResultSuccess, Reason: ReasonUnconcluded, Alert: true,
+	return Action{Kind: Forget, Result: ResultSuccess, Reason: cmp.Or(record.Reason, ReasonUnconcluded), Alert: true,
 		Message: "the pod keeps its size, but nothing proves it good: " + state.Verdict.Message}
 }
 
@@ -221,7 +260,7 @@ func nextHarmed(state State, record v1alpha1.ResizeRecord, rules Rules) Action {
 
 // nextPuttingBack waits for as long as it takes, then closes the record.
 func nextPuttingBack(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
-	if state.Kind != Applied {
+	if state.Kind != Applied && !state.asFarAsItGoes {
 		return Action{Kind: Wait, Reason: record.Reason, RequeueAfter: pollEvery, Alert: state.Kind == Deferred || state.Kind == Refused || state.Kind == Failed,
 			Message: "the old size is asked for and the pod does not have it yet: " + string(state.Kind) + " " + state.Message}
 	}
@@ -281,9 +320,12 @@ func Advance(record v1alpha1.ResizeRecord, action Action, now time.Time) v1alpha
 			record, _ = givingUpLimits(record)
 			record.Reason = action.Reason
 		}
+		if !InSecondPatch(record) {
+			record.Attempts = 0
+		}
 		record = secondPatch(record, now)
 	case ExtendWatch:
-		record.WatchUntil, record.Reason = timeOf(action.Until), action.Reason
+		record.WatchUntil, record.Extended = timeOf(action.Until), true
 	case Revert:
 		record = startPuttingBack(record, v1alpha1.RecordReverting, action.Reason)
 	case Withdraw:
@@ -318,9 +360,11 @@ func Recreates(record v1alpha1.ResizeRecord, rules Rules) bool {
 }
 
 func startPuttingBack(record v1alpha1.ResizeRecord, phase v1alpha1.RecordPhase, reason string) v1alpha1.ResizeRecord {
+	if !PuttingBack(record) {
+		record.Attempts = 0
+	}
 	record.Phase, record.Reason = phase, reason
 	record.Deadline, record.WatchUntil, record.VerifiedOnce = nil, nil, nil
-	record.Attempts++
 	return record
 }
 
@@ -356,6 +400,9 @@ func watchFor(record v1alpha1.ResizeRecord, rules Rules) time.Duration {
 	period := rules.Observation
 	if record.Wave == WaveFirst && rules.CanaryObservation > 0 {
 		period = rules.CanaryObservation
+	}
+	if record.Wave == WaveBoost {
+		period = min(period, boostWatch)
 	}
 	for _, c := range changesOf(record) {
 		if c.prior[0] != c.desired[0] {

@@ -62,7 +62,9 @@ func TestNext(t *testing.T) {
 		{name: "23 the first read", state: State{Kind: Applied}, record: recorded(desired),
 			want: Action{Kind: MarkVerified, RequeueAfter: SyncPeriod}},
 		{name: "23 a second read too soon", state: State{Kind: Applied}, record: recorded(desired, verified(-14*time.Second)),
-			want: Action{Kind: Wait, RequeueAfter: time.Second}},
+			want: Action{Kind: Wait, RequeueAfter: 5 * time.Second}},
+		{name: "a second read that came late: its watch ends together with others", state: State{Kind: Applied}, record: recorded(desired, verified(-15*time.Second)), at: time.Second,
+			want: Action{Kind: StartWatch, Until: noon.Add(5*time.Minute + 5*time.Second), RequeueAfter: 5*time.Minute + 4*time.Second}},
 		{name: "23 the second read", state: State{Kind: Applied}, record: recorded(desired, verified(-15*time.Second)),
 			want: Action{Kind: StartWatch, Until: noon.Add(5 * time.Minute), RequeueAfter: 5 * time.Minute}},
 		{name: "the first wave is watched for longer", state: State{Kind: Applied}, record: recorded(desired, verified(-time.Minute), func(r *v1alpha1.ResizeRecord) { r.Wave = WaveFirst }),
@@ -88,7 +90,7 @@ func TestNext(t *testing.T) {
 		{name: "75 settled, inconclusive", state: State{Kind: Settled, Verdict: Verdict{Inconclusive: true}}, record: recorded(desired, watchedUntil(0)),
 			want: Action{Kind: ExtendWatch, Reason: ReasonUnconcluded, Until: noon.Add(5 * time.Minute), RequeueAfter: 5 * time.Minute}},
 		{name: "75 settled, inconclusive again", state: State{Kind: Settled, Verdict: Verdict{Inconclusive: true, Message: "no answer"}},
-			record: recorded(desired, watchedUntil(0), reason(ReasonUnconcluded)),
+			record: recorded(desired, watchedUntil(0), func(r *v1alpha1.ResizeRecord) { r.Extended = true }),
 			want: Action{Kind: Forget, Result: ResultSuccess, Reason: ReasonUnconcluded, Alert: true,
 				Message: "the pod keeps its size, but nothing proves it good: no answer"}},
 		{name: "37 harmed", state: harmed(HarmOOM), record: recorded(lessMemory),
@@ -154,6 +156,22 @@ func TestPauseAndScheduleNeverStopARevert(t *testing.T) {
 	assert.Equal(t, Withdraw, Next(State{Kind: Refused}, recorded(size(1000, 2000, 512, 1024)), rules, noon).Kind)
 }
 
+// An end without proof says what the resize was for: others look for it in the history (the end of a boost, a pod limit
+// that was behind).
+func TestTheReasonOfAResizeOutlivesALongerWatch(t *testing.T) {
+	open := State{Kind: Settled, Verdict: Verdict{Inconclusive: true, Message: "no answer"}}
+	for _, why := range []string{ReasonBoost, ReasonPodLimitBehind} {
+		record := recorded(desired, watchedUntil(0), reason(why))
+		first := Next(open, record, auto(), noon)
+		assert.Equal(t, ExtendWatch, first.Kind)
+		record = Advance(record, first, noon)
+		assert.Equal(t, why, record.Reason)
+		last := Next(open, record, auto(), noon.Add(time.Hour))
+		assert.Equal(t, Forget, last.Kind, "once")
+		assert.Equal(t, why, last.Reason)
+	}
+}
+
 func TestAdvance(t *testing.T) {
 	record := recorded(desired)
 	deadline, until := noon.Add(time.Minute), noon.Add(time.Hour)
@@ -173,13 +191,16 @@ func TestAdvance(t *testing.T) {
 
 	longer := Advance(watching, Action{Kind: ExtendWatch, Until: until.Add(time.Hour), Reason: ReasonUnconcluded}, noon)
 	assert.Equal(t, until.Add(time.Hour), longer.WatchUntil.Time)
-	assert.Equal(t, ReasonUnconcluded, longer.Reason)
+	assert.True(t, longer.Extended)
+	assert.Equal(t, watching.Reason, longer.Reason, "why the pod is resized stays what it was")
 
 	for kind, want := range map[ActionKind]v1alpha1.RecordPhase{Revert: v1alpha1.RecordReverting, Withdraw: v1alpha1.RecordWithdrawing} {
 		back := Advance(watching, Action{Kind: kind, Reason: "why"}, noon)
 		assert.Equal(t, want, back.Phase)
 		assert.Equal(t, "why", back.Reason)
-		assert.Equal(t, int32(1), back.Attempts)
+		assert.Zero(t, back.Attempts, "only patches that were sent are counted")
+		assert.Equal(t, int32(1), Sent(back).Attempts)
+		assert.Zero(t, Sent(watching).Attempts)
 		assert.Equal(t, watching.Generation, back.Generation, "a view of the pod from before the resize is still too old")
 		assert.Nil(t, back.Deadline, "putting back has no deadline")
 		assert.Equal(t, watching.Prior, back.Prior)
@@ -200,6 +221,6 @@ func TestARecordSurvivesTheAPIServer(t *testing.T) {
 		if !pod {
 			p = nil
 		}
-		assert.Equal(t, Assess(p, record, noon).Kind, Assess(p, *back, noon).Kind)
+		assert.Equal(t, Assess(p, record, able(), noon).Kind, Assess(p, *back, able(), noon).Kind)
 	}
 }

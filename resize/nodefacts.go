@@ -1,13 +1,13 @@
 package resize
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 
 	"attune.io/attune/api/v1alpha1"
 )
@@ -30,7 +30,7 @@ type Policies struct {
 }
 
 // policiesLast is how long what a kubelet said of its settings is taken for granted. They change with a restart of
-// the kubelet alone, which SameKubelet mostly sees; one refused resize an hour finds what it does not.
+// the kubelet alone, which kubeletRun mostly sees; one refused resize an hour finds what it does not.
 const policiesLast = time.Hour
 
 // Learn adds what a record says that its node did not carry out. Where the node's words name a setting of its
@@ -45,13 +45,13 @@ func (f NodeFacts) Learn(record v1alpha1.ResizeRecord, reason, message string, n
 	return f
 }
 
-// Now are the facts that still hold, of a node that was seen as it was then and is as it is now: blocks end with
+// Now are the facts that still hold, of a node that was seen on some terms then and is on others now: blocks end with
 // whatever may have lifted them, policies with the kubelet's run.
-func (f NodeFacts) Now(then, node *corev1.Node, now time.Time) NodeFacts {
-	if node == nil || !SameTerms(then, node) {
+func (f NodeFacts) Now(then, terms NodeTerms, now time.Time) NodeFacts {
+	if then != terms {
 		f.Block = NodeBlock{}
 	}
-	if node == nil || !SameKubelet(then, node) || !now.Before(f.Until) {
+	if then.kubelet != terms.kubelet || !now.Before(f.Until) {
 		f.Policies, f.Until = Policies{}, time.Time{}
 	}
 	if !now.Before(latest(f.Block.Growth, f.Block.All)) {
@@ -75,13 +75,33 @@ func (p Policies) and(q Policies) Policies {
 	return Policies{p.StaticCPU || q.StaticCPU, p.StaticMemory || q.StaticMemory, p.Swap || q.Swap}
 }
 
-// SameKubelet reports whether a node object shows no sign that the kubelet was started anew: not another node, boot
-// or version, and it was ready all the time. A kubelet that comes up reports itself not ready first, unless it is
-// quicker than its own first report; nothing else of a Node tells.
-func SameKubelet(a, b *corev1.Node) bool {
-	return a.UID == b.UID && a.Status.NodeInfo.BootID == b.Status.NodeInfo.BootID &&
-		a.Status.NodeInfo.KubeletVersion == b.Status.NodeInfo.KubeletVersion &&
-		readySince(a).Equal(readySince(b))
+// NodeTerms is a digest of what a node's answers to resizes depend on, as far as its object shows: equal terms get
+// equal answers. It takes the place of the object itself, which whoever remembers nodes would keep in memory.
+type NodeTerms struct{ kubelet, rest uint64 }
+
+// TermsOf a node: what it has, how it is, what it is called, whom it takes, and what its kubelet can do.
+func TermsOf(node *corev1.Node) NodeTerms {
+	if node == nil {
+		return NodeTerms{}
+	}
+	var rest strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(node.Status.Allocatable)) {
+		amount := node.Status.Allocatable[name]
+		fmt.Fprintf(&rest, "%s=%s\n", name, amount.String())
+	}
+	for _, t := range node.Spec.Taints {
+		fmt.Fprintf(&rest, "%s\n%s\n", t.ToString(), t.Effect)
+	}
+	// fmt writes maps in the order of their keys.
+	fmt.Fprintln(&rest, conditionsOf(node), node.Labels, node.Spec.Unschedulable, node.Status.DeclaredFeatures)
+	return NodeTerms{kubelet: kubeletRun(node), rest: hash(rest.String())}
+}
+
+// kubeletRun changes where a node object shows that the kubelet was started anew: another node, boot or version, or
+// it was not ready in between. A kubelet that comes up reports itself not ready first, unless it is quicker than its
+// own first report; nothing else of a Node tells.
+func kubeletRun(node *corev1.Node) uint64 {
+	return hash(fmt.Sprint(node.UID, "\n", node.Status.NodeInfo.BootID, "\n", node.Status.NodeInfo.KubeletVersion, "\n", readySince(node).UnixNano()))
 }
 
 func readySince(node *corev1.Node) time.Time {
@@ -91,18 +111,6 @@ func readySince(node *corev1.Node) time.Time {
 		}
 	}
 	return time.Time{}
-}
-
-// SameTerms reports whether a node gives resizes the same answers, as far as its object shows: what it has, how it
-// is, what it is called, whom it takes, and what its kubelet can do.
-func SameTerms(a, b *corev1.Node) bool {
-	return SameKubelet(a, b) &&
-		equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable) &&
-		maps.Equal(conditionsOf(a), conditionsOf(b)) &&
-		maps.Equal(a.Labels, b.Labels) &&
-		a.Spec.Unschedulable == b.Spec.Unschedulable &&
-		equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) &&
-		slices.Equal(a.Status.DeclaredFeatures, b.Status.DeclaredFeatures)
 }
 
 func conditionsOf(node *corev1.Node) map[corev1.NodeConditionType]corev1.ConditionStatus {

@@ -83,11 +83,11 @@ func TestFactsEndWithWhatTheyAreAbout(t *testing.T) {
 		{"it was not ready in between", func(n *corev1.Node) { n.Status.Conditions[1].LastTransitionTime = metav1.NewTime(noon) }, 0, NodeBlock{}, Policies{}},
 		{"another node of the same name", func(n *corev1.Node) { n.UID = "other" }, 0, NodeBlock{}, Policies{}},
 	} {
-		got := facts.Now(healthy(), healthy(tc.edit), noon.Add(tc.after))
+		got := facts.Now(TermsOf(healthy()), TermsOf(healthy(tc.edit)), noon.Add(tc.after))
 		assert.Equal(t, tc.block, got.Block, tc.name)
 		assert.Equal(t, tc.policies, got.Policies, tc.name)
 	}
-	assert.Equal(t, NodeFacts{}, facts.Now(healthy(), nil, noon), "a node that is gone")
+	assert.Equal(t, NodeFacts{}, facts.Now(TermsOf(healthy()), TermsOf(nil), noon), "a node that is gone")
 }
 
 func TestRoomCountsWhatWasPromised(t *testing.T) {

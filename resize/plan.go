@@ -27,7 +27,7 @@ type Plan struct {
 	PodUID             types.UID
 	PodName, Namespace string
 	Node               string
-	// Version of the pod that the plan rests on, where it must be that one (see RestPlan); empty: any.
+	// Version of the pod that the plan rests on, where it must be that one: what lowers anything, and RestPlan; empty: any.
 	Version string
 	// TemplateHash of the pod: kept sizes and originals belong to it.
 	TemplateHash string
@@ -65,7 +65,7 @@ func PlanFor(pod *corev1.Pod, wished []Container, caps Capabilities, now time.Ti
 		}
 		from := ReadSpec(c.Resources)
 		move := Move{
-			Container: c.Name, Sidecar: isSidecar(c), From: from, To: merge(from, wish.Size), MemoryUsage: wish.MemoryUsage,
+			Container: c.Name, Sidecar: isSidecar(pod, c), From: from, To: merge(from, wish.Size), MemoryUsage: wish.MemoryUsage,
 		}
 		move.To = meaningful(move.From, move.To)
 		move, left := permitted(s, move)

@@ -89,7 +89,7 @@ func windows(s situation) *Refusal {
 func noResize(s situation) *Refusal {
 	switch {
 	case !s.caps.Resizable:
-		return refuse(ReasonResizeNotSupported, "the API server does not serve pods/resize; it needs Kubernetes 1.33 or newer")
+		return refuse(ReasonResizeNotSupported, "the API server does not serve pods/resize; it needs Kubernetes 1.33 or newer with the feature InPlacePodVerticalScaling")
 	case s.pod.Spec.NodeName != "" && s.caps.KubeletMinor != 0 && s.caps.KubeletMinor < MinorResize:
 		return refuse(ReasonResizeNotSupported, "the kubelet of node %s is of version 1.%d; resizing needs 1.33 or newer",
 			s.pod.Spec.NodeName, s.caps.KubeletMinor)

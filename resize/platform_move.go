@@ -101,7 +101,7 @@ func startedJustNow(s situation, m Move) *Refusal {
 }
 
 // belowUsage counts the page cache, as the kubelet does: it refuses a limit below it although the
-// kernel could reclaim it.
+// kernel could reclaim it. The refusal names the limit and not the usage, which is another figure with each look.
 func belowUsage(s situation, m Move) *Refusal {
 	usage := s.wished[m.Container].MemoryUsage
 	switch limit := m.To[recommender.Memory].Limit; {
@@ -112,8 +112,8 @@ func belowUsage(s situation, m Move) *Refusal {
 	case usage == 0 || limit > headroomOver(usage):
 		return nil
 	}
-	refusal := refuseOf(recommender.Memory, ReasonMemoryInUse, "it holds %s now, page cache included, and a limit below 1.1 times that could kill it; the limit stays",
-		recommender.Format(recommender.Memory, usage))
+	refusal := refuseOf(recommender.Memory, ReasonMemoryInUse, "it holds too much, page cache included, for a limit of %s: below 1.1 times what it holds, a limit could kill it; the limit stays",
+		recommender.Format(recommender.Memory, m.To[recommender.Memory].Limit))
 	refusal.Transient = true
 	return refusal
 }

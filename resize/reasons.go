@@ -80,10 +80,15 @@ const (
 	ReasonNoRoom               = "NoRoom"
 	ReasonSingleReplica        = "SingleReplica"
 	ReasonReplicasNotReady     = "ReplicasNotReady"
+	ReasonDisruptionBudget     = "DisruptionBudget"
 	ReasonLimitRange           = "LimitRange"
 	ReasonRefused              = "RefusedByAPIServer"
 	ReasonNoRights             = "NoRights"
 	ReasonQuota                = "Quota"
+	// ReasonNotKnown: something that a decision about anything new rests on could not be read.
+	ReasonNotKnown = "NotKnown"
+	// ReasonUnsettled: other workloads kept taking the room that was counted on.
+	ReasonUnsettled = "Unsettled"
 )
 
 // Reasons why a pod is not evicted, beside those of gates.

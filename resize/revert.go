@@ -1,6 +1,8 @@
 package resize
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
@@ -10,14 +12,15 @@ import (
 // RevertPlan puts a pod back to the last known good size: its record's prior one. It touches only
 // amounts that the record set, and only on the very pod. What would hurt stays: a memory limit that the
 // running container already has is not lowered, memory not after an OOM kill, CPU not after throttling,
-// and what Kubernetes never removes is not removed. A refusal says that nothing is left to put back.
-func RevertPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) (Plan, *Refusal) {
+// and what Kubernetes never removes is not removed; nor is a memory limit lowered where the API server lets none be.
+// A refusal says that nothing is left to put back.
+func RevertPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilities) (Plan, *Refusal) {
 	if pod == nil || pod.UID != record.PodUID {
 		return Plan{}, refuse(ReasonReplaced, "the pod is gone; another one starts with what its template or seed says")
 	}
 	plan := planOf(pod)
 	for _, memoryRequestBack := range []bool{false, true} {
-		plan.Moves = revertMoves(pod, record, memoryRequestBack)
+		plan.Moves = revertMoves(pod, record, caps, memoryRequestBack)
 		if plan.Empty() {
 			return plan, refuse(ReasonNothingBack, "no amount is left that would do good if it were put back")
 		}
@@ -31,18 +34,18 @@ func RevertPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) (Plan, *Refusal) 
 }
 
 // idleReverts are the harms after which nothing would be put back.
-func idleReverts(pod *corev1.Pod, record v1alpha1.ResizeRecord) map[Harm]bool {
+func idleReverts(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilities) map[Harm]bool {
 	idle := map[Harm]bool{}
 	for _, h := range []Harm{HarmOOM, HarmThrottle, HarmRestart, HarmNotReady, HarmSLO} {
 		record.Reason = string(h)
-		if len(revertMoves(pod, record, false)) == 0 {
+		if len(revertMoves(pod, record, caps, false)) == 0 {
 			idle[h] = true
 		}
 	}
 	return idle
 }
 
-func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, memoryRequestBack bool) []Move {
+func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilities, memoryRequestBack bool) []Move {
 	changes := map[string]change{}
 	for _, c := range changesOf(record) {
 		changes[c.name] = c
@@ -60,11 +63,12 @@ func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, memoryRequestBac
 		if running := status != nil && status.State.Running != nil; running {
 			to = keepMemoryLimit(to, spec, live[c.Name].Size)
 		}
+		to = withoutForbiddenDecrease(c, spec, to, caps)
 		to = keepWhatHelps(to, spec, record.Reason)
 		if memoryRequestBack {
 			to[recommender.Memory].Request = min(to[recommender.Memory].Request, filled(changed.prior, spec)[recommender.Memory].Request)
 		}
-		moves = appendMove(moves, Move{Container: c.Name, Sidecar: isSidecar(c), From: spec, To: to})
+		moves = appendMove(moves, Move{Container: c.Name, Sidecar: isSidecar(pod, c), From: spec, To: to})
 	}
 	return moves
 }
@@ -97,6 +101,24 @@ func keepMemoryLimit(to, spec, live recommender.Size) recommender.Size {
 		return to
 	}
 	return withoutMemoryLimitDecrease(m)
+}
+
+// withoutForbiddenDecrease leaves a memory limit that the API server lets nobody lower in place, not even one that
+// was never allocated: asking for it would have everything else refused along with it.
+func withoutForbiddenDecrease(c *corev1.Container, spec, to recommender.Size, caps Capabilities) recommender.Size {
+	m := Move{From: spec, To: to}
+	if !lowersMemoryLimit(m) || caps.ServerMinor >= MinorMemoryLimitDecrease || restartPolicyFor(c, corev1.ResourceMemory) == corev1.RestartContainer {
+		return to
+	}
+	return withoutMemoryLimitDecrease(m)
+}
+
+// limitStays: some container's memory limit is above its prior one, and nothing more may be done about that.
+func limitStays(pod *corev1.Pod, changes []change, caps Capabilities) bool {
+	specs := specOf(pod)
+	return caps.ServerMinor < MinorMemoryLimitDecrease && slices.ContainsFunc(changes, func(c change) bool {
+		return lowersMemoryLimit(Move{From: specs[c.name], To: c.prior})
+	})
 }
 
 // keepWhatHelps never lowers the resource whose want did the harm.

@@ -38,7 +38,7 @@ func TestRevertPlan(t *testing.T) {
 		{"34 a lowering that failed", recorded(down, reason(ReasonActuation)), resized(down, observed, allocatedTo(down), inProgress(corev1.PodReasonError)), prior},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plan, refusal := RevertPlan(tc.pod, tc.record)
+			plan, refusal := RevertPlan(tc.pod, tc.record, able())
 			if tc.want == (recommender.Size{}) {
 				require.NotNil(t, refusal)
 				assert.True(t, plan.Empty())
@@ -55,7 +55,7 @@ func TestRevertTouchesOnlyWhatTheRecordMoved(t *testing.T) {
 	// 55, 93: what others set stays; what was added cannot be removed.
 	record := recorded(size(250, 0, 512, 0), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = ToResources(size(500, 0, 512, 0)) })
 	pod := running(size(250, 800, 512, 0), size(100, 0, 64, 0))
-	plan, refusal := RevertPlan(pod, record)
+	plan, refusal := RevertPlan(pod, record, able())
 	require.Nil(t, refusal)
 	assert.Equal(t, []Move{{Container: "app", From: size(250, 800, 512, 0), To: size(500, 800, 512, 0)}}, plan.Moves)
 }
@@ -64,7 +64,7 @@ func TestRevertKeepsGuaranteedPodsGuaranteed(t *testing.T) {
 	was, up := size(500, 500, 512, 512), size(1000, 1000, 1024, 1024)
 	record := recorded(up, reason("restart"), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = ToResources(was) })
 	pod := running(up)
-	plan, refusal := RevertPlan(pod, record)
+	plan, refusal := RevertPlan(pod, record, able())
 	require.Nil(t, refusal)
 	after := plan.Apply(pod)
 	assert.Equal(t, size(500, 500, 1024, 1024), specOf(after)["app"], "73: request and limit of memory stay together")
@@ -76,7 +76,7 @@ func TestRevertKeepsBurstablePodsBurstable(t *testing.T) {
 	was, to := size(500, 500, 512, 1024), size(250, 500, 2048, 2048)
 	record := recorded(to, reason("oomkill"), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = ToResources(was) })
 	pod := running(to)
-	plan, refusal := RevertPlan(pod, record)
+	plan, refusal := RevertPlan(pod, record, able())
 	require.Nil(t, refusal)
 	after := plan.Apply(pod)
 	assert.Equal(t, corev1.PodQOSBurstable, QOSClass(after))
@@ -88,7 +88,7 @@ func TestRevertOfASidecar(t *testing.T) {
 	plan := mustPlan(t, pod, []Container{{Name: "proxy", Size: size(100, 200, 64, 128)}})
 	record := NewRecord(plan, pod, noon, auto())
 	after := plan.Apply(pod)
-	back, refusal := RevertPlan(after, record)
+	back, refusal := RevertPlan(after, record, able())
 	require.Nil(t, refusal)
 	assert.True(t, back.Moves[0].Sidecar, "41: it is patched among the init containers")
 	assert.Equal(t, specOf(pod), specOf(back.Apply(after)))
@@ -96,7 +96,7 @@ func TestRevertOfASidecar(t *testing.T) {
 
 func TestRevertSaysThatItRestarts(t *testing.T) {
 	pod := restarting(resized(desired, done(desired)), corev1.ResourceCPU)
-	plan, refusal := RevertPlan(pod, recorded(desired))
+	plan, refusal := RevertPlan(pod, recorded(desired), able())
 	require.Nil(t, refusal)
 	assert.True(t, plan.Restarts)
 }

@@ -136,17 +136,22 @@ const blockFor = 10 * time.Minute
 // NodeBlock is how long growth on a node, or every resize, is not tried.
 type NodeBlock struct{ Growth, All time.Time }
 
-// BlockOf is what a record that a node did not carry out says of that node: it has no room, or, where
-// even lowering was put off, it takes no resize at all (pressure, a taint, a changed label, shutdown).
+// BlockOf is what a record that a node did not carry out says of that node: it has no room, its runtime does not
+// carry out growth, or, where even lowering was put off, it takes no resize at all (pressure, a taint, a changed
+// label, shutdown). A memory limit that could not be lowered says nothing of the node.
 func BlockOf(record v1alpha1.ResizeRecord, reason string, now time.Time) NodeBlock {
 	switch reason {
 	case ReasonInfeasible, ReasonDeferred, ReasonUnobserved, ReasonTimeout:
+	case ReasonActuation:
+		if anyChange(record, lowersMemoryLimit) || !anyChange(record, raises) {
+			return NodeBlock{}
+		}
 	default:
 		return NodeBlock{}
 	}
 	until := now.Add(blockFor)
 	for _, c := range changesOf(record) {
-		if raises(Move{From: c.prior, To: c.desired}) && (reason == ReasonInfeasible || reason == ReasonDeferred) {
+		if raises(Move{From: c.prior, To: c.desired}) && reason != ReasonUnobserved && reason != ReasonTimeout {
 			return NodeBlock{Growth: until}
 		}
 	}

@@ -36,6 +36,7 @@ func InSecondPatch(record v1alpha1.ResizeRecord) bool {
 // secondPatch is the record when its second patch is about to be sent, for the first time or again.
 func secondPatch(record v1alpha1.ResizeRecord, now time.Time) v1alpha1.ResizeRecord {
 	record = whole(record)
+	record.Begun = timeOf(begun(record))
 	record.VerifiedOnce, record.WatchUntil = nil, nil
 	record.Phase, record.WrittenAt = v1alpha1.RecordWritten, metav1.NewTime(now)
 	record.Deadline = timeOf(now.Add(MemoryActuatedFor))
@@ -89,7 +90,8 @@ func givingUpLimits(record v1alpha1.ResizeRecord) (v1alpha1.ResizeRecord, bool) 
 }
 
 // SecondRefused is the record after the API server refused its second patch: the pod stays with what the
-// first one brought, and that is watched.
+// first one brought, and that is watched. Where it was to give up a memory limit that could not be lowered, the pod is
+// put back as a whole: a container that crashes would come up with the lower limit.
 func SecondRefused(record v1alpha1.ResizeRecord, pod *corev1.Pod) v1alpha1.ResizeRecord {
 	record = *record.DeepCopy()
 	specs := specOf(pod)
@@ -98,7 +100,21 @@ func SecondRefused(record v1alpha1.ResizeRecord, pod *corev1.Pod) v1alpha1.Resiz
 			record.Desired[i].Resources = ToResources(onlySet(FromResources(desired.Resources), spec))
 		}
 	}
-	record.Phase = v1alpha1.RecordApplied
+	if record.Reason == ReasonActuation {
+		return startPuttingBack(record, v1alpha1.RecordReverting, ReasonActuation)
+	}
+	record.Phase, record.Attempts = v1alpha1.RecordApplied, 0
+	return record
+}
+
+// mostAttempts are counted.
+const mostAttempts = 10
+
+// Sent counts a patch that was sent for a record, where that is counted: to put its pod back, or for its second half.
+func Sent(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
+	if PuttingBack(record) || InSecondPatch(record) {
+		record.Attempts = min(record.Attempts+1, mostAttempts)
+	}
 	return record
 }
 
@@ -124,7 +140,7 @@ func RestPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) Plan {
 	specs := specOf(pod)
 	sidecars := map[string]bool{}
 	for _, c := range resizable(pod) {
-		sidecars[c.Name] = isSidecar(c)
+		sidecars[c.Name] = isSidecar(pod, c)
 	}
 	for _, c := range changesOf(record) {
 		from, ok := specs[c.name]

@@ -64,12 +64,12 @@ func TestTheSecondPatch(t *testing.T) {
 	gone := with(half.DeepCopy(), func(p *corev1.Pod) { p.Spec.Containers[0].Name = "other" })
 	assert.Len(t, RestPlan(gone, sending).Moves, 1, "79: a container that is gone is left out")
 
-	assert.Equal(t, Unsent, Assess(half, sending, noon).Kind)
-	assert.Equal(t, Landed, Assess(whole, sending, noon).Kind)
+	assert.Equal(t, Unsent, Assess(half, sending, able(), noon).Kind)
+	assert.Equal(t, Landed, Assess(whole, sending, able(), noon).Kind)
 	foreign := with(half.DeepCopy(), func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = quantity("2") })
-	assert.Equal(t, Superseded, Assess(foreign, sending, noon).Kind, "19")
+	assert.Equal(t, Superseded, Assess(foreign, sending, able(), noon).Kind, "19")
 
-	back, refusal := RevertPlan(whole, sending)
+	back, refusal := RevertPlan(whole, sending, able())
 	require.Nil(t, refusal)
 	assert.Equal(t, specOf(pod), specOf(back.Apply(whole)), "both are put back together")
 }
@@ -84,7 +84,7 @@ func TestSecondRefused(t *testing.T) {
 	assert.Equal(t, desired, FromResources(left.Desired[0].Resources))
 	assert.Equal(t, size(100, 200, 128, 256), FromResources(left.Desired[1].Resources))
 	assert.Equal(t, size(250, 500, 256, 512), FromResources(sending.Desired[0].Resources), "the record given stays as it is")
-	assert.NotEqual(t, Superseded, Assess(half, left, noon).Kind)
+	assert.NotEqual(t, Superseded, Assess(half, left, able(), noon).Kind)
 }
 
 func TestOnlyAmountsOfTheRecordAreTakenBack(t *testing.T) {
@@ -125,26 +125,26 @@ func TestALimitThatWasAddedAndFailsIsRaised(t *testing.T) {
 	} {
 		record.Reason, record.Phase = harm, v1alpha1.RecordReverting
 		pod := resized(size(250, 500, 512, 600), done(size(250, 500, 512, 600)))
-		plan, refusal := RevertPlan(pod, record)
+		plan, refusal := RevertPlan(pod, record, able())
 		require.Nil(t, refusal)
 		after := plan.Apply(pod)
 		assert.Equal(t, want, specOf(after)["app"][recommender.Memory].Limit, harm)
 		assert.Equal(t, recommender.Amount(500), specOf(after)["app"][recommender.CPU].Request, harm)
-		_, refusal = RevertPlan(after, record)
+		_, refusal = RevertPlan(after, record, able())
 		require.NotNil(t, refusal, "once")
 		after.Generation = 3
-		assert.NotEqual(t, Superseded, Assess(after, record, noon).Kind, "what was raised is ours")
+		assert.NotEqual(t, Superseded, Assess(after, record, able(), noon).Kind, "what was raised is ours")
 	}
 }
 
 func TestACPULimitThatWasAddedAndThrottlesIsRaised(t *testing.T) {
 	record := recorded(size(250, 600, 512, 1024), reason("throttle"), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = ToResources(size(700, 0, 512, 1024)) })
 	pod := running(size(250, 600, 512, 1024))
-	plan, refusal := RevertPlan(pod, record)
+	plan, refusal := RevertPlan(pod, record, able())
 	require.Nil(t, refusal)
 	assert.Equal(t, size(700, 780, 512, 1024), specOf(plan.Apply(pod))["app"])
 	record.Reason = "restart"
-	plan, refusal = RevertPlan(pod, record)
+	plan, refusal = RevertPlan(pod, record, able())
 	require.Nil(t, refusal)
 	assert.Equal(t, size(700, 700, 512, 1024), specOf(plan.Apply(pod))["app"], "no request above its limit")
 }
@@ -162,7 +162,7 @@ func TestRestored(t *testing.T) {
 		{"a limit is back", size(250, 1000, 256, 1024), true},
 		{"half-way", size(300, 600, 300, 1024), false},
 	} {
-		assert.Equal(t, tc.want, Assess(resized(tc.spec, done(tc.spec)), record, noon).Restored, tc.name)
+		assert.Equal(t, tc.want, Assess(resized(tc.spec, done(tc.spec)), record, able(), noon).Restored, tc.name)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestBaselineOfAContainerWithoutStatus(t *testing.T) {
 
 func TestARecordThatLacksAPriorSizeIsNotActedOn(t *testing.T) {
 	record := recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Prior = nil })
-	_, refusal := RevertPlan(resized(desired), record)
+	_, refusal := RevertPlan(resized(desired), record, able())
 	require.NotNil(t, refusal)
 	assert.Equal(t, ReasonNothingBack, refusal.Reason)
 }

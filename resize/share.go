@@ -27,7 +27,7 @@ func InitRequests(pod *corev1.Pod) [2]recommender.Amount {
 		c := &pod.Spec.InitContainers[i]
 		asks := ReadSpec(c.Resources)
 		for _, r := range recommender.Resources {
-			if isSidecar(c) {
+			if restartsAlways(c) {
 				sidecars[r] += asks[r].Request
 				continue
 			}

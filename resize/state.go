@@ -58,6 +58,9 @@ type State struct {
 	Restored bool
 	// Verdict on the harm so far.
 	Verdict Verdict
+	// asFarAsItGoes: the node puts off what cannot be taken back any more, a memory limit that the API server lets
+	// nobody lower. Waiting for it has no end.
+	asFarAsItGoes bool
 	// calm is the state but for the harm.
 	calm StateKind
 	// idle: putting the pod back after such harm would put nothing back.
@@ -66,17 +69,17 @@ type State struct {
 
 // Assess says what a pod (nil: gone) shows of a record's resize. It trusts values over conditions,
 // since conditions are set and cleared at the wrong moment now and then, and never reads their times.
-func Assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) State {
+func Assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilities, now time.Time) State {
 	if pod == nil || pod.UID != record.PodUID {
 		return State{Kind: Replaced, Message: "the pod is gone"}
 	}
 	changes := changesOf(record)
-	state := assess(pod, record, changes, now)
+	state := assess(pod, record, changes, caps, now)
 	state.Restored = restored(pod, changes)
 	if !state.allocated() {
 		return state
 	}
-	state.idle = idleReverts(pod, record)
+	state.idle = idleReverts(pod, record, caps)
 	state.Verdict = earlyHarm(pod, record, changes)
 	if state.Verdict.Harm != "" && state.Kind != Terminal && !PuttingBack(record) {
 		state.calm, state.Kind, state.Message = state.Kind, Harmed, state.Verdict.Message
@@ -108,7 +111,7 @@ func (s State) allocated() bool {
 	return false
 }
 
-func assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change, now time.Time) State {
+func assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change, caps Capabilities, now time.Time) State {
 	switch {
 	case finished(situation{pod: pod}) != nil:
 		return State{Kind: Terminal, Message: "the pod has ended"}
@@ -119,7 +122,7 @@ func assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change, now
 	case record.Phase == v1alpha1.RecordWritten:
 		return assessWritten(pod, record, changes)
 	case PuttingBack(record):
-		return assessPuttingBack(pod, record, changes, now)
+		return assessPuttingBack(pod, record, changes, caps, now)
 	case !asDesired(pod, changes):
 		return superseded
 	case record.Phase == v1alpha1.RecordWatching:
@@ -141,16 +144,18 @@ func assessWritten(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []chan
 	return superseded
 }
 
-func assessPuttingBack(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change, now time.Time) State {
+func assessPuttingBack(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change, caps Capabilities, now time.Time) State {
 	if !between(pod, changes) {
 		return superseded
 	}
-	if plan, _ := RevertPlan(pod, record); !plan.Empty() {
+	if plan, _ := RevertPlan(pod, record, caps); !plan.Empty() {
 		return State{Kind: NotRestored}
 	}
 	// The answer that told the generation may have been lost; the spec as it is must have been seen.
 	record.Generation = pod.Generation
-	return kubeletSays(pod, record, now)
+	state := kubeletSays(pod, record, now)
+	state.asFarAsItGoes = state.Kind == Deferred && limitStays(pod, changes, caps)
+	return state
 }
 
 // assessWatched tolerates conditions that come and go, as they do when a kubelet restarts; an error

@@ -32,6 +32,11 @@ func recorded(to recommender.Size, edit ...func(*v1alpha1.ResizeRecord)) v1alpha
 	return record
 }
 
+// ofMemory is a record that lowered memory too: an OOM kill of another one is none of its doing.
+func ofMemory(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = ToResources(hadMore) }
+
+var hadMore = size(500, 1000, 1024, 2048)
+
 func phase(p v1alpha1.RecordPhase) func(*v1alpha1.ResizeRecord) {
 	return func(r *v1alpha1.ResizeRecord) { r.Phase = p }
 }
@@ -154,20 +159,20 @@ func TestAssess(t *testing.T) {
 		{"70 what was admissible in between is ours", resized(size(400, 800, 512, 1024), done(size(400, 800, 512, 1024))), recorded(desired, putBack(v1alpha1.RecordReverting, 0)), NotRestored},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			state := Assess(tc.pod, tc.record, noon)
+			state := Assess(tc.pod, tc.record, able(), noon)
 			assert.Equal(t, tc.want, state.Kind, state.Message)
-			assert.Equal(t, state, Assess(tc.pod, tc.record, noon), "15: two controllers see the same")
+			assert.Equal(t, state, Assess(tc.pod, tc.record, able(), noon), "15: two controllers see the same")
 		})
 	}
 }
 
 func TestAssessCarriesTheKubeletsWords(t *testing.T) {
-	state := Assess(resized(desired, observed, pending(corev1.PodReasonDeferred, 2)), recorded(desired), noon)
+	state := Assess(resized(desired, observed, pending(corev1.PodReasonDeferred, 2)), recorded(desired), able(), noon)
 	assert.Equal(t, "the kubelet's word", state.Message)
-	assert.False(t, Assess(resized(desired, done(desired)), recorded(desired), noon).Drift)
+	assert.False(t, Assess(resized(desired, done(desired)), recorded(desired), able(), noon).Drift)
 	late := recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Deadline = timeOf(noon) })
-	assert.True(t, Assess(resized(desired, observed, allocatedTo(desired)), late, noon).Drift)
-	assert.Equal(t, int64(2), Assess(resized(desired), recorded(desired, phase(v1alpha1.RecordWritten)), noon.Add(-time.Hour)).Generation)
+	assert.True(t, Assess(resized(desired, observed, allocatedTo(desired)), late, able(), noon).Drift)
+	assert.Equal(t, int64(2), Assess(resized(desired), recorded(desired, phase(v1alpha1.RecordWritten)), able(), noon.Add(-time.Hour)).Generation)
 }
 
 func TestHarmOutranksStates(t *testing.T) {
@@ -183,17 +188,17 @@ func TestHarmOutranksStates(t *testing.T) {
 		want   StateKind
 		harm   Harm
 	}{
-		{"applied", resized(desired, done(desired), killed), recorded(desired), Harmed, HarmOOM},
-		{"actuating", resized(desired, observed, allocatedTo(desired), inProgress(""), killed), recorded(desired), Harmed, HarmOOM},
-		{"watching", resized(desired, done(desired), killed), recorded(desired, watchedUntil(time.Minute)), Harmed, HarmOOM},
-		{"the last moment of the watch", resized(desired, done(desired), killed), recorded(desired, watchedUntil(0)), Harmed, HarmOOM},
-		{"8 deferred: the pod was killed at its old size", resized(desired, observed, pending(corev1.PodReasonDeferred, 2), killed), recorded(desired), Deferred, ""},
-		{"not seen: likewise", resized(desired, killed), recorded(desired), Unobserved, ""},
-		{"19 somebody else wrote: never fought", resized(size(300, 500, 512, 1024), killed), recorded(desired), Superseded, ""},
-		{"4 the pod ended of it: nothing to put back, something to learn", resized(desired, done(desired), killed, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), recorded(desired), Terminal, HarmOOM},
-		{"being put back already", resized(prior, done(prior), killed), recorded(desired, phase(v1alpha1.RecordReverting)), Applied, HarmOOM},
+		{"applied", resized(desired, done(desired), killed), recorded(desired, ofMemory), Harmed, HarmOOM},
+		{"actuating", resized(desired, observed, allocatedTo(desired), inProgress(""), killed), recorded(desired, ofMemory), Harmed, HarmOOM},
+		{"watching", resized(desired, done(desired), killed), recorded(desired, ofMemory, watchedUntil(time.Minute)), Harmed, HarmOOM},
+		{"the last moment of the watch", resized(desired, done(desired), killed), recorded(desired, ofMemory, watchedUntil(0)), Harmed, HarmOOM},
+		{"8 deferred: the pod was killed at its old size", resized(desired, observed, pending(corev1.PodReasonDeferred, 2), killed), recorded(desired, ofMemory), Deferred, ""},
+		{"not seen: likewise", resized(desired, killed), recorded(desired, ofMemory), Unobserved, ""},
+		{"19 somebody else wrote: never fought", resized(size(300, 500, 512, 1024), killed), recorded(desired, ofMemory), Superseded, ""},
+		{"4 the pod ended of it: nothing to put back, something to learn", resized(desired, done(desired), killed, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), recorded(desired, ofMemory), Terminal, HarmOOM},
+		{"being put back already", resized(hadMore, done(hadMore), killed), recorded(desired, ofMemory, phase(v1alpha1.RecordReverting)), Applied, HarmOOM},
 	} {
-		state := Assess(tc.pod, tc.record, noon)
+		state := Assess(tc.pod, tc.record, able(), noon)
 		assert.Equal(t, tc.want, state.Kind, tc.name)
 		assert.Equal(t, tc.harm, state.Verdict.Harm, tc.name)
 	}
@@ -225,9 +230,9 @@ func TestRecordReturned(t *testing.T) {
 	assert.Equal(t, v1alpha1.RecordWritten, record.Phase, "the record given stays as it is")
 	assert.Equal(t, size(250, 0, 600, 0), FromResources(record.Desired[0].Resources))
 
-	assert.NotEqual(t, Superseded, Assess(returned, got, noon).Kind)
+	assert.NotEqual(t, Superseded, Assess(returned, got, able(), noon).Kind)
 	returned.Spec.Containers[0].Resources.Limits = list("2", "")
-	assert.Equal(t, Superseded, Assess(returned, got, noon).Kind)
+	assert.Equal(t, Superseded, Assess(returned, got, able(), noon).Kind)
 
 	reverting := got
 	reverting.Phase = v1alpha1.RecordReverting

@@ -1,36 +1,64 @@
 package resize
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 )
 
-// generationLabels name the template that a pod was made from. A Job's template cannot change, so its
-// uid names it too.
+// generationLabels name the template that a pod was made from. The uid of its Job is none of them: each Job of a
+// CronJob has another one, and they all have the CronJob's template.
 var generationLabels = []string{
 	appsv1.DefaultDeploymentUniqueLabelKey,
 	appsv1.ControllerRevisionHashLabelKey,
-	batchv1.ControllerUidLabel,
 }
 
 // TemplateHash names the template generation of a pod, and stays the same over resizes. Where no
-// controller has written one on the pod (a ReplicaSet that stands alone), it is a digest of what the
+// controller has written one on the pod (a ReplicaSet that stands alone, a Job), it is a digest of what the
 // containers run; their sizes are left out, because a resize changes them.
 func TemplateHash(pod *corev1.Pod) string {
+	if name := GenerationOf(pod.Labels); name != "" {
+		return name
+	}
+	var all strings.Builder
+	for i := range pod.Spec.Containers {
+		all.WriteString(program(&pod.Spec.Containers[i]))
+	}
+	return strconv.FormatUint(hash(all.String()), 36)
+}
+
+// GenerationNamed: a controller wrote on the pod which template it was made from. Of other pods it is only known what
+// they run, which stays the same where a person changes nothing but sizes.
+func GenerationNamed(pod *corev1.Pod) bool { return GenerationOf(pod.Labels) != "" }
+
+// GenerationOf is the template generation that a pod's labels name, or empty.
+func GenerationOf(labels map[string]string) string {
 	for _, label := range generationLabels {
-		if hash := pod.Labels[label]; hash != "" {
-			return hash
+		if name := labels[label]; name != "" {
+			return name
 		}
 	}
-	var program strings.Builder
-	for _, container := range pod.Spec.Containers {
-		for _, part := range [][]string{{container.Name, container.Image}, container.Command, container.Args} {
-			program.WriteString(strings.Join(part, "\x00") + "\x01")
-		}
+	return ""
+}
+
+// SameProgram: a pod runs what a template says in all of the template's containers. It may have others, which
+// something added to it.
+func SameProgram(pod *corev1.Pod, template *corev1.PodSpec) bool {
+	runs := map[string]string{}
+	for i := range pod.Spec.Containers {
+		runs[pod.Spec.Containers[i].Name] = program(&pod.Spec.Containers[i])
 	}
-	return strconv.FormatUint(hash(program.String()), 36)
+	return !slices.ContainsFunc(template.Containers, func(c corev1.Container) bool { return runs[c.Name] != program(&c) })
+}
+
+// program is what a container runs, as a text that tells it from all others.
+func program(c *corev1.Container) string {
+	var text strings.Builder
+	for _, part := range [][]string{{c.Name, c.Image}, c.Command, c.Args} {
+		text.WriteString(strings.Join(part, "\x00") + "\x01")
+	}
+	return text.String()
 }

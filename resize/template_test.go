@@ -19,7 +19,9 @@ func labelled(pairs ...string) *corev1.Pod {
 func TestTemplateHashByLabel(t *testing.T) {
 	assert.Equal(t, "7d4b", TemplateHash(labelled("pod-template-hash", "7d4b", "controller-revision-hash", "x")))
 	assert.Equal(t, "db-6c", TemplateHash(labelled("controller-revision-hash", "db-6c")))
-	assert.Equal(t, "job-uid", TemplateHash(labelled("batch.kubernetes.io/controller-uid", "job-uid")))
+	assert.Equal(t, TemplateHash(labelled()), TemplateHash(labelled("batch.kubernetes.io/controller-uid", "job-uid")), "all Jobs of a CronJob have its template")
+	assert.True(t, GenerationNamed(labelled("controller-revision-hash", "db-6c")))
+	assert.False(t, GenerationNamed(labelled("batch.kubernetes.io/controller-uid", "job-uid")))
 }
 
 // TestTemplateHashByProgram: a resize must not make a new generation of a pod.
@@ -42,4 +44,16 @@ func TestTemplateHashByProgram(t *testing.T) {
 	} {
 		assert.NotEqual(t, hash, pod(change), name)
 	}
+}
+
+func TestSameProgram(t *testing.T) {
+	app := corev1.Container{Name: "app", Image: "app:1", Args: []string{"a"}}
+	template := &corev1.PodSpec{Containers: []corev1.Container{app}}
+	pod := labelled()
+	pod.Spec.Containers = []corev1.Container{{Name: "proxy", Image: "proxy:1"}, app}
+	assert.True(t, SameProgram(pod, template), "something added a container")
+	pod.Spec.Containers[1].Image = "app:2"
+	assert.False(t, SameProgram(pod, template))
+	pod.Spec.Containers = pod.Spec.Containers[:1]
+	assert.False(t, SameProgram(pod, template), "it lacks one")
 }

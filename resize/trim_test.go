@@ -43,7 +43,8 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	reached, refusal := WithinReach(pod, plan, world)
 	out["WithinReach"] = []any{reached, refusal}
 	out["Fits"] = Fits(pod, plan, world)
-	out["NewDeclined"] = NewDeclined(nil, Outcome{Kind: OutcomeTerminal}, pod, plan, world)
+	out["Declined"] = Declined(nil, Outcome{Kind: OutcomeTerminal}, pod, plan, world)
+	out["DeclinedMeanwhile"] = DeclinedMeanwhile(pod, plan, world)
 
 	out["Needs"] = plan.Needs(pod)
 	out["MayEvict"], out["Stays"] = MayEvict(pod, d.eviction(pod, plan)), Stays(pod, d.eviction(pod, plan))
@@ -51,20 +52,23 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 
 	record := NewRecord(plan, pod, noon, auto())
 	out["NewRecord"] = record
+	out["GenerationNamed"], out["SameProgram"] = GenerationNamed(pod), SameProgram(pod, &pod.Spec)
 	out["WithSecond"] = WithSecond(record, plan, pod)
 	out["RecordReturned"] = RecordReturned(record, pod)
 	out["SecondRefused"] = SecondRefused(WithSecond(record, plan, pod), pod)
-	back, refusal := RevertPlan(pod, record)
+	back, refusal := RevertPlan(pod, record, able())
 	out["RevertPlan"] = []any{back, refusal}
 	out["RestPlan"] = RestPlan(pod, WithSecond(record, plan, pod))
 	out["WholePlan"] = WholePlan(pod, record)
 	out["OnItsWay"] = OnItsWay(pod, record)
-	state, verdict := Assess(pod, record, noon), Judge(pod, record, noon, auto(), Signals{})
+	state, verdict := Assess(pod, record, able(), noon), Judge(pod, record, noon, auto(), Signals{})
 	out["Assess"] = []any{state, Next(state.With(verdict), record, auto(), noon)}
 	out["Judge"] = verdict
 	birth, born := BirthRecord(pod, map[string]recommender.Size{"app": size(4000, 8000, 4096, 8192)})
 	out["BirthRecord"] = []any{birth, born}
 	out["JudgeBirth"] = JudgeBirth(pod, birth, noon, auto(), Signals{})
+	crashes, fresh := WithholdLowering(nil, pod, birth, noon)
+	out["WithholdLowering"] = []any{crashes, fresh}
 
 	out["Read"], out["OOMKills"], out["TemplateHash"], out["QOSClass"] = Read(pod), OOMKills(pod), TemplateHash(pod), QOSClass(pod)
 	catchUp, refusal := CatchUp(pod)
@@ -72,6 +76,8 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["Standing"], out["InitRequests"], out["Overhead"] = Standing(pod, world), InitRequests(pod), Overhead(pod)
 	out["Unfinished"], out["Guaranteed"], out["Finished"] = Unfinished(pod), Guaranteed(pod), Finished(pod)
 	out["LearnKills"] = LearnKills(nil, pod, nil, noon)
+	out["SiblingsUnready"] = SiblingsUnready([]*corev1.Pod{pod}, v1alpha1.ResizeRecord{PodUID: "another", WrittenAt: metav1.NewTime(noon.Add(-time.Hour))},
+		nil, func(string) bool { return false })
 	out["GrowthOf"], out["Footprint"], out["RoomOf"] = GrowthOf(pod, plan), Footprint(pod), RoomOf([]*corev1.Pod{pod}, nil, noon)
 	return out
 }

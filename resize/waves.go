@@ -22,8 +22,9 @@ const (
 // at a time; what restarts containers as well. Urgent plans always go. The order is that of the pods'
 // hashed names: it is the same after a restart, and no pod is always first across workloads.
 //
-// records are the open ones of the workload, kept its kept sizes, pods the number of its live pods.
-func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.KeptSize, pods int, rules Rules) []Plan {
+// records are the open ones of the workload, kept its kept sizes, pods the number of its live pods, unreachable the nodes
+// of records that are not ready.
+func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.KeptSize, pods int, rules Rules, unreachable map[string]bool) []Plan {
 	ordered := slices.Clone(plans)
 	slices.SortStableFunc(ordered, func(a, b Plan) int {
 		return cmp.Or(cmp.Compare(hash(a.PodName), hash(b.PodName)), cmp.Compare(a.PodName, b.PodName))
@@ -32,7 +33,7 @@ func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.KeptSiz
 	trials, followers := partition(rest, func(p Plan) bool { return Untried(p, kept) })
 	room := v1alpha1.MaxRecords - len(records)
 	going := take(urgent, &room, v1alpha1.MaxRecords, WaveNext)
-	open := steps(records) + len(going)
+	open := steps(records, unreachable) + len(going)
 	if withheld(rules) {
 		followers, _ = partition(followers, func(p Plan) bool { return !p.Lowers() })
 	}
@@ -42,10 +43,10 @@ func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.KeptSiz
 	return append(going, take(gentle(trials, open), &room, FirstWave(rules, pods)-open, WaveFirst)...)
 }
 
-// steps counts records that take part in waves: the end of a boost does not.
-func steps(records []v1alpha1.ResizeRecord) (n int) {
+// steps counts records that take part in waves: the end of a boost does not, nor what no kubelet can put back.
+func steps(records []v1alpha1.ResizeRecord, unreachable map[string]bool) (n int) {
 	for _, r := range records {
-		if r.Wave != WaveBoost {
+		if r.Wave != WaveBoost && !Unreachable(r, unreachable) {
 			n++
 		}
 	}

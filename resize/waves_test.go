@@ -82,7 +82,7 @@ func TestWave(t *testing.T) {
 			if tc.rules != nil {
 				tc.rules(&rules)
 			}
-			going := Wave(tc.plans, make([]v1alpha1.ResizeRecord, tc.open), tc.kept, tc.pods, rules)
+			going := Wave(tc.plans, make([]v1alpha1.ResizeRecord, tc.open), tc.kept, tc.pods, rules, nil)
 			assert.Len(t, going, tc.want)
 			for _, p := range going {
 				assert.Equal(t, tc.wave, p.Wave)
@@ -94,9 +94,9 @@ func TestWave(t *testing.T) {
 func TestWavesAreStable(t *testing.T) {
 	// 88: resuming after a restart goes on with the same pods.
 	plans := plansFor(100, prior, desired)
-	first := Wave(plans, nil, nil, 100, auto())
+	first := Wave(plans, nil, nil, 100, auto(), nil)
 	slices.Reverse(plans)
-	assert.Equal(t, first, Wave(plans, nil, nil, 100, auto()), "whatever order they come in")
+	assert.Equal(t, first, Wave(plans, nil, nil, 100, auto(), nil), "whatever order they come in")
 
 	var names []string
 	for _, p := range first {
@@ -104,7 +104,7 @@ func TestWavesAreStable(t *testing.T) {
 	}
 	assert.False(t, slices.IsSorted(names), "not the order of names: StatefulSets' pod 0 is special")
 	rest := slices.DeleteFunc(plans, func(p Plan) bool { return slices.Contains(names[:5], p.PodName) })
-	second := Wave(rest, make([]v1alpha1.ResizeRecord, 5), nil, 100, auto())
+	second := Wave(rest, make([]v1alpha1.ResizeRecord, 5), nil, 100, auto(), nil)
 	for i, p := range second {
 		assert.Equal(t, names[5+i], p.PodName)
 	}
@@ -112,7 +112,7 @@ func TestWavesAreStable(t *testing.T) {
 
 func TestUrgentOnesComeFirst(t *testing.T) {
 	plans := append(plansFor(10, prior, desired), Plan{PodName: "hurt", Urgent: true, Moves: []Move{{Container: "app", From: prior, To: size(500, 1000, 1024, 2048)}}})
-	going := Wave(plans, nil, nil, 11, auto())
+	going := Wave(plans, nil, nil, 11, auto(), nil)
 	assert.Equal(t, "hurt", going[0].PodName)
 	assert.Len(t, going, 2, "and count as open: of two in the first wave one is left")
 }
@@ -123,13 +123,13 @@ func TestAllWavesShareTheRoomForRecords(t *testing.T) {
 	plans := append(plansFor(30, prior, higher, func(p *Plan) { p.Urgent = true }), plansFor(40, prior, higher)...)
 	rules := auto()
 	rules.MaxConcurrentPercent = 100
-	assert.Len(t, Wave(plans, nil, nil, 500, rules), v1alpha1.MaxRecords)
-	assert.Len(t, Wave(plans, make([]v1alpha1.ResizeRecord, 49), nil, 500, rules), 1)
+	assert.Len(t, Wave(plans, nil, nil, 500, rules, nil), v1alpha1.MaxRecords)
+	assert.Len(t, Wave(plans, make([]v1alpha1.ResizeRecord, 49), nil, 500, rules, nil), 1)
 }
 
 func TestWaveLeavesItsArgumentAlone(t *testing.T) {
 	plans := plansFor(10, prior, desired)
 	before := slices.Clone(plans)
-	Wave(plans, nil, nil, 10, auto())
+	Wave(plans, nil, nil, 10, auto(), nil)
 	assert.Equal(t, before, plans)
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
@@ -17,7 +18,7 @@ type World struct {
 
 	// WorkloadAnnotations and TemplateAnnotations of the workload. Unknown ones opt nothing out.
 	WorkloadAnnotations, TemplateAnnotations map[string]string
-	// Status of the workload's AttuneRecommendation: open records, back-off, cooldown, loop's own pause.
+	// Status of the workload's AttuneRecommendation: open records, tries, back-off, cooldown, loop's own pause.
 	Status v1alpha1.AttuneRecommendationStatus
 	// Replicas that the workload wants and that are ready; they matter to changes that restart containers.
 	// Unknown ones (0) count as one replica, and as none that is ready.
@@ -40,20 +41,23 @@ type World struct {
 	// LimitRanges and Quotas of the pod's namespace. Without them only the API server checks.
 	LimitRanges []corev1.LimitRange
 	Quotas      []corev1.ResourceQuota
+	// Budgets are the PodDisruptionBudgets of the pod's namespace; they matter to changes that restart containers,
+	// which the API server itself holds against none.
+	Budgets []policyv1.PodDisruptionBudget
 	// Promised is growth of other pods of the namespace, PromisedOnNode of other pods of the node, that was
 	// decided in this pass and that no status shows yet (GrowthOf).
 	Promised, PromisedOnNode recommender.Size
 
 	// Room is what the pods of the pod's node take of it. Nil: not known, and not checked.
 	Room *Room
+	// Unreachable are the nodes of open records that are not ready. Unknown ones are taken for ready.
+	Unreachable map[string]bool
 	// NodeBlock: the node put off or refused resizes lately (BlockOf). Zero: it did not.
 	NodeBlock NodeBlock
 	// Capabilities of the pod's node. Unknown allocatable amounts are not checked.
 	Capabilities Capabilities
 	// NoRights says why the operator may not resize any pod now; empty: it may.
 	NoRights string
-	// Declined are resizes of the workload's pods that the API server did not take.
-	Declined []Declined
 	// Evictable: the pod may be evicted if its node refuses, so the node is asked although it seems to have
 	// no room: its kubelet's answer decides.
 	Evictable bool

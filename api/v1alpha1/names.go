@@ -22,7 +22,7 @@ const (
 	// itself has paused the workload: another value than it had then ends that pause.
 	ResumedAnnotation = "attune.io/resumed"
 
-	// CleanupFinalizer keeps a policy until no pod is watched for it any more.
+	// CleanupFinalizer keeps a policy while a pod is resized or watched by its settings.
 	CleanupFinalizer = "attune.io/cleanup"
 
 	// RecordsFinalizer keeps an AttuneRecommendation while a record is open:
@@ -55,6 +55,7 @@ const (
 	ReasonPrometheusUnavailable   = "PrometheusUnavailable"
 	ReasonInvalidConfig           = "InvalidConfig"
 	ReasonWorkloadDiscoveryFailed = "WorkloadDiscoveryFailed"
+	ReasonRecommendationRefused   = "RecommendationRefused"
 	ReasonPaused                  = "Paused"
 	ReasonConflict                = "Conflict"
 
@@ -81,13 +82,18 @@ const (
 	EventNodeTainted      = "NodeTainted"
 	EventNodeTaintRemoved = "NodeTaintRemoved"
 
+	// EventInvalidConfig, on a policy: its settings do not hold together, and nothing is applied.
+	EventInvalidConfig = ReasonInvalidConfig
+
 	EventResized       = "Resized"
 	EventResizeFailed  = "ResizeFailed"
 	EventResizeSkipped = "ResizeSkipped"
 	EventReverted      = "Reverted"
 	EventSeedMarkedBad = "SeedMarkedBad"
 	EventUndone        = "Undone"
-	EventRevertPending = "RevertPending"
+	// EventLoweringWithheld: new pods of a template generation are no longer lowered at admission.
+	EventLoweringWithheld = "LoweringWithheld"
+	EventRevertPending    = "RevertPending"
 
 	// EventEvicting: a pod does not fit on its node beside the others, and is asked to go (strategy Node).
 	EventEvicting       = "Evicting"

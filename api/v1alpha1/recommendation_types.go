@@ -12,6 +12,9 @@ const (
 	MaxOriginals = 5
 	MaxHistory   = 20
 	MaxBadSeeds  = 20
+	MaxTries     = 32
+	// MaxBirthCrashes bounds status.birthCrashes.
+	MaxBirthCrashes = 20
 )
 
 // AttuneRecommendationSpec is written by the policy loop alone.
@@ -190,7 +193,7 @@ type Seed struct {
 	Revision string `json:"revision"`
 	// ValidUntil: after it new pods stay as they are.
 	ValidUntil metav1.Time `json:"validUntil"`
-	// RaiseOnly: no size is kept yet; new pods are raised to the seed but never lowered.
+	// RaiseOnly is raiseOnly of every container, for objects and webhooks that know no other.
 	// +optional
 	RaiseOnly bool `json:"raiseOnly,omitempty"`
 	// Containers that are seeded; the others stay as they are.
@@ -203,6 +206,9 @@ type Seed struct {
 type ContainerSeed struct {
 	// Name of the container.
 	Name string `json:"name"`
+	// RaiseOnly: no size of the container is kept yet; it is raised to the seed but never lowered.
+	// +optional
+	RaiseOnly bool `json:"raiseOnly,omitempty"`
 	// CPURequest to give.
 	// +optional
 	CPURequest *resource.Quantity `json:"cpuRequest,omitempty"`
@@ -331,11 +337,26 @@ type AttuneRecommendationStatus struct {
 	// +kubebuilder:validation:MaxItems=20
 	BadSeeds []string `json:"badSeeds,omitempty"`
 
+	// BirthCrashes are containers that restarted again and again after they were born below the size of their template,
+	// while something else, such as the rollout itself, explains it as well. New pods of the same template generation
+	// are raised to their seed but never lowered. The oldest are forgotten.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	BirthCrashes []BirthCrash `json:"birthCrashes,omitempty"`
+
 	// History of finished resizes, newest first.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
 	History []HistoryEntry `json:"history,omitempty"`
+
+	// Tries are what did not work and is not tried again before its time. Rows about many pods that were told the same
+	// become one about the workload.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Tries []Try `json:"tries,omitempty"`
 
 	// Paused by the loop itself, such as after two supersessions.
 	// +optional
@@ -409,6 +430,9 @@ type ResizeRecord struct {
 
 	// WrittenAt is when the record was written, before the resize.
 	WrittenAt metav1.Time `json:"writtenAt"`
+	// Begun is when the resize was decided, where its second patch made WrittenAt later.
+	// +optional
+	Begun *metav1.Time `json:"begun,omitempty"`
 	// Deadline of the phase; a revert has none.
 	// +optional
 	Deadline *metav1.Time `json:"deadline,omitempty"`
@@ -421,6 +445,9 @@ type ResizeRecord struct {
 	// WatchUntil is when the watch ends.
 	// +optional
 	WatchUntil *metav1.Time `json:"watchUntil,omitempty"`
+	// Extended: the watch was lengthened once, as nothing could be concluded at its end.
+	// +optional
+	Extended bool `json:"extended,omitempty"`
 
 	// Prior sizes, of exactly the containers that move.
 	// +listType=map
@@ -451,7 +478,8 @@ type ResizeRecord struct {
 	// Harm or refusal that ended the resize.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Attempts at putting the pod back.
+	// Attempts are the patches that were sent to put the pod back, or again for its second half; more than 10 are
+	// not counted.
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`
 }
@@ -514,12 +542,86 @@ type Floor struct {
 	Evidence string `json:"evidence,omitempty"`
 }
 
+// BirthCrash is a container of one template generation that new pods are not lowered in.
+type BirthCrash struct {
+	// Name of the container.
+	Name string `json:"name"`
+	// TemplateHash of the generation.
+	TemplateHash string `json:"templateHash"`
+	// Since is when it was seen.
+	Since metav1.Time `json:"since"`
+}
+
 // Backoff lengthens the cooldown after reverts: twice per consecutive one, at most 16 times.
 type Backoff struct {
 	// ConsecutiveReverts without a clean watch between them.
 	ConsecutiveReverts int32 `json:"consecutiveReverts"`
 	// Since is when the last revert was decided.
 	Since metav1.Time `json:"since"`
+}
+
+// TryKind says what was tried.
+type TryKind string
+
+const (
+	// TryResize: the API server or the pod's node refused a resize.
+	TryResize TryKind = "Resize"
+	// TryActuation: the runtime of a node did not carry out a resize that the node had allocated.
+	TryActuation TryKind = "Actuation"
+	// TryMemoryLimit: a memory limit could not be lowered, as the containers hold too much.
+	TryMemoryLimit TryKind = "MemoryLimit"
+	// TryOOMAnswer: a container was given more memory after OOM kills within the hour that began at Since, Times times.
+	TryOOMAnswer TryKind = "OOMAnswer"
+	// TryOOMChain: the same, without an end: Times times since, with less than a week between two of them.
+	TryOOMChain TryKind = "OOMChain"
+	// TryCatchUp: a container was raised so that the memory limit of its pod follows.
+	TryCatchUp TryKind = "CatchUp"
+	// TryPutBack: a pod is being put back since Since, and that is given up at Until.
+	TryPutBack TryKind = "PutBack"
+	// TryGivenUp: a pod was to be put back, which was given up.
+	TryGivenUp TryKind = "GivenUp"
+)
+
+// Try is something that did not work, and until when it is not tried again.
+type Try struct {
+	// What was tried.
+	What TryKind `json:"what"`
+	// Pod and PodUID that it was tried on; empty: it is about the workload.
+	// +optional
+	Pod string `json:"pod,omitempty"`
+	// +optional
+	PodUID types.UID `json:"podUID,omitempty"`
+	// Container that it was tried on; empty: it is about the pod.
+	// +optional
+	Container string `json:"container,omitempty"`
+	// Node that it was tried on; empty: the node does not matter.
+	// +optional
+	Node string `json:"node,omitempty"`
+	// Digest of the sizes that were asked for; empty: any.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Digest string `json:"digest,omitempty"`
+	// Terms is a digest of the objects that the answer rests on, such as quotas; with others it may be another one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Terms string `json:"terms,omitempty"`
+	// Amount that was reached.
+	// +optional
+	Amount *resource.Quantity `json:"amount,omitempty"`
+	// Since is when it was tried last, or when it began where that is said of What.
+	Since metav1.Time `json:"since"`
+	// Until is when it may be tried again.
+	Until metav1.Time `json:"until"`
+	// Times that it was tried in a row.
+	Times int32 `json:"times"`
+	// Reason is a word such as QuotaExceeded.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Reason string `json:"reason,omitempty"`
+	// Message is what was answered, cut to 256 bytes.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Message string `json:"message,omitempty"`
 }
 
 // PausedState says why a workload is paused.

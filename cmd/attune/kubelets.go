@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/embedded"
@@ -92,13 +93,12 @@ func (c cluster) Followed(ctx context.Context) (map[embedded.Pod]string, error) 
 		if rec.Spec.Strategy != v1alpha1.StrategyNode || rec.Spec.Mode != v1alpha1.UpdateAuto {
 			continue
 		}
-		id := workload.IdentityOf(rec)
-		pods := &corev1.PodList{}
-		if err := c.cache.List(ctx, pods, client.InNamespace(rec.Namespace), client.MatchingFields{workload.PodsByWorkload: id.String()}, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("listing the pods of %s: %w", id, err)
+		pods, err := owners.Pods(ctx, c.cache, workload.IdentityOf(rec))
+		if err != nil {
+			return nil, err
 		}
-		for j := range pods.Items {
-			if pod := &pods.Items[j]; pod.Spec.NodeName != "" {
+		for _, pod := range pods {
+			if pod.Spec.NodeName != "" {
 				followed[embedded.Pod{Namespace: pod.Namespace, Name: pod.Name}] = pod.Spec.NodeName
 			}
 		}

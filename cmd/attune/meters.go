@@ -58,6 +58,14 @@ func (m measured) value(ctx context.Context, what, expression string, at time.Ti
 	return v, err
 }
 
+// held asks what containers of some pods held; the answer counts as one.
+func (m measured) held(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (map[string]map[string]float64, error) {
+	began := time.Now()
+	held, err := m.Client.Held(ctx, namespace, pods, window, at)
+	m.asked("memory", time.Since(began), err)
+	return held, err
+}
+
 // asked counts an answer: that nothing matches is one, and a caller who gave up did not wait for one.
 func (m measured) asked(what string, took time.Duration, err error) {
 	if errors.Is(err, promsource.ErrNoValue) || errors.Is(err, context.Canceled) {

@@ -27,6 +27,7 @@ var promised = map[string]string{
 	"attune_resize_duration_seconds":           "namespace kind workload",
 	"attune_eviction_total":                    "namespace kind workload result",
 	"attune_reverts_total":                     "namespace kind workload reason",
+	"attune_pass_incomplete_total":             "what",
 	"attune_reconcile_duration_seconds":        "controller",
 	"attune_reconcile_errors_total":            "error_type",
 	"attune_prometheus_query_duration_seconds": "query_type",

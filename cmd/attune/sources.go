@@ -44,7 +44,7 @@ func (o *options) gauges(secrets client.Reader) func(policy.Settings) (workload.
 	}
 }
 
-// gauge asks a Prometheus server about single containers.
+// gauge asks a Prometheus server about pods.
 type gauge struct{ server measured }
 
 func (g gauge) Throttled(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error) {
@@ -55,8 +55,8 @@ func (g gauge) Waiting(ctx context.Context, namespace, pod, container string, wi
 	return g.server.value(ctx, "waiting", prometheus.Waiting(namespace, pod, container, window), at)
 }
 
-func (g gauge) Memory(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error) {
-	return g.server.value(ctx, "memory", prometheus.Held(namespace, pod, container, window), at)
+func (g gauge) Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (map[string]map[string]float64, error) {
+	return g.server.held(ctx, namespace, pods, window, at)
 }
 
 func (g gauge) OOMKills(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
@@ -143,6 +144,7 @@ func cacheOptions() cache.Options {
 	by := map[client.Object]cache.ByObject{
 		&corev1.Pod{}:                    {Transform: trim.Pod},
 		&corev1.Node{}:                   {Transform: trim.Node},
+		&policyv1.PodDisruptionBudget{}:  {Transform: trim.Budget},
 		&v1alpha1.AttuneRecommendation{}: {Transform: trim.Recommendation},
 	}
 	for _, kind := range workload.Kinds {
@@ -200,7 +202,11 @@ func (o *options) control(mgr ctrl.Manager) error {
 		return err
 	}
 	settings := effective.Reader{Client: mgr.GetClient(), SourceNamespaces: o.policySources}
-	policies := &policyloop.Controller{Operator: o.namespace, Client: mgr.GetClient(), History: histories, Checkpoints: histories, Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings}
+	recorder := events.NewRecorder(mgr.GetEventRecorder("attune"), clock.RealClock{})
+	policies := &policyloop.Controller{
+		Operator: o.namespace, Client: mgr.GetClient(), History: histories, Checkpoints: histories, Autoscalers: autoscalers, Clock: clock.RealClock{},
+		Settings: settings, Events: recorder,
+	}
 	shared := o.sharing(recent.Dialer(o.dialer(mgr.GetAPIReader())))
 	if err := policies.Register(mgr, fresh); err != nil {
 		return fmt.Errorf("setting up the policy loop: %w", err)
@@ -209,20 +215,24 @@ func (o *options) control(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
+	served, err := servedOf(mgr)
+	if err != nil {
+		return err
+	}
 	workloads := &workloadloop.Controller{
 		Operator:  o.namespace,
 		Evictions: o.eviction,
-		Client:    mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Settings: settings, Autoscalers: autoscalers, ServerVersion: version, Gauges: o.gauges(mgr.GetAPIReader()), Rights: rights,
-		Events: events.NewRecorder(mgr.GetEventRecorder("attune"), clock.RealClock{}),
+		Client:    mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Settings: settings, Autoscalers: autoscalers, ServerVersion: version, Gauges: o.gauges(mgr.GetAPIReader()), Rights: rights, Served: served,
+		Events: recorder,
 	}
 	shared.connect(policies, workloads)
 	if err := workloads.Register(mgr, shared.look); err != nil {
 		return fmt.Errorf("setting up the workload loop: %w", err)
 	}
-	if err := shared.start(mgr, o, workloads.Events); err != nil {
+	if err := shared.start(mgr, o, recorder); err != nil {
 		return err
 	}
-	load, err := o.watchLoad(mgr, workloads.Events)
+	load, err := o.watchLoad(mgr, recorder)
 	if err != nil {
 		return err
 	}

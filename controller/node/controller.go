@@ -21,6 +21,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
@@ -110,7 +111,7 @@ func (c *Controller) observe(ctx context.Context, node *corev1.Node) (*scene, er
 
 // recommendation of a pod's workload, or nil.
 func (c *Controller) recommendation(ctx context.Context, pod *corev1.Pod) (*v1alpha1.AttuneRecommendation, error) {
-	id, ok := workload.OwnerOf(pod, pod.Namespace, nil)
+	id, ok := workload.OwnerOf(pod, pod.Namespace, owners.Jobs{Reader: c.Client})
 	if !ok {
 		return nil, nil
 	}

@@ -126,7 +126,7 @@ func (s *scene) container(pod *corev1.Pod, live resize.Container, t *v1alpha1.Co
 		base, known := s.base(pod, live.Name, r)
 		d, ok := (node.Forecast{Base: base, BaseKnown: known, Peak: recommender.Usage(peaks[r].Request), PeakKnown: peaks[r].Request > 0}).Demand()
 		if ok && known {
-			c.Of[r] = d.Within(least[r].Request, mostOf(r, live.Size[r], most[r].Request))
+			c.Of[r] = d.Within(r, least[r].Request, mostOf(r, live.Size[r], most[r].Request))
 		}
 	}
 	return c

@@ -79,8 +79,8 @@ func anyLower(before, now []resize.Container) bool {
 	return false
 }
 
-// loweredBefore is when a pod was lowered according to its workload's records and history, which tell of the
-// newest alone.
+// loweredBefore is when a pod was lowered according to its workload's records and history. A history that is full may
+// have lost the pod's rows: it is taken as lowered just before the oldest one that is left.
 func loweredBefore(rec *v1alpha1.AttuneRecommendation, pod *corev1.Pod) time.Time {
 	var at time.Time
 	for _, record := range rec.Status.Records {
@@ -88,7 +88,11 @@ func loweredBefore(rec *v1alpha1.AttuneRecommendation, pod *corev1.Pod) time.Tim
 			at = record.WrittenAt.Time
 		}
 	}
-	for _, row := range rec.Status.History {
+	full := len(rec.Status.History) >= v1alpha1.MaxHistory
+	for i, row := range rec.Status.History {
+		if full && i == len(rec.Status.History)-1 && row.Timestamp.After(at) {
+			at = row.Timestamp.Time
+		}
 		if row.Pod == pod.Name && row.Timestamp.After(at) && !raised(row) {
 			at = row.Timestamp.Time
 		}

@@ -46,6 +46,15 @@ func TestLoweringsBeforeARestart(t *testing.T) {
 	assert.Equal(t, noon.Add(-5*time.Minute), loweredBefore(rec, pod), "the newest that is no raise")
 	rec.Status.History = []v1alpha1.HistoryEntry{row("2, 64Mi", "3, 32Mi", time.Minute)}
 	assert.Equal(t, noon.Add(-time.Minute), loweredBefore(rec, pod), "in doubt it was lowered")
+	rec.Status.History = nil
+	for i := range v1alpha1.MaxHistory {
+		other := row("1", "2", time.Duration(i+1)*time.Minute)
+		other.Pod = "another"
+		rec.Status.History = append(rec.Status.History, other)
+	}
+	assert.Equal(t, noon.Add(-20*time.Minute), loweredBefore(rec, pod), "the rows of its siblings may have displaced its own")
+	rec.Status.History = rec.Status.History[1:]
+	assert.Zero(t, loweredBefore(rec, pod), "none was displaced")
 	rec.Status.Records = []v1alpha1.ResizeRecord{{PodUID: "a", WrittenAt: metav1.NewTime(noon)}}
 	assert.Equal(t, noon, loweredBefore(rec, pod))
 }

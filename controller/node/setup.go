@@ -7,9 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -19,7 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/measure"
+	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/resize"
 )
@@ -27,67 +27,69 @@ import (
 // debounce gathers the events of a moment, such as a rollout's, into one look at a node.
 const debounce = 2 * time.Second
 
-// queue of nodes to look at.
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
 // Register adds the loop to a manager. Each value on held names a recommendation whose pods are held otherwise
 // than before. The index of pods by node is the workload loop's.
 func (c *Controller) Register(mgr ctrl.Manager, held <-chan event.TypedGenericEvent[types.NamespacedName]) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("node").
-		For(&corev1.Node{}, builder.WithPredicates(allocatableChanged())).
-		Watches(&corev1.Pod{}, later(func(_ context.Context, o client.Object) []string { return onNode(o.(*corev1.Pod)) }), builder.WithPredicates(podChanged())).
-		Watches(&v1alpha1.AttuneRecommendation{}, later(c.nodesOf), builder.WithPredicates(demandChanged())).
+	return loop.Build(mgr, "node", c.Watches()).
 		WatchesRawSource(source.TypedChannel(held, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
-			GenericFunc: func(ctx context.Context, e event.TypedGenericEvent[types.NamespacedName], q queue) {
-				rec := &v1alpha1.AttuneRecommendation{}
-				if c.Client.Get(ctx, e.Object, rec) == nil {
-					add(q, c.nodesOf(ctx, rec))
-				}
+			GenericFunc: func(ctx context.Context, e event.TypedGenericEvent[types.NamespacedName], q loop.Queue) {
+				c.Held(ctx, e.Object, q)
 			},
 		})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(Options()).
 		Complete(measure.Reconciler("node", c))
 }
 
-// later looks at nodes a moment after the event.
-func later(nodes func(context.Context, client.Object) []string) handler.EventHandler {
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { add(q, nodes(ctx, e.Object)) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { add(q, nodes(ctx, e.ObjectNew)) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { add(q, nodes(ctx, e.Object)) },
+// Options of the loop's queue.
+func Options() controller.Options { return controller.Options{MaxConcurrentReconciles: 4} }
+
+// Watches are what wakes the loop.
+func (c *Controller) Watches() []loop.Watch {
+	return []loop.Watch{
+		{Object: &corev1.Node{}, When: allocatableChanged()},
+		{Object: &corev1.Pod{}, Map: onNode, When: podChanged(), After: debounce},
+		{Object: &v1alpha1.AttuneRecommendation{}, Map: c.nodesOf, When: demandChanged(), After: debounce},
 	}
 }
 
-func add(q queue, nodes []string) {
-	for _, name := range nodes {
-		q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}, debounce)
+// Held wakes the loop for the nodes of a recommendation whose pods are held otherwise than before.
+func (c *Controller) Held(ctx context.Context, name types.NamespacedName, q loop.Queue) {
+	rec := &v1alpha1.AttuneRecommendation{}
+	if c.Client.Get(ctx, name, rec) != nil {
+		return
+	}
+	for _, request := range c.nodesOf(ctx, rec) {
+		q.AddAfter(request, debounce)
 	}
 }
 
-func onNode(pod *corev1.Pod) []string {
-	if pod.Spec.NodeName == "" {
+func onNode(_ context.Context, o client.Object) []reconcile.Request {
+	if o.(*corev1.Pod).Spec.NodeName == "" {
 		return nil
 	}
-	return []string{pod.Spec.NodeName}
+	return []reconcile.Request{requestFor(o.(*corev1.Pod).Spec.NodeName)}
+}
+
+func requestFor(node string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Name: node}}
 }
 
 // nodesOf are those that the pods of a recommendation's workload run on.
-func (c *Controller) nodesOf(ctx context.Context, o client.Object) []string {
+func (c *Controller) nodesOf(ctx context.Context, o client.Object) []reconcile.Request {
 	rec := o.(*v1alpha1.AttuneRecommendation)
-	id := workload.IdentityOf(rec)
-	list := &corev1.PodList{}
-	if err := c.Client.List(ctx, list, client.InNamespace(rec.Namespace), client.MatchingFields{workload.PodsByWorkload: id.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	pods, err := owners.Pods(ctx, c.Client, workload.IdentityOf(rec))
+	if err != nil {
 		return nil
 	}
 	seen := map[string]bool{}
-	var names []string
-	for i := range list.Items {
-		if name := list.Items[i].Spec.NodeName; name != "" && !seen[name] {
+	var requests []reconcile.Request
+	for _, pod := range pods {
+		if name := pod.Spec.NodeName; name != "" && !seen[name] {
 			seen[name] = true
-			names = append(names, name)
+			requests = append(requests, requestFor(name))
 		}
 	}
-	return names
+	return requests
 }
 
 // allocatableChanged passes nodes that have more or less to share, not their heartbeats.

@@ -31,7 +31,8 @@ func worthWriting(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneReco
 // needsRenewal: the seed is half way through its life, or the recommendation's turn to be renewed has come.
 func needsRenewal(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneRecommendationSpec, now time.Time) bool {
 	stored := rec.Spec
-	if stored.Seed != nil && wanted.Seed != nil && stored.Seed.ValidUntil.Time.Before(now.Add(seedLifetime/2)) {
+	if stored.Seed != nil && wanted.Seed != nil && stored.Seed.ValidUntil.Time.Before(now.Add(seedLifetime/2)) &&
+		wanted.Seed.ValidUntil.Time.After(stored.Seed.ValidUntil.Time) {
 		return true
 	}
 	if stored.DataUntil == nil || wanted.DataUntil == nil {

@@ -5,10 +5,13 @@ package policy
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,6 +22,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/effective"
+	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/fresh"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
@@ -79,50 +83,64 @@ type Controller struct {
 	Autoscalers Autoscalers
 	Clock       clock.PassiveClock
 	Settings    effective.Reader
+	// Events; nil: none are sent.
+	Events *event.Recorder
 
 	published published
+	refused   refusals
 }
 
 // Reconcile brings the recommendations of one policy's workloads, and its status, up to date.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile.Result, error) {
 	p := &v1alpha1.AttunePolicy{}
 	if err := c.Client.Get(ctx, req.NamespacedName, p); err != nil {
-		if apierrors.IsNotFound(err) {
-			c.published.forget(req.NamespacedName)
+		if !apierrors.IsNotFound(err) {
+			return reconcile.Result{}, err
 		}
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+		p.Namespace, p.Name = req.Namespace, req.Name
+		_, err = c.end(ctx, p)
+		return reconcile.Result{}, err
 	}
 	if p.DeletionTimestamp != nil {
 		return c.finish(ctx, p)
 	}
-	if err := c.addFinalizer(ctx, p); err != nil {
-		return reconcile.Result{}, err
-	}
-	now := c.Clock.Now()
 	settings, err := c.Settings.Settings(ctx, p)
 	if err != nil {
 		return c.refuse(ctx, p, err)
 	}
 	matched, err := c.match(ctx, p)
 	if err != nil {
-		return reconcile.Result{}, err
+		return reconcile.Result{}, errors.Join(err, c.writeStatus(ctx, p, undiscovered(p, err)))
 	}
+	return c.look(ctx, p, settings, matched)
+}
+
+// look at the workloads that a policy won.
+func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings, matched matched) (reconcile.Result, error) {
+	now := c.Clock.Now()
 	c.History.Want(interest(p, settings, matched))
 	c.follow(p, settings, matched)
-	recs, err := c.recommend(ctx, p, settings, matched.won, now)
+	out, err := c.recommend(ctx, p, settings, matched.won, now)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	source, _ := c.History.State(settings.Source)
-	report := report{policy: p, settings: settings, matched: matched, recommendations: recs, source: source, now: now}
-	c.published.publish(req.NamespacedName, report)
-	if slices.ContainsFunc(recs, func(rec v1alpha1.AttuneRecommendation) bool { return c.anothers(&rec) }) {
-		return reconcile.Result{RequeueAfter: resync}, nil
+	report := report{
+		policy: p, settings: settings, matched: matched, recommendations: out.recommendations, refused: out.refused,
+		source: source, now: now,
+	}
+	c.published.publish(client.ObjectKeyFromObject(p), report)
+	result := reconcile.Result{RequeueAfter: nextTry(out.refused, now)}
+	if slices.ContainsFunc(out.recommendations, func(rec v1alpha1.AttuneRecommendation) bool { return c.anothers(&rec) }) {
+		return result, out.later
+	}
+	if err := c.guard(ctx, p, out.open); err != nil {
+		return reconcile.Result{}, err
 	}
 	if err := c.writeStatus(ctx, p, report.status()); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: resync}, nil
+	return result, out.later
 }
 
 // refuse reports settings that cannot be used. Nothing is applied and new pods stay as they are until
@@ -132,35 +150,43 @@ func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause
 	if invalid == nil {
 		return reconcile.Result{}, cause
 	}
-	if _, err := c.letGo(ctx, p); err != nil {
+	recs, err := c.letGo(ctx, p)
+	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if err := c.guard(ctx, p, watched(recs)); err != nil {
+		return reconcile.Result{}, err
+	}
+	known := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+	if known == nil || known.Reason != v1alpha1.ReasonInvalidConfig || known.Message != invalid.Error() {
+		c.Events.Send(p, nil, event.Warning(v1alpha1.EventInvalidConfig, "%s", invalid.Error()))
 	}
 	return reconcile.Result{}, c.writeStatus(ctx, p, invalidStatus(p, invalid))
 }
 
 // finish lets a deleted policy go once no pod is watched for it any more.
 func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reconcile.Result, error) {
-	c.History.Forget(p.Namespace, p.Name)
-	c.follow(p, policy.Settings{}, matched{})
-	recs, err := c.letGo(ctx, p)
+	recs, err := c.end(ctx, p)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	for _, rec := range recs {
-		if len(rec.Status.Records) > 0 {
-			return reconcile.Result{RequeueAfter: resync}, nil
-		}
+	if watched(recs) {
+		return reconcile.Result{RequeueAfter: resync}, nil
 	}
-	before := p.DeepCopy()
-	if !controllerutil.RemoveFinalizer(p, v1alpha1.CleanupFinalizer) {
-		return reconcile.Result{}, nil
-	}
-	return reconcile.Result{}, client.IgnoreNotFound(c.Client.Patch(ctx, p, locked(before)))
+	return reconcile.Result{}, c.guard(ctx, p, false)
+}
+
+// end of a policy that is deleted: nothing is asked for it any more, and its workloads are let go.
+func (c *Controller) end(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
+	c.History.Forget(p.Namespace, p.Name)
+	c.follow(p, policy.Settings{}, matched{})
+	return c.letGo(ctx, p)
 }
 
 // letGo of all that a policy sizes: what it recommended is published and seeded no longer.
 func (c *Controller) letGo(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	c.published.forget(client.ObjectKeyFromObject(p))
+	c.refused.keep(client.ObjectKeyFromObject(p), nil)
 	recs, err := c.recommendationsOf(ctx, p)
 	if err != nil {
 		return nil, err
@@ -168,12 +194,31 @@ func (c *Controller) letGo(ctx context.Context, p *v1alpha1.AttunePolicy) (map[s
 	return recs, c.release(ctx, recs)
 }
 
-func (c *Controller) addFinalizer(ctx context.Context, p *v1alpha1.AttunePolicy) error {
+// guard keeps a policy for as long as a pod is resized or watched by its settings, and no longer: a policy
+// that nothing rests on can be deleted without the operator. The workload loop puts the finalizer on before
+// it stores a first record. Here it is put on where records were open already when the workload became
+// the policy's, and taken off.
+func (c *Controller) guard(ctx context.Context, p *v1alpha1.AttunePolicy, open bool) error {
 	before := p.DeepCopy()
-	if !controllerutil.AddFinalizer(p, v1alpha1.CleanupFinalizer) {
+	changed := open && controllerutil.AddFinalizer(p, v1alpha1.CleanupFinalizer) ||
+		!open && controllerutil.RemoveFinalizer(p, v1alpha1.CleanupFinalizer)
+	if !changed {
 		return nil
 	}
-	return c.Client.Patch(ctx, p, locked(before))
+	if err := c.Client.Patch(ctx, p, locked(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("guarding policy %s with a finalizer: %w", p.Name, err)
+	}
+	return nil
+}
+
+// watched: a pod is being resized or watched.
+func watched(recs map[string]*v1alpha1.AttuneRecommendation) bool {
+	for _, rec := range recs {
+		if len(rec.Status.Records) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // locked is the change of an object since before, if nobody else has changed it meanwhile.

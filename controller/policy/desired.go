@@ -29,8 +29,11 @@ type inputs struct {
 	profiles       map[string]recommender.Profile
 	// highest answers the most that replicas used of a container's resource in a span of time (strategy Node).
 	highest func(container string, r recommender.Resource) node.Span
-	// stored are the targets as they were written last.
-	stored []v1alpha1.ContainerTarget
+	// stored are the targets as they were written last, standing the seed.
+	stored   []v1alpha1.ContainerTarget
+	standing *v1alpha1.Seed
+	// silent: pods ran for so long since the last sample that the source had to have something newer of them.
+	silent bool
 	// status is the workload loop's half: floors, kept sizes, originals, bad seeds.
 	status v1alpha1.AttuneRecommendationStatus
 	// blocked names a reason not to change a container's resource that lies outside its history.
@@ -53,7 +56,6 @@ func desired(in inputs) v1alpha1.AttuneRecommendationSpec {
 	if in.settings.Strategy == v1alpha1.StrategyNode {
 		spec.Strategy, spec.EvictionRanking = v1alpha1.StrategyNode, evictionRanking(in.settings, in.workload)
 	}
-	var newest time.Time
 	for _, c := range sized(in.workload.Template, in.settings) {
 		profile := in.profiles[c.Name]
 		input := in.inputFor(c, profile)
@@ -69,15 +71,38 @@ func desired(in inputs) v1alpha1.AttuneRecommendationSpec {
 			target.MemoryLimitFloor = in.limitFloor(target)
 		}
 		spec.Containers = append(spec.Containers, target)
-		if profile.Last.After(newest) {
-			newest = profile.Last
-		}
 	}
-	if !newest.IsZero() {
-		spec.DataUntil = &metav1.Time{Time: newest.UTC().Truncate(time.Second)}
+	if last := newest(in.profiles); !last.IsZero() {
+		spec.DataUntil = &metav1.Time{Time: last.UTC().Truncate(time.Second)}
 	}
 	spec.Seed, spec.SeedWithheld = seed(in, spec.Containers)
+	if spec.Mode == v1alpha1.UpdateObserve {
+		spec.Containers = progress(spec.Containers)
+	}
 	return spec
+}
+
+// progress is what Observe shows of targets: how far their data has come.
+func progress(targets []v1alpha1.ContainerTarget) (out []v1alpha1.ContainerTarget) {
+	for _, t := range targets {
+		out = append(out, v1alpha1.ContainerTarget{Name: t.Name, Confidence: t.Confidence, DataPoints: t.DataPoints, Holds: t.Holds})
+	}
+	return out
+}
+
+// batch: the workload runs now and then.
+func (in inputs) batch() bool {
+	return in.workload.Kind == v1alpha1.KindJob || in.workload.Kind == v1alpha1.KindCronJob
+}
+
+// newest is the time of the last sample of any container.
+func newest(profiles map[string]recommender.Profile) (last time.Time) {
+	for _, p := range profiles {
+		if p.Last.After(last) {
+			last = p.Last
+		}
+	}
+	return last
 }
 
 func (in inputs) inputFor(c *corev1.Container, profile recommender.Profile) recommender.Input {
@@ -88,6 +113,9 @@ func (in inputs) inputFor(c *corev1.Container, profile recommender.Profile) reco
 		Original:  in.original(c),
 		Floors:    resize.FloorsOf(in.status.Floors, c.Name, in.now),
 		Now:       in.now,
+
+		NotRunning: !in.silent,
+		CountRuns:  in.batch(),
 	}
 	for _, r := range recommender.Resources {
 		input.Held[r] = in.blocked(c.Name, r)

@@ -50,7 +50,7 @@ func (c *Controller) match(ctx context.Context, p *v1alpha1.AttunePolicy) (match
 		}
 		for _, l := range losers {
 			if l.Policy.Name == p.Name {
-				out.lost = append(out.lost, v1alpha1.PolicyConflict{Workload: w.Name, Winner: winner.Name, Reason: l.Reason})
+				out.lost = append(out.lost, v1alpha1.PolicyConflict{Workload: w.String(), Winner: winner.Name, Reason: l.Reason})
 			}
 		}
 	}

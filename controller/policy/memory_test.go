@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 )
 
 // memory is a client whose reads cost what those of an informer's cache cost: an indexed lookup and a copy
@@ -79,6 +81,9 @@ func (m *memory) List(_ context.Context, list client.ObjectList, opts ...client.
 // selects by the index that the loop registers.
 func selects(o *client.ListOptions, object client.Object) bool {
 	requirement := o.FieldSelector.Requirements()[0]
+	if pod, ok := object.(*corev1.Pod); ok {
+		return requirement.Field == workload.PodsByWorkload && slices.Contains(workload.IndexOf(pod), requirement.Value)
+	}
 	rec, ok := object.(*v1alpha1.AttuneRecommendation)
 	return ok && requirement.Field == byPolicy && rec.Spec.Policy.Name == requirement.Value
 }

@@ -34,23 +34,23 @@ func (in inputs) demand(container string, floors [2]recommender.Floor, t v1alpha
 	for _, r := range recommender.Resources {
 		most[r] = settings.Of[r].MaxAllowed
 		least[r] = max(settings.Of[r].MinAllowed, floors[r].Amount)
-		if held(t.Holds, r) {
+		if barred(t.Holds, r) {
 			continue
 		}
 		of := in.highest(container, r)
 		peak, known := node.Peak(of, in.now)
 		if d, ok := (node.Forecast{Peak: peak, PeakKnown: known}).Demand(); ok {
-			peaks[r] = d.Within(least[r], most[r]).Peak
+			peaks[r] = d.Within(r, least[r], most[r]).Peak
 		}
 		if usage, known := node.Max7d(of, in.now); known {
-			highest[r] = usage.RoundUp()
+			highest[r] = r.Whole(usage.RoundUp())
 		}
 	}
 	before := in.storedDemand(container)
 	return v1alpha1.ContainerDemand{
-		CPUPeak:             quantity(recommender.CPU, settled(before.Of[recommender.CPU].Peak, peaks[recommender.CPU])),
-		MemoryPeak:          quantity(recommender.Memory, settled(before.Of[recommender.Memory].Peak, peaks[recommender.Memory])),
-		MemoryMax7d:         quantity(recommender.Memory, settled(before.Max7d, highest[recommender.Memory])),
+		CPUPeak:             quantity(recommender.CPU, settled(recommender.CPU, before.Of[recommender.CPU].Peak, peaks[recommender.CPU])),
+		MemoryPeak:          quantity(recommender.Memory, settled(recommender.Memory, before.Of[recommender.Memory].Peak, peaks[recommender.Memory])),
+		MemoryMax7d:         quantity(recommender.Memory, settled(recommender.Memory, before.Max7d, highest[recommender.Memory])),
 		MemoryOOM:           quantity(recommender.Memory, resize.FloorsOf(in.status.Floors, container, in.now)[recommender.Memory].Amount),
 		Least:               requests(least),
 		Most:                requests(most),
@@ -59,8 +59,8 @@ func (in inputs) demand(container string, floors [2]recommender.Floor, t v1alpha
 }
 
 // settled keeps a stored amount where the new one is a little lower, as steady does.
-func settled(before, now recommender.Amount) recommender.Amount {
-	if fellALittle(before, now) {
+func settled(r recommender.Resource, before, now recommender.Amount) recommender.Amount {
+	if r.Whole(before) == before && fellALittle(before, now) {
 		return before
 	}
 	return now
@@ -130,10 +130,10 @@ func evictionRanking(s policy.Settings, w workload.Workload) v1alpha1.EvictionRa
 // nodeSeed is a container's seed under the strategy Node: its peak, and the memory limit as it is.
 func nodeSeed(t v1alpha1.ContainerTarget) v1alpha1.ContainerSeed {
 	s := v1alpha1.ContainerSeed{Name: t.Name, MemoryLimitFloor: t.MemoryLimitFloor, AllowMemoryDecrease: t.Demand.AllowMemoryDecrease}
-	if !held(t.Holds, recommender.CPU) {
+	if !barred(t.Holds, recommender.CPU) {
 		s.CPURequest = t.Target.CPURequest
 	}
-	if !held(t.Holds, recommender.Memory) {
+	if !barred(t.Holds, recommender.Memory) {
 		s.MemoryRequest, s.MemoryLimit = t.Target.MemoryRequest, t.Target.MemoryLimit
 	}
 	return s

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,30 +29,61 @@ type pass struct {
 	// known are the policy's recommendations by name, less those of the workloads that were looked at. They
 	// are the cache's own.
 	known map[string]*v1alpha1.AttuneRecommendation
-	now   time.Time
+	// refused are the writes that were not taken, by the recommendation's name.
+	refused map[string]refusal
+	now     time.Time
+}
+
+// outcome of a look at a policy's workloads.
+type outcome struct {
+	// recommendations of the workloads that were won, in their order.
+	recommendations []v1alpha1.AttuneRecommendation
+	// refused are those of them that the API server did not take.
+	refused []refusal
+	// open: a pod is being resized or watched for the policy.
+	open bool
+	// later is why the policy is to be looked at again: another writer was first.
+	later error
 }
 
 // recommend writes the AttuneRecommendation of each workload that the policy won, on change only, and
-// releases those of the workloads that it no longer has.
+// releases those of the workloads that it no longer has. One that is refused is no other's trouble.
 func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings,
-	won []workload.Workload, now time.Time) ([]v1alpha1.AttuneRecommendation, error) {
+	won []workload.Workload, now time.Time) (outcome, error) {
 	recs, err := c.recommendationsOf(ctx, p)
 	if err != nil {
-		return nil, err
+		return outcome{}, err
 	}
+	key := client.ObjectKeyFromObject(p)
 	pass := pass{
 		policy: p, settings: settings, digest: settings.Digest(), source: settings.Source.Digest(),
-		complete: c.complete(settings, now), known: recs, now: now,
+		complete: c.complete(settings, now), known: recs, refused: c.refused.of(key), now: now,
 	}
-	out := make([]v1alpha1.AttuneRecommendation, 0, len(won))
+	out := outcome{recommendations: make([]v1alpha1.AttuneRecommendation, 0, len(won)), open: watched(recs)}
 	for _, w := range won {
 		rec, err := c.recommendWorkload(ctx, pass, w)
-		if err != nil {
-			return nil, err
+		if err := out.note(err); err != nil {
+			return out, err
 		}
-		out = append(out, *rec)
+		out.recommendations = append(out.recommendations, *rec)
+		out.open = out.open || len(rec.Status.Records) > 0
 	}
+	c.refused.keep(key, out.refused)
 	return out, c.release(ctx, pass.known)
+}
+
+// note what kept one recommendation from being written; an error that it returns concerns them all.
+func (o *outcome) note(err error) error {
+	var refused refusal
+	switch {
+	case errors.As(err, &refused):
+		o.refused = append(o.refused, refused)
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		o.later = err
+	default:
+		return err
+	}
+	return nil
 }
 
 // recommendWorkload is the workload's AttuneRecommendation, written where it is not what it should be.
@@ -67,9 +99,10 @@ func (c *Controller) recommendWorkload(ctx context.Context, pass pass, w workloa
 	c.resume(ctx, pass, rec, w)
 	in := inputs{
 		workload: w, policy: pass.policy, settings: pass.settings, settingsDigest: pass.digest,
-		status: rec.Status, stored: rec.Spec.Containers, now: pass.now,
+		status: rec.Status, stored: rec.Spec.Containers, standing: rec.Spec.Seed, now: pass.now,
 		profiles: c.profiles(pass, w), blocked: holds.On,
 	}
+	in.silent = c.silent(ctx, pass, w, newest(in.profiles))
 	if pass.settings.Strategy == v1alpha1.StrategyNode {
 		in.highest = c.highest(pass, w)
 	}
@@ -90,8 +123,8 @@ func (c *Controller) recommendWorkload(ctx context.Context, pass pass, w workloa
 	// Writing decodes the answer into the object: nothing of it may be the cache's.
 	written := rec.DeepCopy()
 	written.Spec = *wanted.DeepCopy()
-	if err := c.write(ctx, rec, written); err != nil {
-		return nil, fmt.Errorf("writing AttuneRecommendation %s: %w", rec.Name, err)
+	if err := c.tryWriting(ctx, pass, rec, written); err != nil {
+		return rec, err
 	}
 	return written, nil
 }
@@ -163,6 +196,7 @@ func (c *Controller) recommendation(ctx context.Context, pass pass, w workload.W
 	err := c.Client.Get(ctx, client.ObjectKeyFromObject(rec), rec)
 	if apierrors.IsNotFound(err) {
 		rec.Labels = w.RecommendationLabels()
+		rec.Spec.Workload = v1alpha1.WorkloadRef{Kind: w.Kind, Name: w.Name}
 		return rec, nil
 	}
 	return rec, err
@@ -179,6 +213,7 @@ func (c *Controller) write(ctx context.Context, read, rec *v1alpha1.AttuneRecomm
 // release stops seeding for workloads that the policy had and no longer has. Their open watches are
 // finished by the workload loop; proven sizes stay.
 func (c *Controller) release(ctx context.Context, recs map[string]*v1alpha1.AttuneRecommendation) error {
+	var failed []error
 	for _, rec := range recs {
 		if released(rec.Spec) {
 			continue
@@ -188,10 +223,10 @@ func (c *Controller) release(ctx context.Context, recs map[string]*v1alpha1.Attu
 		rec.Spec.Mode, rec.Spec.Seed, rec.Spec.SeedWithheld = v1alpha1.UpdateObserve, nil, "PolicyNoLongerMatches"
 		rec.Spec.Containers, rec.Spec.EvictionRanking = nil, ""
 		if err := c.write(ctx, read, rec); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("releasing AttuneRecommendation %s: %w", rec.Name, err)
+			failed = append(failed, fmt.Errorf("releasing AttuneRecommendation %s: %w", rec.Name, err))
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 func released(spec v1alpha1.AttuneRecommendationSpec) bool {

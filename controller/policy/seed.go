@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
@@ -13,8 +14,8 @@ import (
 	"attune.io/attune/resize"
 )
 
-// seedLifetime is how long new pods are sized by a seed that nobody renews: an operator that is gone
-// must not size pods for ever by what it once knew.
+// seedLifetime is how long new pods are sized by a seed that is not renewed: an operator that is gone must not size
+// pods for ever by what it once knew.
 const seedLifetime = 24 * time.Hour
 
 // seedHeld says that no resource of any container may be changed, or has a target.
@@ -24,7 +25,7 @@ const seedHeld = "Held"
 func seedMode(mode v1alpha1.UpdateType) string { return "Mode" + string(mode) }
 
 // seed is what new pods are given, by the mode: the target (Initial), the last kept size (Canary,
-// Auto), or the target as a raise where no size is kept yet. Otherwise it says why there is none.
+// Auto), or the target as a raise for a container of which no size is kept. Otherwise it says why there is none.
 func seed(in inputs, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 	mode := in.settings.Resize.Mode
 	_, skipped := in.workload.Skipped()
@@ -40,9 +41,8 @@ func seed(in inputs, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string
 	case mode != v1alpha1.UpdateInitial && mode != v1alpha1.UpdateCanary && mode != v1alpha1.UpdateAuto:
 		return nil, seedMode(mode)
 	}
-	out := &v1alpha1.Seed{ValidUntil: metav1.Time{Time: in.now.Add(seedLifetime).UTC().Truncate(time.Second)}}
+	out := &v1alpha1.Seed{ValidUntil: metav1.Time{Time: in.validUntil().UTC().Truncate(time.Second)}}
 	usesKept := mode != v1alpha1.UpdateInitial && in.settings.Strategy != v1alpha1.StrategyNode
-	out.RaiseOnly = usesKept && len(in.status.Kept) == 0
 	for _, t := range targets {
 		if c, ok := containerSeed(in, t, usesKept); ok {
 			out.Containers = append(out.Containers, c)
@@ -51,6 +51,7 @@ func seed(in inputs, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string
 	if len(out.Containers) == 0 {
 		return nil, seedHeld
 	}
+	out.RaiseOnly = !slices.ContainsFunc(out.Containers, func(c v1alpha1.ContainerSeed) bool { return !c.RaiseOnly })
 	out.Revision = digest(struct {
 		RaiseOnly  bool
 		Containers []v1alpha1.ContainerSeed
@@ -61,10 +62,39 @@ func seed(in inputs, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string
 	return out, ""
 }
 
+// validUntil is how long a seed holds. One of a workload that does not run holds for as long as its history does:
+// the next pod is the one that it is for. One of a workload whose source is silent is not renewed.
+func (in inputs) validUntil() time.Time {
+	last, settings := newest(in.profiles), in.settings.Recommender
+	switch {
+	case last.IsZero() || in.now.Sub(last) <= settings.StaleAfter():
+		return in.now.Add(seedLifetime)
+	case in.silent && in.standing != nil:
+		return in.standing.ValidUntil.Time
+	}
+	return last.Add(settings.HistoryWindow)
+}
+
 func containerSeed(in inputs, t v1alpha1.ContainerTarget, usesKept bool) (v1alpha1.ContainerSeed, bool) {
+	kept := keptSize(in.status.Kept, t.Name)
+	s, stands := in.stands(t)
+	if !stands {
+		s = in.freshSeed(t, usesKept, kept)
+	}
+	s.RaiseOnly = s.RaiseOnly || usesKept && kept == nil || in.fewRuns(t)
+	if floor := autoscale.OOMFloor(t, in.status.Floors, in.now); floor > amount(s.MemoryRequest) {
+		s.MemoryRequest, s.AllowMemoryDecrease = quantity(recommender.Memory, floor), false
+	}
+	return s, s.CPURequest != nil || s.MemoryRequest != nil
+}
+
+func (in inputs) freshSeed(t v1alpha1.ContainerTarget, usesKept bool, kept *v1alpha1.Resources) v1alpha1.ContainerSeed {
+	if t.Demand != nil {
+		return nodeSeed(t)
+	}
 	size := resize.FromResources(t.Target)
-	if kept := keptSize(in.status.Kept, t.Name); usesKept && kept != nil {
-		size = in.notBelowMeant(t.Name, resize.FromResources(*kept))
+	if usesKept && kept != nil {
+		size = in.aboveFloors(t.Name, in.notBelowMeant(t.Name, resize.FromResources(*kept)))
 	}
 	s := v1alpha1.ContainerSeed{
 		Name:                t.Name,
@@ -73,21 +103,61 @@ func containerSeed(in inputs, t v1alpha1.ContainerTarget, usesKept bool) (v1alph
 		CPULimitFollows:     in.settings.Recommender.Of[recommender.CPU].LimitsFollow,
 		MemoryLimitFollows:  in.settings.Recommender.Of[recommender.Memory].LimitsFollow,
 	}
-	if t.Demand != nil {
-		s, size = nodeSeed(t), recommender.Size{}
-	}
-	if req := size[recommender.CPU].Request; req > 0 && !held(t.Holds, recommender.CPU) {
+	if req := size[recommender.CPU].Request; req > 0 && !barred(t.Holds, recommender.CPU) {
 		q := resize.Quantity(recommender.CPU, req)
 		s.CPURequest, s.CPUBoost = &q, in.cpuBoost()
 	}
-	if req := size[recommender.Memory].Request; req > 0 && !held(t.Holds, recommender.Memory) {
+	if req := size[recommender.Memory].Request; req > 0 && !barred(t.Holds, recommender.Memory) {
 		q := resize.Quantity(recommender.Memory, req)
 		s.MemoryRequest = &q
 	}
-	if floor := autoscale.OOMFloor(t, in.status.Floors, in.now); floor > 0 {
-		s.MemoryRequest, s.AllowMemoryDecrease = quantity(recommender.Memory, floor), false
+	return s
+}
+
+// stands: the container's source is silent, and new pods go on to be given what they were, as far as nothing else
+// holds it now.
+func (in inputs) stands(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, bool) {
+	if in.standing == nil || !heldFor(t.Holds, recommender.CPU, string(recommender.StaleData)) && !heldFor(t.Holds, recommender.Memory, string(recommender.StaleData)) {
+		return v1alpha1.ContainerSeed{}, false
 	}
-	return s, s.CPURequest != nil || s.MemoryRequest != nil
+	i := slices.IndexFunc(in.standing.Containers, func(c v1alpha1.ContainerSeed) bool { return c.Name == t.Name })
+	if i < 0 {
+		return v1alpha1.ContainerSeed{}, false
+	}
+	s := *in.standing.Containers[i].DeepCopy()
+	others := slices.DeleteFunc(slices.Clone(t.Holds), func(h v1alpha1.Hold) bool { return h.Reason == string(recommender.StaleData) })
+	if held(others, recommender.CPU) {
+		s.CPURequest, s.CPUBoost = nil, nil
+	}
+	if held(others, recommender.Memory) {
+		s.MemoryRequest, s.MemoryLimit = nil, nil
+	}
+	return s, true
+}
+
+// fewRuns: the target of what runs now and then rests on so few runs that it may raise a request, but not lower one.
+func (in inputs) fewRuns(t v1alpha1.ContainerTarget) bool {
+	profile, settings := in.profiles[t.Name], in.settings.Recommender
+	return in.batch() && int(t.DataPoints) < settings.MinimumDataPoints && profile.WholeRuns(settings.QueryStep, in.now) < recommender.ProvenRuns
+}
+
+func amount(q *resource.Quantity) recommender.Amount {
+	if q == nil {
+		return 0
+	}
+	return resize.AmountOf(recommender.Memory, *q)
+}
+
+// aboveFloors raises a kept size to what harm has taught since: no pod is born with what harmed another while its floor
+// holds, whatever the seed's revision.
+func (in inputs) aboveFloors(container string, size recommender.Size) recommender.Size {
+	floors := resize.FloorsOf(in.status.Floors, container, in.now)
+	for _, r := range recommender.Resources {
+		if size[r].Request > 0 {
+			size[r].Request = max(size[r].Request, floors[r].Amount)
+		}
+	}
+	return size
 }
 
 // cpuBoost is what the policy gives a starting container, within its own bounds.

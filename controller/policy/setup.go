@@ -8,10 +8,9 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/measure"
 	"attune.io/attune/internal/workload"
 )
@@ -31,56 +31,52 @@ const byPolicy = "spec.policy.name"
 // its workloads.
 const debounce = 2 * time.Second
 
-// queue of policies to look at.
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
 // Register adds the loop to a manager. Each value on fresh names a namespace with new usage data
 // or changed VerticalPodAutoscalers; "" stands for every one.
 func (c *Controller) Register(mgr ctrl.Manager, fresh <-chan event.TypedGenericEvent[string]) error {
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.AttuneRecommendation{}, byPolicy,
-		func(o client.Object) []string { return []string{o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name} })
-	if err != nil {
+	if err := loop.Register(context.Background(), mgr.GetFieldIndexer(), Indexes()); err != nil {
 		return err
 	}
 	exposed.Store(&c.published)
-	inNamespace := handler.EnqueueRequestsFromMapFunc(c.policiesIn)
-	b := ctrl.NewControllerManagedBy(mgr).Named("policy").
-		For(&v1alpha1.AttunePolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.AttunePolicy{}, inNamespace, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.AttuneDefaults{}, handler.EnqueueRequestsFromMapFunc(c.policiesIn), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.AttuneNamespaceDefaults{}, inNamespace, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.AttuneRecommendation{}, later(policyOf), builder.WithPredicates(statusChanged())).
-		WatchesRawSource(source.TypedChannel(fresh, handler.TypedEnqueueRequestsFromMapFunc(
-			func(ctx context.Context, namespace string) []reconcile.Request { return c.policiesOf(ctx, namespace) })))
-	b = b.Watches(&autoscalingv2.HorizontalPodAutoscaler{}, later(c.policiesIn), builder.WithPredicates(specChanged()))
+	return loop.Build(mgr, "policy", c.Watches()).
+		WatchesRawSource(source.TypedChannel(fresh, handler.TypedEnqueueRequestsFromMapFunc(c.InNamespace))).
+		Complete(measure.Reconciler("policy", c))
+}
+
+// Indexes that the loop lists by.
+func Indexes() []loop.Index {
+	return []loop.Index{{Object: &v1alpha1.AttuneRecommendation{}, Field: byPolicy, Of: func(o client.Object) []string {
+		return []string{o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name}
+	}}}
+}
+
+// Watches are what wakes the loop.
+func (c *Controller) Watches() []loop.Watch {
+	spec := predicate.GenerationChangedPredicate{}
+	watches := []loop.Watch{
+		{Object: &v1alpha1.AttunePolicy{}, When: spec},
+		{Object: &v1alpha1.AttunePolicy{}, Map: c.policiesIn, When: spec},
+		{Object: &v1alpha1.AttuneDefaults{}, Map: c.policiesIn, When: spec},
+		{Object: &v1alpha1.AttuneNamespaceDefaults{}, Map: c.policiesIn, When: spec},
+		{Object: &v1alpha1.AttuneRecommendation{}, Map: policyOf, When: statusChanged(), After: debounce},
+		{Object: &v1alpha1.AttuneRecommendation{}, Map: c.gone, When: first(), After: debounce},
+		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: c.policiesIn, When: specChanged(), After: debounce},
+	}
 	for _, w := range []client.Object{
 		&appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1.DaemonSet{}, &appsv1.ReplicaSet{}, &batchv1.Job{}, &batchv1.CronJob{},
 	} {
-		b = b.Watches(w, later(c.policiesIn), builder.WithPredicates(workloadChanged(), whole()))
+		watches = append(watches, loop.Watch{Object: w, Map: c.policiesIn, When: predicate.And(workloadChanged(), whole()), After: debounce})
 	}
-	return b.Complete(measure.Reconciler("policy", c))
-}
-
-// later looks at policies a moment after the event.
-func later(policies handler.MapFunc) handler.EventHandler {
-	add := func(ctx context.Context, q queue, o client.Object) {
-		for _, request := range policies(ctx, o) {
-			q.AddAfter(request, debounce)
-		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { add(ctx, q, e.Object) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { add(ctx, q, e.ObjectNew) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { add(ctx, q, e.Object) },
-	}
+	return watches
 }
 
 // policiesIn enqueues every policy of an object's namespace, or of the cluster.
 func (c *Controller) policiesIn(ctx context.Context, o client.Object) []reconcile.Request {
-	return c.policiesOf(ctx, o.GetNamespace())
+	return c.InNamespace(ctx, o.GetNamespace())
 }
 
-func (c *Controller) policiesOf(ctx context.Context, namespace string) []reconcile.Request {
+// InNamespace are the policies of a namespace; "" stands for every one.
+func (c *Controller) InNamespace(ctx context.Context, namespace string) []reconcile.Request {
 	list := &v1alpha1.AttunePolicyList{}
 	if err := c.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil
@@ -92,22 +88,53 @@ func (c *Controller) policiesOf(ctx context.Context, namespace string) []reconci
 	return out
 }
 
+// gone looks at a policy that a recommendation names and that is not there: it was deleted while the operator was
+// away, and its workloads are to be let go.
+func (c *Controller) gone(ctx context.Context, o client.Object) []reconcile.Request {
+	requests := policyOf(ctx, o)
+	err := c.Client.Get(ctx, requests[0].NamespacedName, &v1alpha1.AttunePolicy{})
+	if apierrors.IsNotFound(err) {
+		return requests
+	}
+	return nil
+}
+
 func policyOf(_ context.Context, o client.Object) []reconcile.Request {
 	rec := o.(*v1alpha1.AttuneRecommendation)
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: rec.Namespace, Name: rec.Spec.Policy.Name}}}
 }
 
-// statusChanged passes updates of the workload loop's half, which the policy's status repeats, and
-// deletions, which are made good.
+// statusChanged passes updates of what a policy reads of the workload loop's half, and deletions, which are made good.
 func statusChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*v1alpha1.AttuneRecommendation), e.ObjectNew.(*v1alpha1.AttuneRecommendation)
-			return !equality.Semantic.DeepEqual(before.Status, after.Status)
+			return !equality.Semantic.DeepEqual(readOf(before.Status), readOf(after.Status))
 		},
 	}
+}
+
+// first passes recommendations that are seen for the first time and still seeded or shown for.
+func first() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return !released(e.Object.(*v1alpha1.AttuneRecommendation).Spec) },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// readOf is what a policy reads of a workload's status: of its records, how many there are, and of its phase, whether
+// it cools down. How far each record is moves with every pod.
+func readOf(status v1alpha1.AttuneRecommendationStatus) v1alpha1.AttuneRecommendationStatus {
+	status.Records = make([]v1alpha1.ResizeRecord, len(status.Records))
+	if status.Phase != v1alpha1.PhaseCooldown {
+		status.Phase = ""
+	}
+	status.Pods, status.CooldownFrom, status.GoneSince = nil, nil, nil
+	return status
 }
 
 // specChanged passes HPAs whose spec changed. Their status moves every 15 s, and not every version of

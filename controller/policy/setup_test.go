@@ -1,17 +1,17 @@
 package policy
 
 import (
+	"reflect"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/api/v1alpha1"
 )
@@ -40,27 +40,47 @@ func TestPartsOfAWorkloadWakeNoPolicy(t *testing.T) {
 	}
 }
 
-// noted is a queue that only notes what is to be looked at, and when.
-type noted struct {
-	queue
-	after map[string]time.Duration
-}
-
-func (n noted) AddAfter(request reconcile.Request, after time.Duration) {
-	n.after[request.Name] = after
-}
-
 // Each event of a rollout would be a look at all of a policy's workloads.
 func TestEventsAreGathered(t *testing.T) {
-	of := func(policy string) *v1alpha1.AttuneRecommendation {
-		rec := &v1alpha1.AttuneRecommendation{}
-		rec.Spec.Policy.Name = policy
-		return rec
+	atOnce := map[string]bool{"AttunePolicy": true, "AttuneDefaults": true, "AttuneNamespaceDefaults": true}
+	for _, w := range (&Controller{}).Watches() {
+		if kind := reflect.TypeOf(w.Object).Elem().Name(); atOnce[kind] {
+			assert.Zero(t, w.After, kind)
+		} else {
+			assert.Equal(t, debounce, w.After, kind)
+		}
 	}
-	n := noted{after: map[string]time.Duration{}}
-	gather := later(policyOf)
-	gather.Create(t.Context(), event.CreateEvent{Object: of("created")}, n)
-	gather.Update(t.Context(), event.UpdateEvent{ObjectOld: of("before"), ObjectNew: of("updated")}, n)
-	gather.Delete(t.Context(), event.DeleteEvent{Object: of("deleted")}, n)
-	assert.Equal(t, map[string]time.Duration{"created": debounce, "updated": debounce, "deleted": debounce}, n.after)
+}
+
+// A policy looks again when something is new that it reads of a workload's status, and not for each step of a resize.
+func TestStepsOfAResizeWakeNoPolicy(t *testing.T) {
+	before := &v1alpha1.AttuneRecommendation{}
+	before.Status.Phase = v1alpha1.PhaseResizing
+	before.Status.Records = []v1alpha1.ResizeRecord{{PodUID: "a", Phase: v1alpha1.RecordWritten}, {PodUID: "b"}}
+	for name, tc := range map[string]struct {
+		edit  func(*v1alpha1.AttuneRecommendationStatus)
+		wakes bool
+	}{
+		"a record is a step further": {func(s *v1alpha1.AttuneRecommendationStatus) {
+			s.Phase = v1alpha1.PhaseWatching
+			s.Records = []v1alpha1.ResizeRecord{{PodUID: "a", Phase: v1alpha1.RecordWatching}, {PodUID: "b"}}
+		}, false},
+		"pods are at their target": {func(s *v1alpha1.AttuneRecommendationStatus) { s.Pods = &v1alpha1.PodCounts{AtTarget: 1} }, false},
+		"a record is closed":       {func(s *v1alpha1.AttuneRecommendationStatus) { s.Records = s.Records[1:] }, true},
+		"it cools down":            {func(s *v1alpha1.AttuneRecommendationStatus) { s.Phase = v1alpha1.PhaseCooldown }, true},
+		"a floor":                  {func(s *v1alpha1.AttuneRecommendationStatus) { s.Floors = []v1alpha1.Floor{{Container: "app"}} }, true},
+		"a kept size":              {func(s *v1alpha1.AttuneRecommendationStatus) { s.Kept = []v1alpha1.KeptSize{{Name: "app"}} }, true},
+		"originals":                {func(s *v1alpha1.AttuneRecommendationStatus) { s.Originals = []v1alpha1.Originals{{TemplateHash: "a"}} }, true},
+		"a bad seed":               {func(s *v1alpha1.AttuneRecommendationStatus) { s.BadSeeds = []string{"r"} }, true},
+		"a pause":                  {func(s *v1alpha1.AttuneRecommendationStatus) { s.Paused = &v1alpha1.PausedState{} }, true},
+		"another operator":         {func(s *v1alpha1.AttuneRecommendationStatus) { s.Operator = "b" }, true},
+		"a row of the history":     {func(s *v1alpha1.AttuneRecommendationStatus) { s.History = []v1alpha1.HistoryEntry{{Pod: "a"}} }, true},
+		"a condition":              {func(s *v1alpha1.AttuneRecommendationStatus) { s.Conditions = []metav1.Condition{{Type: "Degraded"}} }, true},
+	} {
+		after := before.DeepCopy()
+		tc.edit(&after.Status)
+		assert.Equal(t, tc.wakes, statusChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}), name)
+	}
+	assert.Len(t, before.Status.Records, 2)
+	assert.Equal(t, types.UID("a"), before.Status.Records[0].PodUID, "nothing of the cache is changed")
 }

@@ -27,6 +27,7 @@ const (
 	maxSummaries = 20
 	maxConflicts = 20
 	maxHistory   = 20
+	maxRefused   = 3
 )
 
 // hoursPerMonth is the usual accounting month.
@@ -39,8 +40,10 @@ type report struct {
 	matched  matched
 	// recommendations of the workloads that were won, in their order.
 	recommendations []v1alpha1.AttuneRecommendation
-	source          store.State
-	now             time.Time
+	// refused are the recommendations that the API server did not take.
+	refused []refusal
+	source  store.State
+	now     time.Time
 }
 
 // status computes the policy's status. It is pure.
@@ -67,8 +70,8 @@ func (r report) status() v1alpha1.AttunePolicyStatus {
 
 func (r report) counts() *v1alpha1.WorkloadCounts {
 	counts := &v1alpha1.WorkloadCounts{Discovered: int32(len(r.matched.won))}
-	for _, rec := range r.recommendations {
-		if hasTarget(rec) {
+	for i, rec := range r.recommendations {
+		if hasTarget(rec) && !r.skipped(i) {
 			counts.WithRecommendations++
 		}
 		if len(rec.Status.Kept) > 0 {
@@ -101,14 +104,32 @@ func (r report) ready() metav1.Condition {
 		return no(v1alpha1.ReasonNoWorkloadsFound, fmt.Sprintf("no %s matches targetRef", r.policy.Spec.TargetRef.Kind))
 	case r.source.Err != nil:
 		return no(v1alpha1.ReasonPrometheusUnavailable, sentence(r.source.Err)+"; nothing is applied until it answers")
+	case len(r.refused) > 0:
+		return no(v1alpha1.ReasonRecommendationRefused, r.notTaken())
 	}
 	if hold := r.unanimousHold(); hold != nil {
 		return no(hold.Reason, hold.Message+r.leftOut()+r.complaint())
 	}
 	return metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
-		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)) + r.complaint(),
+		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)) + r.coarse() + r.complaint(),
 	}
+}
+
+// notTaken names the first workloads whose recommendation was refused, and counts the rest.
+func (r report) notTaken() string {
+	shown := r.refused[:min(len(r.refused), maxRefused)]
+	text := fmt.Sprintf("the API server does not take the recommendations of %d of %d workloads: ", len(r.refused), len(r.matched.won))
+	for i, refused := range shown {
+		if i > 0 {
+			text += "; "
+		}
+		text += refused.Error()
+	}
+	if rest := len(r.refused) - len(shown); rest > 0 {
+		text += fmt.Sprintf("; and %d more", rest)
+	}
+	return text
 }
 
 // complaint is the first thing that the source's newest answer says of itself, such as a kubelet that does
@@ -118,6 +139,15 @@ func (r report) complaint() string {
 		return ""
 	}
 	return "; the usage source says: " + cut(r.source.Last.Warnings[0])
+}
+
+// coarse says that no history of such steps is ever long enough for full confidence: the targets stay wider.
+func (r report) coarse() string {
+	most := r.settings.Recommender.MostConfidence()
+	if most >= 1 {
+		return ""
+	}
+	return fmt.Sprintf("; confidence reaches %.2f at most with metricsSource.queryStep %s: a shorter step needs less room", most, r.settings.Recommender.QueryStep)
 }
 
 // conflict names the first workload that another policy sizes, and counts the rest.
@@ -289,14 +319,29 @@ func (r report) current(w workload.Workload, container string) recommender.Size 
 	return recommender.Size{}
 }
 
+// skipped: a workload's owner has it left alone, so that nothing is saved of it and nothing recommended.
+func (r report) skipped(workload int) bool {
+	_, skipped := r.matched.won[workload].Skipped()
+	return skipped
+}
+
+// saves: a target that the settings and the autoscalers let apply.
+func (r report) saves(t v1alpha1.ContainerTarget, res recommender.Resource, now, target recommender.Amount) bool {
+	lowered := target >= now || r.settings.Recommender.Of[res].AllowDecrease
+	return now > 0 && target > 0 && lowered && !heldFor(t.Holds, res, resize.ReasonHPA) && !heldFor(t.Holds, res, resize.ReasonVPA)
+}
+
 // saved compares the requests of the templates with the targets, over all replicas.
 func (r report) saved() (saved [2]recommender.Amount) {
 	for i := range r.recommendations {
 		w := r.matched.won[i]
+		if r.skipped(i) {
+			continue
+		}
 		for _, t := range r.recommendations[i].Spec.Containers {
 			now, target := r.current(w, t.Name), resize.FromResources(t.Target)
 			for _, res := range recommender.Resources {
-				if now[res].Request > 0 && target[res].Request > 0 {
+				if r.saves(t, res, now[res].Request, target[res].Request) {
 					saved[res] += (now[res].Request - target[res].Request) * recommender.Amount(w.Replicas)
 				}
 			}
@@ -324,12 +369,22 @@ func (r report) monthly(saved [2]recommender.Amount) string {
 	return p.Currency + strconv.FormatFloat(amount, 'f', 2, 64)
 }
 
-// invalidStatus reports settings that cannot be used.
+// invalidStatus reports settings that cannot be used: nothing of what was recommended holds.
 func invalidStatus(p *v1alpha1.AttunePolicy, cause *policy.InvalidConfig) v1alpha1.AttunePolicyStatus {
-	s := v1alpha1.AttunePolicyStatus{ObservedGeneration: p.Generation, Conditions: slices.Clone(p.Status.Conditions)}
+	s := v1alpha1.AttunePolicyStatus{Conditions: p.Status.Conditions}
+	return unready(p, s, v1alpha1.ReasonInvalidConfig, cause.Error())
+}
+
+// undiscovered reports workloads that could not be listed; what was known of them stays.
+func undiscovered(p *v1alpha1.AttunePolicy, cause error) v1alpha1.AttunePolicyStatus {
+	return unready(p, p.Status, v1alpha1.ReasonWorkloadDiscoveryFailed, sentence(cause))
+}
+
+func unready(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus, reason, message string) v1alpha1.AttunePolicyStatus {
+	s.ObservedGeneration, s.Conditions = p.Generation, slices.Clone(s.Conditions)
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalidConfig,
-		Message: cause.Error(), ObservedGeneration: p.Generation,
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason,
+		Message: message, ObservedGeneration: p.Generation,
 	})
 	return s
 }

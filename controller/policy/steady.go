@@ -13,7 +13,7 @@ import (
 const noise = 2
 
 // steady keeps the stored target of a container where the new one is a little lower; what is higher is
-// never held back.
+// never held back, and a request that is no whole amount is not kept.
 func steady(stored []v1alpha1.ContainerTarget, t v1alpha1.ContainerTarget) v1alpha1.ContainerTarget {
 	i := slices.IndexFunc(stored, func(s v1alpha1.ContainerTarget) bool { return s.Name == t.Name })
 	if i < 0 {
@@ -21,7 +21,7 @@ func steady(stored []v1alpha1.ContainerTarget, t v1alpha1.ContainerTarget) v1alp
 	}
 	before, now := resize.FromResources(stored[i].Target), resize.FromResources(t.Target)
 	for _, r := range recommender.Resources {
-		if !noticeable(before[r], now[r]) {
+		if !noticeable(r, before[r], now[r]) {
 			now[r] = before[r]
 		}
 	}
@@ -29,8 +29,8 @@ func steady(stored []v1alpha1.ContainerTarget, t v1alpha1.ContainerTarget) v1alp
 	return t
 }
 
-func noticeable(before, now recommender.Allocation) bool {
-	return !fellALittle(before.Request, now.Request) || !fellALittle(before.Limit, now.Limit)
+func noticeable(r recommender.Resource, before, now recommender.Allocation) bool {
+	return r.Whole(before.Request) != before.Request || !fellALittle(before.Request, now.Request) || !fellALittle(before.Limit, now.Limit)
 }
 
 func fellALittle(before, now recommender.Amount) bool {

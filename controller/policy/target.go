@@ -61,6 +61,13 @@ func held(holds []v1alpha1.Hold, r recommender.Resource) bool {
 	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() })
 }
 
+// barred: a resource that new pods are not given either. One that is held because no pod runs is there for them.
+func barred(holds []v1alpha1.Hold, r recommender.Resource) bool {
+	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool {
+		return h.Resource == r.String() && h.Reason != string(recommender.NotRunning)
+	})
+}
+
 func heldFor(holds []v1alpha1.Hold, r recommender.Resource, reason string) bool {
 	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() && h.Reason == reason })
 }

@@ -1,16 +1,13 @@
 package workload
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
-	"attune.io/attune/internal/event"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -19,7 +16,6 @@ import (
 // resized although they are not where they should be, or nil.
 func (d *decision) begin(w world) *resize.Refusal {
 	if refusal := w.autoscalers.Refusal(); refusal != nil && w.sizesPods() {
-		d.skip(refusal)
 		return refusal
 	}
 	if !w.resizesPods() {
@@ -30,7 +26,25 @@ func (d *decision) begin(w world) *resize.Refusal {
 	}
 	d.takeBoostsBack(w)
 	d.sendAway(w)
-	for _, plan := range d.wave(w, d.plans(w)) {
+	d.startWave(w, d.plans(w, w.due()))
+	return d.refused.summary()
+}
+
+// beginUrgent answers OOM kills, and begins nothing else.
+func (d *decision) beginUrgent(w world) {
+	_, undone := d.undoing(w)
+	if w.closed != nil || undone || w.autoscalers.Refusal() != nil || !w.resizesPods() || d.status.Paused != nil {
+		return
+	}
+	plans := d.plans(w, slices.DeleteFunc(w.live(), func(pod *corev1.Pod) bool { return !killed(pod) }))
+	d.startWave(w, slices.DeleteFunc(plans, func(p resize.Plan) bool { return !p.Urgent }))
+}
+
+// startWave starts those of the plans that go now.
+func (d *decision) startWave(w world, plans []resize.Plan) {
+	going := d.wave(w, plans)
+	d.askMemory(w, going, plans)
+	for _, plan := range going {
 		pod := w.pod(plan.PodUID)
 		if refusal := resize.Fits(pod, plan, d.gateWorld(w, pod)); refusal != nil {
 			d.refused.add(pod, refusal)
@@ -38,13 +52,13 @@ func (d *decision) begin(w world) *resize.Refusal {
 		}
 		d.start(w, pod, plan)
 	}
-	return d.refused.summary()
 }
 
 // start begins a resize: its record is stored before it is sent.
 func (d *decision) start(w world, pod *corev1.Pod, plan resize.Plan) {
 	d.promise(pod, plan)
-	d.askMemory(w, plan)
+	d.status.Tries = resize.Begun(d.status.Tries, plan, w.now)
+	d.pauseLeak(w)
 	parts := resize.Split(plan)
 	record := resize.NewRecord(parts[0], pod, w.now, w.settings.Resize)
 	if len(parts) > 1 {
@@ -57,6 +71,9 @@ func (d *decision) start(w world, pod *corev1.Pod, plan resize.Plan) {
 	}
 	d.status.Records = append(d.status.Records, record)
 	d.writes = append(d.writes, write{pod, parts[0]})
+	if !plan.Urgent {
+		d.begins++
+	}
 }
 
 // sizesPods: running pods are resized, or new ones seeded.
@@ -77,9 +94,13 @@ func (w world) resizesPods() bool {
 }
 
 // plans are what each pod without an open record would be given now.
-func (d *decision) plans(w world) (plans []resize.Plan) {
-	for _, pod := range w.due() {
+func (d *decision) plans(w world, pods []*corev1.Pod) (plans []resize.Plan) {
+	for _, pod := range pods {
 		if hasRecord(d.status.Records, pod) {
+			continue
+		}
+		if why := w.unread.of(pod); why != nil {
+			d.refused.add(pod, why)
 			continue
 		}
 		plan, refusal := d.plan(w, pod)
@@ -167,13 +188,17 @@ func (d *decision) readyPods(w world) int {
 	n := 0
 	d.ready = &n
 	for _, pod := range w.pods {
-		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && pod.DeletionTimestamp == nil {
-				n++
-			}
+		if isReady(pod) && pod.DeletionTimestamp == nil {
+			n++
 		}
 	}
 	return n
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // youngFor is how long after its start a container's memory usage may be unknown to its kubelet.
@@ -195,7 +220,7 @@ func (d *decision) wishes(w world, pod *corev1.Pod) []resize.Container {
 	if w.byNode() {
 		return w.grantedTo(pod)
 	}
-	originals := d.originalsOf(w, pod)
+	originals := d.originalsOf(pod)
 	live := resize.Read(pod)
 	var out []resize.Container
 	for _, t := range w.rec.Spec.Containers {
@@ -207,6 +232,7 @@ func (d *decision) wishes(w world, pod *corev1.Pod) []resize.Container {
 		if target == (recommender.Size{}) || w.settings.Resize.Excluded[t.Name] {
 			continue
 		}
+		target = d.notBelowFloors(target, live[i].Size, t.Name, w.now)
 		change := recommender.Toward(recommender.Move{
 			Container: t.Name, Target: target, Live: live[i].Size, Original: originals[t.Name],
 			MemoryLimitFloor: limitFloor(t), Settings: w.settings.Recommender,
@@ -214,6 +240,18 @@ func (d *decision) wishes(w world, pod *corev1.Pod) []resize.Container {
 		out = append(out, resize.Container{Name: t.Name, Sidecar: live[i].Sidecar, Size: change.Next, MemoryUsage: w.memory[pod.UID][t.Name]})
 	}
 	return out
+}
+
+// notBelowFloors lowers nothing below what harm has taught: a floor may be younger than the stored target. How far one
+// raises is the policy loop's to say, within the policy's bounds.
+func (d *decision) notBelowFloors(target, live recommender.Size, container string, now time.Time) recommender.Size {
+	floors := resize.FloorsOf(d.status.Floors, container, now)
+	for _, r := range recommender.Resources {
+		if target[r].Request > 0 {
+			target[r].Request = max(target[r].Request, min(live[r].Request, floors[r].Amount))
+		}
+	}
+	return target
 }
 
 // withOOMFloor raises memory that an HPA holds as far as a kill taught, and leaves it alone above that.
@@ -224,96 +262,9 @@ func (d *decision) withOOMFloor(target, live recommender.Size, t v1alpha1.Contai
 	return target
 }
 
-// skip tells once that nothing is applied to the workload.
-func (d *decision) skip(refusal *resize.Refusal) {
-	known := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionResizeBlocked)
-	if known == nil || known.Reason != refusal.Reason || known.Message != refusal.Message {
-		d.tell(event.Warning(v1alpha1.EventResizeSkipped, "%s", refusal.Message))
-	}
-}
-
 func limitFloor(t v1alpha1.ContainerTarget) recommender.Amount {
 	if t.MemoryLimitFloor == nil {
 		return 0
 	}
 	return resize.AmountOf(recommender.Memory, *t.MemoryLimitFloor)
-}
-
-// originalsOf are the sizes that the pod's containers had before attune.
-func (d *decision) originalsOf(w world, pod *corev1.Pod) map[string]recommender.Size {
-	out := map[string]recommender.Size{}
-	hash := resize.TemplateHash(pod)
-	for _, o := range d.status.Originals {
-		if o.TemplateHash != hash {
-			continue
-		}
-		for _, c := range o.Containers {
-			out[c.Name] = resize.FromResources(c.Resources)
-		}
-	}
-	return out
-}
-
-// originals are what a pod had before attune: its spec, or what the annotation of its seed says where
-// that agrees with the workload's template. Anybody in the namespace can write the annotation.
-func originals(w world, pod *corev1.Pod) []v1alpha1.ContainerResources {
-	seeded := seededOf(pod)
-	var out []v1alpha1.ContainerResources
-	for _, c := range resize.Read(pod) {
-		resources := resize.ToResources(c.Size)
-		if seeded != nil {
-			resources = seededOriginal(w, *seeded, c.Name, resources)
-		}
-		out = append(out, v1alpha1.ContainerResources{Name: c.Name, Resources: resources})
-	}
-	return out
-}
-
-func seededOf(pod *corev1.Pod) *v1alpha1.Seeded {
-	raw, ok := pod.Annotations[v1alpha1.SeededAnnotation]
-	if !ok {
-		return nil
-	}
-	seeded := &v1alpha1.Seeded{}
-	if err := json.Unmarshal([]byte(raw), seeded); err != nil {
-		return nil
-	}
-	return seeded
-}
-
-func seededOriginal(w world, seeded v1alpha1.Seeded, container string, otherwise v1alpha1.Resources) v1alpha1.Resources {
-	template, ok := templateSize(w, container)
-	for _, o := range seeded.Original {
-		if o.Name == container && ok && agrees(resize.FromResources(o.Resources), template) {
-			return o.Resources
-		}
-	}
-	if ok && template != (recommender.Size{}) {
-		return resize.ToResources(template)
-	}
-	return otherwise
-}
-
-func templateSize(w world, container string) (recommender.Size, bool) {
-	if w.workload == nil || w.workload.Template == nil {
-		return recommender.Size{}, false
-	}
-	spec := w.workload.Template.Spec
-	for _, c := range append(slices.Clone(spec.Containers), spec.InitContainers...) {
-		if c.Name == container {
-			return resize.ReadSpec(c.Resources), true
-		}
-	}
-	return recommender.Size{}, false
-}
-
-// agrees: what the template sets is what is claimed; what it leaves open may have been set by a LimitRange.
-func agrees(claimed, template recommender.Size) bool {
-	for _, r := range recommender.Resources {
-		if template[r].Request > 0 && template[r].Request != claimed[r].Request ||
-			template[r].Limit > 0 && template[r].Limit != claimed[r].Limit {
-			return false
-		}
-	}
-	return true
 }

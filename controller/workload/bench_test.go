@@ -51,7 +51,7 @@ func BenchmarkStatus(b *testing.B) {
 	rest := busy.DeepCopy()
 	for _, record := range rest.Status.Records[:20] {
 		rest.Status.History = resize.AddHistory(rest.Status.History, resize.HistoryRows("web", record, resize.ResultSuccess, "", now))
-		rest.Status.Kept = resize.Keep(rest.Status.Kept, record, now)
+		rest.Status.Kept = resize.Keep(rest.Status.Kept, record, nil, now)
 	}
 	rest.Status.Records, rest.Status.CooldownFrom = nil, &metav1.Time{Time: now}
 	for name, rec := range map[string]*v1alpha1.AttuneRecommendation{"50 records": busy, "at rest": rest} {

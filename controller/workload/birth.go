@@ -19,15 +19,30 @@ func (d *decision) judgeBirths(w world) {
 		if seeded == nil || seeded.Recommendation != w.rec.Name {
 			continue
 		}
-		birth, lowered := resize.BirthRecord(pod, d.originalsOf(w, pod))
+		birth, lowered := resize.BirthRecord(pod, d.originalsOf(pod))
 		if !lowered {
 			continue
 		}
 		verdict := resize.JudgeBirth(pod, birth, w.now, w.settings.Resize, w.signals(birth))
-		if verdict.Harm != "" {
+		switch {
+		case verdict.Harm != "":
 			d.markBad(seeded.Revision, birth, verdict, w)
+		case verdict.Inconclusive:
+			d.withholdLowering(pod, birth, verdict, w)
 		}
 	}
+}
+
+// withholdLowering keeps new pods of a template generation from being lowered. Nothing is learned of the size: the
+// program may be what crashes.
+func (d *decision) withholdLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, verdict resize.Verdict, w world) {
+	crashes, fresh := resize.WithholdLowering(d.status.BirthCrashes, pod, birth, w.now)
+	if !fresh {
+		return
+	}
+	d.status.BirthCrashes = crashes
+	d.tell(event.Warning(v1alpha1.EventLoweringWithheld, "New pods of template %s are no longer lowered, as pod %s was born below its template's size: %s",
+		birth.TemplateHash, pod.Name, verdict.Message))
 }
 
 // suffered: some container ended at least once. Of all others there is nothing to judge.

@@ -49,6 +49,27 @@ func TestACrashLoopAtBirthTeachesTheTemplatesSize(t *testing.T) {
 	assert.Equal(t, recommender.Amount(512*mi), floors[recommender.Memory].Amount)
 }
 
+// A rollout explains a crash loop as well, for as long as it is stuck: no seed is blamed, and no further pod of that
+// template is lowered.
+func TestACrashLoopInARolloutWithholdsTheLowering(t *testing.T) {
+	pod := born(t, running("web-1", seedSize), "r1", template)
+	pod.CreationTimestamp = metav1.NewTime(now.Add(-3 * time.Minute))
+	w := seen(t, template, endedBefore(pod, "Error", 2, time.Minute))
+	w.workload.Rollout.InProgress = true
+	d := decide(w)
+	assert.Empty(t, d.status.BadSeeds)
+	assert.Empty(t, d.status.Floors)
+	assert.Equal(t, []v1alpha1.BirthCrash{{Name: "app", TemplateHash: "abc", Since: metav1.NewTime(now)}}, d.status.BirthCrashes)
+	require.Len(t, d.told(), 1)
+	assert.Contains(t, d.told()[0], "Warning LoweringWithheld New pods of template abc are no longer lowered, as pod web-1 was born below its template's size: the workload is rolling out:")
+	assert.True(t, d.presses(w), "it is stored before anything else is looked at")
+
+	w.rec.Status = d.status
+	d = decide(w)
+	assert.Len(t, d.status.BirthCrashes, 1)
+	assert.Empty(t, d.told(), "it is told once")
+}
+
 // The annotation is a hint that anybody can write.
 func TestASeedIsNotBlamedOnHearsay(t *testing.T) {
 	killed := func(pod *corev1.Pod) *corev1.Pod { return endedBefore(pod, "OOMKilled", 1, time.Minute) }

@@ -15,7 +15,7 @@ import (
 func (d *decision) takeBoostsBack(w world) {
 	for _, pod := range w.live() {
 		boosted := boostedOf(w, pod)
-		if len(boosted) == 0 || hasRecord(d.status.Records, pod) {
+		if len(boosted) == 0 || hasRecord(d.status.Records, pod) || w.unread.of(pod) != nil {
 			continue
 		}
 		left, known := resize.BoostLeft(pod, boosted, w.boostFor(), w.now)

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -49,6 +50,26 @@ func TestBoostsAreTakenBackOfAllPodsAtOnce(t *testing.T) {
 		assert.Equal(t, resize.ReasonBoost, d.status.Records[i].Reason)
 	}
 	assert.Equal(t, 2*time.Minute, d.after, "when the boost of web-2 is over")
+}
+
+// Boosts that end all at once, as after a rollout, leave records to a pod that the kernel killed.
+func TestBoostsDoNotHoldGrowthAfterAKillUp(t *testing.T) {
+	var pods []*corev1.Pod
+	for i := range 60 {
+		pods = append(pods, startsWithMore(t, fmt.Sprintf("web-%02d", i), time.Hour))
+	}
+	killed := endedBefore(running("web-killed", sizeOf(200, 0, 512, 512)), "OOMKilled", 1, time.Minute)
+	w := eager(boosting(t, append(pods, killed)...).heading(sizeOf(200, 0, 700, 700)))
+	d := decide(w)
+	boosts := 0
+	for _, r := range d.status.Records {
+		if r.Wave == resize.WaveBoost {
+			boosts++
+		}
+	}
+	assert.Equal(t, 30, boosts, "of 50 records")
+	assert.Contains(t, begun(d), "web-killed", "in the first pass")
+	assert.LessOrEqual(t, len(d.status.Records), v1alpha1.MaxRecords)
 }
 
 // Nothing else touches the CPU of a pod that has its boost yet.

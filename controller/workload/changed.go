@@ -5,12 +5,14 @@ import (
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	helpers "k8s.io/component-helpers/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -27,6 +29,57 @@ func podChanged() predicate.Predicate {
 	})
 }
 
+// recommendationChanged passes what the policy loop writes, deletions, and statuses that another writer changed. What
+// this loop wrote is no news to it: a pass that is to go on asks for the next one.
+func recommendationChanged(by *stored) predicate.Predicate {
+	return updated(func(before, after *v1alpha1.AttuneRecommendation) bool {
+		return before.Generation != after.Generation || before.UID != after.UID ||
+			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+			!equality.Semantic.DeepEqual(before.Status, after.Status) && !by.own(after)
+	})
+}
+
+// podInTrouble: a container of the pod has ended or is no longer ready, or its kubelet does not carry out a resize.
+// Such pods are looked at before others.
+func podInTrouble(old, new client.Object) bool {
+	before, after := old.(*corev1.Pod), new.(*corev1.Pod)
+	for _, condition := range []corev1.PodConditionType{corev1.PodReady, corev1.PodResizePending, corev1.PodResizeInProgress} {
+		if got := reasonOf(after, condition); got != reasonOf(before, condition) && got != "" {
+			return true
+		}
+	}
+	return !maps.Equal(endsOf(before), endsOf(after))
+}
+
+// reasonOf is why a condition says that something is wrong with a pod; empty: it does not.
+func reasonOf(pod *corev1.Pod, of corev1.PodConditionType) string {
+	for _, c := range pod.Status.Conditions {
+		switch {
+		case c.Type != of:
+		case of == corev1.PodReady && c.Status != corev1.ConditionTrue:
+			return "NotReady"
+		case of != corev1.PodReady && (c.Reason == corev1.PodReasonError || c.Reason == corev1.PodReasonInfeasible || c.Reason == corev1.PodReasonDeferred):
+			return c.Reason
+		}
+	}
+	return ""
+}
+
+// endsOf tells apart how often each container of a pod has ended.
+func endsOf(pod *corev1.Pod) map[string]string {
+	ends := map[string]string{}
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for _, s := range statuses {
+			for _, ended := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
+				if ended != nil {
+					ends[s.Name] += ended.ContainerID + ended.FinishedAt.String() + " "
+				}
+			}
+		}
+	}
+	return ends
+}
+
 // roomFreed passes pods that leave room on their node: gone, ended, smaller, or no longer waiting for room.
 func roomFreed() predicate.Predicate {
 	p := updated(func(before, after *corev1.Pod) bool {
@@ -40,15 +93,30 @@ func roomFreed() predicate.Predicate {
 	return p
 }
 
-// nodeChanged passes nodes that may answer resizes otherwise than before, not their heartbeats.
-func nodeChanged() predicate.Predicate {
-	return updated(func(before, after *corev1.Node) bool { return !resize.SameTerms(before, after) })
+// nodeChanged passes nodes that may answer resizes otherwise than before, not their heartbeats. One that is deleted
+// is forgotten first.
+func nodeChanged(forget func(node string)) predicate.Predicate {
+	p := updated(func(before, after *corev1.Node) bool { return resize.TermsOf(before) != resize.TermsOf(after) })
+	p.DeleteFunc = func(e event.DeleteEvent) bool {
+		forget(e.Object.GetName())
+		return true
+	}
+	return p
 }
 
 // quotaChanged passes what a quota allows and what is used of it.
 func quotaChanged() predicate.Predicate {
 	return updated(func(before, after *corev1.ResourceQuota) bool {
 		return !equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Status, after.Status)
+	})
+}
+
+// budgetChanged passes what a PodDisruptionBudget covers and whether it allows a disruption. Its counts move with
+// every pod.
+func budgetChanged() predicate.Predicate {
+	return updated(func(before, after *policyv1.PodDisruptionBudget) bool {
+		return before.Generation != after.Generation || before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
+			before.Status.DisruptionsAllowed != after.Status.DisruptionsAllowed
 	})
 }
 

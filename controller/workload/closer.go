@@ -2,65 +2,82 @@ package workload
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
 
-// mostLooks bounds how often one pass looks closer. Each look answers all questions of a decision, and the one after
-// it may pick other pods.
+// mostLooks bounds how often one pass looks closer. Each look answers all questions of a decision, and what it finds
+// may raise a few new ones: without a rival for the same room a decision settles far sooner.
 const mostLooks = 5
 
-// errUnsettled: the world changed faster than it was looked at.
-var errUnsettled = errors.New("other workloads took the room meanwhile")
-
-// decide decides, and again after every closer look, until nothing that is done rests on what nobody looked at and
-// the room it takes is promised to it alone.
-func (c *Controller) decide(ctx context.Context, w *world) (decision, error) {
+// decide decides, and again after every closer look, until nothing that is done rests on what was not looked at and
+// the room it takes is promised to it alone. Where rivals for the room keep it from settling, it begins nothing new
+// and decides the rest.
+func (c *Controller) decide(ctx context.Context, w *world) decision {
 	key := client.ObjectKeyFromObject(w.rec)
-	w.promised = c.promises.read()
+	w.promised, w.rooms = c.promises.read(), nil
 	for range mostLooks {
 		d := decide(*w)
-		looked, err := c.closer(ctx, w, d.asks)
 		switch {
-		case err != nil:
-			return decision{}, err
-		case looked:
-		case c.promises.make(key, promised(d.status.Records, w.pod), w.promised):
-			return d, nil
-		default:
+		case c.closer(ctx, w, d.asks):
+		case !c.promises.make(key, promised(d.status.Records, w.pod), w.promised):
 			w.promised, w.rooms = c.promises.read(), nil
+		case w.full == 0 && c.full(w, d.begins):
+		default:
+			return d
 		}
 	}
-	return decision{}, errUnsettled
+	return c.decideWithoutNew(ctx, w)
 }
 
-// closer answers questions; false: there are none.
-func (c *Controller) closer(ctx context.Context, w *world, asks questions) (bool, error) {
+// full: as many resizes are begun in all workloads as may be for now; this one's have to wait.
+func (c *Controller) full(w *world, begins int) bool {
+	w.full = c.limit.take(begins, w.now)
+	return w.full > 0
+}
+
+// decideWithoutNew decides what is open, when a pass could not settle what is new.
+func (c *Controller) decideWithoutNew(ctx context.Context, w *world) decision {
+	incomplete.WithLabelValues(whatUnsettled).Inc()
+	log.FromContext(ctx).Info("Nothing new is begun in this pass: other workloads kept taking the room that it counted on", "looks", mostLooks)
+	w.close(&resize.Refusal{Reason: resize.ReasonUnsettled, Transient: true, PodWide: true,
+		Message: "other workloads took the room that was counted on while it was looked at"})
+	d := decide(*w)
+	if c.closer(ctx, w, d.asks) {
+		d = decide(*w)
+	}
+	c.promises.renew(client.ObjectKeyFromObject(w.rec), promised(d.status.Records, w.pod))
+	return d
+}
+
+// closer answers questions; false: there are none. What cannot be read is noted, and asked no more in this pass.
+func (c *Controller) closer(ctx context.Context, w *world, asks questions) bool {
 	for _, node := range asks.rooms {
 		if err := c.lookAtRoom(ctx, w, node); err != nil {
-			return false, err
+			w.unread.node(node, notKnown(ctx, whatRoom, err))
 		}
 	}
 	for _, uid := range asks.live {
 		if err := c.lookAtPod(ctx, w, uid); err != nil {
-			return false, err
+			w.unread.pod(uid, notKnown(ctx, whatPod, err))
 		}
 	}
 	if asks.nodes {
 		if err := c.lookAtNodes(ctx, w); err != nil {
-			return false, err
+			w.unread.cluster = notKnown(ctx, whatNodes, err)
 		}
 	}
 	c.weigh(ctx, w, asks.memory)
-	return !asks.none(), nil
+	return !asks.none()
 }
 
 func (c *Controller) lookAtRoom(ctx context.Context, w *world, node string) error {
@@ -114,36 +131,66 @@ func (c *Controller) lookAtPod(ctx context.Context, w *world, uid types.UID) err
 	return nil
 }
 
-// weigh asks what pods' containers hold. A pod of which nothing is known is none that may be lowered at once.
+// weigh asks what pods' containers hold, all at once. A pod of which nothing is known is none that may be lowered at
+// once.
 func (c *Controller) weigh(ctx context.Context, w *world, pods []types.UID) {
 	if len(pods) == 0 {
 		return
 	}
+	var unknown []types.UID
+	for _, uid := range pods {
+		held, known := c.weights.of(uid, w.now)
+		if w.memory[uid] = held; !known {
+			unknown = append(unknown, uid)
+		}
+	}
+	if len(unknown) == 0 {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, measureFor)
 	defer cancel()
-	for _, uid := range pods {
-		w.memory[uid] = c.weights.of(uid, w.now, func() map[string]recommender.Amount { return c.held(ctx, w, w.pod(uid)) })
+	held := c.held(ctx, w, unknown)
+	for _, uid := range unknown {
+		w.memory[uid] = held[uid]
+		c.weights.note(uid, w.now, held[uid])
 	}
 }
 
-// held is what the containers of a pod hold, as far as the usage source knows.
-func (c *Controller) held(ctx context.Context, w *world, pod *corev1.Pod) map[string]recommender.Amount {
-	if c.Gauges == nil || pod == nil {
+// held is what the containers of pods hold, as far as the usage source knows.
+func (c *Controller) held(ctx context.Context, w *world, pods []types.UID) map[types.UID]map[string]recommender.Amount {
+	if c.Gauges == nil {
 		return nil
 	}
 	gauge, err := c.Gauges(w.settings)
 	if err != nil {
 		return nil
 	}
-	amounts := map[string]float64{}
-	for _, container := range resize.Read(pod) {
-		note(amounts, container.Name, func() (float64, error) {
-			return gauge.Memory(ctx, pod.Namespace, pod.Name, container.Name, w.settings.Resize.RateWindow, w.now)
-		})
+	var names []string
+	for _, uid := range pods {
+		if pod := w.pod(uid); pod != nil {
+			names = append(names, pod.Name)
+		}
 	}
-	held := map[string]recommender.Amount{}
-	for name, amount := range amounts {
-		held[name] = recommender.Amount(amount)
+	answer, err := gauge.Memory(ctx, w.rec.Namespace, names, w.settings.Resize.RateWindow, w.now)
+	if err != nil {
+		return nil
+	}
+	held := map[types.UID]map[string]recommender.Amount{}
+	for _, uid := range pods {
+		if pod := w.pod(uid); pod != nil {
+			held[uid] = amounts(answer[pod.Name])
+		}
 	}
 	return held
+}
+
+// amounts leaves out what is no number.
+func amounts(values map[string]float64) map[string]recommender.Amount {
+	out := map[string]recommender.Amount{}
+	for name, value := range values {
+		if !math.IsNaN(value) && !math.IsInf(value, 0) {
+			out[name] = recommender.Amount(value)
+		}
+	}
+	return out
 }

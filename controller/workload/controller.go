@@ -5,14 +5,16 @@ package workload
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -26,6 +28,7 @@ import (
 	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/resize"
 )
 
 // Autoscalers knows what autoscalers hold of a workload.
@@ -56,6 +59,8 @@ type Controller struct {
 	Evictions bool
 	// Rights to resize pods; nil: they are taken for granted.
 	Rights *Rights
+	// Served knows whether the API server serves pods/resize; nil: it does where its version may.
+	Served *Served
 
 	// Grants of the nodes (strategy Node), and whom to tell that pods are held otherwise than before. nil: no node
 	// grants anything.
@@ -66,14 +71,18 @@ type Controller struct {
 	Fresh *fresh.Table
 
 	// What is remembered between passes. All of it may be lost.
-	nodes    nodeMemory
-	promises promises
-	declined declined
-	waiting  waiting
-	weights  weights
-	tries    tries
-	newest   newest
-	counted  counted
+	nodes     nodeMemory
+	promises  promises
+	waiting   waiting
+	weights   weights
+	lastAsked lastAsked
+	newest    newest
+	counted   counted
+	retries   retries
+	stored    stored
+	steps     steps
+	pace      pace
+	limit     limit
 }
 
 // Reconcile takes a workload's pods one step: reads, decides, stores, acts, notes the answers.
@@ -83,29 +92,80 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		c.forget(req.NamespacedName, err)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	if c.stored.behind(rec, c.Clock.Now()) {
+		return reconcile.Result{RequeueAfter: echoEvery}, nil
+	}
+	c.steps.recall(rec)
 	since := c.waiting.now()
 	w, err := c.observe(ctx, rec)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	if d, presses := c.first(ctx, &w); presses {
+		if err := c.act(ctx, rec, w, &d); err != nil {
+			return again(err)
+		}
+		return reconcile.Result{RequeueAfter: atOnce}, nil
+	}
 	c.measure(ctx, &w)
-	d, err := c.decide(ctx, &w)
-	if err != nil {
+	d := c.decide(ctx, &w)
+	if left := c.early(w, d); left > 0 {
+		c.steps.note(req.NamespacedName, d.status.Records)
+		return reconcile.Result{RequeueAfter: left, Priority: ptr.To(0)}, nil
+	}
+	if err := c.act(ctx, rec, w, &d); err != nil {
 		return again(err)
 	}
+	if w.closed == nil && w.full == 0 {
+		c.tellNodes(rec, d)
+		if c.waiting.wait(req.NamespacedName, d.refused.topics, since) {
+			d.wake(time.Second)
+		}
+	}
+	d.wake(c.retries.after(req.NamespacedName, w.closed != nil || w.unread.any()))
+	return c.rest(ctx, rec, w, d)
+}
+
+// early is how long a pass waits with what it would write: nothing that is due, and too soon after the last one. Pods
+// that share a node are never put off: they are held, let go and changed together, or each is shared out anew beside
+// what the others still hold. Their node keeps the distance.
+func (c *Controller) early(w world, d decision) time.Duration {
+	if d.due || w.byNode() || noNews(w.rec.Status, d.status) {
+		return 0
+	}
+	return c.pace.left(client.ObjectKeyFromObject(w.rec), c.Clock.Now())
+}
+
+// atOnce is when a pass follows one that did only what could not wait.
+const atOnce = time.Millisecond
+
+// act stores a decision, tells of it, and carries it out.
+func (c *Controller) act(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w world, d *decision) error {
+	news := !noNews(rec.Status, d.status)
 	if err := c.store(ctx, rec, d.status); err != nil {
-		return again(err)
+		return err
+	}
+	if news { // what was not stored is tried again soon: another writer was first
+		c.pace.wrote(client.ObjectKeyFromObject(rec), d.status.Phase, w.now)
 	}
 	c.nodes.learn(d.lessons, w.now)
-	c.tellNodes(rec, d)
-	c.tell(rec, d)
-	if err := c.store(ctx, rec, c.send(ctx, rec, w, d)); err != nil {
-		return again(err)
+	c.tell(rec, *d)
+	answered := c.send(ctx, rec, w, *d)
+	if !samePhases(answered.Records, d.status.Records) {
+		d.wake(time.Second) // what was not taken is decided about anew
 	}
-	if c.waiting.wait(req.NamespacedName, d.refused.topics, since) {
-		d.wake(time.Second)
+	if slices.ContainsFunc(answered.Records, isNew) {
+		d.wake(resize.SyncPeriod) // an answer that is lost wakes nothing
 	}
-	return c.rest(ctx, rec, w, d)
+	return c.store(ctx, rec, answered)
+}
+
+// samePhases: the answers closed no record and began to take none back. That a resize was accepted is for its pod to
+// tell.
+func samePhases(answered, decided []v1alpha1.ResizeRecord) bool {
+	return slices.EqualFunc(answered, decided, func(a, b v1alpha1.ResizeRecord) bool {
+		return a.PodUID == b.PodUID && resize.PuttingBack(a) == resize.PuttingBack(b)
+	})
 }
 
 // forget drops what is remembered of a recommendation that is gone.
@@ -115,38 +175,52 @@ func (c *Controller) forget(name types.NamespacedName, err error) {
 	}
 	c.counted.drop(name)
 	c.promises.make(name, nil, ledger{})
-	c.declined.forget(name)
 	c.Grants.Hold(name, nil, nil)
 	c.Fresh.Forget(name)
 	c.waiting.wait(name, nil, 0)
+	c.retries.after(name, false)
+	c.stored.forget(name)
+	c.steps.note(name, nil)
+	c.pace.forget(name)
 }
 
-// again reads and decides anew where somebody else wrote the object, or took what was to be given, first.
+// again reads and decides anew where another writer was first.
 func again(err error) (reconcile.Result, error) {
-	if apierrors.IsConflict(err) || errors.Is(err, errUnsettled) {
+	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: 100 * time.Millisecond}, nil
 	}
 	return reconcile.Result{}, err
 }
 
-// store writes the status under the resourceVersion it was decided on, and only where it changed; the
+// store writes the status under the resourceVersion it was decided on, and only where it has news; the
 // finalizer is there exactly while a record is open, and before the first one is written.
 func (c *Controller) store(ctx context.Context, rec *v1alpha1.AttuneRecommendation, status v1alpha1.AttuneRecommendationStatus) error {
 	if err := c.guard(ctx, rec, len(status.Records) > 0); err != nil {
 		return err
 	}
-	if equality.Semantic.DeepEqual(rec.Status, status) {
+	name := client.ObjectKeyFromObject(rec)
+	if noNews(rec.Status, status) {
+		rec.Status = status
+		c.steps.note(name, status.Records)
 		return nil
 	}
+	c.stored.write(rec, status)
 	rec.Status = status
 	if err := c.Client.Status().Update(ctx, rec); err != nil {
 		return fmt.Errorf("storing the status of AttuneRecommendation %s: %w", rec.Name, err)
 	}
+	c.stored.written(rec, c.Clock.Now())
+	c.steps.note(name, rec.Status.Records)
 	return nil
 }
 
 // guard adds the finalizer before a record is stored and takes it off after the last one is closed.
 func (c *Controller) guard(ctx context.Context, rec *v1alpha1.AttuneRecommendation, open bool) error {
+	if open && len(rec.Status.Records) == 0 {
+		if err := c.guardPolicy(ctx, rec); err != nil {
+			return err
+		}
+	}
 	before := rec.DeepCopy()
 	closing := !open && len(rec.Status.Records) == 0
 	changed := open && rec.DeletionTimestamp == nil && controllerutil.AddFinalizer(rec, v1alpha1.RecordsFinalizer) ||
@@ -158,11 +232,44 @@ func (c *Controller) guard(ctx context.Context, rec *v1alpha1.AttuneRecommendati
 	if err := c.Client.Patch(ctx, rec, patch); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("guarding AttuneRecommendation %s with a finalizer: %w", rec.Name, err)
 	}
+	c.stored.written(rec, c.Clock.Now())
 	return nil
 }
 
+// guardPolicy keeps the policy, by whose settings a watch is finished, before a first record is stored. The policy
+// loop lets it go after the last one. A policy that is being deleted begins nothing.
+func (c *Controller) guardPolicy(ctx context.Context, rec *v1alpha1.AttuneRecommendation) error {
+	p := &v1alpha1.AttunePolicy{}
+	err := c.Client.Get(ctx, types.NamespacedName{Namespace: rec.Namespace, Name: rec.Spec.Policy.Name}, p)
+	if apierrors.IsNotFound(err) || err == nil && p.DeletionTimestamp != nil {
+		return nil
+	}
+	before := p.DeepCopy()
+	if err != nil || !controllerutil.AddFinalizer(p, v1alpha1.CleanupFinalizer) {
+		return err
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := c.Client.Patch(ctx, p, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("guarding policy %s with a finalizer: %w", p.Name, err)
+	}
+	return nil
+}
+
+// sendEvent sends an event on the pod that it is about, where a person looks first, with the recommendation as the
+// related object; on the recommendation where it is about the workload.
+func (c *Controller) sendEvent(rec *v1alpha1.AttuneRecommendation, e told) {
+	if e.pod == "" {
+		c.Events.Send(rec, nil, e.Event)
+		return
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: rec.Namespace, Name: e.name, UID: e.pod}}
+	c.Events.Send(pod, rec, e.Event)
+}
+
 func (c *Controller) tell(rec *v1alpha1.AttuneRecommendation, d decision) {
-	c.Events.Send(rec, nil, d.events...)
+	for _, e := range d.events {
+		c.sendEvent(rec, e)
+	}
 	c.counted.note(rec)
 	for _, n := range d.counts {
 		n.add(rec)

@@ -1,7 +1,9 @@
 package workload
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,8 +21,12 @@ import (
 type decision struct {
 	status v1alpha1.AttuneRecommendationStatus
 	writes []write
-	events []event.Event
+	events []told
 	counts []count
+	// begins is how many of the writes are new and answer no OOM kill.
+	begins int
+	// due: a record was taken a step that is to be stored now.
+	due bool
 	// after is when to look again if nothing happens before; 0: only when something does.
 	after time.Duration
 
@@ -31,6 +37,9 @@ type decision struct {
 	pending []string
 	// moving is the pod that is resized although its node seems to have no room; empty: none.
 	moving types.UID
+
+	// survivors are records whose pods were well to the end of their watch, hurt those that harmed theirs.
+	survivors, hurt []v1alpha1.ResizeRecord
 
 	// asks are what it rests on without having looked.
 	asks questions
@@ -47,6 +56,14 @@ type decision struct {
 	promisedOn map[string]recommender.Size
 	// ready is the number of ready pods, nil before it is asked for.
 	ready *int
+}
+
+// told is an event about a pod, or about the workload as a whole where it names none.
+type told struct {
+	event.Event
+	pod types.UID
+	// name of the pod.
+	name string
 }
 
 // write is one resize. Its record is stored before it is sent.
@@ -66,13 +83,31 @@ func decide(w world) decision {
 	d.rememberOriginals(w)
 	d.judgeBirths(w)
 	d.advance(w)
-	blocked := d.undo(w)
-	if blocked == nil {
-		blocked = d.begin(w)
+	switch {
+	case w.part == urgentPart:
+		d.beginUrgent(w)
+	case w.part == wholePass && w.full > 0:
+		d.wake(w.full)
+	case w.part == wholePass:
+		blocked := d.beginOrUndo(w)
+		d.skip(blocked)
+		d.block(w, blocked)
+		d.hold(w)
 	}
-	d.hold(w)
-	d.summarise(w, blocked)
+	d.remember(w)
+	d.summarise(w)
 	return d
+}
+
+// beginOrUndo begins what is new, or undoes. It returns why pods are not resized, or nil.
+func (d *decision) beginOrUndo(w world) *resize.Refusal {
+	if w.closed != nil && w.sizesPods() {
+		return w.closed
+	}
+	if undone := d.undo(w); undone != nil {
+		return undone
+	}
+	return d.begin(w)
 }
 
 // inOurTime takes what another replica wrote, with a clock that is ahead, as written just now.
@@ -81,6 +116,7 @@ func (d *decision) inOurTime(w world) {
 		d.status.Records[i] = resize.InOurTime(record, w.now)
 	}
 	d.status.CooldownFrom = resize.NotAhead(d.status.CooldownFrom, w.now)
+	d.status.Tries = resize.TriesInOurTime(d.status.Tries, w.now)
 }
 
 // advance takes every open record one step.
@@ -88,24 +124,67 @@ func (d *decision) advance(w world) {
 	records := d.status.Records
 	d.status.Records = nil
 	for _, record := range records {
-		pod := w.pod(record.PodUID)
-		state := resize.Assess(pod, record, w.now)
-		state = state.With(resize.Judge(pod, record, w.now, w.settings.Resize, w.signals(record)))
-		action := d.overrule(w, state, record, resize.Next(state, record, w.settings.Resize, w.now))
-		if left := w.untilNextTry(record, action); left > 0 {
-			d.wake(left)
-			d.status.Records = append(d.status.Records, record)
-			continue
-		}
-		d.learnOfNode(record, action, state)
-		d.askLive(w, pod, action)
-		d.perform(w, pod, record, action, state)
+		d.step(w, record)
 	}
+	d.keep(w)
+}
+
+// keep takes what pods survived for good, after all records were looked at: what harmed a sibling is not, whichever
+// of the two comes first.
+func (d *decision) keep(w world) {
+	for _, record := range d.survivors {
+		if !w.byNode() {
+			d.status.Kept = resize.Keep(d.status.Kept, record, d.status.Floors, w.now)
+		}
+		if len(d.hurt) == 0 && resize.EndsBackoff(d.status.Backoff, record) {
+			d.status.Backoff = nil
+		}
+	}
+	for _, record := range d.status.Records {
+		if record.Phase == v1alpha1.RecordReverting {
+			d.status.Kept = resize.Unkeep(d.status.Kept, record)
+		}
+	}
+	for _, record := range d.hurt {
+		d.status.Kept = resize.Unkeep(d.status.Kept, record)
+	}
+}
+
+// step takes an open record one step. One whose answer was lost is first told what it was.
+func (d *decision) step(w world, record v1alpha1.ResizeRecord) {
+	pod := w.pod(record.PodUID)
+	state, action := d.assess(w, pod, record)
+	if action.Kind == resize.Adopt {
+		record = resize.Advance(record, action, w.now)
+		d.status.Tries = resize.Accepted(d.status.Tries, record)
+		state, action = d.assess(w, pod, record)
+	}
+	left := w.untilNextTry(record, action)
+	if d.wake(left); left > 0 || w.leftForLater(record, state) || w.unsure(record, action, state) {
+		d.status.Records = append(d.status.Records, record)
+		return
+	}
+	d.learnOfNode(record, action, state)
+	d.noteTries(w, record, action, state)
+	d.askLive(w, pod, record, action)
+	d.perform(w, pod, record, action, state)
+}
+
+// assess is what a pod shows of its record, and what is to be done about that.
+func (d *decision) assess(w world, pod *corev1.Pod, record v1alpha1.ResizeRecord) (resize.State, resize.Action) {
+	state := resize.Assess(pod, record, w.capabilitiesOn(record.Node), w.now)
+	state = state.With(resize.Judge(pod, record, w.now, w.settings.Resize, w.signals(record)))
+	action := d.overrule(w, state, record, resize.Next(state, record, w.settings.Resize, w.now))
+	end := resize.InVain(state, record, action, d.status.Tries, w.orphaned(), w.now)
+	if _, asked := w.tried[record.PodUID]; end.Kind == resize.Forget && !asked && d.canPutBack(w, pod, record, action) {
+		return state, action
+	}
+	return state, end
 }
 
 // perform carries out an action on the decision: what needs the pod becomes a write.
 func (d *decision) perform(w world, pod *corev1.Pod, record v1alpha1.ResizeRecord, action resize.Action, state resize.State) {
-	d.wake(action.RequeueAfter)
+	d.due = d.due || !slices.Contains([]resize.ActionKind{resize.Wait, resize.MarkVerified, resize.Adopt}, action.Kind)
 	next := resize.Advance(record, action, w.now)
 	if state.Kind == resize.Harmed {
 		d.harmed(w, record, action, state.Verdict)
@@ -115,6 +194,7 @@ func (d *decision) perform(w world, pod *corev1.Pod, record v1alpha1.ResizeRecor
 		d.close(w, next, action)
 		return
 	case resize.Evict:
+		d.wake(action.RequeueAfter)
 		if resize.Leaving(record) {
 			d.leave(w, pod, record, next, action)
 			return
@@ -123,33 +203,37 @@ func (d *decision) perform(w world, pod *corev1.Pod, record v1alpha1.ResizeRecor
 		return
 	case resize.Revert, resize.Withdraw:
 		if record.Phase != next.Phase && state.Kind != resize.Harmed {
-			d.tell(event.Warning(v1alpha1.EventResizeFailed, "Taking back the resize of pod %s: %s: %s", record.PodName, action.Reason, action.Message))
+			d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "Taking back the resize of pod %s: %s: %s", record.PodName, action.Reason, action.Message))
 		}
-		d.putBackAsFar(w, pod, next)
+		if !d.putBackAsFar(w, pod, record, next) {
+			action.RequeueAfter = lookAgain
+		}
 	case resize.SendRest:
 		d.writes = append(d.writes, write{pod, resize.RestPlan(pod, next)})
 	case resize.StartWatch:
 		d.succeeded(w, next)
 	case resize.Wait:
-		d.waitsToBePutBack(record, action)
+		d.waitsToBePutBack(w, record, action, state)
 		d.denied(pod, record)
 	}
+	d.wake(action.RequeueAfter)
 	d.status.Records = append(d.status.Records, next)
 }
 
 // harmed learns from harm, once: the record is put back or closed with it.
 func (d *decision) harmed(w world, record v1alpha1.ResizeRecord, action resize.Action, verdict resize.Verdict) {
+	d.hurt = append(d.hurt, record)
 	d.status.Floors = resize.LearnHarm(d.status.Floors, verdict, record, w.now)
 	d.status.Kept = resize.Unkeep(d.status.Kept, record)
 	d.markSeedOf(record, verdict, w)
 	if action.Kind != resize.Revert {
-		d.tell(event.Warning(v1alpha1.EventResizeFailed, "The resize of pod %s did harm and is not taken back (%s): %s: %s",
+		d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "The resize of pod %s did harm and is not taken back (%s): %s: %s",
 			record.PodName, whyKept(w, record), action.Reason, action.Message))
 		return
 	}
-	d.status.Backoff = resize.MoreBackoff(d.status.Backoff, w.now)
-	d.tell(event.Warning(v1alpha1.EventReverted, "Reverting the resize of pod %s: %s: %s", record.PodName, action.Reason, action.Message))
-	d.count("reverted", record, action.Reason)
+	d.status.Backoff = resize.MoreBackoff(d.status.Backoff, record, w.now)
+	d.tellOf(record, event.Warning(v1alpha1.EventReverted, "Reverting the resize of pod %s: %s: %s", record.PodName, action.Reason, action.Message))
+	d.count(countReverted, record, action.Reason)
 }
 
 // whyKept is why harm is only reported and learned from.
@@ -168,11 +252,14 @@ func (d *decision) close(w world, record v1alpha1.ResizeRecord, action resize.Ac
 	rows := resize.HistoryRows(w.rec.Spec.Workload.Name, record, action.Result, action.Reason, w.now)
 	d.status.History = resize.AddHistory(d.status.History, rows)
 	d.survived(record, action)
+	if result := endOf(record, action); result != "" {
+		d.count(result, record, "")
+	}
+	if action.Reason == v1alpha1.ReasonRevertPending {
+		d.giveUp(w, record, action.Message)
+	}
 	if action.Keep {
-		if !w.byNode() {
-			d.status.Kept = resize.Keep(d.status.Kept, record, w.now)
-		}
-		d.status.Backoff = nil
+		d.survivors = append(d.survivors, record)
 	}
 	if action.Result == resize.ResultUndone {
 		d.putBackDone(w, record)
@@ -181,10 +268,11 @@ func (d *decision) close(w world, record v1alpha1.ResizeRecord, action resize.Ac
 		d.evicted(w, record)
 	}
 	if action.Result == resize.ResultSuperseded {
-		d.supersede(w, record.PodName)
+		d.supersede(w, record)
 	}
 	birth := record.Wave == resize.WaveBoost && action.Result == resize.ResultSuccess
-	if len(rows) > 0 && !birth && (!w.byNode() || d.status.Backoff != nil) && resize.CoolsDown(record, action, w.settings.Resize) {
+	backedOff := d.status.Backoff != nil && !action.Keep
+	if len(rows) > 0 && !birth && (!w.byNode() || backedOff) && resize.CoolsDown(record, action, w.settings.Resize) {
 		d.status.CooldownFrom = &metav1.Time{Time: w.now}
 	}
 }
@@ -196,16 +284,25 @@ func (d *decision) survived(record v1alpha1.ResizeRecord, action resize.Action) 
 		tell = event.Warning
 	}
 	if action.Result == resize.ResultSuccess && action.Message != "" {
-		d.tell(tell(v1alpha1.EventResized, "The watch of pod %s is over: %s", record.PodName, action.Message))
+		d.tellOf(record, tell(v1alpha1.EventResized, "The watch of pod %s is over: %s", record.PodName, action.Message))
 	}
 }
 
 func (d *decision) succeeded(w world, record v1alpha1.ResizeRecord) {
-	for _, row := range resize.HistoryRows(w.rec.Spec.Workload.Name, record, resize.ResultSuccess, "", w.now) {
-		d.tell(event.Normal(v1alpha1.EventResized, "Resized %s %s/%s: %s -> %s; watching it", row.Resource, record.PodName, row.Container, row.From, row.To))
+	if changed := changedBy(resize.HistoryRows(w.rec.Spec.Workload.Name, record, resize.ResultSuccess, "", w.now)); changed != "" {
+		d.tellOf(record, event.Normal(v1alpha1.EventResized, "Resized pod %s: %s; watching it", record.PodName, changed))
 	}
-	d.count("success", record, "")
+	d.count(countSuccess, record, "")
 	d.counts = append(d.counts, tookOf(record)...)
+}
+
+// changedBy is what history rows of one pod say, in one sentence.
+func changedBy(rows []v1alpha1.HistoryEntry) string {
+	parts := make([]string, 0, len(rows))
+	for _, row := range rows {
+		parts = append(parts, fmt.Sprintf("%s of container %s %s -> %s", row.Resource, row.Container, row.From, row.To))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // learn takes floors from every OOM kill that the workload's pods show, whether or not they were ever
@@ -214,19 +311,6 @@ func (d *decision) learn(w world) {
 	for _, pod := range w.pods {
 		d.status.Floors = resize.LearnKills(d.status.Floors, pod, d.status.Records, w.now)
 	}
-}
-
-// rememberOriginals notes what the pods of each template had before attune.
-func (d *decision) rememberOriginals(w world) {
-	for _, pod := range w.pods {
-		hash := resize.TemplateHash(pod)
-		known := slices.ContainsFunc(d.status.Originals, func(o v1alpha1.Originals) bool { return o.TemplateHash == hash })
-		if known || hasRecord(d.status.Records, pod) {
-			continue
-		}
-		d.status.Originals = append(d.status.Originals, v1alpha1.Originals{TemplateHash: hash, Since: &metav1.Time{Time: w.now}, Containers: originals(w, pod)})
-	}
-	d.status.Originals = d.status.Originals[max(0, len(d.status.Originals)-v1alpha1.MaxOriginals):]
 }
 
 func hasRecord(records []v1alpha1.ResizeRecord, pod *corev1.Pod) bool {
@@ -240,21 +324,39 @@ func (d *decision) wake(after time.Duration) {
 	}
 }
 
-func (d *decision) tell(e event.Event) { d.events = append(d.events, e) }
+// tell of the workload as a whole.
+func (d *decision) tell(e event.Event) { d.events = append(d.events, told{Event: e}) }
 
-func (d *decision) count(result string, record v1alpha1.ResizeRecord, reason string) {
-	d.counts = append(d.counts, countsOf(result, record, reason)...)
+// tellOf a record's pod.
+func (d *decision) tellOf(record v1alpha1.ResizeRecord, e event.Event) {
+	d.events = append(d.events, told{e, record.PodUID, record.PodName})
+}
+
+func (d *decision) tellOfPod(pod *corev1.Pod, e event.Event) {
+	d.events = append(d.events, told{e, pod.UID, pod.Name})
+}
+
+func (d *decision) count(result string, record v1alpha1.ResizeRecord, harm string) {
+	d.counts = append(d.counts, countsOf(result, record, harm)...)
+}
+
+// block says in a condition why pods are not resized, or that nothing is in the way.
+func (d *decision) block(w world, blocked *resize.Refusal) {
+	d.condition(w, blockedCondition(blocked))
+}
+
+func (d *decision) condition(w world, c metav1.Condition) {
+	c.ObservedGeneration = w.rec.Generation
+	meta.SetStatusCondition(&d.status.Conditions, c)
 }
 
 // summarise sets the phase and the conditions.
-func (d *decision) summarise(w world, blocked *resize.Refusal) {
+func (d *decision) summarise(w world) {
 	d.status.Phase = d.phase(w)
 	d.wakeFor(w)
-	for _, c := range []metav1.Condition{d.resizing(), d.degraded(), blockedCondition(blocked)} {
-		c.ObservedGeneration = w.rec.Generation
-		meta.SetStatusCondition(&d.status.Conditions, c)
-	}
-	d.status.Pods = &v1alpha1.PodCounts{Total: int32(len(w.live())), AtTarget: atTarget(w), Open: int32(len(d.status.Records))}
+	d.condition(w, d.resizing())
+	d.condition(w, d.degraded())
+	d.status.Pods = &v1alpha1.PodCounts{Total: int32(len(w.live())), AtTarget: d.atTarget(w), Open: int32(len(d.status.Records))}
 }
 
 // wakeFor looks again when what blocks may be over.
@@ -263,6 +365,9 @@ func (d *decision) wakeFor(w world) {
 	d.wake(d.refused.after(w.now))
 	if w.noRights != "" {
 		d.wake(rightsLost)
+	}
+	if w.noResize {
+		d.wake(servedEvery)
 	}
 }
 
@@ -308,6 +413,11 @@ func (d *decision) degraded() metav1.Condition {
 			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRevertPending, Message: d.pending[0],
 		}
 	}
+	if why := d.leftBehind(); why != "" {
+		return metav1.Condition{
+			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRevertPending, Message: why,
+		}
+	}
 	if resize.Degraded(d.status.History) {
 		return metav1.Condition{
 			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonHighRevertRate,
@@ -326,15 +436,25 @@ func blockedCondition(blocked *resize.Refusal) metav1.Condition {
 	}
 }
 
-// atTarget counts the pods whose every container has what it would be given.
-func atTarget(w world) int32 {
+// atTarget counts the pods whose every container has what it would be given. One whose resize is under way has not.
+func (d *decision) atTarget(w world) int32 {
 	var n int32
 	for _, pod := range w.live() {
+		if d.underWay(pod) {
+			continue
+		}
 		if plan, _ := resize.PlanFor(pod, targets(w, pod), w.capabilities(pod), w.now); plan.Empty() {
 			n++
 		}
 	}
 	return n
+}
+
+// underWay: the pod has a record, and is not yet watched.
+func (d *decision) underWay(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(d.status.Records, func(r v1alpha1.ResizeRecord) bool {
+		return r.PodUID == pod.UID && r.Phase != v1alpha1.RecordWatching
+	})
 }
 
 // targets are the sizes that a pod's containers are heading to, without the resources that are held.

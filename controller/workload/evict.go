@@ -21,7 +21,13 @@ func (w world) recreates() bool { return w.settings.Resize.Method == v1alpha1.Re
 // mayEvict asks the one rule about a pod whose node refuses a plan. It asks for the cluster's nodes where the
 // answer rests on them.
 func (d *decision) mayEvict(w world, pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
+	if w.workload == nil || w.workload.Deleting {
+		return &resize.Refusal{Reason: resize.ReasonNoController, PodWide: true, Message: "the workload is gone, and nothing would take the pod's place"}
+	}
 	refusal := resize.MayEvict(pod, d.eviction(w, plan))
+	if refusal == nil && w.unread.cluster != nil {
+		return w.unread.cluster
+	}
 	if refusal == nil && w.cluster == nil {
 		d.asks.nodes = true
 	}
@@ -30,16 +36,17 @@ func (d *decision) mayEvict(w world, pod *corev1.Pod, plan resize.Plan) *resize.
 
 // eviction is what the one rule looks at beside the pod.
 func (d *decision) eviction(w world, plan resize.Plan) resize.Eviction {
+	of := w.owner()
 	e := resize.Eviction{
-		Now: w.now, Allowed: w.mayEvict, Paused: w.settings.Resize.Paused, Annotations: []map[string]string{w.workload.Annotations},
-		Siblings: w.pods, Replicas: int(w.workload.Replicas), Records: append(d.status.Records[:len(d.status.Records):len(d.status.Records)], w.rec.Status.Records...),
+		Now: w.now, Allowed: w.mayEvict, Paused: w.settings.Resize.Paused, Annotations: []map[string]string{of.Annotations},
+		Siblings: w.pods, Replicas: int(of.Replicas), Records: append(d.status.Records[:len(d.status.Records):len(d.status.Records)], w.rec.Status.Records...),
 		NamespaceTerminating: w.terminating, Wanted: &plan, Seeded: w.seeded, Seed: w.rec.Spec.Seed, Nodes: w.cluster,
 	}
-	if w.workload.Template != nil {
-		e.Annotations = append(e.Annotations, w.workload.Template.Annotations)
+	if of.Template != nil {
+		e.Annotations = append(e.Annotations, of.Template.Annotations)
 	}
-	if w.workload.Rollout.InProgress {
-		e.Rollout = w.workload.Rollout.Reason
+	if of.Rollout.InProgress {
+		e.Rollout = of.Rollout.Reason
 	}
 	return e
 }
@@ -83,7 +90,7 @@ func (d *decision) move(w world, pod *corev1.Pod, plan resize.Plan, refusal *res
 func (d *decision) evict(w world, pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action resize.Action) {
 	stays := d.mayEvict(w, pod, resize.WholePlan(pod, record))
 	d.evictUnless(stays, pod, record, next, func() {
-		d.tell(event.Warning(v1alpha1.EventResizeSkipped, "Pod %s stays on a node that refuses its resize: %s: %s", pod.Name, stays.Reason, stays.Message))
+		d.tellOfPod(pod, event.Warning(v1alpha1.EventResizeSkipped, "Pod %s stays on a node that refuses its resize: %s: %s", pod.Name, stays.Reason, stays.Message))
 		action.Result = resize.ResultWithdrawn
 		d.close(w, record, action)
 	})
@@ -115,11 +122,11 @@ func (d *decision) denied(pod *corev1.Pod, record v1alpha1.ResizeRecord) {
 // evicted tells of a pod that is gone because it was evicted.
 func (d *decision) evicted(w world, record v1alpha1.ResizeRecord) {
 	if d.evictionCounts = append(d.evictionCounts, resize.EvictionGranted); resize.Leaving(record) {
-		d.tell(event.Normal(v1alpha1.EventEvicted, "Evicted pod %s from node %s, where it did not fit beside the others; its successor is born with its peak", record.PodName, record.Node))
+		d.tellOf(record, event.Normal(v1alpha1.EventEvicted, "Evicted pod %s from node %s, where it did not fit beside the others; its successor is born with its peak", record.PodName, record.Node))
 		return
 	}
 	for _, row := range resize.HistoryRows("", record, resize.ResultEvicted, "", w.now) {
-		d.tell(event.Normal(v1alpha1.EventEvicted, "Evicted pod %s from node %s, which does not give container %s %s of %s (it had %s); its successor is sized at admission",
+		d.tellOf(record, event.Normal(v1alpha1.EventEvicted, "Evicted pod %s from node %s, which does not give container %s %s of %s (it had %s); its successor is sized at admission",
 			record.PodName, record.Node, row.Container, row.To, row.Resource, row.From))
 	}
 }
@@ -134,7 +141,7 @@ func (c *Controller) sendEvictions(ctx context.Context, rec *v1alpha1.AttuneReco
 		if outcome == resize.EvictionGranted {
 			continue
 		}
-		c.Events.Send(rec, pod, event.Warning(v1alpha1.EventEvictionDenied, "Pod %s is not evicted now, and is asked for again: %v", pod.Name, err))
+		c.Events.Send(pod, rec, event.Warning(v1alpha1.EventEvictionDenied, "Pod %s is not evicted now, and is asked for again: %v", pod.Name, err))
 		if outcome == resize.EvictionDenied {
 			countEviction(rec, outcome)
 			notEvicted(rec, status, pod.UID)

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -153,5 +154,42 @@ func TestAPauseStopsAnEviction(t *testing.T) {
 		w := withdrawn(t)
 		w.workload.Annotations[annotation] = "true"
 		assert.Empty(t, decide(w).evictions, annotation)
+	}
+}
+
+// A workload that is deleted while a pod of it waits to be evicted: nothing would take the pod's place.
+func TestNoPodIsEvictedWhoseWorkloadIsGone(t *testing.T) {
+	for name, gone := range map[string]func(w *world){
+		"gone":          func(w *world) { w.workload = nil },
+		"being deleted": func(w *world) { w.workload.Deleting = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := crowded(t)
+			w.rec.Status = decide(w).status
+			require.Len(t, w.rec.Status.Records, 1)
+			gone(&w)
+			d := decide(w)
+			assert.Empty(t, d.evictions)
+			assert.Empty(t, d.writes)
+			assert.Empty(t, d.status.Records, "the record ends")
+			assert.Contains(t, strings.Join(d.told(), "\n"), "NoController: the workload is gone")
+		})
+	}
+}
+
+// Every phase of a record, in each mode, is taken a step further without the workload.
+func TestRecordsAreFinishedWithoutTheirWorkload(t *testing.T) {
+	for _, phase := range []v1alpha1.RecordPhase{
+		v1alpha1.RecordWritten, v1alpha1.RecordApplied, v1alpha1.RecordWatching, v1alpha1.RecordReverting, v1alpha1.RecordWithdrawing, v1alpha1.RecordEvicting,
+	} {
+		for _, reason := range []string{resize.ReasonInfeasible, resize.ReasonDoesNotFit, string(resize.HarmOOM)} {
+			for _, strategy := range []v1alpha1.Strategy{v1alpha1.StrategyWorkload, v1alpha1.StrategyNode} {
+				w := resized(t, phase, sizeOf(500, 0, 512, 0))
+				w.rec.Status.Records[0].Reason, w.settings.Strategy = reason, strategy
+				w.settings.Resize.Method, w.mayEvict = v1alpha1.ResizeInPlaceOrRecreate, true
+				w.workload = nil
+				require.NotPanics(t, func() { decide(w) }, "%s %s %s", phase, reason, strategy)
+			}
+		}
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -15,6 +17,10 @@ import (
 
 // forgetAfter is how long a recommendation outlives its workload, so that floors survive a re-creation.
 const forgetAfter = 7 * 24 * time.Hour
+
+// openEvery is how often a workload with an open record is looked at when nothing else asks for it: no record waits
+// for an event that may not come.
+const openEvery = time.Minute
 
 // goneOrNot notes since when the workload is gone. It is stored, as an operator may not live for a week.
 func (d *decision) goneOrNot(w world) {
@@ -26,15 +32,27 @@ func (d *decision) goneOrNot(w world) {
 	}
 }
 
+// priority of a workload's next look. One that waits for its turn to begin resizes lets those go first that a new
+// leader has not looked at yet: they may have been harmed meanwhile.
+func (w world) priority() int {
+	if w.full > 0 {
+		return handler.LowPriority
+	}
+	return 0
+}
+
 // rest says when to look again, and deletes a recommendation whose workload is long gone and whose pods are
 // all done with.
 func (c *Controller) rest(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w world, d decision) (reconcile.Result, error) {
+	if len(rec.Status.Records) > 0 && d.after == 0 {
+		d.wake(openEvery)
+	}
 	if w.workload != nil || len(rec.Status.Records) > 0 || rec.DeletionTimestamp != nil {
-		return reconcile.Result{RequeueAfter: d.after}, nil
+		return reconcile.Result{RequeueAfter: d.after, Priority: ptr.To(w.priority())}, nil
 	}
 	c.counted.drop(client.ObjectKeyFromObject(rec))
 	if left := rec.Status.GoneSince.Add(forgetAfter).Sub(w.now); left > 0 {
-		return reconcile.Result{RequeueAfter: left}, nil
+		return reconcile.Result{RequeueAfter: left, Priority: ptr.To(0)}, nil
 	}
 	log.FromContext(ctx).Info("Deleting the recommendation of a workload that is gone", "since", rec.Status.GoneSince)
 	err := c.Client.Delete(ctx, rec, client.Preconditions{UID: &rec.UID, ResourceVersion: &rec.ResourceVersion})

@@ -3,19 +3,20 @@ package workload
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
 
 // gateWorld is what the gates look at.
 func (d *decision) gateWorld(w world, pod *corev1.Pod) resize.World {
-	node := pod.Spec.NodeName
+	node, of := pod.Spec.NodeName, w.owner()
 	out := resize.World{
 		Now: w.now, Rules: w.settings.Resize, Status: d.status,
-		WorkloadAnnotations: w.workload.Annotations,
-		Replicas:            int(w.workload.Replicas),
+		WorkloadAnnotations: of.Annotations,
+		Replicas:            int(of.Replicas),
 		ReadyReplicas:       d.readyPods(w),
-		LimitRanges:         w.limits, Quotas: w.quotas,
+		LimitRanges:         w.limits, Quotas: w.quotas, Budgets: w.budgets,
 		DataUntil:            w.dataUntil(),
 		StaleAfter:           w.settings.Recommender.StaleAfter(),
 		Capabilities:         w.capabilities(pod),
@@ -24,17 +25,28 @@ func (d *decision) gateWorld(w world, pod *corev1.Pod) resize.World {
 		Promised:             plus(w.promised.inNamespace(pod.Namespace), d.promised),
 		PromisedOnNode:       d.promisedOn[node],
 		Room:                 w.rooms[node],
+		Unreachable:          w.unreachable(d.status.Records),
 		NodeBlock:            d.facts(w, node).Block,
 		NoRights:             w.noRights,
-		Declined:             w.declined,
 		NamespaceTerminating: w.terminating,
 		Evictable:            d.moving == pod.UID,
 	}
-	if w.workload.Template != nil {
-		out.TemplateAnnotations = w.workload.Template.Annotations
+	if of.Template != nil {
+		out.TemplateAnnotations = of.Template.Annotations
 	}
-	if w.workload.Rollout.InProgress {
-		out.Rollout = w.workload.Rollout.Reason
+	if of.Rollout.InProgress {
+		out.Rollout = of.Rollout.Reason
+	}
+	return out
+}
+
+// unreachable are the nodes of records that are not ready.
+func (w world) unreachable(records []v1alpha1.ResizeRecord) map[string]bool {
+	out := map[string]bool{}
+	for _, r := range records {
+		if w.nodeNotReady(r.Node) {
+			out[r.Node] = true
+		}
 	}
 	return out
 }

@@ -45,7 +45,7 @@ func (d *decision) wave(w world, plans []resize.Plan) []resize.Plan {
 	if w.byNode() {
 		return resize.Together(plans, len(d.status.Records), v1alpha1.MaxRecords)
 	}
-	return resize.Wave(plans, d.status.Records, d.status.Kept, len(w.live()), w.settings.Resize)
+	return resize.Wave(plans, d.status.Records, d.status.Kept, len(w.live()), w.settings.Resize, w.unreachable(d.status.Records))
 }
 
 // hold notes the pods that are left as they are whatever their nodes grant them: their nodes count them so.

@@ -25,8 +25,11 @@ func (w world) due() []*corev1.Pod {
 	if !w.batch() {
 		return w.live()
 	}
-	return slices.DeleteFunc(w.live(), func(pod *corev1.Pod) bool { return len(resize.OOMKills(pod)) == 0 })
+	return slices.DeleteFunc(w.live(), func(pod *corev1.Pod) bool { return !killed(pod) })
 }
+
+// killed: the kernel killed a container of the pod.
+func killed(pod *corev1.Pod) bool { return len(resize.OOMKills(pod)) > 0 }
 
 func (w world) batch() bool {
 	kind := w.rec.Spec.Workload.Kind

@@ -46,7 +46,7 @@ func TestTheEndOfAWatchSaysWhatWasNotJudged(t *testing.T) {
 		"the node has CPU to spare": {signals: resize.Signals{CPUUsage: needs(400), NodeBusy: 0.5}},
 		"it is squeezed": {signals: resize.Signals{CPUUsage: needs(400), NodeBusy: 0.95}, floor: 390,
 			told: []string{"Warning Reverted Reverting the resize of pod web-1: throttle: container app needs 400m of CPU, more than the 300m it requests, on a node that is 95 % busy"}},
-		"a guardrail never answered": {signals: resize.Signals{NodeBusy: 0.5, SLO: failed}, edit: func(r *v1alpha1.ResizeRecord) { r.Reason = resize.ReasonUnconcluded },
+		"a guardrail never answered": {signals: resize.Signals{NodeBusy: 0.5, SLO: failed}, edit: func(r *v1alpha1.ResizeRecord) { r.Extended = true },
 			told: []string{"Warning Resized The watch of pod web-1 is over: the pod keeps its size, but nothing proves it good: guardrail latency gave no answer: timeout"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,7 +29,7 @@ func (d *decision) sendAway(w world) {
 			continue
 		}
 		d.status.Records = append(d.status.Records, resize.GivenUp(resize.NewRecord(plan, pod, w.now, w.settings.Resize)))
-		d.tell(event.Normal(v1alpha1.EventEvicting, "Pod %s is to go from node %s: %s", pod.Name, pod.Spec.NodeName, why))
+		d.tellOfPod(pod, event.Normal(v1alpha1.EventEvicting, "Pod %s is to go from node %s: %s", pod.Name, pod.Spec.NodeName, why))
 		d.wake(time.Second)
 	}
 }

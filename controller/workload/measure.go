@@ -22,8 +22,9 @@ type Gauge interface {
 	Throttled(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error)
 	// Waiting is the fraction of time in which a container waited for CPU.
 	Waiting(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error)
-	// Memory is the most that a container's cgroup held over the window, page cache included, in bytes.
-	Memory(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error)
+	// Memory is the most that the cgroups of some pods' containers held over the window, page cache included, in bytes,
+	// by pod and container; what was not measured is missing.
+	Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (map[string]map[string]float64, error)
 	// OOMKills is how many processes of a container the kernel killed within the window.
 	OOMKills(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error)
 	// Value answers a guardrail's query.
@@ -52,13 +53,18 @@ func (c *Controller) measure(ctx context.Context, w *world) {
 	defer cancel()
 	for _, record := range w.rec.Status.Records {
 		pod := w.pod(record.PodUID)
-		if pod == nil || record.Phase != v1alpha1.RecordWatching || record.WatchUntil == nil || w.now.Before(record.WatchUntil.Time) {
+		if pod == nil || !w.watchEnded(record) {
 			continue
 		}
 		signals := c.asked(ctx, w, pod, record)
 		c.recall(ctx, &signals, pod, record, w.now)
 		w.measured[string(record.PodUID)] = signals
 	}
+}
+
+// watchEnded: the record's watch is over, and its pod is to be judged.
+func (w world) watchEnded(record v1alpha1.ResizeRecord) bool {
+	return record.Phase == v1alpha1.RecordWatching && record.WatchUntil != nil && !w.now.Before(record.WatchUntil.Time)
 }
 
 // asked are the signals that a source answers.

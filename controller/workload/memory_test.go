@@ -8,11 +8,19 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -97,6 +105,24 @@ func TestNodesAreRemembered(t *testing.T) {
 	assert.Len(t, m.of, 2, "a node that was never seen is not kept")
 }
 
+// Nodes of a cluster that scales come and go: what is kept of them is bounded by those that are there.
+func TestNodesThatAreGoneAreForgotten(t *testing.T) {
+	var m nodeMemory
+	changed := nodeChanged(m.forget)
+	for i := range 1000 {
+		n := node(fmt.Sprintf("spot-%d", i), "4", "8Gi")
+		m.see(n, now)
+		require.True(t, changed.Delete(event.DeleteEvent{Object: n}), "whoever waits for the node is woken")
+	}
+	assert.Empty(t, m.of, "by their deletion")
+
+	// One that is looked at a moment after its deletion is noted once more.
+	for hour := range 1000 {
+		m.see(node(fmt.Sprintf("spot-%d", hour), "4", "8Gi"), now.Add(time.Duration(hour)*time.Hour))
+		require.LessOrEqual(t, len(m.of), 48, "two days of an hour each")
+	}
+}
+
 func TestRightsAreAskedFor(t *testing.T) {
 	clock := clocktesting.NewFakeClock(now)
 	asked, granted := 0, false
@@ -105,24 +131,27 @@ func TestRightsAreAskedFor(t *testing.T) {
 		asked++
 		return granted, failure
 	}}
-	assert.Empty(t, r.lost(t.Context()))
+	assert.Empty(t, r.lost(t.Context(), "shop"))
 	assert.NoError(t, r.Ready(nil))
-	r.lose(`cannot patch resource "pods/resize"`)
-	assert.Equal(t, `cannot patch resource "pods/resize"`, r.lost(t.Context()))
-	assert.Zero(t, asked, "it has just been said")
+	r.refused(t.Context(), "shop", `cannot patch resource "pods/resize"`)
+	for _, namespace := range []string{"shop", "bank"} {
+		assert.Equal(t, `cannot patch resource "pods/resize"`, r.lost(t.Context(), namespace))
+	}
+	assert.Equal(t, 1, asked, "whether that is so everywhere")
 	assert.ErrorIs(t, r.Ready(nil), errNoRights)
+	asked = 0
 
 	clock.Step(rightsLost)
 	for range 3 {
-		assert.NotEmpty(t, r.lost(t.Context()))
+		assert.NotEmpty(t, r.lost(t.Context(), "shop"))
 	}
 	assert.Equal(t, 1, asked, "once for all workloads")
 	clock.Step(rightsLost)
 	granted, failure = true, errors.New("the server is down")
-	assert.NotEmpty(t, r.lost(t.Context()), "no answer is none")
+	assert.NotEmpty(t, r.lost(t.Context(), "shop"), "no answer is none")
 	clock.Step(rightsLost)
 	failure = nil
-	assert.Empty(t, r.lost(t.Context()))
+	assert.Empty(t, r.lost(t.Context(), "shop"))
 	assert.NoError(t, r.Ready(nil))
 	assert.Equal(t, 3, asked)
 
@@ -131,23 +160,67 @@ func TestRightsAreAskedFor(t *testing.T) {
 	assert.ErrorIs(t, r.Ready(nil), errNoRights)
 
 	var none *Rights
-	none.lose("?")
-	assert.Empty(t, none.lost(t.Context()))
+	none.refused(t.Context(), "shop", "?")
+	none.taken("shop")
+	assert.Empty(t, none.lost(t.Context(), "shop"))
+}
+
+// What an authorizer refuses in one namespace, and a token that has just expired, stop no other namespace.
+func TestOneNamespaceStopsNoOther(t *testing.T) {
+	managed := resize.Classify(apierrors.NewForbidden(schema.GroupResource{Resource: "pods/resize"}, "x", errors.New(
+		`User "system:serviceaccount:attune-system:attune" cannot patch resource "pods/resize" in API group "" in the namespace "managed": GKE Warden authz [denied by managed-namespaces-limitation]`)))
+	require.Equal(t, resize.OutcomeRBAC, managed.Kind)
+	for name, answer := range map[string]error{"the rights are there": nil, "no answer": apierrors.NewUnauthorized("expired")} {
+		t.Run(name, func(t *testing.T) {
+			clock := clocktesting.NewFakeClock(now)
+			r := &Rights{Clock: clock, Ask: func(context.Context) (bool, error) { return answer == nil, answer }}
+			var waits []time.Duration
+			for range 9 {
+				r.refused(t.Context(), "managed", managed.Message)
+				assert.Contains(t, r.lost(t.Context(), "managed"), "in namespace managed: ")
+				assert.Empty(t, r.lost(t.Context(), "shop"))
+				assert.NoError(t, r.Ready(nil), "the leader is ready")
+				wait := r.denied["managed"].until.Sub(clock.Now())
+				clock.Step(wait)
+				assert.Empty(t, r.lost(t.Context(), "managed"), "it is tried again")
+				waits = append(waits, wait)
+			}
+			assert.Equal(t, []time.Duration{15e9, 30e9, 60e9, 120e9, 240e9, 480e9, 960e9, 1800e9, 1800e9}, waits)
+			r.taken("managed")
+			r.refused(t.Context(), "managed", managed.Message)
+			assert.Equal(t, rightsLost, r.denied["managed"].wait, "after one was taken")
+			clock.Step(24 * time.Hour)
+			r.refused(t.Context(), "other", "?")
+			assert.NotContains(t, r.denied, "managed", "old ones go")
+		})
+	}
+
+	l := newLab(t, seen(t, small).heading(sizeOf(250, 0, 512, 0)).rec, deploymentOf(small, 3), running("web-1", small), running("web-2", small))
+	l.c.Rights = &Rights{Clock: clocktesting.NewFakeClock(now), Ask: func(context.Context) (bool, error) { return true, nil }}
+	l.resize = func(client.Object) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods/resize"}, "x", errors.New(`User "attune" cannot patch resource "pods/resize"`))
+	}
+	l.live(time.Minute)
+	assert.Equal(t, 1, l.patches, "nothing more is asked for in the namespace")
+	blocked := meta.FindStatusCondition(l.rec().Status.Conditions, v1alpha1.ConditionResizeBlocked)
+	assert.Equal(t, resize.ReasonNoRights, blocked.Reason)
+	assert.Contains(t, blocked.Message, "in namespace shop")
 }
 
 func TestMemoryIsNotAskedForTwiceInAScrape(t *testing.T) {
-	var x weights
-	asked := 0
-	ask := func() map[string]recommender.Amount {
-		asked++
-		return map[string]recommender.Amount{"app": recommender.Amount(asked)}
+	from := sizeOf(500, 0, 512, 1024)
+	gauge := &source{held: map[string]float64{"app": 300 * mi}}
+	c := &Controller{Gauges: func(policy.Settings) (Gauge, error) { return gauge, nil }}
+	pods := []*corev1.Pod{running("a", from), running("b", from)}
+	for _, after := range []time.Duration{0, weightLasts - time.Second, weightLasts} {
+		w := eager(seen(t, from, pods...))
+		w.now = now.Add(after)
+		c.weigh(t.Context(), &w, []types.UID{"a", "b"})
+		assert.Equal(t, map[string]recommender.Amount{"app": 300 * mi}, w.memory["b"])
 	}
-	for range 2 {
-		assert.Equal(t, map[string]recommender.Amount{"app": 1}, x.of("a", now, ask))
-	}
-	x.of("b", now, ask)
-	assert.Equal(t, map[string]recommender.Amount{"app": 3}, x.of("a", now.Add(weightLasts), ask))
-	assert.Len(t, x.last, 1, "old ones go")
+	assert.Equal(t, []int{2, 2}, gauge.weighed, "one question for all pods, and none before the next scrape")
+	c.weights.note("c", now.Add(3*weightLasts), nil)
+	assert.Len(t, c.weights.last, 1, "old ones go")
 }
 
 func TestRefusalsAreToldTogether(t *testing.T) {

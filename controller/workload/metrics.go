@@ -17,17 +17,23 @@ import (
 var (
 	resizes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "attune_resize_total",
-		Help: "Resizes in place by result: success (verified on the pod), failed, reverted.",
+		Help: "Resizes in place by result: success (verified on the pod), failed (the API server, the node or the kubelet did not do it, or it did harm and was left), reverted.",
 	}, []string{"namespace", "kind", "workload", "resource", "result"})
 	reverts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "attune_reverts_total",
-		Help: "Resizes that were taken back, by reason: oomkill, throttle, restart, notready, slo.",
+		Help: "Resizes that did harm and were taken back, by reason: oomkill, throttle, restart, notready, slo.",
 	}, []string{"namespace", "kind", "workload", "reason"})
 	evictions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "attune_eviction_total",
 		Help: "Evictions of pods whose node refused a resize, by result: success (the pod went), denied (a PodDisruptionBudget or missing rights).",
 	}, []string{"namespace", "kind", "workload", "result"})
 )
+
+// incomplete passes went on without something that is new.
+var incomplete = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "attune_pass_incomplete_total",
+	Help: "What passes over workloads could not read (autoscalers, namespace, node, nodes, pod, room) or settle (unsettled: others kept taking the room); nothing new was begun that rests on it.",
+}, []string{"what"})
 
 // durations are told of verified resizes alone: what failed is counted, and took as long as its deadline.
 var durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -89,7 +95,9 @@ func countEviction(rec *v1alpha1.AttuneRecommendation, outcome resize.EvictionOu
 	evictions.WithLabelValues(rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name, string(outcome)).Inc()
 }
 
-func init() { metrics.Registry.MustRegister(resizes, reverts, evictions, pendingReverts, durations) }
+func init() {
+	metrics.Registry.MustRegister(resizes, reverts, evictions, pendingReverts, durations, incomplete)
+}
 
 // count is one increment, decided in data; one of a duration, where that is set.
 type count struct {
@@ -105,7 +113,31 @@ func tookOf(record v1alpha1.ResizeRecord) []count {
 	return []count{{took: record.VerifiedOnce.Sub(record.WrittenAt.Time)}}
 }
 
-// countsOf is one count for each resource that a record moved.
+// Results of attune_resize_total.
+const (
+	countSuccess  = "success"
+	countFailed   = "failed"
+	countReverted = "reverted"
+)
+
+// endOf is how the end of a record is counted. A revert for harm is counted when it begins, and the end of what a
+// person took back is no failure: neither counts anything here (empty).
+func endOf(record v1alpha1.ResizeRecord, action resize.Action) string {
+	actuation := record.Reason == resize.ReasonActuation
+	switch {
+	case action.Reason == v1alpha1.ReasonRevertPending:
+		return countFailed
+	case action.Result == resize.ResultReverted && actuation:
+		return countReverted
+	case action.Result != resize.ResultFailed && action.Result != resize.ResultWithdrawn:
+		return ""
+	case record.Reason == resize.ReasonUndo, record.Phase == v1alpha1.RecordReverting && !actuation:
+		return ""
+	}
+	return countFailed
+}
+
+// countsOf is one count for each resource that a record moved, and one of the harm that is the reason (empty: none).
 func countsOf(result string, record v1alpha1.ResizeRecord, reason string) []count {
 	moved := map[string]bool{}
 	for _, row := range resize.HistoryRows("", record, resize.ResultSuccess, "", record.WrittenAt.Time) {
@@ -117,7 +149,7 @@ func countsOf(result string, record v1alpha1.ResizeRecord, reason string) []coun
 	for r := range moved {
 		out = append(out, count{resource: r, result: result, reason: reason})
 	}
-	if result == "reverted" {
+	if reason != "" {
 		out = append(out, count{reason: reason})
 	}
 	return out

@@ -1,18 +1,26 @@
 package workload
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
 )
+
+var errQuota = errors.New("exceeded quota: all, requested: requests.cpu=1, used: requests.cpu=1, limited: requests.cpu=1")
 
 // What a workload's pods went through is counted, and its series go with its recommendation, whatever that was
 // deleted for.
@@ -24,6 +32,11 @@ func TestSeriesOfAWorkloadGoWithIt(t *testing.T) {
 		WrittenAt: metav1.NewTime(now), VerifiedOnce: &metav1.Time{Time: now.Add(3 * time.Second)},
 		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(sizeOf(4000, 0, 512, 1024))}},
 		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(sizeOf(300, 0, 256, 512))}},
+	}
+	all := []prometheus.Collector{resizes, reverts, evictions, pendingReverts, durations}
+	var before []int // other workloads' series
+	for _, metric := range all {
+		before = append(before, testutil.CollectAndCount(metric))
 	}
 	var x counted
 	x.note(rec)
@@ -38,14 +51,107 @@ func TestSeriesOfAWorkloadGoWithIt(t *testing.T) {
 	assert.Equal(t, 1.0, testutil.ToFloat64(resizes.WithLabelValues(append(of, "cpu", "success")...)))
 	assert.Equal(t, 1.0, testutil.ToFloat64(resizes.WithLabelValues(append(of, "memory", "reverted")...)))
 	assert.Equal(t, 1.0, testutil.ToFloat64(reverts.WithLabelValues(append(of, "oomkill")...)))
-	all := []prometheus.Collector{resizes, reverts, evictions, pendingReverts, durations}
-	for _, metric := range all {
-		assert.NotZero(t, testutil.CollectAndCount(metric))
+	for i, metric := range all {
+		assert.Greater(t, testutil.CollectAndCount(metric), before[i])
 	}
 	x.drop(client.ObjectKeyFromObject(rec))
 	x.drop(client.ObjectKeyFromObject(rec))
-	for _, metric := range all {
-		assert.Zero(t, testutil.CollectAndCount(metric))
+	for i, metric := range all {
+		assert.Equal(t, before[i], testutil.CollectAndCount(metric))
 	}
 	assert.Nil(t, tookOf(v1alpha1.ResizeRecord{}), "never verified")
+}
+
+// scraped are the series of attune_resize_total and attune_reverts_total about Deployment web of namespace shop, as
+// the registry serves them, by their labels.
+func scraped(t *testing.T) map[string]float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	require.NoError(t, err)
+	out := map[string]float64{}
+	for _, family := range families {
+		if family.GetName() != "attune_resize_total" && family.GetName() != "attune_reverts_total" {
+			continue
+		}
+		for _, series := range family.GetMetric() {
+			var labels []string
+			for _, l := range series.GetLabel() {
+				labels = append(labels, l.GetValue())
+			}
+			if key := strings.Join(labels, " "); strings.HasPrefix(key, "Deployment shop ") {
+				out[strings.TrimPrefix(key, "Deployment shop ")] = series.GetCounter().GetValue()
+			}
+		}
+	}
+	return out
+}
+
+// Whatever becomes of a resize is counted once: what failed too, which nothing was before.
+func TestEveryEndOfAResizeIsCounted(t *testing.T) {
+	back := sizeOf(500, 0, 512, 0)
+	for name, tc := range map[string]struct {
+		phase  v1alpha1.RecordPhase
+		reason string
+		want   map[string]float64
+	}{
+		"the node had no room in time":           {v1alpha1.RecordWithdrawing, resize.ReasonDeferred, map[string]float64{"cpu failed web": 1}},
+		"the node refused it":                    {v1alpha1.RecordWithdrawing, resize.ReasonInfeasible, map[string]float64{"cpu failed web": 1}},
+		"a person took it back":                  {v1alpha1.RecordWithdrawing, resize.ReasonUndo, map[string]float64{}},
+		"the kubelet failed":                     {v1alpha1.RecordReverting, resize.ReasonActuation, map[string]float64{"cpu reverted web": 1}},
+		"harm is counted when its revert begins": {v1alpha1.RecordReverting, string(resize.HarmOOM), map[string]float64{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := resized(t, tc.phase, back)
+			w.rec.Status.Records[0].Reason = tc.reason
+			l := newLab(t, w.rec, deploymentOf(back, 1), w.pods[0])
+			resizes.Reset()
+			reverts.Reset()
+			l.storm(3)
+			require.NotEmpty(t, l.rec().Status.History, "the record is closed")
+			assert.Equal(t, tc.want, scraped(t))
+		})
+	}
+}
+
+// What did harm counts as reverted when that begins; where the policy leaves it, as failed.
+func TestHarmIsCounted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		autoRevert bool
+		want       map[string]float64
+	}{
+		"taken back": {true, map[string]float64{"cpu reverted web": 1, "memory reverted web": 1, "oomkill web": 1}},
+		"left":       {false, map[string]float64{"cpu failed web": 1, "memory failed web": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := hurt(t)
+			change(l, "all", &v1alpha1.AttunePolicy{}, func(p *v1alpha1.AttunePolicy) { p.Spec.UpdateStrategy.AutoRevert = &tc.autoRevert })
+			resizes.Reset()
+			reverts.Reset()
+			l.pass()
+			assert.Equal(t, tc.want, scraped(t))
+		})
+	}
+}
+
+// What the API server refuses is a failed resize; that the pod changed meanwhile, or that a server was busy, is none.
+func TestRefusedResizesAreCounted(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for name, tc := range map[string]struct {
+		err  error
+		want map[string]float64
+	}{
+		"a quota":  {apierrors.NewForbidden(pods, "web-1", errQuota), map[string]float64{"cpu failed web": 1}},
+		"too busy": {apierrors.NewTooManyRequests("later", 1), map[string]float64{}},
+		"accepted": {nil, map[string]float64{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, seen(t, small).heading(big).rec, deploymentOf(small, 1), running("web-1", small))
+			l.resize = func(client.Object) error { return tc.err }
+			resizes.Reset()
+			reverts.Reset()
+			l.storm(5)
+			require.Positive(t, l.patches)
+			assert.Equal(t, tc.want, scraped(t))
+		})
+	}
 }

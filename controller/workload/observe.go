@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +18,7 @@ import (
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -25,21 +27,32 @@ import (
 
 // world is what one pass over a workload sees: values only.
 type world struct {
+	// part is how much of the pass is decided.
+	part part
+	// closed is why nothing new is begun, whatever the pods are like; nil: it may be.
+	closed *resize.Refusal
+	// full is how long nothing new is begun in any workload, since as much was begun as may be for now.
+	full     time.Duration
 	rec      *v1alpha1.AttuneRecommendation
 	settings policy.Settings
 	// usable: the policy is there, not being deleted, and its settings hold together. Otherwise open
 	// records are finished and nothing new is begun.
-	usable   bool
-	workload *workload.Workload
-	pods     []*corev1.Pod
-	nodes    map[string]nodeView
-	limits   []corev1.LimitRange
-	quotas   []corev1.ResourceQuota
+	usable bool
+	// policyGone: the policy is not there, or being deleted.
+	policyGone bool
+	workload   *workload.Workload
+	pods       []*corev1.Pod
+	nodes      map[string]nodeView
+	limits     []corev1.LimitRange
+	quotas     []corev1.ResourceQuota
+	budgets    []policyv1.PodDisruptionBudget
 	// autoscalers is what other autoscalers hold of the workload.
 	autoscalers autoscale.Holds
 	now         time.Time
 	// serverVersion is that of the API server.
 	serverVersion string
+	// noResize: it serves no pods/resize all the same.
+	noResize bool
 	// confirmed is until when the targets are known to hold as they are stored; zero: that is not known.
 	confirmed time.Time
 	// measured are the signals of pods whose watch has ended, by uid.
@@ -61,8 +74,6 @@ type world struct {
 	noRights string
 	// tried is when pods were last asked to be put back.
 	tried map[types.UID]time.Time
-	// declined is what the API server did not take lately.
-	declined []resize.Declined
 	// promised is what other resizes that are under way take.
 	promised ledger
 	// behind are pods that the API server has shown newer than they are here.
@@ -70,6 +81,7 @@ type world struct {
 	// rooms are what pods take of nodes, where that was looked at; seenLive the pods that were read past the cache;
 	// memory what containers hold, by pod and name, where that was asked (questions).
 	rooms    map[string]*resize.Room
+	unread   unread
 	seenLive map[types.UID]bool
 	memory   map[types.UID]map[string]recommender.Amount
 }
@@ -77,8 +89,8 @@ type world struct {
 // observe reads everything a decision about the workload depends on, from the cache.
 func (c *Controller) observe(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (world, error) {
 	w := world{
-		rec: rec, now: c.Clock.Now(), nodes: map[string]nodeView{}, serverVersion: c.ServerVersion, mayEvict: c.Evictions, operator: c.Operator,
-		declined: c.declined.read(client.ObjectKeyFromObject(rec)), noRights: c.Rights.lost(ctx), tried: c.tries.read(rec.Status.Records),
+		rec: rec, now: c.Clock.Now(), nodes: map[string]nodeView{}, serverVersion: c.ServerVersion, noResize: c.Served.lacks(), mayEvict: c.Evictions, operator: c.Operator,
+		noRights: c.Rights.lost(ctx, rec.Namespace), tried: c.lastAsked.read(rec.Status.Records),
 		confirmed: c.Fresh.Until(client.ObjectKeyFromObject(rec)),
 		seenLive:  map[types.UID]bool{}, behind: map[types.UID]bool{}, memory: map[types.UID]map[string]recommender.Amount{},
 	}
@@ -89,14 +101,14 @@ func (c *Controller) observe(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 	if err := c.observeWorkload(ctx, &w, id); err != nil {
 		return world{}, err
 	}
-	if err := c.observeAutoscalers(ctx, &w); err != nil {
-		return world{}, err
-	}
 	if err := c.observePods(ctx, &w, id); err != nil {
 		return world{}, err
 	}
 	c.observeGrants(&w)
-	return w, c.observeNamespace(ctx, &w)
+	if err := c.observeNamespace(ctx, &w); err != nil {
+		w.close(notKnown(ctx, whatNamespace, err))
+	}
+	return w, nil
 }
 
 func (c *Controller) observePolicy(ctx context.Context, w *world) error {
@@ -104,6 +116,7 @@ func (c *Controller) observePolicy(ctx context.Context, w *world) error {
 	err := c.Client.Get(ctx, types.NamespacedName{Namespace: w.rec.Namespace, Name: w.rec.Spec.Policy.Name}, p)
 	if apierrors.IsNotFound(err) {
 		w.settings, _ = policy.Resolve(nil, nil, nil)
+		w.policyGone = true
 		return nil
 	}
 	if err != nil {
@@ -114,7 +127,8 @@ func (c *Controller) observePolicy(ctx context.Context, w *world) error {
 		return err
 	}
 	w.settings = settings
-	w.usable = err == nil && p.DeletionTimestamp == nil && p.UID == w.rec.Spec.Policy.UID
+	w.policyGone = p.DeletionTimestamp != nil || p.UID != w.rec.Spec.Policy.UID
+	w.usable = err == nil && !w.policyGone
 	return nil
 }
 
@@ -136,50 +150,51 @@ func (c *Controller) observeWorkload(ctx context.Context, w *world, id workload.
 	return nil
 }
 
-func (c *Controller) observeAutoscalers(ctx context.Context, w *world) error {
+// autoscalersFor bounds what one pass waits for a list of autoscalers that was never read yet.
+const autoscalersFor = 10 * time.Second
+
+// observeAutoscalers comes after what is open: where they cannot be listed, nothing new is begun.
+func (c *Controller) observeAutoscalers(ctx context.Context, w *world) {
 	if w.workload == nil || c.Autoscalers == nil {
-		return nil
+		return
 	}
+	bounded, cancel := context.WithTimeout(ctx, autoscalersFor)
+	defer cancel()
 	var err error
-	w.autoscalers, err = c.Autoscalers.Of(ctx, *w.workload)
-	return err
+	if w.autoscalers, err = c.Autoscalers.Of(bounded, *w.workload); err != nil {
+		w.close(notKnown(ctx, whatAutoscalers, err))
+	}
 }
 
 // observePods lists the workload's pods by name, so that every pass sees the same order.
 func (c *Controller) observePods(ctx context.Context, w *world, id workload.Identity) error {
-	pods := &corev1.PodList{}
-	err := c.Client.List(ctx, pods, client.InNamespace(id.Namespace), client.MatchingFields{byWorkload: id.String()}, client.UnsafeDisableDeepCopy)
+	pods, err := owners.Pods(ctx, c.Client, id)
 	if err != nil {
-		return fmt.Errorf("listing pods of %s: %w", id, err)
+		return err
 	}
-	for i := range pods.Items {
-		w.pods = append(w.pods, &pods.Items[i])
-	}
+	w.pods = pods
 	slices.SortFunc(w.pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	for _, pod := range w.pods {
 		w.behind[pod.UID] = c.newest.behind(pod)
-		if err := c.observeNode(ctx, w, pod.Spec.NodeName); err != nil {
-			return err
-		}
+		c.observeNode(ctx, w, pod.Spec.NodeName)
 	}
 	return nil
 }
 
-func (c *Controller) observeNode(ctx context.Context, w *world, name string) error {
-	if _, known := w.nodes[name]; known || name == "" {
-		return nil
+func (c *Controller) observeNode(ctx context.Context, w *world, name string) {
+	if _, known := w.nodes[name]; known || name == "" || w.unread.nodes[name] != nil {
+		return
 	}
 	node := &corev1.Node{}
 	err := c.Client.Get(ctx, types.NamespacedName{Name: name}, node, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
 		c.nodes.forget(name)
-		return nil
 	case err != nil:
-		return fmt.Errorf("reading node %s: %w", name, err)
+		w.unread.node(name, notKnown(ctx, whatNode, fmt.Errorf("reading node %s: %w", name, err)))
+	default:
+		w.nodes[name] = c.nodes.see(node, w.now)
 	}
-	w.nodes[name] = c.nodes.see(node, w.now)
-	return nil
 }
 
 func (c *Controller) observeNamespace(ctx context.Context, w *world) error {
@@ -198,7 +213,11 @@ func (c *Controller) observeNamespace(ctx context.Context, w *world) error {
 	if err := c.Client.List(ctx, quotas, client.InNamespace(w.rec.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing quotas: %w", err)
 	}
-	w.limits, w.quotas = limits.Items, quotas.Items
+	budgets := &policyv1.PodDisruptionBudgetList{}
+	if err := c.Client.List(ctx, budgets, client.InNamespace(w.rec.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing disruption budgets: %w", err)
+	}
+	w.limits, w.quotas, w.budgets = limits.Items, quotas.Items, budgets.Items
 	return nil
 }
 
@@ -210,6 +229,14 @@ func (w world) pod(uid types.UID) *corev1.Pod {
 		}
 	}
 	return nil
+}
+
+// owner is the workload as it is, the zero value where it is gone: records outlive it.
+func (w world) owner() workload.Workload {
+	if w.workload == nil {
+		return workload.Workload{}
+	}
+	return *w.workload
 }
 
 // dataUntil is the newest usage sample by which the targets hold: that of when they were stored, or what was found
@@ -227,14 +254,30 @@ func (w world) dataUntil() time.Time {
 
 // capabilities are what a pod's node can do; an unknown node's are none.
 func (w world) capabilities(pod *corev1.Pod) resize.Capabilities {
-	node := w.nodes[pod.Spec.NodeName]
-	return resize.CapabilitiesOf(node.Node, w.serverVersion).With(node.facts)
+	return w.capabilitiesOn(pod.Spec.NodeName)
+}
+
+func (w world) capabilitiesOn(name string) resize.Capabilities {
+	node := w.nodes[name]
+	caps := resize.CapabilitiesOf(node.Node, w.serverVersion).With(node.facts)
+	caps.Resizable = caps.Resizable && !w.noResize
+	return caps
 }
 
 // signals are what was measured of a record's pod, and what is known of its workload.
 func (w world) signals(record v1alpha1.ResizeRecord) resize.Signals {
 	signals := w.measured[string(record.PodUID)]
-	signals.Rollout = w.workload != nil && w.workload.Rollout.InProgress
+	signals.Rollout = w.owner().Rollout.InProgress
 	signals.NodeBooted = w.nodes[record.Node].booted
+	signals.NodeNotReady = w.nodeNotReady(record.Node)
+	if pod := w.pod(record.PodUID); pod != nil && (suffered(pod) || !isReady(pod)) {
+		signals.SiblingsUnready = resize.SiblingsUnready(w.pods, record, w.rec.Status.Records, w.nodeNotReady)
+	}
 	return signals
+}
+
+// nodeNotReady: a node that could not be read is taken for ready.
+func (w world) nodeNotReady(name string) bool {
+	view, known := w.nodes[name]
+	return known && !resize.CapabilitiesOf(view.Node, w.serverVersion).NodeReady
 }

@@ -21,10 +21,10 @@ const (
 )
 
 // supersede counts another writer's resize over ours, and pauses the workload after the second.
-func (d *decision) supersede(w world, pod string) {
-	d.tell(event.Warning(v1alpha1.EventResizeFailed, "Pod %s was resized by somebody else; leaving it alone", pod))
+func (d *decision) supersede(w world, record v1alpha1.ResizeRecord) {
+	d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "Pod %s was resized by somebody else; leaving it alone", record.PodName))
 	d.superseded(w, fmt.Sprintf(
-		"another writer changed the size of pods that attune had resized, twice: find it (kubectl get pod %s --show-managed-fields -o yaml)", pod))
+		"another writer changed the size of pods that attune had resized, twice: find it (kubectl get pod %s --show-managed-fields -o yaml)", record.PodName))
 }
 
 // superseded counts, and pauses the workload after the second time, saying why.
@@ -57,6 +57,8 @@ func (d *decision) takeOver(w world) {
 	if before == "" {
 		return
 	}
+	// It is not put off: until it is stored, the two undo each other's work with each look. The second one pauses.
+	d.due = true
 	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "The operator in namespace %s looks after this workload now; it was that in namespace %s", w.operator, before))
 	d.superseded(w, fmt.Sprintf("operators in the namespaces %s and %s size this workload by turns: uninstall one of them", before, w.operator))
 }
@@ -67,11 +69,31 @@ func (d *decision) resume(w world) {
 		return
 	}
 	left := d.status.Paused.Since.Add(pausedFor).Sub(w.now)
+	if leak := resize.Leaks(d.status.Tries); leak != nil {
+		left = leak.Until.Sub(w.now)
+	}
 	if left > 0 && w.resumed() == d.status.Paused.Resumed {
 		d.wake(left)
 		return
 	}
 	d.status.Paused, d.status.Supersessions, d.status.LastSuperseded = nil, 0, nil
+	d.status.Tries = resize.Forgiven(d.status.Tries)
+}
+
+// pauseLeak pauses a workload whose memory is raised after OOM kills without an end. Running pods stay as they are, and
+// what is open is finished.
+func (d *decision) pauseLeak(w world) {
+	leak := resize.Leaks(d.status.Tries)
+	if leak == nil || d.status.Paused != nil {
+		return
+	}
+	d.status.Paused = &v1alpha1.PausedState{
+		Since: metav1.Time{Time: w.now}, Resumed: w.resumed(),
+		Reason: fmt.Sprintf("container %s was given more memory %d times after OOM kills since %s, up to %s, and needs still more, which looks like a leak: "+
+			"mend it, or give it a maxAllowed; kubectl attune resume %s lets it be given more", leak.Container, leak.Times,
+			leak.Since.UTC().Format(time.RFC3339), leak.Amount.String(), w.commandLine()),
+	}
+	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "Paused: %s", d.status.Paused.Reason))
 }
 
 // pausedItself says so whether or not there is anything to resize: a person has to look.

@@ -54,6 +54,19 @@ func (p *promises) make(workload types.NamespacedName, made []promise, read ledg
 	if fresh {
 		p.version++
 	}
+	p.set(workload, made)
+	return true
+}
+
+// renew replaces the promises of a workload that begins nothing new.
+func (p *promises) renew(workload types.NamespacedName, made []promise) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.version++
+	p.set(workload, made)
+}
+
+func (p *promises) set(workload types.NamespacedName, made []promise) {
 	if p.of == nil {
 		p.of = map[types.NamespacedName][]promise{}
 	}
@@ -62,7 +75,6 @@ func (p *promises) make(workload types.NamespacedName, made []promise, read ledg
 	} else {
 		p.of[workload] = made
 	}
-	return true
 }
 
 // onNode is what the pods of a node were promised to take of it.

@@ -31,7 +31,7 @@ func (q questions) none() bool { return len(q.rooms)+len(q.live)+len(q.memory) =
 // of knowing it.
 func (d *decision) ask(w world, pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) {
 	node := pod.Spec.NodeName
-	if refusal == nil && node != "" && plan.Grows() && w.rooms[node] == nil && !slices.Contains(d.asks.rooms, node) {
+	if refusal == nil && node != "" && plan.Grows() && w.rooms[node] == nil && w.unread.nodes[node] == nil && !slices.Contains(d.asks.rooms, node) {
 		d.asks.rooms = append(d.asks.rooms, node)
 	}
 	d.askUnknown(w, pod, plan)
@@ -45,44 +45,58 @@ func (d *decision) askUnknown(w world, pod *corev1.Pod, plan resize.Plan) {
 	}
 }
 
-// askMemory asks what the containers hold whose limit a resize that begins lowers.
-func (d *decision) askMemory(w world, plan resize.Plan) {
-	if plan.LowersMemoryLimit() && slices.ContainsFunc(plan.Moves, func(m resize.Move) bool {
-		return m.MemoryUsage == 0 && m.To[recommender.Memory].Limit != m.From[recommender.Memory].Limit
-	}) {
-		d.weigh(w, plan.PodUID)
+// askMemory asks what the containers hold whose limit any of some plans lowers, where one of those that go now does:
+// what is found may have another one go in its place.
+func (d *decision) askMemory(w world, going, all []resize.Plan) {
+	if !slices.ContainsFunc(going, lowersUnweighed) {
+		return
+	}
+	for _, plan := range all {
+		if lowersUnweighed(plan) {
+			d.weigh(w, plan.PodUID)
+		}
 	}
 }
 
-// mostWeighed bounds what one look asks of a usage source.
-const mostWeighed = 10
+// lowersUnweighed: the plan lowers the memory limit of a container of which nobody knows what it holds.
+func lowersUnweighed(plan resize.Plan) bool {
+	return plan.LowersMemoryLimit() && slices.ContainsFunc(plan.Moves, func(m resize.Move) bool {
+		return m.MemoryUsage == 0 && m.To[recommender.Memory].Limit != m.From[recommender.Memory].Limit
+	})
+}
 
 func (d *decision) weigh(w world, pod types.UID) {
-	if _, known := w.memory[pod]; !known && len(d.asks.memory) < mostWeighed && !slices.Contains(d.asks.memory, pod) {
+	if _, known := w.memory[pod]; !known && !slices.Contains(d.asks.memory, pod) {
 		d.asks.memory = append(d.asks.memory, pod)
 	}
 }
 
-// askLive asks for a pod as the API server has it before its record is put back or given up.
-func (d *decision) askLive(w world, pod *corev1.Pod, action resize.Action) {
-	if pod == nil || w.seenLive[pod.UID] {
+// askLive asks for a pod as the API server has it before its record is put back or given up. One that is being put back
+// already is asked for when a patch is sent (putBackAsFar).
+func (d *decision) askLive(w world, pod *corev1.Pod, record v1alpha1.ResizeRecord, action resize.Action) {
+	again := resize.PuttingBack(record) && (action.Kind == resize.Revert || action.Kind == resize.Withdraw)
+	if pod == nil || again || w.seenLive[pod.UID] || w.unread.pods[pod.UID] != nil {
 		return
 	}
+	if needsLivePod(action) {
+		d.asks.live = append(d.asks.live, pod.UID)
+	}
+}
+
+// needsLivePod: the action cannot be taken back, or names the pod's version, and the cache may be behind.
+func needsLivePod(action resize.Action) bool {
 	switch action.Kind {
-	case resize.Revert, resize.Withdraw, resize.Evict:
+	case resize.Revert, resize.Withdraw, resize.Evict, resize.SendRest:
+		return true
 	case resize.Forget:
-		if action.Reason != resize.ReasonNotSent && action.Reason != resize.ReasonSuperseded {
-			return
-		}
-	default:
-		return
+		return action.Reason == resize.ReasonNotSent || action.Reason == resize.ReasonSuperseded
 	}
-	d.asks.live = append(d.asks.live, pod.UID)
+	return false
 }
 
 // learnOfNode notes what a record says of its node that did not carry it out.
 func (d *decision) learnOfNode(record v1alpha1.ResizeRecord, action resize.Action, state resize.State) {
-	if action.Kind == resize.Withdraw && record.Phase != v1alpha1.RecordWithdrawing {
+	if fails(record, action) {
 		d.lessons = append(d.lessons, lesson{record, action.Reason, state.Message})
 	}
 }

@@ -27,13 +27,18 @@ type tally struct {
 	pods int
 }
 
-// add counts a refusal of a pod's resize in.
-func (r *refusals) add(pod *corev1.Pod, refusal *resize.Refusal) {
+// waitFor has the workload looked at when what a refusal rests on changes.
+func (r *refusals) waitFor(pod *corev1.Pod, refusal *resize.Refusal) {
 	for _, t := range topicsOf(refusal, pod) {
 		if !slices.Contains(r.topics, t) {
 			r.topics = append(r.topics, t)
 		}
 	}
+}
+
+// add counts a refusal of a pod's resize in.
+func (r *refusals) add(pod *corev1.Pod, refusal *resize.Refusal) {
+	r.waitFor(pod, refusal)
 	i := slices.IndexFunc(r.of, func(t tally) bool { return t.Reason == refusal.Reason })
 	if i < 0 {
 		r.of = append(r.of, tally{*refusal, 1})

@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -24,37 +25,74 @@ type Rights struct {
 	// why they are lost, in the API server's words; empty: they are there.
 	why   string
 	asked time.Time
+	// denied are namespaces in which resizes were refused although the operator has the rights.
+	denied map[string]denial
+}
+
+// denial is what an authorizer said of one namespace, and until when that is taken to stand.
+type denial struct {
+	why   string
+	wait  time.Duration
+	until time.Time
 }
 
 // How often the API server is asked: while all is well, and while it is not.
 const rightsUsually, rightsLost = time.Minute, 15 * time.Second
 
+// deniedLast is how long a namespace is left alone at most before it is tried again; twice as long each time until then.
+const deniedLast = 30 * time.Minute
+
 // errNoRights is what readiness says.
 var errNoRights = errors.New("the operator may not patch pods/resize")
 
-// lose notes that a resize was refused for want of rights.
-func (r *Rights) lose(why string) {
+// refused notes that a resize was refused for want of rights. They are lost only where the API server says so when it
+// is asked; else the refusal is about its namespace alone, as that of an authorizer that guards some namespaces is, or
+// about that one request.
+func (r *Rights) refused(ctx context.Context, namespace, why string) {
+	if r == nil {
+		return
+	}
+	granted, err := r.Ask(ctx)
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.asked = r.Clock.Now(); err == nil && !granted {
+		r.why = why
+		return
+	}
+	maps.DeleteFunc(r.denied, func(_ string, d denial) bool { return r.asked.Sub(d.until) > deniedLast })
+	if r.denied == nil {
+		r.denied = map[string]denial{}
+	}
+	wait := max(rightsLost, min(2*r.denied[namespace].wait, deniedLast))
+	r.denied[namespace] = denial{why: "in namespace " + namespace + ": " + why, wait: wait, until: r.asked.Add(wait)}
+}
+
+// taken notes that a resize was taken in a namespace.
+func (r *Rights) taken(namespace string) {
 	if r == nil {
 		return
 	}
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	r.why, r.asked = why, r.Clock.Now()
+	delete(r.denied, namespace)
 }
 
-// lost says why they are lost, in the API server's words; empty: they are not. While they are it asks again now and
-// then.
-func (r *Rights) lost(ctx context.Context) string {
+// lost says why no pod of a namespace may be resized, in the API server's words; empty: they may. While the rights are
+// lost it asks again now and then.
+func (r *Rights) lost(ctx context.Context, namespace string) string {
 	if r == nil {
 		return ""
 	}
 	r.mutex.Lock()
-	why, due := r.why, r.Clock.Since(r.asked) >= rightsLost
+	why, due, here := r.why, r.Clock.Since(r.asked) >= rightsLost, r.denied[namespace]
 	r.mutex.Unlock()
-	if why == "" || !due {
-		return why
+	if why != "" && due {
+		why = r.look(ctx)
 	}
-	return r.look(ctx)
+	if why == "" && r.Clock.Now().Before(here.until) {
+		return here.why
+	}
+	return why
 }
 
 // look asks the API server. Where it gives no answer, what was known stands.

@@ -20,54 +20,98 @@ import (
 func (c *Controller) send(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w world, d decision) v1alpha1.AttuneRecommendationStatus {
 	status := *rec.Status.DeepCopy()
 	for _, sent := range d.writes {
+		if refusal := declinedMeanwhile(&status, w, sent); refusal != nil {
+			log.FromContext(ctx).Info("Did not send a resize that others were refused", "pod", sent.plan.PodName, "reason", refusal.Message)
+			continue
+		}
 		returned, outcome := c.resize(ctx, sent)
 		log.FromContext(ctx).Info("Sent a resize", "pod", sent.plan.PodName, "outcome", outcome.Kind, "reason", outcome.Reason)
-		c.heed(&d, w, sent, returned, outcome)
-		answer(&status, w, sent, returned, outcome, c.Clock.Now())
+		c.heed(ctx, &d, w, sent, returned, outcome)
+		for _, n := range answer(&status, w, sent, returned, outcome, c.Clock.Now()) {
+			n.add(rec)
+		}
 		if outcome.Kind != resize.OutcomeAccepted && outcome.Kind != resize.OutcomeConflict {
-			c.Events.Send(rec, sent.pod, event.Warning(v1alpha1.EventResizeFailed, "Resize of pod %s: %s: %s", sent.plan.PodName, outcome.Reason, outcome.Message))
+			c.Events.Send(sent.pod, rec, event.Warning(v1alpha1.EventResizeFailed, "Resize of pod %s: %s: %s", sent.plan.PodName, outcome.Reason, outcome.Message))
 		}
 	}
 	c.sendEvictions(ctx, rec, d, &status)
 	return status
 }
 
-// resize patches the pod's resize subresource; the patch names the pod's uid. Without rights nothing is sent.
+// declinedMeanwhile drops the record of a resize that need not be sent any more, as enough pods of the pass were told
+// the same: so a refusal that concerns all pods of a workload costs a few patches and not one each.
+func declinedMeanwhile(status *v1alpha1.AttuneRecommendationStatus, w world, sent write) *resize.Refusal {
+	i := recordAt(*status, sent.pod)
+	if i < 0 || !isNew(status.Records[i]) {
+		return nil
+	}
+	refusal := resize.DeclinedMeanwhile(sent.pod, sent.plan, answered(*status, w, w.now))
+	if refusal != nil {
+		status.Records = slices.Delete(status.Records, i, i+1)
+	}
+	return refusal
+}
+
+// answered is what an answer of the API server is remembered by.
+func answered(status v1alpha1.AttuneRecommendationStatus, w world, now time.Time) resize.World {
+	return resize.World{Now: now, Rules: w.settings.Resize, Status: status, LimitRanges: w.limits, Quotas: w.quotas}
+}
+
+func recordAt(status v1alpha1.AttuneRecommendationStatus, pod *corev1.Pod) int {
+	return slices.IndexFunc(status.Records, func(r v1alpha1.ResizeRecord) bool { return r.PodUID == pod.UID })
+}
+
+// resize patches the pod's resize subresource; the patch names the pod's uid, and its version where anything is
+// lowered: what a person raised since the pod was read is never taken back. Without rights nothing is sent.
 func (c *Controller) resize(ctx context.Context, w write) (*corev1.Pod, resize.Outcome) {
-	if why := c.Rights.lost(ctx); why != "" {
+	if why := c.Rights.lost(ctx, w.pod.Namespace); why != "" {
 		return nil, resize.Outcome{Kind: resize.OutcomeRBAC, Reason: resize.ReasonNoRights, Message: why}
 	}
-	pod := w.pod.DeepCopy()
-	patch := client.RawPatch(types.StrategicMergePatchType, w.plan.Patch())
-	err := c.Client.SubResource("resize").Patch(ctx, pod, patch)
+	plan := w.plan
+	if plan.Lowers() {
+		plan.Version = w.pod.ResourceVersion
+	}
+	returned, outcome := c.patch(ctx, w.pod, plan)
+	for range mostCatchUps {
+		if outcome.Kind != resize.OutcomeConflict || plan.Version == "" {
+			break
+		}
+		now, err := c.live(ctx, w.pod)
+		if err != nil || now == nil || now.Generation != w.pod.Generation {
+			break // its spec is another one: the next pass decides about that
+		}
+		plan.Version = now.ResourceVersion
+		returned, outcome = c.patch(ctx, w.pod, plan)
+	}
+	return returned, outcome
+}
+
+// mostCatchUps is how often a patch is sent again at once because the pod's status moved on, but not its spec.
+const mostCatchUps = 3
+
+func (c *Controller) patch(ctx context.Context, of *corev1.Pod, plan resize.Plan) (*corev1.Pod, resize.Outcome) {
+	pod := of.DeepCopy()
+	err := c.Client.SubResource("resize").Patch(ctx, pod, client.RawPatch(types.StrategicMergePatchType, plan.Patch()))
 	return pod, resize.Classify(err)
 }
 
-// heed remembers what an answer says beyond its record: of the rights, of the node, and of what need not be asked
-// again soon. Putting back is asked for as often as it takes.
-func (c *Controller) heed(d *decision, w world, sent write, returned *corev1.Pod, outcome resize.Outcome) {
-	key := client.ObjectKeyFromObject(w.rec)
-	if outcome.Kind == resize.OutcomeAccepted {
+// heed remembers what an answer says beyond its record: of the rights, of the node, and when a pod was asked to be put
+// back.
+func (c *Controller) heed(ctx context.Context, d *decision, w world, sent write, returned *corev1.Pod, outcome resize.Outcome) {
+	switch {
+	case outcome.Kind == resize.OutcomeAccepted:
 		c.newest.note(returned, w.now)
+		c.Rights.taken(sent.plan.Namespace)
+	case outcome.Kind == resize.OutcomeRBAC && outcome.Reason != resize.ReasonNoRights:
+		c.Rights.refused(ctx, sent.plan.Namespace, outcome.Message)
 	}
-	if outcome.Kind == resize.OutcomeRBAC {
-		c.Rights.lose(outcome.Message)
-	}
-	i := slices.IndexFunc(d.status.Records, func(r v1alpha1.ResizeRecord) bool { return r.PodUID == sent.plan.PodUID })
-	if i >= 0 && resize.PuttingBack(d.status.Records[i]) {
-		c.tries.note(sent.plan.PodUID, w.now)
-	}
-	if i < 0 || !isNew(d.status.Records[i]) {
-		return
-	}
-	switch outcome.Kind {
-	case resize.OutcomeAccepted:
-		c.declined.accepted(key)
-	case resize.OutcomeInfeasible:
+	i := recordAt(d.status, sent.pod)
+	switch {
+	case i < 0:
+	case resize.PuttingBack(d.status.Records[i]):
+		c.lastAsked.note(sent.plan.PodUID, w.now)
+	case isNew(d.status.Records[i]) && outcome.Kind == resize.OutcomeInfeasible:
 		c.nodes.learn([]lesson{{d.status.Records[i], resize.ReasonInfeasible, outcome.Message}}, w.now)
-		fallthrough
-	case resize.OutcomeConflict, resize.OutcomeTransient, resize.OutcomePolicyRefusal, resize.OutcomeTerminal:
-		c.declined.add(key, resize.NewDeclined(w.declined, outcome, sent.pod, sent.plan, d.gateWorld(w, sent.pod)))
 	}
 }
 
@@ -76,37 +120,44 @@ func isNew(record v1alpha1.ResizeRecord) bool {
 	return record.Phase == v1alpha1.RecordWritten && !resize.InSecondPatch(record)
 }
 
-// answer notes in a record what the API server said to its resize. Nothing is noted of an unknown
-// outcome: the next pass reads the pod. Nor of a second patch that met a passing no: it is sent again.
-func answer(status *v1alpha1.AttuneRecommendationStatus, of world, w write, returned *corev1.Pod, outcome resize.Outcome, now time.Time) {
-	for i := range status.Records {
-		record := &status.Records[i]
-		if record.PodUID != w.plan.PodUID {
-			continue
-		}
-		switch {
-		case outcome.Kind == resize.OutcomeAccepted:
-			*record = resize.RecordReturned(*record, returned)
-		case resize.InSecondPatch(*record) && outcome.Passing():
-		case resize.InSecondPatch(*record) && outcome.Refused():
-			*record = resize.SecondRefused(*record, w.pod)
-		case isNew(*record) && outcome.Kind == resize.OutcomeInfeasible && resize.Recreates(*record, of.settings.Resize):
-			*record = resize.GivenUp(*record)
-		case isNew(*record) && outcome.Refused():
-			refuse(status, i, of.rec.Spec.Workload.Name, outcome, now)
-		}
-		return
+// answer notes in a record, and in the tries, what the API server said to its resize. Of an unknown outcome only the
+// try is counted: the next pass reads the pod. A second patch that met a passing no is sent again. It returns what is to
+// be counted.
+func answer(status *v1alpha1.AttuneRecommendationStatus, of world, w write, returned *corev1.Pod, outcome resize.Outcome, now time.Time) []count {
+	i := recordAt(*status, w.pod)
+	if i < 0 {
+		return nil
 	}
+	record := &status.Records[i]
+	*record = resize.Sent(*record)
+	switch {
+	case outcome.Kind == resize.OutcomeAccepted:
+		status.Tries = resize.Accepted(status.Tries, *record)
+		*record = resize.RecordReturned(*record, returned)
+	case resize.PuttingBack(*record):
+		status.Tries, _ = resize.Obstacle(status.Tries, record.PodUID, outcome.Reason, outcome.Message)
+	case resize.InSecondPatch(*record) && outcome.Passing():
+	case resize.InSecondPatch(*record) && outcome.Refused():
+		*record = resize.SecondRefused(*record, w.pod)
+	case isNew(*record) && outcome.Kind == resize.OutcomeInfeasible && resize.Recreates(*record, of.settings.Resize):
+		*record = resize.GivenUp(*record)
+	case isNew(*record) && outcome.Refused():
+		status.Tries = resize.Declined(status.Tries, outcome, w.pod, w.plan, answered(*status, of, now))
+		return refuse(status, i, of.rec.Spec.Workload.Name, outcome, now)
+	}
+	return nil
 }
 
 // refuse closes a record whose resize the API server did not take. Nothing was changed, so nothing cools down: when
-// it is asked again is the matter of what it said (resize.Declined). The history tells of answers that somebody may
-// have to do something about.
-func refuse(status *v1alpha1.AttuneRecommendationStatus, i int, workload string, outcome resize.Outcome, now time.Time) {
+// it is asked again is the matter of what it said (resize.Declined). The history tells of answers that a person may
+// have to do something about, and the metrics count them.
+func refuse(status *v1alpha1.AttuneRecommendationStatus, i int, workload string, outcome resize.Outcome, now time.Time) (counts []count) {
 	switch outcome.Kind {
 	case resize.OutcomeTerminal, resize.OutcomeInfeasible, resize.OutcomePolicyRefusal:
 		rows := resize.HistoryRows(workload, status.Records[i], resize.ResultFailed, outcome.Reason, now)
+		counts = countsOf(countFailed, status.Records[i], "")
 		status.History = resize.AddHistory(resize.WithoutRows(status.History, rows), rows)
 	}
 	status.Records = append(status.Records[:i:i], status.Records[i+1:]...)
+	return counts
 }

@@ -6,10 +6,10 @@ import (
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -19,7 +19,9 @@ import (
 	channel "sigs.k8s.io/controller-runtime/pkg/source"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/measure"
+	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/workload"
 )
 
@@ -36,57 +38,63 @@ const retryFirst, retryLast = 50 * time.Millisecond, 30 * time.Second
 // Register adds the loop to a manager. Each value on told names a recommendation that another loop has news of: its
 // pods' grants changed, or its targets hold again after all.
 func (c *Controller) Register(mgr ctrl.Manager, told <-chan event.TypedGenericEvent[types.NamespacedName]) error {
-	if err := index(mgr.GetFieldIndexer()); err != nil {
+	if err := loop.Register(context.Background(), mgr.GetFieldIndexer(), Indexes()); err != nil {
 		return err
 	}
-	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
-	b := ctrl.NewControllerManagedBy(mgr).Named("workload").
-		For(&v1alpha1.AttuneRecommendation{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(recommendationOf), builder.WithPredicates(podChanged())).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.waitingForRoom), builder.WithPredicates(roomFreed())).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.waitingForNode), builder.WithPredicates(nodeChanged())).
-		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(c.waitingForQuotas), builder.WithPredicates(quotaChanged())).
-		Watches(&corev1.LimitRange{}, handler.EnqueueRequestsFromMapFunc(c.waitingForLimits)).
-		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(scaled), builder.WithPredicates(scalingChanged())).
-		Watches(&v1alpha1.AttunePolicy{}, handler.EnqueueRequestsFromMapFunc(c.recommendationsOfPolicy), changed).
-		Watches(&v1alpha1.AttuneDefaults{}, handler.EnqueueRequestsFromMapFunc(c.recommendationsIn), changed).
-		Watches(&v1alpha1.AttuneNamespaceDefaults{}, handler.EnqueueRequestsFromMapFunc(c.recommendationsIn), changed)
-	b = b.WatchesRawSource(channel.TypedChannel(told, handler.TypedEnqueueRequestsFromMapFunc(
-		func(_ context.Context, name types.NamespacedName) []reconcile.Request {
-			return []reconcile.Request{{NamespacedName: name}}
-		})))
-	for _, kind := range workload.Kinds {
-		b = b.Watches(workload.NewObject(kind), handler.EnqueueRequestsFromMapFunc(itself), builder.WithPredicates(workloadChanged()))
-	}
-	return b.WithOptions(controller.Options{
+	return loop.Build(mgr, "workload", c.Watches()).
+		WatchesRawSource(channel.TypedChannel(told, handler.TypedEnqueueRequestsFromMapFunc(
+			func(_ context.Context, name types.NamespacedName) []reconcile.Request {
+				return []reconcile.Request{{NamespacedName: name}}
+			}))).
+		WithOptions(Options()).
+		Complete(measure.Reconciler("workload", c))
+}
+
+// Options of the loop's queue.
+func Options() controller.Options {
+	return controller.Options{
 		MaxConcurrentReconciles: 8,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLast),
-	}).Complete(measure.Reconciler("workload", c))
+	}
 }
 
-func index(fields client.FieldIndexer) error {
-	ctx := context.Background()
-	if err := fields.IndexField(ctx, &corev1.Pod{}, byWorkload, workloadOf); err != nil {
-		return err
+// Watches are what wakes the loop.
+func (c *Controller) Watches() []loop.Watch {
+	spec := predicate.GenerationChangedPredicate{}
+	watches := []loop.Watch{
+		{Object: &v1alpha1.AttuneRecommendation{}, When: recommendationChanged(&c.stored)},
+		{Object: &corev1.Pod{}, Map: c.recommendationOf, When: podChanged(), Urgent: podInTrouble},
+		{Object: &corev1.Pod{}, Map: c.waitingForRoom, When: roomFreed()},
+		{Object: &corev1.Node{}, Map: c.waitingForNode, When: nodeChanged(c.nodes.forget)},
+		{Object: &corev1.ResourceQuota{}, Map: c.waitingForQuotas, When: quotaChanged()},
+		{Object: &corev1.LimitRange{}, Map: c.waitingForLimits},
+		{Object: &policyv1.PodDisruptionBudget{}, Map: c.waitingForBudgets, When: budgetChanged()},
+		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: scaled, When: scalingChanged()},
+		{Object: &v1alpha1.AttunePolicy{}, Map: c.recommendationsOfPolicy, When: spec},
+		{Object: &v1alpha1.AttuneDefaults{}, Map: c.recommendationsIn, When: spec},
+		{Object: &v1alpha1.AttuneNamespaceDefaults{}, Map: c.recommendationsIn, When: spec},
 	}
-	if err := fields.IndexField(ctx, &corev1.Pod{}, byNode, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }); err != nil {
-		return err
+	for _, kind := range workload.Kinds {
+		watches = append(watches, loop.Watch{Object: workload.NewObject(kind).(client.Object), Map: itself, When: workloadChanged()})
 	}
-	return fields.IndexField(ctx, &v1alpha1.AttuneRecommendation{}, byPolicy, func(o client.Object) []string {
-		return []string{o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name}
-	})
+	return watches
 }
 
-func workloadOf(o client.Object) []string {
-	id, ok := workload.OwnerOf(o, o.GetNamespace(), nil)
-	if !ok {
-		return nil
+// Indexes that the loop lists by.
+func Indexes() []loop.Index {
+	return []loop.Index{
+		{Object: &corev1.Pod{}, Field: byWorkload, Of: workloadOf},
+		{Object: &corev1.Pod{}, Field: byNode, Of: func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }},
+		{Object: &v1alpha1.AttuneRecommendation{}, Field: byPolicy, Of: func(o client.Object) []string {
+			return []string{o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name}
+		}},
 	}
-	return []string{id.String()}
 }
 
-func recommendationOf(_ context.Context, o client.Object) []reconcile.Request {
-	id, ok := workload.OwnerOf(o, o.GetNamespace(), nil)
+func workloadOf(o client.Object) []string { return workload.IndexOf(o) }
+
+func (c *Controller) recommendationOf(_ context.Context, o client.Object) []reconcile.Request {
+	id, ok := workload.OwnerOf(o, o.GetNamespace(), owners.Jobs{Reader: c.Client})
 	if !ok {
 		return nil
 	}
@@ -126,6 +134,10 @@ func (c *Controller) waitingForQuotas(_ context.Context, o client.Object) []reco
 
 func (c *Controller) waitingForLimits(_ context.Context, o client.Object) []reconcile.Request {
 	return c.waiting.wake(aboutLimits(o.GetNamespace()))
+}
+
+func (c *Controller) waitingForBudgets(_ context.Context, o client.Object) []reconcile.Request {
+	return c.waiting.wake(aboutBudgets(o.GetNamespace()))
 }
 
 func (c *Controller) recommendationsOfPolicy(ctx context.Context, o client.Object) []reconcile.Request {

@@ -11,21 +11,21 @@ import (
 	"attune.io/attune/resize"
 )
 
-// How soon a pod that is not back at its old size is asked for again: soon at first, as an answer may have been
-// lost, then as often as it takes.
-const tryFirst, tryLast = time.Second, 15 * time.Second
-
-// tries are when pods were last asked to be put back. They may be lost: then it is tried once more. They are safe for
-// concurrent use.
-type tries struct {
+// lastAsked is when pods were last asked to be put back. Since when that is so, and what is in the way, is in the tries of
+// the status; the moments between are not worth a write each, and may be lost: then it is asked once more. It is safe
+// for concurrent use.
+type lastAsked struct {
 	mutex sync.Mutex
 	last  map[types.UID]time.Time
 }
 
-func (x *tries) note(pod types.UID, now time.Time) {
+// askedLasts is longer than it is ever waited between two of them.
+const askedLasts = 2 * time.Minute
+
+func (x *lastAsked) note(pod types.UID, now time.Time) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
-	maps.DeleteFunc(x.last, func(_ types.UID, at time.Time) bool { return now.Sub(at) > tryLast })
+	maps.DeleteFunc(x.last, func(_ types.UID, at time.Time) bool { return now.Sub(at) > askedLasts })
 	if x.last == nil {
 		x.last = map[types.UID]time.Time{}
 	}
@@ -33,7 +33,7 @@ func (x *tries) note(pod types.UID, now time.Time) {
 }
 
 // read are those of the pods that are being put back.
-func (x *tries) read(records []v1alpha1.ResizeRecord) map[types.UID]time.Time {
+func (x *lastAsked) read(records []v1alpha1.ResizeRecord) map[types.UID]time.Time {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	tried := map[types.UID]time.Time{}
@@ -57,9 +57,5 @@ func (w world) untilNextTry(record v1alpha1.ResizeRecord, action resize.Action) 
 	case !tried:
 		return 0
 	}
-	wait := tryFirst
-	for n := int32(1); n < record.Attempts && wait < tryLast; n++ {
-		wait *= 2
-	}
-	return max(0, last.Add(min(wait, tryLast)).Sub(w.now))
+	return max(0, last.Add(resize.PutBackEvery(record, w.rec.Status.Tries, w.now)).Sub(w.now))
 }

@@ -51,7 +51,6 @@ func (d *decision) undo(w world) *resize.Refusal {
 		return nil
 	case err != nil:
 		refusal := &resize.Refusal{Reason: reasonBadUndo, Message: err.Error(), PodWide: true}
-		d.skip(refusal)
 		return refusal
 	}
 	text, undoing := d.undoing(w)
@@ -74,6 +73,10 @@ func (d *decision) putBack(w world) (left []*resize.Refusal) {
 		if hasRecord(d.status.Records, pod) {
 			continue
 		}
+		if why := w.unread.of(pod); why != nil {
+			left = append(left, d.notPutBack(pod, why)...)
+			continue
+		}
 		plan, refusal := resize.UndoPlan(pod, d.originalSizes(w, pod), d.capabilities(w, pod), w.now)
 		d.askUnknown(w, pod, plan)
 		if refusal == nil {
@@ -84,6 +87,7 @@ func (d *decision) putBack(w world) (left []*resize.Refusal) {
 			continue
 		}
 		d.start(w, pod, plan)
+		d.askMemory(w, []resize.Plan{plan}, []resize.Plan{plan})
 	}
 	return left
 }
@@ -99,21 +103,21 @@ func (d *decision) notPutBack(pod *corev1.Pod, refusal *resize.Refusal) []*resiz
 		refusal.Message = "pod " + pod.Name + ": " + refusal.Message
 		return []*resize.Refusal{refusal}
 	}
-	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "Pod %s cannot be put back to its original size: %s: %s", pod.Name, refusal.Reason, refusal.Message))
+	d.tellOfPod(pod, event.Warning(v1alpha1.EventResizeSkipped, "Pod %s cannot be put back to its original size: %s: %s", pod.Name, refusal.Reason, refusal.Message))
 	return nil
 }
 
 // putBackDone tells of a pod that was verified to have its original size.
 func (d *decision) putBackDone(w world, record v1alpha1.ResizeRecord) {
 	for _, row := range resize.HistoryRows(w.rec.Spec.Workload.Name, record, resize.ResultUndone, "", w.now) {
-		d.tell(event.Normal(v1alpha1.EventResized, "Put %s of %s/%s back: %s -> %s", row.Resource, record.PodName, row.Container, row.From, row.To))
+		d.tellOf(record, event.Normal(v1alpha1.EventResized, "Put %s of %s/%s back: %s -> %s", row.Resource, record.PodName, row.Container, row.From, row.To))
 	}
-	d.count("success", record, "")
+	d.count(countSuccess, record, "")
 }
 
 func (d *decision) originalSizes(w world, pod *corev1.Pod) []resize.Container {
 	var out []resize.Container
-	for name, size := range d.originalsOf(w, pod) {
+	for name, size := range d.originalsOf(pod) {
 		out = append(out, resize.Container{Name: name, Size: size, MemoryUsage: w.memory[pod.UID][name]})
 	}
 	slices.SortFunc(out, func(a, b resize.Container) int { return slices.Compare([]string{a.Name}, []string{b.Name}) })

@@ -14,9 +14,10 @@ import (
 // topic is something outside of a workload whose change may lift a refusal.
 type topic struct{ kind, name string }
 
-func aboutNode(name string) topic        { return topic{"node", name} }
-func aboutQuotas(namespace string) topic { return topic{"quotas", namespace} }
-func aboutLimits(namespace string) topic { return topic{"limits", namespace} }
+func aboutNode(name string) topic         { return topic{"node", name} }
+func aboutQuotas(namespace string) topic  { return topic{"quotas", namespace} }
+func aboutLimits(namespace string) topic  { return topic{"limits", namespace} }
+func aboutBudgets(namespace string) topic { return topic{"budgets", namespace} }
 
 // topicsOf are what a refusal of a pod's resize waits for; time and what belongs to the workload itself are none.
 func topicsOf(refusal *resize.Refusal, pod *corev1.Pod) []topic {
@@ -27,6 +28,8 @@ func topicsOf(refusal *resize.Refusal, pod *corev1.Pod) []topic {
 		return []topic{aboutNode(pod.Spec.NodeName)}
 	case resize.ReasonQuota:
 		return []topic{aboutQuotas(pod.Namespace)}
+	case resize.ReasonDisruptionBudget:
+		return []topic{aboutBudgets(pod.Namespace)}
 	case resize.ReasonLimitRange, resize.ReasonQOSClass:
 		return []topic{aboutLimits(pod.Namespace)}
 	case resize.ReasonRefused:

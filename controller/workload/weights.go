@@ -17,6 +17,7 @@ const weightLasts = 15 * time.Second
 type weights struct {
 	mutex sync.Mutex
 	last  map[types.UID]weight
+	swept time.Time
 }
 
 type weight struct {
@@ -24,22 +25,26 @@ type weight struct {
 	held map[string]recommender.Amount
 }
 
-// of answers from memory, or asks.
-func (x *weights) of(pod types.UID, now time.Time, ask func() map[string]recommender.Amount) map[string]recommender.Amount {
-	old := func(_ types.UID, last weight) bool { return now.Sub(last.at) >= weightLasts }
-	x.mutex.Lock()
-	maps.DeleteFunc(x.last, old)
-	last, ok := x.last[pod]
-	x.mutex.Unlock()
-	if ok {
-		return last.held
-	}
-	held := ask()
+// of is the last answer about a pod; false: there is none that still holds.
+func (x *weights) of(pod types.UID, now time.Time) (map[string]recommender.Amount, bool) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
+	last, ok := x.last[pod]
+	return last.held, ok && !last.old(now)
+}
+
+// note an answer, also that nothing is known. Old ones are forgotten.
+func (x *weights) note(pod types.UID, now time.Time, held map[string]recommender.Amount) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	if now.Sub(x.swept) >= weightLasts {
+		maps.DeleteFunc(x.last, func(_ types.UID, last weight) bool { return last.old(now) })
+		x.swept = now
+	}
 	if x.last == nil {
 		x.last = map[types.UID]weight{}
 	}
 	x.last[pod] = weight{now, held}
-	return held
 }
+
+func (w weight) old(now time.Time) bool { return now.Sub(w.at) >= weightLasts }

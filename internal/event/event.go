@@ -65,8 +65,11 @@ type About interface {
 	GetUID() types.UID
 }
 
-// Send sends events about an object, on it and on a related one (nil: none).
+// Send sends events about an object, and names a related one in them (nil: none). A nil recorder sends nothing.
 func (r *Recorder) Send(about About, related runtime.Object, events ...Event) {
+	if r == nil {
+		return
+	}
 	for _, e := range events {
 		if r.fresh(key{about.GetUID(), e}) {
 			r.sink.Eventf(about, related, e.Type, e.Reason, "RightSize", "%s", e.Message)

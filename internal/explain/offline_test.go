@@ -123,8 +123,8 @@ func TestOfflineLimitsKeepTheirRatio(t *testing.T) {
 		Original: size(500, 1000, 2*gi, 4*gi),
 		Now:      now,
 	})
-	assert.Equal(t, `{"cpuRequest":"240m","cpuLimit":"480m","memoryRequest":"697932186","memoryLimit":"1395864372"}`, line(t, container.Target))
-	assert.Equal(t, `{"cpuRequest":"250m","cpuLimit":"500m","memoryRequest":"1503238554","memoryLimit":"3006477108"}`, line(t, container.Next))
+	assert.Equal(t, `{"cpuRequest":"240m","cpuLimit":"480m","memoryRequest":"666Mi","memoryLimit":"1332Mi"}`, line(t, container.Target))
+	assert.Equal(t, `{"cpuRequest":"250m","cpuLimit":"500m","memoryRequest":"1434Mi","memoryLimit":"2868Mi"}`, line(t, container.Next))
 }
 
 func line(t *testing.T, value any) string {

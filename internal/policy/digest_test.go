@@ -25,7 +25,7 @@ func TestDigestChangesWithWhatTargetsDependOn(t *testing.T) {
 		`memory: {allowDecrease: true}`,
 		`metricsSource: {historyWindow: 24h}`, `metricsSource: {queryStep: 1m}`, `metricsSource: {rateWindow: 1m}`, `metricsSource: {minimumDataPoints: 47}`,
 		`metricsSource: {prometheus: {address: "http://a"}}`, `metricsSource: {prometheus: {address: "http://a", headers: {A: b}}}`,
-		`strategy: Adaptive`, `adaptive: {risk: High}`,
+		`strategy: Node`, `adaptive: {risk: High}`,
 		`excludedContainers: [a]`, `excludedContainers: [b]`,
 	} {
 		digest := digestOf(t, spec)

@@ -26,7 +26,7 @@ func resolve(layers []layer, problems []Problem) (Settings, error) {
 	o.checkTarget()
 	s := Settings{
 		Source:          o.source(),
-		Strategy:        oneOf(o, "strategy", strategy, strategies, func(l layer) *v1alpha1.Strategy { return l.Strategy }),
+		Strategy:        o.strategy(),
 		Risk:            oneOf(o, "adaptive.risk", risk, risks, func(l layer) *v1alpha1.Risk { return l.Adaptive.Risk }),
 		NodeEviction:    oneOf(o, "node.eviction", eviction, switches, func(l layer) *v1alpha1.Switch { return l.Node.Eviction }) == v1alpha1.Enabled,
 		EvictionRanking: oneOf(o, "node.evictionRanking", "", rankings, func(l layer) *v1alpha1.EvictionRanking { return l.Node.EvictionRanking }),
@@ -52,6 +52,17 @@ var (
 	percentiles = []int32{50, 90, 95, 99}
 	controlled  = []v1alpha1.ControlledValues{v1alpha1.ControlledRequestsOnly, v1alpha1.ControlledRequestsAndLimits}
 )
+
+// strategy refuses Adaptive, a word that the API knows and no loop does: it would run another strategy by its name.
+func (o *overlay) strategy() v1alpha1.Strategy {
+	const path = "strategy"
+	s := oneOf(o, path, strategy, strategies, func(l layer) *v1alpha1.Strategy { return l.Strategy })
+	if s != v1alpha1.StrategyAdaptive {
+		return s
+	}
+	o.invalid(path, "%s %s is not built yet: use %s or %s", path, o.quote(path, s), v1alpha1.StrategyWorkload, v1alpha1.StrategyNode)
+	return strategy
+}
 
 func (o *overlay) recommender(source usage.SourceSettings) recommender.Settings {
 	s := recommender.Settings{

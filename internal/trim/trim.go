@@ -15,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
@@ -121,6 +122,17 @@ func Node(o any) (any, error) {
 	node.ManagedFields, node.Annotations = nil, nil
 	node.Status.Images, node.Status.VolumesInUse, node.Status.VolumesAttached = nil, nil, nil
 	return node, nil
+}
+
+// Budget keeps which pods a PodDisruptionBudget covers and what it allows.
+func Budget(o any) (any, error) {
+	budget, ok := o.(*policyv1.PodDisruptionBudget)
+	if !ok {
+		return o, nil
+	}
+	budget.ManagedFields, budget.Annotations, budget.Labels, budget.OwnerReferences = nil, nil, nil, nil
+	budget.Status.DisruptedPods, budget.Status.Conditions = nil, nil
+	return budget, nil
 }
 
 // Recommendation keeps all but the trace of the computation, which is for people and half of the object, and of that

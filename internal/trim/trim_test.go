@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -156,9 +157,24 @@ func TestWhatIsLeftOfANode(t *testing.T) {
 	assert.Equal(t, want, trimmed(t, trim.Node, node))
 }
 
+func TestWhatIsLeftOfABudget(t *testing.T) {
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{
+		Name: "b", Generation: 2, Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"a": "b"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{}}, OwnerReferences: []metav1.OwnerReference{{}},
+	}}
+	budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	budget.Status = policyv1.PodDisruptionBudgetStatus{
+		ObservedGeneration: 2, DisruptionsAllowed: 1, CurrentHealthy: 3, DesiredHealthy: 2,
+		DisruptedPods: map[string]metav1.Time{"web-1": {}}, Conditions: []metav1.Condition{{}},
+	}
+	want := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "b", Generation: 2}, Spec: budget.Spec, Status: budget.Status}
+	want.Status.DisruptedPods, want.Status.Conditions = nil, nil
+	assert.Equal(t, want, trimmed(t, trim.Budget, budget))
+}
+
 func TestOtherObjectsPass(t *testing.T) {
 	gone := cache.DeletedFinalStateUnknown{Key: "shop/web"}
-	for _, transform := range []cache.TransformFunc{trim.Pod, trim.Node, trim.Workload, trim.Recommendation, trim.Object} {
+	for _, transform := range []cache.TransformFunc{trim.Pod, trim.Node, trim.Workload, trim.Recommendation, trim.Budget, trim.Object} {
 		assert.Equal(t, gone, trimmed(t, transform, gone))
 	}
 	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "l", ManagedFields: []metav1.ManagedFieldsEntry{{}}}}

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -42,8 +43,7 @@ func Whole() labels.Selector {
 // It works at admission, where the pod has neither name nor namespace yet: the namespace is the
 // request's. False means: no controller, or one of a kind that attune does not size.
 //
-// lookup may be nil. A Job that it does not know is taken for a CronJob's if it is named like one; a
-// wrong guess finds no AttuneRecommendation.
+// lookup may be nil. A Job that it does not know is taken for a CronJob's if it is named like one of this age.
 func OwnerOf(pod metav1.Object, namespace string, lookup Lookup) (Identity, bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
@@ -79,7 +79,10 @@ func ofReplicaSet(name, hash string) (v1alpha1.WorkloadKind, string) {
 
 // cronJobsJob is how the CronJob controller names a Job: the CronJob's name and the scheduled time in
 // minutes since 1970, which has eight digits until the year 2160.
-var cronJobsJob = regexp.MustCompile(`^(.+)-[0-9]{8}$`)
+var cronJobsJob = regexp.MustCompile(`^(.+)-([0-9]{8})$`)
+
+// leastMinute and mostMinute are the years 2017 and 2084. A date such as 20261119 is below them.
+const leastMinute, mostMinute = 25_000_000, 60_000_000
 
 func ofJob(namespace, name string, lookup Lookup) (v1alpha1.WorkloadKind, string) {
 	if lookup != nil {
@@ -90,10 +93,16 @@ func ofJob(namespace, name string, lookup Lookup) (v1alpha1.WorkloadKind, string
 			return v1alpha1.KindCronJob, cronJob
 		}
 	}
-	if match := cronJobsJob.FindStringSubmatch(name); match != nil {
+	if match := cronJobsJob.FindStringSubmatch(name); match != nil && scheduled(match[2]) {
 		return v1alpha1.KindCronJob, match[1]
 	}
 	return v1alpha1.KindJob, name
+}
+
+// scheduled: the digits are a time at which a CronJob of these years may have been due.
+func scheduled(digits string) bool {
+	minute, err := strconv.Atoi(digits)
+	return err == nil && minute >= leastMinute && minute <= mostMinute
 }
 
 // groupKind leaves the version out: other groups have kinds of the same names (OpenKruise's StatefulSet).

@@ -65,15 +65,15 @@ func (f Forecast) Demand() (Demand, bool) {
 	return Demand{base, max(base, peak)}, true
 }
 
-// Within keeps a demand between what is allowed; zero is no bound. A CPU limit that stays is an upper
+// Within keeps a demand between what is allowed, in whole amounts of its resource; zero is no bound. A CPU limit that stays is an upper
 // bound too: a request is never above its limit, and waiting for CPU below a limit is not a demand that a
 // request could meet.
-func (d Demand) Within(least, most recommender.Amount) Demand {
+func (d Demand) Within(r recommender.Resource, least, most recommender.Amount) Demand {
 	d.Base, d.Peak = max(d.Base, least), max(d.Peak, least)
 	if most > 0 {
 		d.Base, d.Peak = min(d.Base, most), min(d.Peak, most)
 	}
-	return d
+	return Demand{r.WholeWithin(d.Base, least, most), r.WholeWithin(d.Peak, least, most)}
 }
 
 // Unmeasured is the demand of a resource that nothing is known of: it keeps what it holds.

@@ -180,8 +180,10 @@ func TestDemandOfForecasts(t *testing.T) {
 		assert.Equal(t, tc.want, got, tc.name)
 		assert.Equal(t, tc.known, known, tc.name)
 	}
-	assert.Equal(t, Demand{200, 500}, Demand{100, 900}.Within(200, 500))
-	assert.Equal(t, Demand{100, 900}, Demand{100, 900}.Within(0, 0))
+	assert.Equal(t, Demand{200, 500}, Demand{100, 900}.Within(cpu, 200, 500))
+	assert.Equal(t, Demand{100, 900}, Demand{100, 900}.Within(cpu, 0, 0))
+	assert.Equal(t, Demand{100 * mi, 201 * mi}, Demand{100*mi - 5, 200*mi + 1}.Within(memory, 0, 0), "memory is in whole MiB")
+	assert.Equal(t, Demand{100 * mi, 150 * mi}, Demand{100*mi - 5, 200*mi + 1}.Within(memory, mi, 150*mi+7), "not above what is allowed")
 	assert.Equal(t, Demand{7, 7}, Unmeasured(7))
 }
 

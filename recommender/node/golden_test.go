@@ -178,6 +178,7 @@ func TestMemoryLimit(t *testing.T) {
 	assert.Zero(t, MemoryLimit(0, 0, 220*mi), "none where nothing is known")
 	assert.Equal(t, 2*recommender.MaxAmount, MemoryLimit(1<<62, 1<<62, 1))
 	assert.Zero(t, MemoryLimit(-1, -5, 0))
+	assert.Equal(t, 441*mi, MemoryLimit(220*mi+1, 0, 220*mi), "in whole MiB")
 
 	p := pod("a", 100, 100, remembering(100*mi, 220*mi))
 	p.Containers[0].Max7d = 220 * mi

@@ -3,12 +3,12 @@ package node
 import "attune.io/attune/recommender"
 
 // MemoryLimit is 2 × the greater of the most memory in 7 days and what OOM kills taught
-// (recommender.OOMFloor, decayed), never below the request. It is zero, which sets none, where neither is
+// (recommender.OOMFloor, decayed), in whole MiB, never below the request. It is zero, which sets none, where neither is
 // known: a guessed limit kills.
 func MemoryLimit(max7d, oom, request recommender.Amount) recommender.Amount {
 	most := bounded(max(max7d, oom), recommender.MaxAmount)
 	if most == 0 {
 		return 0
 	}
-	return max(2*most, request)
+	return max(recommender.Memory.Whole(2*most), request)
 }

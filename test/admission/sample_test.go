@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"attune.io/attune/test/apiserver"
 	"attune.io/attune/test/cluster"
 )
 
@@ -97,6 +98,7 @@ func ambiguous(ranges []*corev1.LimitRange) bool {
 func startAPIServer(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	env := &envtest.Environment{} // which asks for no service accounts
+	apiserver.Patient(env)
 	require.NoError(t, findPrograms(env))
 	config, err := env.Start()
 	t.Cleanup(func() { assert.NoError(t, env.Stop()) })

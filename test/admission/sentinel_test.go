@@ -58,7 +58,7 @@ func (s *sentinel) await(t *testing.T) {
 	_, err = s.api.CoreV1().ResourceQuotas(quotasPost).UpdateStatus(t.Context(), s.quota, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	for _, post := range []string{rangesPost, quotasPost} {
-		require.Eventually(t, func() bool { return try(t, s.api, post, plain()) != nil }, 30*time.Second, 20*time.Millisecond, post)
+		require.Eventually(t, func() bool { return try(t, s.api, post, plain()) != nil }, 5*time.Minute, 20*time.Millisecond, post)
 	}
 }
 

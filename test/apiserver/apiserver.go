@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -26,10 +27,21 @@ func New() (*envtest.Environment, error) {
 		CRDDirectoryPaths:     []string{filepath.Join(project, "config", "crd")},
 		ErrorIfCRDPathMissing: true,
 	}
+	Patient(env)
 	if err := findPrograms(env); err != nil {
 		return nil, fmt.Errorf("finding kube-apiserver and etcd: %w", err)
 	}
 	return env, nil
+}
+
+// patience bounds the waits for a program, and for the API server to serve a kind: a machine that does something else
+// as well takes its time.
+const patience = 5 * time.Minute
+
+// Patient makes an API server's start and end wait as long as a busy machine takes.
+func Patient(env *envtest.Environment) {
+	env.ControlPlaneStartTimeout, env.ControlPlaneStopTimeout = patience, patience
+	env.CRDInstallOptions.MaxTime = patience
 }
 
 func findPrograms(env *envtest.Environment) error {

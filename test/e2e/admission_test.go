@@ -45,6 +45,10 @@ func TestInitialSeedsNewPodsOnly(t *testing.T) {
 		assert.Equal(t, wanted, sizeOf(pod.Spec.Containers[0].Resources), "a pod born later")
 		assert.Equal(t, before.Status.QOSClass, pod.Status.QOSClass)
 		assert.Equal(t, asked, seededFrom(t, pod), "the annotation's original")
+		changed := pod.DeepCopy()
+		metav1.SetMetaDataLabel(&changed.ObjectMeta, "changed", "later")
+		require.NoError(t, env.client.Patch(ctx, changed, client.MergeFrom(&pod)), "a later change of a seeded pod is nothing to the webhook")
+		assert.Equal(t, wanted, sizeOf(changed.Spec.Containers[0].Resources))
 	}
 	for _, pod := range pods(ctx, t, other) {
 		assert.Equal(t, asked, sizeOf(pod.Spec.Containers[0].Resources), "a pod born in an unlabelled namespace")
@@ -77,6 +81,14 @@ func hasSeed(ctx context.Context, d *appsv1.Deployment) error {
 		return fmt.Errorf("withheld: %s; containers %v", rec.Spec.SeedWithheld, rec.Spec.Containers)
 	}
 	return nil
+}
+
+func hasNoSeed(ctx context.Context, d *appsv1.Deployment) error {
+	rec, err := recommendation(ctx, d)
+	if err == nil && rec.Spec.Seed != nil {
+		err = fmt.Errorf("seed %v", rec.Spec.Seed)
+	}
+	return err
 }
 
 func scale(ctx context.Context, t *testing.T, d *appsv1.Deployment, replicas int32) {

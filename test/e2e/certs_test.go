@@ -2,12 +2,14 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -181,26 +183,59 @@ func presented(ctx context.Context, pod *corev1.Pod) ([]byte, error) {
 // tally counts pods that were admitted, in dry runs, while something went on.
 type tally struct {
 	sync.Mutex
-	admitted         int
-	unseeded, failed []string // when and why
-	passed           int      // past the webhook, since the API server could not call it
+	admitted int
+	unseeded []span
+	failed   []string // when and why
+	passed   int      // past the webhook, since the API server could not call it
 }
 
-// underLoad creates 20 pods of d a second, in dry runs, while work is done.
+// span is from when to when a pod's creation was under way, after the start.
+type span struct{ from, to time.Duration }
+
+func (s span) String() string {
+	return fmt.Sprintf("%s after the start, in %s", s.from.Round(time.Millisecond), (s.to - s.from).Round(time.Millisecond))
+}
+
+// moments is the least number of moments such that each span has one in it.
+func moments(spans []span) (n int) {
+	last := time.Duration(-1)
+	for _, s := range slices.SortedFunc(slices.Values(spans), func(a, b span) int { return cmp.Compare(a.to, b.to) }) {
+		if s.from > last {
+			last, n = s.to, n+1
+		}
+	}
+	return n
+}
+
+func TestMoments(t *testing.T) {
+	assert.Zero(t, moments(nil))
+	assert.Equal(t, 1, moments([]span{{2, 5}, {1, 3}, {3, 9}}), "all were under way at 3")
+	assert.Equal(t, 2, moments([]span{{1, 2}, {3, 4}, {1, 4}}))
+	assert.Equal(t, 3, moments([]span{{1, 2}, {5, 6}, {3, 4}}))
+}
+
+// mostUnderWay bounds the creations at a time: more than a busy machine can answer would be a load of the test's own.
+const mostUnderWay = 8
+
+// underLoad creates 20 pods of d a second, in dry runs, while work is done; fewer where they take long.
 func underLoad(t *testing.T, d *appsv1.Deployment, work func()) *tally {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
+	passed := passedOver(t) // before the first of them
 	counted, all, start := &tally{}, sync.WaitGroup{}, time.Now()
+	underWay := make(chan struct{}, mostUnderWay)
 	all.Go(func() {
 		tick := time.NewTicker(50 * time.Millisecond)
 		defer tick.Stop()
 		for {
 			// A pod whose creation has begun is counted; the end of the load interrupts none.
+			underWay <- struct{}{}
 			all.Go(func() {
-				asked := time.Now()
+				defer func() { <-underWay }()
+				asked := time.Since(start)
 				pod, err := birth(context.WithoutCancel(ctx), d)
-				counted.add(pod, err, fmt.Sprintf("%s after the start, in %s", asked.Sub(start).Round(time.Millisecond), time.Since(asked).Round(time.Millisecond)))
+				counted.add(pod, err, span{asked, time.Since(start)})
 			})
 			select {
 			case <-ctx.Done():
@@ -209,7 +244,6 @@ func underLoad(t *testing.T, d *appsv1.Deployment, work func()) *tally {
 			}
 		}
 	})
-	passed := passedOver(t)
 	work()
 	eventually(t, "enough pods", counted.enough)
 	stop()
@@ -219,13 +253,13 @@ func underLoad(t *testing.T, d *appsv1.Deployment, work func()) *tally {
 	return counted
 }
 
-func (c *tally) add(pod *corev1.Pod, err error, when string) {
+func (c *tally) add(pod *corev1.Pod, err error, when span) {
 	c.Lock()
 	defer c.Unlock()
 	c.admitted++
 	switch {
 	case err != nil:
-		c.failed = append(c.failed, when+": "+err.Error())
+		c.failed = append(c.failed, when.String()+": "+err.Error())
 	case sizeOf(pod.Spec.Containers[0].Resources) != wanted:
 		c.unseeded = append(c.unseeded, when)
 	}
@@ -239,27 +273,35 @@ func (c *tally) lostNothing(t *testing.T) {
 	assert.Empty(t, c.unseeded, "not seeded")
 }
 
-// lostFew: every pod was created; a replica that ends may take one call that is under way along.
+// lostFew: every pod was created, and seeded unless the API server could not call the webhook: each of the two replicas,
+// when it ends, may take the calls along that are under way at that moment. How many those are is a matter of the load.
 func (c *tally) lostFew(t *testing.T) {
 	t.Helper()
 	c.failedNone(t)
-	assert.LessOrEqual(t, c.passed, 2, "past the webhook; not seeded: %v", c.unseeded)
+	assert.LessOrEqual(t, moments(c.unseeded), 2, "%d past the webhook; not seeded: %v", c.passed, c.unseeded)
+	assert.LessOrEqual(t, len(c.unseeded), c.passed, "not seeded although the webhook was called: %v", c.unseeded)
 }
 
+// failedOpen is the API server's count of pods that passed because it could not call their webhook.
+const failedOpen = "apiserver_admission_webhook_fail_open_count"
+
 // passedOver is how many pods the API server has let pass because it could not call the pod webhook.
-func passedOver(t *testing.T) (n int) {
+func passedOver(t *testing.T) int { return int(apiServerMetric(t, failedOpen)) }
+
+// apiServerMetric is the sum of what the API server counts about the pod webhook under a name.
+func apiServerMetric(t *testing.T, metric string) (sum float64) {
 	t.Helper()
 	out, err := env.cluster.Command(t.Context(), "kubectl", "get", "--raw", "/metrics").Output()
 	require.NoError(t, err)
 	require.Contains(t, string(out), `apiserver_admission_webhook_request_total{code="200",name="pods.attune.io"`, "the API server counts its calls")
 	for line := range strings.Lines(string(out)) {
-		if strings.HasPrefix(line, `apiserver_admission_webhook_fail_open_count{name="pods.attune.io"`) {
+		if strings.HasPrefix(line, metric+`{name="pods.attune.io"`) {
 			value, err := strconv.ParseFloat(line[strings.LastIndex(line, " ")+1:len(line)-1], 64)
 			require.NoError(t, err)
-			n += int(value)
+			sum += value
 		}
 	}
-	return n
+	return sum
 }
 
 func (c *tally) failedNone(t *testing.T) {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -32,9 +33,13 @@ func failover(t *testing.T) {
 	web := deployment(ctx, t, "failover", "web", 1, app("app", asked))
 	leaky := deployment(ctx, t, "failover", "leaky", 1, app("app", size{cpu: "20m", memory: "512Mi", memoryLimit: "512Mi"}))
 	pod, victim := pods(ctx, t, web)[0], pods(ctx, t, leaky)[0]
-	policyFor(ctx, t, web, v1alpha1.UpdateAuto, nil)
+	// Long enough that no watch ends before both leaders are gone, however slow the machine is.
+	long := duration(3 * time.Minute)
+	policyFor(ctx, t, web, v1alpha1.UpdateAuto, func(s *v1alpha1.AttunePolicySpec) { s.UpdateStrategy.SafetyObservationPeriod = long })
 	lowered := resource.MustParse("70Mi")
-	policyFor(ctx, t, leaky, v1alpha1.UpdateAuto, func(s *v1alpha1.AttunePolicySpec) { s.Memory.MaxAllowed = &lowered })
+	policyFor(ctx, t, leaky, v1alpha1.UpdateAuto, func(s *v1alpha1.AttunePolicySpec) {
+		s.Memory.MaxAllowed, s.UpdateStrategy.SafetyObservationPeriod = &lowered, long
+	})
 	eventually(t, "lowered", func() error { return hasMemoryLimit(ctx, &victim, lowered) })
 	eventually(t, "resized", func() error { return hasMemoryLimit(ctx, &pod, resource.MustParse(wanted.memoryLimit)) })
 	eventually(t, "both watched", func() error { return watchedNow(ctx, web, leaky) })
@@ -46,12 +51,15 @@ func failover(t *testing.T) {
 	t.Logf("from the leader's death to its pod's next process: %s", next.Spec.RenewTime.Sub(killed).Round(time.Millisecond))
 	require.NoError(t, watchedNow(ctx, web, leaky))
 
-	hung := freezeLeader(ctx, t, next)
+	hung, others := freezeReplicas(ctx, t, next)
 	frozen := time.Now()
 	use(ctx, t, &victim, "memory=200")
 	waitForKill(ctx, t, &victim)
 	require.Equal(t, holder(next), holder(leader(ctx, t)), "killed while nobody leads")
 	require.NoError(t, watchedNow(ctx, web, leaky))
+	for i := range others {
+		require.NoError(t, env.cluster.ThawPod(&others[i]))
+	}
 
 	after := takenFrom(ctx, t, next)
 	t.Logf("from the hang of the leader to the other one: %s", after.Spec.AcquireTime.Sub(frozen).Round(time.Millisecond))
@@ -63,7 +71,7 @@ func failover(t *testing.T) {
 	ready(ctx, t, deploymentIn(ctx, t, deploy.Namespace, "attune"))
 
 	t.Parallel() // The rest of the watch needs nothing from the others.
-	eventually(t, "kept after a clean watch", func() error { return keptOnce(ctx, web) })
+	within(t, 2*settle, "kept after a clean watch", func() error { return keptOnce(ctx, web) })
 	t.Logf("kept %s after the hang", time.Since(frozen).Round(time.Second))
 	resized := pods(ctx, t, web)[0]
 	assert.Equal(t, pod.UID, resized.UID)
@@ -151,13 +159,24 @@ func killLeader(ctx context.Context, t *testing.T, lease *coordinationv1.Lease) 
 	return time.Now()
 }
 
-// freezeLeader stops the leader where it is, until the test ends at the latest.
-func freezeLeader(ctx context.Context, t *testing.T, lease *coordinationv1.Lease) *corev1.Pod {
+// freezeReplicas stops every replica where it is, the leader last, until the test ends at the latest: none leads
+// before it goes on, however long that takes.
+func freezeReplicas(ctx context.Context, t *testing.T, lease *coordinationv1.Lease) (leads *corev1.Pod, others []corev1.Pod) {
 	t.Helper()
-	pod := podOf(ctx, t, lease)
+	leads = podOf(ctx, t, lease)
+	others = slices.DeleteFunc(operatorPods(ctx, t), func(p corev1.Pod) bool { return p.UID == leads.UID })
+	require.NotEmpty(t, others)
+	for i := range others {
+		freeze(t, &others[i])
+	}
+	freeze(t, leads)
+	return leads, others
+}
+
+func freeze(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
 	require.NoError(t, env.cluster.FreezePod(pod))
 	t.Cleanup(func() { _ = env.cluster.ThawPod(pod) }) // It may have gone on long ago, and have been replaced.
-	return pod
 }
 
 func podOf(ctx context.Context, t *testing.T, lease *coordinationv1.Lease) *corev1.Pod {

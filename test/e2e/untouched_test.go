@@ -63,9 +63,14 @@ func TestWhatMustNotChange(t *testing.T) {
 	assert.NoError(t, bornWith(ctx, skipped, asked), "newborn of the skipped workload")
 	assert.NoError(t, bornWith(ctx, watched, asked), "newborn of the Recommend policy")
 	policy := &v1alpha1.AttunePolicy{}
-	require.NoError(t, env.client.Get(ctx, client.ObjectKey{Namespace: "recommend", Name: "web"}, policy))
+	eventually(t, "told in the policy's status too, which is written after it", func() error {
+		err := env.client.Get(ctx, client.ObjectKey{Namespace: "recommend", Name: "web"}, policy)
+		if err == nil && len(policy.Status.Recommendations) != 1 {
+			err = fmt.Errorf("recommendations %v", policy.Status.Recommendations)
+		}
+		return err
+	})
 	assert.Equal(t, v1alpha1.UpdateRecommend, policy.Status.Mode)
-	require.Len(t, policy.Status.Recommendations, 1)
 	assert.Equal(t, "120m", policy.Status.Recommendations[0].Containers[0].Recommended.CPURequest.String())
 }
 

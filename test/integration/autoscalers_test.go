@@ -41,6 +41,9 @@ import (
 	"attune.io/attune/usage/store"
 )
 
+// patience bounds what loops in a manager take: what comes sooner is seen sooner.
+const patience = 5 * time.Minute
+
 // autoscaled is a namespace with one Deployment, web, under a policy of mode Auto, and the loops of the
 // operator as it runs them: through a cache, called by watches.
 type autoscaled struct {
@@ -142,7 +145,7 @@ func (a *autoscaled) until(why string, want ...string) *v1alpha1.AttuneRecommend
 		rec, holds = a.holdsOf()
 		require.NotNil(t, rec)
 		assert.ElementsMatch(t, want, holds)
-	}, time.Minute, 100*time.Millisecond, why)
+	}, patience, 100*time.Millisecond, why)
 	return rec
 }
 
@@ -155,7 +158,7 @@ func (a *autoscaled) untilBlocked(reason, part string) {
 		require.NotNil(t, c)
 		assert.Equal(t, reason, c.Reason)
 		assert.Contains(t, c.Message, part)
-	}, time.Minute, 100*time.Millisecond)
+	}, patience, 100*time.Millisecond)
 }
 
 func (a *autoscaled) seeds(t *testing.T, rec *v1alpha1.AttuneRecommendation) (cpu, memory bool) {
@@ -262,11 +265,11 @@ func TestAVPAHoldsEverythingWheneverItsKindAppears(t *testing.T) {
 	a := newAutoscaled(t)
 	a.until("there is no such kind")
 	uninstall := func() {
-		require.NoError(t, envtest.UninstallCRDs(server, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{vpaDefinition()}}))
+		require.NoError(t, envtest.UninstallCRDs(server, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{vpaDefinition()}, MaxTime: patience}))
 	}
 	t.Cleanup(uninstall)
 	for round := range 2 {
-		_, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{vpaDefinition()}})
+		_, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{vpaDefinition()}, MaxTime: patience})
 		require.NoError(t, err)
 		vpa := a.vpa("Auto")
 		about := fmt.Sprintf("round %d", round+1)

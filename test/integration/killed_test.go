@@ -175,6 +175,8 @@ func same(t *testing.T, calm, told chronicle, times int) {
 		assert.Contains(t, calm.patches, patch, "another resize")
 	}
 	assert.LessOrEqual(t, len(told.patches), len(calm.patches)+times, "%s", told.patches)
+	// Where the policy allows it (mayEvict), whatever the operator takes for a node's refusal would evict a pod:
+	// TestLoopsEvictWhatANodeDefers.
 	for _, call := range told.calls {
 		assert.NotEqual(t, "eviction", call.Subresource)
 		assert.NotEqual(t, "delete", call.Verb, "%s", call)

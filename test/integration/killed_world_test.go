@@ -59,6 +59,9 @@ func (s story) tell(t *testing.T, befall trouble) chronicle {
 	w.clock.SetTime(w.beginning)
 	s.begin(w)
 	w.born()
+	if strings.Contains(s.policy, string(v1alpha1.ResizeInPlaceOrRecreate)) {
+		w.mayEvict()
+	}
 	told := chronicle{sizes: map[string]bool{}}
 	original := w.sizes()
 	w.passed = func() {

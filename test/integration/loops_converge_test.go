@@ -12,6 +12,9 @@ import (
 	"attune.io/attune/test/kubelet"
 )
 
+// writesAMinute is the most that a workload may cost the API server while nothing about it changes.
+const writesAMinute = 0.1
+
 // A pod that asks for 4 CPU and uses 100m gets to its target by steps from what it has, and stays there.
 func TestLoopsConvergeAndStay(t *testing.T) {
 	t.Parallel()
@@ -51,6 +54,7 @@ func TestLoopsConvergeAndStay(t *testing.T) {
 	assert.Equal(t, pod.Spec.Containers[0].Resources, runs(pod), "the runtime has what the spec asks for")
 	assert.NotContains(t, results(w.recommendation()), "Withdrawn")
 	t.Logf("%v, then %d writes of the loops in a day", sizes, w.writes)
+	assert.LessOrEqual(t, float64(w.writes), writesAMinute*24*60, "in a day in which nothing changes")
 }
 
 // A hundred resizes, up and down, and the limit is still what it was to the request.

@@ -28,16 +28,30 @@ const recreate = "updateStrategy: {type: Auto, cooldown: 10m, safetyObservationP
 // but a little more than they have; a second node has room. New pods are sized and the operator may evict.
 func cramped(t *testing.T, replicas int32) *world {
 	t.Helper()
+	return crampedWith(t, replicas, func(w *world, c corev1.Container) { w.deployment("web", replicas, c) })
+}
+
+// crampedWith makes the workload in another way.
+func crampedWith(t *testing.T, replicas int32, workload func(*world, corev1.Container)) *world {
+	t.Helper()
 	w := newWorld(t, kubelet.Options{CPU: "4"})
 	w.seeded = true
 	w.usage.of["app"] = used{CPU: 1, Memory: 200}
-	w.deployment("web", replicas, w.app("cpu=500m,memory=512Mi", ""))
+	workload(w, w.app("cpu=500m,memory=512Mi", ""))
 	w.born()
 	w.node.Faults.Taken = 4000 - 600*int64(replicas)
+	w.mayEvict()
+	return w
+}
+
+// mayEvict: a pod whose node refuses its resize may be evicted, as far as the world goes: there is room elsewhere, its
+// successor is sized at birth, and the operator has the right.
+func (w *world) mayEvict() {
+	w.t.Helper()
 	w.roomElsewhere("16")
 	w.label()
-	w.workloads.Evictions = true
-	return w
+	w.evictions = true
+	w.wire()
 }
 
 // roomElsewhere is a second node that pods may run on.
@@ -126,6 +140,30 @@ func TestLoopsEvictWhatANodeDefers(t *testing.T) {
 	assert.Empty(t, rec.Finalizers)
 }
 
+// Pods of a StatefulSet have the names of those that were evicted, and are others: each is evicted once.
+func TestLoopsEvictPodsOfAStatefulSet(t *testing.T) {
+	t.Parallel()
+	w := crampedWith(t, 2, func(w *world, c corev1.Container) { w.statefulSet("web", 2, c) })
+	first := w.uids()
+	w.policy("all", "targetRef: {kind: StatefulSet}\n"+recreate)
+	w.until(2*time.Hour, "both found another node", func() bool {
+		for _, pod := range w.pods() {
+			if cpuRequest(&pod) != 1200 || !resizeConditionTrue(&pod, corev1.PodReady) {
+				return false
+			}
+		}
+		return len(w.pods()) == 2 && w.idle()
+	})
+	var names []string
+	for _, pod := range w.pods() {
+		names = append(names, pod.Name)
+		assert.NotContains(t, first, pod.UID)
+		assert.Equal(t, w.other.Name, pod.Spec.NodeName)
+	}
+	assert.ElementsMatch(t, []string{"web-0", "web-1"}, names)
+	assert.Equal(t, []string{"Evicted Deferred", "Evicted Deferred"}, results(w.recommendation()))
+}
+
 // What a node can never hold is not asked of it. The process ends between the decision and the eviction: the
 // next one goes on from the record.
 func TestLoopsEvictWhatANodeCannotHold(t *testing.T) {
@@ -145,7 +183,6 @@ func TestLoopsEvictWhatANodeCannotHold(t *testing.T) {
 	require.Equal(t, v1alpha1.RecordWithdrawing, records[0].Phase)
 	require.Equal(t, first, w.uids(), "stored, and not done yet")
 	w.wire()
-	w.workloads.Evictions = true
 	w.until(30*time.Minute, "both found another node", func() bool {
 		for _, pod := range w.pods() {
 			if cpuRequest(&pod) != 6000 {

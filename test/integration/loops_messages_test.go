@@ -126,6 +126,7 @@ func TestLoopsSayWhyNothingIsRecommended(t *testing.T) {
 			w := newWorld(t, kubelet.Options{})
 			w.deployment("web", 1, w.app("cpu=500m,memory=512Mi", "memory=1Gi"))
 			w.settle()
+			w.run(time.Hour, 20*time.Minute) // what has only just started has no usage yet, and its source is not silent
 			answers := &promServer{namespace: w.namespace, pod: w.pod().Name, until: w.clock.Now()}
 			c.serve(w, answers)
 			server := httptest.NewServer(answers)
@@ -194,6 +195,7 @@ func TestLoopsNameLayersThatContradict(t *testing.T) {
 	assert.Contains(t, ready.Message, "cpu.minAllowed 200m")
 	assert.Contains(t, ready.Message, "cpu.maxAllowed 100m (from the AttuneNamespaceDefaults)")
 	assert.Equal(t, int64(1), w.pod().Generation)
+	assert.True(t, w.told.has("Warning InvalidConfig "), w.told.lines)
 
 	require.NoError(t, w.direct.Delete(t.Context(), defaults))
 	w.settle()
@@ -209,9 +211,9 @@ func TestLoopsNameTheWinnerOfAConflict(t *testing.T) {
 	w.run(10*time.Minute, 5*time.Minute)
 	ready := w.condition("weak", v1alpha1.ConditionReady)
 	assert.Equal(t, v1alpha1.ReasonConflict, ready.Reason)
-	assert.Contains(t, ready.Message, "policy strong sizes web")
+	assert.Contains(t, ready.Message, "policy strong sizes Deployment/web")
 	assert.Contains(t, ready.Message, "weight 200 over 100")
-	assert.Equal(t, []v1alpha1.PolicyConflict{{Workload: "web", Winner: "strong", Reason: "weight 200 over 100"}}, w.thePolicy("weak").Status.Conflicts)
+	assert.Equal(t, []v1alpha1.PolicyConflict{{Workload: "Deployment/web", Winner: "strong", Reason: "weight 200 over 100"}}, w.thePolicy("weak").Status.Conflicts)
 	assert.Equal(t, v1alpha1.ReasonMonitoring, w.condition("strong", v1alpha1.ConditionReady).Reason)
 	assert.Equal(t, "strong", w.recommendation().Spec.Policy.Name)
 	assert.Equal(t, int64(1), w.pod().Generation, "the winner only recommends")

@@ -48,7 +48,7 @@ func TestLoopsWithholdASeedAtTheFirstHarm(t *testing.T) {
 	require.Equal(t, seed, rec.Spec.Seed.Revision, "the policy loop has not looked yet")
 	before := w.pods()
 	w.scale("web", 30)
-	require.NoError(t, w.plane.Sync(t.Context()))
+	require.NoError(t, w.plane.Sync(t.Context(), w.clock.Now()))
 	born := 0
 	for _, pod := range w.pods() {
 		if !slices.ContainsFunc(before, func(p corev1.Pod) bool { return p.UID == pod.UID }) {

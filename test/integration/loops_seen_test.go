@@ -157,9 +157,17 @@ func (measured) Waiting(context.Context, string, string, string, time.Duration, 
 
 func (measured) Value(context.Context, string, time.Time) (float64, error) { return 0, errNoSeries }
 
-func (m *measured) Memory(_ context.Context, _, pod, container string, _ time.Duration, _ time.Time) (float64, error) {
+func (m *measured) Memory(_ context.Context, _ string, pods []string, _ time.Duration, _ time.Time) (map[string]map[string]float64, error) {
 	m.asked++
-	return float64(m.w.memoryOf(m.w.named(pod), container)), nil
+	held := map[string]map[string]float64{}
+	for _, name := range pods {
+		pod := m.w.named(name)
+		held[name] = map[string]float64{}
+		for _, c := range pod.Spec.Containers {
+			held[name][c.Name] = float64(m.w.memoryOf(pod, c.Name))
+		}
+	}
+	return held, nil
 }
 
 func (m *measured) OOMKills(_ context.Context, _, _, container string, _ time.Duration, _ time.Time) (float64, error) {

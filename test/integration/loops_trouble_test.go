@@ -231,7 +231,7 @@ func TestLoopsNeverResizeAnotherPodOfTheSameName(t *testing.T) {
 		w.resize = nil
 		require.NoError(t, w.direct.Delete(t.Context(), w.pod()))
 		require.NoError(t, w.node.Sync(t.Context(), w.clock.Now()))
-		require.NoError(t, w.plane.Sync(t.Context()))
+		require.NoError(t, w.plane.Sync(t.Context(), w.clock.Now()))
 		refused = patch()
 		return refused
 	}

@@ -45,6 +45,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/test/fault"
 	"attune.io/attune/test/kubelet"
+	"attune.io/attune/test/plane"
 )
 
 // world is a namespace with the real loops, on a real API server, among nodes that are played. One
@@ -70,10 +71,15 @@ type world struct {
 	send func(ctx context.Context, o client.Object, p client.Patch) error
 	// cached, where set, is what the loops' cache has of a pod; it may be behind.
 	cached func(corev1.Pod) corev1.Pod
+	// seen, where set, changes what the loops see of an object.
+	seen func(client.Object)
 	// gauge, where set, measures pods; autoscalers are those of the namespace; rights those of the operator.
 	gauge       workloadloop.Gauge
 	autoscalers policyloop.Autoscalers
 	rights      *workloadloop.Rights
+	// sources are the namespaces whose policies may name queries of their own; evictions: the operator may evict pods.
+	sources   []string
+	evictions bool
 	// link is the loops' way to the API server.
 	link *fault.Link
 	// stumble, where set, takes an error of a loop; else there must be none.
@@ -95,7 +101,7 @@ type world struct {
 	// node is the one that pods start on, other a second one where a test has it.
 	node      *kubelet.Node
 	other     *kubelet.Node
-	plane     *kubelet.ControlPlane
+	plane     *plane.Plane
 	history   policyloop.History
 	usage     *usages
 	policies  *policyloop.Controller
@@ -156,7 +162,10 @@ func newWorld(t *testing.T, node kubelet.Options) *world {
 	t.Cleanup(func() {
 		require.NoError(t, client.IgnoreNotFound(api.Delete(context.WithoutCancel(t.Context()), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}})))
 	})
-	w.plane = &kubelet.ControlPlane{Client: w.direct, Namespace: w.namespace, Nodes: []string{w.namespace}, Admit: w.admit}
+	w.plane = &plane.Plane{
+		Client: w.direct, Namespaces: []string{w.namespace}, Nodes: []string{w.namespace}, Admit: w.admit,
+		Without: plane.AllBut(plane.Collector, plane.Lifecycle, plane.Deployments, plane.ReplicaSets, plane.Stateful, plane.Daemons, plane.Scheduler),
+	}
 	w.history, w.autoscalers = w.usage, none{}
 	w.wire()
 	return w
@@ -199,11 +208,11 @@ func (w *world) secondNode(options kubelet.Options) {
 
 // wire makes the loops anew, as a restart does: nothing in their memory survives.
 func (w *world) wire() {
-	settings := effective.Reader{Client: w.client}
+	settings := effective.Reader{Client: w.client, SourceNamespaces: w.sources}
 	clock := skewed{w.clock, w.ahead}
-	w.policies = &policyloop.Controller{Client: w.client, History: w.history, Autoscalers: w.autoscalers, Clock: clock, Settings: settings}
+	w.policies = &policyloop.Controller{Client: w.client, History: w.history, Autoscalers: w.autoscalers, Clock: clock, Settings: settings, Events: event.NewRecorder(w.told, clock)}
 	w.workloads = &workloadloop.Controller{
-		Client: w.client, Live: w.linked, Clock: clock, Settings: settings, Autoscalers: w.autoscalers, ServerVersion: "v1.37.1", Rights: w.rights, Lately: w.usage,
+		Client: w.client, Live: w.linked, Clock: clock, Settings: settings, Autoscalers: w.autoscalers, ServerVersion: "v1.37.1", Rights: w.rights, Evictions: w.evictions, Lately: w.usage,
 		Events: event.NewRecorder(w.told, clock), Grants: &grant.Table{}, HeldChanged: func(types.NamespacedName) { w.changes++ },
 	}
 	if w.gauge != nil {
@@ -292,7 +301,11 @@ var indexes = map[string]func(client.Object) string{
 
 // get is a cache's: it never fails.
 func (w *world) get(ctx context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	return w.direct.Get(ctx, key, o, opts...)
+	err := w.direct.Get(ctx, key, o, opts...)
+	if err == nil && w.seen != nil {
+		w.seen(o)
+	}
+	return err
 }
 
 func (w *world) listByIndex(ctx context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -384,7 +397,7 @@ func (w *world) pass() (wake time.Duration) {
 		defer w.passed()
 	}
 	ctx := w.t.Context()
-	require.NoError(w.t, w.plane.Sync(ctx))
+	require.NoError(w.t, w.plane.Sync(ctx, w.clock.Now()))
 	require.NoError(w.t, w.node.Sync(ctx, w.nodeNow()))
 	if w.other != nil {
 		require.NoError(w.t, w.other.Sync(ctx, w.nodeNow()))

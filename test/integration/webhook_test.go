@@ -47,7 +47,7 @@ func serveWebhook(t *testing.T, sourceNamespaces ...string) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Start(ctx) }()
 	started := s.StartedChecker()
-	require.Eventually(t, func() bool { return started(nil) == nil }, 20*time.Second, 20*time.Millisecond, "the webhook does not answer")
+	require.Eventually(t, func() bool { return started(nil) == nil }, patience, 20*time.Millisecond, "the webhook does not answer")
 	t.Cleanup(func() {
 		assert.NoError(t, c.Delete(context.Background(), options.ValidatingWebhooks[0]))
 		stop()

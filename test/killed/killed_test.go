@@ -1,15 +1,20 @@
 package killed
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/test/fault"
@@ -32,11 +37,11 @@ var sampled = []struct {
 	{reverted, fault.Point{Kind: "update attunerecommendations/status", N: 4}, false},
 	{reverted, fault.Point{Kind: "update attunerecommendations/status", N: 5}, true},
 	{reverted, fault.Point{Kind: "patch pods/resize", N: 2}, true},
-	{reverted, fault.Point{Kind: "update attunerecommendations/status", N: 8}, false},
-	{reverted, fault.Point{Kind: "patch pods/resize", N: 3}, false},
-	{reverted, fault.Point{Kind: "patch pods/resize", N: 3}, true},
+	{reverted, fault.Point{Kind: "update attunerecommendations/status", N: 6}, false},
+	{reverted, fault.Point{Kind: "patch pods/resize", N: 2}, false},
+	{reverted, fault.Point{Kind: "update attunerecommendations/status", N: 7}, true},
 	{reverted, fault.Point{Kind: "patch attunerecommendations", N: 2}, false},
-	{kept, fault.Point{Kind: "update attunerecommendations/status", N: 6}, true},
+	{kept, fault.Point{Kind: "update attunerecommendations/status", N: 4}, true},
 	{kept, fault.Point{Kind: "patch attunerecommendations", N: 2}, false},
 }
 
@@ -52,7 +57,7 @@ func TestKilledBySignal(t *testing.T) {
 				s.killAt(workloads, fmt.Sprintf("w%02d", i), at.kind, at.Point, at.after)
 			}
 			s.tell(workloads)
-			assert.Equal(t, len(sampled), s.link.Struck(), "points that were reached")
+			assert.Equal(t, len(sampled), s.link.Struck(), "points that were reached; calls of each workload:\n%s", s.callsOf(workloads))
 		})
 		return
 	}
@@ -68,6 +73,21 @@ func TestKilledBySignal(t *testing.T) {
 			s.tell(workloads)
 		})
 	}
+}
+
+// callsOf counts the calls of each kind about each workload.
+func (s *site) callsOf(workloads map[string]kind) string {
+	var out strings.Builder
+	for name := range workloads {
+		counts := map[string]int{}
+		for _, call := range s.link.Calls() {
+			if strings.Contains(call.Name, name) {
+				counts[call.Kind()]++
+			}
+		}
+		fmt.Fprintln(&out, name, counts)
+	}
+	return out.String()
 }
 
 // killAt makes a workload at one of whose calls the operator is killed.
@@ -86,6 +106,7 @@ func (s *site) killAt(workloads map[string]kind, name string, k kind, at fault.P
 func (s *site) tell(workloads map[string]kind) {
 	s.t.Helper()
 	s.node(roomyNode, kubelet.Options{})
+	s.node(spareNode, kubelet.Options{})
 	for name, k := range workloads {
 		s.workload(name, k)
 	}
@@ -114,8 +135,8 @@ func (s *site) end(workloads map[string]kind) {
 }
 
 // TestRoughRoad: watches end every second, the API server is stopped and started during a watch, and what it says
-// is slow, lost, or a refusal. Nobody is evicted for any of that, although the policies allow it where a node
-// refuses.
+// is slow, lost, or a refusal. No pod is evicted for any of that, although all that would let it be is there:
+// TestAPodIsEvicted evicts one.
 func TestRoughRoad(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -128,7 +149,7 @@ func TestRoughRoad(t *testing.T) {
 		"lost": fault.Lost, "broken": fault.Instead(http.StatusInternalServerError, -1), "done": fault.Although(http.StatusInternalServerError),
 		"busy": fault.Instead(http.StatusTooManyRequests, 1), "conflict": fault.Instead(http.StatusConflict, -1),
 	} {
-		workloads[name] = reverted
+		workloads[name] = evictable
 		s.link.Strike(fault.Point{Kind: "patch pods/resize", Name: name, N: 1}, 1, f)
 	}
 	if *all {
@@ -147,6 +168,35 @@ func TestRoughRoad(t *testing.T) {
 	}()
 	s.tell(maps.Clone(workloads))
 	<-done
+}
+
+// TestAPodIsEvicted shows that the operator of these tests evicts where it has to: a pod that can never grow on its node,
+// while another one of its workload runs elsewhere.
+func TestAPodIsEvicted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	cramped := kind{requests: "cpu=500m,memory=512Mi", used: used{"1", 200 << 20}}
+	cramped.policy = strings.Replace(once, "canary: {", "maxConcurrentResizes: 100%, canary: {", 1) + "cpu: {maxChangePercent: 300}"
+	s.node("tight", kubelet.Options{CPU: "1"})
+	s.workload("web", cramped)
+	require.NoError(t, s.sync(time.Now().Add(-3*time.Minute)))
+	s.node(spareNode, kubelet.Options{})
+	d := &appsv1.Deployment{}
+	require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "web"}, d))
+	d.Spec.Replicas = ptr.To[int32](2)
+	require.NoError(t, s.client.Update(t.Context(), d))
+	s.live()
+	require.NoError(t, s.operator.start())
+	s.begin(map[string]kind{"web": cramped})
+	await(t, "an eviction", func() error {
+		for _, call := range s.link.Calls() {
+			if call.Subresource == "eviction" {
+				return nil
+			}
+		}
+		rec, err := s.recommendation("web")
+		return errors.Join(fmt.Errorf("none was asked for: %v", rec), err)
+	})
 }
 
 // inPhase: the workload has one open record, and it is in a phase.

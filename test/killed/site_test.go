@@ -33,6 +33,7 @@ import (
 	"attune.io/attune/test/apiserver"
 	"attune.io/attune/test/fault"
 	"attune.io/attune/test/kubelet"
+	"attune.io/attune/test/plane"
 )
 
 func init() { ctrl.SetLogger(logr.Discard()) }
@@ -50,7 +51,7 @@ type site struct {
 	// mutex keeps the nodes to one at a time.
 	mutex sync.Mutex
 	nodes []*kubelet.Node
-	plane *kubelet.ControlPlane
+	plane *plane.Plane
 	// grows holds the pods that come to hold more, and when.
 	grows map[string]time.Time
 	// deaf: nobody can reach the API server, which is as it should be.
@@ -89,8 +90,22 @@ func newSite(t *testing.T) *site {
 	var usage string
 	s.history, usage = newHistory(t)
 	s.operator = newOperator(t, proxy.URL, usage)
-	s.plane = &kubelet.ControlPlane{Client: s.client, Namespace: "default"}
+	s.plane = &plane.Plane{
+		Client: s.client, Namespaces: []string{"default"},
+		Without: plane.AllBut(plane.Lifecycle, plane.Deployments, plane.ReplicaSets, plane.Stateful, plane.Scheduler),
+	}
+	s.seedsPods()
 	return s
+}
+
+// seedsPods has new pods of the namespace sized, as far as the operator knows: no webhook is configured.
+func (s *site) seedsPods() {
+	s.t.Helper()
+	ns := &corev1.Namespace{}
+	require.NoError(s.t, s.client.Get(s.t.Context(), client.ObjectKey{Name: "default"}, ns))
+	before := ns.DeepCopy()
+	metav1.SetMetaDataLabel(&ns.ObjectMeta, v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
+	require.NoError(s.t, s.client.Patch(s.t.Context(), ns, client.MergeFrom(before)))
 }
 
 // node adds one.
@@ -116,7 +131,7 @@ func (s *site) sync(now time.Time) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	ctx := context.WithoutCancel(s.t.Context())
-	if err := s.plane.Sync(ctx); err != nil {
+	if err := s.plane.Sync(ctx, now); err != nil {
 		return err
 	}
 	for _, node := range s.nodes {
@@ -198,6 +213,9 @@ func (s *site) setDeaf(deaf bool) {
 // it for empty. Each workload has one of its own, since a node that puts a resize off is left alone for a while.
 const roomyNode, fullNode = "roomy", "full"
 
+// spareNode is another one with room: an evicted pod could go there.
+const spareNode = "spare"
+
 // kind of a workload: what its pod asks for, what it used, and what becomes of its resize.
 type kind struct {
 	name             string
@@ -205,7 +223,10 @@ type kind struct {
 	used             used
 	suffers          bool
 	policy           string
-	node             string
+	// node that its pods are bound to; empty: any.
+	node string
+	// replicas, one if zero. Of more than one, one is resized, and the others have to wait for hours.
+	replicas int32
 	// result is the row of its history, size the pod's in the end: CPU request, memory request and limit.
 	result, size string
 }
@@ -224,6 +245,11 @@ var (
 		name: "reverted", requests: "cpu=500m,memory=512Mi", limits: "memory=1Gi", used: used{"0.1", 200 << 20}, suffers: true,
 		node: roomyNode, policy: once + lowersMemory, result: "Reverted oomkill", size: "500m 512Mi 1Gi",
 	}
+	// evictable is reverted, and each of its pods could go to another node.
+	evictable = kind{
+		name: "evictable", requests: reverted.requests, limits: reverted.limits, used: reverted.used, suffers: true, replicas: 2,
+		policy: strings.Replace(once, "canary: {percentage: 100}", "canary: {percentage: 10}", 1) + lowersMemory, result: reverted.result, size: reverted.size,
+	}
 	withdrawn = kind{
 		name: "withdrawn", requests: "cpu=500m,memory=512Mi", used: used{"1", 200 << 20},
 		policy: strings.Replace(once, "InPlaceOrRecreate", "InPlaceOnly", 1) + "cpu: {maxChangePercent: 300}",
@@ -231,13 +257,13 @@ var (
 	}
 )
 
-// workload makes a Deployment of one pod of a kind.
+// workload makes a Deployment of a kind.
 func (s *site) workload(name string, k kind) {
 	s.t.Helper()
-	one := int32(1)
+	replicas := max(1, k.replicas)
 	labels := map[string]string{"app": name, "suffers": fmt.Sprint(k.suffers)}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
-	d.Spec.Replicas, d.Spec.Selector = &one, &metav1.LabelSelector{MatchLabels: labels}
+	d.Spec.Replicas, d.Spec.Selector = &replicas, &metav1.LabelSelector{MatchLabels: labels}
 	d.Spec.Template.Labels = labels
 	d.Spec.Template.Spec.Containers = []corev1.Container{{
 		Name: "app", Image: "example.org/app:1",
@@ -248,7 +274,9 @@ func (s *site) workload(name string, k kind) {
 		node = fullNode + "-" + name
 		s.node(node, kubelet.Options{CPU: "64"}).Faults.Taken = 63_000
 	}
-	d.Spec.Template.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
+	if node != "" {
+		d.Spec.Template.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
+	}
 	require.NoError(s.t, s.client.Create(s.t.Context(), d))
 }
 
@@ -256,7 +284,7 @@ func (s *site) workload(name string, k kind) {
 func (s *site) begin(workloads map[string]kind) {
 	s.t.Helper()
 	for name, k := range workloads {
-		s.history.knows(s.pod(name).Name, name, k.used)
+		s.history.knows(s.pods(name)[0].Name, name, k.used)
 		fields := map[string]any{}
 		require.NoError(s.t, yaml.Unmarshal([]byte(k.policy), &fields))
 		fields["targetRef"] = map[string]any{"kind": "Deployment", "name": name}
@@ -281,13 +309,13 @@ func amounts(text string) corev1.ResourceList {
 	return list
 }
 
-// pod of a workload.
-func (s *site) pod(workload string) *corev1.Pod {
+// pods of a workload.
+func (s *site) pods(workload string) []corev1.Pod {
 	s.t.Helper()
 	pods := &corev1.PodList{}
 	require.NoError(s.t, s.client.List(context.WithoutCancel(s.t.Context()), pods, client.MatchingLabels{"app": workload}))
-	require.Len(s.t, pods.Items, 1, workload)
-	return &pods.Items[0]
+	require.NotEmpty(s.t, pods.Items, workload)
+	return pods.Items
 }
 
 // recommendation of a workload; nil: there is none yet.
@@ -337,11 +365,18 @@ func (s *site) endsWell(workload string, k kind) {
 		rows = append(rows, strings.TrimSpace(row.Result+" "+row.Reason))
 	}
 	assert.Equal(s.t, []string{k.result}, rows, workload)
-	pod := s.pod(workload)
-	assert.Equal(s.t, k.size, size(pod.Spec.Containers[0].Resources), workload)
+	asks := corev1.ResourceRequirements{Requests: amounts(k.requests), Limits: amounts(k.limits)}
+	want, got := []string{k.size}, []string{}
+	for range k.replicas - 1 {
+		want = append(want, size(asks))
+	}
+	for _, pod := range s.pods(workload) {
+		got = append(got, size(pod.Spec.Containers[0].Resources))
+	}
+	assert.ElementsMatch(s.t, want, got, workload)
 	if assert.Len(s.t, rec.Status.Originals, 1, workload) {
 		original := resize.ToRequirements(resize.FromResources(rec.Status.Originals[0].Containers[0].Resources))
-		assert.Equal(s.t, size(corev1.ResourceRequirements{Requests: amounts(k.requests), Limits: amounts(k.limits)}), size(original), workload)
+		assert.Equal(s.t, size(asks), size(original), workload)
 	}
 	floors := resize.FloorsOf(rec.Status.Floors, "app", time.Now())
 	assert.Equal(s.t, k.suffers, floors[1].Amount > 0, "%s: a floor for memory: %v", workload, rec.Status.Floors)
@@ -360,7 +395,7 @@ func (s *site) isRecoverable(workloads map[string]kind) {
 			return
 		}
 		original := size(corev1.ResourceRequirements{Requests: amounts(k.requests), Limits: amounts(k.limits)})
-		if len(pods.Items) != 1 || size(pods.Items[0].Spec.Containers[0].Resources) == original {
+		if !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return size(p.Spec.Containers[0].Resources) != original }) {
 			continue
 		}
 		rec, err := s.recommendation(name)

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,39 @@ type podState struct {
 	// publishAt is when a status that lags is written.
 	publishAt time.Time
 	lagging   *corev1.PodStatus
+	// nextAt is when a container does something by itself; until lookAt nothing can have happened.
+	nextAt, lookAt time.Time
+	// ready: every container runs and passes its probe.
+	ready bool
+	// podLimit is the memory limit of the pod's own cgroup, in bytes; 0: it has none.
+	podLimit int64
+	// shown is the version of the object that shows everything; empty: something is not shown yet.
+	shown string
+	// holds is what the pod takes of the node, as long as that is the same.
+	holds corev1.ResourceList
+	// leaving: its deletion is as good as done, but for its finalizers.
+	leaving bool
+}
+
+// touch: something is there that the status does not show yet.
+func (s *podState) touch() { s.shown, s.holds, s.lookAt = "", nil, time.Time{} }
+
+// actuate has the runtime give a container what is allocated.
+func (s *podState) actuate(name string) {
+	s.actuated[name] = s.allocated[name]
+	s.touch()
+}
+
+// together is the memory limit of all containers, in bytes; 0 where one has none.
+func together(resources map[string]corev1.ResourceRequirements) (sum int64) {
+	for _, r := range resources {
+		limit := r.Limits.Memory().Value()
+		if limit == 0 {
+			return 0
+		}
+		sum += limit
+	}
+	return sum
 }
 
 // verdict is a condition that stands.
@@ -33,17 +67,6 @@ type verdict struct {
 	reason, message string
 	generation      int64
 	since           time.Time
-}
-
-// containerState is one container, as it runs.
-type containerState struct {
-	id        string
-	startedAt time.Time
-	restarts  int32
-	last      *corev1.ContainerStateTerminated
-	// usage is the memory as it was sampled last.
-	usage     int64
-	sampledAt time.Time
 }
 
 // restarted: the kubelet was stopped in between. What was infeasible is decided about again.
@@ -54,6 +77,7 @@ func (s *podState) restarted(now time.Time) {
 		}
 	}
 	s.observed = 0
+	s.touch()
 }
 
 // accept takes in pods that are new on the node, as far as they fit.
@@ -65,6 +89,7 @@ func (n *Node) accept(pods []*corev1.Pod, now time.Time) {
 		s := &podState{allocated: resourcesOf(pod), actuated: resourcesOf(pod), observed: pod.Generation}
 		if short := n.short(pod, pods); short != "" {
 			s.rejected = &verdict{reason: "OutOf" + short, message: "Pod was rejected: Node didn't have enough resource: " + short}
+			s.startAt = now.Add(n.options.StartAfter)
 			n.pods[pod.UID] = s
 			continue
 		}
@@ -73,8 +98,18 @@ func (n *Node) accept(pods []*corev1.Pod, now time.Time) {
 		n.retry = true
 	}
 	for _, pod := range pods {
-		if s := n.pods[pod.UID]; s != nil && !s.startAt.IsZero() && !now.Before(s.startAt) {
+		s := n.pods[pod.UID]
+		if s == nil || s.startAt.IsZero() || now.Before(s.startAt) {
+			continue
+		}
+		if s.rejected != nil {
+			s.startAt = time.Time{}
+			s.touch()
+		} else {
 			s.start(pod, now)
+			if n.options.PodCgroup {
+				s.podLimit = together(s.actuated)
+			}
 		}
 	}
 }
@@ -82,6 +117,7 @@ func (n *Node) accept(pods []*corev1.Pod, now time.Time) {
 // start starts the containers with what is allocated then.
 func (s *podState) start(pod *corev1.Pod, now time.Time) {
 	s.startAt = time.Time{}
+	s.touch()
 	s.actuated = maps.Clone(s.allocated)
 	s.containers = map[string]*containerState{}
 	for _, c := range resizable(pod) {
@@ -89,26 +125,23 @@ func (s *podState) start(pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// restart ends a container and starts it again with what is allocated.
-func (s *podState) restart(pod *corev1.Pod, container, reason string, code int32, now time.Time) {
-	c := s.containers[container]
-	c.last = &corev1.ContainerStateTerminated{
-		Reason: reason, ExitCode: code, ContainerID: c.id,
-		StartedAt: stored(c.startedAt), FinishedAt: stored(now),
+// restart ends a container and starts it again at once with what is allocated, as a resize does.
+func (s *podState) restart(pod *corev1.Pod, name string, now time.Time) {
+	c := s.containers[name]
+	c.ended = &corev1.ContainerStateTerminated{
+		Reason: "Completed", ContainerID: c.id, StartedAt: stored(c.startedAt), FinishedAt: stored(now),
 	}
-	c.restarts++
-	c.id, c.startedAt, c.sampledAt = containerID(pod, container, c.restarts), now, time.Time{}
-	s.actuated[container] = s.allocated[container]
+	s.again(pod, name, now)
 }
 
 func containerID(pod *corev1.Pod, container string, restarts int32) string {
 	return fmt.Sprintf("containerd://%s-%s-%d", pod.UID, container, restarts)
 }
 
-// Crash ends a container, which starts again with what is allocated, as a crash does.
+// Crash ends a container with an error; it starts again as its restart policy and its back-off say.
 func (n *Node) Crash(pod *corev1.Pod, container string, now time.Time) {
-	if s := n.pods[pod.UID]; s != nil && s.containers != nil {
-		s.restart(pod, container, "Error", 1, now)
+	if s := n.pods[pod.UID]; s != nil && s.containers[container].runs() {
+		n.exit(pod, s, container, "Error", 1, now)
 	}
 }
 
@@ -118,20 +151,6 @@ func (n *Node) Allocated(pod *corev1.Pod, container string) corev1.ResourceRequi
 		return s.allocated[container]
 	}
 	return corev1.ResourceRequirements{}
-}
-
-// killOverLimit: the kernel kills a container that holds more than its limit.
-func (n *Node) killOverLimit(pod *corev1.Pod, now time.Time) {
-	s := n.pods[pod.UID]
-	if s == nil || s.containers == nil {
-		return
-	}
-	for name, c := range s.containers {
-		limit, limited := s.actuated[name].Limits[corev1.ResourceMemory]
-		if limited && now.Sub(c.startedAt) >= oomAfter && n.options.Usage(pod, name) > limit.Value() {
-			s.restart(pod, name, "OOMKilled", 137, now)
-		}
-	}
 }
 
 // short is the resource that the node has too little of for a pod's spec beside what others hold, or "".
@@ -159,8 +178,11 @@ func (n *Node) short(pod *corev1.Pod, pods []*corev1.Pod) string {
 // only asks for does not count.
 func (n *Node) held(pod *corev1.Pod) corev1.ResourceList {
 	s := n.pods[pod.UID]
-	if s == nil || s.rejected != nil || finished(pod) {
+	if s == nil || s.rejected != nil || s.leaving || finished(pod) {
 		return nil
+	}
+	if s.holds != nil {
+		return s.holds
 	}
 	a, b := requestsOf(with(pod, s.allocated)), requestsOf(with(pod, s.actuated))
 	for name, other := range b {
@@ -168,6 +190,7 @@ func (n *Node) held(pod *corev1.Pod) corev1.ResourceList {
 			a[name] = other
 		}
 	}
+	s.holds = a
 	return a
 }
 
@@ -177,11 +200,12 @@ func requestsOf(pod *corev1.Pod) corev1.ResourceList {
 
 // with is a pod whose containers have other resources.
 func with(pod *corev1.Pod, resources map[string]corev1.ResourceRequirements) *corev1.Pod {
-	pod = pod.DeepCopy()
-	for _, c := range resizable(pod) {
+	changed := &corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}
+	changed.Spec.InitContainers, changed.Spec.Containers = slices.Clone(pod.Spec.InitContainers), slices.Clone(pod.Spec.Containers)
+	for _, c := range resizable(changed) {
 		c.Resources = resources[c.Name]
 	}
-	return pod
+	return changed
 }
 
 func resourcesOf(pod *corev1.Pod) map[string]corev1.ResourceRequirements {

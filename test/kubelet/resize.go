@@ -68,6 +68,7 @@ func (n *Node) grows(pod *corev1.Pod) bool {
 func (n *Node) decide(pod *corev1.Pod, pods []*corev1.Pod, now time.Time) {
 	s := n.pods[pod.UID]
 	desired := resourcesOf(pod)
+	s.touch()
 	if equality.Semantic.DeepEqual(desired, s.allocated) {
 		s.pending = nil
 		return
@@ -81,8 +82,21 @@ func (n *Node) decide(pod *corev1.Pod, pods []*corev1.Pod, now time.Time) {
 	if s.containers == nil {
 		return
 	}
+	n.wakeWaiting(pod, s, now)
 	s.progress = n.verdict(s.progress, "", "", pod.Generation, now)
 	s.actuateAt = now.Add(n.options.ActuateAfter)
+}
+
+// wakeWaiting starts containers that wait to be started again: their back-off goes by their size, so that another one
+// ends it.
+func (n *Node) wakeWaiting(pod *corev1.Pod, s *podState, now time.Time) {
+	for name, c := range s.containers {
+		if c.runs() || c.startAgain.IsZero() || equality.Semantic.DeepEqual(c.sizes, s.allocated[name]) {
+			continue
+		}
+		c.backOff, c.startAgain = 0, now
+		n.beginAgain(pod, s, name, now)
+	}
 }
 
 // refuses is why a resize is not allocated: up to 1.35 more than the node has is never going to fit, from
@@ -91,11 +105,17 @@ func (n *Node) refuses(pod *corev1.Pod, pods []*corev1.Pod) (reason, message str
 	if n.options.StaticCPU && pod.Status.QOSClass == corev1.PodQOSGuaranteed && n.changesCPU(pod) {
 		return corev1.PodReasonInfeasible, `Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"`
 	}
+	if n.options.Swap && n.changesSwapped(pod) {
+		return corev1.PodReasonInfeasible, "In-place resize of containers with swap is not supported."
+	}
 	want, has := requestsOf(pod), n.allocatable()
 	for name, q := range want {
 		if limit, known := has[name]; known && q.Cmp(limit) > 0 && n.options.Minor <= 35 {
 			return corev1.PodReasonInfeasible, fmt.Sprintf("Node didn't have enough capacity: %s, requested: %s, capacity: %s", name, q.String(), limit.String())
 		}
+	}
+	if n.Faults.Rejects != "" {
+		return corev1.PodReasonDeferred, n.Faults.Rejects
 	}
 	if name := n.short(pod, pods); name != "" {
 		q := want[corev1.ResourceName(name)]
@@ -114,6 +134,23 @@ func (n *Node) changesCPU(pod *corev1.Pod) bool {
 	return false
 }
 
+// changesSwapped: with limited swap a container's share of it goes by its memory request, which then cannot change
+// without a restart where request and limit differ.
+func (n *Node) changesSwapped(pod *corev1.Pod) bool {
+	if pod.Status.QOSClass != corev1.PodQOSBurstable {
+		return false
+	}
+	for _, c := range resizable(pod) {
+		had := n.pods[pod.UID].allocated[c.Name]
+		swaps := !had.Requests.Memory().IsZero() && had.Requests.Memory().Cmp(*had.Limits.Memory()) != 0
+		changed := had.Requests.Memory().Cmp(*c.Resources.Requests.Memory()) != 0
+		if swaps && changed && !restarts(c, had, c.Resources) {
+			return true
+		}
+	}
+	return false
+}
+
 // verdict keeps the time of one with the same reason.
 func (n *Node) verdict(before *verdict, reason, message string, generation int64, now time.Time) *verdict {
 	v := &verdict{reason: reason, message: message, generation: generation, since: now}
@@ -126,16 +163,18 @@ func (n *Node) verdict(before *verdict, reason, message string, generation int64
 // actuate tells the runtime what is allocated: all of it or nothing.
 func (n *Node) actuate(pod *corev1.Pod, now time.Time) {
 	s := n.pods[pod.UID]
-	if s == nil || s.containers == nil {
+	if s == nil || s.containers == nil || s.progress == nil && s.actuateAt.IsZero() {
 		return
 	}
 	if equality.Semantic.DeepEqual(s.actuated, s.allocated) {
 		s.progress, s.actuateAt = nil, time.Time{}
+		s.touch()
 		return
 	}
 	if s.actuateAt.IsZero() || now.Before(s.actuateAt) {
 		return
 	}
+	s.touch()
 	if message := n.cannot(pod, now); message != "" {
 		n.Failures = append(n.Failures, message)
 		generation := pod.Generation
@@ -147,13 +186,25 @@ func (n *Node) actuate(pod *corev1.Pod, now time.Time) {
 		return
 	}
 	for _, c := range resizable(pod) {
-		if restarts(c, s.actuated[c.Name], s.allocated[c.Name]) {
-			s.restart(pod, c.Name, "Completed", 0, now)
+		if s.containers[c.Name].runs() && restarts(c, s.actuated[c.Name], s.allocated[c.Name]) {
+			s.restart(pod, c.Name, now)
 		}
+	}
+	if n.options.PodCgroup && s.anyRuns() {
+		s.podLimit = together(s.allocated)
 	}
 	s.actuated = maps.Clone(s.allocated)
 	s.progress, s.actuateAt = nil, time.Time{}
 	n.retry = true
+}
+
+func (s *podState) anyRuns() bool {
+	for _, c := range s.containers {
+		if c.runs() {
+			return true
+		}
+	}
+	return false
 }
 
 // cannot is why the runtime cannot be told, or "".
@@ -166,7 +217,7 @@ func (n *Node) cannot(pod *corev1.Pod, now time.Time) string {
 		to, limited := s.allocated[c.Name].Limits[corev1.ResourceMemory]
 		from, wasLimited := s.actuated[c.Name].Limits[corev1.ResourceMemory]
 		lowered := limited && (!wasLimited || to.Cmp(from) < 0)
-		if !lowered || n.options.Minor < 34 || restarts(c, s.actuated[c.Name], s.allocated[c.Name]) {
+		if !lowered || !s.containers[c.Name].runs() || n.options.Minor < 34 || restarts(c, s.actuated[c.Name], s.allocated[c.Name]) {
 			continue
 		}
 		usage, known := n.sample(pod, c.Name, now)
@@ -183,11 +234,12 @@ func (n *Node) cannot(pod *corev1.Pod, now time.Time) string {
 // sample is a container's memory usage as the kubelet knows it: a while old, and unknown at first.
 func (n *Node) sample(pod *corev1.Pod, container string, now time.Time) (int64, bool) {
 	c := n.pods[pod.UID].containers[container]
-	if now.Sub(c.startedAt) < statsMissing {
+	if now.Sub(c.startedAt) < statsMissing || n.Faults.NoStats {
 		return 0, false
 	}
 	if c.sampledAt.IsZero() || now.Sub(c.sampledAt) >= statsLag {
-		c.usage, c.sampledAt = n.options.Usage(pod, container), now
+		_, c.usage = n.processes.Memory(n.pods[pod.UID].run(pod, container), now)
+		c.sampledAt = now
 	}
 	return c.usage, true
 }

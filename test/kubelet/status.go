@@ -12,13 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // publish writes a pod's status where it changed.
 func (n *Node) publish(ctx context.Context, pod *corev1.Pod, now time.Time) error {
 	s := n.pods[pod.UID]
-	if s == nil || finished(pod) {
+	if s == nil || finished(pod) || s.shown == pod.ResourceVersion && s.shown != "" {
 		return nil
 	}
 	status := n.status(pod, s, now)
@@ -28,15 +27,26 @@ func (n *Node) publish(ctx context.Context, pod *corev1.Pod, now time.Time) erro
 		s.lagging, s.publishAt = nil, time.Time{}
 	}
 	if equality.Semantic.DeepEqual(&pod.Status, status) {
+		n.showed(s, pod)
 		return nil
 	}
-	before := pod.DeepCopy()
-	pod.Status = *status
-	err := n.client.Status().Patch(ctx, pod, client.MergeFrom(before))
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	changed := pod.DeepCopy()
+	changed.Status = *status
+	err := n.client.Status().Update(ctx, changed)
+	switch {
+	case err == nil:
+		n.showed(s, changed)
+	case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
 		return fmt.Errorf("writing the status of pod %s: %w", pod.Name, err)
 	}
 	return nil
+}
+
+// showed: the object shows everything there is to say, unless some of it is held back.
+func (n *Node) showed(s *podState, pod *corev1.Pod) {
+	if n.Faults.StatusLag == 0 {
+		s.shown = pod.ResourceVersion
+	}
 }
 
 // late holds a status back; what is held back already is written first.
@@ -56,22 +66,33 @@ func (s *podState) late(pod *corev1.Pod, status *corev1.PodStatus, now time.Time
 func (n *Node) status(pod *corev1.Pod, s *podState, now time.Time) *corev1.PodStatus {
 	status := pod.Status.DeepCopy()
 	status.ObservedGeneration = n.generation(s.observed)
-	if s.rejected != nil {
+	if s.rejected != nil && s.startAt.IsZero() {
 		status.Phase, status.Reason, status.Message = corev1.PodFailed, s.rejected.reason, s.rejected.message
 		return status
 	}
 	status.Phase = corev1.PodPending
+	if s.rejected != nil {
+		return status
+	}
 	if s.containers != nil {
-		status.Phase = corev1.PodRunning
+		status.Phase = s.phase(pod)
 		if status.StartTime == nil {
 			status.StartTime = ptr.To(stored(now))
 		}
 	}
-	ready := s.containers != nil && n.options.Ready(pod)
-	status.ContainerStatuses = n.containerStatuses(pod.Spec.Containers, s, ready)
-	status.InitContainerStatuses = n.containerStatuses(sidecars(pod), s, ready)
+	ready := s.containers != nil && s.ready
+	status.ContainerStatuses = n.containerStatuses(pod, pod.Spec.Containers, s, now)
+	status.InitContainerStatuses = n.containerStatuses(pod, sidecars(pod), s, now)
 	for _, kind := range []corev1.PodConditionType{corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
-		setCondition(status, kind, ready, now)
+		setCondition(status, kind, ready || kind == corev1.PodInitialized && s.containers != nil, now)
+	}
+	if s.podLimit > 0 {
+		status.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(s.podLimit, resource.BinarySI)}}
+	}
+	if status.Phase != corev1.PodRunning && status.Phase != corev1.PodPending {
+		n.verdicts(status, corev1.PodResizePending, nil)
+		n.verdicts(status, corev1.PodResizeInProgress, nil)
+		return status
 	}
 	n.verdicts(status, corev1.PodResizePending, s.pending)
 	progress := s.progress
@@ -90,23 +111,39 @@ func (n *Node) generation(g int64) int64 {
 	return g
 }
 
-func (n *Node) containerStatuses(containers []corev1.Container, s *podState, ready bool) []corev1.ContainerStatus {
+func (n *Node) containerStatuses(pod *corev1.Pod, containers []corev1.Container, s *podState, now time.Time) []corev1.ContainerStatus {
 	var list []corev1.ContainerStatus
 	for _, c := range containers {
 		status := corev1.ContainerStatus{Name: c.Name, Image: c.Image}
-		if run := s.containers[c.Name]; run == nil {
+		switch run := s.containers[c.Name]; {
+		case run == nil:
 			status.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
-		} else {
-			n.running(&status, run, s, ready)
+		case run.runs():
+			n.running(pod, &status, run, s, now)
+		default:
+			stopped(pod, &status, run, s, now)
 		}
 		list = append(list, status)
 	}
 	return list
 }
 
-func (n *Node) running(status *corev1.ContainerStatus, run *containerState, s *podState, ready bool) {
-	started := true
-	status.ContainerID, status.ImageID, status.Started, status.Ready = run.id, status.Image, &started, ready
+// stopped is a container that has ended, or waits to start again: it shows what is allocated.
+func stopped(pod *corev1.Pod, status *corev1.ContainerStatus, run *containerState, s *podState, now time.Time) {
+	status.ContainerID, status.ImageID, status.Started = run.id, status.Image, ptr.To(false)
+	status.RestartCount, status.LastTerminationState.Terminated = run.restarts, run.last
+	allocated := s.allocated[status.Name]
+	status.AllocatedResources, status.Resources = allocated.Requests.DeepCopy(), allocated.DeepCopy()
+	if run.startAgain.IsZero() || now.Before(run.shownUntil) {
+		status.State.Terminated = run.ended
+		return
+	}
+	status.State.Waiting, status.LastTerminationState.Terminated = run.waiting(pod, status.Name), run.ended
+}
+
+func (n *Node) running(pod *corev1.Pod, status *corev1.ContainerStatus, run *containerState, s *podState, now time.Time) {
+	_, ready := n.processes.Healthy(s.run(pod, status.Name), now)
+	status.ContainerID, status.ImageID, status.Started, status.Ready = run.id, status.Image, ptr.To(true), ready
 	status.RestartCount = run.restarts
 	status.State.Running = &corev1.ContainerStateRunning{StartedAt: stored(run.startedAt)}
 	status.LastTerminationState.Terminated = run.last

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,6 +25,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/test/apiserver"
 	"attune.io/attune/test/kubelet"
+	"attune.io/attune/test/plane"
 )
 
 func init() { ctrl.SetLogger(logr.Discard()) }
@@ -45,7 +47,7 @@ type site struct {
 type part struct {
 	namespace string
 	mutex     sync.Mutex
-	plane     *kubelet.ControlPlane
+	plane     *plane.Plane
 	nodes     []*kubelet.Node
 }
 
@@ -130,7 +132,10 @@ func (p *part) create(ctx context.Context, c client.Client) error {
 	if err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace, Labels: labels}}); err != nil {
 		return err
 	}
-	p.plane = &kubelet.ControlPlane{Client: c, Namespace: p.namespace}
+	p.plane = &plane.Plane{
+		Client: c, Namespaces: []string{p.namespace},
+		Without: plane.AllBut(plane.Lifecycle, plane.Deployments, plane.ReplicaSets, plane.Scheduler),
+	}
 	for i := range nodesEach {
 		name := fmt.Sprintf("%s-%d", p.namespace, i)
 		node, err := kubelet.NewNode(ctx, c, name, kubelet.Options{Usage: func(*corev1.Pod, string) int64 { return 200 << 20 }})
@@ -150,7 +155,7 @@ func (p *part) create(ctx context.Context, c client.Client) error {
 // sync has the nodes look once, and the control plane too where workloads have changed.
 func (p *part) sync(ctx context.Context, now time.Time, changed bool) error {
 	if changed {
-		if err := p.plane.Sync(ctx); err != nil {
+		if err := p.plane.Sync(ctx, now); err != nil {
 			return err
 		}
 	}
@@ -202,5 +207,7 @@ func deployment(namespace, name string) *appsv1.Deployment {
 		container.Env = append(container.Env, corev1.EnvVar{Name: fmt.Sprint("SETTING_", i), Value: "a value of middling length"})
 	}
 	d.Spec.Template.Spec.Containers = []corev1.Container{container}
+	atOnce := intstr.FromString("100%")
+	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: &atOnce}
 	return d
 }

@@ -20,9 +20,16 @@ func (s *Source) Waiting(ctx context.Context, namespace, pod, container string, 
 	return s.about(ctx, Pod{namespace, pod}, prometheus.Waiting(namespace, pod, container, window), at)
 }
 
-// Memory is the most that a container's cgroup held over the window, page cache included, in bytes.
-func (s *Source) Memory(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error) {
-	return s.about(ctx, Pod{namespace, pod}, prometheus.Held(namespace, pod, container, window), at)
+// Memory is the most that the cgroups of some pods' containers held over the window, page cache included, in bytes,
+// by pod and container; what is not known is missing.
+func (s *Source) Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (map[string]map[string]float64, error) {
+	for _, pod := range pods {
+		s.scraper.asked.about(Pod{namespace, pod}, s.options.Clock.Now())
+	}
+	if err := s.wait(ctx); err != nil {
+		return nil, err
+	}
+	return prometheus.AskHeld(ctx, namespace, pods, window, at, s.askRange)
 }
 
 // OOMKills is how many processes of a container the kernel has been seen to kill within the window: those

@@ -34,8 +34,9 @@ func TestSignals(t *testing.T) {
 		}
 	}
 	pod := Pod{"shop", "web-7d4f8c9b6-aaaaa"}
-	_, err := f.Memory(t.Context(), pod.Namespace, pod.Name, "app", time.Minute, noon)
-	require.ErrorIs(t, err, prometheus.ErrNoValue, "nobody has asked before")
+	unknown, err := f.Memory(t.Context(), pod.Namespace, []string{pod.Name}, time.Minute, noon)
+	require.NoError(t, err)
+	require.Empty(t, unknown, "nobody has asked before")
 	watched, err := f.scraper.watched(t.Context(), noon)
 	require.NoError(t, err)
 	require.Equal(t, map[string]*more{"node1": {pods: map[Pod]bool{pod: true}, often: true}}, watched)
@@ -52,7 +53,11 @@ func TestSignals(t *testing.T) {
 		ask  func() (float64, error)
 		want float64
 	}{
-		{"memory", func() (float64, error) { return f.Memory(t.Context(), "shop", pod.Name, "app", time.Minute, now) }, 5e7},
+		{"memory", func() (float64, error) {
+			held, err := f.Memory(t.Context(), "shop", []string{pod.Name, "gone"}, time.Minute, now)
+			assert.Len(t, held, 1, "what is not known is missing")
+			return held[pod.Name]["app"], err
+		}, 5e7},
 		{"kills", func() (float64, error) { return f.OOMKills(t.Context(), "shop", pod.Name, "app", 5*time.Minute, now) }, 2},
 		{"waiting", func() (float64, error) { return f.Waiting(t.Context(), "shop", pod.Name, "app", time.Minute, now) }, 0.25},
 	} {

@@ -81,6 +81,11 @@ func (c *Client) Read(ctx context.Context, query usage.Query, yield func(usage.S
 	return Read(ctx, query, c.askRange, yield)
 }
 
+// Held is the most that containers of some pods held over a window, as AskHeld says.
+func (c *Client) Held(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (map[string]map[string]float64, error) {
+	return AskHeld(ctx, namespace, pods, window, at, c.askRange)
+}
+
 func (c *Client) askRange(ctx context.Context, expression string, query usage.Query, yield func(Element)) (Said, error) {
 	form := url.Values{
 		"query":   {expression},

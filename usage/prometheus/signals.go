@@ -1,9 +1,15 @@
 package prometheus
 
 import (
+	"context"
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"attune.io/attune/usage"
 )
 
 // Throttled is the PromQL expression of the fraction, 0 to 1, of its CFS periods in which a container was
@@ -20,10 +26,40 @@ func Waiting(namespace, pod, container string, window time.Duration) string {
 	return fmt.Sprintf("max(rate(container_pressure_cpu_waiting_seconds_total{%s}[%s]))", one(namespace, pod, container), span(window))
 }
 
-// Held is the PromQL expression of the most memory, in bytes, that a container's cgroup held over the window, page
-// cache included: what a kubelet compares a lower memory limit with.
-func Held(namespace, pod, container string, window time.Duration) string {
-	return fmt.Sprintf("max(max_over_time(container_memory_usage_bytes{%s}[%s]))", one(namespace, pod, container), span(window))
+// Held is the PromQL expression of the most memory, in bytes, that each container's cgroup of some pods held over the
+// window, page cache included: what a kubelet compares a lower memory limit with.
+func Held(namespace string, pods []string, window time.Duration) string {
+	names := make([]string, len(pods))
+	for i, pod := range pods {
+		names[i] = regexp.QuoteMeta(pod)
+	}
+	return fmt.Sprintf("max by (pod, container) (max_over_time(container_memory_usage_bytes{namespace=%q,pod=~%q,container!=\"\"}[%s]))",
+		namespace, strings.Join(names, "|"), span(window))
+}
+
+// mostHeld is how many pods one query names: the address of a request that is no POST has to hold them.
+const mostHeld = 200
+
+// AskHeld asks whoever speaks PromQL for Held, once for each 200 pods. The answer is in bytes, by pod and container;
+// what was not measured is missing.
+func AskHeld(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time, ask Asker) (map[string]map[string]float64, error) {
+	held := map[string]map[string]float64{}
+	once := usage.Query{Start: at, End: at, Step: time.Second}
+	for part := range slices.Chunk(pods, mostHeld) {
+		_, err := ask(ctx, Held(namespace, part, window), once, func(e Element) {
+			if len(e.Samples) == 0 {
+				return
+			}
+			if held[e.Labels.Pod] == nil {
+				held[e.Labels.Pod] = map[string]float64{}
+			}
+			held[e.Labels.Pod][e.Labels.Container] = e.Samples[len(e.Samples)-1].Value
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return held, nil
 }
 
 // Killed is the PromQL expression of how many processes of a container the kernel killed within the window for want

@@ -116,6 +116,9 @@ func (d *digest) span(from int64, step time.Duration, w *workbench) {
 		if first < 0 {
 			first = int64(i)
 		}
+		if last < 0 || int64(i)-last > recommender.RunGap {
+			d.profile.Runs++
+		}
 		last = int64(i)
 	}
 	if count == 0 {

@@ -79,23 +79,39 @@ func (b *bound) exceeded(a recommender.Allocation) bool {
 }
 
 // clamp moves an allocation into the bound: limits are cut to it, and a request is raised rather than
-// a limit lowered where their ratio is too great. It never removes a limit.
-func (b *bound) clamp(a recommender.Allocation) recommender.Allocation {
-	a.Request = b.between(a.Request)
+// a limit lowered where their ratio is too great. What it moves becomes a whole amount where the bound allows
+// one, not below was. It never removes a limit.
+func (b *bound) clamp(r recommender.Resource, a, was recommender.Allocation) recommender.Allocation {
 	if a.Limit == 0 {
+		a.Request = b.wholly(r, a.Request, was.Request, b.max)
 		return a
 	}
-	a.Limit = b.between(a.Limit)
+	exact := recommender.Allocation{Request: b.between(a.Request), Limit: b.between(a.Limit)}
+	a.Limit = b.wholly(r, a.Limit, max(was.Limit, was.Request), b.max)
+	a.Request = b.wholly(r, a.Request, was.Request, a.Limit)
+	if a.Request > a.Limit {
+		a = exact // no whole amounts fit beside each other
+	}
 	for b.ratio > 0 && b.exceeded(a) {
 		a.Request = max(a.Request+1, ceilDiv(a.Limit*1000, b.ratio))
+		a.Request = r.WholeWithin(a.Request, a.Request, a.Limit)
+	}
+	return a
+}
+
+// wholly moves an amount into the bound, as a whole amount where it is moved; least is what it was, or must be, and
+// most what the whole amount must not pass (0: nothing).
+func (b *bound) wholly(r recommender.Resource, a, least, most recommender.Amount) recommender.Amount {
+	if moved := b.between(a); moved != a {
+		return r.WholeWithin(moved, max(b.min, least), most)
 	}
 	return a
 }
 
 // clampEqual is the allocation of a Guaranteed container: limit and request are one amount, a multiple
-// of step.
-func (b *bound) clampEqual(amount, step recommender.Amount) recommender.Allocation {
-	amount = ceilDiv(max(amount, b.min), step) * step
+// of step, or a whole amount where the bound moves it and allows one; not below was.
+func (b *bound) clampEqual(r recommender.Resource, amount, was, step recommender.Amount) recommender.Allocation {
+	amount = ceilDiv(b.wholly(r, amount, was, b.max), step) * step
 	if b.max > 0 {
 		amount = min(amount, b.max/step*step)
 	}

@@ -47,7 +47,7 @@ func SeedPod(p *Pod, rec *Recommendation, ns *Namespace, now time.Time) Decision
 	}
 	recall(p, units, rec, ns)
 	d := Decision{}
-	seedUnits(units, rec.Seed, ns, &d)
+	seedUnits(units, rec.Seed, resize.GenerationOf(p.Metadata.Labels), ns, &d)
 	keepRoom(p, units, ns, &d)
 	keepClass(p, units, ns, &d)
 	note := annotation(units, rec)
@@ -95,12 +95,12 @@ func leave(p *Pod, rec *Recommendation, now time.Time) Decision {
 }
 
 // seedUnits fits the seed to each container that runs while the pod does.
-func seedUnits(units []unit, seed *Seed, ns *Namespace, d *Decision) {
-	f := frame{class: classOf(units, was), raiseOnly: seed.RaiseOnly, bounds: &ns.Bounds}
+func seedUnits(units []unit, seed *Seed, generation string, ns *Namespace, d *Decision) {
+	f := frame{class: classOf(units, was), bounds: &ns.Bounds}
 	for i := range units {
 		u := &units[i]
 		u.will, u.plain = u.was, recommender.Allocation{}
-		s := seed.of(u.Name)
+		s := seed.of(u.Name).forGeneration(generation)
 		if s == nil || !u.runs() {
 			continue
 		}

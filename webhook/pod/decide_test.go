@@ -136,6 +136,35 @@ func TestSeedPod(t *testing.T) {
 	}
 }
 
+// A container whose size is kept is lowered; what is only a target is not, whatever its siblings have.
+func TestAContainerIsRaisedOnlyByItself(t *testing.T) {
+	kept, untried := seedFor(t, "app", "250m", "256Mi"), seedFor(t, "side", "250m", "2Gi")
+	untried.RaiseOnly = true
+	pod := podOf(container(t, "app", "cpu=1/2 memory=1Gi/2Gi"), container(t, "side", "cpu=1/2 memory=1Gi/2Gi"))
+
+	d := SeedPod(view(t, pod), Read(recommendation(kept, untried)), &Namespace{}, now)
+
+	after := applied(t, pod, d)
+	assert.Equal(t, []string{"cpu=250m/500m memory=256Mi/512Mi", "cpu=1/2 memory=2Gi/4Gi"}, resources(after))
+	assertStable(t, after, Read(recommendation(kept, untried)), &Namespace{})
+}
+
+// Pods of a template generation whose newborns crashed are raised and never lowered, in the containers that were lowered.
+func TestAGenerationThatCrashedAtBirthIsNotLowered(t *testing.T) {
+	pod := podOf(container(t, "app", "cpu=1/2 memory=64Mi/128Mi"), container(t, "side", "cpu=1/2 memory=1Gi/2Gi"))
+	rec := recommendation(seedFor(t, "app", "250m", "256Mi"), seedFor(t, "side", "250m", "256Mi"))
+	lowered := []string{"cpu=250m/500m memory=256Mi/512Mi", "cpu=250m/500m memory=256Mi/512Mi"}
+	for hash, want := range map[string][]string{
+		"7c9d8b6f5": {"cpu=1/2 memory=256Mi/512Mi", "cpu=250m/500m memory=256Mi/512Mi"},
+		"another":   lowered,
+	} {
+		rec.Status.BirthCrashes = []v1alpha1.BirthCrash{{Name: "app", TemplateHash: hash}}
+		after := applied(t, pod, SeedPod(view(t, pod), Read(rec), &Namespace{}, now))
+		assert.Equal(t, want, resources(after), hash)
+		assertStable(t, after, Read(rec), &Namespace{})
+	}
+}
+
 // assertStable: a second call, as after another webhook's change, changes nothing.
 func assertStable(t *testing.T, after *corev1.Pod, rec *Recommendation, ns *Namespace) {
 	t.Helper()
@@ -468,7 +497,7 @@ func TestForgedNotes(t *testing.T) {
 // The API server compares quantities, not whole bytes, and a limit of zero counts when it is written.
 func TestRequestsUnderOddLimits(t *testing.T) {
 	cases := []struct{ name, memory, has, want string }{
-		{"part of a byte over", "3Gi", "cpu=1 memory=1Gi/2.2Gi", "cpu=500m memory=2362232012/2362232012"},
+		{"part of a byte over", "3Gi", "cpu=1 memory=1Gi/2.2Gi", "cpu=500m memory=2252Mi/2362232012"},
 		{"less than a byte", "3Gi", "cpu=1 memory=/100m", "cpu=500m memory=/100m"},
 		{"written zero", "3Gi", "cpu=1 memory=/0", "cpu=500m memory=/0"},
 		{"written zero of both", "3Gi", "cpu=0/0 memory=0/0", "cpu=0/0 memory=0/0"},
@@ -519,7 +548,7 @@ func TestNamespacesWithPartsOfBytes(t *testing.T) {
 		ns   Namespace
 		want string
 	}{
-		"limit range": {Namespace{Bounds: BoundsOf([]*corev1.LimitRange{most})}, "cpu=1 memory=2362232012/2362232012"},
+		"limit range": {Namespace{Bounds: BoundsOf([]*corev1.LimitRange{most})}, "cpu=1 memory=2252Mi/2252Mi"},
 		"quota":       {Namespace{Rooms: []Room{RoomOf(quota("requests.memory", "2.2Gi", "0"))}}, "cpu=1 memory=1Gi/1Gi"},
 		"new quota":   {Namespace{Rooms: []Room{RoomOf(lowered)}}, "cpu=1 memory=1Gi/1Gi"},
 	} {

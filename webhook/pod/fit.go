@@ -8,9 +8,8 @@ import (
 
 // frame is what a container's seed is fitted into.
 type frame struct {
-	class     corev1.PodQOSClass
-	raiseOnly bool
-	bounds    *Bounds
+	class  corev1.PodQOSClass
+	bounds *Bounds
 	// boost of the CPU; zero: none.
 	boost boost
 }
@@ -36,9 +35,9 @@ func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Al
 	wanted := f.wanted(r, s, was)
 	switch {
 	case f.class != corev1.PodQOSGuaranteed:
-		return bound.clamp(wanted), ""
+		return bound.clamp(r, wanted, was), ""
 	case s.bothMove:
-		return bound.clampEqual(wanted.Request, granularity(r, was)), ""
+		return bound.clampEqual(r, wanted.Request, was.Request, granularity(r, was)), ""
 	default:
 		return was, FixedLimit
 	}
@@ -47,8 +46,7 @@ func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Al
 // wanted is the seed before the namespace has its say.
 func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocation) (wanted recommender.Allocation) {
 	wanted.Request = s.request
-	lowers := s.mayLower && !f.raiseOnly
-	if !lowers {
+	if !s.mayLower {
 		wanted.Request = max(wanted.Request, was.Request)
 	}
 	if r == recommender.CPU {
@@ -62,11 +60,11 @@ func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocatio
 		return wanted
 	}
 	wanted.Limit = s.limitFor(r, was, wanted.Request)
-	if !lowers {
+	if !s.mayLower {
 		wanted.Limit = max(wanted.Limit, was.Limit)
 	}
-	if wanted.Limit > 0 {
-		wanted.Request = min(wanted.Request, wanted.Limit)
+	if wanted.Limit > 0 && wanted.Request > wanted.Limit {
+		wanted.Request = r.WholeWithin(wanted.Limit, was.Request, wanted.Limit)
 	}
 	return wanted
 }

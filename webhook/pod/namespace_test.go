@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
 )
 
 // list reads "cpu=1 memory=1Gi".
@@ -36,10 +38,18 @@ func TestLimitRanges(t *testing.T) {
 	}{
 		{name: "raised to the minimum", item: each(corev1.LimitRangeItem{Min: list(t, "cpu=100m memory=128Mi")}),
 			has: "cpu=1 memory=1Gi", cpu: "50m", memory: "64Mi", want: "cpu=100m memory=128Mi", reason: Seeded},
-		{name: "cut to the maximum", item: each(corev1.LimitRangeItem{Max: list(t, "cpu=2 memory=2Gi")}),
-			has: "cpu=500m/1 memory=1Gi/1Gi", cpu: "3", memory: "4Gi", want: "cpu=2/2 memory=2Gi/2Gi", reason: QoSClass},
+		{name: "cut to the maximum it would be Guaranteed: it stays as it is", item: each(corev1.LimitRangeItem{Max: list(t, "cpu=2 memory=2Gi")}),
+			has: "cpu=500m/1 memory=1Gi/1Gi", cpu: "3", memory: "4Gi", want: "cpu=500m/1 memory=1Gi/1Gi", reason: QoSClass},
 		{name: "cut to the maximum, still burstable", item: each(corev1.LimitRangeItem{Max: list(t, "cpu=2 memory=2Gi")}),
 			has: "cpu=500m/1 memory=1Gi/1Gi", cpu: "1500m", memory: "4Gi", want: "cpu=1500m/2 memory=2Gi/2Gi", reason: Seeded},
+		{name: "cut to whole MiB below an odd maximum", item: each(corev1.LimitRangeItem{Max: list(t, "memory=500M")}),
+			has: "cpu=500m/1 memory=128Mi/300Mi", memory: "1Gi", want: "cpu=500m/1 memory=476Mi/476Mi", reason: Seeded},
+		{name: "cut to an odd maximum where it was no less", item: each(corev1.LimitRangeItem{Max: list(t, "memory=500M")}),
+			has: "cpu=500m/1 memory=128Mi/500M", memory: "1Gi", want: "cpu=500m/1 memory=476Mi/500M", reason: Seeded},
+		{name: "raised to whole MiB above an odd minimum", item: each(corev1.LimitRangeItem{Min: list(t, "memory=100M")}),
+			has: "cpu=1 memory=1Gi", memory: "64Mi", want: "cpu=1 memory=96Mi", reason: Seeded},
+		{name: "a request is raised to whole MiB rather than its ratio broken", item: each(corev1.LimitRangeItem{MaxLimitRequestRatio: list(t, "memory=3")}),
+			has: "cpu=1 memory=500Mi/1Gi", memory: "100Mi", want: "cpu=1 memory=134Mi/400Mi", reason: Seeded},
 		{name: "a request is raised rather than its ratio broken", item: each(corev1.LimitRangeItem{MaxLimitRequestRatio: list(t, "cpu=4")}),
 			has: "cpu=500m/2 memory=1Gi", cpu: "10m", want: "cpu=10m/40m memory=1Gi", reason: Seeded},
 		{name: "ratio against a floor", item: each(corev1.LimitRangeItem{MaxLimitRequestRatio: list(t, "memory=1500m")}),
@@ -62,6 +72,9 @@ func TestLimitRanges(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			seed := seedFor(t, "app", c.cpu, c.memory)
+			if strings.HasPrefix(c.name, "a request is raised to whole") {
+				seed.MemoryLimitFloor = quantity(t, "400Mi")
+			}
 			if c.name == "ratio against a floor" {
 				seed.MemoryLimitFloor = quantity(t, "300Mi")
 			}
@@ -69,9 +82,6 @@ func TestLimitRanges(t *testing.T) {
 			pod := podOf(container(t, "app", c.has))
 			d := SeedPod(view(t, pod), rec, ns, now)
 			after := applied(t, pod, d)
-			if c.reason == QoSClass {
-				c.want = c.has
-			}
 			assert.Equal(t, []string{c.want}, resources(after))
 			assert.Equal(t, c.reason, d.Reason)
 			assertStable(t, after, rec, ns)
@@ -276,4 +286,25 @@ func TestIndex(t *testing.T) {
 	})
 	assert.Panics(t, func() { x.Set(&v1alpha1.AttunePolicy{}) })
 	assert.Panics(t, func() { x.Delete(&v1alpha1.AttunePolicy{}) })
+}
+
+// A request that is raised to an odd minimum stays within a limit that is just that.
+func TestWholeRequestsStayWithinTheirLimits(t *testing.T) {
+	const odd, mi = 333333333, 1 << 20
+	for name, tc := range map[string]struct {
+		bound  bound
+		a, was recommender.Allocation
+		want   recommender.Allocation
+	}{
+		"a minimum that is the limit": {bound{min: odd, max: 8192 * mi}, recommender.Allocation{Request: 16 * mi, Limit: odd}, recommender.Allocation{},
+			recommender.Allocation{Request: odd, Limit: odd}},
+		"a limit with room": {bound{min: odd}, recommender.Allocation{Request: 16 * mi, Limit: 512 * mi}, recommender.Allocation{},
+			recommender.Allocation{Request: 318 * mi, Limit: 512 * mi}},
+		"a maximum below a request that is within it": {bound{max: 500000000}, recommender.Allocation{Request: 499999999, Limit: 1024 * mi}, recommender.Allocation{},
+			recommender.Allocation{Request: 499999999, Limit: 500000000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, tc.want, tc.bound.clamp(recommender.Memory, tc.a, tc.was))
+		})
+	}
 }

@@ -110,6 +110,11 @@ func (d dice) scene(t *testing.T) *scene {
 }
 
 func (d dice) seed(s *scene) {
+	defer func() {
+		if n := len(s.rec.Spec.Seed.Containers); n > 0 {
+			s.rec.Spec.Seed.Containers[d.IntN(n)].RaiseOnly = d.chance(40)
+		}
+	}()
 	s.rec.Spec.Seed.RaiseOnly = d.chance(30)
 	node := d.chance(30)
 	for _, c := range append(s.pod.Spec.InitContainers, s.pod.Spec.Containers...) {
@@ -270,7 +275,7 @@ func checkContainers(t *testing.T, s *scene, after *corev1.Pod) {
 			assert.False(t, a.Limit > 0 && a.Request > a.Limit, "request above limit: %+v", a)
 			assert.False(t, w.Request > 0 && a.Request == 0, "request lost")
 			assert.Equal(t, w.Limit == 0, a.Limit == 0 || r == recommender.Memory && seed.MemoryLimit != nil && w.Limit == 0, "limit lost or made up")
-			if s.rec.Spec.Seed.RaiseOnly || r == recommender.Memory && !seed.AllowMemoryDecrease {
+			if s.rec.Spec.Seed.RaiseOnly || seed.RaiseOnly || r == recommender.Memory && !seed.AllowMemoryDecrease {
 				assert.GreaterOrEqual(t, a.Request, w.Request)
 				assert.True(t, a.Limit == 0 || a.Limit >= w.Limit)
 			}

@@ -28,8 +28,6 @@ type Recommendation struct {
 type Seed struct {
 	Revision   string
 	ValidUntil time.Time
-	// RaiseOnly: new pods are raised to the seed but never lowered.
-	RaiseOnly  bool
 	Containers []ContainerSeed
 }
 
@@ -41,6 +39,20 @@ type ContainerSeed struct {
 	boost boost
 	// originals are what the container is known to have been created with, by generations of the template.
 	originals []recommender.Size
+	// crashes of newborn pods, by template generation: those are not lowered.
+	crashes []v1alpha1.BirthCrash
+}
+
+// forGeneration is the seed without its lowering, in a template generation whose pods crashed when they were born with less.
+func (s *ContainerSeed) forGeneration(templateHash string) *ContainerSeed {
+	if s == nil || !resize.LoweringWithheld(s.crashes, s.Name, templateHash) {
+		return s
+	}
+	raising := *s
+	for r := range raising.Of {
+		raising.Of[r].mayLower = false
+	}
+	return &raising
 }
 
 // made reports whether the seed was made with such a request in mind. Where it was not, somebody has
@@ -82,10 +94,10 @@ func Read(rec *v1alpha1.AttuneRecommendation) *Recommendation {
 		r.Withheld = "seed " + seed.Revision + " harmed a pod"
 		return r
 	}
-	r.Seed = &Seed{Revision: seed.Revision, ValidUntil: seed.ValidUntil.Time, RaiseOnly: seed.RaiseOnly}
+	r.Seed = &Seed{Revision: seed.Revision, ValidUntil: seed.ValidUntil.Time}
 	for i := range seed.Containers {
-		c := readContainer(&seed.Containers[i])
-		c.originals = originals(rec.Status.Originals, c.Name)
+		c := readContainer(&seed.Containers[i], seed.RaiseOnly || seed.Containers[i].RaiseOnly)
+		c.originals, c.crashes = originals(rec.Status.Originals, c.Name), rec.Status.BirthCrashes
 		r.Seed.Containers = append(r.Seed.Containers, c)
 	}
 	return r
@@ -102,13 +114,13 @@ func originals(generations []v1alpha1.Originals, container string) (sizes []reco
 	return sizes
 }
 
-func readContainer(s *v1alpha1.ContainerSeed) ContainerSeed {
+func readContainer(s *v1alpha1.ContainerSeed, raiseOnly bool) ContainerSeed {
 	node := s.MemoryLimit != nil // only the Node strategy sets a limit as it is
 	return ContainerSeed{Name: s.Name, boost: readBoost(s.CPUBoost), Of: [2]ask{
 		recommender.CPU: {
 			request:      amountAt(recommender.CPU, s.CPURequest),
 			limitFollows: s.CPULimitFollows,
-			mayLower:     true,
+			mayLower:     !raiseOnly,
 			bothMove:     node || s.CPULimitFollows,
 		},
 		recommender.Memory: {
@@ -116,7 +128,7 @@ func readContainer(s *v1alpha1.ContainerSeed) ContainerSeed {
 			limitFollows: s.MemoryLimitFollows,
 			limit:        amountAt(recommender.Memory, s.MemoryLimit),
 			limitFloor:   amountAt(recommender.Memory, s.MemoryLimitFloor),
-			mayLower:     s.AllowMemoryDecrease,
+			mayLower:     s.AllowMemoryDecrease && !raiseOnly,
 			bothMove:     node || s.MemoryLimitFollows,
 		},
 	}}

@@ -25,7 +25,7 @@ func recall(p *Pod, units []unit, rec *Recommendation, ns *Namespace) {
 	claim(units, &seeded)
 	// What one claim makes of the pod's class bears on the others, so they are weighed again until none falls.
 	for fell := true; fell; {
-		seedUnits(units, rec.Seed, ns, &Decision{})
+		seedUnits(units, rec.Seed, resize.GenerationOf(p.Metadata.Labels), ns, &Decision{})
 		fell = dropClaims(units)
 	}
 	if !slices.ContainsFunc(units, unit.believed) {

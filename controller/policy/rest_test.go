@@ -1,0 +1,155 @@
+package policy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+func (f *fleet) change(change func(*v1alpha1.AttunePolicySpec)) {
+	p := f.policy().DeepCopy()
+	p.Generation++
+	change(&p.Spec)
+	f.memory.put(p)
+}
+
+func (f *fleet) deployment(name string, change func(*appsv1.Deployment)) {
+	d := f.memory.objects["Deployment/shop"][name].DeepCopyObject().(*appsv1.Deployment)
+	change(d)
+	f.memory.put(client.Object(d))
+}
+
+// Two looks in a row at the same world write once: no status, spec or finalizer changes with each look, nor with
+// five minutes in which nothing was measured.
+func TestASecondLookWritesNothing(t *testing.T) {
+	worlds := map[string]func(*fleet){
+		"Auto":      func(*fleet) {},
+		"Observe":   func(f *fleet) { f.change(mode(v1alpha1.UpdateObserve)) },
+		"Recommend": func(f *fleet) { f.change(mode(v1alpha1.UpdateRecommend)) },
+		"Initial":   func(f *fleet) { f.change(mode(v1alpha1.UpdateInitial)) },
+		"Node": func(f *fleet) {
+			f.change(func(s *v1alpha1.AttunePolicySpec) { s.Strategy = ptr.To(v1alpha1.StrategyNode) })
+		},
+		"paused": func(f *fleet) { f.change(func(s *v1alpha1.AttunePolicySpec) { s.Paused = ptr.To(true) }) },
+		"invalid": func(f *fleet) {
+			f.change(func(s *v1alpha1.AttunePolicySpec) { s.Strategy = ptr.To(v1alpha1.StrategyAdaptive) })
+		},
+		"nothing matches": func(f *fleet) { f.change(func(s *v1alpha1.AttunePolicySpec) { s.TargetRef.Name = "no" }) },
+		"skipped": func(f *fleet) {
+			f.deployment("app-000001", func(d *appsv1.Deployment) { d.Annotations = map[string]string{v1alpha1.SkipAnnotation: "true"} })
+		},
+		"undone": func(f *fleet) {
+			f.deployment("app-000001", func(d *appsv1.Deployment) { d.Annotations = map[string]string{v1alpha1.UndoAnnotation: "x"} })
+		},
+		"another policy wins": func(f *fleet) {
+			other := f.policy().DeepCopy()
+			other.Name, other.UID, other.Spec.Weight = "other", "other", ptr.To(int32(900))
+			other.Spec.TargetRef.Name = "app-000001"
+			f.memory.put(other)
+		},
+		"no data yet":   func(f *fleet) { f.History = unread{newPast()} },
+		"idle":          func(f *fleet) { f.History = ended{newPast(), today.Add(-8 * time.Hour)} },
+		"idle for days": func(f *fleet) { f.History = ended{newPast(), today.Add(-6*24*time.Hour - 20*time.Hour)} },
+		"floors": func(f *fleet) {
+			f.pass(t)
+			rec := f.memory.recommendations("shop")[0].DeepCopy()
+			rec.Status.Floors = []v1alpha1.Floor{kill(900 * mi)}
+			rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: v1alpha1.Resources{CPURequest: ptr.To(resource.MustParse("300m"))}}}
+			f.memory.put(rec)
+		},
+		"open records": func(f *fleet) {
+			f.pass(t)
+			rec := f.memory.recommendations("shop")[0].DeepCopy()
+			rec.Status.Records = []v1alpha1.ResizeRecord{{PodUID: "pod", PodName: "app"}}
+			f.memory.put(rec)
+		},
+		"refused": func(f *fleet) {
+			name := "deployment-app-000000"
+			server := &refusing{memory: f.memory, answer: map[string]error{name: forbidden(name, "exceeded quota")}}
+			f.Controller.Client, f.Controller.Settings.Client = server, server
+		},
+		"a step that is coarse": func(f *fleet) {
+			f.change(func(s *v1alpha1.AttunePolicySpec) {
+				hour := v1alpha1.Duration{}
+				hour.Duration.Duration = time.Hour
+				s.MetricsSource = &v1alpha1.MetricsSource{QueryStep: &hour}
+			})
+		},
+	}
+	for name, world := range worlds {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, 3)
+			world(f)
+			if _, still := f.History.(*past); still {
+				f.History = ended{newPast(), today}
+			}
+			f.memory.written()
+			f.pass(t)
+			require.Positive(t, f.memory.written())
+			for _, later := range []time.Duration{0, 0, 5 * time.Minute} {
+				f.clock.SetTime(f.clock.Now().Add(later))
+				f.pass(t)
+				assert.Zero(t, f.memory.written(), "%s later", later)
+			}
+		})
+	}
+}
+
+// Observe stores and shows how far the data has come, and no targets.
+func TestObserveShowsNoTargets(t *testing.T) {
+	in := sizing(t, nil).with(t, mode(v1alpha1.UpdateObserve))
+	in.explained = true
+	spec := desired(in)
+	require.Len(t, spec.Containers, 1)
+	assert.Equal(t, v1alpha1.ContainerTarget{Name: "app", Confidence: "1.00", DataPoints: 2017}, spec.Containers[0])
+	assert.Nil(t, spec.Seed)
+	assert.Equal(t, "ModeObserve", spec.SeedWithheld)
+
+	f := newFleet(t, 2)
+	f.change(mode(v1alpha1.UpdateObserve))
+	f.pass(t)
+	for _, rec := range f.memory.recommendations("shop") {
+		assert.False(t, recommended(rec.Spec))
+		assert.Empty(t, rec.Spec.Containers[0].Steps)
+		assert.Positive(t, rec.Spec.Containers[0].DataPoints)
+	}
+	assert.Zero(t, f.policy().Status.Workloads.WithRecommendations)
+	assert.Nil(t, f.policy().Status.Savings)
+}
+
+// What is never applied is not counted as saved, nor as recommended.
+func TestOnlyWhatMayBeAppliedCounts(t *testing.T) {
+	f := newFleet(t, 3)
+	f.pass(t)
+	all := f.policy().Status.DeepCopy()
+	assert.True(t, all.Savings.MemoryRequestReduction.Sign() <= 0, "memory is not lowered without allowDecrease")
+	f.deployment("app-000001", func(d *appsv1.Deployment) { d.Annotations = map[string]string{v1alpha1.SkipAnnotation: "true"} })
+	f.pass(t)
+	assert.EqualValues(t, 3, all.Workloads.WithRecommendations)
+	assert.EqualValues(t, 3, f.policy().Status.Workloads.Discovered)
+	assert.EqualValues(t, 2, f.policy().Status.Workloads.WithRecommendations)
+	assert.Negative(t, f.policy().Status.Savings.CPURequestReduction.Cmp(all.Savings.CPURequestReduction))
+
+	r := report{settings: sizing(t, nil).settings}
+	target := v1alpha1.ContainerTarget{Holds: []v1alpha1.Hold{{Resource: "cpu", Reason: "HPA"}}}
+	assert.False(t, r.saves(target, recommender.CPU, 500, 200), "an HPA scales on it")
+	assert.True(t, r.saves(v1alpha1.ContainerTarget{}, recommender.CPU, 500, 200))
+	assert.False(t, r.saves(v1alpha1.ContainerTarget{}, recommender.Memory, 500, 200))
+	assert.True(t, r.saves(v1alpha1.ContainerTarget{}, recommender.Memory, 200, 500), "growth is counted")
+}
+
+func TestACoarseStepIsSaid(t *testing.T) {
+	r := report{settings: sizing(t, nil).settings}
+	assert.Empty(t, r.coarse())
+	r.settings.Recommender.QueryStep = time.Hour
+	assert.Equal(t, "; confidence reaches 0.38 at most with metricsSource.queryStep 1h0m0s: a shorter step needs less room", r.coarse())
+}

@@ -1,0 +1,81 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// with is the same world under another policy.
+func (in inputs) with(t *testing.T, change func(*v1alpha1.AttunePolicySpec)) inputs {
+	t.Helper()
+	in.policy = in.policy.DeepCopy()
+	change(&in.policy.Spec)
+	settings, err := policy.Resolve(nil, nil, in.policy)
+	require.NoError(t, err)
+	in.settings = settings
+	return in
+}
+
+func mode(of v1alpha1.UpdateType) func(*v1alpha1.AttunePolicySpec) {
+	return func(s *v1alpha1.AttunePolicySpec) {
+		s.UpdateStrategy = &v1alpha1.UpdateStrategy{Type: ptr.To(of)}
+	}
+}
+
+func raisedOnly(s *v1alpha1.Seed) map[string]bool {
+	out := map[string]bool{}
+	for _, c := range s.Containers {
+		out[c.Name] = c.RaiseOnly
+	}
+	return out
+}
+
+// A size that no watched pod survived lowers no new pod, whatever is kept of the container's siblings.
+func TestAContainerWithoutAKeptSizeIsSeededAsARaise(t *testing.T) {
+	kept := func(name string, cpu recommender.Amount) v1alpha1.KeptSize {
+		return v1alpha1.KeptSize{Name: name, Size: resize.ToResources(recommender.Size{recommender.CPU: {Request: cpu}}), Since: metav1.NewTime(now)}
+	}
+	for _, of := range []v1alpha1.UpdateType{v1alpha1.UpdateCanary, v1alpha1.UpdateAuto, v1alpha1.UpdateInitial} {
+		t.Run(string(of), func(t *testing.T) {
+			in := sizing(t, nil).with(t, func(s *v1alpha1.AttunePolicySpec) {
+				mode(of)(s)
+				s.UpdateStrategy.Canary = &v1alpha1.CanarySettings{AutoPromote: ptr.To(false)}
+			})
+			in.workload.Template.Spec.Containers = append(in.workload.Template.Spec.Containers,
+				corev1.Container{Name: "side", Resources: in.workload.Template.Spec.Containers[0].Resources})
+			in.profiles["side"] = in.profiles["app"]
+			proven := of != v1alpha1.UpdateInitial
+
+			first := desired(in).Seed
+			require.NotNil(t, first)
+			assert.Equal(t, map[string]bool{"app": proven, "side": proven}, raisedOnly(first), "nothing is kept")
+			assert.Equal(t, proven, first.RaiseOnly, "what a webhook of the former version reads")
+
+			in.status.Kept = []v1alpha1.KeptSize{kept("app", 500)}
+			second := desired(in).Seed
+			require.NotNil(t, second)
+			assert.Equal(t, map[string]bool{"app": false, "side": proven}, raisedOnly(second), "app is kept")
+			assert.False(t, second.RaiseOnly)
+
+			in.status.Kept = []v1alpha1.KeptSize{kept("side", 500)}
+			dropped := desired(in).Seed
+			require.NotNil(t, dropped)
+			assert.Equal(t, map[string]bool{"app": proven, "side": false}, raisedOnly(dropped), "app's was dropped after harm")
+
+			in.status.Kept = []v1alpha1.KeptSize{kept("app", 500), kept("side", 500)}
+			both := desired(in).Seed
+			require.NotNil(t, both)
+			assert.Equal(t, map[string]bool{"app": false, "side": false}, raisedOnly(both))
+		})
+	}
+}

@@ -1,0 +1,93 @@
+package workload
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/resize"
+)
+
+// down is a node whose kubelet was not heard of for long.
+func down(n *corev1.Node) *corev1.Node {
+	n.Status.Conditions[0].Status = corev1.ConditionUnknown
+	return n
+}
+
+// unreadySince has a pod be not ready for so long.
+func unreadySince(pod *corev1.Pod, ago time.Duration) *corev1.Pod {
+	pod.Status.Conditions[0].Status = corev1.ConditionFalse
+	pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-ago))
+	return pod
+}
+
+// watchEnds is a world whose only pod went to 300m of CPU; at the end of its watch it is not ready any more. The same
+// is kept and seeded.
+func watchEnds(t *testing.T) world {
+	t.Helper()
+	size := sizeOf(300, 0, 512, 0)
+	w := resized(t, v1alpha1.RecordWatching, size)
+	record := &w.rec.Status.Records[0]
+	record.VerifiedOnce, record.WatchUntil = &metav1.Time{Time: now.Add(-6 * time.Minute)}, &metav1.Time{Time: now}
+	w.rec.Spec.Seed = &v1alpha1.Seed{Revision: "r1", ValidUntil: metav1.NewTime(now.Add(time.Hour)),
+		Containers: []v1alpha1.ContainerSeed{{Name: "app", CPURequest: ptr.To(resource.MustParse("300m"))}}}
+	w.rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: resize.ToResources(size), TemplateHash: "abc"}}
+	unreadySince(w.pods[0], 2*time.Minute)
+	return w
+}
+
+// A node that goes down in the watch, and what takes the siblings along, is no harm of a resize: nothing is learned,
+// and the watch goes on.
+func TestWhatElseMakesAPodUnreadyIsNoHarm(t *testing.T) {
+	sibling := running("web-2", sizeOf(500, 0, 512, 0))
+	for name, tc := range map[string]struct {
+		edit func(w *world)
+		harm bool
+	}{
+		"nothing else":             {func(*world) {}, true},
+		"its node is down":         {func(w *world) { w.nodes["node-1"] = nodeView{Node: down(node("node-1", "16", "64Gi"))} }, false},
+		"its sibling is well":      {func(w *world) { w.pods = append(w.pods, sibling) }, true},
+		"its sibling fell as well": {func(w *world) { w.pods = append(w.pods, unreadySince(sibling.DeepCopy(), time.Minute)) }, false},
+		"its sibling is not ready for a day": {func(w *world) {
+			w.pods = append(w.pods, unreadySince(sibling.DeepCopy(), 24*time.Hour))
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := watchEnds(t)
+			tc.edit(&w)
+			d := decide(w)
+			require.Len(t, d.status.Records, 1)
+			assert.Equal(t, tc.harm, d.status.Records[0].Phase == v1alpha1.RecordReverting)
+			assert.Equal(t, tc.harm, len(d.status.BadSeeds) > 0)
+			assert.Equal(t, tc.harm, len(d.status.Kept) == 0)
+			assert.Equal(t, tc.harm, d.status.Backoff != nil)
+			assert.Equal(t, tc.harm, len(d.status.Floors) > 0)
+			assert.Equal(t, !tc.harm, d.status.Records[0].Extended, "it is watched for longer")
+		})
+	}
+}
+
+// A pod that is to be put back on a node that is down waits for its kubelet; the others of the workload do not, and a
+// person is told.
+func TestADeadNodeHoldsNoOtherPod(t *testing.T) {
+	size := sizeOf(500, 0, 512, 0)
+	w := eager(resized(t, v1alpha1.RecordReverting, size))
+	w.rec.Status.Records[0].Node, w.rec.Status.Records[0].Reason = "node-3", "throttle"
+	w.pods[0].Spec.NodeName, w.pods[0].Generation = "node-3", 2
+	w.pods = append(w.pods, running("web-2", size), running("web-3", size))
+	w.workload.Replicas = 3
+	assert.Empty(t, begun(decide(w)), "while its node is well, it is put back before anything new")
+
+	w.nodes["node-3"] = nodeView{Node: down(node("node-3", "16", "64Gi"))}
+	d := decide(w)
+	assert.ElementsMatch(t, []string{"web-2", "web-3"}, begun(d))
+	require.NotEmpty(t, d.pending)
+	assert.Contains(t, d.pending[0], "pod web-1 does not have its old size back: node node-3 is not ready")
+}

@@ -1,0 +1,183 @@
+package workload
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// rememberOriginals notes what the running pods of each template had before attune. What it notes of unchanged pods
+// is the same in every pass: a generation that a live pod is of is never dropped for another one, and where all that
+// there is room for are such, no more are noted.
+func (d *decision) rememberOriginals(w world) {
+	live := w.live()
+	for _, pod := range live {
+		if hasRecord(d.status.Records, pod) || d.originalsKnown(pod) {
+			continue
+		}
+		sizes := originals(w, pod)
+		if sizes == nil || slices.ContainsFunc(d.status.Originals, func(o v1alpha1.Originals) bool { return sameOriginals(o, pod, sizes) }) {
+			continue
+		}
+		if len(d.status.Originals) < v1alpha1.MaxOriginals || d.dropOriginals(live) {
+			d.status.Originals = append(d.status.Originals, v1alpha1.Originals{
+				TemplateHash: resize.TemplateHash(pod), Since: &metav1.Time{Time: w.now}, Containers: sizes,
+			})
+		}
+	}
+}
+
+// originalsKnown of a generation that its controller names: all its pods were born alike. What pods of other
+// generations run may stay the same while a person changes their sizes.
+func (d *decision) originalsKnown(pod *corev1.Pod) bool {
+	hash := resize.TemplateHash(pod)
+	return resize.GenerationNamed(pod) && slices.ContainsFunc(d.status.Originals, func(o v1alpha1.Originals) bool { return o.TemplateHash == hash })
+}
+
+func sameOriginals(o v1alpha1.Originals, pod *corev1.Pod, sizes []v1alpha1.ContainerResources) bool {
+	return o.TemplateHash == resize.TemplateHash(pod) && slices.EqualFunc(o.Containers, sizes, func(a, b v1alpha1.ContainerResources) bool {
+		return a.Name == b.Name && resize.FromResources(a.Resources) == resize.FromResources(b.Resources)
+	})
+}
+
+// dropOriginals makes room by the oldest generation that no live pod is of; false: there is none.
+func (d *decision) dropOriginals(live []*corev1.Pod) bool {
+	hashes := map[string]bool{}
+	for _, pod := range live {
+		hashes[resize.TemplateHash(pod)] = true
+	}
+	i := slices.IndexFunc(d.status.Originals, func(o v1alpha1.Originals) bool { return !hashes[o.TemplateHash] })
+	if i < 0 {
+		return false
+	}
+	d.status.Originals = slices.Delete(slices.Clone(d.status.Originals), i, i+1)
+	return true
+}
+
+// originalsOf are the sizes that the pod's containers had before attune. Of several that were noted of what it runs
+// the newest count.
+func (d *decision) originalsOf(pod *corev1.Pod) map[string]recommender.Size {
+	out := map[string]recommender.Size{}
+	hash := resize.TemplateHash(pod)
+	for _, o := range d.status.Originals {
+		if o.TemplateHash != hash {
+			continue
+		}
+		for _, c := range o.Containers {
+			out[c.Name] = resize.FromResources(c.Resources)
+		}
+	}
+	return out
+}
+
+// originals are what a pod's containers had before attune: its spec, where nothing changed it since. A container that
+// was seeded, or a pod that was resized, had what its template says. Nil: nobody knows now which template that was.
+func originals(w world, pod *corev1.Pod) []v1alpha1.ContainerResources {
+	claims := claimsOf(pod)
+	var out []v1alpha1.ContainerResources
+	for _, c := range resize.Read(pod) {
+		size, known := c.Size, true
+		claimed := claims[c.Name]
+		if template, ok := templateSize(w, c.Name); ok && (claimed != nil || pod.Generation > 1) {
+			size, known = originalSize(w, pod, claimed, template, c.Size)
+		}
+		if !known {
+			return nil
+		}
+		out = append(out, v1alpha1.ContainerResources{Name: c.Name, Resources: resize.ToResources(size)})
+	}
+	return out
+}
+
+// claimsOf are the sizes that the annotation of a pod's seed says its containers had.
+func claimsOf(pod *corev1.Pod) map[string]*recommender.Size {
+	claims := map[string]*recommender.Size{}
+	if seeded := seededOf(pod); seeded != nil {
+		for _, o := range seeded.Original {
+			size := resize.FromResources(o.Resources)
+			claims[o.Name] = &size
+		}
+	}
+	return claims
+}
+
+// originalSize of one container that has another size by now. What the annotation of its seed claims (nil: nothing)
+// is believed where it agrees with the template, as anybody in the namespace can write it; where it does not, and in
+// a rollout, the pod may be another template's.
+func originalSize(w world, pod *corev1.Pod, claimed *recommender.Size, template, has recommender.Size) (recommender.Size, bool) {
+	if claimed != nil && agrees(*claimed, template) {
+		return *claimed, true
+	}
+	if !w.newestTemplate(pod) || claimed != nil && w.now.Sub(pod.CreationTimestamp.Time) < cacheLag {
+		return recommender.Size{}, false
+	}
+	return asBorn(template, has), true
+}
+
+// cacheLag is longer than the workload is seen after the first pods of its new template.
+const cacheLag = time.Minute
+
+// newestTemplate: the pod was made from the template that the workload has now.
+func (w world) newestTemplate(pod *corev1.Pod) bool {
+	if w.owner().Rollout.InProgress {
+		return false
+	}
+	return resize.GenerationNamed(pod) || resize.SameProgram(pod, &w.workload.Template.Spec)
+}
+
+// asBorn is the size of a container as its template makes it, with what it has where the template says nothing: that
+// came from a LimitRange. A request that is left out beside a limit is the limit.
+func asBorn(template, has recommender.Size) recommender.Size {
+	for _, r := range recommender.Resources {
+		if template[r].Request == 0 {
+			template[r].Request = template[r].Limit
+		}
+		if template[r] == (recommender.Allocation{}) {
+			template[r] = has[r]
+		}
+	}
+	return template
+}
+
+func seededOf(pod *corev1.Pod) *v1alpha1.Seeded {
+	raw, ok := pod.Annotations[v1alpha1.SeededAnnotation]
+	if !ok {
+		return nil
+	}
+	seeded := &v1alpha1.Seeded{}
+	if err := json.Unmarshal([]byte(raw), seeded); err != nil {
+		return nil
+	}
+	return seeded
+}
+
+func templateSize(w world, container string) (recommender.Size, bool) {
+	if w.workload == nil || w.workload.Template == nil {
+		return recommender.Size{}, false
+	}
+	spec := w.workload.Template.Spec
+	for _, c := range append(slices.Clone(spec.Containers), spec.InitContainers...) {
+		if c.Name == container {
+			return resize.ReadSpec(c.Resources), true
+		}
+	}
+	return recommender.Size{}, false
+}
+
+// agrees: what the template sets is what is claimed; what it leaves open may have been set by a LimitRange.
+func agrees(claimed, template recommender.Size) bool {
+	for _, r := range recommender.Resources {
+		if template[r].Request > 0 && template[r].Request != claimed[r].Request ||
+			template[r].Limit > 0 && template[r].Limit != claimed[r].Limit {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,103 @@
+package workload
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// stored is what this loop wrote last of each recommendation: what it wrote wakes no pass, and a cache that does not
+// show it yet is not decided on. It may be lost: then a pass is made for nothing. It is safe for concurrent use.
+type stored struct {
+	mutex sync.Mutex
+	of    map[types.NamespacedName]wrote
+}
+
+// mostEchoes of own writes are told apart: a pass writes at most twice, and their events may come after the next one's.
+const mostEchoes = 4
+
+// echoFor is how long a cache is waited for that does not show a write; a watch that is behind for longer is believed.
+const echoFor = 5 * time.Second
+
+// echoEvery is how often it is looked whether it does.
+const echoEvery = 20 * time.Millisecond
+
+type wrote struct {
+	// statuses are digests of those that were written, the newest last.
+	statuses []uint64
+	// version of the object after the last write.
+	version string
+	at      time.Time
+}
+
+// write notes a status that is about to be written: its event may come before the answer.
+func (x *stored) write(rec *v1alpha1.AttuneRecommendation, status v1alpha1.AttuneRecommendationStatus) {
+	digest := digestOf(status)
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	key := client.ObjectKeyFromObject(rec)
+	w := x.of[key]
+	w.statuses = append(slices.Clone(w.statuses), digest)
+	w.statuses = w.statuses[max(0, len(w.statuses)-mostEchoes):]
+	x.put(key, w)
+}
+
+// written notes the version that a write has made.
+func (x *stored) written(rec *v1alpha1.AttuneRecommendation, now time.Time) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	key := client.ObjectKeyFromObject(rec)
+	w := x.of[key]
+	w.version, w.at = rec.ResourceVersion, now
+	x.put(key, w)
+}
+
+func (x *stored) put(key types.NamespacedName, w wrote) {
+	if x.of == nil {
+		x.of = map[types.NamespacedName]wrote{}
+	}
+	x.of[key] = w
+}
+
+// own: the status is one that this loop wrote.
+func (x *stored) own(rec *v1alpha1.AttuneRecommendation) bool {
+	digest := digestOf(rec.Status)
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	return slices.Contains(x.of[client.ObjectKeyFromObject(rec)].statuses, digest)
+}
+
+// behind: the recommendation is older than this loop's last write of it. Versions that are no numbers are not compared.
+func (x *stored) behind(rec *v1alpha1.AttuneRecommendation, now time.Time) bool {
+	x.mutex.Lock()
+	last := x.of[client.ObjectKeyFromObject(rec)]
+	x.mutex.Unlock()
+	has, bad := strconv.ParseUint(rec.ResourceVersion, 10, 64)
+	wrote, worse := strconv.ParseUint(last.version, 10, 64)
+	return bad == nil && worse == nil && has < wrote && now.Sub(last.at) < echoFor
+}
+
+func (x *stored) forget(name types.NamespacedName) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	delete(x.of, name)
+}
+
+// digestOf a status as the API server stores it.
+func digestOf(status v1alpha1.AttuneRecommendationStatus) uint64 {
+	body, err := json.Marshal(status)
+	if err != nil {
+		panic("a status is read from JSON, and goes back into it: " + err.Error())
+	}
+	h := fnv.New64a()
+	h.Write(body)
+	return h.Sum64()
+}

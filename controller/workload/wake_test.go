@@ -1,0 +1,66 @@
+package workload
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// A resize whose answer is lost, and which never arrived, is decided anew although no event comes.
+func TestALostAnswerIsLookedAfter(t *testing.T) {
+	from, to := sizeOf(500, 0, 512, 0), sizeOf(250, 0, 512, 0)
+	l := newLab(t, seen(t, from).heading(to).rec, deploymentOf(from, 1), running("web-1", from))
+	l.resize = func(client.Object) error { return errors.New("EOF") }
+	after := l.pass().RequeueAfter
+	require.Len(t, l.rec().Status.Records, 1)
+	l.resize = nil
+	for began := l.clock.Now(); l.rec().Status.Records[0].Phase == v1alpha1.RecordWritten; after = l.pass().RequeueAfter {
+		require.NotZero(t, after, "nothing else wakes the workload")
+		require.Less(t, l.clock.Now().Sub(began), 5*time.Minute, "it is decided anew")
+		l.clock.Step(after)
+		if len(l.rec().Status.Records) == 0 {
+			return
+		}
+	}
+}
+
+// A pod that is to be evicted, since its node says that it can never hold the size, does not wait for an event.
+func TestAPodThatIsToGoIsLookedAfter(t *testing.T) {
+	from, to := sizeOf(500, 0, 512, 0), sizeOf(1000, 0, 512, 0)
+	l := newLab(t, seen(t, from).heading(to).rec, deploymentOf(from, 2), running("web-1", from), running("web-2", from))
+	change(l, "all", &v1alpha1.AttunePolicy{}, func(p *v1alpha1.AttunePolicy) {
+		p.Spec.UpdateStrategy.ResizeMethod = ptr.To(v1alpha1.ResizeInPlaceOrRecreate)
+	})
+	l.c.Evictions = true
+	l.resize = func(client.Object) error {
+		return apierrors.NewForbidden(corev1.Resource("pods"), "web-1", errors.New("node didn't have enough allocatable resources: cpu"))
+	}
+	after := l.pass().RequeueAfter
+	records := l.rec().Status.Records
+	require.NotEmpty(t, records)
+	assert.Equal(t, v1alpha1.RecordWithdrawing, records[0].Phase)
+	assert.NotZero(t, after)
+	assert.LessOrEqual(t, after, time.Second)
+}
+
+// Writes that met a conflict were none: the distance between passes that write does not grow by them.
+func TestConflictsPutNothingOff(t *testing.T) {
+	from, to := sizeOf(500, 0, 512, 0), sizeOf(250, 0, 512, 0)
+	l := newLab(t, seen(t, from).heading(to).rec, deploymentOf(from, 1), running("web-1", from))
+	l.refuse = 20
+	began := l.clock.Now()
+	for l.patches == 0 {
+		require.Less(t, l.clock.Now().Sub(began), 10*time.Second, "the resize is sent once its record is stored")
+		l.clock.Step(max(20*time.Millisecond, l.pass().RequeueAfter))
+	}
+	assert.Zero(t, l.refuse)
+}

@@ -1,0 +1,72 @@
+// Package owners finds pods by their workload in a cache, and the workload of a Job's pods by the Job: its name does
+// not tell a CronJob's Job from one that stands alone.
+package owners
+
+import (
+	"context"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
+)
+
+// Jobs answers from a cache of Jobs. It is a workload.Lookup.
+type Jobs struct{ Reader client.Reader }
+
+// JobOwner is the name of the CronJob that a Job belongs to, empty for a Job that stands alone. known is false where
+// the Job is not in the cache.
+func (j Jobs) JobOwner(namespace, job string) (cronJob string, known bool) {
+	found := &batchv1.Job{}
+	err := j.Reader.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: job}, found, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return "", false
+	}
+	return cronJobOf(found), true
+}
+
+func cronJobOf(job *batchv1.Job) string {
+	if w, ok := workload.From(job); ok && w.Part() {
+		return w.OwnedBy.Name
+	}
+	return ""
+}
+
+// Pods of a workload, by the index workload.PodsByWorkload. They are the cache's own: they are only read.
+func Pods(ctx context.Context, reader client.Reader, id workload.Identity) ([]*corev1.Pod, error) {
+	if id.Kind != v1alpha1.KindCronJob {
+		return pods(ctx, reader, id)
+	}
+	jobs := &batchv1.JobList{}
+	if err := reader.List(ctx, jobs, client.InNamespace(id.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing jobs of %s: %w", id, err)
+	}
+	var all []*corev1.Pod
+	for i := range jobs.Items {
+		if cronJobOf(&jobs.Items[i]) != id.Name {
+			continue
+		}
+		some, err := pods(ctx, reader, workload.Identity{Kind: v1alpha1.KindJob, Namespace: id.Namespace, Name: jobs.Items[i].Name})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+func pods(ctx context.Context, reader client.Reader, id workload.Identity) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	err := reader.List(ctx, list, client.InNamespace(id.Namespace), client.MatchingFields{workload.PodsByWorkload: id.String()}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing pods of %s: %w", id, err)
+	}
+	out := make([]*corev1.Pod, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, &list.Items[i])
+	}
+	return out, nil
+}

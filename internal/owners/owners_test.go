@@ -1,0 +1,98 @@
+package owners_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/trim"
+	"attune.io/attune/internal/workload"
+)
+
+func owned(kind, name string) []metav1.OwnerReference {
+	if name == "" {
+		return nil
+	}
+	api := "batch/v1"
+	if kind == "StatefulSet" {
+		api = "apps/v1"
+	}
+	return []metav1.OwnerReference{{APIVersion: api, Kind: kind, Name: name, Controller: ptr.To(true)}}
+}
+
+// cached is a job as the informer's cache keeps it.
+func cached(t *testing.T, name, cronJob string) client.Object {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, OwnerReferences: owned("CronJob", cronJob)}}
+	trimmed, err := trim.Workload(job)
+	require.NoError(t, err)
+	return trimmed.(client.Object)
+}
+
+func pod(name, kind, owner string) client.Object {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, OwnerReferences: owned(kind, owner)}}
+}
+
+// Whose a Job is, is what its owner reference says: not what its name looks like.
+func TestJobsAreKnownByTheirOwner(t *testing.T) {
+	objects := []client.Object{
+		// A CronJob's Job, and one that was made of it by hand.
+		cached(t, "backup-29384756", "backup"), pod("backup-29384756-x2", "Job", "backup-29384756"),
+		cached(t, "manual", "backup"), pod("manual-x2", "Job", "manual"),
+		// Jobs that stand alone beside a CronJob import: one of a day, and one named like a CronJob's.
+		cached(t, "import-29384756", "import"), pod("import-29384756-x2", "Job", "import-29384756"),
+		cached(t, "import-20261119", ""), pod("import-20261119-x2", "Job", "import-20261119"),
+		cached(t, "import-29384799", ""), pod("import-29384799-x2", "Job", "import-29384799"),
+		// Of this one the Job has not been seen yet.
+		pod("late-29384756-x2", "Job", "late-29384756"),
+		pod("db-0", "StatefulSet", "db"), pod("alone", "", ""),
+	}
+	reader := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).
+		WithIndex(&corev1.Pod{}, workload.PodsByWorkload, func(o client.Object) []string { return workload.IndexOf(o) }).Build()
+
+	want := map[string][]string{
+		"CronJob/backup": {"backup-29384756-x2", "manual-x2"}, "CronJob/import": {"import-29384756-x2"},
+		"Job/import-20261119": {"import-20261119-x2"}, "Job/import-29384799": {"import-29384799-x2"},
+		"StatefulSet/db": {"db-0"}, "CronJob/late": nil,
+	}
+	found := map[string][]string{}
+	for _, o := range objects {
+		if _, ok := o.(*corev1.Pod); !ok {
+			continue
+		}
+		if id, ok := workload.OwnerOf(o, "shop", owners.Jobs{Reader: reader}); ok {
+			found[id.String()] = append(found[id.String()], o.GetName())
+		}
+	}
+	assert.Equal(t, []string{"late-29384756-x2"}, found["CronJob/late"], "a guess, until the Job is seen")
+	delete(found, "CronJob/late")
+	for name, names := range want {
+		kind, of := split(name)
+		pods, err := owners.Pods(t.Context(), reader, workload.Identity{Kind: kind, Namespace: "shop", Name: of})
+		require.NoError(t, err)
+		var listed []string
+		for _, p := range pods {
+			listed = append(listed, p.Name)
+		}
+		assert.ElementsMatch(t, names, listed, name)
+		assert.ElementsMatch(t, names, found[name], name)
+	}
+}
+
+func split(name string) (v1alpha1.WorkloadKind, string) {
+	for _, kind := range workload.Kinds {
+		if prefix := string(kind) + "/"; len(name) > len(prefix) && name[:len(prefix)] == prefix {
+			return kind, name[len(prefix):]
+		}
+	}
+	return "", name
+}

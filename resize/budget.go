@@ -1,0 +1,47 @@
+package resize
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// disruptionBudgets holds a resize that restarts containers against every PodDisruptionBudget that covers the pod, as
+// the API server holds evictions: pods/resize asks for none. Growth after an OOM kill is excepted, since the container
+// is down anyway.
+func disruptionBudgets(pod *corev1.Pod, p Plan, w World) *Refusal {
+	if !p.Restarts || p.Urgent {
+		return nil
+	}
+	for i := range w.Budgets {
+		budget := &w.Budgets[i]
+		if !protects(budget, pod) {
+			continue
+		}
+		if refusal := spent(budget); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// spent is why a budget allows no disruption now, or nil. What it says of an older spec does not count.
+func spent(budget *policyv1.PodDisruptionBudget) *Refusal {
+	status := budget.Status
+	switch {
+	case status.ObservedGeneration < budget.Generation:
+		return wait(ReasonDisruptionBudget, "its resizePolicy restarts a container, and what PodDisruptionBudget %s allows is not known yet", budget.Name)
+	case status.DisruptionsAllowed <= 0:
+		return wait(ReasonDisruptionBudget, "its resizePolicy restarts a container, and PodDisruptionBudget %s allows no disruption now: %d pods are healthy, and %d have to be",
+			budget.Name, status.CurrentHealthy, status.DesiredHealthy)
+	}
+	return nil
+}
+
+// protects: the budget's selector matches the pod. One that cannot be read is taken to match: the API server lets no
+// such selector in.
+func protects(budget *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
+	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+	return budget.Namespace == pod.Namespace && (err != nil || selector.Matches(labels.Set(pod.Labels)))
+}

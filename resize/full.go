@@ -1,0 +1,45 @@
+package resize
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// RecordsBytes is about how much the open records of a workload take of its AttuneRecommendation at most, as JSON: where
+// pods have many containers there are fewer than MaxRecords.
+const RecordsBytes = 48 << 10
+
+// What a record takes as JSON beside the names in it: itself, and each of its containers in its four lists.
+const (
+	recordBytes    = 400
+	containerBytes = 480
+)
+
+// recordsFull bounds how many records are open at once, by their number and by what they take of the object that
+// every pass writes whole. One is always let in.
+func recordsFull(pod *corev1.Pod, p Plan, w World) *Refusal {
+	open := w.Status.Records
+	if len(open) >= v1alpha1.MaxRecords {
+		return wait(ReasonRecordsFull, "%d pods of the workload are being resized or watched, which is the most there can be", v1alpha1.MaxRecords)
+	}
+	takes := recordBytes + len(pod.Name) + len(pod.Spec.NodeName)
+	for _, m := range p.Moves {
+		takes += containerBytes + 4*len(m.Container)
+	}
+	for _, r := range open {
+		takes += bytesOf(r)
+	}
+	if len(open) > 0 && takes > RecordsBytes {
+		return wait(ReasonRecordsFull, "%d pods of the workload are being resized or watched, which is the most there can be with so many containers", len(open))
+	}
+	return nil
+}
+
+func bytesOf(r v1alpha1.ResizeRecord) int {
+	n := recordBytes + len(r.PodName) + len(r.Node)
+	for _, c := range r.Prior {
+		n += containerBytes + 4*len(c.Name)
+	}
+	return n
+}

@@ -1,0 +1,124 @@
+package resize
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+const (
+	// putBackFor is how long a pod is asked to be put back in vain before a person has to do it.
+	putBackFor = 24 * time.Hour
+	// putBackAfterAll is how long that is where the policy or the workload is gone: a record holds their deletion up.
+	putBackAfterAll = 10 * time.Minute
+	// givenUpLasts is how long it is told that a pod was not put back.
+	givenUpLasts = 7 * 24 * time.Hour
+	// mostObstacles in the way of one pod are noted, one after the other.
+	mostObstacles = 10
+)
+
+// How soon a pod that is not back at its old size is asked for again: soon at first, as an answer may have been lost,
+// then often, and after slowAfter less so.
+const tryFirst, tryLast, trySlow, slowAfter = time.Second, 15 * time.Second, time.Minute, time.Hour
+
+// PutBackEvery is how long after one patch that puts a pod back the next one is sent.
+func PutBackEvery(record v1alpha1.ResizeRecord, tries []v1alpha1.Try, now time.Time) time.Duration {
+	if row := putBackRow(tries, record.PodUID); row != nil && now.Sub(row.Since.Time) >= slowAfter {
+		return trySlow
+	}
+	wait := tryFirst
+	for n := int32(1); n < record.Attempts && wait < tryLast; n++ {
+		wait *= 2
+	}
+	return min(wait, tryLast)
+}
+
+// PutBacks has exactly one row for each record that is being put back. What was given up is told as long as
+// the pod is there and nothing new is tried on it.
+func PutBacks(tries []v1alpha1.Try, records []v1alpha1.ResizeRecord, live func(types.UID) bool, now time.Time) []v1alpha1.Try {
+	open := map[types.UID]bool{}
+	back := map[types.UID]bool{}
+	for _, r := range records {
+		open[r.PodUID], back[r.PodUID] = true, PuttingBack(r)
+	}
+	kept := slices.DeleteFunc(Remembered(tries, now), func(t v1alpha1.Try) bool {
+		switch t.What {
+		case v1alpha1.TryPutBack:
+			return t.PodUID != "" && !back[t.PodUID] || !slices.ContainsFunc(records, PuttingBack)
+		case v1alpha1.TryGivenUp:
+			return t.PodUID != "" && (open[t.PodUID] || !live(t.PodUID))
+		}
+		return false
+	})
+	for _, r := range records {
+		if PuttingBack(r) && putBackRow(kept, r.PodUID) == nil {
+			kept = bounded(append(kept, v1alpha1.Try{
+				What: v1alpha1.TryPutBack, Pod: r.PodName, PodUID: r.PodUID, Reason: r.Reason, Times: 1,
+				Since: metav1.NewTime(now), Until: metav1.NewTime(now.Add(putBackFor)),
+			}))
+		}
+	}
+	return kept
+}
+
+func putBackRow(tries []v1alpha1.Try, pod types.UID) *v1alpha1.Try {
+	for i := range tries {
+		if t := &tries[i]; t.What == v1alpha1.TryPutBack && (t.PodUID == pod || t.PodUID == "") {
+			return t
+		}
+	}
+	return nil
+}
+
+// Obstacle notes what keeps a pod from being put back, and returns what is to be told of it: as long as it is the
+// same obstacle, the same sentence, whatever its figures are by now.
+func Obstacle(tries []v1alpha1.Try, pod types.UID, reason, message string) ([]v1alpha1.Try, string) {
+	tries = slices.Clone(tries)
+	row := putBackRow(tries, pod)
+	switch {
+	case row == nil:
+		return tries, message
+	case row.Reason != reason && row.Times <= mostObstacles:
+		row.Reason, row.Message, row.Times = reason, cut(message), row.Times+1
+	case row.Message == "":
+		row.Message = cut(message)
+	}
+	return tries, row.Message
+}
+
+// InVain ends the putting back of a pod that does not come about: after a day, or soon where nobody wants the
+// workload sized any more. The pod keeps what it has; what it taught stays known.
+func InVain(state State, record v1alpha1.ResizeRecord, next Action, tries []v1alpha1.Try, orphaned bool, now time.Time) Action {
+	row := putBackRow(tries, record.PodUID)
+	if row == nil || !PuttingBack(record) || next.Kind != Revert && next.Kind != Withdraw && next.Kind != Wait || state.Kind == Applied {
+		return next
+	}
+	end, since := row.Until.Time, row.Since.Time
+	if row.PodUID == "" { // of several pods, some of which were put back long before
+		since = latest(since, record.WrittenAt.Time)
+		end = latest(end, since.Add(putBackFor))
+	}
+	if soonest := since.Add(putBackAfterAll); orphaned && soonest.Before(end) {
+		end = soonest
+	}
+	if now.Before(end) {
+		return next
+	}
+	why := row.Message
+	if why == "" {
+		why = "the API server or the node did not do it"
+	}
+	return Action{Kind: Forget, Reason: v1alpha1.ReasonRevertPending, Result: ResultFailed, Alert: true, Message: why}
+}
+
+// NotPutBack notes that a pod was not put back.
+func NotPutBack(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, why string, now time.Time) []v1alpha1.Try {
+	return bounded(append(slices.Clone(tries), v1alpha1.Try{
+		What: v1alpha1.TryGivenUp, Pod: record.PodName, PodUID: record.PodUID, Node: record.Node, Reason: v1alpha1.ReasonRevertPending,
+		Message: cut(why), Times: 1, Since: metav1.NewTime(now), Until: metav1.NewTime(now.Add(givenUpLasts)),
+	}))
+}

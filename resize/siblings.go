@@ -1,0 +1,58 @@
+package resize
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// SiblingsUnready compares a resized pod with a control group: the siblings that were ready when the record was
+// written, have no open record, have at least what the pod had before, and run on a node that is ready. True: at least
+// half of them turned unready since, so that what they have in common explains it, and no resize does. A sibling that
+// was not ready before explains nothing, nor does one with the size that is on trial, nor one that was just born.
+func SiblingsUnready(siblings []*corev1.Pod, record v1alpha1.ResizeRecord, open []v1alpha1.ResizeRecord, down func(node string) bool) bool {
+	excluded := map[types.UID]bool{record.PodUID: true}
+	for _, r := range open {
+		excluded[r.PodUID] = true
+	}
+	ready, unready := 0, 0
+	changes := changesOf(record)
+	for _, pod := range siblings {
+		if excluded[pod.UID] || down(pod.Spec.NodeName) || pod.DeletionTimestamp != nil || Finished(pod) || hasLess(pod, changes) {
+			continue
+		}
+		switch c := condition(pod, corev1.PodReady); {
+		case c == nil || pod.CreationTimestamp.Add(startsWithin).After(record.WrittenAt.Time):
+		case c.Status == corev1.ConditionTrue:
+			ready++
+		case c.LastTransitionTime.After(record.WrittenAt.Time):
+			unready++
+		}
+	}
+	return unready > 0 && unready >= ready
+}
+
+// hasLess: a pod has less than the prior size of what a record lowered.
+func hasLess(pod *corev1.Pod, changes []change) bool {
+	specs := specOf(pod)
+	return slices.ContainsFunc(changes, func(c change) bool {
+		spec, ok := specs[c.name]
+		return ok && slices.ContainsFunc(recommender.Resources[:], func(r recommender.Resource) bool {
+			only := Move{From: c.prior, To: c.prior}
+			only.To[r] = c.desired[r]
+			now := Move{From: c.prior, To: c.prior}
+			now.To[r] = spec[r]
+			return lowersOf(only, r) && lowersOf(now, r)
+		})
+	})
+}
+
+// Unreachable: the pod is on its way back to its prior size, and its node is not ready. No kubelet is there to carry it
+// out or to do more harm, so it holds nothing of the workload's other pods.
+func Unreachable(record v1alpha1.ResizeRecord, unreachable map[string]bool) bool {
+	return PuttingBack(record) && unreachable[record.Node]
+}

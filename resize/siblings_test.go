@@ -1,0 +1,80 @@
+package resize
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// sibling is a pod that turned ready or unready so long after the record of recorded was written.
+func sibling(status corev1.ConditionStatus, after time.Duration, edits ...func(*corev1.Pod)) *corev1.Pod {
+	pod := running(prior)
+	pod.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
+	ready := condition(pod, corev1.PodReady)
+	ready.Status, ready.LastTransitionTime = status, metav1.NewTime(noon.Add(-time.Minute).Add(after))
+	for _, edit := range edits {
+		edit(pod)
+	}
+	return pod
+}
+
+func TestSiblingsAreTheControlGroup(t *testing.T) {
+	well := sibling(corev1.ConditionTrue, -time.Hour)
+	fell := sibling(corev1.ConditionFalse, time.Second)
+	for name, tc := range map[string]struct {
+		siblings []*corev1.Pod
+		want     bool
+	}{
+		"none":                          {nil, false},
+		"all are well":                  {[]*corev1.Pod{well, well}, false},
+		"the only one fell too":         {[]*corev1.Pod{fell}, true},
+		"half of them":                  {[]*corev1.Pod{fell, well}, true},
+		"less than half of them":        {[]*corev1.Pod{fell, well, well}, false},
+		"it was not ready long before":  {[]*corev1.Pod{sibling(corev1.ConditionFalse, -time.Hour)}, false},
+		"it is being deleted":           {[]*corev1.Pod{sibling(corev1.ConditionFalse, time.Second, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} })}, false},
+		"it has ended":                  {[]*corev1.Pod{sibling(corev1.ConditionFalse, time.Second, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}, false},
+		"it was born since":             {[]*corev1.Pod{sibling(corev1.ConditionFalse, time.Second, func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon) })}, false},
+		"it was born just before":       {[]*corev1.Pod{sibling(corev1.ConditionFalse, time.Second, func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon.Add(-2 * time.Minute)) })}, false},
+		"it has the size on trial":      {[]*corev1.Pod{sibling(corev1.ConditionFalse, time.Second, func(p *corev1.Pod) { p.Spec.Containers[0].Resources = ToRequirements(desired) })}, false},
+		"its node is down":              {[]*corev1.Pod{sibling(corev1.ConditionFalse, time.Second, func(p *corev1.Pod) { p.Spec.NodeName = "down" })}, false},
+		"it is resized or watched":      {[]*corev1.Pod{sibling(corev1.ConditionFalse, time.Second, func(p *corev1.Pod) { p.Name = "open" })}, false},
+		"it is the resized pod":         {[]*corev1.Pod{sibling(corev1.ConditionFalse, time.Second, func(p *corev1.Pod) { p.Name = "itself" })}, false},
+		"nobody knows whether it is so": {[]*corev1.Pod{sibling(corev1.ConditionFalse, time.Second, func(p *corev1.Pod) { p.Status.Conditions = nil })}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			record := recorded(desired)
+			open := []v1alpha1.ResizeRecord{record, {PodUID: "open"}}
+			for i, pod := range tc.siblings {
+				pod = pod.DeepCopy()
+				pod.UID = types.UID(fmt.Sprint("sibling-", i))
+				switch pod.Name {
+				case "open":
+					pod.UID = "open"
+				case "itself":
+					pod.UID = record.PodUID
+				}
+				tc.siblings[i] = pod
+			}
+			assert.Equal(t, tc.want, SiblingsUnready(tc.siblings, record, open, func(node string) bool { return node == "down" }))
+		})
+	}
+}
+
+// What no kubelet can put back takes no part in waves; what is watched on such a node still does.
+func TestADeadNodeHoldsNoWave(t *testing.T) {
+	down := map[string]bool{"node-1": true}
+	for phase, waits := range map[v1alpha1.RecordPhase]int{
+		v1alpha1.RecordReverting: 0, v1alpha1.RecordWithdrawing: 0, v1alpha1.RecordWatching: 1, v1alpha1.RecordApplied: 1,
+	} {
+		records := []v1alpha1.ResizeRecord{{Phase: phase, Node: "node-1"}}
+		assert.Equal(t, waits, steps(records, down), phase)
+		assert.Equal(t, 1, steps(records, map[string]bool{"node-2": true}), phase)
+	}
+}

@@ -1,0 +1,320 @@
+package resize
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+var (
+	overQuota     = Outcome{Kind: OutcomePolicyRefusal, Reason: refusedQuota, Message: "exceeded quota: q", RetryAfter: 10 * time.Minute}
+	policySays    = Outcome{Kind: OutcomePolicyRefusal, Reason: "AdmissionPolicy", Message: "not here", RetryAfter: 10 * time.Minute}
+	starting      = Outcome{Kind: OutcomeTransient, Reason: "NotReady", Message: "not yet ready", RetryAfter: 5 * time.Second}
+	neverValid    = Outcome{Kind: OutcomeTerminal, Reason: "Invalid", Message: "spec: Forbidden"}
+	met           = Outcome{Kind: OutcomeConflict, Reason: "Conflict", Message: "modified", RetryAfter: 5 * time.Second}
+	notThere      = Outcome{Kind: OutcomeGone, Reason: "NotFound", Message: "could not find"}
+	forbiddenToUs = Outcome{Kind: OutcomeRBAC, Reason: "Forbidden", Message: "cannot patch", RetryAfter: 10 * time.Minute}
+	nodeRefuses   = Outcome{Kind: OutcomeInfeasible, Reason: "NodeCapacity", Message: "too big", RetryAfter: 10 * time.Minute}
+)
+
+func TestWhatWasDeclinedIsAskedAgainWhenThatMayHaveChanged(t *testing.T) {
+	// Cases 17, 26, 54, 56, 60.
+	up, down := size(1000, 2000, 512, 1024), size(250, 500, 512, 1024)
+	another := func(p *corev1.Pod) { p.UID = "other" }
+	newer := func(p *corev1.Pod) { p.Generation++ }
+	quota := func(version string) func(*World) {
+		return func(w *World) {
+			q := corev1.ResourceQuota{}
+			q.Name, q.ResourceVersion = "q", version
+			w.Quotas = []corev1.ResourceQuota{q}
+		}
+	}
+	for _, tc := range []struct {
+		name    string
+		outcome Outcome
+		asked   recommender.Size
+		pod     func(*corev1.Pod)
+		wish    recommender.Size
+		world   func(*World)
+		after   time.Duration
+		stops   bool
+	}{
+		{name: "a policy, soon after", outcome: policySays, asked: up, wish: up, after: 9 * time.Minute, stops: true},
+		{name: "a policy, another size and pod", outcome: policySays, asked: up, pod: another, wish: down, after: 9 * time.Minute, stops: true},
+		{name: "a policy, later", outcome: policySays, asked: up, wish: up, after: 10 * time.Minute},
+		{name: "a server that starts, at once", outcome: starting, asked: up, wish: up, after: 4 * time.Second, stops: true},
+		{name: "a server that starts, soon", outcome: starting, asked: up, wish: up, after: 5 * time.Second},
+		{name: "a quota, more again", outcome: overQuota, asked: up, wish: up, after: time.Minute, stops: true},
+		{name: "a quota, more of another pod", outcome: overQuota, asked: up, pod: another, wish: up, after: time.Minute, stops: true},
+		{name: "a quota, lowering", outcome: overQuota, asked: up, pod: another, wish: down, after: time.Minute},
+		{name: "a quota that has changed", outcome: overQuota, asked: up, wish: up, world: quota("2"), after: 5 * time.Second},
+		{name: "a quota that changes all the time", outcome: overQuota, asked: up, wish: up, world: quota("2"), after: 4 * time.Second, stops: true},
+		{name: "a policy does not look at quotas", outcome: policySays, asked: up, wish: up, world: quota("2"), after: time.Minute, stops: true},
+		{name: "never valid, a day later", outcome: neverValid, asked: up, wish: up, after: 47 * time.Hour, stops: true},
+		{name: "never valid, two days later", outcome: neverValid, asked: up, wish: up, after: 48 * time.Hour},
+		{name: "never valid, another size", outcome: neverValid, asked: up, wish: size(1100, 2000, 512, 1024)},
+		{name: "never valid, another pod", outcome: neverValid, asked: up, pod: another, wish: up},
+		{name: "never valid, the pod has changed", outcome: neverValid, asked: up, pod: newer, wish: up},
+		{name: "the node refuses", outcome: nodeRefuses, asked: up, wish: up, after: 9 * time.Minute, stops: true},
+		{name: "the node refuses, and another pod asks", outcome: nodeRefuses, asked: up, pod: another, wish: up, after: time.Minute},
+		{name: "a conflict, at once", outcome: met, asked: up, wish: up, after: 4 * time.Second, stops: true},
+		{name: "a conflict, another pod", outcome: met, asked: up, pod: another, wish: up},
+		{name: "a conflict, soon", outcome: met, asked: up, wish: up, after: 5 * time.Second},
+		{name: "not found, at once", outcome: notThere, asked: up, wish: up, after: 59 * time.Second, stops: true},
+		{name: "not found, a minute later", outcome: notThere, asked: up, wish: up, after: time.Minute},
+		{name: "no rights: that is known elsewhere", outcome: forbiddenToUs, asked: up, wish: up},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			then := world(quota("1"))
+			then.Status.Tries = Declined(nil, tc.outcome, web(), mustPlan(t, web(), wish(tc.asked)), then)
+			pod := web()
+			if tc.pod != nil {
+				tc.pod(pod)
+				pod.Status.ObservedGeneration = pod.Generation
+			}
+			now := then
+			if tc.world != nil {
+				tc.world(&now)
+			}
+			now.Now = noon.Add(tc.after)
+			now.Room, now.Capabilities = nil, able()
+			_, refusal := Admit(pod, mustPlan(t, pod, wish(tc.wish)), now)
+			if !tc.stops {
+				require.Nil(t, refusal, "%v", refusal)
+				return
+			}
+			check(t, ReasonRefused, refusal)
+			assert.Contains(t, refusal.Message, tc.outcome.Message)
+			assert.Equal(t, tc.outcome.Kind != OutcomeTerminal, refusal.Transient)
+		})
+	}
+}
+
+func TestWhatFailsAgainIsTriedLessOften(t *testing.T) {
+	plan, w := mustPlan(t, web(), wish(size(1000, 2000, 512, 1024))), open()
+	var known []v1alpha1.Try
+	var waits []time.Duration
+	for range 6 {
+		known = Declined(known, policySays, web(), plan, w)
+		require.Len(t, known, 1, "one row for the same")
+		waits = append(waits, known[0].Until.Sub(w.Now))
+		w.Now = known[0].Until.Time
+	}
+	const m = time.Minute
+	assert.Equal(t, []time.Duration{10 * m, 20 * m, 40 * m, 80 * m, 160 * m, 160 * m}, waits)
+	assert.EqualValues(t, 6, known[0].Times)
+	known = Declined(known, starting, web(), plan, w)
+	require.Len(t, known, 2)
+	assert.Equal(t, 5*time.Second, known[1].Until.Sub(w.Now), "another reason begins anew")
+	assert.Len(t, Remembered(known, known[0].Until.Add(159*m)), 1)
+	assert.Empty(t, Remembered(known, known[0].Until.Add(160*m)), "every row is forgotten")
+	w.Now = w.Now.Add(24 * time.Hour)
+	known = Declined(known, policySays, web(), plan, w)
+	require.Len(t, known, 1)
+	assert.Equal(t, 10*m, known[0].Until.Sub(w.Now), "what comes much later begins anew")
+
+	taken := Accepted(known, v1alpha1.ResizeRecord{PodUID: "other"})
+	assert.Empty(t, taken, "a resize was taken: what stopped all of the workload is over")
+	known = Declined(known, neverValid, web(), plan, w)
+	assert.Len(t, Accepted(known, v1alpha1.ResizeRecord{PodUID: "other"}), 1, "what will never be valid stays so")
+}
+
+// Pods that are told the same become one row about their workload; whatever it is, rows and their bytes are bounded.
+func TestTriesAreBounded(t *testing.T) {
+	plan := mustPlan(t, web(), wish(size(1000, 2000, 512, 1024)))
+	numbered := func(i int) *corev1.Pod {
+		return with(web(), func(p *corev1.Pod) {
+			p.Name, p.UID, p.Spec.NodeName = fmt.Sprint("web-", i), types.UID(fmt.Sprint(i)), fmt.Sprint("node-", i)
+		})
+	}
+	for _, outcome := range []Outcome{neverValid, met, notThere} {
+		var known []v1alpha1.Try
+		for i := range 200 {
+			known = Declined(known, outcome, numbered(i), plan, open())
+			if i < mostAlike-1 {
+				require.Len(t, known, i+1, "each pod has its own row")
+				_, refusal := Admit(numbered(100), mustPlan(t, numbered(100), wish(size(1000, 2000, 512, 1024))), world(func(w *World) { w.Status.Tries = known }))
+				check(t, "", refusal)
+			}
+		}
+		require.Len(t, known, 1, "it is about the workload")
+		assert.Empty(t, known[0].Pod)
+		_, refusal := Admit(numbered(300), mustPlan(t, numbered(300), wish(size(1000, 2000, 512, 1024))), world(func(w *World) { w.Status.Tries = known }))
+		check(t, ReasonRefused, refusal)
+	}
+	long := nodeRefuses
+	long.Message = strings.Repeat("é", 10_000)
+	var known []v1alpha1.Try
+	for i := range 200 {
+		long.Reason = fmt.Sprint("Why", i%7)
+		known = Declined(known, long, numbered(i), plan, open())
+		known = NotDone(known, refused(t, size(1000+recommender.Amount(i), 2000, 512, 1024), ReasonInfeasible), ReasonInfeasible, "no", auto(), noon)
+		require.LessOrEqual(t, len(known), v1alpha1.MaxTries)
+	}
+	for _, row := range known {
+		assert.LessOrEqual(t, len(row.Message), 256)
+		assert.True(t, utf8.ValidString(row.Message))
+		assert.True(t, row.Until.After(noon), "every row ends")
+	}
+}
+
+// A replica whose clock is ahead wrote a row: it stands for as long as was meant, and no longer.
+func TestTriesOfAClockThatIsAhead(t *testing.T) {
+	w := open()
+	w.Now = noon.Add(3 * time.Hour)
+	known := TriesInOurTime(Declined(nil, policySays, web(), mustPlan(t, web(), wish(size(1000, 2000, 512, 1024))), w), noon)
+	assert.True(t, known[0].Since.Time.Equal(noon))
+	assert.True(t, known[0].Until.Time.Equal(noon.Add(10*time.Minute)))
+}
+
+// Case 38: a runtime that does not carry out growth is not asked for it again soon on that node, by no pod of the
+// workload.
+func TestARuntimeThatRefusesGrowthIsRemembered(t *testing.T) {
+	up, down, bigger := size(1000, 2000, 512, 1024), size(250, 500, 512, 1024), size(1200, 2400, 512, 1024)
+	record := NewRecord(mustPlan(t, web(), wish(up)), web(), noon, auto())
+	action := Next(State{Kind: Failed, Message: "NRI says no"}, record, auto(), noon.Add(time.Hour))
+	require.Equal(t, Revert, action.Kind)
+	assert.Equal(t, NodeBlock{Growth: noon.Add(10 * time.Minute)}, BlockOf(record, action.Reason, noon), "other workloads wait, too")
+	known := NotDone(nil, record, action.Reason, "NRI says no", auto(), noon)
+	for _, tc := range []struct {
+		name   string
+		wish   recommender.Size
+		after  time.Duration
+		node   string
+		reason string
+	}{
+		{"the same growth", up, 59 * time.Minute, "node-1", ReasonNodeBlocked},
+		{"other growth", bigger, 59 * time.Minute, "node-1", ReasonNodeBlocked},
+		{"lowering", down, time.Minute, "node-1", ""},
+		{"on another node", up, time.Minute, "node-2", ""},
+		{"later", up, time.Hour, "node-1", ""},
+	} {
+		pod := with(web(), func(p *corev1.Pod) { p.Name, p.UID, p.Spec.NodeName = "web-2", "other", tc.node })
+		_, refusal := Admit(pod, mustPlan(t, pod, wish(tc.wish)), world(func(w *World) { w.Status.Tries, w.Now, w.Room = known, noon.Add(tc.after), nil }))
+		check(t, tc.reason, refusal)
+		if refusal != nil {
+			assert.Contains(t, refusal.Message, "NRI says no", tc.name)
+		}
+	}
+	known = NotDone(known, record, action.Reason, "NRI says no", auto(), noon.Add(time.Hour))
+	require.Len(t, known, 1)
+	assert.True(t, known[0].Until.Time.Equal(noon.Add(3*time.Hour)), "less and less often: %s", known[0].Until)
+	assert.Empty(t, NotDone(nil, record, string(HarmOOM), "", auto(), noon), "harm says nothing of the node")
+}
+
+// A leak is given more memory four times an hour, by whichever pods, and not for ever.
+func TestAnswersToOOMKillsAreCounted(t *testing.T) {
+	limit, at := recommender.Amount(1024), noon
+	var known []v1alpha1.Try
+	asking := func(memory recommender.Amount) Plan {
+		return mustPlan(t, web(), wish(size(500, 1000, 512, memory))).AsUrgent()
+	}
+	for n := range 200 {
+		limit += 100
+		pod, plan := web(), asking(limit)
+		pod.Name = fmt.Sprint("web-", n%20) // by turns
+		_, refusal := Admit(pod, plan, world(func(w *World) { w.Status.Tries, w.Now = known, at }))
+		switch {
+		case refusal != nil:
+			require.Equal(t, ReasonTooManyOOMs, refusal.Reason)
+			at = refusal.Until
+			limit -= 100
+		default:
+			known = Begun(known, plan, at)
+		}
+		if Leaks(known) != nil {
+			break
+		}
+		at = at.Add(time.Second)
+	}
+	leak := Leaks(known)
+	require.NotNil(t, leak)
+	assert.EqualValues(t, 1024+16*100, limit)
+	assert.Equal(t, at.Sub(noon).Truncate(time.Hour), 3*time.Hour, "four an hour")
+	assert.Len(t, known, 2, "two rows, however many pods")
+	assert.Empty(t, Forgiven(known))
+	assert.Nil(t, Leaks(Remembered(known, at.Add(7*24*time.Hour+time.Second))), "a week without one ends it")
+
+	again := Begun(known, asking(limit-50), at)
+	assert.Equal(t, known, again, "others of its pods follow up to what was reached")
+}
+
+// Objects that were stored before there were tries go on.
+func TestOldObjectsHaveNoTries(t *testing.T) {
+	rows := HistoryRows("web", refused(t, size(1000, 2000, 512, 1024), ReasonInfeasible), ResultWithdrawn, ReasonInfeasible, noon.Add(-time.Minute))
+	_, refusal := Admit(web(), mustPlan(t, web(), wish(size(1000, 2000, 512, 1024))), world(func(w *World) { w.Status.History = rows }))
+	check(t, "", refusal)
+}
+
+// What pods of a workload were told of themselves holds an answer to an OOM kill of another one, and an undo, for a
+// minute, and other sizes for ten.
+func TestAnswersToOtherPodsHoldNothingForLong(t *testing.T) {
+	w := World{Now: noon}
+	for name, outcome := range map[string]Outcome{
+		"never valid": {Kind: OutcomeTerminal, Reason: "Invalid", Message: "memory limits cannot be decreased"},
+		"gone":        {Kind: OutcomeGone, Reason: "NotFound"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var tries []v1alpha1.Try
+			for i := range 5 {
+				pod := running(prior)
+				pod.UID, pod.Name, pod.Generation = types.UID(fmt.Sprint(i)), fmt.Sprint("web-", i), int64(i+1)
+				to := prior
+				to[recommender.Memory].Limit -= recommender.Amount(1<<20) * recommender.Amount(i+1)
+				plan := planOf(pod)
+				plan.Moves = []Move{{Container: "app", From: prior, To: to}}
+				tries = Declined(tries, outcome, pod, plan, w)
+			}
+			other := running(prior)
+			other.UID, other.Name = "other", "web-9"
+			more := prior
+			more[recommender.Memory].Limit *= 2
+			at := func(after time.Duration, change func(*Plan)) *Refusal {
+				plan := planOf(other)
+				plan.Moves = []Move{{Container: "app", From: prior, To: more}}
+				change(&plan)
+				return triedLately(other, plan, World{Now: noon.Add(after), Status: v1alpha1.AttuneRecommendationStatus{Tries: tries}})
+			}
+			urgent, undo, step := func(p *Plan) { p.Urgent = true }, func(p *Plan) { p.Wave = WaveUndo }, func(*Plan) {}
+			assert.NotNil(t, at(30*time.Second, step))
+			assert.NotNil(t, at(30*time.Second, urgent), "one row for all: asked again once a minute at most")
+			assert.Nil(t, at(time.Minute, urgent))
+			assert.Nil(t, at(time.Minute, undo))
+			assert.Nil(t, at(10*time.Minute, step))
+		})
+	}
+}
+
+// The row that many pods share, which do not get their old size back, ends for none of them before its own day is over.
+func TestEachPodIsPutBackForADay(t *testing.T) {
+	record := recorded(desired)
+	record.Phase = v1alpha1.RecordReverting
+	row := v1alpha1.Try{What: v1alpha1.TryPutBack, Since: metav1.NewTime(noon.Add(-25 * time.Hour)), Until: metav1.NewTime(noon.Add(-time.Hour))}
+	wait := Action{Kind: Wait}
+	for name, tc := range map[string]struct {
+		written  time.Duration
+		orphaned bool
+		want     ActionKind
+	}{
+		"just now":                            {-time.Minute, false, Wait},
+		"a day ago":                           {-24 * time.Hour, false, Forget},
+		"just now, and the policy is gone":    {-time.Minute, true, Wait},
+		"an hour ago, and the policy is gone": {-time.Hour, true, Forget},
+	} {
+		t.Run(name, func(t *testing.T) {
+			record.WrittenAt = metav1.NewTime(noon.Add(tc.written))
+			assert.Equal(t, tc.want, InVain(State{Kind: Deferred}, record, wait, []v1alpha1.Try{row}, tc.orphaned, noon).Kind)
+		})
+	}
+}

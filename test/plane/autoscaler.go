@@ -1,0 +1,193 @@
+package plane
+
+import (
+	"context"
+	"math"
+	"time"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Times and tolerance of the HPA (pkg/controller/podautoscaler, defaults of kube-controller-manager).
+const (
+	autoscaleEvery     = 15 * time.Second
+	autoscaleTolerance = 0.1
+	downscaleWindow    = 5 * time.Minute
+)
+
+// scaling is what an HPA remembers: the numbers it recommended lately.
+type scaling struct {
+	looked time.Time
+	recent []recommendation
+}
+
+type recommendation struct {
+	at       time.Time
+	replicas int32
+}
+
+// autoscale moves the replicas of workloads by the utilization of their CPU requests. Other metrics are not played.
+func (p *Plane) autoscale(ctx context.Context, v *view) error {
+	if p.CPU == nil {
+		return nil
+	}
+	if p.scaled == nil {
+		p.scaled = map[types.UID]*scaling{}
+	}
+	there := map[types.UID]bool{}
+	for _, hpa := range v.autoscalers {
+		there[hpa.UID] = true
+		s := p.scaled[hpa.UID]
+		if s == nil {
+			s = &scaling{}
+			p.scaled[hpa.UID] = s
+		}
+		if at := s.looked.Add(autoscaleEvery); v.now.Before(at) {
+			p.wake(v, at)
+			continue
+		}
+		s.looked = v.now
+		p.wake(v, v.now.Add(autoscaleEvery))
+		if err := p.autoscaleOne(ctx, v, hpa, s); err != nil {
+			return err
+		}
+	}
+	for uid := range p.scaled {
+		if !there[uid] {
+			delete(p.scaled, uid)
+		}
+	}
+	return nil
+}
+
+func (p *Plane) autoscaleOne(ctx context.Context, v *view, hpa *autoscalingv2.HorizontalPodAutoscaler, s *scaling) error {
+	target, current, pods := v.scaleTarget(hpa)
+	if target == nil || current == 0 {
+		return nil
+	}
+	want := current
+	if utilization, known := p.utilization(v, hpa, pods); known {
+		want = byUtilization(current, utilization, float64(*wantedUtilization(hpa)))
+	}
+	s.recent = append(s.recent, recommendation{v.now, want})
+	want = s.stabilized(v.now, want)
+	want = min(want, max(2*current, current+4))
+	want = max(min(want, hpa.Spec.MaxReplicas), ptr.Deref(hpa.Spec.MinReplicas, 1))
+	if err := p.autoscalerStatus(ctx, v, hpa, current, want); err != nil || want == current {
+		return err
+	}
+	return ignoreStale(p.rescale(ctx, v, target, want))
+}
+
+// byUtilization is as many replicas as bring the utilization to what is wanted, with a tolerance of a tenth.
+func byUtilization(current int32, utilization, wanted float64) int32 {
+	ratio := utilization / wanted
+	if math.Abs(ratio-1) <= autoscaleTolerance {
+		return current
+	}
+	return int32(math.Ceil(ratio * float64(current)))
+}
+
+// stabilized: the highest of what was recommended lately.
+func (s *scaling) stabilized(now time.Time, want int32) int32 {
+	var kept []recommendation
+	for _, r := range s.recent {
+		if now.Sub(r.at) < downscaleWindow {
+			kept = append(kept, r)
+			want = max(want, r.replicas)
+		}
+	}
+	s.recent = kept
+	return want
+}
+
+func wantedUtilization(hpa *autoscalingv2.HorizontalPodAutoscaler) *int32 {
+	for _, m := range hpa.Spec.Metrics {
+		if m.Resource != nil && m.Resource.Name == corev1.ResourceCPU {
+			return m.Resource.Target.AverageUtilization
+		}
+	}
+	return nil
+}
+
+// utilization of the requests of the pods that are ready, in percent: usage over spec, whatever was allocated.
+func (p *Plane) utilization(v *view, hpa *autoscalingv2.HorizontalPodAutoscaler, pods []*corev1.Pod) (percent float64, known bool) {
+	if wantedUtilization(hpa) == nil {
+		return 0, false
+	}
+	var used, asked int64
+	for _, pod := range pods {
+		if !ready(pod) {
+			continue
+		}
+		for _, c := range pod.Spec.Containers {
+			request := c.Resources.Requests.Cpu().MilliValue()
+			usage, measured := p.CPU(pod, c.Name, v.now)
+			if request == 0 || !measured {
+				return 0, false
+			}
+			used, asked = used+usage, asked+request
+		}
+	}
+	if asked == 0 {
+		return 0, false
+	}
+	return 100 * float64(used) / float64(asked), true
+}
+
+// scaleTarget is the workload of an HPA, its replicas and its pods.
+func (v *view) scaleTarget(hpa *autoscalingv2.HorizontalPodAutoscaler) (client.Object, int32, []*corev1.Pod) {
+	ref := hpa.Spec.ScaleTargetRef
+	for _, d := range v.deployments {
+		if ref.Kind == "Deployment" && d.Namespace == hpa.Namespace && d.Name == ref.Name {
+			return d, replicas(d), v.selected(d.Namespace, d.Spec.Selector)
+		}
+	}
+	for _, s := range v.stateful {
+		if ref.Kind == "StatefulSet" && s.Namespace == hpa.Namespace && s.Name == ref.Name {
+			return s, ptr.Deref(s.Spec.Replicas, 1), v.selected(s.Namespace, s.Spec.Selector)
+		}
+	}
+	return nil, 0, nil
+}
+
+// rescale writes the replicas of a workload.
+func (p *Plane) rescale(ctx context.Context, v *view, target client.Object, to int32) error {
+	for i, d := range v.deployments {
+		if d.UID == target.GetUID() {
+			changed := d.DeepCopy()
+			changed.Spec.Replicas = ptr.To(to)
+			v.deployments[i] = changed
+			return p.Client.Update(ctx, changed)
+		}
+	}
+	for i, s := range v.stateful {
+		if s.UID == target.GetUID() {
+			changed := s.DeepCopy()
+			changed.Spec.Replicas = ptr.To(to)
+			v.stateful[i] = changed
+			return p.Client.Update(ctx, changed)
+		}
+	}
+	return nil
+}
+
+func (p *Plane) autoscalerStatus(ctx context.Context, v *view, hpa *autoscalingv2.HorizontalPodAutoscaler, current, want int32) error {
+	status := hpa.Status.DeepCopy()
+	status.ObservedGeneration, status.CurrentReplicas, status.DesiredReplicas = &hpa.Generation, current, want
+	if want != current {
+		status.LastScaleTime = ptr.To(stored(v.now))
+	}
+	if equality.Semantic.DeepEqual(&hpa.Status, status) {
+		return nil
+	}
+	changed := hpa.DeepCopy()
+	changed.Status = *status
+	swap(v.autoscalers, changed)
+	return p.writeStatus(ctx, changed)
+}

@@ -1,0 +1,68 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// patch an object, or its status; it fills o with what is stored then.
+func (s *Server) patch(o client.Object, p client.Patch, of part) error {
+	k := s.kindOf(o)
+	stored, err := s.find(k, client.ObjectKeyFromObject(o))
+	if err != nil {
+		return err
+	}
+	next, err := patched(k, stored, o, p)
+	if err != nil {
+		return err
+	}
+	return s.replace(k, stored, next, of, o)
+}
+
+// patched is what a patch makes of an object. The patch is of o, as its caller has it.
+func patched(k *kind, stored, o client.Object, p client.Patch) (client.Object, error) {
+	data, err := p.Data(o)
+	if err != nil {
+		return nil, err
+	}
+	before, err := json.Marshal(stored)
+	if err != nil {
+		return nil, err
+	}
+	after, err := apply(k, before, data, p.Type())
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	next := k.New()
+	if err := json.Unmarshal(after, next); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if next.GetUID() != stored.GetUID() {
+		path := field.NewPath("metadata", "uid")
+		return nil, apierrors.NewInvalid(k.GroupKind(), stored.GetName(), field.ErrorList{field.Invalid(path, next.GetUID(), "field is immutable")})
+	}
+	return next, nil
+}
+
+func apply(k *kind, before, data []byte, how types.PatchType) ([]byte, error) {
+	switch how {
+	case types.MergePatchType:
+		return jsonpatch.MergePatch(before, data)
+	case types.StrategicMergePatchType:
+		return strategicpatch.StrategicMergePatch(before, data, k.New())
+	case types.JSONPatchType:
+		p, err := jsonpatch.DecodePatch(data)
+		if err != nil {
+			return nil, err
+		}
+		return p.Apply(before)
+	}
+	return nil, fmt.Errorf("the server applies no %s", how)
+}

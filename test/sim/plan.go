@@ -1,0 +1,128 @@
+package sim
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// plan is a world as it begins, and what happens to it.
+type plan struct {
+	Length time.Duration
+	// Minor version of Kubernetes.
+	Minor    int
+	NoResize bool
+
+	Nodes               int
+	NodeCPU, NodeMemory string
+
+	Workloads []workloadPlan
+	Policies  []policyPlan
+	// Objects are further ones that are there from the beginning: LimitRanges, quotas, HPAs, defaults.
+	Objects []client.Object
+	// Seeds: new pods are sized at admission.
+	Seeds bool
+
+	// Loses is the part of calls that fail at any time.
+	Loses float64
+	// MostLag of a watch while watches lag, Down how long the operator is away after it was killed.
+	MostLag, Down time.Duration
+	// Troubles by kind; see disturb.
+	Troubles []trouble
+	// Refuse is what the API server refuses beside its own rules; Script is what happens at its time.
+	Refuse func(actor, verb string, o client.Object) error
+	Script func(*world)
+	// Calm is how long nothing happens at the end.
+	Calm time.Duration
+}
+
+// workloadPlan is a workload and what it needs.
+type workloadPlan struct {
+	Kind            v1alpha1.WorkloadKind
+	Namespace, Name string
+	Replicas        int32
+	Containers      []corev1.Container
+	Demand          demand
+	// Schedule of a CronJob.
+	Schedule string
+}
+
+// policyPlan is a policy for a kind of workload in a namespace.
+type policyPlan struct {
+	Namespace, Name string
+	Spec            v1alpha1.AttunePolicySpec
+}
+
+const (
+	mib = 1 << 20
+	gib = 1 << 30
+)
+
+func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+func ptr[T any](v T) *T { return &v }
+
+func duration(d time.Duration) *v1alpha1.Duration {
+	return &v1alpha1.Duration{Duration: metav1.Duration{Duration: d}}
+}
+
+// create what the plan has.
+func (p plan) create(w *world) {
+	ctx := context.Background()
+	made := map[string]bool{}
+	namespace := func(name string) {
+		if !made[name] {
+			made[name] = true
+			w.must(w.people.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"attune.io/inject": "enabled"}}}))
+		}
+	}
+	for _, of := range p.Objects {
+		if of.GetNamespace() != "" {
+			namespace(of.GetNamespace())
+		}
+		w.must(w.people.Create(ctx, of.DeepCopyObject().(client.Object)))
+	}
+	for _, of := range p.Workloads {
+		namespace(of.Namespace)
+		w.demands[of.Namespace+"/"+of.Name] = of.Demand
+		w.must(w.people.Create(ctx, of.object()))
+	}
+	for _, of := range p.Policies {
+		namespace(of.Namespace)
+		o := &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: of.Name}, Spec: *of.Spec.DeepCopy()}
+		w.must(w.people.Create(ctx, o))
+	}
+	w.cluster.wake(0)
+}
+
+// object is the workload as a person writes it.
+func (p workloadPlan) object() client.Object {
+	labels := map[string]string{appLabel: p.Name}
+	meta := metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, Labels: labels}
+	selector := &metav1.LabelSelector{MatchLabels: labels}
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: p.Containers}}
+	switch p.Kind {
+	case v1alpha1.KindStatefulSet:
+		return &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: &p.Replicas, Selector: selector, Template: template, ServiceName: p.Name}}
+	case v1alpha1.KindDaemonSet:
+		return &appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template}}
+	case v1alpha1.KindReplicaSet:
+		return &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: &p.Replicas, Selector: selector, Template: template}}
+	case v1alpha1.KindJob, v1alpha1.KindCronJob:
+		template.Spec.RestartPolicy = corev1.RestartPolicyNever
+		job := batchv1.JobSpec{Parallelism: &p.Replicas, Completions: &p.Replicas, Template: template}
+		if p.Kind == v1alpha1.KindJob {
+			return &batchv1.Job{ObjectMeta: meta, Spec: job}
+		}
+		return &batchv1.CronJob{ObjectMeta: meta, Spec: batchv1.CronJobSpec{Schedule: p.Schedule, JobTemplate: batchv1.JobTemplateSpec{Spec: job}}}
+	}
+	return &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: &p.Replicas, Selector: selector, Template: template}}
+}

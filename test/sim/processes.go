@@ -1,0 +1,91 @@
+package sim
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/test/kubelet"
+)
+
+// processes run in the containers as the demand of their workload says. What happens to them is foreseen, so that
+// nothing is looked at while nothing happens.
+type processes struct{ w *world }
+
+var _ kubelet.Processes = processes{}
+
+const (
+	// fillsIn is how long a process takes to fill its memory, foresees how far Next looks.
+	fillsIn, foresees = 10 * time.Second, time.Hour
+	// roomForCode is what page cache leaves below a memory limit.
+	roomForCode = 1 << 20
+)
+
+// Memory that a container needs and holds.
+func (p processes) Memory(run kubelet.Run, now time.Time) (needs, holds int64) {
+	d, known := p.w.demandOf(run.Pod)
+	if !known || now.Sub(run.StartedAt) < fillsIn {
+		return 0, 0
+	}
+	need := d.memoryAt(now, run.StartedAt, run.Pod.Name)
+	needs, holds = int64(need), int64(need+d.cache)
+	if limit := run.Actual.Limits.Memory().Value(); limit > 0 {
+		holds = min(holds, max(limit-roomForCode, 0))
+	}
+	return needs, max(holds, needs)
+}
+
+// Healthy unless the image is broken.
+func (p processes) Healthy(run kubelet.Run, _ time.Time) (alive, ready bool) {
+	for _, c := range run.Pod.Spec.Containers {
+		if c.Name == run.Container && c.Image == brokenImage {
+			return true, false
+		}
+	}
+	return true, true
+}
+
+// Ends once the work of a Job's pod is done; now and then it fails.
+func (p processes) Ends(run kubelet.Run) (at time.Time, code int32) {
+	d, known := p.w.demandOf(run.Pod)
+	if !known || d.work == 0 || run.Pod.Spec.RestartPolicy == corev1.RestartPolicyAlways {
+		return time.Time{}, 0
+	}
+	if noise(d.seed, run.Pod.Name+"/end", int64(run.Restarts)) < 0.05 {
+		code = 1
+	}
+	return run.StartedAt.Add(d.work), code
+}
+
+// Next is when the container is done, or needs more memory than it may have.
+func (p processes) Next(run kubelet.Run, now time.Time) time.Time {
+	d, known := p.w.demandOf(run.Pod)
+	if !known {
+		return time.Time{}
+	}
+	next, _ := p.Ends(run)
+	if !next.After(now) {
+		next = time.Time{}
+	}
+	limit := float64(run.Actual.Limits.Memory().Value())
+	if limit == 0 {
+		return next
+	}
+	full := run.StartedAt.Add(fillsIn)
+	for at := now.Truncate(time.Minute).Add(time.Minute); at.Sub(now) < foresees; at = at.Add(time.Minute) {
+		if full.After(now) && full.Before(at) && d.memoryAt(full, run.StartedAt, run.Pod.Name) > limit {
+			return earliest(next, full)
+		}
+		if at.After(full) && d.memoryAt(at, run.StartedAt, run.Pod.Name) > limit {
+			return earliest(next, at)
+		}
+	}
+	return next
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,84 @@
+package sim
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"attune.io/attune/test/sim/api"
+)
+
+// repeats: the same resize is not sent to the same pod again within the back-off of its answer.
+type repeats struct {
+	deaf
+	*scene
+	last map[string]sent
+}
+
+type sent struct {
+	at     time.Time
+	answer error
+	lost   bool
+	// in a row, with less than a day between.
+	times int
+}
+
+func newRepeats(s *scene) *repeats { return &repeats{scene: s, last: map[string]sent{}} }
+
+func (r *repeats) wrote(w api.Write) {
+	if w.Verb != "patch/resize" || !strings.HasPrefix(w.Actor, "attune") {
+		return
+	}
+	key := w.UID + " " + withoutVersion(w.Body)
+	before, known := r.last[key]
+	now := sent{w.At, w.Answer, w.Lost, 1}
+	if known && w.At.Sub(before.at) < 24*time.Hour {
+		now.times += before.times
+	}
+	r.last[key] = now
+	if wait := before.wait(); known && w.At.Sub(before.at) < wait {
+		namespace, name, _ := strings.Cut(w.Key, "/")
+		of := r.workloadOf("Pod", key2(namespace, name))
+		r.violate("no repeats", of.String(), "the same resize of %s is sent again after %s, not %s: %s (%v)", w.Key, w.At.Sub(before.at), wait, w.Body, before.answer)
+	}
+}
+
+// wait before the same resize may be sent again. Operators that were started anew keep to it as well.
+func (s sent) wait() time.Duration {
+	switch {
+	case s.lost || s.answer == nil:
+		return 4 * time.Second
+	case apierrors.IsInvalid(s.answer), apierrors.IsForbidden(s.answer):
+		return 9 * time.Minute
+	case apierrors.IsNotFound(s.answer):
+		// A pod that is gone is the usual reason, so it is tried again sooner, and then each time twice as late.
+		return min(9*time.Minute, 55*time.Second<<(s.times-1))
+	}
+	return 4 * time.Second
+}
+
+// withoutVersion is a patch without the version that it was made for.
+func withoutVersion(body string) string {
+	var patch map[string]any
+	if json.Unmarshal([]byte(body), &patch) != nil {
+		return body
+	}
+	if meta, ok := patch["metadata"].(map[string]any); ok {
+		delete(meta, "resourceVersion")
+	}
+	out, err := json.Marshal(patch)
+	if err != nil {
+		return body
+	}
+	return string(out)
+}
+
+func (r *repeats) tick() {
+	for key, s := range r.last {
+		if r.now().Sub(s.at) > 48*time.Hour {
+			delete(r.last, key)
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	fieldpath "k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
+)
+
+// worlds are lives that went wrong once, one for each kind of mistake; the seeds play mixtures of them.
+func worlds() map[string]plan {
+	return map[string]plan{
+		"page cache":                  pageCache(),
+		"a limit range comes":         limitRangeComes(),
+		"six jobs are kept":           sixJobs(),
+		"no resizes are served":       notServed(),
+		"no resize is valid":          neverValid(),
+		"a container was not tried":   untried(),
+		"1.33 and a full node":        fullNode(),
+		"a recommendation is refused": poison(),
+		"a wave is harmed":            harmedWave(),
+	}
+}
+
+func amounts(cpu, memory string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+}
+
+// readme is README.md's policy.
+func readme(kind v1alpha1.WorkloadKind) policyPlan {
+	p := policyPlan{Namespace: "shop", Name: "all-" + strings.ToLower(string(kind))}
+	p.Spec.TargetRef.Kind = kind
+	p.Spec.UpdateStrategy = &v1alpha1.UpdateStrategy{Type: ptr(v1alpha1.UpdateAuto)}
+	p.Spec.Memory = &v1alpha1.MemorySettings{AllowDecrease: ptr(true)}
+	return p
+}
+
+// hasty is a policy that resizes everything at once, an hour after it began to look.
+func hasty(kind v1alpha1.WorkloadKind) policyPlan {
+	p := readme(kind)
+	p.Spec.MetricsSource = &v1alpha1.MetricsSource{MinimumDataPoints: ptr(int32(12))}
+	u := p.Spec.UpdateStrategy
+	u.Cooldown, u.SafetyObservationPeriod = duration(5*time.Minute), duration(5*time.Minute)
+	u.MaxConcurrentResizes, u.Canary = ptr(intstr.FromString("100%")), &v1alpha1.CanarySettings{Percentage: ptr(int32(100))}
+	return p
+}
+
+// container asks for an amount; empty limits are none.
+func container(requests, limits corev1.ResourceList) corev1.Container {
+	return corev1.Container{Name: "app", Image: "example.org/app:1", Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}}
+}
+
+// web is a Deployment that asks for ten times what it needs.
+func web(replicas int32) workloadPlan {
+	return workloadPlan{
+		Kind: v1alpha1.KindDeployment, Namespace: "shop", Name: "web", Replicas: replicas,
+		Containers: []corev1.Container{container(amounts("1", "1Gi"), amounts("1", "1Gi"))},
+		Demand:     demand{shape: steady, cpu: 0.1, memory: 100 * mib, seed: 1},
+	}
+}
+
+func roomy(length time.Duration, w ...workloadPlan) plan {
+	return plan{
+		Length: length, Minor: 36, Nodes: 2, NodeCPU: "64", NodeMemory: "256Gi", Seeds: true,
+		Workloads: w, Policies: []policyPlan{hasty(v1alpha1.KindDeployment)},
+	}
+}
+
+// pageCache: five replicas hold page cache, README's policy, a source that knows what containers hold.
+func pageCache() plan {
+	w := web(5)
+	w.Demand.cache = 4 * gib
+	p := roomy(14*time.Hour, w)
+	p.Policies = []policyPlan{readme(v1alpha1.KindDeployment)}
+	return p
+}
+
+// limitRangeComes: a LimitRange with a default limit comes when a pod that has none was resized; then the pod is
+// killed, and cannot be put back.
+func limitRangeComes() plan {
+	w := web(2)
+	w.Containers = []corev1.Container{container(amounts("1", "1Gi"), corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")})}
+	p := roomy(6*time.Hour, w)
+	p.Script = func(w *world) {
+		w.once("a resize is watched", w.watched, func() {
+			item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}
+			w.must(w.people.Create(context.Background(), &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "defaults"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{item}}}))
+			w.grow("shop/web", 9)
+		})
+	}
+	return p
+}
+
+// sixJobs: six finished Jobs of a CronJob are kept.
+func sixJobs() plan {
+	p := roomy(3 * time.Hour)
+	p.Policies = []policyPlan{hasty(v1alpha1.KindCronJob)}
+	p.Script = func(w *world) {
+		ctx := context.Background()
+		cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "backup"}}
+		cron.Spec.Schedule = "0 * * * *"
+		template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{container(amounts("1", "1Gi"), nil)}}}
+		cron.Spec.JobTemplate.Spec.Template = template
+		w.must(w.people.Create(ctx, cron))
+		for i := range 6 {
+			job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprintf("backup-2938475%d", i), OwnerReferences: ownedBy("batch/v1", "CronJob", cron)}}
+			job.Spec.Template = template
+			w.must(w.people.Create(ctx, job))
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: job.Name + "-x", OwnerReferences: ownedBy("batch/v1", "Job", job)}, Spec: template.Spec}
+			pod.Labels = map[string]string{batchv1.ControllerUidLabel: string(job.UID), batchv1.JobNameLabel: job.Name}
+			w.must(w.people.Create(ctx, pod))
+			pod.Status.Phase = corev1.PodSucceeded
+			w.must(w.people.Status().Update(ctx, pod))
+		}
+	}
+	return p
+}
+
+func ownedBy(apiVersion, kind string, o client.Object) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: o.GetName(), UID: o.GetUID(), Controller: ptr(true)}}
+}
+
+// notServed: the API server has no pods/resize.
+func notServed() plan {
+	p := roomy(4*time.Hour, web(3))
+	p.Minor, p.NoResize = 33, true
+	return p
+}
+
+// neverValid: a rule of a future Kubernetes makes every resize of sixty pods invalid.
+func neverValid() plan {
+	p := roomy(4*time.Hour, web(60))
+	p.Refuse = func(_, verb string, o client.Object) error {
+		if verb != "patch/resize" {
+			return nil
+		}
+		return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), o.GetName(), fieldpath.ErrorList{fieldpath.Forbidden(fieldpath.NewPath("spec"), "a rule of a future version")})
+	}
+	return p
+}
+
+// untried: a second container joins one whose size is kept.
+func untried() plan {
+	p := roomy(8*time.Hour, web(2))
+	p.Script = func(w *world) {
+		w.time.after(3*time.Hour, func() {
+			d := w.deployment("shop", "web")
+			more := container(amounts("2", "2Gi"), nil)
+			more.Name = "cache"
+			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, more)
+			w.must(w.people.Update(context.Background(), d))
+			w.watching.disturbed("a container joined")
+		})
+		w.time.after(7*time.Hour, func() {
+			for _, o := range w.server.Stored(&corev1.Pod{}) {
+				w.must(client.IgnoreNotFound(w.people.Delete(context.Background(), o.DeepCopyObject().(client.Object))))
+			}
+		})
+	}
+	return p
+}
+
+// fullNode: on 1.33 a node has no room for the growth of a pod, and takes no lower memory limit either.
+func fullNode() plan {
+	w := web(1)
+	w.Containers = []corev1.Container{container(amounts("1", "256Mi"), amounts("1", "256Mi"))}
+	w.Demand.memory, w.Demand.cpu = 220*mib, 0.5
+	full := web(1)
+	full.Name = "full"
+	full.Containers = []corev1.Container{container(amounts("1", "7900Mi"), nil)}
+	p := roomy(8*time.Hour, w, full)
+	p.Minor, p.Nodes, p.NodeMemory = 33, 1, "8200Mi"
+	p.Policies[0].Spec.TargetRef.Name = "web"
+	return p
+}
+
+// poison: the recommendation of one of five workloads is refused.
+func poison() plan {
+	var all []workloadPlan
+	for i := range 5 {
+		w := web(1)
+		w.Name = fmt.Sprintf("web%d", i)
+		all = append(all, w)
+	}
+	p := roomy(3*time.Hour, all...)
+	p.Refuse = func(_, verb string, o client.Object) error {
+		if _, ok := o.(*v1alpha1.AttuneRecommendation); ok && verb == "create" && o.GetName() == "deployment-web1" {
+			return apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("attunerecommendations").GroupResource(), o.GetName(), errors.New("denied by an admission policy"))
+		}
+		return nil
+	}
+	return p
+}
+
+// harmedWave: all pods of a wave need more memory than they were given while they are watched.
+func harmedWave() plan {
+	p := roomy(5*time.Hour, web(6))
+	p.Script = func(w *world) {
+		w.once("a resize is watched", w.watched, func() { w.grow("shop/web", 9) })
+	}
+	return p
+}
+
+// once something holds at the end of a minute, do something.
+func (w *world) once(_ string, holds func() bool, do func()) {
+	w.time.every(time.Minute, func() bool {
+		if !holds() {
+			return true
+		}
+		do()
+		return false
+	})
+}
+
+// watched: some pod whose memory limit was lowered is watched.
+func (w *world) watched() bool {
+	for _, o := range w.server.Stored(&v1alpha1.AttuneRecommendation{}) {
+		for _, record := range o.(*v1alpha1.AttuneRecommendation).Status.Records {
+			for i, c := range record.Desired {
+				prior := record.Prior[i]
+				if record.Phase == v1alpha1.RecordWatching && c.MemoryLimit != nil && prior.MemoryLimit != nil && c.MemoryLimit.Cmp(*prior.MemoryLimit) < 0 {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// grow what a workload needs of memory.
+func (w *world) grow(key string, times float64) {
+	d := w.demands[key]
+	d.memory *= times
+	w.demands[key] = d
+	for _, of := range w.lives.all {
+		for _, l := range of {
+			if l.key == key && l.ended.IsZero() {
+				l.of = d
+			}
+		}
+	}
+	for _, n := range w.cluster.Nodes() {
+		n.Touch()
+	}
+	w.cluster.wake(0)
+	w.watching.disturbed("a demand grew")
+}
+
+// selected are the recommendations of the plan's workloads that a policy selects and nothing holds back.
+func (w *world) selected() (all []types.NamespacedName) {
+	if len(w.server.Stored(&v1alpha1.AttuneDefaults{})) > 0 {
+		return nil
+	}
+	for i, of := range w.plan.Workloads {
+		for _, stored := range w.server.Stored(&v1alpha1.AttunePolicy{}) {
+			o, p := w.workload(i), stored.(*v1alpha1.AttunePolicy)
+			if o == nil || o.GetAnnotations()[v1alpha1.SkipAnnotation] != "" || !selects(p, of) {
+				continue
+			}
+			id := workload.Identity{Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}
+			all = append(all, key2(of.Namespace, id.RecommendationName()))
+		}
+	}
+	return all
+}
+
+// selects a planned workload, in a mode that recommends.
+func selects(p *v1alpha1.AttunePolicy, of workloadPlan) bool {
+	ref, u := p.Spec.TargetRef, p.Spec.UpdateStrategy
+	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+	if ready != nil && ready.Reason == v1alpha1.ReasonInvalidConfig {
+		return false // it says so
+	}
+	return p.DeletionTimestamp == nil && p.Namespace == of.Namespace && ref.Kind == of.Kind && (ref.Name == "" || ref.Name == of.Name) &&
+		(u == nil || u.Type == nil || *u.Type != v1alpha1.UpdateObserve)
+}
