@@ -70,7 +70,7 @@ func (d *decision) start(w world, pod *corev1.Pod, plan resize.Plan) {
 		return
 	}
 	d.status.Records = append(d.status.Records, record)
-	d.writes = append(d.writes, write{pod, parts[0]})
+	d.writes = append(d.writes, write{pod: pod, plan: parts[0], begins: !plan.Urgent})
 	if !plan.Urgent {
 		d.begins++
 	}

@@ -21,7 +21,7 @@ const mostLooks = 5
 
 // decide decides, and again after every closer look, until nothing that is done rests on what was not looked at and
 // the room it takes is promised to it alone. Where rivals for the room keep it from settling, it begins nothing new
-// and decides the rest.
+// and decides the rest. A decision that comes too soon to be carried out takes neither room nor a turn from others.
 func (c *Controller) decide(ctx context.Context, w *world) decision {
 	key := client.ObjectKeyFromObject(w.rec)
 	w.promised, w.rooms = c.promises.read(), nil
@@ -29,10 +29,13 @@ func (c *Controller) decide(ctx context.Context, w *world) decision {
 		d := decide(*w)
 		switch {
 		case c.closer(ctx, w, d.asks):
+		case w.part == wholePass && c.early(*w, d) > 0:
+			return d
 		case !c.promises.make(key, promised(d.status.Records, w.pod), w.promised):
 			w.promised, w.rooms = c.promises.read(), nil
 		case w.full == 0 && c.full(w, d.begins):
 		default:
+			d.turns = d.begins
 			return d
 		}
 	}

@@ -133,7 +133,7 @@ func (c *Controller) early(w world, d decision) time.Duration {
 	if d.due || w.byNode() || noNews(w.rec.Status, d.status) {
 		return 0
 	}
-	return c.pace.left(client.ObjectKeyFromObject(w.rec), c.Clock.Now())
+	return c.pace.left(client.ObjectKeyFromObject(w.rec), w.now)
 }
 
 // atOnce is when a pass follows one that did only what could not wait.
@@ -141,6 +141,8 @@ const atOnce = time.Millisecond
 
 // act stores a decision, tells of it, and carries it out.
 func (c *Controller) act(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w world, d *decision) error {
+	begun := 0
+	defer func() { c.limit.giveBack(d.turns - begun) }()
 	news := !noNews(rec.Status, d.status)
 	if err := c.store(ctx, rec, d.status); err != nil {
 		return err
@@ -150,7 +152,8 @@ func (c *Controller) act(ctx context.Context, rec *v1alpha1.AttuneRecommendation
 	}
 	c.nodes.learn(d.lessons, w.now)
 	c.tell(rec, *d)
-	answered := c.send(ctx, rec, w, *d)
+	answered, sent := c.send(ctx, rec, w, *d)
+	begun = sent
 	if !samePhases(answered.Records, d.status.Records) {
 		d.wake(time.Second) // what was not taken is decided about anew
 	}

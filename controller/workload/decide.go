@@ -25,6 +25,8 @@ type decision struct {
 	counts []count
 	// begins is how many of the writes are new and answer no OOM kill.
 	begins int
+	// turns are taken of what may begin now in all workloads; those of writes that are not sent are given back.
+	turns int
 	// due: a record was taken a step that is to be stored now.
 	due bool
 	// after is when to look again if nothing happens before; 0: only when something does.
@@ -70,6 +72,8 @@ type told struct {
 type write struct {
 	pod  *corev1.Pod
 	plan resize.Plan
+	// begins: it is new and answers no OOM kill.
+	begins bool
 }
 
 // decide is the pass as a pure function: what open records come to first, reverts before anything new.
@@ -209,7 +213,7 @@ func (d *decision) perform(w world, pod *corev1.Pod, record v1alpha1.ResizeRecor
 			action.RequeueAfter = lookAgain
 		}
 	case resize.SendRest:
-		d.writes = append(d.writes, write{pod, resize.RestPlan(pod, next)})
+		d.writes = append(d.writes, write{pod: pod, plan: resize.RestPlan(pod, next)})
 	case resize.StartWatch:
 		d.succeeded(w, next)
 	case resize.Wait:

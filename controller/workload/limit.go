@@ -27,7 +27,7 @@ type limit struct {
 // leastWait is what a workload waits at least that found the bucket empty: thousands may.
 const leastWait = time.Second
 
-// take so many, or say how long to wait until it is this workload's turn; 0: they are taken.
+// take so many turns, or say how long to wait until it is this workload's turn; 0: they are taken.
 func (x *limit) take(n int, now time.Time) time.Duration {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -48,4 +48,11 @@ func (x *limit) take(n int, now time.Time) time.Duration {
 	wait := time.Duration((1-x.left+x.owed)/newPerSecond*float64(time.Second)) + time.Millisecond
 	x.owed += float64(n)
 	return max(leastWait, wait)
+}
+
+// giveBack what was taken and not sent after all.
+func (x *limit) giveBack(n int) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	x.left = min(mostAtOnce, x.left+float64(n))
 }

@@ -28,7 +28,7 @@ func (d *decision) putBackAsFar(w world, pod *corev1.Pod, before, record v1alpha
 	if plan.Empty() {
 		return false
 	}
-	d.writes = append(d.writes, write{pod, plan})
+	d.writes = append(d.writes, write{pod: pod, plan: plan})
 	if resize.PuttingBack(before) && !w.seenLive[pod.UID] && w.unread.pods[pod.UID] == nil {
 		d.asks.live = append(d.asks.live, pod.UID)
 	}

@@ -16,15 +16,18 @@ import (
 )
 
 // send sends each resize and notes the API server's answer in its record. That a pod has changed meanwhile is no
-// event: the next pass decides by what it is then.
-func (c *Controller) send(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w world, d decision) v1alpha1.AttuneRecommendationStatus {
-	status := *rec.Status.DeepCopy()
+// event: the next pass decides by what it is then. begun is how many resizes went out that were to begin.
+func (c *Controller) send(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w world, d decision) (status v1alpha1.AttuneRecommendationStatus, begun int) {
+	status = *rec.Status.DeepCopy()
 	for _, sent := range d.writes {
 		if refusal := declinedMeanwhile(&status, w, sent); refusal != nil {
 			log.FromContext(ctx).Info("Did not send a resize that others were refused", "pod", sent.plan.PodName, "reason", refusal.Message)
 			continue
 		}
 		returned, outcome := c.resize(ctx, sent)
+		if sent.begins && outcome.Reason != resize.ReasonNoRights {
+			begun++
+		}
 		log.FromContext(ctx).Info("Sent a resize", "pod", sent.plan.PodName, "outcome", outcome.Kind, "reason", outcome.Reason)
 		c.heed(ctx, &d, w, sent, returned, outcome)
 		for _, n := range answer(&status, w, sent, returned, outcome, c.Clock.Now()) {
@@ -35,7 +38,7 @@ func (c *Controller) send(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 		}
 	}
 	c.sendEvictions(ctx, rec, d, &status)
-	return status
+	return status, begun
 }
 
 // declinedMeanwhile drops the record of a resize that need not be sent any more, as enough pods of the pass were told

@@ -26,7 +26,7 @@ func TestWhatBecomesOfASecondPatch(t *testing.T) {
 		resize.OutcomePolicyRefusal: true, resize.OutcomeInfeasible: true, resize.OutcomeTerminal: true,
 	} {
 		status := v1alpha1.AttuneRecommendationStatus{Records: []v1alpha1.ResizeRecord{*record.DeepCopy()}}
-		sent := write{pod, resize.RestPlan(pod, record)}
+		sent := write{pod: pod, plan: resize.RestPlan(pod, record)}
 		require.False(t, sent.plan.Empty())
 		answer(&status, world{rec: &v1alpha1.AttuneRecommendation{}}, sent, nil, resize.Outcome{Kind: kind}, now)
 		require.Len(t, status.Records, 1, kind)

@@ -111,12 +111,12 @@ func TestRivalsDoNotStopWhatIsOpen(t *testing.T) {
 	assert.NotEmpty(t, l.rec().Status.Originals, "and the rest is stored")
 	assert.Equal(t, resize.ReasonUnsettled, blocked(decision{status: l.rec().Status}))
 	assert.InDelta(t, before+1, testutil.ToFloat64(incomplete.WithLabelValues(whatUnsettled)), 0)
-	var waits []time.Duration
+	waits := []time.Duration{result.RequeueAfter}
 	for range 3 {
+		l.clock.Step(waits[len(waits)-1])
 		waits = append(waits, l.pass().RequeueAfter)
 	}
-	assert.Equal(t, time.Second, result.RequeueAfter)
-	assert.Equal(t, []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second}, waits, "it is tried again ever more rarely")
+	assert.Equal(t, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}, waits, "it is tried again ever more rarely")
 }
 
 // A common policy over a workload whose limits are kept up by page cache: the pass ends, learns and rests.
