@@ -138,13 +138,14 @@ func blocked(ctx context.Context, d *appsv1.Deployment, reason string) error {
 	return nil
 }
 
-// TestMemoryInUseKeepsALimit (34): a container holds more than its past says, and more than its new limit would be. The
-// operator asks what it holds before it asks for anything: the request goes down, the limit stays and is not tried.
+// TestMemoryInUseKeepsALimit (34): a container holds more than its new limit would be, and all of it is page cache, which
+// is not in its working set and so not in what it is recommended. The operator asks what it holds before it asks for
+// anything: the request goes down, the limit stays and is not tried.
 func TestMemoryInUseKeepsALimit(t *testing.T) {
 	ctx := need(t)
 	namespace(ctx, t, "held", true)
-	d, p := started(t, "held", 1, idle(fittingCPU))
-	use(ctx, t, p, "memory=200")
+	d, p := started(t, "held", 1, idle(fittingCPU), func(s *corev1.PodSpec) { withFile(s, "", "") })
+	use(ctx, t, p, "file=200")
 	eventually(t, "held", func() error { return holds(p, 200) })
 	eventually(t, "measured", func() error { return measured(ctx, p, 200*mebibyte) })
 	fit(t, d)
