@@ -126,9 +126,13 @@ func verticalAutoscaler(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	return nil
 }
 
-func noRights(_ *corev1.Pod, _ Plan, w World) *Refusal {
-	if w.NoRights != "" {
-		return wait(ReasonNoRights, "the operator may not resize pods: %s", w.NoRights)
+func noRights(_ *corev1.Pod, p Plan, w World) *Refusal {
+	why := w.NoRights
+	if p.Urgent {
+		why = w.NoRightsUrgent
+	}
+	if why != "" {
+		return wait(ReasonNoRights, "the operator may not resize pods: %s", why)
 	}
 	return nil
 }

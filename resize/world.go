@@ -56,8 +56,9 @@ type World struct {
 	NodeBlock NodeBlock
 	// Capabilities of the pod's node. Unknown allocatable amounts are not checked.
 	Capabilities Capabilities
-	// NoRights says why the operator may not resize any pod now; empty: it may.
-	NoRights string
+	// NoRights says why the operator may not resize any pod now, NoRightsUrgent why not even after an OOM kill; empty:
+	// it may.
+	NoRights, NoRightsUrgent string
 	// Evictable: the pod may be evicted if its node refuses, so the node is asked although it seems to have
 	// no room: its kubelet's answer decides.
 	Evictable bool

@@ -367,7 +367,7 @@ func (d *decision) summarise(w world) {
 func (d *decision) wakeFor(w world) {
 	d.wake(resize.CooldownLeft(d.status.CooldownFrom, d.status.Backoff, w.settings.Resize, w.now))
 	d.wake(d.refused.after(w.now))
-	if w.noRights != "" {
+	if w.noRights != "" || w.noRightsUrgent != "" {
 		d.wake(rightsLost)
 	}
 	if w.noResize {

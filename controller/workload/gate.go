@@ -28,6 +28,7 @@ func (d *decision) gateWorld(w world, pod *corev1.Pod) resize.World {
 		Unreachable:          w.unreachable(d.status.Records),
 		NodeBlock:            d.facts(w, node).Block,
 		NoRights:             w.noRights,
+		NoRightsUrgent:       w.noRightsUrgent,
 		NamespaceTerminating: w.terminating,
 		Evictable:            d.moving == pod.UID,
 	}

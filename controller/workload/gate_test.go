@@ -42,7 +42,8 @@ func full(t *testing.T) (world, *decision) {
 	}}
 	w.rooms["node-1"] = roomWith(1, w.pods...)
 	w.promised = ledger{all: []promise{{uid: "other", namespace: "shop", node: "node-1", growth: sizeOf(1, 0, 0, 0)}}}
-	w.noRights, w.terminating, w.seeded, w.mayEvict = "cannot patch pods/resize", true, true, true
+	w.noRights, w.noRightsUrgent = "cannot patch pods/resize", "may not patch pods/resize"
+	w.terminating, w.seeded, w.mayEvict = true, true, true
 	w.cluster = []*corev1.Node{node("node-2", "16", "64Gi")}
 	w.rec.Spec.Seed = &v1alpha1.Seed{Revision: "one"}
 	d := &decision{status: v1alpha1.AttuneRecommendationStatus{Phase: "Watching", Records: []v1alpha1.ResizeRecord{recordOf(w.pods[1], big)}}}
@@ -99,7 +100,7 @@ func TestEveryInputReachesTheGates(t *testing.T) {
 			Resizable: true, ServerMinor: 36, KubeletMinor: 36, NodeReady: true, Policies: resize.Policies{StaticCPU: true},
 			Allocatable: [2]recommender.Amount{16_000, 64 << 30},
 		},
-		NoRights: "cannot patch pods/resize", Evictable: true, NamespaceTerminating: true,
+		NoRights: "cannot patch pods/resize", NoRightsUrgent: "may not patch pods/resize", Evictable: true, NamespaceTerminating: true,
 	}, got)
 	assert.False(t, d.gateWorld(w, w.pods[1]).Evictable, "another pod than the one that moves")
 }

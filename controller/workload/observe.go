@@ -70,8 +70,8 @@ type world struct {
 	// operator is the namespace of this one.
 	operator string
 	cluster  []*corev1.Node
-	// noRights says why no pod may be resized; empty: they may.
-	noRights string
+	// noRights says why no pod may be resized, noRightsUrgent why not even for harm's sake; empty: they may.
+	noRights, noRightsUrgent string
 	// tried is when pods were last asked to be put back.
 	tried map[types.UID]time.Time
 	// promised is what other resizes that are under way take.
@@ -90,7 +90,7 @@ type world struct {
 func (c *Controller) observe(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (world, error) {
 	w := world{
 		rec: rec, now: c.Clock.Now(), nodes: map[string]nodeView{}, serverVersion: c.ServerVersion, noResize: c.Served.lacks(), mayEvict: c.Evictions, operator: c.Operator,
-		noRights: c.Rights.lost(ctx, rec.Namespace), tried: c.lastAsked.read(rec.Status.Records),
+		noRights: c.Rights.lost(ctx, rec.Namespace), noRightsUrgent: c.Rights.lostUrgent(ctx, rec.Namespace), tried: c.lastAsked.read(rec.Status.Records),
 		confirmed: c.Fresh.Until(client.ObjectKeyFromObject(rec)),
 		seenLive:  map[types.UID]bool{}, behind: map[types.UID]bool{}, memory: map[types.UID]map[string]recommender.Amount{},
 	}

@@ -34,6 +34,8 @@ type denial struct {
 	why   string
 	wait  time.Duration
 	until time.Time
+	// urgent is until when it stands for what harm asks for.
+	urgent time.Time
 }
 
 // How often the API server is asked: while all is well, and while it is not.
@@ -41,6 +43,10 @@ const rightsUsually, rightsLost = time.Minute, 15 * time.Second
 
 // deniedLast is how long a namespace is left alone at most before it is tried again; twice as long each time until then.
 const deniedLast = 30 * time.Minute
+
+// urgentDenied is how long a namespace is left alone at most by what puts pods back, completes them or answers OOM
+// kills: such a patch now and then costs less than pods that crash for half an hour after the access is back.
+const urgentDenied = 2 * time.Minute
 
 // errNoRights is what readiness says.
 var errNoRights = errors.New("the operator may not patch pods/resize")
@@ -63,8 +69,13 @@ func (r *Rights) refused(ctx context.Context, namespace, why string) {
 	if r.denied == nil {
 		r.denied = map[string]denial{}
 	}
-	wait := max(rightsLost, min(2*r.denied[namespace].wait, deniedLast))
-	r.denied[namespace] = denial{why: "in namespace " + namespace + ": " + why, wait: wait, until: r.asked.Add(wait)}
+	d := r.denied[namespace]
+	if !r.asked.Before(d.until) {
+		d.wait = max(rightsLost, min(2*d.wait, deniedLast))
+		d.until = r.asked.Add(d.wait)
+	}
+	d.why, d.urgent = "in namespace "+namespace+": "+why, r.asked.Add(min(d.wait, urgentDenied))
+	r.denied[namespace] = d
 }
 
 // taken notes that a resize was taken in a namespace.
@@ -77,9 +88,18 @@ func (r *Rights) taken(namespace string) {
 	delete(r.denied, namespace)
 }
 
-// lost says why no pod of a namespace may be resized, in the API server's words; empty: they may. While the rights are
-// lost it asks again now and then.
+// lost says why no new resize may begin in a namespace, in the API server's words; empty: it may.
 func (r *Rights) lost(ctx context.Context, namespace string) string {
+	return r.lostUntil(ctx, namespace, func(d denial) time.Time { return d.until })
+}
+
+// lostUrgent says why no pod of a namespace may be resized even for harm's sake.
+func (r *Rights) lostUrgent(ctx context.Context, namespace string) string {
+	return r.lostUntil(ctx, namespace, func(d denial) time.Time { return d.urgent })
+}
+
+// lostUntil tells of the rights and of a namespace's denial. While the rights are lost it asks again now and then.
+func (r *Rights) lostUntil(ctx context.Context, namespace string, until func(denial) time.Time) string {
 	if r == nil {
 		return ""
 	}
@@ -89,7 +109,7 @@ func (r *Rights) lost(ctx context.Context, namespace string) string {
 	if why != "" && due {
 		why = r.look(ctx)
 	}
-	if why == "" && r.Clock.Now().Before(here.until) {
+	if why == "" && r.Clock.Now().Before(until(here)) {
 		return here.why
 	}
 	return why

@@ -67,7 +67,11 @@ func recordAt(status v1alpha1.AttuneRecommendationStatus, pod *corev1.Pod) int {
 // resize patches the pod's resize subresource; the patch names the pod's uid, and its version where anything is
 // lowered: what a person raised since the pod was read is never taken back. Without rights nothing is sent.
 func (c *Controller) resize(ctx context.Context, w write) (*corev1.Pod, resize.Outcome) {
-	if why := c.Rights.lost(ctx, w.pod.Namespace); why != "" {
+	lost := c.Rights.lostUrgent
+	if w.begins {
+		lost = c.Rights.lost
+	}
+	if why := lost(ctx, w.pod.Namespace); why != "" {
 		return nil, resize.Outcome{Kind: resize.OutcomeRBAC, Reason: resize.ReasonNoRights, Message: why}
 	}
 	plan := w.plan

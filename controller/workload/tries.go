@@ -52,7 +52,7 @@ func (w world) untilNextTry(record v1alpha1.ResizeRecord, action resize.Action) 
 	switch {
 	case !again:
 		return 0
-	case w.noRights != "":
+	case w.noRightsUrgent != "":
 		return rightsLost
 	case !tried:
 		return 0
