@@ -63,6 +63,12 @@ func (o Outcome) Refused() bool {
 	return o.Kind != OutcomeAccepted && o.Kind != OutcomeUnknown
 }
 
+// OfNode: the answer says something of the pod's node whatever the size. That one is larger than all that the node has
+// does not.
+func (o Outcome) OfNode() bool {
+	return o.Kind == OutcomeInfeasible && o.Reason != string(causeNodeCapacity)
+}
+
 // Passing: what was refused now may be taken in a moment, as it is.
 func (o Outcome) Passing() bool { return o.Kind == OutcomeConflict || o.Kind == OutcomeTransient }
 

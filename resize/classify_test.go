@@ -83,3 +83,13 @@ func TestClassify(t *testing.T) {
 		})
 	}
 }
+
+// A size that no node of that kind could hold is no reason to leave the node alone.
+func TestWhatAnAnswerSaysOfTheNode(t *testing.T) {
+	for _, tc := range []struct {
+		outcome Outcome
+		of      bool
+	}{{nodeRefuses, false}, {Outcome{Kind: OutcomeInfeasible, Reason: "NodeFeature"}, true}, {overQuota, false}, {Outcome{Kind: OutcomeAccepted}, false}} {
+		assert.Equal(t, tc.of, tc.outcome.OfNode(), tc.outcome.Reason)
+	}
+}

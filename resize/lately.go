@@ -76,12 +76,18 @@ func stopsDeclined(t v1alpha1.Try, pod *corev1.Pod, p Plan, w World) *Refusal {
 		return refuse(ReasonRefused, "the API server refuses this resize of the pod as it is: %s", t.Message)
 	case t.Reason == refusedQuota && !p.Grows(), t.Node != "" && !p.Grows():
 		return nil
-	case ofOthers(t, p, w):
+	case ofOthers(t, p, w), asksForLess(t, p):
 		return nil
 	case t.Terms != termsOf(t.Reason, w) && w.Now.Sub(t.Since.Time) >= soon:
 		return nil
 	}
 	return wait(ReasonRefused, "the API server refused the last resize (%s) and is asked again after %s: %s", t.Reason, clock(t.Until), t.Message)
+}
+
+// asksForLess: an answer to an OOM kill takes less memory than what was refused, so that the answer may be another one.
+func asksForLess(t v1alpha1.Try, p Plan) bool {
+	more := moreMemory(p)
+	return p.Urgent && aboutSize[t.Reason] && more != nil && (t.Amount == nil || more.Cmp(*t.Amount) < 0)
 }
 
 // othersRest is how often an answer to an OOM kill, or an undo, is asked for beside what other pods were told.

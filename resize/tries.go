@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
@@ -48,6 +49,9 @@ func Declined(tries []v1alpha1.Try, outcome Outcome, pod *corev1.Pod, plan Plan,
 	if outcome.Reason == refusedQuota && !plan.Grows() {
 		t.Reason, t.Terms = refusedLowering, termsOf(refusedQuota, w)
 	}
+	if aboutSize[outcome.Reason] {
+		t.Amount = moreMemory(plan)
+	}
 	switch outcome.Kind {
 	case OutcomeTerminal:
 		t.Digest = digestOf(plan, pod.Generation)
@@ -55,6 +59,28 @@ func Declined(tries []v1alpha1.Try, outcome Outcome, pod *corev1.Pod, plan Plan,
 		t.Node = pod.Spec.NodeName
 	}
 	return tried(tries, t, outcome.rest(), w.Now)
+}
+
+// aboutSize are the reasons of answers that may be others where less is asked for.
+var aboutSize = map[string]bool{refusedQuota: true, refusedLimitRange: true, string(causeNodeCapacity): true, admissionPolicy.Reason: true}
+
+// moreMemory is how much more memory a plan asks for; nil: no more.
+func moreMemory(p Plan) *resource.Quantity {
+	var more recommender.Amount
+	for _, m := range p.Moves {
+		from, to := m.From[recommender.Memory], m.To[recommender.Memory]
+		more += max(0, to.Request-from.Request) + max(0, to.Limit-from.Limit)
+	}
+	if more == 0 {
+		return nil
+	}
+	amount := Quantity(recommender.Memory, more)
+	return &amount
+}
+
+// less: an answer about less memory than that of a row which stands, on the same terms.
+func less(t, row v1alpha1.Try, now time.Time) bool {
+	return aboutSize[t.Reason] && t.Amount != nil && now.Before(row.Until.Time) && t.Terms == row.Terms && (row.Amount == nil || reached(t) < reached(row))
 }
 
 // refusedLowering: a quota refused what does not even grow, so that lowering does not pass by its row.
@@ -156,6 +182,10 @@ func tried(tries []v1alpha1.Try, t v1alpha1.Try, rest time.Duration, now time.Ti
 	} {
 		if i := slices.IndexFunc(kept, same); i >= 0 {
 			k := kept[i]
+			if less(t, k, now) {
+				kept[i].Amount = t.Amount
+				return kept
+			}
 			if k.Digest != t.Digest {
 				t.Digest, rest = "", min(rest, anySizeRests)
 			}
@@ -291,6 +321,9 @@ func common(a, b v1alpha1.Try) v1alpha1.Try {
 	}
 	if b.Since.Time.Before(a.Since.Time) && !doubles(a.What) {
 		a.Since = b.Since
+	}
+	if b.Amount != nil && (a.Amount == nil || b.Amount.Cmp(*a.Amount) < 0) && a.What == v1alpha1.TryResize {
+		a.Amount = b.Amount
 	}
 	a.Times = max(a.Times, b.Times)
 	return a

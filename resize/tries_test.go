@@ -318,3 +318,49 @@ func TestEachPodIsPutBackForADay(t *testing.T) {
 		})
 	}
 }
+
+// What a quota or a node would not have of a size says nothing of less memory, which an OOM kill asks for: each such
+// size is asked for once while the answer stands, and the wait of what was refused stays as it is.
+func TestLessAfterAnOOMKillIsAskedForOnce(t *testing.T) {
+	for name, outcome := range map[string]Outcome{"quota": overQuota, "node": nodeRefuses, "policy": policySays} {
+		t.Run(name, func(t *testing.T) {
+			w := open()
+			w.Room, w.Capabilities = nil, able()
+			asking := func(memory recommender.Amount) Plan { return mustPlan(t, web(), wish(size(500, 1000, 512, memory))) }
+			asks := func(p Plan) bool {
+				_, refusal := Admit(web(), p, w)
+				return refusal == nil
+			}
+			w.Status.Tries = Declined(nil, outcome, web(), asking(4096), w)
+			refused := w.Status.Tries[0]
+			w.Now = w.Now.Add(time.Minute)
+			assert.False(t, asks(asking(1500)), "it can wait")
+			assert.False(t, asks(asking(4096).AsUrgent()), "the same")
+			assert.False(t, asks(asking(5000).AsUrgent()), "more than that")
+			sent := 0
+			for _, memory := range []recommender.Amount{3000, 3000, 3500, 3000, 1500, 2000, 1500} {
+				p := asking(memory).AsUrgent()
+				if asks(p) {
+					sent++
+					w.Status.Tries = Declined(w.Status.Tries, outcome, web(), p, w)
+				}
+				w.Now = w.Now.Add(time.Second)
+			}
+			assert.Equal(t, 2, sent, "3000 and 1500")
+			require.Len(t, w.Status.Tries, 1)
+			assert.Equal(t, refused.Until, w.Status.Tries[0].Until)
+			assert.Equal(t, refused.Times, w.Status.Tries[0].Times)
+
+			w.Now = refused.Until.Time
+			require.True(t, asks(asking(4096)))
+			w.Status.Tries = Declined(w.Status.Tries, outcome, web(), asking(4096), w)
+			assert.EqualValues(t, 2, w.Status.Tries[0].Times)
+			w.Now = w.Now.Add(time.Second)
+			assert.True(t, asks(asking(1500).AsUrgent()), "once more, as the wait is twice as long")
+		})
+	}
+	never := open()
+	never.Status.Tries = Declined(nil, starting, web(), mustPlan(t, web(), wish(size(500, 1000, 512, 4096))), never)
+	_, refusal := Admit(web(), mustPlan(t, web(), wish(size(500, 1000, 512, 1500))).AsUrgent(), never)
+	check(t, ReasonRefused, refusal)
+}

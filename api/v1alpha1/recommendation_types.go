@@ -605,7 +605,7 @@ type Try struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Terms string `json:"terms,omitempty"`
-	// Amount that was reached.
+	// Amount that was reached; of a refused resize the least memory that was asked for beyond what the pod has.
 	// +optional
 	Amount *resource.Quantity `json:"amount,omitempty"`
 	// Since is when it was tried last, or when it began where that is said of What.

@@ -117,7 +117,7 @@ func (c *Controller) heed(ctx context.Context, d *decision, w world, sent write,
 	case i < 0:
 	case resize.PuttingBack(d.status.Records[i]):
 		c.lastAsked.note(sent.plan.PodUID, w.now)
-	case isNew(d.status.Records[i]) && outcome.Kind == resize.OutcomeInfeasible:
+	case isNew(d.status.Records[i]) && outcome.OfNode():
 		c.nodes.learn([]lesson{{d.status.Records[i], resize.ReasonInfeasible, outcome.Message}}, w.now)
 	}
 }
