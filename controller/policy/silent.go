@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,38 +15,51 @@ import (
 // CronJob between runs, zero replicas, a StatefulSet that is down. It asks the cache of pods, which the workload loop
 // keeps, and only once the last sample is old. In doubt the source is silent, and nothing is done.
 func (c *Controller) silent(ctx context.Context, pass pass, w workload.Workload, last time.Time) bool {
-	longest := pass.settings.Recommender.StaleAfter()
-	if pass.now.Sub(last) <= longest {
+	most := pass.settings.Recommender.StaleAfter()
+	if pass.now.Sub(last) <= most {
 		return false
 	}
 	pods, err := owners.Pods(ctx, c.Client, w.Identity)
-	return err != nil || ran(pods, last, pass.now) > longest
+	return err != nil || ran(pods, last, pass.now) > most
 }
 
-// ran is the longest that a container of the pods ran since then.
-func ran(pods []*corev1.Pod, since, now time.Time) (longest time.Duration) {
+// ran is for how long any container of the pods ran since then, one after the other: many that are each gone soon are
+// measured as one that stays is. What runs side by side counts once.
+func ran(pods []*corev1.Pod, since, now time.Time) (sum time.Duration) {
+	counted := since
+	for _, r := range runs(pods, now) {
+		if r.from.Before(counted) {
+			r.from = counted
+		}
+		if r.to.After(r.from) {
+			sum, counted = sum+r.to.Sub(r.from), r.to
+		}
+	}
+	return sum
+}
+
+type run struct{ from, to time.Time }
+
+// runs are those of the pods' containers as far as their statuses tell, in the order of their starts.
+func runs(pods []*corev1.Pod, now time.Time) (all []run) {
 	for _, pod := range pods {
 		for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 			for i := range statuses {
-				s := &statuses[i]
-				longest = max(longest, within(s.State, since, now), within(s.LastTerminationState, since, now))
+				all = append(all, runIn(statuses[i].State, now), runIn(statuses[i].LastTerminationState, now))
 			}
 		}
 	}
-	return longest
+	slices.SortFunc(all, func(a, b run) int { return a.from.Compare(b.from) })
+	return all
 }
 
-// within is how long a container was in a state of running since then.
-func within(state corev1.ContainerState, since, now time.Time) time.Duration {
-	var from, to time.Time
+// runIn is the run that a state tells of; the zero value: none.
+func runIn(state corev1.ContainerState, now time.Time) run {
 	switch {
 	case state.Running != nil:
-		from, to = state.Running.StartedAt.Time, now
+		return run{state.Running.StartedAt.Time, now}
 	case state.Terminated != nil:
-		from, to = state.Terminated.StartedAt.Time, state.Terminated.FinishedAt.Time
+		return run{state.Terminated.StartedAt.Time, state.Terminated.FinishedAt.Time}
 	}
-	if from.Before(since) {
-		from = since
-	}
-	return to.Sub(from)
+	return run{}
 }

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -110,7 +112,9 @@ func TestRan(t *testing.T) {
 		"just started":                    {[]corev1.ContainerState{running(-3)}, 3 * time.Minute},
 		"ended before the sample":         {[]corev1.ContainerState{ended(-100, -61)}, 0},
 		"ended after the sample":          {[]corev1.ContainerState{ended(-100, -30)}, 30 * time.Minute},
-		"the longest of them":             {[]corev1.ContainerState{ended(-50, -45), ended(-40, -20), running(-10)}, 20 * time.Minute},
+		"one after the other":             {[]corev1.ContainerState{running(-10), ended(-40, -20), ended(-50, -45)}, 35 * time.Minute},
+		"side by side":                    {[]corev1.ContainerState{ended(-50, -20), ended(-45, -40), ended(-30, -10), ended(-90, -50)}, 50 * time.Minute},
+		"many that are gone soon":         {slices.Repeat([]corev1.ContainerState{ended(-3, -2)}, 30), time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var pods []*corev1.Pod
@@ -166,6 +170,38 @@ func TestTheLoopTellsSilenceFromRest(t *testing.T) {
 	assert.True(t, before[1].Spec.Seed.ValidUntil.Equal(&silence.Spec.Seed.ValidUntil), "it is not renewed")
 	writes := f.memory.written()
 	assert.LessOrEqual(t, writes, 8, "in six days")
+}
+
+// A usage outage meets a workload whose pods are each gone after two minutes: they ran all the time, so that the source
+// is what is silent.
+func TestShortLivedPodsRanAllTheSame(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pods   int
+		silent bool
+	}{"a pod every three minutes": {20, true}, "three runs since": {3, false}} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, 1)
+			f.History = ended{newPast(), today}
+			for i := range tc.pods {
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("app-000000-5d4f8c7b9-", i), Labels: map[string]string{"pod-template-hash": "5d4f8c7b9"}}}
+				yes := true
+				pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "app-000000-5d4f8c7b9", Controller: &yes}}
+				from := today.Add(time.Duration(3*i) * time.Minute)
+				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+					StartedAt: metav1.NewTime(from), FinishedAt: metav1.NewTime(from.Add(2 * time.Minute)),
+				}}}}
+				f.memory.put(client.Object(pod))
+			}
+			f.pass(t)
+			f.clock.SetTime(f.clock.Now().Add(time.Hour))
+			f.pass(t)
+			want := "NotRunning"
+			if tc.silent {
+				want = "StaleData"
+			}
+			assert.Equal(t, []string{"cpu " + want, "memory " + want}, reasons(f.memory.recommendations("shop")[0].Spec.Containers[0]))
+		})
+	}
 }
 
 // What runs now and then is known by its runs.
