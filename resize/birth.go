@@ -51,19 +51,40 @@ func JudgeBirth(pod *corev1.Pod, birth v1alpha1.ResizeRecord, now time.Time, rul
 
 // WithholdLowering notes the containers that a pod was born below their template's size with, after an inconclusive
 // crash loop: a size that was survived by a running process was not survived by a start. False: nothing is new, or
-// nothing names the pod's template generation.
-func WithholdLowering(crashes []v1alpha1.BirthCrash, pod *corev1.Pod, birth v1alpha1.ResizeRecord, now time.Time) ([]v1alpha1.BirthCrash, bool) {
+// nothing names the pod's template generation. born is when the youngest pod of a template generation was.
+func WithholdLowering(crashes []v1alpha1.BirthCrash, pod *corev1.Pod, birth v1alpha1.ResizeRecord, born func(hash string) time.Time, now time.Time) (noted []v1alpha1.BirthCrash, fresh bool) {
 	if !GenerationNamed(pod) {
 		return crashes, false
 	}
-	noted := slices.Clone(crashes)
+	noted = crashes
 	for _, c := range birth.Desired {
-		if !LoweringWithheld(noted, c.Name, birth.TemplateHash) {
-			noted = append(noted, v1alpha1.BirthCrash{Name: c.Name, TemplateHash: birth.TemplateHash, Since: metav1.NewTime(now)})
+		if LoweringWithheld(noted, c.Name, birth.TemplateHash) {
+			continue
+		}
+		one := v1alpha1.BirthCrash{Name: c.Name, TemplateHash: birth.TemplateHash, Since: metav1.NewTime(now)}
+		after, fits := amongYoungest(noted, one, func(c v1alpha1.BirthCrash) time.Time { return born(c.TemplateHash) }, v1alpha1.MaxBirthCrashes)
+		noted, fresh = after, fresh || fits
+	}
+	return noted, fresh
+}
+
+// amongYoungest adds one to what is known, in the place of the one with the oldest births where there are that many.
+// False: it is no younger than those. So values that are all seen in each pass never displace each other by turns.
+func amongYoungest[T any](known []T, one T, born func(T) time.Time, most int) ([]T, bool) {
+	known = slices.Clone(known)
+	if len(known) < most {
+		return append(known, one), true
+	}
+	oldest := 0
+	for i := range known {
+		if born(known[i]).Before(born(known[oldest])) {
+			oldest = i
 		}
 	}
-	fresh := len(noted) > len(crashes)
-	return noted[max(0, len(noted)-v1alpha1.MaxBirthCrashes):], fresh
+	if !born(known[oldest]).Before(born(one)) {
+		return known, false
+	}
+	return append(slices.Delete(known, oldest, oldest+1), one), true
 }
 
 // LoweringWithheld: new pods of a template generation are not lowered in a container.
@@ -101,15 +122,13 @@ func HarmsNewborn(seed *v1alpha1.Seed, harmful v1alpha1.ResizeRecord) bool {
 	return false
 }
 
-// MarkBad adds a seed's revision to those that harmed a pod; the oldest are forgotten. False: it was known.
-func MarkBad(bad []string, revision string) ([]string, bool) {
-	for _, known := range bad {
-		if known == revision {
-			return bad, false
-		}
+// MarkBad adds a seed's revision to those that harmed a pod; those are forgotten whose pods are the oldest. False: it
+// was known, or is older than all that are. born is when the youngest pod was that was born with a revision.
+func MarkBad(bad []string, revision string, born func(revision string) time.Time) ([]string, bool) {
+	if slices.Contains(bad, revision) {
+		return bad, false
 	}
-	marked := append(append([]string{}, bad...), revision)
-	return marked[max(0, len(marked)-v1alpha1.MaxBadSeeds):], true
+	return amongYoungest(bad, revision, born, v1alpha1.MaxBadSeeds)
 }
 
 func lowered(record v1alpha1.ResizeRecord, container string, r recommender.Resource) bool {

@@ -2,6 +2,7 @@ package resize
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -74,15 +75,15 @@ func TestACrashLoopInARolloutIsInconclusive(t *testing.T) {
 	assert.False(t, JudgeBirth(crashing, birth, noon.Add(3*time.Hour), auto(), rollout).Inconclusive, "it started long ago")
 	assert.False(t, JudgeBirth(newborn(size(200, 400, 200, 400)), birth, noon, auto(), rollout).Inconclusive, "it does not crash")
 
-	crashes, fresh := WithholdLowering(nil, crashing, birth, noon)
+	crashes, fresh := WithholdLowering(nil, crashing, birth, never, noon)
 	assert.True(t, fresh)
 	assert.Equal(t, []v1alpha1.BirthCrash{{Name: "app", TemplateHash: "abc", Since: metav1.NewTime(noon)}}, crashes)
 	assert.True(t, LoweringWithheld(crashes, "app", "abc"))
 	assert.False(t, LoweringWithheld(crashes, "app", "next"), "the next generation may be another program")
 	assert.False(t, LoweringWithheld(crashes, "side", "abc"))
-	_, fresh = WithholdLowering(crashes, crashing, birth, noon.Add(time.Hour))
+	_, fresh = WithholdLowering(crashes, crashing, birth, never, noon.Add(time.Hour))
 	assert.False(t, fresh, "it is known")
-	_, fresh = WithholdLowering(nil, with(crashing, func(p *corev1.Pod) { p.Labels = nil }), birth, noon)
+	_, fresh = WithholdLowering(nil, with(crashing, func(p *corev1.Pod) { p.Labels = nil }), birth, never, noon)
 	assert.False(t, fresh, "nothing names its generation")
 }
 
@@ -93,7 +94,7 @@ func TestBirthCrashesAreBounded(t *testing.T) {
 		birth, _ := BirthRecord(with(pod, func(p *corev1.Pod) { p.Labels["pod-template-hash"] = fmt.Sprint(i) }),
 			map[string]recommender.Size{"app": size(500, 1000, 512, 1024)})
 		var fresh bool
-		crashes, fresh = WithholdLowering(crashes, pod, birth, noon)
+		crashes, fresh = WithholdLowering(crashes, pod, birth, numbered, noon)
 		require.True(t, fresh)
 	}
 	require.Len(t, crashes, v1alpha1.MaxBirthCrashes)
@@ -143,13 +144,55 @@ func TestASeedHarmsNewbornsThatGiveNoMoreThanWhatHarmed(t *testing.T) {
 func TestBadSeedsAreBounded(t *testing.T) {
 	var bad []string
 	for i := range v1alpha1.MaxBadSeeds + 5 {
-		marked, fresh := MarkBad(bad, fmt.Sprint(i))
+		marked, fresh := MarkBad(bad, fmt.Sprint(i), numbered)
 		require.True(t, fresh)
 		bad = marked
 	}
 	require.Len(t, bad, v1alpha1.MaxBadSeeds)
 	assert.Equal(t, "24", bad[len(bad)-1])
-	same, fresh := MarkBad(bad, "24")
+	same, fresh := MarkBad(bad, "24", numbered)
 	assert.False(t, fresh)
 	assert.Equal(t, bad, same)
+}
+
+// numbered are born one after the other, never at no time that is known.
+func numbered(name string) time.Time {
+	n, err := strconv.Atoi(name)
+	if err != nil {
+		panic(err)
+	}
+	return noon.Add(time.Duration(n) * time.Minute)
+}
+
+func never(string) time.Time { return time.Time{} }
+
+// More seeds than are remembered harmed pods that are all there: the youngest stay, in whatever order they are looked at.
+func TestWhatIsSeenInEachPassComesToRest(t *testing.T) {
+	var bad []string
+	for pass := range 5 {
+		before, fresh := bad, false
+		for i := range v1alpha1.MaxBadSeeds + 5 {
+			var marked bool
+			bad, marked = MarkBad(bad, fmt.Sprint((i*7+pass)%(v1alpha1.MaxBadSeeds+5)), numbered)
+			fresh = fresh || marked
+		}
+		assert.Equal(t, pass == 0, fresh)
+		if pass > 0 {
+			assert.Equal(t, before, bad)
+		}
+	}
+	assert.Len(t, bad, v1alpha1.MaxBadSeeds)
+	assert.NotContains(t, bad, "4")
+	assert.Contains(t, bad, "5")
+
+	var birth v1alpha1.ResizeRecord
+	for i := range v1alpha1.MaxBirthCrashes + 5 {
+		birth.Desired = append(birth.Desired, v1alpha1.ContainerResources{Name: fmt.Sprint(i)})
+	}
+	crashes, fresh := WithholdLowering(nil, newborn(size(200, 400, 200, 400)), birth, never, noon)
+	assert.True(t, fresh)
+	assert.Len(t, crashes, v1alpha1.MaxBirthCrashes)
+	again, fresh := WithholdLowering(crashes, newborn(size(200, 400, 200, 400)), birth, never, noon.Add(time.Hour))
+	assert.False(t, fresh)
+	assert.Equal(t, crashes, again)
 }

@@ -67,7 +67,7 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	birth, born := BirthRecord(pod, map[string]recommender.Size{"app": size(4000, 8000, 4096, 8192)})
 	out["BirthRecord"] = []any{birth, born}
 	out["JudgeBirth"] = JudgeBirth(pod, birth, noon, auto(), Signals{})
-	crashes, fresh := WithholdLowering(nil, pod, birth, noon)
+	crashes, fresh := WithholdLowering(nil, pod, birth, never, noon)
 	out["WithholdLowering"] = []any{crashes, fresh}
 
 	out["Read"], out["OOMKills"], out["TemplateHash"], out["QOSClass"] = Read(pod), OOMKills(pod), TemplateHash(pod), QOSClass(pod)

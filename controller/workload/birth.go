@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
@@ -36,7 +38,7 @@ func (d *decision) judgeBirths(w world) {
 // withholdLowering keeps new pods of a template generation from being lowered. Nothing is learned of the size: the
 // program may be what crashes.
 func (d *decision) withholdLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, verdict resize.Verdict, w world) {
-	crashes, fresh := resize.WithholdLowering(d.status.BirthCrashes, pod, birth, w.now)
+	crashes, fresh := resize.WithholdLowering(d.status.BirthCrashes, pod, birth, w.bornOf, w.now)
 	if !fresh {
 		return
 	}
@@ -60,7 +62,7 @@ func suffered(pod *corev1.Pod) bool {
 // markBad keeps new pods from a seed. What a seed teaches is learned once: sizes that are proven later on
 // are not dropped because of an old pod.
 func (d *decision) markBad(revision string, harmful v1alpha1.ResizeRecord, verdict resize.Verdict, w world) {
-	marked, fresh := resize.MarkBad(d.status.BadSeeds, revision)
+	marked, fresh := resize.MarkBad(d.status.BadSeeds, revision, w.bornWith)
 	if !fresh {
 		return
 	}
@@ -76,4 +78,30 @@ func (d *decision) markSeedOf(record v1alpha1.ResizeRecord, verdict resize.Verdi
 	if resize.HarmsNewborn(w.rec.Spec.Seed, record) {
 		d.markBad(w.rec.Spec.Seed.Revision, record, verdict, w)
 	}
+}
+
+// bornWith is when the youngest pod was that was born with a revision of the seed. The one in force is that of pods to
+// come.
+func (w world) bornWith(revision string) time.Time {
+	if seed := w.rec.Spec.Seed; seed != nil && seed.Revision == revision {
+		return w.now
+	}
+	return w.youngest(func(pod *corev1.Pod) bool {
+		seeded := seededOf(pod)
+		return seeded != nil && seeded.Recommendation == w.rec.Name && seeded.Revision == revision
+	})
+}
+
+// bornOf is when the youngest pod of a template generation was.
+func (w world) bornOf(hash string) time.Time {
+	return w.youngest(func(pod *corev1.Pod) bool { return resize.TemplateHash(pod) == hash })
+}
+
+func (w world) youngest(of func(*corev1.Pod) bool) (born time.Time) {
+	for _, pod := range w.pods {
+		if at := pod.CreationTimestamp.Time; of(pod) && at.After(born) {
+			born = at
+		}
+	}
+	return born
 }

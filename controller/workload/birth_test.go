@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -117,4 +118,26 @@ func TestTheSeedInForceIsMarkedAtTheFirstHarm(t *testing.T) {
 	require.Len(t, d.status.Records, 1)
 	assert.Equal(t, v1alpha1.RecordReverting, d.status.Records[0].Phase)
 	assert.Equal(t, []string{"r7"}, d.status.BadSeeds)
+}
+
+// More seeds went wrong than a status remembers, and all their pods are still there: the status comes to rest.
+func TestManyBadSeedsComeToRest(t *testing.T) {
+	w := seen(t, template)
+	for i := range v1alpha1.MaxBadSeeds + 5 {
+		pod := born(t, running(fmt.Sprintf("web-%02d", i), seedSize), fmt.Sprintf("r%02d", i), template)
+		pod.CreationTimestamp = metav1.NewTime(now.Add(-4*time.Minute + time.Duration(i)*time.Second))
+		w.pods = append(w.pods, endedBefore(pod, "Error", 2, time.Minute))
+	}
+	w.rec.Status = decide(w).status
+	require.Len(t, w.rec.Status.BadSeeds, v1alpha1.MaxBadSeeds)
+	require.NotContains(t, w.rec.Status.BadSeeds, "r00", "the oldest are forgotten")
+	for range 3 {
+		d := decide(w)
+		assert.Equal(t, w.rec.Status.BadSeeds, d.status.BadSeeds)
+		assert.Empty(t, d.told())
+		w.rec.Status = d.status
+	}
+
+	w.rec.Spec.Seed = &v1alpha1.Seed{Revision: "r00"}
+	assert.Contains(t, decide(w).status.BadSeeds, "r00", "that of pods to come is the youngest")
 }
