@@ -3,9 +3,11 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -37,6 +39,9 @@ func patched(k *kind, stored, o client.Object, p client.Patch) (client.Object, e
 		return nil, err
 	}
 	after, err := apply(k, before, data, p.Type())
+	if err != nil && p.Type() == types.JSONPatchType {
+		return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}

@@ -31,6 +31,9 @@ func (s *Server) preparePod(pod *corev1.Pod) error {
 	for _, c := range containers(pod) {
 		requestsFromLimits(c)
 		c.ResizePolicy = policies(c)
+		if errs := withinLimits(field.NewPath("spec", "containers").Key(c.Name).Child("resources"), c); len(errs) > 0 {
+			return invalidPod(pod.Name, errs...)
+		}
 	}
 	if err := s.checkRanges(pod); err != nil {
 		return err

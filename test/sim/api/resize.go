@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -33,6 +34,9 @@ func (s *Server) resize(o *corev1.Pod, p client.Patch) error {
 	}
 	next := resized(stored, wanted.(*corev1.Pod))
 	s.defaultLimits(next)
+	for _, c := range containers(next) {
+		requestsFromLimits(c)
+	}
 	if err := s.validResize(stored, next); err != nil {
 		return err
 	}
@@ -82,13 +86,19 @@ func (s *Server) validContainer(path *field.Path, before, after *corev1.Containe
 	} {
 		errs = append(errs, onlySizes(path.Child(name), name, lists[0], lists[1])...)
 	}
+	errs = append(errs, withinLimits(path, after)...)
+	return append(errs, s.validMemory(path, before, after)...)
+}
+
+// withinLimits: no request is above its limit.
+func withinLimits(path *field.Path, c *corev1.Container) (errs field.ErrorList) {
 	for _, name := range sizable {
-		request, limit := after.Resources.Requests[name], after.Resources.Limits[name]
-		if _, limited := after.Resources.Limits[name]; limited && request.Cmp(limit) > 0 {
+		request, limit := c.Resources.Requests[name], c.Resources.Limits[name]
+		if _, limited := c.Resources.Limits[name]; limited && request.Cmp(limit) > 0 {
 			errs = append(errs, field.Invalid(path.Child("requests"), request.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
 		}
 	}
-	return append(errs, s.validMemory(path, before, after)...)
+	return errs
 }
 
 // onlySizes: CPU and memory may change, and nothing may be taken away.
@@ -100,6 +110,11 @@ func onlySizes(path *field.Path, what string, before, after corev1.ResourceList)
 		case !there:
 			errs = append(errs, field.Forbidden(path, fmt.Sprintf("resource %s cannot be removed", what)))
 		case !sized && now.Cmp(had) != 0:
+			errs = append(errs, field.Forbidden(field.NewPath("spec"), "only cpu and memory resources are mutable"))
+		}
+	}
+	for name := range after {
+		if _, there := before[name]; !there && !slices.Contains(sizable, name) {
 			errs = append(errs, field.Forbidden(field.NewPath("spec"), "only cpu and memory resources are mutable"))
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -126,6 +128,12 @@ func (s *Server) replace(k *kind, stored, wanted client.Object, of part, out cli
 		keepField(next, stored, "Status")
 	}
 	systemMeta(next, stored)
+	if stored.GetDeletionTimestamp() != nil && len(sets.New(next.GetFinalizers()...).Difference(sets.New(stored.GetFinalizers()...))) > 0 {
+		path := field.NewPath("metadata", "finalizers")
+		return apierrors.NewInvalid(k.GroupKind(), stored.GetName(), field.ErrorList{
+			field.Forbidden(path, "no new finalizers can be added if the object is being deleted"),
+		})
+	}
 	if of == whole {
 		if pod, ok := next.(*corev1.Pod); ok {
 			if err := unchanged(stored.(*corev1.Pod), pod); err != nil {
@@ -199,6 +207,9 @@ func (s *Server) delete(o client.Object, opts ...client.DeleteOption) error {
 	if next.GetDeletionTimestamp() == nil {
 		now := s.stamp()
 		next.SetDeletionTimestamp(&now)
+		if generation := next.GetGeneration(); generation > 0 {
+			next.SetGeneration(generation + 1)
+		}
 	} else if had := next.GetDeletionGracePeriodSeconds(); had != nil && *had <= grace {
 		grace = *had
 	}
