@@ -57,6 +57,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("finding the API server: %w", err)
 	}
+	config.Wrap(evictionsAtOnce)
 	config.UserAgent = "attune"
 	provider, err := o.certificates(config)
 	if err != nil {
