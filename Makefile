@@ -62,6 +62,9 @@ test-fuzz: ## Every fuzz target for FUZZTIME
 	@git grep -E '^func Fuzz' -- '*_test.go' | sed -E 's,^(.*)/[^/]*:func (Fuzz[A-Za-z]*).*,\1 \2,' | while read -r dir target; do \
 		echo "$$dir $$target"; go test "./$$dir" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME); done
 
+test-mutants: ## The long run against the product with the mend of one finding after the other taken out
+	cd test && go run ./sim/mutants
+
 test-long: programs test-race test-fuzz ## Race detector and fuzzing; the operator killed at every call, in every story; fifty OOM kills and a shared node on real kubelets; a million fuzzed pods
 	cd test && go test -count=1 -timeout 180m -v -run 'TestKilledEverywhere|TestClocks' ./integration -one-in 1 $(QUIETLY)
 	cd test && go test -count=1 -timeout 90m -v ./killed -all $(QUIETLY)

@@ -170,10 +170,17 @@ func TestOneNamespaceStopsNoOther(t *testing.T) {
 	managed := resize.Classify(apierrors.NewForbidden(schema.GroupResource{Resource: "pods/resize"}, "x", errors.New(
 		`User "system:serviceaccount:attune-system:attune" cannot patch resource "pods/resize" in API group "" in the namespace "managed": GKE Warden authz [denied by managed-namespaces-limitation]`)))
 	require.Equal(t, resize.OutcomeRBAC, managed.Kind)
-	for name, answer := range map[string]error{"the rights are there": nil, "no answer": apierrors.NewUnauthorized("expired")} {
-		t.Run(name, func(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		answer error
+		waits  []time.Duration
+	}{
+		{"the rights are there", nil, []time.Duration{600e9, 1200e9, 1800e9, 1800e9, 1800e9, 1800e9, 1800e9, 1800e9, 1800e9}},
+		{"no answer", apierrors.NewUnauthorized("expired"), []time.Duration{15e9, 30e9, 60e9, 120e9, 240e9, 480e9, 960e9, 1800e9, 1800e9}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
 			clock := clocktesting.NewFakeClock(now)
-			r := &Rights{Clock: clock, Ask: func(context.Context) (bool, error) { return answer == nil, answer }}
+			r := &Rights{Clock: clock, Ask: func(context.Context) (bool, error) { return tc.answer == nil, tc.answer }}
 			var waits []time.Duration
 			for range 9 {
 				r.refused(t.Context(), "managed", managed.Message)
@@ -185,10 +192,10 @@ func TestOneNamespaceStopsNoOther(t *testing.T) {
 				assert.Empty(t, r.lost(t.Context(), "managed"), "it is tried again")
 				waits = append(waits, wait)
 			}
-			assert.Equal(t, []time.Duration{15e9, 30e9, 60e9, 120e9, 240e9, 480e9, 960e9, 1800e9, 1800e9}, waits)
+			assert.Equal(t, tc.waits, waits)
 			r.taken("managed")
 			r.refused(t.Context(), "managed", managed.Message)
-			assert.Equal(t, rightsLost, r.denied["managed"].wait, "after one was taken")
+			assert.Equal(t, tc.waits[0], r.denied["managed"].wait, "after one was taken")
 			clock.Step(24 * time.Hour)
 			r.refused(t.Context(), "other", "?")
 			assert.NotContains(t, r.denied, "managed", "old ones go")

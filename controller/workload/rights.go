@@ -41,8 +41,9 @@ type denial struct {
 // How often the API server is asked: while all is well, and while it is not.
 const rightsUsually, rightsLost = time.Minute, 15 * time.Second
 
-// deniedLast is how long a namespace is left alone at most before it is tried again; twice as long each time until then.
-const deniedLast = 30 * time.Minute
+// How long a namespace is left alone before it is tried again: at first, and at most; twice as long each time until
+// then. Where the API server did not say whether the rights are there, it begins with rightsLost.
+const deniedFirst, deniedLast = 10 * time.Minute, 30 * time.Minute
 
 // urgentDenied is how long a namespace is left alone at most by what puts pods back, completes them or answers OOM
 // kills: such a patch now and then costs less than pods that crash for half an hour after the access is back.
@@ -71,7 +72,11 @@ func (r *Rights) refused(ctx context.Context, namespace, why string) {
 	}
 	d := r.denied[namespace]
 	if !r.asked.Before(d.until) {
-		d.wait = max(rightsLost, min(2*d.wait, deniedLast))
+		least := deniedFirst
+		if err != nil {
+			least = rightsLost
+		}
+		d.wait = max(least, min(2*d.wait, deniedLast))
 		d.until = r.asked.Add(d.wait)
 	}
 	d.why, d.urgent = "in namespace "+namespace+": "+why, r.asked.Add(min(d.wait, urgentDenied))

@@ -40,6 +40,8 @@ type plan struct {
 	// Refuse is what the API server refuses beside its own rules; Script is what happens at its time.
 	Refuse func(actor, verb string, o client.Object) error
 	Script func(*world)
+	// NothingHarms: no size is too small for a container of this world, and none is killed.
+	NothingHarms bool
 	// Calm is how long nothing happens at the end.
 	Calm time.Duration
 }

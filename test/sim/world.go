@@ -63,7 +63,7 @@ type world struct {
 	watching *watching
 	told     *told
 	lives    lives
-	demands  map[string]demand // by namespace/app
+	demands  map[string]demand // by namespace/app, and by namespace/pod for a pod that is not like its siblings
 	noRights bool
 	// joined is how many nodes came later, troubled those to which something happens.
 	joined   int
@@ -137,7 +137,10 @@ func (w *world) follow(e api.Event) {
 const appLabel = "app"
 
 func (w *world) demandOf(pod *corev1.Pod) (demand, bool) {
-	d, known := w.demands[pod.Namespace+"/"+pod.Labels[appLabel]]
+	d, known := w.demands[pod.Namespace+"/"+pod.Name]
+	if !known {
+		d, known = w.demands[pod.Namespace+"/"+pod.Labels[appLabel]]
+	}
 	return d, known
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,10 @@ func worlds() map[string]plan {
 		"1.33 and a full node":        fullNode(),
 		"a recommendation is refused": poison(),
 		"a wave is harmed":            harmedWave(),
+		"one of a wave is harmed":     oneHarmed(),
+		"a node dies":                 nodeDies(),
+		"a namespace is denied":       deniedNamespace(),
+		"recommendations are deleted": deletedRecommendation(),
 	}
 }
 
@@ -166,7 +171,7 @@ func untried() plan {
 			w.must(w.people.Update(context.Background(), d))
 			w.watching.disturbed("a container joined")
 		})
-		w.time.after(7*time.Hour, func() {
+		w.once("the new container has a target", func() bool { return w.recommended("shop/deployment-web", "cache") }, func() {
 			for _, o := range w.server.Stored(&corev1.Pod{}) {
 				w.must(client.IgnoreNotFound(w.people.Delete(context.Background(), o.DeepCopyObject().(client.Object))))
 			}
@@ -175,17 +180,14 @@ func untried() plan {
 	return p
 }
 
-// fullNode: on 1.33 a node has no room for the growth of a pod, and takes no lower memory limit either.
+// fullNode: on 1.33 a node defers the growth of a pod for ever, and takes no lower memory limit either.
 func fullNode() plan {
 	w := web(1)
 	w.Containers = []corev1.Container{container(amounts("1", "256Mi"), amounts("1", "256Mi"))}
 	w.Demand.memory, w.Demand.cpu = 220*mib, 0.5
-	full := web(1)
-	full.Name = "full"
-	full.Containers = []corev1.Container{container(amounts("1", "7900Mi"), nil)}
-	p := roomy(8*time.Hour, w, full)
-	p.Minor, p.Nodes, p.NodeMemory = 33, 1, "8200Mi"
-	p.Policies[0].Spec.TargetRef.Name = "web"
+	p := roomy(8*time.Hour, w)
+	p.Minor, p.Nodes = 33, 1
+	p.Script = func(w *world) { w.cluster.Nodes()[0].Faults.Rejects = "Node didn't have enough resource: memory" }
 	return p
 }
 
@@ -214,6 +216,83 @@ func harmedWave() plan {
 		w.once("a resize is watched", w.watched, func() { w.grow("shop/web", 9) })
 	}
 	return p
+}
+
+// oneHarmed: of a wave of four pods one needs more memory than it was given; the others live on with as little.
+func oneHarmed() plan {
+	p := roomy(5*time.Hour, web(4))
+	p.Script = func(w *world) {
+		w.once("a resize is watched", w.watched, func() {
+			more := w.demands["shop/web"]
+			more.memory *= 9
+			w.demands["shop/"+w.openRecords()[0].PodName] = more
+			w.touchNodes()
+			w.watching.disturbed("one pod needs more")
+		})
+	}
+	return p
+}
+
+// nodeDies: the node of a pod that is watched is heard of no more until the watch is over.
+func nodeDies() plan {
+	p := roomy(6*time.Hour, web(3))
+	p.Nodes, p.NothingHarms = 3, true
+	p.Script = func(w *world) {
+		w.once("a resize is watched", w.watched, func() {
+			node := w.cluster.Node(w.openRecords()[0].Node)
+			node.Cut(w.time.now)
+			w.watching.disturbed("a node is cut off")
+			w.later(30*time.Minute, "a node is heard again", func() { w.must(node.Start(context.Background(), w.time.now)) })
+		})
+	}
+	return p
+}
+
+// deniedNamespace: an authorizer of the platform guards one of two namespaces.
+func deniedNamespace() plan {
+	guarded := web(2)
+	guarded.Namespace = "managed"
+	p := roomy(6*time.Hour, web(2), guarded)
+	there := hasty(v1alpha1.KindDeployment)
+	there.Namespace = guarded.Namespace
+	p.Policies = append(p.Policies, there)
+	p.Refuse = func(_, verb string, o client.Object) error {
+		if verb != "patch/resize" || o.GetNamespace() != guarded.Namespace {
+			return nil
+		}
+		return apierrors.NewForbidden(corev1.Resource("pods"), o.GetName(), errors.New(`User "attune" cannot patch resource "pods/resize" in API group "" in the namespace "managed": the namespace is managed`))
+	}
+	return p
+}
+
+// deletedRecommendation: a person deletes the recommendation of pods that were resized.
+func deletedRecommendation() plan {
+	p := roomy(6*time.Hour, web(2))
+	p.Script = func(w *world) {
+		w.time.after(4*time.Hour, func() {
+			for _, o := range w.server.Stored(&v1alpha1.AttuneRecommendation{}) {
+				w.must(w.people.Delete(context.Background(), o.DeepCopyObject().(client.Object)))
+			}
+			w.watching.disturbed("a recommendation was deleted")
+		})
+	}
+	return p
+}
+
+// recommended: a container of a recommendation has a target.
+func (w *world) recommended(rec, container string) bool {
+	o, found := w.server.Peek(&v1alpha1.AttuneRecommendation{}, keyOf(rec)).(*v1alpha1.AttuneRecommendation)
+	return found && slices.ContainsFunc(o.Spec.Containers, func(c v1alpha1.ContainerTarget) bool {
+		return c.Name == container && c.Target.CPURequest != nil
+	})
+}
+
+// openRecords are all of them.
+func (w *world) openRecords() (all []v1alpha1.ResizeRecord) {
+	for _, o := range w.server.Stored(&v1alpha1.AttuneRecommendation{}) {
+		all = append(all, o.(*v1alpha1.AttuneRecommendation).Status.Records...)
+	}
+	return all
 }
 
 // once something holds at the end of a minute, do something.
@@ -254,11 +333,16 @@ func (w *world) grow(key string, times float64) {
 			}
 		}
 	}
+	w.touchNodes()
+	w.watching.disturbed("a demand grew")
+}
+
+// touchNodes has the kubelets look at what containers need now.
+func (w *world) touchNodes() {
 	for _, n := range w.cluster.Nodes() {
 		n.Touch()
 	}
 	w.cluster.wake(0)
-	w.watching.disturbed("a demand grew")
 }
 
 // selected are the recommendations of the plan's workloads that a policy selects and nothing holds back.

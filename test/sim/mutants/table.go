@@ -1,0 +1,100 @@
+package main
+
+// edit of one file of the product: a text that is there once, and what takes its place.
+type edit struct{ file, old, new string }
+
+// mutant is the product without the mend of one finding.
+type mutant struct {
+	// finding that was mended, and out: what is taken out.
+	finding, out string
+	edits        []edit
+	// world that notices, and says: the invariant that does not hold.
+	world, says string
+}
+
+var mutants = []mutant{
+	{
+		"P0: a workload is never decided again", "what pods hold is asked for one by one, and a pass that could not settle is made again",
+		[]edit{
+			{"controller/workload/closer.go", "c.weigh(ctx, w, asks.memory)", "c.weigh(ctx, w, asks.memory[:min(1, len(asks.memory))])"},
+			{"controller/workload/closer.go", "	return c.decideWithoutNew(ctx, w)\n", "	w.part = urgentPart\n	d := decision{status: *w.rec.Status.DeepCopy()}\n	d.wake(100 * 1000 * 1000)\n	return d\n"},
+		},
+		"TestWorlds/page_cache", "no spinning",
+	},
+	{
+		"P0: a revert out of reach is a write in each pass", "nothing within reach: the try is counted and asked for again at once",
+		[]edit{{"controller/workload/decide.go", "			action.RequeueAfter = lookAgain\n", "			action.RequeueAfter = 1000 * 1000\n			next.Attempts = record.Attempts%10 + 1\n"}},
+		"TestWorlds/a_limit_range_comes", "calm",
+	},
+	{
+		"P0: a CronJob that keeps six Jobs is written for ever", "originals of ended Jobs by their uid, the oldest dropped for the newest, and own writes wake the next pass",
+		[]edit{
+			{"resize/template.go", "	appsv1.ControllerRevisionHashLabelKey,\n", "	appsv1.ControllerRevisionHashLabelKey,\n	\"batch.kubernetes.io/controller-uid\",\n"},
+			{"controller/workload/originals.go", "	live := w.live()\n", "	live := w.pods\n"},
+			{"controller/workload/originals.go", "	if i < 0 {\n		return false\n	}\n", "	i = max(i, 0)\n"},
+			{"controller/workload/stored.go", ".statuses, digest)", ".statuses, digest) && false"},
+		},
+		"TestWorlds/six_jobs_are_kept", "calm",
+	},
+	{
+		"P1: 404 on resize is asked again at once", "no memory of what is not found, nor of what the API server serves",
+		[]edit{
+			{"resize/tries.go", "	if outcome.Kind == OutcomeRBAC {\n", "	if outcome.Kind == OutcomeRBAC || outcome.Kind == OutcomeGone {\n"},
+			{"controller/workload/served.go", "s != nil && s.missing.Load()", "s != nil && s.missing.Load() && false"},
+		},
+		"TestWorlds/no_resizes_are_served", "no repeats",
+	},
+	{
+		"P1: 422 of sixty pods is asked again for ever", "no memory of what is never valid",
+		[]edit{{"resize/tries.go", "	if outcome.Kind == OutcomeRBAC {\n", "	if outcome.Kind == OutcomeRBAC || outcome.Kind == OutcomeTerminal {\n"}},
+		"TestWorlds/no_resize_is_valid", "no repeats",
+	},
+	{
+		"P1: a size that killed one pod is kept for its siblings", "what survivors had is kept, whatever harm has taught",
+		[]edit{
+			{"resize/backoff.go", "		if BelowFloor(floors, c.Name, FromResources(c.Resources), now) {\n", "		if false {\n"},
+			{"controller/workload/decide.go", "	for _, record := range d.status.Records {\n		if record.Phase == v1alpha1.RecordReverting {\n", "	for _, record := range d.status.Records {\n		if false {\n"},
+		},
+		"TestWorlds/one_of_a_wave_is_harmed", "harmless",
+	},
+	{
+		"P1: a node that dies counts as harm", "a node that is not ready excuses nothing",
+		[]edit{{"resize/judge.go", "	case signals.NodeNotReady:\n", "	case false && signals.NodeNotReady:\n"}},
+		"TestWorlds/a_node_dies", "blameless",
+	},
+	{
+		"P1: containers that were never tried are born lowered", "one kept container speaks for all",
+		[]edit{{"controller/policy/seed.go", "s.RaiseOnly || usesKept && kept == nil", "s.RaiseOnly || usesKept && len(in.status.Kept) == 0"}},
+		"TestWorlds/a_container_was_not_tried", "births",
+	},
+	{
+		"P1: on 1.33 a deferred growth cannot be withdrawn", "a memory limit is lowered where no API server lets it be",
+		[]edit{{"resize/revert.go", "if !lowersMemoryLimit(m) || caps.ServerMinor >= MinorMemoryLimitDecrease ||", "if !lowersMemoryLimit(m) || caps.ServerMinor >= 0 ||"}},
+		"TestWorlds/1.33_and_a_full_node", "no repeats",
+	},
+	{
+		"P1: one namespace's authorizer stops every workload", "a refusal in one namespace is the loss of all rights",
+		[]edit{{"controller/workload/rights.go", "err == nil && !granted {", "err == nil || !granted {"}},
+		"TestWorlds/a_namespace_is_denied", "neighbours",
+	},
+	{
+		"P2: originals are lost with the object", "what a resized pod has is what it had before",
+		[]edit{{"controller/workload/originals.go", "ok && (claimed != nil || pod.Generation > 1)", "ok && claimed != nil"}},
+		"TestWorlds/recommendations_are_deleted", "originals",
+	},
+	{
+		"P2: one refused recommendation stops its neighbours'", "the first error ends the look",
+		[]edit{{"controller/policy/recommend.go", "	case errors.As(err, &refused):\n", "	case errors.As(err, &refused) && false:\n"}},
+		"TestWorlds/a_recommendation_is_refused", "recommended",
+	},
+	{
+		"P2: policies cannot be deleted without the operator", "the finalizer stays when the last record is closed",
+		[]edit{{"controller/policy/controller.go", "		!open && controllerutil", "		!open && false && controllerutil"}},
+		"TestWorlds/recommendations_are_deleted", "let go",
+	},
+	{
+		"P2: the harmed pods of one wave are as many reverts", "each revert lengthens the back-off",
+		[]edit{{"resize/backoff.go", "	case !begun(reverted).After(backoff.Since.Time):\n", "	case false:\n"}},
+		"TestWorlds/a_wave_is_harmed", "one wave, one revert",
+	},
+}
