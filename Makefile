@@ -106,4 +106,4 @@ verify: generate lint ## What is generated is up to date, and lint passes
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: programs demo cluster-up cluster-down deploy test test-unit test-sim test-integration test-e2e test-race test-fuzz test-long bench load build image generate lint verify help
+.PHONY: programs demo cluster-up cluster-down deploy test test-unit test-sim test-integration test-e2e test-mutants test-race test-fuzz test-long bench load build image generate lint verify help
