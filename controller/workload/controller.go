@@ -79,6 +79,7 @@ type Controller struct {
 	newest    newest
 	counted   counted
 	retries   retries
+	conflicts retries
 	stored    stored
 	steps     steps
 	pace      pace
@@ -103,7 +104,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	}
 	if d, presses := c.first(ctx, &w); presses {
 		if err := c.act(ctx, rec, w, &d); err != nil {
-			return again(err)
+			return c.again(req.NamespacedName, err)
 		}
 		return reconcile.Result{RequeueAfter: atOnce}, nil
 	}
@@ -114,15 +115,20 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		return reconcile.Result{RequeueAfter: left, Priority: ptr.To(0)}, nil
 	}
 	if err := c.act(ctx, rec, w, &d); err != nil {
-		return again(err)
+		return c.again(req.NamespacedName, err)
 	}
+	c.conflicts.over(req.NamespacedName)
 	if w.closed == nil && w.full == 0 {
 		c.tellNodes(rec, d)
 		if c.waiting.wait(req.NamespacedName, d.refused.topics, since) {
 			d.wake(time.Second)
 		}
 	}
-	d.wake(c.retries.after(req.NamespacedName, w.closed != nil || w.unread.any()))
+	if w.closed != nil || w.unread.any() {
+		d.wake(c.retries.after(req.NamespacedName, afterIncomplete))
+	} else {
+		c.retries.over(req.NamespacedName)
+	}
 	return c.rest(ctx, rec, w, d)
 }
 
@@ -181,16 +187,17 @@ func (c *Controller) forget(name types.NamespacedName, err error) {
 	c.Grants.Hold(name, nil, nil)
 	c.Fresh.Forget(name)
 	c.waiting.wait(name, nil, 0)
-	c.retries.after(name, false)
+	c.retries.over(name)
+	c.conflicts.over(name)
 	c.stored.forget(name)
 	c.steps.note(name, nil)
 	c.pace.forget(name)
 }
 
 // again reads and decides anew where another writer was first.
-func again(err error) (reconcile.Result, error) {
+func (c *Controller) again(name types.NamespacedName, err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: 100 * time.Millisecond}, nil
+		return reconcile.Result{RequeueAfter: c.conflicts.after(name, afterConflict)}, nil
 	}
 	return reconcile.Result{}, err
 }

@@ -57,7 +57,7 @@ func (c *Controller) rest(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 	log.FromContext(ctx).Info("Deleting the recommendation of a workload that is gone", "since", rec.Status.GoneSince)
 	err := c.Client.Delete(ctx, rec, client.Preconditions{UID: &rec.UID, ResourceVersion: &rec.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
-		return again(fmt.Errorf("deleting AttuneRecommendation %s: %w", rec.Name, err))
+		return c.again(client.ObjectKeyFromObject(rec), fmt.Errorf("deleting AttuneRecommendation %s: %w", rec.Name, err))
 	}
 	return reconcile.Result{}, nil
 }

@@ -208,8 +208,7 @@ func TestLoopsWaitForALimitRange(t *testing.T) {
 	assert.Empty(t, *asked)
 	assert.Equal(t, "LimitRange", blockedBy(w.recommendation()).Reason)
 	require.NoError(t, w.direct.Delete(t.Context(), limits))
-	w.settle()
-	assert.Equal(t, int64(1200), cpuRequest(w.pod()))
+	w.until(2*time.Minute, "the pod is sized", func() bool { return cpuRequest(w.pod()) == 1200 })
 }
 
 // Case 90: the right to resize pods is taken away. Nothing more is sent for any workload, putting back included; the

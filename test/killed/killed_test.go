@@ -39,7 +39,7 @@ var sampled = []struct {
 	{reverted, fault.Point{Kind: "patch pods/resize", N: 2}, true},
 	{reverted, fault.Point{Kind: "update attunerecommendations/status", N: 6}, false},
 	{reverted, fault.Point{Kind: "patch pods/resize", N: 2}, false},
-	{reverted, fault.Point{Kind: "update attunerecommendations/status", N: 7}, true},
+	{reverted, fault.Point{Kind: "update attunerecommendations/status", N: 6}, true},
 	{reverted, fault.Point{Kind: "patch attunerecommendations", N: 2}, false},
 	{kept, fault.Point{Kind: "update attunerecommendations/status", N: 4}, true},
 	{kept, fault.Point{Kind: "patch attunerecommendations", N: 2}, false},
