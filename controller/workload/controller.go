@@ -133,13 +133,17 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 }
 
 // early is how long a pass waits with what it would write: nothing that is due, and too soon after the last one. Pods
-// that share a node are never put off: they are held, let go and changed together, or each is shared out anew beside
-// what the others still hold. Their node keeps the distance.
+// that share a node are not put off at first: they are held, let go and changed together, or each is shared out anew
+// beside what the others still hold. Their node keeps the distance, and where it never settles, the workload does.
 func (c *Controller) early(w world, d decision) time.Duration {
-	if d.due || w.byNode() || noNews(w.rec.Status, d.status) {
+	if d.due || noNews(w.rec.Status, d.status) {
 		return 0
 	}
-	return c.pace.left(client.ObjectKeyFromObject(w.rec), w.now)
+	free := 0
+	if w.byNode() {
+		free = freeOfPace
+	}
+	return c.pace.left(client.ObjectKeyFromObject(w.rec), free, w.now)
 }
 
 // atOnce is when a pass follows one that did only what could not wait.

@@ -24,16 +24,21 @@ type pace struct {
 type stride struct {
 	wrote time.Time
 	phase v1alpha1.RecommendationPhase
-	// apart is how long the next pass that writes has to wait.
+	// apart is how long the next pass that writes has to wait, row how many wrote without a rest between them.
 	apart time.Duration
+	row   int
 }
 
-// left is how long a pass that is about to write has to wait; 0: it may.
-func (x *pace) left(workload types.NamespacedName, now time.Time) time.Duration {
+// freeOfPace is how many passes in a row over pods that share a node may write without a distance: a node that shares
+// anew has settled long before.
+const freeOfPace = 30
+
+// left is how long a pass that is about to write has to wait; 0: it may. The first few in a row may at once.
+func (x *pace) left(workload types.NamespacedName, free int, now time.Time) time.Duration {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	last, ok := x.of[workload]
-	if !ok {
+	if !ok || last.row < free {
 		return 0
 	}
 	return max(0, last.wrote.Add(last.apart).Sub(now))
@@ -46,11 +51,14 @@ func (x *pace) wrote(workload types.NamespacedName, phase v1alpha1.Recommendatio
 	if x.of == nil {
 		x.of = map[types.NamespacedName]stride{}
 	}
-	last, apart := x.of[workload], paceFirst
-	if calm := now.Sub(last.wrote) >= 2*paceLast; !calm && last.phase == phase {
-		apart = min(2*last.apart, paceLast)
+	last, apart, row := x.of[workload], paceFirst, 1
+	if calm := now.Sub(last.wrote) >= 2*paceLast; !calm {
+		row += last.row
+		if last.phase == phase {
+			apart = min(2*last.apart, paceLast)
+		}
 	}
-	x.of[workload] = stride{now, phase, apart}
+	x.of[workload] = stride{now, phase, apart, row}
 }
 
 func (x *pace) forget(name types.NamespacedName) {

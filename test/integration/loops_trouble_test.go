@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/resize"
 	"attune.io/attune/test/kubelet"
 )
 
@@ -387,4 +388,31 @@ func TestLoopsFinishTheWatchOfADeletedPolicy(t *testing.T) {
 	policies := &v1alpha1.AttunePolicyList{}
 	require.NoError(t, w.direct.List(t.Context(), policies, client.InNamespace(w.namespace)))
 	assert.Empty(t, policies.Items)
+}
+
+// Case 38: a runtime refuses every growth of its containers. What it did not carry out is taken back, and its node is
+// asked for growth again only a cooldown later, and told so meanwhile; once it is whole, the pod is sized.
+func TestLoopsRememberARuntimeThatRefuses(t *testing.T) {
+	t.Parallel()
+	w := growing(t, kubelet.Options{}, "cpu=500m,memory=512Mi", "")
+	w.node.Faults.Error = "NRI says no"
+	w.policy("all", onceAnHour)
+	w.until(time.Hour, "it was tried and taken back", func() bool {
+		return w.idle() && len(results(w.recommendation())) > 0
+	})
+	tried := w.clock.Now()
+	require.Equal(t, int64(500), cpuRequest(w.pod()))
+	require.Len(t, results(w.recommendation()), 1, "%s", w.describe())
+	w.run(50*time.Minute, 5*time.Minute)
+	assert.Len(t, results(w.recommendation()), 1, "not again within the cooldown: %s", w.describe())
+	w.until(time.Hour, "it is tried again", func() bool { return len(results(w.recommendation())) > 1 && w.idle() })
+	assert.Greater(t, w.clock.Since(tried), 50*time.Minute)
+	w.run(65*time.Minute, 5*time.Minute)
+	assert.Len(t, results(w.recommendation()), 2, "and then later still")
+	blocked := blockedBy(w.recommendation())
+	assert.Equal(t, resize.ReasonNodeBlocked, blocked.Reason)
+	assert.Contains(t, blocked.Message, "NRI says no")
+	assert.Equal(t, int64(500), cpuRequest(w.pod()))
+	w.node.Faults.Error = ""
+	w.until(4*time.Hour, "the runtime is whole", func() bool { return w.idle() && cpuRequest(w.pod()) == 1200 })
 }

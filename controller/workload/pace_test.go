@@ -1,0 +1,35 @@
+package workload
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// Pods that share a node are written at once, but not for ever: a workload and its node that do not settle keep the
+// distance of all others.
+func TestPodsOfANodeAreFreeOfPaceForAWhile(t *testing.T) {
+	var x pace
+	web, at := types.NamespacedName{Namespace: "shop", Name: "web"}, now
+	for range freeOfPace {
+		assert.Zero(t, x.left(web, freeOfPace, at))
+		x.wrote(web, v1alpha1.PhaseIdle, at)
+		at = at.Add(25 * time.Millisecond)
+	}
+	wrote := 0
+	for end := at.Add(time.Hour); at.Before(end); wrote++ {
+		left := x.left(web, freeOfPace, at)
+		assert.Positive(t, left)
+		at = at.Add(left)
+		x.wrote(web, v1alpha1.PhaseIdle, at)
+	}
+	assert.LessOrEqual(t, wrote, 62)
+	at = at.Add(2 * paceLast)
+	x.wrote(web, v1alpha1.PhaseIdle, at)
+	assert.Zero(t, x.left(web, freeOfPace, at), "after a rest they are free of it again")
+	assert.Positive(t, x.left(web, 0, at), "others are not")
+}
