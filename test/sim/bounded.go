@@ -5,8 +5,6 @@ import (
 	"reflect"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"attune.io/attune/api/v1alpha1"
 )
 
 // Bounds of what is kept.
@@ -74,5 +72,3 @@ func entries(v reflect.Value, depth int) (n int) {
 	}
 	return n
 }
-
-var _ = v1alpha1.GroupVersion
