@@ -49,6 +49,34 @@ func JudgeBirth(pod *corev1.Pod, birth v1alpha1.ResizeRecord, now time.Time, rul
 	return excused(v, birth, signals)
 }
 
+// ReasonBirthCrash: a pod crashes since its birth, below its template's size.
+const ReasonBirthCrash = "BirthCrash"
+
+// BirthPlan gives the containers of a pod what admission took of them, as BirthRecord has it. It takes nothing.
+func BirthPlan(pod *corev1.Pod, birth v1alpha1.ResizeRecord, caps Capabilities, now time.Time) (Plan, *Refusal) {
+	live := byName(Read(pod))
+	var wishes []Container
+	for _, c := range changesOf(birth) {
+		of := live[c.name]
+		for _, r := range recommender.Resources {
+			of.Size[r] = atLeast(of.Size[r], c.prior[r])
+		}
+		wishes = append(wishes, of)
+	}
+	plan, refusal := PlanFor(pod, wishes, caps, now)
+	plan.Wave, plan.Reason = WaveBirth, ReasonBirthCrash
+	return plan, refusal
+}
+
+// atLeast as much as an original. A limit is there before and after, or neither.
+func atLeast(has, original recommender.Allocation) recommender.Allocation {
+	has.Request = max(has.Request, original.Request)
+	if has.Limit > 0 {
+		has.Limit = max(has.Limit, original.Limit)
+	}
+	return has
+}
+
 // WithholdLowering notes the containers that a pod was born below their template's size with, after an inconclusive
 // crash loop: a size that was survived by a running process was not survived by a start. False: nothing is new, or
 // nothing names the pod's template generation. born is when the youngest pod of a template generation was.

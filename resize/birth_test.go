@@ -196,3 +196,41 @@ func TestWhatIsSeenInEachPassComesToRest(t *testing.T) {
 	assert.False(t, fresh)
 	assert.Equal(t, crashes, again)
 }
+
+// A pod that crashes since its birth gets what admission took, and loses nothing that admission gave.
+func TestABirthIsPutBack(t *testing.T) {
+	pod := endedEarly(newborn(size(200, 400, 600, 1024)), "Error", 2)
+	birth, lowered := BirthRecord(pod, map[string]recommender.Size{"app": size(500, 1000, 512, 1024)})
+	require.True(t, lowered)
+	plan, refusal := BirthPlan(pod, birth, able(), noon)
+	require.Nil(t, refusal, "%v", refusal)
+	busy := World{Now: noon, Rules: auto(), Rollout: "1 of 2", Replicas: 2, DataUntil: noon.Add(-100 * time.Hour), StaleAfter: time.Hour,
+		NodeBlock: NodeBlock{All: noon.Add(time.Hour)}, WorkloadAnnotations: map[string]string{v1alpha1.PausedAnnotation: "true"}}
+	busy.Rules.Paused = []string{"cluster"}
+	busy.Status.CooldownFrom = &metav1.Time{Time: noon}
+	plan, refusal = Admit(pod, plan, busy)
+	require.Nil(t, refusal, "nothing that paces new steps holds it: %v", refusal)
+	assert.Equal(t, []Move{{Container: "app", From: size(200, 400, 600, 1024), To: size(500, 1000, 600, 1024)}}, plan.Moves)
+
+	w := World{Now: noon, Rules: auto(), WorkloadAnnotations: map[string]string{v1alpha1.SkipAnnotation: "true"}}
+	_, refusal = Admit(pod, plan, w)
+	require.NotNil(t, refusal)
+	assert.Equal(t, ReasonSkipped, refusal.Reason)
+
+	record := NewRecord(plan, pod, noon, auto())
+	record.Phase, record.Generation = v1alpha1.RecordApplied, 2
+	pod.Status.ContainerStatuses[0].RestartCount += 5
+	assert.Equal(t, Verdict{}, Judge(pod, record, noon.Add(time.Minute), auto(), Signals{}), "it may go on to crash: that is not this size's doing")
+	for _, kind := range []StateKind{Deferred, Unobserved, Actuating} {
+		next := Next(State{Kind: kind, Message: "no room"}, record, auto(), noon.Add(12*time.Hour))
+		assert.Equal(t, Wait, next.Kind, "%s: it waits for room as a revert does", kind)
+		assert.Equal(t, ReasonBirthCrash, next.Reason)
+	}
+	record.VerifiedOnce = &metav1.Time{Time: noon}
+	done := Next(State{Kind: Applied}, record, auto(), noon.Add(SyncPeriod))
+	assert.Equal(t, Action{Kind: Forget, Result: ResultUndone, Reason: ReasonBirthCrash}, done, "no watch, and no size that is kept")
+
+	pod.Generation = 2
+	_, lowered = BirthRecord(pod, map[string]recommender.Size{"app": size(500, 1000, 512, 1024)})
+	assert.False(t, lowered, "once for each pod")
+}

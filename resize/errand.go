@@ -12,7 +12,13 @@ const (
 	WaveUndo = "undo"
 	// WaveBoost takes back the CPU that a pod was given to start with.
 	WaveBoost = "boost"
+	// WaveBirth gives a pod that crashes since its birth what its template says, where admission gave it less.
+	WaveBirth = "birth"
 )
+
+// restores: an errand gives a pod back what it had before attune, or would have. It does no harm of its own, and waits for
+// room as a revert does.
+func restores(wave string) bool { return wave == WaveUndo || wave == WaveBirth }
 
 type gate = func(*corev1.Pod, Plan, World) *Refusal
 
@@ -23,6 +29,8 @@ func rulesOf(p Plan) (first []gate, narrow []narrowing, last []gate) {
 	switch p.Wave {
 	case WaveUndo:
 		return undoGates, undoNarrowings, undoLastGates
+	case WaveBirth:
+		return birthGates, birthNarrowings, birthLastGates
 	case WaveBoost:
 		return boostGates, boostNarrowings, boostLastGates
 	}
@@ -34,6 +42,14 @@ var (
 	undoGates      = []gate{optedOut, namespaceTerminating, verticalAutoscaler, noRights, recordOpen, recordsFull}
 	undoNarrowings = []narrowing{withoutExcluded, withoutFailedLimits, withinLimitRanges}
 	undoLastGates  = []gate{restartsLastReplica, disruptionBudgets, limitRange, quota, triedLately}
+)
+
+// What admission took is given back as a revert is: no pause, schedule, rollout or cooldown holds it. A container that
+// crashes is not restarted too early.
+var (
+	birthGates      = []gate{optedOut, namespaceTerminating, verticalAutoscaler, noRights, recordOpen, recordsFull}
+	birthNarrowings = []narrowing{withoutExcluded, withinLimitRanges}
+	birthLastGates  = []gate{limitRange, quota, triedLately}
 )
 
 // The end of a boost is part of a pod's birth. It is paced only after harm: then it cools down as anything

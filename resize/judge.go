@@ -91,9 +91,10 @@ type SLOResult struct {
 }
 
 // Judge says what harm a resize did. OOM kills and restarts are harm at once; throttling, readiness and
-// guardrails are judged when the watch has ended, as they may be off for a moment while a process adjusts.
+// guardrails are judged when the watch has ended, as they may be off for a moment while a process adjusts. A pod that is
+// given what its template says crashed before that, and may go on to.
 func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules Rules, signals Signals) Verdict {
-	if pod == nil || pod.UID != record.PodUID {
+	if pod == nil || pod.UID != record.PodUID || record.Wave == WaveBirth {
 		return Verdict{}
 	}
 	changes := changesOf(record)

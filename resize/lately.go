@@ -45,7 +45,7 @@ func concerns(t v1alpha1.Try, pod *corev1.Pod) bool {
 // stops is why a row that stands keeps a plan from being tried, or nil. An undo is what a person wants: only what the
 // API server says holds it.
 func stops(t v1alpha1.Try, pod *corev1.Pod, p Plan, w World) *Refusal {
-	if p.Wave == WaveUndo && (t.What != v1alpha1.TryResize || t.Reason == ReasonInfeasible) {
+	if restores(p.Wave) && (t.What != v1alpha1.TryResize || t.Reason == ReasonInfeasible) {
 		return nil
 	}
 	switch t.What {
@@ -95,7 +95,7 @@ const othersRest = time.Minute
 
 // ofOthers: the row puts answers about single pods together. They say little of this one, which does not wait for long.
 func ofOthers(t v1alpha1.Try, p Plan, w World) bool {
-	return (p.Urgent || p.Wave == WaveUndo) && t.Pod == "" && aboutOnePod[t.Reason] && w.Now.Sub(t.Since.Time) >= othersRest
+	return (p.Urgent || restores(p.Wave)) && t.Pod == "" && aboutOnePod[t.Reason] && w.Now.Sub(t.Since.Time) >= othersRest
 }
 
 // aboutOnePod are the reasons of answers that concern the pod that was asked for alone (Outcome.ofOnePod).

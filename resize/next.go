@@ -109,8 +109,8 @@ func gone(record v1alpha1.ResizeRecord, reason string, state State) Action {
 
 func nextOpen(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
 	written := record.WrittenAt.Time
-	if record.Wave == WaveUndo && waitsForKubelet(state) {
-		return nextUndo(state)
+	if restores(record.Wave) && waitsForKubelet(state) {
+		return nextRestore(state, record)
 	}
 	switch state.Kind {
 	case Unsent:
@@ -196,8 +196,8 @@ func nextApplied(state State, record v1alpha1.ResizeRecord, rules Rules, now tim
 	if len(record.Then) > 0 {
 		return until(record.VerifiedOnce.Add(SyncPeriod), now, state, Action{Kind: SendRest, RequeueAfter: pollEvery})
 	}
-	if record.Wave == WaveUndo {
-		return until(record.VerifiedOnce.Add(SyncPeriod), now, state, Action{Kind: Forget, Reason: ReasonUndo, Result: ResultUndone})
+	if restores(record.Wave) {
+		return until(record.VerifiedOnce.Add(SyncPeriod), now, state, Action{Kind: Forget, Reason: record.Reason, Result: ResultUndone})
 	}
 	end := onStep(now.Add(watchFor(record, rules)))
 	return until(onStep(record.VerifiedOnce.Add(SyncPeriod)), now, state, Action{
@@ -250,7 +250,7 @@ func nextSettled(state State, record v1alpha1.ResizeRecord, rules Rules, now tim
 // size that did the harm is what a person asked to go back to.
 func nextHarmed(state State, record v1alpha1.ResizeRecord, rules Rules) Action {
 	action := Action{Kind: Revert, Reason: string(state.Verdict.Harm), Message: state.Message, Alert: true, Learn: true}
-	if rules.AutoRevert && record.Wave != WaveUndo && !state.idle[state.Verdict.Harm] {
+	if rules.AutoRevert && !restores(record.Wave) && !state.idle[state.Verdict.Harm] {
 		action.RequeueAfter = pollEvery
 		return action
 	}

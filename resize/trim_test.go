@@ -66,6 +66,8 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["Judge"] = verdict
 	birth, born := BirthRecord(pod, map[string]recommender.Size{"app": size(4000, 8000, 4096, 8192)})
 	out["BirthRecord"] = []any{birth, born}
+	restored, refusal := BirthPlan(pod, birth, able(), noon)
+	out["BirthPlan"] = []any{restored, refusal}
 	out["JudgeBirth"] = JudgeBirth(pod, birth, noon, auto(), Signals{})
 	crashes, fresh := WithholdLowering(nil, pod, birth, never, noon)
 	out["WithholdLowering"] = []any{crashes, fresh}

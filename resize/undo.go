@@ -28,7 +28,7 @@ func UndoPlan(pod *corev1.Pod, originals []Container, caps Capabilities, now tim
 // API server is waited for, or it would come after.
 func NextUndoing(state State, record v1alpha1.ResizeRecord, next Action) Action {
 	waited := []StateKind{Replaced, Terminal, Superseded, Harmed, Unsent, Landed}
-	if record.Wave == WaveUndo || PuttingBack(record) || next.Kind == Forget || slices.Contains(waited, state.Kind) {
+	if restores(record.Wave) || PuttingBack(record) || next.Kind == Forget || slices.Contains(waited, state.Kind) {
 		return next
 	}
 	return withdraw(ReasonUndo, state)
@@ -43,9 +43,9 @@ func NextResumed(state State, record v1alpha1.ResizeRecord, next Action) Action 
 	return next
 }
 
-// nextUndo of an undo that its kubelet has not carried out: as a revert, it has no deadline.
-func nextUndo(state State) Action {
-	return Action{Kind: Wait, Reason: ReasonUndo, RequeueAfter: pollEvery, Alert: state.Kind == Deferred,
+// nextRestore of an errand that gives back, and that its kubelet has not carried out: as a revert, it has no deadline.
+func nextRestore(state State, record v1alpha1.ResizeRecord) Action {
+	return Action{Kind: Wait, Reason: record.Reason, RequeueAfter: pollEvery, Alert: state.Kind == Deferred,
 		Message: "the size from before attune is asked for, and the pod does not have it yet: " + string(state.Kind) + " " + state.Message}
 }
 

@@ -121,6 +121,9 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 	c.History.Want(interest(p, settings, matched))
 	c.follow(p, settings, matched)
 	out, err := c.recommend(ctx, p, settings, matched.won, now)
+	if errors.Is(err, errUnlisted) {
+		return reconcile.Result{}, errors.Join(err, c.guard(ctx, p, out.open), c.writeStatus(ctx, p, undiscovered(p, err)))
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -161,8 +161,15 @@ func (c *Controller) holds(ctx context.Context, w workload.Workload) (autoscale.
 	if c.Autoscalers == nil {
 		return autoscale.Holds{}, nil
 	}
-	return c.Autoscalers.Of(ctx, w)
+	holds, err := c.Autoscalers.Of(ctx, w)
+	if err != nil {
+		return holds, fmt.Errorf("%w: %w", errUnlisted, err)
+	}
+	return holds, nil
 }
+
+// errUnlisted: what autoscalers hold is not known, so that nothing is recommended.
+var errUnlisted = errors.New("autoscalers cannot be listed")
 
 func (c *Controller) profiles(pass pass, w workload.Workload) map[string]recommender.Profile {
 	out := map[string]recommender.Profile{}

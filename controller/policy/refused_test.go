@@ -16,7 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/trim"
+	"attune.io/attune/internal/workload"
 )
 
 // refusing is an API server that answers writes of some recommendations, by name, with an error.
@@ -154,6 +156,39 @@ func TestADiscoveryThatFailsIsSaid(t *testing.T) {
 	assert.Len(t, f.memory.recommendations("shop"), 2)
 
 	server.unlisted = nil
+	f.pass(t)
+	assert.Equal(t, v1alpha1.ReasonMonitoring, f.ready().Reason)
+}
+
+// unlistedAutoscalers is a cluster whose autoscalers cannot be listed.
+type unlistedAutoscalers struct{ err error }
+
+func (u *unlistedAutoscalers) Of(context.Context, workload.Workload) (autoscale.Holds, error) {
+	return autoscale.Holds{}, u.err
+}
+
+// While nobody knows what autoscalers hold, nothing is recommended; the policy says so, and is let go all the same.
+func TestAutoscalersThatCannotBeListedAreTold(t *testing.T) {
+	f := newFleet(t, 2)
+	f.pass(t)
+	recommended := f.memory.recommendations("shop")
+	guarded := f.policy().DeepCopy()
+	guarded.Finalizers = []string{v1alpha1.CleanupFinalizer}
+	f.memory.put(guarded)
+	unlisted := &unlistedAutoscalers{errors.New("conversion webhook for autoscaling.k8s.io/v1 failed")}
+	f.Controller.Autoscalers = unlisted
+	for range 2 {
+		f.memory.written()
+		_, err := f.Reconcile(t.Context(), f.request)
+		require.ErrorIs(t, err, unlisted.err)
+	}
+	assert.Zero(t, f.memory.written(), "it is said once")
+	assert.Equal(t, v1alpha1.ReasonWorkloadDiscoveryFailed, f.ready().Reason)
+	assert.Equal(t, "autoscalers cannot be listed: conversion webhook for autoscaling.k8s.io/v1 failed", f.ready().Message)
+	assert.Empty(t, f.policy().Finalizers)
+	assert.Equal(t, recommended, f.memory.recommendations("shop"))
+
+	unlisted.err = nil
 	f.pass(t)
 	assert.Equal(t, v1alpha1.ReasonMonitoring, f.ready().Reason)
 }

@@ -21,6 +21,7 @@ func (d *decision) begin(w world) *resize.Refusal {
 	if !w.resizesPods() {
 		return nil
 	}
+	d.restoreBirths(w)
 	if refusal := d.pausedItself(); refusal != nil {
 		return refusal
 	}

@@ -26,12 +26,42 @@ func (d *decision) judgeBirths(w world) {
 			continue
 		}
 		verdict := resize.JudgeBirth(pod, birth, w.now, w.settings.Resize, w.signals(birth))
+		if verdict.Harm == resize.HarmRestart || verdict.Inconclusive {
+			d.crashed = append(d.crashed, crash{birth, verdict})
+		}
 		switch {
 		case verdict.Harm != "":
 			d.markBad(seeded.Revision, birth, verdict, w)
 		case verdict.Inconclusive:
 			d.withholdLowering(pod, birth, verdict, w)
 		}
+	}
+}
+
+// crash is a crash loop since a pod's birth below its template's size.
+type crash struct {
+	birth   v1alpha1.ResizeRecord
+	verdict resize.Verdict
+}
+
+// restoreBirths gives pods that crash since their birth what their template says, once: they may be what a rollout waits
+// for, and no other pod comes before they are well. Where the program is what crashes, that costs one resize.
+func (d *decision) restoreBirths(w world) {
+	for _, c := range d.crashed {
+		pod := w.pod(c.birth.PodUID)
+		if !w.settings.Resize.AutoRevert || pod.DeletionTimestamp != nil || hasRecord(d.status.Records, pod) || w.unread.of(pod) != nil {
+			continue
+		}
+		plan, refusal := resize.BirthPlan(pod, c.birth, d.capabilities(w, pod), w.now)
+		if refusal == nil {
+			plan, refusal = resize.Admit(pod, plan, d.gateWorld(w, pod))
+		}
+		if refusal != nil {
+			d.refused.add(pod, refusal)
+			continue
+		}
+		d.tellOfPod(pod, event.Warning(v1alpha1.EventReverted, "Giving pod %s what its template says, as it crashes since it was born with less: %s", pod.Name, c.verdict.Message))
+		d.start(w, pod, plan)
 	}
 }
 

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,7 +62,7 @@ func TestACrashLoopInARolloutWithholdsTheLowering(t *testing.T) {
 	assert.Empty(t, d.status.BadSeeds)
 	assert.Empty(t, d.status.Floors)
 	assert.Equal(t, []v1alpha1.BirthCrash{{Name: "app", TemplateHash: "abc", Since: metav1.NewTime(now)}}, d.status.BirthCrashes)
-	require.Len(t, d.told(), 1)
+	require.Len(t, d.told(), 2, "and the pod is put back")
 	assert.Contains(t, d.told()[0], "Warning LoweringWithheld New pods of template abc are no longer lowered, as pod web-1 was born below its template's size: the workload is rolling out:")
 	assert.True(t, d.presses(w), "it is stored before anything else is looked at")
 
@@ -140,4 +141,48 @@ func TestManyBadSeedsComeToRest(t *testing.T) {
 
 	w.rec.Spec.Seed = &v1alpha1.Seed{Revision: "r00"}
 	assert.Contains(t, decide(w).status.BadSeeds, "r00", "that of pods to come is the youngest")
+}
+
+// A pod that crashes since its birth holds the rollout up, so that no other one is created: it gets its template's size.
+func TestAPodThatCrashesSinceItsBirthIsPutBack(t *testing.T) {
+	for name, change := range map[string]func(*world){
+		"in a rollout":                     func(w *world) { w.workload.Rollout.InProgress = true },
+		"without one":                      func(*world) {},
+		"while the cluster is paused":      func(w *world) { w.settings.Resize.Paused = []string{"cluster"} },
+		"of a workload that pauses itself": func(w *world) { w.rec.Status.Paused = &v1alpha1.PausedState{Since: metav1.NewTime(now)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := born(t, running("web-1", seedSize), "r1", template)
+			pod.CreationTimestamp = metav1.NewTime(now.Add(-3 * time.Minute))
+			w := seen(t, template, endedBefore(pod, "Error", 2, time.Minute))
+			change(&w)
+			d := decide(w)
+			require.Len(t, d.writes, 1)
+			assert.Equal(t, []resize.Move{{Container: "app", From: seedSize, To: template}}, d.writes[0].plan.Moves)
+			require.Len(t, d.status.Records, 1)
+			assert.Equal(t, resize.WaveBirth, d.status.Records[0].Wave)
+			assert.Contains(t, strings.Join(d.told(), "\n"), "Giving pod web-1 what its template says, as it crashes since it was born with less:")
+		})
+	}
+	for name, change := range map[string]func(*world, *corev1.Pod){
+		"autoRevert is off":                func(w *world, _ *corev1.Pod) { w.settings.Resize.AutoRevert = false },
+		"mode Initial":                     func(w *world, _ *corev1.Pod) { w.settings.Resize.Mode = v1alpha1.UpdateInitial },
+		"skipped":                          func(_ *world, p *corev1.Pod) { p.Annotations[v1alpha1.SkipAnnotation] = "true" },
+		"it was resized since":             func(_ *world, p *corev1.Pod) { p.Generation = 2 },
+		"it is being deleted":              func(w *world, p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} },
+		"one restart is no crash loop":     func(_ *world, p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = 1 },
+		"it crashes a day after its birth": func(_ *world, p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(now.Add(-24 * time.Hour)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := born(t, running("web-1", seedSize), "r1", template)
+			pod.CreationTimestamp = metav1.NewTime(now.Add(-3 * time.Minute))
+			pod = endedBefore(pod, "Error", 2, time.Minute)
+			w := seen(t, template, pod)
+			w.workload.Rollout.InProgress = true
+			change(&w, w.pods[0])
+			for _, write := range decide(w).writes {
+				assert.NotEqual(t, resize.WaveBirth, write.plan.Wave)
+			}
+		})
+	}
 }

@@ -93,8 +93,8 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		c.forget(req.NamespacedName, err)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if c.stored.behind(rec, c.Clock.Now()) {
-		return reconcile.Result{RequeueAfter: echoEvery}, nil
+	if left := c.stored.behind(rec, c.Clock.Now()); left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	c.steps.recall(rec)
 	since := c.waiting.now()

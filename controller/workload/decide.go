@@ -43,6 +43,9 @@ type decision struct {
 	// survivors are records whose pods were well to the end of their watch, hurt those that harmed theirs.
 	survivors, hurt []v1alpha1.ResizeRecord
 
+	// crashed are pods that crash since their births.
+	crashed []crash
+
 	// asks are what it rests on without having looked.
 	asks questions
 	// lessons are what records say of their nodes.

@@ -27,7 +27,7 @@ const mostEchoes = 4
 // echoFor is how long a cache is waited for that does not show a write; a watch that is behind for longer is believed.
 const echoFor = 5 * time.Second
 
-// echoEvery is how often it is looked whether it does.
+// echoEvery is how soon it is looked whether it does, then less and less often.
 const echoEvery = 20 * time.Millisecond
 
 type wrote struct {
@@ -75,14 +75,19 @@ func (x *stored) own(rec *v1alpha1.AttuneRecommendation) bool {
 	return slices.Contains(x.of[client.ObjectKeyFromObject(rec)].statuses, digest)
 }
 
-// behind: the recommendation is older than this loop's last write of it. Versions that are no numbers are not compared.
-func (x *stored) behind(rec *v1alpha1.AttuneRecommendation, now time.Time) bool {
+// behind is when to look again at a recommendation that is older than this loop's last write of it; 0: it is not.
+// Versions that are no numbers are not compared, and a clock that jumped back waits for nothing.
+func (x *stored) behind(rec *v1alpha1.AttuneRecommendation, now time.Time) time.Duration {
 	x.mutex.Lock()
 	last := x.of[client.ObjectKeyFromObject(rec)]
 	x.mutex.Unlock()
 	has, bad := strconv.ParseUint(rec.ResourceVersion, 10, 64)
 	wrote, worse := strconv.ParseUint(last.version, 10, 64)
-	return bad == nil && worse == nil && has < wrote && now.Sub(last.at) < echoFor
+	age := now.Sub(last.at)
+	if bad != nil || worse != nil || has >= wrote || age < 0 || age >= echoFor {
+		return 0
+	}
+	return max(echoEvery, age/4)
 }
 
 func (x *stored) forget(name types.NamespacedName) {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -78,4 +79,25 @@ func TestConflictsThatStayBecomeRarer(t *testing.T) {
 	}
 	assert.LessOrEqual(t, passes, 30)
 	assert.GreaterOrEqual(t, passes, 20)
+}
+
+// A cache that does not show this loop's last write is waited for, ever less often and not for long, whatever the clock
+// does.
+func TestACacheThatIsBehindIsWaitedFor(t *testing.T) {
+	var x stored
+	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "deployment-web", ResourceVersion: "8"}}
+	x.written(rec, now)
+	older := rec.DeepCopy()
+	older.ResourceVersion = "7"
+	for after, wait := range map[time.Duration]time.Duration{
+		0: echoEvery, time.Second: time.Second / 4, 4 * time.Second: time.Second, echoFor: 0, -time.Hour: 0, -time.Millisecond: 0,
+	} {
+		assert.Equal(t, wait, x.behind(older, now.Add(after)), after)
+		assert.Zero(t, x.behind(rec, now.Add(after)), "it shows it")
+	}
+	looks := 0
+	for at := time.Duration(0); at < echoFor; at += x.behind(older, now.Add(at)) {
+		looks++
+	}
+	assert.Less(t, looks, 30)
 }

@@ -26,12 +26,15 @@ func (c *cachedClient) List(ctx context.Context, list client.ObjectList, opts ..
 	return c.cache.List(ctx, list, opts...)
 }
 
-// autoscalers are the HPAs of a cache; the cluster serves no VPAs.
-type autoscalers struct{ cache *cache }
+// autoscalers are the HPAs of a cache, where they can be listed; the cluster serves no VPAs.
+type autoscalers struct{ of *operator }
 
 func (a autoscalers) Of(ctx context.Context, w workload.Workload) (autoscale.Holds, error) {
+	if err := a.of.w.faults.unlisted(a.of); err != nil {
+		return autoscale.Holds{}, err
+	}
 	list := &autoscalingv2.HorizontalPodAutoscalerList{}
-	if err := a.cache.List(ctx, list, client.InNamespace(w.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := a.of.cache.List(ctx, list, client.InNamespace(w.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return autoscale.Holds{}, err
 	}
 	var found autoscale.Autoscalers

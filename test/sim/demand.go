@@ -33,6 +33,8 @@ type demand struct {
 	cpu, memory, cache float64
 	// stepAt is when a stepped demand doubles.
 	stepAt time.Time
+	// startCPU is the request in cores with less of which a process does not come up; one that runs needs less.
+	startCPU float64
 	// work is how long the pod of a Job runs.
 	work time.Duration
 	seed uint64

@@ -34,6 +34,7 @@ func drawn(seed uint64) plan {
 	p.room(r)
 	p.Policies = drawnPolicies(r)
 	p.Troubles = drawnTroubles(r, p)
+	p.further(seed)
 	return p
 }
 

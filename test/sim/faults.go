@@ -22,7 +22,9 @@ type faults struct {
 	hangs bool
 	// partialUntil: half of the pods are missing from its answers.
 	partialUntil time.Time
-	count        int
+	// unlistedUntil: autoscalers cannot be listed. It excuses nothing: only new resizes need them.
+	unlistedUntil time.Time
+	count         int
 }
 
 func newFaults(w *world) *faults { return &faults{w: w} }
@@ -88,6 +90,17 @@ func (f *faults) answer(c api.Call) error {
 	}
 	return fmt.Errorf("%s %s: %w", c.Verb, c.Kind, api.ErrLost)
 }
+
+// unlisted is what a cache answers that has no autoscalers yet, once its caller has waited.
+func (f *faults) unlisted(o *operator) error {
+	if !f.w.time.now.Before(f.unlistedUntil) {
+		return nil
+	}
+	o.elapsed += hangsFor
+	return errUnlisted
+}
+
+var errUnlisted = errors.New("failed waiting for *v2.HorizontalPodAutoscaler Informer to sync")
 
 // errSilent is what a usage source that is down answers.
 var errSilent = errors.New("dial tcp: connection refused")

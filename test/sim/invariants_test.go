@@ -477,3 +477,49 @@ func TestReachedSeesSilence(t *testing.T) {
 		})
 	}
 }
+
+func TestRevertedSeesAKillThatIsNotAnswered(t *testing.T) {
+	watched := recommendation(func(r *v1alpha1.AttuneRecommendation) {
+		size := func(memory string) []v1alpha1.ContainerResources {
+			return []v1alpha1.ContainerResources{{Name: "app", Resources: v1alpha1.Resources{MemoryLimit: ptr(resource.MustParse(memory))}}}
+		}
+		r.Status.Records = []v1alpha1.ResizeRecord{{PodUID: "uid-1", PodName: "web-1", Phase: v1alpha1.RecordWatching, Prior: size("2Gi"), Desired: size("1Gi")}}
+	})
+	sent := func(r *reverted, l *lab) { r.wrote(l.write("patch/resize", "Pod", "{}", nil)) }
+	for name, c := range map[string]struct {
+		reverts bool
+		limit   string
+		then    func(*reverted, *lab)
+		wrong   bool
+	}{
+		"nothing is sent":         {true, "1Gi", func(*reverted, *lab) {}, true},
+		"it is put back":          {true, "1Gi", sent, false},
+		"autoRevert is off":       {false, "1Gi", func(*reverted, *lab) {}, false},
+		"killed at another limit": {true, "3Gi", func(*reverted, *lab) {}, false},
+		"the pod is gone":         {true, "1Gi", func(r *reverted, _ *lab) { r.changed(api.Event{Type: watch.Deleted, Object: limited("1Gi", 1, 1)}) }, false},
+		"the record is closed":    {true, "1Gi", func(r *reverted, _ *lab) { r.changed(modified(watched, recommendation(nil))) }, false},
+		"a resize of another pod": {true, "1Gi", func(r *reverted, l *lab) {
+			w := l.write("patch/resize", "Pod", "{}", nil)
+			w.Key = "shop/web-2"
+			r.wrote(w)
+		}, true},
+		"a person resizes it by hand": {true, "1Gi", func(r *reverted, l *lab) {
+			w := l.write("patch/resize", "Pod", "{}", nil)
+			w.Actor = "people"
+			r.wrote(w)
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab()
+			r := newReverted(l.scene, func(types.NamespacedName) bool { return c.reverts })
+			r.changed(api.Event{Type: watch.Added, Object: watched})
+			r.changed(modified(limited(c.limit, 0, 1), limited(c.limit, 1, 1)))
+			c.then(r, l)
+			for range 3 {
+				l.go_(time.Minute)
+				r.tick()
+			}
+			assert.Equal(t, c.wrong, len(l.wrong) > 0, "%v", l.wrong)
+		})
+	}
+}

@@ -141,12 +141,12 @@ func (o *operator) lead(ctx context.Context) {
 	grants, freshness := &grant.Table{}, &fresh.Table{}
 	recorder := event.NewRecorder(o.w.told, o)
 	o.policies = &policyloop.Controller{
-		Operator: operatorNamespace, Client: as("attune/policy"), History: o.histories, Recent: o.recent, Autoscalers: autoscalers{o.cache},
+		Operator: operatorNamespace, Client: as("attune/policy"), History: o.histories, Recent: o.recent, Autoscalers: autoscalers{o},
 		Clock: o, Settings: settings, Fresh: freshness, Renewed: o.look, Events: recorder,
 	}
 	o.workloads = &workloadloop.Controller{
 		Operator: operatorNamespace, Evictions: true, Client: as("attune/workload"), Live: o.w.server.As("attune/live", o.link()),
-		Clock: o, Settings: settings, Autoscalers: autoscalers{o.cache}, ServerVersion: fmt.Sprintf("v1.%d.2", o.w.server.Minor),
+		Clock: o, Settings: settings, Autoscalers: autoscalers{o}, ServerVersion: fmt.Sprintf("v1.%d.2", o.w.server.Minor),
 		Gauges: func(policy.Settings) (workloadloop.Gauge, error) { return gauge{o}, nil },
 		Lately: lately{o},
 		Rights: &workloadloop.Rights{Ask: func(context.Context) (bool, error) { return !o.w.noRights, nil }, Clock: ticking{of: o}},
@@ -245,6 +245,9 @@ func (o *operator) link() *api.Link {
 				o.left--
 			}
 			o.elapsed += took(c)
+			if o.w.before != nil {
+				o.w.before(c)
+			}
 			return o.w.faults.before(o, c)
 		},
 		After: func(c api.Call, answer error) error {

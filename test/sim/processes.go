@@ -19,7 +19,25 @@ const (
 	fillsIn, foresees = 10 * time.Second, time.Hour
 	// roomForCode is what page cache leaves below a memory limit.
 	roomForCode = 1 << 20
+	// gaveUpAfter is how long a process tries to come up.
+	gaveUpAfter = 5 * time.Second
 )
+
+// startedWith is the CPU request, in cores, that a container had when it was started last.
+func (w *world) startedWith(run kubelet.Run) float64 {
+	key := string(run.Pod.UID) + "/" + run.Container
+	if s := w.starts[key]; s.at.Equal(run.StartedAt) {
+		return s.cpu
+	}
+	w.starts[key] = start{run.StartedAt, run.Actual.Requests.Cpu().AsApproximateFloat64()}
+	return w.starts[key].cpu
+}
+
+// start of a container, and the CPU that it had then.
+type start struct {
+	at  time.Time
+	cpu float64
+}
 
 // Memory that a container needs and holds.
 func (p processes) Memory(run kubelet.Run, now time.Time) (needs, holds int64) {
@@ -35,8 +53,11 @@ func (p processes) Memory(run kubelet.Run, now time.Time) (needs, holds int64) {
 	return needs, max(holds, needs)
 }
 
-// Healthy unless the image is broken.
-func (p processes) Healthy(run kubelet.Run, _ time.Time) (alive, ready bool) {
+// Healthy unless the image is broken, once it came up.
+func (p processes) Healthy(run kubelet.Run, now time.Time) (alive, ready bool) {
+	if d, known := p.w.demandOf(run.Pod); known && d.startCPU > 0 && now.Sub(run.StartedAt) <= gaveUpAfter {
+		return true, false
+	}
 	for _, c := range run.Pod.Spec.Containers {
 		if c.Name == run.Container && c.Image == brokenImage {
 			return true, false
@@ -45,9 +66,12 @@ func (p processes) Healthy(run kubelet.Run, _ time.Time) (alive, ready bool) {
 	return true, true
 }
 
-// Ends once the work of a Job's pod is done; now and then it fails.
+// Ends once the work of a Job's pod is done, where it fails now and then, or soon if it does not come up.
 func (p processes) Ends(run kubelet.Run) (at time.Time, code int32) {
 	d, known := p.w.demandOf(run.Pod)
+	if known && d.startCPU > 0 && p.w.startedWith(run) < d.startCPU {
+		return run.StartedAt.Add(gaveUpAfter), 1
+	}
 	if !known || d.work == 0 || run.Pod.Spec.RestartPolicy == corev1.RestartPolicyAlways {
 		return time.Time{}, 0
 	}
@@ -66,6 +90,9 @@ func (p processes) Next(run kubelet.Run, now time.Time) time.Time {
 	next, _ := p.Ends(run)
 	if !next.After(now) {
 		next = time.Time{}
+	}
+	if up := run.StartedAt.Add(gaveUpAfter + time.Second); d.startCPU > 0 && up.After(now) {
+		next = earliest(next, up)
 	}
 	limit := float64(run.Actual.Limits.Memory().Value())
 	if limit == 0 {

@@ -59,11 +59,14 @@ type world struct {
 	webhooks []*operator
 	started  int
 
-	faults   *faults
+	faults *faults
+	// before a call of the operator arrives; nil: nothing happens.
+	before   func(api.Call)
 	watching *watching
 	told     *told
 	lives    lives
 	demands  map[string]demand // by namespace/app, and by namespace/pod for a pod that is not like its siblings
+	starts   map[string]start  // by pod uid/container, of those that need more to start with
 	noRights bool
 	// joined is how many nodes came later, troubled those to which something happens.
 	joined   int
@@ -76,7 +79,7 @@ type world struct {
 
 func newWorld(seed uint64, p plan) *world {
 	t := &timeline{now: beginning}
-	w := &world{seed: seed, plan: p, random: rand.New(rand.NewPCG(seed, 0x5eed)), time: t, told: &told{}, demands: map[string]demand{}, troubled: map[string]bool{}}
+	w := &world{seed: seed, plan: p, random: rand.New(rand.NewPCG(seed, 0x5eed)), time: t, told: &told{}, demands: map[string]demand{}, starts: map[string]start{}, troubled: map[string]bool{}}
 	w.server = api.New(api.Options{Scheme: scheme(), Now: func() time.Time { return t.now }, Minor: p.Minor, NoResize: p.NoResize, Admit: w.admit, Refuse: p.Refuse})
 	w.people = w.server.As("people", nil)
 	w.faults = newFaults(w)

@@ -21,6 +21,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/resize"
+	"attune.io/attune/test/sim/api"
 )
 
 // worlds are lives that went wrong once, one for each kind of mistake; the seeds play mixtures of them.
@@ -39,6 +41,11 @@ func worlds() map[string]plan {
 		"a node dies":                 nodeDies(),
 		"a namespace is denied":       deniedNamespace(),
 		"recommendations are deleted": deletedRecommendation(),
+		"a start needs more":          startNeedsMore(),
+		"autoscalers are not listed":  unlistedAutoscalers(),
+		"a person was faster":         personWasFaster(),
+		"nodes come and go":           spotNodes(),
+		"boosts of many pods":         manyBoosts(),
 	}
 }
 
@@ -277,6 +284,126 @@ func deletedRecommendation() plan {
 		})
 	}
 	return p
+}
+
+// startNeedsMore: processes run with a tenth of what they need to come up. Their lower size is kept, and then comes a
+// rollout.
+func startNeedsMore() plan {
+	w := web(3)
+	w.Demand.startCPU = 0.5
+	// A whole number of cores in a Guaranteed pod is not broken at birth.
+	w.Containers = []corev1.Container{container(amounts("1500m", "1Gi"), amounts("1500m", "1Gi"))}
+	p := roomy(8*time.Hour, w)
+	p.Script = func(w *world) {
+		w.once("less than a start needs is kept", func() bool { return w.keepsLess("shop/deployment-web", "400m") }, func() {
+			w.edit(0, func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].Image = "example.org/app:2" })
+			w.watching.disturbed("a rollout")
+			w.time.after(20*time.Minute, func() {
+				if s := w.deployment("shop", "web").Status; s.UpdatedReplicas != 3 || s.AvailableReplicas != 3 {
+					w.violate("rollouts end", "of 3 replicas %d are of the new template and %d are available after 20 minutes\n%s", s.UpdatedReplicas, s.AvailableReplicas, w.describe("shop/deployment-web"))
+				}
+			})
+		})
+	}
+	return p
+}
+
+// unlistedAutoscalers: nobody knows what autoscalers hold, and a wave is harmed.
+func unlistedAutoscalers() plan {
+	p := roomy(5*time.Hour, web(6))
+	p.Script = func(w *world) {
+		w.once("a resize is watched", w.watched, func() {
+			w.faults.unlistedUntil = w.time.now.Add(time.Hour)
+			w.grow("shop/web", 9)
+		})
+	}
+	return p
+}
+
+// personWasFaster: a person gives a pod more memory while the operator is about to lower it.
+func personWasFaster() plan {
+	p := roomy(4*time.Hour, web(2))
+	p.Script = func(w *world) {
+		faster := map[string]int64{}
+		w.before = func(c api.Call) {
+			name := c.Key.String()
+			if pod := w.pod(c.Key.Namespace, c.Key.Name); c.Verb == "patch/resize" && faster[name] == 0 {
+				w.rescue(pod, 4)
+				faster[name] = limitOf(w.pod(c.Key.Namespace, c.Key.Name).Spec.Containers[0])
+				w.time.after(time.Second, func() {
+					if now := limitOf(w.pod(c.Key.Namespace, c.Key.Name).Spec.Containers[0]); now < faster[name] {
+						w.violate("no rescue is undone", "a person gave pod %s %d bytes; a second later it has %d", name, faster[name], now)
+					}
+				})
+			}
+		}
+	}
+	return p
+}
+
+// spotNodes: a node goes and another one comes each minute.
+func spotNodes() plan {
+	p := roomy(36*time.Hour, web(2))
+	p.Nodes, p.Calm = 3, 2*time.Hour
+	for at := time.Hour; at < p.Length-p.Calm; at += time.Minute {
+		p.Troubles = append(p.Troubles, trouble{After: at, Kind: "node replaced", For: 10 * time.Second, Which: int(at.Minutes())})
+	}
+	return p
+}
+
+// manyBoosts: sixty pods are boosted, and while their boosts are taken back one is killed for want of memory.
+func manyBoosts() plan {
+	p := roomy(4*time.Hour, web(60))
+	p.Policies[0].Spec.CPU = &v1alpha1.CPUSettings{StartupBoost: &v1alpha1.StartupBoost{Multiplier: "3", Duration: *duration(2 * time.Minute)}}
+	p.Script = func(w *world) {
+		w.time.after(3*time.Hour, func() {
+			w.edit(0, func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].Image = "example.org/app:2" })
+			w.watching.disturbed("a rollout")
+		})
+		w.once("boosts are taken back", w.unboosting, func() {
+			pods := w.podsOf(key2("shop", "deployment-web"))
+			i := slices.IndexFunc(pods, func(pod *corev1.Pod) bool {
+				return !slices.ContainsFunc(w.openRecords(), func(r v1alpha1.ResizeRecord) bool { return r.PodUID == pod.UID })
+			})
+			if i < 0 {
+				return
+			}
+			pod := pods[i]
+			more := w.demands["shop/web"]
+			more.memory = float64(limitOf(pod.Spec.Containers[0])) * 1.1
+			w.demands["shop/"+pod.Name] = more
+			w.touchNodes()
+			w.watching.disturbed("one pod needs more")
+			was := limitOf(pod.Spec.Containers[0])
+			w.time.after(2*time.Minute, func() {
+				if now := w.pod(pod.Namespace, pod.Name); now != nil && limitOf(now.Spec.Containers[0]) <= was {
+					w.violate("growth waits for nothing", "pod %s was killed with %d bytes two minutes ago and has no more\n%s", pod.Name, was, w.describe("shop/deployment-web"))
+				}
+			})
+		})
+	}
+	return p
+}
+
+// keepsLess: a CPU request of a workload that is below an amount was proven, and is what new pods are born with.
+func (w *world) keepsLess(rec, cpu string) bool {
+	o, found := w.server.Peek(&v1alpha1.AttuneRecommendation{}, keyOf(rec)).(*v1alpha1.AttuneRecommendation)
+	if !found || len(o.Status.Kept) == 0 || len(o.Status.Records) > 0 || o.Spec.Seed == nil {
+		return false
+	}
+	most, kept, seed := resource.MustParse(cpu), o.Status.Kept[0].Size.CPURequest, o.Spec.Seed.Containers[0].CPURequest
+	return kept != nil && kept.Cmp(most) < 0 && seed != nil && seed.Cmp(most) < 0
+}
+
+// unboosting: many boosts are being taken back.
+func (w *world) unboosting() bool {
+	n := 0
+	for _, r := range w.openRecords() {
+		if r.Wave == resize.WaveBoost {
+			n++
+		}
+	}
+	return n > 10
 }
 
 // recommended: a container of a recommendation has a target.

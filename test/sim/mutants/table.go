@@ -78,6 +78,26 @@ var mutants = []mutant{
 		"TestWorlds/a_namespace_is_denied", "neighbours",
 	},
 	{
+		"P1: reverts hang on things they do not need", "a pass ends where autoscalers cannot be listed",
+		[]edit{{"controller/workload/controller.go", "	if d, presses := c.first(ctx, &w); presses {\n", "	if c.observeAutoscalers(ctx, &w); w.closed != nil {\n		return reconcile.Result{}, context.DeadlineExceeded\n	}\n	if d, presses := c.first(ctx, &w); presses {\n"}},
+		"TestWorlds/autoscalers_are_not_listed", "floors are stored",
+	},
+	{
+		"P1: pods that crash since their birth hold a rollout up", "they keep the size that they were born with",
+		[]edit{{"controller/workload/begin.go", "	d.restoreBirths(w)\n", ""}},
+		"TestWorlds/a_start_needs_more", "rollouts end",
+	},
+	{
+		"P2: nodes are never forgotten", "what is known of a node stays when it is gone",
+		[]edit{{"controller/workload/nodes.go", "	delete(m.of, name)\n", ""}, {"controller/workload/nodes.go", "now.Sub(n.seen) >= nodesLast })", "false })"}},
+		"TestWorlds/nodes_come_and_go", "bounded",
+	},
+	{
+		"P2: a person's rescue is overwritten", "patches that lower name no version of the pod",
+		[]edit{{"controller/workload/send.go", "		plan.Version = w.pod.ResourceVersion\n", ""}},
+		"TestWorlds/a_person_was_faster", "no rescue is undone",
+	},
+	{
 		"P2: originals are lost with the object", "what a resized pod has is what it had before",
 		[]edit{{"controller/workload/originals.go", "ok && (claimed != nil || pod.Generation > 1)", "ok && claimed != nil"}},
 		"TestWorlds/recommendations_are_deleted", "originals",
