@@ -6,9 +6,12 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// RecordsBytes is about how much the open records of a workload take of its AttuneRecommendation at most, as JSON: where
-// pods have many containers there are fewer than MaxRecords.
-const RecordsBytes = 48 << 10
+// ObjectBytes is about how much an AttuneRecommendation takes at most, as JSON and without its managed fields, and
+// RecordsBytes what its open records take of it: where pods have many containers there are fewer than MaxRecords.
+const (
+	ObjectBytes  = 64 << 10
+	RecordsBytes = 48 << 10
+)
 
 // What a record takes as JSON beside the names in it: itself, and each of its containers in its four lists.
 const (
@@ -30,7 +33,7 @@ func recordsFull(pod *corev1.Pod, p Plan, w World) *Refusal {
 	for _, r := range open {
 		takes += bytesOf(r)
 	}
-	if len(open) > 0 && takes > RecordsBytes {
+	if len(open) > 0 && takes > min(RecordsBytes, ObjectBytes-w.OtherBytes) {
 		return wait(ReasonRecordsFull, "%d pods of the workload are being resized or watched, which is the most there can be with so many containers", len(open))
 	}
 	return nil

@@ -20,6 +20,8 @@ type World struct {
 	WorkloadAnnotations, TemplateAnnotations map[string]string
 	// Status of the workload's AttuneRecommendation: open records, tries, back-off, cooldown, loop's own pause.
 	Status v1alpha1.AttuneRecommendationStatus
+	// OtherBytes is what the object takes without its open records.
+	OtherBytes int
 	// Replicas that the workload wants and that are ready; they matter to changes that restart containers.
 	// Unknown ones (0) count as one replica, and as none that is ready.
 	Replicas, ReadyReplicas int

@@ -177,7 +177,7 @@ type Hold struct {
 type Step struct {
 	// Resource: cpu or memory.
 	Resource string `json:"resource"`
-	// Name: percentile, margin, burst, confidence, floor, bounds or change.
+	// Name: percentile, margin, burst, confidence, floor, bounds, change, or omitted where many containers leave no room for it.
 	Name string `json:"name"`
 	// Before is the amount before the rule.
 	Before string `json:"before"`

@@ -31,6 +31,10 @@ func (p pass) key(w workload.Workload, container string) store.Key {
 	return store.Key{Source: p.source, Namespace: w.Namespace, Kind: w.Kind, Workload: w.Name, Container: container}
 }
 
+// checkpointsBytes is what the checkpoints of a workload's containers take at most: where there are many containers, each
+// is coarser.
+const checkpointsBytes = 12 << 10
+
 // checkpoints of a workload's containers: new ones where the history has changed, and those that are stored
 // where there is none, until all of them is older than what is looked at.
 func (c *Controller) checkpoints(pass pass, w workload.Workload, stored []v1alpha1.Checkpoint) []v1alpha1.Checkpoint {
@@ -38,9 +42,11 @@ func (c *Controller) checkpoints(pass pass, w workload.Workload, stored []v1alph
 		return stored
 	}
 	var out []v1alpha1.Checkpoint
-	for _, container := range sized(w.Template, pass.settings) {
+	containers := sized(w.Template, pass.settings)
+	most := min(store.MaxCheckpoint, checkpointsBytes/max(1, len(containers)))
+	for _, container := range containers {
 		i := slices.IndexFunc(stored, func(s v1alpha1.Checkpoint) bool { return s.Name == container.Name })
-		data := c.Checkpoints.Checkpoint(pass.key(w, container.Name))
+		data := c.Checkpoints.Checkpoint(pass.key(w, container.Name), most)
 		switch {
 		case data != nil && (i < 0 || !bytes.Equal(data, stored[i].Data)):
 			at := metav1.Time{Time: pass.now.UTC().Truncate(time.Second)}

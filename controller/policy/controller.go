@@ -60,8 +60,8 @@ type Autoscalers interface {
 type Checkpoints interface {
 	// Forgets says whether a source is such a one.
 	Forgets(usage.SourceSettings) bool
-	// Checkpoint is a container's history in a compact form, or nil.
-	Checkpoint(store.Key) []byte
+	// Checkpoint is a container's history in a compact form of at most so many bytes, or nil.
+	Checkpoint(key store.Key, most int) []byte
 	// Restore puts one under what is known. An error says that it is of no use.
 	Restore(key store.Key, checkpoint []byte, now time.Time) error
 }

@@ -119,6 +119,7 @@ func (c *Controller) recommendWorkload(ctx context.Context, pass pass, w workloa
 	}
 	in.explained = true
 	wanted = pass.wanted(rec, in)
+	brief(wanted.Containers)
 	wanted.Checkpoints = checkpoints
 	// Writing decodes the answer into the object: nothing of it may be the cache's.
 	written := rec.DeepCopy()

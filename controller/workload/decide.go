@@ -59,6 +59,8 @@ type decision struct {
 	// promised is what the resizes that begin take of the namespace's quotas, promisedOn of each node.
 	promised   recommender.Size
 	promisedOn map[string]recommender.Size
+	// other is what the object takes without its records, 0 before it is asked for.
+	other int
 	// ready is the number of ready pods, nil before it is asked for.
 	ready *int
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,24 +33,82 @@ func manyContainers(name string, n int) *corev1.Pod {
 	return pod
 }
 
+// filled has everything at its cap but the records: what was stored of a workload with so many containers.
+func filled(rec *v1alpha1.AttuneRecommendation, containers int) {
+	name := func(i int) string { return fmt.Sprintf("container-%02d", i%containers) }
+	all := func() (sizes []v1alpha1.ContainerResources) {
+		for i := range containers {
+			sizes = append(sizes, v1alpha1.ContainerResources{Name: name(i), Resources: resize.ToResources(sizeOf(500, 1000, 512, 1024))})
+		}
+		return sizes
+	}
+	s := &rec.Status
+	for i := range 2 {
+		s.Originals = append(s.Originals, v1alpha1.Originals{TemplateHash: fmt.Sprint("5d4f8c7b9", i), Since: &metav1.Time{Time: now}, Containers: all()})
+	}
+	for i := range containers {
+		s.Kept = append(s.Kept, v1alpha1.KeptSize{Name: name(i), Size: resize.ToResources(sizeOf(500, 1000, 512, 1024)), Since: metav1.NewTime(now), TemplateHash: "abc"})
+	}
+	for i := range v1alpha1.MaxHistory {
+		s.History = append(s.History, v1alpha1.HistoryEntry{Timestamp: metav1.NewTime(now), Workload: "web", Pod: "web-5d4f8c7b9d-00000", Container: name(i),
+			Resource: "cpu+memory", From: "500m, 1Gi", To: "200m, 512Mi", Method: "InPlace", Result: "Success"})
+	}
+	for i := range v1alpha1.MaxTries {
+		s.Tries = append(s.Tries, v1alpha1.Try{What: v1alpha1.TryResize, Pod: fmt.Sprint("web-5d4f8c7b9d-0000", i), Reason: "Quota", Message: strings.Repeat("x", 120), Since: metav1.NewTime(now), Until: metav1.NewTime(now)})
+	}
+	for i := range containers {
+		rec.Spec.Checkpoints = append(rec.Spec.Checkpoints, v1alpha1.Checkpoint{Name: name(i), At: metav1.NewTime(now), Data: make([]byte, min(2048, 12<<10/containers))})
+	}
+}
+
+// The object as a whole stays within its bytes, whatever it holds beside open records: they get what is left of it.
+func TestTheObjectIsBoundedByBytes(t *testing.T) {
+	for containers, least := range map[int]int{1: 25, 4: 8, 10: 2, 15: 1} {
+		t.Run(fmt.Sprint(containers, " containers"), func(t *testing.T) {
+			w := many(t, containers)
+			filled(w.rec, containers)
+			w.rec.Status.Tries = w.rec.Status.Tries[:16]
+			for i := range w.rec.Status.Tries {
+				w.rec.Status.Tries[i].Until = metav1.NewTime(now.Add(-time.Hour))
+			}
+			d := decide(w)
+			w.rec.Status = d.status
+			for i := range w.rec.Spec.Containers {
+				w.rec.Spec.Containers[i].Steps = []v1alpha1.Step{{Reason: strings.Repeat("x", min(2500, 13<<10/containers))}}
+			}
+			require.GreaterOrEqual(t, len(d.status.Records), least)
+			size, err := json.Marshal(w.rec)
+			require.NoError(t, err)
+			t.Logf("%d records, %d bytes", len(d.status.Records), len(size))
+			assert.LessOrEqual(t, len(size), resize.ObjectBytes)
+		})
+	}
+}
+
+// many is a workload of 500 pods of so many containers, all of which are to be resized at once.
+func many(t *testing.T, containers int) world {
+	w := eager(seen(t, sizeOf(500, 1000, 512, 1024)))
+	w.rec.Spec.Containers = nil
+	for i := range containers {
+		w.rec.Spec.Containers = append(w.rec.Spec.Containers, v1alpha1.ContainerTarget{
+			Name: fmt.Sprintf("container-%02d", i), Target: resize.ToResources(sizeOf(300, 600, 256, 512)),
+		})
+	}
+	for i := range 500 {
+		w.pods = append(w.pods, manyContainers(fmt.Sprintf("web-5d4f8c7b9d-%05d", i), containers))
+	}
+	w.workload.Replicas = 500
+	w.nodes["ip-10-0-0-1.ec2.internal"] = nodeView{Node: node("ip-10-0-0-1.ec2.internal", "16000", "64000Gi")}
+	w.settings.Resize.MaxConcurrentPercent, w.settings.Resize.CanaryPercent = 100, 100
+	return w
+}
+
 // All pods of a workload are to be resized at once, each container in two patches: the records that are opened take
 // what they may of the object, however many containers there are, also once all their times are set.
 func TestRecordsAreBoundedByBytes(t *testing.T) {
 	for containers, least := range map[int]int{1: 40, 4: 15, 10: 6, 20: 3} {
 		t.Run(fmt.Sprint(containers, " containers"), func(t *testing.T) {
-			w := eager(seen(t, sizeOf(500, 1000, 512, 1024)))
-			w.rec.Spec.Containers = nil
-			for i := range containers {
-				w.rec.Spec.Containers = append(w.rec.Spec.Containers, v1alpha1.ContainerTarget{
-					Name: fmt.Sprintf("container-%02d", i), Target: resize.ToResources(sizeOf(300, 600, 256, 512)),
-				})
-			}
-			for i := range 500 {
-				w.pods = append(w.pods, manyContainers(fmt.Sprintf("web-5d4f8c7b9d-%05d", i), containers))
-			}
-			w.workload.Replicas = 500
-			w.nodes["ip-10-0-0-1.ec2.internal"] = nodeView{Node: node("ip-10-0-0-1.ec2.internal", "16000", "64000Gi")}
-			w.settings.Resize.MaxConcurrentPercent, w.settings.Resize.CanaryPercent = 100, 100
+			w := many(t, containers)
 			d := decide(w)
 			records := d.status.Records
 			require.GreaterOrEqual(t, len(records), least)

@@ -12,7 +12,7 @@ import (
 func (d *decision) gateWorld(w world, pod *corev1.Pod) resize.World {
 	node, of := pod.Spec.NodeName, w.owner()
 	out := resize.World{
-		Now: w.now, Rules: w.settings.Resize, Status: d.status,
+		Now: w.now, Rules: w.settings.Resize, Status: d.status, OtherBytes: d.otherBytes(w),
 		WorkloadAnnotations: of.Annotations,
 		Replicas:            int(of.Replicas),
 		ReadyReplicas:       d.readyPods(w),

@@ -88,7 +88,8 @@ func TestEveryInputReachesTheGates(t *testing.T) {
 	feeds(t, resize.World{
 		Now: now, Rules: w.settings.Resize, Status: d.status,
 		WorkloadAnnotations: map[string]string{"of": "the workload"}, TemplateAnnotations: map[string]string{"of": "the template"},
-		Replicas: 3, ReadyReplicas: 2,
+		OtherBytes: metadataBytes + jsonBytes(w.rec.Spec) + jsonBytes(v1alpha1.AttuneRecommendationStatus{Phase: "Watching"}) + stepsOfOne,
+		Replicas:   3, ReadyReplicas: 2,
 		Rollout:   "1 of 2 replicas are updated",
 		DataUntil: now.Add(time.Minute), StaleAfter: w.settings.Recommender.StaleAfter(),
 		HPA: map[string]resize.Held{"app": {Of: [2]bool{true, false}, By: "scaler"}}, VPA: "sizer",

@@ -46,6 +46,7 @@ func worlds() map[string]plan {
 		"a person was faster":         personWasFaster(),
 		"nodes come and go":           spotNodes(),
 		"boosts of many pods":         manyBoosts(),
+		"pods of fifteen containers":  manyContainers(),
 	}
 }
 
@@ -382,6 +383,20 @@ func manyBoosts() plan {
 			})
 		})
 	}
+	return p
+}
+
+// manyContainers: twenty pods of fifteen containers, all resized as soon as there is room in the status.
+func manyContainers() plan {
+	w := web(20)
+	app := w.Containers[0]
+	w.Containers = nil
+	for i := range 15 {
+		app.Name = fmt.Sprintf("container-%02d", i)
+		w.Containers = append(w.Containers, app)
+	}
+	p := roomy(6*time.Hour, w)
+	p.NodeCPU = "512"
 	return p
 }
 

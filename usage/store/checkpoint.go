@@ -15,9 +15,9 @@ const MaxCheckpoint = 2048
 // settleGrace is what the first answers may be late by, beside the steps that they are about.
 const settleGrace = 2 * time.Minute
 
-// Checkpoint is a container's history in a compact form; nil where there is none, or where the source keeps
-// the past itself (Options.Forgets).
-func (s *Store) Checkpoint(key Key) []byte {
+// Checkpoint is a container's history in a compact form of at most so many bytes; nil where there is none that fits, or
+// where the source keeps the past itself (Options.Forgets).
+func (s *Store) Checkpoint(key Key, most int) []byte {
 	s.mutex.RLock()
 	pool, history := s.find(key)
 	if history == nil || !s.options.Forgets(pool.settings) {
@@ -27,7 +27,7 @@ func (s *Store) Checkpoint(key Key) []byte {
 	copied := history.copied(pool.settings.QueryStep)
 	s.mutex.RUnlock()
 	// Packing thousands of values does not keep anybody waiting.
-	return checkpoint.Pack(copied, MaxCheckpoint)
+	return checkpoint.Pack(copied, min(most, MaxCheckpoint))
 }
 
 // Forgets says whether the histories of a source are worth a checkpoint.

@@ -33,7 +33,7 @@ func aDay(t *testing.T) []byte {
 	})}})
 	s.Want(deployment("web"))
 	fill(t, s, now)
-	packed := s.Checkpoint(key("web"))
+	packed := s.Checkpoint(key("web"), store.MaxCheckpoint)
 	require.NotEmpty(t, packed)
 	return packed
 }
@@ -109,7 +109,7 @@ func TestCheckpointsOfNoUse(t *testing.T) {
 	other.Container = "sidecar"
 	assert.NoError(t, s.Restore(other, aDay(t), now))
 	assert.Empty(t, s.Steps(other), "nor this")
-	assert.Nil(t, s.Checkpoint(key("nobody")))
+	assert.Nil(t, s.Checkpoint(key("nobody"), store.MaxCheckpoint))
 
 	s = forgetful(&fake{})
 	s.Want(deployment("web"))
@@ -120,5 +120,5 @@ func TestCheckpointsOfNoUse(t *testing.T) {
 	kept := newStore(&fake{pods: []fakePod{web("aaaaa", always(0.2))}})
 	kept.Want(deployment("web"))
 	fill(t, kept, now)
-	assert.Nil(t, kept.Checkpoint(key("web")), "this source keeps the past itself")
+	assert.Nil(t, kept.Checkpoint(key("web"), store.MaxCheckpoint), "this source keeps the past itself")
 }

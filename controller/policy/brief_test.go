@@ -1,0 +1,87 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/usage/store"
+)
+
+// targetsOf n containers, as the recommender explains them.
+func targetsOf(n int) (targets []v1alpha1.ContainerTarget) {
+	for i := range n {
+		t := v1alpha1.ContainerTarget{Name: fmt.Sprintf("container-%02d", i), Confidence: "0.92"}
+		for _, resource := range []string{"cpu", "memory"} {
+			for j, name := range []string{"percentile", "margin", "burst", "confidence", "floor", "bounds"} {
+				step := v1alpha1.Step{Resource: resource, Name: name, Before: "100m", After: "100m", Reason: strings.Repeat("because ", 12)}
+				if j%2 == 0 {
+					step.After = "130m"
+				}
+				t.Steps = append(t.Steps, step)
+			}
+		}
+		targets = append(targets, t)
+	}
+	return targets
+}
+
+func TestStepsOfManyContainersAreBrief(t *testing.T) {
+	for n, want := range map[int]struct{ whole, changing, omitted int }{
+		1: {1, 0, 0}, 5: {5, 0, 0}, 8: {5, 3, 0}, 30: {0, 11, 19}, 100: {0, 1, 99},
+	} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			targets := targetsOf(n)
+			brief(targets)
+			total := 0
+			var got struct{ whole, changing, omitted int }
+			for _, of := range targets {
+				total += bytesOf(of.Steps)
+				switch {
+				case len(of.Steps) == 12:
+					got.whole++
+				case len(of.Steps) == 6:
+					got.changing++
+				case len(of.Steps) == 1:
+					got.omitted++
+					assert.Equal(t, fmt.Sprintf("the steps are left out: the workload has %d containers", n), of.Steps[0].Reason)
+				}
+			}
+			assert.Equal(t, want, got)
+			if n < 100 {
+				assert.LessOrEqual(t, total, stepsBytes)
+			}
+			again := targetsOf(n)
+			brief(again)
+			brief(again)
+			assert.Equal(t, targets, again, "what is brief stays as it is")
+		})
+	}
+}
+
+// full are histories that take as much as they may.
+type full struct{ Checkpoints }
+
+func (full) Checkpoint(_ store.Key, most int) []byte { return make([]byte, most) }
+
+// Where there are many containers, the history of each is kept more coarsely, and all of them have one.
+func TestCheckpointsOfManyContainersAreCoarse(t *testing.T) {
+	for n, most := range map[int]int{1: 2048, 6: 2048, 12: 1024, 48: 256} {
+		in := sizing(t, nil)
+		in.workload.Template.Spec.Containers = nil
+		for i := range n {
+			in.workload.Template.Spec.Containers = append(in.workload.Template.Spec.Containers, corev1.Container{Name: fmt.Sprint("container-", i)})
+		}
+		c := &Controller{Checkpoints: full{}}
+		checkpoints := c.checkpoints(pass{settings: in.settings, now: now}, in.workload, nil)
+		require.Len(t, checkpoints, n)
+		for _, checkpoint := range checkpoints {
+			assert.Len(t, checkpoint.Data, most)
+		}
+	}
+}
