@@ -94,7 +94,7 @@ func (in inputs) freshSeed(t v1alpha1.ContainerTarget, usesKept bool, kept *v1al
 	}
 	size := resize.FromResources(t.Target)
 	if usesKept && kept != nil {
-		size = in.aboveFloors(t.Name, in.notBelowMeant(t.Name, resize.FromResources(*kept)))
+		size = in.withinBounds(in.aboveFloors(t.Name, in.notBelowMeant(t.Name, resize.FromResources(*kept))))
 	}
 	s := v1alpha1.ContainerSeed{
 		Name:                t.Name,
@@ -124,7 +124,7 @@ func (in inputs) stands(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, boo
 	if i < 0 {
 		return v1alpha1.ContainerSeed{}, false
 	}
-	s := *in.standing.Containers[i].DeepCopy()
+	s := in.lately(*in.standing.Containers[i].DeepCopy())
 	others := slices.DeleteFunc(slices.Clone(t.Holds), func(h v1alpha1.Hold) bool { return h.Reason == string(recommender.StaleData) })
 	if held(others, recommender.CPU) {
 		s.CPURequest, s.CPUBoost = nil, nil
@@ -133,6 +133,13 @@ func (in inputs) stands(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, boo
 		s.MemoryRequest, s.MemoryLimit = nil, nil
 	}
 	return s, true
+}
+
+// lately is what stands of a seed, with what harm has taught and the policy has said since.
+func (in inputs) lately(s v1alpha1.ContainerSeed) v1alpha1.ContainerSeed {
+	size := in.withinBounds(in.aboveFloors(s.Name, resize.FromResources(v1alpha1.Resources{CPURequest: s.CPURequest, MemoryRequest: s.MemoryRequest})))
+	s.CPURequest, s.MemoryRequest = quantity(recommender.CPU, size[recommender.CPU].Request), quantity(recommender.Memory, size[recommender.Memory].Request)
+	return s
 }
 
 // fewRuns: the target of what runs now and then rests on so few runs that it may raise a request, but not lower one.
@@ -155,6 +162,21 @@ func (in inputs) aboveFloors(container string, size recommender.Size) recommende
 	for _, r := range recommender.Resources {
 		if size[r].Request > 0 {
 			size[r].Request = max(size[r].Request, floors[r].Amount)
+		}
+	}
+	return size
+}
+
+// withinBounds brings a kept size within the policy's bounds, which may be younger.
+func (in inputs) withinBounds(size recommender.Size) recommender.Size {
+	for _, r := range recommender.Resources {
+		of := in.settings.Recommender.Of[r]
+		if size[r].Request == 0 {
+			continue
+		}
+		size[r].Request = max(size[r].Request, of.MinAllowed)
+		if of.MaxAllowed > 0 {
+			size[r].Request = min(size[r].Request, of.MaxAllowed)
 		}
 	}
 	return size

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -78,4 +79,43 @@ func TestAContainerWithoutAKeptSizeIsSeededAsARaise(t *testing.T) {
 			assert.Equal(t, map[string]bool{"app": false, "side": false}, raisedOnly(both))
 		})
 	}
+}
+
+// The policy's bounds may be younger than a kept size, and than what a silent source left standing.
+func TestAKeptSizeIsSeededWithinTheBounds(t *testing.T) {
+	for name, c := range map[string]struct{ low, high, kept, want string }{
+		"below the minimum": {"500m", "", "100m", "500m"},
+		"above the maximum": {"", "300m", "900m", "300m"},
+		"between":           {"100m", "1", "500m", "500m"},
+		"no bounds":         {"", "", "50m", "50m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bound := func(s string) *resource.Quantity {
+				if s == "" {
+					return nil
+				}
+				return ptr.To(resource.MustParse(s))
+			}
+			in := sizing(t, nil).with(t, func(s *v1alpha1.AttunePolicySpec) {
+				mode(v1alpha1.UpdateAuto)(s)
+				s.CPU = &v1alpha1.CPUSettings{}
+				s.CPU.MinAllowed, s.CPU.MaxAllowed = bound(c.low), bound(c.high)
+			})
+			in.status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: v1alpha1.Resources{CPURequest: bound(c.kept)}}}
+			seed := desired(in).Seed
+			require.NotNil(t, seed)
+			assert.Equal(t, c.want, seed.Containers[0].CPURequest.String())
+			stands := in.lately(v1alpha1.ContainerSeed{Name: "app", CPURequest: bound(c.kept)})
+			assert.Equal(t, c.want, stands.CPURequest.String())
+			assert.Nil(t, stands.MemoryRequest, "what it does not give it goes on not to give")
+		})
+	}
+}
+
+// What harm has taught since a source fell silent holds for the seed that stands.
+func TestWhatStandsIsNotBelowFloors(t *testing.T) {
+	in := sizing(t, nil, v1alpha1.Floor{Container: "app", Resource: "cpu", Reason: "throttle", Amount: resource.MustParse("400m"), LearnedAt: metav1.NewTime(now)})
+	stands := in.lately(v1alpha1.ContainerSeed{Name: "app", CPURequest: ptr.To(resource.MustParse("100m")), MemoryRequest: ptr.To(resource.MustParse("64Mi"))})
+	assert.Equal(t, "400m", stands.CPURequest.String())
+	assert.Equal(t, "64Mi", stands.MemoryRequest.String())
 }

@@ -130,11 +130,11 @@ func (d *decision) plan(w world, pod *corev1.Pod) (resize.Plan, *resize.Refusal)
 	if refusal != nil {
 		return d.move(w, pod, plan, refusal)
 	}
-	if young := tooYoung(plan); young != nil {
+	plan.Urgent = d.urgent(w, pod, plan)
+	if young := tooYoung(plan); young != nil && !plan.Urgent {
 		d.wake(youngFor)
 		return plan, young
 	}
-	plan.Urgent = d.urgent(w, pod, plan)
 	if w.batch() && !plan.Urgent {
 		return resize.Plan{}, nil
 	}

@@ -124,7 +124,13 @@ func (d *decision) inOurTime(w world) {
 	for i, record := range d.status.Records {
 		d.status.Records[i] = resize.InOurTime(record, w.now)
 	}
-	d.status.CooldownFrom = resize.NotAhead(d.status.CooldownFrom, w.now)
+	d.status.CooldownFrom, d.status.GoneSince = resize.NotAhead(d.status.CooldownFrom, w.now), resize.NotAhead(d.status.GoneSince, w.now)
+	if p := d.status.Paused; p != nil {
+		p.Since = *resize.NotAhead(&p.Since, w.now)
+	}
+	if b := d.status.Backoff; b != nil {
+		b.Since = *resize.NotAhead(&b.Since, w.now)
+	}
 	d.status.Tries = resize.TriesInOurTime(d.status.Tries, w.now)
 }
 

@@ -153,17 +153,19 @@ func (c *Controller) observeWorkload(ctx context.Context, w *world, id workload.
 // autoscalersFor bounds what one pass waits for a list of autoscalers that was never read yet.
 const autoscalersFor = 10 * time.Second
 
-// observeAutoscalers comes after what is open: where they cannot be listed, nothing new is begun.
-func (c *Controller) observeAutoscalers(ctx context.Context, w *world) {
+// observeAutoscalers comes after what is open. Where they cannot be listed, it returns why nothing new is begun but
+// answers to OOM kills.
+func (c *Controller) observeAutoscalers(ctx context.Context, w *world) *resize.Refusal {
 	if w.workload == nil || c.Autoscalers == nil {
-		return
+		return nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, autoscalersFor)
 	defer cancel()
 	var err error
 	if w.autoscalers, err = c.Autoscalers.Of(bounded, *w.workload); err != nil {
-		w.close(notKnown(ctx, whatAutoscalers, err))
+		return notKnown(ctx, whatAutoscalers, err)
 	}
+	return nil
 }
 
 // observePods lists the workload's pods by name, so that every pass sees the same order.

@@ -19,7 +19,8 @@ const (
 	wholePass part = ""
 	// openPart: records, floors and what else follows from the pods alone. Watches that end are judged in the whole pass.
 	openPart part = "open"
-	// urgentPart: the open part, and growth after OOM kills.
+	// urgentPart: the open part, and growth after OOM kills. Where autoscalers cannot be listed, what they held when the
+	// targets were stored is believed.
 	urgentPart part = "urgent"
 )
 
@@ -33,12 +34,15 @@ func (c *Controller) first(ctx context.Context, w *world) (decision, bool) {
 			return d, true
 		}
 	}
-	c.observeAutoscalers(ctx, w)
+	unlisted := c.observeAutoscalers(ctx, w)
 	if kills {
 		w.part = urgentPart
 		if d := c.decide(ctx, w); len(d.writes) > 0 {
 			return d, true
 		}
+	}
+	if unlisted != nil {
+		w.close(unlisted)
 	}
 	w.part = wholePass
 	return decision{}, false

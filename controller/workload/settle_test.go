@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -285,4 +286,56 @@ func TestAHungSourceDelaysNothingUrgent(t *testing.T) {
 			require.NoError(t, <-done)
 		})
 	}
+}
+
+// An answer to an OOM kill does not wait for what only new resizes need.
+func TestAnOOMKillIsAnsweredWhileAutoscalersCannotBeListed(t *testing.T) {
+	pod := endedBefore(running("web-1", small), "OOMKilled", 1, time.Minute)
+	rec := seen(t, small).heading(sizeOf(500, 0, 1024, 0)).rec
+	l := newLab(t, rec, deploymentOf(small, 1), pod)
+	l.c.Autoscalers = deaf{errors.New("conversion webhook failed")}
+	for range 3 {
+		l.pass()
+	}
+	assert.Equal(t, 1, l.patches)
+
+	held := seen(t, small).heading(sizeOf(500, 0, 1024, 0)).rec
+	held.Spec.Containers[0].Holds = []v1alpha1.Hold{{Resource: "cpu", Reason: resize.ReasonVPA}, {Resource: "memory", Reason: resize.ReasonVPA}}
+	l = newLab(t, held, deploymentOf(small, 1), endedBefore(running("web-1", small), "OOMKilled", 1, time.Minute))
+	l.c.Autoscalers = deaf{errors.New("conversion webhook failed")}
+	for range 3 {
+		l.pass()
+	}
+	assert.Zero(t, l.patches, "a VPA held it when the targets were stored")
+}
+
+// A sibling that has just started has nothing lowered yet; growth after an OOM kill lowers nothing.
+func TestAnOOMKillIsAnsweredBesideAYoungSibling(t *testing.T) {
+	pod := endedBefore(manyContainers("web-1", 2), "OOMKilled", 1, time.Minute)
+	pod.Spec.NodeName = "node-1"
+	pod.Status.ContainerStatuses[1].State.Running.StartedAt = metav1.NewTime(now.Add(-time.Second))
+	w := eager(seen(t, sizeOf(500, 1000, 512, 1024), pod))
+	w.rec.Spec.Containers = []v1alpha1.ContainerTarget{
+		{Name: "container-00", Target: resize.ToResources(sizeOf(500, 1000, 1024, 2048))},
+		{Name: "container-01", Target: resize.ToResources(sizeOf(500, 1000, 256, 512))},
+	}
+	d := decide(w)
+	require.Len(t, d.writes, 1, "%v", d.refused.of)
+	assert.True(t, d.writes[0].plan.Urgent)
+	for _, m := range d.writes[0].plan.Moves {
+		assert.Equal(t, "container-00", m.Container)
+	}
+}
+
+// What a leader wrote whose clock was ahead puts nothing to sleep.
+func TestPausesAndBackoffsAreBroughtIntoOurTime(t *testing.T) {
+	ahead := metav1.NewTime(now.Add(72 * time.Hour))
+	d := decision{status: v1alpha1.AttuneRecommendationStatus{
+		GoneSince: &ahead, Paused: &v1alpha1.PausedState{Since: ahead}, Backoff: &v1alpha1.Backoff{Since: ahead}, CooldownFrom: &ahead,
+	}}
+	d.inOurTime(world{now: now})
+	for _, at := range []metav1.Time{*d.status.GoneSince, d.status.Paused.Since, d.status.Backoff.Since, *d.status.CooldownFrom} {
+		assert.Equal(t, now, at.Time)
+	}
+	assert.NotPanics(t, func() { (&decision{}).inOurTime(world{now: now}) })
 }
