@@ -32,24 +32,37 @@ deploy: ## Build the operator, load it and install or upgrade the chart on the l
 
 ##@ Test it
 
-test: test-unit test-sim test-integration test-e2e ## Unit, integration and e2e tests, set-up included
+# gotest is `go test` that also notes what became of each test, under a name: $(call gotest,NAME) ARGUMENTS, and
+# $(call gotest-v,NAME) ARGUMENTS, which tells of each test.
+RESULTS := $(CURDIR)/bin/results
+gotest = $(CURDIR)/bin/gotestsum --format standard-quiet --hide-summary skipped --jsonfile $(RESULTS)/$(1).json --
+gotest-v = $(CURDIR)/bin/gotestsum --format standard-verbose --hide-summary skipped --jsonfile $(RESULTS)/$(1).json --
 
-test-unit: ## Tests of pure code; no cluster
+bin/gotestsum: tools/go.mod
+	@mkdir -p $(RESULTS)
+	cd tools && go build -o ../bin/gotestsum gotest.tools/gotestsum
+
+test: bin/gotestsum ## Unit, integration and e2e tests, set-up included; the last line says what passed, failed and was skipped
+	@rm -rf $(RESULTS) && mkdir -p $(RESULTS)
+	@status=0; $(MAKE) --no-print-directory test-unit test-sim test-integration test-e2e || status=$$?; \
+	cd test && go run ./cmd/tally $(RESULTS); exit $$status
+
+test-unit: bin/gotestsum ## Tests of pure code; no cluster
 	go vet ./... && cd test && go vet ./... && cd admission && go vet ./...
-	go test ./...
-	cd test && go test . ./bench/... ./demand/... ./demo/... ./deploy/... ./fault/... ./kubelet/... ./plane/... ./workload/...
+	$(call gotest,unit) ./...
+	cd test && $(call gotest,unit-test) . ./bench/... ./cmd/... ./demand/... ./demo/... ./deploy/... ./fault/... ./kubelet/... ./plane/... ./workload/...
 
-test-sim: ## The long run: lives of a cluster in virtual time, one for each of SEEDS seeds
-	cd test && go test -count=1 -timeout 20m ./sim/... -sim.seeds $(SEEDS)
+test-sim: bin/gotestsum ## The long run: lives of a cluster in virtual time, one for each of SEEDS seeds
+	cd test && $(call gotest,sim) -count=1 -timeout 20m ./sim/... -sim.seeds $(SEEDS)
 
-test-integration: programs ## Tests against a real API server, with its own validation code and Helm (RUN=name for some)
-	cd test && go test -count=1 -timeout 20m -run '$(RUN)' ./integration/... ./killed/...
-	cd test/admission && go test -count=1 -timeout 20m -run '$(RUN)' ./...
-	ATTUNE_HELM="$$(cd test && go run ./cluster/cmd/cluster find helm)" go test -count=1 -tags helm ./charts
+test-integration: programs bin/gotestsum ## Tests against a real API server, with its own validation code and Helm (RUN=name for some)
+	cd test && $(call gotest,integration) -count=1 -timeout 20m -run '$(RUN)' ./integration/... ./killed/...
+	cd test/admission && $(call gotest,admission) -count=1 -timeout 20m -run '$(RUN)' ./...
+	ATTUNE_HELM="$$(cd test && go run ./cluster/cmd/cluster find helm)" $(call gotest,charts) -count=1 -tags helm ./charts
 
-test-e2e: programs ## Tests on a real kubelet (RUN=name for one)
-	cd test && go test -count=1 -timeout 10m -run '$(RUN)' -v ./cluster/...
-	cd test && go test -count=1 -timeout 50m -run '$(RUN)' -v ./e2e/...
+test-e2e: programs bin/gotestsum ## Tests on a real kubelet (RUN=name for one)
+	cd test && $(call gotest-v,cluster) -count=1 -timeout 10m -run '$(RUN)' ./cluster/...
+	cd test && $(call gotest-v,e2e) -count=1 -timeout 50m -run '$(RUN)' ./e2e/...
 
 # The table of a matrix is in the log of its test; what passed is left out.
 QUIETLY := | { grep -vE '^ *(===|---) (RUN|PAUSE|CONT|NAME|PASS)' || true; }

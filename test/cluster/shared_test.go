@@ -50,9 +50,7 @@ func TestMain(m *testing.M) {
 
 func skipWhereUnavailable(t *testing.T) {
 	t.Helper()
-	if reason := cluster.Unavailable(); reason != "" {
-		t.Skip(reason)
-	}
+	cluster.Need(t)
 }
 
 func sharedCluster(t *testing.T) (*cluster.Cluster, kubernetes.Interface) {

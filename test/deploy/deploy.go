@@ -6,6 +6,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -36,19 +38,44 @@ func Operator(ctx context.Context, c *cluster.Cluster, o Options) error {
 	if err != nil {
 		return err
 	}
+	ours, err := writeValues(tag)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(ours)
+	return run(c.Command(ctx, "helm", helmArgs(project, ours, o)...), o.Out)
+}
+
+// helmArgs install the chart. Our own values are a file too, the first one: helm lets every --set win over every file.
+func helmArgs(project, ours string, o Options) []string {
 	args := []string{
 		"upgrade", "--install", "attune", filepath.Join(project, "charts", "attune"),
 		"--namespace", Namespace, "--create-namespace", "--wait", "--timeout", "120s",
-		"--set", "image.repository=docker.io/local/attune", "--set", "image.tag=" + tag, "--set", "image.pullPolicy=Never",
-		"--set", "usage.source=prometheus", "--set", "usage.prometheus.address=" + cluster.PrometheusURL,
 	}
-	for _, file := range o.Values {
+	for _, file := range append([]string{ours}, o.Values...) {
 		args = append(args, "--values", file)
 	}
 	for _, value := range o.Set {
 		args = append(args, "--set", value)
 	}
-	return run(c.Command(ctx, "helm", args...), o.Out)
+	return args
+}
+
+// writeValues writes what holds on every test cluster, unless the caller's values say otherwise.
+func writeValues(tag string) (path string, err error) {
+	values, err := json.Marshal(map[string]any{ // JSON is YAML
+		"image": map[string]any{"repository": "docker.io/local/attune", "tag": tag, "pullPolicy": "Never"},
+		"usage": map[string]any{"source": "prometheus", "prometheus": map[string]any{"address": cluster.PrometheusURL}},
+	})
+	if err != nil {
+		return "", err
+	}
+	file, err := os.CreateTemp("", "attune-values-*.yaml")
+	if err != nil {
+		return "", err
+	}
+	_, err = file.Write(values)
+	return file.Name(), errors.Join(err, file.Close())
 }
 
 // Uninstall removes the operator's release.

@@ -105,9 +105,7 @@ var upheavalsBegun = sync.OnceValues(func() (*process, error) {
 // elsewhere runs a test in the process that has the cluster for it, beside the other tests, unless this is it.
 func elsewhere(t *testing.T, whose string, test func(t *testing.T), begun func() (*process, error)) {
 	t.Helper()
-	if reason := cluster.Unavailable(); reason != "" {
-		t.Skip(reason)
-	}
+	cluster.Need(t)
 	if only() == whose {
 		test(t)
 		return

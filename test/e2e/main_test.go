@@ -129,9 +129,7 @@ func newClient(c *cluster.Cluster) (client.Client, error) {
 // need skips a test by name where no kubelet can run, and runs it beside the others otherwise.
 func need(t *testing.T) context.Context {
 	t.Helper()
-	if reason := cluster.Unavailable(); reason != "" {
-		t.Skip(reason)
-	}
+	cluster.Need(t)
 	t.Parallel()
 	return t.Context()
 }

@@ -23,9 +23,7 @@ import (
 // TestLittleRoom is what happens on a node of 600m where there is little room. One after the other: each
 // needs to know what the others take.
 func TestLittleRoom(t *testing.T) {
-	if reason := cluster.Unavailable(); reason != "" {
-		t.Skip(reason)
-	}
+	cluster.Need(t)
 	t.Parallel()
 	namespace(t.Context(), t, "room", false)
 	t.Run("26 more than the node has is refused by the API server", beyondTheNode)

@@ -1,0 +1,34 @@
+package deploy
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A values file wins over ours: helm takes the last of several files, and any --set before all of them.
+func TestAValuesFileWins(t *testing.T) {
+	ours, err := writeValues("abc")
+	require.NoError(t, err)
+	defer os.Remove(ours)
+	args := helmArgs("project", ours, Options{Values: []string{"theirs.yaml"}, Set: []string{"logLevel=debug"}})
+	files := valuesOf(args, "--values")
+	assert.Equal(t, []string{ours, "theirs.yaml"}, files)
+	assert.Equal(t, []string{"logLevel=debug"}, valuesOf(args, "--set"), "nothing of ours is set past the files")
+	raw, err := os.ReadFile(ours)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"image": {"repository": "docker.io/local/attune", "tag": "abc", "pullPolicy": "Never"},
+		"usage": {"source": "prometheus", "prometheus": {"address": "http://172.30.0.1:9090"}}}`, string(raw))
+}
+
+func valuesOf(args []string, flag string) (values []string) {
+	for i := range args {
+		if args[i] == flag {
+			values = append(values, args[i+1])
+		}
+	}
+	return slices.Clone(values)
+}
