@@ -2,9 +2,10 @@ package resize
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 
 	"attune.io/attune/recommender"
 )
@@ -64,14 +65,19 @@ func CapabilitiesOf(node *corev1.Node, server string) Capabilities {
 		caps.Allocatable[r] = amountOf(r, node.Status.Allocatable)
 	}
 	for _, c := range node.Status.Conditions {
-		switch {
-		case c.Type == corev1.NodeReady:
-			caps.NodeReady = c.Status == corev1.ConditionTrue
-		case c.Status == corev1.ConditionTrue && slices.Contains(pressures, c.Type):
+		if c.Status == corev1.ConditionTrue && slices.Contains(pressures, c.Type) {
 			caps.Pressure = append(caps.Pressure, string(c.Type))
 		}
 	}
+	caps.NodeReady = NodeReady(node)
 	return caps
+}
+
+// NodeReady: the node says that it is ready. A nil node says nothing.
+func NodeReady(node *corev1.Node) bool {
+	return node != nil && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // Has says whether the node declares a feature.
@@ -81,11 +87,20 @@ var pressures = []corev1.NodeConditionType{
 	corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure,
 }
 
-// minor of a version such as v1.36.3; 0 if it is none.
+// minor of a version such as v1.36.3 or v1.36.3-gke.100; 0 if it is none. It is asked for each pod of a workload
+// several times a pass.
 func minor(v string) int {
-	parsed, err := version.ParseGeneric(v)
-	if err != nil || parsed.Major() != 1 {
+	rest, found := strings.CutPrefix(strings.TrimPrefix(strings.TrimSpace(v), "v"), "1.")
+	if !found {
 		return 0
 	}
-	return int(parsed.Minor())
+	end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
+	if end >= 0 {
+		rest = rest[:end]
+	}
+	n, err := strconv.Atoi(rest)
+	if err != nil {
+		return 0
+	}
+	return n
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -222,7 +224,8 @@ func (c *Controller) write(ctx context.Context, read, rec *v1alpha1.AttuneRecomm
 // finished by the workload loop; proven sizes stay.
 func (c *Controller) release(ctx context.Context, recs map[string]*v1alpha1.AttuneRecommendation) error {
 	var failed []error
-	for _, rec := range recs {
+	for _, name := range slices.Sorted(maps.Keys(recs)) {
+		rec := recs[name]
 		if released(rec.Spec) {
 			continue
 		}

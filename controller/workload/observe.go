@@ -281,5 +281,5 @@ func (w world) signals(record v1alpha1.ResizeRecord) resize.Signals {
 // nodeNotReady: a node that could not be read is taken for ready.
 func (w world) nodeNotReady(name string) bool {
 	view, known := w.nodes[name]
-	return known && !resize.CapabilitiesOf(view.Node, w.serverVersion).NodeReady
+	return known && !resize.NodeReady(view.Node)
 }

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -94,7 +95,7 @@ func (x *waiting) anyOf(topics []topic, since int) bool {
 	return slices.ContainsFunc(x.recent[len(x.recent)-missed:], func(t topic) bool { return slices.Contains(topics, t) })
 }
 
-// wake answers with the workloads that a change concerns.
+// wake answers with the workloads that a change concerns, in the same order each time.
 func (x *waiting) wake(t topic) []reconcile.Request {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -105,5 +106,6 @@ func (x *waiting) wake(t topic) []reconcile.Request {
 	for workload := range x.on[t] {
 		woken = append(woken, reconcile.Request{NamespacedName: workload})
 	}
+	slices.SortFunc(woken, func(a, b reconcile.Request) int { return strings.Compare(a.String(), b.String()) })
 	return woken
 }

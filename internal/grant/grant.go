@@ -5,6 +5,8 @@ package grant
 import (
 	"maps"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -55,7 +57,7 @@ func (m *marks) set(workload types.NamespacedName, words map[types.UID]string) b
 	return true
 }
 
-// Publish replaces the grants of a node. It returns the recommendations of the pods whose grants changed. The
+// Publish replaces the grants of a node. It returns the recommendations of the pods whose grants changed, by name. The
 // table keeps the grants: do not change them.
 func (t *Table) Publish(node string, grants map[types.UID]Pod) []types.NamespacedName {
 	t.mutex.Lock()
@@ -121,9 +123,5 @@ func (t *Table) Stays(pod types.UID) string {
 }
 
 func keys(set map[types.NamespacedName]bool) []types.NamespacedName {
-	out := make([]types.NamespacedName, 0, len(set))
-	for key := range set {
-		out = append(out, key)
-	}
-	return out
+	return slices.SortedFunc(maps.Keys(set), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 }

@@ -19,7 +19,7 @@ func cpu(amount recommender.Amount) map[string]recommender.Size {
 func TestPublishTellsOfChanges(t *testing.T) {
 	table := &Table{}
 	first := map[types.UID]Pod{"a": {Recommendation: web, Sizes: cpu(1)}, "b": {Recommendation: db, Sizes: cpu(2)}}
-	assert.ElementsMatch(t, []types.NamespacedName{web, db}, table.Publish("node-1", first))
+	assert.Equal(t, []types.NamespacedName{web, db}, table.Publish("node-1", first), "by name")
 	assert.Empty(t, table.Publish("node-1", map[types.UID]Pod{"a": {Recommendation: web, Sizes: cpu(1)}, "b": {Recommendation: db, Sizes: cpu(2)}}))
 	assert.Equal(t, []types.NamespacedName{db}, table.Publish("node-1", map[types.UID]Pod{"a": {Recommendation: web, Sizes: cpu(1)}, "b": {Recommendation: db, Sizes: cpu(2), Evict: "no room"}}))
 	assert.Equal(t, []types.NamespacedName{web}, table.Publish("node-1", map[types.UID]Pod{"b": {Recommendation: db, Sizes: cpu(2), Evict: "no room"}}))

@@ -106,11 +106,20 @@ func (w *world) replace(o client.Object, t trouble) {
 	})
 }
 
-// workload is a copy of a planned one; nil: it is gone.
-func (w *world) workload(which int) client.Object {
+// peek at a planned workload, shared; nil: it is gone.
+func (w *world) peek(which int) client.Object {
 	p := w.plan.Workloads[which%len(w.plan.Workloads)]
 	o := w.server.Peek(p.object(), key2(p.Namespace, p.Name))
 	if o == nil || o.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	return o
+}
+
+// workload is a copy of a planned one; nil: it is gone.
+func (w *world) workload(which int) client.Object {
+	o := w.peek(which)
+	if o == nil {
 		return nil
 	}
 	return o.DeepCopyObject().(client.Object)

@@ -3,6 +3,7 @@ package sim
 import (
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -42,6 +43,14 @@ func play(t *testing.T, seed uint64, p plan) *world {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	w := newWorld(seed, p)
+	life := fnv.New64a()
+	if *tells {
+		heard := w.server.Journal.Heard
+		w.server.Journal.Heard = func(write api.Write) {
+			fmt.Fprintln(life, write)
+			heard(write)
+		}
+	}
 	for _, v := range w.run() {
 		again := fmt.Sprintf("-run '%s$'", t.Name())
 		if seed > 0 {
@@ -50,7 +59,7 @@ func play(t *testing.T, seed uint64, p plan) *world {
 		t.Errorf("seed %d: %s\nagain: cd test && go test ./sim %s -sim.v", seed, v, again)
 	}
 	if *tells {
-		t.Logf("seed %d: %s of %d workloads in %s; %v, passes %v; events %v", seed, w.time.now.Sub(beginning), len(p.Workloads), w.cpu.Round(time.Millisecond), w.watching.writes, w.watching.passes, w.told.count)
+		t.Logf("seed %d: %s of %d workloads in %s, life %016x; %v, passes %v; events %v", seed, w.time.now.Sub(beginning), len(p.Workloads), w.cpu.Round(time.Millisecond), life.Sum64(), w.watching.writes, w.watching.passes, w.told.count)
 	}
 	return w
 }

@@ -180,14 +180,9 @@ func (w *world) admit(pod *corev1.Pod) {
 	}
 	raw, err := json.Marshal(pod)
 	w.must(err)
-	body, err := json.Marshal(admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
-		Request: &admissionv1.AdmissionRequest{
-			UID: "review", Operation: admissionv1.Create, Namespace: pod.Namespace, Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"},
-			Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"}, Object: runtime.RawExtension{Raw: raw},
-		},
-	})
-	w.must(err)
+	body := append([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"review","operation":"CREATE",`+
+		`"kind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},"namespace":"`+pod.Namespace+`","object":`), raw...)
+	body = append(body, "}}"...)
 	answer, err := w.leader.seeds.Answer(body)
 	w.must(err)
 	var review admissionv1.AdmissionReview

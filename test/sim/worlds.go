@@ -492,14 +492,17 @@ func (w *world) selected() (all []types.NamespacedName) {
 	if len(w.server.Stored(&v1alpha1.AttuneDefaults{})) > 0 {
 		return nil
 	}
+	policies := w.server.Stored(&v1alpha1.AttunePolicy{})
 	for i, of := range w.plan.Workloads {
-		for _, stored := range w.server.Stored(&v1alpha1.AttunePolicy{}) {
-			o, p := w.workload(i), stored.(*v1alpha1.AttunePolicy)
-			if o == nil || o.GetAnnotations()[v1alpha1.SkipAnnotation] != "" || !selects(p, of) {
-				continue
+		o := w.peek(i)
+		if o == nil || o.GetAnnotations()[v1alpha1.SkipAnnotation] != "" {
+			continue
+		}
+		for _, p := range policies {
+			if selects(p.(*v1alpha1.AttunePolicy), of) {
+				id := workload.Identity{Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}
+				all = append(all, key2(of.Namespace, id.RecommendationName()))
 			}
-			id := workload.Identity{Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}
-			all = append(all, key2(of.Namespace, id.RecommendationName()))
 		}
 	}
 	return all

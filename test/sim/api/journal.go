@@ -48,12 +48,15 @@ func code(err error) int32 {
 	return 0
 }
 
-// kept is how many writes of each object are remembered.
-const kept = 40
+// kept is how many writes of each object are remembered, mostObjects of how many objects: a pod that is refused is
+// tried again under another name each time.
+const kept, mostObjects = 40, 4000
 
 // Journal keeps the last writes of each object, and tells who listens of every one.
 type Journal struct {
 	last map[string][]Write
+	// order of the objects as they were first written.
+	order []string
 	// Heard is called for each write; nil: nothing is.
 	Heard func(Write)
 	// Reads are the live reads that were asked for, by actor.
@@ -64,6 +67,7 @@ func newJournal() *Journal { return &Journal{last: map[string][]Write{}, Reads: 
 
 func (j *Journal) note(w Write) {
 	of := w.Kind + " " + w.Key
+	j.remember(of)
 	list := append(j.last[of], w)
 	if len(list) > 2*kept {
 		list = append([]Write(nil), list[len(list)-kept:]...)
@@ -72,6 +76,20 @@ func (j *Journal) note(w Write) {
 	if j.Heard != nil {
 		j.Heard(w)
 	}
+}
+
+// remember an object; of too many, the half that came first is forgotten.
+func (j *Journal) remember(of string) {
+	if j.last[of] != nil {
+		return
+	}
+	if j.order = append(j.order, of); len(j.order) <= mostObjects {
+		return
+	}
+	for _, old := range j.order[:mostObjects/2] {
+		delete(j.last, old)
+	}
+	j.order = append([]string(nil), j.order[mostObjects/2:]...)
 }
 
 // Of an object: its last writes, one a line.
@@ -86,6 +104,3 @@ func (j *Journal) Of(kind, key string) string {
 	}
 	return strings.Join(lines, "\n")
 }
-
-// Forget an object that is gone.
-func (j *Journal) Forget(kind, key string) { delete(j.last, kind+" "+key) }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,12 +35,37 @@ func patched(k *kind, stored, o client.Object, p client.Patch) (client.Object, e
 	if err != nil {
 		return nil, err
 	}
+	next, err := merged(stored, data, p.Type())
+	if err != nil {
+		next, err = applied(k, stored, data, p.Type())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if next.GetUID() != stored.GetUID() {
+		path := field.NewPath("metadata", "uid")
+		return nil, apierrors.NewInvalid(k.GroupKind(), stored.GetName(), field.ErrorList{field.Invalid(path, next.GetUID(), "field is immutable")})
+	}
+	return next, nil
+}
+
+// merged is what a JSON merge patch makes of an object; an error has it made from its text.
+func merged(stored client.Object, data []byte, how types.PatchType) (client.Object, error) {
+	if how != types.MergePatchType {
+		return nil, errUntyped
+	}
+	next := wire(stored)
+	return next, merge(reflect.ValueOf(next).Elem(), data)
+}
+
+// applied is what a patch makes of an object's text.
+func applied(k *kind, stored client.Object, data []byte, how types.PatchType) (client.Object, error) {
 	before, err := json.Marshal(stored)
 	if err != nil {
 		return nil, err
 	}
-	after, err := apply(k, before, data, p.Type())
-	if err != nil && p.Type() == types.JSONPatchType {
+	after, err := apply(k, before, data, how)
+	if err != nil && how == types.JSONPatchType {
 		return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 	}
 	if err != nil {
@@ -48,10 +74,6 @@ func patched(k *kind, stored, o client.Object, p client.Patch) (client.Object, e
 	next := k.New()
 	if err := json.Unmarshal(after, next); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	if next.GetUID() != stored.GetUID() {
-		path := field.NewPath("metadata", "uid")
-		return nil, apierrors.NewInvalid(k.GroupKind(), stored.GetName(), field.ErrorList{field.Invalid(path, next.GetUID(), "field is immutable")})
 	}
 	return next, nil
 }

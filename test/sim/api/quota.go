@@ -2,12 +2,12 @@ package api
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -17,6 +17,8 @@ var (
 	limitRangeType = reflect.TypeFor[corev1.LimitRange]()
 	quotaType      = reflect.TypeFor[corev1.ResourceQuota]()
 )
+
+var one = resource.MustParse("1")
 
 // takes is what a pod takes of a quota; nil takes nothing.
 func takes(pod *corev1.Pod) corev1.ResourceList {
@@ -30,20 +32,23 @@ func takes(pod *corev1.Pod) corev1.ResourceList {
 	for name, q := range limitsOf(pod) {
 		out["limits."+name] = q
 	}
-	out[corev1.ResourcePods] = resource.MustParse("1")
+	out[corev1.ResourcePods] = one
 	return out
 }
 
 // charge the quotas of a namespace with what a pod takes more than before, or refuse it. What it takes less is for
 // the quota controller to see.
 func (s *Server) charge(before, after *corev1.Pod) error {
-	had, wants := takes(before), takes(after)
 	k := s.kinds[quotaType]
 	var charged []*corev1.ResourceQuota
+	var had, wants corev1.ResourceList
 	for _, o := range s.stored[k].list() {
 		quota := o.(*corev1.ResourceQuota)
 		if quota.Namespace != after.Namespace {
 			continue
+		}
+		if wants == nil {
+			had, wants = takes(before), takes(after)
 		}
 		next, err := within(quota, had, wants, after)
 		if err != nil {
@@ -64,9 +69,10 @@ func within(quota *corev1.ResourceQuota, had, wants corev1.ResourceList, pod *co
 	if missing := unnamed(quota, pod); missing != "" {
 		return nil, forbidden(pod, "failed quota: %s: must specify %s", quota.Name, missing)
 	}
-	next := quota.DeepCopy()
+	sums := corev1.ResourceList{}
 	var over, requested, used, limited []string
-	for name, hard := range quota.Spec.Hard {
+	for _, name := range slices.Sorted(maps.Keys(quota.Spec.Hard)) {
+		hard := quota.Spec.Hard[name]
 		want, counted := wants[name]
 		if !counted {
 			continue
@@ -87,7 +93,7 @@ func within(quota *corev1.ResourceQuota, had, wants corev1.ResourceList, pod *co
 			requested, used, limited = append(requested, pair(name, delta)), append(used, pair(name, now)), append(limited, pair(name, hard))
 			continue
 		}
-		next.Status.Used[name] = sum
+		sums[name] = sum
 	}
 	if len(over) > 0 {
 		for _, list := range [][]string{requested, used, limited} {
@@ -96,9 +102,11 @@ func within(quota *corev1.ResourceQuota, had, wants corev1.ResourceList, pod *co
 		return nil, forbidden(pod, "exceeded quota: %s, requested: %s, used: %s, limited: %s",
 			quota.Name, strings.Join(requested, ","), strings.Join(used, ","), strings.Join(limited, ","))
 	}
-	if equality.Semantic.DeepEqual(next.Status, quota.Status) {
+	if len(sums) == 0 {
 		return nil, nil
 	}
+	next := quota.DeepCopy()
+	maps.Copy(next.Status.Used, sums)
 	return next, nil
 }
 

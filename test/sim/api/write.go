@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,14 +24,10 @@ func (s *Server) create(o client.Object) error {
 	if err := s.admitsInto(k, o); err != nil {
 		return err
 	}
-	made, err := wire(k, o)
-	if err != nil {
-		return err
-	}
+	made := wire(o)
 	made.SetUID(s.newUID())
 	made.SetCreationTimestamp(s.stamp())
 	made.SetGeneration(0)
-	made.SetManagedFields(nil)
 	if k.generation {
 		made.SetGeneration(1)
 	}
@@ -93,21 +88,7 @@ func (s *Server) update(o client.Object, of part) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := wire(k, o)
-	if err != nil {
-		return err
-	}
-	return s.replace(k, stored, wanted, of, o)
-}
-
-// wire is an object as it arrives at the server: times in whole seconds, no empty lists.
-func wire(k *kind, o client.Object) (client.Object, error) {
-	raw, err := json.Marshal(o)
-	if err != nil {
-		return nil, err
-	}
-	arrived := k.New()
-	return arrived, json.Unmarshal(raw, arrived)
+	return s.replace(k, stored, wire(o), of, o)
 }
 
 // replace what is stored by what is wanted, as far as the part goes.

@@ -1,0 +1,22 @@
+package workload
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Who waits is woken in the same order each time, so that the same history is answered the same way.
+func TestWhoWaitsIsWokenByName(t *testing.T) {
+	var x waiting
+	var want []reconcile.Request
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		of := types.NamespacedName{Namespace: "shop", Name: name}
+		x.wait(of, []topic{aboutNode("node-1")}, 0)
+		want = append(want, reconcile.Request{NamespacedName: of})
+	}
+	assert.Equal(t, want, x.wake(aboutNode("node-1")))
+	assert.Empty(t, x.wake(aboutNode("node-2")))
+}
