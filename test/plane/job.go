@@ -185,12 +185,32 @@ func (p *Plane) fill(ctx context.Context, v *view, job *batchv1.Job, status *bat
 	}
 	template.Finalizers = append(template.Finalizers, batchv1.JobTrackingFinalizer)
 	for range most - len(live) {
-		if err := p.create(ctx, v, owner{job, "batch/v1", "Job"}, template, p.podName(job)); err != nil {
+		name := p.podName(job)
+		if err := v.refusals[p.likeOf(job)]; err != nil {
+			return err
+		}
+		if err := p.create(ctx, v, owner{job, "batch/v1", "Job"}, template, name); err != nil {
 			p.wake(v, v.now.Add(retryCreate))
+			v.refusals[p.likeOf(job)] = err
 			return err
 		}
 	}
 	return nil
+}
+
+// like is what Jobs of one CronJob have in common whose pods are the same: where one is refused, so are those of the
+// others until the step ends, since nothing of a quota becomes free before that. A CronJob may have hundreds that wait.
+type like struct {
+	cronJob  types.UID
+	template string
+}
+
+func (p *Plane) likeOf(job *batchv1.Job) like {
+	of := like{cronJob: job.UID}
+	if owner := metav1.GetControllerOfNoCopy(job); owner != nil {
+		of = like{owner.UID, p.hashOf(job, job.Spec.Template)}
+	}
+	return of
 }
 
 // backOff is when the next pod may be made: 10 s after the last failure, doubled with each, at most 10 min.

@@ -92,6 +92,8 @@ type Plane struct {
 	drained map[string]time.Time
 	// missing is since when a node of a pod is not there.
 	missing map[string]time.Time
+	// counted and countedBefore are the footprints that this step and the one before asked for.
+	counted, countedBefore map[*corev1.Pod]footprint
 	// next is the earliest time that a part has asked for.
 	next time.Time
 }
@@ -105,6 +107,7 @@ type step struct {
 // Sync takes every part one step, with the cluster as it was listed when the step began.
 func (p *Plane) Sync(ctx context.Context, now time.Time) error {
 	p.next = time.Time{}
+	p.forgetFootprints()
 	v, err := p.look(ctx, now)
 	if err != nil {
 		return err

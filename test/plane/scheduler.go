@@ -59,16 +59,34 @@ func (p *Plane) rooms(v *view) (list []*room) {
 	}
 	for _, pod := range v.pods {
 		if r := byName[pod.Spec.NodeName]; r != nil && !finished(pod) {
-			r.take(pod, 1)
+			r.take(pod, p.footprint(pod), 1)
 		}
 	}
 	return list
 }
 
+// footprint of a pod; nothing that was listed is ever written into, so that it is counted once.
+type footprint struct{ cpu, memory int64 }
+
+func (p *Plane) footprint(pod *corev1.Pod) footprint {
+	known, ok := p.counted[pod]
+	if !ok {
+		if known, ok = p.countedBefore[pod]; !ok {
+			known.cpu, known.memory = Footprint(pod)
+		}
+		p.counted[pod] = known
+	}
+	return known
+}
+
+// forgetFootprints forgets those that the last step did not ask for.
+func (p *Plane) forgetFootprints() {
+	p.countedBefore, p.counted = p.counted, map[*corev1.Pod]footprint{}
+}
+
 // take counts a pod in, or out with a sign of -1.
-func (r *room) take(pod *corev1.Pod, sign int64) {
-	cpu, memory := Footprint(pod)
-	r.cpu, r.memory, r.pods = r.cpu-sign*cpu, r.memory-sign*memory, r.pods-sign
+func (r *room) take(pod *corev1.Pod, of footprint, sign int64) {
+	r.cpu, r.memory, r.pods = r.cpu-sign*of.cpu, r.memory-sign*of.memory, r.pods-sign
 	if sign > 0 {
 		r.takes = append(r.takes, pod)
 		return
@@ -87,9 +105,9 @@ func Footprint(pod *corev1.Pod) (cpu, memory int64) {
 func (p *Plane) place(ctx context.Context, v *view, pod *corev1.Pod, rooms []*room) error {
 	var best *room
 	why := map[string]int{}
-	cpu, memory := Footprint(pod)
+	needs := p.footprint(pod)
 	for _, r := range rooms {
-		if reason := r.refuses(pod, cpu, memory); reason != "" {
+		if reason := r.refuses(pod, needs); reason != "" {
 			why[reason]++
 			continue
 		}
@@ -114,7 +132,7 @@ func (p *Plane) place(ctx context.Context, v *view, pod *corev1.Pod, rooms []*ro
 	bound := pod.DeepCopy()
 	bound.Spec.NodeName = best.node.Name
 	v.replace(bound)
-	best.take(bound, 1)
+	best.take(bound, needs, 1)
 	return nil
 }
 
@@ -127,7 +145,7 @@ func (v *view) replace(pod *corev1.Pod) {
 }
 
 // refuses is why a pod cannot go to a node, in the scheduler's words, or "".
-func (r *room) refuses(pod *corev1.Pod, cpu, memory int64) string {
+func (r *room) refuses(pod *corev1.Pod, needs footprint) string {
 	switch {
 	case !selects(pod, r.node):
 		return "node(s) didn't match Pod's node affinity/selector"
@@ -142,9 +160,9 @@ func (r *room) refuses(pod *corev1.Pod, cpu, memory int64) string {
 	switch {
 	case r.pods < 1:
 		return "Too many pods"
-	case cpu > 0 && cpu > r.cpu:
+	case needs.cpu > 0 && needs.cpu > r.cpu:
 		return "Insufficient cpu"
-	case memory > 0 && memory > r.memory:
+	case needs.memory > 0 && needs.memory > r.memory:
 		return "Insufficient memory"
 	}
 	return ""
@@ -227,9 +245,8 @@ func (p *Plane) preempt(ctx context.Context, v *view, pod *corev1.Pod, rooms []*
 	if priority(pod) <= 0 || pod.Status.NominatedNodeName != "" || ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever {
 		return pod, nil
 	}
-	cpu, memory := Footprint(pod)
 	for _, r := range rooms {
-		victims := r.victims(pod, cpu, memory)
+		victims := p.victims(r, pod)
 		if len(victims) == 0 {
 			continue
 		}
@@ -250,7 +267,7 @@ func (p *Plane) preempt(ctx context.Context, v *view, pod *corev1.Pod, rooms []*
 }
 
 // victims are the pods that have to go for another one to fit; none where that is not enough.
-func (r *room) victims(pod *corev1.Pod, cpu, memory int64) []*corev1.Pod {
+func (p *Plane) victims(r *room, pod *corev1.Pod) []*corev1.Pod {
 	left := *r
 	left.takes = slices.Clone(r.takes)
 	lesser := slices.DeleteFunc(slices.Clone(r.takes), func(other *corev1.Pod) bool {
@@ -258,8 +275,8 @@ func (r *room) victims(pod *corev1.Pod, cpu, memory int64) []*corev1.Pod {
 	})
 	slices.SortStableFunc(lesser, func(a, b *corev1.Pod) int { return cmp.Compare(priority(a), priority(b)) })
 	for i, victim := range lesser {
-		left.take(victim, -1)
-		if left.refuses(pod, cpu, memory) == "" {
+		left.take(victim, p.footprint(victim), -1)
+		if left.refuses(pod, p.footprint(pod)) == "" {
 			return lesser[:i+1]
 		}
 	}

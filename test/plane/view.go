@@ -37,11 +37,13 @@ type view struct {
 	quotas      []*corev1.ResourceQuota
 	budgets     []*policyv1.PodDisruptionBudget
 	namespaces  []*corev1.Namespace
+	// refusals are what the API server said of pods of Jobs in this step.
+	refusals map[like]error
 }
 
 // look lists what the parts that run need.
 func (p *Plane) look(ctx context.Context, now time.Time) (v *view, err error) {
-	v = &view{now: now, owned: map[types.UID][]*corev1.Pod{}}
+	v = &view{now: now, owned: map[types.UID][]*corev1.Pod{}, refusals: map[like]error{}}
 	for _, l := range []struct {
 		of   []Part
 		into func() error
