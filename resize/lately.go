@@ -67,7 +67,8 @@ func stops(t v1alpha1.Try, pod *corev1.Pod, p Plan, w World) *Refusal {
 	return nil
 }
 
-// stopsDeclined: the API server would only say the same again, unless what it spoke of has changed.
+// stopsDeclined: the API server would only say the same again, unless what it spoke of has changed. A quota's use changes
+// with each pod that comes or goes, so that several refusals in a row wait longer for that, too.
 func stopsDeclined(t v1alpha1.Try, pod *corev1.Pod, p Plan, w World) *Refusal {
 	switch {
 	case t.Digest != "" && t.Digest != digestOf(Split(p)[0], pod.Generation):
@@ -78,7 +79,7 @@ func stopsDeclined(t v1alpha1.Try, pod *corev1.Pod, p Plan, w World) *Refusal {
 		return nil
 	case ofOthers(t, p, w), asksForLess(t, p):
 		return nil
-	case t.Terms != termsOf(t.Reason, w) && w.Now.Sub(t.Since.Time) >= soon:
+	case t.Terms != termsOf(t.Reason, w) && w.Now.Sub(t.Since.Time) >= doubled(soon, t.Times-1):
 		return nil
 	}
 	return wait(ReasonRefused, "the API server refused the last resize (%s) and is asked again after %s: %s", t.Reason, clock(t.Until), t.Message)

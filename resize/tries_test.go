@@ -101,6 +101,36 @@ func TestWhatWasDeclinedIsAskedAgainWhenThatMayHaveChanged(t *testing.T) {
 	}
 }
 
+// The use of a quota changes with every pod of its namespace: what it refused several times in a row is asked for again
+// less often, however often it changes.
+func TestAQuotaThatChangesAllTheTimeIsAskedLessOften(t *testing.T) {
+	version := 0
+	changing := func(w *World) {
+		version++
+		q := corev1.ResourceQuota{}
+		q.Name, q.ResourceVersion = "q", fmt.Sprint(version)
+		w.Quotas = []corev1.ResourceQuota{q}
+	}
+	w := open()
+	w.Now, w.Room, w.Capabilities = noon, nil, able()
+	plan := mustPlan(t, web(), wish(size(1000, 2000, 512, 1024)))
+	var waits []time.Duration
+	for range 7 {
+		w.Status.Tries = Declined(w.Status.Tries, overQuota, web(), plan, w)
+		since := w.Now
+		for {
+			changing(&w)
+			if _, refusal := Admit(web(), plan, w); refusal == nil {
+				break
+			}
+			w.Now = w.Now.Add(time.Second)
+		}
+		waits = append(waits, w.Now.Sub(since))
+	}
+	const s = time.Second
+	assert.Equal(t, []time.Duration{5 * s, 10 * s, 20 * s, 40 * s, 80 * s, 80 * s, 80 * s}, waits)
+}
+
 func TestWhatFailsAgainIsTriedLessOften(t *testing.T) {
 	plan, w := mustPlan(t, web(), wish(size(1000, 2000, 512, 1024))), open()
 	var known []v1alpha1.Try

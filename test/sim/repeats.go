@@ -50,6 +50,8 @@ func (s sent) wait() time.Duration {
 	switch {
 	case s.lost || s.answer == nil:
 		return 4 * time.Second
+	case apierrors.IsForbidden(s.answer) && strings.Contains(s.answer.Error(), "exceeded quota"):
+		return 4 * time.Second // a quota's use changes with each pod of the namespace, and then the answer may be another one
 	case apierrors.IsInvalid(s.answer), apierrors.IsForbidden(s.answer):
 		return 9 * time.Minute
 	case apierrors.IsNotFound(s.answer):
