@@ -12,7 +12,7 @@ NODES ?= 1
 VALUES ?=
 RUN ?= .
 PARTS ?= 0.002,0.01
-SEEDS ?= 40
+SEEDS ?= 100
 HOURS ?= 2
 FUZZTIME ?= 30s
 
