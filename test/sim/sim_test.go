@@ -28,7 +28,7 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(1000)
 	longest = *limit
 	os.Exit(m.Run())
 }

@@ -344,7 +344,7 @@ func personWasFaster() plan {
 
 // spotNodes: a node goes and another one comes each minute.
 func spotNodes() plan {
-	p := roomy(36*time.Hour, web(2))
+	p := roomy(30*time.Hour, web(2))
 	p.Nodes, p.Calm = 3, 2*time.Hour
 	for at := time.Hour; at < p.Length-p.Calm; at += time.Minute {
 		p.Troubles = append(p.Troubles, trouble{After: at, Kind: "node replaced", For: 10 * time.Second, Which: int(at.Minutes())})
