@@ -8,9 +8,11 @@ import (
 
 // ObjectBytes is about how much an AttuneRecommendation takes at most, as JSON and without its managed fields, and
 // RecordsBytes what its open records take of it: where pods have many containers there are fewer than MaxRecords.
+// StepsBytes is what the steps that explain its targets take; those of five containers always fit.
 const (
 	ObjectBytes  = 64 << 10
 	RecordsBytes = 48 << 10
+	StepsBytes   = 14 << 10
 )
 
 // What a record takes as JSON beside the names in it: itself, and each of its containers in its four lists.

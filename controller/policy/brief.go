@@ -5,11 +5,8 @@ import (
 	"fmt"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/resize"
 )
-
-// stepsBytes is what the steps of all containers of a workload take of its AttuneRecommendation at most, as JSON. Those of
-// five containers always fit.
-const stepsBytes = 14 << 10
 
 // stepOmitted is the name of the step that stands for those that are left out.
 const stepOmitted = "omitted"
@@ -21,12 +18,12 @@ func brief(targets []v1alpha1.ContainerTarget) {
 	for i := range targets {
 		total += bytesOf(targets[i].Steps)
 	}
-	for i := len(targets) - 1; i >= 0 && total > stepsBytes; i-- {
+	for i := len(targets) - 1; i >= 0 && total > resize.StepsBytes; i-- {
 		before := bytesOf(targets[i].Steps)
 		targets[i].Steps = changing(targets[i].Steps)
 		total += bytesOf(targets[i].Steps) - before
 	}
-	for i := len(targets) - 1; i >= 0 && total > stepsBytes; i-- {
+	for i := len(targets) - 1; i >= 0 && total > resize.StepsBytes; i-- {
 		before := bytesOf(targets[i].Steps)
 		targets[i].Steps = omitted(len(targets))
 		total += bytesOf(targets[i].Steps) - before

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/resize"
 	"attune.io/attune/usage/store"
 )
 
@@ -54,7 +55,7 @@ func TestStepsOfManyContainersAreBrief(t *testing.T) {
 			}
 			assert.Equal(t, want, got)
 			if n < 100 {
-				assert.LessOrEqual(t, total, stepsBytes)
+				assert.LessOrEqual(t, total, resize.StepsBytes)
 			}
 			again := targetsOf(n)
 			brief(again)

@@ -123,6 +123,9 @@ func (w *writer) steps(c Container, r recommender.Resource) {
 // became is such as "200m -> 240m". The first step of a chain starts from nothing.
 func (s Step) became(r recommender.Resource) string {
 	before, after := Readable(r, s.Before), Readable(r, s.After)
+	if s.Before == "" && s.After == "" {
+		return "" // it stands for steps that are left out
+	}
 	switch s.Before {
 	case "0":
 		return after

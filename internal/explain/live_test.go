@@ -190,3 +190,12 @@ func TestDifferences(t *testing.T) {
 	l.Template["app"] = size(210, 420, 1<<30, 2<<30)
 	assert.Empty(t, only(t, l).Differences(), "a change within the dead band is not worth making")
 }
+
+// A step that stands for others has no amounts.
+func TestAStepWithoutAmountsHasOnlyItsReason(t *testing.T) {
+	left := explain.Container{Name: "app", Steps: []explain.Step{{Resource: "cpu", Name: "omitted", Reason: "the steps are left out: the workload has 30 containers"}}}
+	var out strings.Builder
+	require.NoError(t, explain.Explanation{Containers: []explain.Container{left}}.Human(&out, true))
+	assert.Contains(t, out.String(), "omitted")
+	assert.NotContains(t, out.String(), "stays")
+}
