@@ -52,11 +52,16 @@ func JudgeBirth(pod *corev1.Pod, birth v1alpha1.ResizeRecord, now time.Time, rul
 // ReasonBirthCrash: a pod crashes since its birth, below its template's size.
 const ReasonBirthCrash = "BirthCrash"
 
-// BirthPlan gives the containers of a pod what admission took of them, as BirthRecord has it. It takes nothing.
+// BirthPlan gives the containers of a pod what admission took of them, as BirthRecord has it. It takes nothing. The
+// containers have to run: one that waits would be started with a limit above that of its pod's cgroup, which kubelets
+// leave as it is then. With cgroup v1 a container does not start with such a CPU limit at all.
 func BirthPlan(pod *corev1.Pod, birth v1alpha1.ResizeRecord, caps Capabilities, now time.Time) (Plan, *Refusal) {
-	live := byName(Read(pod))
+	live, statuses := byName(Read(pod)), statusesOf(pod)
 	var wishes []Container
 	for _, c := range changesOf(birth) {
+		if s := statuses[c.name]; s == nil || s.State.Running == nil {
+			return Plan{PodUID: pod.UID, PodName: pod.Name}, wait(ReasonBirthCrash, "container %s crashes since it was born with less than its template says, and gets that when it runs next", c.name)
+		}
 		of := live[c.name]
 		for _, r := range recommender.Resources {
 			of.Size[r] = atLeast(of.Size[r], c.prior[r])

@@ -212,6 +212,13 @@ func TestABirthIsPutBack(t *testing.T) {
 	require.Nil(t, refusal, "nothing that paces new steps holds it: %v", refusal)
 	assert.Equal(t, []Move{{Container: "app", From: size(200, 400, 600, 1024), To: size(500, 1000, 600, 1024)}}, plan.Moves)
 
+	waiting := pod.DeepCopy()
+	waiting.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+	_, refusal = BirthPlan(waiting, birth, able(), noon)
+	require.NotNil(t, refusal, "it would be started with more than its pod's cgroup has")
+	assert.Equal(t, ReasonBirthCrash, refusal.Reason)
+	assert.True(t, refusal.Transient)
+
 	w := World{Now: noon, Rules: auto(), WorkloadAnnotations: map[string]string{v1alpha1.SkipAnnotation: "true"}}
 	_, refusal = Admit(pod, plan, w)
 	require.NotNil(t, refusal)
@@ -221,6 +228,7 @@ func TestABirthIsPutBack(t *testing.T) {
 	record.Phase, record.Generation = v1alpha1.RecordApplied, 2
 	pod.Status.ContainerStatuses[0].RestartCount += 5
 	assert.Equal(t, Verdict{}, Judge(pod, record, noon.Add(time.Minute), auto(), Signals{}), "it may go on to crash: that is not this size's doing")
+	assert.NotEqual(t, Harmed, Assess(pod, record, able(), noon.Add(time.Minute)).Kind)
 	for _, kind := range []StateKind{Deferred, Unobserved, Actuating} {
 		next := Next(State{Kind: kind, Message: "no room"}, record, auto(), noon.Add(12*time.Hour))
 		assert.Equal(t, Wait, next.Kind, "%s: it waits for room as a revert does", kind)

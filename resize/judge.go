@@ -91,10 +91,9 @@ type SLOResult struct {
 }
 
 // Judge says what harm a resize did. OOM kills and restarts are harm at once; throttling, readiness and
-// guardrails are judged when the watch has ended, as they may be off for a moment while a process adjusts. A pod that is
-// given what its template says crashed before that, and may go on to.
+// guardrails are judged when the watch has ended, as they may be off for a moment while a process adjusts.
 func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules Rules, signals Signals) Verdict {
-	if pod == nil || pod.UID != record.PodUID || record.Wave == WaveBirth {
+	if pod == nil || pod.UID != record.PodUID {
 		return Verdict{}
 	}
 	changes := changesOf(record)
@@ -122,8 +121,12 @@ func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules R
 }
 
 // earlyHarm is what warrants putting back before the watch has ended. An OOM kill is harm of a resize that moved the
-// memory of the container, and of no other: neither are the restarts that such kills make.
+// memory of the container, and of no other: neither are the restarts that such kills make. A pod that is given what its
+// template says crashed before that, and may go on to.
 func earlyHarm(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change) Verdict {
+	if record.Wave == WaveBirth {
+		return Verdict{}
+	}
 	statuses, live := statusesOf(pod), byName(Read(pod))
 	for _, c := range changes {
 		if t := killedSince(statuses[c.name], c.baseline); t != nil && movesMemory(record, c) {

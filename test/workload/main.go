@@ -6,7 +6,8 @@
 // /set?cpu=<millicores>&memory=<MiB> on port 8080 (or $PORT) changes either, GET /healthz
 // is its probe. CHILD=1 makes the memory a child process's: when that is
 // killed, the workload lives on and starts another. /set?file=<MiB> keeps a
-// file of that size in $FILE_DIR: page cache on a disk, memory in a memory volume.
+// file of that size in $FILE_DIR: page cache on a disk, memory in a memory volume. It gives up after
+// 5 seconds where $CPU_REQUEST is less than $NEEDS_MILLICORES.
 package main
 
 import (
@@ -47,6 +48,10 @@ func run() error {
 	if err != nil {
 		return fmt.Errorf("MEMORY_MIB: %w", err)
 	}
+	if err := enough(os.Getenv("CPU_REQUEST"), os.Getenv("NEEDS_MILLICORES")); err != nil {
+		time.Sleep(startsWithin)
+		return err
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 
@@ -60,6 +65,28 @@ func run() error {
 		return err
 	}
 	return serve(ctx, b, memory, &file{dir: os.Getenv("FILE_DIR")})
+}
+
+// startsWithin is how long the program tries to start before it gives up.
+const startsWithin = 5 * time.Second
+
+// enough CPU to start with, in millicores; empty: nothing is needed.
+func enough(has, needs string) error {
+	if needs == "" {
+		return nil
+	}
+	request, err := number(has)
+	if err != nil {
+		return fmt.Errorf("CPU_REQUEST: %w", err)
+	}
+	least, err := number(needs)
+	if err != nil {
+		return fmt.Errorf("NEEDS_MILLICORES: %w", err)
+	}
+	if request < least {
+		return fmt.Errorf("%d millicores are too few to start with, %d are needed", request, least)
+	}
+	return nil
 }
 
 // serve answers until ctx ends, and then ends at once: nobody waits for a workload.
