@@ -1,9 +1,14 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -207,5 +212,35 @@ func dump(t *testing.T, namespace string) {
 	} {
 		out, err := env.cluster.Command(ctx, "kubectl", args...).CombinedOutput()
 		t.Logf("kubectl %v (%v):\n%s", args, err, out)
+	}
+	if only() != "" { // nobody else needs the operator
+		stacks(ctx, t)
+	}
+}
+
+// stacks shows what each goroutine of the operator's replicas does. The replicas end by it.
+func stacks(ctx context.Context, t *testing.T) {
+	list := &corev1.PodList{}
+	if err := env.client.List(ctx, list, client.InNamespace(deploy.Namespace), client.MatchingLabels{"app.kubernetes.io/name": "attune"}); err != nil {
+		t.Log(err)
+		return
+	}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		processes, err := env.cluster.ReadCgroup(pod, "attune", "memory", "cgroup.procs")
+		process, wrong := strconv.Atoi(strings.TrimSpace(processes))
+		if err = errors.Join(err, wrong); err == nil {
+			err = syscall.Kill(process, syscall.SIGQUIT)
+		}
+		if err != nil {
+			t.Logf("the stacks of pod %s: %v", pod.Name, err)
+			continue
+		}
+		var out []byte
+		for ctx.Err() == nil && !bytes.Contains(out, []byte("goroutine 1 ")) {
+			time.Sleep(100 * time.Millisecond)
+			out, _ = env.cluster.Command(ctx, "kubectl", "logs", "-n", pod.Namespace, pod.Name, "--previous", "--tail=5000").Output()
+		}
+		t.Logf("the stacks of pod %s:\n%s", pod.Name, out)
 	}
 }

@@ -36,7 +36,8 @@ func BenchmarkScrape(b *testing.B) {
 				r := reader{scraper: f.scraper, target: target, node: f.node.Name, now: at.UnixMilli(), batch: batch[:0]}
 				require.NoError(b, parse(body, resourceMetrics, r.take))
 				batch = r.batch
-				f.keep(context.Background(), batch)
+				f.keep(batch)
+				f.disk.drain(context.Background())
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(batch)), "ns/sample")
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/fileutil"
 	"github.com/prometheus/prometheus/util/compression"
+	"k8s.io/utils/clock"
 )
 
 // lateness is how late a sample may come and still find its place on disk.
@@ -38,9 +39,14 @@ type disk struct {
 	log    *slog.Logger
 	// room is that of a folder; tests have their own.
 	room func(dir string) (room, error)
+	// waiting is what is to be written: a disk may be slow, or hang, and nobody waits for it.
+	waiting queue
 
+	// working is held for as long as the disk is worked with, and lock is its alone. It is taken before mutex.
+	working sync.Mutex
+	lock    fileutil.Releaser
+	// mutex guards the rest, which is changed under working as well. It is never held while the disk is waited for.
 	mutex sync.RWMutex
-	lock  fileutil.Releaser
 	db    *tsdb.DB
 	// opened counts the databases, so that no series is known by a name that an earlier one gave.
 	opened int
@@ -62,18 +68,35 @@ var (
 )
 
 func newDisk(config Disk, log *slog.Logger) *disk {
-	return &disk{config: config, log: log, room: roomOf, idle: errNoDisk}
+	return &disk{config: config, log: log, room: roomOf, waiting: newQueue(), idle: errNoDisk}
 }
 
 // open takes the folder, and repairs or drops what is broken in it. An error is why there is no disk.
 func (d *disk) open() error {
-	d.mutex.Lock()
-	defer d.mutex.Unlock()
-	d.idle = d.openLocked()
-	return d.idle
+	d.working.Lock()
+	defer d.working.Unlock()
+	err := d.take()
+	if err != nil {
+		d.become(nil, err)
+	}
+	return err
 }
 
-func (d *disk) openLocked() error {
+// become another database, or none and why. It returns the one before.
+func (d *disk) become(db *tsdb.DB, idle error) (before *tsdb.DB) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	before = d.db
+	d.db, d.idle = db, idle
+	if db != nil {
+		d.suspect = false
+		d.opened++
+	}
+	return before
+}
+
+// take the folder.
+func (d *disk) take() error {
 	if d.config.Dir == "" {
 		return errNoDisk
 	}
@@ -94,8 +117,7 @@ func (d *disk) openLocked() error {
 	if err != nil {
 		return err
 	}
-	d.db, d.suspect = db, false
-	d.opened++
+	d.become(db, nil)
 	return nil
 }
 
@@ -115,13 +137,39 @@ func (c Disk) options() *tsdb.Options {
 	return options
 }
 
+// follow writes what comes and looks after the disk, until the context ends.
+func (d *disk) follow(ctx context.Context, clock clock.WithTicker) {
+	ticker := clock.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.waiting.news:
+			d.drain(ctx)
+		case <-ticker.C():
+			d.look()
+		}
+	}
+}
+
+// drain writes what is waiting. What did not fit while the disk was too slow is counted and said.
+func (d *disk) drain(ctx context.Context) {
+	batch, lost := d.waiting.take()
+	if lost > 0 {
+		d.log.Error("the disk takes raw samples more slowly than they come; recommendations go on from memory", "dir", d.config.Dir, "lost", lost)
+	}
+	d.append(ctx, batch)
+	d.waiting.done(batch)
+}
+
 // append writes what memory has accepted. Where that fails, the disk rests until the next look at it.
 func (d *disk) append(ctx context.Context, batch []scraped) {
 	if len(batch) == 0 {
 		return
 	}
-	d.mutex.Lock()
-	defer d.mutex.Unlock()
+	d.working.Lock()
+	defer d.working.Unlock()
 	if d.db == nil {
 		return
 	}
@@ -160,13 +208,11 @@ func misplaced(err error) bool {
 
 // rest closes the database while there is still room to close it in: it panics where it cannot write.
 func (d *disk) rest(why error) {
-	d.idle = why
+	db := d.become(nil, why)
 	d.log.Error("raw samples are not kept on disk for now; recommendations go on from memory", "dir", d.config.Dir, "cause", why.Error())
-	if d.db == nil {
+	if db == nil {
 		return
 	}
-	db := d.db
-	d.db = nil
 	if err := closed(db); err != nil {
 		d.log.Error("closing the samples on disk", "cause", err.Error())
 	}
@@ -184,12 +230,12 @@ func closed(db *tsdb.DB) (err error) {
 
 // look after the disk: takes it up again where it rested, and drops what turned out to be broken.
 func (d *disk) look() {
-	d.mutex.Lock()
-	defer d.mutex.Unlock()
+	d.working.Lock()
+	defer d.working.Unlock()
 	if d.config.Dir == "" {
 		return
 	}
-	if d.db != nil && d.suspect {
+	if d.doubted() {
 		d.rest(errors.New("a part of it cannot be read"))
 		dropBroken(d.config.Dir, d.log)
 	}
@@ -202,11 +248,10 @@ func (d *disk) look() {
 	if d.large() != nil {
 		dropAll(d.config.Dir, d.log)
 	}
-	if err := d.openLocked(); err != nil {
-		d.idle = err
+	if err := d.take(); err != nil {
+		d.become(nil, err)
 		return
 	}
-	d.idle = nil
 	d.log.Info("raw samples are kept on disk again", "dir", d.config.Dir)
 }
 
@@ -227,6 +272,12 @@ func (d *disk) doubt() {
 	d.suspect = d.db != nil
 }
 
+func (d *disk) doubted() bool {
+	d.mutex.RLock()
+	defer d.mutex.RUnlock()
+	return d.db != nil && d.suspect
+}
+
 // state says why there is no disk (nil: there is), and the time of the oldest sample, if there is one.
 func (d *disk) state() (idle error, oldest time.Time) {
 	d.mutex.RLock()
@@ -240,18 +291,18 @@ func (d *disk) state() (idle error, oldest time.Time) {
 	return nil, oldest
 }
 
+// close writes what is waiting, and lets the folder go.
 func (d *disk) close() {
-	d.mutex.Lock()
-	defer d.mutex.Unlock()
-	if d.db != nil {
-		if err := closed(d.db); err != nil {
+	d.drain(context.Background())
+	d.working.Lock()
+	defer d.working.Unlock()
+	if db := d.become(nil, errors.New("it is closed")); db != nil {
+		if err := closed(db); err != nil {
 			d.log.Error("closing the samples on disk", "cause", err.Error())
 		}
-		d.db = nil
 	}
 	if d.lock != nil {
 		_ = d.lock.Release()
 		d.lock = nil
 	}
-	d.idle = errors.New("it is closed")
 }

@@ -162,13 +162,14 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// scrapeAt moves the clock and scrapes the node.
+// scrapeAt moves the clock, scrapes the node and waits for the disk.
 func (f *fixture) scrapeAt(at time.Time, pods map[Pod]bool) error {
 	f.clock.SetTime(at)
 	target := f.scraper.targets[f.node.Name]
 	j := &job{target: target, node: target.node, usage: true, pods: pods}
 	err := f.scraper.scrape(context.Background(), j, at)
 	target.settle(j, at, at, f.options.Interval, err)
+	f.disk.drain(context.Background())
 	return err
 }
 

@@ -31,7 +31,9 @@ type series struct {
 	labels labels.Labels
 	// samples are in the order of their times.
 	samples []sample
-	// onDisk is what the disk knows the series by; its mutex guards it.
+	// gone: it was forgotten, and queries do not see it.
+	gone bool
+	// onDisk is what the disk knows the series by. It belongs to whoever works with the disk.
 	onDisk reference
 }
 
@@ -75,12 +77,29 @@ func (r *recent) intern(of labels.Labels) *series {
 		return known
 	}
 	s := &series{labels: of}
-	r.series[of] = s
-	metric := of.Get(labels.MetricName)
+	r.put(s)
+	return s
+}
+
+func (r *recent) put(s *series) {
+	s.gone = false
+	r.series[s.labels] = s
+	metric := s.labels.Get(labels.MetricName)
 	if r.byName[metric] == nil {
 		r.byName[metric] = map[*series]struct{}{}
 	}
 	r.byName[metric][s] = struct{}{}
+}
+
+// current is the series that queries see: one that was forgotten may still be known to those who scrape.
+func (r *recent) current(s *series) *series {
+	if !s.gone {
+		return s
+	}
+	if known := r.series[s.labels]; known != nil {
+		return known
+	}
+	r.put(s)
 	return s
 }
 
@@ -91,6 +110,7 @@ func (r *recent) append(batch []scraped) []scraped {
 	defer r.mutex.Unlock()
 	accepted := batch[:0]
 	for _, b := range batch {
+		b.series = r.current(b.series)
 		if b.series.push(b.sample, r.window.Milliseconds()) {
 			accepted = append(accepted, b)
 		}
@@ -124,6 +144,7 @@ func (r *recent) forget(now time.Time) {
 		if n := len(s.samples); n > 0 && s.samples[n-1].at >= before {
 			continue
 		}
+		s.gone = true
 		delete(r.series, of)
 		delete(r.byName[of.Get(labels.MetricName)], s)
 	}

@@ -94,3 +94,28 @@ func TestWhatNoNodeHasIsCut(t *testing.T) {
 	assert.Equal(t, 2, report.Samples)
 	assert.Equal(t, map[usage.Drop]int{usage.DropImplausible: 2}, report.Dropped)
 }
+
+// TestAForgottenSeriesIsSeenAgain: whoever scrapes knows a series for longer than memory does, and may meet it between
+// its making and its first sample.
+func TestAForgottenSeriesIsSeenAgain(t *testing.T) {
+	r := newRecent(minWindow, noon)
+	m := oneContainer(noon)[0]
+	s := r.intern(labelsOf(memoryMetric, m))
+	at := func(minutes int) sample {
+		return sample{noon.Add(time.Duration(minutes) * time.Minute).UnixMilli(), 1}
+	}
+	r.forget(noon)
+	assert.Zero(t, r.count(memoryMetric), "it has no sample yet")
+	require.Len(t, r.append([]scraped{{s, at(0)}}), 1)
+	assert.Equal(t, 1, r.count(memoryMetric))
+
+	r.forget(noon.Add(time.Hour))
+	assert.Zero(t, r.count(memoryMetric))
+	other := r.intern(labelsOf(memoryMetric, m))
+	require.NotSame(t, s, other)
+	accepted := r.append([]scraped{{s, at(61)}, {other, at(62)}})
+	require.Len(t, accepted, 2, "one series, whoever tells of it")
+	assert.Same(t, other, accepted[0].series)
+	assert.Equal(t, 1, r.count(memoryMetric))
+	assert.Len(t, other.samples, 2)
+}

@@ -56,7 +56,7 @@ type scraper struct {
 	log      *slog.Logger
 	metrics  *Metrics
 	// keep takes what was scraped; it may change the slice, which is only valid during the call.
-	keep   func(context.Context, []scraped)
+	keep   func([]scraped)
 	intern func(of labels.Labels) *series
 	// pressure: nodes' own CPU pressure is kept too.
 	pressure bool
@@ -252,7 +252,7 @@ func (s *scraper) ask(ctx context.Context, j *job, path string, most int64, body
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	body.batch = r.batch
-	s.keep(ctx, r.batch)
+	s.keep(r.batch)
 	s.metrics.took(len(r.batch), r.dropped)
 	return r.clock(path)
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +26,7 @@ const (
 	// maxSamples bounds what one query may hold in memory, 16 bytes each; beyond it, usage.ErrTooMuch.
 	maxSamples = 5_000_000
 	maxQuery   = time.Minute
-	// lookEvery is how often the disk and the size of it all are looked at.
+	// lookEvery is how often the disk is looked after, and what is in memory.
 	lookEvery = time.Minute
 	// Ceiling is how many containers one operator carries at a scrape a minute, as measured
 	// (docs/usage-sources.md). Beyond it, it goes on and says so.
@@ -83,9 +84,9 @@ func New(o Options) *Source {
 	return s
 }
 
-// keep what was scraped: in memory first, which decisions rest on.
-func (s *Source) keep(ctx context.Context, batch []scraped) {
-	s.disk.append(ctx, s.recent.append(batch))
+// keep what was scraped: in memory, which decisions rest on. The disk takes it when it can.
+func (s *Source) keep(batch []scraped) {
+	s.disk.waiting.add(s.recent.append(batch))
 }
 
 // Start scrapes until the context ends.
@@ -96,13 +97,11 @@ func (s *Source) Start(ctx context.Context) error {
 	defer s.disk.close()
 	s.recent.begin(s.options.Clock.Now())
 	close(s.started)
-	looked := make(chan struct{})
-	go func() {
-		defer close(looked)
-		s.lookAfter(ctx)
-	}()
+	var beside sync.WaitGroup
+	beside.Go(func() { s.disk.follow(ctx, s.options.Clock) })
+	beside.Go(func() { s.lookAfter(ctx) })
 	s.scraper.run(ctx)
-	<-looked
+	beside.Wait()
 	return nil
 }
 
@@ -118,7 +117,6 @@ func (s *Source) lookAfter(ctx context.Context) {
 			return
 		case <-ticker.C():
 		}
-		s.disk.look()
 		s.recent.forget(s.options.Clock.Now())
 		idle, _ := s.disk.state()
 		s.options.Metrics.state(s.recent.count(""), idle == nil)
