@@ -214,12 +214,42 @@ func dump(t *testing.T, namespace string) {
 		t.Logf("kubectl %v (%v):\n%s", args, err, out)
 	}
 	if only() != "" { // nobody else needs the operator
-		stacks(ctx, t)
+		measurements(t, namespace)
+		stacks(t)
+	}
+}
+
+// measurements shows what the kubelets say of a namespace's containers, time after time, and what the operator counts:
+// who of them has nothing new to say is seen by that.
+func measurements(t *testing.T, namespace string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	raw := func(path, containing string) {
+		out, err := env.cluster.Command(ctx, "kubectl", "get", "--raw", path).CombinedOutput()
+		lines := slices.DeleteFunc(strings.Split(string(out), "\n"), func(line string) bool { return !strings.Contains(line, containing) })
+		t.Logf("%s at %s (%v):\n%s", path, time.Now().UTC().Format(time.StampMilli), err, strings.Join(lines, "\n"))
+	}
+	nodes, pods := &corev1.NodeList{}, &corev1.PodList{}
+	if err := errors.Join(env.client.List(ctx, nodes),
+		env.client.List(ctx, pods, client.InNamespace(deploy.Namespace), client.MatchingLabels{"app.kubernetes.io/name": "attune"})); err != nil {
+		t.Log(err)
+		return
+	}
+	for range 3 {
+		for _, node := range nodes.Items {
+			raw("/api/v1/nodes/"+node.Name+"/proxy/metrics/resource", fmt.Sprintf("namespace=%q", namespace))
+		}
+		for _, pod := range pods.Items {
+			raw("/api/v1/namespaces/"+pod.Namespace+"/pods/"+pod.Name+":8080/proxy/metrics", "attune_")
+		}
+		time.Sleep(10 * time.Second) // kubelets measure that often
 	}
 }
 
 // stacks shows what each goroutine of the operator's replicas does. The replicas end by it.
-func stacks(ctx context.Context, t *testing.T) {
+func stacks(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
 	list := &corev1.PodList{}
 	if err := env.client.List(ctx, list, client.InNamespace(deploy.Namespace), client.MatchingLabels{"app.kubernetes.io/name": "attune"}); err != nil {
 		t.Log(err)
@@ -238,9 +268,17 @@ func stacks(ctx context.Context, t *testing.T) {
 		}
 		var out []byte
 		for ctx.Err() == nil && !bytes.Contains(out, []byte("goroutine 1 ")) {
-			time.Sleep(100 * time.Millisecond)
-			out, _ = env.cluster.Command(ctx, "kubectl", "logs", "-n", pod.Namespace, pod.Name, "--previous", "--tail=5000").Output()
+			time.Sleep(time.Second)
+			// The one before or, until the kubelet has seen its end, this one.
+			for _, which := range []string{"--previous=true", "--previous=false"} {
+				if out, err = env.cluster.Command(ctx, "kubectl", "logs", "-n", pod.Namespace, pod.Name, which, "--tail=20000").CombinedOutput(); bytes.Contains(out, []byte("goroutine 1 ")) {
+					break
+				}
+			}
 		}
-		t.Logf("the stacks of pod %s:\n%s", pod.Name, out)
+		if at := bytes.Index(out, []byte("SIGQUIT")); at >= 0 {
+			out = out[at:]
+		}
+		t.Logf("the stacks of pod %s (process %d, %v):\n%s", pod.Name, process, err, out)
 	}
 }

@@ -78,30 +78,27 @@ func (p *pool) restore(h *history, past checkpoint.History, now time.Time) error
 		return fmt.Errorf("the checkpoint of a history in steps of %s is of no use for steps of %s", past.Step, step)
 	}
 	h.slide(p.span(usage.StepOf(now, step)))
-	for _, measure := range []struct {
-		to   *measure
-		from []float64
-	}{{&h.cpu, past.CPU}, {&h.memory, past.Memory}} {
-		fill(measure.to, measure.from, past, step)
-	}
+	filled := fill(&h.cpu, past.CPU, past, step) + fill(&h.memory, past.Memory, past, step)
 	if len(past.Peak) > 0 {
-		fill(h.peaks(), past.Peak, past, step)
+		filled += fill(h.peaks(), past.Peak, past, step)
 	}
-	h.version++
-	p.counted, p.resumed = false, true
+	if filled > 0 { // not a checkpoint that this process wrote of what it knows
+		h.version++
+		p.counted, p.resumed = false, true
+	}
 	return nil
 }
 
-// fill the steps without a value, where there is room. Several short steps make a long one: the highest
-// counts.
-func fill(to *measure, from []float64, past checkpoint.History, step time.Duration) {
+// fill the steps without a value, where there is room, and return how many it filled. Several short steps make a long
+// one: the highest counts.
+func fill(to *measure, from []float64, past checkpoint.History, step time.Duration) (filled int) {
 	if len(from) == 0 {
-		return
+		return 0
 	}
 	of := func(i int) int64 { return usage.StepHolding(usage.StepEnd(past.First+int64(i), past.Step), step) }
 	first, last := max(to.first, of(0)), min(to.last, of(len(from)-1))
 	if first > last || !to.room(first, last-first+1) {
-		return
+		return 0
 	}
 	highest := nothing(last - first + 1)
 	for i, value := range from {
@@ -111,11 +108,12 @@ func fill(to *measure, from []float64, past checkpoint.History, step time.Durati
 	}
 	to.open(first)
 	for i, value := range highest {
-		if n := first + int64(i); !math.IsNaN(value) && math.IsNaN(to.opened(n)) {
-			to.put(n, value)
+		if n := first + int64(i); !math.IsNaN(value) && math.IsNaN(to.opened(n)) && to.put(n, value) {
+			filled++
 		}
 	}
 	to.close()
+	return filled
 }
 
 // settled is when the newest steps of what was restored must have been read: until then they may only be

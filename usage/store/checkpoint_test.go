@@ -57,6 +57,19 @@ func TestAHistoryIsRestored(t *testing.T) {
 	assert.Equal(t, 288-6, profile(t, s, later).Of[recommender.CPU].Points, "reading nothing takes nothing away")
 }
 
+// A process meets the checkpoints that it wrote itself. Nothing was restored then, and nothing is to be waited for: the
+// first targets of its workloads would be.
+func TestOnesOwnCheckpointRestoresNothing(t *testing.T) {
+	s := forgetful(&fake{pods: []fakePod{web("aaaaa", between(now.Add(-time.Hour), now, 0.5))}})
+	s.Want(deployment("web"))
+	fill(t, s, now)
+	before := profile(t, s, now)
+	require.NoError(t, s.Restore(key("web"), s.Checkpoint(key("web"), store.MaxCheckpoint), now))
+	assert.Equal(t, before, profile(t, s, now))
+	state, _ := s.State(settings())
+	assert.Zero(t, state.SettledAt)
+}
+
 func TestWhatWasMeasuredWins(t *testing.T) {
 	read := func(s *store.Store) { fill(t, s, now) }
 	restore := func(s *store.Store) { require.NoError(t, s.Restore(key("web"), aDay(t), now)) }
