@@ -110,6 +110,16 @@ func Unkeep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord) []v1alpha1.K
 	})
 }
 
+// KeptAbove drops kept sizes that are below what harm has taught since: a pod may be killed at a kept size long after
+// its resize, when no record tells of it any more.
+func KeptAbove(floors []v1alpha1.Floor, kept []v1alpha1.KeptSize, now time.Time) []v1alpha1.KeptSize {
+	below := func(k v1alpha1.KeptSize) bool { return BelowFloor(floors, k.Name, FromResources(k.Size), now) }
+	if !slices.ContainsFunc(kept, below) {
+		return kept
+	}
+	return slices.DeleteFunc(slices.Clone(kept), below)
+}
+
 // Degraded: 3 of the last 5 resizes of a workload were reverted. The history is newest first and has a
 // row per container; rows of one pod at one time are one resize. Resizes that no pod ran with say
 // nothing about their sizes and are not counted, nor are boosts that were taken back: they come with each new

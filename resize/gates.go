@@ -146,8 +146,9 @@ func recordOpen(pod *corev1.Pod, _ Plan, w World) *Refusal {
 	return nil
 }
 
-func outsideSchedule(_ *corev1.Pod, _ Plan, w World) *Refusal {
-	if Open(w.Rules.Schedule, w.Now) {
+// outsideSchedule: what is new waits for the schedule. Growth after an OOM kill takes harm back, as reverts do.
+func outsideSchedule(_ *corev1.Pod, p Plan, w World) *Refusal {
+	if p.Urgent || Open(w.Rules.Schedule, w.Now) {
 		return nil
 	}
 	next := NextOpen(w.Rules.Schedule, w.Now)

@@ -74,10 +74,10 @@ func TestGates(t *testing.T) {
 		{"another pod is to be put back on a node that is down (75)", world(func(w *World) {
 			w.Status.Records, w.Unreachable = []v1alpha1.ResizeRecord{raised}, map[string]bool{raised.Node: true}
 		}), lower, "", ""},
-		{"outside the schedule", world(func(w *World) { w.Rules.Schedule = nights }), lower, ReasonOutsideSchedule, ReasonOutsideSchedule},
+		{"outside the schedule", world(func(w *World) { w.Rules.Schedule = nights }), lower, ReasonOutsideSchedule, ""},
 		{"a schedule that never opens", world(func(w *World) {
 			w.Rules.Schedule = Schedule{Days: map[time.Weekday]bool{time.Sunday: false}}
-		}), lower, ReasonOutsideSchedule, ReasonOutsideSchedule},
+		}), lower, ReasonOutsideSchedule, ""},
 		{"stale data", world(func(w *World) { w.DataUntil, w.StaleAfter = noon.Add(-21*time.Minute), 20*time.Minute }), lower, ReasonStaleData, ""},
 		{"fresh data", world(func(w *World) { w.DataUntil, w.StaleAfter = noon.Add(-20*time.Minute), 20*time.Minute }), lower, "", ""},
 		{"a rollout (64)", world(func(w *World) { w.Rollout = "2 of 5 replicas are updated" }), lower, ReasonRolloutInProgress, ""},

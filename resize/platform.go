@@ -46,6 +46,7 @@ var moveRules = []struct {
 	{oldStaticKubelet, unmoved},
 	{staticCPU, withoutCPU},
 	{staticMemory, withoutMemory},
+	{notRunning, withoutCPU},
 	{swap, withoutMemoryRequest},
 	{memoryLimitDecreaseUnsupported, withoutMemoryLimitDecrease},
 	{startedJustNow, withoutMemoryLimitDecrease},

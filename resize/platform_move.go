@@ -64,6 +64,19 @@ func staticMemory(s situation, m Move) *Refusal {
 	return nil
 }
 
+// notRunning: kubelets raise the quota of a pod's own cgroup only along with that of a container that runs. One that
+// waits is started with a quota above its pod's, and with cgroup v1 the kernel refuses that ("cpu.cfs_quota_us: invalid
+// argument"): it does not start any more, until the pod is deleted.
+func notRunning(s situation, m Move) *Refusal {
+	status, from, to := s.statuses[m.Container], m.From[recommender.CPU].Limit, m.To[recommender.CPU].Limit
+	if status == nil || status.State.Running != nil || from == 0 || to <= from {
+		return nil
+	}
+	refusal := refuseOf(recommender.CPU, ReasonNotRunning, "container %s does not run, and a CPU limit that is raised now can keep it from starting; it is raised when it runs", m.Container)
+	refusal.Transient = true
+	return refusal
+}
+
 // swap: the swap a Burstable container may use follows from its memory request, and a kubelet cannot
 // change it while the container runs.
 func swap(s situation, m Move) *Refusal {

@@ -148,6 +148,8 @@ func TestPlatformLeavesOut(t *testing.T) {
 		{"10 restarted 9 minutes ago: may grow", restarted(9 * time.Minute), higher, 0, able(), higher, ""},
 		{"10 restarted 10 minutes ago: lowered", restarted(10 * time.Minute), lower, 0, able(), lower, ""},
 		{"10 in a crash loop: not lowered", crashLooping(time.Minute), lower, 0, able(), was, ReasonRestartedLately},
+		{"a container that waits to start: its CPU limit is not raised", crashLooping(time.Minute), size(1000, 2000, 2048, 4096), 0, able(), size(500, 1000, 2048, 4096), ReasonNotRunning},
+		{"a container that waits to start: a CPU request alone is raised", crashLooping(time.Minute), size(700, 0, 0, 0), 0, able(), size(700, 1000, 512, 1024), ""},
 		{"16 a start in the future is a late one", restarted(-time.Minute), lower, 0, able(), was, ReasonRestartedLately},
 		{"32 a critical pod does not grow", critical(), higher, 0, able(), was, ReasonCriticalPriority},
 		{"32 a critical pod may shrink", critical(), lower, 0, able(), lower, ""},
@@ -225,7 +227,7 @@ func TestPlatformLeavesOut(t *testing.T) {
 
 // passing are the reasons that go away by themselves.
 var passing = map[string]bool{
-	ReasonNotReady: true, ReasonRestartedLately: true, ReasonStartedJustNow: true, ReasonMemoryInUse: true, ReasonNotScheduled: true,
+	ReasonNotReady: true, ReasonNotRunning: true, ReasonRestartedLately: true, ReasonStartedJustNow: true, ReasonMemoryInUse: true, ReasonNotScheduled: true,
 }
 
 func TestOtherVolumesDoNotHoldTheMemoryLimit(t *testing.T) {

@@ -12,10 +12,12 @@ const reachSteps = 64
 // WithinReach is as much of a plan that puts a pod back as the API server would take now: where a LimitRange, a
 // quota or the node itself has become too small for the old size, what is raised goes as far as it may, each
 // resource by itself. The refusal says what keeps it from going further; nil: nothing does.
+// The CPU of a container that does not run waits until it does.
 func WithinReach(pod *corev1.Pod, plan Plan, w World) (Plan, *Refusal) {
+	plan, waits := whatRuns(pod, plan)
 	refusal := outOfReach(pod, plan, w)
 	if refusal == nil {
-		return plan, nil
+		return plan, waits
 	}
 	bounded := withinLimitRanges(pod, plan, w).reducedTo(func(m Move) recommender.Size { return m.To })
 	if outOfReach(pod, bounded, w) == nil {
@@ -30,6 +32,21 @@ func WithinReach(pod *corev1.Pod, plan Plan, w World) (Plan, *Refusal) {
 		})
 	}
 	return partOf(bounded, part), refusal
+}
+
+// whatRuns leaves out what containers have to run for, and says so.
+func whatRuns(pod *corev1.Pod, plan Plan) (Plan, *Refusal) {
+	s, known := situation{pod: pod, statuses: statusesOf(pod)}, len(plan.LeftOut)
+	plan = narrowed(plan, func(m Move) (recommender.Size, *Refusal) {
+		if refusal := notRunning(s, m); refusal != nil {
+			return withoutCPU(m), refusal
+		}
+		return m.To, nil
+	})
+	if len(plan.LeftOut) == known {
+		return plan, nil
+	}
+	return plan.reducedTo(func(m Move) recommender.Size { return m.To }), &plan.LeftOut[known]
 }
 
 // outOfReach is why the API server would not take a plan as far as that can be known.

@@ -49,6 +49,31 @@ func TestARevertGoesAsFarAsItMay(t *testing.T) {
 	}
 }
 
+// A CPU limit that is raised while its container waits keeps it from starting on nodes with cgroup v1.
+func TestARevertWaitsForItsContainerToRaiseCPU(t *testing.T) {
+	low, prior := size(200, 400, 256, 512), size(500, 1000, 1024, 2048)
+	pod := running(low)
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+	plan := planOf(pod)
+	plan.Moves = []Move{{Container: "app", From: low, To: prior}}
+	w := open()
+	part, refusal := WithinReach(pod, plan, w)
+	require.NotNil(t, refusal)
+	assert.Equal(t, ReasonNotRunning, refusal.Reason)
+	assert.Equal(t, size(200, 400, 1024, 2048), ReadSpec(part.Apply(pod).Spec.Containers[0].Resources))
+
+	w.Quotas = []corev1.ResourceQuota{quotaOf("requests.memory", "1408Mi", "1Gi")}
+	part, refusal = WithinReach(pod, plan, w)
+	require.NotNil(t, refusal)
+	assert.Equal(t, ReasonQuota, refusal.Reason)
+	assert.Equal(t, size(200, 400, 640, 1280), ReadSpec(part.Apply(pod).Spec.Containers[0].Resources))
+
+	plan.Moves = []Move{{Container: "app", From: low, To: size(500, 1000, 256, 512)}}
+	part, refusal = WithinReach(pod, plan, open())
+	require.NotNil(t, refusal)
+	assert.True(t, part.Empty())
+}
+
 // A Guaranteed pod stays one, half way back too.
 func TestHalfARevertKeepsTheClass(t *testing.T) {
 	low := size(200, 200, 256, 256)

@@ -47,6 +47,7 @@ const (
 	ReasonResizeUnderway      = "ResizeUnderway"
 	ReasonResourceClaims      = "ResourceClaims"
 	ReasonRestartedLately     = "RestartedLately"
+	ReasonNotRunning          = "ContainerNotRunning"
 	ReasonStartedJustNow      = "StartedJustNow"
 	ReasonStaticCPU           = "StaticCPUManager"
 	ReasonStaticMemory        = "StaticMemoryManager"

@@ -322,7 +322,7 @@ type UpdateStrategy struct {
 	// +optional
 	Canary *CanarySettings `json:"canary,omitempty"`
 
-	// Schedule holds the windows in which new resizes start. Reverts are never held by it.
+	// Schedule holds the windows in which new resizes start. Reverts and answers to OOM kills are never held by it.
 	// +optional
 	Schedule *Schedule `json:"schedule,omitempty"`
 

@@ -31,13 +31,26 @@ func TestASeedThatHarmedIsMarkedOnce(t *testing.T) {
 	require.Len(t, d.told(), 1)
 	assert.Contains(t, d.told()[0], "Warning SeedMarkedBad New pods are no longer born with seed r1, which harmed pod web-1: oomkill:")
 
-	// Proven again later on, in spite of the old pod that is still there.
+	// Another one was proven later on, in spite of the old pod that is still there.
 	w.rec.Status = d.status
-	w.rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: resize.ToResources(seedSize), TemplateHash: "abc"}}
+	w.rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: resize.ToResources(sizeOf(200, 0, 300, 600)), TemplateHash: "abc"}}
 	d = decide(w)
 	assert.Equal(t, []string{"r1"}, d.status.BadSeeds)
 	assert.Len(t, d.status.Kept, 1)
 	assert.Empty(t, d.told())
+}
+
+// A pod may be killed at a kept size long after its resize, when no record tells of it any more.
+func TestASizeThatKilledIsNotKept(t *testing.T) {
+	pod := endedBefore(running("web-1", seedSize), "OOMKilled", 1, time.Minute)
+	w := seen(t, template, pod)
+	w.rec.Status.Kept = []v1alpha1.KeptSize{
+		{Name: "app", Size: resize.ToResources(seedSize), TemplateHash: "abc"}, {Name: "side", Size: resize.ToResources(seedSize), TemplateHash: "abc"},
+	}
+	d := decide(w)
+	require.Len(t, d.status.Kept, 1)
+	assert.Equal(t, "side", d.status.Kept[0].Name)
+	assert.Len(t, w.rec.Status.Kept, 2, "what was read stays as it is")
 }
 
 func TestACrashLoopAtBirthTeachesTheTemplatesSize(t *testing.T) {

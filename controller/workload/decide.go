@@ -321,11 +321,12 @@ func changedBy(rows []v1alpha1.HistoryEntry) string {
 }
 
 // learn takes floors from every OOM kill that the workload's pods show, whether or not they were ever
-// resized: the next seed and the siblings are raised too.
+// resized: the next seed and the siblings are raised too, and what killed is not kept.
 func (d *decision) learn(w world) {
 	for _, pod := range w.pods {
 		d.status.Floors = resize.LearnKills(d.status.Floors, pod, d.status.Records, w.now)
 	}
+	d.status.Kept = resize.KeptAbove(d.status.Floors, d.status.Kept, w.now)
 }
 
 func hasRecord(records []v1alpha1.ResizeRecord, pod *corev1.Pod) bool {

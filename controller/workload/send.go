@@ -87,6 +87,9 @@ func (c *Controller) resize(ctx context.Context, w write) (*corev1.Pod, resize.O
 		if err != nil || now == nil || now.Generation != w.pod.Generation {
 			break // its spec is another one: the next pass decides about that
 		}
+		if now.ResourceVersion == plan.Version {
+			break // the same would meet the same
+		}
 		plan.Version = now.ResourceVersion
 		returned, outcome = c.patch(ctx, w.pod, plan)
 	}

@@ -94,12 +94,10 @@ func TestRepeatsSeesTheSamePatchAgain(t *testing.T) {
 		after  time.Duration
 		wrong  bool
 	}{
-		"refused, at once":             {invalid, time.Second, true},
-		"refused, much later":          {invalid, time.Hour, false},
-		"not served, at once":          {apierrors.NewNotFound(corev1.Resource("pods"), "web-1"), time.Second, true},
-		"not served, a minute later":   {apierrors.NewNotFound(corev1.Resource("pods"), "web-1"), time.Minute, false},
-		"a conflict, at once":          {apierrors.NewConflict(corev1.Resource("pods"), "web-1", errors.New("changed")), time.Second, true},
-		"a conflict, after a back-off": {apierrors.NewConflict(corev1.Resource("pods"), "web-1", errors.New("changed")), 5 * time.Second, false},
+		"refused, at once":           {invalid, time.Second, true},
+		"refused, much later":        {invalid, time.Hour, false},
+		"not served, at once":        {apierrors.NewNotFound(corev1.Resource("pods"), "web-1"), time.Second, true},
+		"not served, a minute later": {apierrors.NewNotFound(corev1.Resource("pods"), "web-1"), time.Minute, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab()
@@ -107,6 +105,32 @@ func TestRepeatsSeesTheSamePatchAgain(t *testing.T) {
 			r.wrote(l.write("patch/resize", "Pod", `{"metadata":{"uid":"uid-1","resourceVersion":"7"},"spec":{}}`, c.answer))
 			l.go_(c.after)
 			r.wrote(l.write("patch/resize", "Pod", `{"metadata":{"uid":"uid-1","resourceVersion":"8"},"spec":{}}`, c.answer))
+			assert.Equal(t, c.wrong, len(l.wrong) > 0, "%v", l.wrong)
+		})
+	}
+}
+
+func TestRepeatsOfConflictsCatchUpAFewTimes(t *testing.T) {
+	conflict := apierrors.NewConflict(corev1.Resource("pods"), "web-1", errors.New("changed"))
+	for name, c := range map[string]struct {
+		versions []string
+		after    time.Duration
+		wrong    bool
+	}{
+		"for the newest version":          {[]string{"7", "8", "9", "10"}, 0, false},
+		"once too often":                  {[]string{"7", "8", "9", "10", "11"}, 0, true},
+		"for the same version":            {[]string{"7", "7"}, time.Second, true},
+		"for no version":                  {[]string{"", ""}, time.Second, true},
+		"the same, after a back-off":      {[]string{"7", "7"}, 5 * time.Second, false},
+		"for ever, but after a back-off ": {[]string{"7", "8", "9", "10", "11", "12", "13"}, 5 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab()
+			r := newRepeats(l.scene)
+			for _, version := range c.versions {
+				r.wrote(l.write("patch/resize", "Pod", `{"metadata":{"uid":"uid-1","resourceVersion":"`+version+`"},"spec":{}}`, conflict))
+				l.go_(c.after)
+			}
 			assert.Equal(t, c.wrong, len(l.wrong) > 0, "%v", l.wrong)
 		})
 	}

@@ -23,7 +23,13 @@ type sent struct {
 	lost   bool
 	// in a row, with less than a day between.
 	times int
+	// version of the pod that the patch was made for, and how often in a row it had moved on.
+	version   string
+	conflicts int
 }
+
+// mostCatchUps is how often a patch may be sent again at once for the version that the pod has by now.
+const mostCatchUps = 3
 
 func newRepeats(s *scene) *repeats { return &repeats{scene: s, last: map[string]sent{}} }
 
@@ -31,14 +37,21 @@ func (r *repeats) wrote(w api.Write) {
 	if w.Verb != "patch/resize" || !strings.HasPrefix(w.Actor, "attune") {
 		return
 	}
-	key := w.UID + " " + withoutVersion(w.Body)
+	patch, version := withoutVersion(w.Body)
+	key := w.UID + " " + patch
 	before, known := r.last[key]
-	now := sent{w.At, w.Answer, w.Lost, 1}
+	now := sent{at: w.At, answer: w.Answer, lost: w.Lost, times: 1, version: version}
 	if known && w.At.Sub(before.at) < 24*time.Hour {
 		now.times += before.times
 	}
+	if apierrors.IsConflict(w.Answer) {
+		now.conflicts = 1
+		if w.At.Sub(before.at) < before.wait() {
+			now.conflicts += before.conflicts
+		}
+	}
 	r.last[key] = now
-	if wait := before.wait(); known && w.At.Sub(before.at) < wait {
+	if wait := before.wait(); known && w.At.Sub(before.at) < wait && !before.catchesUp(version) {
 		namespace, name, _ := strings.Cut(w.Key, "/")
 		of := r.workloadOf("Pod", key2(namespace, name))
 		r.violate("no repeats", of.String(), "the same resize of %s is sent again after %s, not %s: %s (%v)", w.Key, w.At.Sub(before.at), wait, w.Body, before.answer)
@@ -61,20 +74,27 @@ func (s sent) wait() time.Duration {
 	return 4 * time.Second
 }
 
-// withoutVersion is a patch without the version that it was made for.
-func withoutVersion(body string) string {
+// catchesUp: the patch met another version of the pod, and is sent again for that one.
+func (s sent) catchesUp(version string) bool {
+	return apierrors.IsConflict(s.answer) && s.conflicts <= mostCatchUps && version != s.version
+}
+
+// withoutVersion is a patch without the version that it was made for, and the version.
+func withoutVersion(body string) (string, string) {
 	var patch map[string]any
 	if json.Unmarshal([]byte(body), &patch) != nil {
-		return body
+		return body, ""
 	}
+	version := ""
 	if meta, ok := patch["metadata"].(map[string]any); ok {
+		version, _ = meta["resourceVersion"].(string)
 		delete(meta, "resourceVersion")
 	}
 	out, err := json.Marshal(patch)
 	if err != nil {
-		return body
+		return body, version
 	}
-	return string(out)
+	return string(out), version
 }
 
 func (r *repeats) tick() {
