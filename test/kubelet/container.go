@@ -32,6 +32,8 @@ type containerState struct {
 	backOff   time.Duration
 	backOffAt time.Time
 	sizes     corev1.ResourceRequirements
+	// failed: the runtime could not start it (cgroup v1: its CPU quota is above its pod's).
+	failed bool
 	// unwellSince is since when its liveness probe fails.
 	unwellSince time.Time
 	// usage is the memory as it was sampled last.
@@ -85,6 +87,11 @@ func (n *Node) beginAgain(pod *corev1.Pod, s *podState, name string, now time.Ti
 	}
 	s.touch()
 	c.backOff, c.backOffAt, c.sizes = min(max(2*c.backOff, backOffFirst), backOffMost), now, s.allocated[name]
+	if c.failed = n.options.CgroupV1 && s.podQuota > 0 && cpuLimit(s.allocated[name]) > s.podQuota; c.failed {
+		s.actuate(name)
+		c.startAgain = now.Add(c.backOff)
+		return
+	}
 	s.again(pod, name, now)
 }
 
@@ -222,6 +229,9 @@ func (s *podState) phase(pod *corev1.Pod) corev1.PodPhase {
 
 // waiting is how the status shows a container that waits to start again.
 func (c *containerState) waiting(pod *corev1.Pod, name string) *corev1.ContainerStateWaiting {
+	if c.failed {
+		return &corev1.ContainerStateWaiting{Reason: "RunContainerError", Message: "failed to write to cpu.cfs_quota_us: invalid argument"}
+	}
 	return &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: fmt.Sprintf(
 		"back-off %s restarting failed container=%s pod=%s_%s(%s)", c.backOff, name, pod.Name, pod.Namespace, pod.UID)}
 }

@@ -57,6 +57,8 @@ type Options struct {
 	StopAfter time.Duration
 	// PodCgroup: pods whose containers all have memory limits have one themselves, and show it (kubelet 1.36).
 	PodCgroup bool
+	// CgroupV1: a container whose CPU quota is above that of its pod's cgroup does not start.
+	CgroupV1 bool
 	// Swap: the node has swap, and pods may use some.
 	Swap bool
 	// HeartbeatEvery is how often the node's status is written though nothing has changed: never. A kubelet's is 5 min.

@@ -33,6 +33,8 @@ type podState struct {
 	ready bool
 	// podLimit is the memory limit of the pod's own cgroup, in bytes; 0: it has none.
 	podLimit int64
+	// podQuota is the CPU limit of the pod's own cgroup, in millicores; 0: it has none.
+	podQuota int64
 	// shown is the version of the object that shows everything; empty: something is not shown yet.
 	shown string
 	// holds is what the pod takes of the node, as long as that is the same.
@@ -49,6 +51,20 @@ func (s *podState) actuate(name string) {
 	s.actuated[name] = s.allocated[name]
 	s.touch()
 }
+
+// quotas is the CPU limit of all containers, in millicores; 0 where one has none.
+func quotas(resources map[string]corev1.ResourceRequirements) (sum int64) {
+	for _, r := range resources {
+		limit := cpuLimit(r)
+		if limit == 0 {
+			return 0
+		}
+		sum += limit
+	}
+	return sum
+}
+
+func cpuLimit(r corev1.ResourceRequirements) int64 { return r.Limits.Cpu().MilliValue() }
 
 // together is the memory limit of all containers, in bytes; 0 where one has none.
 func together(resources map[string]corev1.ResourceRequirements) (sum int64) {
@@ -110,6 +126,7 @@ func (n *Node) accept(pods []*corev1.Pod, now time.Time) {
 			if n.options.PodCgroup {
 				s.podLimit = together(s.actuated)
 			}
+			s.podQuota = quotas(s.actuated)
 		}
 	}
 }

@@ -193,6 +193,9 @@ func (n *Node) actuate(pod *corev1.Pod, now time.Time) {
 	if n.options.PodCgroup && s.anyRuns() {
 		s.podLimit = together(s.allocated)
 	}
+	if s.anyRuns() {
+		s.podQuota = quotas(s.allocated)
+	}
 	s.actuated = maps.Clone(s.allocated)
 	s.progress, s.actuateAt = nil, time.Time{}
 	n.retry = true

@@ -37,7 +37,7 @@ func newCluster(w *world) *cluster {
 
 // join adds a node.
 func (c *cluster) join(name string) {
-	options := kubelet.Options{Minor: c.w.plan.Minor, CPU: c.w.plan.NodeCPU, Memory: c.w.plan.NodeMemory, Processes: processes{c.w}, RestartAfter: time.Second}
+	options := kubelet.Options{Minor: c.w.plan.Minor, CPU: c.w.plan.NodeCPU, Memory: c.w.plan.NodeMemory, Processes: processes{c.w}, RestartAfter: time.Second, CgroupV1: true}
 	_, err := c.Join(context.Background(), name, options, c.w.time.now)
 	c.w.must(err)
 }

@@ -146,6 +146,25 @@ func TestRepeatsOfWhatIsNotFoundBecomeRarer(t *testing.T) {
 	l.found(t, "no repeats: the same resize of shop/web-1 is sent again after 1m0s")
 }
 
+func TestStartsSeesAContainerThatAResizeKeepsFromStarting(t *testing.T) {
+	for actor, wrong := range map[string]bool{"attune/workload": true, "people": false} {
+		t.Run(actor, func(t *testing.T) {
+			l := newLab()
+			s := newStarts(l.scene)
+			w := l.write("patch/resize", "Pod", `{}`, nil)
+			w.Actor = actor
+			s.wrote(w)
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: types.UID(w.UID)}}
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}}
+			s.changed(api.Event{Type: watch.Modified, Object: pod})
+			assert.Empty(t, l.wrong)
+			pod.Status.ContainerStatuses[0].State.Waiting.Reason = "RunContainerError"
+			s.changed(api.Event{Type: watch.Modified, Object: pod})
+			assert.Equal(t, wrong, len(l.wrong) > 0, "%v", l.wrong)
+		})
+	}
+}
+
 func TestAwakeSeesALivelock(t *testing.T) {
 	l := newLab()
 	a := newAwake(l.scene)

@@ -78,7 +78,7 @@ func newWatching(w *world) *watching {
 	v := &watching{w: w, owners: map[types.NamespacedName]types.NamespacedName{}, writes: map[string]int{}, passes: map[string]int{}, last: w.time.now}
 	s := &scene{now: func() time.Time { return w.time.now }, workloadOf: v.workloadOf, excused: v.excused, violate: v.violate}
 	v.invariants = []invariant{newCalm(s), newRepeats(s), newAwake(s), newSpins(s), newFloors(s), newHarmless(s), newEnds(s), newBirths(s), newOneWave(s), newRecommended(s, w.selected),
-		newRest(s), newReached(s, w.podsOf),
+		newRest(s), newReached(s, w.podsOf), newStarts(s),
 		newReverted(s, w.autoReverts), newNeighbours(s, func() bool { return w.noRights }), newLetGo(s), &originals{scene: s, template: w.template},
 		&unasked{scene: s, asks: w.evicts}, &blameless{scene: s, nothingHarms: w.plan.NothingHarms},
 		&bounded{scene: s, objects: w.ours, remembers: w.remembers, there: w.there},

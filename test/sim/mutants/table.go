@@ -54,8 +54,14 @@ var mutants = []mutant{
 		[]edit{
 			{"resize/backoff.go", "		if BelowFloor(floors, c.Name, FromResources(c.Resources), now) {\n", "		if false {\n"},
 			{"controller/workload/decide.go", "	for _, record := range d.status.Records {\n		if record.Phase == v1alpha1.RecordReverting {\n", "	for _, record := range d.status.Records {\n		if false {\n"},
+			{"controller/workload/decide.go", "	d.status.Kept = resize.KeptAbove(d.status.Floors, d.status.Kept, w.now)\n", ""},
 		},
 		"TestWorlds/one_of_a_wave_is_harmed", "harmless",
+	},
+	{
+		"P1: a revert keeps its container from starting", "a CPU limit is raised while its container waits",
+		[]edit{{"resize/platform_move.go", "	if status == nil || status.State.Running != nil || from == 0", "	if true || status == nil || status.State.Running != nil || from == 0"}},
+		"TestWorlds/one_of_a_wave_is_harmed", "starts",
 	},
 	{
 		"P1: a node that dies counts as harm", "a node that is not ready excuses nothing",
