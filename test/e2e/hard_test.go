@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -147,6 +148,7 @@ func TestMemoryInUseKeepsALimit(t *testing.T) {
 	d, p := started(t, "held", 1, idle(fittingCPU), func(s *corev1.PodSpec) { withFile(s, "", "") })
 	use(ctx, t, p, "file=200")
 	eventually(t, "held", func() error { return holds(p, 200) })
+	refill(t, p, 200)
 	eventually(t, "measured", func() error { return measured(ctx, p, 200*mebibyte) })
 	fit(t, d)
 	want := fittingCPU
@@ -158,6 +160,32 @@ func TestMemoryInUseKeepsALimit(t *testing.T) {
 	assert.Equal(t, int64(2), p.Generation, "the limit was not tried")
 	assert.NoError(t, hasCgroup(p, "app", "memory", limitFile, 320*mebibyte))
 	assert.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
+}
+
+// refill has a pod write its file again, as long as the test goes on, whenever the machine took its page cache: one that
+// is short of memory does.
+func refill(t *testing.T, p *corev1.Pod, mib int64) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	url, over := fmt.Sprintf("http://%s:8080/set?file=%d", p.Status.PodIP, mib), make(chan struct{})
+	pod := p.DeepCopy()
+	go func() {
+		defer close(over)
+		for ctx.Err() == nil {
+			if holds(pod, mib) != nil {
+				if request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil); err == nil {
+					if response, err := env.cluster.HTTPClient().Do(request); err == nil {
+						response.Body.Close()
+					}
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-over })
 }
 
 // measured: Prometheus knows that a pod's container holds so much memory, page cache included.

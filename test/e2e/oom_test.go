@@ -17,22 +17,35 @@ import (
 )
 
 // TestOOMKillIsRevertedAndNotTriedAgain: a container whose need grows past its lowered limit is killed;
-// within seconds the pod has its old size back, and what is recommended from then on is above what killed.
+// within seconds the pod has its old size back, and what is recommended from then on is above what killed. Its CPU limit
+// was lowered too, and is raised when it runs again: raised before, it would keep it from starting (cgroup v1).
 func TestOOMKillIsRevertedAndNotTriedAgain(t *testing.T) {
 	ctx := need(t)
 	namespace(ctx, t, "oom", true)
-	d := deployment(ctx, t, "oom", "leaky", 1, app("app", size{cpu: "20m", memory: "512Mi", memoryLimit: "512Mi"}))
+	d := deployment(ctx, t, "oom", "leaky", 1, app("app", size{cpu: "200m", cpuLimit: "400m", memory: "512Mi", memoryLimit: "512Mi"}))
 	pod := pods(ctx, t, d)[0]
 	policyFor(ctx, t, d, v1alpha1.UpdateAuto, nil)
 	eventually(t, "lowered on the kubelet, to 60 MiB and 30 % or a little more for what the history lacks", func() error {
 		return hasMemoryLimitWithin(ctx, &pod, resource.MustParse("78Mi"), resource.MustParse("80Mi"))
 	})
 
+	assert.Negative(t, pod.Status.ContainerStatuses[0].Resources.Limits.Cpu().Cmp(resource.MustParse("400m")), "its CPU is lowered with it")
+
 	use(ctx, t, &pod, "memory=200")
 	killed := waitForKill(ctx, t, &pod)
 	before := resource.MustParse("512Mi")
 	eventually(t, "put back on the kubelet", func() error { return hasMemoryLimit(ctx, &pod, before) })
 	t.Logf("from the kill (to the second) to the old limit on the kubelet: %s", time.Since(killed).Round(time.Second))
+	eventually(t, "its CPU too", func() error {
+		if err := hasMemoryLimit(ctx, &pod, before); err != nil {
+			return err
+		}
+		if got := pod.Status.ContainerStatuses[0].Resources.Limits.Cpu(); got.String() != "400m" {
+			return fmt.Errorf("status has %s", got)
+		}
+		return nil
+	})
+	assert.Equal(t, int32(1), pod.Status.ContainerStatuses[0].RestartCount, "by the kernel, once")
 
 	eventually(t, "reverted in the history", func() error {
 		rec, err := recommendation(ctx, d)
