@@ -196,7 +196,7 @@ func TestRefusalsAreNotAskedAgainAtOnce(t *testing.T) {
 				l.resize = func(client.Object) error { return answer }
 				l.c.Rights = granted(l)
 				l.wakeUps(map[int]int{2: 30, 60: 10}[n]) // less than a second
-				burst := 10 // of a conflict as well, as long as the pod's version has not changed
+				burst := 10                              // of a conflict as well, as long as the pod's version has not changed
 				assert.LessOrEqual(t, l.patches, burst, "patches within a second")
 				assert.LessOrEqual(t, l.status, 14, "writes within a second")
 				if n == 2 {
