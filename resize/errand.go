@@ -41,7 +41,7 @@ func rulesOf(p Plan) (first []gate, narrow []narrowing, last []gate) {
 var (
 	undoGates      = []gate{optedOut, namespaceTerminating, verticalAutoscaler, noRights, recordOpen, recordsFull}
 	undoNarrowings = []narrowing{withoutExcluded, withoutFailedLimits, withinLimitRanges}
-	undoLastGates  = []gate{restartsLastReplica, disruptionBudgets, limitRange, quota, triedLately}
+	undoLastGates  = []gate{memorySoon, restartsLastReplica, disruptionBudgets, limitRange, quota, triedLately}
 )
 
 // What admission took is given back as a revert is: no pause, schedule, rollout or cooldown holds it. A container that

@@ -25,7 +25,7 @@ var narrowings = []func(*corev1.Pod, Plan, World) Plan{
 
 // lastGates look at what is left of the plan.
 var lastGates = []func(*corev1.Pod, Plan, World) *Refusal{
-	restartsLastReplica, disruptionBudgets, limitRange, quota, nodeRoom, triedLately,
+	memorySoon, restartsLastReplica, disruptionBudgets, limitRange, quota, nodeRoom, triedLately,
 }
 
 // shared are the gates whose answer depends on what other plans take: of the object, of quotas, of the node.
@@ -167,6 +167,18 @@ func staleData(_ *corev1.Pod, p Plan, w World) *Refusal {
 	}
 	return nil
 }
+
+// memorySoon: a limit that is lowered below what a container holds is refused by its kubelet, and what crashes meanwhile
+// starts with it.
+func memorySoon(_ *corev1.Pod, p Plan, w World) *Refusal {
+	if !w.MemorySoon || !p.LowersMemoryLimit() {
+		return nil
+	}
+	return waitUntil(w.Now.Add(memoryKnownIn), ReasonMemoryUnknown, "what its containers hold is being measured; memory limits are not lowered before")
+}
+
+// memoryKnownIn is when to look again at memory that is being measured.
+const memoryKnownIn = 15 * time.Second
 
 // rollout: pods come and go, and their usage says little. Growth after an OOM kill cannot wait for it.
 func rollout(_ *corev1.Pod, p Plan, w World) *Refusal {

@@ -80,6 +80,8 @@ func TestGates(t *testing.T) {
 		}), lower, ReasonOutsideSchedule, ""},
 		{"stale data", world(func(w *World) { w.DataUntil, w.StaleAfter = noon.Add(-21*time.Minute), 20*time.Minute }), lower, ReasonStaleData, ""},
 		{"fresh data", world(func(w *World) { w.DataUntil, w.StaleAfter = noon.Add(-20*time.Minute), 20*time.Minute }), lower, "", ""},
+		{"memory that is being measured: lowered", world(func(w *World) { w.MemorySoon = true }), size(250, 500, 256, 512), ReasonMemoryUnknown, ""},
+		{"memory that is being measured: raised", world(func(w *World) { w.MemorySoon = true }), higher, "", ""},
 		{"a rollout (64)", world(func(w *World) { w.Rollout = "2 of 5 replicas are updated" }), lower, ReasonRolloutInProgress, ""},
 		{"an unavailable replica alone is no rollout", world(func(w *World) { w.ReadyReplicas = 2 }), lower, "", ""},
 		{"cooling down", world(func(w *World) { w.Status.CooldownFrom = ago(59 * time.Minute) }), lower, ReasonCooldown, ""},

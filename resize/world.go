@@ -58,6 +58,8 @@ type World struct {
 	NodeBlock NodeBlock
 	// Capabilities of the pod's node. Unknown allocatable amounts are not checked.
 	Capabilities Capabilities
+	// MemorySoon: what the pod's containers hold is not known, and will be within seconds.
+	MemorySoon bool
 	// NoRights says why the operator may not resize any pod now, NoRightsUrgent why not even after an OOM kill; empty:
 	// it may.
 	NoRights, NoRightsUrgent string

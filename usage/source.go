@@ -50,6 +50,9 @@ type Sample struct {
 // Time of the end of the sample's step.
 func (s Sample) Time() time.Time { return time.UnixMilli(s.At).UTC() }
 
+// ErrSoon says of what is missing in an answer that it will be known within seconds: nobody has asked for it before.
+var ErrSoon = errors.New("not measured yet")
+
 // SourceSettings say which server is asked and how; two policies with equal ones share every query.
 type SourceSettings struct {
 	// Prometheus is nil for the operator's own source.

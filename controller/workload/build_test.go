@@ -42,7 +42,7 @@ func seen(t testing.TB, template recommender.Size, pods ...*corev1.Pod) world {
 	rec.Spec.Workload = v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: "web"}
 	rec.Spec.DataUntil = &metav1.Time{Time: now}
 	w := world{
-		seenLive: map[types.UID]bool{}, memory: map[types.UID]map[string]recommender.Amount{},
+		seenLive: map[types.UID]bool{}, memory: map[types.UID]map[string]recommender.Amount{}, unweighed: map[types.UID]bool{},
 		rec: rec, settings: settings, usable: true, now: now, serverVersion: "v1.36.3", pods: pods,
 		nodes: map[string]nodeView{"node-1": {Node: node("node-1", "16", "64Gi")}},
 		workload: &workload.Workload{

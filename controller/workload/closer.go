@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/usage"
 )
 
 // mostLooks bounds how often one pass looks closer. Each look answers all questions of a decision, and what it finds
@@ -142,8 +144,9 @@ func (c *Controller) weigh(ctx context.Context, w *world, pods []types.UID) {
 	}
 	var unknown []types.UID
 	for _, uid := range pods {
-		held, known := c.weights.of(uid, w.now)
-		if w.memory[uid] = held; !known {
+		if last, known := c.weights.of(uid, w.now); known {
+			w.weighed(uid, last)
+		} else {
 			unknown = append(unknown, uid)
 		}
 	}
@@ -152,21 +155,30 @@ func (c *Controller) weigh(ctx context.Context, w *world, pods []types.UID) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, measureFor)
 	defer cancel()
-	held := c.held(ctx, w, unknown)
+	held, soon := c.held(ctx, w, unknown)
 	for _, uid := range unknown {
-		w.memory[uid] = held[uid]
-		c.weights.note(uid, w.now, held[uid])
+		answer := weight{at: w.now, held: held[uid], soon: soon && len(held[uid]) == 0}
+		w.weighed(uid, answer)
+		c.weights.note(uid, answer)
 	}
 }
 
-// held is what the containers of pods hold, as far as the usage source knows.
-func (c *Controller) held(ctx context.Context, w *world, pods []types.UID) map[types.UID]map[string]recommender.Amount {
+// weighed notes what a pod's containers hold.
+func (w *world) weighed(pod types.UID, answer weight) {
+	w.memory[pod] = answer.held
+	if answer.soon {
+		w.unweighed[pod] = true
+	}
+}
+
+// held is what the containers of pods hold, as far as the usage source knows; soon: it will know more within seconds.
+func (c *Controller) held(ctx context.Context, w *world, pods []types.UID) (held map[types.UID]map[string]recommender.Amount, soon bool) {
 	if c.Gauges == nil {
-		return nil
+		return nil, false
 	}
 	gauge, err := c.Gauges(w.settings)
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	var names []string
 	for _, uid := range pods {
@@ -175,16 +187,16 @@ func (c *Controller) held(ctx context.Context, w *world, pods []types.UID) map[t
 		}
 	}
 	answer, err := gauge.Memory(ctx, w.rec.Namespace, names, w.settings.Resize.RateWindow, w.now)
-	if err != nil {
-		return nil
+	if soon = errors.Is(err, usage.ErrSoon); err != nil && !soon {
+		return nil, false
 	}
-	held := map[types.UID]map[string]recommender.Amount{}
+	held = map[types.UID]map[string]recommender.Amount{}
 	for _, uid := range pods {
 		if pod := w.pod(uid); pod != nil {
 			held[uid] = amounts(answer[pod.Name])
 		}
 	}
-	return held
+	return held, soon
 }
 
 // amounts leaves out what is no number.

@@ -31,6 +31,7 @@ func (d *decision) gateWorld(w world, pod *corev1.Pod) resize.World {
 		NoRightsUrgent:       w.noRightsUrgent,
 		NamespaceTerminating: w.terminating,
 		Evictable:            d.moving == pod.UID,
+		MemorySoon:           w.unweighed[pod.UID],
 	}
 	if of.Template != nil {
 		out.TemplateAnnotations = of.Template.Annotations

@@ -41,6 +41,7 @@ func full(t *testing.T) (world, *decision) {
 		Policies: resize.Policies{StaticCPU: true}, Block: resize.NodeBlock{Growth: now.Add(time.Hour)},
 	}}
 	w.rooms["node-1"] = roomWith(1, w.pods...)
+	w.unweighed = map[types.UID]bool{w.pods[0].UID: true}
 	w.promised = ledger{all: []promise{{uid: "other", namespace: "shop", node: "node-1", growth: sizeOf(1, 0, 0, 0)}}}
 	w.noRights, w.noRightsUrgent = "cannot patch pods/resize", "may not patch pods/resize"
 	w.terminating, w.seeded, w.mayEvict = true, true, true
@@ -95,7 +96,7 @@ func TestEveryInputReachesTheGates(t *testing.T) {
 		HPA: map[string]resize.Held{"app": {Of: [2]bool{true, false}, By: "scaler"}}, VPA: "sizer",
 		LimitRanges: w.limits, Quotas: w.quotas, Budgets: w.budgets,
 		Promised: sizeOf(3, 0, 0, 0), PromisedOnNode: sizeOf(3, 0, 0, 0),
-		Room:      w.rooms["node-1"],
+		Room: w.rooms["node-1"], MemorySoon: true,
 		NodeBlock: resize.NodeBlock{Growth: now.Add(time.Hour)}, Unreachable: map[string]bool{"node-3": true},
 		Capabilities: resize.Capabilities{
 			Resizable: true, ServerMinor: 36, KubeletMinor: 36, NodeReady: true, Policies: resize.Policies{StaticCPU: true},

@@ -22,6 +22,7 @@ import (
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/usage"
 )
 
 // recordOf is the record of a resize that was just sent.
@@ -186,6 +187,26 @@ func TestMemoryIsKnownBeforeALimitIsLowered(t *testing.T) {
 			assert.Equal(t, recommender.Amount(250), resize.FromResources(record.Desired[0].Resources)[recommender.CPU].Request, "CPU is lowered in any case")
 		})
 	}
+}
+
+// A source that was never asked about a pod before says that it will know: nothing is lowered blindly meanwhile.
+func TestMemoryThatIsBeingMeasuredIsWaitedFor(t *testing.T) {
+	from, to := sizeOf(500, 0, 512, 1024), sizeOf(250, 0, 256, 512)
+	gauge := &source{err: usage.ErrSoon}
+	c := &Controller{Gauges: func(policy.Settings) (Gauge, error) { return gauge, nil }}
+	decide := func(after time.Duration) decision {
+		w := eager(seen(t, from, running("web-1", from)).heading(to))
+		w.now = now.Add(after)
+		return c.decide(t.Context(), &w)
+	}
+	d := decide(0)
+	assert.Empty(t, d.status.Records)
+	assert.LessOrEqual(t, d.after, weightLasts)
+	assert.Positive(t, d.after)
+	assert.Empty(t, decide(weightLasts-time.Second).status.Records, "by the same answer")
+	assert.Len(t, gauge.weighed, 1)
+	gauge.held, gauge.err = map[string]float64{"app": 300 * mi}, nil
+	assert.Len(t, decide(weightLasts).status.Records, 1)
 }
 
 // reader counts what is read.

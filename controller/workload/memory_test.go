@@ -226,7 +226,7 @@ func TestMemoryIsNotAskedForTwiceInAScrape(t *testing.T) {
 		assert.Equal(t, map[string]recommender.Amount{"app": 300 * mi}, w.memory["b"])
 	}
 	assert.Equal(t, []int{2, 2}, gauge.weighed, "one question for all pods, and none before the next scrape")
-	c.weights.note("c", now.Add(3*weightLasts), nil)
+	c.weights.note("c", weight{at: now.Add(3 * weightLasts)})
 	assert.Len(t, c.weights.last, 1, "old ones go")
 }
 

@@ -84,6 +84,8 @@ type world struct {
 	unread   unread
 	seenLive map[types.UID]bool
 	memory   map[types.UID]map[string]recommender.Amount
+	// unweighed: what a pod's containers hold will be known within seconds.
+	unweighed map[types.UID]bool
 }
 
 // observe reads everything a decision about the workload depends on, from the cache.
@@ -92,7 +94,7 @@ func (c *Controller) observe(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 		rec: rec, now: c.Clock.Now(), nodes: map[string]nodeView{}, serverVersion: c.ServerVersion, noResize: c.Served.lacks(), mayEvict: c.Evictions, operator: c.Operator,
 		noRights: c.Rights.lost(ctx, rec.Namespace), noRightsUrgent: c.Rights.lostUrgent(ctx, rec.Namespace), tried: c.lastAsked.read(rec.Status.Records),
 		confirmed: c.Fresh.Until(client.ObjectKeyFromObject(rec)),
-		seenLive:  map[types.UID]bool{}, behind: map[types.UID]bool{}, memory: map[types.UID]map[string]recommender.Amount{},
+		seenLive:  map[types.UID]bool{}, behind: map[types.UID]bool{}, memory: map[types.UID]map[string]recommender.Amount{}, unweighed: map[types.UID]bool{},
 	}
 	if err := c.observePolicy(ctx, &w); err != nil {
 		return world{}, err

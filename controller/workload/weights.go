@@ -23,18 +23,21 @@ type weights struct {
 type weight struct {
 	at   time.Time
 	held map[string]recommender.Amount
+	// soon: nothing is known, but will be within seconds.
+	soon bool
 }
 
 // of is the last answer about a pod; false: there is none that still holds.
-func (x *weights) of(pod types.UID, now time.Time) (map[string]recommender.Amount, bool) {
+func (x *weights) of(pod types.UID, now time.Time) (weight, bool) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	last, ok := x.last[pod]
-	return last.held, ok && !last.old(now)
+	return last, ok && !last.old(now)
 }
 
 // note an answer, also that nothing is known. Old ones are forgotten.
-func (x *weights) note(pod types.UID, now time.Time, held map[string]recommender.Amount) {
+func (x *weights) note(pod types.UID, answer weight) {
+	now := answer.at
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	if now.Sub(x.swept) >= weightLasts {
@@ -44,7 +47,7 @@ func (x *weights) note(pod types.UID, now time.Time, held map[string]recommender
 	if x.last == nil {
 		x.last = map[types.UID]weight{}
 	}
-	x.last[pod] = weight{now, held}
+	x.last[pod] = answer
 }
 
 func (w weight) old(now time.Time) bool { return now.Sub(w.at) >= weightLasts }

@@ -5,22 +5,37 @@ import (
 	"time"
 )
 
-// askedFor is how long a pod that somebody has asked about is scraped for more.
-const askedFor = 15 * time.Minute
+const (
+	// askedFor is how long a pod that somebody has asked about is scraped for more.
+	askedFor = 15 * time.Minute
+	// knownWithin is how long it takes at most until more is known of such a pod: the next look for what is asked about,
+	// and two turns of its node, as kubelets measure that often.
+	knownWithin = nodesEvery + 2*watchInterval
+)
 
 // asked remembers which pods somebody has asked about. Its zero value is ready for use.
 type asked struct {
 	mutex sync.Mutex
-	last  map[Pod]time.Time
+	pods  map[Pod]asking
 }
 
-func (a *asked) about(pod Pod, now time.Time) {
+// asking is since when a pod has been asked about again and again, and when last.
+type asking struct{ first, last time.Time }
+
+// about a pod; it returns for how long that has been asked for.
+func (a *asked) about(pod Pod, now time.Time) time.Duration {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	if a.last == nil {
-		a.last = map[Pod]time.Time{}
+	if a.pods == nil {
+		a.pods = map[Pod]asking{}
 	}
-	a.last[pod] = now
+	of, known := a.pods[pod]
+	if !known || now.Sub(of.last) > askedFor {
+		of.first = now
+	}
+	of.last = now
+	a.pods[pod] = of
+	return now.Sub(of.first)
 }
 
 // recently asked about; the others are forgotten.
@@ -28,9 +43,9 @@ func (a *asked) recently(now time.Time) []Pod {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	var pods []Pod
-	for pod, at := range a.last {
-		if now.Sub(at) > askedFor {
-			delete(a.last, pod)
+	for pod, of := range a.pods {
+		if now.Sub(of.last) > askedFor {
+			delete(a.pods, pod)
 			continue
 		}
 		pods = append(pods, pod)

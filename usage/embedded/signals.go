@@ -3,9 +3,11 @@ package embedded
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"attune.io/attune/recommender"
+	"attune.io/attune/usage"
 	"attune.io/attune/usage/prometheus"
 )
 
@@ -21,15 +23,23 @@ func (s *Source) Waiting(ctx context.Context, namespace, pod, container string, 
 }
 
 // Memory is the most that the cgroups of some pods' containers held over the window, page cache included, in bytes,
-// by pod and container; what is not known is missing.
+// by pod and container; what is not known is missing. The error is usage.ErrSoon, with all that is known, where a pod has
+// only now been asked about.
 func (s *Source) Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (map[string]map[string]float64, error) {
+	var young []string
 	for _, pod := range pods {
-		s.scraper.asked.about(Pod{namespace, pod}, s.options.Clock.Now())
+		if s.scraper.asked.about(Pod{namespace, pod}, s.options.Clock.Now()) < knownWithin {
+			young = append(young, pod)
+		}
 	}
 	if err := s.wait(ctx); err != nil {
 		return nil, err
 	}
-	return prometheus.AskHeld(ctx, namespace, pods, window, at, s.askRange)
+	held, err := prometheus.AskHeld(ctx, namespace, pods, window, at, s.askRange)
+	if err == nil && slices.ContainsFunc(young, func(pod string) bool { return held[pod] == nil }) {
+		err = usage.ErrSoon
+	}
+	return held, err
 }
 
 // OOMKills is how many processes of a container the kernel has been seen to kill within the window: those

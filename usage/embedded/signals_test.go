@@ -35,8 +35,15 @@ func TestSignals(t *testing.T) {
 	}
 	pod := Pod{"shop", "web-7d4f8c9b6-aaaaa"}
 	unknown, err := f.Memory(t.Context(), pod.Namespace, []string{pod.Name}, time.Minute, noon)
-	require.NoError(t, err)
-	require.Empty(t, unknown, "nobody has asked before")
+	require.ErrorIs(t, err, usage.ErrSoon, "nobody has asked before")
+	require.Empty(t, unknown)
+	f.clock.Step(knownWithin - time.Second)
+	_, err = f.Memory(t.Context(), pod.Namespace, []string{pod.Name}, time.Minute, noon)
+	require.ErrorIs(t, err, usage.ErrSoon)
+	f.clock.Step(time.Second)
+	_, err = f.Memory(t.Context(), pod.Namespace, []string{pod.Name}, time.Minute, noon)
+	require.NoError(t, err, "it should be known by now, and is not: there is nothing to wait for")
+	f.clock.Step(-knownWithin)
 	watched, err := f.scraper.watched(t.Context(), noon)
 	require.NoError(t, err)
 	require.Equal(t, map[string]*more{"node1": {pods: map[Pod]bool{pod: true}, often: true}}, watched)
@@ -56,6 +63,8 @@ func TestSignals(t *testing.T) {
 		{"memory", func() (float64, error) {
 			held, err := f.Memory(t.Context(), "shop", []string{pod.Name, "gone"}, time.Minute, now)
 			assert.Len(t, held, 1, "what is not known is missing")
+			assert.ErrorIs(t, err, usage.ErrSoon, "of the other one")
+			held, err = f.Memory(t.Context(), "shop", []string{pod.Name}, time.Minute, now)
 			return held[pod.Name]["app"], err
 		}, 5e7},
 		{"kills", func() (float64, error) { return f.OOMKills(t.Context(), "shop", pod.Name, "app", 5*time.Minute, now) }, 2},
