@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"time"
 
+	"attune.io/attune/test/cluster/internal/inside"
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -66,8 +67,12 @@ func (c *Cluster) Command(ctx context.Context, name string, args ...string) *exe
 }
 
 // NodeCommand prepares to run a program in the network and with the mounts of
-// node i, for example ctr. Its working directory is the root.
+// node i, for example ctr. Its working directory is the root. On a VM node it
+// begins when its input has ended, and its output comes when it has.
 func (c *Cluster) NodeCommand(ctx context.Context, i int, name string, args ...string) (*exec.Cmd, error) {
+	if c.isVM(i) {
+		return c.vmCommand(ctx, i, name, args), nil
+	}
 	pid, err := c.nodePID(ctx, i)
 	if err != nil {
 		return nil, err
@@ -76,12 +81,26 @@ func (c *Cluster) NodeCommand(ctx context.Context, i int, name string, args ...s
 }
 
 func (c *Cluster) nsenter(ctx context.Context, pid int, namespaces []string, name string, args []string) *exec.Cmd {
-	if path, err := c.Tools.Find(name); err == nil {
-		name = path
-	}
 	all := append([]string{"-t", fmt.Sprint(pid)}, namespaces...)
-	all = append(append(all, "--", name), args...)
+	all = append(append(all, "--", c.program(name)), args...)
 	cmd := exec.CommandContext(ctx, "nsenter", all...)
 	cmd.Env = append(c.Tools.Env(c.dir+"/home"), "KUBECONFIG="+c.Kubeconfig)
 	return cmd
+}
+
+// vmCommand is this very program, which has pid 1 of the VM run the command.
+func (c *Cluster) vmCommand(ctx context.Context, i int, name string, args []string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, inside.Self)
+	network := fmt.Sprintf("/proc/%d/ns/net", c.PID)
+	cmd.Args = append([]string{inside.VMExecRole, network, fmt.Sprint(i), c.program(name)}, args...)
+	cmd.Env = append(c.Tools.Env(c.dir+"/home"), "KUBECONFIG="+c.Kubeconfig)
+	return cmd
+}
+
+// program is the path of the named program, if it is known.
+func (c *Cluster) program(name string) string {
+	if path, err := c.Tools.Find(name); err == nil {
+		return path
+	}
+	return name
 }

@@ -8,7 +8,8 @@
 //	cfg, err := c.RESTConfig()
 //	client, err := kubernetes.NewForConfig(cfg)
 //
-// It needs root and a Linux with cgroup v1: see [Unavailable].
+// It needs root and a Linux with cgroup v1: see [Unavailable]. The last nodes may
+// be VMs, which have cgroup v2: see [Options].VMNodes.
 package cluster
 
 import (
@@ -39,7 +40,7 @@ func Build(ctx context.Context, o Options) (Tools, error) {
 	if err != nil {
 		return Tools{}, err
 	}
-	return tools.Build(ctx, o.Version, o.Progress)
+	return tools.Build(ctx, o.Version, o.VMNodes > 0, o.Progress)
 }
 
 // ProjectDir is the root of the project that the working directory is in.
@@ -62,10 +63,11 @@ type Cluster struct {
 
 // Facts about a cluster, which do not change while it runs.
 type Facts struct {
-	Nodes int    `json:"nodes"`
-	PID   int    `json:"pid"` // of the first process, as this machine counts
-	Tools Tools  `json:"tools"`
-	Dir   string `json:"dir"` // Options.Dir
+	Nodes   int    `json:"nodes"`
+	VMNodes int    `json:"vmNodes"` // the last ones
+	PID     int    `json:"pid"`     // of the first process, as this machine counts
+	Tools   Tools  `json:"tools"`
+	Dir     string `json:"dir"` // Options.Dir
 }
 
 const (
@@ -78,14 +80,14 @@ const (
 // what clusters that died left behind. An error leaves nothing running and
 // says where the logs are.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
-	if reason := Unavailable(); reason != "" {
-		return nil, errors.New(reason)
-	}
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	t, err := tools.Build(ctx, o.Version, o.Progress)
+	if reason := o.unavailable(); reason != "" {
+		return nil, errors.New(reason)
+	}
+	t, err := tools.Build(ctx, o.Version, o.VMNodes > 0, o.Progress)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +96,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{Name: o.Name, dir: dir, artifacts: o.Artifacts}
-	c.Facts = Facts{Nodes: o.Nodes, Tools: t, Dir: o.Dir}
+	c.Facts = Facts{Nodes: o.Nodes, VMNodes: o.VMNodes, Tools: t, Dir: o.Dir}
 	c.Kubeconfig = filepath.Join(dir, "pki", "admin.conf")
 	err = c.launch(o, lock)
 	lock.Close() // from here on the cluster's first process holds it alone
@@ -340,6 +342,9 @@ func (c *Cluster) fail(cause error) error {
 	}
 	return fmt.Errorf("the cluster did not come up, its logs are in %s: %w", c.artifacts, cause)
 }
+
+// isVM reports whether node i is one.
+func (c *Cluster) isVM(i int) bool { return i > c.Nodes-c.VMNodes }
 
 // NodeName is the name of node i; nodes count from 1.
 func (c *Cluster) NodeName(i int) string { return spec.NodeName(i) }

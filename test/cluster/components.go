@@ -125,6 +125,14 @@ func (x components) node(i int) (spec.Node, error) {
 			"--housekeeping-interval=5s", "--v=2"), // fresher usage metrics than the default 10 s
 		spec.Command(name+"-kube-proxy", programs["kube-proxy"], "--config", x.path("%s/proxy.yaml", name)),
 	}
+	if x.options.isVM(i) {
+		s, err := x.options.vmSize()
+		if err != nil {
+			return n, err
+		}
+		kernel := inside.VM(x.tools.KernelProgram(), x.dir, i, s.pretendKiB/1024)
+		n.VM = &kernel
+	}
 	return n, nil
 }
 
@@ -141,6 +149,13 @@ var sysctls = map[string]string{
 
 func (x components) binds(i int) map[string]string {
 	name := spec.NodeName(i)
+	if x.options.isVM(i) {
+		return map[string]string{
+			"/var/log":      x.path("%s/log", name),
+			"/proc/meminfo": x.path("vm/meminfo"),
+			"/proc/cpuinfo": x.path("vm/cpuinfo"),
+		}
+	}
 	binds := map[string]string{
 		"/var/lib": x.path("%s/lib", name),
 		"/var/log": x.path("%s/log", name),

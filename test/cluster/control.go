@@ -26,23 +26,23 @@ type Process = inside.Status
 // Their pids are those of the cluster's own pid namespace.
 func (c *Cluster) Processes(ctx context.Context) ([]Process, error) {
 	var all []Process
-	return all, c.control(ctx, c.dir, http.MethodGet, "/processes", nil, &all)
+	return all, c.control(ctx, 0, http.MethodGet, "/processes", nil, &all)
 }
 
 func (c *Cluster) startProcess(ctx context.Context, p spec.Process) error {
-	return c.control(ctx, c.dir, http.MethodPost, "/start", p, nil)
+	return c.control(ctx, 0, http.MethodPost, "/start", p, nil)
 }
 
 func (c *Cluster) stopProcess(ctx context.Context, name string) error {
-	return c.control(ctx, c.dir, http.MethodPost, "/stop?name="+url.QueryEscape(name), nil, nil)
+	return c.control(ctx, 0, http.MethodPost, "/stop?name="+url.QueryEscape(name), nil, nil)
 }
 
 func (c *Cluster) killProcess(ctx context.Context, name string) error {
-	return c.control(ctx, c.dir, http.MethodPost, "/stop?now=1&name="+url.QueryEscape(name), nil, nil)
+	return c.control(ctx, 0, http.MethodPost, "/stop?now=1&name="+url.QueryEscape(name), nil, nil)
 }
 
-// control talks to the first process of the cluster or of a node, whose socket is in dir.
-func (c *Cluster) control(ctx context.Context, dir, method, path string, in, out any) error {
+// control talks to the first process of node i, or of the cluster if i is 0.
+func (c *Cluster) control(ctx context.Context, i int, method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (c *Cluster) control(ctx context.Context, dir, method, path string, in, out
 	if err != nil {
 		return err
 	}
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return dialControl(ctx, dir) }
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dialControl(ctx, i) }
 	client := http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}, Timeout: time.Minute}
 	response, err := client.Do(request)
 	if err != nil {
@@ -68,9 +68,20 @@ func (c *Cluster) control(ctx context.Context, dir, method, path string, in, out
 	return json.NewDecoder(response.Body).Decode(out)
 }
 
-// dialControl goes through a descriptor of the directory, since a socket's
+func (c *Cluster) dialControl(ctx context.Context, i int) (net.Conn, error) {
+	switch {
+	case i == 0:
+		return dialSocket(ctx, c.dir)
+	case c.isVM(i):
+		return c.Dial(ctx, "tcp", inside.VMControl(i))
+	default:
+		return dialSocket(ctx, c.nodeDir(i))
+	}
+}
+
+// dialSocket goes through a descriptor of the directory, since a socket's
 // address may not be longer than 107 characters.
-func dialControl(ctx context.Context, path string) (net.Conn, error) {
+func dialSocket(ctx context.Context, path string) (net.Conn, error) {
 	dir, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"attune.io/attune/test/cluster/internal/inside"
 	"attune.io/attune/test/cluster/internal/pki"
 	"attune.io/attune/test/cluster/internal/spec"
 	"attune.io/attune/test/cluster/internal/tools"
@@ -36,16 +37,43 @@ func (x components) write() error {
 	if err != nil {
 		return err
 	}
-	pretended := strings.Replace(meminfo, fmt.Sprint(machine), fmt.Sprint(s.pretendKiB), 1)
-	if err := writeFile(x.path("meminfo"), pretended); err != nil {
+	pretend := func(kib int64) string { return strings.Replace(meminfo, fmt.Sprint(machine), fmt.Sprint(kib), 1) }
+	if err := writeFile(x.path("meminfo"), pretend(s.pretendKiB)); err != nil {
 		return err
 	}
-	for i := 1; i <= x.options.Nodes; i++ {
+	for i := 1; i <= x.options.Nodes-x.options.VMNodes; i++ {
 		if err := x.writeNode(i, s); err != nil {
 			return err
 		}
 	}
-	return nil
+	if x.options.VMNodes == 0 {
+		return nil
+	}
+	if s, err = x.options.vmSize(); err != nil {
+		return err
+	}
+	return x.writeVMs(s, pretend(s.pretendKiB))
+}
+
+// vmCPU is what the kubelet must know of a VM's CPU, whose kernel says less.
+const vmCPU = "processor\t: 0\nvendor_id\t: user-mode Linux\nmodel name\t: user-mode Linux\ncpu MHz\t\t: 2000.000\n" +
+	"cache size\t: 1024 KB\nphysical id\t: 0\nsiblings\t: 1\ncore id\t\t: 0\ncpu cores\t: 1\n"
+
+// writeVMs makes the files of VM nodes. They believe to have all of the memory that was asked for; some of it is
+// their kernel's.
+func (x components) writeVMs(s size, meminfo string) error {
+	if err := writeFile(x.path("vm/meminfo"), meminfo); err != nil {
+		return err
+	}
+	if err := writeFile(x.path("vm/cpuinfo"), vmCPU); err != nil {
+		return err
+	}
+	for i := x.options.Nodes - x.options.VMNodes + 1; i <= x.options.Nodes; i++ {
+		if err := x.writeNode(i, s); err != nil {
+			return err
+		}
+	}
+	return inside.CopySelf(x.dir)
 }
 
 func (x components) writeNode(i int, s size) error {

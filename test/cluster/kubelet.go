@@ -15,7 +15,7 @@ import (
 // StopKubelet ends the kubelet of node i alone: the node's containers run on,
 // and the control plane finds out when its heartbeats fail to come.
 func (c *Cluster) StopKubelet(ctx context.Context, i int) error {
-	return c.control(ctx, c.nodeDir(i), http.MethodPost, "/stop?name="+url.QueryEscape(kubeletName(i)), nil, nil)
+	return c.control(ctx, i, http.MethodPost, "/stop?name="+url.QueryEscape(kubeletName(i)), nil, nil)
 }
 
 // StartKubelet starts the kubelet of node i after it was stopped. A function
@@ -32,7 +32,7 @@ func (c *Cluster) StartKubelet(ctx context.Context, i int, configure ...func(con
 	}
 	for _, p := range description.Nodes[i-1].Then {
 		if p.Name == kubeletName(i) {
-			return c.control(ctx, c.nodeDir(i), http.MethodPost, "/start", p, nil)
+			return c.control(ctx, i, http.MethodPost, "/start", p, nil)
 		}
 	}
 	return fmt.Errorf("nothing says how the kubelet of %s is started", spec.NodeName(i))

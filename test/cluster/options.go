@@ -19,11 +19,15 @@ type Options struct {
 	Name string
 	// Nodes is how many nodes there are. Default 1.
 	Nodes int
+	// VMNodes is how many of them, the last ones, are VMs with a kernel of their own, which has cgroup v2 only, and
+	// one CPU: see [VMUnavailable]. Their kernel is built once, which takes minutes.
+	VMNodes int
 	// Version of Kubernetes, as in "v1.36.3". Default: that of modules/kubernetes.
 	Version string
 
 	// NodeCPU and NodeMemory are what each node can give to pods. Default
-	// "1500m" and "3Gi". Memory may exceed the machine's, CPU may not.
+	// "1500m" and "3Gi". Memory may exceed the machine's, CPU may not. A VM node
+	// gives one CPU at most.
 	NodeCPU, NodeMemory string
 	// APIServerArgs are added to the API server's own and win over them.
 	APIServerArgs []string
@@ -64,6 +68,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Nodes < 0 || o.Nodes > spec.MaxNodes {
 		return o, fmt.Errorf("a cluster cannot have %d nodes, use 1 to %d", o.Nodes, spec.MaxNodes)
+	}
+	if o.VMNodes < 0 || o.VMNodes > o.Nodes {
+		return o, fmt.Errorf("of %d nodes %d cannot be VMs", o.Nodes, o.VMNodes)
 	}
 	o.NodeCPU = orDefault(o.NodeCPU, "1500m")
 	o.NodeMemory = orDefault(o.NodeMemory, "3Gi")
@@ -110,6 +117,29 @@ func (o Options) size(machineKiB int64) (size, error) {
 	}
 	return s, nil
 }
+
+// vmReservedKiB is what a VM node keeps for its kernel, its own processes and, in memory too, /var/lib.
+const vmReservedKiB = 1 << 20
+
+// vmSize is the size of a VM node, which has one CPU and as much memory as it takes.
+func (o Options) vmSize() (size, error) {
+	cpu, err := resource.ParseQuantity(o.NodeCPU)
+	if err != nil {
+		return size{}, fmt.Errorf("NodeCPU %q: %w", o.NodeCPU, err)
+	}
+	memory, err := resource.ParseQuantity(o.NodeMemory)
+	if err != nil {
+		return size{}, fmt.Errorf("NodeMemory %q: %w", o.NodeMemory, err)
+	}
+	return size{
+		reservedMilliCPU: max(0, 1000-cpu.MilliValue()),
+		reservedKiB:      vmReservedKiB,
+		pretendKiB:       memory.Value()/1024 + vmReservedKiB,
+	}, nil
+}
+
+// isVM reports whether node i is one.
+func (o Options) isVM(i int) bool { return i > o.Nodes-o.VMNodes }
 
 // machineMemory is the machine's memory in KiB, and the file that says so.
 func machineMemory() (kib int64, meminfo string, err error) {

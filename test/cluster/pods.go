@@ -26,7 +26,8 @@ func (c *Cluster) KillNode(i int) error {
 
 // ReadCgroup reads a file of a running container's own cgroup, without the
 // newline at its end: ReadCgroup(pod, "app", "memory", "memory.limit_in_bytes").
-// The controller "unified" has the container's pressure (cpu.pressure).
+// The controller "unified" has the container's pressure (cpu.pressure). On a VM
+// node, which has cgroup v2, all files are in one directory whatever the controller.
 func (c *Cluster) ReadCgroup(pod *corev1.Pod, container, controller, file string) (string, error) {
 	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
 		if status.Name != container {
@@ -36,6 +37,9 @@ func (c *Cluster) ReadCgroup(pod *corev1.Pod, container, controller, file string
 		if err != nil {
 			return "", err
 		}
+		if i := c.vmOf(pod); i != 0 {
+			return c.onVM(i, "cat", filepath.Join(state.CgroupDir, group, file))
+		}
 		data, err := os.ReadFile(filepath.Join(state.CgroupDir, controller, group, file))
 		return strings.TrimSpace(string(data)), err
 	}
@@ -43,8 +47,11 @@ func (c *Cluster) ReadCgroup(pod *corev1.Pod, container, controller, file string
 }
 
 // PodCgroup is the directory of a pod's own cgroup below a controller; those of
-// its containers are in it.
+// its containers are in it. On a VM node it is the node's, whatever the controller.
 func (c *Cluster) PodCgroup(pod *corev1.Pod, controller string) (string, error) {
+	if c.vmOf(pod) != 0 {
+		controller = ""
+	}
 	group, err := inside.PodCgroup(c.Name, pod)
 	return filepath.Join(state.CgroupDir, controller, group), err
 }
@@ -52,6 +59,9 @@ func (c *Cluster) PodCgroup(pod *corev1.Pod, controller string) (string, error) 
 // FreezePod stops all processes of the pod where they are, as a hang does:
 // its sockets still accept connections, but nothing answers.
 func (c *Cluster) FreezePod(pod *corev1.Pod) error {
+	if i := c.vmOf(pod); i != 0 {
+		return c.freezeOnVM(i, pod, true)
+	}
 	pids, err := c.signal(pod, syscall.SIGSTOP)
 	if err != nil {
 		return err
@@ -86,6 +96,9 @@ func stopped(pid int) error {
 
 // ThawPod lets a frozen pod go on.
 func (c *Cluster) ThawPod(pod *corev1.Pod) error {
+	if i := c.vmOf(pod); i != 0 {
+		return c.freezeOnVM(i, pod, false)
+	}
 	_, err := c.signal(pod, syscall.SIGCONT)
 	return err
 }

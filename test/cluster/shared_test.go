@@ -125,18 +125,28 @@ func sized(cpu, memory string) corev1.ResourceRequirements {
 // runPod creates the pod, waits until it is ready, and deletes it after the test.
 func runPod(t *testing.T, client kubernetes.Interface, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
+	return runPodWithin(t, client, pod, 30*time.Second)
+}
+
+func runPodWithin(t *testing.T, client kubernetes.Interface, pod *corev1.Pod, limit time.Duration) *corev1.Pod {
+	t.Helper()
 	pods := client.CoreV1().Pods(pod.Namespace)
 	_, err := pods.Create(t.Context(), pod, metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = pods.Delete(context.Background(), pod.Name, metav1.DeleteOptions{}) // its cluster may be gone
 	})
-	return awaitReady(t, client, pod.Namespace, pod.Name)
+	return awaitReadyWithin(t, client, pod.Namespace, pod.Name, limit)
 }
 
 func awaitReady(t *testing.T, client kubernetes.Interface, namespace, name string) (pod *corev1.Pod) {
 	t.Helper()
-	eventually(t, 30*time.Second, func(ctx context.Context) (err error) {
+	return awaitReadyWithin(t, client, namespace, name, 30*time.Second)
+}
+
+func awaitReadyWithin(t *testing.T, client kubernetes.Interface, namespace, name string, limit time.Duration) (pod *corev1.Pod) {
+	t.Helper()
+	eventually(t, limit, func(ctx context.Context) (err error) {
 		pod, err = client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err

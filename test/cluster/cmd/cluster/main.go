@@ -19,7 +19,7 @@ const usage = `Usage: cluster VERB
 
   build      get all programs, without starting anything
   up         start the cluster; it stays until "down"
-             [--nodes N] [--name NAME] [--version V] [--prometheus=false] [--cert-manager=false]
+             [--nodes N] [--vm-nodes N] [--name NAME] [--version V] [--prometheus=false] [--cert-manager=false]
   status     say what runs
   load TAR   import an archive of images on every node
   find NAME  print where the program NAME is, such as helm
@@ -50,6 +50,7 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet(args[0], flag.ExitOnError)
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage) }
 	flags.IntVar(&o.Nodes, "nodes", 1, "")
+	flags.IntVar(&o.VMNodes, "vm-nodes", 0, "")
 	flags.StringVar(&o.Name, "name", "local", "")
 	flags.StringVar(&o.Version, "version", "", "")
 	flags.BoolVar(&o.Prometheus, "prometheus", true, "")

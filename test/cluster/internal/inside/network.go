@@ -14,6 +14,7 @@ import (
 const (
 	bridgeName   = "br0"
 	nodeLinkName = "eth0"
+	vmLinkName   = "vec0" // user-mode Linux says so
 )
 
 // controlPlaneNetwork gives this network namespace the bridge that the nodes
@@ -40,7 +41,7 @@ func plugIn(i, pid int) error {
 		return err
 	}
 	cable := &netlink.Veth{
-		LinkAttrs:     netlink.LinkAttrs{Name: fmt.Sprintf("n%d", i), MasterIndex: bridge.Attrs().Index},
+		LinkAttrs:     netlink.LinkAttrs{Name: CableName(i), MasterIndex: bridge.Attrs().Index},
 		PeerName:      nodeLinkName,
 		PeerNamespace: netlink.NsPid(pid),
 	}
@@ -53,18 +54,44 @@ func plugIn(i, pid int) error {
 	return route(bridgeName, spec.NodePodCIDR(i), spec.NodeIP(i))
 }
 
-// nodeNetwork sets up the node's end of the cable as soon as it is plugged in.
-func nodeNetwork(i int) error {
+// CableName is what the control plane's end of node i's cable is called.
+func CableName(i int) string { return fmt.Sprintf("n%d", i) }
+
+// plugInVM makes the cable of a VM node, a tap which the node's kernel opens, and routes its pods' addresses to it.
+func plugInVM(i int) error {
+	bridge, err := netlink.LinkByName(bridgeName)
+	if err != nil {
+		return err
+	}
+	cable := &netlink.Tuntap{
+		LinkAttrs: netlink.LinkAttrs{Name: CableName(i), MasterIndex: bridge.Attrs().Index},
+		Mode:      netlink.TUNTAP_MODE_TAP,
+		Flags:     netlink.TUNTAP_NO_PI,
+	}
+	if err := netlink.LinkAdd(cable); err != nil {
+		return fmt.Errorf("adding its tap: %w", err)
+	}
+	for _, file := range cable.Fds {
+		file.Close()
+	}
+	if err := up(cable.Name); err != nil {
+		return err
+	}
+	return route(bridgeName, spec.NodePodCIDR(i), spec.NodeIP(i))
+}
+
+// nodeNetwork sets up the node's end of the cable, which is called link, as soon as it is plugged in.
+func nodeNetwork(i int, link string) error {
 	if err := up("lo"); err != nil {
 		return err
 	}
-	if err := waitForLink(nodeLinkName, 30*time.Second); err != nil {
+	if err := waitForLink(link, 30*time.Second); err != nil {
 		return err
 	}
-	if err := address(nodeLinkName, spec.NodeIP(i)+"/24"); err != nil {
+	if err := address(link, spec.NodeIP(i)+"/24"); err != nil {
 		return err
 	}
-	if err := route(nodeLinkName, "0.0.0.0/0", spec.ControlPlaneIP); err != nil {
+	if err := route(link, "0.0.0.0/0", spec.ControlPlaneIP); err != nil {
 		return err
 	}
 	// Without the bridge netfilter module pods of one node reach each other

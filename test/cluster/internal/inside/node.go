@@ -24,11 +24,11 @@ func runNode(args []string) error {
 		return err
 	}
 	n := c.Nodes[i-1]
-	if err := nodeMounts(c, n); err != nil {
+	if err := nodeMounts(n); err != nil {
 		return err
 	}
 	_ = unix.Sethostname([]byte(spec.NodeName(i)))
-	if err := nodeNetwork(i); err != nil {
+	if err := nodeNetwork(i, nodeLinkName); err != nil {
 		return err
 	}
 	if err := makeCgroups(spec.CgroupRoot(c.Name, i)); err != nil {
@@ -77,7 +77,7 @@ func untilItSucceeds(s *supervisor, p spec.Process, limit time.Duration) error {
 
 // nodeMounts gives the node private directories where several nodes would
 // otherwise write into one another's, and hides what is the host's alone.
-func nodeMounts(c spec.Cluster, n spec.Node) error {
+func nodeMounts(n spec.Node) error {
 	if err := prepareMounts(); err != nil {
 		return err
 	}

@@ -90,6 +90,9 @@ func bringUp(c spec.Cluster, s *supervisor) error {
 }
 
 func startNode(c spec.Cluster, s *supervisor, n spec.Node) error {
+	if n.VM != nil {
+		return startVM(s, n)
+	}
 	node, err := s.start(Node(c.Dir, n.Index), Namespaces)
 	if err != nil {
 		return err
@@ -98,6 +101,16 @@ func startNode(c spec.Cluster, s *supervisor, n spec.Node) error {
 		return fmt.Errorf("connecting %s: %w", spec.NodeName(n.Index), err)
 	}
 	return nil
+}
+
+// startVM starts a node's kernel in the control plane's network, where its end of the cable is. In a pid namespace of
+// its own all of the VM ends with it.
+func startVM(s *supervisor, n spec.Node) error {
+	if err := plugInVM(n.Index); err != nil {
+		return fmt.Errorf("connecting %s: %w", spec.NodeName(n.Index), err)
+	}
+	_, err := s.start(*n.VM, syscall.CLONE_NEWPID)
+	return err
 }
 
 // prepareMounts makes this process' mounts its own and /proc show its own pid

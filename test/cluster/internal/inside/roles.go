@@ -8,6 +8,7 @@ package inside
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"attune.io/attune/test/cluster/internal/spec"
 )
@@ -17,6 +18,8 @@ const (
 	OuterRole    = "attune-cluster"
 	NodeRole     = "attune-node"
 	PressureRole = "attune-pressure"
+	VMRole       = "attune-vm"
+	VMExecRole   = "attune-vm-exec"
 )
 
 // Self is the running program, also after its file was removed.
@@ -28,8 +31,10 @@ func RunIfAsked() {
 	if len(os.Args) == 0 {
 		return
 	}
-	roles := map[string]func(args []string) error{OuterRole: runOuter, NodeRole: runNode, PressureRole: runPressure}
-	role := roles[os.Args[0]]
+	roles := map[string]func(args []string) error{
+		OuterRole: runOuter, NodeRole: runNode, PressureRole: runPressure, VMRole: runVM, VMExecRole: runVMExec,
+	}
+	role := roles[filepath.Base(os.Args[0])] // a VM's kernel starts its pid 1 under the whole path
 	if role == nil {
 		return
 	}

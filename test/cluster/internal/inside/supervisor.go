@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"sort"
 	"sync"
 	"syscall"
@@ -104,6 +105,11 @@ func (s *supervisor) start(p spec.Process, flags uintptr) (*child, error) {
 	}
 	defer null.Close()
 
+	return s.fork(p, flags, []uintptr{null.Fd(), log.Fd(), log.Fd()})
+}
+
+// fork runs p with those files as its first.
+func (s *supervisor) fork(p spec.Process, flags uintptr, files []uintptr) (*child, error) {
 	// The lock is held over the fork, so the child cannot end unknown.
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,8 +118,8 @@ func (s *supervisor) start(p spec.Process, flags uintptr) (*child, error) {
 	}
 	pid, err := syscall.ForkExec(p.Path, p.Args, &syscall.ProcAttr{
 		Dir:   s.dir,
-		Env:   s.env,
-		Files: []uintptr{null.Fd(), log.Fd(), log.Fd()},
+		Env:   slices.Concat(s.env, p.Env),
+		Files: files,
 		Sys:   &syscall.SysProcAttr{Setsid: true, Cloneflags: flags},
 	})
 	if err != nil {
@@ -158,6 +164,13 @@ func (s *supervisor) stop(name string, grace time.Duration) error {
 	_ = syscall.Kill(c.PID, syscall.SIGKILL)
 	<-c.done
 	return nil
+}
+
+// forget drops a process that has ended.
+func (s *supervisor) forget(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byName, name)
 }
 
 // list is what has been started, by name.

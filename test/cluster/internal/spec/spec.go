@@ -21,6 +21,8 @@ const (
 	APIServer      = "https://" + ControlPlaneIP + ":6443"
 	Prometheus     = ControlPlaneIP + ":9090"
 	Pressure       = ControlPlaneIP + ":9101"
+	// VMControlPort is where pid 1 of a VM node listens, at the node's address: no file of ours is a socket in a VM.
+	VMControlPort = 9102
 	// MaxNodes keeps 172.30.0.1N and 10.244.N.0/24 valid.
 	MaxNodes = 200
 )
@@ -62,6 +64,8 @@ type Node struct {
 	Runtime Process   `json:"runtime"`
 	Import  []Process `json:"import"`
 	Then    []Process `json:"then"`
+	// VM is the node's kernel, a process, where the node has one of its own.
+	VM *Process `json:"vm,omitempty"`
 }
 
 // Process is a program with its arguments; its output goes to log/<Name>.log.
@@ -69,6 +73,22 @@ type Process struct {
 	Name string   `json:"name"`
 	Path string   `json:"path"`
 	Args []string `json:"args"` // with the program's own name first
+	// Env is added to the cluster's.
+	Env []string `json:"env,omitempty"`
+}
+
+// Exec asks pid 1 of a VM node to run a program.
+type Exec struct {
+	Args  []string `json:"args"` // with the program's path first
+	Env   []string `json:"env"`
+	Stdin []byte   `json:"stdin"`
+}
+
+// Result is what became of it.
+type Result struct {
+	Code   int    `json:"code"`
+	Stdout []byte `json:"stdout"`
+	Stderr []byte `json:"stderr"`
 }
 
 // Command is a Process whose own name is its path's last element.

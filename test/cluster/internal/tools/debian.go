@@ -36,7 +36,12 @@ func (b *builder) debian(ctx context.Context) (string, error) {
 		return "", installed()
 	}
 	return cached(dir, func(out string) error {
-		return b.progress.during("unpacking "+strings.Join(debianPackages, " "), func() error { return unpack(ctx, out) })
+		return b.progress.during("unpacking "+strings.Join(debianPackages, " "), func() error {
+			if err := unpack(ctx, out, debianPackages); err != nil {
+				return err
+			}
+			return linkIPTables(filepath.Join(out, "usr/sbin"))
+		})
 	})
 }
 
@@ -56,13 +61,13 @@ func installed() error {
 	return fmt.Errorf("install %s: this machine has no apt-get to fetch them with", strings.Join(absent, ", "))
 }
 
-func unpack(ctx context.Context, out string) error {
+func unpack(ctx context.Context, out string, packages []string) error {
 	debs := filepath.Join(out, "debs")
 	if err := os.MkdirAll(debs, 0o755); err != nil {
 		return err
 	}
 	defer os.RemoveAll(debs)
-	if err := download(ctx, debs); err != nil {
+	if err := download(ctx, debs, packages); err != nil {
 		return err
 	}
 	files, err := filepath.Glob(filepath.Join(debs, "*.deb"))
@@ -74,13 +79,13 @@ func unpack(ctx context.Context, out string) error {
 			return err
 		}
 	}
-	return linkIPTables(filepath.Join(out, "usr/sbin"))
+	return nil
 }
 
 // download fetches the packages; the package lists are updated only if that
 // fails without, which needs root.
-func download(ctx context.Context, dir string) error {
-	fetch := append([]string{"download"}, debianPackages...)
+func download(ctx context.Context, dir string, packages []string) error {
+	fetch := append([]string{"download"}, packages...)
 	if quietly(ctx, dir, "apt-get", fetch...) == nil {
 		return nil
 	}
@@ -103,9 +108,14 @@ func linkIPTables(dir string) error {
 }
 
 func quietly(ctx context.Context, dir, name string, args ...string) error {
+	return quietlyWith(ctx, dir, append(os.Environ(), "DEBIAN_FRONTEND=noninteractive"), name, args...)
+}
+
+// quietlyWith has that environment; an error holds what the program printed.
+func quietlyWith(ctx context.Context, dir string, env []string, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+	cmd.Env = env
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Run(); err != nil {

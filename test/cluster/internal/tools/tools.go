@@ -1,7 +1,8 @@
 // Package tools gets the programs a cluster is made of: Kubernetes, etcd, Helm,
 // cert-manager and the CNI plugins are built from their Go modules, whose
 // versions the go.mod files below modules/ pin; containerd, runc, iptables and
-// Prometheus are unpacked from Debian's packages.
+// Prometheus are unpacked from Debian's packages. The kernel of VM nodes is built
+// from Debian's source package.
 //
 // All of it goes into a cache outside the repository, in directories named by a
 // hash of what they were made from, so that nothing is ever built twice or stale.
@@ -21,7 +22,12 @@ import (
 // Tools says where the programs are.
 type Tools struct {
 	Kubernetes, Etcd, Helm, CNI, CertManager, Debian, Images string
+	// Kernel is there only where a VM node was asked for.
+	Kernel string
 }
+
+// KernelProgram is the kernel of VM nodes, a program as any other.
+func (t Tools) KernelProgram() string { return filepath.Join(t.Kernel, "linux") }
 
 // BaseImages is the archive with the images every node has: pause and workload.
 func (t Tools) BaseImages() string { return filepath.Join(t.Images, "base.tar") }
@@ -68,7 +74,8 @@ func (t Tools) Env(home string) []string {
 // Several processes may call it at once: one works, the others wait.
 //
 // Version selects the Kubernetes version, as in "v1.36.3"; "" is the default one.
-func Build(ctx context.Context, version string, progress io.Writer) (Tools, error) {
+// The kernel of VM nodes is built only if vm says so.
+func Build(ctx context.Context, version string, vm bool, progress io.Writer) (Tools, error) {
 	b, err := newBuilder(progress)
 	if err != nil {
 		return Tools{}, err
@@ -78,10 +85,11 @@ func Build(ctx context.Context, version string, progress io.Writer) (Tools, erro
 		return Tools{}, err
 	}
 	var t Tools
-	steps := []struct {
+	type step struct {
 		into *string
 		make func(context.Context) (string, error)
-	}{
+	}
+	steps := []step{
 		{&t.Kubernetes, b.module(kubernetes)}, // by far the longest
 		{&t.Debian, b.debian},
 		{&t.Etcd, b.module("etcd")},
@@ -89,6 +97,9 @@ func Build(ctx context.Context, version string, progress io.Writer) (Tools, erro
 		{&t.Helm, b.module("helm")},
 		{&t.CertManager, b.certManager},
 		{&t.Images, b.images},
+	}
+	if vm {
+		steps = append(steps, step{&t.Kernel, b.kernel})
 	}
 	// Two at once: one downloads or links while the other compiles.
 	work, ctx := errgroup.WithContext(ctx)
