@@ -21,6 +21,11 @@ const (
 	// cpusetOption is where the source ties cpusets to SMP, which user-mode Linux has not; the kubelet needs cpusets.
 	cpusetOption = "config CPUSETS\n\tbool \"Cpuset controller\"\n\tdepends on SMP\n"
 	cpusetAlone  = "config CPUSETS\n\tbool \"Cpuset controller\"\n"
+	// registersStart is before all functions, and partOfRegisters where the source restores floating point registers
+	// without those of AMX.
+	registersStart  = "static int have_xstate_support;\n"
+	partOfRegisters = "\t\tiov.iov_base = fp_regs;\n\t\tiov.iov_len = FP_SIZE * sizeof(unsigned long);\n\t\tif (ptrace(PTRACE_SETREGSET, "
+	wholeRegisters  = "\t\tiov = whole_registers(fp_regs);\n\t\tif (ptrace(PTRACE_SETREGSET, "
 )
 
 var (
@@ -29,6 +34,9 @@ var (
 	// kernelCpuset stands in for what cpusets take from SMP's scheduler; it is appended to kernel/cgroup/cpuset.c.
 	//go:embed kernel/cpuset.c
 	kernelCpuset string
+	// kernelRegisters restores floating point registers on processors with AMX; it goes into registers.c.
+	//go:embed kernel/registers.c
+	kernelRegisters string
 )
 
 // kernelPackages are unpacked for the build: the source, and the generators that it needs besides a compiler.
@@ -86,7 +94,7 @@ func kernelDir(cache string) (string, error) {
 	}
 	for line := range strings.Lines(string(output)) {
 		if version, ok := strings.CutPrefix(line, "Version: "); ok {
-			sum := sha256.Sum256([]byte(strings.Join([]string{kernelConfig, kernelCpuset, cpusetAlone, strings.TrimSpace(version)}, "\x00")))
+			sum := sha256.Sum256([]byte(strings.Join([]string{kernelConfig, kernelCpuset, cpusetAlone, kernelRegisters, wholeRegisters, strings.TrimSpace(version)}, "\x00")))
 			return filepath.Join(cache, "bin", "kernel-"+hex.EncodeToString(sum[:])[:12]), nil
 		}
 	}
@@ -120,21 +128,25 @@ func (b *builder) buildKernel(ctx context.Context, out string) error {
 	})
 }
 
-// patchKernel lets there be cpusets without SMP.
+// patchKernel lets there be cpusets without SMP, and processors with AMX.
 func patchKernel(source string) error {
-	options := filepath.Join(source, "init/Kconfig")
-	text, err := os.ReadFile(options)
+	cpusets, registers := filepath.Join(source, "kernel/cgroup/cpuset.c"), filepath.Join(source, "arch/x86/um/os-Linux/registers.c")
+	return errors.Join(
+		replaceIn(filepath.Join(source, "init/Kconfig"), cpusetOption, cpusetAlone), appendTo(cpusets, kernelCpuset),
+		replaceIn(registers, registersStart, registersStart+kernelRegisters), replaceIn(registers, partOfRegisters, wholeRegisters),
+	)
+}
+
+// replaceIn a file a text that is there once.
+func replaceIn(path, before, after string) error {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	if !bytes.Contains(text, []byte(cpusetOption)) {
-		return fmt.Errorf("%s has changed: it does not say %q", options, cpusetOption)
+	if n := bytes.Count(text, []byte(before)); n != 1 {
+		return fmt.Errorf("%s has changed: it says %d times %q", path, n, before)
 	}
-	text = bytes.Replace(text, []byte(cpusetOption), []byte(cpusetAlone), 1)
-	if err := os.WriteFile(options, text, 0o644); err != nil {
-		return err
-	}
-	return appendTo(filepath.Join(source, "kernel/cgroup/cpuset.c"), kernelCpuset)
+	return os.WriteFile(path, bytes.Replace(text, []byte(before), []byte(after), 1), 0o644)
 }
 
 func makeKernel(ctx context.Context, root, source string) error {
