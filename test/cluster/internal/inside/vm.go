@@ -58,8 +58,9 @@ func vmNode(dir, index string) error {
 	select {}
 }
 
-// vmMounts mounts what a kernel of its own has to offer, and makes the machine's files read-only but for the cluster's
-// directory. /var/lib is in memory: overlays cannot be on the machine's files.
+// vmMounts mounts what a kernel of its own has to offer, but for /dev, which the kernel mounts itself, and makes the
+// machine's files read-only but for the cluster's directory. /var/lib is in memory: overlays cannot be on the
+// machine's files.
 func vmMounts(dir string) error {
 	mounts := []struct {
 		source, target, kind string
@@ -68,7 +69,6 @@ func vmMounts(dir string) error {
 	}{
 		{"sysfs", "/sys", "sysfs", 0, ""},
 		{state.CgroupDir, state.CgroupDir, "cgroup2", 0, "nsdelegate,memory_recursiveprot"},
-		{"devtmpfs", "/dev", "devtmpfs", 0, ""},
 		{"devpts", "/dev/pts", "devpts", 0, ""},
 		{"tmpfs", "/dev/shm", "tmpfs", 0, ""},
 		{"tmpfs", "/var/lib", "tmpfs", 0, ""},
