@@ -68,6 +68,7 @@ test-e2e: programs bin/gotestsum ## Tests on a real kubelet (RUN=name for one)
 test-v2: programs bin/gotestsum ## Tests on a node with cgroup v2, a VM whose kernel is built at first, which takes minutes
 	@$(CLUSTER) build --vm-nodes 1 || echo "The kernel of a VM node is missing; the test that needs it says why." >&2
 	cd test && $(call gotest-v,v2) -count=1 -timeout 10m -run 'TestCgroupV2' ./cluster -vm
+	cd test && $(call gotest-v,v2-e2e) -count=1 -timeout 30m -run 'TestCgroupV2$$' ./e2e -vm
 
 # The table of a matrix is in the log of its test; what passed is left out.
 QUIETLY := | { grep -vE '^ *(===|---) (RUN|PAUSE|CONT|NAME|PASS)' || true; }

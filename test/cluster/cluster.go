@@ -8,7 +8,7 @@
 //	cfg, err := c.RESTConfig()
 //	client, err := kubernetes.NewForConfig(cfg)
 //
-// It needs root and a Linux with cgroup v1: see [Unavailable]. The last nodes may
+// It needs root and a Linux with cgroup v1 or v2: see [Unavailable]. The last nodes may
 // be VMs, which have cgroup v2: see [Options].VMNodes.
 package cluster
 

@@ -73,7 +73,7 @@ func (x components) writeVMs(s size, meminfo string) error {
 			return err
 		}
 	}
-	return inside.CopySelf(x.dir)
+	return inside.CopySelf(x.dir, inside.VMRole)
 }
 
 func (x components) writeNode(i int, s size) error {

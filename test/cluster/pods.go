@@ -26,8 +26,8 @@ func (c *Cluster) KillNode(i int) error {
 
 // ReadCgroup reads a file of a running container's own cgroup, without the
 // newline at its end: ReadCgroup(pod, "app", "memory", "memory.limit_in_bytes").
-// The controller "unified" has the container's pressure (cpu.pressure). On a VM
-// node, which has cgroup v2, all files are in one directory whatever the controller.
+// The controller "unified" has the container's pressure (cpu.pressure). With
+// cgroup v2, which VM nodes have, all files are in one directory whatever the controller.
 func (c *Cluster) ReadCgroup(pod *corev1.Pod, container, controller, file string) (string, error) {
 	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
 		if status.Name != container {
@@ -40,20 +40,20 @@ func (c *Cluster) ReadCgroup(pod *corev1.Pod, container, controller, file string
 		if i := c.vmOf(pod); i != 0 {
 			return c.onVM(i, "cat", filepath.Join(state.CgroupDir, group, file))
 		}
-		data, err := os.ReadFile(filepath.Join(state.CgroupDir, controller, group, file))
+		data, err := os.ReadFile(filepath.Join(state.Cgroup(controller, group), file))
 		return strings.TrimSpace(string(data)), err
 	}
 	return "", fmt.Errorf("pod %s has no running container %s", pod.Name, container)
 }
 
 // PodCgroup is the directory of a pod's own cgroup below a controller; those of
-// its containers are in it. On a VM node it is the node's, whatever the controller.
+// its containers are in it. With cgroup v2 it is the same whatever the controller; on a VM node it is that node's.
 func (c *Cluster) PodCgroup(pod *corev1.Pod, controller string) (string, error) {
-	if c.vmOf(pod) != 0 {
-		controller = ""
-	}
 	group, err := inside.PodCgroup(c.Name, pod)
-	return filepath.Join(state.CgroupDir, controller, group), err
+	if c.vmOf(pod) != 0 {
+		return filepath.Join(state.CgroupDir, group), err
+	}
+	return state.Cgroup(controller, group), err
 }
 
 // FreezePod stops all processes of the pod where they are, as a hang does:
@@ -109,7 +109,7 @@ func (c *Cluster) signal(pod *corev1.Pod, sig syscall.Signal) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	pids, err := processesIn(filepath.Join(state.CgroupDir, "memory", group))
+	pids, err := processesIn(state.Cgroup("memory", group))
 	if err != nil {
 		return nil, err
 	}

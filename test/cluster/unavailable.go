@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -15,7 +17,7 @@ import (
 
 // Unavailable says in one sentence why no kubelet can run on this machine, or
 // nothing if one can. Tests that need a cluster skip with it.
-var Unavailable = sync.OnceValue(func() string { return first(noRoot, noCgroupV1, noNamespaces) })
+var Unavailable = sync.OnceValue(func() string { return first(noRoot, noCgroups, noNamespaces) })
 
 // VMUnavailable says in one sentence why no VM node can run on this machine, or
 // nothing if one can.
@@ -50,10 +52,26 @@ func noRoot() string {
 	return ""
 }
 
-func noCgroupV1() string {
+// Unified reports whether this machine has cgroup v2 and nothing else.
+func Unified() bool { return state.Unified() }
+
+// noCgroups: kubelets take either version, with all of its controllers.
+func noCgroups() string {
+	if state.Unified() {
+		offered, err := os.ReadFile(filepath.Join(state.CgroupDir, "cgroup.controllers"))
+		if err != nil {
+			return err.Error()
+		}
+		for _, controller := range []string{"cpu", "cpuset", "memory", "pids"} {
+			if !slices.Contains(strings.Fields(string(offered)), controller) {
+				return fmt.Sprintf("the kubelets here need the %s controller, and %s does not offer it", controller, state.CgroupDir)
+			}
+		}
+		return ""
+	}
 	for _, controller := range []string{"cpu", "cpuset", "memory", "freezer", "pids", "devices"} {
 		if _, err := os.Stat(filepath.Join(state.CgroupDir, controller, "cgroup.procs")); err != nil {
-			return fmt.Sprintf("the kubelets here need cgroup v1, and the %s controller is not mounted below %s", controller, state.CgroupDir)
+			return fmt.Sprintf("the kubelets here need cgroup v2 or all of v1, and the %s controller is not mounted below %s", controller, state.CgroupDir)
 		}
 	}
 	return ""

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,7 +48,7 @@ func TestCgroupV2Node(t *testing.T) {
 	pod := workload("app", 10, 40)
 	pod.Spec.NodeName = c.NodeName(2)
 	pod = runPodWithin(t, client, pod, vmLimit)
-	requireCgroupV2(t, c, pod, map[string]string{"cpu.max": "20000 100000", "cpu.weight": "4", "memory.max": fmt.Sprint(128 << 20)})
+	requireCgroupFiles(t, c, pod, map[string]string{"cpu.max": "20000 100000", "cpu.weight": "4", "memory.max": fmt.Sprint(128 << 20)})
 	for _, step := range []struct {
 		cpu, memory string
 		want        map[string]string
@@ -56,7 +57,7 @@ func TestCgroupV2Node(t *testing.T) {
 		{"50m", "96Mi", map[string]string{"cpu.max": "10000 100000", "cpu.weight": "2", "memory.max": fmt.Sprint(96 << 20)}},
 	} {
 		resize(t, client, pod, sized(step.cpu, step.memory))
-		requireCgroupV2(t, c, pod, step.want)
+		requireCgroupFiles(t, c, pod, step.want)
 	}
 	require.Zero(t, appStatus(t, client, pod).RestartCount)
 
@@ -79,6 +80,49 @@ func TestCgroupV2Node(t *testing.T) {
 	})
 }
 
+// The harness runs on a machine that has cgroup v2 and nothing else: a VM, in which it makes a cluster of its own.
+func TestCgroupV2Machine(t *testing.T) {
+	if !*onVM {
+		t.Skip("a VM's kernel may have to be built first: -vm asks for it (make test-v2)")
+	}
+	if reason := cluster.VMUnavailable(); reason != "" {
+		t.Skip(reason)
+	}
+	program, err := os.Executable()
+	require.NoError(t, err)
+	env := append(os.Environ(), "TMPDIR=/run", "GLIBC_TUNABLES=glibc.pthread.rseq=0", cluster.RequireKubelet+"=1")
+	output, code, err := cluster.OnMachine(t.Context(), t.TempDir(), 6144, env, program, "-test.v", "-test.timeout=8m", "-test.run=^TestResizedHere$")
+	require.NoError(t, err)
+	t.Log(output)
+	require.Zero(t, code)
+	require.Contains(t, output, "--- PASS: TestResizedHere", "it was not skipped")
+	require.Contains(t, output, "cgroup v2")
+}
+
+// TestResizedHere: on this machine, whatever version of cgroups it has, a pod is resized in place.
+func TestResizedHere(t *testing.T) {
+	skipWhereUnavailable(t)
+	name := fmt.Sprintf("here-%d", os.Getpid())
+	c, err := cluster.Start(t.Context(), cluster.Options{Name: name, NodeCPU: "800m"})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, c.Stop())
+		requireNothingOf(t, name)
+	})
+	client := clientOf(t, c)
+	pod := runPodWithin(t, client, workload("app", 10, 40), vmLimit)
+	resize(t, client, pod, sized("200m", "192Mi"))
+	files := map[string]string{"cpu.cfs_quota_us": "40000", "cpu.shares": "204", "memory.limit_in_bytes": fmt.Sprint(192 << 20)}
+	version := 1
+	if cluster.Unified() {
+		files = map[string]string{"cpu.max": "40000 100000", "cpu.weight": "8", "memory.max": fmt.Sprint(192 << 20)}
+		version = 2
+	}
+	requireCgroupFiles(t, c, pod, files)
+	require.Zero(t, appStatus(t, client, pod).RestartCount)
+	t.Logf("cgroup v%d: %v", version, files)
+}
+
 func requireAllocatable(t *testing.T, client kubernetes.Interface, node, cpu string) {
 	t.Helper()
 	n, err := client.CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{})
@@ -95,11 +139,13 @@ func appStatus(t *testing.T, client kubernetes.Interface, pod *corev1.Pod) corev
 	return now.Status.ContainerStatuses[0]
 }
 
-func requireCgroupV2(t *testing.T, c *cluster.Cluster, pod *corev1.Pod, want map[string]string) {
+// requireCgroupFiles: the files of the container say so. Each is named after its controller.
+func requireCgroupFiles(t *testing.T, c *cluster.Cluster, pod *corev1.Pod, want map[string]string) {
 	t.Helper()
 	eventually(t, vmLimit, func(context.Context) error {
 		for file, value := range want {
-			got, err := c.ReadCgroup(pod, "app", "", file)
+			controller, _, _ := strings.Cut(file, ".")
+			got, err := c.ReadCgroup(pod, "app", controller, file)
 			if err != nil {
 				return err
 			}

@@ -32,6 +32,8 @@ func installationOf(name string) installation {
 	switch name {
 	case "TestEmbedded":
 		return scraped()
+	case versionsTest:
+		return twoVersions()
 	case sharingTest:
 		return shared()
 	case upheavalsTogether:
@@ -45,8 +47,11 @@ const aloneVariable = "ATTUNE_E2E_ALONE"
 
 // only is what this process has its cluster for; empty: all those that have none for themselves.
 func only() string {
-	if *nodeStrategy {
+	switch {
+	case *nodeStrategy:
 		return sharingTest
+	case *onVM:
+		return versionsTest
 	}
 	return os.Getenv(aloneVariable)
 }

@@ -99,6 +99,9 @@ func nodeMounts(n spec.Node) error {
 // makeCgroups makes the node's root cgroup in every hierarchy: the kubelet
 // wants it there before it starts, and a cpuset is unusable until it has cpus.
 func makeCgroups(root string) error {
+	if state.Unified() {
+		return makeCgroupV2(root)
+	}
 	controllers, err := filepath.Glob(state.CgroupDir + "/*")
 	if err != nil {
 		return err

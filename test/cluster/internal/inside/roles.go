@@ -20,6 +20,7 @@ const (
 	PressureRole = "attune-pressure"
 	VMRole       = "attune-vm"
 	VMExecRole   = "attune-vm-exec"
+	HostRole     = "attune-machine"
 )
 
 // Self is the running program, also after its file was removed.
@@ -32,7 +33,7 @@ func RunIfAsked() {
 		return
 	}
 	roles := map[string]func(args []string) error{
-		OuterRole: runOuter, NodeRole: runNode, PressureRole: runPressure, VMRole: runVM, VMExecRole: runVMExec,
+		OuterRole: runOuter, NodeRole: runNode, PressureRole: runPressure, VMRole: runVM, VMExecRole: runVMExec, HostRole: runHost,
 	}
 	role := roles[filepath.Base(os.Args[0])] // a VM's kernel starts its pid 1 under the whole path
 	if role == nil {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -94,7 +95,7 @@ func makeCgroupV2(root string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Mkdir(filepath.Join(state.CgroupDir, root), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(state.CgroupDir, root), 0o755); err != nil {
 		return err
 	}
 	for _, dir := range []string{state.CgroupDir, filepath.Join(state.CgroupDir, root)} {
@@ -127,26 +128,31 @@ func serveVMControl(i int, s *supervisor) error {
 // VM is the process that becomes VM node i of the cluster in dir: the kernel, with memory of that many MiB. Its memory
 // is a file that no other process sees, of which only what is used is there.
 func VM(kernel, dir string, i int, mib int64) spec.Process {
-	name := spec.NodeName(i)
-	p := spec.Command(name, kernel,
-		"umid="+name, "uml_dir="+filepath.Join(dir, "vm")+"/", fmt.Sprintf("mem=%dM", mib),
+	cable := "vec0:transport=tap,ifname=" + CableName(i) + ",depth=128,gro=1"
+	return kernelProcess(kernel, spec.NodeName(i), dir, mib, []string{cable}, VMRole, dir, strconv.Itoa(i))
+}
+
+// kernelProcess runs a kernel whose pid 1 plays a role, from the copy of this program in dir.
+func kernelProcess(kernel, name, dir string, mib int64, options []string, role string, args ...string) spec.Process {
+	options = append([]string{
+		"umid=" + name, "uml_dir=" + filepath.Join(dir, "vm") + "/", fmt.Sprintf("mem=%dM", mib),
 		"root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw", "quiet", "panic=-1",
-		"con=null", "con0=null,fd:1", "ssl=null",
-		"vec0:transport=tap,ifname="+CableName(i)+",depth=128,gro=1",
-		"init="+filepath.Join(dir, VMRole), "--", dir, strconv.Itoa(i))
+		"con=null", "con0=null,fd:1", "ssl=null", "init=" + filepath.Join(dir, role),
+	}, options...)
+	p := spec.Command(name, kernel, slices.Concat(options, []string{"--"}, args)...)
 	// Restartable sequences are lost where the kernel traces its processes, and libc would die of that.
 	p.Env = []string{"TMPDIR=/dev/shm", "GLIBC_TUNABLES=glibc.pthread.rseq=0"}
 	return p
 }
 
-// CopySelf puts the running program into the cluster's directory: a VM's kernel starts its pid 1 from a file.
-func CopySelf(dir string) error {
+// CopySelf puts the running program into a directory, under the name of a role: a VM's kernel starts its pid 1 from a file.
+func CopySelf(dir, role string) error {
 	from, err := os.Open(Self)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	to, err := os.OpenFile(filepath.Join(dir, VMRole), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o700)
+	to, err := os.OpenFile(filepath.Join(dir, role), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o700)
 	if err != nil {
 		return err
 	}

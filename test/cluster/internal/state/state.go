@@ -22,6 +22,20 @@ import (
 // CgroupDir is where the cgroup hierarchies are mounted.
 const CgroupDir = "/sys/fs/cgroup"
 
+// Unified reports whether the machine has cgroup v2 and nothing else.
+func Unified() bool {
+	_, err := os.Stat(filepath.Join(CgroupDir, "cgroup.controllers"))
+	return err == nil
+}
+
+// Cgroup is the directory of a cgroup below a controller. With cgroup v2 all controllers share one.
+func Cgroup(controller, group string) string {
+	if Unified() {
+		controller = ""
+	}
+	return filepath.Join(CgroupDir, controller, group)
+}
+
 const lockName = "lock"
 
 // removeLimit is how long processes may take to end after they were killed.
@@ -189,7 +203,7 @@ func removeCgroups(name string, limit time.Duration) error {
 
 // cgroups lists the named cluster's cgroups, children before parents.
 func cgroups(name string) []string {
-	roots, _ := filepath.Glob(filepath.Join(CgroupDir, "*", spec.CgroupPrefix(name)+"*"))
+	roots, _ := filepath.Glob(Cgroup("*", spec.CgroupPrefix(name)+"*"))
 	var all []string
 	for _, root := range roots {
 		if !isNumber(strings.TrimPrefix(filepath.Base(root), spec.CgroupPrefix(name))) {
