@@ -98,7 +98,14 @@ func steadyWorkload(t *testing.T) *appsv1.Deployment {
 // measuredAsItIs: the percentiles that the recommendation begins with are what the workload uses, however busy the
 // machine is; what it is given is 20 and 30 % more, and up to twice that for want of history.
 func measuredAsItIs(t *testing.T, d *appsv1.Deployment) {
-	var target v1alpha1.Resources
+	target := targetOfBoth(t, d)
+	t.Logf("60m and 100 MiB used: %s and %s", target.CPURequest, target.MemoryRequest)
+	cpuAsItIs(t, target)
+	memoryAsItIs(t, target)
+}
+
+// targetOfBoth resources, once a workload's container has them.
+func targetOfBoth(t *testing.T, d *appsv1.Deployment) (target v1alpha1.Resources) {
 	eventually(t, "targets of both", func() error {
 		rec, err := recommendation(t.Context(), d)
 		if err != nil {
@@ -112,11 +119,17 @@ func measuredAsItIs(t *testing.T, d *appsv1.Deployment) {
 		}
 		return nil
 	})
-	t.Logf("60m and 100 MiB used: %s and %s", target.CPURequest, target.MemoryRequest)
-	// The process itself takes some memory beside what it was told to hold; CPU is what it is told to use, or somewhat
-	// less where there is not enough.
+	return target
+}
+
+// cpuAsItIs: what it is told to use, or somewhat less where there is not enough.
+func cpuAsItIs(t *testing.T, target v1alpha1.Resources) {
 	assert.GreaterOrEqual(t, target.CPURequest.MilliValue(), int64(50), "60m, 20 % more, and a third less where the machine has not enough")
 	assert.LessOrEqual(t, target.CPURequest.MilliValue(), int64(190))
+}
+
+// memoryAsItIs: the process itself takes some memory beside what it was told to hold.
+func memoryAsItIs(t *testing.T, target v1alpha1.Resources) {
 	assert.GreaterOrEqual(t, target.MemoryRequest.Value(), int64(130*mebibyte))
 	assert.LessOrEqual(t, target.MemoryRequest.Value(), int64(325*mebibyte))
 }
