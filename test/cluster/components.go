@@ -166,6 +166,9 @@ func (x components) binds(i int) map[string]string {
 	if x.pretends() {
 		binds["/proc/meminfo"] = x.path("meminfo")
 	}
+	if _, wanted := withClock(); wanted {
+		binds["/proc/cpuinfo"] = x.path("cpuinfo")
+	}
 	return binds
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"attune.io/attune/test/cluster/internal/inside"
@@ -41,6 +42,11 @@ func (x components) write() error {
 	if err := writeFile(x.path("meminfo"), pretend(s.pretendKiB)); err != nil {
 		return err
 	}
+	if cpus, wanted := withClock(); wanted {
+		if err := writeFile(x.path("cpuinfo"), cpus); err != nil {
+			return err
+		}
+	}
 	for i := 1; i <= x.options.Nodes-x.options.VMNodes; i++ {
 		if err := x.writeNode(i, s); err != nil {
 			return err
@@ -53,6 +59,17 @@ func (x components) write() error {
 		return err
 	}
 	return x.writeVMs(s, pretend(s.pretendKiB))
+}
+
+// withClock is what the kernel says of its CPUs with how fast they are, wanted where it does not say that itself: a kubelet
+// does not start then (cAdvisor, but on ARM).
+func withClock() (cpus string, wanted bool) {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	cpus = string(text)
+	if err != nil || runtime.GOARCH != "amd64" || strings.Contains(cpus, "cpu MHz") {
+		return cpus, false
+	}
+	return strings.ReplaceAll(cpus, "vendor_id\t", "cpu MHz\t\t: 2000.000\nvendor_id\t"), true
 }
 
 // vmCPU is what the kubelet must know of a VM's CPU, whose kernel says less.

@@ -90,7 +90,7 @@ func TestCgroupV2Machine(t *testing.T) {
 	}
 	program, err := os.Executable()
 	require.NoError(t, err)
-	env := append(os.Environ(), "TMPDIR=/run", "GLIBC_TUNABLES=glibc.pthread.rseq=0", cluster.RequireKubelet+"=1")
+	env := append(os.Environ(), "TMPDIR="+t.TempDir(), "GLIBC_TUNABLES=glibc.pthread.rseq=0", cluster.RequireKubelet+"=1")
 	output, code, err := cluster.OnMachine(t.Context(), t.TempDir(), 6144, env, program, "-test.v", "-test.timeout=8m", "-test.run=^TestResizedHere$")
 	require.NoError(t, err)
 	t.Log(output)

@@ -91,33 +91,54 @@ func bothVersions(t *testing.T) {
 }
 
 // soon has a policy decide by a minute and a half of usage, and bounds leave one size.
-func soon(s *v1alpha1.AttunePolicySpec) {
-	s.MetricsSource = &v1alpha1.MetricsSource{
-		HistoryWindow: duration(time.Hour), QueryStep: duration(30 * time.Second), RateWindow: duration(time.Minute), MinimumDataPoints: ptr.To(int32(3)),
+func soon(to size) func(s *v1alpha1.AttunePolicySpec) {
+	return func(s *v1alpha1.AttunePolicySpec) {
+		s.MetricsSource = &v1alpha1.MetricsSource{
+			HistoryWindow: duration(time.Hour), QueryStep: duration(30 * time.Second), RateWindow: duration(time.Minute), MinimumDataPoints: ptr.To(int32(3)),
+		}
+		s.CPU.MinAllowed, s.CPU.MaxAllowed = ptr.To(resource.MustParse(to.cpu)), ptr.To(resource.MustParse(to.cpu))
+		s.Memory.MinAllowed, s.Memory.MaxAllowed = ptr.To(resource.MustParse(to.memory)), ptr.To(resource.MustParse(to.memory))
 	}
-	s.CPU.MinAllowed, s.CPU.MaxAllowed = ptr.To(resource.MustParse("30m")), ptr.To(resource.MustParse("30m"))
-	s.Memory.MinAllowed, s.Memory.MaxAllowed = ptr.To(resource.MustParse("64Mi")), ptr.To(resource.MustParse("64Mi"))
 }
 
-// wide is what the stories' workloads ask for, and tight what soon makes of it.
+// wide is what the stories' workloads ask for, and tight what they get. Stories of memory leave CPU alone: a pod without
+// it takes minutes to use memory, and is reverted as it is throttled.
 var (
-	wide  = size{cpu: "60m", memory: "160Mi", cpuLimit: "120m", memoryLimit: "320Mi"}
-	tight = size{cpu: "30m", memory: "64Mi", cpuLimit: "60m", memoryLimit: "128Mi"}
+	wide       = size{cpu: "60m", memory: "160Mi", cpuLimit: "120m", memoryLimit: "320Mi"}
+	tight      = size{cpu: "30m", memory: "64Mi", cpuLimit: "60m", memoryLimit: "128Mi"}
+	wideMemory = size{cpu: "100m", memory: "160Mi", cpuLimit: "500m", memoryLimit: "320Mi"}
+	lessMemory = size{cpu: "100m", memory: "64Mi", cpuLimit: "500m", memoryLimit: "128Mi"}
 )
 
-// lowers starts a workload on a node and waits until its pod is watched after it was lowered.
-func lowers(t *testing.T, ns string, node int, c corev1.Container) (*appsv1.Deployment, *corev1.Pod) {
+// auto makes a policy that resizes once it knows targets of both resources: they may come a step after one another, and
+// the story is of one resize.
+func auto(t *testing.T, d *appsv1.Deployment, to size) {
+	t.Helper()
+	ctx := t.Context()
+	policy := policyFor(ctx, t, d, v1alpha1.UpdateRecommend, soon(to))
+	targetOfBoth(t, d)
+	eventually(t, "switched on", func() error {
+		if err := env.client.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
+			return err
+		}
+		policy.Spec.UpdateStrategy.Type = ptr.To(v1alpha1.UpdateAuto)
+		return env.client.Update(ctx, policy)
+	})
+}
+
+// lowers starts a workload on a node and waits until its pod was lowered.
+func lowers(t *testing.T, ns string, node int, c corev1.Container, to size) (*appsv1.Deployment, *corev1.Pod) {
 	t.Helper()
 	d, p := started(t, ns, 1, c, func(s *corev1.PodSpec) { onNode(s, node) })
-	policyFor(t.Context(), t, d, v1alpha1.UpdateAuto, soon)
-	eventually(t, "lowered", func() error { return hasSpec(t, p, tight) })
-	require.NoError(t, hasGrant(p, node, tight))
+	auto(t, d, to)
+	eventually(t, "lowered", func() error { return hasSpec(t, p, to) })
+	require.NoError(t, hasGrant(p, node, to))
 	return d, p
 }
 
 func resizedAndBorn(t *testing.T, ns string, node int) string {
 	ctx := t.Context()
-	d, p := lowers(t, ns, node, idle(wide))
+	d, p := lowers(t, ns, node, idle(wide), tight)
 	assert.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
 	eventually(t, "kept", func() error { return told(ctx, d, "Success", "") })
 	eventually(t, "new pods get it", func() error { return seeds(ctx, d, tight) })
@@ -157,13 +178,13 @@ func seeds(ctx context.Context, d *appsv1.Deployment, want size) error {
 
 func killedAndReverted(t *testing.T, ns string, node int) string {
 	ctx := t.Context()
-	d, p := lowers(t, ns, node, idle(wide))
+	d, p := lowers(t, ns, node, idle(wideMemory), lessMemory)
 	use(ctx, t, p, "memory=200")
 	killed := waitForKill(ctx, t, p)
-	eventually(t, "the memory is put back", func() error { return hasMemoryLimit(ctx, p, resource.MustParse(wide.memoryLimit)) })
+	eventually(t, "the memory is put back", func() error { return hasMemoryLimit(ctx, p, resource.MustParse(wideMemory.memoryLimit)) })
 	took := time.Since(killed)
-	eventually(t, "all is put back", func() error { return hasSpec(t, p, wide) })
-	require.NoError(t, hasGrant(p, node, wide))
+	eventually(t, "all is put back", func() error { return hasSpec(t, p, wideMemory) })
+	require.NoError(t, hasGrant(p, node, wideMemory))
 	assert.Equal(t, int32(1), p.Status.ContainerStatuses[0].RestartCount)
 	eventually(t, "reverted", func() error { return told(ctx, d, "Reverted", "oomkill") })
 	return fmt.Sprintf("old limit on the kubelet after %s", took.Round(time.Second))
@@ -171,13 +192,13 @@ func killedAndReverted(t *testing.T, ns string, node int) string {
 
 func childKilled(t *testing.T, ns string, node int) string {
 	ctx := t.Context()
-	d, p := lowers(t, ns, node, idle(wide, corev1.EnvVar{Name: "CHILD", Value: "1"}))
+	d, p := lowers(t, ns, node, idle(wideMemory, corev1.EnvVar{Name: "CHILD", Value: "1"}), lessMemory)
 	eventually(t, "watched", func() error { return recorded(ctx, d, v1alpha1.RecordWatching) })
 	use(ctx, t, p, "memory=200")
 	eventually(t, "killed", func() error { return killCounted(p, node) })
 	use(ctx, t, p, "memory=10")
 	eventually(t, "put back", func() error { return told(ctx, d, "Reverted", "oomkill") })
-	eventually(t, "all of it", func() error { return hasSpec(t, p, wide) })
+	eventually(t, "all of it", func() error { return hasSpec(t, p, wideMemory) })
 	rec, err := recommendation(ctx, d)
 	require.NoError(t, err)
 	require.Len(t, rec.Status.Floors, 1)
@@ -208,7 +229,7 @@ func killCounted(p *corev1.Pod, node int) error {
 
 func throttledStory(t *testing.T, ns string, node int) string {
 	ctx := t.Context()
-	d, p := lowers(t, ns, node, idle(wide))
+	d, p := lowers(t, ns, node, idle(wide), tight)
 	eventually(t, "watched", func() error { return recorded(ctx, d, v1alpha1.RecordWatching) })
 	use(ctx, t, p, "cpu=300")
 	began := time.Now()
@@ -244,7 +265,7 @@ func pressureOf(t *testing.T, p *corev1.Pod, node int) float64 {
 
 func heldStory(t *testing.T, ns string, node int) string {
 	ctx := t.Context()
-	d, p := started(t, ns, 1, idle(wide), func(s *corev1.PodSpec) { onNode(s, node); withFile(s, "", "") })
+	d, p := started(t, ns, 1, idle(wideMemory), func(s *corev1.PodSpec) { onNode(s, node); withFile(s, "", "") })
 	use(ctx, t, p, "file=200")
 	eventually(t, "held", func() error {
 		text, err := env.cluster.ReadCgroup(p, "app", "memory", map[int]string{nodeV1: "memory.usage_in_bytes", nodeV2: "memory.current"}[node])
@@ -256,12 +277,12 @@ func heldStory(t *testing.T, ns string, node int) string {
 	if node == nodeV1 {
 		refill(t, p, 200)
 	}
-	policyFor(ctx, t, d, v1alpha1.UpdateAuto, soon)
+	auto(t, d, lessMemory)
 	if node == nodeV2 {
 		return heldInMemory(t, d, p)
 	}
-	want := tight
-	want.memoryLimit = wide.memoryLimit
+	want := lessMemory
+	want.memoryLimit = wideMemory.memoryLimit
 	eventually(t, "the request is lowered without its limit", func() error { return hasSpec(t, p, want) })
 	eventually(t, "and says why", func() error { return blocked(ctx, d, resize.ReasonMemoryInUse) })
 	require.NoError(t, hasGrant(p, node, want))
@@ -277,7 +298,7 @@ func heldInMemory(t *testing.T, d *appsv1.Deployment, p *corev1.Pod) string {
 		if err := env.client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
 			return err
 		}
-		if got := sizeOf(p.Spec.Containers[0].Resources); got.cpu != tight.cpu || got.memory != tight.memory {
+		if got := sizeOf(p.Spec.Containers[0].Resources); got.memory != lessMemory.memory {
 			return fmt.Errorf("it has %v", got)
 		}
 		return nil
@@ -297,7 +318,7 @@ func measuredStory(t *testing.T, ns string, node int) string {
 	c.Env[0].Value, c.Env[1].Value = "60", "100"
 	d, _ := started(t, ns, 1, c, func(s *corev1.PodSpec) { onNode(s, node) })
 	policyFor(t.Context(), t, d, v1alpha1.UpdateRecommend, func(s *v1alpha1.AttunePolicySpec) {
-		soon(s)
+		soon(tight)(s)
 		s.CPU.MinAllowed, s.CPU.MaxAllowed, s.Memory.MinAllowed, s.Memory.MaxAllowed = nil, nil, nil, nil
 	})
 	target := targetOfBoth(t, d)

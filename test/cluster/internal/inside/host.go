@@ -17,7 +17,7 @@ const hostResult = "result"
 // runHost is pid 1 of a VM that is a machine of its own, with cgroup v2: it runs one program, described in dir, and the
 // machine ends with it. Its files are this machine's, but for directories that are its own.
 func runHost(args []string) error {
-	err := hostProgram(args[0], args[1:])
+	err := hostProgram(args[0], args[1]) // the kernel adds arguments of its own
 	if err != nil {
 		logf("%s: %v", HostRole, err)
 	}
@@ -26,7 +26,7 @@ func runHost(args []string) error {
 	return err
 }
 
-func hostProgram(dir string, hidden []string) error {
+func hostProgram(dir, hidden string) error {
 	c, err := spec.Read(dir)
 	if err != nil {
 		return err
@@ -45,15 +45,13 @@ func hostProgram(dir string, hidden []string) error {
 
 type hostMount struct{ target, kind, data string }
 
-// hostMounts mounts what a kernel of its own has to offer, but for /dev, which the kernel mounts itself. Directories of
-// what runs on this machine are hidden by others in memory.
-func hostMounts(hidden []string) error {
+// hostMounts mounts what a kernel of its own has to offer, but for /dev, which the kernel mounts itself. The directory
+// of what runs on this machine is hidden by one in memory.
+func hostMounts(hidden string) error {
 	mounts := []hostMount{
 		{"/proc", "proc", ""}, {"/sys", "sysfs", ""}, {state.CgroupDir, "cgroup2", "nsdelegate,memory_recursiveprot"},
 		{"/dev/pts", "devpts", ""}, {"/dev/shm", "tmpfs", ""}, {"/run", "tmpfs", "mode=755"}, {"/var/lib", "tmpfs", ""},
-	}
-	for _, target := range hidden {
-		mounts = append(mounts, hostMount{target, "tmpfs", ""})
+		{hidden, "tmpfs", ""},
 	}
 	for _, m := range mounts {
 		if filepath.Dir(m.target) == "/dev" {
@@ -68,10 +66,10 @@ func hostMounts(hidden []string) error {
 	return nil
 }
 
-// Host is the process that becomes a machine with memory of so many MiB, which runs what dir describes. Other
-// directories are in memory there, and empty.
-func Host(kernel, dir string, mib int64, hidden ...string) spec.Process {
-	return kernelProcess(kernel, "machine", dir, mib, nil, HostRole, append([]string{dir}, hidden...)...)
+// Host is the process that becomes a machine with memory of so many MiB, which runs what dir describes. A
+// directory is hidden there by an empty one.
+func Host(kernel, dir string, mib int64, hidden string) spec.Process {
+	return kernelProcess(kernel, "machine", dir, mib, nil, HostRole, dir, hidden)
 }
 
 // HostResult is the exit code of what ran on the machine.
