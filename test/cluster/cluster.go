@@ -40,7 +40,7 @@ func Build(ctx context.Context, o Options) (Tools, error) {
 	if err != nil {
 		return Tools{}, err
 	}
-	return tools.Build(ctx, o.Version, o.VMNodes > 0, o.Progress)
+	return tools.Build(ctx, o.wanted(), o.Progress)
 }
 
 // ProjectDir is the root of the project that the working directory is in.
@@ -87,7 +87,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if reason := o.unavailable(); reason != "" {
 		return nil, errors.New(reason)
 	}
-	t, err := tools.Build(ctx, o.Version, o.VMNodes > 0, o.Progress)
+	t, err := tools.Build(ctx, o.wanted(), o.Progress)
 	if err != nil {
 		return nil, err
 	}

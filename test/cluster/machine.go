@@ -25,7 +25,7 @@ func OnMachine(ctx context.Context, dir string, mib int64, env []string, program
 	if err != nil {
 		return "", 0, err
 	}
-	t, err := tools.Build(ctx, o.Version, true, o.Progress)
+	t, err := tools.Build(ctx, tools.Wanted{VM: true}, o.Progress)
 	if err != nil {
 		return "", 0, err
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"attune.io/attune/test/cluster/internal/spec"
+	"attune.io/attune/test/cluster/internal/tools"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
@@ -78,6 +79,11 @@ func (o Options) withDefaults() (Options, error) {
 		o.Progress = os.Stderr
 	}
 	return o, nil
+}
+
+// wanted are the programs of such a cluster.
+func (o Options) wanted() tools.Wanted {
+	return tools.Wanted{Version: o.Version, CertManager: o.CertManager, VM: o.VMNodes > 0}
 }
 
 func orDefault(s, otherwise string) string {

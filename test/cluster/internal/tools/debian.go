@@ -36,7 +36,7 @@ func (b *builder) debian(ctx context.Context) (string, error) {
 		return "", installed()
 	}
 	return cached(dir, func(out string) error {
-		return b.progress.during("unpacking "+strings.Join(debianPackages, " "), func() error {
+		return b.progress.during("unpacking "+strings.Join(debianPackages, " "), func(*job) error {
 			if err := unpack(ctx, out, debianPackages); err != nil {
 				return err
 			}

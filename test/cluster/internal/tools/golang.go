@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"attune.io/attune/test/cluster/internal/image"
 )
@@ -38,7 +39,7 @@ func newBuilder(to io.Writer) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &builder{source: source, cache: cache, progress: &progress{to: to}}, nil
+	return &builder{source: source, cache: cache, progress: &progress{to: to, every: 15 * time.Second}}, nil
 }
 
 // sourceDir is the root of the test module, looked for from the working
@@ -107,8 +108,30 @@ func pinnedVersion(dir string) (string, error) {
 	return string(match[1]), nil
 }
 
+// kubernetesPrograms are the names by which the one program of a kubernetes module is called.
+var kubernetesPrograms = []string{"kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet"}
+
+// kubernetes returns what builds the program of that module, and gives it its names.
+func (b *builder) kubernetes(module string) func(context.Context) (string, error) {
+	return b.fromModule(module, func(ctx context.Context, dir, flags, out string) error {
+		if err := b.build(ctx, dir, flags, filepath.Join(out, "kubernetes"), "."); err != nil {
+			return err
+		}
+		for _, name := range kubernetesPrograms {
+			if err := os.Symlink("kubernetes", filepath.Join(out, name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // module returns what builds all tools of the named module.
 func (b *builder) module(name string) func(context.Context) (string, error) {
+	return b.fromModule(name, b.buildTools)
+}
+
+func (b *builder) fromModule(name string, build func(ctx context.Context, dir, flags, out string) error) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		dir := b.moduleDir(name)
 		flags, err := linkerFlags(dir)
@@ -120,7 +143,7 @@ func (b *builder) module(name string) func(context.Context) (string, error) {
 			return "", err
 		}
 		return cached(filepath.Join(b.cache, "bin", name+"-"+sum), func(out string) error {
-			return b.buildTools(ctx, dir, flags, out)
+			return build(ctx, dir, flags, out)
 		})
 	}
 }
@@ -160,18 +183,38 @@ func (b *builder) buildTools(ctx context.Context, dir, flags, out string) error 
 	return err
 }
 
+// build programs of a module; the progress counts the packages that have to be compiled.
 func (b *builder) build(ctx context.Context, dir, flags, out string, packages ...string) error {
-	return b.progress.during("building "+strings.Join(names(packages), " "), func() error {
-		args := append([]string{"build", "-trimpath", "-ldflags", flags, "-o", out}, packages...)
-		_, err := b.golang(ctx, dir, args...)
-		return err
+	return b.progress.during("building "+strings.Join(names(dir, packages), " "), func(w *job) error {
+		flags := []string{"-trimpath", "-ldflags", flags}
+		if all, err := b.uncompiled(ctx, dir, flags, packages); err == nil { // without it, less is told
+			w.total.Store(int64(all))
+		}
+		args := append(append([]string{"build", "-v", "-o", out}, flags...), packages...)
+		cmd := b.command(ctx, dir, args...)
+		var said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &said, io.MultiWriter(&said, w)
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("go %s in %s: %w\n%s", strings.Join(args, " "), dir, err, said.String())
+		}
+		return nil
 	})
 }
 
-// names are the packages' last path elements that are not a version.
-func names(packages []string) []string {
+// uncompiled counts the packages that are not in Go's build cache.
+func (b *builder) uncompiled(ctx context.Context, dir string, flags, packages []string) (int, error) {
+	args := append([]string{"list", "-deps", "-f", `{{if and .Stale (ne .StaleReason "not installed but available in build cache")}}x{{end}}`}, flags...)
+	text, err := b.golang(ctx, dir, append(args, packages...)...)
+	return strings.Count(text, "x"), err
+}
+
+// names are the packages' last path elements that are not a version; "." is called like its directory.
+func names(dir string, packages []string) []string {
 	var out []string
 	for _, p := range packages {
+		if p == "." {
+			p = dir
+		}
 		dir, name := path.Split(p)
 		if majorVersion.MatchString(name) {
 			name = path.Base(dir)
@@ -183,10 +226,15 @@ func names(packages []string) []string {
 
 var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
 
-func (b *builder) golang(ctx context.Context, dir string, args ...string) (string, error) {
+func (b *builder) command(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off")
+	return cmd
+}
+
+func (b *builder) golang(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := b.command(ctx, dir, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

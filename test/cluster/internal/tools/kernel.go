@@ -108,7 +108,7 @@ func (b *builder) buildKernel(ctx context.Context, out string) error {
 	if err := os.MkdirAll(source, 0o755); err != nil {
 		return err
 	}
-	err := b.progress.during("unpacking "+strings.Join(kernelPackages, " "), func() error {
+	err := b.progress.during("unpacking "+strings.Join(kernelPackages, " "), func(*job) error {
 		if err := unpack(ctx, root, kernelPackages); err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (b *builder) buildKernel(ctx context.Context, out string) error {
 	if err := patchKernel(source); err != nil {
 		return err
 	}
-	return b.progress.during("building the kernel of VM nodes, once (7 minutes on two cores)", func() error {
+	return b.progress.during("building the kernel of VM nodes, once (7 minutes on two cores)", func(*job) error {
 		if err := makeKernel(ctx, root, source); err != nil {
 			return err
 		}

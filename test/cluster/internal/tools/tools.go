@@ -21,9 +21,9 @@ import (
 
 // Tools says where the programs are.
 type Tools struct {
-	Kubernetes, Etcd, Helm, CNI, CertManager, Debian, Images string
-	// Kernel is there only where a VM node was asked for.
-	Kernel string
+	Kubernetes, Etcd, Helm, CNI, Debian, Images string
+	// CertManager and Kernel are there only where they were asked for.
+	CertManager, Kernel string
 }
 
 // KernelProgram is the kernel of VM nodes, a program as any other.
@@ -37,7 +37,11 @@ func (t Tools) CertManagerCRDs() string { return filepath.Join(t.CertManager, "c
 
 // Programs are the directories to search for programs, first match first.
 func (t Tools) Programs() []string {
-	dirs := []string{t.Kubernetes, t.Etcd, t.Helm, t.CertManager, filepath.Join(t.Debian, "usr/sbin"), filepath.Join(t.Debian, "usr/bin")}
+	dirs := []string{t.Kubernetes, t.Etcd, t.Helm}
+	if t.CertManager != "" {
+		dirs = append(dirs, t.CertManager)
+	}
+	dirs = append(dirs, filepath.Join(t.Debian, "usr/sbin"), filepath.Join(t.Debian, "usr/bin"))
 	return append(dirs, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 }
 
@@ -70,43 +74,34 @@ func (t Tools) Env(home string) []string {
 		"XTABLES_LIBDIR="+strings.Join(plugins, ":"))
 }
 
+// Wanted is what a cluster is to be made of, beside what every one has.
+type Wanted struct {
+	// Version of Kubernetes, as in "v1.36.3"; "" is the default one.
+	Version string
+	// CertManager and the kernel of VM nodes take minutes to build.
+	CertManager, VM bool
+}
+
 // Build gets whatever is missing and says on progress what takes how long.
 // Several processes may call it at once: one works, the others wait.
-//
-// Version selects the Kubernetes version, as in "v1.36.3"; "" is the default one.
-// The kernel of VM nodes is built only if vm says so.
-func Build(ctx context.Context, version string, vm bool, progress io.Writer) (Tools, error) {
+func Build(ctx context.Context, wanted Wanted, progress io.Writer) (Tools, error) {
 	b, err := newBuilder(progress)
 	if err != nil {
 		return Tools{}, err
 	}
-	kubernetes, err := b.kubernetesModule(version)
+	var t Tools
+	steps, err := b.steps(wanted, &t)
 	if err != nil {
 		return Tools{}, err
 	}
-	var t Tools
-	type step struct {
-		into *string
-		make func(context.Context) (string, error)
-	}
-	steps := []step{
-		{&t.Kubernetes, b.module(kubernetes)}, // by far the longest
-		{&t.Debian, b.debian},
-		{&t.Etcd, b.module("etcd")},
-		{&t.CNI, b.module("cni")},
-		{&t.Helm, b.module("helm")},
-		{&t.CertManager, b.certManager},
-		{&t.Images, b.images},
-	}
-	if vm {
-		steps = append(steps, step{&t.Kernel, b.kernel})
-	}
+	b.progress.steps = len(steps)
 	// Two at once: one downloads or links while the other compiles.
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(2)
 	for _, step := range steps {
 		work.Go(func() (err error) {
 			*step.into, err = step.make(ctx)
+			b.progress.stepDone()
 			return err
 		})
 	}
@@ -114,4 +109,32 @@ func Build(ctx context.Context, version string, vm bool, progress io.Writer) (To
 		return Tools{}, err
 	}
 	return t, nil
+}
+
+// step makes one part of the tools, or finds it made.
+type step struct {
+	into *string
+	make func(context.Context) (string, error)
+}
+
+func (b *builder) steps(wanted Wanted, t *Tools) ([]step, error) {
+	kubernetes, err := b.kubernetesModule(wanted.Version)
+	if err != nil {
+		return nil, err
+	}
+	steps := []step{
+		{&t.Kubernetes, b.kubernetes(kubernetes)}, // by far the longest
+		{&t.Debian, b.debian},
+		{&t.Etcd, b.module("etcd")},
+		{&t.CNI, b.module("cni")},
+		{&t.Helm, b.module("helm")},
+		{&t.Images, b.images},
+	}
+	if wanted.CertManager {
+		steps = append(steps, step{&t.CertManager, b.certManager})
+	}
+	if wanted.VM {
+		steps = append(steps, step{&t.Kernel, b.kernel})
+	}
+	return steps, nil
 }
