@@ -309,7 +309,7 @@ var lives = []life{
 		name: "what edits containers behind the kubelet is drift, not a loop (51)", minors: all, pod: web, wish: size(250, 500, 512, 1024), run: 10 * time.Minute,
 		before: func(c *cluster, _ *operator) { c.rounding = 200 },
 		log: []string{"Actuating: Wait", "Applied: MarkVerified", "Applied: Wait", "Applied: StartWatch", "Watching: Wait",
-			"Settled: Forget Success"},
+			"Settled: Forget Drift Success"},
 		spec: size(250, 500, 512, 1024),
 	},
 	{

@@ -235,6 +235,8 @@ func nextSettled(state State, record v1alpha1.ResizeRecord, rules Rules, now tim
 	switch {
 	case state.Verdict.OtherKill:
 		return endedByOtherKill(state, record)
+	case !state.Verdict.Inconclusive && state.Drift:
+		return Action{Kind: Forget, Result: ResultSuccess, Reason: cmp.Or(record.Reason, ReasonDrift), Alert: true, Message: state.Message}
 	case !state.Verdict.Inconclusive:
 		return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Keep: record.Wave != WaveBoost, Message: state.Verdict.Message}
 	case !record.Extended:

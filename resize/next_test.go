@@ -87,6 +87,8 @@ func TestNext(t *testing.T) {
 			want: Action{Kind: Wait, RequeueAfter: pollEvery}},
 		{name: "settled", state: State{Kind: Settled}, record: recorded(desired, watchedUntil(0)),
 			want: Action{Kind: Forget, Result: ResultSuccess, Keep: true}},
+		{name: "51 settled, and the runtime reports other amounts: nothing proves them good", state: State{Kind: Settled, Drift: true, Message: "differs"},
+			record: recorded(desired, watchedUntil(0)), want: Action{Kind: Forget, Result: ResultSuccess, Reason: ReasonDrift, Alert: true, Message: "differs"}},
 		{name: "75 settled, inconclusive", state: State{Kind: Settled, Verdict: Verdict{Inconclusive: true}}, record: recorded(desired, watchedUntil(0)),
 			want: Action{Kind: ExtendWatch, Reason: ReasonUnconcluded, Until: noon.Add(5 * time.Minute), RequeueAfter: 5 * time.Minute}},
 		{name: "75 settled, inconclusive again", state: State{Kind: Settled, Verdict: Verdict{Inconclusive: true, Message: "no answer"}},

@@ -13,11 +13,13 @@ const (
 	// ReasonTimeout: it did not carry it out in time.
 	ReasonTimeout = "Timeout"
 	// ReasonActuation: it reported an error.
-	ReasonActuation    = "ActuationError"
-	ReasonTerminal     = "Terminal"
-	ReasonSuperseded   = "Superseded"
-	ReasonNotSent      = "NotSent"
-	ReasonUnconcluded  = "Inconclusive"
+	ReasonActuation   = "ActuationError"
+	ReasonTerminal    = "Terminal"
+	ReasonSuperseded  = "Superseded"
+	ReasonNotSent     = "NotSent"
+	ReasonUnconcluded = "Inconclusive"
+	// ReasonDrift: the runtime reports other amounts than the pod asks for, so nothing proves those good.
+	ReasonDrift        = "Drift"
 	ReasonReplaced     = "Replaced"
 	ReasonNothingBack  = "NothingToPutBack"
 	ReasonPodFinished  = "PodFinished"

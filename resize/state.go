@@ -168,7 +168,7 @@ func assessWatched(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time)
 	case record.WatchUntil == nil || now.Before(record.WatchUntil.Time) || state.Kind != Applied:
 		return State{Kind: Watching}
 	}
-	return State{Kind: Settled, Drift: state.Drift}
+	return State{Kind: Settled, Drift: state.Drift, Message: state.Message}
 }
 
 // kubeletSays reads the node's side of a resize whose spec is as asked.

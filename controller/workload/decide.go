@@ -226,7 +226,7 @@ func (d *decision) perform(w world, pod *corev1.Pod, record v1alpha1.ResizeRecor
 	case resize.SendRest:
 		d.writes = append(d.writes, write{pod: pod, plan: resize.RestPlan(pod, next)})
 	case resize.StartWatch:
-		d.succeeded(w, next)
+		d.succeeded(w, next, state)
 	case resize.Wait:
 		d.waitsToBePutBack(w, record, action, state)
 		d.denied(pod, record)
@@ -303,9 +303,13 @@ func (d *decision) survived(record v1alpha1.ResizeRecord, action resize.Action) 
 	}
 }
 
-func (d *decision) succeeded(w world, record v1alpha1.ResizeRecord) {
+func (d *decision) succeeded(w world, record v1alpha1.ResizeRecord, state resize.State) {
+	tell, but := event.Normal, ""
+	if state.Drift {
+		tell, but = event.Warning, ", but "+state.Message
+	}
 	if changed := changedBy(resize.HistoryRows(w.rec.Spec.Workload.Name, record, resize.ResultSuccess, "", w.now)); changed != "" {
-		d.tellOf(record, event.Normal(v1alpha1.EventResized, "Resized pod %s: %s; watching it", record.PodName, changed))
+		d.tellOf(record, tell(v1alpha1.EventResized, "Resized pod %s: %s%s; watching it", record.PodName, changed, but))
 	}
 	d.count(countSuccess, record, "")
 	d.counts = append(d.counts, tookOf(record)...)
