@@ -52,6 +52,7 @@ test-unit: bin/gotestsum ## Tests of pure code; no cluster
 	go vet ./... && cd test && go vet ./... && cd admission && go vet ./...
 	$(call gotest,unit) ./...
 	cd test && $(call gotest,unit-test) . ./bench/... ./cmd/... ./demand/... ./demo/... ./deploy/... ./fault/... ./kubelet/... ./plane/... ./sim/api/... ./workload/...
+	cd test/cluster/modules/criproxy && $(call gotest,unit-criproxy) ./...
 
 test-sim: bin/gotestsum ## The long run: lives of a cluster in virtual time, one for each of SEEDS seeds
 	cd test && $(call gotest,sim) -count=1 -timeout 20m ./sim -sim.seeds $(SEEDS)
@@ -69,6 +70,9 @@ test-v2: programs bin/gotestsum ## Tests on a node with cgroup v2, a VM whose ke
 	@$(CLUSTER) build --vm-nodes 1 || echo "The kernel of a VM node is missing; the test that needs it says why." >&2
 	cd test && $(call gotest-v,v2) -count=1 -timeout 10m -run 'TestCgroupV2' ./cluster -vm
 	cd test && $(call gotest-v,v2-e2e) -count=1 -timeout 30m -run 'TestCgroupV2$$' ./e2e -vm
+
+test-faults: programs bin/gotestsum ## Tests with container runtimes that refuse resizes, do half of them, are late or lie
+	cd test && $(call gotest-v,faults) -count=1 -timeout 20m -run 'TestHostileRuntimes' ./e2e -faults
 
 # The table of a matrix is in the log of its test; what passed is left out.
 QUIETLY := | { grep -vE '^ *(===|---) (RUN|PAUSE|CONT|NAME|PASS)' || true; }
@@ -125,4 +129,4 @@ verify: generate lint ## What is generated is up to date, and lint passes
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: test-v2 programs demo cluster-up cluster-down deploy test test-unit test-sim test-integration test-e2e test-mutants test-race test-fuzz test-long bench load build image generate lint verify help
+.PHONY: programs demo cluster-up cluster-down deploy test test-unit test-sim test-integration test-e2e test-v2 test-faults test-mutants test-race test-fuzz test-long bench load build image generate lint verify help

@@ -125,6 +125,14 @@ func (x components) node(i int) (spec.Node, error) {
 			"--housekeeping-interval=5s", "--v=2"), // fresher usage metrics than the default 10 s
 		spec.Command(name+"-kube-proxy", programs["kube-proxy"], "--config", x.path("%s/proxy.yaml", name)),
 	}
+	if x.hasProxy(i) {
+		path, err := x.tools.Find("criproxy")
+		if err != nil {
+			return n, err
+		}
+		proxy := spec.Command(name+"-criproxy", path, "--listen", proxySocket, "--runtime", runtimeSocket, "--faults", x.path("%s/%s", name, faultFile))
+		n.Then = append([]spec.Process{proxy}, n.Then...)
+	}
 	if x.options.isVM(i) {
 		s, err := x.options.vmSize()
 		if err != nil {
@@ -134,6 +142,22 @@ func (x components) node(i int) (spec.Node, error) {
 		n.VM = &kernel
 	}
 	return n, nil
+}
+
+// The kubelet's end and the runtime's end of what is said between them.
+const (
+	runtimeSocket = "/run/containerd/containerd.sock"
+	proxySocket   = "/run/criproxy.sock"
+)
+
+func (x components) hasProxy(i int) bool { return x.options.CRIProxy && !x.options.isVM(i) }
+
+// runtimeOf node i's kubelet.
+func (x components) runtimeOf(i int) string {
+	if x.hasProxy(i) {
+		return proxySocket
+	}
+	return runtimeSocket
 }
 
 // sysctls are what the kubelet wants to set for the whole machine. It finds

@@ -183,7 +183,7 @@ func (x components) kubelet(i int, s size) object {
 		"cgroupRoot":                    "/" + spec.CgroupRoot(x.options.Name, i),
 		"failCgroupV1":                  false,
 		"failSwapOn":                    false,
-		"containerRuntimeEndpoint":      "unix:///run/containerd/containerd.sock",
+		"containerRuntimeEndpoint":      "unix://" + x.runtimeOf(i),
 		"volumePluginDir":               x.path("%s/lib/volumeplugins", name),
 		"clusterDomain":                 "cluster.local",
 		"clusterDNS":                    []string{spec.DNSIP}, // nothing answers there

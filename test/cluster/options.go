@@ -41,6 +41,9 @@ type Options struct {
 	// CertManager is started if set.
 	CertManager bool
 
+	// CRIProxy puts a proxy between kubelets and their container runtimes (but on VM nodes), for [Cluster.SpoilResizes].
+	CRIProxy bool
+
 	// Detach lets the cluster outlive this process; else it dies with it,
 	// however it ends.
 	Detach bool
@@ -83,7 +86,7 @@ func (o Options) withDefaults() (Options, error) {
 
 // wanted are the programs of such a cluster.
 func (o Options) wanted() tools.Wanted {
-	return tools.Wanted{Version: o.Version, CertManager: o.CertManager, VM: o.VMNodes > 0}
+	return tools.Wanted{Version: o.Version, CertManager: o.CertManager, CRIProxy: o.CRIProxy, VM: o.VMNodes > 0}
 }
 
 func orDefault(s, otherwise string) string {

@@ -34,6 +34,8 @@ func installationOf(name string) installation {
 		return scraped()
 	case versionsTest:
 		return twoVersions()
+	case hostileTest:
+		return spoiling()
 	case sharingTest:
 		return shared()
 	case upheavalsTogether:
@@ -52,6 +54,8 @@ func only() string {
 		return sharingTest
 	case *onVM:
 		return versionsTest
+	case *onHostile:
+		return hostileTest
 	}
 	return os.Getenv(aloneVariable)
 }

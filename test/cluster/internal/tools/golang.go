@@ -114,7 +114,7 @@ var kubernetesPrograms = []string{"kube-apiserver", "kube-controller-manager", "
 // kubernetes returns what builds the program of that module, and gives it its names.
 func (b *builder) kubernetes(module string) func(context.Context) (string, error) {
 	return b.fromModule(module, func(ctx context.Context, dir, flags, out string) error {
-		if err := b.build(ctx, dir, flags, filepath.Join(out, "kubernetes"), "."); err != nil {
+		if err := b.build(ctx, dir, flags, filepath.Join(out, "kubernetes"), "."); err != nil { // of whatever version
 			return err
 		}
 		for _, name := range kubernetesPrograms {
@@ -165,6 +165,11 @@ func linkerFlags(dir string) (string, error) {
 		flags += fmt.Sprintf(" -X k8s.io/component-base/version.%s=%s", v[0], v[1])
 	}
 	return flags, nil
+}
+
+// buildMain builds the program that a module is, under its name.
+func (b *builder) buildMain(ctx context.Context, dir, flags, out string) error {
+	return b.build(ctx, dir, flags, filepath.Join(out, filepath.Base(dir)), ".")
 }
 
 // buildTools builds all of a module's tools in one go: while one is linked the next is compiled.

@@ -22,8 +22,8 @@ import (
 // Tools says where the programs are.
 type Tools struct {
 	Kubernetes, Etcd, Helm, CNI, Debian, Images string
-	// CertManager and Kernel are there only where they were asked for.
-	CertManager, Kernel string
+	// CertManager, CRIProxy and Kernel are there only where they were asked for.
+	CertManager, CRIProxy, Kernel string
 }
 
 // KernelProgram is the kernel of VM nodes, a program as any other.
@@ -38,8 +38,10 @@ func (t Tools) CertManagerCRDs() string { return filepath.Join(t.CertManager, "c
 // Programs are the directories to search for programs, first match first.
 func (t Tools) Programs() []string {
 	dirs := []string{t.Kubernetes, t.Etcd, t.Helm}
-	if t.CertManager != "" {
-		dirs = append(dirs, t.CertManager)
+	for _, dir := range []string{t.CertManager, t.CRIProxy} {
+		if dir != "" {
+			dirs = append(dirs, dir)
+		}
 	}
 	dirs = append(dirs, filepath.Join(t.Debian, "usr/sbin"), filepath.Join(t.Debian, "usr/bin"))
 	return append(dirs, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -78,8 +80,8 @@ func (t Tools) Env(home string) []string {
 type Wanted struct {
 	// Version of Kubernetes, as in "v1.36.3"; "" is the default one.
 	Version string
-	// CertManager and the kernel of VM nodes take minutes to build.
-	CertManager, VM bool
+	// CertManager and the kernel of VM nodes take minutes to build. CRIProxy spoils resizes.
+	CertManager, CRIProxy, VM bool
 }
 
 // Build gets whatever is missing and says on progress what takes how long.
@@ -132,6 +134,9 @@ func (b *builder) steps(wanted Wanted, t *Tools) ([]step, error) {
 	}
 	if wanted.CertManager {
 		steps = append(steps, step{&t.CertManager, b.certManager})
+	}
+	if wanted.CRIProxy {
+		steps = append(steps, step{&t.CRIProxy, b.fromModule("criproxy", b.buildMain)})
 	}
 	if wanted.VM {
 		steps = append(steps, step{&t.Kernel, b.kernel})
