@@ -6,15 +6,21 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
 
-// complete: the past has been read for every workload. Until then, such as after a change of leader, an
-// empty history means that nobody looked yet, and one that was restored may only seem to have ended.
-func (c *Controller) complete(settings policy.Settings, now time.Time) bool {
-	state, known := c.History.State(settings.Source)
-	return !known || state.BackfillProgress >= 1 && !now.Before(state.SettledAt)
+// settled: histories that were restored have been continued. One that was not may only seem to have ended.
+func (c *Controller) settled(settings policy.Settings, now time.Time) bool {
+	state, _ := c.History.State(settings.Source)
+	return !now.Before(state.SettledAt)
+}
+
+// complete: the past of the workload has been read. Until then, such as after a change of leader, an empty history means
+// that nobody looked yet. What has been read of others does not matter: anybody may add a workload.
+func (c *Controller) complete(p pass, w workload.Workload) bool {
+	return p.settled && c.History.Read(p.key(w, ""))
 }
 
 // carriedOver keeps what was recommended when the past was known, while it is being read again: the same
@@ -34,8 +40,7 @@ func carriedOver(stored, wanted v1alpha1.AttuneRecommendationSpec, in inputs) v1
 	return wanted
 }
 
-// recommended: there is a target to be kept. Where there is none, this workload's own past may have been
-// read while another's still is, and its first target must not wait for that.
+// recommended: there is a target to be kept.
 func recommended(spec v1alpha1.AttuneRecommendationSpec) bool {
 	return slices.ContainsFunc(spec.Containers, func(c v1alpha1.ContainerTarget) bool {
 		return resize.FromResources(c.Target) != (recommender.Size{})

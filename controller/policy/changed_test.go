@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,7 +12,6 @@ import (
 
 	"attune.io/attune/internal/fresh"
 	"attune.io/attune/recommender"
-	"attune.io/attune/usage"
 	"attune.io/attune/usage/store"
 )
 
@@ -90,12 +91,54 @@ func TestANewLeaderWakesThoseWhoseTargetsHold(t *testing.T) {
 	assert.Empty(t, woken, "once is enough")
 }
 
+// A past that is being read again, or not settled, tells nothing new of targets: what was known of them stays known.
+func TestWhatWasConfirmedStaysSo(t *testing.T) {
+	f := newFleet(t, 3)
+	f.Fresh = &fresh.Table{}
+	f.pass(t)
+	confirmed := map[types.NamespacedName]time.Time{}
+	for range 4 {
+		f.clock.SetTime(f.clock.Now().Add(step))
+		f.pass(t)
+	}
+	for _, rec := range f.memory.recommendations("shop") {
+		key := types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}
+		confirmed[key] = f.Fresh.Until(key)
+	}
+	require.Contains(t, slices.Collect(maps.Values(confirmed)), f.clock.Now(), "by more than what is stored")
+	f.History = unread{newPast()}
+	f.pass(t)
+	for key, until := range confirmed {
+		assert.Equal(t, until, f.Fresh.Until(key))
+	}
+}
+
+// What has been read of other workloads does not matter to one: a new neighbour, which has no past yet, stops no targets.
+func TestANewNeighbourStopsNoTargets(t *testing.T) {
+	f := newFleet(t, 3)
+	f.Fresh = &fresh.Table{}
+	f.pass(t)
+	f.clock.SetTime(f.clock.Now().Add(step))
+	f.History = unreadBut{newPast(), "app-000001"}
+	f.pass(t)
+	rec := f.memory.recommendations("shop")[1]
+	require.Equal(t, "app-000001", rec.Spec.Workload.Name)
+	key := types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}
+	assert.Equal(t, f.clock.Now(), f.Fresh.Until(key))
+}
+
+// unreadBut is a history in which one workload's past alone has been read.
+type unreadBut struct {
+	*past
+	read string
+}
+
+func (u unreadBut) Read(key store.Key) bool { return key.Workload == u.read }
+
 // unread is a history whose past has not been read.
 type unread struct{ *past }
 
-func (unread) State(usage.SourceSettings) (store.State, bool) {
-	return store.State{BackfillProgress: 0.5}, true
-}
+func (unread) Read(store.Key) bool { return false }
 
 func (unread) Profile(store.Key, time.Time) (recommender.Profile, bool) {
 	return recommender.Profile{}, false

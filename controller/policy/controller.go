@@ -41,6 +41,8 @@ type History interface {
 	Forget(namespace, policy string)
 	Profile(store.Key, time.Time) (recommender.Profile, bool)
 	State(usage.SourceSettings) (store.State, bool)
+	// Read says whether the whole past of a container's workload has been read.
+	Read(store.Key) bool
 	// Highest usage of a container over its replicas in a span of time.
 	Highest(key store.Key, r recommender.Resource, from, to time.Time) (recommender.Usage, bool)
 }

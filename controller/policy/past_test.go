@@ -28,8 +28,10 @@ func newPast() *past {
 func (*past) Want(store.Interest)   {}
 func (*past) Forget(string, string) {}
 func (*past) State(usage.SourceSettings) (store.State, bool) {
-	return store.State{BackfillProgress: 1}, true
+	return store.State{}, true
 }
+
+func (*past) Read(store.Key) bool { return true }
 
 func (p *past) Profile(key store.Key, now time.Time) (recommender.Profile, bool) {
 	profile := p.profiles[int(key.Workload[len(key.Workload)-1])%len(p.profiles)]

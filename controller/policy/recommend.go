@@ -26,8 +26,8 @@ type pass struct {
 	settings policy.Settings
 	digest   string
 	source   usage.Digest
-	// complete: the past has been read for every workload.
-	complete bool
+	// settled: histories that were restored have been continued.
+	settled bool
 	// known are the policy's recommendations by name, less those of the workloads that were looked at. They
 	// are the cache's own.
 	known map[string]*v1alpha1.AttuneRecommendation
@@ -59,7 +59,7 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 	key := client.ObjectKeyFromObject(p)
 	pass := pass{
 		policy: p, settings: settings, digest: settings.Digest(), source: settings.Source.Digest(),
-		complete: c.complete(settings, now), known: recs, refused: c.refused.of(key), now: now,
+		settled: c.settled(settings, now), known: recs, refused: c.refused.of(key), now: now,
 	}
 	out := outcome{recommendations: make([]v1alpha1.AttuneRecommendation, 0, len(won)), open: watched(recs)}
 	for _, w := range won {
@@ -108,7 +108,8 @@ func (c *Controller) recommendWorkload(ctx context.Context, pass pass, w workloa
 	if pass.settings.Strategy == v1alpha1.StrategyNode {
 		in.highest = c.highest(pass, w)
 	}
-	wanted := pass.wanted(rec, in)
+	complete := c.complete(pass, w)
+	wanted := wantedOf(rec, in, complete)
 	writing := rec.UID == "" || worthWriting(rec, wanted, pass.now)
 	checkpoints := rec.Spec.Checkpoints
 	if writing || c.checkpointDue(pass, rec) {
@@ -116,11 +117,13 @@ func (c *Controller) recommendWorkload(ctx context.Context, pass pass, w workloa
 		checkpoints = c.checkpoints(pass, w, checkpoints)
 	}
 	if !writing && sameCheckpoints(rec.Spec.Checkpoints, checkpoints) {
-		c.confirm(pass, rec, wanted)
+		if complete { // what is carried over tells nothing new
+			c.confirm(pass, rec, wanted)
+		}
 		return rec, nil
 	}
 	in.explained = true
-	wanted = pass.wanted(rec, in)
+	wanted = wantedOf(rec, in, complete)
 	brief(wanted.Containers)
 	wanted.Checkpoints = checkpoints
 	// Writing decodes the answer into the object: nothing of it may be the cache's.
@@ -132,10 +135,10 @@ func (c *Controller) recommendWorkload(ctx context.Context, pass pass, w workloa
 	return written, nil
 }
 
-// wanted is what the recommendation should be by now.
-func (p pass) wanted(rec *v1alpha1.AttuneRecommendation, in inputs) v1alpha1.AttuneRecommendationSpec {
+// wantedOf is what the recommendation should be by now.
+func wantedOf(rec *v1alpha1.AttuneRecommendation, in inputs, complete bool) v1alpha1.AttuneRecommendationSpec {
 	wanted := desired(in)
-	if rec.UID != "" && !p.complete {
+	if rec.UID != "" && !complete {
 		return carriedOver(rec.Spec, wanted, in)
 	}
 	return wanted

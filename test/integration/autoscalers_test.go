@@ -301,8 +301,10 @@ type steady struct{}
 func (steady) Want(store.Interest)   {}
 func (steady) Forget(string, string) {}
 func (steady) State(usage.SourceSettings) (store.State, bool) {
-	return store.State{BackfillProgress: 1}, true
+	return store.State{}, true
 }
+
+func (steady) Read(store.Key) bool { return true }
 
 func (steady) Profile(_ store.Key, now time.Time) (recommender.Profile, bool) {
 	const step = 5 * time.Minute

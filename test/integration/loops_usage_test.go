@@ -50,8 +50,10 @@ func newUsages() *usages {
 func (u *usages) Want(store.Interest)   {}
 func (u *usages) Forget(string, string) {}
 func (u *usages) State(usage.SourceSettings) (store.State, bool) {
-	return store.State{BackfillProgress: 1}, true
+	return store.State{}, true
 }
+
+func (*usages) Read(store.Key) bool { return true }
 
 // Base is what the containers of a pod used lately.
 func (u *usages) Base(_, pod, _ string, r recommender.Resource, _ time.Time) (recommender.Usage, bool) {

@@ -209,15 +209,12 @@ func (p *pool) current() State {
 func (p *pool) count() {
 	p.counted = true
 	p.state.Containers, p.state.Bytes = 0, 0
-	newest := int64(0)
 	p.each(func(_ string, _ podname.Workload, track *track) {
-		newest = max(newest, track.from)
 		p.state.Containers += len(track.histories)
 		for _, history := range track.histories {
 			p.state.Bytes += history.bytes()
 		}
 	})
-	p.state.BackfillProgress = max(0, min(1, float64(p.read-newest+1)/float64(p.window)))
 }
 
 // fail keeps why a read failed. The source is made anew next time: perhaps a secret has changed.

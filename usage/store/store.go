@@ -55,9 +55,6 @@ type State struct {
 	LastSuccess time.Time
 	// Err is why the last read failed, or nil.
 	Err error
-	// BackfillProgress is the fraction, 0 to 1, of the history window that has been read for every
-	// workload.
-	BackfillProgress float64
 	// Report sums up every read that was kept.
 	Report usage.Report
 	// Last is the report of the newest read.
@@ -176,6 +173,19 @@ func (s *Store) State(settings usage.SourceSettings) (State, bool) {
 		return State{}, false
 	}
 	return pool.current(), true
+}
+
+// Read says whether the whole past of a key's workload has been read, whatever its container, or is not asked for at
+// all. A workload that is wanted for the first time has none that was read.
+func (s *Store) Read(key Key) bool {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	pool := s.pools[key.Source]
+	if pool == nil {
+		return true
+	}
+	track := pool.track(key.Namespace, key.workload())
+	return track != nil && pool.read-track.from+1 >= pool.window
 }
 
 // Profile of one container: false if it has no data in the history window that ends now. Its quantiles are
