@@ -62,7 +62,7 @@ func scrapeForever(dir string) {
 		for _, m := range manyContainers(at) {
 			batch = append(batch, scraped{memory.intern(labelsOf("container_memory_working_set_bytes", m)), sample{at.UnixMilli(), m.MemoryBytes}})
 		}
-		d.append(context.Background(), memory.append(batch))
+		d.append(context.Background(), memory.append(batch, time.UnixMilli(batch[len(batch)-1].at)))
 		if d.idle != nil {
 			fmt.Println("failed:", d.idle)
 			os.Exit(1)

@@ -104,18 +104,27 @@ func (r *recent) current(s *series) *series {
 }
 
 // append keeps the samples that are newer than the last ones of their series, and returns them in place:
-// kubelets measure when they like, and one that is asked twice says the same twice.
-func (r *recent) append(batch []scraped) []scraped {
+// kubelets measure when they like, and one that is asked twice says the same twice. Samples that lie further ahead of now than
+// a kubelet's clock may be are of a clock that was ahead and was put right: they give way to new ones.
+func (r *recent) append(batch []scraped, now time.Time) []scraped {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	accepted := batch[:0]
 	for _, b := range batch {
 		b.series = r.current(b.series)
+		b.series.setBack(now.Add(future).UnixMilli())
 		if b.series.push(b.sample, r.window.Milliseconds()) {
 			accepted = append(accepted, b)
 		}
 	}
 	return accepted
+}
+
+// setBack forgets the samples after a time.
+func (s *series) setBack(latest int64) {
+	for n := len(s.samples); n > 0 && s.samples[n-1].at > latest; n-- {
+		s.samples = s.samples[:n-1]
+	}
 }
 
 func (s *series) push(next sample, window int64) bool {

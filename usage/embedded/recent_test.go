@@ -23,7 +23,7 @@ func TestRecentKeepsAWindow(t *testing.T) {
 	s := r.intern(labels.FromStrings(labels.MetricName, "x"))
 	for i := range 500 {
 		at := noon.Add(time.Duration(i) * time.Minute).UnixMilli()
-		require.Len(t, r.append([]scraped{{s, sample{at, float64(i)}}}), 1)
+		require.Len(t, r.append([]scraped{{s, sample{at, float64(i)}}}, time.UnixMilli(at)), 1)
 		require.LessOrEqual(t, len(s.samples), 32, "it does not grow")
 		have := s.between(at-10*time.Minute.Milliseconds(), at)
 		require.Len(t, have, min(i+1, 11))
@@ -42,9 +42,27 @@ func TestRecentTakesEachSampleOnce(t *testing.T) {
 	r := newRecent(time.Hour, noon)
 	s := r.intern(labels.FromStrings(labels.MetricName, "x"))
 	at := noon.UnixMilli()
-	assert.Len(t, r.append([]scraped{{s, sample{at, 1}}, {s, sample{at, 2}}, {s, sample{at - 5, 3}}, {s, sample{at + 5, 4}}}), 2)
+	assert.Len(t, r.append([]scraped{{s, sample{at, 1}}, {s, sample{at, 2}}, {s, sample{at - 5, 3}}, {s, sample{at + 5, 4}}}, noon), 2)
 	assert.Equal(t, samples{{at, 1}, {at + 5, 4}}, s.between(0, at+100))
 	assert.Same(t, s, r.intern(labels.FromStrings(labels.MetricName, "x")))
+}
+
+// A clock that was ahead for a moment does not keep a kubelet from being asked, nor what it says from being kept.
+func TestAClockThatWasAhead(t *testing.T) {
+	world := sourcetest.World(oneContainer)
+	f := newFixture(t, world, noon, "")
+	target := f.scraper.targets[f.node.Name]
+	for _, at := range []time.Time{noon.Add(time.Minute), noon.Add(12 * time.Hour)} {
+		require.NoError(t, f.scrapeAt(at, nil))
+	}
+	back := noon.Add(2 * time.Minute)
+	assert.NotNil(t, target.job(back, nil, false, time.Minute), "its turn")
+	require.NoError(t, f.scrapeAt(back, nil))
+	m := oneContainer(back)[0]
+	s := f.recent.intern(labelsOf(memoryMetric, m))
+	newest := s.samples[len(s.samples)-1]
+	assert.Equal(t, back, time.UnixMilli(newest.at).UTC())
+	assert.True(t, target.due.Before(back.Add(2*time.Minute)))
 }
 
 // TestTurnsAreSpread over the interval, and a node's turn is the same whenever one asks.
@@ -106,14 +124,14 @@ func TestAForgottenSeriesIsSeenAgain(t *testing.T) {
 	}
 	r.forget(noon)
 	assert.Zero(t, r.count(memoryMetric), "it has no sample yet")
-	require.Len(t, r.append([]scraped{{s, at(0)}}), 1)
+	require.Len(t, r.append([]scraped{{s, at(0)}}, noon), 1)
 	assert.Equal(t, 1, r.count(memoryMetric))
 
 	r.forget(noon.Add(time.Hour))
 	assert.Zero(t, r.count(memoryMetric))
 	other := r.intern(labelsOf(memoryMetric, m))
 	require.NotSame(t, s, other)
-	accepted := r.append([]scraped{{s, at(61)}, {other, at(62)}})
+	accepted := r.append([]scraped{{s, at(61)}, {other, at(62)}}, noon.Add(62*time.Minute))
 	require.Len(t, accepted, 2, "one series, whoever tells of it")
 	assert.Same(t, other, accepted[0].series)
 	assert.Equal(t, 1, r.count(memoryMetric))

@@ -28,3 +28,6 @@ func pause(failures int, interval time.Duration) time.Duration {
 	}
 	return min(interval<<min(failures-3, 10), max(interval, maxPause))
 }
+
+// mostWait is more than any node waits for its turn.
+func mostWait(interval time.Duration) time.Duration { return max(interval, maxPause) + 2*interval }

@@ -165,9 +165,9 @@ func TestNodePressure(t *testing.T) {
 		}
 	})
 	target := f.scraper.targets[f.node.Name]
-	target.due = start.Add(time.Hour)
 	for at := start; !at.After(start.Add(5 * time.Minute)); at = at.Add(time.Minute) {
 		f.clock.SetTime(at)
+		target.due = at.Add(5 * time.Minute)
 		j := target.job(at, nil, f.scraper.pressure, time.Minute)
 		require.NotNil(t, j, at)
 		require.NotNil(t, j.pods, "cAdvisor is asked")
@@ -181,6 +181,7 @@ func TestNodePressure(t *testing.T) {
 	assert.InDelta(t, 0.25, waiting, 0.001)
 	_, err = f.Value(t.Context(), prometheus.NodePressure("another", 3*time.Minute), at)
 	require.ErrorIs(t, err, prometheus.ErrNoValue)
+	target.due = at.Add(35 * time.Minute)
 	assert.Nil(t, target.job(at.Add(30*time.Minute), nil, false, time.Minute), "nobody wants to know")
 }
 
@@ -235,7 +236,7 @@ func TestFollowedPods(t *testing.T) {
 		require.NotNil(t, j, at)
 		require.NoError(t, f.scraper.scrape(t.Context(), j, at))
 		target.settle(j, at, at, time.Minute, nil)
-		target.due = at.Add(time.Hour)
+		target.due = at.Add(5 * time.Minute)
 	}
 	followed := &more{pods: map[Pod]bool{pod: false}}
 	at := noon

@@ -86,7 +86,7 @@ func New(o Options) *Source {
 
 // keep what was scraped: in memory, which decisions rest on. The disk takes it when it can.
 func (s *Source) keep(batch []scraped) {
-	s.disk.waiting.add(s.recent.append(batch))
+	s.disk.waiting.add(s.recent.append(batch, s.options.Clock.Now()))
 }
 
 // Start scrapes until the context ends.

@@ -73,6 +73,9 @@ func (t *target) job(now time.Time, wanted *more, pressure bool, interval time.D
 	if t.busy {
 		return nil
 	}
+	if t.due.After(now.Add(mostWait(interval))) { // it was set by a clock that was ahead and was put right
+		t.due = now
+	}
 	j := job{target: t, node: t.node, usage: !t.due.After(now)}
 	if (wanted != nil || pressure) && !t.watchedAt.Add(max(wanted.every(interval), t.wait)).After(now) {
 		j.pods = map[Pod]bool{}

@@ -38,6 +38,16 @@ func (h *history) slide(first, last int64) {
 	}
 }
 
+// setBack moves the window back: a clock was ahead, and was put right.
+func (h *history) setBack(first, last int64) {
+	h.cpu.setBack(first, last)
+	if h.peak != nil {
+		h.peak.setBack(first, last)
+	}
+	h.memory.setBack(first, last)
+	h.version++
+}
+
 // steps are those with any value, oldest first.
 func (h *history) steps(step time.Duration) []recommender.StepUsage {
 	var steps []recommender.StepUsage

@@ -49,6 +49,9 @@ func (m *measure) slide(first, last int64) bool {
 	return true
 }
 
+// setBack moves the window back. What is kept of steps after it is not seen before their time has come.
+func (m *measure) setBack(first, last int64) { m.first, m.last = first, last }
+
 // forget the blocks that the window has left.
 func (m *measure) forget() {
 	size, before := 0, pageOf(m.start)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -21,8 +22,12 @@ const (
 	scratchValues = 8 << 20
 	// assumedContainers of a workload all of whose containers are wanted.
 	assumedContainers = 4
-	// partialPause is how long a past that was answered in part is left as it is, before it is read again.
+	// partialPause is how long a past that was answered in part is left as it is, before it is read again: twice as long
+	// each time, and mostRepeats times at most. A source that always lacks something has no more to say.
 	partialPause = time.Hour
+	mostRepeats  = 5
+	// partialReach is how far back what was new, and answered in part, is asked for again.
+	partialReach = 24 * time.Hour
 	// maxPrefixes is how many workloads are asked for by name; for more, the whole namespaces are read.
 	maxPrefixes = 100
 )
@@ -40,6 +45,7 @@ type plan struct {
 func (p *pool) plan(now time.Time) plan {
 	p.repeat(now)
 	last := usage.StepOf(now, p.settings.QueryStep)
+	p.setBack(last)
 	plan := plan{newest: p.planNewest(last)}
 	plan.past, plan.group = p.planPast(last)
 	if plan.newest != nil || plan.past != nil {
@@ -53,18 +59,84 @@ func (p *pool) repeat(now time.Time) {
 	p.each(func(_ string, _ podname.Workload, track *track) {
 		if !track.again.IsZero() && !track.again.After(now) {
 			track.from, track.again = uncovered, time.Time{}
+			track.repeats++
 			p.counted = false
 		}
 	})
 }
 
+// setBack follows a clock that was ahead and was put right: what was read of a time that has not come yet is read again,
+// and so is what had left the window by then.
+func (p *pool) setBack(last int64) {
+	if p.read <= last {
+		return
+	}
+	p.read, p.newest = last, newestPart{}
+	p.counted = false
+	first, _ := p.span(last)
+	p.each(func(_ string, _ podname.Workload, track *track) {
+		for _, of := range track.histories {
+			track.from = max(track.from, of.cpu.first)
+			of.setBack(first, last)
+		}
+		if track.from > last {
+			track.from = uncovered
+		}
+	})
+}
+
+// newestPart says how a question about what is new is cut, when all of it is too much.
+type newestPart struct {
+	// steps and names are the most steps and namespaces that are asked for at once; 0: any number.
+	steps int64
+	names int
+	// end is the last step of a span of which only the namespaces up to after have been read; 0: there is none.
+	end   int64
+	after string
+}
+
+// planNewest asks for what is new in all namespaces, or for a part of it where all was too much.
 func (p *pool) planNewest(last int64) *usage.Query {
 	if p.read == 0 || p.read >= last || len(p.namespaces) == 0 {
+		// What was too much may have been so for a moment only.
+		p.newest = newestPart{}
 		return nil
+	}
+	names := p.newestNames()
+	if len(names) == 0 { // those that were left of a span are not wanted any more
+		p.read, p.newest.end = p.newest.end, 0
+		return p.planNewest(last)
 	}
 	oldest, _ := p.span(last)
 	first := max(oldest, p.read-overlap+1)
-	return p.query(slices.Sorted(maps.Keys(p.namespaces)), first, min(last, first+maxChunk-1))
+	end := p.newest.end
+	if end == 0 {
+		end = min(last, first+p.newestSteps()-1)
+	}
+	return p.query(names, first, max(first, end))
+}
+
+// newestSteps is how many steps of everything fit into memory, and what the server has shown it can answer.
+func (p *pool) newestSteps() int64 {
+	var all []*track
+	p.each(func(_ string, _ podname.Workload, track *track) { all = append(all, track) })
+	most := cmp.Or(p.newest.steps, maxChunk)
+	return max(leastNewest, min(most, scratchValues/p.containersOf(all)))
+}
+
+// leastNewest steps are asked for at once: with fewer, nothing would be new beside what is read again.
+const leastNewest = overlap + 1
+
+// newestNames are the namespaces to ask for next, in alphabetical order.
+func (p *pool) newestNames() []string {
+	names := slices.Sorted(maps.Keys(p.namespaces))
+	if p.newest.end != 0 {
+		names = slices.DeleteFunc(names, func(name string) bool { return name <= p.newest.after })
+	}
+	if p.newest.names > 0 && len(names) > p.newest.names {
+		names = names[:p.newest.names]
+	}
+	return names
 }
 
 // planPast goes back from what has been read: the newest past is worth the most. It is about the workloads
@@ -107,15 +179,20 @@ func (p *pool) newestStart(oldest int64) int64 {
 // chunkFor is how many steps of a group's past fit into memory, and what the server has shown it can
 // answer.
 func (p *pool) chunkFor(group []*track) int64 {
+	return min(p.chunk, max(pageSteps, scratchValues/p.containersOf(group)))
+}
+
+// containersOf tracks that are wanted, at least 1.
+func (*pool) containersOf(tracks []*track) int64 {
 	containers := 0
-	for _, track := range group {
+	for _, track := range tracks {
 		if track.wanted != nil {
 			containers += len(track.wanted)
 		} else {
 			containers += assumedContainers
 		}
 	}
-	return min(p.chunk, max(pageSteps, scratchValues/int64(max(1, containers))))
+	return int64(max(1, containers))
 }
 
 func (p *pool) query(namespaces []string, first, last int64) *usage.Query {

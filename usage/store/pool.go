@@ -23,7 +23,13 @@ type pool struct {
 	read int64
 	// chunk is the most steps of the past that are asked for at once.
 	chunk int64
-	state State
+	// newest is how what is new is asked for.
+	newest newestPart
+	// partial is the first step of what was new and answered in part; 0: all was answered in whole. It is read again once
+	// an answer is whole, but not before mendAt.
+	partial int64
+	mendAt  time.Time
+	state   State
 	// began is when the source answered first; resumed: a history was restored.
 	began   time.Time
 	resumed bool
@@ -54,7 +60,9 @@ type track struct {
 	// from is the oldest step that has been read; uncovered before the first read.
 	from int64
 	// again is when the past is read again because an answer about it was partial; zero: never.
-	again     time.Time
+	again time.Time
+	// repeats is how often that was done.
+	repeats   int
 	wanted    containers
 	histories []named
 }

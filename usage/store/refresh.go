@@ -118,10 +118,10 @@ func (r *refresh) begin() (plan, usage.SourceSettings, usage.Source) {
 	return pool.plan(r.now), pool.settings, pool.source
 }
 
-// behind says whether some of the past has not been read.
+// behind says whether something can be asked for at once: of the past, or of what is new where it was cut.
 func (r *refresh) behind() bool {
 	plan, _, _ := r.begin()
-	return plan.past != nil
+	return plan.past != nil || plan.newest != nil
 }
 
 // commit changes the pool, if it is still there.
@@ -143,10 +143,12 @@ func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, quer
 		case err == nil:
 			report.Add(scratch.report)
 			p.keep(scratch, report, r.now, r.changed)
-			p.cover(scratch, group, report.Partial, r.now)
+			p.cover(scratch, query, group, report.Partial, r.now)
 		case ctx.Err() != nil:
 			// Nobody waits for the answer any more; nothing is wrong with the source.
 		case errors.Is(err, usage.ErrTooMuch) && group != nil && p.shorten(query.Steps()):
+			ok = true
+		case errors.Is(err, usage.ErrTooMuch) && group == nil && p.cutNewest(query):
 			ok = true
 		default:
 			p.fail(err)
@@ -164,16 +166,56 @@ func (p *pool) shorten(asked int64) bool {
 	return true
 }
 
+// mend remembers what was new and answered in part, and has it read again once an answer is whole.
+func (p *pool) mend(first int64, partial bool, now time.Time) {
+	switch {
+	case partial && p.partial == 0:
+		p.partial = first
+	case !partial && p.partial != 0 && p.newest.end == 0 && !now.Before(p.mendAt):
+		reach := int64(partialReach / p.settings.QueryStep)
+		p.read = min(p.read, max(p.partial+overlap-1, p.read-reach))
+		p.partial, p.mendAt = 0, now.Add(partialPause)
+	}
+}
+
+// cutNewest asks for half as much of what is new from now on: of its steps, and then of its namespaces. What is too much
+// by itself is left out, so that the others go on; it returns whether something was cut.
+func (p *pool) cutNewest(query usage.Query) bool {
+	switch {
+	case query.Steps() > leastNewest:
+		p.newest.steps = max(leastNewest, query.Steps()/2)
+		p.newest.end = 0
+		return true
+	case len(query.Namespaces) > 1:
+		p.newest.names = len(query.Namespaces) / 2
+		return true
+	default:
+		p.coverNewest(query, usage.StepOf(query.End, query.Step))
+		return false
+	}
+}
+
+// coverNewest notes which namespaces have been read up to a step; when all have, the span has been read.
+func (p *pool) coverNewest(query usage.Query, last int64) {
+	p.newest.end, p.newest.after = last, query.Namespaces[len(query.Namespaces)-1]
+	if len(p.newestNames()) == 0 {
+		p.read, p.newest.end, p.newest.after = max(p.read, last), 0, ""
+	}
+}
+
 // cover notes what has been read. A track that was replaced meanwhile is not in the pool any more, and
 // nobody sees this.
-func (p *pool) cover(s *scratch, group []*track, partial bool, now time.Time) {
-	if group == nil || p.read == 0 {
-		p.read = max(p.read, s.last)
+func (p *pool) cover(s *scratch, query usage.Query, group []*track, partial bool, now time.Time) {
+	if group == nil {
+		p.coverNewest(query, s.last)
+		p.mend(s.first, partial, now)
+	} else if p.read == 0 {
+		p.read = s.last
 	}
 	for _, track := range group {
 		track.from = s.first
-		if partial && track.again.IsZero() {
-			track.again = now.Add(partialPause)
+		if partial && track.again.IsZero() && track.repeats < mostRepeats {
+			track.again = now.Add(partialPause << track.repeats)
 		}
 	}
 }
