@@ -70,9 +70,27 @@ test-v2: programs bin/gotestsum ## Tests on a node with cgroup v2, a VM whose ke
 	@$(CLUSTER) build --vm-nodes 1 || echo "The kernel of a VM node is missing; the test that needs it says why." >&2
 	cd test && $(call gotest-v,v2) -count=1 -timeout 10m -run 'TestCgroupV2' ./cluster -vm
 	cd test && $(call gotest-v,v2-e2e) -count=1 -timeout 30m -run 'TestCgroupV2$$' ./e2e -vm
+	cd test && $(call gotest-v,v2-demo) -count=1 -timeout 40m -run 'TestDemoOnCgroupV2' ./demo -vm
 
 test-faults: programs bin/gotestsum ## Tests with container runtimes that refuse resizes, do half of them, are late or lie
 	cd test && $(call gotest-v,faults) -count=1 -timeout 20m -run 'TestHostileRuntimes' ./e2e -faults
+
+test-faults-vpa: programs bin/gotestsum ## The same container runtimes with the Vertical Pod Autoscaler, which is built at first
+	cd test && $(call gotest-v,faults-vpa) -count=1 -timeout 40m -run 'TestVPAWithHostileRuntimes' ./e2e -vpa
+
+test-upstream: programs bin/gotestsum ## Kubernetes' own tests of in-place resize, with the operator and without it
+	@$(CLUSTER) build --upstream
+	cd test && $(call gotest-v,upstream) -count=1 -timeout 180m -run 'TestUpstream' ./e2e -upstream
+
+# Each is a server's version and its kubelets'.
+VERSIONS ?= v1.34:v1.34 v1.35:v1.35 v1.37:v1.37 v1.37:v1.34 v1.37:v1.35 v1.37:v1.36
+
+test-matrix: bin/gotestsum ## The tests on real kubelets with other versions of Kubernetes (VERSIONS=server:kubelets ...), and with one that serves no resizes
+	@failed=; for pair in $(VERSIONS); do echo "== $$pair"; \
+		export ATTUNE_KUBERNETES=$${pair%:*} ATTUNE_KUBELETS=$${pair#*:}; \
+		( $(CLUSTER) build ) && ( cd test && $(call gotest-v,e2e-$$pair) -count=1 -timeout 50m -run '$(RUN)' ./e2e ) || failed="$$failed $$pair"; \
+	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+	cd test && $(call gotest-v,no-resize) -count=1 -timeout 30m -run 'TestWithoutResize' ./e2e -no-resize
 
 # The table of a matrix is in the log of its test; what passed is left out.
 QUIETLY := | { grep -vE '^ *(===|---) (RUN|PAUSE|CONT|NAME|PASS)' || true; }
@@ -129,4 +147,4 @@ verify: generate lint ## What is generated is up to date, and lint passes
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: programs demo cluster-up cluster-down deploy test test-unit test-sim test-integration test-e2e test-v2 test-faults test-mutants test-race test-fuzz test-long bench load build image generate lint verify help
+.PHONY: programs demo cluster-up cluster-down deploy test test-unit test-sim test-integration test-e2e test-v2 test-faults test-faults-vpa test-upstream test-matrix test-mutants test-race test-fuzz test-long bench load build image generate lint verify help

@@ -109,7 +109,7 @@ func (x components) node(i int) (spec.Node, error) {
 	name := spec.NodeName(i)
 	n := spec.Node{Index: i, Binds: x.binds(i)}
 	programs := map[string]string{}
-	for _, p := range []string{"containerd", "ctr", "kubelet", "kube-proxy"} {
+	for _, p := range []string{"containerd", "ctr", "kube-proxy"} {
 		path, err := x.tools.Find(p)
 		if err != nil {
 			return n, err
@@ -119,7 +119,7 @@ func (x components) node(i int) (spec.Node, error) {
 	n.Runtime = spec.Command(name+"-containerd", programs["containerd"], "--config", x.path("%s/containerd.toml", name))
 	n.Import = []spec.Process{spec.Command(name+"-import", programs["ctr"], "-n", "k8s.io", "images", "import", x.tools.BaseImages())}
 	n.Then = []spec.Process{
-		spec.Command(kubeletName(i), programs["kubelet"],
+		spec.Command(kubeletName(i), x.tools.KubeletProgram(),
 			"--config", x.path("%s/%s", name, kubeletConfig), "--kubeconfig", x.pki(name+".conf"),
 			"--hostname-override", name, "--root-dir", "/var/lib/kubelet", "--node-ip", spec.NodeIP(i),
 			"--housekeeping-interval=5s", "--v=2"), // fresher usage metrics than the default 10 s

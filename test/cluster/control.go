@@ -106,33 +106,32 @@ func (c *Cluster) nodePID(ctx context.Context, i int) (int, error) {
 }
 
 // childWithPID finds the child of parent that is called pid in the namespace
-// below parent's.
+// below parent's. Not all kernels have lists of children.
 func childWithPID(parent, pid int) (int, error) {
-	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
+	statuses, err := filepath.Glob("/proc/[0-9]*/status")
 	if err != nil {
 		return 0, err
 	}
-	for _, list := range lists {
-		children, _ := os.ReadFile(list) // a thread that has just ended has none
-		for _, child := range strings.Fields(string(children)) {
-			if innerPID(child) == pid {
-				return strconv.Atoi(child)
-			}
+	for _, status := range statuses {
+		text, _ := os.ReadFile(status) // a process that has just ended has none
+		if above, inner := familyOf(string(text)); above == parent && inner == pid {
+			return strconv.Atoi(filepath.Base(filepath.Dir(status)))
 		}
 	}
 	return 0, fmt.Errorf("process %d has no child %d", parent, pid)
 }
 
-// innerPID is the second of a process' pids: its name one namespace further in.
-func innerPID(pid string) int {
-	status, _ := os.ReadFile("/proc/" + pid + "/status")
-	for line := range strings.Lines(string(status)) {
+// familyOf reads a process' status: its parent, and the second of its own pids, which is its name one namespace further in.
+func familyOf(status string) (parent, inner int) {
+	for line := range strings.Lines(status) {
+		if id, ok := strings.CutPrefix(line, "PPid:"); ok {
+			parent, _ = strconv.Atoi(strings.TrimSpace(id))
+		}
 		if ids, ok := strings.CutPrefix(line, "NSpid:"); ok {
 			if all := strings.Fields(ids); len(all) > 1 {
-				inner, _ := strconv.Atoi(all[1]) // the kernel writes numbers
-				return inner
+				inner, _ = strconv.Atoi(all[1])
 			}
 		}
 	}
-	return 0
+	return parent, inner
 }

@@ -14,11 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"attune.io/attune/test/cluster"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"attune.io/attune/test/cluster"
 )
 
 // Two clusters with the same addresses run at the same time, and neither
@@ -220,8 +221,10 @@ func leftOf(name string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return fmt.Errorf("%s is still there", dir)
 	}
-	if groups, _ := filepath.Glob("/sys/fs/cgroup/*/e2e-" + name + "-n*"); len(groups) > 0 {
-		return fmt.Errorf("%v are still there", groups)
+	for _, pattern := range []string{"/sys/fs/cgroup/*/e2e-", "/sys/fs/cgroup/e2e-"} { // cgroup v1, v2
+		if groups, _ := filepath.Glob(pattern + name + "-n*"); len(groups) > 0 {
+			return fmt.Errorf("%v are still there", groups)
+		}
 	}
 	processes, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, p := range processes {

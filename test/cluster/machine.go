@@ -14,10 +14,22 @@ import (
 	"attune.io/attune/test/cluster/internal/tools"
 )
 
-// OnMachine runs a program on a machine of its own, with cgroup v2, one CPU and memory of so many MiB: a VM whose files
-// are this machine's, but for those that say what runs here. It needs a directory for itself; the program starts
-// in the present one. It returns what the program prints and its exit code. See [VMUnavailable].
-func OnMachine(ctx context.Context, dir string, mib int64, env []string, program ...string) (output string, code int, err error) {
+// Machine is one with cgroup v2 and one CPU: a VM whose files are this machine's, but for those that say what runs here.
+// See [VMUnavailable].
+type Machine struct {
+	// Dir is a directory for the machine itself.
+	Dir string
+	// MiB of memory.
+	MiB int64
+	// Env of what runs there.
+	Env []string
+	// Own directories are in its memory, and empty at first: those of this machine take owners and modes as its user may set
+	// them, who is one.
+	Own []string
+}
+
+// Run runs a program there, in the present directory. It returns what the program prints and its exit code.
+func (m Machine) Run(ctx context.Context, program ...string) (output string, code int, err error) {
 	if reason := VMUnavailable(); reason != "" {
 		return "", 0, errors.New(reason)
 	}
@@ -33,22 +45,33 @@ func OnMachine(ctx context.Context, dir string, mib int64, env []string, program
 	if err != nil {
 		return "", 0, err
 	}
+	own := append([]string{clusters}, m.Own...)
+	for _, dir := range own {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return "", 0, err
+		}
+	}
+	defer func() {
+		for _, dir := range m.Own {
+			_ = os.Remove(dir) // it stays where it was in use before
+		}
+	}()
 	present, err := os.Getwd()
 	if err != nil {
 		return "", 0, err
 	}
 	const name = "program"
-	description := spec.Cluster{Name: "machine", Dir: dir, Env: env, First: []spec.Process{spec.Command(name, "/usr/bin/env", append([]string{"-C", present}, program...)...)}}
-	if err := errors.Join(os.MkdirAll(clusters, 0o755), os.MkdirAll(filepath.Join(dir, "log"), 0o755), description.Write(), inside.CopySelf(dir, inside.HostRole)); err != nil {
+	description := spec.Cluster{Name: "machine", Dir: m.Dir, Env: m.Env, First: []spec.Process{spec.Command(name, "/usr/bin/env", append([]string{"-C", present}, program...)...)}}
+	if err := errors.Join(os.MkdirAll(filepath.Join(m.Dir, "log"), 0o755), description.Write(), inside.CopySelf(m.Dir, inside.HostRole)); err != nil {
 		return "", 0, err
 	}
-	p := inside.Host(t.KernelProgram(), dir, mib, clusters) // the clusters that run here are none of its own
+	p := inside.Host(t.KernelProgram(), m.Dir, m.MiB, own...) // the clusters that run here are none of its own
 	cmd := exec.CommandContext(ctx, p.Path, p.Args[1:]...)
-	cmd.Env, cmd.Dir = p.Env, dir
+	cmd.Env, cmd.Dir = p.Env, m.Dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID} // all of it ends with it
 	console, ended := cmd.CombinedOutput()
-	printed, _ := os.ReadFile(filepath.Join(dir, "log", name+".log")) // there is none where the program was not started
-	code, err = inside.HostResult(dir)
+	printed, _ := os.ReadFile(filepath.Join(m.Dir, "log", name+".log")) // there is none where the program was not started
+	code, err = inside.HostResult(m.Dir)
 	if err != nil {
 		err = fmt.Errorf("%w (%v):\n%s", err, ended, console)
 	}

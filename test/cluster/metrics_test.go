@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"attune.io/attune/test/cluster"
 	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/test/cluster"
 )
 
 // yesterday is a container that used half a core and 100 MiB for a day.

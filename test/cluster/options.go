@@ -23,8 +23,9 @@ type Options struct {
 	// VMNodes is how many of them, the last ones, are VMs with a kernel of their own, which has cgroup v2 only, and
 	// one CPU: see [VMUnavailable]. Their kernel is built once, which takes minutes.
 	VMNodes int
-	// Version of Kubernetes, as in "v1.36.3". Default: that of modules/kubernetes.
-	Version string
+	// Version of Kubernetes, as in "v1.36.3" or "v1.36". Default: $ATTUNE_KUBERNETES, or that of modules/kubernetes/go.mod.
+	// KubeletVersion is that of the nodes' kubelets. Default: $ATTUNE_KUBELETS, or the same.
+	Version, KubeletVersion string
 
 	// NodeCPU and NodeMemory are what each node can give to pods. Default
 	// "1500m" and "3Gi". Memory may exceed the machine's, CPU may not. A VM node
@@ -40,6 +41,10 @@ type Options struct {
 	Backfill   []Series
 	// CertManager is started if set.
 	CertManager bool
+	// Upstream gets Kubernetes' own tests of in-place resize ready: see [Cluster.Upstream].
+	Upstream bool
+	// VPA gets the Vertical Pod Autoscaler's programs ready, but for its recommender.
+	VPA bool
 
 	// CRIProxy puts a proxy between kubelets and their container runtimes (but on VM nodes), for [Cluster.SpoilResizes].
 	CRIProxy bool
@@ -78,6 +83,8 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.NodeCPU = orDefault(o.NodeCPU, "1500m")
 	o.NodeMemory = orDefault(o.NodeMemory, "3Gi")
+	o.Version = orDefault(o.Version, os.Getenv("ATTUNE_KUBERNETES"))
+	o.KubeletVersion = orDefault(o.KubeletVersion, os.Getenv("ATTUNE_KUBELETS"))
 	if o.Progress == nil {
 		o.Progress = os.Stderr
 	}
@@ -86,7 +93,7 @@ func (o Options) withDefaults() (Options, error) {
 
 // wanted are the programs of such a cluster.
 func (o Options) wanted() tools.Wanted {
-	return tools.Wanted{Version: o.Version, CertManager: o.CertManager, CRIProxy: o.CRIProxy, VM: o.VMNodes > 0}
+	return tools.Wanted{Version: o.Version, KubeletVersion: o.KubeletVersion, CertManager: o.CertManager, CRIProxy: o.CRIProxy, Upstream: o.Upstream, VPA: o.VPA, VM: o.VMNodes > 0}
 }
 
 func orDefault(s, otherwise string) string {

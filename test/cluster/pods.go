@@ -37,13 +37,18 @@ func (c *Cluster) ReadCgroup(pod *corev1.Pod, container, controller, file string
 		if err != nil {
 			return "", err
 		}
-		if i := c.vmOf(pod); i != 0 {
-			return c.onVM(i, "cat", filepath.Join(state.CgroupDir, group, file))
-		}
-		data, err := os.ReadFile(filepath.Join(state.Cgroup(controller, group), file))
-		return strings.TrimSpace(string(data)), err
+		return c.readFile(pod, controller, filepath.Join(group, file))
 	}
 	return "", fmt.Errorf("pod %s has no running container %s", pod.Name, container)
+}
+
+// readFile of the node that a pod is on, below a controller.
+func (c *Cluster) readFile(pod *corev1.Pod, controller, file string) (string, error) {
+	if i := c.vmOf(pod); i != 0 {
+		return c.onVM(i, "cat", filepath.Join(state.CgroupDir, file))
+	}
+	data, err := os.ReadFile(state.Cgroup(controller, file))
+	return strings.TrimSpace(string(data)), err
 }
 
 // PodCgroup is the directory of a pod's own cgroup below a controller; those of

@@ -3,40 +3,33 @@ package cluster_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"attune.io/attune/test/cluster"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"attune.io/attune/test/cluster"
 )
 
 // A resize in place reaches the container's cgroup, and nothing restarts.
 func TestResizeReachesTheCgroup(t *testing.T) {
 	c, client := sharedCluster(t)
 	pod := runPod(t, client, workload("resized", 10, 20))
-	requireCgroup(t, c, pod, map[string]string{
-		"cpu/cpu.shares":               "102",
-		"cpu/cpu.cfs_quota_us":         "20000",
-		"memory/memory.limit_in_bytes": fmt.Sprint(128 << 20),
-	})
+	requireGrant(t, c, pod, cluster.GrantOf(c.CgroupVersion(pod), 100, 200, 128<<20))
 
 	resize(t, client, pod, sized("250m", "256Mi"))
-	requireCgroup(t, c, pod, map[string]string{
-		"cpu/cpu.shares":               "256",
-		"cpu/cpu.cfs_quota_us":         "50000",
-		"memory/memory.limit_in_bytes": fmt.Sprint(256 << 20),
-	})
+	requireGrant(t, c, pod, cluster.GrantOf(c.CgroupVersion(pod), 250, 500, 256<<20))
 	resized, err := client.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Zero(t, resized.Status.ContainerStatuses[0].RestartCount)
@@ -53,19 +46,14 @@ func resize(t *testing.T, client kubernetes.Interface, pod *corev1.Pod, to corev
 	require.NoError(t, err)
 }
 
-func requireCgroup(t *testing.T, c *cluster.Cluster, pod *corev1.Pod, want map[string]string) {
+func requireGrant(t *testing.T, c *cluster.Cluster, pod *corev1.Pod, want cluster.Grant) {
 	t.Helper()
 	eventually(t, 10*time.Second, func(context.Context) error {
-		for path, value := range want {
-			got, err := c.ReadCgroup(pod, "app", filepath.Dir(path), filepath.Base(path))
-			if err != nil {
-				return err
-			}
-			if got != value {
-				return fmt.Errorf("%s is %s, want %s", path, got, value)
-			}
+		got, err := c.Grant(pod, "app")
+		if err == nil && got != want {
+			err = fmt.Errorf("its cgroup has %v, want %v", got, want)
 		}
-		return nil
+		return err
 	})
 }
 
@@ -97,31 +85,35 @@ func answers(client *http.Client, url string) error {
 	return nil
 }
 
-// Where the workload's memory is a child's, an OOM kill ends the child only.
-func TestChildIsOOMKilledAlone(t *testing.T) {
+// Where the workload's memory is a child's, an OOM kill ends the child only, but for cgroup v2: there the kubelet has the
+// kernel kill all of the container (memory.oom.group).
+func TestChildIsOOMKilled(t *testing.T) {
 	c, client := sharedCluster(t)
 	pod := workload("with-child", 0, 20)
 	pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: "CHILD", Value: "1"})
 	pod = runPod(t, client, pod)
-	usage := func() int64 {
-		var bytes int64
-		file, err := c.ReadCgroup(pod, "app", "memory", "memory.usage_in_bytes")
-		require.NoError(t, err)
-		_, err = fmt.Sscan(file, &bytes)
-		require.NoError(t, err)
-		return bytes
-	}
 	eventually(t, 10*time.Second, func(context.Context) error {
-		if usage() < 20<<20 {
-			return fmt.Errorf("uses %d bytes only", usage())
+		bytes, err := c.MemoryUsage(pod, "app")
+		if err == nil && bytes < 20<<20 {
+			err = fmt.Errorf("uses %d bytes only", bytes)
 		}
-		return nil
+		return err
 	})
-	require.NoError(t, answers(c.HTTPClient(), "http://"+pod.Status.PodIP+":8080/set?memory=300"))
+	killed := answers(c.HTTPClient(), "http://"+pod.Status.PodIP+":8080/set?memory=300")
+	if c.CgroupVersion(pod) == 2 {
+		eventually(t, 20*time.Second, func(context.Context) error {
+			if last := appStatus(t, client, pod).LastTerminationState.Terminated; last == nil || last.ExitCode != 137 {
+				return fmt.Errorf("the container has not been killed: %+v", last)
+			}
+			return nil
+		})
+		return
+	}
+	require.NoError(t, killed)
 	eventually(t, 20*time.Second, func(context.Context) error {
-		control, err := c.ReadCgroup(pod, "app", "memory", "memory.oom_control")
-		if err == nil && strings.Contains(control, "oom_kill 0") {
-			return fmt.Errorf("no OOM kill yet: %s", control)
+		kills, err := c.OOMKills(pod, "app")
+		if err == nil && kills == 0 {
+			err = errors.New("no OOM kill yet")
 		}
 		return err
 	})

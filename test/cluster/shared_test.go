@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"attune.io/attune/test/cluster"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
+
+	"attune.io/attune/test/cluster"
 )
 
 // shared is one cluster for all tests that do not harm it. It dies with the

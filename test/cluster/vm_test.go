@@ -10,12 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"attune.io/attune/test/cluster"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"attune.io/attune/test/cluster"
 )
 
 var onVM = flag.Bool("vm", false, "run the tests that need a VM node, whose kernel takes minutes to build where it is not cached")
@@ -91,7 +92,7 @@ func TestCgroupV2Machine(t *testing.T) {
 	program, err := os.Executable()
 	require.NoError(t, err)
 	env := append(os.Environ(), "TMPDIR="+t.TempDir(), "GLIBC_TUNABLES=glibc.pthread.rseq=0", cluster.RequireKubelet+"=1")
-	output, code, err := cluster.OnMachine(t.Context(), t.TempDir(), 6144, env, program, "-test.v", "-test.timeout=8m", "-test.run=^TestResizedHere$")
+	output, code, err := cluster.Machine{Dir: t.TempDir(), MiB: 6144, Env: env}.Run(t.Context(), program, "-test.v", "-test.timeout=8m", "-test.run=^TestResizedHere$")
 	require.NoError(t, err)
 	t.Log(output)
 	require.Zero(t, code)
@@ -112,15 +113,10 @@ func TestResizedHere(t *testing.T) {
 	client := clientOf(t, c)
 	pod := runPodWithin(t, client, workload("app", 10, 40), vmLimit)
 	resize(t, client, pod, sized("200m", "192Mi"))
-	files := map[string]string{"cpu.cfs_quota_us": "40000", "cpu.shares": "204", "memory.limit_in_bytes": fmt.Sprint(192 << 20)}
-	version := 1
-	if cluster.Unified() {
-		files = map[string]string{"cpu.max": "40000 100000", "cpu.weight": "8", "memory.max": fmt.Sprint(192 << 20)}
-		version = 2
-	}
-	requireCgroupFiles(t, c, pod, files)
+	want := cluster.GrantOf(c.CgroupVersion(pod), 200, 400, 192<<20)
+	requireGrant(t, c, pod, want)
 	require.Zero(t, appStatus(t, client, pod).RestartCount)
-	t.Logf("cgroup v%d: %v", version, files)
+	t.Logf("cgroup v%d: %v", want.Version, want)
 }
 
 func requireAllocatable(t *testing.T, client kubernetes.Interface, node, cpu string) {

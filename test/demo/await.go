@@ -7,7 +7,7 @@ import (
 )
 
 // patience is how long most things may take, on a slow machine.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // await calls check until it returns nil. The error says what was waited for and what was missing last.
 func (d *demo) await(ctx context.Context, what string, limit time.Duration, check func(context.Context) error) error {

@@ -36,7 +36,7 @@ type habit struct {
 
 var habits = []habit{
 	{
-		workload: "web", night: 0.020, noon: 0.140, idle: 90, busy: 30, burst: 0.800,
+		workload: "web", night: 0.010, noon: 0.070, idle: 90, busy: 30, burst: 0.400,
 		earlier: []string{"web-7d9c5b8f46-p4kzn", "web-6d4f8c7b9d-x2x7k"},
 	},
 	{workload: "api", night: 0.015, noon: 0.110, idle: 110, busy: 40, earlier: []string{"api-5f7c9d6b84-tq8wv"}},

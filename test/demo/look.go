@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/test/cluster"
 )
 
 // container is the name of the one container of every pod here.
@@ -25,7 +25,7 @@ type look struct {
 	restarts    int32
 	// asked is what the pod's spec says, given what the kubelet reports, kernel what its cgroup has.
 	asked, given size
-	kernel       cgroup
+	kernel       cluster.Grant
 	// seeded: the pod was sized at admission.
 	seeded bool
 }
@@ -44,30 +44,8 @@ func (d *demo) look(pod *corev1.Pod) (look, error) {
 		l.given = sizeOf(*status.Resources)
 	}
 	var err error
-	l.kernel, err = d.kernel(pod)
+	l.kernel, err = d.cluster.Grant(pod, container)
 	return l, err
-}
-
-// kernel reads the cgroup of a pod's container.
-func (d *demo) kernel(pod *corev1.Pod) (cgroup, error) {
-	var g cgroup
-	for _, f := range []struct {
-		into             *int64
-		controller, file string
-	}{
-		{&g.shares, "cpu", "cpu.shares"},
-		{&g.quota, "cpu", "cpu.cfs_quota_us"},
-		{&g.memory, "memory", "memory.limit_in_bytes"},
-	} {
-		text, err := d.cluster.ReadCgroup(pod, container, f.controller, f.file)
-		if err != nil {
-			return g, err
-		}
-		if *f.into, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return g, fmt.Errorf("reading %s: %w", f.file, err)
-		}
-	}
-	return g, nil
 }
 
 // settled says what of a pod does not agree yet: its spec, its status and its cgroup.
@@ -75,7 +53,15 @@ func (l look) settled() error {
 	if l.asked != l.given {
 		return fmt.Errorf("%s asks for %v and the kubelet gives it %v", l.pod.Name, l.asked, l.given)
 	}
-	return l.kernel.agrees(l.given)
+	return l.agrees()
+}
+
+// agrees says in what the pod's cgroup differs from what the kubelet writes for its size, if in anything.
+func (l look) agrees() error {
+	if want := cluster.GrantOf(l.kernel.Version, l.given.cpu, l.given.cpuLimit, l.given.memoryLimit); l.kernel != want {
+		return fmt.Errorf("the cgroup of %s has %v, not %v", l.pod.Name, l.kernel, want)
+	}
+	return nil
 }
 
 // resizedInPlace says why now is not the very pod of before at another size, if it is not.

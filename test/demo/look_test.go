@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/test/cluster"
 )
 
 var (
@@ -19,7 +21,7 @@ var (
 func at(s size) look {
 	return look{
 		pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-1", UID: "one"}}, uid: "one", containerID: "containerd://1",
-		asked: s, given: s, kernel: cgroup{s.cpu * 1024 / 1000, s.cpuLimit * 100, s.memoryLimit},
+		asked: s, given: s, kernel: cluster.Grant{Version: 1, Weight: s.cpu * 1024 / 1000, Quota: s.cpuLimit * 100, Memory: s.memoryLimit},
 	}
 }
 
@@ -37,8 +39,8 @@ func TestResizedInPlace(t *testing.T) {
 		"another pod has taken its place":      but(after, func(l *look) { l.uid = types.UID("two") }),
 		"web-1 still has its old size":         before,
 		"the container of web-1 was restarted": but(after, func(l *look) { l.restarts++ }),
-		"cpu.shares is 512, not 256":           but(after, func(l *look) { l.kernel.shares = 512 }),
-		"web-1 asks for " + little.String() + " and the kubelet gives it " + large.String(): but(after, func(l *look) { l.given = large }),
+		"the cgroup of web-1 has cpu.shares 512, cpu.cfs_quota_us 50000, memory.limit_in_bytes 134217728, not cpu.shares 256, cpu.cfs_quota_us 50000, memory.limit_in_bytes 134217728": but(after, func(l *look) { l.kernel.Weight = 512 }),
+		"web-1 asks for " + little.String() + " and the kubelet gives it " + large.String():                                                                                            but(after, func(l *look) { l.given = large }),
 	} {
 		require.EqualError(t, resizedInPlace(before, now), want)
 	}
@@ -50,11 +52,11 @@ func TestBornSized(t *testing.T) {
 	born := but(at(little), func(l *look) { l.seeded, l.pod.Generation = true, 1 })
 	require.NoError(t, bornSized(large, born))
 	for want, now := range map[string]look{
-		"its template's size":      but(born, func(l *look) { l.asked, l.given = large, large }),
-		"no note":                  but(born, func(l *look) { l.seeded = false }),
-		"changed after":            but(born, func(l *look) { l.pod.Generation = 2 }),
-		"the kubelet gives it":     but(born, func(l *look) { l.given = large }),
-		"memory.limit_in_bytes is": but(born, func(l *look) { l.kernel.memory++ }),
+		"its template's size":     but(born, func(l *look) { l.asked, l.given = large, large }),
+		"no note":                 but(born, func(l *look) { l.seeded = false }),
+		"changed after":           but(born, func(l *look) { l.pod.Generation = 2 }),
+		"the kubelet gives it":    but(born, func(l *look) { l.given = large }),
+		"the cgroup of web-1 has": but(born, func(l *look) { l.kernel.Memory++ }),
 	} {
 		require.ErrorContains(t, bornSized(large, now), want)
 	}

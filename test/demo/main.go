@@ -12,7 +12,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"golang.org/x/sys/unix"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Where go run, which started us, is ended and we are not told, nobody is left who would want to see more.
@@ -22,6 +24,7 @@ func main() {
 	// SIGPIPE too: where nobody reads any more, the cluster is removed like after Ctrl-C.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
+	log.SetLogger(logr.Discard()) // or controller-runtime complains of its absence, in the middle of the show
 	s := &screen{out: os.Stdout, terminal: isTerminal(os.Stdin) && isTerminal(os.Stdout)}
 	if err := show(ctx, s); err != nil {
 		if ctx.Err() != nil {

@@ -45,33 +45,6 @@ func (s size) near(target size) error {
 	return nil
 }
 
-// cgroup is what the kernel was told of a container.
-type cgroup struct{ shares, quota, memory int64 }
-
-// pageSize: the kernel keeps memory limits in whole pages.
-const pageSize = 4096
-
-// agrees says in what the cgroup differs from what the kubelet writes for a size, if in anything.
-func (g cgroup) agrees(s size) error {
-	want := cgroup{shares: max(2, s.cpu*1024/1000), quota: -1, memory: s.memoryLimit / pageSize * pageSize}
-	if s.cpuLimit > 0 {
-		want.quota = s.cpuLimit * 100
-	}
-	switch {
-	case g.shares != want.shares:
-		return fmt.Errorf("cpu.shares is %d, not %d", g.shares, want.shares)
-	case g.quota != want.quota:
-		return fmt.Errorf("cpu.cfs_quota_us is %d, not %d", g.quota, want.quota)
-	case s.memoryLimit > 0 && g.memory != want.memory:
-		return fmt.Errorf("memory.limit_in_bytes is %d, not %d", g.memory, want.memory)
-	}
-	return nil
-}
-
-func (g cgroup) String() string {
-	return fmt.Sprintf("cpu.shares %d, cpu.cfs_quota_us %d, memory.limit_in_bytes %d", g.shares, g.quota, g.memory)
-}
-
 func (s size) String() string {
 	return fmt.Sprintf("cpu %s/%s, memory %s/%s", milli(s.cpu), milli(s.cpuLimit), mib(s.memory), mib(s.memoryLimit))
 }

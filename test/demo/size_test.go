@@ -57,33 +57,6 @@ func TestNear(t *testing.T) {
 	}
 }
 
-func TestCgroupAgrees(t *testing.T) {
-	full := size{cpu: 250, cpuLimit: 500, memory: 64 * mebibyte, memoryLimit: 128 * mebibyte}
-	for name, c := range map[string]struct {
-		kernel cgroup
-		s      size
-		want   string // of the error
-	}{
-		"as asked":              {cgroup{256, 50000, 128 * mebibyte}, full, ""},
-		"no limits":             {cgroup{256, -1, 1 << 60}, size{cpu: 250}, ""},
-		"least shares":          {cgroup{2, -1, 1 << 60}, size{}, ""},
-		"limit in whole pages":  {cgroup{2, -1, 2 * pageSize}, size{memoryLimit: 2*pageSize + 1}, ""},
-		"old shares":            {cgroup{512, 50000, 128 * mebibyte}, full, "cpu.shares is 512, not 256"},
-		"old quota":             {cgroup{256, -1, 128 * mebibyte}, full, "cpu.cfs_quota_us is -1, not 50000"},
-		"old memory limit":      {cgroup{256, 50000, 256 * mebibyte}, full, "memory.limit_in_bytes is 268435456, not 134217728"},
-		"a quota nobody wanted": {cgroup{256, 50000, 1 << 60}, size{cpu: 250}, "cpu.cfs_quota_us is 50000, not -1"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			err := c.kernel.agrees(c.s)
-			if c.want == "" {
-				require.NoError(t, err)
-				return
-			}
-			require.EqualError(t, err, c.want)
-		})
-	}
-}
-
 func TestSizesAreShownRoundedUp(t *testing.T) {
 	assert.Equal(t, "cpu 26m/-, memory 79Mi/156Mi", size{cpu: 26, memory: 78*mebibyte + 1, memoryLimit: 156 * mebibyte}.String())
 }

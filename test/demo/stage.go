@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,7 +29,7 @@ func (d *demo) raise(ctx context.Context) (err error) {
 	}
 	d.screen.scene("A cluster, without any Prometheus")
 	d.cluster, err = cluster.Start(ctx, cluster.Options{
-		Name: "local", Dir: dir, NodeCPU: "1900m", NodeMemory: "8Gi",
+		Name: "local", Dir: dir, NodeCPU: nodeCPU(runtime.NumCPU()), NodeMemory: "8Gi",
 		Detach: d.screen.terminal, Artifacts: os.Getenv("ATTUNE_ARTIFACTS"), Progress: d.screen.out,
 	})
 	if err != nil {
@@ -36,6 +37,11 @@ func (d *demo) raise(ctx context.Context) (err error) {
 	}
 	d.screen.seen("a real Kubernetes with one node")
 	return nil
+}
+
+// nodeCPU is what the node offers: less than two cores, so that nothing here needs a large machine, and less than all.
+func nodeCPU(cores int) string {
+	return fmt.Sprintf("%dm", min(cores*1000, 2000)-100)
 }
 
 // leave removes the cluster, or says how to look around in it.
@@ -138,8 +144,8 @@ func newClient(c *cluster.Cluster) (client.WithWatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+	scheme := kruntime.NewScheme()
+	for _, add := range []func(*kruntime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}

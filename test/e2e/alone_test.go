@@ -34,8 +34,12 @@ func installationOf(name string) installation {
 		return scraped()
 	case versionsTest:
 		return twoVersions()
-	case hostileTest:
+	case hostileTest, vpaTest:
 		return spoiling()
+	case upstreamTest:
+		return upstream()
+	case noResizeTest:
+		return notServing()
 	case sharingTest:
 		return shared()
 	case upheavalsTogether:
@@ -52,10 +56,16 @@ func only() string {
 	switch {
 	case *nodeStrategy:
 		return sharingTest
+	case *onUpstream:
+		return upstreamTest
 	case *onVM:
 		return versionsTest
+	case *onVPA:
+		return vpaTest
 	case *onHostile:
 		return hostileTest
+	case *onNoResize:
+		return noResizeTest
 	}
 	return os.Getenv(aloneVariable)
 }

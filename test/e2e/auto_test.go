@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/test/cluster"
 )
 
 // 100m and 100Mi used: 100m + 20 % and 100Mi + 30 %, and no more (maxAllowed: confidence is a little
@@ -151,9 +151,9 @@ func resizedInPlace(t *testing.T, o owner) {
 	assert.Equal(t, before.Status.ContainerStatuses[0].ContainerID, after.Status.ContainerStatuses[0].ContainerID)
 	kept := isWhatWasUsed(t, after.Spec.Containers[0].Resources)
 	cpu, limits := after.Spec.Containers[0].Resources.Requests.Cpu().MilliValue(), after.Spec.Containers[0].Resources.Limits
-	assert.Equal(t, cpu*1024/1000, cgroup(t, &after, "cpu", "cpu.shares"))
-	assert.Equal(t, limits.Cpu().MilliValue()*100, cgroup(t, &after, "cpu", "cpu.cfs_quota_us"))
-	assert.Equal(t, limits.Memory().Value(), cgroup(t, &after, "memory", "memory.limit_in_bytes"))
+	grant, err := env.cluster.Grant(&after, "app")
+	require.NoError(t, err)
+	assert.Equal(t, cluster.GrantOf(grant.Version, cpu, limits.Cpu().MilliValue(), limits.Memory().Value()), grant)
 
 	eventually(t, "kept after a clean watch", func() error {
 		rec, err := o.recommendation(ctx)
@@ -185,13 +185,4 @@ func isWhatWasUsed(t *testing.T, r corev1.ResourceRequirements) size {
 	assert.InDelta(t, 2*cpu, float64(r.Limits.Cpu().MilliValue()), 2)
 	assert.InDelta(t, 2*memory, float64(r.Limits.Memory().Value())/mebibyte, 2)
 	return sizeOf(r)
-}
-
-func cgroup(t *testing.T, pod *corev1.Pod, controller, file string) int64 {
-	t.Helper()
-	text, err := env.cluster.ReadCgroup(pod, "app", controller, file)
-	require.NoError(t, err)
-	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-	require.NoError(t, err)
-	return n
 }

@@ -46,7 +46,7 @@ func TestABirthThatCrashes(t *testing.T) {
 	assert.Contains(t, young.Annotations[v1alpha1.SeededAnnotation], "deployment-web", "it was born with less")
 	assert.Equal(t, int64(2), young.Generation, "and resized once")
 	assert.GreaterOrEqual(t, young.Status.ContainerStatuses[0].RestartCount, int32(2), "it crashed")
-	eventually(t, "on its node as well", func() error { return hasCgroup(&young, "app", "cpu", quotaFile, 12_000) })
+	eventually(t, "on its node as well", func() error { return hasQuota(&young, "app", 12_000) })
 	eventually(t, "it says why", func() error { return told(ctx, d, "Undone", "BirthCrash") })
 	rec, err := recommendation(ctx, d)
 	require.NoError(t, err)

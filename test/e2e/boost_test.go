@@ -42,8 +42,8 @@ func TestStartupBoost(t *testing.T) {
 	assert.Equal(t, container, p.Status.ContainerStatuses[0].ContainerID)
 	assert.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
 	assert.Equal(t, int64(2), p.Generation, "in one patch")
-	assert.NoError(t, hasCgroup(p, "app", "cpu", quotaFile, 12_000))
-	assert.NoError(t, hasCgroup(p, "app", "cpu", sharesFile, 60*1024/1000))
+	assert.NoError(t, hasQuota(p, "app", 12_000))
+	assert.NoError(t, hasWeight(p, "app", 60))
 
 	eventually(t, "watched, and kept so", func() error { return told(ctx, d, "Success", "StartupBoost") })
 	rows, err := rowsOf(ctx, d, "Success")

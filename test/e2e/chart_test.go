@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -43,8 +44,16 @@ func aRelease(t *testing.T) {
 		upgradedUnderLoad(t, d, "certs.provider=self-signed").lostFew(t)
 	})
 	run("the operator renews: no admission is lost", func(t *testing.T) { selfSignedRenews(t, d) })
-	run("upgraded to another build: pods are created and seeded", func(t *testing.T) {
+	inFlight := flying(t)
+	before := watched(t, inFlight)
+	run("upgraded to another build, with a resize under way: pods are created and seeded", func(t *testing.T) {
 		upgradedUnderLoad(t, d, "image.tag="+anotherBuild(t)).lostFew(t)
+		sameResize(t, before, watched(t, inFlight))
+	})
+	run("rolled back, with the same resize under way: pods are created and seeded", func(t *testing.T) {
+		underLoad(t, d, func() { helm(t, "rollback", release, "--wait", "--timeout", "120s") }).lostFew(t)
+		eventually(t, "seeded after the rollback", func() error { return bornWith(ctx, d, wanted) })
+		sameResize(t, before, watched(t, inFlight))
 	})
 	run("upgraded to cert-manager's certificates: pods are created, and seeded after it", func(t *testing.T) {
 		// cert-manager's authority may be trusted before its certificate is served: calls may be lost, pods not.
@@ -57,8 +66,13 @@ func aRelease(t *testing.T) {
 	run("uninstalled: what users made stays", func(t *testing.T) { uninstalled(t, d, tuned) })
 	run("a foreign CustomResourceDefinition: refused", func(t *testing.T) { refusedOverForeign(t, values) })
 	run("installed again: goes on where it was", func(t *testing.T) { installedAgain(t, values, d, tuned) })
-	t.Parallel() // The rest of a watch needs nothing from the others.
+	scale(ctx, t, d, 0) // the others need its room
+	t.Parallel()        // The rest of a watch needs nothing from the others.
 	eventually(t, "the resize that was begun before all this kept", func() error { return keptOnce(ctx, tuned) })
+	within(t, 6*time.Minute, "the resize that was under way kept", func() error { return keptOnce(ctx, inFlight) })
+	pod := pods(ctx, t, inFlight)[0]
+	assert.Equal(t, before.Generation, pod.Generation, "patched once")
+	assert.Zero(t, pod.Status.ContainerStatuses[0].RestartCount)
 }
 
 const release = "attune"
@@ -198,6 +212,41 @@ func installedAgain(t *testing.T, values string, seeded, tuned *appsv1.Deploymen
 			return nil
 		})
 	}
+}
+
+// flying is a workload with a resize that is watched for minutes.
+func flying(t *testing.T) *appsv1.Deployment {
+	d := deployment(t.Context(), t, "release", "flying", 1, app("app", asked))
+	policyFor(t.Context(), t, d, v1alpha1.UpdateAuto, func(s *v1alpha1.AttunePolicySpec) {
+		s.UpdateStrategy.SafetyObservationPeriod = duration(4 * time.Minute)
+	})
+	return d
+}
+
+// watched is the record of the one resize of a workload, which is on its pod and watched.
+func watched(t *testing.T, d *appsv1.Deployment) (record v1alpha1.ResizeRecord) {
+	t.Helper()
+	eventually(t, "a resize is watched", func() error {
+		rec, err := recommendation(t.Context(), d)
+		if err != nil {
+			return err
+		}
+		if n := len(rec.Status.Records); n != 1 || rec.Status.Records[0].Phase != v1alpha1.RecordWatching {
+			return fmt.Errorf("records %v, history %v", rec.Status.Records, rec.Status.History)
+		}
+		record = rec.Status.Records[0]
+		return nil
+	})
+	return record
+}
+
+// sameResize: it is the one of before, with the same end of its watch, of the same patch of the same pod.
+func sameResize(t *testing.T, before, now v1alpha1.ResizeRecord) {
+	t.Helper()
+	assert.Equal(t, before.PodUID, now.PodUID)
+	assert.Equal(t, before.Generation, now.Generation)
+	assert.Equal(t, before.WrittenAt, now.WrittenAt)
+	assert.Equal(t, before.WatchUntil, now.WatchUntil)
 }
 
 // keptOnce checks that one resize was watched to its end and kept.

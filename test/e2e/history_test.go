@@ -37,6 +37,7 @@ var upheavalHistories = []history{
 	{"hung", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
 	{"release", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
 	{"release", "tuned-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
+	{"release", "flying-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
 	{"release", "moved-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
 	{"failover", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100},
 	{"failover", "leaky-6d4f8c7b9d-x2x7k", "app", 0.020, 60},

@@ -23,9 +23,12 @@ var onHostile = flag.Bool("faults", false, "run the stories of container runtime
 // hostileTest has a process and a cluster for itself where it is asked for.
 const hostileTest = "TestHostileRuntimes"
 
+// vpaTest has the same cluster for itself.
+const vpaTest = "TestVPAWithHostileRuntimes"
+
 // spoiling is the cluster of TestHostileRuntimes: between its kubelets and their runtimes is somebody who spoils resizes.
 func spoiling() installation {
-	return installation{options: cluster.Options{CRIProxy: true}, settings: embeddedSettings}
+	return installation{options: cluster.Options{CRIProxy: true, VPA: *onVPA}, settings: embeddedSettings}
 }
 
 // TestHostileRuntimes: a runtime refuses resizes, does half of them, does none and says that it did, or is late. No pod is
@@ -49,11 +52,12 @@ type spoiledStory struct {
 
 const reverted, kept = "Reverted", "Success"
 
-func spoiled(t *testing.T) {
+// spoiledStories are the same whoever resizes.
+func spoiledStories() []spoiledStory {
 	grown := size{cpu: "90m", memory: "160Mi", cpuLimit: "180m", memoryLimit: "320Mi"}
 	halfLowered := size{cpu: tight.cpu, cpuLimit: tight.cpuLimit, memory: wide.memory, memoryLimit: wide.memoryLimit}
 	halfGrown := size{cpu: grown.cpu, cpuLimit: grown.cpuLimit, memory: tight.memory, memoryLimit: tight.memoryLimit}
-	stories := []spoiledStory{
+	return []spoiledStory{
 		{"lowered, refused", cluster.Fault{Kind: "fail"}, wide, tight, reverted, "ActuationError", wide, wide},
 		{"raised, refused", cluster.Fault{Kind: "fail"}, tight, grown, reverted, "ActuationError", tight, tight},
 		{"lowered, late", cluster.Fault{Kind: "late", Seconds: 40}, wide, tight, kept, "", tight, tight},
@@ -63,12 +67,15 @@ func spoiled(t *testing.T) {
 		{"lowered, they say", cluster.Fault{Kind: "lie"}, wide, tight, kept, "Drift", tight, wide},
 		{"raised, they say", cluster.Fault{Kind: "lie"}, tight, grown, kept, "Drift", grown, tight},
 	}
+}
+
+func spoiled(t *testing.T) {
 	table := &faultTable{}
 	t.Run("faults", func(t *testing.T) {
-		for _, s := range stories {
+		for _, s := range spoiledStories() {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
-				table.add(s.tell(t, strings.NewReplacer(" ", "-", ",", "").Replace(s.name)))
+				table.add(s.tell(t, s.namespace()))
 			})
 		}
 	})
@@ -78,6 +85,10 @@ func spoiled(t *testing.T) {
 // spoiledFor is how long such a resize may take to end: two minutes until what the runtime reports counts as all there will
 // be, a watch, and what a busy machine adds.
 const spoiledFor = 8 * time.Minute
+
+func (s spoiledStory) namespace() string {
+	return strings.NewReplacer(" ", "-", ",", "").Replace(s.name)
+}
 
 func (s spoiledStory) tell(t *testing.T, ns string) faultRow {
 	ctx := t.Context()
@@ -90,7 +101,7 @@ func (s spoiledStory) tell(t *testing.T, ns string) faultRow {
 	within(t, spoiledFor, "it ends", func() error { return told(ctx, d, s.result, s.reason) })
 	took := time.Since(begun)
 	eventually(t, "the pod shows it", func() error { return s.shown(t, p) })
-	require.NoError(t, hasGrant(p, nodeV1, s.real))
+	require.NoError(t, hasGrant(p, s.real))
 	rec, err := recommendation(ctx, d)
 	require.NoError(t, err)
 	isKept := s.result == kept && s.reason == ""

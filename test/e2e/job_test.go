@@ -53,7 +53,7 @@ func TestJobsNextAttempt(t *testing.T) {
 	assert.Equal(t, more, sizeOf(lives.Spec.Containers[0].Resources))
 	assert.Equal(t, int64(1), lives.Generation, "born so, and not resized while it runs")
 	assert.Contains(t, lives.Annotations, v1alpha1.SeededAnnotation)
-	assert.NoError(t, hasCgroup(lives, "app", "memory", limitFile, 84*mebibyte))
+	assert.NoError(t, hasLimit(lives, "app", 84*mebibyte))
 	require.NoError(t, holds(lives, 70))
 	attempts, err := attemptsOf(ctx, first)
 	require.NoError(t, err)

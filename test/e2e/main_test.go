@@ -12,9 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
@@ -110,6 +112,8 @@ func together() installation {
 	}
 	return install
 }
+
+func init() { ctrl.SetLogger(logr.Discard()) } // or controller-runtime complains of its absence
 
 func newClient(c *cluster.Cluster) (client.Client, error) {
 	config, err := c.RESTConfig()

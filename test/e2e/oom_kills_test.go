@@ -27,6 +27,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/test/cluster"
 )
 
 // oomKills is how many real kills TestOOMKillsAreAnswered measures; make test-long asks for more.
@@ -82,7 +83,7 @@ func TestOOMKillsAreAnswered(t *testing.T) {
 	for i, d := range deployments {
 		eventually(t, d.Name+" is watched at its lower limit", func() error { return recorded(ctx, d, v1alpha1.RecordWatching) })
 		victims[i] = &pods(ctx, t, d)[0]
-		require.NoError(t, hasCgroup(victims[i], "app", "memory", limitFile, oomAfter*mebibyte))
+		require.NoError(t, hasLimit(victims[i], "app", oomAfter*mebibyte))
 	}
 
 	if *oomKills > fewKills {
@@ -207,6 +208,10 @@ func (k *kills) kill(ctx context.Context, t *testing.T, victim *corev1.Pod) erro
 	group, err := env.cluster.PodCgroup(victim, "memory")
 	if err != nil {
 		return err
+	}
+	limitFile := "memory.limit_in_bytes"
+	if cluster.Unified() {
+		limitFile = "memory.max"
 	}
 	go use(ctx, t, victim, fmt.Sprintf("memory=%d", oomNeed))
 	ended := []unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}

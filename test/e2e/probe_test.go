@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/test/cluster"
 )
 
 // Pods of their own, resized by hand: what a kubelet does with them, attune takes for granted.
@@ -155,23 +157,34 @@ func failed(t *testing.T, p *corev1.Pod, why string) error {
 	return refuses(t, p, corev1.PodResizeInProgress, corev1.PodReasonError, why)
 }
 
-// hasCgroup compares a number in a container's cgroup.
-func hasCgroup(p *corev1.Pod, container, controller, file string, want int64) error {
-	text, err := env.cluster.ReadCgroup(p, container, controller, file)
+// hasWeight: a container's CPU has the weight of a request, in millicores.
+func hasWeight(p *corev1.Pod, container string, milli int64) error {
+	return granted(p, container, func(g cluster.Grant) (string, int64, int64) {
+		return "weight", g.Weight, cluster.WeightOf(g.Version, milli)
+	})
+}
+
+// hasQuota compares a container's CPU time in 100 ms, in microseconds.
+func hasQuota(p *corev1.Pod, container string, want int64) error {
+	return granted(p, container, func(g cluster.Grant) (string, int64, int64) { return "quota", g.Quota, want })
+}
+
+// hasLimit compares a container's memory limit, in bytes.
+func hasLimit(p *corev1.Pod, container string, want int64) error {
+	return granted(p, container, func(g cluster.Grant) (string, int64, int64) { return "memory limit", g.Memory, want })
+}
+
+// granted compares an amount in a container's cgroup with the one that is wanted.
+func granted(p *corev1.Pod, container string, compare func(cluster.Grant) (what string, got, want int64)) error {
+	grant, err := env.cluster.Grant(p, container)
 	if err != nil {
 		return err
 	}
-	if got, err := strconv.ParseInt(text, 10, 64); err != nil || got != want {
-		return fmt.Errorf("%s is %s, want %d", file, text, want)
+	if what, got, want := compare(grant); got != want {
+		return fmt.Errorf("its %s is %d, want %d", what, got, want)
 	}
 	return nil
 }
-
-const (
-	limitFile  = "memory.limit_in_bytes"
-	sharesFile = "cpu.shares"
-	quotaFile  = "cpu.cfs_quota_us"
-)
 
 // mainProcess is that of a container, as this machine counts.
 func mainProcess(t *testing.T, p *corev1.Pod, container string) int {
@@ -204,12 +217,12 @@ func crash(t *testing.T, p *corev1.Pod) {
 
 // holds: a pod's container has that much memory, all kinds of it counted.
 func holds(p *corev1.Pod, mib int64) error {
-	text, err := env.cluster.ReadCgroup(p, p.Spec.Containers[0].Name, "memory", "memory.usage_in_bytes")
+	got, err := env.cluster.MemoryUsage(p, p.Spec.Containers[0].Name)
 	if err != nil {
 		return err
 	}
-	if got, err := strconv.ParseInt(text, 10, 64); err != nil || got < mib*mebibyte {
-		return errors.New(text)
+	if got < mib*mebibyte {
+		return fmt.Errorf("%d bytes", got)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func TestLittleRoom(t *testing.T) {
 	cluster.Need(t)
 	t.Parallel()
 	namespace(t.Context(), t, "room", false)
-	t.Run("26 more than the node has is refused by the API server", beyondTheNode)
+	t.Run("26 more than the node has is refused, from 1.36 on by the API server", beyondTheNode)
 	t.Run("92 overhead counts towards the node's capacity", overhead)
 	t.Run("28 growth waits for room, and gets it when a neighbour goes", waitsForRoom)
 	t.Run("69 a revert that finds no room waits for it, and is told", revertWithoutRoom)
@@ -59,21 +59,28 @@ func leave(t *testing.T, pods ...*corev1.Pod) {
 	}
 }
 
-func nodeCapacity(t *testing.T, err error) {
+// beyondCapacity asks for more CPU than the node has: API servers refuse that from 1.36 on, kubelets did before.
+func beyondCapacity(t *testing.T, p *corev1.Pod, cpu string) {
 	t.Helper()
+	generation := p.Generation
+	err := ask(t, p, "app", size{cpu: cpu})
+	if !serverIs(t, 36) {
+		require.NoError(t, err)
+		eventually(t, "infeasible", func() error { return is(t, p, corev1.PodResizePending, corev1.PodReasonInfeasible) })
+		return
+	}
 	require.True(t, apierrors.IsForbidden(err), "%v", err)
 	var status apierrors.APIStatus
 	require.ErrorAs(t, err, &status)
 	require.NotEmpty(t, status.Status().Details.Causes)
 	assert.Equal(t, metav1.CauseType("NodeCapacity"), status.Status().Details.Causes[0].Type)
+	require.NoError(t, see(t, p))
+	assert.Equal(t, generation, p.Generation)
 }
 
 func beyondTheNode(t *testing.T) {
 	p := runPod(t, inRoom("beyond", "100m"))
-	generation := p.Generation
-	nodeCapacity(t, ask(t, p, "app", size{cpu: "601m"}))
-	require.NoError(t, see(t, p))
-	assert.Equal(t, generation, p.Generation)
+	beyondCapacity(t, p, "601m")
 	require.NoError(t, ask(t, p, "app", size{cpu: "600m"}))
 	eventually(t, "all that the node has", func() error { return settled(t, p) })
 	leave(t, p)
@@ -86,7 +93,7 @@ func overhead(t *testing.T) {
 	}
 	require.NoError(t, env.client.Create(t.Context(), class))
 	p := runPod(t, inRoom("overhead", "100m", func(p *corev1.Pod) { p.Spec.RuntimeClassName = ptr.To(class.Name) }))
-	nodeCapacity(t, ask(t, p, "app", size{cpu: "501m"}))
+	beyondCapacity(t, p, "501m")
 	require.NoError(t, ask(t, p, "app", size{cpu: "500m"}))
 	eventually(t, "all but the overhead", func() error { return settled(t, p) })
 	leave(t, p)
@@ -105,13 +112,13 @@ func waitsForRoom(t *testing.T) {
 	require.NoError(t, ask(t, p, "app", size{cpu: "500m"}))
 	eventually(t, "deferred again", func() error { return deferred(t, p, why) })
 	crash(t, p)
-	assert.NoError(t, hasCgroup(p, "app", "cpu", sharesFile, 204), "8: a crash starts with the old size")
+	assert.NoError(t, hasWeight(p, "app", 200), "8: a crash starts with the old size")
 	assert.NoError(t, deferred(t, p, why))
 	asked := p.Generation
 	leave(t, neighbour)
 	eventually(t, "granted, without being asked again", func() error { return settled(t, p) })
 	assert.Equal(t, asked, p.Generation)
-	assert.NoError(t, hasCgroup(p, "app", "cpu", sharesFile, 512))
+	assert.NoError(t, hasWeight(p, "app", 500))
 	assert.Equal(t, int32(1), p.Status.ContainerStatuses[0].RestartCount, "the crash")
 	leave(t, p)
 }
@@ -154,7 +161,7 @@ func wholeOrNothing(t *testing.T) {
 	require.NoError(t, ask(t, p, "app", size{cpu: "100m", memory: "500Mi"}))
 	eventually(t, "the memory finds no room", func() error { return deferred(t, p, "Node didn't have enough resource: memory") })
 	assert.Equal(t, "200m", p.Status.ContainerStatuses[0].AllocatedResources.Cpu().String(), "the CPU is not lowered either")
-	assert.NoError(t, hasCgroup(p, "app", "cpu", sharesFile, 204))
+	assert.NoError(t, hasWeight(p, "app", 200))
 	leave(t, p, neighbour)
 }
 

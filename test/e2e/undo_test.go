@@ -53,8 +53,8 @@ func TestUndo(t *testing.T) {
 	assert.Equal(t, before, containersOf(t, d), "the same pods and containers, not restarted")
 	for _, p := range pods(ctx, t, d) {
 		assert.Equal(t, int64(3), p.Generation, "lowered once, put back once")
-		assert.NoError(t, hasCgroup(&p, "app", "memory", limitFile, 320*mebibyte))
-		assert.NoError(t, hasCgroup(&p, "app", "cpu", quotaFile, 12_000))
+		assert.NoError(t, hasLimit(&p, "app", 320*mebibyte))
+		assert.NoError(t, hasQuota(&p, "app", 12_000))
 	}
 
 	fit(t, neighbour)

@@ -132,7 +132,7 @@ func lowers(t *testing.T, ns string, node int, c corev1.Container, to size) (*ap
 	d, p := started(t, ns, 1, c, func(s *corev1.PodSpec) { onNode(s, node) })
 	auto(t, d, to)
 	eventually(t, "lowered", func() error { return hasSpec(t, p, to) })
-	require.NoError(t, hasGrant(p, node, to))
+	require.NoError(t, hasGrant(p, to))
 	return d, p
 }
 
@@ -153,10 +153,10 @@ func resizedAndBorn(t *testing.T, ns string, node int) string {
 		if got := sizeOf(born.Spec.Containers[0].Resources); got != tight {
 			return fmt.Errorf("it has %v", got)
 		}
-		return hasGrant(&born, node, tight)
+		return hasGrant(&born, tight)
 	})
 	assert.Equal(t, int64(1), born.Generation, "it was never resized")
-	return strings.Join(grantFiles(t, node, tight), ", ")
+	return grantOf(node, tight).String()
 }
 
 // seeds: new pods get a size, larger or smaller than their template's.
@@ -184,7 +184,7 @@ func killedAndReverted(t *testing.T, ns string, node int) string {
 	eventually(t, "the memory is put back", func() error { return hasMemoryLimit(ctx, p, resource.MustParse(wideMemory.memoryLimit)) })
 	took := time.Since(killed)
 	eventually(t, "all is put back", func() error { return hasSpec(t, p, wideMemory) })
-	require.NoError(t, hasGrant(p, node, wideMemory))
+	require.NoError(t, hasGrant(p, wideMemory))
 	assert.Equal(t, int32(1), p.Status.ContainerStatuses[0].RestartCount)
 	eventually(t, "reverted", func() error { return told(ctx, d, "Reverted", "oomkill") })
 	return fmt.Sprintf("old limit on the kubelet after %s", took.Round(time.Second))
@@ -195,7 +195,7 @@ func childKilled(t *testing.T, ns string, node int) string {
 	d, p := lowers(t, ns, node, idle(wideMemory, corev1.EnvVar{Name: "CHILD", Value: "1"}), lessMemory)
 	eventually(t, "watched", func() error { return recorded(ctx, d, v1alpha1.RecordWatching) })
 	use(ctx, t, p, "memory=200")
-	eventually(t, "killed", func() error { return killCounted(p, node) })
+	eventually(t, "killed", func() error { return killCounted(p) })
 	use(ctx, t, p, "memory=10")
 	eventually(t, "put back", func() error { return told(ctx, d, "Reverted", "oomkill") })
 	eventually(t, "all of it", func() error { return hasSpec(t, p, wideMemory) })
@@ -213,18 +213,15 @@ func childKilled(t *testing.T, ns string, node int) string {
 }
 
 // killCounted: a kill for want of memory was counted in the container's cgroup, or ended the container.
-func killCounted(p *corev1.Pod, node int) error {
-	file := map[int]string{nodeV1: "memory.oom_control", nodeV2: "memory.events"}[node]
-	text, err := env.cluster.ReadCgroup(p, "app", "memory", file)
-	for line := range strings.Lines(text) {
-		if key, n, _ := strings.Cut(strings.TrimSpace(line), " "); key == "oom_kill" && n != "0" {
-			return nil
-		}
+func killCounted(p *corev1.Pod) error {
+	kills, err := env.cluster.OOMKills(p, "app")
+	if err == nil && kills > 0 {
+		return nil
 	}
 	if seen := env.client.Get(context.Background(), client.ObjectKeyFromObject(p), p); seen == nil && p.Status.ContainerStatuses[0].RestartCount > 0 {
 		return nil
 	}
-	return errors.Join(err, errors.New("no kill yet: "+text))
+	return errors.Join(err, errors.New("no kill yet"))
 }
 
 func throttledStory(t *testing.T, ns string, node int) string {
@@ -237,7 +234,7 @@ func throttledStory(t *testing.T, ns string, node int) string {
 	took := time.Since(began)
 	use(ctx, t, p, "cpu=0")
 	eventually(t, "put back", func() error { return hasSpec(t, p, wide) })
-	require.NoError(t, hasGrant(p, node, wide))
+	require.NoError(t, hasGrant(p, wide))
 	pressure := "not told"
 	if waited := pressureOf(t, p, node); waited > 0 {
 		pressure = fmt.Sprintf("%.0f s", waited)
@@ -267,13 +264,7 @@ func heldStory(t *testing.T, ns string, node int) string {
 	ctx := t.Context()
 	d, p := started(t, ns, 1, idle(wideMemory), func(s *corev1.PodSpec) { onNode(s, node); withFile(s, "", "") })
 	use(ctx, t, p, "file=200")
-	eventually(t, "held", func() error {
-		text, err := env.cluster.ReadCgroup(p, "app", "memory", map[int]string{nodeV1: "memory.usage_in_bytes", nodeV2: "memory.current"}[node])
-		if n, wrong := strconv.ParseInt(text, 10, 64); err == nil && (wrong != nil || n < 200*mebibyte) {
-			err = errors.New(text)
-		}
-		return err
-	})
+	eventually(t, "held", func() error { return holds(p, 200) })
 	if node == nodeV1 {
 		refill(t, p, 200)
 	}
@@ -285,7 +276,7 @@ func heldStory(t *testing.T, ns string, node int) string {
 	want.memoryLimit = wideMemory.memoryLimit
 	eventually(t, "the request is lowered without its limit", func() error { return hasSpec(t, p, want) })
 	eventually(t, "and says why", func() error { return blocked(ctx, d, resize.ReasonMemoryInUse) })
-	require.NoError(t, hasGrant(p, node, want))
+	require.NoError(t, hasGrant(p, want))
 	assert.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
 	return "page cache: the limit is kept, and said so"
 }
@@ -308,7 +299,7 @@ func heldInMemory(t *testing.T, d *appsv1.Deployment, p *corev1.Pod) string {
 	got := sizeOf(p.Spec.Containers[0].Resources)
 	limit := resource.MustParse(got.memoryLimit)
 	assert.Greater(t, limit.Value(), int64(200*mebibyte), "it holds so much")
-	require.NoError(t, hasGrant(p, nodeV2, got))
+	require.NoError(t, hasGrant(p, got))
 	assert.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
 	return "a file in memory: the limit is " + got.memoryLimit
 }
@@ -330,42 +321,18 @@ func measuredStory(t *testing.T, ns string, node int) string {
 }
 
 // hasGrant: the files of a container's cgroup say a size.
-func hasGrant(p *corev1.Pod, node int, want size) error {
-	for _, file := range grantOf(node, want) {
-		got, err := env.cluster.ReadCgroup(p, "app", file.controller, file.name)
-		if err != nil {
-			return err
-		}
-		if got != file.value {
-			return fmt.Errorf("%s is %q, want %q", file.name, got, file.value)
-		}
+func hasGrant(p *corev1.Pod, want size) error {
+	grant, err := env.cluster.Grant(p, "app")
+	if err == nil && grant != grantOf(grant.Version, want) {
+		err = fmt.Errorf("its cgroup has %v, want %v", grant, grantOf(grant.Version, want))
 	}
-	return nil
+	return err
 }
 
-type cgroupFile struct{ controller, name, value string }
-
-// grantOf a size is what the files say; the weight by the kubelet's formula (KEP-2254).
-func grantOf(node int, s size) []cgroupFile {
+// grantOf a size with a version of cgroups.
+func grantOf(version int, s size) cluster.Grant {
 	r := s.requirements()
-	shares, quota := r.Requests.Cpu().MilliValue()*1024/1000, strconv.FormatInt(r.Limits.Cpu().MilliValue()*100, 10)
-	limit := strconv.FormatInt(r.Limits.Memory().Value(), 10)
-	if node == nodeV1 {
-		return []cgroupFile{
-			{"cpu", "cpu.shares", strconv.FormatInt(shares, 10)}, {"cpu", "cpu.cfs_quota_us", quota}, {"memory", "memory.limit_in_bytes", limit},
-		}
-	}
-	weight := 1 + (shares-2)*9999/262142
-	return []cgroupFile{{"cpu", "cpu.weight", strconv.FormatInt(weight, 10)}, {"cpu", "cpu.max", quota + " 100000"}, {"memory", "memory.max", limit}}
-}
-
-func grantFiles(t *testing.T, node int, s size) []string {
-	t.Helper()
-	var all []string
-	for _, f := range grantOf(node, s) {
-		all = append(all, f.name+" "+f.value)
-	}
-	return all
+	return cluster.GrantOf(version, r.Requests.Cpu().MilliValue(), r.Limits.Cpu().MilliValue(), r.Limits.Memory().Value())
 }
 
 // storyTable is what became of the stories, by version.

@@ -19,7 +19,7 @@ const usage = `Usage: cluster VERB
 
   build      get all programs, without starting anything
   up         start the cluster; it stays until "down"
-             [--nodes N] [--vm-nodes N] [--name NAME] [--version V] [--prometheus=false] [--cert-manager=false]
+             [--nodes N] [--vm-nodes N] [--name NAME] [--version V] [--kubelet-version V] [--upstream] [--prometheus=false] [--cert-manager=false]
   status     say what runs
   load TAR   import an archive of images on every node
   find NAME  print where the program NAME is, such as helm
@@ -53,6 +53,8 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&o.VMNodes, "vm-nodes", 0, "")
 	flags.StringVar(&o.Name, "name", "local", "")
 	flags.StringVar(&o.Version, "version", "", "")
+	flags.StringVar(&o.KubeletVersion, "kubelet-version", "", "")
+	flags.BoolVar(&o.Upstream, "upstream", false, "")
 	flags.BoolVar(&o.Prometheus, "prometheus", true, "")
 	flags.BoolVar(&o.CertManager, "cert-manager", true, "")
 	flags.StringVar(&o.Dir, "dir", "", "")

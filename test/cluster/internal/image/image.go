@@ -26,7 +26,11 @@ const User = "65532:65532"
 type Image struct {
 	Binary     string // the program's file
 	Entrypoint string // where it is in the image, an absolute path
-	Tags       []string
+	// Links are other names of the program in the same directory.
+	Links []string
+	// AsRoot says that the program runs as root, which a pod may change.
+	AsRoot bool
+	Tags   []string
 }
 
 // Write makes the archive at file, which holds all images.
@@ -68,6 +72,9 @@ func build(i Image) (v1.Image, error) {
 	file = file.DeepCopy()
 	file.OS, file.Architecture = "linux", runtime.GOARCH
 	file.Config = v1.Config{Entrypoint: []string{i.Entrypoint}, User: User, WorkingDir: "/"}
+	if i.AsRoot {
+		file.Config.User = ""
+	}
 	return mutate.ConfigFile(img, file)
 }
 
@@ -92,6 +99,12 @@ func layer(i Image) ([]byte, error) {
 	}
 	if _, err := w.Write(binary); err != nil {
 		return nil, err
+	}
+	for _, link := range i.Links {
+		h := tar.Header{Name: path.Join(path.Dir(i.Entrypoint), link)[1:], Typeflag: tar.TypeSymlink, Linkname: path.Base(i.Entrypoint), ModTime: time.Unix(0, 0)}
+		if err := w.WriteHeader(&h); err != nil {
+			return nil, err
+		}
 	}
 	return buf.Bytes(), w.Close()
 }

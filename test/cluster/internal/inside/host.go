@@ -5,10 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"attune.io/attune/test/cluster/internal/spec"
 	"attune.io/attune/test/cluster/internal/state"
-	"golang.org/x/sys/unix"
 )
 
 // hostResult is the file that has the exit code of what ran on a VM as on a machine of its own.
@@ -17,7 +19,7 @@ const hostResult = "result"
 // runHost is pid 1 of a VM that is a machine of its own, with cgroup v2: it runs one program, described in dir, and the
 // machine ends with it. Its files are this machine's, but for directories that are its own.
 func runHost(args []string) error {
-	err := hostProgram(args[0], args[1]) // the kernel adds arguments of its own
+	err := hostProgram(args[0], filepath.SplitList(args[1])) // the kernel adds arguments of its own
 	if err != nil {
 		logf("%s: %v", HostRole, err)
 	}
@@ -26,7 +28,7 @@ func runHost(args []string) error {
 	return err
 }
 
-func hostProgram(dir, hidden string) error {
+func hostProgram(dir string, hidden []string) error {
 	c, err := spec.Read(dir)
 	if err != nil {
 		return err
@@ -45,13 +47,15 @@ func hostProgram(dir, hidden string) error {
 
 type hostMount struct{ target, kind, data string }
 
-// hostMounts mounts what a kernel of its own has to offer, but for /dev, which the kernel mounts itself. The directory
-// of what runs on this machine is hidden by one in memory.
-func hostMounts(hidden string) error {
+// hostMounts mounts what a kernel of its own has to offer, but for /dev, which the kernel mounts itself. Some
+// directories are hidden by empty ones in memory.
+func hostMounts(hidden []string) error {
 	mounts := []hostMount{
 		{"/proc", "proc", ""}, {"/sys", "sysfs", ""}, {state.CgroupDir, "cgroup2", "nsdelegate,memory_recursiveprot"},
 		{"/dev/pts", "devpts", ""}, {"/dev/shm", "tmpfs", ""}, {"/run", "tmpfs", "mode=755"}, {"/var/lib", "tmpfs", ""},
-		{hidden, "tmpfs", ""},
+	}
+	for _, dir := range hidden {
+		mounts = append(mounts, hostMount{dir, "tmpfs", ""})
 	}
 	for _, m := range mounts {
 		if filepath.Dir(m.target) == "/dev" {
@@ -66,10 +70,10 @@ func hostMounts(hidden string) error {
 	return nil
 }
 
-// Host is the process that becomes a machine with memory of so many MiB, which runs what dir describes. A
-// directory is hidden there by an empty one.
-func Host(kernel, dir string, mib int64, hidden string) spec.Process {
-	return kernelProcess(kernel, "machine", dir, mib, nil, HostRole, dir, hidden)
+// Host is the process that becomes a machine with memory of so many MiB, which runs what dir describes. Directories
+// are hidden there by empty ones.
+func Host(kernel, dir string, mib int64, hidden ...string) spec.Process {
+	return kernelProcess(kernel, "machine", dir, mib, nil, HostRole, dir, strings.Join(hidden, string(filepath.ListSeparator)))
 }
 
 // HostResult is the exit code of what ran on the machine.

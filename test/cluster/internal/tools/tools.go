@@ -9,6 +9,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -22,8 +23,10 @@ import (
 // Tools says where the programs are.
 type Tools struct {
 	Kubernetes, Etcd, Helm, CNI, Debian, Images string
-	// CertManager, CRIProxy and Kernel are there only where they were asked for.
-	CertManager, CRIProxy, Kernel string
+	// CertManager, CRIProxy, Kernel, Upstream and VPA are there only where they were asked for.
+	CertManager, CRIProxy, Kernel, Upstream, VPA string
+	// Kubelet is there only where the kubelets are of another version than the rest.
+	Kubelet string
 }
 
 // KernelProgram is the kernel of VM nodes, a program as any other.
@@ -45,6 +48,11 @@ func (t Tools) Programs() []string {
 	}
 	dirs = append(dirs, filepath.Join(t.Debian, "usr/sbin"), filepath.Join(t.Debian, "usr/bin"))
 	return append(dirs, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+}
+
+// KubeletProgram is the kubelet of nodes.
+func (t Tools) KubeletProgram() string {
+	return filepath.Join(cmp.Or(t.Kubelet, t.Kubernetes), "kubelet")
 }
 
 // Find is the file of the named program.
@@ -78,10 +86,15 @@ func (t Tools) Env(home string) []string {
 
 // Wanted is what a cluster is to be made of, beside what every one has.
 type Wanted struct {
-	// Version of Kubernetes, as in "v1.36.3"; "" is the default one.
-	Version string
+	// Version of Kubernetes, as in "v1.36.3" or "v1.36"; "" is the default one. That of the kubelets is the same unless
+	// KubeletVersion says otherwise.
+	Version, KubeletVersion string
 	// CertManager and the kernel of VM nodes take minutes to build. CRIProxy spoils resizes.
 	CertManager, CRIProxy, VM bool
+	// Upstream is Kubernetes' own tests of in-place resize.
+	Upstream bool
+	// VPA is the Vertical Pod Autoscaler, but for its recommender.
+	VPA bool
 }
 
 // Build gets whatever is missing and says on progress what takes how long.
@@ -120,23 +133,38 @@ type step struct {
 }
 
 func (b *builder) steps(wanted Wanted, t *Tools) ([]step, error) {
-	kubernetes, err := b.kubernetesModule(wanted.Version)
+	server, err := b.release(wanted.Version)
 	if err != nil {
 		return nil, err
 	}
 	steps := []step{
-		{&t.Kubernetes, b.kubernetes(kubernetes)}, // by far the longest
+		{&t.Kubernetes, b.kubernetes(server)}, // by far the longest
 		{&t.Debian, b.debian},
 		{&t.Etcd, b.module("etcd")},
 		{&t.CNI, b.module("cni")},
 		{&t.Helm, b.module("helm")},
 		{&t.Images, b.images},
 	}
+	if wanted.KubeletVersion != "" {
+		kubelet, err := b.release(wanted.KubeletVersion)
+		if err != nil {
+			return nil, err
+		}
+		if kubelet != server {
+			steps = append(steps, step{&t.Kubelet, b.kubernetes(kubelet)})
+		}
+	}
 	if wanted.CertManager {
 		steps = append(steps, step{&t.CertManager, b.certManager})
 	}
 	if wanted.CRIProxy {
 		steps = append(steps, step{&t.CRIProxy, b.fromModule("criproxy", b.buildMain)})
+	}
+	if wanted.Upstream {
+		steps = append(steps, step{&t.Upstream, b.fromModule("upstream", b.upstream)})
+	}
+	if wanted.VPA {
+		steps = append(steps, step{&t.VPA, b.fromModule("vpa", b.vpa)})
 	}
 	if wanted.VM {
 		steps = append(steps, step{&t.Kernel, b.kernel})
