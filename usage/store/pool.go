@@ -33,6 +33,10 @@ type pool struct {
 	// began is when the source answered first; resumed: a history was restored.
 	began   time.Time
 	resumed bool
+	// failures in a row, and when the source is asked again after them; turn is when it was asked last, as the store counts.
+	failures int
+	retryAt  time.Time
+	turn     int64
 	// counted: what state says of the histories is up to date.
 	counted bool
 }
@@ -226,14 +230,31 @@ func (p *pool) count() {
 }
 
 // fail keeps why a read failed. The source is made anew next time: perhaps a secret has changed.
-func (p *pool) fail(err error) {
+func (p *pool) fail(err error, now time.Time) {
 	p.state.Err = err
 	p.source = nil
+	p.failures++
+	p.retryAt = now.Add(pause(p.failures))
+}
+
+const (
+	// firstPause is how long a source that has failed three times is left alone, and mostPause the longest that one is.
+	firstPause = time.Minute
+	mostPause  = 5 * time.Minute
+)
+
+// pause after a number of failures in a row: none at first, then twice as long each time.
+func pause(failures int) time.Duration {
+	if failures < 3 {
+		return 0
+	}
+	return min(firstPause<<min(failures-3, 10), mostPause)
 }
 
 func (p *pool) succeed(report usage.Report, now time.Time) {
 	p.counted = false
 	p.state.Err = nil
+	p.failures, p.retryAt = 0, time.Time{}
 	if p.began.IsZero() {
 		p.began = now
 	}

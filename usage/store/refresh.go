@@ -1,57 +1,139 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/podname"
 )
 
-// maxParallel bounds how many sources are asked at the same time: one that does not answer does not hold
-// up the rest.
+// maxParallel bounds how many sources are begun to be asked at the same time.
 const maxParallel = 8
 
-// Refresh asks each source once for what is new and once for a piece of the past, and keeps the answers.
-// It returns whether more of the past is left and its source answers: then call it again soon. What fails
-// is in the State and is tried again at the next refresh. It blocks while another refresh runs.
+// Refresh asks each source once for what is new and once for a piece of the past, and keeps the answers. Those that answer
+// are asked first. It returns whether more of the past is left and its source answers: then call it again soon. What fails
+// is in the State, and is tried again at the next refresh, from the third time on after a pause. It blocks while another
+// refresh runs, and for as long as sources may take (Options.Patience): one that takes longer goes on by itself, is asked
+// nothing else meanwhile, and delays nobody.
 func (s *Store) Refresh(ctx context.Context, now time.Time) (more bool) {
 	s.refreshing.Lock()
 	defer s.refreshing.Unlock()
-	var wait sync.WaitGroup
-	slots := make(chan struct{}, maxParallel)
-	var mutex sync.Mutex
+	over, cancel := context.WithTimeout(context.Background(), s.options.Patience)
+	defer cancel()
+	round := round{store: s, ctx: ctx, now: now, waiting: s.turns(now), answers: make(chan *refresh)}
 	changed := map[string]bool{}
-	for _, digest := range s.digests() {
-		wait.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			r := refresh{store: s, digest: digest, now: now, changed: map[string]bool{}}
-			before := r.complaint()
-			again := r.run(ctx)
-			r.noteTurn(before)
-			mutex.Lock()
-			defer mutex.Unlock()
-			more = more || again
+	for round.begin(); len(round.asked) > 0; round.begin() {
+		select {
+		case r := <-round.answers:
+			delete(round.asked, r.digest)
+			more = more || r.more
 			maps.Copy(changed, r.changed)
-		})
+		case <-over.Done():
+			maps.Copy(changed, round.leave())
+			s.announce(changed)
+			return more
+		}
 	}
-	wait.Wait()
-	for _, namespace := range slices.Sorted(maps.Keys(changed)) {
-		s.options.Changed(namespace)
-	}
+	s.announce(changed)
 	return more
 }
 
-func (s *Store) digests() []usage.Digest {
-	s.mutex.RLock()
-	defer s.mutex.RUnlock()
-	return slices.Collect(maps.Keys(s.pools))
+// announce which namespaces have news, in alphabetical order.
+func (s *Store) announce(changed map[string]bool) {
+	s.announcing.Lock()
+	defer s.announcing.Unlock()
+	for _, namespace := range slices.Sorted(maps.Keys(changed)) {
+		s.options.Changed(namespace)
+	}
+}
+
+// turns are the sources to ask at a time: those that answered last come first, of the others those that were asked least
+// lately.
+func (s *Store) turns(now time.Time) []usage.Digest {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	var turns []usage.Digest
+	for digest, pool := range s.pools {
+		if !s.asking[digest] && !now.Before(pool.retryAt) {
+			turns = append(turns, digest)
+		}
+	}
+	slices.SortFunc(turns, func(a, b usage.Digest) int {
+		x, y := s.pools[a], s.pools[b]
+		return cmp.Or(cmp.Compare(min(x.failures, 1), min(y.failures, 1)), cmp.Compare(x.turn, y.turn), cmp.Compare(a, b))
+	})
+	return turns
+}
+
+// round is one refresh of all sources.
+type round struct {
+	store   *Store
+	ctx     context.Context
+	now     time.Time
+	waiting []usage.Digest
+	asked   map[usage.Digest]*refresh
+	answers chan *refresh
+}
+
+// begin to ask as many as may be asked at once.
+func (o *round) begin() {
+	if o.asked == nil {
+		o.asked = map[usage.Digest]*refresh{}
+	}
+	for len(o.waiting) > 0 && len(o.asked) < maxParallel {
+		r := &refresh{store: o.store, digest: o.waiting[0], now: o.now, changed: map[string]bool{}}
+		o.waiting = o.waiting[1:]
+		o.asked[r.digest] = r
+		o.store.ask(r.digest, true)
+		go func() {
+			before := r.complaint()
+			r.more = r.run(o.ctx)
+			r.noteTurn(before)
+			o.store.ask(r.digest, false)
+			o.answers <- r
+		}()
+	}
+}
+
+// leave those that have not answered to themselves: what they answer is announced when they do. It returns the namespaces
+// that want something of them.
+func (o *round) leave() map[string]bool {
+	changed := map[string]bool{}
+	for digest := range o.asked {
+		silent := refresh{store: o.store, digest: digest, now: o.now, changed: changed}
+		before := silent.complaint()
+		silent.commit(func(p *pool) { p.fail(fmt.Errorf("no answer within %s", o.store.options.Patience), o.now) })
+		silent.noteTurn(before)
+	}
+	left := len(o.asked)
+	go func() {
+		for range left {
+			o.store.announce((<-o.answers).changed)
+		}
+	}()
+	return changed
+}
+
+// ask notes whether a source is being asked.
+func (s *Store) ask(digest usage.Digest, asking bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if !asking {
+		delete(s.asking, digest)
+		return
+	}
+	s.asking[digest] = true
+	s.turn++
+	if pool := s.pools[digest]; pool != nil {
+		pool.turn = s.turn
+	}
 }
 
 // refresh is that of one source.
@@ -60,6 +142,8 @@ type refresh struct {
 	digest  usage.Digest
 	now     time.Time
 	changed map[string]bool
+	// more of the past can be read at once.
+	more bool
 }
 
 // run returns whether more of the past can be read at once.
@@ -71,7 +155,7 @@ func (r *refresh) run(ctx context.Context) bool {
 	if source == nil {
 		var err error
 		if source, err = r.store.options.Dial(settings); err != nil {
-			r.commit(func(p *pool) { p.fail(err) })
+			r.commit(func(p *pool) { p.fail(err, r.now) })
 			return false
 		}
 		r.commit(func(p *pool) { p.source = source })
@@ -151,7 +235,7 @@ func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, quer
 		case errors.Is(err, usage.ErrTooMuch) && group == nil && p.cutNewest(query):
 			ok = true
 		default:
-			p.fail(err)
+			p.fail(err, r.now)
 		}
 	})
 	return ok

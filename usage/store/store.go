@@ -73,9 +73,11 @@ type State struct {
 // Options of a Store.
 type Options struct {
 	Dial Dialer
-	// Changed is called after a refresh, once for each namespace with new data, from the goroutine of the
-	// refresh.
+	// Changed is called after a refresh, once for each namespace with new data, and when a source has answered that took
+	// longer; never twice at the same time.
 	Changed func(namespace string)
+	// Patience is how long a refresh waits for slow sources. 0: DefaultPatience.
+	Patience time.Duration
 	// Forgets says of a source that it cannot be asked for the whole past again after a restart, so that
 	// histories are checkpointed; nil: none does.
 	Forgets func(usage.SourceSettings) bool
@@ -87,6 +89,9 @@ type Options struct {
 // DefaultMaxBytes has room for 150,000 containers with a week of 5-minute steps.
 const DefaultMaxBytes = 512 << 20
 
+// DefaultPatience is as long as a query of a Prometheus server may take.
+const DefaultPatience = time.Minute
+
 // Store keeps histories. It is safe for concurrent use.
 type Store struct {
 	options Options
@@ -94,7 +99,12 @@ type Store struct {
 
 	// refreshing serialises refreshes; it is taken before mutex.
 	refreshing sync.Mutex
+	// announcing serialises calls of Changed.
+	announcing sync.Mutex
 	mutex      sync.RWMutex
+	// asking are the sources that have not answered yet, and turn counts how often one was asked.
+	asking map[usage.Digest]bool
+	turn   int64
 	// interests say which pool holds the interest of each policy.
 	interests map[owner]usage.Digest
 	pools     map[usage.Digest]*pool
@@ -107,6 +117,9 @@ func New(options Options) *Store {
 	if options.MaxBytes <= 0 {
 		options.MaxBytes = DefaultMaxBytes
 	}
+	if options.Patience <= 0 {
+		options.Patience = DefaultPatience
+	}
 	if options.Changed == nil {
 		options.Changed = func(string) {}
 	}
@@ -118,6 +131,7 @@ func New(options Options) *Store {
 		budget:    budget{left: options.MaxBytes},
 		interests: map[owner]usage.Digest{},
 		pools:     map[usage.Digest]*pool{},
+		asking:    map[usage.Digest]bool{},
 	}
 }
 

@@ -1,0 +1,95 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/store"
+)
+
+// hung is a source that does not answer before it is let go.
+type hung struct {
+	fake
+	asked chan struct{}
+	letGo chan struct{}
+}
+
+func (h *hung) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
+	h.asked <- struct{}{}
+	<-h.letGo
+	return h.fake.Read(ctx, query, yield)
+}
+
+// at is what a policy wants of a source with an address.
+func at(address string) store.Interest {
+	interest := deployment("web")
+	interest.Policy, interest.Source.Prometheus = address, &v1alpha1.PrometheusSource{Address: address}
+	return interest
+}
+
+func keyAt(address string) store.Key {
+	of := key("web")
+	of.Source = at(address).Source.Digest()
+	return of
+}
+
+// Sources that hang, more than are asked at once, delay no other for longer than a refresh waits, and are not asked again
+// before they have answered. What they say then counts, and is announced.
+func TestSourcesThatHang(t *testing.T) {
+	good := &fake{pods: []fakePod{web("aaaaa", always(0.2))}}
+	slow := &hung{fake: fake{pods: good.pods}, asked: make(chan struct{}, 100), letGo: make(chan struct{})}
+	changed := make(chan string, 100)
+	s := store.New(store.Options{
+		Patience: 50 * time.Millisecond, Changed: func(namespace string) { changed <- namespace },
+		Dial: func(settings usage.SourceSettings) (usage.Source, error) {
+			if settings.Prometheus == nil {
+				return good, nil
+			}
+			return slow, nil
+		},
+	})
+	const many = 20
+	s.Want(deployment("web"))
+	for i := range many {
+		s.Want(at(fmt.Sprint("http://hung-", i)))
+	}
+	for range 5 {
+		s.Refresh(context.Background(), now)
+	}
+	assert.Len(t, slow.asked, many, "each once")
+	_, known := s.Profile(key("web"), now)
+	require.True(t, known, "the other one")
+	state, _ := s.State(at("http://hung-7").Source)
+	require.ErrorContains(t, state.Err, "no answer within 50ms")
+	for len(changed) > 0 {
+		<-changed
+	}
+
+	close(slow.letGo)
+	for range many {
+		assert.Equal(t, "shop", <-changed)
+	}
+	_, known = s.Profile(keyAt("http://hung-7"), now)
+	assert.True(t, known)
+	state, _ = s.State(at("http://hung-7").Source)
+	assert.NoError(t, state.Err)
+}
+
+// A source that fails is asked again at once, and from the third time on less and less often, so that those that answer do
+// not wait for it.
+func TestASourceThatFailsIsLeftAlone(t *testing.T) {
+	source := &fake{fail: func(usage.Query) error { return errDown }}
+	s := newStore(source)
+	s.Want(deployment("web"))
+	for at := now; at.Before(now.Add(time.Hour)); at = at.Add(time.Minute) {
+		s.Refresh(context.Background(), at)
+	}
+	assert.InDelta(t, 15, len(source.take()), 3, "3, and then after 1, 2, 4, 5 minutes and so on")
+}
