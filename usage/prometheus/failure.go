@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"attune.io/attune/usage"
@@ -73,6 +74,8 @@ func (c *Client) transportFailure(err error) *Failure {
 	var refused addressError
 	var redirect errForeignRedirect
 	var timeout net.Error
+	var dial *net.OpError
+	var lookup *net.DNSError
 	switch {
 	case errors.As(err, &refused):
 		return c.failure(AddressRefused, err, "is refused: %s", refused)
@@ -80,13 +83,19 @@ func (c *Client) transportFailure(err error) *Failure {
 		return c.failure(RedirectRefused, err, "redirects to %s, which is not followed: set the address to it if that is the server", redirect.to)
 	case errors.Is(err, errTooLarge):
 		return c.failure(TooLarge, err, "answered with more than %d MiB: it needs a shorter span or a narrower query", c.maxBytes>>20)
+	case errors.As(err, &dial) && dial.Op == "dial", errors.As(err, &lookup):
+		// It never heard of the query: a smaller one would not be answered either.
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return c.failure(TimedOut, err, "did not answer within %s: it needs a shorter span or a simpler query, or more time", c.timeout)
 	case isCertificate(err):
 		return c.failure(BadCertificate, err, "has a certificate that does not verify (%s): set tls.caSecret or tls.serverName", err)
 	}
-	return c.failure(Unreachable, err, "cannot be reached (%s): it is asked again at the next cycle", err)
+	return c.failure(Unreachable, err, "cannot be reached (%s): it is asked again at the next cycle", ownAddress.ReplaceAllString(err.Error(), ""))
 }
+
+// ownAddress is our end of a connection in an error's text, as in "read tcp 10.0.0.1:41234->10.0.0.2:9090". It is another one
+// each time, and would make each failure news.
+var ownAddress = regexp.MustCompile(`\S+:\d+->`)
 
 // statusFailure is that of an answer with an HTTP status other than success.
 func (c *Client) statusFailure(status int, body []byte) *Failure {
