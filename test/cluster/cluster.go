@@ -292,11 +292,24 @@ func (c *Cluster) Stop() error {
 		return err
 	}
 	if c.Dir != "" {
-		if err := os.RemoveAll(c.Dir); err != nil {
+		if err := removeDir(c.Dir); err != nil {
 			return err
 		}
 	}
 	return kept
+}
+
+// removeDir removes dir with all that is in it. A dir that is a mount point, as in a container or a VM whose disk
+// is elsewhere, stays as an empty one.
+func removeDir(dir string) error {
+	err := os.RemoveAll(dir)
+	if !errors.Is(err, syscall.EBUSY) {
+		return err
+	}
+	if left, unread := os.ReadDir(dir); unread != nil || len(left) > 0 {
+		return err
+	}
+	return nil
 }
 
 // Down stops the cluster that was started with Options.Dir dir, also what is
@@ -318,7 +331,7 @@ func Down(dir string) error {
 		return err
 	}
 	defer guard.Close()
-	return errors.Join(state.Sweep(base), os.RemoveAll(dir))
+	return errors.Join(state.Sweep(base), removeDir(dir))
 }
 
 // Logs is the directory with a log of every process, while the cluster is there.

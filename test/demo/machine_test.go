@@ -34,5 +34,6 @@ func TestDemoOnCgroupV2(t *testing.T) {
 	t.Log(output)
 	require.Zero(t, code)
 	require.Contains(t, output, "cpu.weight")
-	require.Contains(t, output, "its memory limit was back")
+	require.Contains(t, output, "was born with cpu")
+	require.Contains(t, output, "attune took the resize back")
 }
