@@ -30,10 +30,14 @@ const (
 	DropClock Drop = "from an impossible time"
 	// DropImplausible is more than any node has.
 	DropImplausible Drop = "more than any node has"
+	// DropElsewhere is of a pod that is not on the node whose kubelet tells of it, as far as the API server says.
+	DropElsewhere Drop = "of a pod that is not on the node"
+	// DropForeign is of a namespace that was not asked for.
+	DropForeign Drop = "of a namespace that was not asked for"
 	// DropAmbiguous has a pod name that several workloads of different kinds could have made.
 	DropAmbiguous Drop = "ambiguous pod name"
-	// DropFull found no room in the store.
-	DropFull Drop = "the store is full"
+	// DropFull found no room: in the store, or among the series of its node.
+	DropFull Drop = "no room is left"
 )
 
 // DropOf is why a value is not an amount, or empty.

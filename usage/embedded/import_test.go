@@ -51,7 +51,7 @@ func TestImport(t *testing.T) {
 	for i := 1; i < 5; i++ {
 		require.NoError(t, f.scrapeAt(noon.Add(time.Duration(i)*time.Minute), nil))
 	}
-	value, err := f.Value(t.Context(), `count_over_time(container_memory_working_set_bytes{namespace="shop"}[10m])`, noon.Add(4*time.Minute))
+	value, err := f.Value(t.Context(), `sum(count_over_time(container_memory_working_set_bytes{namespace="shop"}[10m]))`, noon.Add(4*time.Minute))
 	require.NoError(t, err)
 	assert.InDelta(t, 7+4-1, value, 1)
 }

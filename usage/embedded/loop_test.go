@@ -59,7 +59,10 @@ func (c *cluster) Watched(context.Context) (map[Pod]string, error) {
 func (c *cluster) NodeOf(_ context.Context, pod Pod) (string, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	return c.pods[pod], c.err
+	if node, known := c.pods[pod]; known || len(c.nodes) == 0 {
+		return node, c.err
+	}
+	return c.nodes[0].Name, c.err
 }
 
 func nodeAt(name string, k *playedKubelet) Node {

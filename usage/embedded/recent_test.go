@@ -59,7 +59,7 @@ func TestAClockThatWasAhead(t *testing.T) {
 	assert.NotNil(t, target.job(back, nil, false, time.Minute), "its turn")
 	require.NoError(t, f.scrapeAt(back, nil))
 	m := oneContainer(back)[0]
-	s := f.recent.intern(labelsOf(memoryMetric, m))
+	s := f.recent.intern(labels.NewBuilder(labelsOf(memoryMetric, m)).Set("node", f.node.Name).Labels())
 	newest := s.samples[len(s.samples)-1]
 	assert.Equal(t, back, time.UnixMilli(newest.at).UTC())
 	assert.True(t, target.due.Before(back.Add(2*time.Minute)))

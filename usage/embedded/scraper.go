@@ -247,7 +247,10 @@ func (s *scraper) ask(ctx context.Context, j *job, path string, most int64, body
 	if err := s.kubelets.get(ctx, j.node, path, most, &body.text); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	r := reader{scraper: s, target: j.target, node: j.node.Name, pods: pods, now: now.UnixMilli(), batch: body.batch[:0]}
+	r := reader{
+		scraper: s, target: j.target, node: j.node.Name, pods: pods, now: now.UnixMilli(), batch: body.batch[:0],
+		nodeOf: func(pod Pod) (string, error) { return s.cluster.NodeOf(ctx, pod) },
+	}
 	if err := parse(body.text.Bytes(), wanted, r.take); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -268,6 +271,14 @@ type reader struct {
 	dropped map[usage.Drop]int
 	// off is how far a sample's time was from ours, in milliseconds, where that is too far.
 	off int64
+	// nodeOf is the node that a pod is on, by the API server; empty: none.
+	nodeOf func(Pod) (string, error)
+	// placed is the pod that was looked up last: kubelets tell a pod's series one after the other.
+	placed struct {
+		pod  Pod
+		node string
+		err  error
+	}
 }
 
 func (r *reader) take(p point) {
@@ -286,12 +297,12 @@ func (r *reader) take(p point) {
 		r.drop(usage.DropClock)
 		return
 	}
-	s := r.series(p)
-	if s == nil {
-		r.drop(usage.DropLabels)
+	k := r.known(p)
+	if k.drop != "" {
+		r.drop(k.drop)
 		return
 	}
-	r.batch = append(r.batch, scraped{s, sample{p.at, p.value}})
+	r.batch = append(r.batch, scraped{k.series, sample{p.at, p.value}})
 }
 
 // wants: the series of cAdvisor is one that is asked for.
@@ -322,26 +333,61 @@ func (r *reader) clock(path string) error {
 	return fmt.Errorf("%s: its samples are %s off our clock, more than %s", path, time.Duration(r.off)*time.Millisecond, past)
 }
 
-// series of a text, or nil: it has a label twice, and neither disk nor queries would take it. A text that was seen
-// before costs one look-up.
-func (r *reader) series(p point) *series {
-	if k := r.target.known[string(p.text)]; k != nil {
-		k.round = r.target.round
-		return k.series
+// known is what is known of a text: its series, or why it has none. One that was seen before costs one look-up.
+func (r *reader) known(p point) *known {
+	k := r.target.known[string(p.text)]
+	switch {
+	case k == nil && len(r.target.known) >= maxSeries:
+		return &known{drop: usage.DropFull}
+	case k == nil:
+		k = r.learn(p)
+		r.target.known[string(p.text)] = k
+	case k.unsure(r.target.round):
+		r.check(k)
 	}
+	k.round = r.target.round
+	return k
+}
+
+// learn a series from its text. Each is told with the node that it is of, whatever the kubelet says: two nodes that
+// tell of one pod are two series, of which the highest counts.
+func (r *reader) learn(p point) *known {
 	var of labels.Labels
 	p.labels(&of)
-	k := &known{round: r.target.round}
-	r.target.known[string(p.text)] = k
 	if _, twice := of.HasDuplicateLabelNames(); twice {
-		return nil
+		return &known{drop: usage.DropLabels}
 	}
-	if bytes.HasPrefix(p.text, []byte("node_")) || r.pods != nil && ofNode(p.text) {
-		// The only series that do not say whose they are.
-		of = labels.NewBuilder(of).Set("node", r.node).Labels()
+	k := &known{labels: labels.NewBuilder(of).Set("node", r.node).Labels()}
+	r.check(k)
+	return k
+}
+
+// check whether a series is of the node itself or of a pod on it, as the API server says: a kubelet is believed of
+// nothing else. Where that cannot be looked up, what was known stays.
+func (r *reader) check(k *known) {
+	k.checked = r.target.round
+	pod := Pod{k.labels.Get("namespace"), k.labels.Get("pod")}
+	if pod != (Pod{}) || k.labels.Get("container") != "" {
+		node, err := r.placeOf(pod)
+		if err == nil && node != r.node || err != nil && k.series == nil {
+			k.drop = usage.DropElsewhere
+			return
+		}
 	}
-	k.series = r.scraper.intern(of)
-	return k.series
+	k.drop = ""
+	if k.series == nil {
+		k.series = r.scraper.intern(k.labels)
+		k.labels = k.series.labels
+	}
+}
+
+// placeOf is the node of a pod.
+func (r *reader) placeOf(pod Pod) (string, error) {
+	if r.placed.pod != pod {
+		r.placed.pod = pod
+		r.placed.node, r.placed.err = r.nodeOf(pod)
+	}
+	return r.placed.node, r.placed.err
 }
 
 // failing says which nodes do not answer, and why.

@@ -2,10 +2,20 @@ package embedded
 
 import (
 	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"attune.io/attune/usage"
 )
 
-// forgetAfter is how many scrapes a series may be left out of before its text is forgotten.
-const forgetAfter = 10
+const (
+	// forgetAfter is how many scrapes a series may be left out of before its text is forgotten, and after as many it is
+	// looked up again where its pod is.
+	forgetAfter = 10
+	// maxSeries is how many texts of one node are known at once: 500 pods of four
+	// containers have 16,000. What a kubelet tells beyond that is dropped.
+	maxSeries = 20_000
+)
 
 // target is one node and how it does. The scraper's mutex guards it, but for known, which belongs to the
 // scrape that goes on, at most one at a time.
@@ -25,10 +35,19 @@ type target struct {
 	round int
 }
 
-// known is a series that a node has told of, and the round it did so last.
+// known is a text that a node has told, and the round it did so last.
 type known struct {
+	// series is nil where drop says why there is none; a series that was taken once stays.
 	series *series
-	round  int
+	drop   usage.Drop
+	labels labels.Labels
+	// checked is the round in which it was last looked up where its pod is.
+	round, checked int
+}
+
+// unsure: it is time to look again where the pod is. One that is not here may only be new, and is looked up each time.
+func (k *known) unsure(round int) bool {
+	return k.drop == usage.DropElsewhere || k.drop == "" && round-k.checked >= forgetAfter
 }
 
 // forget the texts that a node does not say any more.
