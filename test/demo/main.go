@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -21,18 +22,41 @@ import (
 func init() { _ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0, 0, 0) }
 
 func main() {
-	// SIGPIPE too: where nobody reads any more, the cluster is removed like after Ctrl-C.
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
-	defer stop()
+	ctx, cancel := interrupted()
+	defer cancel(nil)
 	log.SetLogger(logr.Discard()) // or controller-runtime complains of its absence, in the middle of the show
-	s := &screen{out: os.Stdout, terminal: isTerminal(os.Stdin) && isTerminal(os.Stdout)}
+	s := &screen{out: read{os.Stdout, cancel}, terminal: isTerminal(os.Stdin) && isTerminal(os.Stdout)}
 	if err := show(ctx, s); err != nil {
 		if ctx.Err() != nil {
-			err = errors.New("interrupted")
+			err = fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}
 		fmt.Fprintln(os.Stderr, "\ndemo:", err)
 		os.Exit(1)
 	}
+}
+
+// interrupted is a context that ends when the demo is told to end. SIGPIPE says nothing: a connection that was closed
+// raises it as well; see read.
+func interrupted() (context.Context, context.CancelCauseFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ctx, cancel := context.WithCancelCause(ctx)
+	context.AfterFunc(ctx, stop)
+	return ctx, cancel
+}
+
+// read is where somebody reads. Where nobody does any more, the cluster is removed like after Ctrl-C.
+type read struct {
+	to     io.Writer
+	cancel context.CancelCauseFunc
+}
+
+func (r read) Write(p []byte) (int, error) {
+	n, err := r.to.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		r.cancel(err)
+	}
+	return n, err
 }
 
 func isTerminal(f *os.File) bool {
