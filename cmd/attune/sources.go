@@ -86,7 +86,10 @@ func (o *options) connect(secrets client.Reader, s usage.SourceSettings) (*prome
 		return nil, err
 	}
 	config := prometheus.ConfigOf(*s.Prometheus, credentials)
-	config.PolicySource = s.Namespace != ""
+	config.PolicySource = s.OfPolicy || s.Namespace != ""
+	if config.PolicySource {
+		config.MaxBytes = prometheus.PolicyMaxBytes
+	}
 	if config.Address == "" {
 		config.Address = o.prometheus.address
 	}

@@ -5,15 +5,17 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"attune.io/attune/usage/address"
 )
 
 // checkAddress says what is wrong with a server's address, as the end of a sentence; empty: nothing.
 // The operator asks whatever is named here from inside the cluster, so an address must not reach what
 // only the node or the operator itself may reach. A name is not resolved here: whoever connects checks
-// the address that it resolves to with ForbiddenIP.
-func checkAddress(address string, level Level) string {
+// the address that it resolves to, by the same list.
+func checkAddress(server string, level Level) string {
 	const example = "e.g. http://prometheus.monitoring:9090"
-	u, err := url.Parse(address)
+	u, err := url.Parse(server)
 	switch {
 	case err != nil || u.Hostname() == "" || u.Opaque != "":
 		return "is not a URL: use scheme, host and port, " + example
@@ -38,24 +40,11 @@ func forbiddenHost(host string, level Level) bool {
 		return true
 	}
 	if ip, err := netip.ParseAddr(host); err == nil {
-		return ForbiddenIP(ip, level)
+		return !address.Allowed(ip, level != Cluster)
 	}
 	// Some resolvers read 2852039166 and 0xa9fea9fe as the IPv4 address that the number stands for.
 	if strings.Trim(host, "0123456789.") == "" || strings.HasPrefix(host, "0x") {
 		return true
 	}
 	return level != Cluster && (host == "localhost" || strings.HasSuffix(host, ".localhost"))
-}
-
-// metadataIPs are metadata services outside the link-local range: AWS over IPv6, Alibaba.
-var metadataIPs = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200")}
-
-// ForbiddenIP reports whether a usage source that a level names must not be asked at this address:
-// link-local and metadata addresses for every level, and for namespaces the operator's own loopback.
-func ForbiddenIP(ip netip.Addr, level Level) bool {
-	ip = ip.Unmap().WithZone("")
-	if ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || slices.Contains(metadataIPs, ip) {
-		return true
-	}
-	return level != Cluster && ip.IsLoopback()
 }

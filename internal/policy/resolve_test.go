@@ -164,7 +164,7 @@ func TestEveryFieldAtEveryLevel(t *testing.T) {
 			want := everythingSettings(t)
 			want.Resize.Paused = []string{string(level)}
 			if level != policy.Cluster { // Secrets of the cluster's level are in the operator's namespace
-				want.Source.Namespace = "shop"
+				want.Source.Namespace, want.Source.OfPolicy = "shop", true
 			}
 			assert.Empty(t, diff(want, s))
 

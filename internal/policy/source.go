@@ -23,6 +23,7 @@ func (o *overlay) source() usage.SourceSettings {
 			func(l layer) *v1alpha1.Duration { return l.MetricsSource.RateWindow }),
 	}
 	s.Prometheus, s.Namespace = o.prometheus()
+	s.OfPolicy = s.Prometheus != nil && o.origin["metricsSource.prometheus.address"] != Cluster
 	return s
 }
 

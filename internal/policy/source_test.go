@@ -1,7 +1,6 @@
 package policy_test
 
 import (
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +45,7 @@ func TestServer(t *testing.T) {
 			require.NoError(t, err)
 			assert.Empty(t, cmp.Diff(c.want, s.Source.Prometheus))
 			assert.Equal(t, c.namespace, s.Source.Namespace)
+			assert.Equal(t, strings.Contains(c.policy, "address"), s.Source.OfPolicy, "whoever names the address, with credentials or without")
 		})
 	}
 }
@@ -147,12 +147,6 @@ func TestLoopback(t *testing.T) {
 	require.NoError(t, err)
 	_, err = policy.Resolve(nil, namespaceDefaults(t, spec), aPolicy(t, `{weight: 1}`))
 	require.ErrorContains(t, err, "points at the node's or the operator's own endpoints")
-
-	for _, level := range []policy.Level{policy.Namespace, policy.Policy} {
-		assert.True(t, policy.ForbiddenIP(netip.MustParseAddr("127.0.0.1"), level), level)
-	}
-	assert.False(t, policy.ForbiddenIP(netip.MustParseAddr("127.0.0.1"), policy.Cluster))
-	assert.True(t, policy.ForbiddenIP(netip.MustParseAddr("169.254.169.254"), policy.Cluster))
 }
 
 func TestSourceAllowed(t *testing.T) {

@@ -25,14 +25,18 @@ func TestDemoOnCgroupV2(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "demo")
 	built, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput()
 	require.NoError(t, err, "%s", built)
-	env := append(os.Environ(), "TMPDIR="+t.TempDir(), "GLIBC_TUNABLES=glibc.pthread.rseq=0")
+	temp := t.TempDir()
+	env := append(os.Environ(), "TMPDIR="+temp, "GLIBC_TUNABLES=glibc.pthread.rseq=0")
 	project, err := cluster.ProjectDir()
 	require.NoError(t, err)
 	machine := cluster.Machine{Dir: t.TempDir(), MiB: 8192, Env: env, Own: []string{filepath.Join(project, ".cluster")}}
 	output, code, err := machine.Run(t.Context(), program)
 	require.NoError(t, err)
 	t.Log(output)
-	require.Zero(t, code)
+	if code != 0 {
+		logged, _ := os.ReadFile(filepath.Join(temp, "attune-cluster-logs", "local", "cluster.log")) // where the cluster did not come up
+		t.Fatalf("the demo ended with %d: %s", code, logged)
+	}
 	require.Contains(t, output, "cpu.weight")
 	require.Contains(t, output, "was born with cpu")
 	require.Contains(t, output, "attune took the resize back")

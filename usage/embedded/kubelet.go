@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"attune.io/attune/usage/prometheus"
+	"attune.io/attune/usage/address"
 )
 
 // What one answer of a kubelet may take. A node with 500 containers says 300 KiB about their usage, and
@@ -64,10 +64,10 @@ func kubeletConfig(config *rest.Config, verify KubeletTLS) *rest.Config {
 }
 
 // dialled checks an address at the last moment.
-func dialled(_, address string, _ syscall.RawConn) error {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil || !prometheus.Allowed(at.Addr(), true) {
-		return fmt.Errorf("no kubelet is asked at %s", address)
+func dialled(_, to string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(to)
+	if err != nil || !address.Allowed(at.Addr(), true) {
+		return fmt.Errorf("no kubelet is asked at %s", to)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"attune.io/attune/usage/prometheus"
+	"attune.io/attune/usage/address"
 )
 
 // Node is a kubelet to scrape.
@@ -28,13 +28,13 @@ func NodeOf(node *corev1.Node) (Node, error) {
 	if port <= 0 || port > 65535 {
 		return out, fmt.Errorf("node %s announces no port of its kubelet", node.Name)
 	}
-	for _, address := range node.Status.Addresses {
-		if address.Type != corev1.NodeInternalIP {
+	for _, of := range node.Status.Addresses {
+		if of.Type != corev1.NodeInternalIP {
 			continue
 		}
-		ip, err := netip.ParseAddr(address.Address)
-		if err != nil || !prometheus.Allowed(ip, true) {
-			return out, fmt.Errorf("node %s has the internal address %q, where no kubelet is asked: it must be an IP, and neither loopback, link-local nor multicast", node.Name, address.Address)
+		ip, err := netip.ParseAddr(of.Address)
+		if err != nil || !address.Allowed(ip, true) {
+			return out, fmt.Errorf("node %s has the internal address %q, where no kubelet is asked: it must be an IP, and neither loopback, link-local nor multicast", node.Name, of.Address)
 		}
 		out.Address = netip.AddrPortFrom(ip, uint16(port))
 		return out, nil

@@ -24,6 +24,9 @@ import (
 const (
 	DefaultTimeout  = time.Minute
 	DefaultMaxBytes = 256 << 20
+	// PolicyMaxBytes is the most that an answer of a server may have that a policy names: what it takes in memory is all
+	// tenants'. What is too much at once is asked for in parts.
+	PolicyMaxBytes = 32 << 20
 )
 
 // Config says how a server is reached. Secrets are read by the caller.

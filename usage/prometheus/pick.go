@@ -8,7 +8,9 @@ import (
 
 // picker turns an answer's series into usage.Series and counts what is of no use.
 type picker struct {
-	query  usage.Query
+	query usage.Query
+	// asked are the query's namespaces: of no other one an answer is believed.
+	asked  map[string]bool
 	memory bool
 	yield  func(usage.Series)
 	report *usage.Report
@@ -19,6 +21,10 @@ func (p *picker) element(e Element) {
 	of := e.Labels
 	if of.Namespace == "" || of.Pod == "" || of.Container == "" {
 		p.report.Drop(usage.DropUnnamed, len(e.Samples))
+		return
+	}
+	if !p.asked[of.Namespace] {
+		p.report.Drop(usage.DropForeign, len(e.Samples))
 		return
 	}
 	samples := p.usable(e.Samples)

@@ -44,12 +44,16 @@ func Read(ctx context.Context, query usage.Query, ask Asker, yield func(usage.Se
 	if len(query.Namespaces) == 0 {
 		return report, nil
 	}
+	asked := make(map[string]bool, len(query.Namespaces))
+	for _, namespace := range query.Namespaces {
+		asked[namespace] = true
+	}
 	for _, part := range query.Split(maxPoints) {
 		for _, expression := range []struct {
 			text   string
 			memory bool
 		}{{CPU(part), false}, {Memory(part), true}} {
-			pick := picker{query: part, memory: expression.memory, yield: yield, report: &report}
+			pick := picker{query: part, asked: asked, memory: expression.memory, yield: yield, report: &report}
 			said, err := ask(ctx, expression.text, part, pick.element)
 			if err != nil {
 				return report, err

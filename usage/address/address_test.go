@@ -1,4 +1,4 @@
-package prometheus_test
+package address_test
 
 import (
 	"net/netip"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"attune.io/attune/usage/prometheus"
+	"attune.io/attune/usage/address"
 )
 
 func TestAllowed(t *testing.T) {
@@ -48,13 +48,14 @@ func TestAllowed(t *testing.T) {
 		{"168.63.129.16", false, false},
 		{"192.0.0.192", false, false},
 		{"fd00:ec2::254", false, false},
+		{"fd00:ec2::23", false, false},
 		{"fd20:ce::254", false, false},
 	} {
 		t.Run(test.ip, func(t *testing.T) {
 			ip := netip.MustParseAddr(test.ip)
-			assert.Equal(t, test.operator, prometheus.Allowed(ip, false), "from the operator's configuration")
-			assert.Equal(t, test.policy, prometheus.Allowed(ip, true), "from a policy")
+			assert.Equal(t, test.operator, address.Allowed(ip, false), "from the operator's configuration")
+			assert.Equal(t, test.policy, address.Allowed(ip, true), "from a policy")
 		})
 	}
-	assert.False(t, prometheus.Allowed(netip.Addr{}, false), "no address")
+	assert.False(t, address.Allowed(netip.Addr{}, false), "no address")
 }
