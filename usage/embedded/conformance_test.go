@@ -15,7 +15,7 @@ func TestConformance(t *testing.T) {
 		sourcetest.Run(t, func(t *testing.T, past sourcetest.Past) sourcetest.Subject {
 			f := newFixture(t, past.World, past.From, "")
 			// As it is after the first question about an hour.
-			f.recent.keepFor(maxWindow)
+			f.recent.keepFor(maxWindow, f.clock.Now())
 			measure(t, f, past)
 			return f
 		})

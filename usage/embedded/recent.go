@@ -20,8 +20,12 @@ type recent struct {
 	mutex  sync.RWMutex
 	series map[labels.Labels]*series
 	byName map[string]map[*series]struct{}
-	// window is how long samples are kept at least.
+	// window is how long samples are kept at least: as long as anybody has asked for within the last one to two hours.
 	window time.Duration
+	// least is the shortest window, and whole the time since which every sample is in memory, whatever the window.
+	least time.Duration
+	whole int64
+	asked askedWindow
 	// since is when scraping began: what was before is not in memory.
 	since int64
 }
@@ -65,7 +69,7 @@ type scraped struct {
 func newRecent(window time.Duration, now time.Time) *recent {
 	return &recent{
 		series: map[labels.Labels]*series{}, byName: map[string]map[*series]struct{}{},
-		window: window, since: now.UnixMilli(),
+		window: window, least: window, since: now.UnixMilli(), asked: askedWindow{since: now},
 	}
 }
 
@@ -144,13 +148,29 @@ func (s *series) trim(before int64) {
 	s.samples = s.samples[:copy(s.samples, s.samples[first:])]
 }
 
+// release the memory of samples that are kept no longer, where that is most of it.
+func (s *series) release(before int64) {
+	if cap(s.samples) <= leastSamples {
+		return
+	}
+	first, _ := slices.BinarySearchFunc(s.samples, before, func(s sample, at int64) int { return int(s.at - at) })
+	if kept := s.samples[first:]; 3*len(kept) < cap(s.samples) {
+		s.samples = slices.Clone(kept)
+	}
+}
+
+// leastSamples is what a series has room for in any case.
+const leastSamples = 64
+
 // forget the series that have no sample in the window any more.
 func (r *recent) forget(now time.Time) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
+	r.shorten(now)
 	before := now.Add(-r.window).UnixMilli()
 	for of, s := range r.series {
 		if n := len(s.samples); n > 0 && s.samples[n-1].at >= before {
+			s.release(before)
 			continue
 		}
 		s.gone = true
@@ -159,11 +179,33 @@ func (r *recent) forget(now time.Time) {
 	}
 }
 
-// keepFor makes the window at least as long.
-func (r *recent) keepFor(window time.Duration) {
+// askedWindow is the longest window that was asked for since a time, and the longest of the hour before.
+type askedWindow struct {
+	since       time.Time
+	now, before time.Duration
+}
+
+// rememberAsked is how long a window is kept at least that nobody asks for any more.
+const rememberAsked = time.Hour
+
+// keepFor makes the window at least as long, but for what only the disk has room for.
+func (r *recent) keepFor(window time.Duration, now time.Time) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	r.window = max(r.window, min(window, maxWindow))
+	r.asked.now = max(r.asked.now, min(window, maxWindow))
+	r.shorten(now)
+}
+
+// shorten lets go of a window that nobody has asked for any more.
+func (r *recent) shorten(now time.Time) {
+	if age := now.Sub(r.asked.since); age >= rememberAsked || age < 0 {
+		r.asked = askedWindow{since: now, before: r.asked.now}
+	}
+	window := max(r.least, r.asked.now, r.asked.before)
+	if window > r.window { // what a shorter one let go of is not in memory
+		r.whole = max(r.whole, now.Add(-r.window).UnixMilli())
+	}
+	r.window = window
 }
 
 // begin says that scraping begins now.
@@ -183,7 +225,7 @@ func (r *recent) began() time.Time {
 func (r *recent) covers(since int64, now time.Time) bool {
 	r.mutex.RLock()
 	defer r.mutex.RUnlock()
-	return since >= max(r.since, now.Add(-r.window).UnixMilli())
+	return since >= max(r.since, r.whole, now.Add(-r.window).UnixMilli())
 }
 
 // count the series of a metric, or of all.

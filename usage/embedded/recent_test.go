@@ -137,3 +137,38 @@ func TestAForgottenSeriesIsSeenAgain(t *testing.T) {
 	assert.Equal(t, 1, r.count(memoryMetric))
 	assert.Len(t, other.samples, 2)
 }
+
+// TestAWindowThatNobodyAsksForAnyMore: one policy's long rate window costs memory for as long as it is asked for, an hour
+// at most, and not for ever.
+func TestAWindowThatNobodyAsksForAnyMore(t *testing.T) {
+	r := newRecent(minWindow, noon)
+	s := r.intern(labels.FromStrings(labels.MetricName, "x"))
+	at := noon
+	run := func(minutes int, ask time.Duration) {
+		for range minutes {
+			at = at.Add(time.Minute)
+			if ask > 0 {
+				r.keepFor(ask, at)
+			}
+			r.append([]scraped{{s, sample{at.UnixMilli(), 1}}}, at)
+			r.forget(at)
+		}
+	}
+	held := func(d time.Duration) bool { return r.covers(at.Add(-d).UnixMilli(), at) }
+	run(600, 0)
+	usual := cap(s.samples)
+	require.True(t, held(minWindow))
+
+	r.keepFor(6*time.Hour, at)
+	assert.False(t, held(minWindow+time.Minute), "what was let go of is not in memory")
+	run(300, 6*time.Hour)
+	assert.True(t, held(maxWindow))
+	assert.False(t, held(maxWindow+time.Minute), "the disk's")
+	assert.LessOrEqual(t, cap(s.samples), 4*int(maxWindow/time.Minute))
+
+	run(int(2*rememberAsked/time.Minute)+1, 0)
+	assert.False(t, held(minWindow+time.Minute))
+	run(60, 0)
+	assert.LessOrEqual(t, cap(s.samples), max(leastSamples, 2*usual))
+	assert.Len(t, s.between(at.Add(-minWindow).UnixMilli(), at.UnixMilli()), int(minWindow/time.Minute)+1)
+}

@@ -21,8 +21,9 @@ import (
 )
 
 const (
-	// minWindow and maxWindow bound how long samples are kept in memory.
-	minWindow, maxWindow = 20 * time.Minute, 6 * time.Hour
+	// minWindow and maxWindow bound how long samples are kept in memory, whatever a policy asks for: what is older is read
+	// from the disk.
+	minWindow, maxWindow = 20 * time.Minute, time.Hour
 	// maxSamples bounds what one query may hold in memory, 16 bytes each; beyond it, usage.ErrTooMuch.
 	maxSamples = 5_000_000
 	maxQuery   = time.Minute
@@ -170,7 +171,7 @@ func (s *Source) Read(ctx context.Context, query usage.Query, yield func(usage.S
 		return usage.Report{}, err
 	}
 	query.RateWindow = max(query.RateWindow, s.options.Interval*5/2)
-	s.recent.keepFor(4*max(query.Step, query.RateWindow) + 2*time.Minute)
+	s.recent.keepFor(4*max(query.Step, query.RateWindow)+2*time.Minute, s.options.Clock.Now())
 	began := s.options.Clock.Now()
 	lies := 0
 	cores, bytes := s.scraper.most()
