@@ -21,15 +21,34 @@ func sparing() error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbagePercent)
 	}
+	limit, err := memoryLimit()
+	if err != nil || limit == 0 || os.Getenv("GOMEMLIMIT") != "" {
+		return err
+	}
+	// A tenth is left for what the runtime does not manage, such as the pages of the program and of files.
+	debug.SetMemoryLimit(limit / 10 * 9)
+	return nil
+}
+
+// memoryLimit is the container's own, in bytes; 0: it is not known.
+func memoryLimit() (int64, error) {
 	limit := os.Getenv(memoryVariable)
-	if limit == "" || os.Getenv("GOMEMLIMIT") != "" {
-		return nil
+	if limit == "" {
+		return 0, nil
 	}
 	bytes, err := resource.ParseQuantity(limit)
 	if err != nil || bytes.Sign() <= 0 {
-		return fmt.Errorf("%s: %q is no amount of memory, such as 512Mi", memoryVariable, limit)
+		return 0, fmt.Errorf("%s: %q is no amount of memory, such as 512Mi", memoryVariable, limit)
 	}
-	// A tenth is left for what the runtime does not manage, such as the pages of the program and of files.
-	debug.SetMemoryLimit(bytes.Value() / 10 * 9)
-	return nil
+	return bytes.Value(), nil
+}
+
+// historyBytes is how much of the memory limit histories may take: a third, as the caches of the cluster's objects and
+// what is on its way take the rest. 0: the limit is not known.
+func historyBytes() int64 {
+	limit, err := memoryLimit()
+	if err != nil {
+		return 0 // sparing has said so
+	}
+	return limit / 3
 }

@@ -41,3 +41,11 @@ func TestSparing(t *testing.T) {
 		})
 	}
 }
+
+// TestHistoryBytes: histories are not let grow to where the container's limit ends the operator.
+func TestHistoryBytes(t *testing.T) {
+	for limit, want := range map[string]int64{"": 0, "much": 0, "512Mi": 512 << 20 / 3, "3Gi": 1 << 30} {
+		t.Setenv(memoryVariable, limit)
+		assert.Equal(t, want, historyBytes(), limit)
+	}
+}

@@ -195,7 +195,7 @@ func (o *options) control(mgr ctrl.Manager) error {
 		}
 	}
 	histories := store.New(store.Options{
-		Dial: o.dialer(mgr.GetAPIReader()), Changed: changed,
+		Dial: o.dialer(mgr.GetAPIReader()), Changed: changed, MaxBytes: historyBytes(),
 		Forgets: func(s usage.SourceSettings) bool { return s.Prometheus == nil && o.own != nil },
 	})
 	autoscalers, err := autoscalersOf(mgr, changed)
