@@ -126,7 +126,7 @@ func (o *options) register(f *pflag.FlagSet) {
 	f.StringVar(&o.prometheus.address, "prometheus-address", "", "base URL of a server with the Prometheus HTTP API, such as http://prometheus.monitoring:9090; with the embedded source, it is asked once for what was before")
 	f.StringToStringVar(&o.prometheus.headers, "prometheus-header", nil, "header sent with every query, as name=value")
 	f.StringToStringVar(&o.prometheus.queryParameters, "prometheus-query-parameter", nil, "parameter added to every query, as name=value")
-	f.StringVar(&o.prometheus.bearerTokenFile, "prometheus-bearer-token-file", "", "file with a bearer token, read again for every query")
+	f.StringVar(&o.prometheus.bearerTokenFile, "prometheus-bearer-token-file", "", "file with a bearer token, read again every minute and where it was refused")
 	f.StringVar(&o.prometheus.caFile, "prometheus-ca-file", "", "file with the certificates that the server's own is verified with")
 	f.BoolVar(&o.prometheus.insecureSkipVerify, "prometheus-insecure-skip-verify", false, "accept any certificate of the server")
 	f.BoolVar(&o.eviction, "eviction", false, "evict pods for policies that ask for it; the operator must have been granted to create pods/eviction")

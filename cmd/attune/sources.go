@@ -102,14 +102,13 @@ func (o *options) connect(secrets client.Reader, s usage.SourceSettings) (*prome
 func (o *options) ownServer() (*prometheus.Client, error) {
 	config := prometheus.Config{
 		Address: o.prometheus.address, Headers: o.prometheus.headers, Parameters: o.prometheus.queryParameters,
-		TLS: prometheus.TLS{InsecureSkipVerify: o.prometheus.insecureSkipVerify},
+		TLS:             prometheus.TLS{InsecureSkipVerify: o.prometheus.insecureSkipVerify},
+		BearerTokenFile: o.prometheus.bearerTokenFile,
 	}
 	if file := o.prometheus.bearerTokenFile; file != "" {
-		token, err := os.ReadFile(file)
-		if err != nil {
+		if _, err := os.Stat(file); err != nil {
 			return nil, fmt.Errorf("reading --prometheus-bearer-token-file: %w", err)
 		}
-		config.Credentials.BearerToken = strings.TrimSpace(string(token))
 	}
 	if file := o.prometheus.caFile; file != "" {
 		ca, err := os.ReadFile(file)

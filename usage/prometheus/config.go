@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+	"k8s.io/client-go/transport"
 
 	"attune.io/attune/api/v1alpha1"
 )
@@ -38,7 +39,9 @@ type Config struct {
 	// Username with basic authentication; empty: none.
 	Username    string
 	Credentials Credentials
-	TLS         TLS
+	// BearerTokenFile holds a token that is sent and may be replaced at any time: it is read again every minute. Empty: none.
+	BearerTokenFile string
+	TLS             TLS
 	// PolicySource: the address comes from a policy, not from the operator's own configuration (see
 	// Allowed).
 	PolicySource bool
@@ -153,12 +156,12 @@ func (c Config) proxy() func(*http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment
 }
 
-func (c Config) transport() (*http.Transport, error) {
+func (c Config) transport() (http.RoundTripper, error) {
 	tlsConfig, err := c.tls()
 	if err != nil {
 		return nil, err
 	}
-	return &http.Transport{
+	plain := &http.Transport{
 		Proxy:                  c.proxy(),
 		DialContext:            dialer(c.PolicySource).DialContext,
 		TLSClientConfig:        tlsConfig,
@@ -167,5 +170,9 @@ func (c Config) transport() (*http.Transport, error) {
 		MaxIdleConnsPerHost:    2,
 		MaxResponseHeaderBytes: 64 << 10,
 		ForceAttemptHTTP2:      true,
-	}, nil
+	}
+	if c.BearerTokenFile == "" {
+		return plain, nil
+	}
+	return transport.ResettableTokenSourceWrapTransport(transport.NewCachedFileTokenSource(c.BearerTokenFile))(plain), nil
 }

@@ -2,14 +2,19 @@ package prometheus
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/usage"
 )
@@ -47,4 +52,35 @@ func TestFailureOfAServerThatIsNotReached(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestATokenThatIsReplaced: a file's token may change while a client is in use; one that is refused is read again.
+func TestATokenThatIsReplaced(t *testing.T) {
+	valid := "first"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+valid {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprint(w, `{"status":"success","data":{"resultType":"matrix","result":[]}}`)
+	}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "token")
+	write := func(token string) { require.NoError(t, os.WriteFile(file, []byte(token+"\n"), 0o600)) }
+	client, err := New(Config{Address: server.URL, BearerTokenFile: file})
+	require.NoError(t, err)
+	ask := func() error {
+		now := time.Now()
+		_, err := client.Read(t.Context(), usage.Query{Namespaces: []string{"shop"}, Start: now, End: now, Step: time.Minute, RateWindow: time.Minute}, func(usage.Series) {})
+		return err
+	}
+	require.ErrorContains(t, ask(), "token", "there is no file yet")
+	write(valid)
+	require.NoError(t, ask())
+	valid = "second"
+	write(valid)
+	var refused *Failure
+	require.ErrorAs(t, ask(), &refused)
+	assert.Equal(t, BadCredentials, refused.Reason)
+	require.NoError(t, ask(), "read again")
 }
