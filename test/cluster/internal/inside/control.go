@@ -22,6 +22,10 @@ const ControlSocket = "control.sock"
 
 const stopGrace = 15 * time.Second
 
+// patience with what a start waits for: as long as the cluster's owner waits for all of it, who says then what is missing. A
+// VM whose files nothing has read yet takes more than two minutes until its API server is ready.
+const patience = 5 * time.Minute
+
 func serveControl(dir string, s *supervisor) error {
 	// A relative name keeps the address short, however long the directory's is.
 	if err := os.Chdir(dir); err != nil {

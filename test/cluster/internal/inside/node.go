@@ -50,11 +50,11 @@ func startNodeProcesses(c spec.Cluster, n spec.Node, s *supervisor) error {
 		return err
 	}
 	for _, p := range n.Import {
-		if err := untilItSucceeds(s, p, 2*time.Minute); err != nil {
+		if err := untilItSucceeds(s, p, patience); err != nil {
 			return err
 		}
 	}
-	if err := waitForAPI(c.Dir, 2*time.Minute); err != nil {
+	if err := waitForAPI(c.Dir, patience); err != nil {
 		return err
 	}
 	for _, p := range n.Then {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"syscall"
-	"time"
 
 	"attune.io/attune/test/cluster/internal/spec"
 	"attune.io/attune/test/cluster/internal/state"
@@ -77,7 +76,7 @@ func bringUp(c spec.Cluster, s *supervisor) error {
 			return err
 		}
 	}
-	if err := waitForAPI(c.Dir, 2*time.Minute); err != nil {
+	if err := waitForAPI(c.Dir, patience); err != nil {
 		return err
 	}
 	for _, p := range c.Then {
