@@ -73,7 +73,7 @@ func hostMounts(hidden []string) error {
 // Host is the process that becomes a machine with memory of so many MiB, which runs what dir describes. Directories
 // are hidden there by empty ones.
 func Host(kernel, dir string, mib int64, hidden ...string) spec.Process {
-	return kernelProcess(kernel, "machine", dir, mib, nil, HostRole, dir, strings.Join(hidden, string(filepath.ListSeparator)))
+	return kernelProcess(kernel, "machine", 1, dir, mib, nil, HostRole, dir, strings.Join(hidden, string(filepath.ListSeparator)))
 }
 
 // HostResult is the exit code of what ran on the machine.

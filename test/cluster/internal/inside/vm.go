@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -129,20 +130,49 @@ func serveVMControl(i int, s *supervisor) error {
 // is a file that no other process sees, of which only what is used is there.
 func VM(kernel, dir string, i int, mib int64) spec.Process {
 	cable := "vec0:transport=tap,ifname=" + CableName(i) + ",depth=128,gro=1"
-	return kernelProcess(kernel, spec.NodeName(i), dir, mib, []string{cable}, VMRole, dir, strconv.Itoa(i))
+	return kernelProcess(kernel, spec.NodeName(i), i, dir, mib, []string{cable}, VMRole, dir, strconv.Itoa(i))
 }
 
-// kernelProcess runs a kernel whose pid 1 plays a role, from the copy of this program in dir.
-func kernelProcess(kernel, name, dir string, mib int64, options []string, role string, args ...string) spec.Process {
+// kernelProcess runs a kernel whose pid 1 plays a role, from the copy of this program in dir. It stays on one processor,
+// which one depends on i: it has no use for two, as it traces its processes and either they run or it does, and where
+// waking another processor is slow, every system call in it takes ten times as long.
+func kernelProcess(kernel, name string, i int, dir string, mib int64, options []string, role string, args ...string) spec.Process {
 	options = append([]string{
 		"umid=" + name, "uml_dir=" + filepath.Join(dir, "vm") + "/", fmt.Sprintf("mem=%dM", mib),
 		"root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw", "quiet", "panic=-1",
 		"con=null", "con0=null,fd:1", "ssl=null", "init=" + filepath.Join(dir, role),
 	}, options...)
-	p := spec.Command(name, kernel, slices.Concat(options, []string{"--"}, args)...)
+	p := pinned(spec.Command(name, kernel, slices.Concat(options, []string{"--"}, args)...), i)
 	// Restartable sequences are lost where the kernel traces its processes, and libc would die of that.
 	p.Env = []string{"TMPDIR=/dev/shm", "GLIBC_TUNABLES=glibc.pthread.rseq=0"}
 	return p
+}
+
+// pinned to a processor; where nothing on this machine can do that, the process is only slower.
+func pinned(p spec.Process, i int) spec.Process {
+	taskset, err := exec.LookPath("taskset")
+	if err != nil {
+		return p
+	}
+	return spec.Command(p.Name, taskset, append([]string{"--cpu-list", processor(i), p.Path}, p.Args[1:]...)...)
+}
+
+// processor that a kernel stays on, of those that this process may use.
+func processor(i int) string {
+	var usable unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &usable); err != nil || usable.Count() == 0 {
+		return "0"
+	}
+	left := i % usable.Count()
+	for n := 0; ; n++ {
+		if !usable.IsSet(n) {
+			continue
+		}
+		if left == 0 {
+			return strconv.Itoa(n)
+		}
+		left--
+	}
 }
 
 // CopySelf puts the running program into a directory, under the name of a role: a VM's kernel starts its pid 1 from a file.
