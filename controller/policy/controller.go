@@ -41,6 +41,8 @@ type History interface {
 	Forget(namespace, policy string)
 	Profile(store.Key, time.Time) (recommender.Profile, bool)
 	State(usage.SourceSettings) (store.State, bool)
+	// Lost is how many values of the namespace found no room in the newest answer.
+	Lost(settings usage.SourceSettings, namespace string) int
 	// Read says whether the whole past of a container's workload has been read.
 	Read(store.Key) bool
 	// Highest usage of a container over its replicas in a span of time.
@@ -132,7 +134,7 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 	source, _ := c.History.State(settings.Source)
 	report := report{
 		policy: p, settings: settings, matched: matched, recommendations: out.recommendations, refused: out.refused,
-		source: source, now: now,
+		source: source, lost: c.History.Lost(settings.Source, p.Namespace), now: now,
 	}
 	c.published.publish(client.ObjectKeyFromObject(p), report)
 	result := reconcile.Result{RequeueAfter: nextTry(out.refused, now)}

@@ -33,6 +33,8 @@ func (*past) State(usage.SourceSettings) (store.State, bool) {
 
 func (*past) Read(store.Key) bool { return true }
 
+func (*past) Lost(usage.SourceSettings, string) int { return 0 }
+
 func (p *past) Profile(key store.Key, now time.Time) (recommender.Profile, bool) {
 	profile := p.profiles[int(key.Workload[len(key.Workload)-1])%len(p.profiles)]
 	later := now.Truncate(5 * time.Minute).Sub(profile.Last)

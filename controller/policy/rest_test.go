@@ -13,6 +13,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/store"
 )
 
 func (f *fleet) change(change func(*v1alpha1.AttunePolicySpec)) {
@@ -152,4 +154,15 @@ func TestACoarseStepIsSaid(t *testing.T) {
 	assert.Empty(t, r.coarse())
 	r.settings.Recommender.QueryStep = time.Hour
 	assert.Equal(t, "; confidence reaches 0.38 at most with metricsSource.queryStep 1h0m0s: a shorter step needs less room", r.coarse())
+}
+
+// A namespace is told that its own history has gaps, and not what others lost.
+func TestAFullShareIsSaid(t *testing.T) {
+	f := newFleet(t, 1)
+	f.pass(t)
+	r := report{settings: sizing(t, nil).settings, policy: f.policy(), source: store.State{Last: usage.Report{Dropped: map[usage.Drop]int{usage.DropFull: 7}}}}
+	assert.Empty(t, r.crowded()+r.leftOut(), "of another namespace")
+	r.lost = 7
+	assert.Contains(t, r.crowded(), "the usage history of namespace "+r.policy.Namespace+" has gaps")
+	assert.Contains(t, r.crowded(), "shorten metricsSource.historyWindow")
 }

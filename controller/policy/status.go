@@ -19,6 +19,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/usage"
 	"attune.io/attune/usage/store"
 )
 
@@ -43,7 +44,9 @@ type report struct {
 	// refused are the recommendations that the API server did not take.
 	refused []refusal
 	source  store.State
-	now     time.Time
+	// lost is how many values of the newest answer found no room in the namespace's share of the history.
+	lost int
+	now  time.Time
 }
 
 // status computes the policy's status. It is pure.
@@ -108,11 +111,11 @@ func (r report) ready() metav1.Condition {
 		return no(v1alpha1.ReasonRecommendationRefused, r.notTaken())
 	}
 	if hold := r.unanimousHold(); hold != nil {
-		return no(hold.Reason, hold.Message+r.leftOut()+r.complaint())
+		return no(hold.Reason, hold.Message+r.leftOut()+r.crowded()+r.complaint())
 	}
 	return metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
-		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)) + r.coarse() + r.complaint(),
+		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)) + r.coarse() + r.crowded() + r.complaint(),
 	}
 }
 
@@ -173,12 +176,24 @@ func cut(text string) string {
 func (r report) leftOut() string {
 	var parts []string
 	for _, reason := range r.source.Last.DropReasons() {
+		if reason == usage.DropFull {
+			continue // of any namespace; see crowded
+		}
 		parts = append(parts, fmt.Sprintf("%d %s", r.source.Last.Dropped[reason], reason))
 	}
 	if len(parts) == 0 {
 		return ""
 	}
 	return "; the source's newest answer had values that were left out: " + strings.Join(parts, ", ")
+}
+
+// crowded says that the history of the namespace has gaps because its share of the operator's memory is used up.
+func (r report) crowded() string {
+	if r.lost == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; the usage history of namespace %s has gaps: it holds its share of the operator's memory, "+
+		"and new values are left out: shorten metricsSource.historyWindow, lengthen metricsSource.queryStep, or give the operator more memory", r.policy.Namespace)
 }
 
 // unanimousHold is a hold of the data when no workload has a target that could be applied.

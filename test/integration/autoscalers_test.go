@@ -306,6 +306,8 @@ func (steady) State(usage.SourceSettings) (store.State, bool) {
 
 func (steady) Read(store.Key) bool { return true }
 
+func (steady) Lost(usage.SourceSettings, string) int { return 0 }
+
 func (steady) Profile(_ store.Key, now time.Time) (recommender.Profile, bool) {
 	const step = 5 * time.Minute
 	var steps []recommender.StepUsage

@@ -55,6 +55,8 @@ func (u *usages) State(usage.SourceSettings) (store.State, bool) {
 
 func (*usages) Read(store.Key) bool { return true }
 
+func (*usages) Lost(usage.SourceSettings, string) int { return 0 }
+
 // Base is what the containers of a pod used lately.
 func (u *usages) Base(_, pod, _ string, r recommender.Resource, _ time.Time) (recommender.Usage, bool) {
 	for prefix, of := range u.own {

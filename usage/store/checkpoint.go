@@ -64,11 +64,15 @@ func (s *Store) Restore(key Key, packed []byte, now time.Time) error {
 
 // add an empty history; nil where none is wanted.
 func (p *pool) add(key Key) *history {
-	track := p.track(key.Namespace, key.workload())
+	n := p.namespaces[key.Namespace]
+	if n == nil {
+		return nil
+	}
+	track := n.track(key.workload())
 	if track == nil || !track.wanted.has(key.Container) {
 		return nil
 	}
-	return track.add(key.Container, p.budget)
+	return track.add(key.Container, n.share)
 }
 
 // restore fills what is not known.

@@ -11,7 +11,7 @@ func BenchmarkDigest(b *testing.B) {
 	const steps = 8 * pageSteps
 	var all []*history
 	for c := range 1000 {
-		h := newHistory(&budget{left: 1 << 30})
+		h := newHistory(roomOf(1 << 30))
 		h.slide(0, steps-1)
 		for _, m := range []*measure{&h.cpu, &h.memory} {
 			m.open(0)

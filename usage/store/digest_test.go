@@ -47,7 +47,7 @@ func TestDigestsOfWhatIsLeft(t *testing.T) {
 	const steps, left, gone = 10 * pageSteps, pageSteps + 100, 5 * pageSteps
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 20 {
-		h := newHistory(&budget{left: 1 << 30})
+		h := newHistory(roomOf(1 << 30))
 		first := int64(5_000_000) / pageSteps * pageSteps
 		h.slide(first, first+steps-1)
 		var all []recommender.StepUsage
@@ -91,7 +91,7 @@ func sameQuantiles(t *testing.T, want, got recommender.Distribution) {
 func bothProfiles(amount func(*rand.Rand, int64) float64, steps int64) (exact, kept recommender.Profile) {
 	const step = 5 * time.Minute
 	random := rand.New(rand.NewPCG(uint64(steps), 9))
-	h := newHistory(&budget{left: 1 << 30})
+	h := newHistory(roomOf(1 << 30))
 	first := int64(5_000_000) / pageSteps * pageSteps
 	h.slide(first, first+steps-1)
 	truth := nothing(steps)

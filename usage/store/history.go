@@ -22,8 +22,8 @@ type history struct {
 	digest            weak.Pointer[digest]
 }
 
-func newHistory(budget *budget) *history {
-	return &history{cpu: newMeasure(budget), memory: newMeasure(budget), version: 1}
+func newHistory(share *share) *history {
+	return &history{cpu: newMeasure(share), memory: newMeasure(share), version: 1}
 }
 
 // slide moves the window.
@@ -71,7 +71,7 @@ func (h *history) steps(step time.Duration) []recommender.StepUsage {
 // peaks to be written to.
 func (h *history) peaks() *measure {
 	if h.peak == nil {
-		peak := newMeasure(h.cpu.budget)
+		peak := newMeasure(h.cpu.share)
 		peak.slide(h.cpu.first, h.cpu.last)
 		h.peak = &peak
 	}

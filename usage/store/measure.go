@@ -11,9 +11,6 @@ const (
 	tailSteps = blockSteps + openSteps
 )
 
-// budget is the room that is left for all histories of a store.
-type budget struct{ left int64 }
-
 // measure holds the values of one measure in the window's steps: the newest ones as they are, older ones
 // packed in blocks of blockSteps, where each is off by MaxError at most and the highest of each page is
 // known exactly.
@@ -27,11 +24,11 @@ type measure struct {
 	highest []float64
 	tail    []float64
 
-	budget *budget
-	taken  int64
+	share *share
+	taken int64
 }
 
-func newMeasure(budget *budget) measure { return measure{last: -1, budget: budget} }
+func newMeasure(share *share) measure { return measure{last: -1, share: share} }
 
 func (m *measure) empty() bool { return len(m.packed)+len(m.tail) == 0 }
 
@@ -83,7 +80,7 @@ func (m *measure) room(first, steps int64) bool {
 		return true // close looks.
 	}
 	blocks := steps/blockSteps + 2
-	return m.budget.left >= blocks*mostBlock+8*(tailSteps+m.pages())
+	return m.share.left() >= blocks*mostBlock+8*(tailSteps+m.pages())
 }
 
 // pages that the window's steps may be in.
@@ -175,7 +172,7 @@ func (m *measure) pack(values []float64) (lost int) {
 	block := packBlock(room[:0], values)
 	if grown := len(m.packed) + len(block); grown > cap(m.packed) {
 		// What the tail takes beyond its usual size is given back at once.
-		if m.budget.left+m.taken < int64(roundUp(grown))+8*(tailSteps+m.pages()) {
+		if m.share.left()+m.taken < int64(roundUp(grown))+8*(tailSteps+m.pages()) {
 			lost = measured(values)
 			block = packBlock(block[:0], nothing(blockSteps))
 		}
@@ -300,10 +297,10 @@ func roundUp(size int) int { return (size + 63) &^ 63 }
 // around is what is taken beside the packed blocks.
 func (m *measure) around() int64 { return 8 * int64(cap(m.tail)+cap(m.highest)) }
 
-// charge the budget for what is taken now.
+// charge the share for what is taken now.
 func (m *measure) charge() {
 	taken := int64(cap(m.packed)) + m.around()
-	m.budget.left -= taken - m.taken
+	m.share.take(taken - m.taken)
 	m.taken = taken
 }
 

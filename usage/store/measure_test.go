@@ -48,10 +48,15 @@ func TestMeasureBehavesLikeAMap(t *testing.T) {
 	}
 }
 
+// roomOf is the share of a namespace that may hold so many bytes.
+func roomOf(bytes int64) *share {
+	return newBudget((bytes*(1+greed) + greed - 1) / greed).join("shop")
+}
+
 func moved(t *testing.T, random *rand.Rand, window int64, amount func(*rand.Rand, int64) float64) {
 	t.Helper()
-	left := budget{left: 1 << 30}
-	m, model := newMeasure(&left), map[int64]float64{}
+	left := roomOf(1 << 30)
+	m, model := newMeasure(left), map[int64]float64{}
 	last := int64(5_000_000)
 	m.slide(last-window+1, last)
 	written, revised := last-window, map[int64]bool{}
@@ -114,14 +119,14 @@ func moved(t *testing.T, random *rand.Rand, window int64, amount func(*rand.Rand
 	if got := m.peak(first, last); highest >= 0 {
 		require.True(t, got >= highest*(1-MaxError) && got <= highest*(1+MaxError)*(1+MaxError), "%v, not %v", got, highest)
 	}
-	assert.Equal(t, int64(1<<30)-left.left, m.bytes(), "the budget knows what is taken")
+	assert.Equal(t, left.held, m.bytes(), "the budget knows what is taken")
 	m.release()
-	assert.Equal(t, int64(1<<30), left.left)
+	assert.Zero(t, left.held)
 }
 
 func TestFewAmountsAreKeptExactly(t *testing.T) {
-	left := budget{left: 1 << 20}
-	m := newMeasure(&left)
+	left := roomOf(1 << 20)
+	m := newMeasure(left)
 	m.slide(0, 999)
 	for step := range int64(1000) {
 		m.put(step, []float64{0.2, 0.9}[step/50%2])
@@ -134,8 +139,8 @@ func TestFewAmountsAreKeptExactly(t *testing.T) {
 
 // TestPeaksOutliveRevisions: what is packed again keeps its true maximum.
 func TestPeaksOutliveRevisions(t *testing.T) {
-	left := budget{left: 1 << 20}
-	m := newMeasure(&left)
+	left := roomOf(1 << 20)
+	m := newMeasure(left)
 	m.slide(0, 999)
 	random := rand.New(rand.NewPCG(3, 4))
 	highest := 0.0
@@ -154,12 +159,12 @@ func TestPeaksOutliveRevisions(t *testing.T) {
 }
 
 func TestMeasureWithoutRoom(t *testing.T) {
-	left := budget{left: 100}
-	m := newMeasure(&left)
+	left := roomOf(100)
+	m := newMeasure(left)
 	m.slide(0, 999)
 	assert.False(t, m.room(0, 1), "not even for the newest steps")
 
-	left.left = 8*(tailSteps+m.pages()) + 3*mostBlock
+	left.budget.left = roomOf(8*(tailSteps+m.pages()) + 3*mostBlock).budget.left
 	require.True(t, m.room(0, 1))
 	random := rand.New(rand.NewPCG(5, 6))
 	lost := 0
@@ -168,7 +173,7 @@ func TestMeasureWithoutRoom(t *testing.T) {
 		m.open(step)
 		require.True(t, m.put(step, random.Float64()), "the newest steps have room")
 		lost += m.close()
-		require.GreaterOrEqual(t, left.left, int64(-256), "but for gaps")
+		require.GreaterOrEqual(t, left.left(), int64(-256), "but for gaps")
 	}
 	assert.Positive(t, lost)
 	assert.GreaterOrEqual(t, m.peak(990, 999), 0.0)
@@ -177,8 +182,8 @@ func TestMeasureWithoutRoom(t *testing.T) {
 }
 
 func TestMeasureThatStandsStill(t *testing.T) {
-	left := budget{left: 1 << 20}
-	m := newMeasure(&left)
+	left := roomOf(1 << 20)
+	m := newMeasure(left)
 	m.slide(1, 10)
 	m.open(1)
 	require.True(t, m.put(1, 1))

@@ -49,6 +49,9 @@ type namespace struct {
 	resolver *resolver
 	// tracks have the numbers of the resolver's wishes.
 	tracks []*track
+	// share is what the histories are taken from, and lost counts the values of the newest answer that found no room.
+	share *share
+	lost  int
 }
 
 // track of a workload, or nil.
@@ -88,8 +91,8 @@ func (t *track) history(container string) *history {
 }
 
 // add an empty history.
-func (t *track) add(container string, budget *budget) *history {
-	added := newHistory(budget)
+func (t *track) add(container string, share *share) *history {
+	added := newHistory(share)
 	t.histories = append(t.histories, named{strings.Clone(container), added})
 	return added
 }
@@ -121,7 +124,7 @@ func newPool(settings usage.SourceSettings, budget *budget) *pool {
 func (p *pool) want(interest Interest) {
 	n := p.namespaces[interest.Namespace]
 	if n == nil {
-		n = &namespace{interests: map[string]Interest{}, resolver: newResolver(nil)}
+		n = &namespace{interests: map[string]Interest{}, resolver: newResolver(nil), share: p.budget.join(interest.Namespace)}
 		p.namespaces[interest.Namespace] = n
 	}
 	n.interests[interest.Policy] = interest
@@ -136,6 +139,7 @@ func (p *pool) forget(of owner) {
 	n.settle()
 	if len(n.interests) == 0 {
 		delete(p.namespaces, of.namespace)
+		p.budget.leave(of.namespace)
 	}
 	p.counted = false
 }

@@ -313,26 +313,39 @@ func (p *pool) keep(s *scratch, report usage.Report, now time.Time, changed map[
 		}
 	})
 	for name, gathered := range s.namespaces {
-		for number, answer := range gathered.answers {
-			if answer == nil {
-				continue
-			}
-			track := gathered.trackOf(p.namespaces[name], number)
-			for ; answer != nil && track != nil; answer = answer.next {
-				if track.wanted.has(answer.container) && p.keepOf(track, answer, s.first, now, &report) {
-					changed[name] = true
-				}
+		n := p.namespaces[name]
+		if n == nil {
+			continue
+		}
+		own := usage.Report{Partial: report.Partial}
+		if p.keepAll(n, gathered, s.first, now, &own) {
+			changed[name] = true
+		}
+		n.lost = own.Dropped[usage.DropFull]
+		report.Add(own)
+	}
+	p.succeed(report, now)
+}
+
+// keepAll of a namespace; it returns whether anything is different now.
+func (p *pool) keepAll(n *namespace, g *gathered, first int64, now time.Time, report *usage.Report) (different bool) {
+	for number, answer := range g.answers {
+		if answer == nil {
+			continue
+		}
+		track := g.trackOf(n, number)
+		for ; answer != nil && track != nil; answer = answer.next {
+			if track.wanted.has(answer.container) && p.keepOf(n, track, answer, first, now, report) {
+				different = true
 			}
 		}
 	}
-	p.succeed(report, now)
+	return different
 }
 
 // trackOf a number, among those of its namespace, which may have changed while the answer was on its way.
 func (g *gathered) trackOf(n *namespace, number int) *track {
 	switch {
-	case n == nil:
-		return nil
 	case n.resolver == g.resolver:
 		return n.tracks[number]
 	}
@@ -340,10 +353,10 @@ func (g *gathered) trackOf(n *namespace, number int) *track {
 }
 
 // keepOf one container; it returns whether anything is different now.
-func (p *pool) keepOf(track *track, a *answer, first int64, now time.Time, report *usage.Report) bool {
+func (p *pool) keepOf(n *namespace, track *track, a *answer, first int64, now time.Time, report *usage.Report) bool {
 	known := track.history(a.container)
 	if known == nil {
-		known = track.add(a.container, p.budget)
+		known = track.add(a.container, n.share)
 		known.slide(p.span(usage.StepOf(now, p.settings.QueryStep)))
 	}
 	different := p.replace(&known.cpu, first, a.cpu, report)

@@ -81,8 +81,8 @@ type Options struct {
 	// Forgets says of a source that it cannot be asked for the whole past again after a restart, so that
 	// histories are checkpointed; nil: none does.
 	Forgets func(usage.SourceSettings) bool
-	// MaxBytes bounds the values that are kept; beyond it, further ones are dropped and counted. 0:
-	// DefaultMaxBytes.
+	// MaxBytes bounds the values that are kept; beyond it, or beyond a namespace's share of it, further ones are
+	// dropped and counted. 0: DefaultMaxBytes.
 	MaxBytes int64
 }
 
@@ -95,7 +95,7 @@ const DefaultPatience = time.Minute
 // Store keeps histories. It is safe for concurrent use.
 type Store struct {
 	options Options
-	budget  budget
+	budget  *budget
 
 	// refreshing serialises refreshes; it is taken before mutex.
 	refreshing sync.Mutex
@@ -128,7 +128,7 @@ func New(options Options) *Store {
 	}
 	return &Store{
 		options:   options,
-		budget:    budget{left: options.MaxBytes},
+		budget:    newBudget(options.MaxBytes),
 		interests: map[owner]usage.Digest{},
 		pools:     map[usage.Digest]*pool{},
 		asking:    map[usage.Digest]bool{},
@@ -149,7 +149,7 @@ func (s *Store) Want(interest Interest) {
 	s.interests[of] = digest
 	pool := s.pools[digest]
 	if pool == nil {
-		pool = newPool(interest.Source, &s.budget)
+		pool = newPool(interest.Source, s.budget)
 		s.pools[digest] = pool
 	}
 	if n := pool.namespaces[of.namespace]; n == nil || !reflect.DeepEqual(n.interests[of.policy], interest) {
@@ -187,6 +187,18 @@ func (s *Store) State(settings usage.SourceSettings) (State, bool) {
 		return State{}, false
 	}
 	return pool.current(), true
+}
+
+// Lost is how many values of the namespace found no room in the source's newest answer: the store is full, or holds the
+// namespace's share already.
+func (s *Store) Lost(settings usage.SourceSettings, namespace string) int {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	pool := s.pools[settings.Digest()]
+	if pool == nil || pool.namespaces[namespace] == nil {
+		return 0
+	}
+	return pool.namespaces[namespace].lost
 }
 
 // Read says whether the whole past of a key's workload has been read, whatever its container, or is not asked for at

@@ -1,0 +1,93 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/store"
+)
+
+// tenant wants the history of some workloads in a namespace, and its pods use different amounts all the time, so that
+// nothing packs well.
+func tenant(namespace string, workloads int, settings usage.SourceSettings) (store.Interest, []fakePod) {
+	interest := store.Interest{Policy: "all", Namespace: namespace, Source: settings}
+	var pods []fakePod
+	for i := range workloads {
+		name := fmt.Sprintf("app%d", i)
+		interest.Workloads = append(interest.Workloads, deployment(name).Workloads...)
+		restless := func(at time.Time) (float64, bool) {
+			return 1 + float64(at.Unix()/7%1009*int64(i+1)%997), true
+		}
+		pods = append(pods, fakePod{namespace: namespace, pod: name + "-7d4f8c9b6-aaaaa", container: "app", cpu: restless, memory: restless})
+	}
+	return interest, pods
+}
+
+// TestNobodyTakesTheRoomOfOthers: five namespaces that want all they can get, of one source and of several, leave room
+// for one that comes later, whose history is whole.
+func TestNobodyTakesTheRoomOfOthers(t *testing.T) {
+	const size = 1 << 20
+	source := &fake{}
+	s := store.New(store.Options{MaxBytes: size, Dial: func(usage.SourceSettings) (usage.Source, error) { return source, nil }})
+	greedy := func(n int) string { return fmt.Sprint("greedy-", n) }
+	for i := range 5 {
+		for _, window := range []time.Duration{24 * time.Hour, 48 * time.Hour} {
+			of := settings()
+			of.HistoryWindow = window
+			interest, pods := tenant(greedy(i), 200, of)
+			interest.Policy = window.String()
+			s.Want(interest)
+			source.pods = append(source.pods, pods...)
+		}
+	}
+	fill(t, s, now)
+	for i := range 5 {
+		longer := settings()
+		longer.HistoryWindow *= 2
+		assert.Positive(t, s.Lost(settings(), greedy(i))+s.Lost(longer, greedy(i)), "it is told that its room is used up")
+	}
+
+	late, pods := tenant("late", 3, settings())
+	source.set(func(f *fake) { f.pods = append(f.pods, pods...) })
+	s.Want(late)
+	fill(t, s, now.Add(step))
+	assert.Zero(t, s.Lost(settings(), "late"))
+	for i := range 3 {
+		of := key(fmt.Sprint("app", i))
+		of.Namespace = "late"
+		assert.Len(t, s.Steps(of), 288, "all steps of a day")
+	}
+}
+
+// TestOneNamespaceMayTakeMost: where nobody else wants anything, one namespace has two thirds of the room; what it gives
+// back is there for others.
+func TestOneNamespaceMayTakeMost(t *testing.T) {
+	const size = 256 << 10
+	source := &fake{}
+	s := store.New(store.Options{MaxBytes: size, Dial: func(usage.SourceSettings) (usage.Source, error) { return source, nil }})
+	held := func() int64 {
+		state, _ := s.State(settings())
+		return state.Bytes
+	}
+	alone, pods := tenant("alone", 400, settings())
+	source.pods = pods
+	s.Want(alone)
+	fill(t, s, now)
+	assert.Positive(t, s.Lost(settings(), "alone"))
+	assert.InDelta(t, size*2/3, held(), size/20)
+
+	s.Forget("alone", "all")
+	again, pods := tenant("again", 400, settings())
+	source.set(func(f *fake) { f.pods = pods })
+	s.Want(again)
+	fill(t, s, now.Add(step))
+	assert.InDelta(t, size*2/3, held(), size/20)
+	s.Forget("again", "all")
+	require.False(t, s.Refresh(context.Background(), now.Add(2*step)))
+}
