@@ -69,6 +69,8 @@ type Signals struct {
 	CPUPressure map[string]float64
 	// SLO are the guardrails' answers.
 	SLO []SLOResult
+	// Unanswered says why the usage source gave no answer, so that what is missing may be there; empty: it answered.
+	Unanswered string
 	// NodeBooted is when the pod's node last started; zero is unknown.
 	NodeBooted time.Time
 	// NodeNotReady: the pod's node is not ready, so that its kubelet reports nothing and what is known of the pod is old.
@@ -109,11 +111,14 @@ func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules R
 		return Verdict{}
 	}
 	var notJudged []string
-	for _, judge := range []func(*corev1.Pod, []change, Signals) Verdict{throttled, unready, guardrails} {
+	for _, judge := range []func(*corev1.Pod, []change, Signals) Verdict{throttled, unready, guardrails, leftOpen} {
 		v := excused(judge(pod, changes, signals), record, signals)
 		notJudged = append(notJudged, v.NotJudged...)
 		if v.Harm != "" || v.Inconclusive {
 			v.NotJudged = notJudged
+			if v.Inconclusive && len(notJudged) > 0 {
+				v.Message += "; " + unjudged(notJudged)
+			}
 			return v
 		}
 	}
@@ -285,6 +290,25 @@ func guardrails(_ *corev1.Pod, _ []change, signals Signals) Verdict {
 		}
 	}
 	return open
+}
+
+// leftOpen: what only the source can tell of a size that gives less is asked for again, before that size is kept.
+func leftOpen(_ *corev1.Pod, changes []change, signals Signals) Verdict {
+	if signals.Unanswered == "" || !slices.ContainsFunc(changes, change.givesLess) {
+		return Verdict{}
+	}
+	return Verdict{Inconclusive: true, Message: "the usage source gave no answer: " + signals.Unanswered}
+}
+
+// givesLess: the container has less CPU or memory than before, or a limit where it had none.
+func (c change) givesLess() bool {
+	for _, r := range recommender.Resources {
+		from, to := c.prior[r], c.desired[r]
+		if to.Request < from.Request || to.Limit > 0 && (from.Limit == 0 || to.Limit < from.Limit) {
+			return true
+		}
+	}
+	return false
 }
 
 func unjudged(what []string) string {

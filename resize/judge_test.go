@@ -203,6 +203,9 @@ func TestJudgeAtTheEndOfTheWatch(t *testing.T) {
 		{name: "a guardrail gives no answer", record: recorded(desired), signals: Signals{Throttle: quiet, SLO: []SLOResult{{Name: "errors", Failed: "timeout"}}}, open: true},
 		{name: "one gives no answer, another is broken", record: recorded(desired),
 			signals: Signals{Throttle: quiet, SLO: []SLOResult{{Name: "latency", Failed: "timeout"}, {Name: "errors"}}}, want: HarmSLO},
+		{name: "the source gave no answer", record: recorded(desired), signals: Signals{Unanswered: "timeout"}, open: true, notJudged: []string{"CPU of container app"}},
+		{name: "it gave one of two answers, which is harm", record: recorded(desired), signals: Signals{Unanswered: "timeout", Throttle: map[string]float64{"app": 0.9}}, want: HarmThrottle},
+		{name: "it gave no answer about a size that gives more", record: recorded(up), signals: Signals{Unanswered: "timeout"}},
 		{name: "harm is found although something else is not judged", record: recorded(desired), edit: unreadyNow, want: HarmNotReady, notJudged: []string{"CPU of container app"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

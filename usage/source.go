@@ -53,6 +53,9 @@ func (s Sample) Time() time.Time { return time.UnixMilli(s.At).UTC() }
 // ErrSoon says of what is missing in an answer that it will be known within seconds: nobody has asked for it before.
 var ErrSoon = errors.New("not measured yet")
 
+// ByContainer holds one value for each container that was measured, by pod.
+type ByContainer map[string]map[string]float64
+
 // SourceSettings say which server is asked and how; two policies with equal ones share every query.
 type SourceSettings struct {
 	// Prometheus is nil for the operator's own source.

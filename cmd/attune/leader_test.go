@@ -24,7 +24,7 @@ func TestAPodHoldsTheLease(t *testing.T) {
 	assert.Equal(t, "attune-system/attune.attune.io", first.Describe())
 	assert.Equal(t, "attune", config.UserAgent, "the manager's own is as it was")
 
-	for name, outside := range map[string]options{"not in a pod": {leaderElect: true}, "nobody is elected": {podUID: "705ab4f5"}} {
+	for name, outside := range map[string]*options{"not in a pod": {leaderElect: true}, "nobody is elected": {podUID: "705ab4f5"}} {
 		lock, err := outside.lock(config)
 		require.NoError(t, err, name)
 		assert.Nil(t, lock, name)

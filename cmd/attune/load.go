@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -14,6 +12,7 @@ import (
 	"attune.io/attune/controller/workload"
 	events "attune.io/attune/internal/event"
 	"attune.io/attune/recommender"
+	"attune.io/attune/usage"
 	"attune.io/attune/usage/prometheus"
 	"attune.io/attune/usage/recent"
 )
@@ -59,20 +58,23 @@ func (a askedBefore) Busy(_ context.Context, node string, since, _ time.Time) (f
 	return a.nodes.Busy(node, since)
 }
 
-// asker answers a query for one number.
-type asker func(ctx context.Context, query string, at time.Time) (float64, error)
+// asker answers a query about all nodes, by their names.
+type asker func(ctx context.Context, query string, at time.Time) (map[string]float64, error)
 
+// loadSource is the operator's own source. It is asked for its server each time: a client that was refused is made anew.
 func (o *options) loadSource() (asker, error) {
 	if o.own != nil {
-		return o.own.Value, nil
+		return o.own.AskNodes, nil
 	}
-	server, err := o.ownServer()
-	if err != nil {
+	if _, err := o.ownServer(); err != nil {
 		return nil, err
 	}
-	counted := measured{Client: server, meter: o.meters.usage}
-	return func(ctx context.Context, query string, at time.Time) (float64, error) {
-		return counted.value(ctx, "load", query, at)
+	return func(ctx context.Context, query string, at time.Time) (map[string]float64, error) {
+		server, err := o.kept(nil, usage.SourceSettings{})
+		if err != nil {
+			return nil, err
+		}
+		return server.nodes(ctx, query, at)
 	}, nil
 }
 
@@ -87,23 +89,14 @@ type loads struct {
 	window time.Duration
 }
 
-func (l loads) Pressure(ctx context.Context, node string, at time.Time) (float64, error) {
-	return l.ask(ctx, prometheus.NodePressure(node, l.window), at)
+func (l loads) Pressure(ctx context.Context, at time.Time) (map[string]float64, error) {
+	return l.source(ctx, prometheus.NodesPressure(l.window), at)
 }
 
-func (l loads) Load1(ctx context.Context, node string, at time.Time) (float64, error) {
-	return l.ask(ctx, prometheus.NodeLoad(node), at)
+func (l loads) Load1(ctx context.Context, at time.Time) (map[string]float64, error) {
+	return l.source(ctx, prometheus.NodesLoad(), at)
 }
 
-func (l loads) Usage(ctx context.Context, node string, at time.Time) (float64, error) {
-	return l.ask(ctx, prometheus.NodeUsage(node, l.window), at)
-}
-
-// ask takes no answer for not measured.
-func (l loads) ask(ctx context.Context, query string, at time.Time) (float64, error) {
-	value, err := l.source(ctx, query, at)
-	if errors.Is(err, prometheus.ErrNoValue) {
-		return math.NaN(), nil
-	}
-	return value, err
+func (l loads) Usage(ctx context.Context, at time.Time) (map[string]float64, error) {
+	return l.source(ctx, prometheus.NodesUsage(l.window), at)
 }

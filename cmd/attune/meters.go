@@ -37,6 +37,8 @@ type measured struct {
 	meter *meter.Meter
 	// namespace whose policies name the server; empty: it is the operator's own.
 	namespace string
+	// failed is told when it gave no answer; nil: nobody wants to know.
+	failed func()
 }
 
 // Read implements usage.Source.
@@ -58,18 +60,37 @@ func (m measured) value(ctx context.Context, what, expression string, at time.Ti
 	return v, err
 }
 
-// held asks what containers of some pods held; the answer counts as one.
-func (m measured) held(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (map[string]map[string]float64, error) {
+// pods asks about containers of some pods, in a few requests; the answer counts as one.
+func (m measured) pods(ctx context.Context, what string, pods []string, at time.Time, expression func([]string) string) (usage.ByContainer, error) {
 	began := time.Now()
-	held, err := m.Client.Held(ctx, namespace, pods, window, at)
-	m.asked("memory", time.Since(began), err)
-	return held, err
+	answer, err := m.Client.Pods(ctx, pods, at, expression)
+	m.asked(what, time.Since(began), err)
+	return answer, err
+}
+
+// since asks about containers of pods with windows of their own.
+func (m measured) since(ctx context.Context, what string, windows map[string]time.Duration, at time.Time, expression func([]string, time.Duration) string) (usage.ByContainer, error) {
+	began := time.Now()
+	answer, err := m.Client.Since(ctx, windows, at, expression)
+	m.asked(what, time.Since(began), err)
+	return answer, err
+}
+
+// nodes asks about all nodes.
+func (m measured) nodes(ctx context.Context, query string, at time.Time) (map[string]float64, error) {
+	began := time.Now()
+	answer, err := m.Client.Nodes(ctx, query, at)
+	m.asked("load", time.Since(began), err)
+	return answer, err
 }
 
 // asked counts an answer: that nothing matches is one, and a caller who gave up did not wait for one.
 func (m measured) asked(what string, took time.Duration, err error) {
 	if errors.Is(err, promsource.ErrNoValue) || errors.Is(err, context.Canceled) {
 		err = nil
+	}
+	if err != nil && m.failed != nil {
+		m.failed()
 	}
 	m.meter.Asked(m.namespace, what, took, err)
 }

@@ -56,6 +56,8 @@ type options struct {
 	own *embedded.Source
 	// meters count what is asked of the sources, and at admission.
 	meters meters
+	// clients of the servers that are asked about watched pods and nodes.
+	clients clients
 }
 
 // diskOptions say where the embedded source keeps raw samples.

@@ -39,7 +39,7 @@ func (o *options) gauges(secrets client.Reader) func(policy.Settings) (workload.
 		if s.Source.Prometheus == nil && o.own != nil {
 			return o.own, nil
 		}
-		server, err := o.server(secrets, s.Source)
+		server, err := o.kept(secrets, s.Source)
 		return gauge{server}, err
 	}
 }
@@ -47,30 +47,37 @@ func (o *options) gauges(secrets client.Reader) func(policy.Settings) (workload.
 // gauge asks a Prometheus server about pods.
 type gauge struct{ server measured }
 
-func (g gauge) Throttled(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error) {
-	return g.server.value(ctx, "throttling", prometheus.Throttled(namespace, pod, container, window), at)
+func (g gauge) Throttled(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
+	return g.server.pods(ctx, "throttling", pods, at, func(pods []string) string { return prometheus.Throttled(namespace, pods, window) })
 }
 
-func (g gauge) Waiting(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error) {
-	return g.server.value(ctx, "waiting", prometheus.Waiting(namespace, pod, container, window), at)
+func (g gauge) Waiting(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
+	return g.server.pods(ctx, "waiting", pods, at, func(pods []string) string { return prometheus.Waiting(namespace, pods, window) })
 }
 
-func (g gauge) Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (map[string]map[string]float64, error) {
-	return g.server.held(ctx, namespace, pods, window, at)
+func (g gauge) Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
+	return g.server.pods(ctx, "memory", pods, at, func(pods []string) string { return prometheus.Held(namespace, pods, window) })
 }
 
-func (g gauge) OOMKills(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error) {
-	return g.server.value(ctx, "oomkills", prometheus.Killed(namespace, pod, container, window), at)
+func (g gauge) OOMKills(ctx context.Context, namespace string, windows map[string]time.Duration, at time.Time) (usage.ByContainer, error) {
+	return g.server.since(ctx, "oomkills", windows, at, func(pods []string, window time.Duration) string {
+		return prometheus.Killed(namespace, pods, window)
+	})
 }
 
 func (g gauge) Value(ctx context.Context, query string, at time.Time) (float64, error) {
 	return g.server.value(ctx, "slo", query, at)
 }
 
-// server is a client of the server that settings name, or of the operator's own.
+// kept is a client that was made before, or a new one; see clients.
+func (o *options) kept(secrets client.Reader, s usage.SourceSettings) (measured, error) {
+	return o.clients.of(s.Digest(), time.Now(), func() (measured, error) { return o.server(secrets, s) })
+}
+
+// server is a new client of the server that settings name, or of the operator's own.
 func (o *options) server(secrets client.Reader, s usage.SourceSettings) (measured, error) {
 	c, err := o.connect(secrets, s)
-	return measured{Client: c, meter: o.meters.usage, namespace: s.Namespace}, err
+	return measured{Client: c, meter: o.meters.usage, namespace: s.Namespace, failed: func() { o.clients.drop(s.Digest(), c) }}, err
 }
 
 func (o *options) connect(secrets client.Reader, s usage.SourceSettings) (*prometheus.Client, error) {

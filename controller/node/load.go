@@ -23,15 +23,15 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Loads answers what a usage source measures of a node's CPU at a moment: not a number where it does not. An error
-// means that it did not answer at all.
+// Loads answers what a usage source measures of all nodes' CPU at a moment, by the nodes' names: those that are missing
+// were not measured. An error means that it did not answer at all.
 type Loads interface {
-	// Pressure is the fraction of time in which something on the node waited for CPU (PSI of its root cgroup).
-	Pressure(ctx context.Context, node string, at time.Time) (float64, error)
+	// Pressure is the fraction of time in which something on a node waited for CPU (PSI of its root cgroup).
+	Pressure(ctx context.Context, at time.Time) (map[string]float64, error)
 	// Load1 is the load average over a minute, as node-exporter has it.
-	Load1(ctx context.Context, node string, at time.Time) (float64, error)
+	Load1(ctx context.Context, at time.Time) (map[string]float64, error)
 	// Usage is in cores.
-	Usage(ctx context.Context, node string, at time.Time) (float64, error)
+	Usage(ctx context.Context, at time.Time) (map[string]float64, error)
 }
 
 // LoadEvery is how often nodes are looked at for their load.
@@ -90,11 +90,11 @@ func (l *LoadLoop) Look(ctx context.Context) error {
 }
 
 // measure brings what is known of the nodes up to date, and forgets those that are gone. What is not measured stays
-// as it is, and so does everything from where the source did not answer on.
+// as it is, and so does everything where the source did not answer.
 func (l *LoadLoop) measure(ctx context.Context, nodes []corev1.Node) error {
 	before := l.of
 	l.of = make(map[string]node.LoadState, len(nodes))
-	var unanswered error
+	samples, unanswered := l.samples(ctx, nodes)
 	for i := range nodes {
 		n := &nodes[i]
 		state, known := before[n.Name]
@@ -103,13 +103,11 @@ func (l *LoadLoop) measure(ctx context.Context, nodes []corev1.Node) error {
 		}
 		delete(before, n.Name)
 		if unanswered == nil {
-			var sample node.LoadSample
-			if sample, unanswered = l.sample(ctx, n); unanswered == nil {
-				signal, ratio := sample.Load()
-				loadOf(n.Name, ratio)
-				l.inUse.note(n.Name, sample.InUse(), l.Clock.Now())
-				state = state.Next(signal, ratio, l.Clock.Now())
-			}
+			sample := samples[i]
+			signal, ratio := sample.Load()
+			loadOf(n.Name, ratio)
+			l.inUse.note(n.Name, sample.InUse(), l.Clock.Now())
+			state = state.Next(signal, ratio, l.Clock.Now())
 		}
 		l.of[n.Name] = state
 	}
@@ -162,25 +160,43 @@ func (u *inUse) forget(node string) {
 	delete(u.of, node)
 }
 
-// sample asks for the signals in their order, and for no more than one that there is.
-func (l *LoadLoop) sample(ctx context.Context, n *corev1.Node) (node.LoadSample, error) {
+// samples of the nodes, in their order. It asks for the signals in theirs, once each for all nodes, and for no more as
+// soon as each node has one.
+func (l *LoadLoop) samples(ctx context.Context, nodes []corev1.Node) ([]node.LoadSample, error) {
 	nan := math.NaN()
-	s := node.LoadSample{Pressure: nan, Load1: nan, Usage: nan, CPUs: n.Status.Capacity.Cpu().AsApproximateFloat64(),
-		Allocatable: float64(resize.AmountOf(recommender.CPU, *n.Status.Allocatable.Cpu())) / 1000}
+	samples := make([]node.LoadSample, len(nodes))
+	for i, n := range nodes {
+		samples[i] = node.LoadSample{Pressure: nan, Load1: nan, Usage: nan, CPUs: n.Status.Capacity.Cpu().AsApproximateFloat64(),
+			Allocatable: float64(resize.AmountOf(recommender.CPU, *n.Status.Allocatable.Cpu())) / 1000}
+	}
 	for _, ask := range []struct {
-		of  func(context.Context, string, time.Time) (float64, error)
-		put *float64
-	}{{l.Loads.Pressure, &s.Pressure}, {l.Loads.Load1, &s.Load1}, {l.Loads.Usage, &s.Usage}} {
-		value, err := ask.of(ctx, n.Name, l.Clock.Now())
+		of  func(context.Context, time.Time) (map[string]float64, error)
+		put func(*node.LoadSample) *float64
+	}{
+		{l.Loads.Pressure, func(s *node.LoadSample) *float64 { return &s.Pressure }},
+		{l.Loads.Load1, func(s *node.LoadSample) *float64 { return &s.Load1 }},
+		{l.Loads.Usage, func(s *node.LoadSample) *float64 { return &s.Usage }},
+	} {
+		values, err := ask.of(ctx, l.Clock.Now())
 		if err != nil {
-			return s, fmt.Errorf("measuring the load of node %s: %w", n.Name, err)
+			return nil, fmt.Errorf("measuring the load of nodes: %w", err)
 		}
-		*ask.put = value
-		if signal, _ := s.Load(); signal != node.NoSignal {
+		missing := false
+		for i := range samples {
+			if signal, _ := samples[i].Load(); signal != node.NoSignal {
+				continue
+			}
+			if value, known := values[nodes[i].Name]; known {
+				*ask.put(&samples[i]) = value
+			}
+			signal, _ := samples[i].Load()
+			missing = missing || signal == node.NoSignal
+		}
+		if !missing {
 			break
 		}
 	}
-	return s, nil
+	return samples, nil
 }
 
 // tainted: the node carries our taint, key, value and effect; another one with its key is none of ours.

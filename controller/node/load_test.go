@@ -3,7 +3,7 @@ package node
 import (
 	"context"
 	"errors"
-	"math"
+	"fmt"
 	"testing"
 	"time"
 
@@ -29,24 +29,19 @@ type measured struct {
 	asked                  int
 }
 
-func (m *measured) of(values map[string]float64, name string) (float64, error) {
+func (m *measured) of(values map[string]float64) (map[string]float64, error) {
 	m.asked++
-	if value, known := values[name]; known {
-		return value, m.err
-	}
-	return math.NaN(), m.err
+	return values, m.err
 }
 
-func (m *measured) Pressure(_ context.Context, node string, _ time.Time) (float64, error) {
-	return m.of(m.pressure, node)
+func (m *measured) Pressure(context.Context, time.Time) (map[string]float64, error) {
+	return m.of(m.pressure)
 }
-
-func (m *measured) Load1(_ context.Context, node string, _ time.Time) (float64, error) {
-	return m.of(m.load1, node)
+func (m *measured) Load1(context.Context, time.Time) (map[string]float64, error) {
+	return m.of(m.load1)
 }
-
-func (m *measured) Usage(_ context.Context, node string, _ time.Time) (float64, error) {
-	return m.of(m.usage, node)
+func (m *measured) Usage(context.Context, time.Time) (map[string]float64, error) {
+	return m.of(m.usage)
 }
 
 type lines struct{ said []string }
@@ -172,9 +167,26 @@ func TestTheBestSignalIsAskedForAlone(t *testing.T) {
 			l := loadLoop(t, nil, "n")
 			*l.says = c.says
 			l.run(0)
-			assert.Equal(t, c.asked, l.says.asked)
+			assert.Equal(t, c.asked, l.says.asked, "whatever the number of nodes")
 			assert.InDelta(t, c.ratio, testutil.ToFloat64(loadRatio.WithLabelValues("n")), 1e-9)
 		})
+	}
+}
+
+// Each node has the best signal that there is of it, and all of them cost three questions.
+func TestNodesWithDifferentSignals(t *testing.T) {
+	var names []string
+	for i := range 500 {
+		names = append(names, fmt.Sprint("n", i))
+	}
+	l := loadLoop(t, nil, names...)
+	l.says.pressure = map[string]float64{"n0": 0.2}
+	l.says.load1 = map[string]float64{"n0": 9, "n1": 1}
+	l.says.usage = map[string]float64{"n0": 2, "n1": 2, "n2": 1.5}
+	l.run(0)
+	assert.Equal(t, 3, l.says.asked)
+	for name, ratio := range map[string]float64{"n0": 0.2, "n1": 0.5, "n2": 0.75} {
+		assert.InDelta(t, ratio, testutil.ToFloat64(loadRatio.WithLabelValues(name)), 1e-9, name)
 	}
 }
 
@@ -186,7 +198,7 @@ func TestLoadWithoutAnAnswer(t *testing.T) {
 	require.Contains(t, l.taints("b"), overloaded)
 	l.says.err, l.says.asked = errors.New("connection refused"), 0
 	for range 10 {
-		assert.ErrorContains(t, l.Look(t.Context()), "measuring the load of node a: connection refused")
+		assert.ErrorContains(t, l.Look(t.Context()), "measuring the load of nodes: connection refused")
 		l.clock.Step(LoadEvery)
 	}
 	assert.Equal(t, 10, l.says.asked, "one question a look")

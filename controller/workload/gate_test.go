@@ -125,6 +125,7 @@ func TestEveryInputReachesTheJudge(t *testing.T) {
 	measured := resize.Signals{
 		OOMEvents: map[string]float64{"app": 1}, Throttle: map[string]float64{"app": 0.5}, CPUUsage: map[string]recommender.Amount{"app": 1},
 		NodeBusy: 0.9, CPUPressure: map[string]float64{"app": 0.1}, SLO: []resize.SLOResult{{Name: "latency", Held: true}},
+		Unanswered: "no route to host",
 	}
 	w.measured = map[string]resize.Signals{"web-2": measured}
 	want := measured

@@ -1,33 +1,36 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/usage"
 )
 
-// Gauge answers what a source measures of pods at a moment; the queries are the source's own affair.
+// Gauge heard what a source measures of pods at a moment; the queries are the source's own affair. Each question is
+// about the containers of some pods of one namespace, and what was not measured is missing from the answer. An error means
+// that the source did not answer.
 type Gauge interface {
-	// Throttled is the fraction of periods in which a container was throttled over the window.
-	Throttled(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error)
-	// Waiting is the fraction of time in which a container waited for CPU.
-	Waiting(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error)
-	// Memory is the most that the cgroups of some pods' containers held over the window, page cache included, in bytes,
-	// by pod and container; what was not measured is missing.
-	Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (map[string]map[string]float64, error)
-	// OOMKills is how many processes of a container the kernel killed within the window.
-	OOMKills(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error)
-	// Value answers a guardrail's query.
+	// Throttled is the fraction of periods in which each container was throttled over the window.
+	Throttled(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error)
+	// Waiting is the fraction of time in which each container waited for CPU.
+	Waiting(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error)
+	// Memory is the most that each container's cgroup held over the window, page cache included, in bytes.
+	Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error)
+	// OOMKills is how many processes of each container the kernel killed within its pod's window.
+	OOMKills(ctx context.Context, namespace string, windows map[string]time.Duration, at time.Time) (usage.ByContainer, error)
+	// Value heard a guardrail's query.
 	Value(ctx context.Context, query string, at time.Time) (float64, error)
 }
 
@@ -46,18 +49,26 @@ const lately = 10 * time.Minute
 // measureFor bounds what one pass waits for a source; a pod that can be judged without it is not kept waiting.
 const measureFor = 10 * time.Second
 
-// measure asks the source about the pods whose watch has ended: what is judged then, and only then.
+// measure asks the source about the pods whose watch has ended: what is judged then, and only then. It asks once for all
+// of them.
 func (c *Controller) measure(ctx context.Context, w *world) {
 	w.measured = map[string]resize.Signals{}
+	ended := map[*v1alpha1.ResizeRecord]*corev1.Pod{}
+	for i := range w.rec.Status.Records {
+		record := &w.rec.Status.Records[i]
+		if pod := w.pod(record.PodUID); pod != nil && w.watchEnded(*record) {
+			ended[record] = pod
+		}
+	}
+	if len(ended) == 0 {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, measureFor)
 	defer cancel()
-	for _, record := range w.rec.Status.Records {
-		pod := w.pod(record.PodUID)
-		if pod == nil || !w.watchEnded(record) {
-			continue
-		}
-		signals := c.asked(ctx, w, pod, record)
-		c.recall(ctx, &signals, pod, record, w.now)
+	all := c.asked(ctx, w, ended)
+	for record, pod := range ended {
+		signals := all.of(pod.Name, *record)
+		c.recall(ctx, &signals, pod, *record, w.now)
 		w.measured[string(record.PodUID)] = signals
 	}
 }
@@ -67,16 +78,68 @@ func (w world) watchEnded(record v1alpha1.ResizeRecord) bool {
 	return record.Phase == v1alpha1.RecordWatching && record.WatchUntil != nil && !w.now.Before(record.WatchUntil.Time)
 }
 
-// asked are the signals that a source answers.
-func (c *Controller) asked(ctx context.Context, w *world, pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Signals {
+// heard of a source about all pods whose watch has ended.
+type heard struct {
+	killed, throttled, waiting usage.ByContainer
+	slo                        []resize.SLOResult
+	// unanswered says why the source did not answer; empty: it did.
+	unanswered string
+}
+
+// asked are the signals that a source heard.
+func (c *Controller) asked(ctx context.Context, w *world, ended map[*v1alpha1.ResizeRecord]*corev1.Pod) heard {
 	if c.Gauges == nil {
-		return resize.Signals{}
+		return heard{}
 	}
 	gauge, err := c.Gauges(w.settings)
 	if err != nil {
-		return resize.Signals{SLO: unanswered(w.settings.SLOGuardrails, err)}
+		return heard{slo: unanswered(w.settings.SLOGuardrails, err), unanswered: err.Error()}
 	}
-	return signalsOf(ctx, gauge, w.settings, pod, record, w.now)
+	var pods []string
+	windows := map[string]time.Duration{}
+	for record, pod := range ended {
+		pods = append(pods, pod.Name)
+		windows[pod.Name] = w.now.Sub(record.WrittenAt.Time)
+	}
+	slices.Sort(pods)
+	namespace, window := w.rec.Namespace, w.settings.Resize.RateWindow
+	var a heard
+	var failures [3]error
+	a.killed, failures[0] = gauge.OOMKills(ctx, namespace, windows, w.now)
+	a.throttled, failures[1] = gauge.Throttled(ctx, namespace, pods, window, w.now)
+	a.waiting, failures[2] = gauge.Waiting(ctx, namespace, pods, window, w.now)
+	if err := cmp.Or(failures[:]...); err != nil {
+		a.unanswered = err.Error()
+	}
+	for _, g := range w.settings.SLOGuardrails {
+		value, err := gauge.Value(ctx, g.Query, w.now)
+		a.slo = append(a.slo, guardrail(g, value, err))
+	}
+	return a
+}
+
+// of one record's pod.
+func (a heard) of(pod string, record v1alpha1.ResizeRecord) resize.Signals {
+	return resize.Signals{
+		OOMEvents: measured(a.killed[pod], record), Throttle: measured(a.throttled[pod], record),
+		CPUPressure: measured(a.waiting[pod], record), SLO: a.slo, Unanswered: a.unanswered,
+	}
+}
+
+// measured are the values of the record's containers that are numbers: the judge says what was not measured.
+func measured(values map[string]float64, record v1alpha1.ResizeRecord) map[string]float64 {
+	var numbers map[string]float64
+	for _, container := range record.Desired {
+		value, known := values[container.Name]
+		if !known || math.IsNaN(value) || math.IsInf(value, 0) {
+			continue
+		}
+		if numbers == nil {
+			numbers = map[string]float64{}
+		}
+		numbers[container.Name] = value
+	}
+	return numbers
 }
 
 // recall adds what is known without asking, of the time that the pod has run with its new size.
@@ -96,33 +159,6 @@ func (c *Controller) recall(ctx context.Context, signals *resize.Signals, pod *c
 		if used, known := c.Lately.CPU(ctx, pod.Namespace, pod.Name, container.Name, since, now); known {
 			signals.CPUUsage[container.Name] = recommender.Amount(used)
 		}
-	}
-}
-
-func signalsOf(ctx context.Context, gauge Gauge, settings policy.Settings, pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) resize.Signals {
-	signals := resize.Signals{Throttle: map[string]float64{}, CPUPressure: map[string]float64{}, OOMEvents: map[string]float64{}}
-	for _, container := range record.Desired {
-		note(signals.OOMEvents, container.Name, func() (float64, error) {
-			return gauge.OOMKills(ctx, pod.Namespace, pod.Name, container.Name, now.Sub(record.WrittenAt.Time), now)
-		})
-		note(signals.Throttle, container.Name, func() (float64, error) {
-			return gauge.Throttled(ctx, pod.Namespace, pod.Name, container.Name, settings.Resize.RateWindow, now)
-		})
-		note(signals.CPUPressure, container.Name, func() (float64, error) {
-			return gauge.Waiting(ctx, pod.Namespace, pod.Name, container.Name, settings.Resize.RateWindow, now)
-		})
-	}
-	for _, g := range settings.SLOGuardrails {
-		value, err := gauge.Value(ctx, g.Query, now)
-		signals.SLO = append(signals.SLO, guardrail(g, value, err))
-	}
-	return signals
-}
-
-// note leaves out what was not measured: the judge says that it was not.
-func note(values map[string]float64, name string, ask func() (float64, error)) {
-	if value, err := ask(); err == nil && !math.IsNaN(value) && !math.IsInf(value, 0) {
-		values[name] = value
 	}
 }
 

@@ -3,18 +3,24 @@ package workload
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/usage"
 )
 
 // source answers by a container's name, or fails.
@@ -29,35 +35,38 @@ type source struct {
 	weighed []int
 }
 
-func (s *source) Throttled(_ context.Context, _, _, container string, _ time.Duration, _ time.Time) (float64, error) {
-	s.asked++
-	if value, ok := s.throttled[container]; ok {
-		return value, s.err
-	}
-	return 0, errors.New("no series")
-}
-
-func (s *source) Waiting(context.Context, string, string, string, time.Duration, time.Time) (float64, error) {
-	return math.NaN(), s.err
-}
-
-func (s *source) Memory(_ context.Context, _ string, pods []string, _ time.Duration, _ time.Time) (map[string]map[string]float64, error) {
-	s.weighed = append(s.weighed, len(pods))
-	held := map[string]map[string]float64{}
+func of(pods []string, values map[string]float64) usage.ByContainer {
+	all := usage.ByContainer{}
 	for _, pod := range pods {
-		held[pod] = s.held
+		all[pod] = values
 	}
-	return held, s.err
+	return all
 }
 
-func (s *source) OOMKills(_ context.Context, _, _, container string, _ time.Duration, _ time.Time) (float64, error) {
-	if value, ok := s.killed[container]; ok {
-		return value, s.err
-	}
-	return 0, errors.New("no series")
+func (s *source) Throttled(_ context.Context, _ string, pods []string, _ time.Duration, _ time.Time) (usage.ByContainer, error) {
+	s.asked++
+	return of(pods, s.throttled), s.err
 }
 
-func (s *source) Value(context.Context, string, time.Time) (float64, error) { return s.value, s.err }
+func (s *source) Waiting(_ context.Context, _ string, pods []string, _ time.Duration, _ time.Time) (usage.ByContainer, error) {
+	s.asked++
+	return of(pods, map[string]float64{"app": math.NaN()}), s.err
+}
+
+func (s *source) Memory(_ context.Context, _ string, pods []string, _ time.Duration, _ time.Time) (usage.ByContainer, error) {
+	s.weighed = append(s.weighed, len(pods))
+	return of(pods, s.held), s.err
+}
+
+func (s *source) OOMKills(_ context.Context, _ string, windows map[string]time.Duration, _ time.Time) (usage.ByContainer, error) {
+	s.asked++
+	return of(slices.Sorted(maps.Keys(windows)), s.killed), s.err
+}
+
+func (s *source) Value(context.Context, string, time.Time) (float64, error) {
+	s.asked++
+	return s.value, s.err
+}
 
 func watched(until time.Time, phase v1alpha1.RecordPhase) world {
 	record := v1alpha1.ResizeRecord{
@@ -76,7 +85,7 @@ func TestPodsAreMeasuredWhenTheirWatchEnds(t *testing.T) {
 		asked int
 	}{
 		"before the end":   {watched(now.Add(time.Second), v1alpha1.RecordWatching), 0},
-		"at the end":       {watched(now, v1alpha1.RecordWatching), 2},
+		"at the end":       {watched(now, v1alpha1.RecordWatching), 3},
 		"not verified yet": {watched(now, v1alpha1.RecordApplied), 0},
 		"being put back":   {watched(now, v1alpha1.RecordReverting), 0},
 	}
@@ -148,8 +157,34 @@ func TestWhatIsKnownOutlivesItsSource(t *testing.T) {
 	c.measure(t.Context(), &w)
 	assert.Equal(t, resize.Signals{
 		CPUUsage: map[string]recommender.Amount{"app": 400}, NodeBusy: 0.95,
-		SLO: []resize.SLOResult{{Name: "latency", Failed: "no address"}},
+		SLO: []resize.SLOResult{{Name: "latency", Failed: "no address"}}, Unanswered: "no address",
 	}, w.measured["1"])
+}
+
+// A wave's end costs three questions and one for each guardrail, however many pods it had.
+func TestAWavesEndCostsAFewQuestions(t *testing.T) {
+	w := watched(now, v1alpha1.RecordWatching)
+	one, pod := w.rec.Status.Records[0], w.pods[0]
+	w.rec.Status.Records, w.pods = nil, nil
+	for i := range 50 {
+		record, copied := *one.DeepCopy(), pod.DeepCopy()
+		copied.Name, copied.UID = fmt.Sprint("web-", i), types.UID(fmt.Sprint(i))
+		record.PodUID, record.WrittenAt = copied.UID, metav1.Time{Time: now.Add(-time.Duration(i) * time.Second)}
+		w.rec.Status.Records, w.pods = append(w.rec.Status.Records, record), append(w.pods, copied)
+	}
+	w.settings.SLOGuardrails = []v1alpha1.SLOGuardrail{
+		{Name: "latency", Comparison: "<", Threshold: "1"}, {Name: "errors", Comparison: "<", Threshold: "1"},
+	}
+	s := &source{throttled: map[string]float64{"app": 0.7}, killed: map[string]float64{"sidecar": 1}, value: 0.5}
+	(&Controller{Gauges: func(policy.Settings) (Gauge, error) { return s, nil }}).measure(t.Context(), &w)
+	assert.Equal(t, 5, s.asked)
+	require.Len(t, w.measured, 50)
+	for _, signals := range w.measured {
+		assert.Equal(t, resize.Signals{
+			Throttle: map[string]float64{"app": 0.7}, OOMEvents: map[string]float64{"sidecar": 1},
+			SLO: []resize.SLOResult{{Name: "latency", Held: true, Message: "latency: 0.5, wanted < 1"}, {Name: "errors", Held: true, Message: "errors: 0.5, wanted < 1"}},
+		}, signals)
+	}
 }
 
 func TestGuardrails(t *testing.T) {

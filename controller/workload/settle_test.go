@@ -24,6 +24,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/usage"
 )
 
 func podsAt(n int, size recommender.Size) (pods []*corev1.Pod) {
@@ -232,13 +233,13 @@ type hung struct {
 	free  chan struct{}
 }
 
-func (h *hung) OOMKills(context.Context, string, string, string, time.Duration, time.Time) (float64, error) {
+func (h *hung) OOMKills(context.Context, string, map[string]time.Duration, time.Time) (usage.ByContainer, error) {
 	select {
 	case h.asked <- struct{}{}:
 	default:
 	}
 	<-h.free
-	return 0, nil
+	return nil, nil
 }
 
 // A source that hangs while another pod's watch ends delays neither a revert nor the answer to an OOM kill.

@@ -351,7 +351,7 @@ func (s *sharers) waits(t *testing.T) {
 		if asked.AsApproximateFloat64() < 1.1*most {
 			return fmt.Errorf("it asks for %s and has used %.3f", asked, most)
 		}
-		waiting, err := env.cluster.Query(ctx, prometheus.Waiting(sharing, pod.Name, "app", time.Minute))
+		waiting, err := env.cluster.Query(ctx, "max("+prometheus.Waiting(sharing, []string{pod.Name}, time.Minute)+")")
 		t.Logf("steady asks for %s of CPU; its forecast is %s, it has used %.3f at most, and waits %.0f %% of the time", asked, peak, most, 100*waiting)
 		return err
 	})

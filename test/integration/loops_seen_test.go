@@ -19,6 +19,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/resize"
 	"attune.io/attune/test/kubelet"
+	"attune.io/attune/usage"
 )
 
 // Cases 18, 24: the patch landed, its answer was lost, and the cache is behind for longer than an answer may take. The
@@ -147,19 +148,19 @@ type measured struct {
 
 var errNoSeries = errors.New("no series")
 
-func (measured) Throttled(context.Context, string, string, string, time.Duration, time.Time) (float64, error) {
-	return 0, nil
+func (measured) Throttled(context.Context, string, []string, time.Duration, time.Time) (usage.ByContainer, error) {
+	return nil, nil
 }
 
-func (measured) Waiting(context.Context, string, string, string, time.Duration, time.Time) (float64, error) {
-	return 0, nil
+func (measured) Waiting(context.Context, string, []string, time.Duration, time.Time) (usage.ByContainer, error) {
+	return nil, nil
 }
 
 func (measured) Value(context.Context, string, time.Time) (float64, error) { return 0, errNoSeries }
 
-func (m *measured) Memory(_ context.Context, _ string, pods []string, _ time.Duration, _ time.Time) (map[string]map[string]float64, error) {
+func (m *measured) Memory(_ context.Context, _ string, pods []string, _ time.Duration, _ time.Time) (usage.ByContainer, error) {
 	m.asked++
-	held := map[string]map[string]float64{}
+	held := usage.ByContainer{}
 	for _, name := range pods {
 		pod := m.w.named(name)
 		held[name] = map[string]float64{}
@@ -170,8 +171,12 @@ func (m *measured) Memory(_ context.Context, _ string, pods []string, _ time.Dur
 	return held, nil
 }
 
-func (m *measured) OOMKills(_ context.Context, _, _, container string, _ time.Duration, _ time.Time) (float64, error) {
-	return m.killed[container], nil
+func (m *measured) OOMKills(_ context.Context, _ string, windows map[string]time.Duration, _ time.Time) (usage.ByContainer, error) {
+	all := usage.ByContainer{}
+	for pod := range windows {
+		all[pod] = m.killed
+	}
+	return all, nil
 }
 
 // Cases 34, 36: what a container holds, page cache included, is looked at before its limit is lowered. Far below it,

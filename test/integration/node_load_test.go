@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"math"
 	"testing"
 	"time"
 
@@ -24,15 +23,12 @@ type pressure struct {
 	of   float64
 }
 
-func (p *pressure) Pressure(_ context.Context, node string, _ time.Time) (float64, error) {
-	if node != p.node {
-		return math.NaN(), nil
-	}
-	return p.of, nil
+func (p *pressure) Pressure(context.Context, time.Time) (map[string]float64, error) {
+	return map[string]float64{p.node: p.of}, nil
 }
 
-func (*pressure) Load1(context.Context, string, time.Time) (float64, error) { return math.NaN(), nil }
-func (*pressure) Usage(context.Context, string, time.Time) (float64, error) { return math.NaN(), nil }
+func (*pressure) Load1(context.Context, time.Time) (map[string]float64, error) { return nil, nil }
+func (*pressure) Usage(context.Context, time.Time) (map[string]float64, error) { return nil, nil }
 
 // The load taint comes and goes on a real API server, beside the taint of somebody else who writes at the same time.
 func TestNodeLoadTaintComesAndGoes(t *testing.T) {

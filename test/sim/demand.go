@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"hash/fnv"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -243,21 +244,39 @@ func (g gauge) ask() error {
 }
 
 // Throttled is the part of the CPU that a container needs and does not get.
-func (g gauge) Throttled(_ context.Context, namespace, pod, container string, _ time.Duration, _ time.Time) (float64, error) {
-	if err := g.ask(); err != nil {
-		return 0, err
-	}
-	return g.of.w.throttled(namespace, pod, container), nil
+func (g gauge) Throttled(_ context.Context, namespace string, pods []string, _ time.Duration, _ time.Time) (usage.ByContainer, error) {
+	return g.each(namespace, pods, func(pod *corev1.Pod, container string) float64 {
+		return g.of.w.throttled(namespace, pod.Name, container)
+	})
 }
 
 // Waiting is never much: nodes are roomy for CPU.
-func (g gauge) Waiting(context.Context, string, string, string, time.Duration, time.Time) (float64, error) {
-	return 0, g.ask()
+func (g gauge) Waiting(_ context.Context, namespace string, pods []string, _ time.Duration, _ time.Time) (usage.ByContainer, error) {
+	return g.each(namespace, pods, func(*corev1.Pod, string) float64 { return 0 })
 }
 
 // OOMKills are seen on the pod.
-func (g gauge) OOMKills(context.Context, string, string, string, time.Duration, time.Time) (float64, error) {
-	return 0, g.ask()
+func (g gauge) OOMKills(_ context.Context, namespace string, windows map[string]time.Duration, _ time.Time) (usage.ByContainer, error) {
+	return g.each(namespace, slices.Sorted(maps.Keys(windows)), func(*corev1.Pod, string) float64 { return 0 })
+}
+
+// each asks once about the containers of some pods.
+func (g gauge) each(namespace string, pods []string, value func(pod *corev1.Pod, container string) float64) (usage.ByContainer, error) {
+	if err := g.ask(); err != nil {
+		return nil, err
+	}
+	all := usage.ByContainer{}
+	for _, name := range pods {
+		pod := g.of.w.pod(namespace, name)
+		if pod == nil {
+			continue
+		}
+		all[name] = map[string]float64{}
+		for _, c := range pod.Spec.Containers {
+			all[name][c.Name] = value(pod, c.Name)
+		}
+	}
+	return all, nil
 }
 
 // Value of a guardrail is within bounds.

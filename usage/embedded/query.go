@@ -36,7 +36,7 @@ func (s *Source) askRange(ctx context.Context, expression string, query usage.Qu
 		}
 		of := series.Metric
 		yield(prometheus.Element{Samples: buffer, Histograms: len(series.Histograms), Labels: prometheus.Labels{
-			Namespace: of.Get("namespace"), Pod: of.Get("pod"), Container: of.Get("container"), Peak: of.Get(prometheus.PeakLabel),
+			Namespace: of.Get("namespace"), Pod: of.Get("pod"), Container: of.Get("container"), Node: of.Get("node"), Peak: of.Get(prometheus.PeakLabel),
 		}})
 	}
 	return said, nil

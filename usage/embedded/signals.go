@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -11,21 +10,21 @@ import (
 	"attune.io/attune/usage/prometheus"
 )
 
-// Throttled is the fraction of its CFS periods in which a container was throttled over the window. As with
-// everything that only cAdvisor has, a pod that nobody has asked about before is not known yet.
-func (s *Source) Throttled(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error) {
-	return s.about(ctx, Pod{namespace, pod}, prometheus.Throttled(namespace, pod, container, window), at)
+// Throttled is the fraction of its CFS periods in which each container of some pods was throttled over the window. As
+// with everything that only cAdvisor has, a pod that nobody has asked about before is not known yet.
+func (s *Source) Throttled(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
+	return s.about(ctx, namespace, pods, at, func(pods []string) string { return prometheus.Throttled(namespace, pods, window) })
 }
 
-// Waiting is the fraction of time in which a container waited for CPU (PSI).
-func (s *Source) Waiting(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error) {
-	return s.about(ctx, Pod{namespace, pod}, prometheus.Waiting(namespace, pod, container, window), at)
+// Waiting is the fraction of time in which each container of some pods waited for CPU (PSI).
+func (s *Source) Waiting(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
+	return s.about(ctx, namespace, pods, at, func(pods []string) string { return prometheus.Waiting(namespace, pods, window) })
 }
 
 // Memory is the most that the cgroups of some pods' containers held over the window, page cache included, in bytes,
 // by pod and container; what is not known is missing. The error is usage.ErrSoon, with all that is known, where a pod has
 // only now been asked about.
-func (s *Source) Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (map[string]map[string]float64, error) {
+func (s *Source) Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
 	var young []string
 	for _, pod := range pods {
 		if s.scraper.asked.about(Pod{namespace, pod}, s.options.Clock.Now()) < knownWithin {
@@ -35,18 +34,25 @@ func (s *Source) Memory(ctx context.Context, namespace string, pods []string, wi
 	if err := s.wait(ctx); err != nil {
 		return nil, err
 	}
-	held, err := prometheus.AskHeld(ctx, namespace, pods, window, at, s.askRange)
+	held, err := prometheus.AskPods(ctx, pods, at, s.askRange, func(pods []string) string { return prometheus.Held(namespace, pods, window) })
 	if err == nil && slices.ContainsFunc(young, func(pod string) bool { return held[pod] == nil }) {
 		err = usage.ErrSoon
 	}
 	return held, err
 }
 
-// OOMKills is how many processes of a container the kernel has been seen to kill within the window: those
+// OOMKills is how many processes of each container the kernel has been seen to kill within its pod's window: those
 // before the first scrape in it are not counted, since nobody may have looked at the pod until then.
-func (s *Source) OOMKills(ctx context.Context, namespace, pod, container string, window time.Duration, at time.Time) (float64, error) {
-	events := fmt.Sprintf("container_oom_events_total{namespace=%q,pod=%q,container=%q}[%dms]", namespace, pod, container, window.Milliseconds())
-	return s.about(ctx, Pod{namespace, pod}, fmt.Sprintf("max(max_over_time(%s) - min_over_time(%s))", events, events), at)
+func (s *Source) OOMKills(ctx context.Context, namespace string, windows map[string]time.Duration, at time.Time) (usage.ByContainer, error) {
+	for pod := range windows {
+		s.scraper.asked.about(Pod{namespace, pod}, s.options.Clock.Now())
+	}
+	if err := s.wait(ctx); err != nil {
+		return nil, err
+	}
+	return prometheus.AskSince(ctx, windows, at, s.askRange, func(pods []string, window time.Duration) string {
+		return prometheus.Seen(namespace, pods, window)
+	})
 }
 
 // CPU that a container has used on average since a time, by what was scraped; false: no two scrapes tell.
@@ -69,7 +75,20 @@ func (s *Source) measured(ctx context.Context, expression string, at time.Time, 
 	return cores, err == nil && cores >= 0 && cores <= most*clockError
 }
 
-func (s *Source) about(ctx context.Context, pod Pod, expression string, at time.Time) (float64, error) {
-	s.scraper.asked.about(pod, s.options.Clock.Now())
-	return s.Value(ctx, expression, at)
+func (s *Source) about(ctx context.Context, namespace string, pods []string, at time.Time, expression func(pods []string) string) (usage.ByContainer, error) {
+	for _, pod := range pods {
+		s.scraper.asked.about(Pod{namespace, pod}, s.options.Clock.Now())
+	}
+	if err := s.wait(ctx); err != nil {
+		return nil, err
+	}
+	return prometheus.AskPods(ctx, pods, at, s.askRange, expression)
+}
+
+// AskNodes asks for an expression of all nodes, as prometheus.AskNodes does.
+func (s *Source) AskNodes(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
+	if err := s.wait(ctx); err != nil {
+		return nil, err
+	}
+	return prometheus.AskNodes(ctx, expression, at, s.askRange)
 }

@@ -67,8 +67,15 @@ func TestSignals(t *testing.T) {
 			held, err = f.Memory(t.Context(), "shop", []string{pod.Name}, time.Minute, now)
 			return held[pod.Name]["app"], err
 		}, 5e7},
-		{"kills", func() (float64, error) { return f.OOMKills(t.Context(), "shop", pod.Name, "app", 5*time.Minute, now) }, 2},
-		{"waiting", func() (float64, error) { return f.Waiting(t.Context(), "shop", pod.Name, "app", time.Minute, now) }, 0.25},
+		{"kills", func() (float64, error) {
+			killed, err := f.OOMKills(t.Context(), "shop", map[string]time.Duration{pod.Name: 5 * time.Minute, "gone": time.Minute}, now)
+			assert.Len(t, killed, 1)
+			return killed[pod.Name]["app"], err
+		}, 2},
+		{"waiting", func() (float64, error) {
+			waiting, err := f.Waiting(t.Context(), "shop", []string{pod.Name}, time.Minute, now)
+			return waiting[pod.Name]["app"], err
+		}, 0.25},
 	} {
 		got, err := c.ask()
 		require.NoError(t, err, c.name)
@@ -176,11 +183,10 @@ func TestNodePressure(t *testing.T) {
 		assert.Nil(t, target.job(at.Add(59*time.Second), nil, true, time.Minute), "no more often than for usage")
 	}
 	at := f.clock.Now()
-	waiting, err := f.Value(t.Context(), prometheus.NodePressure(f.node.Name, 3*time.Minute), at)
+	waiting, err := f.AskNodes(t.Context(), prometheus.NodesPressure(3*time.Minute), at)
 	require.NoError(t, err)
-	assert.InDelta(t, 0.25, waiting, 0.001)
-	_, err = f.Value(t.Context(), prometheus.NodePressure("another", 3*time.Minute), at)
-	require.ErrorIs(t, err, prometheus.ErrNoValue)
+	require.Len(t, waiting, 1)
+	assert.InDelta(t, 0.25, waiting[f.node.Name], 0.001)
 	target.due = at.Add(35 * time.Minute)
 	assert.Nil(t, target.job(at.Add(30*time.Minute), nil, false, time.Minute), "nobody wants to know")
 }
@@ -246,7 +252,7 @@ func TestFollowedPods(t *testing.T) {
 		at = at.Add(time.Minute)
 	}
 	now := f.clock.Now()
-	waiting, err := f.Value(t.Context(), prometheus.Waiting("shop", pod.Name, "app", 3*time.Minute), now)
+	waiting, err := f.Value(t.Context(), prometheus.Waiting("shop", []string{pod.Name}, 3*time.Minute), now)
 	require.NoError(t, err)
 	assert.InDelta(t, 0.4, waiting, 0.001)
 	_, err = f.Value(t.Context(), `count(container_cpu_cfs_periods_total)`, now)

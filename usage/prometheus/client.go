@@ -65,6 +65,9 @@ func New(config Config) (*Client, error) {
 	return client, nil
 }
 
+// Close the connections that nobody uses. The client may be used again.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
 // sameHost follows a redirect within the server only, so that no credentials leave it, and only one that
 // repeats the request as it was.
 func sameHost(request *http.Request, via []*http.Request) error {
@@ -81,9 +84,19 @@ func (c *Client) Read(ctx context.Context, query usage.Query, yield func(usage.S
 	return Read(ctx, query, c.askRange, yield)
 }
 
-// Held is the most that containers of some pods held over a window, as AskHeld says.
-func (c *Client) Held(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (map[string]map[string]float64, error) {
-	return AskHeld(ctx, namespace, pods, window, at, c.askRange)
+// Pods asks for an expression of some pods, as AskPods does.
+func (c *Client) Pods(ctx context.Context, pods []string, at time.Time, expression func(pods []string) string) (usage.ByContainer, error) {
+	return AskPods(ctx, pods, at, c.askRange, expression)
+}
+
+// Since asks for an expression of pods with windows of their own, as AskSince does.
+func (c *Client) Since(ctx context.Context, windows map[string]time.Duration, at time.Time, expression func(pods []string, window time.Duration) string) (usage.ByContainer, error) {
+	return AskSince(ctx, windows, at, c.askRange, expression)
+}
+
+// Nodes asks for an expression of all nodes, as AskNodes does.
+func (c *Client) Nodes(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
+	return AskNodes(ctx, expression, at, c.askRange)
 }
 
 func (c *Client) askRange(ctx context.Context, expression string, query usage.Query, yield func(Element)) (Said, error) {

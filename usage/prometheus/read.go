@@ -22,6 +22,7 @@ type Labels struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
 	Container string `json:"container"`
+	Node      string `json:"node"`
 	// Peak marks series that hold peaks.
 	Peak string `json:"attune_peak"`
 }

@@ -1,9 +1,10 @@
 package prometheus
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"regexp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,79 +13,117 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Throttled is the PromQL expression of the fraction, 0 to 1, of its CFS periods in which a container was
-// throttled over the window. A container without a CPU limit has no periods, and no answer.
-func Throttled(namespace, pod, container string, window time.Duration) string {
-	of := one(namespace, pod, container)
-	return fmt.Sprintf("max(increase(container_cpu_cfs_throttled_periods_total{%s}[%s]) / increase(container_cpu_cfs_periods_total{%s}[%s]))",
-		of, span(window), of, span(window))
+// mostNames is how many bytes of names one expression has: the servers bound its length (VictoriaMetrics: 16 KiB), and
+// some expressions hold their names three times.
+const mostNames = 4 << 10
+
+// Throttled is the PromQL expression of the fraction, 0 to 1, of its CFS periods in which each container of some pods
+// was throttled over the window. A container without a CPU limit has no periods, and no answer.
+func Throttled(namespace string, pods []string, window time.Duration) string {
+	of := some(namespace, pods)
+	return perContainer(fmt.Sprintf("increase(container_cpu_cfs_throttled_periods_total{%s}[%s]) / increase(container_cpu_cfs_periods_total{%s}[%s])",
+		of, span(window), of, span(window)))
 }
 
-// Waiting is the PromQL expression of the fraction of time, 0 to 1, in which some of a container's tasks
-// waited for CPU over the window (PSI).
-func Waiting(namespace, pod, container string, window time.Duration) string {
-	return fmt.Sprintf("max(rate(container_pressure_cpu_waiting_seconds_total{%s}[%s]))", one(namespace, pod, container), span(window))
+// Waiting is the PromQL expression of the fraction of time, 0 to 1, in which some of the tasks of each container of some
+// pods waited for CPU over the window (PSI).
+func Waiting(namespace string, pods []string, window time.Duration) string {
+	return perContainer(fmt.Sprintf("rate(container_pressure_cpu_waiting_seconds_total{%s}[%s])", some(namespace, pods), span(window)))
 }
 
 // Held is the PromQL expression of the most memory, in bytes, that each container's cgroup of some pods held over the
 // window, page cache included: what a kubelet compares a lower memory limit with.
 func Held(namespace string, pods []string, window time.Duration) string {
-	names := make([]string, len(pods))
-	for i, pod := range pods {
-		names[i] = regexp.QuoteMeta(pod)
-	}
-	return fmt.Sprintf("max by (pod, container) (max_over_time(container_memory_usage_bytes{namespace=%q,pod=~%q,container!=\"\"}[%s]))",
-		namespace, strings.Join(names, "|"), span(window))
+	return perContainer(fmt.Sprintf("max_over_time(container_memory_usage_bytes{%s}[%s])", some(namespace, pods), span(window)))
 }
 
-// mostHeld is how many pods one query names: the address of a request that is no POST has to hold them.
-const mostHeld = 200
+// Killed is the PromQL expression of how many processes of each container of some pods the kernel killed within the
+// window for want of memory. A kill is counted from the last sample before the window, so that none falls between two
+// scrapes; a container that started within the window counts from 0.
+func Killed(namespace string, pods []string, window time.Duration) string {
+	events := fmt.Sprintf("container_oom_events_total{%s}", some(namespace, pods))
+	return perContainer(fmt.Sprintf("%s - (%s offset %s or %s * 0)", events, events, span(window), events))
+}
 
-// AskHeld asks whoever speaks PromQL for Held, once for each 200 pods. The answer is in bytes, by pod and container;
-// what was not measured is missing.
-func AskHeld(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time, ask Asker) (map[string]map[string]float64, error) {
-	held := map[string]map[string]float64{}
-	once := usage.Query{Start: at, End: at, Step: time.Second}
-	for part := range slices.Chunk(pods, mostHeld) {
-		_, err := ask(ctx, Held(namespace, part, window), once, func(e Element) {
-			if len(e.Samples) == 0 {
-				return
-			}
-			if held[e.Labels.Pod] == nil {
-				held[e.Labels.Pod] = map[string]float64{}
-			}
-			held[e.Labels.Pod][e.Labels.Container] = e.Samples[len(e.Samples)-1].Value
-		})
-		if err != nil {
+// Seen is the PromQL expression of how many processes of each container of some pods the kernel killed between the first
+// and the last sample of the window.
+func Seen(namespace string, pods []string, window time.Duration) string {
+	events := fmt.Sprintf("container_oom_events_total{%s}[%s]", some(namespace, pods), span(window))
+	return perContainer(fmt.Sprintf("max_over_time(%s) - min_over_time(%s)", events, events))
+}
+
+func perContainer(expression string) string { return "max by (pod,container) (" + expression + ")" }
+
+// AskPods asks whoever speaks PromQL for one of the expressions above, once for as many pods as fit into one. What was
+// not measured is missing.
+func AskPods(ctx context.Context, pods []string, at time.Time, ask Asker, expression func(pods []string) string) (usage.ByContainer, error) {
+	answer := usage.ByContainer{}
+	for _, part := range parts(pods) {
+		if err := askInto(ctx, answer, expression(part), at, ask); err != nil {
 			return nil, err
 		}
 	}
-	return held, nil
+	return answer, nil
 }
 
-// Killed is the PromQL expression of how many processes of a container the kernel killed within the window for want
-// of memory. A kill is counted from the last sample before the window, so that none falls between two scrapes; a
-// container that started within the window counts from 0.
-func Killed(namespace, pod, container string, window time.Duration) string {
-	events := fmt.Sprintf("container_oom_events_total{%s}", one(namespace, pod, container))
-	return fmt.Sprintf("max(%s - (%s offset %s or %s * 0))", events, events, span(window), events)
+// AskSince asks for an expression of pods each of which has a window of its own: once for as many as fit into one.
+func AskSince(ctx context.Context, windows map[string]time.Duration, at time.Time, ask Asker, expression func(pods []string, window time.Duration) string) (usage.ByContainer, error) {
+	pods := slices.SortedFunc(maps.Keys(windows), func(a, b string) int {
+		return cmp.Or(cmp.Compare(windows[a], windows[b]), cmp.Compare(a, b))
+	})
+	return AskPods(ctx, pods, at, ask, func(part []string) string {
+		var each []string
+		for len(part) > 0 {
+			n := 1
+			for n < len(part) && windows[part[n]] == windows[part[0]] {
+				n++
+			}
+			each = append(each, expression(part[:n], windows[part[0]]))
+			part = part[n:]
+		}
+		return strings.Join(each, " or ")
+	})
+}
+
+func askInto(ctx context.Context, answer usage.ByContainer, expression string, at time.Time, ask Asker) error {
+	_, err := ask(ctx, expression, once(at), func(e Element) {
+		if len(e.Samples) == 0 {
+			return
+		}
+		if answer[e.Labels.Pod] == nil {
+			answer[e.Labels.Pod] = map[string]float64{}
+		}
+		answer[e.Labels.Pod][e.Labels.Container] = e.Samples[len(e.Samples)-1].Value
+	})
+	return err
+}
+
+// once is a range query of one moment.
+func once(at time.Time) usage.Query { return usage.Query{Start: at, End: at, Step: time.Second} }
+
+// aroundNames is how long an expression is beside its names: each window that is another one needs as much.
+const aroundNames = 64
+
+// parts of names, each of which fits into an expression.
+func parts(names []string) [][]string {
+	var all [][]string
+	from, size := 0, 0
+	for i, name := range names {
+		if size+len(name)+aroundNames > mostNames && i > from {
+			all = append(all, names[from:i])
+			from, size = i, 0
+		}
+		size += len(name) + aroundNames
+	}
+	if from < len(names) {
+		all = append(all, names[from:])
+	}
+	return all
 }
 
 // Used is the PromQL expression of the CPU, in cores, that a container used over the window.
 func Used(namespace, pod, container string, window time.Duration) string {
-	return fmt.Sprintf("max(rate(container_cpu_usage_seconds_total{%s}[%s]))", one(namespace, pod, container), span(window))
-}
-
-// NodePressure is the PromQL expression of the fraction of time, 0 to 1, in which some task of a node waited for CPU
-// over the window (PSI of its root cgroup).
-func NodePressure(node string, window time.Duration) string {
-	return fmt.Sprintf("max(rate(container_pressure_cpu_waiting_seconds_total{id=\"/\",node=%q}[%s]))", node, span(window))
-}
-
-// NodeLoad is the PromQL expression of a node's load average over a minute, as node-exporter has it: by the label
-// node, or by the node's name as its kernel knows it.
-func NodeLoad(node string) string {
-	return fmt.Sprintf("max(node_load1{node=%q} or (node_load1 and on (instance) node_uname_info{nodename=%q}))", node, node)
+	return fmt.Sprintf("max(rate(container_cpu_usage_seconds_total{namespace=%q,pod=%q,container=%q}[%s]))", namespace, pod, container, span(window))
 }
 
 // NodeUsage is the PromQL expression of the CPU, in cores, that a node used over the window.
@@ -93,7 +132,39 @@ func NodeUsage(node string, window time.Duration) string {
 		node, span(window), node, span(window))
 }
 
-// one selects one container of one pod.
-func one(namespace, pod, container string) string {
-	return "namespace=" + strconv.Quote(namespace) + ",pod=" + strconv.Quote(pod) + ",container=" + strconv.Quote(container)
+// NodesPressure is the PromQL expression of the fraction of time, 0 to 1, in which some task of each node waited for CPU
+// over the window (PSI of its root cgroup).
+func NodesPressure(window time.Duration) string {
+	return perNode(fmt.Sprintf("rate(container_pressure_cpu_waiting_seconds_total{id=\"/\",node!=\"\"}[%s])", span(window)))
+}
+
+// NodesLoad is the PromQL expression of each node's load average over a minute, as node-exporter has it: by the label
+// node, or by the node's name as its kernel knows it.
+func NodesLoad() string {
+	named := "label_replace(node_load1{node=\"\"} * on (instance) group_left (nodename) max by (instance,nodename) (node_uname_info) ^ 0, \"node\", \"$1\", \"nodename\", \"(.+)\")"
+	return perNode("node_load1{node!=\"\"}") + " or " + perNode(named)
+}
+
+// NodesUsage is the PromQL expression of the CPU, in cores, that each node used over the window.
+func NodesUsage(window time.Duration) string {
+	return perNode(fmt.Sprintf("rate(node_cpu_usage_seconds_total{node!=\"\"}[%s]) or rate(container_cpu_usage_seconds_total{id=\"/\",node!=\"\"}[%s])",
+		span(window), span(window)))
+}
+
+func perNode(expression string) string { return "max by (node) (" + expression + ")" }
+
+// AskNodes asks whoever speaks PromQL for one of the expressions of all nodes.
+func AskNodes(ctx context.Context, expression string, at time.Time, ask Asker) (map[string]float64, error) {
+	answer := map[string]float64{}
+	_, err := ask(ctx, expression, once(at), func(e Element) {
+		if e.Labels.Node != "" && len(e.Samples) > 0 {
+			answer[e.Labels.Node] = e.Samples[len(e.Samples)-1].Value
+		}
+	})
+	return answer, err
+}
+
+// some selects the containers of some pods, without the pods' own cgroups and their sandboxes.
+func some(namespace string, pods []string) string {
+	return "namespace=" + strconv.Quote(namespace) + ",pod" + oneOf(pods) + `,container!="",container!="POD"`
 }
