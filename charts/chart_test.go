@@ -130,7 +130,9 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 	}{
 		{"no address", []string{"usage.source=prometheus"}, "usage.prometheus.address is empty: set it to the base URL"},
 		{"an address that is none", []string{"usage.prometheus.address=prometheus:9090"}, "usage/prometheus/address"},
-		{"kubelets verified and not", []string{"kubelet.tls.caFile=/ca.crt", "kubelet.tls.insecureSkipVerify=true"}, "exclude each other"},
+		{"kubelets verified by two", []string{"kubelet.tls.caConfigMap.name=ca", "kubelet.tls.caFile=/ca.crt"}, "exclude each other"},
+		{"kubelets verified and not, by a file", []string{"kubelet.tls.caFile=/ca.crt", "kubelet.tls.insecureSkipVerify=true"}, "exclude each other"},
+		{"kubelets verified and not", []string{"kubelet.tls.caConfigMap.name=ca", "kubelet.tls.insecureSkipVerify=true"}, "exclude each other"},
 		{"a size that is none", []string{"usage.embedded.size=much"}, "embedded/size"},
 		{"a source that is none", []string{address, "usage.source=graphite"}, "usage/source"},
 		{"a provider that is none", []string{address, "certs.provider=acme"}, "certs/provider"},
@@ -297,16 +299,23 @@ func TestUsageVolume(t *testing.T) {
 func TestFlags(t *testing.T) {
 	source, err := os.ReadFile("../cmd/attune/options.go")
 	require.NoError(t, err)
-	r := render(t, "certs.provider=self-signed", "usage.prometheus.headers.X-Scope-OrgID=shop", "usage.prometheus.queryParameters.dedup=x",
+	r := render(t, "certs.provider=self-signed", "usage.prometheus.headers.X-Scope-OrgID=shop", "usage.prometheus.queryParameters.dedup=x", "usage.prometheus.matchers.cluster=eu-1",
 		"usage.prometheus.bearerTokenSecret.name=token", "usage.prometheus.tls.caConfigMap.name=ca", "usage.prometheus.tls.insecureSkipVerify=true",
 		"usage.policySources.namespaces={team-a,team-b}", "node.eviction.enabled=true", "kubelet.tls.insecureSkipVerify=true")
-	args := append(one[*appsv1.Deployment](t, r).Spec.Template.Spec.Containers[0].Args,
-		one[*appsv1.Deployment](t, render(t, address, "kubelet.tls.caFile=/ca.crt")).Spec.Template.Spec.Containers[0].Args...)
+	verifying := one[*appsv1.Deployment](t, render(t, address, "kubelet.tls.caConfigMap.name=kubelets")).Spec.Template.Spec
+	args := append(one[*appsv1.Deployment](t, r).Spec.Template.Spec.Containers[0].Args, verifying.Containers[0].Args...)
 	for _, arg := range args {
 		name := regexp.MustCompile(`^--([a-z-]+)`).FindStringSubmatch(arg)[1]
 		assert.Contains(t, string(source), `"`+name+`"`)
 	}
 	assert.Contains(t, args, "--eviction")
+	assert.Contains(t, args, "--prometheus-matcher=cluster=eu-1")
+	assert.Contains(t, args, "--kubelet-ca-file=/etc/attune/kubelet-ca/ca.crt")
+	own := one[*appsv1.Deployment](t, render(t, address, "kubelet.tls.caFile=/ca.crt")).Spec.Template.Spec
+	assert.Contains(t, own.Containers[0].Args, "--kubelet-ca-file=/ca.crt")
+	assert.Contains(t, verifying.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "kubelet-ca", MountPath: "/etc/attune/kubelet-ca", ReadOnly: true})
+	assert.Contains(t, verifying.Volumes, corev1.Volume{Name: "kubelet-ca", VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "kubelets"}}}})
 	assert.Contains(t, args, "--prometheus-header=X-Scope-OrgID=shop")
 	assert.Contains(t, args, "--policy-source-namespaces=team-a,team-b")
 	assert.Contains(t, args, "--prometheus-bearer-token-file=/etc/attune/prometheus-token/token")

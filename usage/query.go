@@ -20,6 +20,44 @@ type Query struct {
 	Waited bool
 }
 
+// Asked tells what a query is about.
+type Asked struct {
+	namespaces map[string]bool
+	// prefixes of pods; nil: every pod.
+	prefixes map[string]bool
+}
+
+// Asked of the query.
+func (q Query) Asked() Asked {
+	asked := Asked{namespaces: make(map[string]bool, len(q.Namespaces))}
+	for _, namespace := range q.Namespaces {
+		asked.namespaces[namespace] = true
+	}
+	if len(q.PodPrefixes) > 0 {
+		asked.prefixes = make(map[string]bool, len(q.PodPrefixes))
+	}
+	for _, prefix := range q.PodPrefixes {
+		asked.prefixes[prefix] = true
+	}
+	return asked
+}
+
+// Namespace is asked about.
+func (a Asked) Namespace(name string) bool { return a.namespaces[name] }
+
+// Pod is asked about, in a namespace that is. Prefixes end with a dash or are as long as they can be (PodPrefix).
+func (a Asked) Pod(name string) bool {
+	if a.prefixes == nil {
+		return true
+	}
+	for i := range len(name) {
+		if name[i] == '-' && a.prefixes[name[:i+1]] {
+			return true
+		}
+	}
+	return len(name) >= maxGenerated && a.prefixes[name[:maxGenerated]]
+}
+
 // maxGenerated is how much of a workload's name is in its pods' names at most.
 const maxGenerated = 58
 

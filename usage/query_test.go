@@ -1,6 +1,7 @@
 package usage_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -60,4 +61,18 @@ func TestSplitAlignsToTheEpoch(t *testing.T) {
 	part := query.Split(100)[0]
 	assert.Equal(t, int64(600), part.Start.Unix())
 	assert.Equal(t, int64(1500), part.End.Unix(), "a step that has not ended is not asked for")
+}
+
+func TestAskedPods(t *testing.T) {
+	long := strings.Repeat("a", 70)
+	asked := usage.Query{Namespaces: []string{"shop"}, PodPrefixes: []string{usage.PodPrefix("web"), usage.PodPrefix("my-api"), usage.PodPrefix(long)}}.Asked()
+	for pod, want := range map[string]bool{
+		"web-1": true, "web-7d4f8c9b6-aaaaa": true, "webber-1": false, "web": false, "my-api-x": true, "my-x": false, "api-x": false, "": false,
+		usage.PodPrefix(long) + "x9x9x": true, long[:57]: false,
+	} {
+		assert.Equal(t, want, asked.Pod(pod), pod)
+	}
+	assert.True(t, usage.Query{}.Asked().Pod("anything"))
+	assert.True(t, asked.Namespace("shop"))
+	assert.False(t, asked.Namespace("bank"))
 }

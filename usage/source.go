@@ -62,6 +62,8 @@ type SourceSettings struct {
 	Prometheus *v1alpha1.PrometheusSource
 	// Namespace holds the Secrets that Prometheus names; empty for the operator's own source.
 	Namespace string
+	// Labels that every series of a server has that is asked for, such as a cluster's.
+	Labels map[string]string
 	// OfPolicy: a policy or the defaults of a namespace named the server, and not the operator's own configuration.
 	OfPolicy bool
 	// HistoryWindow is how far back is looked at, QueryStep the resolution, RateWindow that of rate().

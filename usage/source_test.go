@@ -34,6 +34,7 @@ func TestDigestTellsSettingsApart(t *testing.T) {
 		"address":            func(s *usage.SourceSettings) { s.Prometheus.Address = "http://other:9090" },
 		"header":             func(s *usage.SourceSettings) { s.Prometheus.Headers["X-Scope-OrgID"] = "b" },
 		"parameter":          func(s *usage.SourceSettings) { s.Prometheus.QueryParameters = map[string]string{"dedup": "true"} },
+		"label":              func(s *usage.SourceSettings) { s.Labels = map[string]string{"cluster": "eu-1"} },
 		"secret":             func(s *usage.SourceSettings) { s.Prometheus.BearerTokenSecret = &v1alpha1.SecretKey{Name: "x"} },
 		"namespace":          func(s *usage.SourceSettings) { s.Namespace = "other" },
 		"window":             func(s *usage.SourceSettings) { s.HistoryWindow = time.Hour },

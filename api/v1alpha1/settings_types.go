@@ -80,6 +80,13 @@ type MetricsSource struct {
 	// +optional
 	Prometheus *PrometheusSource `json:"prometheus,omitempty"`
 
+	// Labels that every series has that the server is asked for, such as cluster where it knows several clusters, or job.
+	// Guardrails' queries are asked as they are. The operator's own series have no such labels.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=8
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() <= 64 && name.matches('^[a-zA-Z_][a-zA-Z0-9_]*$') && !(name in ['__name__', 'namespace', 'pod', 'container']) && self[name].size() >= 1)",message="labels must be names of labels other than namespace, pod and container, each with the value that every series has, e.g. {cluster: eu-1}"
+	Labels map[string]LabelValue `json:"labels,omitempty"`
+
 	// HistoryWindow is how far back usage is looked at, from 1h to 720h. Built-in default: 168h.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,7}([.][0-9]{1,3})?(m|s|ms)|[0-9]{1,5}([.][0-9]{1,3})?h)+$') && duration(self) >= duration('1h') && duration(self) <= duration('720h')",message="historyWindow must be a duration between 1h and 720h, e.g. 168h"
@@ -102,6 +109,10 @@ type MetricsSource struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,7}([.][0-9]{1,3})?(m|s|ms)|[0-9]{1,5}([.][0-9]{1,3})?h)+$') && duration(self) >= duration('30s') && duration(self) <= duration('720h')",message="rateWindow must be a duration of at least 30s and at most historyWindow, e.g. 5m"
 	RateWindow *Duration `json:"rateWindow,omitempty"`
 }
+
+// LabelValue is the value of a label of a series.
+// +kubebuilder:validation:MaxLength=128
+type LabelValue string
 
 // Duration is a span of time such as 90s, 5m or 168h.
 // +kubebuilder:validation:Type=string

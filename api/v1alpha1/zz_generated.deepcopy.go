@@ -967,6 +967,13 @@ func (in *MetricsSource) DeepCopyInto(out *MetricsSource) {
 		*out = new(PrometheusSource)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Labels != nil {
+		in, out := &in.Labels, &out.Labels
+		*out = make(map[string]LabelValue, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.HistoryWindow != nil {
 		in, out := &in.HistoryWindow, &out.HistoryWindow
 		*out = new(Duration)

@@ -41,7 +41,7 @@ func (o *options) backfilled() (usage.Source, error) {
 	if o.prometheus.address == "" {
 		return o.own, nil
 	}
-	past, err := o.ownServer()
+	past, err := o.ownServer(nil)
 	if err != nil {
 		return nil, err
 	}

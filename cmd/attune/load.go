@@ -27,7 +27,7 @@ func (o *options) watchLoad(mgr ctrl.Manager, recorder *events.Recorder) (*nodel
 		return nil, fmt.Errorf("setting up the load taint: %w", err)
 	}
 	loop := &nodeloop.LoadLoop{
-		Client: mgr.GetClient(), Loads: loads{source, loadWindow(o.usageInterval)}, Events: recorder, Clock: clock.RealClock{},
+		Client: mgr.GetClient(), Loads: loads{source, prometheus.ScopeOf(o.prometheus.matchers), loadWindow(o.usageInterval)}, Events: recorder, Clock: clock.RealClock{},
 	}
 	return loop, mgr.Add(loop)
 }
@@ -66,7 +66,7 @@ func (o *options) loadSource() (asker, error) {
 	if o.own != nil {
 		return o.own.AskNodes, nil
 	}
-	if _, err := o.ownServer(); err != nil {
+	if _, err := o.ownServer(nil); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, query string, at time.Time) (map[string]float64, error) {
@@ -86,17 +86,18 @@ func loadWindow(interval time.Duration) time.Duration {
 // loads asks the operator's own source about nodes.
 type loads struct {
 	source asker
+	scope  prometheus.Scope
 	window time.Duration
 }
 
 func (l loads) Pressure(ctx context.Context, at time.Time) (map[string]float64, error) {
-	return l.source(ctx, prometheus.NodesPressure(l.window), at)
+	return l.source(ctx, l.scope.NodesPressure(l.window), at)
 }
 
 func (l loads) Load1(ctx context.Context, at time.Time) (map[string]float64, error) {
-	return l.source(ctx, prometheus.NodesLoad(), at)
+	return l.source(ctx, l.scope.NodesLoad(), at)
 }
 
 func (l loads) Usage(ctx context.Context, at time.Time) (map[string]float64, error) {
-	return l.source(ctx, prometheus.NodesUsage(l.window), at)
+	return l.source(ctx, l.scope.NodesUsage(l.window), at)
 }

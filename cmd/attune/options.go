@@ -78,6 +78,7 @@ type prometheusOptions struct {
 	address            string
 	headers            map[string]string
 	queryParameters    map[string]string
+	matchers           map[string]string
 	bearerTokenFile    string
 	caFile             string
 	insecureSkipVerify bool
@@ -127,6 +128,7 @@ func (o *options) register(f *pflag.FlagSet) {
 	f.BoolVar(&o.kubelet.insecureSkipVerify, "kubelet-insecure-skip-verify", false, "accept any certificate of a kubelet")
 	f.StringVar(&o.prometheus.address, "prometheus-address", "", "base URL of a server with the Prometheus HTTP API, such as http://prometheus.monitoring:9090; with the embedded source, it is asked once for what was before")
 	f.StringToStringVar(&o.prometheus.headers, "prometheus-header", nil, "header sent with every query, as name=value")
+	f.StringToStringVar(&o.prometheus.matchers, "prometheus-matcher", nil, "label that every series has that is asked for, as name=value, e.g. cluster=eu-1 where the server knows several clusters")
 	f.StringToStringVar(&o.prometheus.queryParameters, "prometheus-query-parameter", nil, "parameter added to every query, as name=value")
 	f.StringVar(&o.prometheus.bearerTokenFile, "prometheus-bearer-token-file", "", "file with a bearer token, read again every minute and where it was refused")
 	f.StringVar(&o.prometheus.caFile, "prometheus-ca-file", "", "file with the certificates that the server's own is verified with")

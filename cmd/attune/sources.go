@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"time"
@@ -48,20 +49,20 @@ func (o *options) gauges(secrets client.Reader) func(policy.Settings) (workload.
 type gauge struct{ server measured }
 
 func (g gauge) Throttled(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
-	return g.server.pods(ctx, "throttling", pods, at, func(pods []string) string { return prometheus.Throttled(namespace, pods, window) })
+	return g.server.pods(ctx, "throttling", pods, at, func(pods []string) string { return g.server.Scope().Throttled(namespace, pods, window) })
 }
 
 func (g gauge) Waiting(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
-	return g.server.pods(ctx, "waiting", pods, at, func(pods []string) string { return prometheus.Waiting(namespace, pods, window) })
+	return g.server.pods(ctx, "waiting", pods, at, func(pods []string) string { return g.server.Scope().Waiting(namespace, pods, window) })
 }
 
 func (g gauge) Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
-	return g.server.pods(ctx, "memory", pods, at, func(pods []string) string { return prometheus.Held(namespace, pods, window) })
+	return g.server.pods(ctx, "memory", pods, at, func(pods []string) string { return g.server.Scope().Held(namespace, pods, window) })
 }
 
 func (g gauge) OOMKills(ctx context.Context, namespace string, windows map[string]time.Duration, at time.Time) (usage.ByContainer, error) {
 	return g.server.since(ctx, "oomkills", windows, at, func(pods []string, window time.Duration) string {
-		return prometheus.Killed(namespace, pods, window)
+		return g.server.Scope().Killed(namespace, pods, window)
 	})
 }
 
@@ -82,7 +83,7 @@ func (o *options) server(secrets client.Reader, s usage.SourceSettings) (measure
 
 func (o *options) connect(secrets client.Reader, s usage.SourceSettings) (*prometheus.Client, error) {
 	if s.Prometheus == nil {
-		return o.ownServer()
+		return o.ownServer(s.Labels)
 	}
 	namespace := s.Namespace
 	if namespace == "" {
@@ -97,6 +98,7 @@ func (o *options) connect(secrets client.Reader, s usage.SourceSettings) (*prome
 	if config.PolicySource {
 		config.MaxBytes = prometheus.PolicyMaxBytes
 	}
+	config.Labels = s.Labels
 	if config.Address == "" {
 		config.Address = o.prometheus.address
 	}
@@ -106,9 +108,21 @@ func (o *options) connect(secrets client.Reader, s usage.SourceSettings) (*prome
 	return prometheus.New(config)
 }
 
-func (o *options) ownServer() (*prometheus.Client, error) {
+// ownServer is that of the operator, whose labels go before a policy's: a policy narrows what it is told of, and does not
+// look beside it.
+func (o *options) ownServer(labels map[string]string) (*prometheus.Client, error) {
+	wanted := maps.Clone(o.prometheus.matchers)
+	for name, value := range labels {
+		if own, known := wanted[name]; known && own != value {
+			return nil, fmt.Errorf("metricsSource.labels.%s %q is not what the operator's own source is asked for: usage.prometheus.matchers.%s is %q", name, value, name, own)
+		}
+		if wanted == nil {
+			wanted = map[string]string{}
+		}
+		wanted[name] = value
+	}
 	config := prometheus.Config{
-		Address: o.prometheus.address, Headers: o.prometheus.headers, Parameters: o.prometheus.queryParameters,
+		Address: o.prometheus.address, Headers: o.prometheus.headers, Parameters: o.prometheus.queryParameters, Labels: wanted,
 		TLS:             prometheus.TLS{InsecureSkipVerify: o.prometheus.insecureSkipVerify},
 		BearerTokenFile: o.prometheus.bearerTokenFile,
 	}

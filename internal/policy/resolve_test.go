@@ -66,6 +66,7 @@ metricsSource:
     queryParameters: {dedup: "true"}
     bearerTokenSecret: {name: prometheus, key: token}
     tls: {serverName: prometheus, caSecret: {name: ca, key: ca.crt}}
+  labels: {cluster: eu-1, job: kubelet}
   historyWindow: 336h
   minimumDataPoints: 20
   queryStep: 10m
@@ -139,6 +140,7 @@ func everythingSettings(t *testing.T) policy.Settings {
 				BearerTokenSecret: &v1alpha1.SecretKey{Name: "prometheus", Key: "token"},
 				TLS:               &v1alpha1.SourceTLS{ServerName: "prometheus", CASecret: &v1alpha1.SecretKey{Name: "ca", Key: "ca.crt"}},
 			},
+			Labels:        map[string]string{"cluster": "eu-1", "job": "kubelet"},
 			HistoryWindow: 14 * 24 * time.Hour, QueryStep: 10 * time.Minute, RateWindow: 15 * time.Minute,
 		},
 		Strategy:        v1alpha1.StrategyNode,

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,10 +23,39 @@ func (o *overlay) source() usage.SourceSettings {
 		RateWindow: span(o, "metricsSource.rateWindow", max(step, minRateWindow), minRateWindow, 720*time.Hour,
 			func(l layer) *v1alpha1.Duration { return l.MetricsSource.RateWindow }),
 	}
+	s.Labels = o.labels("metricsSource.labels")
 	s.Prometheus, s.Namespace = o.prometheus()
 	s.OfPolicy = s.Prometheus != nil && o.origin["metricsSource.prometheus.address"] != Cluster
 	return s
 }
+
+// labels that every series has that is asked for. One level says all of them.
+func (o *overlay) labels(path string) map[string]string {
+	said := pick(o, path, nil, func(l layer) *map[string]v1alpha1.LabelValue {
+		if l.MetricsSource.Labels == nil {
+			return nil
+		}
+		return &l.MetricsSource.Labels
+	})
+	if len(said) == 0 {
+		return nil
+	}
+	labels := make(map[string]string, len(said))
+	for _, name := range slices.Sorted(maps.Keys(said)) {
+		if !labelName.MatchString(name) || slices.Contains(ownLabels, name) || said[name] == "" {
+			o.invalid(path, "%s holds %s, which must be the name of a label other than namespace, pod and container, with a value, e.g. {cluster: eu-1}",
+				path, o.quote(path, strconv.Quote(name+": "+string(said[name]))))
+			continue
+		}
+		labels[name] = string(said[name])
+	}
+	return labels
+}
+
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,63}$`)
+
+// ownLabels are those that every query has by itself.
+var ownLabels = []string{"__name__", "namespace", "pod", "container"}
 
 // prometheus merges the server's settings. What belongs to a server must not be sent to another one:
 // only the level that names the address and those above it count. Credentials and TLS are one field,

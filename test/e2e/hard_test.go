@@ -190,7 +190,7 @@ func refill(t *testing.T, p *corev1.Pod, mib int64) {
 
 // measured: Prometheus knows that a pod's container holds so much memory, page cache included.
 func measured(ctx context.Context, p *corev1.Pod, bytes float64) error {
-	got, err := env.cluster.Query(ctx, "max("+prometheus.Held(p.Namespace, []string{p.Name}, time.Minute)+")")
+	got, err := env.cluster.Query(ctx, "max("+prometheus.Everything.Held(p.Namespace, []string{p.Name}, time.Minute)+")")
 	if err == nil && got < bytes {
 		err = fmt.Errorf("%g bytes are known of", got)
 	}

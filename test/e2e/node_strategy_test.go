@@ -351,7 +351,7 @@ func (s *sharers) waits(t *testing.T) {
 		if asked.AsApproximateFloat64() < 1.1*most {
 			return fmt.Errorf("it asks for %s and has used %.3f", asked, most)
 		}
-		waiting, err := env.cluster.Query(ctx, "max("+prometheus.Waiting(sharing, []string{pod.Name}, time.Minute)+")")
+		waiting, err := env.cluster.Query(ctx, "max("+prometheus.Everything.Waiting(sharing, []string{pod.Name}, time.Minute)+")")
 		t.Logf("steady asks for %s of CPU; its forecast is %s, it has used %.3f at most, and waits %.0f %% of the time", asked, peak, most, 100*waiting)
 		return err
 	})
@@ -370,7 +370,7 @@ func (s *sharers) taints(t *testing.T) {
 		return nil
 	})
 	for _, node := range []int{sharedNode, otherNode} {
-		load, err := env.cluster.Query(ctx, prometheus.NodeUsage(nodeName(node), time.Minute))
+		load, err := env.cluster.Query(ctx, prometheus.Everything.NodeUsage(nodeName(node), time.Minute))
 		require.NoError(t, err)
 		t.Logf("%s uses %.2f of %.1f CPUs", nodeName(node), load, sharedCPU)
 		assert.Greater(t, load, 0.95*sharedCPU)

@@ -13,12 +13,12 @@ import (
 // Throttled is the fraction of its CFS periods in which each container of some pods was throttled over the window. As
 // with everything that only cAdvisor has, a pod that nobody has asked about before is not known yet.
 func (s *Source) Throttled(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
-	return s.about(ctx, namespace, pods, at, func(pods []string) string { return prometheus.Throttled(namespace, pods, window) })
+	return s.about(ctx, namespace, pods, at, func(pods []string) string { return prometheus.Everything.Throttled(namespace, pods, window) })
 }
 
 // Waiting is the fraction of time in which each container of some pods waited for CPU (PSI).
 func (s *Source) Waiting(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
-	return s.about(ctx, namespace, pods, at, func(pods []string) string { return prometheus.Waiting(namespace, pods, window) })
+	return s.about(ctx, namespace, pods, at, func(pods []string) string { return prometheus.Everything.Waiting(namespace, pods, window) })
 }
 
 // Memory is the most that the cgroups of some pods' containers held over the window, page cache included, in bytes,
@@ -34,7 +34,7 @@ func (s *Source) Memory(ctx context.Context, namespace string, pods []string, wi
 	if err := s.wait(ctx); err != nil {
 		return nil, err
 	}
-	held, err := prometheus.AskPods(ctx, pods, at, s.askRange, func(pods []string) string { return prometheus.Held(namespace, pods, window) })
+	held, err := prometheus.AskPods(ctx, pods, at, s.askRange, func(pods []string) string { return prometheus.Everything.Held(namespace, pods, window) })
 	if err == nil && slices.ContainsFunc(young, func(pod string) bool { return held[pod] == nil }) {
 		err = usage.ErrSoon
 	}
@@ -51,21 +51,21 @@ func (s *Source) OOMKills(ctx context.Context, namespace string, windows map[str
 		return nil, err
 	}
 	return prometheus.AskSince(ctx, windows, at, s.askRange, func(pods []string, window time.Duration) string {
-		return prometheus.Seen(namespace, pods, window)
+		return prometheus.Everything.Seen(namespace, pods, window)
 	})
 }
 
 // CPU that a container has used on average since a time, by what was scraped; false: no two scrapes tell.
 func (s *Source) CPU(ctx context.Context, namespace, pod, container string, since, now time.Time) (recommender.Usage, bool) {
 	most, _ := s.scraper.most()
-	cores, known := s.measured(ctx, prometheus.Used(namespace, pod, container, now.Sub(since)), now, most)
+	cores, known := s.measured(ctx, prometheus.Everything.Used(namespace, pod, container, now.Sub(since)), now, most)
 	return recommender.Usage(cores * 1000), known
 }
 
 // Busy is the used fraction, 0 to 1, of a node's CPU since a time, by what was scraped; false: no two scrapes tell.
 func (s *Source) Busy(ctx context.Context, node string, since, now time.Time) (float64, bool) {
 	most := s.scraper.cores(node)
-	cores, known := s.measured(ctx, prometheus.NodeUsage(node, now.Sub(since)), now, most)
+	cores, known := s.measured(ctx, prometheus.Everything.NodeUsage(node, now.Sub(since)), now, most)
 	return min(cores/most, 1), known && most > 0
 }
 

@@ -183,7 +183,7 @@ func TestNodePressure(t *testing.T) {
 		assert.Nil(t, target.job(at.Add(59*time.Second), nil, true, time.Minute), "no more often than for usage")
 	}
 	at := f.clock.Now()
-	waiting, err := f.AskNodes(t.Context(), prometheus.NodesPressure(3*time.Minute), at)
+	waiting, err := f.AskNodes(t.Context(), prometheus.Everything.NodesPressure(3*time.Minute), at)
 	require.NoError(t, err)
 	require.Len(t, waiting, 1)
 	assert.InDelta(t, 0.25, waiting[f.node.Name], 0.001)
@@ -252,7 +252,7 @@ func TestFollowedPods(t *testing.T) {
 		at = at.Add(time.Minute)
 	}
 	now := f.clock.Now()
-	waiting, err := f.Value(t.Context(), prometheus.Waiting("shop", []string{pod.Name}, 3*time.Minute), now)
+	waiting, err := f.Value(t.Context(), prometheus.Everything.Waiting("shop", []string{pod.Name}, 3*time.Minute), now)
 	require.NoError(t, err)
 	assert.InDelta(t, 0.4, waiting, 0.001)
 	_, err = f.Value(t.Context(), `count(container_cpu_cfs_periods_total)`, now)

@@ -175,7 +175,7 @@ func (s *Source) Read(ctx context.Context, query usage.Query, yield func(usage.S
 	began := s.options.Clock.Now()
 	lies := 0
 	cores, bytes := s.scraper.most()
-	report, err := prometheus.Read(ctx, query, s.askRange, func(series usage.Series) {
+	report, err := prometheus.Read(ctx, prometheus.Everything, query, s.askRange, func(series usage.Series) {
 		lies += s.cut(&series, cores, bytes)
 		yield(series)
 	})

@@ -22,6 +22,8 @@ type Client struct {
 	parameters url.Values
 	timeout    time.Duration
 	maxBytes   int64
+	scope      Scope
+	clusters   clusters
 	// getOnly: the server, or what stands before it, does not take POST.
 	getOnly atomic.Bool
 }
@@ -55,6 +57,8 @@ func New(config Config) (*Client, error) {
 		parameters: parameters,
 		timeout:    config.Timeout,
 		maxBytes:   config.MaxBytes,
+		scope:      ScopeOf(config.Labels),
+		clusters:   clusters{told: config.Labels[clusterLabel] != ""},
 	}
 	if client.timeout <= 0 {
 		client.timeout = DefaultTimeout
@@ -64,6 +68,9 @@ func New(config Config) (*Client, error) {
 	}
 	return client, nil
 }
+
+// Scope of what the client asks.
+func (c *Client) Scope() Scope { return c.scope }
 
 // Close the connections that nobody uses. The client may be used again.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -81,7 +88,11 @@ func sameHost(request *http.Request, via []*http.Request) error {
 // Read asks for CPU and for memory: one request each, or one for each 11,000 steps. Errors are of type
 // *Failure, unless the context ended.
 func (c *Client) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
-	return Read(ctx, query, c.askRange, yield)
+	report, err := Read(ctx, c.scope, query, c.askRange, yield)
+	if err == nil {
+		c.clusters.warn(ctx, c, query, &report)
+	}
+	return report, err
 }
 
 // Pods asks for an expression of some pods, as AskPods does.

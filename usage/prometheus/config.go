@@ -36,6 +36,8 @@ type Config struct {
 	Address string
 	// Headers and Parameters are sent with every request.
 	Headers, Parameters map[string]string
+	// Labels that every series has that is asked for, such as a cluster's.
+	Labels map[string]string
 	// Username with basic authentication; empty: none.
 	Username    string
 	Credentials Credentials

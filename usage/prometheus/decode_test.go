@@ -94,7 +94,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var report usage.Report
 		yielded := 0
-		pick := picker{query: q, asked: map[string]bool{"shop": true}, report: &report, yield: func(s usage.Series) {
+		pick := picker{query: q, asked: usage.Query{Namespaces: []string{"shop"}}.Asked(), report: &report, yield: func(s usage.Series) {
 			samples := append(slices.Clone(s.CPU), s.CPUPeak...)
 			yielded += len(samples)
 			assert.NotEmpty(t, s.Pod)

@@ -2,6 +2,7 @@ package prometheus
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -10,6 +11,22 @@ import (
 
 	"attune.io/attune/usage"
 )
+
+// Scope narrows every selector of the expressions in this package, such as to one of several clusters that a server
+// knows: matchers, each after a comma. The zero value is everything.
+type Scope string
+
+// Everything that a source knows.
+const Everything Scope = ""
+
+// ScopeOf is what has all these labels.
+func ScopeOf(wanted map[string]string) Scope {
+	var scope strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		scope.WriteString("," + name + "=" + strconv.Quote(wanted[name]))
+	}
+	return Scope(scope.String())
+}
 
 // peakValue is the value of PeakLabel of series that hold peaks.
 const peakValue = "true"
@@ -23,11 +40,11 @@ const peakValue = "true"
 //
 // A container that was restarted has two series for a while, told apart by the labels id and image: the
 // highest one counts.
-func CPU(q usage.Query) string {
-	rate := fmt.Sprintf("rate(container_cpu_usage_seconds_total{%s}[%s])", selector(q), span(q.RateWindow))
+func (s Scope) CPU(q usage.Query) string {
+	rate := fmt.Sprintf("rate(container_cpu_usage_seconds_total{%s}[%s])", s.selector(q), span(q.RateWindow))
 	usual := highest(rate)
 	if q.Waited {
-		return waited(usual, q)
+		return s.waited(usual, q)
 	}
 	if q.RateWindow >= q.Step {
 		return usual
@@ -38,15 +55,15 @@ func CPU(q usage.Query) string {
 
 // waited adds the time that a container's tasks waited for CPU, at most all of it; one that is not measured
 // waited for nothing.
-func waited(usual string, q usage.Query) string {
-	waiting := highest(fmt.Sprintf("rate(container_pressure_cpu_waiting_seconds_total{%s}[%s])", selector(q), span(q.RateWindow)))
+func (s Scope) waited(usual string, q usage.Query) string {
+	waiting := highest(fmt.Sprintf("rate(container_pressure_cpu_waiting_seconds_total{%s}[%s])", s.selector(q), span(q.RateWindow)))
 	return fmt.Sprintf("%s * (1 + clamp_max(%s, 1)) or %s", usual, waiting, usual)
 }
 
 // Memory is the PromQL expression of the containers' highest working set of each step in bytes, one series
 // a container of a pod.
-func Memory(q usage.Query) string {
-	return highest(fmt.Sprintf("max_over_time(container_memory_working_set_bytes{%s}[%s])", selector(q), span(q.Step)))
+func (s Scope) Memory(q usage.Query) string {
+	return highest(fmt.Sprintf("max_over_time(container_memory_working_set_bytes{%s}[%s])", s.selector(q), span(q.Step)))
 }
 
 func highest(expression string) string {
@@ -54,13 +71,21 @@ func highest(expression string) string {
 }
 
 // selector leaves out the pods' own cgroups and their sandboxes, which have no container name or, in older
-// runtimes, the name POD.
-func selector(q usage.Query) string {
-	matchers := []string{`container!=""`, `container!="POD"`, "namespace" + oneOf(q.Namespaces)}
-	if len(q.PodPrefixes) > 0 {
-		matchers = append(matchers, "pod=~"+strconv.Quote("(?:"+alternatives(q.PodPrefixes)+").*"))
+// runtimes, the name POD. Names that are too many for one expression are left out: the answer holds more than was asked
+// for, and Query.Asks tells what.
+func (s Scope) selector(q usage.Query) string {
+	matchers := `container!="",container!="POD"`
+	namespaces := "namespace" + oneOf(q.Namespaces)
+	if len(namespaces) > mostNames {
+		namespaces = `namespace!=""`
 	}
-	return strings.Join(matchers, ",")
+	matchers += "," + namespaces
+	if len(q.PodPrefixes) > 0 {
+		if pods := strconv.Quote("(?:" + alternatives(q.PodPrefixes) + ").*"); len(namespaces)+len(pods) <= mostNames {
+			matchers += ",pod=~" + pods
+		}
+	}
+	return matchers + string(s)
 }
 
 // oneOf compares with one value, or with the alternatives of several: servers find one value faster.

@@ -56,8 +56,8 @@ func TestExpressions(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			assert.Equal(t, test.cpu, prometheus.CPU(test.query))
-			assert.Equal(t, test.memory, prometheus.Memory(test.query))
+			assert.Equal(t, test.cpu, prometheus.Everything.CPU(test.query))
+			assert.Equal(t, test.memory, prometheus.Everything.Memory(test.query))
 		})
 	}
 }

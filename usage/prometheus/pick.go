@@ -9,8 +9,8 @@ import (
 // picker turns an answer's series into usage.Series and counts what is of no use.
 type picker struct {
 	query usage.Query
-	// asked are the query's namespaces: of no other one an answer is believed.
-	asked  map[string]bool
+	// asked is what the query is about: of nothing else an answer is believed.
+	asked  usage.Asked
 	memory bool
 	yield  func(usage.Series)
 	report *usage.Report
@@ -23,9 +23,12 @@ func (p *picker) element(e Element) {
 		p.report.Drop(usage.DropUnnamed, len(e.Samples))
 		return
 	}
-	if !p.asked[of.Namespace] {
+	if !p.asked.Namespace(of.Namespace) {
 		p.report.Drop(usage.DropForeign, len(e.Samples))
 		return
+	}
+	if !p.asked.Pod(of.Pod) {
+		return // the names were too many for one expression
 	}
 	samples := p.usable(e.Samples)
 	if len(samples) == 0 {

@@ -16,7 +16,7 @@ func TestForeignNamespaces(t *testing.T) {
 	at := time.Unix(1_700_000_100, 0)
 	query := usage.Query{Namespaces: []string{"shop"}, Start: at, End: at, Step: time.Minute, RateWindow: time.Minute}
 	var got []string
-	report, err := Read(t.Context(), query, func(_ context.Context, _ string, _ usage.Query, yield func(Element)) (Said, error) {
+	report, err := Read(t.Context(), Everything, query, func(_ context.Context, _ string, _ usage.Query, yield func(Element)) (Said, error) {
 		for _, namespace := range []string{"shop", "bank", "Shop", "shop "} {
 			yield(Element{
 				Labels:  Labels{Namespace: namespace, Pod: "web-7d4f8c9b6-aaaaa", Container: "app"},

@@ -40,20 +40,17 @@ type Said struct {
 }
 
 // Read asks whoever speaks PromQL for CPU and for memory: once each, or once for each 11,000 steps.
-func Read(ctx context.Context, query usage.Query, ask Asker, yield func(usage.Series)) (usage.Report, error) {
+func Read(ctx context.Context, scope Scope, query usage.Query, ask Asker, yield func(usage.Series)) (usage.Report, error) {
 	var report usage.Report
 	if len(query.Namespaces) == 0 {
 		return report, nil
 	}
-	asked := make(map[string]bool, len(query.Namespaces))
-	for _, namespace := range query.Namespaces {
-		asked[namespace] = true
-	}
+	asked := query.Asked()
 	for _, part := range query.Split(maxPoints) {
 		for _, expression := range []struct {
 			text   string
 			memory bool
-		}{{CPU(part), false}, {Memory(part), true}} {
+		}{{scope.CPU(part), false}, {scope.Memory(part), true}} {
 			pick := picker{query: part, asked: asked, memory: expression.memory, yield: yield, report: &report}
 			said, err := ask(ctx, expression.text, part, pick.element)
 			if err != nil {

@@ -19,36 +19,36 @@ const mostNames = 4 << 10
 
 // Throttled is the PromQL expression of the fraction, 0 to 1, of its CFS periods in which each container of some pods
 // was throttled over the window. A container without a CPU limit has no periods, and no answer.
-func Throttled(namespace string, pods []string, window time.Duration) string {
-	of := some(namespace, pods)
+func (s Scope) Throttled(namespace string, pods []string, window time.Duration) string {
+	of := s.some(namespace, pods)
 	return perContainer(fmt.Sprintf("increase(container_cpu_cfs_throttled_periods_total{%s}[%s]) / increase(container_cpu_cfs_periods_total{%s}[%s])",
 		of, span(window), of, span(window)))
 }
 
 // Waiting is the PromQL expression of the fraction of time, 0 to 1, in which some of the tasks of each container of some
 // pods waited for CPU over the window (PSI).
-func Waiting(namespace string, pods []string, window time.Duration) string {
-	return perContainer(fmt.Sprintf("rate(container_pressure_cpu_waiting_seconds_total{%s}[%s])", some(namespace, pods), span(window)))
+func (s Scope) Waiting(namespace string, pods []string, window time.Duration) string {
+	return perContainer(fmt.Sprintf("rate(container_pressure_cpu_waiting_seconds_total{%s}[%s])", s.some(namespace, pods), span(window)))
 }
 
 // Held is the PromQL expression of the most memory, in bytes, that each container's cgroup of some pods held over the
 // window, page cache included: what a kubelet compares a lower memory limit with.
-func Held(namespace string, pods []string, window time.Duration) string {
-	return perContainer(fmt.Sprintf("max_over_time(container_memory_usage_bytes{%s}[%s])", some(namespace, pods), span(window)))
+func (s Scope) Held(namespace string, pods []string, window time.Duration) string {
+	return perContainer(fmt.Sprintf("max_over_time(container_memory_usage_bytes{%s}[%s])", s.some(namespace, pods), span(window)))
 }
 
 // Killed is the PromQL expression of how many processes of each container of some pods the kernel killed within the
 // window for want of memory. A kill is counted from the last sample before the window, so that none falls between two
 // scrapes; a container that started within the window counts from 0.
-func Killed(namespace string, pods []string, window time.Duration) string {
-	events := fmt.Sprintf("container_oom_events_total{%s}", some(namespace, pods))
+func (s Scope) Killed(namespace string, pods []string, window time.Duration) string {
+	events := fmt.Sprintf("container_oom_events_total{%s}", s.some(namespace, pods))
 	return perContainer(fmt.Sprintf("%s - (%s offset %s or %s * 0)", events, events, span(window), events))
 }
 
 // Seen is the PromQL expression of how many processes of each container of some pods the kernel killed between the first
 // and the last sample of the window.
-func Seen(namespace string, pods []string, window time.Duration) string {
-	events := fmt.Sprintf("container_oom_events_total{%s}[%s]", some(namespace, pods), span(window))
+func (s Scope) Seen(namespace string, pods []string, window time.Duration) string {
+	events := fmt.Sprintf("container_oom_events_total{%s}[%s]", s.some(namespace, pods), span(window))
 	return perContainer(fmt.Sprintf("max_over_time(%s) - min_over_time(%s)", events, events))
 }
 
@@ -122,33 +122,33 @@ func parts(names []string) [][]string {
 }
 
 // Used is the PromQL expression of the CPU, in cores, that a container used over the window.
-func Used(namespace, pod, container string, window time.Duration) string {
-	return fmt.Sprintf("max(rate(container_cpu_usage_seconds_total{namespace=%q,pod=%q,container=%q}[%s]))", namespace, pod, container, span(window))
+func (s Scope) Used(namespace, pod, container string, window time.Duration) string {
+	return fmt.Sprintf("max(rate(container_cpu_usage_seconds_total{namespace=%q,pod=%q,container=%q%s}[%s]))", namespace, pod, container, s, span(window))
 }
 
 // NodeUsage is the PromQL expression of the CPU, in cores, that a node used over the window.
-func NodeUsage(node string, window time.Duration) string {
-	return fmt.Sprintf("max(rate(node_cpu_usage_seconds_total{node=%q}[%s]) or rate(container_cpu_usage_seconds_total{id=\"/\",node=%q}[%s]))",
-		node, span(window), node, span(window))
+func (s Scope) NodeUsage(node string, window time.Duration) string {
+	return fmt.Sprintf("max(rate(node_cpu_usage_seconds_total{node=%q%s}[%s]) or rate(container_cpu_usage_seconds_total{id=\"/\",node=%q%s}[%s]))",
+		node, s, span(window), node, s, span(window))
 }
 
 // NodesPressure is the PromQL expression of the fraction of time, 0 to 1, in which some task of each node waited for CPU
 // over the window (PSI of its root cgroup).
-func NodesPressure(window time.Duration) string {
-	return perNode(fmt.Sprintf("rate(container_pressure_cpu_waiting_seconds_total{id=\"/\",node!=\"\"}[%s])", span(window)))
+func (s Scope) NodesPressure(window time.Duration) string {
+	return perNode(fmt.Sprintf("rate(container_pressure_cpu_waiting_seconds_total{id=\"/\",node!=\"\"%s}[%s])", s, span(window)))
 }
 
 // NodesLoad is the PromQL expression of each node's load average over a minute, as node-exporter has it: by the label
 // node, or by the node's name as its kernel knows it.
-func NodesLoad() string {
-	named := "label_replace(node_load1{node=\"\"} * on (instance) group_left (nodename) max by (instance,nodename) (node_uname_info) ^ 0, \"node\", \"$1\", \"nodename\", \"(.+)\")"
-	return perNode("node_load1{node!=\"\"}") + " or " + perNode(named)
+func (s Scope) NodesLoad() string {
+	named := fmt.Sprintf("label_replace(node_load1{node=\"\"%s} * on (instance) group_left (nodename) max by (instance,nodename) (node_uname_info{nodename!=\"\"%s}) ^ 0, \"node\", \"$1\", \"nodename\", \"(.+)\")", s, s)
+	return perNode(fmt.Sprintf("node_load1{node!=\"\"%s}", s)) + " or " + perNode(named)
 }
 
 // NodesUsage is the PromQL expression of the CPU, in cores, that each node used over the window.
-func NodesUsage(window time.Duration) string {
-	return perNode(fmt.Sprintf("rate(node_cpu_usage_seconds_total{node!=\"\"}[%s]) or rate(container_cpu_usage_seconds_total{id=\"/\",node!=\"\"}[%s])",
-		span(window), span(window)))
+func (s Scope) NodesUsage(window time.Duration) string {
+	return perNode(fmt.Sprintf("rate(node_cpu_usage_seconds_total{node!=\"\"%s}[%s]) or rate(container_cpu_usage_seconds_total{id=\"/\",node!=\"\"%s}[%s])",
+		s, span(window), s, span(window)))
 }
 
 func perNode(expression string) string { return "max by (node) (" + expression + ")" }
@@ -165,6 +165,6 @@ func AskNodes(ctx context.Context, expression string, at time.Time, ask Asker) (
 }
 
 // some selects the containers of some pods, without the pods' own cgroups and their sandboxes.
-func some(namespace string, pods []string) string {
-	return "namespace=" + strconv.Quote(namespace) + ",pod" + oneOf(pods) + `,container!="",container!="POD"`
+func (s Scope) some(namespace string, pods []string) string {
+	return "namespace=" + strconv.Quote(namespace) + ",pod" + oneOf(pods) + `,container!="",container!="POD"` + string(s)
 }

@@ -112,11 +112,11 @@ func TestSignalsOfManyPods(t *testing.T) {
 		of   func(pods []string) string
 		want usage.ByContainer
 	}{
-		"held within five minutes": {func(pods []string) string { return prometheus.Held("shop", pods, 5*time.Minute) },
+		"held within five minutes": {func(pods []string) string { return prometheus.Everything.Held("shop", pods, 5*time.Minute) },
 			usage.ByContainer{"web-1": {"app": 5e8, "sidecar": 5e8}, "web-2": {"app": 5e8, "sidecar": 5e8}}},
-		"held within two": {func(pods []string) string { return prometheus.Held("shop", pods, 2*time.Minute) },
+		"held within two": {func(pods []string) string { return prometheus.Everything.Held("shop", pods, 2*time.Minute) },
 			usage.ByContainer{"web-1": {"app": 1e8, "sidecar": 1e8}, "web-2": {"app": 1e8, "sidecar": 1e8}}},
-		"waiting": {func(pods []string) string { return prometheus.Waiting("shop", pods, 5*time.Minute) },
+		"waiting": {func(pods []string) string { return prometheus.Everything.Waiting("shop", pods, 5*time.Minute) },
 			usage.ByContainer{"web-1": {"app": 0.25, "sidecar": 0.25}, "web-2": {"app": 0.25, "sidecar": 0.25}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestSignalsOfManyPods(t *testing.T) {
 			assert.EqualValues(t, 1, asked.Load()-before)
 		})
 	}
-	got, err := client.Pods(t.Context(), pods, moment, func(pods []string) string { return prometheus.Throttled("shop", pods, 5*time.Minute) })
+	got, err := client.Pods(t.Context(), pods, moment, func(pods []string) string { return prometheus.Everything.Throttled("shop", pods, 5*time.Minute) })
 	require.NoError(t, err)
 	assert.InDelta(t, 0.4, got["web-1"]["app"], 1e-9)
 	assert.InDelta(t, 0.4, got["web-2"]["app"], 1e-9)
@@ -149,7 +149,7 @@ func TestKillsSinceEachPodsOwnTime(t *testing.T) {
 	}
 	client, asked := holding(t, prometheus.Config{}, series)
 	got, err := client.Since(t.Context(), windows, moment, func(pods []string, window time.Duration) string {
-		return prometheus.Killed("shop", pods, window)
+		return prometheus.Everything.Killed("shop", pods, window)
 	})
 	require.NoError(t, err)
 	require.Len(t, got, len(want))
@@ -183,9 +183,9 @@ func TestNodesByWhateverTellsOfThem(t *testing.T) {
 		of   string
 		want map[string]float64
 	}{
-		"pressure": {prometheus.NodesPressure(5 * time.Minute), map[string]float64{"a": 0.5}},
-		"load":     {prometheus.NodesLoad(), map[string]float64{"a": 2, "b": 4}},
-		"usage":    {prometheus.NodesUsage(5 * time.Minute), map[string]float64{"a": 1.5, "b": 2.5}},
+		"pressure": {prometheus.Everything.NodesPressure(5 * time.Minute), map[string]float64{"a": 0.5}},
+		"load":     {prometheus.Everything.NodesLoad(), map[string]float64{"a": 2, "b": 4}},
+		"usage":    {prometheus.Everything.NodesUsage(5 * time.Minute), map[string]float64{"a": 1.5, "b": 2.5}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := client.Nodes(context.Background(), test.of, moment)

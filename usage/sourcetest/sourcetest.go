@@ -290,10 +290,10 @@ func throttled(t *testing.T, load Load) {
 		return append(m, Measured{Namespace: "shop", Pod: "free-7d4f8c9b6-aaaaa", Container: "app", CPUSeconds: sinceStart(at), MemoryBytes: 1})
 	}
 	subject := load(t, hours(1, world))
-	got, err := subject.Value(t.Context(), prometheus.Throttled("shop", []string{"web-7d4f8c9b6-aaaaa"}, 10*time.Minute), noon)
+	got, err := subject.Value(t.Context(), prometheus.Everything.Throttled("shop", []string{"web-7d4f8c9b6-aaaaa"}, 10*time.Minute), noon)
 	require.NoError(t, err)
 	assert.InDelta(t, 0.4, got, 1e-6)
-	_, err = subject.Value(t.Context(), prometheus.Throttled("shop", []string{"free-7d4f8c9b6-aaaaa"}, 10*time.Minute), noon)
+	_, err = subject.Value(t.Context(), prometheus.Everything.Throttled("shop", []string{"free-7d4f8c9b6-aaaaa"}, 10*time.Minute), noon)
 	assert.ErrorIs(t, err, prometheus.ErrNoValue, "a container without a limit")
 }
 

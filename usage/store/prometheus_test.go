@@ -100,7 +100,7 @@ func TestTwoQueriesForEachMetricAndCycle(t *testing.T) {
 			handler.pods = append(handler.pods, fmt.Sprintf("app%d-7d4f8c9b6-aaaaa", i), fmt.Sprintf("app%d-7d4f8c9b6-bbbbb", i))
 		}
 		s.Want(interest)
-		at := now
+		at, clusters := now, 0
 		for cycle := range 6 {
 			if cycle == 3 {
 				// A workload that comes later is what makes both kinds of query due at once.
@@ -112,9 +112,12 @@ func TestTwoQueriesForEachMetricAndCycle(t *testing.T) {
 			at = at.Add(step)
 			cpu, memory := 0, 0
 			for _, query := range handler.take() {
-				if strings.Contains(query, "container_cpu_usage_seconds_total") {
+				switch {
+				case strings.HasPrefix(query, "topk("):
+					clusters++
+				case strings.Contains(query, "container_cpu_usage_seconds_total"):
 					cpu++
-				} else {
+				default:
 					memory++
 				}
 			}
@@ -125,6 +128,7 @@ func TestTwoQueriesForEachMetricAndCycle(t *testing.T) {
 			assert.Equal(t, want, cpu, "cycle %d", cycle)
 			assert.Equal(t, want, memory, "cycle %d", cycle)
 		}
+		assert.Equal(t, 1, clusters, "whether it knows several clusters is asked once an hour")
 		p, ok := s.Profile(store.Key{Source: settings.Digest(), Namespace: "shop", Kind: v1alpha1.KindDeployment, Workload: "app0", Container: "app"}, at)
 		require.True(t, ok)
 		assert.Equal(t, 288, p.Of[recommender.CPU].Points)

@@ -3,8 +3,10 @@
 {{- if and (eq .Values.usage.source "prometheus") (not .Values.usage.prometheus.address) -}}
 {{- fail "usage.prometheus.address is empty: set it to the base URL of a server that speaks the Prometheus HTTP API, such as http://prometheus.monitoring:9090" -}}
 {{- end -}}
-{{- if and .Values.kubelet.tls.caFile .Values.kubelet.tls.insecureSkipVerify -}}
-{{- fail "kubelet.tls.caFile and kubelet.tls.insecureSkipVerify exclude each other: leave one out" -}}
+{{- with .Values.kubelet.tls -}}
+{{- if gt (len (compact (list .caConfigMap.name .caFile (ternary "yes" "" .insecureSkipVerify)))) 1 -}}
+{{- fail "kubelet.tls.caConfigMap, kubelet.tls.caFile and kubelet.tls.insecureSkipVerify exclude each other: set one" -}}
+{{- end -}}
 {{- end -}}
 {{- range (lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "").items -}}
 {{- if eq .spec.group "attune.io" -}}

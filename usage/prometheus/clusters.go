@@ -1,0 +1,74 @@
+package prometheus
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"attune.io/attune/usage"
+)
+
+const (
+	// clusterLabel tells the clusters apart that one server knows, by the convention of Thanos, Mimir and their charts.
+	clusterLabel = "cluster"
+	// clustersEvery is how often a server is asked whether it knows several.
+	clustersEvery = time.Hour
+)
+
+// clusters of one server: where it knows pods of one name in several, their usage is taken for one pod's, and the
+// highest counts. That is said with every answer until it is so no more.
+type clusters struct {
+	// told: the operator or the policy says which cluster is meant.
+	told  bool
+	mutex sync.Mutex
+	// asked is when the server was asked last, by the end of the query.
+	asked   time.Time
+	warning string
+}
+
+// SeveralClusters is the PromQL expression of a container whose series come from more than one cluster, with how many
+// they are.
+func (s Scope) SeveralClusters(q usage.Query) string {
+	each := fmt.Sprintf("count by (namespace,pod,container,%s) (container_memory_working_set_bytes{%s,%s!=\"\"})", clusterLabel, s.selector(q), clusterLabel)
+	return fmt.Sprintf("topk(1, count by (namespace,pod,container) (%s) > 1)", each)
+}
+
+// warn where the server knows several clusters. That it does not answer is not said: the answer that was asked for is
+// there.
+func (c *clusters) warn(ctx context.Context, client *Client, query usage.Query, report *usage.Report) {
+	if c.told || len(query.Namespaces) == 0 {
+		return
+	}
+	c.mutex.Lock()
+	due := query.End.Sub(c.asked) >= clustersEvery || query.End.Before(c.asked.Add(-clustersEvery))
+	if due {
+		c.asked = query.End
+	}
+	warning := c.warning
+	c.mutex.Unlock()
+	if due {
+		warning = c.ask(ctx, client, query, warning)
+	}
+	if warning != "" {
+		report.Warn(warning)
+	}
+}
+
+func (c *clusters) ask(ctx context.Context, client *Client, query usage.Query, before string) string {
+	asked := query.Asked()
+	var found string
+	_, err := client.askRange(ctx, client.scope.SeveralClusters(query), once(query.End), func(e Element) {
+		if of := e.Labels; found == "" && len(e.Samples) > 0 && asked.Namespace(of.Namespace) {
+			found = fmt.Sprintf("it knows the pod %s/%s in %.0f clusters (label %s), and their usage counts as one pod's: set metricsSource.labels or "+
+				"usage.prometheus.matchers, e.g. {%s: eu-1}", of.Namespace, of.Pod, e.Samples[0].Value, clusterLabel, clusterLabel)
+		}
+	})
+	if err != nil {
+		return before
+	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.warning = found
+	return found
+}
