@@ -299,7 +299,7 @@ func TestUsageVolume(t *testing.T) {
 func TestFlags(t *testing.T) {
 	source, err := os.ReadFile("../cmd/attune/options.go")
 	require.NoError(t, err)
-	r := render(t, "certs.provider=self-signed", "usage.prometheus.headers.X-Scope-OrgID=shop", "usage.prometheus.queryParameters.dedup=x", "usage.prometheus.matchers.cluster=eu-1",
+	r := render(t, "certs.provider=self-signed", "usage.prometheus.headers.X-Scope-OrgID=shop", "usage.prometheus.queryParameters.dedup=x", "usage.prometheus.matchers.cluster=eu-1", "usage.limits.steps=60480", "usage.limits.rateWindow=6h",
 		"usage.prometheus.bearerTokenSecret.name=token", "usage.prometheus.tls.caConfigMap.name=ca", "usage.prometheus.tls.insecureSkipVerify=true",
 		"usage.policySources.namespaces={team-a,team-b}", "node.eviction.enabled=true", "kubelet.tls.insecureSkipVerify=true")
 	verifying := one[*appsv1.Deployment](t, render(t, address, "kubelet.tls.caConfigMap.name=kubelets")).Spec.Template.Spec
@@ -310,6 +310,8 @@ func TestFlags(t *testing.T) {
 	}
 	assert.Contains(t, args, "--eviction")
 	assert.Contains(t, args, "--prometheus-matcher=cluster=eu-1")
+	assert.Contains(t, args, "--max-history-steps=60480")
+	assert.Contains(t, args, "--max-rate-window=6h")
 	assert.Contains(t, args, "--kubelet-ca-file=/etc/attune/kubelet-ca/ca.crt")
 	own := one[*appsv1.Deployment](t, render(t, address, "kubelet.tls.caFile=/ca.crt")).Spec.Template.Spec
 	assert.Contains(t, own.Containers[0].Args, "--kubelet-ca-file=/ca.crt")

@@ -75,6 +75,7 @@ const (
 )
 
 // MetricsSource says where usage history comes from.
+// +kubebuilder:validation:XValidation:rule="!has(self.historyWindow) || !has(self.queryStep) || duration(self.historyWindow).getSeconds() / duration(self.queryStep).getSeconds() <= 131072",message="historyWindow must hold at most 131072 steps of queryStep, e.g. 720h of 20s; the operator's values allow fewer (usage.limits.steps)"
 type MetricsSource struct {
 	// Prometheus is a server that speaks the Prometheus HTTP API: Prometheus, Thanos, Mimir, VictoriaMetrics.
 	// +optional

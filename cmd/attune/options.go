@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/usage/embedded"
 )
 
@@ -47,6 +48,8 @@ type options struct {
 	kubelet       kubeletOptions
 	prometheus    prometheusOptions
 	policySources []string
+	mostSteps     int
+	mostRate      time.Duration
 
 	eviction      bool
 	nodeInterval  time.Duration
@@ -137,6 +140,13 @@ func (o *options) register(f *pflag.FlagSet) {
 	f.DurationVar(&o.nodeInterval, "node-interval", 5*time.Minute, "time between two looks at a node where nothing happens (strategy Node)")
 	f.BoolVar(&o.nodeLoadTaint, "node-load-taint", false, "taint nodes whose CPU is overloaded; the operator must have been granted to patch nodes")
 	f.StringSliceVar(&o.policySources, "policy-source-namespaces", nil, "namespaces whose policies may name their own usage source")
+	f.IntVar(&o.mostSteps, "max-history-steps", policy.DefaultSteps, "steps of history that a policy may keep of a container: historyWindow / queryStep")
+	f.DurationVar(&o.mostRate, "max-rate-window", policy.DefaultRateWindow, "longest rateWindow of a policy")
+}
+
+// operator is what policies are allowed.
+func (o *options) operator() policy.Operator {
+	return policy.Operator{SourceNamespaces: o.policySources, Steps: o.mostSteps, RateWindow: o.mostRate}
 }
 
 // validate refuses flags that cannot work, in one sentence that names the flag and what would do.
@@ -158,6 +168,10 @@ func (o *options) validate() error {
 		return fmt.Errorf("--usage-size %s is too small: use at least 128Mi, such as 1Gi", o.disk.size.String())
 	case o.kubelet.caFile != "" && o.kubelet.insecureSkipVerify:
 		return errors.New("--kubelet-ca-file and --kubelet-insecure-skip-verify exclude each other: leave one out")
+	case o.mostSteps < 48 || o.mostSteps > policy.MostSteps:
+		return fmt.Errorf("--max-history-steps %d must be between 48 and %d, such as %d", o.mostSteps, policy.MostSteps, policy.DefaultSteps)
+	case o.mostRate < 30*time.Second:
+		return fmt.Errorf("--max-rate-window %s is too short: use at least 30s, such as 1h", o.mostRate)
 	case o.usageInterval < time.Second:
 		return fmt.Errorf("--usage-interval %s is too short: use at least 1s, such as 1m", o.usageInterval)
 	}

@@ -171,7 +171,7 @@ func (o *options) serve(ctx context.Context, mgr ctrl.Manager, provider certs.Pr
 	mgr.GetWebhookServer().Register(pod.Path, &pod.Handler{
 		Known: index, Metrics: o.meters.admission, Clock: clock.RealClock{}, Log: ctrl.Log.WithName("admission"),
 	})
-	validation.Register(mgr.GetWebhookServer(), mgr.GetScheme(), mgr.GetClient(), o.policySources)
+	validation.Register(mgr.GetWebhookServer(), mgr.GetScheme(), mgr.GetClient(), o.operator())
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (o *options) control(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	settings := effective.Reader{Client: mgr.GetClient(), SourceNamespaces: o.policySources}
+	settings := effective.Reader{Client: mgr.GetClient(), Operator: o.operator()}
 	recorder := events.NewRecorder(mgr.GetEventRecorder("attune"), clock.RealClock{})
 	policies := &policyloop.Controller{
 		Operator: o.namespace, Client: mgr.GetClient(), History: histories, Checkpoints: histories, Autoscalers: autoscalers, Clock: clock.RealClock{},

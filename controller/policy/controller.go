@@ -37,7 +37,7 @@ const resync = 5 * time.Minute
 
 // History is what the loop needs of usage/store.
 type History interface {
-	Want(store.Interest)
+	Want(store.Interest) error
 	Forget(namespace, policy string)
 	Profile(store.Key, time.Time) (recommender.Profile, bool)
 	State(usage.SourceSettings) (store.State, bool)
@@ -122,8 +122,8 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 // look at the workloads that a policy won.
 func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings, matched matched) (reconcile.Result, error) {
 	now := c.Clock.Now()
-	c.History.Want(interest(p, settings, matched))
-	c.follow(p, settings, matched)
+	unread := c.History.Want(interest(p, settings, matched))
+	c.follow(p, settings, matched, unread)
 	out, err := c.recommend(ctx, p, settings, matched.won, now)
 	if errors.Is(err, errUnlisted) {
 		return reconcile.Result{}, errors.Join(err, c.guard(ctx, p, out.open), c.writeStatus(ctx, p, undiscovered(p, err)))
@@ -132,6 +132,9 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 		return reconcile.Result{}, err
 	}
 	source, _ := c.History.State(settings.Source)
+	if unread != nil {
+		source.Err = unread
+	}
 	report := report{
 		policy: p, settings: settings, matched: matched, recommendations: out.recommendations, refused: out.refused,
 		source: source, lost: c.History.Lost(settings.Source, p.Namespace), now: now,
@@ -186,7 +189,7 @@ func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reco
 // end of a policy that is deleted: nothing is asked for it any more, and its workloads are let go.
 func (c *Controller) end(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	c.History.Forget(p.Namespace, p.Name)
-	c.follow(p, policy.Settings{}, matched{})
+	c.follow(p, policy.Settings{}, matched{}, nil)
 	return c.letGo(ctx, p)
 }
 
@@ -234,11 +237,11 @@ func locked(before client.Object) client.Patch {
 }
 
 // follow asks for what the pods of a policy of the strategy Node use themselves: their nodes share by it.
-func (c *Controller) follow(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched) {
+func (c *Controller) follow(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched, unread error) {
 	if c.Recent == nil {
 		return
 	}
-	if settings.Strategy != v1alpha1.StrategyNode || settings.Resize.Mode != v1alpha1.UpdateAuto {
+	if settings.Strategy != v1alpha1.StrategyNode || settings.Resize.Mode != v1alpha1.UpdateAuto || unread != nil {
 		c.Recent.Forget(p.Namespace, p.Name)
 		return
 	}

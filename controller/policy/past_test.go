@@ -25,8 +25,8 @@ func newPast() *past {
 	return p
 }
 
-func (*past) Want(store.Interest)   {}
-func (*past) Forget(string, string) {}
+func (*past) Want(store.Interest) error { return nil }
+func (*past) Forget(string, string)     {}
 func (*past) State(usage.SourceSettings) (store.State, bool) {
 	return store.State{}, true
 }

@@ -15,10 +15,10 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// Reader reads the defaults and knows which namespaces may name their own usage source.
+// Reader reads the defaults and knows what the operator allows.
 type Reader struct {
-	Client           client.Reader
-	SourceNamespaces []string
+	Client   client.Reader
+	Operator policy.Operator
 }
 
 // Settings are those that hold for a policy. With an error that Invalid recognises they are still good
@@ -34,7 +34,7 @@ func (r Reader) Settings(ctx context.Context, p *v1alpha1.AttunePolicy) (policy.
 	if err != nil {
 		return policy.Settings{}, fmt.Errorf("reading AttuneNamespaceDefaults of %s: %w", p.Namespace, err)
 	}
-	return policy.ResolveAllowed(cluster, namespace, p, r.SourceNamespaces)
+	return policy.ResolveAllowed(cluster, namespace, p, r.Operator)
 }
 
 // Invalid is the reason why settings cannot hold, nil if the error is of another kind.

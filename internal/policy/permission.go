@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"attune.io/attune/api/v1alpha1"
 )
@@ -13,19 +14,37 @@ func SourceAllowed(namespace string, allowed []string) bool {
 	return slices.Contains(allowed, namespace) || slices.Contains(allowed, "*")
 }
 
+// Operator is what whoever installed the operator lets the objects of namespaces do.
+type Operator struct {
+	// SourceNamespaces may name their own usage sources; "*" stands for all.
+	SourceNamespaces []string
+	// Steps of history that a policy may keep of a container, and the longest RateWindow; 0: as many and as long as can be.
+	Steps      int
+	RateWindow time.Duration
+}
+
+// Ceilings of an operator that nobody has set any for. A week of steps of a minute fits.
+const (
+	DefaultSteps      = 11_000
+	DefaultRateWindow = time.Hour
+	// MostSteps is what a checkpoint has room for (usage/checkpoint).
+	MostSteps = 131_072
+)
+
 // ResolveAllowed is Resolve where only some namespaces may name their own sources. What the objects of
 // another one name is a problem and is left out of the settings: the operator would ask that server,
-// with the operator's own network and rights, for whatever the object says.
-func ResolveAllowed(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy, allowed []string) (Settings, error) {
+// with the operator's own network and rights, for whatever the object says. What takes more of everybody's memory and
+// of the source's time than the operator allows is a problem as well, with the built-in value in its place.
+func ResolveAllowed(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy, operator Operator) (Settings, error) {
 	layers := layersOf(cluster, namespace, policy)
 	var problems []Problem
 	for i := range layers {
-		if l := &layers[i]; l.level != Cluster && !SourceAllowed(l.namespace, allowed) {
+		if l := &layers[i]; l.level != Cluster && !SourceAllowed(l.namespace, operator.SourceNamespaces) {
 			problems = append(problems, l.forbidden()...)
 			l.MetricsSource.Prometheus, l.SLOGuardrails = &v1alpha1.PrometheusSource{}, nil
 		}
 	}
-	return resolve(layers, problems)
+	return resolve(layers, problems, operator)
 }
 
 // forbidden are the problems of a layer that may not name its own source.

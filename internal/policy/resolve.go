@@ -18,14 +18,14 @@ import (
 // An error is an *InvalidConfig. The settings are then still complete, with built-in values where a
 // field was wrong: good enough to finish the watches that are open, never to start anything.
 func Resolve(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy) (Settings, error) {
-	return resolve(layersOf(cluster, namespace, policy), nil)
+	return resolve(layersOf(cluster, namespace, policy), nil, Operator{})
 }
 
-func resolve(layers []layer, problems []Problem) (Settings, error) {
+func resolve(layers []layer, problems []Problem, operator Operator) (Settings, error) {
 	o := &overlay{layers: layers, origin: map[string]Level{}, problems: problems}
 	o.checkTarget()
 	s := Settings{
-		Source:          o.source(),
+		Source:          o.source(operator),
 		Strategy:        o.strategy(),
 		Risk:            oneOf(o, "adaptive.risk", risk, risks, func(l layer) *v1alpha1.Risk { return l.Adaptive.Risk }),
 		NodeEviction:    oneOf(o, "node.eviction", eviction, switches, func(l layer) *v1alpha1.Switch { return l.Node.Eviction }) == v1alpha1.Enabled,

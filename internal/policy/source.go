@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"maps"
 	"regexp"
 	"slices"
@@ -15,7 +16,7 @@ import (
 )
 
 // source says which server is asked and how.
-func (o *overlay) source() usage.SourceSettings {
+func (o *overlay) source(operator Operator) usage.SourceSettings {
 	step := span(o, "metricsSource.queryStep", queryStep, 10*time.Second, time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.QueryStep })
 	s := usage.SourceSettings{
 		HistoryWindow: span(o, "metricsSource.historyWindow", historyWindow, time.Hour, 720*time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.HistoryWindow }),
@@ -23,10 +24,38 @@ func (o *overlay) source() usage.SourceSettings {
 		RateWindow: span(o, "metricsSource.rateWindow", max(step, minRateWindow), minRateWindow, 720*time.Hour,
 			func(l layer) *v1alpha1.Duration { return l.MetricsSource.RateWindow }),
 	}
+	o.bound(&s, operator)
 	s.Labels = o.labels("metricsSource.labels")
 	s.Prometheus, s.Namespace = o.prometheus()
 	s.OfPolicy = s.Prometheus != nil && o.origin["metricsSource.prometheus.address"] != Cluster
 	return s
+}
+
+// bound what one policy takes of everybody's memory and of the source's time. A value that is too much is replaced by the
+// built-in one.
+func (o *overlay) bound(s *usage.SourceSettings, operator Operator) {
+	const window, step, rate = "metricsSource.historyWindow", "metricsSource.queryStep", "metricsSource.rateWindow"
+	if most := cmp.Or(operator.Steps, MostSteps); stepsIn(*s) > most {
+		o.clash([]string{step, window}, "%s %s makes %d steps of %s %s, and a policy may have %d (usage.limits.steps): set %s to %s or more",
+			step, o.quote(step, short(s.QueryStep)), stepsIn(*s), window, o.quote(window, short(s.HistoryWindow)), most, step, short(stepFor(s.HistoryWindow, most)))
+		s.HistoryWindow, s.QueryStep = historyWindow, queryStep
+	}
+	if most := cmp.Or(operator.RateWindow, s.RateWindow); s.RateWindow > most {
+		o.clash([]string{rate, step}, "%s %s is longer than a policy may have (usage.limits.rateWindow): set %s to %s or less",
+			rate, o.quote(rate, short(s.RateWindow)), rate, short(most))
+		s.RateWindow = min(max(s.QueryStep, minRateWindow), most)
+	}
+}
+
+// stepFor a window of at most so many steps: a length that people use, or else whole seconds.
+func stepFor(window time.Duration, steps int) time.Duration {
+	least := (window + time.Duration(steps) - 1) / time.Duration(steps)
+	for _, step := range []time.Duration{15, 20, 30, 60, 120, 180, 300, 600, 900, 1200, 1800, 3600} {
+		if step*time.Second >= least {
+			return step * time.Second
+		}
+	}
+	return least.Truncate(time.Second) + time.Second
 }
 
 // labels that every series has that is asked for. One level says all of them.

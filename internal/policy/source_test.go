@@ -173,7 +173,7 @@ func TestWhatMayNotBeNamed(t *testing.T) {
 			[]string{"metricsSource.prometheus http://a" + instead, "sloGuardrails a" + instead, "sloGuardrails b" + instead}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := policy.ResolveAllowed(nil, nil, aPolicy(t, c.spec), []string{"bank"})
+			_, err := policy.ResolveAllowed(nil, nil, aPolicy(t, c.spec), policy.Operator{SourceNamespaces: []string{"bank"}})
 			if c.want == nil {
 				require.NoError(t, err)
 				return
@@ -196,12 +196,12 @@ metricsSource: {prometheus: {address: "http://mine:9090"}, queryStep: 1m}
 sloGuardrails: [{name: a, query: up, threshold: "1", comparison: "<"}]
 updateStrategy: {safetyObservationPeriod: 7m}
 `)
-	s, err := policy.ResolveAllowed(cluster, nil, mine, []string{"shop"})
+	s, err := policy.ResolveAllowed(cluster, nil, mine, policy.Operator{SourceNamespaces: []string{"shop"}})
 	require.NoError(t, err)
 	assert.Equal(t, "http://mine:9090", s.Source.Prometheus.Address)
 	assert.Len(t, s.SLOGuardrails, 1)
 
-	s, err = policy.ResolveAllowed(cluster, nil, mine, []string{"bank"})
+	s, err = policy.ResolveAllowed(cluster, nil, mine, policy.Operator{SourceNamespaces: []string{"bank"}})
 	require.Len(t, problems(t, err), 2)
 	assert.ErrorContains(t, err, "metricsSource.prometheus http://mine:9090 is not allowed in namespace shop")
 	assert.ErrorContains(t, err, "sloGuardrails a is not allowed in namespace shop")
@@ -211,7 +211,7 @@ updateStrategy: {safetyObservationPeriod: 7m}
 	assert.Equal(t, time.Minute, s.Source.QueryStep)
 	assert.Equal(t, 7*time.Minute, s.Resize.Observation)
 
-	_, err = policy.ResolveAllowed(nil, namespaceDefaults(t, `metricsSource: {prometheus: {headers: {A: b}}}`), aPolicy(t, `{weight: 1}`), nil)
+	_, err = policy.ResolveAllowed(nil, namespaceDefaults(t, `metricsSource: {prometheus: {headers: {A: b}}}`), aPolicy(t, `{weight: 1}`), policy.Operator{})
 	found := problems(t, err)
 	require.Len(t, found, 1)
 	assert.Equal(t, []policy.Level{policy.Namespace}, found[0].Levels)
@@ -260,4 +260,69 @@ func TestALongQueryIsCut(t *testing.T) {
 	p.Spec.SLOGuardrails[0].Query = long[:60]
 	_, err = policy.Resolve(nil, nil, p)
 	assert.ErrorContains(t, err, long[:60]+" lacks )")
+}
+
+// TestWhatAPolicyMayTake: steps and rate windows that would take everybody's memory are refused, on whatever level they
+// are set, with a value that would do; what would have been asked for is not.
+func TestWhatAPolicyMayTake(t *testing.T) {
+	operator := policy.Operator{Steps: policy.DefaultSteps, RateWindow: policy.DefaultRateWindow}
+	for name, c := range map[string]struct {
+		defaults, spec string
+		operator       policy.Operator
+		want           string
+		step, rate     time.Duration
+	}{
+		"a week of minutes":       {``, `metricsSource: {queryStep: 1m}`, operator, ``, time.Minute, time.Minute},
+		"a month of five minutes": {``, `metricsSource: {historyWindow: 720h}`, operator, ``, 5 * time.Minute, 5 * time.Minute},
+		"a month of ten seconds": {``, `metricsSource: {historyWindow: 720h, queryStep: 10s}`, operator,
+			`metricsSource.queryStep 10s makes 259200 steps of metricsSource.historyWindow 720h, and a policy may have 11000 (usage.limits.steps): set metricsSource.queryStep to 5m or more`, 5 * time.Minute, 30 * time.Second},
+		"a month of ten seconds, and no ceiling": {``, `metricsSource: {historyWindow: 720h, queryStep: 10s}`, policy.Operator{},
+			`metricsSource.queryStep 10s makes 259200 steps of metricsSource.historyWindow 720h, and a policy may have 131072 (usage.limits.steps): set metricsSource.queryStep to 20s or more`, 5 * time.Minute, 30 * time.Second},
+		"two levels together": {`metricsSource: {historyWindow: 720h}`, `metricsSource: {queryStep: 1m}`, operator,
+			`metricsSource.queryStep 1m makes 43200 steps of metricsSource.historyWindow 720h (from the AttuneDefaults), and a policy may have 11000 (usage.limits.steps): set metricsSource.queryStep to 5m or more`, 5 * time.Minute, time.Minute},
+		"a raised ceiling": {``, `metricsSource: {historyWindow: 720h, queryStep: 1m}`, policy.Operator{Steps: 43_200}, ``, time.Minute, time.Minute},
+		"a long rate window": {``, `metricsSource: {rateWindow: 90m}`, operator,
+			`metricsSource.rateWindow 1h30m is longer than a policy may have (usage.limits.rateWindow): set metricsSource.rateWindow to 1h or less`, 5 * time.Minute, 5 * time.Minute},
+		"a long rate window that is allowed": {``, `metricsSource: {rateWindow: 90m}`, policy.Operator{RateWindow: 2 * time.Hour}, ``, 5 * time.Minute, 90 * time.Minute},
+		"an hour of step":                    {``, `metricsSource: {queryStep: 1h}`, operator, ``, time.Hour, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := policy.ResolveAllowed(clusterDefaults(t, c.defaults), nil, aPolicy(t, c.spec), c.operator)
+			if c.want == "" {
+				require.NoError(t, err)
+			} else {
+				require.EqualError(t, err, c.want)
+			}
+			assert.Equal(t, c.step, s.Source.QueryStep)
+			assert.Equal(t, c.rate, s.Source.RateWindow)
+		})
+	}
+}
+
+func TestLabels(t *testing.T) {
+	for name, c := range map[string]struct {
+		defaults, spec string
+		want           map[string]string
+		problem        string
+	}{
+		"none":             {``, `{weight: 1}`, nil, ``},
+		"a cluster":        {``, `metricsSource: {labels: {cluster: eu-1}}`, map[string]string{"cluster": "eu-1"}, ``},
+		"of the defaults":  {`metricsSource: {labels: {cluster: eu-1}}`, `{weight: 1}`, map[string]string{"cluster": "eu-1"}, ``},
+		"one level's":      {`metricsSource: {labels: {cluster: eu-1}}`, `metricsSource: {labels: {job: kubelet}}`, map[string]string{"job": "kubelet"}, ``},
+		"another pod":      {``, `metricsSource: {labels: {pod: x, cluster: a}}`, map[string]string{"cluster": "a"}, `metricsSource.labels holds "pod: x", which must be`},
+		"no name":          {``, `metricsSource: {labels: {"a-b": x}}`, map[string]string{}, `metricsSource.labels holds "a-b: x", which must be`},
+		"the end of it":    {``, `metricsSource: {labels: {"x\"} or up{y": x}}`, map[string]string{}, `which must be the name of a label`},
+		"without a value":  {``, `metricsSource: {labels: {cluster: ""}}`, map[string]string{}, `which must be the name of a label`},
+		"any text as such": {``, `metricsSource: {labels: {cluster: "\"} or up"}}`, map[string]string{"cluster": `"} or up`}, ``},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := policy.Resolve(clusterDefaults(t, c.defaults), nil, aPolicy(t, c.spec))
+			if c.problem == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.problem)
+			}
+			assert.Equal(t, c.want, s.Source.Labels)
+		})
+	}
 }

@@ -298,7 +298,7 @@ func TestAVPAHoldsEverythingWheneverItsKindAppears(t *testing.T) {
 // steady is a history of a week in which every container used 1 CPU and 1 GiB.
 type steady struct{}
 
-func (steady) Want(store.Interest)   {}
+func (steady) Want(store.Interest) error { return nil }
 func (steady) Forget(string, string) {}
 func (steady) State(usage.SourceSettings) (store.State, bool) {
 	return store.State{}, true

@@ -47,7 +47,7 @@ func newUsages() *usages {
 	return &usages{of: map[string]used{}, profiles: map[used]recommender.Profile{}, own: map[string]used{}, busy: map[string]float64{}}
 }
 
-func (u *usages) Want(store.Interest)   {}
+func (u *usages) Want(store.Interest) error { return nil }
 func (u *usages) Forget(string, string) {}
 func (u *usages) State(usage.SourceSettings) (store.State, bool) {
 	return store.State{}, true

@@ -208,7 +208,7 @@ func (w *world) secondNode(options kubelet.Options) {
 
 // wire makes the loops anew, as a restart does: nothing in their memory survives.
 func (w *world) wire() {
-	settings := effective.Reader{Client: w.client, SourceNamespaces: w.sources}
+	settings := effective.Reader{Client: w.client, Operator: policy.Operator{SourceNamespaces: w.sources}}
 	clock := skewed{w.clock, w.ahead}
 	w.policies = &policyloop.Controller{Client: w.client, History: w.history, Autoscalers: w.autoscalers, Clock: clock, Settings: settings, Events: event.NewRecorder(w.told, clock)}
 	w.workloads = &workloadloop.Controller{

@@ -5,6 +5,7 @@ package recent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -20,8 +21,12 @@ const (
 	step = 30 * time.Second
 	// rateWindow is the longest for the rate of CPU: P75 of 10 minutes is to be more than one of two values.
 	rateWindow = 2 * time.Minute
-	// mostContainers are followed at once: 30 MiB. Others keep what they hold.
+	// mostContainers are followed at once: 30 MiB. Others keep what they hold. One namespace may have greed times as many
+	// as there is room left for (see usage/store).
 	mostContainers = 65_536
+	greed          = 2
+	// patience is how long a refresh waits for its sources.
+	patience = 20 * time.Second
 )
 
 // Dialer makes the source of some settings.
@@ -43,6 +48,15 @@ type Store struct {
 	interests map[owner]Interest
 	sources   map[usage.Digest]*source
 	of        map[place]*node.Recent
+	patience  time.Duration
+	room      int
+	// asking are the sources that have not answered yet.
+	asking map[usage.Digest]bool
+	// held counts the containers that are followed, by namespace; left are those for which there was no room at the last
+	// refresh, and told the namespaces of which that has been said.
+	held map[string]int
+	left map[string]map[place]bool
+	told map[string]bool
 }
 
 type owner struct{ namespace, policy string }
@@ -57,7 +71,11 @@ type source struct {
 
 // New is an empty Store.
 func New(dial Dialer) *Store {
-	return &Store{dial: dial, interests: map[owner]Interest{}, sources: map[usage.Digest]*source{}, of: map[place]*node.Recent{}}
+	return &Store{
+		dial: dial, patience: patience, room: mostContainers,
+		interests: map[owner]Interest{}, sources: map[usage.Digest]*source{}, of: map[place]*node.Recent{},
+		asking: map[usage.Digest]bool{}, held: map[string]int{}, left: map[string]map[place]bool{}, told: map[string]bool{},
+	}
 }
 
 // Want replaces what the policy wanted before.
@@ -102,16 +120,73 @@ func (s *Store) CPU(namespace, pod, container string, since, now time.Time) (rec
 	return of.Mean(recommender.CPU, since.Add(rateWindow), now)
 }
 
-// Refresh asks each source for what is new. A source that fails is asked again next time, for what is missing
-// as well.
+// Refresh asks each source for what is new, all at the same time. A source that fails is asked again next time, for what
+// is missing as well; one that does not answer within the store's patience goes on by itself, is asked nothing else
+// meanwhile, and delays nobody.
 func (s *Store) Refresh(ctx context.Context, now time.Time) error {
+	by := s.bySource()
+	answers := make(chan error, len(by))
+	asked := 0
+	for digest, interests := range by {
+		if !s.ask(digest) {
+			continue
+		}
+		asked++
+		go func() {
+			err := s.read(ctx, digest, interests, now)
+			s.answered(digest)
+			answers <- err
+		}()
+	}
+	over := time.NewTimer(s.patience)
+	defer over.Stop()
 	var failures []error
-	for digest, interests := range s.bySource() {
-		if err := s.read(ctx, digest, interests, now); err != nil {
+wait:
+	for range asked {
+		select {
+		case err := <-answers:
 			failures = append(failures, err)
+		case <-over.C:
+			failures = append(failures, fmt.Errorf("a source has not answered within %s", s.patience))
+			break wait
 		}
 	}
 	s.forget(now)
+	return errors.Join(append(failures, s.crowded())...)
+}
+
+// ask notes that a source is being asked; false: it is already.
+func (s *Store) ask(digest usage.Digest) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.asking[digest] {
+		return false
+	}
+	s.asking[digest] = true
+	return true
+}
+
+func (s *Store) answered(digest usage.Digest) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	delete(s.asking, digest)
+}
+
+// crowded says once which namespaces have more containers than there is room for.
+func (s *Store) crowded() error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	var failures []error
+	for _, namespace := range slices.Sorted(maps.Keys(s.left)) {
+		if !s.told[namespace] {
+			failures = append(failures, fmt.Errorf("%d containers of namespace %s are not followed: there is room for %d, and it has its share of them", len(s.left[namespace]), namespace, s.room))
+		}
+	}
+	s.told = map[string]bool{}
+	for namespace := range s.left {
+		s.told[namespace] = true
+	}
+	clear(s.left)
 	return errors.Join(failures...)
 }
 
@@ -185,11 +260,13 @@ func (s *Store) take(series usage.Series) {
 	at := place{series.Namespace, series.Pod, series.Container}
 	of := s.of[at]
 	if of == nil {
-		if len(s.of) >= mostContainers {
+		if s.held[at.namespace] >= greed*(s.room-len(s.of)) {
+			s.noRoom(at)
 			return
 		}
 		of = node.NewRecent()
 		s.of[at] = of
+		s.held[at.namespace]++
 	}
 	for _, sample := range series.CPU {
 		of.Add(recommender.CPU, sample.Time(), recommender.Usage(sample.Value*1000))
@@ -209,6 +286,19 @@ func (s *Store) forget(now time.Time) {
 		_, memory := of.Base(recommender.Memory, now)
 		if !cpu && !memory {
 			delete(s.of, at)
+			if s.held[at.namespace]--; s.held[at.namespace] == 0 {
+				delete(s.held, at.namespace)
+			}
 		}
+	}
+}
+
+// noRoom notes a container that is not followed.
+func (s *Store) noRoom(at place) {
+	if s.left[at.namespace] == nil {
+		s.left[at.namespace] = map[place]bool{}
+	}
+	if len(s.left[at.namespace]) < s.room {
+		s.left[at.namespace][at] = true
 	}
 }

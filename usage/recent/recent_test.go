@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
 )
@@ -152,4 +153,80 @@ func TestStoreForgets(t *testing.T) {
 	assert.NotEmpty(t, s.of)
 	require.NoError(t, s.Refresh(t.Context(), noon.Add(40*time.Minute)))
 	assert.Empty(t, s.of)
+}
+
+// many is a source with pods of a namespace, which answers once it is let go.
+type many struct {
+	namespace string
+	pods      int
+	letGo     chan struct{}
+	asked     chan struct{}
+}
+
+func (m *many) Read(_ context.Context, q usage.Query, yield func(usage.Series)) (usage.Report, error) {
+	m.asked <- struct{}{}
+	<-m.letGo
+	for i := range m.pods {
+		yield(usage.Series{Namespace: m.namespace, Pod: fmt.Sprintf("web-%d", i), Container: "app", CPU: []usage.Sample{{At: q.End.UnixMilli(), Value: 1}}})
+	}
+	return usage.Report{}, nil
+}
+
+func of(namespace, address string) Interest {
+	in := interest("shared", "web")
+	in.Namespace, in.Source.Prometheus = namespace, &v1alpha1.PrometheusSource{Address: address}
+	return in
+}
+
+// A source that hangs delays nobody, is asked nothing else meanwhile, and what it answers in the end counts.
+func TestASourceThatHangsDelaysNobody(t *testing.T) {
+	hung := &many{namespace: "slow", pods: 1, letGo: make(chan struct{}), asked: make(chan struct{}, 10)}
+	well := &many{namespace: "shop", pods: 1, letGo: make(chan struct{}), asked: make(chan struct{}, 10)}
+	close(well.letGo)
+	s := New(func(of usage.SourceSettings) (usage.Source, error) {
+		if of.Prometheus.Address == "slow" {
+			return hung, nil
+		}
+		return well, nil
+	})
+	s.patience = 50 * time.Millisecond
+	s.Want(of("slow", "slow"))
+	s.Want(of("shop", "well"))
+	require.ErrorContains(t, s.Refresh(t.Context(), noon), "a source has not answered within 50ms")
+	_, known := s.Base("shop", "web-0", "app", recommender.CPU, noon)
+	assert.True(t, known)
+	require.NoError(t, s.Refresh(t.Context(), noon.Add(time.Minute)), "it is not waited for again")
+	assert.Len(t, hung.asked, 1)
+	assert.Len(t, well.asked, 2)
+	close(hung.letGo)
+	require.Eventually(t, func() bool {
+		_, known := s.Base("slow", "web-0", "app", recommender.CPU, noon)
+		return known
+	}, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Refresh(t.Context(), noon.Add(2*time.Minute)) == nil && len(hung.asked) == 2 }, 10*time.Second, time.Millisecond)
+}
+
+// A namespace that wants all places leaves some for others, and it is said once that it has no more.
+func TestPlacesAreShared(t *testing.T) {
+	greedy := &many{namespace: "greedy", pods: 500, letGo: make(chan struct{}), asked: make(chan struct{}, 10)}
+	late := &many{namespace: "late", pods: 20, letGo: make(chan struct{}), asked: make(chan struct{}, 10)}
+	close(greedy.letGo)
+	close(late.letGo)
+	s := New(func(of usage.SourceSettings) (usage.Source, error) {
+		if of.Prometheus.Address == "greedy" {
+			return greedy, nil
+		}
+		return late, nil
+	})
+	s.room = 300
+	s.Want(of("greedy", "greedy"))
+	require.ErrorContains(t, s.Refresh(t.Context(), noon), "300 containers of namespace greedy are not followed: there is room for 300")
+	assert.Len(t, s.of, 200, "two thirds")
+	s.Want(of("late", "late"))
+	require.NoError(t, s.Refresh(t.Context(), noon.Add(time.Minute)), "it is said once")
+	assert.Equal(t, 20, s.held["late"])
+
+	s.Forget("greedy", "shared")
+	require.NoError(t, s.Refresh(t.Context(), noon.Add(time.Hour)))
+	assert.Equal(t, map[string]int{"late": 20}, s.held)
 }

@@ -91,3 +91,30 @@ func TestOneNamespaceMayTakeMost(t *testing.T) {
 	s.Forget("again", "all")
 	require.False(t, s.Refresh(context.Background(), now.Add(2*step)))
 }
+
+// TestOneNamespaceReadsInAFewWays: each way of reading costs queries of its own, so a namespace has eight; whoever reads
+// in one of them, and every other namespace, is not affected.
+func TestOneNamespaceReadsInAFewWays(t *testing.T) {
+	s := newStore(&fake{})
+	in := func(namespace string, way int) store.Interest {
+		interest := deployment("web")
+		interest.Namespace, interest.Policy = namespace, fmt.Sprint("policy-", way)
+		interest.Source.RateWindow = time.Duration(way+1) * time.Minute
+		return interest
+	}
+	for way := range 8 {
+		require.NoError(t, s.Want(in("shop", way)))
+	}
+	require.EqualError(t, s.Want(in("shop", 8)), "the policies of namespace shop read usage in 8 different ways already (metricsSource): use the settings of one of them")
+	again := in("shop", 3)
+	again.Policy = "policy-8"
+	require.NoError(t, s.Want(again), "like another policy")
+	require.NoError(t, s.Want(in("bank", 8)))
+	require.NoError(t, s.Want(in("shop", 2)), "to want the same again is no other way")
+
+	s.Forget("shop", "policy-5")
+	require.NoError(t, s.Want(in("shop", 8)), "there is room again")
+	changed := in("shop", 9)
+	changed.Policy = "policy-8"
+	require.NoError(t, s.Want(changed), "instead of its own")
+}

@@ -6,6 +6,7 @@
 package store
 
 import (
+	"fmt"
 	"reflect"
 	"sync"
 	"time"
@@ -135,16 +136,24 @@ func New(options Options) *Store {
 	}
 }
 
+// mostWays is how many different settings the policies of one namespace may read their history with: each costs queries
+// of its own.
+const mostWays = 8
+
 // Want replaces what the policy wanted before. What it wants now is read at the next refresh; what no
 // policy wants any more is forgotten. The store keeps the interest: do not change it. To want the same
-// again costs next to nothing.
-func (s *Store) Want(interest Interest) {
+// again costs next to nothing. An error says that the namespace reads in too many ways already; then the policy gets
+// nothing.
+func (s *Store) Want(interest Interest) error {
 	digest := interest.Source.Digest()
 	of := owner{interest.Namespace, interest.Policy}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if before, known := s.interests[of]; known && before != digest {
 		s.drop(of, before)
+	}
+	if s.ways(interest.Namespace, digest) > mostWays {
+		return fmt.Errorf("the policies of namespace %s read usage in %d different ways already (metricsSource): use the settings of one of them", interest.Namespace, mostWays)
 	}
 	s.interests[of] = digest
 	pool := s.pools[digest]
@@ -155,6 +164,21 @@ func (s *Store) Want(interest Interest) {
 	if n := pool.namespaces[of.namespace]; n == nil || !reflect.DeepEqual(n.interests[of.policy], interest) {
 		pool.want(interest)
 	}
+	return nil
+}
+
+// ways in which a namespace reads, with another one.
+func (s *Store) ways(namespace string, another usage.Digest) int {
+	if pool := s.pools[another]; pool != nil && pool.namespaces[namespace] != nil {
+		return 0 // it is one of them
+	}
+	ways := 1
+	for _, pool := range s.pools {
+		if pool.namespaces[namespace] != nil {
+			ways++
+		}
+	}
+	return ways
 }
 
 // Forget what the policy wanted.

@@ -28,16 +28,16 @@ type Handler struct {
 	Reader client.Reader
 	// Decoder knows attune's kinds.
 	Decoder admission.Decoder
-	// SourceNamespaces may name their own usage sources; "*" stands for all.
-	SourceNamespaces []string
+	// Operator is what whoever installed the operator allows.
+	Operator policy.Operator
 }
 
 // Register serves the webhook.
-func Register(server webhook.Server, scheme *runtime.Scheme, reader client.Reader, sourceNamespaces []string) {
+func Register(server webhook.Server, scheme *runtime.Scheme, reader client.Reader, operator policy.Operator) {
 	server.Register(Path, &admission.Webhook{Handler: &Handler{
-		Reader:           reader,
-		Decoder:          admission.NewDecoder(scheme),
-		SourceNamespaces: sourceNamespaces,
+		Reader:   reader,
+		Decoder:  admission.NewDecoder(scheme),
+		Operator: operator,
 	}})
 }
 
@@ -99,7 +99,7 @@ func specOf(object client.Object) any {
 
 // env reads the levels below an object. The AttuneDefaults are the lowest.
 func (h *Handler) env(ctx context.Context, object client.Object) (Env, error) {
-	env := Env{SourceNamespaces: h.SourceNamespaces}
+	env := Env{Operator: h.Operator}
 	if _, lowest := object.(*v1alpha1.AttuneDefaults); lowest {
 		return env, nil
 	}

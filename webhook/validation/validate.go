@@ -20,8 +20,8 @@ type Env struct {
 	// Cluster and Namespace are the defaults below the object; nil: there are none.
 	Cluster   *v1alpha1.AttuneDefaults
 	Namespace *v1alpha1.AttuneNamespaceDefaults
-	// SourceNamespaces may name their own usage sources; "*" stands for all.
-	SourceNamespaces []string
+	// Operator is what whoever installed the operator allows.
+	Operator policy.Operator
 }
 
 // Verdict is what is said about an object.
@@ -36,20 +36,20 @@ type Verdict struct {
 func Validate(object runtime.Object, env Env) Verdict {
 	switch o := object.(type) {
 	case *v1alpha1.AttunePolicy:
-		return verdict(policy.Policy, env.Cluster, env.Namespace, o, env.SourceNamespaces)
+		return verdict(policy.Policy, env.Cluster, env.Namespace, o, env.Operator)
 	case *v1alpha1.AttuneNamespaceDefaults:
-		return verdict(policy.Namespace, env.Cluster, o, nil, env.SourceNamespaces)
+		return verdict(policy.Namespace, env.Cluster, o, nil, env.Operator)
 	case *v1alpha1.AttuneDefaults:
-		return verdict(policy.Cluster, o, nil, nil, nil)
+		return verdict(policy.Cluster, o, nil, nil, env.Operator)
 	}
 	return Verdict{}
 }
 
 // verdict parts the problems that the object's own level has a part in from the others.
-func verdict(own policy.Level, cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, p *v1alpha1.AttunePolicy, sources []string) Verdict {
+func verdict(own policy.Level, cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, p *v1alpha1.AttunePolicy, operator policy.Operator) Verdict {
 	var v Verdict
 	var invalid *policy.InvalidConfig
-	if _, err := policy.ResolveAllowed(cluster, namespace, p, sources); !errors.As(err, &invalid) {
+	if _, err := policy.ResolveAllowed(cluster, namespace, p, operator); !errors.As(err, &invalid) {
 		return v
 	}
 	for _, problem := range invalid.Problems {
