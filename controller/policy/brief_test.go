@@ -68,7 +68,7 @@ func TestStepsOfManyContainersAreBrief(t *testing.T) {
 // full are histories that take as much as they may.
 type full struct{ Checkpoints }
 
-func (full) Checkpoint(_ store.Key, most int) []byte { return make([]byte, most) }
+func (full) Checkpoint(_ store.Key, most int, _ []byte) []byte { return make([]byte, most) }
 
 // Where there are many containers, the history of each is kept more coarsely, and all of them have one.
 func TestCheckpointsOfManyContainersAreCoarse(t *testing.T) {

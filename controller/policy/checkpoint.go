@@ -46,7 +46,11 @@ func (c *Controller) checkpoints(pass pass, w workload.Workload, stored []v1alph
 	most := min(store.MaxCheckpoint, checkpointsBytes/max(1, len(containers)))
 	for _, container := range containers {
 		i := slices.IndexFunc(stored, func(s v1alpha1.Checkpoint) bool { return s.Name == container.Name })
-		data := c.Checkpoints.Checkpoint(pass.key(w, container.Name), most)
+		var kept []byte
+		if i >= 0 {
+			kept = stored[i].Data
+		}
+		data := c.Checkpoints.Checkpoint(pass.key(w, container.Name), most, kept)
 		switch {
 		case data != nil && (i < 0 || !bytes.Equal(data, stored[i].Data)):
 			at := metav1.Time{Time: pass.now.UTC().Truncate(time.Second)}

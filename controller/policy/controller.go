@@ -64,8 +64,9 @@ type Autoscalers interface {
 type Checkpoints interface {
 	// Forgets says whether a source is such a one.
 	Forgets(usage.SourceSettings) bool
-	// Checkpoint is a container's history in a compact form of at most so many bytes, or nil.
-	Checkpoint(key store.Key, most int) []byte
+	// Checkpoint is a container's history in a compact form of at most so many bytes, or nil; it is the one that is stored
+	// where nothing has changed since that was made.
+	Checkpoint(key store.Key, most int, stored []byte) []byte
 	// Restore puts one under what is known. An error says that it is of no use.
 	Restore(key store.Key, checkpoint []byte, now time.Time) error
 }

@@ -99,7 +99,7 @@ func nodeSteps(d v1alpha1.ContainerDemand, seed node.Seed) []v1alpha1.Step {
 		if seed.Request[r] > 0 {
 			steps = append(steps, v1alpha1.Step{
 				Resource: r.String(), Name: node.StepPeak, Before: "0", After: recommender.Format(r, seed.Request[r]),
-				Reason: "the most that a replica used in the last hour, or in the coming hour on one of the last 7 days, within bounds and floors",
+				Reason: "the most that a replica used in the last hour, or in the coming hour on one of the last 7 days, within bounds and floors; what falls by no more than 2 % is kept",
 			})
 		}
 	}

@@ -30,3 +30,29 @@ func TestSteadyKeepsWholeTargets(t *testing.T) {
 		})
 	}
 }
+
+// The explanation of a target that is kept ends with it.
+func TestTheExplanationEndsAtTheTarget(t *testing.T) {
+	const mi = 1 << 20
+	target := func(memory recommender.Amount, steps ...v1alpha1.Step) v1alpha1.ContainerTarget {
+		return v1alpha1.ContainerTarget{Name: "app", Target: resize.ToResources(recommender.Size{recommender.Memory: {Request: memory}}), Steps: steps}
+	}
+	bounds := v1alpha1.Step{Resource: "memory", Name: "bounds", Before: "297Mi", After: "297Mi", Reason: "no bounds are set"}
+	for name, c := range map[string]struct {
+		stored, now recommender.Amount
+		want        []v1alpha1.Step
+	}{
+		"kept":   {300 * mi, 297 * mi, []v1alpha1.Step{bounds, {Resource: "memory", Name: "kept", Before: "297Mi", After: "300Mi", Reason: "the target is kept: it would fall by no more than 2 %"}}},
+		"equal":  {297 * mi, 297 * mi, []v1alpha1.Step{bounds}},
+		"higher": {296 * mi, 297 * mi, []v1alpha1.Step{bounds}},
+		"lower":  {400 * mi, 297 * mi, []v1alpha1.Step{bounds}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := steady([]v1alpha1.ContainerTarget{target(c.stored)}, target(c.now, bounds))
+			assert.Equal(t, c.want, got.Steps)
+			last := got.Steps[len(got.Steps)-1]
+			assert.Equal(t, recommender.Format(recommender.Memory, resize.FromResources(got.Target)[recommender.Memory].Request), last.After)
+		})
+	}
+	assert.Empty(t, steady([]v1alpha1.ContainerTarget{target(300 * mi)}, target(297*mi)).Steps, "nobody asked for an explanation")
+}

@@ -79,7 +79,7 @@ func fill(v reflect.Value, name string) {
 		fill(v.Index(0), name)
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
-		v.SetMapIndex(reflect.ValueOf("key"), reflect.ValueOf("value"))
+		v.SetMapIndex(reflect.ValueOf("key").Convert(v.Type().Key()), reflect.ValueOf("value").Convert(v.Type().Elem()))
 	case reflect.String:
 		v.SetString(orElse(texts, name, "text"))
 	case reflect.Uint8:

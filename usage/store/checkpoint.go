@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"hash/maphash"
 	"math"
 	"time"
 
@@ -16,19 +17,38 @@ const MaxCheckpoint = 2048
 const settleGrace = 2 * time.Minute
 
 // Checkpoint is a container's history in a compact form of at most so many bytes; nil where there is none that fits, or
-// where the source keeps the past itself (Options.Forgets).
-func (s *Store) Checkpoint(key Key, most int) []byte {
+// where the source keeps the past itself (Options.Forgets). Where stored was made of the same history, it is returned as it
+// is: to pack one costs milliseconds.
+func (s *Store) Checkpoint(key Key, most int, stored []byte) []byte {
 	s.mutex.RLock()
 	pool, history := s.find(key)
 	if history == nil || !s.options.Forgets(pool.settings) {
 		s.mutex.RUnlock()
 		return nil
 	}
-	copied := history.copied(pool.settings.QueryStep)
+	most = min(most, MaxCheckpoint)
+	if len(stored) > 0 && history.packed == (packed{history.version, most, maphash.Bytes(seed, stored)}) {
+		s.mutex.RUnlock()
+		return stored
+	}
+	copied, version := history.copied(pool.settings.QueryStep), history.version
 	s.mutex.RUnlock()
 	// Packing thousands of values does not keep anybody waiting.
-	return checkpoint.Pack(copied, min(most, MaxCheckpoint))
+	data := checkpoint.Pack(copied, most)
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	history.packed = packed{version, most, maphash.Bytes(seed, data)}
+	return data
 }
+
+// packed says of which version of a history, and for how much room, a checkpoint was made last, and is its hash.
+type packed struct {
+	version uint64
+	most    int
+	hash    uint64
+}
+
+var seed = maphash.MakeSeed()
 
 // Forgets says whether the histories of a source are worth a checkpoint.
 func (s *Store) Forgets(settings usage.SourceSettings) bool { return s.options.Forgets(settings) }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -33,7 +34,7 @@ func aDay(t *testing.T) []byte {
 	})}})
 	s.Want(deployment("web"))
 	fill(t, s, now)
-	packed := s.Checkpoint(key("web"), store.MaxCheckpoint)
+	packed := s.Checkpoint(key("web"), store.MaxCheckpoint, nil)
 	require.NotEmpty(t, packed)
 	return packed
 }
@@ -64,7 +65,7 @@ func TestOnesOwnCheckpointRestoresNothing(t *testing.T) {
 	s.Want(deployment("web"))
 	fill(t, s, now)
 	before := profile(t, s, now)
-	require.NoError(t, s.Restore(key("web"), s.Checkpoint(key("web"), store.MaxCheckpoint), now))
+	require.NoError(t, s.Restore(key("web"), s.Checkpoint(key("web"), store.MaxCheckpoint, nil), now))
 	assert.Equal(t, before, profile(t, s, now))
 	state, _ := s.State(settings())
 	assert.Zero(t, state.SettledAt)
@@ -122,7 +123,7 @@ func TestCheckpointsOfNoUse(t *testing.T) {
 	other.Container = "sidecar"
 	assert.NoError(t, s.Restore(other, aDay(t), now))
 	assert.Empty(t, s.Steps(other), "nor this")
-	assert.Nil(t, s.Checkpoint(key("nobody"), store.MaxCheckpoint))
+	assert.Nil(t, s.Checkpoint(key("nobody"), store.MaxCheckpoint, nil))
 
 	s = forgetful(&fake{})
 	s.Want(deployment("web"))
@@ -133,5 +134,35 @@ func TestCheckpointsOfNoUse(t *testing.T) {
 	kept := newStore(&fake{pods: []fakePod{web("aaaaa", always(0.2))}})
 	kept.Want(deployment("web"))
 	fill(t, kept, now)
-	assert.Nil(t, kept.Checkpoint(key("web"), store.MaxCheckpoint), "this source keeps the past itself")
+	assert.Nil(t, kept.Checkpoint(key("web"), store.MaxCheckpoint, nil), "this source keeps the past itself")
+}
+
+// TestAnIdleHistoryIsPackedOnce: while nothing changes, the checkpoint that is stored is the one that would be made.
+func TestAnIdleHistoryIsPackedOnce(t *testing.T) {
+	source := &fake{pods: []fakePod{{namespace: "shop", pod: "web-7d4f8c9b6-aaaaa", container: "app", cpu: always(0.2), memory: always(1 << 20)}}}
+	s := store.New(store.Options{
+		Dial:    func(usage.SourceSettings) (usage.Source, error) { return source, nil },
+		Forgets: func(usage.SourceSettings) bool { return true },
+	})
+	require.NoError(t, s.Want(deployment("web")))
+	fill(t, s, now)
+	stored := s.Checkpoint(key("web"), store.MaxCheckpoint, nil)
+	require.NotEmpty(t, stored)
+	for range 10 {
+		again := s.Checkpoint(key("web"), store.MaxCheckpoint, stored)
+		require.Same(t, &stored[0], &again[0], "the very one")
+	}
+	of := key("web")
+	assert.Zero(t, testing.AllocsPerRun(10, func() { s.Checkpoint(of, store.MaxCheckpoint, stored) }))
+
+	other := append([]byte{0}, stored...)
+	again := s.Checkpoint(key("web"), store.MaxCheckpoint, other)
+	assert.Equal(t, stored, again, "somebody has written another one")
+	less := s.Checkpoint(key("web"), len(stored)-1, stored)
+	assert.Less(t, len(less), len(stored), "there is less room")
+
+	s.Checkpoint(key("web"), store.MaxCheckpoint, nil)
+	source.set(func(f *fake) { f.pods[0].cpu = always(0.9) })
+	s.Refresh(context.Background(), now.Add(step))
+	assert.NotEqual(t, stored, s.Checkpoint(key("web"), store.MaxCheckpoint, stored), "there is news")
 }

@@ -16,6 +16,7 @@ type history struct {
 	peak *measure
 	// restored: a checkpoint was put under it, or was of no use.
 	restored bool
+	packed   packed
 	// version changes with the values; digest was made of the one that digested names. It stays while
 	// anybody uses it, and until the next garbage collection.
 	version, digested uint64
