@@ -9,6 +9,10 @@ const (
 	// SkipAnnotation ("true") on a workload, its pod template or a pod: never touched, by either phase.
 	SkipAnnotation = "attune.io/skip"
 
+	// UsageSourceAnnotation, or label, of a Secret: the host of the one usage source that policies of the Secret's namespace
+	// may have it sent to, such as prometheus.monitoring:9090. Without it no policy may.
+	UsageSourceAnnotation = "attune.io/usage-source"
+
 	// SeededAnnotation on a pod holds a Seeded as JSON. It is a hint: a namespaced user can write it,
 	// so it must match the objects it speaks of before anything relies on it.
 	SeededAnnotation = "attune.io/seeded"

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"net"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -89,19 +92,22 @@ func (o *options) connect(secrets client.Reader, s usage.SourceSettings) (*prome
 	if namespace == "" {
 		namespace = o.namespace
 	}
-	credentials, err := readCredentials(secrets, namespace, *s.Prometheus)
+	address := cmp.Or(s.Prometheus.Address, o.prometheus.address)
+	host := ""
+	if s.Namespace != "" {
+		host = hostOf(address)
+	}
+	credentials, err := readCredentials(secrets, namespace, host, *s.Prometheus)
 	if err != nil {
 		return nil, err
 	}
 	config := prometheus.ConfigOf(*s.Prometheus, credentials)
+	config.Address = address
 	config.PolicySource = s.OfPolicy || s.Namespace != ""
 	if config.PolicySource {
 		config.MaxBytes = prometheus.PolicyMaxBytes
 	}
 	config.Labels = s.Labels
-	if config.Address == "" {
-		config.Address = o.prometheus.address
-	}
 	if config.Address == "" {
 		return nil, errors.New("metricsSource.prometheus has no address, and the operator has none: set metricsSource.prometheus.address")
 	}
@@ -141,7 +147,18 @@ func (o *options) ownServer(labels map[string]string) (*prometheus.Client, error
 	return prometheus.New(config)
 }
 
-func readCredentials(secrets client.Reader, namespace string, source v1alpha1.PrometheusSource) (prometheus.Credentials, error) {
+// hostOf an address, with its port where it has one.
+func hostOf(address string) string {
+	at, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return at.Host
+}
+
+// readCredentials from the Secrets of a namespace. Where a host is named, only Secrets that were made for it are read: else
+// whoever may write policies could have any Secret of the namespace sent anywhere.
+func readCredentials(secrets client.Reader, namespace, host string, source v1alpha1.PrometheusSource) (prometheus.Credentials, error) {
 	var out prometheus.Credentials
 	ctx, cancel := context.WithTimeout(context.Background(), secretTimeout)
 	defer cancel()
@@ -151,7 +168,7 @@ func readCredentials(secrets client.Reader, namespace string, source v1alpha1.Pr
 			return nil
 		}
 		var value []byte
-		value, err = readSecret(ctx, secrets, namespace, *key)
+		value, err = readSecret(ctx, secrets, namespace, host, *key)
 		return value
 	}
 	out.BearerToken = strings.TrimSpace(string(read(source.BearerTokenSecret)))
@@ -164,14 +181,32 @@ func readCredentials(secrets client.Reader, namespace string, source v1alpha1.Pr
 	return out, err
 }
 
-func readSecret(ctx context.Context, secrets client.Reader, namespace string, key v1alpha1.SecretKey) ([]byte, error) {
+func readSecret(ctx context.Context, secrets client.Reader, namespace, host string, key v1alpha1.SecretKey) ([]byte, error) {
 	secret := &corev1.Secret{}
 	if err := secrets.Get(ctx, client.ObjectKey{Namespace: namespace, Name: key.Name}, secret); err != nil {
 		return nil, fmt.Errorf("reading secret %s/%s of the usage source: %w", namespace, key.Name, err)
+	}
+	if host != "" && !madeFor(secret, host) {
+		return nil, fmt.Errorf("secret %s/%s is not meant for the usage source %s: whoever may change the secret says so with the annotation %s: %s",
+			namespace, key.Name, host, v1alpha1.UsageSourceAnnotation, host)
 	}
 	value, ok := secret.Data[key.Key]
 	if !ok {
 		return nil, fmt.Errorf("secret %s/%s has no key %q", namespace, key.Name, key.Key)
 	}
 	return value, nil
+}
+
+// madeFor: the Secret's annotation or label names the host, with its port or for any.
+func madeFor(secret *corev1.Secret, host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = host
+	}
+	for _, said := range []string{secret.Annotations[v1alpha1.UsageSourceAnnotation], secret.Labels[v1alpha1.UsageSourceAnnotation]} {
+		if said != "" && (strings.EqualFold(said, host) || strings.EqualFold(said, strings.Trim(name, "[]"))) {
+			return true
+		}
+	}
+	return false
 }

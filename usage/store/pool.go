@@ -30,6 +30,9 @@ type pool struct {
 	partial int64
 	mendAt  time.Time
 	state   State
+	// saidAt is when what state says of a failure was said first, warnedAt the same of warnings, and warned when there were
+	// any.
+	saidAt, warnedAt, warned time.Time
 	// began is when the source answered first; resumed: a history was restored.
 	began   time.Time
 	resumed bool
@@ -233,9 +236,18 @@ func (p *pool) count() {
 	})
 }
 
+// calm is how long what is said of a source stays as it is while it goes on to fail, or to complain: texts differ in
+// addresses, nodes and counts, and each change is a write to the status of every policy of the source.
+const calm = 5 * time.Minute
+
+// saidBefore: something was said a moment ago, by a clock that has not been put back since.
+func saidBefore(at, now time.Time) bool { return !now.Before(at) && now.Sub(at) < calm }
+
 // fail keeps why a read failed. The source is made anew next time: perhaps a secret has changed.
 func (p *pool) fail(err error, now time.Time) {
-	p.state.Err = err
+	if p.state.Err == nil || !saidBefore(p.saidAt, now) {
+		p.state.Err, p.saidAt = err, now
+	}
 	p.source = nil
 	p.failures++
 	p.retryAt = now.Add(pause(p.failures))
@@ -263,6 +275,16 @@ func (p *pool) succeed(report usage.Report, now time.Time) {
 		p.began = now
 	}
 	p.state.LastSuccess = now
-	p.state.Last = report
 	p.state.Report.Add(report)
+	said := p.state.Last.Warnings
+	p.state.Last = report
+	if len(report.Warnings) > 0 {
+		p.warned = now
+	}
+	switch {
+	case len(said) > 0 && (saidBefore(p.warnedAt, now) || len(report.Warnings) == 0 && saidBefore(p.warned, now)):
+		p.state.Last.Warnings = said
+	case !slices.Equal(said, report.Warnings):
+		p.warnedAt = now
+	}
 }

@@ -54,11 +54,11 @@ type Key struct {
 type State struct {
 	// LastSuccess is when the source last answered; zero: never.
 	LastSuccess time.Time
-	// Err is why the last read failed, or nil.
+	// Err is why the last read failed, or nil. While reads go on to fail, the first reason stands for five minutes.
 	Err error
 	// Report sums up every read that was kept.
 	Report usage.Report
-	// Last is the report of the newest read.
+	// Last is the report of the newest read. What it warns of stands for five minutes.
 	Last usage.Report
 	// Late counts steps that got their first value after a newer step had one, Revised those whose value
 	// changed when they were read again.
