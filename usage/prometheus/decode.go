@@ -51,13 +51,41 @@ func isDecoding(err error) bool {
 		errors.Is(err, errPoint) || errors.Is(err, errNotAMatrix)
 }
 
+// maxSeriesBytes bounds one series as it is sent, and any other part of an answer that is held at once: 11,000 points take
+// half a MiB.
+const maxSeriesBytes = 4 << 20
+
+// errLongSeries: a series, or what stands in its place, is longer than any that was asked for.
+var errLongSeries = errors.New("a series is too long")
+
+// partReader bounds what is read for one part of an answer, since a decoder holds all of it.
+type partReader struct {
+	from io.Reader
+	left int64
+}
+
+func (r *partReader) Read(p []byte) (int, error) {
+	if r.left <= 0 {
+		return 0, errLongSeries
+	}
+	n, err := r.from.Read(p[:min(int64(len(p)), r.left)])
+	r.left -= int64(n)
+	return n, err
+}
+
+// begin another part.
+func (r *partReader) begin() { r.left = maxSeriesBytes }
+
 // decode reads the answer to a range query and calls yield for each of its series, which is only valid
 // during the call. It holds one series at a time. Members may come in any order and unknown ones are
 // skipped.
-func decode(r io.Reader, yield func(*series)) (envelope, error) {
-	decoder := json.NewDecoder(r)
+func decode(from io.Reader, yield func(*series)) (envelope, error) {
+	parts := &partReader{from: from}
+	parts.begin()
+	decoder := json.NewDecoder(parts)
 	var answer envelope
 	err := members(decoder, func(name string) error {
+		parts.begin()
 		switch name {
 		case "status":
 			return decoder.Decode(&answer.Status)
@@ -70,7 +98,7 @@ func decode(r io.Reader, yield func(*series)) (envelope, error) {
 		case "isPartial":
 			return decoder.Decode(&answer.Partial)
 		case "data":
-			return decodeData(decoder, &answer, yield)
+			return decodeData(decoder, parts, &answer, yield)
 		}
 		return skip(decoder)
 	})
@@ -83,8 +111,9 @@ func decode(r io.Reader, yield func(*series)) (envelope, error) {
 	return answer, err
 }
 
-func decodeData(decoder *json.Decoder, answer *envelope, yield func(*series)) error {
+func decodeData(decoder *json.Decoder, parts *partReader, answer *envelope, yield func(*series)) error {
 	return members(decoder, func(name string) error {
+		parts.begin()
 		switch name {
 		case "resultType":
 			var kind string
@@ -92,14 +121,14 @@ func decodeData(decoder *json.Decoder, answer *envelope, yield func(*series)) er
 			answer.matrix = kind == "matrix"
 			return err
 		case "result":
-			return elements(decoder, yield)
+			return elements(decoder, parts, yield)
 		}
 		return skip(decoder)
 	})
 }
 
 // elements decodes a list of series into the same memory again and again.
-func elements(decoder *json.Decoder, yield func(*series)) error {
+func elements(decoder *json.Decoder, parts *partReader, yield func(*series)) error {
 	opening, err := decoder.Token()
 	if err != nil || opening == nil {
 		return err
@@ -109,6 +138,7 @@ func elements(decoder *json.Decoder, yield func(*series)) error {
 	}
 	var s series
 	for decoder.More() {
+		parts.begin()
 		s = series{Values: s.Values[:0]}
 		if err := decoder.Decode(&s); err != nil {
 			return err
