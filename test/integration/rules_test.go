@@ -60,10 +60,10 @@ func policyRules() []rule {
 
 		{"spec.metricsSource", []string{`metricsSource: {historyWindow: 720h, queryStep: 20s}`, `metricsSource: {queryStep: 10s}`, `metricsSource: {historyWindow: 1h, queryStep: 10s}`},
 			[]string{`metricsSource: {historyWindow: 720h, queryStep: 10s}`, `metricsSource: {historyWindow: 365h, queryStep: 10s}`},
-			"historyWindow must hold at most 131072 steps of queryStep, e.g. 720h of 20s"},
+			"historyWindow must hold at most 131072 steps of queryStep, e.g. 720h of 20s; the operator's values allow fewer (usage.limits.steps)"},
 		{"spec.metricsSource.labels", []string{`metricsSource: {labels: {cluster: eu-1, job: kubelet}}`, `metricsSource: {labels: {}}`},
 			[]string{`metricsSource: {labels: {pod: x}}`, `metricsSource: {labels: {namespace: x}}`, `metricsSource: {labels: {a-b: x}}`, `metricsSource: {labels: {cluster: ""}}`},
-			"labels must be names of labels other than namespace, pod and container"},
+			"labels must be names of labels other than namespace, pod and container, each with the value that every series has, e.g. {cluster: eu-1}"},
 		spans("spec.metricsSource.historyWindow", `metricsSource: {historyWindow: %q}`, "historyWindow must be a duration between 1h and 720h, e.g. 168h", []string{"720h", "168h", "1h0m0s"}, []string{"59m59s", "720h1s"}),
 		spans("spec.metricsSource.queryStep", `metricsSource: {queryStep: %q}`, "queryStep must be a duration between 10s and 1h, e.g. 5m", []string{"10s", "5m"}, []string{"9s", "1h1s", "0s"}),
 		spans("spec.metricsSource.rateWindow", `metricsSource: {historyWindow: 720h, rateWindow: %q}`, "rateWindow must be a duration of at least 30s and at most historyWindow, e.g. 5m", []string{"30s", "720h"}, []string{"29s", "721h"}),

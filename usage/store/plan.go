@@ -93,6 +93,8 @@ type newestPart struct {
 	// end is the last step of a span of which only the namespaces up to after have been read; 0: there is none.
 	end   int64
 	after string
+	// answered: something of the span was.
+	answered bool
 }
 
 // planNewest asks for what is new in all namespaces, or for a part of it where all was too much.
@@ -104,7 +106,7 @@ func (p *pool) planNewest(last int64) *usage.Query {
 	}
 	names := p.newestNames()
 	if len(names) == 0 { // those that were left of a span are not wanted any more
-		p.read, p.newest.end = p.newest.end, 0
+		p.read, p.newest.end, p.newest.answered = p.newest.end, 0, false
 		return p.planNewest(last)
 	}
 	oldest, _ := p.span(last)

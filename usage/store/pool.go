@@ -26,10 +26,14 @@ type pool struct {
 	// newest is how what is new is asked for.
 	newest newestPart
 	// partial is the first step of what was new and answered in part; 0: all was answered in whole. It is read again once
-	// an answer is whole, but not before mendAt.
-	partial int64
-	mendAt  time.Time
-	state   State
+	// an answer is whole, but not before mendAt. That is further away after each of mends in a row that was no help: of what
+	// was read again then, the steps before mended, something was missing again.
+	partial  int64
+	mendAt   time.Time
+	mends    int
+	mended   int64
+	helpless bool
+	state    State
 	// saidAt is when what state says of a failure was said first, warnedAt the same of warnings, and warned when there were
 	// any.
 	saidAt, warnedAt, warned time.Time

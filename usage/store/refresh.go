@@ -250,20 +250,34 @@ func (p *pool) shorten(asked int64) bool {
 	return true
 }
 
-// mend remembers what was new and answered in part, and has it read again once an answer is whole.
+// lack remembers that something is missing of what was new from a step on.
+func (p *pool) lack(first int64) {
+	if p.partial == 0 {
+		p.partial = first
+	}
+	p.helpless = p.helpless || first < p.mended
+}
+
+// mend remembers what was new and answered in part, and has it and what was too much to be answered read again once an
+// answer is whole: at most once an hour, and less and less often while that is no help.
 func (p *pool) mend(first int64, partial bool, now time.Time) {
 	switch {
-	case partial && p.partial == 0:
-		p.partial = first
-	case !partial && p.partial != 0 && p.newest.end == 0 && !now.Before(p.mendAt):
+	case partial:
+		p.lack(first)
+	case p.partial != 0 && p.newest.end == 0 && !now.Before(p.mendAt):
+		p.mends = min(p.mends+1, mostRepeats)
+		if !p.helpless {
+			p.mends = 0
+		}
 		reach := int64(partialReach / p.settings.QueryStep)
+		p.mended, p.helpless = p.read, false
 		p.read = min(p.read, max(p.partial+overlap-1, p.read-reach))
-		p.partial, p.mendAt = 0, now.Add(partialPause)
+		p.partial, p.mendAt = 0, now.Add(partialPause<<p.mends)
 	}
 }
 
 // cutNewest asks for half as much of what is new from now on: of its steps, and then of its namespaces. What is too much
-// by itself is left out, so that the others go on; it returns whether something was cut.
+// by itself is left out for now, so that the others go on; it returns whether something was cut.
 func (p *pool) cutNewest(query usage.Query) bool {
 	switch {
 	case query.Steps() > leastNewest:
@@ -274,24 +288,31 @@ func (p *pool) cutNewest(query usage.Query) bool {
 		p.newest.names = len(query.Namespaces) / 2
 		return true
 	default:
-		p.coverNewest(query, usage.StepOf(query.End, query.Step))
+		p.coverNewest(query, usage.StepOf(query.End, query.Step), false)
 		return false
 	}
 }
 
-// coverNewest notes which namespaces have been read up to a step; when all have, the span has been read.
-func (p *pool) coverNewest(query usage.Query, last int64) {
+// coverNewest notes which namespaces have been read up to a step; when all have, the span has been read. One of which
+// nothing was answered is missing: not a namespace is too much, but the server in trouble.
+func (p *pool) coverNewest(query usage.Query, last int64, answered bool) {
+	p.newest.answered = p.newest.answered || answered
 	p.newest.end, p.newest.after = last, query.Namespaces[len(query.Namespaces)-1]
-	if len(p.newestNames()) == 0 {
-		p.read, p.newest.end, p.newest.after = max(p.read, last), 0, ""
+	if len(p.newestNames()) > 0 {
+		return
 	}
+	if !p.newest.answered {
+		p.lack(usage.StepOf(query.Start, query.Step))
+	}
+	p.read = max(p.read, last)
+	p.newest.end, p.newest.after, p.newest.answered = 0, "", false
 }
 
 // cover notes what has been read. A track that was replaced meanwhile is not in the pool any more, and
 // nobody sees this.
 func (p *pool) cover(s *scratch, query usage.Query, group []*track, partial bool, now time.Time) {
 	if group == nil {
-		p.coverNewest(query, s.last)
+		p.coverNewest(query, s.last, true)
 		p.mend(s.first, partial, now)
 	} else if p.read == 0 {
 		p.read = s.last

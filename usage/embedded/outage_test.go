@@ -1,0 +1,131 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/sourcetest"
+	"attune.io/attune/usage/store"
+)
+
+// measuring is a source with its own schedule, and a history that is read of it every minute.
+type measuring struct {
+	*fixture
+	t        *testing.T
+	history  *store.Store
+	settings usage.SourceSettings
+	at       time.Time
+}
+
+const containers = 3
+
+func measuringFrom(t *testing.T, begin time.Time) *measuring {
+	t.Helper()
+	world := func(at time.Time) []sourcetest.Measured {
+		var all []sourcetest.Measured
+		for i := range containers {
+			m := oneContainer(at)[0]
+			m.Pod = fmt.Sprintf("app%d-7d4f8c9b6-aaaaa", i)
+			all = append(all, m)
+		}
+		return all
+	}
+	m := &measuring{t: t, fixture: newFixture(t, world, begin, ""), at: begin}
+	m.settings = usage.SourceSettings{HistoryWindow: 24 * time.Hour, QueryStep: 5 * time.Minute, RateWindow: 5 * time.Minute}
+	m.history = store.New(store.Options{Dial: func(usage.SourceSettings) (usage.Source, error) { return m.Source, nil }})
+	interest := store.Interest{Policy: "all", Namespace: "shop", Source: m.settings}
+	for i := range containers {
+		interest.Workloads = append(interest.Workloads, store.Workload{Kind: v1alpha1.KindDeployment, Name: fmt.Sprint("app", i)})
+	}
+	require.NoError(t, m.history.Want(interest))
+	return m
+}
+
+// run the schedule until a time, with what the operator does every minute.
+func (m *measuring) run(until time.Time) {
+	m.t.Helper()
+	const tick = 10 * time.Second
+	for ; m.at.Before(until); m.at = m.at.Add(tick) {
+		m.clock.SetTime(m.at)
+		for _, j := range m.scraper.due(m.at, nil, 32) {
+			m.scraper.do(context.Background(), j)
+		}
+		if m.at.Truncate(time.Minute).Equal(m.at) {
+			m.recent.forget(m.at)
+			for i := 0; m.history.Refresh(context.Background(), m.at); i++ {
+				require.Less(m.t, i, 100, "it reads without an end")
+			}
+		}
+	}
+}
+
+// stale are the containers of which no step with CPU and memory has ended after a time.
+func (m *measuring) stale(since time.Time) (names []string) {
+	for i := range containers {
+		key := store.Key{Source: m.settings.Digest(), Namespace: "shop", Kind: v1alpha1.KindDeployment, Workload: fmt.Sprint("app", i), Container: "app"}
+		fresh := false
+		for _, step := range m.history.Steps(key) {
+			fresh = fresh || step.At.After(since) && !math.IsNaN(step.CPUCores) && !math.IsNaN(step.MemoryBytes)
+		}
+		if !fresh {
+			names = append(names, key.Workload)
+		}
+	}
+	return names
+}
+
+// TestOutagesOfAKubelet: whatever the length of an outage and its place in the step and in the round, every container has
+// fresh data within two steps after it.
+func TestOutagesOfAKubelet(t *testing.T) {
+	kinds := map[string]func(http.ResponseWriter, *http.Request){
+		"refuses": status(http.StatusInternalServerError),
+		"forgets": func(http.ResponseWriter, *http.Request) {}, // an answer without a sample
+	}
+	for kind, instead := range kinds {
+		for length := 10 * time.Minute; length <= 120*time.Minute; length += 10 * time.Minute {
+			for phase := time.Duration(0); phase < 5*time.Minute; phase += 70 * time.Second {
+				t.Run(fmt.Sprintf("%s for %s at %s", kind, length, phase), func(t *testing.T) {
+					t.Parallel()
+					begin := noon.Add(phase)
+					m := measuringFrom(t, begin)
+					m.run(begin.Add(25 * time.Minute))
+					require.Empty(t, m.stale(begin), "all is well")
+					m.kubelet.set(func(k *playedKubelet) { k.instead = instead })
+					well := m.at.Add(length)
+					m.run(well)
+					m.kubelet.set(func(k *playedKubelet) { k.instead = nil })
+					m.run(well.Add(2*m.settings.QueryStep + maxPause))
+					assert.Empty(t, m.stale(well), "two steps after it is asked again")
+					assert.Empty(t, m.scraper.failing())
+				})
+			}
+		}
+	}
+}
+
+// TestClocksThatJump: after a clock was ahead, or behind, for some minutes, every container has fresh data within two
+// steps.
+func TestClocksThatJump(t *testing.T) {
+	for _, jump := range []time.Duration{-12 * time.Hour, -time.Hour, -7 * time.Minute, 7 * time.Minute, time.Hour, 12 * time.Hour} {
+		t.Run(jump.String(), func(t *testing.T) {
+			t.Parallel()
+			m := measuringFrom(t, noon)
+			m.run(noon.Add(30 * time.Minute))
+			m.at = m.at.Add(jump)
+			m.run(m.at.Add(13 * time.Minute))
+			m.at = m.at.Add(-jump)
+			back := m.at
+			m.run(back.Add(2*m.settings.QueryStep + time.Minute))
+			assert.Empty(t, m.stale(back), "what the clock said before it was put right does not count")
+		})
+	}
+}
