@@ -34,9 +34,8 @@ type pool struct {
 	mended   int64
 	helpless bool
 	state    State
-	// saidAt is when what state says of a failure was said first, warnedAt the same of warnings, and warned when there were
-	// any.
-	saidAt, warnedAt, warned time.Time
+	// saidAt is when what state says of a failure was said first, warnedAt the same of warnings.
+	saidAt, warnedAt time.Time
 	// began is when the source answered first; resumed: a history was restored.
 	began   time.Time
 	resumed bool
@@ -282,11 +281,9 @@ func (p *pool) succeed(report usage.Report, now time.Time) {
 	p.state.Report.Add(report)
 	said := p.state.Last.Warnings
 	p.state.Last = report
-	if len(report.Warnings) > 0 {
-		p.warned = now
-	}
 	switch {
-	case len(said) > 0 && (saidBefore(p.warnedAt, now) || len(report.Warnings) == 0 && saidBefore(p.warned, now)):
+	case len(report.Warnings) == 0: // that it is over is said at once
+	case saidBefore(p.warnedAt, now):
 		p.state.Last.Warnings = said
 	case !slices.Equal(said, report.Warnings):
 		p.warnedAt = now

@@ -58,7 +58,7 @@ type State struct {
 	Err error
 	// Report sums up every read that was kept.
 	Report usage.Report
-	// Last is the report of the newest read. What it warns of stands for five minutes.
+	// Last is the report of the newest read. A warning stands for five minutes, or until there is none.
 	Last usage.Report
 	// Late counts steps that got their first value after a newer step had one, Revised those whose value
 	// changed when they were read again.
