@@ -16,6 +16,7 @@ PARTS ?= 0.002,0.01
 SEEDS ?= 100
 HOURS ?= 2
 FUZZTIME ?= 30s
+TRACES ?=
 
 ##@ Try it
 
@@ -49,9 +50,10 @@ test: bin/gotestsum ## Unit, integration and e2e tests, set-up included; the las
 	cd test && go run ./cmd/tally $(RESULTS); exit $$status
 
 test-unit: bin/gotestsum ## Tests of pure code; no cluster
-	go vet ./... && cd test && go vet ./... && cd admission && go vet ./...
+	go vet ./... && cd test && go vet ./... && cd admission && go vet ./... && cd ../tsdb && go vet ./...
 	$(call gotest,unit) ./...
-	cd test && $(call gotest,unit-test) . ./bench/... ./cmd/... ./demand/... ./demo/... ./deploy/... ./fault/... ./kubelet/... ./plane/... ./sim/api/... ./workload/...
+	cd test && $(call gotest,unit-test) . ./bench/... ./cmd/... ./demand/... ./demo/... ./deploy/... ./fault/... ./kubelet/... ./plane/... ./packed/... ./sim/api/... ./tenants/... ./workload/...
+	cd test/tsdb && $(call gotest,unit-tsdb) ./...
 	cd test/cluster/modules/criproxy && $(call gotest,unit-criproxy) ./...
 
 test-sim: bin/gotestsum ## The long run: lives of a cluster in virtual time, one for each of SEEDS seeds
@@ -106,16 +108,20 @@ test-fuzz: ## Every fuzz target for FUZZTIME
 test-mutants: ## The long run against the product with the mend of one finding after the other taken out
 	cd test && go run ./sim/mutants
 
-test-long: programs test-race test-fuzz ## Race detector and fuzzing; the operator killed at every call, in every story; fifty OOM kills and a shared node on real kubelets; a million fuzzed pods
+test-long: programs test-race test-fuzz ## Race detector and fuzzing; five tenants against a sixth; the operator killed at every call, in every story; fifty OOM kills and overloaded nodes on real kubelets; a million fuzzed pods
 	cd test && go test -count=1 -timeout 180m -v -run 'TestKilledEverywhere|TestClocks' ./integration -one-in 1 $(QUIETLY)
 	cd test && go test -count=1 -timeout 90m -v ./killed -all $(QUIETLY)
+	cd test && go test -count=1 -timeout 60m -v ./tenants -minutes 360
 	cd test && go test -count=1 -timeout 30m -v -run 'TestOOMKillsAreAnswered$$' ./e2e -oom-kills 50
-	cd test && go test -count=1 -timeout 60m -v ./e2e -node-strategy
+	cd test && go test -count=1 -timeout 60m -v ./e2e -overload
 	cd test/admission && go test -count=1 -timeout 90m -pods 1000000 ./...
 	cd test && go test -count=1 -timeout 0 -v -run 'TestSeeds' ./sim -sim.seed 1 -sim.seeds 1000000 -sim.hours $(HOURS) $(QUIETLY)
 
 bench: ## Benchmarks beside their ceilings, and beside VPA's code on the same work
 	cd test && go run ./bench
+
+packed: ## Strategies on the pods of a trace, packed onto nodes (TRACES=folder; without it a trace of the project's own)
+	cd test && go test -count=1 -v ./packed $(if $(TRACES),-traces '$(abspath $(TRACES))')
 
 load: programs ## The operator before a real API server with many played nodes: what it takes (PARTS=0.01,0.1 of 150,000 pods)
 	cd test && go run ./load -parts '$(PARTS)'
@@ -132,14 +138,30 @@ build: ## The operator and the plugin, into bin/
 image: ## The operator's image, as an archive in bin/
 	@cd test && go run ./cmd/deploy --image ../bin/image
 
+rbac: ## What a default install may do, as tables; docs/security-model.md has a copy
+	@"$$(cd test && go run ./cluster/cmd/cluster find helm)" template attune charts/attune --namespace attune-system | go run ./charts/rbac
+
 generate: ## CRDs, deep copies and the chart's copy of the CRDs
 	cd tools && go build -o ../bin/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
 	bin/controller-gen object paths=./api/... crd:crdVersions=v1 output:crd:artifacts:config=config/crd
 	mkdir -p charts/attune/crd-files && cp config/crd/*.yaml charts/attune/crd-files/
 
-lint: ## gofmt and go vet, over every module of ours
+lint: score ## gofmt and go vet, over every module of ours, and kube-score over the chart
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt -w on these files"; exit 1; }
-	go vet ./... && cd test && go vet ./... && cd admission && go vet ./... && cd ../peers && go vet ./...
+	go vet ./... && cd test && go vet ./... && cd admission && go vet ./... && cd ../peers && go vet ./... && cd ../tsdb && go vet ./...
+
+# What kube-score calls critical and is meant to be so: images are named by their version (IfNotPresent), and a CPU limit
+# would throttle who is asked for a pod's size while the pod waits. It warns of two more things: a topology spread takes
+# the place of an anti-affinity, and where the API server and the kubelets are, no policy of egress can say for all.
+SCORED := --ignore-test container-image-pull-policy --ignore-container-cpu-limit
+HELM = "$$(cd test && go run ./cluster/cmd/cluster find helm)"
+
+bin/kube-score: tools/score/go.mod
+	cd tools/score && go build -o ../../bin/kube-score github.com/zegl/kube-score/cmd/kube-score
+
+score: bin/kube-score ## The chart as kube-score sees it: nothing critical
+	@$(HELM) template attune charts/attune --namespace attune-system --set networkPolicy.enabled=true > bin/score.yaml
+	@bin/kube-score score bin/score.yaml --output-format ci $(SCORED) > bin/score.txt || status=$$?; grep -vE '^\[(OK|SKIPPED)\]' bin/score.txt || true; exit $${status:-0}
 
 verify: generate lint ## What is generated is up to date, and lint passes
 	@git diff --exit-code -- api config charts || { echo "run make generate and commit the result"; exit 1; }
@@ -147,4 +169,4 @@ verify: generate lint ## What is generated is up to date, and lint passes
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: programs demo cluster-up cluster-down deploy test test-unit test-sim test-integration test-e2e test-v2 test-faults test-faults-vpa test-upstream test-matrix test-mutants test-race test-fuzz test-long bench load build image generate lint verify help
+.PHONY: programs demo cluster-up cluster-down deploy test test-unit test-sim test-integration test-e2e test-v2 test-faults test-faults-vpa test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed load build image rbac generate score lint verify help

@@ -27,15 +27,18 @@ type Config struct {
 	DNSNames []string
 	// Mutating and Validating are the names of the webhook configurations whose caBundle is kept up.
 	Mutating, Validating []string
-	Clock                clock.WithTicker
-	Log                  logr.Logger
+	// Follows: another process issues and renews, and has the configurations trust it. This one only reads, and serves
+	// what it finds.
+	Follows bool
+	Clock   clock.WithTicker
+	Log     logr.Logger
 }
 
 // SelfSigned issues the serving certificate itself and keeps it in a Secret that all replicas share.
 //
-// Any replica may renew; the Secret's resourceVersion decides which one does, and the others take over
-// what it wrote. Before a replica serves a certificate it has made sure that the webhook configurations
-// trust its authority, so that no admission is lost.
+// Any replica that does not follow may renew; the Secret's resourceVersion decides which one does, and the others take
+// over what it wrote. Before a replica serves a certificate it has made sure that the webhook configurations trust its
+// authority, so that no admission is lost: it has them trust it, or waits until they do.
 type SelfSigned struct {
 	Config
 	served atomic.Pointer[tls.Certificate]
@@ -115,6 +118,9 @@ const attempts = 5
 
 // renew reads the Secret, renews what is due and returns what is valid now.
 func (s *SelfSigned) renew(ctx context.Context) (Data, time.Time, error) {
+	if s.Follows {
+		return s.issued(ctx)
+	}
 	for range attempts {
 		secret, err := s.read(ctx)
 		if err != nil {
@@ -133,6 +139,23 @@ func (s *SelfSigned) renew(ctx context.Context) (Data, time.Time, error) {
 		}
 	}
 	return nil, time.Time{}, fmt.Errorf("secret %s/%s is written by others all the time", s.Namespace, s.Secret)
+}
+
+// issued is what another process has written, if it can be served. When that is due for a new one is not for who follows:
+// the Secret's next event says so.
+func (s *SelfSigned) issued(ctx context.Context) (Data, time.Time, error) {
+	secret, err := s.read(ctx)
+	switch {
+	case err != nil:
+		return nil, time.Time{}, err
+	case secret == nil:
+		return nil, time.Time{}, fmt.Errorf("secret %s/%s is not there yet: the controller issues it", s.Namespace, s.Secret)
+	}
+	now := s.Clock.Now()
+	if _, err := readLeaf(now, secret.Data, s.DNSNames); err != nil {
+		return nil, time.Time{}, fmt.Errorf("secret %s/%s waits for the controller to renew it: %w", s.Namespace, s.Secret, err)
+	}
+	return secret.Data, now.Add(recheck), nil
 }
 
 // lost reports that another replica was first; what it wrote is read next.

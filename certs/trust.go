@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// trust makes every webhook configuration carry the bundle. One that is not there needs none.
+// trust makes every webhook configuration carry the bundle, or says which does not. One that is not there needs none.
 func (s *SelfSigned) trust(ctx context.Context, bundle []byte) error {
 	var failed error
 	for _, name := range s.Mutating {
@@ -27,7 +27,7 @@ func (s *SelfSigned) trust(ctx context.Context, bundle []byte) error {
 
 func (s *SelfSigned) trustMutating(ctx context.Context, name string, bundle []byte) error {
 	configurations := s.Client.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	return trustIn(ctx, "MutatingWebhookConfiguration", configurations, name, bundle, func(c *admissionregistrationv1.MutatingWebhookConfiguration) (stale []string) {
+	return trustIn(ctx, s.Follows, "MutatingWebhookConfiguration", configurations, name, bundle, func(c *admissionregistrationv1.MutatingWebhookConfiguration) (stale []string) {
 		for _, hook := range c.Webhooks {
 			stale = appendStale(stale, hook.Name, hook.ClientConfig, bundle)
 		}
@@ -37,7 +37,7 @@ func (s *SelfSigned) trustMutating(ctx context.Context, name string, bundle []by
 
 func (s *SelfSigned) trustValidating(ctx context.Context, name string, bundle []byte) error {
 	configurations := s.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	return trustIn(ctx, "ValidatingWebhookConfiguration", configurations, name, bundle, func(c *admissionregistrationv1.ValidatingWebhookConfiguration) (stale []string) {
+	return trustIn(ctx, s.Follows, "ValidatingWebhookConfiguration", configurations, name, bundle, func(c *admissionregistrationv1.ValidatingWebhookConfiguration) (stale []string) {
 		for _, hook := range c.Webhooks {
 			stale = appendStale(stale, hook.Name, hook.ClientConfig, bundle)
 		}
@@ -51,15 +51,18 @@ type webhookConfigurations[T any] interface {
 	Patch(ctx context.Context, name string, kind types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string) (T, error)
 }
 
-// trustIn patches one configuration where stale names a webhook whose bundle is another one.
-func trustIn[T any](ctx context.Context, kind string, in webhookConfigurations[T], name string, bundle []byte, stale func(T) []string) error {
+// trustIn patches one configuration where stale names a webhook whose bundle is another one; who follows waits for it.
+func trustIn[T any](ctx context.Context, follows bool, kind string, in webhookConfigurations[T], name string, bundle []byte, stale func(T) []string) error {
 	configuration, err := in.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return unless(apierrors.IsNotFound, "reading "+kind+" "+name, err)
 	}
 	hooks := stale(configuration)
-	if len(hooks) == 0 {
+	switch {
+	case len(hooks) == 0:
 		return nil
+	case follows:
+		return fmt.Errorf("%s %s does not trust the new certificate yet: the controller sees to it", kind, name)
 	}
 	_, err = in.Patch(ctx, name, types.StrategicMergePatchType, bundlePatch(hooks, bundle), metav1.PatchOptions{})
 	return unless(apierrors.IsNotFound, "patching "+kind+" "+name, err)

@@ -1,8 +1,5 @@
 //go:build helm
 
-// Package charts checks what the chart renders. It needs the helm binary that ATTUNE_HELM names:
-//
-//	ATTUNE_HELM=.cluster/bin/helm go test -tags helm ./charts
 package charts
 
 import (
@@ -27,6 +24,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -34,7 +32,13 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
+
+	"attune.io/attune/internal/decision"
 )
+
+// What the chart renders is checked with the helm binary that ATTUNE_HELM names:
+//
+//	ATTUNE_HELM=.cluster/bin/helm go test -tags helm ./charts
 
 const address = "usage.prometheus.address=http://prometheus.monitoring:9090"
 
@@ -115,8 +119,17 @@ func one[T runtime.Object](t *testing.T, r rendered) T {
 	return found[0]
 }
 
+// deployment of one of the operator's programs, by its name.
+func deployment(t *testing.T, r rendered, name string) *appsv1.Deployment {
+	t.Helper()
+	found := all[*appsv1.Deployment](r)
+	at := slices.IndexFunc(found, func(d *appsv1.Deployment) bool { return d.Name == name })
+	require.GreaterOrEqual(t, at, 0, name)
+	return found[at]
+}
+
 func TestLint(t *testing.T) {
-	for _, set := range []string{"replicas=2", "usage.source=prometheus," + address} {
+	for _, set := range []string{"replicas=2", "webhook.separate=false", "certs.provider=self-signed", "usage.source=prometheus," + address} {
 		_, err := helm(t, "lint", "--strict", "attune", "--set", set)
 		assert.NoError(t, err)
 	}
@@ -133,11 +146,14 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		{"kubelets verified by two", []string{"kubelet.tls.caConfigMap.name=ca", "kubelet.tls.caFile=/ca.crt"}, "exclude each other"},
 		{"kubelets verified and not, by a file", []string{"kubelet.tls.caFile=/ca.crt", "kubelet.tls.insecureSkipVerify=true"}, "exclude each other"},
 		{"kubelets verified and not", []string{"kubelet.tls.caConfigMap.name=ca", "kubelet.tls.insecureSkipVerify=true"}, "exclude each other"},
+		{"names of callers whom nobody verifies", []string{"webhook.clientCA.names={kube-apiserver}"}, "webhook.clientCA.names needs webhook.clientCA.configMap.name"},
 		{"a size that is none", []string{"usage.embedded.size=much"}, "embedded/size"},
 		{"a source that is none", []string{address, "usage.source=graphite"}, "usage/source"},
 		{"a provider that is none", []string{address, "certs.provider=acme"}, "certs/provider"},
 		{"a name that is none", []string{address, "usage.prometheus.adress=x"}, "additional properties 'adress' not allowed"},
 		{"a namespace that is none", []string{address, "usage.policySources.namespaces={A_b}"}, "policySources/namespaces"},
+		{"resources of both", []string{"resources.limits.memory=1Gi"}, "additional properties 'resources' not allowed"},
+		{"no replicas", []string{"webhook.replicas=0"}, "webhook/replicas"},
 		{"an interval without a unit", []string{address, "usage.interval=x60"}, "usage/interval"},
 	}
 	for _, c := range cases {
@@ -170,18 +186,37 @@ func TestCustomResourceDefinitions(t *testing.T) {
 	}
 }
 
-// rules are every right the operator has, by where it has it; "" is everywhere.
-func rules(t *testing.T, r rendered) map[string][]rbacv1.PolicyRule {
+// rights are what each ServiceAccount may do, by its name, and where; "" is everywhere.
+func rights(t *testing.T, r rendered) map[string]map[string][]rbacv1.PolicyRule {
 	t.Helper()
-	granted := map[string][]rbacv1.PolicyRule{"": one[*rbacv1.ClusterRole](t, r).Rules}
+	granted := map[string]map[string][]rbacv1.PolicyRule{}
+	grant := func(subjects []rbacv1.Subject, where string, rules []rbacv1.PolicyRule) {
+		require.Len(t, subjects, 1)
+		require.Equal(t, rbacv1.Subject{Kind: "ServiceAccount", Name: subjects[0].Name, Namespace: "attune-system"}, subjects[0])
+		if granted[subjects[0].Name] == nil {
+			granted[subjects[0].Name] = map[string][]rbacv1.PolicyRule{}
+		}
+		granted[subjects[0].Name][where] = append(granted[subjects[0].Name][where], rules...)
+	}
+	rules := map[string][]rbacv1.PolicyRule{}
+	for _, role := range all[*rbacv1.ClusterRole](r) {
+		rules["ClusterRole/"+role.Name] = role.Rules
+	}
 	for _, role := range all[*rbacv1.Role](r) {
-		granted[role.Namespace] = append(granted[role.Namespace], role.Rules...)
+		rules["Role/"+role.Namespace+"/"+role.Name] = role.Rules
 	}
-	bindings := all[*rbacv1.RoleBinding](r)
-	require.Len(t, bindings, len(all[*rbacv1.Role](r)))
-	for _, binding := range bindings {
-		assert.Equal(t, []rbacv1.Subject{{Kind: "ServiceAccount", Name: "attune", Namespace: "attune-system"}}, binding.Subjects)
+	for _, binding := range all[*rbacv1.ClusterRoleBinding](r) {
+		grant(binding.Subjects, "", rules["ClusterRole/"+binding.RoleRef.Name])
+		delete(rules, "ClusterRole/"+binding.RoleRef.Name)
 	}
+	for _, binding := range all[*rbacv1.RoleBinding](r) {
+		grant(binding.Subjects, binding.Namespace, rules["Role/"+binding.Namespace+"/"+binding.RoleRef.Name])
+		delete(rules, "Role/"+binding.Namespace+"/"+binding.RoleRef.Name)
+	}
+	for _, forPeople := range []string{"attune-view", "attune-edit", "attune-metrics-reader"} {
+		delete(rules, "ClusterRole/"+forPeople)
+	}
+	assert.Empty(t, rules, "roles that are bound to nobody")
 	return granted
 }
 
@@ -194,35 +229,97 @@ func grants(rules []rbacv1.PolicyRule, resource, verb string) (granted bool, nam
 	return granted, names
 }
 
+// flat are rules as words, "verb resource" or "verb resource of name".
+func flat(rules []rbacv1.PolicyRule) (words []string) {
+	for _, rule := range rules {
+		of := ""
+		if len(rule.ResourceNames) > 0 {
+			of = " of " + strings.Join(rule.ResourceNames, ",")
+		}
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				words = append(words, verb+" "+resource+of)
+			}
+		}
+	}
+	return words
+}
+
+// both are the ways to run the operator: two programs, or one.
+var both = []string{"webhook.separate=true", "webhook.separate=false"}
+
 func TestRights(t *testing.T) {
 	everything := []string{
 		"certs.provider=self-signed", "node.loadTaint.enabled=true", "node.eviction.enabled=true", "usage.policySources.namespaces={team-a,team-b}",
 	}
-	t.Run("never", func(t *testing.T) {
-		for where, rules := range rules(t, render(t, everything...)) {
-			for _, rule := range rules {
-				for _, list := range [][]string{rule.Verbs, rule.Resources, rule.APIGroups} {
-					assert.NotContains(t, list, "*")
-				}
-				assert.NotContains(t, rule.Resources, "nodes/proxy")
-				assert.NotContains(t, rule.Resources, "pods/exec")
-				if slices.Contains(rule.Resources, "pods") {
-					assert.ElementsMatch(t, []string{"get", "list", "watch"}, rule.Verbs)
-				}
-				if where == "" {
-					assert.NotContains(t, rule.Resources, "secrets")
+	for _, how := range both {
+		t.Run("never, "+how, func(t *testing.T) {
+			for who, places := range rights(t, render(t, append(everything, how)...)) {
+				for where, rules := range places {
+					for _, rule := range rules {
+						for _, list := range [][]string{rule.Verbs, rule.Resources, rule.APIGroups} {
+							assert.NotContains(t, list, "*")
+						}
+						assert.NotContains(t, rule.Resources, "nodes/proxy")
+						assert.NotContains(t, rule.Resources, "pods/exec")
+						if slices.Contains(rule.Resources, "pods") {
+							assert.Subset(t, []string{"get", "list", "watch"}, rule.Verbs)
+						}
+						if where == "" {
+							assert.NotContains(t, rule.Resources, "secrets")
+						}
+						if slices.Contains(rule.Resources, "nodes/metrics") {
+							assert.Equal(t, "attune-scraper", who)
+						}
+						if slices.Contains(rule.Resources, "serviceaccounts/token") {
+							assert.Equal(t, []string{"attune-scraper"}, rule.ResourceNames)
+							assert.Equal(t, "attune-system", where)
+						}
+						if slices.Contains(rule.Resources, "leases") && !slices.Equal(rule.Verbs, []string{"create"}) {
+							assert.Equal(t, []string{decision.LeaseName}, rule.ResourceNames)
+						}
+					}
 				}
 			}
+		})
+	}
+	t.Run("the webhook reads what it needs, and nothing else", func(t *testing.T) {
+		cluster := []string{
+			"list limitranges", "watch limitranges", "list resourcequotas", "watch resourcequotas", "list attunerecommendations", "watch attunerecommendations",
+			"list attunedefaults", "watch attunedefaults", "list attunenamespacedefaults", "watch attunenamespacedefaults",
+			"create tokenreviews", "create subjectaccessreviews",
 		}
+		few := rights(t, render(t))["attune-webhook"]
+		assert.ElementsMatch(t, cluster, flat(few[""]))
+		assert.Len(t, few, 1, "nothing in a namespace")
+		many := rights(t, render(t, everything...))["attune-webhook"]
+		for _, kind := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
+			cluster = append(cluster, "get "+kind+" of attune", "list "+kind+" of attune", "watch "+kind+" of attune")
+		}
+		assert.ElementsMatch(t, cluster, flat(many[""]))
+		assert.Len(t, many, 2)
+		assert.ElementsMatch(t, []string{"get secrets of attune-webhook-cert", "list secrets of attune-webhook-cert", "watch secrets of attune-webhook-cert"}, flat(many["attune-system"]))
+		assert.NotContains(t, rights(t, render(t, append(everything, "webhook.separate=false")...)), "attune-webhook")
 	})
-	t.Run("kubelets' measurements are read by the embedded source alone", func(t *testing.T) {
-		granted, _ := grants(rules(t, render(t))[""], "nodes/metrics", "get")
-		assert.True(t, granted)
-		granted, _ = grants(rules(t, render(t, "usage.source=prometheus", address))[""], "nodes/metrics", "get")
+	t.Run("the scraper reads kubelets' measurements, where there is one", func(t *testing.T) {
+		r := render(t)
+		scraper := rights(t, r)["attune-scraper"]
+		assert.Equal(t, []string{"get nodes/metrics"}, flat(scraper[""]))
+		assert.Len(t, scraper, 1)
+		accounts := all[*corev1.ServiceAccount](r)
+		at := slices.IndexFunc(accounts, func(a *corev1.ServiceAccount) bool { return a.Name == "attune-scraper" })
+		require.GreaterOrEqual(t, at, 0)
+		assert.False(t, *accounts[at].AutomountServiceAccountToken)
+		for _, d := range all[*appsv1.Deployment](r) {
+			assert.NotEqual(t, "attune-scraper", d.Spec.Template.Spec.ServiceAccountName, "no pod has its token")
+		}
+		of := rights(t, render(t, "usage.source=prometheus", address))
+		assert.NotContains(t, of, "attune-scraper")
+		granted, _ := grants(of["attune"]["attune-system"], "serviceaccounts/token", "create")
 		assert.False(t, granted)
 	})
 	t.Run("only where a value asks for it", func(t *testing.T) {
-		few, many := rules(t, render(t)), rules(t, render(t, everything...))
+		few, many := rights(t, render(t))["attune"], rights(t, render(t, everything...))["attune"]
 		for _, right := range []struct{ resource, verb string }{
 			{"nodes", "patch"}, {"pods/eviction", "create"},
 			{"mutatingwebhookconfigurations", "patch"}, {"validatingwebhookconfigurations", "patch"},
@@ -246,9 +343,90 @@ func TestRights(t *testing.T) {
 	})
 }
 
-func TestDeployment(t *testing.T) {
-	r := render(t, "certs.provider=self-signed")
-	d := one[*appsv1.Deployment](t, r)
+// TestRightsInTheDocs: what a default install may do is told as it is.
+func TestRightsInTheDocs(t *testing.T) {
+	rendered, err := template(t)
+	require.NoError(t, err)
+	want, err := Rights(strings.NewReader(rendered))
+	require.NoError(t, err)
+	doc, err := os.ReadFile("../docs/security-model.md")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(doc), "<!-- make rbac -->\n")
+	require.True(t, found)
+	told, _, found := strings.Cut(rest, "<!-- end of make rbac -->")
+	require.True(t, found)
+	assert.Equal(t, strings.TrimSpace(want), strings.TrimSpace(told), "put what make rbac prints between the marks")
+}
+
+// TestDeployments: each program has pods, replicas, a ServiceAccount, a budget and metrics of its own, or there is one that is
+// both.
+func TestDeployments(t *testing.T) {
+	for how, names := range map[string][]string{both[0]: {"attune", "attune-webhook"}, both[1]: {"attune"}} {
+		t.Run(how, func(t *testing.T) {
+			r := render(t, "certs.provider=self-signed", how)
+			found := all[*appsv1.Deployment](r)
+			require.Len(t, found, len(names))
+			for _, d := range found {
+				assert.Contains(t, names, d.Name)
+				wellKept(t, d)
+				own := labels.Set(d.Spec.Template.Labels)
+				assert.Equal(t, d.Name, d.Spec.Template.Spec.ServiceAccountName)
+				budgets := slices.DeleteFunc(all[*policyv1.PodDisruptionBudget](r), func(b *policyv1.PodDisruptionBudget) bool {
+					selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+					require.NoError(t, err)
+					assert.False(t, selector.Matches(labels.Set(one[*corev1.Pod](t, r).Labels)), "the test's pod is none of the operator's")
+					return !selector.Matches(own)
+				})
+				require.Len(t, budgets, 1)
+				assert.Equal(t, d.Name, budgets[0].Name)
+				selecting := []string{}
+				for _, service := range all[*corev1.Service](r) {
+					if labels.SelectorFromSet(service.Spec.Selector).Matches(own) {
+						selecting = append(selecting, service.Name)
+					}
+				}
+				want := []string{d.Name + "-metrics"}
+				if serves(d) {
+					want = append(want, "attune-webhook")
+				}
+				assert.ElementsMatch(t, want, selecting)
+			}
+			assert.Equal(t, len(names) == 1, serves(deployment(t, r, "attune")))
+			assert.Len(t, all[*policyv1.PodDisruptionBudget](r), len(names))
+		})
+	}
+	t.Run("each says which program it is", func(t *testing.T) {
+		r := render(t)
+		assert.Equal(t, "controller", deployment(t, r, "attune").Spec.Template.Spec.Containers[0].Args[0])
+		assert.Equal(t, "webhook", deployment(t, r, "attune-webhook").Spec.Template.Spec.Containers[0].Args[0])
+		assert.True(t, strings.HasPrefix(deployment(t, render(t, both[1]), "attune").Spec.Template.Spec.Containers[0].Args[0], "--"))
+	})
+	t.Run("replicas", func(t *testing.T) {
+		for set, want := range map[string][2]int32{
+			"replicas=2": {2, 2}, "replicas=1": {1, 1}, "webhook.replicas=3": {2, 3}, "controller.replicas=3": {3, 2}, "replicas=1,webhook.replicas=2": {1, 2},
+		} {
+			r := render(t, set)
+			assert.Equal(t, want, [2]int32{*deployment(t, r, "attune").Spec.Replicas, *deployment(t, r, "attune-webhook").Spec.Replicas}, set)
+		}
+	})
+	t.Run("resources", func(t *testing.T) {
+		of := func(name string, set ...string) *corev1.ResourceRequirements {
+			return &deployment(t, render(t, set...), name).Spec.Template.Spec.Containers[0].Resources
+		}
+		assert.Equal(t, "300m", of("attune-webhook", "webhook.resources.requests.cpu=300m").Requests.Cpu().String())
+		assert.Equal(t, "100m", of("attune", "webhook.resources.requests.cpu=300m").Requests.Cpu().String())
+		assert.Equal(t, "300m", of("attune", "controller.resources.requests.cpu=300m").Requests.Cpu().String())
+		assert.Equal(t, "5Gi", of("attune", "controller.resources.limits.ephemeral-storage=5Gi").Limits.StorageEphemeral().String())
+	})
+}
+
+func serves(d *appsv1.Deployment) bool {
+	return slices.ContainsFunc(d.Spec.Template.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == "webhook" })
+}
+
+// wellKept is what holds for each of the operator's Deployments.
+func wellKept(t *testing.T, d *appsv1.Deployment) {
+	t.Helper()
 	spec := d.Spec.Template.Spec
 	container := spec.Containers[0]
 	assert.EqualValues(t, 2, *d.Spec.Replicas)
@@ -259,25 +437,43 @@ func TestDeployment(t *testing.T) {
 	assert.True(t, *container.SecurityContext.ReadOnlyRootFilesystem)
 	assert.False(t, *container.SecurityContext.AllowPrivilegeEscalation)
 	assert.Equal(t, []corev1.Capability{"ALL"}, container.SecurityContext.Capabilities.Drop)
-
-	assert.Positive(t, container.Lifecycle.PreStop.Sleep.Seconds)
 	assert.Equal(t, "true", d.Annotations["attune.io/skip"], "who sizes pods does not size itself")
-
-	own := labels.Set(d.Spec.Template.Labels)
-	for _, service := range all[*corev1.Service](r) {
-		assert.True(t, labels.SelectorFromSet(service.Spec.Selector).Matches(own), service.Name)
+	if serves(d) {
+		assert.Positive(t, container.Lifecycle.PreStop.Sleep.Seconds)
 	}
-	budget, err := metav1.LabelSelectorAsSelector(one[*policyv1.PodDisruptionBudget](t, r).Spec.Selector)
-	require.NoError(t, err)
-	assert.True(t, budget.Matches(own))
-	test := one[*corev1.Pod](t, r)
-	assert.False(t, budget.Matches(labels.Set(test.Labels)), "the test's pod is none of the operator's")
+	require.Len(t, spec.TopologySpreadConstraints, 1)
+	assert.Equal(t, corev1.LabelHostname, spec.TopologySpreadConstraints[0].TopologyKey)
+	assert.Equal(t, d.Spec.Selector, spec.TopologySpreadConstraints[0].LabelSelector)
+
+	limit, request := container.Resources.Limits.StorageEphemeral(), container.Resources.Requests.StorageEphemeral()
+	assert.Positive(t, request.Cmp(resource.Quantity{}))
+	room := limit.DeepCopy()
+	for _, volume := range spec.Volumes {
+		if volume.EmptyDir != nil {
+			require.NotNil(t, volume.EmptyDir.SizeLimit, volume.Name)
+			room.Sub(*volume.EmptyDir.SizeLimit)
+		}
+	}
+	assert.GreaterOrEqual(t, room.Value(), int64(128<<20), "beside what the emptyDirs may take there is room for the log")
+}
+
+// TestRoomForSamples: what raw samples may take on the node's disk is requested and allowed, and nothing where they have a
+// volume of their own or there are none.
+func TestRoomForSamples(t *testing.T) {
+	for set, want := range map[string]string{
+		"usage.embedded.size=1Gi": "1281Mi", "usage.embedded.size=2Gi": "2305Mi", "usage.embedded.size=500M": "733Mi",
+		"usage.embedded.size=128Mi": "385Mi", "usage.embedded.volume.persistentVolumeClaim.claimName=samples": "256Mi", "usage.source=prometheus," + address: "256Mi",
+	} {
+		r := render(t, set)
+		assert.Equal(t, want, deployment(t, r, "attune").Spec.Template.Spec.Containers[0].Resources.Limits.StorageEphemeral().String(), set)
+		assert.Equal(t, "256Mi", deployment(t, r, "attune-webhook").Spec.Template.Spec.Containers[0].Resources.Limits.StorageEphemeral().String(), set)
+	}
 }
 
 // TestUsageVolume: raw samples have a place of their own, which is bounded; a server needs none.
 func TestUsageVolume(t *testing.T) {
 	volume := func(set ...string) *corev1.Volume {
-		spec := one[*appsv1.Deployment](t, render(t, set...)).Spec.Template.Spec
+		spec := deployment(t, render(t, set...), "attune").Spec.Template.Spec
 		i := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == "usage" })
 		mounted := slices.ContainsFunc(spec.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool {
 			return m.Name == "usage" && slices.Contains(spec.Containers[0].Args, "--usage-dir="+m.MountPath)
@@ -295,25 +491,47 @@ func TestUsageVolume(t *testing.T) {
 	assert.Nil(t, volume("usage.source=prometheus", address))
 }
 
-// A flag that the operator does not have would keep it from starting.
+// A flag that a program does not have would keep it from starting.
 func TestFlags(t *testing.T) {
 	source, err := os.ReadFile("../cmd/attune/options.go")
 	require.NoError(t, err)
-	r := render(t, "certs.provider=self-signed", "usage.prometheus.headers.X-Scope-OrgID=shop", "usage.prometheus.queryParameters.dedup=x", "usage.prometheus.matchers.cluster=eu-1", "usage.limits.steps=60480", "usage.limits.rateWindow=6h",
-		"usage.prometheus.bearerTokenSecret.name=token", "usage.prometheus.tls.caConfigMap.name=ca", "usage.prometheus.tls.insecureSkipVerify=true",
-		"usage.policySources.namespaces={team-a,team-b}", "node.eviction.enabled=true", "kubelet.tls.insecureSkipVerify=true")
-	verifying := one[*appsv1.Deployment](t, render(t, address, "kubelet.tls.caConfigMap.name=kubelets")).Spec.Template.Spec
-	args := append(one[*appsv1.Deployment](t, r).Spec.Template.Spec.Containers[0].Args, verifying.Containers[0].Args...)
-	for _, arg := range args {
-		name := regexp.MustCompile(`^--([a-z-]+)`).FindStringSubmatch(arg)[1]
-		assert.Contains(t, string(source), `"`+name+`"`)
+	known := func(programs ...string) (flags []string) {
+		for _, program := range append(programs, "All", "Certificates") {
+			_, body, found := strings.Cut(string(source), "func (o *options) register"+program+"(")
+			require.True(t, found, program)
+			body, _, _ = strings.Cut(body, "\n}\n")
+			for _, flag := range regexp.MustCompile(`"([a-z-]+)", `).FindAllStringSubmatch(body, -1) {
+				flags = append(flags, flag[1])
+			}
+		}
+		return flags
 	}
+	many := []string{"usage.prometheus.headers.X-Scope-OrgID=shop", "usage.prometheus.queryParameters.dedup=x", "usage.prometheus.matchers.cluster=eu-1", "usage.limits.steps=60480", "usage.limits.rateWindow=6h",
+		"usage.prometheus.bearerTokenSecret.name=token", "usage.prometheus.tls.caConfigMap.name=ca", "usage.prometheus.tls.insecureSkipVerify=true",
+		"usage.policySources.namespaces={team-a,team-b}", "node.eviction.enabled=true", "node.interval=1m", "node.loadTaint.enabled=true", "kubelet.tls.insecureSkipVerify=true"}
+	controller, webhook := known("Control", "Usage"), known("Serving")
+	for _, provider := range []string{"certs.provider=self-signed", "certs.provider=cert-manager"} {
+		r := render(t, append(many, provider)...)
+		assertFlags(t, controller, deployment(t, r, "attune"))
+		assertFlags(t, webhook, deployment(t, r, "attune-webhook"))
+		assertFlags(t, append(controller, webhook...), deployment(t, render(t, append(many, provider, both[1])...), "attune"))
+	}
+	many = append(many, "webhook.clientCA.configMap.name=client-ca", "webhook.clientCA.names={kube-apiserver}")
+	r := render(t, append(many, "certs.provider=self-signed")...)
+	assert.Contains(t, deployment(t, r, "attune-webhook").Spec.Template.Spec.Containers[0].Args, "--policy-source-namespaces=team-a,team-b", "it judges policies")
+	assert.Contains(t, deployment(t, r, "attune-webhook").Spec.Template.Spec.Containers[0].Args, "--max-rate-window=6h")
+	verifying := deployment(t, render(t, address, "kubelet.tls.caConfigMap.name=kubelets"), "attune").Spec.Template.Spec
+	args := append(deployment(t, r, "attune-webhook").Spec.Template.Spec.Containers[0].Args, deployment(t, r, "attune").Spec.Template.Spec.Containers[0].Args...)
+	args = append(args, verifying.Containers[0].Args...)
+	assert.Contains(t, args, "--scraper-service-account=attune-scraper")
 	assert.Contains(t, args, "--eviction")
+	assert.Contains(t, args, "--webhook-client-ca-file=/etc/attune/client-ca/ca.crt")
+	assert.Contains(t, args, "--webhook-client-name=kube-apiserver")
 	assert.Contains(t, args, "--prometheus-matcher=cluster=eu-1")
 	assert.Contains(t, args, "--max-history-steps=60480")
 	assert.Contains(t, args, "--max-rate-window=6h")
 	assert.Contains(t, args, "--kubelet-ca-file=/etc/attune/kubelet-ca/ca.crt")
-	own := one[*appsv1.Deployment](t, render(t, address, "kubelet.tls.caFile=/ca.crt")).Spec.Template.Spec
+	own := deployment(t, render(t, address, "kubelet.tls.caFile=/ca.crt"), "attune").Spec.Template.Spec
 	assert.Contains(t, own.Containers[0].Args, "--kubelet-ca-file=/ca.crt")
 	assert.Contains(t, verifying.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "kubelet-ca", MountPath: "/etc/attune/kubelet-ca", ReadOnly: true})
 	assert.Contains(t, verifying.Volumes, corev1.Volume{Name: "kubelet-ca", VolumeSource: corev1.VolumeSource{
@@ -321,6 +539,15 @@ func TestFlags(t *testing.T) {
 	assert.Contains(t, args, "--prometheus-header=X-Scope-OrgID=shop")
 	assert.Contains(t, args, "--policy-source-namespaces=team-a,team-b")
 	assert.Contains(t, args, "--prometheus-bearer-token-file=/etc/attune/prometheus-token/token")
+}
+
+func assertFlags(t *testing.T, known []string, d *appsv1.Deployment) {
+	t.Helper()
+	for _, arg := range d.Spec.Template.Spec.Containers[0].Args {
+		if flag := regexp.MustCompile(`^--([a-z-]+)`).FindStringSubmatch(arg); flag != nil {
+			assert.Contains(t, known, flag[1], d.Name)
+		}
+	}
 }
 
 func TestPodWebhook(t *testing.T) {
@@ -401,7 +628,7 @@ func TestCertificates(t *testing.T) {
 			return o["metadata"].(map[string]any)["name"] == "attune-webhook"
 		})]
 		assert.Contains(t, leaf["spec"].(map[string]any)["dnsNames"], m.Webhooks[0].ClientConfig.Service.Name+".attune-system.svc")
-		volumes := one[*appsv1.Deployment](t, r).Spec.Template.Spec.Volumes
+		volumes := deployment(t, r, "attune-webhook").Spec.Template.Spec.Volumes
 		assert.True(t, slices.ContainsFunc(volumes, func(v corev1.Volume) bool {
 			return v.Secret != nil && v.Secret.SecretName == leaf["spec"].(map[string]any)["secretName"]
 		}))

@@ -86,10 +86,9 @@ func Target(in Input) Recommendation { return recommend(&in, nil) }
 
 func recommend(in *Input, t *trace) Recommendation {
 	r := Recommendation{Container: in.Container}
-	c := new(chain)
 	for _, resource := range Resources {
-		c.begin(in, resource)
-		r.countEvidence(c)
+		c := chainOf(in, resource)
+		r.countEvidence(&c)
 		r.Target[resource] = c.target(t)
 		r.Holds = c.appendHolds(r.Holds, in)
 		if resource == Memory {

@@ -2,22 +2,57 @@ package recommender
 
 import "math"
 
-// rule is one step of the estimator chain. apply is all that a decision needs; why writes the reason
-// from what apply left in the chain, and is called only when somebody wants the trace.
-type rule struct {
-	name  string
-	apply func(c *chain, before Amount) (after Amount)
-	why   func(c *chain, s sentence, before, after Amount) sentence
+// rule is one step of the estimator chain, for CPU and memory alike. They are called by name and not through a table of
+// functions: so the compiler sees that no rule keeps the chain, and nothing of an input is copied to the heap.
+type rule uint8
+
+// The algorithm, in order.
+const (
+	percentileRule rule = iota
+	marginRule
+	burstRule
+	confidenceRule
+	floorRule
+	boundsRule
+	ruleCount
+)
+
+var ruleNames = [ruleCount]string{"percentile", "margin", "burst", "confidence", "floor", "bounds"}
+
+// apply is all that a decision needs.
+func (r rule) apply(c *chain, before Amount) (after Amount) {
+	switch r {
+	case percentileRule:
+		return percentile(c, before)
+	case marginRule:
+		return margin(c, before)
+	case burstRule:
+		return burst(c, before)
+	case confidenceRule:
+		return confidence(c, before)
+	case floorRule:
+		return floor(c, before)
+	default:
+		return bounds(c, before)
+	}
 }
 
-// rules are the algorithm, in order, for CPU and memory alike.
-var rules = [...]rule{
-	{"percentile", percentile, whyPercentile},
-	{"margin", margin, whyMargin},
-	{"burst", burst, whyBurst},
-	{"confidence", confidence, whyConfidence},
-	{"floor", floor, whyFloor},
-	{"bounds", bounds, whyBounds},
+// why writes the reason from what apply left in the chain, and is called only when somebody wants the trace.
+func (r rule) why(c *chain, s sentence, before, after Amount) sentence {
+	switch r {
+	case percentileRule:
+		return whyPercentile(c, s, before, after)
+	case marginRule:
+		return whyMargin(c, s, before, after)
+	case burstRule:
+		return whyBurst(c, s, before, after)
+	case confidenceRule:
+		return whyConfidence(c, s, before, after)
+	case floorRule:
+		return whyFloor(c, s, before, after)
+	default:
+		return whyBounds(c, s, before, after)
+	}
 }
 
 // burstRatio of peak to 95th percentile above which usage counts as bursty; the noise keeps one of
@@ -52,9 +87,9 @@ type chain struct {
 	ratio float64
 }
 
-// begin makes the chain ready for one resource.
-func (c *chain) begin(in *Input, resource Resource) {
-	*c = chain{
+// chainOf one resource. It is returned, and not written through a pointer, so that the input stays on the stack.
+func chainOf(in *Input, resource Resource) chain {
+	c := chain{
 		resource: resource,
 		history:  &in.Profile.Of[resource],
 		all:      &in.Settings,
@@ -69,6 +104,7 @@ func (c *chain) begin(in *Input, resource Resource) {
 	if resource == Memory {
 		c.limitFloor = memoryLimitFloor(c.history.Peak, c.learned.Amount)
 	}
+	return c
 }
 
 // target applies the rules; it is zero where the history is too short.
@@ -77,10 +113,10 @@ func (c *chain) target(t *trace) Allocation {
 		return Allocation{}
 	}
 	var request Amount
-	for i := range rules {
+	for r := range ruleCount {
 		before := request
-		request = rules[i].apply(c, before)
-		t.add(c, &rules[i], before, request)
+		request = r.apply(c, before)
+		t.add(c, r, before, request)
 	}
 	return Allocation{Request: request, Limit: c.limit(request)}
 }

@@ -9,7 +9,7 @@ type trace struct {
 }
 
 func newTrace() *trace {
-	const most = len(Resources) * len(rules)
+	const most = len(Resources) * int(ruleCount)
 	return &trace{
 		steps: make([]Step, 0, most),
 		ends:  make([]int, 0, most),
@@ -17,13 +17,13 @@ func newTrace() *trace {
 	}
 }
 
-func (t *trace) add(c *chain, r *rule, before, after Amount) {
+func (t *trace) add(c *chain, r rule, before, after Amount) {
 	if t == nil {
 		return
 	}
 	t.text = r.why(c, t.text, before, after)
 	t.ends = append(t.ends, len(t.text))
-	t.steps = append(t.steps, Step{Resource: c.resource, Name: r.name, Before: before, After: after})
+	t.steps = append(t.steps, Step{Resource: c.resource, Name: ruleNames[r], Before: before, After: after})
 }
 
 // finish is the collected steps, each with its reason.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
 
@@ -109,15 +110,6 @@ func notEvictable(pod *corev1.Pod, _ Eviction) *Refusal {
 	return nil
 }
 
-// Annotations by which people keep a pod where it is; the first ones are those of Karpenter, now and before,
-// of the Cluster Autoscaler, and of the Descheduler.
-const (
-	karpenterDoNotDisrupt = "karpenter.sh/do-not-disrupt"
-	karpenterDoNotEvict   = "karpenter.sh/do-not-evict"
-	autoscalerSafe        = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-	deschedulerPrefersNot = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
-)
-
 func doNotDisrupt(pod *corev1.Pod, e Eviction) *Refusal {
 	for _, annotations := range append([]map[string]string{pod.Annotations}, e.Annotations...) {
 		if name := keeping(annotations); name != "" {
@@ -129,12 +121,12 @@ func doNotDisrupt(pod *corev1.Pod, e Eviction) *Refusal {
 
 // keeping is the annotation that keeps a pod where it is, or empty.
 func keeping(annotations map[string]string) string {
-	for _, name := range []string{karpenterDoNotDisrupt, karpenterDoNotEvict, deschedulerPrefersNot, v1alpha1.UndoAnnotation} {
+	for _, name := range []string{workload.KarpenterDoNotDisrupt, workload.KarpenterDoNotEvict, workload.DeschedulerPrefersNot, v1alpha1.UndoAnnotation} {
 		if value, set := annotations[name]; set && value != "false" {
 			return name
 		}
 	}
-	for _, a := range []struct{ name, value string }{{autoscalerSafe, "false"}, {v1alpha1.SkipAnnotation, "true"}, {v1alpha1.PausedAnnotation, "true"}} {
+	for _, a := range []struct{ name, value string }{{workload.AutoscalerSafe, "false"}, {v1alpha1.SkipAnnotation, "true"}, {v1alpha1.PausedAnnotation, "true"}} {
 		if annotations[a.name] == a.value {
 			return a.name
 		}

@@ -1,6 +1,8 @@
 package resize
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	helpers "k8s.io/component-helpers/resource"
 
@@ -22,6 +24,19 @@ func containerRequests(pod *corev1.Pod) [2]recommender.Amount {
 // kubelet allocated, and what it has.
 func footprint(pod *corev1.Pod) [2]recommender.Amount {
 	return amounts(helpers.PodRequests(pod, helpers.PodResourcesOptions{UseStatusResources: true}))
+}
+
+// held is what a pod's kubelet allocated to it and what it has, whatever it asks for.
+func held(pod *corev1.Pod) [2]recommender.Amount {
+	// Of an infeasible resize the scheduler counts what the pod has alone.
+	judged := *pod
+	judged.Status.Conditions = slices.Clone(pod.Status.Conditions)
+	for i := range judged.Status.Conditions {
+		if c := &judged.Status.Conditions[i]; c.Type == corev1.PodResizePending {
+			c.Reason = corev1.PodReasonInfeasible
+		}
+	}
+	return footprint(&judged)
 }
 
 func amounts(list corev1.ResourceList) [2]recommender.Amount {

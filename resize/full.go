@@ -21,9 +21,9 @@ const (
 	containerBytes = 480
 )
 
-// recordsFull bounds how many records are open at once, by their number and by what they take of the object that
+// RecordsFull bounds how many records are open at once, by their number and by what they take of the object that
 // every pass writes whole. One is always let in.
-func recordsFull(pod *corev1.Pod, p Plan, w World) *Refusal {
+func RecordsFull(pod *corev1.Pod, p Plan, w World) *Refusal {
 	open := w.Status.Records
 	if len(open) >= v1alpha1.MaxRecords {
 		return wait(ReasonRecordsFull, "%d pods of the workload are being resized or watched, which is the most there can be", v1alpha1.MaxRecords)

@@ -1,6 +1,7 @@
 package resize
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -12,11 +13,15 @@ import (
 
 // gates are looked at in order; the first one that is closed gives the reason. Cheap ones that people
 // set themselves come first, since theirs is the reason they look for.
-var gates = []func(*corev1.Pod, Plan, World) *Refusal{
-	paused, mode, workloadPaused, optedOut, namespaceTerminating, verticalAutoscaler, noRights,
-	recordOpen, recordsFull, reverting, outsideSchedule, staleData, rollout, cooldown,
-	nodePressure, nodeBlocked, neighboursWait,
-}
+var gates = slices.Concat(setGates, []gate{RecordsFull}, paceGates)
+
+// standingGates are those that look at a pod whatever its change is and whoever else waits.
+var standingGates = slices.Concat(setGates, paceGates)
+
+var (
+	setGates  = []gate{paused, mode, workloadPaused, optedOut, namespaceTerminating, verticalAutoscaler, noRights, recordOpen}
+	paceGates = []gate{reverting, outsideSchedule, staleData, rollout, cooldown, nodePressure, nodeBlocked, neighboursWait}
+)
 
 // narrowings leave a container's resource out of a plan, or bring it within what is allowed.
 var narrowings = []func(*corev1.Pod, Plan, World) Plan{
@@ -29,7 +34,7 @@ var lastGates = []func(*corev1.Pod, Plan, World) *Refusal{
 }
 
 // shared are the gates whose answer depends on what other plans take: of the object, of quotas, of the node.
-var shared = []func(*corev1.Pod, Plan, World) *Refusal{recordsFull, quota, nodeRoom}
+var shared = []func(*corev1.Pod, Plan, World) *Refusal{RecordsFull, quota, nodeRoom}
 
 // Admit passes a plan through the gates. The plan that comes back may be narrower than the one that
 // went in; what was left out is in its LeftOut.

@@ -94,19 +94,23 @@ func TestGates(t *testing.T) {
 			w.Status.Tries = kills(t, time.Hour, time.Minute, time.Minute, time.Minute)
 		}), lower, "", ""},
 		{"disk pressure (29)", world(func(w *World) { w.Capabilities.Pressure = []string{"DiskPressure"} }), lower, ReasonNodePressure, ""},
-		{"the node refused growth lately: growth (28)", world(func(w *World) { w.NodeBlock.Growth = noon.Add(time.Second) }), higher, ReasonNodeBlocked, ReasonNodeBlocked},
-		{"the node refused growth lately: lowering", world(func(w *World) { w.NodeBlock.Growth = noon.Add(time.Second) }), lower, "", ReasonNodeBlocked},
+		{"the node refused growth lately: growth (28)", world(func(w *World) { w.NodeBlock.Growth = noon.Add(time.Second) }), higher, ReasonNodeBlocked, ""},
+		{"the node refused growth lately: lowering", world(func(w *World) { w.NodeBlock.Growth = noon.Add(time.Second) }), lower, "", ""},
 		{"the node refused growth long ago", world(func(w *World) { w.NodeBlock.Growth = noon }), higher, "", ""},
-		{"the node put even a lowering off (29)", world(func(w *World) { w.NodeBlock.All = noon.Add(time.Second) }), lower, ReasonNodeBlocked, ReasonNodeBlocked},
+		{"the node put even a lowering off (29)", world(func(w *World) { w.NodeBlock.All = noon.Add(time.Second) }), lower, ReasonNodeBlocked, ""},
 		{"a neighbour's growth is deferred (28)", world(func(w *World) {
-			w.Room = taken(with(web(), func(p *corev1.Pod) {
-				p.UID = "other"
-				setCondition(p, corev1.PodResizePending, corev1.PodReasonDeferred, "", 1)
-			}))
-		}), higher, ReasonNodeBlocked, ReasonNodeBlocked},
-		{"a neighbour was turned away just now (83)", world(func(w *World) { w.Room = taken(turnedAway(time.Minute)) }), higher, ReasonNodeBlocked, ReasonNodeBlocked},
-		{"a neighbour was turned away just now: lowering", world(func(w *World) { w.Room = taken(turnedAway(time.Minute)) }), lower, "", ReasonNodeBlocked},
-		{"a pod that was turned away lingers (95)", world(func(w *World) { w.Room = taken(turnedAway(time.Hour)) }), higher, "", ""},
+			w.Room = taken(deferredSince(time.Minute))
+		}), higher, ReasonNodeBlocked, ""},
+		{"a stranger's growth is deferred", world(func(w *World) { w.Room = taken(strangers(deferredSince(time.Minute))) }), higher, ReasonNodeBlocked, ""},
+		{"a neighbour's growth has been deferred for long", world(func(w *World) { w.Room = taken(deferredSince(time.Hour)) }), higher, "", ""},
+		{"a neighbour was turned away just now (83)", world(func(w *World) { w.Room = taken(outOfCPU(time.Minute)) }), higher, ReasonNodeBlocked, ""},
+		{"a stranger was turned away just now", world(func(w *World) { w.Room = taken(strangers(outOfCPU(time.Minute))) }), higher, "", ""},
+		{"a neighbour asked for more than the node has", world(func(w *World) {
+			w.Room, w.Capabilities.Allocatable = taken(outOfCPU(time.Minute)), [2]recommender.Amount{499, 0}
+			w.Evictable = true // whatever room there is
+		}), higher, "", ""},
+		{"a neighbour was turned away just now: lowering", world(func(w *World) { w.Room = taken(outOfCPU(time.Minute)) }), lower, "", ""},
+		{"a pod that was turned away lingers (95)", world(func(w *World) { w.Room = taken(outOfCPU(time.Hour)) }), higher, "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := web()
@@ -140,7 +144,21 @@ func kills(t *testing.T, since ...time.Duration) (tries []v1alpha1.Try) {
 	return tries
 }
 
-func turnedAway(since time.Duration) *corev1.Pod {
+func deferredSince(since time.Duration) *corev1.Pod {
+	return with(web(), func(p *corev1.Pod) {
+		p.UID = "other"
+		setCondition(p, corev1.PodResizePending, corev1.PodReasonDeferred, "", 1)
+		p.Status.Conditions[len(p.Status.Conditions)-1].LastTransitionTime = *ago(since)
+	})
+}
+
+// strangers is a pod as one of another namespace.
+func strangers(pod *corev1.Pod) *corev1.Pod {
+	pod.Namespace, pod.Name = "other-tenant", "secret-project"
+	return pod
+}
+
+func outOfCPU(since time.Duration) *corev1.Pod {
 	return with(web(), func(p *corev1.Pod) {
 		p.UID, p.CreationTimestamp = "other", *ago(since)
 		p.Status.Phase, p.Status.Reason = corev1.PodFailed, "OutOfcpu"
@@ -296,7 +314,7 @@ func TestWhatIsLeftOutRestartsNothing(t *testing.T) {
 
 func TestItsOwnDeferralIsNotANeighbours(t *testing.T) {
 	self := with(web(), func(p *corev1.Pod) { setCondition(p, corev1.PodResizePending, corev1.PodReasonDeferred, "", 1) })
-	stranded := with(turnedAway(time.Minute), func(p *corev1.Pod) { p.Status.Reason = "Evicted" })
+	stranded := with(outOfCPU(time.Minute), func(p *corev1.Pod) { p.Status.Reason = "Evicted" })
 	_, refusal := Admit(web(), mustPlan(t, web(), wish(size(1000, 2000, 0, 0))), world(func(w *World) {
 		w.Room = taken(self, stranded)
 	}))
@@ -347,6 +365,46 @@ func TestNodeRoom(t *testing.T) {
 			check(t, "", refusal)
 		})
 	}
+}
+
+// Whoever waits is named to its own namespace alone.
+func TestWhoWaitsIsNamedToItsNeighboursAlone(t *testing.T) {
+	for _, tc := range []struct {
+		who  *corev1.Pod
+		said string
+	}{
+		{deferredSince(time.Minute), "pod web-1 waits for room on node node-1"},
+		{strangers(deferredSince(time.Minute)), "another pod waits for room on node node-1"},
+	} {
+		w := world(func(w *World) { w.Room = taken(tc.who) })
+		_, refusal := Admit(web(), mustPlan(t, web(), wish(size(1000, 2000, 512, 1024))), w)
+		check(t, ReasonNodeBlocked, refusal)
+		assert.Equal(t, tc.said, refusal.Message)
+	}
+}
+
+// What a deferred resize asks for is the scheduler's room. The kubelet gives it to whoever asks first, so an answer to
+// an OOM kill is not kept waiting by one that asks for all that a node has.
+func TestAnAnswerToAnOOMKillNeedsNoRoomThatIsOnlyAskedFor(t *testing.T) {
+	greedy := with(running(size(3000, 0, 3*1024, 0)), func(p *corev1.Pod) {
+		p.UID = "other"
+		held := &p.Status.ContainerStatuses[0]
+		held.AllocatedResources = corev1.ResourceList{corev1.ResourceCPU: quantity("100m"), corev1.ResourceMemory: quantity("64Mi")}
+		held.Resources = &corev1.ResourceRequirements{Requests: held.AllocatedResources}
+		setCondition(p, corev1.PodResizePending, corev1.PodReasonDeferred, "", 1)
+	})
+	w := world(func(w *World) {
+		w.Room = RoomOf([]*corev1.Pod{strangers(greedy), web()}, map[types.UID][2]recommender.Amount{"other": {3500, 3 * gi}}, noon)
+		w.Capabilities.Allocatable = [2]recommender.Amount{4000, 3*gi + 600*mi}
+	})
+	plan := mustPlan(t, web(), wish(size(500, 1000, 700, 2048)))
+	_, refusal := Admit(web(), plan, w)
+	check(t, ReasonNoRoom, refusal)
+	_, refusal = Admit(web(), plan.AsUrgent(), w)
+	check(t, "", refusal)
+	w.Capabilities.Allocatable[recommender.Memory] = 64*mi + 600*mi
+	_, refusal = Admit(web(), plan.AsUrgent(), w)
+	check(t, ReasonNoRoom, refusal)
 }
 
 func TestBlockOf(t *testing.T) {

@@ -92,6 +92,12 @@ func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recom
 	return greatest
 }
 
+// OOMFloorOf is what OOM kills taught of a container's memory, and nothing else did, decayed to the present.
+func OOMFloorOf(floors []v1alpha1.Floor, container string, now time.Time) recommender.Amount {
+	kills := slices.DeleteFunc(slices.Clone(floors), func(f v1alpha1.Floor) bool { return Harm(f.Reason) != HarmOOM })
+	return FloorsOf(kills, container, now)[recommender.Memory].Amount
+}
+
 // BelowFloor: a container's size is below what harm has taught it to stay above. An OOM kill and throttling teach
 // about limits, where there are any, other harm about requests.
 func BelowFloor(floors []v1alpha1.Floor, container string, size recommender.Size, now time.Time) bool {

@@ -15,7 +15,9 @@ import (
 // NodeFacts are what a node's answers taught of it, which its Node object does not show. The zero value is a node
 // nothing is known of. They are kept in memory: a node that is asked again only says it again.
 type NodeFacts struct {
-	Block NodeBlock
+	// Blocks are how long resizes on the node are not tried, by the namespace whose resizes taught it. They are never
+	// changed in place.
+	Blocks map[string]NodeBlock
 	// Policies of the kubelet, and until when they are taken for granted.
 	Policies Policies
 	Until    time.Time
@@ -33,31 +35,76 @@ type Policies struct {
 // the kubelet alone, which kubeletRun mostly sees; one refused resize an hour finds what it does not.
 const policiesLast = time.Hour
 
-// Learn adds what a record says that its node did not carry out. Where the node's words name a setting of its
-// kubelet, that alone is what it refuses, and everything else goes on.
-func (f NodeFacts) Learn(record v1alpha1.ResizeRecord, reason, message string, now time.Time) NodeFacts {
+// Learn adds what a record of a namespace says that its node did not carry out. Where the node's words name a setting of
+// its kubelet, that alone is what it refuses, and everything else goes on.
+func (f NodeFacts) Learn(namespace string, record v1alpha1.ResizeRecord, reason, message string, now time.Time) NodeFacts {
 	if said := PoliciesOf(message); reason == ReasonInfeasible && said != (Policies{}) {
 		f.Policies, f.Until = f.Policies.and(said), now.Add(policiesLast)
 		return f
 	}
 	block := BlockOf(record, reason, now)
-	f.Block.Growth, f.Block.All = latest(f.Block.Growth, block.Growth), latest(f.Block.All, block.All)
+	if block == (NodeBlock{}) {
+		return f
+	}
+	blocks := maps.Clone(f.Blocks)
+	if blocks == nil {
+		blocks = map[string]NodeBlock{}
+	}
+	known := blocks[namespace]
+	blocks[namespace] = NodeBlock{Growth: latest(known.Growth, block.Growth), All: latest(known.All, block.All)}
+	f.Blocks = blocks
 	return f
+}
+
+// BlockFor is what holds the resizes of a namespace's pods: what its own taught, and what at least two namespaces did.
+// One alone may have asked for what no node has.
+func (f NodeFacts) BlockFor(namespace string) NodeBlock {
+	own := f.Blocks[namespace]
+	var growth, all twoLatest
+	for _, block := range f.Blocks {
+		growth.note(latest(block.Growth, block.All))
+		all.note(block.All)
+	}
+	return NodeBlock{Growth: latest(own.Growth, growth.second), All: latest(own.All, all.second)}
+}
+
+// twoLatest of some times.
+type twoLatest struct{ first, second time.Time }
+
+func (t *twoLatest) note(at time.Time) {
+	if at.After(t.first) {
+		t.first, t.second = at, t.first
+	} else {
+		t.second = latest(t.second, at)
+	}
 }
 
 // Now are the facts that still hold, of a node that was seen on some terms then and is on others now: blocks end with
 // whatever may have lifted them, policies with the kubelet's run.
 func (f NodeFacts) Now(then, terms NodeTerms, now time.Time) NodeFacts {
 	if then != terms {
-		f.Block = NodeBlock{}
+		f.Blocks = nil
 	}
 	if then.kubelet != terms.kubelet || !now.Before(f.Until) {
 		f.Policies, f.Until = Policies{}, time.Time{}
 	}
-	if !now.Before(latest(f.Block.Growth, f.Block.All)) {
-		f.Block = NodeBlock{}
-	}
+	f.Blocks = standing(f.Blocks, now)
 	return f
+}
+
+// standing are the blocks that are not over.
+func standing(blocks map[string]NodeBlock, now time.Time) map[string]NodeBlock {
+	var left map[string]NodeBlock
+	for namespace, block := range blocks {
+		if !now.Before(latest(block.Growth, block.All)) {
+			continue
+		}
+		if left == nil {
+			left = map[string]NodeBlock{}
+		}
+		left[namespace] = block
+	}
+	return left
 }
 
 // PoliciesOf reads them from a kubelet's Infeasible.

@@ -43,23 +43,55 @@ func TestLearnOfANode(t *testing.T) {
 	const static, swap, full = `alongside CPU Manager policy "static"`, "containers with swap is not supported", "no room"
 	up := NewRecord(mustPlan(t, web(), wish(size(1000, 2000, 512, 1024))), web(), noon, auto())
 	var f NodeFacts
-	f = f.Learn(up, ReasonInfeasible, static, noon)
+	f = f.Learn("shop", up, ReasonInfeasible, static, noon)
 	assert.Equal(t, NodeFacts{Policies: Policies{StaticCPU: true}, Until: noon.Add(time.Hour)}, f, "other growth goes on")
 	assert.True(t, able().With(f).StaticCPU)
-	f = f.Learn(up, ReasonInfeasible, swap, noon.Add(time.Minute))
+	f = f.Learn("shop", up, ReasonInfeasible, swap, noon.Add(time.Minute))
 	assert.Equal(t, Policies{StaticCPU: true, Swap: true}, f.Policies)
-	f = f.Learn(up, ReasonDeferred, static, noon)
-	assert.Equal(t, noon.Add(10*time.Minute), f.Block.Growth, "what is deferred is put off, whatever the message says besides")
-	shorter := f.Learn(up, ReasonInfeasible, full, noon.Add(-time.Minute))
+	f = f.Learn("shop", up, ReasonDeferred, static, noon)
+	assert.Equal(t, noon.Add(10*time.Minute), f.Blocks["shop"].Growth, "what is deferred is put off, whatever the message says besides")
+	shorter := f.Learn("shop", up, ReasonInfeasible, full, noon.Add(-time.Minute))
 	assert.Equal(t, f, shorter, "a block is never shortened")
-	assert.Equal(t, f, f.Learn(up, string(HarmOOM), static, noon), "harm says nothing of the node")
+	assert.Equal(t, f, f.Learn("shop", up, string(HarmOOM), static, noon), "harm says nothing of the node")
+}
+
+// A namespace alone can have a node put off what no node has room for: that holds its own resizes. What two namespaces
+// met concerns everybody.
+func TestOneNamespaceBlocksNoOther(t *testing.T) {
+	up := NewRecord(mustPlan(t, web(), wish(size(1000, 2000, 512, 1024))), web(), noon, auto())
+	down := NewRecord(mustPlan(t, web(), wish(size(250, 500, 512, 1024))), web(), noon, auto())
+	soon, later := noon.Add(10*time.Minute), noon.Add(11*time.Minute)
+	none := NodeFacts{}
+	growth := none.Learn("shop", up, ReasonDeferred, "", noon)
+	unheard := none.Learn("shop", up, ReasonUnobserved, "", noon)
+	for _, tc := range []struct {
+		name              string
+		facts             NodeFacts
+		shop, bank, other NodeBlock
+	}{
+		{"growth", growth, NodeBlock{Growth: soon}, NodeBlock{}, NodeBlock{}},
+		{"growth, twice", growth.Learn("shop", up, ReasonDeferred, "", noon.Add(time.Minute)), NodeBlock{Growth: later}, NodeBlock{}, NodeBlock{}},
+		{"growth of two", growth.Learn("bank", up, ReasonDeferred, "", noon.Add(time.Minute)), NodeBlock{Growth: soon}, NodeBlock{Growth: later}, NodeBlock{Growth: soon}},
+		{"nobody saw it", unheard, NodeBlock{All: soon}, NodeBlock{}, NodeBlock{}},
+		{"nobody saw either", unheard.Learn("bank", up, ReasonTimeout, "", noon.Add(time.Minute)),
+			NodeBlock{Growth: soon, All: soon}, NodeBlock{Growth: soon, All: later}, NodeBlock{Growth: soon, All: soon}},
+		{"growth, and another's lowering", growth.Learn("bank", down, ReasonDeferred, "", noon),
+			NodeBlock{Growth: soon}, NodeBlock{Growth: soon, All: soon}, NodeBlock{Growth: soon}},
+	} {
+		assert.Equal(t, tc.shop, tc.facts.BlockFor("shop"), tc.name)
+		assert.Equal(t, tc.bank, tc.facts.BlockFor("bank"), tc.name)
+		assert.Equal(t, tc.other, tc.facts.BlockFor("other"), tc.name)
+	}
+	assert.Len(t, growth.Blocks, 1, "what was learned later is no part of what was known before")
+	over := growth.Learn("bank", up, ReasonDeferred, "", noon.Add(time.Minute)).Now(NodeTerms{}, NodeTerms{}, soon)
+	assert.Equal(t, map[string]NodeBlock{"bank": {Growth: later}}, over.Blocks, "what is over is forgotten")
 }
 
 func TestFactsEndWithWhatTheyAreAbout(t *testing.T) {
 	// Cases 27, 87: what a node refused is tried again once the node has changed.
 	block := NodeBlock{Growth: noon.Add(10 * time.Minute)}
 	static := Policies{StaticCPU: true}
-	facts := NodeFacts{Block: block, Policies: static, Until: noon.Add(time.Hour)}
+	facts := NodeFacts{Blocks: map[string]NodeBlock{"shop": block}, Policies: static, Until: noon.Add(time.Hour)}
 	for _, tc := range []struct {
 		name     string
 		edit     func(*corev1.Node)
@@ -84,7 +116,7 @@ func TestFactsEndWithWhatTheyAreAbout(t *testing.T) {
 		{"another node of the same name", func(n *corev1.Node) { n.UID = "other" }, 0, NodeBlock{}, Policies{}},
 	} {
 		got := facts.Now(TermsOf(healthy()), TermsOf(healthy(tc.edit)), noon.Add(tc.after))
-		assert.Equal(t, tc.block, got.Block, tc.name)
+		assert.Equal(t, tc.block, got.BlockFor("shop"), tc.name)
 		assert.Equal(t, tc.policies, got.Policies, tc.name)
 	}
 	assert.Equal(t, NodeFacts{}, facts.Now(TermsOf(healthy()), TermsOf(nil), noon), "a node that is gone")

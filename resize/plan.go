@@ -65,7 +65,7 @@ func PlanFor(pod *corev1.Pod, wished []Container, caps Capabilities, now time.Ti
 		}
 		from := ReadSpec(c.Resources)
 		move := Move{
-			Container: c.Name, Sidecar: isSidecar(pod, c), From: from, To: merge(from, wish.Size), MemoryUsage: wish.MemoryUsage,
+			Container: c.Name, Sidecar: isSidecar(pod, c), From: from, To: Merge(from, wish.Size), MemoryUsage: wish.MemoryUsage,
 		}
 		move.To = meaningful(move.From, move.To)
 		move, left := permitted(s, move)
@@ -217,8 +217,8 @@ func byName(containers []Container) map[string]Container {
 	return named
 }
 
-// merge takes over the amounts that are wished for.
-func merge(from, wish recommender.Size) recommender.Size {
+// Merge takes over the amounts that are wished for.
+func Merge(from, wish recommender.Size) recommender.Size {
 	to := from
 	for _, r := range recommender.Resources {
 		if wish[r].Request > 0 {

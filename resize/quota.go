@@ -31,7 +31,7 @@ func quota(pod *corev1.Pod, p Plan, w World) *Refusal {
 			if c := unspecified(after, counted); c != "" {
 				return refuse(ReasonQuota, "quota %s demands that container %s sets %s, which a resize does not add", q.Name, c, name)
 			}
-			if refusal := exceeded(q, name, counted.of(growth), counted.of(w.Promised), counted); refusal != nil {
+			if refusal := exceeded(q, name, growth, w.Promised, counted); refusal != nil {
 				return refusal
 			}
 		}
@@ -40,18 +40,73 @@ func quota(pod *corev1.Pod, p Plan, w World) *Refusal {
 }
 
 // exceeded is transient: a quota is raised, or other pods give room back.
-func exceeded(q corev1.ResourceQuota, name corev1.ResourceName, growth, promised recommender.Amount, counted counted) *Refusal {
-	used, ok := q.Status.Used[name]
-	switch hard := AmountOf(counted.resource, q.Status.Hard[name]); {
-	case growth <= 0:
+func exceeded(q corev1.ResourceQuota, name corev1.ResourceName, growth, promised recommender.Size, counted counted) *Refusal {
+	more := counted.of(growth)
+	hard, used, known := counted.state(q, name)
+	used += counted.of(promised)
+	switch {
+	case more <= 0:
 		return nil
-	case !ok:
+	case !known:
 		return wait(ReasonQuota, "the use of quota %s is not known yet", q.Name)
-	case AmountOf(counted.resource, used)+promised+growth > hard:
-		return wait(ReasonQuota, "the pod would take %s more of %s, and quota %s has %s of %s in use", recommender.Format(counted.resource, growth), name,
-			q.Name, recommender.Format(counted.resource, AmountOf(counted.resource, used)+promised), recommender.Format(counted.resource, hard))
+	case used+more > hard:
+		return wait(ReasonQuota, "the pod would take %s more of %s, and quota %s has %s of %s in use", recommender.Format(counted.resource, more), name,
+			q.Name, recommender.Format(counted.resource, used), recommender.Format(counted.resource, hard))
 	}
 	return nil
+}
+
+// QuotaRoom is what the quotas of a namespace leave its pods to grow by. Its pods share it: what one is promised, the
+// next ones do not have.
+type QuotaRoom struct {
+	quotas   []corev1.ResourceQuota
+	promised []recommender.Size
+}
+
+// NewQuotaRoom of a namespace.
+func NewQuotaRoom(quotas []corev1.ResourceQuota) *QuotaRoom {
+	return &QuotaRoom{quotas: quotas, promised: make([]recommender.Size, len(quotas))}
+}
+
+// Left is by how much a pod may grow in what quotas count for it: MaxAmount where none counts. It is zero where the use of a
+// quota is not known, and all of it is where the pod does not say what a quota counts, as every resize is refused then.
+func (x *QuotaRoom) Left(pod *corev1.Pod) recommender.Size {
+	const most = recommender.MaxAmount
+	room := recommender.Size{{Request: most, Limit: most}, {Request: most, Limit: most}}
+	for i, q := range x.quotas {
+		if !covers(q, pod) {
+			continue
+		}
+		for name := range q.Status.Hard {
+			counted, ok := quotaResources[name]
+			if !ok {
+				continue
+			}
+			if unspecified(pod, counted) != "" {
+				return recommender.Size{}
+			}
+			hard, used, known := counted.state(q, name)
+			left := max(0, hard-used-counted.of(x.promised[i]))
+			if !known {
+				left = 0
+			}
+			*counted.in(&room) = min(*counted.in(&room), left)
+		}
+	}
+	return room
+}
+
+// Promise a pod growth.
+func (x *QuotaRoom) Promise(pod *corev1.Pod, growth recommender.Size) {
+	for i, q := range x.quotas {
+		if !covers(q, pod) {
+			continue
+		}
+		for _, r := range recommender.Resources {
+			x.promised[i][r].Request += growth[r].Request
+			x.promised[i][r].Limit += growth[r].Limit
+		}
+	}
 }
 
 // GrowthOf is by how much a plan raises what quotas count for a pod; amounts that fall are 0.
@@ -91,11 +146,20 @@ var quotaResources = map[corev1.ResourceName]counted{
 	corev1.ResourceLimitsMemory:   {recommender.Memory, true},
 }
 
-func (c counted) of(size recommender.Size) recommender.Amount {
+func (c counted) of(size recommender.Size) recommender.Amount { return *c.in(&size) }
+
+// in is the amount's place in a size.
+func (c counted) in(size *recommender.Size) *recommender.Amount {
 	if c.limits {
-		return size[c.resource].Limit
+		return &size[c.resource].Limit
 	}
-	return size[c.resource].Request
+	return &size[c.resource].Request
+}
+
+// state is what a quota allows of a resource and what is used of it; false: that is not known.
+func (c counted) state(q corev1.ResourceQuota, name corev1.ResourceName) (hard, used recommender.Amount, known bool) {
+	usage, known := q.Status.Used[name]
+	return AmountOf(c.resource, q.Status.Hard[name]), AmountOf(c.resource, usage), known
 }
 
 // unspecified is the first container that does not say what a quota counts. Pods with resources of

@@ -98,3 +98,38 @@ func TestQuotaFreesWhatTheNodeHasFreed(t *testing.T) {
 	pod.Status.ContainerStatuses[0] = statusOf("app", size(250, 500, 512, 1024))
 	assert.Equal(t, recommender.Size{{Request: 250, Limit: 500}, {}}, GrowthOf(pod, plan))
 }
+
+// What a QuotaRoom leaves a pod is what the gate lets it grow by, to the millicore; and what is promised is gone.
+func TestQuotaRoomIsTheGates(t *testing.T) {
+	was := size(500, 1000, 512, 1024)
+	pod := running(was)
+	for name, quotas := range map[string][]corev1.ResourceQuota{
+		"one":             {quotaOf(corev1.ResourceRequestsCPU, "1", "600m")},
+		"the strictest":   {quotaOf(corev1.ResourceRequestsCPU, "1", "600m"), quotaOf(corev1.ResourceCPU, "2", "1900m")},
+		"exceeded":        {quotaOf(corev1.ResourceRequestsCPU, "1", "2")},
+		"of limits":       {quotaOf(corev1.ResourceLimitsCPU, "1", "1")},
+		"not known":       {quotaOf(corev1.ResourceRequestsCPU, "1", "")},
+		"of other pods":   {quotaOf(corev1.ResourceRequestsCPU, "1", "1", corev1.ResourceQuotaScopeTerminating)},
+		"of nothing here": {quotaOf(corev1.ResourcePods, "1", "1")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			room := NewQuotaRoom(quotas)
+			room.Promise(pod, size(50, 0, 0, 0))
+			left := room.Left(pod)[recommender.CPU].Request
+			passes := func(by recommender.Amount) bool {
+				plan := Plan{Moves: []Move{{Container: "app", From: was, To: size(500+by, 1000, 512, 1024)}}}
+				return quota(pod, plan, World{Quotas: quotas, Promised: size(50, 0, 0, 0)}) == nil
+			}
+			if left == recommender.MaxAmount {
+				assert.True(t, passes(499))
+				return
+			}
+			assert.True(t, left == 0 || passes(left), "%d", left)
+			assert.False(t, passes(left+1), "%d", left)
+		})
+	}
+	room := NewQuotaRoom([]corev1.ResourceQuota{quotaOf(corev1.ResourceLimitsMemory, "2Gi", "1Gi")})
+	assert.Equal(t, recommender.MaxAmount, room.Left(pod)[recommender.Memory].Request)
+	assert.EqualValues(t, 1<<30, room.Left(pod)[recommender.Memory].Limit)
+	assert.Equal(t, recommender.Size{}, room.Left(running(size(500, 0, 512, 0))), "a pod that does not say what is counted is refused whatever it asks")
+}

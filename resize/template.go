@@ -7,6 +7,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/internal/program"
 )
 
 // generationLabels name the template that a pod was made from. The uid of its Job is none of them: each Job of a
@@ -25,7 +27,7 @@ func TemplateHash(pod *corev1.Pod) string {
 	}
 	var all strings.Builder
 	for i := range pod.Spec.Containers {
-		all.WriteString(program(&pod.Spec.Containers[i]))
+		all.WriteString(programOf(&pod.Spec.Containers[i]))
 	}
 	return strconv.FormatUint(hash(all.String()), 36)
 }
@@ -49,15 +51,15 @@ func GenerationOf(labels map[string]string) string {
 func SameProgram(pod *corev1.Pod, template *corev1.PodSpec) bool {
 	runs := map[string]string{}
 	for i := range pod.Spec.Containers {
-		runs[pod.Spec.Containers[i].Name] = program(&pod.Spec.Containers[i])
+		runs[pod.Spec.Containers[i].Name] = programOf(&pod.Spec.Containers[i])
 	}
-	return !slices.ContainsFunc(template.Containers, func(c corev1.Container) bool { return runs[c.Name] != program(&c) })
+	return !slices.ContainsFunc(template.Containers, func(c corev1.Container) bool { return runs[c.Name] != programOf(&c) })
 }
 
-// program is what a container runs, as a text that tells it from all others.
-func program(c *corev1.Container) string {
+// programOf is what a container runs, as a text that tells it from all others.
+func programOf(c *corev1.Container) string {
 	var text strings.Builder
-	for _, part := range [][]string{{c.Name, c.Image}, c.Command, c.Args} {
+	for _, part := range [][]string{{c.Name, program.ShortText(c.Image)}, program.Short(c.Command), program.Short(c.Args)} {
 		text.WriteString(strings.Join(part, "\x00") + "\x01")
 	}
 	return text.String()

@@ -19,6 +19,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/trim"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
 
@@ -76,11 +77,18 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	catchUp, refusal := CatchUp(pod)
 	out["CatchUp"] = []any{catchUp, refusal}
 	out["Standing"], out["InitRequests"], out["Overhead"] = Standing(pod, world), InitRequests(pod), Overhead(pod)
+	out["RecordsFull"], out["Counted"], out["NeverRaised"] = RecordsFull(pod, plan, world), Counted(pod), NeverRaised(pod)
+	for _, c := range Read(pod) {
+		out["NotLowered"], out["RestartsOn"] = NotLowered(pod, c.Name, noon), RestartsOn(pod, c.Name)
+	}
 	out["Unfinished"], out["Guaranteed"], out["Finished"] = Unfinished(pod), Guaranteed(pod), Finished(pod)
 	out["LearnKills"] = LearnKills(nil, pod, nil, noon)
 	out["SiblingsUnready"] = SiblingsUnready([]*corev1.Pod{pod}, v1alpha1.ResizeRecord{PodUID: "another", WrittenAt: metav1.NewTime(noon.Add(-time.Hour))},
 		nil, func(string) bool { return false })
 	out["GrowthOf"], out["Footprint"], out["RoomOf"] = GrowthOf(pod, plan), Footprint(pod), RoomOf([]*corev1.Pod{pod}, nil, noon)
+	room := NewQuotaRoom([]corev1.ResourceQuota{quotaOf(corev1.ResourceRequestsCPU, "10", "1", corev1.ResourceQuotaScopeNotTerminating), quotaOf(corev1.ResourceLimitsMemory, "9Gi", "1Gi")})
+	room.Promise(pod, size(100, 0, 0, 100))
+	out["Promise"], out["Left"] = room.promised, room.Left(pod)
 	return out
 }
 
@@ -204,7 +212,7 @@ func (d dice) stuff(pod *corev1.Pod) {
 var words = []string{
 	"app", "side-1", "proxy", "shm", "Memory", "windows", "linux", "Always", "Never", "RestartContainer", "OOMKilled", "memory", "cpu",
 	"pod-template-hash", "controller-revision-hash", v1alpha1.SeededAnnotation, v1alpha1.SkipAnnotation, corev1.MirrorPodAnnotationKey, "true", "x",
-	karpenterDoNotDisrupt, autoscalerSafe, "false", "kubernetes.io/hostname", "Exists", "In",
+	workload.KarpenterDoNotDisrupt, workload.AutoscalerSafe, "false", "kubernetes.io/hostname", "Exists", "In",
 }
 
 func (d dice) word() string { return words[d.IntN(len(words))] }

@@ -54,7 +54,7 @@ type World struct {
 	Room *Room
 	// Unreachable are the nodes of open records that are not ready. Unknown ones are taken for ready.
 	Unreachable map[string]bool
-	// NodeBlock: the node put off or refused resizes lately (BlockOf). Zero: it did not.
+	// NodeBlock: the node put off or refused resizes lately that concern the pod (BlockFor). Zero: it did not.
 	NodeBlock NodeBlock
 	// Capabilities of the pod's node. Unknown allocatable amounts are not checked.
 	Capabilities Capabilities

@@ -16,6 +16,9 @@ type Backfilled struct {
 	Past Source
 }
 
+// leastPast is how many steps of the past are no reason to ask for less: a server that finds so few too much is in trouble.
+const leastPast = 12
+
 // Read asks the source and, where the question reaches further back than it does, the past. An answer that
 // lacks the past is partial, so that it is asked for again.
 func (b Backfilled) Read(ctx context.Context, query Query, yield func(Series)) (Report, error) {
@@ -40,7 +43,7 @@ func (b Backfilled) Read(ctx context.Context, query Query, yield func(Series)) (
 	switch {
 	case err == nil:
 		report.Add(past)
-	case errors.Is(err, ErrTooMuch), ctx.Err() != nil:
+	case errors.Is(err, ErrTooMuch) && before.Steps() > leastPast, ctx.Err() != nil:
 		return report, err
 	default:
 		report.Partial = true

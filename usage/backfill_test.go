@@ -3,6 +3,7 @@ package usage_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -48,6 +49,8 @@ func TestBackfilled(t *testing.T) {
 		{name: "across the beginning", query: query(-5*time.Hour, time.Hour), until: noon.Add(step)},
 		{name: "the past does not answer", query: query(-5*time.Hour, time.Hour), err: errors.New("gone"), until: noon.Add(step), partial: true},
 		{name: "too much of the past", query: query(-5*time.Hour, time.Hour), err: usage.ErrTooMuch, until: noon.Add(step), fails: usage.ErrTooMuch},
+		{name: "a past in trouble finds an hour too much", query: query(-time.Hour, time.Hour), err: fmt.Errorf("504: %w", usage.ErrTooMuch), until: noon.Add(step), fails: usage.ErrTooMuch},
+		{name: "and little too", query: query(-50*time.Minute, time.Hour), err: fmt.Errorf("504: %w", usage.ErrTooMuch), until: noon.Add(step), partial: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			own, past := &asked{name: "own"}, &asked{name: "past", err: c.err}

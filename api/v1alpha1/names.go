@@ -62,6 +62,8 @@ const (
 	ReasonRecommendationRefused   = "RecommendationRefused"
 	ReasonPaused                  = "Paused"
 	ReasonConflict                = "Conflict"
+	// ReasonTooManyPolicies: the namespace has more policies than are used, and this is one of the newest.
+	ReasonTooManyPolicies = "TooManyPolicies"
 
 	ReasonInProgress     = "InProgress"
 	ReasonIdle           = "Idle"

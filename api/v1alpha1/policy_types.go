@@ -102,9 +102,10 @@ type WorkloadCounts struct {
 	Discovered int32 `json:"discovered"`
 	// WithRecommendations of those.
 	WithRecommendations int32 `json:"withRecommendations"`
-	// Resized: at least one pod runs at a kept size.
+	// Resized: at least one pod runs at a kept size. The strategy Node keeps none: there a pod was resized, and that was
+	// not undone since.
 	Resized int32 `json:"resized"`
-	// Pending: a resize is open or due.
+	// Pending: a resize is open.
 	Pending int32 `json:"pending"`
 }
 

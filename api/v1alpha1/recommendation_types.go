@@ -36,6 +36,12 @@ type AttuneRecommendationSpec struct {
 	// +optional
 	EvictionRanking EvictionRanking `json:"evictionRanking,omitempty"`
 
+	// NodeGroup is the policy's node.group: pods of the namespace that spike together (strategy Node). Empty: those of
+	// the workload.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	NodeGroup string `json:"nodeGroup,omitempty"`
+
 	// SettingsDigest changes with any setting that the targets depend on.
 	// +optional
 	SettingsDigest string `json:"settingsDigest,omitempty"`
@@ -137,7 +143,11 @@ type ContainerDemand struct {
 	// +optional
 	CPUPeak *resource.Quantity `json:"cpuPeak,omitempty"`
 
-	// MemoryPeak is the most memory that a replica is forecast to use in the coming hour.
+	// CPUDay is the most CPU that a replica used in 24 h, which a new pod is given.
+	// +optional
+	CPUDay *resource.Quantity `json:"cpuDay,omitempty"`
+
+	// MemoryPeak is the most memory that a replica used in 24 h.
 	// +optional
 	MemoryPeak *resource.Quantity `json:"memoryPeak,omitempty"`
 
@@ -149,7 +159,8 @@ type ContainerDemand struct {
 	// +optional
 	MemoryOOM *resource.Quantity `json:"memoryOOM,omitempty"`
 
-	// Least holds the requests that no pod is to be lowered under: bounds, floors, what a person meant.
+	// Least holds the requests that no pod is to be lowered under: bounds, floors, what a person meant. What of it was
+	// not measured is nobody's demand: no neighbour has to make room for it.
 	// +optional
 	Least Resources `json:"least,omitempty,omitzero"`
 

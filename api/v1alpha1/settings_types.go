@@ -432,6 +432,14 @@ type NodeSettings struct {
 	// EvictionRanking of the policy's pods. Default: Medium for StatefulSets and single replicas, else Low.
 	// +optional
 	EvictionRanking *EvictionRanking `json:"evictionRanking,omitempty"`
+
+	// Group names pods of the namespace that spike together, across workloads: a proxy and what is behind it. Default:
+	// the pods of one workload.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Group *string `json:"group,omitempty"`
 }
 
 // Risk is the one knob of the Adaptive strategy.

@@ -669,6 +669,11 @@ func (in *ContainerDemand) DeepCopyInto(out *ContainerDemand) {
 		x := (*in).DeepCopy()
 		*out = &x
 	}
+	if in.CPUDay != nil {
+		in, out := &in.CPUDay, &out.CPUDay
+		x := (*in).DeepCopy()
+		*out = &x
+	}
 	if in.MemoryPeak != nil {
 		in, out := &in.MemoryPeak, &out.MemoryPeak
 		x := (*in).DeepCopy()
@@ -1017,6 +1022,11 @@ func (in *NodeSettings) DeepCopyInto(out *NodeSettings) {
 	if in.EvictionRanking != nil {
 		in, out := &in.EvictionRanking, &out.EvictionRanking
 		*out = new(EvictionRanking)
+		**out = **in
+	}
+	if in.Group != nil {
+		in, out := &in.Group, &out.Group
+		*out = new(string)
 		**out = **in
 	}
 }

@@ -21,7 +21,12 @@ import (
 // embed makes the source that scrapes kubelets, and has the leader run it. With a Prometheus server beside
 // it, that is asked for what was before.
 func (o *options) embed(mgr ctrl.Manager) error {
-	transport, err := embedded.Kubelets(mgr.GetConfig(), embedded.KubeletTLS{CAFile: o.kubelet.caFile, InsecureSkipVerify: o.kubelet.insecureSkipVerify})
+	tokens, err := o.scraperTokens(mgr.GetConfig())
+	if err != nil {
+		return err
+	}
+	verify := embedded.KubeletTLS{CAFile: o.kubelet.caFile, InsecureSkipVerify: o.kubelet.insecureSkipVerify}
+	transport, err := embedded.Kubelets(mgr.GetConfig(), verify, tokens)
 	if err != nil {
 		return err
 	}

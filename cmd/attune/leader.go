@@ -6,13 +6,12 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"attune.io/attune/internal/decision"
 )
 
-const (
-	leaseName = "attune.attune.io"
-	// renewDeadline is the manager's own: a leader that could not renew its lease for so long gives up.
-	renewDeadline = 10 * time.Second
-)
+// renewDeadline is the manager's own: a leader that could not renew its lease for so long gives up.
+const renewDeadline = 10 * time.Second
 
 // lock is the lease of the leader, whose holder is a pod and not a process. A pod's next process begins when the last
 // one has ended, and leads on at once, with the samples on the pod's volume. Another replica would have to wait for
@@ -28,5 +27,5 @@ func (o *options) lock(config *rest.Config) (resourcelock.Interface, error) {
 	}
 	holder := resourcelock.ResourceLockConfig{Identity: host + "_" + o.podUID}
 	config = rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
-	return resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.namespace, leaseName, holder, config, renewDeadline)
+	return resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.namespace, decision.LeaseName, holder, config, renewDeadline)
 }

@@ -1,5 +1,5 @@
-// Command attune is the operator: the admission webhook on every replica, the
-// control loops on the leader.
+// Command attune is the operator: attune webhook sizes pods at admission, attune controller tunes running ones, and attune
+// without a command is both in one process.
 package main
 
 import (

@@ -52,3 +52,15 @@ func historyBytes() int64 {
 	}
 	return limit / 3
 }
+
+// mostReviewBytes is what reviews in flight take together at most: some hundreds of usual ones.
+const mostReviewBytes = 64 << 20
+
+// reviewBytes is how much of the memory limit reviews in flight may take: an eighth.
+func reviewBytes() int64 {
+	limit, err := memoryLimit()
+	if err != nil || limit == 0 {
+		return mostReviewBytes
+	}
+	return min(limit/8, mostReviewBytes)
+}

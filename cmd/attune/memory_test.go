@@ -49,3 +49,10 @@ func TestHistoryBytes(t *testing.T) {
 		assert.Equal(t, want, historyBytes(), limit)
 	}
 }
+
+func TestReviewsTakeAPartOfTheMemory(t *testing.T) {
+	for limit, want := range map[string]int64{"": 64 << 20, "128Mi": 16 << 20, "512Mi": 64 << 20, "4Gi": 64 << 20} {
+		t.Setenv("MEMORY_LIMIT", limit)
+		assert.Equal(t, want, reviewBytes(), limit)
+	}
+}

@@ -12,21 +12,30 @@ import (
 	"attune.io/attune/usage/meter"
 	promsource "attune.io/attune/usage/prometheus"
 	"attune.io/attune/webhook/pod"
+	"attune.io/attune/webhook/server"
 )
 
 // meters are the metrics of what is made here; the loops have their own.
 type meters struct {
+	// admission is nil where no webhook is served.
 	admission *pod.Metrics
-	usage     *meter.Meter
+	webhooks  *server.Metrics
+	// usage is nil where nothing is measured.
+	usage *meter.Meter
 	// embedded is nil where a server is asked instead.
 	embedded *embedded.Metrics
 }
 
-// newMeters registers them. It panics where they are registered already.
-func newMeters(registry prometheus.Registerer, source string) meters {
-	m := meters{admission: pod.NewMetrics(registry), usage: meter.New(registry)}
-	if source == sourceEmbedded {
-		m.embedded = embedded.NewMetrics(registry, m.usage)
+// newMeters registers those of what the program does. It panics where they are registered already.
+func (o *options) newMeters(registry prometheus.Registerer) (m meters) {
+	if o.program.serves {
+		m.admission, m.webhooks = pod.NewMetrics(registry), server.NewMetrics(registry)
+	}
+	if o.program.controls {
+		m.usage = meter.New(registry)
+		if o.usageSource == sourceEmbedded {
+			m.embedded = embedded.NewMetrics(registry, m.usage)
+		}
 	}
 	return m
 }

@@ -63,7 +63,7 @@ func registered(t *testing.T) map[string]string {
 
 // The operator has every metric that is promised, with its labels, and docs/metrics.md tells of no other ones.
 func TestMetrics(t *testing.T) {
-	newMeters(metrics.Registry, sourceEmbedded)
+	(&options{program: everything, usageSource: sourceEmbedded}).newMeters(metrics.Registry)
 	all := registered(t)
 	for name, labels := range promised {
 		got, ok := all[name]

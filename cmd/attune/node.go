@@ -1,11 +1,15 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	nodeloop "attune.io/attune/controller/node"
@@ -50,14 +54,26 @@ func (s *sharing) connect(policies *policyloop.Controller, workloads *workloadlo
 	workloads.HeldChanged = func(name types.NamespacedName) { s.held.tell(name) }
 }
 
+// isThere looks for a pod in the cache. Where the cache does not know, it is.
+func isThere(pods client.Reader) func(namespace, name string) bool {
+	return func(namespace, name string) bool {
+		err := pods.Get(context.Background(), types.NamespacedName{Namespace: namespace, Name: name}, &corev1.Pod{})
+		return !apierrors.IsNotFound(err)
+	}
+}
+
 // start adds the node loop, and what follows pods' own usage.
 func (s *sharing) start(mgr ctrl.Manager, o *options, recorder *events.Recorder) error {
 	nodes := &nodeloop.Controller{
 		Client: mgr.GetClient(), Recent: s.recent, Grants: s.grants, Events: recorder, Clock: clock.RealClock{},
 		Interval: o.nodeInterval, Wake: func(names []types.NamespacedName) { s.look.tell(names...) },
 	}
+	s.recent.There = isThere(mgr.GetClient())
 	if err := nodes.Register(mgr, s.held); err != nil {
 		return fmt.Errorf("setting up the node loop: %w", err)
+	}
+	if err := o.answerDecisions(mgr, nodes.Decided); err != nil {
+		return err
 	}
 	return mgr.Add(&usageloop.RecentLoop{Recent: s.recent, Interval: o.usageInterval, Clock: clock.RealClock{}})
 }

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -22,10 +25,21 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 		{[]string{"--usage-retention=1m"}, "use at least 1h"},
 		{[]string{"--usage-size=1Mi"}, "use at least 128Mi"},
 		{[]string{"--kubelet-ca-file=/ca.crt", "--kubelet-insecure-skip-verify"}, "exclude each other"},
+		{[]string{"--decisions-bind-address="}, ""},
+		{[]string{"--decisions-bind-address=[::1]:9000"}, ""},
+		{[]string{"--decisions-bind-address=127.0.0.2:9000"}, ""},
+		{[]string{"--decisions-bind-address=:8082"}, `--decisions-bind-address ":8082" is not a port of a loopback address: use 127.0.0.1:8082, or leave it empty`},
+		{[]string{"--decisions-bind-address=0.0.0.0:8082"}, `"0.0.0.0:8082" is not a port of a loopback address`},
+		{[]string{"--decisions-bind-address=10.0.0.1:8082"}, `"10.0.0.1:8082" is not a port of a loopback address`},
+		{[]string{"--decisions-bind-address=localhost:8082"}, `"localhost:8082" is not a port of a loopback address`},
+		{[]string{"--decisions-bind-address=127.0.0.1"}, `"127.0.0.1" is not a port of a loopback address`},
+		{[]string{"--decisions-bind-address=127.0.0.1:0"}, `"127.0.0.1:0" is not a port of a loopback address`},
+		{[]string{"--webhook-client-ca-file=/ca.crt", "--webhook-client-name=kube-apiserver"}, ""},
+		{[]string{"--webhook-client-name=kube-apiserver"}, "--webhook-client-name needs --webhook-client-ca-file"},
 		{[]string{"--certs-provider=acme"}, "use cert-manager or self-signed"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
-			o := &options{}
+			o := &options{program: everything}
 			flags := pflag.NewFlagSet("attune", pflag.ContinueOnError)
 			o.register(flags)
 			require.NoError(t, flags.Parse(append([]string{"--namespace=attune-system"}, c.flags...)))
@@ -35,6 +49,51 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 			} else {
 				assert.ErrorContains(t, err, c.want)
 			}
+		})
+	}
+}
+
+// TestFlagsOfTheOtherProgram are refused: each program takes what it uses, and both together take all.
+func TestFlagsOfTheOtherProgram(t *testing.T) {
+	for _, c := range []struct {
+		flag  string
+		where []string
+	}{
+		{"--log-level=info", []string{"", "webhook", "controller"}},
+		{"--max-history-steps=11000", []string{"", "webhook", "controller"}},
+		{"--certs-provider=self-signed", []string{"", "webhook", "controller"}},
+		{"--webhook-port=9443", []string{"", "webhook"}},
+		{"--cert-dir=/certs", []string{"", "webhook"}},
+		{"--leader-elect=false", []string{"", "controller"}},
+		{"--usage-source=embedded", []string{"", "controller"}},
+		{"--prometheus-address=http://p:9090", []string{"", "controller"}},
+		{"--scraper-service-account=scraper", []string{"", "controller"}},
+		{"--eviction", []string{"", "controller"}},
+	} {
+		for _, name := range []string{"", "webhook", "controller"} {
+			cmd := command()
+			// It ends at the namespace, which is missing, once the flags are read.
+			cmd.SetArgs(slices.DeleteFunc([]string{name, c.flag, "--namespace="}, func(arg string) bool { return arg == "" }))
+			want := "--namespace is empty"
+			if !slices.Contains(c.where, name) {
+				want = fmt.Sprintf("unknown flag: %s: see attune %s --help for the flags that there are", strings.Split(c.flag, "=")[0], name)
+			}
+			assert.ErrorContains(t, cmd.Execute(), want, "attune %s %s", name, c.flag)
+		}
+	}
+}
+
+// TestAProgramIsJudgedByItsOwnFlags: what the webhook does not have cannot be wrong.
+func TestAProgramIsJudgedByItsOwnFlags(t *testing.T) {
+	for name, p := range map[string]program{"webhook": {serves: true}, "controller": {controls: true}, "both": everything} {
+		t.Run(name, func(t *testing.T) {
+			o := &options{program: p}
+			flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
+			o.register(flags)
+			require.NoError(t, flags.Parse([]string{"--namespace=attune-system"}))
+			assert.NoError(t, o.validate())
+			o.mostSteps = 1
+			assert.ErrorContains(t, o.validate(), "--max-history-steps")
 		})
 	}
 }

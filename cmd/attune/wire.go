@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"time"
 
@@ -23,8 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/certs"
@@ -32,6 +29,7 @@ import (
 	usageloop "attune.io/attune/controller/usage"
 	workloadloop "attune.io/attune/controller/workload"
 	"attune.io/attune/internal/autoscale/lookup"
+	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/effective"
 	events "attune.io/attune/internal/event"
 	"attune.io/attune/internal/trim"
@@ -63,18 +61,36 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	o.meters = o.newMeters(metrics.Registry)
 	mgr, err := o.manager(config, provider)
 	if err != nil {
 		return err
 	}
-	o.meters = newMeters(metrics.Registry, o.usageSource)
-	if err := o.serve(ctx, mgr, provider); err != nil {
-		return err
-	}
-	if err := o.control(mgr); err != nil {
+	if err := o.add(ctx, mgr, provider); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// add what the program does.
+func (o *options) add(ctx context.Context, mgr ctrl.Manager, provider certs.Provider) error {
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	if provider != nil {
+		if err := mgr.Add(provider); err != nil {
+			return err
+		}
+	}
+	if o.program.serves {
+		if err := o.serve(ctx, mgr, provider); err != nil {
+			return err
+		}
+	}
+	if o.program.controls {
+		return o.control(mgr)
+	}
+	return nil
 }
 
 // passTimeout ends a pass whose call to the API server is never answered, although its connection stands: watches
@@ -90,9 +106,15 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, v1alpha1.AddToScheme(scheme)
 }
 
-// certificates are where the webhook's serving certificate comes from.
+// certificates are where the webhook's serving certificate comes from; nil where the program neither serves nor issues it.
+//
+// The controller issues the self-signed one, and has the rights to write it and to have webhook configurations trust it.
+// The webhook is what anybody on the pod network can talk to: it reads the Secret, and changes nothing anywhere.
 func (o *options) certificates(config *rest.Config) (certs.Provider, error) {
 	if o.certsProvider == providerCertManager {
+		if !o.program.serves {
+			return nil, nil
+		}
 		return certs.NewFiles(o.certDir, clock.RealClock{})
 	}
 	clients, err := kubernetes.NewForConfig(config)
@@ -104,7 +126,8 @@ func (o *options) certificates(config *rest.Config) (certs.Provider, error) {
 		Client: clients, Namespace: o.namespace, Secret: o.certSecret,
 		DNSNames: []string{host + ".svc", host + ".svc.cluster.local"},
 		Mutating: []string{o.mutatingConfig}, Validating: []string{o.validatingConfig},
-		Clock: clock.RealClock{}, Log: ctrl.Log.WithName("certs"),
+		Follows: !o.program.controls,
+		Clock:   clock.RealClock{}, Log: ctrl.Log.WithName("certs"),
 	}), nil
 }
 
@@ -117,27 +140,24 @@ func (o *options) manager(config *rest.Config, provider certs.Provider) (ctrl.Ma
 	if err != nil {
 		return nil, err
 	}
-	return ctrl.NewManager(config, ctrl.Options{
+	options := ctrl.Options{
 		Scheme:                              scheme,
 		Cache:                               cacheOptions(),
 		Client:                              client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
-		Metrics:                             metricsserver.Options{BindAddress: o.metricsAddress},
+		Metrics:                             o.metricsServer(),
 		HealthProbeBindAddress:              o.probeAddress,
 		LeaderElection:                      o.leaderElect,
-		LeaderElectionID:                    leaseName,
+		LeaderElectionID:                    decision.LeaseName,
 		LeaderElectionNamespace:             o.namespace,
 		LeaderElectionReleaseOnCancel:       true,
 		LeaderElectionResourceLockInterface: lock,
 		RenewDeadline:                       ptr.To(renewDeadline),
 		Controller:                          controllerconfig.Controller{ReconciliationTimeout: passTimeout},
-		WebhookServer: webhook.NewServer(webhook.Options{
-			Port: o.webhookPort,
-			TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-				c.MinVersion = tls.VersionTLS12
-				c.GetCertificate = provider.GetCertificate
-			}},
-		}),
-	})
+	}
+	if o.program.serves {
+		options.WebhookServer = o.webhooks(provider)
+	}
+	return ctrl.NewManager(config, options)
 }
 
 // cacheOptions keep of each object what somebody here reads.
@@ -158,11 +178,8 @@ func cacheOptions() cache.Options {
 	return cache.Options{DefaultTransform: trim.Object, ByObject: by}
 }
 
-// serve adds what every replica does: the webhooks, their certificate, the probes.
+// serve adds what every replica of the webhook does: the webhooks, and the probes that say whether they can be called.
 func (o *options) serve(ctx context.Context, mgr ctrl.Manager, provider certs.Provider) error {
-	if err := mgr.Add(provider); err != nil {
-		return err
-	}
 	index := pod.NewIndex()
 	fed, err := index.Feed(ctx, mgr.GetCache())
 	if err != nil {
@@ -171,17 +188,20 @@ func (o *options) serve(ctx context.Context, mgr ctrl.Manager, provider certs.Pr
 	mgr.GetWebhookServer().Register(pod.Path, &pod.Handler{
 		Known: index, Metrics: o.meters.admission, Clock: clock.RealClock{}, Log: ctrl.Log.WithName("admission"),
 	})
-	validation.Register(mgr.GetWebhookServer(), mgr.GetScheme(), mgr.GetClient(), o.operator())
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return err
+	// The first question about a policy finds them read.
+	for _, defaults := range []client.Object{&v1alpha1.AttuneDefaults{}, &v1alpha1.AttuneNamespaceDefaults{}} {
+		if _, err := mgr.GetCache().GetInformer(ctx, defaults, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("watching %T: %w", defaults, err)
+		}
 	}
+	validation.Register(mgr.GetWebhookServer(), mgr.GetScheme(), mgr.GetClient(), o.operator())
 	if err := mgr.AddReadyzCheck("certificate", provider.Ready); err != nil {
 		return err
 	}
 	return mgr.AddReadyzCheck("known", fed)
 }
 
-// control adds what the leader does: the loops.
+// control adds what the leader of the controller does: the loops.
 func (o *options) control(mgr ctrl.Manager) error {
 	version, err := serverVersion(mgr.GetConfig())
 	if err != nil {

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -20,9 +23,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"attune.io/attune/certs"
 )
@@ -30,8 +38,35 @@ import (
 // wired is a manager that keeps what is added to it, and is never started.
 type wired struct {
 	ctrl.Manager
-	added []manager.Runnable
-	ready map[string]healthz.Checker
+	added  []manager.Runnable
+	ready  map[string]healthz.Checker
+	read   *informed
+	served bool
+}
+
+// GetControllerOptions lets one test after the other wire controllers of the same names.
+func (w *wired) GetControllerOptions() config.Controller {
+	options := w.Manager.GetControllerOptions()
+	options.SkipNameValidation = ptr.To(true)
+	return options
+}
+
+func (w *wired) GetCache() cache.Cache { return w.read }
+
+func (w *wired) GetWebhookServer() webhook.Server {
+	w.served = true
+	return w.Manager.GetWebhookServer()
+}
+
+// informed notes the kinds whose informers were asked for.
+type informed struct {
+	cache.Cache
+	kinds []string
+}
+
+func (i *informed) GetInformer(ctx context.Context, object client.Object, options ...cache.InformerGetOption) (cache.Informer, error) {
+	i.kinds = append(i.kinds, reflect.TypeOf(object).Elem().Name())
+	return i.Cache.GetInformer(ctx, object, options...)
 }
 
 func (w *wired) Add(r manager.Runnable) error {
@@ -61,34 +96,73 @@ type unready struct{ certs.Provider }
 func (unready) NeedLeaderElection() bool  { return false }
 func (unready) Ready(*http.Request) error { return errors.New("no certificate") }
 
-// TestWhatRunsWhere: every replica serves, and the leader alone asks, decides and writes. A replica is ready once it has
-// its certificate and knows the seeds; the leader while it has its rights.
+// TestWhatRunsWhere: every replica of the webhook serves, every one of the controller says who leads, and the leader alone
+// asks, decides and writes. Neither runs what is the other's. A replica of the webhook is ready once it has its certificate
+// and knows the seeds; the leader while it has its rights. One process that is both does, and waits for, all of it.
 func TestWhatRunsWhere(t *testing.T) {
-	o := &options{}
-	flags := pflag.NewFlagSet("attune", pflag.ContinueOnError)
-	o.register(flags)
-	require.NoError(t, flags.Parse([]string{"--namespace=attune-system", "--leader-elect=false", "--usage-source=embedded", "--metrics-bind-address=0", "--health-probe-bind-address=0"}))
-	o.meters = newMeters(prometheus.NewRegistry(), o.usageSource)
-	provider := unready{}
-	mgr, err := o.manager(apiServer(t), provider)
-	require.NoError(t, err)
-	serves := &wired{Manager: mgr, ready: map[string]healthz.Checker{}}
-	require.NoError(t, o.serve(t.Context(), serves, provider))
-	assert.Equal(t, map[string]bool{"main.unready": false}, serves.leads())
-	require.Contains(t, serves.ready, "certificate")
-	assert.ErrorContains(t, serves.ready["certificate"](nil), "no certificate")
-	require.Contains(t, serves.ready, "known")
-	assert.Error(t, serves.ready["known"](nil), "nothing was read yet")
-	assert.Len(t, serves.ready, 2)
-
-	leads := &wired{Manager: mgr, ready: map[string]healthz.Checker{}}
-	require.NoError(t, o.control(leads))
-	assert.Equal(t, map[string]bool{
+	serving := map[string]bool{"main.unready": false}
+	controlling := map[string]bool{
 		"*controller.Controller": true, "*usage.Loop": true, "*usage.RecentLoop": true, "*embedded.Source": true, "*lookup.Lookup": true, "*workload.Rights": true, "*workload.Served": true,
-	}, leads.leads())
-	assert.Equal(t, 3, controllers(leads.added), "the policy, the workload and the node loop")
-	require.Contains(t, leads.ready, "rights")
-	assert.Len(t, leads.ready, 1)
+		"*main.decisions": false,
+	}
+	for _, c := range []struct {
+		program  program
+		provider certs.Provider
+		flags    []string
+		runs     []map[string]bool
+		ready    []string
+		reads    []string
+	}{
+		{program{serves: true}, unready{}, nil, []map[string]bool{serving}, []string{"certificate", "known"},
+			[]string{"AttuneDefaults", "AttuneNamespaceDefaults", "AttuneRecommendation", "LimitRange", "ResourceQuota"}},
+		{program{controls: true}, nil, []string{"--leader-elect=false", "--usage-source=embedded"}, []map[string]bool{controlling}, []string{"rights"}, nil},
+		{program{controls: true}, unready{}, []string{"--leader-elect=false", "--usage-source=embedded"}, []map[string]bool{serving, controlling}, []string{"rights"}, nil},
+		{everything, unready{}, []string{"--leader-elect=false", "--usage-source=embedded"}, []map[string]bool{serving, controlling}, []string{"certificate", "known", "rights"}, nil},
+	} {
+		t.Run(fmt.Sprintf("%+v", c.program), func(t *testing.T) {
+			o := &options{program: c.program}
+			flags := pflag.NewFlagSet("attune", pflag.ContinueOnError)
+			o.register(flags)
+			require.NoError(t, flags.Parse(append([]string{"--namespace=attune-system", "--metrics-bind-address=0", "--health-probe-bind-address=0"}, c.flags...)))
+			o.meters = o.newMeters(prometheus.NewRegistry())
+			mgr, err := o.manager(apiServer(t), c.provider)
+			require.NoError(t, err)
+			w := &wired{Manager: mgr, ready: map[string]healthz.Checker{}, read: &informed{Cache: mgr.GetCache()}}
+			require.NoError(t, o.add(t.Context(), w, c.provider))
+
+			want := map[string]bool{}
+			for _, runs := range c.runs {
+				maps.Copy(want, runs)
+			}
+			assert.Equal(t, want, w.leads())
+			assert.ElementsMatch(t, c.ready, slices.Collect(maps.Keys(w.ready)))
+			if c.program.serves {
+				assert.ErrorContains(t, w.ready["certificate"](nil), "no certificate")
+				assert.Error(t, w.ready["known"](nil), "nothing was read yet")
+			}
+			assert.Equal(t, c.program.serves, w.served, "a webhook server")
+			if c.program.controls {
+				assert.Equal(t, 3, controllers(w.added), "the policy, the workload and the node loop")
+			} else {
+				assert.ElementsMatch(t, c.reads, w.read.kinds, "nothing else is watched")
+			}
+		})
+	}
+}
+
+// TestWhoHasACertificate: a controller has none to do with where cert-manager issues it, and issues it else; the webhook
+// serves it, and issues it only where it is the controller too.
+func TestWhoHasACertificate(t *testing.T) {
+	for _, p := range []program{{serves: true}, {controls: true}, everything} {
+		o := &options{program: p, namespace: "attune-system", certsProvider: providerSelfSigned}
+		provider, err := o.certificates(apiServer(t))
+		require.NoError(t, err)
+		assert.Equal(t, !p.controls, provider.(*certs.SelfSigned).Follows, "%+v", p)
+	}
+	o := &options{program: program{controls: true}, certsProvider: providerCertManager, certDir: "/nowhere"}
+	provider, err := o.certificates(apiServer(t))
+	require.NoError(t, err)
+	assert.Nil(t, provider)
 }
 
 func controllers(added []manager.Runnable) (n int) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -24,6 +25,8 @@ type cluster interface {
 	Client() (client.Client, error)
 	// Namespace is that of -n, else the context's, else default.
 	Namespace() (string, error)
+	// AskPod gets a path from a port that a pod listens at on its loopback address.
+	AskPod(ctx context.Context, namespace, pod string, port int, path string) (status int, body []byte, err error)
 }
 
 // kubeconfig finds the cluster as kubectl does: --kubeconfig, $KUBECONFIG, ~/.kube/config, or the pod's
@@ -61,6 +64,15 @@ func (k *kubeconfig) Client() (client.Client, error) {
 	}
 	log.SetLogger(logr.Discard())
 	return client.New(config, client.Options{Scheme: newScheme()})
+}
+
+// AskPod implements cluster.
+func (k *kubeconfig) AskPod(ctx context.Context, namespace, pod string, port int, path string) (int, []byte, error) {
+	config, err := k.config().ClientConfig()
+	if err != nil {
+		return 0, nil, err
+	}
+	return askPod(ctx, config, namespace, pod, port, path)
 }
 
 func (k *kubeconfig) config() clientcmd.ClientConfig {

@@ -6,7 +6,10 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -31,6 +34,8 @@ var testNow = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 type fakeCluster struct {
 	client    client.Client
 	namespace string
+	// pods answer who is asked for a path of a pod; nil: nobody may ask.
+	pods http.Handler
 }
 
 func (f *fakeCluster) AddFlags(flags *pflag.FlagSet) {
@@ -46,10 +51,21 @@ func (f *fakeCluster) Client() (client.Client, error) {
 	return f.client, nil
 }
 
+// AskPod gets /NAMESPACE/POD/PORT and the path.
+func (f *fakeCluster) AskPod(_ context.Context, namespace, pod string, port int, path string) (int, []byte, error) {
+	if f.pods == nil {
+		return 0, nil, forbidden("pods/portforward")
+	}
+	w := httptest.NewRecorder()
+	f.pods.ServeHTTP(w, httptest.NewRequest(http.MethodGet, fmt.Sprintf("/%s/%s/%d%s", namespace, pod, port, path), nil))
+	return w.Code, w.Body.Bytes(), nil
+}
+
 // cliTest runs command lines against one cluster.
 type cliTest struct {
 	t      *testing.T
 	client client.Client
+	pods   http.Handler
 }
 
 // newCLITest has a cluster with the objects of testdata/cluster.yaml, seen through the interceptors.
@@ -91,7 +107,7 @@ func (c cliTest) run(args ...string) answer {
 	env := &environment{
 		IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &errOut},
 		now:       func() time.Time { return testNow },
-		cluster:   &fakeCluster{client: c.client},
+		cluster:   &fakeCluster{client: c.client, pods: c.pods},
 	}
 	code := run(context.Background(), env, args)
 	return answer{code: code, out: out.String(), errOut: errOut.String()}

@@ -12,13 +12,14 @@ import (
 )
 
 func newNode(env *environment) *cobra.Command {
-	var path string
+	var path, operator string
 	command := &cobra.Command{
 		Use:   "node (NAME | --file demands.yaml)",
 		Short: "Show how the pods of a node share its spike headroom",
 		Long: "Show how the pods of a node share its spike headroom, by the strategy Node: what each container holds, wants and gets,\n" +
-			"and who has to go. Of a node in the cluster it shows what the operator has stored and what the pods ask for; with --file\n" +
-			"the demands come from a file, no cluster is asked, and -o wide shows the computation.\n" +
+			"and who has to go; -o wide shows why. Of a node in the cluster the operator's leader is asked what it decided last, which\n" +
+			"takes the rights to get leases and to create pods/portforward in its namespace. Without them it shows what pods and\n" +
+			"recommendations tell. With --file the demands come from a file, and no cluster is asked.\n" +
 			"There is no finding: whatever the answer is, it is an answer.",
 		Example: "  kubectl attune node worker-1\n  kubectl attune node --file demands.yaml -o json",
 		Args:    cobra.MaximumNArgs(1),
@@ -31,10 +32,11 @@ func newNode(env *environment) *cobra.Command {
 			case path != "":
 				return shareFile(env, path)
 			}
-			return showNode(command.Context(), env, names[0])
+			return showNode(command.Context(), env, operator, names[0])
 		},
 	}
 	command.Flags().StringVar(&path, "file", "", "YAML file with the node's allocatable resources and the demands of its pods")
+	command.Flags().StringVar(&operator, "operator-namespace", "attune-system", "Namespace of the operator, whose leader is asked")
 	return command
 }
 

@@ -103,7 +103,7 @@ func (a nodeAnswer) Human(w io.Writer, wide bool) error {
 		}
 	}
 	if a.Overcommitted {
-		_, err := io.WriteString(w, "\nOvercommitted: the pods do not fit, and nobody may be evicted to make them fit. Of what is short nobody gets more than he holds.\n")
+		_, err := io.WriteString(w, "\nOvercommitted: the pods do not fit, and nobody may be evicted to make them fit. Everybody gets what he holds of his share, and his part of the room that is left.\n")
 		return err
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -84,7 +85,7 @@ func (r *recommendationReport) add(from explained) {
 			Policy:     rec.Spec.Policy.Name,
 			Mode:       rec.Spec.Mode,
 			Replicas:   from.workload.Replicas,
-			Current:    explain.AmountsOf(template[c.Name]),
+			Current:    display.AmountsOf(template[c.Name]),
 			Target:     c.Target,
 			Confidence: c.Confidence,
 			DataPoints: c.DataPoints,

@@ -37,6 +37,7 @@ func (e *environment) note(text string, args ...any) {
 
 // run carries out one command line and returns its exit code.
 func run(ctx context.Context, env *environment, args []string) int {
+	env.Out, env.ErrOut = escaping{env.Out}, escaping{env.ErrOut}
 	root := newRoot(env)
 	root.SetArgs(args)
 	root.SetIn(env.In)

@@ -19,11 +19,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/node"
 )
 
 // Recent knows what containers used lately themselves.
@@ -64,18 +66,22 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		return reconcile.Result{}, err
 	}
 	known := c.recall(req.Name).see(s)
-	s.lowered = known.lowered
+	s.changed = known.changed
 	known.victims = known.victims.settle(s.pods, c.Interval, s.now)
 	out := s.share(known.victims.chooser(s, len(known.seen)))
+	var holders []node.Holder
+	known.holding, holders = known.holding.settle(out.holders, s.now)
+	known.last = s.look(out)
 	c.remember(req.Name, known)
 	c.tell(found, out)
+	c.tellHolders(found, known.last, out, holders)
 	c.Wake(c.Grants.Publish(req.Name, out.grants))
 	return reconcile.Result{RequeueAfter: c.after(known, s.now)}, nil
 }
 
 // after is when to look again if nothing happens before: bases move without an event.
 func (c *Controller) after(known remembered, now time.Time) time.Duration {
-	if soon := known.untilLowered(now); soon > 0 {
+	if soon := known.soon(now); soon > 0 {
 		return min(soon, c.Interval)
 	}
 	return c.Interval
@@ -83,7 +89,7 @@ func (c *Controller) after(known remembered, now time.Time) time.Duration {
 
 func (c *Controller) observe(ctx context.Context, node *corev1.Node) (*scene, error) {
 	s := &scene{
-		node: node, recommendations: map[types.UID]*v1alpha1.AttuneRecommendation{}, held: c.Grants.Held, stays: c.Grants.Stays, now: c.Clock.Now(),
+		node: node, recommendations: map[types.UID]*v1alpha1.AttuneRecommendation{}, quotas: map[string][]corev1.ResourceQuota{}, held: c.Grants.Held, stays: c.Grants.Stays, now: c.Clock.Now(),
 	}
 	s.base = func(pod *corev1.Pod, container string, r recommender.Resource) (recommender.Usage, bool) {
 		return c.Recent.Base(pod.Namespace, pod.Name, container, r, s.now)
@@ -106,7 +112,7 @@ func (c *Controller) observe(ctx context.Context, node *corev1.Node) (*scene, er
 	slices.SortFunc(s.pods, func(a, b *corev1.Pod) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
-	return s, nil
+	return s, c.readQuotas(ctx, s)
 }
 
 // recommendation of a pod's workload, or nil.
@@ -124,6 +130,15 @@ func (c *Controller) recommendation(ctx context.Context, pod *corev1.Pod) (*v1al
 		return nil, fmt.Errorf("reading the AttuneRecommendation of %s: %w", id, err)
 	}
 	return rec, nil
+}
+
+// Decided is how the pods of a node share it, as of the last look; false: no node of the name was looked at.
+func (c *Controller) Decided(node string) (decision.Node, bool) {
+	last := c.recall(node).last
+	if last == nil {
+		return decision.Node{}, false
+	}
+	return last.answer(), true
 }
 
 func (c *Controller) recall(node string) remembered {

@@ -11,21 +11,40 @@ import (
 	"attune.io/attune/internal/grant"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
+	"attune.io/attune/resize"
 )
 
 // shared is what one look at a node comes to.
 type shared struct {
+	settled
 	grants map[types.UID]grant.Pod
-	result node.Result
 	ledger ledger
+	// chosen are the indices of the members that are asked to go.
+	chosen []int
+}
+
+// settled is what a sharing comes to.
+type settled struct {
+	sharer *node.Sharer
+	result node.Result
+	next   []node.Grant
+	// holders keep others below their base demands.
+	holders []node.Holder
+}
+
+// settle shares what is available: what the loop grants, and what it shows of that, is what this returns.
+func settle(available node.Amounts, demands []node.Pod, now time.Time) settled {
+	sharer := &node.Sharer{}
+	result := sharer.Share(available, demands)
+	next := node.Settle(available, demands, result, now)
+	return settled{sharer: sharer, result: result, next: next, holders: node.Holders(demands, result, next)}
 }
 
 // share is the look as a pure function. may says whether one more pod of a workload may be sent away.
 func (s *scene) share(may func(pod *corev1.Pod) bool) shared {
 	l := s.ledger()
-	result := node.Share(l.available, l.demands)
-	next := node.Settle(l.available, l.demands, result, s.now)
-	out := shared{grants: make(map[types.UID]grant.Pod, len(l.members)), result: result, ledger: l}
+	out := shared{settled: settle(l.available, l.demands, s.now), grants: make(map[types.UID]grant.Pod, len(l.members)), ledger: l}
+	next := out.next
 	for i, pod := range l.members {
 		p := &l.demands[i]
 		sizes := next[:len(p.Containers)]
@@ -36,11 +55,12 @@ func (s *scene) share(may func(pod *corev1.Pod) bool) shared {
 		}
 		out.grants[pod.UID] = granted
 	}
-	for _, v := range result.Evictions {
+	for _, v := range out.result.Evictions {
 		if pod := l.members[v.Pod]; may(pod) {
 			granted := out.grants[pod.UID]
 			granted.Evict = v.Reason()
 			out.grants[pod.UID] = granted
+			out.chosen = append(out.chosen, v.Pod)
 		}
 	}
 	return out
@@ -85,14 +105,30 @@ func (v victims) settle(pods []*corev1.Pod, interval time.Duration, now time.Tim
 // budget is how many pods of a node may go in an interval: a tenth of those that share it, at least one.
 func budget(members int) int { return max(1, members/10) }
 
+// goesFor is how long a pod that is being deleted is waited for: one that a finalizer or a long grace period keeps is no
+// reason to leave the node short.
+const goesFor = 10 * time.Minute
+
+// going: the pod leaves room in a moment. The time of its deletion has its grace period in it.
+func going(pod *corev1.Pod, now time.Time) bool {
+	if pod.DeletionTimestamp == nil || resize.Finished(pod) {
+		return false
+	}
+	asked := pod.DeletionTimestamp.Time
+	if grace := pod.DeletionGracePeriodSeconds; grace != nil {
+		asked = asked.Add(-time.Duration(*grace) * time.Second)
+	}
+	return now.Sub(asked) < goesFor
+}
+
 // chooser takes victims within the budget: one per workload at a time, and nobody while a pod of the node is going,
 // since what that leaves may do.
 func (v *victims) chooser(s *scene, members int) func(*corev1.Pod) bool {
 	workloads := map[types.NamespacedName]bool{}
-	going := slices.ContainsFunc(s.pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	somebodyGoes := slices.ContainsFunc(s.pods, func(p *corev1.Pod) bool { return going(p, s.now) })
 	return func(pod *corev1.Pod) bool {
 		of := client.ObjectKeyFromObject(s.recommendations[pod.UID])
-		if going || workloads[of] || len(v.chosen)+len(v.gone) >= budget(members) {
+		if somebodyGoes || workloads[of] || len(v.chosen)+len(v.gone) >= budget(members) {
 			return false
 		}
 		workloads[of] = true

@@ -1,14 +1,15 @@
 package node
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/grant"
-	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
@@ -20,72 +21,113 @@ type scene struct {
 	pods []*corev1.Pod
 	// recommendations of the pods' workloads, by pod.
 	recommendations map[types.UID]*v1alpha1.AttuneRecommendation
-	// held says why the workload loop leaves a pod as it is; empty: it does not.
-	held func(types.UID) string
+	// held says why a gate keeps a pod as it is; empty: none does.
+	held func(workload types.NamespacedName, pod types.UID) string
 	// stays says why a pod may not be evicted; empty: it may.
-	stays func(types.UID) string
-	// lowered is when a pod was lowered last; zero: never.
-	lowered func(types.UID) time.Time
+	stays func(workload types.NamespacedName, pod types.UID) string
+	// changed says when a pod was lowered and resized last.
+	changed func(types.UID) changes
 	// base is a container's own recent usage; false: nothing was measured.
 	base func(pod *corev1.Pod, container string, r recommender.Resource) (recommender.Usage, bool)
-	now  time.Time
+	// quotas by namespace, of those that have pods of the strategy on the node.
+	quotas map[string][]corev1.ResourceQuota
+	now    time.Time
 }
 
 // ledger is what there is to share on a node, and among whom.
 type ledger struct {
 	available node.Amounts
-	// members and demands are the pods that share, in the same order.
+	// members and demands are the pods that share, in the same order, whether they may be changed now or not.
 	members []*corev1.Pod
 	demands []node.Pod
+	// seen is how each of them was seen.
+	seen []seen
 }
 
-// ledger takes off what a node has what the scheduler counts for every pod that is not changed now.
+// ledger takes off what a node has what the scheduler counts for every pod that takes no part in the sharing. Whose
+// demand is known takes part, also who may not be changed now: it is frozen. Were it taken off with what it holds, the
+// others would have to keep room for a whole reserve beside its part of it, and neighbours would have to go whenever
+// somebody is watched or paused.
 func (s *scene) ledger() ledger {
-	var l ledger
-	for _, r := range recommender.Resources {
-		l.available[r] = resize.AmountOf(r, s.node.Status.Allocatable[resize.NameOf(r)])
-	}
+	l := ledger{available: s.allocatable()}
 	for _, pod := range s.pods {
 		taken := resize.Footprint(pod)
-		if s.shares(pod) {
+		if reason, _ := grant.AsItIs(pod, s.recommendations[pod.UID]); reason == "" {
 			taken = resize.Overhead(pod)
-			l.members = append(l.members, pod)
-			l.demands = append(l.demands, s.demand(pod))
+			demand, seen := s.demand(pod)
+			l.members, l.demands, l.seen = append(l.members, pod), append(l.demands, demand), append(l.seen, seen)
 		}
 		for _, r := range recommender.Resources {
 			l.available[r] -= taken[r]
 		}
 	}
+	s.boundByQuotas(&l)
 	return l
 }
 
-// shares: the pod may be changed now, and its node says how. Every other pod counts as it is.
-func (s *scene) shares(pod *corev1.Pod) bool {
-	if reason, _ := grant.AsItIs(pod, s.recommendations[pod.UID]); reason != "" {
-		return false
+func (s *scene) allocatable() (has node.Amounts) {
+	for _, r := range recommender.Resources {
+		has[r] = resize.AmountOf(r, s.node.Status.Allocatable[resize.NameOf(r)])
 	}
-	return s.held(pod.UID) == ""
+	return has
 }
 
-// demand is a pod as it takes part in the sharing.
-func (s *scene) demand(pod *corev1.Pod) node.Pod {
+// frozen says why the pod may not be changed now: a word, and a sentence that follows it. Empty: it may.
+func (s *scene) frozen(pod *corev1.Pod) (reason, message string) {
 	rec := s.recommendations[pod.UID]
+	if grant.Leaving(pod, rec) {
+		return "", ""
+	}
+	if reason, message = grant.Frozen(pod, rec); reason != "" {
+		return reason, message
+	}
+	switch reason = s.held(client.ObjectKeyFromObject(rec), pod.UID); reason {
+	case "":
+	case grant.NotLookedAt:
+		return reason, "the operator has just started and has not looked at its workload yet"
+	default:
+		return reason, "it may not be changed now: " + reason
+	}
+	if resized := s.changed(pod.UID).resized; node.Paced(resized, s.now) {
+		return string(node.ResizedLately), "it was resized a moment ago: a pod is resized at most every " + node.Pace.String()
+	}
+	return "", ""
+}
+
+// demand is a pod as it takes part in the sharing, and as it was seen. Who can never be raised is nobody whose going is
+// waited for.
+func (s *scene) demand(pod *corev1.Pod) (node.Pod, seen) {
+	rec := s.recommendations[pod.UID]
+	m := seen{name: pod.Namespace + "/" + pod.Name, holds: resize.Counted(pod), stays: s.stays(client.ObjectKeyFromObject(rec), pod.UID)}
+	m.reason, m.message = s.frozen(pod)
+	m.known, m.wants = make([][2]bool, len(m.holds)), make([]recommender.Size, len(m.holds))
 	ranking, _ := node.RankingOf(string(rec.Spec.EvictionRanking))
-	if s.stays(pod.UID) != "" {
+	if m.stays != "" || resize.NeverRaised(pod) {
 		ranking = node.Never
 	}
 	p := node.Pod{
-		Name:        pod.Namespace + "/" + pod.Name,
-		Group:       workload.IdentityOf(rec).String(),
+		Name:        m.name,
+		Group:       grant.GroupOf(rec),
 		DaemonSet:   rec.Spec.Workload.Kind == v1alpha1.KindDaemonSet,
+		Frozen:      m.reason != "",
 		Ranking:     ranking,
 		InitRequest: resize.InitRequests(pod),
-		LastLowered: s.lowered(pod.UID),
+		LastLowered: s.changed(pod.UID).lowered, LastResized: s.changed(pod.UID).resized,
 	}
-	for _, c := range resize.Read(pod) {
-		p.Containers = append(p.Containers, s.container(pod, c, targetOf(rec, c.Name)))
+	for i, c := range m.holds {
+		t := targetOf(rec, c.Name)
+		if t != nil {
+			m.wants[i] = resize.FromResources(t.Target)
+		}
+		of := s.container(pod, c, t, &m.known[i])
+		if resize.NotLowered(pod, c.Name, s.now) {
+			m.tender = true
+			of.Least = node.Amounts{max(of.Least[0], of.Current[0]), max(of.Least[1], of.Current[1])}
+			keepLimit(&of)
+		}
+		p.Containers = append(p.Containers, of)
 	}
-	return p
+	return p, m
 }
 
 func targetOf(rec *v1alpha1.AttuneRecommendation, container string) *v1alpha1.ContainerTarget {
@@ -98,50 +140,85 @@ func targetOf(rec *v1alpha1.AttuneRecommendation, container string) *v1alpha1.Co
 }
 
 // container keeps what it holds of a resource that nothing is known of: its workload's peak is held or not
-// known, or it was not measured itself, such as one that has just been born.
-func (s *scene) container(pod *corev1.Pod, live resize.Container, t *v1alpha1.ContainerTarget) node.Container {
-	c := node.Container{Name: live.Name, CurrentLimit: live.Size[recommender.Memory].Limit}
+// known, or it was not measured itself, such as one that has just been born. known is told of which something is.
+func (s *scene) container(pod *corev1.Pod, live resize.Container, t *v1alpha1.ContainerTarget, known *[2]bool) node.Container {
+	c := node.Container{Name: live.Name, CurrentLimit: live.Size[recommender.Memory].Limit, Restarts: resize.RestartsOn(pod, live.Name)}
 	for _, r := range recommender.Resources {
 		c.Current[r] = live.Size[r].Request
 		c.Of[r] = node.Unmeasured(c.Current[r])
 	}
-	if t == nil || t.Demand == nil {
-		return c
-	}
-	rec := s.recommendations[pod.UID]
-	floors := resize.FloorsOf(rec.Status.Floors, live.Name, s.now)
-	peaks := resize.FromResources(v1alpha1.Resources{CPURequest: t.Demand.CPUPeak, MemoryRequest: t.Demand.MemoryPeak})
-	least, most := resize.FromResources(t.Demand.Least), resize.FromResources(t.Demand.Most)
-	for _, r := range recommender.Resources {
-		least[r].Request = max(least[r].Request, floors[r].Amount)
-	}
-	if peaks[recommender.Memory].Request > 0 {
-		memory := resize.FromResources(v1alpha1.Resources{MemoryRequest: t.Demand.MemoryMax7d, MemoryLimit: t.Demand.MemoryOOM})[recommender.Memory]
-		c.Max7d, c.OOM = memory.Request, max(memory.Limit, floors[recommender.Memory].Amount)
-		if !t.Demand.AllowMemoryDecrease {
-			keepMemory(&c, &least[recommender.Memory], &most[recommender.Memory])
-		}
-	}
-	for _, r := range recommender.Resources {
-		base, known := s.base(pod, live.Name, r)
-		d, ok := (node.Forecast{Base: base, BaseKnown: known, Peak: recommender.Usage(peaks[r].Request), PeakKnown: peaks[r].Request > 0}).Demand()
-		if ok && known {
-			c.Of[r] = d.Within(r, least[r].Request, mostOf(r, live.Size[r], most[r].Request))
-		}
+	c.Born = born(pod, s.recommendations[pod.UID], live.Name, c.Current)
+	if t != nil && t.Demand != nil {
+		*known = s.measured(pod, live, t.Demand, &c)
 	}
 	return c
 }
 
-// keepMemory: where the policy does not allow it, neither a pod's request nor its limit is lowered.
-func keepMemory(c *node.Container, least, most *recommender.Allocation) {
+// measured is what is known of a container's demand: what was measured, and at least what harm has taught. What its
+// policy merely allows at least is no demand. It returns of which resources something is.
+func (s *scene) measured(pod *corev1.Pod, live resize.Container, d *v1alpha1.ContainerDemand, c *node.Container) (known [2]bool) {
 	const memory = recommender.Memory
-	least.Request = max(least.Request, c.Current[memory])
-	if most.Request > 0 {
-		most.Request = max(most.Request, c.Current[memory])
+	floors := s.recommendations[pod.UID].Status.Floors
+	learned := resize.FloorsOf(floors, live.Name, s.now)
+	peaks := resize.FromResources(v1alpha1.Resources{CPURequest: d.CPUPeak, MemoryRequest: d.MemoryPeak})
+	least, most := resize.FromResources(d.Least), resize.FromResources(d.Most)
+	has := s.allocatable()
+	for _, r := range recommender.Resources {
+		// No more than its node has: what a policy says is any amount.
+		c.Least[r] = min(within(least[r].Request, mostOf(r, live.Size[r], most[r].Request)), has[r])
 	}
+	if peaks[memory].Request > 0 {
+		known := resize.FromResources(v1alpha1.Resources{MemoryRequest: d.MemoryMax7d, MemoryLimit: d.MemoryOOM})[memory]
+		c.Max7d, c.OOM = known.Request, max(known.Limit, resize.OOMFloorOf(floors, live.Name, s.now))
+		if !d.AllowMemoryDecrease {
+			c.Least[memory] = max(c.Least[memory], c.Current[memory])
+			keepLimit(c)
+		}
+	}
+	for _, r := range recommender.Resources {
+		base, measured := s.base(pod, live.Name, r)
+		of, ok := (node.Forecast{Base: base, BaseKnown: measured, Peak: recommender.Usage(peaks[r].Request), PeakKnown: peaks[r].Request > 0}).Demand()
+		if known[r] = ok && measured; known[r] {
+			c.Of[r] = of.Within(r, learned[r].Amount, mostOf(r, live.Size[r], most[r].Request))
+		}
+	}
+	return known
+}
+
+// born is what a container is taken to have been born with, of which a DaemonSet's takes part with no more: what pods
+// of its template had before attune, as the workload loop noted and believes it; where nothing is noted, what it has.
+func born(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, container string, current node.Amounts) node.Amounts {
+	hash := resize.TemplateHash(pod)
+	for _, o := range slices.Backward(rec.Status.Originals) {
+		for _, c := range o.Containers {
+			if o.TemplateHash != hash || c.Name != container {
+				continue
+			}
+			size := resize.FromResources(c.Resources)
+			for _, r := range recommender.Resources {
+				if size[r].Request > 0 {
+					current[r] = size[r].Request
+				}
+			}
+			return current
+		}
+	}
+	return current
+}
+
+// keepLimit: a memory limit that anything is known for is not lowered.
+func keepLimit(c *node.Container) {
 	if c.Max7d > 0 || c.OOM > 0 {
 		c.Max7d = max(c.Max7d, (c.CurrentLimit+1)/2)
 	}
+}
+
+// within keeps an amount to the most; zero is no bound.
+func within(amount, most recommender.Amount) recommender.Amount {
+	if most == 0 {
+		return amount
+	}
+	return min(amount, most)
 }
 
 // mostOf a resource: no CPU request is above the limit, which stays as the template has it.

@@ -75,11 +75,15 @@ func (l *LoadLoop) Look(ctx context.Context) error {
 	if err := l.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
-	unanswered := l.measure(ctx, list.Items)
+	now := l.Clock.Now()
+	unanswered := l.measure(ctx, list.Items, now)
 	loaded := make([]node.LoadedNode, 0, len(list.Items))
 	for i := range list.Items {
 		n := &list.Items[i]
-		loaded = append(loaded, node.LoadedNode{Name: n.Name, LoadState: l.of[n.Name], Tainted: tainted(n)})
+		state := l.of[n.Name]
+		loaded = append(loaded, node.LoadedNode{
+			Name: n.Name, LoadState: state, Tainted: tainted(n), Open: open(n), Measured: state.Last.Equal(now),
+		})
 	}
 	names := node.Taints(loaded)
 	failures := []error{unanswered}
@@ -91,10 +95,10 @@ func (l *LoadLoop) Look(ctx context.Context) error {
 
 // measure brings what is known of the nodes up to date, and forgets those that are gone. What is not measured stays
 // as it is, and so does everything where the source did not answer.
-func (l *LoadLoop) measure(ctx context.Context, nodes []corev1.Node) error {
+func (l *LoadLoop) measure(ctx context.Context, nodes []corev1.Node, now time.Time) error {
 	before := l.of
 	l.of = make(map[string]node.LoadState, len(nodes))
-	samples, unanswered := l.samples(ctx, nodes)
+	samples, unanswered := l.samples(ctx, nodes, now)
 	for i := range nodes {
 		n := &nodes[i]
 		state, known := before[n.Name]
@@ -103,11 +107,10 @@ func (l *LoadLoop) measure(ctx context.Context, nodes []corev1.Node) error {
 		}
 		delete(before, n.Name)
 		if unanswered == nil {
-			sample := samples[i]
-			signal, ratio := sample.Load()
-			loadOf(n.Name, ratio)
-			l.inUse.note(n.Name, sample.InUse(), l.Clock.Now())
-			state = state.Next(signal, ratio, l.Clock.Now())
+			load := samples[i].Load()
+			loadOf(n.Name, load)
+			l.inUse.note(n.Name, samples[i].InUse(), now)
+			state = state.Next(load, now)
 		}
 		l.of[n.Name] = state
 	}
@@ -160,9 +163,9 @@ func (u *inUse) forget(node string) {
 	delete(u.of, node)
 }
 
-// samples of the nodes, in their order. It asks for the signals in theirs, once each for all nodes, and for no more as
-// soon as each node has one.
-func (l *LoadLoop) samples(ctx context.Context, nodes []corev1.Node) ([]node.LoadSample, error) {
+// samples of the nodes, in their order. Each signal is asked for at most once, for all nodes, and only where some node
+// cannot be judged without it.
+func (l *LoadLoop) samples(ctx context.Context, nodes []corev1.Node, now time.Time) ([]node.LoadSample, error) {
 	nan := math.NaN()
 	samples := make([]node.LoadSample, len(nodes))
 	for i, n := range nodes {
@@ -170,33 +173,42 @@ func (l *LoadLoop) samples(ctx context.Context, nodes []corev1.Node) ([]node.Loa
 			Allocatable: float64(resize.AmountOf(recommender.CPU, *n.Status.Allocatable.Cpu())) / 1000}
 	}
 	for _, ask := range []struct {
-		of  func(context.Context, time.Time) (map[string]float64, error)
-		put func(*node.LoadSample) *float64
+		wanted func(node.LoadSample) bool
+		of     func(context.Context, time.Time) (map[string]float64, error)
+		put    func(*node.LoadSample) *float64
 	}{
-		{l.Loads.Pressure, func(s *node.LoadSample) *float64 { return &s.Pressure }},
-		{l.Loads.Load1, func(s *node.LoadSample) *float64 { return &s.Load1 }},
-		{l.Loads.Usage, func(s *node.LoadSample) *float64 { return &s.Usage }},
+		{anything, l.Loads.Pressure, func(s *node.LoadSample) *float64 { return &s.Pressure }},
+		{unpressed, l.Loads.Load1, func(s *node.LoadSample) *float64 { return &s.Load1 }},
+		{unjudged, l.Loads.Usage, func(s *node.LoadSample) *float64 { return &s.Usage }},
 	} {
-		values, err := ask.of(ctx, l.Clock.Now())
+		if !slices.ContainsFunc(samples, ask.wanted) {
+			continue
+		}
+		values, err := ask.of(ctx, now)
 		if err != nil {
 			return nil, fmt.Errorf("measuring the load of nodes: %w", err)
 		}
-		missing := false
 		for i := range samples {
-			if signal, _ := samples[i].Load(); signal != node.NoSignal {
-				continue
-			}
 			if value, known := values[nodes[i].Name]; known {
 				*ask.put(&samples[i]) = value
 			}
-			signal, _ := samples[i].Load()
-			missing = missing || signal == node.NoSignal
-		}
-		if !missing {
-			break
 		}
 	}
 	return samples, nil
+}
+
+func anything(node.LoadSample) bool    { return true }
+func unpressed(s node.LoadSample) bool { return !s.Pressing() }
+func unjudged(s node.LoadSample) bool  { return math.IsNaN(s.Load()) }
+
+// controlPlane is the key of the label, and mostly of a taint, of nodes that run the control plane.
+const controlPlane = "node-role.kubernetes.io/control-plane"
+
+// open: new pods find a place there, but for our taint.
+func open(n *corev1.Node) bool {
+	_, labelled := n.Labels[controlPlane]
+	return resize.NodeReady(n) && !n.Spec.Unschedulable && !labelled &&
+		!slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == controlPlane })
 }
 
 // tainted: the node carries our taint, key, value and effect; another one with its key is none of ours.

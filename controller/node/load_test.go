@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,22 +28,22 @@ import (
 type measured struct {
 	pressure, load1, usage map[string]float64
 	err                    error
-	asked                  int
+	asked                  []string
 }
 
-func (m *measured) of(values map[string]float64) (map[string]float64, error) {
-	m.asked++
+func (m *measured) of(what string, values map[string]float64) (map[string]float64, error) {
+	m.asked = append(m.asked, what)
 	return values, m.err
 }
 
 func (m *measured) Pressure(context.Context, time.Time) (map[string]float64, error) {
-	return m.of(m.pressure)
+	return m.of("pressure", m.pressure)
 }
 func (m *measured) Load1(context.Context, time.Time) (map[string]float64, error) {
-	return m.of(m.load1)
+	return m.of("load1", m.load1)
 }
 func (m *measured) Usage(context.Context, time.Time) (map[string]float64, error) {
-	return m.of(m.usage)
+	return m.of("usage", m.usage)
 }
 
 type lines struct{ said []string }
@@ -68,6 +70,7 @@ func loadLoop(t *testing.T, edit func(n *corev1.Node), names ...string) *loaded 
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		two := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
 		n.Status.Capacity, n.Status.Allocatable = two, two
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		if edit != nil {
 			edit(n)
 		}
@@ -101,15 +104,166 @@ func (l *loaded) taints(name string) []corev1.Taint {
 	return n.Spec.Taints
 }
 
+// change edits a node as somebody else would.
+func (l *loaded) change(name string, edit func(n *corev1.Node)) {
+	l.t.Helper()
+	n := &corev1.Node{}
+	require.NoError(l.t, l.Client.Get(l.t.Context(), client.ObjectKey{Name: name}, n))
+	edit(n)
+	status := n.Status
+	require.NoError(l.t, l.Client.Update(l.t.Context(), n))
+	n.Status = status
+	require.NoError(l.t, l.Client.Status().Update(l.t.Context(), n))
+}
+
+// carriers are the nodes that carry the taint.
+func (l *loaded) carriers() (names []string) {
+	l.t.Helper()
+	list := &corev1.NodeList{}
+	require.NoError(l.t, l.Client.List(l.t.Context(), list))
+	for i := range list.Items {
+		if tainted(&list.Items[i]) {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	return names
+}
+
+func unready(n *corev1.Node)  { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
+func cordoned(n *corev1.Node) { n.Spec.Unschedulable = true }
+
+// Nodes that take no pods leave nobody a place: they are not counted, and a taint on them would say nothing.
+func TestAThirdOfTheNodesThatTakePods(t *testing.T) {
+	edits := map[string]func(n *corev1.Node){
+		"control-1": func(n *corev1.Node) { n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""} },
+		"control-2": func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}}
+		},
+		"cordoned-1": cordoned, "cordoned-2": cordoned,
+		"unready-1": unready, "unready-2": func(n *corev1.Node) { n.Status.Conditions = nil },
+	}
+	names := slices.AppendSeq([]string{"worker-1", "worker-2", "worker-3"}, maps.Keys(edits))
+	l := loadLoop(t, func(n *corev1.Node) {
+		if edit := edits[n.Name]; edit != nil {
+			edit(n)
+		}
+	}, names...)
+	l.says.load1 = map[string]float64{}
+	for _, name := range names {
+		l.says.load1[name] = 9
+	}
+	l.says.load1["worker-2"] = 3
+	l.says.load1["worker-1"] = 3
+	l.run(10 * time.Minute)
+	assert.Equal(t, []string{"worker-3"}, l.carriers())
+}
+
+// A taint on a node that takes no pods any more goes as any other does, and nobody has to wait for that.
+func TestALoadTaintOnANodeThatTakesNoPodsAnyMore(t *testing.T) {
+	for name, edit := range map[string]func(n *corev1.Node){"cordoned": cordoned, "not ready": unready} {
+		t.Run(name, func(t *testing.T) {
+			l := loadLoop(t, nil, "a", "b", "c", "d")
+			l.says.load1 = map[string]float64{"a": 9}
+			l.run(3 * time.Minute)
+			require.Equal(t, []string{"a"}, l.carriers())
+			l.change("a", edit)
+			l.says.load1["b"] = 9
+			l.run(3 * time.Minute)
+			assert.Equal(t, []string{"a", "b"}, l.carriers(), "one of the three that are left")
+			l.says.load1["a"] = 1
+			l.run(3 * time.Minute)
+			assert.Equal(t, []string{"b"}, l.carriers())
+			l.says.load1["a"] = 9
+			l.run(5 * time.Minute)
+			assert.Equal(t, []string{"b"}, l.carriers(), "not anew")
+		})
+	}
+}
+
+// One container that is throttled makes others wait for nothing: the node is overloaded only where it is in use too.
+func TestPressureOnAnIdleNode(t *testing.T) {
+	l := loadLoop(t, nil, "idle-1", "idle-2", "idle-3")
+	l.says.pressure = map[string]float64{"idle-1": 0.9}
+	l.says.load1 = map[string]float64{"idle-1": 9}
+	l.says.usage = map[string]float64{"idle-1": 0.1}
+	l.run(10 * time.Minute)
+	assert.Empty(t, l.carriers(), "whatever the load average")
+	l.says.usage["idle-1"] = 1.6
+	l.run(5 * time.Minute)
+	assert.Empty(t, l.carriers(), "0.8 is not above")
+	l.says.usage["idle-1"] = 1.65
+	l.run(3 * time.Minute)
+	assert.Equal(t, []string{"idle-1"}, l.carriers())
+	l.says.usage["idle-1"] = 1.5
+	l.run(5 * time.Minute)
+	assert.Equal(t, []string{"idle-1"}, l.carriers(), "not below 0.9 of 0.8")
+	l.says.usage["idle-1"] = 1.4
+	l.run(3 * time.Minute)
+	assert.Empty(t, l.carriers(), "nobody waits for what is not in use")
+}
+
+// Where pressure is known nothing but usage completes it.
+func TestPressureWithoutUsage(t *testing.T) {
+	l := loadLoop(t, nil, "half-1", "half-2", "half-3")
+	l.says.pressure = map[string]float64{"half-1": 0.9}
+	l.says.load1 = map[string]float64{"half-1": 9}
+	l.run(10 * time.Minute)
+	assert.Empty(t, l.carriers())
+	l.says.usage = map[string]float64{"half-1": 2}
+	l.run(3 * time.Minute)
+	require.Equal(t, []string{"half-1"}, l.carriers())
+	l.says.usage, l.says.load1["half-1"], l.says.pressure["half-1"] = nil, 0, 0
+	l.run(10 * time.Minute)
+	assert.Equal(t, []string{"half-1"}, l.carriers())
+}
+
+// What was measured long ago taints nobody, even where others make room.
+func TestAnOldMeasurementTaintsNobody(t *testing.T) {
+	l := loadLoop(t, nil, "old-1", "old-2", "old-3")
+	l.says.load1 = map[string]float64{"old-1": 9, "old-2": 4}
+	l.run(3 * time.Minute)
+	require.Equal(t, []string{"old-1"}, l.carriers())
+	l.says.load1 = map[string]float64{"old-1": 0}
+	l.run(3 * time.Minute)
+	assert.Empty(t, l.carriers())
+	l.says.load1["old-2"] = 4
+	l.run(0)
+	assert.Equal(t, []string{"old-2"}, l.carriers())
+}
+
+// Nodes that come and go leave nothing.
+func TestNodesThatAreGoneAreForgotten(t *testing.T) {
+	l := loadLoop(t, nil, "stays")
+	l.says.load1 = map[string]float64{"stays": 1}
+	l.run(0)
+	shown := testutil.CollectAndCount(loadRatio)
+	for i := range 50 {
+		name := fmt.Sprint("spot-", i)
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		n.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+		require.NoError(t, l.Client.Create(t.Context(), n))
+		l.says.load1[name] = 9
+		l.run(0)
+		l.says.err = errors.New("connection refused")
+		require.NoError(t, l.Client.Delete(t.Context(), n))
+		require.Error(t, l.Look(t.Context()), "not even while nobody answers")
+		l.says.err = nil
+	}
+	assert.Len(t, l.of, 1)
+	assert.Len(t, l.inUse.of, 1)
+	assert.Equal(t, shown, testutil.CollectAndCount(loadRatio))
+}
+
 // The taint comes after two minutes of overload, stays in the band, and goes after two minutes that are well. Nobody
 // else's taints are touched, and nothing is written in between.
 func TestALoadTaintComesAndGoes(t *testing.T) {
 	theirs := []corev1.Taint{{Key: "dedicated", Value: "db", Effect: corev1.TaintEffectNoExecute}, {Key: overloaded.Key, Effect: corev1.TaintEffectPreferNoSchedule}}
 	l := loadLoop(t, func(n *corev1.Node) { n.Spec.Taints = theirs }, "load-1", "load-2", "load-3")
-	l.says.pressure = map[string]float64{"load-1": 0.5, "load-2": 0.01}
+	l.says.pressure = map[string]float64{"load-1": 0.15, "load-2": 0.01}
+	l.says.usage = map[string]float64{"load-1": 2, "load-2": 2}
 	l.run(90 * time.Second)
 	assert.Equal(t, theirs, l.taints("load-1"), "not yet")
-	assert.InDelta(t, 0.5, testutil.ToFloat64(loadRatio.WithLabelValues("load-1")), 0)
+	assert.InDelta(t, 1.25, testutil.ToFloat64(loadRatio.WithLabelValues("load-1")), 1e-9, "of the two what is least beyond its threshold")
 	l.clock.Step(LoadEvery)
 	l.run(5 * time.Minute)
 	assert.Equal(t, append(theirs[:2:2], overloaded), l.taints("load-1"))
@@ -118,10 +272,10 @@ func TestALoadTaintComesAndGoes(t *testing.T) {
 
 	l.says.pressure["load-1"] = 0.095
 	l.run(10 * time.Minute)
-	l.says.pressure = nil
+	l.says.pressure, l.says.usage = nil, nil
 	l.run(10 * time.Minute)
 	assert.Contains(t, l.taints("load-1"), overloaded, "neither the band nor missing data changes anything")
-	l.says.pressure = map[string]float64{"load-1": 0.05}
+	l.says.pressure, l.says.usage = map[string]float64{"load-1": 0.05}, map[string]float64{"load-1": 2}
 	l.run(3 * time.Minute)
 	assert.Equal(t, theirs, l.taints("load-1"))
 	assert.Equal(t, 2, l.patches)
@@ -152,23 +306,25 @@ func TestALoadTaintThatWasFoundGoes(t *testing.T) {
 	assert.NotContains(t, l.of, "found-2")
 }
 
-// Signals are asked for in their order, each only where the better ones are missing.
-func TestTheBestSignalIsAskedForAlone(t *testing.T) {
+// No more is asked for than is needed to judge all nodes: usage wherever it completes pressure, or nothing better is
+// known; load averages only where there is no pressure. Each question is about all nodes at once.
+func TestWhatIsAskedForOfNodes(t *testing.T) {
+	of := func(value float64) map[string]float64 { return map[string]float64{"n": value} }
 	for name, c := range map[string]struct {
 		says  measured
-		asked int
-		ratio float64
+		asked []string
+		load  float64
 	}{
-		"pressure": {measured{pressure: map[string]float64{"n": 0.2}, load1: map[string]float64{"n": 9}}, 1, 0.2},
-		"load":     {measured{load1: map[string]float64{"n": 1}, usage: map[string]float64{"n": 2}}, 2, 0.5},
-		"usage":    {measured{usage: map[string]float64{"n": 1.5}}, 3, 0.75},
+		"pressure": {measured{pressure: of(0.2), load1: of(9), usage: of(1.2)}, []string{"pressure", "usage"}, 0.75},
+		"load":     {measured{load1: of(1), usage: of(2)}, []string{"pressure", "load1"}, 0.5},
+		"usage":    {measured{usage: of(1.52)}, []string{"pressure", "load1", "usage"}, 0.8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := loadLoop(t, nil, "n")
 			*l.says = c.says
 			l.run(0)
-			assert.Equal(t, c.asked, l.says.asked, "whatever the number of nodes")
-			assert.InDelta(t, c.ratio, testutil.ToFloat64(loadRatio.WithLabelValues("n")), 1e-9)
+			assert.Equal(t, c.asked, l.says.asked)
+			assert.InDelta(t, c.load, testutil.ToFloat64(loadRatio.WithLabelValues("n")), 1e-9)
 		})
 	}
 }
@@ -180,42 +336,42 @@ func TestNodesWithDifferentSignals(t *testing.T) {
 		names = append(names, fmt.Sprint("n", i))
 	}
 	l := loadLoop(t, nil, names...)
-	l.says.pressure = map[string]float64{"n0": 0.2}
+	l.says.pressure = map[string]float64{"n0": 0.05}
 	l.says.load1 = map[string]float64{"n0": 9, "n1": 1}
-	l.says.usage = map[string]float64{"n0": 2, "n1": 2, "n2": 1.5}
+	l.says.usage = map[string]float64{"n0": 2, "n1": 2, "n2": 1.52}
 	l.run(0)
-	assert.Equal(t, 3, l.says.asked)
-	for name, ratio := range map[string]float64{"n0": 0.2, "n1": 0.5, "n2": 0.75} {
-		assert.InDelta(t, ratio, testutil.ToFloat64(loadRatio.WithLabelValues(name)), 1e-9, name)
+	assert.Equal(t, []string{"pressure", "load1", "usage"}, l.says.asked)
+	for name, load := range map[string]float64{"n0": 0.5, "n1": 0.5, "n2": 0.8} {
+		assert.InDelta(t, load, testutil.ToFloat64(loadRatio.WithLabelValues(name)), 1e-9, name)
 	}
 }
 
 // While the source does not answer nothing changes, and every node is kept.
 func TestLoadWithoutAnAnswer(t *testing.T) {
 	l := loadLoop(t, nil, "a", "b", "c")
-	l.says.pressure = map[string]float64{"b": 0.5}
+	l.says.pressure, l.says.usage = map[string]float64{"b": 0.5}, map[string]float64{"b": 2}
 	l.run(3 * time.Minute)
 	require.Contains(t, l.taints("b"), overloaded)
-	l.says.err, l.says.asked = errors.New("connection refused"), 0
+	l.says.err, l.says.asked = errors.New("connection refused"), nil
 	for range 10 {
 		assert.ErrorContains(t, l.Look(t.Context()), "measuring the load of nodes: connection refused")
 		l.clock.Step(LoadEvery)
 	}
-	assert.Equal(t, 10, l.says.asked, "one question a look")
+	assert.Len(t, l.says.asked, 10, "one question a look")
 	assert.Contains(t, l.taints("b"), overloaded)
 	assert.Equal(t, 1, l.patches)
 }
 
 // What was measured of nodes is there for others to know for as long as it is news to them, and costs no question more.
 func TestWhatIsKnownOfNodesThatAreBusy(t *testing.T) {
-	l := loadLoop(t, nil, "loaded", "used", "waiting", "gone")
+	l := loadLoop(t, nil, "loaded", "used", "waiting", "pressed", "gone")
 	l.says.load1 = map[string]float64{"loaded": 1.9}
-	l.says.usage = map[string]float64{"used": 1.5, "gone": 1}
-	l.says.pressure = map[string]float64{"waiting": 0.95}
+	l.says.usage = map[string]float64{"used": 1.5, "pressed": 0.2, "gone": 1}
+	l.says.pressure = map[string]float64{"waiting": 0.95, "pressed": 0.95}
 	measured := l.clock.Now()
 	l.run(0)
 	asked := l.says.asked
-	for name, want := range map[string]float64{"loaded": 0.95, "used": 0.75, "gone": 0.5} {
+	for name, want := range map[string]float64{"loaded": 0.95, "used": 0.75, "pressed": 0.1, "gone": 0.5} {
 		used, known := l.Busy(name, measured)
 		assert.True(t, known, name)
 		assert.InDelta(t, want, used, 1e-9, name)

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
@@ -15,34 +16,48 @@ import (
 
 // sighting is what was last seen of a pod.
 type sighting struct {
-	sizes   []resize.Container
-	lowered time.Time
+	sizes []resize.Container
+	last  changes
 }
 
-// remembered is what is known of a node from earlier looks. After a restart it is made anew: of lowerings the
-// records and the histories tell.
+// changes are when a pod was lowered last, and when it was resized at all; zero: never.
+type changes struct{ lowered, resized time.Time }
+
+// see notes what a pod asks for now, beside what it asked for.
+func (c changes) see(before, now []resize.Container, at time.Time) changes {
+	lower, other := compare(before, now)
+	if lower {
+		c.lowered = at
+	}
+	if lower || other {
+		c.resized = at
+	}
+	return c
+}
+
+// remembered is what is known of a node from earlier looks. After a restart it is made anew: of resizes the records and
+// the histories tell.
 type remembered struct {
 	seen    map[types.UID]sighting
 	victims victims
+	holding holding
+	// last is the last look; nil: there was none.
+	last *look
 }
 
-// see notes what the pods of a node ask for now, and when one of them was lowered.
+// see notes what the pods of a node ask for now, and when one of them was resized.
 func (m remembered) see(s *scene) remembered {
-	next := remembered{seen: make(map[types.UID]sighting, len(s.pods)), victims: m.victims}
+	next := remembered{seen: make(map[types.UID]sighting, len(s.pods)), victims: m.victims, holding: m.holding}
 	for _, pod := range s.pods {
 		rec := s.recommendations[pod.UID]
 		if rec == nil || rec.Spec.Strategy != v1alpha1.StrategyNode {
 			continue
 		}
 		now := sighting{sizes: specOf(pod)}
-		before, known := m.seen[pod.UID]
-		switch {
-		case !known:
-			now.lowered = loweredBefore(rec, pod)
-		case anyLower(before.sizes, now.sizes):
-			now.lowered = s.now
-		default:
-			now.lowered = before.lowered
+		if before, known := m.seen[pod.UID]; known {
+			now.last = before.last.see(before.sizes, now.sizes, s.now)
+		} else {
+			now.last = changesBefore(rec, pod)
 		}
 		next.seen[pod.UID] = now
 	}
@@ -64,40 +79,51 @@ func specOf(pod *corev1.Pod) []resize.Container {
 	return containers
 }
 
-func anyLower(before, now []resize.Container) bool {
+// compare says whether any amount is lower than it was, and whether any is higher.
+func compare(before, now []resize.Container) (lower, higher bool) {
 	for i := range now {
 		if i >= len(before) || before[i].Name != now[i].Name {
 			continue
 		}
 		for _, r := range recommender.Resources {
 			was, is := before[i].Size[r], now[i].Size[r]
-			if is.Request < was.Request || is.Limit < was.Limit {
-				return true
-			}
+			lower = lower || is.Request < was.Request || is.Limit < was.Limit
+			higher = higher || is.Request > was.Request || is.Limit > was.Limit
 		}
 	}
-	return false
+	return lower, higher
 }
 
-// loweredBefore is when a pod was lowered according to its workload's records and history. A history that is full may
-// have lost the pod's rows: it is taken as lowered just before the oldest one that is left.
-func loweredBefore(rec *v1alpha1.AttuneRecommendation, pod *corev1.Pod) time.Time {
-	var at time.Time
+// changesBefore are those that the records and the history of a pod's workload tell of. In doubt the pod was lowered. A
+// history that is full may have lost the pod's rows: it is taken as lowered just before the oldest one that is left.
+func changesBefore(rec *v1alpha1.AttuneRecommendation, pod *corev1.Pod) changes {
+	var c changes
+	note := func(at metav1.Time, raise bool) {
+		if at.After(c.resized) {
+			c.resized = at.Time
+		}
+		if !raise && at.After(c.lowered) {
+			c.lowered = at.Time
+		}
+	}
 	for _, record := range rec.Status.Records {
 		if record.PodUID == pod.UID {
-			at = record.WrittenAt.Time
+			note(record.WrittenAt, false)
 		}
 	}
 	full := len(rec.Status.History) >= v1alpha1.MaxHistory
 	for i, row := range rec.Status.History {
-		if full && i == len(rec.Status.History)-1 && row.Timestamp.After(at) {
-			at = row.Timestamp.Time
+		if row.Timestamp.Before(&pod.CreationTimestamp) {
+			continue // it is about a namesake
 		}
-		if row.Pod == pod.Name && row.Timestamp.After(at) && !raised(row) {
-			at = row.Timestamp.Time
+		if full && i == len(rec.Status.History)-1 {
+			note(row.Timestamp, false)
+		}
+		if row.Pod == pod.Name {
+			note(row.Timestamp, raised(row))
 		}
 	}
-	return at
+	return c
 }
 
 // raised: what the row tells of is a raise; in doubt it is none.
@@ -107,16 +133,17 @@ func raised(row v1alpha1.HistoryEntry) bool {
 	return err == nil && other == nil && to.Cmp(from) >= 0
 }
 
-// lowered is when a pod was lowered last.
-func (m remembered) lowered(pod types.UID) time.Time { return m.seen[pod].lowered }
+// changed says when a pod was lowered and resized last.
+func (m remembered) changed(pod types.UID) changes { return m.seen[pod].last }
 
-// untilLowered is when the first pod may be lowered again that was lowered a while ago; 0: none was.
-func (m remembered) untilLowered(now time.Time) time.Duration {
+// soon is when time alone lets the first pod be changed again that was changed a while ago; 0: none was.
+func (m remembered) soon(now time.Time) time.Duration {
 	var soonest time.Duration
 	for _, s := range m.seen {
-		left := s.lowered.Add(node.LoweredEvery).Sub(now)
-		if !s.lowered.IsZero() && left > 0 && (soonest == 0 || left < soonest) {
-			soonest = left
+		for _, until := range [...]time.Time{s.last.lowered.Add(node.LoweredEvery), s.last.resized.Add(node.Pace), s.last.resized.Add(node.Rest)} {
+			if left := until.Sub(now); left > 0 && (soonest == 0 || left < soonest) {
+				soonest = left
+			}
 		}
 	}
 	return soonest

@@ -11,52 +11,62 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/node"
 )
 
-// A lowering is seen, whoever made it; a raise is none.
-func TestLoweringsAreRemembered(t *testing.T) {
+// A resize is seen, whoever made it, and whether it lowered anything.
+func TestResizesAreRemembered(t *testing.T) {
 	look := func(m remembered, at time.Duration, cpuRequest, limit int64) remembered {
 		s := sceneOf("8", 1000, member("a", size(recommender.Amount(cpuRequest), 64, recommender.Amount(limit))))
 		s.now = noon.Add(at)
 		return m.see(s)
 	}
+	at := func(d time.Duration) time.Time { return noon.Add(d) }
 	m := look(remembered{}, 0, 2000, 200)
-	assert.Zero(t, m.lowered("a"))
-	assert.Zero(t, m.untilLowered(noon))
+	assert.Zero(t, m.changed("a"))
+	assert.Zero(t, m.soon(noon))
 	m = look(m, time.Minute, 1500, 200)
-	assert.Equal(t, noon.Add(time.Minute), m.lowered("a"))
-	assert.Equal(t, 14*time.Minute, m.untilLowered(noon.Add(2*time.Minute)))
+	assert.Equal(t, changes{at(time.Minute), at(time.Minute)}, m.changed("a"))
 	m = look(m, 2*time.Minute, 1600, 200)
-	assert.Equal(t, noon.Add(time.Minute), m.lowered("a"), "a raise")
+	assert.Equal(t, changes{at(time.Minute), at(2 * time.Minute)}, m.changed("a"), "a raise")
 	m = look(m, 3*time.Minute, 1700, 150)
-	assert.Equal(t, noon.Add(3*time.Minute), m.lowered("a"), "a limit counts")
-	assert.Zero(t, m.untilLowered(noon.Add(18*time.Minute)))
+	assert.Equal(t, changes{at(3 * time.Minute), at(3 * time.Minute)}, m.changed("a"), "a limit counts")
+	m = look(m, 4*time.Minute, 1700, 150)
+	assert.Equal(t, changes{at(3 * time.Minute), at(3 * time.Minute)}, m.changed("a"), "nothing new")
+	assert.Equal(t, node.Pace-time.Minute, m.soon(at(4*time.Minute)))
+	assert.Equal(t, node.LoweredEvery-10*time.Minute, m.soon(at(13*time.Minute)))
+	assert.Equal(t, node.Rest-20*time.Minute, m.soon(at(23*time.Minute)))
+	assert.Zero(t, m.soon(at(3*time.Minute+node.Rest)))
 	assert.Empty(t, m.see(&scene{now: noon}).seen, "a pod that is gone is forgotten")
 }
 
-// After a restart the records and the history tell of lowerings.
-func TestLoweringsBeforeARestart(t *testing.T) {
+// After a restart the records and the history tell of resizes.
+func TestResizesBeforeARestart(t *testing.T) {
 	pod := member("a", size(1500, 64, 200))
 	row := func(from, to string, ago time.Duration) v1alpha1.HistoryEntry {
 		return v1alpha1.HistoryEntry{Pod: "a", From: from, To: to, Timestamp: metav1.NewTime(noon.Add(-ago))}
 	}
+	ago := func(lowered, resized time.Duration) changes { return changes{noon.Add(-lowered), noon.Add(-resized)} }
 	rec := recommended("a", 2000, 64)
-	assert.Zero(t, loweredBefore(rec, pod))
+	assert.Zero(t, changesBefore(rec, pod))
 	rec.Status.History = []v1alpha1.HistoryEntry{row("1", "1500m", time.Minute), row("2", "1500m", 5*time.Minute), row("3", "2", time.Hour)}
-	assert.Equal(t, noon.Add(-5*time.Minute), loweredBefore(rec, pod), "the newest that is no raise")
+	assert.Equal(t, ago(5*time.Minute, time.Minute), changesBefore(rec, pod), "the newest that is no raise, and the newest")
 	rec.Status.History = []v1alpha1.HistoryEntry{row("2, 64Mi", "3, 32Mi", time.Minute)}
-	assert.Equal(t, noon.Add(-time.Minute), loweredBefore(rec, pod), "in doubt it was lowered")
+	assert.Equal(t, ago(time.Minute, time.Minute), changesBefore(rec, pod), "in doubt it was lowered")
+	born := pod.DeepCopy()
+	born.CreationTimestamp = metav1.NewTime(noon)
+	assert.Zero(t, changesBefore(rec, born), "a namesake was lowered")
 	rec.Status.History = nil
 	for i := range v1alpha1.MaxHistory {
 		other := row("1", "2", time.Duration(i+1)*time.Minute)
 		other.Pod = "another"
 		rec.Status.History = append(rec.Status.History, other)
 	}
-	assert.Equal(t, noon.Add(-20*time.Minute), loweredBefore(rec, pod), "the rows of its siblings may have displaced its own")
+	assert.Equal(t, ago(20*time.Minute, 20*time.Minute), changesBefore(rec, pod), "the rows of its siblings may have displaced its own")
 	rec.Status.History = rec.Status.History[1:]
-	assert.Zero(t, loweredBefore(rec, pod), "none was displaced")
+	assert.Zero(t, changesBefore(rec, pod), "none was displaced")
 	rec.Status.Records = []v1alpha1.ResizeRecord{{PodUID: "a", WrittenAt: metav1.NewTime(noon)}}
-	assert.Equal(t, noon, loweredBefore(rec, pod))
+	assert.Equal(t, ago(0, 0), changesBefore(rec, pod))
 }
 
 // At most a tenth of the pods that share a node go in an interval, and one of a workload at a time.
@@ -88,5 +98,11 @@ func TestVictimsWithinTheBudget(t *testing.T) {
 	// What a pod that is going leaves may do.
 	pods[3].DeletionTimestamp = &metav1.Time{Time: noon}
 	assert.Empty(t, chosen(victims{}, 200))
+	s.now = noon.Add(goesFor)
+	assert.NotEmpty(t, chosen(victims{}, 200), "who does not go is not waited for")
+	s.now = noon
+	pods[3].Status.Phase = corev1.PodSucceeded
+	assert.NotEmpty(t, chosen(victims{}, 200), "one that has ended leaves nothing")
+	pods[3].Status.Phase = corev1.PodRunning
 	assert.Len(t, victims{chosen: []types.UID{"c-1"}}.settle(pods, time.Minute, noon).gone, 1, "it is on its way")
 }

@@ -32,18 +32,18 @@ var (
 // loadRatio is what the load taint is judged by.
 var loadRatio = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "attune_node_load_ratio",
-	Help: "CPU load of a node by the best signal there is: the share of time in which something waits for CPU, else load1 / CPUs, else usage / allocatable.",
+	Help: "CPU load of a node in terms of what is too much: above 1 it is overloaded, below 0.9 it is well.",
 }, []string{"node"})
 
 func init() { metrics.Registry.MustRegister(members, overcommitted, victimsOf, moves, loadRatio) }
 
 // loadOf shows a node's load; what is not measured is not shown.
-func loadOf(name string, ratio float64) {
-	if math.IsNaN(ratio) {
+func loadOf(name string, load float64) {
+	if math.IsNaN(load) {
 		loadRatio.DeleteLabelValues(name)
 		return
 	}
-	loadRatio.WithLabelValues(name).Set(ratio)
+	loadRatio.WithLabelValues(name).Set(load)
 }
 
 // eventOvercommitted is the reason of events on nodes whose pods do not fit.

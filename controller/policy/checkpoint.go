@@ -62,17 +62,31 @@ func (c *Controller) checkpoints(pass pass, w workload.Workload, stored []v1alph
 	return out
 }
 
-// checkpointDue: there is none of a container although one is needed, or it is older than one whose recommendation is
-// renewed can be: its newest sample stands still, while more of the past may have been read.
+// checkpointDue: there is none of a container that has been measured although one is needed, and it was not looked for
+// within the hour; or it is older than one whose recommendation is renewed can be: its newest sample stands still, while
+// more of the past may have been read.
 func (c *Controller) checkpointDue(pass pass, rec *v1alpha1.AttuneRecommendation) bool {
 	if c.Checkpoints == nil {
 		return false
 	}
-	if len(rec.Spec.Checkpoints) < len(rec.Spec.Containers) && c.Checkpoints.Forgets(pass.settings.Source) {
+	if c.Checkpoints.Forgets(pass.settings.Source) && lacksCheckpoint(rec.Spec, pass.now.Add(-renewEvery)) {
 		return true
 	}
 	old := pass.now.Add(-2 * renewEvery)
 	return slices.ContainsFunc(rec.Spec.Checkpoints, func(c v1alpha1.Checkpoint) bool { return c.At.Time.Before(old) })
+}
+
+// lacksCheckpoint: a container has been measured and has none, and no other one's is newer than a time.
+func lacksCheckpoint(spec v1alpha1.AttuneRecommendationSpec, since time.Time) bool {
+	lacks := false
+	for _, container := range spec.Containers {
+		i := slices.IndexFunc(spec.Checkpoints, func(c v1alpha1.Checkpoint) bool { return c.Name == container.Name })
+		if i >= 0 && spec.Checkpoints[i].At.After(since) {
+			return false
+		}
+		lacks = lacks || i < 0 && container.DataPoints > 0
+	}
+	return lacks
 }
 
 func sameCheckpoints(a, b []v1alpha1.Checkpoint) bool {

@@ -9,10 +9,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/store"
@@ -180,7 +183,75 @@ func TestACheckpointOutlivesItsSource(t *testing.T) {
 func TestAPartialAnswerIsSaid(t *testing.T) {
 	r := report{policy: &v1alpha1.AttunePolicy{}, matched: matched{won: make([]workload.Workload, 2)}}
 	assert.Equal(t, "watching 2 workloads", r.ready().Message)
-	r.source.Last = usage.Report{Partial: true, Warnings: []string{"node n1: it answers 500", "node n2: it answers 500"}}
-	assert.Equal(t, "watching 2 workloads; the usage source says: node n1: it answers 500", r.ready().Message)
+	r.source.Last = usage.Report{Partial: true, Warnings: []string{"1 of 2 nodes cannot be scraped", "another"}}
+	assert.Equal(t, "watching 2 workloads; the usage source says: 1 of 2 nodes cannot be scraped", r.ready().Message)
 	assert.Equal(t, metav1.ConditionTrue, r.ready().Status)
+}
+
+// TestAContainerThatWasNeverMeasured costs no writes: there is nothing of it to be checkpointed.
+func TestAContainerThatWasNeverMeasured(t *testing.T) {
+	const workloads, hours = 20, 5
+	f, histories := newLed(t, workloads)
+	for i := range workloads {
+		f.deployment(fleetName(i), func(d *appsv1.Deployment) {
+			waits := d.Spec.Template.Spec.Containers[0]
+			waits.Name = "waits-for-its-image"
+			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, waits)
+		})
+	}
+	f.tick(t, histories, step)
+	f.memory.written()
+	for range hours * 12 {
+		f.tick(t, histories, step)
+	}
+	assert.LessOrEqual(t, f.memory.writes["patch AttuneRecommendation"], workloads*(hours+1))
+}
+
+// meanwhile is a history in which something happens while a decision is made.
+type meanwhile struct {
+	History
+	happens func()
+}
+
+func (m *meanwhile) Profile(key store.Key, now time.Time) (recommender.Profile, bool) {
+	p, known := m.History.Profile(key, now)
+	if do := m.happens; do != nil {
+		m.happens = nil
+		do()
+	}
+	return p, known
+}
+
+// TestWhatComesWhileItIsDecided is news for the next look: neither is a past that was not there yet taken for an empty
+// one, nor does the decision stand that did not know of it.
+func TestWhatComesWhileItIsDecided(t *testing.T) {
+	f, _ := newLed(t, 1)
+	before := f.memory.recommendations("shop")[0].Spec
+	histories := lead(f, today.Add(-1000*time.Hour), 1)
+	f.Checkpoints = nil
+	f.pass(t) // it is wanted now
+	refresh := func() {
+		for histories.Refresh(t.Context(), f.clock.Now()) {
+		}
+	}
+	between := &meanwhile{History: histories, happens: refresh}
+	f.History = between
+	f.pass(t)
+	after := f.memory.recommendations("shop")[0].Spec
+	assert.Equal(t, before.Containers[0].Target, after.Containers[0].Target)
+	assert.Empty(t, after.Containers[0].Holds)
+
+	for range 3 {
+		f.pass(t)
+	}
+	f.clock.SetTime(f.clock.Now().Add(step))
+	between.happens = refresh
+	f.decided.forget(client.ObjectKeyFromObject(f.policy()))
+	f.pass(t)
+	taken := 0
+	f.Doubt = func(context.Context, string, bool) { taken++ }
+	f.pass(t)
+	assert.Zero(t, taken, "it knew nothing of the new step")
+	f.pass(t)
+	assert.Equal(t, 1, taken)
 }

@@ -43,6 +43,10 @@ type History interface {
 	State(usage.SourceSettings) (store.State, bool)
 	// Lost is how many values of the namespace found no room in the newest answer.
 	Lost(settings usage.SourceSettings, namespace string) int
+	// Unanswered is why the source does not answer about the namespace while it does about others; nil: it does.
+	Unanswered(settings usage.SourceSettings, namespace string) error
+	// News is another number whenever what is known of the workload's containers is.
+	News(store.Key) uint64
 	// Read says whether the whole past of a container's workload has been read.
 	Read(store.Key) bool
 	// Highest usage of a container over its replicas in a span of time.
@@ -53,6 +57,8 @@ type History interface {
 type Recent interface {
 	Want(recent.Interest)
 	Forget(namespace, policy string)
+	// Refused says whether there is no room to follow containers of a namespace.
+	Refused(namespace string) bool
 }
 
 // Autoscalers knows what autoscalers hold of a workload.
@@ -91,8 +97,14 @@ type Controller struct {
 	// Events; nil: none are sent.
 	Events *event.Recorder
 
+	// Doubt, where set, is told of each decision that is taken for the last pass's whether a full look would have written
+	// something; it is for tests.
+	Doubt func(ctx context.Context, recommendation string, wouldWrite bool)
+
 	published published
+	matchings matchings
 	refused   refusals
+	decided   decisions
 }
 
 // Reconcile brings the recommendations of one policy's workloads, and its status, up to date.
@@ -104,16 +116,23 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		}
 		p.Namespace, p.Name = req.Namespace, req.Name
 		_, err = c.end(ctx, p)
-		return reconcile.Result{}, err
+		return reconcile.Result{}, errors.Join(err, c.forgetMatching(ctx, p.Namespace))
 	}
 	if p.DeletionTimestamp != nil {
 		return c.finish(ctx, p)
+	}
+	used, beyond, err := c.policiesOf(ctx, p.Namespace)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if slices.ContainsFunc(beyond, func(other v1alpha1.AttunePolicy) bool { return other.Name == p.Name }) {
+		return c.leaveOut(ctx, p)
 	}
 	settings, err := c.Settings.Settings(ctx, p)
 	if err != nil {
 		return c.refuse(ctx, p, err)
 	}
-	matched, err := c.match(ctx, p)
+	matched, err := c.match(ctx, p, used)
 	if err != nil {
 		return reconcile.Result{}, errors.Join(err, c.writeStatus(ctx, p, undiscovered(p, err)))
 	}
@@ -138,7 +157,9 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 	}
 	report := report{
 		policy: p, settings: settings, matched: matched, recommendations: out.recommendations, refused: out.refused,
-		source: source, lost: c.History.Lost(settings.Source, p.Namespace), now: now,
+		source: source, lost: c.History.Lost(settings.Source, p.Namespace),
+		unanswered: c.History.Unanswered(settings.Source, p.Namespace), now: now,
+		unfollowed: c.Recent != nil && settings.Strategy == v1alpha1.StrategyNode && c.Recent.Refused(p.Namespace),
 	}
 	c.published.publish(client.ObjectKeyFromObject(p), report)
 	result := reconcile.Result{RequeueAfter: nextTry(out.refused, now)}
@@ -175,6 +196,18 @@ func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause
 	return reconcile.Result{}, c.writeStatus(ctx, p, invalidStatus(p, invalid))
 }
 
+// leaveOut a policy beyond the bound on those of a namespace: nothing is asked for it, and its workloads are let go.
+func (c *Controller) leaveOut(ctx context.Context, p *v1alpha1.AttunePolicy) (reconcile.Result, error) {
+	recs, err := c.end(ctx, p)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := c.guard(ctx, p, watched(recs)); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, c.writeStatus(ctx, p, leftOut(p))
+}
+
 // finish lets a deleted policy go once no pod is watched for it any more.
 func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reconcile.Result, error) {
 	recs, err := c.end(ctx, p)
@@ -190,8 +223,18 @@ func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reco
 // end of a policy that is deleted: nothing is asked for it any more, and its workloads are let go.
 func (c *Controller) end(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	c.History.Forget(p.Namespace, p.Name)
+	c.decided.forget(client.ObjectKeyFromObject(p))
 	c.follow(p, policy.Settings{}, matched{}, nil)
 	return c.letGo(ctx, p)
+}
+
+// forgetMatching of a namespace that has no policy any more.
+func (c *Controller) forgetMatching(ctx context.Context, namespace string) error {
+	used, _, err := c.policiesOf(ctx, namespace)
+	if err == nil && len(used) == 0 {
+		c.matchings.forget(namespace)
+	}
+	return err
 }
 
 // letGo of all that a policy sizes: what it recommended is published and seeded no longer.

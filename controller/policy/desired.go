@@ -55,6 +55,7 @@ func desired(in inputs) v1alpha1.AttuneRecommendationSpec {
 	}
 	if in.settings.Strategy == v1alpha1.StrategyNode {
 		spec.Strategy, spec.EvictionRanking = v1alpha1.StrategyNode, evictionRanking(in.settings, in.workload)
+		spec.NodeGroup = in.settings.NodeGroup
 	}
 	for _, c := range sized(in.workload.Template, in.settings) {
 		profile := in.profiles[c.Name]

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -16,11 +17,15 @@ import (
 func (in inputs) meant(c *corev1.Container, r recommender.Resource) recommender.Amount {
 	request := resize.ReadSpec(c.Resources)[r].Request
 	since, changed := changedSince(in.status.Originals, c.Name, r, request, in.now)
-	settings := in.settings.Recommender
-	if !changed || in.now.Sub(since) >= time.Duration(settings.MinimumDataPoints)*settings.QueryStep {
+	if !changed || in.now.Sub(since) >= newFor(in.settings) {
 		return 0
 	}
 	return request
+}
+
+// newFor is how long a template is new: until there could be enough data of it.
+func newFor(settings policy.Settings) time.Duration {
+	return time.Duration(settings.Recommender.MinimumDataPoints) * settings.Recommender.QueryStep
 }
 
 // changedSince is when pods with this request of the template were first seen, and whether pods with

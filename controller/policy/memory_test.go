@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,7 @@ import (
 // memory is a client whose reads cost what those of an informer's cache cost: an indexed lookup and a copy
 // of each object, unless the reader promises to change nothing. What is written is kept.
 type memory struct {
+	version int
 	client.Client
 	// objects of a type and namespace, by name.
 	objects map[string]map[string]client.Object
@@ -49,7 +51,8 @@ func (m *memory) put(o client.Object) {
 		m.objects[on] = map[string]client.Object{}
 	}
 	kept := o.DeepCopyObject().(client.Object)
-	kept.SetResourceVersion("1") // it has one, as a patch under a lock needs
+	m.version++
+	kept.SetResourceVersion(strconv.Itoa(m.version)) // another one after each change
 	m.objects[on][o.GetName()] = kept
 }
 

@@ -11,7 +11,7 @@ import (
 	"attune.io/attune/resize"
 )
 
-// forNode turns a container's target into that of the strategy Node: its workload's peak, which a new pod
+// forNode turns a container's target into that of the strategy Node: its workload's peak of the day, which a new pod
 // is given before there is a node, and the demand that its node shares. A resource that is held has none.
 func (in inputs) forNode(c *corev1.Container, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerTarget {
 	shared := in.demand(c.Name, floors, t)
@@ -26,11 +26,13 @@ func (in inputs) forNode(c *corev1.Container, floors [2]recommender.Floor, t v1a
 	return t
 }
 
-// demand is what is known of the container's workload, within what is allowed. Other replicas' base says
-// nothing of a pod's own, which its node knows.
+// demand is what is known of the container's workload: what was measured and what harm has taught, within what is
+// allowed at most. What is merely allowed at least, or meant, was not measured: it is no demand, so that nobody can
+// claim a node's room by writing it down. Other replicas' base says nothing of a pod's own, which its node knows.
 func (in inputs) demand(container string, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerDemand {
-	settings := in.settings.Recommender
-	var least, most, peaks, highest [2]recommender.Amount
+	const cpu, memory = recommender.CPU, recommender.Memory
+	settings, learned := in.settings.Recommender, resize.FloorsOf(in.status.Floors, container, in.now)
+	var least, most, peaks, days, max7d [2]recommender.Amount
 	for _, r := range recommender.Resources {
 		most[r] = settings.Of[r].MaxAllowed
 		least[r] = max(settings.Of[r].MinAllowed, floors[r].Amount)
@@ -38,23 +40,32 @@ func (in inputs) demand(container string, floors [2]recommender.Floor, t v1alpha
 			continue
 		}
 		of := in.highest(container, r)
-		peak, known := node.Peak(of, in.now)
-		if d, ok := (node.Forecast{Peak: peak, PeakKnown: known}).Demand(); ok {
-			peaks[r] = d.Within(r, least[r], most[r]).Peak
+		within := func(usage recommender.Usage, known bool) recommender.Amount {
+			d, ok := (node.Forecast{Peak: usage, PeakKnown: known}).Demand()
+			if !ok {
+				return 0
+			}
+			return d.Within(r, learned[r].Amount, most[r]).Peak
 		}
+		peaks[r], days[r] = within(node.Peak(of, in.now)), within(node.Day(of, in.now))
 		if usage, known := node.Max7d(of, in.now); known {
-			highest[r] = r.Whole(usage.RoundUp())
+			max7d[r] = r.Whole(usage.RoundUp())
 		}
+	}
+	// Memory that a container had a day ago it may have again, and what it has cannot be taken back.
+	if days[memory] > 0 {
+		peaks[memory] = days[memory]
 	}
 	before := in.storedDemand(container)
 	return v1alpha1.ContainerDemand{
-		CPUPeak:             quantity(recommender.CPU, settled(recommender.CPU, before.Of[recommender.CPU].Peak, peaks[recommender.CPU])),
-		MemoryPeak:          quantity(recommender.Memory, settled(recommender.Memory, before.Of[recommender.Memory].Peak, peaks[recommender.Memory])),
-		MemoryMax7d:         quantity(recommender.Memory, settled(recommender.Memory, before.Max7d, highest[recommender.Memory])),
-		MemoryOOM:           quantity(recommender.Memory, resize.FloorsOf(in.status.Floors, container, in.now)[recommender.Memory].Amount),
+		CPUPeak:             quantity(cpu, settled(cpu, before.Of[cpu].Peak, peaks[cpu])),
+		CPUDay:              quantity(cpu, settled(cpu, before.Day[cpu], days[cpu])),
+		MemoryPeak:          quantity(memory, settled(memory, before.Of[memory].Peak, peaks[memory])),
+		MemoryMax7d:         quantity(memory, settled(memory, before.Max7d, max7d[memory])),
+		MemoryOOM:           quantity(memory, resize.OOMFloorOf(in.status.Floors, container, in.now)),
 		Least:               requests(least),
 		Most:                requests(most),
-		AllowMemoryDecrease: settings.Of[recommender.Memory].AllowDecrease,
+		AllowMemoryDecrease: settings.Of[memory].AllowDecrease,
 	}
 }
 
@@ -75,13 +86,19 @@ func (in inputs) storedDemand(container string) node.Container {
 	return node.Container{}
 }
 
-// containerOf is a container that has just been born: its base is its peak.
+// containerOf is a container that has just been born: its base is not known, and it is given its day's peak.
 func containerOf(name string, d v1alpha1.ContainerDemand) *node.Container {
-	size := resize.FromResources(v1alpha1.Resources{CPURequest: d.CPUPeak, MemoryRequest: d.MemoryPeak})
-	most := resize.FromResources(v1alpha1.Resources{MemoryRequest: d.MemoryMax7d, MemoryLimit: d.MemoryOOM})[recommender.Memory]
-	c := &node.Container{Name: name, Max7d: most.Request, OOM: most.Limit}
+	const cpu, memory = recommender.CPU, recommender.Memory
+	size := resize.FromResources(v1alpha1.Resources{CPURequest: d.CPUPeak, CPULimit: d.CPUDay, MemoryRequest: d.MemoryPeak})
+	kept := resize.FromResources(v1alpha1.Resources{MemoryRequest: d.MemoryMax7d, MemoryLimit: d.MemoryOOM})[memory]
+	least := resize.FromResources(d.Least)
+	c := &node.Container{
+		Name: name, Max7d: kept.Request, OOM: kept.Limit,
+		Day:   node.Amounts{size[cpu].Limit, size[memory].Request},
+		Least: node.Amounts{least[cpu].Request, least[memory].Request},
+	}
 	for _, r := range recommender.Resources {
-		c.Of[r] = node.Demand{Base: size[r].Request, Peak: size[r].Request}
+		c.Of[r].Peak = size[r].Request
 	}
 	return c
 }
@@ -99,7 +116,7 @@ func nodeSteps(d v1alpha1.ContainerDemand, seed node.Seed) []v1alpha1.Step {
 		if seed.Request[r] > 0 {
 			steps = append(steps, v1alpha1.Step{
 				Resource: r.String(), Name: node.StepPeak, Before: "0", After: recommender.Format(r, seed.Request[r]),
-				Reason: "the most that a replica used in the last hour, or in the coming hour on one of the last 7 days, within bounds and floors; what falls by no more than 2 % is kept",
+				Reason: "the most that a replica used in the last 24 hours, within bounds and floors; what falls by no more than 2 % is kept",
 			})
 		}
 	}

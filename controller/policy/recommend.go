@@ -33,7 +33,9 @@ type pass struct {
 	known map[string]*v1alpha1.AttuneRecommendation
 	// refused are the writes that were not taken, by the recommendation's name.
 	refused map[string]refusal
-	now     time.Time
+	// before are the decisions of the last pass, made those of this one, both by the recommendation's name.
+	before, made map[string]decision
+	now          time.Time
 }
 
 // outcome of a look at a policy's workloads.
@@ -60,7 +62,9 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 	pass := pass{
 		policy: p, settings: settings, digest: settings.Digest(), source: settings.Source.Digest(),
 		settled: c.settled(settings, now), known: recs, refused: c.refused.of(key), now: now,
+		before: c.decided.last(key, settings), made: map[string]decision{},
 	}
+	defer func() { c.decided.keep(key, settings, pass.made) }()
 	out := outcome{recommendations: make([]v1alpha1.AttuneRecommendation, 0, len(won)), open: watched(recs)}
 	for _, w := range won {
 		rec, err := c.recommendWorkload(ctx, pass, w)
@@ -98,17 +102,18 @@ func (c *Controller) recommendWorkload(ctx context.Context, pass pass, w workloa
 	if err != nil {
 		return nil, err
 	}
-	c.resume(ctx, pass, rec, w)
-	in := inputs{
-		workload: w, policy: pass.policy, settings: pass.settings, settingsDigest: pass.digest,
-		status: rec.Status, stored: rec.Spec.Containers, standing: rec.Spec.Seed, now: pass.now,
-		profiles: c.profiles(pass, w), blocked: holds.On,
-	}
-	in.silent = c.silent(ctx, pass, w, newest(in.profiles))
-	if pass.settings.Strategy == v1alpha1.StrategyNode {
-		in.highest = c.highest(pass, w)
-	}
 	complete := c.complete(pass, w)
+	facing, timeless := c.facing(pass, rec, w, holds)
+	if known, ok := pass.before[rec.Name]; ok && timeless && complete && c.stillDecided(ctx, pass, rec, w, known, facing) {
+		pass.made[rec.Name] = known
+		c.confirm(pass, rec, known.dataUntil)
+		return rec, nil
+	}
+	c.resume(ctx, pass, rec, w)
+	// What comes while it is decided is news for the next look, and a past that ends meanwhile was not there.
+	complete = c.complete(pass, w)
+	facing.news = c.History.News(pass.key(w, ""))
+	in := c.inputsOf(ctx, pass, rec, w, holds)
 	wanted := wantedOf(rec, in, complete)
 	writing := rec.UID == "" || worthWriting(rec, wanted, pass.now)
 	checkpoints := rec.Spec.Checkpoints
@@ -117,9 +122,17 @@ func (c *Controller) recommendWorkload(ctx context.Context, pass pass, w workloa
 		checkpoints = c.checkpoints(pass, w, checkpoints)
 	}
 	if !writing && sameCheckpoints(rec.Spec.Checkpoints, checkpoints) {
-		if complete { // what is carried over tells nothing new
-			c.confirm(pass, rec, wanted)
+		if !complete { // what is carried over tells nothing new
+			return rec, nil
 		}
+		if wanted.DataUntil != nil {
+			facing.dataUntil = wanted.DataUntil.Time
+		}
+		facing.silent = in.silent
+		if timeless {
+			pass.made[rec.Name] = facing.lasts(pass, rec, in.profiles)
+		}
+		c.confirm(pass, rec, facing.dataUntil)
 		return rec, nil
 	}
 	in.explained = true
@@ -135,6 +148,20 @@ func (c *Controller) recommendWorkload(ctx context.Context, pass pass, w workloa
 	return written, nil
 }
 
+// inputsOf a look at a workload.
+func (c *Controller) inputsOf(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload, holds autoscale.Holds) inputs {
+	in := inputs{
+		workload: w, policy: pass.policy, settings: pass.settings, settingsDigest: pass.digest,
+		status: rec.Status, stored: rec.Spec.Containers, standing: rec.Spec.Seed, now: pass.now,
+		profiles: c.profiles(pass, w), blocked: holds.On,
+	}
+	in.silent = c.silent(ctx, pass, w, newest(in.profiles))
+	if pass.settings.Strategy == v1alpha1.StrategyNode {
+		in.highest = c.highest(pass, w)
+	}
+	return in
+}
+
 // wantedOf is what the recommendation should be by now.
 func wantedOf(rec *v1alpha1.AttuneRecommendation, in inputs, complete bool) v1alpha1.AttuneRecommendationSpec {
 	wanted := desired(in)
@@ -146,13 +173,13 @@ func wantedOf(rec *v1alpha1.AttuneRecommendation, in inputs, complete bool) v1al
 
 // confirm that the stored targets still hold. Whose data was too old to act on as far as was known is looked at again:
 // nothing is written that would tell.
-func (c *Controller) confirm(pass pass, rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneRecommendationSpec) {
-	if wanted.DataUntil == nil {
+func (c *Controller) confirm(pass pass, rec *v1alpha1.AttuneRecommendation, dataUntil time.Time) {
+	if dataUntil.IsZero() {
 		return
 	}
 	key, oldest := client.ObjectKeyFromObject(rec), pass.now.Add(-pass.settings.Recommender.StaleAfter())
-	known := c.Fresh.Confirm(key, wanted.DataUntil.Time)
-	if known.Before(oldest) && rec.Spec.DataUntil.Time.Before(oldest) && !wanted.DataUntil.Time.Before(oldest) && c.Renewed != nil {
+	known := c.Fresh.Confirm(key, dataUntil)
+	if known.Before(oldest) && rec.Spec.DataUntil.Time.Before(oldest) && !dataUntil.Before(oldest) && c.Renewed != nil {
 		c.Renewed(key)
 	}
 }
@@ -235,7 +262,7 @@ func (c *Controller) release(ctx context.Context, recs map[string]*v1alpha1.Attu
 		read := rec
 		rec = rec.DeepCopy()
 		rec.Spec.Mode, rec.Spec.Seed, rec.Spec.SeedWithheld = v1alpha1.UpdateObserve, nil, "PolicyNoLongerMatches"
-		rec.Spec.Containers, rec.Spec.EvictionRanking = nil, ""
+		rec.Spec.Containers, rec.Spec.EvictionRanking, rec.Spec.NodeGroup = nil, "", ""
 		if err := c.write(ctx, read, rec); client.IgnoreNotFound(err) != nil {
 			failed = append(failed, fmt.Errorf("releasing AttuneRecommendation %s: %w", rec.Name, err))
 		}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -8,10 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/store"
@@ -156,12 +159,36 @@ func TestACoarseStepIsSaid(t *testing.T) {
 	assert.Equal(t, "; confidence reaches 0.38 at most with metricsSource.queryStep 1h0m0s: a shorter step needs less room", r.coarse())
 }
 
+func TestAPastShorterThanAWeekIsSaid(t *testing.T) {
+	r := report{settings: sizing(t, nil).settings}
+	r.settings.Source.HistoryWindow = 24 * time.Hour
+	assert.Empty(t, r.shortPast())
+	r.settings.Strategy = v1alpha1.StrategyNode
+	assert.Equal(t, "; strategy Node looks for bursts in the last 7 days, and metricsSource.historyWindow 24h0m0s keeps less: what is rarer is not seen; 168h would do", r.shortPast())
+	r.settings.Source.HistoryWindow = 168 * time.Hour
+	assert.Empty(t, r.shortPast())
+}
+
+// Policies of the strategy Node tell of containers for which there is no room to follow them.
+func TestContainersThatAreNotFollowedAreSaid(t *testing.T) {
+	f := newFleet(t, 1)
+	f.pass(t)
+	r := report{settings: sizing(t, nil).settings, policy: f.policy(), matched: matched{won: make([]workload.Workload, 1)}}
+	assert.NotContains(t, r.ready().Message, "keep what they hold")
+	r.unfollowed = true
+	assert.Contains(t, r.ready().Message, "some containers of namespace "+r.policy.Namespace+" keep what they hold")
+	assert.Equal(t, metav1.ConditionTrue, r.ready().Status)
+}
+
 // A namespace is told that its own history has gaps, and not what others lost.
 func TestAFullShareIsSaid(t *testing.T) {
 	f := newFleet(t, 1)
 	f.pass(t)
 	r := report{settings: sizing(t, nil).settings, policy: f.policy(), source: store.State{Last: usage.Report{Dropped: map[usage.Drop]int{usage.DropFull: 7}}}}
 	assert.Empty(t, r.crowded()+r.leftOut(), "of another namespace")
+	assert.Empty(t, r.tooMuch())
+	r.unanswered = fmt.Errorf("the past of Deployment web: %w", usage.ErrTooMuch)
+	assert.Contains(t, r.tooMuch(), "the usage source finds what is asked about namespace "+r.policy.Namespace+" too much, and usage is missing: the past of Deployment web")
 	r.lost = 7
 	assert.Contains(t, r.crowded(), "the usage history of namespace "+r.policy.Namespace+" has gaps")
 	assert.Contains(t, r.crowded(), "shorten metricsSource.historyWindow")

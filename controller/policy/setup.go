@@ -2,6 +2,8 @@ package policy
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -21,6 +24,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/measure"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 )
 
@@ -40,7 +44,14 @@ func (c *Controller) Register(mgr ctrl.Manager, fresh <-chan event.TypedGenericE
 	exposed.Store(&c.published)
 	return loop.Build(mgr, "policy", c.Watches()).
 		WatchesRawSource(source.TypedChannel(fresh, handler.TypedEnqueueRequestsFromMapFunc(c.InNamespace))).
+		WithOptions(Options()).
 		Complete(measure.Reconciler("policy", c))
+}
+
+// Options of the loop's queue. One worker at a time looks at a namespace's policies: they write the same
+// recommendations where a workload changes hands, and no namespace keeps the others waiting.
+func Options() controller.Options {
+	return controller.Options{MaxConcurrentReconciles: 4, NewQueue: loop.Fair(1)}
 }
 
 // Indexes that the loop lists by.
@@ -75,15 +86,28 @@ func (c *Controller) policiesIn(ctx context.Context, o client.Object) []reconcil
 	return c.InNamespace(ctx, o.GetNamespace())
 }
 
-// InNamespace are the policies of a namespace; "" stands for every one.
+// InNamespace are the policies of a namespace that are used, and those beyond the bound that do not know it; "" stands
+// for every namespace.
 func (c *Controller) InNamespace(ctx context.Context, namespace string) []reconcile.Request {
 	list := &v1alpha1.AttunePolicyList{}
 	if err := c.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
-	out := make([]reconcile.Request, 0, len(list.Items))
+	byNamespace := map[string][]v1alpha1.AttunePolicy{}
 	for i := range list.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		byNamespace[list.Items[i].Namespace] = append(byNamespace[list.Items[i].Namespace], list.Items[i])
+	}
+	out := make([]reconcile.Request, 0, len(list.Items))
+	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
+		used, beyond := policy.Used(byNamespace[namespace])
+		for i := range beyond {
+			if !knowsItIsLeftOut(&beyond[i]) {
+				used = append(used, beyond[i])
+			}
+		}
+		for i := range used {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&used[i])})
+		}
 	}
 	return out
 }

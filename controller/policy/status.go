@@ -18,6 +18,7 @@ import (
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/store"
@@ -46,7 +47,11 @@ type report struct {
 	source  store.State
 	// lost is how many values of the newest answer found no room in the namespace's share of the history.
 	lost int
-	now  time.Time
+	// unanswered is why the source does not answer about the namespace, while it does about others.
+	unanswered error
+	// unfollowed: there is no room to follow the recent usage of some containers of the namespace.
+	unfollowed bool
+	now        time.Time
 }
 
 // status computes the policy's status. It is pure.
@@ -58,7 +63,7 @@ func (r report) status() v1alpha1.AttunePolicyStatus {
 		Workloads:          r.counts(),
 		ResizeHistory:      r.history(),
 	}
-	s.Conflicts = r.matched.lost[:min(len(r.matched.lost), maxConflicts)]
+	s.Conflicts = r.matched.lost
 	if s.Mode != v1alpha1.UpdateObserve {
 		s.Recommendations = r.summaries()
 		s.RecommendationsOmitted = int32(max(0, len(r.recommendations)-len(s.Recommendations)))
@@ -77,7 +82,7 @@ func (r report) counts() *v1alpha1.WorkloadCounts {
 		if hasTarget(rec) && !r.skipped(i) {
 			counts.WithRecommendations++
 		}
-		if len(rec.Status.Kept) > 0 {
+		if wasResized(rec) {
 			counts.Resized++
 		}
 		if len(rec.Status.Records) > 0 {
@@ -85,6 +90,24 @@ func (r report) counts() *v1alpha1.WorkloadCounts {
 		}
 	}
 	return counts
+}
+
+// wasResized: a size of it is kept. The strategy Node keeps none, as each pod has its own: there it is a resize that
+// succeeded, and that was not undone since.
+func wasResized(rec v1alpha1.AttuneRecommendation) bool {
+	if rec.Spec.Strategy != v1alpha1.StrategyNode {
+		return len(rec.Status.Kept) > 0
+	}
+	for _, row := range rec.Status.History {
+		switch {
+		case row.Result != resize.ResultSuccess || row.Reason == resize.ReasonBoost:
+		case row.Reason == resize.ReasonUndo:
+			return false
+		default:
+			return true
+		}
+	}
+	return false
 }
 
 func hasTarget(rec v1alpha1.AttuneRecommendation) bool {
@@ -102,7 +125,7 @@ func (r report) ready() metav1.Condition {
 	case len(r.settings.Resize.Paused) > 0:
 		return no(v1alpha1.ReasonPaused, fmt.Sprintf("paused on the level %s: no seed and no new resize; watches and reverts go on", r.settings.Resize.Paused[0]))
 	case len(r.matched.won) == 0 && len(r.matched.lost) > 0:
-		return no(v1alpha1.ReasonConflict, conflict(r.matched.lost))
+		return no(v1alpha1.ReasonConflict, conflict(r.matched))
 	case len(r.matched.won) == 0:
 		return no(v1alpha1.ReasonNoWorkloadsFound, fmt.Sprintf("no %s matches targetRef", r.policy.Spec.TargetRef.Kind))
 	case r.source.Err != nil:
@@ -111,11 +134,11 @@ func (r report) ready() metav1.Condition {
 		return no(v1alpha1.ReasonRecommendationRefused, r.notTaken())
 	}
 	if hold := r.unanimousHold(); hold != nil {
-		return no(hold.Reason, hold.Message+r.leftOut()+r.crowded()+r.complaint())
+		return no(hold.Reason, hold.Message+r.leftOut()+r.tooMuch()+r.crowded()+r.complaint())
 	}
 	return metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
-		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)) + r.coarse() + r.crowded() + r.complaint(),
+		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)) + r.coarse() + r.shortPast() + r.notFollowed() + r.tooMuch() + r.crowded() + r.complaint(),
 	}
 }
 
@@ -153,11 +176,27 @@ func (r report) coarse() string {
 	return fmt.Sprintf("; confidence reaches %.2f at most with metricsSource.queryStep %s: a shorter step needs less room", most, r.settings.Recommender.QueryStep)
 }
 
+// shortPast says that the strategy Node does not see the week that it looks for bursts in.
+func (r report) shortPast() string {
+	if r.settings.Strategy != v1alpha1.StrategyNode || r.settings.Source.HistoryWindow >= node.PeakWindow {
+		return ""
+	}
+	return fmt.Sprintf("; strategy Node looks for bursts in the last 7 days, and metricsSource.historyWindow %s keeps less: what is rarer is not seen; 168h would do", r.settings.Source.HistoryWindow)
+}
+
+// notFollowed says that containers are not sized by their node because there is no room to follow what they use.
+func (r report) notFollowed() string {
+	if !r.unfollowed {
+		return ""
+	}
+	return fmt.Sprintf("; some containers of namespace %s keep what they hold: the operator follows no more containers of the strategy Node, or the namespace has its share of them; attune_usage_recent_refused counts them", r.policy.Namespace)
+}
+
 // conflict names the first workload that another policy sizes, and counts the rest.
-func conflict(lost []v1alpha1.PolicyConflict) string {
-	first := lost[0]
+func conflict(m matched) string {
+	first := m.lost[0]
 	text := fmt.Sprintf("policy %s sizes %s: %s", first.Winner, first.Workload, first.Reason)
-	if n := len(lost) - 1; n > 0 {
+	if n := m.losses - 1; n > 0 {
 		text += fmt.Sprintf("; %d more workloads are sized by others", n)
 	}
 	return text
@@ -168,7 +207,7 @@ func sentence(err error) string { return cut(err.Error()) }
 
 func cut(text string) string {
 	const most = 512
-	return text[:min(len(text), most)]
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
 // leftOut says what of the source's newest answer was no usage, such as NaN: data that seems to be missing
@@ -185,6 +224,14 @@ func (r report) leftOut() string {
 		return ""
 	}
 	return "; the source's newest answer had values that were left out: " + strings.Join(parts, ", ")
+}
+
+// tooMuch says what the source does not answer about the namespace because it is too much, while it does about others.
+func (r report) tooMuch() string {
+	if r.unanswered == nil {
+		return ""
+	}
+	return fmt.Sprintf("; the usage source finds what is asked about namespace %s too much, and usage is missing: %s", r.policy.Namespace, sentence(r.unanswered))
 }
 
 // crowded says that the history of the namespace has gaps because its share of the operator's memory is used up.
@@ -388,6 +435,17 @@ func (r report) monthly(saved [2]recommender.Amount) string {
 func invalidStatus(p *v1alpha1.AttunePolicy, cause *policy.InvalidConfig) v1alpha1.AttunePolicyStatus {
 	s := v1alpha1.AttunePolicyStatus{Conditions: p.Status.Conditions}
 	return unready(p, s, v1alpha1.ReasonInvalidConfig, cause.Error())
+}
+
+// leftOut reports that there are too many policies.
+func leftOut(p *v1alpha1.AttunePolicy) v1alpha1.AttunePolicyStatus {
+	return unready(p, v1alpha1.AttunePolicyStatus{Conditions: p.Status.Conditions}, v1alpha1.ReasonTooManyPolicies, policy.TooMany(p.Namespace))
+}
+
+// knowsItIsLeftOut: there is nothing more to tell a policy beyond the bound.
+func knowsItIsLeftOut(p *v1alpha1.AttunePolicy) bool {
+	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+	return ready != nil && ready.Reason == v1alpha1.ReasonTooManyPolicies && p.Status.ObservedGeneration == p.Generation
 }
 
 // undiscovered reports workloads that could not be listed; what was known of them stays.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"attune.io/attune/internal/tick"
 )
@@ -13,6 +15,29 @@ import (
 // Recent is what RecentLoop keeps up to date.
 type Recent interface {
 	Refresh(ctx context.Context, now time.Time) error
+	// Followed counts the containers that are followed, and by namespace those for which there is no room.
+	Followed() (containers int, refused map[string]int)
+}
+
+var (
+	followed = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "attune_usage_recent_containers", Help: "Containers whose own recent usage is followed, for the strategy Node.",
+	})
+	refusals = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "attune_usage_recent_refused", Help: "Containers of the strategy Node whose recent usage is not followed for want of room: they keep what they hold.",
+	}, []string{"namespace"})
+)
+
+func init() { metrics.Registry.MustRegister(followed, refusals) }
+
+// show counts in the metrics. A namespace of which nothing is refused has no series.
+func show(r Recent) {
+	containers, refused := r.Followed()
+	followed.Set(float64(containers))
+	refusals.Reset()
+	for namespace, n := range refused {
+		refusals.WithLabelValues(namespace).Set(float64(n))
+	}
 }
 
 // RecentLoop follows what pods use themselves, for the policies of the strategy Node.
@@ -29,6 +54,7 @@ func (l *RecentLoop) Start(ctx context.Context) error {
 		if err := l.Recent.Refresh(ctx, now); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Reading what pods use lately; asking again at the next tick")
 		}
+		show(l.Recent)
 	}
 	return nil
 }

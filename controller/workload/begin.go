@@ -106,6 +106,7 @@ func (d *decision) plans(w world, pods []*corev1.Pod) (plans []resize.Plan) {
 		}
 		plan, refusal := d.plan(w, pod)
 		d.ask(w, pod, plan, refusal)
+		d.queueUp(w, pod, plan, refusal)
 		switch {
 		case refusal == nil && !plan.Empty():
 			plans = append(plans, plan)
@@ -219,7 +220,7 @@ func tooYoung(plan resize.Plan) *resize.Refusal {
 // wishes are the next step of each container from what the pod has.
 func (d *decision) wishes(w world, pod *corev1.Pod) []resize.Container {
 	if w.byNode() {
-		return w.grantedTo(pod)
+		return d.killsAnswered(w, pod, w.grantedTo(pod))
 	}
 	originals := d.originalsOf(pod)
 	live := resize.Read(pod)

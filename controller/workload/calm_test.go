@@ -54,6 +54,22 @@ func TestACacheBehindItsOwnWriteIsWaitedFor(t *testing.T) {
 
 func wrote4(w wrote, version string) wrote { w.version = version; return w }
 
+// A write that was refused because the API server has a newer version is sent again once the cache shows that one, and after
+// a minute whatever it shows.
+func TestAConflictWaitsForTheCache(t *testing.T) {
+	var x stored
+	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "deployment-web", ResourceVersion: "41"}}
+	newest := rec.DeepCopy()
+	newest.ResourceVersion = "44"
+	x.behindOf(newest, now)
+	assert.Equal(t, echoEvery, x.behind(rec, now))
+	assert.Equal(t, 10*time.Second, x.behind(rec, now.Add(40*time.Second)))
+	assert.Zero(t, x.behind(rec, now.Add(refusedFor)), "a watch that is behind for longer")
+	assert.Zero(t, x.behind(newest, now.Add(time.Second)), "the cache shows it")
+	x.written(newest, now.Add(time.Second))
+	assert.Zero(t, x.behind(rec, now.Add(time.Second).Add(echoFor)), "an own write is waited for for a shorter time")
+}
+
 // A workload whose status would change with each pass is written ever more rarely; a revert does not wait for that.
 func TestPassesThatWriteKeepADistance(t *testing.T) {
 	var x pace

@@ -74,6 +74,7 @@ type Controller struct {
 	nodes     nodeMemory
 	promises  promises
 	waiting   waiting
+	queue     queue
 	weights   weights
 	lastAsked lastAsked
 	newest    newest
@@ -119,7 +120,8 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	}
 	c.conflicts.over(req.NamespacedName)
 	if w.closed == nil && w.full == 0 {
-		c.tellNodes(rec, d)
+		c.tellNodes(w, d)
+		c.queue.keep(req.NamespacedName, d.stillWaiting(w))
 		if c.waiting.wait(req.NamespacedName, d.refused.topics, since) {
 			d.wake(time.Second)
 		}
@@ -188,9 +190,10 @@ func (c *Controller) forget(name types.NamespacedName, err error) {
 	}
 	c.counted.drop(name)
 	c.promises.make(name, nil, ledger{})
-	c.Grants.Hold(name, nil, nil)
+	c.Grants.Forget(name)
 	c.Fresh.Forget(name)
 	c.waiting.wait(name, nil, 0)
+	c.queue.keep(name, nil)
 	c.retries.over(name)
 	c.conflicts.over(name)
 	c.stored.forget(name)
@@ -221,11 +224,24 @@ func (c *Controller) store(ctx context.Context, rec *v1alpha1.AttuneRecommendati
 	c.stored.write(rec, status)
 	rec.Status = status
 	if err := c.Client.Status().Update(ctx, rec); err != nil {
+		c.refused(ctx, rec, err)
 		return fmt.Errorf("storing the status of AttuneRecommendation %s: %w", rec.Name, err)
 	}
 	c.stored.written(rec, c.Clock.Now())
 	c.steps.note(name, rec.Status.Records)
 	return nil
+}
+
+// refused looks whether a write was refused because the cache is behind another writer: at that version every write is. A
+// conflict for another reason is over when it is tried again.
+func (c *Controller) refused(ctx context.Context, rec *v1alpha1.AttuneRecommendation, err error) {
+	if !apierrors.IsConflict(err) {
+		return
+	}
+	newest := &v1alpha1.AttuneRecommendation{}
+	if err := c.Live.Get(ctx, client.ObjectKeyFromObject(rec), newest); err == nil && newest.ResourceVersion != rec.ResourceVersion {
+		c.stored.behindOf(newest, c.Clock.Now())
+	}
 }
 
 // guard adds the finalizer before a record is stored and takes it off after the last one is closed.
@@ -244,6 +260,7 @@ func (c *Controller) guard(ctx context.Context, rec *v1alpha1.AttuneRecommendati
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.Client.Patch(ctx, rec, patch); client.IgnoreNotFound(err) != nil {
+		c.refused(ctx, before, err)
 		return fmt.Errorf("guarding AttuneRecommendation %s with a finalizer: %w", rec.Name, err)
 	}
 	c.stored.written(rec, c.Clock.Now())

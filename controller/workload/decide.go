@@ -50,7 +50,9 @@ type decision struct {
 	asks questions
 	// lessons are what records say of their nodes.
 	lessons []lesson
-	// held are the pods that their nodes are to count as they are, and why (strategy Node).
+	// waits is since when pods wait for their turn to be resized (strategy Node).
+	waits map[types.UID]time.Time
+	// held are the pods that their nodes are to freeze, and why (strategy Node).
 	held map[types.UID]string
 	// stays are the pods that may not be evicted whatever their nodes want, and why (strategy Node).
 	stays map[types.UID]string
@@ -179,7 +181,7 @@ func (d *decision) step(w world, record v1alpha1.ResizeRecord) {
 		d.status.Records = append(d.status.Records, record)
 		return
 	}
-	d.learnOfNode(record, action, state)
+	d.learnOfNode(w, pod, record, action, state)
 	d.noteTries(w, record, action, state)
 	d.askLive(w, pod, record, action)
 	d.perform(w, pod, record, action, state)

@@ -26,7 +26,7 @@ func (d *decision) gateWorld(w world, pod *corev1.Pod) resize.World {
 		PromisedOnNode:       d.promisedOn[node],
 		Room:                 w.rooms[node],
 		Unreachable:          w.unreachable(d.status.Records),
-		NodeBlock:            d.facts(w, node).Block,
+		NodeBlock:            d.facts(w, node).BlockFor(pod.Namespace),
 		NoRights:             w.noRights,
 		NoRightsUrgent:       w.noRightsUrgent,
 		NamespaceTerminating: w.terminating,
@@ -58,7 +58,7 @@ func (d *decision) facts(w world, node string) resize.NodeFacts {
 	facts := w.nodes[node].facts
 	for _, l := range d.lessons {
 		if l.record.Node == node {
-			facts = facts.Learn(l.record, l.reason, l.message, w.now)
+			facts = facts.Learn(l.namespace, l.record, l.reason, l.message, w.now)
 		}
 	}
 	return facts

@@ -38,7 +38,7 @@ func full(t *testing.T) (world, *decision) {
 	w.budgets = []policyv1.PodDisruptionBudget{{ObjectMeta: metav1.ObjectMeta{Name: "budget"}}}
 	w.confirmed = now.Add(time.Minute)
 	w.nodes["node-1"] = nodeView{Node: w.nodes["node-1"].Node, booted: now.Add(-time.Hour), facts: resize.NodeFacts{
-		Policies: resize.Policies{StaticCPU: true}, Block: resize.NodeBlock{Growth: now.Add(time.Hour)},
+		Policies: resize.Policies{StaticCPU: true}, Blocks: map[string]resize.NodeBlock{"shop": {Growth: now.Add(time.Hour)}},
 	}}
 	w.rooms["node-1"] = roomWith(1, w.pods...)
 	w.unweighed = map[types.UID]bool{w.pods[0].UID: true}

@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -8,6 +10,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/grant"
 	"attune.io/attune/recommender"
+	noderules "attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
 )
 
@@ -19,7 +22,7 @@ func (w world) byNode() bool {
 
 // observeGrants reads what the nodes of the pods grant them.
 func (c *Controller) observeGrants(w *world) {
-	w.granted = map[types.UID]grant.Pod{}
+	w.granted, w.waits = map[types.UID]grant.Pod{}, c.queue.read(client.ObjectKeyFromObject(w.rec))
 	for _, pod := range w.pods {
 		if granted, ok := c.Grants.Of(pod.UID); ok && w.byNode() {
 			w.granted[pod.UID] = granted
@@ -27,11 +30,17 @@ func (c *Controller) observeGrants(w *world) {
 	}
 }
 
-// granted are the sizes that a pod's node grants its containers. A pod without a grant has no wishes.
+// grantedTo are the sizes that a pod's node grants its containers. A pod without a grant has no wishes, and what
+// restarts its container is sized at birth alone.
 func (w world) grantedTo(pod *corev1.Pod) []resize.Container {
 	var out []resize.Container
 	for _, c := range resize.Read(pod) {
 		size := w.granted[pod.UID].Sizes[c.Name]
+		for r, restarts := range resize.RestartsOn(pod, c.Name) {
+			if restarts {
+				size[r] = recommender.Allocation{}
+			}
+		}
 		if size == (recommender.Size{}) || w.settings.Resize.Excluded[c.Name] {
 			continue
 		}
@@ -40,15 +49,61 @@ func (w world) grantedTo(pod *corev1.Pod) []resize.Container {
 	return out
 }
 
+// killsAnswered raises the memory of the pod's containers that the kernel killed to what that taught, over what the
+// pod's node grants: a node grants nothing to whom a gate holds, nor what restarts its container, and neither keeps a
+// container from what it cannot live without.
+func (d *decision) killsAnswered(w world, pod *corev1.Pod, wishes []resize.Container) []resize.Container {
+	if !w.settings.Resize.AutoRevert && pod.Generation > 1 {
+		return wishes // see urgent
+	}
+	for _, c := range resize.Read(pod) {
+		answer := d.answer(w, pod, c)
+		if answer == (recommender.Allocation{}) || w.settings.Resize.Excluded[c.Name] {
+			continue
+		}
+		i := slices.IndexFunc(wishes, func(wish resize.Container) bool { return wish.Name == c.Name })
+		if i < 0 {
+			i = len(wishes)
+			wishes = append(wishes, resize.Container{Name: c.Name, Sidecar: c.Sidecar, MemoryUsage: w.memory[pod.UID][c.Name]})
+		}
+		memory := &wishes[i].Size[recommender.Memory]
+		memory.Request, memory.Limit = max(memory.Request, answer.Request), max(memory.Limit, answer.Limit)
+	}
+	return wishes
+}
+
+// answer is the memory that a container is to have at least, as kills taught; the zero value: it was not killed at
+// less. No limit is added.
+func (d *decision) answer(w world, pod *corev1.Pod, c resize.Container) recommender.Allocation {
+	has, floor := c.Size[recommender.Memory], resize.OOMFloorOf(d.status.Floors, c.Name, w.now)
+	i := slices.IndexFunc(w.rec.Spec.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == c.Name && t.Demand != nil })
+	below := slices.ContainsFunc(resize.OOMKills(pod), func(k resize.OOM) bool { return k.Container == c.Name && k.Limit < floor })
+	if i < 0 || !below {
+		return recommender.Allocation{}
+	}
+	demand := w.rec.Spec.Containers[i].Demand
+	answer := recommender.Allocation{Request: floor}
+	if most := resize.FromResources(demand.Most)[recommender.Memory].Request; most > 0 {
+		answer.Request = min(floor, most)
+	}
+	answer.Request = max(answer.Request, has.Request)
+	if has.Limit > 0 {
+		max7d := resize.FromResources(v1alpha1.Resources{MemoryRequest: demand.MemoryMax7d})[recommender.Memory].Request
+		answer.Limit = max(has.Limit, noderules.MemoryLimit(max7d, floor, answer.Request))
+	}
+	return answer
+}
+
 // wave are the plans that go now.
 func (d *decision) wave(w world, plans []resize.Plan) []resize.Plan {
 	if w.byNode() {
-		return resize.Together(plans, len(d.status.Records), v1alpha1.MaxRecords)
+		return resize.Together(plans, d.waits, len(d.status.Records), v1alpha1.MaxRecords)
 	}
 	return resize.Wave(plans, d.status.Records, d.status.Kept, len(w.live()), w.settings.Resize, w.unreachable(d.status.Records))
 }
 
-// hold notes the pods that are left as they are whatever their nodes grant them: their nodes count them so.
+// hold notes the pods that may not be changed now, which their nodes freeze, and those that may not be evicted. What
+// does not pass by itself, such as a pause, keeps a pod from being evicted as well: nobody is to wait for its end.
 func (d *decision) hold(w world) {
 	if !w.byNode() {
 		return
@@ -56,14 +111,17 @@ func (d *decision) hold(w world) {
 	d.held, d.stays = map[types.UID]string{}, map[types.UID]string{}
 	for _, pod := range w.live() {
 		if !w.resizesPods() {
-			d.held[pod.UID] = resize.ReasonMode
+			d.held[pod.UID], d.stays[pod.UID] = resize.ReasonMode, resize.ReasonMode
 			continue
 		}
-		if refusal := d.standing(w, pod); refusal != nil {
+		refusal := d.standing(w, pod)
+		if refusal != nil {
 			d.held[pod.UID] = refusal.Reason
-			continue
 		}
-		if refusal := d.staysForGood(w, pod); refusal != nil {
+		if refusal == nil || refusal.Transient {
+			refusal = d.staysForGood(w, pod)
+		}
+		if refusal != nil {
 			d.stays[pod.UID] = refusal.Reason
 		}
 	}
@@ -77,9 +135,14 @@ func (d *decision) standing(w world, pod *corev1.Pod) *resize.Refusal {
 }
 
 // tellNodes passes on which pods are held, where that is news.
-func (c *Controller) tellNodes(rec *v1alpha1.AttuneRecommendation, d decision) {
-	key := client.ObjectKeyFromObject(rec)
-	if c.Grants.Hold(key, d.held, d.stays) && c.HeldChanged != nil {
+func (c *Controller) tellNodes(w world, d decision) {
+	key, news := client.ObjectKeyFromObject(w.rec), false
+	if w.byNode() {
+		news = c.Grants.Hold(key, d.held, d.stays)
+	} else {
+		news = c.Grants.Forget(key)
+	}
+	if news && c.HeldChanged != nil {
 		c.HeldChanged(key)
 	}
 }

@@ -36,8 +36,10 @@ import (
 // lab runs Controller.Reconcile over a fake API server and counts what is written. Its clock moves only when it is
 // stepped. Build it with newLab, change c, resize or objects through api, then call pass, storm or live.
 type lab struct {
-	// refuse is how many of the next writes of the status meet a conflict.
+	// refuse is how many of the next writes of the status meet a conflict; stuck: for a version that the cache
+	// does not show.
 	refuse int
+	stuck  bool
 	t      *testing.T
 	c      *Controller
 	clock  *clocktesting.FakeClock
@@ -70,7 +72,7 @@ func newLab(t *testing.T, rec *v1alpha1.AttuneRecommendation, objects ...client.
 	l.api = fakeAPI(t, objects)
 	counting := interceptor.NewClient(l.api, interceptor.Funcs{SubResourceUpdate: l.update, SubResourcePatch: l.patch, Patch: l.patchMeta})
 	l.c = &Controller{
-		Client: counting, Live: counting, Clock: l.clock, Settings: effective.Reader{Client: counting}, ServerVersion: "v1.36.3",
+		Client: counting, Live: interceptor.NewClient(counting, interceptor.Funcs{Get: l.readLive}), Clock: l.clock, Settings: effective.Reader{Client: counting}, ServerVersion: "v1.36.3",
 		Events: event.NewRecorder(countedEvents{l}, l.clock),
 	}
 	return l
@@ -101,6 +103,15 @@ func (e countedEvents) Eventf(about, related runtime.Object, kind, reason, _, no
 
 func kindAndName(o runtime.Object) string {
 	return reflect.TypeOf(o).Elem().Name() + "/" + o.(client.Object).GetName()
+}
+
+// readLive is ahead of the cache while that is stuck.
+func (l *lab) readLive(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	err := c.Get(ctx, key, o, opts...)
+	if _, is := o.(*v1alpha1.AttuneRecommendation); is && l.stuck && err == nil {
+		o.SetResourceVersion("999999")
+	}
+	return err
 }
 
 func (l *lab) update(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {

@@ -42,6 +42,9 @@ func (d *decision) staysNow(w world, pod *corev1.Pod, plan resize.Plan) *resize.
 	if refusal := d.standing(w, pod); refusal != nil {
 		return refusal
 	}
+	if refusal := resize.RecordsFull(pod, plan, d.gateWorld(w, pod)); refusal != nil {
+		return refusal
+	}
 	return d.unmovable(w, pod, plan)
 }
 

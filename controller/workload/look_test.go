@@ -70,7 +70,7 @@ func quotaOf(name, hard, used string) corev1.ResourceQuota {
 // The gates see what they are about.
 func TestGatesAreFed(t *testing.T) {
 	static := resize.NodeFacts{Policies: resize.Policies{StaticCPU: true}}
-	refusing := resize.NodeFacts{Block: resize.NodeBlock{Growth: now.Add(time.Minute)}}
+	refusing := resize.NodeFacts{Blocks: map[string]resize.NodeBlock{"shop": {Growth: now.Add(time.Minute)}}}
 	for _, tc := range []struct {
 		name   string
 		size   recommender.Size
@@ -152,6 +152,28 @@ func TestANodesRefusalHoldsAtOnce(t *testing.T) {
 
 	w.rec.Status = d.status
 	assert.Empty(t, decide(w).lessons, "it says so once")
+}
+
+// A record that names a node that its pod is not on teaches nothing of that node: whoever writes records would have other
+// people's nodes left alone.
+func TestAForgedRecordTeachesNothing(t *testing.T) {
+	first := running("web-1", small)
+	w := eager(seen(t, small, first).heading(big))
+	record := recordOf(first, big)
+	record.Phase, record.Generation = v1alpha1.RecordApplied, 2
+	first.Generation, first.Status.ObservedGeneration = 2, 2
+	first.Spec.Containers[0].Resources = resize.ToRequirements(big)
+	first.Status.Conditions = append(first.Status.Conditions, corev1.PodCondition{
+		Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible, ObservedGeneration: 2,
+		Message: "Node didn't have enough capacity: cpu, requested: 1000, capacity: 500",
+	})
+	w.rec.Status.Records = []v1alpha1.ResizeRecord{record}
+	require.Len(t, decide(w).lessons, 1, "of the pod's own node")
+	w.nodes["node-2"] = nodeView{Node: node("node-2", "16", "64Gi")}
+	w.rec.Status.Records[0].Node = "node-2"
+	assert.Empty(t, decide(w).lessons)
+	w.rec.Status.Records[0].Node, w.rec.Status.Records[0].PodUID = "node-1", "no pod"
+	assert.Empty(t, decide(w).lessons)
 }
 
 // A memory limit goes down in one patch where the container is known to hold far less, in a second one where

@@ -87,7 +87,7 @@ func TestNodesAreRemembered(t *testing.T) {
 	n.Status.NodeInfo.BootID = "boot-1"
 	assert.Equal(t, nodeView{Node: n}, m.see(n, now))
 	record := recordOf(running("web-1", sizeOf(500, 0, 512, 0)), sizeOf(1000, 0, 512, 0))
-	m.learn([]lesson{{record, resize.ReasonInfeasible, `alongside CPU Manager policy "static"`}}, now)
+	m.learn([]lesson{{"shop", record, resize.ReasonInfeasible, `alongside CPU Manager policy "static"`}}, now)
 	assert.True(t, m.see(n.DeepCopy(), now).facts.Policies.StaticCPU)
 	assert.Zero(t, m.see(node("node-2", "4", "8Gi"), now).facts, "another node")
 
@@ -97,11 +97,11 @@ func TestNodesAreRemembered(t *testing.T) {
 	assert.Equal(t, nodeView{Node: rebooted, booted: later}, m.see(rebooted, later), "and what its kubelet said is forgotten")
 	assert.Equal(t, later, m.see(rebooted, later.Add(time.Minute)).booted)
 
-	m.learn([]lesson{{record, resize.ReasonDeferred, ""}}, now)
+	m.learn([]lesson{{"shop", record, resize.ReasonDeferred, ""}}, now)
 	m.forget("node-1")
 	assert.Zero(t, m.see(n, now).facts)
 	record.Node = "unseen"
-	m.learn([]lesson{{record, resize.ReasonDeferred, ""}}, now)
+	m.learn([]lesson{{"shop", record, resize.ReasonDeferred, ""}}, now)
 	assert.Len(t, m.of, 2, "a node that was never seen is not kept")
 }
 

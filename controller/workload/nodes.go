@@ -41,8 +41,9 @@ type nodeView struct {
 	booted time.Time
 }
 
-// lesson is what one record says of its node.
+// lesson is what one record of a namespace says of its node.
 type lesson struct {
+	namespace       string
 	record          v1alpha1.ResizeRecord
 	reason, message string
 }
@@ -67,7 +68,7 @@ func (m *nodeMemory) learn(lessons []lesson, now time.Time) {
 	defer m.mutex.Unlock()
 	for _, l := range lessons {
 		if known := m.of[l.record.Node]; known != nil {
-			known.facts = known.facts.Learn(l.record, l.reason, l.message, now)
+			known.facts = known.facts.Learn(l.namespace, l.record, l.reason, l.message, now)
 		}
 	}
 }

@@ -60,6 +60,8 @@ type world struct {
 
 	// granted is what the pods' nodes grant them (strategy Node).
 	granted map[types.UID]grant.Pod
+	// waits is since when pods wait to be resized so.
+	waits map[types.UID]time.Time
 
 	// terminating: the namespace is being deleted.
 	terminating bool

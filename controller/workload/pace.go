@@ -33,13 +33,18 @@ type stride struct {
 // anew has settled long before.
 const freeOfPace = 30
 
-// left is how long a pass that is about to write has to wait; 0: it may. The first few in a row may at once.
+// left is how long a pass that is about to write has to wait; 0: it may. The first few in a row may at once. Where a
+// clock was ahead when the last one wrote, that was just now.
 func (x *pace) left(workload types.NamespacedName, free int, now time.Time) time.Duration {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	last, ok := x.of[workload]
 	if !ok || last.row < free {
 		return 0
+	}
+	if last.wrote.After(now) {
+		last.wrote = now
+		x.of[workload] = last
 	}
 	return max(0, last.wrote.Add(last.apart).Sub(now))
 }
@@ -52,7 +57,7 @@ func (x *pace) wrote(workload types.NamespacedName, phase v1alpha1.Recommendatio
 		x.of = map[types.NamespacedName]stride{}
 	}
 	last, apart, row := x.of[workload], paceFirst, 1
-	if calm := now.Sub(last.wrote) >= 2*paceLast; !calm {
+	if calm := now.Sub(last.wrote).Abs() >= 2*paceLast; !calm {
 		row += last.row
 		if last.phase == phase {
 			apart = min(2*last.apart, paceLast)

@@ -33,3 +33,17 @@ func TestPodsOfANodeAreFreeOfPaceForAWhile(t *testing.T) {
 	assert.Zero(t, x.left(web, freeOfPace, at), "after a rest they are free of it again")
 	assert.Positive(t, x.left(web, 0, at), "others are not")
 }
+
+// A clock that was ahead when a pass wrote holds the next one up no longer than their distance, and once.
+func TestAClockThatWasAheadHoldsNothingUp(t *testing.T) {
+	var x pace
+	web, at := types.NamespacedName{Namespace: "shop", Name: "web"}, now
+	x.wrote(web, v1alpha1.PhaseIdle, at.Add(11*time.Hour))
+	assert.Equal(t, paceFirst, x.left(web, 0, at))
+	at = at.Add(paceFirst)
+	assert.Zero(t, x.left(web, 0, at))
+	x.wrote(web, v1alpha1.PhaseIdle, at.Add(11*time.Hour))
+	x.wrote(web, v1alpha1.PhaseIdle, at)
+	assert.Zero(t, x.left(web, 2, at), "the row begins anew")
+	assert.Equal(t, paceFirst, x.left(web, 0, at))
+}

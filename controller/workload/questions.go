@@ -94,12 +94,15 @@ func needsLivePod(action resize.Action) bool {
 	return false
 }
 
-// learnOfNode notes what a record says of its node that did not carry it out.
-func (d *decision) learnOfNode(record v1alpha1.ResizeRecord, action resize.Action, state resize.State) {
-	if fails(record, action) {
-		d.lessons = append(d.lessons, lesson{record, action.Reason, state.Message})
+// learnOfNode notes what a record says of its node that did not carry it out. A record is believed only of the node that
+// its pod is on: whoever writes records must not have nodes blocked that the workload has nothing to do with.
+func (d *decision) learnOfNode(w world, pod *corev1.Pod, record v1alpha1.ResizeRecord, action resize.Action, state resize.State) {
+	if fails(record, action) && isOn(pod, record.Node) {
+		d.lessons = append(d.lessons, lesson{w.rec.Namespace, record, action.Reason, state.Message})
 	}
 }
+
+func isOn(pod *corev1.Pod, node string) bool { return pod != nil && pod.Spec.NodeName == node }
 
 // capabilities are what a pod's node can do, with what this pass learned of it.
 func (d *decision) capabilities(w world, pod *corev1.Pod) resize.Capabilities {

@@ -120,8 +120,8 @@ func (c *Controller) heed(ctx context.Context, d *decision, w world, sent write,
 	case i < 0:
 	case resize.PuttingBack(d.status.Records[i]):
 		c.lastAsked.note(sent.plan.PodUID, w.now)
-	case isNew(d.status.Records[i]) && outcome.OfNode():
-		c.nodes.learn([]lesson{{d.status.Records[i], resize.ReasonInfeasible, outcome.Message}}, w.now)
+	case isNew(d.status.Records[i]) && outcome.OfNode() && isOn(sent.pod, d.status.Records[i].Node):
+		c.nodes.learn([]lesson{{w.rec.Namespace, d.status.Records[i], resize.ReasonInfeasible, outcome.Message}}, w.now)
 	}
 }
 

@@ -27,15 +27,21 @@ const mostEchoes = 4
 // echoFor is how long a cache is waited for that does not show a write; a watch that is behind for longer is believed.
 const echoFor = 5 * time.Second
 
+// refusedFor is how long a write is not tried again that the API server refused for its version, while the cache does not
+// show the one that it has. A watch that is behind for longer is believed here as well.
+const refusedFor = time.Minute
+
 // echoEvery is how soon it is looked whether it does, then less and less often.
 const echoEvery = 20 * time.Millisecond
 
 type wrote struct {
 	// statuses are digests of those that were written, the newest last.
 	statuses []uint64
-	// version of the object after the last write.
+	// version is the least that the object has: after the last write, or as it was read after a conflict. It was learned at
+	// a time, and is waited for so long.
 	version string
 	at      time.Time
+	within  time.Duration
 }
 
 // write notes a status that is about to be written: its event may come before the answer.
@@ -56,7 +62,17 @@ func (x *stored) written(rec *v1alpha1.AttuneRecommendation, now time.Time) {
 	defer x.mutex.Unlock()
 	key := client.ObjectKeyFromObject(rec)
 	w := x.of[key]
-	w.version, w.at = rec.ResourceVersion, now
+	w.version, w.at, w.within = rec.ResourceVersion, now, echoFor
+	x.put(key, w)
+}
+
+// behindOf notes the version that the API server has, where a write was refused because it is newer than the cache's.
+func (x *stored) behindOf(newest *v1alpha1.AttuneRecommendation, now time.Time) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	key := client.ObjectKeyFromObject(newest)
+	w := x.of[key]
+	w.version, w.at, w.within = newest.ResourceVersion, now, refusedFor
 	x.put(key, w)
 }
 
@@ -75,7 +91,8 @@ func (x *stored) own(rec *v1alpha1.AttuneRecommendation) bool {
 	return slices.Contains(x.of[client.ObjectKeyFromObject(rec)].statuses, digest)
 }
 
-// behind is when to look again at a recommendation that is older than this loop's last write of it; 0: it is not.
+// behind is when to look again at a recommendation that is older than this loop knows it to be by its own write or by a
+// conflict; 0: it is not.
 // Versions that are no numbers are not compared, and a clock that jumped back waits for nothing.
 func (x *stored) behind(rec *v1alpha1.AttuneRecommendation, now time.Time) time.Duration {
 	x.mutex.Lock()
@@ -84,7 +101,7 @@ func (x *stored) behind(rec *v1alpha1.AttuneRecommendation, now time.Time) time.
 	has, bad := strconv.ParseUint(rec.ResourceVersion, 10, 64)
 	wrote, worse := strconv.ParseUint(last.version, 10, 64)
 	age := now.Sub(last.at)
-	if bad != nil || worse != nil || has >= wrote || age < 0 || age >= echoFor {
+	if bad != nil || worse != nil || has >= wrote || age < 0 || age >= last.within {
 		return 0
 	}
 	return max(echoEvery, age/4)

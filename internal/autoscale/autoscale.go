@@ -59,6 +59,11 @@ func (h Holds) On(container string, r recommender.Resource) *recommender.Hold {
 	return nil
 }
 
+// Equal holds hold the same.
+func (h Holds) Equal(other Holds) bool {
+	return h.vpa == other.vpa && slices.Equal(h.bindings, other.bindings)
+}
+
 // VPA is the name of the VerticalPodAutoscaler that sizes the workload; empty: none.
 func (h Holds) VPA() string { return h.vpa }
 

@@ -19,8 +19,7 @@ func OOMFloor(t v1alpha1.ContainerTarget, floors []v1alpha1.Floor, now time.Time
 	if !passable(t) || holds(t, resize.ReasonVPA) || holds(t, string(recommender.FloorAboveMaximum)) {
 		return 0
 	}
-	kills := slices.DeleteFunc(slices.Clone(floors), func(f v1alpha1.Floor) bool { return f.Reason != string(resize.HarmOOM) })
-	floor := resize.FloorsOf(kills, t.Name, now)[recommender.Memory].Amount
+	floor := resize.OOMFloorOf(floors, t.Name, now)
 	return (floor + mi - 1) / mi * mi
 }
 

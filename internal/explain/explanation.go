@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 
+	"attune.io/attune/internal/display"
 	"attune.io/attune/recommender"
 )
 
@@ -50,13 +51,11 @@ type Pod struct {
 	Holds   []Hold  `json:"holds"`
 }
 
-// Amounts are requests and limits as Kubernetes quantities; nil (null) is none, or not known.
-type Amounts struct {
-	CPURequest    *string `json:"cpuRequest"`
-	CPULimit      *string `json:"cpuLimit"`
-	MemoryRequest *string `json:"memoryRequest"`
-	MemoryLimit   *string `json:"memoryLimit"`
-}
+// Amounts and Step are shown as everywhere.
+type (
+	Amounts = display.Amounts
+	Step    = display.Step
+)
 
 // Hold says why a resource has no target or is left as it is.
 type Hold struct {
@@ -65,34 +64,6 @@ type Hold struct {
 	// Reason is the word it is known by, Message one sentence with the figures.
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
-}
-
-// Step is one rule at work.
-type Step struct {
-	Resource string `json:"resource"`
-	Name     string `json:"name"`
-	Before   string `json:"before"`
-	After    string `json:"after"`
-	Reason   string `json:"reason"`
-}
-
-// AmountsOf writes a size as quantities.
-func AmountsOf(size recommender.Size) Amounts {
-	return Amounts{
-		CPURequest:    quantity(recommender.CPU, size[recommender.CPU].Request),
-		CPULimit:      quantity(recommender.CPU, size[recommender.CPU].Limit),
-		MemoryRequest: quantity(recommender.Memory, size[recommender.Memory].Request),
-		MemoryLimit:   quantity(recommender.Memory, size[recommender.Memory].Limit),
-	}
-}
-
-// quantity is nil for an amount that is not set.
-func quantity(r recommender.Resource, amount recommender.Amount) *string {
-	if amount == 0 {
-		return nil
-	}
-	text := recommender.Format(r, amount)
-	return &text
 }
 
 // holdsOf writes the recommender's holds.
@@ -108,13 +79,7 @@ func holdsOf(holds []recommender.Hold) []Hold {
 func stepsOf(steps []recommender.Step) []Step {
 	written := []Step{}
 	for _, step := range steps {
-		written = append(written, Step{
-			Resource: step.Resource.String(),
-			Name:     step.Name,
-			Before:   recommender.Format(step.Resource, step.Before),
-			After:    recommender.Format(step.Resource, step.After),
-			Reason:   step.Reason,
-		})
+		written = append(written, display.StepOf(step))
 	}
 	return written
 }

@@ -112,7 +112,7 @@ func (w *writer) steps(c Container, r recommender.Resource) {
 	out := tabwriter.NewWriter(w.to, 0, 8, 2, ' ', 0)
 	for _, step := range c.Steps {
 		if step.Resource == r.String() {
-			fmt.Fprintf(out, "    %s\t%s\t%s\n", step.Name, step.became(r), step.Reason)
+			fmt.Fprintf(out, "    %s\t%s\t%s\n", step.Name, became(step, r), step.Reason)
 		}
 	}
 	if err := out.Flush(); w.err == nil {
@@ -121,7 +121,7 @@ func (w *writer) steps(c Container, r recommender.Resource) {
 }
 
 // became is such as "200m -> 240m". The first step of a chain starts from nothing.
-func (s Step) became(r recommender.Resource) string {
+func became(s Step, r recommender.Resource) string {
 	before, after := Readable(r, s.Before), Readable(r, s.After)
 	if s.Before == "" && s.After == "" {
 		return "" // it stands for steps that are left out

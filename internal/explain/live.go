@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/display"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -58,13 +59,13 @@ func (l Live) container(stored *v1alpha1.ContainerTarget) (Container, error) {
 	if err != nil {
 		return Container{}, fmt.Errorf("container %s has the confidence %q, which is no number: the operator of another version wrote it", stored.Name, stored.Confidence)
 	}
-	template := AmountsOf(l.Template[stored.Name])
+	template := display.AmountsOf(l.Template[stored.Name])
 	explained := Container{
 		Name:       stored.Name,
 		Confidence: confidence,
 		DataPoints: int(stored.DataPoints),
 		Current:    template,
-		Target:     AmountsOf(resize.FromResources(stored.Target)),
+		Target:     display.AmountsOf(resize.FromResources(stored.Target)),
 		Holds:      storedHolds(stored.Holds),
 		Steps:      storedSteps(stored.Steps),
 	}
@@ -106,7 +107,7 @@ func (l Live) addPods(explained *Container, to heading) {
 		}
 		explained.Pods = append(explained.Pods, Pod{
 			Name:    pod.Name,
-			Current: AmountsOf(live),
+			Current: display.AmountsOf(live),
 			Next:    to.next(taken.change),
 			Holds:   holdsOf(taken.change.Holds),
 		})
@@ -114,7 +115,7 @@ func (l Live) addPods(explained *Container, to heading) {
 	if shown == nil {
 		return
 	}
-	explained.Current, explained.Next = AmountsOf(shown.live), to.next(shown.change)
+	explained.Current, explained.Next = display.AmountsOf(shown.live), to.next(shown.change)
 	explained.Holds = joinHolds(explained.Holds, holdsOf(shown.change.Holds))
 	explained.Steps = joinSteps(explained.Steps, stepsOf(shown.change.Steps))
 }

@@ -3,6 +3,7 @@ package explain
 import (
 	"slices"
 
+	"attune.io/attune/internal/display"
 	"attune.io/attune/recommender"
 )
 
@@ -46,7 +47,7 @@ func (h heading) next(change recommender.Change) Amounts {
 			size[r] = recommender.Allocation{}
 		}
 	}
-	return AmountsOf(size)
+	return display.AmountsOf(size)
 }
 
 func (h heading) unmeasured(r recommender.Resource) bool {

@@ -3,6 +3,7 @@ package explain
 import (
 	"math"
 
+	"attune.io/attune/internal/display"
 	"attune.io/attune/recommender"
 )
 
@@ -22,8 +23,8 @@ func Offline(in recommender.Input) Container {
 		Name:       in.Container,
 		Confidence: rounded(rec.Confidence),
 		DataPoints: rec.DataPoints,
-		Current:    AmountsOf(in.Original),
-		Target:     AmountsOf(rec.Target),
+		Current:    display.AmountsOf(in.Original),
+		Target:     display.AmountsOf(rec.Target),
 		Next:       to.next(change),
 		Holds:      joinHolds(to.holds, holdsOf(change.Holds)),
 		Steps:      joinSteps(stepsOf(rec.Steps), stepsOf(change.Steps)),

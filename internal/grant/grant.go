@@ -31,7 +31,13 @@ type Table struct {
 	onNode map[string]map[types.UID]bool
 	held   marks
 	stays  marks
+	// looked are the workloads that the workload loop has told of.
+	looked map[types.NamespacedName]bool
 }
+
+// NotLookedAt is why a pod is left as it is while the workload loop has not told what holds its workload's pods, such
+// as after a start: that nothing is known to hold it does not mean that nothing does.
+const NotLookedAt = "NotLookedAt"
 
 // marks are words on pods, by their workloads.
 type marks struct {
@@ -104,22 +110,48 @@ func (t *Table) Hold(workload types.NamespacedName, held, stays map[types.UID]st
 	}
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	first, second := t.held.set(workload, held), t.stays.set(workload, stays)
-	return first || second
+	if t.looked == nil {
+		t.looked = map[types.NamespacedName]bool{}
+	}
+	first, second, third := !t.looked[workload], t.held.set(workload, held), t.stays.set(workload, stays)
+	t.looked[workload] = true
+	return first || second || third
 }
 
-// Held says why a pod is left as it is; empty: it is not, as far as is known.
-func (t *Table) Held(pod types.UID) string {
-	t.mutex.RLock()
-	defer t.mutex.RUnlock()
-	return t.held.why[pod]
+// Forget what is known of the pods of a workload that is gone, or whose pods share no node. It returns whether anything
+// was.
+func (t *Table) Forget(workload types.NamespacedName) bool {
+	if t == nil {
+		return false
+	}
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	known := t.looked[workload]
+	delete(t.looked, workload)
+	t.held.set(workload, nil)
+	t.stays.set(workload, nil)
+	return known
 }
 
-// Stays says why a pod may not be evicted; empty: it may, as far as is known.
-func (t *Table) Stays(pod types.UID) string {
+// Held says why a pod of a workload is left as it is; empty: it is not.
+func (t *Table) Held(workload types.NamespacedName, pod types.UID) string {
 	t.mutex.RLock()
 	defer t.mutex.RUnlock()
-	return t.stays.why[pod]
+	return t.of(&t.held, workload, pod)
+}
+
+// Stays says why a pod of a workload may not be evicted; empty: it may.
+func (t *Table) Stays(workload types.NamespacedName, pod types.UID) string {
+	t.mutex.RLock()
+	defer t.mutex.RUnlock()
+	return t.of(&t.stays, workload, pod)
+}
+
+func (t *Table) of(m *marks, workload types.NamespacedName, pod types.UID) string {
+	if !t.looked[workload] {
+		return NotLookedAt
+	}
+	return m.why[pod]
 }
 
 func keys(set map[types.NamespacedName]bool) []types.NamespacedName {

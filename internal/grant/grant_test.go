@@ -37,14 +37,30 @@ func TestHoldReplacesWhatIsKnownOfAWorkload(t *testing.T) {
 	assert.True(t, table.Hold(web, map[types.UID]string{"a": "Paused"}, map[types.UID]string{"b": "LastReplica"}))
 	assert.False(t, table.Hold(web, map[types.UID]string{"a": "Paused"}, map[types.UID]string{"b": "LastReplica"}))
 	assert.True(t, table.Hold(db, map[types.UID]string{"c": "Mode"}, nil))
-	assert.Equal(t, "Paused", table.Held("a"))
-	assert.Equal(t, "LastReplica", table.Stays("b"))
-	assert.Empty(t, table.Stays("a"))
+	assert.Equal(t, "Paused", table.Held(web, "a"))
+	assert.Equal(t, "LastReplica", table.Stays(web, "b"))
+	assert.Empty(t, table.Stays(web, "a"))
 	assert.True(t, table.Hold(web, nil, map[types.UID]string{"a": "DoNotDisrupt"}))
-	assert.Empty(t, table.Held("a"))
-	assert.Equal(t, "DoNotDisrupt", table.Stays("a"))
-	assert.Empty(t, table.Stays("b"))
-	assert.Equal(t, "Mode", table.Held("c"))
+	assert.Empty(t, table.Held(web, "a"))
+	assert.Equal(t, "DoNotDisrupt", table.Stays(web, "a"))
+	assert.Empty(t, table.Stays(web, "b"))
+	assert.Equal(t, "Mode", table.Held(db, "c"))
 	var none *Table
 	assert.False(t, none.Hold(web, nil, nil))
+	assert.False(t, none.Forget(web))
+}
+
+// After a start nothing is known of what holds a workload's pods, which is not that nothing does.
+func TestWhoWasNotLookedAtIsLeftAsItIs(t *testing.T) {
+	table := &Table{}
+	assert.Equal(t, NotLookedAt, table.Held(web, "a"))
+	assert.Equal(t, NotLookedAt, table.Stays(web, "a"))
+	assert.True(t, table.Hold(web, nil, nil), "its nodes are told that nothing holds it")
+	assert.Empty(t, table.Held(web, "a"))
+	assert.Empty(t, table.Stays(web, "a"))
+	assert.Equal(t, NotLookedAt, table.Held(db, "c"))
+	assert.False(t, table.Hold(web, nil, nil))
+	assert.True(t, table.Forget(web))
+	assert.False(t, table.Forget(web))
+	assert.Equal(t, NotLookedAt, table.Held(web, "a"))
 }

@@ -106,6 +106,27 @@ func TestLaws(t *testing.T) {
 	}
 }
 
+// TestNothingIsLinkedThatNeverRuns: Prometheus's database brings the libraries of all clouds with it.
+func TestNothingIsLinkedThatNeverRuns(t *testing.T) {
+	var linked []string
+	for _, p := range packages(t) {
+		if p.ImportPath == module+"cmd/attune" || p.ImportPath == module+"cmd/kubectl-attune" {
+			linked = append(linked, p.Deps...)
+		}
+	}
+	require.Contains(t, linked, "github.com/prometheus/prometheus/promql")
+	for _, of := range []string{
+		"github.com/prometheus/prometheus/tsdb", "github.com/prometheus/prometheus/config", "github.com/prometheus/prometheus/discovery",
+		"github.com/aws/aws-sdk-go-v2", "github.com/Azure/azure-sdk-for-go", "google.golang.org/grpc", "testing",
+	} {
+		for _, d := range linked {
+			if d == of || strings.HasPrefix(d, of+"/") && of != "github.com/prometheus/prometheus/tsdb" {
+				t.Errorf("a program has %s in it, which never runs", d)
+			}
+		}
+	}
+}
+
 func TestNames(t *testing.T) {
 	for _, p := range packages(t) {
 		if !strings.HasPrefix(p.ImportPath, module) {

@@ -65,6 +65,9 @@ func TestOneField(t *testing.T) {
 		"risk":          {`adaptive: {risk: None}`, `adaptive.risk None is not one of Low, Medium or High`},
 		"eviction":      {`node: {eviction: "true"}`, `node.eviction true is not one of Enabled or Disabled`},
 		"ranking":       {`node: {evictionRanking: First}`, `node.evictionRanking First is not one of Low, Medium, High or Never`},
+		"group":         {`node: {group: Web}`, `node.group Web must be at most 63 lower-case letters, digits and hyphens, e.g. checkout`},
+		"group's name":  {`node: {group: a/b}`, `node.group a/b must be at most 63 lower-case letters, digits and hyphens, e.g. checkout`},
+		"no group":      {`node: {group: ""}`, `node.group "" must be at most 63 lower-case letters, digits and hyphens, e.g. checkout`},
 		"weight":        {`weight: 1001`, `weight 1001 must be between 1 and 1000, e.g. 100`},
 		"query":         {`sloGuardrails: [{name: up, query: "sum(up", threshold: "1", comparison: "<"}]`, `sloGuardrails[up].query sum(up lacks ): close the bracket, e.g. sum(rate(http_requests_total{code=~"5.."}[5m]))`},
 		"threshold":     {`sloGuardrails: [{name: up, query: up, threshold: 99%, comparison: "<"}]`, `sloGuardrails[up].threshold 99% must be a decimal number, e.g. "99.9"`},
@@ -124,6 +127,9 @@ func TestFieldsTogether(t *testing.T) {
 		"boost that stays": {`cpu: {startupBoost: {multiplier: "2", duration: 1m}}`, ``, `updateStrategy: {type: Initial}`,
 			`cpu.startupBoost 2 times for 1m (from the AttuneDefaults) cannot be taken back with updateStrategy.type Initial, which never touches a running pod: use Canary or Auto, or set cpu.startupBoost.multiplier to "1"`,
 			[]policy.Level{policy.Cluster, policy.Policy}},
+		"boost on a node": {``, `cpu: {startupBoost: {multiplier: "2", duration: 1m}}`, `strategy: Node`,
+			`cpu.startupBoost 2 times for 1m (from the AttuneNamespaceDefaults) does not go with strategy Node, which gives a new pod its peak of a day and then its share: set cpu.startupBoost.multiplier to "1", or use strategy Workload`,
+			[]policy.Level{policy.Namespace, policy.Policy}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := policy.Resolve(clusterDefaults(t, c.cluster), namespaceDefaults(t, c.namespace), aPolicy(t, c.policy))
@@ -149,6 +155,7 @@ func TestHoldsTogether(t *testing.T) {
 		"Node with the built-in mode":    {``, `strategy: Node`},
 		"Workload over a Node default":   {`strategy: Node`, `{strategy: Workload, updateStrategy: {type: Canary}}`},
 		"Initial without the boost":      {`cpu: {startupBoost: {multiplier: "2", duration: 1m}}`, `{cpu: {startupBoost: {multiplier: "1", duration: 1m}}, updateStrategy: {type: Initial}}`},
+		"Node without the boost":         {`cpu: {startupBoost: {multiplier: "2", duration: 1m}}`, `{cpu: {startupBoost: {multiplier: "1", duration: 1m}}, strategy: Node}`},
 		"every upper end":                {``, `{weight: 1000, cpu: {overhead: "1000", minAllowed: 1M, maxAllowed: 1M}, memory: {maxAllowed: 1Ei}, metricsSource: {historyWindow: 720h, queryStep: 1h}, updateStrategy: {canary: {percentage: 100}, maxConcurrentResizes: "100%"}}`},
 		"every lower end":                {``, `{weight: 1, cpu: {overhead: "0", maxChangePercent: 1}, metricsSource: {historyWindow: 1h, queryStep: 10s, minimumDataPoints: 1}, updateStrategy: {cooldown: 1m, safetyObservationPeriod: 1m, canary: {percentage: 1}, maxConcurrentResizes: 1}}`},
 		"over midnight":                  {``, `updateStrategy: {schedule: {windows: [{start: "23:59", end: "00:00"}]}}`},

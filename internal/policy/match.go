@@ -25,10 +25,11 @@ type candidate struct {
 
 // Conflict is a policy that selects a workload and does not own it.
 type Conflict struct {
-	Policy *v1alpha1.AttunePolicy
-	// Reason why the winner is stronger, such as "weight 200 over 100".
-	Reason string
+	Policy, Winner *v1alpha1.AttunePolicy
 }
+
+// Reason why the winner is stronger, such as "weight 200 over 100".
+func (c Conflict) Reason() string { return reason(c.Winner, c.Policy) }
 
 // NewMatcher takes the policies that may own a workload: not those that are being deleted, nor those
 // whose targetRef is invalid (Resolve says why). It points into the slice it is given.
@@ -63,7 +64,7 @@ func (m Matcher) Match(w workload.Workload) (winner *v1alpha1.AttunePolicy, lose
 		case winner == nil:
 			winner = c.policy
 		default:
-			losers = append(losers, Conflict{Policy: c.policy, Reason: reason(winner, c.policy)})
+			losers = append(losers, Conflict{Policy: c.policy, Winner: winner})
 		}
 	}
 	return winner, losers

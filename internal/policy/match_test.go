@@ -122,7 +122,7 @@ func TestTheStrongestWins(t *testing.T) {
 func reasons(losers []policy.Conflict) map[string]string {
 	all := map[string]string{}
 	for _, l := range losers {
-		all[l.Policy.Name] = l.Reason
+		all[l.Policy.Name] = l.Reason()
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"regexp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -30,6 +31,7 @@ func resolve(layers []layer, problems []Problem, operator Operator) (Settings, e
 		Risk:            oneOf(o, "adaptive.risk", risk, risks, func(l layer) *v1alpha1.Risk { return l.Adaptive.Risk }),
 		NodeEviction:    oneOf(o, "node.eviction", eviction, switches, func(l layer) *v1alpha1.Switch { return l.Node.Eviction }) == v1alpha1.Enabled,
 		EvictionRanking: oneOf(o, "node.evictionRanking", "", rankings, func(l layer) *v1alpha1.EvictionRanking { return l.Node.EvictionRanking }),
+		NodeGroup:       o.nodeGroup(),
 		StartupBoost:    o.startupBoost(),
 		SLOGuardrails:   o.sloGuardrails(),
 		Weight:          int32(within(o, "weight", weight, 1, 1000, func(l layer) *int32 { return l.weight })),
@@ -62,6 +64,19 @@ func (o *overlay) strategy() v1alpha1.Strategy {
 	}
 	o.invalid(path, "%s %s is not built yet: use %s or %s", path, o.quote(path, s), v1alpha1.StrategyWorkload, v1alpha1.StrategyNode)
 	return strategy
+}
+
+// groupNames are those of node.group, as the schema has them too.
+var groupNames = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+func (o *overlay) nodeGroup() string {
+	const path = "node.group"
+	group := pick(o, path, "", func(l layer) *string { return l.Node.Group })
+	if o.origin[path] != BuiltIn && !groupNames.MatchString(group) {
+		o.invalid(path, "%s %s must be at most 63 lower-case letters, digits and hyphens, e.g. checkout", path, o.quote(path, group))
+		return ""
+	}
+	return group
 }
 
 func (o *overlay) recommender(source usage.SourceSettings) recommender.Settings {

@@ -101,8 +101,8 @@ updateStrategy:
     daysOfWeek: [Saturday, Sunday]
     timezone: Europe/Berlin
   maxConcurrentResizes: 3
-strategy: Node
-node: {eviction: Enabled, evictionRanking: High}
+strategy: Workload
+node: {eviction: Enabled, evictionRanking: High, group: checkout}
 adaptive: {risk: Low}
 excludedContainers: [istio-proxy]
 sloGuardrails:
@@ -130,7 +130,7 @@ func everythingSettings(t *testing.T) policy.Settings {
 				Days:     map[time.Weekday]bool{time.Saturday: true, time.Sunday: true},
 				Location: berlin,
 			},
-			RateWindow: 15 * time.Minute, NodeEviction: true, Excluded: map[string]bool{"istio-proxy": true},
+			RateWindow: 15 * time.Minute, Excluded: map[string]bool{"istio-proxy": true},
 		},
 		Source: usage.SourceSettings{
 			Prometheus: &v1alpha1.PrometheusSource{
@@ -143,7 +143,8 @@ func everythingSettings(t *testing.T) policy.Settings {
 			Labels:        map[string]string{"cluster": "eu-1", "job": "kubelet"},
 			HistoryWindow: 14 * 24 * time.Hour, QueryStep: 10 * time.Minute, RateWindow: 15 * time.Minute,
 		},
-		Strategy:        v1alpha1.StrategyNode,
+		Strategy:        v1alpha1.StrategyWorkload,
+		NodeGroup:       "checkout",
 		Risk:            v1alpha1.RiskLow,
 		NodeEviction:    true,
 		EvictionRanking: v1alpha1.RankingHigh,

@@ -18,6 +18,7 @@ func (o *overlay) checkTogether(s Settings) {
 	o.checkWindows(s)
 	o.checkNodeMode(s)
 	o.checkBoostMode(s)
+	o.checkNodeBoost(s)
 }
 
 func (o *overlay) checkBounds(r recommender.Resource, s recommender.ResourceSettings) {
@@ -75,4 +76,14 @@ func (o *overlay) checkBoostMode(s Settings) {
 	const boost, mode = "cpu.startupBoost", "updateStrategy.type"
 	o.clash([]string{boost, mode}, `%s %s cannot be taken back with %s %s, which never touches a running pod: use Canary or Auto, or set %s.multiplier to "1"`,
 		boost, o.quote(boost, plain(s.StartupBoost.Multiplier)+" times for "+short(s.StartupBoost.Duration)), mode, o.quote(mode, s.Resize.Mode), boost)
+}
+
+// checkNodeBoost: a node lowers a pod to its share as soon as it knows it, whatever the pod was given to start with.
+func (o *overlay) checkNodeBoost(s Settings) {
+	if s.StartupBoost == nil || s.Strategy != v1alpha1.StrategyNode {
+		return
+	}
+	const boost, strategy = "cpu.startupBoost", "strategy"
+	o.clash([]string{boost, strategy}, `%s %s does not go with %s %s, which gives a new pod its peak of a day and then its share: set %s.multiplier to "1", or use strategy %s`,
+		boost, o.quote(boost, plain(s.StartupBoost.Multiplier)+" times for "+short(s.StartupBoost.Duration)), strategy, o.quote(strategy, s.Strategy), boost, v1alpha1.StrategyWorkload)
 }

@@ -32,10 +32,12 @@ type Settings struct {
 	Risk            v1alpha1.Risk
 	NodeEviction    bool
 	EvictionRanking v1alpha1.EvictionRanking // empty: by rule
-	StartupBoost    *Boost
-	SLOGuardrails   []v1alpha1.SLOGuardrail
-	Weight          int32
-	Pricing         Pricing
+	// NodeGroup of the pods that spike together; empty: those of one workload.
+	NodeGroup     string
+	StartupBoost  *Boost
+	SLOGuardrails []v1alpha1.SLOGuardrail
+	Weight        int32
+	Pricing       Pricing
 
 	// Origin says which level set each field, by its path in the spec, such as cpu.percentile.
 	Origin map[string]Level

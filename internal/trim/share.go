@@ -109,12 +109,15 @@ func (t *table[T]) equal(key string, value T) T {
 	return value
 }
 
-// sharedMap is an equal map. One with a long text is some object's own.
+// mostEntries of a map that is shared: greater ones are few, and a table must not keep them when their objects are gone.
+const mostEntries = 32
+
+// sharedMap is an equal map. One with a long text, or with many, is some object's own.
 func sharedMap(values map[string]string) map[string]string {
 	if len(values) == 0 {
 		return nil
 	}
-	own := false
+	own := len(values) > mostEntries
 	out := make(map[string]string, len(values))
 	for key, value := range values {
 		if len(value) > longestFlag {
@@ -143,7 +146,7 @@ func shareAmounts(resources *corev1.ResourceRequirements) {
 
 // sharedAmounts is an equal list, the way its amounts are written included.
 func sharedAmounts(list corev1.ResourceList) corev1.ResourceList {
-	if len(list) == 0 {
+	if len(list) == 0 || len(list) > mostEntries {
 		return list
 	}
 	var text strings.Builder

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/program"
 	"attune.io/attune/internal/workload"
 )
 
@@ -94,6 +95,7 @@ func container(c *corev1.Container, memory []corev1.Volume) {
 	c.VolumeMounts, c.VolumeDevices = mounts, nil
 	c.Env, c.EnvFrom, c.Ports = nil, nil, nil
 	c.LivenessProbe, c.ReadinessProbe, c.StartupProbe, c.Lifecycle, c.SecurityContext = nil, nil, nil, nil, nil
+	c.Image, c.Command, c.Args = program.ShortText(c.Image), program.Short(c.Command), program.Short(c.Args)
 	c.WorkingDir, c.TerminationMessagePath, c.TerminationMessagePolicy, c.ImagePullPolicy = "", "", "", ""
 }
 
@@ -227,14 +229,33 @@ func exact[T any](list []T) []T {
 	return append(make([]T, 0, len(list)), list...)
 }
 
-// longestFlag is the longest annotation, in bytes, that is taken for something which may concern a resize.
-const longestFlag = 64
+// longestFlag is the longest value, in bytes, that is kept of an annotation that switches something on or off; longestNote
+// that of one that was written by the webhook. What is longer is nobody's work but to fill this memory.
+const longestFlag, longestNote = 64, 16 << 10
 
-// flags are the annotations that switch something on or off, whoever's they are, and those that are ours. The
-// others are documents.
+// kept are the annotations that somebody here reads.
+var kept = func() map[string]int {
+	of := map[string]int{v1alpha1.SeededAnnotation: longestNote, corev1.MirrorPodAnnotationKey: longestFlag}
+	for _, name := range []string{
+		v1alpha1.SkipAnnotation, v1alpha1.PausedAnnotation, v1alpha1.ResumedAnnotation, v1alpha1.UndoAnnotation,
+		workload.KarpenterDoNotDisrupt, workload.KarpenterDoNotEvict, workload.AutoscalerSafe, workload.DeschedulerPrefersNot,
+	} {
+		of[name] = longestFlag
+	}
+	return of
+}()
+
+// flags are the annotations that somebody here reads. Of a longer one the beginning is left, which says that it is there;
+// a note of the webhook that is too long is none.
 func flags(annotations map[string]string) map[string]string {
 	maps.DeleteFunc(annotations, func(name, value string) bool {
-		return len(value) > longestFlag && !strings.HasPrefix(name, v1alpha1.GroupVersion.Group+"/")
+		most, read := kept[name]
+		return !read || most == longestNote && len(value) > most
 	})
+	for name, value := range annotations {
+		if len(value) > kept[name] {
+			annotations[name] = strings.Clone(value[:kept[name]])
+		}
+	}
 	return annotations
 }

@@ -3,6 +3,7 @@ package trim_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"runtime"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/resize"
 )
 
 func trimmed[T any](t testing.TB, transform cache.TransformFunc, o T) T {
@@ -76,10 +78,54 @@ func TestWhatIsSharedIsNotChangedThroughACopy(t *testing.T) {
 // Values of annotations are anybody's: none makes one object's look like those of another.
 func TestDifferentAnnotationsAreNeverShared(t *testing.T) {
 	a, b := runningPod(1), runningPod(2)
-	a.Annotations = map[string]string{"a": "x1:b1:y"}
-	b.Annotations = map[string]string{"a": "x", "b": "y"}
-	assert.Equal(t, map[string]string{"a": "x1:b1:y"}, trimmed(t, trim.Pod, a).Annotations)
-	assert.Equal(t, map[string]string{"a": "x", "b": "y"}, trimmed(t, trim.Pod, b).Annotations)
+	apart := map[string]string{"attune.io/paused": "x", "attune.io/skip": "y"}
+	asOne := map[string]string{"attune.io/paused": "x14:attune.io/skip1:y"}
+	a.Annotations, b.Annotations = maps.Clone(asOne), maps.Clone(apart)
+	assert.Equal(t, asOne, trimmed(t, trim.Pod, a).Annotations)
+	assert.Equal(t, apart, trimmed(t, trim.Pod, b).Annotations)
+}
+
+// Whatever somebody writes into an object's texts, what is kept of it is small, and still tells one program from another.
+func TestWhatIsKeptOfAnObjectIsBounded(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	fill := func(o *metav1.ObjectMeta, spec *corev1.PodSpec, arg string) {
+		o.Annotations = map[string]string{
+			"attune.io/x": long[:256<<10], "attune.io/seeded": long[:256<<10], "attune.io/paused": long[:256<<10],
+			"karpenter.sh/do-not-disrupt": long[:256<<10], "note": "short, and read by nobody",
+		}
+		for i := range spec.Containers {
+			spec.Containers[i].Args, spec.Containers[i].Command, spec.Containers[i].Image = []string{arg}, []string{"sh", long}, long[:4096]
+		}
+	}
+	pod, other := runningPod(1), runningPod(1)
+	fill(&pod.ObjectMeta, &pod.Spec, long)
+	fill(&other.ObjectMeta, &other.Spec, long+"y")
+	template := corev1.PodTemplateSpec{Spec: *runningPod(1).Spec.DeepCopy()}
+	fill(&template.ObjectMeta, &template.Spec, long)
+	d := &appsv1.Deployment{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: appsv1.DeploymentSpec{Template: template}}
+	live := pod.DeepCopy()
+	live.Labels = nil
+
+	podBefore, deploymentBefore := jsonBytes(t, pod), jsonBytes(t, d)
+	pod, other, d = trimmed(t, trim.Pod, pod), trimmed(t, trim.Pod, other), trimmed(t, trim.Workload, d)
+	t.Logf("a pod: %d bytes of JSON before, %d after; a Deployment: %d before, %d after", podBefore, jsonBytes(t, pod), deploymentBefore, jsonBytes(t, d))
+	assert.Less(t, jsonBytes(t, pod), 8<<10)
+	assert.Less(t, jsonBytes(t, d), 8<<10)
+	for _, left := range []map[string]string{pod.Annotations, d.Annotations, d.Spec.Template.Annotations} {
+		assert.Equal(t, map[string]string{"attune.io/paused": long[:64], "karpenter.sh/do-not-disrupt": long[:64]}, left)
+	}
+	assert.True(t, resize.SameProgram(pod, &d.Spec.Template.Spec))
+	assert.True(t, resize.SameProgram(live, &d.Spec.Template.Spec), "one that was read from the API server as well")
+	assert.False(t, resize.SameProgram(other, &d.Spec.Template.Spec))
+	pod.Labels = nil
+	assert.Equal(t, resize.TemplateHash(live), resize.TemplateHash(pod))
+}
+
+func jsonBytes(t *testing.T, o any) int {
+	t.Helper()
+	text, err := json.Marshal(o)
+	require.NoError(t, err)
+	return len(text)
 }
 
 func TestWhatIsLeftOfWorkloads(t *testing.T) {

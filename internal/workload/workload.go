@@ -18,7 +18,9 @@ import (
 // CronJob. Its maps and its template are the object's own: read them, don't change them.
 type Workload struct {
 	Identity
-	UID         types.UID
+	UID types.UID
+	// Version of the object, which is another one after each change of it.
+	Version     string
 	Labels      map[string]string
 	Annotations map[string]string
 	Template    *corev1.PodTemplateSpec
@@ -62,6 +64,7 @@ func read(kind v1alpha1.WorkloadKind, object metav1.Object, template *corev1.Pod
 	return Workload{
 		Identity:    Identity{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()},
 		UID:         object.GetUID(),
+		Version:     object.GetResourceVersion(),
 		Labels:      object.GetLabels(),
 		Annotations: object.GetAnnotations(),
 		Template:    template,

@@ -33,10 +33,11 @@ func group(name string) func(*Pod)            { return func(p *Pod) { p.Group = 
 func daemonSet(p *Pod)                        { p.DaemonSet = true }
 func initCPU(a recommender.Amount) func(*Pod) { return func(p *Pod) { p.InitRequest[cpu] = a } }
 
+// holding so much CPU, and the memory that it needs.
 func holding(amounts ...recommender.Amount) func(*Pod) {
 	return func(p *Pod) {
 		for i, a := range amounts {
-			p.Containers[i].Current[cpu] = a
+			p.Containers[i].Current = Amounts{a, p.Containers[i].Of[memory].Peak}
 		}
 	}
 }
@@ -120,10 +121,33 @@ func randomPod(rng *rand.Rand, name string, amount func() recommender.Amount) Po
 		for _, r := range recommender.Resources {
 			c.Of[r] = Demand{Base: amount(), Peak: amount()}
 			if rng.IntN(3) > 0 {
-				c.Current[r] = amount()
+				c.Current[r], c.Born[r] = amount(), amount()
 			}
 		}
 		p.Containers = append(p.Containers, c)
 	}
 	return p
+}
+
+// freeze makes some pods and resources unchangeable, on one node of two, bounds what others can have, and gives some
+// more than they need.
+func freeze(rng *rand.Rand, pods []Pod) {
+	if rng.IntN(2) == 0 {
+		return
+	}
+	for i := range pods {
+		pods[i].Frozen = rng.IntN(4) == 0
+		for j := range pods[i].Containers {
+			c := &pods[i].Containers[j]
+			for r := range c.Restarts {
+				c.Restarts[r] = rng.IntN(10) == 0
+				if rng.IntN(6) == 0 {
+					c.Reach[r] = []recommender.Amount{c.Current[r], recommender.Resource(r).WholeDown(max(0, c.Of[r].Base))}[rng.IntN(2)]
+				}
+				if rng.IntN(6) == 0 {
+					c.Least[r] = 1 + c.Of[r].Base + c.Of[r].Base/2
+				}
+			}
+		}
+	}
 }

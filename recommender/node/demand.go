@@ -27,8 +27,8 @@ const (
 type Span func(from, to time.Time) (recommender.Usage, bool)
 
 // Peak is the forecast for the coming hour: the highest usage of the last hour and of the coming hour on
-// each of the last 7 days. It looks ahead, since that is the hour that a pod born now has to get through.
-// False where nothing was measured.
+// each of the last 7 days. It is the peak of CPU on a node, where it can be taken back an hour later. It looks
+// ahead, since that is the hour to get through. False where nothing was measured.
 func Peak(of Span, now time.Time) (recommender.Usage, bool) {
 	peak, known := of(now.Add(-Horizon), now)
 	for season := 1; season <= Seasons; season++ {
@@ -39,6 +39,10 @@ func Peak(of Span, now time.Time) (recommender.Usage, bool) {
 	}
 	return peak, known
 }
+
+// Day is the highest usage of the last 24 hours: what a newcomer is given, which is placed for days and not for
+// an hour, and the peak of memory on a node as well. False where nothing was measured.
+func Day(of Span, now time.Time) (recommender.Usage, bool) { return of(now.Add(-Season), now) }
 
 // Max7d is the highest usage of the last 7 days.
 func Max7d(of Span, now time.Time) (recommender.Usage, bool) { return of(now.Add(-PeakWindow), now) }
@@ -65,7 +69,9 @@ func (f Forecast) Demand() (Demand, bool) {
 	return Demand{base, max(base, peak)}, true
 }
 
-// Within keeps a demand between what is allowed, in whole amounts of its resource; zero is no bound. A CPU limit that stays is an upper
+// Within keeps a demand between what was learned that it needs at least (floors) and what is allowed at most, in
+// whole amounts of its resource; zero is no bound. What is merely allowed at least was not measured: it is no demand
+// (Container.Least). A CPU limit that stays is an upper
 // bound too: a request is never above its limit, and waiting for CPU below a limit is not a demand that a
 // request could meet.
 func (d Demand) Within(r recommender.Resource, least, most recommender.Amount) Demand {

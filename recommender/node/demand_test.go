@@ -23,7 +23,7 @@ func TestBase(t *testing.T) {
 	// Every minute, as a kubelet is scraped: 4 values of 100m, 4 of 200m and 3 of 900m; the 9th of 11 is P75 + ½.
 	for i, usage := range []recommender.Usage{900, 100, 200, 100, 900, 200, 100, 200, 900, 100, 200} {
 		u.Add(cpu, noon.Add(-time.Duration(i)*time.Minute), usage)
-		u.Add(memory, noon.Add(-time.Duration(i)*time.Minute), recommender.Usage(mi)*usage)
+		u.Add(memory, noon.Add(-time.Duration(i)*2*time.Minute), recommender.Usage(mi)*usage)
 	}
 	base, known := u.Base(cpu, noon)
 	assert.True(t, known)
@@ -31,14 +31,14 @@ func TestBase(t *testing.T) {
 	base, _ = u.Base(memory, noon)
 	assert.Equal(t, 550*recommender.Usage(mi), base)
 
-	base, known = u.Base(cpu, noon.Add(9*time.Minute))
+	base, known = u.Base(cpu, noon.Add(5*time.Minute))
 	assert.True(t, known)
-	assert.Equal(t, recommender.Usage(700), base, "what is older than 10 minutes does not count: 900 and 100 are left")
-	_, known = u.Base(cpu, noon.Add(11*time.Minute))
-	assert.False(t, known)
-	_, known = u.Base(memory, noon.Add(29*time.Minute))
+	assert.Equal(t, recommender.Usage(725), base, "what is older than 10 minutes does not count: 6 are left")
+	_, known = u.Base(cpu, noon.Add(6*time.Minute))
+	assert.False(t, known, "less than half of the window is measured")
+	_, known = u.Base(memory, noon.Add(14*time.Minute))
 	assert.True(t, known, "memory: 30 minutes")
-	_, known = u.Base(memory, noon.Add(32*time.Minute))
+	_, known = u.Base(memory, noon.Add(17*time.Minute))
 	assert.False(t, known)
 }
 
@@ -49,7 +49,9 @@ func TestRecentIgnoresWhatIsNoUsage(t *testing.T) {
 	}
 	_, known := u.Base(cpu, noon)
 	assert.False(t, known)
-	u.Add(cpu, noon, recommender.Usage(math.Inf(1)))
+	for age := range 6 {
+		u.Add(cpu, noon.Add(-time.Duration(age)*time.Minute), recommender.Usage(math.Inf(1)))
+	}
 	base, known := u.Base(cpu, noon)
 	assert.True(t, known)
 	assert.Less(t, base, recommender.Usage(5e6), "the greatest that there is room for")
@@ -92,6 +94,7 @@ func TestMean(t *testing.T) {
 // Whatever order samples come in, the answer is that of the plain percentile of those in the window.
 func TestRecentAgainstPlainSamples(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
+	enough := 0
 	for range 300 {
 		type sample struct {
 			at    time.Time
@@ -116,9 +119,14 @@ func TestRecentAgainstPlainSamples(t *testing.T) {
 		}
 		slices.Sort(values)
 		base, known := u.Base(cpu, now)
-		require.Equal(t, len(values) > 0, known)
+		if !known {
+			require.Less(t, u.Measured(cpu, now), BaseCPUWindow/2)
+			continue
+		}
+		enough++
 		require.InDelta(t, float64(recommender.Quantile(values, 0.75)), float64(base), 1e-6)
 	}
+	assert.Greater(t, enough, 250)
 }
 
 // bursts are 100m at any time before noon and 900m at one.
@@ -223,4 +231,55 @@ func BenchmarkBase(b *testing.B) {
 	for b.Loop() {
 		u.Base(cpu, noon)
 	}
+}
+
+func TestDayPeak(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		at   time.Duration
+		want recommender.Usage
+	}{
+		{"now", 0, 900},
+		{"within 24 h", -24*time.Hour + time.Minute, 900},
+		{"before them", -24 * time.Hour, 100},
+	} {
+		peak, known := Day(bursts(tc.at), noon)
+		assert.True(t, known)
+		assert.Equal(t, tc.want, peak, tc.name)
+	}
+}
+
+func TestANewcomerIsGivenTheDaysPeak(t *testing.T) {
+	c := Container{Of: [2]Demand{{Base: 100, Peak: 300}, {Base: 50 * mi, Peak: 200 * mi}}, Day: Amounts{700, 250 * mi}, Max7d: 260 * mi}
+	assert.Equal(t, Seed{Request: Amounts{700, 250 * mi}, MemoryLimit: 520 * mi}, SeedOf(&c), "not the coming hour's")
+	c.Of[cpu].Base = 900
+	assert.Equal(t, recommender.Amount(900), SeedOf(&c).Request[cpu], "nor less than the base")
+	c.Least = Amounts{1000, 0}
+	assert.Equal(t, recommender.Amount(1000), SeedOf(&c).Request[cpu], "nor than what is allowed")
+}
+
+// A base counts once half of its window was measured, however often that is.
+func TestABaseCountsOnceHalfOfItsWindowWasMeasured(t *testing.T) {
+	for _, every := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute} {
+		for r, window := range [2]time.Duration{BaseCPUWindow, BaseMemoryWindow} {
+			r := recommender.Resource(r)
+			u := NewRecent()
+			for age := time.Duration(0); age <= window; age += every {
+				u.Add(r, noon.Add(age), 100)
+				_, known := u.Base(r, noon.Add(age))
+				assert.Equal(t, age >= window/2, known, "%v: %v, every %v", r, age, every)
+				assert.InDelta(t, age.Seconds(), u.Measured(r, noon.Add(age)).Seconds(), 30)
+			}
+			_, known := u.Base(r, noon.Add(window+window/2-every))
+			assert.True(t, known, "%v, every %v", r, every)
+			_, known = u.Base(r, noon.Add(window+window/2+2*time.Minute))
+			assert.False(t, known, "nor when half of it is over")
+		}
+	}
+	// Two samples with a gap between them say nothing of the gap.
+	u := NewRecent()
+	u.Add(cpu, noon.Add(-9*time.Minute), 100)
+	u.Add(cpu, noon, 100)
+	_, known := u.Base(cpu, noon)
+	assert.False(t, known)
 }

@@ -13,6 +13,32 @@ type evictor struct {
 	groups tournament
 }
 
+// makeFit chooses who has to go. It is decided with no more than they hold for those that cannot be changed now,
+// which moves nobody for what they hold above their shares either: that room comes back. So it may be that the
+// pods that stay still do not fit with all that they need.
+//
+// A frozen pod is never among those that go, as it is not to be touched; but it has its place in their order.
+// Nobody goes instead of it: it is waited for. Who may never go has the ranking Never.
+func (s *Sharer) makeFit() {
+	if s.capped = s.fixed; !s.capped {
+		s.evict()
+		return
+	}
+	s.enterAll()
+	if s.lacking() != (lack{}) {
+		s.evict()
+	}
+	s.result.Evictions = slices.DeleteFunc(s.result.Evictions, func(v Eviction) bool { return s.pods[v.Pod].Frozen })
+	s.capped = false
+	s.enterAll()
+	for _, v := range s.result.Evictions {
+		e := &s.entries[v.Pod]
+		e.gone = true
+		s.count(e, -1)
+	}
+	s.reserve = largest(s.groups)
+}
+
 // evict chooses who has to go: for memory, then for CPU, until everybody else fits; then it takes back, the
 // last one first, whoever still fits. Where that is not enough nobody goes, and it returns false.
 //

@@ -12,9 +12,10 @@ const (
 	StepBase          = "base"          // CPU: what it always needs
 	StepInit          = "init"          // CPU: what its pod's init request pays for
 	StepShare         = "share"         // CPU: its part of the reserve
+	StepRoom          = "room"          // CPU: what nobody else needs, for a DaemonSet
 	StepPeak          = "peak"          // memory: all that it needs
 	StepLimit         = "limit"         // memory: its limit
-	StepOvercommitted = "overcommitted" // either: no more than it holds, as the node does not fit
+	StepOvercommitted = "overcommitted" // either: its part of what there is, as the node does not fit
 )
 
 // Explain says how a container of the last pods shared came to its grant: the computation, step by step.
@@ -63,6 +64,10 @@ func (x *explanation) cpu() {
 	}
 	x.share(base)
 	x.overcommitted(cpu)
+	if spare := x.grant.Spare; spare > 0 {
+		x.add(cpu, StepRoom, x.last+spare, "what nobody else needs of the node raises it towards its base demand, %s; it is the first to give way",
+			text(cpu, x.c.Of[cpu].Base))
+	}
 }
 
 func (x *explanation) share(base recommender.Amount) {
@@ -102,17 +107,17 @@ func (x *explanation) memory() {
 
 func (x *explanation) overcommitted(r recommender.Resource) {
 	if x.s.result.Overcommitted[r] && x.last > x.grant.Request[r] {
-		x.add(r, StepOvercommitted, x.grant.Request[r], "the pods need %s of the node's %s, and nobody can be evicted to make them fit: no more than it holds",
+		x.add(r, StepOvercommitted, x.grant.Request[r], "the pods need %s of the node's %s, and nobody can be evicted now to make them fit: what it holds, and its part of the room that is left, by which base demands come first",
 			recommender.Format(r, x.s.need(r)), recommender.Format(r, x.s.available[r]))
 	}
 }
 
 // whyEntered tells a DaemonSet's demand from others'.
 func (x *explanation) whyEntered(r recommender.Resource, others, daemonSet string) string {
-	if !x.p.DaemonSet || x.c.Current[r] <= 0 {
+	if !x.p.DaemonSet || x.c.Born[r] <= 0 {
 		return others
 	}
-	return fmt.Sprintf("of a DaemonSet: %s, and never for more than the %s that it holds", daemonSet, text(r, x.c.Current[r]))
+	return fmt.Sprintf("of a DaemonSet: %s, and pushes nobody out for more than the %s that it was born with", daemonSet, text(r, x.c.Born[r]))
 }
 
 // largestGroup names the group whose spike is the reserve; of equal ones the first by name.

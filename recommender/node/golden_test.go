@@ -72,13 +72,13 @@ func TestGolden(t *testing.T) {
 			want: amounts{"a": {2000, 600}}},
 		{name: "and no less does", available: 2599, pods: []Pod{sidecar}, want: amounts{"a": nil}, evictions: []string{"a"}},
 
-		{name: "a DaemonSet asks for its base alone", available: 1500, pods: []Pod{pod("ds", 500, 3000, daemonSet, holding(800)), pod("a", 500, 1000)},
+		{name: "a DaemonSet asks for its base alone", available: 1500, pods: []Pod{pod("ds", 500, 3000, daemonSet, born(800)), pod("a", 500, 1000)},
 			want: amounts{"ds": {500}, "a": {1000}}},
-		{name: "and is never raised", available: 1500, pods: []Pod{pod("ds", 500, 3000, daemonSet, holding(300)), pod("a", 500, 1000)},
+		{name: "and is raised to it by what nobody needs", available: 1500, pods: []Pod{pod("ds", 500, 3000, daemonSet, born(300)), pod("a", 500, 1000)},
+			want: amounts{"ds": {500}, "a": {1000}}},
+		{name: "nobody goes for its base", available: 1300, pods: []Pod{pod("ds", 500, 3000, daemonSet, born(300)), pod("a", 500, 1000)},
 			want: amounts{"ds": {300}, "a": {1000}}},
-		{name: "nobody goes for its base", available: 1300, pods: []Pod{pod("ds", 500, 3000, daemonSet, holding(300)), pod("a", 500, 1000)},
-			want: amounts{"ds": {300}, "a": {1000}}},
-		{name: "one whose size is not known asks like others", available: 2000, pods: []Pod{pod("ds", 500, 1500, daemonSet), pod("a", 500, 1000)},
+		{name: "one whose birth is not known asks like others", available: 2000, pods: []Pod{pod("ds", 500, 1500, daemonSet), pod("a", 500, 1000)},
 			want: amounts{"ds": {1166}, "a": {833}}},
 		{name: "and stays", available: 1999, pods: []Pod{pod("ds", 500, 1500, daemonSet), pod("a", 500, 1000)},
 			want: amounts{"ds": {1500}, "a": nil}, evictions: []string{"a"}},
@@ -101,10 +101,11 @@ func TestGolden(t *testing.T) {
 			want: amounts{"a": {900}, "b": nil}, evictions: []string{"b"}},
 		{name: "the protected alone are too many: nobody goes in vain", available: 1000,
 			pods: []Pod{pod("a", 600, 900, ranked(Never), holding(500)), pod("b", 600, 700, daemonSet), pod("c", 100, 200, holding(90))},
-			want: amounts{"a": {500}, "b": {660}, "c": {90}}, overcommitted: true},
-		{name: "what is held bounds the grant only from above", available: 1000,
+			// 590 are held; of the 410 that are left a has 100/710, c 10/710, and b, which holds nothing, 600/710.
+			want: amounts{"a": {557}, "b": {346}, "c": {95}}, overcommitted: true},
+		{name: "nobody holds more than he is granted", available: 1000,
 			pods: []Pod{pod("a", 600, 900, ranked(Never), holding(5000)), pod("b", 600, 700, ranked(Never))},
-			want: amounts{"a": {825}, "b": {675}}, overcommitted: true},
+			want: amounts{"a": {825}, "b": {175}}, overcommitted: true},
 		{name: "who still fits is taken back", available: 3000,
 			// a has the larger spike and is chosen first, then b; without b there is room for a.
 			pods: []Pod{pod("a", 100, 400), pod("b", 3000, 3100), pod("c", 500, 600, ranked(Never))},
@@ -147,12 +148,12 @@ func TestGoldenMemory(t *testing.T) {
 	a.Containers[0].Current[memory], b.Containers[0].Current[memory] = 150*mi, 250*mi
 	got = share(400*mi, a, b)
 	assert.Equal(t, [2]bool{false, true}, got.Overcommitted)
-	assert.Equal(t, []recommender.Amount{150 * mi, 200 * mi}, requests(got))
+	assert.Equal(t, []recommender.Amount{200 * mi, 200 * mi}, requests(got), "up to its peak")
 
 	got = share(500*mi, pod("a", 0, 0, remembering(100*mi, 300*mi), func(p *Pod) { p.InitRequest[memory] = 400 * mi }), b)
 	assert.Equal(t, []string{"a"}, evicted(got), "the scheduler keeps the init request")
 
-	ds := pod("ds", 0, 0, remembering(100*mi, 300*mi), daemonSet, holdingMemory(250*mi))
+	ds := pod("ds", 0, 0, remembering(100*mi, 300*mi), daemonSet, func(p *Pod) { p.Containers[0].Born[memory] = 250 * mi })
 	assert.Equal(t, []recommender.Amount{250 * mi, 200 * mi}, requests(share(450*mi, ds, pod("b", 0, 0, remembering(100*mi, 200*mi)))),
 		"a DaemonSet is never raised, and not lowered below what it needs at times")
 }

@@ -21,6 +21,12 @@ func (s *Sharer) grant() {
 			s.result.Grants = append(s.result.Grants, s.grantOf(p, e, j, whole, rest))
 		}
 	}
+	for _, r := range recommender.Resources {
+		if s.result.Overcommitted[r] {
+			s.ration(r)
+		}
+	}
+	s.lend()
 }
 
 func (s *Sharer) grantOf(p *Pod, e *entry, j int, whole, rest uint64) (g Grant) {
@@ -30,15 +36,9 @@ func (s *Sharer) grantOf(p *Pod, e *entry, j int, whole, rest uint64) (g Grant) 
 	if spike := s.spikes[e.first+j]; spike > 0 {
 		up, rounded := s.part(e, spike, whole, rest)
 		g.Request[cpu] += up
-		g.Rounded = rounded
+		g.Rounded[cpu] = rounded
 	}
 	g.Request[memory] = s.demand(p, c, memory).Peak
-	for _, r := range recommender.Resources {
-		if current := c.Current[r]; s.result.Overcommitted[r] && 0 < current && current < g.Request[r] {
-			g.Request[r] = current
-			g.Rounded = g.Rounded && r != cpu
-		}
-	}
 	g.MemoryLimit = MemoryLimit(c.Max7d, c.OOM, g.Request[memory])
 	return g
 }

@@ -6,6 +6,9 @@
 // one load balancer or one request drives them. Groups are taken to spike independently, so the node keeps
 // room for the largest group's spike alone, and everybody shares it. CPU is shared so; memory cannot be
 // taken back from a container that has it, so each container has its peak.
+//
+// Everybody whose demand is known takes part, whether it may be changed now or not: Share says what each is to have,
+// Settle what each is to hold next, in view of who may be changed and of what is worth a resize.
 package node
 
 import (
@@ -60,10 +63,23 @@ type Container struct {
 	Name string
 	// Current requests; zero is not known, or not set.
 	Current Amounts
+	// Born are the requests that it was born with: a DaemonSet's container takes part with no more. Zero is
+	// not known.
+	Born Amounts
+	// Least is the least that its policy allows. What of it is above the demand is nobody's demand: the
+	// container keeps it where it has it, is given it where nobody needs the room, and moves nobody for it.
+	Least Amounts
+	// Reach is the most that it can have now: what it holds, and what quotas leave it to grow by. Nobody goes for
+	// more than that, and where room is short no more is kept for it. It is a whole amount; zero is no bound.
+	Reach Amounts
+	// Restarts says of each resource that to change it restarts the container: it is sized at birth alone.
+	Restarts [2]bool
 	// CurrentLimit is the memory limit that it has; zero is none.
 	CurrentLimit recommender.Amount
-	// Of holds the demand of each resource, indexed by recommender.Resource.
+	// Of holds the demand of each resource as it was measured, indexed by recommender.Resource.
 	Of [2]Demand
+	// Day is the most that its workload used in 24 h, which a newcomer is given; zero is not known.
+	Day Amounts
 	// Max7d is the most memory that its workload used in 7 days, OOM what kills taught, already decayed;
 	// zero is not known.
 	Max7d, OOM recommender.Amount
@@ -75,16 +91,19 @@ type Pod struct {
 	Name string
 	// Group is that of the pods that spike together with it; empty: none do.
 	Group string
-	// DaemonSet pods are never evicted, and never raised above what they hold.
+	// DaemonSet pods are never evicted, and push nobody out.
 	DaemonSet bool
+	// Frozen pods may not be changed now: a gate holds them, or their last resize is watched. They take part
+	// like all others, and keep what they hold.
+	Frozen bool
 	// Ranking; Never where the pod's policy does not switch evictions on.
 	Ranking Ranking
 	// InitRequest is the largest request of an init container: the scheduler keeps that much for the pod
 	// for as long as it lives.
 	InitRequest Amounts
-	// LastLowered is when a request or limit of the pod was lowered last; zero: never.
-	LastLowered time.Time
-	Containers  []Container
+	// LastLowered is when a request or limit of the pod was lowered last, LastResized when one was changed; zero: never.
+	LastLowered, LastResized time.Time
+	Containers               []Container
 }
 
 // protected pods are never evicted.
@@ -95,8 +114,10 @@ type Grant struct {
 	Request Amounts
 	// MemoryLimit is zero where nothing is known that it could be derived from.
 	MemoryLimit recommender.Amount
-	// Rounded: its share of the reserve is less than a millicore above the request.
-	Rounded bool
+	// Spare is the part of the CPU request that nobody else needs now: a DaemonSet's, which gives way first.
+	Spare recommender.Amount
+	// Rounded says of each resource that its share is above the request by less than a millicore, or a MiB.
+	Rounded [2]bool
 }
 
 // Eviction is one pod that has to go so that the others fit. It is a wish: nothing has been evicted.
@@ -119,8 +140,9 @@ type Result struct {
 	Grants []Grant
 	// Evictions in the order in which they were chosen: lower rankings first.
 	Evictions []Eviction
-	// Overcommitted says of each resource that it does not fit, and cannot be made to: nobody is evicted
-	// then, and of that resource nobody is granted more than he holds.
+	// Overcommitted says of each resource that the pods that stay do not fit, and that nobody else can be
+	// evicted now so that they do. Then everybody that may change holds no more than he does and is granted,
+	// and is given of the room that is left what he lacks of his base, then of his share.
 	Overcommitted [2]bool
 	// Needed is what the scheduler has to see in use by the pods that stay: their base demands and the
 	// reserve for CPU, their peaks for memory.

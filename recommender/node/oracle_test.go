@@ -19,6 +19,8 @@ import (
 type oracle struct {
 	available Amounts
 	pods      []Pod
+	// capped: everybody counts with no more than he can have now.
+	capped bool
 }
 
 // entered is a pod's demand of one resource after the rules of entry: base', spike', and its containers'.
@@ -34,11 +36,16 @@ func (o oracle) enter(i int, r recommender.Resource) (e entered) {
 	for _, c := range p.Containers {
 		b := int64(c.Of[r].Base)
 		top := max(b, int64(c.Of[r].Peak))
-		if current := int64(c.Current[r]); p.DaemonSet && current > 0 {
-			b, top = min(b, current), min(top, current)
+		if born := int64(c.Born[r]); p.DaemonSet && born > 0 {
+			b, top = min(b, born), min(top, born)
 			if r == cpu {
 				top = b
 			}
+		}
+		if o.capped && (p.Frozen || c.Restarts[r]) {
+			b, top = min(b, int64(c.Current[r])), min(top, int64(c.Current[r]))
+		} else if o.capped {
+			b, top = reached(c, r, b), reached(c, r, top)
 		}
 		base, peak = base+b, peak+top
 		e.bases, e.spikes = append(e.bases, b), append(e.spikes, top-b)
@@ -46,6 +53,14 @@ func (o oracle) enter(i int, r recommender.Resource) (e entered) {
 	e.base = max(base, int64(p.InitRequest[r]))
 	e.spike = max(0, peak-e.base)
 	return e
+}
+
+// reached is as much of an amount as a container can have now: in any case what it holds.
+func reached(c Container, r recommender.Resource, amount int64) int64 {
+	if reach := int64(c.Reach[r]); reach > 0 {
+		return min(amount, max(int64(c.Current[r]), reach))
+	}
+	return amount
 }
 
 // reserve is the largest group's spike without those who are gone.
@@ -127,36 +142,148 @@ func (o oracle) before(r recommender.Resource, i, j int) bool {
 func (o oracle) share() Result {
 	var result Result
 	gone := map[int]bool{}
-	order, ok := o.evict()
-	if !ok {
-		result.Overcommitted = [2]bool{!o.fits(cpu, nil), !o.fits(memory, nil)}
+	if !o.allFit(nil) {
+		order, _ := oracle{o.available, o.pods, true}.evict()
+		for _, i := range order {
+			if !o.pods[i].Frozen {
+				gone[i] = true
+				result.Evictions = append(result.Evictions, Eviction{Name: o.pods[i].Name})
+			}
+		}
 	}
-	for _, i := range order {
-		gone[i] = true
-		result.Evictions = append(result.Evictions, Eviction{Name: o.pods[i].Name})
-	}
+	result.Overcommitted = [2]bool{!o.fits(cpu, gone), !o.fits(memory, gone)}
 	reserve, shared := o.reserve(gone), int64(0)
 	for i := range o.pods {
 		if !gone[i] {
 			shared += o.enter(i, cpu).spike
 		}
 	}
+	finals := make([][2][]int64, len(o.pods))
 	for i, p := range o.pods {
 		c, m := o.enter(i, cpu), o.enter(i, memory)
 		for j := range p.Containers {
+			finals[i][cpu] = append(finals[i][cpu], int64(c.grant(j, reserve, shared)))
+			finals[i][memory] = append(finals[i][memory], m.bases[j]+m.spikes[j])
+		}
+	}
+	granted := [2][][]int64{}
+	for _, r := range recommender.Resources {
+		granted[r] = o.ration(r, finals, gone, !result.Overcommitted[r])
+	}
+	if !result.Overcommitted[cpu] {
+		o.lend(granted[cpu], reserve, gone)
+	}
+	for i, p := range o.pods {
+		for j := range p.Containers {
 			var g Grant
 			if !gone[i] {
-				g.Request = Amounts{c.grant(j, reserve, shared), recommender.Amount(m.bases[j] + m.spikes[j])}
-				for _, r := range recommender.Resources {
-					if current := p.Containers[j].Current[r]; result.Overcommitted[r] && current > 0 {
-						g.Request[r] = min(g.Request[r], current)
-					}
-				}
+				g.Request = Amounts{recommender.Amount(granted[cpu][i][j]), recommender.Amount(granted[memory][i][j])}
 			}
 			result.Grants = append(result.Grants, g)
 		}
 	}
 	return result
+}
+
+// keeps is what a container has in any case when it is granted so much.
+func (o oracle) keeps(i, j int, r recommender.Resource, final int64) int64 {
+	c := o.pods[i].Containers[j]
+	current := int64(c.Current[r])
+	if o.pods[i].Frozen || c.Restarts[r] {
+		return current
+	}
+	return max(min(current, final), min(current, int64(c.Least[r])))
+}
+
+// ration is what there is of everybody's share: all of it where it fits. Otherwise everybody keeps what he holds of
+// his share, and the rest goes to the bases first, then to the shares; in proportion, rounded down to whole millicores and MiB.
+func (o oracle) ration(r recommender.Resource, finals [][2][]int64, gone map[int]bool, fits bool) [][]int64 {
+	type level struct{ low, base, top []int64 }
+	levels := make([]level, len(o.pods))
+	room, lacking, missing := int64(o.available[r]), int64(0), int64(0)
+	pod := func(i int, of []int64) int64 { return max(sum(of), int64(o.pods[i].InitRequest[r])) }
+	granted := make([][]int64, len(o.pods))
+	for i, p := range o.pods {
+		e := o.enter(i, r)
+		granted[i] = slices.Clone(finals[i][r])
+		for j := range p.Containers {
+			low := o.keeps(i, j, r, finals[i][r][j])
+			top := max(low, reached(p.Containers[j], r, finals[i][r][j]))
+			if p.Frozen || p.Containers[j].Restarts[r] {
+				top = low
+			}
+			levels[i].low = append(levels[i].low, low)
+			levels[i].base = append(levels[i].base, min(top, max(low, e.bases[j])))
+			levels[i].top = append(levels[i].top, top)
+		}
+		if !gone[i] {
+			low, base, top := pod(i, levels[i].low), pod(i, levels[i].base), pod(i, levels[i].top)
+			room, lacking, missing = room-low, lacking+base-low, missing+top-base
+		}
+	}
+	if fits {
+		return granted
+	}
+	for i := range o.pods {
+		l := levels[i]
+		has := split(pod(i, l.low), pod(i, l.base), pod(i, l.top), room, lacking, missing)
+		for j := range l.low {
+			part := split(l.low[j], l.base[j], l.top[j], has-sum(l.low), sum(l.base)-sum(l.low), sum(l.top)-sum(l.base))
+			if part < l.top[j] {
+				part = max(l.low[j], int64(r.WholeDown(recommender.Amount(part))))
+			}
+			granted[i][j] = min(granted[i][j], part)
+		}
+	}
+	return granted
+}
+
+// split is what one has of the room for all: lacking is what all lack of their bases, missing what they do above.
+func split(low, base, top, room, lacking, missing int64) int64 {
+	part := func(a, b, of int64) int64 {
+		if of == 0 || b <= 0 {
+			return 0
+		}
+		whole := new(big.Rat).Mul(big.NewRat(a, 1), big.NewRat(min(b, of), of))
+		return new(big.Int).Quo(whole.Num(), whole.Denom()).Int64()
+	}
+	return low + part(base-low, room, lacking) + part(top-base, room-lacking, missing)
+}
+
+// lend gives DaemonSets what is left of CPU.
+func (o oracle) lend(granted [][]int64, reserve int64, gone map[int]bool) {
+	room := int64(o.available[cpu]) - reserve
+	lacking := int64(0)
+	lacks := make([][]int64, len(o.pods))
+	for i, p := range o.pods {
+		e := o.enter(i, cpu)
+		lacks[i] = make([]int64, len(p.Containers))
+		if gone[i] {
+			continue
+		}
+		keeps := slices.Clone(granted[i])
+		for j := range p.Containers {
+			keeps[j] = max(keeps[j], o.keeps(i, j, cpu, granted[i][j]))
+			if p.DaemonSet {
+				lacks[i][j] = max(0, int64(p.Containers[j].Of[cpu].Base)-e.bases[j])
+			}
+		}
+		init := int64(p.InitRequest[cpu])
+		room -= e.base + max(init, sum(keeps)) - max(init, sum(granted[i]))
+		lacking += sum(lacks[i])
+	}
+	for i := range granted {
+		for j := range granted[i] {
+			granted[i][j] = split(granted[i][j], granted[i][j]+lacks[i][j], granted[i][j]+lacks[i][j], room, lacking, 0)
+		}
+	}
+}
+
+func sum(amounts []int64) (all int64) {
+	for _, a := range amounts {
+		all += a
+	}
+	return all
 }
 
 // grant of CPU: the pod has base' + reserve × spike' / Σ spike', up to its peak, and its containers share
@@ -187,18 +314,31 @@ func TestShareIsTheOracles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var sharer Sharer
 	seen := map[string]int{}
-	for range 6000 {
+	for range 8000 {
 		available, pods := randomNode(rng, 10)
-		got, want := sharer.Share(available, pods), oracle{available, pods}.share()
+		freeze(rng, pods)
+		if rng.IntN(2) == 0 {
+			available[memory] *= mi
+			for i := range pods {
+				inMi(&pods[i])
+			}
+		}
+		got, want := sharer.Share(available, pods), oracle{available, pods, false}.share()
 		require.Equal(t, want.Overcommitted, got.Overcommitted, "%v %+v", available, pods)
 		require.Equal(t, evicted(want), evicted(got), "%v %+v", available, pods)
 		for i := range want.Grants {
 			require.Equal(t, want.Grants[i].Request, got.Grants[i].Request, "container %d: %v %+v", i, available, pods)
 		}
 		seen[outcome(got)]++
+		if slices.ContainsFunc(got.Grants, func(g Grant) bool { return g.Spare > 0 }) {
+			seen["lends"]++
+		}
+		if want.Overcommitted != [2]bool{} && (oracle{available, pods, true}).allFit(nil) {
+			seen["lacks what is frozen"]++
+		}
 	}
-	for _, outcome := range []string{"fits", "evicts", "overcommitted"} {
-		assert.Greater(t, seen[outcome], 500, "%s: the nodes are too much alike", outcome)
+	for _, outcome := range []string{"fits", "evicts", "overcommitted", "lends", "lacks what is frozen"} {
+		assert.Greater(t, seen[outcome], 300, "%s: the nodes are too much alike", outcome)
 	}
 }
 
@@ -226,7 +366,7 @@ func TestEvictionsAgainstEverySet(t *testing.T) {
 	for range 4000 {
 		available, pods := randomNode(rng, 10)
 		got := Share(available, pods)
-		o := oracle{available, pods}
+		o := oracle{available, pods, false}
 		answer := 0
 		for _, v := range got.Evictions {
 			require.False(t, pods[v.Pod].DaemonSet || pods[v.Pod].Ranking == Never, "a protected pod")

@@ -28,9 +28,11 @@ func checkSharing(t *testing.T, available Amounts, pods []Pod, got Result) {
 	for _, v := range got.Evictions {
 		must(t, !pods[v.Pod].DaemonSet && pods[v.Pod].Ranking < Never, "a protected pod goes")
 		must(t, !gone[v.Pod], "a pod goes twice")
+		must(t, !pods[v.Pod].Frozen, "a frozen pod goes")
 		gone[v.Pod] = true
 	}
-	must(t, got.Overcommitted == [2]bool{} || len(gone) == 0, "somebody goes in vain")
+	fixed := slices.ContainsFunc(pods, isFixed)
+	must(t, fixed || got.Overcommitted == [2]bool{} || len(gone) == 0, "somebody goes in vain")
 	var total Amounts
 	first := 0
 	for i := range pods {
@@ -68,18 +70,27 @@ func checkPod(t *testing.T, p *Pod, grants []Grant, gone bool, over [2]bool) {
 	}
 }
 
+// isFixed: something of the pod cannot be changed, or not be raised to its peak.
+func isFixed(p Pod) bool {
+	return p.Frozen || slices.ContainsFunc(p.Containers, func(c Container) bool { return c.Restarts != [2]bool{} || c.Reach != Amounts{} })
+}
+
 func checkRequest(t *testing.T, p *Pod, c *Container, g Grant, r recommender.Resource, over bool) {
 	t.Helper()
 	base := max(c.Of[r].Base, 0)
 	peak, current := max(base, c.Of[r].Peak), max(c.Current[r], 0)
 	must(t, g.Request[r] >= 0, "a negative amount")
 	must(t, g.Request[r] <= peak, "above its peak")
-	if bounded := over || p.DaemonSet; bounded && current > 0 {
-		must(t, g.Request[r] <= current, "raised where it must not be")
+	must(t, g.Spare >= 0 && (g.Spare == 0 || p.DaemonSet && g.Request[cpu] <= max(c.Of[cpu].Base, 0)), "lent to somebody else, or too much")
+	if born := c.Born[r]; p.DaemonSet && born > 0 {
+		must(t, g.Request[r] <= base || r == memory, "a DaemonSet above its base")
+		base, peak = min(base, born), min(peak, born)
+	}
+	if over {
 		base, peak = min(base, current), min(peak, current)
 	}
-	must(t, g.Request[r] >= sane(base), "below its base")
-	must(t, r == cpu || g.Request[r] >= sane(peak), "memory below its peak")
+	must(t, g.Request[r] >= sane(base), "below its base, or what it holds of that")
+	must(t, r == cpu || g.Request[r] >= sane(peak), "memory below its peak, or what it holds of that")
 }
 
 // counted is what the scheduler counts for a pod.
@@ -95,6 +106,7 @@ func TestProperties(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 10_000 {
 		available, pods := randomNode(rng, 40)
+		freeze(rng, pods)
 		checkSharing(t, available, pods, Share(available, pods))
 	}
 }
@@ -106,7 +118,7 @@ func TestTheReserveIsSharedWhole(t *testing.T) {
 	for range 5000 {
 		available, pods := randomNode(rng, 20)
 		got := Share(available, pods)
-		if outcome(got) != "fits" {
+		if outcome(got) != "fits" || slices.ContainsFunc(got.Grants, func(g Grant) bool { return g.Spare > 0 }) {
 			continue
 		}
 		var total, rounded recommender.Amount
@@ -114,7 +126,7 @@ func TestTheReserveIsSharedWhole(t *testing.T) {
 			total += counted(&pods[i], grantsOf(got, pods, i), cpu)
 		}
 		for _, g := range got.Grants {
-			if g.Rounded {
+			if g.Rounded[cpu] {
 				rounded++
 			}
 		}
@@ -128,6 +140,7 @@ func TestOrderChangesNothing(t *testing.T) {
 	var sharer Sharer
 	for range 3000 {
 		available, pods := randomNode(rng, 20)
+		freeze(rng, pods)
 		want := Share(available, pods)
 		other := slices.Clone(pods)
 		rng.Shuffle(len(other), func(i, j int) { other[i], other[j] = other[j], other[i] })
@@ -151,6 +164,7 @@ func TestAbsurdAmounts(t *testing.T) {
 			pods[i] = randomPod(rng, string(rune('a'+i)), amount)
 			pods[i].Ranking = Ranking(rng.IntN(256))
 		}
+		freeze(rng, pods)
 		got := Share(available, pods)
 		checkSharing(t, available, clean(pods), got)
 		for i := range got.Evictions {
@@ -198,6 +212,7 @@ func FuzzShare(f *testing.F) {
 		for i := range pods {
 			pods[i] = randomPod(rng, string(rune('a'+i)), amount)
 		}
+		freeze(rng, pods)
 		room := Amounts{recommender.Amount(available), amount()}
 		var sharer Sharer
 		got := sharer.Share(room, pods)
@@ -236,6 +251,7 @@ func TestExplanationsLeadToTheGrants(t *testing.T) {
 	var sharer Sharer
 	for range 3000 {
 		available, pods := randomNode(rng, 12)
+		freeze(rng, pods)
 		got := sharer.Share(available, pods)
 		for i := range pods {
 			for j := range pods[i].Containers {

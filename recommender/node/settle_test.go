@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -18,6 +19,10 @@ var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
 func loweredAgo(d time.Duration) func(*Pod) {
 	return func(p *Pod) { p.LastLowered = noon.Add(-d) }
+}
+
+func resizedAgo(d time.Duration) func(*Pod) {
+	return func(p *Pod) { p.LastResized = noon.Add(-d) }
 }
 
 // settled is what the pods hold next of CPU.
@@ -44,6 +49,17 @@ func TestSettle(t *testing.T) {
 		{"from the dead band on it is", 2000, []Pod{pod("a", 900, 900, holding(1000))}, a{900}},
 		{"but not within 15 minutes", 2000, []Pod{pod("a", 500, 500, holding(1000), loweredAgo(LoweredEvery-time.Second))}, a{1000}},
 		{"again after them", 2000, []Pod{pod("a", 500, 500, holding(1000), loweredAgo(LoweredEvery))}, a{500}},
+		{"who was resized a while ago and holds its base is not lowered", 2000, []Pod{pod("a", 500, 500, holding(1000), resizedAgo(Rest-time.Second))}, a{1000}},
+		{"then it is", 2000, []Pod{pod("a", 500, 500, holding(1000), resizedAgo(Rest))}, a{500}},
+		{"nor raised to its share, where enough is held without it", 2000,
+			[]Pod{pod("a", 500, 1000, holding(600), resizedAgo(time.Minute)), pod("b", 500, 500, holding(900), loweredAgo(time.Minute))}, a{600, 900}},
+		{"times that a clock has noted which was ahead bind nobody", 2000,
+			[]Pod{pod("a", 500, 500, holding(1000), loweredAgo(-time.Hour), resizedAgo(-time.Hour))}, a{500}},
+		{"who holds less than its base is raised to its share", 2000, []Pod{pod("a", 500, 1000, holding(400), resizedAgo(time.Minute))}, a{1000}},
+		{"who rests gives way to who lacks its base", 2000,
+			[]Pod{pod("a", 500, 500, holding(1500), resizedAgo(20*time.Minute)), pod("b", 800, 800, holding(500))}, a{500, 800}},
+		{"what is missing is given to those that do not rest", 2000,
+			[]Pod{pod("a", 100, 600, holding(340), resizedAgo(time.Minute)), pod("b", 100, 600, holding(340)), pod("c", 100, 100, holding(110), loweredAgo(time.Minute))}, a{340, 350, 110}},
 		{"what is not known is given", 2000, []Pod{pod("a", 500, 500)}, a{500}},
 		{"a pod is lowered as a whole", 5000, []Pod{{Name: "a", Containers: []Container{
 			{Name: "x", Current: Amounts{1000, mi}, Of: [2]Demand{{Base: 500, Peak: 500}, {Base: mi, Peak: mi}}},
@@ -64,6 +80,33 @@ func TestSettle(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) { assert.Equal(t, tc.want, settled(tc.available, tc.pods...)) })
 	}
+}
+
+// Who waits for the room of a victim is not resized for a little meanwhile: while that is watched it would claim no more
+// than it holds, and nobody would go.
+func TestWhoWaitsForAVictimIsLeftAlone(t *testing.T) {
+	heavy := pod("heavy", 20, 22, holding(20), holdingMemory(180*mi), remembering(0, 260*mi), ranked(High))
+	heavy.Containers[0].CurrentLimit, heavy.Containers[0].Max7d = 360*mi, 295*mi
+	low := pod("low", 10, 10, holding(10), holdingMemory(120*mi), remembering(0, 120*mi))
+	room := Amounts{1000, 300 * mi}
+	settle := func(pods ...Pod) ([]Grant, Result) {
+		result := Share(room, pods)
+		return Settle(room, pods, result, noon), result
+	}
+	next, result := settle(heavy, low)
+	require.Len(t, result.Evictions, 1)
+	assert.Equal(t, Grant{Request: Amounts{20, 180 * mi}, MemoryLimit: 360 * mi}, next[0], "neither its limit nor a little CPU")
+	watched := heavy
+	watched.Frozen = true
+	_, result = settle(watched, low)
+	assert.Empty(t, result.Evictions, "which is why")
+	next, _ = settle(heavy)
+	assert.Equal(t, Grant{Request: Amounts{22, 260 * mi}, MemoryLimit: 590 * mi}, next[0], "with the room")
+
+	heavy.Containers[0].Current[memory] = 100 * mi
+	next, result = settle(heavy, low)
+	require.Len(t, result.Evictions, 1)
+	assert.Equal(t, 180*mi, next[0].Request[memory], "much is given at once")
 }
 
 func TestSettleMemory(t *testing.T) {
@@ -150,6 +193,7 @@ func (w *world) tick() {
 		p := randomPod(w.rng, fmt.Sprintf("pod-%05d", w.born), func() recommender.Amount {
 			return 1 + recommender.Amount(w.rng.Int64N(scale))
 		})
+		inMi(&p)
 		w.admit(p)
 	}
 	for n := range w.nodes {
@@ -191,12 +235,15 @@ func (w *world) check(p *Pod, next, grants []Grant) {
 	changed := false
 	for i, c := range p.Containers {
 		for _, r := range recommender.Resources {
-			most := grants[i].Request[r]
-			if grants[i].Rounded && r == cpu {
+			most, share := grants[i].Request[r], grants[i].Request[r]
+			if r == cpu {
+				share -= grants[i].Spare
+			}
+			if grants[i].Rounded[r] {
 				most++
 			}
 			must(w.t, next[i].Request[r] <= max(most, c.Current[r]), "raised above its grant")
-			must(w.t, next[i].Request[r] >= min(grants[i].Request[r], c.Current[r]), "lowered below its grant")
+			must(w.t, next[i].Request[r] >= min(share, c.Current[r]), "lowered below its grant")
 			changed = changed || next[i].Request[r] != c.Current[r]
 		}
 		changed = changed || next[i].MemoryLimit != c.CurrentLimit
@@ -211,7 +258,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	for range 1 + w.rng.IntN(3) {
 		scale := []int64{20, 300, 4000}[w.rng.IntN(3)]
 		w.nodes = append(w.nodes, worldNode{available: Amounts{
-			recommender.Amount(scale + w.rng.Int64N(scale)), recommender.Amount(scale + w.rng.Int64N(scale)),
+			recommender.Amount(scale + w.rng.Int64N(scale)), recommender.Amount(scale+w.rng.Int64N(scale)) * mi,
 		}})
 	}
 	return w
@@ -250,5 +297,127 @@ func TestAnIdleClusterSettles(t *testing.T) {
 		before := w.resizes
 		rest()
 		require.Equal(t, before, w.resizes)
+	}
+}
+
+// inMi makes MiB of a pod's bytes: what is rationed is in whole MiB.
+func inMi(p *Pod) {
+	p.InitRequest[memory] *= mi
+	for j := range p.Containers {
+		c := &p.Containers[j]
+		for _, a := range []*recommender.Amount{&c.Current[memory], &c.Born[memory], &c.Least[memory], &c.CurrentLimit, &c.Of[memory].Base, &c.Of[memory].Peak, &c.Max7d, &c.OOM} {
+			*a *= mi
+		}
+	}
+}
+
+// settleRandomly is a random node whose pods hold something, some of them frozen.
+func settleRandomly(rng *rand.Rand) (Amounts, []Pod) {
+	available, pods := randomNode(rng, 15)
+	freeze(rng, pods)
+	available[memory] *= mi
+	for i := range pods {
+		inMi(&pods[i])
+		if rng.IntN(4) == 0 {
+			pods[i].LastLowered = noon.Add(-time.Duration(rng.IntN(30)) * time.Minute)
+		}
+		if rng.IntN(4) == 0 {
+			pods[i].LastResized = noon.Add(-time.Duration(rng.IntN(60)) * time.Minute)
+		}
+	}
+	return available, pods
+}
+
+func TestSettleProperties(t *testing.T) {
+	rng := rand.New(rand.NewPCG(31, 32))
+	for range 20_000 {
+		available, pods := settleRandomly(rng)
+		got := Share(available, pods)
+		next := Settle(available, pods, got, noon)
+		var before, after Amounts
+		first := 0
+		for i := range pods {
+			p := &pods[i]
+			mine := next[first : first+len(p.Containers)]
+			first += len(mine)
+			checkSettled(t, p, mine)
+			for _, r := range recommender.Resources {
+				before[r] += held(p, r)
+				after[r] += counted(p, mine, r)
+			}
+		}
+		for _, r := range recommender.Resources {
+			must(t, after[r] <= max(before[r], available[r]), "more is held than there is")
+			must(t, after[r]+[2]recommender.Amount{1, mi}[r] > min(before[r], got.Needed[r], max(0, available[r])), "less is held than is needed")
+		}
+	}
+}
+
+func checkSettled(t *testing.T, p *Pod, next []Grant) {
+	t.Helper()
+	for j, g := range next {
+		c := &p.Containers[j]
+		for r, to := range g.Request {
+			must(t, to >= 0 && (to > 0 || c.Current[r] == 0 || c.Of[r] == Demand{} || c.Of[r].Base == 0), "nothing is left")
+			must(t, recommender.Resource(r).WholeDown(to) == to, "not whole")
+			must(t, to == c.Current[r] || !p.Frozen && !c.Restarts[r], "changed what must not be")
+			must(t, to >= min(c.Current[r], c.Least[r]), "below what is allowed")
+		}
+		must(t, g.MemoryLimit == 0 || g.MemoryLimit >= g.Request[memory] || g.MemoryLimit == c.CurrentLimit, "a limit below the request")
+	}
+	must(t, !p.Lowers(next) || p.LastLowered.IsZero() || noon.Sub(p.LastLowered) >= LoweredEvery, "lowered too soon")
+}
+
+func TestTheOrderOfPodsSettlesNothing(t *testing.T) {
+	rng := rand.New(rand.NewPCG(33, 34))
+	for range 3000 {
+		available, pods := settleRandomly(rng)
+		sizes := func() map[string][]Grant {
+			shared := Share(available, pods)
+			shared.Grants = Settle(available, pods, shared, noon)
+			by := map[string][]Grant{}
+			for i := range pods {
+				by[pods[i].Name] = slices.Clone(grantsOf(shared, pods, i))
+			}
+			return by
+		}
+		want := sizes()
+		rng.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+		require.Equal(t, want, sizes())
+	}
+}
+
+// With absurd amounts nobody is changed, and nothing panics.
+func TestSettleAbsurdAmounts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(35, 36))
+	absurd := []recommender.Amount{0, 1, -1, math.MinInt64, math.MaxInt64, recommender.MaxAmount, 1 << 62, 1000}
+	amount := func() recommender.Amount { return absurd[rng.IntN(len(absurd))] }
+	for range 20_000 {
+		available := Amounts{amount(), amount()}
+		pods := make([]Pod, rng.IntN(6))
+		for i := range pods {
+			pods[i] = randomPod(rng, string(rune('a'+i)), amount)
+		}
+		freeze(rng, pods)
+		got := Share(available, pods)
+		next := Settle(available, pods, got, noon)
+		Holders(pods, got, next)
+		for i := range pods {
+			for j, g := range grantsOf(Result{Grants: next}, pods, i) {
+				c := pods[i].Containers[j]
+				for r, to := range g.Request {
+					must(t, to >= 0 || to == c.Current[r], "a negative amount")
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkSettle(b *testing.B) {
+	available, pods := fullNode(1, 0)
+	shared := Share(available, pods)
+	b.ReportAllocs()
+	for b.Loop() {
+		Settle(available, pods, shared, noon)
 	}
 }

@@ -25,6 +25,11 @@ type Sharer struct {
 	needed Amounts
 	// reserve is the largest group's spike, shared the sum of all pods' spikes.
 	reserve, shared recommender.Amount
+	// lent is what DaemonSets take part with less than their CPU bases.
+	lent recommender.Amount
+	// fixed: there is a container that cannot have all that it asks for now. capped: those take part with no more than
+	// they can have.
+	fixed, capped bool
 	// greatest amount of which that many can be added up.
 	greatest recommender.Amount
 
@@ -50,15 +55,11 @@ type entry struct {
 // exactly. The cost is linear; where somebody has to be evicted it is n log n in the pods.
 func (s *Sharer) Share(available Amounts, pods []Pod) Result {
 	s.begin(available, pods)
-	for i := range pods {
-		s.enter(&pods[i])
+	s.enterAll()
+	if s.lacking() != (lack{}) {
+		s.makeFit()
 	}
-	s.reserve = largest(s.groups)
-	over := s.lacking()
-	if over != (lack{}) && s.evict() {
-		over = lack{}
-	}
-	s.result.Overcommitted = over
+	s.result.Overcommitted = s.lacking()
 	s.result.Needed = Amounts{s.need(recommender.CPU), s.need(recommender.Memory)}
 	s.grant()
 	return s.result
@@ -67,16 +68,25 @@ func (s *Sharer) Share(available Amounts, pods []Pod) Result {
 // lack says which resources do not fit.
 type lack = [2]bool
 
+// mostSum is the greatest sum of amounts: sums of sums stay within 63 bits.
+const mostSum recommender.Amount = 1 << 61
+
 func (s *Sharer) begin(available Amounts, pods []Pod) {
 	count := len(pods)
 	for i := range pods {
 		count += len(pods[i].Containers)
 	}
-	// Sums of sums stay within 63 bits.
-	const most = 1 << 61
-	s.greatest = min(recommender.MaxAmount, most/recommender.Amount(max(1, count)))
-	s.available = Amounts{bounded(available[0], most), bounded(available[1], most)}
+	s.greatest = min(recommender.MaxAmount, mostSum/recommender.Amount(max(1, count)))
+	s.available = Amounts{bounded(available[0], mostSum), bounded(available[1], mostSum)}
 	s.pods = pods
+	s.fixed, s.capped = false, false
+	s.result = Result{Grants: s.result.Grants[:0], Evictions: s.result.Evictions[:0]}
+}
+
+func bounded(a, most recommender.Amount) recommender.Amount { return min(max(a, 0), most) }
+
+// enterAll counts everybody in, whoever may not be changed as well: with what is known of his demand.
+func (s *Sharer) enterAll() {
 	s.entries = s.entries[:0]
 	s.spikes = s.spikes[:0]
 	s.groups = s.groups[:0]
@@ -84,11 +94,12 @@ func (s *Sharer) begin(available Amounts, pods []Pod) {
 		s.named = map[string]int32{}
 	}
 	clear(s.named)
-	s.needed, s.reserve, s.shared = Amounts{}, 0, 0
-	s.result = Result{Grants: s.result.Grants[:0], Evictions: s.result.Evictions[:0]}
+	s.needed, s.shared, s.lent = Amounts{}, 0, 0
+	for i := range s.pods {
+		s.enter(&s.pods[i])
+	}
+	s.reserve = largest(s.groups)
 }
-
-func bounded(a, most recommender.Amount) recommender.Amount { return min(max(a, 0), most) }
 
 // enter counts a pod in.
 func (s *Sharer) enter(p *Pod) {
@@ -101,6 +112,7 @@ func (s *Sharer) enter(p *Pod) {
 			spike[r] += d.Peak - d.Base
 			if r == recommender.CPU {
 				s.spikes = append(s.spikes, d.Peak-d.Base)
+				s.lent += s.lacks(p, &p.Containers[i])
 			}
 		}
 	}
@@ -127,21 +139,65 @@ func (s *Sharer) groupOf(p *Pod) int32 {
 	return number
 }
 
-// demand is a container's as it takes part. A DaemonSet's is never raised above what it holds, as nobody
-// may have to go for a pod that cannot be refused: its CPU asks for no more than its base, and memory,
-// which cannot be shared, for its peak.
+// demand is a container's as it takes part. Where it is decided who goes, it counts with no more than it can have
+// now: nobody goes for what somebody could not be given.
 func (s *Sharer) demand(p *Pod, c *Container, r recommender.Resource) Demand {
-	base := bounded(c.Of[r].Base, s.greatest)
-	peak := max(base, bounded(c.Of[r].Peak, s.greatest))
-	current := bounded(c.Current[r], s.greatest)
-	if !p.DaemonSet || current == 0 {
+	d := p.demand(c, r, s.greatest)
+	var most recommender.Amount
+	switch {
+	case p.fixed(c, r):
+		most = bounded(c.Current[r], s.greatest)
+	case c.Reach[r] > 0:
+		most = c.within(d.Peak, r)
+	default:
+		return d
+	}
+	s.fixed = true
+	if s.capped {
+		return Demand{min(d.Base, most), min(d.Peak, most)}
+	}
+	return d
+}
+
+// within is as much of an amount as the container can have now. What it holds it has.
+func (c *Container) within(a recommender.Amount, r recommender.Resource) recommender.Amount {
+	if c.Reach[r] <= 0 {
+		return a
+	}
+	return min(a, max(c.Reach[r], c.Current[r]))
+}
+
+// Asks is the demand with which a container takes part, whether it can be given it now or not.
+func (p *Pod) Asks(c *Container, r recommender.Resource) Demand {
+	return p.demand(c, r, recommender.MaxAmount)
+}
+
+// demand is a container's, whether it may be changed or not. A DaemonSet's takes part with no more than it was
+// born with, as nobody may have to go for a pod that cannot be refused: its CPU with no more than its base,
+// and memory, which cannot be shared, with its peak.
+func (p *Pod) demand(c *Container, r recommender.Resource, greatest recommender.Amount) Demand {
+	base := bounded(c.Of[r].Base, greatest)
+	peak := max(base, bounded(c.Of[r].Peak, greatest))
+	born := bounded(c.Born[r], greatest)
+	if !p.DaemonSet || born == 0 {
 		return Demand{base, peak}
 	}
-	base, peak = min(base, current), min(peak, current)
+	base, peak = min(base, born), min(peak, born)
 	if r == recommender.CPU {
 		peak = base
 	}
 	return Demand{base, peak}
+}
+
+// fixed: what the container holds of the resource is not changed now.
+func (p *Pod) fixed(c *Container, r recommender.Resource) bool { return p.Frozen || c.Restarts[r] }
+
+// lacks is what a DaemonSet's container takes part with less than its CPU base.
+func (s *Sharer) lacks(p *Pod, c *Container) recommender.Amount {
+	if !p.DaemonSet {
+		return 0
+	}
+	return bounded(c.Of[recommender.CPU].Base, s.greatest) - p.demand(c, recommender.CPU, s.greatest).Base
 }
 
 // count adds (1) or takes away (−1) a pod's demand. The reserve is not brought up to date.

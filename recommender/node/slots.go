@@ -68,3 +68,20 @@ func (s *slots) each(from, to time.Time, visit func(recommender.Usage)) {
 		}
 	}
 }
+
+// measured is the time between measured slots that overlap the time after from, up to to, without the gaps.
+func (s *slots) measured(from, to time.Time) time.Duration {
+	var sum time.Duration
+	gap := bridged
+	for n := max(s.number(from), s.newest-int64(len(s.values))+1); n <= min(s.number(to), s.newest); n++ {
+		gap += s.length
+		if s.values[s.place(n)] == 0 {
+			continue
+		}
+		if gap <= bridged {
+			sum += gap
+		}
+		gap = 0
+	}
+	return sum
+}

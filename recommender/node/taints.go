@@ -11,16 +11,32 @@ type LoadedNode struct {
 	LoadState
 	// Tainted: it carries the taint now.
 	Tainted bool
+	// Open: but for the taint it takes new pods.
+	Open bool
+	// Measured: its load is known of this very moment.
+	Measured bool
 }
 
 // Taints are the names of the nodes that are to carry the taint, in alphabetical order: those that are
-// overloaded, at most a third of the cluster's nodes at once, but one of two or more. Those that carry it
-// keep it; then come the most overloaded.
+// overloaded, at most a third of the open nodes at once, but one of two. Those that carry it keep it; then come
+// the most overloaded, of those whose load is known: missing data taints nobody.
+//
+// Nodes that are not open leave new pods no place, tainted or not: they are not among the third, and are not
+// tainted. But a taint that one of them carries stays until it is well, so that it opens as it closed.
 func Taints(nodes []LoadedNode) []string {
+	var names []string
 	var over []LoadedNode
+	open := 0
 	for _, n := range nodes {
-		if n.Overloaded {
+		if n.Open {
+			open++
+		}
+		switch {
+		case !n.Overloaded:
+		case n.Open && (n.Tainted || n.Measured):
 			over = append(over, n)
+		case n.Tainted:
+			names = append(names, n.Name)
 		}
 	}
 	slices.SortFunc(over, func(a, b LoadedNode) int {
@@ -30,20 +46,19 @@ func Taints(nodes []LoadedNode) []string {
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Load, a.Load), cmp.Compare(a.Name, b.Name))
 	})
-	var names []string
-	for _, n := range over[:min(len(over), mostTaints(len(nodes)))] {
+	for _, n := range over[:min(len(over), mostTaints(open))] {
 		names = append(names, n.Name)
 	}
 	slices.Sort(names)
 	return names
 }
 
-// mostTaints leaves new pods somewhere to go.
-func mostTaints(nodes int) int {
-	if nodes == 2 {
+// mostTaints leaves new pods somewhere to go. A third of two is none, so that nothing would ever be done there.
+func mostTaints(open int) int {
+	if open == 2 {
 		return 1
 	}
-	return nodes / 3
+	return open / 3
 }

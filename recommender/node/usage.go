@@ -13,6 +13,9 @@ const (
 	baseMemorySlot = time.Minute
 )
 
+// bridged is the longest time between two samples that counts as measured: the longest window of a rate.
+const bridged = 2 * time.Minute
+
 // mostBaseSlots is the most slots that make a base.
 const mostBaseSlots = int(max(BaseCPUWindow/baseCPUSlot, BaseMemoryWindow/baseMemorySlot)) + 1
 
@@ -33,17 +36,39 @@ func (u *Recent) Add(r recommender.Resource, at time.Time, usage recommender.Usa
 	u.of[r].add(at, usage)
 }
 
-// Base demand: the 75th percentile of the container's window. False where nothing was measured in it.
+// Base demand: the 75th percentile of the container's window. It counts once half of its window was measured
+// (false: it was not), since the first minutes of a pod say little of what it always needs.
 func (u *Recent) Base(r recommender.Resource, now time.Time) (recommender.Usage, bool) {
-	window := BaseCPUWindow
-	if r == recommender.Memory {
-		window = BaseMemoryWindow
+	window := baseWindow(r)
+	if u.Measured(r, now) < window/2 {
+		return 0, false
 	}
 	var room [mostBaseSlots]recommender.Usage
 	values := room[:0]
 	u.of[r].each(now.Add(-window), now, func(usage recommender.Usage) { values = append(values, usage) })
 	slices.Sort(values)
-	return recommender.Quantile(values, baseQuantile), len(values) > 0
+	return recommender.Quantile(values, baseQuantile), true
+}
+
+// Measured is how much of the window that makes the base was measured.
+func (u *Recent) Measured(r recommender.Resource, now time.Time) time.Duration {
+	return u.of[r].measured(now.Add(-baseWindow(r)), now)
+}
+
+// Seen: something was measured in one of the windows.
+func (u *Recent) Seen(now time.Time) bool {
+	seen := false
+	for _, r := range recommender.Resources {
+		u.of[r].each(now.Add(-baseWindow(r)), now, func(recommender.Usage) { seen = true })
+	}
+	return seen
+}
+
+func baseWindow(r recommender.Resource) time.Duration {
+	if r == recommender.Memory {
+		return BaseMemoryWindow
+	}
+	return BaseCPUWindow
 }
 
 // Mean of what was measured from a time on, from the first slot that begins then or later. False where nothing was.

@@ -6,12 +6,16 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"attune.io/attune/test/cluster/internal/inside"
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -39,6 +43,40 @@ func noProxy(*http.Request) (*url.URL, error) { return nil, nil }
 // Dial connects to an address inside the cluster, which must be a literal one:
 // there are no names. The connection works from any thread.
 func (c *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := dialIn(ctx, c.netns, network, address)
+	if err != nil {
+		return nil, fmt.Errorf("in the network of cluster %s: %w", c.Name, err)
+	}
+	return conn, nil
+}
+
+// DialerOf connects as a running container of a pod would, from the pod's own address. It is to be closed.
+func (c *Cluster) DialerOf(pod *corev1.Pod, container string) (*PodDialer, error) {
+	processes, err := c.ReadCgroup(pod, container, "memory", "cgroup.procs")
+	if err != nil {
+		return nil, err
+	}
+	first, _, _ := strings.Cut(processes, "\n")
+	netns, err := os.Open(filepath.Join("/proc", first, "ns", "net"))
+	if err != nil {
+		return nil, err
+	}
+	return &PodDialer{netns}, nil
+}
+
+// PodDialer connects from a pod.
+type PodDialer struct{ netns *os.File }
+
+// Dial connects to a literal address.
+func (d *PodDialer) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return dialIn(ctx, d.netns, network, address)
+}
+
+// Close it.
+func (d *PodDialer) Close() error { return d.netns.Close() }
+
+// dialIn a network namespace.
+func dialIn(ctx context.Context, netns *os.File, network, address string) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
 		err  error
@@ -47,8 +85,8 @@ func (c *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, 
 	go func() {
 		// Never unlocked: Go throws the thread away with its foreign namespace.
 		runtime.LockOSThread()
-		if err := unix.Setns(int(c.netns.Fd()), unix.CLONE_NEWNET); err != nil {
-			done <- result{nil, fmt.Errorf("entering the network of cluster %s: %w", c.Name, err)}
+		if err := unix.Setns(int(netns.Fd()), unix.CLONE_NEWNET); err != nil {
+			done <- result{nil, fmt.Errorf("entering the network namespace: %w", err)}
 			return
 		}
 		// A single address is dialled on this very goroutine.

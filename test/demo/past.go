@@ -19,7 +19,7 @@ func writePast(ctx context.Context, dir string, all []cluster.Series, now time.T
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	err = embedded.Import(ctx, dir, func(yield func(usage.Series) bool) {
+	err = embedded.Import(dir, func(yield func(usage.Series) bool) {
 		for _, s := range all {
 			if !yield(measured(s, now)) {
 				return

@@ -29,10 +29,10 @@ func TestThePastIsTheOperators(t *testing.T) {
 	values, err := writePast(t.Context(), dir, history(now)[:1], now)
 	require.NoError(t, err)
 	assert.Contains(t, values, "usage.embedded.volume.hostPath.path="+dir)
-	blocks, err := filepath.Glob(dir + "/*/chunks/*")
+	packs, err := filepath.Glob(dir + "/*.samples")
 	require.NoError(t, err)
-	require.Len(t, blocks, 1)
-	for _, path := range []string{dir, filepath.Dir(blocks[0]), blocks[0]} {
+	require.NotEmpty(t, packs)
+	for _, path := range append(packs, dir) {
 		info, err := os.Stat(path)
 		require.NoError(t, err)
 		assert.Equal(t, os.FileMode(0o006), info.Mode().Perm()&0o006, "%s is anybody's", path)

@@ -63,7 +63,10 @@ func helmArgs(project, ours string, o Options) []string {
 
 // writeValues writes what holds on every test cluster, unless the caller's values say otherwise.
 func writeValues(tag string) (path string, err error) {
+	// The kubelets here measure no disk, so that nodes have none to request.
+	noDisk := map[string]any{"resources": map[string]any{"requests": map[string]any{"ephemeral-storage": "0"}}}
 	values, err := json.Marshal(map[string]any{ // JSON is YAML
+		"webhook": noDisk, "controller": noDisk,
 		"image": map[string]any{"repository": "docker.io/local/attune", "tag": tag, "pullPolicy": "Never"},
 		"usage": map[string]any{"source": "prometheus", "prometheus": map[string]any{"address": cluster.PrometheusURL}},
 	})

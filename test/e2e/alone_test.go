@@ -40,8 +40,12 @@ func installationOf(name string) installation {
 		return upstream()
 	case noResizeTest:
 		return notServing()
+	case attacksTest:
+		return attacked()
 	case sharingTest:
 		return shared()
+	case overloadTest:
+		return overload()
 	case upheavalsTogether:
 		return takenAway()
 	}
@@ -54,8 +58,8 @@ const aloneVariable = "ATTUNE_E2E_ALONE"
 // only is what this process has its cluster for; empty: all those that have none for themselves.
 func only() string {
 	switch {
-	case *nodeStrategy:
-		return sharingTest
+	case *onOverload:
+		return overloadTest
 	case *onUpstream:
 		return upstreamTest
 	case *onVM:
@@ -148,7 +152,10 @@ type process struct {
 	told sync.Once
 }
 
-// begin starts a process that ends with this one.
+// clusters are those of other processes that there may be at a time, beside this one's: the machine may be small.
+var clusters = make(chan struct{}, 2)
+
+// begin starts a process that ends with this one, in its turn.
 func begin(whose string, tests ...string) (*process, error) {
 	p := &process{ended: make(chan struct{})}
 	run := "-test.run=^(" + strings.Join(tests, "|") + ")$"
@@ -158,12 +165,11 @@ func begin(whose string, tests ...string) (*process, error) {
 	if _, err := cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
 	go func() {
 		defer close(p.ended)
-		p.err = cmd.Wait()
+		clusters <- struct{}{}
+		defer func() { <-clusters }()
+		p.err = cmd.Run()
 	}()
 	return p, nil
 }

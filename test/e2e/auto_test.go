@@ -141,7 +141,7 @@ func resizedInPlace(t *testing.T, o owner) {
 			return err
 		}
 		status, spec := after.Status.ContainerStatuses[0], sizeOf(after.Spec.Containers[0].Resources)
-		if spec == asked || spec.memoryLimit == asked.memoryLimit || status.Resources == nil || sizeOf(*status.Resources) != spec {
+		if spec.cpu == asked.cpu || spec.memoryLimit == asked.memoryLimit || status.Resources == nil || sizeOf(*status.Resources) != spec {
 			return fmt.Errorf("spec %v, status %v, conditions %v", spec, status.Resources, after.Status.Conditions)
 		}
 		return nil

@@ -147,7 +147,7 @@ func servesWhatIsKept(ctx context.Context, t *testing.T) error {
 		return err
 	}
 	want, _ := pem.Decode(secret.Data[corev1.TLSCertKey])
-	for _, pod := range operatorPods(ctx, t) {
+	for _, pod := range operatorPods(ctx, t, webhooks) {
 		if pod.DeletionTimestamp != nil {
 			continue
 		}

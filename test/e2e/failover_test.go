@@ -24,7 +24,7 @@ import (
 
 // TestFailover takes the leader away twice while two pods are watched. Killed, its pod's next process leads on, before
 // the lease ends. Hung, nobody leads while one of the pods is OOM-killed: the other replica puts that one back and keeps
-// the size of the other. The other tests wait until the hung replica is back, since that one misses admissions.
+// the size of the other. The other tests wait until a controller is back, since they need one.
 func TestFailover(t *testing.T) { upheaval(t, failover) }
 
 func failover(t *testing.T) {
@@ -159,12 +159,12 @@ func killLeader(ctx context.Context, t *testing.T, lease *coordinationv1.Lease) 
 	return time.Now()
 }
 
-// freezeReplicas stops every replica where it is, the leader last, until the test ends at the latest: none leads
+// freezeReplicas stops every replica of the controller where it is, the leader last, until the test ends at the latest: none leads
 // before it goes on, however long that takes.
 func freezeReplicas(ctx context.Context, t *testing.T, lease *coordinationv1.Lease) (leads *corev1.Pod, others []corev1.Pod) {
 	t.Helper()
 	leads = podOf(ctx, t, lease)
-	others = slices.DeleteFunc(operatorPods(ctx, t), func(p corev1.Pod) bool { return p.UID == leads.UID })
+	others = slices.DeleteFunc(operatorPods(ctx, t, controllers), func(p corev1.Pod) bool { return p.UID == leads.UID })
 	require.NotEmpty(t, others)
 	for i := range others {
 		freeze(t, &others[i])

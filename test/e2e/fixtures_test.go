@@ -27,7 +27,7 @@ import (
 )
 
 // settle bounds every wait for a condition; a condition that holds sooner is seen sooner.
-const settle = 3 * time.Minute
+const settle = 6 * time.Minute
 
 // roomComes bounds the wait for a pod to run: the nodes may be full of other tests' pods, which go.
 const roomComes = 10 * time.Minute
@@ -235,12 +235,17 @@ func measurements(t *testing.T, namespace string) {
 		t.Log(err)
 		return
 	}
+	if err := mayScrape(ctx, "e2e-scraper"); err != nil {
+		t.Log(err)
+	}
 	for range 3 {
 		for _, node := range nodes.Items {
 			raw("/api/v1/nodes/"+node.Name+"/proxy/metrics/resource", fmt.Sprintf("namespace=%q", namespace))
 		}
 		for _, pod := range pods.Items {
-			raw("/api/v1/namespaces/"+pod.Namespace+"/pods/"+pod.Name+":8080/proxy/metrics", "attune_")
+			status, text, err := metricsOf(ctx, &pod, "e2e-scraper")
+			lines := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return !strings.HasPrefix(line, "attune_") })
+			t.Logf("the metrics of pod %s (%d, %v):\n%s", pod.Name, status, err, strings.Join(lines, "\n"))
 		}
 		time.Sleep(10 * time.Second) // kubelets measure that often
 	}

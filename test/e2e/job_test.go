@@ -88,7 +88,8 @@ func TestJobsNextAttempt(t *testing.T) {
 	assert.Equal(t, more, sizeOf(attempts[0].Spec.Containers[0].Resources))
 	rec := &v1alpha1.AttuneRecommendation{}
 	require.NoError(t, env.client.Get(ctx, client.ObjectKey{Namespace: "batch", Name: "cronjob-load"}, rec))
-	require.Len(t, rec.Status.Floors, 1, "%v", rec.Status.Floors)
+	require.NotEmpty(t, rec.Status.Floors)
+	assert.LessOrEqual(t, len(rec.Status.Floors), killed, "one for each kill at most: %v", rec.Status.Floors)
 	assert.Empty(t, rec.Status.History, "nothing was resized")
 }
 

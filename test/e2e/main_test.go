@@ -80,6 +80,9 @@ func withCluster(m *testing.M) (int, error) {
 	}
 	install := installationOf(only())
 	install.options.Artifacts = os.Getenv("ATTUNE_ARTIFACTS")
+	if err := noteRights(dir, &install.options); err != nil {
+		return 1, err
+	}
 	c, err := cluster.Start(ctx, install.options)
 	if err != nil {
 		return 1, err
@@ -98,7 +101,11 @@ func withCluster(m *testing.M) (int, error) {
 	if err := deploy.Operator(ctx, c, deploy.Options{Set: install.settings}); err != nil {
 		return 1, err
 	}
-	return m.Run(), nil
+	code := m.Run()
+	if err := noteGrants(); err != nil || code != 0 || !wholeRun() {
+		return code, err
+	}
+	return code, judgeRights()
 }
 
 // together is for all tests but those that want a cluster for themselves.

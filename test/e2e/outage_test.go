@@ -90,10 +90,10 @@ func available(ctx context.Context, p *v1alpha1.AttunePolicy) error {
 	return nil
 }
 
-// webhookHung freezes the operator's processes: connections are accepted and nothing answers.
+// webhookHung freezes the webhook's processes: connections are accepted and nothing answers.
 func webhookHung(t *testing.T, d *appsv1.Deployment) {
 	ctx := t.Context()
-	operators := operatorPods(ctx, t)
+	operators := operatorPods(ctx, t, webhooks)
 	require.NotEmpty(t, operators)
 	for i := range operators {
 		require.NoError(t, env.cluster.FreezePod(&operators[i]))
@@ -134,7 +134,7 @@ func webhookCalls(t *testing.T) calls {
 
 func webhookGone(t *testing.T, d *appsv1.Deployment) {
 	ctx := t.Context()
-	operator := deploymentIn(ctx, t, deploy.Namespace, "attune")
+	operator := deploymentIn(ctx, t, deploy.Namespace, "attune-webhook")
 	replicas := *operator.Spec.Replicas
 	rescale := func(ctx context.Context, n int32) {
 		before := operator.DeepCopy()
@@ -146,8 +146,8 @@ func webhookGone(t *testing.T, d *appsv1.Deployment) {
 		rescale(context.WithoutCancel(ctx), replicas)
 		eventually(t, "seeded again", func() error { return bornWith(context.WithoutCancel(ctx), d, wanted) })
 	})
-	eventually(t, "no operator is left", func() error {
-		if n := len(operatorPods(ctx, t)); n > 0 {
+	eventually(t, "no webhook is left", func() error {
+		if n := len(operatorPods(ctx, t, webhooks)); n > 0 {
 			return fmt.Errorf("%d are", n)
 		}
 		return nil
@@ -169,9 +169,17 @@ func deploymentIn(ctx context.Context, t *testing.T, ns, name string) *appsv1.De
 	return d
 }
 
-func operatorPods(ctx context.Context, t *testing.T) []corev1.Pod {
+// Components of the operator, by the label of their pods.
+const (
+	webhooks    = "webhook"
+	controllers = "controller"
+)
+
+func operatorPods(ctx context.Context, t *testing.T, component string) []corev1.Pod {
 	t.Helper()
 	list := &corev1.PodList{}
-	require.NoError(t, env.client.List(ctx, list, client.InNamespace(deploy.Namespace), client.MatchingLabels{"app.kubernetes.io/name": "attune"}))
+	require.NoError(t, env.client.List(ctx, list, client.InNamespace(deploy.Namespace), client.MatchingLabels{
+		"app.kubernetes.io/name": "attune", "app.kubernetes.io/component": component,
+	}))
 	return list.Items
 }

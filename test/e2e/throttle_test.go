@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,20 +22,23 @@ func TestThrottlingIsReverted(t *testing.T) {
 	d := deployment(ctx, t, "throttle", "busy", 1, app("app", size{cpu: "100m", cpuLimit: "400m", memory: "64Mi"}))
 	pod := pods(ctx, t, d)[0]
 	policyFor(ctx, t, d, v1alpha1.UpdateAuto, func(s *v1alpha1.AttunePolicySpec) {
-		s.CPU.MaxAllowed = ptr.To(resource.MustParse("24m")) // 20m and 20 %; confidence may add 1m
+		// A limit so low that it is used up in each period, however busy the machine is.
+		s.CPU.MaxAllowed = ptr.To(resource.MustParse("10m"))
+		// What is judged at the end are the last 60 s, which are all after the load came.
+		s.UpdateStrategy.SafetyObservationPeriod = duration(2 * time.Minute)
 	})
 	eventually(t, "lowered", func() error {
 		if err := env.client.Get(ctx, client.ObjectKeyFromObject(&pod), &pod); err != nil {
 			return err
 		}
-		if got := sizeOf(pod.Spec.Containers[0].Resources); got.cpu != "24m" || got.cpuLimit != "96m" {
+		if got := sizeOf(pod.Spec.Containers[0].Resources); got.cpu != "10m" || got.cpuLimit != "40m" {
 			return fmt.Errorf("it has %v", got)
 		}
 		return nil
 	})
 	// Only now: what it uses before would be history.
 	use(ctx, t, &pod, "cpu=300")
-	eventually(t, "reverted", func() error {
+	within(t, 6*time.Minute, "reverted", func() error {
 		rec, err := recommendation(ctx, d)
 		if err != nil {
 			return err
@@ -55,5 +59,5 @@ func TestThrottlingIsReverted(t *testing.T) {
 	assert.Zero(t, pod.Status.ContainerStatuses[0].RestartCount)
 	require.Len(t, rec.Status.Floors, 1)
 	assert.Equal(t, "cpu", rec.Status.Floors[0].Resource)
-	assert.Equal(t, "125m", rec.Status.Floors[0].Amount.String(), "1.3 times the limit of 96m, rounded up")
+	assert.Equal(t, "52m", rec.Status.Floors[0].Amount.String(), "1.3 times the limit of 40m")
 }

@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -299,12 +300,19 @@ func TestAVPAHoldsEverythingWheneverItsKindAppears(t *testing.T) {
 type steady struct{}
 
 func (steady) Want(store.Interest) error { return nil }
-func (steady) Forget(string, string) {}
+func (steady) Forget(string, string)     {}
 func (steady) State(usage.SourceSettings) (store.State, bool) {
 	return store.State{}, true
 }
 
 func (steady) Read(store.Key) bool { return true }
+
+// news that never ends.
+var news atomic.Uint64
+
+func (steady) News(store.Key) uint64 { return news.Add(1) }
+
+func (steady) Unanswered(usage.SourceSettings, string) error { return nil }
 
 func (steady) Lost(usage.SourceSettings, string) int { return 0 }
 

@@ -48,12 +48,16 @@ func newUsages() *usages {
 }
 
 func (u *usages) Want(store.Interest) error { return nil }
-func (u *usages) Forget(string, string) {}
+func (u *usages) Forget(string, string)     {}
 func (u *usages) State(usage.SourceSettings) (store.State, bool) {
 	return store.State{}, true
 }
 
 func (*usages) Read(store.Key) bool { return true }
+
+func (*usages) News(store.Key) uint64 { return news.Add(1) }
+
+func (*usages) Unanswered(usage.SourceSettings, string) error { return nil }
 
 func (*usages) Lost(usage.SourceSettings, string) int { return 0 }
 

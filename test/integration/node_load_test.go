@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,18 +18,21 @@ import (
 	"attune.io/attune/test/kubelet"
 )
 
-// pressure is that of one node's CPU; of others nothing is measured.
-type pressure struct {
-	node string
-	of   float64
+// load is that of one node's CPU; of others nothing is measured.
+type load struct {
+	node            string
+	pressure, cores float64
 }
 
-func (p *pressure) Pressure(context.Context, time.Time) (map[string]float64, error) {
-	return map[string]float64{p.node: p.of}, nil
+func (l *load) Pressure(context.Context, time.Time) (map[string]float64, error) {
+	return map[string]float64{l.node: l.pressure}, nil
 }
 
-func (*pressure) Load1(context.Context, time.Time) (map[string]float64, error) { return nil, nil }
-func (*pressure) Usage(context.Context, time.Time) (map[string]float64, error) { return nil, nil }
+func (l *load) Usage(context.Context, time.Time) (map[string]float64, error) {
+	return map[string]float64{l.node: l.cores}, nil
+}
+
+func (*load) Load1(context.Context, time.Time) (map[string]float64, error) { return nil, nil }
 
 // The load taint comes and goes on a real API server, beside the taint of somebody else who writes at the same time.
 func TestNodeLoadTaintComesAndGoes(t *testing.T) {
@@ -36,7 +40,7 @@ func TestNodeLoadTaintComesAndGoes(t *testing.T) {
 	w := newWorld(t, kubelet.Options{})
 	w.secondNode(kubelet.Options{})
 	clock := clocktesting.NewFakeClock(w.clock.Now())
-	measured := &pressure{node: w.node.Name, of: 0.5}
+	measured := &load{node: w.node.Name, pressure: 0.5}
 	loop := &nodeloop.LoadLoop{Client: w.client, Loads: measured, Events: event.NewRecorder(w.told, clock), Clock: clock}
 	node := func() *corev1.Node {
 		n := &corev1.Node{}
@@ -54,6 +58,10 @@ func TestNodeLoadTaintComesAndGoes(t *testing.T) {
 			clock.Step(nodeloop.LoadEvery)
 		}
 	}
+	look(10)
+	assert.Equal(t, []corev1.Taint{theirs}, node().Spec.Taints, "somebody waits, and the node is idle")
+
+	measured.cores = first.Status.Allocatable.Cpu().AsApproximateFloat64()
 	look(4)
 	assert.Equal(t, []corev1.Taint{theirs}, node().Spec.Taints, "not yet")
 	look(1)
@@ -63,8 +71,18 @@ func TestNodeLoadTaintComesAndGoes(t *testing.T) {
 	look(10)
 	assert.Equal(t, version, node().ResourceVersion, "nobody writes while nothing changes")
 
-	measured.of = 0.01
+	carried := func() bool { return slices.Contains(node().Spec.Taints, ours) }
+	cordoned := node()
+	cordoned.Spec.Unschedulable = true
+	require.NoError(t, w.direct.Update(t.Context(), cordoned))
 	look(6)
+	assert.True(t, carried(), "cordoned or not, as long as it is overloaded")
+	measured.pressure = 0.01
+	look(6)
+	assert.False(t, carried())
+	measured.pressure = 0.5
+	look(6)
+	assert.False(t, carried(), "who takes no pods is not tainted anew")
 	assert.Equal(t, []corev1.Taint{theirs}, node().Spec.Taints)
 	other := &corev1.Node{}
 	require.NoError(t, w.direct.Get(t.Context(), client.ObjectKey{Name: w.other.Name}, other))

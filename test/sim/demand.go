@@ -129,6 +129,18 @@ func (l *lives) see(pod *corev1.Pod, of demand, now time.Time) {
 	}
 }
 
+// of a container of an app.
+func (l *lives) of(key, container string) (all []*life) {
+	for _, uid := range l.order {
+		for _, life := range l.all[uid] {
+			if life.key == key && life.container == container {
+				all = append(all, life)
+			}
+		}
+	}
+	return all
+}
+
 func (l *lives) end(uid string, now time.Time) {
 	for _, life := range l.all[uid] {
 		if life.ended.IsZero() {
@@ -155,6 +167,9 @@ func (s source) Read(_ context.Context, q usage.Query, yield func(usage.Series))
 	w := s.of.w
 	s.of.elapsed += 50 * time.Millisecond
 	if err := w.faults.silent(s.of); err != nil {
+		return usage.Report{}, err
+	}
+	if err := w.faults.tooMuch(q); err != nil {
 		return usage.Report{}, err
 	}
 	var report usage.Report
@@ -187,7 +202,7 @@ func asked(q usage.Query, l *life) bool {
 func (l *life) series(q usage.Query, now time.Time) usage.Series {
 	out := usage.Series{Namespace: l.namespace, Pod: l.pod, Container: l.container}
 	for at := q.Start; !at.After(q.End) && !at.After(now); at = at.Add(q.Step) {
-		if at.Before(l.started.Add(time.Minute)) || !l.ended.IsZero() && at.After(l.ended) {
+		if !l.measured(at) {
 			continue
 		}
 		cpu, memory := l.of.at(at, l.started, l.pod)
@@ -195,6 +210,11 @@ func (l *life) series(q usage.Query, now time.Time) usage.Series {
 		out.Memory = append(out.Memory, usage.Sample{At: at.UnixMilli(), Value: memory})
 	}
 	return out
+}
+
+// measured: the container ran at a time, and had for a minute.
+func (l *life) measured(at time.Time) bool {
+	return !at.Before(l.started.Add(time.Minute)) && (l.ended.IsZero() || !at.After(l.ended))
 }
 
 // held is what a container's cgroup holds: what it needs, and page cache as far as the limit leaves room.

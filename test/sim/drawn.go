@@ -35,6 +35,7 @@ func drawn(seed uint64) plan {
 	p.Policies = drawnPolicies(r)
 	p.Troubles = drawnTroubles(r, p)
 	p.further(seed)
+	p.drawOutages(seed)
 	return p
 }
 
@@ -199,6 +200,9 @@ func drawnPolicy(r *rand.Rand, kind v1alpha1.WorkloadKind) (p v1alpha1.AttunePol
 	p.Strategy = ptr(pick(r, v1alpha1.StrategyWorkload, v1alpha1.StrategyWorkload, v1alpha1.StrategyWorkload, v1alpha1.StrategyWorkload, v1alpha1.StrategyNode, v1alpha1.StrategyAdaptive))
 	if *p.Strategy == v1alpha1.StrategyNode && (*u.Type == v1alpha1.UpdateCanary || *u.Type == v1alpha1.UpdateOneShot) {
 		u.Type = ptr(v1alpha1.UpdateAuto) // strategy Node has no first wave
+	}
+	if *p.Strategy == v1alpha1.StrategyNode {
+		p.CPU.StartupBoost = nil // nor does a boost go with it
 	}
 	return p
 }

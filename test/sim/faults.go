@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"attune.io/attune/test/sim/api"
+	"attune.io/attune/usage"
 )
 
 // faults are what goes wrong between the operator and its servers.
@@ -22,6 +23,9 @@ type faults struct {
 	hangs bool
 	// partialUntil: half of the pods are missing from its answers.
 	partialUntil time.Time
+	// meagreUntil: the source answers about so many steps at once at most.
+	meagreUntil time.Time
+	mostSteps   int64
 	// unlistedUntil: autoscalers cannot be listed. It excuses nothing: only new resizes need them.
 	unlistedUntil time.Time
 	count         int
@@ -39,6 +43,14 @@ func (f *faults) any() bool {
 
 // partial: the usage source does not answer about all pods, and says so.
 func (f *faults) partial() bool { return f.w.time.now.Before(f.partialUntil) }
+
+// tooMuch is the error of a source that is asked about more than it can answer at once.
+func (f *faults) tooMuch(q usage.Query) error {
+	if !f.w.time.now.Before(f.meagreUntil) || q.Steps() <= f.mostSteps {
+		return nil
+	}
+	return fmt.Errorf("422: query processing would load too many samples: %w", usage.ErrTooMuch)
+}
 
 // current is how often calls fail now.
 func (f *faults) current() float64 {

@@ -134,6 +134,7 @@ func (o *operator) lead(ctx context.Context) {
 	dial := func(usage.SourceSettings) (usage.Source, error) { return source{o}, nil }
 	o.histories = store.New(store.Options{Dial: dial, Changed: func(namespace string) { o.freshUsage(ctx, namespace) }})
 	o.recent = recent.New(dial)
+	o.recent.There = func(namespace, name string) bool { return o.w.pod(namespace, name) != nil }
 	as := func(actor string) client.Client {
 		return &cachedClient{o.w.server.As(actor, o.link()), o.cache}
 	}
@@ -143,6 +144,12 @@ func (o *operator) lead(ctx context.Context) {
 	o.policies = &policyloop.Controller{
 		Operator: operatorNamespace, Client: as("attune/policy"), History: o.histories, Recent: o.recent, Autoscalers: autoscalers{o},
 		Clock: o, Settings: settings, Fresh: freshness, Renewed: o.look, Events: recorder,
+		Doubt: func(_ context.Context, recommendation string, wouldWrite bool) {
+			o.w.doubted++
+			if wouldWrite {
+				o.w.violate("a decision that stands", "the last pass decided about %s, nothing is new, and a full look would write", recommendation)
+			}
+		},
 	}
 	o.workloads = &workloadloop.Controller{
 		Operator: operatorNamespace, Evictions: true, Client: as("attune/workload"), Live: o.w.server.As("attune/live", o.link()),

@@ -109,7 +109,7 @@ func offTarget(rec *v1alpha1.AttuneRecommendation, pods []*corev1.Pod, now time.
 				if c.Name != target.Name {
 					continue
 				}
-				if !held["cpu"] && off(c.Resources.Requests.Cpu(), target.Target.CPURequest, true) {
+				if !held["cpu"] && off(c.Resources.Requests.Cpu(), sensible(target.Target), true) {
 					return "the CPU request of pod " + pod.Name + ", " + c.Resources.Requests.Cpu().String()
 				}
 				if !held["memory"] && off(c.Resources.Requests.Memory(), target.Target.MemoryRequest, false) {
@@ -119,6 +119,19 @@ func offTarget(rec *v1alpha1.AttuneRecommendation, pods []*corev1.Pod, now time.
 		}
 	}
 	return ""
+}
+
+// leastQuota is the least CPU limit that a kernel knows: one below it is the same as this one, and no pod is resized to
+// it (hard case 77).
+var leastQuota = resource.MustParse("10m")
+
+// sensible is the CPU request that a pod can have of a target: where it is the limit too, at least the least limit.
+func sensible(target v1alpha1.Resources) *resource.Quantity {
+	request, limit := target.CPURequest, target.CPULimit
+	if request == nil || limit == nil || request.Cmp(*limit) != 0 || request.Cmp(leastQuota) >= 0 {
+		return request
+	}
+	return &leastQuota
 }
 
 // off: an amount is far from what it should be. Memory may be above it: what is in use is not taken away.

@@ -68,11 +68,15 @@ type world struct {
 	demands  map[string]demand // by namespace/app, and by namespace/pod for a pod that is not like its siblings
 	starts   map[string]start  // by pod uid/container, of those that need more to start with
 	noRights bool
+	// wantedFrom is since when the usage of a workload is wanted as it is now.
+	wantedFrom map[string]time.Time
 	// joined is how many nodes came later, troubled those to which something happens.
 	joined   int
 	troubled map[string]bool
 
 	violations []string
+	// doubted counts the decisions that a pass took for the last one's.
+	doubted int
 	// cpu is the processor's time that it took.
 	cpu time.Duration
 }

@@ -37,7 +37,7 @@ func BenchmarkScrape(b *testing.B) {
 				require.NoError(b, parse(body, resourceMetrics, r.take))
 				batch = r.batch
 				f.keep(batch)
-				f.disk.drain(context.Background())
+				f.disk.drain()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(batch)), "ns/sample")
 		})

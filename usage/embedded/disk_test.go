@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/tsdb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/utils/clock"
 
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/prometheus"
@@ -26,14 +26,28 @@ func oneContainer(at time.Time) []sourcetest.Measured {
 	return []sourcetest.Measured{{Namespace: "shop", Pod: "web-7d4f8c9b6-aaaaa", Container: "app", CPUSeconds: 0.2 * float64(at.Unix()-1.7e9), MemoryBytes: 1 << 20}}
 }
 
-// daysOn writes the past hours of one container, and compacts them.
+// hoursOn writes the past hours of one container, and tends them.
 func hoursOn(t *testing.T, dir string, n int) {
 	t.Helper()
-	f := newFixture(t, oneContainer, noon.Add(-time.Duration(n)*time.Hour), dir)
-	measure(t, f, sourcetest.Past{From: noon.Add(-time.Duration(n) * time.Hour), To: noon, Every: time.Minute, World: oneContainer})
-	require.NoError(t, f.disk.db.Compact(context.Background()))
-	require.NotEmpty(t, f.disk.db.Blocks())
+	from := noon.Add(-time.Duration(n) * time.Hour)
+	f := newFixture(t, oneContainer, from, dir)
+	for at := from; at.Before(noon); at = at.Add(time.Hour) {
+		measure(t, f, sourcetest.Past{From: at, To: at.Add(59 * time.Minute), Every: time.Minute, World: oneContainer})
+		f.disk.look(f.clock.Now())
+	}
+	measure(t, f, sourcetest.Past{From: noon, To: noon, Every: time.Minute, World: oneContainer})
+	require.NotEmpty(t, packsIn(dir))
 	f.disk.close()
+}
+
+// packsIn a folder, the oldest first.
+func packsIn(dir string) []string {
+	found, err := filepath.Glob(filepath.Join(dir, "*.samples"))
+	if err != nil {
+		panic(err)
+	}
+	slices.Sort(found)
+	return found
 }
 
 // points are how many values a source has of an hour.
@@ -57,21 +71,13 @@ func TestBrokenPiecesAreDropped(t *testing.T) {
 		says           string
 	}{
 		{"nothing", func(*testing.T, string) {}, all, all, ""},
-		{"a block without its index", func(t *testing.T, dir string) {
-			require.NoError(t, os.Remove(filepath.Join(blocksIn(dir)[0], "index")))
-		}, 0, all, "a block of raw samples is dropped"},
-		{"a block with half an index", func(t *testing.T, dir string) { halve(t, filepath.Join(blocksIn(dir)[0], "index")) }, 0, all, "a block of raw samples is dropped"},
-		{"a block without its description", func(t *testing.T, dir string) { halve(t, filepath.Join(blocksIn(dir)[0], "meta.json")) }, 0, all, "a block of raw samples is dropped"},
-		{"a torn log", func(t *testing.T, dir string) { halve(t, largest(t, filepath.Join(dir, "wal", "0*"))) }, all, 0, ""},
-		{"a log of noise", func(t *testing.T, dir string) { noise(t, largest(t, filepath.Join(dir, "wal", "0*"))) }, all, 0, "repair"},
-		{"a checkpoint of noise", func(t *testing.T, dir string) {
-			require.NoError(t, os.MkdirAll(filepath.Join(dir, "wal", "checkpoint.00000000"), 0o750))
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "wal", "checkpoint.00000000", "00000000"), []byte("noise noise noise"), 0o600))
-		}, all, 0, "repair"},
-		{"a file where a folder belongs", func(t *testing.T, dir string) {
-			require.NoError(t, os.RemoveAll(filepath.Join(dir, "chunks_head")))
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "chunks_head"), nil, 0o600))
-		}, all, 0, "the raw samples of the newest hours are dropped"},
+		{"a pack with half its bytes", func(t *testing.T, dir string) { halve(t, packsIn(dir)[0]) }, 0, all, "raw samples on disk are dropped"},
+		{"a torn journal", func(t *testing.T, dir string) { halve(t, filepath.Join(dir, "journal")) }, all, 0, "the end of the journal of raw samples is dropped"},
+		{"a journal of noise", func(t *testing.T, dir string) { noise(t, filepath.Join(dir, "journal")) }, all, 0, "the end of the journal of raw samples is dropped"},
+		{"a folder where the journal belongs", func(t *testing.T, dir string) {
+			require.NoError(t, os.Remove(filepath.Join(dir, "journal")))
+			require.NoError(t, os.Mkdir(filepath.Join(dir, "journal"), 0o750))
+		}, all, 0, "raw samples on disk are dropped"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -103,14 +109,6 @@ func noise(t *testing.T, path string) {
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 }
 
-func largest(t *testing.T, pattern string) string {
-	t.Helper()
-	found, err := filepath.Glob(pattern)
-	require.NoError(t, err)
-	require.NotEmpty(t, found)
-	return slices.MaxFunc(found, func(a, b string) int { return int(sizeOf(t, a) - sizeOf(t, b)) })
-}
-
 func sizeOf(t *testing.T, path string) int64 {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -118,21 +116,21 @@ func sizeOf(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
-// TestABlockThatBreaksInUse: the answer comes from memory and says so; then the block is dropped.
-func TestABlockThatBreaksInUse(t *testing.T) {
+// TestAPackThatBreaksInUse: the answer comes from memory and says so; then the pack is dropped.
+func TestAPackThatBreaksInUse(t *testing.T) {
 	dir := t.TempDir()
 	hoursOn(t, dir, 8)
-	require.NoError(t, os.Truncate(largest(t, filepath.Join(blocksIn(dir)[0], "chunks", "0*")), 16), "its header is left")
 	f := newFixture(t, oneContainer, noon, dir)
-	blocks := len(f.disk.db.Blocks())
+	packs := len(packsIn(dir))
+	noise(t, packsIn(dir)[0])
 	require.NoError(t, f.scrapeAt(noon.Add(time.Minute), nil))
 	_, report := points(t, f.Source, noon.Add(-7*time.Hour))
 	require.True(t, report.Partial, f.log.String())
 	require.NotEmpty(t, report.Warnings)
 	assert.Contains(t, report.Warnings[0], "the samples on disk cannot be read")
-	f.disk.look()
-	assert.Len(t, f.disk.db.Blocks(), blocks-1)
-	assert.Contains(t, f.log.String(), "a block of raw samples is dropped")
+	f.disk.look(f.clock.Now())
+	assert.Len(t, packsIn(dir), packs-1)
+	assert.Contains(t, f.log.String(), "raw samples on disk are dropped")
 	_, report = points(t, f.Source, noon)
 	assert.False(t, report.Partial)
 	assert.Empty(t, report.Warnings)
@@ -152,14 +150,14 @@ func TestAFullDisk(t *testing.T) {
 	idle, _ := f.disk.state()
 	require.ErrorContains(t, idle, "the disk is full")
 	assert.Contains(t, f.log.String(), "recommendations go on from memory")
-	f.disk.look()
+	f.disk.look(f.clock.Now())
 	idle, _ = f.disk.state()
 	require.Error(t, idle, "it is still full")
 	value, err := f.Value(t.Context(), `count_over_time(container_memory_working_set_bytes{namespace="shop"}[11m])`, noon.Add(20*time.Minute))
 	require.NoError(t, err)
 	assert.InDelta(t, 11, value, 0, "memory has all of it")
 	f.disk.room = roomOf
-	f.disk.look()
+	f.disk.look(f.clock.Now())
 	minutes(21, 25)
 	idle, oldest := f.disk.state()
 	require.NoError(t, idle)
@@ -175,12 +173,12 @@ func TestAFullDisk(t *testing.T) {
 func TestADiskThatIsNone(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	assert.Error(t, newDisk(Disk{Dir: filepath.Join(file, "dir"), Retention: time.Hour}, slog.New(slog.DiscardHandler)).open())
+	assert.Error(t, newDisk(Disk{Dir: filepath.Join(file, "dir"), Retention: time.Hour}, clock.RealClock{}, slog.New(slog.DiscardHandler)).open())
 
 	dir := t.TempDir()
 	first := newFixture(t, oneContainer, noon, dir)
 	require.NoError(t, first.scrapeAt(noon, nil))
-	second := newDisk(first.disk.config, slog.New(slog.DiscardHandler))
+	second := newDisk(first.disk.config, first.clock, slog.New(slog.DiscardHandler))
 	require.ErrorIs(t, second.open(), errLocked)
 	first.disk.close()
 	require.NoError(t, second.open(), "when it is free")
@@ -194,43 +192,46 @@ func TestAFolderThatIsTooSmall(t *testing.T) {
 		require.NoError(t, f.scrapeAt(noon.Add(time.Duration(i)*time.Minute), nil))
 	}
 	f.disk.config.MaxBytes = 100
-	f.disk.look()
+	f.disk.look(f.clock.Now())
 	idle, _ := f.disk.state()
 	require.ErrorContains(t, idle, "usage.embedded.size")
 	f.disk.config.MaxBytes = 1 << 30
-	f.disk.look()
+	f.disk.look(f.clock.Now())
 	idle, _ = f.disk.state()
 	require.NoError(t, idle)
 	f.disk.config.MaxBytes = 100
-	f.disk.look()
-	f.disk.look()
+	f.disk.look(f.clock.Now())
+	f.disk.look(f.clock.Now())
+	assert.Contains(t, f.log.String(), "the oldest raw samples on disk are removed")
+	assert.Empty(t, packsIn(f.disk.config.Dir))
+	for i := range 3 {
+		require.NoError(t, f.scrapeAt(noon.Add(time.Duration(30+i)*time.Minute), nil), "into the journal")
+	}
+	f.disk.look(f.clock.Now())
+	f.disk.look(f.clock.Now())
 	assert.Contains(t, f.log.String(), "all raw samples on disk are dropped")
 	value, err := f.Value(t.Context(), `count_over_time(container_memory_working_set_bytes{namespace="shop"}[10m])`, noon.Add(29*time.Minute))
 	require.NoError(t, err)
 	assert.InDelta(t, 10, value, 0)
 }
 
-// TestSizeIsBounded: old blocks go when the folder is full.
+// TestSizeIsBounded: the oldest packs go when the folder is full.
 func TestSizeIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	hoursOn(t, dir, 30)
-	config := Disk{Dir: dir, Retention: 8 * 24 * time.Hour, MaxBytes: 1 << 30}
-	options := config.options()
-	db, err := tsdb.Open(dir, nil, nil, options, nil)
-	require.NoError(t, err)
-	before := len(db.Blocks())
-	require.NoError(t, db.Close())
-	size := int64(0)
-	for _, block := range blocksIn(dir) {
-		for _, file := range []string{"index", "chunks/000001"} {
-			size += sizeOf(t, filepath.Join(block, file))
-		}
+	before, size := packsIn(dir), int64(0)
+	for _, pack := range before {
+		size += sizeOf(t, pack)
 	}
-	d := newDisk(Disk{Dir: dir, Retention: 8 * 24 * time.Hour, MaxBytes: size}, slog.New(slog.DiscardHandler))
+	d := newDisk(Disk{Dir: dir, Retention: 8 * 24 * time.Hour, MaxBytes: size / 2}, clock.RealClock{}, slog.New(slog.DiscardHandler))
 	require.NoError(t, d.open())
 	defer d.close()
-	assert.Less(t, len(d.db.Blocks()), before)
-	_, oldest := d.state()
+	d.look(noon)
+	d.look(noon)
+	assert.Less(t, len(packsIn(dir)), len(before))
+	assert.NotContains(t, packsIn(dir), before[0])
+	idle, oldest := d.state()
+	require.NoError(t, idle)
 	assert.True(t, oldest.After(noon.Add(-30*time.Hour)))
 }
 
@@ -240,7 +241,7 @@ func TestErrorsOfQueries(t *testing.T) {
 	_, err := f.Value(t.Context(), `container_memory_working_set_bytes * on() group_left() {__name__=~"container_.+"}`, noon)
 	require.Error(t, err)
 	assert.NotErrorIs(t, err, prometheus.ErrNoValue)
-	f.disk.look()
+	f.disk.look(f.clock.Now())
 	idle, _ := f.disk.state()
 	assert.NoError(t, idle, "the query is to blame, not the disk")
 	query := usage.Query{Namespaces: []string{"shop"}, Start: noon.Add(-10000 * time.Hour), End: noon, Step: time.Second, RateWindow: time.Minute}

@@ -27,7 +27,7 @@ func TestImport(t *testing.T) {
 		want[at] = [2]float64{cpu, memory}
 	}
 	dir := t.TempDir()
-	require.NoError(t, Import(t.Context(), dir, slices.Values([]usage.Series{past})))
+	require.NoError(t, Import(dir, slices.Values([]usage.Series{past})))
 
 	f := newFixture(t, oneContainer, noon, dir)
 	_, oldest := f.disk.state()

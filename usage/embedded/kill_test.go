@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -15,13 +14,18 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/utils/clock"
 
 	"attune.io/attune/usage"
+	"attune.io/attune/usage/embedded/raw"
 	"attune.io/attune/usage/sourcetest"
 )
 
 // childDir is set in the process that a test kills.
 const childDir = "ATTUNE_TEST_KILLED_DIR"
+
+// childFrom is the time of its first scrape.
+const childFrom = "ATTUNE_TEST_KILLED_FROM"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
@@ -44,43 +48,45 @@ func manyContainers(at time.Time) []sourcetest.Measured {
 }
 
 // scrapeForever writes a scrape for each minute from where it left off, and says which it has written. So
-// many minutes go by in a second that it compacts all the time.
+// many minutes go by in a second that it packs and merges all the time.
 func scrapeForever(dir string) {
-	d := newDisk(Disk{Dir: dir, Retention: 8 * 24 * time.Hour, MaxBytes: 1 << 30}, slog.New(slog.DiscardHandler))
+	d := newDisk(Disk{Dir: dir, Retention: 8 * 24 * time.Hour, MaxBytes: 1 << 30}, clock.RealClock{}, slog.New(slog.DiscardHandler))
 	if err := d.open(); err != nil {
 		fmt.Println("failed:", err)
 		os.Exit(1)
 	}
-	at := noon
-	if d.db.Head().NumSeries() > 0 || len(d.db.Blocks()) > 0 {
-		at = time.UnixMilli(d.db.Head().MaxTime()).Add(time.Minute)
+	at, err := time.Parse(time.RFC3339, os.Getenv(childFrom))
+	if err != nil {
+		fmt.Println("failed:", err)
+		os.Exit(1)
 	}
 	memory := newRecent(minWindow, at)
 	fmt.Println("opened", at.Unix())
 	for ; ; at = at.Add(time.Minute) {
 		var batch []scraped
 		for _, m := range manyContainers(at) {
-			batch = append(batch, scraped{memory.intern(labelsOf("container_memory_working_set_bytes", m)), sample{at.UnixMilli(), m.MemoryBytes}})
+			batch = append(batch, scraped{memory.intern(labelsOf("container_memory_working_set_bytes", m)), raw.Sample{At: at.UnixMilli(), Value: m.MemoryBytes}})
 		}
-		d.append(context.Background(), memory.append(batch, time.UnixMilli(batch[len(batch)-1].at)))
+		d.append(memory.append(batch, at))
+		d.look(at)
 		if d.idle != nil {
 			fmt.Println("failed:", d.idle)
 			os.Exit(1)
 		}
-		fmt.Println("wrote", at.Unix(), len(d.db.Blocks()))
+		fmt.Println("wrote", at.Unix(), len(packsIn(dir)))
 	}
 }
 
-// TestKilled kills a process with -9 again and again while it writes and compacts. Each time, all that it
+// TestKilled kills a process with -9 again and again while it writes, packs and merges. Each time, all that it
 // said to have written is there.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(1, 2))
-	blocks := 0
+	packs, last := 0, noon.Add(-time.Minute)
 	for round := range 6 {
-		compacted := round == 5 && blocks == 0 // slow disks and busy processors take longer to
-		last, n := writeAndDie(t, dir, 1000+rng.IntN(1500), compacted)
-		blocks = max(blocks, n)
+		n := 0
+		last, n = writeAndDie(t, dir, last.Add(time.Minute), 1000+rng.IntN(1500))
+		packs = max(packs, n)
 		f := newFixture(t, manyContainers, last.Add(2*time.Minute), dir)
 		assert.NotContains(t, f.log.String(), "dropped", "round %d", round)
 		_, oldest := f.disk.state()
@@ -96,21 +102,21 @@ func TestKilled(t *testing.T) {
 		}
 		f.disk.close()
 	}
-	assert.Positive(t, blocks, "it was killed amid compactions")
+	assert.Positive(t, packs, "it was killed amid packs")
 }
 
-// writeAndDie runs a process until it has written so many scrapes, and has compacted if that is wanted, kills it, and
-// returns the last scrape.
-func writeAndDie(t *testing.T, dir string, scrapes int, compacted bool) (last time.Time, blocks int) {
+// writeAndDie runs a process until it has written so many scrapes, kills it, and returns the last scrape, and how many
+// packs there were at most.
+func writeAndDie(t *testing.T, dir string, from time.Time, scrapes int) (last time.Time, packs int) {
 	t.Helper()
 	child := exec.Command(os.Args[0], "-test.run=^$")
-	child.Env = append(os.Environ(), childDir+"="+dir)
+	child.Env = append(os.Environ(), childDir+"="+dir, childFrom+"="+from.Format(time.RFC3339))
 	out, err := child.StdoutPipe()
 	require.NoError(t, err)
 	child.Stderr = os.Stderr
 	require.NoError(t, child.Start())
 	lines := bufio.NewScanner(out)
-	for n := 0; (n < scrapes || compacted && blocks == 0) && lines.Scan(); {
+	for n := 0; n < scrapes && lines.Scan(); {
 		words := strings.Fields(lines.Text())
 		if words[0] != "wrote" {
 			require.NotEqual(t, "failed:", words[0], lines.Text())
@@ -119,12 +125,13 @@ func writeAndDie(t *testing.T, dir string, scrapes int, compacted bool) (last ti
 		seconds, err := strconv.ParseInt(words[1], 10, 64)
 		require.NoError(t, err)
 		last = time.Unix(seconds, 0).UTC()
-		blocks, err = strconv.Atoi(words[2])
+		now, err := strconv.Atoi(words[2])
 		require.NoError(t, err)
+		packs = max(packs, now)
 		n++
 	}
 	require.NoError(t, child.Process.Kill())
 	require.Error(t, child.Wait())
 	require.False(t, last.IsZero())
-	return last, blocks
+	return last, packs
 }

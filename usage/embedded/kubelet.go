@@ -36,18 +36,22 @@ type KubeletTLS struct {
 	InsecureSkipVerify bool
 }
 
-// Kubelets is a transport to kubelets with the rights of config. It connects to addresses that a kubelet
-// can have only, and through no proxy.
-func Kubelets(config *rest.Config, verify KubeletTLS) (http.RoundTripper, error) {
-	transport, err := rest.TransportFor(kubeletConfig(config, verify))
+// Kubelets is a transport to kubelets. They are shown the scraper's tokens and nothing else of who asks; only where there
+// are none (nil), the rights of config. It connects to addresses that a kubelet can have only, and through no proxy.
+func Kubelets(config *rest.Config, verify KubeletTLS, tokens *Tokens) (http.RoundTripper, error) {
+	transport, err := rest.TransportFor(kubeletConfig(config, verify, tokens))
 	if err != nil {
 		return nil, fmt.Errorf("setting up the connection to kubelets: %w", err)
 	}
 	return transport, nil
 }
 
-func kubeletConfig(config *rest.Config, verify KubeletTLS) *rest.Config {
+func kubeletConfig(config *rest.Config, verify KubeletTLS, tokens *Tokens) *rest.Config {
 	c := rest.CopyConfig(config)
+	if tokens != nil {
+		c = rest.AnonymousClientConfig(config)
+		c.Wrap(func(next http.RoundTripper) http.RoundTripper { return bearing{tokens, next} })
+	}
 	c.Impersonate = rest.ImpersonationConfig{}
 	c.TLSClientConfig.ServerName = ""
 	c.TLSClientConfig.NextProtos = []string{"http/1.1"}
@@ -118,9 +122,9 @@ func (k *kubelets) get(ctx context.Context, node Node, path string, most int64, 
 func refusal(response *http.Response) error {
 	switch code := response.StatusCode; {
 	case code == http.StatusUnauthorized:
-		return errors.New("401: it does not accept service account tokens: its authentication.webhook must be enabled")
+		return errors.New("401: it does not accept the token: its authentication.webhook must be enabled, and the token's ServiceAccount be there")
 	case code == http.StatusForbidden:
-		return errors.New("403: the operator may not get nodes/metrics")
+		return errors.New("403: whose token it is shown may not get nodes/metrics")
 	case code/100 == 3:
 		return fmt.Errorf("%d: it redirects, and kubelets' redirects are not followed", code)
 	case code != http.StatusOK:

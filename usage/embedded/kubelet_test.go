@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -169,7 +170,7 @@ func (f *fixture) scrapeAt(at time.Time, pods map[Pod]bool) error {
 	j := &job{target: target, node: target.node, usage: true, pods: pods}
 	err := f.scraper.scrape(context.Background(), j, at)
 	target.settle(j, at, at, f.options.Interval, err)
-	f.disk.drain(context.Background())
+	f.disk.drain()
 	return err
 }
 
@@ -205,7 +206,7 @@ func TestKubeletsThatMisbehave(t *testing.T) {
 			err := f.scrapeAt(noon, nil)
 			require.ErrorContains(t, err, c.want)
 			assert.Zero(t, f.recent.samples(), "nothing of it is kept")
-			failing := f.scraper.failing()
+			failing, _ := f.scraper.failing()
 			require.Len(t, failing, 1)
 			assert.Contains(t, failing[0], "node node1: /metrics/resource: ")
 			assert.NotContains(t, failing[0], "http://", "the address is not what the sentence is about")
@@ -295,7 +296,7 @@ func TestKubeletsAreVerified(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			token = ""
-			config := kubeletConfig(&rest.Config{BearerToken: "secret", TLSClientConfig: rest.TLSClientConfig{CAData: c.ca, ServerName: "kubernetes"}}, c.verify)
+			config := kubeletConfig(&rest.Config{BearerToken: "secret", TLSClientConfig: rest.TLSClientConfig{CAData: c.ca, ServerName: "kubernetes"}}, c.verify, nil)
 			// The loopback address, which kubelets cannot have, is all that a test has.
 			config.Dial = (&net.Dialer{}).DialContext
 			transport, err := rest.TransportFor(config)
@@ -330,3 +331,23 @@ func newMetrics() *Metrics {
 	registry := prometheus.NewRegistry()
 	return NewMetrics(registry, meter.New(registry))
 }
+
+// Which nodes do not answer, and why, is in the log: when that begins, changes and ends. What policies' owners read has
+// their number alone.
+func TestNodesThatDoNotAnswerAreNamedInTheLogAlone(t *testing.T) {
+	f := newFixture(t, nothing, time.Now(), "")
+	f.scraper.follow([]Node{f.node}, []error{errors.New("node secret-node has the internal address 127.0.0.1")})
+	var report usage.Report
+	f.complain(&report)
+	assert.Equal(t, []string{"1 of 2 nodes cannot be scraped; the operator's log says which ones, and why"}, report.Warnings)
+	assert.True(t, report.Partial)
+	f.tellFailing()
+	f.tellFailing()
+	assert.Equal(t, 1, strings.Count(f.log.String(), "secret-node has the internal address"), "it is said once: %s", f.log)
+	f.scraper.follow([]Node{f.node}, nil)
+	f.tellFailing()
+	f.tellFailing()
+	assert.Equal(t, 1, strings.Count(f.log.String(), "all nodes can be scraped again"), "%s", f.log)
+}
+
+func nothing(time.Time) []sourcetest.Measured { return nil }

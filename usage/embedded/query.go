@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 
 	"attune.io/attune/usage"
+	"attune.io/attune/usage/embedded/raw"
 	"attune.io/attune/usage/prometheus"
 )
 
@@ -89,8 +90,13 @@ func (s *Source) ask(ctx context.Context, make func(storage.Queryable) (promql.Q
 	if wrong != nil {
 		return answer{}, prometheus.Said{}, err
 	}
-	s.disk.doubt()
-	s.options.Log.Error("a query of the samples on disk failed; it is answered from memory alone", "cause", err.Error())
+	switch {
+	case errors.Is(err, raw.ErrHangs), errors.Is(err, errOpening), errors.Is(err, raw.ErrUnread):
+		s.disk.without(err) // a pack that cannot be read is left out from now on
+	default:
+		s.disk.doubt()
+		s.options.Log.Error("a query of the samples on disk failed; it is answered from memory alone", "cause", err.Error())
+	}
 	return result, prometheus.Said{Partial: true, Warnings: []string{"the samples on disk cannot be read: " + err.Error()}}, nil
 }
 

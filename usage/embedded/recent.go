@@ -6,12 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
-	"github.com/prometheus/prometheus/tsdb/chunks"
-	"github.com/prometheus/prometheus/util/annotations"
+
+	"attune.io/attune/usage/embedded/raw"
 )
 
 // recent holds the newest samples of every series in memory. What is decided rests on it alone, so that a
@@ -34,36 +32,15 @@ type recent struct {
 type series struct {
 	labels labels.Labels
 	// samples are in the order of their times.
-	samples []sample
+	samples raw.Samples
 	// gone: it was forgotten, and queries do not see it.
 	gone bool
-	// onDisk is what the disk knows the series by. It belongs to whoever works with the disk.
-	onDisk reference
 }
-
-// sample is a chunks.Sample by reference, so that iterating allocates nothing.
-type sample struct {
-	at    int64
-	value float64
-}
-
-func (s *sample) T() int64                    { return s.at }
-func (*sample) ST() int64                     { return 0 }
-func (s *sample) F() float64                  { return s.value }
-func (*sample) H() *histogram.Histogram       { return nil }
-func (*sample) FH() *histogram.FloatHistogram { return nil }
-func (*sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
-func (s *sample) Copy() chunks.Sample         { c := *s; return &c }
-
-type samples []sample
-
-func (s samples) Get(i int) chunks.Sample { return &s[i] }
-func (s samples) Len() int                { return len(s) }
 
 // scraped is a sample on its way into the store.
 type scraped struct {
 	series *series
-	sample
+	raw.Sample
 }
 
 func newRecent(window time.Duration, now time.Time) *recent {
@@ -117,7 +94,7 @@ func (r *recent) append(batch []scraped, now time.Time) []scraped {
 	for _, b := range batch {
 		b.series = r.current(b.series)
 		b.series.setBack(now.Add(future).UnixMilli())
-		if b.series.push(b.sample, r.window.Milliseconds()) {
+		if b.series.push(b.Sample, r.window.Milliseconds()) {
 			accepted = append(accepted, b)
 		}
 	}
@@ -126,17 +103,17 @@ func (r *recent) append(batch []scraped, now time.Time) []scraped {
 
 // setBack forgets the samples after a time.
 func (s *series) setBack(latest int64) {
-	for n := len(s.samples); n > 0 && s.samples[n-1].at > latest; n-- {
+	for n := len(s.samples); n > 0 && s.samples[n-1].At > latest; n-- {
 		s.samples = s.samples[:n-1]
 	}
 }
 
-func (s *series) push(next sample, window int64) bool {
-	if n := len(s.samples); n > 0 && next.at <= s.samples[n-1].at {
+func (s *series) push(next raw.Sample, window int64) bool {
+	if n := len(s.samples); n > 0 && next.At <= s.samples[n-1].At {
 		return false
 	}
 	if len(s.samples) == cap(s.samples) {
-		s.trim(next.at - window)
+		s.trim(next.At - window)
 	}
 	s.samples = append(s.samples, next)
 	return true
@@ -144,7 +121,7 @@ func (s *series) push(next sample, window int64) bool {
 
 // trim forgets the samples before a time. It moves the others down, so that they stay in one piece.
 func (s *series) trim(before int64) {
-	first, _ := slices.BinarySearchFunc(s.samples, before, func(s sample, at int64) int { return int(s.at - at) })
+	first, _ := slices.BinarySearchFunc(s.samples, before, func(s raw.Sample, at int64) int { return int(s.At - at) })
 	s.samples = s.samples[:copy(s.samples, s.samples[first:])]
 }
 
@@ -153,7 +130,7 @@ func (s *series) release(before int64) {
 	if cap(s.samples) <= leastSamples {
 		return
 	}
-	first, _ := slices.BinarySearchFunc(s.samples, before, func(s sample, at int64) int { return int(s.at - at) })
+	first, _ := slices.BinarySearchFunc(s.samples, before, func(s raw.Sample, at int64) int { return int(s.At - at) })
 	if kept := s.samples[first:]; 3*len(kept) < cap(s.samples) {
 		s.samples = slices.Clone(kept)
 	}
@@ -169,7 +146,7 @@ func (r *recent) forget(now time.Time) {
 	r.shorten(now)
 	before := now.Add(-r.window).UnixMilli()
 	for of, s := range r.series {
-		if n := len(s.samples); n > 0 && s.samples[n-1].at >= before {
+		if n := len(s.samples); n > 0 && s.samples[n-1].At >= before {
 			s.release(before)
 			continue
 		}
@@ -240,12 +217,13 @@ func (r *recent) count(metric string) int {
 
 // recentQuerier answers the query engine. What it answers is a copy.
 type recentQuerier struct {
+	raw.NoLabels
 	recent      *recent
 	first, last int64
 }
 
 func (r *recent) Querier(first, last int64) (storage.Querier, error) {
-	return recentQuerier{r, first, last}, nil
+	return recentQuerier{recent: r, first: first, last: last}, nil
 }
 
 // Select answers in the order of the labels, whether or not that was asked for.
@@ -255,14 +233,10 @@ func (q recentQuerier) Select(_ context.Context, _ bool, _ *storage.SelectHints,
 	var found []storage.Series
 	q.recent.each(matchers, func(s *series) {
 		if part := s.between(q.first, q.last); len(part) > 0 {
-			found = append(found, &storage.SeriesEntry{
-				Lset:             s.labels,
-				SampleIteratorFn: func(chunkenc.Iterator) chunkenc.Iterator { return storage.NewListSeriesIterator(part) },
-			})
+			found = append(found, part.Series(s.labels))
 		}
 	})
-	slices.SortFunc(found, func(a, b storage.Series) int { return labels.Compare(a.Labels(), b.Labels()) })
-	return &seriesSet{series: found, at: -1}
+	return raw.Sorted(found)
 }
 
 // each visits the series that match.
@@ -289,29 +263,9 @@ func matches(matchers []*labels.Matcher, value func(label string) (string, bool)
 	return true
 }
 
-func (s *series) between(first, last int64) samples {
-	byTime := func(s sample, at int64) int { return int(s.at - at) }
+func (s *series) between(first, last int64) raw.Samples {
+	byTime := func(s raw.Sample, at int64) int { return int(s.At - at) }
 	from, _ := slices.BinarySearchFunc(s.samples, first, byTime)
 	to, _ := slices.BinarySearchFunc(s.samples, last+1, byTime)
 	return slices.Clone(s.samples[from:max(from, to)])
 }
-
-func (recentQuerier) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return nil, nil, nil
-}
-
-func (recentQuerier) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return nil, nil, nil
-}
-
-func (recentQuerier) Close() error { return nil }
-
-type seriesSet struct {
-	series []storage.Series
-	at     int
-}
-
-func (s *seriesSet) Next() bool                      { s.at++; return s.at < len(s.series) }
-func (s *seriesSet) At() storage.Series              { return s.series[s.at] }
-func (*seriesSet) Err() error                        { return nil }
-func (*seriesSet) Warnings() annotations.Annotations { return nil }

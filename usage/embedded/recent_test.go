@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/usage"
+	"attune.io/attune/usage/embedded/raw"
 	"attune.io/attune/usage/sourcetest"
 )
 
@@ -23,11 +24,11 @@ func TestRecentKeepsAWindow(t *testing.T) {
 	s := r.intern(labels.FromStrings(labels.MetricName, "x"))
 	for i := range 500 {
 		at := noon.Add(time.Duration(i) * time.Minute).UnixMilli()
-		require.Len(t, r.append([]scraped{{s, sample{at, float64(i)}}}, time.UnixMilli(at)), 1)
+		require.Len(t, r.append([]scraped{{s, raw.Sample{At: at, Value: float64(i)}}}, time.UnixMilli(at)), 1)
 		require.LessOrEqual(t, len(s.samples), 32, "it does not grow")
 		have := s.between(at-10*time.Minute.Milliseconds(), at)
 		require.Len(t, have, min(i+1, 11))
-		require.InDelta(t, float64(i), have[len(have)-1].value, 0)
+		require.InDelta(t, float64(i), have[len(have)-1].Value, 0)
 	}
 	last := noon.Add(499 * time.Minute)
 	assert.True(t, r.covers(last.Add(-10*time.Minute).UnixMilli(), last))
@@ -42,8 +43,8 @@ func TestRecentTakesEachSampleOnce(t *testing.T) {
 	r := newRecent(time.Hour, noon)
 	s := r.intern(labels.FromStrings(labels.MetricName, "x"))
 	at := noon.UnixMilli()
-	assert.Len(t, r.append([]scraped{{s, sample{at, 1}}, {s, sample{at, 2}}, {s, sample{at - 5, 3}}, {s, sample{at + 5, 4}}}, noon), 2)
-	assert.Equal(t, samples{{at, 1}, {at + 5, 4}}, s.between(0, at+100))
+	assert.Len(t, r.append([]scraped{{s, raw.Sample{At: at, Value: 1}}, {s, raw.Sample{At: at, Value: 2}}, {s, raw.Sample{At: at - 5, Value: 3}}, {s, raw.Sample{At: at + 5, Value: 4}}}, noon), 2)
+	assert.Equal(t, raw.Samples{{At: at, Value: 1}, {At: at + 5, Value: 4}}, s.between(0, at+100))
 	assert.Same(t, s, r.intern(labels.FromStrings(labels.MetricName, "x")))
 }
 
@@ -61,7 +62,7 @@ func TestAClockThatWasAhead(t *testing.T) {
 	m := oneContainer(back)[0]
 	s := f.recent.intern(labels.NewBuilder(labelsOf(memoryMetric, m)).Set("node", f.node.Name).Labels())
 	newest := s.samples[len(s.samples)-1]
-	assert.Equal(t, back, time.UnixMilli(newest.at).UTC())
+	assert.Equal(t, back, time.UnixMilli(newest.At).UTC())
 	assert.True(t, target.due.Before(back.Add(2*time.Minute)))
 }
 
@@ -119,8 +120,8 @@ func TestAForgottenSeriesIsSeenAgain(t *testing.T) {
 	r := newRecent(minWindow, noon)
 	m := oneContainer(noon)[0]
 	s := r.intern(labelsOf(memoryMetric, m))
-	at := func(minutes int) sample {
-		return sample{noon.Add(time.Duration(minutes) * time.Minute).UnixMilli(), 1}
+	at := func(minutes int) raw.Sample {
+		return raw.Sample{At: noon.Add(time.Duration(minutes) * time.Minute).UnixMilli(), Value: 1}
 	}
 	r.forget(noon)
 	assert.Zero(t, r.count(memoryMetric), "it has no sample yet")
@@ -150,7 +151,7 @@ func TestAWindowThatNobodyAsksForAnyMore(t *testing.T) {
 			if ask > 0 {
 				r.keepFor(ask, at)
 			}
-			r.append([]scraped{{s, sample{at.UnixMilli(), 1}}}, at)
+			r.append([]scraped{{s, raw.Sample{At: at.UnixMilli(), Value: 1}}}, at)
 			r.forget(at)
 		}
 	}

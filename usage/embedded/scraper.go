@@ -18,6 +18,7 @@ import (
 
 	"attune.io/attune/internal/tick"
 	"attune.io/attune/usage"
+	"attune.io/attune/usage/embedded/raw"
 )
 
 const (
@@ -302,7 +303,7 @@ func (r *reader) take(p point) {
 		r.drop(k.drop)
 		return
 	}
-	r.batch = append(r.batch, scraped{k.series, sample{p.at, p.value}})
+	r.batch = append(r.batch, scraped{k.series, raw.Sample{At: p.at, Value: p.value}})
 }
 
 // wants: the series of cAdvisor is one that is asked for.
@@ -390,8 +391,8 @@ func (r *reader) placeOf(pod Pod) (string, error) {
 	return r.placed.node, r.placed.err
 }
 
-// failing says which nodes do not answer, and why.
-func (s *scraper) failing() []string {
+// failing says which nodes do not answer, and why, and of how many.
+func (s *scraper) failing() (texts []string, nodes int) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	var all []string
@@ -404,7 +405,7 @@ func (s *scraper) failing() []string {
 		all = append(all, err.Error())
 	}
 	slices.Sort(all)
-	return all
+	return all, len(s.targets) + len(s.unusable)
 }
 
 // cores that a node has; 0: it does not say, or is not known.

@@ -1,6 +1,6 @@
 // Package embedded is a usage source that needs no server: it scrapes the kubelets itself, keeps the newest
-// samples in memory and all of them for some days in Prometheus's own database on disk, and answers through
-// Prometheus's own query engine, with the same expressions as a Prometheus server is asked with.
+// samples in memory and all of them for some days on disk, and answers through Prometheus's own query engine,
+// with the same expressions as a Prometheus server is asked with.
 package embedded
 
 import (
@@ -29,6 +29,8 @@ const (
 	maxQuery   = time.Minute
 	// lookEvery is how often the disk is looked after, and what is in memory.
 	lookEvery = time.Minute
+	// openWithin and closeWithin are how long a disk is waited for. A manager waits 30 s for what it stops.
+	openWithin, closeWithin = 30 * time.Second, 10 * time.Second
 	// Ceiling is how many containers one operator carries at a scrape a minute, as measured
 	// (docs/usage-sources.md). Beyond it, it goes on and says so.
 	Ceiling = 20_000
@@ -57,10 +59,12 @@ type Source struct {
 	disk    *disk
 	scraper *scraper
 	engine  *promql.Engine
-	// started is closed when what is on disk can be read.
+	// started is closed when what is on disk can be read, or the disk does not answer.
 	started chan struct{}
 	// heavy: it was said that there is too much to scrape.
 	heavy atomic.Bool
+	// told is what the log said last of nodes that do not answer; lookAfter alone has it.
+	told []string
 }
 
 var _ usage.Source = (*Source)(nil)
@@ -70,7 +74,7 @@ func New(o Options) *Source {
 	s := &Source{
 		options: o,
 		recent:  newRecent(minWindow, o.Clock.Now()),
-		disk:    newDisk(o.Disk, o.Log),
+		disk:    newDisk(o.Disk, o.Clock, o.Log),
 		started: make(chan struct{}),
 		engine: promql.NewEngine(promql.EngineOpts{
 			Logger: warnings(o.Log), MaxSamples: maxSamples, Timeout: maxQuery, LookbackDelta: 5 * time.Minute,
@@ -92,18 +96,44 @@ func (s *Source) keep(batch []scraped) {
 
 // Start scrapes until the context ends.
 func (s *Source) Start(ctx context.Context) error {
-	if err := s.disk.open(); err != nil {
-		s.options.Log.Error("raw samples are not kept on disk for now; recommendations go on from memory", "cause", err.Error())
-	}
-	defer s.disk.close()
+	opened, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.disk.run(ctx, func() { close(opened) })
+	}()
 	s.recent.begin(s.options.Clock.Now())
-	close(s.started)
 	var beside sync.WaitGroup
-	beside.Go(func() { s.disk.follow(ctx, s.options.Clock) })
+	beside.Go(func() { s.answer(ctx, opened) })
 	beside.Go(func() { s.lookAfter(ctx) })
 	s.scraper.run(ctx)
 	beside.Wait()
+	s.leave(ended)
 	return nil
+}
+
+// answer from when the disk can be read, or has not come in time.
+func (s *Source) answer(ctx context.Context, opened <-chan struct{}) {
+	defer close(s.started)
+	patience := s.options.Clock.NewTimer(openWithin)
+	defer patience.Stop()
+	select {
+	case <-opened:
+	case <-ctx.Done():
+	case <-patience.C():
+		s.options.Log.Error("the disk does not answer; recommendations go on from memory", "dir", s.options.Disk.Dir)
+	}
+}
+
+// leave when the disk is closed. One that hangs is not waited for: what it has not taken is lost, and the kernel lets its
+// lock go with the process.
+func (s *Source) leave(ended <-chan struct{}) {
+	patience := s.options.Clock.NewTimer(closeWithin)
+	defer patience.Stop()
+	select {
+	case <-ended:
+	case <-patience.C():
+		s.options.Log.Error("the disk does not answer, and is not waited for", "dir", s.options.Disk.Dir)
+	}
 }
 
 // NeedLeaderElection is true: one replica scrapes.
@@ -122,6 +152,7 @@ func (s *Source) lookAfter(ctx context.Context) {
 		idle, _ := s.disk.state()
 		s.options.Metrics.state(s.recent.count(""), idle == nil)
 		s.weigh()
+		s.tellFailing()
 	}
 }
 
@@ -206,20 +237,32 @@ func atMost(samples []usage.Sample, most float64) []usage.Sample {
 	return slices.DeleteFunc(samples, func(s usage.Sample) bool { return s.Value > most })
 }
 
-// maxComplaints about nodes that one report has.
-const maxComplaints = 3
+// mostNamed nodes that do not answer are named in one line of the log.
+const mostNamed = 10
 
-// complain in a report of too much to do, and of the kubelets that do not answer.
+// complain in a report of too much to do, and of the kubelets that do not answer. Everybody who has a policy reads it: how
+// nodes are called, and what is wrong with them, is for the log.
 func (s *Source) complain(report *usage.Report) {
 	if load := s.load(); load > 1 {
 		report.Warn(tooMany(load))
 	}
-	failing := s.scraper.failing()
+	failing, nodes := s.scraper.failing()
 	report.Partial = report.Partial || len(failing) > 0
-	for _, text := range failing[:min(len(failing), maxComplaints)] {
-		report.Warn(text)
+	if len(failing) > 0 {
+		report.Warn(fmt.Sprintf("%d of %d nodes cannot be scraped; the operator's log says which ones, and why", len(failing), nodes))
 	}
-	if more := len(failing) - maxComplaints; more > 0 {
-		report.Warn(fmt.Sprintf("%d more nodes do not answer", more))
+}
+
+// tellFailing writes into the log which kubelets do not answer, and why, where that is news.
+func (s *Source) tellFailing() {
+	failing, nodes := s.scraper.failing()
+	if slices.Equal(failing, s.told) {
+		return
 	}
+	s.told = failing
+	if len(failing) == 0 {
+		s.options.Log.Info("all nodes can be scraped again", "nodes", nodes)
+		return
+	}
+	s.options.Log.Warn("nodes cannot be scraped", "failing", len(failing), "nodes", nodes, "causes", failing[:min(len(failing), mostNamed)])
 }

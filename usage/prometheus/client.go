@@ -120,7 +120,7 @@ func (c *Client) askRange(ctx context.Context, expression string, query usage.Qu
 	}
 	var said Said
 	err := c.ask(ctx, "/api/v1/query_range", form, func(body io.Reader) error {
-		answer, err := decode(body, func(s *series) { yield(s.element()) })
+		answer, err := decode(body, query.Steps(), func(s *series) { yield(s.element()) })
 		if err != nil {
 			return c.decodeFailure(err)
 		}

@@ -14,41 +14,44 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb"
 	"github.com/stretchr/testify/require"
 
+	"attune.io/attune/usage/embedded/raw"
 	"attune.io/attune/usage/prometheus"
 	"attune.io/attune/usage/sourcetest"
 )
 
-// TestConformance asks Prometheus's own engine over its own database, through the HTTP API.
+// TestConformance asks Prometheus's own engine through the HTTP API.
 func TestConformance(t *testing.T) {
 	sourcetest.Run(t, func(t *testing.T, past sourcetest.Past) sourcetest.Subject {
-		options := tsdb.DefaultOptions()
-		options.StripeSize = 64
-		db, err := tsdb.Open(t.TempDir(), slog.New(slog.DiscardHandler), nil, options, nil)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		var all []raw.Entry
 		for at := past.From; !at.After(past.To); at = at.Add(past.Every) {
-			scrapeInto(t, db, at, past.World(at))
+			all = append(all, scraped(at, past.World(at))...)
 		}
-		server := httptest.NewServer(api{promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute}), db})
+		server := httptest.NewServer(api{promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute}), stored(t, all)})
 		t.Cleanup(server.Close)
 		return newClient(t, prometheus.Config{Address: server.URL})
 	})
 }
 
-// scrapeInto writes what a Prometheus server keeps of cAdvisor: with more labels than are asked for, and the
-// pods' own cgroups beside the containers.
-func scrapeInto(t *testing.T, db *tsdb.DB, at time.Time, measured []sourcetest.Measured) {
+// stored are samples that the engine can read.
+func stored(t *testing.T, all []raw.Entry) storage.Queryable {
 	t.Helper()
-	appender := db.AppenderV2(t.Context())
+	store, err := raw.Open(raw.Options{Dir: t.TempDir(), Retention: 24 * time.Hour, MaxBytes: 1 << 30, Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	require.NoError(t, store.Append(all))
+	return storage.QueryableFunc(store.Querier)
+}
+
+// scraped is what a Prometheus server keeps of cAdvisor: with more labels than are asked for, and the pods' own cgroups
+// beside the containers.
+func scraped(at time.Time, measured []sourcetest.Measured) (all []raw.Entry) {
 	write := func(name string, m sourcetest.Measured, container string, value float64) {
 		id := fmt.Sprintf("/kubepods/%s/%s/%s", m.Namespace, m.Pod, container)
 		of := labels.FromStrings(labels.MetricName, name, "namespace", m.Namespace, "pod", m.Pod, "container", container,
 			"id", id, "job", "cadvisor", "instance", "10.0.0.1:10250")
-		_, err := appender.Append(0, of, 0, at.UnixMilli(), value, nil, nil, storage.AppendV2Options{})
-		require.NoError(t, err)
+		all = append(all, raw.Entry{Labels: of, Sample: raw.Sample{At: at.UnixMilli(), Value: value}})
 	}
 	for _, m := range measured {
 		for _, container := range []string{m.Container, "", "POD"} {
@@ -67,13 +70,13 @@ func scrapeInto(t *testing.T, db *tsdb.DB, at time.Time, measured []sourcetest.M
 			write("container_cpu_cfs_throttled_periods_total", m, m.Container, m.Throttled)
 		}
 	}
-	require.NoError(t, appender.Commit())
+	return all
 }
 
 // api answers queries as Prometheus's HTTP API does.
 type api struct {
 	engine *promql.Engine
-	db     *tsdb.DB
+	db     storage.Queryable
 }
 
 func (a api) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -51,17 +51,17 @@ func isDecoding(err error) bool {
 		errors.Is(err, errPoint) || errors.Is(err, errNotAMatrix)
 }
 
-// maxSeriesBytes bounds one series as it is sent, and any other part of an answer that is held at once: 11,000 points take
-// half a MiB.
-const maxSeriesBytes = 4 << 20
+// partBytes and pointBytes bound what is held at once of an answer: a series as it is sent may have so many bytes, and so
+// many more for each step that was asked for. Anything else is as long as a series at most.
+const partBytes, pointBytes = 64 << 10, 64
 
 // errLongSeries: a series, or what stands in its place, is longer than any that was asked for.
 var errLongSeries = errors.New("a series is too long")
 
 // partReader bounds what is read for one part of an answer, since a decoder holds all of it.
 type partReader struct {
-	from io.Reader
-	left int64
+	from       io.Reader
+	most, left int64
 }
 
 func (r *partReader) Read(p []byte) (int, error) {
@@ -74,13 +74,13 @@ func (r *partReader) Read(p []byte) (int, error) {
 }
 
 // begin another part.
-func (r *partReader) begin() { r.left = maxSeriesBytes }
+func (r *partReader) begin() { r.left = r.most }
 
-// decode reads the answer to a range query and calls yield for each of its series, which is only valid
+// decode reads the answer to a range query of so many steps and calls yield for each of its series, which is only valid
 // during the call. It holds one series at a time. Members may come in any order and unknown ones are
 // skipped.
-func decode(from io.Reader, yield func(*series)) (envelope, error) {
-	parts := &partReader{from: from}
+func decode(from io.Reader, steps int64, yield func(*series)) (envelope, error) {
+	parts := &partReader{from: from, most: partBytes + steps*pointBytes}
 	parts.begin()
 	decoder := json.NewDecoder(parts)
 	var answer envelope

@@ -24,7 +24,7 @@ func TestDecodeOrderDoesNotMatter(t *testing.T) {
 		` { "x" : {"deep":[{}]} , "data" : { "y" : null , "result" : ` + result + ` , "resultType" : "matrix" } , "status" : "success" } `,
 	} {
 		var got []string
-		answer, err := decode(strings.NewReader(text), func(s *series) { got = append(got, fmt.Sprint(s.Metric.Pod, s.Values)) })
+		answer, err := decode(strings.NewReader(text), 11_000, func(s *series) { got = append(got, fmt.Sprint(s.Metric.Pod, s.Values)) })
 		require.NoError(t, err, text)
 		assert.Equal(t, "success", answer.Status)
 		assert.Equal(t, []string{"p[{1000 2}]"}, got)
@@ -37,7 +37,7 @@ func TestSeriesDoNotLeakIntoEachOther(t *testing.T) {
 		{"metric":{"pod":"b"}},
 		{"values":[[3,"3"]]}]}}`
 	var got []series
-	_, err := decode(strings.NewReader(text), func(s *series) {
+	_, err := decode(strings.NewReader(text), 11_000, func(s *series) {
 		copied := *s
 		copied.Values = append(points{}, s.Values...)
 		got = append(got, copied)
@@ -103,7 +103,7 @@ func FuzzDecode(f *testing.F) {
 				assert.False(t, sample.Time().Before(q.Start) || sample.Time().After(q.End))
 			}
 		}}
-		answer, err := decode(strings.NewReader(string(body)), func(s *series) { pick.element(s.element()) })
+		answer, err := decode(strings.NewReader(string(body)), 11_000, func(s *series) { pick.element(s.element()) })
 		assert.Equal(t, report.Samples, yielded)
 		if err == nil {
 			assert.NotEmpty(t, answer.Status)
@@ -138,7 +138,7 @@ func TestDecodeDoesNotAllocatePerPoint(t *testing.T) {
 	allocations := func(points int) float64 {
 		text := body(1, points)
 		return testing.AllocsPerRun(5, func() {
-			_, err := decode(strings.NewReader(text), func(*series) {})
+			_, err := decode(strings.NewReader(text), 11_000, func(*series) {})
 			require.NoError(t, err)
 		})
 	}
@@ -153,7 +153,7 @@ func BenchmarkDecode(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				if _, err := decode(strings.NewReader(text), func(*series) {}); err != nil {
+				if _, err := decode(strings.NewReader(text), 11_000, func(*series) {}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -84,7 +84,7 @@ func (c *Client) transportFailure(err error) *Failure {
 	case errors.Is(err, errTooLarge):
 		return c.failure(TooLarge, err, "answered with more than %d MiB: it needs a shorter span or a narrower query", c.maxBytes>>20)
 	case errors.Is(err, errLongSeries):
-		return c.failure(TooLarge, err, "answered with a series of more than %d MiB: it needs a shorter span", maxSeriesBytes>>20)
+		return c.failure(TooLarge, err, "answered with a series that is longer than what was asked for")
 	case errors.As(err, &dial) && dial.Op == "dial", errors.As(err, &lookup):
 		// It never heard of the query: a smaller one would not be answered either.
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():

@@ -3,7 +3,6 @@ package prometheus_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,12 +12,11 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/usage"
+	"attune.io/attune/usage/embedded/raw"
 	"attune.io/attune/usage/prometheus"
 )
 
@@ -29,24 +27,16 @@ var moment = time.Date(2025, 6, 2, 12, 0, 0, 0, time.UTC)
 // some minutes before the moment. It counts what it is asked.
 func holding(t *testing.T, config prometheus.Config, series map[string]func(minutesBefore int) (float64, bool)) (client *prometheus.Client, asked *atomic.Int64) {
 	t.Helper()
-	options := tsdb.DefaultOptions()
-	options.StripeSize = 64
-	db, err := tsdb.Open(t.TempDir(), slog.New(slog.DiscardHandler), nil, options, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	var all []raw.Entry
 	for minutes := 10; minutes >= 0; minutes-- {
-		appender := db.AppenderV2(t.Context())
 		for text, of := range series {
-			value, known := of(minutes)
-			if !known {
-				continue
+			if value, known := of(minutes); known {
+				at := moment.Add(-time.Duration(minutes) * time.Minute).UnixMilli()
+				all = append(all, raw.Entry{Labels: metric(text), Sample: raw.Sample{At: at, Value: value}})
 			}
-			at := moment.Add(-time.Duration(minutes) * time.Minute).UnixMilli()
-			_, err := appender.Append(0, metric(text), 0, at, value, nil, nil, storage.AppendV2Options{})
-			require.NoError(t, err)
 		}
-		require.NoError(t, appender.Commit())
 	}
+	db := stored(t, all)
 	asked = &atomic.Int64{}
 	answers := api{promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute}), db}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -42,6 +42,10 @@ type Interest struct {
 
 // Store keeps recent usage. It is safe for concurrent use.
 type Store struct {
+	// There, where set, says whether a pod is there, as the API server has it: a server that a policy names may tell of any
+	// number of others.
+	There func(namespace, pod string) bool
+
 	dial Dialer
 
 	mutex     sync.RWMutex
@@ -57,17 +61,26 @@ type Store struct {
 	held map[string]int
 	left map[string]map[place]bool
 	told map[string]bool
+	// unfollowed counts those for which there was no room at the last refresh that ended, by namespace.
+	unfollowed map[string]int
+	// strangers counts the containers of pods that are not there, of which a source has told at the last refresh.
+	strangers map[string]int
 }
 
 type owner struct{ namespace, policy string }
 
 type place struct{ namespace, pod, container string }
 
-// source is one that is asked, up to when it was, and what it last failed with.
+// source is one that is asked, and up to when it was.
 type source struct {
 	usage.Source
 	until time.Time
+	// unread are the workloads that were not asked for before then.
+	unread map[podsOf]bool
 }
+
+// podsOf a workload.
+type podsOf struct{ namespace, workload string }
 
 // New is an empty Store.
 func New(dial Dialer) *Store {
@@ -75,6 +88,7 @@ func New(dial Dialer) *Store {
 		dial: dial, patience: patience, room: mostContainers,
 		interests: map[owner]Interest{}, sources: map[usage.Digest]*source{}, of: map[place]*node.Recent{},
 		asking: map[usage.Digest]bool{}, held: map[string]int{}, left: map[string]map[place]bool{}, told: map[string]bool{},
+		strangers: map[string]int{},
 	}
 }
 
@@ -83,9 +97,17 @@ func (s *Store) Want(interest Interest) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	of := owner{interest.Namespace, interest.Policy}
-	if before, ok := s.interests[of]; ok && !slices.Equal(before.Workloads, interest.Workloads) {
+	before, digest := s.interests[of], interest.Source.Digest()
+	if before.Source.Digest() != digest {
+		before.Workloads = nil
+	}
+	if known := s.sources[digest]; known != nil && !slices.Equal(before.Workloads, interest.Workloads) {
 		// Pods of a workload that is new are asked for from the beginning.
-		delete(s.sources, interest.Source.Digest())
+		for _, name := range interest.Workloads {
+			if !slices.Contains(before.Workloads, name) {
+				known.unread[podsOf{interest.Namespace, name}] = true
+			}
+		}
 	}
 	s.interests[of] = interest
 }
@@ -97,7 +119,7 @@ func (s *Store) Forget(namespace, policy string) {
 	delete(s.interests, owner{namespace, policy})
 }
 
-// Base demand of a container: false where nothing was measured of it in its window.
+// Base demand of a container: false where less than half of its window was measured.
 func (s *Store) Base(namespace, pod, container string, r recommender.Resource, now time.Time) (recommender.Usage, bool) {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
@@ -118,6 +140,21 @@ func (s *Store) CPU(namespace, pod, container string, since, now time.Time) (rec
 		return 0, false
 	}
 	return of.Mean(recommender.CPU, since.Add(rateWindow), now)
+}
+
+// Followed counts the containers that are followed, and by namespace those for which there was no room at the last
+// refresh: they keep what they hold.
+func (s *Store) Followed() (containers int, refused map[string]int) {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	return len(s.of), maps.Clone(s.unfollowed)
+}
+
+// Refused says whether there was no room for containers of a namespace at the last refresh.
+func (s *Store) Refused(namespace string) bool {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	return s.unfollowed[namespace] > 0
 }
 
 // Refresh asks each source for what is new, all at the same time. A source that fails is asked again next time, for what
@@ -172,7 +209,7 @@ func (s *Store) answered(digest usage.Digest) {
 	delete(s.asking, digest)
 }
 
-// crowded says once which namespaces have more containers than there is room for.
+// crowded says once which namespaces have more containers than there is room for, and of which there are strangers.
 func (s *Store) crowded() error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -182,11 +219,20 @@ func (s *Store) crowded() error {
 			failures = append(failures, fmt.Errorf("%d containers of namespace %s are not followed: there is room for %d, and it has its share of them", len(s.left[namespace]), namespace, s.room))
 		}
 	}
-	s.told = map[string]bool{}
-	for namespace := range s.left {
+	for _, namespace := range slices.Sorted(maps.Keys(s.strangers)) {
+		if !s.told[namespace] {
+			failures = append(failures, fmt.Errorf("the usage source of namespace %s tells of %d containers of pods that are not there: they are left out", namespace, s.strangers[namespace]))
+		}
+	}
+	s.told, s.unfollowed = map[string]bool{}, map[string]int{}
+	for namespace, of := range s.left {
+		s.told[namespace], s.unfollowed[namespace] = true, len(of)
+	}
+	for namespace := range s.strangers {
 		s.told[namespace] = true
 	}
 	clear(s.left)
+	clear(s.strangers)
 	return errors.Join(failures...)
 }
 
@@ -207,9 +253,17 @@ func (s *Store) read(ctx context.Context, digest usage.Digest, interests []Inter
 		return err
 	}
 	last := usage.StepOf(now, step)
-	first := max(usage.StepOf(now.Add(-node.BaseMemoryWindow), step), usage.StepOf(from.until, step))
-	query := queryOf(interests, first, last)
-	_, err = from.Read(ctx, query, s.take)
+	oldest := usage.StepOf(now.Add(-node.BaseMemoryWindow), step)
+	if from.until.After(now) {
+		from.until = time.Time{} // a clock was ahead, and is put right
+	}
+	first, unread := max(oldest, usage.StepOf(from.until, step)), s.unread(from)
+	if first > oldest && len(unread) > 0 {
+		_, err = from.Read(ctx, queryOf(only(interests, unread), oldest, first), s.take)
+	}
+	if err == nil {
+		_, err = from.Read(ctx, queryOf(interests, first, last), s.take)
+	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if err != nil {
@@ -217,7 +271,28 @@ func (s *Store) read(ctx context.Context, digest usage.Digest, interests []Inter
 		return err
 	}
 	from.until = now
+	for of := range unread {
+		delete(from.unread, of)
+	}
 	return nil
+}
+
+// unread are the workloads that a source was not asked for before.
+func (s *Store) unread(of *source) map[podsOf]bool {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	return maps.Clone(of.unread)
+}
+
+// only some workloads of the interests.
+func only(interests []Interest, some map[podsOf]bool) (out []Interest) {
+	for _, in := range interests {
+		in.Workloads = slices.DeleteFunc(slices.Clone(in.Workloads), func(name string) bool { return !some[podsOf{in.Namespace, name}] })
+		if len(in.Workloads) > 0 {
+			out = append(out, in)
+		}
+	}
+	return out
 }
 
 // source dials where it has to.
@@ -234,7 +309,7 @@ func (s *Store) source(digest usage.Digest, settings usage.SourceSettings) (*sou
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.sources[digest] = &source{Source: dialled}
+	s.sources[digest] = &source{Source: dialled, unread: map[podsOf]bool{}}
 	return s.sources[digest], nil
 }
 
@@ -260,6 +335,10 @@ func (s *Store) take(series usage.Series) {
 	at := place{series.Namespace, series.Pod, series.Container}
 	of := s.of[at]
 	if of == nil {
+		if s.There != nil && !s.There(at.namespace, at.pod) {
+			s.strangers[at.namespace]++
+			return
+		}
 		if s.held[at.namespace] >= greed*(s.room-len(s.of)) {
 			s.noRoom(at)
 			return
@@ -282,9 +361,7 @@ func (s *Store) forget(now time.Time) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	for at, of := range s.of {
-		_, cpu := of.Base(recommender.CPU, now)
-		_, memory := of.Base(recommender.Memory, now)
-		if !cpu && !memory {
+		if !of.Seen(now) {
 			delete(s.of, at)
 			if s.held[at.namespace]--; s.held[at.namespace] == 0 {
 				delete(s.held, at.namespace)

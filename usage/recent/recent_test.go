@@ -12,6 +12,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/node"
 	"attune.io/attune/usage"
 )
 
@@ -23,13 +24,15 @@ type past struct {
 	err   error
 	cpu   float64
 	pods  int
+	// ends is when what it knows ends; zero: it does not.
+	ends time.Time
 }
 
 func (p *past) Read(_ context.Context, q usage.Query, yield func(usage.Series)) (usage.Report, error) {
 	p.asked = append(p.asked, q)
 	for i := range max(1, p.pods) {
 		s := usage.Series{Namespace: "shop", Pod: fmt.Sprintf("web-%d", i+1), Container: "app"}
-		for at := q.Start; !at.After(q.End); at = at.Add(q.Step) {
+		for at := q.Start; !at.After(q.End) && (p.ends.IsZero() || !at.After(p.ends)); at = at.Add(q.Step) {
 			s.CPU = append(s.CPU, usage.Sample{At: at.UnixMilli(), Value: p.cpu})
 			s.Memory = append(s.Memory, usage.Sample{At: at.UnixMilli(), Value: 64 << 20})
 		}
@@ -155,6 +158,53 @@ func TestStoreForgets(t *testing.T) {
 	assert.Empty(t, s.of)
 }
 
+// A workload that comes later is asked for from the beginning, and nobody else is again.
+func TestAWorkloadThatComesIsAskedForFromTheBeginning(t *testing.T) {
+	p := &past{cpu: 0.5}
+	s, dialled := storeOf(p)
+	s.Want(interest("shared", "web"))
+	require.NoError(t, s.Refresh(t.Context(), noon))
+	s.Want(interest("shared", "web", "api"))
+	s.Want(interest("another", "db"))
+	require.NoError(t, s.Refresh(t.Context(), noon.Add(time.Minute)))
+	require.Len(t, p.asked, 3)
+	assert.Equal(t, []string{"api-", "db-"}, p.asked[1].PodPrefixes)
+	assert.Equal(t, noon.Add(-29*time.Minute), p.asked[1].Start)
+	assert.Equal(t, []string{"api-", "db-", "web-"}, p.asked[2].PodPrefixes)
+	assert.Equal(t, noon, p.asked[2].Start)
+	require.NoError(t, s.Refresh(t.Context(), noon.Add(2*time.Minute)))
+	assert.Len(t, p.asked, 4, "once")
+	assert.Equal(t, 1, *dialled)
+}
+
+// A clock that was ahead is put right: the base is known again at once.
+func TestAClockThatWasAhead(t *testing.T) {
+	p := &past{cpu: 0.5, ends: noon.Add(time.Minute)}
+	s, _ := storeOf(p)
+	s.Want(interest("shared", "web"))
+	require.NoError(t, s.Refresh(t.Context(), noon))
+	require.NoError(t, s.Refresh(t.Context(), noon.Add(12*time.Hour)))
+	at := noon.Add(time.Minute)
+	require.NoError(t, s.Refresh(t.Context(), at))
+	last := p.asked[len(p.asked)-1]
+	assert.Equal(t, at.Add(-node.BaseMemoryWindow), last.Start)
+	assert.Equal(t, at, last.End)
+	_, known := s.Base("shop", "web-1", "app", recommender.CPU, at)
+	assert.True(t, known)
+}
+
+// What a source tells of pods that are not there takes no room, and it is said once.
+func TestStrangersTakeNoRoom(t *testing.T) {
+	liar := &many{namespace: "greedy", pods: 500, letGo: make(chan struct{}), asked: make(chan struct{}, 10)}
+	close(liar.letGo)
+	s := New(func(usage.SourceSettings) (usage.Source, error) { return liar, nil })
+	s.There = func(namespace, pod string) bool { return namespace == "greedy" && pod == "web-7" }
+	s.Want(of("greedy", "greedy"))
+	require.ErrorContains(t, s.Refresh(t.Context(), noon), "the usage source of namespace greedy tells of 499 containers of pods that are not there")
+	require.NoError(t, s.Refresh(t.Context(), noon.Add(time.Minute)), "it is said once")
+	assert.Len(t, s.of, 1)
+}
+
 // many is a source with pods of a namespace, which answers once it is let go.
 type many struct {
 	namespace string
@@ -167,7 +217,11 @@ func (m *many) Read(_ context.Context, q usage.Query, yield func(usage.Series)) 
 	m.asked <- struct{}{}
 	<-m.letGo
 	for i := range m.pods {
-		yield(usage.Series{Namespace: m.namespace, Pod: fmt.Sprintf("web-%d", i), Container: "app", CPU: []usage.Sample{{At: q.End.UnixMilli(), Value: 1}}})
+		series := usage.Series{Namespace: m.namespace, Pod: fmt.Sprintf("web-%d", i), Container: "app"}
+		for at := q.Start; !at.After(q.End); at = at.Add(q.Step) {
+			series.CPU = append(series.CPU, usage.Sample{At: at.UnixMilli(), Value: 1})
+		}
+		yield(series)
 	}
 	return usage.Report{}, nil
 }
@@ -225,8 +279,36 @@ func TestPlacesAreShared(t *testing.T) {
 	s.Want(of("late", "late"))
 	require.NoError(t, s.Refresh(t.Context(), noon.Add(time.Minute)), "it is said once")
 	assert.Equal(t, 20, s.held["late"])
+	containers, refused := s.Followed()
+	assert.Equal(t, 220, containers)
+	assert.Equal(t, map[string]int{"greedy": 300}, refused)
+	assert.True(t, s.Refused("greedy"))
+	assert.False(t, s.Refused("late"))
 
 	s.Forget("greedy", "shared")
 	require.NoError(t, s.Refresh(t.Context(), noon.Add(time.Hour)))
 	assert.Equal(t, map[string]int{"late": 20}, s.held)
+	assert.False(t, s.Refused("greedy"), "no longer")
+}
+
+// A newborn is followed from its first sample on, and has a base once half of its window was measured.
+func TestANewbornIsNotForgotten(t *testing.T) {
+	p := &young{}
+	s := New(func(usage.SourceSettings) (usage.Source, error) { return p, nil })
+	s.Want(interest("shared", "web"))
+	for minute := range 8 {
+		at := noon.Add(time.Duration(minute) * time.Minute)
+		p.at = at
+		require.NoError(t, s.Refresh(t.Context(), at))
+		_, known := s.Base("shop", "web-1", "app", recommender.CPU, at)
+		assert.Equal(t, minute >= 5, known, "after %d minutes", minute)
+	}
+}
+
+// young is a source that knows one sample at a time.
+type young struct{ at time.Time }
+
+func (y *young) Read(_ context.Context, _ usage.Query, yield func(usage.Series)) (usage.Report, error) {
+	yield(usage.Series{Namespace: "shop", Pod: "web-1", Container: "app", CPU: []usage.Sample{{At: y.at.UnixMilli(), Value: 1}}})
+	return usage.Report{}, nil
 }

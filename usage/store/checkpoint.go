@@ -101,7 +101,9 @@ func (p *pool) restore(h *history, past checkpoint.History, now time.Time) error
 	if step%past.Step != 0 {
 		return fmt.Errorf("the checkpoint of a history in steps of %s is of no use for steps of %s", past.Step, step)
 	}
-	h.slide(p.span(usage.StepOf(now, step)))
+	first, last := p.span(usage.StepOf(now, step))
+	p.slid = max(p.slid, last)
+	h.slide(first, last)
 	filled := fill(&h.cpu, past.CPU, past, step) + fill(&h.memory, past.Memory, past, step)
 	if len(past.Peak) > 0 {
 		filled += fill(h.peaks(), past.Peak, past, step)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"math"
+	"sync/atomic"
 	"time"
 	"weak"
 
@@ -23,8 +24,11 @@ type history struct {
 	digest            weak.Pointer[digest]
 }
 
+// births counts histories: no version of one is another's.
+var births atomic.Uint64
+
 func newHistory(share *share) *history {
-	return &history{cpu: newMeasure(share), memory: newMeasure(share), version: 1}
+	return &history{cpu: newMeasure(share), memory: newMeasure(share), version: births.Add(1) << 24}
 }
 
 // slide moves the window.
@@ -47,6 +51,18 @@ func (h *history) setBack(first, last int64) {
 	}
 	h.memory.setBack(first, last)
 	h.version++
+}
+
+// newest step with a value of the steps from first to last; first-1: there is none.
+func (h *history) newest(first, last int64) int64 {
+	for _, m := range []*measure{&h.cpu, &h.memory} {
+		values := m.values(first, last)
+		for len(values) > 0 && math.IsNaN(values[len(values)-1]) {
+			values = values[:len(values)-1]
+		}
+		first += int64(len(values))
+	}
+	return first - 1
 }
 
 // steps are those with any value, oldest first.

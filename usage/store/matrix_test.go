@@ -230,13 +230,20 @@ func TestClocksThatJump(t *testing.T) {
 	for _, jump := range []time.Duration{-12 * time.Hour, -time.Hour, -11 * time.Minute, 11 * time.Minute, time.Hour, 12 * time.Hour} {
 		t.Run(jump.String(), func(t *testing.T) {
 			l := live(t, now, 6)
-			l.run(now.Add(20*time.Minute), nil)
+			// What a source tells ends at the time that it is.
+			truth, wrong := now, time.Duration(0)
+			so := func(at time.Time) (float64, bool) { return 0.2, !at.After(truth) }
+			for i := range l.source.pods {
+				l.source.pods[i].cpu, l.source.pods[i].memory = so, so
+			}
+			tell := func() { truth = l.at.Add(-wrong) }
+			l.run(now.Add(20*time.Minute), tell)
 			before := l.at
-			l.at = l.at.Add(jump)
-			l.run(l.at.Add(13*time.Minute), nil)
-			l.at = l.at.Add(-jump)
+			l.at, wrong = l.at.Add(jump), jump
+			l.run(l.at.Add(47*time.Minute), tell)
+			l.at, wrong = l.at.Add(-jump), 0
 			back := l.at
-			l.run(back.Add(2*step+time.Minute), nil)
+			l.run(back.Add(2*step+time.Minute), tell)
 			assert.Empty(t, l.old(back))
 			assert.Empty(t, l.gaps(before.Add(-5*time.Hour), back))
 		})

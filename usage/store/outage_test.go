@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -80,8 +81,8 @@ func TestWhatIsNewIsCutByNamespaces(t *testing.T) {
 				break
 			}
 		}
-		state, _ := s.State(settings())
-		told = told || state.Err != nil
+		told = told || errors.Is(s.Unanswered(settings(), "c"), usage.ErrTooMuch)
+		assert.NoError(t, s.Unanswered(settings(), "a"))
 	}
 	assert.True(t, told, "that one is too much")
 	for _, name := range names {
@@ -148,7 +149,7 @@ func TestWhatIsNewAndPartialIsReadAgain(t *testing.T) {
 	assert.Len(t, source.take(), 1, "once")
 }
 
-// A source that always lacks something is read again less and less often, and then no more.
+// A source that always lacks something is read again less and less often.
 func TestASourceThatIsAlwaysPartial(t *testing.T) {
 	source := &fake{pods: []fakePod{web("aaaaa", always(0.2))}, report: usage.Report{Partial: true}}
 	s := newStore(source)
@@ -164,5 +165,41 @@ func TestASourceThatIsAlwaysPartial(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, 5, long)
+	assert.Equal(t, 11, long, "after 1, 2, 4, 8, 16 hours, and then each 32")
+}
+
+// A past that was answered in part for hours, or for days, is read again within an hour after the source answers in whole.
+func TestAPastThatWasPartialIsReadAgainSoon(t *testing.T) {
+	for _, length := range []time.Duration{12 * time.Hour, 72 * time.Hour} {
+		t.Run(length.String(), func(t *testing.T) { partialPast(t, length) })
+	}
+}
+
+func partialPast(t *testing.T, length time.Duration) {
+	t.Helper()
+	source := &fake{pods: nil, report: usage.Report{Partial: true}}
+	s := newStore(source)
+	require.NoError(t, s.Want(deployment("web")))
+	at := now
+	for ; at.Before(now.Add(length)); at = at.Add(time.Minute) {
+		fill(t, s, at)
+	}
+	source.set(func(f *fake) { f.report, f.pods = usage.Report{}, []fakePod{web("aaaaa", always(0.2))} })
+	well := at
+	for ; at.Before(well.Add(time.Hour)); at = at.Add(time.Minute) {
+		fill(t, s, at)
+	}
+	p := profile(t, s, at)
+	assert.Equal(t, 288, p.Of[recommender.CPU].Points)
+}
+
+// A source that finds all of the past too much is asked what is new all the same.
+func TestWhatIsNewDoesNotWaitForThePast(t *testing.T) {
+	source := &fake{pods: []fakePod{web("aaaaa", always(0.2))}, fail: func(q usage.Query) error { return tooMuchIf(q.Steps() > 4) }}
+	s := newStore(source)
+	require.NoError(t, s.Want(deployment("web")))
+	at := minutes(s, now, 30)
+	p := profile(t, s, at)
+	assert.LessOrEqual(t, at.Sub(p.Last), 2*step)
+	assert.ErrorIs(t, s.Unanswered(settings(), "shop"), usage.ErrTooMuch)
 }

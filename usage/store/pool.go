@@ -1,6 +1,8 @@
 package store
 
 import (
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -17,12 +19,19 @@ type pool struct {
 	budget   *budget
 
 	namespaces map[string]*namespace
-	// source is nil before the first read, and after a failure.
-	source usage.Source
-	// read is the newest step that has been read for every covered track; 0: none.
-	read int64
-	// chunk is the most steps of the past that are asked for at once.
-	chunk int64
+	// source is nil before the first read, after a failure, and from redialAt on.
+	source   usage.Source
+	redialAt time.Time
+	// read is the newest step that has been read for every covered track; 0: none. slid is the newest one that any
+	// history's window has moved to.
+	read, slid int64
+	// seen is the latest time at which it was looked at.
+	seen time.Time
+	// scratch is how many values an answer may have in memory.
+	scratch int64
+	// past is how the past is asked for, and pastTurn counts the questions about it.
+	past     pastPart
+	pastTurn int64
 	// newest is how what is new is asked for.
 	newest newestPart
 	// partial is the first step of what was new and answered in part; 0: all was answered in whole. It is read again once
@@ -33,7 +42,9 @@ type pool struct {
 	mends    int
 	mended   int64
 	helpless bool
-	state    State
+	// whole is since when what is new was answered in whole; zero: it is not.
+	whole time.Time
+	state State
 	// saidAt is when what state says of a failure was said first, warnedAt the same of warnings.
 	saidAt, warnedAt time.Time
 	// began is when the source answered first; resumed: a history was restored.
@@ -51,6 +62,8 @@ type pool struct {
 type namespace struct {
 	// interests by policy.
 	interests map[string]Interest
+	// neighbours are all workloads of the namespace that stand for themselves, as a policy has seen them last.
+	neighbours []podname.Workload
 	// resolver is replaced, never changed.
 	resolver *resolver
 	// tracks have the numbers of the resolver's wishes.
@@ -58,6 +71,13 @@ type namespace struct {
 	// share is what the histories are taken from, and lost counts the values of the newest answer that found no room.
 	share *share
 	lost  int
+	// asked is the turn in which any of its past was asked for last, or in which it came.
+	asked int64
+	// refused is why the newest step by itself was too much; nil: it was answered. lacks: some were too much, and the past
+	// is read again once they are not, but not before rereadAt.
+	refused  error
+	lacks    bool
+	rereadAt time.Time
 }
 
 // track of a workload, or nil.
@@ -72,13 +92,30 @@ func (n *namespace) track(of podname.Workload) *track {
 type track struct {
 	// from is the oldest step that has been read; uncovered before the first read.
 	from int64
-	// again is when the past is read again because an answer about it was partial; zero: never.
-	again time.Time
+	// partial: an answer about its past was; again is when that is read again, zero: never.
+	partial bool
+	again   time.Time
 	// repeats is how often that was done.
-	repeats   int
+	repeats int
+	// asked is the turn in which its past was asked for last, or in which it came.
+	asked int64
+	// refusal of its past, of which something was too much by itself; nil: nothing was.
+	refusal   *refusal
 	wanted    containers
 	histories []named
 }
+
+// refusal is of a workload whose past is asked for by itself: so many steps at once, and fewer than were too much. why is
+// nil while it is answered so; else it is not asked for before until, after so many times.
+type refusal struct {
+	steps, tooMuch int64
+	why            error
+	until          time.Time
+	times          int
+}
+
+// rests: the least of its past was too much a while ago.
+func (t *track) rests(now time.Time) bool { return t.refusal != nil && now.Before(t.refusal.until) }
 
 // named is the history of a container. Workloads have few of them.
 type named struct {
@@ -121,20 +158,26 @@ func newPool(settings usage.SourceSettings, budget *budget) *pool {
 		settings:   settings,
 		window:     max(1, int64(settings.HistoryWindow/settings.QueryStep)),
 		budget:     budget,
+		scratch:    scratchValues,
 		namespaces: map[string]*namespace{},
-		chunk:      maxChunk,
 	}
 }
 
-// want replaces what a policy wants.
+// want replaces what a policy wants. What all of a namespace's policies see alike is kept once, so that a workload more
+// costs one new resolver and not one for each policy.
 func (p *pool) want(interest Interest) {
 	n := p.namespaces[interest.Namespace]
 	if n == nil {
-		n = &namespace{interests: map[string]Interest{}, resolver: newResolver(nil), share: p.budget.join(interest.Namespace)}
+		n = &namespace{interests: map[string]Interest{}, resolver: newResolver(nil, nil), share: p.budget.join(interest.Namespace), asked: p.pastTurn}
 		p.namespaces[interest.Namespace] = n
 	}
-	n.interests[interest.Policy] = interest
-	n.settle()
+	neighbours := interest.Neighbours
+	interest.Neighbours = nil
+	if before, known := n.interests[interest.Policy]; known && slices.Equal(n.neighbours, neighbours) && reflect.DeepEqual(before, interest) {
+		return
+	}
+	n.interests[interest.Policy], n.neighbours = interest, neighbours
+	n.settle(p.pastTurn)
 	p.counted = false
 }
 
@@ -142,7 +185,7 @@ func (p *pool) want(interest Interest) {
 func (p *pool) forget(of owner) {
 	n := p.namespaces[of.namespace]
 	delete(n.interests, of.policy)
-	n.settle()
+	n.settle(p.pastTurn)
 	if len(n.interests) == 0 {
 		delete(p.namespaces, of.namespace)
 		p.budget.leave(of.namespace)
@@ -152,9 +195,9 @@ func (p *pool) forget(of owner) {
 
 // settle follows the interests. A workload that is new, or of which more is wanted than before, is read
 // again from its beginning.
-func (n *namespace) settle() {
+func (n *namespace) settle(turn int64) {
 	before := *n
-	n.resolver = newResolver(n.interests)
+	n.resolver = newResolver(n.interests, n.neighbours)
 	n.tracks = make([]*track, len(n.resolver.wishes))
 	for i, wish := range before.resolver.wishes {
 		if _, still := n.resolver.numbers[wish.workload]; !still {
@@ -165,7 +208,7 @@ func (n *namespace) settle() {
 		known := before.track(wish.workload)
 		switch {
 		case known == nil:
-			n.tracks[i] = &track{from: uncovered, wanted: wish.containers}
+			n.tracks[i] = &track{from: uncovered, asked: turn, wanted: wish.containers}
 		case known.wanted.include(wish.containers):
 			known.narrow(wish.containers)
 			n.tracks[i] = known
@@ -173,7 +216,7 @@ func (n *namespace) settle() {
 			// A new track: a read that is on its way does not know what is wanted now, and must not count
 			// for it.
 			known.narrow(wish.containers)
-			n.tracks[i] = &track{from: uncovered, wanted: wish.containers, histories: known.histories}
+			n.tracks[i] = &track{from: uncovered, asked: turn, wanted: wish.containers, histories: known.histories}
 		}
 	}
 }
@@ -225,7 +268,9 @@ func (p *pool) current() State {
 		p.count()
 	}
 	p.state.SettledAt = p.settled()
-	return p.state
+	state := p.state
+	state.Report.Dropped = maps.Clone(state.Report.Dropped) // it goes on to be counted in
+	return state
 }
 
 func (p *pool) count() {

@@ -28,20 +28,19 @@ func (s *Store) Refresh(ctx context.Context, now time.Time) (more bool) {
 	over, cancel := context.WithTimeout(context.Background(), s.options.Patience)
 	defer cancel()
 	round := round{store: s, ctx: ctx, now: now, waiting: s.turns(now), answers: make(chan *refresh)}
-	changed := map[string]bool{}
+	s.announce(s.overdue(now))
 	for round.begin(); len(round.asked) > 0; round.begin() {
 		select {
 		case r := <-round.answers:
 			delete(round.asked, r.digest)
 			more = more || r.more
-			maps.Copy(changed, r.changed)
+			s.announce(r.changed)
 		case <-over.Done():
-			maps.Copy(changed, round.leave())
-			s.announce(changed)
+			round.leave()
+			s.announce(s.overdue(now))
 			return more
 		}
 	}
-	s.announce(changed)
 	return more
 }
 
@@ -61,6 +60,9 @@ func (s *Store) turns(now time.Time) []usage.Digest {
 	defer s.mutex.Unlock()
 	var turns []usage.Digest
 	for digest, pool := range s.pools {
+		if !s.asking[digest] {
+			pool.follow(now)
+		}
 		if !s.asking[digest] && !now.Before(pool.retryAt) {
 			turns = append(turns, digest)
 		}
@@ -102,22 +104,33 @@ func (o *round) begin() {
 	}
 }
 
-// leave those that have not answered to themselves: what they answer is announced when they do. It returns the namespaces
-// that want something of them.
-func (o *round) leave() map[string]bool {
-	changed := map[string]bool{}
-	for digest := range o.asked {
-		silent := refresh{store: o.store, digest: digest, now: o.now, changed: changed}
-		before := silent.complaint()
-		silent.commit(func(p *pool) { p.fail(fmt.Errorf("no answer within %s", o.store.options.Patience), o.now) })
-		silent.noteTurn(before)
-	}
+// leave those that have not answered to themselves: what they answer is announced when they do.
+func (o *round) leave() {
 	left := len(o.asked)
 	go func() {
 		for range left {
 			o.store.announce((<-o.answers).changed)
 		}
 	}()
+}
+
+// overdue notes the sources that are being asked and have not answered for so long that data is missing by now, and
+// returns the namespaces that want something of them. One that is only slow is not said to fail.
+func (s *Store) overdue(now time.Time) map[string]bool {
+	changed := map[string]bool{}
+	s.mutex.RLock()
+	asking := slices.Collect(maps.Keys(s.asking))
+	s.mutex.RUnlock()
+	for _, digest := range asking {
+		silent := refresh{store: s, digest: digest, now: now, changed: changed}
+		before := silent.complaint()
+		silent.commit(func(p *pool) {
+			if p.state.Err == nil && now.Sub(p.state.LastSuccess) > 2*p.settings.QueryStep {
+				p.fail(fmt.Errorf("no answer within %s", s.options.Patience), now)
+			}
+		})
+		silent.noteTurn(before)
+	}
 	return changed
 }
 
@@ -158,7 +171,7 @@ func (r *refresh) run(ctx context.Context) bool {
 			r.commit(func(p *pool) { p.fail(err, r.now) })
 			return false
 		}
-		r.commit(func(p *pool) { p.source = source })
+		r.commit(func(p *pool) { p.source, p.redialAt = source, r.now.Add(redialAfter) })
 	}
 	if plan.newest != nil && !r.read(ctx, source, plan, *plan.newest, nil) {
 		return false
@@ -199,8 +212,16 @@ func (r *refresh) begin() (plan, usage.SourceSettings, usage.Source) {
 	if pool == nil {
 		return plan{}, usage.SourceSettings{}, nil
 	}
+	pool.scratch = scratchValues / int64(min(len(r.store.pools), maxParallel))
+	if !r.now.Before(pool.redialAt) {
+		pool.source = nil
+	}
 	return pool.plan(r.now), pool.settings, pool.source
 }
+
+// redialAfter is how long a source is used before it is made anew: its Secrets may have changed, or be meant for another
+// server by now.
+const redialAfter = time.Hour
 
 // behind says whether something can be asked for at once: of the past, or of what is new where it was cut.
 func (r *refresh) behind() bool {
@@ -223,6 +244,9 @@ func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, quer
 	report, err := source.Read(ctx, query, scratch.take)
 	ok := err == nil
 	r.commit(func(p *pool) {
+		if group != nil {
+			p.turnOf(query, group)
+		}
 		switch {
 		case err == nil:
 			report.Add(scratch.report)
@@ -230,9 +254,11 @@ func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, quer
 			p.cover(scratch, query, group, report.Partial, r.now)
 		case ctx.Err() != nil:
 			// Nobody waits for the answer any more; nothing is wrong with the source.
-		case errors.Is(err, usage.ErrTooMuch) && group != nil && p.shorten(query.Steps()):
-			ok = true
-		case errors.Is(err, usage.ErrTooMuch) && group == nil && p.cutNewest(query):
+		case errors.Is(err, usage.ErrTooMuch) && group != nil:
+			if ok = p.cutPast(query, group, err, r.now); !ok && p.began.IsZero() {
+				p.fail(err, r.now) // nothing has ever been answered: it is the source's trouble
+			}
+		case errors.Is(err, usage.ErrTooMuch) && p.cutNewest(query, err, r.now):
 			ok = true
 		default:
 			p.fail(err, r.now)
@@ -241,13 +267,17 @@ func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, quer
 	return ok
 }
 
-// shorten asks for half as much of the past from now on; false if that is too little to try.
-func (p *pool) shorten(asked int64) bool {
-	if asked/2 < minChunk {
-		return false
+// turnOf a group: it was asked for now.
+func (p *pool) turnOf(query usage.Query, group []*track) {
+	p.pastTurn++
+	for _, name := range query.Namespaces {
+		if n := p.namespaces[name]; n != nil {
+			n.asked = p.pastTurn
+		}
 	}
-	p.chunk = asked / 2
-	return true
+	for _, track := range group {
+		track.asked = p.pastTurn
+	}
 }
 
 // lack remembers that something is missing of what was new from a step on.
@@ -264,7 +294,8 @@ func (p *pool) mend(first int64, partial bool, now time.Time) {
 	switch {
 	case partial:
 		p.lack(first)
-	case p.partial != 0 && p.newest.end == 0 && !now.Before(p.mendAt):
+		p.whole = time.Time{}
+	case p.partial != 0 && p.newest.end == 0 && (!now.Before(p.mendAt) || p.isWhole(now)):
 		p.mends = min(p.mends+1, mostRepeats)
 		if !p.helpless {
 			p.mends = 0
@@ -273,54 +304,120 @@ func (p *pool) mend(first int64, partial bool, now time.Time) {
 		p.mended, p.helpless = p.read, false
 		p.read = min(p.read, max(p.partial+overlap-1, p.read-reach))
 		p.partial, p.mendAt = 0, now.Add(partialPause<<p.mends)
+		p.hurry(now)
 	}
+}
+
+// calmFor is how long a source answers in whole until it is believed to be well.
+const calmFor = 30 * time.Minute
+
+// isWhole: the source has answered in whole for a while.
+func (p *pool) isWhole(now time.Time) bool {
+	if p.whole.IsZero() {
+		p.whole = now
+	}
+	return now.Sub(p.whole) >= calmFor
+}
+
+// hurry reads again now what was answered in part of the past: the source answers in whole again.
+func (p *pool) hurry(now time.Time) {
+	p.each(func(_ string, _ podname.Workload, track *track) {
+		if track.partial {
+			track.again = now
+		}
+	})
 }
 
 // cutNewest asks for half as much of what is new from now on: of its steps, and then of its namespaces. What is too much
-// by itself is left out for now, so that the others go on; it returns whether something was cut.
-func (p *pool) cutNewest(query usage.Query) bool {
+// by itself is left out for now, so that the others go on. It returns false where nothing has been answered yet: then it
+// may be the server that is in trouble.
+func (p *pool) cutNewest(query usage.Query, err error, now time.Time) bool {
 	switch {
 	case query.Steps() > leastNewest:
 		p.newest.steps = max(leastNewest, query.Steps()/2)
-		p.newest.end = 0
+		p.newest.end, p.newest.cut = 0, true
 		return true
 	case len(query.Namespaces) > 1:
-		p.newest.names = len(query.Namespaces) / 2
+		p.newest.names, p.newest.cut = len(query.Namespaces)/2, true
 		return true
-	default:
-		p.coverNewest(query, usage.StepOf(query.End, query.Step), false)
-		return false
 	}
+	name := query.Namespaces[0]
+	p.newest.refused = append(p.newest.refused, name)
+	if n := p.namespaces[name]; n != nil {
+		n.refused = err
+	}
+	others := p.newest.answered
+	p.coverNewest(query, usage.StepOf(query.End, query.Step), false, now)
+	return others
 }
 
-// coverNewest notes which namespaces have been read up to a step; when all have, the span has been read. One of which
-// nothing was answered is missing: not a namespace is too much, but the server in trouble.
-func (p *pool) coverNewest(query usage.Query, last int64, answered bool) {
-	p.newest.answered = p.newest.answered || answered
-	p.newest.end, p.newest.after = last, query.Namespaces[len(query.Namespaces)-1]
+// coverNewest notes which namespaces have been read up to a step; when all have, the span has been read. Where nothing was
+// answered of any, it is not a namespace that is too much, but the server that is in trouble.
+func (p *pool) coverNewest(query usage.Query, last int64, answered bool, now time.Time) {
+	if p.newest.done == nil {
+		p.newest.done = map[string]bool{}
+	}
+	for _, name := range query.Namespaces {
+		p.newest.done[name] = true
+		if n := p.namespaces[name]; n != nil && answered {
+			n.answered(p.read, now)
+		}
+	}
+	p.newest.end, p.newest.answered = last, p.newest.answered || answered
 	if len(p.newestNames()) > 0 {
 		return
 	}
 	if !p.newest.answered {
 		p.lack(usage.StepOf(query.Start, query.Step))
+	} else {
+		p.leaveOut(p.newest.refused)
 	}
 	p.read = max(p.read, last)
-	p.newest.end, p.newest.after, p.newest.answered = 0, "", false
+	p.newest = p.newest.next()
+}
+
+// leaveOut notes the namespaces of which something that was new is missing.
+func (p *pool) leaveOut(names []string) {
+	for _, name := range names {
+		if n := p.namespaces[name]; n != nil {
+			n.lacks = true
+		}
+	}
+}
+
+// answered: what was new of the namespace was not too much. What was before is read again, with all of its past up to
+// what has been read, once an hour at most.
+func (n *namespace) answered(read int64, now time.Time) {
+	n.refused = nil
+	if !n.lacks || now.Before(n.rereadAt) {
+		return
+	}
+	n.lacks = false
+	n.rereadAt = now.Add(partialPause)
+	for _, track := range n.tracks {
+		track.from = max(track.from, read+1)
+	}
 }
 
 // cover notes what has been read. A track that was replaced meanwhile is not in the pool any more, and
 // nobody sees this.
 func (p *pool) cover(s *scratch, query usage.Query, group []*track, partial bool, now time.Time) {
 	if group == nil {
-		p.coverNewest(query, s.last, true)
+		p.coverNewest(query, s.last, true, now)
 		p.mend(s.first, partial, now)
 	} else if p.read == 0 {
 		p.read = s.last
 	}
+	p.grow(query.Steps())
 	for _, track := range group {
 		track.from = s.first
-		if partial && track.again.IsZero() && track.repeats < mostRepeats {
-			track.again = now.Add(partialPause << track.repeats)
+		track.answer(query.Steps())
+		track.partial = track.partial || partial
+		if partial && track.again.IsZero() {
+			track.again = now.Add(partialPause << min(track.repeats, mostRepeats))
+		}
+		if !track.partial && p.read-track.from+1 >= p.window {
+			track.repeats, track.refusal = 0, nil
 		}
 	}
 }
@@ -328,6 +425,7 @@ func (p *pool) cover(s *scratch, query usage.Query, group []*track, partial bool
 // keep puts an answer into the histories, and moves every window to now.
 func (p *pool) keep(s *scratch, report usage.Report, now time.Time, changed map[string]bool) {
 	first, last := p.span(usage.StepOf(now, p.settings.QueryStep))
+	p.slid = max(p.slid, last)
 	p.each(func(_ string, _ podname.Workload, track *track) {
 		for _, of := range track.histories {
 			of.slide(first, last)

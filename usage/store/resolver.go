@@ -39,9 +39,9 @@ func (c containers) include(others containers) bool {
 	return others != nil
 }
 
-func newResolver(interests map[string]Interest) *resolver {
+func newResolver(interests map[string]Interest, neighbours []podname.Workload) *resolver {
 	r := &resolver{numbers: map[podname.Workload]int{}}
-	var known []podname.Workload
+	known := slices.Clone(neighbours)
 	for _, interest := range interests {
 		r.wishes = slices.Grow(r.wishes, len(interest.Workloads))
 		for _, w := range interest.Workloads {
@@ -49,7 +49,6 @@ func newResolver(interests map[string]Interest) *resolver {
 			known = append(known, workload)
 			r.want(workload, w.Containers)
 		}
-		known = append(known, interest.Neighbours...)
 	}
 	r.index = podname.NewIndex(known)
 	return r

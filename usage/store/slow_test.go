@@ -97,3 +97,51 @@ func TestASourceThatFailsIsLeftAlone(t *testing.T) {
 	}
 	assert.InDelta(t, 15, len(source.take()), 3, "3, and then after 1, 2, 4, 5 minutes and so on")
 }
+
+// A source that answers after every refresh has gone on without it is slow and does not fail: nobody is told that it does,
+// and what it answers is announced.
+func TestASourceThatIsSlowDoesNotFail(t *testing.T) {
+	slow := &hung{fake: fake{pods: []fakePod{web("aaaaa", always(0.2))}}, asked: make(chan struct{}, 100), letGo: make(chan struct{}, 100)}
+	changed := make(chan string, 100)
+	dialled := 0
+	s := store.New(store.Options{
+		Patience: time.Millisecond, Changed: func(namespace string) { changed <- namespace },
+		Dial: func(usage.SourceSettings) (usage.Source, error) { dialled++; return slow, nil },
+	})
+	require.NoError(t, s.Want(deployment("web")))
+	slow.letGo <- struct{}{}
+	for {
+		s.Refresh(context.Background(), now)
+		if _, known := s.Profile(key("web"), now); known {
+			break
+		}
+	}
+	for len(changed) > 0 {
+		<-changed
+	}
+	for i := range 60 {
+		at := now.Add(time.Duration(i+1) * step)
+		for len(slow.asked) > 0 {
+			<-slow.asked
+		}
+		for len(slow.asked) == 0 {
+			s.Refresh(context.Background(), at)
+		}
+		state, _ := s.State(settings())
+		require.NoError(t, state.Err)
+		slow.letGo <- struct{}{}
+		require.Equal(t, "shop", <-changed, "each answer is announced")
+		require.Empty(t, changed, "once")
+	}
+	assert.LessOrEqual(t, dialled, 6, "it is made anew each hour, in five hours")
+	for len(slow.asked) > 0 {
+		<-slow.asked
+	}
+	last := now.Add(61 * step)
+	for len(slow.asked) == 0 {
+		s.Refresh(context.Background(), last)
+	}
+	s.Refresh(context.Background(), last.Add(3*step))
+	state, _ := s.State(settings())
+	assert.ErrorContains(t, state.Err, "no answer within", "data is missing by now")
+}

@@ -7,7 +7,6 @@ package store
 
 import (
 	"fmt"
-	"reflect"
 	"sync"
 	"time"
 	"weak"
@@ -28,8 +27,8 @@ type Interest struct {
 	Policy, Namespace string
 	Source            usage.SourceSettings
 	Workloads         []Workload
-	// Neighbours are the other workloads of the namespace that stand for themselves. Their histories are
-	// not kept, but their pods are not mistaken for those of a workload with a shorter name.
+	// Neighbours are all workloads of the namespace that stand for themselves, the same for each of its policies. Their
+	// histories are not kept, but their pods are not mistaken for those of a workload with a shorter name.
 	Neighbours []podname.Workload
 }
 
@@ -161,9 +160,7 @@ func (s *Store) Want(interest Interest) error {
 		pool = newPool(interest.Source, s.budget)
 		s.pools[digest] = pool
 	}
-	if n := pool.namespaces[of.namespace]; n == nil || !reflect.DeepEqual(n.interests[of.policy], interest) {
-		pool.want(interest)
-	}
+	pool.want(interest)
 	return nil
 }
 
@@ -223,6 +220,48 @@ func (s *Store) Lost(settings usage.SourceSettings, namespace string) int {
 		return 0
 	}
 	return pool.namespaces[namespace].lost
+}
+
+// Unanswered is why the source does not answer about the usage of the namespace, or of a workload of it, while it does about
+// others: it finds too much to be told. nil: it answers.
+func (s *Store) Unanswered(settings usage.SourceSettings, namespace string) error {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	pool := s.pools[settings.Digest()]
+	if pool == nil || pool.namespaces[namespace] == nil {
+		return nil
+	}
+	n := pool.namespaces[namespace]
+	if n.refused != nil {
+		return n.refused
+	}
+	for i, track := range n.tracks {
+		if of := n.resolver.wishes[i].workload; track.refusal != nil && track.refusal.why != nil && pool.read-track.from+1 < pool.window {
+			return fmt.Errorf("the past of %s %s: %w", of.Kind, of.Name, track.refusal.why)
+		}
+	}
+	return nil
+}
+
+// News is another number whenever what is known of the containers of a key's workload is another: values are new, or have
+// left the window.
+func (s *Store) News(key Key) uint64 {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	pool := s.pools[key.Source]
+	if pool == nil {
+		return 0
+	}
+	track := pool.track(key.Namespace, key.workload())
+	if track == nil {
+		return 0
+	}
+	const prime = 1099511628211 // of FNV-1a
+	news := uint64(len(track.histories))
+	for _, history := range track.histories {
+		news = (news ^ history.version) * prime
+	}
+	return news
 }
 
 // Read says whether the whole past of a key's workload has been read, whatever its container, or is not asked for at

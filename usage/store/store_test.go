@@ -332,7 +332,7 @@ func TestAPastThatIsTooMuchIsReadInPieces(t *testing.T) {
 	for _, query := range source.take() {
 		spans = append(spans, query.Steps())
 	}
-	assert.Equal(t, []int64{288, 144, 72, 36, 36, 36, 36, 36, 36, 36, 36}, spans)
+	assert.Equal(t, []int64{288, 3, 144, 72, 36, 36, 36, 36, 36, 36, 36, 36}, spans, "what is new does not wait")
 
 	source.set(func(f *fake) { f.fail = nil })
 	s.Want(deployment("web", "api"))
@@ -369,9 +369,10 @@ func TestNewestPastFirst(t *testing.T) {
 	// What is new is read before the rest of the past.
 	s.Refresh(context.Background(), now.Add(step))
 	queries := source.take()
-	require.Len(t, queries, 4)
-	assert.Equal(t, now.Add(step), queries[2].End)
-	assert.Equal(t, now.Add(-144*step), queries[3].End)
+	require.Len(t, queries, 5)
+	assert.Equal(t, int64(3), queries[1].Steps(), "all of the past was too much")
+	assert.Equal(t, now.Add(step), queries[3].End)
+	assert.Equal(t, now.Add(-144*step), queries[4].End)
 }
 
 func TestAPartialAnswerOnlyRaises(t *testing.T) {
@@ -719,4 +720,15 @@ func TestConcurrentUse(t *testing.T) {
 	require.True(t, ok)
 	assert.Equal(t, 288, p.Of[recommender.CPU].Points)
 	assert.True(t, slices.IsSorted(s.Containers(key("app3"))))
+}
+
+// A source is made anew each hour: a Secret that it was made with may have changed, or be meant for another server.
+func TestASourceIsMadeAnew(t *testing.T) {
+	source, dialled := &fake{pods: []fakePod{web("aaaaa", always(0.2))}}, 0
+	s := store.New(store.Options{Dial: func(usage.SourceSettings) (usage.Source, error) { dialled++; return source, nil }})
+	require.NoError(t, s.Want(deployment("web")))
+	for at := now; at.Before(now.Add(10 * time.Hour)); at = at.Add(time.Minute) {
+		fill(t, s, at)
+	}
+	assert.InDelta(t, 10, dialled, 1)
 }

@@ -136,6 +136,28 @@ func TestSeedPod(t *testing.T) {
 	}
 }
 
+// Under the strategy Node a Guaranteed pod is given the peaks that are known, also where nothing is said of its memory:
+// an HPA holds it, or it was not measured.
+func TestAGuaranteedPodIsGivenThePeaksThatAreKnown(t *testing.T) {
+	for _, tc := range []struct{ cpu, memory, want string }{
+		{"300m", "", "cpu=300m/300m memory=64Mi/64Mi"},
+		{"", "100Mi", "cpu=100m/100m memory=100Mi/100Mi"},
+	} {
+		s := seedFor(t, "app", tc.cpu, tc.memory)
+		s.CPULimitFollows, s.MemoryLimitFollows = false, false
+		rec := recommendation(s)
+		rec.Spec.Strategy = v1alpha1.StrategyNode
+		pod := podOf(container(t, "app", "cpu=100m/100m memory=64Mi/64Mi"))
+
+		d := SeedPod(view(t, pod), Read(rec), &Namespace{}, now)
+
+		after := applied(t, pod, d)
+		assert.Equal(t, []string{tc.want}, resources(after))
+		assert.Equal(t, Seeded, d.Reason)
+		assertStable(t, after, Read(rec), &Namespace{})
+	}
+}
+
 // A container whose size is kept is lowered; what is only a target is not, whatever its siblings have.
 func TestAContainerIsRaisedOnlyByItself(t *testing.T) {
 	kept, untried := seedFor(t, "app", "250m", "256Mi"), seedFor(t, "side", "250m", "2Gi")

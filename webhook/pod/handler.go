@@ -17,8 +17,8 @@ import (
 const Path = "/mutate-pod"
 
 // maxBody bounds a review: a pod of the most that the API server stores (1.5 MiB) written out, with
-// room to spare.
-const maxBody = 8 << 20
+// room to spare. The server's own bound comes first.
+const maxBody = 4 << 20
 
 // Handler answers admission reviews of pods. It never refuses a pod and never asks the API server: a
 // review that it cannot read gets an HTTP error, which the webhook's failurePolicy (Ignore) lets pass,

@@ -96,7 +96,7 @@ func Read(rec *v1alpha1.AttuneRecommendation) *Recommendation {
 	}
 	r.Seed = &Seed{Revision: seed.Revision, ValidUntil: seed.ValidUntil.Time}
 	for i := range seed.Containers {
-		c := readContainer(&seed.Containers[i], seed.RaiseOnly || seed.Containers[i].RaiseOnly)
+		c := readContainer(&seed.Containers[i], rec.Spec.Strategy, seed.RaiseOnly || seed.Containers[i].RaiseOnly)
 		c.originals, c.crashes = originals(rec.Status.Originals, c.Name), rec.Status.BirthCrashes
 		r.Seed.Containers = append(r.Seed.Containers, c)
 	}
@@ -114,8 +114,9 @@ func originals(generations []v1alpha1.Originals, container string) (sizes []reco
 	return sizes
 }
 
-func readContainer(s *v1alpha1.ContainerSeed, raiseOnly bool) ContainerSeed {
-	node := s.MemoryLimit != nil // only the Node strategy sets a limit as it is
+func readContainer(s *v1alpha1.ContainerSeed, strategy v1alpha1.Strategy, raiseOnly bool) ContainerSeed {
+	// A seed of the strategy Node may stand for a while after its policy has left it: no other sets a limit as it is.
+	node := strategy == v1alpha1.StrategyNode || s.MemoryLimit != nil
 	return ContainerSeed{Name: s.Name, boost: readBoost(s.CPUBoost), Of: [2]ask{
 		recommender.CPU: {
 			request:      amountAt(recommender.CPU, s.CPURequest),

@@ -54,6 +54,9 @@ func (h *Handler) Handle(ctx context.Context, request admission.Request) admissi
 	if object.GetDeletionTimestamp() != nil || h.sameSpec(request, object) {
 		return admission.Allowed("")
 	}
+	if err := bounded(settingsOf(object)); err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
 	object.SetNamespace(request.Namespace)
 	env, err := h.env(ctx, object)
 	if err != nil {

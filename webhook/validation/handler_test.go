@@ -182,3 +182,15 @@ func TestErrors(t *testing.T) {
 	other.Kind.Kind = "AttuneRecommendation"
 	assert.True(t, handler(t, stored{}).Handle(t.Context(), other).Allowed)
 }
+
+// TestMoreThanTheSchemaLetsIn is asked by no API server, and costs whoever asks as little as it costs us.
+func TestMoreThanTheSchemaLetsIn(t *testing.T) {
+	many := aPolicy(t, `{weight: 1}`)
+	many.Spec.SLOGuardrails = make([]v1alpha1.SLOGuardrail, 17)
+	answer := handler(t, stored{}).Handle(t.Context(), request(t, admissionv1.Create, many, nil))
+	assert.Equal(t, "sloGuardrails has 17 entries: use at most 16", answer.Result.Message)
+	often := namespaceDefaults(t, `updateStrategy: {schedule: {}}`)
+	often.Spec.UpdateStrategy.Schedule.Windows = make([]v1alpha1.ScheduleWindow, 25)
+	answer = handler(t, stored{}).Handle(t.Context(), request(t, admissionv1.Create, often, nil))
+	assert.Equal(t, "updateStrategy.schedule.windows has 25 entries: use at most 24", answer.Result.Message)
+}

@@ -3,6 +3,11 @@
 {{- if and (eq .Values.usage.source "prometheus") (not .Values.usage.prometheus.address) -}}
 {{- fail "usage.prometheus.address is empty: set it to the base URL of a server that speaks the Prometheus HTTP API, such as http://prometheus.monitoring:9090" -}}
 {{- end -}}
+{{- with .Values.webhook.clientCA -}}
+{{- if and .names (not .configMap.name) -}}
+{{- fail "webhook.clientCA.names needs webhook.clientCA.configMap.name: set it to a ConfigMap with the certificates that callers are verified with" -}}
+{{- end -}}
+{{- end -}}
 {{- with .Values.kubelet.tls -}}
 {{- if gt (len (compact (list .caConfigMap.name .caFile (ternary "yes" "" .insecureSkipVerify)))) 1 -}}
 {{- fail "kubelet.tls.caConfigMap, kubelet.tls.caFile and kubelet.tls.insecureSkipVerify exclude each other: set one" -}}

@@ -13,11 +13,17 @@
 
 {{- define "attune.image" -}}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{- end -}}
 
-{{/* The operator's pods; the chart's test pod is not among them. */}}
+{{/* What the webhooks are served by: pods of their own, or the controller's. */}}
+{{- define "attune.webhookComponent" -}}{{ ternary "webhook" "controller" .Values.webhook.separate }}{{- end -}}
+
+{{/* The ServiceAccount whose tokens kubelets are shown. */}}
+{{- define "attune.scraper" -}}{{ include "attune.name" . }}-scraper{{- end -}}
+
+{{/* The pods of one component, as (dict "root" $ "component" "webhook"); the chart's test pod is of none. */}}
 {{- define "attune.selector" -}}
 app.kubernetes.io/name: attune
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/component: operator
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
 {{- define "attune.labels" -}}

@@ -19,7 +19,7 @@ allocatable: {cpu: 3.5, memory: 8Gi}
 eviction: Enabled
 pods:
 - name: shop/web-1
-  group: shop/web
+  group: web
   evictionRanking: High
   initRequest: {cpu: 1, memory: 64Mi}
   containers:
@@ -30,19 +30,22 @@ pods:
   - {name: mesh, current: {memory: 32Mi}, cpu: {base: 0, peak: 1}}
 - name: kube-system/agent
   daemonSet: true
-  containers: [{name: agent}]
+  containers: [{name: agent, current: {cpu: 300m}, cpu: {base: 500m, peak: 1}}]
 `))
 	require.NoError(t, err)
 	assert.Equal(t, Demands{
 		Available: node.Amounts{3500, 8192 * mi},
 		Pods: []node.Pod{
-			{Name: "shop/web-1", Group: "shop/web", Ranking: node.High, InitRequest: node.Amounts{1000, 64 * mi}, Containers: []node.Container{
+			{Name: "shop/web-1", Group: "shop/group/web", Ranking: node.High, InitRequest: node.Amounts{1000, 64 * mi}, Containers: []node.Container{
 				{Name: "app", Current: node.Amounts{500, 256 * mi}, Of: [2]node.Demand{{Base: 250, Peak: 800}, {Base: 100 * mi, Peak: 200 * mi}}, Max7d: 220 * mi, OOM: 300 * mi},
 				{Name: "mesh", Current: node.Amounts{0, 32 * mi}, Of: [2]node.Demand{{Base: 0, Peak: 1000}, {Base: 32 * mi, Peak: 32 * mi}}},
 			}},
-			{Name: "kube-system/agent", DaemonSet: true, Containers: []node.Container{{Name: "agent"}}},
+			// What a DaemonSet holds stands for what it was born with.
+			{Name: "kube-system/agent", DaemonSet: true, Containers: []node.Container{
+				{Name: "agent", Current: node.Amounts{300}, Born: node.Amounts{300}, Of: [2]node.Demand{{Base: 500, Peak: 1000}}},
+			}},
 		},
-		Measured: [][][2]bool{{{true, true}, {true, false}}, {{false, false}}},
+		Measured: [][][2]bool{{{true, true}, {true, false}}, {{true, false}}},
 	}, got)
 }
 

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/grant"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
@@ -64,11 +65,23 @@ func (r *reader) evicts() bool {
 	return false
 }
 
+// groupOf is the pod's group within its namespace, as it is in a cluster; empty: it spikes alone.
+func groupOf(p *pod) string {
+	namespace, _, named := strings.Cut(p.Name, "/")
+	switch {
+	case p.Group == "":
+		return ""
+	case !named:
+		namespace = ""
+	}
+	return grant.GroupIn(namespace, p.Group)
+}
+
 func (r *reader) pod(i int, evicts bool) (node.Pod, [][2]bool) {
 	in, path := &r.file.Pods[i], fmt.Sprintf("pods[%d]", i)
 	r.podName(i, path)
 	p := node.Pod{
-		Name: in.Name, Group: in.Group, DaemonSet: in.DaemonSet,
+		Name: in.Name, Group: groupOf(in), DaemonSet: in.DaemonSet,
 		Ranking: r.ranking(path, in.EvictionRanking), InitRequest: r.both(path+".initRequest", in.InitRequest),
 	}
 	if !evicts {
@@ -82,6 +95,10 @@ func (r *reader) pod(i int, evicts bool) (node.Pod, [][2]bool) {
 	names := map[string]int{}
 	for j := range in.Containers {
 		c, known := r.container(&in.Containers[j], fmt.Sprintf("%s.containers[%d]", path, j), j, names)
+		if p.DaemonSet {
+			// What it holds stands for what it was born with, which a file does not tell.
+			c.Born = c.Current
+		}
 		p.Containers, measured = append(p.Containers, c), append(measured, known)
 	}
 	return p, measured

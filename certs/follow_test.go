@@ -1,0 +1,89 @@
+package certs
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+func follower(client kubernetes.Interface, clock *clocktesting.FakeClock) *SelfSigned {
+	s := replica(client, clock)
+	s.Follows = true
+	return s
+}
+
+// TestWhoFollowsWritesNothing: the webhook serves what the controller has issued, with the right to read alone.
+func TestWhoFollowsWritesNothing(t *testing.T) {
+	client, clock := fake.NewClientset(configurations()...), clocktesting.NewFakeClock(start)
+	issuer, webhook := replica(client, clock), follower(client, clock)
+	wait, err := webhook.sync(t.Context())
+	require.EqualError(t, err, "secret attune-system/attune-webhook-cert is not there yet: the controller issues it")
+	assert.Equal(t, retry, wait)
+	assert.Error(t, webhook.Ready(nil))
+
+	sync(t, issuer)
+	client.ClearActions()
+	sync(t, webhook)
+	first := webhook.served.Load()
+	assert.Equal(t, issuer.served.Load().Certificate, first.Certificate)
+	assert.NoError(t, webhook.Ready(nil))
+
+	// It is due, and nobody renews it: what there is is served for as long as it is valid.
+	clock.Step(61 * day)
+	sync(t, webhook)
+	assert.Same(t, first, webhook.served.Load())
+	assert.NoError(t, webhook.Ready(nil))
+	clock.Step(30 * day)
+	_, err = webhook.sync(t.Context())
+	require.ErrorContains(t, err, "waits for the controller to renew it")
+	assert.Error(t, webhook.Ready(nil))
+	for _, action := range client.Actions() {
+		assert.Equal(t, "get", action.GetVerb(), action.GetResource().Resource)
+	}
+
+	sync(t, issuer)
+	sync(t, webhook)
+	assert.NoError(t, webhook.Ready(nil))
+}
+
+// TestWhoFollowsServesWhatIsTrusted: a new certificate waits until the configurations trust it, and the API servers know.
+func TestWhoFollowsServesWhatIsTrusted(t *testing.T) {
+	client, clock := fake.NewClientset(configurations()...), clocktesting.NewFakeClock(start)
+	issuer, webhook := replica(client, clock), follower(client, clock)
+	sync(t, issuer)
+	sync(t, webhook)
+	old := webhook.served.Load()
+
+	require.NoError(t, client.CoreV1().Secrets("attune-system").Delete(t.Context(), "attune-webhook-cert", metav1.DeleteOptions{}))
+	_, _, err := issuer.renew(t.Context()) // written, and not trusted yet
+	require.NoError(t, err)
+	for range 3 {
+		clock.Step(settle)
+		_, err = webhook.sync(t.Context())
+		require.ErrorContains(t, err, "MutatingWebhookConfiguration attune does not trust the new certificate yet")
+		require.ErrorContains(t, err, "ValidatingWebhookConfiguration attune does not trust the new certificate yet")
+		assert.Same(t, old, webhook.served.Load())
+	}
+
+	sync(t, issuer)
+	assert.Equal(t, settle, sync(t, webhook))
+	assert.Same(t, old, webhook.served.Load(), "while the API servers see the new bundle")
+	clock.Step(settle)
+	sync(t, webhook)
+	assert.NotSame(t, old, webhook.served.Load())
+
+	// A configuration that was reset is the issuer's to mend.
+	reset := configurations()[1].(*admissionregistrationv1.ValidatingWebhookConfiguration)
+	_, err = client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), reset, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	_, err = webhook.sync(t.Context())
+	require.Error(t, err)
+	assert.Empty(t, bundles(t, client)[2])
+	assert.NoError(t, webhook.Ready(nil))
+}

@@ -1,0 +1,98 @@
+{{/* Flags of both programs. */}}
+{{- define "attune.args" -}}
+- --log-level={{ .Values.logLevel }}
+{{- if .Values.metrics.secure }}
+- --metrics-secure
+{{- end }}
+- --certs-provider={{ .Values.certs.provider }}
+{{- if eq .Values.certs.provider "self-signed" }}
+- --webhook-service={{ include "attune.webhook" . }}
+- --cert-secret={{ include "attune.secret" . }}
+- --mutating-webhook-config={{ include "attune.name" . }}
+- --validating-webhook-config={{ include "attune.name" . }}
+{{- end }}
+{{- with .Values.usage.policySources.namespaces }}
+- --policy-source-namespaces={{ join "," . }}
+{{- end }}
+{{- with .Values.usage.limits }}
+{{- if ne (int .steps) 11000 }}
+- --max-history-steps={{ int .steps }}
+{{- end }}
+{{- if ne .rateWindow "1h" }}
+- --max-rate-window={{ .rateWindow }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Flags of who serves the webhooks, where they need any. */}}
+{{- define "attune.args.webhook" -}}
+{{- $args := list -}}
+{{- if eq .Values.certs.provider "cert-manager" -}}
+{{- $args = append $args "--cert-dir=/etc/attune/certs" -}}
+{{- end -}}
+{{- with .Values.webhook.clientCA -}}
+{{- if .configMap.name -}}
+{{- $args = append $args (printf "--webhook-client-ca-file=/etc/attune/client-ca/%s" .configMap.key) -}}
+{{- range .names -}}
+{{- $args = append $args (printf "--webhook-client-name=%s" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with $args -}}{{- toYaml . -}}{{- end -}}
+{{- end -}}
+
+{{/* Flags of the controller. */}}
+{{- define "attune.args.controller" -}}
+- --usage-source={{ .Values.usage.source }}
+- --usage-interval={{ .Values.usage.interval }}
+{{- if eq .Values.usage.source "embedded" }}
+- --usage-dir=/var/lib/attune/usage
+- --usage-retention={{ .Values.usage.embedded.retention }}
+- --usage-size={{ .Values.usage.embedded.size }}
+{{- end }}
+{{- with .Values.usage.prometheus.address }}
+- --prometheus-address={{ . }}
+{{- end }}
+{{- range $name, $value := .Values.usage.prometheus.headers }}
+- {{ printf "--prometheus-header=%s=%s" $name $value | quote }}
+{{- end }}
+{{- range $name, $value := .Values.usage.prometheus.queryParameters }}
+- {{ printf "--prometheus-query-parameter=%s=%s" $name $value | quote }}
+{{- end }}
+{{- range $name, $value := .Values.usage.prometheus.matchers }}
+- {{ printf "--prometheus-matcher=%s=%s" $name $value | quote }}
+{{- end }}
+{{- with .Values.usage.prometheus.bearerTokenSecret }}
+{{- if .name }}
+- --prometheus-bearer-token-file=/etc/attune/prometheus-token/{{ .key }}
+{{- end }}
+{{- end }}
+{{- with .Values.usage.prometheus.tls.caConfigMap }}
+{{- if .name }}
+- --prometheus-ca-file=/etc/attune/prometheus-ca/{{ .key }}
+{{- end }}
+{{- end }}
+{{- if .Values.usage.prometheus.tls.insecureSkipVerify }}
+- --prometheus-insecure-skip-verify
+{{- end }}
+{{- if .Values.node.eviction.enabled }}
+- --eviction
+{{- end }}
+{{- if ne .Values.node.interval "5m" }}
+- --node-interval={{ .Values.node.interval }}
+{{- end }}
+{{- if .Values.node.loadTaint.enabled }}
+- --node-load-taint
+{{- end }}
+{{- if eq .Values.usage.source "embedded" }}
+- --scraper-service-account={{ include "attune.scraper" . }}
+{{- if .Values.kubelet.tls.caConfigMap.name }}
+- --kubelet-ca-file=/etc/attune/kubelet-ca/{{ .Values.kubelet.tls.caConfigMap.key }}
+{{- else if .Values.kubelet.tls.caFile }}
+- --kubelet-ca-file={{ .Values.kubelet.tls.caFile }}
+{{- end }}
+{{- if .Values.kubelet.tls.insecureSkipVerify }}
+- --kubelet-insecure-skip-verify
+{{- end }}
+{{- end }}
+{{- end -}}

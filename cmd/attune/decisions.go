@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/internal/decision"
+)
+
+const (
+	// mostQuestions are answered at a time.
+	mostQuestions = 4
+	// questionTimeout is how long the headers or the body of a question may take, and its answer.
+	questionTimeout = 10 * time.Second
+)
+
+// decisions answers what the node loop decided last. It listens on every replica, on loopback alone: whoever may forward
+// a port to the operator's pods may ask.
+type decisions struct {
+	address string
+	// decided knows a node's last decision; false: no such node was looked at.
+	decided func(node string) (decision.Node, bool)
+	// leads is closed while this replica leads; leader names the one that does.
+	leads  <-chan struct{}
+	leader func(context.Context) string
+	log    logr.Logger
+}
+
+// loopback refuses addresses that others than the pod itself could reach.
+func loopback(address string) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || !at.Addr().IsLoopback() || at.Port() == 0 {
+		return fmt.Errorf("--decisions-bind-address %q is not a port of a loopback address: use 127.0.0.1:%d, or leave it empty, which switches it off", address, decision.Port)
+	}
+	return nil
+}
+
+// answerDecisions adds the listener, unless it is switched off.
+func (o *options) answerDecisions(mgr ctrl.Manager, decided func(node string) (decision.Node, bool)) error {
+	if o.decisionsAddress == "" {
+		return nil
+	}
+	return mgr.Add(&decisions{
+		address: o.decisionsAddress, decided: decided, leads: mgr.Elected(), log: ctrl.Log.WithName("decisions"),
+		leader: func(ctx context.Context) string { return leaderOf(ctx, mgr.GetAPIReader(), o.namespace) },
+	})
+}
+
+// leaderOf names the pod that leads, as the lease has it.
+func leaderOf(ctx context.Context, reader client.Reader, namespace string) string {
+	lease := &coordinationv1.Lease{}
+	if err := reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: decision.LeaseName}, lease); err != nil {
+		return ""
+	}
+	return decision.LeaderOf(lease)
+}
+
+// NeedLeaderElection: every replica answers, if only who leads.
+func (*decisions) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable. Pods are sized also where nobody can be told why.
+func (d *decisions) Start(ctx context.Context) error {
+	listener, err := net.Listen("tcp", d.address)
+	if err != nil {
+		d.log.Error(err, "decisions about nodes are not shown: choose a free address with --decisions-bind-address", "address", d.address)
+		return nil
+	}
+	server := &http.Server{Handler: d.handler(), ReadHeaderTimeout: questionTimeout, ReadTimeout: questionTimeout, WriteTimeout: questionTimeout, IdleTimeout: questionTimeout, MaxHeaderBytes: 16 << 10}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func (d *decisions) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+decision.Path+"{name}", d.answer)
+	free := make(chan struct{}, mostQuestions)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !loopbackHost(r.Host) {
+			http.Error(w, fmt.Sprintf("host %q is not served here: forward a port and ask localhost", r.Host), http.StatusForbidden)
+			return
+		}
+		select {
+		case free <- struct{}{}:
+			defer func() { <-free }()
+			mux.ServeHTTP(w, r)
+		default:
+			http.Error(w, "too many questions at once: ask again in a moment", http.StatusTooManyRequests)
+		}
+	})
+}
+
+// loopbackHost: a question for this host was not sent by a page whose name leads here by a trick.
+func loopbackHost(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	ip := net.ParseIP(strings.Trim(name, "[]"))
+	return name == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (d *decisions) answer(w http.ResponseWriter, r *http.Request) {
+	select {
+	case <-d.leads:
+	default:
+		http.Error(w, d.whoLeads(r.Context()), http.StatusServiceUnavailable)
+		return
+	}
+	name := r.PathValue("name")
+	answer, known := d.decided(name)
+	if !known {
+		http.Error(w, fmt.Sprintf("the leader has looked at no node %q: there is none of that name, or it began to lead a moment ago", name), http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(answer); err != nil {
+		d.log.V(1).Info("an answer was not sent", "node", name, "why", err.Error())
+	}
+}
+
+func (d *decisions) whoLeads(ctx context.Context) string {
+	if leader := d.leader(ctx); leader != "" {
+		return fmt.Sprintf("this replica does not lead: pod %s does", leader)
+	}
+	return "this replica does not lead, and nobody seems to now: ask again in a moment"
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+const (
+	// judgedFor is how long a verdict on a token holds: as long as the API server itself keeps one of its webhooks.
+	judgedFor = time.Minute
+	// judgedAtMost is how long one that was in favour holds where the API server cannot be asked.
+	judgedAtMost = 10 * time.Minute
+	// mostJudged tokens are known; scrapers are few.
+	mostJudged = 64
+	// askedEach second at most, and so many at once: whoever sends made-up tokens is not to load the API server. Those who
+	// were let in before are asked about apart, so that nobody else's tokens are in their way.
+	askedEach, askedAtOnce = 2, 10
+	// askedWithin is what two questions to the API server may take.
+	askedWithin = 5 * time.Second
+)
+
+// readers lets those read the metrics whose bearer token the API server knows, and who may `get` the path /metrics.
+type readers struct {
+	api   kubernetes.Interface
+	clock clock.PassiveClock
+	// asks about strangers, and about those who were let in before.
+	asks, again flowcontrol.RateLimiter
+
+	mutex  sync.Mutex
+	judged map[[sha256.Size]byte]verdict
+}
+
+// verdict on a token: what it is answered with, and since when.
+type verdict struct {
+	status int
+	at     time.Time
+}
+
+func newReaders(api kubernetes.Interface, c clock.PassiveClock) *readers {
+	few := func() flowcontrol.RateLimiter { return flowcontrol.NewTokenBucketRateLimiter(askedEach, askedAtOnce) }
+	return &readers{api: api, clock: c, asks: few(), again: few(), judged: map[[sha256.Size]byte]verdict{}}
+}
+
+// onlyReaders asks the API server who may read the metrics, before a scrape takes its turn.
+func onlyReaders(config *rest.Config, client *http.Client) (metricsserver.Filter, error) {
+	api, err := kubernetes.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, err
+	}
+	few, err := fewScrapes(config, client)
+	if err != nil {
+		return nil, err
+	}
+	known := newReaders(api, clock.RealClock{})
+	return func(log logr.Logger, handler http.Handler) (http.Handler, error) {
+		handler, err := few(log, handler)
+		return known.only(log, handler), err
+	}, nil
+}
+
+// only serves requests of readers.
+func (x *readers) only(log logr.Logger, handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !found || token == "" {
+			http.Error(w, "metrics are read with the bearer token of who may get /metrics", http.StatusUnauthorized)
+			return
+		}
+		switch status := x.judge(r.Context(), log, token); status {
+		case http.StatusOK:
+			handler.ServeHTTP(w, r)
+		default:
+			http.Error(w, http.StatusText(status), status)
+		}
+	})
+}
+
+// judge is what the bearer of a token is answered with.
+func (x *readers) judge(ctx context.Context, log logr.Logger, token string) int {
+	key, now := sha256.Sum256([]byte(token)), x.clock.Now()
+	last, known := x.known(key)
+	age := now.Sub(last.at).Abs()
+	if known && age < judgedFor {
+		return last.status
+	}
+	inFavour := known && last.status == http.StatusOK && age < judgedAtMost
+	asks := x.asks
+	if inFavour {
+		asks = x.again
+	}
+	if !asks.TryAccept() {
+		if inFavour {
+			return last.status
+		}
+		return http.StatusTooManyRequests
+	}
+	ctx, cancel := context.WithTimeout(ctx, askedWithin)
+	defer cancel()
+	status, err := x.ask(ctx, token)
+	if err != nil {
+		log.Error(err, "Cannot ask the API server who may read the metrics")
+		if inFavour {
+			return last.status
+		}
+		return http.StatusServiceUnavailable
+	}
+	x.keep(key, verdict{status, now})
+	return status
+}
+
+// ask the API server who it is, and whether they may.
+func (x *readers) ask(ctx context.Context, token string) (int, error) {
+	review, err := x.api.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("reviewing a token: %w", err)
+	}
+	if !review.Status.Authenticated {
+		return http.StatusUnauthorized, nil
+	}
+	user := review.Status.User
+	extra := map[string]authorizationv1.ExtraValue{}
+	for key, values := range user.Extra {
+		extra[key] = authorizationv1.ExtraValue(values)
+	}
+	access, err := x.api.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"},
+	}}, metav1.CreateOptions{})
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("reviewing the access of %s: %w", user.Username, err)
+	case !access.Status.Allowed:
+		return http.StatusForbidden, nil
+	}
+	return http.StatusOK, nil
+}
+
+func (x *readers) known(key [sha256.Size]byte) (verdict, bool) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	v, ok := x.judged[key]
+	return v, ok
+}
+
+// keep a verdict. Where there are too many, those against go first: they are made-up tokens.
+func (x *readers) keep(key [sha256.Size]byte, v verdict) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	if len(x.judged) >= mostJudged {
+		for other, of := range x.judged {
+			if of.status != http.StatusOK || v.at.Sub(of.at) >= judgedAtMost {
+				delete(x.judged, other)
+			}
+		}
+	}
+	if len(x.judged) < mostJudged {
+		x.judged[key] = v
+	}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/assert"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	testingclock "k8s.io/utils/clock/testing"
+)
+
+// judges is an API server that knows the tokens of a scraper and of a tenant.
+type judges struct {
+	asked int
+	err   error
+}
+
+func (j *judges) readers(clock *testingclock.FakePassiveClock) *readers {
+	api := fake.NewClientset()
+	api.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		j.asked++
+		review := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
+		switch review.Spec.Token {
+		case "scraper", "tenant":
+			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: review.Spec.Token, Groups: []string{"team"}}}
+		}
+		return true, review, j.err
+	})
+	api.PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview).DeepCopy()
+		path := review.Spec.NonResourceAttributes
+		review.Status.Allowed = review.Spec.User == "scraper" && review.Spec.Groups[0] == "team" && path.Path == "/metrics" && path.Verb == "get"
+		return true, review, nil
+	})
+	return newReaders(api, clock)
+}
+
+// scrape says what the bearer of a token is answered.
+func scrape(x *readers, token string) int {
+	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	w := httptest.NewRecorder()
+	x.only(logr.Discard(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })).ServeHTTP(w, r)
+	return w.Code
+}
+
+func TestOnlyReadersReadTheMetrics(t *testing.T) {
+	clock := testingclock.NewFakePassiveClock(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC))
+	j := &judges{}
+	x := j.readers(clock)
+	for range 3 {
+		assert.Equal(t, http.StatusUnauthorized, scrape(x, ""))
+		assert.Equal(t, http.StatusOK, scrape(x, "scraper"))
+		assert.Equal(t, http.StatusForbidden, scrape(x, "tenant"))
+		assert.Equal(t, http.StatusUnauthorized, scrape(x, "made up"))
+	}
+	assert.Equal(t, 3, j.asked, "once for each token")
+	clock.SetTime(clock.Now().Add(judgedFor))
+	assert.Equal(t, http.StatusOK, scrape(x, "scraper"))
+	assert.Equal(t, 4, j.asked, "and again after a while")
+}
+
+// Whoever makes up tokens neither loads the API server nor fills the memory nor keeps a scraper out.
+func TestMadeUpTokensHarmNobody(t *testing.T) {
+	clock := testingclock.NewFakePassiveClock(time.Now())
+	j := &judges{}
+	x := j.readers(clock)
+	assert.Equal(t, http.StatusOK, scrape(x, "scraper"))
+	refused := 0
+	for i := range 10_000 {
+		if scrape(x, fmt.Sprint("made up ", i)) == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	assert.Less(t, j.asked, 1_000)
+	assert.Equal(t, 10_001-j.asked, refused)
+	assert.LessOrEqual(t, len(x.judged), mostJudged)
+	for range 15 { // longer than any verdict holds
+		clock.SetTime(clock.Now().Add(judgedFor))
+		for i := range 100 {
+			scrape(x, fmt.Sprint("more ", i))
+		}
+		assert.Equal(t, http.StatusOK, scrape(x, "scraper"))
+	}
+}
+
+func TestWhileTheAPIServerIsAwayWhoWasLetInStays(t *testing.T) {
+	clock := testingclock.NewFakePassiveClock(time.Now())
+	j := &judges{}
+	x := j.readers(clock)
+	assert.Equal(t, http.StatusOK, scrape(x, "scraper"))
+	assert.Equal(t, http.StatusForbidden, scrape(x, "tenant"))
+	j.err = errors.New("away")
+	clock.SetTime(clock.Now().Add(2 * judgedFor))
+	assert.Equal(t, http.StatusOK, scrape(x, "scraper"))
+	assert.Equal(t, http.StatusServiceUnavailable, scrape(x, "tenant"))
+	clock.SetTime(clock.Now().Add(judgedAtMost))
+	assert.Equal(t, http.StatusServiceUnavailable, scrape(x, "scraper"), "not for ever")
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/internal/decision"
+)
+
+// askLeader asks the operator's leader what it decided about a node last.
+func askLeader(ctx context.Context, env *environment, c client.Client, operator, node string) (decision.Node, error) {
+	pod, err := leader(ctx, c, operator)
+	if err != nil {
+		return decision.Node{}, err
+	}
+	status, body, err := env.cluster.AskPod(ctx, operator, pod, decision.Port, decision.Path+url.PathEscape(node))
+	if err != nil {
+		return decision.Node{}, fmt.Errorf("asking the leader, pod %s in namespace %s: %w", pod, operator, err)
+	}
+	if status != http.StatusOK {
+		return decision.Node{}, fmt.Errorf("pod %s says: %s", pod, said(status, body))
+	}
+	var answer decision.Node
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Decided == nil {
+		return decision.Node{}, fmt.Errorf("pod %s answers what is not understood here: use a plugin of the operator's version", pod)
+	}
+	return answer, nil
+}
+
+// said is the first line of an answer that is none, and not all of what some other server may send.
+func said(status int, body []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
+	if line == "" || len(line) > 500 {
+		return fmt.Sprintf("%d %s", status, http.StatusText(status))
+	}
+	return line
+}
+
+// leader is the operator's pod that leads.
+func leader(ctx context.Context, c client.Client, operator string) (string, error) {
+	lease := &coordinationv1.Lease{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: operator, Name: decision.LeaseName}, lease)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", fmt.Errorf("there is no lease %s in namespace %s: say where the operator is with --operator-namespace", decision.LeaseName, operator)
+	case err != nil:
+		return "", fmt.Errorf("looking for the leader: %w", err)
+	}
+	if pod := decision.LeaderOf(lease); pod != "" {
+		return pod, nil
+	}
+	return "", errors.New("no replica of the operator leads at the moment")
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/explain"
+	"attune.io/attune/recommender"
+)
+
+// Human implements document.
+func (a liveNode) Human(w io.Writer, wide bool) error {
+	if _, err := fmt.Fprintf(w, "Node %s has %s: %s for pods that count as they are, %s for those that share%s\n\n",
+		a.Node.Node, pairText(a.Allocatable), pairText(a.Others), pairText(a.Available), a.decidedText()); err != nil {
+		return err
+	}
+	if err := a.table(wide).write(w); err != nil {
+		return err
+	}
+	if a.Decided != nil && wide {
+		if err := blankThen(w, a.computation()); err != nil {
+			return err
+		}
+	}
+	if len(a.Evictions) > 0 {
+		if err := blankThen(w, a.evictions()); err != nil {
+			return err
+		}
+	}
+	if a.Decided == nil {
+		return nil
+	}
+	return a.shortness(w)
+}
+
+func pairText(p decision.Pair) string {
+	return explain.Readable(recommender.CPU, p.CPU) + " of CPU and " + explain.Readable(recommender.Memory, p.Memory) + " of memory"
+}
+
+func (a liveNode) decidedText() string {
+	if a.Decided == nil {
+		return ""
+	}
+	return fmt.Sprintf(", who need %s; decided %s ago", pairText(a.Decided.Needed), duration.HumanDuration(max(0, a.now.Sub(a.Decided.At).Round(time.Second))))
+}
+
+// shortness says that the node does not fit, and who keeps others short.
+func (a liveNode) shortness(w io.Writer) error {
+	var text strings.Builder
+	if a.Decided.Overcommitted {
+		text.WriteString("\nOvercommitted: the pods do not fit, and nobody may be evicted to make them fit. Everybody gets what he holds of his share, and his part of the room that is left.\n")
+	}
+	if len(a.Decided.Holders) > 0 {
+		text.WriteString("\nPods have less than they always need, for what others keep above their shares:\n")
+	}
+	for _, h := range a.Decided.Holders {
+		fmt.Fprintf(&text, "  %s keeps %s of %s: %s\n", h.Name, explain.Readable(resourceOf(h.Resource), h.Above), h.Resource, h.Message)
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+func resourceOf(name string) recommender.Resource {
+	if name == recommender.Memory.String() {
+		return recommender.Memory
+	}
+	return recommender.CPU
+}
+
+func (a liveNode) table(wide bool) table {
+	t := table{header: []string{"POD", "CONTAINER", "CPU", "CPU PEAK", "CPU GETS", "MEMORY", "MEMORY PEAK", "MEMORY GETS", "MEMORY LIMIT", "AS IT IS"}}
+	if a.Decided != nil {
+		t.header = []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU SHARE", "CPU GETS", "MEMORY", "MEMORY SHARE", "MEMORY GETS", "MEMORY LIMIT", "REASON"}
+	}
+	if wide {
+		t.header = append(t.header, "WHY")
+	}
+	for _, p := range a.Pods {
+		for _, c := range p.Containers {
+			row := append([]string{p.Name, c.Name}, a.cells(c)...)
+			row = append(row, asItIs(p, c))
+			if wide {
+				row = append(row, why(p, c))
+			}
+			t.add(row...)
+		}
+	}
+	return t
+}
+
+func (a liveNode) cells(c decision.Container) []string {
+	const cpu, memory = recommender.CPU, recommender.Memory
+	gets := []string{cell(memory, c.Gets.MemoryRequest), cell(memory, c.Gets.MemoryLimit)}
+	if a.Decided == nil {
+		return append([]string{
+			cell(cpu, c.Holds.CPURequest), cell(cpu, c.Wants.CPURequest), cell(cpu, c.Gets.CPURequest),
+			cell(memory, c.Holds.MemoryRequest), cell(memory, c.Wants.MemoryRequest),
+		}, gets...)
+	}
+	var base, peak decision.Demand
+	var share display.Amounts
+	if c.Share != nil && c.Base != nil && c.Peak != nil {
+		base, peak, share = *c.Base, *c.Peak, *c.Share
+	}
+	return append([]string{
+		cell(cpu, c.Holds.CPURequest), cell(cpu, base.CPU), cell(cpu, peak.CPU), cell(cpu, share.CPURequest), cell(cpu, c.Gets.CPURequest),
+		cell(memory, c.Holds.MemoryRequest), cell(memory, share.MemoryRequest),
+	}, gets...)
+}
+
+// asItIs is why a pod does not share or is frozen, or else the words for why a container gets something else than its
+// share.
+func asItIs(p decision.Pod, c decision.Container) string {
+	if p.Reason != "" {
+		return p.Reason
+	}
+	var words []string
+	for _, w := range c.Why {
+		words = append(words, w.Resource+":"+w.Reason)
+	}
+	return strings.Join(words, ",")
+}
+
+// why is the sentence for that.
+func why(p decision.Pod, c decision.Container) string {
+	if p.Reason != "" {
+		return p.Message
+	}
+	var sentences []string
+	for _, w := range c.Why {
+		sentences = append(sentences, w.Resource+": "+w.Message)
+	}
+	return strings.Join(sentences, "; ")
+}
+
+func (a liveNode) computation() table {
+	t := table{header: []string{"POD", "CONTAINER", "RESOURCE", "STEP", "AMOUNT", "WHY"}}
+	for _, p := range a.Pods {
+		for _, c := range p.Containers {
+			for _, s := range c.Steps {
+				t.add(p.Name, c.Name, s.Resource, s.Name, explain.Readable(resourceOf(s.Resource), s.After), s.Reason)
+			}
+		}
+	}
+	return t
+}
+
+func (a liveNode) evictions() table {
+	t := table{header: []string{"EVICTED", "RANKING", "WHY"}}
+	if a.Decided != nil {
+		t.header[0] = "HAS TO GO"
+	}
+	for _, v := range a.Evictions {
+		reason := v.Reason
+		if v.Waits {
+			reason += "; others go first"
+		}
+		t.add(v.Name, v.Ranking, reason)
+	}
+	return t
+}

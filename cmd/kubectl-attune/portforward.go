@@ -1,0 +1,149 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
+)
+
+const (
+	// askTimeout is how long a pod may take to answer.
+	askTimeout = 15 * time.Second
+	// mostAnswer is more than a node's answer takes.
+	mostAnswer = 32 << 20
+)
+
+// askPod gets a path from a port of a pod's loopback address, through the API server as kubectl port-forward does. No
+// port of this machine is opened.
+func askPod(ctx context.Context, config *rest.Config, namespace, pod string, port int, path string) (status int, body []byte, err error) {
+	ctx, stop := context.WithTimeout(ctx, askTimeout)
+	defer stop()
+	connection, err := forward(ctx, config, namespace, pod)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = connection.Close() }()
+	stopClosing := context.AfterFunc(ctx, func() { _ = connection.Close() })
+	defer stopClosing()
+	refused := make(chan string, 1)
+	through := &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return open(connection, port, refused)
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort("localhost", strconv.Itoa(port))+path, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	response, err := through.RoundTrip(request)
+	if err != nil {
+		return 0, nil, cmp.Or(refusal(refused), err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err = io.ReadAll(io.LimitReader(response.Body, mostAnswer))
+	return response.StatusCode, body, err
+}
+
+// refusal is what the node says of why nobody answered; nil where it says nothing within a moment.
+func refusal(refused <-chan string) error {
+	select {
+	case why := <-refused:
+		if why != "" {
+			return errors.New(strings.TrimSpace(why))
+		}
+	case <-time.After(time.Second):
+	}
+	return nil
+}
+
+// forward connects to the pod: over a websocket, or else over SPDY, which older API servers know.
+func forward(ctx context.Context, config *rest.Config, namespace, pod string) (httpstream.Connection, error) {
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, err
+	}
+	at := base.JoinPath("api/v1/namespaces", namespace, "pods", pod, "portforward")
+	websocket, err := portforward.NewSPDYOverWebsocketDialerForStreaming(at, config)
+	if err != nil {
+		return nil, err
+	}
+	transport, upgrader, err := spdy.RoundTripperFor(config)
+	if err != nil {
+		return nil, err
+	}
+	older := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, at)
+	return dial(ctx, portforward.NewFallbackDialerForStreaming(websocket, older, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	}))
+}
+
+// dial ends with the context, though the dialers know none.
+func dial(ctx context.Context, dialer httpstream.Dialer) (httpstream.Connection, error) {
+	type dialled struct {
+		connection httpstream.Connection
+		err        error
+	}
+	done := make(chan dialled, 1)
+	go func() {
+		connection, protocol, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
+		if err == nil && protocol != portforward.PortForwardProtocolV1Name {
+			_ = connection.Close()
+			err = fmt.Errorf("the API server forwards ports by %q, which is not known here", protocol)
+		}
+		done <- dialled{connection, err}
+	}()
+	select {
+	case d := <-done:
+		return d.connection, d.err
+	case <-ctx.Done():
+		go func() {
+			if d := <-done; d.err == nil {
+				_ = d.connection.Close()
+			}
+		}()
+		return nil, ctx.Err()
+	}
+}
+
+// open opens a stream to a port of the pod. refused, which has room for it, is told what went wrong there, or "".
+func open(connection httpstream.Connection, port int, refused chan<- string) (net.Conn, error) {
+	headers := http.Header{}
+	headers.Set(corev1.StreamType, corev1.StreamTypeError)
+	headers.Set(corev1.PortHeader, strconv.Itoa(port))
+	headers.Set(corev1.PortForwardRequestIDHeader, "0")
+	failed, err := connection.CreateStream(headers)
+	if err != nil {
+		return nil, err
+	}
+	_ = failed.Close() // Nothing is written to it.
+	go func() {
+		why, _ := io.ReadAll(failed)
+		refused <- string(why)
+	}()
+	headers.Set(corev1.StreamType, corev1.StreamTypeData)
+	data, err := connection.CreateStream(headers)
+	if err != nil {
+		return nil, err
+	}
+	return stream{data}, nil
+}
+
+// stream is a connection for HTTP. It knows no deadlines: what it is part of is closed instead.
+type stream struct{ httpstream.Stream }
+
+func (stream) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (stream) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (stream) SetDeadline(time.Time) error      { return nil }
+func (stream) SetReadDeadline(time.Time) error  { return nil }
+func (stream) SetWriteDeadline(time.Time) error { return nil }

@@ -1,0 +1,85 @@
+package policy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/node"
+	"attune.io/attune/resize"
+)
+
+// byNode are inputs of the strategy Node whose containers used 200m and 100 MiB at most in the last hours, and 700m and
+// 300 MiB 20 hours ago.
+func byNode(t *testing.T, edit func(*v1alpha1.AttunePolicySpec)) inputs {
+	t.Helper()
+	in := sizing(t, nil).with(t, func(s *v1alpha1.AttunePolicySpec) {
+		s.Strategy = ptr.To(v1alpha1.StrategyNode)
+		edit(s)
+	})
+	in.highest = func(_ string, r recommender.Resource) node.Span {
+		burst := in.now.Add(-20 * time.Hour)
+		return func(from, to time.Time) (recommender.Usage, bool) {
+			if from.Before(burst) && to.After(burst) {
+				return []recommender.Usage{700, 300 << 20}[r], true
+			}
+			return []recommender.Usage{200, 100 << 20}[r], true
+		}
+	}
+	return in
+}
+
+// A pod is placed for days: it is given its day's peak. Its share of the CPU follows the coming hour; memory cannot be
+// taken back, so its peak is the day's on the node as well.
+func TestTheDaysPeakIsTheSeed(t *testing.T) {
+	spec := desired(byNode(t, func(*v1alpha1.AttunePolicySpec) {}))
+	target := spec.Containers[0]
+	require.NotNil(t, target.Demand)
+	assert.Equal(t, "200m", target.Demand.CPUPeak.String())
+	assert.Equal(t, "700m", target.Demand.CPUDay.String())
+	assert.Equal(t, "300Mi", target.Demand.MemoryPeak.String())
+	assert.Equal(t, "700m", target.Target.CPURequest.String())
+	assert.Equal(t, "300Mi", target.Target.MemoryRequest.String())
+}
+
+// What a policy allows at least is given to its pods, and is no demand of theirs.
+func TestMinAllowedIsNoDemand(t *testing.T) {
+	in := byNode(t, func(s *v1alpha1.AttunePolicySpec) {
+		s.CPU = &v1alpha1.CPUSettings{}
+		s.CPU.MinAllowed = ptr.To(resource.MustParse("6"))
+	})
+	target := desired(in).Containers[0]
+	assert.Equal(t, "200m", target.Demand.CPUPeak.String())
+	assert.Equal(t, "700m", target.Demand.CPUDay.String())
+	assert.Equal(t, "6", target.Demand.Least.CPURequest.String())
+	assert.Equal(t, "6", target.Target.CPURequest.String())
+}
+
+// What an OOM kill has taught raises the memory limit; what else has taught something is a demand alone.
+func TestOnlyKillsMoveTheMemoryLimit(t *testing.T) {
+	of := func(reason string) v1alpha1.ContainerTarget {
+		in := byNode(t, func(*v1alpha1.AttunePolicySpec) {})
+		in.status.Floors = []v1alpha1.Floor{{Container: desired(in).Containers[0].Name, Resource: "memory", Amount: resource.MustParse("400Mi"), Reason: reason, LearnedAt: metav1.NewTime(in.now)}}
+		return desired(in).Containers[0]
+	}
+	killed := of(string(resize.HarmOOM))
+	assert.Equal(t, "400Mi", killed.Demand.MemoryPeak.String())
+	assert.Equal(t, "400Mi", killed.Demand.MemoryOOM.String())
+	assert.Equal(t, "800Mi", killed.Target.MemoryLimit.String())
+	other := of(string(resize.HarmNotReady))
+	assert.Equal(t, "400Mi", other.Demand.MemoryPeak.String())
+	assert.Nil(t, other.Demand.MemoryOOM)
+	assert.Equal(t, "600Mi", other.Target.MemoryLimit.String(), "twice the most in 7 days")
+}
+
+func TestTheGroupIsCarried(t *testing.T) {
+	in := byNode(t, func(s *v1alpha1.AttunePolicySpec) { s.Node = &v1alpha1.NodeSettings{Group: ptr.To("checkout")} })
+	assert.Equal(t, "checkout", desired(in).NodeGroup)
+}

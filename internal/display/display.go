@@ -1,0 +1,46 @@
+// Package display is how amounts and the steps of a computation are written for people and scripts; its JSON is a contract.
+package display
+
+import "attune.io/attune/recommender"
+
+// Amounts are requests and limits as Kubernetes quantities; nil (null) is none, or not known.
+type Amounts struct {
+	CPURequest    *string `json:"cpuRequest"`
+	CPULimit      *string `json:"cpuLimit"`
+	MemoryRequest *string `json:"memoryRequest"`
+	MemoryLimit   *string `json:"memoryLimit"`
+}
+
+// Step is one rule at work.
+type Step struct {
+	Resource string `json:"resource"`
+	Name     string `json:"name"`
+	Before   string `json:"before"`
+	After    string `json:"after"`
+	Reason   string `json:"reason"`
+}
+
+// AmountsOf writes a size as quantities.
+func AmountsOf(size recommender.Size) Amounts {
+	const cpu, memory = recommender.CPU, recommender.Memory
+	return Amounts{
+		CPURequest: quantity(cpu, size[cpu].Request), CPULimit: quantity(cpu, size[cpu].Limit),
+		MemoryRequest: quantity(memory, size[memory].Request), MemoryLimit: quantity(memory, size[memory].Limit),
+	}
+}
+
+// quantity is nil for an amount that is not set.
+func quantity(r recommender.Resource, amount recommender.Amount) *string {
+	if amount == 0 {
+		return nil
+	}
+	text := recommender.Format(r, amount)
+	return &text
+}
+
+// StepOf writes a step of the recommender's.
+func StepOf(s recommender.Step) Step {
+	return Step{
+		Resource: s.Resource.String(), Name: s.Name, Before: recommender.Format(s.Resource, s.Before), After: recommender.Format(s.Resource, s.After), Reason: s.Reason,
+	}
+}

@@ -1,0 +1,53 @@
+package laws
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// shownBy are documents whose sentences name the tests that show them.
+var shownBy = []string{"docs/security-model.md"}
+
+var (
+	named   = regexp.MustCompile("`(Test[A-Za-z0-9_]+)")
+	defined = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]+)\(`)
+)
+
+// TestDocumentsNameTestsThatExist: a sentence that a test shows ends with that test.
+func TestDocumentsNameTestsThatExist(t *testing.T) {
+	tests := testsOf(t, "../..")
+	require.NotEmpty(t, tests)
+	for _, document := range shownBy {
+		body, err := os.ReadFile(filepath.Join("../..", document))
+		require.NoError(t, err)
+		names := named.FindAllStringSubmatch(string(body), -1)
+		assert.NotEmpty(t, names, "%s names no test", document)
+		for _, name := range names {
+			assert.True(t, tests[name[1]], "%s names %s, which there is not", document, name[1])
+		}
+	}
+}
+
+// testsOf a folder and those below it, by name.
+func testsOf(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	tests := map[string]bool{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		body, err := os.ReadFile(path)
+		for _, name := range defined.FindAllStringSubmatch(string(body), -1) {
+			tests[name[1]] = true
+		}
+		return err
+	}))
+	return tests
+}

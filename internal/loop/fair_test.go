@@ -1,0 +1,114 @@
+package loop_test
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"attune.io/attune/internal/loop"
+)
+
+func of(namespace string, n int) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: fmt.Sprintf("p-%04d", n)}}
+}
+
+func fairQueue(t *testing.T, most int) loop.Queue {
+	queue := loop.Fair(most)("test-"+t.Name(), workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Millisecond, time.Second))
+	t.Cleanup(queue.ShutDown)
+	return queue
+}
+
+// A namespace with a thousand requests before it does not keep another one's waiting: it has one worker of two.
+func TestOneNamespaceDoesNotTakeAllWorkers(t *testing.T) {
+	queue := fairQueue(t, 1)
+	for i := range 1000 {
+		queue.Add(of("crowd", i))
+	}
+	queue.Add(of("shop", 0))
+	first, _ := queue.Get()
+	second, _ := queue.Get()
+	assert.Equal(t, of("crowd", 0), first)
+	assert.Equal(t, of("shop", 0), second, "and it is not done with its first yet")
+	queue.Done(second)
+	queue.Done(first)
+	for i := 1; i < 1000; i++ {
+		next, _ := queue.Get()
+		assert.Equal(t, of("crowd", i), next, "those that were put aside keep their order")
+		queue.Done(next)
+	}
+}
+
+// A request that comes again while it waits is looked at once; one that comes again while it is worked on, once more.
+func TestAFairQueueLosesAndRepeatsNothing(t *testing.T) {
+	queue := fairQueue(t, 1)
+	queue.Add(of("shop", 0))
+	first, _ := queue.Get()
+	for range 3 {
+		queue.Add(of("shop", 1))
+		queue.Add(of("bank", 0))
+		other, _ := queue.Get()
+		assert.Equal(t, of("bank", 0), other, "the first of the shop's is not done, the second one waits")
+		queue.Done(other)
+	}
+	queue.Add(of("shop", 0))
+	queue.Done(first)
+	var seen []reconcile.Request
+	for range 2 {
+		next, _ := queue.Get()
+		seen = append(seen, next)
+		queue.Done(next)
+	}
+	assert.ElementsMatch(t, []reconcile.Request{of("shop", 0), of("shop", 1)}, seen)
+	queue.Add(of("bank", 1))
+	last, _ := queue.Get()
+	assert.Equal(t, of("bank", 1), last, "there was nothing else")
+	queue.Done(last)
+}
+
+// However many workers there are, no namespace has more of them than it may, and every request is looked at.
+func TestWorkersOfANamespaceAreBounded(t *testing.T) {
+	const namespaces, each, most = 5, 40, 2
+	queue := loop.Fair(most)("test-bounded", workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Millisecond, time.Second))
+	for n := range namespaces {
+		for i := range each {
+			queue.Add(of(fmt.Sprint("ns-", n), i))
+		}
+	}
+	var mutex sync.Mutex
+	busy, seen, highest := map[string]int{}, map[reconcile.Request]int{}, 0
+	var all, workers sync.WaitGroup
+	all.Add(namespaces * each)
+	for range 8 {
+		workers.Go(func() {
+			for {
+				request, shutdown := queue.Get()
+				if shutdown {
+					return
+				}
+				mutex.Lock()
+				busy[request.Namespace]++
+				seen[request]++
+				highest = max(highest, busy[request.Namespace])
+				mutex.Unlock()
+				runtime.Gosched()
+				mutex.Lock()
+				busy[request.Namespace]--
+				mutex.Unlock()
+				queue.Done(request)
+				all.Done()
+			}
+		})
+	}
+	all.Wait()
+	queue.ShutDown()
+	workers.Wait()
+	assert.LessOrEqual(t, highest, most)
+	assert.Len(t, seen, namespaces*each)
+}

@@ -1,0 +1,476 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/test/cluster"
+	"attune.io/attune/test/deploy"
+)
+
+// attacksTest is played in a cluster of its own: others would be its victims.
+const attacksTest = "TestAttacks"
+
+// The namespaces of TestAttacks: who is attacked, and by whom.
+const victims, attackers = "victim", "attacker"
+
+// leaks are the victims that are killed for want of memory, one during each attack that is to hold up their rescue.
+var leaks = []string{"quiet", "stalled", "turned-away", "crowded"}
+
+func attacked() installation {
+	of := []history{{victims, "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100}}
+	for _, name := range leaks {
+		of = append(of, history{victims, name + "-6d4f8c7b9d-x2x7k", "app", 0.020, 60})
+	}
+	return installation{settings: append([]string{"certs.provider=self-signed"}, settings...), options: cluster.Options{
+		Prometheus: true, Backfill: past(of, shortPast), NodeCPU: "1900m", NodeMemory: "8Gi",
+	}}
+}
+
+// TestAttacks: a pod without credentials, a tenant with the role `edit`, one that may write policies, and one who stole
+// what a node has. Each does its worst; the victim's pods are created sized, and rescued from an OOM kill, as before.
+func TestAttacks(t *testing.T) { alone(t, attacks) }
+
+func attacks(t *testing.T) {
+	ctx := t.Context()
+	namespace(ctx, t, victims, true)
+	namespace(ctx, t, attackers, true)
+	x := &attack{t: t, web: deployment(ctx, t, victims, "web", 1, app("app", asked)), leaky: map[string]*appsv1.Deployment{}}
+	policyFor(ctx, t, x.web, v1alpha1.UpdateInitial, nil)
+	for _, name := range leaks {
+		d := deployment(ctx, t, victims, name, 1, app("app", size{cpu: "50m", cpuLimit: "400m", memory: "256Mi", memoryLimit: "256Mi"}))
+		policyFor(ctx, t, d, v1alpha1.UpdateAuto, func(s *v1alpha1.AttunePolicySpec) {
+			s.UpdateStrategy.SafetyObservationPeriod = duration(15 * time.Minute)
+		})
+		x.leaky[name] = d
+	}
+	eventually(t, "seeded", func() error { return bornWith(ctx, x.web, wanted) })
+	for _, name := range leaks {
+		pod := pods(ctx, t, x.leaky[name])[0]
+		eventually(t, name+" is lowered", func() error {
+			return hasMemoryLimitWithin(ctx, &pod, resource.MustParse("70Mi"), resource.MustParse("130Mi"))
+		})
+	}
+	x.quiet = x.look("nobody attacks", "quiet")
+	for _, story := range []struct {
+		name string
+		play func(t *testing.T, x *attack)
+	}{
+		{"no credentials: stalled connections with bodies", stalledConnections},
+		{"no credentials: the metrics", strangersMetrics},
+		{"edit: a failed pod on the node", failedPods},
+		{"edit: great annotations and arguments", greatObjects},
+		{"policies: more of them than a namespace may have", manyPolicies},
+		{"policies: settings that cost the others", costlySettings},
+		{"a grant of attune.io/*: recommendations of one's own", ownRecommendations},
+		{"a node: its tokens", nodesTokens},
+	} {
+		t.Run(story.name, func(t *testing.T) {
+			x.t = t
+			within(t, roomComes, "the operator is ready", func() error { return operatorsReady(t) })
+			x.restarts = operatorRestarts(t)
+			story.play(t, x)
+		})
+	}
+	x.t = t
+}
+
+// attack is what the victims see.
+type attack struct {
+	t     *testing.T
+	web   *appsv1.Deployment
+	leaky map[string]*appsv1.Deployment
+	quiet sight
+	// restarts of the operator before the attack.
+	restarts int32
+}
+
+// sight is what a victim sees during an attack.
+type sight struct {
+	// births are how long creations took, sorted; seeded is how many were sized.
+	births []time.Duration
+	seeded int
+	// rescue is from the kill to the old limit on the kubelet.
+	rescue time.Duration
+	// memory of the operator's processes at most, without files, in MiB.
+	memory int64
+}
+
+func (s sight) slowest() time.Duration { return s.births[len(s.births)-1] }
+
+func (s sight) String() string {
+	return fmt.Sprintf("%d of %d pods sized, created in %s (median), %s (slowest); rescued in %s; operator %d MiB",
+		s.seeded, len(s.births), s.births[len(s.births)/2].Round(time.Millisecond), s.slowest().Round(time.Millisecond), s.rescue.Round(100*time.Millisecond), s.memory)
+}
+
+// births of one look.
+const births = 50
+
+// look creates pods and, where it is told which, has a victim killed and rescued.
+func (x *attack) look(what, leak string) (s sight) {
+	x.t.Helper()
+	ctx := x.t.Context()
+	for range births {
+		begun := time.Now()
+		pod, err := birth(ctx, x.web)
+		require.NoError(x.t, err, "a pod is refused")
+		s.births = append(s.births, time.Since(begun))
+		if sizeOf(pod.Spec.Containers[0].Resources) == wanted {
+			s.seeded++
+		}
+	}
+	slices.Sort(s.births)
+	s.memory = operatorMemory(x.t)
+	if leak != "" {
+		s.rescue = x.rescued(leak)
+	}
+	s.memory = max(s.memory, operatorMemory(x.t))
+	x.t.Logf("%s: %s", what, s)
+	return s
+}
+
+// rescued has a victim killed, and says how long it took from what its kubelet told of that to the old limit.
+func (x *attack) rescued(name string) time.Duration {
+	x.t.Helper()
+	ctx := x.t.Context()
+	pod := pods(ctx, x.t, x.leaky[name])[0]
+	use(ctx, x.t, &pod, "memory=200")
+	var told time.Time
+	eventually(x.t, "OOM-killed", func() error {
+		if err := env.client.Get(ctx, client.ObjectKeyFromObject(&pod), &pod); err != nil {
+			return err
+		}
+		if pod.Status.ContainerStatuses[0].RestartCount == 0 && pod.Status.ContainerStatuses[0].State.Terminated == nil {
+			return errors.New("runs")
+		}
+		told = time.Now()
+		return nil
+	})
+	eventually(x.t, "put back on the kubelet", func() error { return hasMemoryLimit(ctx, &pod, resource.MustParse("256Mi")) })
+	return time.Since(told)
+}
+
+// holds: the victim sees what it saw before, but for what a busy machine adds.
+func (x *attack) holds(s sight) {
+	x.t.Helper()
+	// The attackers share the machine with the operator, and with other tests: some are late by that, and are created as
+	// they are.
+	assert.GreaterOrEqual(x.t, s.seeded, len(s.births)/2, "sized")
+	assert.Less(x.t, s.births[len(s.births)/2], 2*time.Second, "created in time")
+	assert.Less(x.t, s.rescue, max(5*time.Second, 3*x.quiet.rescue), "the rescue")
+	assert.Equal(x.t, x.restarts, operatorRestarts(x.t), "the operator lives")
+}
+
+// operators are the operator's pods.
+func operators(t *testing.T) []corev1.Pod {
+	t.Helper()
+	list := &corev1.PodList{}
+	require.NoError(t, env.client.List(t.Context(), list, client.InNamespace(deploy.Namespace), client.MatchingLabels{"app.kubernetes.io/name": "attune"}))
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
+}
+
+// operatorMemory is what the greatest of the operator's processes holds, in MiB.
+func operatorMemory(t *testing.T) (most int64) {
+	t.Helper()
+	for _, pod := range operators(t) {
+		held, err := env.cluster.OwnMemory(&pod, pod.Spec.Containers[0].Name)
+		require.NoError(t, err)
+		most = max(most, held>>20)
+	}
+	return most
+}
+
+// operatorsReady: each of the operator's pods is.
+func operatorsReady(t *testing.T) error {
+	t.Helper()
+	for _, pod := range operators(t) {
+		if len(pod.Status.ContainerStatuses) == 0 || !pod.Status.ContainerStatuses[0].Ready {
+			return fmt.Errorf("%s is not", pod.Name)
+		}
+	}
+	return nil
+}
+
+func operatorRestarts(t *testing.T) (sum int32) {
+	t.Helper()
+	for _, pod := range operators(t) {
+		sum += pod.Status.ContainerStatuses[0].RestartCount
+	}
+	return sum
+}
+
+// stalledConnections: a pod without credentials opens 200 connections and sends all of a body but the last byte on each.
+// Where one is closed, it opens another, which costs it little: a body of which hardly anything comes.
+func stalledConnections(t *testing.T, x *attack) {
+	const connections, body, little = 200, 3 << 20, 64 << 10
+	stranger := pods(t.Context(), t, deployment(t.Context(), t, attackers, "stranger", 1, app("app", size{cpu: "10m", memory: "32Mi"})))[0]
+	from, err := env.cluster.DialerOf(&stranger, "app")
+	require.NoError(t, err)
+	defer from.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	var opened atomic.Int64
+	for _, pod := range webhookPods(t) {
+		for range connections {
+			all.Go(func() {
+				for send := body - 1; ctx.Err() == nil; send = little {
+					stall(ctx, from, pod.Status.PodIP, body, send, func() { opened.Add(1) })
+					sleep(ctx, 3*time.Second)
+				}
+			})
+		}
+	}
+	within(t, 2*time.Minute, "each connection was there", func() error {
+		if n := opened.Load(); n < connections {
+			return fmt.Errorf("%d were", n)
+		}
+		return nil
+	})
+	x.holds(x.look("200 stalled connections", "stalled"))
+	t.Logf("%d connections were opened in all", opened.Load())
+}
+
+// stall sends so much of a body and holds the connection until its other end closes it.
+func stall(ctx context.Context, from *cluster.PodDialer, ip string, body, send int, opened func()) {
+	raw, err := from.Dial(ctx, "tcp", net.JoinHostPort(ip, "9443"))
+	if err != nil {
+		return
+	}
+	defer raw.Close()
+	end := context.AfterFunc(ctx, func() { raw.Close() })
+	defer end()
+	conn := tls.Client(raw, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the attacker trusts anybody
+	if _, err := fmt.Fprintf(conn, "POST /mutate-pod HTTP/1.1\r\nHost: attune\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", body); err != nil {
+		return
+	}
+	opened()
+	chunk := []byte(strings.Repeat(" ", 64<<10))
+	for left := send; left > 0; left -= len(chunk) {
+		if _, err := conn.Write(chunk[:min(len(chunk), left)]); err != nil {
+			return
+		}
+	}
+	_, _ = io.Copy(io.Discard, conn)
+}
+
+// webhookPods are the operator's pods that the webhooks' Service leads to.
+func webhookPods(t *testing.T) []corev1.Pod {
+	t.Helper()
+	service := &corev1.Service{}
+	require.NoError(t, env.client.Get(t.Context(), client.ObjectKey{Namespace: deploy.Namespace, Name: "attune-webhook"}, service))
+	list := &corev1.PodList{}
+	require.NoError(t, env.client.List(t.Context(), list, client.InNamespace(deploy.Namespace), client.MatchingLabels(service.Spec.Selector)))
+	return list.Items
+}
+
+// strangersMetrics: they are read by those who may.
+func strangersMetrics(t *testing.T, _ *attack) {
+	ctx := t.Context()
+	require.NoError(t, account(ctx, "stranger"))
+	require.NoError(t, mayScrape(ctx, "scraper"))
+	for _, pod := range operators(t) {
+		for who, want := range map[string]int{"": http.StatusUnauthorized, "stranger": http.StatusForbidden} {
+			status, text, err := metricsOf(ctx, &pod, who)
+			require.NoError(t, err)
+			assert.Equal(t, want, status, "%s of %s", who, pod.Name)
+			assert.NotContains(t, text, "attune_")
+		}
+		eventually(t, "a scraper reads them", func() error {
+			status, text, err := metricsOf(ctx, &pod, "scraper")
+			if err != nil || status != http.StatusOK || !strings.Contains(text, "attune_") {
+				return fmt.Errorf("%d (%w)", status, err)
+			}
+			return nil
+		})
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// tenant is a client with the rights of a ServiceAccount of the attackers' namespace, which has a role there.
+func tenant(t *testing.T, name string, role rbacv1.RoleRef) client.Client {
+	t.Helper()
+	ctx := t.Context()
+	require.NoError(t, env.client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: attackers, Name: name}}))
+	require.NoError(t, env.client.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: attackers, Name: name},
+		RoleRef:    role, Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: attackers, Name: name}},
+	}))
+	return as(t, "system:serviceaccount:"+attackers+":"+name, "system:serviceaccounts", "system:authenticated")
+}
+
+// as is a client with the rights of a user.
+func as(t *testing.T, user string, groups ...string) client.Client {
+	t.Helper()
+	config, err := env.cluster.RESTConfig()
+	require.NoError(t, err)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
+	config.WarningHandlerWithContext = rest.NoWarnings{}
+	c, err := client.New(config, client.Options{Scheme: env.client.Scheme()})
+	require.NoError(t, err)
+	return c
+}
+
+func clusterRole(name string) rbacv1.RoleRef {
+	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
+}
+
+// failedPods: pods that name their node and ask for more than it has, again and again.
+func failedPods(t *testing.T, x *attack) {
+	edit := tenant(t, "edit-pods", clusterRole("edit"))
+	node := pods(t.Context(), t, x.web)[0].Spec.NodeName
+	for i := range 5 {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: attackers, Name: fmt.Sprintf("blocker-%d", i)},
+			Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{app("app", size{cpu: "1000", cpuLimit: "1000"})}},
+		}
+		require.NoError(t, edit.Create(t.Context(), pod))
+		eventually(t, "turned away", func() error {
+			if err := env.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil || pod.Status.Phase != corev1.PodFailed {
+				return fmt.Errorf("phase %s (%v)", pod.Status.Phase, err)
+			}
+			return nil
+		})
+	}
+	x.holds(x.look("failed pods on the node", "turned-away"))
+}
+
+// greatObjects: Deployments without pods whose annotations and arguments are as great as the API server takes.
+func greatObjects(t *testing.T, x *attack) {
+	edit := tenant(t, "edit-objects", clusterRole("edit"))
+	great := strings.Repeat("x", 200<<10)
+	before := operatorMemory(t)
+	const objects = 40
+	for i := range objects {
+		d := newDeployment(attackers, fmt.Sprintf("great-%d", i), 0, app("app", asked))
+		d.Annotations = map[string]string{v1alpha1.GroupVersion.Group + "/x": great}
+		d.Spec.Template.Annotations = map[string]string{v1alpha1.GroupVersion.Group + "/x": great}
+		d.Spec.Template.Spec.Containers[0].Args = []string{great}
+		require.NoError(t, edit.Create(t.Context(), d))
+	}
+	s := x.look("great objects", "crowded")
+	x.holds(s)
+	t.Logf("%d MiB of objects: the operator had %d MiB, and has %d", objects*3*len(great)>>20, before, s.memory)
+	assert.Less(t, s.memory-before, int64(objects*3*len(great)>>20)/2, "what is never read is not kept")
+	require.NoError(t, env.client.DeleteAllOf(context.WithoutCancel(t.Context()), &appsv1.Deployment{}, client.InNamespace(attackers)))
+}
+
+func writesPolicies() rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"attunepolicies", "attunenamespacedefaults"}, Verbs: []string{"*"}}
+}
+
+func ownRole(t *testing.T, name string, rules ...rbacv1.PolicyRule) rbacv1.RoleRef {
+	t.Helper()
+	require.NoError(t, env.client.Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: attackers, Name: name}, Rules: rules}))
+	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}
+}
+
+// manyPolicies: those beyond the bound wait, and say so.
+func manyPolicies(t *testing.T, x *attack) {
+	writer := tenant(t, "policies", ownRole(t, "policies", writesPolicies()))
+	const made, most = 120, 100
+	for i := range made {
+		p := &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: attackers, Name: fmt.Sprintf("p-%03d", i)}}
+		p.Spec.TargetRef = v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: "none"}
+		require.NoError(t, writer.Create(t.Context(), p))
+	}
+	eventually(t, "those beyond the bound say so", func() error {
+		list := &v1alpha1.AttunePolicyList{}
+		if err := env.client.List(t.Context(), list, client.InNamespace(attackers)); err != nil {
+			return err
+		}
+		beyond := 0
+		for _, p := range list.Items {
+			if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Reason == "TooManyPolicies" {
+				beyond++
+			}
+		}
+		if beyond != made-most {
+			return fmt.Errorf("%d of %d", beyond, len(list.Items))
+		}
+		return nil
+	})
+	x.holds(x.look("many policies", ""))
+	require.NoError(t, env.client.DeleteAllOf(context.WithoutCancel(t.Context()), &v1alpha1.AttunePolicy{}, client.InNamespace(attackers)))
+}
+
+// costlySettings are refused, each with the field's name.
+func costlySettings(t *testing.T, _ *attack) {
+	writer := tenant(t, "settings", ownRole(t, "settings", writesPolicies()))
+	for field, set := range map[string]func(*v1alpha1.MetricsSource){
+		"rateWindow": func(m *v1alpha1.MetricsSource) { m.RateWindow = duration(90 * time.Minute) },
+		"queryStep": func(m *v1alpha1.MetricsSource) {
+			m.QueryStep, m.HistoryWindow = duration(10*time.Second), duration(720*time.Hour)
+		},
+		"prometheus": func(m *v1alpha1.MetricsSource) {
+			m.Prometheus = &v1alpha1.PrometheusSource{Address: "http://127.0.0.1:15000"}
+		},
+	} {
+		p := &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: attackers, Name: "costly-" + strings.ToLower(field)}}
+		p.Spec.TargetRef = v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment}
+		p.Spec.MetricsSource = &v1alpha1.MetricsSource{}
+		set(p.Spec.MetricsSource)
+		err := writer.Create(t.Context(), p)
+		assert.ErrorContains(t, err, field)
+	}
+}
+
+// ownRecommendations: who may write everything of the group writes no recommendation.
+func ownRecommendations(t *testing.T, x *attack) {
+	writer := tenant(t, "everything", ownRole(t, "everything", rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"*"}, Verbs: []string{"*"}}))
+	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: attackers, Name: "deployment-own"}}
+	rec.Spec.Workload = v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: "own"}
+	rec.Spec.Policy = v1alpha1.PolicyRef{Name: "own", UID: "own"}
+	err := writer.Create(t.Context(), rec)
+	require.True(t, apierrors.IsForbidden(err) || apierrors.IsInvalid(err), "%v", err)
+	assert.ErrorContains(t, err, "AttuneRecommendation")
+}
+
+// nodesTokens: what a node has been sent, and what it may ask for, resizes nobody.
+func nodesTokens(t *testing.T, x *attack) {
+	ctx := t.Context()
+	node := pods(ctx, t, x.web)[0].Spec.NodeName
+	scraper := as(t, "system:serviceaccount:"+deploy.Namespace+":attune-scraper", "system:serviceaccounts", "system:serviceaccounts:"+deploy.Namespace, "system:authenticated")
+	pod := pods(ctx, t, x.web)[0]
+	patch := client.RawPatch("application/strategic-merge-patch+json", []byte(`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"1m"}}}]}}`))
+	for what, err := range map[string]error{
+		"resizes":               scraper.SubResource("resize").Patch(ctx, pod.DeepCopy(), patch),
+		"reads pods":            scraper.List(ctx, &corev1.PodList{}),
+		"reads recommendations": scraper.List(ctx, &v1alpha1.AttuneRecommendationList{}),
+		"reads Secrets":         scraper.List(ctx, &corev1.SecretList{}, client.InNamespace(deploy.Namespace)),
+		"patches webhooks":      as(t, "system:node:"+node, "system:nodes", "system:authenticated").List(ctx, &corev1.SecretList{}, client.InNamespace(deploy.Namespace)),
+	} {
+		assert.True(t, apierrors.IsForbidden(err), "the scraper's token %s: %v", what, err)
+	}
+}

@@ -1,0 +1,191 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/test/cluster"
+	"attune.io/attune/test/deploy"
+	"attune.io/attune/test/rights"
+)
+
+// rightsVariable names the folder where each process notes what the operator did in its cluster, and what it might do.
+const rightsVariable = "ATTUNE_E2E_RIGHTS"
+
+// unusedFor are rights that no story needs, each with its reason.
+var unusedFor = map[string]string{
+	operatorsAccount + " delete attunerecommendations.attune.io":          "a workload is forgotten an hour after it is gone",
+	operatorsAccount + " watch verticalpodautoscalers.autoscaling.k8s.io": "no cluster of these tests has the kind",
+	operatorsAccount + " list verticalpodautoscalers.autoscaling.k8s.io":  "no cluster of these tests has the kind",
+	operatorsAccount + " patch events.events.k8s.io":                      "an event is counted up where it is told again within minutes",
+	operatorsAccount + "-scraper get nodes/metrics":                       "kubelets ask whether it may; nobody asks the API server for it",
+}
+
+const operatorsAccount = "system:serviceaccount:" + deploy.Namespace + ":attune"
+
+// neededElsewhere is why a right that no story used is needed; empty: it is not. Where an API server can, a watch begins
+// with the list.
+func neededElsewhere(g rights.Grant, uses []rights.Use) string {
+	if g.Rule.Verbs[0] == "list" {
+		watch := g
+		watch.Rule.Verbs = []string{"watch"}
+		if len(rights.Unused([]rights.Grant{watch}, uses)) == 0 {
+			return "older API servers have no other way"
+		}
+	}
+	return unusedFor[g.String()]
+}
+
+// noteRights has the API server note what the operator asks for. Processes that this one starts note it beside.
+func noteRights(dir string, options *cluster.Options) error {
+	if os.Getenv(rightsVariable) == "" {
+		if err := os.Setenv(rightsVariable, dir); err != nil {
+			return err
+		}
+	}
+	policy := filepath.Join(dir, "audit.yaml")
+	if err := os.WriteFile(policy, []byte(rights.Policy(deploy.Namespace)), 0o600); err != nil {
+		return err
+	}
+	options.APIServerArgs = append(options.APIServerArgs, "--audit-policy-file="+policy, "--audit-log-path="+noted("audit", "log"))
+	return nil
+}
+
+// noted is a file of this process for the one that looks at all of them.
+func noted(what, kind string) string {
+	return filepath.Join(os.Getenv(rightsVariable), fmt.Sprintf("%s-%s-%d.%s", what, only(), os.Getpid(), kind))
+}
+
+// noteGrants notes what the operator may do by now.
+func noteGrants() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	bound, err := bindings(ctx)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(rights.Grants(deploy.Namespace, bound))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(noted("grants", "json"), body, 0o600)
+}
+
+// bindings are the roles of the cluster as they are bound.
+func bindings(ctx context.Context) (all []rights.Bound, err error) {
+	var wide rbacv1.ClusterRoleBindingList
+	var narrow rbacv1.RoleBindingList
+	if err := errors.Join(env.client.List(ctx, &wide), env.client.List(ctx, &narrow)); err != nil {
+		return nil, err
+	}
+	for _, b := range wide.Items {
+		rules, err := rulesOf(ctx, b.RoleRef, "")
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rights.Bound{Subjects: b.Subjects, Rules: rules})
+	}
+	for _, b := range narrow.Items {
+		rules, err := rulesOf(ctx, b.RoleRef, b.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rights.Bound{Namespace: b.Namespace, Subjects: b.Subjects, Rules: rules})
+	}
+	return all, nil
+}
+
+func rulesOf(ctx context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+	if ref.Kind == "ClusterRole" {
+		role := &rbacv1.ClusterRole{}
+		err := env.client.Get(ctx, client.ObjectKey{Name: ref.Name}, role)
+		return role.Rules, client.IgnoreNotFound(err)
+	}
+	role := &rbacv1.Role{}
+	err := env.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, role)
+	return role.Rules, client.IgnoreNotFound(err)
+}
+
+// wholeRun: all stories were played, so that every right must have been needed.
+func wholeRun() bool {
+	run := flag.Lookup("test.run").Value.String()
+	return only() == "" && (run == "" || run == ".") && os.Getenv(rightsVariable) != ""
+}
+
+// judgeRights of all clusters: what was refused to the operator, and what it was granted for nothing.
+func judgeRights() error {
+	dir := os.Getenv(rightsVariable)
+	var uses []rights.Use
+	var problems []error
+	logs, err := filepath.Glob(filepath.Join(dir, "audit-*.log"))
+	if err != nil {
+		return err
+	}
+	for _, name := range logs {
+		file, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		read, err := rights.Read(file)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return fmt.Errorf("%s: %w", filepath.Base(name), err)
+		}
+		uses = append(uses, read...)
+		if strings.HasPrefix(filepath.Base(name), "audit-"+upheavalsTogether) {
+			continue // the release is uninstalled there, its rights first
+		}
+		for _, use := range rights.Refused(read) {
+			problems = append(problems, fmt.Errorf("refused: %s", use))
+		}
+	}
+	grants, err := grantsNoted(dir)
+	if err != nil {
+		return err
+	}
+	for _, g := range rights.Unused(grants, uses) {
+		if neededElsewhere(g, uses) == "" {
+			problems = append(problems, fmt.Errorf("granted, and used by no story: %s", g))
+		}
+	}
+	fmt.Printf("rights: %d granted, %d uses, %d clusters\n", len(grants), len(uses), len(logs))
+	return errors.Join(problems...)
+}
+
+// grantsNoted are those of all clusters, each once.
+func grantsNoted(dir string) (grants []rights.Grant, err error) {
+	names, err := filepath.Glob(filepath.Join(dir, "grants-*.json"))
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, name := range names {
+		body, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		var noted []rights.Grant
+		if err := json.Unmarshal(body, &noted); err != nil {
+			return nil, err
+		}
+		for _, g := range noted {
+			if !seen[g.String()] {
+				seen[g.String()] = true
+				grants = append(grants, g)
+			}
+		}
+	}
+	if len(grants) == 0 {
+		return nil, errors.New("no rights of the operator were noted")
+	}
+	return grants, nil
+}

@@ -1,0 +1,306 @@
+package raw
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"k8s.io/utils/clock"
+)
+
+// spans of packs: what is packed together is of one short span, and the packs of a span that is over are merged.
+var spans = []time.Duration{2 * time.Hour, 24 * time.Hour}
+
+const (
+	// lateness is how long after a span its last samples may come.
+	lateness = 30 * time.Minute
+	// mostSpans are packed one by one; samples of more are of clocks that cannot be right.
+	mostSpans = 24
+)
+
+// Tend packs what is due, merges the packs of one span that is over, and drops what is too old or too much. It has so
+// many bytes free on the disk. It is called often, and does a little each time. After an error the store is to be closed.
+func (s *Store) Tend(now time.Time, free int64) error {
+	s.leaveOut()
+	if err := s.again(now); err != nil {
+		return err
+	}
+	if first, last, any := s.buffer.span(); any && last-first >= packEvery.Milliseconds() {
+		if err := s.pack(); err != nil {
+			return err
+		}
+	}
+	if err := s.mergeOne(now, free); err != nil {
+		return err
+	}
+	s.expire(now)
+	return nil
+}
+
+// pack what is in the buffer, each span by itself.
+func (s *Store) pack() error {
+	all := s.buffer.sorted(0, 1<<62, func(labels.Labels) bool { return true }, byPlace)
+	var made []*pack
+	for _, span := range spansOf(all) {
+		p, err := packed(s.options.Dir, s.options.Volume, func(yield func(labels.Labels, chunkenc.Iterator) bool) {
+			for _, series := range all {
+				part := within(series.samples, span[0], span[1])
+				if len(part) > 0 && !yield(series.labels, storage.NewListSeriesIterator(part)) {
+					return
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+		if p != nil {
+			made = append(made, p)
+		}
+	}
+	s.put(made, nil)
+	s.mutex.Lock()
+	s.buffer = newBuffer()
+	s.mutex.Unlock()
+	return s.journal.empty()
+}
+
+// spansOf samples: the first and the last time of each. What is of too many is all of one.
+func spansOf(series []buffered) (all [][2]int64) {
+	length := spans[0].Milliseconds()
+	found := map[int64]bool{}
+	for _, s := range series {
+		for _, sample := range s.samples {
+			found[floor(sample.At, length)] = true
+		}
+	}
+	if len(found) > mostSpans {
+		return [][2]int64{{0, 1 << 62}}
+	}
+	for _, begin := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, [2]int64{begin, begin + length - 1})
+	}
+	return all
+}
+
+func floor(at, length int64) int64 { return at - at%length }
+
+// packed are series in the order of their places, on disk.
+func packed(dir string, volume *Volume, series iter.Seq2[labels.Labels, chunkenc.Iterator]) (*pack, error) {
+	w, err := newWriter(dir, volume)
+	if err != nil {
+		return nil, err
+	}
+	defer w.abandon()
+	for of, samples := range series {
+		if err := w.add(of, samples); err != nil {
+			return nil, err
+		}
+	}
+	return w.finish()
+}
+
+// mergeOne span that is over, the shortest first. A span that there is no room to write again stays as it is.
+func (s *Store) mergeOne(now time.Time, free int64) error {
+	over := now.Add(-lateness).UnixMilli()
+	for _, span := range spans {
+		length := span.Milliseconds()
+		together := map[int64][]*pack{}
+		for _, p := range s.packs {
+			if begin := floor(p.min, length); begin == floor(p.max, length) && begin+length <= over {
+				together[begin] = append(together[begin], p)
+			}
+		}
+		for _, begin := range slices.Sorted(maps.Keys(together)) {
+			if packs := together[begin]; len(packs) > 1 && sizeOf(packs) < min(free, s.options.MaxBytes-s.size()) {
+				return s.mergeOr(packs)
+			}
+		}
+	}
+	return nil
+}
+
+func sizeOf(packs []*pack) (bytes int64) {
+	for _, p := range packs {
+		bytes += p.size
+	}
+	return bytes
+}
+
+// size of packs and journal.
+func (s *Store) size() int64 {
+	bytes := sizeOf(s.packs)
+	for _, f := range s.left {
+		bytes += f.Bytes
+	}
+	if info, err := s.journal.file.Stat(); err == nil {
+		bytes += info.Size()
+	}
+	return bytes
+}
+
+// mergeOr drops what turns out to be broken, and leaves out what cannot be read. The others are merged the next time.
+func (s *Store) mergeOr(packs []*pack) error {
+	err := s.merge(packs)
+	switch {
+	case errors.Is(err, ErrBroken):
+		return s.DropBroken()
+	case errors.Is(err, ErrUnread):
+		s.leaveOut()
+		return nil
+	}
+	return err
+}
+
+// merge packs into one.
+func (s *Store) merge(packs []*pack) error {
+	var failed error
+	p, err := packed(s.options.Dir, s.options.Volume, merged(packs, &failed))
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		if p != nil {
+			_ = os.Remove(p.path)
+		}
+		return err
+	}
+	s.put([]*pack{p}, packs)
+	for _, old := range packs {
+		if err := os.Remove(old.path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expire drops the oldest packs while there are too many bytes, and one that is too old: a clock that is ahead for a
+// moment does not cost everything.
+func (s *Store) expire(now time.Time) {
+	for s.size() > s.options.MaxBytes*9/10 && s.removeOldest(math.MaxInt64) {
+	}
+	s.removeOldest(now.Add(-s.options.Retention).UnixMilli())
+}
+
+// removeOldest pack, whether or not it can be read, if it has ended before a time.
+func (s *Store) removeOldest(before int64) bool {
+	left := s.oldestLeft()
+	if len(s.packs) > 0 && (left < 0 || s.packs[0].min <= s.left[left].Min) {
+		left = -1
+	}
+	var path string
+	switch {
+	case left >= 0 && s.left[left].Max < before:
+		path = s.left[left].Path
+		s.left = slices.Delete(s.left, left, left+1)
+	case left < 0 && len(s.packs) > 0 && s.packs[0].max < before:
+		path = s.packs[0].path
+		s.put(nil, s.packs[:1])
+	default:
+		return false
+	}
+	if err := os.Remove(path); err != nil {
+		s.options.Log.Error("removing raw samples", "path", path, "cause", err.Error())
+	}
+	return true
+}
+
+// merged are the series of packs in the order of their places, each once. An error ends them.
+func merged(packs []*pack, failed *error) iter.Seq2[labels.Labels, chunkenc.Iterator] {
+	return func(yield func(labels.Labels, chunkenc.Iterator) bool) {
+		walks := make([]*walk, len(packs))
+		for i, p := range packs {
+			walks[i] = &walk{pack: p}
+			if *failed = walks[i].next(); *failed != nil {
+				return
+			}
+		}
+		for {
+			least := leastOf(walks)
+			if least == nil {
+				return
+			}
+			of := least.at().labels
+			var iterators []chunkenc.Iterator
+			for _, w := range walks {
+				if w.over() || labels.Compare(w.at().labels, of) != 0 {
+					continue
+				}
+				iterators = append(iterators, w.at().iterator(context.Background(), 0, 1<<62))
+				if *failed = w.next(); *failed != nil {
+					return
+				}
+			}
+			if !yield(of, storage.ChainSampleIteratorFromIterators(nil, iterators)) {
+				return
+			}
+		}
+	}
+}
+
+// walk through a pack's series.
+type walk struct {
+	pack   *pack
+	groups int
+	series []part
+	begun  bool
+}
+
+func (w *walk) next() error {
+	if w.begun && len(w.series) > 0 {
+		w.series = w.series[1:]
+	}
+	w.begun = true
+	for len(w.series) == 0 && w.groups < len(w.pack.groups) {
+		series, err := w.pack.group(context.Background(), w.pack.groups[w.groups])
+		if err != nil {
+			return err
+		}
+		w.groups++
+		w.series = series
+	}
+	return nil
+}
+
+func (w *walk) over() bool { return len(w.series) == 0 }
+
+func (w *walk) at() *part { return &w.series[0] }
+
+func leastOf(walks []*walk) (least *walk) {
+	for _, w := range walks {
+		if !w.over() && (least == nil || byPlace(w.at().labels, least.at().labels) < 0) {
+			least = w
+		}
+	}
+	return least
+}
+
+// Write series with the samples of a past into the folder of a store that is not open.
+func Write(dir string, past iter.Seq2[labels.Labels, Samples]) error {
+	var all []buffered
+	for of, samples := range past {
+		all = append(all, buffered{labels: of, samples: samples})
+	}
+	slices.SortFunc(all, func(a, b buffered) int { return byPlace(a.labels, b.labels) })
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	p, err := packed(dir, NewVolume(clock.RealClock{}), func(yield func(labels.Labels, chunkenc.Iterator) bool) {
+		for _, s := range all {
+			if !yield(s.labels, storage.NewListSeriesIterator(s.samples)) {
+				return
+			}
+		}
+	})
+	if err != nil || p == nil {
+		return err
+	}
+	return p.file.Close()
+}

@@ -1,0 +1,250 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// issuer counts what it is asked for, and answers with tokens of ten minutes or not at all.
+type issuer struct {
+	mutex sync.Mutex
+	clock *clocktesting.FakeClock
+	asked int
+	err   error
+}
+
+func (i *issuer) issue(context.Context) (Token, error) {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	i.asked++
+	return Token{Value: "scraper-" + string(rune('0'+i.asked)), Ends: i.clock.Now().Add(10 * time.Minute)}, i.err
+}
+
+func newIssuer() (*issuer, *Tokens) {
+	i := &issuer{clock: clocktesting.NewFakeClock(noon)}
+	return i, NewTokens(i.issue, i.clock)
+}
+
+// TestTokensAreRenewed when four fifths of their life are over, and never before.
+func TestTokensAreRenewed(t *testing.T) {
+	issuer, tokens := newIssuer()
+	for _, c := range []struct {
+		after time.Duration
+		want  string
+	}{
+		{0, "scraper-1"}, {7*time.Minute + 59*time.Second, "scraper-1"}, {8 * time.Minute, "scraper-2"},
+		{15 * time.Minute, "scraper-2"}, {time.Hour, "scraper-3"},
+	} {
+		issuer.clock.SetTime(noon.Add(c.after))
+		got, err := tokens.get(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, c.want, got, c.after)
+	}
+}
+
+// TestATokenThatCannotBeGot: what is valid is used on, what is not is never shown, and the API server is asked ever less often.
+func TestATokenThatCannotBeGot(t *testing.T) {
+	issuer, tokens := newIssuer()
+	_, err := tokens.get(t.Context())
+	require.NoError(t, err)
+	issuer.err = errors.New(`serviceaccounts "attune-scraper" not found`)
+	ended := 0
+	for after := 8 * time.Minute; after < time.Hour; after += time.Second {
+		issuer.clock.SetTime(noon.Add(after))
+		token, err := tokens.get(t.Context())
+		if after < 10*time.Minute-maxAnswerTime {
+			require.NoError(t, err)
+			require.Equal(t, "scraper-1", token)
+			continue
+		}
+		ended++
+		require.EqualError(t, err, `no token to show to kubelets, which is asked for again: serviceaccounts "attune-scraper" not found`)
+		require.Empty(t, token)
+	}
+	require.Positive(t, ended)
+	assert.Less(t, issuer.asked, 70, "once a minute in the end")
+	assert.Greater(t, issuer.asked, 50)
+
+	issuer.err = nil
+	issuer.clock.Step(tokenRetryMost)
+	token, err := tokens.get(t.Context())
+	require.NoError(t, err, "it is tried again")
+	assert.NotEmpty(t, token)
+}
+
+// TestATokenThatKubeletsRefuse is exchanged, once a minute at most however many refuse it, and shown until it is.
+func TestATokenThatKubeletsRefuse(t *testing.T) {
+	issuer, tokens := newIssuer()
+	get := func() string {
+		token, err := tokens.get(t.Context())
+		require.NoError(t, err)
+		return token
+	}
+	require.Equal(t, "scraper-1", get())
+	tokens.refused("scraper-1")
+	assert.Equal(t, "scraper-1", get(), "it was got just now")
+	issuer.clock.Step(tokenAge)
+	tokens.refused("another")
+	assert.Equal(t, "scraper-1", get())
+	tokens.refused("scraper-1")
+	issuer.err = errors.New("away")
+	assert.Equal(t, "scraper-1", get())
+	issuer.err = nil
+	issuer.clock.Step(tokenRetryMost)
+	assert.Equal(t, "scraper-3", get())
+	for range 100 {
+		tokens.refused("scraper-3")
+		assert.Equal(t, "scraper-3", get())
+	}
+	assert.Equal(t, 3, issuer.asked)
+}
+
+// TestOneTokenForAll: one question, however many kubelets are scraped at once.
+func TestOneTokenForAll(t *testing.T) {
+	clock := clocktesting.NewFakeClock(noon)
+	asked, answer := make(chan struct{}, 100), make(chan struct{})
+	tokens := NewTokens(func(context.Context) (Token, error) {
+		asked <- struct{}{}
+		<-answer
+		return Token{Value: "scraper", Ends: clock.Now().Add(10 * time.Minute)}, nil
+	}, clock)
+	all := sync.WaitGroup{}
+	get := func() {
+		token, err := tokens.get(t.Context())
+		assert.NoError(t, err)
+		assert.Equal(t, "scraper", token)
+	}
+	for range 50 {
+		all.Go(get)
+	}
+	<-asked
+	close(answer)
+	all.Wait()
+	assert.Empty(t, asked)
+
+	// While a token that is valid is renewed, nobody waits.
+	clock.Step(9 * time.Minute)
+	answer = make(chan struct{})
+	all.Go(get)
+	<-asked
+	for range 50 {
+		get()
+	}
+	close(answer)
+	all.Wait()
+	assert.Empty(t, asked)
+}
+
+func TestATokenThatHasEndedAlreadyIsNone(t *testing.T) {
+	clock := clocktesting.NewFakeClock(noon)
+	tokens := NewTokens(func(context.Context) (Token, error) { return Token{Value: "old", Ends: noon.Add(-time.Minute)}, nil }, clock)
+	_, err := tokens.get(t.Context())
+	assert.ErrorContains(t, err, "compare the clocks")
+}
+
+// TestKubeletsSeeTheScraperAlone: whatever credentials the operator has, a kubelet is shown the scraper's token; where
+// that cannot be got, a kubelet is not asked at all.
+func TestKubeletsSeeTheScraperAlone(t *testing.T) {
+	own := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(own, []byte("operator"), 0o600))
+	for name, config := range map[string]rest.Config{
+		"a token":           {BearerToken: "operator"},
+		"a file of it":      {BearerTokenFile: own},
+		"both":              {BearerToken: "operator", BearerTokenFile: own},
+		"a name":            {Username: "operator", Password: "operator"},
+		"somebody else's":   {BearerToken: "operator", Impersonate: rest.ImpersonationConfig{UserName: "operator"}},
+		"what is wrapped":   {WrapTransport: operatorShows},
+		"wrapped and its":   {BearerToken: "operator", WrapTransport: operatorShows},
+		"a certificate too": {BearerToken: "operator", TLSClientConfig: clientCertificate(t)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mutex, shown := sync.Mutex{}, []http.Header(nil)
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				mutex.Lock()
+				defer mutex.Unlock()
+				assert.Empty(t, r.TLS.PeerCertificates)
+				shown = append(shown, r.Header)
+			}))
+			server.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
+			server.StartTLS()
+			defer server.Close()
+			issuer, tokens := newIssuer()
+			config.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+			c := kubeletConfig(&config, KubeletTLS{}, tokens)
+			c.Dial = (&net.Dialer{}).DialContext // see TestKubeletsAreVerified
+			transport, err := rest.TransportFor(c)
+			require.NoError(t, err)
+			asks := newKubelets(transport)
+			scrape := func() error {
+				return asks.get(t.Context(), Node{Address: netip.MustParseAddrPort(server.Listener.Addr().String())}, "/metrics/resource", 1000, &bytes.Buffer{})
+			}
+			require.NoError(t, scrape())
+			require.Len(t, shown, 1)
+			assert.Equal(t, []string{"Bearer scraper-1"}, shown[0]["Authorization"])
+			for _, values := range shown[0] {
+				assert.NotContains(t, values, "operator")
+			}
+
+			issuer.err = errors.New("the API server is away")
+			issuer.clock.Step(time.Hour)
+			err = scrape()
+			require.EqualError(t, err, "no token to show to kubelets, which is asked for again: the API server is away")
+			assert.Len(t, shown, 1, "nobody was asked")
+
+			issuer.err = nil
+			issuer.clock.Step(time.Minute)
+			require.NoError(t, scrape(), "and again when it is back")
+			assert.Equal(t, []string{"Bearer scraper-3"}, shown[1]["Authorization"])
+		})
+	}
+}
+
+// operatorShows stands for a plug-in of authentication.
+func operatorShows(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer operator")
+		return next.RoundTrip(r)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// clientCertificate is what an operator out of the cluster may have.
+func clientCertificate(t *testing.T) rest.TLSClientConfig {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	of := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	raw, err := x509.CreateCertificate(rand.Reader, of, of, key.Public(), key)
+	require.NoError(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	return rest.TLSClientConfig{
+		CertData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), KeyData: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+	}
+}

@@ -1,0 +1,82 @@
+package server
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// connections are bounded without keeping anybody out: beyond the bound, a connection of the address that has the most
+// is closed, the one that has been in its state for longest. Those of API servers are busy for a moment, and are opened
+// anew where they were idle.
+type connections struct {
+	most    int
+	dropped counter
+	mutex   sync.Mutex
+	of      map[net.Conn]connection
+}
+
+type connection struct {
+	source string
+	since  time.Time
+}
+
+// changed is told by the HTTP server of every connection and its states.
+func (c *connections) changed(conn net.Conn, state http.ConnState) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.of == nil {
+		c.of = map[net.Conn]connection{}
+	}
+	if state == http.StateClosed || state == http.StateHijacked {
+		delete(c.of, conn)
+		return
+	}
+	if _, known := c.of[conn]; !known && state != http.StateNew {
+		return // being closed
+	}
+	c.of[conn] = connection{source: sourceOf(conn), since: time.Now()}
+	if len(c.of) > c.most {
+		oldest := c.oldest()
+		delete(c.of, oldest)
+		c.dropped.Inc()
+		abort(oldest)
+	}
+}
+
+// oldest of the source that has the most.
+func (c *connections) oldest() (oldest net.Conn) {
+	count := map[string]int{}
+	for _, one := range c.of {
+		count[one.source]++
+	}
+	for conn, one := range c.of {
+		if oldest == nil {
+			oldest = conn
+			continue
+		}
+		than := c.of[oldest]
+		if n, m := count[one.source], count[than.source]; n > m || n == m && one.since.Before(than.since) {
+			oldest = conn
+		}
+	}
+	return oldest
+}
+
+// abort closes a connection without the farewell of TLS, which waits for a peer that does not read.
+func abort(conn net.Conn) {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	_ = conn.Close()
+}
+
+func sourceOf(conn net.Conn) string {
+	host, _, err := net.SplitHostPort(conn.RemoteAddr().String())
+	if err != nil {
+		return ""
+	}
+	return host
+}
