@@ -24,10 +24,17 @@ type meters struct {
 	usage *meter.Meter
 	// embedded is nil where a server is asked instead.
 	embedded *embedded.Metrics
+	// dropped connections to the ports of the metrics and of the probes.
+	dropped *prometheus.CounterVec
 }
 
 // newMeters registers those of what the program does. It panics where they are registered already.
 func (o *options) newMeters(registry prometheus.Registerer) (m meters) {
+	m.dropped = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "attune_connections_dropped_total",
+		Help: "Connections to the ports of the metrics and the probes that were closed for others.",
+	}, []string{"port"})
+	registry.MustRegister(m.dropped)
 	if o.program.serves {
 		m.admission, m.webhooks = pod.NewMetrics(registry), server.NewMetrics(registry)
 	}

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 const (
@@ -57,20 +57,12 @@ func newReaders(api kubernetes.Interface, c clock.PassiveClock) *readers {
 }
 
 // onlyReaders asks the API server who may read the metrics, before a scrape takes its turn.
-func onlyReaders(config *rest.Config, client *http.Client) (metricsserver.Filter, error) {
+func onlyReaders(config *rest.Config, client *http.Client, handler http.Handler) (http.Handler, error) {
 	api, err := kubernetes.NewForConfigAndClient(config, client)
 	if err != nil {
 		return nil, err
 	}
-	few, err := fewScrapes(config, client)
-	if err != nil {
-		return nil, err
-	}
-	known := newReaders(api, clock.RealClock{})
-	return func(log logr.Logger, handler http.Handler) (http.Handler, error) {
-		handler, err := few(log, handler)
-		return known.only(log, handler), err
-	}, nil
+	return newReaders(api, clock.RealClock{}).only(ctrl.Log.WithName("metrics"), handler), nil
 }
 
 // only serves requests of readers.

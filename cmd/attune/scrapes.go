@@ -1,28 +1,20 @@
 package main
 
-import (
-	"net/http"
-
-	"github.com/go-logr/logr"
-	"k8s.io/client-go/rest"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-)
+import "net/http"
 
 // mostScrapes of the metrics at once: a scrape writes a series for every container, under a lock that the loops need.
 const mostScrapes = 2
 
 // fewScrapes bounds the scrapes under way; any other is told at once to come again.
-func fewScrapes(*rest.Config, *http.Client) (metricsserver.Filter, error) {
+func fewScrapes(handler http.Handler) http.Handler {
 	turns := make(chan struct{}, mostScrapes)
-	return func(_ logr.Logger, handler http.Handler) (http.Handler, error) {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			select {
-			case turns <- struct{}{}:
-				defer func() { <-turns }()
-				handler.ServeHTTP(w, r)
-			default:
-				http.Error(w, "two scrapes are under way: try again", http.StatusServiceUnavailable)
-			}
-		}), nil
-	}, nil
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case turns <- struct{}{}:
+			defer func() { <-turns }()
+			handler.ServeHTTP(w, r)
+		default:
+			http.Error(w, "two scrapes are under way: try again", http.StatusServiceUnavailable)
+		}
+	})
 }

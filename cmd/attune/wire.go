@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/certs"
@@ -66,7 +67,14 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := o.add(ctx, mgr, provider); err != nil {
+	probes := &probed{Manager: mgr, healthy: map[string]healthz.Checker{}, ready: map[string]healthz.Checker{}}
+	if err := o.add(ctx, probes, provider); err != nil {
+		return err
+	}
+	if err := probes.listen(o.probeAddress, o.meters.dropped); err != nil {
+		return err
+	}
+	if err := o.serveMetrics(mgr, config, metrics.Registry); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -144,8 +152,8 @@ func (o *options) manager(config *rest.Config, provider certs.Provider) (ctrl.Ma
 		Scheme:                              scheme,
 		Cache:                               cacheOptions(),
 		Client:                              client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
-		Metrics:                             o.metricsServer(),
-		HealthProbeBindAddress:              o.probeAddress,
+		Metrics:                             metricsserver.Options{BindAddress: switchedOff},
+		HealthProbeBindAddress:              switchedOff,
 		LeaderElection:                      o.leaderElect,
 		LeaderElectionID:                    decision.LeaseName,
 		LeaderElectionNamespace:             o.namespace,

@@ -81,6 +81,7 @@ func attacks(t *testing.T) {
 		play func(t *testing.T, x *attack)
 	}{
 		{"no credentials: stalled connections with bodies", stalledConnections},
+		{"no credentials: great headers at the ports of the metrics and the probes", greatHeaders},
 		{"no credentials: the metrics", strangersMetrics},
 		{"edit: a failed pod on the node", failedPods},
 		{"edit: great annotations and arguments", greatObjects},
@@ -254,6 +255,65 @@ func stalledConnections(t *testing.T, x *attack) {
 	})
 	x.holds(x.look("200 stalled connections", "stalled"))
 	t.Logf("%d connections were opened in all", opened.Load())
+}
+
+// greatHeaders: a pod without credentials opens 100 connections to either port of each of the operator's pods, and sends
+// headers of four bytes each on them, of which the last never comes. Where one is closed, it opens another.
+func greatHeaders(t *testing.T, x *attack) {
+	const connections = 100
+	stranger := pods(t.Context(), t, deployment(t.Context(), t, attackers, "headers", 1, app("app", size{cpu: "10m", memory: "32Mi"})))[0]
+	from, err := env.cluster.DialerOf(&stranger, "app")
+	require.NoError(t, err)
+	defer from.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	var opened, wanted atomic.Int64
+	before := operatorMemory(t)
+	for _, pod := range operators(t) {
+		for _, port := range []string{"8080", "8081"} {
+			wanted.Add(connections)
+			for i := range connections {
+				headers := []int{7 << 10, 1000 << 10}[i%2] // what the server takes, and what many servers take
+				all.Go(func() {
+					for counted := false; ctx.Err() == nil; sleep(ctx, 3*time.Second) {
+						if sendHeaders(ctx, from, net.JoinHostPort(pod.Status.PodIP, port), headers, port == "8080") && !counted {
+							counted = true
+							opened.Add(1)
+						}
+					}
+				})
+			}
+		}
+	}
+	within(t, 2*time.Minute, "each connection was there", func() error {
+		if n := opened.Load(); n < wanted.Load() {
+			return fmt.Errorf("%d of %d were", n, wanted.Load())
+		}
+		return nil
+	})
+	s := x.look("great headers", "")
+	x.holds(s)
+	assert.Less(t, s.memory-before, int64(64), "MiB that headers take")
+}
+
+// sendHeaders of so many bytes, and no end of them, until the other end has enough; false: there was no connection.
+func sendHeaders(ctx context.Context, from *cluster.PodDialer, address string, headers int, secure bool) bool {
+	raw, err := from.Dial(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	defer raw.Close()
+	end := context.AfterFunc(ctx, func() { raw.Close() })
+	defer end()
+	conn := raw
+	if secure {
+		conn = tls.Client(raw, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the attacker trusts anybody
+	}
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: attune\r\n"+strings.Repeat("A:\r\n", headers/4))
+	_, _ = io.Copy(io.Discard, conn)
+	return true
 }
 
 // stall sends so much of a body and holds the connection until its other end closes it.

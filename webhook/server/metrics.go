@@ -1,9 +1,6 @@
 package server
 
 import (
-	"io"
-	"log"
-
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -27,6 +24,3 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		connections: dropped.WithLabelValues("Connections"),
 	}
 }
-
-// silent takes what the HTTP server says of connections that are no use.
-var silent = log.New(io.Discard, "", 0)

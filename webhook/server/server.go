@@ -14,6 +14,8 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"attune.io/attune/internal/ports"
 )
 
 const (
@@ -43,14 +45,13 @@ type Options struct {
 	Metrics *Metrics
 }
 
-// Server serves webhooks over TLS and HTTP/1.1: a connection carries one request at a time, so that a bound on
-// connections bounds requests. It implements controller-runtime's webhook.Server, whose own has no bound on the time
+// Server serves webhooks over TLS. It implements controller-runtime's webhook.Server, whose own has no bound on the time
 // in which a request is read.
 type Server struct {
 	// The embedded one keeps the handlers and counts their answers; it is never started.
 	webhook.Server
 	options     Options
-	connections connections
+	connections *ports.Connections
 	readTimeout time.Duration
 }
 
@@ -61,7 +62,7 @@ func New(o Options) *Server {
 	return &Server{
 		Server:      webhook.NewServer(webhook.Options{Port: o.Port}),
 		options:     o,
-		connections: connections{most: maxConnections, dropped: o.Metrics.connections},
+		connections: &ports.Connections{Most: maxConnections, Dropped: o.Metrics.connections.Inc},
 		readTimeout: readTimeout,
 	}
 }
@@ -80,17 +81,12 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	protocols := &http.Protocols{}
-	protocols.SetHTTP1(true)
-	server := &http.Server{
+	server := ports.New(ports.Options{
 		Handler:     &bounded{next: s.WebhookMux(), room: newRoom(s.options.Bytes), metrics: s.options.Metrics},
-		ConnState:   s.connections.changed,
-		Protocols:   protocols,
-		ReadTimeout: s.readTimeout, ReadHeaderTimeout: s.readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeader,
-		// Whoever scans the port would fill the log.
-		ErrorLog: silent,
-	}
+		Connections: s.connections,
+		Read:        s.readTimeout, Write: writeTimeout, Idle: idleTimeout,
+		Header: maxHeader,
+	})
 	drained := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)

@@ -99,17 +99,10 @@ func TestStalledBodies(t *testing.T) {
 		assert.NotErrorIs(t, err, os.ErrDeadlineExceeded)
 		_ = c.Close()
 	}
-	require.Eventually(t, func() bool { return s.open() == 1 }, patience, 10*time.Millisecond, "the honest one alone is left")
+	require.Eventually(t, func() bool { return s.connections.Open() == 1 }, patience, 10*time.Millisecond, "the honest one alone is left")
 	status, _, err := s.post(t, honest, `{}`)
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusOK, status)
-}
-
-// open connections.
-func (r running) open() int {
-	r.connections.mutex.Lock()
-	defer r.connections.mutex.Unlock()
-	return len(r.connections.of)
 }
 
 // TestSlowBody: a body that is not here in time ends the request.
@@ -126,7 +119,7 @@ func TestSlowBody(t *testing.T) {
 // TestSilentConnections: they are closed for those who say something.
 func TestSilentConnections(t *testing.T) {
 	const most = 20
-	s := start(t, echo, Clients{}, func(s *Server) { s.connections.most = most })
+	s := start(t, echo, Clients{}, func(s *Server) { s.connections.Most = most })
 	for range 10 * most {
 		c, err := net.Dial("tcp", s.address)
 		require.NoError(t, err)
@@ -135,8 +128,8 @@ func TestSilentConnections(t *testing.T) {
 	status, _, err := s.post(t, client(), `{}`)
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusOK, status)
-	assert.LessOrEqual(t, s.open(), most)
-	require.Eventually(t, func() bool { return s.open() <= 1 }, patience, 10*time.Millisecond, "who never says anything is not kept")
+	assert.LessOrEqual(t, s.connections.Open(), most)
+	require.Eventually(t, func() bool { return s.connections.Open() <= 1 }, patience, 10*time.Millisecond, "who never says anything is not kept")
 }
 
 func TestLargeBody(t *testing.T) {

@@ -1,4 +1,4 @@
-package server
+package ports
 
 import (
 	"crypto/tls"
@@ -8,14 +8,16 @@ import (
 	"time"
 )
 
-// connections are bounded without keeping anybody out: beyond the bound, a connection of the address that has the most
-// is closed, the one that has been in its state for longest. Those of API servers are busy for a moment, and are opened
-// anew where they were idle.
-type connections struct {
-	most    int
-	dropped counter
-	mutex   sync.Mutex
-	of      map[net.Conn]connection
+// Connections are bounded without keeping anybody out: beyond Most, a connection of the address that has the most is
+// closed, the one that has been in its state for longest. Those of API servers, kubelets and scrapers are busy for a
+// moment, and are opened anew where they were idle.
+type Connections struct {
+	Most int
+	// Dropped is told of each that is closed for another one.
+	Dropped func()
+
+	mutex sync.Mutex
+	of    map[net.Conn]connection
 }
 
 type connection struct {
@@ -23,8 +25,15 @@ type connection struct {
 	since  time.Time
 }
 
+// Open is how many there are.
+func (c *Connections) Open() int {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return len(c.of)
+}
+
 // changed is told by the HTTP server of every connection and its states.
-func (c *connections) changed(conn net.Conn, state http.ConnState) {
+func (c *Connections) changed(conn net.Conn, state http.ConnState) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.of == nil {
@@ -38,16 +47,16 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 		return // being closed
 	}
 	c.of[conn] = connection{source: sourceOf(conn), since: time.Now()}
-	if len(c.of) > c.most {
+	if len(c.of) > c.Most {
 		oldest := c.oldest()
 		delete(c.of, oldest)
-		c.dropped.Inc()
+		c.Dropped()
 		abort(oldest)
 	}
 }
 
 // oldest of the source that has the most.
-func (c *connections) oldest() (oldest net.Conn) {
+func (c *Connections) oldest() (oldest net.Conn) {
 	count := map[string]int{}
 	for _, one := range c.of {
 		count[one.source]++

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/client-go/rest"
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"attune.io/attune/internal/ports"
+)
+
+const (
+	// switchedOff is the address of a port that is not served.
+	switchedOff = "0"
+	// mostCallers are connections to a port at a time: a kubelet needs one, and each scraper another.
+	mostCallers = 32
+	// mostCallersHeader has room for a bearer token and what a scraper adds, in bytes.
+	mostCallersHeader = 8 << 10
+	// A request of a kubelet or a scraper is sent at once. An answer may be some MiB of metrics.
+	callerReads, callerWrites, callerIdles = 5 * time.Second, 30 * time.Second, 90 * time.Second
+	// callersEnd is what requests may take that are under way when the operator ends.
+	callersEnd = 5 * time.Second
+)
+
+// probed is a manager whose probes are served within bounds: its own server takes a MiB of headers on each of as many
+// connections as somebody opens.
+type probed struct {
+	ctrl.Manager
+	healthy, ready map[string]healthz.Checker
+}
+
+func (p *probed) AddHealthzCheck(name string, check healthz.Checker) error {
+	p.healthy[name] = check
+	return nil
+}
+
+func (p *probed) AddReadyzCheck(name string, check healthz.Checker) error {
+	p.ready[name] = check
+	return nil
+}
+
+// listen has the manager serve the probes that were added to it by now.
+func (p *probed) listen(address string, dropped *prometheus.CounterVec) error {
+	mux := http.NewServeMux()
+	for path, checks := range map[string]map[string]healthz.Checker{"/healthz": p.healthy, "/readyz": p.ready} {
+		handler := http.StripPrefix(path, &healthz.Handler{Checks: checks})
+		mux.Handle(path, handler)
+		mux.Handle(path+"/", handler)
+	}
+	return addPort(p, "probes", address, mux, nil, dropped)
+}
+
+// serveMetrics to whoever comes or, over TLS with a certificate of its own making, to those whom the API server lets
+// read them.
+func (o *options) serveMetrics(mgr ctrl.Manager, config *rest.Config, gatherer prometheus.Gatherer) error {
+	handler := fewScrapes(promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	var secure *tls.Config
+	if o.metricsSecure && o.metricsAddress != switchedOff {
+		var err error
+		if handler, err = onlyReaders(config, mgr.GetHTTPClient(), handler); err != nil {
+			return err
+		}
+		if secure, err = ownCertificate(); err != nil {
+			return err
+		}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", handler)
+	return addPort(mgr, "metrics", o.metricsAddress, mux, secure, o.meters.dropped)
+}
+
+// ownCertificate is one that nobody can verify: it keeps the readers' tokens from whoever only listens.
+func ownCertificate() (*tls.Config, error) {
+	certificate, key, err := certutil.GenerateSelfSignedCertKeyWithFixtures("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil, "")
+	if err != nil {
+		return nil, fmt.Errorf("making a certificate for the metrics: %w", err)
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("making a certificate for the metrics: %w", err)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, Certificates: []tls.Certificate{pair}}, nil
+}
+
+// addPort has the manager serve a port, unless it is switched off. A port that is taken is an error at once.
+func addPort(mgr ctrl.Manager, name, address string, handler http.Handler, secure *tls.Config, dropped *prometheus.CounterVec) error {
+	if address == switchedOff {
+		return nil
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listening for %s: %w", name, err)
+	}
+	if secure != nil {
+		listener = tls.NewListener(listener, secure)
+	}
+	return mgr.Add(&manager.Server{Name: name, Listener: listener, ShutdownTimeout: ptr.To(callersEnd), Server: callers(handler, dropped.WithLabelValues(name))})
+}
+
+// callers are served within bounds.
+func callers(handler http.Handler, dropped prometheus.Counter) *http.Server {
+	return ports.New(ports.Options{
+		Handler:     handler,
+		Connections: &ports.Connections{Most: mostCallers, Dropped: dropped.Inc},
+		Read:        callerReads, Write: callerWrites, Idle: callerIdles,
+		Header: mostCallersHeader,
+	})
+}

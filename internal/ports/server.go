@@ -1,0 +1,40 @@
+// Package ports serves HTTP at ports that anybody on the pod network reaches. What callers may hold is bounded: their
+// connections, their headers, and the time in which they send and read.
+package ports
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"time"
+)
+
+// Options of a server.
+type Options struct {
+	Handler     http.Handler
+	Connections *Connections
+	// Read ends a handshake or a request that is not all here by then, Write an answer that nobody reads, and Idle a
+	// connection that carries nothing.
+	Read, Write, Idle time.Duration
+	// Header is the most that the headers of a request may take, in bytes.
+	Header int
+}
+
+// New makes a server for HTTP/1.1: a connection carries one request at a time, so that a bound on connections bounds
+// requests.
+func New(o Options) *http.Server {
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	return &http.Server{
+		Handler:     o.Handler,
+		ConnState:   o.Connections.changed,
+		Protocols:   protocols,
+		ReadTimeout: o.Read, ReadHeaderTimeout: o.Read, WriteTimeout: o.Write, IdleTimeout: o.Idle,
+		MaxHeaderBytes: o.Header,
+		// Whoever scans the port would fill the log.
+		ErrorLog: silent,
+	}
+}
+
+// silent takes what the HTTP server says of connections that are no use.
+var silent = log.New(io.Discard, "", 0)
