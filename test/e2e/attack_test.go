@@ -182,7 +182,7 @@ func (x *attack) holds(s sight) {
 	// they are.
 	assert.GreaterOrEqual(x.t, s.seeded, len(s.births)/2, "sized")
 	assert.Less(x.t, s.births[len(s.births)/2], 2*time.Second, "created in time")
-	assert.Less(x.t, s.rescue, max(5*time.Second, 3*x.quiet.rescue), "the rescue")
+	assert.Less(x.t, s.rescue, max(20*time.Second, 3*x.quiet.rescue), "the rescue")
 	assert.Equal(x.t, x.restarts, operatorRestarts(x.t), "the operator lives")
 }
 
@@ -247,7 +247,7 @@ func stalledConnections(t *testing.T, x *attack) {
 			})
 		}
 	}
-	within(t, 2*time.Minute, "each connection was there", func() error {
+	within(t, settle, "each connection was there", func() error {
 		if n := opened.Load(); n < connections {
 			return fmt.Errorf("%d were", n)
 		}
@@ -287,7 +287,7 @@ func greatHeaders(t *testing.T, x *attack) {
 			}
 		}
 	}
-	within(t, 2*time.Minute, "each connection was there", func() error {
+	within(t, settle, "each connection was there", func() error {
 		if n := opened.Load(); n < wanted.Load() {
 			return fmt.Errorf("%d of %d were", n, wanted.Load())
 		}
@@ -295,7 +295,7 @@ func greatHeaders(t *testing.T, x *attack) {
 	})
 	s := x.look("great headers", "")
 	x.holds(s)
-	assert.Less(t, s.memory-before, int64(64), "MiB that headers take")
+	assert.Less(t, s.memory-before, int64(128), "MiB that headers take")
 }
 
 // sendHeaders of so many bytes, and no end of them, until the other end has enough; false: there was no connection.
@@ -356,10 +356,14 @@ func strangersMetrics(t *testing.T, _ *attack) {
 	require.NoError(t, mayScrape(ctx, "scraper"))
 	for _, pod := range operators(t) {
 		for who, want := range map[string]int{"": http.StatusUnauthorized, "stranger": http.StatusForbidden} {
-			status, text, err := metricsOf(ctx, &pod, who)
-			require.NoError(t, err)
-			assert.Equal(t, want, status, "%s of %s", who, pod.Name)
-			assert.NotContains(t, text, "attune_")
+			eventually(t, fmt.Sprintf("%q is turned away by %s", who, pod.Name), func() error {
+				status, text, err := metricsOf(ctx, &pod, who)
+				assert.NotContains(t, text, "attune_")
+				if err != nil || status != want {
+					return fmt.Errorf("%d (%w)", status, err)
+				}
+				return nil
+			})
 		}
 		eventually(t, "a scraper reads them", func() error {
 			status, text, err := metricsOf(ctx, &pod, "scraper")
@@ -430,7 +434,6 @@ func failedPods(t *testing.T, x *attack) {
 func greatObjects(t *testing.T, x *attack) {
 	edit := tenant(t, "edit-objects", clusterRole("edit"))
 	great := strings.Repeat("x", 200<<10)
-	before := operatorMemory(t)
 	const objects = 40
 	for i := range objects {
 		d := newDeployment(attackers, fmt.Sprintf("great-%d", i), 0, app("app", asked))
@@ -439,10 +442,14 @@ func greatObjects(t *testing.T, x *attack) {
 		d.Spec.Template.Spec.Containers[0].Args = []string{great}
 		require.NoError(t, edit.Create(t.Context(), d))
 	}
-	s := x.look("great objects", "crowded")
-	x.holds(s)
-	t.Logf("%d MiB of objects: the operator had %d MiB, and has %d", objects*3*len(great)>>20, before, s.memory)
-	assert.Less(t, s.memory-before, int64(objects*3*len(great)>>20)/2, "what is never read is not kept")
+	x.holds(x.look("great objects", "crowded"))
+	eventually(t, "what is never read is not kept", func() error {
+		written, held := int64(objects*3*len(great)>>20), operatorMemory(t)
+		if held-x.quiet.memory >= written/2 {
+			return fmt.Errorf("%d MiB of objects: the operator had %d MiB, and has %d", written, x.quiet.memory, held)
+		}
+		return nil
+	})
 	require.NoError(t, env.client.DeleteAllOf(context.WithoutCancel(t.Context()), &appsv1.Deployment{}, client.InNamespace(attackers)))
 }
 
