@@ -50,10 +50,12 @@ func (c *Controller) Register(mgr ctrl.Manager, told <-chan event.TypedGenericEv
 		Complete(measure.Reconciler("workload", c))
 }
 
-// Options of the loop's queue.
+// Options of the loop's queue. A pass waits for servers that the namespace's policies name: half of the workers are
+// there for the other namespaces.
 func Options() controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: 8,
+		NewQueue:                loop.Fair(4),
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLast),
 	}
 }

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"slices"
 	"sync"
 
 	"k8s.io/client-go/util/workqueue"
@@ -81,7 +82,8 @@ func (q *fair) begin(request reconcile.Request, priority int) bool {
 	return true
 }
 
-// Done hands a request's turn on to the one of its namespace that has waited longest.
+// Done hands a request's turn on to the one of its namespace that is most urgent, and of those the one that has waited
+// longest.
 func (q *fair) Done(request reconcile.Request) {
 	q.PriorityQueue.Done(request)
 	if next, priority, waits := q.pass(request.Namespace); waits {
@@ -99,9 +101,21 @@ func (q *fair) pass(namespace string) (next reconcile.Request, priority int, wai
 		}
 		return next, 0, false
 	}
-	next, l.aside = l.aside[0], l.aside[1:]
+	at := l.mostUrgent()
+	next = l.aside[at]
+	l.aside = slices.Delete(l.aside, at, at+1)
 	priority = l.priorities[next]
 	delete(l.priorities, next)
 	l.next[next] = true
 	return next, priority, true
+}
+
+// mostUrgent is where the most urgent request is that was put aside, the one that has waited longest among equals.
+func (l *lane) mostUrgent() (at int) {
+	for i, request := range l.aside {
+		if l.priorities[request] > l.priorities[l.aside[at]] {
+			at = i
+		}
+	}
+	return at
 }

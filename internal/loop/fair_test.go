@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/internal/loop"
@@ -70,6 +72,39 @@ func TestAFairQueueLosesAndRepeatsNothing(t *testing.T) {
 	last, _ := queue.Get()
 	assert.Equal(t, of("bank", 1), last, "there was nothing else")
 	queue.Done(last)
+}
+
+// What is urgent goes before what has waited longer, also among those that were put aside.
+func TestUrgentRequestsGoFirst(t *testing.T) {
+	queue := fairQueue(t, 1).(priorityqueue.PriorityQueue[reconcile.Request])
+	add := func(n, priority int) {
+		queue.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(priority)}, of("shop", n))
+	}
+	add(0, 0)
+	first, _ := queue.Get()
+	priorities := map[int]int{1: 0, 2: -100, 3: 0, 4: 100, 5: 100}
+	for n := 1; n <= 5; n++ {
+		add(n, priorities[n])
+		// It is put aside before a request of another namespace is found that comes after it.
+		queue.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(-200)}, of("bank", n))
+		other, _ := queue.Get()
+		assert.Equal(t, of("bank", n), other)
+		queue.Done(other)
+	}
+	queue.Done(first)
+	var seen []reconcile.Request
+	for range 5 {
+		next, priority, _ := queue.GetWithPriority()
+		assert.Equal(t, priorities[number(next)], priority)
+		seen = append(seen, next)
+		queue.Done(next)
+	}
+	assert.Equal(t, []reconcile.Request{of("shop", 4), of("shop", 5), of("shop", 1), of("shop", 3), of("shop", 2)}, seen)
+}
+
+func number(r reconcile.Request) (n int) {
+	_, _ = fmt.Sscanf(r.Name, "p-%d", &n)
+	return n
 }
 
 // However many workers there are, no namespace has more of them than it may, and every request is looked at.

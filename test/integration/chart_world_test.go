@@ -11,15 +11,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/test/cluster"
 )
 
@@ -68,10 +71,24 @@ func rendered(t *testing.T, kinds ...string) []*unstructured.Unstructured {
 // install creates objects for the rest of the test.
 func install(t *testing.T, c client.Client, objects ...*unstructured.Unstructured) {
 	t.Helper()
+	t.Cleanup(func() { anybodyWrites(t, c) })
 	for _, o := range objects {
 		require.NoError(t, c.Create(t.Context(), o), o.GetName())
 		t.Cleanup(func() { assert.NoError(t, client.IgnoreNotFound(c.Delete(context.Background(), o))) })
 	}
+}
+
+// anybodyWrites recommendations again: the API server goes on with a rule for a while after it is deleted, and the next
+// test is not to meet it.
+func anybodyWrites(t *testing.T, c client.Client) {
+	t.Helper()
+	probe := &v1alpha1.AttuneRecommendation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, GenerateName: "probe-"},
+		Spec:       v1alpha1.AttuneRecommendationSpec{Mode: "Auto", Workload: v1alpha1.WorkloadRef{Kind: "Deployment", Name: "web"}},
+	}
+	assert.Eventually(t, func() bool {
+		return c.Create(context.Background(), probe.DeepCopy(), client.DryRunAll) == nil
+	}, patience, 20*time.Millisecond, "the rule about recommendations is deleted, and in force")
 }
 
 // as is a client of somebody else.

@@ -51,6 +51,7 @@ func installRights(t *testing.T, namespace string) {
 		"--namespace", namespace, "--set", "certs.provider=self-signed").Output()
 	require.NoError(t, err)
 	c := newClient(t)
+	t.Cleanup(func() { anybodyWrites(t, c) })
 	for documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(out))); ; {
 		document, err := documents.Read()
 		if errors.Is(err, io.EOF) {
