@@ -151,6 +151,7 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		{"a source that is none", []string{address, "usage.source=graphite"}, "usage/source"},
 		{"a provider that is none", []string{address, "certs.provider=acme"}, "certs/provider"},
 		{"a name that is none", []string{address, "usage.prometheus.adress=x"}, "additional properties 'adress' not allowed"},
+		{"a Secret's name that is none", []string{address, "usage.defaultsSecrets={A_b}"}, "defaultsSecrets"},
 		{"a namespace that is none", []string{address, "usage.policySources.namespaces={A_b}"}, "policySources/namespaces"},
 		{"resources of both", []string{"resources.limits.memory=1Gi"}, "additional properties 'resources' not allowed"},
 		{"no replicas", []string{"webhook.replicas=0"}, "webhook/replicas"},
@@ -317,6 +318,12 @@ func TestRights(t *testing.T) {
 		assert.NotContains(t, of, "attune-scraper")
 		granted, _ := grants(of["attune"]["attune-system"], "serviceaccounts/token", "create")
 		assert.False(t, granted)
+	})
+	t.Run("the Secrets that an AttuneDefaults may name", func(t *testing.T) {
+		named := rights(t, render(t, "usage.defaultsSecrets={thanos,thanos.ca}"))
+		assert.Contains(t, flat(named["attune"]["attune-system"]), "get secrets of thanos,thanos.ca")
+		assert.NotContains(t, strings.Join(flat(rights(t, render(t))["attune"]["attune-system"]), "\n"), "secrets")
+		assert.NotContains(t, strings.Join(flat(named["attune-webhook"]["attune-system"]), "\n"), "secrets", "it asks no source")
 	})
 	t.Run("only where a value asks for it", func(t *testing.T) {
 		few, many := rights(t, render(t))["attune"], rights(t, render(t, everything...))["attune"]
