@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
@@ -183,7 +184,11 @@ func readCredentials(secrets client.Reader, namespace, host string, source v1alp
 
 func readSecret(ctx context.Context, secrets client.Reader, namespace, host string, key v1alpha1.SecretKey) ([]byte, error) {
 	secret := &corev1.Secret{}
-	if err := secrets.Get(ctx, client.ObjectKey{Namespace: namespace, Name: key.Name}, secret); err != nil {
+	err := secrets.Get(ctx, client.ObjectKey{Namespace: namespace, Name: key.Name}, secret)
+	switch {
+	case apierrors.IsForbidden(err) && host == "":
+		return nil, fmt.Errorf("secret %s/%s of the usage source may not be read: add %s to the value usage.defaultsSecrets", namespace, key.Name, key.Name)
+	case err != nil:
 		return nil, fmt.Errorf("reading secret %s/%s of the usage source: %w", namespace, key.Name, err)
 	}
 	if host != "" && !madeFor(secret, host) {

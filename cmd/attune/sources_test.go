@@ -12,6 +12,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/usage"
@@ -42,4 +45,21 @@ func TestWhoNamesTheServer(t *testing.T) {
 			}
 		}
 	}
+}
+
+// noRights of the operator to any Secret.
+type noRights struct{ client.Reader }
+
+func (noRights) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	return apierrors.NewForbidden(corev1.Resource("secrets"), key.Name, nil)
+}
+
+// TestSecretsOfTheDefaults are those that a value names: the condition says so.
+func TestSecretsOfTheDefaults(t *testing.T) {
+	o := &options{namespace: "attune-system"}
+	source := v1alpha1.PrometheusSource{Address: "http://thanos:9090", BearerTokenSecret: &v1alpha1.SecretKey{Name: "thanos", Key: "token"}}
+	_, err := o.connect(noRights{}, usage.SourceSettings{Prometheus: &source})
+	assert.EqualError(t, err, "secret attune-system/thanos of the usage source may not be read: add thanos to the value usage.defaultsSecrets")
+	_, err = o.connect(noRights{}, usage.SourceSettings{Prometheus: &source, Namespace: "shop", OfPolicy: true})
+	assert.ErrorContains(t, err, "reading secret shop/thanos of the usage source", "no value helps a policy")
 }
