@@ -33,7 +33,10 @@ func BenchmarkScrape(b *testing.B) {
 			for b.Loop() {
 				at = at.Add(time.Minute)
 				target.round++
-				r := reader{scraper: f.scraper, target: target, node: f.node.Name, now: at.UnixMilli(), batch: batch[:0]}
+				r := reader{
+					scraper: f.scraper, target: target, node: f.node.Name, now: at.UnixMilli(), batch: batch[:0],
+					nodeOf: func(Pod) (string, error) { return f.node.Name, nil },
+				}
 				require.NoError(b, parse(body, resourceMetrics, r.take))
 				batch = r.batch
 				f.keep(batch)
