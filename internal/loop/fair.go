@@ -35,9 +35,15 @@ type lane struct {
 	// turns that are taken: by requests that are worked on, and by those that were taken up again (next).
 	turns int
 	next  map[reconcile.Request]bool
-	// aside are the requests without a turn, in their order, with their priorities.
-	aside      []reconcile.Request
-	priorities map[reconcile.Request]int
+	// aside are the requests without a turn, in their order; waits finds them.
+	aside []*waiting
+	waits map[reconcile.Request]*waiting
+}
+
+// waiting is a request that was put aside.
+type waiting struct {
+	request  reconcile.Request
+	priority int
 }
 
 // Get the next request whose namespace has a turn for it.
@@ -63,7 +69,7 @@ func (q *fair) begin(request reconcile.Request, priority int) bool {
 	defer q.mutex.Unlock()
 	l := q.lanes[request.Namespace]
 	if l == nil {
-		l = &lane{next: map[reconcile.Request]bool{}, priorities: map[reconcile.Request]int{}}
+		l = &lane{next: map[reconcile.Request]bool{}, waits: map[reconcile.Request]*waiting{}}
 		q.lanes[request.Namespace] = l
 	}
 	switch {
@@ -72,11 +78,7 @@ func (q *fair) begin(request reconcile.Request, priority int) bool {
 	case l.turns < q.most:
 		l.turns++
 	default:
-		if known, waits := l.priorities[request]; waits {
-			l.priorities[request] = max(known, priority)
-		} else {
-			l.aside, l.priorities[request] = append(l.aside, request), priority
-		}
+		l.putAside(request, priority)
 		return false
 	}
 	return true
@@ -102,18 +104,27 @@ func (q *fair) pass(namespace string) (next reconcile.Request, priority int, wai
 		return next, 0, false
 	}
 	at := l.mostUrgent()
-	next = l.aside[at]
+	first := l.aside[at]
 	l.aside = slices.Delete(l.aside, at, at+1)
-	priority = l.priorities[next]
-	delete(l.priorities, next)
-	l.next[next] = true
-	return next, priority, true
+	delete(l.waits, first.request)
+	l.next[first.request] = true
+	return first.request, first.priority, true
+}
+
+// putAside a request; one that waits already is as urgent as it ever was.
+func (l *lane) putAside(request reconcile.Request, priority int) {
+	if known := l.waits[request]; known != nil {
+		known.priority = max(known.priority, priority)
+		return
+	}
+	one := &waiting{request, priority}
+	l.aside, l.waits[request] = append(l.aside, one), one
 }
 
 // mostUrgent is where the most urgent request is that was put aside, the one that has waited longest among equals.
 func (l *lane) mostUrgent() (at int) {
-	for i, request := range l.aside {
-		if l.priorities[request] > l.priorities[l.aside[at]] {
+	for i, one := range l.aside {
+		if one.priority > l.aside[at].priority {
 			at = i
 		}
 	}
