@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -154,6 +156,10 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		{"a Secret's name that is none", []string{address, "usage.defaultsSecrets={A_b}"}, "defaultsSecrets"},
 		{"a namespace that is none", []string{address, "usage.policySources.namespaces={A_b}"}, "policySources/namespaces"},
 		{"resources of both", []string{"resources.limits.memory=1Gi"}, "additional properties 'resources' not allowed"},
+		{"evictions where not all pods of a node are seen", []string{"watchNamespaces={team-a}", "node.eviction.enabled=true"}, "node.eviction.enabled goes with all namespaces alone"},
+		{"a taint where not all pods of a node are seen", []string{"watchNamespaces={team-a}", "node.loadTaint.enabled=true"}, "node.loadTaint.enabled goes with all namespaces alone"},
+		{"sources of policies that are not watched", []string{"watchNamespaces={team-a}", "usage.policySources.namespaces={team-b}"}, "usage.policySources.namespaces has team-b, which watchNamespaces has not"},
+		{"a watched namespace that is none", []string{"watchNamespaces={A_b}"}, "watchNamespaces"},
 		{"no replicas", []string{"webhook.replicas=0"}, "webhook/replicas"},
 		{"an interval without a unit", []string{address, "usage.interval=x60"}, "usage/interval"},
 	}
@@ -348,6 +354,76 @@ func TestRights(t *testing.T) {
 		granted, _ = grants(many["team-a"], "secrets", "list")
 		assert.False(t, granted)
 	})
+}
+
+// watchedPrograms are the ways to run the operator in two namespaces.
+func watchedPrograms(how string) []string {
+	return []string{how, "watchNamespaces={team-a,team-b}", "certs.provider=self-signed"}
+}
+
+// TestRightsInSomeNamespaces: everywhere the operator reads nodes, namespaces and AttuneDefaults alone, and what the API
+// server says of tokens and its own webhook configuration; in each namespace that is watched it has what it has elsewhere
+// everywhere.
+func TestRightsInSomeNamespaces(t *testing.T) {
+	for _, how := range both {
+		t.Run(how, func(t *testing.T) {
+			everywhere, some := rights(t, render(t, how, "certs.provider=self-signed")), rights(t, render(t, watchedPrograms(how)...))
+			require.Equal(t, slices.Sorted(maps.Keys(everywhere)), slices.Sorted(maps.Keys(some)))
+			for who, places := range some {
+				for _, word := range flat(places[""]) {
+					verb, what, _ := strings.Cut(word, " ")
+					switch what {
+					case "nodes", "namespaces", "attunedefaults":
+						assert.Contains(t, []string{"list", "watch"}, verb)
+					case "nodes/metrics", "tokenreviews", "subjectaccessreviews":
+					default:
+						assert.Contains(t, what, "webhookconfigurations of attune")
+					}
+				}
+				assert.Equal(t, flat(places["team-a"]), flat(places["team-b"]))
+				assert.ElementsMatch(t, flat(everywhere[who][""]), append(flat(places[""]), flat(places["team-a"])...), who)
+				assert.Equal(t, everywhere[who]["attune-system"], places["attune-system"], who)
+			}
+		})
+	}
+}
+
+// TestWatchedNamespaces: the API server asks about pods, policies and recommendations of those alone, and both programs, and
+// what uninstalls them, know which they are.
+func TestWatchedNamespaces(t *testing.T) {
+	r := render(t, watchedPrograms("webhook.separate=true")...)
+	asks := func(s *metav1.LabelSelector, namespace string) bool {
+		selector, err := metav1.LabelSelectorAsSelector(s)
+		require.NoError(t, err)
+		return selector.Matches(labels.Set{"attune.io/inject": "enabled", "kubernetes.io/metadata.name": namespace})
+	}
+	for _, s := range []*metav1.LabelSelector{
+		one[*admissionregistrationv1.MutatingWebhookConfiguration](t, r).Webhooks[0].NamespaceSelector,
+		one[*admissionregistrationv1.ValidatingWebhookConfiguration](t, r).Webhooks[0].NamespaceSelector,
+		guardOf(t, r).Spec.MatchConstraints.NamespaceSelector,
+	} {
+		assert.True(t, asks(s, "team-a"))
+		assert.True(t, asks(s, "team-b"))
+		assert.False(t, asks(s, "team-c"))
+	}
+	for _, d := range all[*appsv1.Deployment](r) {
+		assert.Contains(t, d.Spec.Template.Spec.Containers[0].Args, "--watch-namespaces=team-a,team-b", d.Name)
+	}
+	assert.Contains(t, one[*batchv1.Job](t, r).Spec.Template.Spec.Containers[0].Args, "--watch-namespaces=team-a,team-b")
+	for _, d := range all[*appsv1.Deployment](render(t)) {
+		assert.NotContains(t, strings.Join(d.Spec.Template.Spec.Containers[0].Args, " "), "--watch-namespaces")
+	}
+}
+
+// guardOf is the rule about who writes recommendations.
+func guardOf(t *testing.T, r rendered) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	t.Helper()
+	found := all[*admissionregistrationv1.ValidatingAdmissionPolicy](r)
+	at := slices.IndexFunc(found, func(p *admissionregistrationv1.ValidatingAdmissionPolicy) bool {
+		return p.Name == "attune-recommendations"
+	})
+	require.GreaterOrEqual(t, at, 0)
+	return found[at]
 }
 
 // TestRightsInTheDocs: what a default install may do is told as it is.

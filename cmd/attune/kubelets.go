@@ -31,7 +31,7 @@ func (o *options) embed(mgr ctrl.Manager) error {
 		return err
 	}
 	source := embedded.New(embedded.Options{
-		Cluster: cluster{mgr.GetClient()}, Transport: transport, Interval: o.usageInterval, Clock: clock.RealClock{},
+		Cluster: cluster{mgr.GetClient(), o.watched}, Transport: transport, Interval: o.usageInterval, Clock: clock.RealClock{},
 		NodePressure: o.nodeLoadTaint,
 		Log:          slog.New(logr.ToSlogHandler(ctrl.Log.WithName("usage"))),
 		Metrics:      o.meters.embedded,
@@ -54,7 +54,10 @@ func (o *options) backfilled() (usage.Source, error) {
 }
 
 // cluster answers from the caches what a scraper asks.
-type cluster struct{ cache client.Reader }
+type cluster struct {
+	cache   client.Reader
+	watched namespaces
+}
 
 func (c cluster) Nodes(ctx context.Context) (nodes []embedded.Node, unusable []error, err error) {
 	list := &corev1.NodeList{}
@@ -112,6 +115,9 @@ func (c cluster) Followed(ctx context.Context) (map[embedded.Pod]string, error) 
 }
 
 func (c cluster) NodeOf(ctx context.Context, pod embedded.Pod) (string, error) {
+	if !c.watched.has(pod.Namespace) {
+		return "", nil
+	}
 	found := &corev1.Pod{}
 	if err := c.cache.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Name}, found); err != nil {
 		return "", client.IgnoreNotFound(err)

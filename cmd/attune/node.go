@@ -55,8 +55,11 @@ func (s *sharing) connect(policies *policyloop.Controller, workloads *workloadlo
 }
 
 // isThere looks for a pod in the cache. Where the cache does not know, it is.
-func isThere(pods client.Reader) func(namespace, name string) bool {
+func isThere(pods client.Reader, watched namespaces) func(namespace, name string) bool {
 	return func(namespace, name string) bool {
+		if !watched.has(namespace) {
+			return false
+		}
 		err := pods.Get(context.Background(), types.NamespacedName{Namespace: namespace, Name: name}, &corev1.Pod{})
 		return !apierrors.IsNotFound(err)
 	}
@@ -68,9 +71,12 @@ func (s *sharing) start(mgr ctrl.Manager, o *options, recorder *events.Recorder)
 		Client: mgr.GetClient(), Recent: s.recent, Grants: s.grants, Events: recorder, Clock: clock.RealClock{},
 		Interval: o.nodeInterval, Wake: func(names []types.NamespacedName) { s.look.tell(names...) },
 	}
-	s.recent.There = isThere(mgr.GetClient())
-	if err := nodes.Register(mgr, s.held); err != nil {
-		return fmt.Errorf("setting up the node loop: %w", err)
+	s.recent.There = isThere(mgr.GetClient(), o.watched)
+	// Who does not see all pods of a node cannot share it among them (policy.Operator).
+	if len(o.watched) == 0 {
+		if err := nodes.Register(mgr, s.held); err != nil {
+			return fmt.Errorf("setting up the node loop: %w", err)
+		}
 	}
 	if err := o.answerDecisions(mgr, nodes.Decided); err != nil {
 		return err

@@ -31,7 +31,9 @@ const (
 type options struct {
 	program program
 
-	namespace                    string
+	namespace string
+	// watchNamespaces as given; watched are those of them that can be.
+	watchNamespaces, watched     namespaces
 	logLevel                     string
 	metricsAddress, probeAddress string
 	metricsSecure                bool
@@ -111,6 +113,7 @@ func (o *options) register(f *pflag.FlagSet) {
 
 func (o *options) registerAll(f *pflag.FlagSet) {
 	f.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the operator's own namespace")
+	f.StringSliceVar((*[]string)(&o.watchNamespaces), "watch-namespaces", nil, "namespaces that the operator reads and writes in; empty: all")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info or error")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 switches it off")
 	f.BoolVar(&o.metricsSecure, "metrics-secure", false, "serve /metrics over TLS, to those alone whose bearer token may get /metrics")
@@ -165,7 +168,7 @@ func (o *options) registerUsage(f *pflag.FlagSet) {
 
 // operator is what policies are allowed.
 func (o *options) operator() policy.Operator {
-	return policy.Operator{SourceNamespaces: o.policySources, Steps: o.mostSteps, RateWindow: o.mostRate}
+	return policy.Operator{SourceNamespaces: o.policySources, Steps: o.mostSteps, RateWindow: o.mostRate, SomeNamespaces: len(o.watchNamespaces) > 0}
 }
 
 // validate refuses flags that cannot work, in one sentence that names the flag and what would do.
@@ -195,6 +198,10 @@ func (o *options) validateControl() error {
 		return fmt.Errorf("--usage-source %q is unknown: use %s or %s", o.usageSource, sourceEmbedded, sourcePrometheus)
 	case o.usageSource == sourcePrometheus && o.prometheus.address == "":
 		return errors.New("--prometheus-address is empty: set it to the server's base URL, such as http://prometheus.monitoring:9090")
+	case len(o.watchNamespaces) > 0 && o.eviction:
+		return errors.New("--eviction goes with all namespaces alone: whether an evicted pod finds a place is up to pods of other ones too; leave it out, or leave --watch-namespaces out")
+	case len(o.watchNamespaces) > 0 && o.nodeLoadTaint:
+		return errors.New("--node-load-taint goes with all namespaces alone: a taint is for every namespace's pods; leave it out, or leave --watch-namespaces out")
 	case o.nodeInterval < time.Second:
 		return fmt.Errorf("--node-interval %s is too short: use at least 1s, such as 5m", o.nodeInterval)
 	case o.disk.retention < time.Hour:

@@ -36,6 +36,9 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 		{[]string{"--decisions-bind-address=127.0.0.1:0"}, `"127.0.0.1:0" is not a port of a loopback address`},
 		{[]string{"--webhook-client-ca-file=/ca.crt", "--webhook-client-name=kube-apiserver"}, ""},
 		{[]string{"--webhook-client-name=kube-apiserver"}, "--webhook-client-name needs --webhook-client-ca-file"},
+		{[]string{"--watch-namespaces=a,b"}, ""},
+		{[]string{"--watch-namespaces=a", "--eviction"}, "--eviction goes with all namespaces alone"},
+		{[]string{"--watch-namespaces=a", "--node-load-taint"}, "--node-load-taint goes with all namespaces alone"},
 		{[]string{"--certs-provider=acme"}, "use cert-manager or self-signed"},
 	} {
 		t.Run(c.want, func(t *testing.T) {

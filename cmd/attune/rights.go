@@ -5,6 +5,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,9 +18,9 @@ const rightsTimeout = 5 * time.Second
 
 // rightsOf follows whether the operator may resize pods. The leader is not ready while it may not: nothing it is
 // there for would work, and an upgrade with too few rights is not to replace one that works.
-func rightsOf(mgr ctrl.Manager) (*workloadloop.Rights, error) {
+func rightsOf(mgr ctrl.Manager, watched namespaces) (*workloadloop.Rights, error) {
 	rights := &workloadloop.Rights{Clock: clock.RealClock{}, Ask: func(ctx context.Context) (bool, error) {
-		return mayResize(ctx, mgr.GetClient())
+		return mayResize(ctx, mgr.GetClient(), watched)
 	}}
 	if err := mgr.AddReadyzCheck("rights", rights.Ready); err != nil {
 		return nil, err
@@ -27,13 +28,21 @@ func rightsOf(mgr ctrl.Manager) (*workloadloop.Rights, error) {
 	return rights, mgr.Add(rights)
 }
 
-// mayResize asks the API server what the operator itself may do, in every namespace.
-func mayResize(ctx context.Context, api client.Client) (bool, error) {
+// mayResize asks the API server what the operator itself may do: in every namespace, or in any of those it watches. That
+// one of those denies it is about that one alone.
+func mayResize(ctx context.Context, api client.Client, watched namespaces) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, rightsTimeout)
 	defer cancel()
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "patch", Resource: "pods", Subresource: "resize"},
-	}}
-	err := api.Create(ctx, review)
-	return review.Status.Allowed, err
+	if len(watched) == 0 {
+		watched = namespaces{metav1.NamespaceAll}
+	}
+	for _, namespace := range watched {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "patch", Resource: "pods", Subresource: "resize"},
+		}}
+		if err := api.Create(ctx, review); err != nil || review.Status.Allowed {
+			return review.Status.Allowed, err
+		}
+	}
+	return false, nil
 }

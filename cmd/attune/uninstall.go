@@ -30,6 +30,7 @@ func uninstallCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.Namespace, "namespace", "", "the operator's namespace")
 	cmd.Flags().StringSliceVar(&o.Deployments, "deployment", nil, "Deployments of the operator")
 	cmd.Flags().StringVar(&o.Selector, "selector", "", "selector of the operator's pods")
+	cmd.Flags().StringSliceVar(&o.Watched, "watch-namespaces", nil, "namespaces that the operator watched; empty: all")
 	return cmd
 }
 

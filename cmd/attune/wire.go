@@ -63,9 +63,18 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	o.meters = o.newMeters(metrics.Registry)
+	left, err := o.watchedOf(ctx, config)
+	if err != nil {
+		return err
+	}
 	mgr, err := o.manager(config, provider)
 	if err != nil {
 		return err
+	}
+	if left != nil {
+		if err := mgr.Add(left); err != nil {
+			return err
+		}
 	}
 	probes := &probed{Manager: mgr, healthy: map[string]healthz.Checker{}, ready: map[string]healthz.Checker{}}
 	if err := o.add(ctx, probes, provider); err != nil {
@@ -150,7 +159,7 @@ func (o *options) manager(config *rest.Config, provider certs.Provider) (ctrl.Ma
 	}
 	options := ctrl.Options{
 		Scheme:                              scheme,
-		Cache:                               cacheOptions(),
+		Cache:                               cacheOptions(o.watched),
 		Client:                              client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Metrics:                             metricsserver.Options{BindAddress: switchedOff},
 		HealthProbeBindAddress:              switchedOff,
@@ -169,7 +178,7 @@ func (o *options) manager(config *rest.Config, provider certs.Provider) (ctrl.Ma
 }
 
 // cacheOptions keep of each object what somebody here reads.
-func cacheOptions() cache.Options {
+func cacheOptions(watched namespaces) cache.Options {
 	by := map[client.Object]cache.ByObject{
 		&corev1.Pod{}:                    {Transform: trim.Pod},
 		&corev1.Node{}:                   {Transform: trim.Node},
@@ -183,7 +192,7 @@ func cacheOptions() cache.Options {
 		}
 		by[workload.NewObject(kind).(client.Object)] = of
 	}
-	return cache.Options{DefaultTransform: trim.Object, ByObject: by}
+	return cache.Options{DefaultTransform: trim.Object, ByObject: by, DefaultNamespaces: watched.cached()}
 }
 
 // serve adds what every replica of the webhook does: the webhooks, and the probes that say whether they can be called.
@@ -240,7 +249,7 @@ func (o *options) control(mgr ctrl.Manager) error {
 	if err := policies.Register(mgr, fresh); err != nil {
 		return fmt.Errorf("setting up the policy loop: %w", err)
 	}
-	rights, err := rightsOf(mgr)
+	rights, err := rightsOf(mgr, o.watched)
 	if err != nil {
 		return err
 	}

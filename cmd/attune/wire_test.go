@@ -150,6 +150,21 @@ func TestWhatRunsWhere(t *testing.T) {
 	}
 }
 
+// TestNodesAreNotSharedInSomeNamespaces: who does not see all pods of a node does not share it.
+func TestNodesAreNotSharedInSomeNamespaces(t *testing.T) {
+	o := &options{program: program{controls: true}, watched: namespaces{"team-a"}}
+	flags := pflag.NewFlagSet("attune", pflag.ContinueOnError)
+	o.register(flags)
+	require.NoError(t, flags.Parse([]string{"--namespace=attune-system", "--leader-elect=false", "--watch-namespaces=team-a,team-b"}))
+	assert.True(t, o.operator().SomeNamespaces)
+	o.meters = o.newMeters(prometheus.NewRegistry())
+	mgr, err := o.manager(apiServer(t), nil)
+	require.NoError(t, err)
+	w := &wired{Manager: mgr, ready: map[string]healthz.Checker{}, read: &informed{Cache: mgr.GetCache()}}
+	require.NoError(t, o.add(t.Context(), w, nil))
+	assert.Equal(t, 2, controllers(w.added), "the policy and the workload loop")
+}
+
 // TestWhoHasACertificate: a controller has none to do with where cert-manager issues it, and issues it else; the webhook
 // serves it, and issues it only where it is the controller too.
 func TestWhoHasACertificate(t *testing.T) {

@@ -21,6 +21,8 @@ type Operator struct {
 	// Steps of history that a policy may keep of a container, and the longest RateWindow; 0: as many and as long as can be.
 	Steps      int
 	RateWindow time.Duration
+	// SomeNamespaces: the operator watches some namespaces only, and does not see all pods of a node.
+	SomeNamespaces bool
 }
 
 // Ceilings of an operator that nobody has set any for. A week of steps of a minute fits.

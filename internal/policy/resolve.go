@@ -27,7 +27,7 @@ func resolve(layers []layer, problems []Problem, operator Operator) (Settings, e
 	o.checkTarget()
 	s := Settings{
 		Source:          o.source(operator),
-		Strategy:        o.strategy(),
+		Strategy:        o.strategy(operator),
 		Risk:            oneOf(o, "adaptive.risk", risk, risks, func(l layer) *v1alpha1.Risk { return l.Adaptive.Risk }),
 		NodeEviction:    oneOf(o, "node.eviction", eviction, switches, func(l layer) *v1alpha1.Switch { return l.Node.Eviction }) == v1alpha1.Enabled,
 		EvictionRanking: oneOf(o, "node.evictionRanking", "", rankings, func(l layer) *v1alpha1.EvictionRanking { return l.Node.EvictionRanking }),
@@ -55,14 +55,19 @@ var (
 	controlled  = []v1alpha1.ControlledValues{v1alpha1.ControlledRequestsOnly, v1alpha1.ControlledRequestsAndLimits}
 )
 
-// strategy refuses Adaptive, a word that the API knows and no loop does: it would run another strategy by its name.
-func (o *overlay) strategy() v1alpha1.Strategy {
+// strategy refuses Adaptive, a word that the API knows and no loop does: it would run another strategy by its name. It
+// refuses Node where not all pods of a node are seen: those that are not would be taken for room.
+func (o *overlay) strategy(operator Operator) v1alpha1.Strategy {
 	const path = "strategy"
 	s := oneOf(o, path, strategy, strategies, func(l layer) *v1alpha1.Strategy { return l.Strategy })
-	if s != v1alpha1.StrategyAdaptive {
+	switch {
+	case s == v1alpha1.StrategyAdaptive:
+		o.invalid(path, "%s %s is not built yet: use %s or %s", path, o.quote(path, s), v1alpha1.StrategyWorkload, v1alpha1.StrategyNode)
+	case s == v1alpha1.StrategyNode && operator.SomeNamespaces:
+		o.invalid(path, "%s %s shares a node among all its pods, and this operator sees those of some namespaces only (watchNamespaces): use %s", path, o.quote(path, s), v1alpha1.StrategyWorkload)
+	default:
 		return s
 	}
-	o.invalid(path, "%s %s is not built yet: use %s or %s", path, o.quote(path, s), v1alpha1.StrategyWorkload, v1alpha1.StrategyNode)
 	return strategy
 }
 

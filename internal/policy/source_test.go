@@ -299,6 +299,25 @@ func TestWhatAPolicyMayTake(t *testing.T) {
 	}
 }
 
+// TestNodesOfSomeNamespaces: an operator that does not see all pods of a node does not share it, whatever level asks.
+func TestNodesOfSomeNamespaces(t *testing.T) {
+	some := policy.Operator{SomeNamespaces: true}
+	s, err := policy.ResolveAllowed(nil, nil, aPolicy(t, `strategy: Node`), some)
+	assert.EqualError(t, err, `strategy Node shares a node among all its pods, and this operator sees those of some namespaces only (watchNamespaces): use Workload`)
+	assert.Equal(t, v1alpha1.StrategyWorkload, s.Strategy)
+
+	_, err = policy.ResolveAllowed(clusterDefaults(t, `strategy: Node`), nil, aPolicy(t, `{weight: 1}`), some)
+	assert.ErrorContains(t, err, `strategy Node (from the AttuneDefaults) shares a node`)
+
+	for _, strategy := range []string{`strategy: Workload`, `{weight: 1}`} {
+		_, err = policy.ResolveAllowed(clusterDefaults(t, ``), nil, aPolicy(t, strategy), some)
+		assert.NoError(t, err)
+	}
+	s, err = policy.ResolveAllowed(nil, nil, aPolicy(t, `strategy: Node`), policy.Operator{})
+	assert.NoError(t, err)
+	assert.Equal(t, v1alpha1.StrategyNode, s.Strategy)
+}
+
 func TestLabels(t *testing.T) {
 	for name, c := range map[string]struct {
 		defaults, spec string

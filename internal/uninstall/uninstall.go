@@ -43,7 +43,14 @@ type Options struct {
 	// Deployments of the operator, and the selector of their pods.
 	Deployments []string
 	Selector    string
-	Out         io.Writer
+	// Watched are the namespaces whose objects have finalizers; none: all.
+	Watched []string
+	Out     io.Writer
+}
+
+// lister lists objects, page by page.
+type lister interface {
+	List(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 }
 
 // Run stops the operator, waits until no pod of it is left, and takes its finalizers off every object. What it finds
@@ -59,7 +66,7 @@ func Run(ctx context.Context, api metadata.Interface, o Options) error {
 		return fmt.Errorf("waiting for the operator's pods to end: %w", err)
 	}
 	for resource, finalizer := range finalized {
-		n, err := takeOff(ctx, api, resource, finalizer)
+		n, err := takeOffIn(ctx, api, resource, finalizer, o.Watched)
 		if err != nil {
 			return fmt.Errorf("taking the finalizer %s off %s: %w", finalizer, resource.Resource, err)
 		}
@@ -90,12 +97,27 @@ func gone(ctx context.Context, api metadata.Interface, o Options) error {
 	})
 }
 
-// takeOff goes over all objects until none has the finalizer.
-func takeOff(ctx context.Context, api metadata.Interface, resource schema.GroupVersionResource, finalizer string) (int, error) {
+// takeOffIn takes a finalizer off the objects of some namespaces; none stands for all.
+func takeOffIn(ctx context.Context, api metadata.Interface, resource schema.GroupVersionResource, finalizer string, namespaces []string) (total int, err error) {
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, namespace := range namespaces {
+		n, err := takeOff(ctx, api.Resource(resource).Namespace(namespace), api.Resource(resource), finalizer)
+		total += n
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// takeOff goes over all objects of a listing until none has the finalizer.
+func takeOff(ctx context.Context, listed lister, api metadata.Getter, finalizer string) (int, error) {
 	total := 0
 	var conflict error
 	for range passes {
-		done, left, err := pass(ctx, api, resource, finalizer)
+		done, left, err := pass(ctx, listed, api, finalizer)
 		total += done
 		if err != nil || left == nil {
 			return total, err
@@ -106,10 +128,10 @@ func takeOff(ctx context.Context, api metadata.Interface, resource schema.GroupV
 }
 
 // pass takes the finalizer off every object that has it; left says that one changed meanwhile.
-func pass(ctx context.Context, api metadata.Interface, resource schema.GroupVersionResource, finalizer string) (done int, left, err error) {
+func pass(ctx context.Context, listed lister, api metadata.Getter, finalizer string) (done int, left, err error) {
 	options := metav1.ListOptions{Limit: perPage}
 	for {
-		page, err := api.Resource(resource).List(ctx, options)
+		page, err := listed.List(ctx, options)
 		if apierrors.IsNotFound(err) {
 			return done, left, nil // the CustomResourceDefinition is gone
 		}
@@ -123,7 +145,7 @@ func pass(ctx context.Context, api metadata.Interface, resource schema.GroupVers
 			if !slices.Contains(page.Items[i].Finalizers, finalizer) {
 				continue
 			}
-			switch err := without(ctx, api, resource, &page.Items[i], finalizer); {
+			switch err := without(ctx, api, &page.Items[i], finalizer); {
 			case apierrors.IsConflict(err):
 				left = err
 			case err != nil:
@@ -139,13 +161,13 @@ func pass(ctx context.Context, api metadata.Interface, resource schema.GroupVers
 	}
 }
 
-func without(ctx context.Context, api metadata.Interface, resource schema.GroupVersionResource, object *metav1.PartialObjectMetadata, finalizer string) error {
+func without(ctx context.Context, api metadata.Getter, object *metav1.PartialObjectMetadata, finalizer string) error {
 	rest := slices.DeleteFunc(slices.Clone(object.Finalizers), func(f string) bool { return f == finalizer })
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": rest, "resourceVersion": object.ResourceVersion}})
 	if err != nil {
 		return err
 	}
-	_, err = api.Resource(resource).Namespace(object.Namespace).Patch(ctx, object.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = api.Namespace(object.Namespace).Patch(ctx, object.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	return ignoreGone(err)
 }
 

@@ -23,6 +23,8 @@ type installation struct {
 	options cluster.Options
 	// reserved are the nodes that only pods which name them get to.
 	reserved []int
+	// watched are namespaces that are there before the operator is.
+	watched []string
 	// settings of the operator.
 	settings []string
 }
@@ -42,6 +44,8 @@ func installationOf(name string) installation {
 		return notServing()
 	case attacksTest:
 		return attacked()
+	case someNamespacesTest:
+		return watching()
 	case sharingTest:
 		return shared()
 	case overloadTest:

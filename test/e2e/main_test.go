@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -94,6 +96,12 @@ func withCluster(m *testing.M) (int, error) {
 	}
 	if err := reserveNodes(ctx, install.reserved...); err != nil {
 		return 1, err
+	}
+	for _, name := range install.watched {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.InjectLabel: v1alpha1.InjectEnabled}}}
+		if err := env.client.Create(ctx, ns); err != nil {
+			return 1, err
+		}
 	}
 	if env.plugin, err = deploy.Plugin(ctx, dir); err != nil {
 		return 1, err

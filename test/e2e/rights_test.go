@@ -145,6 +145,9 @@ func judgeRights() error {
 			continue // the release is uninstalled there, its rights first
 		}
 		for _, use := range rights.Refused(read) {
+			if use.Namespace == comesAndGoes {
+				continue // its Roles go with it
+			}
 			problems = append(problems, fmt.Errorf("refused: %s", use))
 		}
 	}

@@ -11,6 +11,9 @@
 - --mutating-webhook-config={{ include "attune.name" . }}
 - --validating-webhook-config={{ include "attune.name" . }}
 {{- end }}
+{{- with .Values.watchNamespaces }}
+- --watch-namespaces={{ join "," . }}
+{{- end }}
 {{- with .Values.usage.policySources.namespaces }}
 - --policy-source-namespaces={{ join "," . }}
 {{- end }}

@@ -13,6 +13,25 @@
 {{- fail "kubelet.tls.caConfigMap, kubelet.tls.caFile and kubelet.tls.insecureSkipVerify exclude each other: set one" -}}
 {{- end -}}
 {{- end -}}
+{{- if .Values.watchNamespaces -}}
+{{- if .Values.node.eviction.enabled -}}
+{{- fail "node.eviction.enabled goes with all namespaces alone: whether an evicted pod finds a place is up to pods of other ones too; set it to false, or leave watchNamespaces empty" -}}
+{{- end -}}
+{{- if .Values.node.loadTaint.enabled -}}
+{{- fail "node.loadTaint.enabled goes with all namespaces alone: a taint is for every namespace's pods; set it to false, or leave watchNamespaces empty" -}}
+{{- end -}}
+{{- range .Values.usage.policySources.namespaces -}}
+{{- if not (has . $.Values.watchNamespaces) -}}
+{{- fail (printf "usage.policySources.namespaces has %s, which watchNamespaces has not: leave it out there, or add it here" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with lookup "apps/v1" "Deployment" .Release.Namespace (include "attune.name" .) -}}
+{{- $component := dig "spec" "selector" "matchLabels" "app.kubernetes.io/component" "" . -}}
+{{- if ne $component "controller" -}}
+{{- fail (printf "the Deployment %s is of a version before the webhook had pods of its own: its selector cannot be changed. Delete it (kubectl --namespace %s delete deployment %s) and upgrade again: pods keep their sizes meanwhile" .metadata.name .metadata.namespace .metadata.name) -}}
+{{- end -}}
+{{- end -}}
 {{- range (lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "").items -}}
 {{- if eq .spec.group "attune.io" -}}
 {{- if ne (dig "labels" "attune.io/crds" "" .metadata) "chart" -}}

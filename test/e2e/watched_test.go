@@ -1,0 +1,217 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/test/cluster"
+	"attune.io/attune/test/deploy"
+)
+
+// someNamespacesTest has a cluster for itself.
+const someNamespacesTest = "TestSomeNamespaces"
+
+// The namespaces of its operator; comesAndGoes is deleted, and made again.
+const staysThere, comesAndGoes = "watched", "comes-and-goes"
+
+// watching is the cluster of an operator that watches two namespaces, in one Deployment that is webhook and controller.
+func watching() installation {
+	return installation{options: cluster.Options{}, watched: []string{staysThere, comesAndGoes}, settings: append([]string{
+		"watchNamespaces={" + staysThere + "," + comesAndGoes + "}", "webhook.separate=false",
+	}, append(embeddedSettings, "node.eviction.enabled=false")...)}
+}
+
+// TestSomeNamespaces: in the namespaces that it watches the operator does what it does elsewhere, and in others nothing, with
+// rights in those alone. One that is deleted, and its Roles with it, is in nobody's way.
+func TestSomeNamespaces(t *testing.T) { alone(t, someNamespaces) }
+
+func someNamespaces(t *testing.T) {
+	ctx := t.Context()
+	for _, name := range []string{staysThere, comesAndGoes} {
+		eventually(t, "the namespace's service account", func() error {
+			return env.client.Get(ctx, client.ObjectKey{Namespace: name, Name: "default"}, &corev1.ServiceAccount{})
+		})
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			dump(t, staysThere)
+		}
+	})
+	namespace(ctx, t, "other", true)
+	kept := started1(t, "other")
+	policyFor(ctx, t, kept, v1alpha1.UpdateAuto, soon(tight))
+	moved := started1(t, staysThere)
+	auto(t, moved, tight)
+
+	for _, part := range []struct {
+		name string
+		test func(t *testing.T)
+	}{
+		{"pods of a watched namespace are resized, and new ones sized", func(t *testing.T) {
+			eventually(t, "resized", func() error { return allHave(pods(ctx, t, moved), tight) })
+			eventually(t, "new pods are sized", func() error { return bornWith(ctx, moved, tight) })
+			require.Zero(t, pods(ctx, t, moved)[0].Status.ContainerStatuses[0].RestartCount)
+		}},
+		{"nothing happens in others", func(t *testing.T) { leftAlone(t, kept) }},
+		{"nodes are not shared", refusesNode},
+		{"a namespace that is gone is in nobody's way", func(t *testing.T) { namespaceGone(t, moved) }},
+		{"it is watched again once it is back", namespaceBack},
+		{"uninstalled: no finalizer is left", func(t *testing.T) { uninstalledFrom(t, moved) }},
+		{"a Deployment of another version, whose selector cannot be changed, is named", refusedOverOldDeployment},
+	} {
+		if !t.Run(part.name, part.test) {
+			return
+		}
+	}
+}
+
+// started1 starts an idle workload of one pod.
+func started1(t *testing.T, ns string) *appsv1.Deployment {
+	t.Helper()
+	d, _ := started(t, ns, 1, idle(wide))
+	return d
+}
+
+// leftAlone: by the time that a watched pod has been resized, a neighbour of another namespace is as it was.
+func leftAlone(t *testing.T, d *appsv1.Deployment) {
+	ctx := t.Context()
+	assert.NoError(t, bornWith(ctx, d, wide))
+	assert.Equal(t, int64(1), pods(ctx, t, d)[0].Generation, "its pod was written to")
+	_, err := recommendation(ctx, d)
+	assert.True(t, apierrors.IsNotFound(err), "a recommendation: %v", err)
+	p := &v1alpha1.AttunePolicy{}
+	require.NoError(t, env.client.Get(ctx, client.ObjectKeyFromObject(d), p))
+	assert.Empty(t, p.Status.Conditions)
+	assert.Empty(t, p.Finalizers)
+}
+
+// refusesNode: a policy that shares nodes is refused where it is judged.
+func refusesNode(t *testing.T) {
+	ctx := t.Context()
+	assert.ErrorContains(t, shares(ctx, staysThere, v1alpha1.StrategyNode), "strategy Node shares a node among all its pods, and this operator sees those of some namespaces only (watchNamespaces): use Workload")
+	assert.NoError(t, shares(ctx, "other", v1alpha1.StrategyNode), "nobody judges what nobody watches")
+}
+
+// shares tries whether a policy of this strategy is let in.
+func shares(ctx context.Context, ns string, strategy v1alpha1.Strategy) error {
+	p := &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "shares"}}
+	p.Spec.TargetRef = v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: "web"}
+	p.Spec.Strategy = ptr.To(strategy)
+	return env.client.Create(ctx, p, client.DryRunAll)
+}
+
+// namespaceGone: the operator starts again without one of its namespaces.
+func namespaceGone(t *testing.T, moved *appsv1.Deployment) {
+	ctx := t.Context()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: comesAndGoes}}
+	require.NoError(t, env.client.Delete(ctx, ns))
+	eventually(t, "gone", func() error {
+		if err := env.client.Get(ctx, client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %w", err)
+		}
+		return nil
+	})
+	restarted(t)
+	eventually(t, "new pods are sized", func() error { return bornWith(ctx, moved, tight) })
+	eventually(t, "the log names it", func() error { return logTells(ctx, t, "Namespaces are left out", comesAndGoes) })
+	next := newDeployment(staysThere, "next", 1, idle(wide))
+	start(t, next)
+	auto(t, next, tight)
+	eventually(t, "the next workload is resized", func() error { return allHave(pods(ctx, t, next), tight) })
+}
+
+// restarted deletes the operator's pods and waits until others are ready.
+func restarted(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	require.NoError(t, env.client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(deploy.Namespace), client.MatchingLabels{"app.kubernetes.io/component": "controller"}))
+	d := &appsv1.Deployment{}
+	eventually(t, "the operator is ready again", func() error {
+		if err := env.client.Get(ctx, client.ObjectKey{Namespace: deploy.Namespace, Name: release}, d); err != nil {
+			return err
+		}
+		if d.Status.ReadyReplicas != *d.Spec.Replicas || d.Status.TerminatingReplicas != nil && *d.Status.TerminatingReplicas > 0 {
+			return fmt.Errorf("status %+v", d.Status)
+		}
+		return nil
+	})
+}
+
+// logTells looks for a line of the operator's log with all the words, of this process or the one before.
+func logTells(ctx context.Context, t *testing.T, words ...string) error {
+	t.Helper()
+	for _, previous := range []string{"--previous=false", "--previous=true"} {
+		out, err := env.cluster.Command(ctx, "kubectl", "logs", "--namespace", deploy.Namespace, "deployment/"+release, previous).Output()
+		if err != nil {
+			continue // there is none before
+		}
+		for line := range strings.Lines(string(out)) {
+			found := true
+			for _, word := range words {
+				found = found && strings.Contains(line, word)
+			}
+			if found {
+				return nil
+			}
+		}
+	}
+	return errors.New("the log does not tell")
+}
+
+// namespaceBack: with the next upgrade the Roles are there again, and the operator takes the namespace up by itself.
+func namespaceBack(t *testing.T) {
+	ctx := t.Context()
+	namespace(ctx, t, comesAndGoes, true)
+	helm(t, "upgrade", release, chart(t), "--reuse-values", "--wait", "--timeout", "120s")
+	back := started1(t, comesAndGoes)
+	within(t, 3*time.Minute, "its policies are judged", func() error { return shares(ctx, comesAndGoes, v1alpha1.StrategyWorkload) })
+	auto(t, back, tight)
+	eventually(t, "resized", func() error { return allHave(pods(ctx, t, back), tight) })
+	eventually(t, "new pods are sized", func() error { return bornWith(ctx, back, tight) })
+}
+
+// uninstalledFrom the namespaces: what has finalizers of the operator's had them taken off, with rights in these alone.
+func uninstalledFrom(t *testing.T, moved *appsv1.Deployment) {
+	ctx := t.Context()
+	before := pods(ctx, t, moved)[0]
+	_, err := recommendation(ctx, moved)
+	require.NoError(t, err)
+	require.NoError(t, deploy.Uninstall(ctx, env.cluster, nil))
+	rec, err := recommendation(ctx, moved)
+	require.NoError(t, err)
+	assert.Empty(t, rec.Finalizers)
+	p := &v1alpha1.AttunePolicy{}
+	require.NoError(t, env.client.Get(ctx, client.ObjectKeyFromObject(moved), p))
+	assert.Empty(t, p.Finalizers)
+	assert.NoError(t, bornWith(ctx, moved, wide), "created as it is")
+	after := pods(ctx, t, moved)[0]
+	assert.Equal(t, before.UID, after.UID)
+	assert.Equal(t, tight, sizeOf(after.Spec.Containers[0].Resources), "it keeps its size")
+}
+
+// refusedOverOldDeployment: helm could not upgrade it, and would say so in words about a field.
+func refusedOverOldDeployment(t *testing.T) {
+	old := newDeployment(deploy.Namespace, release, 0, idle(wide))
+	for _, labels := range []map[string]string{old.Spec.Selector.MatchLabels, old.Spec.Template.Labels} {
+		labels["app.kubernetes.io/component"] = "operator"
+	}
+	createFor(t, old)
+	out, err := tryHelm(t.Context(), "install", release, chart(t), "--set", "certs.provider=self-signed", "--dry-run=server")
+	require.Error(t, err, out)
+	assert.Contains(t, out, "the Deployment attune is of a version before the webhook had pods of its own")
+	assert.Contains(t, out, "kubectl --namespace attune-system delete deployment attune")
+}
