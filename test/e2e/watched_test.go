@@ -102,12 +102,12 @@ func leftAlone(t *testing.T, d *appsv1.Deployment) {
 // refusesNode: a policy that shares nodes is refused where it is judged.
 func refusesNode(t *testing.T) {
 	ctx := t.Context()
-	assert.ErrorContains(t, shares(ctx, staysThere, v1alpha1.StrategyNode), "strategy Node shares a node among all its pods, and this operator sees those of some namespaces only (watchNamespaces): use Workload")
-	assert.NoError(t, shares(ctx, "other", v1alpha1.StrategyNode), "nobody judges what nobody watches")
+	assert.ErrorContains(t, judged(ctx, staysThere, v1alpha1.StrategyNode), "strategy Node shares a node among all its pods, and this operator sees those of some namespaces only (watchNamespaces): use Workload")
+	assert.NoError(t, judged(ctx, "other", v1alpha1.StrategyNode), "nobody judges what nobody watches")
 }
 
-// shares tries whether a policy of this strategy is let in.
-func shares(ctx context.Context, ns string, strategy v1alpha1.Strategy) error {
+// judged tries whether a policy of this strategy is let in.
+func judged(ctx context.Context, ns string, strategy v1alpha1.Strategy) error {
 	p := &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "shares"}}
 	p.Spec.TargetRef = v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: "web"}
 	p.Spec.Strategy = ptr.To(strategy)
@@ -178,7 +178,7 @@ func namespaceBack(t *testing.T) {
 	namespace(ctx, t, comesAndGoes, true)
 	helm(t, "upgrade", release, chart(t), "--reuse-values", "--wait", "--timeout", "120s")
 	back := started1(t, comesAndGoes)
-	within(t, 3*time.Minute, "its policies are judged", func() error { return shares(ctx, comesAndGoes, v1alpha1.StrategyWorkload) })
+	within(t, 3*time.Minute, "its policies are judged", func() error { return judged(ctx, comesAndGoes, v1alpha1.StrategyWorkload) })
 	auto(t, back, tight)
 	eventually(t, "resized", func() error { return allHave(pods(ctx, t, back), tight) })
 	eventually(t, "new pods are sized", func() error { return bornWith(ctx, back, tight) })
