@@ -208,12 +208,12 @@ type ResourceSettings struct {
 
 	// MinAllowed is the least request, such as 50m or 64Mi.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="minAllowed must be a quantity greater than 0, e.g. 50m or 64Mi"
+	// +kubebuilder:validation:XValidation:rule="string(self).size() <= 64 && !string(self).matches('[eE][-+]?[0-9]{3}') && isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="minAllowed must be a quantity greater than 0, e.g. 50m or 64Mi"
 	MinAllowed *resource.Quantity `json:"minAllowed,omitempty"`
 
 	// MaxAllowed is the greatest request, such as 4 or 8Gi.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="maxAllowed must be a quantity greater than 0, e.g. 4 or 8Gi"
+	// +kubebuilder:validation:XValidation:rule="string(self).size() <= 64 && !string(self).matches('[eE][-+]?[0-9]{3}') && isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="maxAllowed must be a quantity greater than 0, e.g. 4 or 8Gi"
 	MaxAllowed *resource.Quantity `json:"maxAllowed,omitempty"`
 
 	// ControlledValues: RequestsAndLimits (built-in default) keeps the limit-to-request ratio of the
@@ -252,7 +252,7 @@ const (
 )
 
 // CPUSettings are the estimator's settings for CPU.
-// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || !isQuantity(string(self.minAllowed)) || !isQuantity(string(self.maxAllowed)) || quantity(string(self.minAllowed)).compareTo(quantity(string(self.maxAllowed))) <= 0",message="cpu.minAllowed must be less than or equal to cpu.maxAllowed"
+// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || string(self.minAllowed).size() > 64 || string(self.maxAllowed).size() > 64 || string(self.minAllowed).matches('[eE][-+]?[0-9]{3}') || string(self.maxAllowed).matches('[eE][-+]?[0-9]{3}') || !isQuantity(string(self.minAllowed)) || !isQuantity(string(self.maxAllowed)) || quantity(string(self.minAllowed)).compareTo(quantity(string(self.maxAllowed))) <= 0",message="cpu.minAllowed must be less than or equal to cpu.maxAllowed"
 type CPUSettings struct {
 	ResourceSettings `json:",inline"`
 
@@ -272,7 +272,7 @@ type StartupBoost struct {
 }
 
 // MemorySettings are the estimator's settings for memory.
-// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || !isQuantity(string(self.minAllowed)) || !isQuantity(string(self.maxAllowed)) || quantity(string(self.minAllowed)).compareTo(quantity(string(self.maxAllowed))) <= 0",message="memory.minAllowed must be less than or equal to memory.maxAllowed"
+// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || string(self.minAllowed).size() > 64 || string(self.maxAllowed).size() > 64 || string(self.minAllowed).matches('[eE][-+]?[0-9]{3}') || string(self.maxAllowed).matches('[eE][-+]?[0-9]{3}') || !isQuantity(string(self.minAllowed)) || !isQuantity(string(self.maxAllowed)) || quantity(string(self.minAllowed)).compareTo(quantity(string(self.maxAllowed))) <= 0",message="memory.minAllowed must be less than or equal to memory.maxAllowed"
 type MemorySettings struct {
 	ResourceSettings `json:",inline"`
 

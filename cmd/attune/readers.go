@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -28,7 +30,8 @@ const (
 	// mostJudged tokens are known; scrapers are few.
 	mostJudged = 64
 	// askedEach second at most, and so many at once: whoever sends made-up tokens is not to load the API server. Those who
-	// were let in before are asked about apart, so that nobody else's tokens are in their way.
+	// were let in before are asked about apart, so that nobody else's tokens are in their way, and so is who comes from where one
+	// of them was let in lately: a scraper's token is exchanged each hour.
 	askedEach, askedAtOnce = 2, 10
 	// askedWithin is what two questions to the API server may take.
 	askedWithin = 5 * time.Second
@@ -38,11 +41,13 @@ const (
 type readers struct {
 	api   kubernetes.Interface
 	clock clock.PassiveClock
-	// asks about strangers, and about those who were let in before.
-	asks, again flowcontrol.RateLimiter
+	// asks about strangers, about those who come from where a reader was let in, and about those who were let in before.
+	asks, nearby, again flowcontrol.RateLimiter
 
 	mutex  sync.Mutex
 	judged map[[sha256.Size]byte]verdict
+	// letIn are the addresses that readers were let in from, and when last.
+	letIn map[string]time.Time
 }
 
 // verdict on a token: what it is answered with, and since when.
@@ -53,7 +58,7 @@ type verdict struct {
 
 func newReaders(api kubernetes.Interface, c clock.PassiveClock) *readers {
 	few := func() flowcontrol.RateLimiter { return flowcontrol.NewTokenBucketRateLimiter(askedEach, askedAtOnce) }
-	return &readers{api: api, clock: c, asks: few(), again: few(), judged: map[[sha256.Size]byte]verdict{}}
+	return &readers{api: api, clock: c, asks: few(), nearby: few(), again: few(), judged: map[[sha256.Size]byte]verdict{}, letIn: map[string]time.Time{}}
 }
 
 // onlyReaders asks the API server who may read the metrics, before a scrape takes its turn.
@@ -73,8 +78,10 @@ func (x *readers) only(log logr.Logger, handler http.Handler) http.Handler {
 			http.Error(w, "metrics are read with the bearer token of who may get /metrics", http.StatusUnauthorized)
 			return
 		}
-		switch status := x.judge(r.Context(), log, token); status {
+		from, _, _ := net.SplitHostPort(r.RemoteAddr)
+		switch status := x.judge(r.Context(), log, token, from); status {
 		case http.StatusOK:
+			x.letInFrom(from)
 			handler.ServeHTTP(w, r)
 		default:
 			http.Error(w, http.StatusText(status), status)
@@ -82,8 +89,8 @@ func (x *readers) only(log logr.Logger, handler http.Handler) http.Handler {
 	})
 }
 
-// judge is what the bearer of a token is answered with.
-func (x *readers) judge(ctx context.Context, log logr.Logger, token string) int {
+// judge is what the bearer of a token, who asks from an address, is answered with.
+func (x *readers) judge(ctx context.Context, log logr.Logger, token, from string) int {
 	key, now := sha256.Sum256([]byte(token)), x.clock.Now()
 	last, known := x.known(key)
 	age := now.Sub(last.at).Abs()
@@ -92,8 +99,11 @@ func (x *readers) judge(ctx context.Context, log logr.Logger, token string) int 
 	}
 	inFavour := known && last.status == http.StatusOK && age < judgedAtMost
 	asks := x.asks
-	if inFavour {
+	switch {
+	case inFavour:
 		asks = x.again
+	case x.wasLetIn(from):
+		asks = x.nearby
 	}
 	if !asks.TryAccept() {
 		if inFavour {
@@ -162,5 +172,23 @@ func (x *readers) keep(key [sha256.Size]byte, v verdict) {
 	}
 	if len(x.judged) < mostJudged {
 		x.judged[key] = v
+	}
+}
+
+// wasLetIn reports whether somebody at an address was let in lately.
+func (x *readers) wasLetIn(from string) bool {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	at, ok := x.letIn[from]
+	return ok && x.clock.Since(at).Abs() < judgedAtMost
+}
+
+func (x *readers) letInFrom(address string) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	now := x.clock.Now()
+	maps.DeleteFunc(x.letIn, func(_ string, at time.Time) bool { return now.Sub(at).Abs() >= judgedAtMost })
+	if _, known := x.letIn[address]; known || len(x.letIn) < mostJudged {
+		x.letIn[address] = now
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,8 +31,9 @@ func (j *judges) readers(clock *testingclock.FakePassiveClock) *readers {
 		j.asked++
 		review := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
 		switch review.Spec.Token {
-		case "scraper", "tenant":
-			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: review.Spec.Token, Groups: []string{"team"}}}
+		case "scraper", "scraper, an hour later", "tenant":
+			name, _, _ := strings.Cut(review.Spec.Token, ",")
+			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: name, Groups: []string{"team"}}}
 		}
 		return true, review, j.err
 	})
@@ -45,8 +47,11 @@ func (j *judges) readers(clock *testingclock.FakePassiveClock) *readers {
 }
 
 // scrape says what the bearer of a token is answered.
-func scrape(x *readers, token string) int {
+func scrape(x *readers, token string) int { return scrapeFrom(x, "10.0.0.1:4711", token) }
+
+func scrapeFrom(x *readers, address, token string) int {
 	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	r.RemoteAddr = address
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -93,6 +98,26 @@ func TestMadeUpTokensHarmNobody(t *testing.T) {
 		}
 		assert.Equal(t, http.StatusOK, scrape(x, "scraper"))
 	}
+}
+
+// TestAnExchangedTokenIsAskedAbout while somebody else makes up tokens as fast as can be; from another port, of the address
+// that the one before was let in from.
+func TestAnExchangedTokenIsAskedAbout(t *testing.T) {
+	clock := testingclock.NewFakePassiveClock(time.Now())
+	x := (&judges{}).readers(clock)
+	assert.Equal(t, http.StatusOK, scrape(x, "scraper"))
+	for i := range 1000 {
+		scrapeFrom(x, "10.0.0.2:4711", fmt.Sprint("made up ", i))
+	}
+	assert.Equal(t, http.StatusTooManyRequests, scrapeFrom(x, "10.0.0.3:4711", "scraper, an hour later"), "a stranger, as far as anybody knows")
+	assert.Equal(t, http.StatusOK, scrapeFrom(x, "10.0.0.1:4712", "scraper, an hour later"))
+
+	clock.SetTime(clock.Now().Add(judgedAtMost))
+	assert.False(t, x.wasLetIn("10.0.0.1"), "not for ever")
+	for i := range 10 * mostJudged {
+		x.letInFrom(fmt.Sprint("10.0.1.", i))
+	}
+	assert.LessOrEqual(t, len(x.letIn), mostJudged)
 }
 
 func TestWhileTheAPIServerIsAwayWhoWasLetInStays(t *testing.T) {

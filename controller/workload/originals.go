@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -9,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/quantity"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -152,7 +152,7 @@ func seededOf(pod *corev1.Pod) *v1alpha1.Seeded {
 		return nil
 	}
 	seeded := &v1alpha1.Seeded{}
-	if err := json.Unmarshal([]byte(raw), seeded); err != nil {
+	if err := quantity.Unmarshal([]byte(raw), seeded); err != nil {
 		return nil
 	}
 	return seeded

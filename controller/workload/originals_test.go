@@ -91,6 +91,15 @@ func TestAGenerationOfALivePodIsNotDropped(t *testing.T) {
 	assert.Equal(t, "hash-5", d.status.Originals[v1alpha1.MaxOriginals-1].TemplateHash, "the place of one that has no pod any more is taken")
 }
 
+// TestANoteThatTakesLongToRead is none: anybody who makes pods writes it.
+func TestANoteThatTakesLongToRead(t *testing.T) {
+	pod := running("web-1", sizeOf(1000, 0, 1024, 1024))
+	pod.Annotations = map[string]string{v1alpha1.SeededAnnotation: `{"original":[{"name":"app","cpuRequest":"1e-2147483647"}]}`}
+	assert.Nil(t, seededOf(pod))
+	pod.Annotations[v1alpha1.SeededAnnotation] = `{"original":[{"name":"app","cpuRequest":"2"}]}`
+	assert.NotNil(t, seededOf(pod))
+}
+
 // The recommendation of resized pods was deleted, or came back from a backup without its status.
 func TestOriginalsOfResizedPodsAreTheirTemplates(t *testing.T) {
 	had, has := sizeOf(1000, 0, 1024, 1024), sizeOf(125, 0, 128, 256)

@@ -14,7 +14,7 @@ import (
 func boostedSeed(t *testing.T, cpu, multiplier, most string) v1alpha1.ContainerSeed {
 	t.Helper()
 	seed := seedFor(t, "app", cpu, "256Mi")
-	seed.CPUBoost = &v1alpha1.CPUBoost{Multiplier: v1alpha1.Decimal(multiplier), Most: quantity(t, most)}
+	seed.CPUBoost = &v1alpha1.CPUBoost{Multiplier: v1alpha1.Decimal(multiplier), Most: amountOf(t, most)}
 	return seed
 }
 
@@ -135,7 +135,7 @@ func TestABoostIsOfTheSeed(t *testing.T) {
 // is admitted is another question.
 func TestTheSizeWithoutABoostHasToBeAdmitted(t *testing.T) {
 	seed := boostedSeed(t, "300m", "4", "")
-	seed.MemoryRequest = quantity(t, "512Mi")
+	seed.MemoryRequest = amountOf(t, "512Mi")
 	seed.CPULimitFollows, seed.MemoryLimitFollows = false, false
 	rec := Read(recommendation(seed))
 	for name, c := range map[string]struct {

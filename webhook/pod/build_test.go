@@ -93,7 +93,7 @@ func podOf(containers ...corev1.Container) *corev1.Pod {
 	}
 }
 
-func quantity(t testing.TB, amount string) *resource.Quantity {
+func amountOf(t testing.TB, amount string) *resource.Quantity {
 	t.Helper()
 	if amount == "" {
 		return nil
@@ -107,7 +107,7 @@ func quantity(t testing.TB, amount string) *resource.Quantity {
 func seedFor(t testing.TB, name, cpu, memory string) v1alpha1.ContainerSeed {
 	t.Helper()
 	return v1alpha1.ContainerSeed{
-		Name: name, CPURequest: quantity(t, cpu), MemoryRequest: quantity(t, memory),
+		Name: name, CPURequest: amountOf(t, cpu), MemoryRequest: amountOf(t, memory),
 		CPULimitFollows: true, MemoryLimitFollows: true, AllowMemoryDecrease: true,
 	}
 }

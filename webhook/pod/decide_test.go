@@ -21,11 +21,11 @@ func TestSeedPod(t *testing.T) {
 	keepsMemory := func(_ *testing.T, s *v1alpha1.ContainerSeed) { s.AllowMemoryDecrease = false }
 	node := func(limit string) change {
 		return func(t *testing.T, s *v1alpha1.ContainerSeed) {
-			s.CPULimitFollows, s.MemoryLimitFollows, s.MemoryLimit = false, false, quantity(t, limit)
+			s.CPULimitFollows, s.MemoryLimitFollows, s.MemoryLimit = false, false, amountOf(t, limit)
 		}
 	}
 	floor := func(amount string) change {
-		return func(t *testing.T, s *v1alpha1.ContainerSeed) { s.MemoryLimitFloor = quantity(t, amount) }
+		return func(t *testing.T, s *v1alpha1.ContainerSeed) { s.MemoryLimitFloor = amountOf(t, amount) }
 	}
 
 	cases := []struct {
@@ -265,9 +265,9 @@ func TestAChangedTemplateIsNotUndercut(t *testing.T) {
 		return v1alpha1.Originals{TemplateHash: hash, Containers: []v1alpha1.ContainerResources{{Name: container, Resources: original}}}
 	}
 	rec.Status.Originals = []v1alpha1.Originals{
-		generation("a", "app", v1alpha1.Resources{CPURequest: quantity(t, "1"), MemoryRequest: quantity(t, "1Gi")}),
-		generation("b", "app", v1alpha1.Resources{CPURequest: quantity(t, "2"), MemoryRequest: quantity(t, "1Gi")}),
-		generation("c", "mesh", v1alpha1.Resources{CPURequest: quantity(t, "3"), MemoryRequest: quantity(t, "3Gi")}),
+		generation("a", "app", v1alpha1.Resources{CPURequest: amountOf(t, "1"), MemoryRequest: amountOf(t, "1Gi")}),
+		generation("b", "app", v1alpha1.Resources{CPURequest: amountOf(t, "2"), MemoryRequest: amountOf(t, "1Gi")}),
+		generation("c", "mesh", v1alpha1.Resources{CPURequest: amountOf(t, "3"), MemoryRequest: amountOf(t, "3Gi")}),
 	}
 	cases := []struct {
 		name, has, want string
@@ -397,6 +397,8 @@ func TestAnnotationIsAHint(t *testing.T) {
 			annotation: `{"recommendation":"deployment-web","revision":"r0","original":[{"name":"app","cpuRequest":"9"}]}`},
 		{name: "another recommendation, though the values are this one's", has: "cpu=250m memory=256Mi", changed: true,
 			annotation: `{"recommendation":"deployment-other","revision":"r1","original":[{"name":"app","cpuRequest":"9"}]}`},
+		{name: "a quantity that takes very long to read", has: "cpu=2 memory=2Gi", changed: true, want: "cpu=2 memory=2Gi",
+			annotation: `{"recommendation":"deployment-web","revision":"r1","original":[{"name":"app","cpuRequest":"1e-2147483647"}]}`},
 		{name: "not JSON", has: "cpu=2 memory=2Gi", annotation: `}{`, want: "cpu=2 memory=2Gi", changed: true},
 		{name: "absurd", has: "cpu=2 memory=2Gi", changed: true, want: "cpu=2 memory=2Gi",
 			annotation: `{"recommendation":"deployment-web","revision":"r1","original":[{"name":"app","cpuRequest":"-9","memoryRequest":"1E"}]}`},
@@ -484,21 +486,21 @@ func TestForgedNotes(t *testing.T) {
 	}{
 		{
 			name: "a request that no quota has room for", has: "cpu=100m/100m memory=1Gi/1Gi", tells: `"cpuLimit":"100m"`,
-			seed:      v1alpha1.ContainerSeed{CPURequest: quantity(t, "100m"), CPULimitFollows: true},
+			seed:      v1alpha1.ContainerSeed{CPURequest: amountOf(t, "100m"), CPULimitFollows: true},
 			namespace: Namespace{Rooms: []Room{RoomOf(quota("requests.cpu", "10", "10"))}},
 		},
 		{
 			name: "a request that no limit range takes", has: "memory=256Mi", tells: `"cpuLimit":"1"`,
-			seed:      v1alpha1.ContainerSeed{MemoryRequest: quantity(t, "256Mi")},
+			seed:      v1alpha1.ContainerSeed{MemoryRequest: amountOf(t, "256Mi")},
 			namespace: Namespace{Bounds: BoundsOf([]*corev1.LimitRange{tight})},
 		},
 		{
 			name: "another class of service", has: "cpu=2/2 memory=1Gi/1Gi", tells: `"cpuRequest":"1","cpuLimit":"2"`,
-			seed: v1alpha1.ContainerSeed{CPURequest: quantity(t, "2"), MemoryRequest: quantity(t, "512Mi"), AllowMemoryDecrease: true},
+			seed: v1alpha1.ContainerSeed{CPURequest: amountOf(t, "2"), MemoryRequest: amountOf(t, "512Mi"), AllowMemoryDecrease: true},
 		},
 		{
 			name: "a request above the limit", has: "cpu=1/1 memory=3Gi/3Gi", tells: `"memoryRequest":"1Gi","memoryLimit":"1Mi"`,
-			seed: v1alpha1.ContainerSeed{CPURequest: quantity(t, "2"), MemoryRequest: quantity(t, "3Gi"), MemoryLimitFollows: true},
+			seed: v1alpha1.ContainerSeed{CPURequest: amountOf(t, "2"), MemoryRequest: amountOf(t, "3Gi"), MemoryLimitFollows: true},
 		},
 	}
 	for _, c := range cases {
@@ -546,8 +548,8 @@ func TestRequestsUnderOddLimits(t *testing.T) {
 // One claim is believed only while another makes the pod Burstable. When that falls, so does the first.
 func TestForgedNotesThatLeanOnEachOther(t *testing.T) {
 	rec := Read(recommendation(
-		v1alpha1.ContainerSeed{Name: "app", MemoryRequest: quantity(t, "256Mi"), MemoryLimit: quantity(t, "512Mi")},
-		v1alpha1.ContainerSeed{Name: "bare", CPURequest: quantity(t, "100m")},
+		v1alpha1.ContainerSeed{Name: "app", MemoryRequest: amountOf(t, "256Mi"), MemoryLimit: amountOf(t, "512Mi")},
+		v1alpha1.ContainerSeed{Name: "bare", CPURequest: amountOf(t, "100m")},
 	))
 	pod := podOf(container(t, "app", "memory=256Mi/512Mi"), container(t, "bare", ""))
 	pod.Annotations = map[string]string{

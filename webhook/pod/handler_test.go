@@ -97,6 +97,8 @@ func TestHandlerAllowsWhateverComes(t *testing.T) {
 		{"an unknown controller", pod(func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "Thing" }), NoOwner},
 		{"an unknown workload", pod(func(p *corev1.Pod) { p.OwnerReferences[0].Name = "api-7c9d8b6f5" }), NoRecommendation},
 		{"a quantity that is none", []byte(strings.Replace(string(reviewOf(t, typicalPod(t))), `"cpu":"500m"`, `"cpu":"half"`, 1)), Unreadable},
+		{"a quantity that takes very long to read", []byte(strings.Replace(string(reviewOf(t, typicalPod(t))), `"cpu":"500m"`, `"cpu":"1e-2147483647"`, 1)), Unreadable},
+		{"a quantity that takes very long to compare", []byte(strings.Replace(string(reviewOf(t, typicalPod(t))), `"cpu":"500m"`, `"cpu":"1e2000000000"`, 1)), Unreadable},
 		{"an object of another shape", []byte(strings.Replace(string(reviewOf(t, typicalPod(t))), `"containers":[`, `"containers":7,"x":[`, 1)), Unreadable},
 		{"no object", []byte(`{"request":{"uid":"u","operation":"CREATE","resource":{"version":"v1","resource":"pods"}}}`), NoOwner},
 	}

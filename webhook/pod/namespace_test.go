@@ -73,10 +73,10 @@ func TestLimitRanges(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			seed := seedFor(t, "app", c.cpu, c.memory)
 			if strings.HasPrefix(c.name, "a request is raised to whole") {
-				seed.MemoryLimitFloor = quantity(t, "400Mi")
+				seed.MemoryLimitFloor = amountOf(t, "400Mi")
 			}
 			if c.name == "ratio against a floor" {
-				seed.MemoryLimitFloor = quantity(t, "300Mi")
+				seed.MemoryLimitFloor = amountOf(t, "300Mi")
 			}
 			rec, ns := Read(recommendation(seed)), &Namespace{Bounds: BoundsOf(ranges(c.item))}
 			pod := podOf(container(t, "app", c.has))

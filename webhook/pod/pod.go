@@ -97,9 +97,9 @@ func (q *Quantities) of(r recommender.Resource) *resource.Quantity {
 	case q == nil:
 		return &absent
 	case r == recommender.Memory:
-		return &q.Memory
+		return &q.Memory.Quantity
 	default:
-		return &q.CPU
+		return &q.CPU.Quantity
 	}
 }
 

@@ -1,8 +1,9 @@
 package pod
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/internal/quantity"
 )
 
 // review is the part of an AdmissionReview that is read.
@@ -81,6 +82,6 @@ func (r *Requirements) limits() *Quantities {
 
 // Quantities of the two resources that are sized; zero ones count as absent.
 type Quantities struct {
-	CPU    resource.Quantity `json:"cpu"`
-	Memory resource.Quantity `json:"memory"`
+	CPU    quantity.Bounded `json:"cpu"`
+	Memory quantity.Bounded `json:"memory"`
 }

@@ -1,10 +1,10 @@
 package pod
 
 import (
-	"encoding/json"
 	"slices"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/quantity"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -18,7 +18,7 @@ func recall(p *Pod, units []unit, rec *Recommendation, ns *Namespace) {
 		return
 	}
 	var seeded v1alpha1.Seeded
-	err := json.Unmarshal([]byte(written), &seeded)
+	err := quantity.Unmarshal([]byte(written), &seeded)
 	if err != nil || seeded.Recommendation != rec.Name || seeded.Revision != rec.Seed.Revision {
 		return
 	}

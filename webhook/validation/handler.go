@@ -17,6 +17,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/quantity"
 )
 
 // Path that the webhook is served at.
@@ -48,7 +49,7 @@ func (h *Handler) Handle(ctx context.Context, request admission.Request) admissi
 	if object == nil || request.Operation == admissionv1.Delete {
 		return admission.Allowed("")
 	}
-	if err := h.Decoder.Decode(request, object); err != nil {
+	if err := h.read(request.Object, object); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("reading the %s: %w", request.Kind.Kind, err))
 	}
 	if object.GetDeletionTimestamp() != nil || h.sameSpec(request, object) {
@@ -63,6 +64,14 @@ func (h *Handler) Handle(ctx context.Context, request admission.Request) admissi
 		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("reading the defaults, try again: %w", err))
 	}
 	return answer(Validate(object, env))
+}
+
+// read an object, unless that would take long: whoever asks need not be an API server, which has a schema.
+func (h *Handler) read(raw runtime.RawExtension, into client.Object) error {
+	if err := quantity.Check(raw.Raw); err != nil {
+		return err
+	}
+	return h.Decoder.DecodeRaw(raw, into)
 }
 
 func newObject(kind string) client.Object {
@@ -82,7 +91,7 @@ func (h *Handler) sameSpec(request admission.Request, object client.Object) bool
 		return false
 	}
 	old := newObject(request.Kind.Kind)
-	if err := h.Decoder.DecodeRaw(request.OldObject, old); err != nil {
+	if err := h.read(request.OldObject, old); err != nil {
 		return false
 	}
 	return equality.Semantic.DeepEqual(specOf(old), specOf(object))

@@ -183,6 +183,20 @@ func TestErrors(t *testing.T) {
 	assert.True(t, handler(t, stored{}).Handle(t.Context(), other).Allowed)
 }
 
+// TestAmountsThatTakeLongToRead would take the webhook minutes and gigabytes.
+func TestAmountsThatTakeLongToRead(t *testing.T) {
+	const slow = `{"spec":{"weight":1,"cpu":{"minAllowed":"1e-2147483647"}}}`
+	r := request(t, admissionv1.Create, aPolicy(t, `{weight: 1}`), nil)
+	r.Object.Raw = []byte(slow)
+	answer := handler(t, stored{}).Handle(t.Context(), r)
+	assert.False(t, answer.Allowed)
+	assert.Equal(t, "reading the AttunePolicy: minAllowed: a quantity of 1e-2147483647: use an exponent of at most two digits, such as 250m or 64Mi", answer.Result.Message)
+
+	r = request(t, admissionv1.Update, aPolicy(t, `{weight: 1}`), nil)
+	r.OldObject.Raw = []byte(slow)
+	assert.True(t, handler(t, stored{}).Handle(t.Context(), r).Allowed, "it is mended")
+}
+
 // TestMoreThanTheSchemaLetsIn is asked by no API server, and costs whoever asks as little as it costs us.
 func TestMoreThanTheSchemaLetsIn(t *testing.T) {
 	many := aPolicy(t, `{weight: 1}`)

@@ -1,0 +1,148 @@
+// Package quantity reads amounts that anybody may have written. Kubernetes' own parser computes the power of ten that an
+// exponent names, however large: a text of twelve bytes takes it minutes, and gigabytes (resource.ParseQuantity).
+package quantity
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+const (
+	// mostText is longer than any amount of a machine in any unit.
+	mostText = 64
+	// mostExponent has the digits of 1e99.
+	mostExponent = 2
+)
+
+// Bounded is a quantity as JSON has it. Reading one that would take long is an error.
+type Bounded struct{ resource.Quantity }
+
+// UnmarshalJSON reads a quantity.
+func (b *Bounded) UnmarshalJSON(text []byte) error {
+	if err := check(bytes.Trim(text, `"`)); err != nil {
+		return err
+	}
+	return b.Quantity.UnmarshalJSON(text)
+}
+
+// Unmarshal reads a document of attune's API. One with a quantity that would take long to read is an error.
+func Unmarshal(document []byte, into any) error {
+	if err := Check(document); err != nil {
+		return err
+	}
+	return json.Unmarshal(document, into)
+}
+
+var errNoJSON = errors.New("the document is not JSON")
+
+// Check looks at each quantity of a document of attune's API, which has none in lists and maps. It keeps nothing.
+func Check(document []byte) error {
+	if !json.Valid(document) {
+		return errNoJSON
+	}
+	var field []byte // the key whose value comes next
+	for i := 0; i < len(document); {
+		switch c := document[i]; {
+		case c == '"':
+			end := i + quoted(document[i:])
+			text := document[i+1 : end-1]
+			i = end + spaces(document[end:])
+			if i < len(document) && document[i] == ':' {
+				field = text
+				continue
+			}
+			if err := checkOf(field, text); err != nil {
+				return err
+			}
+			field = nil
+		case c == '-' || '0' <= c && c <= '9':
+			end := i + number(document[i:])
+			if err := checkOf(field, document[i:end]); err != nil {
+				return err
+			}
+			i, field = end, nil
+		case c == '{' || c == '[':
+			field = nil
+			i++
+		default:
+			i++
+		}
+	}
+	return nil
+}
+
+// quoted is the length of the string at the beginning of a text.
+func quoted(text []byte) int {
+	for i := 1; ; i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+}
+
+func spaces(text []byte) int { return len(text) - len(bytes.TrimLeft(text, " \t\r\n")) }
+
+func number(text []byte) int { return len(text) - len(bytes.TrimLeft(text, "+-.0123456789eE")) }
+
+// fields of attune's API that hold quantities, folded: names count in any case when they are decoded.
+var fields = map[string]bool{}
+
+func init() {
+	for _, name := range []string{
+		"minAllowed", "maxAllowed", "cpuRequest", "cpuLimit", "memoryRequest", "memoryLimit", "memoryLimitFloor", "cpuRequestReduction",
+		"memoryRequestReduction", "cpuPeak", "cpuDay", "memoryPeak", "memoryMax7d", "memoryOOM", "most", "baseCPURequest", "baseCPULimit", "amount",
+	} {
+		fields[fold(name)] = true
+	}
+}
+
+// fold a name as encoding/json does: to the least of the runes that differ in their case alone.
+func fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		for {
+			next := unicode.SimpleFold(r)
+			if next <= r {
+				return next
+			}
+			r = next
+		}
+	}, name)
+}
+
+// longestField is that of the longest name, as it could be written with escapes.
+const longestField = 6 * 64
+
+func checkOf(field, value []byte) error {
+	if len(field) == 0 || len(field) > longestField {
+		return nil
+	}
+	name := string(field)
+	if strings.Contains(name, `\`) && json.Unmarshal([]byte(`"`+name+`"`), &name) != nil || !fields[fold(name)] {
+		return nil
+	}
+	if err := check(value); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// check a quantity's text, before anything is computed.
+func check(text []byte) error {
+	if len(text) > mostText {
+		return fmt.Errorf("a quantity of %d bytes: use at most %d, such as 250m or 64Mi", len(text), mostText)
+	}
+	at := bytes.IndexAny(text, "eE")
+	if at < 0 || len(bytes.TrimLeft(text[at+1:], "+-0")) <= mostExponent {
+		return nil
+	}
+	return fmt.Errorf("a quantity of %s: use an exponent of at most two digits, such as 250m or 64Mi", text)
+}

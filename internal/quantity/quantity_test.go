@@ -1,0 +1,116 @@
+package quantity
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// slow are texts that Kubernetes' parser, or what is computed with its result, takes very long for.
+var slow = []string{
+	"1e-90000000", "1e90000000", "1E-2147483647", "100e1999999998", "1e-0000000090000000", "-1e+100", "0." + strings.Repeat("0", 3_000_000) + "1", strings.Repeat("9", 65),
+}
+
+// fine are texts that people and API servers write.
+var fine = []string{"0", "1", "250m", "64Mi", "1.5Gi", "0.1", "1e3", "1E-9", "1e+18", "12E", "1Ei", "100n", "-1", ".5", "1e099"}
+
+func TestSlowQuantitiesAreNotRead(t *testing.T) {
+	for _, text := range slow {
+		var b Bounded
+		assert.Error(t, json.Unmarshal([]byte(`"`+text+`"`), &b), short(text))
+		for _, document := range []string{
+			`{"spec":{"cpu":{"minAllowed":%q}}}`, `{"spec":{"memory":{"MAXALLOWED":%q}}}`, `{"original":[{"name":"app"},{"name":"b","cpuRequest":%q}]}`,
+			`{"original":[{"cpuRequeſt":%q}]}`, `{"a":["\\\"",{}],"mo\u0073t" : %q}`, `[{"amount":"1","b":"{"},{"amount":
+%q}]`,
+		} {
+			assert.Error(t, Unmarshal([]byte(fmt.Sprintf(document, text)), &struct{}{}), "%s of %s", document, short(text))
+		}
+	}
+	assert.Error(t, Check([]byte(`{"minAllowed":1e-90000000}`)), "a number")
+	assert.Error(t, json.Unmarshal([]byte(`1e-90000000`), &Bounded{}), "a number")
+}
+
+func TestOtherQuantitiesAreRead(t *testing.T) {
+	for _, text := range fine {
+		var b Bounded
+		require.NoError(t, json.Unmarshal([]byte(`"`+text+`"`), &b), text)
+		assert.True(t, b.Equal(resource.MustParse(text)), text)
+		assert.NoError(t, Check([]byte(fmt.Sprintf(`{"spec":{"cpu":{"minAllowed":%q,"maxAllowed":null}}}`, text))))
+	}
+	assert.NoError(t, Check([]byte(`{"metadata":{"labels":{"commit":"1e90000000"},"generation":7},"spec":{"minAllowed":"1"}}`)), "no quantity")
+	assert.Error(t, json.Unmarshal([]byte(`"much"`), &Bounded{}))
+}
+
+// TestDocumentsThatAreNone end in an error: another format would be read by other rules.
+func TestDocumentsThatAreNone(t *testing.T) {
+	for _, document := range []string{``, `{`, `{"minAllowed"`, `{"minAllowed":}`, `]`, `{minAllowed: 1e-90000000}`, "minAllowed: 1", strings.Repeat("[", 1<<20), strings.Repeat(`{"a":`, 1<<20)} {
+		assert.Error(t, Check([]byte(document)), short(document))
+	}
+	for _, document := range []string{`{}`, `[]`, `null`, `"x"`, `7`, `{"a":[1,{"b":null}],"c":true}`} {
+		assert.NoError(t, Check([]byte(document)), document)
+	}
+}
+
+// TestEveryQuantityOfTheAPIIsKnown: a field that comes to hold one is looked at too.
+func TestEveryQuantityOfTheAPIIsKnown(t *testing.T) {
+	found := map[string]bool{}
+	seen := map[reflect.Type]bool{}
+	var look func(of reflect.Type)
+	look = func(of reflect.Type) {
+		switch of.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Array:
+			look(of.Elem())
+			return
+		case reflect.Struct:
+		default:
+			return
+		}
+		if seen[of] || !strings.Contains(of.PkgPath(), "attune") {
+			return
+		}
+		seen[of] = true
+		for i := range of.NumField() {
+			f := of.Field(i)
+			kind := f.Type
+			for kind.Kind() == reflect.Pointer || kind.Kind() == reflect.Slice || kind.Kind() == reflect.Map {
+				kind = kind.Elem()
+			}
+			if kind == reflect.TypeFor[resource.Quantity]() {
+				assert.NotContains(t, []reflect.Kind{reflect.Slice, reflect.Map}, f.Type.Kind(), "Check does not look into those")
+				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				found[fold(name)] = true
+			}
+			look(f.Type)
+		}
+	}
+	for _, root := range []any{
+		v1alpha1.AttunePolicy{}, v1alpha1.AttuneDefaults{}, v1alpha1.AttuneNamespaceDefaults{}, v1alpha1.AttuneRecommendation{}, v1alpha1.Seeded{},
+	} {
+		look(reflect.TypeOf(root))
+	}
+	assert.Equal(t, fields, found)
+}
+
+func short(text string) string { return text[:min(len(text), 40)] }
+
+func FuzzCheck(f *testing.F) {
+	for _, text := range append(slow[:6], fine...) {
+		f.Add(fmt.Sprintf(`{"spec":{"cpu":{"minAllowed":%q}}}`, text))
+	}
+	f.Fuzz(func(t *testing.T, document string) {
+		if Check([]byte(document)) != nil {
+			return
+		}
+		// What passes is decoded at once, whatever else it says.
+		var p v1alpha1.AttunePolicy
+		_ = json.Unmarshal([]byte(document), &p)
+	})
+}
