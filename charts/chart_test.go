@@ -160,6 +160,7 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		{"a taint where not all pods of a node are seen", []string{"watchNamespaces={team-a}", "node.loadTaint.enabled=true"}, "node.loadTaint.enabled goes with all namespaces alone"},
 		{"sources of policies that are not watched", []string{"watchNamespaces={team-a}", "usage.policySources.namespaces={team-b}"}, "usage.policySources.namespaces has team-b, which watchNamespaces has not"},
 		{"a watched namespace that is none", []string{"watchNamespaces={A_b}"}, "watchNamespaces"},
+		{"a user name that ends the expression", []string{"rbac.recommendationWriters={x'] || true || '' in ['}"}, "recommendationWriters"},
 		{"no replicas", []string{"webhook.replicas=0"}, "webhook/replicas"},
 		{"an interval without a unit", []string{address, "usage.interval=x60"}, "usage/interval"},
 	}
@@ -413,6 +414,14 @@ func TestWatchedNamespaces(t *testing.T) {
 	for _, d := range all[*appsv1.Deployment](render(t)) {
 		assert.NotContains(t, strings.Join(d.Spec.Template.Spec.Containers[0].Args, " "), "--watch-namespaces")
 	}
+}
+
+// TestWhoWritesRecommendations: the operator, and whom a value names.
+func TestWhoWritesRecommendations(t *testing.T) {
+	only := func(set ...string) string { return guardOf(t, render(t, set...)).Spec.MatchConditions[0].Expression }
+	assert.Equal(t, "!(request.userInfo.username in ['system:serviceaccount:attune-system:attune'])", only())
+	assert.Equal(t, "!(request.userInfo.username in ['system:serviceaccount:attune-system:attune','system:serviceaccount:velero:velero'])",
+		only("rbac.recommendationWriters={system:serviceaccount:velero:velero}"))
 }
 
 // guardOf is the rule about who writes recommendations.

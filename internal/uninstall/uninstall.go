@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	// perPage bounds one answer of the API server.
-	perPage = 500
+	// perPage bounds one answer of the API server: metadata alone may be as large as an object (1.5 MiB), and the Job has
+	// little memory.
+	perPage = 10
 	// passes over all objects: a finalizer may change under one of them.
 	passes = 5
 	// poll is how often is looked whether the operator's pods are gone.

@@ -1,8 +1,8 @@
 {{/* Who the operator is to the API server, and what runs as it: here alone. */}}
 
-{{/* User names of its ServiceAccounts, as a list in JSON. */}}
-{{- define "attune.usernames" -}}
-{{- list (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "attune.name" .)) | toJson -}}
+{{/* User names that write recommendations, as a list in JSON. */}}
+{{- define "attune.writers" -}}
+{{- concat (list (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "attune.name" .))) .Values.rbac.recommendationWriters | toJson -}}
 {{- end -}}
 
 {{/* Its Deployments, as a list in JSON. */}}

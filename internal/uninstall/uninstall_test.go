@@ -1,0 +1,46 @@
+package uninstall
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+)
+
+// TestPagesFitTheJob: whatever tenants write into metadata, a page of it, as bytes and twice as objects, is within half of
+// the memory of the chart's Job. Only the namespaces that were watched are looked at, where some were.
+func TestPagesFitTheJob(t *testing.T) {
+	const biggestObject, job = 3 << 19, 128 << 20
+	lists := map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
+		assert.NoError(t, err, r.URL)
+		assert.LessOrEqual(t, 3*limit*biggestObject, job/2, r.URL)
+		lists[path.Clean(r.URL.Path)]++
+		w.Header().Set("Content-Type", "application/json")
+		_, err = io.WriteString(w, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[]}`)
+		assert.NoError(t, err)
+	}))
+	defer server.Close()
+	api, err := metadata.NewForConfig(&rest.Config{Host: server.URL})
+	require.NoError(t, err)
+	options := Options{Namespace: "attune-system", Selector: "a=b", Out: io.Discard}
+	const own, group = "/api/v1/namespaces/attune-system/pods", "/apis/attune.io/v1alpha1/"
+	require.NoError(t, Run(t.Context(), api, options))
+	assert.Equal(t, map[string]int{own: 1, group + "attunepolicies": 1, group + "attunerecommendations": 1}, lists)
+
+	clear(lists)
+	options.Watched = []string{"team-a", "team-b"}
+	require.NoError(t, Run(t.Context(), api, options))
+	assert.Equal(t, map[string]int{
+		own: 1, group + "namespaces/team-a/attunepolicies": 1, group + "namespaces/team-b/attunepolicies": 1,
+		group + "namespaces/team-a/attunerecommendations": 1, group + "namespaces/team-b/attunerecommendations": 1,
+	}, lists)
+}
