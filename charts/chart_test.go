@@ -424,6 +424,12 @@ func TestWhoWritesRecommendations(t *testing.T) {
 		only("rbac.recommendationWriters={system:serviceaccount:velero:velero}"))
 }
 
+// TestValuesOfAnOlderChart: helm upgrade --reuse-values knows nothing of values that came later.
+func TestValuesOfAnOlderChart(t *testing.T) {
+	r := render(t, "watchNamespaces=null", "rbac.recommendationWriters=null", "usage.defaultsSecrets=null", "usage.limits=null", "webhook.excludedNamespaces=null")
+	assert.Len(t, all[*appsv1.Deployment](r), 2)
+}
+
 // guardOf is the rule about who writes recommendations.
 func guardOf(t *testing.T, r rendered) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	t.Helper()

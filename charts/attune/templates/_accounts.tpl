@@ -2,7 +2,7 @@
 
 {{/* User names that write recommendations, as a list in JSON. */}}
 {{- define "attune.writers" -}}
-{{- concat (list (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "attune.name" .))) .Values.rbac.recommendationWriters | toJson -}}
+{{- concat (list (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "attune.name" .))) (.Values.rbac.recommendationWriters | default list) | toJson -}}
 {{- end -}}
 
 {{/* Its Deployments, as a list in JSON. */}}
