@@ -308,5 +308,11 @@ func TestWhatIsTooLargeHoldsMore(t *testing.T) {
 	assert.Equal(t, &metav1.LabelSelector{}, trimmed(t, trim.Object, budget).Spec.Selector)
 
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: tenantsPod().Labels}}
+	discovered := trimmed(t, trim.Object, node.DeepCopy())
+	assert.False(t, discovered.Spec.Unschedulable, "500 labels are what some programs write")
+	assert.Equal(t, node.Labels, discovered.Labels)
+	for i := range 500 {
+		node.Labels[fmt.Sprint("more-", i)] = strings.Repeat("v", 60)
+	}
 	assert.True(t, trimmed(t, trim.Object, node).Spec.Unschedulable, "whom it takes is not known")
 }

@@ -136,11 +136,15 @@ func leftOut() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "selector", Operator: selectorLeftOut}}}
 }
 
+// mostNode is how many bytes of memory of a node are kept whole. Programs that find out what a node can do write hundreds of
+// labels, of 100 bytes each.
+const mostNode = 64 << 10
+
 // boundNode leaves of a node of whose labels, amounts and features there are too many what runs on it. New pods find no
 // place there, since labels say which may.
 func boundNode(node *corev1.Node) {
 	status := &node.Status
-	if size(node.Labels, status) <= mostText {
+	if size(node.Labels, status) <= mostNode {
 		return
 	}
 	node.Spec.Unschedulable = true
