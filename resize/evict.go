@@ -115,6 +115,9 @@ func doNotDisrupt(pod *corev1.Pod, e Eviction) *Refusal {
 		if name := keeping(annotations); name != "" {
 			return refuse(ReasonDoNotDisrupt, "the annotation %s=%s keeps the pod where it is", name, annotations[name])
 		}
+		if workload.Large(annotations) {
+			return refuse(ReasonTooLarge, "the pod or its workload %s", workload.WhatIsTooLarge)
+		}
 	}
 	return nil
 }

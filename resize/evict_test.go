@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
 
@@ -77,6 +78,7 @@ func TestMayEvict(t *testing.T) {
 			p.Annotations = map[string]string{"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""}
 		}, reason: ReasonDoNotDisrupt},
 		"the template says so":   {world: func(e *Eviction) { e.Annotations = []map[string]string{nil, {"karpenter.sh/do-not-disrupt": "true"}} }, reason: ReasonDoNotDisrupt},
+		"it is too large":        {pod: func(p *corev1.Pod) { p.Annotations = map[string]string{workload.TooLargeAnnotation: "true"} }, reason: ReasonTooLarge},
 		"the workload opts out":  {world: func(e *Eviction) { e.Annotations = []map[string]string{{v1alpha1.SkipAnnotation: "true"}} }, reason: ReasonDoNotDisrupt},
 		"the workload is paused": {world: func(e *Eviction) { e.Annotations = []map[string]string{{v1alpha1.PausedAnnotation: "true"}} }, reason: ReasonDoNotDisrupt},
 		"the workload is undone": {world: func(e *Eviction) {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
 
@@ -19,7 +20,7 @@ var gates = slices.Concat(setGates, []gate{RecordsFull}, paceGates)
 var standingGates = slices.Concat(setGates, paceGates)
 
 var (
-	setGates  = []gate{paused, mode, workloadPaused, optedOut, namespaceTerminating, verticalAutoscaler, noRights, recordOpen}
+	setGates  = []gate{paused, mode, workloadPaused, optedOut, tooLarge, namespaceTerminating, verticalAutoscaler, noRights, recordOpen}
 	paceGates = []gate{reverting, outsideSchedule, staleData, rollout, cooldown, nodePressure, nodeBlocked, neighboursWait}
 )
 
@@ -113,6 +114,17 @@ func optedOut(pod *corev1.Pod, _ Plan, w World) *Refusal {
 		if a.values[v1alpha1.SkipAnnotation] == "true" {
 			return refuse(ReasonSkipped, "the %s has the annotation %s", a.on, v1alpha1.SkipAnnotation)
 		}
+	}
+	return nil
+}
+
+// tooLarge: what a pod or its workload says is not all known, and nothing is decided by half of it.
+func tooLarge(pod *corev1.Pod, _ Plan, w World) *Refusal {
+	switch {
+	case workload.Large(w.WorkloadAnnotations):
+		return refuse(ReasonTooLarge, "the workload %s", workload.WhatIsTooLarge)
+	case workload.Large(pod.Annotations):
+		return refuse(ReasonTooLarge, "the pod %s", workload.WhatIsTooLarge)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
 
@@ -60,6 +61,7 @@ func TestGates(t *testing.T) {
 		}), lower, "", ""},
 		{"opt-out on the workload", world(func(w *World) { w.WorkloadAnnotations = skip }), lower, ReasonSkipped, ReasonSkipped},
 		{"opt-out on the template", world(func(w *World) { w.TemplateAnnotations = skip }), lower, ReasonSkipped, ReasonSkipped},
+		{"a workload that is too large", world(func(w *World) { w.WorkloadAnnotations = map[string]string{workload.TooLargeAnnotation: "true"} }), lower, ReasonTooLarge, ReasonTooLarge},
 		{"namespace terminating (59)", world(func(w *World) { w.NamespaceTerminating = true }), lower, ReasonNamespaceTerminating, ReasonNamespaceTerminating},
 		{"a VPA (63)", world(func(w *World) { w.VPA = "web" }), lower, ReasonVPA, ReasonVPA},
 		{"its own record is open (21)", world(func(w *World) {

@@ -65,6 +65,7 @@ const (
 	ReasonWorkloadPaused       = "WorkloadPaused"
 	ReasonMode                 = "Mode"
 	ReasonSkipped              = "Skipped"
+	ReasonTooLarge             = "TooLarge"
 	ReasonExcluded             = "Excluded"
 	ReasonHPA                  = "HPA"
 	ReasonVPA                  = "VPA"

@@ -47,13 +47,13 @@ func GenerationOf(labels map[string]string) string {
 }
 
 // SameProgram: a pod runs what a template says in all of the template's containers. It may have others, which
-// something added to it.
+// something added to it. A template without containers is that of no pod.
 func SameProgram(pod *corev1.Pod, template *corev1.PodSpec) bool {
 	runs := map[string]string{}
 	for i := range pod.Spec.Containers {
 		runs[pod.Spec.Containers[i].Name] = programOf(&pod.Spec.Containers[i])
 	}
-	return !slices.ContainsFunc(template.Containers, func(c corev1.Container) bool { return runs[c.Name] != programOf(&c) })
+	return len(template.Containers) > 0 && !slices.ContainsFunc(template.Containers, func(c corev1.Container) bool { return runs[c.Name] != programOf(&c) })
 }
 
 // programOf is what a container runs, as a text that tells it from all others.

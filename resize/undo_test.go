@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 )
 
 // undoOf is a pod that attune has made smaller, and the plan that puts it back.
@@ -36,6 +37,7 @@ func TestWhatHoldsAnUndo(t *testing.T) {
 
 	for reason, edit := range map[string]func(*World){
 		ReasonSkipped:              func(w *World) { w.WorkloadAnnotations = map[string]string{v1alpha1.SkipAnnotation: "true"} },
+		ReasonTooLarge:             func(w *World) { w.WorkloadAnnotations = map[string]string{workload.TooLargeAnnotation: "true"} },
 		ReasonVPA:                  func(w *World) { w.VPA = "web" },
 		ReasonNamespaceTerminating: func(w *World) { w.NamespaceTerminating = true },
 		ReasonRecordsFull:          func(w *World) { w.Status.Records = make([]v1alpha1.ResizeRecord, v1alpha1.MaxRecords) },

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
@@ -179,20 +178,10 @@ func (o *options) manager(config *rest.Config, provider certs.Provider) (ctrl.Ma
 
 // cacheOptions keep of each object what somebody here reads.
 func cacheOptions(watched namespaces) cache.Options {
-	by := map[client.Object]cache.ByObject{
-		&corev1.Pod{}:                    {Transform: trim.Pod},
-		&corev1.Node{}:                   {Transform: trim.Node},
-		&policyv1.PodDisruptionBudget{}:  {Transform: trim.Budget},
-		&v1alpha1.AttuneRecommendation{}: {Transform: trim.Recommendation},
+	return cache.Options{
+		DefaultTransform: trim.Object, DefaultNamespaces: watched.cached(),
+		ByObject: map[client.Object]cache.ByObject{workload.NewObject(v1alpha1.KindReplicaSet).(client.Object): {Label: workload.Whole()}},
 	}
-	for _, kind := range workload.Kinds {
-		of := cache.ByObject{Transform: trim.Workload}
-		if kind == v1alpha1.KindReplicaSet {
-			of.Label = workload.Whole()
-		}
-		by[workload.NewObject(kind).(client.Object)] = of
-	}
-	return cache.Options{DefaultTransform: trim.Object, ByObject: by, DefaultNamespaces: watched.cached()}
 }
 
 // serve adds what every replica of the webhook does: the webhooks, and the probes that say whether they can be called.

@@ -23,6 +23,8 @@ type matched struct {
 	losses int
 	// neighbours are the other workloads of the namespace: their pods must not be taken for ours.
 	neighbours []podname.Workload
+	// large are the workloads of the namespace that are too large to be sized.
+	large []workload.Identity
 }
 
 // policiesOf a namespace: those that are used, and those beyond the bound on them.

@@ -53,6 +53,7 @@ type matching struct {
 	by        map[string]matched
 	// neighbours are all workloads.
 	neighbours []podname.Workload
+	large      []workload.Identity
 }
 
 // claim is what of a policy decides about workloads.
@@ -110,6 +111,9 @@ func (m *matching) next(policies []v1alpha1.AttunePolicy, objects []workload.Obj
 			continue
 		}
 		next.neighbours = append(next.neighbours, podname.Workload{Kind: w.Kind, Name: w.Name})
+		if w.TooLarge() {
+			next.large = append(next.large, w.Identity)
+		}
 		s, same := known[w.Identity]
 		if !same || w.Version == "" || s.version != w.Version || s.uid != w.UID {
 			s = matchOf(w, matcher)
@@ -140,7 +144,7 @@ func (m *matching) note(w workload.Workload, s match) {
 // to a policy is what it selects.
 func (m *matching) to(policy string) matched {
 	out := m.by[policy]
-	out.neighbours = m.neighbours
+	out.neighbours, out.large = m.neighbours, m.large
 	return out
 }
 

@@ -229,3 +229,31 @@ func (s lockedStatus) Patch(ctx context.Context, o client.Object, patch client.P
 	defer s.mutex.Unlock()
 	return s.SubResourceWriter.Patch(ctx, o, patch, opts...)
 }
+
+// A workload that is too large is told of on every policy that may mean it: its labels may not be known.
+func TestWorkloadsThatAreTooLargeAreTold(t *testing.T) {
+	large := deployment("great")
+	large.ResourceVersion, large.Annotations = "1", map[string]string{workload.TooLargeAnnotation: "true"}
+	policies := []v1alpha1.AttunePolicy{
+		claiming("blue", 0, func(s *v1alpha1.AttunePolicySpec) {
+			s.TargetRef.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "blue"}}
+		}),
+		claiming("other", 1, func(s *v1alpha1.AttunePolicySpec) { s.TargetRef.Name = "other" }),
+	}
+	var none *matching
+	m := none.next(policies, []workload.Object{large})
+	told := func(p v1alpha1.AttunePolicy) string {
+		return report{policy: &p, matched: m.to(p.Name)}.ready().Message
+	}
+	assert.Equal(t, "no Deployment matches targetRef; Deployment/great is left alone: it "+workload.WhatIsTooLarge, told(policies[0]))
+	assert.Equal(t, "no Deployment matches targetRef", told(policies[1]))
+}
+
+func TestNoSeedsOfAWorkloadThatIsTooLarge(t *testing.T) {
+	in := sizing(t, nil).with(t, mode(v1alpha1.UpdateAuto))
+	require.NotNil(t, desired(in).Seed)
+	in.workload.Annotations = map[string]string{workload.TooLargeAnnotation: "true"}
+	after := desired(in)
+	assert.Nil(t, after.Seed)
+	assert.Equal(t, "TooLarge", after.SeedWithheld)
+}

@@ -34,6 +34,8 @@ func seed(in inputs, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string
 		return nil, v1alpha1.ReasonPaused
 	case in.workload.Stopped() || in.status.Paused != nil:
 		return nil, v1alpha1.ReasonPaused
+	case in.workload.TooLarge():
+		return nil, resize.ReasonTooLarge
 	case skipped:
 		return nil, "Skipped"
 	case slices.ContainsFunc(targets, sizedByVPA):

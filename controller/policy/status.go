@@ -127,18 +127,18 @@ func (r report) ready() metav1.Condition {
 	case len(r.matched.won) == 0 && len(r.matched.lost) > 0:
 		return no(v1alpha1.ReasonConflict, conflict(r.matched))
 	case len(r.matched.won) == 0:
-		return no(v1alpha1.ReasonNoWorkloadsFound, fmt.Sprintf("no %s matches targetRef", r.policy.Spec.TargetRef.Kind))
+		return no(v1alpha1.ReasonNoWorkloadsFound, fmt.Sprintf("no %s matches targetRef", r.policy.Spec.TargetRef.Kind)+r.tooLarge())
 	case r.source.Err != nil:
 		return no(v1alpha1.ReasonPrometheusUnavailable, sentence(r.source.Err)+"; nothing is applied until it answers")
 	case len(r.refused) > 0:
 		return no(v1alpha1.ReasonRecommendationRefused, r.notTaken())
 	}
 	if hold := r.unanimousHold(); hold != nil {
-		return no(hold.Reason, hold.Message+r.leftOut()+r.tooMuch()+r.crowded()+r.complaint())
+		return no(hold.Reason, hold.Message+r.tooLarge()+r.leftOut()+r.tooMuch()+r.crowded()+r.complaint())
 	}
 	return metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
-		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)) + r.coarse() + r.shortPast() + r.notFollowed() + r.tooMuch() + r.crowded() + r.complaint(),
+		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)) + r.tooLarge() + r.coarse() + r.shortPast() + r.notFollowed() + r.tooMuch() + r.crowded() + r.complaint(),
 	}
 }
 
@@ -156,6 +156,20 @@ func (r report) notTaken() string {
 		text += fmt.Sprintf("; and %d more", rest)
 	}
 	return text
+}
+
+// tooLarge names the first workload that the policy may mean and that is left alone for its size. Its labels may not be
+// known, so that a selector does not tell whether it is meant.
+func (r report) tooLarge() string {
+	target := r.policy.Spec.TargetRef
+	meant := func(w workload.Identity) bool {
+		return w.Kind == target.Kind && (target.Name == "" || target.Name == w.Name)
+	}
+	first := slices.IndexFunc(r.matched.large, meant)
+	if first < 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s is left alone: it %s", r.matched.large[first], workload.WhatIsTooLarge)
 }
 
 // complaint is the first thing that the source's newest answer says of itself, such as a kubelet that does

@@ -14,6 +14,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -88,6 +89,7 @@ func TestWhatHoldsAPod(t *testing.T) {
 		"a rollout":    {func(w *world) { w.workload.Rollout.InProgress, w.workload.Rollout.Reason = true, "1 of 2" }, resize.ReasonRolloutInProgress, ""},
 		"a pause":      {func(w *world) { w.workload.Annotations[v1alpha1.PausedAnnotation] = "true" }, resize.ReasonWorkloadPaused, resize.ReasonWorkloadPaused},
 		"a skip":       {func(w *world) { w.workload.Annotations[v1alpha1.SkipAnnotation] = "true" }, resize.ReasonSkipped, resize.ReasonSkipped},
+		"too large":    {func(w *world) { w.workload.Annotations[workload.TooLargeAnnotation] = "true" }, resize.ReasonTooLarge, resize.ReasonTooLarge},
 		"another mode": {func(w *world) { w.settings.Resize.Mode = v1alpha1.UpdateInitial }, resize.ReasonMode, resize.ReasonMode},
 	} {
 		t.Run(name, func(t *testing.T) {

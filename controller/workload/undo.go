@@ -98,7 +98,7 @@ func (d *decision) notPutBack(pod *corev1.Pod, refusal *resize.Refusal) []*resiz
 	switch {
 	case refusal.Reason == resize.ReasonNoChange:
 		return nil
-	case refusal.Transient, refusal.Reason == resize.ReasonSkipped, refusal.Reason == resize.ReasonVPA:
+	case refusal.Transient, refusal.Reason == resize.ReasonSkipped, refusal.Reason == resize.ReasonTooLarge, refusal.Reason == resize.ReasonVPA:
 		d.refused.add(pod, refusal)
 		refusal.Message = "pod " + pod.Name + ": " + refusal.Message
 		return []*resize.Refusal{refusal}

@@ -31,6 +31,8 @@ func AsItIs(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (reason, messag
 		return resize.ReasonNotStarted, "it does not run yet"
 	case pod.Spec.Resources != nil && (len(pod.Spec.Resources.Requests) > 0 || len(pod.Spec.Resources.Limits) > 0):
 		return resize.ReasonPodLevelResources, "it has resources of its own, beside those of its containers"
+	case workload.Large(pod.Annotations):
+		return resize.ReasonTooLarge, "it " + workload.WhatIsTooLarge
 	case tooGreat(pod):
 		return "AmountsTooGreat", "an amount of it is so great that a node's amounts do not add up exactly beside it"
 	case resize.Guaranteed(pod):

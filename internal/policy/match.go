@@ -72,6 +72,9 @@ func (m Matcher) Match(w workload.Workload) (winner *v1alpha1.AttunePolicy, lose
 
 func (c candidate) selects(w workload.Workload) bool {
 	ref := c.policy.Spec.TargetRef
+	if w.TooLarge() && len(w.Labels) == 0 && !c.selector.Empty() {
+		return false // its labels are not known
+	}
 	return ref.Kind == w.Kind && (ref.Name == "" || ref.Name == w.Name) && c.selector.Matches(labels.Set(w.Labels))
 }
 

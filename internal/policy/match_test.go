@@ -3,6 +3,7 @@ package policy_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 )
 
@@ -177,4 +179,43 @@ func BenchmarkMatch(b *testing.B) {
 	for b.Loop() {
 		m.Match(w)
 	}
+}
+
+// Where a workload's labels are not kept, no selector tells whether it means it: not one that asks for an absent label
+// either.
+func TestNoSelectorMatchesAWorkloadWhoseLabelsAreNotKnown(t *testing.T) {
+	large := api(func(w *workload.Workload) {
+		w.Labels, w.Annotations = nil, map[string]string{workload.TooLargeAnnotation: "true"}
+	})
+	for spec, want := range map[string]bool{
+		`targetRef: {kind: Deployment}`:                                                                              true,
+		`targetRef: {kind: Deployment, name: api}`:                                                                   true,
+		`targetRef: {kind: Deployment, selector: {matchLabels: {tier: api}}}`:                                        false,
+		`targetRef: {kind: Deployment, selector: {matchExpressions: [{key: batch, operator: DoesNotExist}]}}`:        false,
+		`targetRef: {kind: Deployment, selector: {matchExpressions: [{key: tier, operator: NotIn, values: [web]}]}}`: false,
+	} {
+		winner, _ := policy.NewMatcher([]v1alpha1.AttunePolicy{named(t, "p", spec)}).Match(large)
+		assert.Equal(t, want, winner != nil, spec)
+	}
+}
+
+// A policy of which something is not kept is invalid, and says what: it neither selects by half of a selector nor asks a
+// server without half of its headers.
+func TestAPolicyThatIsTooLargeSaysSo(t *testing.T) {
+	whole := aPolicy(t, `targetRef: {kind: Deployment, selector: {matchLabels: {tier: api}}}`)
+	for i := range 300 {
+		whole.Spec.TargetRef.Selector.MatchLabels[fmt.Sprint("label-", i)] = strings.Repeat("v", 60)
+	}
+	kept, err := trim.Object(whole.DeepCopy())
+	require.NoError(t, err)
+	for _, p := range []*v1alpha1.AttunePolicy{whole, kept.(*v1alpha1.AttunePolicy)} {
+		_, err := policy.Resolve(nil, nil, p)
+		assert.ErrorContains(t, err, "targetRef.selector is larger than 16 KiB")
+	}
+	asks := aPolicy(t, `metricsSource: {prometheus: {headers: {X-Scope-OrgID: a}}}`)
+	asks.Spec.MetricsSource.Prometheus.Headers["X-Long"] = strings.Repeat("h", 20<<10)
+	kept, err = trim.Object(asks)
+	require.NoError(t, err)
+	_, err = policy.Resolve(nil, nil, kept.(*v1alpha1.AttunePolicy))
+	assert.ErrorContains(t, err, "its headers and parameters are more than 16 KiB")
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/trim"
 )
 
 var kinds = []v1alpha1.WorkloadKind{v1alpha1.KindDeployment, v1alpha1.KindStatefulSet, v1alpha1.KindDaemonSet,
@@ -38,6 +39,9 @@ func targetOf(ref v1alpha1.TargetRef) (labels.Selector, error) {
 		return labels.Everything(), nil
 	case len(ref.Selector.MatchLabels) == 0 && len(ref.Selector.MatchExpressions) == 0:
 		return nil, errors.New("targetRef.selector {} is empty: leave it out to target every workload of the kind, or set matchLabels, e.g. {tier: api}")
+	}
+	if trim.GreatSelector(ref.Selector) {
+		return nil, errors.New("targetRef.selector is larger than 16 KiB: use fewer labels, e.g. {tier: api}")
 	}
 	selector, err := metav1.LabelSelectorAsSelector(ref.Selector)
 	if err != nil {

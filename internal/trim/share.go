@@ -40,12 +40,12 @@ func share(pod *corev1.Pod) {
 }
 
 // shareWorkload does the same for a workload and its template: fleets are made of few templates, and a template's
-// labels and sizes are those of its pods.
+// sizes are those of its pods.
 func shareWorkload(w workload.Object, template *corev1.PodTemplateSpec) {
 	w.SetNamespace(shared(w.GetNamespace()))
 	w.SetLabels(sharedMap(w.GetLabels()))
 	w.SetAnnotations(sharedMap(w.GetAnnotations()))
-	template.Labels, template.Annotations = sharedMap(template.Labels), sharedMap(template.Annotations)
+	template.Annotations = sharedMap(template.Annotations)
 	shareSpec(&template.Spec)
 }
 
@@ -87,29 +87,42 @@ var (
 	texts = table[map[string]string]{known: map[string]map[string]string{}}
 )
 
-// mostShared bounds a table: where there are more different maps, sharing begins anew.
-const mostShared = 20_000
+// mostShared bounds a table, in bytes: where there are more different maps, sharing begins anew. A table has what no
+// object has any more, so that it must be small whatever was written. longestShared is the longest text of a map that is
+// shared: replicas have shorter ones.
+const mostShared, longestShared = 8 << 20, 1 << 10
+
+// The memory of a shared map beside its texts: of itself with its place in a table, and of each entry.
+const ofMap, ofEntry = 512, 96
 
 type table[T any] struct {
 	sync.Mutex
 	known map[string]T
+	// bytes of the known values and their keys, about.
+	bytes int
 }
 
-// equal is the first value that came with the key.
-func (t *table[T]) equal(key string, value T) T {
+// equal is the first value that came with the key. It has so many entries, whose texts are in the key.
+func (t *table[T]) equal(key string, value T, entries int) T {
+	if len(key) > longestShared {
+		return value
+	}
 	t.Lock()
 	defer t.Unlock()
 	if known, ok := t.known[key]; ok {
 		return known
 	}
-	if len(t.known) >= mostShared {
-		clear(t.known)
+	size := 2*len(key) + ofMap + entries*ofEntry
+	if t.bytes+size > mostShared {
+		// A map that was cleared has its room still.
+		t.known, t.bytes = map[string]T{}, 0
 	}
 	t.known[key] = value
+	t.bytes += size
 	return value
 }
 
-// mostEntries of a map that is shared: greater ones are few, and a table must not keep them when their objects are gone.
+// mostEntries of a map that is shared: greater ones are few.
 const mostEntries = 32
 
 // sharedMap is an equal map. One with a long text, or with many, is some object's own.
@@ -137,7 +150,7 @@ func sharedMap(values map[string]string) map[string]string {
 			text.WriteString(strconv.Itoa(len(part)) + ":" + part)
 		}
 	}
-	return texts.equal(text.String(), out)
+	return texts.equal(text.String(), out, len(out))
 }
 
 func shareAmounts(resources *corev1.ResourceRequirements) {
@@ -154,5 +167,5 @@ func sharedAmounts(list corev1.ResourceList) corev1.ResourceList {
 		q := list[name]
 		text.WriteString(string(name) + "=" + q.String() + string(q.Format) + ";")
 	}
-	return lists.equal(text.String(), list)
+	return lists.equal(text.String(), list, len(list))
 }

@@ -22,14 +22,14 @@ type Lookup interface {
 	JobOwner(namespace, job string) (cronJob string, known bool)
 }
 
-// argoHashLabel marks pods of an Argo Rollout: a ReplicaSet owns them, but no Deployment.
-const argoHashLabel = "rollouts-pod-template-hash"
+// ArgoHashLabel marks pods of an Argo Rollout: a ReplicaSet owns them, but no Deployment.
+const ArgoHashLabel = "rollouts-pod-template-hash"
 
 // Whole selects the ReplicaSets that stand alone: there are many times as many parts of Deployments and Rollouts,
 // which keep those of earlier generations, and nobody here looks at them.
 func Whole() labels.Selector {
 	var whole labels.Requirements
-	for _, label := range []string{appsv1.DefaultDeploymentUniqueLabelKey, argoHashLabel} {
+	for _, label := range []string{appsv1.DefaultDeploymentUniqueLabelKey, ArgoHashLabel} {
 		absent, err := labels.NewRequirement(label, selection.DoesNotExist, nil)
 		if err != nil {
 			panic("a label's name: " + err.Error())
@@ -53,7 +53,7 @@ func OwnerOf(pod metav1.Object, namespace string, lookup Lookup) (Identity, bool
 	switch groupKind(owner) {
 	case appsKind(v1alpha1.KindStatefulSet), appsKind(v1alpha1.KindDaemonSet):
 	case appsKind(v1alpha1.KindReplicaSet):
-		if _, argo := pod.GetLabels()[argoHashLabel]; argo {
+		if _, argo := pod.GetLabels()[ArgoHashLabel]; argo {
 			return Identity{}, false
 		}
 		kind, name = ofReplicaSet(name, pod.GetLabels()[appsv1.DefaultDeploymentUniqueLabelKey])

@@ -7,13 +7,16 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Skipped reports whether the workload or its pod template opts out, and where it says so.
+// Skipped reports whether the workload or its pod template opts out, and where it says so; or that it is too large.
 func (w Workload) Skipped() (where string, skipped bool) {
 	if w.Annotations[v1alpha1.SkipAnnotation] == "true" {
 		return w.String(), true
 	}
 	if w.Template != nil && w.Template.Annotations[v1alpha1.SkipAnnotation] == "true" {
 		return "the pod template of " + w.String(), true
+	}
+	if w.TooLarge() {
+		return w.String() + ", which is too large", true
 	}
 	return "", false
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/go-logr/logr"
 	prom "github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
@@ -28,7 +27,6 @@ import (
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/trim"
-	"attune.io/attune/internal/workload"
 	"attune.io/attune/test/sim/api"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/recent"
@@ -85,32 +83,13 @@ func (t ticking) Since(x time.Time) time.Duration { return t.of.Since(x) }
 // newOperator starts a process. A follower only seeds.
 func newOperator(w *world, name string, leads bool) *operator {
 	o := &operator{w: w, name: name, left: -1, queues: map[string]*queue{}}
-	o.cache = newCache(w.time, w.server, trimmed, w.lagOf)
+	o.cache = newCache(w.time, w.server, trim.Object, w.lagOf)
 	o.serve()
 	if leads {
 		o.lead(context.Background())
 	}
 	o.cache.start()
 	return o
-}
-
-// trimmed is what the operator's cache keeps, as cmd/attune has it.
-func trimmed(o any) (any, error) {
-	switch of := o.(type) {
-	case *corev1.Pod:
-		return trim.Pod(o)
-	case *corev1.Node:
-		return trim.Node(o)
-	case *policyv1.PodDisruptionBudget:
-		return trim.Budget(o)
-	case *v1alpha1.AttuneRecommendation:
-		return trim.Recommendation(o)
-	case client.Object:
-		if _, ok := workload.From(of); ok {
-			return trim.Workload(o)
-		}
-	}
-	return trim.Object(o)
 }
 
 // serve is the webhook.

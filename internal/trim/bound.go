@@ -1,0 +1,149 @@
+package trim
+
+import (
+	"reflect"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	helpers "k8s.io/component-helpers/resource"
+
+	"attune.io/attune/internal/workload"
+)
+
+// Bounds on what is kept of one object, in bytes of memory.
+//
+// mostText is of its labels, and of what says where a pod may run: honest ones take 1 to 3 KiB. mostContainers is of its
+// containers and what a node says of them: a container takes some 2 KiB, and the longest names and programs 5 KiB, so that
+// a pod of 50 containers stays whole.
+const mostText, mostContainers = 16 << 10, 256 << 10
+
+// large marks an object of which something was left out that decisions rest on.
+func large(annotations map[string]string) map[string]string {
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[workload.TooLargeAnnotation] = "true"
+	return annotations
+}
+
+// boundPod leaves of a pod that is too large what its node and its workload need to count with it: whose it is, what it
+// asks for, and how it is.
+func boundPod(pod *corev1.Pod) {
+	spec, status := &pod.Spec, &pod.Status
+	if size(pod.Labels, spec.NodeSelector, spec.Tolerations, spec.Affinity, spec.Volumes) > mostText {
+		pod.Annotations = large(pod.Annotations)
+		// The generation, and whether a Rollout owns it: owners and templates are told by them.
+		pod.Labels = only(pod.Labels, appsv1.DefaultDeploymentUniqueLabelKey, appsv1.ControllerRevisionHashLabelKey, workload.ArgoHashLabel)
+		spec.NodeSelector, spec.Tolerations, spec.Affinity = nil, nil, nil
+		oneVolume(spec)
+	}
+	if size(spec.InitContainers, spec.Containers, spec.Overhead, spec.Resources, status) > mostContainers {
+		pod.Annotations = large(pod.Annotations)
+		oneContainer(pod)
+	}
+}
+
+// oneVolume has containers mount a volume without a bound in the place of those in memory.
+func oneVolume(spec *corev1.PodSpec) {
+	if len(spec.Volumes) == 0 {
+		return
+	}
+	const name = "memory"
+	spec.Volumes = []corev1.Volume{{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}}}
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			if len(containers[i].VolumeMounts) > 0 {
+				containers[i].VolumeMounts = []corev1.VolumeMount{{Name: name}}
+			}
+		}
+	}
+}
+
+// oneContainer has a pod ask in one container for what it asks for in all.
+func oneContainer(pod *corev1.Pod) {
+	options := helpers.PodResourcesOptions{UseStatusResources: true, ExcludeOverhead: true}
+	all := corev1.ResourceRequirements{Requests: cpuAndMemory(helpers.PodRequests(pod, options)), Limits: cpuAndMemory(helpers.PodLimits(pod, options))}
+	name := "all"
+	if len(pod.Spec.Containers) > 0 {
+		name = cut(pod.Spec.Containers[0].Name)
+	}
+	pod.Spec.InitContainers, pod.Spec.Containers = nil, []corev1.Container{{Name: name, Resources: all}}
+	pod.Spec.Overhead, pod.Spec.Resources, pod.Spec.Volumes = cpuAndMemory(pod.Spec.Overhead), nil, nil
+	was := pod.Status
+	pod.Status = corev1.PodStatus{ObservedGeneration: was.ObservedGeneration, Phase: was.Phase, Reason: cut(was.Reason), QOSClass: was.QOSClass, StartTime: was.StartTime}
+	for _, c := range was.Conditions {
+		switch c.Type {
+		case corev1.PodReady, corev1.PodScheduled, corev1.PodResizePending, corev1.PodResizeInProgress:
+			c.Reason, c.Message = cut(c.Reason), cut(c.Message)
+			pod.Status.Conditions = append(pod.Status.Conditions, c)
+		}
+	}
+	pod.Status.Conditions = pod.Status.Conditions[:min(len(pod.Status.Conditions), 4)]
+}
+
+// boundWorkload leaves of a workload that is too large its name, and how far it is rolled out.
+func boundWorkload(w workload.Object, template *corev1.PodTemplateSpec) {
+	if size(w.GetLabels()) > mostText {
+		w.SetAnnotations(large(w.GetAnnotations()))
+		w.SetLabels(nil)
+	}
+	if size(template.Spec.InitContainers, template.Spec.Containers) > mostContainers {
+		w.SetAnnotations(large(w.GetAnnotations()))
+		template.Spec = corev1.PodSpec{}
+	}
+}
+
+// size is how many bytes of memory values take, about: texts, lists and maps, and what they point to.
+func size(values ...any) int {
+	bytes := 0
+	for _, value := range values {
+		bytes += sizeOf(reflect.ValueOf(value))
+	}
+	return bytes
+}
+
+// Values that have no texts of anybody's making.
+var plain = map[reflect.Type]bool{reflect.TypeFor[resource.Quantity](): true, reflect.TypeFor[metav1.Time](): true}
+
+func sizeOf(v reflect.Value) int {
+	if !v.IsValid() || plain[v.Type()] {
+		return 0
+	}
+	bytes := 0
+	switch v.Kind() {
+	case reflect.String:
+		return v.Len()
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return int(v.Type().Elem().Size()) + sizeOf(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			bytes += sizeOf(v.Field(i))
+		}
+	case reflect.Slice:
+		bytes = v.Len() * int(v.Type().Elem().Size())
+		for i := range v.Len() {
+			bytes += sizeOf(v.Index(i))
+		}
+	case reflect.Map:
+		bytes = v.Len() * int(v.Type().Key().Size()+v.Type().Elem().Size())
+		switch of := v.Interface().(type) {
+		case map[string]string:
+			for key, value := range of {
+				bytes += len(key) + len(value)
+			}
+		case corev1.ResourceList:
+			for name := range of {
+				bytes += len(name)
+			}
+		default:
+			for entries := v.MapRange(); entries.Next(); {
+				bytes += sizeOf(entries.Key()) + sizeOf(entries.Value())
+			}
+		}
+	}
+	return bytes
+}

@@ -1,0 +1,200 @@
+package trim
+
+import (
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// horizontal keeps what a HorizontalPodAutoscaler scales, and on which requests.
+func horizontal(hpa *autoscalingv2.HorizontalPodAutoscaler) {
+	identity(hpa)
+	of := hpa.Spec
+	of.ScaleTargetRef.Kind, of.ScaleTargetRef.Name, of.ScaleTargetRef.APIVersion = cut(of.ScaleTargetRef.Kind), cut(of.ScaleTargetRef.Name), cut(of.ScaleTargetRef.APIVersion)
+	hpa.Spec = autoscalingv2.HorizontalPodAutoscalerSpec{
+		ScaleTargetRef: of.ScaleTargetRef, MinReplicas: of.MinReplicas, MaxReplicas: of.MaxReplicas, Metrics: onRequests(of.Metrics),
+	}
+	hpa.Status = autoscalingv2.HorizontalPodAutoscalerStatus{}
+}
+
+// mostMetrics is how many metrics of requests are kept of a HorizontalPodAutoscaler: two of each of 32 containers.
+const mostMetrics = 64
+
+// onRequests are the metrics that look at requests. Where there are more than anybody needs, all requests count: a hold too
+// many does no harm.
+func onRequests(metrics []autoscalingv2.MetricSpec) []autoscalingv2.MetricSpec {
+	if len(metrics) == 0 {
+		return nil
+	}
+	var kept []autoscalingv2.MetricSpec
+	for _, m := range metrics {
+		switch {
+		case m.Type == autoscalingv2.ResourceMetricSourceType && m.Resource != nil && sized(m.Resource.Name, m.Resource.Target):
+			kept = append(kept, onResource(m.Resource.Name, m.Resource.Target.AverageUtilization))
+		case m.Type == autoscalingv2.ContainerResourceMetricSourceType && m.ContainerResource != nil && sized(m.ContainerResource.Name, m.ContainerResource.Target):
+			kept = append(kept, autoscalingv2.MetricSpec{Type: m.Type, ContainerResource: &autoscalingv2.ContainerResourceMetricSource{
+				Name: m.ContainerResource.Name, Container: cut(m.ContainerResource.Container),
+				Target: autoscalingv2.MetricTarget{AverageUtilization: m.ContainerResource.Target.AverageUtilization},
+			}})
+		}
+	}
+	switch {
+	case len(kept) == 0:
+		// Without metrics it would be one that scales on CPU.
+		return []autoscalingv2.MetricSpec{{Type: autoscalingv2.ExternalMetricSourceType}}
+	case len(kept) > mostMetrics:
+		return []autoscalingv2.MetricSpec{onResource(corev1.ResourceCPU, nil), onResource(corev1.ResourceMemory, nil)}
+	}
+	return kept
+}
+
+func onResource(name corev1.ResourceName, percent *int32) autoscalingv2.MetricSpec {
+	return autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
+		Name: name, Target: autoscalingv2.MetricTarget{AverageUtilization: percent},
+	}}
+}
+
+// sized: the target is a part of a request that is sized.
+func sized(name corev1.ResourceName, target autoscalingv2.MetricTarget) bool {
+	return (name == corev1.ResourceCPU || name == corev1.ResourceMemory) && target.AverageValue == nil
+}
+
+// vertical keeps what a VerticalPodAutoscaler sizes, and its mode. Nothing else is read without Go types.
+func vertical(vpa *unstructured.Unstructured) {
+	kept := &unstructured.Unstructured{Object: map[string]any{}}
+	kept.SetGroupVersionKind(vpa.GroupVersionKind())
+	kept.SetNamespace(vpa.GetNamespace())
+	kept.SetName(vpa.GetName())
+	kept.SetUID(vpa.GetUID())
+	kept.SetResourceVersion(vpa.GetResourceVersion())
+	kept.SetGeneration(vpa.GetGeneration())
+	kept.SetCreationTimestamp(vpa.GetCreationTimestamp())
+	kept.SetDeletionTimestamp(vpa.GetDeletionTimestamp())
+	for _, path := range [][]string{
+		{"spec", "targetRef", "apiVersion"}, {"spec", "targetRef", "kind"}, {"spec", "targetRef", "name"}, {"spec", "updatePolicy", "updateMode"},
+	} {
+		if text, found, err := unstructured.NestedString(vpa.Object, path...); found && err == nil {
+			_ = unstructured.SetNestedField(kept.Object, cut(text), path...) // it is made of maps alone
+		}
+	}
+	vpa.Object = kept.Object
+}
+
+// namespace keeps whether its new pods are sized. Of other kinds, nobody reads the metadata alone.
+func namespace(of *metav1.PartialObjectMetadata) {
+	inject, labelled := of.Labels[v1alpha1.InjectLabel]
+	identity(of)
+	if labelled {
+		of.Labels = map[string]string{v1alpha1.InjectLabel: inject}
+	}
+}
+
+// policy keeps what it says. Its finalizers stay: a change of them is written as the whole list.
+func policy(p *v1alpha1.AttunePolicy) {
+	own(p)
+	p.Labels, p.Annotations, p.OwnerReferences = nil, nil, nil
+	if GreatSelector(p.Spec.TargetRef.Selector) {
+		p.Spec.TargetRef.Selector = leftOut()
+	}
+	source(&p.Spec.PolicySettings)
+}
+
+func defaults(o metav1.Object, spec *v1alpha1.DefaultsSpec) {
+	identity(o)
+	source(&spec.PolicySettings)
+}
+
+// source leaves of a server that is too great an address that is none, which says why: without its headers it would be
+// asked as somebody else.
+func source(settings *v1alpha1.PolicySettings) {
+	if settings.MetricsSource == nil || settings.MetricsSource.Prometheus == nil {
+		return
+	}
+	if size(settings.MetricsSource.Prometheus) > mostText {
+		kept := *settings.MetricsSource
+		kept.Prometheus = &v1alpha1.PrometheusSource{Address: "its headers and parameters are more than 16 KiB"}
+		settings.MetricsSource = &kept
+	}
+}
+
+// selectorLeftOut stands in the place of the operators of a selector that is not kept.
+const selectorLeftOut metav1.LabelSelectorOperator = "TooLarge"
+
+// GreatSelector: a selector is, or was before it was trimmed, larger than what is kept of one.
+func GreatSelector(s *metav1.LabelSelector) bool {
+	if s == nil {
+		return false
+	}
+	return len(s.MatchExpressions) == 1 && s.MatchExpressions[0].Operator == selectorLeftOut || size(s) > mostText
+}
+
+// leftOut is a selector that cannot be read.
+func leftOut() *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "selector", Operator: selectorLeftOut}}}
+}
+
+// mostNode is how many bytes of memory of a node are kept whole. Programs that find out what a node can do write hundreds of
+// labels, of 100 bytes each.
+const mostNode = 64 << 10
+
+// boundNode leaves of a node of whose labels, amounts and features there are too many what runs on it. New pods find no
+// place there, since labels say which may.
+func boundNode(node *corev1.Node) {
+	status := &node.Status
+	if size(node.Labels, status) <= mostNode {
+		return
+	}
+	node.Spec.Unschedulable = true
+	node.Labels = only(node.Labels, corev1.LabelOSStable, "node-role.kubernetes.io/control-plane")
+	status.Capacity, status.Allocatable = cpuAndMemory(status.Capacity), cpuAndMemory(status.Allocatable)
+	status.DeclaredFeatures = nil
+	info := &status.NodeInfo
+	info.BootID, info.KubeletVersion, info.OperatingSystem = cut(info.BootID), cut(info.KubeletVersion), cut(info.OperatingSystem)
+	conditions, addresses := status.Conditions, status.Addresses
+	status.Conditions, status.Addresses = nil, nil
+	for _, c := range conditions {
+		switch c.Type {
+		case corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure:
+			c.Status = cut(c.Status)
+			status.Conditions = append(status.Conditions, c)
+		}
+	}
+	status.Conditions = status.Conditions[:min(len(status.Conditions), 4)]
+	for _, a := range addresses {
+		if a.Type == corev1.NodeInternalIP {
+			a.Address = cut(a.Address)
+			status.Addresses = []corev1.NodeAddress{a}
+			break
+		}
+	}
+}
+
+// only some entries of a map.
+func only(values map[string]string, names ...string) map[string]string {
+	var kept map[string]string
+	for _, name := range names {
+		if value, ok := values[name]; ok {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[name] = value
+		}
+	}
+	return kept
+}
+
+func cpuAndMemory(list corev1.ResourceList) corev1.ResourceList {
+	var kept corev1.ResourceList
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if amount, ok := list[name]; ok {
+			if kept == nil {
+				kept = corev1.ResourceList{}
+			}
+			kept[name] = amount
+		}
+	}
+	return kept
+}
