@@ -64,6 +64,12 @@ const (
 	ReasonConflict                = "Conflict"
 	// ReasonTooManyPolicies: the namespace has more policies than are used, and this is one of the newest.
 	ReasonTooManyPolicies = "TooManyPolicies"
+	// ReasonTooManyContainers: a workload has more containers than are sized, and none of them is. It is also why its
+	// recommendation has no seed.
+	ReasonTooManyContainers = "TooManyContainers"
+	// ReasonTooManyWorkloads: policies of the namespace select more workloads than are sized, and some of this policy's are
+	// among the youngest. It is also why their recommendations have no seed.
+	ReasonTooManyWorkloads = "TooManyWorkloads"
 
 	ReasonInProgress     = "InProgress"
 	ReasonIdle           = "Idle"

@@ -144,7 +144,7 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 	now := c.Clock.Now()
 	unread := c.History.Want(interest(p, settings, matched))
 	c.follow(p, settings, matched, unread)
-	out, err := c.recommend(ctx, p, settings, matched.won, now)
+	out, err := c.recommend(ctx, p, settings, matched, now)
 	if errors.Is(err, errUnlisted) {
 		return reconcile.Result{}, errors.Join(err, c.guard(ctx, p, out.open), c.writeStatus(ctx, p, undiscovered(p, err)))
 	}
@@ -245,7 +245,7 @@ func (c *Controller) letGo(ctx context.Context, p *v1alpha1.AttunePolicy) (map[s
 	if err != nil {
 		return nil, err
 	}
-	return recs, c.release(ctx, recs)
+	return recs, c.release(ctx, recs, matched{}.whyReleased)
 }
 
 // guard keeps a policy for as long as a pod is resized or watched by its settings, and no longer: a policy

@@ -21,10 +21,49 @@ type matched struct {
 	// lost are the first of them by name, as many as are shown; losses counts them all.
 	lost   []v1alpha1.PolicyConflict
 	losses int
+	// crowded have too many containers, and younger are beyond the bound on the namespace's: it won them, and they are not sized.
+	crowded, younger unsized
+	most           int
+	// settled is what was settled of each workload of the namespace.
+	settled map[workload.Identity]match
 	// neighbours are the other workloads of the namespace: their pods must not be taken for ours.
 	neighbours []podname.Workload
 	// large are the workloads of the namespace that are too large to be sized.
 	large []workload.Identity
+}
+
+// selected are all workloads that the policy won.
+func (m matched) selected() int { return len(m.won) + m.crowded.workloads + m.younger.workloads }
+
+// unsized are workloads that are not sized: how many, and the first of them by kind and name.
+type unsized struct {
+	workloads int
+	first     string
+}
+
+func (u *unsized) add(w workload.Workload) {
+	if u.workloads++; u.workloads == 1 {
+		u.first = w.String()
+	}
+}
+
+// String is the first of them, and how many there are beside it.
+func (u unsized) String() string {
+	if u.workloads == 1 {
+		return u.first
+	}
+	return fmt.Sprintf("%s and %d more", u.first, u.workloads-1)
+}
+
+// noLongerMatches is why there is no seed for a workload that the policy does not select any more.
+const noLongerMatches = "PolicyNoLongerMatches"
+
+// whyReleased says why the policy no longer sizes a recommendation's workload.
+func (m matched) whyReleased(rec *v1alpha1.AttuneRecommendation) string {
+	if reason := m.settled[workload.IdentityOf(rec)].unsized; reason != "" {
+		return reason
+	}
+	return noLongerMatches
 }
 
 // policiesOf a namespace: those that are used, and those beyond the bound on them.
@@ -44,7 +83,7 @@ func (c *Controller) match(ctx context.Context, p *v1alpha1.AttunePolicy, used [
 	if err != nil {
 		return matched{}, err
 	}
-	m := c.matchings.of(p.Namespace).next(used, objects)
+	m := c.matchings.of(p.Namespace).next(used, objects, c.matchings.mostWorkloads())
 	c.matchings.keep(p.Namespace, m)
 	return m.to(p.Name), nil
 }

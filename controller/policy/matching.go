@@ -20,7 +20,11 @@ import (
 type matchings struct {
 	mutex sync.Mutex
 	by    map[string]*matching
+	// most workloads of a namespace that are sized; 0: policy.MostWorkloads.
+	most int
 }
+
+func (x *matchings) mostWorkloads() int { return cmp.Or(x.most, policy.MostWorkloads) }
 
 // of a namespace; nil: there is none.
 func (x *matchings) of(namespace string) *matching {
@@ -47,6 +51,7 @@ func (x *matchings) forget(namespace string) {
 // matching is who sizes each workload of a namespace, and what that was read from. It is not changed any more.
 type matching struct {
 	policies []claim
+	most     int
 	// workloads is a digest of their objects' versions, 0 where one has none.
 	workloads uint64
 	settled   map[workload.Identity]match
@@ -73,6 +78,8 @@ type match struct {
 	// winner is empty where nobody does.
 	winner string
 	losers []loser
+	// unsized is why the winner does not; empty: it does.
+	unsized string
 }
 
 // loser is a policy that selects the workload too, and why another one is stronger.
@@ -92,12 +99,12 @@ func matchOf(w workload.Workload, matcher policy.Matcher) match {
 }
 
 // next is the matching of what is there now: m itself where that is what m was made from. What has not changed since m
-// is not matched again.
-func (m *matching) next(policies []v1alpha1.AttunePolicy, objects []workload.Object) *matching {
-	next := &matching{policies: claims(policies), workloads: versions(objects), by: map[string]matched{}}
+// is not matched again. So many workloads are sized at most.
+func (m *matching) next(policies []v1alpha1.AttunePolicy, objects []workload.Object, most int) *matching {
+	next := &matching{policies: claims(policies), most: most, workloads: versions(objects), by: map[string]matched{}}
 	var known map[workload.Identity]match
 	if m != nil && reflect.DeepEqual(m.policies, next.policies) {
-		if m.workloads == next.workloads && next.workloads != 0 {
+		if m.workloads == next.workloads && next.workloads != 0 && m.most == most {
 			return m
 		}
 		known = m.settled
@@ -119,9 +126,35 @@ func (m *matching) next(policies []v1alpha1.AttunePolicy, objects []workload.Obj
 			s = matchOf(w, matcher)
 		}
 		next.settled[w.Identity] = s
-		next.note(w, s)
+	}
+	next.bound(workloads)
+	for _, w := range workloads {
+		next.note(w, next.settled[w.Identity])
 	}
 	return next
+}
+
+// bound what is sized of a namespace.
+func (m *matching) bound(workloads []workload.Workload) {
+	var sized []workload.Workload
+	for _, w := range workloads {
+		s := m.settled[w.Identity]
+		s.unsized = ""
+		switch {
+		case s.winner == "":
+			continue
+		case w.Template != nil && policy.TooManyContainers(&w.Template.Spec):
+			s.unsized = v1alpha1.ReasonTooManyContainers
+		default:
+			sized = append(sized, w)
+		}
+		m.settled[w.Identity] = s
+	}
+	for _, w := range policy.Younger(sized, m.most) {
+		s := m.settled[w.Identity]
+		s.unsized = v1alpha1.ReasonTooManyWorkloads
+		m.settled[w.Identity] = s
+	}
 }
 
 // note a workload with its policies.
@@ -130,7 +163,14 @@ func (m *matching) note(w workload.Workload, s match) {
 		return
 	}
 	winner := m.by[s.winner]
-	winner.won = append(winner.won, w)
+	switch s.unsized {
+	case v1alpha1.ReasonTooManyContainers:
+		winner.crowded.add(w)
+	case v1alpha1.ReasonTooManyWorkloads:
+		winner.younger.add(w)
+	default:
+		winner.won = append(winner.won, w)
+	}
 	m.by[s.winner] = winner
 	for _, l := range s.losers {
 		of := m.by[l.name]
@@ -144,7 +184,7 @@ func (m *matching) note(w workload.Workload, s match) {
 // to a policy is what it selects.
 func (m *matching) to(policy string) matched {
 	out := m.by[policy]
-	out.neighbours, out.large = m.neighbours, m.large
+	out.neighbours, out.large, out.settled, out.most = m.neighbours, m.large, m.settled, m.most
 	return out
 }
 

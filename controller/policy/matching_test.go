@@ -57,7 +57,7 @@ func TestAMatchingIsSharedUntilSomethingChanges(t *testing.T) {
 	}
 	objects := []workload.Object{versioned("b", 1, "blue"), versioned("a", 2, "red")}
 	var none *matching
-	first := none.next(policies(), objects)
+	first := none.next(policies(), objects, 10)
 	assert.Equal(t, []string{"a", "b"}, names(first.to("all").won))
 	assert.Empty(t, first.to("blue").won)
 	assert.Equal(t, 1, first.to("blue").losses)
@@ -65,7 +65,7 @@ func TestAMatchingIsSharedUntilSomethingChanges(t *testing.T) {
 	assert.Len(t, first.to("blue").neighbours, 2)
 
 	reordered := []workload.Object{objects[1], objects[0]}
-	assert.Same(t, first, first.next(policies(), reordered), "in whatever order the cache lists them")
+	assert.Same(t, first, first.next(policies(), reordered, 10), "in whatever order the cache lists them")
 
 	heavy := policies()
 	heavy[1].Spec.Weight = ptr.To(int32(200))
@@ -88,9 +88,9 @@ func TestAMatchingIsSharedUntilSomethingChanges(t *testing.T) {
 		"a workload more":      {policies(), append([]workload.Object{versioned("c", 4, "blue")}, objects...)},
 		"a workload's version": {policies(), []workload.Object{unversioned, objects[1]}},
 	} {
-		changed := first.next(tc.policies, tc.objects)
+		changed := first.next(tc.policies, tc.objects, 10)
 		assert.NotSame(t, first, changed, name)
-		anew := none.next(tc.policies, tc.objects)
+		anew := none.next(tc.policies, tc.objects, 10)
 		assert.Equal(t, anew.by, changed.by, name)
 		assert.Equal(t, anew.neighbours, changed.neighbours, name)
 	}
@@ -241,7 +241,7 @@ func TestWorkloadsThatAreTooLargeAreTold(t *testing.T) {
 		claiming("other", 1, func(s *v1alpha1.AttunePolicySpec) { s.TargetRef.Name = "other" }),
 	}
 	var none *matching
-	m := none.next(policies, []workload.Object{large})
+	m := none.next(policies, []workload.Object{large}, policy.MostWorkloads)
 	told := func(p v1alpha1.AttunePolicy) string {
 		return report{policy: &p, matched: m.to(p.Name)}.ready().Message
 	}

@@ -53,7 +53,7 @@ type outcome struct {
 // recommend writes the AttuneRecommendation of each workload that the policy won, on change only, and
 // releases those of the workloads that it no longer has. One that is refused is no other's trouble.
 func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings,
-	won []workload.Workload, now time.Time) (outcome, error) {
+	matched matched, now time.Time) (outcome, error) {
 	recs, err := c.recommendationsOf(ctx, p)
 	if err != nil {
 		return outcome{}, err
@@ -65,8 +65,8 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 		before: c.decided.last(key, settings), made: map[string]decision{},
 	}
 	defer func() { c.decided.keep(key, settings, pass.made) }()
-	out := outcome{recommendations: make([]v1alpha1.AttuneRecommendation, 0, len(won)), open: watched(recs)}
-	for _, w := range won {
+	out := outcome{recommendations: make([]v1alpha1.AttuneRecommendation, 0, len(matched.won)), open: watched(recs)}
+	for _, w := range matched.won {
 		rec, err := c.recommendWorkload(ctx, pass, w)
 		if err := out.note(err); err != nil {
 			return out, err
@@ -75,7 +75,7 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 		out.open = out.open || len(rec.Status.Records) > 0
 	}
 	c.refused.keep(key, out.refused)
-	return out, c.release(ctx, pass.known)
+	return out, c.release(ctx, pass.known, matched.whyReleased)
 }
 
 // note what kept one recommendation from being written; an error that it returns concerns them all.
@@ -250,9 +250,9 @@ func (c *Controller) write(ctx context.Context, read, rec *v1alpha1.AttuneRecomm
 	return c.Client.Patch(ctx, rec, locked(read))
 }
 
-// release stops seeding for workloads that the policy had and no longer has. Their open watches are
+// release stops seeding for workloads that the policy had and no longer has, and says why. Their open watches are
 // finished by the workload loop; proven sizes stay.
-func (c *Controller) release(ctx context.Context, recs map[string]*v1alpha1.AttuneRecommendation) error {
+func (c *Controller) release(ctx context.Context, recs map[string]*v1alpha1.AttuneRecommendation, why func(*v1alpha1.AttuneRecommendation) string) error {
 	var failed []error
 	for _, name := range slices.Sorted(maps.Keys(recs)) {
 		rec := recs[name]
@@ -261,7 +261,7 @@ func (c *Controller) release(ctx context.Context, recs map[string]*v1alpha1.Attu
 		}
 		read := rec
 		rec = rec.DeepCopy()
-		rec.Spec.Mode, rec.Spec.Seed, rec.Spec.SeedWithheld = v1alpha1.UpdateObserve, nil, "PolicyNoLongerMatches"
+		rec.Spec.Mode, rec.Spec.Seed, rec.Spec.SeedWithheld = v1alpha1.UpdateObserve, nil, why(read)
 		rec.Spec.Containers, rec.Spec.EvictionRanking, rec.Spec.NodeGroup = nil, "", ""
 		if err := c.write(ctx, read, rec); client.IgnoreNotFound(err) != nil {
 			failed = append(failed, fmt.Errorf("releasing AttuneRecommendation %s: %w", rec.Name, err))

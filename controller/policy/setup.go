@@ -51,7 +51,8 @@ func (c *Controller) Register(mgr ctrl.Manager, fresh <-chan event.TypedGenericE
 // Options of the loop's queue. One worker at a time looks at a namespace's policies: they write the same
 // recommendations where a workload changes hands, and no namespace keeps the others waiting.
 func Options() controller.Options {
-	return controller.Options{MaxConcurrentReconciles: 4, NewQueue: loop.Fair(1)}
+	const workers = 4
+	return controller.Options{MaxConcurrentReconciles: workers, NewQueue: loop.Fair(workers, 1)}
 }
 
 // Indexes that the loop lists by.

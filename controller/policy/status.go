@@ -77,7 +77,7 @@ func (r report) status() v1alpha1.AttunePolicyStatus {
 }
 
 func (r report) counts() *v1alpha1.WorkloadCounts {
-	counts := &v1alpha1.WorkloadCounts{Discovered: int32(len(r.matched.won))}
+	counts := &v1alpha1.WorkloadCounts{Discovered: int32(r.matched.selected())}
 	for i, rec := range r.recommendations {
 		if hasTarget(rec) && !r.skipped(i) {
 			counts.WithRecommendations++
@@ -121,9 +121,12 @@ func (r report) ready() metav1.Condition {
 	no := func(reason, message string) metav1.Condition {
 		return metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 	}
+	reason, message := r.unsized()
 	switch {
 	case len(r.settings.Resize.Paused) > 0:
 		return no(v1alpha1.ReasonPaused, fmt.Sprintf("paused on the level %s: no seed and no new resize; watches and reverts go on", r.settings.Resize.Paused[0]))
+	case len(r.matched.won) == 0 && reason != "":
+		return no(reason, message)
 	case len(r.matched.won) == 0 && len(r.matched.lost) > 0:
 		return no(v1alpha1.ReasonConflict, conflict(r.matched))
 	case len(r.matched.won) == 0:
@@ -132,6 +135,8 @@ func (r report) ready() metav1.Condition {
 		return no(v1alpha1.ReasonPrometheusUnavailable, sentence(r.source.Err)+"; nothing is applied until it answers")
 	case len(r.refused) > 0:
 		return no(v1alpha1.ReasonRecommendationRefused, r.notTaken())
+	case reason != "":
+		return no(reason, message)
 	}
 	if hold := r.unanimousHold(); hold != nil {
 		return no(hold.Reason, hold.Message+r.tooLarge()+r.leftOut()+r.tooMuch()+r.crowded()+r.complaint())
@@ -140,6 +145,24 @@ func (r report) ready() metav1.Condition {
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
 		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)) + r.tooLarge() + r.coarse() + r.shortPast() + r.notFollowed() + r.tooMuch() + r.crowded() + r.complaint(),
 	}
+}
+
+// unsized says which of the policy's workloads are not sized; an empty reason: all of them are.
+func (r report) unsized() (reason, message string) {
+	m := r.matched
+	all := m.selected()
+	if m.crowded.workloads > 0 {
+		reason = v1alpha1.ReasonTooManyContainers
+		message = fmt.Sprintf("%d of %d workloads have more than %d containers each and are not sized: %s", m.crowded.workloads, all, policy.MostContainers, m.crowded)
+	}
+	if m.younger.workloads == 0 {
+		return reason, message
+	}
+	if message != "" {
+		message = "; " + message
+	}
+	return v1alpha1.ReasonTooManyWorkloads, fmt.Sprintf("policies of namespace %s select more than %d workloads, or %d containers, of which the oldest are sized, and %d of this policy's %d are not: %s",
+		r.policy.Namespace, m.most, policy.OnAverage*m.most, m.younger.workloads, all, m.younger) + message
 }
 
 // notTaken names the first workloads whose recommendation was refused, and counts the rest.

@@ -13,6 +13,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -330,9 +331,18 @@ func changedBy(rows []v1alpha1.HistoryEntry) string {
 // resized: the next seed and the siblings are raised too, and what killed is not kept.
 func (d *decision) learn(w world) {
 	for _, pod := range w.pods {
+		if d.tooLarge(pod) {
+			continue
+		}
 		d.status.Floors = resize.LearnKills(d.status.Floors, pod, d.status.Records, w.now)
 	}
 	d.status.Kept = resize.KeptAbove(d.status.Floors, d.status.Kept, w.now)
+}
+
+// tooLarge: a pod has more containers than are sized, and is not being resized either. Anybody can give a workload such
+// pods; what is kept of its own does not grow with them.
+func (d *decision) tooLarge(pod *corev1.Pod) bool {
+	return policy.TooManyContainers(&pod.Spec) && !hasRecord(d.status.Records, pod)
 }
 
 func hasRecord(records []v1alpha1.ResizeRecord, pod *corev1.Pod) bool {

@@ -19,7 +19,7 @@ import (
 func (d *decision) rememberOriginals(w world) {
 	live := w.live()
 	for _, pod := range live {
-		if hasRecord(d.status.Records, pod) || d.originalsKnown(pod) {
+		if hasRecord(d.status.Records, pod) || d.originalsKnown(pod) || d.tooLarge(pod) {
 			continue
 		}
 		sizes := originals(w, pod)

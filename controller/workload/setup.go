@@ -53,9 +53,10 @@ func (c *Controller) Register(mgr ctrl.Manager, told <-chan event.TypedGenericEv
 // Options of the loop's queue. A pass waits for servers that the namespace's policies name: half of the workers are
 // there for the other namespaces.
 func Options() controller.Options {
+	const workers = 8
 	return controller.Options{
-		MaxConcurrentReconciles: 8,
-		NewQueue:                loop.Fair(4),
+		MaxConcurrentReconciles: workers,
+		NewQueue:                loop.Fair(workers, workers/2),
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLast),
 	}
 }

@@ -1,7 +1,7 @@
 package loop
 
 import (
-	"slices"
+	"container/heap"
 	"sync"
 
 	"k8s.io/client-go/util/workqueue"
@@ -10,43 +10,125 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Fair makes queues of which at most so many requests of one namespace are worked on at a time: however many a namespace
-// has, the other workers are there for the others. It is a controller's NewQueue.
-func Fair(most int) func(string, workqueue.TypedRateLimiter[reconcile.Request]) Queue {
+// Fair makes queues that share so many workers among namespaces, and give none of them more than most. It is a
+// controller's NewQueue.
+//
+// How many workers a namespace has: another one for as long as more are free than it has. So one namespace has half of them
+// at most; of eight, two namespaces have six at most and three have seven. Where more keep all of them, each worker that
+// becomes free goes to a namespace that has none.
+//
+// Which namespace a free worker goes to: by turns the one with the most urgent request, and the one that has waited longest.
+// It works on that namespace's most urgent request, the oldest among equals. So a namespace that has no worker gets one, by
+// the time that so many became free, whatever is added meanwhile and however urgent it is:
+//   - 2n+2, where n namespaces waited before it did: every second one goes to one of these, which then waits behind it.
+//   - 2u+2 where its request is urgent, and those of u of the n are or become so.
+func Fair(workers, most int) func(string, workqueue.TypedRateLimiter[reconcile.Request]) Queue {
 	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) Queue {
-		return &fair{
-			PriorityQueue: priorityqueue.New(name, func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter }),
-			most:          most, lanes: map[string]*lane{},
+		q := &fair{
+			PriorityQueue: priorityqueue.New("", func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter }),
+			due:           priorityqueue.New[reconcile.Request](name),
+			free:          workers, most: most, lanes: map[string]*lane{},
 		}
+		q.news = sync.NewCond(&q.mutex)
+		go q.feed()
+		return q
 	}
 }
 
-// fair is a queue that puts aside what its namespace has no turn for, and takes it up again when one of the namespace's
-// is done.
+// fair is a queue with a lane for each namespace.
 type fair struct {
+	// PriorityQueue has what was added until its time has come: then it gets into its lane.
 	priorityqueue.PriorityQueue[reconcile.Request]
-	most  int
+	// due has what is in the lanes, and what is worked on. It only does what it is told, and the metrics are about it.
+	due priorityqueue.PriorityQueue[reconcile.Request]
+
 	mutex sync.Mutex
-	lanes map[string]*lane
+	// news: a request got into a lane, a worker is free, or all is over.
+	news       *sync.Cond
+	free, most int
+	lanes      map[string]*lane
+	// moment counts what happened; byAge: the next worker goes to the namespace that has waited longest.
+	moment uint64
+	byAge  bool
 }
 
 // lane is what a namespace has under way. It is there while it has anything.
 type lane struct {
-	// turns that are taken: by requests that are worked on, and by those that were taken up again (next).
-	turns int
-	next  map[reconcile.Request]bool
-	// aside are the requests without a turn, in their order; waits finds them.
-	aside []*waiting
+	// since when it has waited for a worker: it got its last one then, or its first request after none waited.
+	since uint64
+	// working are the requests that workers have, with what came of each of them meanwhile, if anything.
+	working map[reconcile.Request]*waiting
+	// waits finds what is in line.
+	line  line
 	waits map[reconcile.Request]*waiting
 }
 
-// waiting is a request that was put aside.
+// waiting is a request that waits for a worker.
 type waiting struct {
 	request  reconcile.Request
 	priority int
+	order    uint64
+	at       int
 }
 
-// Get the next request whose namespace has a turn for it.
+// taken is the priority, above all others, by which due hands out what the lanes chose.
+const taken = 1000
+
+// feed the lanes with what is due.
+func (q *fair) feed() {
+	for {
+		request, priority, down := q.PriorityQueue.GetWithPriority()
+		if down {
+			return
+		}
+		q.PriorityQueue.Done(request)
+		q.arrive(request, priority)
+	}
+}
+
+// arrive puts a request into its lane. One that is there already becomes as urgent as it ever was.
+func (q *fair) arrive(request reconcile.Request, priority int) {
+	q.mutex.Lock()
+	defer q.mutex.Unlock()
+	l := q.lanes[request.Namespace]
+	if l == nil {
+		l = &lane{working: map[reconcile.Request]*waiting{}, waits: map[reconcile.Request]*waiting{}}
+		q.lanes[request.Namespace] = l
+	}
+	again, working := l.working[request]
+	known := l.waits[request]
+	switch {
+	case known != nil:
+		if priority > known.priority {
+			known.priority = priority
+			heap.Fix(&l.line, known.at)
+		}
+	case working && again != nil:
+		again.priority = max(again.priority, priority)
+	case working:
+		l.working[request] = &waiting{request: request, priority: priority, order: q.tick()}
+	default:
+		q.wait(l, &waiting{request: request, priority: priority, order: q.tick()})
+	}
+	q.due.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(min(priority, taken-1))}, request)
+	q.news.Broadcast()
+}
+
+// wait in line.
+func (q *fair) wait(l *lane, one *waiting) {
+	if len(l.line) == 0 {
+		l.since = q.tick()
+	}
+	heap.Push(&l.line, one)
+	l.waits[one.request] = one
+}
+
+func (q *fair) tick() uint64 {
+	q.moment++
+	return q.moment
+}
+
+// Get the request that a free worker is to work on.
 func (q *fair) Get() (request reconcile.Request, shutdown bool) {
 	request, _, shutdown = q.GetWithPriority()
 	return request, shutdown
@@ -54,79 +136,112 @@ func (q *fair) Get() (request reconcile.Request, shutdown bool) {
 
 // GetWithPriority is Get with the request's priority.
 func (q *fair) GetWithPriority() (request reconcile.Request, priority int, shutdown bool) {
-	for {
-		request, priority, shutdown = q.PriorityQueue.GetWithPriority()
-		if shutdown || q.begin(request, priority) {
-			return request, priority, shutdown
-		}
-		q.PriorityQueue.Done(request)
-	}
-}
-
-// begin gives a request its turn; false: it has to wait, and is put aside.
-func (q *fair) begin(request reconcile.Request, priority int) bool {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
-	l := q.lanes[request.Namespace]
-	if l == nil {
-		l = &lane{next: map[reconcile.Request]bool{}, waits: map[reconcile.Request]*waiting{}}
-		q.lanes[request.Namespace] = l
+	for !q.ShuttingDown() {
+		if l := q.next(); l != nil {
+			return q.begin(l)
+		}
+		q.news.Wait()
 	}
-	switch {
-	case l.next[request]:
-		delete(l.next, request)
-	case l.turns < q.most:
-		l.turns++
-	default:
-		l.putAside(request, priority)
-		return false
-	}
-	return true
+	return request, 0, true
 }
 
-// Done hands a request's turn on to the one of its namespace that is most urgent, and of those the one that has waited
-// longest.
+// next is the lane of the namespace that has the next worker; nil: none may have it.
+func (q *fair) next() (first *lane) {
+	for _, l := range q.lanes {
+		if len(l.line) == 0 || len(l.working) >= min(q.free, q.most) {
+			continue
+		}
+		if first == nil || q.before(l, first) {
+			first = l
+		}
+	}
+	return first
+}
+
+// before says which of two lanes has the next worker.
+func (q *fair) before(a, b *lane) bool {
+	if !q.byAge && a.line[0].priority != b.line[0].priority {
+		return a.line[0].priority > b.line[0].priority
+	}
+	return a.since < b.since
+}
+
+// begin with the first request of a lane.
+func (q *fair) begin(l *lane) (request reconcile.Request, priority int, shutdown bool) {
+	one := heap.Pop(&l.line).(*waiting)
+	delete(l.waits, one.request)
+	l.working[one.request] = nil
+	l.since, q.byAge = q.tick(), !q.byAge
+	q.free--
+	q.due.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(taken)}, one.request)
+	request, _, shutdown = q.due.GetWithPriority()
+	return request, one.priority, shutdown
+}
+
+// Done frees the worker of a request. One that came again meanwhile gets into line.
 func (q *fair) Done(request reconcile.Request) {
-	q.PriorityQueue.Done(request)
-	if next, priority, waits := q.pass(request.Namespace); waits {
-		q.PriorityQueue.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(priority)}, next)
-	}
-}
-
-func (q *fair) pass(namespace string) (next reconcile.Request, priority int, waits bool) {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
-	l := q.lanes[namespace]
-	if len(l.aside) == 0 {
-		if l.turns--; l.turns == 0 {
-			delete(q.lanes, namespace)
-		}
-		return next, 0, false
+	q.due.Done(request)
+	l := q.lanes[request.Namespace]
+	again := l.working[request]
+	delete(l.working, request)
+	q.free++
+	switch {
+	case again != nil:
+		q.wait(l, again)
+	case len(l.working) == 0 && len(l.line) == 0:
+		delete(q.lanes, request.Namespace)
 	}
-	at := l.mostUrgent()
-	first := l.aside[at]
-	l.aside = slices.Delete(l.aside, at, at+1)
-	delete(l.waits, first.request)
-	l.next[first.request] = true
-	return first.request, first.priority, true
+	q.news.Broadcast()
 }
 
-// putAside a request; one that waits already is as urgent as it ever was.
-func (l *lane) putAside(request reconcile.Request, priority int) {
-	if known := l.waits[request]; known != nil {
-		known.priority = max(known.priority, priority)
-		return
-	}
-	one := &waiting{request, priority}
-	l.aside, l.waits[request] = append(l.aside, one), one
+// Len is how many requests wait for a worker.
+func (q *fair) Len() int { return q.due.Len() }
+
+// ShutDown lets all workers go.
+func (q *fair) ShutDown() {
+	q.PriorityQueue.ShutDown()
+	q.due.ShutDown()
+	q.mutex.Lock()
+	defer q.mutex.Unlock()
+	q.news.Broadcast()
 }
 
-// mostUrgent is where the most urgent request is that was put aside, the one that has waited longest among equals.
-func (l *lane) mostUrgent() (at int) {
-	for i, one := range l.aside {
-		if one.priority > l.aside[at].priority {
-			at = i
-		}
+// ShutDownWithDrain is ShutDown, as in the queue beneath.
+func (q *fair) ShutDownWithDrain() { q.ShutDown() }
+
+// line is a heap of what waits in a lane, the most urgent first, and the oldest of those.
+type line []*waiting
+
+func (x line) Len() int { return len(x) }
+
+func (x line) Less(i, j int) bool {
+	if x[i].priority != x[j].priority {
+		return x[i].priority > x[j].priority
 	}
-	return at
+	return x[i].order < x[j].order
+}
+
+func (x line) Swap(i, j int) {
+	x[i], x[j] = x[j], x[i]
+	x[i].at, x[j].at = i, j
+}
+
+// Push is the heap's own.
+func (x *line) Push(one any) {
+	w := one.(*waiting)
+	w.at = len(*x)
+	*x = append(*x, w)
+}
+
+// Pop is the heap's own.
+func (x *line) Pop() any {
+	last := len(*x) - 1
+	one := (*x)[last]
+	(*x)[last] = nil
+	*x = (*x)[:last]
+	return one
 }

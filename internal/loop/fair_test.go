@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/internal/loop"
@@ -21,15 +23,15 @@ func of(namespace string, n int) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: fmt.Sprintf("p-%04d", n)}}
 }
 
-func fairQueue(t *testing.T, most int) loop.Queue {
-	queue := loop.Fair(most)("test-"+t.Name(), workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Millisecond, time.Second))
+func fairQueue(t *testing.T, workers, most int) loop.Queue {
+	queue := loop.Fair(workers, most)("test-"+t.Name(), workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Millisecond, time.Second))
 	t.Cleanup(queue.ShutDown)
 	return queue
 }
 
 // A namespace with a thousand requests before it does not keep another one's waiting: it has one worker of two.
 func TestOneNamespaceDoesNotTakeAllWorkers(t *testing.T) {
-	queue := fairQueue(t, 1)
+	queue := fairQueue(t, 2, 1)
 	for i := range 1000 {
 		queue.Add(of("crowd", i))
 	}
@@ -49,7 +51,7 @@ func TestOneNamespaceDoesNotTakeAllWorkers(t *testing.T) {
 
 // A request that comes again while it waits is looked at once; one that comes again while it is worked on, once more.
 func TestAFairQueueLosesAndRepeatsNothing(t *testing.T) {
-	queue := fairQueue(t, 1)
+	queue := fairQueue(t, 2, 1)
 	queue.Add(of("shop", 0))
 	first, _ := queue.Get()
 	for range 3 {
@@ -76,7 +78,7 @@ func TestAFairQueueLosesAndRepeatsNothing(t *testing.T) {
 
 // What is urgent goes before what has waited longer, also among those that were put aside.
 func TestUrgentRequestsGoFirst(t *testing.T) {
-	queue := fairQueue(t, 1).(priorityqueue.PriorityQueue[reconcile.Request])
+	queue := fairQueue(t, 2, 1).(priorityqueue.PriorityQueue[reconcile.Request])
 	add := func(n, priority int) {
 		queue.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(priority)}, of("shop", n))
 	}
@@ -110,7 +112,7 @@ func number(r reconcile.Request) (n int) {
 // However many workers there are, no namespace has more of them than it may, and every request is looked at.
 func TestWorkersOfANamespaceAreBounded(t *testing.T) {
 	const namespaces, each, most = 5, 40, 2
-	queue := loop.Fair(most)("test-bounded", workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Millisecond, time.Second))
+	queue := loop.Fair(8, most)("test-bounded", workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Millisecond, time.Second))
 	for n := range namespaces {
 		for i := range each {
 			queue.Add(of(fmt.Sprint("ns-", n), i))
@@ -146,4 +148,39 @@ func TestWorkersOfANamespaceAreBounded(t *testing.T) {
 	workers.Wait()
 	assert.LessOrEqual(t, highest, most)
 	assert.Len(t, seen, namespaces*each)
+}
+
+// The metrics of the queue are about what waits for a worker and what workers have.
+func TestTheMetricsOfAFairQueue(t *testing.T) {
+	name := fmt.Sprint("test-metrics-", time.Now().UnixNano())
+	queue := loop.Fair(2, 1)(name, workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Millisecond, time.Second))
+	t.Cleanup(queue.ShutDown)
+	for i := range 3 {
+		queue.Add(of("shop", i))
+	}
+	first, _ := queue.Get()
+	assert.Eventually(t, func() bool {
+		return measured(t, name, "workqueue_adds_total") == 3 && measured(t, name, "workqueue_depth") == 2 && queue.Len() == 2
+	}, 5*time.Second, time.Millisecond)
+	queue.Done(first)
+	assert.EqualValues(t, 1, measured(t, name, "workqueue_work_duration_seconds"), "passes")
+}
+
+// measured is the sum of a metric's series of a queue; of a histogram, how many values there are.
+func measured(t *testing.T, queue, name string) (sum float64) {
+	families, err := metrics.Registry.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				if label.GetName() == "name" && label.GetValue() == queue {
+					sum += m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+				}
+			}
+		}
+	}
+	return sum
 }

@@ -5,12 +5,23 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 )
 
 // MostPolicies of a namespace are used. Each is looked at after every change in the namespace, so that a bound on them is
 // one on what a namespace costs.
 const MostPolicies = 100
+
+// MostWorkloads of a namespace are sized, of at most MostContainers each and OnAverage together: every container is a target
+// that is stored and that each webhook keeps, in about a KiB, and some series of the metrics.
+const (
+	MostWorkloads  = 2000
+	MostContainers = 64
+	OnAverage      = 4
+)
 
 // Used parts the policies of a namespace, all of which it puts in order, into those that are used, the oldest, and those
 // beyond the bound. One that is being deleted takes no place.
@@ -41,4 +52,29 @@ func place(p v1alpha1.AttunePolicy) int {
 func TooMany(namespace string) string {
 	return fmt.Sprintf("namespace %s has more than %d policies, of which the oldest are used and this one is not: "+
 		"delete some, or have one policy select more workloads", namespace, MostPolicies)
+}
+
+// TooManyContainers: a pod of the workload, or any, has more containers than are sized. Those that end before others begin count.
+func TooManyContainers(spec *corev1.PodSpec) bool {
+	return containers(spec) > MostContainers
+}
+
+func containers(spec *corev1.PodSpec) int { return len(spec.InitContainers) + len(spec.Containers) }
+
+// Younger are the workloads beyond the most that are sized of a namespace, and beyond the containers that these have OnAverage:
+// all but the oldest, and of equally old ones all but the first by kind and name. What it is given is in that order, and
+// stays so.
+func Younger(workloads []workload.Workload, most int) []workload.Workload {
+	byAge := slices.Clone(workloads)
+	slices.SortStableFunc(byAge, func(a, b workload.Workload) int { return a.Created.Compare(b.Created) })
+	sum := 0
+	for i, w := range byAge {
+		if w.Template != nil {
+			sum += containers(&w.Template.Spec)
+		}
+		if i >= most || sum > OnAverage*most {
+			return byAge[i:]
+		}
+	}
+	return nil
 }
