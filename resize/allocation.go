@@ -164,15 +164,19 @@ func resizeUnderway(pod *corev1.Pod) bool {
 		observed != 0 && observed < pod.Generation || !isAllocated(pod)
 }
 
-// resizable lists the containers that a resize may change: regular ones and native sidecars.
-func resizable(pod *corev1.Pod) []*corev1.Container {
-	list := make([]*corev1.Container, 0, len(pod.Spec.Containers))
-	for i := range pod.Spec.Containers {
-		list = append(list, &pod.Spec.Containers[i])
+// resizable lists the containers that a resize may change.
+func resizable(pod *corev1.Pod) []*corev1.Container { return Resizable(&pod.Spec) }
+
+// Resizable lists the containers of a pod, or of a template, that can be sized: regular ones, then native sidecars. Printed
+// columns show the first.
+func Resizable(spec *corev1.PodSpec) []*corev1.Container {
+	list := make([]*corev1.Container, 0, len(spec.Containers))
+	for i := range spec.Containers {
+		list = append(list, &spec.Containers[i])
 	}
-	for i := range pod.Spec.InitContainers {
-		if restartsAlways(&pod.Spec.InitContainers[i]) {
-			list = append(list, &pod.Spec.InitContainers[i])
+	for i := range spec.InitContainers {
+		if restartsAlways(&spec.InitContainers[i]) {
+			list = append(list, &spec.InitContainers[i])
 		}
 	}
 	return list

@@ -18,17 +18,7 @@ func sized(template *corev1.PodTemplateSpec, settings policy.Settings) []*corev1
 	if template == nil {
 		return nil
 	}
-	out := make([]*corev1.Container, 0, len(template.Spec.Containers))
-	for i := range template.Spec.InitContainers {
-		c := &template.Spec.InitContainers[i]
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			out = append(out, c)
-		}
-	}
-	for i := range template.Spec.Containers {
-		out = append(out, &template.Spec.Containers[i])
-	}
-	return slices.DeleteFunc(out, func(c *corev1.Container) bool { return settings.Resize.Excluded[c.Name] })
+	return slices.DeleteFunc(resize.Resizable(&template.Spec), func(c *corev1.Container) bool { return settings.Resize.Excluded[c.Name] })
 }
 
 func containerTarget(rec recommender.Recommendation) v1alpha1.ContainerTarget {
