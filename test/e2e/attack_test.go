@@ -24,7 +24,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
@@ -89,6 +92,7 @@ func attacks(t *testing.T) {
 	}{
 		{"no credentials: stalled connections with bodies", stalledConnections},
 		{"no credentials: great headers at the ports of the metrics and the probes", greatHeaders},
+		{"no credentials: quantities that take minutes to read", slowQuantities},
 		{"no credentials: the metrics", strangersMetrics},
 		{"edit: a failed pod on the node", failedPods},
 		{"edit: great annotations and arguments", greatObjects},
@@ -328,6 +332,41 @@ func sendHeaders(ctx context.Context, from *cluster.PodDialer, address string, h
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: attune\r\n"+strings.Repeat("A:\r\n", headers/4))
 	_, _ = io.Copy(io.Discard, conn)
 	return true
+}
+
+// slowQuantities: a pod without credentials asks each of the webhook's pods about small reviews, of which one would take it
+// minutes and gigabytes. A tenant's policy of that kind is not let in, not even a paused one, which the webhook does not judge.
+func slowQuantities(t *testing.T, x *attack) {
+	const slow = "1e-90000000"
+	stranger := pods(t.Context(), t, deployment(t.Context(), t, attackers, "counter", 1, app("app", size{cpu: "10m", memory: "32Mi"})))[0]
+	from, err := env.cluster.DialerOf(&stranger, "app")
+	require.NoError(t, err)
+	defer from.Close()
+	asks := http.Client{Timeout: settle, Transport: &http.Transport{
+		DialContext: from.Dial, DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the attacker trusts anybody
+	}}
+	for _, pod := range webhookPods(t) {
+		for path, review := range map[string]string{
+			"/mutate-pod": `{"request":{"uid":"x","operation":"CREATE","resource":{"resource":"pods"},"object":{"spec":{"overhead":{"cpu":"` + slow + `"}}}}}`,
+			"/validate": `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"x","operation":"CREATE","kind":{"group":"attune.io","version":"v1alpha1","kind":"AttunePolicy"},` +
+				`"object":{"apiVersion":"attune.io/v1alpha1","kind":"AttunePolicy","spec":{"cpu":{"minAllowed":"` + slow + `"}}}}}`,
+		} {
+			answer, err := asks.Post("https://"+net.JoinHostPort(pod.Status.PodIP, "9443")+path, "application/json", strings.NewReader(review))
+			require.NoError(t, err, path)
+			assert.NoError(t, answer.Body.Close())
+			assert.Equal(t, http.StatusOK, answer.StatusCode, path)
+		}
+	}
+	x.holds(x.look("slow quantities"))
+
+	policy := &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: attackers, Name: "slow"}}
+	policy.Spec.TargetRef.Kind, policy.Spec.Paused = v1alpha1.KindDeployment, ptr.To(true)
+	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(policy)
+	require.NoError(t, err)
+	u := &unstructured.Unstructured{Object: raw}
+	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("AttunePolicy"))
+	require.NoError(t, unstructured.SetNestedField(u.Object, slow, "spec", "cpu", "minAllowed"))
+	assert.ErrorContains(t, env.client.Create(t.Context(), u), "minAllowed must be a quantity greater than 0")
 }
 
 // stall sends so much of a body and holds the connection until its other end closes it.
