@@ -191,19 +191,29 @@ func (o *options) validate() error {
 }
 
 func (o *options) validateControl() error {
+	if err := o.validateUsage(); err != nil {
+		return err
+	}
 	switch {
 	case o.decisionsAddress != "" && loopback(o.decisionsAddress) != nil:
 		return loopback(o.decisionsAddress)
-	case o.usageSource != sourcePrometheus && o.usageSource != sourceEmbedded:
-		return fmt.Errorf("--usage-source %q is unknown: use %s or %s", o.usageSource, sourceEmbedded, sourcePrometheus)
-	case o.usageSource == sourcePrometheus && o.prometheus.address == "":
-		return errors.New("--prometheus-address is empty: set it to the server's base URL, such as http://prometheus.monitoring:9090")
 	case len(o.watchNamespaces) > 0 && o.eviction:
 		return errors.New("--eviction goes with all namespaces alone: whether an evicted pod finds a place is up to pods of other ones too; leave it out, or leave --watch-namespaces out")
 	case len(o.watchNamespaces) > 0 && o.nodeLoadTaint:
 		return errors.New("--node-load-taint goes with all namespaces alone: a taint is for every namespace's pods; leave it out, or leave --watch-namespaces out")
 	case o.nodeInterval < time.Second:
 		return fmt.Errorf("--node-interval %s is too short: use at least 1s, such as 5m", o.nodeInterval)
+	}
+	return nil
+}
+
+// validateUsage of where usage comes from.
+func (o *options) validateUsage() error {
+	switch {
+	case o.usageSource != sourcePrometheus && o.usageSource != sourceEmbedded:
+		return fmt.Errorf("--usage-source %q is unknown: use %s or %s", o.usageSource, sourceEmbedded, sourcePrometheus)
+	case o.usageSource == sourcePrometheus && o.prometheus.address == "":
+		return errors.New("--prometheus-address is empty: set it to the server's base URL, such as http://prometheus.monitoring:9090")
 	case o.disk.retention < time.Hour:
 		return fmt.Errorf("--usage-retention %s is too short: use at least 1h, such as 192h", o.disk.retention)
 	case o.disk.size.Value() < minDisk:

@@ -23,7 +23,7 @@ type matched struct {
 	losses int
 	// crowded have too many containers, and younger are beyond the bound on the namespace's: it won them, and they are not sized.
 	crowded, younger unsized
-	most           int
+	most             int
 	// settled is what was settled of each workload of the namespace.
 	settled map[workload.Identity]match
 	// neighbours are the other workloads of the namespace: their pods must not be taken for ours.

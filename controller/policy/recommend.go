@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
@@ -125,14 +126,7 @@ func (c *Controller) recommendWorkload(ctx context.Context, pass pass, w workloa
 		if !complete { // what is carried over tells nothing new
 			return rec, nil
 		}
-		if wanted.DataUntil != nil {
-			facing.dataUntil = wanted.DataUntil.Time
-		}
-		facing.silent = in.silent
-		if timeless {
-			pass.made[rec.Name] = facing.lasts(pass, rec, in.profiles)
-		}
-		c.confirm(pass, rec, facing.dataUntil)
+		c.stands(pass, rec, facing, in, wanted.DataUntil, timeless)
 		return rec, nil
 	}
 	in.explained = true
@@ -146,6 +140,18 @@ func (c *Controller) recommendWorkload(ctx context.Context, pass pass, w workloa
 		return rec, err
 	}
 	return written, nil
+}
+
+// stands: what is stored of a recommendation is what would be written. By which data, is known in memory.
+func (c *Controller) stands(pass pass, rec *v1alpha1.AttuneRecommendation, facing decision, in inputs, until *metav1.Time, timeless bool) {
+	if until != nil {
+		facing.dataUntil = until.Time
+	}
+	facing.silent = in.silent
+	if timeless {
+		pass.made[rec.Name] = facing.lasts(pass, rec, in.profiles)
+	}
+	c.confirm(pass, rec, facing.dataUntil)
 }
 
 // inputsOf a look at a workload.

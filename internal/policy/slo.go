@@ -56,36 +56,63 @@ func checkQuery(query string) string {
 	if strings.TrimSpace(query) == "" {
 		return "is empty: use PromQL that answers one number" + example
 	}
-	var open []rune
-	var quote rune
-	escaped, comment := false, false
+	var p pairs
 	for _, r := range query {
-		switch {
-		case comment:
-			comment = r != '\n'
-		case quote != 0:
-			if !escaped && r == quote {
-				quote = 0
-			}
-			escaped = !escaped && r == '\\' && quote != '`'
-		case r == '"' || r == '\'' || r == '`':
-			quote = r
-		case r == '#':
-			comment = true
-		case closing[r] != 0:
-			open = append(open, closing[r])
-		case r == ')' || r == ']' || r == '}':
-			if len(open) == 0 || open[len(open)-1] != r {
-				return "closes " + string(r) + " where nothing opened it: pair the brackets" + example
-			}
-			open = open[:len(open)-1]
+		if !p.take(r) {
+			return "closes " + string(r) + " where nothing opened it: pair the brackets" + example
 		}
 	}
 	switch {
-	case quote != 0:
-		return "leaves the quote " + string(quote) + " open: close it" + example
-	case len(open) > 0:
-		return "lacks " + string(open[len(open)-1]) + ": close the bracket" + example
+	case p.quote != 0:
+		return "leaves the quote " + string(p.quote) + " open: close it" + example
+	case len(p.open) > 0:
+		return "lacks " + string(p.open[len(p.open)-1]) + ": close the bracket" + example
 	}
 	return ""
+}
+
+// pairs are the brackets and the quote of a query that are open.
+type pairs struct {
+	// open are the brackets that have to come, the next one last.
+	open []rune
+	// quote is the one that is open; 0: none.
+	quote            rune
+	escaped, comment bool
+}
+
+// take one character; false: it closes what nothing opened.
+func (p *pairs) take(r rune) bool {
+	switch {
+	case p.comment:
+		p.comment = r != '\n'
+	case p.quote != 0:
+		p.quoted(r)
+	case r == '"' || r == '\'' || r == '`':
+		p.quote = r
+	case r == '#':
+		p.comment = true
+	case closing[r] != 0:
+		p.open = append(p.open, closing[r])
+	case r == ')' || r == ']' || r == '}':
+		return p.close(r)
+	}
+	return true
+}
+
+// quoted is a character between quotes.
+func (p *pairs) quoted(r rune) {
+	if !p.escaped && r == p.quote {
+		p.quote = 0
+	}
+	p.escaped = !p.escaped && r == '\\' && p.quote != '`'
+}
+
+// close the bracket that was opened last.
+func (p *pairs) close(r rune) bool {
+	last := len(p.open) - 1
+	if last < 0 || p.open[last] != r {
+		return false
+	}
+	p.open = p.open[:last]
+	return true
 }

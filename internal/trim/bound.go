@@ -129,20 +129,25 @@ func sizeOf(v reflect.Value) int {
 			bytes += sizeOf(v.Index(i))
 		}
 	case reflect.Map:
-		bytes = v.Len() * int(v.Type().Key().Size()+v.Type().Elem().Size())
-		switch of := v.Interface().(type) {
-		case map[string]string:
-			for key, value := range of {
-				bytes += len(key) + len(value)
-			}
-		case corev1.ResourceList:
-			for name := range of {
-				bytes += len(name)
-			}
-		default:
-			for entries := v.MapRange(); entries.Next(); {
-				bytes += sizeOf(entries.Key()) + sizeOf(entries.Value())
-			}
+		return v.Len()*int(v.Type().Key().Size()+v.Type().Elem().Size()) + entriesOf(v)
+	}
+	return bytes
+}
+
+// entriesOf a map: the bytes of their texts and lists.
+func entriesOf(v reflect.Value) (bytes int) {
+	switch of := v.Interface().(type) {
+	case map[string]string:
+		for key, value := range of {
+			bytes += len(key) + len(value)
+		}
+	case corev1.ResourceList:
+		for name := range of {
+			bytes += len(name)
+		}
+	default:
+		for entries := v.MapRange(); entries.Next(); {
+			bytes += sizeOf(entries.Key()) + sizeOf(entries.Value())
 		}
 	}
 	return bytes

@@ -1,0 +1,174 @@
+package laws
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Limits of shape: lines and branches of a function, methods of a type, lines of a package.
+const mostLines, mostBranches, mostMethods, mostOfPackage = 60, 15, 25, 4200
+
+// owed are what is beyond a limit, and what it may have at most until it is mended. A debt only shrinks: who pays some of
+// it back lowers the number here.
+var owed = map[string]int{
+	"methods of decision in controller/workload":   105,
+	"methods of settlement in recommender/node":    52,
+	"methods of Controller in controller/workload": 51,
+	"methods of overlay in internal/policy":        44,
+	"methods of pool in usage/store":               43,
+	"methods of Controller in controller/policy":   43,
+	"methods of options in cmd/attune":             36,
+	"methods of world in controller/workload":      31,
+	"methods of Sharer in recommender/node":        31,
+	"methods of report in controller/policy":       27,
+	"methods of Source in usage/embedded":          27,
+	"lines of resize":                              7600,
+	"lines of controller/workload":                 5500,
+}
+
+// measures of the product's code by its syntax: what they are of, such as "lines of resize".
+type measures map[string]int
+
+// TestShape: functions are short, types and packages are small.
+func TestShape(t *testing.T) {
+	m := measured(t)
+	limits := map[string]int{"lines of function": mostLines, "branches": mostBranches, "methods": mostMethods, "lines": mostOfPackage}
+	for what, n := range m {
+		kind, _, _ := strings.Cut(what, " of ")
+		if strings.HasPrefix(what, "lines of function ") {
+			kind = "lines of function"
+		}
+		limit := limits[kind]
+		if most, known := owed[what]; known {
+			assert.LessOrEqual(t, n, most, "%s: a debt only shrinks", what)
+			assert.Greater(t, n, limit, "%s is paid back: take it off the list", what)
+			continue
+		}
+		assert.LessOrEqual(t, n, limit, what)
+	}
+	for what := range owed {
+		assert.Contains(t, m, what, "it is gone: take it off the list")
+	}
+	m.print(t)
+}
+
+// print the greatest of each kind.
+func (m measures) print(t *testing.T) {
+	for _, kind := range []string{"lines of function ", "branches of ", "methods of ", "lines of "} {
+		var of []string
+		for what := range m {
+			if strings.HasPrefix(what, kind) && (kind != "lines of " || !strings.HasPrefix(what, "lines of function ")) {
+				of = append(of, what)
+			}
+		}
+		slices.SortFunc(of, func(a, b string) int { return m[b] - m[a] })
+		for _, what := range of[:min(3, len(of))] {
+			t.Logf("%5d %s", m[what], what)
+		}
+	}
+}
+
+// measured reads the product's code: no tests, and nothing that is generated.
+func measured(t *testing.T) measures {
+	t.Helper()
+	m, root := measures{}, filepath.Join("..", "..")
+	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if slices.Contains([]string{"test", "tools", "bin", ".cluster", ".git"}, rel) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go") {
+			return nil
+		}
+		source, err := os.ReadFile(path)
+		if err != nil || bytes.Contains(source, []byte("// Code generated ")) {
+			return err
+		}
+		return m.file(filepath.ToSlash(filepath.Dir(rel)), source)
+	}))
+	require.NotEmpty(t, m)
+	return m
+}
+
+func (m measures) file(dir string, source []byte) error {
+	m["lines of "+dir] += bytes.Count(source, []byte("\n"))
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, "", source, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Body == nil {
+			continue
+		}
+		name := f.Name.Name
+		if of := receiver(f); of != "" {
+			m[fmt.Sprintf("methods of %s in %s", of, dir)]++
+			name = of + "." + name
+		}
+		m[fmt.Sprintf("lines of function %s in %s", name, dir)] = set.Position(f.End()).Line - set.Position(f.Pos()).Line + 1
+		m[fmt.Sprintf("branches of %s in %s", name, dir)] = branches(f.Body)
+	}
+	return nil
+}
+
+// receiver is the type that a method is of; empty: a function.
+func receiver(f *ast.FuncDecl) (name string) {
+	if f.Recv == nil {
+		return ""
+	}
+	ast.Inspect(f.Recv.List[0].Type, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && name == "" {
+			name = id.Name
+		}
+		return name == ""
+	})
+	return name
+}
+
+// branches is the cyclomatic complexity: one, and one more for each if, loop, case and logical operator.
+func branches(body *ast.BlockStmt) int {
+	n := 1
+	ast.Inspect(body, func(node ast.Node) bool {
+		switch x := node.(type) {
+		case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt:
+			n++
+		case *ast.CaseClause:
+			if x.List != nil {
+				n++
+			}
+		case *ast.CommClause:
+			if x.Comm != nil {
+				n++
+			}
+		case *ast.BinaryExpr:
+			if x.Op == token.LAND || x.Op == token.LOR {
+				n++
+			}
+		}
+		return true
+	})
+	return n
+}
