@@ -51,3 +51,29 @@ func testsOf(t *testing.T, dir string) map[string]bool {
 	}))
 	return tests
 }
+
+// TestTheWayIn is short: nine files of at most 1,200 lines together, and a glossary of at most 40 words.
+func TestTheWayIn(t *testing.T) {
+	body, err := os.ReadFile("../../docs/architecture/README.md")
+	require.NoError(t, err)
+	rows := func(heading string) (firsts []string) {
+		_, rest, found := strings.Cut(string(body), "\n## "+heading+"\n")
+		require.True(t, found, heading)
+		section, _, _ := strings.Cut(rest, "\n## ")
+		for _, row := range regexp.MustCompile(`(?m)^\| ([^|]+) \|`).FindAllStringSubmatch(section, -1)[1:] {
+			firsts = append(firsts, strings.Trim(row[1], "`"))
+		}
+		return firsts
+	}
+	files, lines := rows("Nine files"), 0
+	for _, name := range files {
+		source, err := os.ReadFile(filepath.Join("../..", name))
+		require.NoError(t, err)
+		lines += strings.Count(string(source), "\n")
+	}
+	assert.Len(t, files, 9)
+	assert.LessOrEqual(t, lines, 1200)
+	words := rows("Glossary")
+	assert.NotEmpty(t, words)
+	assert.LessOrEqual(t, len(words), 40)
+}

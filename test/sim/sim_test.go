@@ -43,11 +43,15 @@ func play(t *testing.T, seed uint64, p plan) *world {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	w := newWorld(seed, p)
-	life := fnv.New64a()
+	// life is all that anybody wrote, and resizes are what pods were told: a change of sentences leaves them as they are.
+	life, resizes := fnv.New64a(), fnv.New64a()
 	if *tells {
 		heard := w.server.Journal.Heard
 		w.server.Journal.Heard = func(write api.Write) {
 			fmt.Fprintln(life, write)
+			if write.Kind == "Pod" {
+				fmt.Fprintln(resizes, write)
+			}
 			heard(write)
 		}
 	}
@@ -59,7 +63,7 @@ func play(t *testing.T, seed uint64, p plan) *world {
 		t.Errorf("seed %d: %s\nagain: cd test && go test ./sim %s -sim.v", seed, v, again)
 	}
 	if *tells {
-		t.Logf("seed %d: %s of %d workloads in %s, life %016x; %v, passes %v; events %v", seed, w.time.now.Sub(beginning), len(p.Workloads), w.cpu.Round(time.Millisecond), life.Sum64(), w.watching.writes, w.watching.passes, w.told.count)
+		t.Logf("seed %d: %s of %d workloads in %s, life %016x, pods %016x; %v, passes %v; events %v", seed, w.time.now.Sub(beginning), len(p.Workloads), w.cpu.Round(time.Millisecond), life.Sum64(), resizes.Sum64(), w.watching.writes, w.watching.passes, w.told.count)
 	}
 	return w
 }
