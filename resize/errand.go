@@ -39,7 +39,7 @@ func rulesOf(p Plan) (first []gate, narrow []narrowing, last []gate) {
 
 // An undo is what a person wants in spite of a pause, and it may wait for room as a revert does.
 var (
-	undoGates      = []gate{optedOut, tooLarge, namespaceTerminating, verticalAutoscaler, noRights, recordOpen, RecordsFull}
+	undoGates      = []gate{optedOut, incomplete, namespaceTerminating, verticalAutoscaler, noRights, recordOpen, RecordsFull}
 	undoNarrowings = []narrowing{withoutExcluded, withoutFailedLimits, withinLimitRanges}
 	undoLastGates  = []gate{memorySoon, restartsLastReplica, disruptionBudgets, limitRange, quota, triedLately}
 )
@@ -47,7 +47,7 @@ var (
 // What admission took is given back as a revert is: no pause, schedule, rollout or cooldown holds it. A container that
 // crashes is not restarted too early.
 var (
-	birthGates      = []gate{optedOut, tooLarge, namespaceTerminating, verticalAutoscaler, noRights, recordOpen, RecordsFull}
+	birthGates      = []gate{optedOut, incomplete, namespaceTerminating, verticalAutoscaler, noRights, recordOpen, RecordsFull}
 	birthNarrowings = []narrowing{withoutExcluded, withinLimitRanges}
 	birthLastGates  = []gate{limitRange, quota, triedLately}
 )
@@ -57,7 +57,7 @@ var (
 // back what the autoscaler is to count with.
 var (
 	boostGates = []gate{
-		paused, mode, workloadPaused, optedOut, tooLarge, namespaceTerminating, verticalAutoscaler, noRights,
+		paused, mode, workloadPaused, optedOut, incomplete, namespaceTerminating, verticalAutoscaler, noRights,
 		recordOpen, RecordsFull, boostsFull, reverting, backedOff, nodePressure,
 	}
 	boostNarrowings = []narrowing{withoutExcluded, withinLimitRanges}

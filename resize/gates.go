@@ -118,12 +118,26 @@ func optedOut(pod *corev1.Pod, _ Plan, w World) *Refusal {
 	return nil
 }
 
-// tooLarge: what a pod or its workload says is not all known, and nothing is decided by half of it.
-func tooLarge(pod *corev1.Pod, _ Plan, w World) *Refusal {
+// tooLarge: what a pod or its workload says is not all known, and nothing is begun by half of it. Answers to OOM kills need
+// the containers alone.
+func tooLarge(pod *corev1.Pod, p Plan, w World) *Refusal {
 	switch {
+	case p.Urgent:
+		return incomplete(pod, p, w)
 	case workload.Large(w.WorkloadAnnotations):
 		return refuse(ReasonTooLarge, "the workload %s", workload.WhatIsTooLarge)
 	case workload.Large(pod.Annotations):
+		return refuse(ReasonTooLarge, "the pod %s", workload.WhatIsTooLarge)
+	}
+	return nil
+}
+
+// incomplete: the containers of a pod or of its workload are not all known.
+func incomplete(pod *corev1.Pod, _ Plan, w World) *Refusal {
+	switch {
+	case workload.Incomplete(w.WorkloadAnnotations):
+		return refuse(ReasonTooLarge, "the workload %s", workload.WhatIsTooLarge)
+	case workload.Incomplete(pod.Annotations):
 		return refuse(ReasonTooLarge, "the pod %s", workload.WhatIsTooLarge)
 	}
 	return nil

@@ -24,6 +24,7 @@ import (
 	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/fresh"
+	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -215,7 +216,10 @@ func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reco
 		return reconcile.Result{}, err
 	}
 	if watched(recs) {
-		return reconcile.Result{RequeueAfter: resync}, nil
+		terminating, err := owners.Terminating(ctx, c.Client, p.Namespace)
+		if err != nil || !terminating {
+			return reconcile.Result{RequeueAfter: resync}, err
+		}
 	}
 	return reconcile.Result{}, c.guard(ctx, p, false)
 }
@@ -252,7 +256,16 @@ func (c *Controller) letGo(ctx context.Context, p *v1alpha1.AttunePolicy) (map[s
 // that nothing rests on can be deleted without the operator. The workload loop puts the finalizer on before
 // it stores a first record. Here it is put on where records were open already when the workload became
 // the policy's, and taken off.
+//
+// In a namespace that is being deleted it is taken off at once: the pods go too, and so may the right to write here.
 func (c *Controller) guard(ctx context.Context, p *v1alpha1.AttunePolicy, open bool) error {
+	if open {
+		terminating, err := owners.Terminating(ctx, c.Client, p.Namespace)
+		if err != nil {
+			return err
+		}
+		open = !terminating
+	}
 	before := p.DeepCopy()
 	changed := open && controllerutil.AddFinalizer(p, v1alpha1.CleanupFinalizer) ||
 		!open && controllerutil.RemoveFinalizer(p, v1alpha1.CleanupFinalizer)

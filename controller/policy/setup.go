@@ -24,6 +24,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/measure"
+	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 )
@@ -70,6 +71,7 @@ func (c *Controller) Watches() []loop.Watch {
 		{Object: &v1alpha1.AttunePolicy{}, Map: c.policiesIn, When: spec},
 		{Object: &v1alpha1.AttuneDefaults{}, Map: c.policiesIn, When: spec},
 		{Object: &v1alpha1.AttuneNamespaceDefaults{}, Map: c.policiesIn, When: spec},
+		{Object: owners.Namespace(), Map: func(ctx context.Context, o client.Object) []reconcile.Request { return c.InNamespace(ctx, o.GetName()) }, When: owners.BecomesTerminating()},
 		{Object: &v1alpha1.AttuneRecommendation{}, Map: policyOf, When: statusChanged(), After: debounce},
 		{Object: &v1alpha1.AttuneRecommendation{}, Map: c.gone, When: first(), After: debounce},
 		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: c.policiesIn, When: specChanged(), After: debounce},

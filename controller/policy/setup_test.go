@@ -42,7 +42,7 @@ func TestPartsOfAWorkloadWakeNoPolicy(t *testing.T) {
 
 // Each event of a rollout would be a look at all of a policy's workloads.
 func TestEventsAreGathered(t *testing.T) {
-	atOnce := map[string]bool{"AttunePolicy": true, "AttuneDefaults": true, "AttuneNamespaceDefaults": true}
+	atOnce := map[string]bool{"AttunePolicy": true, "AttuneDefaults": true, "AttuneNamespaceDefaults": true, "PartialObjectMetadata": true}
 	for _, w := range (&Controller{}).Watches() {
 		if kind := reflect.TypeOf(w.Object).Elem().Name(); atOnce[kind] {
 			assert.Zero(t, w.After, kind)

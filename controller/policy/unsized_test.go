@@ -9,12 +9,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 )
 
@@ -215,4 +217,27 @@ func TestANamespaceHasSoManyWorkloads(t *testing.T) {
 	f.pass(t)
 	assert.Len(t, f.memory.recommendations("shop"), policy.MostWorkloads)
 	assert.Contains(t, f.ready().Message, "select more than 2000 workloads, or 8000 containers")
+}
+
+// Jobs that have ended make no more pods, and take no Deployment's place.
+func TestEndedJobsComeLast(t *testing.T) {
+	long := metav1.NewTime(today.Add(-30 * 24 * time.Hour))
+	var objects []workload.Object
+	for i := range 3 {
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("job-", i), ResourceVersion: "1", CreationTimestamp: long}}
+		if i > 0 {
+			job.Status.Conditions = []batchv1.JobCondition{{Type: []batchv1.JobConditionType{batchv1.JobComplete, batchv1.JobFailed}[i-1], Status: corev1.ConditionTrue, Message: "long"}}
+		}
+		_, err := trim.Object(job)
+		require.NoError(t, err)
+		objects = append(objects, job)
+	}
+	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", ResourceVersion: "1", CreationTimestamp: metav1.NewTime(today)}}
+	objects = append(objects, web)
+	jobs := claiming("jobs", 0, func(s *v1alpha1.AttunePolicySpec) { s.TargetRef.Kind = v1alpha1.KindJob })
+	all := claiming("web", 1, func(s *v1alpha1.AttunePolicySpec) { s.TargetRef.Kind = v1alpha1.KindDeployment })
+	var none *matching
+	m := none.next([]v1alpha1.AttunePolicy{jobs, all}, objects, 2)
+	assert.Equal(t, []string{"web"}, names(m.to("web").won))
+	assert.Equal(t, []string{"job-0"}, names(m.to("jobs").won), "the one that runs")
 }

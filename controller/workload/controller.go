@@ -26,6 +26,7 @@ import (
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/fresh"
 	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/resize"
@@ -244,15 +245,21 @@ func (c *Controller) refused(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 	}
 }
 
-// guard adds the finalizer before a record is stored and takes it off after the last one is closed.
+// guard adds the finalizer before a record is stored and takes it off after the last one is closed. In a namespace that is
+// being deleted it is taken off at once: the pods go too, and so may the right to write here.
 func (c *Controller) guard(ctx context.Context, rec *v1alpha1.AttuneRecommendation, open bool) error {
+	terminating, err := owners.Terminating(ctx, c.Client, rec.Namespace)
+	if err != nil {
+		return err
+	}
+	open = open && !terminating
 	if open && len(rec.Status.Records) == 0 {
 		if err := c.guardPolicy(ctx, rec); err != nil {
 			return err
 		}
 	}
 	before := rec.DeepCopy()
-	closing := !open && len(rec.Status.Records) == 0
+	closing := !open && len(rec.Status.Records) == 0 || terminating
 	changed := open && rec.DeletionTimestamp == nil && controllerutil.AddFinalizer(rec, v1alpha1.RecordsFinalizer) ||
 		closing && controllerutil.RemoveFinalizer(rec, v1alpha1.RecordsFinalizer)
 	if !changed {

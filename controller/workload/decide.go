@@ -14,6 +14,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -339,10 +340,10 @@ func (d *decision) learn(w world) {
 	d.status.Kept = resize.KeptAbove(d.status.Floors, d.status.Kept, w.now)
 }
 
-// tooLarge: a pod has more containers than are sized, and is not being resized either. Anybody can give a workload such
-// pods; what is kept of its own does not grow with them.
+// tooLarge: a pod has more containers than are sized, or than are known, and is not being resized either. Anybody can give a
+// workload such pods; what is kept of its own does not grow with them.
 func (d *decision) tooLarge(pod *corev1.Pod) bool {
-	return policy.TooManyContainers(&pod.Spec) && !hasRecord(d.status.Records, pod)
+	return (policy.TooManyContainers(&pod.Spec) || workload.Incomplete(pod.Annotations)) && !hasRecord(d.status.Records, pod)
 }
 
 func hasRecord(records []v1alpha1.ResizeRecord, pod *corev1.Pod) bool {

@@ -76,6 +76,9 @@ func (c *Controller) Watches() []loop.Watch {
 		{Object: &v1alpha1.AttunePolicy{}, Map: c.recommendationsOfPolicy, When: spec},
 		{Object: &v1alpha1.AttuneDefaults{}, Map: c.recommendationsIn, When: spec},
 		{Object: &v1alpha1.AttuneNamespaceDefaults{}, Map: c.recommendationsIn, When: spec},
+		{Object: owners.Namespace(), Map: func(ctx context.Context, o client.Object) []reconcile.Request {
+			return c.recommendations(ctx, client.InNamespace(o.GetName()))
+		}, When: owners.BecomesTerminating()},
 	}
 	for _, kind := range workload.Kinds {
 		watches = append(watches, loop.Watch{Object: workload.NewObject(kind).(client.Object), Map: itself, When: workloadChanged()})

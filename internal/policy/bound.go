@@ -61,12 +61,21 @@ func TooManyContainers(spec *corev1.PodSpec) bool {
 
 func containers(spec *corev1.PodSpec) int { return len(spec.InitContainers) + len(spec.Containers) }
 
+func ended(w workload.Workload) int {
+	if w.Ended {
+		return 1
+	}
+	return 0
+}
+
 // Younger are the workloads beyond the most that are sized of a namespace, and beyond the containers that these have OnAverage:
-// all but the oldest, and of equally old ones all but the first by kind and name. What it is given is in that order, and
-// stays so.
+// all but the oldest, and of equally old ones all but the first by kind and name. Jobs that have ended come last: they make no
+// more pods. What it is given is in the order of kind and name, and stays so.
 func Younger(workloads []workload.Workload, most int) []workload.Workload {
 	byAge := slices.Clone(workloads)
-	slices.SortStableFunc(byAge, func(a, b workload.Workload) int { return a.Created.Compare(b.Created) })
+	slices.SortStableFunc(byAge, func(a, b workload.Workload) int {
+		return cmp.Or(ended(a)-ended(b), a.Created.Compare(b.Created))
+	})
 	sum := 0
 	for i, w := range byAge {
 		if w.Template != nil {

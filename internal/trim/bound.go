@@ -19,28 +19,35 @@ import (
 // a pod of 50 containers stays whole.
 const mostText, mostContainers = 16 << 10, 256 << 10
 
-// large marks an object of which something was left out that decisions rest on.
-func large(annotations map[string]string) map[string]string {
+// large marks an object of which something was left out that decisions rest on: workload.Text, or what is more.
+func large(annotations map[string]string, what string) map[string]string {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[workload.TooLargeAnnotation] = "true"
+	if !workload.Incomplete(annotations) {
+		annotations[workload.TooLargeAnnotation] = what
+	}
 	return annotations
+}
+
+// textOf a pod or of a template: its labels, and what says where it may run.
+func textOf(labels map[string]string, spec *corev1.PodSpec) int {
+	return size(labels, spec.NodeSelector, spec.Tolerations, requiredNodes(spec.Affinity), memoryVolumes(spec.Volumes))
 }
 
 // boundPod leaves of a pod that is too large what its node and its workload need to count with it: whose it is, what it
 // asks for, and how it is.
 func boundPod(pod *corev1.Pod) {
 	spec, status := &pod.Spec, &pod.Status
-	if size(pod.Labels, spec.NodeSelector, spec.Tolerations, spec.Affinity, spec.Volumes) > mostText {
-		pod.Annotations = large(pod.Annotations)
+	if textOf(pod.Labels, spec) > mostText {
+		pod.Annotations = large(pod.Annotations, workload.Text)
 		// The generation, and whether a Rollout owns it: owners and templates are told by them.
 		pod.Labels = only(pod.Labels, appsv1.DefaultDeploymentUniqueLabelKey, appsv1.ControllerRevisionHashLabelKey, workload.ArgoHashLabel)
 		spec.NodeSelector, spec.Tolerations, spec.Affinity = nil, nil, nil
 		oneVolume(spec)
 	}
 	if size(spec.InitContainers, spec.Containers, spec.Overhead, spec.Resources, status) > mostContainers {
-		pod.Annotations = large(pod.Annotations)
+		pod.Annotations = large(pod.Annotations, workload.Cut)
 		oneContainer(pod)
 	}
 }
@@ -83,14 +90,18 @@ func oneContainer(pod *corev1.Pod) {
 	pod.Status.Conditions = pod.Status.Conditions[:min(len(pod.Status.Conditions), 4)]
 }
 
-// boundWorkload leaves of a workload that is too large its name, and how far it is rolled out.
-func boundWorkload(w workload.Object, template *corev1.PodTemplateSpec) {
+// boundWorkload leaves of a workload that is too large its name, and how far it is rolled out. One whose pods are too large, by
+// the text of its template, is too.
+func boundWorkload(w workload.Object, template *corev1.PodTemplateSpec, text int) {
+	if text > mostText {
+		w.SetAnnotations(large(w.GetAnnotations(), workload.Text))
+	}
 	if size(w.GetLabels()) > mostText {
-		w.SetAnnotations(large(w.GetAnnotations()))
+		w.SetAnnotations(large(w.GetAnnotations(), workload.Text))
 		w.SetLabels(nil)
 	}
 	if size(template.Spec.InitContainers, template.Spec.Containers) > mostContainers {
-		w.SetAnnotations(large(w.GetAnnotations()))
+		w.SetAnnotations(large(w.GetAnnotations(), workload.Cut))
 		template.Spec = corev1.PodSpec{}
 	}
 }

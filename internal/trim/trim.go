@@ -287,9 +287,10 @@ func Workload(o any) (any, error) {
 	if known, ok := workload.From(w); ok && known.Part() {
 		part(w)
 	} else if known.Template != nil {
+		text := textOf(known.Template.Labels, &known.Template.Spec)
 		known.Template.ObjectMeta = metav1.ObjectMeta{Annotations: flags(known.Template.Annotations)}
 		templateSpec(&known.Template.Spec)
-		boundWorkload(w, known.Template)
+		boundWorkload(w, known.Template, text)
 		shareWorkload(w, known.Template)
 	}
 	return o, nil
@@ -342,7 +343,11 @@ func status(w workload.Object) {
 	case *appsv1.ReplicaSet:
 		o.Status.Conditions = nil
 	case *batchv1.Job:
+		ended := workload.JobEnded(o)
 		o.Status = batchv1.JobStatus{}
+		if ended {
+			o.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+		}
 	case *batchv1.CronJob:
 		o.Status = batchv1.CronJobStatus{}
 	}

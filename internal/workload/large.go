@@ -5,6 +5,17 @@ package workload
 // alone as with the annotation attune.io/skip.
 const TooLargeAnnotation = "attune.io/too-large"
 
+// What the mark says: labels, or what says where pods may run, are left out, and the containers are all there; any other
+// value, such as Cut, means that containers are left out.
+const Text, Cut = "text", "containers"
+
+// Incomplete: the annotations are of an object whose containers are not all known. Others that are too large are begun nothing
+// with, and what was begun can be taken back.
+func Incomplete(annotations map[string]string) bool {
+	value, large := annotations[TooLargeAnnotation]
+	return large && value != Text
+}
+
 // Large: the annotations are of an object that is too large.
 func Large(annotations map[string]string) bool {
 	_, large := annotations[TooLargeAnnotation]
@@ -15,4 +26,4 @@ func Large(annotations map[string]string) bool {
 func (w Workload) TooLarge() bool { return Large(w.Annotations) }
 
 // WhatIsTooLarge ends the sentence that says so.
-const WhatIsTooLarge = "has more than the operator keeps of one object: 16 KiB of labels and of what says where pods may run, 256 KiB of containers"
+const WhatIsTooLarge = "has more than the operator keeps of one object: 16 KiB of labels and of what says where its pods may run, 256 KiB of containers"

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -32,6 +33,8 @@ type Workload struct {
 	OwnedBy Owner
 	// Deleting: its pods are going away.
 	Deleting bool
+	// Ended: it is a Job that makes no more pods.
+	Ended bool
 }
 
 // Owner is a workload's own controller.
@@ -52,12 +55,21 @@ func From(object runtime.Object) (Workload, bool) {
 	case *appsv1.ReplicaSet:
 		return read(v1alpha1.KindReplicaSet, o, &o.Spec.Template, orOne(o.Spec.Replicas), unobserved(o.Generation, o.Status.ObservedGeneration)), true
 	case *batchv1.Job:
-		return read(v1alpha1.KindJob, o, &o.Spec.Template, orOne(o.Spec.Parallelism), Rollout{}), true
+		job := read(v1alpha1.KindJob, o, &o.Spec.Template, orOne(o.Spec.Parallelism), Rollout{})
+		job.Ended = JobEnded(o)
+		return job, true
 	case *batchv1.CronJob:
 		job := &o.Spec.JobTemplate.Spec
 		return read(v1alpha1.KindCronJob, o, &job.Template, orOne(job.Parallelism), Rollout{}), true
 	}
 	return Workload{}, false
+}
+
+// JobEnded reports whether a Job has succeeded or failed for good.
+func JobEnded(job *batchv1.Job) bool {
+	return job.Status.CompletionTime != nil || slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
+	})
 }
 
 func read(kind v1alpha1.WorkloadKind, object metav1.Object, template *corev1.PodTemplateSpec, replicas int32, rollout Rollout) Workload {

@@ -56,6 +56,9 @@ func newCache(t *timeline, server *api.Server, trim func(any) (any, error), lag 
 
 // of is the informer of a kind; the first call makes it.
 func (c *cache) of(o client.Object) *shelf {
+	if _, metadata := o.(*metav1.PartialObjectMetadata); metadata {
+		o = &corev1.Namespace{} // of no other kind is it read by itself
+	}
 	t := reflect.TypeOf(o).Elem()
 	s := c.shelves[t]
 	if s == nil {

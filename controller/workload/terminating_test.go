@@ -1,0 +1,46 @@
+package workload
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// TestNoFinalizerHoldsUpANamespace: where the operator has Roles in namespaces, the right to take a finalizer off goes with the
+// namespace, and what is still watched there goes too.
+func TestNoFinalizerHoldsUpANamespace(t *testing.T) {
+	for name, terminating := range map[string]bool{"stays": false, "goes": true} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			require.NoError(t, corev1.AddToScheme(scheme))
+			require.NoError(t, v1alpha1.AddToScheme(scheme))
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+			if terminating {
+				namespace.Finalizers, namespace.DeletionTimestamp = []string{"kubernetes"}, &metav1.Time{Time: time.Now()}
+			}
+			rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "deployment-web", Finalizers: []string{"example.com/other", v1alpha1.RecordsFinalizer}}}
+			rec.Status.Records = []v1alpha1.ResizeRecord{{PodName: "web-1", PodUID: "u"}}
+			c := &Controller{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(namespace, rec).Build(), Clock: clock.RealClock{}}
+			require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(rec), rec))
+			for range 2 {
+				require.NoError(t, c.guard(t.Context(), rec, true))
+			}
+			require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(rec), rec))
+			if terminating {
+				assert.Equal(t, []string{"example.com/other"}, rec.Finalizers)
+			} else {
+				assert.Contains(t, rec.Finalizers, v1alpha1.RecordsFinalizer)
+			}
+		})
+	}
+}
