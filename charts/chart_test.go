@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -401,18 +402,32 @@ func TestWatchedNamespaces(t *testing.T) {
 	for _, s := range []*metav1.LabelSelector{
 		one[*admissionregistrationv1.MutatingWebhookConfiguration](t, r).Webhooks[0].NamespaceSelector,
 		one[*admissionregistrationv1.ValidatingWebhookConfiguration](t, r).Webhooks[0].NamespaceSelector,
-		guardOf(t, r).Spec.MatchConstraints.NamespaceSelector,
 	} {
 		assert.True(t, asks(s, "team-a"))
 		assert.True(t, asks(s, "team-b"))
 		assert.False(t, asks(s, "team-c"))
 	}
+	assert.Nil(t, guardOf(t, r).Spec.MatchConstraints.NamespaceSelector, "what is forged elsewhere would wait until it is watched")
 	for _, d := range all[*appsv1.Deployment](r) {
 		assert.Contains(t, d.Spec.Template.Spec.Containers[0].Args, "--watch-namespaces=team-a,team-b", d.Name)
 	}
 	assert.Contains(t, one[*batchv1.Job](t, r).Spec.Template.Spec.Containers[0].Args, "--watch-namespaces=team-a,team-b")
 	for _, d := range all[*appsv1.Deployment](render(t)) {
 		assert.NotContains(t, strings.Join(d.Spec.Template.Spec.Containers[0].Args, " "), "--watch-namespaces")
+	}
+}
+
+// TestNothingIsThereTwice: of two hooks of one name in one namespace Helm deletes the first, and the release's own namespace may
+// be watched.
+func TestNothingIsThereTwice(t *testing.T) {
+	for _, how := range both {
+		seen := map[string]bool{}
+		for _, object := range render(t, how, "watchNamespaces={attune-system,team-a}", "certs.provider=self-signed").typed {
+			o := object.(metav1.Object)
+			name := fmt.Sprintf("%T %s/%s", object, o.GetNamespace(), o.GetName())
+			assert.False(t, seen[name], name)
+			seen[name] = true
+		}
 	}
 }
 

@@ -20,77 +20,121 @@ func newLogger(level string) (logr.Logger, error) {
 	}
 	var handler slog.Handler = slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: at})
 	if level != "debug" {
-		handler = &sampled{Handler: handler, counts: &counts{of: map[string]*count{}}}
+		handler = newSampled(handler)
 	}
 	return logr.FromSlogHandler(handler), nil
 }
 
 const (
-	// linesEach minute are written of one message: whoever can have the operator write lines is not to rotate the others
+	// linesEach minute are written of one message about one namespace: whoever can have the operator write lines is not to rotate the others
 	// away.
 	linesEach = 100
-	// mostMessages are counted, each for itself; messages are sentences of the program's own.
-	mostMessages = 1000
+	// mostMessages are counted, each for itself and its namespace.
+	mostMessages = 10_000
 )
 
-// sampled writes so many lines of one message a minute, and the first of the next minute says how many were left out.
+// sampled writes so many lines of one message about one namespace a minute, and then says how many it left out.
 type sampled struct {
 	slog.Handler
 	counts *counts
+	// namespace that all lines of this logger are about; empty: none, or each says its own.
+	namespace string
 }
+
+// about is what lines are counted by.
+type about struct{ message, namespace string }
 
 type counts struct {
 	mutex sync.Mutex
-	of    map[string]*count
+	of    map[about]*count
+	swept time.Time
 }
 
-// count of the lines of one message since the minute began.
+// count of the lines since the minute began.
 type count struct {
 	began          time.Time
 	lines, leftOut int
 }
 
+func newSampled(h slog.Handler) *sampled {
+	return &sampled{Handler: h, counts: &counts{of: map[about]*count{}}}
+}
+
 func (s *sampled) Handle(ctx context.Context, r slog.Record) error {
-	leftOut, write := s.counts.add(r.Message, r.Time)
-	if !write {
-		return nil
+	of := about{r.Message, s.namespace}
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "namespace" {
+			of.namespace = a.Value.String()
+		}
+		return true
+	})
+	for left, n := range s.counts.sweep(r.Time) {
+		told := slog.NewRecord(r.Time, slog.LevelInfo, "Lines were left out: there were too many of one message", 0)
+		told.AddAttrs(slog.String("of", left.message), slog.String("about", left.namespace), slog.Int("lines", n))
+		if err := s.Handler.Handle(ctx, told); err != nil {
+			return err
+		}
 	}
-	if leftOut > 0 {
-		r = r.Clone()
-		r.AddAttrs(slog.Int("leftOut", leftOut))
+	if !s.counts.add(of, r.Time) {
+		return nil
 	}
 	return s.Handler.Handle(ctx, r)
 }
 
 // WithAttrs and WithGroup have the same counts.
 func (s *sampled) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &sampled{s.Handler.WithAttrs(attrs), s.counts}
+	with := &sampled{s.Handler.WithAttrs(attrs), s.counts, s.namespace}
+	for _, a := range attrs {
+		if a.Key == "namespace" {
+			with.namespace = a.Value.String()
+		}
+	}
+	return with
 }
 
 func (s *sampled) WithGroup(name string) slog.Handler {
-	return &sampled{s.Handler.WithGroup(name), s.counts}
+	return &sampled{s.Handler.WithGroup(name), s.counts, s.namespace}
 }
 
-// add a line; leftOut is how many were, in the minute before.
-func (c *counts) add(message string, now time.Time) (leftOut int, write bool) {
+// add a line, unless there are too many.
+func (c *counts) add(what about, now time.Time) bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	of := c.of[message]
+	of := c.of[what]
 	if of == nil {
 		if len(c.of) == mostMessages {
 			clear(c.of)
 		}
 		of = &count{began: now}
-		c.of[message] = of
-	}
-	if now.Sub(of.began).Abs() >= time.Minute {
-		leftOut = of.leftOut
-		*of = count{began: now}
+		c.of[what] = of
 	}
 	if of.lines == linesEach {
 		of.leftOut++
-		return 0, false
+		return false
 	}
 	of.lines++
-	return leftOut, true
+	return true
+}
+
+// sweep ends the minutes that are over, once in a second, and returns what was left out in them.
+func (c *counts) sweep(now time.Time) (left map[about]int) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if now.Sub(c.swept).Abs() < time.Second {
+		return nil
+	}
+	c.swept = now
+	for what, of := range c.of {
+		if now.Sub(of.began).Abs() < time.Minute {
+			continue
+		}
+		if of.leftOut > 0 {
+			if left == nil {
+				left = map[about]int{}
+			}
+			left[what] = of.leftOut
+		}
+		delete(c.of, what)
+	}
+	return left
 }

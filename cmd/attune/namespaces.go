@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,11 +10,14 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/tick"
@@ -37,26 +41,72 @@ func (n namespaces) cached() map[string]cache.Config {
 	return by
 }
 
+// watchedReader says why an object of a namespace that was left out cannot be read.
+type watchedReader struct {
+	client.Reader
+	watched namespaces
+}
+
+// Get an object of a namespace that is watched, or of none.
+func (r watchedReader) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	if key.Namespace != "" && !r.watched.has(key.Namespace) {
+		return fmt.Errorf("the operator may not watch namespace %s yet: upgrade the release, which grants it", key.Namespace)
+	}
+	return r.Reader.Get(ctx, key, o, options...)
+}
+
 // mayWatch asks the API server whether the operator may watch a namespace.
 type mayWatch func(ctx context.Context, namespace string) (bool, error)
 
-// askMayWatch asks about what every program of the operator reads.
-func askMayWatch(config *rest.Config) (mayWatch, error) {
+// watchedKinds are those of namespaces that a program has in its caches. Where one may not be watched, the whole cache waits
+// for it.
+func (p program) watchedKinds() (kinds []schema.GroupResource) {
+	kinds = []schema.GroupResource{
+		{Resource: "limitranges"}, {Resource: "resourcequotas"},
+		{Group: v1alpha1.GroupVersion.Group, Resource: "attunerecommendations"}, {Group: v1alpha1.GroupVersion.Group, Resource: "attunenamespacedefaults"},
+	}
+	if !p.controls {
+		return kinds
+	}
+	return append(kinds,
+		schema.GroupResource{Resource: "pods"},
+		schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "attunepolicies"},
+		schema.GroupResource{Group: "apps", Resource: "deployments"}, schema.GroupResource{Group: "apps", Resource: "statefulsets"},
+		schema.GroupResource{Group: "apps", Resource: "daemonsets"}, schema.GroupResource{Group: "apps", Resource: "replicasets"},
+		schema.GroupResource{Group: "batch", Resource: "jobs"}, schema.GroupResource{Group: "batch", Resource: "cronjobs"},
+		schema.GroupResource{Group: "policy", Resource: "poddisruptionbudgets"},
+		schema.GroupResource{Group: "autoscaling", Resource: "horizontalpodautoscalers"}, schema.GroupResource{Group: "autoscaling.k8s.io", Resource: "verticalpodautoscalers"},
+	)
+}
+
+// askMayWatch asks about each kind that is to be in the caches: who may write Roles in a namespace may take a part of them away.
+func askMayWatch(config *rest.Config, kinds []schema.GroupResource) (mayWatch, error) {
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, namespace string) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, rightsTimeout)
-		defer cancel()
-		review, err := api.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "list", Group: v1alpha1.GroupVersion.Group, Resource: "attunerecommendations"},
-		}}, metav1.CreateOptions{})
-		if err != nil {
-			return false, fmt.Errorf("asking whether namespace %s may be watched: %w", namespace, err)
+		for _, kind := range kinds {
+			for _, verb := range []string{"list", "watch"} {
+				if ok, err := asked(ctx, api, namespace, verb, kind); err != nil || !ok {
+					return false, err
+				}
+			}
 		}
-		return review.Status.Allowed, nil
+		return true, nil
 	}, nil
+}
+
+func asked(ctx context.Context, api kubernetes.Interface, namespace, verb string, kind schema.GroupResource) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, rightsTimeout)
+	defer cancel()
+	review, err := api.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: kind.Group, Resource: kind.Resource},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("asking whether %s in namespace %s may be watched: %w", kind, namespace, err)
+	}
+	return review.Status.Allowed, nil
 }
 
 // split tells the namespaces that may be watched from those that may not. The Roles of a namespace go with it when it is
@@ -74,7 +124,7 @@ func (n namespaces) split(ctx context.Context, may mayWatch) (watched, left name
 		}
 	}
 	if len(n) > 0 && len(watched) == 0 {
-		return nil, nil, fmt.Errorf("--watch-namespaces %s: the operator may list attunerecommendations in none of them: create them, and upgrade the release to grant it", strings.Join(n, ","))
+		return nil, nil, fmt.Errorf("--watch-namespaces %s: the operator may watch none of them: create them, and upgrade the release to grant it", strings.Join(n, ","))
 	}
 	return watched, left, nil
 }
@@ -91,7 +141,8 @@ type leftOut struct {
 func (l leftOut) Start(ctx context.Context) error {
 	log := ctrl.Log.WithName("namespaces")
 	log.Error(nil, "Namespaces are left out: the operator may not watch them. Create them, and upgrade the release", "namespaces", l.names)
-	for range tick.Every(ctx, l.clock, time.Minute) {
+	// Replicas that began together do not end together.
+	for range tick.Every(ctx, l.clock, wait.Jitter(time.Minute, 1)) {
 		for _, name := range l.names {
 			ok, err := l.may(ctx, name)
 			if err != nil {
@@ -114,7 +165,7 @@ func (o *options) watchedOf(ctx context.Context, config *rest.Config) (*leftOut,
 	if len(o.watchNamespaces) == 0 {
 		return nil, nil
 	}
-	may, err := askMayWatch(config)
+	may, err := askMayWatch(config, o.program.watchedKinds())
 	if err != nil {
 		return nil, err
 	}
@@ -123,4 +174,28 @@ func (o *options) watchedOf(ctx context.Context, config *rest.Config) (*leftOut,
 		return nil, err
 	}
 	return &leftOut{names: left, may: may, clock: clock.RealClock{}}, nil
+}
+
+// syncedWithin is how long the caches may take to be filled. Rights that were taken away meanwhile keep them waiting for ever: the
+// next process asks anew what it may watch.
+const syncedWithin = 10 * time.Minute
+
+var errNotSynced = fmt.Errorf("the caches were not filled within %s: the log says which kind cannot be listed", syncedWithin)
+
+// startSynced starts a manager, and ends it where its caches are not filled.
+func startSynced(ctx context.Context, mgr ctrl.Manager, within time.Duration) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		bounded, end := context.WithTimeout(ctx, within)
+		defer end()
+		if !mgr.GetCache().WaitForCacheSync(bounded) && ctx.Err() == nil {
+			cancel(errNotSynced)
+		}
+	}()
+	err := mgr.Start(ctx)
+	if cause := context.Cause(ctx); err == nil && errors.Is(cause, errNotSynced) {
+		return cause
+	}
+	return err
 }

@@ -85,7 +85,7 @@ func (o *options) run(ctx context.Context) error {
 	if err := o.serveMetrics(mgr, config, metrics.Registry); err != nil {
 		return err
 	}
-	return mgr.Start(ctx)
+	return startSynced(ctx, mgr, syncedWithin)
 }
 
 // add what the program does.
@@ -200,7 +200,7 @@ func (o *options) serve(ctx context.Context, mgr ctrl.Manager, provider certs.Pr
 			return fmt.Errorf("watching %T: %w", defaults, err)
 		}
 	}
-	validation.Register(mgr.GetWebhookServer(), mgr.GetScheme(), mgr.GetClient(), o.operator())
+	validation.Register(mgr.GetWebhookServer(), mgr.GetScheme(), watchedReader{mgr.GetClient(), o.watched}, o.operator())
 	if err := mgr.AddReadyzCheck("certificate", provider.Ready); err != nil {
 		return err
 	}

@@ -129,6 +129,10 @@ func checkOf(field, value []byte) error {
 	if strings.Contains(name, `\`) && json.Unmarshal([]byte(`"`+name+`"`), &name) != nil || !fields[fold(name)] {
 		return nil
 	}
+	// A label may have the name of a field. What does not begin like a number is none, and refused at once where it should be.
+	if text := bytes.TrimSpace(value); len(text) == 0 || !strings.ContainsRune("+-.0123456789", rune(text[0])) {
+		return nil
+	}
 	if err := check(value); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

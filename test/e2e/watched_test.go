@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,7 @@ func someNamespaces(t *testing.T) {
 		}},
 		{"nothing happens in others", func(t *testing.T) { leftAlone(t, kept) }},
 		{"nodes are not shared", refusesNode},
+		{"a namespace with a watched resize does not leave the value", staysWatched},
 		{"a namespace that is gone is in nobody's way", func(t *testing.T) { namespaceGone(t, moved) }},
 		{"it is watched again once it is back", namespaceBack},
 		{"uninstalled: no finalizer is left", func(t *testing.T) { uninstalledFrom(t, moved) }},
@@ -114,7 +116,24 @@ func judged(ctx context.Context, ns string, strategy v1alpha1.Strategy) error {
 	return env.client.Create(ctx, p, client.DryRunAll)
 }
 
-// namespaceGone: the operator starts again without one of its namespaces.
+// staysWatched: a namespace in which a resize is watched cannot leave the value, since nobody would finish it.
+func staysWatched(t *testing.T) {
+	ctx := t.Context()
+	d := started1(t, comesAndGoes)
+	auto(t, d, tight)
+	eventually(t, "watched", func() error {
+		rec, err := recommendation(ctx, d)
+		if err == nil && (len(rec.Status.Records) == 0 || !slices.Contains(rec.Finalizers, v1alpha1.RecordsFinalizer)) {
+			err = fmt.Errorf("records %v, finalizers %v", rec.Status.Records, rec.Finalizers)
+		}
+		return err
+	})
+	out, err := tryHelm(ctx, "upgrade", release, chart(t), "--reuse-values", "--set", "watchNamespaces={"+staysThere+"}", "--dry-run=server")
+	require.Error(t, err, out)
+	assert.Contains(t, out, "namespace comes-and-goes has a resize that is under way or watched")
+}
+
+// namespaceGone: the namespace is deleted while a resize is watched there, and the operator starts again without it.
 func namespaceGone(t *testing.T, moved *appsv1.Deployment) {
 	ctx := t.Context()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: comesAndGoes}}

@@ -26,6 +26,15 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.watchNamespaces (.Capabilities.APIVersions.Has "attune.io/v1alpha1") -}}
+{{- range $kind := list "AttuneRecommendation" "AttunePolicy" -}}
+{{- range (lookup "attune.io/v1alpha1" $kind "" "").items -}}
+{{- if and (not (has .metadata.namespace $.Values.watchNamespaces)) (or (has "attune.io/records" (.metadata.finalizers | default list)) (has "attune.io/cleanup" (.metadata.finalizers | default list))) -}}
+{{- fail (printf "namespace %s has a resize that is under way or watched (%s %s), which nobody would finish there: watchNamespaces has it not. Pause it (AttuneNamespaceDefaults, spec.paused: true), wait until kubectl get attunerecommendations --namespace %s shows none that is Resizing, Watching or Reverting, and upgrade again" .metadata.namespace $kind .metadata.name .metadata.namespace) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- with lookup "apps/v1" "Deployment" .Release.Namespace (include "attune.name" .) -}}
 {{- $component := dig "spec" "selector" "matchLabels" "app.kubernetes.io/component" "" . -}}
 {{- if ne $component "controller" -}}
