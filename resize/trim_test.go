@@ -20,6 +20,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -53,7 +54,7 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 
 	record := NewRecord(plan, pod, noon, auto())
 	out["NewRecord"] = record
-	out["GenerationNamed"], out["SameProgram"] = GenerationNamed(pod), SameProgram(pod, &pod.Spec)
+	out["GenerationNamed"], out["SameProgram"] = podview.GenerationNamed(pod), podview.SameProgram(pod, &pod.Spec)
 	out["WithSecond"] = WithSecond(record, plan, pod)
 	out["RecordReturned"] = RecordReturned(record, pod)
 	out["SecondRefused"] = SecondRefused(WithSecond(record, plan, pod), pod)
@@ -73,15 +74,15 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	crashes, fresh := WithholdLowering(nil, pod, birth, never, noon)
 	out["WithholdLowering"] = []any{crashes, fresh}
 
-	out["Read"], out["OOMKills"], out["TemplateHash"], out["QOSClass"] = Read(pod), OOMKills(pod), TemplateHash(pod), QOSClass(pod)
+	out["Read"], out["OOMKills"], out["TemplateHash"], out["QOSClass"] = podview.Read(pod), podview.OOMKills(pod), podview.TemplateHash(pod), podview.QOSClass(pod)
 	catchUp, refusal := CatchUp(pod)
 	out["CatchUp"] = []any{catchUp, refusal}
-	out["Standing"], out["InitRequests"], out["Overhead"] = Standing(pod, world), InitRequests(pod), Overhead(pod)
-	out["RecordsFull"], out["Counted"], out["NeverRaised"] = RecordsFull(pod, plan, world), Counted(pod), NeverRaised(pod)
-	for _, c := range Read(pod) {
+	out["Standing"], out["InitRequests"], out["Overhead"] = Standing(pod, world), podview.InitRequests(pod), podview.Overhead(pod)
+	out["RecordsFull"], out["Counted"], out["NeverRaised"] = RecordsFull(pod, plan, world), podview.Counted(pod), NeverRaised(pod)
+	for _, c := range podview.Read(pod) {
 		out["NotLowered"], out["RestartsOn"] = NotLowered(pod, c.Name, noon), RestartsOn(pod, c.Name)
 	}
-	out["Unfinished"], out["Guaranteed"], out["Finished"] = Unfinished(pod), Guaranteed(pod), Finished(pod)
+	out["Unfinished"], out["Guaranteed"], out["Finished"] = podview.Unfinished(pod), podview.Guaranteed(pod), Finished(pod)
 	out["LearnKills"] = LearnKills(nil, pod, nil, noon)
 	out["SiblingsUnready"] = SiblingsUnready([]*corev1.Pod{pod}, v1alpha1.ResizeRecord{PodUID: "another", WrittenAt: metav1.NewTime(noon.Add(-time.Hour))},
 		nil, func(string) bool { return false })
@@ -101,7 +102,7 @@ func (d dice) eviction(pod *corev1.Pod, plan Plan) Eviction {
 	}
 	seed := &v1alpha1.Seed{ValidUntil: metav1.NewTime(noon.Add(time.Hour))}
 	for _, m := range plan.Moves {
-		resources := ToResources(m.To)
+		resources := podview.ToResources(m.To)
 		seed.Containers = append(seed.Containers, v1alpha1.ContainerSeed{Name: m.Container, CPURequest: resources.CPURequest, MemoryRequest: resources.MemoryRequest})
 	}
 	return Eviction{
