@@ -170,7 +170,7 @@ func TestBusy(t *testing.T) {
 		}
 	}()
 	<-began
-	status, _, err := s.post(t, client(), blank[:40<<10])
+	status, _, err := s.post(t, client(), blank[:36<<10])
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusServiceUnavailable, status)
 	status, _, err = s.post(t, client(), `{}`)
