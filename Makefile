@@ -103,7 +103,7 @@ test-race: ## Unit tests under the race detector, where there is a C compiler
 
 test-fuzz: ## Every fuzz target for FUZZTIME
 	@git grep -E '^func Fuzz' -- '*_test.go' | sed -E 's,^(.*)/[^/]*:func (Fuzz[A-Za-z]*).*,\1 \2,' | while read -r dir target; do \
-		echo "$$dir $$target"; go test "./$$dir" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME); done
+		echo "$$dir $$target"; go test "./$$dir" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x; done
 
 test-mutants: ## The long run against the product with the mend of one finding after the other taken out
 	cd test && go run ./sim/mutants

@@ -2,6 +2,9 @@ package loop
 
 import (
 	"container/heap"
+	"container/list"
+	"maps"
+	"slices"
 	"sync"
 
 	"k8s.io/client-go/util/workqueue"
@@ -27,7 +30,7 @@ func Fair(workers, most int) func(string, workqueue.TypedRateLimiter[reconcile.R
 		q := &fair{
 			PriorityQueue: priorityqueue.New("", func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter }),
 			due:           priorityqueue.New[reconcile.Request](name),
-			free:          workers, most: most, lanes: map[string]*lane{},
+			free:          workers, most: most, lanes: map[string]*lane{}, age: list.New(), urgency: map[int]*list.List{},
 		}
 		q.news = sync.NewCond(&q.mutex)
 		go q.feed()
@@ -47,20 +50,25 @@ type fair struct {
 	news       *sync.Cond
 	free, most int
 	lanes      map[string]*lane
-	// moment counts what happened; byAge: the next worker goes to the namespace that has waited longest.
+	// age has the lanes in which anything waits, the one that has waited longest first; urgency has them by the priority of
+	// what is most urgent in them. So a choice costs the same however many there are.
+	age     *list.List
+	urgency map[int]*list.List
+	// moment counts what arrived; byAge: the next worker goes to the namespace that has waited longest.
 	moment uint64
 	byAge  bool
 }
 
 // lane is what a namespace has under way. It is there while it has anything.
 type lane struct {
-	// since when it has waited for a worker: it got its last one then, or its first request after none waited.
-	since uint64
 	// working are the requests that workers have, with what came of each of them meanwhile, if anything.
 	working map[reconcile.Request]*waiting
 	// waits finds what is in line.
 	line  line
 	waits map[reconcile.Request]*waiting
+	// byAge and byUrgency are its places in the queue's lists; nil: nothing waits in it.
+	byAge, byUrgency *list.Element
+	priority         int
 }
 
 // waiting is a request that waits for a worker.
@@ -102,6 +110,7 @@ func (q *fair) arrive(request reconcile.Request, priority int) {
 		if priority > known.priority {
 			known.priority = priority
 			heap.Fix(&l.line, known.at)
+			q.rank(l)
 		}
 	case working && again != nil:
 		again.priority = max(again.priority, priority)
@@ -116,11 +125,48 @@ func (q *fair) arrive(request reconcile.Request, priority int) {
 
 // wait in line.
 func (q *fair) wait(l *lane, one *waiting) {
-	if len(l.line) == 0 {
-		l.since = q.tick()
-	}
 	heap.Push(&l.line, one)
 	l.waits[one.request] = one
+	if l.byAge == nil {
+		l.byAge = q.age.PushBack(l)
+	}
+	q.rank(l)
+}
+
+// rank puts a lane among those that are as urgent, behind them, where it was not among them.
+func (q *fair) rank(l *lane) {
+	top := l.line[0].priority
+	if l.byUrgency != nil && l.priority == top {
+		return
+	}
+	q.unrank(l)
+	if q.urgency[top] == nil {
+		q.urgency[top] = list.New()
+	}
+	l.priority, l.byUrgency = top, q.urgency[top].PushBack(l)
+}
+
+func (q *fair) unrank(l *lane) {
+	if l.byUrgency == nil {
+		return
+	}
+	if of := q.urgency[l.priority]; of.Len() == 1 {
+		delete(q.urgency, l.priority)
+	} else {
+		of.Remove(l.byUrgency)
+	}
+	l.byUrgency = nil
+}
+
+// served puts a lane that has just got a worker behind all others, or takes it out where nothing waits in it.
+func (q *fair) served(l *lane) {
+	q.age.Remove(l.byAge)
+	q.unrank(l)
+	l.byAge = nil
+	if len(l.line) > 0 {
+		l.byAge = q.age.PushBack(l)
+		q.rank(l)
+	}
 }
 
 func (q *fair) tick() uint64 {
@@ -148,24 +194,29 @@ func (q *fair) GetWithPriority() (request reconcile.Request, priority int, shutd
 }
 
 // next is the lane of the namespace that has the next worker; nil: none may have it.
-func (q *fair) next() (first *lane) {
-	for _, l := range q.lanes {
-		if len(l.line) == 0 || len(l.working) >= min(q.free, q.most) {
-			continue
-		}
-		if first == nil || q.before(l, first) {
-			first = l
+func (q *fair) next() *lane {
+	if q.free == 0 {
+		return nil
+	}
+	if q.byAge {
+		return q.firstOf(q.age)
+	}
+	for _, priority := range slices.Backward(slices.Sorted(maps.Keys(q.urgency))) {
+		if l := q.firstOf(q.urgency[priority]); l != nil {
+			return l
 		}
 	}
-	return first
+	return nil
 }
 
-// before says which of two lanes has the next worker.
-func (q *fair) before(a, b *lane) bool {
-	if !q.byAge && a.line[0].priority != b.line[0].priority {
-		return a.line[0].priority > b.line[0].priority
+// firstOf the lanes that may have another worker. Those that have none may: no more are passed over than there are workers.
+func (q *fair) firstOf(lanes *list.List) *lane {
+	for e := lanes.Front(); e != nil; e = e.Next() {
+		if l := e.Value.(*lane); len(l.working) < min(q.free, q.most) {
+			return l
+		}
 	}
-	return a.since < b.since
+	return nil
 }
 
 // begin with the first request of a lane.
@@ -173,7 +224,8 @@ func (q *fair) begin(l *lane) (request reconcile.Request, priority int, shutdown
 	one := heap.Pop(&l.line).(*waiting)
 	delete(l.waits, one.request)
 	l.working[one.request] = nil
-	l.since, q.byAge = q.tick(), !q.byAge
+	q.byAge = !q.byAge
+	q.served(l)
 	q.free--
 	q.due.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(taken)}, one.request)
 	request, _, shutdown = q.due.GetWithPriority()

@@ -117,5 +117,5 @@ func (b *bounded) most() int64 { return b.room.all / 2 }
 // objects, lists and values become. Three bytes of JSON can be an object of a hundred.
 func decoding(body []byte) int64 {
 	count := func(of string) int64 { return int64(bytes.Count(body, []byte(of))) }
-	return 7*int64(len(body)) + 320*count("{") + 160*count(",") + 160*count("[")
+	return 7*int64(len(body)) + 320*count("{") + 224*count(",") + 160*count("[")
 }
