@@ -214,15 +214,18 @@ func Condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodConditi
 	return nil
 }
 
+// IsReady: the pod's Ready condition is True.
 func IsReady(pod *corev1.Pod) bool {
 	c := Condition(pod, corev1.PodReady)
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
+// AmountIn is the amount of a resource in a list; 0: none.
 func AmountIn(r recommender.Resource, list corev1.ResourceList) recommender.Amount {
 	return AmountOf(r, list[NameOf(r)])
 }
 
+// FromPointer is AmountOf a quantity that may be absent.
 func FromPointer(r recommender.Resource, q *resource.Quantity) recommender.Amount {
 	if q == nil {
 		return 0
@@ -230,6 +233,7 @@ func FromPointer(r recommender.Resource, q *resource.Quantity) recommender.Amoun
 	return AmountOf(r, *q)
 }
 
+// ToPointer is the quantity of an amount; nil for 0.
 func ToPointer(r recommender.Resource, amount recommender.Amount) *resource.Quantity {
 	if amount <= 0 {
 		return nil
@@ -238,6 +242,7 @@ func ToPointer(r recommender.Resource, amount recommender.Amount) *resource.Quan
 	return &q
 }
 
+// Put an amount into a list, which is made where there is none; 0 is left out.
 func Put(list corev1.ResourceList, r recommender.Resource, amount recommender.Amount) corev1.ResourceList {
 	if amount <= 0 {
 		return list

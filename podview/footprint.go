@@ -39,6 +39,7 @@ func AllocatedRequests(pod *corev1.Pod) [2]recommender.Amount {
 	return Reserved(&judged)
 }
 
+// Amounts are those of both resources in a list.
 func Amounts(list corev1.ResourceList) [2]recommender.Amount {
 	var sum [2]recommender.Amount
 	for _, r := range recommender.Resources {

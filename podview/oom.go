@@ -9,6 +9,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
+// OOMKilled is the reason of a container's end that a kubelet reports of an OOM kill.
 const OOMKilled = "OOMKilled"
 
 // OOM is one kill of a container by the kernel's OOM killer.
@@ -85,6 +86,7 @@ func Terminations(status *corev1.ContainerStatus) []*corev1.ContainerStateTermin
 	return list
 }
 
+// Evidence names one end of a container among all others.
 func Evidence(t *corev1.ContainerStateTerminated) string {
 	return t.ContainerID + "@" + t.FinishedAt.UTC().Format(time.RFC3339)
 }

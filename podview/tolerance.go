@@ -14,6 +14,7 @@ const (
 	MemoryLimit
 )
 
+// LimitOf is the limit of a resource, as a Value.
 func LimitOf(r recommender.Resource) Value {
 	if r == recommender.Memory {
 		return MemoryLimit
