@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -79,7 +80,7 @@ func begun(record v1alpha1.ResizeRecord) time.Time {
 func Keep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord, floors []v1alpha1.Floor, now time.Time) []v1alpha1.KeptSize {
 	kept = slices.Clone(kept)
 	for _, c := range record.Desired {
-		if BelowFloor(floors, c.Name, FromResources(c.Resources), now) {
+		if BelowFloor(floors, c.Name, podview.FromResources(c.Resources), now) {
 			continue
 		}
 		size := v1alpha1.KeptSize{Name: c.Name, Size: c.Resources, Since: metav1.NewTime(now), TemplateHash: record.TemplateHash}
@@ -87,7 +88,7 @@ func Keep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord, floors []v1alp
 		switch {
 		case i < 0:
 			kept = append(kept, size)
-		case kept[i].TemplateHash == size.TemplateHash && FromResources(kept[i].Size) == FromResources(size.Size):
+		case kept[i].TemplateHash == size.TemplateHash && podview.FromResources(kept[i].Size) == podview.FromResources(size.Size):
 			// The same size survived once more: it is kept since the first time.
 		default:
 			kept[i] = size
@@ -105,7 +106,7 @@ func Unkeep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord) []v1alpha1.K
 	}
 	return slices.DeleteFunc(slices.Clone(kept), func(k v1alpha1.KeptSize) bool {
 		size, ok := harmful[k.Name]
-		m := Move{From: size, To: FromResources(k.Size)}
+		m := Move{From: size, To: podview.FromResources(k.Size)}
 		return ok && !raises(m)
 	})
 }
@@ -113,7 +114,7 @@ func Unkeep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord) []v1alpha1.K
 // KeptAbove drops kept sizes that are below what harm has taught since: a pod may be killed at a kept size long after
 // its resize, when no record tells of it any more.
 func KeptAbove(floors []v1alpha1.Floor, kept []v1alpha1.KeptSize, now time.Time) []v1alpha1.KeptSize {
-	below := func(k v1alpha1.KeptSize) bool { return BelowFloor(floors, k.Name, FromResources(k.Size), now) }
+	below := func(k v1alpha1.KeptSize) bool { return BelowFloor(floors, k.Name, podview.FromResources(k.Size), now) }
 	if !slices.ContainsFunc(kept, below) {
 		return kept
 	}

@@ -2,8 +2,8 @@ package resize
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	helpers "k8s.io/component-helpers/resource"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -15,34 +15,15 @@ import (
 // catchUpBy is how much a container's memory limit is raised so that its pod's follows.
 const catchUpBy = 1 << 20
 
-// podLimit is the memory limit of a pod's own cgroup; 0: it has none, or nobody says.
-func podLimit(pod *corev1.Pod) recommender.Amount {
-	if pod.Status.Resources == nil {
-		return 0
-	}
-	return wholeLimit(recommender.Memory, pod.Status.Resources.Limits)
-}
-
-// behind: nothing is under way any more, and the pod as a whole may use less memory than its containers
-// may together.
-func behind(pod *corev1.Pod) bool {
-	limit := podLimit(pod)
-	if limit == 0 || pod.Spec.Resources != nil || pod.Status.Phase != corev1.PodRunning || resizeUnderway(pod) {
-		return false
-	}
-	together := wholeLimit(recommender.Memory, helpers.PodLimits(pod, helpers.PodResourcesOptions{}))
-	return limit <= together-page
-}
-
 // CatchUp is what has a pod that is behind follow its containers: any change of the memory of one that runs
 // does it, and a little more is what harms least. It is nothing where the pod is not behind; the refusal says
 // that nothing can be done while no container runs.
-func CatchUp(pod *corev1.Pod) ([]Container, *Refusal) {
-	if !behind(pod) {
+func CatchUp(pod *corev1.Pod) ([]podview.Container, *Refusal) {
+	if !podview.PodLimitLags(pod) {
 		return nil, nil
 	}
-	statuses := statusesOf(pod)
-	for _, c := range Read(pod) {
+	statuses := podview.Statuses(pod)
+	for _, c := range podview.Read(pod) {
 		memory := &c.Size[recommender.Memory]
 		if status := statuses[c.Name]; memory.Limit == 0 || status == nil || status.State.Running == nil {
 			continue
@@ -51,9 +32,9 @@ func CatchUp(pod *corev1.Pod) ([]Container, *Refusal) {
 			memory.Request += catchUpBy
 		}
 		memory.Limit += catchUpBy
-		return []Container{c}, nil
+		return []podview.Container{c}, nil
 	}
 	return nil, wait(ReasonPodLimitBehind, "the kubelet raised the memory limits of the containers and left that of their pod at %s, "+
 		"where they are killed; it follows when one of them runs for a moment, or when the pod is deleted and replaced",
-		recommender.Format(recommender.Memory, podLimit(pod)))
+		recommender.Format(recommender.Memory, podview.PodLimit(pod)))
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -27,7 +28,7 @@ func TestCatchUp(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		pod    *corev1.Pod
-		want   []Container
+		want   []podview.Container
 		reason string
 	}{
 		{"nobody says (up to 1.35)", web(), nil, ""},
@@ -39,7 +40,7 @@ func TestCatchUp(t *testing.T) {
 		{"behind by a page", with(web(), podHas("1073737728")), wish(size(500, 1000, 512, 1025)), ""},
 		{"behind: request and limit stay together", with(running(size(500, 500, 512, 512)), podHas("256Mi")), wish(size(500, 500, 513, 513)), ""},
 		{"behind: nothing runs", with(with(web(), podHas("512Mi")), stoppedNow), nil, ReasonPodLimitBehind},
-		{"behind: another container runs", with(with(running(prior, prior), podHas("1536Mi")), stoppedNow), []Container{{Name: "side-1", Size: size(500, 1000, 512, 1025)}}, ""},
+		{"behind: another container runs", with(with(running(prior, prior), podHas("1536Mi")), stoppedNow), []podview.Container{{Name: "side-1", Size: size(500, 1000, 512, 1025)}}, ""},
 		{"behind: one without a limit cannot be raised", with(with(running(prior, size(100, 0, 64, 0)), podHas("512Mi")), stoppedNow), nil, ReasonPodLimitBehind},
 		{"a resize is under way", with(with(web(), podHas("512Mi")), func(p *corev1.Pod) { setCondition(p, corev1.PodResizeInProgress, "", "", 1) }), nil, ""},
 		{"a resize is not seen yet", with(with(web(), podHas("512Mi")), func(p *corev1.Pod) { p.Generation = 2 }), nil, ""},
@@ -97,14 +98,14 @@ func TestAPodThatDoesNotFollowIsRaisedOnce(t *testing.T) {
 func TestTheLowerLimitKills(t *testing.T) {
 	killed := last(ended("OOMKilled", "app-0", -time.Hour, time.Second))
 	pod := resized(prior, done(prior), killed, podHas("600Mi"))
-	require.Len(t, OOMKills(pod), 1)
-	assert.Equal(t, 600*mi, OOMKills(pod)[0].Limit)
-	up := recorded(prior, func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = ToResources(size(500, 1000, 512, 600)) })
+	require.Len(t, podview.OOMKills(pod), 1)
+	assert.Equal(t, 600*mi, podview.OOMKills(pod)[0].Limit)
+	up := recorded(prior, func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(size(500, 1000, 512, 600)) })
 	v := Judge(pod, up, noon, auto(), Signals{})
 	assert.Equal(t, HarmOOM, v.Harm)
 	assert.Equal(t, 600*mi, v.Ceiling)
 
 	podHas("1Gi")(pod)
-	assert.Equal(t, 1024*mi, OOMKills(pod)[0].Limit)
-	assert.Equal(t, recommender.OOMFloor(1024*mi), AmountOf(recommender.Memory, LearnKills(nil, pod, nil, noon)[0].Amount))
+	assert.Equal(t, 1024*mi, podview.OOMKills(pod)[0].Limit)
+	assert.Equal(t, recommender.OOMFloor(1024*mi), podview.AmountOf(recommender.Memory, LearnKills(nil, pod, nil, noon)[0].Amount))
 }

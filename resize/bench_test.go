@@ -1,11 +1,15 @@
 package resize
 
-import "testing"
+import (
+	"testing"
+
+	"attune.io/attune/podview"
+)
 
 // BenchmarkPatch is what is sent to resize a pod of three containers.
 func BenchmarkPatch(b *testing.B) {
 	pod := running(size(500, 1000, 512, 1024), size(100, 0, 64, 0), size(200, 400, 64, 128))
-	wished := []Container{
+	wished := []podview.Container{
 		{Name: "app", Size: size(250, 500, 600, 1200)},
 		{Name: "side-1", Size: size(150, 0, 96, 0)},
 		{Name: "side-2", Size: size(250, 500, 96, 192)},

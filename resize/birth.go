@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -17,19 +18,19 @@ import (
 func BirthRecord(pod *corev1.Pod, originals map[string]recommender.Size) (v1alpha1.ResizeRecord, bool) {
 	record := v1alpha1.ResizeRecord{
 		PodUID: pod.UID, PodName: pod.Name, Node: pod.Spec.NodeName, Phase: v1alpha1.RecordApplied,
-		WrittenAt: pod.CreationTimestamp, TemplateHash: TemplateHash(pod),
+		WrittenAt: pod.CreationTimestamp, TemplateHash: podview.TemplateHash(pod),
 	}
 	if pod.Generation > 1 {
 		return record, false
 	}
-	for _, c := range resizable(pod) {
+	for _, c := range podview.Resizable(pod) {
 		original, known := originals[c.Name]
-		m := Move{Container: c.Name, From: original, To: ReadSpec(c.Resources)}
+		m := Move{Container: c.Name, From: original, To: podview.ReadSpec(c.Resources)}
 		if !known || !lowers(m) {
 			continue
 		}
-		record.Prior = append(record.Prior, v1alpha1.ContainerResources{Name: c.Name, Resources: ToResources(m.From)})
-		record.Desired = append(record.Desired, v1alpha1.ContainerResources{Name: c.Name, Resources: ToResources(m.To)})
+		record.Prior = append(record.Prior, v1alpha1.ContainerResources{Name: c.Name, Resources: podview.ToResources(m.From)})
+		record.Desired = append(record.Desired, v1alpha1.ContainerResources{Name: c.Name, Resources: podview.ToResources(m.To)})
 		record.Baseline = append(record.Baseline, v1alpha1.ContainerBaseline{Name: c.Name})
 	}
 	return record, len(record.Desired) > 0
@@ -56,8 +57,8 @@ const ReasonBirthCrash = "BirthCrash"
 // containers have to run: one that waits would be started with a limit above that of its pod's cgroup, which kubelets
 // leave as it is then. With cgroup v1 a container does not start with such a CPU limit at all.
 func BirthPlan(pod *corev1.Pod, birth v1alpha1.ResizeRecord, caps Capabilities, now time.Time) (Plan, *Refusal) {
-	live, statuses := byName(Read(pod)), statusesOf(pod)
-	var wishes []Container
+	live, statuses := byName(podview.Read(pod)), podview.Statuses(pod)
+	var wishes []podview.Container
 	for _, c := range changesOf(birth) {
 		if s := statuses[c.name]; s == nil || s.State.Running == nil {
 			return Plan{PodUID: pod.UID, PodName: pod.Name}, wait(ReasonBirthCrash, "container %s crashes since it was born with less than its template says, and gets that when it runs next", c.name)
@@ -86,7 +87,7 @@ func atLeast(has, original recommender.Allocation) recommender.Allocation {
 // crash loop: a size that was survived by a running process was not survived by a start. False: nothing is new, or
 // nothing names the pod's template generation. born is when the youngest pod of a template generation was.
 func WithholdLowering(crashes []v1alpha1.BirthCrash, pod *corev1.Pod, birth v1alpha1.ResizeRecord, born func(hash string) time.Time, now time.Time) (noted []v1alpha1.BirthCrash, fresh bool) {
-	if !GenerationNamed(pod) {
+	if !podview.GenerationNamed(pod) {
 		return crashes, false
 	}
 	noted = crashes
@@ -142,8 +143,8 @@ func HarmsNewborn(seed *v1alpha1.Seed, harmful v1alpha1.ResizeRecord) bool {
 				continue
 			}
 			given := recommender.Size{
-				recommender.CPU:    {Request: fromPointer(recommender.CPU, s.CPURequest)},
-				recommender.Memory: {Request: fromPointer(recommender.Memory, s.MemoryRequest)},
+				recommender.CPU:    {Request: podview.FromPointer(recommender.CPU, s.CPURequest)},
+				recommender.Memory: {Request: podview.FromPointer(recommender.Memory, s.MemoryRequest)},
 			}
 			for _, r := range recommender.Resources {
 				if s.Name == c.name && !s.RaiseOnly && given[r].Request > 0 && lowersOf(Move{From: c.prior, To: c.desired}, r) && given[r].Request <= c.desired[r].Request {

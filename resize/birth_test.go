@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -42,10 +43,10 @@ func TestWhatAPodWasBornWithIsJudged(t *testing.T) {
 		at      time.Time
 		want    Harm
 	}{
-		"killed with less memory":                    {endedEarly(newborn(less), oomKilled, 1), Signals{}, noon, HarmOOM},
-		"killed with less memory in a rollout":       {endedEarly(newborn(less), oomKilled, 1), rollout, noon, HarmOOM},
-		"killed weeks later":                         {endedEarly(newborn(less), oomKilled, 1), Signals{}, noon.Add(500 * time.Hour), HarmOOM},
-		"killed with the memory of its template":     {endedEarly(newborn(size(200, 400, 512, 1024)), oomKilled, 1), Signals{}, noon, ""},
+		"killed with less memory":                    {endedEarly(newborn(less), podview.OOMKilled, 1), Signals{}, noon, HarmOOM},
+		"killed with less memory in a rollout":       {endedEarly(newborn(less), podview.OOMKilled, 1), rollout, noon, HarmOOM},
+		"killed weeks later":                         {endedEarly(newborn(less), podview.OOMKilled, 1), Signals{}, noon.Add(500 * time.Hour), HarmOOM},
+		"killed with the memory of its template":     {endedEarly(newborn(size(200, 400, 512, 1024)), podview.OOMKilled, 1), Signals{}, noon, ""},
 		"crashing":                                   {endedEarly(newborn(less), "Error", 2), Signals{}, noon, HarmRestart},
 		"crashing in a rollout":                      {endedEarly(newborn(less), "Error", 2), rollout, noon, ""},
 		"crashing hours later":                       {endedEarly(newborn(less), "Error", 2), Signals{}, noon.Add(3 * time.Hour), ""},
@@ -117,12 +118,12 @@ func TestNoBirthIsBlamedForWhatItDidNotLower(t *testing.T) {
 
 func TestASeedHarmsNewbornsThatGiveNoMoreThanWhatHarmed(t *testing.T) {
 	harmful := v1alpha1.ResizeRecord{
-		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: ToResources(size(500, 0, 512, 1024))}},
-		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: ToResources(size(600, 0, 200, 400))}},
+		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(size(500, 0, 512, 1024))}},
+		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(size(600, 0, 200, 400))}},
 	}
 	seed := func(cpu, memory recommender.Amount) *v1alpha1.Seed {
 		return &v1alpha1.Seed{Containers: []v1alpha1.ContainerSeed{{
-			Name: "app", CPURequest: toPointer(recommender.CPU, cpu), MemoryRequest: toPointer(recommender.Memory, memory*mi),
+			Name: "app", CPURequest: podview.ToPointer(recommender.CPU, cpu), MemoryRequest: podview.ToPointer(recommender.Memory, memory*mi),
 		}}}
 	}
 	assert.True(t, HarmsNewborn(seed(0, 200), harmful), "the same memory")

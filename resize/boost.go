@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -36,16 +37,16 @@ const mostBoost = 100
 // be left with. The note of it is a hint that anybody in the namespace may have written: it is believed where
 // the container has what it says, and only to lower it, to no less than a boost can have made it from.
 // least is what the policy lowers requests to at most.
-func Boosted(pod *corev1.Pod, seeded v1alpha1.Seeded, least recommender.Amount) []Container {
-	var boosted []Container
-	for _, c := range resizable(pod) {
+func Boosted(pod *corev1.Pod, seeded v1alpha1.Seeded, least recommender.Amount) []podview.Container {
+	var boosted []podview.Container
+	for _, c := range podview.Resizable(pod) {
 		i := slices.IndexFunc(seeded.Boosted, func(b v1alpha1.BoostedContainer) bool { return b.Name == c.Name })
 		if i < 0 {
 			continue
 		}
-		has, base := ReadSpec(c.Resources)[recommender.CPU], baseOf(seeded.Boosted[i])
-		if has.Request == AmountOf(recommender.CPU, seeded.Boosted[i].CPURequest) && plausible(has, base, least) {
-			boosted = append(boosted, Container{Name: c.Name, Sidecar: isSidecar(pod, c), Size: recommender.Size{recommender.CPU: base}})
+		has, base := podview.ReadSpec(c.Resources)[recommender.CPU], baseOf(seeded.Boosted[i])
+		if has.Request == podview.AmountOf(recommender.CPU, seeded.Boosted[i].CPURequest) && plausible(has, base, least) {
+			boosted = append(boosted, podview.Container{Name: c.Name, Sidecar: podview.IsSidecar(pod, c), Size: recommender.Size{recommender.CPU: base}})
 		}
 	}
 	return boosted
@@ -53,7 +54,7 @@ func Boosted(pod *corev1.Pod, seeded v1alpha1.Seeded, least recommender.Amount) 
 
 func baseOf(b v1alpha1.BoostedContainer) recommender.Allocation {
 	return recommender.Allocation{
-		Request: AmountOf(recommender.CPU, b.BaseCPURequest), Limit: fromPointer(recommender.CPU, b.BaseCPULimit),
+		Request: podview.AmountOf(recommender.CPU, b.BaseCPURequest), Limit: podview.FromPointer(recommender.CPU, b.BaseCPULimit),
 	}
 }
 
@@ -70,8 +71,8 @@ func plausible(has, base recommender.Allocation, least recommender.Amount) bool 
 // BoostLeft is how long the boost of a pod's containers still lasts: until they have run for its duration, and
 // until the pod is ready, whichever is later. False: nobody knows, as it is not ready or one of them does not
 // run.
-func BoostLeft(pod *corev1.Pod, boosted []Container, duration time.Duration, now time.Time) (time.Duration, bool) {
-	statuses := statusesOf(pod)
+func BoostLeft(pod *corev1.Pod, boosted []podview.Container, duration time.Duration, now time.Time) (time.Duration, bool) {
+	statuses := podview.Statuses(pod)
 	left := time.Duration(0)
 	for _, c := range boosted {
 		status := statuses[c.Name]
@@ -80,11 +81,11 @@ func BoostLeft(pod *corev1.Pod, boosted []Container, duration time.Duration, now
 		}
 		left = max(left, status.State.Running.StartedAt.Add(duration).Sub(now))
 	}
-	return left, isReady(pod)
+	return left, podview.IsReady(pod)
 }
 
 // BoostPlan takes the boost of a pod's containers back.
-func BoostPlan(pod *corev1.Pod, boosted []Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
+func BoostPlan(pod *corev1.Pod, boosted []podview.Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
 	plan, refusal := PlanFor(pod, boosted, caps, now)
 	plan.Wave, plan.Reason = WaveBoost, ReasonBoost
 	return plan, refusal

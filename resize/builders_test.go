@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -49,16 +50,16 @@ func running(sizes ...recommender.Size) *corev1.Pod {
 		if i > 0 {
 			name = "side-" + string(rune('0'+i))
 		}
-		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name, Resources: ToRequirements(s)})
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name, Resources: podview.ToRequirements(s)})
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, statusOf(name, s))
 	}
-	pod.Status.QOSClass = QOSClass(pod)
+	pod.Status.QOSClass = podview.QOSClass(pod)
 	return pod
 }
 
 // statusOf is the status of a container that runs at a size.
 func statusOf(name string, s recommender.Size) corev1.ContainerStatus {
-	requirements := ToRequirements(s)
+	requirements := podview.ToRequirements(s)
 	return corev1.ContainerStatus{
 		Name: name, ContainerID: "containerd://" + name + "-0", Ready: true,
 		State:              corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon.Add(-time.Hour))}},
@@ -70,16 +71,16 @@ func statusOf(name string, s recommender.Size) corev1.ContainerStatus {
 // withSidecar adds a native sidecar that runs at a size.
 func withSidecar(pod *corev1.Pod, name string, s recommender.Size) *corev1.Pod {
 	always := corev1.ContainerRestartPolicyAlways
-	pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: name, RestartPolicy: &always, Resources: ToRequirements(s)})
+	pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: name, RestartPolicy: &always, Resources: podview.ToRequirements(s)})
 	pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, statusOf(name, s))
-	pod.Status.QOSClass = QOSClass(pod)
+	pod.Status.QOSClass = podview.QOSClass(pod)
 	return pod
 }
 
 // withInit adds an init container that has ended.
 func withInit(pod *corev1.Pod, name string, s recommender.Size) *corev1.Pod {
-	pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: name, Resources: ToRequirements(s)})
-	pod.Status.QOSClass = QOSClass(pod)
+	pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: name, Resources: podview.ToRequirements(s)})
+	pod.Status.QOSClass = podview.QOSClass(pod)
 	return pod
 }
 
@@ -96,7 +97,7 @@ func with(pod *corev1.Pod, edit func(*corev1.Pod)) *corev1.Pod {
 }
 
 // wish is the size wanted of the container app.
-func wish(s recommender.Size) []Container { return []Container{{Name: "app", Size: s}} }
+func wish(s recommender.Size) []podview.Container { return []podview.Container{{Name: "app", Size: s}} }
 
 // able is a node of 1.36 with plenty of room.
 func able() Capabilities {
@@ -114,7 +115,7 @@ func capable(edit func(*Capabilities)) Capabilities {
 
 func quantity(s string) resource.Quantity { return resource.MustParse(s) }
 
-func mustPlan(t *testing.T, pod *corev1.Pod, wished []Container) Plan {
+func mustPlan(t *testing.T, pod *corev1.Pod, wished []podview.Container) Plan {
 	t.Helper()
 	plan, refusal := PlanFor(pod, wished, able(), noon)
 	require.Nil(t, refusal, "%v", refusal)

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -62,7 +63,7 @@ func CapabilitiesOf(node *corev1.Node, server string) Capabilities {
 	caps.Features = node.Status.DeclaredFeatures
 	caps.Windows = node.Labels[corev1.LabelOSStable] == "windows" || node.Status.NodeInfo.OperatingSystem == "windows"
 	for _, r := range recommender.Resources {
-		caps.Allocatable[r] = amountOf(r, node.Status.Allocatable)
+		caps.Allocatable[r] = podview.AmountIn(r, node.Status.Allocatable)
 	}
 	for _, c := range node.Status.Conditions {
 		if c.Status == corev1.ConditionTrue && slices.Contains(pressures, c.Type) {

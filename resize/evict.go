@@ -15,6 +15,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -172,9 +173,9 @@ func seedOf(seed v1alpha1.Seed, container string, r recommender.Resource) recomm
 		switch {
 		case s.Name != container:
 		case r == recommender.Memory:
-			return fromPointer(r, s.MemoryRequest)
+			return podview.FromPointer(r, s.MemoryRequest)
 		default:
-			return fromPointer(r, s.CPURequest)
+			return podview.FromPointer(r, s.CPURequest)
 		}
 	}
 	return 0
@@ -244,7 +245,7 @@ func siblingsUnwell(pod *corev1.Pod, e Eviction) *Refusal {
 		case other.UID == pod.UID || finished(situation{pod: other}) != nil:
 		case other.DeletionTimestamp != nil:
 			return wait(ReasonReplicasNotReady, "pod %s of the workload is being deleted", other.Name)
-		case !isReady(other):
+		case !podview.IsReady(other):
 			return wait(ReasonReplicasNotReady, "pod %s of the workload is not ready", other.Name)
 		default:
 			ready++

@@ -18,6 +18,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -179,8 +180,8 @@ func TestWhatIsWorthEvicting(t *testing.T) {
 	rules := auto()
 	rules.Method = v1alpha1.ResizeInPlaceOrRecreate
 	grows := v1alpha1.ResizeRecord{Phase: v1alpha1.RecordWithdrawing, WrittenAt: metav1.NewTime(noon),
-		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: ToResources(size(500, 0, 512, 0))}},
-		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: ToResources(size(2000, 0, 512, 0))}}}
+		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(size(500, 0, 512, 0))}},
+		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(size(2000, 0, 512, 0))}}}
 	for reason, evicts := range map[string]bool{
 		ReasonInfeasible: true, ReasonDeferred: true,
 		ReasonUnobserved: false, ReasonTimeout: false, ReasonActuation: false, ReasonUndo: false, string(HarmOOM): false, "": false,

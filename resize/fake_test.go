@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -104,7 +105,7 @@ func (c *cluster) validate(next *corev1.Pod) error {
 	if len(next.Spec.Containers) != len(c.pod.Spec.Containers) {
 		return invalid("spec.containers", "containers may not be added or removed on resize")
 	}
-	if QOSClass(next) != c.pod.Status.QOSClass {
+	if podview.QOSClass(next) != c.pod.Status.QOSClass {
 		return invalid("spec", "Pod QOS Class may not change as a result of resizing")
 	}
 	for name, to := range specOf(next) {
@@ -118,7 +119,7 @@ func (c *cluster) validate(next *corev1.Pod) error {
 			return invalid("spec.containers.resources.limits", "memory limits cannot be decreased unless resizePolicy is RestartContainer")
 		}
 	}
-	requests := podRequests(next)
+	requests := podview.Requests(next)
 	for _, r := range recommender.Resources {
 		if !c.noCapacityCheck && requests[r] > c.allocatable[r] {
 			err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, next.Name,
@@ -151,7 +152,7 @@ func (c *cluster) sync() {
 }
 
 func (c *cluster) deferred() bool {
-	pending := condition(c.pod, corev1.PodResizePending)
+	pending := podview.Condition(c.pod, corev1.PodResizePending)
 	return pending != nil && pending.Reason == corev1.PodReasonDeferred
 }
 
@@ -167,7 +168,7 @@ func (c *cluster) evaluate() {
 		c.pend(corev1.PodReasonInfeasible, `Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"`)
 		return
 	}
-	requests := podRequests(c.pod)
+	requests := podview.Requests(c.pod)
 	for _, r := range recommender.Resources {
 		if requests[r] > c.allocatable[r] && c.minor <= 35 {
 			c.pend(corev1.PodReasonInfeasible, fmt.Sprintf("Node didn't have enough capacity: %s, requested: %d, capacity: %d", r, requests[r], c.allocatable[r]))
@@ -219,7 +220,7 @@ func (c *cluster) actuate() {
 			return
 		}
 	}
-	for _, container := range resizable(c.pod) {
+	for _, container := range podview.Resizable(c.pod) {
 		if m := (Move{From: c.actuated[container.Name], To: c.allocated[container.Name]}); restartsContainer(container, m) {
 			c.restart(container.Name, "Completed", 0)
 		}
@@ -232,13 +233,13 @@ func (c *cluster) actuate() {
 func (c *cluster) killOverLimit() {
 	for name, size := range c.actuated {
 		if limit := size[recommender.Memory].Limit; limit > 0 && c.usage[name] > limit {
-			c.restart(name, oomKilled, 137)
+			c.restart(name, podview.OOMKilled, 137)
 		}
 	}
 }
 
 func (c *cluster) restart(name, reason string, code int32) {
-	status := statusesOf(c.pod)[name]
+	status := podview.Statuses(c.pod)[name]
 	status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
 		Reason: reason, ExitCode: code, ContainerID: status.ContainerID,
 		StartedAt: status.State.Running.StartedAt, FinishedAt: metav1.NewTime(c.now),
@@ -256,14 +257,14 @@ func (c *cluster) restart(name, reason string, code int32) {
 
 // publish writes the pod's status.
 func (c *cluster) publish() {
-	statuses := statusesOf(c.pod)
+	statuses := podview.Statuses(c.pod)
 	for name, size := range c.actuated {
 		if c.rounding > 0 && size[recommender.CPU].Limit > 0 {
 			size[recommender.CPU].Limit += c.rounding
 		}
-		resources := ToRequirements(size)
+		resources := podview.ToRequirements(size)
 		statuses[name].Resources = &resources
-		statuses[name].AllocatedResources = ToRequirements(c.allocated[name]).Requests
+		statuses[name].AllocatedResources = podview.ToRequirements(c.allocated[name]).Requests
 	}
 	c.pod.Status.ObservedGeneration = 0
 	if c.minor >= 34 {
@@ -288,7 +289,7 @@ type operator struct {
 }
 
 // begin resizes a pod towards a wish.
-func (o *operator) begin(c *cluster, wished []Container) *Refusal {
+func (o *operator) begin(c *cluster, wished []podview.Container) *Refusal {
 	plan, refusal := PlanFor(c.pod, wished, c.caps(), c.now)
 	if refusal != nil {
 		return refusal

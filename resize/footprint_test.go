@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -15,17 +16,17 @@ func TestFootprintInTheMiddleOfAResize(t *testing.T) {
 	// 96
 	was, grown, shrunk := size(1000, 0, 512, 0), size(1500, 0, 512, 0), size(600, 0, 512, 0)
 	pod := running(was, was)
-	pod.Spec.Containers[0].Resources, pod.Spec.Containers[1].Resources = ToRequirements(grown), ToRequirements(shrunk)
-	assert.Equal(t, recommender.Amount(2100), footprint(pod)[recommender.CPU], "asked for")
+	pod.Spec.Containers[0].Resources, pod.Spec.Containers[1].Resources = podview.ToRequirements(grown), podview.ToRequirements(shrunk)
+	assert.Equal(t, recommender.Amount(2100), podview.Reserved(pod)[recommender.CPU], "asked for")
 
 	allocated := with(pod.DeepCopy(), func(p *corev1.Pod) {
 		for i, s := range []recommender.Size{grown, shrunk} {
-			p.Status.ContainerStatuses[i].AllocatedResources = ToRequirements(s).Requests
+			p.Status.ContainerStatuses[i].AllocatedResources = podview.ToRequirements(s).Requests
 		}
 	})
-	assert.Equal(t, recommender.Amount(2100), footprint(allocated)[recommender.CPU], "allocated, and not carried out")
+	assert.Equal(t, recommender.Amount(2100), podview.Reserved(allocated)[recommender.CPU], "allocated, and not carried out")
 	smaller := with(pod.DeepCopy(), func(p *corev1.Pod) {
-		p.Spec.Containers[0].Resources = ToRequirements(size(1100, 0, 512, 0))
+		p.Spec.Containers[0].Resources = podview.ToRequirements(size(1100, 0, 512, 0))
 	})
-	assert.Equal(t, recommender.Amount(2000), footprint(smaller)[recommender.CPU], "what it still has")
+	assert.Equal(t, recommender.Amount(2000), podview.Reserved(smaller)[recommender.CPU], "what it still has")
 }

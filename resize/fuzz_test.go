@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -153,11 +154,11 @@ func (d dice) caps() Capabilities {
 	}
 }
 
-func (d dice) wishes(pod *corev1.Pod) []Container {
-	wished := []Container{{Name: "nobody", Size: d.wish()}}
-	for _, c := range Read(pod) {
+func (d dice) wishes(pod *corev1.Pod) []podview.Container {
+	wished := []podview.Container{{Name: "nobody", Size: d.wish()}}
+	for _, c := range podview.Read(pod) {
 		if d.often() {
-			wished = append(wished, Container{Name: c.Name, Size: d.wish(), MemoryUsage: d.amount(mi)})
+			wished = append(wished, podview.Container{Name: c.Name, Size: d.wish(), MemoryUsage: d.amount(mi)})
 		}
 	}
 	return wished
@@ -174,7 +175,7 @@ func keepsTheLaw(t *testing.T, pod *corev1.Pod, plan Plan) {
 	require.NoError(t, json.Unmarshal(merged, after))
 
 	require.Equal(t, specOf(plan.Apply(pod)), specOf(after), "what is planned is what is sent")
-	require.Equal(t, classOf(pod), QOSClass(after), "the class stays")
+	require.Equal(t, podview.ClassOf(pod), podview.QOSClass(after), "the class stays")
 	require.Equal(t, len(pod.Spec.Containers), len(after.Spec.Containers))
 	for i, c := range allContainers(after) {
 		was := allContainers(pod)[i]
@@ -268,7 +269,7 @@ func FuzzLife(f *testing.F) {
 			at = at.Add(time.Duration(d.IntN(120)) * time.Second)
 			seen := pod.DeepCopy()
 			d.disturb(seen)
-			seen.Status.QOSClass = QOSClass(pod)
+			seen.Status.QOSClass = podview.QOSClass(pod)
 			if d.rarely() {
 				seen = nil
 			}
@@ -342,12 +343,12 @@ func FuzzQuantity(f *testing.F) {
 		if json.Unmarshal([]byte(`{"cpuRequest":`+string(must(json.Marshal(s)))+`,"memoryLimit":`+string(must(json.Marshal(s)))+`}`), &resources) != nil {
 			return
 		}
-		got := FromResources(resources)
+		got := podview.FromResources(resources)
 		for _, r := range recommender.Resources {
 			require.GreaterOrEqual(t, got[r].Request, recommender.Amount(0))
-			require.LessOrEqual(t, got[r].Limit, greatestAmount)
+			require.LessOrEqual(t, got[r].Limit, podview.GreatestAmount)
 		}
-		require.Equal(t, got, FromResources(ToResources(got)))
+		require.Equal(t, got, podview.FromResources(podview.ToResources(got)))
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -210,7 +211,7 @@ func TestRestartsAreKeptFromTheLastReplica(t *testing.T) {
 
 func TestHeldAndExcludedAreLeftOut(t *testing.T) {
 	pod := running(size(500, 1000, 512, 1024), size(500, 1000, 512, 1024))
-	wished := []Container{{Name: "app", Size: size(250, 500, 600, 1200)}, {Name: "side-1", Size: size(250, 500, 600, 1200)}}
+	wished := []podview.Container{{Name: "app", Size: size(250, 500, 600, 1200)}, {Name: "side-1", Size: size(250, 500, 600, 1200)}}
 	onCPU := Held{By: "web", Of: [2]bool{recommender.CPU: true}}
 	onMemory := Held{By: "web", Of: [2]bool{recommender.Memory: true}}
 	for _, tc := range []struct {
@@ -307,7 +308,7 @@ func TestHoldingAResourceMayNotChangeTheClass(t *testing.T) {
 func TestWhatIsLeftOutRestartsNothing(t *testing.T) {
 	// 39: the container whose policy restarts it is excluded, so the only replica may be resized.
 	pod := restarting(running(prior, prior), corev1.ResourceCPU)
-	plan := mustPlan(t, pod, []Container{{Name: "app", Size: desired}, {Name: "side-1", Size: desired}})
+	plan := mustPlan(t, pod, []podview.Container{{Name: "app", Size: desired}, {Name: "side-1", Size: desired}})
 	require.True(t, plan.Restarts)
 	plan, refusal := Admit(pod, plan, world(func(w *World) { w.Replicas, w.Rules.Excluded = 1, map[string]bool{"app": true} }))
 	require.Nil(t, refusal, "%v", refusal)
@@ -335,7 +336,7 @@ func TestScheduleRefusalsSayWhen(t *testing.T) {
 func TestNodeRoom(t *testing.T) {
 	neighbour := func(s recommender.Size) *corev1.Pod { return with(running(s), func(p *corev1.Pod) { p.UID = "other" }) }
 	lowering := with(neighbour(size(1000, 0, 512, 0)), func(p *corev1.Pod) {
-		actual := ToRequirements(size(3000, 0, 512, 0))
+		actual := podview.ToRequirements(size(3000, 0, 512, 0))
 		p.Status.ContainerStatuses[0].Resources = &actual
 	})
 	ended := with(neighbour(size(3000, 0, 512, 0)), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })

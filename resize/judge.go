@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -132,15 +133,15 @@ func earlyHarm(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change) 
 	if record.Wave == WaveBirth {
 		return Verdict{}
 	}
-	statuses, live := statusesOf(pod), byName(Read(pod))
+	statuses, live := podview.Statuses(pod), byName(podview.Read(pod))
 	for _, c := range changes {
-		if t := killedSince(statuses[c.name], c.baseline); t != nil && movesMemory(record, c) {
-			return Verdict{Harm: HarmOOM, Container: c.name, Evidence: evidence(t), At: t.FinishedAt.Time,
-				Ceiling: killer(pod, live[c.name].Size), Message: killMessage(c, t, record)}
+		if t := podview.KilledSince(statuses[c.name], c.baseline); t != nil && movesMemory(record, c) {
+			return Verdict{Harm: HarmOOM, Container: c.name, Evidence: podview.Evidence(t), At: t.FinishedAt.Time,
+				Ceiling: podview.KillingLimit(pod, live[c.name].Size), Message: killMessage(c, t, record)}
 		}
 	}
 	for _, c := range changes {
-		if killedSince(statuses[c.name], c.baseline) != nil {
+		if podview.KilledSince(statuses[c.name], c.baseline) != nil {
 			continue
 		}
 		if n := restartsSince(pod, statuses[c.name], c); n >= harmfulRestarts {
@@ -154,9 +155,9 @@ func earlyHarm(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change) 
 // otherKill is an OOM kill since the resize of a container whose memory it left alone. It proves nothing about the
 // resize, and its answer is more memory, which waits for the end of the watch.
 func otherKill(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change) Verdict {
-	statuses := statusesOf(pod)
+	statuses := podview.Statuses(pod)
 	for _, c := range changes {
-		if t := killedSince(statuses[c.name], c.baseline); t != nil && !movesMemory(record, c) {
+		if t := podview.KilledSince(statuses[c.name], c.baseline); t != nil && !movesMemory(record, c) {
 			return Verdict{OtherKill: true, Container: c.name, Message: killMessage(c, t, record) + " that left its memory alone"}
 		}
 	}
@@ -172,16 +173,16 @@ func killMessage(c change, t *corev1.ContainerStateTerminated, record v1alpha1.R
 func movesMemory(record v1alpha1.ResizeRecord, c change) bool {
 	memory := c.prior[recommender.Memory]
 	return c.desired[recommender.Memory] != memory || slices.ContainsFunc(record.Then, func(then v1alpha1.ContainerResources) bool {
-		return then.Name == c.name && FromResources(then.Resources)[recommender.Memory] != memory
+		return then.Name == c.name && podview.FromResources(then.Resources)[recommender.Memory] != memory
 	})
 }
 
 // childKilled is an OOM kill that the container survived.
 func childKilled(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change, signals Signals) Verdict {
-	live := byName(Read(pod))
+	live := byName(podview.Read(pod))
 	for _, c := range changes {
 		if n := signals.OOMEvents[c.name]; n > 0 && movesMemory(record, c) {
-			return Verdict{Harm: HarmOOM, Container: c.name, Evidence: resizeEvidence(record), Ceiling: ceiling(live[c.name].Size[recommender.Memory]),
+			return Verdict{Harm: HarmOOM, Container: c.name, Evidence: resizeEvidence(record), Ceiling: podview.LimitOrRequest(live[c.name].Size[recommender.Memory]),
 				Message: fmt.Sprintf("%.0f processes of container %s were OOM-killed since the resize of %s", n, c.name,
 					record.WrittenAt.UTC().Format(time.RFC3339))}
 		}
@@ -270,7 +271,7 @@ func unready(pod *corev1.Pod, changes []change, _ Signals) Verdict {
 		}
 	}
 	switch {
-	case isReady(pod):
+	case podview.IsReady(pod):
 		return Verdict{}
 	case restartsAll(pod):
 		return Verdict{Inconclusive: true, Message: "its own rules restart all containers of the pod"}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -34,7 +35,7 @@ func restarts(n int32) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = n }
 }
 
-func unreadyNow(p *corev1.Pod) { condition(p, corev1.PodReady).Status = corev1.ConditionFalse }
+func unreadyNow(p *corev1.Pod) { podview.Condition(p, corev1.PodReady).Status = corev1.ConditionFalse }
 
 func TestOOMIsLinkedToTheResize(t *testing.T) {
 	// Case 37; both places where a kill shows; case 16: whatever the node's clock says.
@@ -106,7 +107,7 @@ func TestOOMOfAContainerThatDidNotMove(t *testing.T) {
 		p.Status.ContainerStatuses[1].RestartCount = 5
 	})
 	assert.Empty(t, Judge(after, record, noon, auto(), Signals{}).Harm)
-	assert.Len(t, OOMKills(after), 1, "it teaches all the same")
+	assert.Len(t, podview.OOMKills(after), 1, "it teaches all the same")
 }
 
 func TestRestarts(t *testing.T) {
@@ -147,7 +148,7 @@ func TestRestarts(t *testing.T) {
 func TestJudgeAtTheEndOfTheWatch(t *testing.T) {
 	noLimit, noLimitLess := size(500, 0, 512, 1024), size(250, 0, 512, 1024)
 	unlimited := func(r *v1alpha1.ResizeRecord) {
-		r.Prior[0].Resources, r.Desired[0].Resources = ToResources(noLimit), ToResources(noLimitLess)
+		r.Prior[0].Resources, r.Desired[0].Resources = podview.ToResources(noLimit), podview.ToResources(noLimitLess)
 	}
 	wasNotReady := func(r *v1alpha1.ResizeRecord) { r.Baseline[0].Ready = false }
 	up := size(1000, 2000, 512, 1024)
@@ -175,8 +176,8 @@ func TestJudgeAtTheEndOfTheWatch(t *testing.T) {
 		{name: "82 throttled after a raise is not the raise's harm", record: recorded(up), signals: Signals{Throttle: map[string]float64{"app": 0.9}}},
 		{name: "throttled at a limit that did not move", record: recorded(size(250, 1000, 512, 1024)), signals: Signals{Throttle: map[string]float64{"app": 0.9}}},
 		{name: "memory alone says nothing of CPU", record: recorded(size(500, 1000, 256, 1024))},
-		{name: "memory alone, without a CPU limit", record: recorded(desired, unlimited, func(r *v1alpha1.ResizeRecord) { r.Desired[0].Resources = ToResources(size(500, 0, 256, 1024)) })},
-		{name: "a limit that was added throttles", record: recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = ToResources(size(250, 0, 512, 1024)) }),
+		{name: "memory alone, without a CPU limit", record: recorded(desired, unlimited, func(r *v1alpha1.ResizeRecord) { r.Desired[0].Resources = podview.ToResources(size(500, 0, 256, 1024)) })},
+		{name: "a limit that was added throttles", record: recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(size(250, 0, 512, 1024)) }),
 			signals: Signals{Throttle: map[string]float64{"app": 0.9}}, want: HarmThrottle},
 		{name: "no limit: it waits half the time", record: recorded(desired, unlimited), signals: Signals{CPUPressure: map[string]float64{"app": 0.5}}},
 		{name: "another container is throttled", record: recorded(desired), signals: Signals{Throttle: map[string]float64{"app": 0, "side": 0.9}}},
@@ -262,7 +263,7 @@ func TestAKillForWantOfMemoryIsNoHarmOfCPU(t *testing.T) {
 		assert.Contains(t, action.Message, "container app was OOM-killed at", name)
 	}
 	soon := recorded(desired, func(r *v1alpha1.ResizeRecord) {
-		r.Then = []v1alpha1.ContainerResources{{Name: "app", Resources: ToResources(size(250, 500, 512, 600))}}
+		r.Then = []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(size(250, 500, 512, 600))}}
 	})
 	assert.Equal(t, HarmOOM, Judge(pod, soon, noon, auto(), Signals{}).Harm, "its second patch is to lower memory")
 }
@@ -284,18 +285,18 @@ func TestOOMKills(t *testing.T) {
 		Name: "init", LastTerminationState: corev1.ContainerState{Terminated: ended("OOMKilled", "init-0", 0, time.Second)},
 	})
 	at := noon.Add(-time.Minute)
-	assert.Equal(t, []OOM{
+	assert.Equal(t, []podview.OOM{
 		{Container: "app", At: at.Add(2 * time.Second), Limit: 1024 * mi, Evidence: "containerd://app-1@2026-03-04T11:59:02Z"},
 		{Container: "app", At: at.Add(time.Second), Limit: 1024 * mi, Evidence: "containerd://app-0@2026-03-04T11:59:01Z"},
 		{Container: "side-1", At: at.Add(time.Second), Limit: 64 * mi, Evidence: "containerd://side-1-0@2026-03-04T11:59:01Z"},
 		{Container: "proxy", At: at.Add(time.Second), Limit: 48 * mi, Evidence: "containerd://proxy-0@2026-03-04T11:59:01Z"},
-	}, OOMKills(pod))
-	assert.Empty(t, OOMKills(web()))
+	}, podview.OOMKills(pod))
+	assert.Empty(t, podview.OOMKills(web()))
 }
 
 func TestOOMKillsUseTheLimitThatWasThere(t *testing.T) {
 	// 9: the resize is not allocated yet, so the kill was at the old limit.
 	pod := resized(size(500, 1000, 1024, 2048), observed, pending(corev1.PodReasonDeferred, 2), last(ended("OOMKilled", "app-0", 0, time.Second)))
-	require.Len(t, OOMKills(pod), 1)
-	assert.Equal(t, 1024*mi, OOMKills(pod)[0].Limit)
+	require.Len(t, podview.OOMKills(pod), 1)
+	assert.Equal(t, 1024*mi, podview.OOMKills(pod)[0].Limit)
 }

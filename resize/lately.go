@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -142,8 +143,8 @@ const (
 // answered notes that a container is given more memory than any answer to an OOM kill gave it before. Others of
 // its pods follow up to there without being counted.
 func answered(tries []v1alpha1.Try, m Move, now time.Time) []v1alpha1.Try {
-	to := ceiling(m.To[recommender.Memory])
-	if to <= ceiling(m.From[recommender.Memory]) {
+	to := podview.LimitOrRequest(m.To[recommender.Memory])
+	if to <= podview.LimitOrRequest(m.From[recommender.Memory]) {
 		return tries
 	}
 	tries = Remembered(tries, now)
@@ -159,7 +160,7 @@ func answered(tries []v1alpha1.Try, m Move, now time.Time) []v1alpha1.Try {
 
 // higher counts an amount in the row of a kind if it is greater than the one that was reached.
 func higher(tries []v1alpha1.Try, what v1alpha1.TryKind, container string, to recommender.Amount, now time.Time, until func(*v1alpha1.Try, bool)) []v1alpha1.Try {
-	amount := Quantity(recommender.Memory, to)
+	amount := podview.Quantity(recommender.Memory, to)
 	for i := range tries {
 		if t := &tries[i]; t.What == what && t.Container == container {
 			if reached(*t) < to {
@@ -178,14 +179,14 @@ func reached(t v1alpha1.Try) recommender.Amount {
 	if t.Amount == nil {
 		return 0
 	}
-	return AmountOf(recommender.Memory, *t.Amount)
+	return podview.AmountOf(recommender.Memory, *t.Amount)
 }
 
 // stopsAnswer holds growth beyond what earlier answers to OOM kills reached.
 func stopsAnswer(t v1alpha1.Try, p Plan) *Refusal {
 	further := func(m Move) bool {
-		return (t.Container == "" || m.Container == t.Container) && ceiling(m.To[recommender.Memory]) > reached(t) &&
-			ceiling(m.To[recommender.Memory]) > ceiling(m.From[recommender.Memory])
+		return (t.Container == "" || m.Container == t.Container) && podview.LimitOrRequest(m.To[recommender.Memory]) > reached(t) &&
+			podview.LimitOrRequest(m.To[recommender.Memory]) > podview.LimitOrRequest(m.From[recommender.Memory])
 	}
 	if !p.Urgent || p.Reason == ReasonPodLimitBehind || t.Times < mostAnswers || !anyMove(p, further) {
 		return nil

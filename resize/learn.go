@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -38,14 +39,14 @@ func LearnHarm(floors []v1alpha1.Floor, v Verdict, record v1alpha1.ResizeRecord,
 // Learning the same kill again changes nothing. The open records tell of pods that are being put back.
 func LearnKills(floors []v1alpha1.Floor, pod *corev1.Pod, records []v1alpha1.ResizeRecord, now time.Time) []v1alpha1.Floor {
 	var learned []v1alpha1.Floor
-	for _, k := range OOMKills(pod) {
+	for _, k := range podview.OOMKills(pod) {
 		limit := k.Limit
 		if low := putBackFrom(pod, records, k.Container); low > 0 {
 			limit = min(limit, low)
 		}
 		learned = append(learned, v1alpha1.Floor{
 			Container: k.Container, Resource: recommender.Memory.String(), Reason: string(HarmOOM),
-			Amount:    Quantity(recommender.Memory, recommender.OOMFloor(limit)),
+			Amount:    podview.Quantity(recommender.Memory, recommender.OOMFloor(limit)),
 			LearnedAt: metav1.NewTime(k.At), Evidence: k.Evidence,
 		})
 	}
@@ -62,7 +63,7 @@ func putBackFrom(pod *corev1.Pod, records []v1alpha1.ResizeRecord, container str
 		}
 		for _, c := range changesOf(record) {
 			if c.name == container {
-				return ceiling(c.desired[recommender.Memory])
+				return podview.LimitOrRequest(c.desired[recommender.Memory])
 			}
 		}
 	}
@@ -107,7 +108,7 @@ func BelowFloor(floors []v1alpha1.Floor, container string, size recommender.Size
 		}
 		has := size[resourceOf(f)].Request
 		if h := Harm(f.Reason); h == HarmOOM || h == HarmThrottle {
-			has = ceiling(size[resourceOf(f)])
+			has = podview.LimitOrRequest(size[resourceOf(f)])
 		}
 		return has > 0 && has < decayed(f, now)
 	})
@@ -120,7 +121,7 @@ func floorsAfter(v Verdict, c change) [2]recommender.Amount {
 	case HarmOOM:
 		floors[recommender.Memory] = recommender.OOMFloor(v.Ceiling)
 	case HarmThrottle:
-		floors[recommender.CPU] = recommender.ThrottleFloor(ceiling(c.desired[recommender.CPU]))
+		floors[recommender.CPU] = recommender.ThrottleFloor(podview.LimitOrRequest(c.desired[recommender.CPU]))
 	case HarmRestart, HarmNotReady, HarmSLO:
 		for _, r := range recommender.Resources {
 			if c.desired[r].Request < c.prior[r].Request {
@@ -134,7 +135,7 @@ func floorsAfter(v Verdict, c change) [2]recommender.Amount {
 // floorOf is as old as the harm, so that learning it again does not make it younger.
 func floorOf(container string, r recommender.Resource, amount recommender.Amount, v Verdict, record v1alpha1.ResizeRecord, now time.Time) v1alpha1.Floor {
 	f := v1alpha1.Floor{
-		Container: container, Resource: r.String(), Amount: Quantity(r, amount), Reason: string(v.Harm),
+		Container: container, Resource: r.String(), Amount: podview.Quantity(r, amount), Reason: string(v.Harm),
 		LearnedAt: metav1.NewTime(v.At), Evidence: v.Evidence,
 	}
 	if v.At.IsZero() {
@@ -192,7 +193,7 @@ func greatestFloors(floors []v1alpha1.Floor, now time.Time) map[string]bool {
 }
 
 func decayed(f v1alpha1.Floor, now time.Time) recommender.Amount {
-	return recommender.Decay(AmountOf(resourceOf(f), f.Amount), f.LearnedAt.Time, now)
+	return recommender.Decay(podview.AmountOf(resourceOf(f), f.Amount), f.LearnedAt.Time, now)
 }
 
 func resourceOf(f v1alpha1.Floor) recommender.Resource {

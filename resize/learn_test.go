@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -54,7 +55,7 @@ func TestLearnKillsCountsEachOnce(t *testing.T) {
 	floors := LearnKills(nil, pod, nil, noon)
 	require.Len(t, floors, 1)
 	assert.Equal(t, v1alpha1.Floor{
-		Container: "app", Resource: "memory", Amount: Quantity(recommender.Memory, recommender.OOMFloor(1024*mi)), Reason: "oomkill",
+		Container: "app", Resource: "memory", Amount: podview.Quantity(recommender.Memory, recommender.OOMFloor(1024*mi)), Reason: "oomkill",
 		LearnedAt: metav1.NewTime(noon.Add(-59 * time.Second)), Evidence: "containerd://app-0@2026-03-04T11:59:01Z",
 	}, floors[0])
 	bigger := resized(size(500, 1000, 1024, 2048), done(size(500, 1000, 1024, 2048)), last(ended("OOMKilled", "app-0", 0, time.Second)))
@@ -70,7 +71,7 @@ func TestAKillWhileAPodIsPutBack(t *testing.T) {
 		t.Helper()
 		floors := LearnKills(nil, pod, records, noon)
 		require.Len(t, floors, 1)
-		assert.Equal(t, recommender.OOMFloor(limit), AmountOf(recommender.Memory, floors[0].Amount))
+		assert.Equal(t, recommender.OOMFloor(limit), podview.AmountOf(recommender.Memory, floors[0].Amount))
 	}
 	lowered := size(250, 500, 256, 512)
 	record, low := recorded(lowered), lowered[recommender.Memory].Limit
@@ -149,13 +150,13 @@ func TestMoreBackoff(t *testing.T) {
 
 func TestKeep(t *testing.T) {
 	kept := Keep(nil, recorded(desired), nil, noon)
-	want := []v1alpha1.KeptSize{{Name: "app", Size: ToResources(desired), Since: metav1.NewTime(noon), TemplateHash: "abc"}}
+	want := []v1alpha1.KeptSize{{Name: "app", Size: podview.ToResources(desired), Since: metav1.NewTime(noon), TemplateHash: "abc"}}
 	require.Equal(t, want, kept)
 	assert.Equal(t, want, Keep(kept, recorded(desired), nil, noon.Add(time.Hour)), "kept since the first time")
 	smaller := size(200, 400, 512, 1024)
 	again := Keep(kept, recorded(smaller), nil, noon.Add(time.Hour))
 	require.Len(t, again, 1)
-	assert.Equal(t, ToResources(smaller), again[0].Size)
+	assert.Equal(t, podview.ToResources(smaller), again[0].Size)
 	assert.Equal(t, noon.Add(time.Hour), again[0].Since.Time)
 	other := Keep(kept, recorded(desired, func(r *v1alpha1.ResizeRecord) { r.TemplateHash = "def" }), nil, noon.Add(time.Hour))
 	assert.Equal(t, "def", other[0].TemplateHash, "a new template generation")
@@ -172,7 +173,7 @@ func TestKeep(t *testing.T) {
 		{HarmOOM, recommender.Memory, 1025 * mi, false}, {HarmOOM, recommender.Memory, 1000 * mi, true},
 		{HarmNotReady, recommender.CPU, 251, false}, {HarmRestart, recommender.Memory, 513 * mi, false}, {HarmSLO, recommender.CPU, 250, true},
 	} {
-		floor := v1alpha1.Floor{Container: "app", Resource: tc.resource.String(), Amount: Quantity(tc.resource, tc.amount), Reason: string(tc.harm), LearnedAt: metav1.NewTime(noon)}
+		floor := v1alpha1.Floor{Container: "app", Resource: tc.resource.String(), Amount: podview.Quantity(tc.resource, tc.amount), Reason: string(tc.harm), LearnedAt: metav1.NewTime(noon)}
 		assert.Equal(t, tc.keeps, len(Keep(nil, recorded(desired), []v1alpha1.Floor{floor}, noon)) == 1, "%s %d", tc.harm, tc.amount)
 		floor.Container = "other"
 		assert.Len(t, Keep(nil, recorded(desired), []v1alpha1.Floor{floor}, noon), 1, "another container's")
@@ -209,7 +210,7 @@ func TestDegraded(t *testing.T) {
 
 func TestHistoryRows(t *testing.T) {
 	pod := running(prior, prior, prior)
-	plan := mustPlan(t, pod, []Container{
+	plan := mustPlan(t, pod, []podview.Container{
 		{Name: "app", Size: size(250, 500, 700, 1400)}, {Name: "side-1", Size: size(0, 2000, 0, 0)}, {Name: "side-2", Size: size(0, 0, 700, 0)},
 	})
 	record := NewRecord(plan, pod, noon, auto())

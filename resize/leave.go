@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -13,8 +14,8 @@ import (
 func LeavePlan(pod *corev1.Pod, seed *v1alpha1.Seed) Plan {
 	plan := planOf(pod)
 	plan.Elsewhere, plan.Reason = true, ReasonDoesNotFit
-	for _, c := range resizable(pod) {
-		from := ReadSpec(c.Resources)
+	for _, c := range podview.Resizable(pod) {
+		from := podview.ReadSpec(c.Resources)
 		to := from
 		for _, r := range recommender.Resources {
 			if seed == nil {
@@ -24,7 +25,7 @@ func LeavePlan(pod *corev1.Pod, seed *v1alpha1.Seed) Plan {
 				to[r].Request = given
 			}
 		}
-		plan.Moves = append(plan.Moves, Move{Container: c.Name, Sidecar: isSidecar(pod, c), From: from, To: to})
+		plan.Moves = append(plan.Moves, Move{Container: c.Name, Sidecar: podview.IsSidecar(pod, c), From: from, To: to})
 	}
 	return plan
 }

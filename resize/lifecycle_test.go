@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -48,7 +49,7 @@ var lives = []life{
 		spec: size(250, 500, 512, 1024),
 		check: func(t *testing.T, c *cluster, o *operator) {
 			require.Len(t, o.kept, 1)
-			assert.Equal(t, size(250, 500, 512, 1024), FromResources(o.kept[0].Size))
+			assert.Equal(t, size(250, 500, 512, 1024), podview.FromResources(o.kept[0].Size))
 			require.Len(t, o.history, 1)
 			assert.Equal(t, "cpu", o.history[0].Resource)
 			assert.Equal(t, "500m", o.history[0].From)
@@ -94,7 +95,7 @@ var lives = []life{
 			"Harmed: Forget oomkill Failed"},
 		spec: size(500, 1000, 768, 1536),
 		check: func(t *testing.T, c *cluster, o *operator) {
-			assert.Equal(t, recommender.OOMFloor(1536*mi), AmountOf(recommender.Memory, o.floors[0].Amount))
+			assert.Equal(t, recommender.OOMFloor(1536*mi), podview.AmountOf(recommender.Memory, o.floors[0].Amount))
 			assert.Nil(t, o.backoff, "a raise that was not enough is not a revert")
 		},
 	},
@@ -106,7 +107,7 @@ var lives = []life{
 		check: func(t *testing.T, c *cluster, o *operator) {
 			require.Len(t, o.history, 1)
 			assert.Equal(t, "cpu+memory", o.history[0].Resource)
-			assert.Equal(t, size(250, 500, 256, 512), FromResources(o.kept[0].Size))
+			assert.Equal(t, size(250, 500, 256, 512), podview.FromResources(o.kept[0].Size))
 		},
 	},
 	{
@@ -125,7 +126,7 @@ var lives = []life{
 			"Applied: MarkVerified", "Applied: Wait", "Applied: StartWatch", "Watching: Wait", "Settled: Forget Success"},
 		spec: size(250, 500, 512, 1024),
 		check: func(t *testing.T, c *cluster, o *operator) {
-			assert.Equal(t, size(250, 500, 512, 1024), FromResources(o.kept[0].Size))
+			assert.Equal(t, size(250, 500, 512, 1024), podview.FromResources(o.kept[0].Size))
 		},
 	},
 	{
@@ -176,7 +177,7 @@ var lives = []life{
 		log:    []string{"Deferred: Wait", "Deferred: Withdraw Deferred", "Applied: Forget Deferred Withdrawn"},
 		spec:   size(500, 1000, 512, 1024),
 		check: func(t *testing.T, c *cluster, o *operator) {
-			assert.Nil(t, condition(c.pod, corev1.PodResizePending), "a restored spec clears the condition")
+			assert.Nil(t, podview.Condition(c.pod, corev1.PodResizePending), "a restored spec clears the condition")
 			assert.Nil(t, o.backoff)
 		},
 	},
@@ -346,12 +347,14 @@ var lives = []life{
 			"Applied: Forget restart Reverted"},
 		spec: size(500, 1000, 512, 1024),
 		check: func(t *testing.T, c *cluster, o *operator) {
-			assert.Equal(t, recommender.Amount(500), AmountOf(recommender.CPU, o.floors[0].Amount), "the prior request is the floor")
+			assert.Equal(t, recommender.Amount(500), podview.AmountOf(recommender.CPU, o.floors[0].Amount), "the prior request is the floor")
 		},
 	},
 	{
 		name: "not ready for a while is no harm, at the end of the watch it is", minors: all, pod: web, wish: size(250, 500, 512, 1024), run: 10 * time.Minute, after: time.Minute,
-		during: func(c *cluster, _ *operator) { condition(c.pod, corev1.PodReady).Status = corev1.ConditionFalse },
+		during: func(c *cluster, _ *operator) {
+			podview.Condition(c.pod, corev1.PodReady).Status = corev1.ConditionFalse
+		},
 		log: []string{"Applied: MarkVerified", "Applied: Wait", "Applied: StartWatch", "Watching: Wait", "Harmed: Revert notready",
 			"Applied: Forget notready Reverted"},
 		spec: size(500, 1000, 512, 1024),
@@ -362,7 +365,7 @@ var lives = []life{
 	{
 		name: "a node's reboot excuses it: longer watch, then kept without promotion (75)", minors: all, pod: web, wish: size(250, 500, 512, 1024), run: 20 * time.Minute, after: time.Minute,
 		during: func(c *cluster, o *operator) {
-			condition(c.pod, corev1.PodReady).Status = corev1.ConditionFalse
+			podview.Condition(c.pod, corev1.PodReady).Status = corev1.ConditionFalse
 			o.signals.NodeBooted = c.now
 		},
 		log: []string{"Applied: MarkVerified", "Applied: Wait", "Applied: StartWatch", "Watching: Wait", "Settled: ExtendWatch Inconclusive",
@@ -410,7 +413,7 @@ func walk(t *testing.T, l life, minor int) {
 		l.before(c, o)
 	}
 	o.signals.Throttle = map[string]float64{"app": 0}
-	o.begin(c, []Container{{Name: "app", Size: l.wish, MemoryUsage: l.usage}})
+	o.begin(c, []podview.Container{{Name: "app", Size: l.wish, MemoryUsage: l.usage}})
 	if l.during != nil {
 		o.run(c, l.after)
 		l.during(c, o)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	helpers "k8s.io/component-helpers/resource"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -27,12 +28,12 @@ func withinLimitRanges(_ *corev1.Pod, p Plan, w World) Plan {
 }
 
 func withinItem(item corev1.LimitRangeItem, r recommender.Resource, from, to recommender.Allocation) recommender.Allocation {
-	low, high := amountOf(r, item.Min), amountOf(r, item.Max)
+	low, high := podview.AmountIn(r, item.Min), podview.AmountIn(r, item.Max)
 	to.Request = towards(from.Request, to.Request, low, high)
 	if to.Limit > 0 {
 		to.Limit = towards(from.Limit, to.Limit, low, high)
 	}
-	if ratio, ok := item.MaxLimitRequestRatio[NameOf(r)]; ok {
+	if ratio, ok := item.MaxLimitRequestRatio[podview.NameOf(r)]; ok {
 		to = withinRatio(ratio.AsApproximateFloat64(), from, to)
 	}
 	return to
@@ -102,7 +103,7 @@ func limitRange(pod *corev1.Pod, p Plan, w World) *Refusal {
 // defaultsAdded gives a pod's containers the defaults of LimitRanges that came after the pod, and
 // refuses what would then happen: a limit nobody wished for, another class, or an API server's no.
 func defaultsAdded(pod *corev1.Pod, w World) *Refusal {
-	class := classOf(pod)
+	class := podview.ClassOf(pod)
 	for _, item := range limitItems(w.LimitRanges, corev1.LimitTypeContainer) {
 		for _, c := range allContainers(pod) {
 			if name := missing(c.Resources.Limits, item.Default); name != "" {
@@ -120,7 +121,7 @@ func defaultsAdded(pod *corev1.Pod, w World) *Refusal {
 			c.Resources.Requests = addMissing(c.Resources.Requests, item.DefaultRequest)
 		}
 	}
-	if now := QOSClass(pod); now != class {
+	if now := podview.QOSClass(pod); now != class {
 		return refuse(ReasonQOSClass, "a LimitRange newer than the pod would make it %s instead of %s", now, class)
 	}
 	return nil
@@ -131,7 +132,7 @@ func requestAdded(pod *corev1.Pod, c *corev1.Container, name corev1.ResourceName
 	if name != corev1.ResourceCPU && name != corev1.ResourceMemory {
 		return refuse(ReasonLimitRange, "a LimitRange newer than the pod would give container %s a request for %s, which a resize cannot add", c.Name, name)
 	}
-	if !slices.Contains(resizable(pod), c) && w.Capabilities.ServerMinor < MinorInitContainers {
+	if !slices.Contains(podview.Resizable(pod), c) && w.Capabilities.ServerMinor < MinorInitContainers {
 		return refuse(ReasonLimitRange, "a LimitRange newer than the pod would give init container %s a request for %s, which Kubernetes before 1.36 cannot add", c.Name, name)
 	}
 	return nil

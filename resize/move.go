@@ -1,6 +1,10 @@
 package resize
 
-import "attune.io/attune/recommender"
+import (
+	"attune.io/attune/recommender"
+
+	"attune.io/attune/podview"
+)
 
 // What a refused rule leaves of a move: each function gives the sizes that may still be asked for.
 
@@ -68,7 +72,7 @@ func withoutMemoryLimitDecrease(m Move) recommender.Size {
 // Least amounts that a kernel keeps apart and a runtime can start a container with. A request of 1m and
 // one of 2m are the same CPU weight, a quota below 10m the same as one of 10m.
 var least = recommender.Size{
-	recommender.CPU:    {Request: leastCPURequest, Limit: leastCPULimit},
+	recommender.CPU:    {Request: podview.LeastCPURequest, Limit: podview.LeastCPULimit},
 	recommender.Memory: {Request: 4 << 20, Limit: 16 << 20},
 }
 

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 )
 
 // NodeFacts are what a node's answers taught of it, which its Node object does not show. The zero value is a node
@@ -141,14 +142,14 @@ func TermsOf(node *corev1.Node) NodeTerms {
 	}
 	// fmt writes maps in the order of their keys.
 	fmt.Fprintln(&rest, conditionsOf(node), node.Labels, node.Spec.Unschedulable, node.Status.DeclaredFeatures)
-	return NodeTerms{kubelet: kubeletRun(node), rest: hash(rest.String())}
+	return NodeTerms{kubelet: kubeletRun(node), rest: podview.Hash(rest.String())}
 }
 
 // kubeletRun changes where a node object shows that the kubelet was started anew: another node, boot or version, or
 // it was not ready in between. A kubelet that comes up reports itself not ready first, unless it is quicker than its
 // own first report; nothing else of a Node tells.
 func kubeletRun(node *corev1.Node) uint64 {
-	return hash(fmt.Sprint(node.UID, "\n", node.Status.NodeInfo.BootID, "\n", node.Status.NodeInfo.KubeletVersion, "\n", readySince(node).UnixNano()))
+	return podview.Hash(fmt.Sprint(node.UID, "\n", node.Status.NodeInfo.BootID, "\n", node.Status.NodeInfo.KubeletVersion, "\n", readySince(node).UnixNano()))
 }
 
 func readySince(node *corev1.Node) time.Time {

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -60,7 +61,7 @@ func changed(list map[string]string, r recommender.Resource, from, to recommende
 	if list == nil {
 		list = map[string]string{}
 	}
-	q := Quantity(r, to)
-	list[string(NameOf(r))] = q.String()
+	q := podview.Quantity(r, to)
+	list[string(podview.NameOf(r))] = q.String()
 	return list
 }

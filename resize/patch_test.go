@@ -7,12 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"attune.io/attune/podview"
 )
 
 func TestPatchHoldsUIDAndOnlyWhatChanges(t *testing.T) {
 	// Hard cases 2 (uid in the body), 49 (other keys stay), 76 (whole millicores, whole bytes).
 	pod := withSidecar(running(size(500, 1000, 512, 1024), size(100, 0, 64, 0)), "proxy", size(200, 400, 64, 128))
-	plan := mustPlan(t, pod, []Container{
+	plan := mustPlan(t, pod, []podview.Container{
 		{Name: "app", Size: size(250, 500, 512, 1024)},
 		{Name: "side-1", Size: size(100, 0, 64, 0)},
 		{Name: "proxy", Size: size(100, 0, 0, 0)},
@@ -26,7 +28,7 @@ func TestPatchAppliesAsTheServerWould(t *testing.T) {
 	pod := withSidecar(running(size(500, 1000, 512, 1024), size(100, 0, 64, 0)), "proxy", size(200, 400, 64, 128))
 	pod.Spec.Containers[0].Resources.Limits["vendor.com/gpu"] = quantity("1")
 	pod.Spec.Containers[0].Resources.Requests["vendor.com/gpu"] = quantity("1")
-	plan := mustPlan(t, pod, []Container{{Name: "app", Size: size(250, 500, 700, 1400)}, {Name: "proxy", Size: size(100, 200, 0, 0)}})
+	plan := mustPlan(t, pod, []podview.Container{{Name: "app", Size: size(250, 500, 700, 1400)}, {Name: "proxy", Size: size(100, 200, 0, 0)}})
 
 	before, err := json.Marshal(pod)
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -50,22 +51,22 @@ type Plan struct {
 // PlanFor plans the change of a pod towards the sizes wished for. Containers that the pod has not are
 // ignored, absent amounts left alone. What one rule of the platform refuses for a container is left
 // out of the plan; what concerns the pod refuses it whole. Without a move left the refusal says why.
-func PlanFor(pod *corev1.Pod, wished []Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
+func PlanFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
 	plan := planOf(pod)
-	s := situation{pod: pod, caps: caps, now: now, statuses: statusesOf(pod), wished: byName(wished)}
+	s := situation{pod: pod, caps: caps, now: now, statuses: podview.Statuses(pod), wished: byName(wished)}
 	for _, rule := range podRules {
 		if refusal := rule(s); refusal != nil {
 			return plan, refusal
 		}
 	}
-	for _, c := range resizable(pod) {
+	for _, c := range podview.Resizable(pod) {
 		wish, ok := s.wished[c.Name]
 		if !ok {
 			continue
 		}
-		from := ReadSpec(c.Resources)
+		from := podview.ReadSpec(c.Resources)
 		move := Move{
-			Container: c.Name, Sidecar: isSidecar(pod, c), From: from, To: Merge(from, wish.Size), MemoryUsage: wish.MemoryUsage,
+			Container: c.Name, Sidecar: podview.IsSidecar(pod, c), From: from, To: Merge(from, wish.Size), MemoryUsage: wish.MemoryUsage,
 		}
 		move.To = meaningful(move.From, move.To)
 		move, left := permitted(s, move)
@@ -108,11 +109,11 @@ func (p Plan) Apply(pod *corev1.Pod) *corev1.Pod {
 	for _, m := range p.Moves {
 		moves[m.Container] = m
 	}
-	for _, c := range resizable(&next) {
+	for _, c := range podview.Resizable(&next) {
 		if m, ok := moves[c.Name]; ok {
 			for _, r := range recommender.Resources {
-				c.Resources.Requests = put(c.Resources.Requests, r, m.To[r].Request)
-				c.Resources.Limits = put(c.Resources.Limits, r, m.To[r].Limit)
+				c.Resources.Requests = podview.Put(c.Resources.Requests, r, m.To[r].Request)
+				c.Resources.Limits = podview.Put(c.Resources.Limits, r, m.To[r].Limit)
 			}
 		}
 	}
@@ -195,7 +196,7 @@ func (p Plan) AsUrgent() Plan {
 // Effect is by how much a plan changes what the scheduler counts for a pod; what is saved is negative. An
 // init container that asks for more than the others together can make it nothing.
 func (p Plan) Effect(pod *corev1.Pod) [2]recommender.Amount {
-	before, after := podRequests(pod), podRequests(p.Apply(pod))
+	before, after := podview.Requests(pod), podview.Requests(p.Apply(pod))
 	for _, r := range recommender.Resources {
 		after[r] -= before[r]
 	}
@@ -205,12 +206,12 @@ func (p Plan) Effect(pod *corev1.Pod) [2]recommender.Amount {
 func planOf(pod *corev1.Pod) Plan {
 	return Plan{
 		PodUID: pod.UID, PodName: pod.Name, Namespace: pod.Namespace, Node: pod.Spec.NodeName,
-		TemplateHash: TemplateHash(pod),
+		TemplateHash: podview.TemplateHash(pod),
 	}
 }
 
-func byName(containers []Container) map[string]Container {
-	named := make(map[string]Container, len(containers))
+func byName(containers []podview.Container) map[string]podview.Container {
+	named := make(map[string]podview.Container, len(containers))
 	for _, c := range containers {
 		named[c.Name] = c
 	}
@@ -222,10 +223,10 @@ func Merge(from, wish recommender.Size) recommender.Size {
 	to := from
 	for _, r := range recommender.Resources {
 		if wish[r].Request > 0 {
-			to[r].Request = min(wish[r].Request, greatestAmount)
+			to[r].Request = min(wish[r].Request, podview.GreatestAmount)
 		}
 		if wish[r].Limit > 0 {
-			to[r].Limit = min(wish[r].Limit, greatestAmount)
+			to[r].Limit = min(wish[r].Limit, podview.GreatestAmount)
 		}
 	}
 	return to

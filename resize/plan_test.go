@@ -7,13 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
 func TestPlanForTakesWhatThePodHas(t *testing.T) {
 	// 79: a container that the pod has not is ignored; 41: sidecars are planned; order is the pod's.
 	pod := withInit(withSidecar(running(size(500, 1000, 512, 1024), size(100, 0, 64, 0)), "proxy", size(200, 0, 64, 0)), "migrate", size(10, 0, 0, 0))
-	plan := mustPlan(t, pod, []Container{
+	plan := mustPlan(t, pod, []podview.Container{
 		{Name: "proxy", Size: size(100, 0, 0, 0)}, {Name: "gone", Size: size(100, 0, 0, 0)}, {Name: "migrate", Size: size(100, 0, 0, 0)},
 		{Name: "side-1", Size: size(50, 0, 0, 0)},
 	})
@@ -29,7 +30,7 @@ func TestPlanForTakesWhatThePodHas(t *testing.T) {
 }
 
 func TestPlanForSaysWhenNothingChanges(t *testing.T) {
-	for name, wished := range map[string][]Container{
+	for name, wished := range map[string][]podview.Container{
 		"the size it has": wish(size(500, 1000, 512, 1024)), "nothing": nil, "another container": {{Name: "gone", Size: size(1, 1, 1, 1)}},
 	} {
 		_, refusal := PlanFor(web(), wished, able(), noon)
@@ -43,7 +44,7 @@ func TestOneContainersRefusalDoesNotHoldTheOthers(t *testing.T) {
 	pod.Status.ContainerStatuses[0].RestartCount = 3
 	pod.Status.ContainerStatuses[0].State.Running.StartedAt.Time = noon
 	lower := size(250, 500, 512, 1024)
-	plan := mustPlan(t, pod, []Container{{Name: "app", Size: lower}, {Name: "side-1", Size: lower}})
+	plan := mustPlan(t, pod, []podview.Container{{Name: "app", Size: lower}, {Name: "side-1", Size: lower}})
 	require.Len(t, plan.Moves, 1)
 	assert.Equal(t, "side-1", plan.Moves[0].Container)
 	require.Len(t, plan.LeftOut, 1)
@@ -87,7 +88,7 @@ func TestWhatAPlanDoes(t *testing.T) {
 		{"memory up", size(500, 1000, 512, 1024), size(0, 0, 600, 2048), true, false, false},
 		{"CPU down, memory up (31)", size(500, 1000, 512, 1024), size(250, 0, 600, 0), true, true, false},
 	} {
-		plan := mustPlan(t, running(tc.from), []Container{{Name: "app", Size: tc.wish, MemoryUsage: 10 * mi}})
+		plan := mustPlan(t, running(tc.from), []podview.Container{{Name: "app", Size: tc.wish, MemoryUsage: 10 * mi}})
 		assert.Equal(t, []bool{tc.grows, tc.lowers, tc.lowersLimit}, []bool{plan.Grows(), plan.Lowers(), plan.LowersMemoryLimit()}, tc.name)
 	}
 }
@@ -110,7 +111,7 @@ func TestSplit(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := running(was)
-			parts := Split(mustPlan(t, pod, []Container{{Name: "app", Size: tc.wish, MemoryUsage: tc.usage}}))
+			parts := Split(mustPlan(t, pod, []podview.Container{{Name: "app", Size: tc.wish, MemoryUsage: tc.usage}}))
 			var reached []recommender.Size
 			for _, part := range parts {
 				require.Len(t, part.Moves, 1)
@@ -125,7 +126,7 @@ func TestSplit(t *testing.T) {
 
 func TestSplitOverContainers(t *testing.T) {
 	pod := running(size(500, 0, 512, 1024), size(500, 0, 512, 0))
-	parts := Split(mustPlan(t, pod, []Container{{Name: "app", Size: size(0, 0, 256, 512)}, {Name: "side-1", Size: size(0, 0, 700, 0)}}))
+	parts := Split(mustPlan(t, pod, []podview.Container{{Name: "app", Size: size(0, 0, 256, 512)}, {Name: "side-1", Size: size(0, 0, 700, 0)}}))
 	require.Len(t, parts, 2)
 	assert.Equal(t, []Move{{Container: "app", From: size(500, 0, 512, 1024), To: size(500, 0, 256, 512)}}, parts[0].Moves)
 	assert.Equal(t, []Move{{Container: "side-1", From: size(500, 0, 512, 0), To: size(500, 0, 700, 0)}}, parts[1].Moves)

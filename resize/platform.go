@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -25,7 +26,7 @@ type situation struct {
 	caps     Capabilities
 	now      time.Time
 	statuses map[string]*corev1.ContainerStatus
-	wished   map[string]Container
+	wished   map[string]podview.Container
 }
 
 // podRules concern the pod, whatever is wished for.
@@ -115,14 +116,14 @@ func noResourcesInStatus(s situation) *Refusal {
 }
 
 func bestEffort(s situation) *Refusal {
-	if classOf(s.pod) == corev1.PodQOSBestEffort {
+	if podview.ClassOf(s.pod) == corev1.PodQOSBestEffort {
 		return refuse(ReasonBestEffort, "a pod without requests and limits cannot be resized; it can be given requests when it is created")
 	}
 	return nil
 }
 
 func podLevelResources(s situation) *Refusal {
-	if !hasPodLevelResources(s.pod) || s.caps.ServerMinor >= MinorPodLevelResources && s.caps.Has(FeaturePodLevelResize) {
+	if !podview.HasPodLevelResources(s.pod) || s.caps.ServerMinor >= MinorPodLevelResources && s.caps.Has(FeaturePodLevelResize) {
 		return nil
 	}
 	return refuse(ReasonPodLevelResources, "pods with resources of their own are resizable from Kubernetes 1.36 on, on nodes that declare %s",
@@ -170,22 +171,22 @@ func notStarted(s situation) *Refusal {
 }
 
 func alreadyUnderway(s situation) *Refusal {
-	if resizeUnderway(s.pod) {
+	if podview.ResizeUnderway(s.pod) {
 		return wait(ReasonResizeUnderway, "a resize of the pod is under way; another would replace it half-done")
 	}
 	return nil
 }
 
-func guaranteed(pod *corev1.Pod) bool { return classOf(pod) == corev1.PodQOSGuaranteed }
+func guaranteed(pod *corev1.Pod) bool { return podview.ClassOf(pod) == corev1.PodQOSGuaranteed }
 
 func unschedulable(pod *corev1.Pod) bool {
-	c := condition(pod, corev1.PodScheduled)
+	c := podview.Condition(pod, corev1.PodScheduled)
 	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 }
 
 // restartsFor: changing the resource restarts the container.
 func (s situation) restartsFor(container string, name corev1.ResourceName) bool {
-	for _, c := range resizable(s.pod) {
+	for _, c := range podview.Resizable(s.pod) {
 		if c.Name == container {
 			return restartPolicyFor(c, name) == corev1.RestartContainer
 		}
@@ -197,7 +198,7 @@ func (s situation) restartsFor(container string, name corev1.ResourceName) bool 
 // is enough.
 func restartsContainer(c *corev1.Container, m Move) bool {
 	for _, r := range recommender.Resources {
-		if m.From[r] != m.To[r] && restartPolicyFor(c, NameOf(r)) == corev1.RestartContainer {
+		if m.From[r] != m.To[r] && restartPolicyFor(c, podview.NameOf(r)) == corev1.RestartContainer {
 			return true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -25,7 +26,7 @@ func criticalGrowth(s situation, m Move) *Refusal {
 
 // notReady also covers a startup probe that has not passed: such a pod is not ready.
 func notReady(s situation, m Move) *Refusal {
-	if s.pod.Spec.NodeName != "" && !isReady(s.pod) && lowers(m) {
+	if s.pod.Spec.NodeName != "" && !podview.IsReady(s.pod) && lowers(m) {
 		return waitMove(ReasonNotReady, "a pod that is not ready is never lowered")
 	}
 	return nil
@@ -82,7 +83,7 @@ func notRunning(s situation, m Move) *Refusal {
 func swap(s situation, m Move) *Refusal {
 	from, to := m.From[recommender.Memory], m.To[recommender.Memory]
 	if !s.caps.Swap || from.Request == to.Request || from.Request == from.Limit ||
-		classOf(s.pod) != corev1.PodQOSBurstable || s.restartsFor(m.Container, corev1.ResourceMemory) {
+		podview.ClassOf(s.pod) != corev1.PodQOSBurstable || s.restartsFor(m.Container, corev1.ResourceMemory) {
 		return nil
 	}
 	return refuseOf(recommender.Memory, ReasonSwap, "the node uses swap and its kubelet cannot change a memory request in place")
@@ -174,14 +175,14 @@ func tmpfsSize(pod *corev1.Pod, container string) (recommender.Amount, bool) {
 		if v.EmptyDir.SizeLimit == nil || v.EmptyDir.SizeLimit.Sign() <= 0 {
 			return 0, false
 		}
-		sum += AmountOf(recommender.Memory, *v.EmptyDir.SizeLimit)
+		sum += podview.AmountOf(recommender.Memory, *v.EmptyDir.SizeLimit)
 	}
 	return sum, true
 }
 
 func mountsOf(pod *corev1.Pod, container string) map[string]bool {
 	mounted := map[string]bool{}
-	for _, c := range resizable(pod) {
+	for _, c := range podview.Resizable(pod) {
 		if c.Name != container {
 			continue
 		}

@@ -1,11 +1,12 @@
 package resize
 
 import (
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
 func qosChange(s situation, p Plan) *Refusal {
-	if before, after := classOf(s.pod), QOSClass(p.Apply(s.pod)); before != after {
+	if before, after := podview.ClassOf(s.pod), podview.QOSClass(p.Apply(s.pod)); before != after {
 		return refuse(ReasonQOSClass, "the pod would become %s, and a resize may not change its class %s; requests and limits must move together", after, before)
 	}
 	return nil
@@ -13,11 +14,11 @@ func qosChange(s situation, p Plan) *Refusal {
 
 // outsidePodLevel keeps containers within the pod's own resources.
 func outsidePodLevel(s situation, p Plan) *Refusal {
-	if !hasPodLevelResources(s.pod) {
+	if !podview.HasPodLevelResources(s.pod) {
 		return nil
 	}
-	pod := ReadSpec(*s.pod.Spec.Resources)
-	total := containerRequests(p.Apply(s.pod))
+	pod := podview.ReadSpec(*s.pod.Spec.Resources)
+	total := podview.ContainerRequests(p.Apply(s.pod))
 	for _, r := range recommender.Resources {
 		if pod[r].Request > 0 && total[r] > pod[r].Request {
 			return refuse(ReasonPodLevelResources, "the containers would request %s of %s, more than the pod's own %s",
@@ -36,7 +37,7 @@ func outsidePodLevel(s situation, p Plan) *Refusal {
 // beyondNode is what the API server's PodResizeValidator checks from 1.36 on, and what an older kubelet
 // calls Infeasible: the pod alone is more than the node has. Overhead counts.
 func beyondNode(s situation, p Plan) *Refusal {
-	needs := podRequests(p.Apply(s.pod))
+	needs := podview.Requests(p.Apply(s.pod))
 	for _, r := range recommender.Resources {
 		if has := s.caps.Allocatable[r]; has > 0 && needs[r] > has {
 			return refuse(ReasonNodeCapacity, "the pod would request %s of %s, and node %s has %s in all",

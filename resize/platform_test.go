@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -18,9 +19,9 @@ func TestPlatformRefusesPods(t *testing.T) {
 	smaller := wish(size(250, 500, 512, 1024))
 	claims := func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}} }
 	own := func(p *corev1.Pod) {
-		requirements := ToRequirements(size(2000, 2000, 4096, 4096))
+		requirements := podview.ToRequirements(size(2000, 2000, 4096, 4096))
 		p.Spec.Resources = &requirements
-		p.Status.QOSClass = QOSClass(p)
+		p.Status.QOSClass = podview.QOSClass(p)
 	}
 	for _, tc := range []struct {
 		name      string
@@ -49,7 +50,7 @@ func TestPlatformRefusesPods(t *testing.T) {
 			capable(func(c *Capabilities) { c.Features = []string{FeaturePodLevelResize} }), "", false},
 		{"46 own resources that are empty", with(web(), func(p *corev1.Pod) {
 			p.Spec.Resources = &corev1.ResourceRequirements{}
-			p.Status.QOSClass = QOSClass(p)
+			p.Status.QOSClass = podview.QOSClass(p)
 		}), able(), ReasonBestEffort, false},
 		{"47 mirror pod", with(web(), func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }), able(), ReasonStaticPod, false},
 		{"47 windows pod", with(web(), func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }), able(), ReasonWindows, false},
@@ -89,7 +90,7 @@ func TestPlatformLeavesOut(t *testing.T) {
 	was, lower, higher := size(500, 1000, 512, 1024), size(250, 500, 256, 512), size(1000, 2000, 1024, 2048)
 	mixed := size(250, 500, 1024, 2048)
 	notReady := func() *corev1.Pod {
-		return with(running(was), func(p *corev1.Pod) { condition(p, corev1.PodReady).Status = corev1.ConditionFalse })
+		return with(running(was), func(p *corev1.Pod) { podview.Condition(p, corev1.PodReady).Status = corev1.ConditionFalse })
 	}
 	restarted := func(ago time.Duration) *corev1.Pod {
 		return with(running(was), func(p *corev1.Pod) {
@@ -204,7 +205,7 @@ func TestPlatformLeavesOut(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			before := specOf(tc.pod)["app"]
-			plan, refusal := PlanFor(tc.pod, []Container{{Name: "app", Size: tc.wish, MemoryUsage: tc.usage}}, tc.caps, noon)
+			plan, refusal := PlanFor(tc.pod, []podview.Container{{Name: "app", Size: tc.wish, MemoryUsage: tc.usage}}, tc.caps, noon)
 			assert.Equal(t, tc.want, specOf(plan.Apply(tc.pod))["app"])
 			if tc.want == before {
 				require.NotNil(t, refusal, "nothing is asked for, and nobody says why")
@@ -259,7 +260,7 @@ func TestOtherVolumesDoNotHoldTheMemoryLimit(t *testing.T) {
 func TestTransientOnlyIfAllOfItIs(t *testing.T) {
 	pod := running(prior, prior)
 	pod.Status.ContainerStatuses[0].State.Running.StartedAt.Time = noon
-	wished := []Container{{Name: "app", Size: size(0, 0, 0, 600)}, {Name: "side-1", Size: size(0, 0, 0, 600), MemoryUsage: 600 * mi}}
+	wished := []podview.Container{{Name: "app", Size: size(0, 0, 0, 600)}, {Name: "side-1", Size: size(0, 0, 0, 600), MemoryUsage: 600 * mi}}
 	_, refusal := PlanFor(pod, wished, able(), noon)
 	require.NotNil(t, refusal)
 	assert.True(t, refusal.Transient)
@@ -279,9 +280,9 @@ func TestTransientOnlyIfAllOfItIs(t *testing.T) {
 // Rules about the plan as a whole.
 func TestPlatformRefusesPlans(t *testing.T) {
 	own := func(p *corev1.Pod) {
-		requirements := ToRequirements(size(1000, 2000, 1024, 2048))
+		requirements := podview.ToRequirements(size(1000, 2000, 1024, 2048))
 		p.Spec.Resources = &requirements
-		p.Status.QOSClass = QOSClass(p)
+		p.Status.QOSClass = podview.QOSClass(p)
 	}
 	podLevel := capable(func(c *Capabilities) { c.Features = []string{FeaturePodLevelResize} })
 	small := capable(func(c *Capabilities) { c.Allocatable = [2]recommender.Amount{1500, 2 * gi} })

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	helpers "k8s.io/component-helpers/resource"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -123,7 +124,7 @@ func GrowthOf(pod *corev1.Pod, p Plan) recommender.Size {
 // charged is what quotas count for a pod.
 func charged(pod *corev1.Pod) recommender.Size {
 	options := helpers.PodResourcesOptions{UseStatusResources: true}
-	requests, limits := amounts(helpers.PodRequests(pod, options)), amounts(helpers.PodLimits(pod, options))
+	requests, limits := podview.Amounts(helpers.PodRequests(pod, options)), podview.Amounts(helpers.PodLimits(pod, options))
 	var size recommender.Size
 	for _, r := range recommender.Resources {
 		size[r] = recommender.Allocation{Request: requests[r], Limit: limits[r]}
@@ -159,13 +160,13 @@ func (c counted) in(size *recommender.Size) *recommender.Amount {
 // state is what a quota allows of a resource and what is used of it; false: that is not known.
 func (c counted) state(q corev1.ResourceQuota, name corev1.ResourceName) (hard, used recommender.Amount, known bool) {
 	usage, known := q.Status.Used[name]
-	return AmountOf(c.resource, q.Status.Hard[name]), AmountOf(c.resource, usage), known
+	return podview.AmountOf(c.resource, q.Status.Hard[name]), podview.AmountOf(c.resource, usage), known
 }
 
 // unspecified is the first container that does not say what a quota counts. Pods with resources of
 // their own need not.
 func unspecified(pod *corev1.Pod, counted counted) string {
-	if hasPodLevelResources(pod) {
+	if podview.HasPodLevelResources(pod) {
 		return ""
 	}
 	for _, c := range allContainers(pod) {
@@ -173,7 +174,7 @@ func unspecified(pod *corev1.Pod, counted counted) string {
 		if counted.limits {
 			list = c.Resources.Limits
 		}
-		if _, ok := list[NameOf(counted.resource)]; !ok {
+		if _, ok := list[podview.NameOf(counted.resource)]; !ok {
 			return c.Name
 		}
 	}
@@ -201,7 +202,7 @@ func covers(q corev1.ResourceQuota, pod *corev1.Pod) bool {
 
 func inScope(requirement corev1.ScopedResourceSelectorRequirement, pod *corev1.Pod) bool {
 	terminating := pod.Spec.ActiveDeadlineSeconds != nil
-	bestEffort := classOf(pod) == corev1.PodQOSBestEffort
+	bestEffort := podview.ClassOf(pod) == corev1.PodQOSBestEffort
 	switch requirement.ScopeName {
 	case corev1.ResourceQuotaScopeTerminating:
 		return terminating

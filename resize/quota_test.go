@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -52,7 +53,7 @@ func TestQuota(t *testing.T) {
 		{"57 a limit that a container has not", running(size(500, 0, 512, 1024)), size(250, 0, 512, 1024), quotaOf(corev1.ResourceLimitsCPU, "10", "1"), recommender.Size{}, true},
 		{"57 an init container's request", withInit(running(was), "init", recommender.Size{}), size(250, 500, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "10", "1"), recommender.Size{}, true},
 		{"46 pods with their own resources need not say it per container", with(running(size(500, 0, 512, 1024)), func(p *corev1.Pod) {
-			requirements := ToRequirements(size(1000, 2000, 1024, 2048))
+			requirements := podview.ToRequirements(size(1000, 2000, 1024, 2048))
 			p.Spec.Resources, p.Status.QOSClass = &requirements, corev1.PodQOSBurstable
 		}), size(250, 0, 512, 1024), quotaOf(corev1.ResourceLimitsCPU, "10", "1"), recommender.Size{}, false},
 		{"56 a use nobody knows yet", running(was), size(600, 1000, 512, 1024), quotaOf(corev1.ResourceRequestsCPU, "10", ""), recommender.Size{}, true},
@@ -91,7 +92,7 @@ func classed(class string) *corev1.Pod {
 func TestQuotaFreesWhatTheNodeHasFreed(t *testing.T) {
 	// 56: what is being lowered is charged until the status shows it lower, so growing back is free till then.
 	pod := web()
-	pod.Spec.Containers[0].Resources = ToRequirements(size(250, 500, 512, 1024))
+	pod.Spec.Containers[0].Resources = podview.ToRequirements(size(250, 500, 512, 1024))
 	plan := Plan{Moves: []Move{{Container: "app", From: size(250, 500, 512, 1024), To: size(500, 1000, 512, 1024)}}}
 	assert.Equal(t, recommender.Size{}, GrowthOf(pod, plan))
 

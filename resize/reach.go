@@ -3,6 +3,7 @@ package resize
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -36,7 +37,7 @@ func WithinReach(pod *corev1.Pod, plan Plan, w World) (Plan, *Refusal) {
 
 // whatRuns leaves out what containers have to run for, and says so.
 func whatRuns(pod *corev1.Pod, plan Plan) (Plan, *Refusal) {
-	s, known := situation{pod: pod, statuses: statusesOf(pod)}, len(plan.LeftOut)
+	s, known := situation{pod: pod, statuses: podview.Statuses(pod)}, len(plan.LeftOut)
 	plan = narrowed(plan, func(m Move) (recommender.Size, *Refusal) {
 		if refusal := notRunning(s, m); refusal != nil {
 			return withoutCPU(m), refusal

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -43,7 +44,7 @@ func TestARevertGoesAsFarAsItMay(t *testing.T) {
 				require.NotNil(t, refusal)
 				assert.Equal(t, c.reason, refusal.Reason)
 			}
-			assert.Equal(t, c.want, ReadSpec(plan.Apply(pod).Spec.Containers[0].Resources))
+			assert.Equal(t, c.want, podview.ReadSpec(plan.Apply(pod).Spec.Containers[0].Resources))
 			assert.Nil(t, firstClosed([]gate{quota}, pod, plan, w), "and that much is taken")
 		})
 	}
@@ -60,13 +61,13 @@ func TestARevertWaitsForItsContainerToRaiseCPU(t *testing.T) {
 	part, refusal := WithinReach(pod, plan, w)
 	require.NotNil(t, refusal)
 	assert.Equal(t, ReasonNotRunning, refusal.Reason)
-	assert.Equal(t, size(200, 400, 1024, 2048), ReadSpec(part.Apply(pod).Spec.Containers[0].Resources))
+	assert.Equal(t, size(200, 400, 1024, 2048), podview.ReadSpec(part.Apply(pod).Spec.Containers[0].Resources))
 
 	w.Quotas = []corev1.ResourceQuota{quotaOf("requests.memory", "1408Mi", "1Gi")}
 	part, refusal = WithinReach(pod, plan, w)
 	require.NotNil(t, refusal)
 	assert.Equal(t, ReasonQuota, refusal.Reason)
-	assert.Equal(t, size(200, 400, 640, 1280), ReadSpec(part.Apply(pod).Spec.Containers[0].Resources))
+	assert.Equal(t, size(200, 400, 640, 1280), podview.ReadSpec(part.Apply(pod).Spec.Containers[0].Resources))
 
 	plan.Moves = []Move{{Container: "app", From: low, To: size(500, 1000, 256, 512)}}
 	part, refusal = WithinReach(pod, plan, open())
@@ -84,7 +85,7 @@ func TestHalfARevertKeepsTheClass(t *testing.T) {
 	w.Quotas = []corev1.ResourceQuota{quotaOf("requests.memory", "1300Mi", "1Gi")}
 	plan, refusal := WithinReach(pod, plan, w)
 	require.NotNil(t, refusal)
-	got := ReadSpec(plan.Apply(pod).Spec.Containers[0].Resources)
+	got := podview.ReadSpec(plan.Apply(pod).Spec.Containers[0].Resources)
 	assert.Equal(t, got[recommender.Memory].Request, got[recommender.Memory].Limit)
 	assert.Greater(t, got[recommender.Memory].Request, 256*mi)
 	assert.Equal(t, recommender.Amount(500), got[recommender.CPU].Request, "CPU has nothing in its way")

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -34,14 +35,14 @@ func NewRecord(plan Plan, pod *corev1.Pod, now time.Time, rules Rules) v1alpha1.
 		PodUID: plan.PodUID, PodName: plan.PodName, Node: plan.Node, Phase: v1alpha1.RecordWritten,
 		WrittenAt: metav1.NewTime(now), TemplateHash: plan.TemplateHash, Wave: plan.Wave, Reason: plan.Reason,
 	}
-	statuses := statusesOf(pod)
+	statuses := podview.Statuses(pod)
 	budget := ActuatedFor
 	for _, m := range plan.Moves {
 		if m.From[recommender.Memory] != m.To[recommender.Memory] {
 			budget = MemoryActuatedFor
 		}
-		record.Prior = append(record.Prior, v1alpha1.ContainerResources{Name: m.Container, Resources: ToResources(m.From)})
-		record.Desired = append(record.Desired, v1alpha1.ContainerResources{Name: m.Container, Resources: ToResources(m.To)})
+		record.Prior = append(record.Prior, v1alpha1.ContainerResources{Name: m.Container, Resources: podview.ToResources(m.From)})
+		record.Desired = append(record.Desired, v1alpha1.ContainerResources{Name: m.Container, Resources: podview.ToResources(m.To)})
 		record.Baseline = append(record.Baseline, baselineOf(m.Container, statuses[m.Container]))
 	}
 	if plan.Restarts {
@@ -63,7 +64,7 @@ func RecordReturned(record v1alpha1.ResizeRecord, returned *corev1.Pod) v1alpha1
 	spec := specOf(returned)
 	for i, desired := range record.Desired {
 		if got, ok := spec[desired.Name]; ok {
-			record.Desired[i].Resources = ToResources(filled(FromResources(desired.Resources), got))
+			record.Desired[i].Resources = podview.ToResources(filled(podview.FromResources(desired.Resources), got))
 		}
 	}
 	return record
@@ -95,7 +96,7 @@ type change struct {
 func changesOf(record v1alpha1.ResizeRecord) []change {
 	priors := map[string]recommender.Size{}
 	for _, c := range record.Prior {
-		priors[c.Name] = FromResources(c.Resources)
+		priors[c.Name] = podview.FromResources(c.Resources)
 	}
 	baselines := map[string]v1alpha1.ContainerBaseline{}
 	for _, b := range record.Baseline {
@@ -108,7 +109,7 @@ func changesOf(record v1alpha1.ResizeRecord) []change {
 			continue
 		}
 		changes = append(changes, change{
-			name: c.Name, prior: prior, desired: FromResources(c.Resources), baseline: baselines[c.Name],
+			name: c.Name, prior: prior, desired: podview.FromResources(c.Resources), baseline: baselines[c.Name],
 		})
 	}
 	return changes
@@ -117,8 +118,8 @@ func changesOf(record v1alpha1.ResizeRecord) []change {
 // specOf is what a pod's spec asks for, by container.
 func specOf(pod *corev1.Pod) map[string]recommender.Size {
 	sizes := map[string]recommender.Size{}
-	for _, c := range resizable(pod) {
-		sizes[c.Name] = ReadSpec(c.Resources)
+	for _, c := range podview.Resizable(pod) {
+		sizes[c.Name] = podview.ReadSpec(c.Resources)
 	}
 	return sizes
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/podview"
 )
 
 // restartsSince leaves out the restart that the resize itself asks for, one whose cause nobody saw, as after a node's
@@ -16,7 +18,7 @@ func restartsSince(pod *corev1.Pod, status *corev1.ContainerStatus, c change) in
 	if t := status.LastTerminationState.Terminated; n > 0 && t != nil && unseenEnds[t.Reason] {
 		n--
 	}
-	for _, container := range resizable(pod) {
+	for _, container := range podview.Resizable(pod) {
 		if container.Name == c.name && restartsContainer(container, Move{From: c.prior, To: c.desired}) {
 			n--
 		}
@@ -37,17 +39,17 @@ func byRule(pod *corev1.Pod, status *corev1.ContainerStatus, name string) bool {
 	}
 	// The condition turns False when all containers are started again: an end before that is its doing. It has been
 	// False since the pod began where nothing ever asked for it.
-	if c := condition(pod, corev1.AllContainersRestarting); c != nil && !end.FinishedAt.After(c.LastTransitionTime.Time) {
+	if c := podview.Condition(pod, corev1.AllContainersRestarting); c != nil && !end.FinishedAt.After(c.LastTransitionTime.Time) {
 		return true
 	}
-	return slices.ContainsFunc(resizable(pod), func(c *corev1.Container) bool {
+	return slices.ContainsFunc(podview.Resizable(pod), func(c *corev1.Container) bool {
 		return c.Name == name && slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool { return named(r, end.ExitCode) })
 	})
 }
 
 // restartsAll: all containers of the pod are being restarted because one of them exited as a rule of it says.
 func restartsAll(pod *corev1.Pod) bool {
-	c := condition(pod, corev1.AllContainersRestarting)
+	c := podview.Condition(pod, corev1.AllContainersRestarting)
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"attune.io/attune/podview"
 )
 
 // restartsOn has the pod's first container restart by a rule.
@@ -70,7 +72,7 @@ func TestRestartsThatThePodAsksForAreNoHarm(t *testing.T) {
 
 // A kill for want of memory is harm, whatever rules there are for its exit code.
 func TestARuleExcusesNoOOMKill(t *testing.T) {
-	kill := ended(oomKilled, "app-0", -time.Hour, time.Second)
+	kill := ended(podview.OOMKilled, "app-0", -time.Hour, time.Second)
 	kill.ExitCode = 137
 	pod := resized(desired, done(desired), restarts(2), last(kill), restartsOn(corev1.ContainerRestartRuleOnExitCodesOpIn, 137))
 	assert.Equal(t, HarmOOM, Judge(pod, recorded(desired, ofMemory), noon, auto(), Signals{}).Harm)
@@ -90,6 +92,6 @@ func TestARegularContainerThatRestartsAlwaysIsNoSidecar(t *testing.T) {
 	plan := mustPlan(t, pod, wish(desired))
 	assert.Contains(t, string(plan.Patch()), `"containers":[{"name":"app"`)
 	assert.NotContains(t, string(plan.Patch()), "initContainers")
-	assert.False(t, Read(pod)[0].Sidecar)
-	assert.True(t, Read(withSidecar(running(prior), "proxy", prior))[1].Sidecar)
+	assert.False(t, podview.Read(pod)[0].Sidecar)
+	assert.True(t, podview.Read(withSidecar(running(prior), "proxy", prior))[1].Sidecar)
 }

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -24,7 +25,7 @@ func RevertPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilities
 		if plan.Empty() {
 			return plan, refuse(ReasonNothingBack, "no amount is left that would do good if it were put back")
 		}
-		if QOSClass(plan.Apply(pod)) == classOf(pod) {
+		if podview.QOSClass(plan.Apply(pod)) == podview.ClassOf(pod) {
 			plan.Restarts = restartsAny(pod, plan)
 			return plan, nil
 		}
@@ -50,14 +51,14 @@ func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilitie
 	for _, c := range changesOf(record) {
 		changes[c.name] = c
 	}
-	live, statuses := byName(Read(pod)), statusesOf(pod)
+	live, statuses := byName(podview.Read(pod)), podview.Statuses(pod)
 	var moves []Move
-	for _, c := range resizable(pod) {
+	for _, c := range podview.Resizable(pod) {
 		changed, ok := changes[c.Name]
 		if !ok {
 			continue
 		}
-		spec := ReadSpec(c.Resources)
+		spec := podview.ReadSpec(c.Resources)
 		to := withAddedLimits(filled(changed.prior, spec), changed, record.Reason)
 		status := statuses[c.Name]
 		if running := status != nil && status.State.Running != nil; running {
@@ -68,7 +69,7 @@ func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilitie
 		if memoryRequestBack {
 			to[recommender.Memory].Request = min(to[recommender.Memory].Request, filled(changed.prior, spec)[recommender.Memory].Request)
 		}
-		moves = appendMove(moves, Move{Container: c.Name, Sidecar: isSidecar(pod, c), From: spec, To: to})
+		moves = appendMove(moves, Move{Container: c.Name, Sidecar: podview.IsSidecar(pod, c), From: spec, To: to})
 	}
 	return moves
 }
@@ -141,7 +142,7 @@ func restartsAny(pod *corev1.Pod, p Plan) bool {
 	for _, m := range p.Moves {
 		moves[m.Container] = m
 	}
-	for _, c := range resizable(pod) {
+	for _, c := range podview.Resizable(pod) {
 		if m, ok := moves[c.Name]; ok && restartsContainer(c, m) {
 			return true
 		}

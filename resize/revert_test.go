@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -53,7 +54,7 @@ func TestRevertPlan(t *testing.T) {
 
 func TestRevertTouchesOnlyWhatTheRecordMoved(t *testing.T) {
 	// 55, 93: what others set stays; what was added cannot be removed.
-	record := recorded(size(250, 0, 512, 0), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = ToResources(size(500, 0, 512, 0)) })
+	record := recorded(size(250, 0, 512, 0), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(size(500, 0, 512, 0)) })
 	pod := running(size(250, 800, 512, 0), size(100, 0, 64, 0))
 	plan, refusal := RevertPlan(pod, record, able())
 	require.Nil(t, refusal)
@@ -62,30 +63,30 @@ func TestRevertTouchesOnlyWhatTheRecordMoved(t *testing.T) {
 
 func TestRevertKeepsGuaranteedPodsGuaranteed(t *testing.T) {
 	was, up := size(500, 500, 512, 512), size(1000, 1000, 1024, 1024)
-	record := recorded(up, reason("restart"), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = ToResources(was) })
+	record := recorded(up, reason("restart"), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(was) })
 	pod := running(up)
 	plan, refusal := RevertPlan(pod, record, able())
 	require.Nil(t, refusal)
 	after := plan.Apply(pod)
 	assert.Equal(t, size(500, 500, 1024, 1024), specOf(after)["app"], "73: request and limit of memory stay together")
-	assert.Equal(t, corev1.PodQOSGuaranteed, QOSClass(after))
+	assert.Equal(t, corev1.PodQOSGuaranteed, podview.QOSClass(after))
 }
 
 func TestRevertKeepsBurstablePodsBurstable(t *testing.T) {
 	// CPU goes back to request = limit; with memory left at request = limit the class would change.
 	was, to := size(500, 500, 512, 1024), size(250, 500, 2048, 2048)
-	record := recorded(to, reason("oomkill"), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = ToResources(was) })
+	record := recorded(to, reason("oomkill"), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(was) })
 	pod := running(to)
 	plan, refusal := RevertPlan(pod, record, able())
 	require.Nil(t, refusal)
 	after := plan.Apply(pod)
-	assert.Equal(t, corev1.PodQOSBurstable, QOSClass(after))
+	assert.Equal(t, corev1.PodQOSBurstable, podview.QOSClass(after))
 	assert.Equal(t, size(500, 500, 512, 2048), specOf(after)["app"])
 }
 
 func TestRevertOfASidecar(t *testing.T) {
 	pod := withSidecar(running(prior), "proxy", size(200, 400, 64, 128))
-	plan := mustPlan(t, pod, []Container{{Name: "proxy", Size: size(100, 200, 64, 128)}})
+	plan := mustPlan(t, pod, []podview.Container{{Name: "proxy", Size: size(100, 200, 64, 128)}})
 	record := NewRecord(plan, pod, noon, auto())
 	after := plan.Apply(pod)
 	back, refusal := RevertPlan(after, record, able())

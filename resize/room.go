@@ -11,6 +11,7 @@ import (
 	helpers "k8s.io/component-helpers/resource"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -43,7 +44,7 @@ func RoomOf(pods []*corev1.Pod, promised map[types.UID][2]recommender.Amount, no
 		if finished(situation{pod: pod}) != nil {
 			continue
 		}
-		takes := footprint(pod)
+		takes := podview.Reserved(pod)
 		for _, r := range recommender.Resources {
 			takes[r] = max(takes[r], promised[pod.UID][r])
 			room.sum[r] += takes[r]
@@ -61,7 +62,7 @@ func (r *Room) noteWaiting(pod *corev1.Pod, now time.Time) {
 	w := waiting{uid: pod.UID, namespace: pod.Namespace, name: pod.Name}
 	switch {
 	case turnedAway(pod, now):
-		w.turnedAway, w.asked = true, podRequests(pod)
+		w.turnedAway, w.asked = true, podview.Requests(pod)
 	case !deferredLately(pod, now):
 		return
 	}
@@ -73,7 +74,7 @@ func (r *Room) noteUnmet(pod *corev1.Pod, takes [2]recommender.Amount) {
 	if !helpers.IsPodResizeDeferred(pod) {
 		return
 	}
-	has := held(pod)
+	has := podview.AllocatedRequests(pod)
 	for i := range takes {
 		takes[i] = max(0, takes[i]-has[i])
 		r.unmet[i] += takes[i]
@@ -86,7 +87,7 @@ func Footprint(pod *corev1.Pod) [2]recommender.Amount {
 	if finished(situation{pod: pod}) != nil {
 		return [2]recommender.Amount{}
 	}
-	return footprint(pod)
+	return podview.Reserved(pod)
 }
 
 // beside is what the pods of the node take but for one.
@@ -126,7 +127,7 @@ func deferredLately(pod *corev1.Pod, now time.Time) bool {
 }
 
 // Needs is what a node must have for a pod once a plan is made, as the scheduler counts it.
-func (p Plan) Needs(pod *corev1.Pod) [2]recommender.Amount { return podRequests(p.Apply(pod)) }
+func (p Plan) Needs(pod *corev1.Pod) [2]recommender.Amount { return podview.Requests(p.Apply(pod)) }
 
 // nodeRoom: growth must fit beside what the scheduler counts for every other pod of the node, or it
 // would be deferred and hold room all the while. Lowering always fits. An answer to an OOM kill waits for no room that

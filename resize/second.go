@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -15,15 +16,15 @@ import (
 // are one resize with one watch, and are put back together.
 func WithSecond(record v1alpha1.ResizeRecord, second Plan, pod *corev1.Pod) v1alpha1.ResizeRecord {
 	record = *record.DeepCopy()
-	statuses := statusesOf(pod)
+	statuses := podview.Statuses(pod)
 	for _, m := range second.Moves {
 		known := slices.ContainsFunc(record.Prior, func(c v1alpha1.ContainerResources) bool { return c.Name == m.Container })
 		if !known {
-			from := v1alpha1.ContainerResources{Name: m.Container, Resources: ToResources(m.From)}
+			from := v1alpha1.ContainerResources{Name: m.Container, Resources: podview.ToResources(m.From)}
 			record.Prior, record.Desired = append(record.Prior, from), append(record.Desired, from)
 			record.Baseline = append(record.Baseline, baselineOf(m.Container, statuses[m.Container]))
 		}
-		record.Then = append(record.Then, v1alpha1.ContainerResources{Name: m.Container, Resources: ToResources(m.To)})
+		record.Then = append(record.Then, v1alpha1.ContainerResources{Name: m.Container, Resources: podview.ToResources(m.To)})
 	}
 	return record
 }
@@ -81,7 +82,7 @@ func givingUpLimits(record v1alpha1.ResizeRecord) (v1alpha1.ResizeRecord, bool) 
 		left = left || m.From != m.To
 		for i := range record.Desired {
 			if record.Desired[i].Name == c.name {
-				record.Desired[i].Resources = ToResources(m.To)
+				record.Desired[i].Resources = podview.ToResources(m.To)
 			}
 		}
 	}
@@ -97,7 +98,7 @@ func SecondRefused(record v1alpha1.ResizeRecord, pod *corev1.Pod) v1alpha1.Resiz
 	specs := specOf(pod)
 	for i, desired := range record.Desired {
 		if spec, ok := specs[desired.Name]; ok {
-			record.Desired[i].Resources = ToResources(onlySet(FromResources(desired.Resources), spec))
+			record.Desired[i].Resources = podview.ToResources(onlySet(podview.FromResources(desired.Resources), spec))
 		}
 	}
 	if record.Reason == ReasonActuation {
@@ -139,8 +140,8 @@ func RestPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) Plan {
 	plan.Version = pod.ResourceVersion
 	specs := specOf(pod)
 	sidecars := map[string]bool{}
-	for _, c := range resizable(pod) {
-		sidecars[c.Name] = isSidecar(pod, c)
+	for _, c := range podview.Resizable(pod) {
+		sidecars[c.Name] = podview.IsSidecar(pod, c)
 	}
 	for _, c := range changesOf(record) {
 		from, ok := specs[c.name]

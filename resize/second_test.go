@@ -9,13 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
 // twoPatches is a resize of CPU and memory of app, and of memory alone of the sidecar, in two patches.
 func twoPatches(t *testing.T) (*corev1.Pod, []Plan, v1alpha1.ResizeRecord) {
 	pod := withSidecar(running(prior), "proxy", size(100, 200, 128, 256))
-	parts := Split(mustPlan(t, pod, []Container{{Name: "app", Size: size(250, 500, 256, 512)}, {Name: "proxy", Size: size(0, 0, 64, 128)}}))
+	parts := Split(mustPlan(t, pod, []podview.Container{{Name: "app", Size: size(250, 500, 256, 512)}, {Name: "proxy", Size: size(0, 0, 64, 128)}}))
 	require.Len(t, parts, 2)
 	first := NewRecord(parts[0], pod, noon, auto())
 	record := WithSecond(first, parts[1], pod)
@@ -26,7 +27,7 @@ func twoPatches(t *testing.T) (*corev1.Pod, []Plan, v1alpha1.ResizeRecord) {
 func TestWithSecond(t *testing.T) {
 	_, _, record := twoPatches(t)
 	resources := func(name string, s recommender.Size) v1alpha1.ContainerResources {
-		return v1alpha1.ContainerResources{Name: name, Resources: ToResources(s)}
+		return v1alpha1.ContainerResources{Name: name, Resources: podview.ToResources(s)}
 	}
 	assert.Equal(t, []v1alpha1.ContainerResources{resources("app", prior), resources("proxy", size(100, 200, 128, 256))}, record.Prior)
 	assert.Equal(t, []v1alpha1.ContainerResources{resources("app", desired), resources("proxy", size(100, 200, 128, 256))}, record.Desired)
@@ -50,7 +51,7 @@ func TestTheSecondPatch(t *testing.T) {
 	assert.Equal(t, noon.Add(3*time.Minute), sending.Deadline.Time)
 	assert.Nil(t, sending.VerifiedOnce, "the whole is to be verified again")
 	assert.Empty(t, sending.Then)
-	assert.Equal(t, desired, FromResources(record.Desired[0].Resources), "the record given stays as it is")
+	assert.Equal(t, desired, podview.FromResources(record.Desired[0].Resources), "the record given stays as it is")
 
 	half.ResourceVersion = "7"
 	rest := RestPlan(half, sending)
@@ -81,17 +82,17 @@ func TestSecondRefused(t *testing.T) {
 	sending := Advance(RecordReturned(record, half), Action{Kind: SendRest}, noon)
 	left := SecondRefused(sending, half)
 	assert.Equal(t, v1alpha1.RecordApplied, left.Phase)
-	assert.Equal(t, desired, FromResources(left.Desired[0].Resources))
-	assert.Equal(t, size(100, 200, 128, 256), FromResources(left.Desired[1].Resources))
-	assert.Equal(t, size(250, 500, 256, 512), FromResources(sending.Desired[0].Resources), "the record given stays as it is")
+	assert.Equal(t, desired, podview.FromResources(left.Desired[0].Resources))
+	assert.Equal(t, size(100, 200, 128, 256), podview.FromResources(left.Desired[1].Resources))
+	assert.Equal(t, size(250, 500, 256, 512), podview.FromResources(sending.Desired[0].Resources), "the record given stays as it is")
 	assert.NotEqual(t, Superseded, Assess(half, left, able(), noon).Kind)
 }
 
 func TestOnlyAmountsOfTheRecordAreTakenBack(t *testing.T) {
 	// 55: a limit that appeared in between is not the record's.
-	record := recorded(size(250, 0, 512, 0), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = ToResources(size(500, 0, 512, 0)) })
+	record := recorded(size(250, 0, 512, 0), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(size(500, 0, 512, 0)) })
 	left := SecondRefused(record, running(size(250, 800, 512, 900)))
-	assert.Equal(t, size(250, 0, 512, 0), FromResources(left.Desired[0].Resources))
+	assert.Equal(t, size(250, 0, 512, 0), podview.FromResources(left.Desired[0].Resources))
 }
 
 func TestGivingUpLimits(t *testing.T) {
@@ -106,19 +107,19 @@ func TestGivingUpLimits(t *testing.T) {
 		{"no limit was lowered", prior, size(250, 500, 256, 1024), size(250, 500, 256, 1024), true},
 		{"a limit that was added cannot be given up", size(500, 0, 512, 0), size(250, 0, 512, 1024), size(250, 0, 512, 0), false},
 	} {
-		record := recorded(tc.to, func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = ToResources(tc.from) })
+		record := recorded(tc.to, func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(tc.from) })
 		record.Then = []v1alpha1.ContainerResources{{Name: "app"}}
 		rest, ok := givingUpLimits(record)
 		assert.Equal(t, tc.ok, ok, tc.name)
-		assert.Equal(t, tc.want, FromResources(rest.Desired[0].Resources), tc.name)
+		assert.Equal(t, tc.want, podview.FromResources(rest.Desired[0].Resources), tc.name)
 		assert.Empty(t, rest.Then, "what was to follow is not sent")
-		assert.Equal(t, tc.to, FromResources(record.Desired[0].Resources), "the record given stays as it is")
+		assert.Equal(t, tc.to, podview.FromResources(record.Desired[0].Resources), "the record given stays as it is")
 	}
 }
 
 func TestALimitThatWasAddedAndFailsIsRaised(t *testing.T) {
 	// Nothing removes it, so it is raised out of the way.
-	record := recorded(size(250, 500, 512, 600), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = ToResources(size(500, 1000, 512, 0)) })
+	record := recorded(size(250, 500, 512, 600), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(size(500, 1000, 512, 0)) })
 	assert.Equal(t, Revert, Next(State{Kind: Failed}, record, auto(), noon).Kind)
 	for harm, want := range map[string]recommender.Amount{
 		ReasonActuation: 1200 * mi, "oomkill": recommender.OOMFloor(600 * mi), "restart": 600 * mi,
@@ -138,7 +139,7 @@ func TestALimitThatWasAddedAndFailsIsRaised(t *testing.T) {
 }
 
 func TestACPULimitThatWasAddedAndThrottlesIsRaised(t *testing.T) {
-	record := recorded(size(250, 600, 512, 1024), reason("throttle"), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = ToResources(size(700, 0, 512, 1024)) })
+	record := recorded(size(250, 600, 512, 1024), reason("throttle"), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(size(700, 0, 512, 1024)) })
 	pod := running(size(250, 600, 512, 1024))
 	plan, refusal := RevertPlan(pod, record, able())
 	require.Nil(t, refusal)
@@ -168,7 +169,7 @@ func TestRestored(t *testing.T) {
 
 func TestUnkeep(t *testing.T) {
 	kept := func(s recommender.Size) []v1alpha1.KeptSize {
-		return []v1alpha1.KeptSize{{Name: "app", Size: ToResources(s), TemplateHash: "abc"}, {Name: "side", Size: ToResources(s)}}
+		return []v1alpha1.KeptSize{{Name: "app", Size: podview.ToResources(s), TemplateHash: "abc"}, {Name: "side", Size: podview.ToResources(s)}}
 	}
 	for _, tc := range []struct {
 		name string

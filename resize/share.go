@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -15,60 +16,13 @@ import (
 // platform's rules and the gates say of the pod itself. That other pods of its workload are before it in the queue for
 // records is no reason: its turn comes.
 func Standing(pod *corev1.Pod, world World) *Refusal {
-	s := situation{pod: pod, caps: world.Capabilities, now: world.Now, statuses: statusesOf(pod)}
+	s := situation{pod: pod, caps: world.Capabilities, now: world.Now, statuses: podview.Statuses(pod)}
 	for _, rule := range podRules {
 		if refusal := rule(s); refusal != nil {
 			return refusal
 		}
 	}
 	return firstClosed(standingGates, pod, planOf(pod), world)
-}
-
-// InitRequests are the most that a step of the pod's init containers asks for, with the sidecars that were
-// started before it: the scheduler keeps that much for as long as the pod lives.
-func InitRequests(pod *corev1.Pod) [2]recommender.Amount {
-	var steps [2]recommender.Amount
-	var sidecars [2]recommender.Amount
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		asks := ReadSpec(c.Resources)
-		for _, r := range recommender.Resources {
-			if restartsAlways(c) {
-				sidecars[r] += asks[r].Request
-				continue
-			}
-			steps[r] = max(steps[r], sidecars[r]+asks[r].Request)
-		}
-	}
-	return steps
-}
-
-// Overhead is what the scheduler counts for a pod beside its containers.
-func Overhead(pod *corev1.Pod) [2]recommender.Amount { return amounts(pod.Spec.Overhead) }
-
-// Counted are a pod's containers as Read reads them, with what the scheduler counts of their requests: the most of what
-// they ask for, were allocated, and have.
-func Counted(pod *corev1.Pod) []Container {
-	containers, statuses := Read(pod), statusesOf(pod)
-	asked := map[string]recommender.Size{}
-	for _, c := range resizable(pod) {
-		asked[c.Name] = ReadSpec(c.Resources)
-	}
-	for i := range containers {
-		c := &containers[i]
-		for _, r := range recommender.Resources {
-			c.Size[r].Request = max(c.Size[r].Request, asked[c.Name][r].Request)
-			status := statuses[c.Name]
-			if status == nil {
-				continue
-			}
-			c.Size[r].Request = max(c.Size[r].Request, amountOf(r, status.AllocatedResources))
-			if status.Resources != nil {
-				c.Size[r].Request = max(c.Size[r].Request, amountOf(r, status.Resources.Requests))
-			}
-		}
-	}
-	return containers
 }
 
 // NeverRaised: the platform's rules refuse every raise of the pod, whatever its amounts are.
@@ -78,7 +32,7 @@ func NeverRaised(pod *corev1.Pod) bool {
 
 // NotLowered: the platform's rules refuse every lowering of the pod's container for now, whatever its amounts are.
 func NotLowered(pod *corev1.Pod, container string, now time.Time) bool {
-	s := situation{pod: pod, now: now, statuses: statusesOf(pod)}
+	s := situation{pod: pod, now: now, statuses: podview.Statuses(pod)}
 	m := Move{Container: container, From: unitOf(2), To: unitOf(1)}
 	return notReady(s, m) != nil || restartedLately(s, m) != nil
 }
@@ -91,16 +45,10 @@ func unitOf(amount recommender.Amount) recommender.Size {
 func RestartsOn(pod *corev1.Pod, container string) (restarts [2]bool) {
 	s := situation{pod: pod}
 	for _, r := range recommender.Resources {
-		restarts[r] = s.restartsFor(container, NameOf(r))
+		restarts[r] = s.restartsFor(container, podview.NameOf(r))
 	}
 	return restarts
 }
-
-// Unfinished: the scheduler counts more for the pod than its spec asks for, as a decrease is under way.
-func Unfinished(pod *corev1.Pod) bool { return footprint(pod) != podRequests(pod) }
-
-// Guaranteed pods keep request and limit equal; the strategy Node sizes them at admission alone.
-func Guaranteed(pod *corev1.Pod) bool { return classOf(pod) == corev1.PodQOSGuaranteed }
 
 // Finished pods take nothing of their node any more.
 func Finished(pod *corev1.Pod) bool { return finished(situation{pod: pod}) != nil }
@@ -135,7 +83,7 @@ func inTurn(plans []Plan, since map[types.UID]time.Time) []Plan {
 	}
 	ordered := slices.Clone(plans)
 	slices.SortStableFunc(ordered, func(a, b Plan) int {
-		return cmp.Or(turn(a).Compare(turn(b)), cmp.Compare(hash(a.PodName), hash(b.PodName)), cmp.Compare(a.PodName, b.PodName))
+		return cmp.Or(turn(a).Compare(turn(b)), cmp.Compare(podview.Hash(a.PodName), podview.Hash(b.PodName)), cmp.Compare(a.PodName, b.PodName))
 	})
 	return ordered
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -25,7 +26,7 @@ func SiblingsUnready(siblings []*corev1.Pod, record v1alpha1.ResizeRecord, open 
 		if excluded[pod.UID] || down(pod.Spec.NodeName) || pod.DeletionTimestamp != nil || Finished(pod) || hasLess(pod, changes) {
 			continue
 		}
-		switch c := condition(pod, corev1.PodReady); {
+		switch c := podview.Condition(pod, corev1.PodReady); {
 		case c == nil || pod.CreationTimestamp.Add(startsWithin).After(record.WrittenAt.Time):
 		case c.Status == corev1.ConditionTrue:
 			ready++

@@ -11,13 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 )
 
 // sibling is a pod that turned ready or unready so long after the record of recorded was written.
 func sibling(status corev1.ConditionStatus, after time.Duration, edits ...func(*corev1.Pod)) *corev1.Pod {
 	pod := running(prior)
 	pod.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
-	ready := condition(pod, corev1.PodReady)
+	ready := podview.Condition(pod, corev1.PodReady)
 	ready.Status, ready.LastTransitionTime = status, metav1.NewTime(noon.Add(-time.Minute).Add(after))
 	for _, edit := range edits {
 		edit(pod)
@@ -42,7 +43,7 @@ func TestSiblingsAreTheControlGroup(t *testing.T) {
 		"it has ended":                  {[]*corev1.Pod{sibling(corev1.ConditionFalse, time.Second, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}, false},
 		"it was born since":             {[]*corev1.Pod{sibling(corev1.ConditionFalse, time.Second, func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon) })}, false},
 		"it was born just before":       {[]*corev1.Pod{sibling(corev1.ConditionFalse, time.Second, func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon.Add(-2 * time.Minute)) })}, false},
-		"it has the size on trial":      {[]*corev1.Pod{sibling(corev1.ConditionFalse, time.Second, func(p *corev1.Pod) { p.Spec.Containers[0].Resources = ToRequirements(desired) })}, false},
+		"it has the size on trial":      {[]*corev1.Pod{sibling(corev1.ConditionFalse, time.Second, func(p *corev1.Pod) { p.Spec.Containers[0].Resources = podview.ToRequirements(desired) })}, false},
 		"its node is down":              {[]*corev1.Pod{sibling(corev1.ConditionFalse, time.Second, func(p *corev1.Pod) { p.Spec.NodeName = "down" })}, false},
 		"it is resized or watched":      {[]*corev1.Pod{sibling(corev1.ConditionFalse, time.Second, func(p *corev1.Pod) { p.Name = "open" })}, false},
 		"it is the resized pod":         {[]*corev1.Pod{sibling(corev1.ConditionFalse, time.Second, func(p *corev1.Pod) { p.Name = "itself" })}, false},

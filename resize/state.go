@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -173,7 +174,7 @@ func assessWatched(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time)
 
 // kubeletSays reads the node's side of a resize whose spec is as asked.
 func kubeletSays(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) State {
-	pending, progress := condition(pod, corev1.PodResizePending), condition(pod, corev1.PodResizeInProgress)
+	pending, progress := podview.Condition(pod, corev1.PodResizePending), podview.Condition(pod, corev1.PodResizeInProgress)
 	observed := pod.Status.ObservedGeneration
 	switch {
 	case pod.Spec.NodeName == "":
@@ -186,7 +187,7 @@ func kubeletSays(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) S
 		return State{Kind: Deferred, Message: pending.Message}
 	case observed != 0 && observed < record.Generation:
 		return State{Kind: Unobserved, Message: "the kubelet has not seen the resize"}
-	case !isAllocated(pod):
+	case !podview.IsAllocated(pod):
 		return State{Kind: Unobserved, Message: "the kubelet has not allocated the resize"}
 	case progress != nil && progress.Reason == corev1.PodReasonError:
 		return State{Kind: Failed, Message: progress.Message}
@@ -207,32 +208,15 @@ func drifted(record v1alpha1.ResizeRecord, now time.Time) State {
 	return State{Kind: Applied, Drift: true, Message: "the runtime reports amounts that differ from the spec"}
 }
 
-// isAllocated: the kubelet has taken over every request of every container that has started.
-func isAllocated(pod *corev1.Pod) bool {
-	statuses := statusesOf(pod)
-	for _, c := range resizable(pod) {
-		status := statuses[c.Name]
-		if status == nil || status.AllocatedResources == nil {
-			continue
-		}
-		for _, r := range recommender.Resources {
-			if amountOf(r, status.AllocatedResources) != amountOf(r, c.Resources.Requests) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // isActual: the runtime reports what the spec asks for, for every running container that it reports.
 func isActual(pod *corev1.Pod) bool {
-	statuses := statusesOf(pod)
-	for _, c := range resizable(pod) {
+	statuses := podview.Statuses(pod)
+	for _, c := range podview.Resizable(pod) {
 		status := statuses[c.Name]
 		if status == nil || status.State.Running == nil || status.Resources == nil {
 			continue
 		}
-		if !nearSize(ReadSpec(*status.Resources), ReadSpec(c.Resources)) {
+		if !podview.NearSize(podview.ReadSpec(*status.Resources), podview.ReadSpec(c.Resources)) {
 			return false
 		}
 	}

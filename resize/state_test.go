@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -33,7 +34,7 @@ func recorded(to recommender.Size, edit ...func(*v1alpha1.ResizeRecord)) v1alpha
 }
 
 // ofMemory is a record that lowered memory too: an OOM kill of another one is none of its doing.
-func ofMemory(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = ToResources(hadMore) }
+func ofMemory(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(hadMore) }
 
 var hadMore = size(500, 1000, 1024, 2048)
 
@@ -58,7 +59,7 @@ func watchedUntil(after time.Duration) func(*v1alpha1.ResizeRecord) {
 // resized is the pod after the API server took a resize to a size and before the kubelet saw it.
 func resized(to recommender.Size, edits ...func(*corev1.Pod)) *corev1.Pod {
 	pod := running(prior)
-	pod.Spec.Containers[0].Resources = ToRequirements(to)
+	pod.Spec.Containers[0].Resources = podview.ToRequirements(to)
 	pod.Generation = 2
 	for _, edit := range edits {
 		edit(pod)
@@ -69,11 +70,13 @@ func resized(to recommender.Size, edits ...func(*corev1.Pod)) *corev1.Pod {
 func observed(p *corev1.Pod) { p.Status.ObservedGeneration = 2 }
 func old133(p *corev1.Pod)   { p.Status.ObservedGeneration = 0 }
 func allocatedTo(s recommender.Size) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].AllocatedResources = ToRequirements(s).Requests }
+	return func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[0].AllocatedResources = podview.ToRequirements(s).Requests
+	}
 }
 func actual(s recommender.Size) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		resources := ToRequirements(s)
+		resources := podview.ToRequirements(s)
 		p.Status.ContainerStatuses[0].Resources = &resources
 	}
 }
@@ -226,9 +229,9 @@ func TestRecordReturned(t *testing.T) {
 	got := RecordReturned(record, returned)
 	assert.Equal(t, v1alpha1.RecordApplied, got.Phase)
 	assert.Equal(t, int64(7), got.Generation)
-	assert.Equal(t, size(250, 1000, 600, 0), FromResources(got.Desired[0].Resources), "55: a limit that a LimitRange added is ours from now on")
+	assert.Equal(t, size(250, 1000, 600, 0), podview.FromResources(got.Desired[0].Resources), "55: a limit that a LimitRange added is ours from now on")
 	assert.Equal(t, v1alpha1.RecordWritten, record.Phase, "the record given stays as it is")
-	assert.Equal(t, size(250, 0, 600, 0), FromResources(record.Desired[0].Resources))
+	assert.Equal(t, size(250, 0, 600, 0), podview.FromResources(record.Desired[0].Resources))
 
 	assert.NotEqual(t, Superseded, Assess(returned, got, able(), noon).Kind)
 	returned.Spec.Containers[0].Resources.Limits = list("2", "")
@@ -268,8 +271,8 @@ func TestNewRecord(t *testing.T) {
 	want := v1alpha1.ResizeRecord{
 		PodUID: "uid-1", PodName: "web-1", Node: "node-1", Phase: v1alpha1.RecordWritten, WrittenAt: metav1.NewTime(noon),
 		Deadline: timeOf(noon.Add(time.Minute)), TemplateHash: "abc", Wave: WaveFirst,
-		Prior:    []v1alpha1.ContainerResources{{Name: "app", Resources: ToResources(prior)}},
-		Desired:  []v1alpha1.ContainerResources{{Name: "app", Resources: ToResources(desired)}},
+		Prior:    []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(prior)}},
+		Desired:  []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(desired)}},
 		Baseline: []v1alpha1.ContainerBaseline{{Name: "app", ContainerID: "containerd://app-0", StartedAt: &started, Ready: true}},
 	}
 	require.Equal(t, want, record, "of exactly the containers that move")

@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/podview"
 )
 
 func labelled(pairs ...string) *corev1.Pod {
@@ -17,11 +19,11 @@ func labelled(pairs ...string) *corev1.Pod {
 }
 
 func TestTemplateHashByLabel(t *testing.T) {
-	assert.Equal(t, "7d4b", TemplateHash(labelled("pod-template-hash", "7d4b", "controller-revision-hash", "x")))
-	assert.Equal(t, "db-6c", TemplateHash(labelled("controller-revision-hash", "db-6c")))
-	assert.Equal(t, TemplateHash(labelled()), TemplateHash(labelled("batch.kubernetes.io/controller-uid", "job-uid")), "all Jobs of a CronJob have its template")
-	assert.True(t, GenerationNamed(labelled("controller-revision-hash", "db-6c")))
-	assert.False(t, GenerationNamed(labelled("batch.kubernetes.io/controller-uid", "job-uid")))
+	assert.Equal(t, "7d4b", podview.TemplateHash(labelled("pod-template-hash", "7d4b", "controller-revision-hash", "x")))
+	assert.Equal(t, "db-6c", podview.TemplateHash(labelled("controller-revision-hash", "db-6c")))
+	assert.Equal(t, podview.TemplateHash(labelled()), podview.TemplateHash(labelled("batch.kubernetes.io/controller-uid", "job-uid")), "all Jobs of a CronJob have its template")
+	assert.True(t, podview.GenerationNamed(labelled("controller-revision-hash", "db-6c")))
+	assert.False(t, podview.GenerationNamed(labelled("batch.kubernetes.io/controller-uid", "job-uid")))
 }
 
 // TestTemplateHashByProgram: a resize must not make a new generation of a pod.
@@ -30,7 +32,7 @@ func TestTemplateHashByProgram(t *testing.T) {
 		p := labelled()
 		p.Spec.Containers = []corev1.Container{{Name: "app", Image: "app:1", Command: []string{"run"}, Args: []string{"a", "b"}}, {Name: "sidecar", Image: "s:1"}}
 		change(&p.Spec.Containers[0])
-		return TemplateHash(p)
+		return podview.TemplateHash(p)
 	}
 	hash := pod(func(*corev1.Container) {})
 	assert.NotEmpty(t, hash)
@@ -51,9 +53,9 @@ func TestSameProgram(t *testing.T) {
 	template := &corev1.PodSpec{Containers: []corev1.Container{app}}
 	pod := labelled()
 	pod.Spec.Containers = []corev1.Container{{Name: "proxy", Image: "proxy:1"}, app}
-	assert.True(t, SameProgram(pod, template), "something added a container")
+	assert.True(t, podview.SameProgram(pod, template), "something added a container")
 	pod.Spec.Containers[1].Image = "app:2"
-	assert.False(t, SameProgram(pod, template))
+	assert.False(t, podview.SameProgram(pod, template))
 	pod.Spec.Containers = pod.Spec.Containers[:1]
-	assert.False(t, SameProgram(pod, template), "it lacks one")
+	assert.False(t, podview.SameProgram(pod, template), "it lacks one")
 }

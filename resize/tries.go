@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -74,7 +75,7 @@ func moreMemory(p Plan) *resource.Quantity {
 	if more == 0 {
 		return nil
 	}
-	amount := Quantity(recommender.Memory, more)
+	amount := podview.Quantity(recommender.Memory, more)
 	return &amount
 }
 

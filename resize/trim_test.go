@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -53,7 +55,7 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 
 	record := NewRecord(plan, pod, noon, auto())
 	out["NewRecord"] = record
-	out["GenerationNamed"], out["SameProgram"] = GenerationNamed(pod), SameProgram(pod, &pod.Spec)
+	out["GenerationNamed"], out["SameProgram"] = podview.GenerationNamed(pod), podview.SameProgram(pod, &pod.Spec)
 	out["WithSecond"] = WithSecond(record, plan, pod)
 	out["RecordReturned"] = RecordReturned(record, pod)
 	out["SecondRefused"] = SecondRefused(WithSecond(record, plan, pod), pod)
@@ -73,15 +75,21 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	crashes, fresh := WithholdLowering(nil, pod, birth, never, noon)
 	out["WithholdLowering"] = []any{crashes, fresh}
 
-	out["Read"], out["OOMKills"], out["TemplateHash"], out["QOSClass"] = Read(pod), OOMKills(pod), TemplateHash(pod), QOSClass(pod)
+	out["Read"], out["OOMKills"], out["TemplateHash"], out["QOSClass"] = podview.Read(pod), podview.OOMKills(pod), podview.TemplateHash(pod), podview.QOSClass(pod)
 	catchUp, refusal := CatchUp(pod)
 	out["CatchUp"] = []any{catchUp, refusal}
-	out["Standing"], out["InitRequests"], out["Overhead"] = Standing(pod, world), InitRequests(pod), Overhead(pod)
-	out["RecordsFull"], out["Counted"], out["NeverRaised"] = RecordsFull(pod, plan, world), Counted(pod), NeverRaised(pod)
-	for _, c := range Read(pod) {
+	out["Standing"], out["InitRequests"], out["Overhead"] = Standing(pod, world), podview.InitRequests(pod), podview.Overhead(pod)
+	out["RecordsFull"], out["Counted"], out["NeverRaised"] = RecordsFull(pod, plan, world), podview.Counted(pod), NeverRaised(pod)
+	for _, c := range podview.Read(pod) {
 		out["NotLowered"], out["RestartsOn"] = NotLowered(pod, c.Name, noon), RestartsOn(pod, c.Name)
 	}
-	out["Unfinished"], out["Guaranteed"], out["Finished"] = Unfinished(pod), Guaranteed(pod), Finished(pod)
+	out["Unfinished"], out["Guaranteed"], out["Finished"] = podview.Unfinished(pod), podview.Guaranteed(pod), Finished(pod)
+	out["ClassOf"], out["HasPodLevelResources"], out["IsReady"], out["IsAllocated"] = podview.ClassOf(pod), podview.HasPodLevelResources(pod), podview.IsReady(pod), podview.IsAllocated(pod)
+	out["Requests"], out["Reserved"], out["AllocatedRequests"] = podview.Requests(pod), podview.Reserved(pod), podview.AllocatedRequests(pod)
+	out["ContainerRequests"], out["PodLimit"], out["PodLimitLags"], out["ResizeUnderway"] = podview.ContainerRequests(pod), podview.PodLimit(pod), podview.PodLimitLags(pod), podview.ResizeUnderway(pod)
+	for _, c := range podview.Resizable(pod) {
+		out["IsSidecar"], out["KillingLimit"] = podview.IsSidecar(pod, c), podview.KillingLimit(pod, podview.ReadSpec(c.Resources))
+	}
 	out["LearnKills"] = LearnKills(nil, pod, nil, noon)
 	out["SiblingsUnready"] = SiblingsUnready([]*corev1.Pod{pod}, v1alpha1.ResizeRecord{PodUID: "another", WrittenAt: metav1.NewTime(noon.Add(-time.Hour))},
 		nil, func(string) bool { return false })
@@ -101,7 +109,7 @@ func (d dice) eviction(pod *corev1.Pod, plan Plan) Eviction {
 	}
 	seed := &v1alpha1.Seed{ValidUntil: metav1.NewTime(noon.Add(time.Hour))}
 	for _, m := range plan.Moves {
-		resources := ToResources(m.To)
+		resources := podview.ToResources(m.To)
 		seed.Containers = append(seed.Containers, v1alpha1.ContainerSeed{Name: m.Container, CPURequest: resources.CPURequest, MemoryRequest: resources.MemoryRequest})
 	}
 	return Eviction{
@@ -160,28 +168,35 @@ func keys(m map[string]any) (all []string) {
 func functionsOfPods(t *testing.T) (names []string) {
 	t.Helper()
 	production := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
-	packages, err := parser.ParseDir(token.NewFileSet(), ".", production, 0)
-	require.NoError(t, err)
-	ast.Inspect(packages["resize"], func(n ast.Node) bool {
-		f, ok := n.(*ast.FuncDecl)
-		if !ok || !f.Name.IsExported() {
+	for folder, name := range map[string]string{".": "resize", "../podview": "podview"} {
+		packages, err := parser.ParseDir(token.NewFileSet(), folder, production, 0)
+		require.NoError(t, err)
+		ast.Inspect(packages[name], func(n ast.Node) bool {
+			if f, ok := n.(*ast.FuncDecl); ok && f.Name.IsExported() && takesPods(f) && !slices.Contains(parts, f.Name.Name) {
+				names = append(names, f.Name.Name)
+			}
 			return true
-		}
-		for _, parameter := range f.Type.Params.List {
-			of := parameter.Type
-			if list, ok := of.(*ast.ArrayType); ok {
-				of = list.Elt
-			}
-			if pointer, ok := of.(*ast.StarExpr); ok {
-				if name, ok := pointer.X.(*ast.SelectorExpr); ok && name.Sel.Name == "Pod" {
-					names = append(names, f.Name.Name)
-					break
-				}
-			}
-		}
-		return true
-	})
+		})
+	}
 	return names
+}
+
+// parts are functions that return a part of the pod as it is.
+var parts = []string{"Resizable", "Statuses", "Condition"}
+
+func takesPods(f *ast.FuncDecl) bool {
+	return slices.ContainsFunc(f.Type.Params.List, func(parameter *ast.Field) bool {
+		of := parameter.Type
+		if list, ok := of.(*ast.ArrayType); ok {
+			of = list.Elt
+		}
+		pointer, ok := of.(*ast.StarExpr)
+		if !ok {
+			return false
+		}
+		name, ok := pointer.X.(*ast.SelectorExpr)
+		return ok && name.Sel.Name == "Pod"
+	})
 }
 
 // stuff sets fields of a pod that are not set, any of them, to anything; some that matter only together,

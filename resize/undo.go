@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 )
 
 // ResultUndone is the result of a record that put a pod back because a person asked for that.
@@ -17,7 +18,7 @@ const ReasonUndo = "Undo"
 
 // UndoPlan puts a pod back to its originals: what its containers had before attune. The refusal is
 // ReasonNoChange where it has them.
-func UndoPlan(pod *corev1.Pod, originals []Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
+func UndoPlan(pod *corev1.Pod, originals []podview.Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
 	plan, refusal := PlanFor(pod, originals, caps, now)
 	plan.Wave, plan.Reason = WaveUndo, ReasonUndo
 	return plan, refusal

@@ -11,13 +11,14 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 )
 
 // undoOf is a pod that attune has made smaller, and the plan that puts it back.
 func undoOf(t *testing.T) (pod *corev1.Pod, plan Plan) {
 	t.Helper()
 	pod = running(size(200, 400, 256, 512))
-	plan, refusal := UndoPlan(pod, []Container{{Name: "app", Size: size(500, 1000, 512, 1024)}}, able(), noon)
+	plan, refusal := UndoPlan(pod, []podview.Container{{Name: "app", Size: size(500, 1000, 512, 1024)}}, able(), noon)
 	require.Nil(t, refusal, "%v", refusal)
 	return pod, plan
 }
@@ -52,7 +53,7 @@ func TestWhatHoldsAnUndo(t *testing.T) {
 }
 
 func TestAnUndoThatIsDoneIsNoChange(t *testing.T) {
-	_, refusal := UndoPlan(running(size(500, 1000, 512, 1024)), []Container{{Name: "app", Size: size(500, 1000, 512, 1024)}}, able(), noon)
+	_, refusal := UndoPlan(running(size(500, 1000, 512, 1024)), []podview.Container{{Name: "app", Size: size(500, 1000, 512, 1024)}}, able(), noon)
 	require.NotNil(t, refusal)
 	assert.Equal(t, ReasonNoChange, refusal.Reason)
 }

@@ -2,10 +2,10 @@ package resize
 
 import (
 	"cmp"
-	"hash/fnv"
 	"slices"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -27,7 +27,7 @@ const (
 func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.KeptSize, pods int, rules Rules, unreachable map[string]bool) []Plan {
 	ordered := slices.Clone(plans)
 	slices.SortStableFunc(ordered, func(a, b Plan) int {
-		return cmp.Or(cmp.Compare(hash(a.PodName), hash(b.PodName)), cmp.Compare(a.PodName, b.PodName))
+		return cmp.Or(cmp.Compare(podview.Hash(a.PodName), podview.Hash(b.PodName)), cmp.Compare(a.PodName, b.PodName))
 	})
 	urgent, rest := partition(ordered, func(p Plan) bool { return p.Urgent })
 	trials, followers := partition(rest, func(p Plan) bool { return Untried(p, kept) })
@@ -58,7 +58,7 @@ func Untried(p Plan, kept []v1alpha1.KeptSize) bool {
 	survived := map[string]recommender.Size{}
 	for _, k := range kept {
 		if k.TemplateHash == p.TemplateHash {
-			survived[k.Name] = FromResources(k.Size)
+			survived[k.Name] = podview.FromResources(k.Size)
 		}
 	}
 	return anyMove(p, func(m Move) bool {
@@ -124,10 +124,4 @@ func partition(plans []Plan, is func(Plan) bool) (yes, no []Plan) {
 		}
 	}
 	return yes, no
-}
-
-func hash(name string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(name))
-	return h.Sum64()
 }

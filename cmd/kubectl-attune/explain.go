@@ -15,7 +15,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/workload"
-	"attune.io/attune/resize"
+	"attune.io/attune/podview"
 )
 
 func newExplain(env *environment) *cobra.Command {
@@ -89,7 +89,7 @@ func (e *environment) livePods(ctx context.Context, c client.Client, rec *v1alph
 	var live []explain.LivePod
 	for i := range pods.Items {
 		if pod := &pods.Items[i]; running(pod) && belongs(pod, id) {
-			live = append(live, explain.LivePod{Name: pod.Name, TemplateHash: resize.TemplateHash(pod), Containers: resize.Read(pod)})
+			live = append(live, explain.LivePod{Name: pod.Name, TemplateHash: podview.TemplateHash(pod), Containers: podview.Read(pod)})
 		}
 	}
 	slices.SortFunc(live, func(a, b explain.LivePod) int { return cmp.Compare(a.Name, b.Name) })

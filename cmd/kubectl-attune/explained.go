@@ -8,8 +8,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 // explained is a workload with its recommendation, seen from what its template asks.
@@ -62,10 +62,10 @@ func templateSizes(w workload.Workload) map[string]recommender.Size {
 		return sizes
 	}
 	for _, c := range w.Template.Spec.InitContainers {
-		sizes[c.Name] = resize.ReadSpec(c.Resources)
+		sizes[c.Name] = podview.ReadSpec(c.Resources)
 	}
 	for _, c := range w.Template.Spec.Containers {
-		sizes[c.Name] = resize.ReadSpec(c.Resources)
+		sizes[c.Name] = podview.ReadSpec(c.Resources)
 	}
 	return sizes
 }

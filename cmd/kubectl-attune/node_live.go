@@ -17,6 +17,7 @@ import (
 	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -93,7 +94,7 @@ func newLiveNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha
 		shown := newLivePod(pod, rec)
 		taken := resize.Footprint(pod)
 		if shown.Shares {
-			taken = resize.Overhead(pod)
+			taken = podview.Overhead(pod)
 		}
 		for _, r := range recommender.Resources {
 			others[r] += taken[r]
@@ -104,7 +105,7 @@ func newLiveNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha
 		}
 	}
 	for _, r := range recommender.Resources {
-		has[r] = resize.AmountOf(r, node.Status.Allocatable[resize.NameOf(r)])
+		has[r] = podview.AmountOf(r, node.Status.Allocatable[podview.NameOf(r)])
 		left[r] = max(0, has[r]-others[r])
 	}
 	answer.Allocatable, answer.Others, answer.Available = decision.PairOf(has), decision.PairOf(others), decision.PairOf(left)
@@ -121,7 +122,7 @@ func newLivePod(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) decision.Po
 		p.Reason, p.Message = grant.Frozen(pod, rec)
 		p.Frozen = p.Reason != ""
 	}
-	for _, c := range resize.Read(pod) {
+	for _, c := range podview.Read(pod) {
 		holds := display.AmountsOf(c.Size)
 		shown := decision.Container{Name: c.Name, Holds: holds, Gets: holds}
 		if rec != nil && rec.Spec.Strategy == v1alpha1.StrategyNode {
@@ -137,14 +138,14 @@ func newLivePod(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) decision.Po
 func wants(rec *v1alpha1.AttuneRecommendation, container string) display.Amounts {
 	for _, t := range rec.Spec.Containers {
 		if t.Name == container {
-			return display.AmountsOf(resize.FromResources(t.Target))
+			return display.AmountsOf(podview.FromResources(t.Target))
 		}
 	}
 	return display.Amounts{}
 }
 
 // gets is what the pod's open resize asks for, over what it holds.
-func gets(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, holds resize.Container) display.Amounts {
+func gets(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, holds podview.Container) display.Amounts {
 	size := holds.Size
 	for _, record := range rec.Status.Records {
 		if record.PodUID != pod.UID || resize.PuttingBack(record) {
@@ -154,7 +155,7 @@ func gets(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, holds resize.Cont
 			if desired.Name != holds.Name {
 				continue
 			}
-			size = resize.Merge(size, resize.FromResources(desired.Resources))
+			size = resize.Merge(size, podview.FromResources(desired.Resources))
 		}
 	}
 	return display.AmountsOf(size)

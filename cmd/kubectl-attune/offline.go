@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 // offlineFlags say what is explained without a cluster.
@@ -95,7 +95,7 @@ func (a *amounts) Set(value string) error {
 		if err != nil || quantity.Sign() < 0 {
 			return fmt.Errorf("%s %q is no amount: write e.g. %s", name, text, examples[r])
 		}
-		a.of[r] = resize.AmountOf(r, quantity)
+		a.of[r] = podview.AmountOf(r, quantity)
 	}
 	return nil
 }

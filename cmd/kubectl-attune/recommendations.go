@@ -11,8 +11,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/explain"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 func newRecommendations(env *environment) *cobra.Command {
@@ -76,7 +76,7 @@ type savings struct {
 func (r *recommendationReport) add(from explained) {
 	rec, template := from.rec, templateSizes(from.workload)
 	for i, c := range from.answer.Containers {
-		target := resize.FromResources(rec.Spec.Containers[i].Target)
+		target := podview.FromResources(rec.Spec.Containers[i].Target)
 		r.Recommendations = append(r.Recommendations, recommendation{
 			Namespace:  rec.Namespace,
 			Kind:       rec.Spec.Workload.Kind,

@@ -25,6 +25,7 @@ import (
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -48,7 +49,7 @@ func goldenScene() *scene {
 func TestAnswer(t *testing.T) {
 	s := goldenScene()
 	s.pods = append(s.pods, member("other", size(0, 64, 0)))
-	s.recommendations["a"].Spec.Containers[0].Target = resize.ToResources(size(3000, 64, 128))
+	s.recommendations["a"].Spec.Containers[0].Target = podview.ToResources(size(3000, 64, 128))
 	answer := s.look(s.share(always)).answer()
 	assert.Equal(t, "node-1", answer.Node)
 	assert.Equal(t, decision.Pair{CPU: "5", Memory: "1Gi"}, answer.Allocatable)
@@ -267,7 +268,7 @@ func checkPublished(t *testing.T, pods []*corev1.Pod, grants map[types.UID]grant
 	for _, pod := range pods {
 		i := slices.IndexFunc(answer.Pods, func(p decision.Pod) bool { return p.Name == "shop/"+pod.Name })
 		shown, granted := answer.Pods[i].Containers[0], grants[pod.UID]
-		assert.Equal(t, display.AmountsOf(resize.Merge(resize.Counted(pod)[0].Size, granted.Sizes["app"])), shown.Gets)
+		assert.Equal(t, display.AmountsOf(resize.Merge(podview.Counted(pod)[0].Size, granted.Sizes["app"])), shown.Gets)
 		assert.Equal(t, granted.Evict, goes["shop/"+pod.Name])
 	}
 }

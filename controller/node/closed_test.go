@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
@@ -65,7 +66,7 @@ func newClosed(t *testing.T, random *rand.Rand) *closed {
 }
 
 func (x *closed) hold(pod *corev1.Pod, amount recommender.Amount) {
-	requirements := resize.ToRequirements(size(amount, 64, 128))
+	requirements := podview.ToRequirements(size(amount, 64, 128))
 	pod.Spec.Containers[0].Resources = requirements
 	pod.Status.ContainerStatuses[0].Resources, pod.Status.ContainerStatuses[0].AllocatedResources = &requirements, requirements.Requests
 }

@@ -14,8 +14,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"attune.io/attune/internal/event"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender/node"
-	"attune.io/attune/resize"
 )
 
 // sentences are the messages of events.
@@ -71,7 +71,7 @@ func TestHoldersAreNamed(t *testing.T) {
 	})
 	assert.Contains(t, restarts, "because its resizePolicy restarts its container")
 	least := look(func(s *scene) {
-		s.recommendations["a"].Spec.Containers[0].Demand.Least = resize.ToResources(size(7000, 0, 0))
+		s.recommendations["a"].Spec.Containers[0].Demand.Least = podview.ToResources(size(7000, 0, 0))
 	})
 	assert.Contains(t, least, "because its policy allows no less")
 	unready := look(func(s *scene) { s.pods[0].Status.Conditions = nil })

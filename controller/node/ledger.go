@@ -10,6 +10,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/grant"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
@@ -53,7 +54,7 @@ func (s *scene) ledger() ledger {
 	for _, pod := range s.pods {
 		taken := resize.Footprint(pod)
 		if reason, _ := grant.AsItIs(pod, s.recommendations[pod.UID]); reason == "" {
-			taken = resize.Overhead(pod)
+			taken = podview.Overhead(pod)
 			demand, seen := s.demand(pod)
 			l.members, l.demands, l.seen = append(l.members, pod), append(l.demands, demand), append(l.seen, seen)
 		}
@@ -67,7 +68,7 @@ func (s *scene) ledger() ledger {
 
 func (s *scene) allocatable() (has node.Amounts) {
 	for _, r := range recommender.Resources {
-		has[r] = resize.AmountOf(r, s.node.Status.Allocatable[resize.NameOf(r)])
+		has[r] = podview.AmountOf(r, s.node.Status.Allocatable[podview.NameOf(r)])
 	}
 	return has
 }
@@ -98,7 +99,7 @@ func (s *scene) frozen(pod *corev1.Pod) (reason, message string) {
 // waited for.
 func (s *scene) demand(pod *corev1.Pod) (node.Pod, seen) {
 	rec := s.recommendations[pod.UID]
-	m := seen{name: pod.Namespace + "/" + pod.Name, holds: resize.Counted(pod), stays: s.stays(client.ObjectKeyFromObject(rec), pod.UID)}
+	m := seen{name: pod.Namespace + "/" + pod.Name, holds: podview.Counted(pod), stays: s.stays(client.ObjectKeyFromObject(rec), pod.UID)}
 	m.reason, m.message = s.frozen(pod)
 	m.known, m.wants = make([][2]bool, len(m.holds)), make([]recommender.Size, len(m.holds))
 	ranking, _ := node.RankingOf(string(rec.Spec.EvictionRanking))
@@ -111,13 +112,13 @@ func (s *scene) demand(pod *corev1.Pod) (node.Pod, seen) {
 		DaemonSet:   rec.Spec.Workload.Kind == v1alpha1.KindDaemonSet,
 		Frozen:      m.reason != "",
 		Ranking:     ranking,
-		InitRequest: resize.InitRequests(pod),
+		InitRequest: podview.InitRequests(pod),
 		LastLowered: s.changed(pod.UID).lowered, LastResized: s.changed(pod.UID).resized,
 	}
 	for i, c := range m.holds {
 		t := targetOf(rec, c.Name)
 		if t != nil {
-			m.wants[i] = resize.FromResources(t.Target)
+			m.wants[i] = podview.FromResources(t.Target)
 		}
 		of := s.container(pod, c, t, &m.known[i])
 		if resize.NotLowered(pod, c.Name, s.now) {
@@ -141,7 +142,7 @@ func targetOf(rec *v1alpha1.AttuneRecommendation, container string) *v1alpha1.Co
 
 // container keeps what it holds of a resource that nothing is known of: its workload's peak is held or not
 // known, or it was not measured itself, such as one that has just been born. known is told of which something is.
-func (s *scene) container(pod *corev1.Pod, live resize.Container, t *v1alpha1.ContainerTarget, known *[2]bool) node.Container {
+func (s *scene) container(pod *corev1.Pod, live podview.Container, t *v1alpha1.ContainerTarget, known *[2]bool) node.Container {
 	c := node.Container{Name: live.Name, CurrentLimit: live.Size[recommender.Memory].Limit, Restarts: resize.RestartsOn(pod, live.Name)}
 	for _, r := range recommender.Resources {
 		c.Current[r] = live.Size[r].Request
@@ -156,19 +157,19 @@ func (s *scene) container(pod *corev1.Pod, live resize.Container, t *v1alpha1.Co
 
 // measured is what is known of a container's demand: what was measured, and at least what harm has taught. What its
 // policy merely allows at least is no demand. It returns of which resources something is.
-func (s *scene) measured(pod *corev1.Pod, live resize.Container, d *v1alpha1.ContainerDemand, c *node.Container) (known [2]bool) {
+func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.ContainerDemand, c *node.Container) (known [2]bool) {
 	const memory = recommender.Memory
 	floors := s.recommendations[pod.UID].Status.Floors
 	learned := resize.FloorsOf(floors, live.Name, s.now)
-	peaks := resize.FromResources(v1alpha1.Resources{CPURequest: d.CPUPeak, MemoryRequest: d.MemoryPeak})
-	least, most := resize.FromResources(d.Least), resize.FromResources(d.Most)
+	peaks := podview.FromResources(v1alpha1.Resources{CPURequest: d.CPUPeak, MemoryRequest: d.MemoryPeak})
+	least, most := podview.FromResources(d.Least), podview.FromResources(d.Most)
 	has := s.allocatable()
 	for _, r := range recommender.Resources {
 		// No more than its node has: what a policy says is any amount.
 		c.Least[r] = min(within(least[r].Request, mostOf(r, live.Size[r], most[r].Request)), has[r])
 	}
 	if peaks[memory].Request > 0 {
-		known := resize.FromResources(v1alpha1.Resources{MemoryRequest: d.MemoryMax7d, MemoryLimit: d.MemoryOOM})[memory]
+		known := podview.FromResources(v1alpha1.Resources{MemoryRequest: d.MemoryMax7d, MemoryLimit: d.MemoryOOM})[memory]
 		c.Max7d, c.OOM = known.Request, max(known.Limit, resize.OOMFloorOf(floors, live.Name, s.now))
 		if !d.AllowMemoryDecrease {
 			c.Least[memory] = max(c.Least[memory], c.Current[memory])
@@ -188,13 +189,13 @@ func (s *scene) measured(pod *corev1.Pod, live resize.Container, d *v1alpha1.Con
 // born is what a container is taken to have been born with, of which a DaemonSet's takes part with no more: what pods
 // of its template had before attune, as the workload loop noted and believes it; where nothing is noted, what it has.
 func born(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, container string, current node.Amounts) node.Amounts {
-	hash := resize.TemplateHash(pod)
+	hash := podview.TemplateHash(pod)
 	for _, o := range slices.Backward(rec.Status.Originals) {
 		for _, c := range o.Containers {
 			if o.TemplateHash != hash || c.Name != container {
 				continue
 			}
-			size := resize.FromResources(c.Resources)
+			size := podview.FromResources(c.Resources)
 			for _, r := range recommender.Resources {
 				if size[r].Request > 0 {
 					current[r] = size[r].Request

@@ -15,6 +15,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/grant"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
@@ -35,7 +36,7 @@ func size(cpuRequest, memoryRequest, memoryLimit recommender.Amount) recommender
 
 // member is a running pod with one container that holds a size.
 func member(name string, holds recommender.Size) *corev1.Pod {
-	resources := resize.ToRequirements(holds)
+	resources := podview.ToRequirements(holds)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", UID: types.UID(name), Generation: 1},
 		Spec:       corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "app", Resources: resources}}},
@@ -43,7 +44,7 @@ func member(name string, holds recommender.Size) *corev1.Pod {
 			Name: "app", Resources: &resources, AllocatedResources: resources.Requests,
 		}}},
 	}
-	pod.Status.QOSClass = resize.QOSClass(pod)
+	pod.Status.QOSClass = podview.QOSClass(pod)
 	return pod
 }
 
@@ -52,7 +53,7 @@ func recommended(name string, peakCPU, peakMemory recommender.Amount) *v1alpha1.
 	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "deployment-" + name}}
 	rec.Spec.Workload = v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: name}
 	rec.Spec.Strategy, rec.Spec.Mode, rec.Spec.EvictionRanking = v1alpha1.StrategyNode, v1alpha1.UpdateAuto, v1alpha1.RankingLow
-	peaks := resize.ToResources(size(peakCPU, peakMemory, 0))
+	peaks := podview.ToResources(size(peakCPU, peakMemory, 0))
 	rec.Spec.Containers = []v1alpha1.ContainerTarget{{Name: "app", Demand: &v1alpha1.ContainerDemand{
 		CPUPeak: peaks.CPURequest, MemoryPeak: peaks.MemoryRequest, MemoryMax7d: peaks.MemoryRequest, AllowMemoryDecrease: true,
 	}}}
@@ -146,7 +147,7 @@ func TestWhoShares(t *testing.T) {
 			p.Status.ContainerStatuses = nil
 		}, out},
 		"whose decrease is under way": {func(_ *scene, p *corev1.Pod) {
-			p.Status.ContainerStatuses[0].AllocatedResources = resize.ToRequirements(size(1900, 64, 0)).Requests
+			p.Status.ContainerStatuses[0].AllocatedResources = podview.ToRequirements(size(1900, 64, 0)).Requests
 		}, frozen},
 		"that a gate holds": {func(s *scene, p *corev1.Pod) {
 			s.held = func(_ types.NamespacedName, uid types.UID) string { return map[types.UID]string{p.UID: "Paused"}[uid] }
@@ -292,10 +293,10 @@ func TestDemands(t *testing.T) {
 		"its workload's peak is held": {func(_ *scene, t *v1alpha1.ContainerTarget) { t.Demand.CPUPeak = nil }, node.Unmeasured(1500), node.Demand{Base: 64 * mi, Peak: 64 * mi}},
 		"it is excluded or unknown":   {func(_ *scene, t *v1alpha1.ContainerTarget) { t.Demand = nil }, node.Unmeasured(1500), node.Unmeasured(100 * mi)},
 		"what is allowed at most holds": {func(_ *scene, t *v1alpha1.ContainerTarget) {
-			t.Demand.Most = resize.ToResources(size(1400, 0, 0))
+			t.Demand.Most = podview.ToResources(size(1400, 0, 0))
 		}, node.Demand{Base: 1000, Peak: 1400}, node.Demand{Base: 64 * mi, Peak: 64 * mi}},
 		"what is allowed at least is no demand": {func(_ *scene, t *v1alpha1.ContainerTarget) {
-			t.Demand.Least = resize.ToResources(size(6000, 0, 0))
+			t.Demand.Least = podview.ToResources(size(6000, 0, 0))
 		}, node.Demand{Base: 1000, Peak: 2000}, node.Demand{Base: 64 * mi, Peak: 64 * mi}},
 		"what harm has taught is": {func(s *scene, _ *v1alpha1.ContainerTarget) {
 			s.recommendations["a"].Status.Floors = []v1alpha1.Floor{{Container: "app", Resource: "cpu", Amount: resource.MustParse("1200m"), Reason: "restart", LearnedAt: metav1.NewTime(noon)}}
@@ -384,7 +385,7 @@ func TestWhatAContainerKeeps(t *testing.T) {
 		return s.ledger().demands[0].Containers[0]
 	}
 	c := look(func(_ *corev1.Pod, rec *v1alpha1.AttuneRecommendation) {
-		rec.Spec.Containers[0].Demand.Least = resize.ToResources(size(700, 32, 0))
+		rec.Spec.Containers[0].Demand.Least = podview.ToResources(size(700, 32, 0))
 	})
 	assert.Equal(t, node.Amounts{700, 32 * mi}, c.Least, "what its policy allows at least")
 	assert.Equal(t, [2]bool{}, c.Restarts)
@@ -403,9 +404,9 @@ func TestWhatAContainerKeeps(t *testing.T) {
 
 	c = look(func(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) {
 		of := func(hash string, s recommender.Size) v1alpha1.Originals {
-			return v1alpha1.Originals{TemplateHash: hash, Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(s)}}}
+			return v1alpha1.Originals{TemplateHash: hash, Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(s)}}}
 		}
-		hash := resize.TemplateHash(pod)
+		hash := podview.TemplateHash(pod)
 		rec.Status.Originals = []v1alpha1.Originals{of(hash, size(1, 1, 0)), of(hash, size(300, 0, 0)), of("other", size(9000, 64, 0))}
 	})
 	assert.Equal(t, node.Amounts{300, 100 * mi}, c.Born, "what is noted of its template last, and what it has beside")
@@ -426,7 +427,7 @@ func TestAnUnmeasuredClaimMovesNobody(t *testing.T) {
 		s.uses(a, 10)
 		s.recommendations["a"] = recommended("a", 10, 64)
 		s.recommendations["a"].Spec.EvictionRanking = ranking
-		s.recommendations["a"].Spec.Containers[0].Demand.Least = resize.ToResources(size(6000, 0, 0))
+		s.recommendations["a"].Spec.Containers[0].Demand.Least = podview.ToResources(size(6000, 0, 0))
 		out := s.share(always)
 		assert.Empty(t, out.result.Evictions)
 		assert.False(t, out.result.Overcommitted[cpu])

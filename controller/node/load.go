@@ -18,6 +18,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/tick"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
@@ -170,7 +171,7 @@ func (l *LoadLoop) samples(ctx context.Context, nodes []corev1.Node, now time.Ti
 	samples := make([]node.LoadSample, len(nodes))
 	for i, n := range nodes {
 		samples[i] = node.LoadSample{Pressure: nan, Load1: nan, Usage: nan, CPUs: n.Status.Capacity.Cpu().AsApproximateFloat64(),
-			Allocatable: float64(resize.AmountOf(recommender.CPU, *n.Status.Allocatable.Cpu())) / 1000}
+			Allocatable: float64(podview.AmountOf(recommender.CPU, *n.Status.Allocatable.Cpu())) / 1000}
 	}
 	for _, ask := range []struct {
 		wanted func(node.LoadSample) bool

@@ -5,6 +5,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/grant"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
@@ -33,7 +34,7 @@ type seen struct {
 	stays string
 	// tender: it is not lowered, as it is not ready or restarted a moment ago.
 	tender bool
-	holds  []resize.Container
+	holds  []podview.Container
 	// known says of each container's resources whether their demand was measured; wants is what a new one is born with.
 	known [][2]bool
 	wants []recommender.Size
@@ -51,7 +52,7 @@ func (s *scene) look(out shared) *look {
 	for _, pod := range s.pods {
 		rec := s.recommendations[pod.UID]
 		if reason, message := grant.AsItIs(pod, rec); reason != "" && !resize.Finished(pod) {
-			holds := resize.Read(pod)
+			holds := podview.Read(pod)
 			l.others = append(l.others, seen{name: pod.Namespace + "/" + pod.Name, reason: reason, message: message, holds: holds, wants: wants(rec, holds)})
 		}
 	}
@@ -59,14 +60,14 @@ func (s *scene) look(out shared) *look {
 }
 
 // wants are the sizes that new pods of a workload of the strategy are born with.
-func wants(rec *v1alpha1.AttuneRecommendation, of []resize.Container) []recommender.Size {
+func wants(rec *v1alpha1.AttuneRecommendation, of []podview.Container) []recommender.Size {
 	if rec == nil || rec.Spec.Strategy != v1alpha1.StrategyNode {
 		return nil
 	}
 	sizes := make([]recommender.Size, len(of))
 	for i, c := range of {
 		if t := targetOf(rec, c.Name); t != nil {
-			sizes[i] = resize.FromResources(t.Target)
+			sizes[i] = podview.FromResources(t.Target)
 		}
 	}
 	return sizes

@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
-	"attune.io/attune/resize"
 )
 
 // sighting is what was last seen of a pod.
 type sighting struct {
-	sizes []resize.Container
+	sizes []podview.Container
 	last  changes
 }
 
@@ -24,7 +24,7 @@ type sighting struct {
 type changes struct{ lowered, resized time.Time }
 
 // see notes what a pod asks for now, beside what it asked for.
-func (c changes) see(before, now []resize.Container, at time.Time) changes {
+func (c changes) see(before, now []podview.Container, at time.Time) changes {
 	lower, other := compare(before, now)
 	if lower {
 		c.lowered = at
@@ -65,13 +65,13 @@ func (m remembered) see(s *scene) remembered {
 }
 
 // specOf is what the pod's containers ask for.
-func specOf(pod *corev1.Pod) []resize.Container {
-	containers := resize.Read(pod)
+func specOf(pod *corev1.Pod) []podview.Container {
+	containers := podview.Read(pod)
 	for i := range containers {
 		for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 			for j := range list {
 				if list[j].Name == containers[i].Name {
-					containers[i].Size = resize.ReadSpec(list[j].Resources)
+					containers[i].Size = podview.ReadSpec(list[j].Resources)
 				}
 			}
 		}
@@ -80,7 +80,7 @@ func specOf(pod *corev1.Pod) []resize.Container {
 }
 
 // compare says whether any amount is lower than it was, and whether any is higher.
-func compare(before, now []resize.Container) (lower, higher bool) {
+func compare(before, now []podview.Container) (lower, higher bool) {
 	for i := range now {
 		if i >= len(before) || before[i].Name != now[i].Name {
 			continue

@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
-	"attune.io/attune/resize"
 )
 
 func quotaOf(name corev1.ResourceName, hard, used string) corev1.ResourceQuota {
@@ -62,7 +62,7 @@ func TestADemandThatAQuotaRefusesMovesNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := claiming(c.quotas...)
 			if name == "with no room for its new limit" {
-				s.recommendations["a"].Spec.Containers[0].Demand.MemoryMax7d = resize.ToResources(size(0, 100, 0)).MemoryRequest
+				s.recommendations["a"].Spec.Containers[0].Demand.MemoryMax7d = podview.ToResources(size(0, 100, 0)).MemoryRequest
 			}
 			out := s.share(always)
 			assert.Len(t, out.result.Evictions, c.goes)
@@ -124,7 +124,7 @@ func TestPodsShareWhatAQuotaLeaves(t *testing.T) {
 		s.recommendations["a"].Status.Records = []v1alpha1.ResizeRecord{{PodUID: "a", Phase: v1alpha1.RecordWatching}}
 	}), "who is frozen")
 	assert.Equal(t, a{1500, 1500, 1000}, reaches("600m", func(s *scene) {
-		s.pods[0].Spec.InitContainers = []corev1.Container{{Name: "init", Resources: resize.ToRequirements(size(1400, 1, 0))}}
+		s.pods[0].Spec.InitContainers = []corev1.Container{{Name: "init", Resources: podview.ToRequirements(size(1400, 1, 0))}}
 	}), "100m beyond its init request, and 500m")
 	assert.Equal(t, a{1000, 1500, 1200}, reaches("700m", func(s *scene) {
 		s.pods[0].Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}

@@ -15,8 +15,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -58,7 +58,7 @@ func sizing(t *testing.T, held map[recommender.Resource]string, floors ...v1alph
 
 func kill(floor int64) v1alpha1.Floor {
 	return v1alpha1.Floor{Container: "app", Resource: "memory", Reason: "oomkill",
-		Amount: resize.Quantity(recommender.Memory, recommender.Amount(floor)), LearnedAt: metav1.NewTime(now)}
+		Amount: podview.Quantity(recommender.Memory, recommender.Amount(floor)), LearnedAt: metav1.NewTime(now)}
 }
 
 func TestWhatAnAutoscalerLeavesOfASeed(t *testing.T) {
@@ -154,7 +154,7 @@ func TestAKillSeedsWithoutHistory(t *testing.T) {
 			in.profiles = nil
 			if tc.most != "" {
 				most := resource.MustParse(tc.most)
-				in.settings.Recommender.Of[recommender.Memory].MaxAllowed = resize.AmountOf(recommender.Memory, most)
+				in.settings.Recommender.Of[recommender.Memory].MaxAllowed = podview.AmountOf(recommender.Memory, most)
 			}
 			spec := desired(in)
 			if tc.want == "" {

@@ -7,6 +7,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -43,7 +44,7 @@ func carriedOver(stored, wanted v1alpha1.AttuneRecommendationSpec, in inputs) v1
 // recommended: there is a target to be kept.
 func recommended(spec v1alpha1.AttuneRecommendationSpec) bool {
 	return slices.ContainsFunc(spec.Containers, func(c v1alpha1.ContainerTarget) bool {
-		return resize.FromResources(c.Target) != (recommender.Size{})
+		return podview.FromResources(c.Target) != (recommender.Size{})
 	})
 }
 
@@ -77,7 +78,7 @@ func outside(holds []v1alpha1.Hold) (held struct{ hpaCPU, hpaMemory, vpa bool })
 // floored: harm has taught a floor above a stored target.
 func floored(stored v1alpha1.AttuneRecommendationSpec, in inputs) bool {
 	for _, c := range stored.Containers {
-		target, floors := resize.FromResources(c.Target), resize.FloorsOf(in.status.Floors, c.Name, in.now)
+		target, floors := podview.FromResources(c.Target), resize.FloorsOf(in.status.Floors, c.Name, in.now)
 		for _, r := range recommender.Resources {
 			if floors[r].Amount > target[r].Request {
 				return true

@@ -15,8 +15,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/store"
 )
@@ -104,7 +104,7 @@ func TestANewLeaderGoesOnFromTheCheckpoint(t *testing.T) {
 		assert.True(t, rec.Spec.DataUntil.After(began), "it goes on with what is new")
 		assert.Equal(t, was.Confidence, is.Confidence)
 		assert.InDelta(t, was.DataPoints, is.DataPoints, 20, "the gap between the leaders is all that is missing")
-		a, b := resize.FromResources(was.Target), resize.FromResources(is.Target)
+		a, b := podview.FromResources(was.Target), podview.FromResources(is.Target)
 		for r := range a {
 			assert.InEpsilon(t, float64(a[r].Request), float64(b[r].Request), 0.03)
 		}

@@ -14,6 +14,7 @@ import (
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
@@ -145,21 +146,21 @@ func quantity(r recommender.Resource, a recommender.Amount) *resource.Quantity {
 	if a == 0 {
 		return nil
 	}
-	q := resize.Quantity(r, a)
+	q := podview.Quantity(r, a)
 	return &q
 }
 
 // original is what the container has without attune: what its template asks, or what its pods were
 // given by others (a LimitRange) where the template asks nothing.
 func (in inputs) original(c *corev1.Container) recommender.Size {
-	size := resize.ReadSpec(c.Resources)
+	size := podview.ReadSpec(c.Resources)
 	if size != (recommender.Size{}) || len(in.status.Originals) == 0 {
 		return size
 	}
 	newest := in.status.Originals[len(in.status.Originals)-1]
 	for _, o := range newest.Containers {
 		if o.Name == c.Name {
-			return resize.FromResources(o.Resources)
+			return podview.FromResources(o.Resources)
 		}
 	}
 	return size

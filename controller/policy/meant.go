@@ -7,15 +7,15 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 // meant is a container's own request in the template while a person who changed it may know more than
 // the history does: until there are minimumDataPoints steps of the new generation. After that, and where
 // nobody changed it, it is 0.
 func (in inputs) meant(c *corev1.Container, r recommender.Resource) recommender.Amount {
-	request := resize.ReadSpec(c.Resources)[r].Request
+	request := podview.ReadSpec(c.Resources)[r].Request
 	since, changed := changedSince(in.status.Originals, c.Name, r, request, in.now)
 	if !changed || in.now.Sub(since) >= newFor(in.settings) {
 		return 0
@@ -37,14 +37,14 @@ func changedSince(originals []v1alpha1.Originals, container string, r recommende
 	since, others := now, false
 	for _, o := range originals {
 		for _, c := range o.Containers {
-			if c.Name == container && resize.FromResources(c.Resources)[r].Request == request && seen(o).Before(since) {
+			if c.Name == container && podview.FromResources(c.Resources)[r].Request == request && seen(o).Before(since) {
 				since = seen(o)
 			}
 		}
 	}
 	for _, o := range originals {
 		for _, c := range o.Containers {
-			other := resize.FromResources(c.Resources)[r].Request
+			other := podview.FromResources(c.Resources)[r].Request
 			others = others || c.Name == container && other != request && other > 0 && seen(o).Before(since)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 var (
@@ -205,7 +205,7 @@ func (s *series) set(c *v1alpha1.ContainerTarget, surfaced bool) {
 	if !surfaced {
 		return
 	}
-	size := resize.FromResources(c.Target)
+	size := podview.FromResources(c.Target)
 	if request := size[recommender.CPU].Request; request > 0 {
 		s.target[recommender.CPU] = float64(request) / 1000
 	}

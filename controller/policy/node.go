@@ -6,6 +6,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
@@ -17,7 +18,7 @@ func (in inputs) forNode(c *corev1.Container, floors [2]recommender.Floor, t v1a
 	shared := in.demand(c.Name, floors, t)
 	t.Demand = &shared
 	seed := node.SeedOf(containerOf(c.Name, shared))
-	t.Target = resize.ToResources(recommender.Size{
+	t.Target = podview.ToResources(recommender.Size{
 		recommender.CPU:    {Request: seed.Request[recommender.CPU]},
 		recommender.Memory: {Request: seed.Request[recommender.Memory], Limit: seed.MemoryLimit},
 	})
@@ -89,9 +90,9 @@ func (in inputs) storedDemand(container string) node.Container {
 // containerOf is a container that has just been born: its base is not known, and it is given its day's peak.
 func containerOf(name string, d v1alpha1.ContainerDemand) *node.Container {
 	const cpu, memory = recommender.CPU, recommender.Memory
-	size := resize.FromResources(v1alpha1.Resources{CPURequest: d.CPUPeak, CPULimit: d.CPUDay, MemoryRequest: d.MemoryPeak})
-	kept := resize.FromResources(v1alpha1.Resources{MemoryRequest: d.MemoryMax7d, MemoryLimit: d.MemoryOOM})[memory]
-	least := resize.FromResources(d.Least)
+	size := podview.FromResources(v1alpha1.Resources{CPURequest: d.CPUPeak, CPULimit: d.CPUDay, MemoryRequest: d.MemoryPeak})
+	kept := podview.FromResources(v1alpha1.Resources{MemoryRequest: d.MemoryMax7d, MemoryLimit: d.MemoryOOM})[memory]
+	least := podview.FromResources(d.Least)
 	c := &node.Container{
 		Name: name, Max7d: kept.Request, OOM: kept.Limit,
 		Day:   node.Amounts{size[cpu].Limit, size[memory].Request},

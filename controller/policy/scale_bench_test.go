@@ -21,8 +21,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/effective"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/store"
 )
@@ -65,7 +65,7 @@ func (f *fleet) pass(tb testing.TB) {
 
 // deployment is as bulky as one is in production.
 func deployment(name string) *appsv1.Deployment {
-	container := corev1.Container{Name: "app", Image: "example.org/" + name + ":1", Resources: resize.ToRequirements(recommender.Size{
+	container := corev1.Container{Name: "app", Image: "example.org/" + name + ":1", Resources: podview.ToRequirements(recommender.Size{
 		recommender.CPU: {Request: 500, Limit: 1000}, recommender.Memory: {Request: 512 * mi, Limit: 1024 * mi},
 	})}
 	for i := range 10 {

@@ -10,6 +10,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -94,9 +95,9 @@ func (in inputs) freshSeed(t v1alpha1.ContainerTarget, usesKept bool, kept *v1al
 	if t.Demand != nil {
 		return nodeSeed(t)
 	}
-	size := resize.FromResources(t.Target)
+	size := podview.FromResources(t.Target)
 	if usesKept && kept != nil {
-		size = in.withinBounds(in.aboveFloors(t.Name, in.notBelowMeant(t.Name, resize.FromResources(*kept))))
+		size = in.withinBounds(in.aboveFloors(t.Name, in.notBelowMeant(t.Name, podview.FromResources(*kept))))
 	}
 	s := v1alpha1.ContainerSeed{
 		Name:                t.Name,
@@ -106,11 +107,11 @@ func (in inputs) freshSeed(t v1alpha1.ContainerTarget, usesKept bool, kept *v1al
 		MemoryLimitFollows:  in.settings.Recommender.Of[recommender.Memory].LimitsFollow,
 	}
 	if req := size[recommender.CPU].Request; req > 0 && !barred(t.Holds, recommender.CPU) {
-		q := resize.Quantity(recommender.CPU, req)
+		q := podview.Quantity(recommender.CPU, req)
 		s.CPURequest, s.CPUBoost = &q, in.cpuBoost()
 	}
 	if req := size[recommender.Memory].Request; req > 0 && !barred(t.Holds, recommender.Memory) {
-		q := resize.Quantity(recommender.Memory, req)
+		q := podview.Quantity(recommender.Memory, req)
 		s.MemoryRequest = &q
 	}
 	return s
@@ -139,7 +140,7 @@ func (in inputs) stands(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, boo
 
 // lately is what stands of a seed, with what harm has taught and the policy has said since.
 func (in inputs) lately(s v1alpha1.ContainerSeed) v1alpha1.ContainerSeed {
-	size := in.withinBounds(in.aboveFloors(s.Name, resize.FromResources(v1alpha1.Resources{CPURequest: s.CPURequest, MemoryRequest: s.MemoryRequest})))
+	size := in.withinBounds(in.aboveFloors(s.Name, podview.FromResources(v1alpha1.Resources{CPURequest: s.CPURequest, MemoryRequest: s.MemoryRequest})))
 	s.CPURequest, s.MemoryRequest = quantity(recommender.CPU, size[recommender.CPU].Request), quantity(recommender.Memory, size[recommender.Memory].Request)
 	return s
 }
@@ -154,7 +155,7 @@ func amount(q *resource.Quantity) recommender.Amount {
 	if q == nil {
 		return 0
 	}
-	return resize.AmountOf(recommender.Memory, *q)
+	return podview.AmountOf(recommender.Memory, *q)
 }
 
 // aboveFloors raises a kept size to what harm has taught since: no pod is born with what harmed another while its floor

@@ -12,8 +12,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 // with is the same world under another policy.
@@ -44,7 +44,7 @@ func raisedOnly(s *v1alpha1.Seed) map[string]bool {
 // A size that no watched pod survived lowers no new pod, whatever is kept of the container's siblings.
 func TestAContainerWithoutAKeptSizeIsSeededAsARaise(t *testing.T) {
 	kept := func(name string, cpu recommender.Amount) v1alpha1.KeptSize {
-		return v1alpha1.KeptSize{Name: name, Size: resize.ToResources(recommender.Size{recommender.CPU: {Request: cpu}}), Since: metav1.NewTime(now)}
+		return v1alpha1.KeptSize{Name: name, Size: podview.ToResources(recommender.Size{recommender.CPU: {Request: cpu}}), Since: metav1.NewTime(now)}
 	}
 	for _, of := range []v1alpha1.UpdateType{v1alpha1.UpdateCanary, v1alpha1.UpdateAuto, v1alpha1.UpdateInitial} {
 		t.Run(string(of), func(t *testing.T) {

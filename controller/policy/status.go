@@ -17,6 +17,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
@@ -397,7 +398,7 @@ func (r report) summaries() []v1alpha1.RecommendationSummary {
 		summary := v1alpha1.RecommendationSummary{Workload: rec.Spec.Workload.Name, Kind: rec.Spec.Workload.Kind}
 		for _, t := range rec.Spec.Containers {
 			summary.Containers = append(summary.Containers, v1alpha1.ContainerSummary{
-				Name: t.Name, Current: resize.ToResources(r.current(r.matched.won[i], t.Name)), Recommended: t.Target,
+				Name: t.Name, Current: podview.ToResources(r.current(r.matched.won[i], t.Name)), Recommended: t.Target,
 				Confidence: t.Confidence, DataPoints: t.DataPoints, LastUpdated: rec.Spec.DataUntil,
 			})
 		}
@@ -412,7 +413,7 @@ func (r report) summaries() []v1alpha1.RecommendationSummary {
 func (r report) current(w workload.Workload, container string) recommender.Size {
 	for _, c := range sized(w.Template, r.settings) {
 		if c.Name == container {
-			return resize.ReadSpec(c.Resources)
+			return podview.ReadSpec(c.Resources)
 		}
 	}
 	return recommender.Size{}
@@ -438,7 +439,7 @@ func (r report) saved() (saved [2]recommender.Amount) {
 			continue
 		}
 		for _, t := range r.recommendations[i].Spec.Containers {
-			now, target := r.current(w, t.Name), resize.FromResources(t.Target)
+			now, target := r.current(w, t.Name), podview.FromResources(t.Target)
 			for _, res := range recommender.Resources {
 				if r.saves(t, res, now[res].Request, target[res].Request) {
 					saved[res] += (now[res].Request - target[res].Request) * recommender.Amount(w.Replicas)

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 // noise is the part of a target, in percent, by which it may fall without being news: a history that
@@ -23,7 +23,7 @@ func steady(stored []v1alpha1.ContainerTarget, t v1alpha1.ContainerTarget) v1alp
 	if i < 0 {
 		return t
 	}
-	before, now := resize.FromResources(stored[i].Target), resize.FromResources(t.Target)
+	before, now := podview.FromResources(stored[i].Target), podview.FromResources(t.Target)
 	for _, r := range recommender.Resources {
 		if noticeable(r, before[r], now[r]) {
 			continue
@@ -36,7 +36,7 @@ func steady(stored []v1alpha1.ContainerTarget, t v1alpha1.ContainerTarget) v1alp
 		}
 		now[r] = before[r]
 	}
-	t.Target = resize.ToResources(now)
+	t.Target = podview.ToResources(now)
 	return t
 }
 

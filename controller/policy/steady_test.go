@@ -6,15 +6,15 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 // A target that falls a little is kept, unless it is of a time when targets were not whole.
 func TestSteadyKeepsWholeTargets(t *testing.T) {
 	const mi = 1 << 20
 	target := func(memory recommender.Amount) v1alpha1.ContainerTarget {
-		return v1alpha1.ContainerTarget{Name: "app", Target: resize.ToResources(recommender.Size{recommender.Memory: {Request: memory}})}
+		return v1alpha1.ContainerTarget{Name: "app", Target: podview.ToResources(recommender.Size{recommender.Memory: {Request: memory}})}
 	}
 	for name, c := range map[string]struct{ stored, now, want recommender.Amount }{
 		"a little lower":        {300 * mi, 297 * mi, 300 * mi},
@@ -25,7 +25,7 @@ func TestSteadyKeepsWholeTargets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := steady([]v1alpha1.ContainerTarget{target(c.stored)}, target(c.now))
-			assert.Equal(t, c.want, resize.FromResources(got.Target)[recommender.Memory].Request)
+			assert.Equal(t, c.want, podview.FromResources(got.Target)[recommender.Memory].Request)
 			assert.Equal(t, c.want, settled(recommender.Memory, c.stored, c.now))
 		})
 	}
@@ -35,7 +35,7 @@ func TestSteadyKeepsWholeTargets(t *testing.T) {
 func TestTheExplanationEndsAtTheTarget(t *testing.T) {
 	const mi = 1 << 20
 	target := func(memory recommender.Amount, steps ...v1alpha1.Step) v1alpha1.ContainerTarget {
-		return v1alpha1.ContainerTarget{Name: "app", Target: resize.ToResources(recommender.Size{recommender.Memory: {Request: memory}}), Steps: steps}
+		return v1alpha1.ContainerTarget{Name: "app", Target: podview.ToResources(recommender.Size{recommender.Memory: {Request: memory}}), Steps: steps}
 	}
 	bounds := v1alpha1.Step{Resource: "memory", Name: "bounds", Before: "297Mi", After: "297Mi", Reason: "no bounds are set"}
 	for name, c := range map[string]struct {
@@ -51,7 +51,7 @@ func TestTheExplanationEndsAtTheTarget(t *testing.T) {
 			got := steady([]v1alpha1.ContainerTarget{target(c.stored)}, target(c.now, bounds))
 			assert.Equal(t, c.want, got.Steps)
 			last := got.Steps[len(got.Steps)-1]
-			assert.Equal(t, recommender.Format(recommender.Memory, resize.FromResources(got.Target)[recommender.Memory].Request), last.After)
+			assert.Equal(t, recommender.Format(recommender.Memory, podview.FromResources(got.Target)[recommender.Memory].Request), last.After)
 		})
 	}
 	assert.Empty(t, steady([]v1alpha1.ContainerTarget{target(300 * mi)}, target(297*mi)).Steps, "nobody asked for an explanation")

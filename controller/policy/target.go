@@ -8,6 +8,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -18,18 +19,18 @@ func sized(template *corev1.PodTemplateSpec, settings policy.Settings) []*corev1
 	if template == nil {
 		return nil
 	}
-	return slices.DeleteFunc(resize.Resizable(&template.Spec), func(c *corev1.Container) bool { return settings.Resize.Excluded[c.Name] })
+	return slices.DeleteFunc(podview.ResizableIn(&template.Spec), func(c *corev1.Container) bool { return settings.Resize.Excluded[c.Name] })
 }
 
 func containerTarget(rec recommender.Recommendation) v1alpha1.ContainerTarget {
 	target := v1alpha1.ContainerTarget{
 		Name:       rec.Container,
-		Target:     resize.ToResources(rec.Target),
+		Target:     podview.ToResources(rec.Target),
 		Confidence: strconv.FormatFloat(rec.Confidence, 'f', 2, 64),
 		DataPoints: int32(rec.DataPoints),
 	}
 	if rec.MemoryLimitFloor > 0 {
-		q := resize.Quantity(recommender.Memory, rec.MemoryLimitFloor)
+		q := podview.Quantity(recommender.Memory, rec.MemoryLimitFloor)
 		target.MemoryLimitFloor = &q
 	}
 	for _, h := range rec.Holds {

@@ -12,8 +12,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -23,7 +23,7 @@ func TestOnlyARaiseToTheOOMFloorPassesAnHPA(t *testing.T) {
 	held := v1alpha1.ContainerTarget{Name: "app", Holds: []v1alpha1.Hold{{Resource: "memory", Reason: "HPA"}}}
 	d := decision{status: v1alpha1.AttuneRecommendationStatus{Floors: []v1alpha1.Floor{{
 		Container: "app", Resource: "memory", Reason: "oomkill", LearnedAt: metav1.NewTime(now),
-		Amount: resize.Quantity(recommender.Memory, 700*mi),
+		Amount: podview.Quantity(recommender.Memory, 700*mi),
 	}}}}
 	for _, tc := range []struct {
 		name       string

@@ -8,6 +8,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -147,7 +148,7 @@ func (d *decision) plan(w world, pod *corev1.Pod) (resize.Plan, *resize.Refusal)
 }
 
 // catchUp comes before anything else: until the pod has what its containers have, more for them does nothing.
-func (d *decision) catchUp(w world, pod *corev1.Pod, wishes []resize.Container, refusal *resize.Refusal) (resize.Plan, *resize.Refusal) {
+func (d *decision) catchUp(w world, pod *corev1.Pod, wishes []podview.Container, refusal *resize.Refusal) (resize.Plan, *resize.Refusal) {
 	if refusal != nil {
 		return resize.Plan{}, refusal
 	}
@@ -165,7 +166,7 @@ func (d *decision) urgent(w world, pod *corev1.Pod, plan resize.Plan) bool {
 	if !w.settings.Resize.AutoRevert && pod.Generation > 1 {
 		return false // it was resized: more at once would be a revert by another name
 	}
-	for _, kill := range resize.OOMKills(pod) {
+	for _, kill := range podview.OOMKills(pod) {
 		floor := resize.FloorsOf(d.status.Floors, kill.Container, w.now)[recommender.Memory].Amount
 		if kill.Limit < floor && slices.ContainsFunc(plan.Moves, func(m resize.Move) bool {
 			return m.Container == kill.Container && raisesMemory(m)
@@ -218,15 +219,15 @@ func tooYoung(plan resize.Plan) *resize.Refusal {
 }
 
 // wishes are the next step of each container from what the pod has.
-func (d *decision) wishes(w world, pod *corev1.Pod) []resize.Container {
+func (d *decision) wishes(w world, pod *corev1.Pod) []podview.Container {
 	if w.byNode() {
 		return d.killsAnswered(w, pod, w.grantedTo(pod))
 	}
 	originals := d.originalsOf(pod)
-	live := resize.Read(pod)
-	var out []resize.Container
+	live := podview.Read(pod)
+	var out []podview.Container
 	for _, t := range w.rec.Spec.Containers {
-		i := slices.IndexFunc(live, func(c resize.Container) bool { return c.Name == t.Name })
+		i := slices.IndexFunc(live, func(c podview.Container) bool { return c.Name == t.Name })
 		if i < 0 {
 			continue
 		}
@@ -239,7 +240,7 @@ func (d *decision) wishes(w world, pod *corev1.Pod) []resize.Container {
 			Container: t.Name, Target: target, Live: live[i].Size, Original: originals[t.Name],
 			MemoryLimitFloor: limitFloor(t), Settings: w.settings.Recommender,
 		})
-		out = append(out, resize.Container{Name: t.Name, Sidecar: live[i].Sidecar, Size: change.Next, MemoryUsage: w.memory[pod.UID][t.Name]})
+		out = append(out, podview.Container{Name: t.Name, Sidecar: live[i].Sidecar, Size: change.Next, MemoryUsage: w.memory[pod.UID][t.Name]})
 	}
 	return out
 }
@@ -268,5 +269,5 @@ func limitFloor(t v1alpha1.ContainerTarget) recommender.Amount {
 	if t.MemoryLimitFloor == nil {
 		return 0
 	}
-	return resize.AmountOf(recommender.Memory, *t.MemoryLimitFloor)
+	return podview.AmountOf(recommender.Memory, *t.MemoryLimitFloor)
 }

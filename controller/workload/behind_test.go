@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -31,7 +32,7 @@ func TestAPodThatIsBehindIsMadeToFollow(t *testing.T) {
 	require.Len(t, d.status.Records, 1)
 	assert.Equal(t, resize.ReasonPodLimitBehind, d.status.Records[0].Reason)
 	require.Len(t, d.status.Floors, 1)
-	assert.Equal(t, recommender.OOMFloor(600*mi), resize.AmountOf(recommender.Memory, d.status.Floors[0].Amount), "the pod's limit killed")
+	assert.Equal(t, recommender.OOMFloor(600*mi), podview.AmountOf(recommender.Memory, d.status.Floors[0].Amount), "the pod's limit killed")
 
 	waiting := behind()
 	waiting.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}

@@ -7,6 +7,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 )
 
@@ -124,7 +125,7 @@ func (w world) bornWith(revision string) time.Time {
 
 // bornOf is when the youngest pod of a template generation was.
 func (w world) bornOf(hash string) time.Time {
-	return w.youngest(func(pod *corev1.Pod) bool { return resize.TemplateHash(pod) == hash })
+	return w.youngest(func(pod *corev1.Pod) bool { return podview.TemplateHash(pod) == hash })
 }
 
 func (w world) youngest(of func(*corev1.Pod) bool) (born time.Time) {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -24,7 +25,7 @@ var (
 func TestASeedThatHarmedIsMarkedOnce(t *testing.T) {
 	pod := endedBefore(born(t, running("web-1", seedSize), "r1", template), "OOMKilled", 1, time.Minute)
 	w := seen(t, template, pod)
-	w.rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: resize.ToResources(seedSize), TemplateHash: "abc"}}
+	w.rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: podview.ToResources(seedSize), TemplateHash: "abc"}}
 	d := decide(w)
 	assert.Equal(t, []string{"r1"}, d.status.BadSeeds)
 	assert.Empty(t, d.status.Kept, "a size that killed is not kept")
@@ -33,7 +34,7 @@ func TestASeedThatHarmedIsMarkedOnce(t *testing.T) {
 
 	// Another one was proven later on, in spite of the old pod that is still there.
 	w.rec.Status = d.status
-	w.rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: resize.ToResources(sizeOf(200, 0, 300, 600)), TemplateHash: "abc"}}
+	w.rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: podview.ToResources(sizeOf(200, 0, 300, 600)), TemplateHash: "abc"}}
 	d = decide(w)
 	assert.Equal(t, []string{"r1"}, d.status.BadSeeds)
 	assert.Len(t, d.status.Kept, 1)
@@ -45,7 +46,7 @@ func TestASizeThatKilledIsNotKept(t *testing.T) {
 	pod := endedBefore(running("web-1", seedSize), "OOMKilled", 1, time.Minute)
 	w := seen(t, template, pod)
 	w.rec.Status.Kept = []v1alpha1.KeptSize{
-		{Name: "app", Size: resize.ToResources(seedSize), TemplateHash: "abc"}, {Name: "side", Size: resize.ToResources(seedSize), TemplateHash: "abc"},
+		{Name: "app", Size: podview.ToResources(seedSize), TemplateHash: "abc"}, {Name: "side", Size: podview.ToResources(seedSize), TemplateHash: "abc"},
 	}
 	d := decide(w)
 	require.Len(t, d.status.Kept, 1)
@@ -119,13 +120,13 @@ func TestTheSeedInForceIsMarkedAtTheFirstHarm(t *testing.T) {
 	pod := running("web-1", seedSize)
 	pod.Generation, pod.Status.ObservedGeneration = 2, 2
 	w := seen(t, template, endedBefore(pod, "OOMKilled", 1, time.Minute))
-	memory := resize.Quantity(recommender.Memory, 200*mi)
+	memory := podview.Quantity(recommender.Memory, 200*mi)
 	w.rec.Spec.Seed = &v1alpha1.Seed{Revision: "r7", Containers: []v1alpha1.ContainerSeed{{Name: "app", MemoryRequest: &memory}}}
 	w.rec.Status.Records = []v1alpha1.ResizeRecord{{
 		PodUID: pod.UID, PodName: pod.Name, Phase: v1alpha1.RecordWatching, Generation: 2, TemplateHash: "abc",
 		WrittenAt: metav1.NewTime(now.Add(-2 * time.Minute)), WatchUntil: &metav1.Time{Time: now.Add(time.Minute)},
-		Prior:    []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(template)}},
-		Desired:  []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(seedSize)}},
+		Prior:    []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(template)}},
+		Desired:  []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(seedSize)}},
 		Baseline: []v1alpha1.ContainerBaseline{{Name: "app", ContainerID: "containerd://web-1-1", StartedAt: &metav1.Time{Time: now.Add(-time.Hour)}, Ready: true}},
 	}}
 	d := decide(w)

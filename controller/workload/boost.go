@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -46,7 +47,7 @@ func (w world) boostFor() time.Duration {
 }
 
 // boostedOf are the containers of a pod that still have the CPU they were given to start with.
-func boostedOf(w world, pod *corev1.Pod) []resize.Container {
+func boostedOf(w world, pod *corev1.Pod) []podview.Container {
 	if !strings.Contains(pod.Annotations[v1alpha1.SeededAnnotation], `"boosted"`) {
 		return nil
 	}
@@ -58,7 +59,7 @@ func boostedOf(w world, pod *corev1.Pod) []resize.Container {
 }
 
 // besideBoosts leaves CPU that is to be taken back out of wishes: steps towards a target do not touch it.
-func besideBoosts(wishes, boosted []resize.Container) []resize.Container {
+func besideBoosts(wishes, boosted []podview.Container) []podview.Container {
 	for i := range wishes {
 		for _, b := range boosted {
 			if b.Name == wishes[i].Name {

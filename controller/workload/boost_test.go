@@ -14,6 +14,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -24,7 +25,7 @@ func startsWithMore(t *testing.T, name string, ago time.Duration) *corev1.Pod {
 	pod := running(name, sizeOf(400, 0, 512, 1024))
 	pod.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(now.Add(-ago))
 	raw, err := json.Marshal(v1alpha1.Seeded{Recommendation: "deployment-web", Revision: "r",
-		Original: []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(template)}},
+		Original: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(template)}},
 		Boosted:  []v1alpha1.BoostedContainer{{Name: "app", CPURequest: resource.MustParse("400m"), BaseCPURequest: resource.MustParse("200m")}}})
 	require.NoError(t, err)
 	pod.Annotations[v1alpha1.SeededAnnotation] = string(raw)

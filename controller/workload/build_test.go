@@ -16,8 +16,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 const mi = 1 << 20
@@ -48,7 +48,7 @@ func seen(t testing.TB, template recommender.Size, pods ...*corev1.Pod) world {
 		workload: &workload.Workload{
 			Identity: workload.Identity{Kind: v1alpha1.KindDeployment, Namespace: "shop", Name: "web"},
 			Replicas: int32(len(pods)), Annotations: map[string]string{},
-			Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: resize.ToRequirements(template)}}}},
+			Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: podview.ToRequirements(template)}}}},
 		},
 	}
 	return w
@@ -56,7 +56,7 @@ func seen(t testing.TB, template recommender.Size, pods ...*corev1.Pod) world {
 
 // targets sets where the container app is heading.
 func (w world) heading(size recommender.Size) world {
-	w.rec.Spec.Containers = []v1alpha1.ContainerTarget{{Name: "app", Target: resize.ToResources(size)}}
+	w.rec.Spec.Containers = []v1alpha1.ContainerTarget{{Name: "app", Target: podview.ToResources(size)}}
 	return w
 }
 
@@ -70,7 +70,7 @@ func node(name, cpu, memory string) *corev1.Node {
 
 // running is a ready pod of Deployment web on node-1, an hour old.
 func running(name string, size recommender.Size) *corev1.Pod {
-	resources := resize.ToRequirements(size)
+	resources := podview.ToRequirements(size)
 	started := metav1.NewTime(now.Add(-time.Hour))
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -88,7 +88,7 @@ func running(name string, size recommender.Size) *corev1.Pod {
 			}},
 		},
 	}
-	pod.Status.QOSClass = resize.QOSClass(pod)
+	pod.Status.QOSClass = podview.QOSClass(pod)
 	return pod
 }
 
@@ -97,7 +97,7 @@ func born(t *testing.T, pod *corev1.Pod, revision string, original recommender.S
 	t.Helper()
 	raw, err := json.Marshal(v1alpha1.Seeded{
 		Recommendation: "deployment-web", Revision: revision,
-		Original: []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(original)}},
+		Original: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(original)}},
 	})
 	require.NoError(t, err)
 	pod.Annotations[v1alpha1.SeededAnnotation] = string(raw)

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 // What this loop wrote wakes no pass of its own; whatever else is new about a recommendation does.
@@ -199,7 +199,7 @@ func TestADecisionIsAFixedPoint(t *testing.T) {
 		"gone": func(t *testing.T) world { w := seen(t, small); w.workload = nil; return w },
 		"an undo": func(t *testing.T) world {
 			w := eager(seen(t, small, podsAt(3, sizeOf(250, 0, 256, 0))...))
-			w.rec.Status.Originals = []v1alpha1.Originals{{TemplateHash: "abc", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(small)}}}}
+			w.rec.Status.Originals = []v1alpha1.Originals{{TemplateHash: "abc", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(small)}}}}
 			w.workload.Annotations[v1alpha1.UndoAnnotation] = now.Format(time.RFC3339)
 			return w
 		},

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/resize"
+	"attune.io/attune/podview"
 )
 
 // down is a node whose kubelet was not heard of for long.
@@ -38,7 +38,7 @@ func watchEnds(t *testing.T) world {
 	record.VerifiedOnce, record.WatchUntil = &metav1.Time{Time: now.Add(-6 * time.Minute)}, &metav1.Time{Time: now}
 	w.rec.Spec.Seed = &v1alpha1.Seed{Revision: "r1", ValidUntil: metav1.NewTime(now.Add(time.Hour)),
 		Containers: []v1alpha1.ContainerSeed{{Name: "app", CPURequest: ptr.To(resource.MustParse("300m"))}}}
-	w.rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: resize.ToResources(size), TemplateHash: "abc"}}
+	w.rec.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: podview.ToResources(size), TemplateHash: "abc"}}
 	unreadySince(w.pods[0], 2*time.Minute)
 	return w
 }

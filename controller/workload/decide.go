@@ -15,6 +15,7 @@ import (
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -491,14 +492,14 @@ func (d *decision) underWay(pod *corev1.Pod) bool {
 }
 
 // targets are the sizes that a pod's containers are heading to, without the resources that are held.
-func targets(w world, pod *corev1.Pod) []resize.Container {
+func targets(w world, pod *corev1.Pod) []podview.Container {
 	if w.byNode() {
 		return w.grantedTo(pod)
 	}
-	var out []resize.Container
+	var out []podview.Container
 	for _, t := range w.rec.Spec.Containers {
 		if size := unheld(t); size != (recommender.Size{}) {
-			out = append(out, resize.Container{Name: t.Name, Size: size})
+			out = append(out, podview.Container{Name: t.Name, Size: size})
 		}
 	}
 	return out
@@ -506,7 +507,7 @@ func targets(w world, pod *corev1.Pod) []resize.Container {
 
 // unheld is a target without the resources that are held.
 func unheld(t v1alpha1.ContainerTarget) recommender.Size {
-	size := resize.FromResources(t.Target)
+	size := podview.FromResources(t.Target)
 	for _, r := range recommender.Resources {
 		if slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() }) {
 			size[r] = recommender.Allocation{}

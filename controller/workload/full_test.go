@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 )
 
@@ -38,7 +39,7 @@ func filled(rec *v1alpha1.AttuneRecommendation, containers int) {
 	name := func(i int) string { return fmt.Sprintf("container-%02d", i%containers) }
 	all := func() (sizes []v1alpha1.ContainerResources) {
 		for i := range containers {
-			sizes = append(sizes, v1alpha1.ContainerResources{Name: name(i), Resources: resize.ToResources(sizeOf(500, 1000, 512, 1024))})
+			sizes = append(sizes, v1alpha1.ContainerResources{Name: name(i), Resources: podview.ToResources(sizeOf(500, 1000, 512, 1024))})
 		}
 		return sizes
 	}
@@ -47,7 +48,7 @@ func filled(rec *v1alpha1.AttuneRecommendation, containers int) {
 		s.Originals = append(s.Originals, v1alpha1.Originals{TemplateHash: fmt.Sprint("5d4f8c7b9", i), Since: &metav1.Time{Time: now}, Containers: all()})
 	}
 	for i := range containers {
-		s.Kept = append(s.Kept, v1alpha1.KeptSize{Name: name(i), Size: resize.ToResources(sizeOf(500, 1000, 512, 1024)), Since: metav1.NewTime(now), TemplateHash: "abc"})
+		s.Kept = append(s.Kept, v1alpha1.KeptSize{Name: name(i), Size: podview.ToResources(sizeOf(500, 1000, 512, 1024)), Since: metav1.NewTime(now), TemplateHash: "abc"})
 	}
 	for i := range v1alpha1.MaxHistory {
 		s.History = append(s.History, v1alpha1.HistoryEntry{Timestamp: metav1.NewTime(now), Workload: "web", Pod: "web-5d4f8c7b9d-00000", Container: name(i),
@@ -91,7 +92,7 @@ func many(t *testing.T, containers int) world {
 	w.rec.Spec.Containers = nil
 	for i := range containers {
 		w.rec.Spec.Containers = append(w.rec.Spec.Containers, v1alpha1.ContainerTarget{
-			Name: fmt.Sprintf("container-%02d", i), Target: resize.ToResources(sizeOf(300, 600, 256, 512)),
+			Name: fmt.Sprintf("container-%02d", i), Target: podview.ToResources(sizeOf(300, 600, 256, 512)),
 		})
 	}
 	for i := range 500 {

@@ -9,6 +9,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/grant"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	noderules "attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
@@ -32,9 +33,9 @@ func (c *Controller) observeGrants(w *world) {
 
 // grantedTo are the sizes that a pod's node grants its containers. A pod without a grant has no wishes, and what
 // restarts its container is sized at birth alone.
-func (w world) grantedTo(pod *corev1.Pod) []resize.Container {
-	var out []resize.Container
-	for _, c := range resize.Read(pod) {
+func (w world) grantedTo(pod *corev1.Pod) []podview.Container {
+	var out []podview.Container
+	for _, c := range podview.Read(pod) {
 		size := w.granted[pod.UID].Sizes[c.Name]
 		for r, restarts := range resize.RestartsOn(pod, c.Name) {
 			if restarts {
@@ -44,7 +45,7 @@ func (w world) grantedTo(pod *corev1.Pod) []resize.Container {
 		if size == (recommender.Size{}) || w.settings.Resize.Excluded[c.Name] {
 			continue
 		}
-		out = append(out, resize.Container{Name: c.Name, Sidecar: c.Sidecar, Size: size, MemoryUsage: w.memory[pod.UID][c.Name]})
+		out = append(out, podview.Container{Name: c.Name, Sidecar: c.Sidecar, Size: size, MemoryUsage: w.memory[pod.UID][c.Name]})
 	}
 	return out
 }
@@ -52,19 +53,19 @@ func (w world) grantedTo(pod *corev1.Pod) []resize.Container {
 // killsAnswered raises the memory of the pod's containers that the kernel killed to what that taught, over what the
 // pod's node grants: a node grants nothing to whom a gate holds, nor what restarts its container, and neither keeps a
 // container from what it cannot live without.
-func (d *decision) killsAnswered(w world, pod *corev1.Pod, wishes []resize.Container) []resize.Container {
+func (d *decision) killsAnswered(w world, pod *corev1.Pod, wishes []podview.Container) []podview.Container {
 	if !w.settings.Resize.AutoRevert && pod.Generation > 1 {
 		return wishes // see urgent
 	}
-	for _, c := range resize.Read(pod) {
+	for _, c := range podview.Read(pod) {
 		answer := d.answer(w, pod, c)
 		if answer == (recommender.Allocation{}) || w.settings.Resize.Excluded[c.Name] {
 			continue
 		}
-		i := slices.IndexFunc(wishes, func(wish resize.Container) bool { return wish.Name == c.Name })
+		i := slices.IndexFunc(wishes, func(wish podview.Container) bool { return wish.Name == c.Name })
 		if i < 0 {
 			i = len(wishes)
-			wishes = append(wishes, resize.Container{Name: c.Name, Sidecar: c.Sidecar, MemoryUsage: w.memory[pod.UID][c.Name]})
+			wishes = append(wishes, podview.Container{Name: c.Name, Sidecar: c.Sidecar, MemoryUsage: w.memory[pod.UID][c.Name]})
 		}
 		memory := &wishes[i].Size[recommender.Memory]
 		memory.Request, memory.Limit = max(memory.Request, answer.Request), max(memory.Limit, answer.Limit)
@@ -74,21 +75,21 @@ func (d *decision) killsAnswered(w world, pod *corev1.Pod, wishes []resize.Conta
 
 // answer is the memory that a container is to have at least, as kills taught; the zero value: it was not killed at
 // less. No limit is added.
-func (d *decision) answer(w world, pod *corev1.Pod, c resize.Container) recommender.Allocation {
+func (d *decision) answer(w world, pod *corev1.Pod, c podview.Container) recommender.Allocation {
 	has, floor := c.Size[recommender.Memory], resize.OOMFloorOf(d.status.Floors, c.Name, w.now)
 	i := slices.IndexFunc(w.rec.Spec.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == c.Name && t.Demand != nil })
-	below := slices.ContainsFunc(resize.OOMKills(pod), func(k resize.OOM) bool { return k.Container == c.Name && k.Limit < floor })
+	below := slices.ContainsFunc(podview.OOMKills(pod), func(k podview.OOM) bool { return k.Container == c.Name && k.Limit < floor })
 	if i < 0 || !below {
 		return recommender.Allocation{}
 	}
 	demand := w.rec.Spec.Containers[i].Demand
 	answer := recommender.Allocation{Request: floor}
-	if most := resize.FromResources(demand.Most)[recommender.Memory].Request; most > 0 {
+	if most := podview.FromResources(demand.Most)[recommender.Memory].Request; most > 0 {
 		answer.Request = min(floor, most)
 	}
 	answer.Request = max(answer.Request, has.Request)
 	if has.Limit > 0 {
-		max7d := resize.FromResources(v1alpha1.Resources{MemoryRequest: demand.MemoryMax7d})[recommender.Memory].Request
+		max7d := podview.FromResources(v1alpha1.Resources{MemoryRequest: demand.MemoryMax7d})[recommender.Memory].Request
 		answer.Limit = max(has.Limit, noderules.MemoryLimit(max7d, floor, answer.Request))
 	}
 	return answer

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/resize"
+	"attune.io/attune/podview"
 )
 
 // live are the pods that have not ended and are not being deleted. Those that have stay for a while, such
@@ -29,7 +29,7 @@ func (w world) due() []*corev1.Pod {
 }
 
 // killed: the kernel killed a container of the pod.
-func killed(pod *corev1.Pod) bool { return len(resize.OOMKills(pod)) > 0 }
+func killed(pod *corev1.Pod) bool { return len(podview.OOMKills(pod)) > 0 }
 
 func (w world) batch() bool {
 	kind := w.rec.Spec.Workload.Kind

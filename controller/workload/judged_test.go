@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -21,8 +22,8 @@ func resized(t *testing.T, phase v1alpha1.RecordPhase, has recommender.Size) wor
 	w := seen(t, from, pod).heading(to)
 	w.rec.Status.Records = []v1alpha1.ResizeRecord{{
 		PodUID: pod.UID, PodName: pod.Name, Node: "node-1", Phase: phase, Generation: 1, WrittenAt: metav1.NewTime(now.Add(-10 * time.Minute)),
-		Prior:    []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(from)}},
-		Desired:  []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(to)}},
+		Prior:    []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(from)}},
+		Desired:  []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(to)}},
 		Baseline: []v1alpha1.ContainerBaseline{{Name: "app", ContainerID: "containerd://web-1", Ready: true, StartedAt: pod.Status.StartTime}},
 	}}
 	return w

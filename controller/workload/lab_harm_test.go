@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 // An API server of 1.33 lets nobody lower a memory limit, not even one that was raised and never allocated.
@@ -25,7 +25,7 @@ func TestGrowthThatIsPutOffIsTakenBackOn133(t *testing.T) {
 			record := recordOf(pod, to)
 			record.Phase, record.Generation, record.WrittenAt = v1alpha1.RecordApplied, 2, metav1.NewTime(now.Add(-6*time.Minute))
 			pod.Generation, pod.Status.ObservedGeneration = 2, 0
-			pod.Spec.Containers[0].Resources = resize.ToRequirements(to)
+			pod.Spec.Containers[0].Resources = podview.ToRequirements(to)
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred})
 			w := seen(t, from)
 			w.rec.Status.Records = []v1alpha1.ResizeRecord{record}
@@ -33,7 +33,7 @@ func TestGrowthThatIsPutOffIsTakenBackOn133(t *testing.T) {
 			l.c.ServerVersion = "v1.33.13"
 			l.live(time.Hour)
 			assert.LessOrEqual(t, l.patches, 2, "asked for once, in words that the API server takes")
-			spec := resize.ReadSpec(l.pod("web-1").Spec.Containers[0].Resources)
+			spec := podview.ReadSpec(l.pod("web-1").Spec.Containers[0].Resources)
 			assert.Equal(t, from[recommender.CPU], spec[recommender.CPU], "the rest is back")
 			assert.Equal(t, to[recommender.Memory].Limit, spec[recommender.Memory].Limit)
 			require.NotEmpty(t, l.rec().Status.History, "the record ends")

@@ -29,8 +29,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/event"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 // lab runs Controller.Reconcile over a fake API server and counts what is written. Its clock moves only when it is
@@ -253,7 +253,7 @@ func change[T client.Object](l *lab, name string, object T, edit func(T)) {
 func deploymentOf(template recommender.Size, replicas int) *appsv1.Deployment {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"}}
 	d.Spec.Replicas = ptr.To(int32(replicas))
-	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Resources: resize.ToRequirements(template)}}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Resources: podview.ToRequirements(template)}}
 	d.Status.Replicas, d.Status.UpdatedReplicas = int32(replicas), int32(replicas)
 	return d
 }
@@ -267,7 +267,7 @@ func TestLabCountsWhatIsWritten(t *testing.T) {
 	assert.Equal(t, 2, l.meta, "the finalizers of the recommendation and of its policy")
 	assert.EqualValues(t, 2, l.known().Status.Records[0].Generation)
 	pod := l.pod("web-1")
-	assert.Equal(t, to[recommender.CPU], resize.ReadSpec(pod.Spec.Containers[0].Resources)[recommender.CPU], "the API server has it")
+	assert.Equal(t, to[recommender.CPU], podview.ReadSpec(pod.Spec.Containers[0].Resources)[recommender.CPU], "the API server has it")
 	assert.EqualValues(t, 2, pod.Generation)
 
 	change(l, "web-1", &corev1.Pod{}, func(p *corev1.Pod) { p.Labels["x"] = "y" })

@@ -20,6 +20,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/usage"
@@ -27,7 +28,7 @@ import (
 
 // recordOf is the record of a resize that was just sent.
 func recordOf(pod *corev1.Pod, to recommender.Size) v1alpha1.ResizeRecord {
-	plan, refusal := resize.PlanFor(pod, []resize.Container{{Name: "app", Size: to}}, resize.CapabilitiesOf(node("node-1", "16", "64Gi"), "v1.36.3"), now)
+	plan, refusal := resize.PlanFor(pod, []podview.Container{{Name: "app", Size: to}}, resize.CapabilitiesOf(node("node-1", "16", "64Gi"), "v1.36.3"), now)
 	if refusal != nil {
 		panic(refusal)
 	}
@@ -138,7 +139,7 @@ func TestANodesRefusalHoldsAtOnce(t *testing.T) {
 	record := recordOf(first, sizeOf(1000, 1000, 512, 512))
 	record.Phase, record.Generation = v1alpha1.RecordApplied, 2
 	first.Generation, first.Status.ObservedGeneration = 2, 2
-	first.Spec.Containers[0].Resources = resize.ToRequirements(sizeOf(1000, 1000, 512, 512))
+	first.Spec.Containers[0].Resources = podview.ToRequirements(sizeOf(1000, 1000, 512, 512))
 	first.Status.Conditions = append(first.Status.Conditions, corev1.PodCondition{
 		Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible, ObservedGeneration: 2,
 		Message: `Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"`,
@@ -162,7 +163,7 @@ func TestAForgedRecordTeachesNothing(t *testing.T) {
 	record := recordOf(first, big)
 	record.Phase, record.Generation = v1alpha1.RecordApplied, 2
 	first.Generation, first.Status.ObservedGeneration = 2, 2
-	first.Spec.Containers[0].Resources = resize.ToRequirements(big)
+	first.Spec.Containers[0].Resources = podview.ToRequirements(big)
 	first.Status.Conditions = append(first.Status.Conditions, corev1.PodCondition{
 		Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible, ObservedGeneration: 2,
 		Message: "Node didn't have enough capacity: cpu, requested: 1000, capacity: 500",
@@ -200,13 +201,13 @@ func TestMemoryIsKnownBeforeALimitIsLowered(t *testing.T) {
 			d := c.decide(t.Context(), &w)
 			require.Len(t, d.status.Records, 1)
 			record := d.status.Records[0]
-			assert.Equal(t, tc.limit*mi, resize.FromResources(record.Desired[0].Resources)[recommender.Memory].Limit)
+			assert.Equal(t, tc.limit*mi, podview.FromResources(record.Desired[0].Resources)[recommender.Memory].Limit)
 			var then recommender.Amount
 			if len(record.Then) > 0 {
-				then = resize.FromResources(record.Then[0].Resources)[recommender.Memory].Limit
+				then = podview.FromResources(record.Then[0].Resources)[recommender.Memory].Limit
 			}
 			assert.Equal(t, tc.then*mi, then)
-			assert.Equal(t, recommender.Amount(250), resize.FromResources(record.Desired[0].Resources)[recommender.CPU].Request, "CPU is lowered in any case")
+			assert.Equal(t, recommender.Amount(250), podview.FromResources(record.Desired[0].Resources)[recommender.CPU].Request, "CPU is lowered in any case")
 		})
 	}
 }
@@ -326,7 +327,7 @@ func TestGrowthIsPromisedUntilItShows(t *testing.T) {
 	assert.Empty(t, promised([]v1alpha1.ResizeRecord{record}, find), "given back")
 	record.Phase, pod.Generation = v1alpha1.RecordApplied, 2
 	assert.Empty(t, promised([]v1alpha1.ResizeRecord{record}, find), "it shows")
-	record.Then = []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(sizeOf(2000, 0, 512, 0))}}
+	record.Then = []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(2000, 0, 512, 0))}}
 	got := promised([]v1alpha1.ResizeRecord{record}, find)
 	require.Len(t, got, 1)
 	assert.Equal(t, recommender.Amount(2000), got[0].needs[recommender.CPU], "its second patch is to come")
@@ -340,7 +341,7 @@ func TestWhatCannotBeTakenBackIsDecidedByTheLivePod(t *testing.T) {
 	landed := func(pod *corev1.Pod) *corev1.Pod {
 		pod = pod.DeepCopy()
 		pod.Generation, pod.Status.ObservedGeneration = 2, 2
-		pod.Spec.Containers[0].Resources = resize.ToRequirements(big)
+		pod.Spec.Containers[0].Resources = podview.ToRequirements(big)
 		pod.Status.ContainerStatuses[0].AllocatedResources = pod.Spec.Containers[0].Resources.Requests
 		pod.Status.ContainerStatuses[0].Resources = &pod.Spec.Containers[0].Resources
 		return pod

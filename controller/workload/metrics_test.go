@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 )
 
@@ -30,8 +31,8 @@ func TestSeriesOfAWorkloadGoWithIt(t *testing.T) {
 	rec.Spec.Workload = v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: "web"}
 	record := v1alpha1.ResizeRecord{
 		WrittenAt: metav1.NewTime(now), VerifiedOnce: &metav1.Time{Time: now.Add(3 * time.Second)},
-		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(sizeOf(4000, 0, 512, 1024))}},
-		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(sizeOf(300, 0, 256, 512))}},
+		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(4000, 0, 512, 1024))}},
+		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(300, 0, 256, 512))}},
 	}
 	all := []prometheus.Collector{resizes, reverts, evictions, pendingReverts, durations}
 	var before []int // other workloads' series

@@ -9,8 +9,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/quantity"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 // rememberOriginals notes what the running pods of each template had before attune. What it notes of unchanged pods
@@ -28,7 +28,7 @@ func (d *decision) rememberOriginals(w world) {
 		}
 		if len(d.status.Originals) < v1alpha1.MaxOriginals || d.dropOriginals(live) {
 			d.status.Originals = append(d.status.Originals, v1alpha1.Originals{
-				TemplateHash: resize.TemplateHash(pod), Since: &metav1.Time{Time: w.now}, Containers: sizes,
+				TemplateHash: podview.TemplateHash(pod), Since: &metav1.Time{Time: w.now}, Containers: sizes,
 			})
 		}
 	}
@@ -37,13 +37,13 @@ func (d *decision) rememberOriginals(w world) {
 // originalsKnown of a generation that its controller names: all its pods were born alike. What pods of other
 // generations run may stay the same while a person changes their sizes.
 func (d *decision) originalsKnown(pod *corev1.Pod) bool {
-	hash := resize.TemplateHash(pod)
-	return resize.GenerationNamed(pod) && slices.ContainsFunc(d.status.Originals, func(o v1alpha1.Originals) bool { return o.TemplateHash == hash })
+	hash := podview.TemplateHash(pod)
+	return podview.GenerationNamed(pod) && slices.ContainsFunc(d.status.Originals, func(o v1alpha1.Originals) bool { return o.TemplateHash == hash })
 }
 
 func sameOriginals(o v1alpha1.Originals, pod *corev1.Pod, sizes []v1alpha1.ContainerResources) bool {
-	return o.TemplateHash == resize.TemplateHash(pod) && slices.EqualFunc(o.Containers, sizes, func(a, b v1alpha1.ContainerResources) bool {
-		return a.Name == b.Name && resize.FromResources(a.Resources) == resize.FromResources(b.Resources)
+	return o.TemplateHash == podview.TemplateHash(pod) && slices.EqualFunc(o.Containers, sizes, func(a, b v1alpha1.ContainerResources) bool {
+		return a.Name == b.Name && podview.FromResources(a.Resources) == podview.FromResources(b.Resources)
 	})
 }
 
@@ -51,7 +51,7 @@ func sameOriginals(o v1alpha1.Originals, pod *corev1.Pod, sizes []v1alpha1.Conta
 func (d *decision) dropOriginals(live []*corev1.Pod) bool {
 	hashes := map[string]bool{}
 	for _, pod := range live {
-		hashes[resize.TemplateHash(pod)] = true
+		hashes[podview.TemplateHash(pod)] = true
 	}
 	i := slices.IndexFunc(d.status.Originals, func(o v1alpha1.Originals) bool { return !hashes[o.TemplateHash] })
 	if i < 0 {
@@ -65,13 +65,13 @@ func (d *decision) dropOriginals(live []*corev1.Pod) bool {
 // the newest count.
 func (d *decision) originalsOf(pod *corev1.Pod) map[string]recommender.Size {
 	out := map[string]recommender.Size{}
-	hash := resize.TemplateHash(pod)
+	hash := podview.TemplateHash(pod)
 	for _, o := range d.status.Originals {
 		if o.TemplateHash != hash {
 			continue
 		}
 		for _, c := range o.Containers {
-			out[c.Name] = resize.FromResources(c.Resources)
+			out[c.Name] = podview.FromResources(c.Resources)
 		}
 	}
 	return out
@@ -82,7 +82,7 @@ func (d *decision) originalsOf(pod *corev1.Pod) map[string]recommender.Size {
 func originals(w world, pod *corev1.Pod) []v1alpha1.ContainerResources {
 	claims := claimsOf(pod)
 	var out []v1alpha1.ContainerResources
-	for _, c := range resize.Read(pod) {
+	for _, c := range podview.Read(pod) {
 		size, known := c.Size, true
 		claimed := claims[c.Name]
 		if template, ok := templateSize(w, c.Name); ok && (claimed != nil || pod.Generation > 1) {
@@ -91,7 +91,7 @@ func originals(w world, pod *corev1.Pod) []v1alpha1.ContainerResources {
 		if !known {
 			return nil
 		}
-		out = append(out, v1alpha1.ContainerResources{Name: c.Name, Resources: resize.ToResources(size)})
+		out = append(out, v1alpha1.ContainerResources{Name: c.Name, Resources: podview.ToResources(size)})
 	}
 	return out
 }
@@ -101,7 +101,7 @@ func claimsOf(pod *corev1.Pod) map[string]*recommender.Size {
 	claims := map[string]*recommender.Size{}
 	if seeded := seededOf(pod); seeded != nil {
 		for _, o := range seeded.Original {
-			size := resize.FromResources(o.Resources)
+			size := podview.FromResources(o.Resources)
 			claims[o.Name] = &size
 		}
 	}
@@ -129,7 +129,7 @@ func (w world) newestTemplate(pod *corev1.Pod) bool {
 	if w.owner().Rollout.InProgress {
 		return false
 	}
-	return resize.GenerationNamed(pod) || resize.SameProgram(pod, &w.workload.Template.Spec)
+	return podview.GenerationNamed(pod) || podview.SameProgram(pod, &w.workload.Template.Spec)
 }
 
 // asBorn is the size of a container as its template makes it, with what it has where the template says nothing: that
@@ -165,7 +165,7 @@ func templateSize(w world, container string) (recommender.Size, bool) {
 	spec := w.workload.Template.Spec
 	for _, c := range append(slices.Clone(spec.Containers), spec.InitContainers...) {
 		if c.Name == container {
-			return resize.ReadSpec(c.Resources), true
+			return podview.ReadSpec(c.Resources), true
 		}
 	}
 	return recommender.Size{}, false

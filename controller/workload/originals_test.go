@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 func originalsNoted(status v1alpha1.AttuneRecommendationStatus) (sizes []recommender.Size) {
 	for _, o := range status.Originals {
-		sizes = append(sizes, resize.FromResources(o.Containers[0].Resources))
+		sizes = append(sizes, podview.FromResources(o.Containers[0].Resources))
 	}
 	return sizes
 }
@@ -41,7 +41,7 @@ func TestAllJobsOfACronJobHaveOneOriginal(t *testing.T) {
 				rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Name: "cronjob-backup", Namespace: "shop"}}
 				rec.Spec.Workload = v1alpha1.WorkloadRef{Kind: v1alpha1.KindCronJob, Name: "backup"}
 				cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "backup", Namespace: "shop"}}
-				cron.Spec.JobTemplate.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Resources: resize.ToRequirements(small)}}
+				cron.Spec.JobTemplate.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Resources: podview.ToRequirements(small)}}
 				objects := []client.Object{cron}
 				for i := range jobs {
 					pod := jobPod(i, small)

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 )
 
@@ -20,8 +21,8 @@ func overruled(t *testing.T) world {
 	w := seen(t, template, pod).heading(template)
 	w.rec.Status.Records = []v1alpha1.ResizeRecord{{
 		PodUID: pod.UID, PodName: pod.Name, Phase: v1alpha1.RecordApplied, Generation: 2, TemplateHash: "abc", WrittenAt: metav1.NewTime(now.Add(-time.Minute)),
-		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(template)}},
-		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(seedSize)}},
+		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(template)}},
+		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(seedSize)}},
 	}}
 	return w
 }

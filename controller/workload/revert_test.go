@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 )
 
@@ -24,8 +25,8 @@ func judged(t *testing.T) world {
 	w.rec.Status.Records = []v1alpha1.ResizeRecord{{
 		PodUID: pod.UID, PodName: pod.Name, Node: "node-1", Phase: v1alpha1.RecordWatching, Generation: 2, TemplateHash: "abc",
 		WrittenAt: metav1.NewTime(now.Add(-10 * time.Minute)), WatchUntil: &metav1.Time{Time: now},
-		Prior:    []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(sizeOf(500, 1000, 512, 1024))}},
-		Desired:  []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(sizeOf(200, 400, 200, 400))}},
+		Prior:    []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(500, 1000, 512, 1024))}},
+		Desired:  []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(200, 400, 200, 400))}},
 		Baseline: []v1alpha1.ContainerBaseline{{Name: "app", ContainerID: "containerd://web-1", StartedAt: &metav1.Time{Time: now.Add(-time.Hour)}, Ready: true}},
 	}}
 	w.measured = map[string]resize.Signals{}
@@ -90,7 +91,7 @@ func TestARevertThatDoesNotGetThroughIsAlerted(t *testing.T) {
 
 	// The quota is raised: the rest follows, and the alert ends.
 	w.rec.Status = d.status
-	w.pods[0].Spec.Containers[0].Resources = resize.ToRequirements(sizeOf(500, 1000, 200, 400))
+	w.pods[0].Spec.Containers[0].Resources = podview.ToRequirements(sizeOf(500, 1000, 200, 400))
 	w.quotas = nil
 	d = decide(w)
 	require.Len(t, d.writes, 1)

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -33,7 +34,7 @@ func TestADeniedNamespaceHoldsNothingUrgentForLong(t *testing.T) {
 			l := make(t)
 			l.c.Rights = granted(l)
 			limit := func() recommender.Amount {
-				return resize.ReadSpec(l.pod("web-1").Spec.Containers[0].Resources)[recommender.Memory].Limit
+				return podview.ReadSpec(l.pod("web-1").Spec.Containers[0].Resources)[recommender.Memory].Limit
 			}
 			before := limit()
 			l.resize = func(client.Object) error {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 )
 
@@ -17,8 +18,8 @@ func TestWhatBecomesOfASecondPatch(t *testing.T) {
 	pod := running("web-1", half)
 	record := v1alpha1.ResizeRecord{
 		PodUID: pod.UID, PodName: pod.Name, Phase: v1alpha1.RecordWritten, Generation: 2,
-		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(sizeOf(200, 0, 512, 1024))}},
-		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(sizeOf(100, 0, 256, 512))}},
+		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(200, 0, 512, 1024))}},
+		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(100, 0, 256, 512))}},
 	}
 	require.True(t, resize.InSecondPatch(record))
 	for kind, givenUp := range map[resize.OutcomeKind]bool{
@@ -38,6 +39,6 @@ func TestWhatBecomesOfASecondPatch(t *testing.T) {
 			continue
 		}
 		assert.Equal(t, v1alpha1.RecordApplied, status.Records[0].Phase, kind)
-		assert.Equal(t, half, resize.FromResources(status.Records[0].Desired[0].Resources), kind)
+		assert.Equal(t, half, podview.FromResources(status.Records[0].Desired[0].Resources), kind)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/usage"
@@ -131,7 +132,7 @@ func TestPageCacheStopsNothing(t *testing.T) {
 		}
 		endedBefore(pods[0], "OOMKilled", 1, 20*time.Minute)
 		w := seen(t, original).heading(sizeOf(200, 0, 256, 512))
-		w.rec.Status.Originals = []v1alpha1.Originals{{TemplateHash: "abc", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(original)}}}}
+		w.rec.Status.Originals = []v1alpha1.Originals{{TemplateHash: "abc", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(original)}}}}
 		l := newLab(t, w.rec, objects(deploymentOf(original, n), pods)...)
 		change(l, "all", &v1alpha1.AttunePolicy{}, func(p *v1alpha1.AttunePolicy) {
 			p.Spec.Memory = &v1alpha1.MemorySettings{}
@@ -317,8 +318,8 @@ func TestAnOOMKillIsAnsweredBesideAYoungSibling(t *testing.T) {
 	pod.Status.ContainerStatuses[1].State.Running.StartedAt = metav1.NewTime(now.Add(-time.Second))
 	w := eager(seen(t, sizeOf(500, 1000, 512, 1024), pod))
 	w.rec.Spec.Containers = []v1alpha1.ContainerTarget{
-		{Name: "container-00", Target: resize.ToResources(sizeOf(500, 1000, 1024, 2048))},
-		{Name: "container-01", Target: resize.ToResources(sizeOf(500, 1000, 256, 512))},
+		{Name: "container-00", Target: podview.ToResources(sizeOf(500, 1000, 1024, 2048))},
+		{Name: "container-01", Target: podview.ToResources(sizeOf(500, 1000, 256, 512))},
 	}
 	d := decide(w)
 	require.Len(t, d.writes, 1, "%v", d.refused.of)

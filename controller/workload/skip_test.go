@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 )
 
@@ -96,7 +97,7 @@ func TestWhatIsSkippedIsToldOnce(t *testing.T) {
 // smallest is a LimitRange that allows no container more than it has.
 func smallest() *corev1.LimitRange {
 	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "small"}}
-	limits.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: resize.ToRequirements(small).Requests}}
+	limits.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: podview.ToRequirements(small).Requests}}
 	return limits
 }
 

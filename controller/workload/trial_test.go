@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 )
 
@@ -22,7 +23,7 @@ func trial(t *testing.T, pods int, harmed ...int) world {
 	w.pods, w.rec.Status.Records = nil, nil
 	for i := range pods {
 		name := fmt.Sprintf("web-%d", i)
-		other, of := running(name, resize.FromResources(record.Desired[0].Resources)), *record.DeepCopy()
+		other, of := running(name, podview.FromResources(record.Desired[0].Resources)), *record.DeepCopy()
 		other.Generation, other.Status.ObservedGeneration = pod.Generation, pod.Generation
 		of.PodName, of.PodUID, of.Baseline[0].ContainerID = name, other.UID, "containerd://"+name
 		w.pods, w.rec.Status.Records = append(w.pods, other), append(w.rec.Status.Records, of)
@@ -82,6 +83,6 @@ func TestAllThatSurviveKeepTheirSize(t *testing.T) {
 	w.rec.Status.Backoff = &v1alpha1.Backoff{ConsecutiveReverts: 3, Since: metav1.NewTime(now.Add(-time.Hour))}
 	d := decide(w)
 	require.Len(t, d.status.Kept, 1)
-	assert.Equal(t, sizeOf(200, 400, 200, 400), resize.FromResources(d.status.Kept[0].Size))
+	assert.Equal(t, sizeOf(200, 400, 200, 400), podview.FromResources(d.status.Kept[0].Size))
 	assert.Nil(t, d.status.Backoff, "begun after the last revert")
 }

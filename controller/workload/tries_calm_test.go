@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 )
 
@@ -56,7 +57,7 @@ var outOfReach = map[string]func(t *testing.T) *lab{
 		pod := running("web-1", sizeOf(200, 0, 200, 400))
 		pod.Generation, pod.Status.ObservedGeneration = 2, 2
 		r := &w.rec.Status.Records[0]
-		r.Prior[0].Resources, r.Desired[0].Resources = resize.ToResources(sizeOf(500, 0, 512, 1024)), resize.ToResources(sizeOf(200, 0, 200, 400))
+		r.Prior[0].Resources, r.Desired[0].Resources = podview.ToResources(sizeOf(500, 0, 512, 1024)), podview.ToResources(sizeOf(200, 0, 200, 400))
 		endedBefore(pod, "OOMKilled", 1, time.Second)
 		late := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "defaults", Namespace: "shop"}}
 		late.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{"cpu": resource.MustParse("500m")}}}
@@ -243,8 +244,8 @@ func TestGivingUpAMemoryLimitThatIsRefusedIsARevert(t *testing.T) {
 	record := recordOf(pod, to)
 	record.Phase, record.Generation = v1alpha1.RecordApplied, 2
 	pod.Generation, pod.Status.ObservedGeneration = 2, 2
-	pod.Spec.Containers[0].Resources = resize.ToRequirements(to)
-	pod.Status.ContainerStatuses[0].AllocatedResources = resize.ToRequirements(to).Requests
+	pod.Spec.Containers[0].Resources = podview.ToRequirements(to)
+	pod.Status.ContainerStatuses[0].AllocatedResources = podview.ToRequirements(to).Requests
 	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
 		Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: corev1.PodReasonError, ObservedGeneration: 2, Message: "cannot decrease memory limits",
 	})
@@ -290,7 +291,7 @@ func TestASecondPatchThatNeverArrivesEnds(t *testing.T) {
 	assert.Equal(t, v1alpha1.RecordWithdrawing, status.Records[0].Phase)
 	refusing = false
 	l.live(time.Minute)
-	assert.Equal(t, from, resize.ReadSpec(l.pod("web-1").Spec.Containers[0].Resources))
+	assert.Equal(t, from, podview.ReadSpec(l.pod("web-1").Spec.Containers[0].Resources))
 }
 
 // What gates remember does not depend on the rows that people read, however many pods of a workload fill them.

@@ -9,6 +9,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 )
 
@@ -115,12 +116,12 @@ func (d *decision) putBackDone(w world, record v1alpha1.ResizeRecord) {
 	d.count(countSuccess, record, "")
 }
 
-func (d *decision) originalSizes(w world, pod *corev1.Pod) []resize.Container {
-	var out []resize.Container
+func (d *decision) originalSizes(w world, pod *corev1.Pod) []podview.Container {
+	var out []podview.Container
 	for name, size := range d.originalsOf(pod) {
-		out = append(out, resize.Container{Name: name, Size: size, MemoryUsage: w.memory[pod.UID][name]})
+		out = append(out, podview.Container{Name: name, Size: size, MemoryUsage: w.memory[pod.UID][name]})
 	}
-	slices.SortFunc(out, func(a, b resize.Container) int { return slices.Compare([]string{a.Name}, []string{b.Name}) })
+	slices.SortFunc(out, func(a, b podview.Container) int { return slices.Compare([]string{a.Name}, []string{b.Name}) })
 	return out
 }
 

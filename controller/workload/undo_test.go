@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -20,7 +21,7 @@ func askedToUndo(t *testing.T, at string, pods ...*corev1.Pod) world {
 	t.Helper()
 	w := seen(t, template, pods...).heading(seedSize)
 	w.workload.Annotations[v1alpha1.UndoAnnotation] = at
-	w.rec.Status.Originals = []v1alpha1.Originals{{TemplateHash: "abc", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(template)}}}}
+	w.rec.Status.Originals = []v1alpha1.Originals{{TemplateHash: "abc", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(template)}}}}
 	return w
 }
 
@@ -95,8 +96,8 @@ func TestAnUndoTakesBackWhatIsUnderWay(t *testing.T) {
 	w.rec.Status.Records = []v1alpha1.ResizeRecord{{
 		PodUID: pod.UID, PodName: pod.Name, Phase: v1alpha1.RecordWatching, Generation: 2, TemplateHash: "abc",
 		WrittenAt: metav1.NewTime(now.Add(-2 * time.Minute)), WatchUntil: &metav1.Time{Time: now.Add(time.Minute)},
-		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(sizeOf(300, 0, 300, 600))}},
-		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(seedSize)}},
+		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(300, 0, 300, 600))}},
+		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(seedSize)}},
 	}}
 	d := decide(w)
 	require.Len(t, d.writes, 1)

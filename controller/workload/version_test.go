@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -71,7 +72,7 @@ func TestASecondPatchIsOfTheLivePod(t *testing.T) {
 	record := recordOf(running("web-1", from), half)
 	record.Phase, record.Generation = v1alpha1.RecordApplied, 2
 	record.VerifiedOnce = &metav1.Time{Time: now.Add(-resize.SyncPeriod)}
-	record.Then = []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(to)}}
+	record.Then = []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(to)}}
 	w := seen(t, from).heading(to)
 	w.rec.Status.Records = []v1alpha1.ResizeRecord{record}
 	l := newLab(t, w.rec, deploymentOf(from, 1), pod)

@@ -12,6 +12,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -85,7 +86,7 @@ func TestAnOOMFloorPassesAnHPAAndAShortHistory(t *testing.T) {
 			r = recommender.CPU
 		}
 		return v1alpha1.Floor{Container: container, Resource: resource, Reason: reason,
-			Amount: resize.Quantity(r, recommender.Amount(amount)), LearnedAt: metav1.NewTime(now.Add(-age))}
+			Amount: podview.Quantity(r, recommender.Amount(amount)), LearnedAt: metav1.NewTime(now.Add(-age))}
 	}
 	killed := floor("app", "memory", "oomkill", 100*mi, 0)
 	held := func(reasons ...string) (holds []v1alpha1.Hold) {

@@ -6,8 +6,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/display"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 // Live is what a workload in a cluster is explained from.
@@ -26,7 +26,7 @@ type LivePod struct {
 	Name string
 	// TemplateHash of the pod: the originals belong to it.
 	TemplateHash string
-	Containers   []resize.Container
+	Containers   []podview.Container
 }
 
 // Explain explains a workload by what the operator stored of it and what its pods have. The container's
@@ -65,7 +65,7 @@ func (l Live) container(stored *v1alpha1.ContainerTarget) (Container, error) {
 		Confidence: confidence,
 		DataPoints: int(stored.DataPoints),
 		Current:    template,
-		Target:     display.AmountsOf(resize.FromResources(stored.Target)),
+		Target:     display.AmountsOf(podview.FromResources(stored.Target)),
 		Holds:      storedHolds(stored.Holds),
 		Steps:      storedSteps(stored.Steps),
 	}
@@ -79,12 +79,12 @@ func (l Live) container(stored *v1alpha1.ContainerTarget) (Container, error) {
 func (l Live) heading(stored *v1alpha1.ContainerTarget) heading {
 	to := heading{
 		container: stored.Name,
-		target:    resize.FromResources(stored.Target),
+		target:    podview.FromResources(stored.Target),
 		holds:     storedHolds(stored.Holds),
 		settings:  *l.Settings,
 	}
 	if stored.MemoryLimitFloor != nil {
-		to.memoryLimitFloor = resize.AmountOf(recommender.Memory, *stored.MemoryLimitFloor)
+		to.memoryLimitFloor = podview.AmountOf(recommender.Memory, *stored.MemoryLimitFloor)
 	}
 	return to
 }
@@ -137,7 +137,7 @@ func (l Live) original(pod LivePod, container string, live recommender.Size) rec
 		}
 		for _, c := range originals.Containers {
 			if c.Name == container {
-				return resize.FromResources(c.Resources)
+				return podview.FromResources(c.Resources)
 			}
 		}
 	}
@@ -147,7 +147,7 @@ func (l Live) original(pod LivePod, container string, live recommender.Size) rec
 	return live
 }
 
-func sizeOf(containers []resize.Container, name string) (recommender.Size, bool) {
+func sizeOf(containers []podview.Container, name string) (recommender.Size, bool) {
 	for _, c := range containers {
 		if c.Name == name {
 			return c.Size, true

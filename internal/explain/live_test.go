@@ -11,8 +11,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/explain"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 // stored is what the operator keeps of a Deployment with one container: CPU is to go from 500m to 200m,
@@ -27,7 +27,7 @@ func stored() *v1alpha1.AttuneRecommendation {
 			Mode:     v1alpha1.UpdateAuto,
 			Containers: []v1alpha1.ContainerTarget{{
 				Name:             "app",
-				Target:           resize.ToResources(size(200, 400, 1<<30, 2<<30)),
+				Target:           podview.ToResources(size(200, 400, 1<<30, 2<<30)),
 				MemoryLimitFloor: &floor,
 				Confidence:       "0.92",
 				DataPoints:       1680,
@@ -42,7 +42,7 @@ func stored() *v1alpha1.AttuneRecommendation {
 }
 
 func pod(name string, has recommender.Size) explain.LivePod {
-	return explain.LivePod{Name: name, TemplateHash: "one", Containers: []resize.Container{{Name: "app", Size: has}}}
+	return explain.LivePod{Name: name, TemplateHash: "one", Containers: []podview.Container{{Name: "app", Size: has}}}
 }
 
 func live(rec *v1alpha1.AttuneRecommendation, pods ...explain.LivePod) explain.Live {
@@ -98,8 +98,8 @@ func TestLiveWithoutPodsStartsFromTheTemplate(t *testing.T) {
 func TestLiveKeepsTheRatioOfTheOriginals(t *testing.T) {
 	rec := stored()
 	rec.Status.Originals = []v1alpha1.Originals{
-		{TemplateHash: "other", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(size(100, 100, 0, 0))}}},
-		{TemplateHash: "one", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: resize.ToResources(size(500, 2000, 1<<30, 1<<30))}}},
+		{TemplateHash: "other", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(size(100, 100, 0, 0))}}},
+		{TemplateHash: "one", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(size(500, 2000, 1<<30, 1<<30))}}},
 	}
 	container := only(t, live(rec, pod("web-1", size(500, 2000, 1<<30, 1<<30))))
 	assert.Equal(t, "250m", deref(container.Next.CPURequest))

@@ -7,6 +7,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -35,7 +36,7 @@ func AsItIs(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (reason, messag
 		return resize.ReasonTooLarge, "it " + workload.WhatIsTooLarge
 	case tooGreat(pod):
 		return "AmountsTooGreat", "an amount of it is so great that a node's amounts do not add up exactly beside it"
-	case resize.Guaranteed(pod):
+	case podview.Guaranteed(pod):
 		return "Guaranteed", "request and limit stay as they were at its birth"
 	}
 	return "", ""
@@ -46,7 +47,7 @@ const greatest = 1 << 50
 
 // tooGreat: a container has a request or a limit that no node has.
 func tooGreat(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(resize.Read(pod), func(c resize.Container) bool {
+	return slices.ContainsFunc(podview.Read(pod), func(c podview.Container) bool {
 		return slices.ContainsFunc(c.Size[:], func(a recommender.Allocation) bool { return a.Request > greatest || a.Limit > greatest })
 	})
 }
@@ -71,7 +72,7 @@ func Frozen(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (reason, messag
 			return resize.ReasonResizeUnderway, "its last resize is under way or watched"
 		}
 	}
-	if resize.Unfinished(pod) {
+	if podview.Unfinished(pod) {
 		return resize.ReasonResizeUnderway, "a decrease of it is under way"
 	}
 	if resize.NeverRaised(pod) {

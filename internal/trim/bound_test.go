@@ -24,6 +24,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 )
 
@@ -204,8 +205,8 @@ func TestAPodOfTooManyLabelsIsMarkedAndKeepsItsContainers(t *testing.T) {
 	require.True(t, ok)
 	is, _ := workload.OwnerOf(left, "shop", nil)
 	assert.Equal(t, was, is)
-	assert.Equal(t, resize.TemplateHash(whole), resize.TemplateHash(left))
-	assert.Equal(t, resize.Read(whole), resize.Read(left))
+	assert.Equal(t, podview.TemplateHash(whole), podview.TemplateHash(left))
+	assert.Equal(t, podview.Read(whole), podview.Read(left))
 	assert.Equal(t, resize.Footprint(whole), resize.Footprint(left))
 	require.Len(t, left.Spec.Volumes, 1)
 	assert.Nil(t, left.Spec.Volumes[0].EmptyDir.SizeLimit)
@@ -279,7 +280,7 @@ func TestAWorkloadThatIsTooLargeIsSkipped(t *testing.T) {
 	assert.True(t, containers.TooLarge())
 	assert.Equal(t, map[string]string{"app": "web"}, containers.Labels)
 	assert.Empty(t, containers.Template.Spec.Containers)
-	assert.False(t, resize.SameProgram(runningPod(1), &containers.Template.Spec))
+	assert.False(t, podview.SameProgram(runningPod(1), &containers.Template.Spec))
 	_, skipped := containers.Skipped()
 	assert.True(t, skipped)
 }

@@ -22,7 +22,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
-	"attune.io/attune/resize"
+	"attune.io/attune/podview"
 )
 
 func trimmed[T any](t testing.TB, transform cache.TransformFunc, o T) T {
@@ -114,11 +114,11 @@ func TestWhatIsKeptOfAnObjectIsBounded(t *testing.T) {
 	for _, left := range []map[string]string{pod.Annotations, d.Annotations, d.Spec.Template.Annotations} {
 		assert.Equal(t, map[string]string{"attune.io/paused": long[:64], "karpenter.sh/do-not-disrupt": long[:64]}, left)
 	}
-	assert.True(t, resize.SameProgram(pod, &d.Spec.Template.Spec))
-	assert.True(t, resize.SameProgram(live, &d.Spec.Template.Spec), "one that was read from the API server as well")
-	assert.False(t, resize.SameProgram(other, &d.Spec.Template.Spec))
+	assert.True(t, podview.SameProgram(pod, &d.Spec.Template.Spec))
+	assert.True(t, podview.SameProgram(live, &d.Spec.Template.Spec), "one that was read from the API server as well")
+	assert.False(t, podview.SameProgram(other, &d.Spec.Template.Spec))
 	pod.Labels = nil
-	assert.Equal(t, resize.TemplateHash(live), resize.TemplateHash(pod))
+	assert.Equal(t, podview.TemplateHash(live), podview.TemplateHash(pod))
 }
 
 func jsonBytes(t *testing.T, o any) int {

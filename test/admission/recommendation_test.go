@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/resize"
+	"attune.io/attune/podview"
 )
 
 // now is when every scene plays.
@@ -80,12 +80,12 @@ func (d dice) seed(container string, node bool) v1alpha1.ContainerSeed {
 
 // remember writes down what containers of the name were created with: this one's size, or another.
 func (d dice) remember(rec *v1alpha1.AttuneRecommendation, c corev1.Container) {
-	size := resize.ReadSpec(c.Resources)
+	size := podview.ReadSpec(c.Resources)
 	if d.chance(40) {
-		size = resize.ReadSpec(d.requirements(complete))
+		size = podview.ReadSpec(d.requirements(complete))
 	}
 	rec.Status.Originals = append(rec.Status.Originals, v1alpha1.Originals{
-		Containers: []v1alpha1.ContainerResources{{Name: c.Name, Resources: resize.ToResources(size)}},
+		Containers: []v1alpha1.ContainerResources{{Name: c.Name, Resources: podview.ToResources(size)}},
 	})
 }
 

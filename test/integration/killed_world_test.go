@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 	"attune.io/attune/test/fault"
 	"attune.io/attune/test/kubelet"
 )
@@ -139,7 +139,7 @@ func (w *world) ending() ending {
 		e.Originals = append(e.Originals, sizesOf(o.Containers))
 	}
 	for _, k := range rec.Status.Kept {
-		e.Kept = append(e.Kept, k.Name+" "+sizeText(resize.FromResources(k.Size)))
+		e.Kept = append(e.Kept, k.Name+" "+sizeText(podview.FromResources(k.Size)))
 	}
 	e.Floors = floors(rec)
 	for _, list := range [][]string{e.Specs, e.Results, e.Originals, e.Kept, e.Floors} {
@@ -154,7 +154,7 @@ func floors(rec *v1alpha1.AttuneRecommendation) (list []string) {
 		var greatest recommender.Amount
 		reason := ""
 		for _, f := range rec.Status.Floors {
-			if amount := resize.AmountOf(r, f.Amount); f.Resource == r.String() && amount > greatest {
+			if amount := podview.AmountOf(r, f.Amount); f.Resource == r.String() && amount > greatest {
 				greatest, reason = amount, f.Reason
 			}
 		}
@@ -172,7 +172,7 @@ func (w *world) sizes() map[string]string {
 	for _, pod := range w.pods() {
 		var parts []string
 		for _, c := range pod.Spec.Containers {
-			parts = append(parts, c.Name+" "+sizeText(resize.ReadSpec(c.Resources)))
+			parts = append(parts, c.Name+" "+sizeText(podview.ReadSpec(c.Resources)))
 		}
 		sizes[pod.Name] = strings.Join(parts, ", ")
 	}
@@ -182,7 +182,7 @@ func (w *world) sizes() map[string]string {
 func sizesOf(containers []v1alpha1.ContainerResources) string {
 	var parts []string
 	for _, c := range containers {
-		parts = append(parts, c.Name+" "+sizeText(resize.FromResources(c.Resources)))
+		parts = append(parts, c.Name+" "+sizeText(podview.FromResources(c.Resources)))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -37,8 +37,8 @@ import (
 	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 	"attune.io/attune/test/kubelet"
 )
 
@@ -231,7 +231,7 @@ func (w *waking) recommends(name string, strategy v1alpha1.Strategy) *v1alpha1.A
 	rec.Spec.Policy = v1alpha1.PolicyRef{Name: policy.Name, UID: policy.UID, Generation: policy.Generation}
 	rec.Spec.Mode, rec.Spec.Strategy = v1alpha1.UpdateAuto, strategy
 	rec.Spec.DataUntil = &metav1.Time{Time: time.Now()}
-	rec.Spec.Containers = []v1alpha1.ContainerTarget{{Name: "app", Target: resize.ToResources(recommender.Size{recommender.CPU: {Request: 1200}})}}
+	rec.Spec.Containers = []v1alpha1.ContainerTarget{{Name: "app", Target: podview.ToResources(recommender.Size{recommender.CPU: {Request: 1200}})}}
 	w.create(rec)
 	return rec
 }
@@ -432,7 +432,7 @@ func nodeLoopWakes(t *testing.T) {
 		}},
 		{watch: &v1alpha1.AttuneRecommendation{}, looks: w.node.Name, event: func() {
 			w.edit(rec, func() {
-				rec.Spec.Containers[0].Target = resize.ToResources(recommender.Size{recommender.CPU: {Request: 1300}})
+				rec.Spec.Containers[0].Target = podview.ToResources(recommender.Size{recommender.CPU: {Request: 1300}})
 			})
 		}},
 	}

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 	"attune.io/attune/test/apiserver"
 	"attune.io/attune/test/fault"
@@ -375,7 +376,7 @@ func (s *site) endsWell(workload string, k kind) {
 	}
 	assert.ElementsMatch(s.t, want, got, workload)
 	if assert.Len(s.t, rec.Status.Originals, 1, workload) {
-		original := resize.ToRequirements(resize.FromResources(rec.Status.Originals[0].Containers[0].Resources))
+		original := podview.ToRequirements(podview.FromResources(rec.Status.Originals[0].Containers[0].Resources))
 		assert.Equal(s.t, size(asks), size(original), workload)
 	}
 	floors := resize.FloorsOf(rec.Status.Floors, "app", time.Now())

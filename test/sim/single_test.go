@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 	"attune.io/attune/test/sim/api"
 )
@@ -98,7 +99,7 @@ func TestLetGoSeesAFinalizerThatStays(t *testing.T) {
 func TestOriginalsSeesASizeOfOurOwn(t *testing.T) {
 	noted := recommendation(func(r *v1alpha1.AttuneRecommendation) {
 		r.Spec.Workload.Kind, r.Spec.Workload.Name = v1alpha1.KindDeployment, "web"
-		c := v1alpha1.ContainerResources{Name: "app", Resources: resize.ToResources(resize.ReadSpec(corev1.ResourceRequirements{Requests: amounts("125m", "1Gi")}))}
+		c := v1alpha1.ContainerResources{Name: "app", Resources: podview.ToResources(podview.ReadSpec(corev1.ResourceRequirements{Requests: amounts("125m", "1Gi")}))}
 		r.Status.Originals = []v1alpha1.Originals{{TemplateHash: "abc", Containers: []v1alpha1.ContainerResources{c}}}
 	})
 	for name, c := range map[string]struct {

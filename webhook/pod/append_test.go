@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 func TestAppendAmount(t *testing.T) {
@@ -20,9 +20,9 @@ func TestAppendAmount(t *testing.T) {
 			require.NoError(t, json.Unmarshal(appendAmount(nil, r, a), &written))
 			q, err := resource.ParseQuantity(written)
 			require.NoError(t, err, written)
-			assert.Equal(t, a, resize.AmountOf(r, q), written)
+			assert.Equal(t, a, podview.AmountOf(r, q), written)
 			if written != "1000" { // canonically 1k, and the API server writes it so
-				want := resize.Quantity(r, a)
+				want := podview.Quantity(r, a)
 				assert.Equal(t, want.String(), written)
 			}
 		}

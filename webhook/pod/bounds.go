@@ -3,8 +3,8 @@ package pod
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 // Bounds are what a namespace's LimitRanges demand, taken together.
@@ -39,17 +39,17 @@ func tighten(of *[2]bound, item *corev1.LimitRangeItem) {
 	for _, r := range recommender.Resources {
 		b := &of[r]
 		b.min = max(b.min, listed(r, item.Min))
-		if most, ok := item.Max[resize.NameOf(r)]; ok && !most.IsZero() {
+		if most, ok := item.Max[podview.NameOf(r)]; ok && !most.IsZero() {
 			b.max = least(b.max, max(1, atMost(r, most)))
 		}
-		if ratio, ok := item.MaxLimitRequestRatio[resize.NameOf(r)]; ok {
+		if ratio, ok := item.MaxLimitRequestRatio[podview.NameOf(r)]; ok {
 			b.ratio = least(b.ratio, recommender.Amount(ratio.MilliValue()))
 		}
 	}
 }
 
 func listed(r recommender.Resource, list corev1.ResourceList) recommender.Amount {
-	return resize.AmountOf(r, list[resize.NameOf(r)])
+	return podview.AmountOf(r, list[podview.NameOf(r)])
 }
 
 // least of two amounts of which zero is none.

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 // Namespace is what binds every pod of a namespace.
@@ -47,7 +47,7 @@ func SeedPod(p *Pod, rec *Recommendation, ns *Namespace, now time.Time) Decision
 	}
 	recall(p, units, rec, ns)
 	d := Decision{}
-	seedUnits(units, rec.Seed, resize.GenerationOf(p.Metadata.Labels), ns, &d)
+	seedUnits(units, rec.Seed, podview.GenerationOf(p.Metadata.Labels), ns, &d)
 	keepRoom(p, units, ns, &d)
 	keepClass(p, units, ns, &d)
 	note := annotation(units, rec)
@@ -173,7 +173,7 @@ func (ns *Namespace) refuses(p *Pod, units []unit, r recommender.Resource) Reaso
 
 // withOverhead adds what the runtime class costs; a quota counts it, and a limit only where one is.
 func (p *Pod) withOverhead(r recommender.Resource, a recommender.Allocation) recommender.Allocation {
-	overhead := resize.AmountOf(r, *p.Spec.Overhead.of(r))
+	overhead := podview.AmountOf(r, *p.Spec.Overhead.of(r))
 	a.Request += overhead
 	if a.Limit > 0 {
 		a.Limit += overhead

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/resize"
+	"attune.io/attune/podview"
 )
 
 func TestSeedPod(t *testing.T) {
@@ -539,7 +539,7 @@ func TestRequestsUnderOddLimits(t *testing.T) {
 			pod := podOf(container(t, "app", c.has))
 			after := applied(t, pod, SeedPod(view(t, pod), rec, &Namespace{}, now))
 			assert.Equal(t, []string{c.want}, resources(after))
-			assert.Equal(t, resize.QOSClass(pod), resize.QOSClass(after))
+			assert.Equal(t, podview.QOSClass(pod), podview.QOSClass(after))
 			assertStable(t, after, rec, &Namespace{})
 		})
 	}

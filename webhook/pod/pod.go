@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 // unit is one container of a pod, of whichever list.
@@ -58,7 +58,7 @@ func unitOf(c *Container, init bool, index int) unit {
 // It is tight where no whole amount can be asked for below the limit: also a limit of zero is one, though
 // it counts as none, and the API server takes no request above it.
 func allocationOf(r recommender.Resource, request, limit *resource.Quantity) (a recommender.Allocation, tight bool) {
-	a = recommender.Allocation{Request: resize.AmountOf(r, *request), Limit: atMost(r, *limit)}
+	a = recommender.Allocation{Request: podview.AmountOf(r, *request), Limit: atMost(r, *limit)}
 	if limit.Format == "" { // absent
 		return a, false
 	}
@@ -67,7 +67,7 @@ func allocationOf(r recommender.Resource, request, limit *resource.Quantity) (a 
 		tight = true
 		fallthrough
 	case order == 0:
-		a.Limit = resize.AmountOf(r, *limit)
+		a.Limit = podview.AmountOf(r, *limit)
 	case order < 0 && a.Request >= a.Limit:
 		a.Limit, tight = a.Request+1, true
 	}
@@ -77,8 +77,8 @@ func allocationOf(r recommender.Resource, request, limit *resource.Quantity) (a 
 // atMost reads a quantity as a bound from above, rounded down: 2.2Gi ends in a part of a byte, and a
 // request of the next whole one would be above it.
 func atMost(r recommender.Resource, q resource.Quantity) recommender.Amount {
-	amount := resize.AmountOf(r, q)
-	if up := resize.Quantity(r, amount); amount > 0 && up.Cmp(q) > 0 {
+	amount := podview.AmountOf(r, q)
+	if up := podview.Quantity(r, amount); amount > 0 && up.Cmp(q) > 0 {
 		amount--
 	}
 	return amount
@@ -86,7 +86,7 @@ func atMost(r recommender.Resource, q resource.Quantity) recommender.Amount {
 
 // whole reports a quantity without a part of a millicore or of a byte.
 func whole(r recommender.Resource, q resource.Quantity) bool {
-	return atMost(r, q) == resize.AmountOf(r, q)
+	return atMost(r, q) == podview.AmountOf(r, q)
 }
 
 var absent resource.Quantity
@@ -156,7 +156,7 @@ func greater(a, b recommender.Allocation) recommender.Allocation {
 
 // classOf is the quality of service that the units have together.
 func classOf(units []unit, of version) corev1.PodQOSClass {
-	var q resize.QOS
+	var q podview.QOS
 	for i := range units {
 		q.Add(of(&units[i]))
 	}

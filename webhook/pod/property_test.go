@@ -14,8 +14,8 @@ import (
 	helpers "k8s.io/component-helpers/resource"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 // scene is a random pod, a random seed for it, and a random namespace.
@@ -49,7 +49,7 @@ func (d dice) amount(r recommender.Resource) resource.Quantity {
 // requirements of a style: 0 none, 1 guaranteed, 2 anything valid, 3 all there and burstable.
 func (d dice) requirements(style int) (out corev1.ResourceRequirements) {
 	for _, r := range recommender.Resources {
-		name := resize.NameOf(r)
+		name := podview.NameOf(r)
 		a, b := d.amount(r), d.amount(r)
 		if a.Cmp(b) > 0 {
 			a, b = b, a
@@ -135,7 +135,7 @@ func (d dice) seed(s *scene) {
 		}
 		s.rec.Spec.Seed.Containers = append(s.rec.Spec.Seed.Containers, seed)
 		if d.chance(30) {
-			known := v1alpha1.ContainerResources{Name: c.Name, Resources: resize.ToResources(resize.ReadSpec(d.requirements(2)))}
+			known := v1alpha1.ContainerResources{Name: c.Name, Resources: podview.ToResources(podview.ReadSpec(d.requirements(2)))}
 			s.rec.Status.Originals = append(s.rec.Status.Originals, v1alpha1.Originals{Containers: []v1alpha1.ContainerResources{known}})
 		}
 	}
@@ -156,14 +156,14 @@ func (d dice) limitRange() *corev1.LimitRange {
 	}
 	for _, r := range recommender.Resources {
 		if d.chance(20) {
-			item.Min = set(item.Min, resize.NameOf(r), d.amount(r))
+			item.Min = set(item.Min, podview.NameOf(r), d.amount(r))
 		}
 		if d.chance(20) {
-			item.Max = set(item.Max, resize.NameOf(r), d.amount(r))
+			item.Max = set(item.Max, podview.NameOf(r), d.amount(r))
 		}
 		if d.chance(20) {
 			ratio := resource.MustParse([]string{"1", "1500m", "2", "2001m", "10"}[d.IntN(5)])
-			item.MaxLimitRequestRatio = set(item.MaxLimitRequestRatio, resize.NameOf(r), ratio)
+			item.MaxLimitRequestRatio = set(item.MaxLimitRequestRatio, podview.NameOf(r), ratio)
 		}
 	}
 	return &corev1.LimitRange{
@@ -262,10 +262,10 @@ func checkContainers(t *testing.T, s *scene, after *corev1.Pod) {
 	for i := range s.rec.Spec.Seed.Containers {
 		seeds[s.rec.Spec.Seed.Containers[i].Name] = &s.rec.Spec.Seed.Containers[i]
 	}
-	guaranteed := resize.QOSClass(s.pod) == corev1.PodQOSGuaranteed
+	guaranteed := podview.QOSClass(s.pod) == corev1.PodQOSGuaranteed
 	now := all(after)
 	for i, c := range all(s.pod) {
-		was, is, seed := resize.ReadSpec(c.Resources), resize.ReadSpec(now[i].Resources), seeds[c.Name]
+		was, is, seed := podview.ReadSpec(c.Resources), podview.ReadSpec(now[i].Resources), seeds[c.Name]
 		if seed == nil {
 			assert.Equal(t, was, is, "a container without a seed stays")
 			continue
@@ -288,7 +288,7 @@ func checkContainers(t *testing.T, s *scene, after *corev1.Pod) {
 
 func checkClass(t *testing.T, before, after *corev1.Pod) {
 	t.Helper()
-	from, to := resize.QOSClass(before), resize.QOSClass(after)
+	from, to := podview.QOSClass(before), podview.QOSClass(after)
 	if from != corev1.PodQOSBestEffort {
 		assert.Equal(t, from, to)
 		return
@@ -348,7 +348,7 @@ func admissible(item corev1.LimitRangeItem, r recommender.Resource, pod *corev1.
 }
 
 func obeys(item corev1.LimitRangeItem, r recommender.Resource, requests, limits corev1.ResourceList) bool {
-	name := resize.NameOf(r)
+	name := podview.NameOf(r)
 	request, limit := requests[name], limits[name]
 	if least, ok := item.Min[name]; ok && (request.Cmp(least) < 0 || !limit.IsZero() && limit.Cmp(least) < 0) {
 		return false
@@ -358,7 +358,7 @@ func obeys(item corev1.LimitRangeItem, r recommender.Resource, requests, limits 
 	}
 	ratio, ok := item.MaxLimitRequestRatio[name]
 	return !ok || !request.IsZero() && !limit.IsZero() &&
-		resize.AmountOf(r, limit)*1000 <= resize.AmountOf(r, request)*recommender.Amount(ratio.MilliValue())
+		podview.AmountOf(r, limit)*1000 <= podview.AmountOf(r, request)*recommender.Amount(ratio.MilliValue())
 }
 
 // checkNote: the annotation tells exactly what the moved containers had, and of those that were boosted, which
@@ -377,7 +377,7 @@ func checkNote(t *testing.T, before, after *corev1.Pod) {
 	now := all(after)
 	for i, c := range all(before) {
 		b, more := boosted[c.Name]
-		if was := resize.ReadSpec(c.Resources); more || was != resize.ReadSpec(now[i].Resources) {
+		if was := podview.ReadSpec(c.Resources); more || was != podview.ReadSpec(now[i].Resources) {
 			want[c.Name] = was
 		}
 		if more {
@@ -401,7 +401,7 @@ func told(t *testing.T, pod *corev1.Pod) map[string]recommender.Size {
 	var seeded v1alpha1.Seeded
 	require.NoError(t, json.Unmarshal([]byte(note), &seeded))
 	for _, o := range seeded.Original {
-		out[o.Name] = resize.FromResources(o.Resources)
+		out[o.Name] = podview.FromResources(o.Resources)
 	}
 	return out
 }
@@ -419,7 +419,7 @@ func checkTampered(t *testing.T, d dice, s *scene, after *corev1.Pod) {
 	again := applied(t, tampered, SeedPod(view(t, tampered), rec, ns, now))
 	assertStable(t, again, rec, ns)
 	for _, c := range again.Spec.Containers {
-		for _, a := range resize.ReadSpec(c.Resources) {
+		for _, a := range podview.ReadSpec(c.Resources) {
 			assert.False(t, a.Limit > 0 && a.Request > a.Limit)
 		}
 	}
@@ -428,8 +428,8 @@ func checkTampered(t *testing.T, d dice, s *scene, after *corev1.Pod) {
 func (d dice) forged(s *scene) string {
 	seeded := v1alpha1.Seeded{Recommendation: s.rec.Name, Revision: s.rec.Spec.Seed.Revision}
 	for _, c := range s.pod.Spec.Containers {
-		size := resize.ReadSpec(d.requirements(d.IntN(4)))
-		seeded.Original = append(seeded.Original, v1alpha1.ContainerResources{Name: c.Name, Resources: resize.ToResources(size)})
+		size := podview.ReadSpec(d.requirements(d.IntN(4)))
+		seeded.Original = append(seeded.Original, v1alpha1.ContainerResources{Name: c.Name, Resources: podview.ToResources(size)})
 	}
 	raw, err := json.Marshal(seeded)
 	if err != nil {

@@ -3,8 +3,8 @@ package pod
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 // Room is what one ResourceQuota leaves for new pods.
@@ -76,7 +76,7 @@ func leftOf(q *corev1.ResourceQuota, r recommender.Resource, key corev1.Resource
 	if !known || !counted {
 		return 0
 	}
-	return max(0, min(hard, atMost(r, enforced))-resize.AmountOf(r, used))
+	return max(0, min(hard, atMost(r, enforced))-podview.AmountOf(r, used))
 }
 
 // admits reports whether a pod that grows from one effective allocation to another is known to fit.

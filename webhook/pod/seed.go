@@ -8,6 +8,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -106,7 +107,7 @@ func Read(rec *v1alpha1.AttuneRecommendation) *Recommendation {
 func originals(generations []v1alpha1.Originals, container string) (sizes []recommender.Size) {
 	for _, generation := range generations {
 		for _, c := range generation.Containers {
-			if size := resize.FromResources(c.Resources); c.Name == container && !slices.Contains(sizes, size) {
+			if size := podview.FromResources(c.Resources); c.Name == container && !slices.Contains(sizes, size) {
 				sizes = append(sizes, size)
 			}
 		}
@@ -141,7 +142,7 @@ func amountAt(r recommender.Resource, q *resource.Quantity) recommender.Amount {
 	if q == nil {
 		return 0
 	}
-	if a := resize.AmountOf(r, *q); a <= maxAmount {
+	if a := podview.AmountOf(r, *q); a <= maxAmount {
 		return a
 	}
 	return 0

@@ -5,8 +5,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/quantity"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
 )
 
 // recall finds what a pod was created with where an earlier call has seeded it. The annotation is a
@@ -25,7 +25,7 @@ func recall(p *Pod, units []unit, rec *Recommendation, ns *Namespace) {
 	claim(units, &seeded)
 	// What one claim makes of the pod's class bears on the others, so they are weighed again until none falls.
 	for fell := true; fell; {
-		seedUnits(units, rec.Seed, resize.GenerationOf(p.Metadata.Labels), ns, &Decision{})
+		seedUnits(units, rec.Seed, podview.GenerationOf(p.Metadata.Labels), ns, &Decision{})
 		fell = dropClaims(units)
 	}
 	if !slices.ContainsFunc(units, unit.believed) {
@@ -59,7 +59,7 @@ func claim(units []unit, seeded *v1alpha1.Seeded) {
 		u := &units[i]
 		for j := range seeded.Original {
 			if o := &seeded.Original[j]; o.Name == u.Name {
-				u.was = resize.FromResources(o.Resources)
+				u.was = podview.FromResources(o.Resources)
 			}
 		}
 		u.boost = u.boost && slices.ContainsFunc(seeded.Boosted, func(b v1alpha1.BoostedContainer) bool { return b.Name == u.Name })

@@ -9,9 +9,9 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/grant"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
-	"attune.io/attune/resize"
 )
 
 var examples = [2]string{recommender.CPU: "500m", recommender.Memory: "256Mi"}
@@ -192,5 +192,5 @@ func (r *reader) amount(of recommender.Resource, path string, given *resource.Qu
 	if given.Sign() < 0 {
 		r.mistake("%s %s is below zero: write e.g. %s", path, given, examples[of])
 	}
-	return resize.AmountOf(of, *given)
+	return podview.AmountOf(of, *given)
 }

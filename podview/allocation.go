@@ -1,4 +1,4 @@
-package resize
+package podview
 
 import (
 	"math"
@@ -29,15 +29,15 @@ type Container struct {
 // since the API shows no allocated limits; else the spec says it. Regular containers come first, then
 // native sidecars, both in the pod's order.
 func Read(pod *corev1.Pod) []Container {
-	underway := resizeUnderway(pod)
-	statuses := statusesOf(pod)
+	underway := ResizeUnderway(pod)
+	statuses := Statuses(pod)
 	containers := make([]Container, 0, len(pod.Spec.Containers))
-	for _, c := range resizable(pod) {
+	for _, c := range Resizable(pod) {
 		size := ReadSpec(c.Resources)
 		if status := statuses[c.Name]; status != nil {
 			size = allocated(size, status, underway)
 		}
-		containers = append(containers, Container{Name: c.Name, Sidecar: isSidecar(pod, c), Size: size})
+		containers = append(containers, Container{Name: c.Name, Sidecar: IsSidecar(pod, c), Size: size})
 	}
 	return containers
 }
@@ -47,16 +47,16 @@ func ReadSpec(resources corev1.ResourceRequirements) recommender.Size {
 	var size recommender.Size
 	for _, r := range recommender.Resources {
 		size[r] = recommender.Allocation{
-			Request: amountOf(r, resources.Requests),
-			Limit:   wholeLimit(r, resources.Limits),
+			Request: AmountIn(r, resources.Requests),
+			Limit:   WholeLimit(r, resources.Limits),
 		}
 	}
 	return size
 }
 
-// wholeLimit rounds a limit down where it has parts of a unit (2.2Gi of memory): a request that is raised
+// WholeLimit rounds a limit down where it has parts of a unit (2.2Gi of memory): a request that is raised
 // to its limit must not end above it.
-func wholeLimit(r recommender.Resource, limits corev1.ResourceList) recommender.Amount {
+func WholeLimit(r recommender.Resource, limits corev1.ResourceList) recommender.Amount {
 	q := limits[NameOf(r)]
 	amount := AmountOf(r, q)
 	if rounded := Quantity(r, amount); rounded.Cmp(q) > 0 {
@@ -69,12 +69,12 @@ func wholeLimit(r recommender.Resource, limits corev1.ResourceList) recommender.
 func FromResources(stored v1alpha1.Resources) recommender.Size {
 	return recommender.Size{
 		recommender.CPU: {
-			Request: fromPointer(recommender.CPU, stored.CPURequest),
-			Limit:   fromPointer(recommender.CPU, stored.CPULimit),
+			Request: FromPointer(recommender.CPU, stored.CPURequest),
+			Limit:   FromPointer(recommender.CPU, stored.CPULimit),
 		},
 		recommender.Memory: {
-			Request: fromPointer(recommender.Memory, stored.MemoryRequest),
-			Limit:   fromPointer(recommender.Memory, stored.MemoryLimit),
+			Request: FromPointer(recommender.Memory, stored.MemoryRequest),
+			Limit:   FromPointer(recommender.Memory, stored.MemoryLimit),
 		},
 	}
 }
@@ -82,10 +82,10 @@ func FromResources(stored v1alpha1.Resources) recommender.Size {
 // ToResources is the stored form of a size; absent amounts stay absent.
 func ToResources(size recommender.Size) v1alpha1.Resources {
 	return v1alpha1.Resources{
-		CPURequest:    toPointer(recommender.CPU, size[recommender.CPU].Request),
-		CPULimit:      toPointer(recommender.CPU, size[recommender.CPU].Limit),
-		MemoryRequest: toPointer(recommender.Memory, size[recommender.Memory].Request),
-		MemoryLimit:   toPointer(recommender.Memory, size[recommender.Memory].Limit),
+		CPURequest:    ToPointer(recommender.CPU, size[recommender.CPU].Request),
+		CPULimit:      ToPointer(recommender.CPU, size[recommender.CPU].Limit),
+		MemoryRequest: ToPointer(recommender.Memory, size[recommender.Memory].Request),
+		MemoryLimit:   ToPointer(recommender.Memory, size[recommender.Memory].Limit),
 	}
 }
 
@@ -93,8 +93,8 @@ func ToResources(size recommender.Size) v1alpha1.Resources {
 func ToRequirements(size recommender.Size) corev1.ResourceRequirements {
 	var requirements corev1.ResourceRequirements
 	for _, r := range recommender.Resources {
-		requirements.Requests = put(requirements.Requests, r, size[r].Request)
-		requirements.Limits = put(requirements.Limits, r, size[r].Limit)
+		requirements.Requests = Put(requirements.Requests, r, size[r].Request)
+		requirements.Limits = Put(requirements.Limits, r, size[r].Limit)
 	}
 	return requirements
 }
@@ -114,7 +114,7 @@ func AmountOf(r recommender.Resource, q resource.Quantity) recommender.Amount {
 		return 0
 	}
 	if q.Cmp(greatest[r]) >= 0 {
-		return greatestAmount
+		return GreatestAmount
 	}
 	if r == recommender.Memory {
 		return recommender.Amount(q.Value())
@@ -122,12 +122,12 @@ func AmountOf(r recommender.Resource, q resource.Quantity) recommender.Amount {
 	return recommender.Amount(q.MilliValue())
 }
 
-// greatestAmount leaves room to add a few amounts up without overflow.
-const greatestAmount = recommender.Amount(math.MaxInt64 / 1024)
+// GreatestAmount leaves room to add a few amounts up without overflow.
+const GreatestAmount = recommender.Amount(math.MaxInt64 / 1024)
 
 var greatest = [2]resource.Quantity{
-	recommender.CPU:    *resource.NewMilliQuantity(int64(greatestAmount), resource.DecimalSI),
-	recommender.Memory: *resource.NewQuantity(int64(greatestAmount), resource.BinarySI),
+	recommender.CPU:    *resource.NewMilliQuantity(int64(GreatestAmount), resource.DecimalSI),
+	recommender.Memory: *resource.NewQuantity(int64(GreatestAmount), resource.BinarySI),
 }
 
 // NameOf is the key of a resource in a Kubernetes ResourceList.
@@ -144,55 +144,56 @@ func allocated(spec recommender.Size, status *corev1.ContainerStatus, underway b
 	size := spec
 	for _, r := range recommender.Resources {
 		if status.AllocatedResources != nil {
-			size[r].Request = amountOf(r, status.AllocatedResources)
+			size[r].Request = AmountIn(r, status.AllocatedResources)
 		}
 		if !underway || status.Resources == nil {
 			continue
 		}
-		if limit := amountOf(r, status.Resources.Limits); !near(limitOf(r), limit, spec[r].Limit) {
+		if limit := AmountIn(r, status.Resources.Limits); !Near(LimitOf(r), limit, spec[r].Limit) {
 			size[r].Limit = limit
 		}
 	}
 	return size
 }
 
-// resizeUnderway: the spec may not be what the pod has. Kubelets of 1.33 have no observed generation.
-func resizeUnderway(pod *corev1.Pod) bool {
+// ResizeUnderway: the spec may not be what the pod has. Kubelets of 1.33 have no observed generation.
+func ResizeUnderway(pod *corev1.Pod) bool {
 	observed := pod.Status.ObservedGeneration
-	return condition(pod, corev1.PodResizePending) != nil ||
-		condition(pod, corev1.PodResizeInProgress) != nil ||
-		observed != 0 && observed < pod.Generation || !isAllocated(pod)
+	return Condition(pod, corev1.PodResizePending) != nil ||
+		Condition(pod, corev1.PodResizeInProgress) != nil ||
+		observed != 0 && observed < pod.Generation || !IsAllocated(pod)
 }
 
-// resizable lists the containers that a resize may change.
-func resizable(pod *corev1.Pod) []*corev1.Container { return Resizable(&pod.Spec) }
+// Resizable lists the containers that a resize may change.
+func Resizable(pod *corev1.Pod) []*corev1.Container { return ResizableIn(&pod.Spec) }
 
-// Resizable lists the containers of a pod, or of a template, that can be sized: regular ones, then native sidecars. Printed
+// ResizableIn lists the containers of a pod, or of a template, that can be sized: regular ones, then native sidecars. Printed
 // columns show the first.
-func Resizable(spec *corev1.PodSpec) []*corev1.Container {
+func ResizableIn(spec *corev1.PodSpec) []*corev1.Container {
 	list := make([]*corev1.Container, 0, len(spec.Containers))
 	for i := range spec.Containers {
 		list = append(list, &spec.Containers[i])
 	}
 	for i := range spec.InitContainers {
-		if restartsAlways(&spec.InitContainers[i]) {
+		if RestartsAlways(&spec.InitContainers[i]) {
 			list = append(list, &spec.InitContainers[i])
 		}
 	}
 	return list
 }
 
-// isSidecar: a native sidecar is an init container. A regular container may have a restart policy of its own too.
-func isSidecar(pod *corev1.Pod, c *corev1.Container) bool {
-	return restartsAlways(c) && slices.ContainsFunc(pod.Spec.InitContainers, func(init corev1.Container) bool { return init.Name == c.Name })
+// IsSidecar: a native sidecar is an init container. A regular container may have a restart policy of its own too.
+func IsSidecar(pod *corev1.Pod, c *corev1.Container) bool {
+	return RestartsAlways(c) && slices.ContainsFunc(pod.Spec.InitContainers, func(init corev1.Container) bool { return init.Name == c.Name })
 }
 
-func restartsAlways(c *corev1.Container) bool {
+// RestartsAlways: the container has a restart policy of its own, Always, as native sidecars do.
+func RestartsAlways(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// statusesOf finds container and init container statuses by name; names are unique across both.
-func statusesOf(pod *corev1.Pod) map[string]*corev1.ContainerStatus {
+// Statuses finds container and init container statuses by name; names are unique across both.
+func Statuses(pod *corev1.Pod) map[string]*corev1.ContainerStatus {
 	statuses := make(map[string]*corev1.ContainerStatus, len(pod.Status.ContainerStatuses))
 	for i := range pod.Status.InitContainerStatuses {
 		statuses[pod.Status.InitContainerStatuses[i].Name] = &pod.Status.InitContainerStatuses[i]
@@ -203,8 +204,8 @@ func statusesOf(pod *corev1.Pod) map[string]*corev1.ContainerStatus {
 	return statuses
 }
 
-// condition is a pod's condition of a type, or nil.
-func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+// Condition is a pod's condition of a type, or nil.
+func Condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == kind {
 			return &pod.Status.Conditions[i]
@@ -213,23 +214,27 @@ func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodConditi
 	return nil
 }
 
-func isReady(pod *corev1.Pod) bool {
-	c := condition(pod, corev1.PodReady)
+// IsReady: the pod's Ready condition is True.
+func IsReady(pod *corev1.Pod) bool {
+	c := Condition(pod, corev1.PodReady)
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
-func amountOf(r recommender.Resource, list corev1.ResourceList) recommender.Amount {
+// AmountIn is the amount of a resource in a list; 0: none.
+func AmountIn(r recommender.Resource, list corev1.ResourceList) recommender.Amount {
 	return AmountOf(r, list[NameOf(r)])
 }
 
-func fromPointer(r recommender.Resource, q *resource.Quantity) recommender.Amount {
+// FromPointer is AmountOf a quantity that may be absent.
+func FromPointer(r recommender.Resource, q *resource.Quantity) recommender.Amount {
 	if q == nil {
 		return 0
 	}
 	return AmountOf(r, *q)
 }
 
-func toPointer(r recommender.Resource, amount recommender.Amount) *resource.Quantity {
+// ToPointer is the quantity of an amount; nil for 0.
+func ToPointer(r recommender.Resource, amount recommender.Amount) *resource.Quantity {
 	if amount <= 0 {
 		return nil
 	}
@@ -237,7 +242,8 @@ func toPointer(r recommender.Resource, amount recommender.Amount) *resource.Quan
 	return &q
 }
 
-func put(list corev1.ResourceList, r recommender.Resource, amount recommender.Amount) corev1.ResourceList {
+// Put an amount into a list, which is made where there is none; 0 is left out.
+func Put(list corev1.ResourceList, r recommender.Resource, amount recommender.Amount) corev1.ResourceList {
 	if amount <= 0 {
 		return list
 	}
@@ -246,4 +252,21 @@ func put(list corev1.ResourceList, r recommender.Resource, amount recommender.Am
 	}
 	list[NameOf(r)] = Quantity(r, amount)
 	return list
+}
+
+// IsAllocated: the kubelet has taken over every request of every container that has started.
+func IsAllocated(pod *corev1.Pod) bool {
+	statuses := Statuses(pod)
+	for _, c := range Resizable(pod) {
+		status := statuses[c.Name]
+		if status == nil || status.AllocatedResources == nil {
+			continue
+		}
+		for _, r := range recommender.Resources {
+			if AmountIn(r, status.AllocatedResources) != AmountIn(r, c.Resources.Requests) {
+				return false
+			}
+		}
+	}
+	return true
 }

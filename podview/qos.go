@@ -1,4 +1,4 @@
-package resize
+package podview
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -42,8 +42,8 @@ func (q QOS) Class() corev1.PodQOSClass {
 	}
 }
 
-// classOf is the class the pod lives under.
-func classOf(pod *corev1.Pod) corev1.PodQOSClass {
+// ClassOf is the class the pod lives under.
+func ClassOf(pod *corev1.Pod) corev1.PodQOSClass {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass
 	}
@@ -64,8 +64,11 @@ func qosSizes(pod *corev1.Pod) []recommender.Size {
 	return sizes
 }
 
-// hasPodLevelResources: the pod has requests or limits of its own.
-func hasPodLevelResources(pod *corev1.Pod) bool {
+// HasPodLevelResources: the pod has requests or limits of its own.
+func HasPodLevelResources(pod *corev1.Pod) bool {
 	r := pod.Spec.Resources
 	return r != nil && len(r.Requests)+len(r.Limits) > 0
 }
+
+// Guaranteed pods keep request and limit equal; the strategy Node sizes them at admission alone.
+func Guaranteed(pod *corev1.Pod) bool { return ClassOf(pod) == corev1.PodQOSGuaranteed }

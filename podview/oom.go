@@ -1,4 +1,4 @@
-package resize
+package podview
 
 import (
 	"time"
@@ -9,7 +9,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-const oomKilled = "OOMKilled"
+// OOMKilled is the reason of a container's end that a kubelet reports of an OOM kill.
+const OOMKilled = "OOMKilled"
 
 // OOM is one kill of a container by the kernel's OOM killer.
 type OOM struct {
@@ -24,31 +25,31 @@ type OOM struct {
 // OOMKills are the kills that a pod shows, whether or not it was ever resized: at most the last two of
 // each container.
 func OOMKills(pod *corev1.Pod) []OOM {
-	statuses := statusesOf(pod)
+	statuses := Statuses(pod)
 	var kills []OOM
 	for _, c := range Read(pod) {
-		for _, t := range terminations(statuses[c.Name]) {
-			if t.Reason == oomKilled {
-				kills = append(kills, OOM{Container: c.Name, At: t.FinishedAt.Time, Limit: killer(pod, c.Size), Evidence: evidence(t)})
+		for _, t := range Terminations(statuses[c.Name]) {
+			if t.Reason == OOMKilled {
+				kills = append(kills, OOM{Container: c.Name, At: t.FinishedAt.Time, Limit: KillingLimit(pod, c.Size), Evidence: Evidence(t)})
 			}
 		}
 	}
 	return kills
 }
 
-// killedSince finds an OOM kill that came after the record.
-func killedSince(status *corev1.ContainerStatus, baseline v1alpha1.ContainerBaseline) *corev1.ContainerStateTerminated {
-	for _, t := range terminations(status) {
-		if t.Reason == oomKilled && endedSince(status, t, baseline) {
+// KilledSince finds an OOM kill that came after the record.
+func KilledSince(status *corev1.ContainerStatus, baseline v1alpha1.ContainerBaseline) *corev1.ContainerStateTerminated {
+	for _, t := range Terminations(status) {
+		if t.Reason == OOMKilled && EndedSince(status, t, baseline) {
 			return t
 		}
 	}
 	return nil
 }
 
-// endedSince: the container that ran when the baseline was taken cannot have ended before, nor can a later one.
+// EndedSince: the container that ran when the baseline was taken cannot have ended before, nor can a later one.
 // Which one it is, its id and its number say. No time is compared with ours: a node's clock may be hours off.
-func endedSince(status *corev1.ContainerStatus, t *corev1.ContainerStateTerminated, baseline v1alpha1.ContainerBaseline) bool {
+func EndedSince(status *corev1.ContainerStatus, t *corev1.ContainerStateTerminated, baseline v1alpha1.ContainerBaseline) bool {
 	ran, number := baseline.StartedAt != nil, numberOf(status, t)
 	switch {
 	case baseline.ContainerID == "":
@@ -70,9 +71,9 @@ func numberOf(status *corev1.ContainerStatus, t *corev1.ContainerStateTerminated
 	return status.RestartCount - 1
 }
 
-// terminations are the ends of a container that its status remembers: of the current one, where a kill
+// Terminations are the ends of a container that its status remembers: of the current one, where a kill
 // shows first, and of the one before.
-func terminations(status *corev1.ContainerStatus) []*corev1.ContainerStateTerminated {
+func Terminations(status *corev1.ContainerStatus) []*corev1.ContainerStateTerminated {
 	var list []*corev1.ContainerStateTerminated
 	if status == nil {
 		return nil
@@ -85,20 +86,21 @@ func terminations(status *corev1.ContainerStatus) []*corev1.ContainerStateTermin
 	return list
 }
 
-func evidence(t *corev1.ContainerStateTerminated) string {
+// Evidence names one end of a container among all others.
+func Evidence(t *corev1.ContainerStateTerminated) string {
 	return t.ContainerID + "@" + t.FinishedAt.UTC().Format(time.RFC3339)
 }
 
-// killer is the limit that kills a container of a size: its own, or its pod's where that is behind.
-func killer(pod *corev1.Pod, size recommender.Size) recommender.Amount {
-	if behind(pod) {
-		return min(ceiling(size[recommender.Memory]), podLimit(pod))
+// KillingLimit is the limit that kills a container of a size: its own, or its pod's where that is behind.
+func KillingLimit(pod *corev1.Pod, size recommender.Size) recommender.Amount {
+	if PodLimitLags(pod) {
+		return min(LimitOrRequest(size[recommender.Memory]), PodLimit(pod))
 	}
-	return ceiling(size[recommender.Memory])
+	return LimitOrRequest(size[recommender.Memory])
 }
 
-// ceiling is the limit, or the request where there is none.
-func ceiling(a recommender.Allocation) recommender.Amount {
+// LimitOrRequest is the limit, or the request where there is none.
+func LimitOrRequest(a recommender.Allocation) recommender.Amount {
 	if a.Limit > 0 {
 		return a.Limit
 	}

@@ -1,4 +1,4 @@
-package resize
+package podview
 
 import (
 	"slices"
@@ -29,7 +29,7 @@ func TemplateHash(pod *corev1.Pod) string {
 	for i := range pod.Spec.Containers {
 		all.WriteString(programOf(&pod.Spec.Containers[i]))
 	}
-	return strconv.FormatUint(hash(all.String()), 36)
+	return strconv.FormatUint(Hash(all.String()), 36)
 }
 
 // GenerationNamed: a controller wrote on the pod which template it was made from. Of other pods it is only known what
