@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	helpers "k8s.io/component-helpers/resource"
 
+	"attune.io/attune/internal/constraint"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -34,7 +34,7 @@ func withinItem(item corev1.LimitRangeItem, r recommender.Resource, from, to rec
 		to.Limit = towards(from.Limit, to.Limit, low, high)
 	}
 	if ratio, ok := item.MaxLimitRequestRatio[podview.NameOf(r)]; ok {
-		to = withinRatio(ratio.AsApproximateFloat64(), from, to)
+		to = withinRatio(constraint.RatioOf(ratio), from, to)
 	}
 	return to
 }
@@ -56,19 +56,15 @@ func towards(from, wish, low, high recommender.Amount) recommender.Amount {
 }
 
 // withinRatio gives up part of what is lowered of a request, then part of what is raised of a limit.
-func withinRatio(ratio float64, from, to recommender.Allocation) recommender.Allocation {
-	if to.Limit == 0 || ratio < 1 || float64(to.Limit) <= ratio*float64(to.Request) {
+func withinRatio(ratio constraint.Ratio, from, to recommender.Allocation) recommender.Allocation {
+	if to.Limit == 0 || ratio < 1000 || to.Request > 0 && !ratio.Exceeded(to.Request, to.Limit) {
 		return to
 	}
 	if to.Request < from.Request {
-		least := recommender.Amount(float64(to.Limit) / ratio)
-		for float64(to.Limit) > ratio*float64(least) {
-			least++
-		}
-		to.Request = min(least, from.Request)
+		to.Request = min(ratio.LeastRequest(to.Limit), from.Request)
 	}
-	if from.Limit > 0 && to.Limit > from.Limit && float64(to.Limit) > ratio*float64(to.Request) {
-		to.Limit = max(from.Limit, recommender.Amount(ratio*float64(to.Request)))
+	if from.Limit > 0 && to.Limit > from.Limit && to.Request > 0 && ratio.Exceeded(to.Request, to.Limit) {
+		to.Limit = max(from.Limit, ratio.MostLimit(to.Request))
 	}
 	return to
 }
@@ -154,15 +150,11 @@ func violation(item corev1.LimitRangeItem, requests, limits corev1.ResourceList)
 	}
 	for _, name := range sortedNames(item.MaxLimitRequestRatio) {
 		most, request, limit := item.MaxLimitRequestRatio[name], requests[name], limits[name]
-		if request.IsZero() || limit.IsZero() || exceedsRatio(limit, request, most) {
+		if request.IsZero() || limit.IsZero() || constraint.ExceedsRatio(request, limit, most) {
 			return fmt.Sprintf("the %s limit must be at most %s times the request", name, most.String())
 		}
 	}
 	return ""
-}
-
-func exceedsRatio(limit, request, most resource.Quantity) bool {
-	return limit.AsApproximateFloat64() > most.AsApproximateFloat64()*request.AsApproximateFloat64()
 }
 
 func limitItems(ranges []corev1.LimitRange, kind corev1.LimitType) []corev1.LimitRangeItem {

@@ -3,6 +3,7 @@ package pod
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"attune.io/attune/internal/constraint"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -15,8 +16,8 @@ type Bounds struct {
 // bound holds for one resource; zero fields demand nothing.
 type bound struct {
 	min, max recommender.Amount
-	// ratio is the most that the limit may be of the request, in thousandths.
-	ratio recommender.Amount
+	// ratio is the most that the limit may be of the request.
+	ratio constraint.Ratio
 }
 
 // BoundsOf folds limit ranges into the strictest of their demands.
@@ -43,7 +44,7 @@ func tighten(of *[2]bound, item *corev1.LimitRangeItem) {
 			b.max = least(b.max, max(1, atMost(r, most)))
 		}
 		if ratio, ok := item.MaxLimitRequestRatio[podview.NameOf(r)]; ok {
-			b.ratio = least(b.ratio, recommender.Amount(ratio.MilliValue()))
+			b.ratio = constraint.Ratio(least(recommender.Amount(b.ratio), recommender.Amount(constraint.RatioOf(ratio))))
 		}
 	}
 }
@@ -69,13 +70,8 @@ func (b *bound) violatedBy(a recommender.Allocation) bool {
 	case b.max > 0 && (a.Limit == 0 || a.Limit > b.max || a.Request > b.max):
 		return true
 	default:
-		return b.ratio > 0 && (a.Request == 0 || a.Limit == 0 || b.exceeded(a))
+		return b.ratio > 0 && (a.Request == 0 || a.Limit == 0 || b.ratio.Exceeded(a.Request, a.Limit))
 	}
-}
-
-// exceeded compares as LimitRanger does, in floating point, so that both see the same ratio.
-func (b *bound) exceeded(a recommender.Allocation) bool {
-	return float64(a.Limit)/float64(a.Request)*1000 > float64(b.ratio)
 }
 
 // clamp moves an allocation into the bound: limits are cut to it, and a request is raised rather than
@@ -92,8 +88,8 @@ func (b *bound) clamp(r recommender.Resource, a, was recommender.Allocation) rec
 	if a.Request > a.Limit {
 		a = exact // no whole amounts fit beside each other
 	}
-	for b.ratio > 0 && b.exceeded(a) {
-		a.Request = max(a.Request+1, ceilDiv(a.Limit*1000, b.ratio))
+	for b.ratio > 0 && b.ratio.Exceeded(a.Request, a.Limit) {
+		a.Request = max(a.Request+1, ceilDiv(a.Limit*1000, recommender.Amount(b.ratio)))
 		a.Request = r.WholeWithin(a.Request, a.Request, a.Limit)
 	}
 	return a
