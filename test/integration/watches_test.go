@@ -36,6 +36,7 @@ import (
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/loop"
+	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -120,6 +121,15 @@ type watched struct {
 	before func()
 	// reads is how often the watch itself reads what it names.
 	reads int
+	// last: the test has it come when all else is over.
+	last bool
+}
+
+// namespaceGoes is the last event of all: the namespace is being deleted.
+func (w *waking) namespaceGoes(looks string) watched {
+	return watched{watch: owners.Namespace(), looks: looks, last: true, event: func() {
+		require.NoError(w.t, w.direct.Delete(w.t.Context(), named(&corev1.Namespace{}, w.namespace)))
+	}}
 }
 
 // wakes has every event come, each when the loop has come to rest. There is one for each watch.
@@ -134,10 +144,23 @@ func (w *waking) wakes(watches []loop.Watch, events []watched) {
 	}
 	require.ElementsMatch(w.t, wants, has, "an event for each watch of the loop")
 	for i, e := range events {
+		if e.last {
+			continue
+		}
 		if e.before != nil {
 			e.before()
 		}
 		w.wakesOnce(fmt.Sprintf("%d %T", i+1, e.watch), e.looks, e.reads, e.event)
+	}
+}
+
+// ends has the last events come.
+func (w *waking) ends(events []watched) {
+	w.t.Helper()
+	for _, e := range events {
+		if e.last {
+			w.wakesOnce(fmt.Sprintf("%T", e.watch), e.looks, e.reads, e.event)
+		}
 	}
 }
 
@@ -357,7 +380,8 @@ func workloadLoopWakes(t *testing.T) {
 			w.tell(budget, func() { budget.Status.ObservedGeneration = budget.Generation })
 			w.recommends("guarded", v1alpha1.StrategyWorkload)
 			w.untilBlockedIs("guarded", "DisruptionBudget")
-		}, event: func() { w.tell(budget, func() { budget.Status.DisruptionsAllowed = 1 }) }})
+		}, event: func() { w.tell(budget, func() { budget.Status.DisruptionsAllowed = 1 }) }},
+		w.namespaceGoes("deployment-web"))
 	w.wakes(workloads.Watches(), events)
 	name := types.NamespacedName{Namespace: w.namespace, Name: "deployment-web"}
 	w.wakesOnce("told by another loop", name.Name, 0, func() { told <- genericevent.TypedGenericEvent[types.NamespacedName]{Object: name} })
@@ -367,6 +391,7 @@ func workloadLoopWakes(t *testing.T) {
 		clear(w.known)
 		return cpuRequest(w.named(pod.Name)) == 1200
 	}, patience, 50*time.Millisecond, "nothing stands in the way any more")
+	w.ends(events)
 }
 
 func policyLoopWakes(t *testing.T) {
@@ -396,11 +421,13 @@ func policyLoopWakes(t *testing.T) {
 		{watch: &v1alpha1.AttuneRecommendation{}, looks: "vanished", reads: 1, event: func() { w.orphan("vanished") }},
 		{watch: &autoscalingv2.HorizontalPodAutoscaler{}, looks: "all", event: func() { w.create(scalerOf("scaled")) }},
 	}
+	events = append(events, w.namespaceGoes("all"))
 	for _, kind := range workload.Kinds {
 		events = append(events, watched{watch: workload.NewObject(kind).(client.Object), looks: "all", event: func() { w.create(w.ofKind(kind, "woken")) }})
 	}
 	w.wakes(policies.Watches(), events)
 	w.wakesOnce("fresh usage", "all", 0, func() { fresh <- genericevent.TypedGenericEvent[string]{Object: w.namespace} })
+	w.ends(events)
 }
 
 // fresh forgets what was read.
