@@ -53,9 +53,9 @@ func someNamespaces(t *testing.T) {
 		}
 	})
 	namespace(ctx, t, "other", true)
-	kept := started1(t, "other")
+	kept := idleWeb(t, "other")
 	policyFor(ctx, t, kept, v1alpha1.UpdateAuto, soon(tight))
-	moved := started1(t, staysThere)
+	moved := idleWeb(t, staysThere)
 	auto(t, moved, tight)
 
 	for _, part := range []struct {
@@ -81,8 +81,8 @@ func someNamespaces(t *testing.T) {
 	}
 }
 
-// started1 starts an idle workload of one pod.
-func started1(t *testing.T, ns string) *appsv1.Deployment {
+// idleWeb starts an idle workload of one pod.
+func idleWeb(t *testing.T, ns string) *appsv1.Deployment {
 	t.Helper()
 	d, _ := started(t, ns, 1, idle(wide))
 	return d
@@ -119,7 +119,7 @@ func judged(ctx context.Context, ns string, strategy v1alpha1.Strategy) error {
 // staysWatched: a namespace in which a resize is watched cannot leave the value, since nobody would finish it.
 func staysWatched(t *testing.T) {
 	ctx := t.Context()
-	d := started1(t, comesAndGoes)
+	d := idleWeb(t, comesAndGoes)
 	auto(t, d, tight)
 	eventually(t, "watched", func() error {
 		rec, err := recommendation(ctx, d)
@@ -196,7 +196,7 @@ func namespaceBack(t *testing.T) {
 	ctx := t.Context()
 	namespace(ctx, t, comesAndGoes, true)
 	helm(t, "upgrade", release, chart(t), "--reuse-values", "--wait", "--timeout", "120s")
-	back := started1(t, comesAndGoes)
+	back := idleWeb(t, comesAndGoes)
 	within(t, 3*time.Minute, "its policies are judged", func() error { return judged(ctx, comesAndGoes, v1alpha1.StrategyWorkload) })
 	auto(t, back, tight)
 	eventually(t, "resized", func() error { return allHave(pods(ctx, t, back), tight) })

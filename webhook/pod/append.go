@@ -8,7 +8,7 @@ import (
 
 var binarySuffixes = [...]string{"", "Ki", "Mi", "Gi", "Ti"}
 
-// appendAmount appends an amount as a quoted quantity. resize.Quantity says the same, and costs three
+// appendAmount appends an amount as a quoted quantity. podview.Quantity says the same, and costs three
 // allocations each: admission writes a dozen.
 func appendAmount(b []byte, r recommender.Resource, a recommender.Amount) []byte {
 	suffix := ""

@@ -29,7 +29,7 @@ var mutants = []mutant{
 	{
 		"P0: a CronJob that keeps six Jobs is written for ever", "originals of ended Jobs by their uid, the oldest dropped for the newest, and own writes wake the next pass",
 		[]edit{
-			{"resize/template.go", "	appsv1.ControllerRevisionHashLabelKey,\n", "	appsv1.ControllerRevisionHashLabelKey,\n	\"batch.kubernetes.io/controller-uid\",\n"},
+			{"podview/template.go", "	appsv1.ControllerRevisionHashLabelKey,\n", "	appsv1.ControllerRevisionHashLabelKey,\n	\"batch.kubernetes.io/controller-uid\",\n"},
 			{"controller/workload/originals.go", "	live := w.live()\n", "	live := w.pods\n"},
 			{"controller/workload/originals.go", "	if i < 0 {\n		return false\n	}\n", "	i = max(i, 0)\n"},
 			{"controller/workload/stored.go", ".statuses, digest)", ".statuses, digest) && false"},
@@ -52,7 +52,7 @@ var mutants = []mutant{
 	{
 		"P1: a size that killed one pod is kept for its siblings", "what survivors had is kept, whatever harm has taught",
 		[]edit{
-			{"resize/backoff.go", "		if BelowFloor(floors, c.Name, FromResources(c.Resources), now) {\n", "		if false {\n"},
+			{"resize/backoff.go", "		if BelowFloor(floors, c.Name, podview.FromResources(c.Resources), now) {\n", "		if false {\n"},
 			{"controller/workload/decide.go", "	for _, record := range d.status.Records {\n		if record.Phase == v1alpha1.RecordReverting {\n", "	for _, record := range d.status.Records {\n		if false {\n"},
 			{"controller/workload/decide.go", "	d.status.Kept = resize.KeptAbove(d.status.Floors, d.status.Kept, w.now)\n", ""},
 		},
