@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"attune.io/attune/resize"
+	"attune.io/attune/tuning"
 )
 
 // 39: what restarts containers is refused where a budget of the namespace allows no disruption, waits for that budget,
@@ -24,17 +25,17 @@ func TestARestartWaitsForTheDisruptionBudget(t *testing.T) {
 	for _, pod := range pods {
 		pod.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
 	}
-	l := newLab(t, seen(t, small).heading(big).rec, append(objects(deploymentOf(small, 3), pods), budget)...)
+	l := newLab(t, heading(seen(t, small), big).Rec, append(objects(deploymentOf(small, 3), pods), budget)...)
 	l.storm(5)
 	assert.Zero(t, l.patches)
-	blocked := (&decision{status: l.rec().Status}).blocked(t)
+	blocked := condition(t, tuning.Decision{Status: l.rec().Status})
 	assert.Equal(t, resize.ReasonDisruptionBudget, blocked.Reason)
 	assert.Contains(t, blocked.Message, "PodDisruptionBudget web allows no disruption now")
 
 	require.NoError(t, l.api.Get(t.Context(), client.ObjectKeyFromObject(budget), budget))
 	budget.Status.DisruptionsAllowed = 1
 	require.NoError(t, l.api.Status().Update(t.Context(), budget))
-	assert.Len(t, l.c.waitingForBudgets(t.Context(), budget), 1, "it is woken by its budget")
+	assert.Len(t, wakers{l.c}.waitingForBudgets(t.Context(), budget), 1, "it is woken by its budget")
 	l.live(30 * time.Second)
 	assert.Equal(t, 1, l.patches, "one at a time")
 }

@@ -14,11 +14,12 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/tuning"
 )
 
 // What this loop wrote wakes no pass of its own; whatever else is new about a recommendation does.
 func TestOwnWritesWakeNoPass(t *testing.T) {
-	l := newLab(t, seen(t, small).heading(sizeOf(250, 0, 512, 0)).rec, deploymentOf(small, 1), running("web-1", small))
+	l := newLab(t, heading(seen(t, small), sizeOf(250, 0, 512, 0)).Rec, deploymentOf(small, 1), running("web-1", small))
 	before := l.rec()
 	l.pass()
 	after := l.rec()
@@ -44,7 +45,7 @@ func TestOwnWritesWakeNoPass(t *testing.T) {
 
 // A cache that does not show this loop's last write yet is not decided on, unless it never does.
 func TestACacheBehindItsOwnWriteIsWaitedFor(t *testing.T) {
-	l := newLab(t, seen(t, small).heading(sizeOf(250, 0, 512, 0)).rec, deploymentOf(small, 1), running("web-1", small))
+	l := newLab(t, heading(seen(t, small), sizeOf(250, 0, 512, 0)).Rec, deploymentOf(small, 1), running("web-1", small))
 	l.pass()
 	l.c.stored.of[l.key] = wrote4(l.c.stored.of[l.key], "999999")
 	assert.Equal(t, echoEvery, l.pass().RequeueAfter)
@@ -95,7 +96,7 @@ func TestPassesThatWriteKeepADistance(t *testing.T) {
 
 // However fast a status would change, it is written a few times a minute.
 func TestAStatusThatNeverRestsIsWrittenRarely(t *testing.T) {
-	l := newLab(t, seen(t, small).rec, deploymentOf(small, 1), running("web-0", small))
+	l := newLab(t, seen(t, small).Rec, deploymentOf(small, 1), running("web-0", small))
 	end := l.clock.Now().Add(2 * time.Minute)
 	for i := 0; l.clock.Now().Before(end); i++ {
 		change(l, "web-0", &corev1.Pod{}, func(p *corev1.Pod) {
@@ -135,12 +136,12 @@ func TestResizesBeginAtALimitedRate(t *testing.T) {
 	}
 
 	to := sizeOf(250, 0, 512, 0)
-	l := newLab(t, seen(t, small).heading(to).rec, deploymentOf(small, 1), running("web-1", small))
+	l := newLab(t, heading(seen(t, small), to).Rec, deploymentOf(small, 1), running("web-1", small))
 	l.c.limit.take(mostAtOnce+newPerSecond, l.clock.Now())
 	wait := l.pass().RequeueAfter
 	assert.Zero(t, l.patches)
 	assert.InDelta(t, time.Second, wait, float64(50*time.Millisecond))
-	assert.Empty(t, blocked(decision{status: withBlocked(l.rec().Status)}), "that is no reason worth telling")
+	assert.Empty(t, blocked(tuning.Decision{Status: withBlocked(l.rec().Status)}), "that is no reason worth telling")
 	l.clock.Step(wait)
 	l.pass()
 	assert.Equal(t, 1, l.patches)
@@ -184,59 +185,59 @@ func TestPodsInTroubleGoFirst(t *testing.T) {
 
 // Decided again at the same moment, with nothing changed, a decision writes nothing and comes to the same status.
 func TestADecisionIsAFixedPoint(t *testing.T) {
-	worlds := map[string]func(t *testing.T) world{
-		"nothing to do": func(t *testing.T) world { return seen(t, small, podsAt(3, small)...).heading(small) },
-		"lowering": func(t *testing.T) world {
-			return eager(seen(t, small, podsAt(3, small)...).heading(sizeOf(250, 0, 256, 0)))
+	worlds := map[string]func(t *testing.T) tuning.View{
+		"nothing to do": func(t *testing.T) tuning.View { return heading(seen(t, small, podsAt(3, small)...), small) },
+		"lowering": func(t *testing.T) tuning.View {
+			return eager(heading(seen(t, small, podsAt(3, small)...), sizeOf(250, 0, 256, 0)))
 		},
-		"growing": func(t *testing.T) world { return eager(seen(t, small, podsAt(60, small)...).heading(big)) },
-		"a limit in two": func(t *testing.T) world {
-			return eager(seen(t, small, podsAt(2, sizeOf(500, 0, 512, 1024))...).heading(sizeOf(250, 0, 256, 512)))
+		"growing": func(t *testing.T) tuning.View { return eager(heading(seen(t, small, podsAt(60, small)...), big)) },
+		"a limit in two": func(t *testing.T) tuning.View {
+			return eager(heading(seen(t, small, podsAt(2, sizeOf(500, 0, 512, 1024))...), sizeOf(250, 0, 256, 512)))
 		},
-		"killed": func(t *testing.T) world {
-			return seen(t, small, endedBefore(running("web-1", sizeOf(500, 0, 512, 512)), "OOMKilled", 1, time.Minute)).heading(sizeOf(500, 0, 700, 700))
+		"killed": func(t *testing.T) tuning.View {
+			return heading(seen(t, small, endedBefore(running("web-1", sizeOf(500, 0, 512, 512)), "OOMKilled", 1, time.Minute)), sizeOf(500, 0, 700, 700))
 		},
-		"gone": func(t *testing.T) world { w := seen(t, small); w.workload = nil; return w },
-		"an undo": func(t *testing.T) world {
+		"gone": func(t *testing.T) tuning.View { w := seen(t, small); w.Workload = nil; return w },
+		"an undo": func(t *testing.T) tuning.View {
 			w := eager(seen(t, small, podsAt(3, sizeOf(250, 0, 256, 0))...))
-			w.rec.Status.Originals = []v1alpha1.Originals{{TemplateHash: "abc", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(small)}}}}
-			w.workload.Annotations[v1alpha1.UndoAnnotation] = now.Format(time.RFC3339)
+			w.Rec.Status.Originals = []v1alpha1.Originals{{TemplateHash: "abc", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(small)}}}}
+			w.Workload.Annotations[v1alpha1.UndoAnnotation] = now.Format(time.RFC3339)
 			return w
 		},
 	}
 	for harm, suffer := range harms {
-		worlds[string(harm)] = func(t *testing.T) world { w := judged(t); suffer(&w); return w }
+		worlds[string(harm)] = func(t *testing.T) tuning.View { w := judged(t); suffer(&w); return w }
 	}
 	for _, phase := range []v1alpha1.RecordPhase{
 		v1alpha1.RecordWritten, v1alpha1.RecordApplied, v1alpha1.RecordWatching, v1alpha1.RecordReverting, v1alpha1.RecordWithdrawing, v1alpha1.RecordEvicting,
 	} {
 		for name, has := range map[string]recommender.Size{"as desired": sizeOf(300, 0, 512, 0), "as before": sizeOf(500, 0, 512, 0), "as another wants": sizeOf(800, 0, 512, 0)} {
-			worlds[fmt.Sprintf("%s, %s", phase, name)] = func(t *testing.T) world { return resized(t, phase, has) }
+			worlds[fmt.Sprintf("%s, %s", phase, name)] = func(t *testing.T) tuning.View { return resized(t, phase, has) }
 		}
 	}
 	for name, build := range worlds {
 		t.Run(name, func(t *testing.T) {
 			w := build(t)
-			if len(w.rec.Status.Records) > 0 { // they are remembered before anything is resized
-				before := v1alpha1.ContainerResources{Name: "app", Resources: w.rec.Status.Records[0].Prior[0].Resources}
-				w.rec.Status.Originals = []v1alpha1.Originals{{TemplateHash: "abc", Containers: []v1alpha1.ContainerResources{before}}}
+			if len(w.Rec.Status.Records) > 0 { // they are remembered before anything is resized
+				before := v1alpha1.ContainerResources{Name: "app", Resources: w.Rec.Status.Records[0].Prior[0].Resources}
+				w.Rec.Status.Originals = []v1alpha1.Originals{{TemplateHash: "abc", Containers: []v1alpha1.ContainerResources{before}}}
 			}
 			r := &reader{pods: map[string][]corev1.Pod{}, live: map[string]*corev1.Pod{}}
-			for _, pod := range w.pods {
+			for _, pod := range w.Pods {
 				r.live[pod.Name], r.pods["node-1"] = pod, append(r.pods["node-1"], *pod)
 			}
 			c := &Controller{Client: r.client(), Live: r.client()}
 			first := c.decide(t.Context(), &w)
-			w.rec = w.rec.DeepCopy()
-			w.rec.Status = first.status
-			w.tried = map[types.UID]time.Time{}
-			for _, sent := range first.writes {
-				w.tried[sent.plan.PodUID] = w.now
+			w.Rec = w.Rec.DeepCopy()
+			w.Rec.Status = first.Status
+			w.Past.AskedAt = map[types.UID]time.Time{}
+			for _, sent := range first.Writes {
+				w.Past.AskedAt[sent.Plan.PodUID] = w.Now
 			}
 			second := c.decide(t.Context(), &w)
-			assert.Empty(t, begun(second))
-			assert.Empty(t, second.evictions)
-			assert.Equal(t, first.status, second.status)
+			assert.Empty(t, begun(second.Decision))
+			assert.Empty(t, second.Evictions)
+			assert.Equal(t, first.Status, second.Status)
 		})
 	}
 }

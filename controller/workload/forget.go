@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -13,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/tuning"
 )
 
 // forgetAfter is how long a recommendation outlives its workload, so that floors survive a re-creation.
@@ -22,20 +22,10 @@ const forgetAfter = 7 * 24 * time.Hour
 // for an event that may not come.
 const openEvery = time.Minute
 
-// goneOrNot notes since when the workload is gone. It is stored, as an operator may not live for a week.
-func (d *decision) goneOrNot(w world) {
-	switch {
-	case w.workload != nil:
-		d.status.GoneSince = nil
-	case d.status.GoneSince == nil:
-		d.status.GoneSince = &metav1.Time{Time: w.now}
-	}
-}
-
 // priority of a workload's next look. One that waits for its turn to begin resizes lets those go first that a new
 // leader has not looked at yet: they may have been harmed meanwhile.
-func (w world) priority() int {
-	if w.full > 0 {
+func priority(v tuning.View) int {
+	if v.Begin.Wait > 0 {
 		return handler.LowPriority
 	}
 	return 0
@@ -43,15 +33,15 @@ func (w world) priority() int {
 
 // rest says when to look again, and deletes a recommendation whose workload is long gone and whose pods are
 // all done with.
-func (c *Controller) rest(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w world, d decision) (reconcile.Result, error) {
-	if len(rec.Status.Records) > 0 && d.after == 0 {
-		d.wake(openEvery)
+func (c *Controller) rest(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w tuning.View, d tuning.Decision) (reconcile.Result, error) {
+	if len(rec.Status.Records) > 0 && d.After == 0 {
+		d.Wake(openEvery)
 	}
-	if w.workload != nil || len(rec.Status.Records) > 0 || rec.DeletionTimestamp != nil {
-		return reconcile.Result{RequeueAfter: d.after, Priority: ptr.To(w.priority())}, nil
+	if w.Workload != nil || len(rec.Status.Records) > 0 || rec.DeletionTimestamp != nil {
+		return reconcile.Result{RequeueAfter: d.After, Priority: ptr.To(priority(w))}, nil
 	}
 	c.counted.drop(client.ObjectKeyFromObject(rec))
-	if left := rec.Status.GoneSince.Add(forgetAfter).Sub(w.now); left > 0 {
+	if left := rec.Status.GoneSince.Add(forgetAfter).Sub(w.Now); left > 0 {
 		return reconcile.Result{RequeueAfter: left, Priority: ptr.To(0)}, nil
 	}
 	log.FromContext(ctx).Info("Deleting the recommendation of a workload that is gone", "since", rec.Status.GoneSince)

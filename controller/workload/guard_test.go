@@ -16,7 +16,7 @@ import (
 // The settings by which a watch is finished are kept before there is a first record of it.
 func TestAPolicyIsGuardedBeforeTheFirstRecord(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 0), sizeOf(250, 0, 512, 0)
-	l := newLab(t, seen(t, from).heading(to).rec, deploymentOf(from, 1), running("web-1", from))
+	l := newLab(t, heading(seen(t, from), to).Rec, deploymentOf(from, 1), running("web-1", from))
 	policy := func() *v1alpha1.AttunePolicy {
 		p := &v1alpha1.AttunePolicy{}
 		require.NoError(t, l.api.Get(t.Context(), types.NamespacedName{Namespace: "shop", Name: "all"}, p))

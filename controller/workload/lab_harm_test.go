@@ -28,8 +28,8 @@ func TestGrowthThatIsPutOffIsTakenBackOn133(t *testing.T) {
 			pod.Spec.Containers[0].Resources = podview.ToRequirements(to)
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred})
 			w := seen(t, from)
-			w.rec.Status.Records = []v1alpha1.ResizeRecord{record}
-			l := newLab(t, w.rec, deploymentOf(from, 1), pod)
+			w.Rec.Status.Records = []v1alpha1.ResizeRecord{record}
+			l := newLab(t, w.Rec, deploymentOf(from, 1), pod)
 			l.c.ServerVersion = "v1.33.13"
 			l.live(time.Hour)
 			assert.LessOrEqual(t, l.patches, 2, "asked for once, in words that the API server takes")

@@ -260,7 +260,7 @@ func deploymentOf(template recommender.Size, replicas int) *appsv1.Deployment {
 
 func TestLabCountsWhatIsWritten(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 0), sizeOf(250, 0, 512, 0)
-	l := newLab(t, seen(t, from).heading(to).rec, deploymentOf(from, 1), running("web-1", from))
+	l := newLab(t, heading(seen(t, from), to).Rec, deploymentOf(from, 1), running("web-1", from))
 	l.pass()
 	assert.Equal(t, 1, l.patches, "one resize")
 	assert.Equal(t, 1, l.status, "its record before it; the pod tells the answer again")

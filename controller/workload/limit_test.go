@@ -21,19 +21,12 @@ import (
 func wanting(t *testing.T, n int) *lab {
 	t.Helper()
 	pods := podsAt(n, small)
-	l := newLab(t, seen(t, small).heading(big).rec, objects(deploymentOf(small, n), pods)...)
+	l := newLab(t, heading(seen(t, small), big).Rec, objects(deploymentOf(small, n), pods)...)
 	change(l, "all", &v1alpha1.AttunePolicy{}, func(p *v1alpha1.AttunePolicy) {
 		p.Spec.UpdateStrategy.MaxConcurrentResizes = ptr.To(intstr.FromString("100%"))
 		p.Spec.UpdateStrategy.Canary = &v1alpha1.CanarySettings{Percentage: ptr.To(int32(100))}
 	})
 	return l
-}
-
-// leftNow is what is in the bucket now.
-func (x *limit) leftNow() float64 {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	return x.left
 }
 
 // However many passes send nothing, those that send something find the bucket as full as if there were no others.
@@ -48,7 +41,7 @@ func TestOnlyWhatIsSentCountsAgainstTheLimit(t *testing.T) {
 		require.Zero(t, l.patches)
 		assert.InDelta(t, mostAtOnce-1, l.c.limit.leftNow(), 0)
 		assert.Zero(t, l.c.limit.owed)
-		assert.Empty(t, l.c.promises.read(), "nor is room held for them")
+		assert.Empty(t, l.c.reservations.read(), "nor is room held for them")
 	})
 	t.Run("another writer was first", func(t *testing.T) {
 		l := wanting(t, 3)
@@ -91,4 +84,11 @@ func TestTheLimitIsNeverMoreThanFull(t *testing.T) {
 	require.Zero(t, x.take(1, now.Add(time.Hour)))
 	x.giveBack(5)
 	assert.InDelta(t, mostAtOnce, x.leftNow(), 0)
+}
+
+// leftNow is what is in the bucket now.
+func (x *limit) leftNow() float64 {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	return x.left
 }

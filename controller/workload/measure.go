@@ -15,6 +15,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/tuning"
 	"attune.io/attune/usage"
 )
 
@@ -49,14 +50,17 @@ const lately = 10 * time.Minute
 // measureFor bounds what one pass waits for a source; a pod that can be judged without it is not kept waiting.
 const measureFor = 10 * time.Second
 
+// measurer adds what was measured of pods whose watch has ended.
+type measurer struct{ *Controller }
+
 // measure asks the source about the pods whose watch has ended: what is judged then, and only then. It asks once for all
 // of them.
-func (c *Controller) measure(ctx context.Context, w *world) {
-	w.measured = map[string]resize.Signals{}
+func (c measurer) measure(ctx context.Context, w *tuning.View) {
+	w.Usage.Signals = map[string]resize.Signals{}
 	ended := map[*v1alpha1.ResizeRecord]*corev1.Pod{}
-	for i := range w.rec.Status.Records {
-		record := &w.rec.Status.Records[i]
-		if pod := w.pod(record.PodUID); pod != nil && w.watchEnded(*record) {
+	for i := range w.Rec.Status.Records {
+		record := &w.Rec.Status.Records[i]
+		if pod := w.Pod(record.PodUID); pod != nil && w.WatchEnded(*record) {
 			ended[record] = pod
 		}
 	}
@@ -65,17 +69,12 @@ func (c *Controller) measure(ctx context.Context, w *world) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, measureFor)
 	defer cancel()
-	all := c.asked(ctx, w, ended)
+	all := c.askSource(ctx, w, ended)
 	for record, pod := range ended {
 		signals := all.of(pod.Name, *record)
-		c.recall(ctx, &signals, pod, *record, w.now)
-		w.measured[string(record.PodUID)] = signals
+		c.addRecent(ctx, &signals, pod, *record, w.Now)
+		w.Usage.Signals[string(record.PodUID)] = signals
 	}
-}
-
-// watchEnded: the record's watch is over, and its pod is to be judged.
-func (w world) watchEnded(record v1alpha1.ResizeRecord) bool {
-	return record.Phase == v1alpha1.RecordWatching && record.WatchUntil != nil && !w.now.Before(record.WatchUntil.Time)
 }
 
 // heard of a source about all pods whose watch has ended.
@@ -86,33 +85,33 @@ type heard struct {
 	unanswered string
 }
 
-// asked are the signals that a source heard.
-func (c *Controller) asked(ctx context.Context, w *world, ended map[*v1alpha1.ResizeRecord]*corev1.Pod) heard {
+// askSource are the signals that a source heard.
+func (c measurer) askSource(ctx context.Context, w *tuning.View, ended map[*v1alpha1.ResizeRecord]*corev1.Pod) heard {
 	if c.Gauges == nil {
 		return heard{}
 	}
-	gauge, err := c.Gauges(w.settings)
+	gauge, err := c.Gauges(w.Policy.Settings)
 	if err != nil {
-		return heard{slo: unanswered(w.settings.SLOGuardrails, err), unanswered: err.Error()}
+		return heard{slo: unanswered(w.Policy.Settings.SLOGuardrails, err), unanswered: err.Error()}
 	}
 	var pods []string
 	windows := map[string]time.Duration{}
 	for record, pod := range ended {
 		pods = append(pods, pod.Name)
-		windows[pod.Name] = w.now.Sub(record.WrittenAt.Time)
+		windows[pod.Name] = w.Now.Sub(record.WrittenAt.Time)
 	}
 	slices.Sort(pods)
-	namespace, window := w.rec.Namespace, w.settings.Resize.RateWindow
+	namespace, window := w.Rec.Namespace, w.Policy.Settings.Resize.RateWindow
 	var a heard
 	var failures [3]error
-	a.killed, failures[0] = gauge.OOMKills(ctx, namespace, windows, w.now)
-	a.throttled, failures[1] = gauge.Throttled(ctx, namespace, pods, window, w.now)
-	a.waiting, failures[2] = gauge.Waiting(ctx, namespace, pods, window, w.now)
+	a.killed, failures[0] = gauge.OOMKills(ctx, namespace, windows, w.Now)
+	a.throttled, failures[1] = gauge.Throttled(ctx, namespace, pods, window, w.Now)
+	a.waiting, failures[2] = gauge.Waiting(ctx, namespace, pods, window, w.Now)
 	if err := cmp.Or(failures[:]...); err != nil {
 		a.unanswered = err.Error()
 	}
-	for _, g := range w.settings.SLOGuardrails {
-		value, err := gauge.Value(ctx, g.Query, w.now)
+	for _, g := range w.Policy.Settings.SLOGuardrails {
+		value, err := gauge.Value(ctx, g.Query, w.Now)
 		a.slo = append(a.slo, guardrail(g, value, err))
 	}
 	return a
@@ -142,8 +141,8 @@ func measured(values map[string]float64, record v1alpha1.ResizeRecord) map[strin
 	return numbers
 }
 
-// recall adds what is known without asking, of the time that the pod has run with its new size.
-func (c *Controller) recall(ctx context.Context, signals *resize.Signals, pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) {
+// addRecent adds what is known without asking, of the time that the pod has run with its new size.
+func (c measurer) addRecent(ctx context.Context, signals *resize.Signals, pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) {
 	if c.Lately == nil || record.VerifiedOnce == nil {
 		return
 	}

@@ -20,6 +20,7 @@ import (
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/tuning"
 	"attune.io/attune/usage"
 )
 
@@ -33,14 +34,6 @@ type source struct {
 	asked     int
 	// weighed are how many pods each question about memory named.
 	weighed []int
-}
-
-func of(pods []string, values map[string]float64) usage.ByContainer {
-	all := usage.ByContainer{}
-	for _, pod := range pods {
-		all[pod] = values
-	}
-	return all
 }
 
 func (s *source) Throttled(_ context.Context, _ string, pods []string, _ time.Duration, _ time.Time) (usage.ByContainer, error) {
@@ -68,7 +61,7 @@ func (s *source) Value(context.Context, string, time.Time) (float64, error) {
 	return s.value, s.err
 }
 
-func watched(until time.Time, phase v1alpha1.RecordPhase) world {
+func watched(until time.Time, phase v1alpha1.RecordPhase) tuning.View {
 	record := v1alpha1.ResizeRecord{
 		PodUID: "1", Phase: phase, WatchUntil: &metav1.Time{Time: until},
 		Desired: []v1alpha1.ContainerResources{{Name: "app"}, {Name: "sidecar"}},
@@ -76,12 +69,12 @@ func watched(until time.Time, phase v1alpha1.RecordPhase) world {
 	rec := &v1alpha1.AttuneRecommendation{}
 	rec.Status.Records = []v1alpha1.ResizeRecord{record}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"}}
-	return world{rec: rec, pods: []*corev1.Pod{pod}, now: now}
+	return tuning.View{Rec: rec, Pods: []*corev1.Pod{pod}, Now: now}
 }
 
 func TestPodsAreMeasuredWhenTheirWatchEnds(t *testing.T) {
 	tests := map[string]struct {
-		world world
+		world tuning.View
 		asked int
 	}{
 		"before the end":   {watched(now.Add(time.Second), v1alpha1.RecordWatching), 0},
@@ -93,11 +86,11 @@ func TestPodsAreMeasuredWhenTheirWatchEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &source{throttled: map[string]float64{"app": 0.7}}
 			c := &Controller{Gauges: func(policy.Settings) (Gauge, error) { return s, nil }}
-			c.measure(t.Context(), &test.world)
+			measurer{c}.measure(t.Context(), &test.world)
 			assert.Equal(t, test.asked, s.asked)
 			if test.asked > 0 {
-				assert.Equal(t, map[string]float64{"app": 0.7}, test.world.measured["1"].Throttle, "what was not measured is left out")
-				assert.Empty(t, test.world.measured["1"].CPUPressure, "NaN is no measurement")
+				assert.Equal(t, map[string]float64{"app": 0.7}, test.world.Usage.Signals["1"].Throttle, "what was not measured is left out")
+				assert.Empty(t, test.world.Usage.Signals["1"].CPUPressure, "NaN is no measurement")
 			}
 		})
 	}
@@ -136,10 +129,10 @@ func TestWhatIsKnownIsRecalled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := &known{from: now.Add(test.measured), used: 400.9, busy: 0.95}
 			w := watched(now, v1alpha1.RecordWatching)
-			w.rec.Status.Records[0].Node = "node1"
-			w.rec.Status.Records[0].VerifiedOnce = &metav1.Time{Time: now.Add(test.verified)}
-			(&Controller{Lately: k}).measure(t.Context(), &w)
-			assert.Equal(t, test.want, w.measured["1"])
+			w.Rec.Status.Records[0].Node = "node1"
+			w.Rec.Status.Records[0].VerifiedOnce = &metav1.Time{Time: now.Add(test.verified)}
+			measurer{&Controller{Lately: k}}.measure(t.Context(), &w)
+			assert.Equal(t, test.want, w.Usage.Signals["1"])
 			assert.Equal(t, []time.Time{now.Add(test.since), now.Add(test.since)}, k.since, "of either container")
 		})
 	}
@@ -148,43 +141,51 @@ func TestWhatIsKnownIsRecalled(t *testing.T) {
 // A source that cannot be asked does not hide what is known.
 func TestWhatIsKnownOutlivesItsSource(t *testing.T) {
 	w := watched(now, v1alpha1.RecordWatching)
-	w.settings.SLOGuardrails = []v1alpha1.SLOGuardrail{{Name: "latency", Threshold: "1"}}
-	w.rec.Status.Records[0].Node, w.rec.Status.Records[0].VerifiedOnce = "node1", &metav1.Time{Time: now.Add(-time.Minute)}
+	w.Policy.Settings.SLOGuardrails = []v1alpha1.SLOGuardrail{{Name: "latency", Threshold: "1"}}
+	w.Rec.Status.Records[0].Node, w.Rec.Status.Records[0].VerifiedOnce = "node1", &metav1.Time{Time: now.Add(-time.Minute)}
 	c := &Controller{
 		Lately: &known{from: now, used: 400, busy: 0.95},
 		Gauges: func(policy.Settings) (Gauge, error) { return nil, errors.New("no address") },
 	}
-	c.measure(t.Context(), &w)
+	measurer{c}.measure(t.Context(), &w)
 	assert.Equal(t, resize.Signals{
 		CPUUsage: map[string]recommender.Amount{"app": 400}, NodeBusy: 0.95,
 		SLO: []resize.SLOResult{{Name: "latency", Failed: "no address"}}, Unanswered: "no address",
-	}, w.measured["1"])
+	}, w.Usage.Signals["1"])
 }
 
 // A wave's end costs three questions and one for each guardrail, however many pods it had.
 func TestAWavesEndCostsAFewQuestions(t *testing.T) {
 	w := watched(now, v1alpha1.RecordWatching)
-	one, pod := w.rec.Status.Records[0], w.pods[0]
-	w.rec.Status.Records, w.pods = nil, nil
+	one, pod := w.Rec.Status.Records[0], w.Pods[0]
+	w.Rec.Status.Records, w.Pods = nil, nil
 	for i := range 50 {
 		record, copied := *one.DeepCopy(), pod.DeepCopy()
 		copied.Name, copied.UID = fmt.Sprint("web-", i), types.UID(fmt.Sprint(i))
 		record.PodUID, record.WrittenAt = copied.UID, metav1.Time{Time: now.Add(-time.Duration(i) * time.Second)}
-		w.rec.Status.Records, w.pods = append(w.rec.Status.Records, record), append(w.pods, copied)
+		w.Rec.Status.Records, w.Pods = append(w.Rec.Status.Records, record), append(w.Pods, copied)
 	}
-	w.settings.SLOGuardrails = []v1alpha1.SLOGuardrail{
+	w.Policy.Settings.SLOGuardrails = []v1alpha1.SLOGuardrail{
 		{Name: "latency", Comparison: "<", Threshold: "1"}, {Name: "errors", Comparison: "<", Threshold: "1"},
 	}
 	s := &source{throttled: map[string]float64{"app": 0.7}, killed: map[string]float64{"sidecar": 1}, value: 0.5}
-	(&Controller{Gauges: func(policy.Settings) (Gauge, error) { return s, nil }}).measure(t.Context(), &w)
+	measurer{&Controller{Gauges: func(policy.Settings) (Gauge, error) { return s, nil }}}.measure(t.Context(), &w)
 	assert.Equal(t, 5, s.asked)
-	require.Len(t, w.measured, 50)
-	for _, signals := range w.measured {
+	require.Len(t, w.Usage.Signals, 50)
+	for _, signals := range w.Usage.Signals {
 		assert.Equal(t, resize.Signals{
 			Throttle: map[string]float64{"app": 0.7}, OOMEvents: map[string]float64{"sidecar": 1},
 			SLO: []resize.SLOResult{{Name: "latency", Held: true, Message: "latency: 0.5, wanted < 1"}, {Name: "errors", Held: true, Message: "errors: 0.5, wanted < 1"}},
 		}, signals)
 	}
+}
+
+func of(pods []string, values map[string]float64) usage.ByContainer {
+	all := usage.ByContainer{}
+	for _, pod := range pods {
+		all[pod] = values
+	}
+	return all
 }
 
 func TestGuardrails(t *testing.T) {

@@ -23,61 +23,41 @@ import (
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/tuning"
 )
-
-func named(name string) types.NamespacedName {
-	return types.NamespacedName{Namespace: "shop", Name: name}
-}
-
-func TestWhatWaitsIsWokenByWhatItWaitsFor(t *testing.T) {
-	var x waiting
-	assert.Empty(t, x.wake(aboutNode("node-1")), "nobody waits")
-	assert.False(t, x.wait(named("a"), []topic{aboutNode("node-1"), aboutQuotas("shop")}, x.now()))
-	x.wait(named("b"), []topic{aboutNode("node-1")}, x.now())
-	assert.ElementsMatch(t, []reconcile.Request{{NamespacedName: named("a")}, {NamespacedName: named("b")}}, x.wake(aboutNode("node-1")))
-	assert.Equal(t, []reconcile.Request{{NamespacedName: named("a")}}, x.wake(aboutQuotas("shop")))
-	assert.Empty(t, x.wake(aboutQuotas("bank")))
-	assert.Empty(t, x.wake(aboutNode("node-2")))
-
-	x.wait(named("a"), nil, x.now())
-	assert.Empty(t, x.wake(aboutQuotas("shop")), "it waits no longer")
-	x.wait(named("b"), nil, x.now())
-	assert.Empty(t, x.on, "nothing is kept of who waits for nothing")
-	assert.Empty(t, x.by)
-}
 
 func TestAChangeDuringAPassIsNotMissed(t *testing.T) {
 	var x waiting
 	began := x.now()
-	x.wake(aboutNode("node-1"))
-	assert.True(t, x.wait(named("a"), []topic{aboutNode("node-1")}, began))
-	assert.False(t, x.wait(named("a"), []topic{aboutNode("node-1")}, x.now()), "it was looked at since")
-	assert.False(t, x.wait(named("a"), []topic{aboutNode("node-2")}, began), "another node's change")
+	x.wake(tuning.AboutNode("node-1"))
+	assert.True(t, x.wait(named("a"), []tuning.Topic{tuning.AboutNode("node-1")}, began))
+	assert.False(t, x.wait(named("a"), []tuning.Topic{tuning.AboutNode("node-1")}, x.now()), "it was looked at since")
+	assert.False(t, x.wait(named("a"), []tuning.Topic{tuning.AboutNode("node-2")}, began), "another node's change")
 	for i := range 2 * mostRecent {
-		x.wake(aboutNode(fmt.Sprint(i)))
+		x.wake(tuning.AboutNode(fmt.Sprint(i)))
 	}
 	assert.Len(t, x.recent, mostRecent)
-	assert.True(t, x.wait(named("a"), []topic{aboutNode("node-2")}, began), "nobody knows any more")
+	assert.True(t, x.wait(named("a"), []tuning.Topic{tuning.AboutNode("node-2")}, began), "nobody knows any more")
 }
 
 func TestRoomIsPromisedOnce(t *testing.T) {
-	var p promises
-	a := promise{uid: "a", namespace: "shop", node: "node-1", needs: [2]recommender.Amount{1000, 1}, growth: sizeOf(500, 0, 0, 0)}
-	b := promise{uid: "b", namespace: "bank", node: "node-1", needs: [2]recommender.Amount{2000, 2}, growth: sizeOf(700, 0, 0, 0)}
+	var p reservations
+	a := tuning.Reservation{UID: "a", Namespace: "shop", Node: "node-1", Needs: [2]recommender.Amount{1000, 1}, Growth: sizeOf(500, 0, 0, 0)}
+	b := tuning.Reservation{UID: "b", Namespace: "bank", Node: "node-1", Needs: [2]recommender.Amount{2000, 2}, Growth: sizeOf(700, 0, 0, 0)}
 	seen := p.read()
-	assert.True(t, p.make(named("a"), []promise{a}, seen))
-	assert.False(t, p.make(named("b"), []promise{b}, seen), "it was decided without knowing of a")
+	assert.True(t, p.make(named("a"), []tuning.Reservation{a}, seen))
+	assert.False(t, p.make(named("b"), []tuning.Reservation{b}, seen), "it was decided without knowing of a")
 	seen = p.read()
-	assert.True(t, p.make(named("b"), []promise{b}, seen))
-	assert.True(t, p.make(named("a"), []promise{a}, ledger{}), "what is promised already is no news")
+	assert.True(t, p.make(named("b"), []tuning.Reservation{b}, seen))
+	assert.True(t, p.make(named("a"), []tuning.Reservation{a}, tuning.Reservations{}), "what is promised already is no news")
 
 	all := p.read()
-	assert.Equal(t, map[types.UID][2]recommender.Amount{"a": a.needs, "b": b.needs}, all.onNode("node-1"))
-	assert.Empty(t, all.onNode("node-2"))
-	assert.Equal(t, sizeOf(500, 0, 0, 0), all.inNamespace("shop"))
-	assert.True(t, p.make(named("a"), nil, ledger{}), "giving back needs no consent")
-	assert.Len(t, p.read().all, 1)
-	assert.True(t, p.make(named("b"), nil, ledger{}))
+	assert.Equal(t, map[types.UID][2]recommender.Amount{"a": a.Needs, "b": b.Needs}, all.OnNode("node-1"))
+	assert.Empty(t, all.OnNode("node-2"))
+	assert.Equal(t, sizeOf(500, 0, 0, 0), all.InNamespace("shop"))
+	assert.True(t, p.make(named("a"), nil, tuning.Reservations{}), "giving back needs no consent")
+	assert.Len(t, p.read().All, 1)
+	assert.True(t, p.make(named("b"), nil, tuning.Reservations{}))
 	assert.Empty(t, p.of)
 }
 
@@ -85,23 +65,23 @@ func TestNodesAreRemembered(t *testing.T) {
 	var m nodeMemory
 	n := node("node-1", "4", "8Gi")
 	n.Status.NodeInfo.BootID = "boot-1"
-	assert.Equal(t, nodeView{Node: n}, m.see(n, now))
+	assert.Equal(t, tuning.Node{Node: n}, m.see(n, now))
 	record := recordOf(running("web-1", sizeOf(500, 0, 512, 0)), sizeOf(1000, 0, 512, 0))
-	m.learn([]lesson{{"shop", record, resize.ReasonInfeasible, `alongside CPU Manager policy "static"`}}, now)
-	assert.True(t, m.see(n.DeepCopy(), now).facts.Policies.StaticCPU)
-	assert.Zero(t, m.see(node("node-2", "4", "8Gi"), now).facts, "another node")
+	m.learn([]tuning.Lesson{{Namespace: "shop", Record: record, Reason: resize.ReasonInfeasible, Message: `alongside CPU Manager policy "static"`}}, now)
+	assert.True(t, m.see(n.DeepCopy(), now).Facts.Policies.StaticCPU)
+	assert.Zero(t, m.see(node("node-2", "4", "8Gi"), now).Facts, "another node")
 
 	rebooted := n.DeepCopy()
 	rebooted.Status.NodeInfo.BootID = "boot-2"
 	later := now.Add(time.Minute)
-	assert.Equal(t, nodeView{Node: rebooted, booted: later}, m.see(rebooted, later), "and what its kubelet said is forgotten")
-	assert.Equal(t, later, m.see(rebooted, later.Add(time.Minute)).booted)
+	assert.Equal(t, tuning.Node{Node: rebooted, Booted: later}, m.see(rebooted, later), "and what its kubelet said is forgotten")
+	assert.Equal(t, later, m.see(rebooted, later.Add(time.Minute)).Booted)
 
-	m.learn([]lesson{{"shop", record, resize.ReasonDeferred, ""}}, now)
+	m.learn([]tuning.Lesson{{Namespace: "shop", Record: record, Reason: resize.ReasonDeferred, Message: ""}}, now)
 	m.forget("node-1")
-	assert.Zero(t, m.see(n, now).facts)
+	assert.Zero(t, m.see(n, now).Facts)
 	record.Node = "unseen"
-	m.learn([]lesson{{"shop", record, resize.ReasonDeferred, ""}}, now)
+	m.learn([]tuning.Lesson{{Namespace: "shop", Record: record, Reason: resize.ReasonDeferred, Message: ""}}, now)
 	assert.Len(t, m.of, 2, "a node that was never seen is not kept")
 }
 
@@ -202,7 +182,7 @@ func TestOneNamespaceStopsNoOther(t *testing.T) {
 		})
 	}
 
-	l := newLab(t, seen(t, small).heading(sizeOf(250, 0, 512, 0)).rec, deploymentOf(small, 3), running("web-1", small), running("web-2", small))
+	l := newLab(t, heading(seen(t, small), sizeOf(250, 0, 512, 0)).Rec, deploymentOf(small, 3), running("web-1", small), running("web-2", small))
 	l.c.Rights = &Rights{Clock: clocktesting.NewFakeClock(now), Ask: func(context.Context) (bool, error) { return true, nil }}
 	l.resize = func(client.Object) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods/resize"}, "x", errors.New(`User "attune" cannot patch resource "pods/resize"`))
@@ -219,78 +199,20 @@ func TestMemoryIsNotAskedForTwiceInAScrape(t *testing.T) {
 	gauge := &source{held: map[string]float64{"app": 300 * mi}}
 	c := &Controller{Gauges: func(policy.Settings) (Gauge, error) { return gauge, nil }}
 	pods := []*corev1.Pod{running("a", from), running("b", from)}
-	for _, after := range []time.Duration{0, weightLasts - time.Second, weightLasts} {
+	for _, after := range []time.Duration{0, memoryLasts - time.Second, memoryLasts} {
 		w := eager(seen(t, from, pods...))
-		w.now = now.Add(after)
-		c.weigh(t.Context(), &w, []types.UID{"a", "b"})
-		assert.Equal(t, map[string]recommender.Amount{"app": 300 * mi}, w.memory["b"])
+		w.Now = now.Add(after)
+		looker{c}.askMemory(t.Context(), &w, []types.UID{"a", "b"})
+		assert.Equal(t, map[string]recommender.Amount{"app": 300 * mi}, w.Usage.Memory["b"])
 	}
 	assert.Equal(t, []int{2, 2}, gauge.weighed, "one question for all pods, and none before the next scrape")
-	c.weights.note("c", weight{at: now.Add(3 * weightLasts)})
-	assert.Len(t, c.weights.last, 1, "old ones go")
-}
-
-func TestRefusalsAreToldTogether(t *testing.T) {
-	pod := running("web-1", sizeOf(500, 0, 512, 0))
-	no := func(reason string, transient bool, until time.Duration) *resize.Refusal {
-		r := &resize.Refusal{Reason: reason, Message: reason + " says no", Transient: transient}
-		if until != 0 {
-			r.Until = now.Add(until)
-		}
-		return r
-	}
-	for _, tc := range []struct {
-		name    string
-		given   []*resize.Refusal
-		reason  string
-		message string
-		after   time.Duration
-	}{
-		{name: "none"},
-		{"one", []*resize.Refusal{no("NoRoom", true, 0)}, "NoRoom", "NoRoom says no", lookAgain},
-		{"one that nothing lifts by itself", []*resize.Refusal{no("SingleReplica", false, 0)}, "SingleReplica", "SingleReplica says no", 0},
-		{"one that time lifts", []*resize.Refusal{no("NodeBlocked", true, time.Minute)}, "NodeBlocked", "NodeBlocked says no", time.Minute},
-		{"one that should have lifted", []*resize.Refusal{no("NodeBlocked", true, -time.Minute)}, "NodeBlocked", "NodeBlocked says no", time.Second},
-		{"several alike", []*resize.Refusal{no("NodeBlocked", true, time.Hour), no("NodeBlocked", true, time.Minute)}, "NodeBlocked", "NodeBlocked says no", time.Minute},
-		{"the most frequent leads", []*resize.Refusal{no("StaticCPUManager", false, 0), no("NoRoom", true, 0), no("NoRoom", true, 0)},
-			"NoRoom", "2 pods: NoRoom: NoRoom says no; 1 pods: StaticCPUManager: StaticCPUManager says no", lookAgain},
-		{"of equals, one for a person", []*resize.Refusal{no("NoRoom", true, 0), no("StaticCPUManager", false, 0)},
-			"StaticCPUManager", "1 pods: StaticCPUManager: StaticCPUManager says no; 1 pods: NoRoom: NoRoom says no", lookAgain},
-		{"no more than three", []*resize.Refusal{no("E", false, 0), no("D", false, 0), no("C", false, 0), no("B", false, 0), no("A", false, 0)},
-			"A", "1 pods: A: A says no; 1 pods: B: B says no; 1 pods: C: C says no; and 2 more reasons", 0},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			var r refusals
-			for _, refusal := range tc.given {
-				r.add(pod, refusal)
-			}
-			assert.Equal(t, tc.after, r.after(now))
-			told := r.summary()
-			if tc.reason == "" {
-				assert.Nil(t, told)
-				return
-			}
-			assert.Equal(t, tc.reason, told.Reason)
-			assert.Equal(t, tc.message, told.Message)
-		})
-	}
-}
-
-func TestWhatARefusalWaitsFor(t *testing.T) {
-	pod := running("web-1", sizeOf(500, 0, 512, 0))
-	var r refusals
-	for _, reason := range []string{resize.ReasonNoRoom, resize.ReasonNodeBlocked, resize.ReasonStaticCPU, resize.ReasonQuota, resize.ReasonCooldown, resize.ReasonPaused} {
-		r.add(pod, &resize.Refusal{Reason: reason})
-	}
-	r.add(&corev1.Pod{Spec: corev1.PodSpec{NodeName: "node-2"}}, &resize.Refusal{Reason: resize.ReasonNoRoom})
-	assert.Equal(t, []topic{aboutNode("node-1"), aboutQuotas("shop"), aboutNode("node-2")}, r.topics)
-	assert.Equal(t, []topic{aboutLimits("shop")}, topicsOf(&resize.Refusal{Reason: resize.ReasonLimitRange}, pod))
-	assert.Equal(t, []topic{aboutQuotas("shop"), aboutLimits("shop")}, topicsOf(&resize.Refusal{Reason: resize.ReasonRefused}, pod))
+	c.memoryHeld.note("c", heldAt{at: now.Add(3 * memoryLasts)})
+	assert.Len(t, c.memoryHeld.last, 1, "old ones go")
 }
 
 func TestAPodIsNotResizedByAnOldPictureOfIt(t *testing.T) {
 	// Case 24.
-	var x newest
+	var x seenGenerations
 	pod := running("web-1", sizeOf(500, 0, 512, 0))
 	assert.False(t, x.behind(pod), "nothing newer was shown")
 	newer := pod.DeepCopy()
@@ -300,12 +222,33 @@ func TestAPodIsNotResizedByAnOldPictureOfIt(t *testing.T) {
 	assert.True(t, x.behind(pod))
 	assert.False(t, x.behind(newer))
 	other := running("web-2", sizeOf(500, 0, 512, 0))
-	x.note(other, now.Add(newestLasts+1))
+	x.note(other, now.Add(generationsLast+1))
 	assert.False(t, x.behind(pod), "nobody remembers")
 
-	w := eager(seen(t, small, pod, other).heading(big))
-	w.behind = map[types.UID]bool{pod.UID: true}
-	d := decide(w)
+	w := eager(heading(seen(t, small, pod, other), big))
+	w.Looked.CacheLags = map[types.UID]bool{pod.UID: true}
+	d := tuning.Decide(w)
 	assert.Equal(t, []string{"web-2"}, begun(d))
 	assert.Equal(t, resize.ReasonResizeUnderway, blocked(d))
+}
+
+func named(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "shop", Name: name}
+}
+
+func TestWhatWaitsIsWokenByWhatItWaitsFor(t *testing.T) {
+	var x waiting
+	assert.Empty(t, x.wake(tuning.AboutNode("node-1")), "nobody waits")
+	assert.False(t, x.wait(named("a"), []tuning.Topic{tuning.AboutNode("node-1"), tuning.AboutQuotas("shop")}, x.now()))
+	x.wait(named("b"), []tuning.Topic{tuning.AboutNode("node-1")}, x.now())
+	assert.ElementsMatch(t, []reconcile.Request{{NamespacedName: named("a")}, {NamespacedName: named("b")}}, x.wake(tuning.AboutNode("node-1")))
+	assert.Equal(t, []reconcile.Request{{NamespacedName: named("a")}}, x.wake(tuning.AboutQuotas("shop")))
+	assert.Empty(t, x.wake(tuning.AboutQuotas("bank")))
+	assert.Empty(t, x.wake(tuning.AboutNode("node-2")))
+
+	x.wait(named("a"), nil, x.now())
+	assert.Empty(t, x.wake(tuning.AboutQuotas("shop")), "it waits no longer")
+	x.wait(named("b"), nil, x.now())
+	assert.Empty(t, x.on, "nothing is kept of who waits for nothing")
+	assert.Empty(t, x.by)
 }

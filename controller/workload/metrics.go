@@ -1,9 +1,7 @@
 package workload
 
 import (
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,6 +10,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
+	"attune.io/attune/tuning"
 )
 
 var (
@@ -35,7 +34,7 @@ var incomplete = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "What passes over workloads could not read (autoscalers, namespace, node, nodes, pod, room) or settle (unsettled: others kept taking the room); nothing new was begun that rests on it.",
 }, []string{"what"})
 
-// durations are told of verified resizes alone: what failed is counted, and took as long as its deadline.
+// durations are tuning.Event of verified resizes alone: what failed is counted, and took as long as its deadline.
 var durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Name:    "attune_resize_duration_seconds",
 	Help:    "Time from the decision for a resize until the pod was seen to have it.",
@@ -99,71 +98,15 @@ func init() {
 	metrics.Registry.MustRegister(resizes, reverts, evictions, pendingReverts, durations, incomplete)
 }
 
-// count is one increment, decided in data; one of a duration, where that is set.
-type count struct {
-	resource, result, reason string
-	took                     time.Duration
-}
-
-// tookOf is how long a resize took that has just been verified.
-func tookOf(record v1alpha1.ResizeRecord) []count {
-	if record.VerifiedOnce == nil || !record.VerifiedOnce.After(record.WrittenAt.Time) {
-		return nil
-	}
-	return []count{{took: record.VerifiedOnce.Sub(record.WrittenAt.Time)}}
-}
-
-// Results of attune_resize_total.
-const (
-	countSuccess  = "success"
-	countFailed   = "failed"
-	countReverted = "reverted"
-)
-
-// endOf is how the end of a record is counted. A revert for harm is counted when it begins, and the end of what a
-// person took back is no failure: neither counts anything here (empty).
-func endOf(record v1alpha1.ResizeRecord, action resize.Action) string {
-	actuation := record.Reason == resize.ReasonActuation
-	switch {
-	case action.Reason == v1alpha1.ReasonRevertPending:
-		return countFailed
-	case action.Result == resize.ResultReverted && actuation:
-		return countReverted
-	case action.Result != resize.ResultFailed && action.Result != resize.ResultWithdrawn:
-		return ""
-	case record.Reason == resize.ReasonUndo, record.Phase == v1alpha1.RecordReverting && !actuation:
-		return ""
-	}
-	return countFailed
-}
-
-// countsOf is one count for each resource that a record moved, and one of the harm that is the reason (empty: none).
-func countsOf(result string, record v1alpha1.ResizeRecord, reason string) []count {
-	moved := map[string]bool{}
-	for _, row := range resize.HistoryRows("", record, resize.ResultSuccess, "", record.WrittenAt.Time) {
-		for _, r := range strings.Split(row.Resource, "+") {
-			moved[r] = true
-		}
-	}
-	var out []count
-	for r := range moved {
-		out = append(out, count{resource: r, result: result, reason: reason})
-	}
-	if reason != "" {
-		out = append(out, count{reason: reason})
-	}
-	return out
-}
-
-func (n count) add(rec *v1alpha1.AttuneRecommendation) {
+func add(n tuning.Count, rec *v1alpha1.AttuneRecommendation) {
 	w := rec.Spec.Workload
-	if n.took > 0 {
-		durations.WithLabelValues(rec.Namespace, string(w.Kind), w.Name).Observe(n.took.Seconds())
+	if n.Took > 0 {
+		durations.WithLabelValues(rec.Namespace, string(w.Kind), w.Name).Observe(n.Took.Seconds())
 		return
 	}
-	if n.resource == "" {
-		reverts.WithLabelValues(rec.Namespace, string(w.Kind), w.Name, n.reason).Inc()
+	if n.Resource == "" {
+		reverts.WithLabelValues(rec.Namespace, string(w.Kind), w.Name, n.Reason).Inc()
 		return
 	}
-	resizes.WithLabelValues(rec.Namespace, string(w.Kind), w.Name, n.resource, n.result).Inc()
+	resizes.WithLabelValues(rec.Namespace, string(w.Kind), w.Name, n.Resource, n.Result).Inc()
 }

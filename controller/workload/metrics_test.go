@@ -11,14 +11,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/podview"
 	"attune.io/attune/resize"
+	"attune.io/attune/tuning"
 )
 
 var errQuota = errors.New("exceeded quota: all, requested: requests.cpu=1, used: requests.cpu=1, limited: requests.cpu=1")
@@ -29,11 +28,6 @@ func TestSeriesOfAWorkloadGoWithIt(t *testing.T) {
 	rec := &v1alpha1.AttuneRecommendation{}
 	rec.Namespace, rec.Name = "metrics", "deployment-web"
 	rec.Spec.Workload = v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: "web"}
-	record := v1alpha1.ResizeRecord{
-		WrittenAt: metav1.NewTime(now), VerifiedOnce: &metav1.Time{Time: now.Add(3 * time.Second)},
-		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(4000, 0, 512, 1024))}},
-		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(300, 0, 256, 512))}},
-	}
 	all := []prometheus.Collector{resizes, reverts, evictions, pendingReverts, durations}
 	var before []int // other workloads' series
 	for _, metric := range all {
@@ -41,10 +35,11 @@ func TestSeriesOfAWorkloadGoWithIt(t *testing.T) {
 	}
 	var x counted
 	x.note(rec)
-	counts := append(countsOf("success", record, ""), tookOf(record)...)
-	counts = append(counts, countsOf("reverted", record, "oomkill")...)
-	for _, n := range counts {
-		n.add(rec)
+	for _, n := range []tuning.Count{
+		{Resource: "cpu", Result: "success"}, {Resource: "memory", Result: "success"}, {Took: 3 * time.Second},
+		{Resource: "cpu", Result: "reverted"}, {Resource: "memory", Result: "reverted"}, {Reason: "oomkill"},
+	} {
+		add(n, rec)
 	}
 	countEviction(rec, resize.EvictionDenied)
 	setPending(rec, 1)
@@ -60,7 +55,6 @@ func TestSeriesOfAWorkloadGoWithIt(t *testing.T) {
 	for i, metric := range all {
 		assert.Equal(t, before[i], testutil.CollectAndCount(metric))
 	}
-	assert.Nil(t, tookOf(v1alpha1.ResizeRecord{}), "never verified")
 }
 
 // scraped are the series of attune_resize_total and attune_reverts_total about Deployment web of namespace shop, as
@@ -103,8 +97,8 @@ func TestEveryEndOfAResizeIsCounted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := resized(t, tc.phase, back)
-			w.rec.Status.Records[0].Reason = tc.reason
-			l := newLab(t, w.rec, deploymentOf(back, 1), w.pods[0])
+			w.Rec.Status.Records[0].Reason = tc.reason
+			l := newLab(t, w.Rec, deploymentOf(back, 1), w.Pods[0])
 			resizes.Reset()
 			reverts.Reset()
 			l.storm(3)
@@ -146,7 +140,7 @@ func TestRefusedResizesAreCounted(t *testing.T) {
 		"accepted": {nil, map[string]float64{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLab(t, seen(t, small).heading(big).rec, deploymentOf(small, 1), running("web-1", small))
+			l := newLab(t, heading(seen(t, small), big).Rec, deploymentOf(small, 1), running("web-1", small))
 			l.resize = func(client.Object) error { return tc.err }
 			resizes.Reset()
 			reverts.Reset()

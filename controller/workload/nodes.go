@@ -7,8 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
+	"attune.io/attune/tuning"
 )
 
 // nodesLast is how long a node is remembered that no pod of a workload was seen on: longer than any of its facts
@@ -33,23 +33,8 @@ type remembered struct {
 	booted time.Time
 }
 
-// nodeView is a node as it is, with what is known of it.
-type nodeView struct {
-	*corev1.Node
-	facts resize.NodeFacts
-	// booted is when the node was first seen after its last boot; zero: it was not seen before that.
-	booted time.Time
-}
-
-// lesson is what one record of a namespace says of its node.
-type lesson struct {
-	namespace       string
-	record          v1alpha1.ResizeRecord
-	reason, message string
-}
-
 // see adds what is known to a node as it is now.
-func (m *nodeMemory) see(node *corev1.Node, now time.Time) nodeView {
+func (m *nodeMemory) see(node *corev1.Node, now time.Time) tuning.Node {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	m.sweep(now)
@@ -59,16 +44,16 @@ func (m *nodeMemory) see(node *corev1.Node, now time.Time) nodeView {
 	if boot := node.Status.NodeInfo.BootID; boot != known.boot {
 		known.boot, known.booted = boot, now
 	}
-	return nodeView{node, known.facts, known.booted}
+	return tuning.Node{Node: node, Facts: known.facts, Booted: known.booted}
 }
 
 // learn takes lessons to heart.
-func (m *nodeMemory) learn(lessons []lesson, now time.Time) {
+func (m *nodeMemory) learn(lessons []tuning.Lesson, now time.Time) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	for _, l := range lessons {
-		if known := m.of[l.record.Node]; known != nil {
-			known.facts = known.facts.Learn(l.namespace, l.record, l.reason, l.message, now)
+		if known := m.of[l.Record.Node]; known != nil {
+			known.facts = known.facts.Learn(l.Namespace, l.Record, l.Reason, l.Message, now)
 		}
 	}
 }

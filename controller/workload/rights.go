@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"attune.io/attune/internal/tick"
+	"attune.io/attune/tuning"
 )
 
 // Rights are the operator's own to resize pods. Without them nothing is sent for any workload: every resize would
@@ -39,7 +40,7 @@ type denial struct {
 }
 
 // How often the API server is asked: while all is well, and while it is not.
-const rightsUsually, rightsLost = time.Minute, 15 * time.Second
+const rightsUsually, rightsLost = time.Minute, tuning.RightsEvery
 
 // How long a namespace is left alone before it is tried again: at first, and at most; twice as long each time until
 // then. Where the API server did not say whether the rights are there, it begins with rightsLost.

@@ -22,12 +22,12 @@ func TestADeniedNamespaceHoldsNothingUrgentForLong(t *testing.T) {
 		"a revert": func(t *testing.T) *lab {
 			w := judged(t)
 			harms[resize.HarmOOM](&w)
-			return newLab(t, w.rec, deploymentOf(sizeOf(500, 1000, 512, 1024), 1), w.pods[0])
+			return newLab(t, w.Rec, deploymentOf(sizeOf(500, 1000, 512, 1024), 1), w.Pods[0])
 		},
 		"an answer to an OOM kill": func(t *testing.T) *lab {
 			limited := sizeOf(500, 0, 512, 512)
 			pod := endedBefore(running("web-1", limited), "OOMKilled", 1, time.Minute)
-			return newLab(t, seen(t, limited).heading(sizeOf(500, 0, 700, 700)).rec, deploymentOf(limited, 1), pod)
+			return newLab(t, heading(seen(t, limited), sizeOf(500, 0, 700, 700)).Rec, deploymentOf(limited, 1), pod)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestADeniedNamespaceHoldsNothingUrgentForLong(t *testing.T) {
 
 // What is new waits out its back-off, which urgent asks neither shorten nor lengthen.
 func TestUrgentAsksLeaveTheBackoffOfANamespaceAlone(t *testing.T) {
-	l := newLab(t, seen(t, small).rec)
+	l := newLab(t, seen(t, small).Rec)
 	r := granted(l)
 	for range 2 { // 10 and 20 minutes
 		r.refused(t.Context(), "shop", "no")

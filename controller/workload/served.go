@@ -3,12 +3,12 @@ package workload
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"attune.io/attune/internal/tick"
+	"attune.io/attune/tuning"
 )
 
 // Served knows whether the API server serves pods/resize, which one of 1.33 or 1.34 may have switched off. Before it was
@@ -22,7 +22,7 @@ type Served struct {
 }
 
 // servedEvery is how often the API server is asked what it serves: it may be restarted with other features.
-const servedEvery = 5 * time.Minute
+const servedEvery = tuning.ServedEvery
 
 // Start asks at once and then now and then, until the context ends.
 func (s *Served) Start(ctx context.Context) error {

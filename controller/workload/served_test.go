@@ -15,7 +15,7 @@ import (
 // An API server that serves no pods/resize, whatever its version, is sent none, and that is told. Once it does,
 // resizes begin; where it does not say, what was known stands.
 func TestAnAPIServerWithoutResizeIsSentNone(t *testing.T) {
-	l := newLab(t, seen(t, small).heading(sizeOf(250, 0, 512, 0)).rec, deploymentOf(small, 1), running("web-1", small))
+	l := newLab(t, heading(seen(t, small), sizeOf(250, 0, 512, 0)).Rec, deploymentOf(small, 1), running("web-1", small))
 	var served bool
 	var unanswered error
 	l.c.Served = &Served{Clock: l.clock, Ask: func(context.Context) (bool, error) { return served, unanswered }}

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,6 +24,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/tuning"
 	"attune.io/attune/usage"
 )
 
@@ -58,13 +58,13 @@ func TestADecisionSettlesWithoutARival(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
 				gauge := &source{held: map[string]float64{"app": tc.holds * mi}}
 				c := &Controller{Gauges: func(policy.Settings) (Gauge, error) { return gauge, nil }}
-				w := eager(seen(t, tc.from, podsAt(n, tc.from)...).heading(tc.to))
-				w.nodes["node-1"] = nodeView{Node: node("node-1", "1600", "6400Gi")}
-				w.settings.Resize.MaxConcurrentPercent, w.settings.Resize.CanaryPercent = tc.percent, tc.percent
+				w := eager(heading(seen(t, tc.from, podsAt(n, tc.from)...), tc.to))
+				w.Nodes["node-1"] = tuning.Node{Node: node("node-1", "1600", "6400Gi")}
+				w.Policy.Settings.Resize.MaxConcurrentPercent, w.Policy.Settings.Resize.CanaryPercent = tc.percent, tc.percent
 				d := c.decide(t.Context(), &w)
-				assert.Nil(t, w.closed, "the looks suffice")
-				assert.True(t, d.asks.none())
-				assert.Len(t, d.writes, tc.begins(n))
+				assert.Nil(t, w.Begin.Closed, "the looks suffice")
+				assert.True(t, d.Unknowns.None())
+				assert.Len(t, d.Writes, tc.begins(n))
 				assert.Equal(t, []int{n}, gauge.weighed, "one question for all")
 			})
 		}
@@ -75,31 +75,31 @@ func TestADecisionSettlesWithoutARival(t *testing.T) {
 func TestOthersGoInThePlaceOfThoseWhoseMemoryIsInUse(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 512), sizeOf(500, 0, 256, 256)
 	pods := podsAt(60, from)
-	w := eager(seen(t, from, pods...).heading(to))
-	w.settings.Resize.MaxConcurrentPercent, w.settings.Resize.CanaryPercent = 10, 10
+	w := eager(heading(seen(t, from, pods...), to))
+	w.Policy.Settings.Resize.MaxConcurrentPercent, w.Policy.Settings.Resize.CanaryPercent = 10, 10
 	for i, pod := range pods {
 		holds := recommender.Amount(500 * mi)
 		if i >= 55 {
 			holds = 100 * mi
 		}
-		w.memory[pod.UID] = map[string]recommender.Amount{"app": holds}
+		w.Usage.Memory[pod.UID] = map[string]recommender.Amount{"app": holds}
 	}
 	d := (&Controller{}).decide(t.Context(), &w)
-	assert.ElementsMatch(t, []string{"web-055", "web-056", "web-057", "web-058", "web-059"}, begun(d))
+	assert.ElementsMatch(t, []string{"web-055", "web-056", "web-057", "web-058", "web-059"}, begun(d.Decision))
 }
 
 // Rivals that take the room look after look keep a pass from beginning anything; what is open goes on.
 func TestRivalsDoNotStopWhatIsOpen(t *testing.T) {
 	pods := podsAt(2, small)
 	endedBefore(pods[0], "OOMKilled", 1, 20*time.Minute)
-	l := newLab(t, seen(t, small).heading(big).rec, objects(deploymentOf(small, 2), pods)...)
+	l := newLab(t, heading(seen(t, small), big).Rec, objects(deploymentOf(small, 2), pods)...)
 	rivals := 0
 	l.c.Client = interceptor.NewClient(l.c.Client.(client.WithWatch), interceptor.Funcs{
 		List: func(ctx context.Context, api client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			options := (&client.ListOptions{}).ApplyOptions(opts)
 			if rooms := options.FieldSelector != nil && options.FieldSelector.Requirements()[0].Field == byNode; rooms {
 				rivals++
-				l.c.promises.make(named("rival"), []promise{{uid: types.UID(fmt.Sprint(rivals)), namespace: "bank", node: "node-1"}}, l.c.promises.read())
+				l.c.reservations.make(named("rival"), []tuning.Reservation{{UID: types.UID(fmt.Sprint(rivals)), Namespace: "bank", Node: "node-1"}}, l.c.reservations.read())
 			}
 			return api.List(ctx, list, opts...)
 		},
@@ -112,7 +112,7 @@ func TestRivalsDoNotStopWhatIsOpen(t *testing.T) {
 	assert.Zero(t, l.patches, "nothing new is begun")
 	assert.NotEmpty(t, l.rec().Status.Floors, "a kill is learned from")
 	assert.NotEmpty(t, l.rec().Status.Originals, "and the rest is stored")
-	assert.Equal(t, resize.ReasonUnsettled, blocked(decision{status: l.rec().Status}))
+	assert.Equal(t, resize.ReasonUnsettled, blocked(tuning.Decision{Status: l.rec().Status}))
 	assert.InDelta(t, before+1, testutil.ToFloat64(incomplete.WithLabelValues(whatUnsettled)), 0)
 	waits := []time.Duration{result.RequeueAfter}
 	for range 3 {
@@ -131,9 +131,9 @@ func TestPageCacheStopsNothing(t *testing.T) {
 			pod.Generation, pod.Status.ObservedGeneration = 3, 3
 		}
 		endedBefore(pods[0], "OOMKilled", 1, 20*time.Minute)
-		w := seen(t, original).heading(sizeOf(200, 0, 256, 512))
-		w.rec.Status.Originals = []v1alpha1.Originals{{TemplateHash: "abc", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(original)}}}}
-		l := newLab(t, w.rec, objects(deploymentOf(original, n), pods)...)
+		w := heading(seen(t, original), sizeOf(200, 0, 256, 512))
+		w.Rec.Status.Originals = []v1alpha1.Originals{{TemplateHash: "abc", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(original)}}}}
+		l := newLab(t, w.Rec, objects(deploymentOf(original, n), pods)...)
 		change(l, "all", &v1alpha1.AttunePolicy{}, func(p *v1alpha1.AttunePolicy) {
 			p.Spec.Memory = &v1alpha1.MemorySettings{}
 			p.Spec.Memory.AllowDecrease = ptr.To(true)
@@ -158,7 +158,7 @@ func hurt(t *testing.T) *lab {
 	t.Helper()
 	w := judged(t)
 	harms[resize.HarmOOM](&w)
-	l := newLab(t, w.rec, deploymentOf(sizeOf(500, 1000, 512, 1024), 1), w.pods[0])
+	l := newLab(t, w.Rec, deploymentOf(sizeOf(500, 1000, 512, 1024), 1), w.Pods[0])
 	return l
 }
 
@@ -210,14 +210,14 @@ func TestRevertsNeedNothingThatOnlyNewResizesNeed(t *testing.T) {
 
 // What cannot be read is a reason why nothing new is begun, which is stored and asked for again, ever more rarely.
 func TestWhatCannotBeReadIsAReason(t *testing.T) {
-	l := newLab(t, seen(t, small).heading(sizeOf(250, 0, 512, 0)).rec, deploymentOf(small, 1), running("web-1", small))
+	l := newLab(t, heading(seen(t, small), sizeOf(250, 0, 512, 0)).Rec, deploymentOf(small, 1), running("web-1", small))
 	l.c.Autoscalers = deaf{errors.New("Timeout: failed waiting for Informer to sync")}
 	var waits []time.Duration
 	for range 3 {
 		waits = append(waits, l.pass().RequeueAfter)
 	}
 	assert.Zero(t, l.patches)
-	assert.Equal(t, resize.ReasonNotKnown, blocked(decision{status: l.rec().Status}))
+	assert.Equal(t, resize.ReasonNotKnown, blocked(tuning.Decision{Status: l.rec().Status}))
 	assert.Equal(t, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}, waits)
 	assert.Equal(t, 1, l.status, "it is said once")
 
@@ -245,25 +245,25 @@ func (h *hung) OOMKills(context.Context, string, map[string]time.Duration, time.
 
 // A source that hangs while another pod's watch ends delays neither a revert nor the answer to an OOM kill.
 func TestAHungSourceDelaysNothingUrgent(t *testing.T) {
-	for name, tc := range map[string]func(w *world){
-		"a revert": func(w *world) { harms[resize.HarmOOM](w) },
-		"growth of a pod that was never resized": func(w *world) {
+	for name, tc := range map[string]func(w *tuning.View){
+		"a revert": func(w *tuning.View) { harms[resize.HarmOOM](w) },
+		"growth of a pod that was never resized": func(w *tuning.View) {
 			killed := endedBefore(running("web-9", sizeOf(500, 1000, 512, 1024)), "OOMKilled", 1, time.Minute)
-			w.pods = append(w.pods, killed)
+			w.Pods = append(w.Pods, killed)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := judged(t)
-			other := w.pods[0].DeepCopy()
+			other := w.Pods[0].DeepCopy()
 			other.Name, other.UID = "web-2", "web-2"
 			other.Status.ContainerStatuses[0].ContainerID = "containerd://web-2"
-			record := *w.rec.Status.Records[0].DeepCopy()
+			record := *w.Rec.Status.Records[0].DeepCopy()
 			record.PodName, record.PodUID, record.Baseline[0].ContainerID = "web-2", "web-2", "containerd://web-2"
 			tc(&w)
-			w.pods = append(w.pods, other)
-			w.rec.Status.Records = append(w.rec.Status.Records, record)
-			w.heading(sizeOf(500, 1000, 700, 1400))
-			l := newLab(t, w.rec, objects(deploymentOf(sizeOf(500, 1000, 512, 1024), len(w.pods)), w.pods)...)
+			w.Pods = append(w.Pods, other)
+			w.Rec.Status.Records = append(w.Rec.Status.Records, record)
+			heading(w, sizeOf(500, 1000, 700, 1400))
+			l := newLab(t, w.Rec, objects(deploymentOf(sizeOf(500, 1000, 512, 1024), len(w.Pods)), w.Pods)...)
 			h := &hung{asked: make(chan struct{}, 1), free: make(chan struct{})}
 			l.c.Gauges = func(policy.Settings) (Gauge, error) { return h, nil }
 			sent := make(chan struct{}, 8)
@@ -293,7 +293,7 @@ func TestAHungSourceDelaysNothingUrgent(t *testing.T) {
 // An answer to an OOM kill does not wait for what only new resizes need.
 func TestAnOOMKillIsAnsweredWhileAutoscalersCannotBeListed(t *testing.T) {
 	pod := endedBefore(running("web-1", small), "OOMKilled", 1, time.Minute)
-	rec := seen(t, small).heading(sizeOf(500, 0, 1024, 0)).rec
+	rec := heading(seen(t, small), sizeOf(500, 0, 1024, 0)).Rec
 	l := newLab(t, rec, deploymentOf(small, 1), pod)
 	l.c.Autoscalers = deaf{errors.New("conversion webhook failed")}
 	for range 3 {
@@ -301,7 +301,7 @@ func TestAnOOMKillIsAnsweredWhileAutoscalersCannotBeListed(t *testing.T) {
 	}
 	assert.Equal(t, 1, l.patches)
 
-	held := seen(t, small).heading(sizeOf(500, 0, 1024, 0)).rec
+	held := heading(seen(t, small), sizeOf(500, 0, 1024, 0)).Rec
 	held.Spec.Containers[0].Holds = []v1alpha1.Hold{{Resource: "cpu", Reason: resize.ReasonVPA}, {Resource: "memory", Reason: resize.ReasonVPA}}
 	l = newLab(t, held, deploymentOf(small, 1), endedBefore(running("web-1", small), "OOMKilled", 1, time.Minute))
 	l.c.Autoscalers = deaf{errors.New("conversion webhook failed")}
@@ -309,35 +309,4 @@ func TestAnOOMKillIsAnsweredWhileAutoscalersCannotBeListed(t *testing.T) {
 		l.pass()
 	}
 	assert.Zero(t, l.patches, "a VPA held it when the targets were stored")
-}
-
-// A sibling that has just started has nothing lowered yet; growth after an OOM kill lowers nothing.
-func TestAnOOMKillIsAnsweredBesideAYoungSibling(t *testing.T) {
-	pod := endedBefore(manyContainers("web-1", 2), "OOMKilled", 1, time.Minute)
-	pod.Spec.NodeName = "node-1"
-	pod.Status.ContainerStatuses[1].State.Running.StartedAt = metav1.NewTime(now.Add(-time.Second))
-	w := eager(seen(t, sizeOf(500, 1000, 512, 1024), pod))
-	w.rec.Spec.Containers = []v1alpha1.ContainerTarget{
-		{Name: "container-00", Target: podview.ToResources(sizeOf(500, 1000, 1024, 2048))},
-		{Name: "container-01", Target: podview.ToResources(sizeOf(500, 1000, 256, 512))},
-	}
-	d := decide(w)
-	require.Len(t, d.writes, 1, "%v", d.refused.of)
-	assert.True(t, d.writes[0].plan.Urgent)
-	for _, m := range d.writes[0].plan.Moves {
-		assert.Equal(t, "container-00", m.Container)
-	}
-}
-
-// What a leader wrote whose clock was ahead puts nothing to sleep.
-func TestPausesAndBackoffsAreBroughtIntoOurTime(t *testing.T) {
-	ahead := metav1.NewTime(now.Add(72 * time.Hour))
-	d := decision{status: v1alpha1.AttuneRecommendationStatus{
-		GoneSince: &ahead, Paused: &v1alpha1.PausedState{Since: ahead}, Backoff: &v1alpha1.Backoff{Since: ahead}, CooldownFrom: &ahead,
-	}}
-	d.inOurTime(world{now: now})
-	for _, at := range []metav1.Time{*d.status.GoneSince, d.status.Paused.Since, d.status.Backoff.Since, *d.status.CooldownFrom} {
-		assert.Equal(t, now, at.Time)
-	}
-	assert.NotPanics(t, func() { (&decision{}).inOurTime(world{now: now}) })
 }

@@ -23,6 +23,7 @@ import (
 	"attune.io/attune/internal/measure"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/tuning"
 )
 
 // Indexes: pods by their workload and by their node, recommendations by their policy.
@@ -63,21 +64,21 @@ func Options() controller.Options {
 
 // Watches are what wakes the loop.
 func (c *Controller) Watches() []loop.Watch {
-	spec := predicate.GenerationChangedPredicate{}
+	spec, wake := predicate.GenerationChangedPredicate{}, wakers{c}
 	watches := []loop.Watch{
 		{Object: &v1alpha1.AttuneRecommendation{}, When: recommendationChanged(&c.stored)},
-		{Object: &corev1.Pod{}, Map: c.recommendationOf, When: podChanged(), Urgent: podInTrouble},
-		{Object: &corev1.Pod{}, Map: c.waitingForRoom, When: roomFreed()},
-		{Object: &corev1.Node{}, Map: c.waitingForNode, When: nodeChanged(c.nodes.forget)},
-		{Object: &corev1.ResourceQuota{}, Map: c.waitingForQuotas, When: quotaChanged()},
-		{Object: &corev1.LimitRange{}, Map: c.waitingForLimits},
-		{Object: &policyv1.PodDisruptionBudget{}, Map: c.waitingForBudgets, When: budgetChanged()},
+		{Object: &corev1.Pod{}, Map: wake.recommendationOf, When: podChanged(), Urgent: podInTrouble},
+		{Object: &corev1.Pod{}, Map: wake.waitingForRoom, When: roomFreed()},
+		{Object: &corev1.Node{}, Map: wake.waitingForNode, When: nodeChanged(c.nodes.forget)},
+		{Object: &corev1.ResourceQuota{}, Map: wake.waitingForQuotas, When: quotaChanged()},
+		{Object: &corev1.LimitRange{}, Map: wake.waitingForLimits},
+		{Object: &policyv1.PodDisruptionBudget{}, Map: wake.waitingForBudgets, When: budgetChanged()},
 		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: scaled, When: scalingChanged()},
-		{Object: &v1alpha1.AttunePolicy{}, Map: c.recommendationsOfPolicy, When: spec},
-		{Object: &v1alpha1.AttuneDefaults{}, Map: c.recommendationsIn, When: spec},
-		{Object: &v1alpha1.AttuneNamespaceDefaults{}, Map: c.recommendationsIn, When: spec},
+		{Object: &v1alpha1.AttunePolicy{}, Map: wake.recommendationsOfPolicy, When: spec},
+		{Object: &v1alpha1.AttuneDefaults{}, Map: wake.recommendationsIn, When: spec},
+		{Object: &v1alpha1.AttuneNamespaceDefaults{}, Map: wake.recommendationsIn, When: spec},
 		{Object: owners.Namespace(), Map: func(ctx context.Context, o client.Object) []reconcile.Request {
-			return c.recommendations(ctx, client.InNamespace(o.GetName()))
+			return wake.recommendations(ctx, client.InNamespace(o.GetName()))
 		}, When: owners.BecomesTerminating()},
 	}
 	for _, kind := range workload.Kinds {
@@ -99,7 +100,10 @@ func Indexes() []loop.Index {
 
 func workloadOf(o client.Object) []string { return workload.IndexOf(o) }
 
-func (c *Controller) recommendationOf(_ context.Context, o client.Object) []reconcile.Request {
+// wakers map what happens to the recommendations that it concerns.
+type wakers struct{ *Controller }
+
+func (c wakers) recommendationOf(_ context.Context, o client.Object) []reconcile.Request {
 	id, ok := workload.OwnerOf(o, o.GetNamespace(), owners.Jobs{Reader: c.Client})
 	if !ok {
 		return nil
@@ -126,36 +130,36 @@ func scaled(_ context.Context, o client.Object) []reconcile.Request {
 	return requestFor(workload.Identity{Kind: v1alpha1.WorkloadKind(of.Kind), Namespace: o.GetNamespace(), Name: of.Name})
 }
 
-func (c *Controller) waitingForRoom(_ context.Context, o client.Object) []reconcile.Request {
-	return c.waiting.wake(aboutNode(o.(*corev1.Pod).Spec.NodeName))
+func (c wakers) waitingForRoom(_ context.Context, o client.Object) []reconcile.Request {
+	return c.waiting.wake(tuning.AboutNode(o.(*corev1.Pod).Spec.NodeName))
 }
 
-func (c *Controller) waitingForNode(_ context.Context, o client.Object) []reconcile.Request {
-	return c.waiting.wake(aboutNode(o.GetName()))
+func (c wakers) waitingForNode(_ context.Context, o client.Object) []reconcile.Request {
+	return c.waiting.wake(tuning.AboutNode(o.GetName()))
 }
 
-func (c *Controller) waitingForQuotas(_ context.Context, o client.Object) []reconcile.Request {
-	return c.waiting.wake(aboutQuotas(o.GetNamespace()))
+func (c wakers) waitingForQuotas(_ context.Context, o client.Object) []reconcile.Request {
+	return c.waiting.wake(tuning.AboutQuotas(o.GetNamespace()))
 }
 
-func (c *Controller) waitingForLimits(_ context.Context, o client.Object) []reconcile.Request {
-	return c.waiting.wake(aboutLimits(o.GetNamespace()))
+func (c wakers) waitingForLimits(_ context.Context, o client.Object) []reconcile.Request {
+	return c.waiting.wake(tuning.AboutLimits(o.GetNamespace()))
 }
 
-func (c *Controller) waitingForBudgets(_ context.Context, o client.Object) []reconcile.Request {
-	return c.waiting.wake(aboutBudgets(o.GetNamespace()))
+func (c wakers) waitingForBudgets(_ context.Context, o client.Object) []reconcile.Request {
+	return c.waiting.wake(tuning.AboutBudgets(o.GetNamespace()))
 }
 
-func (c *Controller) recommendationsOfPolicy(ctx context.Context, o client.Object) []reconcile.Request {
+func (c wakers) recommendationsOfPolicy(ctx context.Context, o client.Object) []reconcile.Request {
 	return c.recommendations(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{byPolicy: o.GetName()})
 }
 
 // recommendationsIn are those of an object's namespace, or of the cluster.
-func (c *Controller) recommendationsIn(ctx context.Context, o client.Object) []reconcile.Request {
+func (c wakers) recommendationsIn(ctx context.Context, o client.Object) []reconcile.Request {
 	return c.recommendations(ctx, client.InNamespace(o.GetNamespace()))
 }
 
-func (c *Controller) recommendations(ctx context.Context, which ...client.ListOption) []reconcile.Request {
+func (c wakers) recommendations(ctx context.Context, which ...client.ListOption) []reconcile.Request {
 	list := &v1alpha1.AttuneRecommendationList{}
 	if err := c.Client.List(ctx, list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil

@@ -18,7 +18,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
-	"attune.io/attune/resize"
+	"attune.io/attune/tuning"
 )
 
 // What happens to a pod is told on the pod, which is what a person describes; what concerns its workload, on the
@@ -31,7 +31,7 @@ func TestEventsAreAboutThePod(t *testing.T) {
 		return strings.HasPrefix(line, onPod+"Warning Reverted Reverting the resize of pod web-1: oomkill")
 	}), l.told)
 
-	l = newLab(t, seen(t, small).heading(big).rec, deploymentOf(small, 1), running("web-1", small))
+	l = newLab(t, heading(seen(t, small), big).Rec, deploymentOf(small, 1), running("web-1", small))
 	l.resize = func(client.Object) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web-1", errors.New("a policy says no"))
 	}
@@ -39,7 +39,7 @@ func TestEventsAreAboutThePod(t *testing.T) {
 	require.Len(t, l.told, 1)
 	assert.True(t, strings.HasPrefix(l.told[0], onPod+"Warning ResizeFailed Resize of pod web-1: "), l.told)
 
-	l = newLab(t, seen(t, small).heading(big).rec, deploymentOf(small, 1), running("web-1", small), quotaUsed())
+	l = newLab(t, heading(seen(t, small), big).Rec, deploymentOf(small, 1), running("web-1", small), quotaUsed())
 	l.pass()
 	require.Len(t, l.told, 1)
 	assert.True(t, strings.HasPrefix(l.told[0], "AttuneRecommendation/deployment-web: Warning ResizeSkipped the pod would take "), l.told)
@@ -59,19 +59,19 @@ func TestWhatIsSkippedIsToldOnce(t *testing.T) {
 		says string
 	}{
 		"the node is too small": {func(t *testing.T) *lab {
-			l := newLab(t, seen(t, small).heading(big).rec, deploymentOf(small, 1), running("web-1", small))
+			l := newLab(t, heading(seen(t, small), big).Rec, deploymentOf(small, 1), running("web-1", small))
 			require.NoError(t, l.api.Delete(t.Context(), node("node-1", "160", "640Gi")))
 			require.NoError(t, l.api.Create(t.Context(), node("node-1", "600m", "640Gi")))
 			return l
 		}, "node node-1 has "},
 		"a quota": {func(t *testing.T) *lab {
-			return newLab(t, seen(t, small).heading(big).rec, deploymentOf(small, 1), running("web-1", small), quotaUsed())
+			return newLab(t, heading(seen(t, small), big).Rec, deploymentOf(small, 1), running("web-1", small), quotaUsed())
 		}, "quota all has "},
 		"a LimitRange": {func(t *testing.T) *lab {
-			return newLab(t, seen(t, small).heading(big).rec, deploymentOf(small, 1), running("web-1", small), smallest())
+			return newLab(t, heading(seen(t, small), big).Rec, deploymentOf(small, 1), running("web-1", small), smallest())
 		}, "LimitRange"},
 		"a person opted out": {func(t *testing.T) *lab {
-			l := newLab(t, seen(t, small).heading(big).rec, deploymentOf(small, 1), running("web-1", small))
+			l := newLab(t, heading(seen(t, small), big).Rec, deploymentOf(small, 1), running("web-1", small))
 			change(l, "web", &appsv1.Deployment{}, func(d *appsv1.Deployment) {
 				metav1.SetMetaDataAnnotation(&d.ObjectMeta, v1alpha1.SkipAnnotation, "true")
 			})
@@ -82,7 +82,7 @@ func TestWhatIsSkippedIsToldOnce(t *testing.T) {
 			l := tc.lab(t)
 			l.live(3 * time.Hour)
 			require.Zero(t, l.patches)
-			require.NotEmpty(t, blocked(decision{status: l.rec().Status}))
+			require.NotEmpty(t, blocked(tuning.Decision{Status: l.rec().Status}))
 			if tc.says == "" {
 				assert.Empty(t, l.told)
 				return
@@ -99,20 +99,4 @@ func smallest() *corev1.LimitRange {
 	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "small"}}
 	limits.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: podview.ToRequirements(small).Requests}}
 	return limits
-}
-
-// A quota's figures move with every pod of the namespace: that is no news.
-func TestAQuotasFiguresAreNoNews(t *testing.T) {
-	d := &decision{}
-	quota := func(message string) *resize.Refusal {
-		return &resize.Refusal{Reason: resize.ReasonQuota, Message: message, Transient: true}
-	}
-	d.skip(quota("990m of 1 in use"))
-	d.status.Conditions = []metav1.Condition{blockedCondition(quota("990m of 1 in use"))}
-	d.skip(quota("995m of 1 in use"))
-	d.skip(nil)
-	assert.Len(t, d.events, 1)
-	d.status.Conditions = []metav1.Condition{blockedCondition(nil)}
-	d.skip(quota("995m of 1 in use"))
-	assert.Len(t, d.events, 2, "it had passed")
 }

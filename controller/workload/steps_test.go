@@ -29,7 +29,7 @@ func TestStepsThatPodsTellAgainAreNotStored(t *testing.T) {
 	for name, restarted := range map[string]bool{"no restart": false, "restarted before the second read": true} {
 		t.Run(name, func(t *testing.T) {
 			from, to := sizeOf(500, 0, 512, 0), sizeOf(250, 0, 512, 0)
-			l := newLab(t, seen(t, from).heading(to).rec, deploymentOf(from, 1), running("web-1", from))
+			l := newLab(t, heading(seen(t, from), to).Rec, deploymentOf(from, 1), running("web-1", from))
 			l.pass()
 			require.Equal(t, 1, l.patches)
 			carriedOut(l, "web-1")
@@ -59,7 +59,7 @@ func TestStepsThatPodsTellAgainAreNotStored(t *testing.T) {
 
 func TestAnotherReplicasRecordIsTakenAsItIs(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 0), sizeOf(250, 0, 512, 0)
-	l := newLab(t, seen(t, from).heading(to).rec, deploymentOf(from, 1), running("web-1", from))
+	l := newLab(t, heading(seen(t, from), to).Rec, deploymentOf(from, 1), running("web-1", from))
 	l.pass()
 	assert.EqualValues(t, 2, l.known().Status.Records[0].Generation)
 	rec := l.rec()

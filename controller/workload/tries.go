@@ -44,18 +44,3 @@ func (x *lastAsked) read(records []v1alpha1.ResizeRecord) map[types.UID]time.Tim
 	}
 	return tried
 }
-
-// untilNextTry is how long to wait before a pod is asked again to be put back; 0: it is asked now.
-func (w world) untilNextTry(record v1alpha1.ResizeRecord, action resize.Action) time.Duration {
-	again := resize.PuttingBack(record) && (action.Kind == resize.Revert || action.Kind == resize.Withdraw)
-	last, tried := w.tried[record.PodUID]
-	switch {
-	case !again:
-		return 0
-	case w.noRightsUrgent != "":
-		return rightsLost
-	case !tried:
-		return 0
-	}
-	return max(0, last.Add(resize.PutBackEvery(record, w.rec.Status.Tries, w.now)).Sub(w.now))
-}

@@ -20,9 +20,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/resize"
+	"attune.io/attune/tuning"
 )
-
-var pods = schema.GroupResource{Resource: "pods"}
 
 // granted are the operator's rights, which it has.
 func granted(l *lab) *Rights {
@@ -41,27 +40,27 @@ var outOfReach = map[string]func(t *testing.T) *lab{
 	"the quota is used up": func(t *testing.T) *lab {
 		w := judged(t)
 		harms[resize.HarmOOM](&w)
-		return newLab(t, w.rec, deploymentOf(sizeOf(500, 1000, 512, 1024), 1), w.pods[0],
+		return newLab(t, w.Rec, deploymentOf(sizeOf(500, 1000, 512, 1024), 1), w.Pods[0],
 			fullQuota(corev1.ResourceList{"requests.memory": resource.MustParse("1Gi"), "requests.cpu": resource.MustParse("1")}))
 	},
 	"CPU came back, memory does not": func(t *testing.T) *lab {
 		w := judged(t)
 		pod := running("web-1", sizeOf(500, 1000, 200, 400))
 		pod.Generation, pod.Status.ObservedGeneration = 3, 3
-		r := &w.rec.Status.Records[0]
+		r := &w.Rec.Status.Records[0]
 		r.Phase, r.Reason, r.WatchUntil, r.Attempts, r.Generation = v1alpha1.RecordReverting, "notready", nil, 1, 3
-		return newLab(t, w.rec, deploymentOf(sizeOf(500, 1000, 512, 1024), 1), pod, fullQuota(corev1.ResourceList{"requests.memory": resource.MustParse("1Gi")}))
+		return newLab(t, w.Rec, deploymentOf(sizeOf(500, 1000, 512, 1024), 1), pod, fullQuota(corev1.ResourceList{"requests.memory": resource.MustParse("1Gi")}))
 	},
 	"a LimitRange came after the pod": func(t *testing.T) *lab {
 		w := judged(t)
 		pod := running("web-1", sizeOf(200, 0, 200, 400))
 		pod.Generation, pod.Status.ObservedGeneration = 2, 2
-		r := &w.rec.Status.Records[0]
+		r := &w.Rec.Status.Records[0]
 		r.Prior[0].Resources, r.Desired[0].Resources = podview.ToResources(sizeOf(500, 0, 512, 1024)), podview.ToResources(sizeOf(200, 0, 200, 400))
 		endedBefore(pod, "OOMKilled", 1, time.Second)
 		late := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "defaults", Namespace: "shop"}}
 		late.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{"cpu": resource.MustParse("500m")}}}
-		return newLab(t, w.rec, deploymentOf(sizeOf(500, 0, 512, 1024), 1), pod, late)
+		return newLab(t, w.Rec, deploymentOf(sizeOf(500, 0, 512, 1024), 1), pod, late)
 	},
 }
 
@@ -91,7 +90,7 @@ func TestARevertOutOfReachIsWokenByWhatIsInTheWay(t *testing.T) {
 	l := outOfReach["the quota is used up"](t)
 	l.wakeUps(5)
 	require.Zero(t, l.patches)
-	assert.NotEmpty(t, l.c.waiting.wake(aboutQuotas("shop")), "it waits for the quota")
+	assert.NotEmpty(t, l.c.waiting.wake(tuning.AboutQuotas("shop")), "it waits for the quota")
 	change(l, "team", &corev1.ResourceQuota{}, func(q *corev1.ResourceQuota) {
 		q.Status.Hard = corev1.ResourceList{"requests.memory": resource.MustParse("8Gi"), "requests.cpu": resource.MustParse("8")}
 	})
@@ -193,7 +192,7 @@ func TestRefusalsAreNotAskedAgainAtOnce(t *testing.T) {
 				for i := range n {
 					objects = append(objects, running(fmt.Sprintf("web-%02d", i), small))
 				}
-				l := newLab(t, seen(t, small).heading(sizeOf(200, 0, 512, 0)).rec, objects...)
+				l := newLab(t, heading(seen(t, small), sizeOf(200, 0, 512, 0)).Rec, objects...)
 				l.resize = func(client.Object) error { return answer }
 				l.c.Rights = granted(l)
 				l.wakeUps(map[int]int{2: 30, 60: 10}[n]) // less than a second
@@ -217,7 +216,7 @@ func TestARevertThatIsRefusedIsAskedForCalmly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := judged(t)
 			harms[resize.HarmOOM](&w)
-			l := newLab(t, w.rec, deploymentOf(sizeOf(500, 1000, 512, 1024), 1), w.pods[0])
+			l := newLab(t, w.Rec, deploymentOf(sizeOf(500, 1000, 512, 1024), 1), w.Pods[0])
 			l.resize = func(client.Object) error { return answer }
 			l.wakeUps(160)
 			assert.LessOrEqual(t, l.patches, 4, "at 0, 1 and 3 seconds")
@@ -250,8 +249,8 @@ func TestGivingUpAMemoryLimitThatIsRefusedIsARevert(t *testing.T) {
 		Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: corev1.PodReasonError, ObservedGeneration: 2, Message: "cannot decrease memory limits",
 	})
 	w := seen(t, from)
-	w.rec.Status.Records = []v1alpha1.ResizeRecord{record}
-	l := newLab(t, w.rec, deploymentOf(from, 1), pod)
+	w.Rec.Status.Records = []v1alpha1.ResizeRecord{record}
+	l := newLab(t, w.Rec, deploymentOf(from, 1), pod)
 	l.resize = func(client.Object) error {
 		return apierrors.NewForbidden(pods, "web-1", errors.New("maximum memory usage per Container is 512Mi, but limit is 1Gi"))
 	}
@@ -276,8 +275,8 @@ func TestASecondPatchThatNeverArrivesEnds(t *testing.T) {
 	record.Phase, record.Generation = v1alpha1.RecordWritten, 2
 	pod.Generation, pod.Status.ObservedGeneration = 2, 2
 	w := seen(t, from)
-	w.rec.Status.Records = []v1alpha1.ResizeRecord{record}
-	l := newLab(t, w.rec, deploymentOf(from, 1), pod)
+	w.Rec.Status.Records = []v1alpha1.ResizeRecord{record}
+	l := newLab(t, w.Rec, deploymentOf(from, 1), pod)
 	refusing := true
 	l.resize = func(client.Object) error {
 		if refusing {
@@ -294,48 +293,4 @@ func TestASecondPatchThatNeverArrivesEnds(t *testing.T) {
 	assert.Equal(t, from, podview.ReadSpec(l.pod("web-1").Spec.Containers[0].Resources))
 }
 
-// What gates remember does not depend on the rows that people read, however many pods of a workload fill them.
-func TestMemoryDoesNotRestOnTheHistory(t *testing.T) {
-	from, to := sizeOf(500, 0, 512, 1024), sizeOf(250, 0, 256, 512)
-	record := recordOf(running("web-00", from), to)
-	w := eager(seen(t, from, running("web-00", from)).heading(to))
-	w.memory["web-00"] = nil
-	w.rec.Status.Tries = resize.NotDone(nil, record, resize.ReasonActuation, "in use", w.settings.Resize, now.Add(-time.Minute))
-	for i := range 40 {
-		other := record
-		other.PodName = fmt.Sprintf("web-%02d", i+1)
-		w.rec.Status.History = resize.AddHistory(w.rec.Status.History, resize.HistoryRows("web", other, resize.ResultSuccess, "", now.Add(-30*time.Second)))
-	}
-	d := decide(w)
-	require.Len(t, d.status.Records, 1)
-	last := d.status.Records[0]
-	assert.Empty(t, last.Then)
-	assert.Equal(t, int64(1024*mi), last.Desired[0].Resources.MemoryLimit.Value(), "the limit stays for a day")
-}
-
-// A leak pauses its workload in the end, which a person ends.
-func TestALeakPausesTheWorkload(t *testing.T) {
-	limit := sizeOf(500, 0, 512, 512)
-	pod := endedBefore(running("web-1", limit), "OOMKilled", 1, time.Minute)
-	w := eager(seen(t, limit, pod).heading(sizeOf(500, 0, 700, 700)))
-	amount := resource.MustParse("520Mi")
-	w.rec.Status.Tries = []v1alpha1.Try{{
-		What: v1alpha1.TryOOMChain, Container: "app", Times: 15, Amount: &amount, Since: metav1.NewTime(now.Add(-5 * time.Hour)), Until: metav1.NewTime(now.Add(time.Hour)),
-	}}
-	d := decide(w)
-	require.Len(t, d.writes, 1, "the sixteenth is still given: %v", d.refused.of)
-	require.NotNil(t, d.status.Paused)
-	assert.Contains(t, d.status.Paused.Reason, "16 times")
-	assert.Contains(t, d.status.Paused.Reason, "kubectl attune resume deployment/web -n shop")
-
-	w.rec.Status = d.status
-	w.rec.Status.Records = nil
-	w.now = now.Add(30 * time.Hour)
-	d = decide(w)
-	assert.NotNil(t, d.status.Paused, "it does not end by itself the next day")
-	assert.Empty(t, d.writes)
-	w.workload.Annotations[v1alpha1.ResumedAnnotation] = "now"
-	d = decide(w)
-	assert.Nil(t, d.status.Paused)
-	assert.Nil(t, resize.Leaks(d.status.Tries), "and it is counted anew")
-}
+var pods = schema.GroupResource{Resource: "pods"}

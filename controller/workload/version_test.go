@@ -50,7 +50,7 @@ func TestWhatLowersNamesThePodsVersion(t *testing.T) {
 		"growing needs no version":    {big, func(p *corev1.Pod) { p.Status.Message = "fine" }, 1, "512Mi"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLab(t, seen(t, small).heading(tc.to).rec, deploymentOf(small, 1), running("web-1", small))
+			l := newLab(t, heading(seen(t, small), tc.to).Rec, deploymentOf(small, 1), running("web-1", small))
 			l.meanwhile("web-1", tc.edit)
 			l.pass()
 			assert.Equal(t, tc.patches, l.patches)
@@ -73,9 +73,9 @@ func TestASecondPatchIsOfTheLivePod(t *testing.T) {
 	record.Phase, record.Generation = v1alpha1.RecordApplied, 2
 	record.VerifiedOnce = &metav1.Time{Time: now.Add(-resize.SyncPeriod)}
 	record.Then = []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(to)}}
-	w := seen(t, from).heading(to)
-	w.rec.Status.Records = []v1alpha1.ResizeRecord{record}
-	l := newLab(t, w.rec, deploymentOf(from, 1), pod)
+	w := heading(seen(t, from), to)
+	w.Rec.Status.Records = []v1alpha1.ResizeRecord{record}
+	l := newLab(t, w.Rec, deploymentOf(from, 1), pod)
 	l.meanwhile("web-1", func(p *corev1.Pod) { p.Status.Message = "fine" })
 	l.pass()
 	assert.Equal(t, 1, l.patches, "it is read before it is sent")

@@ -5,39 +5,11 @@ import (
 	"strings"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"attune.io/attune/resize"
+	"attune.io/attune/tuning"
 )
-
-// topic is something outside of a workload whose change may lift a refusal.
-type topic struct{ kind, name string }
-
-func aboutNode(name string) topic         { return topic{"node", name} }
-func aboutQuotas(namespace string) topic  { return topic{"quotas", namespace} }
-func aboutLimits(namespace string) topic  { return topic{"limits", namespace} }
-func aboutBudgets(namespace string) topic { return topic{"budgets", namespace} }
-
-// topicsOf are what a refusal of a pod's resize waits for; time and what belongs to the workload itself are none.
-func topicsOf(refusal *resize.Refusal, pod *corev1.Pod) []topic {
-	switch refusal.Reason {
-	case resize.ReasonNoRoom, resize.ReasonNodeBlocked, resize.ReasonNodePressure, resize.ReasonNodeNotReady, resize.ReasonNodeCapacity,
-		resize.ReasonNodeWithoutResize, resize.ReasonStaticCPU, resize.ReasonStaticMemory, resize.ReasonStaticPolicy, resize.ReasonSwap,
-		resize.ReasonPodLevelResources, resize.ReasonMemoryLimitDecrease, resize.ReasonResizeNotSupported:
-		return []topic{aboutNode(pod.Spec.NodeName)}
-	case resize.ReasonQuota:
-		return []topic{aboutQuotas(pod.Namespace)}
-	case resize.ReasonDisruptionBudget:
-		return []topic{aboutBudgets(pod.Namespace)}
-	case resize.ReasonLimitRange, resize.ReasonQOSClass:
-		return []topic{aboutLimits(pod.Namespace)}
-	case resize.ReasonRefused:
-		return []topic{aboutQuotas(pod.Namespace), aboutLimits(pod.Namespace)}
-	}
-	return nil
-}
 
 // mostRecent changes are remembered, for passes that were under way when they happened.
 const mostRecent = 1024
@@ -46,10 +18,10 @@ const mostRecent = 1024
 // for concurrent use.
 type waiting struct {
 	mutex sync.Mutex
-	on    map[topic]map[types.NamespacedName]bool
-	by    map[types.NamespacedName][]topic
+	on    map[tuning.Topic]map[types.NamespacedName]bool
+	by    map[types.NamespacedName][]tuning.Topic
 	// recent are the last changes, and changes counts all there ever were.
-	recent  []topic
+	recent  []tuning.Topic
 	changes int
 }
 
@@ -62,7 +34,7 @@ func (x *waiting) now() int {
 
 // wait replaces what a workload waits for. It reports whether some of that has changed since a moment: then the
 // workload may have been looked at too early.
-func (x *waiting) wait(workload types.NamespacedName, topics []topic, since int) (changed bool) {
+func (x *waiting) wait(workload types.NamespacedName, topics []tuning.Topic, since int) (changed bool) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	for _, t := range x.by[workload] {
@@ -75,7 +47,7 @@ func (x *waiting) wait(workload types.NamespacedName, topics []topic, since int)
 		return false
 	}
 	if x.on == nil {
-		x.on, x.by = map[topic]map[types.NamespacedName]bool{}, map[types.NamespacedName][]topic{}
+		x.on, x.by = map[tuning.Topic]map[types.NamespacedName]bool{}, map[types.NamespacedName][]tuning.Topic{}
 	}
 	x.by[workload] = topics
 	for _, t := range topics {
@@ -87,16 +59,16 @@ func (x *waiting) wait(workload types.NamespacedName, topics []topic, since int)
 	return x.anyOf(topics, since)
 }
 
-func (x *waiting) anyOf(topics []topic, since int) bool {
+func (x *waiting) anyOf(topics []tuning.Topic, since int) bool {
 	missed := x.changes - since
 	if missed > len(x.recent) {
 		return true
 	}
-	return slices.ContainsFunc(x.recent[len(x.recent)-missed:], func(t topic) bool { return slices.Contains(topics, t) })
+	return slices.ContainsFunc(x.recent[len(x.recent)-missed:], func(t tuning.Topic) bool { return slices.Contains(topics, t) })
 }
 
 // wake answers with the workloads that a change concerns, in the same order each time.
-func (x *waiting) wake(t topic) []reconcile.Request {
+func (x *waiting) wake(t tuning.Topic) []reconcile.Request {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	x.changes++

@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"attune.io/attune/tuning"
 )
 
 // Who waits is woken in the same order each time, so that the same history is answered the same way.
@@ -14,9 +16,9 @@ func TestWhoWaitsIsWokenByName(t *testing.T) {
 	var want []reconcile.Request
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 		of := types.NamespacedName{Namespace: "shop", Name: name}
-		x.wait(of, []topic{aboutNode("node-1")}, 0)
+		x.wait(of, []tuning.Topic{tuning.AboutNode("node-1")}, 0)
 		want = append(want, reconcile.Request{NamespacedName: of})
 	}
-	assert.Equal(t, want, x.wake(aboutNode("node-1")))
-	assert.Empty(t, x.wake(aboutNode("node-2")))
+	assert.Equal(t, want, x.wake(tuning.AboutNode("node-1")))
+	assert.Empty(t, x.wake(tuning.AboutNode("node-2")))
 }

@@ -19,7 +19,7 @@ import (
 // A resize whose answer is lost, and which never arrived, is decided anew although no event comes.
 func TestALostAnswerIsLookedAfter(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 0), sizeOf(250, 0, 512, 0)
-	l := newLab(t, seen(t, from).heading(to).rec, deploymentOf(from, 1), running("web-1", from))
+	l := newLab(t, heading(seen(t, from), to).Rec, deploymentOf(from, 1), running("web-1", from))
 	l.resize = func(client.Object) error { return errors.New("EOF") }
 	after := l.pass().RequeueAfter
 	require.Len(t, l.rec().Status.Records, 1)
@@ -37,7 +37,7 @@ func TestALostAnswerIsLookedAfter(t *testing.T) {
 // A pod that is to be evicted, since its node says that it can never hold the size, does not wait for an event.
 func TestAPodThatIsToGoIsLookedAfter(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 0), sizeOf(1000, 0, 512, 0)
-	l := newLab(t, seen(t, from).heading(to).rec, deploymentOf(from, 2), running("web-1", from), running("web-2", from))
+	l := newLab(t, heading(seen(t, from), to).Rec, deploymentOf(from, 2), running("web-1", from), running("web-2", from))
 	change(l, "all", &v1alpha1.AttunePolicy{}, func(p *v1alpha1.AttunePolicy) {
 		p.Spec.UpdateStrategy.ResizeMethod = ptr.To(v1alpha1.ResizeInPlaceOrRecreate)
 	})
@@ -56,7 +56,7 @@ func TestAPodThatIsToGoIsLookedAfter(t *testing.T) {
 // Writes that met a conflict were none: the distance between passes that write does not grow by them.
 func TestConflictsPutNothingOff(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 0), sizeOf(250, 0, 512, 0)
-	l := newLab(t, seen(t, from).heading(to).rec, deploymentOf(from, 1), running("web-1", from))
+	l := newLab(t, heading(seen(t, from), to).Rec, deploymentOf(from, 1), running("web-1", from))
 	l.refuse = 20
 	began := l.clock.Now()
 	for l.patches == 0 {
@@ -70,7 +70,7 @@ func TestConflictsPutNothingOff(t *testing.T) {
 // comes in a minute.
 func TestConflictsThatStayAreRare(t *testing.T) {
 	from, to := sizeOf(500, 0, 512, 0), sizeOf(250, 0, 512, 0)
-	l := newLab(t, seen(t, from).heading(to).rec, deploymentOf(from, 1), running("web-1", from))
+	l := newLab(t, heading(seen(t, from), to).Rec, deploymentOf(from, 1), running("web-1", from))
 	l.refuse, l.stuck = 1<<20, true
 	for began := l.clock.Now(); l.clock.Now().Sub(began) < 5*time.Minute; {
 		l.clock.Step(max(20*time.Millisecond, l.pass().RequeueAfter))

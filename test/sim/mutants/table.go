@@ -16,22 +16,22 @@ var mutants = []mutant{
 	{
 		"P0: a workload is never decided again", "what pods hold is asked for one by one, and a pass that could not settle is made again",
 		[]edit{
-			{"controller/workload/closer.go", "c.weigh(ctx, w, asks.memory)", "c.weigh(ctx, w, asks.memory[:min(1, len(asks.memory))])"},
-			{"controller/workload/closer.go", "	return c.decideWithoutNew(ctx, w)\n", "	w.part = urgentPart\n	d := decision{status: *w.rec.Status.DeepCopy()}\n	d.wake(100 * 1000 * 1000)\n	return d\n"},
+			{"controller/workload/look.go", "c.askMemory(ctx, w, asks.Memory)", "c.askMemory(ctx, w, asks.Memory[:min(1, len(asks.Memory))])"},
+			{"controller/workload/look.go", "	return decided{Decision: c.decideWithoutNew(ctx, w)}\n", "	w.Part = tuning.UrgentPart\n	d := decided{Decision: tuning.Decision{Status: *w.Rec.Status.DeepCopy()}}\n	d.Wake(100 * 1000 * 1000)\n	return d\n"},
 		},
 		"TestWorlds/page_cache", "no spinning",
 	},
 	{
 		"P0: a revert out of reach is a write in each pass", "nothing within reach: the try is counted and asked for again at once",
-		[]edit{{"controller/workload/decide.go", "			action.RequeueAfter = lookAgain\n", "			action.RequeueAfter = 1000 * 1000\n			next.Attempts = record.Attempts%10 + 1\n"}},
+		[]edit{{"tuning/watch.go", "			action.RequeueAfter = lookAgain\n", "			action.RequeueAfter = 1000 * 1000\n			next.Attempts = record.Attempts%10 + 1\n"}},
 		"TestWorlds/a_limit_range_comes", "calm",
 	},
 	{
 		"P0: a CronJob that keeps six Jobs is written for ever", "originals of ended Jobs by their uid, the oldest dropped for the newest, and own writes wake the next pass",
 		[]edit{
 			{"podview/template.go", "	appsv1.ControllerRevisionHashLabelKey,\n", "	appsv1.ControllerRevisionHashLabelKey,\n	\"batch.kubernetes.io/controller-uid\",\n"},
-			{"controller/workload/originals.go", "	live := w.live()\n", "	live := w.pods\n"},
-			{"controller/workload/originals.go", "	if i < 0 {\n		return false\n	}\n", "	i = max(i, 0)\n"},
+			{"tuning/originals.go", "	live := d.view.Live()\n", "	live := d.view.Pods\n"},
+			{"tuning/originals.go", "	if i < 0 {\n		return false\n	}\n", "	i = max(i, 0)\n"},
 			{"controller/workload/stored.go", ".statuses, digest)", ".statuses, digest) && false"},
 		},
 		"TestWorlds/six_jobs_are_kept", "calm",
@@ -53,8 +53,8 @@ var mutants = []mutant{
 		"P1: a size that killed one pod is kept for its siblings", "what survivors had is kept, whatever harm has taught",
 		[]edit{
 			{"resize/backoff.go", "		if BelowFloor(floors, c.Name, podview.FromResources(c.Resources), now) {\n", "		if false {\n"},
-			{"controller/workload/decide.go", "	for _, record := range d.status.Records {\n		if record.Phase == v1alpha1.RecordReverting {\n", "	for _, record := range d.status.Records {\n		if false {\n"},
-			{"controller/workload/decide.go", "	d.status.Kept = resize.KeptAbove(d.status.Floors, d.status.Kept, w.now)\n", ""},
+			{"tuning/watch.go", "	for _, record := range d.out.Status.Records {\n		if record.Phase == v1alpha1.RecordReverting {\n", "	for _, record := range d.out.Status.Records {\n		if false {\n"},
+			{"tuning/watch.go", "	d.out.Status.Kept = resize.KeptAbove(d.out.Status.Floors, d.out.Status.Kept, d.view.Now)\n", ""},
 		},
 		"TestWorlds/one_of_a_wave_is_harmed", "harmless",
 	},
@@ -85,12 +85,12 @@ var mutants = []mutant{
 	},
 	{
 		"P1: reverts hang on things they do not need", "a pass ends where autoscalers cannot be listed",
-		[]edit{{"controller/workload/controller.go", "	if d, presses := c.first(ctx, &w); presses {\n", "	if c.observeAutoscalers(ctx, &w) != nil {\n		return reconcile.Result{}, context.DeadlineExceeded\n	}\n	if d, presses := c.first(ctx, &w); presses {\n"}},
+		[]edit{{"controller/workload/controller.go", "	if d, presses := c.first(ctx, &w); presses {\n", "	if (observer{c}).observeAutoscalers(ctx, &w) != nil {\n		return reconcile.Result{}, context.DeadlineExceeded\n	}\n	if d, presses := c.first(ctx, &w); presses {\n"}},
 		"TestWorlds/autoscalers_are_not_listed", "floors are stored",
 	},
 	{
 		"P1: pods that crash since their birth hold a rollout up", "they keep the size that they were born with",
-		[]edit{{"controller/workload/begin.go", "	d.restoreBirths(w)\n", ""}},
+		[]edit{{"tuning/start.go", "	d.restoreBirths()\n", ""}},
 		"TestWorlds/a_start_needs_more", "rollouts end",
 	},
 	{
@@ -100,12 +100,12 @@ var mutants = []mutant{
 	},
 	{
 		"P2: a person's rescue is overwritten", "patches that lower name no version of the pod",
-		[]edit{{"controller/workload/send.go", "		plan.Version = w.pod.ResourceVersion\n", ""}},
+		[]edit{{"controller/workload/send.go", "		plan.Version = w.Pod.ResourceVersion\n", ""}},
 		"TestWorlds/a_person_was_faster", "no rescue is undone",
 	},
 	{
 		"P2: originals are lost with the object", "what a resized pod has is what it had before",
-		[]edit{{"controller/workload/originals.go", "ok && (claimed != nil || pod.Generation > 1)", "ok && claimed != nil"}},
+		[]edit{{"tuning/originals.go", "ok && (claimed != nil || pod.Generation > 1)", "ok && claimed != nil"}},
 		"TestWorlds/recommendations_are_deleted", "originals",
 	},
 	{

@@ -1,0 +1,39 @@
+package workload
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/tuning"
+)
+
+// memory is what the loop remembers between passes, of nodes, pods and workloads. All of it may be lost: each says what
+// happens then. Each is bounded by what there is in the cluster, or by time.
+type memory struct {
+	nodes           nodeMemory
+	reservations    reservations
+	waiting         waiting
+	queue           queue
+	memoryHeld      memoryHeld
+	lastAsked       lastAsked
+	seenGenerations seenGenerations
+	counted         counted
+	retries         retries
+	conflicts       retries
+	stored          stored
+	steps           steps
+	pace            pace
+	limit           limit
+}
+
+// forget drops what is remembered of a recommendation that is gone.
+func (m *memory) forget(name types.NamespacedName) {
+	m.counted.drop(name)
+	m.reservations.make(name, nil, tuning.Reservations{})
+	m.waiting.wait(name, nil, 0)
+	m.queue.keep(name, nil)
+	m.retries.over(name)
+	m.conflicts.over(name)
+	m.stored.forget(name)
+	m.steps.note(name, nil)
+	m.pace.forget(name)
+}

@@ -1,0 +1,100 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/owners"
+)
+
+// storer writes the status of a recommendation, and guards what an open record rests on.
+type storer struct{ *Controller }
+
+// store writes the status under the resourceVersion it was decided on, and only where it has news; the
+// finalizer is there exactly while a record is open, and before the first one is written.
+func (c storer) store(ctx context.Context, rec *v1alpha1.AttuneRecommendation, status v1alpha1.AttuneRecommendationStatus) error {
+	if err := c.guard(ctx, rec, len(status.Records) > 0); err != nil {
+		return err
+	}
+	name := client.ObjectKeyFromObject(rec)
+	if noNews(rec.Status, status) {
+		rec.Status = status
+		c.steps.note(name, status.Records)
+		return nil
+	}
+	c.stored.write(rec, status)
+	rec.Status = status
+	if err := c.Client.Status().Update(ctx, rec); err != nil {
+		c.refused(ctx, rec, err)
+		return fmt.Errorf("storing the status of AttuneRecommendation %s: %w", rec.Name, err)
+	}
+	c.stored.written(rec, c.Clock.Now())
+	c.steps.note(name, rec.Status.Records)
+	return nil
+}
+
+// refused looks whether a write was refused because the cache is behind another writer: at that version every write is. A
+// conflict for another reason is over when it is tried again.
+func (c storer) refused(ctx context.Context, rec *v1alpha1.AttuneRecommendation, err error) {
+	if !apierrors.IsConflict(err) {
+		return
+	}
+	newest := &v1alpha1.AttuneRecommendation{}
+	if err := c.Live.Get(ctx, client.ObjectKeyFromObject(rec), newest); err == nil && newest.ResourceVersion != rec.ResourceVersion {
+		c.stored.behindOf(newest, c.Clock.Now())
+	}
+}
+
+// guard adds the finalizer before a record is stored and takes it off after the last one is closed. In a namespace that is
+// being deleted it is taken off at once: the pods go too, and so may the right to write here.
+func (c storer) guard(ctx context.Context, rec *v1alpha1.AttuneRecommendation, open bool) error {
+	terminating, err := owners.Terminating(ctx, c.Client, rec.Namespace)
+	if err != nil {
+		return err
+	}
+	open = open && !terminating
+	if open && len(rec.Status.Records) == 0 {
+		if err := c.guardPolicy(ctx, rec); err != nil {
+			return err
+		}
+	}
+	before := rec.DeepCopy()
+	closing := !open && len(rec.Status.Records) == 0 || terminating
+	changed := open && rec.DeletionTimestamp == nil && controllerutil.AddFinalizer(rec, v1alpha1.RecordsFinalizer) ||
+		closing && controllerutil.RemoveFinalizer(rec, v1alpha1.RecordsFinalizer)
+	if !changed {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := c.Client.Patch(ctx, rec, patch); client.IgnoreNotFound(err) != nil {
+		c.refused(ctx, before, err)
+		return fmt.Errorf("guarding AttuneRecommendation %s with a finalizer: %w", rec.Name, err)
+	}
+	c.stored.written(rec, c.Clock.Now())
+	return nil
+}
+
+// guardPolicy keeps the policy, by whose settings a watch is finished, before a first record is stored. The policy
+// loop lets it go after the last one. A policy that is being deleted begins nothing.
+func (c storer) guardPolicy(ctx context.Context, rec *v1alpha1.AttuneRecommendation) error {
+	p := &v1alpha1.AttunePolicy{}
+	err := c.Client.Get(ctx, types.NamespacedName{Namespace: rec.Namespace, Name: rec.Spec.Policy.Name}, p)
+	if apierrors.IsNotFound(err) || err == nil && p.DeletionTimestamp != nil {
+		return nil
+	}
+	before := p.DeepCopy()
+	if err != nil || !controllerutil.AddFinalizer(p, v1alpha1.CleanupFinalizer) {
+		return err
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := c.Client.Patch(ctx, p, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("guarding policy %s with a finalizer: %w", p.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package tuning_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+	"attune.io/attune/tuning"
+)
+
+// startsWithMore is a pod that was born with 400m to start with, of which 200m are to be left.
+func startsWithMore(t *testing.T, name string, ago time.Duration) *corev1.Pod {
+	t.Helper()
+	pod := running(name, sizeOf(400, 0, 512, 1024))
+	pod.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(now.Add(-ago))
+	raw, err := json.Marshal(v1alpha1.Seeded{Recommendation: "deployment-web", Revision: "r",
+		Original: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(template)}},
+		Boosted:  []v1alpha1.BoostedContainer{{Name: "app", CPURequest: resource.MustParse("400m"), BaseCPURequest: resource.MustParse("200m")}}})
+	require.NoError(t, err)
+	pod.Annotations[v1alpha1.SeededAnnotation] = string(raw)
+	return pod
+}
+
+func boosting(t *testing.T, pods ...*corev1.Pod) tuning.View {
+	t.Helper()
+	w := heading(seen(t, template, pods...), sizeOf(200, 0, 512, 1024))
+	w.Policy.Settings.StartupBoost = &policy.Boost{Multiplier: 2, Duration: 3 * time.Minute}
+	w.Rec.Status.CooldownFrom = &metav1.Time{Time: now}
+	return w
+}
+
+func TestBoostsAreTakenBackOfAllPodsAtOnce(t *testing.T) {
+	w := boosting(t, startsWithMore(t, "web-1", time.Hour), startsWithMore(t, "web-2", time.Minute), startsWithMore(t, "web-3", time.Hour))
+	d := tuning.Decide(w)
+	require.Len(t, d.Writes, 2, "in a cooldown, and beyond any wave")
+	for i, name := range []string{"web-1", "web-3"} {
+		assert.Equal(t, name, d.Writes[i].Plan.PodName)
+		assert.Equal(t, recommender.Amount(200), d.Writes[i].Plan.Moves[0].To[recommender.CPU].Request)
+		assert.Equal(t, resize.WaveBoost, d.Status.Records[i].Wave)
+		assert.Equal(t, resize.ReasonBoost, d.Status.Records[i].Reason)
+	}
+	assert.Equal(t, 2*time.Minute, d.After, "when the boost of web-2 is over")
+}
+
+// Boosts that end all at once, as after a rollout, leave records to a pod that the kernel killed.
+func TestBoostsDoNotHoldGrowthAfterAKillUp(t *testing.T) {
+	var pods []*corev1.Pod
+	for i := range 60 {
+		pods = append(pods, startsWithMore(t, fmt.Sprintf("web-%02d", i), time.Hour))
+	}
+	killed := endedBefore(running("web-killed", sizeOf(200, 0, 512, 512)), "OOMKilled", 1, time.Minute)
+	w := eager(heading(boosting(t, append(pods, killed)...), sizeOf(200, 0, 700, 700)))
+	d := tuning.Decide(w)
+	boosts := 0
+	for _, r := range d.Status.Records {
+		if r.Wave == resize.WaveBoost {
+			boosts++
+		}
+	}
+	assert.Equal(t, 30, boosts, "of 50 records")
+	assert.Contains(t, begun(d), "web-killed", "in the first pass")
+	assert.LessOrEqual(t, len(d.Status.Records), v1alpha1.MaxRecords)
+}
+
+// Nothing else touches the CPU of a pod that has its boost yet.
+func TestStepsLeaveABoostAlone(t *testing.T) {
+	w := boosting(t, startsWithMore(t, "web-1", time.Minute))
+	w.Rec.Status.CooldownFrom = nil
+	assert.Empty(t, tuning.Decide(heading(w, sizeOf(100, 0, 512, 1024))).Writes)
+	assert.Empty(t, tuning.Decide(heading(w, sizeOf(4000, 0, 512, 1024))).Writes)
+	forged := startsWithMore(t, "web-1", time.Minute)
+	forged.Annotations[v1alpha1.SeededAnnotation] = `{"recommendation":"deployment-other","boosted":[{"name":"app","cpuRequest":"400m","baseCPURequest":"200m"}]}`
+	w = boosting(t, forged)
+	w.Rec.Status.CooldownFrom = nil
+	assert.NotEmpty(t, tuning.Decide(heading(w, sizeOf(100, 0, 512, 1024))).Writes, "a note that is not about this workload is none")
+}
+
+// A policy that no longer has a boost, or a mode that touches no running pod.
+func TestABoostWhosePolicyChanged(t *testing.T) {
+	w := boosting(t, startsWithMore(t, "web-1", time.Second))
+	w.Policy.Settings.StartupBoost = nil
+	assert.Len(t, tuning.Decide(w).Writes, 1, "it ends with readiness")
+	w.Policy.Settings.Resize.Mode = v1alpha1.UpdateRecommend
+	assert.Empty(t, tuning.Decide(w).Writes)
+}
+
+// After its watch nothing is kept and nothing cools down; after harm it does.
+func TestHowTheEndOfABoostEnds(t *testing.T) {
+	w := boosting(t, startsWithMore(t, "web-1", time.Hour))
+	w.Rec.Status.CooldownFrom = nil
+	record := tuning.Decide(w).Status.Records[0]
+	record.Phase, record.Generation, record.WatchUntil = v1alpha1.RecordWatching, 2, &metav1.Time{Time: now}
+	back := running("web-1", sizeOf(200, 0, 512, 1024))
+	back.Generation, back.Status.ObservedGeneration, back.Annotations = 2, 2, w.Pods[0].Annotations
+	w.Pods, w.Rec.Status.Records = []*corev1.Pod{back}, []v1alpha1.ResizeRecord{record}
+	d := tuning.Decide(w)
+	require.Len(t, d.Status.History, 1)
+	assert.Equal(t, "Success StartupBoost", d.Status.History[0].Result+" "+d.Status.History[0].Reason)
+	assert.Empty(t, d.Status.Kept)
+	assert.Nil(t, d.Status.CooldownFrom)
+	assert.Empty(t, d.Writes)
+}

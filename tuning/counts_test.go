@@ -1,0 +1,28 @@
+package tuning_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
+	"attune.io/attune/tuning"
+)
+
+// A resize is counted for each resource that it moved, its harm once, and its duration where it was verified.
+func TestWhatIsCountedOfARecord(t *testing.T) {
+	record := v1alpha1.ResizeRecord{
+		PodName: "web-1", WrittenAt: metav1.NewTime(now), VerifiedOnce: &metav1.Time{Time: now.Add(3 * time.Second)},
+		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(500, 0, 512, 1024))}},
+		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(300, 0, 256, 512))}},
+	}
+	assert.ElementsMatch(t, []tuning.Count{{Resource: "cpu", Result: "success"}, {Resource: "memory", Result: "success"}}, tuning.CountsOf("success", record, ""))
+	assert.ElementsMatch(t, []tuning.Count{
+		{Resource: "cpu", Result: "reverted", Reason: "oomkill"}, {Resource: "memory", Result: "reverted", Reason: "oomkill"}, {Reason: "oomkill"},
+	}, tuning.CountsOf("reverted", record, "oomkill"))
+	assert.Equal(t, []tuning.Count{{Took: 3 * time.Second}}, tuning.TookOf(record))
+	assert.Nil(t, tuning.TookOf(v1alpha1.ResizeRecord{}), "never verified")
+}

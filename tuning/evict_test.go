@@ -1,0 +1,196 @@
+package tuning_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+	"attune.io/attune/tuning"
+)
+
+// crowded is a Deployment of two whose pods want 6 CPU each, on a node of 4; there is another of 8.
+func crowded(t *testing.T) tuning.View {
+	t.Helper()
+	has := sizeOf(500, 0, 512, 0)
+	w := heading(seen(t, has, running("web-1", has), running("web-2", has)), sizeOf(6000, 0, 512, 0))
+	w.Policy.Settings.Resize.Method = v1alpha1.ResizeInPlaceOrRecreate
+	w.Policy.Settings.Recommender.Of[recommender.CPU].MaxChangePercent = 2000
+	small := node("node-1", "4", "64Gi")
+	w.Nodes = map[string]tuning.Node{"node-1": {Node: small}}
+	w.Looked.Cluster = []*corev1.Node{small, node("node-2", "8", "64Gi")}
+	w.Operator.MayEvict, w.Namespace.Seeded = true, true
+	six := resource.MustParse("6")
+	w.Rec.Spec.Seed = &v1alpha1.Seed{Revision: "r", ValidUntil: metav1.NewTime(now.Add(time.Hour)), RaiseOnly: true,
+		Containers: []v1alpha1.ContainerSeed{{Name: "app", CPURequest: &six}}}
+	return w
+}
+
+// What its node can never hold is not even asked for: the pod is evicted, after that was written down.
+func TestAPodIsEvictedFromANodeThatIsTooSmall(t *testing.T) {
+	w := crowded(t)
+	d := tuning.Decide(w)
+	require.Len(t, d.Status.Records, 1, "%+v", tuning.Refused(w).Of())
+	assert.Empty(t, d.Writes)
+	assert.Empty(t, d.Evictions, "what is decided is stored first")
+	record := d.Status.Records[0]
+	assert.Equal(t, v1alpha1.RecordWithdrawing, record.Phase)
+	assert.Equal(t, resize.ReasonInfeasible, record.Reason)
+
+	w.Rec.Status = d.Status
+	d = tuning.Decide(w)
+	require.Len(t, d.Evictions, 1)
+	assert.Equal(t, record.PodName, d.Evictions[0].Name)
+	assert.Equal(t, v1alpha1.RecordEvicting, d.Status.Records[0].Phase)
+	assert.Equal(t, d.Evictions[0].UID, d.Unknowns.Live[0], "it is asked for past the cache first")
+	assert.Len(t, d.Status.Records, 1, "the other one stays where it is")
+
+	// It is on its way out: that is told, and counted.
+	w.Rec.Status = d.Status
+	w.Pod(record.PodUID).DeletionTimestamp = &metav1.Time{Time: now}
+	d = tuning.Decide(w)
+	assert.Empty(t, d.Evictions)
+	require.NotEmpty(t, d.Status.History)
+	assert.Equal(t, "Evicted", d.Status.History[0].Result)
+	assert.Equal(t, resize.MethodEviction, d.Status.History[0].Method)
+	assert.Equal(t, []resize.EvictionOutcome{resize.EvictionGranted}, d.EvictionOutcomes)
+	assert.Contains(t, told(d)[0], "Normal Evicted Evicted pod "+record.PodName+" from node node-1, which does not give container app 6 of cpu (it had 500m)")
+	assert.Empty(t, d.Status.Records, "nothing is begun before the successor is ready")
+}
+
+// Why the pod is not evicted is said beside why it is not resized.
+func TestTheReasonWhyAPodIsNotEvictedReachesTheUser(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*tuning.View)
+		says string
+	}{
+		"no right":     {func(w *tuning.View) { w.Operator.MayEvict = false }, "resizeMethod InPlaceOrRecreate does not evict the pod: the operator may not evict pods; the chart's value node.eviction.enabled grants it"},
+		"not labelled": {func(w *tuning.View) { w.Namespace.Seeded = false }, "only namespaces with the label attune.io/inject=enabled have new pods sized"},
+		"no node":      {func(w *tuning.View) { w.Looked.Cluster = w.Looked.Cluster[:1] }, "no other node that the pod may run on has 6 of CPU"},
+		"do not disrupt": {func(w *tuning.View) {
+			w.Workload.Template.Annotations = map[string]string{"karpenter.sh/do-not-disrupt": "true"}
+		}, "the annotation karpenter.sh/do-not-disrupt=true keeps the pod where it is"},
+		"InPlaceOnly stays": {func(w *tuning.View) { w.Policy.Settings.Resize.Method = v1alpha1.ResizeInPlaceOnly }, "the pod would request 6 of cpu, and node node-1 has 4 in all"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := crowded(t)
+			c.edit(&w)
+			d := tuning.Decide(w)
+			assert.Empty(t, d.Status.Records)
+			assert.Equal(t, resize.ReasonNodeCapacity, condition(t, d).Reason)
+			assert.Contains(t, condition(t, d).Message, c.says)
+		})
+	}
+}
+
+// Where a node has no room now, its kubelet is asked all the same, for one pod of the workload at a time.
+func TestAFullNodeIsAskedWhereThePodMayGo(t *testing.T) {
+	w := crowded(t)
+	big := node("node-1", "8", "64Gi")
+	w.Nodes = map[string]tuning.Node{"node-1": {Node: big}}
+	w.Policy.Settings.Resize.MaxConcurrent, w.Policy.Settings.Resize.MaxConcurrentPercent = 2, 0
+	neighbour := running("other", sizeOf(7000, 0, 100, 0))
+	w.Looked.Rooms = map[string]*resize.Room{"node-1": resize.RoomOf(append([]*corev1.Pod{neighbour}, w.Pods...), nil, now)}
+	d := tuning.Decide(w)
+	require.Len(t, d.Writes, 1, "%+v", tuning.Refused(w).Of())
+	assert.Equal(t, v1alpha1.RecordWritten, d.Status.Records[0].Phase)
+
+	w.Policy.Settings.Resize.Method = v1alpha1.ResizeInPlaceOnly
+	d = tuning.Decide(w)
+	assert.Empty(t, d.Writes)
+	assert.Equal(t, resize.ReasonNoRoom, condition(t, d).Reason)
+}
+
+// withdrawn is the world after a kubelet has refused, and the pod is back at its old size.
+func withdrawn(t *testing.T) tuning.View {
+	t.Helper()
+	w := crowded(t)
+	w.Rec.Status = tuning.Decide(w).Status
+	return w
+}
+
+func TestAnEvictionThatCannotBeMadeNowIsWaitedFor(t *testing.T) {
+	w := withdrawn(t)
+	victim := w.Rec.Status.Records[0].PodUID
+	for _, pod := range w.Pods {
+		if pod.UID != victim {
+			pod.Status.Conditions[0].Status = corev1.ConditionFalse
+		}
+	}
+	d := tuning.Decide(w)
+	assert.Empty(t, d.Evictions)
+	require.Len(t, d.Status.Records, 1)
+	assert.Equal(t, v1alpha1.RecordWithdrawing, d.Status.Records[0].Phase)
+	assert.Contains(t, condition(t, d).Message, "ReplicasNotReady: pod web-")
+	assert.LessOrEqual(t, d.After, time.Minute)
+
+	// Half an hour later it is given up; the pod stays as it is.
+	w.Now = now.Add(31 * time.Minute)
+	d = tuning.Decide(w)
+	require.NotEmpty(t, d.Status.History)
+	assert.Equal(t, "Withdrawn", d.Status.History[0].Result)
+}
+
+func TestAnEvictionThatWillNeverBeMadeIsGivenUpAtOnce(t *testing.T) {
+	w := withdrawn(t)
+	w.Operator.MayEvict = false
+	d := tuning.Decide(w)
+	assert.Empty(t, d.Evictions)
+	assert.Equal(t, "Withdrawn", d.Status.History[0].Result)
+	assert.Contains(t, told(d)[0], "Warning ResizeSkipped Pod web-")
+	assert.Contains(t, told(d)[0], "stays on a node that refuses its resize: EvictionNotAllowed")
+}
+
+// A person who pauses or undoes the workload comes before an eviction that is under way.
+func TestAPauseStopsAnEviction(t *testing.T) {
+	for _, annotation := range []string{v1alpha1.PausedAnnotation, v1alpha1.UndoAnnotation, v1alpha1.SkipAnnotation} {
+		w := withdrawn(t)
+		w.Workload.Annotations[annotation] = "true"
+		assert.Empty(t, tuning.Decide(w).Evictions, annotation)
+	}
+}
+
+// A workload that is deleted while a pod of it waits to be evicted: nothing would take the pod's place.
+func TestNoPodIsEvictedWhoseWorkloadIsGone(t *testing.T) {
+	for name, gone := range map[string]func(w *tuning.View){
+		"gone":          func(w *tuning.View) { w.Workload = nil },
+		"being deleted": func(w *tuning.View) { w.Workload.Deleting = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := crowded(t)
+			w.Rec.Status = tuning.Decide(w).Status
+			require.Len(t, w.Rec.Status.Records, 1)
+			gone(&w)
+			d := tuning.Decide(w)
+			assert.Empty(t, d.Evictions)
+			assert.Empty(t, d.Writes)
+			assert.Empty(t, d.Status.Records, "the record ends")
+			assert.Contains(t, strings.Join(told(d), "\n"), "NoController: the workload is gone")
+		})
+	}
+}
+
+// Every phase of a record, in each mode, is taken a step further without the workload.
+func TestRecordsAreFinishedWithoutTheirWorkload(t *testing.T) {
+	for _, phase := range []v1alpha1.RecordPhase{
+		v1alpha1.RecordWritten, v1alpha1.RecordApplied, v1alpha1.RecordWatching, v1alpha1.RecordReverting, v1alpha1.RecordWithdrawing, v1alpha1.RecordEvicting,
+	} {
+		for _, reason := range []string{resize.ReasonInfeasible, resize.ReasonDoesNotFit, string(resize.HarmOOM)} {
+			for _, strategy := range []v1alpha1.Strategy{v1alpha1.StrategyWorkload, v1alpha1.StrategyNode} {
+				w := resized(t, phase, sizeOf(500, 0, 512, 0))
+				w.Rec.Status.Records[0].Reason, w.Policy.Settings.Strategy = reason, strategy
+				w.Policy.Settings.Resize.Method, w.Operator.MayEvict = v1alpha1.ResizeInPlaceOrRecreate, true
+				w.Workload = nil
+				require.NotPanics(t, func() { tuning.Decide(w) }, "%s %s %s", phase, reason, strategy)
+			}
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package tuning
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
+	"attune.io/attune/resize"
+)
+
+// sendAway begins the evictions of pods that do not fit on their nodes beside the others (strategy Node): one of
+// the workload at a time. What is decided is stored first; the next look asks for the eviction.
+func (d *evictor) evictForRoom() {
+	if !d.view.ByNode() {
+		return
+	}
+	for _, pod := range d.view.Live() {
+		why := d.view.Grants[pod.UID].Evict
+		if why == "" || hasRecord(d.out.Status.Records, pod) {
+			continue
+		}
+		plan := resize.LeavePlan(pod, d.view.Rec.Spec.Seed)
+		if stays := d.staysNow(pod, plan); stays != nil {
+			both := *stays
+			both.Message = "its node wants it to go (" + why + "), and it stays: " + stays.Message
+			d.refused.add(pod, &both)
+			continue
+		}
+		d.out.Status.Records = append(d.out.Status.Records, resize.GivenUp(resize.NewRecord(plan, pod, d.view.Now, d.view.Policy.Settings.Resize)))
+		d.tellOfPod(pod, event.Normal(v1alpha1.EventEvicting, "Pod %s is to go from node %s: %s", pod.Name, pod.Spec.NodeName, why))
+		d.wake(time.Second)
+	}
+}
+
+// staysNow is why a pod that its node wants to go is not sent away now, or nil.
+func (d *evictor) staysNow(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
+	if refusal := d.notWanted(pod); refusal != nil {
+		return refusal
+	}
+	if refusal := d.standing(pod); refusal != nil {
+		return refusal
+	}
+	if refusal := resize.RecordsFull(pod, plan, d.gates.input(pod)); refusal != nil {
+		return refusal
+	}
+	return d.unmovable(pod, plan)
+}
+
+// notWanted: nobody wants the pod to go any more, or nobody has said so since the operator started.
+func (d *evictor) notWanted(pod *corev1.Pod) *resize.Refusal {
+	granted, known := d.view.Grants[pod.UID]
+	switch {
+	case !d.view.ByNode(), !d.view.resizesPods(), !d.view.Policy.Settings.Resize.NodeEviction:
+		return &resize.Refusal{Reason: resize.ReasonNotWanted, PodWide: true, Message: "its policy lets no node evict it: node.eviction is Disabled, or the mode is not Auto"}
+	case !known:
+		return &resize.Refusal{Reason: resize.ReasonNotWanted, PodWide: true, Transient: true, Message: "its node has not said anew that it has to go"}
+	case granted.Evict == "":
+		return &resize.Refusal{Reason: resize.ReasonNotWanted, PodWide: true, Message: "it fits on its node again"}
+	}
+	return nil
+}
+
+// staysForGood is why the pod may not be evicted until somebody changes something, or nil: then somebody else goes in its place.
+func (d *evictor) staysForGood(pod *corev1.Pod) *resize.Refusal {
+	if !d.view.Policy.Settings.Resize.NodeEviction {
+		return nil // its ranking is Never
+	}
+	return resize.Stays(pod, d.eviction(resize.LeavePlan(pod, d.view.Rec.Spec.Seed)))
+}
+
+// leave asks for the eviction of a pod that is to go, unless that is over: then nothing has happened.
+func (d *evictor) finishEviction(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action resize.Action) {
+	stays := d.notWanted(pod)
+	if stays == nil {
+		stays = d.standing(pod)
+	}
+	if stays == nil {
+		stays = d.mayEvict(pod, resize.LeavePlan(pod, d.view.Rec.Spec.Seed))
+	}
+	d.evictUnless(stays, pod, record, next, func() {
+		action.Result = ""
+		d.closing.close(record, action)
+	})
+}
+
+// hold notes the pods that may not be changed now, which their nodes freeze, and those that may not be evicted. What
+// does not pass by itself, such as a pause, keeps a pod from being evicted as well: nobody is to wait for its end.
+func (d *evictor) hold() {
+	if !d.view.ByNode() {
+		return
+	}
+	d.out.ByNode.Held, d.out.ByNode.NotEvictable = map[types.UID]string{}, map[types.UID]string{}
+	for _, pod := range d.view.Live() {
+		if !d.view.resizesPods() {
+			d.out.ByNode.Held[pod.UID], d.out.ByNode.NotEvictable[pod.UID] = resize.ReasonMode, resize.ReasonMode
+			continue
+		}
+		refusal := d.standing(pod)
+		if refusal != nil {
+			d.out.ByNode.Held[pod.UID] = refusal.Reason
+		}
+		if refusal == nil || refusal.Transient {
+			refusal = d.staysForGood(pod)
+		}
+		if refusal != nil {
+			d.out.ByNode.NotEvictable[pod.UID] = refusal.Reason
+		}
+	}
+}
+
+// standing is why a pod is left as it is. That it or another one is to go for want of room is no reason.
+func (d *evictor) standing(pod *corev1.Pod) *resize.Refusal {
+	world := d.gates.input(pod)
+	world.Status.Records = resize.Beside(world.Status.Records)
+	return resize.Standing(pod, world)
+}

@@ -1,0 +1,83 @@
+package tuning
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// What tests look at that is inside of a pass.
+const (
+	LookAgain     = lookAgain
+	MetadataBytes = metadataBytes
+	StepsOfOne    = stepsOfOne
+	DownNode      = downNode
+	ReasonUndone  = reasonUndone
+	ReasonBadUndo = reasonBadUndo
+)
+
+var (
+	JSONBytes        = jsonBytes
+	BlockedCondition = blockedCondition
+	SeededOf         = seededOf
+	TopicsOf         = topicsOf
+	CountsOf         = countsOf
+	TookOf           = tookOf
+)
+
+type (
+	Refusals = refusals
+	Tally    = tally
+)
+
+func (r refusals) Of() []tally                                        { return r.of }
+func (r refusals) Topics() []Topic                                    { return r.topics }
+func (r refusals) Summary() *resize.Refusal                           { return r.summary() }
+func (r refusals) After(now time.Time) time.Duration                  { return r.after(now) }
+func (r *refusals) Add(pod *corev1.Pod, refusal *resize.Refusal)      { r.add(pod, refusal) }
+func (v *View) DataUntil() time.Time                                  { return v.dataUntil() }
+func (v *View) SignalsOf(record v1alpha1.ResizeRecord) resize.Signals { return v.signals(record) }
+
+// Pass is one that has decided nothing yet.
+type Pass struct{ deciders }
+
+// NewPass of a view, with the status that was decided so far.
+func NewPass(v View, status v1alpha1.AttuneRecommendationStatus) Pass {
+	if v.Rec == nil {
+		v.Rec = &v1alpha1.AttuneRecommendation{}
+	}
+	p := Pass{newDeciders(v)}
+	p.out.Status = status
+	return p
+}
+
+// Refused decides, and answers with why pods are not resized.
+func Refused(v View) Refusals {
+	d := newDeciders(v)
+	d.decide()
+	return d.refused
+}
+
+func (p Pass) Out() *Decision                             { return &p.out }
+func (p Pass) Input(pod *corev1.Pod) resize.World         { return p.starter.gates.input(pod) }
+func (p Pass) Eviction(plan resize.Plan) resize.Eviction  { return p.evictor.eviction(plan) }
+func (p Pass) Wishes(pod *corev1.Pod) []podview.Container { return p.starter.sizes.wishes(pod) }
+func (p Pass) Learn()                                     { p.watcher.learn() }
+func (p Pass) NotAhead()                                  { p.notAhead() }
+func (p Pass) Skip(refusal *resize.Refusal)               { p.reporter.skip(refusal) }
+func (p Pass) TooLarge(pod *corev1.Pod) bool              { return p.tooLarge(pod) }
+func (p Pass) WithOOMFloor(target, live recommender.Size, t v1alpha1.ContainerTarget) recommender.Size {
+	return p.starter.sizes.withOOMFloor(target, live, t, p.view.Now)
+}
+
+// Reserve says what this pass has given away already, and which pod is resized although its node has no room.
+func (p Pass) Reserve(reserved recommender.Size, onNode map[string]recommender.Size, moving types.UID) {
+	g := p.starter.gates
+	g.reserved, g.reservedOn, g.moving = reserved, onNode, moving
+}

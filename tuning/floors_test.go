@@ -1,0 +1,45 @@
+package tuning_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/tuning"
+)
+
+// A target that was stored before a floor was learned lowers nothing below the floor, and a floor raises nothing by
+// itself.
+func TestNoStepGoesBelowAFloorThatIsYoungerThanTheTarget(t *testing.T) {
+	floor := func(r recommender.Resource, amount recommender.Amount) v1alpha1.Floor {
+		return v1alpha1.Floor{Container: "app", Resource: r.String(), Amount: podview.Quantity(r, amount), Reason: "throttle", LearnedAt: metav1.NewTime(now)}
+	}
+	live := sizeOf(1000, 0, 1024, 0)
+	for name, tc := range map[string]struct {
+		floors []v1alpha1.Floor
+		target recommender.Size
+		want   recommender.Size
+	}{
+		"nothing was learned":       {nil, sizeOf(200, 0, 256, 0), sizeOf(200, 0, 256, 0)},
+		"of CPU":                    {[]v1alpha1.Floor{floor(recommender.CPU, 600)}, sizeOf(200, 0, 256, 0), sizeOf(600, 0, 256, 0)},
+		"of memory":                 {[]v1alpha1.Floor{floor(recommender.Memory, 512*mi)}, sizeOf(200, 0, 256, 0), sizeOf(200, 0, 512, 0)},
+		"above what it has":         {[]v1alpha1.Floor{floor(recommender.CPU, 4000)}, sizeOf(200, 0, 256, 0), sizeOf(1000, 0, 256, 0)},
+		"the target is above it":    {[]v1alpha1.Floor{floor(recommender.CPU, 100)}, sizeOf(200, 0, 256, 0), sizeOf(200, 0, 256, 0)},
+		"the target is a raise":     {[]v1alpha1.Floor{floor(recommender.CPU, 4000)}, sizeOf(2000, 0, 256, 0), sizeOf(2000, 0, 256, 0)},
+		"a resource that is held":   {[]v1alpha1.Floor{floor(recommender.CPU, 600)}, sizeOf(0, 0, 256, 0), sizeOf(1000, 0, 256, 0)},
+		"of another container only": {[]v1alpha1.Floor{{Container: "side", Resource: "cpu", Amount: podview.Quantity(recommender.CPU, 600), LearnedAt: metav1.NewTime(now)}}, sizeOf(200, 0, 256, 0), sizeOf(200, 0, 256, 0)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := running("web-1", live)
+			w := eager(heading(seen(t, live, pod), tc.target))
+			wishes := tuning.NewPass(w, v1alpha1.AttuneRecommendationStatus{Floors: tc.floors}).Wishes(pod)
+			require.Len(t, wishes, 1)
+			assert.Equal(t, tc.want, wishes[0].Size)
+		})
+	}
+}

@@ -1,0 +1,42 @@
+package tuning_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/tuning"
+)
+
+// enlarged gives a pod so many containers as its first.
+func enlarged(pod *corev1.Pod, containers int) *corev1.Pod {
+	for i := len(pod.Spec.Containers); i < containers; i++ {
+		c, s := *pod.Spec.Containers[0].DeepCopy(), *pod.Status.ContainerStatuses[0].DeepCopy()
+		c.Name = fmt.Sprint("c-", i)
+		s.Name = c.Name
+		pod.Spec.Containers, pod.Status.ContainerStatuses = append(pod.Spec.Containers, c), append(pod.Status.ContainerStatuses, s)
+	}
+	return pod
+}
+
+// What is kept of a workload does not grow with a pod of too many containers, such as one that somebody made for it. One
+// that is being resized is finished as any other.
+func TestAPodOfTooManyContainersTeachesNothing(t *testing.T) {
+	for containers, learns := range map[int]bool{policy.MostContainers: true, policy.MostContainers + 1: false} {
+		pod := enlarged(endedBefore(running("web-1", small), "OOMKilled", 1, time.Minute), containers)
+		w := seen(t, small, pod)
+		d := tuning.Decide(w)
+		assert.Equal(t, learns, len(d.Status.Originals) > 0, "%d containers", containers)
+		assert.Equal(t, learns, len(d.Status.Floors) > 0, "%d containers", containers)
+
+		w.Rec.Status.Records = []v1alpha1.ResizeRecord{{PodUID: pod.UID, PodName: pod.Name}}
+		pass := tuning.NewPass(w, *w.Rec.Status.DeepCopy())
+		pass.Learn()
+		assert.NotEmpty(t, pass.Out().Status.Floors, "%d containers", containers)
+	}
+}

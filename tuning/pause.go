@@ -1,0 +1,107 @@
+package tuning
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
+	"attune.io/attune/resize"
+)
+
+// pauser pauses a workload that another writer fights over, or that leaks, and ends its pauses.
+type pauser struct{ *pass }
+
+const (
+	// mostSupersessions of ours within supersededFor pause the workload: another writer is never fought.
+	mostSupersessions = 2
+	supersededFor     = 7 * 24 * time.Hour
+	// pausedFor is how long that pause lasts where nobody ends it: long enough to find the other writer.
+	pausedFor = 24 * time.Hour
+)
+
+// supersede counts another writer's resize over ours, and pauses the workload after the second.
+func (d *pauser) supersede(record v1alpha1.ResizeRecord) {
+	d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "Pod %s was resized by somebody else; leaving it alone", record.PodName))
+	d.superseded(fmt.Sprintf(
+		"another writer changed the size of pods that attune had resized, twice: find it (kubectl get pod %s --show-managed-fields -o yaml)", record.PodName))
+}
+
+// superseded counts, and pauses the workload after the second time, saying why.
+func (d *pauser) superseded(why string) {
+	if last := d.out.Status.LastSuperseded; last != nil && d.view.Now.Sub(last.Time) > supersededFor {
+		d.out.Status.Supersessions = 0
+	}
+	d.out.Status.Supersessions++
+	d.out.Status.LastSuperseded = &metav1.Time{Time: d.view.Now}
+	if d.out.Status.Supersessions < mostSupersessions || d.out.Status.Paused != nil {
+		return
+	}
+	d.out.Status.Paused = &v1alpha1.PausedState{
+		Since: metav1.Time{Time: d.view.Now}, Resumed: d.view.resumed(),
+		Reason: fmt.Sprintf("%s, then end the pause with kubectl attune resume %s; attune tries again by itself at %s",
+			why, d.view.commandLine(), d.view.Now.Add(pausedFor).UTC().Format(time.RFC3339)),
+	}
+	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "Paused: %s", d.out.Status.Paused.Reason))
+}
+
+// takeOver notes which operator looks after the workload. One that finds another's name there has taken its place,
+// or runs beside it: then they take turns at undoing each other's work, which two turns show. While that is paused
+// neither begins anything, and both go on putting back what does harm.
+func (d *pauser) takeOver() {
+	before := d.out.Status.Operator
+	if d.view.Operator.Namespace == "" || before == d.view.Operator.Namespace || before != "" && d.out.Status.Paused != nil {
+		return
+	}
+	d.out.Status.Operator = d.view.Operator.Namespace
+	if before == "" {
+		return
+	}
+	// It is not put off: until it is stored, the two undo each other's work with each look. The second one pauses.
+	d.out.Due = true
+	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "The operator in namespace %s looks after this workload now; it was that in namespace %s", d.view.Operator.Namespace, before))
+	d.superseded(fmt.Sprintf("operators in the namespaces %s and %s size this workload by turns: uninstall one of them", before, d.view.Operator.Namespace))
+}
+
+// resume ends the loop's own pause when a person says so, or after a while.
+func (d *pauser) resume() {
+	if d.out.Status.Paused == nil {
+		return
+	}
+	left := d.out.Status.Paused.Since.Add(pausedFor).Sub(d.view.Now)
+	if leak := resize.Leaks(d.out.Status.Tries); leak != nil {
+		left = leak.Until.Sub(d.view.Now)
+	}
+	if left > 0 && d.view.resumed() == d.out.Status.Paused.Resumed {
+		d.wake(left)
+		return
+	}
+	d.out.Status.Paused, d.out.Status.Supersessions, d.out.Status.LastSuperseded = nil, 0, nil
+	d.out.Status.Tries = resize.Forgiven(d.out.Status.Tries)
+}
+
+// pauseLeak pauses a workload whose memory is raised after OOM kills without an end. Running pods stay as they are, and
+// what is open is finished.
+func (d *pauser) pauseLeak() {
+	leak := resize.Leaks(d.out.Status.Tries)
+	if leak == nil || d.out.Status.Paused != nil {
+		return
+	}
+	d.out.Status.Paused = &v1alpha1.PausedState{
+		Since: metav1.Time{Time: d.view.Now}, Resumed: d.view.resumed(),
+		Reason: fmt.Sprintf("container %s was given more memory %d times after OOM kills since %s, up to %s, and needs still more, which looks like a leak: "+
+			"mend it, or give it a maxAllowed; kubectl attune resume %s lets it be given more", leak.Container, leak.Times,
+			leak.Since.UTC().Format(time.RFC3339), leak.Amount.String(), d.view.commandLine()),
+	}
+	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "Paused: %s", d.out.Status.Paused.Reason))
+}
+
+// pausedItself says so whether or not there is anything to resize: a person has to look.
+func (d *pauser) pausedItself() *resize.Refusal {
+	if d.out.Status.Paused == nil {
+		return nil
+	}
+	return resize.PausedItself(*d.out.Status.Paused)
+}

@@ -1,0 +1,100 @@
+package tuning_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
+	"attune.io/attune/resize"
+	"attune.io/attune/tuning"
+)
+
+// overruled is a world in which somebody else has just changed what attune had set.
+func overruled(t *testing.T) tuning.View {
+	t.Helper()
+	pod := running("web-1", sizeOf(300, 0, 512, 1024))
+	pod.Generation, pod.Status.ObservedGeneration = 3, 3
+	w := heading(seen(t, template, pod), template)
+	w.Rec.Status.Records = []v1alpha1.ResizeRecord{{
+		PodUID: pod.UID, PodName: pod.Name, Phase: v1alpha1.RecordApplied, Generation: 2, TemplateHash: "abc", WrittenAt: metav1.NewTime(now.Add(-time.Minute)),
+		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(template)}},
+		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(seedSize)}},
+	}}
+	return w
+}
+
+func TestTwoSupersessionsPauseAndSaySo(t *testing.T) {
+	w := overruled(t)
+	w.Workload.Annotations[v1alpha1.ResumedAnnotation] = "2026-02-01T00:00:00Z"
+	first := tuning.Decide(w)
+	assert.Equal(t, int32(1), first.Status.Supersessions)
+	assert.Nil(t, first.Status.Paused)
+
+	again := overruled(t)
+	again.Workload.Annotations = w.Workload.Annotations
+	again.Rec.Status.Supersessions, again.Rec.Status.LastSuperseded = 1, &metav1.Time{Time: now.Add(-time.Hour)}
+	d := tuning.Decide(again)
+	require.NotNil(t, d.Status.Paused)
+	assert.Equal(t, "2026-02-01T00:00:00Z", d.Status.Paused.Resumed)
+	c := condition(t, d)
+	assert.Equal(t, resize.ReasonWorkloadPaused, c.Reason, "whether or not there is anything to resize")
+	assert.Contains(t, c.Message, "kubectl attune resume deployment/web -n shop")
+	assert.Contains(t, c.Message, "tries again by itself at 2026-03-02T12:00:00Z")
+	assert.Len(t, told(d), 2)
+	assert.Empty(t, d.Writes)
+
+	forgotten := overruled(t)
+	forgotten.Rec.Status.Supersessions, forgotten.Rec.Status.LastSuperseded = 1, &metav1.Time{Time: now.Add(-8 * 24 * time.Hour)}
+	assert.Nil(t, tuning.Decide(forgotten).Status.Paused, "the last time is more than a week ago")
+}
+
+func TestWhatEndsTheLoopsOwnPause(t *testing.T) {
+	paused := func(since time.Duration, resumed string) tuning.Decision {
+		w := heading(seen(t, template, running("web-1", sizeOf(4000, 0, 512, 1024))), template)
+		w.Workload.Annotations[v1alpha1.ResumedAnnotation] = resumed
+		w.Rec.Status.Supersessions = 2
+		w.Rec.Status.Paused = &v1alpha1.PausedState{Since: metav1.NewTime(now.Add(-since)), Reason: "twice", Resumed: "before"}
+		return tuning.Decide(w)
+	}
+	goesOn := paused(time.Hour, "before")
+	assert.NotNil(t, goesOn.Status.Paused)
+	assert.Equal(t, 23*time.Hour, goesOn.After)
+	assert.Empty(t, goesOn.Writes)
+	for name, ended := range map[string]tuning.Decision{"a person": paused(time.Hour, "2026-03-01T11:00:00Z"), "a day": paused(24*time.Hour, "before")} {
+		assert.Nil(t, ended.Status.Paused, name)
+		assert.Zero(t, ended.Status.Supersessions, name)
+		assert.Len(t, ended.Writes, 1, name)
+	}
+}
+
+func TestOperatorsThatTakeTurnsPauseAndSaySo(t *testing.T) {
+	of := func(operator string, before v1alpha1.AttuneRecommendationStatus) tuning.Decision {
+		w := heading(seen(t, template, running("web-1", sizeOf(4000, 0, 512, 1024))), template)
+		w.Operator.Namespace, w.Rec.Status = operator, before
+		return tuning.Decide(w)
+	}
+	first := of("attune-system", v1alpha1.AttuneRecommendationStatus{})
+	assert.Equal(t, "attune-system", first.Status.Operator)
+	assert.Zero(t, first.Status.Supersessions, "nobody had it")
+	same := of("attune-system", first.Status)
+	assert.Zero(t, same.Status.Supersessions, "another process of the same release")
+	moved := of("attune-other", same.Status)
+	assert.Equal(t, "attune-other", moved.Status.Operator)
+	assert.Equal(t, int32(1), moved.Status.Supersessions)
+	assert.Nil(t, moved.Status.Paused, "a release may move")
+
+	back := of("attune-system", moved.Status)
+	require.NotNil(t, back.Status.Paused)
+	assert.Contains(t, back.Status.Paused.Reason, "operators in the namespaces attune-other and attune-system size this workload by turns: uninstall one of them")
+	c := condition(t, back)
+	assert.Equal(t, resize.ReasonWorkloadPaused, c.Reason)
+	assert.Empty(t, back.Writes)
+	stays := of("attune-other", back.Status)
+	assert.Equal(t, "attune-system", stays.Status.Operator, "no further turn while it is paused")
+	assert.Equal(t, int32(2), stays.Status.Supersessions)
+}

@@ -1,0 +1,182 @@
+package tuning
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
+	"attune.io/attune/resize"
+)
+
+// RightsEvery is how often lost rights are looked at again, ServedEvery what the API server serves.
+const RightsEvery, ServedEvery = 15 * time.Second, 5 * time.Minute
+
+// reporter says in the status what the pass came to.
+type reporter struct {
+	*pass
+	sizes *sizes
+}
+
+// goneOrNot notes since when the workload is gone. It is stored, as an operator may not live for a week.
+func (d *reporter) goneOrNot() {
+	switch {
+	case d.view.Workload != nil:
+		d.out.Status.GoneSince = nil
+	case d.out.Status.GoneSince == nil:
+		d.out.Status.GoneSince = &metav1.Time{Time: d.view.Now}
+	}
+}
+
+// block says in a condition why pods are not resized, or that nothing is in the way.
+func (d *reporter) block(blocked *resize.Refusal) {
+	d.condition(blockedCondition(blocked))
+}
+
+// summarise sets the phase and the conditions.
+func (d *reporter) summarise() {
+	d.out.Status.Phase = d.phase()
+	d.wakeFor()
+	d.condition(d.resizing())
+	d.condition(d.degraded())
+	d.out.Status.Pods = &v1alpha1.PodCounts{Total: int32(len(d.view.Live())), AtTarget: d.atTarget(), Open: int32(len(d.out.Status.Records))}
+}
+
+// wakeFor looks again when what blocks may be over.
+func (d *reporter) wakeFor() {
+	d.wake(resize.CooldownLeft(d.out.Status.CooldownFrom, d.out.Status.Backoff, d.view.Policy.Settings.Resize, d.view.Now))
+	d.wake(d.refused.after(d.view.Now))
+	if d.view.Operator.NoRights != "" || d.view.Operator.NoRightsUrgent != "" {
+		d.wake(RightsEvery)
+	}
+	if d.view.Operator.NoResize {
+		d.wake(ServedEvery)
+	}
+}
+
+func (d *reporter) phase() v1alpha1.RecommendationPhase {
+	phase := v1alpha1.PhaseIdle
+	for _, r := range d.out.Status.Records {
+		switch r.Phase {
+		case v1alpha1.RecordReverting, v1alpha1.RecordWithdrawing:
+			return v1alpha1.PhaseReverting
+		case v1alpha1.RecordWatching:
+			if phase == v1alpha1.PhaseIdle {
+				phase = v1alpha1.PhaseWatching
+			}
+		default:
+			phase = v1alpha1.PhaseResizing
+		}
+	}
+	switch {
+	case phase != v1alpha1.PhaseIdle:
+		return phase
+	case d.out.Status.Paused != nil || len(d.view.Policy.Settings.Resize.Paused) > 0 || d.view.Workload != nil && d.view.Workload.Stopped():
+		return v1alpha1.PhasePaused
+	case resize.CooldownLeft(d.out.Status.CooldownFrom, d.out.Status.Backoff, d.view.Policy.Settings.Resize, d.view.Now) > 0:
+		return v1alpha1.PhaseCooldown
+	}
+	return phase
+}
+
+func (d *reporter) resizing() metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionResizing, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonIdle}
+	switch {
+	case len(d.out.Status.Records) > 0:
+		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonInProgress
+	case d.out.Status.Phase == v1alpha1.PhaseCooldown:
+		c.Reason = v1alpha1.ReasonCooldownActive
+	}
+	return c
+}
+
+func (d *reporter) degraded() metav1.Condition {
+	if len(d.out.Pending) > 0 {
+		return metav1.Condition{
+			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRevertPending, Message: d.out.Pending[0],
+		}
+	}
+	if why := d.leftBehind(); why != "" {
+		return metav1.Condition{
+			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRevertPending, Message: why,
+		}
+	}
+	if resize.Degraded(d.out.Status.History) {
+		return metav1.Condition{
+			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonHighRevertRate,
+			Message: "3 or more of the last 5 resizes were reverted: raise overhead or minAllowed",
+		}
+	}
+	return metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonHealthy}
+}
+
+func blockedCondition(blocked *resize.Refusal) metav1.Condition {
+	if blocked == nil {
+		return metav1.Condition{Type: v1alpha1.ConditionResizeBlocked, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotBlocked}
+	}
+	return metav1.Condition{
+		Type: v1alpha1.ConditionResizeBlocked, Status: metav1.ConditionTrue, Reason: blocked.Reason, Message: blocked.Message,
+	}
+}
+
+// atTarget counts the pods whose every container has what it would be given. One whose resize is under way has not.
+func (d *reporter) atTarget() int32 {
+	var n int32
+	for _, pod := range d.view.Live() {
+		if d.underWay(pod) {
+			continue
+		}
+		if plan, _ := resize.PlanFor(pod, d.sizes.targets(pod), d.view.capabilities(pod), d.view.Now); plan.Empty() {
+			n++
+		}
+	}
+	return n
+}
+
+// underWay: the pod has a record, and is not yet watched.
+func (d *reporter) underWay(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(d.out.Status.Records, func(r v1alpha1.ResizeRecord) bool {
+		return r.PodUID == pod.UID && r.Phase != v1alpha1.RecordWatching
+	})
+}
+
+// leftBehind tells of a pod that was not put back; empty: there is none.
+func (d *reporter) leftBehind() string {
+	i := slices.IndexFunc(d.out.Status.Tries, func(t v1alpha1.Try) bool { return t.What == v1alpha1.TryGivenUp })
+	if i < 0 {
+		return ""
+	}
+	return leftAt(d.out.Status.Tries[i].Pod, d.out.Status.Tries[i].Message)
+}
+
+func leftAt(pod, why string) string {
+	if pod == "" {
+		pod = "of the workload"
+	}
+	return fmt.Sprintf("pod %s was to have its old size back and keeps the one it has, as that was given up: %s; remove what is in the way, "+
+		"or delete the pod: its successor is not born with the size that did harm", pod, why)
+}
+
+// skip tells of a refusal that a person may have to do something about, once: again only when the condition
+// ResizeBlocked is to say something else. What passes by itself is only in the condition, but for quotas, which pass
+// when there is less in use; their figures move all the time and are no news.
+func (d *reporter) skip(refusal *resize.Refusal) {
+	if refusal == nil || slices.Contains(asked, refusal.Reason) || refusal.Transient && refusal.Reason != resize.ReasonQuota {
+		return
+	}
+	known := meta.FindStatusCondition(d.out.Status.Conditions, v1alpha1.ConditionResizeBlocked)
+	same := known != nil && known.Status == metav1.ConditionTrue && known.Reason == refusal.Reason
+	if same && (refusal.Transient || known.Message == refusal.Message) {
+		return
+	}
+	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "%s", refusal.Message))
+}
+
+// asked are refusals that a person or the operator itself brought about, and that are told elsewhere: a pause, a mode,
+// an annotation, an undo.
+var asked = []string{resize.ReasonPaused, resize.ReasonWorkloadPaused, resize.ReasonMode, resize.ReasonSkipped, reasonUndone}

@@ -1,0 +1,221 @@
+package tuning
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	noderules "attune.io/attune/recommender/node"
+	"attune.io/attune/resize"
+)
+
+// sizes say what a pod's containers are to have next, from what they have.
+type sizes struct {
+	*pass
+	originals *originals
+}
+
+// targets are the sizes that a pod's containers are heading to, without the resources that are held.
+func (d *sizes) targets(pod *corev1.Pod) []podview.Container {
+	if d.view.ByNode() {
+		return d.granted(pod)
+	}
+	var out []podview.Container
+	for _, t := range d.view.Rec.Spec.Containers {
+		if size := unheld(t); size != (recommender.Size{}) {
+			out = append(out, podview.Container{Name: t.Name, Size: size})
+		}
+	}
+	return out
+}
+
+// unheld is a target without the resources that are held.
+func unheld(t v1alpha1.ContainerTarget) recommender.Size {
+	size := podview.FromResources(t.Target)
+	for _, r := range recommender.Resources {
+		if slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() }) {
+			size[r] = recommender.Allocation{}
+		}
+	}
+	return size
+}
+
+// wishes are the next step of each container from what the pod has.
+func (d *sizes) wishes(pod *corev1.Pod) []podview.Container {
+	if d.view.ByNode() {
+		return d.killsAnswered(pod, d.granted(pod))
+	}
+	originals := d.originals.of(pod)
+	live := podview.Read(pod)
+	var out []podview.Container
+	for _, t := range d.view.Rec.Spec.Containers {
+		i := slices.IndexFunc(live, func(c podview.Container) bool { return c.Name == t.Name })
+		if i < 0 {
+			continue
+		}
+		target := d.withOOMFloor(unheld(t), live[i].Size, t, d.view.Now)
+		if target == (recommender.Size{}) || d.view.Policy.Settings.Resize.Excluded[t.Name] {
+			continue
+		}
+		target = d.notBelowFloors(target, live[i].Size, t.Name, d.view.Now)
+		change := recommender.Toward(recommender.Move{
+			Container: t.Name, Target: target, Live: live[i].Size, Original: originals[t.Name],
+			MemoryLimitFloor: limitFloor(t), Settings: d.view.Policy.Settings.Recommender,
+		})
+		out = append(out, podview.Container{Name: t.Name, Sidecar: live[i].Sidecar, Size: change.Next, MemoryUsage: d.view.Usage.Memory[pod.UID][t.Name]})
+	}
+	return out
+}
+
+// notBelowFloors lowers nothing below what harm has taught: a floor may be younger than the stored target. How far one
+// raises is the policy loop's to say, within the policy's bounds.
+func (d *sizes) notBelowFloors(target, live recommender.Size, container string, now time.Time) recommender.Size {
+	floors := resize.FloorsOf(d.out.Status.Floors, container, now)
+	for _, r := range recommender.Resources {
+		if target[r].Request > 0 {
+			target[r].Request = max(target[r].Request, min(live[r].Request, floors[r].Amount))
+		}
+	}
+	return target
+}
+
+// withOOMFloor raises memory that an HPA holds as far as a kill taught, and leaves it alone above that.
+func (d *sizes) withOOMFloor(target, live recommender.Size, t v1alpha1.ContainerTarget, now time.Time) recommender.Size {
+	if floor := autoscale.OOMFloor(t, d.out.Status.Floors, now); floor > live[recommender.Memory].Request {
+		target[recommender.Memory].Request = floor
+	}
+	return target
+}
+
+func limitFloor(t v1alpha1.ContainerTarget) recommender.Amount {
+	if t.MemoryLimitFloor == nil {
+		return 0
+	}
+	return podview.AmountOf(recommender.Memory, *t.MemoryLimitFloor)
+}
+
+// urgent: the kernel killed a container of this very pod, which still has less memory than that taught it
+// to need, and the plan gives it more. It waits for no cooldown, rollout or fresh data.
+func (d *sizes) urgent(pod *corev1.Pod, plan resize.Plan) bool {
+	if !d.view.Policy.Settings.Resize.AutoRevert && pod.Generation > 1 {
+		return false // it was resized: more at once would be a revert by another name
+	}
+	for _, kill := range podview.OOMKills(pod) {
+		floor := resize.FloorsOf(d.out.Status.Floors, kill.Container, d.view.Now)[recommender.Memory].Amount
+		if kill.Limit < floor && slices.ContainsFunc(plan.Moves, func(m resize.Move) bool {
+			return m.Container == kill.Container && raisesMemory(m)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// raisesMemory looks at the limit, or at the request where there is none.
+func raisesMemory(m resize.Move) bool {
+	from, to := m.From[recommender.Memory], m.To[recommender.Memory]
+	return to.Limit > from.Limit || from.Limit == 0 && to.Request > from.Request
+}
+
+// grantedTo are the sizes that a pod's node grants its containers. A pod without a grant has no wishes, and what
+// restarts its container is sized at birth alone.
+func (d *sizes) granted(pod *corev1.Pod) []podview.Container {
+	var out []podview.Container
+	for _, c := range podview.Read(pod) {
+		size := d.view.Grants[pod.UID].Sizes[c.Name]
+		for r, restarts := range resize.RestartsOn(pod, c.Name) {
+			if restarts {
+				size[r] = recommender.Allocation{}
+			}
+		}
+		if size == (recommender.Size{}) || d.view.Policy.Settings.Resize.Excluded[c.Name] {
+			continue
+		}
+		out = append(out, podview.Container{Name: c.Name, Sidecar: c.Sidecar, Size: size, MemoryUsage: d.view.Usage.Memory[pod.UID][c.Name]})
+	}
+	return out
+}
+
+// killsAnswered raises the memory of the pod's containers that the kernel killed to what that taught, over what the
+// pod's node grants: a node grants nothing to whom a gate holds, nor what restarts its container, and neither keeps a
+// container from what it cannot live without.
+func (d *sizes) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []podview.Container {
+	if !d.view.Policy.Settings.Resize.AutoRevert && pod.Generation > 1 {
+		return wishes // see urgent
+	}
+	for _, c := range podview.Read(pod) {
+		answer := d.killAnswer(pod, c)
+		if answer == (recommender.Allocation{}) || d.view.Policy.Settings.Resize.Excluded[c.Name] {
+			continue
+		}
+		i := slices.IndexFunc(wishes, func(wish podview.Container) bool { return wish.Name == c.Name })
+		if i < 0 {
+			i = len(wishes)
+			wishes = append(wishes, podview.Container{Name: c.Name, Sidecar: c.Sidecar, MemoryUsage: d.view.Usage.Memory[pod.UID][c.Name]})
+		}
+		memory := &wishes[i].Size[recommender.Memory]
+		memory.Request, memory.Limit = max(memory.Request, answer.Request), max(memory.Limit, answer.Limit)
+	}
+	return wishes
+}
+
+// answer is the memory that a container is to have at least, as kills taught; the zero value: it was not killed at
+// less. No limit is added.
+func (d *sizes) killAnswer(pod *corev1.Pod, c podview.Container) recommender.Allocation {
+	has, floor := c.Size[recommender.Memory], resize.OOMFloorOf(d.out.Status.Floors, c.Name, d.view.Now)
+	i := slices.IndexFunc(d.view.Rec.Spec.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == c.Name && t.Demand != nil })
+	below := slices.ContainsFunc(podview.OOMKills(pod), func(k podview.OOM) bool { return k.Container == c.Name && k.Limit < floor })
+	if i < 0 || !below {
+		return recommender.Allocation{}
+	}
+	demand := d.view.Rec.Spec.Containers[i].Demand
+	answer := recommender.Allocation{Request: floor}
+	if most := podview.FromResources(demand.Most)[recommender.Memory].Request; most > 0 {
+		answer.Request = min(floor, most)
+	}
+	answer.Request = max(answer.Request, has.Request)
+	if has.Limit > 0 {
+		max7d := podview.FromResources(v1alpha1.Resources{MemoryRequest: demand.MemoryMax7d})[recommender.Memory].Request
+		answer.Limit = max(has.Limit, noderules.MemoryLimit(max7d, floor, answer.Request))
+	}
+	return answer
+}
+
+func (d *sizes) originalSizes(pod *corev1.Pod) []podview.Container {
+	var out []podview.Container
+	for name, size := range d.originals.of(pod) {
+		out = append(out, podview.Container{Name: name, Size: size, MemoryUsage: d.view.Usage.Memory[pod.UID][name]})
+	}
+	slices.SortFunc(out, func(a, b podview.Container) int { return slices.Compare([]string{a.Name}, []string{b.Name}) })
+	return out
+}
+
+// boostedOf are the containers of a pod that still have the CPU they were given to start with.
+func (d *sizes) boosted(pod *corev1.Pod) []podview.Container {
+	if !strings.Contains(pod.Annotations[v1alpha1.SeededAnnotation], `"boosted"`) {
+		return nil
+	}
+	seeded := seededOf(pod)
+	if seeded == nil || seeded.Recommendation != d.view.Rec.Name {
+		return nil
+	}
+	return resize.Boosted(pod, *seeded, d.view.Policy.Settings.Recommender.Of[recommender.CPU].MinAllowed)
+}
+
+// besideBoosts leaves CPU that is to be taken back out of wishes: steps towards a target do not touch it.
+func besideBoosts(wishes, boosted []podview.Container) []podview.Container {
+	for i := range wishes {
+		for _, b := range boosted {
+			if b.Name == wishes[i].Name {
+				wishes[i].Size[recommender.CPU] = recommender.Allocation{}
+			}
+		}
+	}
+	return wishes
+}

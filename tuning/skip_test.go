@@ -1,0 +1,28 @@
+package tuning_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/resize"
+	"attune.io/attune/tuning"
+)
+
+// A quota's figures move with every pod of the namespace: that is no news.
+func TestAQuotasFiguresAreNoNews(t *testing.T) {
+	d := tuning.NewPass(tuning.View{}, v1alpha1.AttuneRecommendationStatus{})
+	quota := func(message string) *resize.Refusal {
+		return &resize.Refusal{Reason: resize.ReasonQuota, Message: message, Transient: true}
+	}
+	d.Skip(quota("990m of 1 in use"))
+	d.Out().Status.Conditions = []metav1.Condition{tuning.BlockedCondition(quota("990m of 1 in use"))}
+	d.Skip(quota("995m of 1 in use"))
+	d.Skip(nil)
+	assert.Len(t, d.Out().Events, 1)
+	d.Out().Status.Conditions = []metav1.Condition{tuning.BlockedCondition(nil)}
+	d.Skip(quota("995m of 1 in use"))
+	assert.Len(t, d.Out().Events, 2, "it had passed")
+}

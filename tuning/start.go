@@ -1,0 +1,259 @@
+package tuning
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
+	"attune.io/attune/podview"
+	"attune.io/attune/resize"
+)
+
+// starter begins resizes.
+type starter struct {
+	*pass
+	births  *births
+	evictor *evictor
+	gates   *gates
+	lookup  *lookup
+	pauser  *pauser
+	sizes   *sizes
+	// waits is since when pods wait for their turn to be resized (strategy Node).
+	waits map[types.UID]time.Time
+}
+
+// begin starts new resizes, as many as the wave takes, where the gates are open. It returns why pods are not
+// resized although they are not where they should be, or nil.
+func (d *starter) begin() *resize.Refusal {
+	if refusal := d.view.Autoscalers.Refusal(); refusal != nil && d.view.sizesPods() {
+		return refusal
+	}
+	if !d.view.resizesPods() {
+		return nil
+	}
+	d.restoreBirths()
+	if refusal := d.pauser.pausedItself(); refusal != nil {
+		return refusal
+	}
+	d.takeBoostsBack()
+	d.evictor.evictForRoom()
+	d.startWave(d.plans(d.view.due()))
+	return d.refused.summary()
+}
+
+// beginUrgent answers OOM kills, and begins nothing else.
+func (d *starter) beginUrgent() {
+	_, undone := d.undoing()
+	if d.view.Begin.Closed != nil || undone || d.view.Autoscalers.Refusal() != nil || !d.view.resizesPods() || d.out.Status.Paused != nil {
+		return
+	}
+	plans := d.plans(slices.DeleteFunc(d.view.Live(), func(pod *corev1.Pod) bool { return !Killed(pod) }))
+	d.startWave(slices.DeleteFunc(plans, func(p resize.Plan) bool { return !p.Urgent }))
+}
+
+// startWave starts those of the plans that go now.
+func (d *starter) startWave(plans []resize.Plan) {
+	going := d.wave(plans)
+	d.lookup.loweredMemory(going, plans)
+	for _, plan := range going {
+		pod := d.view.Pod(plan.PodUID)
+		if refusal := resize.Fits(pod, plan, d.gates.input(pod)); refusal != nil {
+			d.refused.add(pod, refusal)
+			continue
+		}
+		d.start(pod, plan)
+	}
+}
+
+// start begins a resize: its record is stored before it is sent.
+func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
+	d.gates.reserve(pod, plan)
+	d.out.Status.Tries = resize.Begun(d.out.Status.Tries, plan, d.view.Now)
+	d.pauser.pauseLeak()
+	parts := resize.Split(plan)
+	record := resize.NewRecord(parts[0], pod, d.view.Now, d.view.Policy.Settings.Resize)
+	if len(parts) > 1 {
+		record = resize.WithSecond(record, parts[1], pod)
+	}
+	if plan.Elsewhere {
+		d.out.Status.Records = append(d.out.Status.Records, resize.GivenUp(record))
+		d.wake(time.Second)
+		return
+	}
+	d.out.Status.Records = append(d.out.Status.Records, record)
+	d.out.Writes = append(d.out.Writes, Write{Pod: pod, Plan: parts[0], Begins: !plan.Urgent})
+}
+
+// plans are what each pod without an open record would be given now.
+func (d *starter) plans(pods []*corev1.Pod) (plans []resize.Plan) {
+	for _, pod := range pods {
+		if hasRecord(d.out.Status.Records, pod) {
+			continue
+		}
+		if why := d.view.Looked.Unread.of(pod); why != nil {
+			d.refused.add(pod, why)
+			continue
+		}
+		plan, refusal := d.plan(pod)
+		d.lookup.room(pod, plan, refusal)
+		d.queueUp(pod, plan, refusal)
+		switch {
+		case refusal == nil && !plan.Empty():
+			plans = append(plans, plan)
+		case refusal != nil && refusal.Reason != resize.ReasonNoChange:
+			d.refused.add(pod, refusal)
+		}
+	}
+	return plans
+}
+
+// plan is one pod's next step, gated.
+func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
+	if d.view.Looked.CacheLags[pod.UID] && !d.view.Looked.Live[pod.UID] {
+		return resize.Plan{}, &resize.Refusal{Reason: resize.ReasonResizeUnderway, PodWide: true, Transient: true,
+			Message: "the pod as we see it is older than its last resize"}
+	}
+	if wishes, refusal := resize.CatchUp(pod); wishes != nil || refusal != nil {
+		return d.catchUp(pod, wishes, refusal)
+	}
+	wishes := besideBoosts(d.sizes.wishes(pod), d.sizes.boosted(pod))
+	plan, refusal := resize.PlanFor(pod, wishes, d.gates.capabilities(pod), d.view.Now)
+	if refusal != nil {
+		return d.evictor.tryElsewhere(pod, plan, refusal)
+	}
+	plan.Urgent = d.sizes.urgent(pod, plan)
+	if young := tooYoung(plan); young != nil && !plan.Urgent {
+		d.wake(youngFor)
+		return plan, young
+	}
+	if d.view.batch() && !plan.Urgent {
+		return resize.Plan{}, nil
+	}
+	admitted, refusal := resize.Admit(pod, plan, d.gates.input(pod))
+	if refusal != nil {
+		return d.evictor.tryElsewhere(pod, admitted, refusal)
+	}
+	return admitted, nil
+}
+
+// catchUp comes before anything else: until the pod has what its containers have, more for them does nothing.
+func (d *starter) catchUp(pod *corev1.Pod, wishes []podview.Container, refusal *resize.Refusal) (resize.Plan, *resize.Refusal) {
+	if refusal != nil {
+		return resize.Plan{}, refusal
+	}
+	plan, refusal := resize.PlanFor(pod, wishes, d.gates.capabilities(pod), d.view.Now)
+	if refusal != nil {
+		return plan, refusal
+	}
+	plan.Urgent, plan.Reason = true, resize.ReasonPodLimitBehind
+	return resize.Admit(pod, plan, d.gates.input(pod))
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// youngFor is how long after its start a container's memory usage may be unknown to its kubelet.
+const youngFor = 30 * time.Second
+
+// tooYoung: half a minute's patience saves a whole wave, since what is left out now would have to wait
+// for the end of this resize's watch and cooldown.
+func tooYoung(plan resize.Plan) *resize.Refusal {
+	for i := range plan.LeftOut {
+		if plan.LeftOut[i].Reason == resize.ReasonStartedJustNow {
+			return &plan.LeftOut[i]
+		}
+	}
+	return nil
+}
+
+// wave are the plans that go now.
+func (d *starter) wave(plans []resize.Plan) []resize.Plan {
+	if d.view.ByNode() {
+		return resize.Together(plans, d.waits, len(d.out.Status.Records), v1alpha1.MaxRecords)
+	}
+	return resize.Wave(plans, d.out.Status.Records, d.out.Status.Kept, len(d.view.Live()), d.view.Policy.Settings.Resize, d.view.unreachable(d.out.Status.Records))
+}
+
+// takeBoostsBack begins to take back the boosts that are over, as many as there is room for records.
+func (d *starter) takeBoostsBack() {
+	for _, pod := range d.view.Live() {
+		boosted := d.sizes.boosted(pod)
+		if len(boosted) == 0 || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil {
+			continue
+		}
+		left, known := resize.BoostLeft(pod, boosted, d.view.boostFor(), d.view.Now)
+		if known && left > 0 {
+			d.wake(left)
+		}
+		if !known || left > 0 {
+			continue
+		}
+		plan, refusal := resize.BoostPlan(pod, boosted, d.gates.capabilities(pod), d.view.Now)
+		if refusal == nil {
+			plan, refusal = resize.Admit(pod, plan, d.gates.input(pod))
+		}
+		if refusal != nil {
+			d.refused.add(pod, refusal)
+			continue
+		}
+		d.start(pod, plan)
+	}
+}
+
+// restoreBirths gives pods that crash since their birth what their template says, once: they may be what a rollout waits
+// for, and no other pod comes before they are well. Where the program is what crashes, that costs one resize.
+func (d *starter) restoreBirths() {
+	for _, c := range d.births.crashed {
+		pod := d.view.Pod(c.birth.PodUID)
+		if !d.view.Policy.Settings.Resize.AutoRevert || pod.DeletionTimestamp != nil || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil {
+			continue
+		}
+		plan, refusal := resize.BirthPlan(pod, c.birth, d.gates.capabilities(pod), d.view.Now)
+		if refusal == nil {
+			plan, refusal = resize.Admit(pod, plan, d.gates.input(pod))
+		}
+		if refusal != nil {
+			d.refused.add(pod, refusal)
+			continue
+		}
+		d.tellOfPod(pod, event.Warning(v1alpha1.EventReverted, "Giving pod %s what its template says, as it crashes since it was born with less: %s", pod.Name, c.verdict.Message))
+		d.start(pod, plan)
+	}
+}
+
+// queueUp notes that a pod waits for its turn: since its first wish after it was resized last, also where the wish came
+// and went since then.
+func (d *starter) queueUp(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) {
+	waits := refusal == nil && !plan.Empty() || refusal != nil && refusal.Reason == resize.ReasonRecordsFull
+	if !d.view.ByNode() || !waits {
+		return
+	}
+	if d.waits == nil {
+		d.waits = map[types.UID]time.Time{}
+	}
+	if d.waits[pod.UID] = d.view.Now; !d.view.Past.WaitingSince[pod.UID].IsZero() {
+		d.waits[pod.UID] = d.view.Past.WaitingSince[pod.UID]
+	}
+}
+
+// stillWaiting are the pods that wait when the pass is over: without those that are being resized.
+func (d *starter) stillWaiting() map[types.UID]time.Time {
+	out := map[types.UID]time.Time{}
+	for _, pod := range d.view.Live() {
+		at, waits := d.waits[pod.UID]
+		if !waits {
+			at, waits = d.view.Past.WaitingSince[pod.UID]
+		}
+		if waits && !hasRecord(d.out.Status.Records, pod) {
+			out[pod.UID] = at
+		}
+	}
+	return out
+}

@@ -1,0 +1,267 @@
+// Package tuningtest builds what tests of a pass over a workload look at: Deployment web in namespace shop, its pods, its
+// node and its policy.
+package tuningtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+	"attune.io/attune/tuning"
+)
+
+// Now is the time of all views.
+var Now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// Crowd is a view of so many pods that are to be lowered.
+func Crowd(tb testing.TB, pods int) tuning.View {
+	tb.Helper()
+	has := SizeOf(500, 1000, 512, 1024)
+	w := Seen(tb, has)
+	for i := range pods {
+		w.Pods = append(w.Pods, Running(fmt.Sprintf("web-abc-%05d", i), has))
+	}
+	w.Workload.Replicas = int32(pods)
+	return Heading(w, SizeOf(300, 600, 512, 1024))
+}
+
+// Template is a size with a limit of memory, SeedSize less.
+var (
+	Template = SizeOf(500, 0, 512, 1024)
+	SeedSize = SizeOf(200, 0, 200, 400)
+)
+
+// Mi is a mebibyte.
+const Mi = 1 << 20
+
+// SizeOf is CPU request and limit in millicores, memory request and limit in MiB.
+func SizeOf(cpu, cpuLimit, memory, memoryLimit recommender.Amount) recommender.Size {
+	return recommender.Size{
+		recommender.CPU:    {Request: cpu, Limit: cpuLimit},
+		recommender.Memory: {Request: memory * Mi, Limit: memoryLimit * Mi},
+	}
+}
+
+// Seen is the view of Deployment web: its template asks for a size, its pods run at it, and the mode is Auto.
+func Seen(t testing.TB, template recommender.Size, pods ...*corev1.Pod) tuning.View {
+	t.Helper()
+	p := &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all", UID: "policy"}}
+	p.Spec.TargetRef = v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment}
+	p.Spec.UpdateStrategy = &v1alpha1.UpdateStrategy{Type: ptr.To(v1alpha1.UpdateAuto)}
+	settings, err := policy.Resolve(nil, nil, p)
+	require.NoError(t, err)
+	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Name: "deployment-web", Namespace: "shop", Generation: 1}}
+	rec.Spec.Workload = v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: "web"}
+	rec.Spec.DataUntil = &metav1.Time{Time: Now}
+	return tuning.View{
+		Now: Now, Rec: rec, Pods: pods,
+		Policy:   tuning.PolicyView{Settings: settings, Usable: true},
+		Operator: tuning.OperatorView{ServerVersion: "v1.36.3"},
+		Usage:    tuning.UsageView{Memory: map[types.UID]map[string]recommender.Amount{}, MemorySoon: map[types.UID]bool{}},
+		Looked:   tuning.LookedView{Live: map[types.UID]bool{}},
+		Nodes:    map[string]tuning.Node{"node-1": {Node: Node("node-1", "16", "64Gi")}},
+		Workload: &workload.Workload{
+			Identity: workload.Identity{Kind: v1alpha1.KindDeployment, Namespace: "shop", Name: "web"},
+			Replicas: int32(len(pods)), Annotations: map[string]string{},
+			Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: podview.ToRequirements(template)}}}},
+		},
+	}
+}
+
+// Heading sets where the container app is heading.
+func Heading(w tuning.View, size recommender.Size) tuning.View {
+	w.Rec.Spec.Containers = []v1alpha1.ContainerTarget{{Name: "app", Target: podview.ToResources(size)}}
+	return w
+}
+
+// Node is ready and in step with the API server.
+func Node(name, cpu, memory string) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
+	n.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}
+	n.Status.NodeInfo.KubeletVersion = "v1.36.3"
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return n
+}
+
+// Running is a ready pod of Deployment web on node-1, an hour old.
+func Running(name string, size recommender.Size) *corev1.Pod {
+	resources := podview.ToRequirements(size)
+	started := metav1.NewTime(Now.Add(-time.Hour))
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "shop", UID: types.UID(name), Generation: 1, CreationTimestamp: started,
+			Labels: map[string]string{"pod-template-hash": "abc"}, Annotations: map[string]string{},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-abc", Controller: ptr.To(true)}},
+		},
+		Spec: corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "app", Resources: resources}}},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, ObservedGeneration: 1, StartTime: &started,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			ContainerStatuses: []corev1.ContainerStatus{{
+				Name: "app", ContainerID: "containerd://" + name, Ready: true, Resources: &resources, AllocatedResources: resources.Requests,
+				State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}},
+			}},
+		},
+	}
+	pod.Status.QOSClass = podview.QOSClass(pod)
+	return pod
+}
+
+// Born notes on a pod that it was seeded.
+func Born(t *testing.T, pod *corev1.Pod, revision string, original recommender.Size) *corev1.Pod {
+	t.Helper()
+	raw, err := json.Marshal(v1alpha1.Seeded{
+		Recommendation: "deployment-web", Revision: revision,
+		Original: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(original)}},
+	})
+	require.NoError(t, err)
+	pod.Annotations[v1alpha1.SeededAnnotation] = string(raw)
+	return pod
+}
+
+// EndedBefore has a pod's container end once, some time ago, and start again.
+func EndedBefore(pod *corev1.Pod, reason string, restarts int32, ago time.Duration) *corev1.Pod {
+	s := &pod.Status.ContainerStatuses[0]
+	s.RestartCount = restarts
+	s.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
+		Reason: reason, ContainerID: fmt.Sprintf("containerd://%s-%d", pod.Name, restarts), StartedAt: metav1.NewTime(Now.Add(-time.Hour)), FinishedAt: metav1.NewTime(Now.Add(-ago)),
+	}
+	return pod
+}
+
+// Told are the events of a decision, as lines.
+func Told(d tuning.Decision) (lines []string) {
+	for _, e := range d.Events {
+		lines = append(lines, e.Type+" "+e.Reason+" "+e.Message)
+	}
+	return lines
+}
+
+// Down is a node whose kubelet was not heard of for long.
+func Down(n *corev1.Node) *corev1.Node {
+	n.Status.Conditions[0].Status = corev1.ConditionUnknown
+	return n
+}
+
+// Resized is a view whose only pod went from 500m to 300m of CPU, without a limit, by a record of that phase.
+func Resized(t *testing.T, phase v1alpha1.RecordPhase, has recommender.Size) tuning.View {
+	t.Helper()
+	from, to := SizeOf(500, 0, 512, 0), SizeOf(300, 0, 512, 0)
+	pod := Running("web-1", has)
+	w := Heading(Seen(t, from, pod), to)
+	w.Rec.Status.Records = []v1alpha1.ResizeRecord{{
+		PodUID: pod.UID, PodName: pod.Name, Node: "node-1", Phase: phase, Generation: 1, WrittenAt: metav1.NewTime(Now.Add(-10 * time.Minute)),
+		Prior:    []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(from)}},
+		Desired:  []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(to)}},
+		Baseline: []v1alpha1.ContainerBaseline{{Name: "app", ContainerID: "containerd://web-1", Ready: true, StartedAt: pod.Status.StartTime}},
+	}}
+	return w
+}
+
+// RecordOf is the record of a resize that was just sent.
+func RecordOf(pod *corev1.Pod, to recommender.Size) v1alpha1.ResizeRecord {
+	plan, refusal := resize.PlanFor(pod, []podview.Container{{Name: "app", Size: to}}, resize.CapabilitiesOf(Node("node-1", "16", "64Gi"), "v1.36.3"), Now)
+	if refusal != nil {
+		panic(refusal)
+	}
+	return resize.NewRecord(plan, pod, Now, resize.Rules{})
+}
+
+// Eager has a policy resize every pod at once.
+func Eager(w tuning.View) tuning.View {
+	w.Policy.Settings.Resize.MaxConcurrentPercent, w.Policy.Settings.Resize.CanaryPercent = 100, 100
+	for r := range w.Policy.Settings.Recommender.Of {
+		w.Policy.Settings.Recommender.Of[r].MaxChangePercent, w.Policy.Settings.Recommender.Of[r].AllowDecrease = 300, true
+	}
+	w.Looked.Live, w.Usage.Memory, w.Looked.Rooms = map[types.UID]bool{}, map[types.UID]map[string]recommender.Amount{}, map[string]*resize.Room{}
+	return w
+}
+
+// Begun are the names of the pods whose resizes a decision sends.
+func Begun(d tuning.Decision) (pods []string) {
+	for _, w := range d.Writes {
+		pods = append(pods, w.Plan.PodName)
+	}
+	return pods
+}
+
+// Blocked is the reason of the condition ResizeBlocked; empty: it is not true.
+func Blocked(d tuning.Decision) string {
+	if c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionResizeBlocked); c.Status == metav1.ConditionTrue {
+		return c.Reason
+	}
+	return ""
+}
+
+// Small and Big are sizes without limits.
+var Small, Big = SizeOf(500, 0, 512, 0), SizeOf(1000, 0, 512, 0)
+
+// QuotaOf CPU requests.
+func QuotaOf(name, hard, used string) corev1.ResourceQuota {
+	q := corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	q.Status.Hard = corev1.ResourceList{"requests.cpu": resource.MustParse(hard)}
+	q.Status.Used = corev1.ResourceList{"requests.cpu": resource.MustParse(used)}
+	return q
+}
+
+// JobPod is that of one Job of CronJob backup.
+func JobPod(i int, size recommender.Size) *corev1.Pod {
+	pod := Running(fmt.Sprintf("backup-2938475%d-x", i), size)
+	pod.Labels = map[string]string{batchv1.ControllerUidLabel: fmt.Sprintf("uid-%d", i)}
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: fmt.Sprintf("backup-2938475%d", i), Controller: ptr.To(true)}}
+	return pod
+}
+
+// Judged is a pod whose watch of a lowered size ends now.
+func Judged(t *testing.T) tuning.View {
+	t.Helper()
+	pod := Running("web-1", SizeOf(200, 400, 200, 400))
+	pod.Generation, pod.Status.ObservedGeneration = 2, 2
+	w := Heading(Seen(t, SizeOf(500, 1000, 512, 1024), pod), SizeOf(200, 400, 200, 400))
+	w.Rec.Status.Records = []v1alpha1.ResizeRecord{{
+		PodUID: pod.UID, PodName: pod.Name, Node: "node-1", Phase: v1alpha1.RecordWatching, Generation: 2, TemplateHash: "abc",
+		WrittenAt: metav1.NewTime(Now.Add(-10 * time.Minute)), WatchUntil: &metav1.Time{Time: Now},
+		Prior:    []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(SizeOf(500, 1000, 512, 1024))}},
+		Desired:  []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(SizeOf(200, 400, 200, 400))}},
+		Baseline: []v1alpha1.ContainerBaseline{{Name: "app", ContainerID: "containerd://web-1", StartedAt: &metav1.Time{Time: Now.Add(-time.Hour)}, Ready: true}},
+	}}
+	w.Usage.Signals = map[string]resize.Signals{}
+	return w
+}
+
+// Harms are all that a watched pod can suffer.
+var Harms = map[resize.Harm]func(w *tuning.View){
+	resize.HarmOOM:      func(w *tuning.View) { EndedBefore(w.Pods[0], "OOMKilled", 1, time.Second) },
+	resize.HarmRestart:  func(w *tuning.View) { EndedBefore(w.Pods[0], "Error", 2, time.Second) },
+	resize.HarmNotReady: func(w *tuning.View) { w.Pods[0].Status.Conditions[0].Status = corev1.ConditionFalse },
+	resize.HarmThrottle: func(w *tuning.View) {
+		w.Usage.Signals["web-1"] = resize.Signals{Throttle: map[string]float64{"app": 0.9}}
+	},
+	resize.HarmSLO: func(w *tuning.View) {
+		w.Usage.Signals["web-1"] = resize.Signals{SLO: []resize.SLOResult{{Name: "errors", Message: "2 %"}}}
+	},
+}
+
+// Condition ResizeBlocked of a decision.
+func Condition(t *testing.T, d tuning.Decision) metav1.Condition {
+	t.Helper()
+	c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionResizeBlocked)
+	require.NotNil(t, c)
+	return *c
+}

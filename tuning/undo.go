@@ -1,0 +1,116 @@
+package tuning
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
+	"attune.io/attune/resize"
+)
+
+// undoer puts pods back to what they had before attune, when a person asks for it.
+type undoer struct {
+	*pass
+	gates   *gates
+	lookup  *lookup
+	sizes   *sizes
+	starter *starter
+}
+
+// Reasons of an annotation that asks for an undo.
+const (
+	reasonUndone  = "Undone"
+	reasonBadUndo = "InvalidUndo"
+)
+
+// overrule has an undo decide about open records, which else would go on towards what is undone.
+func (d *watcher) overrule(state resize.State, record v1alpha1.ResizeRecord, next resize.Action) resize.Action {
+	if _, undoing := d.undoing(); undoing {
+		return resize.NextUndoing(state, record, next)
+	}
+	return resize.NextResumed(state, record, next)
+}
+
+// undo puts pods back to their originals, once for each time that is asked for, and has nothing new begun
+// as long as the annotation is there. It returns why nothing is begun, or nil where nobody asked.
+func (d *undoer) undo() *resize.Refusal {
+	if d.view.Workload == nil {
+		return nil
+	}
+	at, asked, err := d.view.Workload.Undo()
+	switch {
+	case !asked:
+		return nil
+	case err != nil:
+		refusal := &resize.Refusal{Reason: reasonBadUndo, Message: err.Error(), PodWide: true}
+		return refusal
+	}
+	text, undoing := d.undoing()
+	if !undoing {
+		return d.undone(at, "its running pods were put back to the sizes from before attune")
+	}
+	left := d.putBack()
+	if len(left) > 0 || len(d.out.Status.Records) > 0 || d.view.Rec.Spec.Seed != nil {
+		return d.undone(at, d.underway(left))
+	}
+	d.out.Status.UndoneAt = text
+	d.tell(event.Normal(v1alpha1.EventUndone, "Undone as asked for at %s: running pods have the sizes from before attune", at.Format(time.RFC3339)))
+	return d.undone(at, "its running pods were put back to the sizes from before attune")
+}
+
+// putBack begins to put back what has no open record, as many pods as there is room for records. It returns
+// why others have to wait.
+func (d *undoer) putBack() (left []*resize.Refusal) {
+	for _, pod := range d.view.Live() {
+		if hasRecord(d.out.Status.Records, pod) {
+			continue
+		}
+		if why := d.view.Looked.Unread.of(pod); why != nil {
+			left = append(left, d.notPutBack(pod, why)...)
+			continue
+		}
+		plan, refusal := resize.UndoPlan(pod, d.sizes.originalSizes(pod), d.gates.capabilities(pod), d.view.Now)
+		d.lookup.unknownMemory(pod, plan)
+		if refusal == nil {
+			plan, refusal = resize.Admit(pod, plan, d.gates.input(pod))
+		}
+		if refusal != nil {
+			left = append(left, d.notPutBack(pod, refusal)...)
+			continue
+		}
+		d.starter.start(pod, plan)
+		d.lookup.loweredMemory([]resize.Plan{plan}, []resize.Plan{plan})
+	}
+	return left
+}
+
+// notPutBack tells why a pod is not put back: the undo waits for what may pass and for what a person can
+// take back, and goes on without what the platform will never do.
+func (d *undoer) notPutBack(pod *corev1.Pod, refusal *resize.Refusal) []*resize.Refusal {
+	switch {
+	case refusal.Reason == resize.ReasonNoChange:
+		return nil
+	case refusal.Transient, refusal.Reason == resize.ReasonSkipped, refusal.Reason == resize.ReasonTooLarge, refusal.Reason == resize.ReasonVPA:
+		d.refused.add(pod, refusal)
+		refusal.Message = "pod " + pod.Name + ": " + refusal.Message
+		return []*resize.Refusal{refusal}
+	}
+	d.tellOfPod(pod, event.Warning(v1alpha1.EventResizeSkipped, "Pod %s cannot be put back to its original size: %s: %s", pod.Name, refusal.Reason, refusal.Message))
+	return nil
+}
+
+func (d *undoer) underway(left []*resize.Refusal) string {
+	text := fmt.Sprintf("%d pods are being put back to the sizes from before attune", len(d.out.Status.Records))
+	if len(left) > 0 {
+		text += fmt.Sprintf(", %d wait: %s", len(left), left[0].Message)
+	}
+	return text
+}
+
+func (d *undoer) undone(at time.Time, how string) *resize.Refusal {
+	return &resize.Refusal{Reason: reasonUndone, PodWide: true, Message: fmt.Sprintf(
+		"undone as asked for at %s: %s; kubectl attune resume %s lets attune size it again", at.Format(time.RFC3339), how, d.view.commandLine())}
+}

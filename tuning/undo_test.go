@@ -1,0 +1,117 @@
+package tuning_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+	"attune.io/attune/tuning"
+)
+
+// askedToUndo is a world in which a person asks for an undo; its pods had 500m and 512 MiB before attune.
+func askedToUndo(t *testing.T, at string, pods ...*corev1.Pod) tuning.View {
+	t.Helper()
+	w := heading(seen(t, template, pods...), seedSize)
+	w.Workload.Annotations[v1alpha1.UndoAnnotation] = at
+	w.Rec.Status.Originals = []v1alpha1.Originals{{TemplateHash: "abc", Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(template)}}}}
+	return w
+}
+
+func TestAnUndoPutsEveryPodBackOnce(t *testing.T) {
+	small := func(name string) *corev1.Pod { return running(name, sizeOf(200, 0, 512, 1024)) }
+	w := askedToUndo(t, "2026-03-01T11:59:00Z", small("web-1"), running("web-2", template), small("web-3"))
+	w.Policy.Settings.Resize.Mode = v1alpha1.UpdateRecommend
+	w.Policy.Settings.Resize.Paused = []string{"cluster"}
+	d := tuning.Decide(w)
+	require.Len(t, d.Writes, 2, "%v", told(d))
+	for i, name := range []string{"web-1", "web-3"} {
+		assert.Equal(t, name, d.Writes[i].Plan.PodName)
+		assert.Equal(t, template, d.Writes[i].Plan.Moves[0].To)
+		assert.Equal(t, resize.WaveUndo, d.Status.Records[i].Wave)
+	}
+	assert.Equal(t, tuning.ReasonUndone, condition(t, d).Reason)
+	assert.Contains(t, condition(t, d).Message, "2 pods are being put back")
+	assert.Empty(t, d.Status.UndoneAt, "not yet")
+
+	// All of them are back: that is noted, and from then on nothing is done to a pod that somebody resizes.
+	w = askedToUndo(t, "2026-03-01T11:59:00Z", running("web-1", template))
+	d = tuning.Decide(w)
+	assert.Equal(t, "2026-03-01T11:59:00Z", d.Status.UndoneAt)
+	assert.Contains(t, told(d), "Normal Undone Undone as asked for at 2026-03-01T11:59:00Z: running pods have the sizes from before attune")
+	w.Rec.Status = d.Status
+	w.Pods = []*corev1.Pod{small("web-1")}
+	d = tuning.Decide(w)
+	assert.Empty(t, d.Writes)
+	assert.Empty(t, told(d))
+	assert.Equal(t, tuning.ReasonUndone, condition(t, d).Reason)
+	assert.Contains(t, condition(t, d).Message, "kubectl attune resume deployment/web -n shop")
+	assert.Equal(t, v1alpha1.PhasePaused, d.Status.Phase)
+
+	// The same moment, written otherwise, is the same undo; another one is not.
+	w.Workload.Annotations[v1alpha1.UndoAnnotation] = "2026-03-01T12:59:00+01:00"
+	assert.Empty(t, tuning.Decide(w).Writes)
+	w.Workload.Annotations[v1alpha1.UndoAnnotation] = "2026-03-01T11:59:01Z"
+	assert.Len(t, tuning.Decide(w).Writes, 1)
+}
+
+// New pods must not be born with a seed when the undo is called done.
+func TestAnUndoIsNotDoneWhileThereIsASeed(t *testing.T) {
+	w := askedToUndo(t, "2026-03-01T11:59:00Z", running("web-1", template))
+	w.Rec.Spec.Seed = &v1alpha1.Seed{Revision: "r"}
+	assert.Empty(t, tuning.Decide(w).Status.UndoneAt)
+}
+
+func TestAnUndoThatCannotBeReadDoesNothing(t *testing.T) {
+	w := askedToUndo(t, "yesterday", running("web-1", sizeOf(100, 0, 512, 1024)))
+	d := tuning.Decide(w)
+	assert.Empty(t, d.Writes, "neither undone nor resized")
+	assert.Empty(t, d.Status.UndoneAt)
+	c := condition(t, d)
+	assert.Equal(t, tuning.ReasonBadUndo, c.Reason)
+	assert.Equal(t, `the annotation attune.io/undo of Deployment/web is "yesterday", which is no time such as 2026-01-31T15:04:05Z: nothing is undone, and nothing is resized, until kubectl attune undo or resume writes it anew`, c.Message)
+	assert.Equal(t, []string{"Warning ResizeSkipped " + c.Message}, told(d))
+	w.Rec.Status = d.Status
+	assert.Empty(t, told(tuning.Decide(w)), "said once")
+}
+
+func TestAnUndoTakesBackWhatIsUnderWay(t *testing.T) {
+	pod := running("web-1", seedSize)
+	pod.Generation, pod.Status.ObservedGeneration = 2, 2
+	w := askedToUndo(t, "2026-03-01T11:59:00Z", pod)
+	w.Rec.Status.Records = []v1alpha1.ResizeRecord{{
+		PodUID: pod.UID, PodName: pod.Name, Phase: v1alpha1.RecordWatching, Generation: 2, TemplateHash: "abc",
+		WrittenAt: metav1.NewTime(now.Add(-2 * time.Minute)), WatchUntil: &metav1.Time{Time: now.Add(time.Minute)},
+		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(300, 0, 300, 600))}},
+		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(seedSize)}},
+	}}
+	d := tuning.Decide(w)
+	require.Len(t, d.Writes, 1)
+	assert.Equal(t, sizeOf(300, 0, 300, 600), d.Writes[0].Plan.Moves[0].To)
+	require.Len(t, d.Status.Records, 1)
+	assert.Equal(t, v1alpha1.RecordWithdrawing, d.Status.Records[0].Phase)
+	assert.Equal(t, resize.ReasonUndo, d.Status.Records[0].Reason)
+}
+
+// What a person can take back is waited for; what the platform will never do is told.
+func TestWhatAnUndoWaitsFor(t *testing.T) {
+	w := askedToUndo(t, "2026-03-01T11:59:00Z", running("web-1", seedSize))
+	w.Workload.Annotations[v1alpha1.SkipAnnotation] = "true"
+	d := tuning.Decide(w)
+	assert.Empty(t, d.Writes)
+	assert.Empty(t, d.Status.UndoneAt)
+	assert.Contains(t, condition(t, d).Message, "1 wait: pod web-1: the workload has the annotation attune.io/skip")
+
+	alone := running("web-1", recommender.Size{})
+	w = askedToUndo(t, "2026-03-01T11:59:00Z", alone)
+	d = tuning.Decide(w)
+	assert.NotEmpty(t, d.Status.UndoneAt)
+	assert.Contains(t, told(d)[0], "Warning ResizeSkipped Pod web-1 cannot be put back to its original size: BestEffort:")
+}

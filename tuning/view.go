@@ -1,0 +1,329 @@
+package tuning
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// View is what one pass over a workload sees: values only. Decide does not change it.
+type View struct {
+	Now time.Time
+	// Part of the pass that is decided.
+	Part Part
+	Rec  *v1alpha1.AttuneRecommendation
+	// Workload is nil where it is gone.
+	Workload *workload.Workload
+	// Pods are sorted by name, so that every pass sees the same order.
+	Pods  []*corev1.Pod
+	Nodes map[string]Node
+	// Autoscalers is what other autoscalers hold of the workload.
+	Autoscalers autoscale.Holds
+	// Grants are the sizes that nodes grant their pods, by pod (strategy Node).
+	Grants map[types.UID]grant.Pod
+
+	Policy    PolicyView
+	Namespace NamespaceView
+	Operator  OperatorView
+	Usage     UsageView
+	Past      PastView
+	Begin     BeginView
+	Looked    LookedView
+}
+
+// PolicyView is the policy of the workload.
+type PolicyView struct {
+	Settings policy.Settings
+	// Usable: the policy exists, is not being deleted, and its settings are valid. Otherwise open records are finished
+	// and nothing new is begun.
+	Usable bool
+	// Gone: the policy does not exist, or is being deleted.
+	Gone bool
+}
+
+// NamespaceView is what the namespace of the workload allows.
+type NamespaceView struct {
+	Limits  []corev1.LimitRange
+	Quotas  []corev1.ResourceQuota
+	Budgets []policyv1.PodDisruptionBudget
+	// Terminating: the namespace is being deleted.
+	Terminating bool
+	// Seeded: the webhook sizes new pods of the namespace.
+	Seeded bool
+}
+
+// OperatorView is what this operator may do, and which API server it talks to.
+type OperatorView struct {
+	// Namespace of this operator; empty: unknown.
+	Namespace string
+	// MayEvict: the operator has the right to evict pods.
+	MayEvict bool
+	// NoRights says why no pod may be resized, NoRightsUrgent why not even to take harm back; empty: it may.
+	NoRights, NoRightsUrgent string
+	// ServerVersion of the API server, such as v1.36.3. NoResize: it does not serve pods/resize.
+	ServerVersion string
+	NoResize      bool
+}
+
+// UsageView is what usage sources know.
+type UsageView struct {
+	// Confirmed is until when the targets are known to hold as they are stored; zero: unknown.
+	Confirmed time.Time
+	// Signals of pods whose watch has ended, by uid.
+	Signals map[string]resize.Signals
+	// Memory in bytes that containers hold, by pod and container, where it was asked (Unknowns).
+	Memory map[types.UID]map[string]recommender.Amount
+	// MemorySoon: what the pod's containers hold will be known within seconds.
+	MemorySoon map[types.UID]bool
+}
+
+// PastView is what the loop remembers of earlier passes. It may be lost.
+type PastView struct {
+	// AskedAt is when the operator last asked for each pod to be put back.
+	AskedAt map[types.UID]time.Time
+	// WaitingSince is since when pods wait to be resized as their nodes grant.
+	WaitingSince map[types.UID]time.Time
+}
+
+// BeginView limits what a pass may begin beyond what is open.
+type BeginView struct {
+	// Closed is why nothing new is begun, whatever the pods need; nil: it may be.
+	Closed *resize.Refusal
+	// Wait is how long nothing new is begun in any workload, as the rate of new resizes is used up.
+	Wait time.Duration
+	// Reserved is what resizes of other workloads take that the cache does not show yet.
+	Reserved Reservations
+}
+
+// LookedView is what was looked at closer, because an earlier decision of the same pass asked for it (Unknowns).
+type LookedView struct {
+	// Rooms are what pods take of nodes, by node.
+	Rooms map[string]*resize.Room
+	// Cluster is all nodes; nil: not asked.
+	Cluster []*corev1.Node
+	// Live are the pods that were read from the API server instead of the cache.
+	Live map[types.UID]bool
+	// CacheLags: the API server has shown a newer version of the pod than the cache has.
+	CacheLags map[types.UID]bool
+	// Unread is what could not be read.
+	Unread Unread
+}
+
+// Node is a node as it is, with what its kubelet taught.
+type Node struct {
+	*corev1.Node
+	Facts resize.NodeFacts
+	// Booted is when the node was first seen after its last boot; zero: it did not boot since it is known.
+	Booted time.Time
+}
+
+// Pod with a uid, nil where it is gone.
+func (v *View) Pod(uid types.UID) *corev1.Pod {
+	for _, p := range v.Pods {
+		if p.UID == uid {
+			return p
+		}
+	}
+	return nil
+}
+
+// owner is the workload as it is, the zero value where it is gone: records outlive it.
+func (v *View) owner() workload.Workload {
+	if v.Workload == nil {
+		return workload.Workload{}
+	}
+	return *v.Workload
+}
+
+// dataUntil is the newest usage sample by which the targets hold: that of when they were stored, or what was found
+// since and gave no reason to store them again. Zero: there is none.
+func (v *View) dataUntil() time.Time {
+	stored := v.Rec.Spec.DataUntil
+	switch {
+	case stored == nil:
+		return time.Time{}
+	case v.Usage.Confirmed.After(stored.Time):
+		return v.Usage.Confirmed
+	}
+	return stored.Time
+}
+
+// capabilities are what a pod's node can do; an unknown node's are none.
+func (v *View) capabilities(pod *corev1.Pod) resize.Capabilities {
+	return v.capabilitiesOn(pod.Spec.NodeName)
+}
+
+func (v *View) capabilitiesOn(name string) resize.Capabilities {
+	node := v.Nodes[name]
+	caps := resize.CapabilitiesOf(node.Node, v.Operator.ServerVersion).With(node.Facts)
+	caps.Resizable = caps.Resizable && !v.Operator.NoResize
+	return caps
+}
+
+// signals are what was measured of a record's pod, and what is known of its workload.
+func (v *View) signals(record v1alpha1.ResizeRecord) resize.Signals {
+	signals := v.Usage.Signals[string(record.PodUID)]
+	signals.Rollout = v.owner().Rollout.InProgress
+	signals.NodeBooted = v.Nodes[record.Node].Booted
+	signals.NodeNotReady = v.nodeNotReady(record.Node)
+	if pod := v.Pod(record.PodUID); pod != nil && (suffered(pod) || !isReady(pod)) {
+		signals.SiblingsUnready = resize.SiblingsUnready(v.Pods, record, v.Rec.Status.Records, v.nodeNotReady)
+	}
+	return signals
+}
+
+// nodeNotReady: a node that could not be read is taken for ready.
+func (v *View) nodeNotReady(name string) bool {
+	view, known := v.Nodes[name]
+	return known && !resize.NodeReady(view.Node)
+}
+
+// watchEnded: the record's watch is over, and its pod is to be judged.
+func (v *View) WatchEnded(record v1alpha1.ResizeRecord) bool {
+	return record.Phase == v1alpha1.RecordWatching && record.WatchUntil != nil && !v.Now.Before(record.WatchUntil.Time)
+}
+
+// SetMemory notes what a pod's containers hold; soon: it will be known within seconds.
+func (v *View) SetMemory(pod types.UID, held map[string]recommender.Amount, soon bool) {
+	v.Usage.Memory[pod] = held
+	if soon {
+		v.Usage.MemorySoon[pod] = true
+	}
+}
+
+// byNode: the pods are sized by their nodes' grants, not by one target. Cooldown, canary, waves and the change
+// filter do not apply; plans, gates, records, watches and reverts do.
+func (v *View) ByNode() bool {
+	return v.Rec.Spec.Strategy == v1alpha1.StrategyNode || v.Policy.Settings.Strategy == v1alpha1.StrategyNode
+}
+
+// boostFor is how long a boost lasts; one that a policy no longer has ends with readiness.
+func (v *View) boostFor() time.Duration {
+	if b := v.Policy.Settings.StartupBoost; b != nil {
+		return b.Duration
+	}
+	return 0
+}
+
+// unreachable are the nodes of records that are not ready.
+func (v *View) unreachable(records []v1alpha1.ResizeRecord) map[string]bool {
+	out := map[string]bool{}
+	for _, r := range records {
+		if v.nodeNotReady(r.Node) {
+			out[r.Node] = true
+		}
+	}
+	return out
+}
+
+// resumed is the workload's annotation that kubectl attune resume writes, as far as it is worth remembering.
+func (v *View) resumed() string {
+	const most = 64
+	if v.Workload == nil {
+		return ""
+	}
+	text := v.Workload.Annotations[v1alpha1.ResumedAnnotation]
+	return text[:min(len(text), most)]
+}
+
+// commandLine names the workload as a person types it.
+func (v *View) commandLine() string {
+	return fmt.Sprintf("%s/%s -n %s", strings.ToLower(string(v.Rec.Spec.Workload.Kind)), v.Rec.Spec.Workload.Name, v.Rec.Namespace)
+}
+
+// orphaned: the policy or the workload is gone or going, so that its pods are to be sized no longer.
+func (v *View) orphaned() bool {
+	return v.Policy.Gone || v.Workload == nil || v.Rec.DeletionTimestamp != nil
+}
+
+// close has a pass begin nothing new; the first reason stands.
+func (v *View) Close(why *resize.Refusal) {
+	if v.Begin.Closed == nil {
+		v.Begin.Closed = why
+	}
+}
+
+func (v *View) templateSize(container string) (recommender.Size, bool) {
+	if v.Workload == nil || v.Workload.Template == nil {
+		return recommender.Size{}, false
+	}
+	spec := v.Workload.Template.Spec
+	for _, c := range append(slices.Clone(spec.Containers), spec.InitContainers...) {
+		if c.Name == container {
+			return podview.ReadSpec(c.Resources), true
+		}
+	}
+	return recommender.Size{}, false
+}
+
+// live are the pods that have not ended and are not being deleted. Those that have stay for a while, such
+// as failed attempts of a Job: they still teach what killed them, and nothing is to be done about them.
+func (v *View) Live() []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(v.Pods), ended)
+}
+
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil
+}
+
+// due are the live pods that may be resized. Pods of Jobs and CronJobs are sized at admission, since what
+// they do is lost if a trial fails; while they run, only what killed one is answered.
+func (v *View) due() []*corev1.Pod {
+	if !v.batch() {
+		return v.Live()
+	}
+	return slices.DeleteFunc(v.Live(), func(pod *corev1.Pod) bool { return !Killed(pod) })
+}
+
+// Killed: the kernel killed a container of the pod.
+func Killed(pod *corev1.Pod) bool { return len(podview.OOMKills(pod)) > 0 }
+
+func (v *View) batch() bool {
+	kind := v.Rec.Spec.Workload.Kind
+	return kind == v1alpha1.KindJob || kind == v1alpha1.KindCronJob
+}
+
+// sizesPods: running pods are resized, or new ones seeded.
+func (v *View) sizesPods() bool {
+	return v.resizesPods() || v.Policy.Usable && v.Workload != nil && v.Policy.Settings.Resize.Mode == v1alpha1.UpdateInitial
+}
+
+// resizesPods: the mode lets running pods be changed, and the policy is there and holds together.
+func (v *View) resizesPods() bool {
+	if !v.Policy.Usable || v.Workload == nil {
+		return false
+	}
+	switch v.Policy.Settings.Resize.Mode {
+	case v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto:
+		return true
+	}
+	return false
+}
+
+// Part is how much of a pass is decided. What is open comes first, and growth after an OOM kill before anything else
+// that is new: neither waits for a source that is asked for the rest.
+type Part string
+
+const (
+	// WholePass: all there is.
+	WholePass Part = ""
+	// OpenPart: records, floors and what else follows from the pods alone. Watches that end are judged in the whole pass.
+	OpenPart Part = "open"
+	// UrgentPart: the open part, and growth after OOM kills. Where autoscalers cannot be listed, what they held when the
+	// targets were stored is believed.
+	UrgentPart Part = "urgent"
+)
