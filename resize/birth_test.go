@@ -231,12 +231,12 @@ func TestABirthIsPutBack(t *testing.T) {
 	assert.Equal(t, Verdict{}, Judge(pod, record, noon.Add(time.Minute), auto(), Signals{}), "it may go on to crash: that is not this size's doing")
 	assert.NotEqual(t, Harmed, Assess(pod, record, able(), noon.Add(time.Minute)).Kind)
 	for _, kind := range []StateKind{Deferred, Unobserved, Actuating} {
-		next := Next(State{Kind: kind, Message: "no room"}, record, auto(), noon.Add(12*time.Hour))
+		next := Next(State{Kind: kind, Message: "no room"}, record, auto(), Circumstances{}, noon.Add(12*time.Hour))
 		assert.Equal(t, Wait, next.Kind, "%s: it waits for room as a revert does", kind)
 		assert.Equal(t, ReasonBirthCrash, next.Reason)
 	}
 	record.VerifiedOnce = &metav1.Time{Time: noon}
-	done := Next(State{Kind: Applied}, record, auto(), noon.Add(SyncPeriod))
+	done := Next(State{Kind: Applied}, record, auto(), Circumstances{}, noon.Add(SyncPeriod))
 	assert.Equal(t, Action{Kind: Forget, Result: ResultUndone, Reason: ReasonBirthCrash}, done, "no watch, and no size that is kept")
 
 	pod.Generation = 2

@@ -151,11 +151,11 @@ func TestHowLongABoostIsWatched(t *testing.T) {
 // It teaches nothing about sizes: nothing is kept, no wave is smaller for it, nobody is degraded by it.
 func TestTheEndOfABoostIsNoStep(t *testing.T) {
 	record := v1alpha1.ResizeRecord{Wave: WaveBoost, Phase: v1alpha1.RecordWatching, Reason: ReasonBoost}
-	settled := Next(State{Kind: Settled}, record, auto(), noon)
+	settled := Next(State{Kind: Settled}, record, auto(), Circumstances{}, noon)
 	assert.Equal(t, Forget, settled.Kind)
 	assert.Equal(t, ResultSuccess, settled.Result)
 	assert.Equal(t, ReasonBoost, settled.Reason)
 	assert.False(t, settled.Keep)
-	assert.Equal(t, Revert, Next(State{Kind: Harmed, Verdict: Verdict{Harm: HarmThrottle}}, record, auto(), noon).Kind)
+	assert.Equal(t, Revert, Next(State{Kind: Harmed, Verdict: Verdict{Harm: HarmThrottle}}, record, auto(), Circumstances{}, noon).Kind)
 	assert.Equal(t, 1, steps([]v1alpha1.ResizeRecord{record, {Wave: WaveNext}, record}, nil))
 }

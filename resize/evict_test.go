@@ -188,9 +188,9 @@ func TestWhatIsWorthEvicting(t *testing.T) {
 	} {
 		record := grows
 		record.Reason = reason
-		next := Next(State{Kind: Applied, Restored: true}, record, rules, noon)
+		next := Next(State{Kind: Applied, Restored: true}, record, rules, Circumstances{}, noon)
 		assert.Equal(t, evicts, next.Kind == Evict, "%s: %v", reason, next)
-		assert.NotEqual(t, Evict, Next(State{Kind: Applied, Restored: true}, record, auto(), noon).Kind, "%s under InPlaceOnly", reason)
+		assert.NotEqual(t, Evict, Next(State{Kind: Applied, Restored: true}, record, auto(), Circumstances{}, noon).Kind, "%s under InPlaceOnly", reason)
 	}
 	assert.True(t, Recreates(grows, rules))
 	assert.False(t, Recreates(grows, auto()))

@@ -37,7 +37,7 @@ func ClassifyEviction(err error) EvictionOutcome {
 
 // Denied says why the pod of a record is still there that is to be evicted and was asked for in vain; nil: it was not.
 func Denied(record v1alpha1.ResizeRecord) *Refusal {
-	if record.Phase != v1alpha1.RecordWithdrawing || record.Deadline == nil {
+	if record.Phase != v1alpha1.RecordEvictionDenied || record.Deadline == nil {
 		return nil
 	}
 	refusal := wait(ReasonEvictionDenied, "pod %s has its old size and is to be evicted, which a PodDisruptionBudget does not let happen, or the operator's rights; it is asked for again every minute until %s",

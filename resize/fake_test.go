@@ -348,7 +348,7 @@ func (o *operator) look(c *cluster) {
 		pod = c.pod.DeepCopy()
 	}
 	state := Assess(pod, *o.record, c.caps(), c.now).With(Judge(pod, *o.record, c.now, o.rules, o.signals))
-	action := Next(state, *o.record, o.rules, c.now)
+	action := Next(state, *o.record, o.rules, Circumstances{}, c.now)
 	o.note(state, action)
 	if action.Learn {
 		o.floors = LearnHarm(o.floors, state.Verdict, *o.record, c.now)

@@ -274,7 +274,7 @@ func FuzzLife(f *testing.F) {
 				seen = nil
 			}
 			state := Assess(seen, record, able(), at).With(Judge(seen, record, at, auto(), Signals{}))
-			action := Next(state, record, auto(), at)
+			action := Next(state, record, auto(), Circumstances{}, at)
 			lawful(t, seen, record, state, action, at)
 			if action.Kind == Forget || action.Kind == Evict {
 				return

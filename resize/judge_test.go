@@ -256,7 +256,7 @@ func TestAKillForWantOfMemoryIsNoHarmOfCPU(t *testing.T) {
 		record := recorded(desired, watchedUntil(end), reason("why"))
 		state := Assess(pod, record, able(), noon).With(Judge(pod, record, noon, auto(), Signals{}))
 		assert.Empty(t, state.Verdict.Harm, name)
-		action := Next(state, record, auto(), noon)
+		action := Next(state, record, auto(), Circumstances{}, noon)
 		assert.Equal(t, Forget, action.Kind, name)
 		assert.Equal(t, "why", action.Reason, name)
 		assert.False(t, action.Keep || action.Learn, name)

@@ -14,6 +14,8 @@ type ActionKind string
 const (
 	// Wait until RequeueAfter has passed or the pod changes.
 	Wait ActionKind = "Wait"
+	// Pause until RequeueAfter has passed: the pod was asked for a moment ago.
+	Pause ActionKind = "Pause"
 	// Adopt a resize whose answer was lost: its generation is known now.
 	Adopt ActionKind = "Adopt"
 	// MarkVerified notes the first read that found the size applied.
@@ -78,9 +80,49 @@ const pollEvery = 15 * time.Second
 // stepsEvery is how far apart the times are that watches begin and end at.
 const stepsEvery = 5 * time.Second
 
-// Next says what to do about a record in a state. Harm outranks everything that can still be acted on;
-// another writer is never fought; putting back has no deadline.
-func Next(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
+// Circumstances are what decides about an open record beside what its pod shows.
+type Circumstances struct {
+	// Undo: a person asks for the sizes from before attune, and that is not carried out yet.
+	Undo bool
+	// Orphaned: the policy or the workload is gone or going, so that its pods are sized no longer.
+	Orphaned bool
+	// Tries of the workload.
+	Tries []v1alpha1.Try
+	// Untried: putting the pod back was not asked for since the operator started, and part of it is within reach. It is
+	// asked for once before it is given up, as much may have changed meanwhile.
+	Untried bool
+	// Pause is how long a pod that is being put back is not asked for again; 0: it may be.
+	Pause time.Duration
+}
+
+// Next says what to do about a record in a state; it is the last word about it. Harm outranks everything that can still
+// be acted on; another writer is never fought; an undo goes before what is open; putting back is tried for a day.
+func Next(state State, record v1alpha1.ResizeRecord, rules Rules, c Circumstances, now time.Time) Action {
+	action := next(state, record, rules, now)
+	if c.Undo {
+		action = nextUndoing(state, record, action)
+	} else {
+		action = nextResumed(state, record, action)
+	}
+	if end := inVain(state, record, action, c.Tries, c.Orphaned, now); end.Kind != Forget || !c.Untried || !action.putsBack() {
+		action = end
+	}
+	if c.Pause > 0 && action.PutsBackAgain(record) {
+		return Action{Kind: Pause, RequeueAfter: c.Pause}
+	}
+	return action
+}
+
+// putsBack: the action asks for the pod's prior size.
+func (a Action) putsBack() bool { return a.Kind == Revert || a.Kind == Withdraw }
+
+// PutsBackAgain: the action asks for a prior size that was asked for before.
+func (a Action) PutsBackAgain(record v1alpha1.ResizeRecord) bool {
+	return PuttingBack(record) && a.putsBack()
+}
+
+// next is the action by what the pod shows alone.
+func next(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
 	switch state.Kind {
 	case Replaced:
 		return gone(record, ReasonReplaced, state)
@@ -331,7 +373,7 @@ func Advance(record v1alpha1.ResizeRecord, action Action, now time.Time) v1alpha
 	case Revert:
 		record = startPuttingBack(record, v1alpha1.RecordReverting, action.Reason)
 	case Withdraw:
-		record = startPuttingBack(record, v1alpha1.RecordWithdrawing, action.Reason)
+		record = startPuttingBack(record, withdrawnPhase(action.Reason), action.Reason)
 	case Evict:
 		record.Phase, record.Deadline = v1alpha1.RecordEvicting, timeOf(now.Add(evictEvery))
 	}
@@ -341,18 +383,17 @@ func Advance(record v1alpha1.ResizeRecord, action Action, now time.Time) v1alpha
 // NotEvicted is the record after its eviction was denied.
 func NotEvicted(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	record = *record.DeepCopy()
-	record.Phase = v1alpha1.RecordWithdrawing
+	record.Phase = v1alpha1.RecordEvictionDenied
 	return record
 }
 
 // GivenUp is the record of a plan that its node can never carry out: nothing is sent, so there is nothing to
 // be put back, and what is left is to find the pod another node.
 func GivenUp(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
-	reason := ReasonInfeasible
 	if record.Reason == ReasonDoesNotFit {
-		reason = record.Reason
+		return startPuttingBack(*record.DeepCopy(), v1alpha1.RecordLeaving, record.Reason)
 	}
-	return startPuttingBack(*record.DeepCopy(), v1alpha1.RecordWithdrawing, reason)
+	return startPuttingBack(*record.DeepCopy(), v1alpha1.RecordWithdrawing, ReasonInfeasible)
 }
 
 // Recreates: the pod of a record that the node refuses may be evicted instead.
@@ -368,6 +409,14 @@ func startPuttingBack(record v1alpha1.ResizeRecord, phase v1alpha1.RecordPhase, 
 	record.Phase, record.Reason = phase, reason
 	record.Deadline, record.WatchUntil, record.VerifiedOnce = nil, nil, nil
 	return record
+}
+
+// withdrawnPhase of a record that is taken back for a reason.
+func withdrawnPhase(reason string) v1alpha1.RecordPhase {
+	if reason == ReasonDoesNotFit {
+		return v1alpha1.RecordLeaving
+	}
+	return v1alpha1.RecordWithdrawing
 }
 
 func putBackKind(record v1alpha1.ResizeRecord) ActionKind {

@@ -139,7 +139,7 @@ func TestNext(t *testing.T) {
 			if tc.rules != nil {
 				tc.rules(&rules)
 			}
-			assert.Equal(t, tc.want, Next(tc.state, tc.record, rules, noon.Add(tc.at)))
+			assert.Equal(t, tc.want, Next(tc.state, tc.record, rules, Circumstances{}, noon.Add(tc.at)))
 		})
 	}
 }
@@ -154,8 +154,8 @@ func TestPauseAndScheduleNeverStopARevert(t *testing.T) {
 	rules := auto()
 	rules.Paused = []string{"cluster"}
 	rules.Schedule = Schedule{Days: map[time.Weekday]bool{time.Sunday: false}}
-	assert.Equal(t, Revert, Next(harmed(HarmOOM), recorded(size(500, 1000, 256, 512)), rules, noon).Kind)
-	assert.Equal(t, Withdraw, Next(State{Kind: Refused}, recorded(size(1000, 2000, 512, 1024)), rules, noon).Kind)
+	assert.Equal(t, Revert, Next(harmed(HarmOOM), recorded(size(500, 1000, 256, 512)), rules, Circumstances{}, noon).Kind)
+	assert.Equal(t, Withdraw, Next(State{Kind: Refused}, recorded(size(1000, 2000, 512, 1024)), rules, Circumstances{}, noon).Kind)
 }
 
 // An end without proof says what the resize was for: others look for it in the history (the end of a boost, a pod limit
@@ -164,11 +164,11 @@ func TestTheReasonOfAResizeOutlivesALongerWatch(t *testing.T) {
 	open := State{Kind: Settled, Verdict: Verdict{Inconclusive: true, Message: "no answer"}}
 	for _, why := range []string{ReasonBoost, ReasonPodLimitBehind} {
 		record := recorded(desired, watchedUntil(0), reason(why))
-		first := Next(open, record, auto(), noon)
+		first := Next(open, record, auto(), Circumstances{}, noon)
 		assert.Equal(t, ExtendWatch, first.Kind)
 		record = Advance(record, first, noon)
 		assert.Equal(t, why, record.Reason)
-		last := Next(open, record, auto(), noon.Add(time.Hour))
+		last := Next(open, record, auto(), Circumstances{}, noon.Add(time.Hour))
 		assert.Equal(t, Forget, last.Kind, "once")
 		assert.Equal(t, why, last.Reason)
 	}

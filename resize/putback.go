@@ -90,9 +90,9 @@ func Obstacle(tries []v1alpha1.Try, pod types.UID, reason, message string) ([]v1
 	return tries, row.Message
 }
 
-// InVain ends the putting back of a pod that does not come about: after a day, or soon where nobody wants the
+// inVain ends the putting back of a pod that does not come about: after a day, or soon where nobody wants the
 // workload sized any more. The pod keeps what it has; what it taught stays known.
-func InVain(state State, record v1alpha1.ResizeRecord, next Action, tries []v1alpha1.Try, orphaned bool, now time.Time) Action {
+func inVain(state State, record v1alpha1.ResizeRecord, next Action, tries []v1alpha1.Try, orphaned bool, now time.Time) Action {
 	row := putBackRow(tries, record.PodUID)
 	if row == nil || !PuttingBack(record) || next.Kind != Revert && next.Kind != Withdraw && next.Kind != Wait || state.Kind == Applied {
 		return next

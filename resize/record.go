@@ -57,7 +57,7 @@ func NewRecord(plan Plan, pod *corev1.Pod, now time.Time, rules Rules) v1alpha1.
 func RecordReturned(record v1alpha1.ResizeRecord, returned *corev1.Pod) v1alpha1.ResizeRecord {
 	record = *record.DeepCopy()
 	record.Generation = returned.Generation
-	if record.Phase != v1alpha1.RecordWritten {
+	if !onTheWire(record) {
 		return record
 	}
 	record.Phase = v1alpha1.RecordApplied

@@ -31,7 +31,12 @@ func WithSecond(record v1alpha1.ResizeRecord, second Plan, pod *corev1.Pod) v1al
 
 // InSecondPatch: the first patch was verified, and the second one may or may not have been sent.
 func InSecondPatch(record v1alpha1.ResizeRecord) bool {
-	return record.Phase == v1alpha1.RecordWritten && record.Generation != 0
+	return record.Phase == v1alpha1.RecordSecondWritten
+}
+
+// onTheWire: the API server may or may not have got the record's patch.
+func onTheWire(record v1alpha1.ResizeRecord) bool {
+	return record.Phase == v1alpha1.RecordWritten || record.Phase == v1alpha1.RecordSecondWritten
 }
 
 // secondPatch is the record when its second patch is about to be sent, for the first time or again.
@@ -39,7 +44,7 @@ func secondPatch(record v1alpha1.ResizeRecord, now time.Time) v1alpha1.ResizeRec
 	record = whole(record)
 	record.Begun = timeOf(begun(record))
 	record.VerifiedOnce, record.WatchUntil = nil, nil
-	record.Phase, record.WrittenAt = v1alpha1.RecordWritten, metav1.NewTime(now)
+	record.Phase, record.WrittenAt = v1alpha1.RecordSecondWritten, metav1.NewTime(now)
 	record.Deadline = timeOf(now.Add(MemoryActuatedFor))
 	return record
 }
@@ -60,7 +65,7 @@ func whole(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 
 // OnItsWay: the pod as we see it does not ask for all that its record will have made it ask for.
 func OnItsWay(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
-	return !PuttingBack(record) && (record.Phase == v1alpha1.RecordWritten || len(record.Then) > 0 || pod.Generation < record.Generation)
+	return !PuttingBack(record) && (onTheWire(record) || len(record.Then) > 0 || pod.Generation < record.Generation)
 }
 
 // WholePlan is what is left of a record's resize, its second patch included.

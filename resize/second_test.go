@@ -46,7 +46,7 @@ func TestTheSecondPatch(t *testing.T) {
 
 	sending := Advance(record, Action{Kind: SendRest}, noon.Add(time.Minute))
 	assert.True(t, InSecondPatch(sending))
-	assert.Equal(t, v1alpha1.RecordWritten, sending.Phase)
+	assert.Equal(t, v1alpha1.RecordSecondWritten, sending.Phase)
 	assert.Equal(t, noon.Add(time.Minute), sending.WrittenAt.Time)
 	assert.Equal(t, noon.Add(3*time.Minute), sending.Deadline.Time)
 	assert.Nil(t, sending.VerifiedOnce, "the whole is to be verified again")
@@ -120,7 +120,7 @@ func TestGivingUpLimits(t *testing.T) {
 func TestALimitThatWasAddedAndFailsIsRaised(t *testing.T) {
 	// Nothing removes it, so it is raised out of the way.
 	record := recorded(size(250, 500, 512, 600), func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(size(500, 1000, 512, 0)) })
-	assert.Equal(t, Revert, Next(State{Kind: Failed}, record, auto(), noon).Kind)
+	assert.Equal(t, Revert, Next(State{Kind: Failed}, record, auto(), Circumstances{}, noon).Kind)
 	for harm, want := range map[string]recommender.Amount{
 		ReasonActuation: 1200 * mi, "oomkill": recommender.OOMFloor(600 * mi), "restart": 600 * mi,
 	} {
@@ -189,12 +189,12 @@ func TestUnkeep(t *testing.T) {
 
 func TestDeadlineOfARecordWithoutOne(t *testing.T) {
 	record := recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Deadline = nil })
-	assert.Equal(t, Wait, Next(State{Kind: Actuating}, record, auto(), noon.Add(59*time.Second)).Kind)
-	assert.Equal(t, Withdraw, Next(State{Kind: Actuating}, record, auto(), noon.Add(time.Minute)).Kind)
+	assert.Equal(t, Wait, Next(State{Kind: Actuating}, record, auto(), Circumstances{}, noon.Add(59*time.Second)).Kind)
+	assert.Equal(t, Withdraw, Next(State{Kind: Actuating}, record, auto(), Circumstances{}, noon.Add(time.Minute)).Kind)
 }
 
 func TestAnythingElseWaits(t *testing.T) {
-	assert.Equal(t, Action{Kind: Wait, RequeueAfter: pollEvery}, Next(State{Kind: "Unheard"}, recorded(desired), auto(), noon))
+	assert.Equal(t, Action{Kind: Wait, RequeueAfter: pollEvery}, Next(State{Kind: "Unheard"}, recorded(desired), auto(), Circumstances{}, noon))
 }
 
 func TestBaselineOfAContainerWithoutStatus(t *testing.T) {

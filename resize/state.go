@@ -120,7 +120,7 @@ func assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change, cap
 		return State{Kind: Terminal, Message: "the pod is being deleted"}
 	case record.Generation != 0 && pod.Generation < record.Generation:
 		return State{Kind: Unobserved, Message: "the pod as we see it is older than the resize"}
-	case record.Phase == v1alpha1.RecordWritten:
+	case onTheWire(record):
 		return assessWritten(pod, record, changes)
 	case PuttingBack(record):
 		return assessPuttingBack(pod, record, changes, caps, now)
@@ -226,7 +226,7 @@ func isActual(pod *corev1.Pod) bool {
 // PuttingBack: the pod is on its way back to its prior size.
 func PuttingBack(record v1alpha1.ResizeRecord) bool {
 	switch record.Phase {
-	case v1alpha1.RecordReverting, v1alpha1.RecordWithdrawing, v1alpha1.RecordEvicting:
+	case v1alpha1.RecordReverting, v1alpha1.RecordWithdrawing, v1alpha1.RecordLeaving, v1alpha1.RecordEvicting, v1alpha1.RecordEvictionDenied:
 		return true
 	}
 	return false

@@ -16,7 +16,7 @@ func Retold(a, b v1alpha1.ResizeRecord) bool {
 // untold is a record without what a look at its pod tells again.
 func untold(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	switch record.Phase {
-	case v1alpha1.RecordWritten, v1alpha1.RecordApplied:
+	case v1alpha1.RecordWritten, v1alpha1.RecordSecondWritten, v1alpha1.RecordApplied:
 		record.Phase, record.Generation, record.VerifiedOnce = v1alpha1.RecordWritten, 0, nil
 	}
 	return record

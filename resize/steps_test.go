@@ -52,7 +52,7 @@ func TestAWaveIsVerifiedTogether(t *testing.T) {
 		record := recorded(desired)
 		record.VerifiedOnce = timeOf(first)
 		for now := first; ; now = now.Add(time.Millisecond) {
-			action := Next(State{Kind: Applied}, record, auto(), now)
+			action := Next(State{Kind: Applied}, record, auto(), Circumstances{}, now)
 			if action.Kind == StartWatch {
 				assert.GreaterOrEqual(t, now.Sub(first), SyncPeriod)
 				assert.Less(t, now.Sub(first), SyncPeriod+stepsEvery)

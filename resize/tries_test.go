@@ -213,7 +213,7 @@ func TestTriesOfAClockThatIsAhead(t *testing.T) {
 func TestARuntimeThatRefusesGrowthIsRemembered(t *testing.T) {
 	up, down, bigger := size(1000, 2000, 512, 1024), size(250, 500, 512, 1024), size(1200, 2400, 512, 1024)
 	record := NewRecord(mustPlan(t, web(), wish(up)), web(), noon, auto())
-	action := Next(State{Kind: Failed, Message: "NRI says no"}, record, auto(), noon.Add(time.Hour))
+	action := Next(State{Kind: Failed, Message: "NRI says no"}, record, auto(), Circumstances{}, noon.Add(time.Hour))
 	require.Equal(t, Revert, action.Kind)
 	assert.Equal(t, NodeBlock{Growth: noon.Add(10 * time.Minute)}, BlockOf(record, action.Reason, noon), "other workloads wait, too")
 	known := NotDone(nil, record, action.Reason, "NRI says no", auto(), noon)
@@ -344,7 +344,7 @@ func TestEachPodIsPutBackForADay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			record.WrittenAt = metav1.NewTime(noon.Add(tc.written))
-			assert.Equal(t, tc.want, InVain(State{Kind: Deferred}, record, wait, []v1alpha1.Try{row}, tc.orphaned, noon).Kind)
+			assert.Equal(t, tc.want, inVain(State{Kind: Deferred}, record, wait, []v1alpha1.Try{row}, tc.orphaned, noon).Kind)
 		})
 	}
 }

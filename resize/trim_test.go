@@ -65,7 +65,7 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["WholePlan"] = WholePlan(pod, record)
 	out["OnItsWay"] = OnItsWay(pod, record)
 	state, verdict := Assess(pod, record, able(), noon), Judge(pod, record, noon, auto(), Signals{})
-	out["Assess"] = []any{state, Next(state.With(verdict), record, auto(), noon)}
+	out["Assess"] = []any{state, Next(state.With(verdict), record, auto(), Circumstances{}, noon)}
 	out["Judge"] = verdict
 	birth, born := BirthRecord(pod, map[string]recommender.Size{"app": size(4000, 8000, 4096, 8192)})
 	out["BirthRecord"] = []any{birth, born}

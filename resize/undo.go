@@ -24,10 +24,10 @@ func UndoPlan(pod *corev1.Pod, originals []podview.Container, caps Capabilities,
 	return plan, refusal
 }
 
-// NextUndoing is the next action for an open record while its workload is being undone: whatever is not
+// nextUndoing is the next action for an open record while its workload is being undone: whatever is not
 // put back already is taken back first, as far as it has come. A resize that may still be on its way to the
 // API server is waited for, or it would come after.
-func NextUndoing(state State, record v1alpha1.ResizeRecord, next Action) Action {
+func nextUndoing(state State, record v1alpha1.ResizeRecord, next Action) Action {
 	waited := []StateKind{Replaced, Terminal, Superseded, Harmed, Unsent, Landed}
 	if restores(record.Wave) || PuttingBack(record) || next.Kind == Forget || slices.Contains(waited, state.Kind) {
 		return next
@@ -35,9 +35,9 @@ func NextUndoing(state State, record v1alpha1.ResizeRecord, next Action) Action 
 	return withdraw(ReasonUndo, state)
 }
 
-// NextResumed is the next action for an open record where nobody wants an undo any more: one that is still
+// nextResumed is the next action for an open record where nobody wants an undo any more: one that is still
 // waiting to be carried out is taken back.
-func NextResumed(state State, record v1alpha1.ResizeRecord, next Action) Action {
+func nextResumed(state State, record v1alpha1.ResizeRecord, next Action) Action {
 	if record.Wave == WaveUndo && next.Kind == Wait && waitsForKubelet(state) {
 		return withdraw(ReasonUndo, state)
 	}

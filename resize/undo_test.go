@@ -65,17 +65,17 @@ func TestHowAnUndoGoesOn(t *testing.T) {
 	record.Phase, record.Generation = v1alpha1.RecordApplied, 2
 	late := noon.Add(24 * time.Hour)
 	for _, kind := range []StateKind{Deferred, Unobserved, Actuating} {
-		next := Next(State{Kind: kind, Message: "no room"}, record, auto(), late)
+		next := Next(State{Kind: kind, Message: "no room"}, record, auto(), Circumstances{Undo: true}, late)
 		assert.Equal(t, Wait, next.Kind, "%s", kind)
 		assert.Contains(t, next.Message, "no room")
 	}
-	assert.Equal(t, Withdraw, Next(State{Kind: Refused}, record, auto(), late).Kind, "that node never will")
-	assert.Equal(t, MarkVerified, Next(State{Kind: Applied}, record, auto(), noon).Kind)
+	assert.Equal(t, Withdraw, Next(State{Kind: Refused}, record, auto(), Circumstances{Undo: true}, late).Kind, "that node never will")
+	assert.Equal(t, MarkVerified, Next(State{Kind: Applied}, record, auto(), Circumstances{Undo: true}, noon).Kind)
 	record.VerifiedOnce = &metav1.Time{Time: noon}
-	done := Next(State{Kind: Applied}, record, auto(), noon.Add(SyncPeriod))
+	done := Next(State{Kind: Applied}, record, auto(), Circumstances{Undo: true}, noon.Add(SyncPeriod))
 	assert.Equal(t, Action{Kind: Forget, Result: ResultUndone, Reason: ReasonUndo}, done, "no watch, and no size that is kept")
 
-	harmed := Next(State{Kind: Harmed, Verdict: Verdict{Harm: HarmOOM}}, record, auto(), noon)
+	harmed := Next(State{Kind: Harmed, Verdict: Verdict{Harm: HarmOOM}}, record, auto(), Circumstances{Undo: true}, noon)
 	assert.Equal(t, Forget, harmed.Kind)
 	assert.True(t, harmed.Learn)
 }
@@ -85,21 +85,21 @@ func TestAnUndoOverrulesWhatIsUnderWay(t *testing.T) {
 	open := v1alpha1.ResizeRecord{Phase: v1alpha1.RecordApplied}
 	wait := Action{Kind: Wait}
 	for _, kind := range []StateKind{Unobserved, Deferred, Refused, Actuating, Failed, Applied, Watching} {
-		next := NextUndoing(State{Kind: kind}, open, wait)
+		next := nextUndoing(State{Kind: kind}, open, wait)
 		assert.Equal(t, Withdraw, next.Kind, "%s", kind)
 		assert.Equal(t, ReasonUndo, next.Reason)
 	}
 	for _, kind := range []StateKind{Unsent, Landed, Replaced, Terminal, Superseded, Harmed} {
-		assert.Equal(t, wait, NextUndoing(State{Kind: kind}, open, wait), "%s", kind)
+		assert.Equal(t, wait, nextUndoing(State{Kind: kind}, open, wait), "%s", kind)
 	}
 	settled := Action{Kind: Forget, Keep: true}
-	assert.Equal(t, settled, NextUndoing(State{Kind: Settled}, open, settled))
+	assert.Equal(t, settled, nextUndoing(State{Kind: Settled}, open, settled))
 	for _, record := range []v1alpha1.ResizeRecord{{Phase: v1alpha1.RecordReverting}, {Phase: v1alpha1.RecordWithdrawing}, {Phase: v1alpha1.RecordApplied, Wave: WaveUndo}} {
-		assert.Equal(t, wait, NextUndoing(State{Kind: Deferred}, record, wait), "it is being put back already")
+		assert.Equal(t, wait, nextUndoing(State{Kind: Deferred}, record, wait), "it is being put back already")
 	}
 
 	undo := v1alpha1.ResizeRecord{Phase: v1alpha1.RecordApplied, Wave: WaveUndo}
-	assert.Equal(t, Withdraw, NextResumed(State{Kind: Deferred}, undo, wait).Kind, "nobody wants it any more")
-	assert.Equal(t, wait, NextResumed(State{Kind: Deferred}, open, wait))
-	assert.Equal(t, settled, NextResumed(State{Kind: Applied}, undo, settled))
+	assert.Equal(t, Withdraw, nextResumed(State{Kind: Deferred}, undo, wait).Kind, "nobody wants it any more")
+	assert.Equal(t, wait, nextResumed(State{Kind: Deferred}, open, wait))
+	assert.Equal(t, settled, nextResumed(State{Kind: Applied}, undo, settled))
 }

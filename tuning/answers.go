@@ -45,7 +45,7 @@ func recordAt(status v1alpha1.AttuneRecommendationStatus, pod *corev1.Pod) int {
 
 // IsNew: the record's first patch is on its way, so that nothing was changed yet.
 func IsNew(record v1alpha1.ResizeRecord) bool {
-	return record.Phase == v1alpha1.RecordWritten && !resize.InSecondPatch(record)
+	return record.Phase == v1alpha1.RecordWritten
 }
 
 // Answer notes in a record, and in the tries, what the API server said to its resize. Of an unknown outcome only the

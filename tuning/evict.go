@@ -60,7 +60,7 @@ func (d *evictor) unmovable(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 		return &resize.Refusal{Reason: resize.ReasonReplicasNotReady, Message: "another pod of the workload may have to go first", Transient: true}
 	}
 	for _, r := range d.out.Status.Records {
-		if r.Phase == v1alpha1.RecordWithdrawing || r.Phase == v1alpha1.RecordEvicting {
+		if resize.PuttingBack(r) && r.Phase != v1alpha1.RecordReverting {
 			return &resize.Refusal{Reason: resize.ReasonReplicasNotReady, Message: "pod " + r.PodName + " of the workload may have to go first", Transient: true}
 		}
 	}

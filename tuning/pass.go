@@ -104,7 +104,7 @@ type pass struct {
 // inOurTime takes what another replica wrote, with a clock that is ahead, as written just now.
 func (d *pass) notAhead() {
 	for i, record := range d.out.Status.Records {
-		d.out.Status.Records[i] = resize.InOurTime(record, d.view.Now)
+		d.out.Status.Records[i] = resize.Named(resize.InOurTime(record, d.view.Now))
 	}
 	d.out.Status.CooldownFrom, d.out.Status.GoneSince = resize.NotAhead(d.out.Status.CooldownFrom, d.view.Now), resize.NotAhead(d.out.Status.GoneSince, d.view.Now)
 	if p := d.out.Status.Paused; p != nil {

@@ -41,12 +41,8 @@ func (d *reverter) putBackAsFar(pod *corev1.Pod, before, record v1alpha1.ResizeR
 	return true
 }
 
-// canPutBack: something of a pod's old size would be asked for by an action. It is asked for once before it is given up:
-// an operator that was away does not know what has changed.
-func (d *reverter) canPutBack(pod *corev1.Pod, record v1alpha1.ResizeRecord, action resize.Action) bool {
-	if pod == nil || action.Kind != resize.Revert && action.Kind != resize.Withdraw {
-		return false
-	}
+// canPutBack: some of a pod's prior size is within reach.
+func (d *reverter) canPutBack(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 	plan, nothing := resize.RevertPlan(pod, record, d.gates.capabilities(pod))
 	if nothing != nil {
 		return false
@@ -109,16 +105,13 @@ func fails(record v1alpha1.ResizeRecord, action resize.Action) bool {
 	return false
 }
 
-// untilNextTry is how long to wait before a pod is asked again to be put back; 0: it is asked now.
-func (d *reverter) untilNextTry(record v1alpha1.ResizeRecord, action resize.Action) time.Duration {
-	again := resize.PuttingBack(record) && (action.Kind == resize.Revert || action.Kind == resize.Withdraw)
-	last, tried := d.view.Past.AskedAt[record.PodUID]
-	switch {
-	case !again:
-		return 0
-	case d.view.Operator.NoRightsUrgent != "":
+// pause is how long a pod is not asked again to be put back; 0: it is asked now.
+func (d *reverter) pause(record v1alpha1.ResizeRecord) time.Duration {
+	if d.view.Operator.NoRightsUrgent != "" {
 		return RightsEvery
-	case !tried:
+	}
+	last, asked := d.view.Past.AskedAt[record.PodUID]
+	if !asked {
 		return 0
 	}
 	return max(0, last.Add(resize.PutBackEvery(record, d.view.Rec.Status.Tries, d.view.Now)).Sub(d.view.Now))

@@ -63,7 +63,7 @@ func (d *reporter) phase() v1alpha1.RecommendationPhase {
 	phase := v1alpha1.PhaseIdle
 	for _, r := range d.out.Status.Records {
 		switch r.Phase {
-		case v1alpha1.RecordReverting, v1alpha1.RecordWithdrawing:
+		case v1alpha1.RecordReverting, v1alpha1.RecordWithdrawing, v1alpha1.RecordLeaving, v1alpha1.RecordEvictionDenied:
 			return v1alpha1.PhaseReverting
 		case v1alpha1.RecordWatching:
 			if phase == v1alpha1.PhaseIdle {

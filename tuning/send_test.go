@@ -18,7 +18,7 @@ func TestWhatBecomesOfASecondPatch(t *testing.T) {
 	half := sizeOf(100, 0, 512, 1024)
 	pod := running("web-1", half)
 	record := v1alpha1.ResizeRecord{
-		PodUID: pod.UID, PodName: pod.Name, Phase: v1alpha1.RecordWritten, Generation: 2,
+		PodUID: pod.UID, PodName: pod.Name, Phase: v1alpha1.RecordSecondWritten, Generation: 2,
 		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(200, 0, 512, 1024))}},
 		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(100, 0, 256, 512))}},
 	}

@@ -26,14 +26,6 @@ const (
 	reasonBadUndo = "InvalidUndo"
 )
 
-// overrule has an undo decide about open records, which else would go on towards what is undone.
-func (d *watcher) overrule(state resize.State, record v1alpha1.ResizeRecord, next resize.Action) resize.Action {
-	if _, undoing := d.undoing(); undoing {
-		return resize.NextUndoing(state, record, next)
-	}
-	return resize.NextResumed(state, record, next)
-}
-
 // undo puts pods back to their originals, once for each time that is asked for, and has nothing new begun
 // as long as the annotation is there. It returns why nothing is begun, or nil where nobody asked.
 func (d *undoer) undo() *resize.Refusal {

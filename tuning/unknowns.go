@@ -77,8 +77,7 @@ func (d *lookup) memory(pod types.UID) {
 // askLive asks for a pod as the API server has it before its record is put back or given up. One that is being put back
 // already is asked for when a patch is sent (putBackAsFar).
 func (d *lookup) live(pod *corev1.Pod, record v1alpha1.ResizeRecord, action resize.Action) {
-	again := resize.PuttingBack(record) && (action.Kind == resize.Revert || action.Kind == resize.Withdraw)
-	if pod == nil || again || d.view.Looked.Live[pod.UID] || d.view.Looked.Unread.Pods[pod.UID] != nil {
+	if pod == nil || action.PutsBackAgain(record) || d.view.Looked.Live[pod.UID] || d.view.Looked.Unread.Pods[pod.UID] != nil {
 		return
 	}
 	if needsLivePod(action) {

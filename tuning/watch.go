@@ -64,8 +64,12 @@ func (d *watcher) step(record v1alpha1.ResizeRecord) {
 		d.out.Status.Tries = resize.Accepted(d.out.Status.Tries, record)
 		state, action = d.assess(pod, record)
 	}
-	left := d.reverter.untilNextTry(record, action)
-	if d.wake(left); left > 0 || d.leftForLater(record, state) || d.unsure(record, action, state) {
+	if action.Kind == resize.Pause {
+		d.wake(action.RequeueAfter)
+		d.out.Status.Records = append(d.out.Status.Records, record)
+		return
+	}
+	if d.leftForLater(record, state) || d.unsure(record, action, state) {
 		d.out.Status.Records = append(d.out.Status.Records, record)
 		return
 	}
@@ -79,12 +83,19 @@ func (d *watcher) step(record v1alpha1.ResizeRecord) {
 func (d *watcher) assess(pod *corev1.Pod, record v1alpha1.ResizeRecord) (resize.State, resize.Action) {
 	state := resize.Assess(pod, record, d.view.capabilitiesOn(record.Node), d.view.Now)
 	state = state.With(resize.Judge(pod, record, d.view.Now, d.view.Policy.Settings.Resize, d.view.signals(record)))
-	action := d.overrule(state, record, resize.Next(state, record, d.view.Policy.Settings.Resize, d.view.Now))
-	end := resize.InVain(state, record, action, d.out.Status.Tries, d.view.orphaned(), d.view.Now)
-	if _, asked := d.view.Past.AskedAt[record.PodUID]; end.Kind == resize.Forget && !asked && d.reverter.canPutBack(pod, record, action) {
-		return state, action
+	return state, resize.Next(state, record, d.view.Policy.Settings.Resize, d.circumstances(pod, record), d.view.Now)
+}
+
+// circumstances of a record, beside what its pod shows.
+func (d *watcher) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Circumstances {
+	c := resize.Circumstances{Orphaned: d.view.orphaned(), Tries: d.out.Status.Tries}
+	_, c.Undo = d.undoing()
+	if resize.PuttingBack(record) {
+		c.Pause = d.reverter.pause(record)
+		_, asked := d.view.Past.AskedAt[record.PodUID]
+		c.Untried = !asked && d.reverter.canPutBack(pod, record)
 	}
-	return state, end
+	return c
 }
 
 // perform carries out an action on the decision: what needs the pod becomes a write.
@@ -188,8 +199,7 @@ func (d *watcher) learn() {
 // unsure: an action needs the pod as the API server has it, and that could not be read. What has done harm is taken
 // back all the same, and so is what is on its way back already.
 func (d *watcher) unsure(record v1alpha1.ResizeRecord, action resize.Action, state resize.State) bool {
-	again := resize.PuttingBack(record) && (action.Kind == resize.Revert || action.Kind == resize.Withdraw)
-	return d.view.Looked.Unread.Pods[record.PodUID] != nil && state.Kind != resize.Harmed && !again && needsLivePod(action)
+	return d.view.Looked.Unread.Pods[record.PodUID] != nil && state.Kind != resize.Harmed && !action.PutsBackAgain(record) && needsLivePod(action)
 }
 
 // leftForLater: the end of a record's watch is judged in the whole pass, by what a source measured of the pod.

@@ -416,6 +416,8 @@ type RecordPhase string
 const (
 	// RecordWritten: the resize may or may not have reached the API server.
 	RecordWritten RecordPhase = "Written"
+	// RecordSecondWritten: the first of two patches is verified; the second may or may not have reached the API server.
+	RecordSecondWritten RecordPhase = "SecondWritten"
 	// RecordApplied: accepted by the API server; Generation is set.
 	RecordApplied RecordPhase = "Applied"
 	// RecordWatching: verified on the pod on two reads.
@@ -424,6 +426,10 @@ const (
 	RecordReverting RecordPhase = "Reverting"
 	// RecordWithdrawing: refused or past its deadline; the prior size is being put back.
 	RecordWithdrawing RecordPhase = "Withdrawing"
+	// RecordLeaving: the pod does not fit on its node beside the others and is to be evicted; nothing of it was changed.
+	RecordLeaving RecordPhase = "Leaving"
+	// RecordEvictionDenied: the API server denied the eviction of a pod that has its prior size; it is asked for again.
+	RecordEvictionDenied RecordPhase = "EvictionDenied"
 	// RecordEvicting: the node will not have the size, the pod has its prior one, and it is being evicted.
 	RecordEvicting RecordPhase = "Evicting"
 )
