@@ -236,7 +236,7 @@ func (d *decision) wishes(w world, pod *corev1.Pod) []podview.Container {
 			continue
 		}
 		target = d.notBelowFloors(target, live[i].Size, t.Name, w.now)
-		change := recommender.Toward(recommender.Move{
+		change := recommender.NextStep(recommender.Move{
 			Container: t.Name, Target: target, Live: live[i].Size, Original: originals[t.Name],
 			MemoryLimitFloor: limitFloor(t), Settings: w.settings.Recommender,
 		})
