@@ -2,14 +2,10 @@ package embedded
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,8 +13,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"attune.io/attune/internal/tick"
-	"attune.io/attune/usage"
-	"attune.io/attune/usage/embedded/raw"
 )
 
 const (
@@ -61,17 +55,16 @@ type scraper struct {
 	intern func(of labels.Labels) *series
 	// pressure: nodes' own CPU pressure is kept too.
 	pressure bool
+	targets  targets
+	asked    asked
+	bodies   sync.Pool
+}
 
-	mutex   sync.Mutex
-	targets map[string]*target
-	// unusable says why some nodes are not asked.
-	unusable []error
-	// biggest is the most that any node has had.
-	biggest Node
-
-	asked asked
-
-	bodies sync.Pool
+func newScraper(o Options, intern func(labels.Labels) *series, keep func([]scraped)) *scraper {
+	return &scraper{
+		cluster: o.Cluster, kubelets: newKubelets(o.Transport), interval: o.Interval, clock: o.Clock, log: o.Log, metrics: o.Metrics,
+		keep: keep, intern: intern, pressure: o.NodePressure, targets: targets{interval: o.Interval, of: map[string]*target{}},
+	}
 }
 
 // run scrapes until the context ends, and returns when no scrape goes on any more.
@@ -100,7 +93,7 @@ func (s *scraper) run(ctx context.Context) {
 func (s *scraper) look(ctx context.Context, now time.Time, before map[string]*more) map[string]*more {
 	nodes, unusable, err := s.cluster.Nodes(ctx)
 	if err == nil {
-		s.follow(nodes, unusable)
+		s.targets.follow(nodes, unusable, s.clock.Now())
 	}
 	watched, wrong := s.watched(ctx, now)
 	if err = errors.Join(err, wrong); err != nil && ctx.Err() == nil {
@@ -153,42 +146,10 @@ func (s *scraper) watched(ctx context.Context, now time.Time) (map[string]*more,
 	return byNode, nil
 }
 
-// follow takes up nodes that are new and drops those that are gone.
-func (s *scraper) follow(nodes []Node, unusable []error) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.unusable = unusable
-	there := map[string]bool{}
-	now := s.clock.Now()
-	for _, node := range nodes {
-		there[node.Name] = true
-		s.biggest.Cores, s.biggest.Bytes = max(s.biggest.Cores, node.Cores), max(s.biggest.Bytes, node.Bytes)
-		t := s.targets[node.Name]
-		if t == nil {
-			t = &target{due: nextAt(node.Name, s.interval, now), known: map[string]*known{}}
-			s.targets[node.Name] = t
-		}
-		t.node = node
-	}
-	maps.DeleteFunc(s.targets, func(name string, _ *target) bool { return !there[name] })
-}
-
-// due are the nodes whose turn it is, at most so many; those that have waited longest come first.
+// due are the jobs whose turn it is, at most so many.
 func (s *scraper) due(now time.Time, watched map[string]*more, most int) []*job {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	var jobs []*job
-	for name, t := range s.targets {
-		if j := t.job(now, watched[name], s.pressure, s.interval); j != nil {
-			jobs = append(jobs, j)
-		}
-	}
-	slices.SortFunc(jobs, func(a, b *job) int {
-		return cmp.Or(a.target.due.Compare(b.target.due), strings.Compare(a.node.Name, b.node.Name))
-	})
-	jobs = jobs[:min(len(jobs), most)]
+	jobs := s.targets.due(now, watched, s.pressure, most)
 	for _, j := range jobs {
-		j.target.busy = true
 		if j.usage {
 			s.metrics.late(now.Sub(j.target.due))
 		}
@@ -205,14 +166,10 @@ func (s *scraper) do(ctx context.Context, j *job) {
 		return
 	}
 	s.metrics.scraped(err, now.Sub(began))
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	turned := (err == nil) != (j.target.err == nil) || err != nil && err.Error() != j.target.err.Error()
-	j.target.settle(j, began, now, s.interval, err)
-	switch {
-	case turned && err != nil:
+	switch changed := s.targets.settle(j, began, now, err); {
+	case changed && err != nil:
 		s.log.Error("a kubelet does not say what its containers use; recommendations lack them", "node", j.node.Name, "cause", err.Error())
-	case turned:
+	case changed:
 		s.log.Info("the kubelet answers again", "node", j.node.Name)
 	}
 }
@@ -259,167 +216,4 @@ func (s *scraper) ask(ctx context.Context, j *job, path string, most int64, body
 	s.keep(r.batch)
 	s.metrics.took(len(r.batch), r.dropped)
 	return r.clock(path)
-}
-
-// reader turns an exposition into samples.
-type reader struct {
-	scraper *scraper
-	target  *target
-	node    string
-	pods    map[Pod]bool
-	now     int64
-	batch   []scraped
-	dropped map[usage.Drop]int
-	// off is how far a sample's time was from ours, in milliseconds, where that is too far.
-	off int64
-	// nodeOf is the node that a pod is on, by the API server; empty: none.
-	nodeOf func(Pod) (string, error)
-	// placed is the pod that was looked up last: kubelets tell a pod's series one after the other.
-	placed struct {
-		pod  Pod
-		node string
-		err  error
-	}
-}
-
-func (r *reader) take(p point) {
-	if r.pods != nil && !r.wants(p.text) {
-		return
-	}
-	if drop := usage.DropOf(p.value); drop != "" {
-		r.drop(drop)
-		return
-	}
-	if p.at == 0 {
-		p.at = r.now
-	}
-	if off := p.at - r.now; off > future.Milliseconds() || off < -past.Milliseconds() {
-		r.off = off
-		r.drop(usage.DropClock)
-		return
-	}
-	k := r.known(p)
-	if k.drop != "" {
-		r.drop(k.drop)
-		return
-	}
-	r.batch = append(r.batch, scraped{k.series, raw.Sample{At: p.at, Value: p.value}})
-}
-
-// wants: the series of cAdvisor is one that is asked for.
-func (r *reader) wants(text []byte) bool {
-	all, known := r.pods[Pod{string(labelOf(text, "namespace")), string(labelOf(text, "pod"))}]
-	switch {
-	case known:
-		return all || string(nameOf(text)) == waited
-	case r.scraper.pressure:
-		return ofNode(text)
-	}
-	return false
-}
-
-func (r *reader) drop(why usage.Drop) {
-	if r.dropped == nil {
-		r.dropped = map[usage.Drop]int{}
-	}
-	r.dropped[why]++
-}
-
-// clock complains of a node all of whose samples have impossible times. Single ones are those of containers
-// that are gone.
-func (r *reader) clock(path string) error {
-	if len(r.batch) > 0 || r.off == 0 || r.pods != nil {
-		return nil
-	}
-	return fmt.Errorf("%s: its samples are %s off our clock, more than %s", path, time.Duration(r.off)*time.Millisecond, past)
-}
-
-// known is what is known of a text: its series, or why it has none. One that was seen before costs one look-up.
-func (r *reader) known(p point) *known {
-	k := r.target.known[string(p.text)]
-	switch {
-	case k == nil && len(r.target.known) >= maxSeries:
-		return &known{drop: usage.DropFull}
-	case k == nil:
-		k = r.learn(p)
-		r.target.known[string(p.text)] = k
-	case k.unsure(r.target.round):
-		r.check(k)
-	}
-	k.round = r.target.round
-	return k
-}
-
-// learn a series from its text. Each is told with the node that it is of, whatever the kubelet says: two nodes that
-// tell of one pod are two series, of which the highest counts.
-func (r *reader) learn(p point) *known {
-	var of labels.Labels
-	p.labels(&of)
-	if _, twice := of.HasDuplicateLabelNames(); twice {
-		return &known{drop: usage.DropLabels}
-	}
-	k := &known{labels: labels.NewBuilder(of).Set("node", r.node).Labels()}
-	r.check(k)
-	return k
-}
-
-// check whether a series is of the node itself or of a pod on it, as the API server says: a kubelet is believed of
-// nothing else. Where that cannot be looked up, what was known stays.
-func (r *reader) check(k *known) {
-	k.checked = r.target.round
-	pod := Pod{k.labels.Get("namespace"), k.labels.Get("pod")}
-	if pod != (Pod{}) || k.labels.Get("container") != "" {
-		node, err := r.placeOf(pod)
-		if err == nil && node != r.node || err != nil && k.series == nil {
-			k.drop = usage.DropElsewhere
-			return
-		}
-	}
-	k.drop = ""
-	if k.series == nil {
-		k.series = r.scraper.intern(k.labels)
-		k.labels = k.series.labels
-	}
-}
-
-// placeOf is the node of a pod.
-func (r *reader) placeOf(pod Pod) (string, error) {
-	if r.placed.pod != pod {
-		r.placed.pod = pod
-		r.placed.node, r.placed.err = r.nodeOf(pod)
-	}
-	return r.placed.node, r.placed.err
-}
-
-// failing says which nodes do not answer, and why, and of how many.
-func (s *scraper) failing() (texts []string, nodes int) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	var all []string
-	for name, t := range s.targets {
-		if t.err != nil {
-			all = append(all, fmt.Sprintf("node %s: %s", name, t.err))
-		}
-	}
-	for _, err := range s.unusable {
-		all = append(all, err.Error())
-	}
-	slices.Sort(all)
-	return all, len(s.targets) + len(s.unusable)
-}
-
-// cores that a node has; 0: it does not say, or is not known.
-func (s *scraper) cores(node string) float64 {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if t := s.targets[node]; t != nil {
-		return t.node.Cores
-	}
-	return 0
-}
-
-func (s *scraper) most() (cores, bytes float64) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	return s.biggest.Cores, s.biggest.Bytes
 }
