@@ -31,7 +31,7 @@ func cadvisorMetrics(name []byte) bool {
 	return false
 }
 
-// waited is what cAdvisor says of the time that somebody in a cgroup waited for CPU (PSI).
+// waited is cAdvisor's counter of the time that a task of a cgroup waited for CPU (PSI).
 const waited = "container_pressure_cpu_waiting_seconds_total"
 
 // ofNode: the series is that of a node's root cgroup.

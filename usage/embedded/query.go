@@ -134,7 +134,7 @@ func (e *evaluator) ask(ctx context.Context, make func(storage.Queryable) (promq
 	}
 	switch {
 	case errors.Is(err, raw.ErrHangs), errors.Is(err, errOpening), errors.Is(err, raw.ErrUnread):
-		e.disk.without(err) // a pack that cannot be read is left out from now on
+		e.disk.logUnanswered(err) // the store leaves out a pack that it cannot read
 	default:
 		e.disk.doubt()
 		e.log.Error("a query of the samples on disk failed; it is answered from memory alone", "cause", err.Error())

@@ -23,7 +23,7 @@ type reader struct {
 	off int64
 	// nodeOf is the node that a pod is on, by the API server; empty: none.
 	nodeOf func(Pod) (string, error)
-	// placed is the pod that was looked up last: kubelets tell a pod's series one after the other.
+	// placed is the pod that was looked up last: a kubelet reports a pod's series one after the other.
 	placed struct {
 		pod  Pod
 		node string
@@ -31,6 +31,7 @@ type reader struct {
 	}
 }
 
+// take a point of the exposition: as a sample, or dropped for a reason.
 func (r *reader) take(p point) {
 	if r.pods != nil && !r.wants(p.text) {
 		return
@@ -74,7 +75,7 @@ func (r *reader) drop(why usage.Drop) {
 	r.dropped[why]++
 }
 
-// clock complains of a node all of whose samples have impossible times. Single ones are those of containers
+// clock is an error where all of a node's samples have impossible times. Single ones are those of containers
 // that are gone.
 func (r *reader) clock(path string) error {
 	if len(r.batch) > 0 || r.off == 0 || r.pods != nil {
@@ -83,7 +84,7 @@ func (r *reader) clock(path string) error {
 	return fmt.Errorf("%s: its samples are %s off our clock, more than %s", path, time.Duration(r.off)*time.Millisecond, past)
 }
 
-// known is what is known of a text: its series, or why it has none. One that was seen before costs one look-up.
+// known is the entry of a text: its series, or why it has none. A text that was seen before costs one look-up.
 func (r *reader) known(p point) *known {
 	k := r.target.known[string(p.text)]
 	switch {
@@ -99,8 +100,8 @@ func (r *reader) known(p point) *known {
 	return k
 }
 
-// learn a series from its text. Each is told with the node that it is of, whatever the kubelet says: two nodes that
-// tell of one pod are two series, of which the highest counts.
+// learn a series from its text. Its node label is the node that was asked, whatever the kubelet says: where two nodes
+// report one pod, there are two series, of which the highest counts.
 func (r *reader) learn(p point) *known {
 	var of labels.Labels
 	p.labels(&of)
@@ -112,8 +113,8 @@ func (r *reader) learn(p point) *known {
 	return k
 }
 
-// check whether a series is of the node itself or of a pod on it, as the API server says: a kubelet is believed of
-// nothing else. Where that cannot be looked up, what was known stays.
+// check whether a series is of the node itself or of a pod that is on it by the API server: a kubelet may report no
+// others. Where that cannot be looked up, the last answer stays.
 func (r *reader) check(k *known) {
 	k.checked = r.target.round
 	pod := Pod{k.labels.Get("namespace"), k.labels.Get("pod")}
@@ -131,7 +132,7 @@ func (r *reader) check(k *known) {
 	}
 }
 
-// placeOf is the node of a pod.
+// placeOf is the node of a pod; empty: none.
 func (r *reader) placeOf(pod Pod) (string, error) {
 	if r.placed.pod != pod {
 		r.placed.pod = pod

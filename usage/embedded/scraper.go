@@ -18,7 +18,7 @@ import (
 const (
 	// maxParallel is how many kubelets are asked at the same time.
 	maxParallel = 32
-	// watchInterval is how often the nodes of watched pods say what only cAdvisor has: as often as kubelets
+	// watchInterval is how often /metrics/cadvisor is scraped on the nodes of watched pods: as often as kubelets
 	// measure it.
 	watchInterval = 15 * time.Second
 	// nodesEvery is how often the nodes are looked up.
@@ -27,13 +27,13 @@ const (
 	past, future = 5 * time.Minute, time.Minute
 )
 
-// Cluster is what a scraper knows of the cluster; both are answered from caches.
+// Cluster answers a scraper's questions about nodes and pods from caches.
 type Cluster interface {
 	// Nodes that there are; the errors say which of them cannot be asked, and why.
 	Nodes(ctx context.Context) ([]Node, []error, error)
-	// Watched are the nodes of pods that are watched after a resize.
+	// Watched are the pods that are watched after a resize, and their nodes.
 	Watched(ctx context.Context) (map[Pod]string, error)
-	// Followed are the nodes of pods of which is wanted how long they waited for CPU, with their usage.
+	// Followed are the pods of which the time that they waited for CPU is wanted with their usage, and their nodes.
 	Followed(ctx context.Context) (map[Pod]string, error)
 	// NodeOf is the node of a pod; empty: it has none.
 	NodeOf(ctx context.Context, pod Pod) (string, error)
@@ -89,7 +89,7 @@ func (s *scraper) run(ctx context.Context) {
 	}
 }
 
-// look at the cluster. What cannot be looked up stays as it was.
+// look up nodes and pods. Where that fails, those known before stay.
 func (s *scraper) look(ctx context.Context, now time.Time, before map[string]*more) map[string]*more {
 	nodes, unusable, err := s.cluster.Nodes(ctx)
 	if err == nil {
@@ -105,8 +105,8 @@ func (s *scraper) look(ctx context.Context, now time.Time, before map[string]*mo
 	return watched
 }
 
-// watched are the pods that need more than usage, by node: those that are watched, those that somebody has asked
-// about, and those that are followed.
+// watched are the pods of which more than usage is wanted, by node: those that are watched, those that were asked about,
+// and those that are followed.
 func (s *scraper) watched(ctx context.Context, now time.Time) (map[string]*more, error) {
 	nodes, err := s.cluster.Watched(ctx)
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *scraper) do(ctx context.Context, j *job) {
 	}
 }
 
-// scrape asks for what a job wants, and keeps what was said of it before something went wrong.
+// scrape asks for what a job wants, and keeps what was read before an error.
 func (s *scraper) scrape(ctx context.Context, j *job, now time.Time) error {
 	body, _ := s.bodies.Get().(*body)
 	if body == nil {
@@ -193,7 +193,7 @@ func (s *scraper) scrape(ctx context.Context, j *job, now time.Time) error {
 	return err
 }
 
-// body is memory that scrapes use one after another.
+// body is memory that scrapes reuse one after another.
 type body struct {
 	text  bytes.Buffer
 	batch []scraped
@@ -201,6 +201,7 @@ type body struct {
 
 func newBody() *body { return &body{} }
 
+// ask one path of a kubelet for the metrics that are wanted, and keep the samples.
 func (s *scraper) ask(ctx context.Context, j *job, path string, most int64, body *body, now time.Time, wanted func([]byte) bool, pods map[Pod]bool) error {
 	if err := s.kubelets.get(ctx, j.node, path, most, &body.text); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
