@@ -169,7 +169,7 @@ func (f *fixture) scrapeAt(at time.Time, pods map[Pod]bool) error {
 	target := f.scraper.targets.of[f.node.Name]
 	j := &job{target: target, node: target.node, usage: true, pods: pods}
 	err := f.scraper.scrape(context.Background(), j, at)
-	target.settle(j, at, at, f.options.Interval, err)
+	target.finish(j, at, at, f.options.Interval, err)
 	f.disk.drain()
 	return err
 }

@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/usage/prometheus"
 )
 
-// evaluator answers PromQL expressions from memory and disk.
+// evaluator answers PromQL expressions from memory and disk. Its limits (maxSamples, maxQuery) are those of each query.
 type evaluator struct {
 	engine *promql.Engine
 	recent *recent
@@ -50,7 +50,7 @@ func (e *evaluator) wait(ctx context.Context) error {
 	}
 }
 
-// askRange evaluates an expression at each step of a query.
+// askRange evaluates an expression at each step of a query. The samples that it yields are valid during the call only.
 func (e *evaluator) askRange(ctx context.Context, expression string, query usage.Query, yield func(prometheus.Element)) (prometheus.Said, error) {
 	result, said, err := e.ask(ctx, func(from storage.Queryable) (promql.Query, error) {
 		return e.engine.NewRangeQuery(ctx, from, nil, expression, query.Start, query.End, query.Step)
@@ -122,7 +122,8 @@ func (e *evaluator) AskNodes(ctx context.Context, expression string, at time.Tim
 	return prometheus.AskNodes(ctx, expression, at, e.askRange)
 }
 
-// ask a query. Where it fails with the disk and not without, it is answered from memory alone and is partial.
+// ask a query. Where it fails with the disk and not without, it is answered from memory alone and is partial. A query that
+// is too much for the engine fails either way, and says nothing about the disk.
 func (e *evaluator) ask(ctx context.Context, make func(storage.Queryable) (promql.Query, error)) (answer, prometheus.Said, error) {
 	result, err := run(ctx, make, e.both())
 	if err == nil || ctx.Err() != nil || errors.Is(err, usage.ErrTooMuch) {

@@ -73,7 +73,7 @@ func (s *scraper) run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	var looked time.Time
-	watched := map[string]*more{}
+	watched := map[string]*extras{}
 	for now := range tick.Every(ctx, s.clock, max(50*time.Millisecond, min(time.Second, s.interval/10))) {
 		if now.Sub(looked) >= min(nodesEvery, s.interval) {
 			looked = now
@@ -90,7 +90,7 @@ func (s *scraper) run(ctx context.Context) {
 }
 
 // look up nodes and pods. Where that fails, those known before stay.
-func (s *scraper) look(ctx context.Context, now time.Time, before map[string]*more) map[string]*more {
+func (s *scraper) look(ctx context.Context, now time.Time, before map[string]*extras) map[string]*extras {
 	nodes, unusable, err := s.cluster.Nodes(ctx)
 	if err == nil {
 		s.targets.follow(nodes, unusable, s.clock.Now())
@@ -107,7 +107,7 @@ func (s *scraper) look(ctx context.Context, now time.Time, before map[string]*mo
 
 // watched are the pods of which more than usage is wanted, by node: those that are watched, those that were asked about,
 // and those that are followed.
-func (s *scraper) watched(ctx context.Context, now time.Time) (map[string]*more, error) {
+func (s *scraper) watched(ctx context.Context, now time.Time) (map[string]*extras, error) {
 	nodes, err := s.cluster.Watched(ctx)
 	if err != nil {
 		return nil, err
@@ -116,10 +116,10 @@ func (s *scraper) watched(ctx context.Context, now time.Time) (map[string]*more,
 	if err != nil {
 		return nil, err
 	}
-	byNode := map[string]*more{}
+	byNode := map[string]*extras{}
 	want := func(pod Pod, node string, all bool) {
 		if byNode[node] == nil {
-			byNode[node] = &more{pods: map[Pod]bool{}}
+			byNode[node] = &extras{pods: map[Pod]bool{}}
 		}
 		byNode[node].pods[pod] = all
 		byNode[node].often = byNode[node].often || all
@@ -147,7 +147,7 @@ func (s *scraper) watched(ctx context.Context, now time.Time) (map[string]*more,
 }
 
 // due are the jobs whose turn it is, at most so many.
-func (s *scraper) due(now time.Time, watched map[string]*more, most int) []*job {
+func (s *scraper) due(now time.Time, watched map[string]*extras, most int) []*job {
 	jobs := s.targets.due(now, watched, s.pressure, most)
 	for _, j := range jobs {
 		if j.usage {
@@ -166,7 +166,7 @@ func (s *scraper) do(ctx context.Context, j *job) {
 		return
 	}
 	s.metrics.scraped(err, now.Sub(began))
-	switch changed := s.targets.settle(j, began, now, err); {
+	switch changed := s.targets.finish(j, began, now, err); {
 	case changed && err != nil:
 		s.log.Error("a kubelet does not say what its containers use; recommendations lack them", "node", j.node.Name, "cause", err.Error())
 	case changed:

@@ -1,6 +1,19 @@
 // Package embedded is a usage source that needs no server: it scrapes the kubelets itself, keeps the newest
 // samples in memory and all of them for some days on disk, and answers through Prometheus's own query engine,
 // with the same expressions as a Prometheus server is asked with.
+//
+// A sample's way:
+//
+//	scraper ──reader──► recent (memory) ──queue──► disk (raw.Store in a folder)
+//	                       └────────┬───────────────┘
+//	                 evaluator: Read, Value, signals
+//
+// What holds throughout:
+//   - Memory accepts the samples of a series in the order of their times; the disk gets those that memory has accepted.
+//   - Memory has all samples of its window. The evaluator reads the disk only for what is older.
+//   - No scrape and no query waits for a disk that hangs: the queue is bounded, and what does not fit is lost and counted.
+//   - A kubelet is trusted with usage of pods that the API server places on its node, and of the node itself. Usage
+//     beyond the biggest node's capacity is dropped.
 package embedded
 
 import (
@@ -49,7 +62,8 @@ type Options struct {
 	Metrics      *Metrics
 }
 
-// Source scrapes while Start runs, and answers from then on. It is a usage.Source.
+// Source scrapes while Start runs, and answers from then on: until the disk can be read, or is not waited for any longer,
+// calls wait. It is a usage.Source, and safe for concurrent use.
 type Source struct {
 	options Options
 	scraper *scraper
@@ -71,7 +85,8 @@ func New(o Options) *Source {
 	}
 }
 
-// Start scrapes until the context ends.
+// Start scrapes until the context ends, and returns when no scrape goes on any more and the disk is closed, or does not
+// answer within closeWithin. It always returns nil: a failure of the disk is logged, and scraping goes on.
 func (s *Source) Start(ctx context.Context) error {
 	opened, ended := make(chan struct{}), make(chan struct{})
 	go func() {

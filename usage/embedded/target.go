@@ -63,8 +63,8 @@ func (t *target) forget() {
 	}
 }
 
-// more says what is wanted of a node's pods beside their usage.
-type more struct {
+// extras say what is wanted of a node's pods beside their usage.
+type extras struct {
 	// pods: all that only cAdvisor has of them (true), or how long they waited for CPU alone (false).
 	pods map[Pod]bool
 	// often: one of them is watched after a resize, or was asked about.
@@ -72,8 +72,8 @@ type more struct {
 }
 
 // every is how often it is asked for.
-func (m *more) every(interval time.Duration) time.Duration {
-	if m != nil && m.often {
+func (e *extras) every(interval time.Duration) time.Duration {
+	if e != nil && e.often {
 		return min(interval, watchInterval)
 	}
 	return interval
@@ -89,7 +89,7 @@ type job struct {
 }
 
 // job at a time, or nil. pressure: the node's own CPU pressure is wanted beside what is wanted of its pods.
-func (t *target) job(now time.Time, wanted *more, pressure bool, interval time.Duration) *job {
+func (t *target) job(now time.Time, wanted *extras, pressure bool, interval time.Duration) *job {
 	if t.busy {
 		return nil
 	}
@@ -109,8 +109,8 @@ func (t *target) job(now time.Time, wanted *more, pressure bool, interval time.D
 	return &j
 }
 
-// settle notes how a job went that began at a time.
-func (t *target) settle(j *job, began, now time.Time, interval time.Duration, err error) {
+// finish notes how a job went that began at a time.
+func (t *target) finish(j *job, began, now time.Time, interval time.Duration, err error) {
 	t.busy = false
 	t.err = err
 	if err != nil {

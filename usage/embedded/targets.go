@@ -39,8 +39,8 @@ func (t *targets) follow(nodes []Node, unusable []error, now time.Time) {
 }
 
 // due are the jobs whose turn it is, at most so many; those that have waited longest come first. Their targets are busy
-// until settle.
-func (t *targets) due(now time.Time, watched map[string]*more, pressure bool, most int) []*job {
+// until finish.
+func (t *targets) due(now time.Time, watched map[string]*extras, pressure bool, most int) []*job {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	var jobs []*job
@@ -59,12 +59,12 @@ func (t *targets) due(now time.Time, watched map[string]*more, pressure bool, mo
 	return jobs
 }
 
-// settle notes how a job went, and says whether it went otherwise than the one before.
-func (t *targets) settle(j *job, began, now time.Time, err error) (changed bool) {
+// finish notes how a job went, and says whether it went otherwise than the one before.
+func (t *targets) finish(j *job, began, now time.Time, err error) (changed bool) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	changed = (err == nil) != (j.target.err == nil) || err != nil && err.Error() != j.target.err.Error()
-	j.target.settle(j, began, now, t.interval, err)
+	j.target.finish(j, began, now, t.interval, err)
 	return changed
 }
 
