@@ -19,7 +19,7 @@ func farAbove(r recommender.Resource, live, target recommender.Amount) bool {
 func (p *podPlan) farAboveGrant() bool {
 	return p.any(func(j int, c *Container, r recommender.Resource) bool {
 		grant := &p.grants[j]
-		return farBelow(c.Current[r], max(grant.Request[r], c.own(r))) ||
+		return farBelow(c.Current[r], max(grant.Request[r], c.leastHeld(r))) ||
 			r == recommender.Memory && grant.MemoryLimit > 0 && farBelow(c.CurrentLimit, grant.MemoryLimit)
 	})
 }

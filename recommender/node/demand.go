@@ -109,8 +109,8 @@ func (p *Pod) demand(c *Container, r recommender.Resource, greatest recommender.
 // fixed: what the container holds of the resource is not changed now.
 func (p *Pod) fixed(c *Container, r recommender.Resource) bool { return p.Frozen || c.Restarts[r] }
 
-// within is as much of an amount as the container can have now: what it holds it can have in any case.
-func (c *Container) within(a recommender.Amount, r recommender.Resource) recommender.Amount {
+// attainable is as much of an amount as the container can have now: what it holds it can have in any case.
+func (c *Container) attainable(a recommender.Amount, r recommender.Resource) recommender.Amount {
 	if c.Reach[r] <= 0 {
 		return a
 	}

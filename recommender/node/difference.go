@@ -149,7 +149,7 @@ func (x comparison) whyMore(to recommender.Amount) Why {
 	switch current := c.Current[x.r]; {
 	case to > current && to <= c.Least[x.r]:
 		return NobodyElseNeedsIt
-	case to <= c.own(x.r):
+	case to <= c.leastHeld(x.r):
 		return HeldLeast
 	case to == current && !x.pod.farAboveGrant():
 		return SmallChange

@@ -55,7 +55,7 @@ func lackBase(pods []Pod, shared Result, next []Grant, r recommender.Resource) b
 		p := &pods[i]
 		for j := range p.Containers {
 			c, has := &p.Containers[j], next[k].Request[r]
-			if !gone[i] && !p.fixed(c, r) && farAbove(r, has, c.within(p.Asks(c, r).Base, r)) {
+			if !gone[i] && !p.fixed(c, r) && farAbove(r, has, c.attainable(p.Asks(c, r).Base, r)) {
 				return true
 			}
 			k++

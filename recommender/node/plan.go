@@ -84,7 +84,7 @@ func (p *podPlan) raise() {
 func (p *podPlan) lower() {
 	p.each(func(j int, c *Container, r recommender.Resource) {
 		next, grant := &p.next[j], &p.grants[j]
-		next.Request[r] = min(next.Request[r], max(grant.share(r), c.own(r)))
+		next.Request[r] = min(next.Request[r], max(grant.share(r), c.leastHeld(r)))
 		if r == recommender.Memory && grant.MemoryLimit > 0 {
 			next.MemoryLimit = min(next.MemoryLimit, grant.MemoryLimit)
 		}
@@ -133,7 +133,7 @@ func newNodePlan(available Amounts, pods []Pod, shared Result, now time.Time) *n
 		}
 		n.pods[i] = podPlan{
 			Pod: p, next: n.next[first:], grants: shared.Grants[first:len(n.next)],
-			kept: p.Frozen, lowered: within(p.LastLowered, now, LoweredEvery),
+			kept: p.Frozen, lowered: recently(p.LastLowered, now, LoweredEvery),
 		}
 	}
 	for _, v := range shared.Evictions {
@@ -141,7 +141,7 @@ func newNodePlan(available Amounts, pods []Pod, shared Result, now time.Time) *n
 	}
 	for i := range n.pods {
 		p := &n.pods[i]
-		p.resting = within(p.LastResized, now, Rest) && !p.lacksNeeds()
+		p.resting = recently(p.LastResized, now, Rest) && !p.lacksNeeds()
 	}
 	return n
 }
@@ -151,8 +151,8 @@ func summable(available recommender.Amount) recommender.Amount {
 	return min(max(available, -mostSum), mostSum)
 }
 
-// within: it happened, less than so long ago. A time in the future, from a clock that was ahead, did not happen.
-func within(at, now time.Time, ago time.Duration) bool {
+// recently: it happened, less than so long ago. A time in the future, from a clock that was ahead, did not happen.
+func recently(at, now time.Time, ago time.Duration) bool {
 	since := now.Sub(at)
 	return !at.IsZero() && since >= 0 && since < ago
 }

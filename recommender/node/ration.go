@@ -55,7 +55,7 @@ func (g granter) claimOf(i, j int, r recommender.Resource) claim {
 	if p.fixed(c, r) {
 		return claim{current, current, current}
 	}
-	return newClaim(max(min(current, granted), min(current, c.Least[r])), g.demands.of(p, c, r).Base, c.within(granted, r))
+	return newClaim(max(min(current, granted), min(current, c.Least[r])), g.demands.of(p, c, r).Base, c.attainable(granted, r))
 }
 
 // giveSpare raises the CPU of DaemonSets towards their bases with what is left when every pod has its grant, in

@@ -17,7 +17,7 @@ const Rest = 90 * time.Minute
 const Pace = 8 * time.Minute
 
 // Paced: the pod was resized within Pace, and is frozen until it is over.
-func Paced(resized, now time.Time) bool { return within(resized, now, Pace) }
+func Paced(resized, now time.Time) bool { return recently(resized, now, Pace) }
 
 // Settle says what each container is to hold next, in the order of the grants. The arguments are those of the
 // sharing, and its result. It is pure, and its answer does not depend on the order of the pods.
@@ -98,7 +98,7 @@ func (g *Grant) share(r recommender.Resource) recommender.Amount {
 	return g.Request[r]
 }
 
-// own is what the container keeps of what it holds because its policy allows no less.
-func (c *Container) own(r recommender.Resource) recommender.Amount {
+// leastHeld is what the container keeps of what it holds because its policy allows no less.
+func (c *Container) leastHeld(r recommender.Resource) recommender.Amount {
 	return min(c.Current[r], c.Least[r])
 }

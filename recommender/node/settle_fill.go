@@ -68,7 +68,7 @@ func (g *Grant) most(r recommender.Resource) recommender.Amount {
 func (f filling) lacks(p *podPlan) (sum recommender.Amount) {
 	p.each(func(j int, c *Container, r recommender.Resource) {
 		if r == f.r {
-			sum += max(0, c.within(p.grants[j].most(r), r)-p.next[j].Request[r])
+			sum += max(0, c.attainable(p.grants[j].most(r), r)-p.next[j].Request[r])
 		}
 	})
 	return sum
@@ -85,10 +85,10 @@ func (f filling) complete(p *podPlan) {
 		if r != f.r {
 			return
 		}
-		at, most := p.next[j].Request[r], c.within(p.grants[j].most(r), r)
+		at, most := p.next[j].Request[r], c.attainable(p.grants[j].most(r), r)
 		more := min(f.missingOf(p), most-at)
 		if !changes {
-			more = max(more, min(f.room(r), c.within(p.grants[j].share(r), r)-at))
+			more = max(more, min(f.room(r), c.attainable(p.grants[j].share(r), r)-at))
 		}
 		f.raiseBy(p, j, more, most)
 	})

@@ -24,7 +24,7 @@ func (f fitting) capRaises() {
 		p := &f.pods[i]
 		f.change(p, func() {
 			for j := range p.next {
-				p.next[j].Request[f.r] = p.Containers[j].within(p.next[j].Request[f.r], f.r)
+				p.next[j].Request[f.r] = p.Containers[j].attainable(p.next[j].Request[f.r], f.r)
 			}
 		})
 	}
@@ -53,7 +53,7 @@ func (f fitting) surplus(p *podPlan) recommender.Amount {
 		if p.fixed(c, f.r) {
 			return next
 		}
-		return min(next, max(p.grants[j].share(f.r), c.own(f.r)))
+		return min(next, max(p.grants[j].share(f.r), c.leastHeld(f.r)))
 	})
 	if p.DaemonSet && f.r == recommender.CPU && surplus > 0 {
 		return math.MaxInt64/2 + surplus/2

@@ -156,7 +156,7 @@ func (d *demands) of(p *Pod, c *Container, r recommender.Resource) Demand {
 	if !d.capped {
 		return asked
 	}
-	most := c.within(asked.Peak, r)
+	most := c.attainable(asked.Peak, r)
 	if p.fixed(c, r) {
 		most = bounded(c.Current[r], d.greatest)
 	}
