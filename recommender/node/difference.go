@@ -79,7 +79,7 @@ func Differences(available Amounts, pods []Pod, shared Result, next []Grant, now
 		for j := range p.Containers {
 			var of [2]Difference
 			for _, r := range recommender.Resources {
-				of[r] = comparison{p, &p.Containers[j], p.next[j], &p.grants[j], r}.difference(exact)
+				of[r] = comparison{p, &p.Containers[j], &p.next[j], &p.grants[j], r}.difference(exact)
 			}
 			out = append(out, of)
 		}
@@ -91,7 +91,7 @@ func Differences(available Amounts, pods []Pod, shared Result, next []Grant, now
 type comparison struct {
 	pod       *podPlan
 	container *Container
-	next      Grant
+	next      *Grant
 	grant     *Grant
 	r         recommender.Resource
 }

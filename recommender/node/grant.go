@@ -48,7 +48,7 @@ type granter struct {
 	result    *Result
 }
 
-func (g granter) grantAll() {
+func (g *granter) grantAll() {
 	for i := range g.pods {
 		p, d := &g.pods[i], &g.demands.pods[i]
 		if d.evicted {
@@ -58,7 +58,7 @@ func (g granter) grantAll() {
 		}
 		raise := g.demands.raise(d)
 		for j := range p.Containers {
-			g.result.Grants = append(g.result.Grants, g.grant(p, j, g.demands.containerSpikes[d.first+j], raise))
+			g.result.Grants = append(g.result.Grants, g.grant(p, &p.Containers[j], g.demands.containerSpikes[d.first+j], raise))
 		}
 	}
 	for _, r := range recommender.Resources {
@@ -69,9 +69,8 @@ func (g granter) grantAll() {
 	g.giveSpare()
 }
 
-func (g granter) grant(p *Pod, j int, spike recommender.Amount, raise raise) (out Grant) {
+func (g *granter) grant(p *Pod, c *Container, spike recommender.Amount, raise raise) (out Grant) {
 	const cpu, memory = recommender.CPU, recommender.Memory
-	c := &p.Containers[j]
 	out.Request[cpu] = g.demands.of(p, c, cpu).Base
 	if spike > 0 {
 		part, rounded := raise.part(spike)
@@ -84,7 +83,7 @@ func (g granter) grant(p *Pod, j int, spike recommender.Amount, raise raise) (ou
 }
 
 // of are the grants of a pod.
-func (g granter) of(i int) []Grant {
+func (g *granter) of(i int) []Grant {
 	first := g.demands.pods[i].first
 	return g.result.Grants[first : first+len(g.pods[i].Containers)]
 }

@@ -24,8 +24,9 @@ type podPlan struct {
 // any says whether is holds for an amount of the pod that may be changed.
 func (p *podPlan) any(is func(j int, c *Container, r recommender.Resource) bool) bool {
 	for j := range p.Containers {
+		c := &p.Containers[j]
 		for _, r := range recommender.Resources {
-			if c := &p.Containers[j]; !p.fixed(c, r) && is(j, c, r) {
+			if !p.fixed(c, r) && is(j, c, r) {
 				return true
 			}
 		}

@@ -5,7 +5,7 @@ import "attune.io/attune/recommender"
 // ration divides the room of an overcommitted node: each container keeps what it holds of its grant, and what is left
 // goes to the bases first, then to the rest of the grants. What a container holds above its grant and cannot give back
 // now is not left.
-func (g granter) ration(r recommender.Resource) {
+func (g *granter) ration(r recommender.Resource) {
 	room := portion{room: g.available[r]}
 	for i := range g.pods {
 		if !g.demands.pods[i].evicted {
@@ -39,7 +39,7 @@ func (g *Grant) limit(c *Container, r recommender.Resource, most recommender.Amo
 }
 
 // claim of a pod, as the scheduler counts it.
-func (g granter) claim(i int, r recommender.Resource) claim {
+func (g *granter) claim(i int, r recommender.Resource) claim {
 	var all claim
 	for j := range g.pods[i].Containers {
 		all.add(g.claimOf(i, j, r))
@@ -48,7 +48,7 @@ func (g granter) claim(i int, r recommender.Resource) claim {
 }
 
 // claimOf a container, from what it keeps whatever it is granted.
-func (g granter) claimOf(i, j int, r recommender.Resource) claim {
+func (g *granter) claimOf(i, j int, r recommender.Resource) claim {
 	p := &g.pods[i]
 	c, granted := &p.Containers[j], g.of(i)[j].Request[r]
 	current := bounded(c.Current[r], g.demands.greatest)
@@ -60,7 +60,7 @@ func (g granter) claimOf(i, j int, r recommender.Resource) claim {
 
 // giveSpare raises the CPU of DaemonSets towards their bases with what is left when every pod has its grant, in
 // proportion to what they lack. It is given last, and counts as needed by no pod.
-func (g granter) giveSpare() {
+func (g *granter) giveSpare() {
 	const cpu = recommender.CPU
 	uncounted := g.demands.uncounted
 	if uncounted == 0 || g.result.Overcommitted[cpu] {
@@ -86,7 +86,7 @@ func (g granter) giveSpare() {
 }
 
 // above is what a pod keeps above its grants, as the scheduler counts it.
-func (g granter) above(i int, r recommender.Resource) recommender.Amount {
+func (g *granter) above(i int, r recommender.Resource) recommender.Amount {
 	if g.demands.pods[i].evicted {
 		return 0
 	}

@@ -34,7 +34,8 @@ func (s *Sharer) Share(available Amounts, pods []Pod) Result {
 	}
 	s.result.Overcommitted = d.lacking(s.available)
 	s.result.Needed = Amounts{d.need(recommender.CPU), d.need(recommender.Memory)}
-	granter{s.available, pods, d, &s.result}.grantAll()
+	g := granter{s.available, pods, d, &s.result}
+	g.grantAll()
 	return s.result
 }
 

@@ -118,15 +118,15 @@ func (d *demands) countAll(pods []Pod, capped bool) {
 	d.groups.reset()
 	d.sums, d.uncounted = sums{}, 0
 	for i := range pods {
-		d.pods = append(d.pods, d.enter(&pods[i]))
+		d.pods = append(d.pods, podDemand{first: len(d.containerSpikes), group: d.groups.of(&pods[i])})
+		d.enter(&pods[i], &d.pods[i])
 		d.count(&d.pods[i], 1)
 	}
 	d.reserve = d.groups.largest()
 }
 
-// enter a pod and its containers' spikes; it is not counted yet.
-func (d *demands) enter(p *Pod) podDemand {
-	e := podDemand{first: len(d.containerSpikes), group: d.groups.of(p)}
+// enter a pod's demand and its containers' spikes. They are not counted yet.
+func (d *demands) enter(p *Pod, e *podDemand) {
 	var base, spike Amounts
 	for i := range p.Containers {
 		c := &p.Containers[i]
@@ -134,7 +134,9 @@ func (d *demands) enter(p *Pod) podDemand {
 			of := d.of(p, c, r)
 			base[r] += of.Base
 			spike[r] += of.Peak - of.Base
-			d.constrained = d.constrained || p.fixed(c, r) || c.Reach[r] > 0
+			if p.fixed(c, r) || c.Reach[r] > 0 {
+				d.constrained = true
+			}
 			if r == recommender.CPU {
 				d.containerSpikes = append(d.containerSpikes, of.Peak-of.Base)
 				d.uncounted += d.notCounted(p, c)
@@ -147,7 +149,6 @@ func (d *demands) enter(p *Pod) podDemand {
 	}
 	e.ownSpikes = spike[recommender.CPU]
 	e.paid = e.ownSpikes - e.spike[recommender.CPU]
-	return e
 }
 
 // of is the demand with which a container is counted.
