@@ -38,12 +38,12 @@ func BenchmarkRecommend(b *testing.B) {
 	})
 }
 
-func BenchmarkToward(b *testing.B) {
+func BenchmarkNextStep(b *testing.B) {
 	in := week()
 	m := Move{Target: Target(in).Target, Live: in.Original, Original: in.Original, Settings: in.Settings}
 	b.ReportAllocs()
 	for b.Loop() {
-		Toward(m)
+		NextStep(m)
 	}
 }
 

@@ -3,51 +3,52 @@ package recommender
 // deadBandPercent of the live request: a smaller change is not worth a resize.
 const deadBandPercent = 10
 
-// Toward is the rule change: one step of a live container towards its target. A difference of less than
+// NextStep is the rule change: one step of a live container towards its target. A difference of less than
 // 10 % of the live request is held; a greater one is capped at MaxChangePercent of it, not rejected, so
 // that repeated steps arrive within the dead band around the target and stay there. Less memory needs
 // AllowDecrease. A live request of zero is not set, and takes the target at once.
 //
-// What is new is a whole amount; what stays stays exactly. Limits follow the next request by the ratio of the original resources, where the settings say so and
-// the container has a limit; none is added or taken away. A request is never above its limit. Neither
-// hold nor cap keeps a memory limit below MemoryLimitFloor, with or without a target, so compare Next
-// with Live to see whether there is anything to do: a held resource may still have a limit to raise.
-func Toward(m Move) Change {
+// A new amount is a whole one; an amount that stays, stays exactly. Limits follow the next request by the ratio of the
+// original resources, where the settings say so and the container has a limit; none is added or taken away. A request is
+// never above its limit. Neither hold nor cap keeps a memory limit below MemoryLimitFloor, with or without a target, so
+// compare Next with Live to see whether there is anything to do: a held resource may still have a limit to raise.
+func NextStep(m Move) Change {
 	change := Change{Next: m.Live}
 	for _, resource := range Resources {
-		s := newStride(&m, resource)
+		s := newStep(&m, resource)
 		if !s.needed() {
 			continue
 		}
-		s.take()
+		s.compute()
 		if s.next != s.live {
 			change.Next[resource] = s.next
 		}
-		step := s.step()
-		change.Steps = append(change.Steps, step)
+		explained := s.explained()
+		change.Steps = append(change.Steps, explained)
 		// Without a target the resource is held already, by whoever left the target out.
 		if s.hold != "" && s.target > 0 {
-			change.Holds = append(change.Holds, Hold{Resource: resource, Reason: s.hold, Message: step.Reason})
+			change.Holds = append(change.Holds, Hold{Resource: resource, Reason: s.hold, Message: explained.Reason})
 		}
 	}
 	return change
 }
 
-// stride is one resource's step towards its target.
-type stride struct {
+// step of one resource towards its target.
+type step struct {
 	resource       Resource
 	settings       *ResourceSettings
 	target         Amount
 	live, original Allocation
 	limitFloor     Amount
 
+	// next, hold and why are the answer; a hold is empty where nothing was held.
 	next Allocation
 	hold Reason
 	why  sentence
 }
 
-func newStride(m *Move, resource Resource) *stride {
-	s := &stride{
+func newStep(m *Move, resource Resource) *step {
+	s := &step{
 		resource: resource,
 		settings: &m.Settings.Of[resource],
 		target:   resource.WholeWithin(m.Target[resource].Request, m.Settings.Of[resource].MinAllowed, m.Settings.Of[resource].MaxAllowed),
@@ -63,21 +64,22 @@ func newStride(m *Move, resource Resource) *stride {
 }
 
 // needed: there is a target, or a limit that is too low.
-func (s *stride) needed() bool { return s.target > 0 || s.limitTooLow() }
+func (s *step) needed() bool { return s.target > 0 || s.limitTooLow() }
 
-func (s *stride) limitTooLow() bool { return s.live.Limit < s.limitFloor }
+func (s *step) limitTooLow() bool { return s.live.Limit < s.limitFloor }
 
 // limitFollows: the container has a limit, and it is ours to change.
-func (s *stride) limitFollows() bool {
+func (s *step) limitFollows() bool {
 	return s.settings.LimitsFollow && s.live.Limit > 0 && s.original.Limit > 0
 }
 
-// pinned: request and limit are equal and stay so.
-func (s *stride) pinned() bool {
+// pinned: request and limit are equal, and stay equal.
+func (s *step) pinned() bool {
 	return s.limitFollows() && s.original.pinned() && s.live.pinned()
 }
 
-func (s *stride) take() {
+// compute the next request and limit, why, and what held them.
+func (s *step) compute() {
 	s.next.Request = s.request()
 	if s.pinned() {
 		s.pin()
@@ -86,7 +88,7 @@ func (s *stride) take() {
 	s.next.Limit = s.limit()
 }
 
-func (s *stride) step() Step {
+func (s *step) explained() Step {
 	before := s.target
 	if before == 0 {
 		before = s.live.Request
@@ -95,7 +97,7 @@ func (s *stride) step() Step {
 }
 
 // request is the next request as far as the limit allows.
-func (s *stride) request() Amount {
+func (s *step) request() Amount {
 	target := s.target
 	if s.live.Limit > 0 && !s.limitFollows() && target > s.live.Limit {
 		target = s.resource.WholeWithin(s.live.Limit, s.live.Request, s.live.Limit)
@@ -117,13 +119,13 @@ func (s *stride) request() Amount {
 	}
 }
 
-func (s *stride) keep(reason Reason, why sentence) Amount {
+func (s *step) keep(reason Reason, why sentence) Amount {
 	s.hold, s.why = reason, why
 	return s.live.Request
 }
 
 // small: the difference is within the dead band.
-func (s *stride) small(target Amount) bool { return WithinDeadBand(s.live.Request, target) }
+func (s *step) small(target Amount) bool { return WithinDeadBand(s.live.Request, target) }
 
 // WithinDeadBand: the target differs from the live amount by less than 10 % of it, which is not worth a
 // resize. A live amount of zero is not set and has no dead band.
@@ -136,7 +138,7 @@ func WithinDeadBand(live, target Amount) bool {
 }
 
 // capped is the target, or as much of the way as one step may go in whole amounts, but always at least one unit.
-func (s *stride) capped(target Amount) Amount {
+func (s *step) capped(target Amount) Amount {
 	live := s.live.Request
 	most := max(1, live.times(Amount(max(s.settings.MaxChangePercent, 0)), 100))
 	next := s.resource.nearer(live, min(max(target, live-most), live+most), target)
@@ -162,7 +164,7 @@ func (r Resource) nearer(live, end, target Amount) Amount {
 }
 
 // limit is the limit that goes with the next request.
-func (s *stride) limit() Amount {
+func (s *step) limit() Amount {
 	if !s.limitFollows() {
 		return s.live.Limit
 	}
@@ -180,11 +182,11 @@ func (s *stride) limit() Amount {
 	return limit
 }
 
-// caughtUp is the next limit of a request that stays because it is where it should be. Its limit may not
-// be: a memory limit that could not be lowered along with it is lowered later, by capped steps of its own.
-func (s *stride) caughtUp(limit Amount) Amount {
+// caughtUp is the next limit of a request that stays within the dead band of its target. A memory limit that could not
+// be lowered along with its request is lowered later, by capped steps of its own.
+func (s *step) caughtUp(limit Amount) Amount {
 	live := Allocation{Request: s.live.Limit}
-	band := stride{resource: s.resource, live: live, settings: s.settings}
+	band := step{resource: s.resource, live: live, settings: s.settings}
 	if s.hold != SmallChange || limit > s.live.Limit || band.small(limit) {
 		return s.live.Limit
 	}
@@ -195,7 +197,7 @@ func (s *stride) caughtUp(limit Amount) Amount {
 
 // pin gives request and limit one value. Where the limit's floor forces them above the policy's maximum,
 // the container stays as it is.
-func (s *stride) pin() {
+func (s *step) pin() {
 	size := max(s.next.Request, s.limitFloor)
 	if size > s.next.Request {
 		if highest := s.settings.MaxAllowed; highest > 0 && size > highest {

@@ -14,7 +14,7 @@ func cpuMove(live, target Amount) Move {
 	return Move{Live: Size{CPU: {Request: live}}, Target: Size{CPU: {Request: target}}, Original: Size{CPU: {Request: live}}, Settings: builtIn()}
 }
 
-func TestTowardRequest(t *testing.T) {
+func TestNextStepRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		live, target, want Amount
 		percent            int
@@ -42,7 +42,7 @@ func TestTowardRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := cpuMove(c.live, c.target)
 			m.Settings.Of[CPU].MaxChangePercent = c.percent
-			change := Toward(m)
+			change := NextStep(m)
 			assert.Equal(t, Size{CPU: {Request: c.want}}, change.Next)
 			if c.hold == "" {
 				assert.Empty(t, change.Holds)
@@ -55,19 +55,19 @@ func TestTowardRequest(t *testing.T) {
 	}
 }
 
-func TestTowardSteps(t *testing.T) {
+func TestNextStepSteps(t *testing.T) {
 	m := cpuMove(500, 250)
 	m.Container = "app"
 	assert.Equal(t, []Step{{
 		Resource: CPU, Name: "change", Before: 250, After: 250, Reason: "500m to 250m is -50 %, within the cap of 50 % a step",
-	}}, Toward(m).Steps)
+	}}, NextStep(m).Steps)
 
 	m.Target = Size{}
-	assert.Equal(t, Change{Next: m.Live}, Toward(m), "without a target there is nothing to say")
+	assert.Equal(t, Change{Next: m.Live}, NextStep(m), "without a target there is nothing to say")
 }
 
 // A template of four cores for a target of 100m.
-func TestTowardConverges(t *testing.T) {
+func TestNextStepConverges(t *testing.T) {
 	path := walk(cpuMove(4000, 100), CPU)
 	assert.Equal(t, []string{"4", "2", "1", "500m", "250m", "125m", "100m"}, path)
 	assert.LessOrEqual(t, len(path)-1, 8)
@@ -75,7 +75,7 @@ func TestTowardConverges(t *testing.T) {
 
 // From anywhere to anywhere, with any cap: finitely many steps, each closer, and then rest within the
 // dead band around the target.
-func TestTowardAlwaysSettles(t *testing.T) {
+func TestNextStepAlwaysSettles(t *testing.T) {
 	amounts := []Amount{1, 2, 3, 7, 10, 11, 95, 100, 105, 999, 4000, 64000, 1 << 30, 1 << 40}
 	for _, percent := range []int{1, 5, 9, 10, 30, 50, 100, 1000} {
 		for _, live := range amounts {
@@ -92,7 +92,7 @@ func TestTowardAlwaysSettles(t *testing.T) {
 // settle repeats the change until it rests.
 func settle(t *testing.T, m Move) Amount {
 	for range 20000 {
-		next := Toward(m).Next
+		next := NextStep(m).Next
 		if next == m.Live {
 			return next[CPU].Request
 		}
@@ -105,31 +105,31 @@ func settle(t *testing.T, m Move) Amount {
 
 func abs(a Amount) Amount { return max(a, -a) }
 
-func TestTowardMemoryDecrease(t *testing.T) {
+func TestNextStepMemoryDecrease(t *testing.T) {
 	m := Move{
 		Live:   Size{{Request: 500}, {Request: 1000 * mi}},
 		Target: Size{{Request: 250}, {Request: 500 * mi}}, Settings: builtIn(),
 	}
-	change := Toward(m)
+	change := NextStep(m)
 	assert.Equal(t, Size{{Request: 250}, {Request: 1000 * mi}}, change.Next)
 	require.Len(t, change.Holds, 1)
 	assert.Equal(t, DecreaseNotAllowed, change.Holds[0].Reason)
 	assert.Equal(t, "1000Mi to 500Mi is -50 %; memory is lowered only with allowDecrease", change.Holds[0].Message)
 
 	m.Settings.Of[Memory].AllowDecrease = true
-	assert.Equal(t, Size{{Request: 250}, {Request: 700 * mi}}, Toward(m).Next)
+	assert.Equal(t, Size{{Request: 250}, {Request: 700 * mi}}, NextStep(m).Next)
 
 	m.Settings.Of[CPU].AllowDecrease = false
 	m.Original[CPU] = Allocation{Request: 500, Limit: 1000}
 	m.Live[CPU] = m.Original[CPU]
-	assert.Equal(t, Allocation{Request: 250, Limit: 500}, Toward(m).Next[CPU], "CPU needs no leave: there is no such setting")
+	assert.Equal(t, Allocation{Request: 250, Limit: 500}, NextStep(m).Next[CPU], "CPU needs no leave: there is no such setting")
 }
 
 // inMi is an allocation whose amounts are written in MiB.
 func inMi(a Allocation) Allocation { return Allocation{Request: a.Request * mi, Limit: a.Limit * mi} }
 
 // Amounts are in MiB.
-func TestTowardLimits(t *testing.T) {
+func TestNextStepLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		original, live Allocation
 		target, floor  Amount
@@ -220,7 +220,7 @@ func TestTowardLimits(t *testing.T) {
 			}
 			m.Settings.Of[Memory].LimitsFollow, m.Settings.Of[Memory].AllowDecrease = !c.stay, c.decrease
 			m.Settings.Of[Memory].MaxAllowed = c.highest * mi
-			change := Toward(m)
+			change := NextStep(m)
 			assert.Equal(t, Size{Memory: inMi(c.want)}, change.Next, "%+v", change.Steps)
 			var held Reason
 			for _, hold := range change.Holds {
@@ -231,10 +231,10 @@ func TestTowardLimits(t *testing.T) {
 	}
 }
 
-func TestTowardCPUHasNoLimitFloor(t *testing.T) {
+func TestNextStepCPUHasNoLimitFloor(t *testing.T) {
 	m := cpuMove(500, 250)
 	m.Original[CPU].Limit, m.Live[CPU].Limit, m.MemoryLimitFloor = 1000, 1000, 5000
-	assert.Equal(t, Allocation{Request: 250, Limit: 500}, Toward(m).Next[CPU])
+	assert.Equal(t, Allocation{Request: 250, Limit: 500}, NextStep(m).Next[CPU])
 }
 
 // A memory limit can be left behind: it is lowered in a patch of its own, and not right after a start.
@@ -258,11 +258,11 @@ func TestALimitThatWasLeftBehindCatchesUp(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			change := Toward(move(test.live, test.maxChange))
+			change := NextStep(move(test.live, test.maxChange))
 			assert.Equal(t, inMi(test.want), change.Next[Memory])
 		})
 	}
 	held := move(Allocation{130, 1024}, 1000)
 	held.Settings.Of[Memory].AllowDecrease = false
-	assert.Equal(t, inMi(Allocation{130, 1024}), Toward(held).Next[Memory], "not without allowDecrease")
+	assert.Equal(t, inMi(Allocation{130, 1024}), NextStep(held).Next[Memory], "not without allowDecrease")
 }

@@ -48,7 +48,7 @@ func TestRatioSurvivesAHundredResizes(t *testing.T) {
 	for i := range 100 {
 		target := Amount(137 + 911*(i%2) + i)
 		for range 20 {
-			live = Toward(Move{
+			live = NextStep(Move{
 				Target: Size{CPU: {Request: target}}, Live: Size{CPU: live}, Original: Size{CPU: original}, Settings: settings,
 			}).Next[CPU]
 		}

@@ -81,7 +81,7 @@ func TestTargetIsAFixedPoint(t *testing.T) {
 		r := Recommend(in)
 		at := Move{Target: r.Unheld(), MemoryLimitFloor: r.MemoryLimitFloor, Live: r.Target, Original: in.Original, Settings: in.Settings}
 		if len(r.Holds) == 0 {
-			require.Equal(t, r.Target, Toward(at).Next, "%+v", in.Original)
+			require.Equal(t, r.Target, NextStep(at).Next, "%+v", in.Original)
 		}
 		again := in
 		again.Original = in.Original
@@ -175,7 +175,7 @@ func assertSentence(t *testing.T, text string) {
 func assertSoundChange(t *testing.T, in Input, r Recommendation, live Size) {
 	t.Helper()
 	m := Move{Target: r.Unheld(), MemoryLimitFloor: r.MemoryLimitFloor, Live: live, Original: in.Original, Settings: in.Settings}
-	change := Toward(m)
+	change := NextStep(m)
 	assertReadable(t, change.Steps, change.Holds)
 	for _, resource := range Resources {
 		from, next := live[resource], change.Next[resource]

@@ -126,22 +126,22 @@ func (s sentence) within(c *chain) sentence {
 	}
 }
 
-func (s *stride) whyUnderLimit() sentence {
+func (s *step) whyUnderLimit() sentence {
 	return s.why.text("the limit ").amount(s.resource, s.live.Limit).text(" is left alone, so no request is above it; ")
 }
 
-func (s *stride) whySmall(target Amount) sentence {
+func (s *step) whySmall(target Amount) sentence {
 	if target == s.live.Request {
 		return s.why.text("already at ").amount(s.resource, target)
 	}
 	return s.distance(target).text(", less than the dead band of ").count(deadBandPercent).text(" %")
 }
 
-func (s *stride) whyKept(target Amount) sentence {
+func (s *step) whyKept(target Amount) sentence {
 	return s.distance(target).text("; memory is lowered only with allowDecrease")
 }
 
-func (s *stride) whyMoved(target, next Amount) sentence {
+func (s *step) whyMoved(target, next Amount) sentence {
 	why := s.distance(target)
 	if next == target {
 		return why.text(", within the cap of ").count(s.settings.MaxChangePercent).text(" % a step")
@@ -151,7 +151,7 @@ func (s *stride) whyMoved(target, next Amount) sentence {
 
 // distance is the way from the live request to the target in percent, truncated so that what is within
 // the dead band never reads as 10 %.
-func (s *stride) distance(target Amount) sentence {
+func (s *step) distance(target Amount) sentence {
 	live := s.live.Request
 	percent := math.Trunc(float64(target-live)/float64(live)*1000) / 10
 	why := s.why.amount(s.resource, live).text(" to ").amount(s.resource, target).text(" is ")
@@ -161,19 +161,19 @@ func (s *stride) distance(target Amount) sentence {
 	return why.number(percent, 1).text(" %")
 }
 
-func (s *stride) whyLimit() sentence {
+func (s *step) whyLimit() sentence {
 	return s.why.text("; the limit is raised to ").amount(s.resource, s.limitFloor).limitFloorSource()
 }
 
-func (s *stride) whyLimitFollows(next Amount) sentence {
+func (s *step) whyLimitFollows(next Amount) sentence {
 	return s.why.text("; the limit follows it from ").amount(s.resource, s.live.Limit).text(" to ").amount(s.resource, next)
 }
 
-func (s *stride) whyPinned(size Amount) sentence {
+func (s *step) whyPinned(size Amount) sentence {
 	return s.why.text("; request and limit are equal and are raised to ").amount(s.resource, size).limitFloorSource()
 }
 
-func (s *stride) whyBeyond(size Amount) sentence {
+func (s *step) whyBeyond(size Amount) sentence {
 	return s.why.text("; request and limit are equal and would have to be ").amount(s.resource, size).
 		limitFloorSource().text(", above maxAllowed ").amount(s.resource, s.settings.MaxAllowed)
 }

@@ -227,7 +227,7 @@ func (s *scenario) result() string {
 		Container: r.Container, Target: r.Unheld(), MemoryLimitFloor: r.MemoryLimitFloor,
 		Live: s.live, Original: s.input.Original, Settings: s.input.Settings,
 	}
-	change := Toward(move)
+	change := NextStep(move)
 	for _, of := range Resources {
 		s.show(out, of, r, change)
 	}
@@ -266,7 +266,7 @@ func showWalk(out *strings.Builder, move Move) {
 func walk(move Move, of Resource) []string {
 	path := []string{size(of, move.Live[of])}
 	for range 1000 {
-		next := Toward(move).Next
+		next := NextStep(move).Next
 		if next == move.Live {
 			return path
 		}

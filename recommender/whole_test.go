@@ -95,7 +95,7 @@ func TestStepsOfMemoryAreWhole(t *testing.T) {
 		target := m.Target[Memory].Request
 		for steps := 0; ; steps++ {
 			require.Less(t, steps, 20000, "it arrives")
-			live, next := m.Live[Memory].Request, Toward(m).Next[Memory].Request
+			live, next := m.Live[Memory].Request, NextStep(m).Next[Memory].Request
 			if next == live {
 				require.Less(t, 10*abs(target-live), live)
 				break

@@ -64,7 +64,7 @@ func (d *sizes) wishes(pod *corev1.Pod) []podview.Container {
 			continue
 		}
 		target = d.notBelowFloors(target, live[i].Size, t.Name, d.view.Now)
-		change := recommender.Toward(recommender.Move{
+		change := recommender.NextStep(recommender.Move{
 			Container: t.Name, Target: target, Live: live[i].Size, Original: originals[t.Name],
 			MemoryLimitFloor: limitFloor(t), Settings: d.view.Policy.Settings.Recommender,
 		})

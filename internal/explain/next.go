@@ -24,7 +24,7 @@ func (h heading) from(live, original recommender.Size) recommender.Change {
 			target[r] = recommender.Allocation{}
 		}
 	}
-	return recommender.Toward(recommender.Move{
+	return recommender.NextStep(recommender.Move{
 		Container:        h.container,
 		Target:           target,
 		MemoryLimitFloor: h.memoryLimitFloor,

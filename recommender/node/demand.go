@@ -8,17 +8,18 @@ import (
 
 // Windows of demand.
 const (
-	// BaseCPUWindow and BaseMemoryWindow are how far back a container's own usage makes its base.
+	// BaseCPUWindow and BaseMemoryWindow are how far back a container's own usage counts for its base.
 	BaseCPUWindow    = 10 * time.Minute
 	BaseMemoryWindow = 30 * time.Minute
 	// Horizon is how far the forecast looks back and ahead.
 	Horizon = time.Hour
-	// Season is what repeats, and Seasons how many of the last ones are looked at.
+	// Season is the period of recurring load, and Seasons how many of the last ones the forecast looks at.
 	Season  = 24 * time.Hour
 	Seasons = 7
-	// PeakWindow is how far back the peak goes that a memory limit rests on.
+	// PeakWindow is how far back the peak for a memory limit goes.
 	PeakWindow = Seasons * Season
 
+	// baseQuantile of the usage in the window is the base.
 	baseQuantile = 0.75
 )
 
@@ -40,22 +41,21 @@ func Peak(of Span, now time.Time) (recommender.Usage, bool) {
 	return peak, known
 }
 
-// Day is the highest usage of the last 24 hours: what a newcomer is given, which is placed for days and not for
-// an hour, and the peak of memory on a node as well. False where nothing was measured.
+// Day is the highest usage of the last 24 hours. A new pod is given it, since it is placed for days and not for an hour;
+// it is also the peak of memory on a node. False where nothing was measured.
 func Day(of Span, now time.Time) (recommender.Usage, bool) { return of(now.Add(-Season), now) }
 
 // Max7d is the highest usage of the last 7 days.
 func Max7d(of Span, now time.Time) (recommender.Usage, bool) { return of(now.Add(-PeakWindow), now) }
 
-// Forecast is what is known of a container's usage: its own base, and its workload's peak.
+// Forecast of a container's usage: its own base, and its workload's peak, as far as either is known.
 type Forecast struct {
 	Base, Peak           recommender.Usage
 	BaseKnown, PeakKnown bool
 }
 
-// Demand that follows from what is known. A pod that is too young to have a base of its own asks for its
-// peak, as it was admitted with. False where its workload's past is not known: then it is not to be
-// changed.
+// Demand that follows from the forecast, 0 < base ≤ peak. A pod that is too young to have a base of its own asks for its
+// peak, with which it was admitted. False where its workload's past is not known: then it is not to be changed.
 func (f Forecast) Demand() (Demand, bool) {
 	if !f.PeakKnown {
 		return Demand{}, false
@@ -69,11 +69,10 @@ func (f Forecast) Demand() (Demand, bool) {
 	return Demand{base, max(base, peak)}, true
 }
 
-// Within keeps a demand between what was learned that it needs at least (floors) and what is allowed at most, in
-// whole amounts of its resource; zero is no bound. What is merely allowed at least was not measured: it is no demand
-// (Container.Least). A CPU limit that stays is an upper
-// bound too: a request is never above its limit, and waiting for CPU below a limit is not a demand that a
-// request could meet.
+// Within keeps a demand between the least that it is known to need (floors learned from harm) and the most that is
+// allowed, in whole amounts of its resource; zero is no bound. The least that a policy allows is not a demand
+// (Container.Least). A CPU limit that stays is an upper bound too: a request is never above its limit, and waiting for
+// CPU below a limit is not a demand that a request could meet.
 func (d Demand) Within(r recommender.Resource, least, most recommender.Amount) Demand {
 	d.Base, d.Peak = max(d.Base, least), max(d.Peak, least)
 	if most > 0 {
@@ -82,5 +81,38 @@ func (d Demand) Within(r recommender.Resource, least, most recommender.Amount) D
 	return Demand{r.WholeWithin(d.Base, least, most), r.WholeWithin(d.Peak, least, most)}
 }
 
-// Unmeasured is the demand of a resource that nothing is known of: it keeps what it holds.
+// Unmeasured is the demand for a resource of which no usage is known: the container keeps what it holds.
 func Unmeasured(current recommender.Amount) Demand { return Demand{current, current} }
+
+// Asks is the demand with which a container takes part, whether it can be given it now or not.
+func (p *Pod) Asks(c *Container, r recommender.Resource) Demand {
+	return p.demand(c, r, recommender.MaxAmount)
+}
+
+// demand of a container, whether it may be changed or not, with no amount above the greatest. A DaemonSet's is no more
+// than what it was born with, as no pod may be evicted for one that cannot be refused: its CPU is no more than its base,
+// and its memory, which cannot be shared, its peak.
+func (p *Pod) demand(c *Container, r recommender.Resource, greatest recommender.Amount) Demand {
+	base := bounded(c.Of[r].Base, greatest)
+	peak := max(base, bounded(c.Of[r].Peak, greatest))
+	born := bounded(c.Born[r], greatest)
+	if !p.DaemonSet || born == 0 {
+		return Demand{base, peak}
+	}
+	base, peak = min(base, born), min(peak, born)
+	if r == recommender.CPU {
+		peak = base
+	}
+	return Demand{base, peak}
+}
+
+// fixed: what the container holds of the resource is not changed now.
+func (p *Pod) fixed(c *Container, r recommender.Resource) bool { return p.Frozen || c.Restarts[r] }
+
+// attainable is as much of an amount as the container can have now: what it holds it can have in any case.
+func (c *Container) attainable(a recommender.Amount, r recommender.Resource) recommender.Amount {
+	if c.Reach[r] <= 0 {
+		return a
+	}
+	return min(a, max(c.Reach[r], c.Current[r]))
+}

@@ -9,46 +9,46 @@ import (
 
 // Reasons why a container is to hold something else than its share, beside those of holders.
 const (
-	// Goes: its pod is to be evicted, and keeps what it holds until then.
-	Goes Why = "Evicted"
-	// Small: the change is worth no resize of its pod.
-	Small Why = "SmallChange"
+	// Evicted: its pod is to be evicted, and keeps what it holds until then.
+	Evicted Why = "Evicted"
+	// SmallChange: the change is worth no resize of its pod.
+	SmallChange Why = "SmallChange"
 	// LoweredLately: its pod was lowered less than LoweredEvery ago.
 	LoweredLately Why = "LoweredLately"
 	// ResizedLately: its pod was resized less than Rest ago, and holds what it always needs.
 	ResizedLately Why = "ResizedLately"
-	// NoRoom: others hold the room that its raise needs, and those who are raised share what there is.
+	// NoRoom: other pods hold the room that its raise needs, and all raises divide what there is.
 	NoRoom Why = "NoRoom"
-	// Owed: it holds what the pods need together, and others do not hold now.
-	Owed Why = "KeepsRoom"
-	// Unneeded: it is given what nobody else needs.
-	Unneeded Why = "NobodyElseNeedsIt"
-	// Lent: a DaemonSet is not given now what nobody else needs.
-	Lent Why = "GivesWay"
-	// TooGreat: there are amounts on the node that do not add up exactly, so nobody is changed.
-	TooGreat Why = "AmountsTooGreat"
+	// KeepsRoom: it holds room that the pods need together and others do not hold now.
+	KeepsRoom Why = "KeepsRoom"
+	// NobodyElseNeedsIt: it is given what no other pod needs.
+	NobodyElseNeedsIt Why = "NobodyElseNeedsIt"
+	// GivesWay: it is a DaemonSet's, and is not given now all that no other pod needs.
+	GivesWay Why = "GivesWay"
+	// AmountsTooGreat: there are amounts on the node that do not add up exactly, so no pod is changed.
+	AmountsTooGreat Why = "AmountsTooGreat"
 )
 
 var sentences = map[Why]string{
-	HeldFrozen:    "it may not be changed now",
-	HeldRestarts:  "its resizePolicy restarts its container",
-	HeldLeast:     "its policy allows no less",
-	Goes:          "its pod does not fit, and keeps what it holds for as long as it is there",
-	Small:         "the change is too small to be worth a resize of its pod",
-	LoweredLately: "its pod was lowered a while ago",
-	ResizedLately: "its pod was resized a while ago, and holds what it always needs",
-	NoRoom:        "others still hold the room that this takes; those who are raised share what there is, base demands first",
-	Owed:          "together the pods hold what they need: it keeps room that others are owed and do not hold now, or what rounding has left over",
-	Unneeded:      "its policy allows no less, and nobody else needs that room",
-	Lent:          "beyond its share a DaemonSet gets what nobody else needs, where that is worth a resize, and is the first to give way",
-	TooGreat:      "amounts on this node are so great that they do not add up exactly",
+	HeldFrozen:        "it may not be changed now",
+	HeldRestarts:      "its resizePolicy restarts its container",
+	HeldLeast:         "its policy allows no less",
+	Evicted:           "its pod does not fit, and keeps what it holds for as long as it is there",
+	SmallChange:       "the change is too small to be worth a resize of its pod",
+	LoweredLately:     "its pod was lowered a while ago",
+	ResizedLately:     "its pod was resized a while ago, and holds what it always needs",
+	NoRoom:            "others still hold the room that this takes; those who are raised share what there is, base demands first",
+	KeepsRoom:         "together the pods hold what they need: it keeps room that others are owed and do not hold now, or what rounding has left over",
+	NobodyElseNeedsIt: "its policy allows no less, and nobody else needs that room",
+	GivesWay:          "beyond its share a DaemonSet gets what nobody else needs, where that is worth a resize, and is the first to give way",
+	AmountsTooGreat:   "amounts on this node are so great that they do not add up exactly",
 }
 
-// Difference says why a container is to hold something else of a resource than its share. The zero value: it is to hold
-// its share.
+// Difference says why a container is to hold something else of a resource than its share. The zero value says that it is
+// to hold its share.
 type Difference struct {
 	Why Why
-	// Until is when that passes by itself; zero: that is not known.
+	// Until is when that ends by itself; zero: that is not known.
 	Until time.Time
 }
 
@@ -64,24 +64,22 @@ func (d Difference) Reason() string {
 	}
 }
 
-// Differences are those of each container, in the order of the grants. The arguments are those of Settle, and what came
-// of it. It costs as much as Settle, so it is for those who ask.
+// Differences are those of each container, in the order of the grants. The arguments are those of Settle, and what
+// Settle returned. It costs as much as Settle.
 func Differences(available Amounts, pods []Pod, shared Result, next []Grant, now time.Time) [][2]Difference {
-	s := newSettlement(available, pods, shared, now)
-	if s.absurd() {
-		return s.differences(func(int, int, recommender.Resource) Why { return TooGreat })
+	n := newNodePlan(available, pods, shared, now)
+	exact := n.exact()
+	if !exact {
+		next = n.next
 	}
-	s.next = next
-	return s.differences(s.why)
-}
-
-func (s *settlement) differences(why func(i, j int, r recommender.Resource) Why) [][2]Difference {
-	out := make([][2]Difference, 0, len(s.next))
-	for i := range s.pods {
-		for j := range s.pods[i].Containers {
+	out := make([][2]Difference, 0, len(next))
+	for i := range n.pods {
+		p := &n.pods[i]
+		p.next = next[len(out) : len(out)+len(p.Containers)]
+		for j := range p.Containers {
 			var of [2]Difference
 			for _, r := range recommender.Resources {
-				of[r] = s.difference(i, j, r, why)
+				of[r] = comparison{p, &p.Containers[j], &p.next[j], &p.grants[j], r}.difference(exact)
 			}
 			out = append(out, of)
 		}
@@ -89,76 +87,85 @@ func (s *settlement) differences(why func(i, j int, r recommender.Resource) Why)
 	return out
 }
 
-func (s *settlement) difference(i, j int, r recommender.Resource, why func(i, j int, r recommender.Resource) Why) Difference {
-	p := &s.pods[i]
-	switch to, g := s.of(i, s.next)[j], &s.of(i, s.grants)[j]; {
-	case s.still[i] && !p.Frozen:
-		return Difference{Why: Goes}
-	case g.reached(to, r):
+// comparison of what a container is to hold next of a resource with its grant.
+type comparison struct {
+	pod       *podPlan
+	container *Container
+	next      *Grant
+	grant     *Grant
+	r         recommender.Resource
+}
+
+// difference from the grant; exact: all amounts of the node add up exactly.
+func (x comparison) difference(exact bool) Difference {
+	switch p := x.pod; {
+	case p.kept && !p.Frozen:
+		return Difference{Why: Evicted}
+	case x.reached():
 		return Difference{}
 	case p.Frozen:
 		return Difference{Why: HeldFrozen}
-	case p.Containers[j].Restarts[r]:
+	case x.container.Restarts[x.r]:
 		return Difference{Why: HeldRestarts}
+	case !exact:
+		return Difference{Why: AmountsTooGreat}
 	}
-	d := Difference{Why: why(i, j, r)}
+	d := Difference{Why: x.why()}
 	switch d.Why {
 	case LoweredLately:
-		d.Until = p.LastLowered.Add(LoweredEvery)
+		d.Until = x.pod.LastLowered.Add(LoweredEvery)
 	case ResizedLately:
-		d.Until = p.LastResized.Add(Rest)
+		d.Until = x.pod.LastResized.Add(Rest)
 	}
 	return d
 }
 
-// reached: a container that holds so much holds its grant. A limit that nothing is known for may be any, and none is
-// below its request.
-func (g *Grant) reached(to Grant, r recommender.Resource) bool {
-	if to.Request[r] != g.Request[r] || r != recommender.Memory {
-		return to.Request[r] == g.Request[r]
+// reached: the container is to hold its grant. Where no limit is granted any limit will do, as none is below its request.
+func (x comparison) reached() bool {
+	if x.next.Request[x.r] != x.grant.Request[x.r] {
+		return false
 	}
-	return g.MemoryLimit == 0 || to.MemoryLimit == g.MemoryLimit
+	return x.r != recommender.Memory || x.grant.MemoryLimit == 0 || x.next.MemoryLimit == x.grant.MemoryLimit
 }
 
 // why a container that may be changed differs from its grant.
-func (s *settlement) why(i, j int, r recommender.Resource) Why {
-	switch to, g := s.of(i, s.next)[j], &s.of(i, s.grants)[j]; {
-	case s.rests[i] && !s.changes(i):
+func (x comparison) why() Why {
+	switch p, to, granted := x.pod, x.next.Request[x.r], x.grant.Request[x.r]; {
+	case p.resting && !p.changes():
 		return ResizedLately
-	case to.Request[r] > g.Request[r]:
-		return s.whyMore(i, j, r)
-	case to.Request[r] < g.Request[r]:
-		return s.whyLess(i, j, r)
-	case to.MemoryLimit > g.MemoryLimit && s.bound[i] && s.far(i):
+	case to > granted:
+		return x.whyMore(to)
+	case to < granted:
+		return x.whyLess(to)
+	case x.next.MemoryLimit > x.grant.MemoryLimit && p.lowered && p.farAboveGrant():
 		return LoweredLately
 	default:
-		return Small
+		return SmallChange
 	}
 }
 
-func (s *settlement) whyMore(i, j int, r recommender.Resource) Why {
-	c, to := &s.pods[i].Containers[j], s.of(i, s.next)[j].Request[r]
-	switch {
-	case to > c.Current[r] && to <= c.Least[r]:
-		return Unneeded
-	case to <= c.own(r):
+func (x comparison) whyMore(to recommender.Amount) Why {
+	c := x.container
+	switch current := c.Current[x.r]; {
+	case to > current && to <= c.Least[x.r]:
+		return NobodyElseNeedsIt
+	case to <= c.leastHeld(x.r):
 		return HeldLeast
-	case to == c.Current[r] && !s.far(i):
-		return Small
-	case to == c.Current[r] && s.bound[i]:
+	case to == current && !x.pod.farAboveGrant():
+		return SmallChange
+	case to == current && x.pod.lowered:
 		return LoweredLately
 	default:
-		return Owed
+		return KeepsRoom
 	}
 }
 
-func (s *settlement) whyLess(i, j int, r recommender.Resource) Why {
-	c, to, g := &s.pods[i].Containers[j], s.of(i, s.next)[j].Request[r], &s.of(i, s.grants)[j]
-	switch {
-	case to >= g.share(r):
-		return Lent
-	case to == c.Current[r] && !s.rises(i) && (s.bound[i] || !s.far(i)):
-		return Small
+func (x comparison) whyLess(to recommender.Amount) Why {
+	switch p := x.pod; {
+	case to >= x.grant.share(x.r):
+		return GivesWay
+	case to == x.container.Current[x.r] && !p.farBelowGrant() && (p.lowered || !p.farAboveGrant()):
+		return SmallChange
 	default:
 		return NoRoom
 	}

@@ -32,8 +32,8 @@ func TestDifferences(t *testing.T) {
 		want      []Why
 	}{
 		{"who gets his share", 2000, []Pod{pod("a", 1000, 1000, holding(900)), pod("b", 500, 500, holding(1000))}, []Why{"", ""}},
-		{"a lowering within the dead band", 2000, []Pod{pod("a", 901, 901, holding(1000))}, []Why{Small}},
-		{"a raise that nobody misses", 2000, []Pod{pod("a", 1000, 1020, holding(1000)), pod("b", 500, 500, holding(540))}, []Why{Small, Small}},
+		{"a lowering within the dead band", 2000, []Pod{pod("a", 901, 901, holding(1000))}, []Why{SmallChange}},
+		{"a raise that nobody misses", 2000, []Pod{pod("a", 1000, 1020, holding(1000)), pod("b", 500, 500, holding(540))}, []Why{SmallChange, SmallChange}},
 		{"a pod that was lowered a while ago", 2000, []Pod{pod("a", 500, 500, holding(1000), loweredAgo(time.Minute))}, []Why{LoweredLately}},
 		{"a pod that was resized a while ago, and holds its base", 2000, []Pod{pod("a", 500, 500, holding(1000), resizedAgo(20*time.Minute))}, []Why{ResizedLately}},
 		{"one that holds less than its share", 2000,
@@ -41,7 +41,7 @@ func TestDifferences(t *testing.T) {
 		{"a frozen one", 2000, []Pod{pod("a", 500, 500, holding(1000), frozen)}, []Why{HeldFrozen}},
 		{"a frozen one that holds its share", 2000, []Pod{pod("a", 500, 500, holding(500), frozen)}, []Why{""}},
 		{"one whose container would restart", 2000, []Pod{pod("a", 500, 500, holding(1000), restarts(cpu))}, []Why{HeldRestarts}},
-		{"one whose policy allows no less", 2000, []Pod{pod("a", 500, 500, holding(1000), least(1200))}, []Why{Unneeded}},
+		{"one whose policy allows no less", 2000, []Pod{pod("a", 500, 500, holding(1000), least(1200))}, []Why{NobodyElseNeedsIt}},
 		{"the same on a full node", 1000, []Pod{pod("a", 500, 500, holding(1000), least(1200))}, []Why{HeldLeast}},
 		{"raises share the room", 2000,
 			[]Pod{pod("a", 900, 900, holding(1500), loweredAgo(time.Minute)), pod("b", 400, 400, holding(200)), pod("c", 300, 300, holding(200))}, []Why{LoweredLately, NoRoom, NoRoom}},
@@ -53,14 +53,14 @@ func TestDifferences(t *testing.T) {
 			pod("b", 1500, 1500, holding(400)), pod("c", 500, 500, holding(1000), loweredAgo(time.Minute)),
 		}, []Why{NoRoom, "", NoRoom, LoweredLately}},
 		{"what rounding leaves over", 1000,
-			[]Pod{pod("a", 100, 200, holding(200)), pod("b", 100, 200, holding(200)), pod("c", 100, 200, holding(200))}, []Why{Owed, "", ""}},
+			[]Pod{pod("a", 100, 200, holding(200)), pod("b", 100, 200, holding(200)), pod("c", 100, 200, holding(200))}, []Why{KeepsRoom, "", ""}},
 		{"what is owed to who is frozen", 1400,
-			[]Pod{pod("a", 1000, 1000, holding(400), frozen), pod("b", 400, 400, holding(1000))}, []Why{HeldFrozen, Owed}},
+			[]Pod{pod("a", 1000, 1000, holding(400), frozen), pod("b", 400, 400, holding(1000))}, []Why{HeldFrozen, KeepsRoom}},
 		{"who is to go", 1000,
-			[]Pod{pod("a", 500, 700, holding(700)), pod("b", 400, 500, holding(500), ranked(High))}, []Why{Goes, ""}},
+			[]Pod{pod("a", 500, 700, holding(700)), pod("b", 400, 500, holding(500), ranked(High))}, []Why{Evicted, ""}},
 		{"a DaemonSet that was lent nothing", 1000,
 			[]Pod{pod("a", 500, 500, holding(500), daemonSet, born(300)), pod("b", 700, 700, holding(400))}, []Why{"", ""}},
-		{"an amount that does not add up", 1000, []Pod{pod("a", 500, 500, holding(math.MaxInt64))}, []Why{TooGreat}},
+		{"an amount that does not add up", 1000, []Pod{pod("a", 500, 500, holding(math.MaxInt64))}, []Why{AmountsTooGreat}},
 	} {
 		t.Run(tc.name, func(t *testing.T) { assert.Equal(t, tc.want, differences(tc.available, tc.pods...)) })
 	}
@@ -76,7 +76,7 @@ func TestDifferencesOfLimits(t *testing.T) {
 		return Differences(room, pods, result, Settle(room, pods, result, noon), noon)[0][memory].Why
 	}
 	assert.Empty(t, why(128))
-	assert.Equal(t, Small, why(130))
+	assert.Equal(t, SmallChange, why(130))
 	assert.Empty(t, why(300), "it is lowered")
 	assert.Equal(t, LoweredLately, why(300, loweredAgo(time.Minute)))
 	assert.Equal(t, HeldFrozen, why(300, frozen))
@@ -92,7 +92,7 @@ func TestDifferenceReason(t *testing.T) {
 	assert.Empty(t, d[memory].Reason())
 	assert.Equal(t, "its pod was resized a while ago, and holds what it always needs; it follows its share again from 2026-03-04T12:14:00Z on",
 		Difference{Why: ResizedLately, Until: noon.Add(14 * time.Minute)}.Reason())
-	for _, why := range []Why{HeldFrozen, HeldRestarts, HeldLeast, Goes, Small, NoRoom, Owed, Unneeded, Lent, TooGreat} {
+	for _, why := range []Why{HeldFrozen, HeldRestarts, HeldLeast, Evicted, SmallChange, NoRoom, KeepsRoom, NobodyElseNeedsIt, GivesWay, AmountsTooGreat} {
 		assert.NotEmpty(t, Difference{Why: why}.Reason(), why)
 	}
 }
@@ -116,7 +116,7 @@ func TestDifferencesAreTrue(t *testing.T) {
 		next := Settle(room, pods, result, noon)
 		checkDifferences(t, room, pods, result, next, seen)
 	}
-	for _, why := range []Why{HeldFrozen, HeldRestarts, HeldLeast, Goes, Small, LoweredLately, ResizedLately, NoRoom, Owed, Unneeded, Lent} {
+	for _, why := range []Why{HeldFrozen, HeldRestarts, HeldLeast, Evicted, SmallChange, LoweredLately, ResizedLately, NoRoom, KeepsRoom, NobodyElseNeedsIt, GivesWay} {
 		assert.NotZero(t, seen[why], why)
 	}
 }
@@ -146,7 +146,7 @@ func checkDifferences(t *testing.T, room Amounts, pods []Pod, result Result, nex
 				switch why {
 				case "":
 					must(t, at == g.Request[r], "it is another than its grant")
-				case Goes:
+				case Evicted:
 					must(t, gone[i] && at == c.Current[r], "who goes keeps what he holds")
 				case HeldFrozen, HeldRestarts:
 					must(t, (pods[i].Frozen || c.Restarts[r]) && at == c.Current[r], "who is fixed keeps what he holds")
@@ -156,15 +156,15 @@ func checkDifferences(t *testing.T, room Amounts, pods []Pod, result Result, nex
 					must(t, noon.Before(all[k][r].Until) && at == c.Current[r] && at >= min(c.Current[r], c.Of[r].Base), "it rests")
 				case LoweredLately:
 					must(t, noon.Before(all[k][r].Until) && (at == c.Current[r] || r == memory), "until later")
-				case Small:
+				case SmallChange:
 					must(t, at == c.Current[r] || r == memory && at == g.Request[r], "a small change is not made")
 				case NoRoom:
 					must(t, at < g.Request[r] && (with() > max(0, room[r])-slack(r, len(next)) || len(gone) > 0), "there is room")
-				case Owed:
+				case KeepsRoom:
 					must(t, at > g.Request[r] && with() < min(result.Needed[r], room[r])+extra(pods, result, next, r)+slack(r, len(next)), "nothing would be missing")
-				case Unneeded:
+				case NobodyElseNeedsIt:
 					must(t, at > c.Current[r] && at <= c.Least[r], "more, as its policy wants")
-				case Lent:
+				case GivesWay:
 					must(t, pods[i].DaemonSet && r == cpu, "a DaemonSet")
 				}
 			}

@@ -7,118 +7,103 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// evictor is the memory that evicting needs.
-type evictor struct {
+// evictionMemory is reused from one choice to the next.
+type evictionMemory struct {
 	order  []int32
 	groups tournament
 }
 
-// makeFit chooses who has to go. It is decided with no more than they hold for those that cannot be changed now,
-// which moves nobody for what they hold above their shares either: that room comes back. So it may be that the
-// pods that stay still do not fit with all that they need.
-//
-// A frozen pod is never among those that go, as it is not to be touched; but it has its place in their order.
-// Nobody goes instead of it: it is waited for. Who may never go has the ranking Never.
-func (s *Sharer) makeFit() {
-	if s.capped = s.fixed; !s.capped {
-		s.evict()
-		return
-	}
-	s.enterAll()
-	if s.lacking() != (lack{}) {
-		s.evict()
-	}
-	s.result.Evictions = slices.DeleteFunc(s.result.Evictions, func(v Eviction) bool { return s.pods[v.Pod].Frozen })
-	s.capped = false
-	s.enterAll()
-	for _, v := range s.result.Evictions {
-		e := &s.entries[v.Pod]
-		e.gone = true
-		s.count(e, -1)
-	}
-	s.reserve = largest(s.groups)
+// evictor chooses the pods that are to be evicted. It keeps the demands' sums, reserve included, those of the pods
+// that are not chosen.
+type evictor struct {
+	available Amounts
+	pods      []Pod
+	demands   *demands
+	result    *Result
+	memory    *evictionMemory
 }
 
-// evict chooses who has to go: for memory, then for CPU, until everybody else fits; then it takes back, the
-// last one first, whoever still fits. Where that is not enough nobody goes, and it returns false.
+// choose the result's evictions: for memory, then for CPU, until all other pods fit; then take back, the last one first, each that
+// fits after all. Where all evictions together are not enough, there is none.
 //
-// Lower rankings go first in either round, and the second begins where the first has stopped. So somebody
-// goes only if even without everybody of a lower ranking the node would not fit; and as less demand always
-// fits better, none of those who go could stay.
-func (s *Sharer) evict() bool {
-	s.evictor.groups = s.evictor.groups.over(s.groups)
+// Lower rankings go first in either round, and the second round begins where the first has stopped. So a pod is chosen
+// only if the node would not fit even without all pods of lower rankings; and as less demand always fits better, none
+// of the chosen could stay.
+func (e *evictor) choose() {
+	e.memory.groups = e.memory.groups.over(e.demands.groups.spikes)
 	for _, r := range [...]recommender.Resource{recommender.Memory, recommender.CPU} {
-		if !s.evictFor(r) {
-			s.takeBack(func() bool { return true })
-			return false
+		if !e.chooseFor(r) {
+			e.takeBack(func() bool { return true })
+			return
 		}
 	}
-	s.takeBack(func() bool { return s.lacking() == lack{} })
-	return true
+	e.takeBack(func() bool { return e.demands.lacking(e.available) == lack{} })
 }
 
-// evictFor evicts until the resource fits; false if it does not even then.
-func (s *Sharer) evictFor(r recommender.Resource) bool {
-	if s.fits(r) {
+// chooseFor chooses evictions until the resource fits; false if it does not even then.
+func (e *evictor) chooseFor(r recommender.Resource) bool {
+	if e.fits(r) {
 		return true
 	}
-	for _, i := range s.candidates(r) {
-		p, e := &s.pods[i], &s.entries[i]
-		s.result.Evictions = append(s.result.Evictions, Eviction{
+	for _, i := range e.candidates(r) {
+		p, d := &e.pods[i], &e.demands.pods[i]
+		e.result.Evictions = append(e.result.Evictions, Eviction{
 			Pod: int(i), Name: p.Name, Ranking: p.Ranking, Resource: r,
-			Needed: s.need(r), Available: s.available[r], Spike: e.spike[r],
+			Needed: e.demands.need(r), Available: e.available[r], Spike: d.spike[r],
 		})
-		e.gone = true
-		s.recount(e, -1)
-		if s.fits(r) {
+		d.evicted = true
+		e.count(d, -1)
+		if e.fits(r) {
 			return true
 		}
 	}
 	return false
 }
 
-// candidates are the pods that may go, in the order in which they do: the lowest ranking first, of those
-// the largest spike, of those by name.
-func (s *Sharer) candidates(r recommender.Resource) []int32 {
-	order := s.evictor.order[:0]
-	for i := range s.pods {
-		if !s.pods[i].protected() && !s.entries[i].gone {
+func (e *evictor) fits(r recommender.Resource) bool { return !e.demands.lacking(e.available)[r] }
+
+// candidates are the pods that may be evicted, in the order of their evictions: the lowest ranking first, of those the
+// largest spike, of those by name. The order is total, as names are unique on a node.
+func (e *evictor) candidates(r recommender.Resource) []int32 {
+	order := e.memory.order[:0]
+	for i := range e.pods {
+		if !e.pods[i].protected() && !e.demands.pods[i].evicted {
 			order = append(order, int32(i))
 		}
 	}
-	slices.SortFunc(order, func(a, b int32) int { return s.before(r, a, b) })
-	s.evictor.order = order
+	slices.SortFunc(order, func(a, b int32) int { return e.before(r, a, b) })
+	e.memory.order = order
 	return order
 }
 
-func (s *Sharer) before(r recommender.Resource, a, b int32) int {
-	if byRanking := cmp.Compare(s.pods[a].Ranking, s.pods[b].Ranking); byRanking != 0 {
+func (e *evictor) before(r recommender.Resource, a, b int32) int {
+	if byRanking := cmp.Compare(e.pods[a].Ranking, e.pods[b].Ranking); byRanking != 0 {
 		return byRanking
 	}
-	if bySpike := cmp.Compare(s.entries[b].spike[r], s.entries[a].spike[r]); bySpike != 0 {
+	if bySpike := cmp.Compare(e.demands.pods[b].spike[r], e.demands.pods[a].spike[r]); bySpike != 0 {
 		return bySpike
 	}
-	return cmp.Compare(s.pods[a].Name, s.pods[b].Name)
+	return cmp.Compare(e.pods[a].Name, e.pods[b].Name)
 }
 
-// takeBack takes back, the last one first, every pod with which the rest is still well.
-func (s *Sharer) takeBack(well func() bool) {
-	chosen := s.result.Evictions
+// takeBack takes back, the last one first, every eviction without which well still holds.
+func (e *evictor) takeBack(well func() bool) {
+	chosen := e.result.Evictions
 	for n := len(chosen) - 1; n >= 0; n-- {
-		e := &s.entries[chosen[n].Pod]
-		s.recount(e, 1)
-		if e.gone = !well(); e.gone {
-			s.recount(e, -1)
+		d := &e.demands.pods[chosen[n].Pod]
+		e.count(d, 1)
+		if d.evicted = !well(); d.evicted {
+			e.count(d, -1)
 		}
 	}
-	s.result.Evictions = slices.DeleteFunc(chosen, func(v Eviction) bool { return !s.entries[v.Pod].gone })
+	e.result.Evictions = slices.DeleteFunc(chosen, func(v Eviction) bool { return !e.demands.pods[v.Pod].evicted })
 }
 
-// recount counts a pod in or out and brings the reserve up to date.
-func (s *Sharer) recount(e *entry, times recommender.Amount) {
-	s.count(e, times)
-	s.evictor.groups.set(int(e.group), s.groups[e.group])
-	s.reserve = s.evictor.groups.largest()
+// count a pod in (times 1) or out (times −1), and bring the reserve up to date, in log n of the groups.
+func (e *evictor) count(d *podDemand, times recommender.Amount) {
+	e.demands.count(d, times)
+	e.memory.groups.set(int(d.group), e.demands.groups.spikes[d.group])
+	e.demands.reserve = e.memory.groups.largest()
 }
 
 // tournament knows the largest of some amounts: they are its second half, and each place i before them

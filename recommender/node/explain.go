@@ -12,34 +12,36 @@ const (
 	StepBase          = "base"          // CPU: what it always needs
 	StepInit          = "init"          // CPU: what its pod's init request pays for
 	StepShare         = "share"         // CPU: its part of the reserve
-	StepRoom          = "room"          // CPU: what nobody else needs, for a DaemonSet
+	StepRoom          = "room"          // CPU: what no other pod needs, for a DaemonSet
 	StepPeak          = "peak"          // memory: all that it needs
 	StepLimit         = "limit"         // memory: its limit
 	StepOvercommitted = "overcommitted" // either: its part of what there is, as the node does not fit
 )
 
 // Explain says how a container of the last pods shared came to its grant: the computation, step by step.
-// It is nil for a pod that has to go. It costs nothing unless it is called.
+// It is nil for a pod that is to be evicted. Share pays nothing for it.
 func (s *Sharer) Explain(pod, container int) []recommender.Step {
-	e := &s.entries[pod]
-	if e.gone {
+	d := &s.demands.pods[pod]
+	if d.evicted {
 		return nil
 	}
 	x := explanation{
-		s: s, p: &s.pods[pod], e: e, c: &s.pods[pod].Containers[container],
-		grant: s.result.Grants[e.first+container], spike: s.spikes[e.first+container],
+		s: s, p: &s.pods[pod], d: d, c: &s.pods[pod].Containers[container],
+		grant: s.result.Grants[d.first+container], spike: s.demands.containerSpikes[d.first+container],
 	}
 	x.cpu()
 	x.memory()
 	return x.steps
 }
 
+// explanation of one container's grant.
 type explanation struct {
 	s     *Sharer
 	p     *Pod
-	e     *entry
+	d     *podDemand
 	c     *Container
 	grant Grant
+	// spike of the container's CPU.
 	spike recommender.Amount
 
 	steps []recommender.Step
@@ -55,12 +57,12 @@ func (x *explanation) add(r recommender.Resource, name string, after recommender
 
 func (x *explanation) cpu() {
 	const cpu = recommender.CPU
-	base := x.s.demand(x.p, x.c, cpu).Base
+	base := x.s.demands.of(x.p, x.c, cpu).Base
 	x.add(cpu, StepBase, base, "%s", x.whyEntered(cpu, "its base demand", "it asks for its base demand alone"))
-	if x.e.free > 0 && x.spike > 0 {
-		up, _ := x.s.part(x.e, x.spike, uint64(x.e.free), 0)
+	if x.d.paid > 0 && x.spike > 0 {
+		up, _ := x.d.paidRaise().part(x.spike)
 		x.add(cpu, StepInit, base+up, "the scheduler keeps %s for the pod's init container anyway: %s more than its base demands",
-			text(cpu, x.p.InitRequest[cpu]), text(cpu, x.e.free))
+			text(cpu, x.p.InitRequest[cpu]), text(cpu, x.d.paid))
 	}
 	x.share(base)
 	x.overcommitted(cpu)
@@ -72,30 +74,29 @@ func (x *explanation) cpu() {
 
 func (x *explanation) share(base recommender.Amount) {
 	const cpu = recommender.CPU
-	if x.spike == 0 || x.e.spike[cpu] == 0 {
+	if x.spike == 0 || x.d.spike[cpu] == 0 {
 		x.add(cpu, StepShare, x.last, "nothing to share: its peak is reached")
 		return
 	}
-	whole, rest := x.s.climbs(x.e)
-	up, _ := x.s.part(x.e, x.spike, whole, rest)
+	up, _ := x.s.demands.raise(x.d).part(x.spike)
 	x.add(cpu, StepShare, base+up, "the node reserves %s, the spike of %s, the largest of %d groups, which are taken to spike independently; %s",
-		text(cpu, x.s.reserve), x.s.largestGroup(), x.s.groupsThatStay(), x.whyPart())
+		text(cpu, x.s.demands.reserve), x.largestGroup(), x.groupsThatStay(), x.whyPart())
 }
 
-// whyPart says whose part of the reserve it is.
+// whyPart says how the part of the reserve was computed.
 func (x *explanation) whyPart() string {
 	const cpu = recommender.CPU
-	if x.e.spike[cpu] == x.spike {
-		return fmt.Sprintf("its own spike is %s of the %s of all", text(cpu, x.spike), text(cpu, x.s.shared))
+	if x.d.spike[cpu] == x.spike {
+		return fmt.Sprintf("its own spike is %s of the %s of all", text(cpu, x.spike), text(cpu, x.s.demands.spikes))
 	}
 	return fmt.Sprintf("its pod's spike is %s of the %s of all, and its own %s of its pod's %s",
-		text(cpu, x.e.spike[cpu]), text(cpu, x.s.shared), text(cpu, x.spike), text(cpu, x.e.climb))
+		text(cpu, x.d.spike[cpu]), text(cpu, x.s.demands.spikes), text(cpu, x.spike), text(cpu, x.d.ownSpikes))
 }
 
 func (x *explanation) memory() {
 	const memory = recommender.Memory
 	x.last = 0
-	x.add(memory, StepPeak, x.s.demand(x.p, x.c, memory).Peak, "%s",
+	x.add(memory, StepPeak, x.s.demands.of(x.p, x.c, memory).Peak, "%s",
 		x.whyEntered(memory, "its peak: memory is not shared", "memory is not shared, so it asks for its peak"))
 	x.overcommitted(memory)
 	if limit := x.grant.MemoryLimit; limit > 0 {
@@ -108,11 +109,11 @@ func (x *explanation) memory() {
 func (x *explanation) overcommitted(r recommender.Resource) {
 	if x.s.result.Overcommitted[r] && x.last > x.grant.Request[r] {
 		x.add(r, StepOvercommitted, x.grant.Request[r], "the pods need %s of the node's %s, and nobody can be evicted now to make them fit: what it holds, and its part of the room that is left, by which base demands come first",
-			recommender.Format(r, x.s.need(r)), recommender.Format(r, x.s.available[r]))
+			recommender.Format(r, x.s.demands.need(r)), recommender.Format(r, x.s.available[r]))
 	}
 }
 
-// whyEntered tells a DaemonSet's demand from others'.
+// whyEntered says why a container is counted with its demand; a DaemonSet's is bounded by what it was born with.
 func (x *explanation) whyEntered(r recommender.Resource, others, daemonSet string) string {
 	if !x.p.DaemonSet || x.c.Born[r] <= 0 {
 		return others
@@ -121,24 +122,24 @@ func (x *explanation) whyEntered(r recommender.Resource, others, daemonSet strin
 }
 
 // largestGroup names the group whose spike is the reserve; of equal ones the first by name.
-func (s *Sharer) largestGroup() string {
-	name := ""
-	for i := range s.pods {
-		if s.entries[i].gone || s.groups[s.entries[i].group] != s.reserve {
+func (x *explanation) largestGroup() string {
+	name, d := "", &x.s.demands
+	for i := range x.s.pods {
+		if d.pods[i].evicted || d.groups.spikes[d.pods[i].group] != d.reserve {
 			continue
 		}
-		if own := s.pods[i].group(); name == "" || own < name {
+		if own := x.s.pods[i].group(); name == "" || own < name {
 			name = own
 		}
 	}
 	return name
 }
 
-func (s *Sharer) groupsThatStay() int {
+func (x *explanation) groupsThatStay() int {
 	stay := map[int32]bool{}
-	for i := range s.entries {
-		if !s.entries[i].gone {
-			stay[s.entries[i].group] = true
+	for _, d := range x.s.demands.pods {
+		if !d.evicted {
+			stay[d.group] = true
 		}
 	}
 	return len(stay)
@@ -152,8 +153,7 @@ func (p *Pod) group() string {
 	return p.Group
 }
 
-// Reason is one sentence that says why the pod has to go. What does not fit is exact: it may be short of a
-// byte.
+// Reason is one sentence that says why the pod is to be evicted. Amounts that do not fit are exact: a byte may be missing.
 func (v Eviction) Reason() string {
 	return fmt.Sprintf("%s does not fit: the pods that stay need %s with it, and %s is available; ranking %s, own spike %s",
 		names[v.Resource], recommender.Format(v.Resource, v.Needed), recommender.Format(v.Resource, v.Available), v.Ranking, text(v.Resource, v.Spike))

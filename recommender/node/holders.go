@@ -7,7 +7,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Why a pod holds something else than its share.
+// Why a container or pod holds something else than its share.
 type Why string
 
 // Reasons why it holds more and is not lowered, which may go on for long.
@@ -20,7 +20,7 @@ const (
 	HeldLeast Why = "MinAllowed"
 )
 
-// Holder is a pod that keeps others below their base demands.
+// Holder is a pod that keeps others below their base demands by what it holds above its share.
 type Holder struct {
 	// Pod is its index among the pods, Name its name.
 	Pod  int
@@ -31,21 +31,21 @@ type Holder struct {
 	Why      Why
 }
 
-// Holders are the pods that keep others below their base demands by what they hold above their shares, after
-// Settle: nobody goes for that, so somebody has to be told. Those of CPU come first, then those that hold most.
-// There are none where nobody who may be raised has less than his base.
+// Holders are the pods that keep others below their base demands by what they hold above their shares, after Settle: no
+// pod is evicted for that, so a person has to be told. Those of CPU come first, then those that hold most. There are none
+// where every container that may be raised has its base.
 func Holders(pods []Pod, shared Result, next []Grant) []Holder {
 	var holders []Holder
 	for _, r := range recommender.Resources {
-		if waits(pods, shared, next, r) {
+		if lackBase(pods, shared, next, r) {
 			holders = append(holders, holdersOf(pods, shared, next, r)...)
 		}
 	}
 	return holders
 }
 
-// waits: somebody who stays and may be raised holds less than his base, by more than what is worth no raise.
-func waits(pods []Pod, shared Result, next []Grant, r recommender.Resource) bool {
+// lackBase: a container that stays and may be raised is to hold less than its base, by more than is worth no raise.
+func lackBase(pods []Pod, shared Result, next []Grant, r recommender.Resource) bool {
 	gone := map[int]bool{}
 	for _, v := range shared.Evictions {
 		gone[v.Pod] = true
@@ -55,7 +55,7 @@ func waits(pods []Pod, shared Result, next []Grant, r recommender.Resource) bool
 		p := &pods[i]
 		for j := range p.Containers {
 			c, has := &p.Containers[j], next[k].Request[r]
-			if !gone[i] && !p.fixed(c, r) && farAbove(r, has, c.within(p.Asks(c, r).Base, r)) {
+			if !gone[i] && !p.fixed(c, r) && farAbove(r, has, c.attainable(p.Asks(c, r).Base, r)) {
 				return true
 			}
 			k++
@@ -86,7 +86,7 @@ func holdersOf(pods []Pod, shared Result, next []Grant, r recommender.Resource) 
 	return holders
 }
 
-// above is what the container keeps above its share for another reason than that it was lowered lately.
+// above is what the container keeps above its share, unless only because it was lowered lately.
 func (p *Pod) above(c *Container, g *Grant, next Grant, r recommender.Resource) (recommender.Amount, Why) {
 	share := g.share(r)
 	switch {

@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// What a node's load is too much above, of each signal.
+// Thresholds above which a node is overloaded, of each signal.
 const (
-	// tooManyWait is a share of the time in which something on the node waits for CPU.
-	tooManyWait = 0.10
-	// muchUsed and tooMuchUsed are of the allocatable CPU: the first one together with tooManyWait, the second one alone.
-	muchUsed, tooMuchUsed = 0.80, 0.95
-	// tooLong is load1 / CPUs.
-	tooLong = 1.0
+	// pressureThreshold is a fraction of the time, in which something on the node waits for CPU.
+	pressureThreshold = 0.10
+	// usageUnderPressure and usageThreshold are fractions of the allocatable CPU: the first counts together with
+	// pressureThreshold, the second alone.
+	usageUnderPressure, usageThreshold = 0.80, 0.95
+	// loadThreshold is of load1 / CPUs.
+	loadThreshold = 1.0
 )
 
 // LoadSample is what was measured of a node's CPU; not a number where something was not. Pressure is the share of the
@@ -22,19 +23,19 @@ type LoadSample struct {
 	Pressure, Load1, CPUs, Usage, Allocatable float64
 }
 
-// Load is the load in terms of what is too much: above 1 the node is overloaded. Not a number: not measured.
+// Load is the load in units of the threshold: above 1 the node is overloaded. Not a number: not measured.
 //
 // One throttled container on an idle node makes its pressure high. So pressure counts together with usage, and the
 // lesser of the two is the load; where one of them is missing nothing takes its place.
 func (s LoadSample) Load() float64 {
 	used := s.Usage / s.Allocatable
 	if s.Pressing() {
-		return measured(min(s.Pressure/tooManyWait, measured(used/muchUsed)))
+		return measured(min(s.Pressure/pressureThreshold, measured(used/usageUnderPressure)))
 	}
-	if waiting := measured(s.Load1 / s.CPUs / tooLong); !math.IsNaN(waiting) {
+	if waiting := measured(s.Load1 / s.CPUs / loadThreshold); !math.IsNaN(waiting) {
 		return waiting
 	}
-	return measured(used / tooMuchUsed)
+	return measured(used / usageThreshold)
 }
 
 // Pressing: the node's pressure was measured, whatever it is.
@@ -49,7 +50,7 @@ func measured(ratio float64) float64 {
 }
 
 // InUse is the used fraction of the node's CPU, or its load average over its CPUs; not a number where only the
-// pressure is known, which tells of those that wait and not of how much there is to be had.
+// pressure is known, which says how long processes wait and not how much CPU is free.
 func (s LoadSample) InUse() float64 {
 	used := s.Usage / s.CPUs
 	if math.IsNaN(used) {
@@ -62,13 +63,13 @@ func (s LoadSample) InUse() float64 {
 }
 
 const (
-	// turnAfter is how long a node is above or below before it counts as overloaded or well again.
-	turnAfter = 2 * time.Minute
-	// recovered is the load below which a node is well again.
-	recovered = 0.9
+	// confirmAfter is how long a node is above or below before it counts as overloaded or well again.
+	confirmAfter = 2 * time.Minute
+	// recoveredBelow is the load below which a node is well again.
+	recoveredBelow = 0.9
 )
 
-// LoadState is what is remembered of one node. The zero value is a node that is well; one that was found
+// LoadState is the memory of one node between measurements. The zero value is a node that is well; a node that was found
 // tainted starts Overloaded.
 type LoadState struct {
 	Overloaded bool
@@ -79,30 +80,29 @@ type LoadState struct {
 	Load float64
 }
 
-// Next is the state after a measurement. A node turns after 2 minutes above a load of 1, or below 0.9. Missing data
-// changes nothing; but what was seen before a gap of 2 minutes or more says nothing of the time in it, and counts no
-// more.
+// Next is the state after a measurement. A node turns after confirmAfter above a load of 1, or below recoveredBelow.
+// Missing data changes nothing; but after a gap of confirmAfter or more the time before it does not count.
 func (s LoadState) Next(load float64, now time.Time) LoadState {
 	if math.IsNaN(load) {
 		return s
 	}
-	gap := now.Sub(s.Last) >= turnAfter
+	gap := now.Sub(s.Last) >= confirmAfter
 	s.Load, s.Last = load, now
 	switch {
-	case !s.beyond():
+	case !s.crossed():
 		s.Since = time.Time{}
 	case s.Since.IsZero() || gap:
 		s.Since = now
-	case now.Sub(s.Since) >= turnAfter:
+	case now.Sub(s.Since) >= confirmAfter:
 		s.Overloaded, s.Since = !s.Overloaded, time.Time{}
 	}
 	return s
 }
 
-// beyond: the node is on the other side of what it has to cross in order to turn.
-func (s LoadState) beyond() bool {
+// crossed: the load is beyond the threshold at which the node turns.
+func (s LoadState) crossed() bool {
 	if s.Overloaded {
-		return s.Load < recovered
+		return s.Load < recoveredBelow
 	}
 	return s.Load > 1
 }

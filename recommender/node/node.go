@@ -4,11 +4,18 @@
 // A container's base demand is what it always needs, its peak what it needs at times; the difference is
 // its spike. Pods of one group (the replicas of a workload, the containers of a pod) spike together, since
 // one load balancer or one request drives them. Groups are taken to spike independently, so the node keeps
-// room for the largest group's spike alone, and everybody shares it. CPU is shared so; memory cannot be
+// room for the largest group's spike alone, the reserve, and all pods share it. CPU is shared so; memory cannot be
 // taken back from a container that has it, so each container has its peak.
 //
-// Everybody whose demand is known takes part, whether it may be changed now or not: Share says what each is to have,
-// Settle what each is to hold next, in view of who may be changed and of what is worth a resize.
+// For the CPU of pods i with base' (at least their init requests) and spike', in groups G:
+//
+//	reserve = max over G of Σ spike'(i in G)
+//	needed  = Σ base'(i) + reserve ≤ available
+//	pod i   = base'(i) + reserve × spike'(i) / Σ spike', divided among its containers by their spikes
+//
+// Every pod whose demand is known takes part, whether it may be changed now or not: Share says what each container is
+// to have (its grant), Settle what each is to hold next, in view of which may be changed and of what is worth a resize.
+// CPU is in millicores, memory in bytes.
 package node
 
 import (
@@ -55,7 +62,7 @@ func DefaultRanking(statefulSet bool, replicas int32) Ranking {
 	return Low
 }
 
-// Demand is what a container needs of one resource. A peak below the base counts as the base.
+// Demand of a container for one resource. A peak below the base counts as the base.
 type Demand struct{ Base, Peak recommender.Amount }
 
 // Container of a pod: a regular one or a native sidecar.
@@ -66,10 +73,10 @@ type Container struct {
 	// Born are the requests that it was born with: a DaemonSet's container takes part with no more. Zero is
 	// not known.
 	Born Amounts
-	// Least is the least that its policy allows. What of it is above the demand is nobody's demand: the
-	// container keeps it where it has it, is given it where nobody needs the room, and moves nobody for it.
+	// Least is the least that its policy allows. The part of it above the demand is not a demand: the container keeps
+	// it where it has it, is given it where no pod needs the room, and no pod is evicted for it.
 	Least Amounts
-	// Reach is the most that it can have now: what it holds, and what quotas leave it to grow by. Nobody goes for
+	// Reach is the most that it can have now: what it holds, and what quotas leave it to grow by. No pod is evicted for
 	// more than that, and where room is short no more is kept for it. It is a whole amount; zero is no bound.
 	Reach Amounts
 	// Restarts says of each resource that to change it restarts the container: it is sized at birth alone.
@@ -78,7 +85,7 @@ type Container struct {
 	CurrentLimit recommender.Amount
 	// Of holds the demand of each resource as it was measured, indexed by recommender.Resource.
 	Of [2]Demand
-	// Day is the most that its workload used in 24 h, which a newcomer is given; zero is not known.
+	// Day is the most that its workload used in 24 h, which a new pod is given; zero is not known.
 	Day Amounts
 	// Max7d is the most memory that its workload used in 7 days, OOM what kills taught, already decayed;
 	// zero is not known.
@@ -91,7 +98,7 @@ type Pod struct {
 	Name string
 	// Group is that of the pods that spike together with it; empty: none do.
 	Group string
-	// DaemonSet pods are never evicted, and push nobody out.
+	// DaemonSet pods are never evicted, and no pod is evicted for more than they were born with.
 	DaemonSet bool
 	// Frozen pods may not be changed now: a gate holds them, or their last resize is watched. They take part
 	// like all others, and keep what they hold.
@@ -114,13 +121,13 @@ type Grant struct {
 	Request Amounts
 	// MemoryLimit is zero where nothing is known that it could be derived from.
 	MemoryLimit recommender.Amount
-	// Spare is the part of the CPU request that nobody else needs now: a DaemonSet's, which gives way first.
+	// Spare is the part of the CPU request that no other pod needs now: a DaemonSet's, which gives way first.
 	Spare recommender.Amount
 	// Rounded says of each resource that its share is above the request by less than a millicore, or a MiB.
 	Rounded [2]bool
 }
 
-// Eviction is one pod that has to go so that the others fit. It is a wish: nothing has been evicted.
+// Eviction is one pod that is to be evicted so that the others fit. It is a proposal: nothing has been evicted.
 type Eviction struct {
 	// Pod is its index among the pods, Name its name.
 	Pod     int
@@ -140,9 +147,9 @@ type Result struct {
 	Grants []Grant
 	// Evictions in the order in which they were chosen: lower rankings first.
 	Evictions []Eviction
-	// Overcommitted says of each resource that the pods that stay do not fit, and that nobody else can be
-	// evicted now so that they do. Then everybody that may change holds no more than he does and is granted,
-	// and is given of the room that is left what he lacks of his base, then of his share.
+	// Overcommitted says of each resource that the pods that stay do not fit, and that no other pod can be
+	// evicted now so that they do. Then a container that may be changed keeps what it holds of its grant, and is given of
+	// the room that is left first what it lacks of its base, then of its grant.
 	Overcommitted [2]bool
 	// Needed is what the scheduler has to see in use by the pods that stay: their base demands and the
 	// reserve for CPU, their peaks for memory.

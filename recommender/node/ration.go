@@ -2,33 +2,33 @@ package node
 
 import "attune.io/attune/recommender"
 
-// ration shares an overcommitted node's room: each container keeps what it holds of its share, and what is left
-// goes to the bases first, then to the shares. Where somebody holds more than his share and cannot be lowered,
-// that is not left.
-func (s *Sharer) ration(r recommender.Resource) {
-	room := portion{room: s.available[r]}
-	for i := range s.pods {
-		if !s.entries[i].gone {
-			room.add(s.rise(i, r))
+// ration divides the room of an overcommitted node: each container keeps what it holds of its grant, and what is left
+// goes to the bases first, then to the rest of the grants. What a container holds above its grant and cannot give back
+// now is not left.
+func (g *granter) ration(r recommender.Resource) {
+	room := portion{room: g.available[r]}
+	for i := range g.pods {
+		if !g.demands.pods[i].evicted {
+			room.add(g.claim(i, r))
 		}
 	}
-	for i := range s.pods {
-		if s.entries[i].gone {
+	for i := range g.pods {
+		if g.demands.pods[i].evicted {
 			continue
 		}
-		p, own := &s.pods[i], portion{room: room.of(s.rise(i, r))}
-		for j := range p.Containers {
-			own.add(s.riseOf(i, j, r))
+		own, grants := portion{room: room.of(g.claim(i, r))}, g.of(i)
+		for j := range grants {
+			own.add(g.claimOf(i, j, r))
 		}
-		for j := range p.Containers {
-			x := s.riseOf(i, j, r)
-			s.limit(&s.result.Grants[s.entries[i].first+j], &p.Containers[j], r, whole(r, x.low, own.of(x), x.top))
+		for j := range grants {
+			x := g.claimOf(i, j, r)
+			grants[j].limit(&g.pods[i].Containers[j], r, whole(r, x.low, own.of(x), x.top))
 		}
 	}
 }
 
 // limit a grant to what there is room for.
-func (s *Sharer) limit(g *Grant, c *Container, r recommender.Resource, most recommender.Amount) {
+func (g *Grant) limit(c *Container, r recommender.Resource, most recommender.Amount) {
 	if most >= g.Request[r] {
 		return
 	}
@@ -38,62 +38,62 @@ func (s *Sharer) limit(g *Grant, c *Container, r recommender.Resource, most reco
 	}
 }
 
-// rise of a pod, as the scheduler counts it.
-func (s *Sharer) rise(i int, r recommender.Resource) rise {
-	var all rise
-	for j := range s.pods[i].Containers {
-		all.add(s.riseOf(i, j, r))
+// claim of a pod, as the scheduler counts it.
+func (g *granter) claim(i int, r recommender.Resource) claim {
+	var all claim
+	for j := range g.pods[i].Containers {
+		all.add(g.claimOf(i, j, r))
 	}
-	return all.atLeast(bounded(s.pods[i].InitRequest[r], s.greatest))
+	return all.atLeast(bounded(g.pods[i].InitRequest[r], g.demands.greatest))
 }
 
-// riseOf a container, from what it keeps whatever it is granted.
-func (s *Sharer) riseOf(i, j int, r recommender.Resource) rise {
-	p := &s.pods[i]
-	c, g := &p.Containers[j], &s.result.Grants[s.entries[i].first+j]
-	current := bounded(c.Current[r], s.greatest)
+// claimOf a container, from what it keeps whatever it is granted.
+func (g *granter) claimOf(i, j int, r recommender.Resource) claim {
+	p := &g.pods[i]
+	c, granted := &p.Containers[j], g.of(i)[j].Request[r]
+	current := bounded(c.Current[r], g.demands.greatest)
 	if p.fixed(c, r) {
-		return rise{current, current, current}
+		return claim{current, current, current}
 	}
-	return newRise(max(min(current, g.Request[r]), min(current, c.Least[r])), s.demand(p, c, r).Base, c.within(g.Request[r], r))
+	return newClaim(max(min(current, granted), min(current, c.Least[r])), g.demands.of(p, c, r).Base, c.attainable(granted, r))
 }
 
-// lend raises the CPU of DaemonSets towards their bases with what is left when everybody has his share, in
-// proportion to what they lack. It is not counted in before anybody else is.
-func (s *Sharer) lend() {
+// giveSpare raises the CPU of DaemonSets towards their bases with what is left when every pod has its grant, in
+// proportion to what they lack. It is given last, and counts as needed by no pod.
+func (g *granter) giveSpare() {
 	const cpu = recommender.CPU
-	if s.lent == 0 || s.result.Overcommitted[cpu] {
+	uncounted := g.demands.uncounted
+	if uncounted == 0 || g.result.Overcommitted[cpu] {
 		return
 	}
-	room := s.available[cpu] - s.need(cpu)
-	for i := range s.pods {
-		room -= s.above(i, cpu)
+	room := g.available[cpu] - g.demands.need(cpu)
+	for i := range g.pods {
+		room -= g.above(i, cpu)
 	}
 	if room <= 0 {
 		return
 	}
-	for i := range s.pods {
-		for j := range s.pods[i].Containers {
-			lacks := s.lacks(&s.pods[i], &s.pods[i].Containers[j])
-			if lacks > 0 && room < s.lent {
-				lacks = proportion(lacks, room, s.lent)
+	for i := range g.pods {
+		grants := g.of(i)
+		for j := range grants {
+			spare := g.demands.notCounted(&g.pods[i], &g.pods[i].Containers[j])
+			if spare > 0 && room < uncounted {
+				spare = proportion(spare, room, uncounted)
 			}
-			g := &s.result.Grants[s.entries[i].first+j]
-			g.Request[cpu], g.Spare = g.Request[cpu]+lacks, lacks
+			grants[j].Request[cpu], grants[j].Spare = grants[j].Request[cpu]+spare, spare
 		}
 	}
 }
 
-// above is what a pod keeps above its share, as the scheduler counts it.
-func (s *Sharer) above(i int, r recommender.Resource) recommender.Amount {
-	if s.entries[i].gone {
+// above is what a pod keeps above its grants, as the scheduler counts it.
+func (g *granter) above(i int, r recommender.Resource) recommender.Amount {
+	if g.demands.pods[i].evicted {
 		return 0
 	}
 	var keeps, granted recommender.Amount
-	for j := range s.pods[i].Containers {
-		low, share := s.riseOf(i, j, r).low, s.result.Grants[s.entries[i].first+j].Request[r]
-		keeps, granted = keeps+max(low, share), granted+share
+	for j, grant := range g.of(i) {
+		keeps, granted = keeps+max(g.claimOf(i, j, r).low, grant.Request[r]), granted+grant.Request[r]
 	}
-	init := bounded(s.pods[i].InitRequest[r], s.greatest)
+	init := bounded(g.pods[i].InitRequest[r], g.demands.greatest)
 	return max(keeps, init) - max(granted, init)
 }

@@ -6,8 +6,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// slots hold the highest usage in each of the newest spans of time, as whole quanta plus one: 4 bytes a
-// slot, and 0 for what was not measured.
+// slots are a ring of the highest usage in each of the newest spans of time, as whole quanta plus one: 4 bytes a slot,
+// and 0 where nothing was measured. Slot n is at n modulo their number.
 type slots struct {
 	length  time.Duration
 	quantum recommender.Usage
@@ -34,8 +34,8 @@ func (s *slots) number(at time.Time) int64 {
 // remainder of a division that rounds down.
 func remainder(a, b int64) int64 { return (a%b + b) % b }
 
-// add a usage; what is not a number or below zero was not measured, what is older than every slot is
-// forgotten.
+// add a usage. One that is not a number or below zero counts as not measured; one that is older than every slot is
+// ignored.
 func (s *slots) add(at time.Time, usage recommender.Usage) {
 	number := s.number(at)
 	if !(usage >= 0) || number <= s.newest-int64(len(s.values)) {
@@ -72,13 +72,13 @@ func (s *slots) each(from, to time.Time, visit func(recommender.Usage)) {
 // measured is the time between measured slots that overlap the time after from, up to to, without the gaps.
 func (s *slots) measured(from, to time.Time) time.Duration {
 	var sum time.Duration
-	gap := bridged
+	gap := maxGap
 	for n := max(s.number(from), s.newest-int64(len(s.values))+1); n <= min(s.number(to), s.newest); n++ {
 		gap += s.length
 		if s.values[s.place(n)] == 0 {
 			continue
 		}
-		if gap <= bridged {
+		if gap <= maxGap {
 			sum += gap
 		}
 		gap = 0

@@ -13,13 +13,13 @@ type LoadedNode struct {
 	Tainted bool
 	// Open: but for the taint it takes new pods.
 	Open bool
-	// Measured: its load is known of this very moment.
+	// Measured: its load was measured just now.
 	Measured bool
 }
 
 // Taints are the names of the nodes that are to carry the taint, in alphabetical order: those that are
 // overloaded, at most a third of the open nodes at once, but one of two. Those that carry it keep it; then come
-// the most overloaded, of those whose load is known: missing data taints nobody.
+// the most overloaded, of those whose load is known: missing data taints no node.
 //
 // Nodes that are not open leave new pods no place, tainted or not: they are not among the third, and are not
 // tainted. But a taint that one of them carries stays until it is well, so that it opens as it closed.
@@ -55,7 +55,7 @@ func Taints(nodes []LoadedNode) []string {
 	return names
 }
 
-// mostTaints leaves new pods somewhere to go. A third of two is none, so that nothing would ever be done there.
+// mostTaints bounds the tainted nodes, so that new pods have a place. A third of two nodes would be none at all.
 func mostTaints(open int) int {
 	if open == 2 {
 		return 1

@@ -7,20 +7,20 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Slots of what is kept. A window reaches outwards to the slots that it touches.
+// Lengths of slots. A window includes the slots that it touches.
 const (
 	baseCPUSlot    = 30 * time.Second
 	baseMemorySlot = time.Minute
 )
 
-// bridged is the longest time between two samples that counts as measured: the longest window of a rate.
-const bridged = 2 * time.Minute
+// maxGap is the longest time between two samples that counts as measured: the longest window of a rate.
+const maxGap = 2 * time.Minute
 
-// mostBaseSlots is the most slots that make a base.
+// mostBaseSlots bounds the slots of a base's window.
 const mostBaseSlots = int(max(BaseCPUWindow/baseCPUSlot, BaseMemoryWindow/baseMemorySlot)) + 1
 
-// Recent is what one container of one pod used lately: the highest usage of every half minute of CPU for
-// 10 minutes, and of every minute of memory for 30. It takes 320 bytes.
+// Recent is the recent usage of one container of one pod: the highest CPU usage of every half minute for
+// 10 minutes, and the highest memory of every minute for 30. It takes 320 bytes.
 type Recent struct{ of [2]slots }
 
 // NewRecent is empty.
@@ -31,7 +31,7 @@ func NewRecent() *Recent {
 	}}
 }
 
-// Add what was measured at a time that is not in the future; of CPU as Waited makes it.
+// Add a usage that was measured at a time that is not in the future; of CPU as Waited makes it.
 func (u *Recent) Add(r recommender.Resource, at time.Time, usage recommender.Usage) {
 	u.of[r].add(at, usage)
 }

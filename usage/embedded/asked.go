@@ -6,20 +6,20 @@ import (
 )
 
 const (
-	// askedFor is how long a pod that somebody has asked about is scraped for more.
+	// askedFor is how long a pod is scraped for more after it was last asked about.
 	askedFor = 15 * time.Minute
-	// knownWithin is how long it takes at most until more is known of such a pod: the next look for what is asked about,
-	// and two turns of its node, as kubelets measure that often.
+	// knownWithin is how long it takes at most until more is known of such a pod: the next look at the cluster, and two
+	// turns of its node, as kubelets measure that often.
 	knownWithin = nodesEvery + 2*watchInterval
 )
 
-// asked remembers which pods somebody has asked about. Its zero value is ready for use.
+// asked remembers which pods have been asked about. Its zero value is ready for use.
 type asked struct {
 	mutex sync.Mutex
 	pods  map[Pod]asking
 }
 
-// asking is since when a pod has been asked about again and again, and when last.
+// asking is since when a pod has been asked about without a pause of askedFor, and when last.
 type asking struct{ first, last time.Time }
 
 // about a pod; it returns for how long that has been asked for.

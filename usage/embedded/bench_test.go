@@ -27,7 +27,7 @@ func BenchmarkScrape(b *testing.B) {
 			writeResource(&text, crowd(100)(noon), noon)
 			// Without times of its own, the exposition counts as measured now.
 			body := bytes.ReplaceAll(text.Bytes(), []byte(" 1748865600000\n"), []byte("\n"))
-			target := f.scraper.targets[f.node.Name]
+			target := f.scraper.targets.of[f.node.Name]
 			at, batch := noon, []scraped(nil)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -39,7 +39,7 @@ func BenchmarkScrape(b *testing.B) {
 				}
 				require.NoError(b, parse(body, resourceMetrics, r.take))
 				batch = r.batch
-				f.keep(batch)
+				f.scraper.keep(batch)
 				f.disk.drain()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(batch)), "ns/sample")
@@ -96,13 +96,13 @@ func BenchmarkCarried(b *testing.B) {
 	for i := range nodes {
 		all = append(all, Node{Name: fmt.Sprint("node", i), Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(i / 250), byte(i % 250)}), 10250)})
 	}
-	f.scraper.follow(all, nil)
+	f.scraper.targets.follow(all, nil, f.clock.Now())
 	at := noon
 	scrapeAll := func() {
 		at = at.Add(time.Minute)
 		f.clock.SetTime(at)
 		for _, node := range all {
-			t := f.scraper.targets[node.Name]
+			t := f.scraper.targets.of[node.Name]
 			require.NoError(b, f.scraper.scrape(context.Background(), &job{target: t, node: node, usage: true}, at))
 		}
 	}

@@ -3,114 +3,92 @@ package embedded
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"math"
 	"os"
-	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb/fileutil"
 	"k8s.io/utils/clock"
 
 	"attune.io/attune/usage/embedded/raw"
 )
 
-// Disk says where raw samples are kept.
-type Disk struct {
-	// Dir is a folder of its own; empty: nothing is kept on disk.
-	Dir string
-	// Retention is how long samples are kept.
-	Retention time.Duration
-	// MaxBytes is what the folder may take: old samples go first, and all of them where the newest alone
-	// are too many.
-	MaxBytes int64
-}
-
 // disk keeps raw samples in a folder, for graphs, for queries that look further back than memory does, and for the past
-// after a restart. It is never needed: what fails here is said, and the rest
-// goes on without.
+// after a restart. It is never needed: a failure is logged, and everything else goes on without the disk.
 type disk struct {
-	config Disk
-	log    *slog.Logger
-	// room is that of a folder; tests have their own.
-	room func(dir string) (room, error)
-	// waiting is what is to be written: a disk may be slow, or hang, and nobody waits for it.
+	folder
+	// waiting are samples to be written: a disk may be slow, or hang, and no scrape waits for it.
 	waiting queue
 	clock   clock.WithTicker
-	// volume is what the stores read from, one after the other.
+	// volume is read from by the stores, one after the other.
 	volume *raw.Volume
 
-	// working is held for as long as the disk is worked with, and lock is its alone. It is taken before mutex.
+	// working is held for as long as the disk is worked with, and guards the folder. It is taken before mutex.
 	working sync.Mutex
-	lock    fileutil.Releaser
-	// mutex guards the rest, which is changed under working as well. It is never held while the disk is waited for.
+	// mutex guards the rest, whose store is changed under working as well. It is never held while waiting for the disk.
 	mutex sync.RWMutex
 	store *raw.Store
 	// idle is why there is no store; nil while there is one.
 	idle error
 	// suspect: something could not be read.
 	suspect bool
-	// entries is memory of an earlier batch. It belongs to who works with the disk.
+	// entries is memory of an earlier batch, and said when the log said last why there is no store; zero while there is
+	// one. Both are guarded by working.
 	entries []raw.Entry
-	// said is when it was said last why there is no store; zero while there is one.
-	said time.Time
-	// silent is how long nothing more is said of queries that are answered without the disk.
+	said    time.Time
+	// silent is the time until which the log says nothing more of queries that are answered without the disk.
 	silent time.Time
 }
 
 var (
 	errNoDisk  = errors.New("no folder is configured")
-	errLocked  = errors.New("another process uses it")
 	errOpening = errors.New("it is being opened")
 )
 
 func newDisk(config Disk, of clock.WithTicker, log *slog.Logger) *disk {
-	d := &disk{config: config, log: log, clock: of, volume: raw.NewVolume(of), room: roomOf, waiting: newQueue(), idle: errOpening}
+	d := &disk{folder: folder{config: config, log: log, room: roomOf}, clock: of, volume: raw.NewVolume(of), waiting: newQueue(), idle: errOpening}
 	if config.Dir == "" {
 		d.idle = errNoDisk
 	}
 	return d
 }
 
-// run opens the folder, says so, and works with it until the context ends. A disk that hangs has it hang; whatever
-// else there is does not wait for it.
+// run opens the folder, calls opened, and works with the folder until the context ends. Where the disk hangs, run hangs:
+// nothing else waits for it.
 func (d *disk) run(ctx context.Context, opened func()) {
-	_ = d.open() // it is said, and tried again
+	_ = d.open() // logged, and tried again by look
 	opened()
 	d.follow(ctx)
 	d.close()
 }
 
-// open takes the folder, and repairs or drops what is broken in it. An error is why there is no disk.
+// open the folder, and repair or drop what is broken in it. An error is why there is no disk.
 func (d *disk) open() error {
 	d.working.Lock()
 	defer d.working.Unlock()
 	now := d.clock.Now()
-	err := d.take(now)
+	err := d.openStore(now)
 	if err != nil {
-		d.become(nil, err)
-		d.complain(now, err)
+		d.setStore(nil, err)
+		d.logIdle(now, err)
 	}
 	return err
 }
 
-// sayEvery is how often it is said again what has not changed.
+// sayEvery is how often the log repeats what has not changed.
 const sayEvery = time.Hour
 
-// complain that there is no disk, and why: when that begins, and hourly.
-func (d *disk) complain(now time.Time, why error) {
+// logIdle says that there is no disk, and why: when that begins, and hourly.
+func (d *disk) logIdle(now time.Time, why error) {
 	if d.said.IsZero() || now.Sub(d.said) >= sayEvery || now.Before(d.said) {
 		d.said = now
 		d.log.Error("raw samples are not kept on disk for now; recommendations go on from memory", "dir", d.config.Dir, "cause", why.Error())
 	}
 }
 
-// become another store, or none and why. It returns the one before.
-func (d *disk) become(store *raw.Store, idle error) (before *raw.Store) {
+// setStore to another one, or to none and why. It returns the one before.
+func (d *disk) setStore(store *raw.Store, idle error) (before *raw.Store) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	before = d.store
@@ -119,15 +97,15 @@ func (d *disk) become(store *raw.Store, idle error) (before *raw.Store) {
 	return before
 }
 
-// take the folder. Nothing of it is changed before it is locked.
-func (d *disk) take(now time.Time) error {
+// openStore locks the folder, makes room and opens a store in it. Nothing is changed before the folder is locked.
+func (d *disk) openStore(now time.Time) error {
 	if d.config.Dir == "" {
 		return errNoDisk
 	}
 	if err := os.MkdirAll(d.config.Dir, 0o750); err != nil {
 		return err
 	}
-	if err := d.seize(); err != nil {
+	if err := d.acquire(); err != nil {
 		return err
 	}
 	if err := d.makeRoom(now); err != nil {
@@ -137,36 +115,12 @@ func (d *disk) take(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	d.become(store, nil)
+	d.setStore(store, nil)
 	d.said = time.Time{}
 	return nil
 }
 
-// seize the folder's lock.
-func (d *disk) seize() error {
-	if d.lock != nil {
-		return nil
-	}
-	lock, _, err := fileutil.Flock(filepath.Join(d.config.Dir, "lock"))
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return fmt.Errorf("%w: %w", errLocked, err)
-	}
-	if err != nil {
-		return fmt.Errorf("locking the folder: %w", err)
-	}
-	d.lock = lock
-	return nil
-}
-
-// most is what the folder may take.
-func (c Disk) most() int64 {
-	if c.MaxBytes <= 0 {
-		return math.MaxInt64 / 16
-	}
-	return c.MaxBytes
-}
-
-// follow writes what comes and looks after the disk, until the context ends.
+// follow writes samples as they come and looks after the disk, until the context ends.
 func (d *disk) follow(ctx context.Context) {
 	ticker := d.clock.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -182,7 +136,7 @@ func (d *disk) follow(ctx context.Context) {
 	}
 }
 
-// drain writes what is waiting. What did not fit while the disk was too slow is counted and said.
+// drain writes the samples that are waiting, and logs how many were lost while the disk was too slow.
 func (d *disk) drain() {
 	batch, lost := d.waiting.take()
 	if lost > 0 {
@@ -192,7 +146,7 @@ func (d *disk) drain() {
 	d.waiting.done(batch)
 }
 
-// append writes what memory has accepted. Where that fails, the disk rests until the next look at it.
+// append writes samples that memory has accepted. Where that fails, the disk rests until the next look at it.
 func (d *disk) append(batch []scraped) {
 	if len(batch) == 0 {
 		return
@@ -202,7 +156,7 @@ func (d *disk) append(batch []scraped) {
 	if d.store == nil {
 		return
 	}
-	err := d.short()
+	err := d.full()
 	if err == nil {
 		err = d.write(batch)
 	}
@@ -222,8 +176,8 @@ func (d *disk) write(batch []scraped) error {
 
 // rest closes the store while there is still room to close it in.
 func (d *disk) rest(now time.Time, why error) {
-	store := d.become(nil, why)
-	d.complain(now, why)
+	store := d.setStore(nil, why)
+	d.logIdle(now, why)
 	if store == nil {
 		return
 	}
@@ -232,7 +186,7 @@ func (d *disk) rest(now time.Time, why error) {
 	}
 }
 
-// look after the disk: takes it up again where it rested, and drops what turned out to be broken.
+// look after the disk: open it again where it rested, and drop what turned out to be broken.
 func (d *disk) look(now time.Time) {
 	d.working.Lock()
 	defer d.working.Unlock()
@@ -245,9 +199,9 @@ func (d *disk) look(now time.Time) {
 		}
 		return
 	}
-	if err := d.take(now); err != nil {
-		d.become(nil, err)
-		d.complain(now, err)
+	if err := d.openStore(now); err != nil {
+		d.setStore(nil, err)
+		d.logIdle(now, err)
 		return
 	}
 	d.log.Info("raw samples are kept on disk again", "dir", d.config.Dir)
@@ -259,7 +213,7 @@ func (d *disk) tend(now time.Time) error {
 			return err
 		}
 	}
-	if err := d.short(); err != nil {
+	if err := d.full(); err != nil {
 		return err
 	}
 	has, err := d.room(d.config.Dir)
@@ -269,10 +223,10 @@ func (d *disk) tend(now time.Time) error {
 	if err := d.store.Tend(now, int64(has.free)-reserve); err != nil {
 		return err
 	}
-	return d.large()
+	return d.oversize()
 }
 
-// querier of what is on disk, or nil where there is no disk. The error says that nothing can be read for now.
+// querier of the samples on disk, or nil where there is no disk. The error says that nothing can be read for now.
 func (d *disk) querier(first, last int64) (storage.Querier, error) {
 	d.mutex.RLock()
 	defer d.mutex.RUnlock()
@@ -294,8 +248,9 @@ func (d *disk) doubt() {
 	d.suspect = d.store != nil
 }
 
-// without says that a query was answered without the disk, which does not answer for now: when that begins, and hourly.
-func (d *disk) without(why error) {
+// logUnanswered says that a query was answered without the disk, which does not answer for now: when that begins, and
+// hourly.
+func (d *disk) logUnanswered(why error) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	now := d.clock.Now()
@@ -306,7 +261,7 @@ func (d *disk) without(why error) {
 	d.log.Error("queries that need the disk are answered from memory alone for now", "dir", d.config.Dir, "cause", why.Error())
 }
 
-// doubted says once whether there is a doubt.
+// doubted says whether there is a doubt, and ends it.
 func (d *disk) doubted() bool {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
@@ -315,7 +270,7 @@ func (d *disk) doubted() bool {
 	return was
 }
 
-// state says why there is no disk (nil: there is), and the time of the oldest sample, if there is one.
+// state says why there is no store (nil: there is one), and the time of its oldest sample; zero: there is none.
 func (d *disk) state() (idle error, oldest time.Time) {
 	d.mutex.RLock()
 	defer d.mutex.RUnlock()
@@ -325,18 +280,15 @@ func (d *disk) state() (idle error, oldest time.Time) {
 	return nil, d.store.Oldest()
 }
 
-// close writes what is waiting, and lets the folder go.
+// close writes the samples that are waiting, closes the store and releases the folder.
 func (d *disk) close() {
 	d.drain()
 	d.working.Lock()
 	defer d.working.Unlock()
-	if store := d.become(nil, errors.New("it is closed")); store != nil {
+	if store := d.setStore(nil, errors.New("it is closed")); store != nil {
 		if err := store.Close(); err != nil {
 			d.log.Error("closing the samples on disk", "cause", err.Error())
 		}
 	}
-	if d.lock != nil {
-		_ = d.lock.Release()
-		d.lock = nil
-	}
+	d.release()
 }

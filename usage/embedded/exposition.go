@@ -31,7 +31,7 @@ func cadvisorMetrics(name []byte) bool {
 	return false
 }
 
-// waited is what cAdvisor says of the time that somebody in a cgroup waited for CPU (PSI).
+// waited is cAdvisor's counter of the time that a task of a cgroup waited for CPU (PSI).
 const waited = "container_pressure_cpu_waiting_seconds_total"
 
 // ofNode: the series is that of a node's root cgroup.
@@ -39,7 +39,7 @@ func ofNode(text []byte) bool {
 	return string(nameOf(text)) == waited && string(labelOf(text, "id")) == "/"
 }
 
-// point is one sample of an exposition. Its text is only valid during a call.
+// point is one sample of an exposition. Its text and labels are only valid during a call.
 type point struct {
 	// text is the series as it is written: a name and labels.
 	text  []byte
@@ -77,12 +77,13 @@ func parse(body []byte, wanted func(name []byte) bool, take func(point)) error {
 	}
 }
 
+// nameOf is the metric's name.
 func nameOf(text []byte) []byte {
 	name, _, _ := bytes.Cut(text, []byte{'{'})
 	return name
 }
 
-// labelOf is the value of a label without reading the others. Names in Kubernetes need no escapes.
+// labelOf is the value of a label, or nil. It does not unescape: names in Kubernetes need no escapes.
 func labelOf(text []byte, name string) []byte {
 	for rest := text; ; {
 		i := bytes.Index(rest, []byte(name))

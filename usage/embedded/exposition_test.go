@@ -73,7 +73,7 @@ func FuzzScrape(f *testing.F) {
 			_ = parse(bytes.Clone(text), resourceMetrics, r.take)
 			r.pods = pods
 			_ = parse(bytes.Clone(text), cadvisorMetrics, r.take)
-			fix.keep(r.batch)
+			fix.scraper.keep(r.batch)
 		}
 		requireSound(t, fix.recent)
 		_, err := fix.Read(t.Context(), query, func(usage.Series) {})

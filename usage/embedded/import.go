@@ -45,7 +45,8 @@ func importedName(metric string, of usage.Series) labels.Labels {
 	return labels.FromStrings(labels.MetricName, metric, "container", of.Container, "namespace", of.Namespace, "pod", of.Pod)
 }
 
-// imported are the samples that a kubelet would have said: shown is what it shows a while after it was asked last.
+// imported are the samples that a kubelet would have reported: shown is the value that it would show that long after the
+// sample before.
 func imported(samples []usage.Sample, counter bool, shown func(value float64, since time.Duration) float64) (said raw.Samples) {
 	step := shortest(samples)
 	last := int64(0)

@@ -19,8 +19,8 @@ import (
 	"attune.io/attune/usage/address"
 )
 
-// What one answer of a kubelet may take. A node with 500 containers says 300 KiB about their usage, and
-// 10 MiB about everything.
+// Limits of one answer of a kubelet. That of a node with 500 containers is 300 KiB on /metrics/resource, and 10 MiB on
+// /metrics/cadvisor.
 const (
 	maxResourceBytes = 16 << 20
 	maxCadvisorBytes = 64 << 20
@@ -32,12 +32,12 @@ type KubeletTLS struct {
 	// CAFile holds the certificates to verify with, in PEM; empty: those that the API server is verified
 	// with, the cluster's own authority.
 	CAFile string
-	// InsecureSkipVerify accepts any certificate, and shows the token to whoever has it.
+	// InsecureSkipVerify accepts any certificate: a machine in between can read the token.
 	InsecureSkipVerify bool
 }
 
-// Kubelets is a transport to kubelets. They are shown the scraper's tokens and nothing else of who asks; only where there
-// are none (nil), the rights of config. It connects to addresses that a kubelet can have only, and through no proxy.
+// Kubelets is a transport to kubelets. It authenticates with the scraper's tokens alone; where there are none (nil), with
+// the credentials of config. It connects only to addresses that a kubelet can have, and through no proxy.
 func Kubelets(config *rest.Config, verify KubeletTLS, tokens *Tokens) (http.RoundTripper, error) {
 	transport, err := rest.TransportFor(kubeletConfig(config, verify, tokens))
 	if err != nil {
@@ -67,7 +67,7 @@ func kubeletConfig(config *rest.Config, verify KubeletTLS, tokens *Tokens) *rest
 	return c
 }
 
-// dialled checks an address at the last moment.
+// dialled checks an address after its name was resolved, just before the connection is made.
 func dialled(_, to string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(to)
 	if err != nil || !address.Allowed(at.Addr(), true) {
@@ -90,7 +90,7 @@ func newKubelets(transport http.RoundTripper) *kubelets {
 	}}
 }
 
-// get reads one answer of at most so many bytes into a buffer. Errors say what a person can do.
+// get reads one answer of at most so many bytes into a buffer, within maxAnswerTime. Errors say what a person can do.
 func (k *kubelets) get(ctx context.Context, node Node, path string, most int64, into *bytes.Buffer) error {
 	ctx, cancel := context.WithTimeout(ctx, maxAnswerTime)
 	defer cancel()
@@ -118,7 +118,7 @@ func (k *kubelets) get(ctx context.Context, node Node, path string, most int64, 
 	return nil
 }
 
-// refusal says why an answer is none.
+// refusal is the error of an answer that is not 200.
 func refusal(response *http.Response) error {
 	switch code := response.StatusCode; {
 	case code == http.StatusUnauthorized:

@@ -147,7 +147,7 @@ func newFixture(t testing.TB, world sourcetest.World, start time.Time, dir strin
 		t.Cleanup(f.disk.close)
 	}
 	f.recent.begin(start)
-	f.scraper.follow([]Node{f.node}, nil)
+	f.scraper.targets.follow([]Node{f.node}, nil, f.clock.Now())
 	close(f.started)
 	return f
 }
@@ -166,10 +166,10 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 // scrapeAt moves the clock, scrapes the node and waits for the disk.
 func (f *fixture) scrapeAt(at time.Time, pods map[Pod]bool) error {
 	f.clock.SetTime(at)
-	target := f.scraper.targets[f.node.Name]
+	target := f.scraper.targets.of[f.node.Name]
 	j := &job{target: target, node: target.node, usage: true, pods: pods}
 	err := f.scraper.scrape(context.Background(), j, at)
-	target.settle(j, at, at, f.options.Interval, err)
+	target.finish(j, at, at, f.options.Interval, err)
 	f.disk.drain()
 	return err
 }
@@ -206,7 +206,7 @@ func TestKubeletsThatMisbehave(t *testing.T) {
 			err := f.scrapeAt(noon, nil)
 			require.ErrorContains(t, err, c.want)
 			assert.Zero(t, f.recent.samples(), "nothing of it is kept")
-			failing, _ := f.scraper.failing()
+			failing, _ := f.scraper.targets.failing()
 			require.Len(t, failing, 1)
 			assert.Contains(t, failing[0], "node node1: /metrics/resource: ")
 			assert.NotContains(t, failing[0], "http://", "the address is not what the sentence is about")
@@ -336,17 +336,17 @@ func newMetrics() *Metrics {
 // their number alone.
 func TestNodesThatDoNotAnswerAreNamedInTheLogAlone(t *testing.T) {
 	f := newFixture(t, nothing, time.Now(), "")
-	f.scraper.follow([]Node{f.node}, []error{errors.New("node secret-node has the internal address 127.0.0.1")})
+	f.scraper.targets.follow([]Node{f.node}, []error{errors.New("node secret-node has the internal address 127.0.0.1")}, f.clock.Now())
 	var report usage.Report
-	f.complain(&report)
+	f.monitor.warn(&report)
 	assert.Equal(t, []string{"1 of 2 nodes cannot be scraped; the operator's log says which ones, and why"}, report.Warnings)
 	assert.True(t, report.Partial)
-	f.tellFailing()
-	f.tellFailing()
+	f.monitor.logFailing()
+	f.monitor.logFailing()
 	assert.Equal(t, 1, strings.Count(f.log.String(), "secret-node has the internal address"), "it is said once: %s", f.log)
-	f.scraper.follow([]Node{f.node}, nil)
-	f.tellFailing()
-	f.tellFailing()
+	f.scraper.targets.follow([]Node{f.node}, nil, f.clock.Now())
+	f.monitor.logFailing()
+	f.monitor.logFailing()
 	assert.Equal(t, 1, strings.Count(f.log.String(), "all nodes can be scraped again"), "%s", f.log)
 }
 

@@ -142,7 +142,7 @@ func TestLoop(t *testing.T) {
 		c.err, c.nodes, c.broken = nil, c.nodes[:1], []error{errors.New("node odd has no internal IP")}
 	})
 	soon("a node that is gone is not missed, one that cannot be asked is", func() bool {
-		failing, nodes := source.scraper.failing()
+		failing, nodes := source.scraper.targets.failing()
 		return read() && nodes == 2 && slices.Equal(failing, []string{"node odd has no internal IP"})
 	})
 }

@@ -23,8 +23,8 @@ type Metrics struct {
 	onDisk   prometheus.Gauge
 }
 
-// NewMetrics registers them. It panics where one of them is registered already. What all sources have in common
-// is counted by the meter.
+// NewMetrics registers them. It panics where one of them is registered already. The shared meter counts what all sources
+// have in common.
 func NewMetrics(registry prometheus.Registerer, shared *meter.Meter) *Metrics {
 	m := &Metrics{
 		meter:    shared,
@@ -39,6 +39,7 @@ func NewMetrics(registry prometheus.Registerer, shared *meter.Meter) *Metrics {
 	return m
 }
 
+// took notes the samples of one answer of a kubelet, and those that were dropped, by reason.
 func (m *Metrics) took(samples int, dropped map[usage.Drop]int) {
 	m.meter.Took(name, samples)
 	for why, n := range dropped {
@@ -46,6 +47,7 @@ func (m *Metrics) took(samples int, dropped map[usage.Drop]int) {
 	}
 }
 
+// scraped notes one scrape of a node: of up to two answers.
 func (m *Metrics) scraped(err error, took time.Duration) {
 	result := "success"
 	if err != nil {
@@ -57,8 +59,10 @@ func (m *Metrics) scraped(err error, took time.Duration) {
 
 func (m *Metrics) late(by time.Duration) { m.lateness.Set(by.Seconds()) }
 
+// asked notes one Read.
 func (m *Metrics) asked(took time.Duration) { m.meter.Read(name, took) }
 
+// state of memory and disk.
 func (m *Metrics) state(series int, disk bool) {
 	m.series.Set(float64(series))
 	m.onDisk.Set(0)

@@ -13,7 +13,7 @@ import (
 type Node struct {
 	Name    string
 	Address netip.AddrPort
-	// Cores and Bytes are what the node has; 0: it does not say.
+	// Cores and Bytes are the node's capacity; 0: it reports none.
 	Cores, Bytes float64
 }
 

@@ -105,7 +105,7 @@ func TestOutagesOfAKubelet(t *testing.T) {
 					m.kubelet.set(func(k *playedKubelet) { k.instead = nil })
 					m.run(well.Add(2*m.settings.QueryStep + maxPause))
 					assert.Empty(t, m.stale(well), "two steps after it is asked again")
-					failing, _ := m.scraper.failing()
+					failing, _ := m.scraper.targets.failing()
 					assert.Empty(t, failing)
 				})
 			}

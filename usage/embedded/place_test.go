@@ -30,10 +30,10 @@ func (f *fixture) tell(t *testing.T, node, text string) {
 	f.kubelet.set(func(k *playedKubelet) {
 		k.instead = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }
 	})
-	target := f.scraper.targets[node]
+	target := f.scraper.targets.of[node]
 	if target == nil {
 		target = newTarget()
-		f.scraper.targets[node] = target
+		f.scraper.targets.of[node] = target
 	}
 	of := f.node
 	of.Name = node
@@ -105,7 +105,7 @@ func TestAPodThatMoves(t *testing.T) {
 			assert.InDelta(t, 0.1, f.told(t)["db-0"], 0.03, "minute %d", minute)
 		}
 	}
-	assert.Equal(t, usage.DropElsewhere, f.scraper.targets["node1"].known[`container_cpu_usage_seconds_total{container="app",namespace="bank",pod="db-0"}`].drop)
+	assert.Equal(t, usage.DropElsewhere, f.scraper.targets.of["node1"].known[`container_cpu_usage_seconds_total{container="app",namespace="bank",pod="db-0"}`].drop)
 }
 
 // TestANodeHasSoManySeries: one node's kubelet does not fill the memory of all.

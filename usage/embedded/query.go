@@ -4,22 +4,56 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
+	"k8s.io/utils/clock"
 
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/embedded/raw"
 	"attune.io/attune/usage/prometheus"
 )
 
-// askRange evaluates an expression at each step of a query.
-func (s *Source) askRange(ctx context.Context, expression string, query usage.Query, yield func(prometheus.Element)) (prometheus.Said, error) {
-	result, said, err := s.ask(ctx, func(from storage.Queryable) (promql.Query, error) {
-		return s.engine.NewRangeQuery(ctx, from, nil, expression, query.Start, query.End, query.Step)
+// evaluator answers PromQL expressions from memory and disk. Its limits (maxSamples, maxQuery) are those of each query.
+type evaluator struct {
+	engine *promql.Engine
+	recent *recent
+	disk   *disk
+	// started is closed when what is on disk can be read, or the disk was not opened in time.
+	started chan struct{}
+	clock   clock.WithTicker
+	log     *slog.Logger
+}
+
+func newEvaluator(o Options) *evaluator {
+	return &evaluator{
+		recent: newRecent(minWindow, o.Clock.Now()), disk: newDisk(o.Disk, o.Clock, o.Log), started: make(chan struct{}), clock: o.Clock, log: o.Log,
+		engine: promql.NewEngine(promql.EngineOpts{
+			Logger: warnings(o.Log), MaxSamples: maxSamples, Timeout: maxQuery, LookbackDelta: 5 * time.Minute,
+			EnableAtModifier: true, EnableNegativeOffset: true,
+			NoStepSubqueryIntervalFn: func(int64) int64 { return o.Interval.Milliseconds() },
+		}),
+	}
+}
+
+// wait until the disk can be read, or is not waited for any longer.
+func (e *evaluator) wait(ctx context.Context) error {
+	select {
+	case <-e.started:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// askRange evaluates an expression at each step of a query. The samples that it yields are valid during the call only.
+func (e *evaluator) askRange(ctx context.Context, expression string, query usage.Query, yield func(prometheus.Element)) (prometheus.Said, error) {
+	result, said, err := e.ask(ctx, func(from storage.Queryable) (promql.Query, error) {
+		return e.engine.NewRangeQuery(ctx, from, nil, expression, query.Start, query.End, query.Step)
 	})
 	if err != nil {
 		return said, err
@@ -45,12 +79,12 @@ func (s *Source) askRange(ctx context.Context, expression string, query usage.Qu
 
 // Value asks a query that must answer one number at a time: a scalar, or a vector of one series. Errors are
 // prometheus.ErrNoValue, prometheus.ErrManyValues, or say what is wrong with the query.
-func (s *Source) Value(ctx context.Context, expression string, at time.Time) (float64, error) {
-	if err := s.wait(ctx); err != nil {
+func (e *evaluator) Value(ctx context.Context, expression string, at time.Time) (float64, error) {
+	if err := e.wait(ctx); err != nil {
 		return 0, err
 	}
-	result, _, err := s.ask(ctx, func(from storage.Queryable) (promql.Query, error) {
-		return s.engine.NewInstantQuery(ctx, from, nil, expression, at)
+	result, _, err := e.ask(ctx, func(from storage.Queryable) (promql.Query, error) {
+		return e.engine.NewInstantQuery(ctx, from, nil, expression, at)
 	})
 	if err != nil {
 		return 0, err
@@ -74,28 +108,37 @@ func (s *Source) Value(ctx context.Context, expression string, at time.Time) (fl
 	return 0, fmt.Errorf("the query answers with a %s, where a number is asked for", parser.DocumentedType(result.Value.Type()))
 }
 
-// answer is a result, and what holds its memory.
+// answer is a result, whose memory close releases.
 type answer struct {
 	*promql.Result
 	close func()
 }
 
-// ask a query. Where it fails, and does not fail without the disk, then the disk is to blame.
-func (s *Source) ask(ctx context.Context, make func(storage.Queryable) (promql.Query, error)) (answer, prometheus.Said, error) {
-	result, err := run(ctx, make, s.both())
+// AskNodes asks for an expression of all nodes, as prometheus.AskNodes does.
+func (e *evaluator) AskNodes(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
+	if err := e.wait(ctx); err != nil {
+		return nil, err
+	}
+	return prometheus.AskNodes(ctx, expression, at, e.askRange)
+}
+
+// ask a query. Where it fails with the disk and not without, it is answered from memory alone and is partial. A query that
+// is too much for the engine fails either way, and says nothing about the disk.
+func (e *evaluator) ask(ctx context.Context, make func(storage.Queryable) (promql.Query, error)) (answer, prometheus.Said, error) {
+	result, err := run(ctx, make, e.both())
 	if err == nil || ctx.Err() != nil || errors.Is(err, usage.ErrTooMuch) {
 		return result, prometheus.Said{}, err
 	}
-	result, wrong := run(ctx, make, s.recent)
+	result, wrong := run(ctx, make, e.recent)
 	if wrong != nil {
 		return answer{}, prometheus.Said{}, err
 	}
 	switch {
 	case errors.Is(err, raw.ErrHangs), errors.Is(err, errOpening), errors.Is(err, raw.ErrUnread):
-		s.disk.without(err) // a pack that cannot be read is left out from now on
+		e.disk.logUnanswered(err) // the store leaves out a pack that it cannot read
 	default:
-		s.disk.doubt()
-		s.options.Log.Error("a query of the samples on disk failed; it is answered from memory alone", "cause", err.Error())
+		e.disk.doubt()
+		e.log.Error("a query of the samples on disk failed; it is answered from memory alone", "cause", err.Error())
 	}
 	return result, prometheus.Said{Partial: true, Warnings: []string{"the samples on disk cannot be read: " + err.Error()}}, nil
 }
@@ -113,7 +156,7 @@ func run(ctx context.Context, make func(storage.Queryable) (promql.Query, error)
 	return answer{}, problem(ctx, result.Err)
 }
 
-// problem says what an error of the engine means to those who ask.
+// problem makes an error of the engine one of the context or of package usage.
 func problem(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -126,14 +169,14 @@ func problem(ctx context.Context, err error) error {
 	return err
 }
 
-// both are memory and, for what is older, the disk.
-func (s *Source) both() storage.Queryable {
+// both are memory and, for older samples, the disk.
+func (e *evaluator) both() storage.Queryable {
 	return storage.QueryableFunc(func(first, last int64) (storage.Querier, error) {
-		recent, err := s.recent.Querier(first, last)
-		if err != nil || s.recent.covers(first, s.options.Clock.Now()) {
+		recent, err := e.recent.Querier(first, last)
+		if err != nil || e.recent.covers(first, e.clock.Now()) {
 			return recent, err
 		}
-		older, err := s.disk.querier(first, last)
+		older, err := e.disk.querier(first, last)
 		if older == nil || err != nil {
 			return recent, err
 		}

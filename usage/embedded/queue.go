@@ -5,9 +5,9 @@ import "sync"
 // mostWaiting bounds the samples that wait for the disk, 24 bytes each: a minute's of three times the Ceiling.
 const mostWaiting = 1 << 18
 
-// queue is what waits for the disk.
+// queue holds samples for the disk, so that scraping never waits for it.
 type queue struct {
-	// news tells that there is something.
+	// news has an element while samples may be waiting.
 	news chan struct{}
 
 	mutex sync.Mutex
@@ -49,7 +49,7 @@ func (q *queue) take() (batch []scraped, lost int) {
 	return batch, lost
 }
 
-// done gives the memory of what was taken back.
+// done returns the memory of a taken batch for reuse.
 func (q *queue) done(batch []scraped) {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()

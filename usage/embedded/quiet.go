@@ -5,9 +5,10 @@ import (
 	"log/slog"
 )
 
-// warnings is a log for Prometheus's own packages, which tell of every block that they write.
+// warnings is a log for Prometheus's own packages, which would log every block that they write.
 func warnings(log *slog.Logger) *slog.Logger { return slog.New(quiet{log.Handler()}) }
 
+// quiet drops records below warnings.
 type quiet struct{ slog.Handler }
 
 func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {

@@ -12,19 +12,19 @@ import (
 	"attune.io/attune/usage/embedded/raw"
 )
 
-// recent holds the newest samples of every series in memory. What is decided rests on it alone, so that a
+// recent holds the newest samples of every series in memory. Decisions use it alone, so that a
 // disk that is slow, full or broken changes nothing but graphs and the past after a restart.
 type recent struct {
 	mutex  sync.RWMutex
 	series map[labels.Labels]*series
 	byName map[string]map[*series]struct{}
-	// window is how long samples are kept at least: as long as anybody has asked for within the last one to two hours.
+	// window is how long samples are kept at least: the longest window of a query of the last one to two hours.
 	window time.Duration
 	// least is the shortest window, and whole the time since which every sample is in memory, whatever the window.
 	least time.Duration
 	whole int64
 	asked askedWindow
-	// since is when scraping began: what was before is not in memory.
+	// since is when scraping began: earlier samples are not in memory. It and whole are Unix milliseconds.
 	since int64
 }
 
@@ -50,7 +50,7 @@ func newRecent(window time.Duration, now time.Time) *recent {
 	}
 }
 
-// intern is the one series with these labels, whoever tells of it and however that is written.
+// intern is the one series with these labels, whichever kubelet reports it and however its text is written.
 func (r *recent) intern(of labels.Labels) *series {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -72,7 +72,7 @@ func (r *recent) put(s *series) {
 	r.byName[metric][s] = struct{}{}
 }
 
-// current is the series that queries see: one that was forgotten may still be known to those who scrape.
+// current is the series that queries see: the scraper may still know one that was forgotten.
 func (r *recent) current(s *series) *series {
 	if !s.gone {
 		return s
@@ -84,9 +84,9 @@ func (r *recent) current(s *series) *series {
 	return s
 }
 
-// append keeps the samples that are newer than the last ones of their series, and returns them in place:
-// kubelets measure when they like, and one that is asked twice says the same twice. Samples that lie further ahead of now than
-// a kubelet's clock may be are of a clock that was ahead and was put right: they give way to new ones.
+// append keeps the samples that are newer than the last ones of their series, and returns them in place: a kubelet
+// measures at times of its own, and one that is asked twice may answer the same twice. Samples in memory that lie further
+// ahead of now than a kubelet's clock may be are of a clock that was put right since: new samples replace them.
 func (r *recent) append(batch []scraped, now time.Time) []scraped {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -119,7 +119,7 @@ func (s *series) push(next raw.Sample, window int64) bool {
 	return true
 }
 
-// trim forgets the samples before a time. It moves the others down, so that they stay in one piece.
+// trim forgets the samples before a time. It moves the others down, so that the slice reuses its memory.
 func (s *series) trim(before int64) {
 	first, _ := slices.BinarySearchFunc(s.samples, before, func(s raw.Sample, at int64) int { return int(s.At - at) })
 	s.samples = s.samples[:copy(s.samples, s.samples[first:])]
@@ -136,7 +136,7 @@ func (s *series) release(before int64) {
 	}
 }
 
-// leastSamples is what a series has room for in any case.
+// leastSamples is the capacity that a series keeps in any case.
 const leastSamples = 64
 
 // forget the series that have no sample in the window any more.
@@ -162,10 +162,10 @@ type askedWindow struct {
 	now, before time.Duration
 }
 
-// rememberAsked is how long a window is kept at least that nobody asks for any more.
+// rememberAsked is how long a window is kept at least after the last query for it.
 const rememberAsked = time.Hour
 
-// keepFor makes the window at least as long, but for what only the disk has room for.
+// keepFor makes the window at least as long, up to maxWindow: only the disk has room for more.
 func (r *recent) keepFor(window time.Duration, now time.Time) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -173,19 +173,19 @@ func (r *recent) keepFor(window time.Duration, now time.Time) {
 	r.shorten(now)
 }
 
-// shorten lets go of a window that nobody has asked for any more.
+// shorten the window where no query has asked for it any more.
 func (r *recent) shorten(now time.Time) {
 	if age := now.Sub(r.asked.since); age >= rememberAsked || age < 0 {
 		r.asked = askedWindow{since: now, before: r.asked.now}
 	}
 	window := max(r.least, r.asked.now, r.asked.before)
-	if window > r.window { // what a shorter one let go of is not in memory
+	if window > r.window { // samples that the shorter window let go of are not in memory
 		r.whole = max(r.whole, now.Add(-r.window).UnixMilli())
 	}
 	r.window = window
 }
 
-// begin says that scraping begins now.
+// begin notes that scraping begins now.
 func (r *recent) begin(now time.Time) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -215,7 +215,7 @@ func (r *recent) count(metric string) int {
 	return len(r.series)
 }
 
-// recentQuerier answers the query engine. What it answers is a copy.
+// recentQuerier answers the query engine with copies.
 type recentQuerier struct {
 	raw.NoLabels
 	recent      *recent

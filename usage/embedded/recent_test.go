@@ -52,7 +52,7 @@ func TestRecentTakesEachSampleOnce(t *testing.T) {
 func TestAClockThatWasAhead(t *testing.T) {
 	world := sourcetest.World(oneContainer)
 	f := newFixture(t, world, noon, "")
-	target := f.scraper.targets[f.node.Name]
+	target := f.scraper.targets.of[f.node.Name]
 	for _, at := range []time.Time{noon.Add(time.Minute), noon.Add(12 * time.Hour)} {
 		require.NoError(t, f.scrapeAt(at, nil))
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Nodes that fail are asked less and less often, but never more seldom than this.
+// maxPause bounds the time between two scrapes of a node that fails.
 const maxPause = 5 * time.Minute
 
 // nextAt is the first moment after now at which a node's turn comes. Each node has its own place within
@@ -21,7 +21,7 @@ func nextAt(node string, interval time.Duration, now time.Time) time.Time {
 	return next
 }
 
-// pause after a number of failures in a row: twice as many turns are left out each time from the third on.
+// pause after a number of failures in a row: from the third on one interval, doubled with each more, up to maxPause.
 func pause(failures int, interval time.Duration) time.Duration {
 	if failures < 3 {
 		return 0
@@ -29,5 +29,5 @@ func pause(failures int, interval time.Duration) time.Duration {
 	return min(interval<<min(failures-3, 10), max(interval, maxPause))
 }
 
-// mostWait is more than any node waits for its turn.
+// mostWait is an upper bound of the time that a node waits for its turn.
 func mostWait(interval time.Duration) time.Duration { return max(interval, maxPause) + 2*interval }

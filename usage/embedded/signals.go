@@ -10,31 +10,38 @@ import (
 	"attune.io/attune/usage/prometheus"
 )
 
+// signals are those that a decision needs beside usage: what only cAdvisor has of a pod, and what nodes have used. A pod
+// that a caller asks about is scraped for more from then on, for askedFor.
+type signals struct {
+	evaluator *evaluator
+	scraper   *scraper
+}
+
 // Throttled is the fraction of its CFS periods in which each container of some pods was throttled over the window. As
-// with everything that only cAdvisor has, a pod that nobody has asked about before is not known yet.
-func (s *Source) Throttled(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
+// with everything that only cAdvisor has, a pod that is asked about for the first time is not known yet.
+func (s *signals) Throttled(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
 	return s.about(ctx, namespace, pods, at, func(pods []string) string { return prometheus.Everything.Throttled(namespace, pods, window) })
 }
 
 // Waiting is the fraction of time in which each container of some pods waited for CPU (PSI).
-func (s *Source) Waiting(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
+func (s *signals) Waiting(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
 	return s.about(ctx, namespace, pods, at, func(pods []string) string { return prometheus.Everything.Waiting(namespace, pods, window) })
 }
 
 // Memory is the most that the cgroups of some pods' containers held over the window, page cache included, in bytes,
 // by pod and container; what is not known is missing. The error is usage.ErrSoon, with all that is known, where a pod has
 // only now been asked about.
-func (s *Source) Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
+func (s *signals) Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
 	var young []string
 	for _, pod := range pods {
-		if s.scraper.asked.about(Pod{namespace, pod}, s.options.Clock.Now()) < knownWithin {
+		if s.note(namespace, pod) < knownWithin {
 			young = append(young, pod)
 		}
 	}
-	if err := s.wait(ctx); err != nil {
+	if err := s.evaluator.wait(ctx); err != nil {
 		return nil, err
 	}
-	held, err := prometheus.AskPods(ctx, pods, at, s.askRange, func(pods []string) string { return prometheus.Everything.Held(namespace, pods, window) })
+	held, err := prometheus.AskPods(ctx, pods, at, s.evaluator.askRange, func(pods []string) string { return prometheus.Everything.Held(namespace, pods, window) })
 	if err == nil && slices.ContainsFunc(young, func(pod string) bool { return held[pod] == nil }) {
 		err = usage.ErrSoon
 	}
@@ -42,53 +49,51 @@ func (s *Source) Memory(ctx context.Context, namespace string, pods []string, wi
 }
 
 // OOMKills is how many processes of each container the kernel has been seen to kill within its pod's window: those
-// before the first scrape in it are not counted, since nobody may have looked at the pod until then.
-func (s *Source) OOMKills(ctx context.Context, namespace string, windows map[string]time.Duration, at time.Time) (usage.ByContainer, error) {
+// before the first scrape in it are not counted, since the pod may not have been scraped for them until then.
+func (s *signals) OOMKills(ctx context.Context, namespace string, windows map[string]time.Duration, at time.Time) (usage.ByContainer, error) {
 	for pod := range windows {
-		s.scraper.asked.about(Pod{namespace, pod}, s.options.Clock.Now())
+		s.note(namespace, pod)
 	}
-	if err := s.wait(ctx); err != nil {
+	if err := s.evaluator.wait(ctx); err != nil {
 		return nil, err
 	}
-	return prometheus.AskSince(ctx, windows, at, s.askRange, func(pods []string, window time.Duration) string {
+	return prometheus.AskSince(ctx, windows, at, s.evaluator.askRange, func(pods []string, window time.Duration) string {
 		return prometheus.Everything.Seen(namespace, pods, window)
 	})
 }
 
-// CPU that a container has used on average since a time, by what was scraped; false: no two scrapes tell.
-func (s *Source) CPU(ctx context.Context, namespace, pod, container string, since, now time.Time) (recommender.Usage, bool) {
-	most, _ := s.scraper.most()
+// CPU that a container has used on average since a time, by what was scraped; false where there are no two scrapes.
+func (s *signals) CPU(ctx context.Context, namespace, pod, container string, since, now time.Time) (recommender.Usage, bool) {
+	most, _ := s.scraper.targets.most()
 	cores, known := s.measured(ctx, prometheus.Everything.Used(namespace, pod, container, now.Sub(since)), now, most)
 	return recommender.Usage(cores * 1000), known
 }
 
-// Busy is the used fraction, 0 to 1, of a node's CPU since a time, by what was scraped; false: no two scrapes tell.
-func (s *Source) Busy(ctx context.Context, node string, since, now time.Time) (float64, bool) {
-	most := s.scraper.cores(node)
+// Busy is the used fraction, 0 to 1, of a node's CPU since a time, by what was scraped; false where there are no two scrapes.
+func (s *signals) Busy(ctx context.Context, node string, since, now time.Time) (float64, bool) {
+	most := s.scraper.targets.cores(node)
 	cores, known := s.measured(ctx, prometheus.Everything.NodeUsage(node, now.Sub(since)), now, most)
 	return min(cores/most, 1), known && most > 0
 }
 
 // measured cores; false: they were not, or they are more than there can be.
-func (s *Source) measured(ctx context.Context, expression string, at time.Time, most float64) (float64, bool) {
-	cores, err := s.Value(ctx, expression, at)
+func (s *signals) measured(ctx context.Context, expression string, at time.Time, most float64) (float64, bool) {
+	cores, err := s.evaluator.Value(ctx, expression, at)
 	return cores, err == nil && cores >= 0 && cores <= most*clockError
 }
 
-func (s *Source) about(ctx context.Context, namespace string, pods []string, at time.Time, expression func(pods []string) string) (usage.ByContainer, error) {
-	for _, pod := range pods {
-		s.scraper.asked.about(Pod{namespace, pod}, s.options.Clock.Now())
-	}
-	if err := s.wait(ctx); err != nil {
-		return nil, err
-	}
-	return prometheus.AskPods(ctx, pods, at, s.askRange, expression)
+// note that a pod is asked about; it returns for how long it has been.
+func (s *signals) note(namespace, pod string) time.Duration {
+	return s.scraper.asked.about(Pod{namespace, pod}, s.evaluator.clock.Now())
 }
 
-// AskNodes asks for an expression of all nodes, as prometheus.AskNodes does.
-func (s *Source) AskNodes(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
-	if err := s.wait(ctx); err != nil {
+// about some pods, by what only cAdvisor has.
+func (s *signals) about(ctx context.Context, namespace string, pods []string, at time.Time, expression func(pods []string) string) (usage.ByContainer, error) {
+	for _, pod := range pods {
+		s.note(namespace, pod)
+	}
+	if err := s.evaluator.wait(ctx); err != nil {
 		return nil, err
 	}
-	return prometheus.AskNodes(ctx, expression, at, s.askRange)
+	return prometheus.AskPods(ctx, pods, at, s.evaluator.askRange, expression)
 }

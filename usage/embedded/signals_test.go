@@ -46,7 +46,7 @@ func TestSignals(t *testing.T) {
 	f.clock.Step(-knownWithin)
 	watched, err := f.scraper.watched(t.Context(), noon)
 	require.NoError(t, err)
-	require.Equal(t, map[string]*more{"node1": {pods: map[Pod]bool{pod: true}, often: true}}, watched)
+	require.Equal(t, map[string]*extras{"node1": {pods: map[Pod]bool{pod: true}, often: true}}, watched)
 
 	for i := range 5 {
 		if i == 3 {
@@ -95,7 +95,7 @@ func TestSignals(t *testing.T) {
 func TestWhatWasUsedSinceATime(t *testing.T) {
 	f := newFixture(t, nil, noon, "")
 	f.node.Cores = 4
-	f.scraper.follow([]Node{f.node}, nil)
+	f.scraper.targets.follow([]Node{f.node}, nil, f.clock.Now())
 	var app, node float64
 	f.kubelet.instead = func(w http.ResponseWriter, _ *http.Request) {
 		ms := f.clock.Now().UnixMilli()
@@ -136,7 +136,7 @@ func TestWhatWasUsedSinceATime(t *testing.T) {
 	assert.True(t, known, "clocks are a little off")
 	assert.InDelta(t, 1, busy, 0)
 	f.node.Cores = 0
-	f.scraper.follow([]Node{f.node}, nil)
+	f.scraper.targets.follow([]Node{f.node}, nil, f.clock.Now())
 	_, known = f.Busy(t.Context(), "node1", resized, at)
 	assert.False(t, known, "a node that does not say what it has")
 }
@@ -147,12 +147,12 @@ func TestTooMuchIsSaid(t *testing.T) {
 	_, report := points(t, f.Source, noon)
 	assert.Empty(t, report.Warnings)
 	// As many containers, three times too often.
-	f.options.Interval = time.Minute * 600 / (3 * Ceiling)
+	f.monitor.interval = time.Minute * 600 / (3 * Ceiling)
 	_, report = points(t, f.Source, noon)
 	assert.Equal(t, []string{"there is 3.0 times as much to scrape as one operator carries: raise usage.interval, or set usage.source to prometheus"}, report.Warnings)
 	assert.False(t, report.Partial)
-	f.weigh()
-	f.weigh()
+	f.monitor.logOverload()
+	f.monitor.logOverload()
 	assert.Contains(t, f.log.String(), "as one operator carries")
 }
 
@@ -171,7 +171,7 @@ func TestNodePressure(t *testing.T) {
 			}
 		}
 	})
-	target := f.scraper.targets[f.node.Name]
+	target := f.scraper.targets.of[f.node.Name]
 	for at := start; !at.After(start.Add(5 * time.Minute)); at = at.Add(time.Minute) {
 		f.clock.SetTime(at)
 		target.due = at.Add(5 * time.Minute)
@@ -179,7 +179,7 @@ func TestNodePressure(t *testing.T) {
 		require.NotNil(t, j, at)
 		require.NotNil(t, j.pods, "cAdvisor is asked")
 		require.NoError(t, f.scraper.scrape(t.Context(), j, at))
-		target.settle(j, at, at, f.options.Interval, nil)
+		target.finish(j, at, at, f.options.Interval, nil)
 		assert.Nil(t, target.job(at.Add(59*time.Second), nil, true, time.Minute), "no more often than for usage")
 	}
 	at := f.clock.Now()
@@ -233,18 +233,18 @@ func TestFollowedPods(t *testing.T) {
 		fmt.Fprintf(w, "container_cpu_cfs_periods_total{%s} %g\n", ofPod, 10*seconds)
 	})
 	pod := Pod{"shop", "web-7d4f8c9b6-aaaaa"}
-	target := f.scraper.targets[f.node.Name]
-	scrape := func(at time.Time, wanted *more) {
+	target := f.scraper.targets.of[f.node.Name]
+	scrape := func(at time.Time, wanted *extras) {
 		t.Helper()
 		f.clock.SetTime(at)
 		target.due = at
 		j := target.job(at, wanted, false, time.Minute)
 		require.NotNil(t, j, at)
 		require.NoError(t, f.scraper.scrape(t.Context(), j, at))
-		target.settle(j, at, at, time.Minute, nil)
+		target.finish(j, at, at, time.Minute, nil)
 		target.due = at.Add(5 * time.Minute)
 	}
-	followed := &more{pods: map[Pod]bool{pod: false}}
+	followed := &extras{pods: map[Pod]bool{pod: false}}
 	at := noon
 	for range 6 {
 		scrape(at, followed)
@@ -258,7 +258,7 @@ func TestFollowedPods(t *testing.T) {
 	_, err = f.Value(t.Context(), `count(container_cpu_cfs_periods_total)`, now)
 	require.ErrorIs(t, err, prometheus.ErrNoValue)
 
-	watched := &more{pods: map[Pod]bool{pod: true}, often: true}
+	watched := &extras{pods: map[Pod]bool{pod: true}, often: true}
 	j := target.job(now.Add(15*time.Second), watched, false, time.Minute)
 	require.NotNil(t, j, "at once")
 	assert.False(t, j.usage)
@@ -290,9 +290,9 @@ func TestWaitedForCPU(t *testing.T) {
 }
 
 // podsOf are those of which more is wanted; nil: none.
-func podsOf(m *more) map[Pod]bool {
-	if m == nil {
+func podsOf(e *extras) map[Pod]bool {
+	if e == nil {
 		return nil
 	}
-	return m.pods
+	return e.pods
 }

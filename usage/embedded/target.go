@@ -13,17 +13,17 @@ const (
 	// looked up again where its pod is.
 	forgetAfter = 10
 	// maxSeries is how many texts of one node are known at once: 500 pods of four
-	// containers have 16,000. What a kubelet tells beyond that is dropped.
+	// containers have 16,000. Series beyond that are dropped.
 	maxSeries = 20_000
 )
 
-// target is one node and how it does. The scraper's mutex guards it, but for known, which belongs to the
-// scrape that goes on, at most one at a time.
+// target is one node and its state. The mutex of targets guards it, but for known and round, which belong to the scrape
+// that goes on, at most one at a time (busy).
 type target struct {
 	node Node
-	// due is when usage is scraped next, watchedAt when what only cAdvisor has was last.
+	// due is when usage is scraped next, watchedAt when /metrics/cadvisor was scraped last.
 	due, watchedAt time.Time
-	// wait is what failures add to what that is asked for next.
+	// wait is how much later /metrics/cadvisor is scraped again after failures.
 	wait     time.Duration
 	busy     bool
 	failures int
@@ -35,7 +35,7 @@ type target struct {
 	round int
 }
 
-// known is a text that a node has told, and the round it did so last.
+// known is the text of a series that a node has reported, and the round in which it did so last.
 type known struct {
 	// series is nil where drop says why there is none; a series that was taken once stays.
 	series *series
@@ -45,12 +45,13 @@ type known struct {
 	round, checked int
 }
 
-// unsure: it is time to look again where the pod is. One that is not here may only be new, and is looked up each time.
+// unsure: it is time to look up again where the pod is. A pod that is not on this node may be too new for the cache, and
+// is looked up each time.
 func (k *known) unsure(round int) bool {
 	return k.drop == usage.DropElsewhere || k.drop == "" && round-k.checked >= forgetAfter
 }
 
-// forget the texts that a node does not say any more.
+// forget the texts that a node does not report any more.
 func (t *target) forget() {
 	if t.round%forgetAfter != 0 {
 		return
@@ -62,17 +63,17 @@ func (t *target) forget() {
 	}
 }
 
-// more is what is wanted of a node's pods beside their usage.
-type more struct {
+// extras say what is wanted of a node's pods beside their usage.
+type extras struct {
 	// pods: all that only cAdvisor has of them (true), or how long they waited for CPU alone (false).
 	pods map[Pod]bool
-	// often: one of them is watched after a resize, or somebody has asked about it.
+	// often: one of them is watched after a resize, or was asked about.
 	often bool
 }
 
 // every is how often it is asked for.
-func (m *more) every(interval time.Duration) time.Duration {
-	if m != nil && m.often {
+func (e *extras) every(interval time.Duration) time.Duration {
+	if e != nil && e.often {
 		return min(interval, watchInterval)
 	}
 	return interval
@@ -87,8 +88,8 @@ type job struct {
 	pods  map[Pod]bool
 }
 
-// job at a time, or nil. pressure: what the node itself waited is wanted beside what the pods need.
-func (t *target) job(now time.Time, wanted *more, pressure bool, interval time.Duration) *job {
+// job at a time, or nil. pressure: the node's own CPU pressure is wanted beside what is wanted of its pods.
+func (t *target) job(now time.Time, wanted *extras, pressure bool, interval time.Duration) *job {
 	if t.busy {
 		return nil
 	}
@@ -108,8 +109,8 @@ func (t *target) job(now time.Time, wanted *more, pressure bool, interval time.D
 	return &j
 }
 
-// settle notes how a job went that began at a time.
-func (t *target) settle(j *job, began, now time.Time, interval time.Duration, err error) {
+// finish notes how a job went that began at a time.
+func (t *target) finish(j *job, began, now time.Time, interval time.Duration, err error) {
 	t.busy = false
 	t.err = err
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// tokenAnswer bounds one question for a token; a scrape that waits for it has some of its own time left.
+	// tokenAnswer bounds one request for a token; a scrape that waits for it has some of its own time left.
 	tokenAnswer = maxAnswerTime / 2
-	// tokenRetry follows a question that was not answered with a token; it doubles up to tokenRetryMost.
+	// tokenRetry is the pause after a request that failed; it doubles up to tokenRetryMost.
 	tokenRetry     = time.Second
 	tokenRetryMost = time.Minute
-	// tokenAge is how old a token is at least that another one is asked for because a kubelet refused it: a kubelet
-	// that refuses every token is no reason to ask all the time.
+	// tokenAge is the least age of a refused token at which another one is requested: a kubelet that refuses every token
+	// causes one request in this time at most.
 	tokenAge = time.Minute
 )
 
@@ -29,7 +29,7 @@ type Token struct {
 	Ends  time.Time
 }
 
-// Tokens are what kubelets are shown: one at a time, renewed when four fifths of its life are over. One question is
+// Tokens are the bearer tokens for kubelets: one at a time, renewed when four fifths of its life are over. One request is
 // under way at a time, however many kubelets are scraped; where it fails, the next one waits. A token that is still
 // valid is used meanwhile. Tokens is safe for concurrent use.
 type Tokens struct {
@@ -38,13 +38,14 @@ type Tokens struct {
 
 	held atomic.Pointer[heldToken]
 
-	// renewal is held by who asks for the next token, and guards what follows.
+	// renewal is held during a request for the next token, and guards the fields below.
 	renewal  sync.Mutex
 	earliest time.Time
 	wait     time.Duration
 	failed   error
 }
 
+// heldToken is renewed from due on. It is not changed once it is held.
 type heldToken struct {
 	Token
 	since, due time.Time
@@ -89,7 +90,7 @@ func (t *Tokens) renew(ctx context.Context) (string, error) {
 	return "", t.failed
 }
 
-// asked is a new token. Whoever waits for the scrape may give up; the answer serves the others.
+// asked requests a new token. The scrape that waits for it may be cancelled: the answer serves the other scrapes.
 func (t *Tokens) asked(ctx context.Context, now time.Time) (*heldToken, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokenAnswer)
 	defer cancel()
@@ -104,8 +105,8 @@ func (t *Tokens) asked(ctx context.Context, now time.Time) (*heldToken, error) {
 	return next, nil
 }
 
-// refused by a kubelet: the ServiceAccount may have been made anew, or the key that signs its tokens. The next one is due,
-// and this one is shown until it is there.
+// refused by a kubelet: the ServiceAccount may have been made anew, or the key that signs its tokens. The next token is due
+// from now on, and this one is used until then.
 func (t *Tokens) refused(token string) {
 	held := t.held.Load()
 	if held == nil || held.Value != token || t.clock.Now().Sub(held.since) < tokenAge {
@@ -114,12 +115,12 @@ func (t *Tokens) refused(token string) {
 	t.held.CompareAndSwap(held, &heldToken{Token: held.Token, since: held.since})
 }
 
-// lasts until a kubelet that is asked now has answered.
+// lasts until the end of a scrape that begins now.
 func (h *heldToken) lasts(now time.Time) bool {
 	return h != nil && now.Add(maxAnswerTime).Before(h.Ends)
 }
 
-// bearing shows the scraper's token. A request without one is not sent.
+// bearing adds the scraper's token to requests. A request is not sent without one.
 type bearing struct {
 	tokens *Tokens
 	next   http.RoundTripper

@@ -1,0 +1,182 @@
+package node
+
+import (
+	"slices"
+
+	"attune.io/attune/recommender"
+)
+
+// mostSum is the greatest sum of amounts: sums of sums stay within 63 bits.
+const mostSum recommender.Amount = 1 << 61
+
+// greatestOf is the greatest amount of which one for each pod and container can be added up within mostSum.
+func greatestOf(pods []Pod) recommender.Amount {
+	count := len(pods)
+	for i := range pods {
+		count += len(pods[i].Containers)
+	}
+	return min(recommender.MaxAmount, mostSum/recommender.Amount(max(1, count)))
+}
+
+func bounded(a, most recommender.Amount) recommender.Amount { return min(max(a, 0), most) }
+
+// lack says which resources do not fit.
+type lack = [2]bool
+
+// sums are those of the pods that stay, in millicores and bytes. They are sums of whole amounts, so that the order of
+// the pods makes no difference.
+type sums struct {
+	// needed is Σ base' of CPU, without the reserve, and Σ peak of memory.
+	needed Amounts
+	// spikes is Σ spike' of CPU, and reserve the largest group's part of it: 0 ≤ reserve ≤ spikes.
+	spikes, reserve recommender.Amount
+}
+
+// need is what the pods that stay need of a resource.
+func (s *sums) need(r recommender.Resource) recommender.Amount {
+	if r == recommender.CPU {
+		return s.needed[r] + s.reserve
+	}
+	return s.needed[r]
+}
+
+// lacking says which resources are too small; one that is needed exactly as it is available fits.
+func (s *sums) lacking(available Amounts) lack {
+	return lack{s.need(recommender.CPU) > available[recommender.CPU], s.need(recommender.Memory) > available[recommender.Memory]}
+}
+
+// podDemand is a pod's demand as it is counted.
+type podDemand struct {
+	// first is the index of the pod's first container among those of all pods.
+	first   int
+	group   int32
+	evicted bool
+	// base is base', the greater of the containers' bases and the init request; spike is spike', what the pod adds to
+	// its group's spike: base' + spike' is the greater of the containers' peaks and the init request.
+	base, spike Amounts
+	// ownSpikes is the sum of the containers' CPU spikes, and paid the part of it that the init request pays for:
+	// ownSpikes = paid + spike'.
+	ownSpikes, paid recommender.Amount
+}
+
+// groups are the spikes of each group of pods, in millicores. A pod without a group is one of its own.
+type groups struct {
+	spikes []recommender.Amount
+	number map[string]int32
+}
+
+func (g *groups) reset() {
+	g.spikes = g.spikes[:0]
+	if g.number == nil {
+		g.number = map[string]int32{}
+	}
+	clear(g.number)
+}
+
+// of is the number of the pod's group.
+func (g *groups) of(p *Pod) int32 {
+	next := int32(len(g.spikes))
+	if p.Group != "" {
+		if known, ok := g.number[p.Group]; ok {
+			return known
+		}
+		g.number[p.Group] = next
+	}
+	g.spikes = append(g.spikes, 0)
+	return next
+}
+
+// largest spike of a group, or 0.
+func (g *groups) largest() recommender.Amount {
+	if len(g.spikes) == 0 {
+		return 0
+	}
+	return slices.Max(g.spikes)
+}
+
+// demands are those of all pods of a node as they are counted, and the sums of those that stay.
+type demands struct {
+	sums
+	// greatest is the bound of each amount.
+	greatest recommender.Amount
+	// capped: each container counts with no more than it can have now.
+	capped bool
+	// constrained: some container may not be able to have now all that it asks for.
+	constrained bool
+	// uncounted is the sum of what DaemonSets' CPU bases are above the bases that they are counted with.
+	uncounted recommender.Amount
+	pods      []podDemand
+	// containerSpikes are those of each container's CPU, in the order of the pods.
+	containerSpikes []recommender.Amount
+	groups          groups
+}
+
+// countAll counts every pod, whether it may be changed or not.
+func (d *demands) countAll(pods []Pod, capped bool) {
+	d.capped, d.constrained = capped, false
+	d.pods, d.containerSpikes = d.pods[:0], d.containerSpikes[:0]
+	d.groups.reset()
+	d.sums, d.uncounted = sums{}, 0
+	for i := range pods {
+		d.pods = append(d.pods, podDemand{first: len(d.containerSpikes), group: d.groups.of(&pods[i])})
+		d.enter(&pods[i], &d.pods[i])
+		d.count(&d.pods[i], 1)
+	}
+	d.reserve = d.groups.largest()
+}
+
+// enter a pod's demand and its containers' spikes. They are not counted yet.
+func (d *demands) enter(p *Pod, e *podDemand) {
+	var base, spike Amounts
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		for _, r := range recommender.Resources {
+			of := d.of(p, c, r)
+			base[r] += of.Base
+			spike[r] += of.Peak - of.Base
+			if p.fixed(c, r) || c.Reach[r] > 0 {
+				d.constrained = true
+			}
+			if r == recommender.CPU {
+				d.containerSpikes = append(d.containerSpikes, of.Peak-of.Base)
+				d.uncounted += d.notCounted(p, c)
+			}
+		}
+	}
+	for _, r := range recommender.Resources {
+		e.base[r] = max(base[r], bounded(p.InitRequest[r], d.greatest))
+		e.spike[r] = max(0, base[r]+spike[r]-e.base[r])
+	}
+	e.ownSpikes = spike[recommender.CPU]
+	e.paid = e.ownSpikes - e.spike[recommender.CPU]
+}
+
+// of is the demand with which a container is counted.
+func (d *demands) of(p *Pod, c *Container, r recommender.Resource) Demand {
+	asked := p.demand(c, r, d.greatest)
+	if !d.capped {
+		return asked
+	}
+	most := c.attainable(asked.Peak, r)
+	if p.fixed(c, r) {
+		most = bounded(c.Current[r], d.greatest)
+	}
+	return Demand{min(asked.Base, most), min(asked.Peak, most)}
+}
+
+// notCounted is what a DaemonSet container's CPU base is above the base that it is counted with.
+func (d *demands) notCounted(p *Pod, c *Container) recommender.Amount {
+	if !p.DaemonSet {
+		return 0
+	}
+	return bounded(c.Of[recommender.CPU].Base, d.greatest) - p.demand(c, recommender.CPU, d.greatest).Base
+}
+
+// count adds a pod to the sums (times 1), or takes it out (times −1). It leaves the reserve as it was.
+func (d *demands) count(e *podDemand, times recommender.Amount) {
+	const cpu, memory = recommender.CPU, recommender.Memory
+	d.needed[cpu] += times * e.base[cpu]
+	d.needed[memory] += times * (e.base[memory] + e.spike[memory])
+	d.spikes += times * e.spike[cpu]
+	d.groups.spikes[e.group] += times * e.spike[cpu]
+}

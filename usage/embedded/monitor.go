@@ -1,0 +1,95 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"attune.io/attune/usage"
+)
+
+// mostNamed nodes that do not answer are named in one line of the log.
+const mostNamed = 10
+
+// monitor keeps memory and gauges up to date while the source runs, and says what is wrong: in the log with names and
+// causes, in reports with numbers alone. Every owner of a policy reads a report; nodes' names and addresses are not for
+// them.
+type monitor struct {
+	recent   *recent
+	disk     *disk
+	targets  *targets
+	interval time.Duration
+	clock    clock.WithTicker
+	log      *slog.Logger
+	metrics  *Metrics
+	// overloaded: the log has said that there is too much to scrape. Only run has it, and loggedFailing.
+	overloaded bool
+	// loggedFailing are the nodes that do not answer, as the log said last.
+	loggedFailing []string
+}
+
+// run until the context ends.
+func (m *monitor) run(ctx context.Context) {
+	ticker := m.clock.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+		}
+		m.recent.forget(m.clock.Now())
+		idle, _ := m.disk.state()
+		m.metrics.state(m.recent.count(""), idle == nil)
+		m.logOverload()
+		m.logFailing()
+	}
+}
+
+// logOverload says once that there are more containers than one operator carries.
+func (m *monitor) logOverload() {
+	if load := m.load(); load > 1 && !m.overloaded {
+		m.overloaded = true
+		m.log.Warn(tooMany(load))
+	}
+}
+
+// load is how much there is to scrape, as a fraction of the Ceiling at one scrape a minute.
+func (m *monitor) load() float64 {
+	containers := m.recent.count(memoryMetric)
+	return float64(containers) / Ceiling * (time.Minute.Seconds() / m.interval.Seconds())
+}
+
+func tooMany(load float64) string {
+	return fmt.Sprintf("there is %.1f times as much to scrape as one operator carries: raise usage.interval, or set usage.source to prometheus", load)
+}
+
+// logFailing says which kubelets do not answer, and why, where that has changed.
+func (m *monitor) logFailing() {
+	failing, nodes := m.targets.failing()
+	if slices.Equal(failing, m.loggedFailing) {
+		return
+	}
+	m.loggedFailing = failing
+	if len(failing) == 0 {
+		m.log.Info("all nodes can be scraped again", "nodes", nodes)
+		return
+	}
+	m.log.Warn("nodes cannot be scraped", "failing", len(failing), "nodes", nodes, "causes", failing[:min(len(failing), mostNamed)])
+}
+
+// warn in a report of too much to scrape, and of kubelets that do not answer, which make it partial.
+func (m *monitor) warn(report *usage.Report) {
+	if load := m.load(); load > 1 {
+		report.Warn(tooMany(load))
+	}
+	failing, nodes := m.targets.failing()
+	report.Partial = report.Partial || len(failing) > 0
+	if len(failing) > 0 {
+		report.Warn(fmt.Sprintf("%d of %d nodes cannot be scraped; the operator's log says which ones, and why", len(failing), nodes))
+	}
+}
