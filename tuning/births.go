@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/event"
 	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 )
@@ -61,8 +60,7 @@ func (d *births) withholdLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, 
 		return
 	}
 	d.out.Status.BirthCrashes = crashes
-	d.tell(event.Warning(v1alpha1.EventLoweringWithheld, "New pods of template %s are no longer lowered, as pod %s was born below its template's size: %s",
-		birth.TemplateHash, pod.Name, verdict.Message))
+	d.tell(loweringWithheld(birth, pod, verdict.Message))
 }
 
 // suffered: some container ended at least once. Of all others there is nothing to judge.
@@ -87,8 +85,7 @@ func (d *births) markBad(revision string, harmful v1alpha1.ResizeRecord, verdict
 	d.out.Status.BadSeeds = marked
 	d.out.Status.Floors = resize.LearnHarm(d.out.Status.Floors, verdict, harmful, d.view.Now)
 	d.out.Status.Kept = resize.Unkeep(d.out.Status.Kept, harmful)
-	d.tell(event.Warning(v1alpha1.EventSeedMarkedBad, "New pods are no longer born with seed %s, which harmed pod %s: %s: %s",
-		revision, harmful.PodName, verdict.Harm, verdict.Message))
+	d.tell(seedMarkedBad(revision, harmful, string(verdict.Harm), verdict.Message))
 }
 
 // markSeedOf marks the seed in force bad where new pods would be born with what has just harmed another.

@@ -4,7 +4,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
 )
 
@@ -20,7 +19,7 @@ type closing struct {
 // putBackDone tells of a pod that was verified to have its original size.
 func (d *closing) putBackDone(record v1alpha1.ResizeRecord) {
 	for _, row := range resize.HistoryRows(d.view.Rec.Spec.Workload.Name, record, resize.ResultUndone, "", d.view.Now) {
-		d.tellOf(record, event.Normal(v1alpha1.EventResized, "Put %s of %s/%s back: %s -> %s", row.Resource, record.PodName, row.Container, row.From, row.To))
+		d.tellOf(record, putBack(record, row))
 	}
 	d.count(countSuccess, record, "")
 }
@@ -28,12 +27,11 @@ func (d *closing) putBackDone(record v1alpha1.ResizeRecord) {
 // evicted tells of a pod that is gone because it was evicted.
 func (d *closing) evicted(record v1alpha1.ResizeRecord) {
 	if d.out.EvictionOutcomes = append(d.out.EvictionOutcomes, resize.EvictionGranted); resize.Leaving(record) {
-		d.tellOf(record, event.Normal(v1alpha1.EventEvicted, "Evicted pod %s from node %s, where it did not fit beside the others; its successor is born with its peak", record.PodName, record.Node))
+		d.tellOf(record, evictedForRoom(record))
 		return
 	}
 	for _, row := range resize.HistoryRows("", record, resize.ResultEvicted, "", d.view.Now) {
-		d.tellOf(record, event.Normal(v1alpha1.EventEvicted, "Evicted pod %s from node %s, which does not give container %s %s of %s (it had %s); its successor is sized at admission",
-			record.PodName, record.Node, row.Container, row.To, row.Resource, row.From))
+		d.tellOf(record, evictedForSize(record, row))
 	}
 }
 
@@ -69,11 +67,7 @@ func (d *closing) close(record v1alpha1.ResizeRecord, action resize.Action) {
 
 // survived tells what the end of a watch left open.
 func (d *closing) survived(record v1alpha1.ResizeRecord, action resize.Action) {
-	tell := event.Normal
-	if action.Alert {
-		tell = event.Warning
-	}
 	if action.Result == resize.ResultSuccess && action.Message != "" {
-		d.tellOf(record, tell(v1alpha1.EventResized, "The watch of pod %s is over: %s", record.PodName, action.Message))
+		d.tellOf(record, watchEnded(record, action.Alert, action.Message))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
 )
 
@@ -92,7 +91,7 @@ func (d *evictor) tryElsewhere(pod *corev1.Pod, plan resize.Plan, refusal *resiz
 func (d *evictor) evict(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action resize.Action) {
 	stays := d.mayEvict(pod, resize.WholePlan(pod, record))
 	d.evictUnless(stays, pod, record, next, func() {
-		d.tellOfPod(pod, event.Warning(v1alpha1.EventResizeSkipped, "Pod %s stays on a node that refuses its resize: %s: %s", pod.Name, stays.Reason, stays.Message))
+		d.tellOfPod(pod, notEvictable(pod, stays))
 		action.Result = resize.ResultWithdrawn
 		d.closing.close(record, action)
 	})

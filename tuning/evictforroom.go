@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
 )
 
@@ -30,7 +29,7 @@ func (d *evictor) evictForRoom() {
 			continue
 		}
 		d.out.Status.Records = append(d.out.Status.Records, resize.GivenUp(resize.NewRecord(plan, pod, d.view.Now, d.view.Policy.Settings.Resize)))
-		d.tellOfPod(pod, event.Normal(v1alpha1.EventEvicting, "Pod %s is to go from node %s: %s", pod.Name, pod.Spec.NodeName, why))
+		d.tellOfPod(pod, evicting(pod, why))
 		d.wake(time.Second)
 	}
 }

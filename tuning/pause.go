@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
 )
 
@@ -24,7 +23,7 @@ const (
 
 // supersede counts another writer's resize over ours, and pauses the workload after the second.
 func (d *pauser) supersede(record v1alpha1.ResizeRecord) {
-	d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "Pod %s was resized by somebody else; leaving it alone", record.PodName))
+	d.tellOf(record, supersededBy(record))
 	d.superseded(fmt.Sprintf(
 		"another writer changed the size of pods that attune had resized, twice: find it (kubectl get pod %s --show-managed-fields -o yaml)", record.PodName))
 }
@@ -44,7 +43,7 @@ func (d *pauser) superseded(why string) {
 		Reason: fmt.Sprintf("%s, then end the pause with kubectl attune resume %s; attune tries again by itself at %s",
 			why, d.view.commandLine(), d.view.Now.Add(pausedFor).UTC().Format(time.RFC3339)),
 	}
-	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "Paused: %s", d.out.Status.Paused.Reason))
+	d.tell(pausedBecause(d.out.Status.Paused.Reason))
 }
 
 // takeOver notes which operator looks after the workload. One that finds another's name there has taken its place,
@@ -61,7 +60,7 @@ func (d *pauser) takeOver() {
 	}
 	// It is not put off: until it is stored, the two undo each other's work with each look. The second one pauses.
 	d.out.Due = true
-	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "The operator in namespace %s looks after this workload now; it was that in namespace %s", d.view.Operator.Namespace, before))
+	d.tell(operatorChanged(d.view.Operator.Namespace, before))
 	d.superseded(fmt.Sprintf("operators in the namespaces %s and %s size this workload by turns: uninstall one of them", before, d.view.Operator.Namespace))
 }
 
@@ -95,7 +94,7 @@ func (d *pauser) pauseLeak() {
 			"mend it, or give it a maxAllowed; kubectl attune resume %s lets it be given more", leak.Container, leak.Times,
 			leak.Since.UTC().Format(time.RFC3339), leak.Amount.String(), d.view.commandLine()),
 	}
-	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "Paused: %s", d.out.Status.Paused.Reason))
+	d.tell(pausedBecause(d.out.Status.Paused.Reason))
 }
 
 // pausedItself says so whether or not there is anything to resize: a person has to look.

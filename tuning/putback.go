@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
 )
 
@@ -69,13 +68,13 @@ const downNode = "NodeNotReady"
 func (d *reverter) stillToPutBack(record v1alpha1.ResizeRecord, reason, why string) {
 	d.out.Status.Tries, why = resize.Obstacle(d.out.Status.Tries, record.PodUID, reason, why)
 	d.out.Pending = append(d.out.Pending, fmt.Sprintf("pod %s does not have its old size back: %s", record.PodName, why))
-	d.tellOf(record, event.Warning(v1alpha1.EventRevertPending, "Pod %s does not have its old size back, and it is asked for again: %s", record.PodName, why))
+	d.tellOf(record, revertPending(record, why))
 }
 
 // giveUp ends the putting back of a pod that did not come about: a person has to do it.
 func (d *reverter) giveUp(record v1alpha1.ResizeRecord, why string) {
 	d.out.Status.Tries = resize.NotPutBack(d.out.Status.Tries, record, why, d.view.Now)
-	d.tell(event.Warning(v1alpha1.EventRevertPending, "%s", leftAt(record.PodName, why)))
+	d.tell(revertGivenUp(record, why))
 }
 
 // remember has a row for each pod that is being put back, and drops rows that are over.

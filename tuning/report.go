@@ -1,7 +1,6 @@
 package tuning
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
 )
 
@@ -154,14 +152,6 @@ func (d *reporter) leftBehind() string {
 	return leftAt(d.out.Status.Tries[i].Pod, d.out.Status.Tries[i].Message)
 }
 
-func leftAt(pod, why string) string {
-	if pod == "" {
-		pod = "of the workload"
-	}
-	return fmt.Sprintf("pod %s was to have its old size back and keeps the one it has, as that was given up: %s; remove what is in the way, "+
-		"or delete the pod: its successor is not born with the size that did harm", pod, why)
-}
-
 // skip tells of a refusal that a person may have to do something about, once: again only when the condition
 // ResizeBlocked is to say something else. What passes by itself is only in the condition, but for quotas, which pass
 // when there is less in use; their figures move all the time and are no news.
@@ -174,7 +164,7 @@ func (d *reporter) skip(refusal *resize.Refusal) {
 	if same && (refusal.Transient || known.Message == refusal.Message) {
 		return
 	}
-	d.tell(event.Warning(v1alpha1.EventResizeSkipped, "%s", refusal.Message))
+	d.tell(skipped(refusal))
 }
 
 // asked are refusals that a person or the operator itself brought about, and that are told elsewhere: a pause, a mode,

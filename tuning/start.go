@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/event"
 	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 )
@@ -223,7 +222,7 @@ func (d *starter) restoreBirths() {
 			d.refused.add(pod, refusal)
 			continue
 		}
-		d.tellOfPod(pod, event.Warning(v1alpha1.EventReverted, "Giving pod %s what its template says, as it crashes since it was born with less: %s", pod.Name, c.verdict.Message))
+		d.tellOfPod(pod, birthRestored(pod, c.verdict.Message))
 		d.start(pod, plan)
 	}
 }

@@ -6,8 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
 )
 
@@ -49,7 +47,7 @@ func (d *undoer) undo() *resize.Refusal {
 		return d.undone(at, d.underway(left))
 	}
 	d.out.Status.UndoneAt = text
-	d.tell(event.Normal(v1alpha1.EventUndone, "Undone as asked for at %s: running pods have the sizes from before attune", at.Format(time.RFC3339)))
+	d.tell(undone(at))
 	return d.undone(at, "its running pods were put back to the sizes from before attune")
 }
 
@@ -90,7 +88,7 @@ func (d *undoer) notPutBack(pod *corev1.Pod, refusal *resize.Refusal) []*resize.
 		refusal.Message = "pod " + pod.Name + ": " + refusal.Message
 		return []*resize.Refusal{refusal}
 	}
-	d.tellOfPod(pod, event.Warning(v1alpha1.EventResizeSkipped, "Pod %s cannot be put back to its original size: %s: %s", pod.Name, refusal.Reason, refusal.Message))
+	d.tellOfPod(pod, notUndone(pod, refusal))
 	return nil
 }
 

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
 )
 
@@ -119,7 +118,7 @@ func (d *watcher) perform(pod *corev1.Pod, record v1alpha1.ResizeRecord, action 
 		return
 	case resize.Revert, resize.Withdraw:
 		if record.Phase != next.Phase && state.Kind != resize.Harmed {
-			d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "Taking back the resize of pod %s: %s: %s", record.PodName, action.Reason, action.Message))
+			d.tellOf(record, takingBack(record, action))
 		}
 		if !d.reverter.putBackAsFar(pod, record, next) {
 			action.RequeueAfter = lookAgain
@@ -143,12 +142,11 @@ func (d *watcher) harmed(record v1alpha1.ResizeRecord, action resize.Action, ver
 	d.out.Status.Kept = resize.Unkeep(d.out.Status.Kept, record)
 	d.births.markSeedOf(record, verdict)
 	if action.Kind != resize.Revert {
-		d.tellOf(record, event.Warning(v1alpha1.EventResizeFailed, "The resize of pod %s did harm and is not taken back (%s): %s: %s",
-			record.PodName, d.whyKept(record), action.Reason, action.Message))
+		d.tellOf(record, harmNotReverted(record, d.whyKept(record), action))
 		return
 	}
 	d.out.Status.Backoff = resize.MoreBackoff(d.out.Status.Backoff, record, d.view.Now)
-	d.tellOf(record, event.Warning(v1alpha1.EventReverted, "Reverting the resize of pod %s: %s: %s", record.PodName, action.Reason, action.Message))
+	d.tellOf(record, reverting(record, action))
 	d.count(countReverted, record, action.Reason)
 }
 
@@ -164,12 +162,12 @@ func (d *watcher) whyKept(record v1alpha1.ResizeRecord) string {
 }
 
 func (d *watcher) succeeded(record v1alpha1.ResizeRecord, state resize.State) {
-	tell, but := event.Normal, ""
+	drift := ""
 	if state.Drift {
-		tell, but = event.Warning, ", but "+state.Message
+		drift = state.Message
 	}
 	if changed := changedBy(resize.HistoryRows(d.view.Rec.Spec.Workload.Name, record, resize.ResultSuccess, "", d.view.Now)); changed != "" {
-		d.tellOf(record, tell(v1alpha1.EventResized, "Resized pod %s: %s%s; watching it", record.PodName, changed, but))
+		d.tellOf(record, resized(record, changed, drift))
 	}
 	d.count(countSuccess, record, "")
 	d.out.Counts = append(d.out.Counts, tookOf(record)...)
