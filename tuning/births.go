@@ -18,7 +18,7 @@ type births struct {
 	crashed []crash
 }
 
-// judgeBirths marks seeds bad that harmed a pod which was born with them: such a pod has no record, and by
+// judge marks seeds bad that harmed a pod which was born with them: such a pod has no record, and by
 // the time anybody looks it may have been replaced by another that was born with the same seed.
 func (d *births) judge() {
 	for _, pod := range d.view.Pods {

@@ -66,7 +66,7 @@ func (d *evictor) unmovable(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 	return d.mayEvict(pod, plan)
 }
 
-// move passes a plan through the gates with the last resort that the policy allows: what the pod's node can
+// tryElsewhere passes a plan through the gates with the last resort that the policy allows: what the pod's node can
 // never hold, or has no room for, is a reason to find the pod another one.
 func (d *evictor) tryElsewhere(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) (resize.Plan, *resize.Refusal) {
 	if !d.recreates() || refusal.Reason != resize.ReasonNodeCapacity && refusal.Reason != resize.ReasonNoRoom {

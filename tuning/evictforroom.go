@@ -10,7 +10,7 @@ import (
 	"attune.io/attune/resize"
 )
 
-// sendAway begins the evictions of pods that do not fit on their nodes beside the others (strategy Node): one of
+// evictForRoom begins the evictions of pods that do not fit on their nodes beside the others (strategy Node): one of
 // the workload at a time. What is decided is stored first; the next look asks for the eviction.
 func (d *evictor) evictForRoom() {
 	if !d.view.ByNode() {
@@ -70,7 +70,7 @@ func (d *evictor) staysForGood(pod *corev1.Pod) *resize.Refusal {
 	return resize.Stays(pod, d.eviction(resize.LeavePlan(pod, d.view.Rec.Spec.Seed)))
 }
 
-// leave asks for the eviction of a pod that is to go, unless that is over: then nothing has happened.
+// finishEviction asks for the eviction of a pod that is to go, unless that is over: then nothing has happened.
 func (d *evictor) finishEviction(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action resize.Action) {
 	stays := d.notWanted(pod)
 	if stays == nil {

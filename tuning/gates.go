@@ -24,7 +24,7 @@ type gates struct {
 	ready *int
 }
 
-// gateWorld is what the gates look at.
+// input is what the gates look at.
 func (d *gates) input(pod *corev1.Pod) resize.World {
 	node, of := pod.Spec.NodeName, d.view.owner()
 	out := resize.World{
@@ -69,7 +69,7 @@ func (d *gates) facts(node string) resize.NodeFacts {
 	return facts
 }
 
-// promise notes what a plan of this pass takes, so that no other plan is given it too.
+// reserve notes what a plan of this pass takes, so that no other plan is given it too.
 func (d *gates) reserve(pod *corev1.Pod, plan resize.Plan) {
 	d.reserved = plus(d.reserved, resize.GrowthOf(pod, plan))
 	var grows recommender.Size

@@ -16,7 +16,7 @@ import (
 // originals know what pods had before attune.
 type originals struct{ *pass }
 
-// rememberOriginals notes what the running pods of each template had before attune. What it notes of unchanged pods
+// remember notes what the running pods of each template had before attune. What it notes of unchanged pods
 // is the same in every pass: a generation that a live pod is of is never dropped for another one, and where all that
 // there is room for are such, no more are noted.
 func (d *originals) remember() {
@@ -37,7 +37,7 @@ func (d *originals) remember() {
 	}
 }
 
-// originalsKnown of a generation that its controller names: all its pods were born alike. What pods of other
+// known of a generation that its controller names: all its pods were born alike. What pods of other
 // generations run may stay the same while a person changes their sizes.
 func (d *originals) known(pod *corev1.Pod) bool {
 	hash := podview.TemplateHash(pod)
@@ -50,7 +50,7 @@ func sameOriginals(o v1alpha1.Originals, pod *corev1.Pod, sizes []v1alpha1.Conta
 	})
 }
 
-// dropOriginals makes room by the oldest generation that no live pod is of; false: there is none.
+// drop makes room by the oldest generation that no live pod is of; false: there is none.
 func (d *originals) drop(live []*corev1.Pod) bool {
 	hashes := map[string]bool{}
 	for _, pod := range live {
@@ -64,7 +64,7 @@ func (d *originals) drop(live []*corev1.Pod) bool {
 	return true
 }
 
-// originalsOf are the sizes that the pod's containers had before attune. Of several that were noted of what it runs
+// of are the sizes that the pod's containers had before attune. Of several that were noted of what it runs
 // the newest count.
 func (d *originals) of(pod *corev1.Pod) map[string]recommender.Size {
 	out := map[string]recommender.Size{}
@@ -80,7 +80,7 @@ func (d *originals) of(pod *corev1.Pod) map[string]recommender.Size {
 	return out
 }
 
-// originals are what a pod's containers had before attune: its spec, where nothing changed it since. A container that
+// ofPod are what a pod's containers had before attune: its spec, where nothing changed it since. A container that
 // was seeded, or a pod that was resized, had what its template says. Nil: nobody knows now which template that was.
 func (d *originals) ofPod(pod *corev1.Pod) []v1alpha1.ContainerResources {
 	claims := claimsOf(pod)
@@ -111,7 +111,7 @@ func claimsOf(pod *corev1.Pod) map[string]*recommender.Size {
 	return claims
 }
 
-// originalSize of one container that has another size by now. What the annotation of its seed claims (nil: nothing)
+// ofContainer of one container that has another size by now. What the annotation of its seed claims (nil: nothing)
 // is believed where it agrees with the template, as anybody in the namespace can write it; where it does not, and in
 // a rollout, the pod may be another template's.
 func (d *originals) ofContainer(pod *corev1.Pod, claimed *recommender.Size, template, has recommender.Size) (recommender.Size, bool) {

@@ -101,7 +101,7 @@ type pass struct {
 	refused refusals
 }
 
-// inOurTime takes what another replica wrote, with a clock that is ahead, as written just now.
+// notAhead takes what another replica wrote, with a clock that is ahead, as written just now.
 func (d *pass) notAhead() {
 	for i, record := range d.out.Status.Records {
 		d.out.Status.Records[i] = resize.Named(resize.InOurTime(record, d.view.Now))

@@ -123,7 +123,7 @@ func raisesMemory(m resize.Move) bool {
 	return to.Limit > from.Limit || from.Limit == 0 && to.Request > from.Request
 }
 
-// grantedTo are the sizes that a pod's node grants its containers. A pod without a grant has no wishes, and what
+// granted are the sizes that a pod's node grants its containers. A pod without a grant has no wishes, and what
 // restarts its container is sized at birth alone.
 func (d *sizes) granted(pod *corev1.Pod) []podview.Container {
 	var out []podview.Container
@@ -165,7 +165,7 @@ func (d *sizes) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []pod
 	return wishes
 }
 
-// answer is the memory that a container is to have at least, as kills taught; the zero value: it was not killed at
+// killAnswer is the memory that a container is to have at least, as kills taught; the zero value: it was not killed at
 // less. No limit is added.
 func (d *sizes) killAnswer(pod *corev1.Pod, c podview.Container) recommender.Allocation {
 	has, floor := c.Size[recommender.Memory], resize.OOMFloorOf(d.out.Status.Floors, c.Name, d.view.Now)
@@ -196,7 +196,7 @@ func (d *sizes) originalSizes(pod *corev1.Pod) []podview.Container {
 	return out
 }
 
-// boostedOf are the containers of a pod that still have the CPU they were given to start with.
+// boosted are the containers of a pod that still have the CPU they were given to start with.
 func (d *sizes) boosted(pod *corev1.Pod) []podview.Container {
 	if !strings.Contains(pod.Annotations[v1alpha1.SeededAnnotation], `"boosted"`) {
 		return nil

@@ -30,7 +30,7 @@ type Unknowns struct {
 // None are left.
 func (q Unknowns) None() bool { return len(q.Rooms)+len(q.Live)+len(q.Memory) == 0 && !q.Nodes }
 
-// ask asks for the room of a node that a pod is to grow on, and for the memory of a pod that gets no limit for want
+// room asks for the room of a node that a pod is to grow on, and for the memory of a pod that gets no limit for want
 // of knowing it.
 func (d *lookup) room(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) {
 	node := pod.Spec.NodeName
@@ -40,7 +40,7 @@ func (d *lookup) room(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal
 	d.unknownMemory(pod, plan)
 }
 
-// askUnknown asks what a pod's containers hold where a limit was left out for want of knowing it.
+// unknownMemory asks what a pod's containers hold where a limit was left out for want of knowing it.
 func (d *lookup) unknownMemory(pod *corev1.Pod, plan resize.Plan) {
 	unknown := func(r resize.Refusal) bool { return r.Reason == resize.ReasonMemoryUnknown }
 	if slices.ContainsFunc(plan.LeftOut, unknown) {
@@ -48,7 +48,7 @@ func (d *lookup) unknownMemory(pod *corev1.Pod, plan resize.Plan) {
 	}
 }
 
-// askMemory asks what the containers hold whose limit any of some plans lowers, where one of those that go now does:
+// loweredMemory asks what the containers hold whose limit any of some plans lowers, where one of those that go now does:
 // what is found may have another one go in its place.
 func (d *lookup) loweredMemory(going, all []resize.Plan) {
 	if !slices.ContainsFunc(going, lowersUnweighed) {
@@ -74,7 +74,7 @@ func (d *lookup) memory(pod types.UID) {
 	}
 }
 
-// askLive asks for a pod as the API server has it before its record is put back or given up. One that is being put back
+// live asks for a pod as the API server has it before its record is put back or given up. One that is being put back
 // already is asked for when a patch is sent (putBackAsFar).
 func (d *lookup) live(pod *corev1.Pod, record v1alpha1.ResizeRecord, action resize.Action) {
 	if pod == nil || action.PutsBackAgain(record) || d.view.Looked.Live[pod.UID] || d.view.Looked.Unread.Pods[pod.UID] != nil {

@@ -192,7 +192,7 @@ func (v *View) nodeNotReady(name string) bool {
 	return known && !resize.NodeReady(view.Node)
 }
 
-// watchEnded: the record's watch is over, and its pod is to be judged.
+// WatchEnded: the record's watch is over, and its pod is to be judged.
 func (v *View) WatchEnded(record v1alpha1.ResizeRecord) bool {
 	return record.Phase == v1alpha1.RecordWatching && record.WatchUntil != nil && !v.Now.Before(record.WatchUntil.Time)
 }
@@ -205,7 +205,7 @@ func (v *View) SetMemory(pod types.UID, held map[string]recommender.Amount, soon
 	}
 }
 
-// byNode: the pods are sized by their nodes' grants, not by one target. Cooldown, canary, waves and the change
+// ByNode: the pods are sized by their nodes' grants, not by one target. Cooldown, canary, waves and the change
 // filter do not apply; plans, gates, records, watches and reverts do.
 func (v *View) ByNode() bool {
 	return v.Rec.Spec.Strategy == v1alpha1.StrategyNode || v.Policy.Settings.Strategy == v1alpha1.StrategyNode
@@ -250,7 +250,7 @@ func (v *View) orphaned() bool {
 	return v.Policy.Gone || v.Workload == nil || v.Rec.DeletionTimestamp != nil
 }
 
-// close has a pass begin nothing new; the first reason stands.
+// Close has a pass begin nothing new; the first reason stands.
 func (v *View) Close(why *resize.Refusal) {
 	if v.Begin.Closed == nil {
 		v.Begin.Closed = why
@@ -270,7 +270,7 @@ func (v *View) templateSize(container string) (recommender.Size, bool) {
 	return recommender.Size{}, false
 }
 
-// live are the pods that have not ended and are not being deleted. Those that have stay for a while, such
+// Live are the pods that have not ended and are not being deleted. Those that have stay for a while, such
 // as failed attempts of a Job: they still teach what killed them, and nothing is to be done about them.
 func (v *View) Live() []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(v.Pods), ended)

@@ -123,7 +123,7 @@ func (c looker) allNodes(ctx context.Context, w *tuning.View) error {
 	return nil
 }
 
-// lookAtPod puts the pod as the API server has it in the place of the cached one.
+// livePod puts the pod as the API server has it in the place of the cached one.
 func (c looker) livePod(ctx context.Context, w *tuning.View, uid types.UID) error {
 	i := slices.IndexFunc(w.Pods, func(p *corev1.Pod) bool { return p.UID == uid })
 	if i < 0 {
