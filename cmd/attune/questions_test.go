@@ -94,7 +94,7 @@ func TestQuestionsAboutAThousandWorkloads(t *testing.T) {
 	require.NoError(t, err)
 	settings.Source.HistoryWindow = 24 * time.Hour
 	dial := o.dialer(nil)
-	histories, lately := store.New(store.Options{Dial: dial}), recent.New(recent.Dialer(dial))
+	histories, lately := store.New(store.Options{Dial: dial}), recent.New(dial)
 	for n := range namespaces {
 		namespace := fmt.Sprint("team-", n)
 		in := store.Interest{Policy: "all", Namespace: namespace, Source: settings.Source}

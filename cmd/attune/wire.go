@@ -35,7 +35,6 @@ import (
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/recent"
 	"attune.io/attune/usage/store"
 	"attune.io/attune/webhook/pod"
 	"attune.io/attune/webhook/validation"
@@ -234,7 +233,7 @@ func (o *options) control(mgr ctrl.Manager) error {
 		Operator: o.namespace, Client: mgr.GetClient(), History: histories, Checkpoints: histories, Autoscalers: autoscalers, Clock: clock.RealClock{},
 		Settings: settings, Events: recorder,
 	}
-	shared := o.sharing(recent.Dialer(o.dialer(mgr.GetAPIReader())))
+	shared := o.sharing(o.dialer(mgr.GetAPIReader()))
 	if err := policies.Register(mgr, fresh); err != nil {
 		return fmt.Errorf("setting up the policy loop: %w", err)
 	}

@@ -29,9 +29,6 @@ const (
 	patience = 20 * time.Second
 )
 
-// Dialer makes the source of some settings.
-type Dialer func(usage.SourceSettings) (usage.Source, error)
-
 // Interest is what one policy wants to know.
 type Interest struct {
 	Namespace, Policy string
@@ -46,7 +43,7 @@ type Store struct {
 	// number of others.
 	There func(namespace, pod string) bool
 
-	dial Dialer
+	dial usage.Dialer
 
 	mutex     sync.RWMutex
 	interests map[owner]Interest
@@ -83,7 +80,7 @@ type source struct {
 type podsOf struct{ namespace, workload string }
 
 // New is an empty Store.
-func New(dial Dialer) *Store {
+func New(dial usage.Dialer) *Store {
 	return &Store{
 		dial: dial, patience: patience, room: mostContainers,
 		interests: map[owner]Interest{}, sources: map[usage.Digest]*source{}, of: map[place]*node.Recent{},

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/podname"
 	"attune.io/attune/usage/store"
 )
 
@@ -143,6 +143,6 @@ func profile(t *testing.T, s *store.Store, now time.Time) recommender.Profile {
 
 var errDown = errors.New("the server is down")
 
-func daemonSet(name string) podname.Workload {
-	return podname.Workload{Kind: v1alpha1.KindDaemonSet, Name: name}
+func daemonSet(name string) workload.KindName {
+	return workload.KindName{Kind: v1alpha1.KindDaemonSet, Name: name}
 }

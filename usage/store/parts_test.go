@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/podname"
 	"attune.io/attune/usage/store"
 )
 
@@ -191,9 +191,9 @@ func TestWhatWasTooMuchOfOneNamespaceIsReadAgain(t *testing.T) {
 func TestManyPoliciesOfANamespace(t *testing.T) {
 	const policies, workloads = 50, 200
 	s := newStore(&fake{})
-	neighbours := func(n int) (all []podname.Workload) {
+	neighbours := func(n int) (all []workload.KindName) {
 		for i := range n {
-			all = append(all, podname.Workload{Kind: v1alpha1.KindDeployment, Name: fmt.Sprint("app", i)})
+			all = append(all, workload.KindName{Kind: v1alpha1.KindDeployment, Name: fmt.Sprint("app", i)})
 		}
 		return all
 	}

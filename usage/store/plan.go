@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/podname"
 )
 
 const (
@@ -56,7 +56,7 @@ func (p *pool) plan(now time.Time) plan {
 
 // repeat has the past read again where answers about it were partial. What was read stays.
 func (p *pool) repeat(now time.Time) {
-	p.each(func(_ string, _ podname.Workload, track *track) {
+	p.each(func(_ string, _ workload.KindName, track *track) {
 		if !track.again.IsZero() && !track.again.After(now) {
 			track.from, track.partial, track.again = uncovered, false, time.Time{}
 			track.repeats++
@@ -83,7 +83,7 @@ func (p *pool) follow(now time.Time) {
 	for _, n := range p.namespaces {
 		sooner(&n.rereadAt, partialPause)
 	}
-	p.each(func(_ string, _ podname.Workload, t *track) {
+	p.each(func(_ string, _ workload.KindName, t *track) {
 		sooner(&t.again, partialPause)
 		if t.refusal != nil {
 			sooner(&t.refusal.until, firstRest)
@@ -101,7 +101,7 @@ func (p *pool) setBack(last int64) {
 	p.newest, p.counted, p.slid = newestPart{}, false, last
 	first, _ := p.span(last)
 	known := last - min(p.window, int64(partialReach/p.settings.QueryStep))
-	p.each(func(_ string, _ podname.Workload, track *track) {
+	p.each(func(_ string, _ workload.KindName, track *track) {
 		for _, of := range track.histories {
 			track.from = max(track.from, of.cpu.first)
 			of.setBack(first, last)
@@ -165,7 +165,7 @@ func (p *pool) planNewest(last int64) *usage.Query {
 // newestSteps is how many steps of everything fit into memory, and what the server has shown it can answer.
 func (p *pool) newestSteps() int64 {
 	var all []*track
-	p.each(func(_ string, _ podname.Workload, track *track) { all = append(all, track) })
+	p.each(func(_ string, _ workload.KindName, track *track) { all = append(all, track) })
 	most := cmp.Or(p.newest.steps, maxChunk)
 	return max(leastNewest, min(most, p.scratch/p.containersOf(all)))
 }
@@ -214,7 +214,7 @@ const keepPart = time.Hour
 // lacking is a track whose past has not been read as far as it is wanted.
 type lacking struct {
 	namespace string
-	workload  podname.Workload
+	workload  workload.KindName
 	*track
 }
 
@@ -273,7 +273,7 @@ func (p *pool) group(oldest int64, now time.Time) (group []lacking, all bool) {
 		return nil, false
 	}
 	all = true
-	p.each(func(namespace string, workload podname.Workload, t *track) {
+	p.each(func(namespace string, workload workload.KindName, t *track) {
 		if t == next || next.refusal == nil && t.refusal == nil && t.from == next.from {
 			group = append(group, lacking{namespace, workload, t})
 		} else {
@@ -294,7 +294,7 @@ func (p *pool) before(waits, other [2]int64, from, otherFrom int64) bool {
 // newestStart is the newest step that any history starts with.
 func (p *pool) newestStart(oldest int64) int64 {
 	newest := oldest
-	p.each(func(_ string, _ podname.Workload, track *track) { newest = max(newest, track.from) })
+	p.each(func(_ string, _ workload.KindName, track *track) { newest = max(newest, track.from) })
 	return newest
 }
 
@@ -392,4 +392,4 @@ func (p *pool) query(namespaces []string, first, last int64) *usage.Query {
 }
 
 // prefix is what the names of a workload's pods start with.
-func prefix(workload podname.Workload) string { return usage.PodPrefix(workload.Name) }
+func prefix(workload workload.KindName) string { return usage.PodPrefix(workload.Name) }

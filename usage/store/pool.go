@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/podname"
 )
 
 // pool is everything that is read from one source. The store's mutex guards it, but for what is said to be
@@ -63,7 +63,7 @@ type namespace struct {
 	// interests by policy.
 	interests map[string]Interest
 	// neighbours are all workloads of the namespace that stand for themselves, as a policy has seen them last.
-	neighbours []podname.Workload
+	neighbours []workload.KindName
 	// resolver is replaced, never changed.
 	resolver *resolver
 	// tracks have the numbers of the resolver's wishes.
@@ -81,7 +81,7 @@ type namespace struct {
 }
 
 // track of a workload, or nil.
-func (n *namespace) track(of podname.Workload) *track {
+func (n *namespace) track(of workload.KindName) *track {
 	if i, known := n.resolver.numbers[of]; known {
 		return n.tracks[i]
 	}
@@ -243,7 +243,7 @@ func (p *pool) resolvers() map[string]*resolver {
 }
 
 // each visits every track.
-func (p *pool) each(visit func(namespace string, workload podname.Workload, track *track)) {
+func (p *pool) each(visit func(namespace string, workload workload.KindName, track *track)) {
 	for name, n := range p.namespaces {
 		for i, track := range n.tracks {
 			visit(name, n.resolver.wishes[i].workload, track)
@@ -252,7 +252,7 @@ func (p *pool) each(visit func(namespace string, workload podname.Workload, trac
 }
 
 // track of a workload, or nil.
-func (p *pool) track(namespace string, workload podname.Workload) *track {
+func (p *pool) track(namespace string, workload workload.KindName) *track {
 	if n := p.namespaces[namespace]; n != nil {
 		return n.track(workload)
 	}
@@ -276,7 +276,7 @@ func (p *pool) current() State {
 func (p *pool) count() {
 	p.counted = true
 	p.state.Containers, p.state.Bytes = 0, 0
-	p.each(func(_ string, _ podname.Workload, track *track) {
+	p.each(func(_ string, _ workload.KindName, track *track) {
 		p.state.Containers += len(track.histories)
 		for _, history := range track.histories {
 			p.state.Bytes += history.bytes()

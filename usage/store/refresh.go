@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/podname"
 )
 
 // maxParallel bounds how many sources are begun to be asked at the same time.
@@ -321,7 +321,7 @@ func (p *pool) isWhole(now time.Time) bool {
 
 // hurry reads again now what was answered in part of the past: the source answers in whole again.
 func (p *pool) hurry(now time.Time) {
-	p.each(func(_ string, _ podname.Workload, track *track) {
+	p.each(func(_ string, _ workload.KindName, track *track) {
 		if track.partial {
 			track.again = now
 		}
@@ -426,7 +426,7 @@ func (p *pool) cover(s *scratch, query usage.Query, group []*track, partial bool
 func (p *pool) keep(s *scratch, report usage.Report, now time.Time, changed map[string]bool) {
 	first, last := p.span(usage.StepOf(now, p.settings.QueryStep))
 	p.slid = max(p.slid, last)
-	p.each(func(_ string, _ podname.Workload, track *track) {
+	p.each(func(_ string, _ workload.KindName, track *track) {
 		for _, of := range track.histories {
 			of.slide(first, last)
 		}

@@ -3,21 +3,21 @@ package store
 import (
 	"slices"
 
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/podname"
 )
 
 // resolver tells which series of one namespace are wanted. It is never changed once it is made.
 type resolver struct {
-	index podname.Index
+	index workload.PodIndex
 	// numbers of the workloads that are wanted, in wishes.
-	numbers map[podname.Workload]int
+	numbers map[workload.KindName]int
 	wishes  []wish
 }
 
 // wish is a workload that is wanted, and which containers of it.
 type wish struct {
-	workload   podname.Workload
+	workload   workload.KindName
 	containers containers
 }
 
@@ -39,24 +39,24 @@ func (c containers) include(others containers) bool {
 	return others != nil
 }
 
-func newResolver(interests map[string]Interest, neighbours []podname.Workload) *resolver {
-	r := &resolver{numbers: map[podname.Workload]int{}}
+func newResolver(interests map[string]Interest, neighbours []workload.KindName) *resolver {
+	r := &resolver{numbers: map[workload.KindName]int{}}
 	known := slices.Clone(neighbours)
 	for _, interest := range interests {
 		r.wishes = slices.Grow(r.wishes, len(interest.Workloads))
 		for _, w := range interest.Workloads {
-			workload := podname.Workload{Kind: w.Kind, Name: w.Name}
+			workload := workload.KindName{Kind: w.Kind, Name: w.Name}
 			known = append(known, workload)
 			r.want(workload, w.Containers)
 		}
 	}
-	r.index = podname.NewIndex(known)
+	r.index = workload.NewPodIndex(known)
 	return r
 }
 
 // want adds to what other policies want of the workload. The names are the interest's, and shared until
 // another policy wants other ones.
-func (r *resolver) want(workload podname.Workload, names containers) {
+func (r *resolver) want(workload workload.KindName, names containers) {
 	n, known := r.numbers[workload]
 	if !known {
 		r.numbers[workload] = len(r.wishes)
@@ -79,19 +79,19 @@ func (r *resolver) want(workload podname.Workload, names containers) {
 }
 
 // number of the workload of a pod, if it is wanted.
-func (r *resolver) number(pod string) (int, podname.Match) {
-	workload, match := r.index.Of(pod)
-	if match != podname.Found {
+func (r *resolver) number(pod string) (int, workload.Match) {
+	name, match := r.index.Of(pod)
+	if match != workload.MatchFound {
 		return 0, match
 	}
-	n, known := r.numbers[workload]
+	n, known := r.numbers[name]
 	if !known {
-		return 0, podname.Unknown
+		return 0, workload.MatchNone
 	}
-	return n, podname.Found
+	return n, workload.MatchFound
 }
 
 // dropOf says why the samples of a pod are dropped; false: they just belong to nobody.
-func dropOf(match podname.Match) (usage.Drop, bool) {
-	return usage.DropAmbiguous, match == podname.Ambiguous
+func dropOf(match workload.Match) (usage.Drop, bool) {
+	return usage.DropAmbiguous, match == workload.MatchAmbiguous
 }

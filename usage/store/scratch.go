@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/podname"
 )
 
 // scratch collects an answer, so that a read which breaks off leaves the histories as they were, and a
@@ -21,7 +21,7 @@ type scratch struct {
 		namespace, pod string
 		of             *gathered
 		number         int
-		match          podname.Match
+		match          workload.Match
 	}
 	// spare answers and values are handed out one by one.
 	spareAnswers []answer
@@ -69,7 +69,7 @@ func (s *scratch) take(series usage.Series) {
 	if of == nil {
 		return
 	}
-	if s.latest.match != podname.Found {
+	if s.latest.match != workload.MatchFound {
 		if reason, dropped := dropOf(s.latest.match); dropped {
 			s.report.Drop(reason, len(series.CPU)+len(series.CPUPeak)+len(series.Memory))
 		}

@@ -12,14 +12,10 @@ import (
 	"weak"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/podname"
 )
-
-// Dialer makes the source of some settings, reading the secrets that they name. It is called again after a
-// failure, so that a secret that was changed is read again.
-type Dialer func(usage.SourceSettings) (usage.Source, error)
 
 // Interest is what one policy wants to know.
 type Interest struct {
@@ -29,7 +25,7 @@ type Interest struct {
 	Workloads         []Workload
 	// Neighbours are all workloads of the namespace that stand for themselves, the same for each of its policies. Their
 	// histories are not kept, but their pods are not mistaken for those of a workload with a shorter name.
-	Neighbours []podname.Workload
+	Neighbours []workload.KindName
 }
 
 // Workload whose history is wanted.
@@ -72,7 +68,7 @@ type State struct {
 
 // Options of a Store.
 type Options struct {
-	Dial Dialer
+	Dial usage.Dialer
 	// Changed is called after a refresh, once for each namespace with new data, and when a source has answered that took
 	// longer; never twice at the same time.
 	Changed func(namespace string)
@@ -347,6 +343,6 @@ func (s *Store) find(key Key) (*pool, *history) {
 	return pool, track.history(key.Container)
 }
 
-func (k Key) workload() podname.Workload {
-	return podname.Workload{Kind: k.Kind, Name: k.Workload}
+func (k Key) workload() workload.KindName {
+	return workload.KindName{Kind: k.Kind, Name: k.Workload}
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/podname"
 	"attune.io/attune/usage/store"
 )
 
@@ -107,13 +107,13 @@ func TestPodsOfNeighboursAreNotMistaken(t *testing.T) {
 	pods := []fakePod{web("aaaaa", always(0.2)), {namespace: "shop", pod: "web-v2-bbbbb", container: "app", cpu: always(4)}}
 	for _, test := range []struct {
 		name       string
-		neighbours []podname.Workload
+		neighbours []workload.KindName
 		peak       float64
 		dropped    int
 	}{
-		{"known", []podname.Workload{daemonSet("web-v2")}, 200, 0},
+		{"known", []workload.KindName{daemonSet("web-v2")}, 200, 0},
 		{"not known", nil, 4000, 0},
-		{"ambiguous", []podname.Workload{{Kind: v1alpha1.KindJob, Name: "web-v2"}, daemonSet("web-v2")}, 200, 288},
+		{"ambiguous", []workload.KindName{{Kind: v1alpha1.KindJob, Name: "web-v2"}, daemonSet("web-v2")}, 200, 288},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newStore(&fake{pods: pods})

@@ -1,4 +1,4 @@
-package podname
+package workload
 
 import (
 	"math/bits"

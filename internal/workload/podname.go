@@ -1,9 +1,4 @@
-// Package podname tells which workload a pod belonged to by its name alone, for the pods that are gone and
-// whose owners can no longer be asked. It is pure.
-//
-// The names are anchored: a Deployment's pod is the Deployment's name, a template hash of 1 to 10
-// characters and a random suffix of 5. A prefix would mix my-app with my-app-v2.
-package podname
+package workload
 
 import (
 	"strings"
@@ -11,45 +6,48 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Workload is a kind and a name in one namespace.
-type Workload struct {
+// KindName is the kind and the name of a workload in a namespace that the context gives.
+type KindName struct {
 	Kind v1alpha1.WorkloadKind
 	Name string
 }
 
-// Match says what a lookup found.
+// Match is the result of PodIndex.Of.
 type Match uint8
 
 const (
-	// Unknown: no workload of the index has pods of that name.
-	Unknown Match = iota
-	// Found: exactly one workload has.
-	Found
-	// Ambiguous: workloads of different kinds with names of the same length have, and the name cannot tell
+	// MatchNone: no workload of the index has pods of that name.
+	MatchNone Match = iota
+	// MatchFound: exactly one workload has.
+	MatchFound
+	// MatchAmbiguous: workloads of different kinds with names of the same length have, and the name cannot tell
 	// them apart.
-	Ambiguous
+	MatchAmbiguous
 )
 
-// Index finds a pod's workload among those of one namespace. Workloads that are owned by another (a
-// Deployment's ReplicaSets, a CronJob's Jobs) must not be in it: their names are longer, and would win.
-// The zero value is empty. An Index is never changed once it is made, so any number of goroutines may read
-// it.
-type Index struct {
+// PodIndex finds a pod's workload among those of one namespace by the pod's name alone, for the pods that are gone and
+// whose owners can no longer be asked. Names are anchored: a Deployment's pod is the Deployment's name, a template hash of
+// 1 to 10 characters and a random suffix of 5. A prefix would mix my-app with my-app-v2.
+//
+// Workloads that are owned by another (a Deployment's ReplicaSets, a CronJob's Jobs) must not be in it: their names are
+// longer, and would win. The zero value is empty. A PodIndex never changes once it is made, so any number of goroutines may
+// read it.
+type PodIndex struct {
 	kinds map[string]kindSet
 	// cut holds the workloads whose names are longer than what of them fits into a generated name.
-	cut map[string][]Workload
+	cut map[string][]KindName
 }
 
-// NewIndex is an index of the workloads; repeated ones count once.
-func NewIndex(workloads []Workload) Index {
-	index := Index{kinds: make(map[string]kindSet, len(workloads)), cut: map[string][]Workload{}}
+// NewPodIndex is an index of the workloads; repeated ones count once.
+func NewPodIndex(workloads []KindName) PodIndex {
+	index := PodIndex{kinds: make(map[string]kindSet, len(workloads)), cut: map[string][]KindName{}}
 	for _, w := range workloads {
 		index.add(w)
 	}
 	return index
 }
 
-func (x Index) add(w Workload) {
+func (x PodIndex) add(w KindName) {
 	bit := bitOf(w.Kind)
 	if bit == 0 || x.kinds[w.Name]&bit != 0 {
 		return
@@ -63,7 +61,7 @@ func (x Index) add(w Workload) {
 
 // Of is the workload that the pod's name says it belongs to: the one with the longest name. It costs a few
 // map lookups, however many workloads there are, and no allocation.
-func (x Index) Of(pod string) (Workload, Match) {
+func (x PodIndex) Of(pod string) (KindName, Match) {
 	for _, candidate := range candidates(pod) {
 		if candidate.kinds == 0 {
 			continue
@@ -75,29 +73,29 @@ func (x Index) Of(pod string) (Workload, Match) {
 	return x.ofCut(pod)
 }
 
-func only(name string, found kindSet) (Workload, Match) {
+func only(name string, found kindSet) (KindName, Match) {
 	kind, one := found.kind()
 	if !one {
-		return Workload{}, Ambiguous
+		return KindName{}, MatchAmbiguous
 	}
-	return Workload{Kind: kind, Name: name}, Found
+	return KindName{Kind: kind, Name: name}, MatchFound
 }
 
 // ofCut finds workloads whose own names did not fit. A StatefulSet's pods are not generated names, so they
 // are never cut.
-func (x Index) ofCut(pod string) (Workload, Match) {
+func (x PodIndex) ofCut(pod string) (KindName, Match) {
 	if len(pod) != maxGenerated+randomLength || !isRandom(pod[maxGenerated:]) {
-		return Workload{}, Unknown
+		return KindName{}, MatchNone
 	}
-	owner, match := Workload{}, Unknown
+	owner, match := KindName{}, MatchNone
 	for _, w := range x.cut[pod[:maxGenerated]] {
 		if w.Kind == v1alpha1.KindStatefulSet {
 			continue
 		}
-		if match == Found {
-			return Workload{}, Ambiguous
+		if match == MatchFound {
+			return KindName{}, MatchAmbiguous
 		}
-		owner, match = w, Found
+		owner, match = w, MatchFound
 	}
 	return owner, match
 }

@@ -1,5 +1,4 @@
-// Package meter counts what usage sources are asked and what they answer.
-package meter
+package prometheus
 
 import (
 	"time"
@@ -7,13 +6,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Sources of usage, as the metrics' label has them.
-const (
-	Embedded   = "embedded"
-	Prometheus = "prometheus"
-)
+// Name of this source in metrics and flags.
+const Name = "prometheus"
 
-// Meter of the sources. It is safe for concurrent use.
+// Meter counts what usage sources are asked and what they answer. It is safe for concurrent use.
 type Meter struct {
 	samples *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
@@ -21,8 +17,8 @@ type Meter struct {
 	errors  *prometheus.CounterVec
 }
 
-// New registers the metrics. It panics where one of them is registered already.
-func New(registry prometheus.Registerer) *Meter {
+// NewMeter registers the metrics. It panics where one of them is registered already.
+func NewMeter(registry prometheus.Registerer) *Meter {
 	m := &Meter{
 		samples: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "attune_usage_samples_total", Help: "Usage samples taken from a source.",
@@ -44,7 +40,7 @@ func New(registry prometheus.Registerer) *Meter {
 	return m
 }
 
-// Took counts samples that a source gave.
+// Took counts samples that a source gave, by the name of the source.
 func (m *Meter) Took(source string, samples int) {
 	m.samples.WithLabelValues(source).Add(float64(samples))
 }
