@@ -35,7 +35,7 @@ import (
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/store"
+	"attune.io/attune/usage/history"
 	"attune.io/attune/webhook/pod"
 	"attune.io/attune/webhook/validation"
 )
@@ -219,7 +219,7 @@ func (o *options) control(mgr ctrl.Manager) error {
 			return err
 		}
 	}
-	histories := store.New(store.Options{
+	histories := history.New(history.Options{
 		Dial: o.dialer(mgr.GetAPIReader()), Changed: changed, MaxBytes: historyBytes(),
 		Forgets: func(s usage.SourceSettings) bool { return s.Prometheus == nil && o.own != nil },
 	})

@@ -1,5 +1,5 @@
 // Package recent keeps what each pod of some workloads used lately, by itself: the base demand of the
-// strategy Node. usage/store keeps the workloads' longer histories, of their highest replicas alone.
+// strategy Node. usage/history keeps the workloads' longer histories, of their highest replicas alone.
 package recent
 
 import (
@@ -22,7 +22,7 @@ const (
 	// rateWindow is the longest for the rate of CPU: P75 of 10 minutes is to be more than one of two values.
 	rateWindow = 2 * time.Minute
 	// mostContainers are followed at once: 30 MiB. Others keep what they hold. One namespace may have greed times as many
-	// as there is room left for (see usage/store).
+	// as there is room left for (see usage/history).
 	mostContainers = 65_536
 	greed          = 2
 	// patience is how long a refresh waits for its sources.
