@@ -13,9 +13,6 @@ import (
 // MaxCheckpoint is the most that one container's checkpoint takes, in bytes.
 const MaxCheckpoint = 2048
 
-// settleGrace is what the first answers may be late by, beside the steps that they are about.
-const settleGrace = 2 * time.Minute
-
 // Checkpoint is a container's history in a compact form of at most so many bytes; nil where there is none that fits, or
 // where the source keeps the past itself (Options.Forgets). Where stored was made of the same history, it is returned as it
 // is: to pack one costs milliseconds.
@@ -33,7 +30,7 @@ func (s *Store) Checkpoint(key Key, most int, stored []byte) []byte {
 	}
 	copied, version := history.copied(pool.settings.QueryStep), history.version
 	s.mutex.RUnlock()
-	// Packing thousands of values does not keep anybody waiting.
+	// Thousands of values are packed without the lock.
 	data := codec.PackCheckpoint(copied, most)
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -82,39 +79,6 @@ func (s *Store) Restore(key Key, packed []byte, now time.Time) error {
 	return pool.restore(history, past, now)
 }
 
-// add an empty history; nil where none is wanted.
-func (p *pool) add(key Key) *history {
-	n := p.namespaces[key.Namespace]
-	if n == nil {
-		return nil
-	}
-	track := n.track(key.workload())
-	if track == nil || !track.wanted.has(key.Container) {
-		return nil
-	}
-	return track.add(key.Container, n.share)
-}
-
-// restore fills what is not known.
-func (p *pool) restore(h *history, past codec.Checkpoint, now time.Time) error {
-	step := p.settings.QueryStep
-	if step%past.Step != 0 {
-		return fmt.Errorf("the checkpoint of a history in steps of %s is of no use for steps of %s", past.Step, step)
-	}
-	first, last := p.span(usage.StepOf(now, step))
-	p.slid = max(p.slid, last)
-	h.slide(first, last)
-	filled := fill(&h.cpu, past.CPU, past, step) + fill(&h.memory, past.Memory, past, step)
-	if len(past.Peak) > 0 {
-		filled += fill(h.peaks(), past.Peak, past, step)
-	}
-	if filled > 0 { // not a checkpoint that this process wrote of what it knows
-		h.version++
-		p.counted, p.resumed = false, true
-	}
-	return nil
-}
-
 // fill the steps without a value, where there is room, and return how many it filled. Several short steps make a long
 // one: the highest counts.
 func fill(to *series, from []float64, past codec.Checkpoint, step time.Duration) (filled int) {
@@ -140,15 +104,6 @@ func fill(to *series, from []float64, past codec.Checkpoint, step time.Duration)
 	}
 	to.close()
 	return filled
-}
-
-// settled is when the newest steps of what was restored must have been read: until then they may only be
-// late.
-func (p *pool) settled() time.Time {
-	if !p.resumed || p.began.IsZero() {
-		return time.Time{}
-	}
-	return p.began.Add(2*p.settings.QueryStep + settleGrace)
 }
 
 // copied values of the whole window.

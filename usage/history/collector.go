@@ -70,8 +70,8 @@ func (s *collector) take(series usage.Series) {
 		return
 	}
 	if s.latest.match != workload.MatchFound {
-		if reason, dropped := dropOf(s.latest.match); dropped {
-			s.report.Drop(reason, len(series.CPU)+len(series.CPUPeak)+len(series.Memory))
+		if s.latest.match == workload.MatchAmbiguous { // others belong to workloads that are not wanted
+			s.report.Drop(usage.DropAmbiguous, len(series.CPU)+len(series.CPUPeak)+len(series.Memory))
 		}
 		return
 	}

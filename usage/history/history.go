@@ -127,3 +127,33 @@ func (h *history) release() {
 		h.peak.release()
 	}
 }
+
+// maxOf a value and others; NaN where all are.
+func maxOf(value float64, others []float64) float64 {
+	for _, v := range others {
+		if v > value || math.IsNaN(value) {
+			value = v
+		}
+	}
+	return value
+}
+
+// measured counts the values that are no gaps.
+func measured(values []float64) int {
+	n := 0
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			n++
+		}
+	}
+	return n
+}
+
+// gaps are a number of steps without values.
+func gaps(steps int64) []float64 {
+	values := make([]float64, steps)
+	for i := range values {
+		values[i] = math.NaN()
+	}
+	return values
+}

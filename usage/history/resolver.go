@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"attune.io/attune/internal/workload"
-	"attune.io/attune/usage"
 )
 
 // resolver tells which series of one namespace are wanted. It is never changed once it is made.
@@ -89,9 +88,4 @@ func (r *resolver) number(pod string) (int, workload.Match) {
 		return 0, workload.MatchNone
 	}
 	return n, workload.MatchFound
-}
-
-// dropOf says why the samples of a pod are dropped; false: they just belong to nobody.
-func dropOf(match workload.Match) (usage.Drop, bool) {
-	return usage.DropAmbiguous, match == workload.MatchAmbiguous
 }

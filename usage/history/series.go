@@ -199,27 +199,6 @@ func (s *series) pack(values []float64) (lost int) {
 	return lost
 }
 
-// maxOf a value and others; NaN where all are.
-func maxOf(value float64, others []float64) float64 {
-	for _, v := range others {
-		if v > value || math.IsNaN(value) {
-			value = v
-		}
-	}
-	return value
-}
-
-// measured counts the values that are no gaps.
-func measured(values []float64) int {
-	n := 0
-	for _, v := range values {
-		if !math.IsNaN(v) {
-			n++
-		}
-	}
-	return n
-}
-
 // eachBlock visits the packed blocks that steps from first to last are in, in their order. The block is only valid during
 // the call.
 func (s *series) eachBlock(first, last int64, visit func(at int64, b *codec.Block, pageMax float64)) {
@@ -295,12 +274,3 @@ func (s *series) release() {
 func blockStart(step int64) int64 { return step / codec.BlockSteps * codec.BlockSteps }
 
 func pageOf(step int64) int64 { return step / pageSteps }
-
-// gaps are a number of steps without values.
-func gaps(steps int64) []float64 {
-	values := make([]float64, steps)
-	for i := range values {
-		values[i] = math.NaN()
-	}
-	return values
-}
