@@ -2,6 +2,7 @@ package codec_test
 
 import (
 	"bytes"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -172,6 +173,27 @@ func TestWhatIsBrokenIsRefused(t *testing.T) {
 	packed[0] = 9
 	_, err := codec.UnpackCheckpoint(packed)
 	assert.ErrorContains(t, err, "made by another version: 9, not 1")
+}
+
+// TestStoredCheckpointsStayReadable: these bytes are in clusters, fine and coarse. What becomes of them never changes.
+func TestStoredCheckpointsStayReadable(t *testing.T) {
+	for stored, want := range map[string]string{
+		"0100e0a71292ccc5050708000000000000f83f080000000000000440080000000092fe9e417a261ec3c07881752a9b6887241303e315b687eca217e4d9183c94041901010000ffffd77e9fc7": "5813001 0.0025 1" +
+			" [0.199920189 0.250294306 NaN 0 1.5 0.210157203 0.199920189]" +
+			" [0.299589386 0.299589386 NaN 0 2.5 0.210157203 0.199920189]" +
+			" [99946285.1 100949502 NaN 120229453 130000000 125129864 0]",
+		"0106e0a71292ccc5050708000000000000f83f080000000000000440080000000092fe9e413ac5c868607a8e91d1c2b185898d8511100000ffff542f478d": "5813001 0.04 2" +
+			" [0.255074979 0.255074979 0 0 1.5 1.5 0.201589461]" +
+			" [0.298401648 0.298401648 0 0 2.5 2.4808559 0.201589461]" +
+			" [101615858 101615858 118876181 118876181 130000000 128576477 0]",
+	} {
+		packed, err := hex.DecodeString(stored)
+		require.NoError(t, err)
+		got, err := codec.UnpackCheckpoint(packed)
+		require.NoError(t, err)
+		assert.Equal(t, 5*time.Minute, got.Step)
+		assert.Equal(t, want, fmt.Sprintf("%d %g %d %.9g %.9g %.9g", got.First, got.Error, got.Stride, got.CPU, got.Peak, got.Memory))
+	}
 }
 
 func FuzzUnpack(f *testing.F) {
