@@ -35,10 +35,10 @@ func near(want, got float64) bool {
 	return math.Abs(got/want-1) <= codec.MaxError*(1+1e-9)
 }
 
-// TestMeasureBehavesLikeAMap compares a series with the plainest thing that does the same, over many random
+// TestSeriesBehavesLikeAMap compares a series with the plainest thing that does the same, over many random
 // moves: what it keeps is off by MaxError at most, and the highest value of a page is the true one unless the
 // page was written again.
-func TestMeasureBehavesLikeAMap(t *testing.T) {
+func TestSeriesBehavesLikeAMap(t *testing.T) {
 	for name, amount := range amounts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -160,7 +160,7 @@ func TestPeaksOutliveRevisions(t *testing.T) {
 	}
 }
 
-func TestMeasureWithoutRoom(t *testing.T) {
+func TestSeriesWithoutRoom(t *testing.T) {
 	left := roomOf(100)
 	m := newSeries(left)
 	m.slide(0, 999)
@@ -183,7 +183,7 @@ func TestMeasureWithoutRoom(t *testing.T) {
 	assert.Equal(t, 1000, known+lost, "what is lost is counted")
 }
 
-func TestMeasureThatStandsStill(t *testing.T) {
+func TestSeriesThatStandsStill(t *testing.T) {
 	left := roomOf(1 << 20)
 	m := newSeries(left)
 	m.slide(1, 10)
