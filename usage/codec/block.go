@@ -174,6 +174,7 @@ func (b *Block) quantise(values []float64) (present uint32) {
 	return present
 }
 
+// appendTwo exact values, and which steps have the second one.
 func (b *Block) appendTwo(to []byte) []byte {
 	var second uint32
 	for i, bucket := range b.Buckets {
@@ -221,6 +222,7 @@ func (b *Block) Unpack(packed []byte) {
 	}
 }
 
+// readExact reads a value of 8 bytes.
 func (b *Block) readExact(from []byte) {
 	v := math.Float64frombits(binary.LittleEndian.Uint64(from))
 	b.addExact(v, BucketOf(v))

@@ -31,8 +31,7 @@ const (
 //
 // Packed, a value is the difference of its bucket to the one before, compressed: usage moves little from one step to the
 // next. The buckets are the finest of a few with which all fits; the packed form says which. The highest value of each
-// column is stored as it is. Where not even the coarsest buckets are enough, several steps share a value, the highest of
-// them.
+// column is stored as it is. Where not even the coarsest buckets are enough, several steps share their highest value.
 type Checkpoint struct {
 	// Step is the length of a step, First the number of the first one; see usage.StepOf.
 	Step  time.Duration
@@ -147,6 +146,7 @@ const (
 	symbolFirst
 )
 
+// appendSymbols, one for each stride of steps: of the highest value among them.
 func (c column) appendSymbols(to []byte, p precision) []byte {
 	scale, last := newQuantiser(c.unit, p.error), int64(0)
 	for i := 0; i < len(c.values); i += p.stride {
@@ -203,6 +203,7 @@ func UnpackCheckpoint(packed []byte) (Checkpoint, error) {
 	return unpack(bytes.NewReader(body[1:]))
 }
 
+// unpack what follows the version, up to the checksum; see Checkpoint.pack. It trusts no number that it reads.
 func unpack(r *bytes.Reader) (Checkpoint, error) {
 	with, _ := r.ReadByte()
 	step, err1 := binary.ReadUvarint(r)
@@ -250,6 +251,7 @@ func (m maximum) restore(values []float64) {
 	values[m.at] = m.value
 }
 
+// read the index and, where there is one, the value.
 func (m *maximum) read(r *bytes.Reader, steps int) error {
 	at, err := binary.ReadVarint(r)
 	if err != nil || at < -1 || at >= int64(steps) {

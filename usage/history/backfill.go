@@ -10,7 +10,10 @@ import (
 	"attune.io/attune/usage"
 )
 
-// backfill is how the past is read of a source, backwards and piece by piece, for workloads that are new.
+// backfill is how the past is read of a source, backwards and piece by piece, for workloads that are new. A question is about
+// tracks that have been read back to the same step; its answer moves their track.from to the first step that was asked for.
+// Where the source finds a question too much, it is cut: by half of its steps and by half of its tracks in turns, until one
+// track alone is at fault: that one is asked for less by itself, and rests in the end (refusal). Answers let the steps grow.
 type backfill struct {
 	cut backfillCut
 	// turn counts the questions.

@@ -1,13 +1,14 @@
 package history
 
-// greed is how many times what is left one namespace may hold. One alone gets two thirds of the store, five that take
+// greed is how many times what is left one namespace may hold, the α of the paper below. One alone gets two thirds of the store, five that take
 // all they can two elevenths each, and one that comes after them still finds room: what they have, they have taken
-// from what is left of everybody's. It is the dynamic threshold of shared packet buffers: A. K. Choudhury and
+// from what is left for all. It is the dynamic threshold of shared packet buffers: A. K. Choudhury and
 // E. L. Hahne, "Dynamic queue length thresholds for shared-memory packet switches", IEEE/ACM Transactions on
 // Networking 6 (1998).
 const greed = 2
 
-// budget is the room for all histories of a store, in bytes.
+// budget is the room for all histories of a store, in bytes. The store's mutex guards it, and its shares. The sum of what they
+// hold and of what is left is its size; what is left may fall below zero for a while, since gaps are kept in any case.
 type budget struct {
 	left int64
 	// shares of the namespaces that want something or hold something.
@@ -19,7 +20,8 @@ func newBudget(size int64) *budget { return &budget{left: size, shares: map[stri
 // share is what one namespace holds of the budget, whatever the source: any number of policies have one between them.
 type share struct {
 	budget *budget
-	held   int64
+	// held bytes, of all sources.
+	held int64
 	// users are the sources of which the namespace wants something.
 	users int
 }

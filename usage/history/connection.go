@@ -56,6 +56,7 @@ func pause(failures int) time.Duration {
 	return min(firstPause<<min(failures-3, 10), mostPause)
 }
 
+// succeed keeps that a read was answered, and the report of it.
 func (c *connection) succeed(report usage.Report, now time.Time) {
 	c.state.Err = nil
 	c.failures, c.retryAt = 0, time.Time{}

@@ -24,6 +24,7 @@ type resourceDigest struct {
 	scale   scale
 }
 
+// newDigest of what is in the window now; step is the length of one. The history is only read.
 func newDigest(h *history, step time.Duration) *digest {
 	w := scratches.Get().(*scratch)
 	defer scratches.Put(w)

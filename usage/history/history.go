@@ -27,6 +27,7 @@ type history struct {
 // births counts histories: two never have the same version.
 var births atomic.Uint64
 
+// newHistory is empty, with no window yet.
 func newHistory(share *share) *history {
 	return &history{cpu: newSeries(share), memory: newSeries(share), version: births.Add(1) << 24}
 }
@@ -112,6 +113,7 @@ func (h *history) peakValues(first, last int64) []float64 {
 	return h.peak.values(first, last)
 }
 
+// bytes that the values take of the share.
 func (h *history) bytes() int64 {
 	n := h.cpu.bytes() + h.memory.bytes()
 	if h.peak != nil {
@@ -120,6 +122,7 @@ func (h *history) bytes() int64 {
 	return n
 }
 
+// release what was taken of the share: the history is not used any more.
 func (h *history) release() {
 	h.cpu.release()
 	h.memory.release()

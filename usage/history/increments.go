@@ -10,7 +10,10 @@ import (
 	"attune.io/attune/usage"
 )
 
-// increments is how far a source has been read forward, step by step as time passes, for all workloads at once.
+// increments is how far a source has been read forward, step by step as time passes, for all workloads at once. A span of
+// steps is asked for, with overlap steps before it again; it may take several questions, each about some of the namespaces.
+// Once all of them have been asked about, read moves to its end. Where the source finds a question too much, it is cut by half
+// of its steps, and then by half of its namespaces; one that is too much by itself is left out, and read again later (lacks).
 type increments struct {
 	// read is the newest step that has been read for every covered track; 0: none.
 	read    int64

@@ -11,7 +11,8 @@ import (
 )
 
 // pool is what is known of one source: what is wanted of it, how far that has been read, and how it does. The store's mutex
-// guards it.
+// guards it. Steps of a track from track.from to increments.read have been read; those before it are the backfill's, those
+// after it the increments'.
 type pool struct {
 	index
 	connection

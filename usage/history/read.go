@@ -125,6 +125,7 @@ func (s *Store) Profile(key Key, now time.Time) (recommender.Profile, bool) {
 	return profile, !profile.Last.IsZero() && profile.Last.After(now.Add(-pool.settings.HistoryWindow))
 }
 
+// cache a digest that was made without the lock, unless there are other values by now.
 func (s *Store) cache(key Key, made *digest, version uint64) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -208,6 +208,7 @@ func (r *refresh) noteTurn(before string) {
 	})
 }
 
+// begin plans what to ask of the source now; a source of nil is to be dialled.
 func (r *refresh) begin() (plan, usage.SourceSettings, usage.Source) {
 	r.store.mutex.Lock()
 	defer r.store.mutex.Unlock()
@@ -236,7 +237,8 @@ func (r *refresh) commit(change func(*pool)) {
 	}
 }
 
-// read asks one query and keeps the answer; group is nil for what is new. It returns whether to go on.
+// read asks one query and keeps the answer; group is nil for what is new. The source is asked without the lock, so interests
+// may change meanwhile: what is not wanted any more is left out. It returns whether to go on.
 func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, query usage.Query, group []*track) bool {
 	collector := newCollector(plan.resolvers, query)
 	report, err := source.Read(ctx, query, collector.take)

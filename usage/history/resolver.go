@@ -38,6 +38,8 @@ func (c containers) include(others containers) bool {
 	return others != nil
 }
 
+// newResolver of the interests of one namespace. Neighbours are in the index without being wanted, so that the pods of one
+// are not taken for those of a workload with a shorter name.
 func newResolver(interests map[string]Interest, neighbours []workload.KindName) *resolver {
 	r := &resolver{numbers: map[workload.KindName]int{}}
 	known := slices.Clone(neighbours)

@@ -27,7 +27,9 @@ type series struct {
 	packed []byte
 	// pageMax are the highest values of the packed steps of each page, from start's on; NaN for one with gaps alone.
 	pageMax []float64
-	tail    []float64
+	// tail are the values from next on, NaN for a gap. To write, open a step, put values and close: between open and close it
+	// may be longer than tailSteps, and what it takes is not charged yet.
+	tail []float64
 
 	// share is what the bytes are taken from, and taken how many are.
 	share *share
@@ -271,6 +273,8 @@ func (s *series) release() {
 	s.charge()
 }
 
+// blockStart is the first step of the block that a step is in.
 func blockStart(step int64) int64 { return step / codec.BlockSteps * codec.BlockSteps }
 
+// pageOf a step is the number of its page.
 func pageOf(step int64) int64 { return step / pageSteps }
