@@ -23,6 +23,10 @@ type Source interface {
 	Read(ctx context.Context, query Query, yield func(Series)) (Report, error)
 }
 
+// Dialer makes the source of some settings, reading the Secrets that they name. It is called again after a failure, so that
+// a Secret that was changed is read again.
+type Dialer func(SourceSettings) (Source, error)
+
 // ErrTooMuch is wrapped by errors of a Source that could not answer because it was asked for too much: too
 // large an answer, too many samples, or too long a computation. Ask for a shorter span.
 var ErrTooMuch = errors.New("too much was asked for at once")

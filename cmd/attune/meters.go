@@ -9,7 +9,6 @@ import (
 
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/embedded"
-	"attune.io/attune/usage/meter"
 	promsource "attune.io/attune/usage/prometheus"
 	"attune.io/attune/webhook/pod"
 	"attune.io/attune/webhook/server"
@@ -21,7 +20,7 @@ type meters struct {
 	admission *pod.Metrics
 	webhooks  *server.Metrics
 	// usage is nil where nothing is measured.
-	usage *meter.Meter
+	usage *promsource.Meter
 	// embedded is nil where a server is asked instead.
 	embedded *embedded.Metrics
 	// dropped connections to the ports of the metrics and of the probes.
@@ -39,7 +38,7 @@ func (o *options) newMeters(registry prometheus.Registerer) (m meters) {
 		m.admission, m.webhooks = pod.NewMetrics(registry), server.NewMetrics(registry)
 	}
 	if o.program.controls {
-		m.usage = meter.New(registry)
+		m.usage = promsource.NewMeter(registry)
 		if o.usageSource == sourceEmbedded {
 			m.embedded = embedded.NewMetrics(registry, m.usage)
 		}
@@ -50,7 +49,7 @@ func (o *options) newMeters(registry prometheus.Registerer) (m meters) {
 // measured is a Prometheus server whose answers are counted.
 type measured struct {
 	*promsource.Client
-	meter *meter.Meter
+	meter *promsource.Meter
 	// namespace whose policies name the server; empty: it is the operator's own.
 	namespace string
 	// failed is told when it gave no answer; nil: nobody wants to know.
@@ -62,8 +61,8 @@ func (m measured) Read(ctx context.Context, query usage.Query, yield func(usage.
 	began := time.Now()
 	report, err := m.Client.Read(ctx, query, yield)
 	took := time.Since(began)
-	m.meter.Took(meter.Prometheus, report.Samples)
-	m.meter.Read(meter.Prometheus, took)
+	m.meter.Took(promsource.Name, report.Samples)
+	m.meter.Read(promsource.Name, took)
 	m.asked("usage", took, err)
 	return report, err
 }

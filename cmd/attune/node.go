@@ -19,6 +19,7 @@ import (
 	events "attune.io/attune/internal/event"
 	"attune.io/attune/internal/fresh"
 	"attune.io/attune/internal/grant"
+	"attune.io/attune/usage"
 	"attune.io/attune/usage/recent"
 )
 
@@ -42,7 +43,7 @@ type sharing struct {
 	look, held news
 }
 
-func (o *options) sharing(dial recent.Dialer) *sharing {
+func (o *options) sharing(dial usage.Dialer) *sharing {
 	return &sharing{grants: &grant.Table{}, recent: recent.New(dial), fresh: &fresh.Table{}, look: newNews(), held: newNews()}
 }
 

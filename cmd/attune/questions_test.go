@@ -18,8 +18,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/usage"
+	"attune.io/attune/usage/history"
 	"attune.io/attune/usage/recent"
-	"attune.io/attune/usage/store"
 )
 
 // counted is a server that answers about each pod alike, and counts its questions by the metric that they are about.
@@ -94,14 +94,14 @@ func TestQuestionsAboutAThousandWorkloads(t *testing.T) {
 	require.NoError(t, err)
 	settings.Source.HistoryWindow = 24 * time.Hour
 	dial := o.dialer(nil)
-	histories, lately := store.New(store.Options{Dial: dial}), recent.New(recent.Dialer(dial))
+	histories, lately := history.New(history.Options{Dial: dial}), recent.New(dial)
 	for n := range namespaces {
 		namespace := fmt.Sprint("team-", n)
-		in := store.Interest{Policy: "all", Namespace: namespace, Source: settings.Source}
+		in := history.Interest{Policy: "all", Namespace: namespace, Source: settings.Source}
 		followed := recent.Interest{Policy: "all", Namespace: namespace, Source: settings.Source}
 		for i := range each {
 			name := fmt.Sprint("app", i)
-			in.Workloads = append(in.Workloads, store.Workload{Kind: v1alpha1.KindDeployment, Name: name, Containers: []string{"app"}})
+			in.Workloads = append(in.Workloads, history.Workload{Kind: v1alpha1.KindDeployment, Name: name, Containers: []string{"app"}})
 			followed.Workloads = append(followed.Workloads, name)
 			server.pods[namespace] = append(server.pods[namespace], name+"-7d4f8c9b6-aaaaa")
 		}
@@ -125,7 +125,7 @@ func TestQuestionsAboutAThousandWorkloads(t *testing.T) {
 		}
 	}
 	for n := range namespaces {
-		key := store.Key{Source: settings.Source.Digest(), Namespace: fmt.Sprint("team-", n), Kind: v1alpha1.KindDeployment, Workload: "app7", Container: "app"}
+		key := history.Key{Source: settings.Source.Digest(), Namespace: fmt.Sprint("team-", n), Kind: v1alpha1.KindDeployment, Workload: "app7", Container: "app"}
 		p, known := histories.Profile(key, at)
 		require.True(t, known)
 		assert.Equal(t, at, p.Last)

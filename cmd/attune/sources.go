@@ -21,7 +21,6 @@ import (
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/prometheus"
-	"attune.io/attune/usage/store"
 )
 
 // secretTimeout bounds the reading of one Secret.
@@ -29,7 +28,7 @@ const secretTimeout = 10 * time.Second
 
 // dialer makes a client of the server that settings name, or answers from the operator's own source. Secrets
 // are read by name from the API server: nothing of them is cached.
-func (o *options) dialer(secrets client.Reader) store.Dialer {
+func (o *options) dialer(secrets client.Reader) usage.Dialer {
 	return func(s usage.SourceSettings) (usage.Source, error) {
 		if s.Prometheus == nil && o.own != nil {
 			return o.backfilled()

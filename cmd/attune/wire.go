@@ -35,8 +35,7 @@ import (
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/recent"
-	"attune.io/attune/usage/store"
+	"attune.io/attune/usage/history"
 	"attune.io/attune/webhook/pod"
 	"attune.io/attune/webhook/validation"
 )
@@ -220,7 +219,7 @@ func (o *options) control(mgr ctrl.Manager) error {
 			return err
 		}
 	}
-	histories := store.New(store.Options{
+	histories := history.New(history.Options{
 		Dial: o.dialer(mgr.GetAPIReader()), Changed: changed, MaxBytes: historyBytes(),
 		Forgets: func(s usage.SourceSettings) bool { return s.Prometheus == nil && o.own != nil },
 	})
@@ -234,7 +233,7 @@ func (o *options) control(mgr ctrl.Manager) error {
 		Operator: o.namespace, Client: mgr.GetClient(), History: histories, Checkpoints: histories, Autoscalers: autoscalers, Clock: clock.RealClock{},
 		Settings: settings, Events: recorder,
 	}
-	shared := o.sharing(recent.Dialer(o.dialer(mgr.GetAPIReader())))
+	shared := o.sharing(o.dialer(mgr.GetAPIReader()))
 	if err := policies.Register(mgr, fresh); err != nil {
 		return fmt.Errorf("setting up the policy loop: %w", err)
 	}

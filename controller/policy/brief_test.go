@@ -11,7 +11,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
-	"attune.io/attune/usage/store"
+	"attune.io/attune/usage/history"
 )
 
 // targetsOf n containers, as the recommender explains them.
@@ -68,7 +68,7 @@ func TestStepsOfManyContainersAreBrief(t *testing.T) {
 // full are histories that take as much as they may.
 type full struct{ Checkpoints }
 
-func (full) Checkpoint(_ store.Key, most int, _ []byte) []byte { return make([]byte, most) }
+func (full) Checkpoint(_ history.Key, most int, _ []byte) []byte { return make([]byte, most) }
 
 // Where there are many containers, the history of each is kept more coarsely, and all of them have one.
 func TestCheckpointsOfManyContainersAreCoarse(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 	"attune.io/attune/internal/fresh"
 	"attune.io/attune/recommender"
-	"attune.io/attune/usage/store"
+	"attune.io/attune/usage/history"
 )
 
 // A cluster's recommendations often begin together. They are renewed once an hour, and never many at once.
@@ -133,14 +133,14 @@ type unreadBut struct {
 	read string
 }
 
-func (u unreadBut) Read(key store.Key) bool { return key.Workload == u.read }
+func (u unreadBut) Read(key history.Key) bool { return key.Workload == u.read }
 
 // unread is a history whose past has not been read.
 type unread struct{ *past }
 
-func (unread) Read(store.Key) bool { return false }
+func (unread) Read(history.Key) bool { return false }
 
-func (unread) Profile(store.Key, time.Time) (recommender.Profile, bool) {
+func (unread) Profile(history.Key, time.Time) (recommender.Profile, bool) {
 	return recommender.Profile{}, false
 }
 
@@ -162,7 +162,7 @@ func TestProgressIsStoredMoreOften(t *testing.T) {
 // young is a history of less than is needed.
 type young struct{ *past }
 
-func (y young) Profile(key store.Key, now time.Time) (recommender.Profile, bool) {
+func (y young) Profile(key history.Key, now time.Time) (recommender.Profile, bool) {
 	profile, ok := y.past.Profile(key, now)
 	for r := range profile.Of {
 		profile.Of[r].Points = 3

@@ -11,7 +11,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
-	"attune.io/attune/usage/store"
+	"attune.io/attune/usage/history"
 )
 
 // resume puts the checkpoints of a workload's history under what has been read of it. The store takes each
@@ -27,8 +27,8 @@ func (c *Controller) resume(ctx context.Context, pass pass, rec *v1alpha1.Attune
 	}
 }
 
-func (p pass) key(w workload.Workload, container string) store.Key {
-	return store.Key{Source: p.source, Namespace: w.Namespace, Kind: w.Kind, Workload: w.Name, Container: container}
+func (p pass) key(w workload.Workload, container string) history.Key {
+	return history.Key{Source: p.source, Namespace: w.Namespace, Kind: w.Kind, Workload: w.Name, Container: container}
 }
 
 // checkpointsBytes is what the checkpoints of a workload's containers take at most: where there are many containers, each
@@ -43,7 +43,7 @@ func (c *Controller) checkpoints(pass pass, w workload.Workload, stored []v1alph
 	}
 	var out []v1alpha1.Checkpoint
 	containers := sized(w.Template, pass.settings)
-	most := min(store.MaxCheckpoint, checkpointsBytes/max(1, len(containers)))
+	most := min(history.MaxCheckpoint, checkpointsBytes/max(1, len(containers)))
 	for _, container := range containers {
 		i := slices.IndexFunc(stored, func(s v1alpha1.Checkpoint) bool { return s.Name == container.Name })
 		var kept []byte

@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/store"
+	"attune.io/attune/usage/history"
 )
 
 // scraped is a source that knows nothing from before it began.
@@ -43,8 +43,8 @@ func (s scraped) Read(_ context.Context, query usage.Query, yield func(usage.Ser
 }
 
 // lead is a leader that takes over, with a source of its own, what another has written.
-func lead(f *fleet, since time.Time, workloads int) *store.Store {
-	histories := store.New(store.Options{
+func lead(f *fleet, since time.Time, workloads int) *history.Store {
+	histories := history.New(history.Options{
 		Dial:    func(usage.SourceSettings) (usage.Source, error) { return scraped{since, workloads}, nil },
 		Forgets: func(s usage.SourceSettings) bool { return s.Prometheus == nil },
 	})
@@ -53,7 +53,7 @@ func lead(f *fleet, since time.Time, workloads int) *store.Store {
 }
 
 // tick moves the clock, reads what is new and looks at the policy.
-func (f *fleet) tick(t *testing.T, histories *store.Store, d time.Duration) {
+func (f *fleet) tick(t *testing.T, histories *history.Store, d time.Duration) {
 	t.Helper()
 	f.clock.SetTime(f.clock.Now().Add(d))
 	for histories.Refresh(context.Background(), f.clock.Now()) {
@@ -64,7 +64,7 @@ func (f *fleet) tick(t *testing.T, histories *store.Store, d time.Duration) {
 const step = 5 * time.Minute
 
 // newLed is a fleet whose leader has read a week.
-func newLed(t *testing.T, workloads int) (*fleet, *store.Store) {
+func newLed(t *testing.T, workloads int) (*fleet, *history.Store) {
 	t.Helper()
 	f := newFleet(t, workloads)
 	histories := lead(f, today.Add(-1000*time.Hour), workloads)
@@ -74,7 +74,7 @@ func newLed(t *testing.T, workloads int) (*fleet, *store.Store) {
 		require.NotNil(t, rec.Spec.Containers[0].Target.CPURequest)
 		require.Len(t, rec.Spec.Checkpoints, 1)
 		require.Equal(t, "app", rec.Spec.Checkpoints[0].Name)
-		require.LessOrEqual(t, len(rec.Spec.Checkpoints[0].Data), store.MaxCheckpoint)
+		require.LessOrEqual(t, len(rec.Spec.Checkpoints[0].Data), history.MaxCheckpoint)
 	}
 	f.memory.written()
 	return f, histories
@@ -153,7 +153,7 @@ func TestABrokenCheckpointIsIgnored(t *testing.T) {
 	after := f.memory.recommendations("shop")[0]
 	require.Len(t, after.Spec.Checkpoints, 1)
 	assert.NotEqual(t, rec.Spec.Checkpoints[0].Data, after.Spec.Checkpoints[0].Data)
-	key := store.Key{Source: settingsOf(t, f).Digest(), Namespace: "shop", Kind: v1alpha1.KindDeployment, Workload: "app-000000", Container: "app"}
+	key := history.Key{Source: settingsOf(t, f).Digest(), Namespace: "shop", Kind: v1alpha1.KindDeployment, Workload: "app-000000", Container: "app"}
 	assert.NoError(t, histories.Restore(key, rec.Spec.Checkpoints[0].Data, f.clock.Now()), "it was said once")
 }
 
@@ -169,7 +169,7 @@ func settingsOf(t *testing.T, f *fleet) usage.SourceSettings {
 // is kept as long as it tells of the window.
 func TestACheckpointOutlivesItsSource(t *testing.T) {
 	f, _ := newLed(t, 1)
-	histories := store.New(store.Options{Dial: func(usage.SourceSettings) (usage.Source, error) { return scraped{f.clock.Now(), 1}, nil }})
+	histories := history.New(history.Options{Dial: func(usage.SourceSettings) (usage.Source, error) { return scraped{f.clock.Now(), 1}, nil }})
 	f.History, f.Checkpoints = histories, histories
 	made := f.memory.recommendations("shop")[0].Spec.Checkpoints
 	f.pass(t)
@@ -213,7 +213,7 @@ type meanwhile struct {
 	happens func()
 }
 
-func (m *meanwhile) Profile(key store.Key, now time.Time) (recommender.Profile, bool) {
+func (m *meanwhile) Profile(key history.Key, now time.Time) (recommender.Profile, bool) {
 	p, known := m.History.Profile(key, now)
 	if do := m.happens; do != nil {
 		m.happens = nil

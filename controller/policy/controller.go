@@ -29,29 +29,29 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
+	"attune.io/attune/usage/history"
 	"attune.io/attune/usage/recent"
-	"attune.io/attune/usage/store"
 )
 
 // resync is how often a policy is looked at when nothing happened: data grows old without an event.
 const resync = 5 * time.Minute
 
-// History is what the loop needs of usage/store.
+// History is what the loop needs of usage/history.
 type History interface {
-	Want(store.Interest) error
+	Want(history.Interest) error
 	Forget(namespace, policy string)
-	Profile(store.Key, time.Time) (recommender.Profile, bool)
-	State(usage.SourceSettings) (store.State, bool)
+	Profile(history.Key, time.Time) (recommender.Profile, bool)
+	State(usage.SourceSettings) (history.State, bool)
 	// Lost is how many values of the namespace found no room in the newest answer.
 	Lost(settings usage.SourceSettings, namespace string) int
 	// Unanswered is why the source does not answer about the namespace while it does about others; nil: it does.
 	Unanswered(settings usage.SourceSettings, namespace string) error
 	// News is another number whenever what is known of the workload's containers is.
-	News(store.Key) uint64
+	News(history.Key) uint64
 	// Read says whether the whole past of a container's workload has been read.
-	Read(store.Key) bool
+	Read(history.Key) bool
 	// Highest usage of a container over its replicas in a span of time.
-	Highest(key store.Key, r recommender.Resource, from, to time.Time) (recommender.Usage, bool)
+	Highest(key history.Key, r recommender.Resource, from, to time.Time) (recommender.Usage, bool)
 }
 
 // Recent follows what pods used lately, for the policies of the strategy Node.
@@ -67,15 +67,15 @@ type Autoscalers interface {
 	Of(ctx context.Context, w workload.Workload) (autoscale.Holds, error)
 }
 
-// Checkpoints is what usage/store has for sources that cannot be asked for the whole past again.
+// Checkpoints is what usage/history has for sources that cannot be asked for the whole past again.
 type Checkpoints interface {
 	// Forgets says whether a source is such a one.
 	Forgets(usage.SourceSettings) bool
 	// Checkpoint is a container's history in a compact form of at most so many bytes, or nil; it is the one that is stored
 	// where nothing has changed since that was made.
-	Checkpoint(key store.Key, most int, stored []byte) []byte
+	Checkpoint(key history.Key, most int, stored []byte) []byte
 	// Restore puts one under what is known. An error says that it is of no use.
-	Restore(key store.Key, checkpoint []byte, now time.Time) error
+	Restore(key history.Key, checkpoint []byte, now time.Time) error
 }
 
 // Controller reconciles AttunePolicy objects.
@@ -309,15 +309,15 @@ func (c *Controller) follow(p *v1alpha1.AttunePolicy, settings policy.Settings, 
 	c.Recent.Want(wanted)
 }
 
-func interest(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched) store.Interest {
-	in := store.Interest{Policy: p.Name, Namespace: p.Namespace, Source: settings.Source, Neighbours: m.neighbours}
+func interest(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched) history.Interest {
+	in := history.Interest{Policy: p.Name, Namespace: p.Namespace, Source: settings.Source, Neighbours: m.neighbours}
 	for _, w := range m.won {
 		var names []string
 		for _, container := range sized(w.Template, settings) {
 			names = append(names, container.Name)
 		}
 		if len(names) > 0 {
-			in.Workloads = append(in.Workloads, store.Workload{Kind: w.Kind, Name: w.Name, Containers: names})
+			in.Workloads = append(in.Workloads, history.Workload{Kind: w.Kind, Name: w.Name, Containers: names})
 		}
 	}
 	return in

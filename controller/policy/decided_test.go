@@ -11,7 +11,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/store"
+	"attune.io/attune/usage/history"
 )
 
 // A decision stands while everything that it rests on does: the history, the objects, the settings and the time.
@@ -19,7 +19,7 @@ func TestADecisionStandsWhileNothingIsNew(t *testing.T) {
 	const workloads = 20
 	f := newFleet(t, workloads)
 	source := newUsual(workloads)
-	history := store.New(store.Options{Dial: func(usage.SourceSettings) (usage.Source, error) { return source, nil }})
+	history := history.New(history.Options{Dial: func(usage.SourceSettings) (usage.Source, error) { return source, nil }})
 	f.History = history
 	taken := 0
 	f.Doubt = func(_ context.Context, name string, wouldWrite bool) {

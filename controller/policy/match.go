@@ -11,7 +11,6 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
-	"attune.io/attune/usage/podname"
 )
 
 // matched are the workloads that a policy selects: those it won, and those another policy sizes. It is shared, and only
@@ -27,7 +26,7 @@ type matched struct {
 	// settled is what was settled of each workload of the namespace.
 	settled map[workload.Identity]match
 	// neighbours are the other workloads of the namespace: their pods must not be taken for ours.
-	neighbours []podname.Workload
+	neighbours []workload.KindName
 	// large are the workloads of the namespace that are too large to be sized.
 	large []workload.Identity
 }

@@ -12,7 +12,6 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
-	"attune.io/attune/usage/podname"
 )
 
 // matchings are the newest matching of each namespace that has policies. They are forgotten with its last one. It is
@@ -57,7 +56,7 @@ type matching struct {
 	settled   map[workload.Identity]match
 	by        map[string]matched
 	// neighbours are all workloads.
-	neighbours []podname.Workload
+	neighbours []workload.KindName
 	large      []workload.Identity
 }
 
@@ -111,13 +110,13 @@ func (m *matching) next(policies []v1alpha1.AttunePolicy, objects []workload.Obj
 	}
 	workloads := read(objects)
 	next.settled = make(map[workload.Identity]match, len(workloads))
-	next.neighbours = make([]podname.Workload, 0, len(workloads))
+	next.neighbours = make([]workload.KindName, 0, len(workloads))
 	matcher := policy.NewMatcher(policies)
 	for _, w := range workloads {
 		if w.Part() {
 			continue
 		}
-		next.neighbours = append(next.neighbours, podname.Workload{Kind: w.Kind, Name: w.Name})
+		next.neighbours = append(next.neighbours, workload.KindName{Kind: w.Kind, Name: w.Name})
 		if w.TooLarge() {
 			next.large = append(next.large, w.Identity)
 		}

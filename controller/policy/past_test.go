@@ -7,7 +7,7 @@ import (
 
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/store"
+	"attune.io/attune/usage/history"
 )
 
 // past is a history that is the same for each 16th workload and moves with the clock.
@@ -26,24 +26,24 @@ func newPast() *past {
 	return p
 }
 
-func (*past) Want(store.Interest) error { return nil }
-func (*past) Forget(string, string)     {}
-func (*past) State(usage.SourceSettings) (store.State, bool) {
-	return store.State{}, true
+func (*past) Want(history.Interest) error { return nil }
+func (*past) Forget(string, string)       {}
+func (*past) State(usage.SourceSettings) (history.State, bool) {
+	return history.State{}, true
 }
 
-func (*past) Read(store.Key) bool { return true }
+func (*past) Read(history.Key) bool { return true }
 
 // news that never ends: what these histories tell moves with the time.
 var news atomic.Uint64
 
-func (*past) News(store.Key) uint64 { return news.Add(1) }
+func (*past) News(history.Key) uint64 { return news.Add(1) }
 
 func (*past) Unanswered(usage.SourceSettings, string) error { return nil }
 
 func (*past) Lost(usage.SourceSettings, string) int { return 0 }
 
-func (p *past) Profile(key store.Key, now time.Time) (recommender.Profile, bool) {
+func (p *past) Profile(key history.Key, now time.Time) (recommender.Profile, bool) {
 	profile := p.profiles[int(key.Workload[len(key.Workload)-1])%len(p.profiles)]
 	later := now.Truncate(5 * time.Minute).Sub(profile.Last)
 	profile.First, profile.Last = profile.First.Add(later), profile.Last.Add(later)
@@ -53,6 +53,6 @@ func (p *past) Profile(key store.Key, now time.Time) (recommender.Profile, bool)
 	return profile, true
 }
 
-func (p *past) Highest(store.Key, recommender.Resource, time.Time, time.Time) (recommender.Usage, bool) {
+func (p *past) Highest(history.Key, recommender.Resource, time.Time, time.Time) (recommender.Usage, bool) {
 	return 0, false
 }

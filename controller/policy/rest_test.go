@@ -17,7 +17,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/store"
+	"attune.io/attune/usage/history"
 )
 
 func (f *fleet) change(change func(*v1alpha1.AttunePolicySpec)) {
@@ -184,7 +184,7 @@ func TestContainersThatAreNotFollowedAreSaid(t *testing.T) {
 func TestAFullShareIsSaid(t *testing.T) {
 	f := newFleet(t, 1)
 	f.pass(t)
-	r := report{settings: sizing(t, nil).settings, policy: f.policy(), source: store.State{Last: usage.Report{Dropped: map[usage.Drop]int{usage.DropFull: 7}}}}
+	r := report{settings: sizing(t, nil).settings, policy: f.policy(), source: history.State{Last: usage.Report{Dropped: map[usage.Drop]int{usage.DropFull: 7}}}}
 	assert.Empty(t, r.crowded()+r.leftOut(), "of another namespace")
 	assert.Empty(t, r.tooMuch())
 	r.unanswered = fmt.Errorf("the past of Deployment web: %w", usage.ErrTooMuch)

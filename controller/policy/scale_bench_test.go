@@ -24,7 +24,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/store"
+	"attune.io/attune/usage/history"
 )
 
 // fleet is one policy over many workloads of one container each, with a week of history.
@@ -127,7 +127,7 @@ func BenchmarkPass(b *testing.B) {
 func benchmarkSomeNews(b *testing.B, containers, oneOf int) {
 	f := newFleet(b, containers)
 	f.matchings.most = containers
-	history := store.New(store.Options{MaxBytes: 8 << 30, Dial: func(usage.SourceSettings) (usage.Source, error) { return newUsual(containers), nil }})
+	history := history.New(history.Options{MaxBytes: 8 << 30, Dial: func(usage.SourceSettings) (usage.Source, error) { return newUsual(containers), nil }})
 	f.History = history
 	f.pass(b)
 	for history.Refresh(context.Background(), f.clock.Now()) {
@@ -161,7 +161,7 @@ func benchmarkSomeNews(b *testing.B, containers, oneOf int) {
 func benchmarkPass(b *testing.B, containers int, apart time.Duration) {
 	f := newFleet(b, containers)
 	f.matchings.most = containers
-	history := store.New(store.Options{MaxBytes: 8 << 30, Dial: func(usage.SourceSettings) (usage.Source, error) {
+	history := history.New(history.Options{MaxBytes: 8 << 30, Dial: func(usage.SourceSettings) (usage.Source, error) {
 		return newUsual(containers), nil
 	}})
 	refresh := func() {

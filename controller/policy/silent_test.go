@@ -15,7 +15,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
-	"attune.io/attune/usage/store"
+	"attune.io/attune/usage/history"
 )
 
 func (in inputs) of(kind v1alpha1.WorkloadKind) inputs {
@@ -138,7 +138,7 @@ type ended struct {
 	at time.Time
 }
 
-func (x ended) Profile(key store.Key, now time.Time) (recommender.Profile, bool) {
+func (x ended) Profile(key history.Key, now time.Time) (recommender.Profile, bool) {
 	if now.After(x.at) {
 		now = x.at
 	}

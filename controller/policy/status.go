@@ -22,7 +22,7 @@ import (
 	"attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/store"
+	"attune.io/attune/usage/history"
 )
 
 // Caps of the status: it must not grow with the number of workloads.
@@ -45,7 +45,7 @@ type report struct {
 	recommendations []v1alpha1.AttuneRecommendation
 	// refused are the recommendations that the API server did not take.
 	refused []refusal
-	source  store.State
+	source  history.State
 	// lost is how many values of the newest answer found no room in the namespace's share of the history.
 	lost int
 	// unanswered is why the source does not answer about the namespace, while it does about others.

@@ -59,7 +59,7 @@ type law struct {
 var laws = []law{
 	{"recommender", func(_, d string, standard bool) bool { return !standard && !strings.HasPrefix(d, module+"recommender") },
 		"the recommender imports the standard library only"},
-	{"usage/checkpoint", func(_, _ string, standard bool) bool { return !standard }, "a checkpoint is packed by pure code"},
+	{"usage/codec", func(_, _ string, standard bool) bool { return !standard }, "histories are packed by pure code"},
 	{"resize", client, "resize is pure: it holds no client"},
 	{"tuning", client, "a pass is decided by pure code"},
 	{"podview", func(from, d string, standard bool) bool { return client(from, d, standard) || d == module+"resize" }, "podview is below resize, and pure"},

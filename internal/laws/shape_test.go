@@ -24,7 +24,6 @@ const mostLines, mostBranches, mostMethods, mostOfPackage = 60, 15, 25, 4200
 // it back lowers the number here.
 var owed = map[string]int{
 	"methods of overlay in internal/policy":      44,
-	"methods of pool in usage/store":             43,
 	"methods of Controller in controller/policy": 43,
 	"methods of options in cmd/attune":           36,
 	"methods of report in controller/policy":     27,

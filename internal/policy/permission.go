@@ -29,7 +29,7 @@ type Operator struct {
 const (
 	DefaultSteps      = 11_000
 	DefaultRateWindow = time.Hour
-	// MostSteps is what a checkpoint has room for (usage/checkpoint).
+	// MostSteps is what a checkpoint has room for (usage/codec).
 	MostSteps = 131_072
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/usage/podname"
+	"attune.io/attune/internal/workload"
 )
 
 // A Friday.
@@ -49,14 +49,14 @@ func TestHistoryCoversTheWeekWithoutOverlap(t *testing.T) {
 
 // Usage is found by pods' names: each one here must be taken for its own workload's.
 func TestEarlierPodsAreFoundByTheirNames(t *testing.T) {
-	var all []podname.Workload
+	var all []workload.KindName
 	for _, h := range habits {
-		all = append(all, podname.Workload{Kind: v1alpha1.KindDeployment, Name: h.workload})
+		all = append(all, workload.KindName{Kind: v1alpha1.KindDeployment, Name: h.workload})
 	}
 	for _, h := range habits {
 		for _, pod := range h.earlier {
-			found, match := podname.NewIndex(all).Of(pod)
-			require.Equal(t, podname.Found, match, pod)
+			found, match := workload.NewPodIndex(all).Of(pod)
+			require.Equal(t, workload.MatchFound, match, pod)
 			assert.Equal(t, h.workload, found.Name, pod)
 		}
 	}

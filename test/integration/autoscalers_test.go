@@ -39,7 +39,7 @@ import (
 	"attune.io/attune/internal/event"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/store"
+	"attune.io/attune/usage/history"
 )
 
 // patience bounds what loops in a manager take: what comes sooner is seen sooner.
@@ -299,24 +299,24 @@ func TestAVPAHoldsEverythingWheneverItsKindAppears(t *testing.T) {
 // steady is a history of a week in which every container used 1 CPU and 1 GiB.
 type steady struct{}
 
-func (steady) Want(store.Interest) error { return nil }
-func (steady) Forget(string, string)     {}
-func (steady) State(usage.SourceSettings) (store.State, bool) {
-	return store.State{}, true
+func (steady) Want(history.Interest) error { return nil }
+func (steady) Forget(string, string)       {}
+func (steady) State(usage.SourceSettings) (history.State, bool) {
+	return history.State{}, true
 }
 
-func (steady) Read(store.Key) bool { return true }
+func (steady) Read(history.Key) bool { return true }
 
 // news that never ends.
 var news atomic.Uint64
 
-func (steady) News(store.Key) uint64 { return news.Add(1) }
+func (steady) News(history.Key) uint64 { return news.Add(1) }
 
 func (steady) Unanswered(usage.SourceSettings, string) error { return nil }
 
 func (steady) Lost(usage.SourceSettings, string) int { return 0 }
 
-func (steady) Profile(_ store.Key, now time.Time) (recommender.Profile, bool) {
+func (steady) Profile(_ history.Key, now time.Time) (recommender.Profile, bool) {
 	const step = 5 * time.Minute
 	var steps []recommender.StepUsage
 	for at := now.Truncate(step).Add(-7 * 24 * time.Hour); !at.After(now); at = at.Add(step) {
@@ -325,6 +325,6 @@ func (steady) Profile(_ store.Key, now time.Time) (recommender.Profile, bool) {
 	return recommender.NewProfile(steps, step), true
 }
 
-func (s steady) Highest(store.Key, recommender.Resource, time.Time, time.Time) (recommender.Usage, bool) {
+func (s steady) Highest(history.Key, recommender.Resource, time.Time, time.Time) (recommender.Usage, bool) {
 	return 0, false
 }

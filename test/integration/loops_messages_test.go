@@ -17,8 +17,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/test/kubelet"
 	"attune.io/attune/usage"
+	"attune.io/attune/usage/history"
 	promclient "attune.io/attune/usage/prometheus"
-	"attune.io/attune/usage/store"
 )
 
 // minutes is how messages write times.
@@ -224,8 +224,8 @@ func TestLoopsNameTheWinnerOfAConflict(t *testing.T) {
 }
 
 // historyFrom replaces the fake history by the real store before a server.
-func (w *world) historyFrom(address string) *store.Store {
-	histories := store.New(store.Options{Dial: func(usage.SourceSettings) (usage.Source, error) {
+func (w *world) historyFrom(address string) *history.Store {
+	histories := history.New(history.Options{Dial: func(usage.SourceSettings) (usage.Source, error) {
 		return promclient.New(promclient.Config{Address: address})
 	}})
 	w.history = histories

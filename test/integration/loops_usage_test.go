@@ -20,7 +20,7 @@ import (
 
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/store"
+	"attune.io/attune/usage/history"
 	"attune.io/attune/webhook/pod"
 )
 
@@ -47,15 +47,15 @@ func newUsages() *usages {
 	return &usages{of: map[string]used{}, profiles: map[used]recommender.Profile{}, own: map[string]used{}, busy: map[string]float64{}}
 }
 
-func (u *usages) Want(store.Interest) error { return nil }
-func (u *usages) Forget(string, string)     {}
-func (u *usages) State(usage.SourceSettings) (store.State, bool) {
-	return store.State{}, true
+func (u *usages) Want(history.Interest) error { return nil }
+func (u *usages) Forget(string, string)       {}
+func (u *usages) State(usage.SourceSettings) (history.State, bool) {
+	return history.State{}, true
 }
 
-func (*usages) Read(store.Key) bool { return true }
+func (*usages) Read(history.Key) bool { return true }
 
-func (*usages) News(store.Key) uint64 { return news.Add(1) }
+func (*usages) News(history.Key) uint64 { return news.Add(1) }
 
 func (*usages) Unanswered(usage.SourceSettings, string) error { return nil }
 
@@ -82,7 +82,7 @@ func (u *usages) Busy(_ context.Context, node string, _, _ time.Time) (float64, 
 }
 
 // Highest is the same in every span of a week.
-func (u *usages) Highest(key store.Key, r recommender.Resource, _, _ time.Time) (recommender.Usage, bool) {
+func (u *usages) Highest(key history.Key, r recommender.Resource, _, _ time.Time) (recommender.Usage, bool) {
 	of, ok := u.of[key.Workload+"/"+key.Container]
 	if !ok {
 		of, ok = u.of[key.Container]
@@ -98,7 +98,7 @@ func (u used) amount(r recommender.Resource) recommender.Usage {
 }
 
 // Profile ends at the last whole step before now.
-func (u *usages) Profile(key store.Key, now time.Time) (recommender.Profile, bool) {
+func (u *usages) Profile(key history.Key, now time.Time) (recommender.Profile, bool) {
 	of, ok := u.of[key.Workload+"/"+key.Container]
 	if !ok {
 		of, ok = u.of[key.Container]

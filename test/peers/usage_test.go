@@ -21,7 +21,7 @@ import (
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/store"
+	"attune.io/attune/usage/history"
 )
 
 // Both keep eight days. VPA is given a sample a minute, as its metrics come; attune one every five, which is
@@ -78,8 +78,8 @@ func (o *ours) Read(_ context.Context, query usage.Query, yield func(usage.Serie
 	return usage.Report{}, nil
 }
 
-func (o *ours) key(container int) store.Key {
-	return store.Key{Source: source().Digest(), Namespace: "shop", Kind: v1alpha1.KindDeployment, Workload: fmt.Sprintf("app-%05d", container), Container: "app"}
+func (o *ours) key(container int) history.Key {
+	return history.Key{Source: source().Digest(), Namespace: "shop", Kind: v1alpha1.KindDeployment, Workload: fmt.Sprintf("app-%05d", container), Container: "app"}
 }
 
 func source() usage.SourceSettings {
@@ -87,13 +87,13 @@ func source() usage.SourceSettings {
 }
 
 // filled is a store that has read all that the source has.
-func (o *ours) filled() *store.Store {
+func (o *ours) filled() *history.Store {
 	o.roll()
-	interest := store.Interest{Policy: "all", Namespace: "shop", Source: source()}
+	interest := history.Interest{Policy: "all", Namespace: "shop", Source: source()}
 	for i := range o.containers {
-		interest.Workloads = append(interest.Workloads, store.Workload{Kind: v1alpha1.KindDeployment, Name: o.key(i).Workload, Containers: []string{"app"}})
+		interest.Workloads = append(interest.Workloads, history.Workload{Kind: v1alpha1.KindDeployment, Name: o.key(i).Workload, Containers: []string{"app"}})
 	}
-	s := store.New(store.Options{MaxBytes: 8 << 30, Dial: func(usage.SourceSettings) (usage.Source, error) { return o, nil }})
+	s := history.New(history.Options{MaxBytes: 8 << 30, Dial: func(usage.SourceSettings) (usage.Source, error) { return o, nil }})
 	s.Want(interest)
 	for s.Refresh(context.Background(), now) {
 	}
@@ -101,7 +101,7 @@ func (o *ours) filled() *store.Store {
 }
 
 // profiles asks for each, as the policy loop does.
-func (o *ours) profiles(tb testing.TB, s *store.Store, at time.Time) {
+func (o *ours) profiles(tb testing.TB, s *history.Store, at time.Time) {
 	tb.Helper()
 	for i := range o.containers {
 		_, known := s.Profile(o.key(i), at)

@@ -12,7 +12,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/effective"
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/store"
+	"attune.io/attune/usage/history"
 )
 
 const (
@@ -138,7 +138,7 @@ func (w *world) measuredOf(rec *v1alpha1.AttuneRecommendation, workload client.O
 		of: key2(rec.Namespace, rec.Name), container: container, step: source.QueryStep, known: map[int64]bool{},
 		since: w.wantedSince(rec, workload, source),
 	}
-	key := store.Key{Source: source.Digest(), Namespace: rec.Namespace, Kind: rec.Spec.Workload.Kind, Workload: rec.Spec.Workload.Name, Container: container}
+	key := history.Key{Source: source.Digest(), Namespace: rec.Namespace, Kind: rec.Spec.Workload.Kind, Workload: rec.Spec.Workload.Name, Container: container}
 	for _, step := range w.leader.histories.Steps(key) {
 		m.known[step.At.UnixMilli()] = true
 	}

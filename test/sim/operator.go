@@ -29,8 +29,8 @@ import (
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/test/sim/api"
 	"attune.io/attune/usage"
+	"attune.io/attune/usage/history"
 	"attune.io/attune/usage/recent"
-	"attune.io/attune/usage/store"
 	"attune.io/attune/webhook/pod"
 )
 
@@ -55,7 +55,7 @@ type operator struct {
 	policies  *policyloop.Controller
 	workloads *workloadloop.Controller
 	nodes     *nodeloop.Controller
-	histories *store.Store
+	histories *history.Store
 	recent    *recent.Store
 
 	// elapsed is how long the pass that runs has taken so far.
@@ -111,7 +111,7 @@ func (o *operator) serve() {
 // lead makes the loops as cmd/attune does.
 func (o *operator) lead(ctx context.Context) {
 	dial := func(usage.SourceSettings) (usage.Source, error) { return source{o}, nil }
-	o.histories = store.New(store.Options{Dial: dial, Changed: func(namespace string) { o.freshUsage(ctx, namespace) }})
+	o.histories = history.New(history.Options{Dial: dial, Changed: func(namespace string) { o.freshUsage(ctx, namespace) }})
 	o.recent = recent.New(dial)
 	o.recent.There = func(namespace, name string) bool { return o.w.pod(namespace, name) != nil }
 	as := func(actor string) client.Client {

@@ -22,9 +22,9 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/usage"
+	"attune.io/attune/usage/history"
 	"attune.io/attune/usage/prometheus"
 	"attune.io/attune/usage/recent"
-	"attune.io/attune/usage/store"
 )
 
 var minutes = flag.Int("minutes", 15, "how many minutes of virtual time the tenants have")
@@ -131,15 +131,15 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // operator is what it has of usage, wired as cmd/attune does.
 type operator struct {
 	t         *testing.T
-	histories *store.Store
+	histories *history.Store
 	recent    *recent.Store
 	cluster   *cluster
-	keys      map[string][]store.Key
+	keys      map[string][]history.Key
 	refused   []error
 }
 
 func newOperator(t *testing.T, c *cluster, served string) *operator {
-	o := &operator{t: t, cluster: c, keys: map[string][]store.Key{}}
+	o := &operator{t: t, cluster: c, keys: map[string][]history.Key{}}
 	dial := func(s usage.SourceSettings) (usage.Source, error) {
 		if s.Prometheus == nil {
 			return c, nil
@@ -150,7 +150,7 @@ func newOperator(t *testing.T, c *cluster, served string) *operator {
 		config.MaxBytes = prometheus.PolicyMaxBytes
 		return prometheus.New(config)
 	}
-	o.histories = store.New(store.Options{Dial: dial, MaxBytes: memoryLimit / 3, Patience: time.Second})
+	o.histories = history.New(history.Options{Dial: dial, MaxBytes: memoryLimit / 3, Patience: time.Second})
 	o.recent = recent.New(dial)
 	o.recent.There = c.there
 	return o
@@ -167,10 +167,10 @@ func (o *operator) want(namespace, name string, from *v1alpha1.MetricsSource, wo
 		o.refused = append(o.refused, err)
 		return
 	}
-	in := store.Interest{Policy: name, Namespace: namespace, Source: settings.Source}
+	in := history.Interest{Policy: name, Namespace: namespace, Source: settings.Source}
 	for _, w := range workloads {
-		in.Workloads = append(in.Workloads, store.Workload{Kind: v1alpha1.KindDeployment, Name: w, Containers: []string{"app"}})
-		o.keys[namespace] = append(o.keys[namespace], store.Key{Source: settings.Source.Digest(), Namespace: namespace, Kind: v1alpha1.KindDeployment, Workload: w, Container: "app"})
+		in.Workloads = append(in.Workloads, history.Workload{Kind: v1alpha1.KindDeployment, Name: w, Containers: []string{"app"}})
+		o.keys[namespace] = append(o.keys[namespace], history.Key{Source: settings.Source.Digest(), Namespace: namespace, Kind: v1alpha1.KindDeployment, Workload: w, Container: "app"})
 	}
 	if err := o.histories.Want(in); err != nil {
 		o.refused = append(o.refused, err)

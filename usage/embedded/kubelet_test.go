@@ -32,7 +32,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/meter"
+	promsource "attune.io/attune/usage/prometheus"
 	"attune.io/attune/usage/sourcetest"
 )
 
@@ -329,7 +329,7 @@ func foreign(t *testing.T) []byte {
 // newMetrics are nobody else's.
 func newMetrics() *Metrics {
 	registry := prometheus.NewRegistry()
-	return NewMetrics(registry, meter.New(registry))
+	return NewMetrics(registry, promsource.NewMeter(registry))
 }
 
 // Which nodes do not answer, and why, is in the log: when that begins, changes and ends. What policies' owners read has

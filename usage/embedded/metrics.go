@@ -6,15 +6,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/meter"
+	promsource "attune.io/attune/usage/prometheus"
 )
 
 // name of this source in metrics and flags.
-const name = meter.Embedded
+const name = "embedded"
 
 // Metrics of scraping.
 type Metrics struct {
-	meter    *meter.Meter
+	meter    *promsource.Meter
 	dropped  *prometheus.CounterVec
 	scrapes  *prometheus.CounterVec
 	seconds  prometheus.Histogram
@@ -25,7 +25,7 @@ type Metrics struct {
 
 // NewMetrics registers them. It panics where one of them is registered already. The shared meter counts what all sources
 // have in common.
-func NewMetrics(registry prometheus.Registerer, shared *meter.Meter) *Metrics {
+func NewMetrics(registry prometheus.Registerer, shared *promsource.Meter) *Metrics {
 	m := &Metrics{
 		meter:    shared,
 		dropped:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attune_usage_samples_dropped_total", Help: "Usage samples of a source that were of no use, by reason."}, []string{"source", "reason"}),

@@ -13,15 +13,15 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/usage"
+	"attune.io/attune/usage/history"
 	"attune.io/attune/usage/sourcetest"
-	"attune.io/attune/usage/store"
 )
 
 // measuring is a source with its own schedule, and a history that is read of it every minute.
 type measuring struct {
 	*fixture
 	t        *testing.T
-	history  *store.Store
+	history  *history.Store
 	settings usage.SourceSettings
 	at       time.Time
 }
@@ -41,10 +41,10 @@ func measuringFrom(t *testing.T, begin time.Time) *measuring {
 	}
 	m := &measuring{t: t, fixture: newFixture(t, world, begin, ""), at: begin}
 	m.settings = usage.SourceSettings{HistoryWindow: 24 * time.Hour, QueryStep: 5 * time.Minute, RateWindow: 5 * time.Minute}
-	m.history = store.New(store.Options{Dial: func(usage.SourceSettings) (usage.Source, error) { return m.Source, nil }})
-	interest := store.Interest{Policy: "all", Namespace: "shop", Source: m.settings}
+	m.history = history.New(history.Options{Dial: func(usage.SourceSettings) (usage.Source, error) { return m.Source, nil }})
+	interest := history.Interest{Policy: "all", Namespace: "shop", Source: m.settings}
 	for i := range containers {
-		interest.Workloads = append(interest.Workloads, store.Workload{Kind: v1alpha1.KindDeployment, Name: fmt.Sprint("app", i)})
+		interest.Workloads = append(interest.Workloads, history.Workload{Kind: v1alpha1.KindDeployment, Name: fmt.Sprint("app", i)})
 	}
 	require.NoError(t, m.history.Want(interest))
 	return m
@@ -71,7 +71,7 @@ func (m *measuring) run(until time.Time) {
 // stale are the containers of which no step with CPU and memory has ended after a time.
 func (m *measuring) stale(since time.Time) (names []string) {
 	for i := range containers {
-		key := store.Key{Source: m.settings.Digest(), Namespace: "shop", Kind: v1alpha1.KindDeployment, Workload: fmt.Sprint("app", i), Container: "app"}
+		key := history.Key{Source: m.settings.Digest(), Namespace: "shop", Kind: v1alpha1.KindDeployment, Workload: fmt.Sprint("app", i), Container: "app"}
 		fresh := false
 		for _, step := range m.history.Steps(key) {
 			fresh = fresh || step.At.After(since) && !math.IsNaN(step.CPUCores) && !math.IsNaN(step.MemoryBytes)

@@ -1,5 +1,5 @@
 // Package recent keeps what each pod of some workloads used lately, by itself: the base demand of the
-// strategy Node. usage/store keeps the workloads' longer histories, of their highest replicas alone.
+// strategy Node. usage/history keeps the workloads' longer histories, of their highest replicas alone.
 package recent
 
 import (
@@ -22,15 +22,12 @@ const (
 	// rateWindow is the longest for the rate of CPU: P75 of 10 minutes is to be more than one of two values.
 	rateWindow = 2 * time.Minute
 	// mostContainers are followed at once: 30 MiB. Others keep what they hold. One namespace may have greed times as many
-	// as there is room left for (see usage/store).
+	// as there is room left for (see usage/history).
 	mostContainers = 65_536
 	greed          = 2
 	// patience is how long a refresh waits for its sources.
 	patience = 20 * time.Second
 )
-
-// Dialer makes the source of some settings.
-type Dialer func(usage.SourceSettings) (usage.Source, error)
 
 // Interest is what one policy wants to know.
 type Interest struct {
@@ -46,7 +43,7 @@ type Store struct {
 	// number of others.
 	There func(namespace, pod string) bool
 
-	dial Dialer
+	dial usage.Dialer
 
 	mutex     sync.RWMutex
 	interests map[owner]Interest
@@ -83,7 +80,7 @@ type source struct {
 type podsOf struct{ namespace, workload string }
 
 // New is an empty Store.
-func New(dial Dialer) *Store {
+func New(dial usage.Dialer) *Store {
 	return &Store{
 		dial: dial, patience: patience, room: mostContainers,
 		interests: map[owner]Interest{}, sources: map[usage.Digest]*source{}, of: map[place]*node.Recent{},

@@ -1,0 +1,256 @@
+package workload
+
+import (
+	"math/bits"
+	"strings"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// KindName is the kind and the name of a workload in a namespace that the context gives.
+type KindName struct {
+	Kind v1alpha1.WorkloadKind
+	Name string
+}
+
+// Match is the result of PodIndex.Of.
+type Match uint8
+
+const (
+	// MatchNone: no workload of the index has pods of that name.
+	MatchNone Match = iota
+	// MatchFound: exactly one workload has.
+	MatchFound
+	// MatchAmbiguous: workloads of different kinds with names of the same length have, and the name cannot tell
+	// them apart.
+	MatchAmbiguous
+)
+
+// PodIndex finds a pod's workload among those of one namespace by the pod's name alone, for the pods that are gone and
+// whose owners can no longer be asked. Names are anchored: a Deployment's pod is the Deployment's name, a template hash of
+// 1 to 10 characters and a random suffix of 5. A prefix would mix my-app with my-app-v2.
+//
+// Workloads that are owned by another (a Deployment's ReplicaSets, a CronJob's Jobs) must not be in it: their names are
+// longer, and would win. The zero value is empty. A PodIndex never changes once it is made, so any number of goroutines may
+// read it.
+type PodIndex struct {
+	kinds map[string]kindSet
+	// cut holds the workloads whose names are longer than what of them fits into a generated name.
+	cut map[string][]KindName
+}
+
+// NewPodIndex is an index of the workloads; repeated ones count once.
+func NewPodIndex(workloads []KindName) PodIndex {
+	index := PodIndex{kinds: make(map[string]kindSet, len(workloads)), cut: map[string][]KindName{}}
+	for _, w := range workloads {
+		index.add(w)
+	}
+	return index
+}
+
+func (x PodIndex) add(w KindName) {
+	bit := bitOf(w.Kind)
+	if bit == 0 || x.kinds[w.Name]&bit != 0 {
+		return
+	}
+	x.kinds[w.Name] |= bit
+	if len(w.Name) >= maxGenerated {
+		key := w.Name[:maxGenerated]
+		x.cut[key] = append(x.cut[key], w)
+	}
+}
+
+// Of is the workload that the pod's name says it belongs to: the one with the longest name. It costs a few
+// map lookups, however many workloads there are, and no allocation.
+func (x PodIndex) Of(pod string) (KindName, Match) {
+	for _, candidate := range candidates(pod) {
+		if candidate.kinds == 0 {
+			continue
+		}
+		if found := x.kinds[candidate.name] & candidate.kinds; found != 0 {
+			return only(candidate.name, found)
+		}
+	}
+	return x.ofCut(pod)
+}
+
+func only(name string, found kindSet) (KindName, Match) {
+	kind, one := found.kind()
+	if !one {
+		return KindName{}, MatchAmbiguous
+	}
+	return KindName{Kind: kind, Name: name}, MatchFound
+}
+
+// ofCut finds workloads whose own names did not fit. A StatefulSet's pods are not generated names, so they
+// are never cut.
+func (x PodIndex) ofCut(pod string) (KindName, Match) {
+	if len(pod) != maxGenerated+randomLength || !isRandom(pod[maxGenerated:]) {
+		return KindName{}, MatchNone
+	}
+	owner, match := KindName{}, MatchNone
+	for _, w := range x.cut[pod[:maxGenerated]] {
+		if w.Kind == v1alpha1.KindStatefulSet {
+			continue
+		}
+		if match == MatchFound {
+			return KindName{}, MatchAmbiguous
+		}
+		owner, match = w, MatchFound
+	}
+	return owner, match
+}
+
+// candidate is a name that a pod's workload could have, with the kinds that could have made the rest.
+type candidate struct {
+	name  string
+	kinds kindSet
+}
+
+// candidates are the names that could have made the pod's, longest first.
+func candidates(pod string) [3]candidate {
+	one, last, _ := cutLast(pod)
+	if base, ok := cutGenerated(pod); ok {
+		// The end of the name before the random suffix was cut, its dash with it: what is left of it is a
+		// Deployment's hash.
+		if two, hash, ok := cutLast(base); ok && len(hash) <= maxHash && isAlphanumeric(hash) {
+			return [3]candidate{{name: two, kinds: deployment}}
+		}
+		return [3]candidate{}
+	}
+	two, middle, _ := cutLast(one)
+	three, index, _ := cutLast(two)
+	return [3]candidate{
+		{name: one, kinds: afterOne(last) | afterCutHash(one, last)},
+		{name: two, kinds: afterTwo(middle, last)},
+		{name: three, kinds: afterThree(index, middle, last)},
+	}
+}
+
+func afterOne(last string) kindSet {
+	var kinds kindSet
+	if isNumber(last) {
+		kinds |= statefulSet
+	}
+	if isRandom(last) {
+		kinds |= daemonSet | replicaSet | job
+	}
+	return kinds
+}
+
+// afterCutHash is a Deployment whose name left room for its dash, but for nothing of the hash.
+func afterCutHash(one, last string) kindSet {
+	if len(one) == maxGenerated-1 && isRandom(last) {
+		return deployment
+	}
+	return 0
+}
+
+func afterTwo(middle, last string) kindSet {
+	var kinds kindSet
+	if !isRandom(last) {
+		return 0
+	}
+	if middle != "" && len(middle) <= maxHash && isAlphanumeric(middle) {
+		kinds |= deployment
+	}
+	if isNumber(middle) {
+		// The index of an indexed Job, or the minute of a CronJob's Job.
+		kinds |= job | cronJob
+	}
+	return kinds
+}
+
+// afterThree is an indexed Job of a CronJob: name-minute-index-suffix.
+func afterThree(minute, index, last string) kindSet {
+	if isRandom(last) && isNumber(index) && isNumber(minute) {
+		return cronJob
+	}
+	return 0
+}
+
+const (
+	// randomLength is that of the suffix which the API server generates.
+	randomLength = 5
+	// maxGenerated is how much of a name the API server leaves in front of it, so that the whole fits into
+	// a label's 63 characters.
+	maxGenerated = 63 - randomLength
+	// maxHash is the length of the longest pod template hash.
+	maxHash = 10
+)
+
+// cutGenerated is what is in front of the random suffix of a pod whose name was cut so that it fits and
+// lost the dash in front of the suffix.
+func cutGenerated(pod string) (string, bool) {
+	if len(pod) != maxGenerated+randomLength || !isRandom(pod[maxGenerated:]) || pod[maxGenerated-1] == '-' {
+		return "", false
+	}
+	return pod[:maxGenerated], true
+}
+
+// cutLast splits a name at its last dash; without one, or with nothing before it, nothing is found.
+func cutLast(name string) (before, after string, found bool) {
+	i := strings.LastIndexByte(name, '-')
+	if i <= 0 {
+		return "", "", false
+	}
+	return name[:i], name[i+1:], true
+}
+
+func isRandom(s string) bool { return len(s) == randomLength && isAlphanumeric(s) }
+
+func isAlphanumeric(s string) bool {
+	for i := range len(s) {
+		if !isDigit(s[i]) && (s[i] < 'a' || s[i] > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
+func isNumber(s string) bool {
+	for i := range len(s) {
+		if !isDigit(s[i]) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// kindSet is a set of kinds, one bit each.
+type kindSet uint8
+
+const (
+	deployment kindSet = 1 << iota
+	statefulSet
+	daemonSet
+	replicaSet
+	job
+	cronJob
+)
+
+// kinds are those of the bits, in their order.
+var kinds = [...]v1alpha1.WorkloadKind{
+	v1alpha1.KindDeployment, v1alpha1.KindStatefulSet, v1alpha1.KindDaemonSet,
+	v1alpha1.KindReplicaSet, v1alpha1.KindJob, v1alpha1.KindCronJob,
+}
+
+// bitOf is a kind's bit, 0 for a kind that is not known.
+func bitOf(kind v1alpha1.WorkloadKind) kindSet {
+	for i, k := range kinds {
+		if k == kind {
+			return 1 << i
+		}
+	}
+	return 0
+}
+
+// kind is the one kind of the set; false if there are several or none.
+func (s kindSet) kind() (v1alpha1.WorkloadKind, bool) {
+	if bits.OnesCount8(uint8(s)) != 1 {
+		return "", false
+	}
+	return kinds[bits.TrailingZeros8(uint8(s))], true
+}

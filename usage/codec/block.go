@@ -1,0 +1,238 @@
+package codec
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// MaxError is how far an unpacked value may be off what was packed, as a part of it. It does not hold for values below
+// MinValue, which become 0. A block of at most two different values is exact.
+const MaxError = 0.025
+
+// MinValue is the least value that is kept, as the middle of its bucket: 0.01 millicores or 0.00001 bytes.
+const MinValue = 1e-5
+
+// BlockSteps is the number of steps that are packed together: two hours of 5-minute steps.
+const BlockSteps = 24
+
+// Buckets are numbered so that a greater value never has a lower number. The first two are reserved.
+const (
+	BucketGap  = 0
+	BucketZero = 1
+	// Buckets is their number. The last one has the middle 1e82, and holds whatever is greater.
+	Buckets    = 1 << bucketBits
+	bucketBits = 12
+	firstValue = BucketZero + 1
+)
+
+// MaxBlock is the most bytes that a packed block takes: 15 bits for each value, and its head.
+const MaxBlock = 2 + 3 + BlockSteps*15/8 + 1
+
+var blockScale = newQuantiser(MinValue, MaxError)
+
+// middles of the buckets; of BucketGap NaN.
+var middles = func() (middles [Buckets]float64) {
+	middles[BucketGap] = math.NaN()
+	for bucket := firstValue; bucket < Buckets; bucket++ {
+		middles[bucket] = blockScale.middle(float64(bucket - firstValue))
+	}
+	return middles
+}()
+
+// BucketOf a value; NaN is a gap.
+func BucketOf(value float64) uint16 {
+	switch {
+	case math.IsNaN(value):
+		return BucketGap
+	case value < MinValue:
+		return BucketZero
+	}
+	return uint16(min(Buckets-1, firstValue+blockScale.bucket(value)))
+}
+
+// Middle is the value that a bucket stands for; of a gap it is NaN.
+func Middle(bucket uint16) float64 { return middles[bucket] }
+
+// A packed block begins with a byte for its length and one for its kind, with flags and the Rice parameter. A bit for each
+// step that has a value follows where there are gaps, and then what the kind needs.
+const (
+	// kindEmpty has only gaps, and nothing more.
+	kindEmpty = iota
+	// kindOne has one value for all steps, as a float.
+	kindOne
+	// kindTwo has two values as floats, and a bit for each step that has the second one.
+	kindTwo
+	// kindResiduals has the first bucket in bucketBits, and the residuals of the others in Rice code.
+	kindResiduals
+
+	kindMask  = 3
+	hasGaps   = 1 << 2
+	usesMean  = 1 << 3 // the predictor's mean
+	riceShift = 4
+)
+
+// Block is an unpacked block. Its zero value has only gaps.
+type Block struct {
+	Buckets [BlockSteps]uint16
+	// exact values, which stand for their buckets in place of the middles; known is their number.
+	exact       [2]float64
+	exactBucket [2]uint16
+	known       int
+}
+
+// Exact says whether all values are known exactly: there are at most two.
+func (b *Block) Exact() bool { return b.known > 0 }
+
+// Value of a step; NaN is a gap.
+func (b *Block) Value(step int) float64 { return b.ValueOf(b.Buckets[step]) }
+
+// ValueOf a bucket.
+func (b *Block) ValueOf(bucket uint16) float64 {
+	for n := range b.known {
+		if b.exactBucket[n] == bucket {
+			return b.exact[n]
+		}
+	}
+	return middles[bucket]
+}
+
+// Max is the highest value of the steps from one to before another; below zero where there is none. Where it may be the
+// highest one of a longer span, it is told as that one, which is exact.
+func (b *Block) Max(from, to int, ofSpan float64) float64 {
+	if from >= to {
+		return -1
+	}
+	bucket := slices.Max(b.Buckets[from:to])
+	switch value := b.ValueOf(bucket); {
+	case math.IsNaN(value):
+		return -1
+	case b.Exact():
+		return value
+	case value*(1+MaxError)*(1+MaxError) > ofSpan && bucket == BucketOf(ofSpan):
+		return ofSpan
+	default:
+		return value
+	}
+}
+
+// AppendBlock packs BlockSteps values; NaN is a gap.
+func AppendBlock(to []byte, values []float64) []byte {
+	at := len(to)
+	to = append(to, 0, 0)
+	var b Block
+	present := b.quantise(values)
+	var kind byte
+	if bits.OnesCount32(present) < BlockSteps && present != 0 {
+		kind = hasGaps
+		to = appendUint24(to, present)
+	}
+	switch {
+	case present == 0:
+		kind |= kindEmpty
+	case b.known == 1:
+		kind |= kindOne
+		to = binary.LittleEndian.AppendUint64(to, math.Float64bits(b.exact[0]))
+	case b.known == 2:
+		kind |= kindTwo
+		to = b.appendTwo(to)
+	default:
+		var flags byte
+		to, flags = b.appendResiduals(to)
+		kind |= kindResiduals | flags
+	}
+	to[at], to[at+1] = byte(len(to)-at), kind
+	return to
+}
+
+// BlockLen is how many bytes the first packed block takes.
+func BlockLen(packed []byte) int { return int(packed[0]) }
+
+// quantise values and return a bit for each that is no gap. The values stay known where there are at most two, in different
+// buckets.
+func (b *Block) quantise(values []float64) (present uint32) {
+	few := true
+	for i, v := range values {
+		if math.IsNaN(v) {
+			continue
+		}
+		present |= 1 << i
+		if n := slices.Index(b.exact[:b.known], v); n >= 0 {
+			b.Buckets[i] = b.exactBucket[n]
+			continue
+		}
+		b.Buckets[i] = BucketOf(v)
+		switch {
+		case !few:
+		case b.known == len(b.exact) || b.known == 1 && b.exactBucket[0] == b.Buckets[i]:
+			few, b.known = false, 0
+		default:
+			b.addExact(v, b.Buckets[i])
+		}
+	}
+	return present
+}
+
+// appendTwo exact values, and which steps have the second one.
+func (b *Block) appendTwo(to []byte) []byte {
+	var second uint32
+	for i, bucket := range b.Buckets {
+		if bucket == b.exactBucket[1] {
+			second |= 1 << i
+		}
+	}
+	to = binary.LittleEndian.AppendUint64(to, math.Float64bits(b.exact[0]))
+	to = binary.LittleEndian.AppendUint64(to, math.Float64bits(b.exact[1]))
+	return appendUint24(to, second)
+}
+
+// Unpack the first block of what AppendBlock made; more may follow.
+func (b *Block) Unpack(packed []byte) {
+	kind, rest := packed[1], packed[2:]
+	present := uint32(1<<BlockSteps - 1)
+	if kind&hasGaps != 0 {
+		present = uint24(rest)
+		rest = rest[3:]
+	}
+	b.known = 0
+	switch kind & kindMask {
+	case kindEmpty:
+		present = 0
+	case kindOne:
+		b.readExact(rest)
+	case kindTwo:
+		b.readExact(rest)
+		b.readExact(rest[8:])
+		second := uint24(rest[16:])
+		for i := range b.Buckets {
+			b.Buckets[i] = b.exactBucket[second>>i&1]
+		}
+	default:
+		b.readResiduals(rest, present, kind)
+		return
+	}
+	for i := range b.Buckets {
+		switch {
+		case present>>i&1 == 0:
+			b.Buckets[i] = BucketGap
+		case b.known == 1:
+			b.Buckets[i] = b.exactBucket[0]
+		}
+	}
+}
+
+// readExact reads a value of 8 bytes.
+func (b *Block) readExact(from []byte) {
+	v := math.Float64frombits(binary.LittleEndian.Uint64(from))
+	b.addExact(v, BucketOf(v))
+}
+
+func (b *Block) addExact(value float64, bucket uint16) {
+	b.exact[b.known], b.exactBucket[b.known] = value, bucket
+	b.known++
+}
+
+func appendUint24(to []byte, n uint32) []byte { return append(to, byte(n), byte(n>>8), byte(n>>16)) }
+
+func uint24(from []byte) uint32 { return uint32(from[0]) | uint32(from[1])<<8 | uint32(from[2])<<16 }

@@ -1,0 +1,300 @@
+package codec
+
+import (
+	"bufio"
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"sync"
+	"time"
+)
+
+// version of the packed form.
+const version = 1
+
+// maxSteps is more than any history window has: 90 days of minutes.
+const maxSteps = 1 << 17
+
+// Units of the columns: what is less becomes 0.
+const (
+	cpuUnit    = 1e-4 // cores
+	memoryUnit = 4096 // bytes
+)
+
+// Checkpoint is what one container used in consecutive steps; NaN where it was not measured. A slice is empty or has a value
+// for every step.
+//
+// Packed, a value is the difference of its bucket to the one before, compressed: usage moves little from one step to the
+// next. The buckets are the finest of a few with which all fits; the packed form says which. The highest value of each
+// column is stored as it is. Where not even the coarsest buckets are enough, several steps share their highest value.
+type Checkpoint struct {
+	// Step is the length of a step, First the number of the first one; see usage.StepOf.
+	Step  time.Duration
+	First int64
+	// CPU and Peak are in cores, Memory in bytes.
+	CPU, Peak, Memory []float64
+
+	// Error is how far an unpacked value can be off, as a part of it, but for the highest ones, which are
+	// exact, and values below 0.1 millicores or 4 KiB, which become 0.
+	Error float64
+	// Stride is how many steps share a value. PackCheckpoint reads neither.
+	Stride int
+}
+
+// precision is how exact a packed checkpoint is. Its number in precisions is stored.
+type precision struct {
+	error  float64
+	stride int
+}
+
+// precisions from fine to coarse. Those that are here stay as they are: checkpoints are stored with them.
+var precisions = []precision{
+	{.0025, 1}, {.005, 1}, {.01, 1}, {.02, 1}, {.04, 1}, {.02, 2}, {.04, 2}, {.04, 4}, {.04, 8}, {.04, 16}, {.08, 32}, {.16, 64}, {.16, 128},
+}
+
+func (c Checkpoint) steps() int { return max(len(c.CPU), len(c.Peak), len(c.Memory)) }
+
+// columns in the order in which they are stored.
+func (c Checkpoint) columns() [3]column {
+	return [3]column{{c.CPU, cpuUnit}, {c.Peak, cpuUnit}, {c.Memory, memoryUnit}}
+}
+
+// column is the values of one measure.
+type column struct {
+	values []float64
+	unit   float64
+}
+
+// PackCheckpoint into at most so many bytes. It returns nil for one without any value, and for one that is too long.
+func PackCheckpoint(c Checkpoint, most int) []byte {
+	c = c.trimmed()
+	if n := c.steps(); n == 0 || n > maxSteps {
+		return nil
+	}
+	for i := range precisions {
+		if packed := c.pack(i); len(packed) <= most {
+			return packed
+		}
+	}
+	return nil
+}
+
+// trimmed leaves out the steps before the first value and after the last one.
+func (c Checkpoint) trimmed() Checkpoint {
+	first, last := c.steps(), -1
+	for _, of := range c.columns() {
+		for i, v := range of.values {
+			if !math.IsNaN(v) {
+				first, last = min(first, i), max(last, i)
+			}
+		}
+	}
+	cut := func(values []float64) []float64 {
+		if len(values) == 0 || last < 0 {
+			return nil
+		}
+		return values[first : last+1]
+	}
+	c.First += int64(first)
+	c.CPU, c.Peak, c.Memory = cut(c.CPU), cut(c.Peak), cut(c.Memory)
+	return c
+}
+
+// pack writes the version and the precision, a byte each; step, first and number of steps; for each column the index of its
+// highest value, -1 without one, and that value; the symbols of all columns, compressed; and a checksum.
+func (c Checkpoint) pack(with int) []byte {
+	p := precisions[with]
+	out := []byte{version, byte(with)}
+	out = binary.AppendUvarint(out, uint64(c.Step.Milliseconds()))
+	out = binary.AppendVarint(out, c.First)
+	out = binary.AppendUvarint(out, uint64(c.steps()))
+	var symbols []byte
+	for _, of := range c.columns() {
+		at, value := maxOf(of.values)
+		out = binary.AppendVarint(out, int64(at))
+		if at < 0 {
+			continue
+		}
+		out = binary.LittleEndian.AppendUint64(out, math.Float64bits(value))
+		symbols = of.appendSymbols(symbols, p)
+	}
+	out = append(out, deflate(symbols)...)
+	return binary.LittleEndian.AppendUint32(out, crc32.ChecksumIEEE(out))
+}
+
+// maxOf the values, and its index; -1: there is none.
+func maxOf(values []float64) (at int, value float64) {
+	at = -1
+	for i, v := range values {
+		if !math.IsNaN(v) && (at < 0 || v > value) {
+			at, value = i, v
+		}
+	}
+	return at, value
+}
+
+// Symbols of values: a gap, zero, or the difference of the bucket to the one before, in zigzag from symbolFirst on. Each is
+// a varint.
+const (
+	symbolGap = iota
+	symbolZero
+	symbolFirst
+)
+
+// appendSymbols, one for each stride of steps: of the highest value among them.
+func (c column) appendSymbols(to []byte, p precision) []byte {
+	scale, last := newQuantiser(c.unit, p.error), int64(0)
+	for i := 0; i < len(c.values); i += p.stride {
+		switch at, v := maxOf(c.values[i:min(i+p.stride, len(c.values))]); {
+		case at < 0:
+			to = append(to, symbolGap)
+		case v < c.unit:
+			to = append(to, symbolZero)
+		default:
+			bucket := int64(scale.bucket(v))
+			to = binary.AppendUvarint(to, symbolFirst+zigzag(bucket-last))
+			last = bucket
+		}
+	}
+	return to
+}
+
+// writers are used again: one takes more memory than many histories.
+var writers = sync.Pool{New: func() any {
+	// The level is valid.
+	w, _ := flate.NewWriter(nil, flate.DefaultCompression)
+	return w
+}}
+
+func deflate(symbols []byte) []byte {
+	var packed bytes.Buffer
+	w := writers.Get().(*flate.Writer)
+	defer writers.Put(w)
+	w.Reset(&packed)
+	// A buffer takes everything.
+	_, _ = w.Write(symbols)
+	_ = w.Close()
+	return packed.Bytes()
+}
+
+var (
+	errVersion = errors.New("it was made by another version")
+	errBroken  = errors.New("it is broken")
+)
+
+// UnpackCheckpoint that PackCheckpoint made. An error says that it is of no use.
+func UnpackCheckpoint(packed []byte) (Checkpoint, error) {
+	if len(packed) > 0 && packed[0] != version {
+		return Checkpoint{}, fmt.Errorf("%w: %d, not %d", errVersion, packed[0], version)
+	}
+	const sum = 4
+	if len(packed) < 2+sum {
+		return Checkpoint{}, errBroken
+	}
+	body := packed[:len(packed)-sum]
+	if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(packed[len(body):]) {
+		return Checkpoint{}, errBroken
+	}
+	return unpack(bytes.NewReader(body[1:]))
+}
+
+// unpack what follows the version, up to the checksum; see Checkpoint.pack. It trusts no number that it reads.
+func unpack(r *bytes.Reader) (Checkpoint, error) {
+	with, _ := r.ReadByte()
+	step, err1 := binary.ReadUvarint(r)
+	first, err2 := binary.ReadVarint(r)
+	steps, err3 := binary.ReadUvarint(r)
+	if errors.Join(err1, err2, err3) != nil || int(with) >= len(precisions) || steps == 0 || steps > maxSteps ||
+		step == 0 || step > uint64(math.MaxInt64/time.Millisecond) {
+		return Checkpoint{}, errBroken
+	}
+	p := precisions[with]
+	c := Checkpoint{Step: time.Duration(step) * time.Millisecond, First: first, Error: p.error, Stride: p.stride}
+	var highest [3]maximum
+	for i := range highest {
+		if err := highest[i].read(r, int(steps)); err != nil {
+			return Checkpoint{}, err
+		}
+	}
+	symbols := bufio.NewReader(flate.NewReader(r))
+	for i, values := range []*[]float64{&c.CPU, &c.Peak, &c.Memory} {
+		if highest[i].at < 0 {
+			continue
+		}
+		var err error
+		if *values, err = readColumn(symbols, int(steps), c.columns()[i].unit, p); err != nil {
+			return Checkpoint{}, err
+		}
+		highest[i].restore(*values)
+	}
+	return c, nil
+}
+
+// maximum is the highest value of a column, and its index; -1: the column is empty.
+type maximum struct {
+	at    int
+	value float64
+}
+
+// restore the highest value. The middle of its bucket may be higher, and others are in that bucket too.
+func (m maximum) restore(values []float64) {
+	for i, v := range values {
+		if v > m.value {
+			values[i] = m.value
+		}
+	}
+	values[m.at] = m.value
+}
+
+// read the index and, where there is one, the value.
+func (m *maximum) read(r *bytes.Reader, steps int) error {
+	at, err := binary.ReadVarint(r)
+	if err != nil || at < -1 || at >= int64(steps) {
+		return errBroken
+	}
+	m.at = int(at)
+	if at < 0 {
+		return nil
+	}
+	var raw [8]byte
+	if _, err := io.ReadFull(r, raw[:]); err != nil {
+		return errBroken
+	}
+	m.value = math.Float64frombits(binary.LittleEndian.Uint64(raw[:]))
+	if !(m.value >= 0) || math.IsInf(m.value, 1) {
+		return errBroken
+	}
+	return nil
+}
+
+// readColumn reads what column.appendSymbols wrote.
+func readColumn(symbols io.ByteReader, steps int, unit float64, p precision) ([]float64, error) {
+	values := make([]float64, steps)
+	scale, bucket := newQuantiser(unit, p.error), int64(0)
+	for i := 0; i < steps; i += p.stride {
+		symbol, err := binary.ReadUvarint(symbols)
+		if err != nil {
+			return nil, errBroken
+		}
+		v := math.NaN()
+		switch {
+		case symbol == symbolZero:
+			v = 0
+		case symbol >= symbolFirst:
+			bucket += unzigzag(symbol - symbolFirst)
+			v = scale.middle(float64(bucket))
+			if math.IsInf(v, 0) || bucket < 0 {
+				return nil, errBroken
+			}
+		}
+		for j := i; j < min(i+p.stride, steps); j++ {
+			values[j] = v
+		}
+	}
+	return values, nil
+}

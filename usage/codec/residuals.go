@@ -1,0 +1,116 @@
+package codec
+
+import (
+	"math"
+	"math/bits"
+)
+
+// predictor tells the next bucket from those before. Packing and unpacking run the same one.
+type predictor struct {
+	// mean: it predicts an exponentially weighted mean of weight 1/4, which is good for noise. Else it predicts the bucket
+	// before, which is good for what drifts.
+	mean bool
+	// quarters are four times the prediction, so that the mean stays an integer.
+	quarters int32
+}
+
+// next bucket, as predicted.
+func (p *predictor) next() int32 { return (p.quarters + 2) >> 2 }
+
+// learn what came in place of what was predicted.
+func (p *predictor) learn(bucket, predicted int32) {
+	if p.mean {
+		p.quarters += bucket - predicted
+	} else {
+		p.quarters = bucket << 2
+	}
+}
+
+// appendResiduals by the predictor that takes fewer bits, and return the flags that name it and the Rice parameter.
+func (b *Block) appendResiduals(to []byte) ([]byte, byte) {
+	var ofLast, ofMean [BlockSteps]uint32
+	n, k, size := b.residuals(&ofLast, false)
+	_, meanK, meanSize := b.residuals(&ofMean, true)
+	flags, residuals := byte(k)<<riceShift, &ofLast
+	if meanSize < size {
+		flags, residuals, k = byte(meanK)<<riceShift|usesMean, &ofMean, meanK
+	}
+	w := bitWriter{to: to}
+	w.put(uint64(residuals[0]), bucketBits)
+	for _, residual := range residuals[1:n] {
+		w.rice(residual, k)
+	}
+	return w.flush(), flags
+}
+
+// residuals of the buckets that are no gaps, in zigzag; the first of n is the bucket itself. The others take size bits with
+// the Rice parameter k, which is their best.
+func (b *Block) residuals(to *[BlockSteps]uint32, mean bool) (n int, k uint, size uint32) {
+	p, sum := predictor{mean: mean}, uint32(0)
+	for _, bucket := range b.Buckets {
+		switch {
+		case bucket == BucketGap:
+			continue
+		case n == 0:
+			to[0] = uint32(bucket)
+			p.quarters = int32(bucket) << 2
+		default:
+			predicted := p.next()
+			to[n] = uint32(zigzag(int64(int32(bucket) - predicted)))
+			sum += to[n]
+			p.learn(int32(bucket), predicted)
+		}
+		n++
+	}
+	k, size = bestRice(to[1:n], sum)
+	return n, k, size
+}
+
+// bestRice is the Rice parameter that takes the fewest bits, and how many: one near the logarithm of the mean. See A. Kiely,
+// "Selecting the Golomb parameter in Rice coding", IPN Progress Report 42-159 (2004).
+func bestRice(residuals []uint32, sum uint32) (best uint, least uint32) {
+	near := uint(bits.Len32(sum / uint32(max(1, len(residuals)))))
+	least = math.MaxUint32
+	for k := max(near, 1) - 1; k <= min(near+1, bucketBits); k++ {
+		size := uint32(len(residuals)) * uint32(k+1)
+		for _, residual := range residuals {
+			size += residual >> k
+		}
+		if size < least {
+			best, least = k, size
+		}
+	}
+	return best, least
+}
+
+// readResiduals reads what appendResiduals wrote, for the steps that are present.
+func (b *Block) readResiduals(from []byte, present uint32, kind byte) {
+	r, k := bitReader{from: from}, uint(kind>>riceShift)&15
+	bucket := int32(r.take(bucketBits))
+	p, begun := predictor{mean: kind&usesMean != 0, quarters: bucket << 2}, false
+	held, count := r.held, r.count // They are to stay in registers: this is most of what a profile costs.
+	for i := range b.Buckets {
+		if present>>i&1 == 0 {
+			b.Buckets[i] = BucketGap
+			continue
+		}
+		if begun {
+			var residual uint32
+			zeros := uint(bits.TrailingZeros64(held))
+			if size := zeros + 1 + k; size <= count {
+				residual = uint32(zeros<<k) | uint32(held>>((zeros+1)&63))&(1<<k-1)
+				held >>= size & 63
+				count -= size
+			} else {
+				r.count = count
+				residual = r.rice(k)
+				held, count = r.held, r.count
+			}
+			predicted := p.next()
+			bucket = predicted + int32(unzigzag(uint64(residual)))
+			p.learn(bucket, predicted)
+		}
+		begun = true
+		b.Buckets[i] = uint16(bucket)
+	}
+}

@@ -1,0 +1,157 @@
+package history
+
+import (
+	"math"
+	"time"
+
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/usage"
+)
+
+// collector collects an answer, so that a read which breaks off leaves the histories as they were, and a
+// later answer about a step replaces an earlier one.
+type collector struct {
+	namespaces  map[string]*gathered
+	query       usage.Query
+	step        int64 // milliseconds
+	first, last int64
+	report      usage.Report
+	// latest is the pod that the last series was of: sources tell a pod's series one after the other.
+	latest struct {
+		namespace, pod string
+		of             *gathered
+		number         int
+		match          workload.Match
+	}
+	// spare answers and values are handed out one by one.
+	spareAnswers []answer
+	spareValues  []float64
+}
+
+// gathered is what was answered of one namespace: by the numbers of its resolver.
+type gathered struct {
+	*resolver
+	answers []*answer
+}
+
+// answer holds the highest values of each step over all pods, from the collector's first step on. A slice
+// without any value is nil. The next answer is another container's of the same workload.
+type answer struct {
+	container         string
+	cpu, peak, memory []float64
+	next              *answer
+}
+
+const (
+	// answersAtOnce and valuesAtOnce are asked of the memory allocator together.
+	answersAtOnce = 64
+	valuesAtOnce  = 2048
+)
+
+func newCollector(resolvers map[string]*resolver, query usage.Query) *collector {
+	s := &collector{
+		namespaces: make(map[string]*gathered, len(resolvers)),
+		query:      query,
+		step:       query.Step.Milliseconds(),
+		first:      usage.StepOf(query.Start, query.Step),
+		last:       usage.StepOf(query.End, query.Step),
+	}
+	for namespace, resolver := range resolvers {
+		s.namespaces[namespace] = &gathered{resolver: resolver, answers: make([]*answer, len(resolver.wishes))}
+	}
+	return s
+}
+
+// take is what a source yields to.
+func (s *collector) take(series usage.Series) {
+	s.find(series.Namespace, series.Pod)
+	of, number := s.latest.of, s.latest.number
+	if of == nil {
+		return
+	}
+	if s.latest.match != workload.MatchFound {
+		if s.latest.match == workload.MatchAmbiguous { // others belong to workloads that are not wanted
+			s.report.Drop(usage.DropAmbiguous, len(series.CPU)+len(series.CPUPeak)+len(series.Memory))
+		}
+		return
+	}
+	if !of.wishes[number].containers.has(series.Container) {
+		return
+	}
+	to := s.answer(&of.answers[number], series.Container)
+	s.raise(&to.cpu, series.CPU)
+	s.raise(&to.peak, series.CPUPeak)
+	s.raise(&to.memory, series.Memory)
+}
+
+// find the workload of a pod.
+func (s *collector) find(namespace, pod string) {
+	latest := &s.latest
+	if latest.pod == pod && latest.namespace == namespace {
+		return
+	}
+	if latest.namespace != namespace || latest.of == nil {
+		latest.namespace, latest.of = namespace, s.namespaces[namespace]
+	}
+	latest.pod = pod
+	if latest.of != nil {
+		latest.number, latest.match = latest.of.number(pod)
+	}
+}
+
+// answer of a container, among those of its workload.
+func (s *collector) answer(at **answer, container string) *answer {
+	for ; *at != nil; at = &(*at).next {
+		if (*at).container == container {
+			return *at
+		}
+	}
+	if len(s.spareAnswers) == 0 {
+		s.spareAnswers = make([]answer, answersAtOnce)
+	}
+	made := &s.spareAnswers[0]
+	s.spareAnswers = s.spareAnswers[1:]
+	made.container = container
+	*at = made
+	return made
+}
+
+// raise keeps the highest value of each step.
+func (s *collector) raise(values *[]float64, samples []usage.Sample) {
+	if len(samples) == 0 {
+		return
+	}
+	if *values == nil {
+		*values = s.values()
+	}
+	to := *values
+	// Most samples are a step after the one before.
+	i, at := int64(-1), int64(math.MinInt64)
+	for _, sample := range samples {
+		if sample.At == at+s.step {
+			i++
+		} else {
+			i = usage.StepHolding(time.UnixMilli(sample.At), s.query.Step) - s.first
+		}
+		at = sample.At
+		switch {
+		case i < 0 || i >= int64(len(to)):
+			s.report.Drop(usage.DropOutside, 1)
+		case !(sample.Value >= 0 && sample.Value <= math.MaxFloat64):
+			s.report.Drop(usage.DropOf(sample.Value), 1)
+		case !(to[i] >= sample.Value):
+			to[i] = sample.Value
+		}
+	}
+}
+
+// values of every step, without any yet.
+func (s *collector) values() []float64 {
+	steps := s.last - s.first + 1
+	if int64(len(s.spareValues)) < steps {
+		s.spareValues = gaps(max(steps, valuesAtOnce))
+	}
+	values := s.spareValues[:steps:steps]
+	s.spareValues = s.spareValues[steps:]
+	return values
+}

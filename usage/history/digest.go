@@ -1,0 +1,210 @@
+package history
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"attune.io/attune/recommender"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/codec"
+)
+
+// digest is what a container's profile is made of. It is never changed once it is made.
+type digest struct {
+	profile recommender.Profile
+	of      [2]resourceDigest
+}
+
+// resourceDigest holds the distributions of one resource, by hour of the day and of all hours.
+type resourceDigest struct {
+	overall sketch
+	hours   [24]sketch
+	scale   scale
+}
+
+// newDigest of what is in the window now; step is the length of one. The history is only read.
+func newDigest(h *history, step time.Duration) *digest {
+	w := scratches.Get().(*scratch)
+	defer scratches.Put(w)
+	d := &digest{}
+	for i, s := range []*series{&h.cpu, &h.memory} {
+		of := &d.of[i]
+		of.scale.unit = units[i]
+		w.buckets[i] = of.gather(s, w.buckets[i])
+		of.read(s.first, step, w.buckets[i], w, &d.profile.Of[i])
+	}
+	if cpu := &d.profile.Of[recommender.CPU]; cpu.Points > 0 && h.peak != nil {
+		cpu.Peak = max(cpu.Peak, recommender.Usage(h.maxCPU(h.cpu.first, h.cpu.last)*1000))
+	}
+	d.span(h.cpu.first, step, w)
+	return d
+}
+
+// units are what the amounts of resources are told in, as they are measured: cores in millicores, bytes in bytes.
+var units = [...]float64{recommender.CPU: 1000, recommender.Memory: 1}
+
+// scratch is the memory that digests are made in, used again by the next one.
+type scratch struct {
+	// buckets of all steps of the window, by resource.
+	buckets [2][]uint16
+	// counts are the steps of each of width buckets from lowest on, by the hour of the day and then of all hours.
+	counts     []uint32
+	lowest     uint16
+	width      int
+	cumulative []cumulative
+}
+
+// sketches are one for each hour of the day and one for all hours.
+const sketches = 24 + 1
+
+// clear the counts for the buckets from lowest to highest.
+func (w *scratch) clear(lowest, highest uint16) {
+	w.lowest, w.width = lowest, int(highest-lowest)+1
+	w.counts = slices.Grow(w.counts[:0], sketches*w.width)[:sketches*w.width]
+	clear(w.counts)
+}
+
+// of an hour of the day, or of all hours.
+func (w *scratch) of(sketch int) []uint32 { return w.counts[sketch*w.width : (sketch+1)*w.width] }
+
+var scratches = sync.Pool{New: func() any { return &scratch{} }}
+
+// span notes which steps were measured at all.
+func (d *digest) span(from int64, step time.Duration, w *scratch) {
+	first, last, count := int64(-1), int64(-1), 0
+	memory := w.buckets[recommender.Memory]
+	for i, bucket := range w.buckets[recommender.CPU] {
+		if bucket|memory[i] == codec.BucketGap { // both are
+			continue
+		}
+		count++
+		if first < 0 {
+			first = int64(i)
+		}
+		if last < 0 || int64(i)-last > recommender.RunGap {
+			d.profile.Runs++
+		}
+		last = int64(i)
+	}
+	if count == 0 {
+		return
+	}
+	d.profile.First, d.profile.Last = usage.StepEnd(from+first, step), usage.StepEnd(from+last, step)
+	d.profile.Gaps = int(last-first) + 1 - count
+}
+
+// gather the buckets of the window into what has been used before, the highest value, and which buckets stand for one exact
+// value, as far as can be told without the others.
+func (r *resourceDigest) gather(s *series, used []uint16) []uint16 {
+	size := int(s.last - s.first + 1)
+	all := slices.Grow(used[:0], size)[:size]
+	clear(all)
+	s.eachBlock(s.first, s.last, func(at int64, b *codec.Block, pageMax float64) {
+		from, to := max(0, s.first-at), min(codec.BlockSteps, s.last-at+1)
+		copy(all[at+from-s.first:], b.Buckets[from:to])
+		if pageOf(at)*pageSteps < s.first {
+			// The highest value of its page may be what the window has left.
+			pageMax = b.Max(int(from), int(to), pageMax)
+		}
+		if pageMax > r.scale.max { // Not so where the page has only gaps.
+			r.scale.max = pageMax
+		}
+		for i := from; i < to && b.Exact(); i++ {
+			if bucket := b.Buckets[i]; bucket != codec.BucketGap {
+				r.scale.addExact(bucket, b.ValueOf(bucket))
+			}
+		}
+	})
+	for step := max(s.first, s.next); step <= min(s.last, s.next+int64(len(s.tail))-1); step++ {
+		if v := s.opened(step); !math.IsNaN(v) {
+			bucket := codec.BucketOf(v)
+			all[step-s.first] = bucket
+			r.scale.addExact(bucket, v)
+			r.scale.max = max(r.scale.max, v)
+		}
+	}
+	return all
+}
+
+// read all buckets of a resource, from a step on: by hour of the day, and what its profile says.
+func (r *resourceDigest) read(from int64, step time.Duration, all []uint16, w *scratch, p *recommender.ResourceProfile) {
+	isValue := func(bucket uint16) bool { return bucket != codec.BucketGap }
+	first := slices.IndexFunc(all, isValue)
+	if first < 0 {
+		return
+	}
+	last := len(all) - 1
+	for all[last] == codec.BucketGap {
+		last--
+	}
+	p.First, p.Last = usage.StepEnd(from+int64(first), step), usage.StepEnd(from+int64(last), step)
+	p.Peak = recommender.Usage(r.scale.max * r.scale.unit)
+	r.count(from, step, all, w)
+	r.sketch(w, p)
+}
+
+// count the steps of each bucket from the lowest to the highest.
+func (r *resourceDigest) count(from int64, step time.Duration, all []uint16, w *scratch) {
+	lowest, highest := uint16(codec.Buckets), uint16(0)
+	for _, bucket := range all {
+		if bucket != codec.BucketGap {
+			lowest, highest = min(lowest, bucket), max(highest, bucket)
+		}
+	}
+	w.clear(lowest, highest)
+	eachHour(from, len(all), step, func(hour, start, end int) {
+		counts := w.of(hour)
+		for _, bucket := range all[start:end] {
+			if bucket != codec.BucketGap {
+				counts[bucket-lowest]++
+			}
+		}
+	})
+	total := w.of(sketches - 1)
+	for hour := range sketches - 1 {
+		for i, n := range w.of(hour) {
+			total[i] += n
+		}
+	}
+	// A bucket stands for many values where not all of its steps are known to have one.
+	r.scale.exact = slices.DeleteFunc(r.scale.exact, func(e exact) bool { return e.steps != total[e.bucket-lowest] })
+}
+
+// sketch every hour of the day and all of them from what was counted.
+func (r *resourceDigest) sketch(w *scratch, p *recommender.ResourceProfile) {
+	w.cumulative = w.cumulative[:0]
+	var ends [sketches]int
+	for of := range ends {
+		upTo := uint32(0)
+		for i, n := range w.of(of) {
+			if n > 0 {
+				upTo += n
+				w.cumulative = append(w.cumulative, cumulative{upTo, w.lowest + uint16(i)})
+			}
+		}
+		ends[of] = len(w.cumulative)
+	}
+	counts, start := slices.Clone(w.cumulative), 0
+	for hour := range r.hours {
+		if end := ends[hour]; end > start {
+			r.hours[hour] = sketch{counts[start:end], &r.scale}
+			p.Hours[hour], start = &r.hours[hour], end
+		}
+	}
+	r.overall = sketch{counts[start:], &r.scale}
+	p.Overall, p.Points = &r.overall, r.overall.Count()
+}
+
+// eachHour visits the spans of steps that end in the same hour of the day, UTC.
+func eachHour(from int64, count int, step time.Duration, visit func(hour, start, end int)) {
+	const hour = 3_600_000
+	each := step.Milliseconds()
+	for start := 0; start < count; {
+		at := (from + int64(start)) * each / hour
+		end := int(min(((at+1)*hour+each-1)/each-from, int64(count)))
+		visit(int(at%24), start, end)
+		start = end
+	}
+}

@@ -1,0 +1,251 @@
+package history_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/recommender"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/history"
+)
+
+// living is a store that is refreshed every minute, of a source with some workloads.
+type living struct {
+	*history.Store
+	t      *testing.T
+	source *fake
+	names  []string
+	at     time.Time
+}
+
+func live(t *testing.T, begin time.Time, workloads int) *living {
+	l := &living{t: t, source: &fake{}, at: begin}
+	l.Store = newStore(l.source)
+	for i := range workloads {
+		l.add(fmt.Sprint("app", i))
+	}
+	return l
+}
+
+// add a workload that has run for ever.
+func (l *living) add(name string) {
+	l.names = append(l.names, name)
+	l.source.set(func(f *fake) {
+		f.pods = append(f.pods, fakePod{namespace: "shop", pod: name + "-7d4f8c9b6-aaaaa", container: "app", cpu: always(0.2), memory: always(1 << 20)})
+	})
+	require.NoError(l.t, l.Want(deployment(l.names...)))
+}
+
+// run until a time, as the operator does: once a minute, and again at once while there is more, a few times.
+func (l *living) run(until time.Time, each func()) {
+	for ; l.at.Before(until); l.at = l.at.Add(time.Minute) {
+		if each != nil {
+			each()
+		}
+		for range 20 {
+			if !l.Refresh(context.Background(), l.at) {
+				break
+			}
+		}
+	}
+}
+
+// old are the workloads whose newest step is older than a time.
+func (l *living) old(than time.Time) (names []string) {
+	for _, name := range l.names {
+		steps := l.Steps(key(name))
+		if len(steps) == 0 || steps[len(steps)-1].At.Before(than) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// gaps are the workloads that lack a step between two times.
+func (l *living) gaps(from, to time.Time) (names []string) {
+	for _, name := range l.names {
+		steps := l.Steps(key(name))
+		for at := from.Truncate(step).Add(step); !at.After(to); at = at.Add(step) {
+			if !slices.ContainsFunc(steps, func(s recommender.StepUsage) bool {
+				return s.At.Equal(at) && !math.IsNaN(s.CPUCores) && !math.IsNaN(s.MemoryBytes)
+			}) {
+				names = append(names, name)
+				break
+			}
+		}
+	}
+	return names
+}
+
+// TestOutagesOfAServer: whatever the kind of an outage, its length and its place in the step, every workload has fresh data
+// within two steps after it, and within an hour all that was missed.
+func TestOutagesOfAServer(t *testing.T) {
+	type trouble struct{ begin, end func(*fake) }
+	var pods []fakePod
+	kinds := map[string]trouble{
+		"down":     {func(f *fake) { f.fail = func(usage.Query) error { return errDown } }, func(f *fake) { f.fail = nil }},
+		"too much": {func(f *fake) { f.fail = atMost(0) }, func(f *fake) { f.fail = atMost(30) }},
+		"half of the pods": {
+			func(f *fake) { f.report.Partial, pods, f.pods = true, f.pods, f.pods[:len(f.pods)/2] },
+			func(f *fake) { f.report.Partial, f.pods = false, pods },
+		},
+		"nothing": {
+			func(f *fake) { f.report.Partial, pods, f.pods = true, f.pods, nil },
+			func(f *fake) { f.report.Partial, f.pods = false, pods },
+		},
+	}
+	for kind, trouble := range kinds {
+		for length := 10 * time.Minute; length <= 120*time.Minute; length += 10 * time.Minute {
+			for phase := time.Duration(0); phase < step; phase += time.Minute {
+				t.Run(fmt.Sprintf("%s for %s at %s", kind, length, phase), func(t *testing.T) {
+					begin := now.Add(phase)
+					l := live(t, begin, 6)
+					l.run(begin.Add(20*time.Minute), nil)
+					require.Empty(t, l.old(begin))
+					l.source.set(trouble.begin)
+					well := l.at.Add(length)
+					l.run(well, nil)
+					l.source.set(trouble.end)
+					l.run(well.Add(2*step+time.Minute), nil)
+					assert.Empty(t, l.old(well), "two steps after it")
+					l.run(well.Add(time.Hour), nil)
+					assert.Empty(t, l.gaps(begin.Add(-10*time.Hour), well), "an hour after it")
+				})
+			}
+		}
+	}
+}
+
+// TestDaysOfPartialAnswers: a source that lacks one node for three days is asked about as little more, what it does tell is
+// fresh at any time, and what it did not is read once it can tell again, as far as a day back.
+func TestDaysOfPartialAnswers(t *testing.T) {
+	l := live(t, now, 6)
+	l.run(now.Add(20*time.Minute), nil)
+	all := slices.Clone(l.source.pods)
+	l.source.set(func(f *fake) { f.report.Partial, f.pods = true, f.pods[:5] })
+	l.source.take()
+	well := l.at.Add(72 * time.Hour)
+	l.run(well, func() {
+		for _, name := range l.old(l.at.Add(-3 * step)) {
+			require.Equal(t, "app5", name, "at %s", l.at)
+		}
+	})
+	asked := int64(0)
+	for _, query := range l.source.take() {
+		asked += query.Steps()
+	}
+	assert.Less(t, asked, int64(72*12*3*2), "steps that were asked for, of 864 new ones")
+	t.Logf("72 h of partial answers: %d steps were asked for", asked)
+	l.source.set(func(f *fake) { f.report.Partial, f.pods = false, all })
+	l.run(well.Add(2*step+time.Minute), nil)
+	assert.Empty(t, l.old(well))
+	l.run(well.Add(time.Hour), nil)
+	assert.Empty(t, l.gaps(well.Add(-20*time.Hour), well))
+}
+
+// TestOutagesThatFollowEachOther: each of many is mended within an hour.
+func TestOutagesThatFollowEachOther(t *testing.T) {
+	l := live(t, now, 3)
+	l.run(now.Add(20*time.Minute), nil)
+	all := l.source.pods
+	for i := range 12 {
+		l.source.set(func(f *fake) { f.report.Partial, f.pods = true, nil })
+		well := l.at.Add(15 * time.Minute)
+		l.run(well, nil)
+		l.source.set(func(f *fake) { f.report.Partial, f.pods = false, all })
+		l.run(well.Add(70*time.Minute), nil)
+		require.Empty(t, l.gaps(well.Add(-5*time.Hour), well), "outage %d", i)
+	}
+}
+
+// TestWhatIsAlwaysTooMuch: a namespace that no answer has room for costs the others fresh data at no time, and is asked
+// about again less and less often.
+func TestWhatIsAlwaysTooMuch(t *testing.T) {
+	l := live(t, now, 3)
+	big := deployment("app0")
+	big.Namespace = "big"
+	require.NoError(t, l.Want(big))
+	l.run(now.Add(20*time.Minute), nil)
+	l.source.set(func(f *fake) {
+		f.fail = func(q usage.Query) error {
+			if slices.Contains(q.Namespaces, "big") {
+				return fmt.Errorf("422: %w", usage.ErrTooMuch)
+			}
+			return nil
+		}
+	})
+	l.source.take()
+	told := false
+	l.run(now.Add(5*24*time.Hour), func() {
+		require.Empty(t, l.old(l.at.Add(-3*step)), "at %s", l.at)
+		state, _ := l.State(settings())
+		told = told || state.Err != nil
+	})
+	assert.True(t, told, "it is said")
+	asked := int64(0)
+	for _, query := range l.source.take() {
+		if !slices.Contains(query.Namespaces, "big") {
+			asked += query.Steps()
+		}
+	}
+	assert.Less(t, asked, int64(5*288*8), "steps that were asked for, of 1,440 new ones")
+	t.Logf("5 days beside what is too much: %d steps were asked for", asked)
+}
+
+// TestANewWorkloadEachMinute: workloads that come and go all day keep none that is there from having fresh data, and each
+// has its own past within two steps.
+func TestANewWorkloadEachMinute(t *testing.T) {
+	l := live(t, now, 3)
+	l.run(now.Add(20*time.Minute), nil)
+	minutes := 0
+	l.run(now.Add(24*time.Hour), func() {
+		l.add(fmt.Sprintf("job%d", minutes))
+		minutes++
+		if len(l.names) > 30 { // the oldest job goes
+			l.names = slices.Delete(l.names, 3, 4)
+			l.source.set(func(f *fake) { f.pods = slices.Delete(f.pods, 3, 4) })
+			require.NoError(t, l.Want(deployment(l.names...)))
+		}
+		for _, name := range l.names[:3] {
+			require.True(t, l.Read(key(name)), "%s is read for ever", name)
+		}
+		settled := l.names[:max(3, len(l.names)-10)]
+		for _, name := range l.old(l.at.Add(-3 * step)) {
+			require.NotContains(t, settled, name, "at %s", l.at)
+		}
+	})
+	assert.Equal(t, 24*60-20, minutes)
+}
+
+// TestClocksThatJump: a clock that was hours ahead, or behind, for some minutes leaves nobody without fresh data two steps
+// after it was put right, and no gap.
+func TestClocksThatJump(t *testing.T) {
+	for _, jump := range []time.Duration{-12 * time.Hour, -time.Hour, -11 * time.Minute, 11 * time.Minute, time.Hour, 12 * time.Hour} {
+		t.Run(jump.String(), func(t *testing.T) {
+			l := live(t, now, 6)
+			// What a source tells ends at the time that it is.
+			truth, wrong := now, time.Duration(0)
+			so := func(at time.Time) (float64, bool) { return 0.2, !at.After(truth) }
+			for i := range l.source.pods {
+				l.source.pods[i].cpu, l.source.pods[i].memory = so, so
+			}
+			tell := func() { truth = l.at.Add(-wrong) }
+			l.run(now.Add(20*time.Minute), tell)
+			before := l.at
+			l.at, wrong = l.at.Add(jump), jump
+			l.run(l.at.Add(47*time.Minute), tell)
+			l.at, wrong = l.at.Add(-jump), 0
+			back := l.at
+			l.run(back.Add(2*step+time.Minute), tell)
+			assert.Empty(t, l.old(back))
+			assert.Empty(t, l.gaps(before.Add(-5*time.Hour), back))
+		})
+	}
+}

@@ -1,0 +1,194 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/codec"
+)
+
+// pool is what is known of one source: what is wanted of it, how far that has been read, and how it does. The store's mutex
+// guards it. Steps of a track from track.from to increments.read have been read; those before it are the backfill's, those
+// after it the increments'.
+type pool struct {
+	index
+	connection
+	increments increments
+	backfill   backfill
+	// slid is the newest step that any history's window has moved to.
+	slid int64
+	// seen is the latest time at which it was looked at.
+	seen time.Time
+}
+
+func newPool(settings usage.SourceSettings, budget *budget) *pool {
+	length := max(1, int64(settings.HistoryWindow/settings.QueryStep))
+	return &pool{index: index{window: window{settings, length}, budget: budget, namespaces: map[string]*namespace{}}}
+}
+
+const (
+	// overlap is how many steps are read again with what is new, for samples that came late.
+	overlap = 2
+	// maxChunk is the most steps that servers answer with.
+	maxChunk = 11_000
+	// partialPause is how long a past that was answered in part is left as it is, before it is read again: twice as long
+	// each time, 32 hours at most.
+	partialPause = time.Hour
+	mostRepeats  = 5
+	// partialReach is how far back what was new, and answered in part, is asked for again.
+	partialReach = 24 * time.Hour
+)
+
+// plan is what to ask a pool's source next. A nil query is nothing to ask.
+type plan struct {
+	newest, past *usage.Query
+	// group is the tracks that past is about.
+	group     []*track
+	resolvers map[string]*resolver
+}
+
+// plan decides at a time: what is new for every workload that has been read before, and the next piece of
+// the past for those that need it. room is how many values an answer may have in memory.
+func (p *pool) plan(now time.Time, room int64) plan {
+	p.repeat(now)
+	last := usage.StepOf(now, p.settings.QueryStep)
+	p.setBack(last)
+	plan := plan{newest: p.increments.plan(&p.index, last, room, p.backfill.turn > 0)}
+	plan.past, plan.group = p.backfill.plan(&p.index, last, room, now)
+	if plan.newest != nil || plan.past != nil {
+		plan.resolvers = p.resolvers()
+	}
+	return plan
+}
+
+// follow the clock, before the pool is asked. Where it was ahead and is put right, nothing waits for a time that it had set.
+func (p *pool) follow(now time.Time) {
+	before := p.seen
+	if p.seen = now; before.Sub(now) <= time.Minute {
+		return
+	}
+	sooner := func(at *time.Time, pause time.Duration) {
+		if latest := now.Add(pause); at.After(latest) {
+			*at = latest
+		}
+	}
+	for _, at := range []*time.Time{&p.retryAt, &p.redialAt, &p.increments.mending.whole, &p.began, &p.state.LastSuccess} {
+		sooner(at, 0)
+	}
+	sooner(&p.increments.mending.at, partialPause)
+	for _, n := range p.namespaces {
+		sooner(&n.rereadAt, partialPause)
+	}
+	p.each(func(_ string, _ workload.KindName, t *track) {
+		sooner(&t.again, partialPause)
+		if t.refusal != nil {
+			sooner(&t.refusal.until, firstRest)
+		}
+	})
+	p.backfill.cut = backfillCut{}
+}
+
+// setBack follows a clock that was ahead and was put right: what was asked for before it had come is read again, which is
+// what comes after the newest value, and so is what had left the window by then.
+func (p *pool) setBack(last int64) {
+	if max(p.increments.read, p.slid) <= last {
+		return
+	}
+	p.increments.cut, p.counted, p.slid = incrementCut{}, false, last
+	first, _ := p.span(last)
+	known := last - min(p.length, int64(partialReach/p.settings.QueryStep))
+	p.each(func(_ string, _ workload.KindName, track *track) {
+		for _, of := range track.histories {
+			track.from = max(track.from, of.cpu.first)
+			of.setBack(first, last)
+			of.restored = false // what a window that was ahead had no room for is taken again
+			known = max(known, of.newest(known+1, last))
+		}
+		if track.from > last {
+			track.from = uncovered
+		}
+	})
+	p.increments.read = min(p.increments.read, known)
+}
+
+// covers says whether the whole past of a track has been read.
+func (p *pool) covers(t *track) bool { return p.increments.read-t.from+1 >= p.length }
+
+// current is the state of the source now.
+func (p *pool) current() State {
+	p.state.Containers, p.state.Bytes = p.count()
+	p.state.SettledAt = p.settled(p.settings.QueryStep)
+	state := p.state
+	state.Report.Dropped = maps.Clone(state.Report.Dropped) // it goes on to be counted in
+	return state
+}
+
+// cover notes what has been read. A track that was replaced meanwhile is not in the pool any more: this has no effect on it.
+func (p *pool) cover(c *collector, query usage.Query, group []*track, partial bool, now time.Time) {
+	if group == nil {
+		p.increments.cover(&p.index, query, c.last, true, now)
+		p.increments.mend(&p.index, c.first, partial, now)
+	} else if p.increments.read == 0 {
+		p.increments.read = c.last
+	}
+	p.backfill.grow(query.Steps())
+	for _, track := range group {
+		track.from = c.first
+		track.answered(query.Steps())
+		track.partial = track.partial || partial
+		if partial && track.again.IsZero() {
+			track.again = now.Add(partialPause << min(track.repeats, mostRepeats))
+		}
+		if !track.partial && p.covers(track) {
+			track.repeats, track.refusal = 0, nil
+		}
+	}
+}
+
+// keep puts an answer into the histories, and moves every window to now.
+func (p *pool) keep(c *collector, report usage.Report, now time.Time, changed map[string]bool) {
+	first, last := p.span(usage.StepOf(now, p.settings.QueryStep))
+	p.slid = max(p.slid, last)
+	p.each(func(_ string, _ workload.KindName, track *track) {
+		for _, of := range track.histories {
+			of.slide(first, last)
+		}
+	})
+	for name, gathered := range c.namespaces {
+		n := p.namespaces[name]
+		if n == nil {
+			continue
+		}
+		m := merge{pool: p, namespace: n, first: c.first, last: last, report: usage.Report{Partial: report.Partial}}
+		if m.all(gathered) {
+			changed[name] = true
+		}
+		n.lost = m.report.Dropped[usage.DropFull]
+		report.Add(m.report)
+	}
+	p.counted = false
+	p.succeed(report, now)
+}
+
+// restore fills what is not known.
+func (p *pool) restore(h *history, past codec.Checkpoint, now time.Time) error {
+	step := p.settings.QueryStep
+	if step%past.Step != 0 {
+		return fmt.Errorf("the checkpoint of a history in steps of %s is of no use for steps of %s", past.Step, step)
+	}
+	first, last := p.span(usage.StepOf(now, step))
+	p.slid = max(p.slid, last)
+	h.slide(first, last)
+	filled := fill(&h.cpu, past.CPU, past, step) + fill(&h.memory, past.Memory, past, step)
+	if len(past.Peak) > 0 {
+		filled += fill(h.peaks(), past.Peak, past, step)
+	}
+	if filled > 0 { // not a checkpoint that this process wrote of what it knows
+		h.version++
+		p.counted, p.resumed = false, true
+	}
+	return nil
+}

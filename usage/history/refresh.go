@@ -1,0 +1,268 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"attune.io/attune/usage"
+)
+
+const (
+	// maxParallel bounds how many sources are begun to be asked at the same time.
+	maxParallel = 8
+	// answerValues bounds what the answers that come at the same time take in memory: 8 bytes for each value, three
+	// measures. The sources share it.
+	answerValues = 2 << 20
+	// redialAfter is how long a source is used before it is made anew: its Secrets may have changed, or be meant for
+	// another server by now.
+	redialAfter = time.Hour
+)
+
+// Refresh asks each source once for what is new and once for a piece of the past, and keeps the answers. Those that answer
+// are asked first. It returns whether more of the past is left and its source answers: then call it again soon. What fails
+// is in the State, and is tried again at the next refresh, from the third time on after a pause. It blocks while another
+// refresh runs, and for as long as sources may take (Options.Patience): one that takes longer goes on by itself, is asked
+// nothing else meanwhile, and delays no other.
+func (s *Store) Refresh(ctx context.Context, now time.Time) (more bool) {
+	s.refreshing.Lock()
+	defer s.refreshing.Unlock()
+	over, cancel := context.WithTimeout(context.Background(), s.options.Patience)
+	defer cancel()
+	round := &round{store: s, ctx: ctx, now: now, waiting: s.turns(now), asked: map[usage.Digest]*refresh{}, answers: make(chan *refresh)}
+	round.announce(round.overdue())
+	for round.begin(); len(round.asked) > 0; round.begin() {
+		select {
+		case r := <-round.answers:
+			delete(round.asked, r.digest)
+			more = more || r.more
+			round.announce(r.changed)
+		case <-over.Done():
+			round.leave()
+			round.announce(round.overdue())
+			return more
+		}
+	}
+	return more
+}
+
+// announce which namespaces have news, in alphabetical order.
+func (o *round) announce(changed map[string]bool) {
+	o.store.announcing.Lock()
+	defer o.store.announcing.Unlock()
+	for _, namespace := range slices.Sorted(maps.Keys(changed)) {
+		o.store.options.Changed(namespace)
+	}
+}
+
+// turns are the sources to ask: those that answered last come first, of the others those that were asked least
+// lately.
+func (s *Store) turns(now time.Time) []usage.Digest {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	var turns []usage.Digest
+	for digest, pool := range s.pools {
+		if !s.asking[digest] {
+			pool.follow(now)
+		}
+		if !s.asking[digest] && !now.Before(pool.retryAt) {
+			turns = append(turns, digest)
+		}
+	}
+	slices.SortFunc(turns, func(a, b usage.Digest) int {
+		x, y := s.pools[a], s.pools[b]
+		return cmp.Or(cmp.Compare(min(x.failures, 1), min(y.failures, 1)), cmp.Compare(x.turn, y.turn), cmp.Compare(a, b))
+	})
+	return turns
+}
+
+// round is one refresh of all sources.
+type round struct {
+	store   *Store
+	ctx     context.Context
+	now     time.Time
+	waiting []usage.Digest
+	asked   map[usage.Digest]*refresh
+	answers chan *refresh
+}
+
+// begin to ask as many as may be asked at once.
+func (o *round) begin() {
+	for len(o.waiting) > 0 && len(o.asked) < maxParallel {
+		r := &refresh{store: o.store, digest: o.waiting[0], now: o.now, changed: map[string]bool{}}
+		o.waiting = o.waiting[1:]
+		o.asked[r.digest] = r
+		o.ask(r.digest, true)
+		go func() {
+			before := r.failure()
+			r.more = r.run(o.ctx)
+			r.noteTurn(before)
+			o.ask(r.digest, false)
+			o.answers <- r
+		}()
+	}
+}
+
+// leave those that have not answered to themselves: what they answer is announced when they do.
+func (o *round) leave() {
+	left := len(o.asked)
+	go func() {
+		for range left {
+			o.announce((<-o.answers).changed)
+		}
+	}()
+}
+
+// overdue notes the sources that are being asked and have not answered for so long that data is missing by now, and
+// returns the namespaces that want something of them. One that is only slow is not said to fail.
+func (o *round) overdue() map[string]bool {
+	changed := map[string]bool{}
+	o.store.mutex.RLock()
+	asking := slices.Collect(maps.Keys(o.store.asking))
+	o.store.mutex.RUnlock()
+	for _, digest := range asking {
+		silent := refresh{store: o.store, digest: digest, now: o.now, changed: changed}
+		before := silent.failure()
+		silent.commit(func(p *pool) {
+			if p.state.Err == nil && o.now.Sub(p.state.LastSuccess) > 2*p.settings.QueryStep {
+				p.fail(fmt.Errorf("no answer within %s", o.store.options.Patience), o.now)
+			}
+		})
+		silent.noteTurn(before)
+	}
+	return changed
+}
+
+// ask notes whether a source is being asked.
+func (o *round) ask(digest usage.Digest, asking bool) {
+	o.store.mutex.Lock()
+	defer o.store.mutex.Unlock()
+	if !asking {
+		delete(o.store.asking, digest)
+		return
+	}
+	o.store.asking[digest] = true
+	o.store.turn++
+	if pool := o.store.pools[digest]; pool != nil {
+		pool.turn = o.store.turn
+	}
+}
+
+// refresh is that of one source.
+type refresh struct {
+	store   *Store
+	digest  usage.Digest
+	now     time.Time
+	changed map[string]bool
+	// more of the past can be read at once.
+	more bool
+}
+
+// run returns whether more of the past can be read at once.
+func (r *refresh) run(ctx context.Context) bool {
+	plan, settings, source := r.begin()
+	if plan.newest == nil && plan.past == nil {
+		return false
+	}
+	if source == nil {
+		var err error
+		if source, err = r.store.options.Dial(settings); err != nil {
+			r.commit(func(p *pool) { p.fail(err, r.now) })
+			return false
+		}
+		r.commit(func(p *pool) { p.source, p.redialAt = source, r.now.Add(redialAfter) })
+	}
+	if plan.newest != nil && !r.read(ctx, source, plan, *plan.newest, nil) {
+		return false
+	}
+	if plan.past != nil && !r.read(ctx, source, plan, *plan.past, plan.group) {
+		return false
+	}
+	return r.unfinished()
+}
+
+// failure is what the source's last failure says; empty while it answers.
+func (r *refresh) failure() string {
+	r.store.mutex.RLock()
+	defer r.store.mutex.RUnlock()
+	if pool := r.store.pools[r.digest]; pool != nil && pool.state.Err != nil {
+		return pool.state.Err.Error()
+	}
+	return ""
+}
+
+// noteTurn counts a source that fails now, answers again or says something else as news for every namespace that wants
+// something of it.
+func (r *refresh) noteTurn(before string) {
+	if r.failure() == before {
+		return
+	}
+	r.commit(func(p *pool) {
+		for namespace := range p.namespaces {
+			r.changed[namespace] = true
+		}
+	})
+}
+
+// begin plans what to ask of the source now; a source of nil is to be dialled.
+func (r *refresh) begin() (plan, usage.SourceSettings, usage.Source) {
+	r.store.mutex.Lock()
+	defer r.store.mutex.Unlock()
+	pool := r.store.pools[r.digest]
+	if pool == nil {
+		return plan{}, usage.SourceSettings{}, nil
+	}
+	if !r.now.Before(pool.redialAt) {
+		pool.source = nil
+	}
+	return pool.plan(r.now, answerValues/int64(min(len(r.store.pools), maxParallel))), pool.settings, pool.source
+}
+
+// unfinished says whether something can be asked for at once: of the past, or of what is new where it was cut.
+func (r *refresh) unfinished() bool {
+	plan, _, _ := r.begin()
+	return plan.past != nil || plan.newest != nil
+}
+
+// commit changes the pool, if it is still there.
+func (r *refresh) commit(change func(*pool)) {
+	r.store.mutex.Lock()
+	defer r.store.mutex.Unlock()
+	if pool := r.store.pools[r.digest]; pool != nil {
+		change(pool)
+	}
+}
+
+// read asks one query and keeps the answer; group is nil for what is new. The source is asked without the lock, so interests
+// may change meanwhile: what is not wanted any more is left out. It returns whether to go on.
+func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, query usage.Query, group []*track) bool {
+	collector := newCollector(plan.resolvers, query)
+	report, err := source.Read(ctx, query, collector.take)
+	ok := err == nil
+	r.commit(func(p *pool) {
+		if group != nil {
+			p.backfill.turnOf(&p.index, query, group)
+		}
+		switch {
+		case err == nil:
+			report.Add(collector.report)
+			p.keep(collector, report, r.now, r.changed)
+			p.cover(collector, query, group, report.Partial, r.now)
+		case ctx.Err() != nil:
+			// The caller has given up; nothing is wrong with the source.
+		case errors.Is(err, usage.ErrTooMuch) && group != nil:
+			if ok = p.backfill.refuse(query, group, err, r.now); !ok && p.began.IsZero() {
+				p.fail(err, r.now) // nothing has ever been answered: it is the source's trouble
+			}
+		case errors.Is(err, usage.ErrTooMuch) && p.increments.refuse(&p.index, query, err, r.now):
+			ok = true
+		default:
+			p.fail(err, r.now)
+		}
+	})
+	return ok
+}
