@@ -10,6 +10,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
+	"attune.io/attune/tuning/targets"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/store"
 )
@@ -60,7 +61,7 @@ func TestADecisionStandsWhileNothingIsNew(t *testing.T) {
 	assert.Zero(t, passes(1), "the policy has")
 	assert.Equal(t, workloads, passes(3))
 
-	f.clock.SetTime(f.clock.Now().Add(decidedFor))
+	f.clock.SetTime(f.clock.Now().Add(targets.DecisionLifetime))
 	assert.Zero(t, passes(1), "its time is over, and the data is old by now")
 
 	refresh()
@@ -68,7 +69,7 @@ func TestADecisionStandsWhileNothingIsNew(t *testing.T) {
 	var last time.Time
 	for _, of := range f.decided.of {
 		for _, made := range of.made {
-			last = made.dataUntil
+			last = made.DataUntil
 		}
 	}
 	f.clock.SetTime(last.Add(old))

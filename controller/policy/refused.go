@@ -1,9 +1,7 @@
 package policy
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -11,8 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-
-	"attune.io/attune/api/v1alpha1"
 )
 
 // A recommendation that the API server refuses is tried again after leastWait, and after twice as long each
@@ -30,27 +26,6 @@ type refusal struct {
 }
 
 func (r refusal) Error() string { return r.workload + ": " + r.reason }
-
-// tryWriting writes unless that was refused a short while ago.
-func (c *Controller) tryWriting(ctx context.Context, pass pass, read, rec *v1alpha1.AttuneRecommendation) error {
-	last := pass.refused[rec.Name]
-	if pass.now.Before(last.until) {
-		return last
-	}
-	err := c.write(ctx, read, rec)
-	switch {
-	case err == nil:
-		return nil
-	case !ofTheObject(err):
-		return fmt.Errorf("writing AttuneRecommendation %s: %w", rec.Name, err)
-	}
-	wait := min(max(2*last.wait, leastWait), mostWait)
-	about := rec.Spec.Workload
-	return refusal{
-		recommendation: rec.Name, workload: string(about.Kind) + "/" + about.Name, reason: sentence(err),
-		wait: wait, until: pass.now.Add(wait),
-	}
-}
 
 // ofTheObject: an answer that is about this object, and not about its version or the API server's own state.
 func ofTheObject(err error) bool {
@@ -74,7 +49,8 @@ func nextTry(refused []refusal, now time.Time) time.Duration {
 	return next
 }
 
-// refusals by policy, as its newest look left them. It is safe for concurrent use.
+// refusals by policy, as its newest look left them. They may be lost: what is refused is then tried once more, and
+// put off anew. Safe for concurrent use.
 type refusals struct {
 	mutex  sync.Mutex
 	byName map[types.NamespacedName][]refusal

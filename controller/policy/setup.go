@@ -73,7 +73,7 @@ func (c *Controller) Watches() []loop.Watch {
 		{Object: &v1alpha1.AttuneNamespaceDefaults{}, Map: c.policiesIn, When: spec},
 		{Object: owners.Namespace(), Map: func(ctx context.Context, o client.Object) []reconcile.Request { return c.InNamespace(ctx, o.GetName()) }, When: owners.BecomesTerminating()},
 		{Object: &v1alpha1.AttuneRecommendation{}, Map: policyOf, When: statusChanged(), After: debounce},
-		{Object: &v1alpha1.AttuneRecommendation{}, Map: c.gone, When: first(), After: debounce},
+		{Object: &v1alpha1.AttuneRecommendation{}, Map: gone(c.Client), When: first(), After: debounce},
 		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: c.policiesIn, When: specChanged(), After: debounce},
 	}
 	for _, w := range []client.Object{
@@ -117,13 +117,15 @@ func (c *Controller) InNamespace(ctx context.Context, namespace string) []reconc
 
 // gone looks at a policy that a recommendation names and that is not there: it was deleted while the operator was
 // away, and its workloads are to be let go.
-func (c *Controller) gone(ctx context.Context, o client.Object) []reconcile.Request {
-	requests := policyOf(ctx, o)
-	err := c.Client.Get(ctx, requests[0].NamespacedName, &v1alpha1.AttunePolicy{})
-	if apierrors.IsNotFound(err) {
-		return requests
+func gone(in client.Reader) handler.MapFunc {
+	return func(ctx context.Context, o client.Object) []reconcile.Request {
+		requests := policyOf(ctx, o)
+		err := in.Get(ctx, requests[0].NamespacedName, &v1alpha1.AttunePolicy{})
+		if apierrors.IsNotFound(err) {
+			return requests
+		}
+		return nil
 	}
-	return nil
 }
 
 func policyOf(_ context.Context, o client.Object) []reconcile.Request {

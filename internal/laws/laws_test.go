@@ -62,6 +62,7 @@ var laws = []law{
 	{"usage/checkpoint", func(_, _ string, standard bool) bool { return !standard }, "a checkpoint is packed by pure code"},
 	{"resize", client, "resize is pure: it holds no client"},
 	{"podview", func(from, d string, standard bool) bool { return client(from, d, standard) || d == module+"resize" }, "podview is below resize, and pure"},
+	{"tuning", client, "what is recommended is decided by pure code"},
 	{"internal/policy", client, "settings are resolved by pure code"},
 	{"internal/workload", client, "owners are found by pure code"},
 	{"controller", func(_, d string, _ bool) bool { return strings.HasPrefix(d, module+"webhook") },

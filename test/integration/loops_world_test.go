@@ -46,6 +46,7 @@ import (
 	"attune.io/attune/test/fault"
 	"attune.io/attune/test/kubelet"
 	"attune.io/attune/test/plane"
+	"attune.io/attune/tuning/targets"
 )
 
 // world is a namespace with the real loops, on a real API server, among nodes that are played. One
@@ -185,7 +186,7 @@ func namespaceFor(beginning time.Time) string {
 	for {
 		name := fmt.Sprintf("integration-%d", namespaces.Add(1))
 		web := types.NamespacedName{Namespace: name, Name: "deployment-web"}
-		if policyloop.Turn(web, began, every) > policyloop.Turn(web, began.Add(-time.Second), every) {
+		if targets.Turn(web, began, every) > targets.Turn(web, began.Add(-time.Second), every) {
 			return name
 		}
 	}

@@ -1,4 +1,4 @@
-package policy
+package targets
 
 import (
 	"fmt"
@@ -16,9 +16,9 @@ const noise = 2
 // stepKept is the last step of a target that was stored before and is kept.
 const stepKept = "kept"
 
-// steady keeps the stored target of a container where the new one is a little lower; what is higher is
+// damp keeps the stored target of a container where the new one is a little lower; what is higher is
 // never held back, and a request that is no whole amount is not kept. The explanation ends with what is kept.
-func steady(stored []v1alpha1.ContainerTarget, t v1alpha1.ContainerTarget) v1alpha1.ContainerTarget {
+func damp(stored []v1alpha1.ContainerTarget, t v1alpha1.ContainerTarget) v1alpha1.ContainerTarget {
 	i := slices.IndexFunc(stored, func(s v1alpha1.ContainerTarget) bool { return s.Name == t.Name })
 	if i < 0 {
 		return t

@@ -1,4 +1,4 @@
-package policy
+package targets
 
 import (
 	"time"
@@ -11,13 +11,13 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// meant is a container's own request in the template while a person who changed it may know more than
+// templateOverride is a container's own request in the template while a person who changed it may know more than
 // the history does: until there are minimumDataPoints steps of the new generation. After that, and where
 // nobody changed it, it is 0.
-func (in inputs) meant(c *corev1.Container, r recommender.Resource) recommender.Amount {
+func (v View) templateOverride(c *corev1.Container, r recommender.Resource) recommender.Amount {
 	request := podview.ReadSpec(c.Resources)[r].Request
-	since, changed := changedSince(in.status.Originals, c.Name, r, request, in.now)
-	if !changed || in.now.Sub(since) >= newFor(in.settings) {
+	since, changed := changedSince(v.Status.Originals, c.Name, r, request, v.Now)
+	if !changed || v.Now.Sub(since) >= newFor(v.Settings) {
 		return 0
 	}
 	return request
@@ -59,14 +59,14 @@ func seen(o v1alpha1.Originals) time.Time {
 	return o.Since.Time
 }
 
-// notBelowMeant raises a kept size to what a person meant.
-func (in inputs) notBelowMeant(container string, size recommender.Size) recommender.Size {
-	for _, c := range sized(in.workload.Template, in.settings) {
+// atLeastTemplate raises a kept size to what a person wrote into the template of late (templateOverride).
+func (v View) atLeastTemplate(container string, size recommender.Size) recommender.Size {
+	for _, c := range Sized(v.Workload.Template, v.Settings) {
 		if c.Name != container {
 			continue
 		}
 		for _, r := range recommender.Resources {
-			size[r].Request = max(size[r].Request, in.meant(c, r))
+			size[r].Request = max(size[r].Request, v.templateOverride(c, r))
 		}
 	}
 	return size
