@@ -18,10 +18,10 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
-	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/fresh"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/tuning/targets"
@@ -91,7 +91,7 @@ type Controller struct {
 	// Autoscalers; nil: a cluster that has none.
 	Autoscalers Autoscalers
 	Clock       clock.PassiveClock
-	Settings    effective.Reader
+	Settings    lookup.Reader
 	// Events; nil: none are sent.
 	Events *event.Recorder
 

@@ -8,15 +8,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/policy/lookup"
 )
 
 // refuse reports settings that cannot be used. Nothing is applied and new pods stay as they are until
 // they are mended.
 func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause error) (reconcile.Result, error) {
-	invalid := effective.Invalid(cause)
+	invalid := lookup.Invalid(cause)
 	if invalid == nil {
 		return reconcile.Result{}, cause
 	}

@@ -1,14 +1,11 @@
 package policy
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
@@ -228,17 +225,4 @@ func unready(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus, reason, me
 		Message: message, ObservedGeneration: p.Generation,
 	})
 	return s
-}
-
-// writeStatus patches the status once, and only where something changed.
-func (c *Controller) writeStatus(ctx context.Context, p *v1alpha1.AttunePolicy, status v1alpha1.AttunePolicyStatus) error {
-	if equality.Semantic.DeepEqual(p.Status, status) {
-		return nil
-	}
-	before := p.DeepCopy()
-	p.Status = status
-	if err := c.Client.Status().Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("writing the status of policy %s: %w", p.Name, err)
-	}
-	return nil
 }

@@ -15,10 +15,10 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
-	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -126,7 +126,7 @@ func (c *Controller) observePolicy(ctx context.Context, w *world) error {
 		return fmt.Errorf("reading policy %s: %w", w.rec.Spec.Policy.Name, err)
 	}
 	settings, err := c.Settings.Settings(ctx, p)
-	if err != nil && effective.Invalid(err) == nil {
+	if err != nil && lookup.Invalid(err) == nil {
 		return err
 	}
 	w.settings = settings

@@ -26,7 +26,6 @@ var owed = map[string]int{
 	"methods of decision in controller/workload":   105,
 	"methods of settlement in recommender/node":    52,
 	"methods of Controller in controller/workload": 51,
-	"methods of overlay in internal/policy":        44,
 	"methods of pool in usage/store":               43,
 	"methods of options in cmd/attune":             36,
 	"methods of world in controller/workload":      31,

@@ -37,11 +37,11 @@ import (
 	policyloop "attune.io/attune/controller/policy"
 	workloadloop "attune.io/attune/controller/workload"
 	"attune.io/attune/internal/autoscale"
-	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/fresh"
 	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/test/fault"
 	"attune.io/attune/test/kubelet"
@@ -209,7 +209,7 @@ func (w *world) secondNode(options kubelet.Options) {
 
 // wire makes the loops anew, as a restart does: nothing in their memory survives.
 func (w *world) wire() {
-	settings := effective.Reader{Client: w.client, Operator: policy.Operator{SourceNamespaces: w.sources}}
+	settings := lookup.Reader{Client: w.client, Operator: policy.Operator{SourceNamespaces: w.sources}}
 	clock := skewed{w.clock, w.ahead}
 	w.policies = &policyloop.Controller{Client: w.client, History: w.history, Autoscalers: w.autoscalers, Clock: clock, Settings: settings, Events: event.NewRecorder(w.told, clock)}
 	w.workloads = &workloadloop.Controller{
