@@ -145,7 +145,7 @@ func (o *overlay) startupBoost() *Boost {
 	o.origin[path+".multiplier"], o.origin[path+".duration"] = o.origin[path], o.origin[path]
 	problems := len(o.problems)
 	boost := Boost{
-		Multiplier: o.checkNumber(path+".multiplier", string(set.Multiplier), "2", 1, 100),
+		Multiplier: o.checkNumber(path+".multiplier", string(set.Multiplier), "2", 1, v1alpha1.MaxBoost),
 		Duration:   o.checkSpan(path+".duration", set.Duration.Duration.Duration, 2*time.Minute, time.Second, time.Hour),
 	}
 	if boost.Multiplier == 1 || len(o.problems) > problems {
