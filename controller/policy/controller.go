@@ -102,15 +102,7 @@ type Controller struct {
 	memories
 }
 
-// memories are what the loop knows from one look to the next. A restarted operator comes to all of it again.
-type memories struct {
-	published published
-	matchings matchings
-	refused   refusals
-	decided   decisions
-}
-
-func (c *Controller) matcher() matcher { return matcher{c.Client, &c.matchings} }
+func (c *Controller) matcher() matcher { return matcher{c.Client, &c.memories} }
 
 func (c *Controller) reporter() reporter { return reporter{c.Client} }
 

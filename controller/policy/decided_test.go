@@ -67,7 +67,7 @@ func TestADecisionStandsWhileNothingIsNew(t *testing.T) {
 	refresh()
 	assert.Equal(t, workloads, passes(3))
 	var last time.Time
-	for _, of := range f.decided.of {
+	for _, of := range f.decided.by {
 		for _, made := range of.made {
 			last = made.DataUntil
 		}
@@ -79,5 +79,5 @@ func TestADecisionStandsWhileNothingIsNew(t *testing.T) {
 
 	_, err := f.end(t.Context(), f.policy())
 	assert.NoError(t, err)
-	assert.Empty(t, f.decided.of, "it is forgotten with its policy")
+	assert.Empty(t, f.decided.by, "it is forgotten with its policy")
 }

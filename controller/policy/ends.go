@@ -72,7 +72,7 @@ func (c *Controller) end(ctx context.Context, p *v1alpha1.AttunePolicy) (map[str
 // letGo of all that a policy sizes: what it recommended is published and seeded no longer.
 func (c *Controller) letGo(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	c.published.forget(client.ObjectKeyFromObject(p))
-	c.refused.keep(client.ObjectKeyFromObject(p), nil)
+	c.refused.forget(client.ObjectKeyFromObject(p))
 	store := recommendations{c.Client}
 	recs, err := store.of(ctx, p)
 	if err != nil {

@@ -68,8 +68,8 @@ func (m matched) whyReleased(rec *v1alpha1.AttuneRecommendation) string {
 
 // matcher finds out which workloads a policy sizes.
 type matcher struct {
-	client    client.Reader
-	matchings *matchings
+	client client.Reader
+	memory *memories
 }
 
 // policiesOf a namespace: those that are used, and those beyond the bound on them.
@@ -89,8 +89,8 @@ func (m matcher) match(ctx context.Context, p *v1alpha1.AttunePolicy, used []v1a
 	if err != nil {
 		return matched{}, err
 	}
-	next := m.matchings.of(p.Namespace).next(used, objects, m.matchings.mostWorkloads())
-	m.matchings.keep(p.Namespace, next)
+	next := m.memory.matchings.of(p.Namespace).next(used, objects, m.memory.mostWorkloads())
+	m.memory.matchings.keep(p.Namespace, next)
 	return next.to(p.Name), nil
 }
 
@@ -98,7 +98,7 @@ func (m matcher) match(ctx context.Context, p *v1alpha1.AttunePolicy, used []v1a
 func (m matcher) forget(ctx context.Context, namespace string) error {
 	used, _, err := m.policiesOf(ctx, namespace)
 	if err == nil && len(used) == 0 {
-		m.matchings.forget(namespace)
+		m.memory.matchings.forget(namespace)
 	}
 	return err
 }

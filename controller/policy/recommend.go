@@ -65,10 +65,10 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 	}
 	s.pass = pass{
 		policy: p, settings: settings, digest: settings.Digest(), source: settings.Source.Digest(),
-		settled: s.continued(settings, now), known: recs, refused: c.refused.of(key), now: now,
-		before: c.decided.last(key, settings), made: map[string]targets.Decision{},
+		settled: s.continued(settings, now), known: recs, refused: byName(c.refused.of(key)), now: now,
+		before: c.decided.of(key).under(settings), made: map[string]targets.Decision{},
 	}
-	defer func() { c.decided.keep(key, settings, s.made) }()
+	defer func() { c.decided.keep(key, decided{settings, s.made}) }()
 	out := outcome{recommendations: make([]v1alpha1.AttuneRecommendation, 0, len(matched.won)), open: watched(recs)}
 	for _, w := range matched.won {
 		rec, err := s.size(ctx, w)
@@ -78,7 +78,9 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 		out.recommendations = append(out.recommendations, *rec)
 		out.open = out.open || len(rec.Status.Records) > 0
 	}
-	c.refused.keep(key, out.refused)
+	if c.refused.forget(key); len(out.refused) > 0 {
+		c.refused.keep(key, out.refused)
+	}
 	return out, s.recommendations.release(ctx, s.known, matched.whyReleased)
 }
 
@@ -189,15 +191,10 @@ func (s *sizer) stillDecided(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 		return false
 	}
 	if s.doubt != nil {
-		s.doubt(ctx, rec.Name, s.wouldWrite(ctx, rec, w, facing))
+		v := s.view(ctx, s.pass, rec, w, facing.Holds)
+		s.doubt(ctx, rec.Name, targets.WorthWriting(rec, targets.Wanted(rec, v, true), s.now))
 	}
 	return true
-}
-
-// wouldWrite says whether a full look at the workload would write anything.
-func (s *sizer) wouldWrite(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w workload.Workload, facing targets.Decision) bool {
-	v := s.view(ctx, s.pass, rec, w, facing.Holds)
-	return targets.WorthWriting(rec, targets.Wanted(rec, v, true), s.now)
 }
 
 // confirm that the stored targets still hold. Whose data was too old to act on as far as was known is looked at again:

@@ -3,12 +3,9 @@ package policy
 import (
 	"errors"
 	"net/http"
-	"slices"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // A recommendation that the API server refuses is tried again after leastWait, and after twice as long each
@@ -49,32 +46,11 @@ func nextTry(refused []refusal, now time.Time) time.Duration {
 	return next
 }
 
-// refusals by policy, as its newest look left them. They may be lost: what is refused is then tried once more, and
-// put off anew. Safe for concurrent use.
-type refusals struct {
-	mutex  sync.Mutex
-	byName map[types.NamespacedName][]refusal
-}
-
-func (x *refusals) of(policy types.NamespacedName) map[string]refusal {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	out := map[string]refusal{}
-	for _, r := range x.byName[policy] {
+// byName are refusals by the recommendation's name.
+func byName(refused []refusal) map[string]refusal {
+	out := make(map[string]refusal, len(refused))
+	for _, r := range refused {
 		out[r.recommendation] = r
 	}
 	return out
-}
-
-func (x *refusals) keep(policy types.NamespacedName, refused []refusal) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	if len(refused) == 0 {
-		delete(x.byName, policy)
-		return
-	}
-	if x.byName == nil {
-		x.byName = map[types.NamespacedName][]refusal{}
-	}
-	x.byName[policy] = slices.Clone(refused)
 }

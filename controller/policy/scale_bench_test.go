@@ -126,7 +126,7 @@ func BenchmarkPass(b *testing.B) {
 // benchmarkSomeNews is a pass where one of so many workloads has changed.
 func benchmarkSomeNews(b *testing.B, containers, oneOf int) {
 	f := newFleet(b, containers)
-	f.matchings.most = containers
+	f.most = containers
 	history := store.New(store.Options{MaxBytes: 8 << 30, Dial: func(usage.SourceSettings) (usage.Source, error) { return newUsual(containers), nil }})
 	f.History = history
 	f.pass(b)
@@ -160,7 +160,7 @@ func benchmarkSomeNews(b *testing.B, containers, oneOf int) {
 
 func benchmarkPass(b *testing.B, containers int, apart time.Duration) {
 	f := newFleet(b, containers)
-	f.matchings.most = containers
+	f.most = containers
 	history := store.New(store.Options{MaxBytes: 8 << 30, Dial: func(usage.SourceSettings) (usage.Source, error) {
 		return newUsual(containers), nil
 	}})

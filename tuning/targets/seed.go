@@ -115,12 +115,10 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, kept *v1alpha1.Resources) v1al
 		MemoryLimitFollows:  v.Settings.Recommender.Of[recommender.Memory].LimitsFollow,
 	}
 	if req := size[recommender.CPU].Request; req > 0 && !barred(t.Holds, recommender.CPU) {
-		q := podview.Quantity(recommender.CPU, req)
-		s.CPURequest, s.CPUBoost = &q, v.cpuBoost()
+		s.CPURequest, s.CPUBoost = podview.ToPointer(recommender.CPU, req), v.cpuBoost()
 	}
-	if req := size[recommender.Memory].Request; req > 0 && !barred(t.Holds, recommender.Memory) {
-		q := podview.Quantity(recommender.Memory, req)
-		s.MemoryRequest = &q
+	if !barred(t.Holds, recommender.Memory) {
+		s.MemoryRequest = podview.ToPointer(recommender.Memory, size[recommender.Memory].Request)
 	}
 	return s
 }

@@ -24,14 +24,11 @@ func Sized(template *corev1.PodTemplateSpec, settings policy.Settings) []*corev1
 
 func containerTarget(rec recommender.Recommendation) v1alpha1.ContainerTarget {
 	target := v1alpha1.ContainerTarget{
-		Name:       rec.Container,
-		Target:     podview.ToResources(rec.Target),
-		Confidence: strconv.FormatFloat(rec.Confidence, 'f', 2, 64),
-		DataPoints: int32(rec.DataPoints),
-	}
-	if rec.MemoryLimitFloor > 0 {
-		q := podview.Quantity(recommender.Memory, rec.MemoryLimitFloor)
-		target.MemoryLimitFloor = &q
+		Name:             rec.Container,
+		Target:           podview.ToResources(rec.Target),
+		Confidence:       strconv.FormatFloat(rec.Confidence, 'f', 2, 64),
+		DataPoints:       int32(rec.DataPoints),
+		MemoryLimitFloor: podview.ToPointer(recommender.Memory, rec.MemoryLimitFloor),
 	}
 	for _, h := range rec.Holds {
 		target.Holds = append(target.Holds, v1alpha1.Hold{
