@@ -36,11 +36,8 @@ func LedgerOf(node *corev1.Node, pods []*corev1.Pod, recommendation func(*corev1
 }
 
 // Available is what the members share. It is negative where the others hold more than there is.
-func (l Ledger) Available() (left [2]recommender.Amount) {
-	for _, r := range recommender.Resources {
-		left[r] = l.Allocatable[r] - l.Others[r]
-	}
-	return left
+func (l Ledger) Available() [2]recommender.Amount {
+	return [2]recommender.Amount{l.Allocatable[0] - l.Others[0], l.Allocatable[1] - l.Others[1]}
 }
 
 // Allocatable is what a node has for pods.

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
@@ -52,12 +54,7 @@ func changedSince(originals []v1alpha1.Originals, container string, r recommende
 }
 
 // seen is when pods of a generation were first seen.
-func seen(o v1alpha1.Originals) time.Time {
-	if o.Since == nil {
-		return time.Time{}
-	}
-	return o.Since.Time
-}
+func seen(o v1alpha1.Originals) time.Time { return ptr.Deref(o.Since, metav1.Time{}).Time }
 
 // atLeastTemplate raises a kept size to what a person wrote into the template of late (templateOverride).
 func (v View) atLeastTemplate(container string, size recommender.Size) recommender.Size {

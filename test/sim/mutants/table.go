@@ -115,7 +115,7 @@ var mutants = []mutant{
 	},
 	{
 		"P2: policies cannot be deleted without the operator", "the finalizer stays when the last record is closed",
-		[]edit{{"controller/policy/reporter.go", "		!open && controllerutil", "		!open && false && controllerutil"}},
+		[]edit{{"controller/policy/ends.go", "		!open && controllerutil", "		!open && false && controllerutil"}},
 		"TestWorlds/recommendations_are_deleted", "let go",
 	},
 	{
