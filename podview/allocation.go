@@ -1,7 +1,6 @@
 package podview
 
 import (
-	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -114,7 +113,7 @@ func AmountOf(r recommender.Resource, q resource.Quantity) recommender.Amount {
 		return 0
 	}
 	if q.Cmp(greatest[r]) >= 0 {
-		return GreatestAmount
+		return recommender.MaxAmount
 	}
 	if r == recommender.Memory {
 		return recommender.Amount(q.Value())
@@ -122,13 +121,14 @@ func AmountOf(r recommender.Resource, q resource.Quantity) recommender.Amount {
 	return recommender.Amount(q.MilliValue())
 }
 
-// GreatestAmount leaves room to add a few amounts up without overflow.
-const GreatestAmount = recommender.Amount(math.MaxInt64 / 1024)
-
 var greatest = [2]resource.Quantity{
-	recommender.CPU:    *resource.NewMilliQuantity(int64(GreatestAmount), resource.DecimalSI),
-	recommender.Memory: *resource.NewQuantity(int64(GreatestAmount), resource.BinarySI),
+	recommender.CPU:    Quantity(recommender.CPU, recommender.MaxAmount),
+	recommender.Memory: Quantity(recommender.Memory, recommender.MaxAmount),
 }
+
+// Plausible is far above any machine, in millicores and bytes (10^12 cores, a pebibyte), and low enough that sums, products
+// and ratios of a pod's or a node's amounts stay exact. What is greater is not computed with.
+const Plausible = recommender.Amount(1) << 50
 
 // NameOf is the key of a resource in a Kubernetes ResourceList.
 func NameOf(r recommender.Resource) corev1.ResourceName {
@@ -189,7 +189,12 @@ func IsSidecar(pod *corev1.Pod, c *corev1.Container) bool {
 
 // RestartsAlways: the container has a restart policy of its own, Always, as native sidecars do.
 func RestartsAlways(c *corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	return c.RestartPolicy != nil && IsAlways(*c.RestartPolicy)
+}
+
+// IsAlways: a container's own restart policy, empty where it has none, is that of native sidecars.
+func IsAlways[P ~string](policy P) bool {
+	return corev1.ContainerRestartPolicy(policy) == corev1.ContainerRestartPolicyAlways
 }
 
 // Statuses finds container and init container statuses by name; names are unique across both.

@@ -27,13 +27,13 @@ func TestAmountOf(t *testing.T) {
 		{recommender.CPU, "1.0005", 1001},
 		{recommender.CPU, "0", 0},
 		{recommender.CPU, "-1", 0},
-		{recommender.CPU, "1E", podview.GreatestAmount},
+		{recommender.CPU, "1E", recommender.MaxAmount},
 		{recommender.Memory, "128Mi", 128 * mi},
 		{recommender.Memory, "128M", 128_000_000},
 		{recommender.Memory, "0.1", 1},
 		{recommender.Memory, "1500m", 2},
 		{recommender.Memory, "-5Mi", 0},
-		{recommender.Memory, "9E", podview.GreatestAmount},
+		{recommender.Memory, "9E", recommender.MaxAmount},
 	} {
 		assert.Equal(t, tc.want, podview.AmountOf(tc.r, quantity(tc.q)), "%s %s", tc.r, tc.q)
 	}

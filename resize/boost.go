@@ -30,9 +30,6 @@ func boostsFull(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	return nil
 }
 
-// mostBoost is the greatest multiplier that a policy may set: what claims to be more is none of ours.
-const mostBoost = 100
-
 // Boosted are the containers that still have the CPU that they were given to start with, each with the CPU to
 // be left with. The note of it is a hint that anybody in the namespace may have written: it is believed where
 // the container has what it says, and only to lower it, to no less than a boost can have made it from.
@@ -60,7 +57,7 @@ func baseOf(b v1alpha1.BoostedContainer) recommender.Allocation {
 
 func plausible(has, base recommender.Allocation, least recommender.Amount) bool {
 	switch {
-	case base.Request == 0 || base.Request >= has.Request || base.Request < least || base.Request*mostBoost < has.Request:
+	case base.Request == 0 || base.Request >= has.Request || base.Request < least || base.Request*v1alpha1.MaxBoost < has.Request:
 		return false
 	case has.Limit == 0 || base.Limit == 0:
 		return has.Limit == base.Limit

@@ -346,7 +346,7 @@ func FuzzQuantity(f *testing.F) {
 		got := podview.FromResources(resources)
 		for _, r := range recommender.Resources {
 			require.GreaterOrEqual(t, got[r].Request, recommender.Amount(0))
-			require.LessOrEqual(t, got[r].Limit, podview.GreatestAmount)
+			require.LessOrEqual(t, got[r].Limit, recommender.MaxAmount)
 		}
 		require.Equal(t, got, podview.FromResources(podview.ToResources(got)))
 	})

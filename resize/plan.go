@@ -223,10 +223,10 @@ func Merge(from, wish recommender.Size) recommender.Size {
 	to := from
 	for _, r := range recommender.Resources {
 		if wish[r].Request > 0 {
-			to[r].Request = min(wish[r].Request, podview.GreatestAmount)
+			to[r].Request = min(wish[r].Request, recommender.MaxAmount)
 		}
 		if wish[r].Limit > 0 {
-			to[r].Limit = min(wish[r].Limit, podview.GreatestAmount)
+			to[r].Limit = min(wish[r].Limit, recommender.MaxAmount)
 		}
 	}
 	return to

@@ -261,6 +261,9 @@ type CPUSettings struct {
 	StartupBoost *StartupBoost `json:"startupBoost,omitempty"`
 }
 
+// MaxBoost is the greatest multiplier of a StartupBoost. A pod that has more CPU than that was not boosted by attune.
+const MaxBoost = 100
+
 // StartupBoost multiplies the CPU of a starting pod.
 type StartupBoost struct {
 	// Multiplier of the CPU request, such as "2".

@@ -30,8 +30,8 @@ import (
 	workloadloop "attune.io/attune/controller/workload"
 	"attune.io/attune/internal/autoscale/lookup"
 	"attune.io/attune/internal/decision"
-	"attune.io/attune/internal/effective"
 	events "attune.io/attune/internal/event"
+	policylookup "attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage"
@@ -227,7 +227,7 @@ func (o *options) control(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	settings := effective.Reader{Client: mgr.GetClient(), Operator: o.operator()}
+	settings := policylookup.Reader{Client: mgr.GetClient(), Operator: o.operator()}
 	recorder := events.NewRecorder(mgr.GetEventRecorder("attune"), clock.RealClock{})
 	policies := &policyloop.Controller{
 		Operator: o.namespace, Client: mgr.GetClient(), History: histories, Checkpoints: histories, Autoscalers: autoscalers, Clock: clock.RealClock{},

@@ -133,7 +133,7 @@ func TestRightsThatAreMissing(t *testing.T) {
 			},
 		}).run("diff", "-o", "json")
 		assert.Equal(t, exitFinding, got.code)
-		assert.Contains(t, got.errOut, "what policy api would do next is not known: attunedefaults")
+		assert.Contains(t, got.errOut, "what policy api would do next is not known: reading AttuneDefaults: attunedefaults")
 		assert.Equal(t, 1, strings.Count(got.errOut, "attunedefaults"), "said once for all workloads")
 		assert.Contains(t, got.out, `"target": "200m"`)
 	})

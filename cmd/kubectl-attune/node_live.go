@@ -80,35 +80,31 @@ func newLiveNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha
 	for i := range recommendations {
 		of[client.ObjectKeyFromObject(&recommendations[i])] = &recommendations[i]
 	}
+	recommendation := func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
+		id, ok := workload.OwnerOf(pod, pod.Namespace, nil)
+		if !ok {
+			return nil
+		}
+		return of[types.NamespacedName{Namespace: id.Namespace, Name: id.RecommendationName()}]
+	}
 	answer := decision.Node{Node: node.Name, Pods: []decision.Pod{}, Evictions: []decision.Eviction{}}
-	var has, others, left [2]recommender.Amount
+	all := make([]*corev1.Pod, len(pods))
 	for i := range pods {
 		pod := &pods[i]
+		all[i] = pod
 		if resize.Finished(pod) {
 			continue
 		}
-		var rec *v1alpha1.AttuneRecommendation
-		if id, ok := workload.OwnerOf(pod, pod.Namespace, nil); ok {
-			rec = of[types.NamespacedName{Namespace: id.Namespace, Name: id.RecommendationName()}]
-		}
-		shown := newLivePod(pod, rec)
-		taken := resize.Footprint(pod)
-		if shown.Shares {
-			taken = podview.Overhead(pod)
-		}
-		for _, r := range recommender.Resources {
-			others[r] += taken[r]
-		}
-		answer.Pods = append(answer.Pods, shown)
+		rec := recommendation(pod)
+		answer.Pods = append(answer.Pods, newLivePod(pod, rec))
 		if v, goes := leaving(pod, rec); goes {
 			answer.Evictions = append(answer.Evictions, v)
 		}
 	}
-	for _, r := range recommender.Resources {
-		has[r] = podview.AmountOf(r, node.Status.Allocatable[podview.NameOf(r)])
-		left[r] = max(0, has[r]-others[r])
-	}
-	answer.Allocatable, answer.Others, answer.Available = decision.PairOf(has), decision.PairOf(others), decision.PairOf(left)
+	ledger := grant.LedgerOf(node, all, recommendation)
+	left := ledger.Available()
+	answer.Allocatable, answer.Others = decision.PairOf(ledger.Allocatable), decision.PairOf(ledger.Others)
+	answer.Available = decision.PairOf([2]recommender.Amount{max(0, left[0]), max(0, left[1])})
 	slices.SortFunc(answer.Pods, func(a, b decision.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(answer.Evictions, func(a, b decision.Eviction) int { return cmp.Compare(a.Name, b.Name) })
 	return answer

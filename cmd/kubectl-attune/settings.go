@@ -2,14 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/recommender"
 )
 
@@ -31,9 +32,8 @@ func (s *settingsReader) of(ctx context.Context, rec *v1alpha1.AttuneRecommendat
 		return settings, nil
 	}
 	settings, err := s.read(ctx, key)
-	var invalid *policy.InvalidConfig
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), errors.As(err, &invalid):
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), lookup.Invalid(err) != nil:
 		s.env.note("what policy %s would do next is not known: %v", key.Name, err)
 		settings, err = nil, nil
 	case err != nil:
@@ -53,29 +53,29 @@ func (s *settingsReader) recommender(ctx context.Context, rec *v1alpha1.AttuneRe
 	return &settings.Recommender, nil
 }
 
+// allowed is an operator that allows what the plugin cannot know, because whoever installed the operator decided it. Where the operator does
+// not allow it, the policy's status says so.
+var allowed = policy.Operator{SourceNamespaces: []string{"*"}}
+
+// read resolves the settings as the loops do. What the operator itself holds against the policy is an error too.
 func (s *settingsReader) read(ctx context.Context, key client.ObjectKey) (*policy.Settings, error) {
 	var own v1alpha1.AttunePolicy
 	if err := s.client.Get(ctx, key, &own); err != nil {
 		return nil, err
 	}
-	namespace, err := optional(ctx, s.client, key.Namespace, &v1alpha1.AttuneNamespaceDefaults{})
-	if err != nil {
-		return nil, err
+	settings, err := lookup.Reader{Client: s.client, Operator: allowed}.Settings(ctx, &own)
+	if err == nil {
+		err = refused(&own)
 	}
-	cluster, err := optional(ctx, s.client, "", &v1alpha1.AttuneDefaults{})
-	if err != nil {
-		return nil, err
-	}
-	settings, err := policy.Resolve(cluster, namespace, &own)
 	return &settings, err
 }
 
-// optional reads the defaults of a level, nil where there are none.
-func optional[T client.Object](ctx context.Context, c client.Client, namespace string, into T) (T, error) {
-	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1alpha1.DefaultsName}, into)
-	if apierrors.IsNotFound(err) {
-		var none T
-		return none, nil
+// refused is why the operator does not use the policy as it is now, as far as its status tells: the first problem of its
+// settings that only the operator knows of.
+func refused(p *v1alpha1.AttunePolicy) error {
+	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+	if ready == nil || ready.Reason != v1alpha1.ReasonInvalidConfig || ready.ObservedGeneration != p.Generation {
+		return nil
 	}
-	return into, err
+	return &policy.InvalidConfig{Problems: []policy.Problem{{Sentence: ready.Message}}}
 }

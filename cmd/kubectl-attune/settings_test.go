@@ -5,7 +5,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -56,6 +58,28 @@ func TestExplainWithoutSettingsHasNoNextStep(t *testing.T) {
 		assert.Equal(t, exitOK, got.code)
 		assert.Contains(t, got.errOut, "what policy api would do next is not known: cpu.minAllowed 2")
 		assert.Contains(t, got.out, "cpu: request 500m, next none, target 200m")
+	})
+	t.Run("not allowed by the operator", func(t *testing.T) {
+		cli := newCLITest(t, interceptor.Funcs{})
+		why := "metricsSource.prometheus http://own:9090 is not allowed in namespace shop: leave it out to use the operator's source"
+		cli.changePolicy(func(p *v1alpha1.AttunePolicy) {
+			p.Spec.MetricsSource = &v1alpha1.MetricsSource{Prometheus: &v1alpha1.PrometheusSource{Address: "http://own:9090"}}
+			meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
+				Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalidConfig, Message: why, ObservedGeneration: p.Generation,
+			})
+		})
+		got := cli.run("explain", "deploy/web")
+		assert.Contains(t, got.errOut, "what policy api would do next is not known: "+why)
+		assert.Contains(t, got.out, "cpu: request 500m, next none, target 200m")
+	})
+	t.Run("mended since", func(t *testing.T) {
+		cli := newCLITest(t, interceptor.Funcs{})
+		cli.changePolicy(func(p *v1alpha1.AttunePolicy) {
+			meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
+				Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalidConfig, ObservedGeneration: p.Generation - 1,
+			})
+		})
+		assert.NotContains(t, cli.run("explain", "deploy/web").out, "next none")
 	})
 	t.Run("deleted", func(t *testing.T) {
 		got := newCLITest(t, interceptor.Funcs{}).run("explain", "sts/db", "-n", "pay")

@@ -45,32 +45,16 @@ type ledger struct {
 	seen []seen
 }
 
-// ledger takes off what a node has what the scheduler counts for every pod that takes no part in the sharing. Whose
-// demand is known takes part, also who may not be changed now: it is frozen. Were it taken off with what it holds, the
-// others would have to keep room for a whole reserve beside its part of it, and neighbours would have to go whenever
-// somebody is watched or paused.
+// ledger of the node with the demands of its members, within what quotas let them have.
 func (s *scene) ledger() ledger {
-	l := ledger{available: s.allocatable()}
-	for _, pod := range s.pods {
-		taken := resize.Footprint(pod)
-		if reason, _ := grant.AsItIs(pod, s.recommendations[pod.UID]); reason == "" {
-			taken = podview.Overhead(pod)
-			demand, seen := s.demand(pod)
-			l.members, l.demands, l.seen = append(l.members, pod), append(l.demands, demand), append(l.seen, seen)
-		}
-		for _, r := range recommender.Resources {
-			l.available[r] -= taken[r]
-		}
+	of := grant.LedgerOf(s.node, s.pods, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation { return s.recommendations[pod.UID] })
+	l := ledger{available: of.Available(), members: of.Members}
+	for _, pod := range l.members {
+		demand, seen := s.demand(pod)
+		l.demands, l.seen = append(l.demands, demand), append(l.seen, seen)
 	}
 	s.boundByQuotas(&l)
 	return l
-}
-
-func (s *scene) allocatable() (has node.Amounts) {
-	for _, r := range recommender.Resources {
-		has[r] = podview.AmountOf(r, s.node.Status.Allocatable[podview.NameOf(r)])
-	}
-	return has
 }
 
 // frozen says why the pod may not be changed now: a word, and a sentence that follows it. Empty: it may.
@@ -163,7 +147,7 @@ func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.Co
 	learned := resize.FloorsOf(floors, live.Name, s.now)
 	peaks := podview.FromResources(v1alpha1.Resources{CPURequest: d.CPUPeak, MemoryRequest: d.MemoryPeak})
 	least, most := podview.FromResources(d.Least), podview.FromResources(d.Most)
-	has := s.allocatable()
+	has := grant.Allocatable(s.node)
 	for _, r := range recommender.Resources {
 		// No more than its node has: what a policy says is any amount.
 		c.Least[r] = min(within(least[r].Request, mostOf(r, live.Size[r], most[r].Request)), has[r])

@@ -43,7 +43,7 @@ type seen struct {
 // look keeps what came of a look.
 func (s *scene) look(out shared) *look {
 	l := &look{
-		node: s.node.Name, at: s.now, allocatable: s.allocatable(), available: out.ledger.available,
+		node: s.node.Name, at: s.now, allocatable: grant.Allocatable(s.node), available: out.ledger.available,
 		members: out.ledger.seen, demands: out.ledger.demands, chosen: out.chosen,
 	}
 	if len(l.members) == 0 {

@@ -2,109 +2,13 @@ package policy
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/policy"
-	"attune.io/attune/internal/workload"
-	"attune.io/attune/podview"
-	"attune.io/attune/recommender"
 )
-
-var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-
-const mi = 1 << 20
-
-// week of 200m and 300 MiB, of a container that asks for 1 CPU and 512 MiB and is pinned to its memory.
-func sizing(t *testing.T, held map[recommender.Resource]string, floors ...v1alpha1.Floor) inputs {
-	t.Helper()
-	p := &v1alpha1.AttunePolicy{Spec: v1alpha1.AttunePolicySpec{
-		TargetRef:      v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment},
-		PolicySettings: v1alpha1.PolicySettings{UpdateStrategy: &v1alpha1.UpdateStrategy{Type: ptr.To(v1alpha1.UpdateInitial)}},
-	}}
-	settings, err := policy.Resolve(nil, nil, p)
-	require.NoError(t, err)
-	var steps []recommender.StepUsage
-	for at := now.Add(-7 * 24 * time.Hour); !at.After(now); at = at.Add(5 * time.Minute) {
-		steps = append(steps, recommender.StepUsage{At: at, CPUCores: 0.2, MemoryBytes: 300 * mi})
-	}
-	amounts := corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("512Mi")}
-	return inputs{
-		workload: workload.Workload{
-			Identity: workload.Identity{Kind: v1alpha1.KindDeployment, Namespace: "shop", Name: "web"},
-			Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
-				Name: "app", Resources: corev1.ResourceRequirements{Requests: amounts, Limits: amounts},
-			}}}},
-		},
-		policy: p, settings: settings, now: now,
-		profiles: map[string]recommender.Profile{"app": recommender.NewProfile(steps, 5*time.Minute)},
-		status:   v1alpha1.AttuneRecommendationStatus{Floors: floors},
-		blocked: func(_ string, r recommender.Resource) *recommender.Hold {
-			if reason := held[r]; reason != "" {
-				return &recommender.Hold{Reason: recommender.Reason(reason), Message: "because"}
-			}
-			return nil
-		},
-	}
-}
-
-func kill(floor int64) v1alpha1.Floor {
-	return v1alpha1.Floor{Container: "app", Resource: "memory", Reason: "oomkill",
-		Amount: podview.Quantity(recommender.Memory, recommender.Amount(floor)), LearnedAt: metav1.NewTime(now)}
-}
-
-func TestWhatAnAutoscalerLeavesOfASeed(t *testing.T) {
-	const nothing = ""
-	both := func(reason string) map[recommender.Resource]string {
-		return map[recommender.Resource]string{recommender.CPU: reason, recommender.Memory: reason}
-	}
-	for _, tc := range []struct {
-		name                       string
-		held                       map[recommender.Resource]string
-		floors                     []v1alpha1.Floor
-		cpu, memory, limit, reason string
-	}{
-		{name: "nothing held", cpu: "240m", memory: "390Mi", limit: "330Mi"},
-		{name: "an HPA on CPU", held: map[recommender.Resource]string{recommender.CPU: "HPA"}, memory: "390Mi", limit: "330Mi"},
-		{name: "an HPA on memory", held: map[recommender.Resource]string{recommender.Memory: "HPA"}, cpu: "240m"},
-		{name: "an HPA on both", held: both("HPA"), reason: "Held"},
-		{name: "an HPA on memory that killed", held: map[recommender.Resource]string{recommender.Memory: "HPA"}, floors: []v1alpha1.Floor{kill(700 * mi)}, cpu: "240m", memory: "700Mi", limit: "700Mi"},
-		{name: "a VPA", held: both("VPA"), reason: "VPA"},
-		{name: "a VPA where memory killed", held: both("VPA"), floors: []v1alpha1.Floor{kill(700 * mi)}, reason: "VPA"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			spec := desired(sizing(t, tc.held, tc.floors...))
-			require.Len(t, spec.Containers, 1)
-			assert.Equal(t, tc.reason, spec.SeedWithheld)
-			assert.Equal(t, tc.limit, text(spec.Containers[0].MemoryLimitFloor), "what the running pod's limit is raised to")
-			assert.NotEqual(t, v1alpha1.Resources{}, spec.Containers[0].Target, "the target is still shown")
-			if spec.Seed == nil {
-				assert.Equal(t, nothing, tc.cpu+tc.memory)
-				return
-			}
-			seed := spec.Seed.Containers[0]
-			assert.Equal(t, []string{tc.cpu, tc.memory}, []string{text(seed.CPURequest), text(seed.MemoryRequest)})
-			if tc.held[recommender.Memory] != "" {
-				assert.False(t, seed.AllowMemoryDecrease)
-			}
-		})
-	}
-}
-
-func text(q *resource.Quantity) string {
-	if q == nil {
-		return ""
-	}
-	return q.String()
-}
 
 func TestAPolicySaysWhatAutoscalersHold(t *testing.T) {
 	rec := func(name string, holds ...v1alpha1.Hold) v1alpha1.AttuneRecommendation {
@@ -132,43 +36,6 @@ func TestAPolicySaysWhatAutoscalersHold(t *testing.T) {
 			c := report{recommendations: tc.recs}.blocked()
 			assert.Equal(t, []string{tc.reason, tc.message}, []string{c.Reason, c.Message})
 			assert.Equal(t, tc.reason != "NotBlocked", c.Status == metav1.ConditionTrue)
-		})
-	}
-}
-
-// A container that nobody measured yet gets more memory once it was killed for want of it: that was seen.
-func TestAKillSeedsWithoutHistory(t *testing.T) {
-	for name, tc := range map[string]struct {
-		floors []v1alpha1.Floor
-		most   string
-		want   string
-	}{
-		"not killed":           {nil, "", ""},
-		"killed":               {[]v1alpha1.Floor{kill(700 * mi)}, "", "700Mi"},
-		"killed at its bounds": {[]v1alpha1.Floor{kill(700 * mi)}, "600Mi", ""},
-		"killed by something else": {[]v1alpha1.Floor{{Container: "app", Resource: "memory", Reason: "restart",
-			Amount: resource.MustParse("700Mi"), LearnedAt: metav1.NewTime(now)}}, "", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			in := sizing(t, nil, tc.floors...)
-			in.profiles = nil
-			if tc.most != "" {
-				most := resource.MustParse(tc.most)
-				in.settings.Recommender.Of[recommender.Memory].MaxAllowed = podview.AmountOf(recommender.Memory, most)
-			}
-			spec := desired(in)
-			if tc.want == "" {
-				assert.Nil(t, spec.Seed)
-				assert.Equal(t, "Held", spec.SeedWithheld)
-				return
-			}
-			require.NotNil(t, spec.Seed, spec.SeedWithheld)
-			require.Len(t, spec.Seed.Containers, 1)
-			c := spec.Seed.Containers[0]
-			assert.Equal(t, tc.want, text(c.MemoryRequest))
-			assert.Equal(t, tc.want, text(c.MemoryLimitFloor))
-			assert.False(t, c.AllowMemoryDecrease)
-			assert.Nil(t, c.CPURequest, "CPU is not known")
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"attune.io/attune/internal/fresh"
 	"attune.io/attune/recommender"
+	"attune.io/attune/tuning/targets"
 	"attune.io/attune/usage/history"
 )
 
@@ -33,7 +34,7 @@ func TestWhatTimeAloneChangesIsStoredHourly(t *testing.T) {
 	assert.LessOrEqual(t, all, workloads*hours*5/4)
 	assert.LessOrEqual(t, most, 2*all/passes, "spread over the hour")
 	for _, rec := range f.memory.recommendations("shop") {
-		assert.LessOrEqual(t, f.clock.Now().Sub(rec.Spec.DataUntil.Time), renewEvery)
+		assert.LessOrEqual(t, f.clock.Now().Sub(rec.Spec.DataUntil.Time), targets.RenewEvery)
 	}
 }
 
@@ -150,13 +151,13 @@ func TestProgressIsStoredMoreOften(t *testing.T) {
 	f.History = young{newPast()}
 	f.pass(t)
 	rec := f.memory.recommendations("shop")[0]
-	require.False(t, recommended(rec.Spec))
+	require.False(t, targets.Recommended(rec.Spec))
 	f.memory.written()
 	for range int(2 * time.Hour / step) {
 		f.clock.SetTime(f.clock.Now().Add(step))
 		f.pass(t)
 	}
-	assert.Equal(t, int(2*time.Hour/(renewEarly*4/5)), f.memory.writes["patch AttuneRecommendation"])
+	assert.Equal(t, int(2*time.Hour/(targets.RenewEarly*4/5)), f.memory.writes["patch AttuneRecommendation"])
 }
 
 // young is a history of less than is needed.

@@ -17,6 +17,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/tuning/targets"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/history"
 )
@@ -95,7 +96,7 @@ func TestANewLeaderGoesOnFromTheCheckpoint(t *testing.T) {
 	f.tick(t, histories, 2*time.Minute)
 	assert.Zero(t, f.memory.written(), "it neither lowers nor holds anything for want of data")
 
-	for range int(renewEvery/step) + 1 {
+	for range int(targets.RenewEvery/step) + 1 {
 		f.tick(t, histories, step)
 	}
 	for i, rec := range f.memory.recommendations("shop") {
@@ -118,7 +119,7 @@ func TestCheckpointsAreRenewed(t *testing.T) {
 	for range hours * 12 {
 		f.tick(t, histories, step)
 		for _, rec := range f.memory.recommendations("shop") {
-			assert.LessOrEqual(t, f.clock.Now().Sub(rec.Spec.Checkpoints[0].At.Time), renewEvery)
+			assert.LessOrEqual(t, f.clock.Now().Sub(rec.Spec.Checkpoints[0].At.Time), targets.RenewEvery)
 		}
 	}
 	specs, policies := f.memory.writes["patch AttuneRecommendation"], f.memory.writes["patch status AttunePolicy"]
@@ -132,7 +133,7 @@ func TestNothingNewIsNotWritten(t *testing.T) {
 	f, _ := newLed(t, 3)
 	histories := lead(f, f.clock.Now().Add(1000*time.Hour), 3)
 	f.pass(t)
-	f.tick(t, histories, 2*renewEvery+time.Minute)
+	f.tick(t, histories, 2*targets.RenewEvery+time.Minute)
 	f.memory.written()
 	f.tick(t, histories, 2*time.Minute)
 	f.tick(t, histories, time.Minute)
@@ -182,10 +183,10 @@ func TestACheckpointOutlivesItsSource(t *testing.T) {
 
 func TestAPartialAnswerIsSaid(t *testing.T) {
 	r := report{policy: &v1alpha1.AttunePolicy{}, matched: matched{won: make([]workload.Workload, 2)}}
-	assert.Equal(t, "watching 2 workloads", r.ready().Message)
-	r.source.Last = usage.Report{Partial: true, Warnings: []string{"1 of 2 nodes cannot be scraped", "another"}}
-	assert.Equal(t, "watching 2 workloads; the usage source says: 1 of 2 nodes cannot be scraped", r.ready().Message)
-	assert.Equal(t, metav1.ConditionTrue, r.ready().Status)
+	assert.Equal(t, "watching 2 workloads", readiness{r}.condition().Message)
+	r.usage.State.Last = usage.Report{Partial: true, Warnings: []string{"1 of 2 nodes cannot be scraped", "another"}}
+	assert.Equal(t, "watching 2 workloads; the usage source says: 1 of 2 nodes cannot be scraped", readiness{r}.condition().Message)
+	assert.Equal(t, metav1.ConditionTrue, readiness{r}.condition().Status)
 }
 
 // TestAContainerThatWasNeverMeasured costs no writes: there is nothing of it to be checkpointed.

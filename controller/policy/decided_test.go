@@ -10,6 +10,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
+	"attune.io/attune/tuning/targets"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/history"
 )
@@ -60,15 +61,15 @@ func TestADecisionStandsWhileNothingIsNew(t *testing.T) {
 	assert.Zero(t, passes(1), "the policy has")
 	assert.Equal(t, workloads, passes(3))
 
-	f.clock.SetTime(f.clock.Now().Add(decidedFor))
+	f.clock.SetTime(f.clock.Now().Add(targets.DecisionLifetime))
 	assert.Zero(t, passes(1), "its time is over, and the data is old by now")
 
 	refresh()
 	assert.Equal(t, workloads, passes(3))
 	var last time.Time
-	for _, of := range f.decided.of {
+	for _, of := range f.decided.by {
 		for _, made := range of.made {
-			last = made.dataUntil
+			last = made.DataUntil
 		}
 	}
 	f.clock.SetTime(last.Add(old))
@@ -78,5 +79,5 @@ func TestADecisionStandsWhileNothingIsNew(t *testing.T) {
 
 	_, err := f.end(t.Context(), f.policy())
 	assert.NoError(t, err)
-	assert.Empty(t, f.decided.of, "it is forgotten with its policy")
+	assert.Empty(t, f.decided.by, "it is forgotten with its policy")
 }

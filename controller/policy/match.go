@@ -65,10 +65,16 @@ func (m matched) whyReleased(rec *v1alpha1.AttuneRecommendation) string {
 	return noLongerMatches
 }
 
+// matcher finds out which workloads a policy sizes.
+type matcher struct {
+	client client.Reader
+	memory *memories
+}
+
 // policiesOf a namespace: those that are used, and those beyond the bound on them.
-func (c *Controller) policiesOf(ctx context.Context, namespace string) (used, beyond []v1alpha1.AttunePolicy, err error) {
+func (m matcher) policiesOf(ctx context.Context, namespace string) (used, beyond []v1alpha1.AttunePolicy, err error) {
 	list := &v1alpha1.AttunePolicyList{}
-	if err := c.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := m.client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("listing policies: %w", err)
 	}
 	used, beyond = policy.Used(list.Items)
@@ -77,22 +83,31 @@ func (c *Controller) policiesOf(ctx context.Context, namespace string) (used, be
 
 // match finds the workloads of the policy's kind in its namespace and settles who sizes them: once for all policies of
 // the namespace, for as long as nothing of it has changed.
-func (c *Controller) match(ctx context.Context, p *v1alpha1.AttunePolicy, used []v1alpha1.AttunePolicy) (matched, error) {
-	objects, err := c.everyWorkload(ctx, p.Namespace)
+func (m matcher) match(ctx context.Context, p *v1alpha1.AttunePolicy, used []v1alpha1.AttunePolicy) (matched, error) {
+	objects, err := m.everyWorkload(ctx, p.Namespace)
 	if err != nil {
 		return matched{}, err
 	}
-	m := c.matchings.of(p.Namespace).next(used, objects, c.matchings.mostWorkloads())
-	c.matchings.keep(p.Namespace, m)
-	return m.to(p.Name), nil
+	next := m.memory.matchings.of(p.Namespace).next(used, objects, m.memory.mostWorkloads())
+	m.memory.matchings.keep(p.Namespace, next)
+	return next.to(p.Name), nil
+}
+
+// forget the matching of a namespace that has no policy any more.
+func (m matcher) forget(ctx context.Context, namespace string) error {
+	used, _, err := m.policiesOf(ctx, namespace)
+	if err == nil && len(used) == 0 {
+		m.memory.matchings.forget(namespace)
+	}
+	return err
 }
 
 // everyWorkload lists the workloads of all kinds from the cache. They are the cache's own.
-func (c *Controller) everyWorkload(ctx context.Context, namespace string) ([]workload.Object, error) {
+func (m matcher) everyWorkload(ctx context.Context, namespace string) ([]workload.Object, error) {
 	var all []workload.Object
 	for _, kind := range workload.Kinds {
 		list := workload.NewList(kind)
-		if err := c.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		if err := m.client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing %ss: %w", kind, err)
 		}
 		err := meta.EachListItem(list, func(o runtime.Object) error {

@@ -243,17 +243,8 @@ func TestWorkloadsThatAreTooLargeAreTold(t *testing.T) {
 	var none *matching
 	m := none.next(policies, []workload.Object{large}, policy.MostWorkloads)
 	told := func(p v1alpha1.AttunePolicy) string {
-		return report{policy: &p, matched: m.to(p.Name)}.ready().Message
+		return readiness{report{policy: &p, matched: m.to(p.Name)}}.condition().Message
 	}
 	assert.Equal(t, "no Deployment matches targetRef; Deployment/great is left alone: it "+workload.WhatIsTooLarge, told(policies[0]))
 	assert.Equal(t, "no Deployment matches targetRef", told(policies[1]))
-}
-
-func TestNoSeedsOfAWorkloadThatIsTooLarge(t *testing.T) {
-	in := sizing(t, nil).with(t, mode(v1alpha1.UpdateAuto))
-	require.NotNil(t, desired(in).Seed)
-	in.workload.Annotations = map[string]string{workload.TooLargeAnnotation: "true"}
-	after := desired(in)
-	assert.Nil(t, after.Seed)
-	assert.Equal(t, "TooLarge", after.SeedWithheld)
 }

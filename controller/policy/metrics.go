@@ -52,14 +52,6 @@ func (collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-func (x *published) collect(to chan<- prometheus.Metric) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	for _, s := range x.containers {
-		s.collect(to)
-	}
-}
-
 // container names the series of one container of a workload.
 type container struct{ namespace, kind, workload, name string }
 
@@ -87,7 +79,50 @@ func (s *series) collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// published is what the gauges show, so that nothing is left of what is gone. It is safe for concurrent use.
+// set what is shown of a container. What it has no target for is not: 0 would be one.
+func (s *series) set(c *v1alpha1.ContainerTarget, surfaced bool) {
+	none := math.NaN()
+	s.target, s.burst, s.confidence = [2]float64{none, none}, [2]float64{none, none}, none
+	if confidence, err := strconv.ParseFloat(c.Confidence, 64); err == nil {
+		s.confidence = confidence
+	}
+	if !surfaced {
+		return
+	}
+	size := podview.FromResources(c.Target)
+	if request := size[recommender.CPU].Request; request > 0 {
+		s.target[recommender.CPU] = float64(request) / 1000
+	}
+	if request := size[recommender.Memory].Request; request > 0 {
+		s.target[recommender.Memory] = float64(request)
+	}
+	for _, r := range recommender.Resources {
+		if factor, known := burstOf(c, r); known {
+			s.burst[r] = factor
+		}
+	}
+}
+
+// burstOf is the factor of the burst step, as the trace of the computation has it. Most have none.
+func burstOf(c *v1alpha1.ContainerTarget, r recommender.Resource) (float64, bool) {
+	for _, step := range c.Steps {
+		if step.Name != "burst" || step.Resource != r.String() {
+			continue
+		}
+		if step.Before == step.After {
+			return 0, false
+		}
+		before, beforeErr := resource.ParseQuantity(step.Before)
+		after, afterErr := resource.ParseQuantity(step.After)
+		if beforeErr != nil || afterErr != nil || before.Sign() <= 0 {
+			return 0, false
+		}
+		return after.AsApproximateFloat64() / before.AsApproximateFloat64(), true
+	}
+	return 0, false
+}
+
+// published is what the gauges show, so that nothing is left of what is gone. Safe for concurrent use.
 type published struct {
 	mutex      sync.Mutex
 	containers map[container]*series
@@ -120,7 +155,7 @@ func (x *published) publish(of types.NamespacedName, r report) {
 	}
 	part.saved = [2]recommender.Amount{}
 	if surfaced {
-		part.saved = r.saved()
+		part.saved = saved(r)
 	}
 	x.drop(of, part)
 	x.sum(of.Namespace)
@@ -195,45 +230,10 @@ func (x *published) sum(namespace string) {
 	savedMem.WithLabelValues(namespace).Set(float64(total[recommender.Memory]))
 }
 
-// set what is shown of a container. What it has no target for is not: 0 would be one.
-func (s *series) set(c *v1alpha1.ContainerTarget, surfaced bool) {
-	none := math.NaN()
-	s.target, s.burst, s.confidence = [2]float64{none, none}, [2]float64{none, none}, none
-	if confidence, err := strconv.ParseFloat(c.Confidence, 64); err == nil {
-		s.confidence = confidence
+func (x *published) collect(to chan<- prometheus.Metric) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	for _, s := range x.containers {
+		s.collect(to)
 	}
-	if !surfaced {
-		return
-	}
-	size := podview.FromResources(c.Target)
-	if request := size[recommender.CPU].Request; request > 0 {
-		s.target[recommender.CPU] = float64(request) / 1000
-	}
-	if request := size[recommender.Memory].Request; request > 0 {
-		s.target[recommender.Memory] = float64(request)
-	}
-	for _, r := range recommender.Resources {
-		if factor, known := burstOf(c, r); known {
-			s.burst[r] = factor
-		}
-	}
-}
-
-// burstOf is the factor of the burst step, as the trace of the computation has it. Most have none.
-func burstOf(c *v1alpha1.ContainerTarget, r recommender.Resource) (float64, bool) {
-	for _, step := range c.Steps {
-		if step.Name != "burst" || step.Resource != r.String() {
-			continue
-		}
-		if step.Before == step.After {
-			return 0, false
-		}
-		before, beforeErr := resource.ParseQuantity(step.Before)
-		after, afterErr := resource.ParseQuantity(step.After)
-		if beforeErr != nil || afterErr != nil || before.Sign() <= 0 {
-			return 0, false
-		}
-		return after.AsApproximateFloat64() / before.AsApproximateFloat64(), true
-	}
-	return 0, false
 }

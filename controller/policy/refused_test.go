@@ -111,7 +111,7 @@ func TestARefusedRecommendationIsTriedAgainWithBackOff(t *testing.T) {
 	f.pass(t)
 	assert.Len(t, f.memory.recommendations("shop"), 2, "it is taken now")
 	assert.Equal(t, v1alpha1.ReasonMonitoring, f.ready().Reason)
-	assert.Empty(t, f.refused.byName, "nothing is remembered of it")
+	assert.Empty(t, f.refused.by, "nothing is remembered of it")
 }
 
 // Another writer that was first is no refusal: the policy is looked at again at once, and the others are written.
@@ -234,10 +234,10 @@ func TestADeletedPolicysWorkloadsAreLetGo(t *testing.T) {
 	f := newFleet(t, 2)
 	f.pass(t)
 	rec := f.memory.recommendations("shop")[0]
-	assert.Nil(t, f.gone(t.Context(), rec))
+	assert.Nil(t, gone(f.Client)(t.Context(), rec))
 	delete(f.memory.objects["AttunePolicy/shop"], "all")
-	require.Len(t, f.gone(t.Context(), rec), 1)
-	assert.Equal(t, f.request, f.gone(t.Context(), rec)[0])
+	require.Len(t, gone(f.Client)(t.Context(), rec), 1)
+	assert.Equal(t, f.request, gone(f.Client)(t.Context(), rec)[0])
 	f.pass(t)
 	for _, rec := range f.memory.recommendations("shop") {
 		assert.Equal(t, "PolicyNoLongerMatches", rec.Spec.SeedWithheld)

@@ -16,6 +16,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
+	"attune.io/attune/tuning/targets"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/history"
 )
@@ -111,19 +112,11 @@ func TestASecondLookWritesNothing(t *testing.T) {
 
 // Observe stores and shows how far the data has come, and no targets.
 func TestObserveShowsNoTargets(t *testing.T) {
-	in := sizing(t, nil).with(t, mode(v1alpha1.UpdateObserve))
-	in.explained = true
-	spec := desired(in)
-	require.Len(t, spec.Containers, 1)
-	assert.Equal(t, v1alpha1.ContainerTarget{Name: "app", Confidence: "1.00", DataPoints: 2017}, spec.Containers[0])
-	assert.Nil(t, spec.Seed)
-	assert.Equal(t, "ModeObserve", spec.SeedWithheld)
-
 	f := newFleet(t, 2)
 	f.change(mode(v1alpha1.UpdateObserve))
 	f.pass(t)
 	for _, rec := range f.memory.recommendations("shop") {
-		assert.False(t, recommended(rec.Spec))
+		assert.False(t, targets.Recommended(rec.Spec))
 		assert.Empty(t, rec.Spec.Containers[0].Steps)
 		assert.Positive(t, rec.Spec.Containers[0].DataPoints)
 	}
@@ -144,52 +137,52 @@ func TestOnlyWhatMayBeAppliedCounts(t *testing.T) {
 	assert.EqualValues(t, 2, f.policy().Status.Workloads.WithRecommendations)
 	assert.Negative(t, f.policy().Status.Savings.CPURequestReduction.Cmp(all.Savings.CPURequestReduction))
 
-	r := report{settings: sizing(t, nil).settings}
+	r := report{settings: initialSettings(t)}
 	target := v1alpha1.ContainerTarget{Holds: []v1alpha1.Hold{{Resource: "cpu", Reason: "HPA"}}}
-	assert.False(t, r.saves(target, recommender.CPU, 500, 200), "an HPA scales on it")
-	assert.True(t, r.saves(v1alpha1.ContainerTarget{}, recommender.CPU, 500, 200))
-	assert.False(t, r.saves(v1alpha1.ContainerTarget{}, recommender.Memory, 500, 200))
-	assert.True(t, r.saves(v1alpha1.ContainerTarget{}, recommender.Memory, 200, 500), "growth is counted")
+	assert.False(t, saves(r.settings, target, recommender.CPU, 500, 200), "an HPA scales on it")
+	assert.True(t, saves(r.settings, v1alpha1.ContainerTarget{}, recommender.CPU, 500, 200))
+	assert.False(t, saves(r.settings, v1alpha1.ContainerTarget{}, recommender.Memory, 500, 200))
+	assert.True(t, saves(r.settings, v1alpha1.ContainerTarget{}, recommender.Memory, 200, 500), "growth is counted")
 }
 
 func TestACoarseStepIsSaid(t *testing.T) {
-	r := report{settings: sizing(t, nil).settings}
-	assert.Empty(t, r.coarse())
+	r := report{settings: initialSettings(t)}
+	assert.Empty(t, remarks{r}.coarse())
 	r.settings.Recommender.QueryStep = time.Hour
-	assert.Equal(t, "; confidence reaches 0.38 at most with metricsSource.queryStep 1h0m0s: a shorter step needs less room", r.coarse())
+	assert.Equal(t, "; confidence reaches 0.38 at most with metricsSource.queryStep 1h0m0s: a shorter step needs less room", remarks{r}.coarse())
 }
 
 func TestAPastShorterThanAWeekIsSaid(t *testing.T) {
-	r := report{settings: sizing(t, nil).settings}
+	r := report{settings: initialSettings(t)}
 	r.settings.Source.HistoryWindow = 24 * time.Hour
-	assert.Empty(t, r.shortPast())
+	assert.Empty(t, remarks{r}.shortPast())
 	r.settings.Strategy = v1alpha1.StrategyNode
-	assert.Equal(t, "; strategy Node looks for bursts in the last 7 days, and metricsSource.historyWindow 24h0m0s keeps less: what is rarer is not seen; 168h would do", r.shortPast())
+	assert.Equal(t, "; strategy Node looks for bursts in the last 7 days, and metricsSource.historyWindow 24h0m0s keeps less: what is rarer is not seen; 168h would do", remarks{r}.shortPast())
 	r.settings.Source.HistoryWindow = 168 * time.Hour
-	assert.Empty(t, r.shortPast())
+	assert.Empty(t, remarks{r}.shortPast())
 }
 
 // Policies of the strategy Node tell of containers for which there is no room to follow them.
 func TestContainersThatAreNotFollowedAreSaid(t *testing.T) {
 	f := newFleet(t, 1)
 	f.pass(t)
-	r := report{settings: sizing(t, nil).settings, policy: f.policy(), matched: matched{won: make([]workload.Workload, 1)}}
-	assert.NotContains(t, r.ready().Message, "keep what they hold")
-	r.unfollowed = true
-	assert.Contains(t, r.ready().Message, "some containers of namespace "+r.policy.Namespace+" keep what they hold")
-	assert.Equal(t, metav1.ConditionTrue, r.ready().Status)
+	r := report{settings: initialSettings(t), policy: f.policy(), matched: matched{won: make([]workload.Workload, 1)}}
+	assert.NotContains(t, readiness{r}.condition().Message, "keep what they hold")
+	r.usage.unfollowed = true
+	assert.Contains(t, readiness{r}.condition().Message, "some containers of namespace "+r.policy.Namespace+" keep what they hold")
+	assert.Equal(t, metav1.ConditionTrue, readiness{r}.condition().Status)
 }
 
 // A namespace is told that its own history has gaps, and not what others lost.
 func TestAFullShareIsSaid(t *testing.T) {
 	f := newFleet(t, 1)
 	f.pass(t)
-	r := report{settings: sizing(t, nil).settings, policy: f.policy(), source: history.State{Last: usage.Report{Dropped: map[usage.Drop]int{usage.DropFull: 7}}}}
-	assert.Empty(t, r.crowded()+r.leftOut(), "of another namespace")
-	assert.Empty(t, r.tooMuch())
-	r.unanswered = fmt.Errorf("the past of Deployment web: %w", usage.ErrTooMuch)
-	assert.Contains(t, r.tooMuch(), "the usage source finds what is asked about namespace "+r.policy.Namespace+" too much, and usage is missing: the past of Deployment web")
-	r.lost = 7
-	assert.Contains(t, r.crowded(), "the usage history of namespace "+r.policy.Namespace+" has gaps")
-	assert.Contains(t, r.crowded(), "shorten metricsSource.historyWindow")
+	r := report{settings: initialSettings(t), policy: f.policy(), usage: usageState{State: history.State{Last: usage.Report{Dropped: map[usage.Drop]int{usage.DropFull: 7}}}}}
+	assert.Empty(t, remarks{r}.crowded()+remarks{r}.leftOut(), "of another namespace")
+	assert.Empty(t, remarks{r}.tooMuch())
+	r.usage.unanswered = fmt.Errorf("the past of Deployment web: %w", usage.ErrTooMuch)
+	assert.Contains(t, remarks{r}.tooMuch(), "the usage source finds what is asked about namespace "+r.policy.Namespace+" too much, and usage is missing: the past of Deployment web")
+	r.usage.lost = 7
+	assert.Contains(t, remarks{r}.crowded(), "the usage history of namespace "+r.policy.Namespace+" has gaps")
+	assert.Contains(t, remarks{r}.crowded(), "shorten metricsSource.historyWindow")
 }

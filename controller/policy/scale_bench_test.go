@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/effective"
+	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
@@ -51,7 +51,7 @@ func newFleet(tb testing.TB, workloads int) *fleet {
 	}
 	m := newMemory(objects...)
 	f := &fleet{memory: m, clock: clock, request: ctrl.Request{NamespacedName: client.ObjectKeyFromObject(policy)}}
-	f.Controller = &Controller{Client: m, History: newPast(), Clock: clock, Settings: effective.Reader{Client: m}}
+	f.Controller = &Controller{Client: m, History: newPast(), Clock: clock, Settings: lookup.Reader{Client: m}}
 	return f
 }
 
@@ -126,7 +126,7 @@ func BenchmarkPass(b *testing.B) {
 // benchmarkSomeNews is a pass where one of so many workloads has changed.
 func benchmarkSomeNews(b *testing.B, containers, oneOf int) {
 	f := newFleet(b, containers)
-	f.matchings.most = containers
+	f.most = containers
 	history := history.New(history.Options{MaxBytes: 8 << 30, Dial: func(usage.SourceSettings) (usage.Source, error) { return newUsual(containers), nil }})
 	f.History = history
 	f.pass(b)
@@ -160,7 +160,7 @@ func benchmarkSomeNews(b *testing.B, containers, oneOf int) {
 
 func benchmarkPass(b *testing.B, containers int, apart time.Duration) {
 	f := newFleet(b, containers)
-	f.matchings.most = containers
+	f.most = containers
 	history := history.New(history.Options{MaxBytes: 8 << 30, Dial: func(usage.SourceSettings) (usage.Source, error) {
 		return newUsual(containers), nil
 	}})

@@ -66,27 +66,26 @@ func Indexes() []loop.Index {
 // Watches are what wakes the loop.
 func (c *Controller) Watches() []loop.Watch {
 	spec := predicate.GenerationChangedPredicate{}
+	// Every policy of an object's namespace, or of the cluster.
+	policiesIn := func(ctx context.Context, o client.Object) []reconcile.Request {
+		return c.InNamespace(ctx, o.GetNamespace())
+	}
 	watches := []loop.Watch{
 		{Object: &v1alpha1.AttunePolicy{}, When: spec},
-		{Object: &v1alpha1.AttunePolicy{}, Map: c.policiesIn, When: spec},
-		{Object: &v1alpha1.AttuneDefaults{}, Map: c.policiesIn, When: spec},
-		{Object: &v1alpha1.AttuneNamespaceDefaults{}, Map: c.policiesIn, When: spec},
+		{Object: &v1alpha1.AttunePolicy{}, Map: policiesIn, When: spec},
+		{Object: &v1alpha1.AttuneDefaults{}, Map: policiesIn, When: spec},
+		{Object: &v1alpha1.AttuneNamespaceDefaults{}, Map: policiesIn, When: spec},
 		{Object: owners.Namespace(), Map: func(ctx context.Context, o client.Object) []reconcile.Request { return c.InNamespace(ctx, o.GetName()) }, When: owners.BecomesTerminating()},
 		{Object: &v1alpha1.AttuneRecommendation{}, Map: policyOf, When: statusChanged(), After: debounce},
-		{Object: &v1alpha1.AttuneRecommendation{}, Map: c.gone, When: first(), After: debounce},
-		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: c.policiesIn, When: specChanged(), After: debounce},
+		{Object: &v1alpha1.AttuneRecommendation{}, Map: gone(c.Client), When: first(), After: debounce},
+		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: policiesIn, When: specChanged(), After: debounce},
 	}
 	for _, w := range []client.Object{
 		&appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1.DaemonSet{}, &appsv1.ReplicaSet{}, &batchv1.Job{}, &batchv1.CronJob{},
 	} {
-		watches = append(watches, loop.Watch{Object: w, Map: c.policiesIn, When: predicate.And(workloadChanged(), whole()), After: debounce})
+		watches = append(watches, loop.Watch{Object: w, Map: policiesIn, When: predicate.And(workloadChanged(), whole()), After: debounce})
 	}
 	return watches
-}
-
-// policiesIn enqueues every policy of an object's namespace, or of the cluster.
-func (c *Controller) policiesIn(ctx context.Context, o client.Object) []reconcile.Request {
-	return c.InNamespace(ctx, o.GetNamespace())
 }
 
 // InNamespace are the policies of a namespace that are used, and those beyond the bound that do not know it; "" stands
@@ -117,13 +116,15 @@ func (c *Controller) InNamespace(ctx context.Context, namespace string) []reconc
 
 // gone looks at a policy that a recommendation names and that is not there: it was deleted while the operator was
 // away, and its workloads are to be let go.
-func (c *Controller) gone(ctx context.Context, o client.Object) []reconcile.Request {
-	requests := policyOf(ctx, o)
-	err := c.Client.Get(ctx, requests[0].NamespacedName, &v1alpha1.AttunePolicy{})
-	if apierrors.IsNotFound(err) {
-		return requests
+func gone(in client.Reader) handler.MapFunc {
+	return func(ctx context.Context, o client.Object) []reconcile.Request {
+		requests := policyOf(ctx, o)
+		err := in.Get(ctx, requests[0].NamespacedName, &v1alpha1.AttunePolicy{})
+		if apierrors.IsNotFound(err) {
+			return requests
+		}
+		return nil
 	}
-	return nil
 }
 
 func policyOf(_ context.Context, o client.Object) []reconcile.Request {

@@ -125,7 +125,7 @@ func (f *fleet) age(i, seconds int) {
 // One that comes into its own is sized.
 func TestWorkloadsBeyondTheBoundAreLeftOut(t *testing.T) {
 	f := newFleet(t, 5)
-	f.matchings.most = 3
+	f.most = 3
 	for i := range 5 {
 		f.age(i, 10-i)
 	}
@@ -150,13 +150,13 @@ func TestWorkloadsBeyondTheBoundAreLeftOut(t *testing.T) {
 	assert.Nil(t, byName[fleetName(1)])
 	assert.Equal(t, "PolicyNoLongerMatches", byName[fleetName(4)].Spec.SeedWithheld)
 
-	f.matchings.most = 2
+	f.most = 2
 	f.age(1, 20)
 	f.pass(t)
 	younger := f.memory.recommendations("shop")[1]
 	require.Equal(t, fleetName(2), younger.Spec.Workload.Name)
 	assert.Equal(t, v1alpha1.ReasonTooManyWorkloads, younger.Spec.SeedWithheld, "an older one took its place")
-	f.matchings.most = 5
+	f.most = 5
 	f.age(1, 21)
 	f.pass(t)
 	assert.Equal(t, v1alpha1.ReasonMonitoring, f.ready().Reason)
@@ -165,7 +165,7 @@ func TestWorkloadsBeyondTheBoundAreLeftOut(t *testing.T) {
 // Their containers are counted as well: workloads of many are fewer.
 func TestContainersOfANamespaceAreBounded(t *testing.T) {
 	f := newFleet(t, 5)
-	f.matchings.most = 5 // and 20 containers
+	f.most = 5 // and 20 containers
 	for i := range 5 {
 		f.contain(i, 8)
 	}

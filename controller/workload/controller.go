@@ -20,11 +20,11 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
-	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/fresh"
 	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/resize"
 	"attune.io/attune/tuning"
@@ -41,7 +41,7 @@ type Controller struct {
 	// Live reads from the API server, not from a cache.
 	Live     client.Reader
 	Clock    clock.PassiveClock
-	Settings effective.Reader
+	Settings lookup.Reader
 	// Autoscalers are read anew for every decision: the holds in the spec may be older than an HPA. nil: a
 	// cluster that has none.
 	Autoscalers Autoscalers

@@ -27,8 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/event"
+	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -72,7 +72,7 @@ func newLab(t *testing.T, rec *v1alpha1.AttuneRecommendation, objects ...client.
 	l.api = fakeAPI(t, objects)
 	counting := interceptor.NewClient(l.api, interceptor.Funcs{SubResourceUpdate: l.update, SubResourcePatch: l.patch, Patch: l.patchMeta})
 	l.c = &Controller{
-		Client: counting, Live: interceptor.NewClient(counting, interceptor.Funcs{Get: l.readLive}), Clock: l.clock, Settings: effective.Reader{Client: counting}, ServerVersion: "v1.36.3",
+		Client: counting, Live: interceptor.NewClient(counting, interceptor.Funcs{Get: l.readLive}), Clock: l.clock, Settings: lookup.Reader{Client: counting}, ServerVersion: "v1.36.3",
 		Events: event.NewRecorder(countedEvents{l}, l.clock),
 	}
 	return l

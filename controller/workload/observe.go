@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -70,7 +70,7 @@ func (c observer) observePolicy(ctx context.Context, w *tuning.View) error {
 		return fmt.Errorf("reading policy %s: %w", w.Rec.Spec.Policy.Name, err)
 	}
 	settings, err := c.Settings.Settings(ctx, p)
-	if err != nil && effective.Invalid(err) == nil {
+	if err != nil && lookup.Invalid(err) == nil {
 		return err
 	}
 	w.Policy.Settings = settings

@@ -42,13 +42,12 @@ func AsItIs(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (reason, messag
 	return "", ""
 }
 
-// greatest amount of a pod that takes part, in millicores and bytes (1 PiB): a node's add up exactly.
-const greatest = 1 << 50
-
 // tooGreat: a container has a request or a limit that no node has.
 func tooGreat(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(podview.Read(pod), func(c podview.Container) bool {
-		return slices.ContainsFunc(c.Size[:], func(a recommender.Allocation) bool { return a.Request > greatest || a.Limit > greatest })
+		return slices.ContainsFunc(c.Size[:], func(a recommender.Allocation) bool {
+			return a.Request > podview.Plausible || a.Limit > podview.Plausible
+		})
 	})
 }
 

@@ -63,7 +63,11 @@ var laws = []law{
 	{"resize", client, "resize is pure: it holds no client"},
 	{"tuning", client, "a pass is decided by pure code"},
 	{"podview", func(from, d string, standard bool) bool { return client(from, d, standard) || d == module+"resize" }, "podview is below resize, and pure"},
-	{"internal/policy", client, "settings are resolved by pure code"},
+	{"tuning", client, "what is recommended is decided by pure code"},
+	{"internal/policy", func(from, d string, standard bool) bool {
+		return from != module+"internal/policy/lookup" && client(from, d, standard)
+	},
+		"settings are resolved by pure code; lookup reads what they rest on"},
 	{"internal/workload", client, "owners are found by pure code"},
 	{"controller", func(_, d string, _ bool) bool { return strings.HasPrefix(d, module+"webhook") },
 		"controller and webhook meet in the API objects"},

@@ -23,11 +23,8 @@ const mostLines, mostBranches, mostMethods, mostOfPackage = 60, 15, 25, 4200
 // owed are what is beyond a limit, and what it may have at most until it is mended. A debt only shrinks: who pays some of
 // it back lowers the number here.
 var owed = map[string]int{
-	"methods of overlay in internal/policy":      44,
-	"methods of Controller in controller/policy": 43,
-	"methods of options in cmd/attune":           36,
-	"methods of report in controller/policy":     27,
-	"lines of resize":                            6900,
+	"methods of options in cmd/attune": 36,
+	"lines of resize":                  6900,
 }
 
 // measures of the product's code by its syntax: what they are of, such as "lines of resize".

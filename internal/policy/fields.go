@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -87,15 +88,7 @@ func amount(o *overlay, path string, r recommender.Resource, example string, fie
 		o.invalid(path, "%s %s must be greater than 0 and at most %s, e.g. %s", path, o.quote(path, value.String()), maxAmounts[r].String(), example)
 		return 0
 	}
-	return toAmount(r, value)
-}
-
-// toAmount rounds up to a millicore or a byte.
-func toAmount(r recommender.Resource, q resource.Quantity) recommender.Amount {
-	if r == recommender.CPU {
-		return recommender.Amount(q.MilliValue())
-	}
-	return recommender.Amount(q.Value())
+	return podview.AmountOf(r, value)
 }
 
 func duration(d time.Duration) v1alpha1.Duration {

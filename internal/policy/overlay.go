@@ -59,7 +59,8 @@ type overlay struct {
 }
 
 // pick is the value of the highest level that sets a field, else the built-in one. Every other way to
-// read a field goes through it.
+// read a field goes through it: the functions of fields.go, and the sections of a policy, each of which
+// is a type or a function over the overlay (sourceFields, estimateFields, resizeFields, scheduleFields …).
 func pick[T any](o *overlay, path string, builtIn T, field func(layer) *T) T {
 	value, level := builtIn, BuiltIn
 	for _, l := range o.layers {

@@ -24,25 +24,26 @@ func Resolve(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespa
 
 func resolve(layers []layer, problems []Problem, operator Operator) (Settings, error) {
 	o := &overlay{layers: layers, origin: map[string]Level{}, problems: problems}
+	how := strategyFields{o}
 	o.checkTarget()
 	s := Settings{
-		Source:          o.source(operator),
-		Strategy:        o.strategy(operator),
+		Source:          sourceFields{o}.read(operator),
+		Strategy:        how.strategy(operator),
 		Risk:            oneOf(o, "adaptive.risk", risk, risks, func(l layer) *v1alpha1.Risk { return l.Adaptive.Risk }),
 		NodeEviction:    oneOf(o, "node.eviction", eviction, switches, func(l layer) *v1alpha1.Switch { return l.Node.Eviction }) == v1alpha1.Enabled,
 		EvictionRanking: oneOf(o, "node.evictionRanking", "", rankings, func(l layer) *v1alpha1.EvictionRanking { return l.Node.EvictionRanking }),
-		NodeGroup:       o.nodeGroup(),
+		NodeGroup:       how.nodeGroup(),
 		StartupBoost:    o.startupBoost(),
 		SLOGuardrails:   o.sloGuardrails(),
 		Weight:          int32(within(o, "weight", weight, 1, 1000, func(l layer) *int32 { return l.weight })),
 		Pricing:         o.prices(),
 		Origin:          o.origin,
 	}
-	s.EvictionRanking = o.capped(s.EvictionRanking)
-	s.Recommender = o.recommender(s.Source)
-	s.Resize = o.resizeRules(s.Source)
+	s.EvictionRanking = how.capped(s.EvictionRanking)
+	s.Recommender = estimateFields{o}.read(s.Source)
+	s.Resize = resizeFields{o}.read(s.Source)
 	s.Resize.NodeEviction = s.NodeEviction && s.Strategy == v1alpha1.StrategyNode
-	o.checkTogether(s)
+	combination{o, s}.check()
 	return s, o.err()
 }
 
@@ -55,11 +56,14 @@ var (
 	controlled  = []v1alpha1.ControlledValues{v1alpha1.ControlledRequestsOnly, v1alpha1.ControlledRequestsAndLimits}
 )
 
+// strategyFields say which strategy sizes pods, and what it needs to know of them.
+type strategyFields struct{ *overlay }
+
 // strategy refuses Adaptive, a word that the API knows and no loop does: it would run another strategy by its name. It
 // refuses Node where not all pods of a node are seen: those that are not would be taken for room.
-func (o *overlay) strategy(operator Operator) v1alpha1.Strategy {
+func (o strategyFields) strategy(operator Operator) v1alpha1.Strategy {
 	const path = "strategy"
-	s := oneOf(o, path, strategy, strategies, func(l layer) *v1alpha1.Strategy { return l.Strategy })
+	s := oneOf(o.overlay, path, strategy, strategies, func(l layer) *v1alpha1.Strategy { return l.Strategy })
 	switch {
 	case s == v1alpha1.StrategyAdaptive:
 		o.invalid(path, "%s %s is not built yet: use %s or %s", path, o.quote(path, s), v1alpha1.StrategyWorkload, v1alpha1.StrategyNode)
@@ -74,9 +78,9 @@ func (o *overlay) strategy(operator Operator) v1alpha1.Strategy {
 // groupNames are those of node.group, as the schema has them too.
 var groupNames = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-func (o *overlay) nodeGroup() string {
+func (o strategyFields) nodeGroup() string {
 	const path = "node.group"
-	group := pick(o, path, "", func(l layer) *string { return l.Node.Group })
+	group := pick(o.overlay, path, "", func(l layer) *string { return l.Node.Group })
 	if o.origin[path] != BuiltIn && !groupNames.MatchString(group) {
 		o.invalid(path, "%s %s must be at most 63 lower-case letters, digits and hyphens, e.g. checkout", path, o.quote(path, group))
 		return ""
@@ -84,7 +88,10 @@ func (o *overlay) nodeGroup() string {
 	return group
 }
 
-func (o *overlay) recommender(source usage.SourceSettings) recommender.Settings {
+// estimateFields say what a target is computed from.
+type estimateFields struct{ *overlay }
+
+func (o estimateFields) read(source usage.SourceSettings) recommender.Settings {
 	s := recommender.Settings{
 		HistoryWindow:     source.HistoryWindow,
 		QueryStep:         source.QueryStep,
@@ -93,30 +100,30 @@ func (o *overlay) recommender(source usage.SourceSettings) recommender.Settings 
 	s.Of[recommender.CPU] = o.resource(recommender.CPU, func(l layer) *v1alpha1.ResourceSettings { return &l.CPU.ResourceSettings })
 	s.Of[recommender.CPU].AllowDecrease = true
 	s.Of[recommender.Memory] = o.resource(recommender.Memory, func(l layer) *v1alpha1.ResourceSettings { return &l.Memory.ResourceSettings })
-	s.Of[recommender.Memory].AllowDecrease = pick(o, "memory.allowDecrease", false, func(l layer) *bool { return l.Memory.AllowDecrease })
+	s.Of[recommender.Memory].AllowDecrease = pick(o.overlay, "memory.allowDecrease", false, func(l layer) *bool { return l.Memory.AllowDecrease })
 	return s
 }
 
 // resource reads the settings that CPU and memory share.
-func (o *overlay) resource(r recommender.Resource, of func(layer) *v1alpha1.ResourceSettings) recommender.ResourceSettings {
+func (o estimateFields) resource(r recommender.Resource, of func(layer) *v1alpha1.ResourceSettings) recommender.ResourceSettings {
 	builtIn := estimators[r]
 	path := func(field string) string { return builtIn.path + "." + field }
 	return recommender.ResourceSettings{
-		Percentile:       int(oneOf(o, path("percentile"), builtIn.percentile, percentiles, func(l layer) *int32 { return of(l).Percentile })),
-		OverheadPercent:  number(o, path("overhead"), builtIn.overhead, 0, 1000, func(l layer) *v1alpha1.Percent { return of(l).Overhead }),
-		BurstSensitivity: number(o, path("burstSensitivity"), burstSensitivity, 0, 10, func(l layer) *v1alpha1.Decimal { return of(l).BurstSensitivity }),
-		MinAllowed:       amount(o, path("minAllowed"), r, builtIn.minimum, func(l layer) *resource.Quantity { return of(l).MinAllowed }),
-		MaxAllowed:       amount(o, path("maxAllowed"), r, builtIn.maximum, func(l layer) *resource.Quantity { return of(l).MaxAllowed }),
-		MaxChangePercent: within(o, path("maxChangePercent"), builtIn.maxChangePercent, 1, 1000, func(l layer) *int32 { return of(l).MaxChangePercent }),
-		LimitsFollow: oneOf(o, path("controlledValues"), controlledValues, controlled,
+		Percentile:       int(oneOf(o.overlay, path("percentile"), builtIn.percentile, percentiles, func(l layer) *int32 { return of(l).Percentile })),
+		OverheadPercent:  number(o.overlay, path("overhead"), builtIn.overhead, 0, 1000, func(l layer) *v1alpha1.Percent { return of(l).Overhead }),
+		BurstSensitivity: number(o.overlay, path("burstSensitivity"), burstSensitivity, 0, 10, func(l layer) *v1alpha1.Decimal { return of(l).BurstSensitivity }),
+		MinAllowed:       amount(o.overlay, path("minAllowed"), r, builtIn.minimum, func(l layer) *resource.Quantity { return of(l).MinAllowed }),
+		MaxAllowed:       amount(o.overlay, path("maxAllowed"), r, builtIn.maximum, func(l layer) *resource.Quantity { return of(l).MaxAllowed }),
+		MaxChangePercent: within(o.overlay, path("maxChangePercent"), builtIn.maxChangePercent, 1, 1000, func(l layer) *int32 { return of(l).MaxChangePercent }),
+		LimitsFollow: oneOf(o.overlay, path("controlledValues"), controlledValues, controlled,
 			func(l layer) *v1alpha1.ControlledValues { return of(l).ControlledValues }) == v1alpha1.ControlledRequestsAndLimits,
 	}
 }
 
 // minimumDataPoints is never more than the window holds, unless somebody asks for that (checkTogether
 // then refuses it): with a window of 1h the built-in 48 steps of 5m would never be reached.
-func (o *overlay) minimumDataPoints(source usage.SourceSettings) int {
-	points := within(o, "metricsSource.minimumDataPoints", minimumDataPoints, 1, 100000, func(l layer) *int32 { return l.MetricsSource.MinimumDataPoints })
+func (o estimateFields) minimumDataPoints(source usage.SourceSettings) int {
+	points := within(o.overlay, "metricsSource.minimumDataPoints", minimumDataPoints, 1, 100000, func(l layer) *int32 { return l.MetricsSource.MinimumDataPoints })
 	if o.origin["metricsSource.minimumDataPoints"] == BuiltIn {
 		return min(points, stepsIn(source))
 	}
@@ -138,7 +145,7 @@ func (o *overlay) startupBoost() *Boost {
 	o.origin[path+".multiplier"], o.origin[path+".duration"] = o.origin[path], o.origin[path]
 	problems := len(o.problems)
 	boost := Boost{
-		Multiplier: o.checkNumber(path+".multiplier", string(set.Multiplier), "2", 1, 100),
+		Multiplier: o.checkNumber(path+".multiplier", string(set.Multiplier), "2", 1, v1alpha1.MaxBoost),
 		Duration:   o.checkSpan(path+".duration", set.Duration.Duration.Duration, 2*time.Minute, time.Second, time.Hour),
 	}
 	if boost.Multiplier == 1 || len(o.problems) > problems {
@@ -155,51 +162,53 @@ func (o *overlay) prices() Pricing {
 	}
 }
 
-// resizeRules reads the settings for running pods.
-func (o *overlay) resizeRules(source usage.SourceSettings) resize.Rules {
+// resizeFields say when and how running pods are resized.
+type resizeFields struct{ *overlay }
+
+func (o resizeFields) read(source usage.SourceSettings) resize.Rules {
 	watch := o.observation()
 	pods, percent := o.maxConcurrent()
 	return resize.Rules{
 		Mode:                 o.mode(),
 		Method:               o.method(),
 		Paused:               o.paused(),
-		Cooldown:             span(o, "updateStrategy.cooldown", cooldown, time.Minute, 720*time.Hour, func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.Cooldown }),
+		Cooldown:             span(o.overlay, "updateStrategy.cooldown", cooldown, time.Minute, 720*time.Hour, func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.Cooldown }),
 		Observation:          watch,
 		CanaryObservation:    watch,
-		AutoRevert:           pick(o, "updateStrategy.autoRevert", autoRevert, func(l layer) *bool { return l.UpdateStrategy.AutoRevert }),
-		CanaryPercent:        within(o, "updateStrategy.canary.percentage", canaryPercent, 1, 100, func(l layer) *int32 { return l.UpdateStrategy.Canary.Percentage }),
-		AutoPromote:          pick(o, "updateStrategy.canary.autoPromote", autoPromote, func(l layer) *bool { return l.UpdateStrategy.Canary.AutoPromote }),
+		AutoRevert:           pick(o.overlay, "updateStrategy.autoRevert", autoRevert, func(l layer) *bool { return l.UpdateStrategy.AutoRevert }),
+		CanaryPercent:        within(o.overlay, "updateStrategy.canary.percentage", canaryPercent, 1, 100, func(l layer) *int32 { return l.UpdateStrategy.Canary.Percentage }),
+		AutoPromote:          pick(o.overlay, "updateStrategy.canary.autoPromote", autoPromote, func(l layer) *bool { return l.UpdateStrategy.Canary.AutoPromote }),
 		MaxConcurrent:        pods,
 		MaxConcurrentPercent: percent,
-		Schedule:             o.schedule(),
+		Schedule:             scheduleFields(o).read(),
 		RateWindow:           source.RateWindow,
 		Excluded:             o.excluded(),
 	}
 }
 
-func (o *overlay) mode() v1alpha1.UpdateType {
+func (o resizeFields) mode() v1alpha1.UpdateType {
 	types := []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend, v1alpha1.UpdateInitial,
 		v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto}
-	return oneOf(o, "updateStrategy.type", updateType, types, func(l layer) *v1alpha1.UpdateType { return l.UpdateStrategy.Type })
+	return oneOf(o.overlay, "updateStrategy.type", updateType, types, func(l layer) *v1alpha1.UpdateType { return l.UpdateStrategy.Type })
 }
 
-func (o *overlay) method() v1alpha1.ResizeMethod {
+func (o resizeFields) method() v1alpha1.ResizeMethod {
 	methods := []v1alpha1.ResizeMethod{v1alpha1.ResizeInPlaceOnly, v1alpha1.ResizeInPlaceOrRecreate}
-	return oneOf(o, "updateStrategy.resizeMethod", resizeMethod, methods, func(l layer) *v1alpha1.ResizeMethod { return l.UpdateStrategy.ResizeMethod })
+	return oneOf(o.overlay, "updateStrategy.resizeMethod", resizeMethod, methods, func(l layer) *v1alpha1.ResizeMethod { return l.UpdateStrategy.ResizeMethod })
 }
 
 // observation is safetyObservationPeriod, else canary.observationPeriod, each merged over the levels
 // first; it is the watch of every wave.
-func (o *overlay) observation() time.Duration {
-	canary := span(o, "updateStrategy.canary.observationPeriod", observation, time.Minute, 24*time.Hour,
+func (o resizeFields) observation() time.Duration {
+	canary := span(o.overlay, "updateStrategy.canary.observationPeriod", observation, time.Minute, 24*time.Hour,
 		func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.Canary.ObservationPeriod })
-	return span(o, "updateStrategy.safetyObservationPeriod", canary, time.Minute, 24*time.Hour,
+	return span(o.overlay, "updateStrategy.safetyObservationPeriod", canary, time.Minute, 24*time.Hour,
 		func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.SafetyObservationPeriod })
 }
 
 // paused is OR-ed over the levels and names those that pause.
-func (o *overlay) paused() []string {
-	pick(o, "paused", false, func(l layer) *bool { return l.Paused }) // its origin; the value is below
+func (o resizeFields) paused() []string {
+	pick(o.overlay, "paused", false, func(l layer) *bool { return l.Paused }) // its origin; the value is below
 	var levels []string
 	for _, l := range o.layers {
 		if l.Paused != nil && *l.Paused {
@@ -210,8 +219,8 @@ func (o *overlay) paused() []string {
 	return levels
 }
 
-func (o *overlay) excluded() map[string]bool {
-	names := pick(o, "excludedContainers", nil, func(l layer) *[]v1alpha1.ContainerName { return list(l.ExcludedContainers) })
+func (o resizeFields) excluded() map[string]bool {
+	names := pick(o.overlay, "excludedContainers", nil, func(l layer) *[]v1alpha1.ContainerName { return list(l.ExcludedContainers) })
 	excluded := make(map[string]bool, len(names))
 	for _, name := range names {
 		excluded[string(name)] = true

@@ -9,19 +9,26 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// checkTogether holds the rules over two fields. They are checked on the merged settings, because the
+// combination holds the rules over two fields. They are checked on the merged settings, because the
 // two may come from different levels.
-func (o *overlay) checkTogether(s Settings) {
-	for _, r := range recommender.Resources {
-		o.checkBounds(r, s.Recommender.Of[r])
-	}
-	o.checkWindows(s)
-	o.checkNodeMode(s)
-	o.checkBoostMode(s)
-	o.checkNodeBoost(s)
+type combination struct {
+	*overlay
+	Settings
 }
 
-func (o *overlay) checkBounds(r recommender.Resource, s recommender.ResourceSettings) {
+// check all rules. It changes no setting: what clashes is a problem alone.
+func (o combination) check() {
+	for _, r := range recommender.Resources {
+		o.checkBounds(r)
+	}
+	o.checkWindows()
+	o.checkNodeMode()
+	o.checkBoostMode()
+	o.checkNodeBoost()
+}
+
+func (o combination) checkBounds(r recommender.Resource) {
+	s := o.Recommender.Of[r]
 	least, most := r.String()+".minAllowed", r.String()+".maxAllowed"
 	if s.MaxAllowed == 0 || s.MinAllowed <= s.MaxAllowed {
 		return
@@ -31,27 +38,27 @@ func (o *overlay) checkBounds(r recommender.Resource, s recommender.ResourceSett
 }
 
 // quantity writes a bound as the user did.
-func (o *overlay) quantity(path string) string {
+func (o combination) quantity(path string) string {
 	field := map[string]func(layer) *resource.Quantity{
 		"cpu.minAllowed":    func(l layer) *resource.Quantity { return l.CPU.MinAllowed },
 		"cpu.maxAllowed":    func(l layer) *resource.Quantity { return l.CPU.MaxAllowed },
 		"memory.minAllowed": func(l layer) *resource.Quantity { return l.Memory.MinAllowed },
 		"memory.maxAllowed": func(l layer) *resource.Quantity { return l.Memory.MaxAllowed },
 	}[path]
-	value := pick(o, path, resource.Quantity{}, field)
+	value := pick(o.overlay, path, resource.Quantity{}, field)
 	return value.String()
 }
 
-func (o *overlay) checkWindows(s Settings) {
+func (o combination) checkWindows() {
 	const window, rate, points, step = "metricsSource.historyWindow", "metricsSource.rateWindow", "metricsSource.minimumDataPoints", "metricsSource.queryStep"
-	if s.Source.RateWindow > s.Source.HistoryWindow {
+	if o.Source.RateWindow > o.Source.HistoryWindow {
 		o.clash([]string{rate, window}, "%s %s must be less than or equal to %s %s: set %s to %s",
-			rate, o.quote(rate, short(s.Source.RateWindow)), window, o.quote(window, short(s.Source.HistoryWindow)), rate, short(max(s.Source.QueryStep, minRateWindow)))
+			rate, o.quote(rate, short(o.Source.RateWindow)), window, o.quote(window, short(o.Source.HistoryWindow)), rate, short(max(o.Source.QueryStep, minRateWindow)))
 	}
-	if held := stepsIn(s.Source); s.Recommender.MinimumDataPoints > held {
+	if held := stepsIn(o.Source); o.Recommender.MinimumDataPoints > held {
 		o.clash([]string{points, window, step}, "%s %s can never be reached: %s %s holds %d steps of %s %s; set %s to %d or less",
-			points, o.quote(points, s.Recommender.MinimumDataPoints), window, o.quote(window, short(s.Source.HistoryWindow)),
-			held, step, o.quote(step, short(s.Source.QueryStep)), points, held)
+			points, o.quote(points, o.Recommender.MinimumDataPoints), window, o.quote(window, short(o.Source.HistoryWindow)),
+			held, step, o.quote(step, short(o.Source.QueryStep)), points, held)
 	}
 }
 
@@ -59,31 +66,31 @@ func (o *overlay) checkWindows(s Settings) {
 // first wave and no single pod to try it on.
 var nodeModes = []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend, v1alpha1.UpdateInitial, v1alpha1.UpdateAuto}
 
-func (o *overlay) checkNodeMode(s Settings) {
-	if s.Strategy != v1alpha1.StrategyNode || slices.Contains(nodeModes, s.Resize.Mode) {
+func (o combination) checkNodeMode() {
+	if o.Strategy != v1alpha1.StrategyNode || slices.Contains(nodeModes, o.Resize.Mode) {
 		return
 	}
 	const mode, strategy = "updateStrategy.type", "strategy"
 	o.clash([]string{mode, strategy}, "%s %s does not go with %s %s: use %s, or strategy Workload",
-		mode, o.quote(mode, s.Resize.Mode), strategy, o.quote(strategy, s.Strategy), join(nodeModes))
+		mode, o.quote(mode, o.Resize.Mode), strategy, o.quote(strategy, o.Strategy), join(nodeModes))
 }
 
 // checkBoostMode: Initial never touches a running pod, so it could never take a boost back.
-func (o *overlay) checkBoostMode(s Settings) {
-	if s.StartupBoost == nil || s.Resize.Mode != v1alpha1.UpdateInitial {
+func (o combination) checkBoostMode() {
+	if o.StartupBoost == nil || o.Resize.Mode != v1alpha1.UpdateInitial {
 		return
 	}
 	const boost, mode = "cpu.startupBoost", "updateStrategy.type"
 	o.clash([]string{boost, mode}, `%s %s cannot be taken back with %s %s, which never touches a running pod: use Canary or Auto, or set %s.multiplier to "1"`,
-		boost, o.quote(boost, plain(s.StartupBoost.Multiplier)+" times for "+short(s.StartupBoost.Duration)), mode, o.quote(mode, s.Resize.Mode), boost)
+		boost, o.quote(boost, plain(o.StartupBoost.Multiplier)+" times for "+short(o.StartupBoost.Duration)), mode, o.quote(mode, o.Resize.Mode), boost)
 }
 
 // checkNodeBoost: a node lowers a pod to its share as soon as it knows it, whatever the pod was given to start with.
-func (o *overlay) checkNodeBoost(s Settings) {
-	if s.StartupBoost == nil || s.Strategy != v1alpha1.StrategyNode {
+func (o combination) checkNodeBoost() {
+	if o.StartupBoost == nil || o.Strategy != v1alpha1.StrategyNode {
 		return
 	}
 	const boost, strategy = "cpu.startupBoost", "strategy"
 	o.clash([]string{boost, strategy}, `%s %s does not go with %s %s, which gives a new pod its peak of a day and then its share: set %s.multiplier to "1", or use strategy %s`,
-		boost, o.quote(boost, plain(s.StartupBoost.Multiplier)+" times for "+short(s.StartupBoost.Duration)), strategy, o.quote(strategy, s.Strategy), boost, v1alpha1.StrategyWorkload)
+		boost, o.quote(boost, plain(o.StartupBoost.Multiplier)+" times for "+short(o.StartupBoost.Duration)), strategy, o.quote(strategy, o.Strategy), boost, v1alpha1.StrategyWorkload)
 }

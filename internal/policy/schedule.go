@@ -12,14 +12,17 @@ import (
 	"attune.io/attune/resize"
 )
 
-func (o *overlay) schedule() resize.Schedule {
+// scheduleFields say when resizes may begin.
+type scheduleFields struct{ *overlay }
+
+func (o scheduleFields) read() resize.Schedule {
 	return resize.Schedule{Windows: o.windows(), Days: o.days(), Location: o.location()}
 }
 
-func (o *overlay) windows() []resize.Window {
+func (o scheduleFields) windows() []resize.Window {
 	const path = "updateStrategy.schedule.windows"
 	var windows []resize.Window
-	for _, w := range pick(o, path, nil, func(l layer) *[]v1alpha1.ScheduleWindow { return list(l.UpdateStrategy.Schedule.Windows) }) {
+	for _, w := range pick(o.overlay, path, nil, func(l layer) *[]v1alpha1.ScheduleWindow { return list(l.UpdateStrategy.Schedule.Windows) }) {
 		start, startOK := minuteOfDay(w.Start)
 		end, endOK := minuteOfDay(w.End)
 		switch {
@@ -51,10 +54,10 @@ var weekdays = map[v1alpha1.Weekday]time.Weekday{
 	"Thursday": time.Thursday, "Friday": time.Friday, "Saturday": time.Saturday,
 }
 
-func (o *overlay) days() map[time.Weekday]bool {
+func (o scheduleFields) days() map[time.Weekday]bool {
 	const path = "updateStrategy.schedule.daysOfWeek"
 	days := map[time.Weekday]bool{}
-	for _, name := range pick(o, path, nil, func(l layer) *[]v1alpha1.Weekday { return list(l.UpdateStrategy.Schedule.DaysOfWeek) }) {
+	for _, name := range pick(o.overlay, path, nil, func(l layer) *[]v1alpha1.Weekday { return list(l.UpdateStrategy.Schedule.DaysOfWeek) }) {
 		day, known := weekdays[name]
 		if !known {
 			o.invalid(path, "%s holds %s, which is no day of the week: use Monday, Tuesday, Wednesday, Thursday, Friday, Saturday or Sunday", path, o.quote(path, name))
@@ -67,9 +70,9 @@ func (o *overlay) days() map[time.Weekday]bool {
 
 // location refuses a time zone that is not known here: ignoring it would open the windows at the wrong
 // hours. Local is the operator's own, which no user can know.
-func (o *overlay) location() *time.Location {
+func (o scheduleFields) location() *time.Location {
 	const path = "updateStrategy.schedule.timezone"
-	name := pick(o, path, "UTC", func(l layer) *string { return nonEmpty(l.UpdateStrategy.Schedule.Timezone) })
+	name := pick(o.overlay, path, "UTC", func(l layer) *string { return nonEmpty(l.UpdateStrategy.Schedule.Timezone) })
 	location, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
 		o.invalid(path, "%s %s is not a known time zone: use an IANA name, e.g. Europe/Berlin or UTC", path, o.quote(path, name))
@@ -81,9 +84,9 @@ func (o *overlay) location() *time.Location {
 var percentage = regexp.MustCompile(`^([1-9][0-9]?|100)%$`)
 
 // maxConcurrent is a number of pods or a percentage of them; the other one is 0.
-func (o *overlay) maxConcurrent() (pods, percent int) {
+func (o resizeFields) maxConcurrent() (pods, percent int) {
 	const path = "updateStrategy.maxConcurrentResizes"
-	value := pick(o, path, maxConcurrentResizes, func(l layer) *intstr.IntOrString { return l.UpdateStrategy.MaxConcurrentResizes })
+	value := pick(o.overlay, path, maxConcurrentResizes, func(l layer) *intstr.IntOrString { return l.UpdateStrategy.MaxConcurrentResizes })
 	if value.Type == intstr.Int && value.IntVal >= 1 {
 		return int(value.IntVal), 0
 	}

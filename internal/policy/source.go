@@ -15,13 +15,15 @@ import (
 	"attune.io/attune/usage"
 )
 
-// source says which server is asked and how.
-func (o *overlay) source(operator Operator) usage.SourceSettings {
-	step := span(o, "metricsSource.queryStep", queryStep, 10*time.Second, time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.QueryStep })
+// sourceFields say which server is asked and how.
+type sourceFields struct{ *overlay }
+
+func (o sourceFields) read(operator Operator) usage.SourceSettings {
+	step := span(o.overlay, "metricsSource.queryStep", queryStep, 10*time.Second, time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.QueryStep })
 	s := usage.SourceSettings{
-		HistoryWindow: span(o, "metricsSource.historyWindow", historyWindow, time.Hour, 720*time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.HistoryWindow }),
+		HistoryWindow: span(o.overlay, "metricsSource.historyWindow", historyWindow, time.Hour, 720*time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.HistoryWindow }),
 		QueryStep:     step,
-		RateWindow: span(o, "metricsSource.rateWindow", max(step, minRateWindow), minRateWindow, 720*time.Hour,
+		RateWindow: span(o.overlay, "metricsSource.rateWindow", max(step, minRateWindow), minRateWindow, 720*time.Hour,
 			func(l layer) *v1alpha1.Duration { return l.MetricsSource.RateWindow }),
 	}
 	o.bound(&s, operator)
@@ -33,7 +35,7 @@ func (o *overlay) source(operator Operator) usage.SourceSettings {
 
 // bound what one policy takes of everybody's memory and of the source's time. A value that is too much is replaced by the
 // built-in one.
-func (o *overlay) bound(s *usage.SourceSettings, operator Operator) {
+func (o sourceFields) bound(s *usage.SourceSettings, operator Operator) {
 	const window, step, rate = "metricsSource.historyWindow", "metricsSource.queryStep", "metricsSource.rateWindow"
 	if most := cmp.Or(operator.Steps, MostSteps); stepsIn(*s) > most {
 		o.clash([]string{step, window}, "%s %s makes %d steps of %s %s, and a policy may have %d (usage.limits.steps): set %s to %s or more",
@@ -59,8 +61,8 @@ func stepFor(window time.Duration, steps int) time.Duration {
 }
 
 // labels that every series has that is asked for. One level says all of them.
-func (o *overlay) labels(path string) map[string]string {
-	said := pick(o, path, nil, func(l layer) *map[string]v1alpha1.LabelValue {
+func (o sourceFields) labels(path string) map[string]string {
+	said := pick(o.overlay, path, nil, func(l layer) *map[string]v1alpha1.LabelValue {
 		if l.MetricsSource.Labels == nil {
 			return nil
 		}
@@ -91,10 +93,10 @@ var ownLabels = []string{"__name__", "namespace", "pod", "container"}
 // because their Secrets come from one namespace, which is returned: that of the object that names them,
 // or none for the cluster's level (the operator's own) and where there are no credentials at all, so
 // that policies of several namespaces have equal settings for one server.
-func (o *overlay) prometheus() (source *v1alpha1.PrometheusSource, secrets string) {
+func (o sourceFields) prometheus() (source *v1alpha1.PrometheusSource, secrets string) {
 	const path = "metricsSource.prometheus"
 	o.refuseTwoCredentials(path)
-	address := pick(o, path+".address", "", func(l layer) *string { return nonEmpty(l.MetricsSource.Prometheus.Address) })
+	address := pick(o.overlay, path+".address", "", func(l layer) *string { return nonEmpty(l.MetricsSource.Prometheus.Address) })
 	if address == "" {
 		o.refuseServerless(path)
 		return nil, ""
@@ -113,12 +115,12 @@ func (o *overlay) prometheus() (source *v1alpha1.PrometheusSource, secrets strin
 }
 
 // from are the layers at and above a level.
-func (o *overlay) from(level Level) []layer {
+func (o sourceFields) from(level Level) []layer {
 	at := slices.IndexFunc(o.layers, func(l layer) bool { return l.level == level })
 	return o.layers[at:]
 }
 
-func (o *overlay) namespaceOf(level Level) string {
+func (o sourceFields) namespaceOf(level Level) string {
 	for _, l := range o.layers {
 		if l.level == level {
 			return l.namespace
@@ -127,7 +129,7 @@ func (o *overlay) namespaceOf(level Level) string {
 	return ""
 }
 
-func (o *overlay) refuseTwoCredentials(path string) {
+func (o sourceFields) refuseTwoCredentials(path string) {
 	for _, l := range o.layers {
 		if p := l.MetricsSource.Prometheus; p.BearerTokenSecret != nil && p.BasicAuth != nil {
 			o.origin[path] = l.level
@@ -138,7 +140,7 @@ func (o *overlay) refuseTwoCredentials(path string) {
 
 // checkHeaders refuses what cannot be sent, and what has a field of its own. Values are not repeated:
 // some are secret.
-func (o *overlay) checkHeaders(path string, headers map[string]string) {
+func (o sourceFields) checkHeaders(path string, headers map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		switch {
 		case !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(headers[name]):
@@ -161,7 +163,7 @@ func credentialsOf(l layer) **v1alpha1.PrometheusSource {
 }
 
 // refuseServerless: headers or credentials for a server that nobody names would be dropped silently.
-func (o *overlay) refuseServerless(path string) {
+func (o sourceFields) refuseServerless(path string) {
 	for _, l := range o.layers {
 		if names(l.MetricsSource.Prometheus) {
 			o.origin[path] = l.level

@@ -35,8 +35,8 @@ import (
 	workloadloop "attune.io/attune/controller/workload"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/autoscale/lookup"
-	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/event"
+	policylookup "attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/history"
@@ -98,7 +98,7 @@ func (a *autoscaled) startLoops() {
 	})
 	require.NoError(a.t, err, "a cluster without VPAs is no error")
 	require.NoError(a.t, mgr.Add(autoscalers))
-	settings := effective.Reader{Client: mgr.GetClient()}
+	settings := policylookup.Reader{Client: mgr.GetClient()}
 	policies := &policyloop.Controller{
 		Client: mgr.GetClient(), History: steady{}, Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings,
 	}

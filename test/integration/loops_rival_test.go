@@ -12,9 +12,9 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	policyloop "attune.io/attune/controller/policy"
 	workloadloop "attune.io/attune/controller/workload"
-	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/test/kubelet"
 )
 
@@ -29,7 +29,7 @@ type rival struct {
 
 // rivalry has two operators look at a world in turns.
 func (w *world) rivalry(sees *usages) *rival {
-	settings := effective.Reader{Client: w.client}
+	settings := lookup.Reader{Client: w.client}
 	r := &rival{w: w}
 	r.policies = &policyloop.Controller{
 		Operator: "attune-other", Client: w.client, History: sees, Autoscalers: none{}, Clock: w.clock, Settings: settings,

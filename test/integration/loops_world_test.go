@@ -37,15 +37,16 @@ import (
 	policyloop "attune.io/attune/controller/policy"
 	workloadloop "attune.io/attune/controller/workload"
 	"attune.io/attune/internal/autoscale"
-	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/fresh"
 	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/test/fault"
 	"attune.io/attune/test/kubelet"
 	"attune.io/attune/test/plane"
+	"attune.io/attune/tuning/targets"
 )
 
 // world is a namespace with the real loops, on a real API server, among nodes that are played. One
@@ -185,7 +186,7 @@ func namespaceFor(beginning time.Time) string {
 	for {
 		name := fmt.Sprintf("integration-%d", namespaces.Add(1))
 		web := types.NamespacedName{Namespace: name, Name: "deployment-web"}
-		if policyloop.Turn(web, began, every) > policyloop.Turn(web, began.Add(-time.Second), every) {
+		if targets.Turn(web, began, every) > targets.Turn(web, began.Add(-time.Second), every) {
 			return name
 		}
 	}
@@ -208,7 +209,7 @@ func (w *world) secondNode(options kubelet.Options) {
 
 // wire makes the loops anew, as a restart does: nothing in their memory survives.
 func (w *world) wire() {
-	settings := effective.Reader{Client: w.client, Operator: policy.Operator{SourceNamespaces: w.sources}}
+	settings := lookup.Reader{Client: w.client, Operator: policy.Operator{SourceNamespaces: w.sources}}
 	clock := skewed{w.clock, w.ahead}
 	w.policies = &policyloop.Controller{Client: w.client, History: w.history, Autoscalers: w.autoscalers, Clock: clock, Settings: settings, Events: event.NewRecorder(w.told, clock)}
 	w.workloads = &workloadloop.Controller{

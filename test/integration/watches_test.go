@@ -32,11 +32,11 @@ import (
 	nodeloop "attune.io/attune/controller/node"
 	policyloop "attune.io/attune/controller/policy"
 	workloadloop "attune.io/attune/controller/workload"
-	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -314,7 +314,7 @@ func workloadLoopWakes(t *testing.T) {
 	w := newWaking(t, &v1alpha1.AttuneRecommendation{}, kubelet.Options{CPU: "1"})
 	told := make(chan genericevent.TypedGenericEvent[types.NamespacedName])
 	workloads := &workloadloop.Controller{
-		Client: w.looks, Live: w.mgr.GetAPIReader(), Autoscalers: none{}, Clock: clock.RealClock{}, Settings: effective.Reader{Client: w.mgr.GetClient()},
+		Client: w.looks, Live: w.mgr.GetAPIReader(), Autoscalers: none{}, Clock: clock.RealClock{}, Settings: lookup.Reader{Client: w.mgr.GetClient()},
 		ServerVersion: "v1.37.1", Events: event.NewRecorder(w.told, clock.RealClock{}), Grants: &grant.Table{},
 	}
 	require.NoError(t, workloads.Register(w.mgr, told))
@@ -399,7 +399,7 @@ func policyLoopWakes(t *testing.T) {
 	w.gathers = 2 * time.Second
 	fresh := make(chan genericevent.TypedGenericEvent[string])
 	policies := &policyloop.Controller{
-		Client: w.looks, History: steady{}, Autoscalers: none{}, Clock: clock.RealClock{}, Settings: effective.Reader{Client: w.mgr.GetClient()},
+		Client: w.looks, History: steady{}, Autoscalers: none{}, Clock: clock.RealClock{}, Settings: lookup.Reader{Client: w.mgr.GetClient()},
 	}
 	require.NoError(t, policies.Register(w.mgr, fresh))
 	w.policy("all", "updateStrategy: {type: Recommend}")

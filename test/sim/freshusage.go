@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/effective"
+	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/history"
 )
@@ -111,7 +111,7 @@ func (w *world) wantedUsage() (all []measured) {
 		if p == nil || p.UID != rec.Spec.Policy.UID || p.DeletionTimestamp != nil || of == nil {
 			continue
 		}
-		settings, err := effective.Reader{Client: w.people}.Settings(context.Background(), p)
+		settings, err := lookup.Reader{Client: w.people}.Settings(context.Background(), p)
 		if err != nil {
 			continue // the policy says so
 		}

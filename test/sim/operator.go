@@ -20,12 +20,12 @@ import (
 	nodeloop "attune.io/attune/controller/node"
 	policyloop "attune.io/attune/controller/policy"
 	workloadloop "attune.io/attune/controller/workload"
-	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/fresh"
 	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/test/sim/api"
 	"attune.io/attune/usage"
@@ -117,7 +117,7 @@ func (o *operator) lead(ctx context.Context) {
 	as := func(actor string) client.Client {
 		return &cachedClient{o.w.server.As(actor, o.link()), o.cache}
 	}
-	settings := effective.Reader{Client: as("attune/settings")}
+	settings := lookup.Reader{Client: as("attune/settings")}
 	grants, freshness := &grant.Table{}, &fresh.Table{}
 	recorder := event.NewRecorder(o.w.told, o)
 	o.policies = &policyloop.Controller{

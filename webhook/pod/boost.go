@@ -18,16 +18,13 @@ type boost struct {
 	most recommender.Amount
 }
 
-// mostBoost is the greatest multiplier that a policy may set.
-const mostBoost = 100
-
 // readBoost takes what cannot be read, or would not raise anything, for none.
 func readBoost(b *v1alpha1.CPUBoost) boost {
 	if b == nil {
 		return boost{}
 	}
 	multiplier, err := strconv.ParseFloat(string(b.Multiplier), 64)
-	if err != nil || !(multiplier > 1 && multiplier <= mostBoost) {
+	if err != nil || !(multiplier > 1 && multiplier <= v1alpha1.MaxBoost) {
 		return boost{}
 	}
 	return boost{thousandths: recommender.Amount(math.Round(multiplier * 1000)), most: amountAt(recommender.CPU, b.Most)}

@@ -27,7 +27,7 @@ type unit struct {
 }
 
 // sidecar reports a native sidecar: an init container that runs as long as the pod.
-func (u *unit) sidecar() bool { return u.init && u.RestartPolicy == "Always" }
+func (u *unit) sidecar() bool { return u.init && podview.IsAlways(u.RestartPolicy) }
 
 // runs reports whether the container lives while the pod does, and so is sized.
 func (u *unit) runs() bool { return !u.init || u.sidecar() }
@@ -103,15 +103,11 @@ func (q *Quantities) of(r recommender.Resource) *resource.Quantity {
 	}
 }
 
-// maxAmount is far above any machine (a million cores, a pebibyte) and low enough that sums and
-// ratios of a pod's amounts cannot overflow.
-const maxAmount = recommender.Amount(1) << 50
-
 // sane reports whether every amount can be computed with.
 func sane(units []unit) bool {
 	for i := range units {
 		for _, a := range units[i].is {
-			if a.Request > maxAmount || a.Limit > maxAmount {
+			if a.Request > podview.Plausible || a.Limit > podview.Plausible {
 				return false
 			}
 		}

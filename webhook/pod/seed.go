@@ -139,10 +139,7 @@ func readContainer(s *v1alpha1.ContainerSeed, strategy v1alpha1.Strategy, raiseO
 // amountAt reads an optional quantity; what is absent, negative or absurd is zero, which leaves the
 // resource alone.
 func amountAt(r recommender.Resource, q *resource.Quantity) recommender.Amount {
-	if q == nil {
-		return 0
-	}
-	if a := podview.AmountOf(r, *q); a <= maxAmount {
+	if a := podview.FromPointer(r, q); a <= podview.Plausible {
 		return a
 	}
 	return 0

@@ -70,7 +70,7 @@ var mutants = []mutant{
 	},
 	{
 		"P1: containers that were never tried are born lowered", "one kept container speaks for all",
-		[]edit{{"controller/policy/seed.go", "s.RaiseOnly || usesKept && kept == nil", "s.RaiseOnly || usesKept && len(in.status.Kept) == 0"}},
+		[]edit{{"tuning/targets/seed.go", "s.RaiseOnly || v.usesKept && kept == nil", "s.RaiseOnly || v.usesKept && len(v.Status.Kept) == 0"}},
 		"TestWorlds/a_container_was_not_tried", "births",
 	},
 	{
@@ -115,7 +115,7 @@ var mutants = []mutant{
 	},
 	{
 		"P2: policies cannot be deleted without the operator", "the finalizer stays when the last record is closed",
-		[]edit{{"controller/policy/controller.go", "		!open && controllerutil", "		!open && false && controllerutil"}},
+		[]edit{{"controller/policy/ends.go", "		!open && controllerutil", "		!open && false && controllerutil"}},
 		"TestWorlds/recommendations_are_deleted", "let go",
 	},
 	{

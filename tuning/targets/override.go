@@ -1,9 +1,11 @@
-package policy
+package targets
 
 import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
@@ -11,13 +13,13 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// meant is a container's own request in the template while a person who changed it may know more than
+// templateOverride is a container's own request in the template while a person who changed it may know more than
 // the history does: until there are minimumDataPoints steps of the new generation. After that, and where
 // nobody changed it, it is 0.
-func (in inputs) meant(c *corev1.Container, r recommender.Resource) recommender.Amount {
+func (v View) templateOverride(c *corev1.Container, r recommender.Resource) recommender.Amount {
 	request := podview.ReadSpec(c.Resources)[r].Request
-	since, changed := changedSince(in.status.Originals, c.Name, r, request, in.now)
-	if !changed || in.now.Sub(since) >= newFor(in.settings) {
+	since, changed := changedSince(v.Status.Originals, c.Name, r, request, v.Now)
+	if !changed || v.Now.Sub(since) >= newFor(v.Settings) {
 		return 0
 	}
 	return request
@@ -52,21 +54,16 @@ func changedSince(originals []v1alpha1.Originals, container string, r recommende
 }
 
 // seen is when pods of a generation were first seen.
-func seen(o v1alpha1.Originals) time.Time {
-	if o.Since == nil {
-		return time.Time{}
-	}
-	return o.Since.Time
-}
+func seen(o v1alpha1.Originals) time.Time { return ptr.Deref(o.Since, metav1.Time{}).Time }
 
-// notBelowMeant raises a kept size to what a person meant.
-func (in inputs) notBelowMeant(container string, size recommender.Size) recommender.Size {
-	for _, c := range sized(in.workload.Template, in.settings) {
+// atLeastTemplate raises a kept size to what a person wrote into the template of late (templateOverride).
+func (v View) atLeastTemplate(container string, size recommender.Size) recommender.Size {
+	for _, c := range Sized(v.Workload.Template, v.Settings) {
 		if c.Name != container {
 			continue
 		}
 		for _, r := range recommender.Resources {
-			size[r].Request = max(size[r].Request, in.meant(c, r))
+			size[r].Request = max(size[r].Request, v.templateOverride(c, r))
 		}
 	}
 	return size

@@ -1,4 +1,4 @@
-package policy
+package targets
 
 import (
 	"testing"
@@ -42,12 +42,12 @@ func TestARequestThatAPersonChangedIsMeant(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			in := inputs{now: today, status: v1alpha1.AttuneRecommendationStatus{Originals: test.originals}}
-			in.settings.Recommender.MinimumDataPoints, in.settings.Recommender.QueryStep = 48, 5*time.Minute
+			v := View{Now: today, Status: v1alpha1.AttuneRecommendationStatus{Originals: test.originals}}
+			v.Settings.Recommender.MinimumDataPoints, v.Settings.Recommender.QueryStep = 48, 5*time.Minute
 			c := corev1.Container{Name: "app", Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(test.request)},
 			}}
-			assert.Equal(t, test.want, in.meant(&c, recommender.CPU))
+			assert.Equal(t, test.want, v.templateOverride(&c, recommender.CPU))
 		})
 	}
 }
@@ -61,10 +61,10 @@ func TestSteadyTargets(t *testing.T) {
 	for cpu, want := range map[string]string{
 		"100m": "100m", "99m": "100m", "98m": "100m", "97m": "97m", "101m": "101m", "50m": "50m",
 	} {
-		got := steady(stored, target(cpu)).Target.CPURequest
+		got := damp(stored, target(cpu)).Target.CPURequest
 		assert.Equal(t, want, got.String(), "from 100m to %s", cpu)
 	}
-	assert.Equal(t, "99m", steady(nil, target("99m")).Target.CPURequest.String())
+	assert.Equal(t, "99m", damp(nil, target("99m")).Target.CPURequest.String())
 	gone := v1alpha1.ContainerTarget{Name: "app"}
-	assert.Nil(t, steady(stored, gone).Target.CPURequest, "a target that is withdrawn")
+	assert.Nil(t, damp(stored, gone).Target.CPURequest, "a target that is withdrawn")
 }

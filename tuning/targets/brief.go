@@ -1,4 +1,4 @@
-package policy
+package targets
 
 import (
 	"encoding/json"
@@ -11,9 +11,9 @@ import (
 // stepOmitted is the name of the step that stands for those that are left out.
 const stepOmitted = "omitted"
 
-// brief leaves out steps where they are more than fit: those that changed nothing, then all of the last containers. It is
+// Brief leaves out steps where they are more than fit: those that changed nothing, then all of the last containers. It is
 // said in their place. Targets are left as they are.
-func brief(targets []v1alpha1.ContainerTarget) {
+func Brief(targets []v1alpha1.ContainerTarget) {
 	total := 0
 	for i := range targets {
 		total += bytesOf(targets[i].Steps)

@@ -1,4 +1,4 @@
-package policy
+package targets
 
 import (
 	"testing"
@@ -12,19 +12,20 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
 // with is the same world under another policy.
-func (in inputs) with(t *testing.T, change func(*v1alpha1.AttunePolicySpec)) inputs {
+func (v View) with(t *testing.T, change func(*v1alpha1.AttunePolicySpec)) View {
 	t.Helper()
-	in.policy = in.policy.DeepCopy()
-	change(&in.policy.Spec)
-	settings, err := policy.Resolve(nil, nil, in.policy)
+	v.Policy = v.Policy.DeepCopy()
+	change(&v.Policy.Spec)
+	settings, err := policy.Resolve(nil, nil, v.Policy)
 	require.NoError(t, err)
-	in.settings = settings
-	return in
+	v.Settings = settings
+	return v
 }
 
 func mode(of v1alpha1.UpdateType) func(*v1alpha1.AttunePolicySpec) {
@@ -48,33 +49,33 @@ func TestAContainerWithoutAKeptSizeIsSeededAsARaise(t *testing.T) {
 	}
 	for _, of := range []v1alpha1.UpdateType{v1alpha1.UpdateCanary, v1alpha1.UpdateAuto, v1alpha1.UpdateInitial} {
 		t.Run(string(of), func(t *testing.T) {
-			in := sizing(t, nil).with(t, func(s *v1alpha1.AttunePolicySpec) {
+			v := sizing(t, nil).with(t, func(s *v1alpha1.AttunePolicySpec) {
 				mode(of)(s)
 				s.UpdateStrategy.Canary = &v1alpha1.CanarySettings{AutoPromote: ptr.To(false)}
 			})
-			in.workload.Template.Spec.Containers = append(in.workload.Template.Spec.Containers,
-				corev1.Container{Name: "side", Resources: in.workload.Template.Spec.Containers[0].Resources})
-			in.profiles["side"] = in.profiles["app"]
+			v.Workload.Template.Spec.Containers = append(v.Workload.Template.Spec.Containers,
+				corev1.Container{Name: "side", Resources: v.Workload.Template.Spec.Containers[0].Resources})
+			v.History.Profiles["side"] = v.History.Profiles["app"]
 			proven := of != v1alpha1.UpdateInitial
 
-			first := desired(in).Seed
+			first := Desired(v).Seed
 			require.NotNil(t, first)
 			assert.Equal(t, map[string]bool{"app": proven, "side": proven}, raisedOnly(first), "nothing is kept")
 			assert.Equal(t, proven, first.RaiseOnly, "what a webhook of the former version reads")
 
-			in.status.Kept = []v1alpha1.KeptSize{kept("app", 500)}
-			second := desired(in).Seed
+			v.Status.Kept = []v1alpha1.KeptSize{kept("app", 500)}
+			second := Desired(v).Seed
 			require.NotNil(t, second)
 			assert.Equal(t, map[string]bool{"app": false, "side": proven}, raisedOnly(second), "app is kept")
 			assert.False(t, second.RaiseOnly)
 
-			in.status.Kept = []v1alpha1.KeptSize{kept("side", 500)}
-			dropped := desired(in).Seed
+			v.Status.Kept = []v1alpha1.KeptSize{kept("side", 500)}
+			dropped := Desired(v).Seed
 			require.NotNil(t, dropped)
 			assert.Equal(t, map[string]bool{"app": proven, "side": false}, raisedOnly(dropped), "app's was dropped after harm")
 
-			in.status.Kept = []v1alpha1.KeptSize{kept("app", 500), kept("side", 500)}
-			both := desired(in).Seed
+			v.Status.Kept = []v1alpha1.KeptSize{kept("app", 500), kept("side", 500)}
+			both := Desired(v).Seed
 			require.NotNil(t, both)
 			assert.Equal(t, map[string]bool{"app": false, "side": false}, raisedOnly(both))
 		})
@@ -96,16 +97,16 @@ func TestAKeptSizeIsSeededWithinTheBounds(t *testing.T) {
 				}
 				return ptr.To(resource.MustParse(s))
 			}
-			in := sizing(t, nil).with(t, func(s *v1alpha1.AttunePolicySpec) {
+			v := sizing(t, nil).with(t, func(s *v1alpha1.AttunePolicySpec) {
 				mode(v1alpha1.UpdateAuto)(s)
 				s.CPU = &v1alpha1.CPUSettings{}
 				s.CPU.MinAllowed, s.CPU.MaxAllowed = bound(c.low), bound(c.high)
 			})
-			in.status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: v1alpha1.Resources{CPURequest: bound(c.kept)}}}
-			seed := desired(in).Seed
+			v.Status.Kept = []v1alpha1.KeptSize{{Name: "app", Size: v1alpha1.Resources{CPURequest: bound(c.kept)}}}
+			seed := Desired(v).Seed
 			require.NotNil(t, seed)
 			assert.Equal(t, c.want, seed.Containers[0].CPURequest.String())
-			stands := in.lately(v1alpha1.ContainerSeed{Name: "app", CPURequest: bound(c.kept)})
+			stands := seeder{View: v}.upToDate(v1alpha1.ContainerSeed{Name: "app", CPURequest: bound(c.kept)})
 			assert.Equal(t, c.want, stands.CPURequest.String())
 			assert.Nil(t, stands.MemoryRequest, "what it does not give it goes on not to give")
 		})
@@ -114,8 +115,28 @@ func TestAKeptSizeIsSeededWithinTheBounds(t *testing.T) {
 
 // What harm has taught since a source fell silent holds for the seed that stands.
 func TestWhatStandsIsNotBelowFloors(t *testing.T) {
-	in := sizing(t, nil, v1alpha1.Floor{Container: "app", Resource: "cpu", Reason: "throttle", Amount: resource.MustParse("400m"), LearnedAt: metav1.NewTime(now)})
-	stands := in.lately(v1alpha1.ContainerSeed{Name: "app", CPURequest: ptr.To(resource.MustParse("100m")), MemoryRequest: ptr.To(resource.MustParse("64Mi"))})
+	v := sizing(t, nil, v1alpha1.Floor{Container: "app", Resource: "cpu", Reason: "throttle", Amount: resource.MustParse("400m"), LearnedAt: metav1.NewTime(now)})
+	stands := seeder{View: v}.upToDate(v1alpha1.ContainerSeed{Name: "app", CPURequest: ptr.To(resource.MustParse("100m")), MemoryRequest: ptr.To(resource.MustParse("64Mi"))})
 	assert.Equal(t, "400m", stands.CPURequest.String())
 	assert.Equal(t, "64Mi", stands.MemoryRequest.String())
+}
+
+func TestNoSeedsOfAWorkloadThatIsTooLarge(t *testing.T) {
+	v := sizing(t, nil).with(t, mode(v1alpha1.UpdateAuto))
+	require.NotNil(t, Desired(v).Seed)
+	v.Workload.Annotations = map[string]string{workload.TooLargeAnnotation: "true"}
+	after := Desired(v)
+	assert.Nil(t, after.Seed)
+	assert.Equal(t, "TooLarge", after.SeedWithheld)
+}
+
+// Observe stores how far the data has come, and no targets.
+func TestObserveHasNoTargets(t *testing.T) {
+	v := sizing(t, nil).with(t, mode(v1alpha1.UpdateObserve))
+	v.Explained = true
+	spec := Desired(v)
+	require.Len(t, spec.Containers, 1)
+	assert.Equal(t, v1alpha1.ContainerTarget{Name: "app", Confidence: "1.00", DataPoints: 2017}, spec.Containers[0])
+	assert.Nil(t, spec.Seed)
+	assert.Equal(t, "ModeObserve", spec.SeedWithheld)
 }

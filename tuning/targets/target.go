@@ -1,4 +1,4 @@
-package policy
+package targets
 
 import (
 	"slices"
@@ -13,9 +13,9 @@ import (
 	"attune.io/attune/resize"
 )
 
-// sized are the containers of a template that are sized: regular ones and native sidecars, without
+// Sized are the containers of a template that are sized: regular ones and native sidecars, without
 // the excluded.
-func sized(template *corev1.PodTemplateSpec, settings policy.Settings) []*corev1.Container {
+func Sized(template *corev1.PodTemplateSpec, settings policy.Settings) []*corev1.Container {
 	if template == nil {
 		return nil
 	}
@@ -24,14 +24,11 @@ func sized(template *corev1.PodTemplateSpec, settings policy.Settings) []*corev1
 
 func containerTarget(rec recommender.Recommendation) v1alpha1.ContainerTarget {
 	target := v1alpha1.ContainerTarget{
-		Name:       rec.Container,
-		Target:     podview.ToResources(rec.Target),
-		Confidence: strconv.FormatFloat(rec.Confidence, 'f', 2, 64),
-		DataPoints: int32(rec.DataPoints),
-	}
-	if rec.MemoryLimitFloor > 0 {
-		q := podview.Quantity(recommender.Memory, rec.MemoryLimitFloor)
-		target.MemoryLimitFloor = &q
+		Name:             rec.Container,
+		Target:           podview.ToResources(rec.Target),
+		Confidence:       strconv.FormatFloat(rec.Confidence, 'f', 2, 64),
+		DataPoints:       int32(rec.DataPoints),
+		MemoryLimitFloor: podview.ToPointer(recommender.Memory, rec.MemoryLimitFloor),
 	}
 	for _, h := range rec.Holds {
 		target.Holds = append(target.Holds, v1alpha1.Hold{
@@ -59,10 +56,10 @@ func barred(holds []v1alpha1.Hold, r recommender.Resource) bool {
 	})
 }
 
-func heldFor(holds []v1alpha1.Hold, r recommender.Resource, reason string) bool {
+func HeldFor(holds []v1alpha1.Hold, r recommender.Resource, reason string) bool {
 	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() && h.Reason == reason })
 }
 
 func sizedByVPA(t v1alpha1.ContainerTarget) bool {
-	return heldFor(t.Holds, recommender.Memory, resize.ReasonVPA)
+	return HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA)
 }

@@ -1,4 +1,4 @@
-package policy
+package targets
 
 import (
 	"testing"
@@ -20,9 +20,9 @@ func TestTheMainContainerComesFirst(t *testing.T) {
 	settings := policy.Settings{}
 	settings.Resize.Excluded = map[string]bool{"left-out": true}
 	var names []string
-	for _, c := range sized(template, settings) {
+	for _, c := range Sized(template, settings) {
 		names = append(names, c.Name)
 	}
 	assert.Equal(t, []string{"app", "exporter", "istio-proxy"}, names)
-	assert.Empty(t, sized(nil, settings))
+	assert.Empty(t, Sized(nil, settings))
 }

@@ -1,4 +1,4 @@
-package policy
+package targets
 
 import (
 	"testing"
@@ -24,9 +24,9 @@ func TestSteadyKeepsWholeTargets(t *testing.T) {
 		"whole KiB of a little": {3000 << 10, 2990 << 10, 3000 << 10},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := steady([]v1alpha1.ContainerTarget{target(c.stored)}, target(c.now))
+			got := damp([]v1alpha1.ContainerTarget{target(c.stored)}, target(c.now))
 			assert.Equal(t, c.want, podview.FromResources(got.Target)[recommender.Memory].Request)
-			assert.Equal(t, c.want, settled(recommender.Memory, c.stored, c.now))
+			assert.Equal(t, c.want, damped(recommender.Memory, c.stored, c.now))
 		})
 	}
 }
@@ -48,11 +48,11 @@ func TestTheExplanationEndsAtTheTarget(t *testing.T) {
 		"lower":  {400 * mi, 297 * mi, []v1alpha1.Step{bounds}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := steady([]v1alpha1.ContainerTarget{target(c.stored)}, target(c.now, bounds))
+			got := damp([]v1alpha1.ContainerTarget{target(c.stored)}, target(c.now, bounds))
 			assert.Equal(t, c.want, got.Steps)
 			last := got.Steps[len(got.Steps)-1]
 			assert.Equal(t, recommender.Format(recommender.Memory, podview.FromResources(got.Target)[recommender.Memory].Request), last.After)
 		})
 	}
-	assert.Empty(t, steady([]v1alpha1.ContainerTarget{target(300 * mi)}, target(297*mi)).Steps, "nobody asked for an explanation")
+	assert.Empty(t, damp([]v1alpha1.ContainerTarget{target(300 * mi)}, target(297*mi)).Steps, "nobody asked for an explanation")
 }

@@ -1,4 +1,4 @@
-package policy
+package targets
 
 import (
 	"testing"
@@ -16,16 +16,16 @@ import (
 	"attune.io/attune/resize"
 )
 
-// byNode are inputs of the strategy Node whose containers used 200m and 100 MiB at most in the last hours, and 700m and
+// byNode are View of the strategy Node whose containers used 200m and 100 MiB at most in the last hours, and 700m and
 // 300 MiB 20 hours ago.
-func byNode(t *testing.T, edit func(*v1alpha1.AttunePolicySpec)) inputs {
+func byNode(t *testing.T, edit func(*v1alpha1.AttunePolicySpec)) View {
 	t.Helper()
-	in := sizing(t, nil).with(t, func(s *v1alpha1.AttunePolicySpec) {
+	v := sizing(t, nil).with(t, func(s *v1alpha1.AttunePolicySpec) {
 		s.Strategy = ptr.To(v1alpha1.StrategyNode)
 		edit(s)
 	})
-	in.highest = func(_ string, r recommender.Resource) node.Span {
-		burst := in.now.Add(-20 * time.Hour)
+	v.History.Highest = func(_ string, r recommender.Resource) node.Span {
+		burst := v.Now.Add(-20 * time.Hour)
 		return func(from, to time.Time) (recommender.Usage, bool) {
 			if from.Before(burst) && to.After(burst) {
 				return []recommender.Usage{700, 300 << 20}[r], true
@@ -33,13 +33,13 @@ func byNode(t *testing.T, edit func(*v1alpha1.AttunePolicySpec)) inputs {
 			return []recommender.Usage{200, 100 << 20}[r], true
 		}
 	}
-	return in
+	return v
 }
 
 // A pod is placed for days: it is given its day's peak. Its share of the CPU follows the coming hour; memory cannot be
 // taken back, so its peak is the day's on the node as well.
 func TestTheDaysPeakIsTheSeed(t *testing.T) {
-	spec := desired(byNode(t, func(*v1alpha1.AttunePolicySpec) {}))
+	spec := Desired(byNode(t, func(*v1alpha1.AttunePolicySpec) {}))
 	target := spec.Containers[0]
 	require.NotNil(t, target.Demand)
 	assert.Equal(t, "200m", target.Demand.CPUPeak.String())
@@ -51,11 +51,11 @@ func TestTheDaysPeakIsTheSeed(t *testing.T) {
 
 // What a policy allows at least is given to its pods, and is no demand of theirs.
 func TestMinAllowedIsNoDemand(t *testing.T) {
-	in := byNode(t, func(s *v1alpha1.AttunePolicySpec) {
+	v := byNode(t, func(s *v1alpha1.AttunePolicySpec) {
 		s.CPU = &v1alpha1.CPUSettings{}
 		s.CPU.MinAllowed = ptr.To(resource.MustParse("6"))
 	})
-	target := desired(in).Containers[0]
+	target := Desired(v).Containers[0]
 	assert.Equal(t, "200m", target.Demand.CPUPeak.String())
 	assert.Equal(t, "700m", target.Demand.CPUDay.String())
 	assert.Equal(t, "6", target.Demand.Least.CPURequest.String())
@@ -65,9 +65,9 @@ func TestMinAllowedIsNoDemand(t *testing.T) {
 // What an OOM kill has taught raises the memory limit; what else has taught something is a demand alone.
 func TestOnlyKillsMoveTheMemoryLimit(t *testing.T) {
 	of := func(reason string) v1alpha1.ContainerTarget {
-		in := byNode(t, func(*v1alpha1.AttunePolicySpec) {})
-		in.status.Floors = []v1alpha1.Floor{{Container: desired(in).Containers[0].Name, Resource: "memory", Amount: resource.MustParse("400Mi"), Reason: reason, LearnedAt: metav1.NewTime(in.now)}}
-		return desired(in).Containers[0]
+		v := byNode(t, func(*v1alpha1.AttunePolicySpec) {})
+		v.Status.Floors = []v1alpha1.Floor{{Container: Desired(v).Containers[0].Name, Resource: "memory", Amount: resource.MustParse("400Mi"), Reason: reason, LearnedAt: metav1.NewTime(v.Now)}}
+		return Desired(v).Containers[0]
 	}
 	killed := of(string(resize.HarmOOM))
 	assert.Equal(t, "400Mi", killed.Demand.MemoryPeak.String())
@@ -80,6 +80,6 @@ func TestOnlyKillsMoveTheMemoryLimit(t *testing.T) {
 }
 
 func TestTheGroupIsCarried(t *testing.T) {
-	in := byNode(t, func(s *v1alpha1.AttunePolicySpec) { s.Node = &v1alpha1.NodeSettings{Group: ptr.To("checkout")} })
-	assert.Equal(t, "checkout", desired(in).NodeGroup)
+	v := byNode(t, func(s *v1alpha1.AttunePolicySpec) { s.Node = &v1alpha1.NodeSettings{Group: ptr.To("checkout")} })
+	assert.Equal(t, "checkout", Desired(v).NodeGroup)
 }

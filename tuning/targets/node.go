@@ -1,4 +1,4 @@
-package policy
+package targets
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -12,27 +12,30 @@ import (
 	"attune.io/attune/resize"
 )
 
-// forNode turns a container's target into that of the strategy Node: its workload's peak of the day, which a new pod
+// sharer makes the targets of the strategy Node, whose nodes share what they have among their pods.
+type sharer struct{ View }
+
+// share turns a container's target into that of the strategy Node: its workload's peak of the day, which a new pod
 // is given before there is a node, and the demand that its node shares. A resource that is held has none.
-func (in inputs) forNode(c *corev1.Container, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerTarget {
-	shared := in.demand(c.Name, floors, t)
+func (v sharer) share(c *corev1.Container, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerTarget {
+	shared := v.demand(c.Name, floors, t)
 	t.Demand = &shared
 	seed := node.SeedOf(containerOf(c.Name, shared))
 	t.Target = podview.ToResources(recommender.Size{
 		recommender.CPU:    {Request: seed.Request[recommender.CPU]},
 		recommender.Memory: {Request: seed.Request[recommender.Memory], Limit: seed.MemoryLimit},
 	})
-	t.MemoryLimitFloor = quantity(recommender.Memory, seed.MemoryLimitFloor)
+	t.MemoryLimitFloor = podview.ToPointer(recommender.Memory, seed.MemoryLimitFloor)
 	t.Steps = nodeSteps(shared, seed)
 	return t
 }
 
 // demand is what is known of the container's workload: what was measured and what harm has taught, within what is
-// allowed at most. What is merely allowed at least, or meant, was not measured: it is no demand, so that nobody can
+// allowed at most. What is merely allowed at least, or asked for by the template, was not measured: it is no demand, so that nobody can
 // claim a node's room by writing it down. Other replicas' base says nothing of a pod's own, which its node knows.
-func (in inputs) demand(container string, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerDemand {
+func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerDemand {
 	const cpu, memory = recommender.CPU, recommender.Memory
-	settings, learned := in.settings.Recommender, resize.FloorsOf(in.status.Floors, container, in.now)
+	settings, learned := v.Settings.Recommender, resize.FloorsOf(v.Status.Floors, container, v.Now)
 	var least, most, peaks, days, max7d [2]recommender.Amount
 	for _, r := range recommender.Resources {
 		most[r] = settings.Of[r].MaxAllowed
@@ -40,7 +43,7 @@ func (in inputs) demand(container string, floors [2]recommender.Floor, t v1alpha
 		if barred(t.Holds, r) {
 			continue
 		}
-		of := in.highest(container, r)
+		of := v.History.Highest(container, r)
 		within := func(usage recommender.Usage, known bool) recommender.Amount {
 			d, ok := (node.Forecast{Peak: usage, PeakKnown: known}).Demand()
 			if !ok {
@@ -48,8 +51,8 @@ func (in inputs) demand(container string, floors [2]recommender.Floor, t v1alpha
 			}
 			return d.Within(r, learned[r].Amount, most[r]).Peak
 		}
-		peaks[r], days[r] = within(node.Peak(of, in.now)), within(node.Day(of, in.now))
-		if usage, known := node.Max7d(of, in.now); known {
+		peaks[r], days[r] = within(node.Peak(of, v.Now)), within(node.Day(of, v.Now))
+		if usage, known := node.Max7d(of, v.Now); known {
 			max7d[r] = r.Whole(usage.RoundUp())
 		}
 	}
@@ -57,29 +60,30 @@ func (in inputs) demand(container string, floors [2]recommender.Floor, t v1alpha
 	if days[memory] > 0 {
 		peaks[memory] = days[memory]
 	}
-	before := in.storedDemand(container)
+	before := v.storedDemand(container)
 	return v1alpha1.ContainerDemand{
-		CPUPeak:             quantity(cpu, settled(cpu, before.Of[cpu].Peak, peaks[cpu])),
-		CPUDay:              quantity(cpu, settled(cpu, before.Day[cpu], days[cpu])),
-		MemoryPeak:          quantity(memory, settled(memory, before.Of[memory].Peak, peaks[memory])),
-		MemoryMax7d:         quantity(memory, settled(memory, before.Max7d, max7d[memory])),
-		MemoryOOM:           quantity(memory, resize.OOMFloorOf(in.status.Floors, container, in.now)),
+		CPUPeak:             podview.ToPointer(cpu, damped(cpu, before.Of[cpu].Peak, peaks[cpu])),
+		CPUDay:              podview.ToPointer(cpu, damped(cpu, before.Day[cpu], days[cpu])),
+		MemoryPeak:          podview.ToPointer(memory, damped(memory, before.Of[memory].Peak, peaks[memory])),
+		MemoryMax7d:         podview.ToPointer(memory, damped(memory, before.Max7d, max7d[memory])),
+		MemoryOOM:           podview.ToPointer(memory, resize.OOMFloorOf(v.Status.Floors, container, v.Now)),
 		Least:               requests(least),
 		Most:                requests(most),
 		AllowMemoryDecrease: settings.Of[memory].AllowDecrease,
 	}
 }
 
-// settled keeps a stored amount where the new one is a little lower, as steady does.
-func settled(r recommender.Resource, before, now recommender.Amount) recommender.Amount {
+// damped keeps a stored amount where the new one is a little lower, as damp does.
+func damped(r recommender.Resource, before, now recommender.Amount) recommender.Amount {
 	if r.Whole(before) == before && fellALittle(before, now) {
 		return before
 	}
 	return now
 }
 
-func (in inputs) storedDemand(container string) node.Container {
-	for _, t := range in.stored {
+// storedDemand is the demand as it was written last.
+func (v sharer) storedDemand(container string) node.Container {
+	for _, t := range v.Stored.Containers {
 		if t.Name == container && t.Demand != nil {
 			return *containerOf(container, *t.Demand)
 		}
@@ -106,7 +110,7 @@ func containerOf(name string, d v1alpha1.ContainerDemand) *node.Container {
 
 func requests(of [2]recommender.Amount) v1alpha1.Resources {
 	return v1alpha1.Resources{
-		CPURequest: quantity(recommender.CPU, of[recommender.CPU]), MemoryRequest: quantity(recommender.Memory, of[recommender.Memory]),
+		CPURequest: podview.ToPointer(recommender.CPU, of[recommender.CPU]), MemoryRequest: podview.ToPointer(recommender.Memory, of[recommender.Memory]),
 	}
 }
 

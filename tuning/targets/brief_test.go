@@ -1,4 +1,4 @@
-package policy
+package targets
 
 import (
 	"fmt"
@@ -6,12 +6,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
-	"attune.io/attune/usage/history"
 )
 
 // targetsOf n containers, as the recommender explains them.
@@ -38,7 +35,7 @@ func TestStepsOfManyContainersAreBrief(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			targets := targetsOf(n)
-			brief(targets)
+			Brief(targets)
 			total := 0
 			var got struct{ whole, changing, omitted int }
 			for _, of := range targets {
@@ -58,31 +55,9 @@ func TestStepsOfManyContainersAreBrief(t *testing.T) {
 				assert.LessOrEqual(t, total, resize.StepsBytes)
 			}
 			again := targetsOf(n)
-			brief(again)
-			brief(again)
+			Brief(again)
+			Brief(again)
 			assert.Equal(t, targets, again, "what is brief stays as it is")
 		})
-	}
-}
-
-// full are histories that take as much as they may.
-type full struct{ Checkpoints }
-
-func (full) Checkpoint(_ history.Key, most int, _ []byte) []byte { return make([]byte, most) }
-
-// Where there are many containers, the history of each is kept more coarsely, and all of them have one.
-func TestCheckpointsOfManyContainersAreCoarse(t *testing.T) {
-	for n, most := range map[int]int{1: 2048, 6: 2048, 12: 1024, 48: 256} {
-		in := sizing(t, nil)
-		in.workload.Template.Spec.Containers = nil
-		for i := range n {
-			in.workload.Template.Spec.Containers = append(in.workload.Template.Spec.Containers, corev1.Container{Name: fmt.Sprint("container-", i)})
-		}
-		c := &Controller{Checkpoints: full{}}
-		checkpoints := c.checkpoints(pass{settings: in.settings, now: now}, in.workload, nil)
-		require.Len(t, checkpoints, n)
-		for _, checkpoint := range checkpoints {
-			assert.Len(t, checkpoint.Data, most)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package policy
+package targets
 
 import (
 	"testing"
@@ -28,16 +28,16 @@ func TestNothingIsSeededWhilePaused(t *testing.T) {
 	for level, pause := range levels {
 		for _, of := range []v1alpha1.UpdateType{v1alpha1.UpdateInitial, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto} {
 			t.Run(level+"/"+string(of), func(t *testing.T) {
-				in := sizing(t, nil).with(t, mode(of))
-				before := desired(in)
+				v := sizing(t, nil).with(t, mode(of))
+				before := Desired(v)
 				require.NotNil(t, before.Seed)
 				cluster, namespace := &v1alpha1.AttuneDefaults{}, &v1alpha1.AttuneNamespaceDefaults{}
 				cluster.Name, namespace.Name = v1alpha1.DefaultsName, v1alpha1.DefaultsName
-				pause(cluster, namespace, in.policy)
-				settings, err := policy.Resolve(cluster, namespace, in.policy)
+				pause(cluster, namespace, v.Policy)
+				settings, err := policy.Resolve(cluster, namespace, v.Policy)
 				require.NoError(t, err)
-				in.settings = settings
-				after := desired(in)
+				v.Settings = settings
+				after := Desired(v)
 				assert.Nil(t, after.Seed)
 				assert.Equal(t, v1alpha1.ReasonPaused, after.SeedWithheld)
 				assert.Equal(t, before.Containers, after.Containers)

@@ -1,6 +1,6 @@
-// Package effective reads what a policy's settings rest on and resolves them,
-// for every loop that needs them: one way to the effective settings.
-package effective
+// Package lookup reads what a policy's settings rest on and resolves them, for the loops and for the plugin: one way to
+// the settings that hold.
+package lookup
 
 import (
 	"context"

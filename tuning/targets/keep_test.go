@@ -1,4 +1,4 @@
-package policy
+package targets
 
 import (
 	"testing"
@@ -57,8 +57,8 @@ func TestRecommendationsAreCarriedOverWhileThePastIsRead(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			wanted := empty(test.change)
-			in := auto(v1alpha1.AttuneRecommendationStatus{Floors: test.floors})
-			got := carriedOver(stored, wanted, in)
+			v := auto(v1alpha1.AttuneRecommendationStatus{Floors: test.floors})
+			got := keepDuringBackfill(stored, wanted, v)
 			if !test.kept {
 				assert.Equal(t, wanted, got)
 				return
@@ -72,10 +72,10 @@ func TestRecommendationsAreCarriedOverWhileThePastIsRead(t *testing.T) {
 }
 
 // auto is a workload of a policy that sizes running and new pods.
-func auto(status v1alpha1.AttuneRecommendationStatus) inputs {
-	in := inputs{now: today, status: status}
-	in.settings.Resize.Mode = v1alpha1.UpdateAuto
-	return in
+func auto(status v1alpha1.AttuneRecommendationStatus) View {
+	v := View{Now: today, Status: status}
+	v.Settings.Resize.Mode = v1alpha1.UpdateAuto
+	return v
 }
 
 // What new pods are given follows what happens while the past is read.
@@ -91,14 +91,14 @@ func TestASeedIsNotFrozenWhileThePastIsRead(t *testing.T) {
 		Mode: v1alpha1.UpdateAuto, Containers: []v1alpha1.ContainerTarget{{Name: "app"}}, SeedWithheld: seedHeld,
 	}
 
-	survived := carriedOver(stored, wanted, auto(v1alpha1.AttuneRecommendationStatus{
+	survived := keepDuringBackfill(stored, wanted, auto(v1alpha1.AttuneRecommendationStatus{
 		Kept: []v1alpha1.KeptSize{{Name: "app", Size: v1alpha1.Resources{CPURequest: &kept}}},
 	}))
 	require.NotNil(t, survived.Seed)
 	assert.False(t, survived.Seed.RaiseOnly)
 	assert.True(t, kept.Equal(*survived.Seed.Containers[0].CPURequest))
 
-	harmed := carriedOver(stored, wanted, auto(v1alpha1.AttuneRecommendationStatus{BadSeeds: []string{stored.Seed.Revision}}))
+	harmed := keepDuringBackfill(stored, wanted, auto(v1alpha1.AttuneRecommendationStatus{BadSeeds: []string{stored.Seed.Revision}}))
 	assert.Nil(t, harmed.Seed)
 	assert.Equal(t, "SeedMarkedBad", harmed.SeedWithheld)
 	assert.Equal(t, stored.Containers, harmed.Containers)
@@ -118,5 +118,5 @@ func TestNothingIsCarriedOverWhereNothingWasRecommended(t *testing.T) {
 		Containers: []v1alpha1.ContainerTarget{{Name: "app", Target: v1alpha1.Resources{CPURequest: &cpu}}},
 		Seed:       &v1alpha1.Seed{Revision: "r"},
 	}
-	assert.Equal(t, wanted, carriedOver(stored, wanted, inputs{now: today}))
+	assert.Equal(t, wanted, keepDuringBackfill(stored, wanted, View{Now: today}))
 }

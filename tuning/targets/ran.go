@@ -1,31 +1,15 @@
-package policy
+package targets
 
 import (
-	"context"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"attune.io/attune/internal/owners"
-	"attune.io/attune/internal/workload"
 )
 
-// silent tells a source that is silent from a workload that does not run, of which there is nothing to measure: a
-// CronJob between runs, zero replicas, a StatefulSet that is down. It asks the cache of pods, which the workload loop
-// keeps, and only once the last sample is old. In doubt the source is silent, and nothing is done.
-func (c *Controller) silent(ctx context.Context, pass pass, w workload.Workload, last time.Time) bool {
-	most := pass.settings.Recommender.StaleAfter()
-	if pass.now.Sub(last) <= most {
-		return false
-	}
-	pods, err := owners.Pods(ctx, c.Client, w.Identity)
-	return err != nil || ran(pods, last, pass.now) > most
-}
-
-// ran is for how long any container of the pods ran since then, one after the other: many that are each gone soon are
+// Ran is for how long any container of the pods ran since then, one after the other: many that are each gone soon are
 // measured as one that stays is. What runs side by side counts once.
-func ran(pods []*corev1.Pod, since, now time.Time) (sum time.Duration) {
+func Ran(pods []*corev1.Pod, since, now time.Time) (sum time.Duration) {
 	counted := since
 	for _, r := range runs(pods, now) {
 		if r.from.Before(counted) {

@@ -1,0 +1,137 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/policy/lookup"
+)
+
+// reporter writes what the loop writes of a policy: its status and its finalizer.
+type reporter struct{ client client.Client }
+
+// write patches the status once, and only where something changed.
+func (r reporter) write(ctx context.Context, p *v1alpha1.AttunePolicy, status v1alpha1.AttunePolicyStatus) error {
+	if equality.Semantic.DeepEqual(p.Status, status) {
+		return nil
+	}
+	before := p.DeepCopy()
+	p.Status = status
+	if err := r.client.Status().Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the status of policy %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// guard keeps a policy for as long as a pod is resized or watched by its settings, and no longer: a policy
+// that nothing rests on can be deleted without the operator. The workload loop puts the finalizer on before
+// it stores a first record. Here it is put on where records were open already when the workload became
+// the policy's, and taken off.
+//
+// In a namespace that is being deleted it is taken off at once: the pods go too, and so may the right to write here.
+func (r reporter) guard(ctx context.Context, p *v1alpha1.AttunePolicy, open bool) error {
+	if open {
+		terminating, err := owners.Terminating(ctx, r.client, p.Namespace)
+		if err != nil {
+			return err
+		}
+		open = !terminating
+	}
+	before := p.DeepCopy()
+	changed := open && controllerutil.AddFinalizer(p, v1alpha1.CleanupFinalizer) ||
+		!open && controllerutil.RemoveFinalizer(p, v1alpha1.CleanupFinalizer)
+	if !changed {
+		return nil
+	}
+	if err := r.client.Patch(ctx, p, locked(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("guarding policy %s with a finalizer: %w", p.Name, err)
+	}
+	return nil
+}
+
+// watched: a pod is being resized or watched.
+func watched(recs map[string]*v1alpha1.AttuneRecommendation) bool {
+	for _, rec := range recs {
+		if len(rec.Status.Records) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// refuse reports settings that cannot be used. Nothing is applied and new pods stay as they are until
+// they are mended.
+func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause error) (reconcile.Result, error) {
+	invalid := lookup.Invalid(cause)
+	if invalid == nil {
+		return reconcile.Result{}, cause
+	}
+	recs, err := c.letGo(ctx, p)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := c.reporter().guard(ctx, p, watched(recs)); err != nil {
+		return reconcile.Result{}, err
+	}
+	known := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+	if known == nil || known.Reason != v1alpha1.ReasonInvalidConfig || known.Message != invalid.Error() {
+		c.Events.Send(p, nil, invalidConfig(invalid))
+	}
+	return reconcile.Result{}, c.reporter().write(ctx, p, invalidStatus(p, invalid))
+}
+
+// leaveOut a policy beyond the bound on those of a namespace: nothing is asked for it, and its workloads are let go.
+func (c *Controller) leaveOut(ctx context.Context, p *v1alpha1.AttunePolicy) (reconcile.Result, error) {
+	recs, err := c.end(ctx, p)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := c.reporter().guard(ctx, p, watched(recs)); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, c.reporter().write(ctx, p, leftOut(p))
+}
+
+// finish lets a deleted policy go once no pod is watched for it any more.
+func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reconcile.Result, error) {
+	recs, err := c.end(ctx, p)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if watched(recs) {
+		terminating, err := owners.Terminating(ctx, c.Client, p.Namespace)
+		if err != nil || !terminating {
+			return reconcile.Result{RequeueAfter: resync}, err
+		}
+	}
+	return reconcile.Result{}, c.reporter().guard(ctx, p, false)
+}
+
+// end of a policy that is deleted: nothing is asked for it any more, and its workloads are let go.
+func (c *Controller) end(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
+	c.History.Forget(p.Namespace, p.Name)
+	c.decided.forget(client.ObjectKeyFromObject(p))
+	follow(c.Recent, p, policy.Settings{}, matched{}, nil)
+	return c.letGo(ctx, p)
+}
+
+// letGo of all that a policy sizes: what it recommended is published and seeded no longer.
+func (c *Controller) letGo(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
+	c.published.forget(client.ObjectKeyFromObject(p))
+	c.refused.forget(client.ObjectKeyFromObject(p))
+	store := recommendations{c.Client}
+	recs, err := store.of(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return recs, store.release(ctx, recs, matched{}.whyReleased)
+}

@@ -1,0 +1,222 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/node"
+	"attune.io/attune/usage"
+)
+
+// readiness finds the policy's condition Ready.
+type readiness struct{ report }
+
+// condition is derived from the rest, most urgent first.
+func (r readiness) condition() metav1.Condition {
+	no := func(reason, message string) metav1.Condition {
+		return metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+	}
+	reason, message := r.unsized()
+	remarks := remarks(r)
+	switch {
+	case len(r.settings.Resize.Paused) > 0:
+		return no(v1alpha1.ReasonPaused, fmt.Sprintf("paused on the level %s: no seed and no new resize; watches and reverts go on", r.settings.Resize.Paused[0]))
+	case len(r.matched.won) == 0 && reason != "":
+		return no(reason, message)
+	case len(r.matched.won) == 0 && len(r.matched.lost) > 0:
+		return no(v1alpha1.ReasonConflict, conflict(r.matched))
+	case len(r.matched.won) == 0:
+		return no(v1alpha1.ReasonNoWorkloadsFound, fmt.Sprintf("no %s matches targetRef", r.policy.Spec.TargetRef.Kind)+remarks.tooLarge())
+	case r.usage.Err != nil:
+		return no(v1alpha1.ReasonPrometheusUnavailable, sentence(r.usage.Err)+"; nothing is applied until it answers")
+	case len(r.refused) > 0:
+		return no(v1alpha1.ReasonRecommendationRefused, r.notTaken())
+	case reason != "":
+		return no(reason, message)
+	}
+	if hold := r.unanimousHold(); hold != nil {
+		return no(hold.Reason, hold.Message+remarks.tooLarge()+remarks.leftOut()+remarks.tooMuch()+remarks.crowded()+remarks.complaint())
+	}
+	return metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
+		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)) + remarks.tooLarge() + remarks.coarse() + remarks.shortPast() +
+			remarks.notFollowed() + remarks.tooMuch() + remarks.crowded() + remarks.complaint(),
+	}
+}
+
+// unsized says which of the policy's workloads are not sized; an empty reason: all of them are.
+func (r readiness) unsized() (reason, message string) {
+	m := r.matched
+	all := m.selected()
+	if m.crowded.workloads > 0 {
+		reason = v1alpha1.ReasonTooManyContainers
+		message = fmt.Sprintf("%d of %d workloads have more than %d containers each and are not sized: %s", m.crowded.workloads, all, policy.MostContainers, m.crowded)
+	}
+	if m.younger.workloads == 0 {
+		return reason, message
+	}
+	if message != "" {
+		message = "; " + message
+	}
+	return v1alpha1.ReasonTooManyWorkloads, fmt.Sprintf("policies of namespace %s select more than %d workloads, or %d containers, of which the oldest are sized, and %d of this policy's %d are not: %s",
+		r.policy.Namespace, m.most, policy.OnAverage*m.most, m.younger.workloads, all, m.younger) + message
+}
+
+// notTaken names the first workloads whose recommendation was refused, and counts the rest.
+func (r readiness) notTaken() string {
+	shown := r.refused[:min(len(r.refused), maxRefused)]
+	text := fmt.Sprintf("the API server does not take the recommendations of %d of %d workloads: ", len(r.refused), len(r.matched.won))
+	for i, refused := range shown {
+		if i > 0 {
+			text += "; "
+		}
+		text += refused.Error()
+	}
+	if rest := len(r.refused) - len(shown); rest > 0 {
+		text += fmt.Sprintf("; and %d more", rest)
+	}
+	return text
+}
+
+// conflict names the first workload that another policy sizes, and counts the rest.
+func conflict(m matched) string {
+	first := m.lost[0]
+	text := fmt.Sprintf("policy %s sizes %s: %s", first.Winner, first.Workload, first.Reason)
+	if n := m.losses - 1; n > 0 {
+		text += fmt.Sprintf("; %d more workloads are sized by others", n)
+	}
+	return text
+}
+
+// sentence bounds a message from outside.
+func sentence(err error) string { return cut(err.Error()) }
+
+func cut(text string) string {
+	const most = 512
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
+}
+
+// unanimousHold is a hold of the data when no workload has a target that could be applied.
+func (r readiness) unanimousHold() *v1alpha1.Hold {
+	var first *v1alpha1.Hold
+	for _, rec := range r.recommendations {
+		for _, c := range rec.Spec.Containers {
+			for _, res := range recommender.Resources {
+				hold := dataHold(c, res)
+				if hold == nil {
+					return nil
+				}
+				if first == nil || hold.Reason == v1alpha1.ReasonInsufficientData && first.Reason != hold.Reason {
+					first = hold
+				}
+			}
+		}
+	}
+	return first
+}
+
+func dataHold(c v1alpha1.ContainerTarget, r recommender.Resource) *v1alpha1.Hold {
+	for _, h := range c.Holds {
+		if h.Resource != r.String() {
+			continue
+		}
+		switch recommender.Reason(h.Reason) {
+		case recommender.InsufficientData, recommender.NoData:
+			return &v1alpha1.Hold{Reason: v1alpha1.ReasonInsufficientData, Message: c.Name + ": " + h.Message}
+		case recommender.StaleData:
+			return &v1alpha1.Hold{Reason: v1alpha1.ReasonStaleData, Message: c.Name + ": " + h.Message}
+		}
+	}
+	return nil
+}
+
+// remarks are clauses for the end of a message. Each is empty where there is nothing to say.
+type remarks struct{ report }
+
+// tooLarge names the first workload that the policy may mean and that is left alone for its size. Its labels may not be
+// known, so that a selector does not tell whether it is meant.
+func (r remarks) tooLarge() string {
+	target := r.policy.Spec.TargetRef
+	meant := func(w workload.Identity) bool {
+		return w.Kind == target.Kind && (target.Name == "" || target.Name == w.Name)
+	}
+	first := slices.IndexFunc(r.matched.large, meant)
+	if first < 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s is left alone: it %s", r.matched.large[first], workload.WhatIsTooLarge)
+}
+
+// complaint is the first thing that the source's newest answer says of itself, such as a kubelet that does
+// not answer.
+func (r remarks) complaint() string {
+	if len(r.usage.Last.Warnings) == 0 {
+		return ""
+	}
+	return "; the usage source says: " + cut(r.usage.Last.Warnings[0])
+}
+
+// coarse says that no history of such steps is ever long enough for full confidence: the targets stay wider.
+func (r remarks) coarse() string {
+	most := r.settings.Recommender.MostConfidence()
+	if most >= 1 {
+		return ""
+	}
+	return fmt.Sprintf("; confidence reaches %.2f at most with metricsSource.queryStep %s: a shorter step needs less room", most, r.settings.Recommender.QueryStep)
+}
+
+// shortPast says that the strategy Node does not see the week that it looks for bursts in.
+func (r remarks) shortPast() string {
+	if r.settings.Strategy != v1alpha1.StrategyNode || r.settings.Source.HistoryWindow >= node.PeakWindow {
+		return ""
+	}
+	return fmt.Sprintf("; strategy Node looks for bursts in the last 7 days, and metricsSource.historyWindow %s keeps less: what is rarer is not seen; 168h would do", r.settings.Source.HistoryWindow)
+}
+
+// notFollowed says that containers are not sized by their node because there is no room to follow what they use.
+func (r remarks) notFollowed() string {
+	if !r.usage.unfollowed {
+		return ""
+	}
+	return fmt.Sprintf("; some containers of namespace %s keep what they hold: the operator follows no more containers of the strategy Node, or the namespace has its share of them; attune_usage_recent_refused counts them", r.policy.Namespace)
+}
+
+// leftOut says what of the source's newest answer was no usage, such as NaN: data that seems to be missing
+// may be there and useless.
+func (r remarks) leftOut() string {
+	var parts []string
+	for _, reason := range r.usage.Last.DropReasons() {
+		if reason == usage.DropFull {
+			continue // of any namespace; see crowded
+		}
+		parts = append(parts, fmt.Sprintf("%d %s", r.usage.Last.Dropped[reason], reason))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "; the source's newest answer had values that were left out: " + strings.Join(parts, ", ")
+}
+
+// tooMuch says what the source does not answer about the namespace because it is too much, while it does about others.
+func (r remarks) tooMuch() string {
+	if r.usage.unanswered == nil {
+		return ""
+	}
+	return fmt.Sprintf("; the usage source finds what is asked about namespace %s too much, and usage is missing: %s", r.policy.Namespace, sentence(r.usage.unanswered))
+}
+
+// crowded says that the history of the namespace has gaps because its share of the operator's memory is used up.
+func (r remarks) crowded() string {
+	if r.usage.lost == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; the usage history of namespace %s has gaps: it holds its share of the operator's memory, "+
+		"and new values are left out: shorten metricsSource.historyWindow, lengthen metricsSource.queryStep, or give the operator more memory", r.policy.Namespace)
+}

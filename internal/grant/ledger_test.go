@@ -1,0 +1,44 @@
+package grant
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+)
+
+// Loop and plugin count alike: a member with its overhead alone, an ended pod not at all, every other pod as the scheduler
+// does, even where that is more than there is.
+func TestTheLedgerOfANode(t *testing.T) {
+	list := func(cpu string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	}
+	pod := func(name, cpu string, phase corev1.PodPhase) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.PodStatus{Phase: phase},
+			Spec: corev1.PodSpec{Overhead: list("100m"), Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: list(cpu)}}}},
+		}
+	}
+	node := &corev1.Node{Status: corev1.NodeStatus{Allocatable: list("4")}}
+	member, other, ended := pod("member", "3", corev1.PodRunning), pod("other", "4", corev1.PodRunning), pod("ended", "2", corev1.PodSucceeded)
+	peak := resource.MustParse("1")
+	shares := &v1alpha1.AttuneRecommendation{Spec: v1alpha1.AttuneRecommendationSpec{
+		Strategy: v1alpha1.StrategyNode, Mode: v1alpha1.UpdateAuto,
+		Containers: []v1alpha1.ContainerTarget{{Name: "app", Demand: &v1alpha1.ContainerDemand{CPUPeak: &peak}}},
+	}}
+	l := LedgerOf(node, []*corev1.Pod{ended, other, member}, func(p *corev1.Pod) *v1alpha1.AttuneRecommendation {
+		if p == other {
+			return nil
+		}
+		return shares
+	})
+	assert.Equal(t, []*corev1.Pod{member}, l.Members)
+	assert.EqualValues(t, 4000, l.Allocatable[recommender.CPU])
+	assert.EqualValues(t, 4100+100, l.Others[recommender.CPU])
+	assert.EqualValues(t, -200, l.Available()[recommender.CPU])
+}

@@ -1,0 +1,114 @@
+package targets
+
+import (
+	"fmt"
+	"slices"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// keepDuringBackfill keeps what was recommended when the past was known, while it is being read again: the same
+// policy with the same settings would come to it. Its age keeps counting (dataUntil, validUntil). What
+// does not come from history is not kept: a pause, another mode, a new hold, a floor above the target; nor
+// is what new pods are given, which follows what the pods survived meanwhile and what harmed them.
+func keepDuringBackfill(stored, wanted v1alpha1.AttuneRecommendationSpec, v View) v1alpha1.AttuneRecommendationSpec {
+	same := stored.Policy.UID == wanted.Policy.UID && stored.Mode == wanted.Mode && stored.SettingsDigest == wanted.SettingsDigest
+	if !same || !Recommended(stored) || !withheldForData(wanted) || newlyHeld(stored, wanted) || floored(stored, v) {
+		return wanted
+	}
+	wanted.Containers, wanted.DataUntil = stored.Containers, stored.DataUntil
+	wanted.Seed, wanted.SeedWithheld = seed(v, stored.Containers)
+	if wanted.Seed != nil && stored.Seed != nil {
+		wanted.Seed.ValidUntil = stored.Seed.ValidUntil
+	}
+	return wanted
+}
+
+// Recommended: there is a target to be kept.
+func Recommended(spec v1alpha1.AttuneRecommendationSpec) bool {
+	return slices.ContainsFunc(spec.Containers, func(c v1alpha1.ContainerTarget) bool {
+		return podview.FromResources(c.Target) != (recommender.Size{})
+	})
+}
+
+// withheldForData: if there is no seed, it is for want of targets and nothing else.
+func withheldForData(spec v1alpha1.AttuneRecommendationSpec) bool {
+	return spec.Seed != nil || spec.SeedWithheld == seedHeld || spec.SeedWithheld == seedMode(spec.Mode)
+}
+
+// newlyHeld: something outside the history holds a resource now, or another container is sized.
+func newlyHeld(stored, wanted v1alpha1.AttuneRecommendationSpec) bool {
+	if len(stored.Containers) != len(wanted.Containers) {
+		return true
+	}
+	for i, w := range wanted.Containers {
+		s := stored.Containers[i]
+		if s.Name != w.Name || outside(s.Holds) != outside(w.Holds) {
+			return true
+		}
+	}
+	return false
+}
+
+// outside are the holds that do not come from the history, as a comparable value.
+func outside(holds []v1alpha1.Hold) (held struct{ hpaCPU, hpaMemory, vpa bool }) {
+	held.vpa = slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Reason == resize.ReasonVPA })
+	held.hpaCPU = HeldFor(holds, recommender.CPU, resize.ReasonHPA)
+	held.hpaMemory = HeldFor(holds, recommender.Memory, resize.ReasonHPA)
+	return held
+}
+
+// floored: harm has taught a floor above a stored target.
+func floored(stored v1alpha1.AttuneRecommendationSpec, v View) bool {
+	for _, c := range stored.Containers {
+		target, floors := podview.FromResources(c.Target), resize.FloorsOf(v.Status.Floors, c.Name, v.Now)
+		for _, r := range recommender.Resources {
+			if floors[r].Amount > target[r].Request {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// noise is the part of a target, in percent, by which it may fall without being news: a history that
+// slides along moves every target a little with each step, far inside the dead band of 10 %.
+const noise = 2
+
+// stepKept is the last step of a target that was stored before and is kept.
+const stepKept = "kept"
+
+// damp keeps the stored target of a container where the new one is a little lower; what is higher is
+// never held back, and a request that is no whole amount is not kept. The explanation ends with what is kept.
+func damp(stored []v1alpha1.ContainerTarget, t v1alpha1.ContainerTarget) v1alpha1.ContainerTarget {
+	i := slices.IndexFunc(stored, func(s v1alpha1.ContainerTarget) bool { return s.Name == t.Name })
+	if i < 0 {
+		return t
+	}
+	before, now := podview.FromResources(stored[i].Target), podview.FromResources(t.Target)
+	for _, r := range recommender.Resources {
+		if noticeable(r, before[r], now[r]) {
+			continue
+		}
+		if kept := before[r].Request; kept != now[r].Request && len(t.Steps) > 0 {
+			t.Steps = append(t.Steps, v1alpha1.Step{
+				Resource: r.String(), Name: stepKept, Before: recommender.Format(r, now[r].Request), After: recommender.Format(r, kept),
+				Reason: fmt.Sprintf("the target is kept: it would fall by no more than %d %%", noise),
+			})
+		}
+		now[r] = before[r]
+	}
+	t.Target = podview.ToResources(now)
+	return t
+}
+
+func noticeable(r recommender.Resource, before, now recommender.Allocation) bool {
+	return r.Whole(before.Request) != before.Request || !fellALittle(before.Request, now.Request) || !fellALittle(before.Limit, now.Limit)
+}
+
+func fellALittle(before, now recommender.Amount) bool {
+	return now == before || now < before && now > 0 && (before-now)*100 <= before*noise
+}
