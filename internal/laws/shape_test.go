@@ -29,7 +29,6 @@ var owed = map[string]int{
 	"methods of overlay in internal/policy":        44,
 	"methods of pool in usage/store":               43,
 	"methods of Controller in controller/policy":   43,
-	"methods of options in cmd/attune":             36,
 	"methods of world in controller/workload":      31,
 	"methods of Sharer in recommender/node":        31,
 	"methods of report in controller/policy":       27,
