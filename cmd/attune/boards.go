@@ -4,17 +4,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"attune.io/attune/internal/fresh"
-	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/board"
 )
 
 // boards are where the loops meet: what one of them knows and another one reads, and whom it wakes by it. No loop knows
 // another one.
 type boards struct {
 	// grants of the node loop, for the workload loop.
-	grants *grant.Table
+	grants *board.Grants
 	// confirmed by the policy loop: until when stored targets hold, for the workload loop.
-	confirmed *fresh.Table
+	confirmed *board.Confirmed
 	// newData names the namespaces that the policy loop is to look at; "" stands for every one.
 	newData news[string]
 	// look names the recommendations that the workload loop is to look at, held those whose nodes are.
@@ -23,7 +22,7 @@ type boards struct {
 
 func newBoards() boards {
 	return boards{
-		grants: &grant.Table{}, confirmed: &fresh.Table{},
+		grants: &board.Grants{}, confirmed: &board.Confirmed{},
 		newData: newNews[string](), look: newNews[types.NamespacedName](), held: newNews[types.NamespacedName](),
 	}
 }

@@ -99,7 +99,7 @@ func addPolicyLoop(mgr ctrl.Manager, of shared, b boards, histories *store.Store
 	loop := &policyloop.Controller{
 		Operator: of.operator, Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
 		History: histories, Checkpoints: histories, Recent: followed,
-		Fresh: b.confirmed, Renewed: b.look.tellOne,
+		Confirmed: b.confirmed, Reconfirmed: b.look.tellOne,
 	}
 	return loop.Register(mgr, b.newData)
 }
@@ -127,7 +127,7 @@ func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, m measurin
 		Operator: of.operator, Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
 		Live: mgr.GetAPIReader(), ServerVersion: version, Evictions: c.loops.eviction, Rights: rights, Served: served,
 		Gauges: m.gauge, Lately: m.lately,
-		Grants: b.grants, Fresh: b.confirmed, HeldChanged: b.held.tellOne,
+		Grants: b.grants, Confirmed: b.confirmed, HeldChanged: b.held.tellOne,
 	}
 	return loop.Register(mgr, b.look)
 }

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/tick"
+	"attune.io/attune/internal/loop"
 )
 
 // namespaces are those that the operator watches; none: all of them.
@@ -138,7 +138,7 @@ func (l leftOut) Start(ctx context.Context) error {
 	log := ctrl.Log.WithName("namespaces")
 	log.Error(nil, "Namespaces are left out: the operator may not watch them. Create them, and upgrade the release", "namespaces", l.names)
 	// Replicas that began together do not end together.
-	for range tick.Every(ctx, l.clock, wait.Jitter(time.Minute, 1)) {
+	for range loop.Every(ctx, l.clock, wait.Jitter(time.Minute, 1)) {
 		for _, name := range l.names {
 			ok, err := l.may(ctx, name)
 			if err != nil {

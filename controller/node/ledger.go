@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
@@ -53,7 +53,7 @@ func (s *scene) ledger() ledger {
 	l := ledger{available: s.allocatable()}
 	for _, pod := range s.pods {
 		taken := resize.Footprint(pod)
-		if reason, _ := grant.AsItIs(pod, s.recommendations[pod.UID]); reason == "" {
+		if reason, _ := board.AsItIs(pod, s.recommendations[pod.UID]); reason == "" {
 			taken = podview.Overhead(pod)
 			demand, seen := s.demand(pod)
 			l.members, l.demands, l.seen = append(l.members, pod), append(l.demands, demand), append(l.seen, seen)
@@ -76,15 +76,15 @@ func (s *scene) allocatable() (has node.Amounts) {
 // frozen says why the pod may not be changed now: a word, and a sentence that follows it. Empty: it may.
 func (s *scene) frozen(pod *corev1.Pod) (reason, message string) {
 	rec := s.recommendations[pod.UID]
-	if grant.Leaving(pod, rec) {
+	if board.Leaving(pod, rec) {
 		return "", ""
 	}
-	if reason, message = grant.Frozen(pod, rec); reason != "" {
+	if reason, message = board.Frozen(pod, rec); reason != "" {
 		return reason, message
 	}
 	switch reason = s.held(client.ObjectKeyFromObject(rec), pod.UID); reason {
 	case "":
-	case grant.NotLookedAt:
+	case board.NotLookedAt:
 		return reason, "the operator has just started and has not looked at its workload yet"
 	default:
 		return reason, "it may not be changed now: " + reason
@@ -108,7 +108,7 @@ func (s *scene) demand(pod *corev1.Pod) (node.Pod, seen) {
 	}
 	p := node.Pod{
 		Name:        m.name,
-		Group:       grant.GroupOf(rec),
+		Group:       board.GroupOf(rec),
 		DaemonSet:   rec.Spec.Workload.Kind == v1alpha1.KindDaemonSet,
 		Frozen:      m.reason != "",
 		Ranking:     ranking,

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
@@ -51,7 +51,7 @@ func (s *scene) look(out shared) *look {
 	}
 	for _, pod := range s.pods {
 		rec := s.recommendations[pod.UID]
-		if reason, message := grant.AsItIs(pod, rec); reason != "" && !resize.Finished(pod) {
+		if reason, message := board.AsItIs(pod, rec); reason != "" && !resize.Finished(pod) {
 			holds := podview.Read(pod)
 			l.others = append(l.others, seen{name: pod.Namespace + "/" + pod.Name, reason: reason, message: message, holds: holds, wants: wants(rec, holds)})
 		}

@@ -184,9 +184,9 @@ func (c *Controller) confirm(pass pass, rec *v1alpha1.AttuneRecommendation, data
 		return
 	}
 	key, oldest := client.ObjectKeyFromObject(rec), pass.now.Add(-pass.settings.Recommender.StaleAfter())
-	known := c.Fresh.Confirm(key, dataUntil)
-	if known.Before(oldest) && rec.Spec.DataUntil.Time.Before(oldest) && !dataUntil.Before(oldest) && c.Renewed != nil {
-		c.Renewed(key)
+	known := c.Confirmed.Confirm(key, dataUntil)
+	if known.Before(oldest) && rec.Spec.DataUntil.Time.Before(oldest) && !dataUntil.Before(oldest) && c.Reconfirmed != nil {
+		c.Reconfirmed(key)
 	}
 }
 

@@ -22,10 +22,9 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/effective"
 	"attune.io/attune/internal/event"
-	"attune.io/attune/internal/fresh"
-	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
@@ -65,11 +64,11 @@ type Controller struct {
 
 	// Grants of the nodes (strategy Node), and whom to tell that pods are held otherwise than before. nil: no node
 	// grants anything.
-	Grants      *grant.Table
+	Grants      *board.Grants
 	HeldChanged func(types.NamespacedName)
 
-	// Fresh knows until when targets hold that are stored; nil: as long as is stored with them.
-	Fresh *fresh.Table
+	// Confirmed knows until when targets hold that are stored; nil: as long as is stored with them.
+	Confirmed *board.Confirmed
 
 	// What is remembered between passes. All of it may be lost.
 	nodes     nodeMemory
@@ -192,7 +191,7 @@ func (c *Controller) forget(name types.NamespacedName, err error) {
 	c.counted.drop(name)
 	c.promises.make(name, nil, ledger{})
 	c.Grants.Forget(name)
-	c.Fresh.Forget(name)
+	c.Confirmed.Forget(name)
 	c.waiting.wait(name, nil, 0)
 	c.queue.keep(name, nil)
 	c.retries.over(name)

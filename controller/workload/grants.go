@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	noderules "attune.io/attune/recommender/node"
@@ -23,7 +23,7 @@ func (w world) byNode() bool {
 
 // observeGrants reads what the nodes of the pods grant them.
 func (c *Controller) observeGrants(w *world) {
-	w.granted, w.waits = map[types.UID]grant.Pod{}, c.queue.read(client.ObjectKeyFromObject(w.rec))
+	w.granted, w.waits = map[types.UID]board.Pod{}, c.queue.read(client.ObjectKeyFromObject(w.rec))
 	for _, pod := range w.pods {
 		if granted, ok := c.Grants.Of(pod.UID); ok && w.byNode() {
 			w.granted[pod.UID] = granted

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/resize"
 )
 
@@ -30,7 +30,7 @@ func unfit(t *testing.T) world {
 	three := resource.MustParse("3")
 	w.rec.Spec.Seed = &v1alpha1.Seed{Revision: "r", ValidUntil: metav1.NewTime(now.Add(time.Hour)),
 		Containers: []v1alpha1.ContainerSeed{{Name: "app", CPURequest: &three}}}
-	w.granted = map[types.UID]grant.Pod{"web-1": {Evict: noRoom}, "web-2": {}}
+	w.granted = map[types.UID]board.Pod{"web-1": {Evict: noRoom}, "web-2": {}}
 	return w
 }
 
@@ -55,7 +55,7 @@ func TestAPodThatDoesNotFitIsEvicted(t *testing.T) {
 
 	w.rec.Status = d.status
 	w.pod("web-1").DeletionTimestamp = &metav1.Time{Time: now}
-	w.granted = map[types.UID]grant.Pod{"web-2": {Evict: noRoom}}
+	w.granted = map[types.UID]board.Pod{"web-2": {Evict: noRoom}}
 	d = decide(w)
 	assert.Empty(t, d.evictions)
 	assert.Empty(t, d.status.Records, "one of the workload at a time")
@@ -125,7 +125,7 @@ func TestAnEvictionThatIsNotWantedAnyMoreIsForgotten(t *testing.T) {
 		edit func(*world)
 		left int
 	}{
-		"it fits again":         {func(w *world) { w.granted["web-1"] = grant.Pod{} }, 0},
+		"it fits again":         {func(w *world) { w.granted["web-1"] = board.Pod{} }, 0},
 		"evictions are off":     {func(w *world) { w.settings.Resize.NodeEviction = false }, 0},
 		"the mode is Observe":   {func(w *world) { w.settings.Resize.Mode = v1alpha1.UpdateObserve }, 0},
 		"it is paused":          {func(w *world) { w.settings.Resize.Paused = []string{"cluster"} }, 0},

@@ -15,8 +15,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/effective"
-	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
@@ -58,7 +58,7 @@ type world struct {
 	measured map[string]resize.Signals
 
 	// granted is what the pods' nodes grant them (strategy Node).
-	granted map[types.UID]grant.Pod
+	granted map[types.UID]board.Pod
 	// waits is since when pods wait to be resized so.
 	waits map[types.UID]time.Time
 
@@ -94,7 +94,7 @@ func (c *Controller) observe(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 	w := world{
 		rec: rec, now: c.Clock.Now(), nodes: map[string]nodeView{}, serverVersion: c.ServerVersion, noResize: c.Served.lacks(), mayEvict: c.Evictions, operator: c.Operator,
 		noRights: c.Rights.lost(ctx, rec.Namespace), noRightsUrgent: c.Rights.lostUrgent(ctx, rec.Namespace), tried: c.lastAsked.read(rec.Status.Records),
-		confirmed: c.Fresh.Until(client.ObjectKeyFromObject(rec)),
+		confirmed: c.Confirmed.Until(client.ObjectKeyFromObject(rec)),
 		seenLive:  map[types.UID]bool{}, behind: map[types.UID]bool{}, memory: map[types.UID]map[string]recommender.Amount{}, unweighed: map[types.UID]bool{},
 	}
 	if err := c.observePolicy(ctx, &w); err != nil {
