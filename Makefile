@@ -147,9 +147,13 @@ generate: ## CRDs, deep copies and the chart's copy of the CRDs
 	bin/controller-gen object paths=./api/... crd:crdVersions=v1 output:crd:artifacts:config=config/crd
 	mkdir -p charts/attune/crd-files && cp config/crd/*.yaml charts/attune/crd-files/
 
-lint: score ## gofmt and go vet, over every module of ours, and kube-score over the chart
+bin/golangci-lint: tools/lint/go.mod
+	cd tools/lint && go build -o ../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+lint: score bin/golangci-lint ## gofmt over all, golangci-lint (.golangci.yml) over the product and its tests, go vet over the test modules, kube-score over the chart
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt -w on these files"; exit 1; }
-	go vet ./... && cd test && go vet ./... && cd admission && go vet ./... && cd ../peers && go vet ./... && cd ../tsdb && go vet ./...
+	GOMEMLIMIT=3GiB bin/golangci-lint run ./...
+	cd test && go vet ./... && cd admission && go vet ./... && cd ../peers && go vet ./... && cd ../tsdb && go vet ./... && cd ../certmanager && go vet -tags helm ./...
 
 # What kube-score calls critical and is meant to be so: images are named by their version (IfNotPresent), and a CPU limit
 # would throttle who is asked for a pod's size while the pod waits. It warns of two more things: a topology spread takes

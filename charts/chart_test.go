@@ -634,8 +634,7 @@ func TestFlags(t *testing.T) {
 	assert.Contains(t, deployment(t, r, "attune-webhook").Spec.Template.Spec.Containers[0].Args, "--policy-source-namespaces=team-a,team-b", "it judges policies")
 	assert.Contains(t, deployment(t, r, "attune-webhook").Spec.Template.Spec.Containers[0].Args, "--max-rate-window=6h")
 	verifying := deployment(t, render(t, address, "kubelet.tls.caConfigMap.name=kubelets"), "attune").Spec.Template.Spec
-	args := append(deployment(t, r, "attune-webhook").Spec.Template.Spec.Containers[0].Args, deployment(t, r, "attune").Spec.Template.Spec.Containers[0].Args...)
-	args = append(args, verifying.Containers[0].Args...)
+	args := slices.Concat(deployment(t, r, "attune-webhook").Spec.Template.Spec.Containers[0].Args, deployment(t, r, "attune").Spec.Template.Spec.Containers[0].Args, verifying.Containers[0].Args)
 	assert.Contains(t, args, "--scraper-service-account=attune-scraper")
 	assert.Contains(t, args, "--eviction")
 	assert.Contains(t, args, "--webhook-client-ca-file=/etc/attune/client-ca/ca.crt")
