@@ -150,10 +150,10 @@ generate: ## CRDs, deep copies and the chart's copy of the CRDs
 bin/golangci-lint: tools/lint/go.mod
 	cd tools/lint && go build -o ../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
-lint: score bin/golangci-lint ## gofmt over all, golangci-lint (.golangci.yml) over the product and its tests, go vet over the test modules, kube-score over the chart
+lint: score bin/golangci-lint ## gofmt over all, golangci-lint (.golangci.yml) over the product with its tests, test/certmanager and test/tsdb, go vet over the other modules, kube-score over the chart
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt -w on these files"; exit 1; }
-	GOMEMLIMIT=3GiB bin/golangci-lint run ./...
-	cd test && go vet ./... && cd admission && go vet ./... && cd ../peers && go vet ./... && cd ../tsdb && go vet ./... && cd ../certmanager && go vet -tags helm ./...
+	export GOMEMLIMIT=3GiB; bin/golangci-lint run ./... && for module in certmanager tsdb; do ( cd test/$$module && ../../bin/golangci-lint run ./... ) || exit 1; done
+	cd test && go vet ./... && cd admission && go vet ./... && cd ../peers && go vet ./...
 
 # What kube-score calls critical and is meant to be so: images are named by their version (IfNotPresent), and a CPU limit
 # would throttle who is asked for a pod's size while the pod waits. It warns of two more things: a topology spread takes
