@@ -63,6 +63,7 @@ test-integration: programs bin/gotestsum ## Tests against a real API server, wit
 	cd test && $(call gotest,integration) -count=1 -timeout 20m -run '$(RUN)' ./integration/... ./killed/...
 	cd test/admission && $(call gotest,admission) -count=1 -timeout 20m -run '$(RUN)' ./...
 	ATTUNE_HELM="$$(cd test && go run ./cluster/cmd/cluster find helm)" $(call gotest,charts) -count=1 -tags helm ./charts
+	cd test/certmanager && ATTUNE_HELM="$$(cd .. && go run ./cluster/cmd/cluster find helm)" $(call gotest,certmanager) -count=1 -tags helm ./...
 
 test-e2e: programs bin/gotestsum ## Tests on a real kubelet (RUN=name for one)
 	cd test && $(call gotest-v,cluster) -count=1 -timeout 10m -run '$(RUN)' ./cluster/...
@@ -146,9 +147,13 @@ generate: ## CRDs, deep copies and the chart's copy of the CRDs
 	bin/controller-gen object paths=./api/... crd:crdVersions=v1 output:crd:artifacts:config=config/crd
 	mkdir -p charts/attune/crd-files && cp config/crd/*.yaml charts/attune/crd-files/
 
-lint: score ## gofmt and go vet, over every module of ours, and kube-score over the chart
+bin/golangci-lint: tools/lint/go.mod
+	cd tools/lint && go build -o ../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+lint: score bin/golangci-lint ## gofmt over all, golangci-lint (.golangci.yml) over the product with its tests, test/certmanager and test/tsdb, go vet over the other modules, kube-score over the chart
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt -w on these files"; exit 1; }
-	go vet ./... && cd test && go vet ./... && cd admission && go vet ./... && cd ../peers && go vet ./... && cd ../tsdb && go vet ./...
+	export GOMEMLIMIT=3GiB; bin/golangci-lint run ./... && for module in certmanager tsdb; do ( cd test/$$module && ../../bin/golangci-lint run ./... ) || exit 1; done
+	cd test && go vet ./... && cd admission && go vet ./... && cd ../peers && go vet ./...
 
 # What kube-score calls critical and is meant to be so: images are named by their version (IfNotPresent), and a CPU limit
 # would throttle who is asked for a pod's size while the pod waits. It warns of two more things: a topology spread takes

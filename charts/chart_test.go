@@ -608,10 +608,10 @@ func TestUsageVolume(t *testing.T) {
 func TestFlags(t *testing.T) {
 	source, err := os.ReadFile("../cmd/attune/options.go")
 	require.NoError(t, err)
-	known := func(programs ...string) (flags []string) {
-		for _, program := range append(programs, "All", "Certificates") {
-			_, body, found := strings.Cut(string(source), "func (o *options) register"+program+"(")
-			require.True(t, found, program)
+	known := func(groups ...string) (flags []string) {
+		for _, group := range append(groups, "process", "policy", "certificate") {
+			_, body, found := strings.Cut(string(source), "func (o *"+group+"Options) register(")
+			require.True(t, found, group)
 			body, _, _ = strings.Cut(body, "\n}\n")
 			for _, flag := range regexp.MustCompile(`"([a-z-]+)", `).FindAllStringSubmatch(body, -1) {
 				flags = append(flags, flag[1])
@@ -622,7 +622,7 @@ func TestFlags(t *testing.T) {
 	many := []string{"usage.prometheus.headers.X-Scope-OrgID=shop", "usage.prometheus.queryParameters.dedup=x", "usage.prometheus.matchers.cluster=eu-1", "usage.limits.steps=60480", "usage.limits.rateWindow=6h",
 		"usage.prometheus.bearerTokenSecret.name=token", "usage.prometheus.tls.caConfigMap.name=ca", "usage.prometheus.tls.insecureSkipVerify=true",
 		"usage.policySources.namespaces={team-a,team-b}", "node.eviction.enabled=true", "node.interval=1m", "node.loadTaint.enabled=true", "kubelet.tls.insecureSkipVerify=true"}
-	controller, webhook := known("Control", "Usage"), known("Serving")
+	controller, webhook := known("loop", "usage"), known("webhook")
 	for _, provider := range []string{"certs.provider=self-signed", "certs.provider=cert-manager"} {
 		r := render(t, append(many, provider)...)
 		assertFlags(t, controller, deployment(t, r, "attune"))
@@ -634,8 +634,7 @@ func TestFlags(t *testing.T) {
 	assert.Contains(t, deployment(t, r, "attune-webhook").Spec.Template.Spec.Containers[0].Args, "--policy-source-namespaces=team-a,team-b", "it judges policies")
 	assert.Contains(t, deployment(t, r, "attune-webhook").Spec.Template.Spec.Containers[0].Args, "--max-rate-window=6h")
 	verifying := deployment(t, render(t, address, "kubelet.tls.caConfigMap.name=kubelets"), "attune").Spec.Template.Spec
-	args := append(deployment(t, r, "attune-webhook").Spec.Template.Spec.Containers[0].Args, deployment(t, r, "attune").Spec.Template.Spec.Containers[0].Args...)
-	args = append(args, verifying.Containers[0].Args...)
+	args := slices.Concat(deployment(t, r, "attune-webhook").Spec.Template.Spec.Containers[0].Args, deployment(t, r, "attune").Spec.Template.Spec.Containers[0].Args, verifying.Containers[0].Args)
 	assert.Contains(t, args, "--scraper-service-account=attune-scraper")
 	assert.Contains(t, args, "--eviction")
 	assert.Contains(t, args, "--webhook-client-ca-file=/etc/attune/client-ca/ca.crt")

@@ -148,7 +148,7 @@ func (d dice) while() time.Duration { return time.Duration(d.IntN(1200)-600) * t
 
 func (d dice) caps() Capabilities {
 	return Capabilities{
-		Resizable: d.often() || d.often(), ServerMinor: 33 + d.IntN(5), KubeletMinor: 33 + d.IntN(5), NodeReady: d.often() || d.often(),
+		Resizable: d.often() || d.often(), ServerMinor: 33 + d.IntN(5), KubeletMinor: 33 + d.IntN(5), NodeReady: d.often() || d.often(), //nolint:staticcheck // each is a throw of its own
 		Policies:    Policies{StaticCPU: d.rarely(), StaticMemory: d.rarely(), Swap: d.rarely()},
 		Allocatable: [2]recommender.Amount{d.amount(100), d.amount(100 * mi)},
 	}

@@ -74,7 +74,7 @@ var lives = []life{
 		check: func(t *testing.T, c *cluster, o *operator) {
 			require.Len(t, o.floors, 1)
 			floor := FloorsOf(o.floors, "app", o.floors[0].LearnedAt.Time)[recommender.Memory]
-			assert.Equal(t, recommender.Amount(666*mi), floor.Amount, "1.3 × 512Mi is 665.6Mi, and floors are in whole MiB")
+			assert.Equal(t, 666*mi, floor.Amount, "1.3 × 512Mi is 665.6Mi, and floors are in whole MiB")
 			assert.Equal(t, "oomkill", floor.Reason)
 			assert.Equal(t, int32(1), o.backoff.ConsecutiveReverts)
 			assert.Empty(t, o.kept)
@@ -413,7 +413,7 @@ func walk(t *testing.T, l life, minor int) {
 		l.before(c, o)
 	}
 	o.signals.Throttle = map[string]float64{"app": 0}
-	o.begin(c, []podview.Container{{Name: "app", Size: l.wish, MemoryUsage: l.usage}})
+	_ = o.begin(c, []podview.Container{{Name: "app", Size: l.wish, MemoryUsage: l.usage}})
 	if l.during != nil {
 		o.run(c, l.after)
 		l.during(c, o)

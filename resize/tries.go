@@ -201,7 +201,7 @@ func tried(tries []v1alpha1.Try, t v1alpha1.Try, rest time.Duration, now time.Ti
 
 // aboutAll: the row says the same as another one, of the whole workload.
 func aboutAll(k, t v1alpha1.Try) bool {
-	return k.What == v1alpha1.TryResize && k.What == t.What && k.Reason == t.Reason && k.Pod == ""
+	return k.What == t.What && t.What == v1alpha1.TryResize && k.Reason == t.Reason && k.Pod == ""
 }
 
 // subject is what a row is about, but for the sizes that were asked for.

@@ -169,7 +169,7 @@ func functionsOfPods(t *testing.T) (names []string) {
 	t.Helper()
 	production := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
 	for folder, name := range map[string]string{".": "resize", "../podview": "podview"} {
-		packages, err := parser.ParseDir(token.NewFileSet(), folder, production, 0)
+		packages, err := parser.ParseDir(token.NewFileSet(), folder, production, 0) //nolint:staticcheck // the folders have no build tags
 		require.NoError(t, err)
 		ast.Inspect(packages[name], func(n ast.Node) bool {
 			if f, ok := n.(*ast.FuncDecl); ok && f.Name.IsExported() && takesPods(f) && !slices.Contains(parts, f.Name.Name) {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -26,9 +26,9 @@ func sharing(t *testing.T, granted recommender.Size, pods ...*corev1.Pod) tuning
 	w := seen(t, sizeOf(500, 0, 200, 400), pods...)
 	w.Rec.Spec.Strategy, w.Policy.Settings.Strategy = v1alpha1.StrategyNode, v1alpha1.StrategyNode
 	w.Rec.Spec.Containers = []v1alpha1.ContainerTarget{{Name: "app", Demand: &v1alpha1.ContainerDemand{MemoryMax7d: ptr.To(resource.MustParse("200Mi"))}}}
-	w.Grants, w.Past.WaitingSince = map[types.UID]grant.Pod{}, map[types.UID]time.Time{}
+	w.Grants, w.Past.WaitingSince = map[types.UID]board.Pod{}, map[types.UID]time.Time{}
 	for _, pod := range pods {
-		w.Grants[pod.UID] = grant.Pod{Sizes: map[string]recommender.Size{"app": granted}}
+		w.Grants[pod.UID] = board.Pod{Sizes: map[string]recommender.Size{"app": granted}}
 	}
 	return w
 }

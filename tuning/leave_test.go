@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/resize"
 	"attune.io/attune/tuning"
 )
@@ -31,7 +31,7 @@ func unfit(t *testing.T) tuning.View {
 	three := resource.MustParse("3")
 	w.Rec.Spec.Seed = &v1alpha1.Seed{Revision: "r", ValidUntil: metav1.NewTime(now.Add(time.Hour)),
 		Containers: []v1alpha1.ContainerSeed{{Name: "app", CPURequest: &three}}}
-	w.Grants = map[types.UID]grant.Pod{"web-1": {Evict: noRoom}, "web-2": {}}
+	w.Grants = map[types.UID]board.Pod{"web-1": {Evict: noRoom}, "web-2": {}}
 	return w
 }
 
@@ -56,7 +56,7 @@ func TestAPodThatDoesNotFitIsEvicted(t *testing.T) {
 
 	w.Rec.Status = d.Status
 	w.Pod("web-1").DeletionTimestamp = &metav1.Time{Time: now}
-	w.Grants = map[types.UID]grant.Pod{"web-2": {Evict: noRoom}}
+	w.Grants = map[types.UID]board.Pod{"web-2": {Evict: noRoom}}
 	d = tuning.Decide(w)
 	assert.Empty(t, d.Evictions)
 	assert.Empty(t, d.Status.Records, "one of the workload at a time")
@@ -126,7 +126,7 @@ func TestAnEvictionThatIsNotWantedAnyMoreIsForgotten(t *testing.T) {
 		edit func(*tuning.View)
 		left int
 	}{
-		"it fits again":         {func(w *tuning.View) { w.Grants["web-1"] = grant.Pod{} }, 0},
+		"it fits again":         {func(w *tuning.View) { w.Grants["web-1"] = board.Pod{} }, 0},
 		"evictions are off":     {func(w *tuning.View) { w.Policy.Settings.Resize.NodeEviction = false }, 0},
 		"the mode is Observe":   {func(w *tuning.View) { w.Policy.Settings.Resize.Mode = v1alpha1.UpdateObserve }, 0},
 		"it is paused":          {func(w *tuning.View) { w.Policy.Settings.Resize.Paused = []string{"cluster"} }, 0},

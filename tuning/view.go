@@ -12,7 +12,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
-	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -34,7 +34,7 @@ type View struct {
 	// Autoscalers is what other autoscalers hold of the workload.
 	Autoscalers autoscale.Holds
 	// Grants are the sizes that nodes grant their pods, by pod (strategy Node).
-	Grants map[types.UID]grant.Pod
+	Grants map[types.UID]board.Pod
 
 	Policy    PolicyView
 	Namespace NamespaceView

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 // program is what a process does of the operator. Each part asks for rights of its own: a process that does one of them
@@ -20,19 +22,19 @@ var everything = program{serves: true, controls: true}
 
 // command is the operator as one process, with a command below it for each of its programs.
 func command() *cobra.Command {
-	cmd := programCommand(everything, "attune", "Right-sizes pods: at admission, and in place while they run.", (*options).run)
+	cmd := programCommand(everything, "attune", "Right-sizes pods: at admission, and in place while they run.")
 	cmd.Long = cmd.Short + "\n\nWithout a command one process is the webhook and the controller, with the rights of both."
 	cmd.AddCommand(
-		programCommand(program{serves: true}, "webhook", "Sizes pods at admission and judges policies; it writes nothing", (*options).run),
-		programCommand(program{controls: true}, "controller", "Measures, recommends and resizes running pods", (*options).run),
+		programCommand(program{serves: true}, "webhook", "Sizes pods at admission and judges policies; it writes nothing"),
+		programCommand(program{controls: true}, "controller", "Measures, recommends and resizes running pods"),
 		checkCommand(),
 		uninstallCommand(),
 	)
 	return cmd
 }
 
-func programCommand(p program, name, short string, run func(*options, context.Context) error) *cobra.Command {
-	o := &options{program: p}
+func programCommand(p program, name, short string) *cobra.Command {
+	o := &Options{program: p}
 	cmd := &cobra.Command{
 		Use:           name,
 		Short:         short,
@@ -40,10 +42,10 @@ func programCommand(p program, name, short string, run func(*options, context.Co
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
+			if err := o.Validate(); err != nil {
 				return err
 			}
-			return run(o, cmd.Context())
+			return run(cmd.Context(), o)
 		},
 	}
 	o.register(cmd.Flags())
@@ -51,4 +53,31 @@ func programCommand(p program, name, short string, run func(*options, context.Co
 		return fmt.Errorf("%w: see %s --help for the flags that there are", err, cmd.CommandPath())
 	})
 	return cmd
+}
+
+// run builds the operator from valid flags, and runs it until the context ends.
+func run(ctx context.Context, o *Options) error {
+	logger, err := newLogger(o.process.logLevel)
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(logger)
+	if err := sparing(); err != nil {
+		return err
+	}
+	api, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the API server: %w", err)
+	}
+	api.Wrap(evictionsAtOnce)
+	api.UserAgent = "attune"
+	config, err := o.Complete(ctx, api)
+	if err != nil {
+		return err
+	}
+	system, err := NewSystem(ctx, config, metrics.Registry)
+	if err != nil {
+		return err
+	}
+	return system.Run(ctx)
 }

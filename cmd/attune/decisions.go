@@ -48,14 +48,14 @@ func loopback(address string) error {
 	return nil
 }
 
-// answerDecisions adds the listener, unless it is switched off.
-func (o *options) answerDecisions(mgr ctrl.Manager, decided func(node string) (decision.Node, bool)) error {
-	if o.decisionsAddress == "" {
+// addDecisions adds the listener, unless it is switched off.
+func addDecisions(mgr ctrl.Manager, o *Options, decided func(node string) (decision.Node, bool)) error {
+	if o.loops.decisionsAddress == "" {
 		return nil
 	}
 	return mgr.Add(&decisions{
-		address: o.decisionsAddress, decided: decided, leads: mgr.Elected(), log: ctrl.Log.WithName("decisions"),
-		leader: func(ctx context.Context) string { return leaderOf(ctx, mgr.GetAPIReader(), o.namespace) },
+		address: o.loops.decisionsAddress, decided: decided, leads: mgr.Elected(), log: ctrl.Log.WithName("decisions"),
+		leader: func(ctx context.Context) string { return leaderOf(ctx, mgr.GetAPIReader(), o.process.namespace) },
 	})
 }
 

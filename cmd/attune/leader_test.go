@@ -11,11 +11,11 @@ import (
 
 // TestAPodHoldsTheLease: two processes of a pod, one after the other, are the same holder.
 func TestAPodHoldsTheLease(t *testing.T) {
-	o := options{leaderElect: true, podUID: "705ab4f5", namespace: "attune-system"}
+	o := &Options{process: processOptions{namespace: "attune-system"}, loops: loopOptions{leaderElect: true, podUID: "705ab4f5"}}
 	config := &rest.Config{UserAgent: "attune"}
-	first, err := o.lock(config)
+	first, err := newLock(o, config)
 	require.NoError(t, err)
-	next, err := o.lock(config)
+	next, err := newLock(o, config)
 	require.NoError(t, err)
 	host, err := os.Hostname()
 	require.NoError(t, err)
@@ -24,8 +24,8 @@ func TestAPodHoldsTheLease(t *testing.T) {
 	assert.Equal(t, "attune-system/attune.attune.io", first.Describe())
 	assert.Equal(t, "attune", config.UserAgent, "the manager's own is as it was")
 
-	for name, outside := range map[string]*options{"not in a pod": {leaderElect: true}, "nobody is elected": {podUID: "705ab4f5"}} {
-		lock, err := outside.lock(config)
+	for name, outside := range map[string]loopOptions{"not in a pod": {leaderElect: true}, "nobody is elected": {podUID: "705ab4f5"}} {
+		lock, err := newLock(&Options{loops: outside}, config)
 		require.NoError(t, err, name)
 		assert.Nil(t, lock, name)
 	}

@@ -11,15 +11,24 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// newLogger writes JSON lines to stderr.
-func newLogger(level string) (logr.Logger, error) {
+// levelOf is the level of a --log-level.
+func levelOf(name string) (slog.Level, error) {
 	levels := map[string]slog.Level{"debug": -4, "info": 0, "error": 8}
-	at, ok := levels[level]
+	level, ok := levels[name]
 	if !ok {
-		return logr.Logger{}, fmt.Errorf("--log-level %q is unknown: use debug, info or error", level)
+		return 0, fmt.Errorf("--log-level %q is unknown: use debug, info or error", name)
 	}
-	var handler slog.Handler = slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: at})
-	if level != "debug" {
+	return level, nil
+}
+
+// newLogger writes JSON lines to stderr.
+func newLogger(name string) (logr.Logger, error) {
+	level, err := levelOf(name)
+	if err != nil {
+		return logr.Logger{}, err
+	}
+	var handler slog.Handler = slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level})
+	if level != slog.LevelDebug {
 		handler = newSampled(handler)
 	}
 	return logr.FromSlogHandler(handler), nil

@@ -63,7 +63,9 @@ func registered(t *testing.T) map[string]string {
 }
 
 // registerOnce in the process's own registry, where controller-runtime's are too.
-var registerOnce = sync.OnceFunc(func() { (&options{program: everything, usageSource: sourceEmbedded}).newMeters(metrics.Registry) })
+var registerOnce = sync.OnceFunc(func() {
+	newMeters(&Options{program: everything, usage: usageOptions{source: sourceEmbedded}}, metrics.Registry)
+})
 
 // The operator has every metric that is promised, with its labels, and docs/metrics.md tells of no other ones.
 func TestMetrics(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -20,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/tick"
+	"attune.io/attune/internal/loop"
 )
 
 // namespaces are those that the operator watches; none: all of them.
@@ -85,28 +84,21 @@ func askMayWatch(config *rest.Config, kinds []schema.GroupResource) (mayWatch, e
 	if err != nil {
 		return nil, err
 	}
+	reviews := api.AuthorizationV1().SelfSubjectAccessReviews()
 	return func(ctx context.Context, namespace string) (bool, error) {
 		for _, kind := range kinds {
 			for _, verb := range []string{"list", "watch"} {
-				if ok, err := asked(ctx, api, namespace, verb, kind); err != nil || !ok {
-					return false, err
+				ok, err := may(ctx, reviews, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: kind.Group, Resource: kind.Resource})
+				if err != nil {
+					return false, fmt.Errorf("asking whether %s in namespace %s may be watched: %w", kind, namespace, err)
+				}
+				if !ok {
+					return false, nil
 				}
 			}
 		}
 		return true, nil
 	}, nil
-}
-
-func asked(ctx context.Context, api kubernetes.Interface, namespace, verb string, kind schema.GroupResource) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, rightsTimeout)
-	defer cancel()
-	review, err := api.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: kind.Group, Resource: kind.Resource},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		return false, fmt.Errorf("asking whether %s in namespace %s may be watched: %w", kind, namespace, err)
-	}
-	return review.Status.Allowed, nil
 }
 
 // split tells the namespaces that may be watched from those that may not. The Roles of a namespace go with it when it is
@@ -136,13 +128,17 @@ type leftOut struct {
 	clock clock.WithTicker
 }
 
+func newLeftOut(names namespaces, may mayWatch) leftOut {
+	return leftOut{names, may, clock.RealClock{}}
+}
+
 // Start ends with an error, and the process with it, once one of them may be watched: caches cannot take up a namespace
 // while they run, and the next process does.
 func (l leftOut) Start(ctx context.Context) error {
 	log := ctrl.Log.WithName("namespaces")
 	log.Error(nil, "Namespaces are left out: the operator may not watch them. Create them, and upgrade the release", "namespaces", l.names)
 	// Replicas that began together do not end together.
-	for range tick.Every(ctx, l.clock, wait.Jitter(time.Minute, 1)) {
+	for range loop.Every(ctx, l.clock, wait.Jitter(time.Minute, 1)) {
 		for _, name := range l.names {
 			ok, err := l.may(ctx, name)
 			if err != nil {
@@ -159,22 +155,6 @@ func (l leftOut) Start(ctx context.Context) error {
 
 // NeedLeaderElection is false: every replica has caches.
 func (leftOut) NeedLeaderElection() bool { return false }
-
-// watchedOf finds the namespaces that this process watches.
-func (o *options) watchedOf(ctx context.Context, config *rest.Config) (*leftOut, error) {
-	if len(o.watchNamespaces) == 0 {
-		return nil, nil
-	}
-	may, err := askMayWatch(config, o.program.watchedKinds())
-	if err != nil {
-		return nil, err
-	}
-	var left namespaces
-	if o.watched, left, err = o.watchNamespaces.split(ctx, may); err != nil || len(left) == 0 {
-		return nil, err
-	}
-	return &leftOut{names: left, may: may, clock: clock.RealClock{}}, nil
-}
 
 // syncedWithin is how long the caches may take to be filled. Rights that were taken away meanwhile keep them waiting for ever: the
 // next process asks anew what it may watch.

@@ -20,19 +20,21 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	clientfake "k8s.io/client-go/kubernetes/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	policyloop "attune.io/attune/controller/policy"
 	workloadloop "attune.io/attune/controller/workload"
-	"attune.io/attune/usage/embedded"
 )
 
 // allowing lets some namespaces be watched.
@@ -90,38 +92,19 @@ func TestWhatIsCached(t *testing.T) {
 	assert.Equal(t, some.cached(), cacheOptions(some).DefaultNamespaces)
 }
 
-// TestPodsOfOtherNamespaces: kubelets tell of every pod, and the caches refuse to be asked about those that they do not hold.
-func TestPodsOfOtherNamespaces(t *testing.T) {
-	pod := func(namespace string) client.Object {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}, Spec: corev1.PodSpec{NodeName: "n"}}
-	}
-	refusing := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
-		if key.Namespace == "other" {
-			return errors.New("unknown namespace for the cache")
-		}
-		return c.Get(ctx, key, o, options...)
-	}}
-	cached := fake.NewClientBuilder().WithObjects(pod("a"), pod("other")).WithInterceptorFuncs(refusing).Build()
-	watched := namespaces{"a", "b"}
-	for namespace, want := range map[string]string{"a": "n", "b": "", "other": ""} {
-		node, err := cluster{cached, watched}.NodeOf(t.Context(), embedded.Pod{Namespace: namespace, Name: "web"})
-		assert.NoError(t, err)
-		assert.Equal(t, want, node, namespace)
-		assert.Equal(t, want != "", isThere(cached, watched)(namespace, "web"), namespace)
-	}
-}
-
 // TestRightsInOneOfTheNamespaces are enough: what is denied in one is that one's.
 func TestRightsInOneOfTheNamespaces(t *testing.T) {
 	asked := map[string]int{}
-	api := func(granted ...string) client.Client {
+	api := func(granted ...string) kubernetes.Interface {
 		clear(asked)
-		return fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
-			review := o.(*authorizationv1.SelfSubjectAccessReview)
+		api := clientfake.NewClientset()
+		api.PrependReactor("create", "selfsubjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
 			asked[review.Spec.ResourceAttributes.Namespace]++
 			review.Status.Allowed = slices.Contains(granted, review.Spec.ResourceAttributes.Namespace)
-			return nil
-		}}).Build()
+			return true, review, nil
+		})
+		return api
 	}
 	for _, c := range []struct {
 		watched namespaces
@@ -134,7 +117,7 @@ func TestRightsInOneOfTheNamespaces(t *testing.T) {
 		{namespaces{"a", "b", "c"}, []string{"b"}, true, map[string]int{"a": 1, "b": 1}},
 		{namespaces{"a", "b"}, []string{"c"}, false, map[string]int{"a": 1, "b": 1}},
 	} {
-		may, err := mayResize(t.Context(), api(c.granted...), c.watched)
+		may, err := mayResize(t.Context(), api(c.granted...).AuthorizationV1().SelfSubjectAccessReviews(), c.watched)
 		assert.NoError(t, err)
 		assert.Equal(t, c.want, may)
 		assert.Equal(t, c.asked, asked)

@@ -6,9 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
@@ -40,13 +38,10 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 		{[]string{"--watch-namespaces=a", "--eviction"}, "--eviction goes with all namespaces alone"},
 		{[]string{"--watch-namespaces=a", "--node-load-taint"}, "--node-load-taint goes with all namespaces alone"},
 		{[]string{"--certs-provider=acme"}, "use cert-manager or self-signed"},
+		{[]string{"--log-level=loud"}, `--log-level "loud" is unknown: use debug, info or error`},
 	} {
 		t.Run(c.want, func(t *testing.T) {
-			o := &options{program: everything}
-			flags := pflag.NewFlagSet("attune", pflag.ContinueOnError)
-			o.register(flags)
-			require.NoError(t, flags.Parse(append([]string{"--namespace=attune-system"}, c.flags...)))
-			err := o.validate()
+			err := optionsOf(t, everything, c.flags...).Validate()
 			if c.want == "" {
 				assert.NoError(t, err)
 			} else {
@@ -90,13 +85,10 @@ func TestFlagsOfTheOtherProgram(t *testing.T) {
 func TestAProgramIsJudgedByItsOwnFlags(t *testing.T) {
 	for name, p := range map[string]program{"webhook": {serves: true}, "controller": {controls: true}, "both": everything} {
 		t.Run(name, func(t *testing.T) {
-			o := &options{program: p}
-			flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
-			o.register(flags)
-			require.NoError(t, flags.Parse([]string{"--namespace=attune-system"}))
-			assert.NoError(t, o.validate())
-			o.mostSteps = 1
-			assert.ErrorContains(t, o.validate(), "--max-history-steps")
+			o := optionsOf(t, p)
+			assert.NoError(t, o.Validate())
+			o.policies.steps = 1
+			assert.ErrorContains(t, o.Validate(), "--max-history-steps")
 		})
 	}
 }

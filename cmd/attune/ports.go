@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"k8s.io/client-go/rest"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -62,12 +61,12 @@ func (p *probed) listen(address string, dropped *prometheus.CounterVec) error {
 
 // serveMetrics to whoever comes or, over TLS with a certificate of its own making, to those whom the API server lets
 // read them.
-func (o *options) serveMetrics(mgr ctrl.Manager, config *rest.Config, gatherer prometheus.Gatherer) error {
+func serveMetrics(mgr ctrl.Manager, c Config, gatherer prometheus.Gatherer, dropped *prometheus.CounterVec) error {
 	handler := fewScrapes(promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	var secure *tls.Config
-	if o.metricsSecure && o.metricsAddress != switchedOff {
+	if c.process.metricsSecure && c.process.metricsAddress != switchedOff {
 		var err error
-		if handler, err = onlyReaders(config, mgr.GetHTTPClient(), handler); err != nil {
+		if handler, err = onlyReaders(c.api, mgr.GetHTTPClient(), handler); err != nil {
 			return err
 		}
 		if secure, err = ownCertificate(); err != nil {
@@ -76,7 +75,7 @@ func (o *options) serveMetrics(mgr ctrl.Manager, config *rest.Config, gatherer p
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", handler)
-	return addPort(mgr, "metrics", o.metricsAddress, mux, secure, o.meters.dropped)
+	return addPort(mgr, "metrics", c.process.metricsAddress, mux, secure, dropped)
 }
 
 // ownCertificate is one that nobody can verify: it keeps the readers' tokens from whoever only listens.

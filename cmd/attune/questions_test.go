@@ -19,6 +19,7 @@ import (
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/history"
+	"attune.io/attune/usage/prometheus"
 	"attune.io/attune/usage/recent"
 )
 
@@ -88,13 +89,11 @@ func TestQuestionsAboutAThousandWorkloads(t *testing.T) {
 	server := &counted{about: map[string]int{}, pods: map[string][]string{}}
 	served := httptest.NewServer(server)
 	defer served.Close()
-	o := &options{program: everything, usageSource: sourcePrometheus, prometheus: prometheusOptions{address: served.URL}}
-	o.meters = o.newMeters(prom.NewRegistry())
+	s := &sources{server: prometheusOptions{address: served.URL}, meter: prometheus.NewMeter(prom.NewRegistry())}
 	settings, err := policy.Resolve(nil, nil, nil)
 	require.NoError(t, err)
 	settings.Source.HistoryWindow = 24 * time.Hour
-	dial := o.dialer(nil)
-	histories, lately := history.New(history.Options{Dial: dial}), recent.New(dial)
+	histories, lately := history.New(history.Options{Dial: s.dial}), recent.New(s.dial)
 	for n := range namespaces {
 		namespace := fmt.Sprint("team-", n)
 		in := history.Interest{Policy: "all", Namespace: namespace, Source: settings.Source}
@@ -130,14 +129,14 @@ func TestQuestionsAboutAThousandWorkloads(t *testing.T) {
 		require.True(t, known)
 		assert.Equal(t, at, p.Last)
 	}
-	o.endOfAWave(t, settings, server, at)
+	s.endOfAWave(t, settings, server, at)
 }
 
 // endOfAWave asks what the workload loop does (controller/workload/measure.go): each signal once for all pods, and each
 // of two guardrails once.
-func (o *options) endOfAWave(t *testing.T, settings policy.Settings, server *counted, at time.Time) {
+func (s *sources) endOfAWave(t *testing.T, settings policy.Settings, server *counted, at time.Time) {
 	t.Helper()
-	gauge, err := o.gauges(nil)(settings)
+	gauge, err := s.gauge(settings)
 	require.NoError(t, err)
 	var pods []string
 	windows := map[string]time.Duration{}

@@ -20,15 +20,15 @@ const tokenSeconds = 600
 
 // scraperTokens are what kubelets are shown, and never the operator's own token, which may resize every pod: a node that
 // somebody broke into would have it within a minute. Nil where no ServiceAccount is named, as out of a cluster.
-func (o *options) scraperTokens(config *rest.Config) (*embedded.Tokens, error) {
-	if o.kubelet.scraper == "" {
+func scraperTokens(config *rest.Config, namespace, name string) (*embedded.Tokens, error) {
+	if name == "" {
 		return nil, nil
 	}
 	clients, err := corev1client.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	return embedded.NewTokens(tokenOf(clients.ServiceAccounts(o.namespace), o.kubelet.scraper), clock.RealClock{}), nil
+	return embedded.NewTokens(tokenOf(clients.ServiceAccounts(namespace), name), clock.RealClock{}), nil
 }
 
 // tokenOf asks the API server for a token of one ServiceAccount.

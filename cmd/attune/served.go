@@ -17,8 +17,8 @@ type coreResources interface {
 	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
 }
 
-// servedOf follows whether the API server serves pods/resize.
-func servedOf(mgr ctrl.Manager) (*workloadloop.Served, error) {
+// addServed follows whether the API server serves pods/resize.
+func addServed(mgr ctrl.Manager) (*workloadloop.Served, error) {
 	api, err := discovery.NewDiscoveryClientForConfig(mgr.GetConfig())
 	if err != nil {
 		return nil, err

@@ -5,119 +5,179 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
-	"net"
-	"net/url"
 	"os"
-	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"attune.io/attune/api/v1alpha1"
+	nodeloop "attune.io/attune/controller/node"
 	"attune.io/attune/controller/workload"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/usage"
+	"attune.io/attune/usage/embedded"
+	"attune.io/attune/usage/embedded/cluster"
 	"attune.io/attune/usage/prometheus"
+	"attune.io/attune/usage/recent"
 )
 
-// secretTimeout bounds the reading of one Secret.
-const secretTimeout = 10 * time.Second
+// sources answer what pods and nodes use: the operator's own source, and the servers that policies and defaults name.
+type sources struct {
+	// own is the embedded source; nil: the operator's own source is the server.
+	own *embedded.Source
+	// server of the operator; without an address there is none.
+	server prometheusOptions
+	// namespace of the operator, where the Secrets are of its own source and of the cluster's defaults.
+	namespace string
+	// secrets are read by name from the API server: nothing of them is cached.
+	secrets client.Reader
+	// meter counts what the servers are asked; nil: nothing is asked.
+	meter *prometheus.Meter
+	// clients of the servers that are asked about watched pods and nodes.
+	clients prometheus.Clients
+}
 
-// dialer makes a client of the server that settings name, or answers from the operator's own source. Secrets
-// are read by name from the API server: nothing of them is cached.
-func (o *options) dialer(secrets client.Reader) usage.Dialer {
-	return func(s usage.SourceSettings) (usage.Source, error) {
-		if s.Prometheus == nil && o.own != nil {
-			return o.backfilled()
-		}
-		return o.server(secrets, s)
+// newSources makes the sources, and has the leader run the embedded one, if the flags ask for it.
+func newSources(mgr ctrl.Manager, c Config, m meters) (*sources, error) {
+	s := &sources{server: c.usage.prometheus, namespace: c.process.namespace, secrets: mgr.GetAPIReader(), meter: m.usage}
+	if c.usage.source != sourceEmbedded {
+		return s, nil
 	}
-}
-
-// gauges makes what measures watched pods, with the same sources.
-func (o *options) gauges(secrets client.Reader) func(policy.Settings) (workload.Gauge, error) {
-	return func(s policy.Settings) (workload.Gauge, error) {
-		if s.Source.Prometheus == nil && o.own != nil {
-			return o.own, nil
-		}
-		server, err := o.kept(secrets, s.Source)
-		return gauge{server}, err
+	var err error
+	if s.own, err = newEmbedded(mgr, c, m.embedded); err != nil {
+		return nil, err
 	}
+	return s, mgr.Add(s.own)
 }
 
-// gauge asks a Prometheus server about pods.
-type gauge struct{ server measured }
-
-func (g gauge) Throttled(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
-	return g.server.pods(ctx, "throttling", pods, at, func(pods []string) string { return g.server.Scope().Throttled(namespace, pods, window) })
-}
-
-func (g gauge) Waiting(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
-	return g.server.pods(ctx, "waiting", pods, at, func(pods []string) string { return g.server.Scope().Waiting(namespace, pods, window) })
-}
-
-func (g gauge) Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
-	return g.server.pods(ctx, "memory", pods, at, func(pods []string) string { return g.server.Scope().Held(namespace, pods, window) })
-}
-
-func (g gauge) OOMKills(ctx context.Context, namespace string, windows map[string]time.Duration, at time.Time) (usage.ByContainer, error) {
-	return g.server.since(ctx, "oomkills", windows, at, func(pods []string, window time.Duration) string {
-		return g.server.Scope().Killed(namespace, pods, window)
-	})
-}
-
-func (g gauge) Value(ctx context.Context, query string, at time.Time) (float64, error) {
-	return g.server.value(ctx, "slo", query, at)
-}
-
-// kept is a client that was made before, or a new one; see clients.
-func (o *options) kept(secrets client.Reader, s usage.SourceSettings) (measured, error) {
-	return o.clients.of(s.Digest(), time.Now(), func() (measured, error) { return o.server(secrets, s) })
-}
-
-// server is a new client of the server that settings name, or of the operator's own.
-func (o *options) server(secrets client.Reader, s usage.SourceSettings) (measured, error) {
-	c, err := o.connect(secrets, s)
-	return measured{Client: c, meter: o.meters.usage, namespace: s.Namespace, failed: func() { o.clients.drop(s.Digest(), c) }}, err
-}
-
-func (o *options) connect(secrets client.Reader, s usage.SourceSettings) (*prometheus.Client, error) {
-	if s.Prometheus == nil {
-		return o.ownServer(s.Labels)
-	}
-	namespace := s.Namespace
-	if namespace == "" {
-		namespace = o.namespace
-	}
-	address := cmp.Or(s.Prometheus.Address, o.prometheus.address)
-	host := ""
-	if s.Namespace != "" {
-		host = hostOf(address)
-	}
-	credentials, err := readCredentials(secrets, namespace, host, *s.Prometheus)
+// newEmbedded is the source that scrapes the kubelets.
+func newEmbedded(mgr ctrl.Manager, c Config, m *embedded.Metrics) (*embedded.Source, error) {
+	kubelet, disk := c.usage.kubelet, c.usage.disk
+	tokens, err := scraperTokens(mgr.GetConfig(), c.process.namespace, kubelet.scraper)
 	if err != nil {
 		return nil, err
 	}
-	config := prometheus.ConfigOf(*s.Prometheus, credentials)
+	verify := embedded.KubeletTLS{CAFile: kubelet.caFile, InsecureSkipVerify: kubelet.insecureSkipVerify}
+	transport, err := embedded.Kubelets(mgr.GetConfig(), verify, tokens)
+	if err != nil {
+		return nil, err
+	}
+	return embedded.New(embedded.Options{
+		Cluster: cluster.Reader{Cache: mgr.GetClient(), Cached: c.watched.has}, Transport: transport, Interval: c.usage.interval, Clock: clock.RealClock{},
+		NodePressure: c.loops.nodeLoadTaint,
+		Log:          slog.New(logr.ToSlogHandler(ctrl.Log.WithName("usage"))),
+		Metrics:      m,
+		Disk:         embedded.Disk{Dir: disk.dir, Retention: disk.retention, MaxBytes: disk.size.Value()},
+	}), nil
+}
+
+// embeds: the settings are answered by the embedded source, which forgets what was before its samples.
+func (s *sources) embeds(settings usage.SourceSettings) bool {
+	return settings.Prometheus == nil && s.own != nil
+}
+
+// dial is a new source of the settings. The embedded one is beside the server that knows what was before, if there is one.
+func (s *sources) dial(settings usage.SourceSettings) (usage.Source, error) {
+	switch {
+	case !s.embeds(settings):
+		return s.metered(settings)
+	case s.server.address == "":
+		return s.own, nil
+	}
+	past, err := s.operators(nil)
+	if err != nil {
+		return nil, err
+	}
+	return usage.Backfilled{Source: s.own, Since: s.own.Since, Past: prometheus.Metered{Client: past, Meter: s.meter}}, nil
+}
+
+// gauge is what the same sources measure of watched pods.
+func (s *sources) gauge(settings policy.Settings) (workload.Gauge, error) {
+	if s.embeds(settings.Source) {
+		return s.own, nil
+	}
+	return s.kept(settings.Source)
+}
+
+// known is what was scraped, or what a server has been asked for already. The loop is nil where no node's load is asked
+// for.
+func (s *sources) known(pods *recent.Store, nodes *nodeloop.LoadLoop) workload.Lately {
+	switch {
+	case s.own != nil:
+		return s.own
+	case nodes == nil:
+		return recent.Known{Pods: pods}
+	}
+	return recent.Known{Pods: pods, Nodes: nodes}
+}
+
+// loads of nodes, from the operator's own source with a sample each interval.
+func (s *sources) loads(interval time.Duration) (loads prometheus.Loads, err error) {
+	ask := s.askNodes
+	if s.own != nil {
+		ask = s.own.AskNodes
+	} else if _, err := s.operators(nil); err != nil {
+		return loads, err
+	}
+	return prometheus.NewLoads(ask, prometheus.ScopeOf(s.server.matchers), interval), nil
+}
+
+// askNodes asks the operator's own server. It is looked up each time: a client that was refused is made anew.
+func (s *sources) askNodes(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
+	server, err := s.kept(usage.SourceSettings{})
+	if err != nil {
+		return nil, err
+	}
+	return server.Nodes(ctx, expression, at)
+}
+
+// kept is a client that was made before, or a new one; see prometheus.Clients.
+func (s *sources) kept(settings usage.SourceSettings) (prometheus.Metered, error) {
+	return s.clients.Of(settings.Digest(), time.Now(), func() (prometheus.Metered, error) { return s.metered(settings) })
+}
+
+// metered is a new client of the server that settings name, or of the operator's own.
+func (s *sources) metered(settings usage.SourceSettings) (prometheus.Metered, error) {
+	c, err := s.connect(settings)
+	return prometheus.Metered{
+		Client: c, Meter: s.meter, Namespace: settings.Namespace, Failed: func() { s.clients.Drop(settings.Digest(), c) },
+	}, err
+}
+
+func (s *sources) connect(settings usage.SourceSettings) (*prometheus.Client, error) {
+	named := settings.Prometheus
+	if named == nil {
+		return s.operators(settings.Labels)
+	}
+	address, host := cmp.Or(named.Address, s.server.address), ""
+	if settings.Namespace != "" {
+		host = hostOf(address)
+	}
+	credentials, err := readCredentials(s.secrets, cmp.Or(settings.Namespace, s.namespace), host, *named)
+	if err != nil {
+		return nil, err
+	}
+	config := prometheus.ConfigOf(*named, credentials)
 	config.Address = address
-	config.PolicySource = s.OfPolicy || s.Namespace != ""
+	config.PolicySource = settings.OfPolicy || settings.Namespace != ""
 	if config.PolicySource {
 		config.MaxBytes = prometheus.PolicyMaxBytes
 	}
-	config.Labels = s.Labels
+	config.Labels = settings.Labels
 	if config.Address == "" {
 		return nil, errors.New("metricsSource.prometheus has no address, and the operator has none: set metricsSource.prometheus.address")
 	}
 	return prometheus.New(config)
 }
 
-// ownServer is that of the operator, whose labels go before a policy's: a policy narrows what it is told of, and does not
-// look beside it.
-func (o *options) ownServer(labels map[string]string) (*prometheus.Client, error) {
-	wanted := maps.Clone(o.prometheus.matchers)
+// operators is a new client of the operator's own server, whose labels go before a policy's: a policy narrows what it is
+// told of, and does not look beside it.
+func (s *sources) operators(labels map[string]string) (*prometheus.Client, error) {
+	wanted := maps.Clone(s.server.matchers)
 	for name, value := range labels {
 		if own, known := wanted[name]; known && own != value {
 			return nil, fmt.Errorf("metricsSource.labels.%s %q is not what the operator's own source is asked for: usage.prometheus.matchers.%s is %q", name, value, name, own)
@@ -128,16 +188,16 @@ func (o *options) ownServer(labels map[string]string) (*prometheus.Client, error
 		wanted[name] = value
 	}
 	config := prometheus.Config{
-		Address: o.prometheus.address, Headers: o.prometheus.headers, Parameters: o.prometheus.queryParameters, Labels: wanted,
-		TLS:             prometheus.TLS{InsecureSkipVerify: o.prometheus.insecureSkipVerify},
-		BearerTokenFile: o.prometheus.bearerTokenFile,
+		Address: s.server.address, Headers: s.server.headers, Parameters: s.server.queryParameters, Labels: wanted,
+		TLS:             prometheus.TLS{InsecureSkipVerify: s.server.insecureSkipVerify},
+		BearerTokenFile: s.server.bearerTokenFile,
 	}
-	if file := o.prometheus.bearerTokenFile; file != "" {
+	if file := s.server.bearerTokenFile; file != "" {
 		if _, err := os.Stat(file); err != nil {
 			return nil, fmt.Errorf("reading --prometheus-bearer-token-file: %w", err)
 		}
 	}
-	if file := o.prometheus.caFile; file != "" {
+	if file := s.server.caFile; file != "" {
 		ca, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("reading --prometheus-ca-file: %w", err)
@@ -145,72 +205,4 @@ func (o *options) ownServer(labels map[string]string) (*prometheus.Client, error
 		config.Credentials.CA = ca
 	}
 	return prometheus.New(config)
-}
-
-// hostOf an address, with its port where it has one.
-func hostOf(address string) string {
-	at, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return at.Host
-}
-
-// readCredentials from the Secrets of a namespace. Where a host is named, only Secrets that were made for it are read: else
-// whoever may write policies could have any Secret of the namespace sent anywhere.
-func readCredentials(secrets client.Reader, namespace, host string, source v1alpha1.PrometheusSource) (prometheus.Credentials, error) {
-	var out prometheus.Credentials
-	ctx, cancel := context.WithTimeout(context.Background(), secretTimeout)
-	defer cancel()
-	var err error
-	read := func(key *v1alpha1.SecretKey) []byte {
-		if key == nil || err != nil {
-			return nil
-		}
-		var value []byte
-		value, err = readSecret(ctx, secrets, namespace, host, *key)
-		return value
-	}
-	out.BearerToken = strings.TrimSpace(string(read(source.BearerTokenSecret)))
-	if source.BasicAuth != nil {
-		out.Password = string(read(&source.BasicAuth.PasswordSecret))
-	}
-	if source.TLS != nil {
-		out.CA = read(source.TLS.CASecret)
-	}
-	return out, err
-}
-
-func readSecret(ctx context.Context, secrets client.Reader, namespace, host string, key v1alpha1.SecretKey) ([]byte, error) {
-	secret := &corev1.Secret{}
-	err := secrets.Get(ctx, client.ObjectKey{Namespace: namespace, Name: key.Name}, secret)
-	switch {
-	case apierrors.IsForbidden(err) && host == "":
-		return nil, fmt.Errorf("secret %s/%s of the usage source may not be read: add %s to the value usage.defaultsSecrets", namespace, key.Name, key.Name)
-	case err != nil:
-		return nil, fmt.Errorf("reading secret %s/%s of the usage source: %w", namespace, key.Name, err)
-	}
-	if host != "" && !madeFor(secret, host) {
-		return nil, fmt.Errorf("secret %s/%s is not meant for the usage source %s: whoever may change the secret says so with the annotation %s: %s",
-			namespace, key.Name, host, v1alpha1.UsageSourceAnnotation, host)
-	}
-	value, ok := secret.Data[key.Key]
-	if !ok {
-		return nil, fmt.Errorf("secret %s/%s has no key %q", namespace, key.Name, key.Key)
-	}
-	return value, nil
-}
-
-// madeFor: the Secret's annotation or label names the host, with its port or for any.
-func madeFor(secret *corev1.Secret, host string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = host
-	}
-	for _, said := range []string{secret.Annotations[v1alpha1.UsageSourceAnnotation], secret.Labels[v1alpha1.UsageSourceAnnotation]} {
-		if said != "" && (strings.EqualFold(said, host) || strings.EqualFold(said, strings.Trim(name, "[]"))) {
-			return true
-		}
-	}
-	return false
 }

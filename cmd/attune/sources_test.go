@@ -31,8 +31,7 @@ func TestWhoNamesTheServer(t *testing.T) {
 	now := time.Now()
 	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]"} {
 		for _, ofPolicy := range []bool{true, false} {
-			o := &options{}
-			source, err := o.connect(nil, usage.SourceSettings{
+			source, err := (&sources{}).connect(usage.SourceSettings{
 				Prometheus: &v1alpha1.PrometheusSource{Address: "http://" + net.JoinHostPort(strings.Trim(host, "[]"), port)}, OfPolicy: ofPolicy,
 			})
 			require.NoError(t, err)
@@ -56,10 +55,10 @@ func (noRights) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ 
 
 // TestSecretsOfTheDefaults are those that a value names: the condition says so.
 func TestSecretsOfTheDefaults(t *testing.T) {
-	o := &options{namespace: "attune-system"}
+	s := &sources{namespace: "attune-system", secrets: noRights{}}
 	source := v1alpha1.PrometheusSource{Address: "http://thanos:9090", BearerTokenSecret: &v1alpha1.SecretKey{Name: "thanos", Key: "token"}}
-	_, err := o.connect(noRights{}, usage.SourceSettings{Prometheus: &source})
+	_, err := s.connect(usage.SourceSettings{Prometheus: &source})
 	assert.EqualError(t, err, "secret attune-system/thanos of the usage source may not be read: add thanos to the value usage.defaultsSecrets")
-	_, err = o.connect(noRights{}, usage.SourceSettings{Prometheus: &source, Namespace: "shop", OfPolicy: true})
+	_, err = s.connect(usage.SourceSettings{Prometheus: &source, Namespace: "shop", OfPolicy: true})
 	assert.ErrorContains(t, err, "reading secret shop/thanos of the usage source", "no value helps a policy")
 }

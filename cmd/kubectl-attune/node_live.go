@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/display"
-	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -101,7 +101,7 @@ func newLiveNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha
 			answer.Evictions = append(answer.Evictions, v)
 		}
 	}
-	ledger := grant.LedgerOf(node, all, recommendation)
+	ledger := board.LedgerOf(node, all, recommendation)
 	left := ledger.Available()
 	answer.Allocatable, answer.Others = decision.PairOf(ledger.Allocatable), decision.PairOf(ledger.Others)
 	answer.Available = decision.PairOf([2]recommender.Amount{max(0, left[0]), max(0, left[1])})
@@ -112,10 +112,10 @@ func newLiveNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha
 
 func newLivePod(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) decision.Pod {
 	p := decision.Pod{Name: pod.Namespace + "/" + pod.Name}
-	p.Reason, p.Message = grant.AsItIs(pod, rec)
+	p.Reason, p.Message = board.AsItIs(pod, rec)
 	if p.Shares = p.Reason == ""; p.Shares {
-		p.Group = grant.GroupOf(rec)
-		p.Reason, p.Message = grant.Frozen(pod, rec)
+		p.Group = board.GroupOf(rec)
+		p.Reason, p.Message = board.Frozen(pod, rec)
 		p.Frozen = p.Reason != ""
 	}
 	for _, c := range podview.Read(pod) {

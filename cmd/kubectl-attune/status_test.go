@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ func TestStatusFindsWhatNeedsAPerson(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			report := newStatusReport([]v1alpha1.AttunePolicy{c.policy}, nil, testNow)
 			assert.Equal(t, c.finding, report.Policies[0].NeedsAttention)
-			assert.Equal(t, c.finding, report.finding() == errFinding)
+			assert.Equal(t, c.finding, errors.Is(report.finding(), errFinding))
 		})
 	}
 }

@@ -20,10 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/event"
-	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -256,7 +256,7 @@ func TestAnswerIsWhatIsPublished(t *testing.T) {
 	}
 }
 
-func checkPublished(t *testing.T, pods []*corev1.Pod, grants map[types.UID]grant.Pod, answer decision.Node) {
+func checkPublished(t *testing.T, pods []*corev1.Pod, grants map[types.UID]board.Pod, answer decision.Node) {
 	t.Helper()
 	require.Len(t, answer.Pods, len(grants))
 	goes := map[string]string{}
@@ -286,7 +286,7 @@ func TestDecided(t *testing.T) {
 	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithIndex(&corev1.Pod{}, workload.PodsByNode, byNode).Build()
 	var said sentences
 	c := &Controller{
-		Client: reader, Grants: &grant.Table{}, Wake: func([]types.NamespacedName) {}, Clock: clocktesting.NewFakePassiveClock(noon),
+		Client: reader, Grants: &board.Grants{}, Wake: func([]types.NamespacedName) {}, Clock: clocktesting.NewFakePassiveClock(noon),
 		Events: event.NewRecorder(&said, clocktesting.NewFakePassiveClock(noon)), Interval: time.Minute,
 	}
 	_, known := c.Decided("node-1")

@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/event"
-	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -38,7 +38,7 @@ type Recent interface {
 type Controller struct {
 	Client client.Client
 	Recent Recent
-	Grants *grant.Table
+	Grants *board.Grants
 	// Wake tells the workload loop of recommendations whose pods' grants changed.
 	Wake   func([]types.NamespacedName)
 	Events *event.Recorder

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
@@ -17,7 +17,7 @@ import (
 // shared is what one look at a node comes to.
 type shared struct {
 	settled
-	grants map[types.UID]grant.Pod
+	grants map[types.UID]board.Pod
 	ledger ledger
 	// chosen are the indices of the members that are asked to go.
 	chosen []int
@@ -43,13 +43,13 @@ func settle(available node.Amounts, demands []node.Pod, now time.Time) settled {
 // share is the look as a pure function. may says whether one more pod of a workload may be sent away.
 func (s *scene) share(may func(pod *corev1.Pod) bool) shared {
 	l := s.ledger()
-	out := shared{settled: settle(l.available, l.demands, s.now), grants: make(map[types.UID]grant.Pod, len(l.members)), ledger: l}
+	out := shared{settled: settle(l.available, l.demands, s.now), grants: make(map[types.UID]board.Pod, len(l.members)), ledger: l}
 	next := out.next
 	for i, pod := range l.members {
 		p := &l.demands[i]
 		sizes := next[:len(p.Containers)]
 		next = next[len(p.Containers):]
-		granted := grant.Pod{Recommendation: client.ObjectKeyFromObject(s.recommendations[pod.UID]), Sizes: map[string]recommender.Size{}}
+		granted := board.Pod{Recommendation: client.ObjectKeyFromObject(s.recommendations[pod.UID]), Sizes: map[string]recommender.Size{}}
 		for j := range p.Containers {
 			granted.Sizes[p.Containers[j].Name] = sizeOf(&p.Containers[j], sizes[j])
 		}

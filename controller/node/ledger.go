@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
@@ -47,7 +47,7 @@ type ledger struct {
 
 // ledger of the node with the demands of its members, within what quotas let them have.
 func (s *scene) ledger() ledger {
-	of := grant.LedgerOf(s.node, s.pods, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation { return s.recommendations[pod.UID] })
+	of := board.LedgerOf(s.node, s.pods, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation { return s.recommendations[pod.UID] })
 	l := ledger{available: of.Available(), members: of.Members}
 	for _, pod := range l.members {
 		demand, seen := s.demand(pod)
@@ -60,15 +60,15 @@ func (s *scene) ledger() ledger {
 // frozen says why the pod may not be changed now: a word, and a sentence that follows it. Empty: it may.
 func (s *scene) frozen(pod *corev1.Pod) (reason, message string) {
 	rec := s.recommendations[pod.UID]
-	if grant.Leaving(pod, rec) {
+	if board.Leaving(pod, rec) {
 		return "", ""
 	}
-	if reason, message = grant.Frozen(pod, rec); reason != "" {
+	if reason, message = board.Frozen(pod, rec); reason != "" {
 		return reason, message
 	}
 	switch reason = s.held(client.ObjectKeyFromObject(rec), pod.UID); reason {
 	case "":
-	case grant.NotLookedAt:
+	case board.NotLookedAt:
 		return reason, "the operator has just started and has not looked at its workload yet"
 	default:
 		return reason, "it may not be changed now: " + reason
@@ -92,7 +92,7 @@ func (s *scene) demand(pod *corev1.Pod) (node.Pod, seen) {
 	}
 	p := node.Pod{
 		Name:        m.name,
-		Group:       grant.GroupOf(rec),
+		Group:       board.GroupOf(rec),
 		DaemonSet:   rec.Spec.Workload.Kind == v1alpha1.KindDaemonSet,
 		Frozen:      m.reason != "",
 		Ranking:     ranking,
@@ -147,7 +147,7 @@ func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.Co
 	learned := resize.FloorsOf(floors, live.Name, s.now)
 	peaks := podview.FromResources(v1alpha1.Resources{CPURequest: d.CPUPeak, MemoryRequest: d.MemoryPeak})
 	least, most := podview.FromResources(d.Least), podview.FromResources(d.Most)
-	has := grant.Allocatable(s.node)
+	has := board.Allocatable(s.node)
 	for _, r := range recommender.Resources {
 		// No more than its node has: what a policy says is any amount.
 		c.Least[r] = min(within(least[r].Request, mostOf(r, live.Size[r], most[r].Request)), has[r])

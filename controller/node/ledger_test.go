@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
@@ -152,7 +152,7 @@ func TestWhoShares(t *testing.T) {
 		"that a gate holds": {func(s *scene, p *corev1.Pod) {
 			s.held = func(_ types.NamespacedName, uid types.UID) string { return map[types.UID]string{p.UID: "Paused"}[uid] }
 		}, frozen},
-		"whose workload was not looked at since the start": {func(s *scene, _ *corev1.Pod) { s.held = (&grant.Table{}).Held }, frozen},
+		"whose workload was not looked at since the start": {func(s *scene, _ *corev1.Pod) { s.held = (&board.Grants{}).Held }, frozen},
 		"that is watched":      {record(v1alpha1.RecordWatching, ""), frozen},
 		"that is never raised": {func(_ *scene, p *corev1.Pod) { p.Spec.Priority = ptr.To[int32](2_000_001_000) }, frozen},
 		"whose sibling is watched": {func(s *scene, p *corev1.Pod) {
@@ -369,7 +369,7 @@ func TestWhoMayNotBeEvictedRanksAsNever(t *testing.T) {
 	out = s.share(always)
 	assert.Empty(t, out.result.Evictions)
 	assert.True(t, out.result.Overcommitted[cpu])
-	s.stays = (&grant.Table{}).Stays
+	s.stays = (&board.Grants{}).Stays
 	assert.Empty(t, s.share(always).result.Evictions, "nobody goes before his workload was looked at")
 	s.stays = unheld
 	s.recommendations["a"].Spec.Workload.Kind, s.recommendations["b"].Spec.EvictionRanking = v1alpha1.KindDaemonSet, v1alpha1.RankingNever

@@ -17,7 +17,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
-	"attune.io/attune/internal/tick"
+	"attune.io/attune/internal/loop"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
@@ -58,7 +58,7 @@ func (l *LoadLoop) NeedLeaderElection() bool { return true }
 
 // Start looks until the context ends. What fails is tried again at the next tick.
 func (l *LoadLoop) Start(ctx context.Context) error {
-	for range tick.Every(ctx, l.Clock, LoadEvery) {
+	for range loop.Every(ctx, l.Clock, LoadEvery) {
 		if err := l.Look(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Looking at the load of nodes; looking again at the next tick")
 		}

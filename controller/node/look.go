@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
@@ -43,7 +43,7 @@ type seen struct {
 // look keeps what came of a look.
 func (s *scene) look(out shared) *look {
 	l := &look{
-		node: s.node.Name, at: s.now, allocatable: grant.Allocatable(s.node), available: out.ledger.available,
+		node: s.node.Name, at: s.now, allocatable: board.Allocatable(s.node), available: out.ledger.available,
 		members: out.ledger.seen, demands: out.ledger.demands, chosen: out.chosen,
 	}
 	if len(l.members) == 0 {
@@ -51,7 +51,7 @@ func (s *scene) look(out shared) *look {
 	}
 	for _, pod := range s.pods {
 		rec := s.recommendations[pod.UID]
-		if reason, message := grant.AsItIs(pod, rec); reason != "" && !resize.Finished(pod) {
+		if reason, message := board.AsItIs(pod, rec); reason != "" && !resize.Finished(pod) {
 			holds := podview.Read(pod)
 			l.others = append(l.others, seen{name: pod.Namespace + "/" + pod.Name, reason: reason, message: message, holds: holds, wants: wants(rec, holds)})
 		}

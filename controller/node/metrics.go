@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
-	"attune.io/attune/internal/grant"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 )
@@ -71,13 +71,13 @@ func (c *Controller) tell(on *corev1.Node, out shared) {
 }
 
 // count counts a new grant that changes its pod.
-func count(name string, p *node.Pod, granted grant.Pod) {
+func count(name string, p *node.Pod, granted board.Pod) {
 	for _, direction := range directions(p, granted) {
 		moves.WithLabelValues(name, direction).Inc()
 	}
 }
 
-func directions(p *node.Pod, granted grant.Pod) []string {
+func directions(p *node.Pod, granted board.Pod) []string {
 	lowers, raises := false, false
 	for i := range p.Containers {
 		c := &p.Containers[i]

@@ -18,7 +18,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/loop"
-	"attune.io/attune/internal/measure"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/resize"
@@ -37,7 +36,7 @@ func (c *Controller) Register(mgr ctrl.Manager, held <-chan event.TypedGenericEv
 			},
 		})).
 		WithOptions(Options()).
-		Complete(measure.Reconciler("node", c))
+		Complete(loop.Measured("node", c))
 }
 
 // Options of the loop's queue.

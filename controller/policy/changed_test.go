@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
-	"attune.io/attune/internal/fresh"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/recommender"
 	"attune.io/attune/tuning/targets"
 	"attune.io/attune/usage/history"
@@ -41,13 +41,13 @@ func TestWhatTimeAloneChangesIsStoredHourly(t *testing.T) {
 // What is not stored is known all the same to whoever acts on it.
 func TestStoredTargetsAreConfirmed(t *testing.T) {
 	f := newFleet(t, 3)
-	f.Fresh = &fresh.Table{}
+	f.Confirmed = &board.Confirmed{}
 	f.pass(t)
 	stored := map[types.NamespacedName]time.Time{}
 	for _, rec := range f.memory.recommendations("shop") {
 		key := types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}
 		stored[key] = rec.Spec.DataUntil.Time
-		assert.Zero(t, f.Fresh.Until(key), "what is written tells itself")
+		assert.Zero(t, f.Confirmed.Until(key), "what is written tells itself")
 	}
 	for range 12 {
 		f.clock.SetTime(f.clock.Now().Add(step))
@@ -55,7 +55,7 @@ func TestStoredTargetsAreConfirmed(t *testing.T) {
 		for _, rec := range f.memory.recommendations("shop") {
 			key := types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}
 			if rec.Spec.DataUntil.Time.Equal(stored[key]) {
-				assert.Equal(t, f.clock.Now(), f.Fresh.Until(key))
+				assert.Equal(t, f.clock.Now(), f.Confirmed.Until(key))
 			} else {
 				assert.Equal(t, f.clock.Now(), rec.Spec.DataUntil.Time)
 			}
@@ -73,7 +73,7 @@ func TestANewLeaderWakesThoseWhoseTargetsHold(t *testing.T) {
 	f.memory.written()
 	f.clock.SetTime(f.clock.Now().Add(25 * time.Minute))
 	var woken []types.NamespacedName
-	f.Fresh, f.Renewed = &fresh.Table{}, func(name types.NamespacedName) { woken = append(woken, name) }
+	f.Confirmed, f.Reconfirmed = &board.Confirmed{}, func(name types.NamespacedName) { woken = append(woken, name) }
 
 	reading := f.History
 	f.History = unread{newPast()}
@@ -95,7 +95,7 @@ func TestANewLeaderWakesThoseWhoseTargetsHold(t *testing.T) {
 // A past that is being read again, or not settled, tells nothing new of targets: what was known of them stays known.
 func TestWhatWasConfirmedStaysSo(t *testing.T) {
 	f := newFleet(t, 3)
-	f.Fresh = &fresh.Table{}
+	f.Confirmed = &board.Confirmed{}
 	f.pass(t)
 	confirmed := map[types.NamespacedName]time.Time{}
 	for range 4 {
@@ -104,20 +104,20 @@ func TestWhatWasConfirmedStaysSo(t *testing.T) {
 	}
 	for _, rec := range f.memory.recommendations("shop") {
 		key := types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}
-		confirmed[key] = f.Fresh.Until(key)
+		confirmed[key] = f.Confirmed.Until(key)
 	}
 	require.Contains(t, slices.Collect(maps.Values(confirmed)), f.clock.Now(), "by more than what is stored")
 	f.History = unread{newPast()}
 	f.pass(t)
 	for key, until := range confirmed {
-		assert.Equal(t, until, f.Fresh.Until(key))
+		assert.Equal(t, until, f.Confirmed.Until(key))
 	}
 }
 
 // What has been read of other workloads does not matter to one: a new neighbour, which has no past yet, stops no targets.
 func TestANewNeighbourStopsNoTargets(t *testing.T) {
 	f := newFleet(t, 3)
-	f.Fresh = &fresh.Table{}
+	f.Confirmed = &board.Confirmed{}
 	f.pass(t)
 	f.clock.SetTime(f.clock.Now().Add(step))
 	f.History = unreadBut{newPast(), "app-000001"}
@@ -125,7 +125,7 @@ func TestANewNeighbourStopsNoTargets(t *testing.T) {
 	rec := f.memory.recommendations("shop")[1]
 	require.Equal(t, "app-000001", rec.Spec.Workload.Name)
 	key := types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}
-	assert.Equal(t, f.clock.Now(), f.Fresh.Until(key))
+	assert.Equal(t, f.clock.Now(), f.Confirmed.Until(key))
 }
 
 // unreadBut is a history in which one workload's past alone has been read.

@@ -18,8 +18,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
-	"attune.io/attune/internal/fresh"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
@@ -83,9 +83,9 @@ type Controller struct {
 	Checkpoints Checkpoints
 	// Recent; nil: nobody shares nodes.
 	Recent Recent
-	// Fresh is told until when stored targets hold, and Renewed which of them do again after all; nil: nobody asks.
-	Fresh   *fresh.Table
-	Renewed func(types.NamespacedName)
+	// Confirmed is told until when stored targets hold, and Reconfirmed which of them do again after all; nil: no loop asks.
+	Confirmed   *board.Confirmed
+	Reconfirmed func(types.NamespacedName)
 	// Operator is the namespace of this operator, by which it is told from another one; empty: there is none.
 	Operator string
 	// Autoscalers; nil: a cluster that has none.

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/fresh"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/tuning/targets"
@@ -104,11 +104,11 @@ type sizer struct {
 	reader
 	checkpoints     checkpoints
 	recommendations recommendations
-	// operator, fresh, renewed and doubt are the Controller's.
-	operator string
-	fresh    *fresh.Table
-	renewed  func(types.NamespacedName)
-	doubt    func(ctx context.Context, recommendation string, wouldWrite bool)
+	// operator, confirmed, reconfirmed and doubt are the Controller's.
+	operator    string
+	confirmed   *board.Confirmed
+	reconfirmed func(types.NamespacedName)
+	doubt       func(ctx context.Context, recommendation string, wouldWrite bool)
 }
 
 // sizer without a pass.
@@ -116,7 +116,7 @@ func (c *Controller) sizer() sizer {
 	return sizer{
 		reader:      reader{c.Client, c.History, c.Autoscalers},
 		checkpoints: checkpoints{c.Checkpoints}, recommendations: recommendations{c.Client},
-		operator: c.Operator, fresh: c.Fresh, renewed: c.Renewed, doubt: c.Doubt,
+		operator: c.Operator, confirmed: c.Confirmed, reconfirmed: c.Reconfirmed, doubt: c.Doubt,
 	}
 }
 
@@ -204,9 +204,9 @@ func (s *sizer) confirm(rec *v1alpha1.AttuneRecommendation, dataUntil time.Time)
 		return
 	}
 	key, oldest := client.ObjectKeyFromObject(rec), s.now.Add(-s.settings.Recommender.StaleAfter())
-	known := s.fresh.Confirm(key, dataUntil)
-	if known.Before(oldest) && rec.Spec.DataUntil.Time.Before(oldest) && !dataUntil.Before(oldest) && s.renewed != nil {
-		s.renewed(key)
+	known := s.confirmed.Confirm(key, dataUntil)
+	if known.Before(oldest) && rec.Spec.DataUntil.Time.Before(oldest) && !dataUntil.Before(oldest) && s.reconfirmed != nil {
+		s.reconfirmed(key)
 	}
 }
 

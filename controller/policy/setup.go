@@ -23,7 +23,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/loop"
-	"attune.io/attune/internal/measure"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
@@ -36,17 +35,17 @@ const byPolicy = "spec.policy.name"
 // its workloads.
 const debounce = 2 * time.Second
 
-// Register adds the loop to a manager. Each value on fresh names a namespace with new usage data
+// Register adds the loop to a manager. Each value on newData names a namespace with new usage data
 // or changed VerticalPodAutoscalers; "" stands for every one.
-func (c *Controller) Register(mgr ctrl.Manager, fresh <-chan event.TypedGenericEvent[string]) error {
+func (c *Controller) Register(mgr ctrl.Manager, newData <-chan event.TypedGenericEvent[string]) error {
 	if err := loop.Register(context.Background(), mgr.GetFieldIndexer(), Indexes()); err != nil {
 		return err
 	}
 	exposed.Store(&c.published)
 	return loop.Build(mgr, "policy", c.Watches()).
-		WatchesRawSource(source.TypedChannel(fresh, handler.TypedEnqueueRequestsFromMapFunc(c.InNamespace))).
+		WatchesRawSource(source.TypedChannel(newData, handler.TypedEnqueueRequestsFromMapFunc(c.InNamespace))).
 		WithOptions(Options()).
-		Complete(measure.Reconciler("policy", c))
+		Complete(loop.Measured("policy", c))
 }
 
 // Options of the loop's queue. One worker at a time looks at a namespace's policies: they write the same

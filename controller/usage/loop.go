@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"attune.io/attune/internal/tick"
+	"attune.io/attune/internal/loop"
 )
 
 // Store is what the loop keeps up to date.
@@ -26,7 +26,7 @@ type Loop struct {
 
 // Start refreshes until the context ends.
 func (l *Loop) Start(ctx context.Context) error {
-	for range tick.Every(ctx, l.Clock, l.Interval) {
+	for range loop.Every(ctx, l.Clock, l.Interval) {
 		for l.Store.Refresh(ctx, l.Clock.Now()) && ctx.Err() == nil {
 		}
 	}

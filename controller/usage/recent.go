@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"attune.io/attune/internal/tick"
+	"attune.io/attune/internal/loop"
 )
 
 // Recent is what RecentLoop keeps up to date.
@@ -50,7 +50,7 @@ type RecentLoop struct {
 // Start refreshes until the context ends. A source that fails is asked again at the next tick; until then pods
 // keep what they hold.
 func (l *RecentLoop) Start(ctx context.Context) error {
-	for now := range tick.Every(ctx, l.Clock, l.Interval) {
+	for now := range loop.Every(ctx, l.Clock, l.Interval) {
 		if err := l.Recent.Refresh(ctx, now); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Reading what pods use lately; asking again at the next tick")
 		}

@@ -20,9 +20,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
-	"attune.io/attune/internal/fresh"
-	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
@@ -63,11 +62,11 @@ type Controller struct {
 
 	// Grants of the nodes (strategy Node), and whom to tell that pods are held otherwise than before. nil: no node
 	// grants anything.
-	Grants      *grant.Table
+	Grants      *board.Grants
 	HeldChanged func(types.NamespacedName)
 
-	// Fresh knows until when targets hold that are stored; nil: as long as is stored with them.
-	Fresh *fresh.Table
+	// Confirmed knows until when targets hold that are stored; nil: as long as is stored with them.
+	Confirmed *board.Confirmed
 
 	memory
 }
@@ -79,7 +78,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		if apierrors.IsNotFound(err) {
 			c.forget(req.NamespacedName)
 			c.Grants.Forget(req.NamespacedName)
-			c.Fresh.Forget(req.NamespacedName)
+			c.Confirmed.Forget(req.NamespacedName)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}

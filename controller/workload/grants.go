@@ -4,13 +4,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/tuning"
 )
 
 // observeGrants reads what the nodes of the pods grant them.
 func (c observer) observeGrants(w *tuning.View) {
-	w.Grants, w.Past.WaitingSince = map[types.UID]grant.Pod{}, c.queue.read(client.ObjectKeyFromObject(w.Rec))
+	w.Grants, w.Past.WaitingSince = map[types.UID]board.Pod{}, c.queue.read(client.ObjectKeyFromObject(w.Rec))
 	for _, pod := range w.Pods {
 		if granted, ok := c.Grants.Of(pod.UID); ok && w.ByNode() {
 			w.Grants[pod.UID] = granted

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"attune.io/attune/internal/tick"
+	"attune.io/attune/internal/loop"
 	"attune.io/attune/tuning"
 )
 
@@ -142,7 +142,7 @@ func (r *Rights) look(ctx context.Context) string {
 
 // Start asks now and then, until the context ends.
 func (r *Rights) Start(ctx context.Context) error {
-	for range tick.Every(ctx, r.Clock, rightsUsually) {
+	for range loop.Every(ctx, r.Clock, rightsUsually) {
 		r.look(ctx)
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"attune.io/attune/internal/tick"
+	"attune.io/attune/internal/loop"
 	"attune.io/attune/tuning"
 )
 
@@ -27,7 +27,7 @@ const servedEvery = tuning.ServedEvery
 // Start asks at once and then now and then, until the context ends.
 func (s *Served) Start(ctx context.Context) error {
 	s.look(ctx)
-	for range tick.Every(ctx, s.Clock, servedEvery) {
+	for range loop.Every(ctx, s.Clock, servedEvery) {
 		s.look(ctx)
 	}
 	return nil

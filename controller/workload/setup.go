@@ -20,7 +20,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/loop"
-	"attune.io/attune/internal/measure"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/tuning"
@@ -48,7 +47,7 @@ func (c *Controller) Register(mgr ctrl.Manager, told <-chan event.TypedGenericEv
 				return []reconcile.Request{{NamespacedName: name}}
 			}))).
 		WithOptions(Options()).
-		Complete(measure.Reconciler("workload", c))
+		Complete(loop.Measured("workload", c))
 }
 
 // Options of the loop's queue. A pass waits for servers that the namespace's policies name: half of the workers are

@@ -1,5 +1,6 @@
-// Package loop writes down what wakes a control loop, so that whatever runs the loop wires it the same way: a manager,
-// or a test that plays one.
+// Package loop has what the control loops have in common. It writes down what wakes a loop, so that whatever runs the
+// loop wires it the same way: a manager, or a test that plays one. It measures what a loop does, has a queue in which no
+// namespace keeps the others waiting, and the tick of the loops that look again and again.
 package loop
 
 import (

@@ -238,7 +238,7 @@ func runningPod(n int) *corev1.Pod {
 				"attune.io/seeded": `{"recommendation":"deployment-web","revision":"abcdef","original":[{"name":"app","cpuRequest":"1"}]}`,
 			},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-7c9d8b6f5", UID: "rs-uid", Controller: ptr.To(true)}},
-			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{}}`)}}},
+			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(`{"f:status":{}}`)}},
 		},
 		Spec: corev1.PodSpec{
 			NodeName: fmt.Sprint("node-", n%50), ServiceAccountName: "web", SchedulerName: "default-scheduler", RestartPolicy: corev1.RestartPolicyAlways,

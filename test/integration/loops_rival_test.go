@@ -12,8 +12,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	policyloop "attune.io/attune/controller/policy"
 	workloadloop "attune.io/attune/controller/workload"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
-	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/test/kubelet"
 )
@@ -36,7 +36,7 @@ func (w *world) rivalry(sees *usages) *rival {
 	}
 	r.workloads = &workloadloop.Controller{
 		Operator: "attune-other", Client: w.client, Live: w.linked, Clock: w.clock, Settings: settings, Autoscalers: none{}, ServerVersion: "v1.37.1",
-		Events: event.NewRecorder(w.told, w.clock), Grants: &grant.Table{},
+		Events: event.NewRecorder(w.told, w.clock), Grants: &board.Grants{},
 	}
 	w.policies.Operator, w.workloads.Operator = "attune-system", "attune-system"
 	w.passed = r.look

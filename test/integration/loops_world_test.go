@@ -37,9 +37,8 @@ import (
 	policyloop "attune.io/attune/controller/policy"
 	workloadloop "attune.io/attune/controller/workload"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
-	"attune.io/attune/internal/fresh"
-	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
@@ -214,13 +213,13 @@ func (w *world) wire() {
 	w.policies = &policyloop.Controller{Client: w.client, History: w.history, Autoscalers: w.autoscalers, Clock: clock, Settings: settings, Events: event.NewRecorder(w.told, clock)}
 	w.workloads = &workloadloop.Controller{
 		Client: w.client, Live: w.linked, Clock: clock, Settings: settings, Autoscalers: w.autoscalers, ServerVersion: "v1.37.1", Rights: w.rights, Evictions: w.evictions, Lately: w.usage,
-		Events: event.NewRecorder(w.told, clock), Grants: &grant.Table{}, HeldChanged: func(types.NamespacedName) { w.changes++ },
+		Events: event.NewRecorder(w.told, clock), Grants: &board.Grants{}, HeldChanged: func(types.NamespacedName) { w.changes++ },
 	}
 	if w.gauge != nil {
 		w.workloads.Gauges = func(policy.Settings) (workloadloop.Gauge, error) { return w.gauge, nil }
 	}
-	w.policies.Fresh, w.policies.Renewed = &fresh.Table{}, func(types.NamespacedName) { w.changes++ }
-	w.workloads.Fresh = w.policies.Fresh
+	w.policies.Confirmed, w.policies.Reconfirmed = &board.Confirmed{}, func(types.NamespacedName) { w.changes++ }
+	w.workloads.Confirmed = w.policies.Confirmed
 	w.nodes = &nodeloop.Controller{
 		Client: w.client, Recent: w.usage, Grants: w.workloads.Grants, Events: w.workloads.Events, Clock: clock, Interval: 5 * time.Minute,
 		Wake: func(names []types.NamespacedName) { w.changes += len(names) },

@@ -32,8 +32,8 @@ import (
 	nodeloop "attune.io/attune/controller/node"
 	policyloop "attune.io/attune/controller/policy"
 	workloadloop "attune.io/attune/controller/workload"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
-	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy/lookup"
@@ -315,7 +315,7 @@ func workloadLoopWakes(t *testing.T) {
 	told := make(chan genericevent.TypedGenericEvent[types.NamespacedName])
 	workloads := &workloadloop.Controller{
 		Client: w.looks, Live: w.mgr.GetAPIReader(), Autoscalers: none{}, Clock: clock.RealClock{}, Settings: lookup.Reader{Client: w.mgr.GetClient()},
-		ServerVersion: "v1.37.1", Events: event.NewRecorder(w.told, clock.RealClock{}), Grants: &grant.Table{},
+		ServerVersion: "v1.37.1", Events: event.NewRecorder(w.told, clock.RealClock{}), Grants: &board.Grants{},
 	}
 	require.NoError(t, workloads.Register(w.mgr, told))
 	w.deployment("web", 1, w.app("cpu=500m,memory=512Mi", ""))
@@ -442,7 +442,7 @@ func nodeLoopWakes(t *testing.T) {
 	held := make(chan genericevent.TypedGenericEvent[types.NamespacedName])
 	require.NoError(t, loop.Register(t.Context(), w.mgr.GetFieldIndexer(), workloadloop.Indexes()))
 	nodes := &nodeloop.Controller{
-		Client: w.looks, Recent: w.usage, Grants: &grant.Table{}, Events: event.NewRecorder(w.told, clock.RealClock{}), Clock: clock.RealClock{},
+		Client: w.looks, Recent: w.usage, Grants: &board.Grants{}, Events: event.NewRecorder(w.told, clock.RealClock{}), Clock: clock.RealClock{},
 		Interval: time.Hour, Wake: func([]types.NamespacedName) {},
 	}
 	require.NoError(t, nodes.Register(w.mgr, held))

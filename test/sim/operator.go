@@ -20,9 +20,8 @@ import (
 	nodeloop "attune.io/attune/controller/node"
 	policyloop "attune.io/attune/controller/policy"
 	workloadloop "attune.io/attune/controller/workload"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/event"
-	"attune.io/attune/internal/fresh"
-	"attune.io/attune/internal/grant"
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
@@ -118,11 +117,11 @@ func (o *operator) lead(ctx context.Context) {
 		return &cachedClient{o.w.server.As(actor, o.link()), o.cache}
 	}
 	settings := lookup.Reader{Client: as("attune/settings")}
-	grants, freshness := &grant.Table{}, &fresh.Table{}
+	grants, freshness := &board.Grants{}, &board.Confirmed{}
 	recorder := event.NewRecorder(o.w.told, o)
 	o.policies = &policyloop.Controller{
 		Operator: operatorNamespace, Client: as("attune/policy"), History: o.histories, Recent: o.recent, Autoscalers: autoscalers{o},
-		Clock: o, Settings: settings, Fresh: freshness, Renewed: o.look, Events: recorder,
+		Clock: o, Settings: settings, Confirmed: freshness, Reconfirmed: o.look, Events: recorder,
 		Doubt: func(_ context.Context, recommendation string, wouldWrite bool) {
 			o.w.doubted++
 			if wouldWrite {
@@ -136,7 +135,7 @@ func (o *operator) lead(ctx context.Context) {
 		Gauges: func(policy.Settings) (workloadloop.Gauge, error) { return gauge{o}, nil },
 		Lately: lately{o},
 		Rights: &workloadloop.Rights{Ask: func(context.Context) (bool, error) { return !o.w.noRights, nil }, Clock: ticking{of: o}},
-		Events: recorder, Grants: grants, Fresh: freshness,
+		Events: recorder, Grants: grants, Confirmed: freshness,
 		HeldChanged: func(name types.NamespacedName) { o.nodes.Held(ctx, name, o.queues["node"]) },
 	}
 	o.nodes = &nodeloop.Controller{

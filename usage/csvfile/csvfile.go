@@ -69,7 +69,7 @@ func reading(name string, read func(io.Reader) (Report, error)) (Report, error) 
 	if err != nil {
 		return Report{}, fmt.Errorf("reading usage: %w", err)
 	}
-	defer file.Close()
+	defer file.Close() //nolint:errcheck // it is only read
 	if !strings.HasSuffix(strings.ToLower(name), ".gz") {
 		return read(file)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"k8s.io/utils/clock"
 
-	"attune.io/attune/internal/tick"
+	"attune.io/attune/internal/loop"
 )
 
 const (
@@ -74,7 +74,7 @@ func (s *scraper) run(ctx context.Context) {
 	defer running.Wait()
 	var looked time.Time
 	watched := map[string]*extras{}
-	for now := range tick.Every(ctx, s.clock, max(50*time.Millisecond, min(time.Second, s.interval/10))) {
+	for now := range loop.Every(ctx, s.clock, max(50*time.Millisecond, min(time.Second, s.interval/10))) {
 		if now.Sub(looked) >= min(nodesEvery, s.interval) {
 			looked = now
 			watched = s.look(ctx, now, watched)

@@ -126,7 +126,7 @@ func TestAPastThatIsAlwaysTooMuchStopsNobody(t *testing.T) {
 	assert.NoError(t, s.Unanswered(settings(), "shop"))
 
 	source.set(func(f *fake) { f.fail = nil })
-	at = minutes(s, at, 61)
+	minutes(s, at, 61)
 	assert.True(t, s.Read(ofCI), "an hour after it is not too much any more")
 	assert.NoError(t, s.Unanswered(settings(), "ci"))
 }

@@ -46,7 +46,7 @@ func typicalPod(t testing.TB) *corev1.Pod {
 	}
 	pod.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: "kube-controller-manager", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
-		FieldsV1: &metav1.FieldsV1{Raw: []byte(managedFields())},
+		FieldsV1: metav1.NewFieldsV1(managedFields()),
 	}}
 	return pod
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -139,15 +138,7 @@ func applied(t testing.TB, pod *corev1.Pod, d Decision) *corev1.Pod {
 	t.Helper()
 	raw, err := json.Marshal(pod)
 	require.NoError(t, err)
-	if len(d.Patch) > 0 {
-		operations, err := jsonpatch.DecodePatch(d.Patch)
-		require.NoError(t, err, string(d.Patch))
-		raw, err = operations.Apply(raw)
-		require.NoError(t, err, string(d.Patch))
-	}
-	var out corev1.Pod
-	require.NoError(t, json.Unmarshal(raw, &out))
-	return &out
+	return patched(t, raw, d.Patch)
 }
 
 // resources are all containers' in the order in which the pod lists them, init containers first.

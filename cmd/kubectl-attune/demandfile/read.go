@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/grant"
+	"attune.io/attune/internal/board"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
@@ -74,7 +74,7 @@ func groupOf(p *pod) string {
 	case !named:
 		namespace = ""
 	}
-	return grant.GroupIn(namespace, p.Group)
+	return board.GroupIn(namespace, p.Group)
 }
 
 func (r *reader) pod(i int, evicts bool) (node.Pod, [][2]bool) {

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"attune.io/attune/internal/autoscale"
-	"attune.io/attune/internal/tick"
+	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/workload"
 )
 
@@ -153,7 +153,7 @@ func (l *Lookup) served() (bool, error) {
 // Start watches VPAs while there are any to watch, until the context ends.
 func (l *Lookup) Start(ctx context.Context) error {
 	watching := false
-	for range tick.Every(ctx, l.Clock, l.Every) {
+	for range loop.Every(ctx, l.Clock, l.Every) {
 		next, err := l.follow(ctx, watching)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "Cannot follow VerticalPodAutoscalers; trying again", "after", l.Every)

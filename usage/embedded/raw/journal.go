@@ -135,7 +135,7 @@ func entriesOf(record []byte, byID []labels.Labels) (_ []Entry, _ []labels.Label
 
 // write a batch whose series the buffer knows already.
 func (j *journal) write(entries []Entry, of *buffer) error {
-	b := append(j.record[:0], make([]byte, 8)...)
+	b := append(j.record[:0], make([]byte, 8)...) //nolint:gocritic // it becomes the record again
 	b = binary.AppendUvarint(b, uint64(len(entries)))
 	last, known := int64(0), j.known
 	for _, e := range entries {

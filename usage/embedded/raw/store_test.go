@@ -63,7 +63,7 @@ func (l *lab) read(first, last time.Time, matchers ...*labels.Matcher) map[strin
 	l.t.Helper()
 	from, err := l.Querier(first.UnixMilli(), last.UnixMilli())
 	require.NoError(l.t, err)
-	defer from.Close()
+	defer func() { require.NoError(l.t, from.Close()) }()
 	return samplesOf(l.t, from.Select(context.Background(), true, nil, matchers...), first.UnixMilli(), last.UnixMilli())
 }
 

@@ -216,7 +216,7 @@ func (w *writer) finish() (*pack, error) {
 	p, err := openPack(w.volume, path)
 	if err != nil {
 		// What it was made of is there still. The cause is said, and is not that of a pack that was there before.
-		return nil, errors.Join(fmt.Errorf("reading what was just written: %s", err), os.Remove(path))
+		return nil, errors.Join(fmt.Errorf("reading what was just written: %s", err), os.Remove(path)) //nolint:errorlint // see above
 	}
 	return p, nil
 }

@@ -120,15 +120,10 @@ func TestWhatRunsWhere(t *testing.T) {
 		{everything, unready{}, []string{"--leader-elect=false", "--usage-source=embedded"}, []map[string]bool{serving, controlling}, []string{"certificate", "known", "rights"}, nil},
 	} {
 		t.Run(fmt.Sprintf("%+v", c.program), func(t *testing.T) {
-			o := &options{program: c.program}
-			flags := pflag.NewFlagSet("attune", pflag.ContinueOnError)
-			o.register(flags)
-			require.NoError(t, flags.Parse(append([]string{"--namespace=attune-system", "--metrics-bind-address=0", "--health-probe-bind-address=0"}, c.flags...)))
-			o.meters = o.newMeters(prometheus.NewRegistry())
-			mgr, err := o.manager(apiServer(t), c.provider)
+			o := optionsOf(t, c.program, append([]string{"--metrics-bind-address=0", "--health-probe-bind-address=0"}, c.flags...)...)
+			config, err := o.Complete(t.Context(), apiServer(t))
 			require.NoError(t, err)
-			w := &wired{Manager: mgr, ready: map[string]healthz.Checker{}, read: &informed{Cache: mgr.GetCache()}}
-			require.NoError(t, o.add(t.Context(), w, c.provider))
+			w := wire(t, config, c.provider)
 
 			want := map[string]bool{}
 			for _, runs := range c.runs {
@@ -152,16 +147,9 @@ func TestWhatRunsWhere(t *testing.T) {
 
 // TestNodesAreNotSharedInSomeNamespaces: who does not see all pods of a node does not share it.
 func TestNodesAreNotSharedInSomeNamespaces(t *testing.T) {
-	o := &options{program: program{controls: true}, watched: namespaces{"team-a"}}
-	flags := pflag.NewFlagSet("attune", pflag.ContinueOnError)
-	o.register(flags)
-	require.NoError(t, flags.Parse([]string{"--namespace=attune-system", "--leader-elect=false", "--watch-namespaces=team-a,team-b"}))
+	o := optionsOf(t, program{controls: true}, "--leader-elect=false", "--watch-namespaces=team-a,team-b")
 	assert.True(t, o.operator().SomeNamespaces)
-	o.meters = o.newMeters(prometheus.NewRegistry())
-	mgr, err := o.manager(apiServer(t), nil)
-	require.NoError(t, err)
-	w := &wired{Manager: mgr, ready: map[string]healthz.Checker{}, read: &informed{Cache: mgr.GetCache()}}
-	require.NoError(t, o.add(t.Context(), w, nil))
+	w := wire(t, Config{Options: *o, api: apiServer(t), watched: namespaces{"team-a"}}, nil)
 	assert.Equal(t, 2, controllers(w.added), "the policy and the workload loop")
 }
 
@@ -169,15 +157,36 @@ func TestNodesAreNotSharedInSomeNamespaces(t *testing.T) {
 // serves it, and issues it only where it is the controller too.
 func TestWhoHasACertificate(t *testing.T) {
 	for _, p := range []program{{serves: true}, {controls: true}, everything} {
-		o := &options{program: p, namespace: "attune-system", certsProvider: providerSelfSigned}
-		provider, err := o.certificates(apiServer(t))
+		o := optionsOf(t, p, "--certs-provider=self-signed")
+		provider, err := newCertificates(Config{Options: *o, api: apiServer(t)})
 		require.NoError(t, err)
 		assert.Equal(t, !p.controls, provider.(*certs.SelfSigned).Follows, "%+v", p)
 	}
-	o := &options{program: program{controls: true}, certsProvider: providerCertManager, certDir: "/nowhere"}
-	provider, err := o.certificates(apiServer(t))
+	o := &Options{program: program{controls: true}, certificates: certificateOptions{provider: providerCertManager}, webhooks: webhookOptions{certDir: "/nowhere"}}
+	provider, err := newCertificates(Config{Options: *o, api: apiServer(t)})
 	require.NoError(t, err)
 	assert.Nil(t, provider)
+}
+
+// optionsOf a program with flags.
+func optionsOf(t *testing.T, p program, arguments ...string) *Options {
+	t.Helper()
+	o := &Options{program: p}
+	flags := pflag.NewFlagSet("attune", pflag.ContinueOnError)
+	o.register(flags)
+	require.NoError(t, flags.Parse(append([]string{"--namespace=attune-system"}, arguments...)))
+	return o
+}
+
+// wire what a program does to a manager that is never started.
+func wire(t *testing.T, c Config, provider certs.Provider) *wired {
+	t.Helper()
+	m := newMeters(&c.Options, prometheus.NewRegistry())
+	mgr, err := newManager(c, provider, m)
+	require.NoError(t, err)
+	w := &wired{Manager: mgr, ready: map[string]healthz.Checker{}, read: &informed{Cache: mgr.GetCache()}}
+	require.NoError(t, addProgram(t.Context(), w, c, provider, m))
+	return w
 }
 
 func controllers(added []manager.Runnable) (n int) {

@@ -1,5 +1,4 @@
-// Package tick is the rhythm of the loops that look again and again.
-package tick
+package loop
 
 import (
 	"context"

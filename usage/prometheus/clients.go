@@ -1,11 +1,10 @@
-package main
+package prometheus
 
 import (
 	"sync"
 	"time"
 
 	"attune.io/attune/usage"
-	"attune.io/attune/usage/prometheus"
 )
 
 const (
@@ -15,26 +14,27 @@ const (
 	mostClients = 256
 )
 
-// clients of servers that are asked about watched pods and nodes: connections, transports and credentials are kept
+// Clients of servers that are asked about watched pods and nodes: connections, transports and credentials are kept
 // between questions. A client that gave no answer is made anew for the next one, so that a Secret that was changed is
-// read again. It is safe for concurrent use.
-type clients struct {
+// read again. It is safe for concurrent use; the zero value is empty.
+type Clients struct {
 	mutex sync.Mutex
 	known map[usage.Digest]knownClient
 }
 
 type knownClient struct {
-	measured
+	Metered
 	made time.Time
 }
 
-// of the settings with this digest, made where there is none that is young enough.
-func (c *clients) of(digest usage.Digest, now time.Time, dial func() (measured, error)) (measured, error) {
+// Of is the client of the settings with this digest, made where there is none that is young enough. An error is that of
+// dial, and is not kept.
+func (c *Clients) Of(digest usage.Digest, now time.Time, dial func() (Metered, error)) (Metered, error) {
 	c.mutex.Lock()
 	known, ok := c.known[digest]
 	c.mutex.Unlock()
 	if ok && now.Sub(known.made) < clientLasts {
-		return known.measured, nil
+		return known.Metered, nil
 	}
 	made, err := dial()
 	if err != nil {
@@ -53,17 +53,17 @@ func (c *clients) of(digest usage.Digest, now time.Time, dial func() (measured, 
 }
 
 // forget those that are too old, and their connections.
-func (c *clients) forget(now time.Time) {
+func (c *Clients) forget(now time.Time) {
 	for digest, known := range c.known {
 		if now.Sub(known.made) >= clientLasts {
-			known.Close()
+			known.Client.Close()
 			delete(c.known, digest)
 		}
 	}
 }
 
-// drop a client that gave no answer, unless another one has taken its place.
-func (c *clients) drop(digest usage.Digest, failed *prometheus.Client) {
+// Drop a client that gave no answer, unless another one has taken its place.
+func (c *Clients) Drop(digest usage.Digest, failed *Client) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if known, ok := c.known[digest]; ok && known.Client == failed {

@@ -1,4 +1,4 @@
-package fresh
+package board
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 func TestConfirm(t *testing.T) {
 	web, db := types.NamespacedName{Namespace: "shop", Name: "deployment-web"}, types.NamespacedName{Namespace: "shop", Name: "statefulset-db"}
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	table := &Table{}
+	table := &Confirmed{}
 	assert.Zero(t, table.Until(web))
 	assert.Zero(t, table.Confirm(web, noon), "nothing was known")
 	assert.Equal(t, noon, table.Confirm(web, noon.Add(time.Minute)))
@@ -23,7 +23,7 @@ func TestConfirm(t *testing.T) {
 
 // Without a table there is nobody to meet.
 func TestNobodyKnows(t *testing.T) {
-	var table *Table
+	var table *Confirmed
 	assert.Zero(t, table.Confirm(types.NamespacedName{}, time.Now()))
 	assert.Zero(t, table.Until(types.NamespacedName{}))
 	table.Forget(types.NamespacedName{})

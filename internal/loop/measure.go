@@ -1,5 +1,4 @@
-// Package measure counts what all loops have in common: how long a look takes, and what kind of error ends one.
-package measure
+package loop
 
 import (
 	"context"
@@ -28,22 +27,22 @@ var (
 
 func init() { metrics.Registry.MustRegister(duration, failures) }
 
-// Reconciler is a loop that is measured.
-func Reconciler(loop string, of reconcile.Reconciler) reconcile.Reconciler {
+// Measured is a loop of which is counted how long a look takes, and what kind of error ends one.
+func Measured(loop string, of reconcile.Reconciler) reconcile.Reconciler {
 	took := duration.WithLabelValues(loop)
 	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 		began := time.Now()
 		result, err := of.Reconcile(ctx, req)
 		took.Observe(time.Since(began).Seconds())
 		if err != nil {
-			failures.WithLabelValues(TypeOf(err)).Inc()
+			failures.WithLabelValues(errorType(err)).Inc()
 		}
 		return result, err
 	})
 }
 
-// known are the reasons that are told apart: what answers in the API server's place may use any words.
-var known = map[metav1.StatusReason]bool{
+// knownReasons are the reasons that are told apart: what answers in the API server's place may use any words.
+var knownReasons = map[metav1.StatusReason]bool{
 	metav1.StatusReasonUnauthorized: true, metav1.StatusReasonForbidden: true, metav1.StatusReasonNotFound: true,
 	metav1.StatusReasonAlreadyExists: true, metav1.StatusReasonConflict: true, metav1.StatusReasonGone: true,
 	metav1.StatusReasonInvalid: true, metav1.StatusReasonServerTimeout: true, metav1.StatusReasonTimeout: true,
@@ -52,9 +51,9 @@ var known = map[metav1.StatusReason]bool{
 	metav1.StatusReasonExpired: true, metav1.StatusReasonServiceUnavailable: true,
 }
 
-// TypeOf is one of a few words for an error.
-func TypeOf(err error) string {
-	if reason := apierrors.ReasonForError(err); known[reason] {
+// errorType is one of a few words for an error.
+func errorType(err error) string {
+	if reason := apierrors.ReasonForError(err); knownReasons[reason] {
 		return string(reason)
 	}
 	var network net.Error

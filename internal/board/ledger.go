@@ -1,4 +1,4 @@
-package grant
+package board
 
 import (
 	corev1 "k8s.io/api/core/v1"

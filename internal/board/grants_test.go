@@ -1,4 +1,4 @@
-package grant
+package board
 
 import (
 	"testing"
@@ -17,7 +17,7 @@ func cpu(amount recommender.Amount) map[string]recommender.Size {
 
 // Whoever's grant is new, other or gone is told, and nobody else.
 func TestPublishTellsOfChanges(t *testing.T) {
-	table := &Table{}
+	table := &Grants{}
 	first := map[types.UID]Pod{"a": {Recommendation: web, Sizes: cpu(1)}, "b": {Recommendation: db, Sizes: cpu(2)}}
 	assert.Equal(t, []types.NamespacedName{web, db}, table.Publish("node-1", first), "by name")
 	assert.Empty(t, table.Publish("node-1", map[types.UID]Pod{"a": {Recommendation: web, Sizes: cpu(1)}, "b": {Recommendation: db, Sizes: cpu(2)}}))
@@ -27,13 +27,13 @@ func TestPublishTellsOfChanges(t *testing.T) {
 	assert.False(t, known)
 	assert.Empty(t, table.Publish("node-2", nil), "a node without pods")
 	assert.Equal(t, []types.NamespacedName{db}, table.Publish("node-1", nil))
-	var none *Table
+	var none *Grants
 	_, known = none.Of("b")
 	assert.False(t, known, "nobody grants anything")
 }
 
 func TestHoldReplacesWhatIsKnownOfAWorkload(t *testing.T) {
-	table := &Table{}
+	table := &Grants{}
 	assert.True(t, table.Hold(web, map[types.UID]string{"a": "Paused"}, map[types.UID]string{"b": "LastReplica"}))
 	assert.False(t, table.Hold(web, map[types.UID]string{"a": "Paused"}, map[types.UID]string{"b": "LastReplica"}))
 	assert.True(t, table.Hold(db, map[types.UID]string{"c": "Mode"}, nil))
@@ -45,14 +45,14 @@ func TestHoldReplacesWhatIsKnownOfAWorkload(t *testing.T) {
 	assert.Equal(t, "DoNotDisrupt", table.Stays(web, "a"))
 	assert.Empty(t, table.Stays(web, "b"))
 	assert.Equal(t, "Mode", table.Held(db, "c"))
-	var none *Table
+	var none *Grants
 	assert.False(t, none.Hold(web, nil, nil))
 	assert.False(t, none.Forget(web))
 }
 
 // After a start nothing is known of what holds a workload's pods, which is not that nothing does.
 func TestWhoWasNotLookedAtIsLeftAsItIs(t *testing.T) {
-	table := &Table{}
+	table := &Grants{}
 	assert.Equal(t, NotLookedAt, table.Held(web, "a"))
 	assert.Equal(t, NotLookedAt, table.Stays(web, "a"))
 	assert.True(t, table.Hold(web, nil, nil), "its nodes are told that nothing holds it")

@@ -1,6 +1,7 @@
-// Package grant is where the node loop and the workload loop meet: what the pods of a node are to hold, and
-// which of them are left as they are. Everything here is in memory and may be lost: both loops say it again.
-package grant
+// Package board is where the loops meet: what one of them decided, for another one to read. The node loop publishes what
+// the pods of a node are to hold, and the workload loop which of them are left as they are (Grants); the policy loop
+// confirms until when stored targets hold (Confirmed). All of it is in memory and may be lost: the loops say it again.
+package board
 
 import (
 	"maps"
@@ -24,8 +25,8 @@ type Pod struct {
 	Evict string
 }
 
-// Table holds the grants of all nodes. It is safe for concurrent use; the zero value is empty.
-type Table struct {
+// Grants of all nodes, and what holds their pods. It is safe for concurrent use; the zero value is empty.
+type Grants struct {
 	mutex  sync.RWMutex
 	grants map[types.UID]Pod
 	onNode map[string]map[types.UID]bool
@@ -65,7 +66,7 @@ func (m *marks) set(workload types.NamespacedName, words map[types.UID]string) b
 
 // Publish replaces the grants of a node. It returns the recommendations of the pods whose grants changed, by name. The
 // table keeps the grants: do not change them.
-func (t *Table) Publish(node string, grants map[types.UID]Pod) []types.NamespacedName {
+func (t *Grants) Publish(node string, grants map[types.UID]Pod) []types.NamespacedName {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	if t.grants == nil {
@@ -92,7 +93,7 @@ func (t *Table) Publish(node string, grants map[types.UID]Pod) []types.Namespace
 }
 
 // Of is what a pod was granted; false: nothing, so that it stays as it is.
-func (t *Table) Of(pod types.UID) (Pod, bool) {
+func (t *Grants) Of(pod types.UID) (Pod, bool) {
 	if t == nil {
 		return Pod{}, false
 	}
@@ -104,7 +105,7 @@ func (t *Table) Of(pod types.UID) (Pod, bool) {
 
 // Hold replaces what is known of the pods of a workload that are left as they are whatever they are granted, and
 // why; and of those that may not be evicted whatever happens, and why. It returns whether anything of that is new.
-func (t *Table) Hold(workload types.NamespacedName, held, stays map[types.UID]string) bool {
+func (t *Grants) Hold(workload types.NamespacedName, held, stays map[types.UID]string) bool {
 	if t == nil {
 		return false
 	}
@@ -120,7 +121,7 @@ func (t *Table) Hold(workload types.NamespacedName, held, stays map[types.UID]st
 
 // Forget what is known of the pods of a workload that is gone, or whose pods share no node. It returns whether anything
 // was.
-func (t *Table) Forget(workload types.NamespacedName) bool {
+func (t *Grants) Forget(workload types.NamespacedName) bool {
 	if t == nil {
 		return false
 	}
@@ -134,20 +135,20 @@ func (t *Table) Forget(workload types.NamespacedName) bool {
 }
 
 // Held says why a pod of a workload is left as it is; empty: it is not.
-func (t *Table) Held(workload types.NamespacedName, pod types.UID) string {
+func (t *Grants) Held(workload types.NamespacedName, pod types.UID) string {
 	t.mutex.RLock()
 	defer t.mutex.RUnlock()
 	return t.of(&t.held, workload, pod)
 }
 
 // Stays says why a pod of a workload may not be evicted; empty: it may.
-func (t *Table) Stays(workload types.NamespacedName, pod types.UID) string {
+func (t *Grants) Stays(workload types.NamespacedName, pod types.UID) string {
 	t.mutex.RLock()
 	defer t.mutex.RUnlock()
 	return t.of(&t.stays, workload, pod)
 }
 
-func (t *Table) of(m *marks, workload types.NamespacedName, pod types.UID) string {
+func (t *Grants) of(m *marks, workload types.NamespacedName, pod types.UID) string {
 	if !t.looked[workload] {
 		return NotLookedAt
 	}

@@ -1,4 +1,4 @@
-package measure
+package loop
 
 import (
 	"context"
@@ -30,13 +30,13 @@ func TestTypesOfErrorsAreFew(t *testing.T) {
 		{&net.OpError{Op: "dial", Err: errors.New("connection refused")}, "Unreachable"},
 		{errors.New("anything"), "Other"},
 	} {
-		assert.Equal(t, c.want, TypeOf(c.err), "%v", c.err)
+		assert.Equal(t, c.want, errorType(c.err), "%v", c.err)
 	}
 }
 
 func TestALoopIsMeasured(t *testing.T) {
 	fails := errors.New("at first")
-	loop := Reconciler("policy", reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+	loop := Measured("policy", reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
 		return reconcile.Result{RequeueAfter: time.Minute}, fails
 	}))
 	result, err := loop.Reconcile(t.Context(), reconcile.Request{})

@@ -1,6 +1,4 @@
-// Package fresh is where the policy loop and the workload loop meet over what time alone changes: how new the
-// usage data is by which stored targets still hold. To store that each time would be most of what is written.
-package fresh
+package board
 
 import (
 	"sync"
@@ -9,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Table holds it for all recommendations. It is in memory and may be lost: what is stored with the targets is not
-// newer, and the policy loop says it again once it has looked at them. It is safe for concurrent use; the zero value
-// is empty, and nil stays so.
-type Table struct {
+// Confirmed is until when the stored targets of recommendations hold: by how new usage data the policy loop has found
+// them unchanged. To store that each time would be most of what is written. What is stored with the targets is never
+// newer, so that a loss is harmless. It is safe for concurrent use; the zero value is empty, and nil stays so.
+type Confirmed struct {
 	mutex sync.RWMutex
 	// until is in Unix seconds.
 	until map[types.NamespacedName]int64
@@ -20,7 +18,7 @@ type Table struct {
 
 // Confirm that a recommendation's targets hold, as they are stored, by usage data until a time. It returns until
 // when they were known to hold before; zero: that was not known.
-func (t *Table) Confirm(recommendation types.NamespacedName, until time.Time) (before time.Time) {
+func (t *Confirmed) Confirm(recommendation types.NamespacedName, until time.Time) (before time.Time) {
 	if t == nil {
 		return time.Time{}
 	}
@@ -35,7 +33,7 @@ func (t *Table) Confirm(recommendation types.NamespacedName, until time.Time) (b
 }
 
 // Until when a recommendation's targets are known to hold; zero: that is not known.
-func (t *Table) Until(recommendation types.NamespacedName) time.Time {
+func (t *Confirmed) Until(recommendation types.NamespacedName) time.Time {
 	if t == nil {
 		return time.Time{}
 	}
@@ -45,7 +43,7 @@ func (t *Table) Until(recommendation types.NamespacedName) time.Time {
 }
 
 // Forget a recommendation that is gone.
-func (t *Table) Forget(recommendation types.NamespacedName) {
+func (t *Confirmed) Forget(recommendation types.NamespacedName) {
 	if t == nil {
 		return
 	}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/certs"
+	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/trim"
+	"attune.io/attune/internal/workload"
+)
+
+// passTimeout ends a pass whose call to the API server is never answered, although its connection stands: watches
+// want connections without a limit, and the object would never be looked at again. The next pass goes on where a
+// long one was ended.
+const passTimeout = 2 * time.Minute
+
+// System is the operator, built and not started: a manager with all that it is to run. Each constructor below takes what
+// it builds on, so that the order in which they are called is the only one that compiles.
+type System struct{ mgr ctrl.Manager }
+
+// NewSystem builds what the program of the config is. It panics where its metrics are in the registry already.
+func NewSystem(ctx context.Context, c Config, registry metrics.RegistererGatherer) (*System, error) {
+	provider, err := newCertificates(c)
+	if err != nil {
+		return nil, err
+	}
+	m := newMeters(&c.Options, registry)
+	mgr, err := newManager(c, provider, m)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.leftOut.names) > 0 {
+		if err := mgr.Add(c.leftOut); err != nil {
+			return nil, err
+		}
+	}
+	probes := &probed{Manager: mgr, healthy: map[string]healthz.Checker{}, ready: map[string]healthz.Checker{}}
+	if err := addProgram(ctx, probes, c, provider, m); err != nil {
+		return nil, err
+	}
+	if err := probes.listen(c.process.probeAddress, m.dropped); err != nil {
+		return nil, err
+	}
+	if err := serveMetrics(mgr, c, registry, m.dropped); err != nil {
+		return nil, err
+	}
+	return &System{mgr}, nil
+}
+
+// Run runs the operator until the context ends.
+func (s *System) Run(ctx context.Context) error { return startSynced(ctx, s.mgr, syncedWithin) }
+
+// addProgram adds what the program does.
+func addProgram(ctx context.Context, mgr ctrl.Manager, c Config, provider certs.Provider, m meters) error {
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	if provider != nil {
+		if err := mgr.Add(provider); err != nil {
+			return err
+		}
+	}
+	if c.program.serves {
+		if err := addWebhooks(ctx, mgr, c, provider, m); err != nil {
+			return err
+		}
+	}
+	if c.program.controls {
+		return addLoops(mgr, c, m)
+	}
+	return nil
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	return scheme, v1alpha1.AddToScheme(scheme)
+}
+
+func newManager(c Config, provider certs.Provider, m meters) (ctrl.Manager, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	lock, err := newLock(&c.Options, c.api)
+	if err != nil {
+		return nil, err
+	}
+	options := ctrl.Options{
+		Scheme:                              scheme,
+		Cache:                               cacheOptions(c.watched),
+		Client:                              client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+		Metrics:                             metricsserver.Options{BindAddress: switchedOff},
+		HealthProbeBindAddress:              switchedOff,
+		LeaderElection:                      c.loops.leaderElect,
+		LeaderElectionID:                    decision.LeaseName,
+		LeaderElectionNamespace:             c.process.namespace,
+		LeaderElectionReleaseOnCancel:       true,
+		LeaderElectionResourceLockInterface: lock,
+		RenewDeadline:                       ptr.To(renewDeadline),
+		Controller:                          controllerconfig.Controller{ReconciliationTimeout: passTimeout},
+	}
+	if c.program.serves {
+		options.WebhookServer = newWebhookServer(c, provider, m.webhooks)
+	}
+	return ctrl.NewManager(c.api, options)
+}
+
+// cacheOptions keep of each object what the loops and webhooks read.
+func cacheOptions(watched namespaces) cache.Options {
+	return cache.Options{
+		DefaultTransform: trim.Object, DefaultNamespaces: watched.cached(),
+		ByObject: map[client.Object]cache.ByObject{workload.NewObject(v1alpha1.KindReplicaSet).(client.Object): {Label: workload.Whole()}},
+	}
+}

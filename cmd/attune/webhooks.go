@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/certs"
+	"attune.io/attune/webhook/pod"
+	"attune.io/attune/webhook/server"
+	"attune.io/attune/webhook/validation"
+)
+
+// newCertificates is where the webhook's serving certificate comes from; nil where the program neither serves nor issues
+// it.
+//
+// The controller issues the self-signed one, and has the rights to write it and to have webhook configurations trust it.
+// The webhook is what anybody on the pod network can talk to: it reads the Secret, and changes nothing anywhere.
+func newCertificates(c Config) (certs.Provider, error) {
+	if c.certificates.provider == providerCertManager {
+		if !c.program.serves {
+			return nil, nil
+		}
+		return certs.NewFiles(c.webhooks.certDir, clock.RealClock{})
+	}
+	clients, err := kubernetes.NewForConfig(c.api)
+	if err != nil {
+		return nil, err
+	}
+	host := c.certificates.service + "." + c.process.namespace
+	return certs.NewSelfSigned(certs.Config{
+		Client: clients, Namespace: c.process.namespace, Secret: c.certificates.secret,
+		DNSNames: []string{host + ".svc", host + ".svc.cluster.local"},
+		Mutating: []string{c.certificates.mutatingConfig}, Validating: []string{c.certificates.validatingConfig},
+		Follows: !c.program.controls,
+		Clock:   clock.RealClock{}, Log: ctrl.Log.WithName("certs"),
+	}), nil
+}
+
+// newWebhookServer serves with the provider's certificate.
+func newWebhookServer(c Config, provider certs.Provider, m *server.Metrics) webhook.Server {
+	return server.New(server.Options{
+		Port: c.webhooks.port, GetCertificate: provider.GetCertificate, Bytes: c.reviewBytes,
+		Clients: c.webhooks.clients, Metrics: m,
+	})
+}
+
+// addWebhooks adds what every replica of the webhook does: the webhooks, and the probes that say whether they can be
+// called.
+func addWebhooks(ctx context.Context, mgr ctrl.Manager, c Config, provider certs.Provider, m meters) error {
+	index := pod.NewIndex()
+	fed, err := index.Feed(ctx, mgr.GetCache())
+	if err != nil {
+		return err
+	}
+	mgr.GetWebhookServer().Register(pod.Path, &pod.Handler{
+		Known: index, Metrics: m.admission, Clock: clock.RealClock{}, Log: ctrl.Log.WithName("admission"),
+	})
+	// The first question about a policy finds them read.
+	for _, defaults := range []client.Object{&v1alpha1.AttuneDefaults{}, &v1alpha1.AttuneNamespaceDefaults{}} {
+		if _, err := mgr.GetCache().GetInformer(ctx, defaults, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("watching %T: %w", defaults, err)
+		}
+	}
+	validation.Register(mgr.GetWebhookServer(), mgr.GetScheme(), watchedReader{mgr.GetClient(), c.watched}, c.operator())
+	if err := mgr.AddReadyzCheck("certificate", provider.Ready); err != nil {
+		return err
+	}
+	return mgr.AddReadyzCheck("known", fed)
+}

@@ -1,0 +1,93 @@
+package prometheus
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"attune.io/attune/usage"
+)
+
+// Metered is a client whose questions and answers are counted. It is a usage.Source, and what the loops ask about running
+// pods. The meter's kinds of questions are usage, throttling, waiting, memory, oomkills, slo and load.
+type Metered struct {
+	Client *Client
+	Meter  *Meter
+	// Namespace whose policies name the server; empty: it is the operator's own.
+	Namespace string
+	// Failed is called when the server gave no answer; nil: nothing is.
+	Failed func()
+}
+
+var _ usage.Source = Metered{}
+
+// Read implements usage.Source.
+func (m Metered) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
+	began := time.Now()
+	report, err := m.Client.Read(ctx, query, yield)
+	took := time.Since(began)
+	m.Meter.Took(Name, report.Samples)
+	m.Meter.Read(Name, took)
+	m.count("usage", took, err)
+	return report, err
+}
+
+// Throttled is the fraction, 0 to 1, of CFS periods in which each container of some pods was throttled (Scope.Throttled).
+func (m Metered) Throttled(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
+	return m.pods(ctx, "throttling", pods, at, func(pods []string) string { return m.Client.Scope().Throttled(namespace, pods, window) })
+}
+
+// Waiting is the fraction, 0 to 1, of time in which each container of some pods waited for CPU (Scope.Waiting).
+func (m Metered) Waiting(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
+	return m.pods(ctx, "waiting", pods, at, func(pods []string) string { return m.Client.Scope().Waiting(namespace, pods, window) })
+}
+
+// Memory is the most, in bytes, that each container of some pods held (Scope.Held).
+func (m Metered) Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
+	return m.pods(ctx, "memory", pods, at, func(pods []string) string { return m.Client.Scope().Held(namespace, pods, window) })
+}
+
+// OOMKills is how many processes of each container the kernel killed within its pod's window (Scope.Killed).
+func (m Metered) OOMKills(ctx context.Context, namespace string, windows map[string]time.Duration, at time.Time) (usage.ByContainer, error) {
+	began := time.Now()
+	answer, err := m.Client.Since(ctx, windows, at, func(pods []string, window time.Duration) string {
+		return m.Client.Scope().Killed(namespace, pods, window)
+	})
+	m.count("oomkills", time.Since(began), err)
+	return answer, err
+}
+
+// Value asks the query of a guardrail for one number, as Client.Value does.
+func (m Metered) Value(ctx context.Context, query string, at time.Time) (float64, error) {
+	began := time.Now()
+	v, err := m.Client.Value(ctx, query, at)
+	m.count("slo", time.Since(began), err)
+	return v, err
+}
+
+// Nodes asks for an expression of all nodes, as AskNodes does.
+func (m Metered) Nodes(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
+	began := time.Now()
+	answer, err := m.Client.Nodes(ctx, expression, at)
+	m.count("load", time.Since(began), err)
+	return answer, err
+}
+
+// pods asks about containers of some pods, in a few requests; the answer counts as one.
+func (m Metered) pods(ctx context.Context, what string, pods []string, at time.Time, expression func([]string) string) (usage.ByContainer, error) {
+	began := time.Now()
+	answer, err := m.Client.Pods(ctx, pods, at, expression)
+	m.count(what, time.Since(began), err)
+	return answer, err
+}
+
+// count an answer: that nothing matches is one, and a caller who gave up did not wait for one.
+func (m Metered) count(what string, took time.Duration, err error) {
+	if errors.Is(err, ErrNoValue) || errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	if err != nil && m.Failed != nil {
+		m.Failed()
+	}
+	m.Meter.Asked(m.Namespace, what, took, err)
+}
