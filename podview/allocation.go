@@ -54,12 +54,16 @@ func ReadSpec(resources corev1.ResourceRequirements) recommender.Size {
 	return size
 }
 
-// WholeLimit rounds a limit down where it has parts of a unit (2.2Gi of memory): a request that is raised
-// to its limit must not end above it.
+// WholeLimit is AtMost of the limit in a list; 0: none.
 func WholeLimit(r recommender.Resource, limits corev1.ResourceList) recommender.Amount {
-	q := limits[NameOf(r)]
+	return AtMost(r, limits[NameOf(r)])
+}
+
+// AtMost reads a quantity as a bound from above, rounded down: 2.2Gi ends in a part of a byte, and a request of the next
+// whole one would be above it.
+func AtMost(r recommender.Resource, q resource.Quantity) recommender.Amount {
 	amount := AmountOf(r, q)
-	if rounded := Quantity(r, amount); rounded.Cmp(q) > 0 {
+	if up := Quantity(r, amount); amount > 0 && up.Cmp(q) > 0 {
 		amount--
 	}
 	return amount
@@ -166,6 +170,17 @@ func ResizeUnderway(pod *corev1.Pod) bool {
 
 // Resizable lists the containers that a resize may change.
 func Resizable(pod *corev1.Pod) []*corev1.Container { return ResizableIn(&pod.Spec) }
+
+// AllContainers are regular and init containers, in the order in which the API server looks at them.
+func AllContainers(pod *corev1.Pod) []*corev1.Container {
+	list := make([]*corev1.Container, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
+	for _, of := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range of {
+			list = append(list, &of[i])
+		}
+	}
+	return list
+}
 
 // ResizableIn lists the containers of a pod, or of a template, that can be sized: regular ones, then native sidecars. Printed
 // columns show the first.

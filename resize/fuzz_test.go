@@ -177,8 +177,8 @@ func keepsTheLaw(t *testing.T, pod *corev1.Pod, plan Plan) {
 	require.Equal(t, specOf(plan.Apply(pod)), specOf(after), "what is planned is what is sent")
 	require.Equal(t, podview.ClassOf(pod), podview.QOSClass(after), "the class stays")
 	require.Equal(t, len(pod.Spec.Containers), len(after.Spec.Containers))
-	for i, c := range allContainers(after) {
-		was := allContainers(pod)[i]
+	for i, c := range podview.AllContainers(after) {
+		was := podview.AllContainers(pod)[i]
 		require.Equal(t, was.Name, c.Name)
 		for name, q := range c.Resources.Limits {
 			request := c.Resources.Requests[name]

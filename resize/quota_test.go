@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"attune.io/attune/internal/constraint"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -114,7 +115,7 @@ func TestQuotaRoomIsTheGates(t *testing.T) {
 		"of nothing here": {quotaOf(corev1.ResourcePods, "1", "1")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			room := NewQuotaRoom(quotas)
+			room := constraint.NewQuotaRoom(quotas)
 			room.Promise(pod, size(50, 0, 0, 0))
 			left := room.Left(pod)[recommender.CPU].Request
 			passes := func(by recommender.Amount) bool {
@@ -129,7 +130,7 @@ func TestQuotaRoomIsTheGates(t *testing.T) {
 			assert.False(t, passes(left+1), "%d", left)
 		})
 	}
-	room := NewQuotaRoom([]corev1.ResourceQuota{quotaOf(corev1.ResourceLimitsMemory, "2Gi", "1Gi")})
+	room := constraint.NewQuotaRoom([]corev1.ResourceQuota{quotaOf(corev1.ResourceLimitsMemory, "2Gi", "1Gi")})
 	assert.Equal(t, recommender.MaxAmount, room.Left(pod)[recommender.Memory].Request)
 	assert.EqualValues(t, 1<<30, room.Left(pod)[recommender.Memory].Limit)
 	assert.Equal(t, recommender.Size{}, room.Left(running(size(500, 0, 512, 0))), "a pod that does not say what is counted is refused whatever it asks")

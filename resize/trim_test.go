@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/constraint"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -94,9 +95,12 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["SiblingsUnready"] = SiblingsUnready([]*corev1.Pod{pod}, v1alpha1.ResizeRecord{PodUID: "another", WrittenAt: metav1.NewTime(noon.Add(-time.Hour))},
 		nil, func(string) bool { return false })
 	out["GrowthOf"], out["Footprint"], out["RoomOf"] = GrowthOf(pod, plan), Footprint(pod), RoomOf([]*corev1.Pod{pod}, nil, noon)
-	room := NewQuotaRoom([]corev1.ResourceQuota{quotaOf(corev1.ResourceRequestsCPU, "10", "1", corev1.ResourceQuotaScopeNotTerminating), quotaOf(corev1.ResourceLimitsMemory, "9Gi", "1Gi")})
+	quotas := []corev1.ResourceQuota{quotaOf(corev1.ResourceRequestsCPU, "10", "1", corev1.ResourceQuotaScopeNotTerminating), quotaOf(corev1.ResourceLimitsMemory, "9Gi", "1Gi")}
+	room := constraint.NewQuotaRoom(quotas)
 	room.Promise(pod, size(100, 0, 0, 100))
-	out["Promise"], out["Left"] = room.promised, room.Left(pod)
+	out["Promise"], out["Left"] = room.Left(running(size(500, 1000, 512, 1024))), room.Left(pod)
+	memory, _ := constraint.CountedBy(corev1.ResourceLimitsMemory)
+	out["Covers"], out["Charged"], out["Unspecified"] = constraint.Covers(&quotas[0], pod), constraint.Charged(pod), memory.Unspecified(pod)
 	return out
 }
 
@@ -168,7 +172,7 @@ func keys(m map[string]any) (all []string) {
 func functionsOfPods(t *testing.T) (names []string) {
 	t.Helper()
 	production := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
-	for folder, name := range map[string]string{".": "resize", "../podview": "podview"} {
+	for folder, name := range map[string]string{".": "resize", "../podview": "podview", "../internal/constraint": "constraint"} {
 		packages, err := parser.ParseDir(token.NewFileSet(), folder, production, 0)
 		require.NoError(t, err)
 		ast.Inspect(packages[name], func(n ast.Node) bool {
@@ -182,7 +186,7 @@ func functionsOfPods(t *testing.T) (names []string) {
 }
 
 // parts are functions that return a part of the pod as it is.
-var parts = []string{"Resizable", "Statuses", "Condition"}
+var parts = []string{"Resizable", "AllContainers", "Statuses", "Condition"}
 
 func takesPods(f *ast.FuncDecl) bool {
 	return slices.ContainsFunc(f.Type.Params.List, func(parameter *ast.Field) bool {

@@ -63,6 +63,8 @@ var laws = []law{
 	{"resize", client, "resize is pure: it holds no client"},
 	{"tuning", client, "a pass is decided by pure code"},
 	{"podview", func(from, d string, standard bool) bool { return client(from, d, standard) || d == module+"resize" }, "podview is below resize, and pure"},
+	{"internal/constraint", func(from, d string, standard bool) bool { return client(from, d, standard) || d == module+"resize" },
+		"constraint is below resize and the webhook, and pure"},
 	{"internal/policy", client, "settings are resolved by pure code"},
 	{"internal/workload", client, "owners are found by pure code"},
 	{"controller", func(_, d string, _ bool) bool { return strings.HasPrefix(d, module+"webhook") },
