@@ -42,6 +42,24 @@ func Read(pod *corev1.Pod) []Container {
 	return containers
 }
 
+// ByName finds containers by their names.
+func ByName(containers []Container) map[string]Container {
+	named := make(map[string]Container, len(containers))
+	for _, c := range containers {
+		named[c.Name] = c
+	}
+	return named
+}
+
+// Specs are what a pod's spec asks for, by the name of the container.
+func Specs(pod *corev1.Pod) map[string]recommender.Size {
+	sizes := map[string]recommender.Size{}
+	for _, c := range Resizable(pod) {
+		sizes[c.Name] = ReadSpec(c.Resources)
+	}
+	return sizes
+}
+
 // ReadSpec reads what a spec asks for.
 func ReadSpec(resources corev1.ResourceRequirements) recommender.Size {
 	var size recommender.Size

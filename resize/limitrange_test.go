@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
 )
 
 func list(cpu, memory string) corev1.ResourceList {

@@ -194,9 +194,9 @@ func (s situation) restartsFor(container string, name corev1.ResourceName) bool 
 	return false
 }
 
-// restartsContainer: the move changes a resource whose policy restarts the container. A request alone
+// RestartsContainer reports whether the move changes a resource whose policy restarts the container. A request alone
 // is enough.
-func restartsContainer(c *corev1.Container, m Move) bool {
+func (m Move) RestartsContainer(c *corev1.Container) bool {
 	for _, r := range recommender.Resources {
 		if m.From[r] != m.To[r] && restartPolicyFor(c, podview.NameOf(r)) == corev1.RestartContainer {
 			return true

@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -11,6 +11,7 @@ import (
 	"attune.io/attune/internal/constraint"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
 )
 
 func quotaOf(name corev1.ResourceName, hard, used string, scopes ...corev1.ResourceQuotaScope) corev1.ResourceQuota {
@@ -120,7 +121,7 @@ func TestQuotaRoomIsTheGates(t *testing.T) {
 			left := room.Left(pod)[recommender.CPU].Request
 			passes := func(by recommender.Amount) bool {
 				plan := Plan{Moves: []Move{{Container: "app", From: was, To: size(500+by, 1000, 512, 1024)}}}
-				return quota(pod, plan, World{Quotas: quotas, Promised: size(50, 0, 0, 0)}) == nil
+				return QuotaGate(pod, plan, World{Quotas: quotas, Promised: size(50, 0, 0, 0)}) == nil
 			}
 			if left == recommender.MaxAmount {
 				assert.True(t, passes(499))

@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
+	. "attune.io/attune/resize"
 )
 
 // undoOf is a pod that attune has made smaller, and the plan that puts it back.

@@ -10,6 +10,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // settled: histories that were restored have been continued. One that was not may only seem to have ended.
@@ -78,7 +79,7 @@ func outside(holds []v1alpha1.Hold) (held struct{ hpaCPU, hpaMemory, vpa bool })
 // floored: harm has taught a floor above a stored target.
 func floored(stored v1alpha1.AttuneRecommendationSpec, in inputs) bool {
 	for _, c := range stored.Containers {
-		target, floors := podview.FromResources(c.Target), resize.FloorsOf(in.status.Floors, c.Name, in.now)
+		target, floors := podview.FromResources(c.Target), harm.FloorsOf(in.status.Floors, c.Name, in.now)
 		for _, r := range recommender.Resources {
 			if floors[r].Amount > target[r].Request {
 				return true

@@ -18,6 +18,7 @@ import (
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // inputs are everything that a workload's AttuneRecommendation depends on.
@@ -113,7 +114,7 @@ func (in inputs) inputFor(c *corev1.Container, profile recommender.Profile) reco
 		Profile:   profile,
 		Settings:  in.settings.Recommender,
 		Original:  in.original(c),
-		Floors:    resize.FloorsOf(in.status.Floors, c.Name, in.now),
+		Floors:    harm.FloorsOf(in.status.Floors, c.Name, in.now),
 		Now:       in.now,
 
 		NotRunning: !in.silent,

@@ -9,7 +9,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
-	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // forNode turns a container's target into that of the strategy Node: its workload's peak of the day, which a new pod
@@ -32,7 +32,7 @@ func (in inputs) forNode(c *corev1.Container, floors [2]recommender.Floor, t v1a
 // claim a node's room by writing it down. Other replicas' base says nothing of a pod's own, which its node knows.
 func (in inputs) demand(container string, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerDemand {
 	const cpu, memory = recommender.CPU, recommender.Memory
-	settings, learned := in.settings.Recommender, resize.FloorsOf(in.status.Floors, container, in.now)
+	settings, learned := in.settings.Recommender, harm.FloorsOf(in.status.Floors, container, in.now)
 	var least, most, peaks, days, max7d [2]recommender.Amount
 	for _, r := range recommender.Resources {
 		most[r] = settings.Of[r].MaxAllowed
@@ -63,7 +63,7 @@ func (in inputs) demand(container string, floors [2]recommender.Floor, t v1alpha
 		CPUDay:              quantity(cpu, settled(cpu, before.Day[cpu], days[cpu])),
 		MemoryPeak:          quantity(memory, settled(memory, before.Of[memory].Peak, peaks[memory])),
 		MemoryMax7d:         quantity(memory, settled(memory, before.Max7d, max7d[memory])),
-		MemoryOOM:           quantity(memory, resize.OOMFloorOf(in.status.Floors, container, in.now)),
+		MemoryOOM:           quantity(memory, harm.OOMFloorOf(in.status.Floors, container, in.now)),
 		Least:               requests(least),
 		Most:                requests(most),
 		AllowMemoryDecrease: settings.Of[memory].AllowDecrease,

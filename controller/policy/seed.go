@@ -13,6 +13,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // seedLifetime is how long new pods are sized by a seed that is not renewed: an operator that is gone must not size
@@ -161,7 +162,7 @@ func amount(q *resource.Quantity) recommender.Amount {
 // aboveFloors raises a kept size to what harm has taught since: no pod is born with what harmed another while its floor
 // holds, whatever the seed's revision.
 func (in inputs) aboveFloors(container string, size recommender.Size) recommender.Size {
-	floors := resize.FloorsOf(in.status.Floors, container, in.now)
+	floors := harm.FloorsOf(in.status.Floors, container, in.now)
 	for _, r := range recommender.Resources {
 		if size[r].Request > 0 {
 			size[r].Request = max(size[r].Request, floors[r].Amount)

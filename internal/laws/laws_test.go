@@ -61,6 +61,7 @@ var laws = []law{
 		"the recommender imports the standard library only"},
 	{"usage/checkpoint", func(_, _ string, standard bool) bool { return !standard }, "a checkpoint is packed by pure code"},
 	{"resize", client, "resize is pure: it holds no client"},
+	{"resize/harm", func(from, d string, standard bool) bool { return client(from, d, standard) || d == module+"tuning" }, "harm is judged below tuning, by pure code"},
 	{"tuning", client, "a pass is decided by pure code"},
 	{"podview", func(from, d string, standard bool) bool { return client(from, d, standard) || d == module+"resize" }, "podview is below resize, and pure"},
 	{"internal/constraint", func(from, d string, standard bool) bool { return client(from, d, standard) || d == module+"resize" },
