@@ -10,9 +10,10 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Rule of a LimitRange's item.
+// Rule of a LimitRange's item, by the name of its field.
 type Rule string
 
+// The rules that amounts can break. A default breaks none: Missing and AddMissing are about those.
 const (
 	RuleMin   Rule = "min"
 	RuleMax   Rule = "max"

@@ -40,7 +40,7 @@ func (c Counted) in(size *recommender.Size) *recommender.Amount {
 	return &size[c.Resource].Request
 }
 
-// State is what a quota allows of a resource and what is used of it; false: that is not known.
+// State is what a quota's status allows of a resource and what is used of it; false: the use was not counted yet.
 func (c Counted) State(q *corev1.ResourceQuota, name corev1.ResourceName) (hard, used recommender.Amount, known bool) {
 	usage, known := q.Status.Used[name]
 	return podview.AmountOf(c.Resource, q.Status.Hard[name]), podview.AmountOf(c.Resource, usage), known
