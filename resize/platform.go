@@ -177,8 +177,6 @@ func alreadyUnderway(s situation) *Refusal {
 	return nil
 }
 
-func guaranteed(pod *corev1.Pod) bool { return podview.ClassOf(pod) == corev1.PodQOSGuaranteed }
-
 func unschedulable(pod *corev1.Pod) bool {
 	c := podview.Condition(pod, corev1.PodScheduled)
 	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable

@@ -45,21 +45,21 @@ func restartedLately(s situation, m Move) *Refusal {
 
 // oldStaticKubelet: a 1.33 kubelet with a static policy refuses any resize of a Guaranteed pod.
 func oldStaticKubelet(s situation, m Move) *Refusal {
-	if (s.caps.StaticCPU || s.caps.StaticMemory) && s.caps.KubeletMinor <= MinorResize && guaranteed(s.pod) {
+	if (s.caps.StaticCPU || s.caps.StaticMemory) && s.caps.KubeletMinor <= MinorResize && podview.Guaranteed(s.pod) {
 		return refuseMove(ReasonStaticPolicy, "the node assigns CPUs or memory statically and its kubelet then resizes no Guaranteed pod")
 	}
 	return nil
 }
 
 func staticCPU(s situation, m Move) *Refusal {
-	if s.caps.StaticCPU && guaranteed(s.pod) && m.From[recommender.CPU] != m.To[recommender.CPU] {
+	if s.caps.StaticCPU && podview.Guaranteed(s.pod) && m.From[recommender.CPU] != m.To[recommender.CPU] {
 		return refuseOf(recommender.CPU, ReasonStaticCPU, "the node assigns CPUs statically; new pods get the new size")
 	}
 	return nil
 }
 
 func staticMemory(s situation, m Move) *Refusal {
-	if s.caps.StaticMemory && guaranteed(s.pod) && m.From[recommender.Memory] != m.To[recommender.Memory] {
+	if s.caps.StaticMemory && podview.Guaranteed(s.pod) && m.From[recommender.Memory] != m.To[recommender.Memory] {
 		return refuseOf(recommender.Memory, ReasonStaticMemory, "the node assigns memory statically; new pods get the new size")
 	}
 	return nil

@@ -31,7 +31,7 @@ var owed = map[string]int{
 	"methods of Sharer in recommender/node":        31,
 	"methods of report in controller/policy":       27,
 	"methods of Source in usage/embedded":          27,
-	"lines of resize":                              5742,
+	"lines of resize":                              5740,
 }
 
 // measures of the product's code by its syntax: what they are of, such as "lines of resize".
