@@ -41,6 +41,24 @@ func Read(pod *corev1.Pod) []Container {
 	return containers
 }
 
+// ByName finds containers by their names.
+func ByName(containers []Container) map[string]Container {
+	named := make(map[string]Container, len(containers))
+	for _, c := range containers {
+		named[c.Name] = c
+	}
+	return named
+}
+
+// Specs are what a pod's spec asks for, by the name of the container.
+func Specs(pod *corev1.Pod) map[string]recommender.Size {
+	sizes := map[string]recommender.Size{}
+	for _, c := range Resizable(pod) {
+		sizes[c.Name] = ReadSpec(c.Resources)
+	}
+	return sizes
+}
+
 // ReadSpec reads what a spec asks for.
 func ReadSpec(resources corev1.ResourceRequirements) recommender.Size {
 	var size recommender.Size
@@ -53,12 +71,16 @@ func ReadSpec(resources corev1.ResourceRequirements) recommender.Size {
 	return size
 }
 
-// WholeLimit rounds a limit down where it has parts of a unit (2.2Gi of memory): a request that is raised
-// to its limit must not end above it.
+// WholeLimit is AtMost of the limit in a list; 0: none.
 func WholeLimit(r recommender.Resource, limits corev1.ResourceList) recommender.Amount {
-	q := limits[NameOf(r)]
+	return AtMost(r, limits[NameOf(r)])
+}
+
+// AtMost reads a quantity as a bound from above, rounded down: 2.2Gi ends in a part of a byte, and a request of the next
+// whole one would be above it.
+func AtMost(r recommender.Resource, q resource.Quantity) recommender.Amount {
 	amount := AmountOf(r, q)
-	if rounded := Quantity(r, amount); rounded.Cmp(q) > 0 {
+	if up := Quantity(r, amount); amount > 0 && up.Cmp(q) > 0 {
 		amount--
 	}
 	return amount
@@ -166,6 +188,17 @@ func ResizeUnderway(pod *corev1.Pod) bool {
 
 // Resizable lists the containers that a resize may change.
 func Resizable(pod *corev1.Pod) []*corev1.Container { return ResizableIn(&pod.Spec) }
+
+// AllContainers are regular and init containers, in the order in which the API server looks at them.
+func AllContainers(pod *corev1.Pod) []*corev1.Container {
+	list := make([]*corev1.Container, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
+	for _, of := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range of {
+			list = append(list, &of[i])
+		}
+	}
+	return list
+}
 
 // ResizableIn lists the containers of a pod, or of a template, that can be sized: regular ones, then native sidecars. Printed
 // columns show the first.

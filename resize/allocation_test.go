@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"

@@ -1,14 +1,11 @@
 package resize
 
 import (
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/podview"
-	"attune.io/attune/recommender"
 )
 
 const (
@@ -73,52 +70,6 @@ func begun(record v1alpha1.ResizeRecord) time.Time {
 		return record.Begun.Time
 	}
 	return record.WrittenAt.Time
-}
-
-// Keep notes the sizes that a record's pod survived, as those of the workload's containers. A size that harm has
-// taught to stay above is not kept, whoever survived it.
-func Keep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord, floors []v1alpha1.Floor, now time.Time) []v1alpha1.KeptSize {
-	kept = slices.Clone(kept)
-	for _, c := range record.Desired {
-		if BelowFloor(floors, c.Name, podview.FromResources(c.Resources), now) {
-			continue
-		}
-		size := v1alpha1.KeptSize{Name: c.Name, Size: c.Resources, Since: metav1.NewTime(now), TemplateHash: record.TemplateHash}
-		i := slices.IndexFunc(kept, func(k v1alpha1.KeptSize) bool { return k.Name == c.Name })
-		switch {
-		case i < 0:
-			kept = append(kept, size)
-		case kept[i].TemplateHash == size.TemplateHash && podview.FromResources(kept[i].Size) == podview.FromResources(size.Size):
-			// The same size survived once more: it is kept since the first time.
-		default:
-			kept[i] = size
-		}
-	}
-	return kept
-}
-
-// Unkeep drops kept sizes that are no greater than the ones a record harmed its pod with: other pods
-// survived them by luck, and new ones are not to be born with them.
-func Unkeep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord) []v1alpha1.KeptSize {
-	harmful := map[string]recommender.Size{}
-	for _, c := range changesOf(record) {
-		harmful[c.name] = c.desired
-	}
-	return slices.DeleteFunc(slices.Clone(kept), func(k v1alpha1.KeptSize) bool {
-		size, ok := harmful[k.Name]
-		m := Move{From: size, To: podview.FromResources(k.Size)}
-		return ok && !raises(m)
-	})
-}
-
-// KeptAbove drops kept sizes that are below what harm has taught since: a pod may be killed at a kept size long after
-// its resize, when no record tells of it any more.
-func KeptAbove(floors []v1alpha1.Floor, kept []v1alpha1.KeptSize, now time.Time) []v1alpha1.KeptSize {
-	below := func(k v1alpha1.KeptSize) bool { return BelowFloor(floors, k.Name, podview.FromResources(k.Size), now) }
-	if !slices.ContainsFunc(kept, below) {
-		return kept
-	}
-	return slices.DeleteFunc(slices.Clone(kept), below)
 }
 
 // Degraded: 3 of the last 5 resizes of a workload were reverted. The history is newest first and has a

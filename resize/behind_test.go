@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -11,6 +11,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // podHas is the memory limit, in MiB, that a pod's own cgroup has.
@@ -101,11 +103,11 @@ func TestTheLowerLimitKills(t *testing.T) {
 	require.Len(t, podview.OOMKills(pod), 1)
 	assert.Equal(t, 600*mi, podview.OOMKills(pod)[0].Limit)
 	up := recorded(prior, func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(size(500, 1000, 512, 600)) })
-	v := Judge(pod, up, noon, auto(), Signals{})
+	v := harm.Judge(pod, up, noon, auto(), harm.Signals{})
 	assert.Equal(t, HarmOOM, v.Harm)
 	assert.Equal(t, 600*mi, v.Ceiling)
 
 	podHas("1Gi")(pod)
 	assert.Equal(t, 1024*mi, podview.OOMKills(pod)[0].Limit)
-	assert.Equal(t, recommender.OOMFloor(1024*mi), podview.AmountOf(recommender.Memory, LearnKills(nil, pod, nil, noon)[0].Amount))
+	assert.Equal(t, recommender.OOMFloor(1024*mi), podview.AmountOf(recommender.Memory, harm.LearnKills(nil, pod, nil, noon)[0].Amount))
 }

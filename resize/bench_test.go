@@ -1,9 +1,10 @@
-package resize
+package resize_test
 
 import (
 	"testing"
 
 	"attune.io/attune/podview"
+	. "attune.io/attune/resize"
 )
 
 // BenchmarkPatch is what is sent to resize a pod of three containers.

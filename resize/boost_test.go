@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -11,6 +11,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
 )
 
 func noteOf(given, base, limit string) v1alpha1.Seeded {
@@ -89,7 +90,7 @@ func TestWhatHoldsTheEndOfABoost(t *testing.T) {
 		ReasonWorkloadPaused: func(w *World) { w.WorkloadAnnotations = map[string]string{v1alpha1.PausedAnnotation: "true"} },
 		ReasonSkipped:        func(w *World) { w.TemplateAnnotations = map[string]string{v1alpha1.SkipAnnotation: "true"} },
 		ReasonVPA:            func(w *World) { w.VPA = "web" },
-		ReasonRecordsFull:    func(w *World) { w.Status.Records = openOf(mostBoosts, WaveBoost) },
+		ReasonRecordsFull:    func(w *World) { w.Status.Records = openOf(MostBoosts, WaveBoost) },
 		ReasonReverting:      func(w *World) { w.Status.Records = []v1alpha1.ResizeRecord{{Phase: v1alpha1.RecordReverting}} },
 		ReasonCooldown:       func(w *World) { w.Status.Backoff = &v1alpha1.Backoff{ConsecutiveReverts: 1} },
 		ReasonNodePressure:   func(w *World) { w.Capabilities.Pressure = []string{"DiskPressure"} },
@@ -124,9 +125,9 @@ func TestBoostsLeaveRecordsToOthers(t *testing.T) {
 		records []v1alpha1.ResizeRecord
 		want    bool
 	}{
-		"one less than the most":   {openOf(mostBoosts-1, WaveBoost), true},
-		"the most":                 {openOf(mostBoosts, WaveBoost), false},
-		"steps do not count":       {append(openOf(mostBoosts-1, WaveBoost), openOf(5, WaveNext)...), true},
+		"one less than the most":   {openOf(MostBoosts-1, WaveBoost), true},
+		"the most":                 {openOf(MostBoosts, WaveBoost), false},
+		"steps do not count":       {append(openOf(MostBoosts-1, WaveBoost), openOf(5, WaveNext)...), true},
 		"all records are taken":    {openOf(v1alpha1.MaxRecords, WaveNext), false},
 		"all but one are a step's": {openOf(v1alpha1.MaxRecords-1, WaveNext), true},
 	} {
@@ -141,11 +142,11 @@ func TestHowLongABoostIsWatched(t *testing.T) {
 	record.Wave = WaveBoost
 	rules := auto()
 	rules.RateWindow = 90 * time.Second
-	assert.Equal(t, 90*time.Second, watchFor(record, rules))
+	assert.Equal(t, 90*time.Second, WatchFor(record, rules))
 	rules.RateWindow = 30 * time.Second
-	assert.Equal(t, time.Minute, watchFor(record, rules))
+	assert.Equal(t, time.Minute, WatchFor(record, rules))
 	rules.Observation = 45 * time.Second
-	assert.Equal(t, 45*time.Second, watchFor(record, rules), "as the policy says")
+	assert.Equal(t, 45*time.Second, WatchFor(record, rules), "as the policy says")
 }
 
 // It teaches nothing about sizes: nothing is kept, no wave is smaller for it, nobody is degraded by it.
@@ -157,5 +158,5 @@ func TestTheEndOfABoostIsNoStep(t *testing.T) {
 	assert.Equal(t, ReasonBoost, settled.Reason)
 	assert.False(t, settled.Keep)
 	assert.Equal(t, Revert, Next(State{Kind: Harmed, Verdict: Verdict{Harm: HarmThrottle}}, record, auto(), Circumstances{}, noon).Kind)
-	assert.Equal(t, 1, steps([]v1alpha1.ResizeRecord{record, {Wave: WaveNext}, record}, nil))
+	assert.Equal(t, 1, Steps([]v1alpha1.ResizeRecord{record, {Wave: WaveNext}, record}, nil))
 }

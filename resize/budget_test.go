@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	. "attune.io/attune/resize"
 )
 
 func budgetOf(name string, selector *metav1.LabelSelector, allowed int32) policyv1.PodDisruptionBudget {

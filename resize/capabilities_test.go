@@ -1,10 +1,12 @@
-package resize
+package resize_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
+
+	. "attune.io/attune/resize"
 )
 
 // Discovery and kubelets say more than numbers, each vendor in its own way.
@@ -13,7 +15,7 @@ func TestMinor(t *testing.T) {
 		"v1.36.3": 36, "1.33": 33, "v1.34+": 34, "v1.35.0-alpha.1+abc": 35, "v1.37.2-gke.1000": 37, "v1.33-eks-0aa1": 33, " v1.36.0\n": 36,
 		"": 0, "v1": 0, "v1.": 0, "v1.x": 0, "v2.36.0": 0, "v11.36.0": 0, "master": 0,
 	} {
-		assert.Equal(t, want, minor(version), version)
+		assert.Equal(t, want, MinorOf(version), version)
 	}
 }
 

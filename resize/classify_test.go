@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	. "attune.io/attune/resize"
 )
 
 func TestClassify(t *testing.T) {

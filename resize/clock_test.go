@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -8,14 +8,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	. "attune.io/attune/resize"
 )
 
 // A record that a replica wrote whose clock is ahead of ours is due when it was meant to be, not hours later (16).
 func TestInOurTime(t *testing.T) {
 	written := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	record := v1alpha1.ResizeRecord{
-		WrittenAt: metav1.NewTime(written), VerifiedOnce: timeOf(written.Add(17 * time.Second)),
-		Deadline: timeOf(written.Add(time.Minute)), WatchUntil: timeOf(written.Add(5 * time.Minute)),
+		WrittenAt: metav1.NewTime(written), VerifiedOnce: TimeOf(written.Add(17 * time.Second)),
+		Deadline: TimeOf(written.Add(time.Minute)), WatchUntil: TimeOf(written.Add(5 * time.Minute)),
 	}
 	before := record.DeepCopy()
 	for name, c := range map[string]struct {
@@ -49,6 +50,6 @@ func TestNotAhead(t *testing.T) {
 	for at, want := range map[time.Time]time.Time{
 		now: now, now.Add(-time.Hour): now.Add(-time.Hour), now.Add(time.Hour): now,
 	} {
-		assert.Equal(t, want, NotAhead(timeOf(at), now).Time)
+		assert.Equal(t, want, NotAhead(TimeOf(at), now).Time)
 	}
 }

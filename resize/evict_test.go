@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"errors"
@@ -20,6 +20,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
 )
 
 // ofDeployment is a ready pod of one, with a uid of its own.
@@ -194,7 +195,7 @@ func TestWhatIsWorthEvicting(t *testing.T) {
 	}
 	assert.True(t, Recreates(grows, rules))
 	assert.False(t, Recreates(grows, auto()))
-	assert.Equal(t, recommender.Amount(0), seedOf(v1alpha1.Seed{}, "app", recommender.CPU))
+	assert.Equal(t, recommender.Amount(0), SeedOf(v1alpha1.Seed{}, "app", recommender.CPU))
 }
 
 // Only a record whose pod was asked for in vain says that it was.

@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"encoding/json"
@@ -18,6 +18,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // cluster is one pod on one node behind one API server: what they do to the pod's spec and status in
@@ -115,7 +117,7 @@ func (c *cluster) validate(next *corev1.Pod) error {
 				return invalid("spec.containers.resources.requests", "must be less than or equal to limit")
 			}
 		}
-		if c.minor < MinorMemoryLimitDecrease && lowersMemoryLimit(Move{From: from, To: to}) {
+		if c.minor < MinorMemoryLimitDecrease && (Plan{Moves: []Move{{From: from, To: to}}}).LowersMemoryLimit() {
 			return invalid("spec.containers.resources.limits", "memory limits cannot be decreased unless resizePolicy is RestartContainer")
 		}
 	}
@@ -164,7 +166,7 @@ func (c *cluster) evaluate() {
 	if fmt.Sprint(desired) == fmt.Sprint(c.allocated) {
 		return
 	}
-	if c.staticCPU && guaranteed(c.pod) && cpuChanges(c.allocated, desired) {
+	if c.staticCPU && podview.Guaranteed(c.pod) && cpuChanges(c.allocated, desired) {
 		c.pend(corev1.PodReasonInfeasible, `Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"`)
 		return
 	}
@@ -221,7 +223,7 @@ func (c *cluster) actuate() {
 		}
 	}
 	for _, container := range podview.Resizable(c.pod) {
-		if m := (Move{From: c.actuated[container.Name], To: c.allocated[container.Name]}); restartsContainer(container, m) {
+		if m := (Move{From: c.actuated[container.Name], To: c.allocated[container.Name]}); m.RestartsContainer(container) {
 			c.restart(container.Name, "Completed", 0)
 		}
 	}
@@ -275,7 +277,7 @@ func (c *cluster) publish() {
 // operator is what the workload loop does with this package: it decides, stores, then acts.
 type operator struct {
 	rules   Rules
-	signals Signals
+	signals harm.Signals
 	record  *v1alpha1.ResizeRecord
 	floors  []v1alpha1.Floor
 	backoff *v1alpha1.Backoff
@@ -347,11 +349,11 @@ func (o *operator) look(c *cluster) {
 	if c.pod != nil {
 		pod = c.pod.DeepCopy()
 	}
-	state := Assess(pod, *o.record, c.caps(), c.now).With(Judge(pod, *o.record, c.now, o.rules, o.signals))
+	state := harm.Assess(pod, *o.record, c.caps(), c.now, o.rules, o.signals)
 	action := Next(state, *o.record, o.rules, Circumstances{}, c.now)
 	o.note(state, action)
 	if action.Learn {
-		o.floors = LearnHarm(o.floors, state.Verdict, *o.record, c.now)
+		o.floors = harm.LearnHarm(o.floors, state.Verdict, *o.record, c.now)
 	}
 	next := Advance(*o.record, action, c.now)
 	if action.Kind == Revert && o.record.Phase != next.Phase {
@@ -368,7 +370,7 @@ func (o *operator) look(c *cluster) {
 	case Forget:
 		o.history = AddHistory(o.history, HistoryRows("web", next, action.Result, action.Reason, c.now))
 		if action.Keep {
-			o.kept = Keep(o.kept, next, o.floors, c.now)
+			o.kept = harm.Keep(o.kept, next, o.floors, c.now)
 			if EndsBackoff(o.backoff, next) {
 				o.backoff = nil
 			}

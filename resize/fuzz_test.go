@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"encoding/json"
@@ -16,6 +16,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // dice draws pods, wishes and worlds from a seed: valid ones as the API server lets them be, and statuses
@@ -177,8 +179,8 @@ func keepsTheLaw(t *testing.T, pod *corev1.Pod, plan Plan) {
 	require.Equal(t, specOf(plan.Apply(pod)), specOf(after), "what is planned is what is sent")
 	require.Equal(t, podview.ClassOf(pod), podview.QOSClass(after), "the class stays")
 	require.Equal(t, len(pod.Spec.Containers), len(after.Spec.Containers))
-	for i, c := range allContainers(after) {
-		was := allContainers(pod)[i]
+	for i, c := range podview.AllContainers(after) {
+		was := podview.AllContainers(pod)[i]
 		require.Equal(t, was.Name, c.Name)
 		for name, q := range c.Resources.Limits {
 			request := c.Resources.Requests[name]
@@ -273,7 +275,7 @@ func FuzzLife(f *testing.F) {
 			if d.rarely() {
 				seen = nil
 			}
-			state := Assess(seen, record, able(), at).With(Judge(seen, record, at, auto(), Signals{}))
+			state := harm.Assess(seen, record, able(), at, auto(), harm.Signals{})
 			action := Next(state, record, auto(), Circumstances{}, at)
 			lawful(t, seen, record, state, action, at)
 			if action.Kind == Forget || action.Kind == Evict {

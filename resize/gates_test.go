@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
 )
 
 // open is a world in which every gate is open.
@@ -29,8 +29,6 @@ func world(edit func(*World)) World {
 	edit(&w)
 	return w
 }
-
-func ago(d time.Duration) *metav1.Time { return &metav1.Time{Time: noon.Add(-d)} }
 
 func TestGates(t *testing.T) {
 	lower, higher := size(250, 500, 512, 1024), size(1000, 2000, 512, 1024)

@@ -27,14 +27,14 @@ func HistoryRows(workload string, record v1alpha1.ResizeRecord, result, reason s
 		method = MethodEviction
 	}
 	var rows []v1alpha1.HistoryEntry
-	for _, c := range changesOf(record) {
-		what, from, to := describe(c.prior, c.desired)
+	for _, c := range Changes(record) {
+		what, from, to := describe(c.Prior, c.Desired)
 		if what == "" && Leaving(record) {
-			what, from = recommender.CPU.String(), recommender.Format(recommender.CPU, c.prior[recommender.CPU].Request)
+			what, from = recommender.CPU.String(), recommender.Format(recommender.CPU, c.Prior[recommender.CPU].Request)
 			to = from
 		}
 		rows = append(rows, v1alpha1.HistoryEntry{
-			Timestamp: metav1.NewTime(now), Workload: workload, Pod: record.PodName, Container: c.name,
+			Timestamp: metav1.NewTime(now), Workload: workload, Pod: record.PodName, Container: c.Container,
 			Resource: what, From: from, To: to, Method: method, Result: result, Reason: reason,
 		})
 	}

@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -8,6 +8,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
 )
 
 // refused is a record whose pod's node would not have a size, when it is closed.

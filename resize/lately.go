@@ -108,7 +108,7 @@ var aboutOnePod = map[string]bool{
 // stopsInfeasible: what a pod's node would not have is asked of it again less and less often. An answer to an OOM
 // kill is, and so is growth for which the pod may go to another node.
 func stopsInfeasible(t v1alpha1.Try, pod *corev1.Pod, p Plan, w World) *Refusal {
-	moves := w.Rules.Method == v1alpha1.ResizeInPlaceOrRecreate && anyMove(p, raises)
+	moves := w.Rules.Method == v1alpha1.ResizeInPlaceOrRecreate && anyMove(p, Move.Raises)
 	if p.Urgent || moves || !asks(t, p) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -12,6 +12,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
 )
 
 func seedFor(cpu string) *v1alpha1.Seed {
@@ -45,7 +46,7 @@ func TestLeavePlanNamesEveryContainer(t *testing.T) {
 			closed := Next(state, record, forbidden, Circumstances{}, noon)
 			assert.Equal(t, Forget, closed.Kind, "resizeMethod has no say in it")
 			assert.Empty(t, closed.Result, "nothing was tried")
-			closed = Next(state, record, allowed, Circumstances{}, noon.Add(evictFor))
+			closed = Next(state, record, allowed, Circumstances{}, noon.Add(EvictFor))
 			assert.Equal(t, Forget, closed.Kind)
 			assert.Empty(t, HistoryRows("web", record, closed.Result, closed.Reason, noon))
 

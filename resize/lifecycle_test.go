@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"errors"
@@ -15,6 +15,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // A whole life of a resize, as the log of what was seen and done. Every life is walked against a pod,
@@ -38,8 +40,6 @@ type life struct {
 }
 
 var all = []int{33, 34, 35, 36, 37}
-
-func web() *corev1.Pod { return running(size(500, 1000, 512, 1024)) }
 
 var lives = []life{
 	{
@@ -73,8 +73,8 @@ var lives = []life{
 		spec: size(500, 1000, 512, 1024),
 		check: func(t *testing.T, c *cluster, o *operator) {
 			require.Len(t, o.floors, 1)
-			floor := FloorsOf(o.floors, "app", o.floors[0].LearnedAt.Time)[recommender.Memory]
-			assert.Equal(t, 666*mi, floor.Amount, "1.3 × 512Mi is 665.6Mi, and floors are in whole MiB")
+			floor := harm.FloorsOf(o.floors, "app", o.floors[0].LearnedAt.Time)[recommender.Memory]
+			assert.Equal(t, recommender.Amount(666*mi), floor.Amount, "1.3 × 512Mi is 665.6Mi, and floors are in whole MiB")
 			assert.Equal(t, "oomkill", floor.Reason)
 			assert.Equal(t, int32(1), o.backoff.ConsecutiveReverts)
 			assert.Empty(t, o.kept)

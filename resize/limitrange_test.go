@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
 )
 
 func list(cpu, memory string) corev1.ResourceList {
@@ -120,23 +120,4 @@ func TestDefaultsMayNotChangeTheClass(t *testing.T) {
 	defaults := ranges(ofContainer(func(i *corev1.LimitRangeItem) { i.DefaultRequest = list("100m", "64Mi") }))
 	_, refusal := Admit(pod, mustPlan(t, pod, wish(size(250, 250, 512, 512))), world(func(w *World) { w.LimitRanges = defaults }))
 	check(t, ReasonQOSClass, refusal)
-}
-
-// A limit that keeps its ratio to the request is within a LimitRange's maximal ratio, whatever the amounts are: the gate sees
-// the same ratio as the API server.
-func TestStepsAtALimitRangesRatio(t *testing.T) {
-	for _, most := range []string{"1.5", "3", "5", "6", "7"} {
-		ratio := resource.MustParse(most)
-		item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, MaxLimitRequestRatio: corev1.ResourceList{corev1.ResourceCPU: ratio}}
-		for request := int64(10); request <= 1000; request += 2 {
-			limit := request * ratio.MilliValue() / 1000
-			list := func(m int64) corev1.ResourceList {
-				return corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(m, resource.DecimalSI)}
-			}
-			assert.Empty(t, violation(item, list(request), list(limit)), "%s: %dm/%dm", most, request, limit)
-			assert.NotEmpty(t, violation(item, list(request), list(limit+1)), "%s: %dm/%dm", most, request, limit+1)
-			to := recommender.Allocation{Request: recommender.Amount(request), Limit: recommender.Amount(limit)}
-			assert.Equal(t, to, withinItem(item, recommender.CPU, recommender.Allocation{Request: 2000, Limit: 14000}, to), "%s: %dm", most, request)
-		}
-	}
 }

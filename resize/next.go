@@ -66,7 +66,7 @@ type Action struct {
 	Keep bool
 	// Alert: a person should know.
 	Alert bool
-	// Learn floors from the state's verdict (LearnHarm).
+	// Learn floors from the state's verdict (harm.LearnHarm).
 	Learn bool
 }
 
@@ -219,8 +219,8 @@ func nextDeferred(state State, record v1alpha1.ResizeRecord, now time.Time) Acti
 // errors may pass: the kubelet tries again.
 func nextFailed(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
 	revert := Action{Kind: Revert, Reason: ReasonActuation, Message: state.Message, RequeueAfter: pollEvery}
-	lowered := slices.ContainsFunc(changesOf(record), func(c change) bool {
-		return lowersMemoryLimit(Move{From: c.prior, To: c.desired})
+	lowered := slices.ContainsFunc(Changes(record), func(c Change) bool {
+		return lowersMemoryLimit(c.Move())
 	})
 	if !lowered {
 		return until(deadlineOf(record), now, state, revert)
@@ -241,7 +241,7 @@ func nextApplied(state State, record v1alpha1.ResizeRecord, rules Rules, now tim
 	if restores(record.Wave) {
 		return until(record.VerifiedOnce.Add(SyncPeriod), now, state, Action{Kind: Forget, Reason: record.Reason, Result: ResultUndone})
 	}
-	end := onStep(now.Add(watchFor(record, rules)))
+	end := onStep(now.Add(WatchFor(record, rules)))
 	return until(onStep(record.VerifiedOnce.Add(SyncPeriod)), now, state, Action{
 		Kind: StartWatch, Until: end, RequeueAfter: end.Sub(now), Message: state.Message,
 	})
@@ -282,7 +282,7 @@ func nextSettled(state State, record v1alpha1.ResizeRecord, rules Rules, now tim
 	case !state.Verdict.Inconclusive:
 		return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Keep: record.Wave != WaveBoost, Message: state.Verdict.Message}
 	case !record.Extended:
-		longer := watchFor(record, rules)
+		longer := WatchFor(record, rules)
 		return Action{Kind: ExtendWatch, Reason: ReasonUnconcluded, Until: now.Add(longer), RequeueAfter: longer,
 			Message: state.Verdict.Message}
 	}
@@ -338,8 +338,8 @@ func worthEvicting(record v1alpha1.ResizeRecord, rules Rules) bool {
 	if rules.Method != v1alpha1.ResizeInPlaceOrRecreate || record.Reason != ReasonInfeasible && record.Reason != ReasonDeferred {
 		return false
 	}
-	for _, c := range changesOf(record) {
-		if raises(Move{From: c.prior, To: c.desired}) {
+	for _, c := range Changes(record) {
+		if c.Move().Raises() {
 			return true
 		}
 	}
@@ -445,9 +445,9 @@ func deadlineOf(record v1alpha1.ResizeRecord) time.Time {
 	return record.Deadline.Time
 }
 
-// watchFor is how long a record is watched: at least as long as the throttling query looks back, or its
+// WatchFor is how long a record is watched: at least as long as the throttling query looks back, or its
 // answer would be about the time before.
-func watchFor(record v1alpha1.ResizeRecord, rules Rules) time.Duration {
+func WatchFor(record v1alpha1.ResizeRecord, rules Rules) time.Duration {
 	period := rules.Observation
 	if record.Wave == WaveFirst && rules.CanaryObservation > 0 {
 		period = rules.CanaryObservation
@@ -455,8 +455,8 @@ func watchFor(record v1alpha1.ResizeRecord, rules Rules) time.Duration {
 	if record.Wave == WaveBoost {
 		period = min(period, boostWatch)
 	}
-	for _, c := range changesOf(record) {
-		if c.prior[0] != c.desired[0] {
+	for _, c := range Changes(record) {
+		if c.Prior[0] != c.Desired[0] {
 			period = max(period, rules.RateWindow)
 		}
 	}

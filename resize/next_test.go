@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"attune.io/attune/api/v1alpha1"
+	. "attune.io/attune/resize"
 )
 
 func TestNext(t *testing.T) {
@@ -31,34 +32,34 @@ func TestNext(t *testing.T) {
 		{name: "14 unsent, out of time", state: State{Kind: Unsent}, record: recorded(desired),
 			want: Action{Kind: Forget, Reason: ReasonNotSent, Message: "the resize never reached the API server"}},
 		{name: "18 landed", state: State{Kind: Landed, Generation: 9}, record: recorded(desired),
-			want: Action{Kind: Adopt, Generation: 9, RequeueAfter: pollEvery}},
+			want: Action{Kind: Adopt, Generation: 9, RequeueAfter: PollEvery}},
 		{name: "11 unobserved, in time", state: State{Kind: Unobserved}, record: recorded(desired), at: -20 * time.Second,
-			want: Action{Kind: Wait, RequeueAfter: pollEvery}},
+			want: Action{Kind: Wait, RequeueAfter: PollEvery}},
 		{name: "11 unobserved, out of time", state: State{Kind: Unobserved}, record: recorded(desired),
-			want: Action{Kind: Withdraw, Reason: ReasonUnobserved, RequeueAfter: pollEvery}},
+			want: Action{Kind: Withdraw, Reason: ReasonUnobserved, RequeueAfter: PollEvery}},
 		{name: "28 deferred: the time to actuate begins later", state: State{Kind: Deferred}, record: recorded(up),
-			want: Action{Kind: Wait, RequeueAfter: pollEvery, Deadline: noon.Add(4*time.Minute + time.Minute)}},
+			want: Action{Kind: Wait, RequeueAfter: PollEvery, Deadline: noon.Add(4*time.Minute + time.Minute)}},
 		{name: "28 deferred again: the deadline stays", state: State{Kind: Deferred},
-			record: recorded(up, func(r *v1alpha1.ResizeRecord) { r.Deadline = timeOf(noon.Add(5 * time.Minute)) }), at: time.Minute,
-			want: Action{Kind: Wait, RequeueAfter: pollEvery}},
+			record: recorded(up, func(r *v1alpha1.ResizeRecord) { r.Deadline = TimeOf(noon.Add(5 * time.Minute)) }), at: time.Minute,
+			want: Action{Kind: Wait, RequeueAfter: PollEvery}},
 		{name: "28 deferred for 5 minutes", state: State{Kind: Deferred}, record: recorded(up), at: 4 * time.Minute,
-			want: Action{Kind: Withdraw, Reason: ReasonDeferred, RequeueAfter: pollEvery}},
+			want: Action{Kind: Withdraw, Reason: ReasonDeferred, RequeueAfter: PollEvery}},
 		{name: "25 infeasible: never waits", state: State{Kind: Refused}, record: recorded(up), at: -time.Minute,
-			want: Action{Kind: Withdraw, Reason: ReasonInfeasible, RequeueAfter: pollEvery}},
+			want: Action{Kind: Withdraw, Reason: ReasonInfeasible, RequeueAfter: PollEvery}},
 		{name: "actuating, in time", state: State{Kind: Actuating}, record: recorded(desired), at: -time.Second,
 			want: Action{Kind: Wait, RequeueAfter: time.Second}},
 		{name: "actuating, out of time", state: State{Kind: Actuating}, record: recorded(desired),
-			want: Action{Kind: Withdraw, Reason: ReasonTimeout, RequeueAfter: pollEvery}},
+			want: Action{Kind: Withdraw, Reason: ReasonTimeout, RequeueAfter: PollEvery}},
 		{name: "actuating memory has a minute more", state: State{Kind: Actuating}, record: recorded(lessMemory), at: 59 * time.Second,
 			want: Action{Kind: Wait, RequeueAfter: time.Second}},
 		{name: "34 a lowered memory limit that failed is undone at once", state: State{Kind: Failed}, record: recorded(lessMemory), at: -time.Minute,
-			want: Action{Kind: Revert, Reason: ReasonActuation, RequeueAfter: pollEvery}},
+			want: Action{Kind: Revert, Reason: ReasonActuation, RequeueAfter: PollEvery}},
 		{name: "34 and the rest of the resize goes on without it", state: State{Kind: Failed}, record: recorded(size(250, 500, 256, 512)), at: -time.Minute,
-			want: Action{Kind: SendRest, Reason: ReasonActuation, RequeueAfter: pollEvery}},
+			want: Action{Kind: SendRest, Reason: ReasonActuation, RequeueAfter: PollEvery}},
 		{name: "38 another error may pass", state: State{Kind: Failed}, record: recorded(up), at: -time.Second,
 			want: Action{Kind: Wait, RequeueAfter: time.Second}},
 		{name: "38 another error that stays", state: State{Kind: Failed}, record: recorded(up),
-			want: Action{Kind: Revert, Reason: ReasonActuation, RequeueAfter: pollEvery}},
+			want: Action{Kind: Revert, Reason: ReasonActuation, RequeueAfter: PollEvery}},
 		{name: "23 the first read", state: State{Kind: Applied}, record: recorded(desired),
 			want: Action{Kind: MarkVerified, RequeueAfter: SyncPeriod}},
 		{name: "23 a second read too soon", state: State{Kind: Applied}, record: recorded(desired, verified(-14*time.Second)),
@@ -84,7 +85,7 @@ func TestNext(t *testing.T) {
 		{name: "watching", state: State{Kind: Watching}, record: recorded(desired, watchedUntil(90*time.Second)),
 			want: Action{Kind: Wait, RequeueAfter: 90 * time.Second}},
 		{name: "watching beyond the end, as the pod is not as it should be", state: State{Kind: Watching}, record: recorded(desired, watchedUntil(0)),
-			want: Action{Kind: Wait, RequeueAfter: pollEvery}},
+			want: Action{Kind: Wait, RequeueAfter: PollEvery}},
 		{name: "settled", state: State{Kind: Settled}, record: recorded(desired, watchedUntil(0)),
 			want: Action{Kind: Forget, Result: ResultSuccess, Keep: true}},
 		{name: "51 settled, and the runtime reports other amounts: nothing proves them good", state: State{Kind: Settled, Drift: true, Message: "differs"},
@@ -96,20 +97,20 @@ func TestNext(t *testing.T) {
 			want: Action{Kind: Forget, Result: ResultSuccess, Reason: ReasonUnconcluded, Alert: true,
 				Message: "the pod keeps its size, but nothing proves it good: no answer"}},
 		{name: "37 harmed", state: harmed(HarmOOM), record: recorded(lessMemory),
-			want: Action{Kind: Revert, Reason: "oomkill", RequeueAfter: pollEvery, Alert: true, Learn: true}},
+			want: Action{Kind: Revert, Reason: "oomkill", RequeueAfter: PollEvery, Alert: true, Learn: true}},
 		{name: "harmed, and the policy only reports", state: harmed(HarmOOM), record: recorded(lessMemory), rules: quiet,
 			want: Action{Kind: Forget, Reason: "oomkill", Result: ResultFailed, Alert: true, Learn: true}},
-		{name: "73 harmed, and putting back would put nothing back", state: State{Kind: Harmed, Verdict: Verdict{Harm: HarmOOM}, idle: map[Harm]bool{HarmOOM: true}}, record: recorded(up),
+		{name: "73 harmed, and putting back would put nothing back", state: State{Kind: Harmed, Verdict: Verdict{Harm: HarmOOM}}.Idle(HarmOOM), record: recorded(up),
 			want: Action{Kind: Forget, Reason: "oomkill", Result: ResultFailed, Alert: true, Learn: true}},
 		{name: "not restored", state: State{Kind: NotRestored}, record: recorded(desired, phase(v1alpha1.RecordReverting), reason("oomkill")),
-			want: Action{Kind: Revert, Reason: "oomkill", RequeueAfter: pollEvery}},
+			want: Action{Kind: Revert, Reason: "oomkill", RequeueAfter: PollEvery}},
 		{name: "not restored after a refusal", state: State{Kind: NotRestored}, record: recorded(desired, phase(v1alpha1.RecordWithdrawing), reason(ReasonDeferred)),
-			want: Action{Kind: Withdraw, Reason: ReasonDeferred, RequeueAfter: pollEvery}},
+			want: Action{Kind: Withdraw, Reason: ReasonDeferred, RequeueAfter: PollEvery}},
 		{name: "69 a revert is deferred: it waits, for days", state: State{Kind: Deferred, Message: "no room"}, record: recorded(desired, phase(v1alpha1.RecordReverting), reason("oomkill")), at: 72 * time.Hour,
-			want: Action{Kind: Wait, Reason: "oomkill", RequeueAfter: pollEvery, Alert: true,
+			want: Action{Kind: Wait, Reason: "oomkill", RequeueAfter: PollEvery, Alert: true,
 				Message: "the old size is asked for and the pod does not have it yet: Deferred no room"}},
 		{name: "a revert is being carried out", state: State{Kind: Actuating}, record: recorded(desired, phase(v1alpha1.RecordReverting), reason("oomkill")), at: time.Hour,
-			want: Action{Kind: Wait, Reason: "oomkill", RequeueAfter: pollEvery,
+			want: Action{Kind: Wait, Reason: "oomkill", RequeueAfter: PollEvery,
 				Message: "the old size is asked for and the pod does not have it yet: Actuating "}},
 		{name: "reverted", state: State{Kind: Applied, Restored: true}, record: recorded(desired, phase(v1alpha1.RecordReverting), reason("oomkill")),
 			want: Action{Kind: Forget, Reason: "oomkill", Result: ResultReverted}},
@@ -118,11 +119,11 @@ func TestNext(t *testing.T) {
 		{name: "withdrawn", state: State{Kind: Applied, Restored: true}, record: recorded(up, phase(v1alpha1.RecordWithdrawing), reason(ReasonDeferred)),
 			want: Action{Kind: Forget, Reason: ReasonDeferred, Result: ResultWithdrawn}},
 		{name: "withdrawn, evicted where the policy allows it", state: State{Kind: Applied, Restored: true}, record: recorded(up, phase(v1alpha1.RecordWithdrawing), reason(ReasonInfeasible)), rules: recreate,
-			want: Action{Kind: Evict, Reason: ReasonInfeasible, RequeueAfter: evictEvery}},
+			want: Action{Kind: Evict, Reason: ReasonInfeasible, RequeueAfter: EvictEvery}},
 		{name: "66 a PodDisruptionBudget denied it just now", state: State{Kind: Applied, Restored: true}, record: recorded(up, phase(v1alpha1.RecordWithdrawing), reason(ReasonInfeasible), deadline(2*time.Minute)), rules: recreate, at: 110 * time.Second,
 			want: Action{Kind: Wait, RequeueAfter: 10 * time.Second}},
 		{name: "asked for, and the pod is still there", state: State{Kind: Applied, Restored: true}, record: recorded(up, phase(v1alpha1.RecordEvicting), reason(ReasonInfeasible), deadline(time.Minute)), rules: recreate, at: 2 * time.Minute,
-			want: Action{Kind: Evict, Reason: ReasonInfeasible, RequeueAfter: evictEvery}},
+			want: Action{Kind: Evict, Reason: ReasonInfeasible, RequeueAfter: EvictEvery}},
 		{name: "evicted", state: State{Kind: Terminal}, record: recorded(up, phase(v1alpha1.RecordEvicting), reason(ReasonDeferred)), rules: recreate,
 			want: Action{Kind: Forget, Reason: ReasonDeferred, Result: ResultEvicted}},
 		{name: "evicted, and gone before anybody looked", state: State{Kind: Replaced}, record: recorded(up, phase(v1alpha1.RecordEvicting), reason(ReasonDeferred)), rules: recreate,
@@ -145,7 +146,7 @@ func TestNext(t *testing.T) {
 }
 
 func verified(after time.Duration) func(*v1alpha1.ResizeRecord) {
-	return func(r *v1alpha1.ResizeRecord) { r.VerifiedOnce = timeOf(noon.Add(after)) }
+	return func(r *v1alpha1.ResizeRecord) { r.VerifiedOnce = TimeOf(noon.Add(after)) }
 }
 
 func harmed(h Harm) State { return State{Kind: Harmed, Verdict: Verdict{Harm: h}} }
@@ -216,8 +217,8 @@ func TestARecordSurvivesTheAPIServer(t *testing.T) {
 	plan := mustPlan(t, web(), wish(size(250, 500, 256, 512)))
 	record := NewRecord(plan, web(), written, auto())
 	back := stored(t, record)
-	assert.Equal(t, changesOf(record)[0].prior, changesOf(*back)[0].prior)
-	assert.Equal(t, changesOf(record)[0].desired, changesOf(*back)[0].desired)
+	assert.Equal(t, Changes(record)[0].Prior, Changes(*back)[0].Prior)
+	assert.Equal(t, Changes(record)[0].Desired, Changes(*back)[0].Desired)
 	for _, pod := range []bool{true, false} {
 		p := resized(size(250, 500, 256, 512), done(size(250, 500, 256, 512)))
 		if !pod {

@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
 )
 
 // healthy is a node's object.

@@ -1,12 +1,14 @@
-package resize
+package resize_test
 
 import (
 	"encoding/json"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/podview"
 )
@@ -43,4 +45,14 @@ func TestPatchAppliesAsTheServerWould(t *testing.T) {
 	require.Equal(t, "1", gpu.String())
 	require.Equal(t, size(250, 500, 700, 1400), specOf(got)["app"])
 	require.Equal(t, size(500, 1000, 512, 1024), specOf(pod)["app"], "Apply leaves its argument alone")
+}
+
+// A regular container with a restart policy of its own is none of the init containers, and is not patched as one.
+func TestARegularContainerThatRestartsAlwaysIsNoSidecar(t *testing.T) {
+	pod := with(running(prior), func(p *corev1.Pod) { p.Spec.Containers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways) })
+	plan := mustPlan(t, pod, wish(desired))
+	assert.Contains(t, string(plan.Patch()), `"containers":[{"name":"app"`)
+	assert.NotContains(t, string(plan.Patch()), "initContainers")
+	assert.False(t, podview.Read(pod)[0].Sidecar)
+	assert.True(t, podview.Read(withSidecar(running(prior), "proxy", prior))[1].Sidecar)
 }

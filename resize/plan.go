@@ -53,7 +53,7 @@ type Plan struct {
 // out of the plan; what concerns the pod refuses it whole. Without a move left the refusal says why.
 func PlanFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
 	plan := planOf(pod)
-	s := situation{pod: pod, caps: caps, now: now, statuses: podview.Statuses(pod), wished: byName(wished)}
+	s := situation{pod: pod, caps: caps, now: now, statuses: podview.Statuses(pod), wished: podview.ByName(wished)}
 	for _, rule := range podRules {
 		if refusal := rule(s); refusal != nil {
 			return plan, refusal
@@ -73,7 +73,7 @@ func PlanFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now
 		plan.LeftOut = append(plan.LeftOut, left...)
 		if move.To != move.From {
 			plan.Moves = append(plan.Moves, move)
-			plan.Restarts = plan.Restarts || restartsContainer(c, move)
+			plan.Restarts = plan.Restarts || move.RestartsContainer(c)
 		}
 	}
 	if len(plan.Moves) == 0 {
@@ -91,10 +91,10 @@ func PlanFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now
 func (p Plan) Empty() bool { return len(p.Moves) == 0 }
 
 // Grows: some amount is raised.
-func (p Plan) Grows() bool { return anyMove(p, raises) }
+func (p Plan) Grows() bool { return anyMove(p, Move.Raises) }
 
 // Lowers: some amount is lowered.
-func (p Plan) Lowers() bool { return anyMove(p, lowers) }
+func (p Plan) Lowers() bool { return anyMove(p, Move.Lowers) }
 
 // LowersMemoryLimit: the one kind of change that can kill by itself.
 func (p Plan) LowersMemoryLimit() bool { return anyMove(p, lowersMemoryLimit) }
@@ -210,14 +210,6 @@ func planOf(pod *corev1.Pod) Plan {
 	}
 }
 
-func byName(containers []podview.Container) map[string]podview.Container {
-	named := make(map[string]podview.Container, len(containers))
-	for _, c := range containers {
-		named[c.Name] = c
-	}
-	return named
-}
-
 // Merge takes over the amounts that are wished for.
 func Merge(from, wish recommender.Size) recommender.Size {
 	to := from
@@ -278,7 +270,8 @@ func appendMove(moves []Move, m Move) []Move {
 	return append(moves, m)
 }
 
-func raises(m Move) bool {
+// Raises reports whether the move raises an amount. A limit that is added raises nothing.
+func (m Move) Raises() bool {
 	for _, r := range recommender.Resources {
 		from, to := m.From[r], m.To[r]
 		if to.Request > from.Request || from.Limit > 0 && to.Limit > from.Limit {
@@ -288,12 +281,13 @@ func raises(m Move) bool {
 	return false
 }
 
-// lowers counts a limit that is added as lowered: there was none.
-func lowers(m Move) bool {
-	return lowersOf(m, recommender.CPU) || lowersOf(m, recommender.Memory)
+// Lowers reports whether the move lowers an amount. A limit that is added counts as lowered: there was none.
+func (m Move) Lowers() bool {
+	return m.LowersOf(recommender.CPU) || m.LowersOf(recommender.Memory)
 }
 
-func lowersOf(m Move, r recommender.Resource) bool {
+// LowersOf is Lowers of one resource.
+func (m Move) LowersOf(r recommender.Resource) bool {
 	return m.To[r].Request < m.From[r].Request || lowersLimit(m, r)
 }
 

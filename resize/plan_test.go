@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -9,6 +9,7 @@ import (
 
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
 )
 
 func TestPlanForTakesWhatThePodHas(t *testing.T) {

@@ -177,8 +177,6 @@ func alreadyUnderway(s situation) *Refusal {
 	return nil
 }
 
-func guaranteed(pod *corev1.Pod) bool { return podview.ClassOf(pod) == corev1.PodQOSGuaranteed }
-
 func unschedulable(pod *corev1.Pod) bool {
 	c := podview.Condition(pod, corev1.PodScheduled)
 	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
@@ -194,9 +192,9 @@ func (s situation) restartsFor(container string, name corev1.ResourceName) bool 
 	return false
 }
 
-// restartsContainer: the move changes a resource whose policy restarts the container. A request alone
+// RestartsContainer reports whether the move changes a resource whose policy restarts the container. A request alone
 // is enough.
-func restartsContainer(c *corev1.Container, m Move) bool {
+func (m Move) RestartsContainer(c *corev1.Container) bool {
 	for _, r := range recommender.Resources {
 		if m.From[r] != m.To[r] && restartPolicyFor(c, podview.NameOf(r)) == corev1.RestartContainer {
 			return true

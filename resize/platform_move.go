@@ -11,14 +11,14 @@ import (
 
 // unscheduledGrowth: a pod that fits nowhere may shrink until it does; growing it can only hurt.
 func unscheduledGrowth(s situation, m Move) *Refusal {
-	if s.pod.Spec.NodeName == "" && raises(m) {
+	if s.pod.Spec.NodeName == "" && m.Raises() {
 		return waitMove(ReasonNotScheduled, "the pod fits no node; it is not made bigger")
 	}
 	return nil
 }
 
 func criticalGrowth(s situation, m Move) *Refusal {
-	if p := s.pod.Spec.Priority; p != nil && *p >= criticalPriority && raises(m) {
+	if p := s.pod.Spec.Priority; p != nil && *p >= criticalPriority && m.Raises() {
 		return refuseMove(ReasonCriticalPriority, "a kubelet evicts other pods to let a pod of priority %d grow", *p)
 	}
 	return nil
@@ -26,7 +26,7 @@ func criticalGrowth(s situation, m Move) *Refusal {
 
 // notReady also covers a startup probe that has not passed: such a pod is not ready.
 func notReady(s situation, m Move) *Refusal {
-	if s.pod.Spec.NodeName != "" && !podview.IsReady(s.pod) && lowers(m) {
+	if s.pod.Spec.NodeName != "" && !podview.IsReady(s.pod) && m.Lowers() {
 		return waitMove(ReasonNotReady, "a pod that is not ready is never lowered")
 	}
 	return nil
@@ -34,7 +34,7 @@ func notReady(s situation, m Move) *Refusal {
 
 func restartedLately(s situation, m Move) *Refusal {
 	restarted := lastRestart(s.statuses[m.Container])
-	if !restarted.IsZero() && s.now.Sub(restarted) < restartRest && lowers(m) {
+	if !restarted.IsZero() && s.now.Sub(restarted) < restartRest && m.Lowers() {
 		refusal := waitMove(ReasonRestartedLately, "it restarted at %s; it is not lowered for %s after that",
 			restarted.UTC().Format(time.RFC3339), restartRest)
 		refusal.Until = restarted.Add(restartRest)
@@ -45,21 +45,21 @@ func restartedLately(s situation, m Move) *Refusal {
 
 // oldStaticKubelet: a 1.33 kubelet with a static policy refuses any resize of a Guaranteed pod.
 func oldStaticKubelet(s situation, m Move) *Refusal {
-	if (s.caps.StaticCPU || s.caps.StaticMemory) && s.caps.KubeletMinor <= MinorResize && guaranteed(s.pod) {
+	if (s.caps.StaticCPU || s.caps.StaticMemory) && s.caps.KubeletMinor <= MinorResize && podview.Guaranteed(s.pod) {
 		return refuseMove(ReasonStaticPolicy, "the node assigns CPUs or memory statically and its kubelet then resizes no Guaranteed pod")
 	}
 	return nil
 }
 
 func staticCPU(s situation, m Move) *Refusal {
-	if s.caps.StaticCPU && guaranteed(s.pod) && m.From[recommender.CPU] != m.To[recommender.CPU] {
+	if s.caps.StaticCPU && podview.Guaranteed(s.pod) && m.From[recommender.CPU] != m.To[recommender.CPU] {
 		return refuseOf(recommender.CPU, ReasonStaticCPU, "the node assigns CPUs statically; new pods get the new size")
 	}
 	return nil
 }
 
 func staticMemory(s situation, m Move) *Refusal {
-	if s.caps.StaticMemory && guaranteed(s.pod) && m.From[recommender.Memory] != m.To[recommender.Memory] {
+	if s.caps.StaticMemory && podview.Guaranteed(s.pod) && m.From[recommender.Memory] != m.To[recommender.Memory] {
 		return refuseOf(recommender.Memory, ReasonStaticMemory, "the node assigns memory statically; new pods get the new size")
 	}
 	return nil

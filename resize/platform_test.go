@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -12,6 +12,7 @@ import (
 
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
 )
 
 // Rules that stop a whole patch.

@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -8,8 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"attune.io/attune/internal/constraint"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
 )
 
 func quotaOf(name corev1.ResourceName, hard, used string, scopes ...corev1.ResourceQuotaScope) corev1.ResourceQuota {
@@ -114,12 +116,12 @@ func TestQuotaRoomIsTheGates(t *testing.T) {
 		"of nothing here": {quotaOf(corev1.ResourcePods, "1", "1")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			room := NewQuotaRoom(quotas)
+			room := constraint.NewQuotaRoom(quotas)
 			room.Promise(pod, size(50, 0, 0, 0))
 			left := room.Left(pod)[recommender.CPU].Request
 			passes := func(by recommender.Amount) bool {
 				plan := Plan{Moves: []Move{{Container: "app", From: was, To: size(500+by, 1000, 512, 1024)}}}
-				return quota(pod, plan, World{Quotas: quotas, Promised: size(50, 0, 0, 0)}) == nil
+				return QuotaGate(pod, plan, World{Quotas: quotas, Promised: size(50, 0, 0, 0)}) == nil
 			}
 			if left == recommender.MaxAmount {
 				assert.True(t, passes(499))
@@ -129,7 +131,7 @@ func TestQuotaRoomIsTheGates(t *testing.T) {
 			assert.False(t, passes(left+1), "%d", left)
 		})
 	}
-	room := NewQuotaRoom([]corev1.ResourceQuota{quotaOf(corev1.ResourceLimitsMemory, "2Gi", "1Gi")})
+	room := constraint.NewQuotaRoom([]corev1.ResourceQuota{quotaOf(corev1.ResourceLimitsMemory, "2Gi", "1Gi")})
 	assert.Equal(t, recommender.MaxAmount, room.Left(pod)[recommender.Memory].Request)
 	assert.EqualValues(t, 1<<30, room.Left(pod)[recommender.Memory].Limit)
 	assert.Equal(t, recommender.Size{}, room.Left(running(size(500, 0, 512, 0))), "a pod that does not say what is counted is refused whatever it asks")

@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -9,13 +9,14 @@ import (
 
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
 )
 
 // Case 70: what would put a pod back is refused now. It goes as far as it may, and says what holds it.
 func TestARevertGoesAsFarAsItMay(t *testing.T) {
 	low, prior := size(200, 400, 256, 512), size(500, 1000, 1024, 2048)
 	back := func(pod *corev1.Pod) Plan {
-		plan := planOf(pod)
+		plan := PlanOf(pod)
 		plan.Moves = []Move{{Container: "app", From: low, To: prior}}
 		return plan
 	}
@@ -45,7 +46,7 @@ func TestARevertGoesAsFarAsItMay(t *testing.T) {
 				assert.Equal(t, c.reason, refusal.Reason)
 			}
 			assert.Equal(t, c.want, podview.ReadSpec(plan.Apply(pod).Spec.Containers[0].Resources))
-			assert.Nil(t, firstClosed([]gate{quota}, pod, plan, w), "and that much is taken")
+			assert.Nil(t, FirstClosed([]Gate{QuotaGate}, pod, plan, w), "and that much is taken")
 		})
 	}
 }
@@ -55,7 +56,7 @@ func TestARevertWaitsForItsContainerToRaiseCPU(t *testing.T) {
 	low, prior := size(200, 400, 256, 512), size(500, 1000, 1024, 2048)
 	pod := running(low)
 	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
-	plan := planOf(pod)
+	plan := PlanOf(pod)
 	plan.Moves = []Move{{Container: "app", From: low, To: prior}}
 	w := open()
 	part, refusal := WithinReach(pod, plan, w)
@@ -79,7 +80,7 @@ func TestARevertWaitsForItsContainerToRaiseCPU(t *testing.T) {
 func TestHalfARevertKeepsTheClass(t *testing.T) {
 	low := size(200, 200, 256, 256)
 	pod := running(low)
-	plan := planOf(pod)
+	plan := PlanOf(pod)
 	plan.Moves = []Move{{Container: "app", From: low, To: size(500, 500, 1024, 1024)}}
 	w := open()
 	w.Quotas = []corev1.ResourceQuota{quotaOf("requests.memory", "1300Mi", "1Gi")}

@@ -61,7 +61,7 @@ func RecordReturned(record v1alpha1.ResizeRecord, returned *corev1.Pod) v1alpha1
 		return record
 	}
 	record.Phase = v1alpha1.RecordApplied
-	spec := specOf(returned)
+	spec := podview.Specs(returned)
 	for i, desired := range record.Desired {
 		if got, ok := spec[desired.Name]; ok {
 			record.Desired[i].Resources = podview.ToResources(filled(podview.FromResources(desired.Resources), got))
@@ -85,15 +85,18 @@ func baselineOf(name string, status *corev1.ContainerStatus) v1alpha1.ContainerB
 	return baseline
 }
 
-// change is what a record did to one container.
-type change struct {
-	name           string
-	prior, desired recommender.Size
-	baseline       v1alpha1.ContainerBaseline
+// Change is what a record did to one container, or is going to do.
+type Change struct {
+	Container      string
+	Prior, Desired recommender.Size
+	Baseline       v1alpha1.ContainerBaseline
 }
 
-// changesOf pairs a record's lists up by name.
-func changesOf(record v1alpha1.ResizeRecord) []change {
+// Move from the prior size to the desired one.
+func (c Change) Move() Move { return Move{Container: c.Container, From: c.Prior, To: c.Desired} }
+
+// Changes pairs a record's lists up by name.
+func Changes(record v1alpha1.ResizeRecord) []Change {
 	priors := map[string]recommender.Size{}
 	for _, c := range record.Prior {
 		priors[c.Name] = podview.FromResources(c.Resources)
@@ -102,26 +105,17 @@ func changesOf(record v1alpha1.ResizeRecord) []change {
 	for _, b := range record.Baseline {
 		baselines[b.Name] = b
 	}
-	changes := make([]change, 0, len(record.Desired))
+	changes := make([]Change, 0, len(record.Desired))
 	for _, c := range record.Desired {
 		prior, ok := priors[c.Name]
 		if !ok {
 			continue
 		}
-		changes = append(changes, change{
-			name: c.Name, prior: prior, desired: podview.FromResources(c.Resources), baseline: baselines[c.Name],
+		changes = append(changes, Change{
+			Container: c.Name, Prior: prior, Desired: podview.FromResources(c.Resources), Baseline: baselines[c.Name],
 		})
 	}
 	return changes
-}
-
-// specOf is what a pod's spec asks for, by container.
-func specOf(pod *corev1.Pod) map[string]recommender.Size {
-	sizes := map[string]recommender.Size{}
-	for _, c := range podview.Resizable(pod) {
-		sizes[c.Name] = podview.ReadSpec(c.Resources)
-	}
-	return sizes
 }
 
 // filled takes amounts from got where the size has none.

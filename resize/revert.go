@@ -47,11 +47,11 @@ func idleReverts(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilitie
 }
 
 func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilities, memoryRequestBack bool) []Move {
-	changes := map[string]change{}
-	for _, c := range changesOf(record) {
-		changes[c.name] = c
+	changes := map[string]Change{}
+	for _, c := range Changes(record) {
+		changes[c.Container] = c
 	}
-	live, statuses := byName(podview.Read(pod)), podview.Statuses(pod)
+	live, statuses := podview.ByName(podview.Read(pod)), podview.Statuses(pod)
 	var moves []Move
 	for _, c := range podview.Resizable(pod) {
 		changed, ok := changes[c.Name]
@@ -59,7 +59,7 @@ func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilitie
 			continue
 		}
 		spec := podview.ReadSpec(c.Resources)
-		to := withAddedLimits(filled(changed.prior, spec), changed, record.Reason)
+		to := withAddedLimits(filled(changed.Prior, spec), changed, record.Reason)
 		status := statuses[c.Name]
 		if running := status != nil && status.State.Running != nil; running {
 			to = keepMemoryLimit(to, spec, live[c.Name].Size)
@@ -67,7 +67,7 @@ func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilitie
 		to = withoutForbiddenDecrease(c, spec, to, caps)
 		to = keepWhatHelps(to, spec, record.Reason)
 		if memoryRequestBack {
-			to[recommender.Memory].Request = min(to[recommender.Memory].Request, filled(changed.prior, spec)[recommender.Memory].Request)
+			to[recommender.Memory].Request = min(to[recommender.Memory].Request, filled(changed.Prior, spec)[recommender.Memory].Request)
 		}
 		moves = appendMove(moves, Move{Container: c.Name, Sidecar: podview.IsSidecar(pod, c), From: spec, To: to})
 	}
@@ -76,19 +76,19 @@ func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilitie
 
 // withAddedLimits raises limits that the resize added, as nothing removes them: to the request that comes
 // back, and to more than what did the harm.
-func withAddedLimits(to recommender.Size, c change, harm string) recommender.Size {
+func withAddedLimits(to recommender.Size, c Change, harm string) recommender.Size {
 	for _, r := range recommender.Resources {
-		if c.prior[r].Limit > 0 || to[r].Limit == 0 {
+		if c.Prior[r].Limit > 0 || to[r].Limit == 0 {
 			continue
 		}
 		to[r].Limit = max(to[r].Limit, to[r].Request)
 		switch {
 		case r == recommender.Memory && Harm(harm) == HarmOOM:
-			to[r].Limit = max(to[r].Limit, recommender.OOMFloor(c.desired[r].Limit))
+			to[r].Limit = max(to[r].Limit, recommender.OOMFloor(c.Desired[r].Limit))
 		case r == recommender.Memory && harm == ReasonActuation:
-			to[r].Limit = max(to[r].Limit, 2*c.desired[r].Limit)
+			to[r].Limit = max(to[r].Limit, 2*c.Desired[r].Limit)
 		case r == recommender.CPU && Harm(harm) == HarmThrottle:
-			to[r].Limit = max(to[r].Limit, recommender.ThrottleFloor(c.desired[r].Limit))
+			to[r].Limit = max(to[r].Limit, recommender.ThrottleFloor(c.Desired[r].Limit))
 		}
 	}
 	return to
@@ -115,10 +115,10 @@ func withoutForbiddenDecrease(c *corev1.Container, spec, to recommender.Size, ca
 }
 
 // limitStays: some container's memory limit is above its prior one, and nothing more may be done about that.
-func limitStays(pod *corev1.Pod, changes []change, caps Capabilities) bool {
-	specs := specOf(pod)
-	return caps.ServerMinor < MinorMemoryLimitDecrease && slices.ContainsFunc(changes, func(c change) bool {
-		return lowersMemoryLimit(Move{From: specs[c.name], To: c.prior})
+func limitStays(pod *corev1.Pod, changes []Change, caps Capabilities) bool {
+	specs := podview.Specs(pod)
+	return caps.ServerMinor < MinorMemoryLimitDecrease && slices.ContainsFunc(changes, func(c Change) bool {
+		return lowersMemoryLimit(Move{From: specs[c.Container], To: c.Prior})
 	})
 }
 
@@ -143,7 +143,7 @@ func restartsAny(pod *corev1.Pod, p Plan) bool {
 		moves[m.Container] = m
 	}
 	for _, c := range podview.Resizable(pod) {
-		if m, ok := moves[c.Name]; ok && restartsContainer(c, m) {
+		if m, ok := moves[c.Name]; ok && m.RestartsContainer(c) {
 			return true
 		}
 	}

@@ -229,15 +229,15 @@ func BlockOf(record v1alpha1.ResizeRecord, reason string, now time.Time) NodeBlo
 	switch reason {
 	case ReasonInfeasible, ReasonDeferred, ReasonUnobserved, ReasonTimeout:
 	case ReasonActuation:
-		if anyChange(record, lowersMemoryLimit) || !anyChange(record, raises) {
+		if anyChange(record, lowersMemoryLimit) || !anyChange(record, Move.Raises) {
 			return NodeBlock{}
 		}
 	default:
 		return NodeBlock{}
 	}
 	until := now.Add(blockFor)
-	for _, c := range changesOf(record) {
-		if raises(Move{From: c.prior, To: c.desired}) && reason != ReasonUnobserved && reason != ReasonTimeout {
+	for _, c := range Changes(record) {
+		if c.Move().Raises() && reason != ReasonUnobserved && reason != ReasonTimeout {
 			return NodeBlock{Growth: until}
 		}
 	}

@@ -1,6 +1,6 @@
 // Package resize answers: how and when may a running pod change? It is pure
 // over the Kubernetes API types and holds no client: it reads a pod, plans a
-// change, gates it, and judges what became of it.
+// change, gates it, and says what became of it (resize/harm: what it did).
 package resize
 
 import (

@@ -78,15 +78,15 @@ func WholePlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) Plan {
 func givingUpLimits(record v1alpha1.ResizeRecord) (v1alpha1.ResizeRecord, bool) {
 	record = *record.DeepCopy()
 	left, added := false, false
-	for _, c := range changesOf(record) {
-		m := Move{Container: c.name, From: c.prior, To: c.desired}
+	for _, c := range Changes(record) {
+		m := Move{Container: c.Container, From: c.Prior, To: c.Desired}
 		if lowersMemoryLimit(m) {
-			added = added || c.prior[recommender.Memory].Limit == 0
+			added = added || c.Prior[recommender.Memory].Limit == 0
 			m.To = withoutMemory(m)
 		}
 		left = left || m.From != m.To
 		for i := range record.Desired {
-			if record.Desired[i].Name == c.name {
+			if record.Desired[i].Name == c.Container {
 				record.Desired[i].Resources = podview.ToResources(m.To)
 			}
 		}
@@ -100,7 +100,7 @@ func givingUpLimits(record v1alpha1.ResizeRecord) (v1alpha1.ResizeRecord, bool) 
 // put back as a whole: a container that crashes would come up with the lower limit.
 func SecondRefused(record v1alpha1.ResizeRecord, pod *corev1.Pod) v1alpha1.ResizeRecord {
 	record = *record.DeepCopy()
-	specs := specOf(pod)
+	specs := podview.Specs(pod)
 	for i, desired := range record.Desired {
 		if spec, ok := specs[desired.Name]; ok {
 			record.Desired[i].Resources = podview.ToResources(onlySet(podview.FromResources(desired.Resources), spec))
@@ -143,18 +143,18 @@ func onlySet(desired, spec recommender.Size) recommender.Size {
 func RestPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) Plan {
 	plan := planOf(pod)
 	plan.Version = pod.ResourceVersion
-	specs := specOf(pod)
+	specs := podview.Specs(pod)
 	sidecars := map[string]bool{}
 	for _, c := range podview.Resizable(pod) {
 		sidecars[c.Name] = podview.IsSidecar(pod, c)
 	}
-	for _, c := range changesOf(record) {
-		from, ok := specs[c.name]
+	for _, c := range Changes(record) {
+		from, ok := specs[c.Container]
 		if !ok {
 			continue
 		}
 		plan.Moves = appendMove(plan.Moves, Move{
-			Container: c.name, Sidecar: sidecars[c.name], From: from, To: filled(c.desired, from),
+			Container: c.Container, Sidecar: sidecars[c.Container], From: from, To: filled(c.Desired, from),
 		})
 	}
 	return plan

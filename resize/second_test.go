@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -11,6 +11,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // twoPatches is a resize of CPU and memory of app, and of memory alone of the sidecar, in two patches.
@@ -42,7 +44,7 @@ func TestTheSecondPatch(t *testing.T) {
 	half.Generation = 2
 	record = RecordReturned(record, half)
 	assert.False(t, InSecondPatch(record))
-	record.VerifiedOnce = timeOf(noon)
+	record.VerifiedOnce = TimeOf(noon)
 
 	sending := Advance(record, Action{Kind: SendRest}, noon.Add(time.Minute))
 	assert.True(t, InSecondPatch(sending))
@@ -109,7 +111,7 @@ func TestGivingUpLimits(t *testing.T) {
 	} {
 		record := recorded(tc.to, func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(tc.from) })
 		record.Then = []v1alpha1.ContainerResources{{Name: "app"}}
-		rest, ok := givingUpLimits(record)
+		rest, ok := GivingUpLimits(record)
 		assert.Equal(t, tc.ok, ok, tc.name)
 		assert.Equal(t, tc.want, podview.FromResources(rest.Desired[0].Resources), tc.name)
 		assert.Empty(t, rest.Then, "what was to follow is not sent")
@@ -182,7 +184,7 @@ func TestUnkeep(t *testing.T) {
 		{"one with more memory", size(200, 400, 600, 1024), 2},
 	} {
 		before := kept(tc.kept)
-		assert.Len(t, Unkeep(before, recorded(desired)), tc.left, tc.name)
+		assert.Len(t, harm.Unkeep(before, recorded(desired)), tc.left, tc.name)
 		assert.Equal(t, kept(tc.kept), before, "the list given stays as it is")
 	}
 }
@@ -194,14 +196,14 @@ func TestDeadlineOfARecordWithoutOne(t *testing.T) {
 }
 
 func TestAnythingElseWaits(t *testing.T) {
-	assert.Equal(t, Action{Kind: Wait, RequeueAfter: pollEvery}, Next(State{Kind: "Unheard"}, recorded(desired), auto(), Circumstances{}, noon))
+	assert.Equal(t, Action{Kind: Wait, RequeueAfter: PollEvery}, Next(State{Kind: "Unheard"}, recorded(desired), auto(), Circumstances{}, noon))
 }
 
 func TestBaselineOfAContainerWithoutStatus(t *testing.T) {
-	assert.Equal(t, v1alpha1.ContainerBaseline{Name: "app"}, baselineOf("app", nil))
+	assert.Equal(t, v1alpha1.ContainerBaseline{Name: "app"}, BaselineOf("app", nil))
 	crashed := statusOf("app", prior)
 	crashed.RestartCount, crashed.State.Running = 4, nil
-	assert.Equal(t, v1alpha1.ContainerBaseline{Name: "app", ContainerID: "containerd://app-0", RestartCount: 4, Ready: true}, baselineOf("app", &crashed))
+	assert.Equal(t, v1alpha1.ContainerBaseline{Name: "app", ContainerID: "containerd://app-0", RestartCount: 4, Ready: true}, BaselineOf("app", &crashed))
 }
 
 func TestARecordThatLacksAPriorSizeIsNotActedOn(t *testing.T) {

@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
 )
 
 func sharePlan(name string, from, to recommender.Amount) Plan {
@@ -89,7 +90,7 @@ func TestAFullQueueHoldsNobody(t *testing.T) {
 	})
 	pod := running(size(500, 1000, 512, 1024))
 	assert.Nil(t, Standing(pod, full))
-	assert.Equal(t, ReasonRecordsFull, RecordsFull(pod, planOf(pod), full).Reason)
+	assert.Equal(t, ReasonRecordsFull, RecordsFull(pod, PlanOf(pod), full).Reason)
 	full.Status.Records[0].PodUID = pod.UID
 	assert.Equal(t, ReasonResizeUnderway, Standing(pod, full).Reason)
 }

@@ -68,27 +68,35 @@ type State struct {
 	idle map[Harm]bool
 }
 
-// Assess says what a pod (nil: gone) shows of a record's resize. It trusts values over conditions,
-// since conditions are set and cleared at the wrong moment now and then, and never reads their times.
+// Assess says what a pod (nil: gone) shows of a record's resize, but for harm: harm.Assess adds that. It trusts values over
+// conditions, since conditions are set and cleared at the wrong moment now and then, and never reads their times.
 func Assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilities, now time.Time) State {
 	if pod == nil || pod.UID != record.PodUID {
 		return State{Kind: Replaced, Message: "the pod is gone"}
 	}
-	changes := changesOf(record)
+	changes := Changes(record)
 	state := assess(pod, record, changes, caps, now)
 	state.Restored = restored(pod, changes)
-	if !state.allocated() {
-		return state
-	}
-	state.idle = idleReverts(pod, record, caps)
-	state.Verdict = earlyHarm(pod, record, changes)
-	if state.Verdict.Harm != "" && state.Kind != Terminal && !PuttingBack(record) {
-		state.calm, state.Kind, state.Message = state.Kind, Harmed, state.Verdict.Message
+	if state.allocated() {
+		state.idle = idleReverts(pod, record, caps)
 	}
 	return state
 }
 
-// With adds the verdict of Judge, which knows more than the pod shows: it finds harm in a resize that is
+// Suffered adds the harm that the pod itself shows. It counts where the pod runs, or ran, with what the resize asked for; a
+// pod that has ended, or that is being put back already, is not put back for it.
+func (s State) Suffered(record v1alpha1.ResizeRecord, v Verdict) State {
+	if !s.allocated() {
+		return s
+	}
+	s.Verdict = v
+	if v.Harm != "" && s.Kind != Terminal && !PuttingBack(record) {
+		s.calm, s.Kind, s.Message = s.Kind, Harmed, v.Message
+	}
+	return s
+}
+
+// With adds the verdict of harm.Judge, which knows more than the pod shows: it finds harm in a resize that is
 // watched, and excuses harm that something else explains.
 func (s State) With(v Verdict) State {
 	switch {
@@ -112,7 +120,7 @@ func (s State) allocated() bool {
 	return false
 }
 
-func assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change, caps Capabilities, now time.Time) State {
+func assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []Change, caps Capabilities, now time.Time) State {
 	switch {
 	case finished(situation{pod: pod}) != nil:
 		return State{Kind: Terminal, Message: "the pod has ended"}
@@ -135,7 +143,7 @@ func assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change, cap
 var superseded = State{Kind: Superseded, Message: "somebody else changed amounts that this resize set"}
 
 // assessWritten: only the spec tells whether a resize reached the API server whose answer was lost.
-func assessWritten(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change) State {
+func assessWritten(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []Change) State {
 	switch {
 	case asDesired(pod, changes):
 		return State{Kind: Landed, Generation: pod.Generation}
@@ -145,7 +153,7 @@ func assessWritten(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []chan
 	return superseded
 }
 
-func assessPuttingBack(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []change, caps Capabilities, now time.Time) State {
+func assessPuttingBack(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []Change, caps Capabilities, now time.Time) State {
 	if !between(pod, changes) {
 		return superseded
 	}
@@ -232,17 +240,23 @@ func PuttingBack(record v1alpha1.ResizeRecord) bool {
 	return false
 }
 
-func asDesired(pod *corev1.Pod, changes []change) bool {
+// Unreachable: the pod is on its way back to its prior size, and its node is not ready. No kubelet is there to carry it
+// out or to do more harm, so it holds nothing of the workload's other pods.
+func Unreachable(record v1alpha1.ResizeRecord, unreachable map[string]bool) bool {
+	return PuttingBack(record) && unreachable[record.Node]
+}
+
+func asDesired(pod *corev1.Pod, changes []Change) bool {
 	return eachOwned(pod, changes, func(spec, _, desired recommender.Amount) bool { return spec == desired })
 }
 
-func asPrior(pod *corev1.Pod, changes []change) bool {
+func asPrior(pod *corev1.Pod, changes []Change) bool {
 	return eachOwned(pod, changes, func(spec, prior, _ recommender.Amount) bool { return spec == prior })
 }
 
 // between: every amount lies between prior and desired. Putting a pod back asks for nothing else, but for
 // limits that the resize added, which only go up.
-func between(pod *corev1.Pod, changes []change) bool {
+func between(pod *corev1.Pod, changes []Change) bool {
 	return eachOwned(pod, changes, func(spec, prior, desired recommender.Amount) bool {
 		return min(prior, desired) <= spec && (spec <= max(prior, desired) || prior == 0)
 	})
@@ -250,15 +264,15 @@ func between(pod *corev1.Pod, changes []change) bool {
 
 // eachOwned asks about every amount that a record set, as the spec, its prior and its desired size have
 // it. Amounts that the record did not set are nobody's business here.
-func eachOwned(pod *corev1.Pod, changes []change, holds func(spec, prior, desired recommender.Amount) bool) bool {
-	specs := specOf(pod)
+func eachOwned(pod *corev1.Pod, changes []Change, holds func(spec, prior, desired recommender.Amount) bool) bool {
+	specs := podview.Specs(pod)
 	for _, c := range changes {
-		spec, ok := specs[c.name]
+		spec, ok := specs[c.Container]
 		if !ok {
 			return false
 		}
 		for _, r := range recommender.Resources {
-			prior, desired := c.prior[r], c.desired[r]
+			prior, desired := c.Prior[r], c.Desired[r]
 			if desired.Request > 0 && !holds(spec[r].Request, prior.Request, desired.Request) ||
 				desired.Limit > 0 && !holds(spec[r].Limit, prior.Limit, desired.Limit) {
 				return false
@@ -269,11 +283,11 @@ func eachOwned(pod *corev1.Pod, changes []change, holds func(spec, prior, desire
 }
 
 // restored: something that the resize changed is as it was before.
-func restored(pod *corev1.Pod, changes []change) bool {
-	specs := specOf(pod)
+func restored(pod *corev1.Pod, changes []Change) bool {
+	specs := podview.Specs(pod)
 	for _, c := range changes {
 		for _, r := range recommender.Resources {
-			spec, prior, desired := specs[c.name][r], c.prior[r], c.desired[r]
+			spec, prior, desired := specs[c.Container][r], c.Prior[r], c.Desired[r]
 			if prior.Request != desired.Request && spec.Request == prior.Request ||
 				prior.Limit != desired.Limit && spec.Limit == prior.Limit {
 				return true

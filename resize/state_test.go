@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -12,85 +12,15 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
-
-var (
-	prior   = size(500, 1000, 512, 1024)
-	desired = size(250, 500, 512, 1024)
-)
-
-// recorded is a record of the pod's resize from prior to another size, accepted as generation 2, a
-// minute ago.
-func recorded(to recommender.Size, edit ...func(*v1alpha1.ResizeRecord)) v1alpha1.ResizeRecord {
-	pod := running(prior)
-	plan := planOf(pod)
-	plan.Moves = []Move{{Container: "app", From: prior, To: to}}
-	record := NewRecord(plan, pod, noon.Add(-time.Minute), auto())
-	record.Phase, record.Generation = v1alpha1.RecordApplied, 2
-	for _, e := range edit {
-		e(&record)
-	}
-	return record
-}
-
-// ofMemory is a record that lowered memory too: an OOM kill of another one is none of its doing.
-func ofMemory(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(hadMore) }
-
-var hadMore = size(500, 1000, 1024, 2048)
-
-func phase(p v1alpha1.RecordPhase) func(*v1alpha1.ResizeRecord) {
-	return func(r *v1alpha1.ResizeRecord) { r.Phase = p }
-}
-
-func reason(why string) func(*v1alpha1.ResizeRecord) {
-	return func(r *v1alpha1.ResizeRecord) { r.Reason = why }
-}
 
 func deadline(after time.Duration) func(*v1alpha1.ResizeRecord) {
-	return func(r *v1alpha1.ResizeRecord) { r.Deadline = timeOf(noon.Add(after)) }
+	return func(r *v1alpha1.ResizeRecord) { r.Deadline = TimeOf(noon.Add(after)) }
 }
 
-func watchedUntil(after time.Duration) func(*v1alpha1.ResizeRecord) {
-	return func(r *v1alpha1.ResizeRecord) {
-		r.Phase, r.WatchUntil, r.Deadline = v1alpha1.RecordWatching, timeOf(noon.Add(after)), nil
-	}
-}
-
-// resized is the pod after the API server took a resize to a size and before the kubelet saw it.
-func resized(to recommender.Size, edits ...func(*corev1.Pod)) *corev1.Pod {
-	pod := running(prior)
-	pod.Spec.Containers[0].Resources = podview.ToRequirements(to)
-	pod.Generation = 2
-	for _, edit := range edits {
-		edit(pod)
-	}
-	return pod
-}
-
-func observed(p *corev1.Pod) { p.Status.ObservedGeneration = 2 }
-func old133(p *corev1.Pod)   { p.Status.ObservedGeneration = 0 }
-func allocatedTo(s recommender.Size) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		p.Status.ContainerStatuses[0].AllocatedResources = podview.ToRequirements(s).Requests
-	}
-}
-func actual(s recommender.Size) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		resources := podview.ToRequirements(s)
-		p.Status.ContainerStatuses[0].Resources = &resources
-	}
-}
-func pending(reason string, generation int64) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		setCondition(p, corev1.PodResizePending, reason, "the kubelet's word", generation)
-	}
-}
-func inProgress(reason string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { setCondition(p, corev1.PodResizeInProgress, reason, "the kubelet's word", 2) }
-}
-func done(s recommender.Size) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { observed(p); allocatedTo(s)(p); actual(s)(p) }
-}
+func old133(p *corev1.Pod) { p.Status.ObservedGeneration = 0 }
 
 func TestAssess(t *testing.T) {
 	up := size(1000, 2000, 512, 1024)
@@ -132,8 +62,8 @@ func TestAssess(t *testing.T) {
 		{"in progress", resized(desired, observed, allocatedTo(desired), inProgress("")), recorded(desired), Actuating},
 		{"9 in progress, error", resized(desired, observed, allocatedTo(desired), inProgress(corev1.PodReasonError)), recorded(desired), Failed},
 		{"23 no condition and the runtime has the old size", resized(desired, observed, allocatedTo(desired)),
-			recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Deadline = timeOf(noon.Add(time.Second)) }), Actuating},
-		{"51 the same after the deadline is drift", resized(desired, observed, allocatedTo(desired)), recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Deadline = timeOf(noon) }), Applied},
+			recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Deadline = TimeOf(noon.Add(time.Second)) }), Actuating},
+		{"51 the same after the deadline is drift", resized(desired, observed, allocatedTo(desired)), recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Deadline = TimeOf(noon) }), Applied},
 		{"52 a runtime that reports nothing cannot be checked", resized(desired, observed, allocatedTo(desired), func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Resources = nil }), recorded(desired), Applied},
 		{"a container that has ended is not compared", resized(desired, observed, allocatedTo(desired), func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
@@ -173,7 +103,7 @@ func TestAssessCarriesTheKubeletsWords(t *testing.T) {
 	state := Assess(resized(desired, observed, pending(corev1.PodReasonDeferred, 2)), recorded(desired), able(), noon)
 	assert.Equal(t, "the kubelet's word", state.Message)
 	assert.False(t, Assess(resized(desired, done(desired)), recorded(desired), able(), noon).Drift)
-	late := recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Deadline = timeOf(noon) })
+	late := recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Deadline = TimeOf(noon) })
 	assert.True(t, Assess(resized(desired, observed, allocatedTo(desired)), late, able(), noon).Drift)
 	assert.Equal(t, int64(2), Assess(resized(desired), recorded(desired, phase(v1alpha1.RecordWritten)), able(), noon.Add(-time.Hour)).Generation)
 }
@@ -201,7 +131,7 @@ func TestHarmOutranksStates(t *testing.T) {
 		{"4 the pod ended of it: nothing to put back, something to learn", resized(desired, done(desired), killed, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), recorded(desired, ofMemory), Terminal, HarmOOM},
 		{"being put back already", resized(hadMore, done(hadMore), killed), recorded(desired, ofMemory, phase(v1alpha1.RecordReverting)), Applied, HarmOOM},
 	} {
-		state := Assess(tc.pod, tc.record, able(), noon)
+		state := Assess(tc.pod, tc.record, able(), noon).Suffered(tc.record, harm.Shown(tc.pod, tc.record))
 		assert.Equal(t, tc.want, state.Kind, tc.name)
 		assert.Equal(t, tc.harm, state.Verdict.Harm, tc.name)
 	}
@@ -270,7 +200,7 @@ func TestNewRecord(t *testing.T) {
 	started := metav1.NewTime(noon.Add(-time.Hour))
 	want := v1alpha1.ResizeRecord{
 		PodUID: "uid-1", PodName: "web-1", Node: "node-1", Phase: v1alpha1.RecordWritten, WrittenAt: metav1.NewTime(noon),
-		Deadline: timeOf(noon.Add(time.Minute)), TemplateHash: "abc", Wave: WaveFirst,
+		Deadline: TimeOf(noon.Add(time.Minute)), TemplateHash: "abc", Wave: WaveFirst,
 		Prior:    []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(prior)}},
 		Desired:  []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(desired)}},
 		Baseline: []v1alpha1.ContainerBaseline{{Name: "app", ContainerID: "containerd://app-0", StartedAt: &started, Ready: true}},

@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -11,6 +11,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
 )
 
 // What a look at a pod does not tell again is never left unstored: what was there before, what is asked for, when the
@@ -23,14 +24,14 @@ func TestRetold(t *testing.T) {
 	}{
 		"nothing":          {func(*v1alpha1.ResizeRecord) {}, true},
 		"accepted":         {func(r *v1alpha1.ResizeRecord) { r.Phase, r.Generation = v1alpha1.RecordApplied, 3 }, true},
-		"applied since":    {func(r *v1alpha1.ResizeRecord) { r.VerifiedOnce = timeOf(noon) }, true},
+		"applied since":    {func(r *v1alpha1.ResizeRecord) { r.VerifiedOnce = TimeOf(noon) }, true},
 		"watched":          {func(r *v1alpha1.ResizeRecord) { r.Phase = v1alpha1.RecordWatching }, false},
 		"put back":         {func(r *v1alpha1.ResizeRecord) { r.Phase = v1alpha1.RecordReverting }, false},
 		"taken back":       {func(r *v1alpha1.ResizeRecord) { r.Phase = v1alpha1.RecordWithdrawing }, false},
 		"filled in":        {func(r *v1alpha1.ResizeRecord) { r.Desired[0].MemoryLimit = ptr.To(apiresource.MustParse("1Gi")) }, false},
 		"sent again":       {func(r *v1alpha1.ResizeRecord) { r.WrittenAt = metav1.NewTime(noon.Add(time.Minute)) }, false},
-		"second patch":     {func(r *v1alpha1.ResizeRecord) { *r = secondPatch(*r, r.WrittenAt.Time) }, false},
-		"another deadline": {func(r *v1alpha1.ResizeRecord) { r.Deadline = timeOf(noon.Add(time.Hour)) }, false},
+		"second patch":     {func(r *v1alpha1.ResizeRecord) { *r = SecondPatch(*r, r.WrittenAt.Time) }, false},
+		"another deadline": {func(r *v1alpha1.ResizeRecord) { r.Deadline = TimeOf(noon.Add(time.Hour)) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			record := recorded(desired)
@@ -50,12 +51,12 @@ func TestAWaveIsVerifiedTogether(t *testing.T) {
 	for i := range 10 {
 		first := noon.Add(time.Duration(i)*400*time.Millisecond + time.Millisecond)
 		record := recorded(desired)
-		record.VerifiedOnce = timeOf(first)
+		record.VerifiedOnce = TimeOf(first)
 		for now := first; ; now = now.Add(time.Millisecond) {
 			action := Next(State{Kind: Applied}, record, auto(), Circumstances{}, now)
 			if action.Kind == StartWatch {
 				assert.GreaterOrEqual(t, now.Sub(first), SyncPeriod)
-				assert.Less(t, now.Sub(first), SyncPeriod+stepsEvery)
+				assert.Less(t, now.Sub(first), SyncPeriod+StepsEvery)
 				starts[now]++
 				break
 			}

@@ -139,7 +139,7 @@ func NotDone(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, reason, message
 	case anyChange(record, lowersMemoryLimit):
 		t = v1alpha1.Try{What: v1alpha1.TryMemoryLimit, Reason: reason, Message: message}
 		return unlessKnown(tries, t, failedLimitRest, now)
-	case anyChange(record, raises):
+	case anyChange(record, Move.Raises):
 		t.What, t.Digest = v1alpha1.TryActuation, ""
 	default:
 		t.What = v1alpha1.TryActuation
@@ -354,9 +354,9 @@ func digestOf(p Plan, generation int64) string {
 
 func digestOfRecord(record v1alpha1.ResizeRecord) string {
 	asked := map[string]recommender.Size{}
-	for _, c := range changesOf(record) {
-		if m := (Move{From: c.prior, To: c.desired}); m.From != m.To {
-			asked[c.name] = newAmounts(m)
+	for _, c := range Changes(record) {
+		if m := c.Move(); m.From != m.To {
+			asked[c.Container] = newAmounts(m)
 		}
 	}
 	return digest(0, asked)
@@ -413,7 +413,7 @@ func cut(text string) string {
 }
 
 func anyChange(record v1alpha1.ResizeRecord, is func(Move) bool) bool {
-	return slices.ContainsFunc(changesOf(record), func(c change) bool { return is(Move{From: c.prior, To: c.desired}) })
+	return slices.ContainsFunc(Changes(record), func(c Change) bool { return is(c.Move()) })
 }
 
 // TriesInOurTime takes what another replica wrote, with a clock that is ahead, as noted just now.

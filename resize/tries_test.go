@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"fmt"
@@ -15,10 +15,11 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
 )
 
 var (
-	overQuota     = Outcome{Kind: OutcomePolicyRefusal, Reason: refusedQuota, Message: "exceeded quota: q", RetryAfter: 10 * time.Minute}
+	overQuota     = Outcome{Kind: OutcomePolicyRefusal, Reason: RefusedQuota, Message: "exceeded quota: q", RetryAfter: 10 * time.Minute}
 	policySays    = Outcome{Kind: OutcomePolicyRefusal, Reason: "AdmissionPolicy", Message: "not here", RetryAfter: 10 * time.Minute}
 	starting      = Outcome{Kind: OutcomeTransient, Reason: "NotReady", Message: "not yet ready", RetryAfter: 5 * time.Second}
 	neverValid    = Outcome{Kind: OutcomeTerminal, Reason: "Invalid", Message: "spec: Forbidden"}
@@ -172,7 +173,7 @@ func TestTriesAreBounded(t *testing.T) {
 		var known []v1alpha1.Try
 		for i := range 200 {
 			known = Declined(known, outcome, numbered(i), plan, open())
-			if i < mostAlike-1 {
+			if i < MostAlike-1 {
 				require.Len(t, known, i+1, "each pod has its own row")
 				_, refusal := Admit(numbered(100), mustPlan(t, numbered(100), wish(size(1000, 2000, 512, 1024))), world(func(w *World) { w.Status.Tries = known }))
 				check(t, "", refusal)
@@ -302,7 +303,7 @@ func TestAnswersToOtherPodsHoldNothingForLong(t *testing.T) {
 				pod.UID, pod.Name, pod.Generation = types.UID(fmt.Sprint(i)), fmt.Sprint("web-", i), int64(i+1)
 				to := prior
 				to[recommender.Memory].Limit -= recommender.Amount(1<<20) * recommender.Amount(i+1)
-				plan := planOf(pod)
+				plan := PlanOf(pod)
 				plan.Moves = []Move{{Container: "app", From: prior, To: to}}
 				tries = Declined(tries, outcome, pod, plan, w)
 			}
@@ -311,10 +312,10 @@ func TestAnswersToOtherPodsHoldNothingForLong(t *testing.T) {
 			more := prior
 			more[recommender.Memory].Limit *= 2
 			at := func(after time.Duration, change func(*Plan)) *Refusal {
-				plan := planOf(other)
+				plan := PlanOf(other)
 				plan.Moves = []Move{{Container: "app", From: prior, To: more}}
 				change(&plan)
-				return triedLately(other, plan, World{Now: noon.Add(after), Status: v1alpha1.AttuneRecommendationStatus{Tries: tries}})
+				return TriedLately(other, plan, World{Now: noon.Add(after), Status: v1alpha1.AttuneRecommendationStatus{Tries: tries}})
 			}
 			urgent, undo, step := func(p *Plan) { p.Urgent = true }, func(p *Plan) { p.Wave = WaveUndo }, func(*Plan) {}
 			assert.NotNil(t, at(30*time.Second, step))
@@ -344,7 +345,7 @@ func TestEachPodIsPutBackForADay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			record.WrittenAt = metav1.NewTime(noon.Add(tc.written))
-			assert.Equal(t, tc.want, inVain(State{Kind: Deferred}, record, wait, []v1alpha1.Try{row}, tc.orphaned, noon).Kind)
+			assert.Equal(t, tc.want, InVain(State{Kind: Deferred}, record, wait, []v1alpha1.Try{row}, tc.orphaned, noon).Kind)
 		})
 	}
 }

@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"encoding/json"
@@ -19,10 +19,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/constraint"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // answers are what every function of this package that looks at a pod says of it, by the function's name.
@@ -55,7 +58,7 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 
 	record := NewRecord(plan, pod, noon, auto())
 	out["NewRecord"] = record
-	out["GenerationNamed"], out["SameProgram"] = podview.GenerationNamed(pod), podview.SameProgram(pod, &pod.Spec)
+	out["GenerationNamed"], out["SameProgram"], out["Specs"] = podview.GenerationNamed(pod), podview.SameProgram(pod, &pod.Spec), podview.Specs(pod)
 	out["WithSecond"] = WithSecond(record, plan, pod)
 	out["RecordReturned"] = RecordReturned(record, pod)
 	out["SecondRefused"] = SecondRefused(WithSecond(record, plan, pod), pod)
@@ -64,16 +67,17 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["RestPlan"] = RestPlan(pod, WithSecond(record, plan, pod))
 	out["WholePlan"] = WholePlan(pod, record)
 	out["OnItsWay"] = OnItsWay(pod, record)
-	state, verdict := Assess(pod, record, able(), noon), Judge(pod, record, noon, auto(), Signals{})
-	out["Assess"] = []any{state, Next(state.With(verdict), record, auto(), Circumstances{}, noon)}
-	out["Judge"] = verdict
-	birth, born := BirthRecord(pod, map[string]recommender.Size{"app": size(4000, 8000, 4096, 8192)})
-	out["BirthRecord"] = []any{birth, born}
-	restored, refusal := BirthPlan(pod, birth, able(), noon)
-	out["BirthPlan"] = []any{restored, refusal}
-	out["JudgeBirth"] = JudgeBirth(pod, birth, noon, auto(), Signals{})
-	crashes, fresh := WithholdLowering(nil, pod, birth, never, noon)
-	out["WithholdLowering"] = []any{crashes, fresh}
+	state, verdict := harm.Assess(pod, record, able(), noon, auto(), harm.Signals{}), harm.Judge(pod, record, noon, auto(), harm.Signals{})
+	out["Assess"], out["harm.Shown"] = Assess(pod, record, able(), noon), harm.Shown(pod, record)
+	out["harm.Assess"] = []any{state, Next(state, record, auto(), Circumstances{}, noon)}
+	out["harm.Judge"] = verdict
+	birth, born := harm.BirthRecord(pod, map[string]recommender.Size{"app": size(4000, 8000, 4096, 8192)})
+	out["harm.BirthRecord"] = []any{birth, born}
+	restored, refusal := harm.BirthPlan(pod, birth, able(), noon)
+	out["harm.BirthPlan"] = []any{restored, refusal}
+	out["harm.JudgeBirth"] = harm.JudgeBirth(pod, birth, noon, auto(), harm.Signals{})
+	crashes, fresh := harm.WithholdLowering(nil, pod, birth, func(string) time.Time { return time.Time{} }, noon)
+	out["harm.WithholdLowering"] = []any{crashes, fresh}
 
 	out["Read"], out["OOMKills"], out["TemplateHash"], out["QOSClass"] = podview.Read(pod), podview.OOMKills(pod), podview.TemplateHash(pod), podview.QOSClass(pod)
 	catchUp, refusal := CatchUp(pod)
@@ -90,13 +94,16 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	for _, c := range podview.Resizable(pod) {
 		out["IsSidecar"], out["KillingLimit"] = podview.IsSidecar(pod, c), podview.KillingLimit(pod, podview.ReadSpec(c.Resources))
 	}
-	out["LearnKills"] = LearnKills(nil, pod, nil, noon)
-	out["SiblingsUnready"] = SiblingsUnready([]*corev1.Pod{pod}, v1alpha1.ResizeRecord{PodUID: "another", WrittenAt: metav1.NewTime(noon.Add(-time.Hour))},
+	out["harm.LearnKills"] = harm.LearnKills(nil, pod, nil, noon)
+	out["harm.SiblingsUnready"] = harm.SiblingsUnready([]*corev1.Pod{pod}, v1alpha1.ResizeRecord{PodUID: "another", WrittenAt: metav1.NewTime(noon.Add(-time.Hour))},
 		nil, func(string) bool { return false })
 	out["GrowthOf"], out["Footprint"], out["RoomOf"] = GrowthOf(pod, plan), Footprint(pod), RoomOf([]*corev1.Pod{pod}, nil, noon)
-	room := NewQuotaRoom([]corev1.ResourceQuota{quotaOf(corev1.ResourceRequestsCPU, "10", "1", corev1.ResourceQuotaScopeNotTerminating), quotaOf(corev1.ResourceLimitsMemory, "9Gi", "1Gi")})
+	quotas := []corev1.ResourceQuota{quotaOf(corev1.ResourceRequestsCPU, "10", "1", corev1.ResourceQuotaScopeNotTerminating), quotaOf(corev1.ResourceLimitsMemory, "9Gi", "1Gi")}
+	room := constraint.NewQuotaRoom(quotas)
 	room.Promise(pod, size(100, 0, 0, 100))
-	out["Promise"], out["Left"] = room.promised, room.Left(pod)
+	out["Promise"], out["Left"] = room.Left(running(size(500, 1000, 512, 1024))), room.Left(pod)
+	memory, _ := constraint.CountedBy(corev1.ResourceLimitsMemory)
+	out["Covers"], out["Charged"], out["Unspecified"] = constraint.Covers(&quotas[0], pod), constraint.Charged(pod), memory.Unspecified(pod)
 	return out
 }
 
@@ -164,16 +171,17 @@ func keys(m map[string]any) (all []string) {
 	return all
 }
 
-// functionsOfPods are the names of the package's functions and methods that are for others and take a pod.
+// functionsOfPods are the names of resize's functions and methods, and of those around it, that are for others and take a pod.
 func functionsOfPods(t *testing.T) (names []string) {
 	t.Helper()
 	production := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
-	for folder, name := range map[string]string{".": "resize", "../podview": "podview"} {
+	for folder, name := range map[string]string{".": "resize", "harm": "harm", "../podview": "podview", "../internal/constraint": "constraint"} {
+		prefix := map[string]string{"harm": "harm."}[name]
 		packages, err := parser.ParseDir(token.NewFileSet(), folder, production, 0) //nolint:staticcheck // the folders have no build tags
 		require.NoError(t, err)
 		ast.Inspect(packages[name], func(n ast.Node) bool {
 			if f, ok := n.(*ast.FuncDecl); ok && f.Name.IsExported() && takesPods(f) && !slices.Contains(parts, f.Name.Name) {
-				names = append(names, f.Name.Name)
+				names = append(names, prefix+f.Name.Name)
 			}
 			return true
 		})
@@ -182,7 +190,7 @@ func functionsOfPods(t *testing.T) (names []string) {
 }
 
 // parts are functions that return a part of the pod as it is.
-var parts = []string{"Resizable", "Statuses", "Condition"}
+var parts = []string{"Resizable", "AllContainers", "Statuses", "Condition"}
 
 func takesPods(f *ast.FuncDecl) bool {
 	return slices.ContainsFunc(f.Type.Params.List, func(parameter *ast.Field) bool {

@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"testing"
@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
+	. "attune.io/attune/resize"
 )
 
 // undoOf is a pod that attune has made smaller, and the plan that puts it back.
@@ -85,21 +86,21 @@ func TestAnUndoOverrulesWhatIsUnderWay(t *testing.T) {
 	open := v1alpha1.ResizeRecord{Phase: v1alpha1.RecordApplied}
 	wait := Action{Kind: Wait}
 	for _, kind := range []StateKind{Unobserved, Deferred, Refused, Actuating, Failed, Applied, Watching} {
-		next := nextUndoing(State{Kind: kind}, open, wait)
+		next := NextUndoing(State{Kind: kind}, open, wait)
 		assert.Equal(t, Withdraw, next.Kind, "%s", kind)
 		assert.Equal(t, ReasonUndo, next.Reason)
 	}
 	for _, kind := range []StateKind{Unsent, Landed, Replaced, Terminal, Superseded, Harmed} {
-		assert.Equal(t, wait, nextUndoing(State{Kind: kind}, open, wait), "%s", kind)
+		assert.Equal(t, wait, NextUndoing(State{Kind: kind}, open, wait), "%s", kind)
 	}
 	settled := Action{Kind: Forget, Keep: true}
-	assert.Equal(t, settled, nextUndoing(State{Kind: Settled}, open, settled))
+	assert.Equal(t, settled, NextUndoing(State{Kind: Settled}, open, settled))
 	for _, record := range []v1alpha1.ResizeRecord{{Phase: v1alpha1.RecordReverting}, {Phase: v1alpha1.RecordWithdrawing}, {Phase: v1alpha1.RecordApplied, Wave: WaveUndo}} {
-		assert.Equal(t, wait, nextUndoing(State{Kind: Deferred}, record, wait), "it is being put back already")
+		assert.Equal(t, wait, NextUndoing(State{Kind: Deferred}, record, wait), "it is being put back already")
 	}
 
 	undo := v1alpha1.ResizeRecord{Phase: v1alpha1.RecordApplied, Wave: WaveUndo}
-	assert.Equal(t, Withdraw, nextResumed(State{Kind: Deferred}, undo, wait).Kind, "nobody wants it any more")
-	assert.Equal(t, wait, nextResumed(State{Kind: Deferred}, open, wait))
-	assert.Equal(t, settled, nextResumed(State{Kind: Applied}, undo, settled))
+	assert.Equal(t, Withdraw, NextResumed(State{Kind: Deferred}, undo, wait).Kind, "nobody wants it any more")
+	assert.Equal(t, wait, NextResumed(State{Kind: Deferred}, open, wait))
+	assert.Equal(t, settled, NextResumed(State{Kind: Applied}, undo, settled))
 }

@@ -1,4 +1,4 @@
-package resize
+package resize_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	. "attune.io/attune/resize"
 )
 
 // plansFor are the same step of n pods.
@@ -133,4 +134,16 @@ func TestWaveLeavesItsArgumentAlone(t *testing.T) {
 	before := slices.Clone(plans)
 	Wave(plans, nil, nil, 10, auto(), nil)
 	assert.Equal(t, before, plans)
+}
+
+// What no kubelet can put back takes no part in waves; what is watched on such a node still does.
+func TestADeadNodeHoldsNoWave(t *testing.T) {
+	down := map[string]bool{"node-1": true}
+	for phase, waits := range map[v1alpha1.RecordPhase]int{
+		v1alpha1.RecordReverting: 0, v1alpha1.RecordWithdrawing: 0, v1alpha1.RecordWatching: 1, v1alpha1.RecordApplied: 1,
+	} {
+		records := []v1alpha1.ResizeRecord{{Phase: phase, Node: "node-1"}}
+		assert.Equal(t, waits, Steps(records, down), phase)
+		assert.Equal(t, 1, Steps(records, map[string]bool{"node-2": true}), phase)
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 	"attune.io/attune/tuning"
 )
 
@@ -41,7 +42,7 @@ func BenchmarkStatus(b *testing.B) {
 	rest := busy.DeepCopy()
 	for _, record := range rest.Status.Records[:20] {
 		rest.Status.History = resize.AddHistory(rest.Status.History, resize.HistoryRows("web", record, resize.ResultSuccess, "", now))
-		rest.Status.Kept = resize.Keep(rest.Status.Kept, record, nil, now)
+		rest.Status.Kept = harm.Keep(rest.Status.Kept, record, nil, now)
 	}
 	rest.Status.Records, rest.Status.CooldownFrom = nil, &metav1.Time{Time: now}
 	for name, rec := range map[string]*v1alpha1.AttuneRecommendation{"50 records": busy, "at rest": rest} {

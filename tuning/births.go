@@ -8,6 +8,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // births judge seeds by the pods that were born with them.
@@ -29,11 +30,11 @@ func (d *births) judge() {
 		if seeded == nil || seeded.Recommendation != d.view.Rec.Name {
 			continue
 		}
-		birth, lowered := resize.BirthRecord(pod, d.originals.of(pod))
+		birth, lowered := harm.BirthRecord(pod, d.originals.of(pod))
 		if !lowered {
 			continue
 		}
-		verdict := resize.JudgeBirth(pod, birth, d.view.Now, d.view.Policy.Settings.Resize, d.view.signals(birth))
+		verdict := harm.JudgeBirth(pod, birth, d.view.Now, d.view.Policy.Settings.Resize, d.view.signals(birth))
 		if verdict.Harm == resize.HarmRestart || verdict.Inconclusive {
 			d.crashed = append(d.crashed, crash{birth, verdict})
 		}
@@ -55,7 +56,7 @@ type crash struct {
 // withholdLowering keeps new pods of a template generation from being lowered. Nothing is learned of the size: the
 // program may be what crashes.
 func (d *births) withholdLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, verdict resize.Verdict) {
-	crashes, fresh := resize.WithholdLowering(d.out.Status.BirthCrashes, pod, birth, d.bornOf, d.view.Now)
+	crashes, fresh := harm.WithholdLowering(d.out.Status.BirthCrashes, pod, birth, d.bornOf, d.view.Now)
 	if !fresh {
 		return
 	}
@@ -78,19 +79,19 @@ func suffered(pod *corev1.Pod) bool {
 // markBad keeps new pods from a seed. What a seed teaches is learned once: sizes that are proven later on
 // are not dropped because of an old pod.
 func (d *births) markBad(revision string, harmful v1alpha1.ResizeRecord, verdict resize.Verdict) {
-	marked, fresh := resize.MarkBad(d.out.Status.BadSeeds, revision, d.bornWith)
+	marked, fresh := harm.MarkBad(d.out.Status.BadSeeds, revision, d.bornWith)
 	if !fresh {
 		return
 	}
 	d.out.Status.BadSeeds = marked
-	d.out.Status.Floors = resize.LearnHarm(d.out.Status.Floors, verdict, harmful, d.view.Now)
-	d.out.Status.Kept = resize.Unkeep(d.out.Status.Kept, harmful)
+	d.out.Status.Floors = harm.LearnHarm(d.out.Status.Floors, verdict, harmful, d.view.Now)
+	d.out.Status.Kept = harm.Unkeep(d.out.Status.Kept, harmful)
 	d.tell(seedMarkedBad(revision, harmful, string(verdict.Harm), verdict.Message))
 }
 
 // markSeedOf marks the seed in force bad where new pods would be born with what has just harmed another.
 func (d *births) markSeedOf(record v1alpha1.ResizeRecord, verdict resize.Verdict) {
-	if resize.HarmsNewborn(d.view.Rec.Spec.Seed, record) {
+	if harm.HarmsNewborn(d.view.Rec.Spec.Seed, record) {
 		d.markBad(d.view.Rec.Spec.Seed.Revision, record, verdict)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // What tests look at that is inside of a pass.
@@ -36,13 +37,13 @@ type (
 	Tally    = tally
 )
 
-func (r refusals) Of() []tally                                        { return r.of }
-func (r refusals) Topics() []Topic                                    { return r.topics }
-func (r refusals) Summary() *resize.Refusal                           { return r.summary() }
-func (r refusals) After(now time.Time) time.Duration                  { return r.after(now) }
-func (r *refusals) Add(pod *corev1.Pod, refusal *resize.Refusal)      { r.add(pod, refusal) }
-func (v *View) DataUntil() time.Time                                  { return v.dataUntil() }
-func (v *View) SignalsOf(record v1alpha1.ResizeRecord) resize.Signals { return v.signals(record) }
+func (r refusals) Of() []tally                                      { return r.of }
+func (r refusals) Topics() []Topic                                  { return r.topics }
+func (r refusals) Summary() *resize.Refusal                         { return r.summary() }
+func (r refusals) After(now time.Time) time.Duration                { return r.after(now) }
+func (r *refusals) Add(pod *corev1.Pod, refusal *resize.Refusal)    { r.add(pod, refusal) }
+func (v *View) DataUntil() time.Time                                { return v.dataUntil() }
+func (v *View) SignalsOf(record v1alpha1.ResizeRecord) harm.Signals { return v.signals(record) }
 
 // Pass is one that has decided nothing yet.
 type Pass struct{ deciders }

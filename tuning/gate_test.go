@@ -20,6 +20,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 	"attune.io/attune/tuning"
 )
 
@@ -76,12 +77,12 @@ func TestEveryInputReachesEvictions(t *testing.T) {
 // TestEveryInputReachesTheJudge: what was measured, and what excuses harm.
 func TestEveryInputReachesTheJudge(t *testing.T) {
 	w, d := full(t)
-	measured := resize.Signals{
+	measured := harm.Signals{
 		OOMEvents: map[string]float64{"app": 1}, Throttle: map[string]float64{"app": 0.5}, CPUUsage: map[string]recommender.Amount{"app": 1},
-		NodeBusy: 0.9, CPUPressure: map[string]float64{"app": 0.1}, SLO: []resize.SLOResult{{Name: "latency", Held: true}},
+		NodeBusy: 0.9, CPUPressure: map[string]float64{"app": 0.1}, SLO: []harm.SLOResult{{Name: "latency", Held: true}},
 		Unanswered: "no route to host",
 	}
-	w.Usage.Signals = map[string]resize.Signals{"web-2": measured}
+	w.Usage.Signals = map[string]harm.Signals{"web-2": measured}
 	want := measured
 	want.NodeBooted, want.Rollout, want.NodeNotReady, want.SiblingsUnready = now.Add(-time.Hour), true, true, true
 	w.Nodes["node-3"] = tuning.Node{Node: w.Nodes["node-3"].Node, Booted: now.Add(-time.Hour)}

@@ -11,6 +11,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 	"attune.io/attune/tuning"
 )
 
@@ -19,9 +20,9 @@ func TestTheEndOfAWatchSaysWhatWasNotJudged(t *testing.T) {
 	needs := func(cpu recommender.Amount) map[string]recommender.Amount {
 		return map[string]recommender.Amount{"app": cpu}
 	}
-	failed := []resize.SLOResult{{Name: "latency", Failed: "timeout"}}
+	failed := []harm.SLOResult{{Name: "latency", Failed: "timeout"}}
 	for name, tc := range map[string]struct {
-		signals resize.Signals
+		signals harm.Signals
 		edit    func(r *v1alpha1.ResizeRecord)
 		told    []string
 		floor   recommender.Amount
@@ -29,10 +30,10 @@ func TestTheEndOfAWatchSaysWhatWasNotJudged(t *testing.T) {
 		"nothing is known of CPU": {told: []string{"Normal Resized The watch of pod web-1 is over: not judged: CPU of container app"}},
 		"nor was it ready before": {edit: func(r *v1alpha1.ResizeRecord) { r.Baseline[0].Ready = false },
 			told: []string{"Normal Resized The watch of pod web-1 is over: not judged: CPU of container app, readiness, as container app was not ready before"}},
-		"the node has CPU to spare": {signals: resize.Signals{CPUUsage: needs(400), NodeBusy: 0.5}},
-		"it is squeezed": {signals: resize.Signals{CPUUsage: needs(400), NodeBusy: 0.95}, floor: 390,
+		"the node has CPU to spare": {signals: harm.Signals{CPUUsage: needs(400), NodeBusy: 0.5}},
+		"it is squeezed": {signals: harm.Signals{CPUUsage: needs(400), NodeBusy: 0.95}, floor: 390,
 			told: []string{"Warning Reverted Reverting the resize of pod web-1: throttle: container app needs 400m of CPU, more than the 300m it requests, on a node that is 95 % busy"}},
-		"a guardrail never answered": {signals: resize.Signals{NodeBusy: 0.5, SLO: failed}, edit: func(r *v1alpha1.ResizeRecord) { r.Extended = true },
+		"a guardrail never answered": {signals: harm.Signals{NodeBusy: 0.5, SLO: failed}, edit: func(r *v1alpha1.ResizeRecord) { r.Extended = true },
 			told: []string{"Warning Resized The watch of pod web-1 is over: the pod keeps its size, but nothing proves it good: guardrail latency gave no answer: timeout"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,10 +43,10 @@ func TestTheEndOfAWatchSaysWhatWasNotJudged(t *testing.T) {
 			if tc.edit != nil {
 				tc.edit(record)
 			}
-			w.Usage.Signals = map[string]resize.Signals{"web-1": tc.signals}
+			w.Usage.Signals = map[string]harm.Signals{"web-1": tc.signals}
 			d := tuning.Decide(w)
 			assert.Equal(t, tc.told, told(d))
-			assert.Equal(t, tc.floor, resize.FloorsOf(d.Status.Floors, "app", now)[recommender.CPU].Amount)
+			assert.Equal(t, tc.floor, harm.FloorsOf(d.Status.Floors, "app", now)[recommender.CPU].Amount)
 			assert.Equal(t, tc.floor > 0, len(d.Writes) == 1, "only harm is taken back")
 		})
 	}

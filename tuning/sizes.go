@@ -13,6 +13,7 @@ import (
 	"attune.io/attune/recommender"
 	noderules "attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // sizes say what a pod's containers are to have next, from what they have.
@@ -76,7 +77,7 @@ func (d *sizes) wishes(pod *corev1.Pod) []podview.Container {
 // notBelowFloors lowers nothing below what harm has taught: a floor may be younger than the stored target. How far one
 // raises is the policy loop's to say, within the policy's bounds.
 func (d *sizes) notBelowFloors(target, live recommender.Size, container string, now time.Time) recommender.Size {
-	floors := resize.FloorsOf(d.out.Status.Floors, container, now)
+	floors := harm.FloorsOf(d.out.Status.Floors, container, now)
 	for _, r := range recommender.Resources {
 		if target[r].Request > 0 {
 			target[r].Request = max(target[r].Request, min(live[r].Request, floors[r].Amount))
@@ -107,7 +108,7 @@ func (d *sizes) urgent(pod *corev1.Pod, plan resize.Plan) bool {
 		return false // it was resized: more at once would be a revert by another name
 	}
 	for _, kill := range podview.OOMKills(pod) {
-		floor := resize.FloorsOf(d.out.Status.Floors, kill.Container, d.view.Now)[recommender.Memory].Amount
+		floor := harm.FloorsOf(d.out.Status.Floors, kill.Container, d.view.Now)[recommender.Memory].Amount
 		if kill.Limit < floor && slices.ContainsFunc(plan.Moves, func(m resize.Move) bool {
 			return m.Container == kill.Container && raisesMemory(m)
 		}) {
@@ -168,7 +169,7 @@ func (d *sizes) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []pod
 // killAnswer is the memory that a container is to have at least, as kills taught; the zero value: it was not killed at
 // less. No limit is added.
 func (d *sizes) killAnswer(pod *corev1.Pod, c podview.Container) recommender.Allocation {
-	has, floor := c.Size[recommender.Memory], resize.OOMFloorOf(d.out.Status.Floors, c.Name, d.view.Now)
+	has, floor := c.Size[recommender.Memory], harm.OOMFloorOf(d.out.Status.Floors, c.Name, d.view.Now)
 	i := slices.IndexFunc(d.view.Rec.Spec.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == c.Name && t.Demand != nil })
 	below := slices.ContainsFunc(podview.OOMKills(pod), func(k podview.OOM) bool { return k.Container == c.Name && k.Limit < floor })
 	if i < 0 || !below {

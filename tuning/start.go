@@ -10,6 +10,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // starter begins resizes.
@@ -214,7 +215,7 @@ func (d *starter) restoreBirths() {
 		if !d.view.Policy.Settings.Resize.AutoRevert || pod.DeletionTimestamp != nil || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil {
 			continue
 		}
-		plan, refusal := resize.BirthPlan(pod, c.birth, d.gates.capabilities(pod), d.view.Now)
+		plan, refusal := harm.BirthPlan(pod, c.birth, d.gates.capabilities(pod), d.view.Now)
 		if refusal == nil {
 			plan, refusal = resize.Admit(pod, plan, d.gates.input(pod))
 		}

@@ -12,7 +12,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
-	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 	"attune.io/attune/tuning"
 )
 
@@ -32,7 +32,7 @@ func trial(t *testing.T, pods int, harmed ...int) tuning.View {
 		if slices.Contains(harmed, i) {
 			ratio = 0.9
 		}
-		w.Usage.Signals[name] = resize.Signals{Throttle: map[string]float64{"app": ratio}}
+		w.Usage.Signals[name] = harm.Signals{Throttle: map[string]float64{"app": ratio}}
 	}
 	return w
 }

@@ -18,6 +18,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // View is what one pass over a workload sees: values only. Decide does not change it.
@@ -84,7 +85,7 @@ type UsageView struct {
 	// Confirmed is until when the targets are known to hold as they are stored; zero: unknown.
 	Confirmed time.Time
 	// Signals of pods whose watch has ended, by uid.
-	Signals map[string]resize.Signals
+	Signals map[string]harm.Signals
 	// Memory in bytes that containers hold, by pod and container, where it was asked (Unknowns).
 	Memory map[types.UID]map[string]recommender.Amount
 	// MemorySoon: what the pod's containers hold will be known within seconds.
@@ -175,13 +176,13 @@ func (v *View) capabilitiesOn(name string) resize.Capabilities {
 }
 
 // signals are what was measured of a record's pod, and what is known of its workload.
-func (v *View) signals(record v1alpha1.ResizeRecord) resize.Signals {
+func (v *View) signals(record v1alpha1.ResizeRecord) harm.Signals {
 	signals := v.Usage.Signals[string(record.PodUID)]
 	signals.Rollout = v.owner().Rollout.InProgress
 	signals.NodeBooted = v.Nodes[record.Node].Booted
 	signals.NodeNotReady = v.nodeNotReady(record.Node)
 	if pod := v.Pod(record.PodUID); pod != nil && (suffered(pod) || !isReady(pod)) {
-		signals.SiblingsUnready = resize.SiblingsUnready(v.Pods, record, v.Rec.Status.Records, v.nodeNotReady)
+		signals.SiblingsUnready = harm.SiblingsUnready(v.Pods, record, v.Rec.Status.Records, v.nodeNotReady)
 	}
 	return signals
 }

@@ -9,6 +9,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // watcher takes every open record one step: it is watched, verified, put back or closed.
@@ -38,7 +39,7 @@ func (d *watcher) advance() {
 func (d *watcher) keep() {
 	for _, record := range d.closing.survivors {
 		if !d.view.ByNode() {
-			d.out.Status.Kept = resize.Keep(d.out.Status.Kept, record, d.out.Status.Floors, d.view.Now)
+			d.out.Status.Kept = harm.Keep(d.out.Status.Kept, record, d.out.Status.Floors, d.view.Now)
 		}
 		if len(d.hurt) == 0 && resize.EndsBackoff(d.out.Status.Backoff, record) {
 			d.out.Status.Backoff = nil
@@ -46,11 +47,11 @@ func (d *watcher) keep() {
 	}
 	for _, record := range d.out.Status.Records {
 		if record.Phase == v1alpha1.RecordReverting {
-			d.out.Status.Kept = resize.Unkeep(d.out.Status.Kept, record)
+			d.out.Status.Kept = harm.Unkeep(d.out.Status.Kept, record)
 		}
 	}
 	for _, record := range d.hurt {
-		d.out.Status.Kept = resize.Unkeep(d.out.Status.Kept, record)
+		d.out.Status.Kept = harm.Unkeep(d.out.Status.Kept, record)
 	}
 }
 
@@ -80,8 +81,7 @@ func (d *watcher) step(record v1alpha1.ResizeRecord) {
 
 // assess is what a pod shows of its record, and what is to be done about that.
 func (d *watcher) assess(pod *corev1.Pod, record v1alpha1.ResizeRecord) (resize.State, resize.Action) {
-	state := resize.Assess(pod, record, d.view.capabilitiesOn(record.Node), d.view.Now)
-	state = state.With(resize.Judge(pod, record, d.view.Now, d.view.Policy.Settings.Resize, d.view.signals(record)))
+	state := harm.Assess(pod, record, d.view.capabilitiesOn(record.Node), d.view.Now, d.view.Policy.Settings.Resize, d.view.signals(record))
 	return state, resize.Next(state, record, d.view.Policy.Settings.Resize, d.circumstances(pod, record), d.view.Now)
 }
 
@@ -138,8 +138,8 @@ func (d *watcher) perform(pod *corev1.Pod, record v1alpha1.ResizeRecord, action 
 // harmed learns from harm, once: the record is put back or closed with it.
 func (d *watcher) harmed(record v1alpha1.ResizeRecord, action resize.Action, verdict resize.Verdict) {
 	d.hurt = append(d.hurt, record)
-	d.out.Status.Floors = resize.LearnHarm(d.out.Status.Floors, verdict, record, d.view.Now)
-	d.out.Status.Kept = resize.Unkeep(d.out.Status.Kept, record)
+	d.out.Status.Floors = harm.LearnHarm(d.out.Status.Floors, verdict, record, d.view.Now)
+	d.out.Status.Kept = harm.Unkeep(d.out.Status.Kept, record)
 	d.births.markSeedOf(record, verdict)
 	if action.Kind != resize.Revert {
 		d.tellOf(record, harmNotReverted(record, d.whyKept(record), action))
@@ -189,9 +189,9 @@ func (d *watcher) learn() {
 		if d.tooLarge(pod) {
 			continue
 		}
-		d.out.Status.Floors = resize.LearnKills(d.out.Status.Floors, pod, d.out.Status.Records, d.view.Now)
+		d.out.Status.Floors = harm.LearnKills(d.out.Status.Floors, pod, d.out.Status.Records, d.view.Now)
 	}
-	d.out.Status.Kept = resize.KeptAbove(d.out.Status.Floors, d.out.Status.Kept, d.view.Now)
+	d.out.Status.Kept = harm.KeptAbove(d.out.Status.Floors, d.out.Status.Kept, d.view.Now)
 }
 
 // unsure: an action needs the pod as the API server has it, and that could not be read. What has done harm is taken

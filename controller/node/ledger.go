@@ -14,6 +14,7 @@ import (
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // scene is what one look at a node sees: values only.
@@ -144,7 +145,7 @@ func (s *scene) container(pod *corev1.Pod, live podview.Container, t *v1alpha1.C
 func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.ContainerDemand, c *node.Container) (known [2]bool) {
 	const memory = recommender.Memory
 	floors := s.recommendations[pod.UID].Status.Floors
-	learned := resize.FloorsOf(floors, live.Name, s.now)
+	learned := harm.FloorsOf(floors, live.Name, s.now)
 	peaks := podview.FromResources(v1alpha1.Resources{CPURequest: d.CPUPeak, MemoryRequest: d.MemoryPeak})
 	least, most := podview.FromResources(d.Least), podview.FromResources(d.Most)
 	has := board.Allocatable(s.node)
@@ -154,7 +155,7 @@ func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.Co
 	}
 	if peaks[memory].Request > 0 {
 		known := podview.FromResources(v1alpha1.Resources{MemoryRequest: d.MemoryMax7d, MemoryLimit: d.MemoryOOM})[memory]
-		c.Max7d, c.OOM = known.Request, max(known.Limit, resize.OOMFloorOf(floors, live.Name, s.now))
+		c.Max7d, c.OOM = known.Request, max(known.Limit, harm.OOMFloorOf(floors, live.Name, s.now))
 		if !d.AllowMemoryDecrease {
 			c.Least[memory] = max(c.Least[memory], c.Current[memory])
 			keepLimit(c)

@@ -8,9 +8,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/constraint"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
-	"attune.io/attune/resize"
 )
 
 // readQuotas reads those of the namespaces of pods that are sized by their node, from the cache that the workload loop
@@ -34,14 +34,14 @@ func (c *Controller) readQuotas(ctx context.Context, s *scene) error {
 // of the namespace in the order of their names, for what they lack of their bases first, then of their peaks. Pods of
 // the namespace on other nodes may take it before: only the resize itself tells.
 func (s *scene) boundByQuotas(l *ledger) {
-	rooms := map[string]*resize.QuotaRoom{}
+	rooms := map[string]*constraint.QuotaRoom{}
 	var bounded []*bound
 	for i, pod := range l.members {
 		if len(s.quotas[pod.Namespace]) == 0 || l.demands[i].Frozen {
 			continue
 		}
 		if rooms[pod.Namespace] == nil {
-			rooms[pod.Namespace] = resize.NewQuotaRoom(s.quotas[pod.Namespace])
+			rooms[pod.Namespace] = constraint.NewQuotaRoom(s.quotas[pod.Namespace])
 		}
 		bounded = append(bounded, newBound(pod, &l.demands[i], rooms[pod.Namespace]))
 	}
@@ -58,14 +58,14 @@ func (s *scene) boundByQuotas(l *ledger) {
 type bound struct {
 	pod    *corev1.Pod
 	demand *node.Pod
-	room   *resize.QuotaRoom
+	room   *constraint.QuotaRoom
 	// free is what it may grow by inside its init request, which quotas count anyway.
 	free node.Amounts
 }
 
 // newBound has what it holds. Where its memory limits cannot grow as they are to, the patch that changes them is
 // refused as a whole, so it has nothing more than that.
-func newBound(pod *corev1.Pod, demand *node.Pod, room *resize.QuotaRoom) *bound {
+func newBound(pod *corev1.Pod, demand *node.Pod, room *constraint.QuotaRoom) *bound {
 	b := &bound{pod: pod, demand: demand, room: room, free: demand.InitRequest}
 	var limits recommender.Size
 	for i := range demand.Containers {

@@ -14,7 +14,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 	"attune.io/attune/tuning"
 	"attune.io/attune/usage"
 )
@@ -56,7 +56,7 @@ type measurer struct{ *Controller }
 // measure asks the source about the pods whose watch has ended: what is judged then, and only then. It asks once for all
 // of them.
 func (c measurer) measure(ctx context.Context, w *tuning.View) {
-	w.Usage.Signals = map[string]resize.Signals{}
+	w.Usage.Signals = map[string]harm.Signals{}
 	ended := map[*v1alpha1.ResizeRecord]*corev1.Pod{}
 	for i := range w.Rec.Status.Records {
 		record := &w.Rec.Status.Records[i]
@@ -80,7 +80,7 @@ func (c measurer) measure(ctx context.Context, w *tuning.View) {
 // heard of a source about all pods whose watch has ended.
 type heard struct {
 	killed, throttled, waiting usage.ByContainer
-	slo                        []resize.SLOResult
+	slo                        []harm.SLOResult
 	// unanswered says why the source did not answer; empty: it did.
 	unanswered string
 }
@@ -118,8 +118,8 @@ func (c measurer) askSource(ctx context.Context, w *tuning.View, ended map[*v1al
 }
 
 // of one record's pod.
-func (a heard) of(pod string, record v1alpha1.ResizeRecord) resize.Signals {
-	return resize.Signals{
+func (a heard) of(pod string, record v1alpha1.ResizeRecord) harm.Signals {
+	return harm.Signals{
 		OOMEvents: measured(a.killed[pod], record), Throttle: measured(a.throttled[pod], record),
 		CPUPressure: measured(a.waiting[pod], record), SLO: a.slo, Unanswered: a.unanswered,
 	}
@@ -142,7 +142,7 @@ func measured(values map[string]float64, record v1alpha1.ResizeRecord) map[strin
 }
 
 // addRecent adds what is known without asking, of the time that the pod has run with its new size.
-func (c measurer) addRecent(ctx context.Context, signals *resize.Signals, pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) {
+func (c measurer) addRecent(ctx context.Context, signals *harm.Signals, pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) {
 	if c.Lately == nil || record.VerifiedOnce == nil {
 		return
 	}
@@ -161,8 +161,8 @@ func (c measurer) addRecent(ctx context.Context, signals *resize.Signals, pod *c
 	}
 }
 
-func unanswered(guardrails []v1alpha1.SLOGuardrail, err error) []resize.SLOResult {
-	var out []resize.SLOResult
+func unanswered(guardrails []v1alpha1.SLOGuardrail, err error) []harm.SLOResult {
+	var out []harm.SLOResult
 	for _, g := range guardrails {
 		out = append(out, guardrail(g, 0, err))
 	}
@@ -172,7 +172,7 @@ func unanswered(guardrails []v1alpha1.SLOGuardrail, err error) []resize.SLOResul
 var errNotANumber = errors.New("the answer is not a number")
 
 // guardrail compares a query's answer with its threshold.
-func guardrail(g v1alpha1.SLOGuardrail, value float64, err error) resize.SLOResult {
+func guardrail(g v1alpha1.SLOGuardrail, value float64, err error) harm.SLOResult {
 	threshold, bad := strconv.ParseFloat(string(g.Threshold), 64)
 	if err == nil {
 		err = bad
@@ -181,12 +181,12 @@ func guardrail(g v1alpha1.SLOGuardrail, value float64, err error) resize.SLOResu
 		err = errNotANumber
 	}
 	if err != nil {
-		return resize.SLOResult{Name: g.Name, Failed: err.Error()}
+		return harm.SLOResult{Name: g.Name, Failed: err.Error()}
 	}
 	held := map[v1alpha1.Comparison]bool{
 		"<": value < threshold, "<=": value <= threshold, ">": value > threshold, ">=": value >= threshold,
 	}[g.Comparison]
-	return resize.SLOResult{
+	return harm.SLOResult{
 		Name: g.Name, Held: held,
 		Message: fmt.Sprintf("%s: %g, wanted %s %s", g.Name, value, g.Comparison, g.Threshold),
 	}

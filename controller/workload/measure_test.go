@@ -19,7 +19,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 	"attune.io/attune/tuning"
 	"attune.io/attune/usage"
 )
@@ -119,11 +119,11 @@ func TestWhatIsKnownIsRecalled(t *testing.T) {
 	tests := map[string]struct {
 		verified, measured time.Duration
 		since              time.Duration
-		want               resize.Signals
+		want               harm.Signals
 	}{
-		"since it was verified": {-5 * time.Minute, -time.Minute, -5 * time.Minute, resize.Signals{CPUUsage: map[string]recommender.Amount{"app": 400}, NodeBusy: 0.95}},
-		"a long watch":          {-24 * time.Hour, -9 * time.Minute, -10 * time.Minute, resize.Signals{CPUUsage: map[string]recommender.Amount{"app": 400}, NodeBusy: 0.95}},
-		"before it":             {-5 * time.Minute, -6 * time.Minute, -5 * time.Minute, resize.Signals{CPUUsage: map[string]recommender.Amount{}}},
+		"since it was verified": {-5 * time.Minute, -time.Minute, -5 * time.Minute, harm.Signals{CPUUsage: map[string]recommender.Amount{"app": 400}, NodeBusy: 0.95}},
+		"a long watch":          {-24 * time.Hour, -9 * time.Minute, -10 * time.Minute, harm.Signals{CPUUsage: map[string]recommender.Amount{"app": 400}, NodeBusy: 0.95}},
+		"before it":             {-5 * time.Minute, -6 * time.Minute, -5 * time.Minute, harm.Signals{CPUUsage: map[string]recommender.Amount{}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -148,9 +148,9 @@ func TestWhatIsKnownOutlivesItsSource(t *testing.T) {
 		Gauges: func(policy.Settings) (Gauge, error) { return nil, errors.New("no address") },
 	}
 	measurer{c}.measure(t.Context(), &w)
-	assert.Equal(t, resize.Signals{
+	assert.Equal(t, harm.Signals{
 		CPUUsage: map[string]recommender.Amount{"app": 400}, NodeBusy: 0.95,
-		SLO: []resize.SLOResult{{Name: "latency", Failed: "no address"}}, Unanswered: "no address",
+		SLO: []harm.SLOResult{{Name: "latency", Failed: "no address"}}, Unanswered: "no address",
 	}, w.Usage.Signals["1"])
 }
 
@@ -173,9 +173,9 @@ func TestAWavesEndCostsAFewQuestions(t *testing.T) {
 	assert.Equal(t, 5, s.asked)
 	require.Len(t, w.Usage.Signals, 50)
 	for _, signals := range w.Usage.Signals {
-		assert.Equal(t, resize.Signals{
+		assert.Equal(t, harm.Signals{
 			Throttle: map[string]float64{"app": 0.7}, OOMEvents: map[string]float64{"sidecar": 1},
-			SLO: []resize.SLOResult{{Name: "latency", Held: true, Message: "latency: 0.5, wanted < 1"}, {Name: "errors", Held: true, Message: "errors: 0.5, wanted < 1"}},
+			SLO: []harm.SLOResult{{Name: "latency", Held: true, Message: "latency: 0.5, wanted < 1"}, {Name: "errors", Held: true, Message: "errors: 0.5, wanted < 1"}},
 		}, signals)
 	}
 }
@@ -196,14 +196,14 @@ func TestGuardrails(t *testing.T) {
 		rail  v1alpha1.SLOGuardrail
 		value float64
 		err   error
-		want  resize.SLOResult
+		want  harm.SLOResult
 	}{
-		"held":            {rail("<", "0.5"), 0.4, nil, resize.SLOResult{Name: "latency", Held: true, Message: "latency: 0.4, wanted < 0.5"}},
-		"broken":          {rail("<", "0.5"), 0.5, nil, resize.SLOResult{Name: "latency", Message: "latency: 0.5, wanted < 0.5"}},
-		"equal is held":   {rail(">=", "-1"), -1, nil, resize.SLOResult{Name: "latency", Held: true, Message: "latency: -1, wanted >= -1"}},
-		"no answer":       {rail(">", "0"), 0, errors.New("down"), resize.SLOResult{Name: "latency", Failed: "down"}},
-		"not a number":    {rail("<=", "0"), math.NaN(), nil, resize.SLOResult{Name: "latency", Failed: "the answer is not a number"}},
-		"infinite breaks": {rail("<", "1"), math.Inf(1), nil, resize.SLOResult{Name: "latency", Message: "latency: +Inf, wanted < 1"}},
+		"held":            {rail("<", "0.5"), 0.4, nil, harm.SLOResult{Name: "latency", Held: true, Message: "latency: 0.4, wanted < 0.5"}},
+		"broken":          {rail("<", "0.5"), 0.5, nil, harm.SLOResult{Name: "latency", Message: "latency: 0.5, wanted < 0.5"}},
+		"equal is held":   {rail(">=", "-1"), -1, nil, harm.SLOResult{Name: "latency", Held: true, Message: "latency: -1, wanted >= -1"}},
+		"no answer":       {rail(">", "0"), 0, errors.New("down"), harm.SLOResult{Name: "latency", Failed: "down"}},
+		"not a number":    {rail("<=", "0"), math.NaN(), nil, harm.SLOResult{Name: "latency", Failed: "the answer is not a number"}},
+		"infinite breaks": {rail("<", "1"), math.Inf(1), nil, harm.SLOResult{Name: "latency", Message: "latency: +Inf, wanted < 1"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, test.want, guardrail(test.rail, test.value, test.err)) })

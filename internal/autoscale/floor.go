@@ -7,6 +7,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // OOMFloor is the memory that a container's request is raised to although an HPA holds it, or its history
@@ -19,7 +20,7 @@ func OOMFloor(t v1alpha1.ContainerTarget, floors []v1alpha1.Floor, now time.Time
 	if !passable(t) || holds(t, resize.ReasonVPA) || holds(t, string(recommender.FloorAboveMaximum)) {
 		return 0
 	}
-	floor := resize.OOMFloorOf(floors, t.Name, now)
+	floor := harm.OOMFloorOf(floors, t.Name, now)
 	return (floor + mi - 1) / mi * mi
 }
 

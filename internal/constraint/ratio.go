@@ -1,5 +1,7 @@
 // Package constraint has what LimitRanges and ResourceQuotas demand, as the API server computes it: once, for admission and for
-// resizes.
+// resizes. Admission reads them ahead of time, in whole amounts of CPU and memory (Bounds, QuotaLeft). A resize is
+// checked as a whole, in exact quantities of any resource (ViolationOf, Covers, QuotaRoom). It makes no sentences: who refuses
+// says why.
 package constraint
 
 import (

@@ -61,6 +61,7 @@ var laws = []law{
 		"the recommender imports the standard library only"},
 	{"usage/codec", func(_, _ string, standard bool) bool { return !standard }, "histories are packed by pure code"},
 	{"resize", client, "resize is pure: it holds no client"},
+	{"resize/harm", func(from, d string, standard bool) bool { return client(from, d, standard) || d == module+"tuning" }, "harm is judged below tuning, by pure code"},
 	{"tuning", client, "a pass is decided by pure code"},
 	{"podview", func(from, d string, standard bool) bool { return client(from, d, standard) || d == module+"resize" }, "podview is below resize, and pure"},
 	{"tuning", client, "what is recommended is decided by pure code"},
@@ -68,6 +69,8 @@ var laws = []law{
 		return from != module+"internal/policy/lookup" && client(from, d, standard)
 	},
 		"settings are resolved by pure code; lookup reads what they rest on"},
+	{"internal/constraint", func(from, d string, standard bool) bool { return client(from, d, standard) || d == module+"resize" },
+		"constraint is below resize and the webhook, and pure"},
 	{"internal/workload", client, "owners are found by pure code"},
 	{"controller", func(_, d string, _ bool) bool { return strings.HasPrefix(d, module+"webhook") },
 		"controller and webhook meet in the API objects"},

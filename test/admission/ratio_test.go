@@ -27,18 +27,19 @@ func TestRatiosAsLimitRangerSeesThem(t *testing.T) {
 			name, request = corev1.ResourceMemory, *resource.NewQuantity(1+d.Int64N(1<<40), resource.BinarySI)
 			limit = *resource.NewQuantity(max(1, int64(float64(request.Value())*float64(thousandths)/1000)+d.Int64N(3)-1), resource.BinarySI)
 		}
-		lr := &corev1.LimitRange{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
-			Type: corev1.LimitTypeContainer, MaxLimitRequestRatio: corev1.ResourceList{name: most},
-		}}}}
-		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{name: request}, Limits: corev1.ResourceList{name: limit},
-		}}}}}
+		item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, MaxLimitRequestRatio: corev1.ResourceList{name: most}}
+		lr := &corev1.LimitRange{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{item}}}
+		resources := corev1.ResourceRequirements{Requests: corev1.ResourceList{name: request}, Limits: corev1.ResourceList{name: limit}}
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: resources}}}}
 		says := limitranger.PodValidateLimitFunc(lr, toInternal(pod)) != nil
 		require.Equal(t, says, constraint.ExceedsRatio(request, limit, most), "%s %s/%s, at most %s", name, request.String(), limit.String(), most.String())
+		require.Equal(t, says, constraint.ViolationOf(item, resources.Requests, resources.Limits) != nil, "%s %s/%s, at most %s, for resizes", name, request.String(), limit.String(), most.String())
 		asked, given := recommender.Amount(request.MilliValue()), recommender.Amount(limit.MilliValue())
 		if name == corev1.ResourceMemory {
 			asked, given = recommender.Amount(request.Value()), recommender.Amount(limit.Value())
 		}
+		bound := constraint.BoundsOf([]*corev1.LimitRange{lr}).Container[resourceOf(name)]
+		require.Equal(t, says, bound.ViolatedBy(recommender.Allocation{Request: asked, Limit: given}), "%s %s/%s, at most %s, for admission", name, request.String(), limit.String(), most.String())
 		require.Equal(t, says, constraint.RatioOf(most).Exceeded(asked, given), "%s %s/%s, at most %s, as amounts", name, request.String(), limit.String(), most.String())
 		if says {
 			refused++
@@ -46,4 +47,11 @@ func TestRatiosAsLimitRangerSeesThem(t *testing.T) {
 	}
 	require.Greater(t, refused, pairs/20, "at the edge some are refused")
 	require.Less(t, refused, pairs*19/20)
+}
+
+func resourceOf(name corev1.ResourceName) recommender.Resource {
+	if name == corev1.ResourceMemory {
+		return recommender.Memory
+	}
+	return recommender.CPU
 }

@@ -15,6 +15,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // Wanted is what a workload's recommendation should say by now. complete: the workload's whole past has been read; until
@@ -82,7 +83,7 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 		Profile:   v.History.Profiles[c.Name],
 		Settings:  v.Settings.Recommender,
 		Original:  v.original(c),
-		Floors:    resize.FloorsOf(v.Status.Floors, c.Name, v.Now),
+		Floors:    harm.FloorsOf(v.Status.Floors, c.Name, v.Now),
 		Now:       v.Now,
 
 		NotRunning: !v.History.Silent,

@@ -8,6 +8,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // keepDuringBackfill keeps what was recommended when the past was known, while it is being read again: the same
@@ -64,7 +65,7 @@ func outside(holds []v1alpha1.Hold) (held struct{ hpaCPU, hpaMemory, vpa bool })
 // floored: harm has taught a floor above a stored target.
 func floored(stored v1alpha1.AttuneRecommendationSpec, v View) bool {
 	for _, c := range stored.Containers {
-		target, floors := podview.FromResources(c.Target), resize.FloorsOf(v.Status.Floors, c.Name, v.Now)
+		target, floors := podview.FromResources(c.Target), harm.FloorsOf(v.Status.Floors, c.Name, v.Now)
 		for _, r := range recommender.Resources {
 			if floors[r].Amount > target[r].Request {
 				return true

@@ -9,7 +9,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
-	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // sharer makes the targets of the strategy Node, whose nodes share what they have among their pods.
@@ -35,7 +35,7 @@ func (v sharer) share(c *corev1.Container, floors [2]recommender.Floor, t v1alph
 // claim a node's room by writing it down. Other replicas' base says nothing of a pod's own, which its node knows.
 func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerDemand {
 	const cpu, memory = recommender.CPU, recommender.Memory
-	settings, learned := v.Settings.Recommender, resize.FloorsOf(v.Status.Floors, container, v.Now)
+	settings, learned := v.Settings.Recommender, harm.FloorsOf(v.Status.Floors, container, v.Now)
 	var least, most, peaks, days, max7d [2]recommender.Amount
 	for _, r := range recommender.Resources {
 		most[r] = settings.Of[r].MaxAllowed
@@ -66,7 +66,7 @@ func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1
 		CPUDay:              podview.ToPointer(cpu, damped(cpu, before.Day[cpu], days[cpu])),
 		MemoryPeak:          podview.ToPointer(memory, damped(memory, before.Of[memory].Peak, peaks[memory])),
 		MemoryMax7d:         podview.ToPointer(memory, damped(memory, before.Max7d, max7d[memory])),
-		MemoryOOM:           podview.ToPointer(memory, resize.OOMFloorOf(v.Status.Floors, container, v.Now)),
+		MemoryOOM:           podview.ToPointer(memory, harm.OOMFloorOf(v.Status.Floors, container, v.Now)),
 		Least:               requests(least),
 		Most:                requests(most),
 		AllowMemoryDecrease: settings.Of[memory].AllowDecrease,

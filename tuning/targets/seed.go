@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // seedLifetime is how long new pods are sized by a seed that is not renewed: an operator that is gone must not size
@@ -160,7 +161,7 @@ func (v seeder) fewRuns(t v1alpha1.ContainerTarget) bool {
 // aboveFloors raises a kept size to what harm has taught since: no pod is born with what harmed another while its floor
 // holds, whatever the seed's revision.
 func (v seeder) aboveFloors(container string, size recommender.Size) recommender.Size {
-	floors := resize.FloorsOf(v.Status.Floors, container, v.Now)
+	floors := harm.FloorsOf(v.Status.Floors, container, v.Now)
 	for _, r := range recommender.Resources {
 		if size[r].Request > 0 {
 			size[r].Request = max(size[r].Request, floors[r].Amount)

@@ -23,6 +23,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 	"attune.io/attune/tuning"
 )
 
@@ -241,7 +242,7 @@ func Judged(t *testing.T) tuning.View {
 		Desired:  []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(SizeOf(200, 400, 200, 400))}},
 		Baseline: []v1alpha1.ContainerBaseline{{Name: "app", ContainerID: "containerd://web-1", StartedAt: &metav1.Time{Time: Now.Add(-time.Hour)}, Ready: true}},
 	}}
-	w.Usage.Signals = map[string]resize.Signals{}
+	w.Usage.Signals = map[string]harm.Signals{}
 	return w
 }
 
@@ -251,10 +252,10 @@ var Harms = map[resize.Harm]func(w *tuning.View){
 	resize.HarmRestart:  func(w *tuning.View) { EndedBefore(w.Pods[0], "Error", 2, time.Second) },
 	resize.HarmNotReady: func(w *tuning.View) { w.Pods[0].Status.Conditions[0].Status = corev1.ConditionFalse },
 	resize.HarmThrottle: func(w *tuning.View) {
-		w.Usage.Signals["web-1"] = resize.Signals{Throttle: map[string]float64{"app": 0.9}}
+		w.Usage.Signals["web-1"] = harm.Signals{Throttle: map[string]float64{"app": 0.9}}
 	},
 	resize.HarmSLO: func(w *tuning.View) {
-		w.Usage.Signals["web-1"] = resize.Signals{SLO: []resize.SLOResult{{Name: "errors", Message: "2 %"}}}
+		w.Usage.Signals["web-1"] = harm.Signals{SLO: []harm.SLOResult{{Name: "errors", Message: "2 %"}}}
 	},
 }
 

@@ -35,7 +35,7 @@ func (b boost) of(request recommender.Amount) recommender.Amount {
 	if b.thousandths == 0 {
 		return request
 	}
-	raised := ceilDiv(request*b.thousandths, 1000)
+	raised := (request*b.thousandths + 999) / 1000
 	if b.most > 0 {
 		raised = min(raised, b.most)
 	}

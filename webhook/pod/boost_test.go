@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/constraint"
 )
 
 func boostedSeed(t *testing.T, cpu, multiplier, most string) v1alpha1.ContainerSeed {
@@ -108,7 +109,7 @@ func TestABoostGivesWayToAQuota(t *testing.T) {
 		"room for the pod as it is": {"500m", "cpu=500m memory=256Mi"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ns := &Namespace{Rooms: []Room{RoomOf(quota("requests.cpu", c.hard, "0"))}}
+			ns := &Namespace{Quotas: []constraint.QuotaLeft{constraint.QuotaLeftOf(quota("requests.cpu", c.hard, "0"))}}
 			pod := podOf(container(t, "app", "cpu=500m memory=256Mi"))
 			after := applied(t, pod, SeedPod(view(t, pod), rec, ns, now))
 			assert.Equal(t, []string{c.want}, resources(after))
@@ -147,7 +148,7 @@ func TestTheSizeWithoutABoostHasToBeAdmitted(t *testing.T) {
 		"too little":            {ranges(corev1.LimitRangeItem{Type: corev1.LimitTypePod, Min: list(t, "cpu=500m")}), "cpu=1/1 memory=256Mi/512Mi"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ns := &Namespace{Bounds: BoundsOf(c.bounds)}
+			ns := &Namespace{Bounds: constraint.BoundsOf(c.bounds)}
 			pod := podOf(container(t, "app", "cpu=1/1 memory=256Mi/512Mi"))
 			after := applied(t, pod, SeedPod(view(t, pod), rec, ns, now))
 			assert.Equal(t, []string{c.want}, resources(after))

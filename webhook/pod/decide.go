@@ -7,14 +7,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/constraint"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
 // Namespace is what binds every pod of a namespace.
 type Namespace struct {
-	Bounds Bounds
-	Rooms  []Room
+	Bounds constraint.Bounds
+	Quotas []constraint.QuotaLeft
 }
 
 // Decision is what admission does with a pod.
@@ -155,16 +156,16 @@ func (ns *Namespace) refuses(p *Pod, units []unit, r recommender.Resource) Reaso
 	if from == to {
 		return ""
 	}
-	if ns.Bounds.Pod[r].violatedBy(to) {
+	if ns.Bounds.Pod[r].ViolatedBy(to) {
 		return LimitRange
 	}
-	if len(ns.Rooms) == 0 {
+	if len(ns.Quotas) == 0 {
 		return ""
 	}
 	from, to = p.withOverhead(r, from), p.withOverhead(r, to)
 	leavesClass := classOf(units, is) != classOf(units, will)
-	for i := range ns.Rooms {
-		if room := &ns.Rooms[i]; room.byClass && leavesClass || !room.admits(r, from, to) {
+	for i := range ns.Quotas {
+		if left := &ns.Quotas[i]; left.ByClass && leavesClass || !left.Admits(r, from, to) {
 			return Quota
 		}
 	}

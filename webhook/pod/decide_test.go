@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/constraint"
 	"attune.io/attune/podview"
 )
 
@@ -464,8 +465,8 @@ func TestReinvocationWithAnInjectedContainer(t *testing.T) {
 // The quota may have filled between two calls: the second leaves the pod as the first has made it.
 func TestReinvocationUnderAQuotaThatFilled(t *testing.T) {
 	rec := Read(recommendation(seedFor(t, "app", "2", "256Mi")))
-	roomy := &Namespace{Rooms: []Room{RoomOf(quota("requests.cpu", "10", "1"))}}
-	full := &Namespace{Rooms: []Room{RoomOf(quota("requests.cpu", "10", "9"))}}
+	roomy := &Namespace{Quotas: []constraint.QuotaLeft{constraint.QuotaLeftOf(quota("requests.cpu", "10", "1"))}}
+	full := &Namespace{Quotas: []constraint.QuotaLeft{constraint.QuotaLeftOf(quota("requests.cpu", "10", "9"))}}
 	pod := podOf(container(t, "app", "memory=1Gi"))
 	first := applied(t, pod, SeedPod(view(t, pod), rec, roomy, now))
 	require.Equal(t, []string{"cpu=2 memory=256Mi"}, resources(first))
@@ -487,12 +488,12 @@ func TestForgedNotes(t *testing.T) {
 		{
 			name: "a request that no quota has room for", has: "cpu=100m/100m memory=1Gi/1Gi", tells: `"cpuLimit":"100m"`,
 			seed:      v1alpha1.ContainerSeed{CPURequest: amountOf(t, "100m"), CPULimitFollows: true},
-			namespace: Namespace{Rooms: []Room{RoomOf(quota("requests.cpu", "10", "10"))}},
+			namespace: Namespace{Quotas: []constraint.QuotaLeft{constraint.QuotaLeftOf(quota("requests.cpu", "10", "10"))}},
 		},
 		{
 			name: "a request that no limit range takes", has: "memory=256Mi", tells: `"cpuLimit":"1"`,
 			seed:      v1alpha1.ContainerSeed{MemoryRequest: amountOf(t, "256Mi")},
-			namespace: Namespace{Bounds: BoundsOf([]*corev1.LimitRange{tight})},
+			namespace: Namespace{Bounds: constraint.BoundsOf([]*corev1.LimitRange{tight})},
 		},
 		{
 			name: "another class of service", has: "cpu=2/2 memory=1Gi/1Gi", tells: `"cpuRequest":"1","cpuLimit":"2"`,
@@ -572,9 +573,9 @@ func TestNamespacesWithPartsOfBytes(t *testing.T) {
 		ns   Namespace
 		want string
 	}{
-		"limit range": {Namespace{Bounds: BoundsOf([]*corev1.LimitRange{most})}, "cpu=1 memory=2252Mi/2252Mi"},
-		"quota":       {Namespace{Rooms: []Room{RoomOf(quota("requests.memory", "2.2Gi", "0"))}}, "cpu=1 memory=1Gi/1Gi"},
-		"new quota":   {Namespace{Rooms: []Room{RoomOf(lowered)}}, "cpu=1 memory=1Gi/1Gi"},
+		"limit range": {Namespace{Bounds: constraint.BoundsOf([]*corev1.LimitRange{most})}, "cpu=1 memory=2252Mi/2252Mi"},
+		"quota":       {Namespace{Quotas: []constraint.QuotaLeft{constraint.QuotaLeftOf(quota("requests.memory", "2.2Gi", "0"))}}, "cpu=1 memory=1Gi/1Gi"},
+		"new quota":   {Namespace{Quotas: []constraint.QuotaLeft{constraint.QuotaLeftOf(lowered)}}, "cpu=1 memory=1Gi/1Gi"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := podOf(container(t, "app", "cpu=2 memory=1Gi/1Gi"))

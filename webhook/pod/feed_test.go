@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/constraint"
 )
 
 func TestFeed(t *testing.T) {
@@ -41,7 +42,7 @@ func TestFeed(t *testing.T) {
 
 	assert.NoError(t, ready(nil))
 	assert.Equal(t, Read(rec), x.Recommendation(Read(rec).Of))
-	assert.Equal(t, []Room{RoomOf(q)}, x.Namespace("shop").Rooms)
+	assert.Equal(t, []constraint.QuotaLeft{constraint.QuotaLeftOf(q)}, x.Namespace("shop").Quotas)
 
 	t.Run("a kind that nobody knows", func(t *testing.T) {
 		none := &informertest.FakeInformers{Scheme: runtime.NewScheme()}

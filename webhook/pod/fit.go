@@ -3,13 +3,14 @@ package pod
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"attune.io/attune/internal/constraint"
 	"attune.io/attune/recommender"
 )
 
 // frame is what a container's seed is fitted into.
 type frame struct {
 	class  corev1.PodQOSClass
-	bounds *Bounds
+	bounds *constraint.Bounds
 	// boost of the CPU; zero: none.
 	boost boost
 }
@@ -29,15 +30,15 @@ func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Al
 		return was, TemplateChanged
 	}
 	bound := &f.bounds.Container[r]
-	if bound.violatedBy(was) {
+	if bound.ViolatedBy(was) {
 		return was, LimitRange // the pod will be refused as it is, and by another
 	}
 	wanted := f.wanted(r, s, was)
 	switch {
 	case f.class != corev1.PodQOSGuaranteed:
-		return bound.clamp(r, wanted, was), ""
+		return bound.Clamp(r, wanted, was), ""
 	case s.bothMove:
-		return bound.clampEqual(r, wanted.Request, was.Request, granularity(r, was)), ""
+		return bound.ClampEqual(r, wanted.Request, was.Request, granularity(r, was)), ""
 	default:
 		return was, FixedLimit
 	}

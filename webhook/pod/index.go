@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/constraint"
 	"attune.io/attune/internal/workload"
 )
 
@@ -108,9 +109,9 @@ func (x *Index) bind(name string) {
 		delete(x.namespaces, name)
 		return
 	}
-	ns := &Namespace{Bounds: BoundsOf(ranges)}
+	ns := &Namespace{Bounds: constraint.BoundsOf(ranges)}
 	for _, q := range quotas {
-		ns.Rooms = append(ns.Rooms, RoomOf(q))
+		ns.Quotas = append(ns.Quotas, constraint.QuotaLeftOf(q))
 	}
 	x.namespaces[name] = ns
 }

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/recommender"
+	"attune.io/attune/internal/constraint"
 )
 
 // list reads "cpu=1 memory=1Gi".
@@ -78,7 +78,7 @@ func TestLimitRanges(t *testing.T) {
 			if c.name == "ratio against a floor" {
 				seed.MemoryLimitFloor = amountOf(t, "300Mi")
 			}
-			rec, ns := Read(recommendation(seed)), &Namespace{Bounds: BoundsOf(ranges(c.item))}
+			rec, ns := Read(recommendation(seed)), &Namespace{Bounds: constraint.BoundsOf(ranges(c.item))}
 			pod := podOf(container(t, "app", c.has))
 			d := SeedPod(view(t, pod), rec, ns, now)
 			after := applied(t, pod, d)
@@ -90,7 +90,7 @@ func TestLimitRanges(t *testing.T) {
 }
 
 func TestPodMinimumHoldsForLimitsToo(t *testing.T) {
-	ns := &Namespace{Bounds: BoundsOf(ranges(corev1.LimitRangeItem{Type: corev1.LimitTypePod, Min: list(t, "cpu=500m")}))}
+	ns := &Namespace{Bounds: constraint.BoundsOf(ranges(corev1.LimitRangeItem{Type: corev1.LimitTypePod, Min: list(t, "cpu=500m")}))}
 	rec := Read(recommendation(seedFor(t, "app", "100m", "")))
 	pod := podOf(container(t, "app", "cpu=250m/500m"), container(t, "unlimited", "cpu=2"))
 
@@ -98,23 +98,6 @@ func TestPodMinimumHoldsForLimitsToo(t *testing.T) {
 
 	assert.Equal(t, LimitRange, d.Reason, "the limits' sum would be 200m, though the requests' is plenty")
 	assert.Nil(t, d.Patch)
-}
-
-func TestBoundsTakeTheStrictest(t *testing.T) {
-	got := BoundsOf(append(
-		ranges(
-			corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Min: list(t, "cpu=10m"), Max: list(t, "cpu=4"), MaxLimitRequestRatio: list(t, "cpu=4")},
-			corev1.LimitRangeItem{Type: corev1.LimitTypePod, Max: list(t, "memory=8Gi")},
-		),
-		ranges(
-			corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Min: list(t, "cpu=50m"), Max: list(t, "cpu=2 memory=1Gi"), MaxLimitRequestRatio: list(t, "cpu=10")},
-		)...,
-	))
-	want := Bounds{
-		Container: [2]bound{{min: 50, max: 2000, ratio: 4000}, {max: 1 << 30}},
-		Pod:       [2]bound{{}, {max: 8 << 30}},
-	}
-	assert.Equal(t, want, got)
 }
 
 func TestQuotas(t *testing.T) {
@@ -161,7 +144,7 @@ func TestQuotas(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			rec, ns := Read(recommendation(seedFor(t, "app", c.cpu, c.memory))), &Namespace{}
 			for _, q := range c.quotas {
-				ns.Rooms = append(ns.Rooms, RoomOf(q))
+				ns.Quotas = append(ns.Quotas, constraint.QuotaLeftOf(q))
 			}
 			pod := podOf(container(t, "app", c.has))
 			d := SeedPod(view(t, pod), rec, ns, now)
@@ -198,7 +181,7 @@ func scoped(scope corev1.ResourceQuotaScope) *corev1.ResourceQuota {
 }
 
 func TestQuotaCountsThePodAsAWhole(t *testing.T) {
-	ns := &Namespace{Rooms: []Room{RoomOf(quota("requests.cpu", "10", "9"))}}
+	ns := &Namespace{Quotas: []constraint.QuotaLeft{constraint.QuotaLeftOf(quota("requests.cpu", "10", "9"))}}
 	rec := Read(recommendation(seedFor(t, "app", "900m", "")))
 
 	t.Run("one container may grow by what another gives", func(t *testing.T) {
@@ -216,7 +199,7 @@ func TestQuotaCountsThePodAsAWhole(t *testing.T) {
 		require("101m", "cpu=500m")
 	})
 	t.Run("overhead is counted where there is a limit", func(t *testing.T) {
-		limits := &Namespace{Rooms: []Room{RoomOf(quota("limits.cpu", "10", "8"))}}
+		limits := &Namespace{Quotas: []constraint.QuotaLeft{constraint.QuotaLeftOf(quota("limits.cpu", "10", "8"))}}
 		pod := podOf(container(t, "app", "cpu=500m/1"))
 		pod.Spec.Overhead = corev1.ResourceList{"cpu": resource.MustParse("201m")}
 		assert.Equal(t, []string{"cpu=500m/1"}, resources(applied(t, pod, SeedPod(view(t, pod), rec, limits, now))))
@@ -268,17 +251,17 @@ func TestIndex(t *testing.T) {
 		lr, q := ranges(corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Min: list(t, "cpu=10m")})[0], quota("requests.cpu", "10", "9")
 		events.OnAdd(lr, true)
 		events.OnAdd(q, true)
-		assert.Equal(t, &Namespace{Bounds: BoundsOf([]*corev1.LimitRange{lr}), Rooms: []Room{RoomOf(q)}}, x.Namespace("shop"))
+		assert.Equal(t, &Namespace{Bounds: constraint.BoundsOf([]*corev1.LimitRange{lr}), Quotas: []constraint.QuotaLeft{constraint.QuotaLeftOf(q)}}, x.Namespace("shop"))
 		assert.Equal(t, &Namespace{}, x.Namespace("other"))
 
 		fuller := quota("requests.cpu", "10", "10")
 		before := x.Namespace("shop")
 		events.OnUpdate(q, fuller)
-		assert.Equal(t, []Room{RoomOf(fuller)}, x.Namespace("shop").Rooms)
-		assert.Equal(t, []Room{RoomOf(q)}, before.Rooms, "what was handed out is not changed")
+		assert.Equal(t, []constraint.QuotaLeft{constraint.QuotaLeftOf(fuller)}, x.Namespace("shop").Quotas)
+		assert.Equal(t, []constraint.QuotaLeft{constraint.QuotaLeftOf(q)}, before.Quotas, "what was handed out is not changed")
 
 		events.OnDelete(fuller)
-		assert.Equal(t, &Namespace{Bounds: BoundsOf([]*corev1.LimitRange{lr})}, x.Namespace("shop"))
+		assert.Equal(t, &Namespace{Bounds: constraint.BoundsOf([]*corev1.LimitRange{lr})}, x.Namespace("shop"))
 		events.OnDelete(lr)
 		assert.Equal(t, &Namespace{}, x.Namespace("shop"))
 		assert.Empty(t, x.ranges)
@@ -286,25 +269,4 @@ func TestIndex(t *testing.T) {
 	})
 	assert.Panics(t, func() { x.Set(&v1alpha1.AttunePolicy{}) })
 	assert.Panics(t, func() { x.Delete(&v1alpha1.AttunePolicy{}) })
-}
-
-// A request that is raised to an odd minimum stays within a limit that is just that.
-func TestWholeRequestsStayWithinTheirLimits(t *testing.T) {
-	const odd, mi = 333333333, 1 << 20
-	for name, tc := range map[string]struct {
-		bound  bound
-		a, was recommender.Allocation
-		want   recommender.Allocation
-	}{
-		"a minimum that is the limit": {bound{min: odd, max: 8192 * mi}, recommender.Allocation{Request: 16 * mi, Limit: odd}, recommender.Allocation{},
-			recommender.Allocation{Request: odd, Limit: odd}},
-		"a limit with room": {bound{min: odd}, recommender.Allocation{Request: 16 * mi, Limit: 512 * mi}, recommender.Allocation{},
-			recommender.Allocation{Request: 318 * mi, Limit: 512 * mi}},
-		"a maximum below a request that is within it": {bound{max: 500000000}, recommender.Allocation{Request: 499999999, Limit: 1024 * mi}, recommender.Allocation{},
-			recommender.Allocation{Request: 499999999, Limit: 500000000}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, tc.want, tc.bound.clamp(recommender.Memory, tc.a, tc.was))
-		})
-	}
 }

@@ -58,7 +58,7 @@ func unitOf(c *Container, init bool, index int) unit {
 // It is tight where no whole amount can be asked for below the limit: also a limit of zero is one, though
 // it counts as none, and the API server takes no request above it.
 func allocationOf(r recommender.Resource, request, limit *resource.Quantity) (a recommender.Allocation, tight bool) {
-	a = recommender.Allocation{Request: podview.AmountOf(r, *request), Limit: atMost(r, *limit)}
+	a = recommender.Allocation{Request: podview.AmountOf(r, *request), Limit: podview.AtMost(r, *limit)}
 	if limit.Format == "" { // absent
 		return a, false
 	}
@@ -74,19 +74,9 @@ func allocationOf(r recommender.Resource, request, limit *resource.Quantity) (a 
 	return a, tight
 }
 
-// atMost reads a quantity as a bound from above, rounded down: 2.2Gi ends in a part of a byte, and a
-// request of the next whole one would be above it.
-func atMost(r recommender.Resource, q resource.Quantity) recommender.Amount {
-	amount := podview.AmountOf(r, q)
-	if up := podview.Quantity(r, amount); amount > 0 && up.Cmp(q) > 0 {
-		amount--
-	}
-	return amount
-}
-
 // whole reports a quantity without a part of a millicore or of a byte.
 func whole(r recommender.Resource, q resource.Quantity) bool {
-	return atMost(r, q) == podview.AmountOf(r, q)
+	return podview.AtMost(r, q) == podview.AmountOf(r, q)
 }
 
 var absent resource.Quantity

@@ -14,6 +14,7 @@ import (
 	helpers "k8s.io/component-helpers/resource"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/constraint"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -27,9 +28,9 @@ type scene struct {
 }
 
 func (s *scene) namespace() *Namespace {
-	ns := &Namespace{Bounds: BoundsOf(s.ranges)}
+	ns := &Namespace{Bounds: constraint.BoundsOf(s.ranges)}
 	for _, q := range s.quotas {
-		ns.Rooms = append(ns.Rooms, RoomOf(q))
+		ns.Quotas = append(ns.Quotas, constraint.QuotaLeftOf(q))
 	}
 	return ns
 }

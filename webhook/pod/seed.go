@@ -10,7 +10,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
+	"attune.io/attune/resize/harm"
 )
 
 // Recommendation is the part of an AttuneRecommendation that admission needs, with its quantities read.
@@ -46,7 +46,7 @@ type ContainerSeed struct {
 
 // forGeneration is the seed without its lowering, in a template generation whose pods crashed when they were born with less.
 func (s *ContainerSeed) forGeneration(templateHash string) *ContainerSeed {
-	if s == nil || !resize.LoweringWithheld(s.crashes, s.Name, templateHash) {
+	if s == nil || !harm.LoweringWithheld(s.crashes, s.Name, templateHash) {
 		return s
 	}
 	raising := *s

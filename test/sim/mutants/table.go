@@ -52,9 +52,9 @@ var mutants = []mutant{
 	{
 		"P1: a size that killed one pod is kept for its siblings", "what survivors had is kept, whatever harm has taught",
 		[]edit{
-			{"resize/backoff.go", "		if BelowFloor(floors, c.Name, podview.FromResources(c.Resources), now) {\n", "		if false {\n"},
+			{"resize/harm/kept.go", "		if BelowFloor(floors, c.Name, podview.FromResources(c.Resources), now) {\n", "		if false {\n"},
 			{"tuning/watch.go", "	for _, record := range d.out.Status.Records {\n		if record.Phase == v1alpha1.RecordReverting {\n", "	for _, record := range d.out.Status.Records {\n		if false {\n"},
-			{"tuning/watch.go", "	d.out.Status.Kept = resize.KeptAbove(d.out.Status.Floors, d.out.Status.Kept, d.view.Now)\n", ""},
+			{"tuning/watch.go", "	d.out.Status.Kept = harm.KeptAbove(d.out.Status.Floors, d.out.Status.Kept, d.view.Now)\n", ""},
 		},
 		"TestWorlds/one_of_a_wave_is_harmed", "harmless",
 	},
@@ -65,7 +65,7 @@ var mutants = []mutant{
 	},
 	{
 		"P1: a node that dies counts as harm", "a node that is not ready excuses nothing",
-		[]edit{{"resize/judge.go", "	case signals.NodeNotReady:\n", "	case false && signals.NodeNotReady:\n"}},
+		[]edit{{"resize/harm/judge.go", "	case signals.NodeNotReady:\n", "	case false && signals.NodeNotReady:\n"}},
 		"TestWorlds/a_node_dies", "blameless",
 	},
 	{

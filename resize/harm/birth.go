@@ -1,4 +1,4 @@
-package resize
+package harm
 
 import (
 	"slices"
@@ -10,6 +10,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // BirthRecord writes down after the fact what admission did to a pod, as if it had been a resize at its
@@ -25,8 +26,8 @@ func BirthRecord(pod *corev1.Pod, originals map[string]recommender.Size) (v1alph
 	}
 	for _, c := range podview.Resizable(pod) {
 		original, known := originals[c.Name]
-		m := Move{Container: c.Name, From: original, To: podview.ReadSpec(c.Resources)}
-		if !known || !lowers(m) {
+		m := resize.Move{Container: c.Name, From: original, To: podview.ReadSpec(c.Resources)}
+		if !known || !m.Lowers() {
 			continue
 		}
 		record.Prior = append(record.Prior, v1alpha1.ContainerResources{Name: c.Name, Resources: podview.ToResources(m.From)})
@@ -39,13 +40,13 @@ func BirthRecord(pod *corev1.Pod, originals map[string]recommender.Size) (v1alph
 // JudgeBirth says what harm a pod's size at birth did: an OOM kill of a container with less memory than
 // its original, whenever it comes, and a crash loop within the time that a resize is watched for. A crash loop that
 // something else explains as well, such as a rollout, is inconclusive.
-func JudgeBirth(pod *corev1.Pod, birth v1alpha1.ResizeRecord, now time.Time, rules Rules, signals Signals) Verdict {
-	v := earlyHarm(pod, birth, changesOf(birth))
+func JudgeBirth(pod *corev1.Pod, birth v1alpha1.ResizeRecord, now time.Time, rules resize.Rules, signals Signals) resize.Verdict {
+	v := Shown(pod, birth)
 	switch {
-	case v.Harm == HarmOOM && !lowered(birth, v.Container, recommender.Memory):
-		return Verdict{}
-	case v.Harm == HarmRestart && now.Sub(birth.WrittenAt.Time) > watchFor(birth, rules)+startsWithin:
-		return Verdict{}
+	case v.Harm == resize.HarmOOM && !lowered(birth, v.Container, recommender.Memory):
+		return resize.Verdict{}
+	case v.Harm == resize.HarmRestart && now.Sub(birth.WrittenAt.Time) > resize.WatchFor(birth, rules)+startsWithin:
+		return resize.Verdict{}
 	}
 	return excused(v, birth, signals)
 }
@@ -56,21 +57,22 @@ const ReasonBirthCrash = "BirthCrash"
 // BirthPlan gives the containers of a pod what admission took of them, as BirthRecord has it. It takes nothing. The
 // containers have to run: one that waits would be started with a limit above that of its pod's cgroup, which kubelets
 // leave as it is then. With cgroup v1 a container does not start with such a CPU limit at all.
-func BirthPlan(pod *corev1.Pod, birth v1alpha1.ResizeRecord, caps Capabilities, now time.Time) (Plan, *Refusal) {
-	live, statuses := byName(podview.Read(pod)), podview.Statuses(pod)
+func BirthPlan(pod *corev1.Pod, birth v1alpha1.ResizeRecord, caps resize.Capabilities, now time.Time) (resize.Plan, *resize.Refusal) {
+	live, statuses := podview.ByName(podview.Read(pod)), podview.Statuses(pod)
 	var wishes []podview.Container
-	for _, c := range changesOf(birth) {
-		if s := statuses[c.name]; s == nil || s.State.Running == nil {
-			return Plan{PodUID: pod.UID, PodName: pod.Name}, wait(ReasonBirthCrash, "container %s crashes since it was born with less than its template says, and gets that when it runs next", c.name)
+	for _, c := range resize.Changes(birth) {
+		if s := statuses[c.Container]; s == nil || s.State.Running == nil {
+			return resize.Plan{PodUID: pod.UID, PodName: pod.Name}, &resize.Refusal{Reason: ReasonBirthCrash, PodWide: true, Transient: true,
+				Message: "container " + c.Container + " crashes since it was born with less than its template says, and gets that when it runs next"}
 		}
-		of := live[c.name]
+		of := live[c.Container]
 		for _, r := range recommender.Resources {
-			of.Size[r] = atLeast(of.Size[r], c.prior[r])
+			of.Size[r] = atLeast(of.Size[r], c.Prior[r])
 		}
 		wishes = append(wishes, of)
 	}
-	plan, refusal := PlanFor(pod, wishes, caps, now)
-	plan.Wave, plan.Reason = WaveBirth, ReasonBirthCrash
+	plan, refusal := resize.PlanFor(pod, wishes, caps, now)
+	plan.Wave, plan.Reason = resize.WaveBirth, ReasonBirthCrash
 	return plan, refusal
 }
 
@@ -137,7 +139,7 @@ func HarmsNewborn(seed *v1alpha1.Seed, harmful v1alpha1.ResizeRecord) bool {
 	if seed == nil || seed.RaiseOnly {
 		return false
 	}
-	for _, c := range changesOf(harmful) {
+	for _, c := range resize.Changes(harmful) {
 		for _, s := range seed.Containers {
 			if s.RaiseOnly {
 				continue
@@ -147,7 +149,7 @@ func HarmsNewborn(seed *v1alpha1.Seed, harmful v1alpha1.ResizeRecord) bool {
 				recommender.Memory: {Request: podview.FromPointer(recommender.Memory, s.MemoryRequest)},
 			}
 			for _, r := range recommender.Resources {
-				if s.Name == c.name && !s.RaiseOnly && given[r].Request > 0 && lowersOf(Move{From: c.prior, To: c.desired}, r) && given[r].Request <= c.desired[r].Request {
+				if s.Name == c.Container && !s.RaiseOnly && given[r].Request > 0 && c.Move().LowersOf(r) && given[r].Request <= c.Desired[r].Request {
 					return true
 				}
 			}
@@ -166,8 +168,8 @@ func MarkBad(bad []string, revision string, born func(revision string) time.Time
 }
 
 func lowered(record v1alpha1.ResizeRecord, container string, r recommender.Resource) bool {
-	for _, c := range changesOf(record) {
-		if c.name == container && lowersOf(Move{From: c.prior, To: c.desired}, r) {
+	for _, c := range resize.Changes(record) {
+		if c.Container == container && c.Move().LowersOf(r) {
 			return true
 		}
 	}

@@ -1,23 +1,22 @@
-package pod
+package constraint
 
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"attune.io/attune/internal/constraint"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
-// Bounds are what a namespace's LimitRanges demand, taken together.
+// Bounds are what a namespace's LimitRanges demand of each container and of a pod as a whole, taken together, by Resource.
 type Bounds struct {
-	Container, Pod [2]bound
+	Container, Pod [2]Bound
 }
 
-// bound holds for one resource; zero fields demand nothing.
-type bound struct {
+// Bound is what the requests and limits of one resource must keep, in whole amounts; zero fields demand nothing.
+type Bound struct {
 	min, max recommender.Amount
 	// ratio is the most that the limit may be of the request.
-	ratio constraint.Ratio
+	ratio Ratio
 }
 
 // BoundsOf folds limit ranges into the strictest of their demands.
@@ -36,21 +35,17 @@ func BoundsOf(ranges []*corev1.LimitRange) (b Bounds) {
 	return b
 }
 
-func tighten(of *[2]bound, item *corev1.LimitRangeItem) {
+func tighten(of *[2]Bound, item *corev1.LimitRangeItem) {
 	for _, r := range recommender.Resources {
 		b := &of[r]
-		b.min = max(b.min, listed(r, item.Min))
+		b.min = max(b.min, podview.AmountIn(r, item.Min))
 		if most, ok := item.Max[podview.NameOf(r)]; ok && !most.IsZero() {
-			b.max = least(b.max, max(1, atMost(r, most)))
+			b.max = least(b.max, max(1, podview.AtMost(r, most)))
 		}
 		if ratio, ok := item.MaxLimitRequestRatio[podview.NameOf(r)]; ok {
-			b.ratio = constraint.Ratio(least(recommender.Amount(b.ratio), recommender.Amount(constraint.RatioOf(ratio))))
+			b.ratio = Ratio(least(recommender.Amount(b.ratio), recommender.Amount(RatioOf(ratio))))
 		}
 	}
-}
-
-func listed(r recommender.Resource, list corev1.ResourceList) recommender.Amount {
-	return podview.AmountOf(r, list[podview.NameOf(r)])
 }
 
 // least of two amounts of which zero is none.
@@ -61,9 +56,9 @@ func least(a, b recommender.Amount) recommender.Amount {
 	return min(a, b)
 }
 
-// violatedBy reports what the API server's LimitRanger would refuse: a bound also demands that what it
+// ViolatedBy reports what the API server's LimitRanger would refuse: a bound also demands that what it
 // bounds is there.
-func (b *bound) violatedBy(a recommender.Allocation) bool {
+func (b *Bound) ViolatedBy(a recommender.Allocation) bool {
 	switch {
 	case b.min > 0 && (a.Request < b.min || a.Limit > 0 && a.Limit < b.min):
 		return true
@@ -74,10 +69,10 @@ func (b *bound) violatedBy(a recommender.Allocation) bool {
 	}
 }
 
-// clamp moves an allocation into the bound: limits are cut to it, and a request is raised rather than
+// Clamp moves an allocation into the bound: limits are cut to it, and a request is raised rather than
 // a limit lowered where their ratio is too great. What it moves becomes a whole amount where the bound allows
 // one, not below was. It never removes a limit.
-func (b *bound) clamp(r recommender.Resource, a, was recommender.Allocation) recommender.Allocation {
+func (b *Bound) Clamp(r recommender.Resource, a, was recommender.Allocation) recommender.Allocation {
 	if a.Limit == 0 {
 		a.Request = b.wholly(r, a.Request, was.Request, b.max)
 		return a
@@ -97,16 +92,16 @@ func (b *bound) clamp(r recommender.Resource, a, was recommender.Allocation) rec
 
 // wholly moves an amount into the bound, as a whole amount where it is moved; least is what it was, or must be, and
 // most what the whole amount must not pass (0: nothing).
-func (b *bound) wholly(r recommender.Resource, a, least, most recommender.Amount) recommender.Amount {
+func (b *Bound) wholly(r recommender.Resource, a, least, most recommender.Amount) recommender.Amount {
 	if moved := b.between(a); moved != a {
 		return r.WholeWithin(moved, max(b.min, least), most)
 	}
 	return a
 }
 
-// clampEqual is the allocation of a Guaranteed container: limit and request are one amount, a multiple
+// ClampEqual is the allocation of a Guaranteed container: limit and request are one amount, a multiple
 // of step, or a whole amount where the bound moves it and allows one; not below was.
-func (b *bound) clampEqual(r recommender.Resource, amount, was, step recommender.Amount) recommender.Allocation {
+func (b *Bound) ClampEqual(r recommender.Resource, amount, was, step recommender.Amount) recommender.Allocation {
 	amount = ceilDiv(b.wholly(r, amount, was, b.max), step) * step
 	if b.max > 0 {
 		amount = min(amount, b.max/step*step)
@@ -114,7 +109,7 @@ func (b *bound) clampEqual(r recommender.Resource, amount, was, step recommender
 	return recommender.Allocation{Request: amount, Limit: amount}
 }
 
-func (b *bound) between(a recommender.Amount) recommender.Amount {
+func (b *Bound) between(a recommender.Amount) recommender.Amount {
 	a = max(a, b.min)
 	if b.max > 0 {
 		a = min(a, b.max)

@@ -1,4 +1,4 @@
-package resize
+package harm
 
 import (
 	"slices"
@@ -9,6 +9,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // SiblingsUnready compares a resized pod with a control group: the siblings that were ready when the record was
@@ -21,9 +22,9 @@ func SiblingsUnready(siblings []*corev1.Pod, record v1alpha1.ResizeRecord, open 
 		excluded[r.PodUID] = true
 	}
 	ready, unready := 0, 0
-	changes := changesOf(record)
+	changes := resize.Changes(record)
 	for _, pod := range siblings {
-		if excluded[pod.UID] || down(pod.Spec.NodeName) || pod.DeletionTimestamp != nil || Finished(pod) || hasLess(pod, changes) {
+		if excluded[pod.UID] || down(pod.Spec.NodeName) || pod.DeletionTimestamp != nil || resize.Finished(pod) || hasLess(pod, changes) {
 			continue
 		}
 		switch c := podview.Condition(pod, corev1.PodReady); {
@@ -38,22 +39,16 @@ func SiblingsUnready(siblings []*corev1.Pod, record v1alpha1.ResizeRecord, open 
 }
 
 // hasLess: a pod has less than the prior size of what a record lowered.
-func hasLess(pod *corev1.Pod, changes []change) bool {
-	specs := specOf(pod)
-	return slices.ContainsFunc(changes, func(c change) bool {
-		spec, ok := specs[c.name]
+func hasLess(pod *corev1.Pod, changes []resize.Change) bool {
+	specs := podview.Specs(pod)
+	return slices.ContainsFunc(changes, func(c resize.Change) bool {
+		spec, ok := specs[c.Container]
 		return ok && slices.ContainsFunc(recommender.Resources[:], func(r recommender.Resource) bool {
-			only := Move{From: c.prior, To: c.prior}
-			only.To[r] = c.desired[r]
-			now := Move{From: c.prior, To: c.prior}
+			only := resize.Move{From: c.Prior, To: c.Prior}
+			only.To[r] = c.Desired[r]
+			now := resize.Move{From: c.Prior, To: c.Prior}
 			now.To[r] = spec[r]
-			return lowersOf(only, r) && lowersOf(now, r)
+			return only.LowersOf(r) && now.LowersOf(r)
 		})
 	})
-}
-
-// Unreachable: the pod is on its way back to its prior size, and its node is not ready. No kubelet is there to carry it
-// out or to do more harm, so it holds nothing of the workload's other pods.
-func Unreachable(record v1alpha1.ResizeRecord, unreachable map[string]bool) bool {
-	return PuttingBack(record) && unreachable[record.Node]
 }

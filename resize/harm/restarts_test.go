@@ -1,4 +1,4 @@
-package resize
+package harm
 
 import (
 	"testing"
@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/podview"
+	"attune.io/attune/resize"
 )
 
 // restartsOn has the pod's first container restart by a rule.
@@ -44,24 +45,24 @@ func TestRestartsThatThePodAsksForAreNoHarm(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		edits []func(*corev1.Pod)
-		want  Harm
+		want  resize.Harm
 	}{
 		{"39 a rule names the exit code", edits(restartsOn(in, 42), exited(42, 10*time.Second)), ""},
-		{"39 a rule names another exit code", edits(restartsOn(in, 42), exited(1, 10*time.Second)), HarmRestart},
-		{"39 a rule for all codes but one covers every crash", edits(restartsOn(notIn, 0), exited(1, 10*time.Second)), HarmRestart},
+		{"39 a rule names another exit code", edits(restartsOn(in, 42), exited(1, 10*time.Second)), resize.HarmRestart},
+		{"39 a rule for all codes but one covers every crash", edits(restartsOn(notIn, 0), exited(1, 10*time.Second)), resize.HarmRestart},
 		{"39 a rule of another container", edits(exited(42, 10*time.Second), func(p *corev1.Pod) {
 			other := p.DeepCopy()
 			restartsOn(in, 42)(other)
 			other.Spec.Containers[0].Name = "other"
 			p.Spec.Containers = append(p.Spec.Containers, other.Spec.Containers[0])
-		}), HarmRestart},
+		}), resize.HarmRestart},
 		{"39 all containers are being restarted", edits(exited(137, 10*time.Second), allRestarting(corev1.ConditionTrue, 10*time.Second)), ""},
 		{"39 all containers were restarted", edits(exited(137, 10*time.Second), allRestarting(corev1.ConditionFalse, 20*time.Second)), ""},
-		{"39 it crashed after that", edits(exited(137, 30*time.Second), allRestarting(corev1.ConditionFalse, 20*time.Second)), HarmRestart},
-		{"39 they could be and never were", edits(exited(137, 10*time.Second), allRestarting(corev1.ConditionFalse, -time.Hour)), HarmRestart},
+		{"39 it crashed after that", edits(exited(137, 30*time.Second), allRestarting(corev1.ConditionFalse, 20*time.Second)), resize.HarmRestart},
+		{"39 they could be and never were", edits(exited(137, 10*time.Second), allRestarting(corev1.ConditionFalse, -time.Hour)), resize.HarmRestart},
 		{"39 a policy of its own is no rule", edits(exited(1, 10*time.Second), func(p *corev1.Pod) {
 			p.Spec.Containers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyOnFailure)
-		}), HarmRestart},
+		}), resize.HarmRestart},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := resized(desired, append(edits(done(desired), restarts(3)), tc.edits...)...)
@@ -75,7 +76,7 @@ func TestARuleExcusesNoOOMKill(t *testing.T) {
 	kill := ended(podview.OOMKilled, "app-0", -time.Hour, time.Second)
 	kill.ExitCode = 137
 	pod := resized(desired, done(desired), restarts(2), last(kill), restartsOn(corev1.ContainerRestartRuleOnExitCodesOpIn, 137))
-	assert.Equal(t, HarmOOM, Judge(pod, recorded(desired, ofMemory), noon, auto(), Signals{}).Harm)
+	assert.Equal(t, resize.HarmOOM, Judge(pod, recorded(desired, ofMemory), noon, auto(), Signals{}).Harm)
 }
 
 // A pod whose containers are all being restarted is not ready for that reason.
@@ -84,14 +85,4 @@ func TestAPodThatRestartsAllIsNotJudgedByItsReadiness(t *testing.T) {
 	v := Judge(pod, recorded(desired, watchedUntil(0)), noon, auto(), Signals{Throttle: map[string]float64{"app": 0}})
 	assert.Empty(t, v.Harm)
 	assert.True(t, v.Inconclusive)
-}
-
-// A regular container with a restart policy of its own is none of the init containers, and is not patched as one.
-func TestARegularContainerThatRestartsAlwaysIsNoSidecar(t *testing.T) {
-	pod := with(running(prior), func(p *corev1.Pod) { p.Spec.Containers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways) })
-	plan := mustPlan(t, pod, wish(desired))
-	assert.Contains(t, string(plan.Patch()), `"containers":[{"name":"app"`)
-	assert.NotContains(t, string(plan.Patch()), "initContainers")
-	assert.False(t, podview.Read(pod)[0].Sidecar)
-	assert.True(t, podview.Read(withSidecar(running(prior), "proxy", prior))[1].Sidecar)
 }

@@ -1,4 +1,4 @@
-package resize
+package harm
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // newborn is a pod that was created ten minutes before noon.
@@ -41,18 +42,18 @@ func TestWhatAPodWasBornWithIsJudged(t *testing.T) {
 		pod     *corev1.Pod
 		signals Signals
 		at      time.Time
-		want    Harm
+		want    resize.Harm
 	}{
-		"killed with less memory":                    {endedEarly(newborn(less), podview.OOMKilled, 1), Signals{}, noon, HarmOOM},
-		"killed with less memory in a rollout":       {endedEarly(newborn(less), podview.OOMKilled, 1), rollout, noon, HarmOOM},
-		"killed weeks later":                         {endedEarly(newborn(less), podview.OOMKilled, 1), Signals{}, noon.Add(500 * time.Hour), HarmOOM},
+		"killed with less memory":                    {endedEarly(newborn(less), podview.OOMKilled, 1), Signals{}, noon, resize.HarmOOM},
+		"killed with less memory in a rollout":       {endedEarly(newborn(less), podview.OOMKilled, 1), rollout, noon, resize.HarmOOM},
+		"killed weeks later":                         {endedEarly(newborn(less), podview.OOMKilled, 1), Signals{}, noon.Add(500 * time.Hour), resize.HarmOOM},
 		"killed with the memory of its template":     {endedEarly(newborn(size(200, 400, 512, 1024)), podview.OOMKilled, 1), Signals{}, noon, ""},
-		"crashing":                                   {endedEarly(newborn(less), "Error", 2), Signals{}, noon, HarmRestart},
+		"crashing":                                   {endedEarly(newborn(less), "Error", 2), Signals{}, noon, resize.HarmRestart},
 		"crashing in a rollout":                      {endedEarly(newborn(less), "Error", 2), rollout, noon, ""},
 		"crashing hours later":                       {endedEarly(newborn(less), "Error", 2), Signals{}, noon.Add(3 * time.Hour), ""},
 		"restarted once":                             {endedEarly(newborn(less), "Error", 1), Signals{}, noon, ""},
 		"well":                                       {newborn(less), Signals{}, noon, ""},
-		"crashing with less CPU, and killed by that": {endedEarly(newborn(size(200, 400, 512, 1024)), "Error", 2), Signals{}, noon, HarmRestart},
+		"crashing with less CPU, and killed by that": {endedEarly(newborn(size(200, 400, 512, 1024)), "Error", 2), Signals{}, noon, resize.HarmRestart},
 	} {
 		t.Run(name, func(t *testing.T) {
 			birth, lowered := BirthRecord(c.pod, map[string]recommender.Size{"app": original})
@@ -205,13 +206,13 @@ func TestABirthIsPutBack(t *testing.T) {
 	require.True(t, lowered)
 	plan, refusal := BirthPlan(pod, birth, able(), noon)
 	require.Nil(t, refusal, "%v", refusal)
-	busy := World{Now: noon, Rules: auto(), Rollout: "1 of 2", Replicas: 2, DataUntil: noon.Add(-100 * time.Hour), StaleAfter: time.Hour,
-		NodeBlock: NodeBlock{All: noon.Add(time.Hour)}, WorkloadAnnotations: map[string]string{v1alpha1.PausedAnnotation: "true"}}
+	busy := resize.World{Now: noon, Rules: auto(), Rollout: "1 of 2", Replicas: 2, DataUntil: noon.Add(-100 * time.Hour), StaleAfter: time.Hour,
+		NodeBlock: resize.NodeBlock{All: noon.Add(time.Hour)}, WorkloadAnnotations: map[string]string{v1alpha1.PausedAnnotation: "true"}}
 	busy.Rules.Paused = []string{"cluster"}
 	busy.Status.CooldownFrom = &metav1.Time{Time: noon}
-	plan, refusal = Admit(pod, plan, busy)
+	plan, refusal = resize.Admit(pod, plan, busy)
 	require.Nil(t, refusal, "nothing that paces new steps holds it: %v", refusal)
-	assert.Equal(t, []Move{{Container: "app", From: size(200, 400, 600, 1024), To: size(500, 1000, 600, 1024)}}, plan.Moves)
+	assert.Equal(t, []resize.Move{{Container: "app", From: size(200, 400, 600, 1024), To: size(500, 1000, 600, 1024)}}, plan.Moves)
 
 	waiting := pod.DeepCopy()
 	waiting.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
@@ -220,24 +221,24 @@ func TestABirthIsPutBack(t *testing.T) {
 	assert.Equal(t, ReasonBirthCrash, refusal.Reason)
 	assert.True(t, refusal.Transient)
 
-	w := World{Now: noon, Rules: auto(), WorkloadAnnotations: map[string]string{v1alpha1.SkipAnnotation: "true"}}
-	_, refusal = Admit(pod, plan, w)
+	w := resize.World{Now: noon, Rules: auto(), WorkloadAnnotations: map[string]string{v1alpha1.SkipAnnotation: "true"}}
+	_, refusal = resize.Admit(pod, plan, w)
 	require.NotNil(t, refusal)
-	assert.Equal(t, ReasonSkipped, refusal.Reason)
+	assert.Equal(t, resize.ReasonSkipped, refusal.Reason)
 
-	record := NewRecord(plan, pod, noon, auto())
+	record := resize.NewRecord(plan, pod, noon, auto())
 	record.Phase, record.Generation = v1alpha1.RecordApplied, 2
 	pod.Status.ContainerStatuses[0].RestartCount += 5
-	assert.Equal(t, Verdict{}, Judge(pod, record, noon.Add(time.Minute), auto(), Signals{}), "it may go on to crash: that is not this size's doing")
-	assert.NotEqual(t, Harmed, Assess(pod, record, able(), noon.Add(time.Minute)).Kind)
-	for _, kind := range []StateKind{Deferred, Unobserved, Actuating} {
-		next := Next(State{Kind: kind, Message: "no room"}, record, auto(), Circumstances{}, noon.Add(12*time.Hour))
-		assert.Equal(t, Wait, next.Kind, "%s: it waits for room as a revert does", kind)
+	assert.Equal(t, resize.Verdict{}, Judge(pod, record, noon.Add(time.Minute), auto(), Signals{}), "it may go on to crash: that is not this size's doing")
+	assert.NotEqual(t, resize.Harmed, Assess(pod, record, able(), noon.Add(time.Minute), auto(), Signals{}).Kind)
+	for _, kind := range []resize.StateKind{resize.Deferred, resize.Unobserved, resize.Actuating} {
+		next := resize.Next(resize.State{Kind: kind, Message: "no room"}, record, auto(), resize.Circumstances{}, noon.Add(12*time.Hour))
+		assert.Equal(t, resize.Wait, next.Kind, "%s: it waits for room as a revert does", kind)
 		assert.Equal(t, ReasonBirthCrash, next.Reason)
 	}
 	record.VerifiedOnce = &metav1.Time{Time: noon}
-	done := Next(State{Kind: Applied}, record, auto(), Circumstances{}, noon.Add(SyncPeriod))
-	assert.Equal(t, Action{Kind: Forget, Result: ResultUndone, Reason: ReasonBirthCrash}, done, "no watch, and no size that is kept")
+	done := resize.Next(resize.State{Kind: resize.Applied}, record, auto(), resize.Circumstances{}, noon.Add(resize.SyncPeriod))
+	assert.Equal(t, resize.Action{Kind: resize.Forget, Result: resize.ResultUndone, Reason: ReasonBirthCrash}, done, "no watch, and no size that is kept")
 
 	pod.Generation = 2
 	_, lowered = BirthRecord(pod, map[string]recommender.Size{"app": size(500, 1000, 512, 1024)})

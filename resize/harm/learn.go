@@ -1,4 +1,4 @@
-package resize
+package harm
 
 import (
 	"slices"
@@ -10,6 +10,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 const (
@@ -22,14 +23,14 @@ const (
 // LearnHarm adds to a workload's floors what a verdict teaches about sizes to stay above: after an OOM
 // kill 1.3 times the limit that killed, after throttling 1.3 times the CPU limit, after other harm what
 // the pod had before.
-func LearnHarm(floors []v1alpha1.Floor, v Verdict, record v1alpha1.ResizeRecord, now time.Time) []v1alpha1.Floor {
+func LearnHarm(floors []v1alpha1.Floor, v resize.Verdict, record v1alpha1.ResizeRecord, now time.Time) []v1alpha1.Floor {
 	var learned []v1alpha1.Floor
-	for _, c := range changesOf(record) {
-		if v.Container != "" && v.Container != c.name {
+	for _, c := range resize.Changes(record) {
+		if v.Container != "" && v.Container != c.Container {
 			continue
 		}
 		for r, amount := range floorsAfter(v, c) {
-			learned = append(learned, floorOf(c.name, recommender.Resource(r), amount, v, record, now))
+			learned = append(learned, floorOf(c.Container, recommender.Resource(r), amount, v, record, now))
 		}
 	}
 	return addFloors(floors, learned, now)
@@ -45,7 +46,7 @@ func LearnKills(floors []v1alpha1.Floor, pod *corev1.Pod, records []v1alpha1.Res
 			limit = min(limit, low)
 		}
 		learned = append(learned, v1alpha1.Floor{
-			Container: k.Container, Resource: recommender.Memory.String(), Reason: string(HarmOOM),
+			Container: k.Container, Resource: recommender.Memory.String(), Reason: string(resize.HarmOOM),
 			Amount:    podview.Quantity(recommender.Memory, recommender.OOMFloor(limit)),
 			LearnedAt: metav1.NewTime(k.At), Evidence: k.Evidence,
 		})
@@ -61,9 +62,9 @@ func putBackFrom(pod *corev1.Pod, records []v1alpha1.ResizeRecord, container str
 		if record.PodUID != pod.UID || record.Phase != v1alpha1.RecordReverting {
 			continue
 		}
-		for _, c := range changesOf(record) {
-			if c.name == container {
-				return podview.LimitOrRequest(c.desired[recommender.Memory])
+		for _, c := range resize.Changes(record) {
+			if c.Container == container {
+				return podview.LimitOrRequest(c.Desired[recommender.Memory])
 			}
 		}
 	}
@@ -95,7 +96,7 @@ func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recom
 
 // OOMFloorOf is what OOM kills taught of a container's memory, and nothing else did, decayed to the present.
 func OOMFloorOf(floors []v1alpha1.Floor, container string, now time.Time) recommender.Amount {
-	kills := slices.DeleteFunc(slices.Clone(floors), func(f v1alpha1.Floor) bool { return Harm(f.Reason) != HarmOOM })
+	kills := slices.DeleteFunc(slices.Clone(floors), func(f v1alpha1.Floor) bool { return resize.Harm(f.Reason) != resize.HarmOOM })
 	return FloorsOf(kills, container, now)[recommender.Memory].Amount
 }
 
@@ -107,7 +108,7 @@ func BelowFloor(floors []v1alpha1.Floor, container string, size recommender.Size
 			return false
 		}
 		has := size[resourceOf(f)].Request
-		if h := Harm(f.Reason); h == HarmOOM || h == HarmThrottle {
+		if h := resize.Harm(f.Reason); h == resize.HarmOOM || h == resize.HarmThrottle {
 			has = podview.LimitOrRequest(size[resourceOf(f)])
 		}
 		return has > 0 && has < decayed(f, now)
@@ -115,17 +116,17 @@ func BelowFloor(floors []v1alpha1.Floor, container string, size recommender.Size
 }
 
 // floorsAfter are the amounts that one container should stay above, by Resource; 0 is none.
-func floorsAfter(v Verdict, c change) [2]recommender.Amount {
+func floorsAfter(v resize.Verdict, c resize.Change) [2]recommender.Amount {
 	var floors [2]recommender.Amount
 	switch v.Harm {
-	case HarmOOM:
+	case resize.HarmOOM:
 		floors[recommender.Memory] = recommender.OOMFloor(v.Ceiling)
-	case HarmThrottle:
-		floors[recommender.CPU] = recommender.ThrottleFloor(podview.LimitOrRequest(c.desired[recommender.CPU]))
-	case HarmRestart, HarmNotReady, HarmSLO:
+	case resize.HarmThrottle:
+		floors[recommender.CPU] = recommender.ThrottleFloor(podview.LimitOrRequest(c.Desired[recommender.CPU]))
+	case resize.HarmRestart, resize.HarmNotReady, resize.HarmSLO:
 		for _, r := range recommender.Resources {
-			if c.desired[r].Request < c.prior[r].Request {
-				floors[r] = c.prior[r].Request
+			if c.Desired[r].Request < c.Prior[r].Request {
+				floors[r] = c.Prior[r].Request
 			}
 		}
 	}
@@ -133,7 +134,7 @@ func floorsAfter(v Verdict, c change) [2]recommender.Amount {
 }
 
 // floorOf is as old as the harm, so that learning it again does not make it younger.
-func floorOf(container string, r recommender.Resource, amount recommender.Amount, v Verdict, record v1alpha1.ResizeRecord, now time.Time) v1alpha1.Floor {
+func floorOf(container string, r recommender.Resource, amount recommender.Amount, v resize.Verdict, record v1alpha1.ResizeRecord, now time.Time) v1alpha1.Floor {
 	f := v1alpha1.Floor{
 		Container: container, Resource: r.String(), Amount: podview.Quantity(r, amount), Reason: string(v.Harm),
 		LearnedAt: metav1.NewTime(v.At), Evidence: v.Evidence,

@@ -1,4 +1,4 @@
-package resize
+package harm
 
 import (
 	"slices"
@@ -6,20 +6,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/podview"
+	"attune.io/attune/resize"
 )
 
 // restartsSince leaves out the restart that the resize itself asks for, one whose cause nobody saw, as after a node's
 // reboot, and all of them where the pod's own rules asked for the last one.
-func restartsSince(pod *corev1.Pod, status *corev1.ContainerStatus, c change) int32 {
-	if status == nil || byRule(pod, status, c.name) {
+func restartsSince(pod *corev1.Pod, status *corev1.ContainerStatus, c resize.Change) int32 {
+	if status == nil || byRule(pod, status, c.Container) {
 		return 0
 	}
-	n := status.RestartCount - c.baseline.RestartCount
+	n := status.RestartCount - c.Baseline.RestartCount
 	if t := status.LastTerminationState.Terminated; n > 0 && t != nil && unseenEnds[t.Reason] {
 		n--
 	}
 	for _, container := range podview.Resizable(pod) {
-		if container.Name == c.name && restartsContainer(container, Move{From: c.prior, To: c.desired}) {
+		if container.Name == c.Container && c.Move().RestartsContainer(container) {
 			n--
 		}
 	}

@@ -1,4 +1,4 @@
-package resize
+package harm
 
 import (
 	"testing"
@@ -12,30 +12,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
-
-// ended is the end of a container: after so long past the record's writing, at noon less a minute.
-func ended(why, id string, started, finished time.Duration) *corev1.ContainerStateTerminated {
-	written := noon.Add(-time.Minute)
-	return &corev1.ContainerStateTerminated{
-		Reason: why, ContainerID: "containerd://" + id,
-		StartedAt: metav1.NewTime(written.Add(started)), FinishedAt: metav1.NewTime(written.Add(finished)),
-	}
-}
-
-func last(t *corev1.ContainerStateTerminated) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].LastTerminationState.Terminated = t }
-}
-
-func now(t *corev1.ContainerStateTerminated) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: t} }
-}
-
-func restarts(n int32) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = n }
-}
-
-func unreadyNow(p *corev1.Pod) { podview.Condition(p, corev1.PodReady).Status = corev1.ConditionFalse }
 
 func TestOOMIsLinkedToTheResize(t *testing.T) {
 	// Case 37; both places where a kill shows; case 16: whatever the node's clock says.
@@ -54,27 +32,27 @@ func TestOOMIsLinkedToTheResize(t *testing.T) {
 		name   string
 		record v1alpha1.ResizeRecord
 		pod    []func(*corev1.Pod)
-		want   Harm
+		want   resize.Harm
 	}{
-		{"in state.terminated", recorded(desired), edits(now(ended(killed, "app-0", -time.Hour, time.Second))), HarmOOM},
-		{"in lastState.terminated", recorded(desired), edits(last(ended(killed, "app-0", -time.Hour, time.Second)), restarts(1)), HarmOOM},
-		{"of a container that started since", recorded(desired), edits(last(ended(killed, "app-1", time.Second, 9*time.Second)), restarts(2)), HarmOOM},
+		{"in state.terminated", recorded(desired), edits(now(ended(killed, "app-0", -time.Hour, time.Second))), resize.HarmOOM},
+		{"in lastState.terminated", recorded(desired), edits(last(ended(killed, "app-0", -time.Hour, time.Second)), restarts(1)), resize.HarmOOM},
+		{"of a container that started since", recorded(desired), edits(last(ended(killed, "app-1", time.Second, 9*time.Second)), restarts(2)), resize.HarmOOM},
 		{"of one that started since, and waits to be started again", recorded(desired),
-			edits(last(ended(killed, "app-1", time.Second, 9*time.Second)), restarts(1), waits), HarmOOM},
+			edits(last(ended(killed, "app-1", time.Second, 9*time.Second)), restarts(1), waits), resize.HarmOOM},
 		{"another end", recorded(desired), edits(last(ended("Error", "app-0", -time.Hour, time.Second)), restarts(1)), ""},
 		{"before the resize", recorded(desired, baseline(second, 1)), edits(last(ended(killed, "app-0", -2*time.Hour, -time.Hour-time.Second)), restarts(1)), ""},
 		{"all in the record's own second: one died, the next one started, the record was written", recorded(desired, baseline(second, 1),
 			func(r *v1alpha1.ResizeRecord) { r.Baseline[0].StartedAt = r.WrittenAt.DeepCopy() }),
 			edits(last(ended(killed, "app-0", -2*time.Hour, 0)), restarts(1)), ""},
-		{"the one that ran died in the record's own second", recorded(desired), edits(last(ended(killed, "app-0", -time.Hour, 0)), restarts(1)), HarmOOM},
+		{"the one that ran died in the record's own second", recorded(desired), edits(last(ended(killed, "app-0", -time.Hour, 0)), restarts(1)), resize.HarmOOM},
 		{"the crash that the resize answers", recorded(desired, crashed), edits(last(ended(killed, "app-0", -time.Hour, 0)), waits), ""},
-		{"the next crash after it", recorded(desired, crashed), edits(last(ended(killed, "app-1", time.Second, 2*time.Second)), restarts(1), waits), HarmOOM},
+		{"the next crash after it", recorded(desired, crashed), edits(last(ended(killed, "app-1", time.Second, 2*time.Second)), restarts(1), waits), resize.HarmOOM},
 		{"a crash before the one it answers", recorded(desired, crashed, baseline(second, 1)), edits(last(ended(killed, "app-0", -time.Hour, -time.Second)), restarts(1)), ""},
-		{"the first container of a pod that had none", recorded(desired, never), edits(now(ended(killed, "app-0", 0, time.Second))), HarmOOM},
+		{"the first container of a pod that had none", recorded(desired, never), edits(now(ended(killed, "app-0", 0, time.Second))), resize.HarmOOM},
 		{"no id at all", recorded(desired),
-			edits(last(&corev1.ContainerStateTerminated{Reason: killed, FinishedAt: metav1.NewTime(noon), StartedAt: metav1.NewTime(noon)}), restarts(1)), HarmOOM},
+			edits(last(&corev1.ContainerStateTerminated{Reason: killed, FinishedAt: metav1.NewTime(noon), StartedAt: metav1.NewTime(noon)}), restarts(1)), resize.HarmOOM},
 		{"the count began anew, a later container", recorded(desired, baseline("containerd://app-4", 4)),
-			edits(last(ended(killed, "app-0", time.Minute, 2*time.Minute)), restarts(1)), HarmOOM},
+			edits(last(ended(killed, "app-0", time.Minute, 2*time.Minute)), restarts(1)), resize.HarmOOM},
 		{"the count began anew, an earlier container", recorded(desired, baseline("containerd://app-4", 4)),
 			edits(last(ended(killed, "app-0", -3*time.Hour, -2*time.Hour)), restarts(1)), ""},
 	} {
@@ -96,11 +74,9 @@ func TestOOMIsLinkedToTheResize(t *testing.T) {
 	}
 }
 
-func edits(list ...func(*corev1.Pod)) []func(*corev1.Pod) { return list }
-
 func TestOOMOfAContainerThatDidNotMove(t *testing.T) {
 	pod := running(prior, prior)
-	record := NewRecord(mustPlan(t, pod, wish(desired)), pod, noon.Add(-time.Minute), auto())
+	record := resize.NewRecord(mustPlan(t, pod, wish(desired)), pod, noon.Add(-time.Minute), auto())
 	record.Phase = v1alpha1.RecordApplied
 	after := with(running(desired, prior), func(p *corev1.Pod) {
 		p.Status.ContainerStatuses[1].LastTerminationState.Terminated = ended("OOMKilled", "side-1-0", -time.Hour, time.Second)
@@ -119,22 +95,22 @@ func TestRestarts(t *testing.T) {
 		to      recommender.Size
 		edits   []func(*corev1.Pod)
 		signals Signals
-		want    Verdict
+		want    resize.Verdict
 	}{
 		{name: "one", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(1)}},
-		{name: "two since, of five", record: recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Baseline[0].RestartCount = 3 }), to: desired, edits: []func(*corev1.Pod){restarts(5)}, want: Verdict{Harm: HarmRestart}},
+		{name: "two since, of five", record: recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Baseline[0].RestartCount = 3 }), to: desired, edits: []func(*corev1.Pod){restarts(5)}, want: resize.Verdict{Harm: resize.HarmRestart}},
 		{name: "one since, of four", record: recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Baseline[0].RestartCount = 3 }), to: desired, edits: []func(*corev1.Pod){restarts(4)}},
-		{name: "two", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, want: Verdict{Harm: HarmRestart}},
+		{name: "two", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, want: resize.Verdict{Harm: resize.HarmRestart}},
 		{name: "39 one of three is the resize's own", record: recorded(memory), to: memory, edits: []func(*corev1.Pod){restartsMemory, restarts(2)}},
-		{name: "39 two beside the resize's own", record: recorded(memory), to: memory, edits: []func(*corev1.Pod){restartsMemory, restarts(3)}, want: Verdict{Harm: HarmRestart}},
-		{name: "39 a policy for memory does not excuse a CPU resize", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restartsMemory, restarts(2)}, want: Verdict{Harm: HarmRestart}},
+		{name: "39 two beside the resize's own", record: recorded(memory), to: memory, edits: []func(*corev1.Pod){restartsMemory, restarts(3)}, want: resize.Verdict{Harm: resize.HarmRestart}},
+		{name: "39 a policy for memory does not excuse a CPU resize", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restartsMemory, restarts(2)}, want: resize.Verdict{Harm: resize.HarmRestart}},
 		{name: "75 one whose end nobody saw is a reboot's", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2), last(ended("ContainerStatusUnknown", "app-0", 0, 1))}},
-		{name: "75 two after a node's reboot", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, signals: Signals{NodeBooted: noon}, want: Verdict{Inconclusive: true}},
-		{name: "75 two, and the node booted long before", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, signals: Signals{NodeBooted: noon.Add(-time.Hour)}, want: Verdict{Harm: HarmRestart}},
-		{name: "75 two while the workload rolls out", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, signals: Signals{Rollout: true}, want: Verdict{Inconclusive: true}},
-		{name: "75 two, and the node is not ready", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, signals: Signals{NodeNotReady: true}, want: Verdict{Inconclusive: true}},
-		{name: "75 two, and siblings are unready too", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, signals: Signals{SiblingsUnready: true}, want: Verdict{Inconclusive: true}},
-		{name: "75 an OOM kill is not excused", record: recorded(desired, ofMemory), to: desired, edits: []func(*corev1.Pod){restarts(2), last(ended("OOMKilled", "app-0", 0, 1))}, signals: Signals{Rollout: true, NodeBooted: noon, NodeNotReady: true, SiblingsUnready: true}, want: Verdict{Harm: HarmOOM}},
+		{name: "75 two after a node's reboot", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, signals: Signals{NodeBooted: noon}, want: resize.Verdict{Inconclusive: true}},
+		{name: "75 two, and the node booted long before", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, signals: Signals{NodeBooted: noon.Add(-time.Hour)}, want: resize.Verdict{Harm: resize.HarmRestart}},
+		{name: "75 two while the workload rolls out", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, signals: Signals{Rollout: true}, want: resize.Verdict{Inconclusive: true}},
+		{name: "75 two, and the node is not ready", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, signals: Signals{NodeNotReady: true}, want: resize.Verdict{Inconclusive: true}},
+		{name: "75 two, and siblings are unready too", record: recorded(desired), to: desired, edits: []func(*corev1.Pod){restarts(2)}, signals: Signals{SiblingsUnready: true}, want: resize.Verdict{Inconclusive: true}},
+		{name: "75 an OOM kill is not excused", record: recorded(desired, ofMemory), to: desired, edits: []func(*corev1.Pod){restarts(2), last(ended("OOMKilled", "app-0", 0, 1))}, signals: Signals{Rollout: true, NodeBooted: noon, NodeNotReady: true, SiblingsUnready: true}, want: resize.Verdict{Harm: resize.HarmOOM}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := resized(tc.to, append([]func(*corev1.Pod){done(tc.to)}, tc.edits...)...)
@@ -158,19 +134,19 @@ func TestJudgeAtTheEndOfTheWatch(t *testing.T) {
 		record    v1alpha1.ResizeRecord
 		edit      func(*corev1.Pod)
 		signals   Signals
-		want      Harm
+		want      resize.Harm
 		open      bool
 		notJudged []string
 	}{
 		{name: "clean", record: recorded(desired), signals: Signals{Throttle: quiet}},
-		{name: "not ready", record: recorded(desired), edit: unreadyNow, signals: Signals{Throttle: quiet}, want: HarmNotReady},
+		{name: "not ready", record: recorded(desired), edit: unreadyNow, signals: Signals{Throttle: quiet}, want: resize.HarmNotReady},
 		{name: "not ready before either", record: recorded(desired, wasNotReady), edit: unreadyNow, signals: Signals{Throttle: quiet},
 			notJudged: []string{"readiness, as container app was not ready before"}},
 		{name: "75 not ready after a node's reboot", record: recorded(desired), edit: unreadyNow, signals: Signals{Throttle: quiet, NodeBooted: noon}, open: true},
 		{name: "75 not ready, as its node is not", record: recorded(desired), edit: unreadyNow, signals: Signals{Throttle: quiet, NodeNotReady: true}, open: true},
 		{name: "75 not ready, as its siblings are not", record: recorded(desired), edit: unreadyNow, signals: Signals{Throttle: quiet, SiblingsUnready: true}, open: true},
-		{name: "75 a node that is not ready excuses no throttling", record: recorded(desired), signals: Signals{Throttle: map[string]float64{"app": 0.51}, NodeNotReady: true}, want: HarmThrottle},
-		{name: "throttled", record: recorded(desired), signals: Signals{Throttle: map[string]float64{"app": 0.51}}, want: HarmThrottle},
+		{name: "75 a node that is not ready excuses no throttling", record: recorded(desired), signals: Signals{Throttle: map[string]float64{"app": 0.51}, NodeNotReady: true}, want: resize.HarmThrottle},
+		{name: "throttled", record: recorded(desired), signals: Signals{Throttle: map[string]float64{"app": 0.51}}, want: resize.HarmThrottle},
 		{name: "throttled half the time is still well", record: recorded(desired), signals: Signals{Throttle: map[string]float64{"app": 0.5}}},
 		{name: "throttling nobody measured", record: recorded(desired), notJudged: []string{"CPU of container app"}},
 		{name: "82 throttled after a raise is not the raise's harm", record: recorded(up), signals: Signals{Throttle: map[string]float64{"app": 0.9}}},
@@ -178,12 +154,12 @@ func TestJudgeAtTheEndOfTheWatch(t *testing.T) {
 		{name: "memory alone says nothing of CPU", record: recorded(size(500, 1000, 256, 1024))},
 		{name: "memory alone, without a CPU limit", record: recorded(desired, unlimited, func(r *v1alpha1.ResizeRecord) { r.Desired[0].Resources = podview.ToResources(size(500, 0, 256, 1024)) })},
 		{name: "a limit that was added throttles", record: recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(size(250, 0, 512, 1024)) }),
-			signals: Signals{Throttle: map[string]float64{"app": 0.9}}, want: HarmThrottle},
+			signals: Signals{Throttle: map[string]float64{"app": 0.9}}, want: resize.HarmThrottle},
 		{name: "no limit: it waits half the time", record: recorded(desired, unlimited), signals: Signals{CPUPressure: map[string]float64{"app": 0.5}}},
 		{name: "another container is throttled", record: recorded(desired), signals: Signals{Throttle: map[string]float64{"app": 0, "side": 0.9}}},
 		{name: "no limit: nothing measured", record: recorded(desired, unlimited), notJudged: []string{"CPU of container app"}},
 		{name: "no limit: over its request on a busy node", record: recorded(desired, unlimited),
-			signals: Signals{CPUUsage: map[string]recommender.Amount{"app": 251}, NodeBusy: 0.9}, want: HarmThrottle},
+			signals: Signals{CPUUsage: map[string]recommender.Amount{"app": 251}, NodeBusy: 0.9}, want: resize.HarmThrottle},
 		{name: "no limit: at its request on a busy node", record: recorded(desired, unlimited),
 			signals: Signals{CPUUsage: map[string]recommender.Amount{"app": 250}, NodeBusy: 0.95}},
 		{name: "no limit: over its request on a node with room", record: recorded(desired, unlimited),
@@ -197,17 +173,17 @@ func TestJudgeAtTheEndOfTheWatch(t *testing.T) {
 			signals: Signals{NodeBusy: 0.95}, notJudged: []string{"CPU of container app"}},
 		{name: "no limit: another container uses more than it requests", record: recorded(desired, unlimited),
 			signals: Signals{CPUUsage: map[string]recommender.Amount{"app": 250, "side": 900}, NodeBusy: 0.95}},
-		{name: "no limit: it waits for CPU", record: recorded(desired, unlimited), signals: Signals{CPUPressure: map[string]float64{"app": 0.6}}, want: HarmThrottle},
+		{name: "no limit: it waits for CPU", record: recorded(desired, unlimited), signals: Signals{CPUPressure: map[string]float64{"app": 0.6}}, want: resize.HarmThrottle},
 		{name: "no limit: it hardly waits", record: recorded(desired, unlimited), signals: Signals{CPUPressure: map[string]float64{"app": 0.1}}},
 		{name: "a guardrail holds", record: recorded(desired), signals: Signals{Throttle: quiet, SLO: []SLOResult{{Name: "errors", Held: true}}}},
-		{name: "a guardrail is broken", record: recorded(desired), signals: Signals{Throttle: quiet, SLO: []SLOResult{{Name: "errors"}}}, want: HarmSLO},
+		{name: "a guardrail is broken", record: recorded(desired), signals: Signals{Throttle: quiet, SLO: []SLOResult{{Name: "errors"}}}, want: resize.HarmSLO},
 		{name: "a guardrail gives no answer", record: recorded(desired), signals: Signals{Throttle: quiet, SLO: []SLOResult{{Name: "errors", Failed: "timeout"}}}, open: true},
 		{name: "one gives no answer, another is broken", record: recorded(desired),
-			signals: Signals{Throttle: quiet, SLO: []SLOResult{{Name: "latency", Failed: "timeout"}, {Name: "errors"}}}, want: HarmSLO},
+			signals: Signals{Throttle: quiet, SLO: []SLOResult{{Name: "latency", Failed: "timeout"}, {Name: "errors"}}}, want: resize.HarmSLO},
 		{name: "the source gave no answer", record: recorded(desired), signals: Signals{Unanswered: "timeout"}, open: true, notJudged: []string{"CPU of container app"}},
-		{name: "it gave one of two answers, which is harm", record: recorded(desired), signals: Signals{Unanswered: "timeout", Throttle: map[string]float64{"app": 0.9}}, want: HarmThrottle},
+		{name: "it gave one of two answers, which is harm", record: recorded(desired), signals: Signals{Unanswered: "timeout", Throttle: map[string]float64{"app": 0.9}}, want: resize.HarmThrottle},
 		{name: "it gave no answer about a size that gives more", record: recorded(up), signals: Signals{Unanswered: "timeout"}},
-		{name: "harm is found although something else is not judged", record: recorded(desired), edit: unreadyNow, want: HarmNotReady, notJudged: []string{"CPU of container app"}},
+		{name: "harm is found although something else is not judged", record: recorded(desired), edit: unreadyNow, want: resize.HarmNotReady, notJudged: []string{"CPU of container app"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := resized(desired, done(desired))
@@ -241,7 +217,7 @@ func TestAChildThatWasKilledIsAnOOM(t *testing.T) {
 	events := Signals{OOMEvents: map[string]float64{"app": 2, "side": 9}}
 	assert.Empty(t, Judge(pod, recorded(desired), noon, auto(), events).Harm, "of a resize that left memory alone")
 	v := Judge(pod, recorded(desired, ofMemory), noon, auto(), events)
-	assert.Equal(t, HarmOOM, v.Harm)
+	assert.Equal(t, resize.HarmOOM, v.Harm)
 	assert.Equal(t, "app", v.Container)
 	assert.Equal(t, 1024*mi, v.Ceiling)
 	assert.Equal(t, "uid-1@2026-03-04T11:59:00Z", v.Evidence)
@@ -254,10 +230,10 @@ func TestAKillForWantOfMemoryIsNoHarmOfCPU(t *testing.T) {
 	pod := resized(desired, done(desired), restarts(3), last(ended("OOMKilled", "app-0", -time.Hour, time.Second)))
 	for name, end := range map[string]time.Duration{"while it is watched": time.Minute, "at the end of the watch": 0} {
 		record := recorded(desired, watchedUntil(end), reason("why"))
-		state := Assess(pod, record, able(), noon).With(Judge(pod, record, noon, auto(), Signals{}))
+		state := Assess(pod, record, able(), noon, auto(), Signals{})
 		assert.Empty(t, state.Verdict.Harm, name)
-		action := Next(state, record, auto(), Circumstances{}, noon)
-		assert.Equal(t, Forget, action.Kind, name)
+		action := resize.Next(state, record, auto(), resize.Circumstances{}, noon)
+		assert.Equal(t, resize.Forget, action.Kind, name)
 		assert.Equal(t, "why", action.Reason, name)
 		assert.False(t, action.Keep || action.Learn, name)
 		assert.Contains(t, action.Message, "container app was OOM-killed at", name)
@@ -265,13 +241,13 @@ func TestAKillForWantOfMemoryIsNoHarmOfCPU(t *testing.T) {
 	soon := recorded(desired, func(r *v1alpha1.ResizeRecord) {
 		r.Then = []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(size(250, 500, 512, 600))}}
 	})
-	assert.Equal(t, HarmOOM, Judge(pod, soon, noon, auto(), Signals{}).Harm, "its second patch is to lower memory")
+	assert.Equal(t, resize.HarmOOM, Judge(pod, soon, noon, auto(), Signals{}).Harm, "its second patch is to lower memory")
 }
 
 func TestJudgeOfAnotherPodIsNothing(t *testing.T) {
-	assert.Equal(t, Verdict{}, Judge(nil, recorded(desired), noon, auto(), Signals{}))
+	assert.Equal(t, resize.Verdict{}, Judge(nil, recorded(desired), noon, auto(), Signals{}))
 	other := resized(desired, func(p *corev1.Pod) { p.UID = "uid-2" }, restarts(9))
-	assert.Equal(t, Verdict{}, Judge(other, recorded(desired), noon, auto(), Signals{}))
+	assert.Equal(t, resize.Verdict{}, Judge(other, recorded(desired), noon, auto(), Signals{}))
 }
 
 func TestOOMKills(t *testing.T) {

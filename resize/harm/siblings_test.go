@@ -1,4 +1,4 @@
-package resize
+package harm
 
 import (
 	"fmt"
@@ -65,17 +65,5 @@ func TestSiblingsAreTheControlGroup(t *testing.T) {
 			}
 			assert.Equal(t, tc.want, SiblingsUnready(tc.siblings, record, open, func(node string) bool { return node == "down" }))
 		})
-	}
-}
-
-// What no kubelet can put back takes no part in waves; what is watched on such a node still does.
-func TestADeadNodeHoldsNoWave(t *testing.T) {
-	down := map[string]bool{"node-1": true}
-	for phase, waits := range map[v1alpha1.RecordPhase]int{
-		v1alpha1.RecordReverting: 0, v1alpha1.RecordWithdrawing: 0, v1alpha1.RecordWatching: 1, v1alpha1.RecordApplied: 1,
-	} {
-		records := []v1alpha1.ResizeRecord{{Phase: phase, Node: "node-1"}}
-		assert.Equal(t, waits, steps(records, down), phase)
-		assert.Equal(t, 1, steps(records, map[string]bool{"node-2": true}), phase)
 	}
 }

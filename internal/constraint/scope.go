@@ -1,0 +1,69 @@
+package constraint
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/podview"
+)
+
+// Covers reports whether every scope of a quota fits the pod. A scope that is not known counts as fitting, which can
+// only hold growth back.
+func Covers(q *corev1.ResourceQuota, pod *corev1.Pod) bool {
+	for _, scope := range scopesOf(q) {
+		if !inScope(scope, pod) {
+			return false
+		}
+	}
+	return true
+}
+
+// scopesOf a quota from both of its fields: a scope by its name alone is one that exists.
+func scopesOf(q *corev1.ResourceQuota) []corev1.ScopedResourceSelectorRequirement {
+	var all []corev1.ScopedResourceSelectorRequirement
+	for _, scope := range q.Spec.Scopes {
+		all = append(all, corev1.ScopedResourceSelectorRequirement{ScopeName: scope, Operator: corev1.ScopeSelectorOpExists})
+	}
+	if q.Spec.ScopeSelector != nil {
+		all = append(all, q.Spec.ScopeSelector.MatchExpressions...)
+	}
+	return all
+}
+
+func inScope(requirement corev1.ScopedResourceSelectorRequirement, pod *corev1.Pod) bool {
+	terminating := pod.Spec.ActiveDeadlineSeconds != nil
+	bestEffort := podview.ClassOf(pod) == corev1.PodQOSBestEffort
+	switch requirement.ScopeName {
+	case corev1.ResourceQuotaScopeTerminating:
+		return terminating
+	case corev1.ResourceQuotaScopeNotTerminating:
+		return !terminating
+	case corev1.ResourceQuotaScopeBestEffort:
+		return bestEffort
+	case corev1.ResourceQuotaScopeNotBestEffort:
+		return !bestEffort
+	case corev1.ResourceQuotaScopePriorityClass:
+		return hasPriorityClass(requirement, pod.Spec.PriorityClassName)
+	}
+	return true
+}
+
+func hasPriorityClass(requirement corev1.ScopedResourceSelectorRequirement, class string) bool {
+	listed := slices.Contains(requirement.Values, class)
+	switch requirement.Operator {
+	case corev1.ScopeSelectorOpIn:
+		return class != "" && listed
+	case corev1.ScopeSelectorOpNotIn:
+		return !listed
+	case corev1.ScopeSelectorOpDoesNotExist:
+		return class == ""
+	default:
+		return class != ""
+	}
+}
+
+// byClass: the scope is one of classes of quality of service.
+func byClass(scope corev1.ResourceQuotaScope) bool {
+	return scope == corev1.ResourceQuotaScopeBestEffort || scope == corev1.ResourceQuotaScopeNotBestEffort
+}

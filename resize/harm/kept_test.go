@@ -1,0 +1,47 @@
+package harm
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+func TestKeep(t *testing.T) {
+	kept := Keep(nil, recorded(desired), nil, noon)
+	want := []v1alpha1.KeptSize{{Name: "app", Size: podview.ToResources(desired), Since: metav1.NewTime(noon), TemplateHash: "abc"}}
+	require.Equal(t, want, kept)
+	assert.Equal(t, want, Keep(kept, recorded(desired), nil, noon.Add(time.Hour)), "kept since the first time")
+	smaller := size(200, 400, 512, 1024)
+	again := Keep(kept, recorded(smaller), nil, noon.Add(time.Hour))
+	require.Len(t, again, 1)
+	assert.Equal(t, podview.ToResources(smaller), again[0].Size)
+	assert.Equal(t, noon.Add(time.Hour), again[0].Since.Time)
+	other := Keep(kept, recorded(desired, func(r *v1alpha1.ResizeRecord) { r.TemplateHash = "def" }), nil, noon.Add(time.Hour))
+	assert.Equal(t, "def", other[0].TemplateHash, "a new template generation")
+	assert.Equal(t, want, kept, "the list given stays as it is")
+
+	// desired is 250m of at most 500m, and 512 MiB of at most 1 GiB.
+	for _, tc := range []struct {
+		harm     resize.Harm
+		resource recommender.Resource
+		amount   recommender.Amount
+		keeps    bool
+	}{
+		{resize.HarmThrottle, recommender.CPU, 501, false}, {resize.HarmThrottle, recommender.CPU, 500, true},
+		{resize.HarmOOM, recommender.Memory, 1025 * mi, false}, {resize.HarmOOM, recommender.Memory, 1000 * mi, true},
+		{resize.HarmNotReady, recommender.CPU, 251, false}, {resize.HarmRestart, recommender.Memory, 513 * mi, false}, {resize.HarmSLO, recommender.CPU, 250, true},
+	} {
+		floor := v1alpha1.Floor{Container: "app", Resource: tc.resource.String(), Amount: podview.Quantity(tc.resource, tc.amount), Reason: string(tc.harm), LearnedAt: metav1.NewTime(noon)}
+		assert.Equal(t, tc.keeps, len(Keep(nil, recorded(desired), []v1alpha1.Floor{floor}, noon)) == 1, "%s %d", tc.harm, tc.amount)
+		floor.Container = "other"
+		assert.Len(t, Keep(nil, recorded(desired), []v1alpha1.Floor{floor}, noon), 1, "another container's")
+	}
+}

@@ -1,0 +1,284 @@
+// Package resizetest builds pods, records and rules for the tests of resize and of what is above it.
+package resizetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// Mi and Gi are bytes.
+const (
+	Mi = recommender.Amount(1) << 20
+	Gi = recommender.Amount(1) << 30
+)
+
+// Prior and Desired are the sizes of a usual lowering.
+var (
+	Prior   = Size(500, 1000, 512, 1024)
+	Desired = Size(250, 500, 512, 1024)
+)
+
+// Noon is the time at which tests begin.
+var Noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+// Size is CPU request/limit in millicores and memory request/limit in MiB.
+func Size(cpuRequest, cpuLimit, memoryRequest, memoryLimit recommender.Amount) recommender.Size {
+	return recommender.Size{
+		recommender.CPU:    {Request: cpuRequest, Limit: cpuLimit},
+		recommender.Memory: {Request: memoryRequest * Mi, Limit: memoryLimit * Mi},
+	}
+}
+
+// Running is a ready pod on a node whose containers run at the given sizes since an hour; the first one
+// is called app, the others side-1, side-2 …
+func Running(sizes ...recommender.Size) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "web-1", Namespace: "shop", UID: types.UID("uid-1"), Generation: 1,
+			Labels: map[string]string{"pod-template-hash": "abc"},
+		},
+		Spec: corev1.PodSpec{NodeName: "node-1"},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, ObservedGeneration: 1,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		},
+	}
+	for i, s := range sizes {
+		name := "app"
+		if i > 0 {
+			name = "side-" + string(rune('0'+i))
+		}
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name, Resources: podview.ToRequirements(s)})
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, StatusOf(name, s))
+	}
+	pod.Status.QOSClass = podview.QOSClass(pod)
+	return pod
+}
+
+// StatusOf is the status of a container that runs at a size.
+func StatusOf(name string, s recommender.Size) corev1.ContainerStatus {
+	requirements := podview.ToRequirements(s)
+	return corev1.ContainerStatus{
+		Name: name, ContainerID: "containerd://" + name + "-0", Ready: true,
+		State:              corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(Noon.Add(-time.Hour))}},
+		Resources:          &requirements,
+		AllocatedResources: requirements.Requests.DeepCopy(),
+	}
+}
+
+// WithSidecar adds a native sidecar that runs at a size.
+func WithSidecar(pod *corev1.Pod, name string, s recommender.Size) *corev1.Pod {
+	always := corev1.ContainerRestartPolicyAlways
+	pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: name, RestartPolicy: &always, Resources: podview.ToRequirements(s)})
+	pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, StatusOf(name, s))
+	pod.Status.QOSClass = podview.QOSClass(pod)
+	return pod
+}
+
+// WithInit adds an init container that has ended.
+func WithInit(pod *corev1.Pod, name string, s recommender.Size) *corev1.Pod {
+	pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: name, Resources: podview.ToRequirements(s)})
+	pod.Status.QOSClass = podview.QOSClass(pod)
+	return pod
+}
+
+// Restarting sets a resizePolicy of RestartContainer for a resource of the first container.
+func Restarting(pod *corev1.Pod, resource corev1.ResourceName) *corev1.Pod {
+	pod.Spec.Containers[0].ResizePolicy = append(pod.Spec.Containers[0].ResizePolicy,
+		corev1.ContainerResizePolicy{ResourceName: resource, RestartPolicy: corev1.RestartContainer})
+	return pod
+}
+
+// With edits a pod.
+func With(pod *corev1.Pod, edit func(*corev1.Pod)) *corev1.Pod {
+	edit(pod)
+	return pod
+}
+
+// Wish is the size wanted of the container app.
+func Wish(s recommender.Size) []podview.Container { return []podview.Container{{Name: "app", Size: s}} }
+
+// Able is a node of 1.36 with plenty of room.
+func Able() resize.Capabilities {
+	return resize.Capabilities{
+		Resizable: true, ServerMinor: 36, KubeletMinor: 36, NodeReady: true,
+		Allocatable: [2]recommender.Amount{recommender.CPU: 16_000, recommender.Memory: 64 * Gi},
+	}
+}
+
+// Capable is Able, edited.
+func Capable(edit func(*resize.Capabilities)) resize.Capabilities {
+	caps := Able()
+	edit(&caps)
+	return caps
+}
+
+// Quantity reads a quantity; one that is wrong panics.
+func Quantity(s string) resource.Quantity { return resource.MustParse(s) }
+
+// MustPlan is a plan towards sizes that nothing refuses on a node that is Able.
+func MustPlan(t *testing.T, pod *corev1.Pod, wished []podview.Container) resize.Plan {
+	t.Helper()
+	plan, refusal := resize.PlanFor(pod, wished, Able(), Noon)
+	require.Nil(t, refusal, "%v", refusal)
+	return plan
+}
+
+// Auto are the rules of a policy that resizes by itself and puts back what does harm.
+func Auto() resize.Rules {
+	return resize.Rules{
+		Mode: v1alpha1.UpdateAuto, Method: v1alpha1.ResizeInPlaceOnly, Cooldown: time.Hour, Observation: 5 * time.Minute,
+		AutoRevert: true, CanaryPercent: 10, AutoPromote: true, MaxConcurrentPercent: 10, RateWindow: time.Minute,
+	}
+}
+
+// SetCondition sets a condition of a pod to True, as the kubelet does for a generation.
+func SetCondition(pod *corev1.Pod, kind corev1.PodConditionType, reason, message string, generation int64) {
+	ClearCondition(pod, kind)
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+		Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message, ObservedGeneration: generation,
+	})
+}
+
+// ClearCondition takes a condition off a pod.
+func ClearCondition(pod *corev1.Pod, kind corev1.PodConditionType) {
+	var kept []corev1.PodCondition
+	for _, c := range pod.Status.Conditions {
+		if c.Type != kind {
+			kept = append(kept, c)
+		}
+	}
+	pod.Status.Conditions = kept
+}
+
+// Recorded is a record of the pod's resize from prior to another size, accepted as generation 2, a
+// minute ago.
+func Recorded(to recommender.Size, edit ...func(*v1alpha1.ResizeRecord)) v1alpha1.ResizeRecord {
+	pod := Running(Prior)
+	plan := resize.Plan{PodUID: pod.UID, PodName: pod.Name, Namespace: pod.Namespace, Node: pod.Spec.NodeName, TemplateHash: podview.TemplateHash(pod)}
+	plan.Moves = []resize.Move{{Container: "app", From: Prior, To: to}}
+	record := resize.NewRecord(plan, pod, Noon.Add(-time.Minute), Auto())
+	record.Phase, record.Generation = v1alpha1.RecordApplied, 2
+	for _, e := range edit {
+		e(&record)
+	}
+	return record
+}
+
+// OfMemory is a record that lowered memory too: an OOM kill of another one is none of its doing.
+func OfMemory(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(HadMore) }
+
+// HadMore is Prior with more memory.
+var HadMore = Size(500, 1000, 1024, 2048)
+
+// Phase edits the phase of a record.
+func Phase(p v1alpha1.RecordPhase) func(*v1alpha1.ResizeRecord) {
+	return func(r *v1alpha1.ResizeRecord) { r.Phase = p }
+}
+
+// Reason edits the reason of a record.
+func Reason(why string) func(*v1alpha1.ResizeRecord) {
+	return func(r *v1alpha1.ResizeRecord) { r.Reason = why }
+}
+
+// WatchedUntil has a record watched until so long after Noon.
+func WatchedUntil(after time.Duration) func(*v1alpha1.ResizeRecord) {
+	return func(r *v1alpha1.ResizeRecord) {
+		r.Phase, r.WatchUntil, r.Deadline = v1alpha1.RecordWatching, timeAt(Noon.Add(after)), nil
+	}
+}
+
+// Resized is the pod after the API server took a resize to a size and before the kubelet saw it.
+func Resized(to recommender.Size, edits ...func(*corev1.Pod)) *corev1.Pod {
+	pod := Running(Prior)
+	pod.Spec.Containers[0].Resources = podview.ToRequirements(to)
+	pod.Generation = 2
+	for _, edit := range edits {
+		edit(pod)
+	}
+	return pod
+}
+
+// Observed: the kubelet has seen the second generation.
+func Observed(p *corev1.Pod) { p.Status.ObservedGeneration = 2 }
+
+// AllocatedTo: the kubelet has allocated the requests of a size.
+func AllocatedTo(s recommender.Size) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[0].AllocatedResources = podview.ToRequirements(s).Requests
+	}
+}
+
+// actual: the runtime reports a size.
+func actual(s recommender.Size) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		resources := podview.ToRequirements(s)
+		p.Status.ContainerStatuses[0].Resources = &resources
+	}
+}
+
+// Pending: the kubelet puts a resize off, or refuses it.
+func Pending(reason string, generation int64) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		SetCondition(p, corev1.PodResizePending, reason, "the kubelet's word", generation)
+	}
+}
+
+// InProgress: the kubelet carries the resize out, or fails to.
+func InProgress(reason string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { SetCondition(p, corev1.PodResizeInProgress, reason, "the kubelet's word", 2) }
+}
+
+// Done: a size was seen, allocated and carried out.
+func Done(s recommender.Size) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { Observed(p); AllocatedTo(s)(p); actual(s)(p) }
+}
+
+// Ended is the end of a container: after so long past the record's writing, at noon less a minute.
+func Ended(why, id string, started, finished time.Duration) *corev1.ContainerStateTerminated {
+	written := Noon.Add(-time.Minute)
+	return &corev1.ContainerStateTerminated{
+		Reason: why, ContainerID: "containerd://" + id,
+		StartedAt: metav1.NewTime(written.Add(started)), FinishedAt: metav1.NewTime(written.Add(finished)),
+	}
+}
+
+// Last is the end before the one that runs of the pod's first container.
+func Last(t *corev1.ContainerStateTerminated) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].LastTerminationState.Terminated = t }
+}
+
+// EndedNow: the pod's first container has ended and does not run.
+func EndedNow(t *corev1.ContainerStateTerminated) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: t} }
+}
+
+// Restarts is how often the pod's first container was restarted.
+func Restarts(n int32) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = n }
+}
+
+// UnreadyNow: the pod is not ready.
+func UnreadyNow(p *corev1.Pod) { podview.Condition(p, corev1.PodReady).Status = corev1.ConditionFalse }
+
+// Edits are a list of edits of a pod.
+func Edits(list ...func(*corev1.Pod)) []func(*corev1.Pod) { return list }
+
+// Web is a pod that runs at Prior.
+func Web() *corev1.Pod { return Running(Prior) }
+
+// Ago is a time so long before Noon.
+func Ago(d time.Duration) *metav1.Time { return &metav1.Time{Time: Noon.Add(-d)} }
+
+func timeAt(t time.Time) *metav1.Time { return &metav1.Time{Time: t} }
