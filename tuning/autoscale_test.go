@@ -19,10 +19,10 @@ import (
 func TestOnlyARaiseToTheOOMFloorPassesAnHPA(t *testing.T) {
 	const mi = 1 << 20
 	held := v1alpha1.ContainerTarget{Name: "app", Holds: []v1alpha1.Hold{{Resource: "memory", Reason: "HPA"}}}
-	pass := tuning.NewPass(tuning.View{Now: now}, v1alpha1.AttuneRecommendationStatus{Floors: []v1alpha1.Floor{{
+	floors := []v1alpha1.Floor{{
 		Container: "app", Resource: "memory", Reason: "oomkill", LearnedAt: metav1.NewTime(now),
 		Amount: podview.Quantity(recommender.Memory, 700*mi),
-	}}})
+	}}
 	for _, tc := range []struct {
 		name       string
 		live, want recommender.Amount
@@ -32,7 +32,7 @@ func TestOnlyARaiseToTheOOMFloorPassesAnHPA(t *testing.T) {
 		{"above it", 900 * mi, 0},
 	} {
 		live := recommender.Size{recommender.Memory: {Request: tc.live}}
-		got := pass.WithOOMFloor(recommender.Size{}, live, held)
+		got := tuning.TargetFrom(held, live, floors, now)
 		assert.Equal(t, recommender.Size{recommender.Memory: {Request: tc.want}}, got, tc.name)
 	}
 }

@@ -73,9 +73,6 @@ func (p Pass) Learn()                                     { p.watcher.learn() }
 func (p Pass) NotAhead()                                  { p.notAhead() }
 func (p Pass) Skip(refusal *resize.Refusal)               { p.reporter.skip(refusal) }
 func (p Pass) TooLarge(pod *corev1.Pod) bool              { return p.tooLarge(pod) }
-func (p Pass) WithOOMFloor(target, live recommender.Size, t v1alpha1.ContainerTarget) recommender.Size {
-	return p.starter.sizes.withOOMFloor(target, live, t, p.view.Now)
-}
 
 // Reserve says what this pass has given away already, and which pod is resized although its node has no room.
 func (p Pass) Reserve(reserved recommender.Size, onNode map[string]recommender.Size, moving types.UID) {

@@ -60,11 +60,10 @@ func (d *sizes) wishes(pod *corev1.Pod) []podview.Container {
 		if i < 0 {
 			continue
 		}
-		target := d.withOOMFloor(unheld(t), live[i].Size, t, d.view.Now)
+		target := TargetFrom(t, live[i].Size, d.out.Status.Floors, d.view.Now)
 		if target == (recommender.Size{}) || d.view.Policy.Settings.Resize.Excluded[t.Name] {
 			continue
 		}
-		target = d.notBelowFloors(target, live[i].Size, t.Name, d.view.Now)
 		change := recommender.NextStep(recommender.Move{
 			Container: t.Name, Target: target, Live: live[i].Size, Original: originals[t.Name],
 			MemoryLimitFloor: limitFloor(t), Settings: d.view.Policy.Settings.Recommender,
@@ -74,22 +73,19 @@ func (d *sizes) wishes(pod *corev1.Pod) []podview.Container {
 	return out
 }
 
-// notBelowFloors lowers nothing below what harm has taught: a floor may be younger than the stored target. How far one
-// raises is the policy loop's to say, within the policy's bounds.
-func (d *sizes) notBelowFloors(target, live recommender.Size, container string, now time.Time) recommender.Size {
-	floors := harm.FloorsOf(d.out.Status.Floors, container, now)
+// TargetFrom is the size that a container heads for from what it has: its stored target without the resources that are
+// held. Memory that an HPA holds is raised as far as an OOM kill taught, and nothing is lowered below what harm taught: a
+// floor may be younger than the target. How far a floor raises is for the policy loop to say, within the policy's bounds.
+func TargetFrom(t v1alpha1.ContainerTarget, live recommender.Size, floors []v1alpha1.Floor, now time.Time) recommender.Size {
+	target := unheld(t)
+	if floor := autoscale.OOMFloor(t, floors, now); floor > live[recommender.Memory].Request {
+		target[recommender.Memory].Request = floor
+	}
+	learned := harm.FloorsOf(floors, t.Name, now)
 	for _, r := range recommender.Resources {
 		if target[r].Request > 0 {
-			target[r].Request = max(target[r].Request, min(live[r].Request, floors[r].Amount))
+			target[r].Request = max(target[r].Request, min(live[r].Request, learned[r].Amount))
 		}
-	}
-	return target
-}
-
-// withOOMFloor raises memory that an HPA holds as far as a kill taught, and leaves it alone above that.
-func (d *sizes) withOOMFloor(target, live recommender.Size, t v1alpha1.ContainerTarget, now time.Time) recommender.Size {
-	if floor := autoscale.OOMFloor(t, d.out.Status.Floors, now); floor > live[recommender.Memory].Request {
-		target[recommender.Memory].Request = floor
 	}
 	return target
 }

@@ -55,7 +55,7 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 	if err != nil {
 		return err
 	}
-	live := explain.Live{Recommendation: &recs[0]}
+	live := explain.Live{Recommendation: &recs[0], Now: env.now()}
 	if live.Settings, err = newSettingsReader(env, c).recommender(ctx, live.Recommendation); err != nil {
 		return err
 	}

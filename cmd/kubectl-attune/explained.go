@@ -44,7 +44,7 @@ func (e *environment) explainTemplates(ctx context.Context, c client.Client, rec
 	all := make([]explained, len(recs))
 	for i := range recs {
 		all[i].rec, all[i].workload = &recs[i], templates[workload.IdentityOf(&recs[i])]
-		live := explain.Live{Recommendation: &recs[i], Template: templateSizes(all[i].workload)}
+		live := explain.Live{Recommendation: &recs[i], Now: e.now(), Template: templateSizes(all[i].workload)}
 		if live.Settings, err = settings.recommender(ctx, &recs[i]); err != nil {
 			return nil, err
 		}

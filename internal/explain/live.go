@@ -3,11 +3,13 @@ package explain
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/display"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/tuning"
 )
 
 // Live is what a workload in a cluster is explained from.
@@ -19,6 +21,8 @@ type Live struct {
 	Template map[string]recommender.Size
 	// Pods run now.
 	Pods []LivePod
+	// Now is when the next step would be taken: floors that harm taught decay.
+	Now time.Time
 }
 
 // LivePod is a running pod and what its containers have.
@@ -72,7 +76,7 @@ func (l Live) container(stored *v1alpha1.ContainerTarget) (Container, error) {
 	if l.Settings == nil {
 		return explained, nil
 	}
-	l.addPods(&explained, l.heading(stored))
+	l.addPods(&explained, stored)
 	return explained, nil
 }
 
@@ -91,17 +95,22 @@ func (l Live) heading(stored *v1alpha1.ContainerTarget) heading {
 
 // addPods takes the next step of every pod that has the container. Where there is neither a pod nor a
 // template to start from, there is no next step.
-func (l Live) addPods(explained *Container, to heading) {
+func (l Live) addPods(explained *Container, stored *v1alpha1.ContainerTarget) {
 	var shown *step
+	to := l.heading(stored)
+	next := func(live, original recommender.Size) *step { // by the function that the workload loop plans with
+		target := tuning.TargetFrom(*stored, live, l.Recommendation.Status.Floors, l.Now)
+		return &step{live: live, change: to.toward(target, live, original)}
+	}
 	if template, known := l.Template[to.container]; known {
-		shown = &step{live: template, change: to.from(template, template)}
+		shown = next(template, template)
 	}
 	for _, pod := range l.Pods {
 		live, ok := sizeOf(pod.Containers, to.container)
 		if !ok {
 			continue
 		}
-		taken := &step{live: live, change: to.from(live, l.original(pod, to.container, live))}
+		taken := next(live, l.original(pod, to.container, live))
 		if len(explained.Pods) == 0 || taken.moves() && !shown.moves() {
 			shown = taken
 		}

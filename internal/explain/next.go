@@ -24,6 +24,11 @@ func (h heading) from(live, original recommender.Size) recommender.Change {
 			target[r] = recommender.Allocation{}
 		}
 	}
+	return h.toward(target, live, original)
+}
+
+// toward is the step from the size live to a target.
+func (h heading) toward(target, live, original recommender.Size) recommender.Change {
 	return recommender.NextStep(recommender.Move{
 		Container:        h.container,
 		Target:           target,
