@@ -83,14 +83,19 @@ func TestStrangersAtAPort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dropped, w := droppedBy(), &wired{}
 			require.NoError(t, addPort(w, name, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }), config, dropped))
-			address := port(t, w)
+			address, began := port(t, w), time.Now()
 			for range 10 * mostCallers {
 				conn := dial(t, address, config != nil)
 				_, _ = fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: attune\r\nA: b\r\n")
 			}
 			assert.Equal(t, http.StatusOK, request(t, dial(t, address, config != nil), ""))
-			// Connections are taken in turn, and none of the strangers' has had its time.
-			assert.GreaterOrEqual(t, testutil.ToFloat64(dropped.WithLabelValues(name)), float64(9*mostCallers))
+			// Connections are accepted in turn, so that all strangers were there before. Those that were not dropped had no time to
+			// send a request, unless the machine took so long that the time for it was over: that closes connections as well.
+			if time.Since(began) < callerReads {
+				assert.GreaterOrEqual(t, testutil.ToFloat64(dropped.WithLabelValues(name)), float64(9*mostCallers))
+			} else {
+				assert.Positive(t, testutil.ToFloat64(dropped.WithLabelValues(name)))
+			}
 		})
 	}
 }
