@@ -42,6 +42,9 @@ func (d *reverter) putBackAsFar(pod *corev1.Pod, before, record v1alpha1.ResizeR
 
 // canPutBack: some of a pod's prior size is within reach.
 func (d *reverter) canPutBack(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
+	if pod == nil {
+		return false
+	}
 	plan, nothing := resize.RevertPlan(pod, record, d.gates.capabilities(pod))
 	if nothing != nil {
 		return false
