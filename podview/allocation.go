@@ -10,10 +10,12 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Container is what one resizable container of a pod holds, or is to hold.
+// Container is the size of one resizable container of a pod: what the container has, or, as a wish, what it is to
+// have.
 type Container struct {
+	// Name of the container in the pod's spec.
 	Name string
-	// Sidecar: a native one, an init container that is restarted always.
+	// Sidecar is true for a native sidecar: an init container with the restart policy Always.
 	Sidecar bool
 	// Size is the live allocation where it was read from a pod. As a wish, an absent amount leaves that
 	// value alone: Kubernetes lets a resize add a request or a limit but never remove one.
@@ -27,6 +29,7 @@ type Container struct {
 // resize is under way, requests come from allocatedResources and limits from what the runtime reports,
 // since the API shows no allocated limits; else the spec says it. Regular containers come first, then
 // native sidecars, both in the pod's order.
+// For a pod whose containers have no status yet, it returns the amounts of the spec.
 func Read(pod *corev1.Pod) []Container {
 	underway := ResizeUnderway(pod)
 	statuses := Statuses(pod)
@@ -41,7 +44,7 @@ func Read(pod *corev1.Pod) []Container {
 	return containers
 }
 
-// ByName finds containers by their names.
+// ByName indexes containers by their names, which are unique within a pod.
 func ByName(containers []Container) map[string]Container {
 	named := make(map[string]Container, len(containers))
 	for _, c := range containers {
@@ -50,7 +53,7 @@ func ByName(containers []Container) map[string]Container {
 	return named
 }
 
-// Specs are what a pod's spec asks for, by the name of the container.
+// Specs returns what the pod's spec asks for, by the name of the container; init containers that end are left out.
 func Specs(pod *corev1.Pod) map[string]recommender.Size {
 	sizes := map[string]recommender.Size{}
 	for _, c := range Resizable(pod) {
@@ -59,7 +62,7 @@ func Specs(pod *corev1.Pod) map[string]recommender.Size {
 	return sizes
 }
 
-// ReadSpec reads what a spec asks for.
+// ReadSpec reads the requests and limits of a spec. Absent or negative amounts are 0.
 func ReadSpec(resources corev1.ResourceRequirements) recommender.Size {
 	var size recommender.Size
 	for _, r := range recommender.Resources {
@@ -71,13 +74,14 @@ func ReadSpec(resources corev1.ResourceRequirements) recommender.Size {
 	return size
 }
 
-// WholeLimit is AtMost of the limit in a list; 0: none.
+// WholeLimit is the limit of a resource in a list, rounded down to a whole amount (AtMost); 0: there is none.
 func WholeLimit(r recommender.Resource, limits corev1.ResourceList) recommender.Amount {
 	return AtMost(r, limits[NameOf(r)])
 }
 
 // AtMost reads a quantity as a bound from above, rounded down: 2.2Gi ends in a part of a byte, and a request of the next
 // whole one would be above it.
+// AmountOf rounds up instead, which is right for requests.
 func AtMost(r recommender.Resource, q resource.Quantity) recommender.Amount {
 	amount := AmountOf(r, q)
 	if up := Quantity(r, amount); amount > 0 && up.Cmp(q) > 0 {
@@ -143,6 +147,7 @@ func AmountOf(r recommender.Resource, q resource.Quantity) recommender.Amount {
 	return recommender.Amount(q.MilliValue())
 }
 
+// greatest are the quantities of MaxAmount, against which AmountOf compares.
 var greatest = [2]resource.Quantity{
 	recommender.CPU:    Quantity(recommender.CPU, recommender.MaxAmount),
 	recommender.Memory: Quantity(recommender.Memory, recommender.MaxAmount),

@@ -16,8 +16,8 @@ func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
 	return q.Class()
 }
 
-// QOS is Kubernetes' rule for the class of a pod, told the sizes that count one after another. The zero value was told
-// none.
+// QOS computes the class of a pod from its sizes, one after another (Kubernetes' ComputePodQOS). The zero value
+// has seen no size, and its class is BestEffort.
 type QOS struct{ set, loose bool }
 
 // Add a size. Zero amounts count as absent.

@@ -47,29 +47,32 @@ const (
 	refusedLimitRange  = "LimitRange"
 )
 
-// Outcome is what the answer to a resize means, and when it is worth asking again.
+// Outcome is the meaning of the API server's answer to a resize. Classify makes it.
 type Outcome struct {
+	// Kind decides what is done about the answer.
 	Kind OutcomeKind
-	// Reason is a word for conditions, events and metrics.
+	// Reason is one word for conditions, events, metrics and tries; empty where the resize was accepted.
 	Reason string
-	// Message is the API server's.
+	// Message is the API server's own text.
 	Message string
-	// RetryAfter is 0 where asking again would change nothing.
+	// RetryAfter is how long to wait before the same resize is sent again; 0: sending it again would change
+	// nothing.
 	RetryAfter time.Duration
 }
 
-// Refused: nothing was changed, and the record of the resize can be closed.
+// Refused reports whether nothing was changed, so that the record of the resize can be closed. It is false for an
+// unknown outcome: the resize may have been stored although its answer was lost.
 func (o Outcome) Refused() bool {
 	return o.Kind != OutcomeAccepted && o.Kind != OutcomeUnknown
 }
 
-// OfNode: the answer says something of the pod's node whatever the size. That one is larger than all that the node has
-// does not.
+// OfNode reports whether the answer says something about the pod's node that holds for every size. A size beyond
+// all that the node has (NodeCapacity) says nothing about smaller ones.
 func (o Outcome) OfNode() bool {
 	return o.Kind == OutcomeInfeasible && o.Reason != string(causeNodeCapacity)
 }
 
-// Passing: what was refused now may be taken in a moment, as it is.
+// Passing reports whether the same resize may be accepted a moment later.
 func (o Outcome) Passing() bool { return o.Kind == OutcomeConflict || o.Kind == OutcomeTransient }
 
 // Waits before a resize is asked for again.

@@ -12,33 +12,41 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// gates are looked at in order; the first one that is closed gives the reason. Cheap ones that people
-// set themselves come first, since theirs is the reason they look for.
+// gates are applied in order to a step towards a target; the first one that refuses gives the reason. Gates for
+// what people set themselves come first: that reason is the one they look for, and these gates are the cheapest.
 var gates = slices.Concat(setGates, []gate{RecordsFull}, paceGates)
 
-// standingGates are those that look at a pod whatever its change is and whoever else waits.
+// standingGates are the gates that depend neither on the change nor on the queue for records.
 var standingGates = slices.Concat(setGates, paceGates)
 
 var (
+	// setGates check settings, annotations, rights and the pod's own open record; paceGates check the time, the
+	// workload's progress and the node.
 	setGates  = []gate{paused, mode, workloadPaused, optedOut, tooLarge, namespaceTerminating, verticalAutoscaler, noRights, recordOpen}
 	paceGates = []gate{reverting, outsideSchedule, staleData, rollout, cooldown, nodePressure, nodeBlocked, neighboursWait}
 )
 
-// narrowings leave a container's resource out of a plan, or bring it within what is allowed.
+// narrowings take a container's resource out of a plan, or bring it within what is allowed. They run in order,
+// after all gates.
 var narrowings = []func(*corev1.Pod, Plan, World) Plan{
 	withoutExcluded, withoutHeld, withoutFailedLimits, withinLimitRanges,
 }
 
-// lastGates look at what is left of the plan.
+// lastGates check what the narrowings left of the plan.
 var lastGates = []func(*corev1.Pod, Plan, World) *Refusal{
 	memorySoon, restartsLastReplica, disruptionBudgets, limitRange, quota, nodeRoom, triedLately,
 }
 
-// shared are the gates whose answer depends on what other plans take: of the object, of quotas, of the node.
+// shared are the gates whose answer depends on what other plans take: space in the object, quota, room on the
+// node. Fits repeats them just before a plan begins.
 var shared = []func(*corev1.Pod, Plan, World) *Refusal{RecordsFull, quota, nodeRoom}
 
-// Admit passes a plan through the gates. The plan that comes back may be narrower than the one that
-// went in; what was left out is in its LeftOut.
+// Admit passes a plan through all gates and narrowings of its wave. The returned plan may be narrower than the
+// argument; LeftOut names what is missing and why. Without a refusal the plan may begin, subject to Fits.
+//
+// The order matters. Gates run before narrowings, so that a paused workload reports the pause and not an excluded
+// container. The QoS check runs after the narrowings, since leaving out one resource can change the class that the
+// full plan kept.
 func Admit(pod *corev1.Pod, plan Plan, world World) (Plan, *Refusal) {
 	if plan.Urgent {
 		plan = plan.AsUrgent()
@@ -61,12 +69,13 @@ func Admit(pod *corev1.Pod, plan Plan, world World) (Plan, *Refusal) {
 	return plan, firstClosed(last, pod, plan, world)
 }
 
-// Fits asks once more for what plans share, of a plan that passed the gates: since then, other plans of the same
-// pass may have been promised room and quota.
+// Fits repeats the shared gates for a plan that Admit let pass: since then, other plans of the same pass may have
+// been promised quota, room or records.
 func Fits(pod *corev1.Pod, plan Plan, world World) *Refusal {
 	return firstClosed(shared, pod, plan, world)
 }
 
+// firstClosed returns the refusal of the first gate that refuses, or nil.
 func firstClosed(gates []func(*corev1.Pod, Plan, World) *Refusal, pod *corev1.Pod, plan Plan, world World) *Refusal {
 	for _, gate := range gates {
 		if refusal := gate(pod, plan, world); refusal != nil {
@@ -101,11 +110,12 @@ func workloadPaused(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	return nil
 }
 
-// PausedItself is the refusal of a workload that the operator has paused.
+// PausedItself is the refusal for a workload that the operator itself has paused, for instance after many reverts.
 func PausedItself(p v1alpha1.PausedState) *Refusal {
 	return refuse(ReasonWorkloadPaused, "paused since %s: %s", p.Since.UTC().Format(time.RFC3339), p.Reason)
 }
 
+// optedOut respects the annotation attune.io/skip on the workload, its pod template or the pod.
 func optedOut(pod *corev1.Pod, _ Plan, w World) *Refusal {
 	for _, a := range []struct {
 		on     string
@@ -118,8 +128,8 @@ func optedOut(pod *corev1.Pod, _ Plan, w World) *Refusal {
 	return nil
 }
 
-// tooLarge: what a pod or its workload says is not all known, and nothing is begun by half of it. Answers to OOM kills need
-// the containers alone.
+// tooLarge refuses where the operator's caches keep only a part of the pod or of its workload: nothing is begun on
+// half of the facts. Answers to OOM kills need the containers alone (incomplete).
 func tooLarge(pod *corev1.Pod, p Plan, w World) *Refusal {
 	switch {
 	case p.Urgent:
@@ -132,7 +142,7 @@ func tooLarge(pod *corev1.Pod, p Plan, w World) *Refusal {
 	return nil
 }
 
-// incomplete: the containers of a pod or of its workload are not all known.
+// incomplete refuses where the caches do not keep all containers of the pod or of its workload.
 func incomplete(pod *corev1.Pod, _ Plan, w World) *Refusal {
 	switch {
 	case workload.Incomplete(w.WorkloadAnnotations):
@@ -199,8 +209,8 @@ func staleData(_ *corev1.Pod, p Plan, w World) *Refusal {
 	return nil
 }
 
-// memorySoon: a limit that is lowered below what a container holds is refused by its kubelet, and what crashes meanwhile
-// starts with it.
+// memorySoon waits for a measurement before a memory limit is lowered. Without it: limit lowered below what the
+// container holds -> the kubelet refuses it, and a container that crashes meanwhile starts with the lower limit.
 func memorySoon(_ *corev1.Pod, p Plan, w World) *Refusal {
 	if !w.MemorySoon || !p.LowersMemoryLimit() {
 		return nil
@@ -208,10 +218,11 @@ func memorySoon(_ *corev1.Pod, p Plan, w World) *Refusal {
 	return waitUntil(w.Now.Add(memoryKnownIn), ReasonMemoryUnknown, "what its containers hold is being measured; memory limits are not lowered before")
 }
 
-// memoryKnownIn is when to look again at memory that is being measured.
+// memoryKnownIn is after what time memory that is being measured is looked at again.
 const memoryKnownIn = 15 * time.Second
 
-// rollout: pods come and go, and their usage says little. Growth after an OOM kill cannot wait for it.
+// rollout waits for the end of the workload's rollout: its pods come and go, and their usage says little. Growth
+// after an OOM kill does not wait.
 func rollout(_ *corev1.Pod, p Plan, w World) *Refusal {
 	if w.Rollout != "" && !p.Urgent {
 		return wait(ReasonRolloutInProgress, "the workload is rolling out: %s", w.Rollout)
@@ -228,7 +239,8 @@ func cooldown(_ *corev1.Pod, p Plan, w World) *Refusal {
 	return waitUntil(until, ReasonCooldown, "the workload cools down until %s", until.UTC().Format(time.RFC3339))
 }
 
-// reverting: after a harm nothing new is tried on a workload before its pods are put back, as far as they can be reached.
+// reverting refuses anything new on a workload while one of its pods is being put back after harm. A pod on a node
+// that is not ready does not count, since it cannot be put back until the node returns.
 func reverting(_ *corev1.Pod, p Plan, w World) *Refusal {
 	for _, r := range w.Status.Records {
 		if r.Phase == v1alpha1.RecordReverting && !p.Urgent && !Unreachable(r, w.Unreachable) {
@@ -238,8 +250,9 @@ func reverting(_ *corev1.Pod, p Plan, w World) *Refusal {
 	return nil
 }
 
-// restartsLastReplica: a restart by resize is a disruption that no controller makes up for, so it is kept from the
-// only replica unless the policy allows pods to be recreated, and from all while one is not ready.
+// restartsLastReplica treats a restart by a resize as a disruption that no controller compensates. It refuses it
+// for the only replica, unless the policy allows pods to be recreated, and for every pod while one replica is not
+// ready.
 func restartsLastReplica(_ *corev1.Pod, p Plan, w World) *Refusal {
 	switch {
 	case !p.Restarts || p.Urgent:
