@@ -49,7 +49,7 @@ func AddHistory(history, rows []v1alpha1.HistoryEntry) []v1alpha1.HistoryEntry {
 }
 
 // WithoutRows returns a history without the entries that equal one of the rows in everything but their time. A
-// pass that is repeated after a lost answer uses it to write no row twice.
+// refusal that repeats itself then has one row, the newest, and does not push other rows out of the history.
 func WithoutRows(history, rows []v1alpha1.HistoryEntry) []v1alpha1.HistoryEntry {
 	return slices.DeleteFunc(slices.Clone(history), func(old v1alpha1.HistoryEntry) bool {
 		return slices.ContainsFunc(rows, func(row v1alpha1.HistoryEntry) bool {

@@ -219,8 +219,8 @@ func Leaks(tries []v1alpha1.Try) *v1alpha1.Try {
 	return nil
 }
 
-// Forgiven returns the tries without the rows for answers to OOM kills, so that these are counted from zero again
-// (kubectl attune resume).
+// Forgiven returns the tries without the rows for answers to OOM kills, so that these are counted from zero again.
+// It is used when the operator's own pause of a workload ends.
 func Forgiven(tries []v1alpha1.Try) []v1alpha1.Try {
 	var kept []v1alpha1.Try
 	for _, t := range tries {
