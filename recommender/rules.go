@@ -2,8 +2,8 @@ package recommender
 
 import "math"
 
-// rule is one step of the estimator chain, for CPU and memory alike. They are called by name and not through a table of
-// functions: so the compiler sees that no rule keeps the chain, and nothing of an input is copied to the heap.
+// rule is one step of the computation, for CPU and memory alike. Rules are called by name and not through a table
+// of functions: so the compiler can see that no rule keeps the chain, and no input is copied to the heap.
 type rule uint8
 
 // The algorithm, in order.

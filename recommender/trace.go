@@ -1,7 +1,7 @@
 package recommender
 
-// trace collects steps. All reasons are written into one buffer and cut into strings at the end. A nil
-// trace collects nothing.
+// trace collects the steps of a recommendation. All reasons are written into one buffer, which becomes one string
+// that the steps share: ends[i] is where the reason of steps[i] ends. A nil trace collects nothing.
 type trace struct {
 	steps []Step
 	ends  []int

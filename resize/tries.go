@@ -360,7 +360,7 @@ func anySize(a, b v1alpha1.Try) metav1.Time {
 	return a.Until
 }
 
-// digestOf names the sizes that a plan asks for, and the generation of the pod that they are asked of (0: any).
+// digestOf identifies the sizes that a plan asks for, and the pod's generation for which it asks (0: any).
 func digestOf(p Plan, generation int64) string {
 	asked := map[string]recommender.Size{}
 	for _, m := range p.Moves {

@@ -16,12 +16,13 @@ import (
 // BirthRecord describes after the fact what admission did to a pod, as if it had been a resize at the pod's
 // creation, from the originals (the sizes before attune, by container name) to the sizes that the pod has. It
 // returns false where no container has less than its original, or the pod was resized since and has records of its
-// own. The record is only judged, never stored.
+// own.
 func BirthRecord(pod *corev1.Pod, originals map[string]recommender.Size) (v1alpha1.ResizeRecord, bool) {
 	record := v1alpha1.ResizeRecord{
 		PodUID: pod.UID, PodName: pod.Name, Node: pod.Spec.NodeName, Phase: v1alpha1.RecordApplied,
 		WrittenAt: pod.CreationTimestamp, TemplateHash: podview.TemplateHash(pod),
 	}
+	// The API server raises the generation of a pod's spec with its first resize.
 	if pod.Generation > 1 {
 		return record, false
 	}

@@ -65,6 +65,8 @@ func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules r
 		return resize.Verdict{}
 	}
 	var notJudged []string
+	// The order is that of the reports: the first judge that finds harm, or cannot decide, gives the verdict, and
+	// what earlier ones could not measure is still named in it.
 	for _, judge := range []func(*corev1.Pod, []resize.Change, Signals) resize.Verdict{throttled, unready, guardrails, leftOpen} {
 		v := excused(judge(pod, changes, signals), record, signals)
 		notJudged = append(notJudged, v.NotJudged...)
@@ -118,6 +120,7 @@ func otherKill(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.C
 	return resize.Verdict{}
 }
 
+// killMessage is the sentence about an OOM kill after a resize.
 func killMessage(c resize.Change, t *corev1.ContainerStateTerminated, record v1alpha1.ResizeRecord) string {
 	return fmt.Sprintf("container %s was OOM-killed at %s, after the resize of %s", c.Container,
 		t.FinishedAt.UTC().Format(time.RFC3339), record.WrittenAt.UTC().Format(time.RFC3339))
@@ -271,6 +274,7 @@ func givesLess(c resize.Change) bool {
 	return false
 }
 
+// unjudged ends a message with what could not be judged; empty where all was.
 func unjudged(what []string) string {
 	if len(what) == 0 {
 		return ""

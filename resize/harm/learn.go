@@ -195,10 +195,12 @@ func greatestFloors(floors []v1alpha1.Floor, now time.Time) map[string]bool {
 	return identities
 }
 
+// decayed is what is left of a floor at a time, in millicores or bytes (recommender.Decay).
 func decayed(f v1alpha1.Floor, now time.Time) recommender.Amount {
 	return recommender.Decay(podview.AmountOf(resourceOf(f), f.Amount), f.LearnedAt.Time, now)
 }
 
+// resourceOf is the resource of a floor; every unknown word counts as CPU.
 func resourceOf(f v1alpha1.Floor) recommender.Resource {
 	if f.Resource == recommender.Memory.String() {
 		return recommender.Memory

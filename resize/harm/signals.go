@@ -15,8 +15,8 @@ type Signals struct {
 	// Throttle is the fraction (0 to 1) of the scheduler's periods in which each container was throttled, over the
 	// rate window.
 	Throttle map[string]float64
-	// CPUUsage of each container, in millicores, and NodeBusy, the used fraction of the node's CPU (0: not
-	// known), judge containers without a CPU limit. CPUPressure is the fraction of time that each waited for CPU.
+	// CPUUsage (millicores) and CPUPressure (the fraction of time in which a container waited for CPU) judge
+	// containers without a CPU limit, together with NodeBusy, the used fraction of the node's CPU (0: not known).
 	CPUUsage    map[string]recommender.Amount
 	NodeBusy    float64
 	CPUPressure map[string]float64

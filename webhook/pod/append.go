@@ -6,10 +6,11 @@ import (
 	"attune.io/attune/recommender"
 )
 
+// binarySuffixes are the suffixes of powers of 1024 in Kubernetes quantities.
 var binarySuffixes = [...]string{"", "Ki", "Mi", "Gi", "Ti"}
 
-// appendAmount appends an amount as a quoted quantity. podview.Quantity says the same, and costs three
-// allocations each: admission writes a dozen.
+// appendAmount appends an amount as a quoted quantity, such as "250m" or "256Mi". The result equals that of
+// podview.Quantity, without its three allocations for each amount: a review writes a dozen of them.
 func appendAmount(b []byte, r recommender.Resource, a recommender.Amount) []byte {
 	suffix := ""
 	if r == recommender.Memory {

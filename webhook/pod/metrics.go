@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics of admission.
+// Metrics are the counters of admission, labelled by Reason, and the time to answer. NewMetrics makes them.
 type Metrics struct {
 	total    *prometheus.CounterVec
 	duration prometheus.Histogram
