@@ -147,6 +147,8 @@ type Move struct {
 	Live Size
 	// Original is what the container had before attune: its limit-to-request ratio is kept.
 	Original Size
+	// Settings of the workload's policy: bounds, the cap of one step, whether limits follow and memory may be
+	// lowered.
 	Settings Settings
 }
 

@@ -22,7 +22,7 @@ func BirthRecord(pod *corev1.Pod, originals map[string]recommender.Size) (v1alph
 		PodUID: pod.UID, PodName: pod.Name, Node: pod.Spec.NodeName, Phase: v1alpha1.RecordApplied,
 		WrittenAt: pod.CreationTimestamp, TemplateHash: podview.TemplateHash(pod),
 	}
-	// The API server raises the generation of a pod's spec with its first resize.
+	// The API server raises a pod's generation with every change of its spec, so with its first resize.
 	if pod.Generation > 1 {
 		return record, false
 	}

@@ -169,6 +169,7 @@ func addFloors(floors, learned []v1alpha1.Floor, now time.Time) []v1alpha1.Floor
 	if len(all) <= mostFloors {
 		return all
 	}
+	// More than mostFloors: the greatest floors sort first, then the newest.
 	great := greatestFloors(all, now)
 	slices.SortStableFunc(all, func(a, b v1alpha1.Floor) int {
 		if first := great[identity(a)]; first != great[identity(b)] {

@@ -16,6 +16,7 @@ func restartsSince(pod *corev1.Pod, status *corev1.ContainerStatus, c resize.Cha
 	if status == nil || byRule(pod, status, c.Container) {
 		return 0
 	}
+	// A restart that the kubelet did not see, and the one that the resize asked for, are taken off.
 	n := status.RestartCount - c.Baseline.RestartCount
 	if t := status.LastTerminationState.Terminated; n > 0 && t != nil && unseenEnds[t.Reason] {
 		n--

@@ -28,6 +28,7 @@ func SiblingsUnready(siblings []*corev1.Pod, record v1alpha1.ResizeRecord, open 
 		if excluded[pod.UID] || down(pod.Spec.NodeName) || pod.DeletionTimestamp != nil || resize.Finished(pod) || hasLess(pod, changes) {
 			continue
 		}
+		// A sibling that is unready since before the record was written counts for neither side.
 		switch c := podview.Condition(pod, corev1.PodReady); {
 		case c == nil || pod.CreationTimestamp.Add(startsWithin).After(record.WrittenAt.Time):
 		case c.Status == corev1.ConditionTrue:

@@ -45,8 +45,8 @@ func NewIndex() *Index {
 	}
 }
 
-// Recommendation returns the seed of a workload, or nil. The names of recommendations can be cut and lower-cased,
-// so two workloads may share one: the full identity decides.
+// Recommendation returns the seed of a workload, or nil. Two workloads may share the name of a recommendation, as
+// long names are cut and end in a short hash, so the full identity is compared.
 func (x *Index) Recommendation(of workload.Identity) *Recommendation {
 	key := types.NamespacedName{Namespace: of.Namespace, Name: of.RecommendationName()}
 	x.mu.RLock()
