@@ -19,6 +19,8 @@ import (
 func (x *Index) Feed(ctx context.Context, informers cache.Informers) (func(*http.Request) error, error) {
 	var synced []func() bool
 	for _, object := range []client.Object{&v1alpha1.AttuneRecommendation{}, &corev1.LimitRange{}, &corev1.ResourceQuota{}} {
+		// BlockUntilSynced(false) returns at once; HasSynced of the registration tells when the index has all
+		// objects.
 		informer, err := informers.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 		if err != nil {
 			return nil, fmt.Errorf("watching %T: %w", object, err)

@@ -27,6 +27,8 @@ func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Al
 	switch {
 	case s.request == 0:
 		return was, ""
+	// The template asks for more than the seed was made for: its author just changed it, and the pod is not
+	// lowered.
 	case s.request < was.Request && !c.made(r, was.Request):
 		return was, TemplateChanged
 	}
@@ -36,6 +38,7 @@ func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Al
 	}
 	wanted := f.wanted(r, s, was)
 	switch {
+	// In a Guaranteed pod request and limit must stay equal, so the resource moves only if both may move.
 	case f.class != corev1.PodQOSGuaranteed:
 		return bound.Clamp(r, wanted, was), ""
 	case s.bothMove:

@@ -55,6 +55,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Metrics.duration.Observe(h.Clock.Since(start).Seconds())
 }
 
+// refuse answers a body that is no review. The API server then applies failurePolicy Ignore.
 func (h *Handler) refuse(w http.ResponseWriter, err error) {
 	status := http.StatusBadRequest
 	var large *http.MaxBytesError
@@ -66,6 +67,7 @@ func (h *Handler) refuse(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), status)
 }
 
+// errNoReview is returned for a body without a request or without its uid, to which no answer could refer.
 var errNoReview = errors.New("the body is not an AdmissionReview with a request")
 
 // Answer returns the answer to a review, both as JSON. An error means that the body is no review with a uid that

@@ -122,8 +122,11 @@ func (x *Index) bind(name string) {
 	x.namespaces[name] = ns
 }
 
+// named is implemented by all objects that lists are kept of.
 type named interface{ GetName() string }
 
+// with and without return the list with the object in place of the one with its name, or without it. They may
+// reuse the array: lists are only read under mu.
 func with[T named](list []T, object T) []T {
 	return append(without(list, object), object)
 }
@@ -138,6 +141,7 @@ func (x *Index) Handler() cache.ResourceEventHandler {
 		AddFunc:    x.Set,
 		UpdateFunc: func(_, object any) { x.Set(object) },
 		DeleteFunc: func(object any) {
+			// A watch that missed the deletion reports the last known object in a wrapper.
 			if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 				object = gone.Obj
 			}

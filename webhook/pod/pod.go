@@ -56,6 +56,7 @@ func unitsOf(p *Pod) []unit {
 	return units
 }
 
+// unitOf reads one container. Until recall finds an earlier call, the present size counts as the original.
 func unitOf(c *Container, init bool, index int) unit {
 	u := unit{Container: c, init: init, index: index}
 	u.boost = u.mayBoost()
@@ -145,6 +146,7 @@ func effective(units []unit, r recommender.Resource, of version) (total recommen
 	return greater(total, step)
 }
 
+// plus and greater work on request and limit separately, as Kubernetes' resource helpers do.
 func plus(a, b recommender.Allocation) recommender.Allocation {
 	return recommender.Allocation{Request: a.Request + b.Request, Limit: a.Limit + b.Limit}
 }

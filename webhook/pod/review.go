@@ -63,7 +63,8 @@ type Spec struct {
 // Container is the part of a container that sizing reads.
 type Container struct {
 	// Name by which the seed is found.
-	Name          string `json:"name"`
+	Name string `json:"name"`
+	// RestartPolicy of an init container; Always makes it a native sidecar.
 	RestartPolicy string `json:"restartPolicy"`
 	// Resources is nil where the container has none.
 	Resources *Requirements `json:"resources"`
@@ -83,6 +84,7 @@ type Requirements struct {
 	Limits *Quantities `json:"limits"`
 }
 
+// requests and limits are nil-safe: a container without resources has neither list.
 func (r *Requirements) requests() *Quantities {
 	if r == nil {
 		return nil

@@ -126,6 +126,8 @@ func originals(generations []v1alpha1.Originals, container string) (sizes []reco
 	return sizes
 }
 
+// readContainer reads the seed of one container. raiseOnly forbids lowering of both resources. Memory also needs
+// AllowMemoryDecrease to be lowered.
 func readContainer(s *v1alpha1.ContainerSeed, strategy v1alpha1.Strategy, raiseOnly bool) ContainerSeed {
 	// A seed of the strategy Node may stand for a while after its policy has left it: no other sets a limit as it is.
 	node := strategy == v1alpha1.StrategyNode || s.MemoryLimit != nil

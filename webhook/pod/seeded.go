@@ -22,12 +22,15 @@ func recall(p *Pod, units []unit, rec *Recommendation, ns *Namespace) {
 	if err != nil || seeded.Recommendation != rec.Name || seeded.Revision != rec.Seed.Revision {
 		return
 	}
+	// The steps depend on each other: claims are taken over first, because the class of the pod, which decides how
+	// every container is fitted, follows from all of them together.
 	claim(units, &seeded)
 	// What one claim makes of the pod's class bears on the others, so they are weighed again until none falls.
 	for fell := true; fell; {
 		seedUnits(units, rec.Seed, podview.GenerationOf(p.Metadata.Labels), ns, &Decision{})
 		fell = dropClaims(units)
 	}
+	// Nothing of the annotation holds: the pod counts as new, and may get its boosts.
 	if !slices.ContainsFunc(units, unit.believed) {
 		for i := range units {
 			units[i].boost = units[i].mayBoost()
@@ -116,6 +119,7 @@ func appendBoosts(b []byte, units []unit) []byte {
 	return b
 }
 
+// moved reports whether any container has another size than it was created with.
 func moved(units []unit) bool {
 	for i := range units {
 		if units[i].moved() {
@@ -128,6 +132,7 @@ func moved(units []unit) bool {
 // moved reports whether the container has another size than it was created with, if only for the time of a boost.
 func (u *unit) moved() bool { return u.will != u.was || u.boosted() }
 
+// appendOriginal adds one container's original in the JSON form of v1alpha1.ContainerResources.
 func appendOriginal(b []byte, u *unit) []byte {
 	b = append(b, `{"name":`...)
 	b = appendString(b, u.Name)
