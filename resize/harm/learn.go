@@ -160,6 +160,8 @@ func resizeEvidence(record v1alpha1.ResizeRecord) string {
 func addFloors(floors, learned []v1alpha1.Floor, now time.Time) []v1alpha1.Floor {
 	all := slices.Clone(floors)
 	for _, f := range learned {
+		// A floor with the same evidence is known already: the same kill is seen in every pass while the pod shows
+		// it.
 		same := func(known v1alpha1.Floor) bool { return identity(known) == identity(f) }
 		if f.Amount.Sign() > 0 && !slices.ContainsFunc(all, same) {
 			all = append(all, f)

@@ -28,6 +28,7 @@ func appendAmount(b []byte, r recommender.Resource, a recommender.Amount) []byte
 
 // appendString appends a JSON string. The text is valid UTF-8: it was decoded from JSON.
 func appendString(b []byte, s string) []byte {
+	// Only quotes, backslashes and control characters must be escaped in JSON (RFC 8259).
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
 	for i := range len(s) {

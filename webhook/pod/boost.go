@@ -36,6 +36,7 @@ func (b boost) of(request recommender.Amount) recommender.Amount {
 	if b.thousandths == 0 {
 		return request
 	}
+	// Rounded up to a whole millicore.
 	raised := (request*b.thousandths + 999) / 1000
 	if b.most > 0 {
 		raised = min(raised, b.most)

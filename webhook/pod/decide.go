@@ -59,6 +59,7 @@ func SeedPod(p *Pod, rec *Recommendation, ns *Namespace, now time.Time) Decision
 		return d
 	}
 	units := unitsOf(p)
+	// Sums of absurd amounts would overflow; the API server will refuse the pod itself, or no node will take it.
 	if !sane(units) {
 		return Decision{Reason: Unreadable, Message: "an amount is beyond any machine"}
 	}
@@ -145,6 +146,7 @@ func (f frame) boostUnit(u *unit, s *ContainerSeed) {
 	if s.Of[recommender.CPU].request == 0 || u.tight[recommender.CPU] {
 		return
 	}
+	// The frame is a copy (value receiver), so the boost applies to this container alone.
 	f.boost = s.boost
 	boosted, _ := f.fit(recommender.CPU, s, u.was[recommender.CPU])
 	if plain := u.will[recommender.CPU]; boosted.Request > plain.Request {

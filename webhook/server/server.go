@@ -67,7 +67,7 @@ type Server struct {
 	webhook.Server
 	options     Options
 	connections *ports.Connections
-	// readTimeout is a field so that tests can shorten it.
+	// readTimeout is a field so that tests can change it.
 	readTimeout time.Duration
 }
 
@@ -83,7 +83,8 @@ func New(o Options) *Server {
 	}
 }
 
-// Start serves until the context ends, and then what is under way.
+// Start serves until the context ends, then finishes the requests that are being answered, within drainTimeout. An
+// error means that the server could not listen, could not read the clients' authorities, or did not stop in time.
 func (s *Server) Start(ctx context.Context) error {
 	listener, err := net.Listen("tcp", s.address())
 	if err != nil {

@@ -54,12 +54,14 @@ func (h *Handler) Handle(ctx context.Context, request admission.Request) admissi
 	if err := h.read(request.Object, object); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("reading the %s: %w", request.Kind.Kind, err))
 	}
+	// An object that is being deleted only loses finalizers; its spec has no effect any more.
 	if object.GetDeletionTimestamp() != nil || h.sameSpec(request, object) {
 		return admission.Allowed("")
 	}
 	if err := bounded(settingsOf(object)); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
+	// An object that is created may leave its namespace to the request.
 	object.SetNamespace(request.Namespace)
 	env, err := h.env(ctx, object)
 	if err != nil {
@@ -103,6 +105,7 @@ func (h *Handler) sameSpec(request admission.Request, object client.Object) bool
 	return equality.Semantic.DeepEqual(specOf(old), specOf(object))
 }
 
+// specOf returns the spec of an object, to compare it; nil for an unknown type.
 func specOf(object client.Object) any {
 	switch o := object.(type) {
 	case *v1alpha1.AttunePolicy:

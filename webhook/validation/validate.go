@@ -56,6 +56,7 @@ func Validate(object runtime.Object, env Env) Verdict {
 func verdict(own policy.Level, cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, p *v1alpha1.AttunePolicy, operator policy.Operator) Verdict {
 	var v Verdict
 	var invalid *policy.InvalidConfig
+	// ResolveAllowed fails only with an InvalidConfig; any other result is a sound object.
 	if _, err := policy.ResolveAllowed(cluster, namespace, p, operator); !errors.As(err, &invalid) {
 		return v
 	}
