@@ -48,8 +48,8 @@ type estimator struct {
 	minimum, maximum string
 }
 
-// estimators are indexed by Resource. Memory has the higher percentile and overhead and the smaller step, because
-// too little memory kills a container and too little CPU only slows it down.
+// estimators are indexed by Resource. Memory has the higher percentile and overhead and the smaller step: too
+// little memory kills a container, too little CPU slows it down.
 var estimators = [2]estimator{
 	recommender.CPU:    {path: "cpu", percentile: 95, overhead: "20", maxChangePercent: 50, minimum: "50m", maximum: "4"},
 	recommender.Memory: {path: "memory", percentile: 99, overhead: "30", maxChangePercent: 30, minimum: "64Mi", maximum: "8Gi"},

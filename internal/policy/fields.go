@@ -53,8 +53,8 @@ func (o *overlay) checkSpan(path string, value, builtIn, least, most time.Durati
 	return value
 }
 
-// number reads a decimal number between least and most from a string. Numbers are strings in the API because JSON
-// numbers of CRDs have no exact decimal form.
+// number reads a decimal number between least and most from a string. The API has decimal numbers as strings,
+// since the Kubernetes API conventions advise against floating-point fields.
 func number[S ~string](o *overlay, path string, builtIn S, least, most float64, field func(layer) *S) float64 {
 	return o.checkNumber(path, string(pick(o, path, builtIn, field)), string(builtIn), least, most)
 }

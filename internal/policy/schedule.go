@@ -12,7 +12,7 @@ import (
 	"attune.io/attune/resize"
 )
 
-// scheduleFields say when resizes may begin.
+// scheduleFields reads when new resizes may begin.
 type scheduleFields struct{ *overlay }
 
 func (o scheduleFields) read() resize.Schedule {
@@ -39,6 +39,7 @@ func (o scheduleFields) windows() []resize.Window {
 
 var clockTime = regexp.MustCompile(`^([01][0-9]|2[0-3]):([0-5][0-9])$`)
 
+// minuteOfDay reads HH:MM as minutes after midnight; false for any other text.
 func minuteOfDay(t v1alpha1.ClockTime) (int, bool) {
 	match := clockTime.FindStringSubmatch(string(t))
 	if match == nil {
@@ -68,8 +69,8 @@ func (o scheduleFields) days() map[time.Weekday]bool {
 	return days
 }
 
-// location refuses a time zone that is not known here: ignoring it would open the windows at the wrong
-// hours. Local is the operator's own, which no user can know.
+// location refuses an unknown time zone: without it the windows would open at the wrong hours. It also refuses
+// Local, which is the zone of the operator's process and unknown to users.
 func (o scheduleFields) location() *time.Location {
 	const path = "updateStrategy.schedule.timezone"
 	name := pick(o.overlay, path, "UTC", func(l layer) *string { return nonEmpty(l.UpdateStrategy.Schedule.Timezone) })
@@ -83,7 +84,7 @@ func (o scheduleFields) location() *time.Location {
 
 var percentage = regexp.MustCompile(`^([1-9][0-9]?|100)%$`)
 
-// maxConcurrent is a number of pods or a percentage of them; the other one is 0.
+// maxConcurrent is a number of pods or a percentage of a workload's pods; the other result is 0.
 func (o resizeFields) maxConcurrent() (pods, percent int) {
 	const path = "updateStrategy.maxConcurrentResizes"
 	value := pick(o.overlay, path, maxConcurrentResizes, func(l layer) *intstr.IntOrString { return l.UpdateStrategy.MaxConcurrentResizes })

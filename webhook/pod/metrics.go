@@ -6,6 +6,7 @@ import (
 
 // Metrics are the counters of admission, labelled by Reason, and the time to answer. NewMetrics makes them.
 type Metrics struct {
+	// total counts decisions by reason, duration measures the answers in seconds.
 	total    *prometheus.CounterVec
 	duration prometheus.Histogram
 }

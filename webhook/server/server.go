@@ -123,8 +123,8 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// tls is the configuration of handshakes. HTTP/2 is not offered: ports.Connections bounds connections, and one
-// HTTP/2 connection carries many requests at once.
+// tls is the configuration of handshakes. Only HTTP/1.1 is offered: a connection then carries one request at a
+// time, so the bound on connections is one on requests too.
 func (s *Server) tls() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: s.options.GetCertificate}
 	return config, s.options.Clients.ask(config)

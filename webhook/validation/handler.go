@@ -48,6 +48,7 @@ func Register(server webhook.Server, scheme *runtime.Scheme, reader client.Reade
 // always passes. Where the defaults cannot be read, the answer is an error and the client has to try again.
 func (h *Handler) Handle(ctx context.Context, request admission.Request) admission.Response {
 	object := newObject(request.Kind.Kind)
+	// A kind that this webhook does not know, or a deletion, is never refused.
 	if object == nil || request.Operation == admissionv1.Delete {
 		return admission.Allowed("")
 	}
@@ -155,6 +156,7 @@ func answer(v Verdict) admission.Response {
 	if len(v.Denied) > 0 {
 		response = denied(v.Denied)
 	}
+	// kubectl shows warnings to the person who applies the object.
 	for _, problem := range v.Warnings {
 		response.Warnings = append(response.Warnings, "nothing will be sized until this is mended: "+problem.Sentence)
 	}
