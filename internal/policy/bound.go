@@ -61,6 +61,7 @@ func TooManyContainers(spec *corev1.PodSpec) bool {
 	return containers(spec) > MostContainers
 }
 
+// containers is how many containers a pod has, of both lists; ephemeral ones are not in a template.
 func containers(spec *corev1.PodSpec) int { return len(spec.InitContainers) + len(spec.Containers) }
 
 // ended sorts Jobs that have ended behind workloads that make pods.
@@ -80,6 +81,7 @@ func Younger(workloads []workload.Workload, most int) []workload.Workload {
 	slices.SortStableFunc(byAge, func(a, b workload.Workload) int {
 		return cmp.Or(ended(a)-ended(b), a.Created.Compare(b.Created))
 	})
+	// Age decides and not size, so that a large new workload takes no place from those that are sized already.
 	sum := 0
 	for i, w := range byAge {
 		if w.Template != nil {

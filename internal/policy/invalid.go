@@ -28,12 +28,13 @@ func (e *InvalidConfig) Error() string {
 	return strings.Join(sentences, "; ")
 }
 
-// invalid notes a problem with one field.
+// invalid adds a problem with one field.
 func (o *overlay) invalid(field, format string, args ...any) {
 	o.clash([]string{field}, format, args...)
 }
 
-// clash notes a problem between fields.
+// clash adds a problem between fields. Their levels are those that pick noted, so the fields have to be read
+// first.
 func (o *overlay) clash(fields []string, format string, args ...any) {
 	levels := make([]Level, len(fields))
 	for i, field := range fields {

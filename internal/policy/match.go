@@ -94,6 +94,7 @@ func byStrength(a, b *v1alpha1.AttunePolicy) int {
 	)
 }
 
+// reason is the first difference in the order of byStrength.
 func reason(winner, loser *v1alpha1.AttunePolicy) string {
 	switch {
 	case weightOf(winner) != weightOf(loser):
@@ -108,6 +109,8 @@ func utc(p *v1alpha1.AttunePolicy) string {
 	return p.CreationTimestamp.UTC().Format(time.RFC3339)
 }
 
+// weightOf is a policy's own weight, or the built-in one. It is read from the object, since a policy with invalid
+// settings is matched too.
 func weightOf(p *v1alpha1.AttunePolicy) int32 {
 	if p.Spec.Weight == nil {
 		return weight

@@ -78,7 +78,7 @@ func pick[T any](o *overlay, path string, builtIn T, field func(layer) *T) T {
 	return value
 }
 
-// orEmpty copies what p points to; nil becomes an empty value.
+// orEmpty returns a copy of what p points to, or an empty value for nil.
 func orEmpty[T any](p *T) *T {
 	var value T
 	if p != nil {

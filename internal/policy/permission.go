@@ -47,6 +47,7 @@ func ResolveAllowed(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.Attune
 	for i := range layers {
 		if l := &layers[i]; l.level != Cluster && !SourceAllowed(l.namespace, operator.SourceNamespaces) {
 			problems = append(problems, l.forbidden()...)
+			// The layer has copies of its own (newLayer), so the object is not changed.
 			l.MetricsSource.Prometheus, l.SLOGuardrails = &v1alpha1.PrometheusSource{}, nil
 		}
 	}

@@ -42,15 +42,19 @@ func resolve(layers []layer, problems []Problem, operator Operator) (Settings, e
 		Pricing:         o.prices(),
 		Origin:          o.origin,
 	}
+	// capped needs the layers as well as the merged value, so it is not a part of the literal above.
 	s.EvictionRanking = how.capped(s.EvictionRanking)
 	s.Recommender = estimateFields{o}.read(s.Source)
 	s.Resize = resizeFields{o}.read(s.Source)
+	// Evictions for room belong to the strategy Node; with another one the setting has no effect.
 	s.Resize.NodeEviction = s.NodeEviction && s.Strategy == v1alpha1.StrategyNode
 	combination{o, s}.check()
 	return s, o.err()
 }
 
 var (
+	// The values that the enumerations of the API allow, in their order there; the order of rankings is from the
+	// lowest to the highest, and capped relies on it.
 	strategies  = []v1alpha1.Strategy{v1alpha1.StrategyWorkload, v1alpha1.StrategyNode, v1alpha1.StrategyAdaptive}
 	risks       = []v1alpha1.Risk{v1alpha1.RiskLow, v1alpha1.RiskMedium, v1alpha1.RiskHigh}
 	switches    = []v1alpha1.Switch{v1alpha1.Enabled, v1alpha1.Disabled}
@@ -82,6 +86,7 @@ func (o strategyFields) strategy(operator Operator) v1alpha1.Strategy {
 // groupNames is the form of node.group; the schema has the same.
 var groupNames = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
+// nodeGroup reads the name of a group; empty: the pods of one workload form a group.
 func (o strategyFields) nodeGroup() string {
 	const path = "node.group"
 	group := pick(o.overlay, path, "", func(l layer) *string { return l.Node.Group })
@@ -95,6 +100,8 @@ func (o strategyFields) nodeGroup() string {
 // estimateFields reads what a target is computed from.
 type estimateFields struct{ *overlay }
 
+// read reads the settings of the recommender. CPU may always be lowered, since too little of it kills nothing;
+// memory only where memory.allowDecrease says so.
 func (o estimateFields) read(source usage.SourceSettings) recommender.Settings {
 	s := recommender.Settings{
 		HistoryWindow:     source.HistoryWindow,
@@ -134,7 +141,7 @@ func (o estimateFields) minimumDataPoints(source usage.SourceSettings) int {
 	return points
 }
 
-// stepsIn is the number of steps that the history window holds.
+// stepsIn is the number of whole steps in the history window.
 func stepsIn(source usage.SourceSettings) int {
 	return int(source.HistoryWindow / source.QueryStep)
 }
@@ -159,6 +166,7 @@ func (o *overlay) startupBoost() *Boost {
 	return &boost
 }
 
+// prices reads the prices; only the two Defaults kinds have them.
 func (o *overlay) prices() Pricing {
 	return Pricing{
 		CPUPerCoreHour:   number(o, "costPricing.cpuPerCoreHour", "0", 0, 1e6, func(l layer) *v1alpha1.Decimal { return l.pricing.CPUPerCoreHour }),
@@ -170,6 +178,7 @@ func (o *overlay) prices() Pricing {
 // resizeFields reads when and how running pods are resized.
 type resizeFields struct{ *overlay }
 
+// read reads the rules. Both observation periods are the same: the API has one watch for all waves.
 func (o resizeFields) read(source usage.SourceSettings) resize.Rules {
 	watch := o.observation()
 	pods, percent := o.maxConcurrent()
@@ -191,12 +200,15 @@ func (o resizeFields) read(source usage.SourceSettings) resize.Rules {
 	}
 }
 
+// mode reads when pods are changed: not at all (Observe, Recommend), at their creation (Initial), or while they
+// run.
 func (o resizeFields) mode() v1alpha1.UpdateType {
 	types := []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend, v1alpha1.UpdateInitial,
 		v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto}
 	return oneOf(o.overlay, "updateStrategy.type", updateType, types, func(l layer) *v1alpha1.UpdateType { return l.UpdateStrategy.Type })
 }
 
+// method reads whether a pod may be evicted where its node refuses a size.
 func (o resizeFields) method() v1alpha1.ResizeMethod {
 	methods := []v1alpha1.ResizeMethod{v1alpha1.ResizeInPlaceOnly, v1alpha1.ResizeInPlaceOrRecreate}
 	return oneOf(o.overlay, "updateStrategy.resizeMethod", resizeMethod, methods, func(l layer) *v1alpha1.ResizeMethod { return l.UpdateStrategy.ResizeMethod })
@@ -224,6 +236,7 @@ func (o resizeFields) paused() []string {
 	return levels
 }
 
+// excluded reads the containers that are never changed. The list of the highest level replaces all lower ones.
 func (o resizeFields) excluded() map[string]bool {
 	names := pick(o.overlay, "excludedContainers", nil, func(l layer) *[]v1alpha1.ContainerName { return list(l.ExcludedContainers) })
 	excluded := make(map[string]bool, len(names))

@@ -27,6 +27,7 @@ func (o combination) check() {
 	o.checkNodeBoost()
 }
 
+// checkBounds refuses a minimum above the maximum of a resource. MaxAllowed 0 is no bound.
 func (o combination) checkBounds(r recommender.Resource) {
 	s := o.Recommender.Of[r]
 	least, most := r.String()+".minAllowed", r.String()+".maxAllowed"
@@ -49,6 +50,8 @@ func (o combination) quantity(path string) string {
 	return value.String()
 }
 
+// checkWindows refuses a rate window longer than the history, and a number of data points that the history cannot
+// have: the workload would wait for its first target for ever.
 func (o combination) checkWindows() {
 	const window, rate, points, step = "metricsSource.historyWindow", "metricsSource.rateWindow", "metricsSource.minimumDataPoints", "metricsSource.queryStep"
 	if o.Source.RateWindow > o.Source.HistoryWindow {
@@ -66,6 +69,7 @@ func (o combination) checkWindows() {
 // single pod to try a size on.
 var nodeModes = []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend, v1alpha1.UpdateInitial, v1alpha1.UpdateAuto}
 
+// checkNodeMode refuses modes that the strategy Node does not know.
 func (o combination) checkNodeMode() {
 	if o.Strategy != v1alpha1.StrategyNode || slices.Contains(nodeModes, o.Resize.Mode) {
 		return

@@ -8,6 +8,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
+// comparisons are those that a guardrail's threshold may be compared by.
 var comparisons = []v1alpha1.Comparison{"<", "<=", ">", ">="}
 
 // sloGuardrails returns the guardrails that are valid; each of the others adds a problem.
@@ -24,6 +25,7 @@ func (o *overlay) sloGuardrails() []v1alpha1.SLOGuardrail {
 	return sound
 }
 
+// checkGuardrail adds a problem for each part of a guardrail that is wrong.
 func (o *overlay) checkGuardrail(path string, g v1alpha1.SLOGuardrail) {
 	at := fmt.Sprintf("%s[%s]", path, g.Name)
 	if why := checkQuery(g.Query); why != "" {

@@ -18,6 +18,8 @@ import (
 // sourceFields reads which server is asked for usage, and how.
 type sourceFields struct{ *overlay }
 
+// read reads the source. The step comes first, since the built-in rate window is derived from it: a window shorter
+// than a step would miss samples.
 func (o sourceFields) read(operator Operator) usage.SourceSettings {
 	step := span(o.overlay, "metricsSource.queryStep", queryStep, 10*time.Second, time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.QueryStep })
 	s := usage.SourceSettings{
@@ -83,6 +85,7 @@ func (o sourceFields) labels(path string) map[string]string {
 	return labels
 }
 
+// labelName is Prometheus' form of a label name, with a bound on its length.
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,63}$`)
 
 // ownLabels are the labels that attune itself sets in every query.
@@ -123,6 +126,7 @@ func (o sourceFields) from(level Level) []layer {
 	return o.layers[at:]
 }
 
+// namespaceOf is the namespace of the object that sets a level; empty for AttuneDefaults and for built-in values.
 func (o sourceFields) namespaceOf(level Level) string {
 	for _, l := range o.layers {
 		if l.level == level {
@@ -158,6 +162,7 @@ func (o sourceFields) checkHeaders(path string, headers map[string]string) {
 // ownHeaders are the headers that the HTTP client sets.
 var ownHeaders = []string{"authorization", "host", "content-length", "transfer-encoding", "connection"}
 
+// credentialsOf returns a layer's credentials and TLS settings as one value; nil where it sets none of them.
 func credentialsOf(l layer) **v1alpha1.PrometheusSource {
 	p := l.MetricsSource.Prometheus
 	if p.BearerTokenSecret == nil && p.BasicAuth == nil && p.TLS == nil {

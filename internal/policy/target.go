@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/internal/trim"
 )
 
+// kinds are those that a policy may select.
 var kinds = []v1alpha1.WorkloadKind{v1alpha1.KindDeployment, v1alpha1.KindStatefulSet, v1alpha1.KindDaemonSet,
 	v1alpha1.KindReplicaSet, v1alpha1.KindJob, v1alpha1.KindCronJob}
 
