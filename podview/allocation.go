@@ -183,7 +183,9 @@ func allocated(spec recommender.Size, status *corev1.ContainerStatus, underway b
 	return size
 }
 
-// ResizeUnderway: the spec may not be what the pod has. Kubelets of 1.33 have no observed generation.
+// ResizeUnderway reports whether the pod may have other amounts than its spec asks for: a resize is pending, in
+// progress, not observed, or not allocated. Kubelets of 1.33 report no observed generation, so the last check
+// compares amounts.
 func ResizeUnderway(pod *corev1.Pod) bool {
 	observed := pod.Status.ObservedGeneration
 	return Condition(pod, corev1.PodResizePending) != nil ||
@@ -220,17 +222,19 @@ func ResizableIn(spec *corev1.PodSpec) []*corev1.Container {
 	return list
 }
 
-// IsSidecar: a native sidecar is an init container. A regular container may have a restart policy of its own too.
+// IsSidecar reports whether the container is a native sidecar: an init container that always restarts. A regular
+// container may have a restart policy of its own too, so the list decides.
 func IsSidecar(pod *corev1.Pod, c *corev1.Container) bool {
 	return RestartsAlways(c) && slices.ContainsFunc(pod.Spec.InitContainers, func(init corev1.Container) bool { return init.Name == c.Name })
 }
 
-// RestartsAlways: the container has a restart policy of its own, Always, as native sidecars do.
+// RestartsAlways reports whether the container has a restart policy of its own with the value Always.
 func RestartsAlways(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && IsAlways(*c.RestartPolicy)
 }
 
-// IsAlways: a container's own restart policy, empty where it has none, is that of native sidecars.
+// IsAlways reports whether a container's own restart policy is Always; the empty policy, for a container without
+// one, is not.
 func IsAlways[P ~string](policy P) bool {
 	return corev1.ContainerRestartPolicy(policy) == corev1.ContainerRestartPolicyAlways
 }
@@ -257,7 +261,7 @@ func Condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodConditi
 	return nil
 }
 
-// IsReady: the pod's Ready condition is True.
+// IsReady reports whether the pod's Ready condition is True; false where it has none.
 func IsReady(pod *corev1.Pod) bool {
 	c := Condition(pod, corev1.PodReady)
 	return c != nil && c.Status == corev1.ConditionTrue
@@ -276,7 +280,7 @@ func FromPointer(r recommender.Resource, q *resource.Quantity) recommender.Amoun
 	return AmountOf(r, *q)
 }
 
-// ToPointer is the quantity of an amount; nil for 0.
+// ToPointer returns the quantity of an amount; nil for 0 and below.
 func ToPointer(r recommender.Resource, amount recommender.Amount) *resource.Quantity {
 	if amount <= 0 {
 		return nil
@@ -285,7 +289,7 @@ func ToPointer(r recommender.Resource, amount recommender.Amount) *resource.Quan
 	return &q
 }
 
-// Put an amount into a list, which is made where there is none; 0 is left out.
+// Put sets an amount in a list, which is created where it is nil, and returns the list; 0 is left out.
 func Put(list corev1.ResourceList, r recommender.Resource, amount recommender.Amount) corev1.ResourceList {
 	if amount <= 0 {
 		return list
@@ -297,7 +301,8 @@ func Put(list corev1.ResourceList, r recommender.Resource, amount recommender.Am
 	return list
 }
 
-// IsAllocated: the kubelet has taken over every request of every container that has started.
+// IsAllocated reports whether the kubelet has allocated every request of every container that has started. Limits
+// are not compared: the API shows no allocated limits.
 func IsAllocated(pod *corev1.Pod) bool {
 	statuses := Statuses(pod)
 	for _, c := range Resizable(pod) {

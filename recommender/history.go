@@ -110,6 +110,7 @@ type buckets struct {
 	overall sorted
 }
 
+// digest makes the profile of one resource. It counts first, so that all values fit into one array.
 func digest(steps []StepUsage, r Resource) ResourceProfile {
 	var p ResourceProfile
 	var counts [24]int

@@ -41,6 +41,7 @@ func (c *chain) enough() bool {
 
 func (c *chain) pointsNeeded() int { return max(c.all.MinimumDataPoints, 1) }
 
+// outdated reports whether the newest step is older than StaleAfter allows.
 func (c *chain) outdated(now time.Time) bool { return now.Sub(c.history.Last) > c.all.StaleAfter() }
 
 // silent reports whether pods ran and the source has nothing new about them.

@@ -8,6 +8,8 @@ type trace struct {
 	text  sentence
 }
 
+// newTrace reserves space for all steps of both resources, so that a recommendation allocates a fixed number of
+// times.
 func newTrace() *trace {
 	const most = len(Resources) * int(ruleCount)
 	return &trace{

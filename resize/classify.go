@@ -91,6 +91,8 @@ func Classify(err error) Outcome {
 	return outcome
 }
 
+// classify applies the checks in order: a refusal by an admission policy may have any code, so its text is checked
+// before all codes. What is not recognized counts as unanswered, as the resize may have been stored.
 func classify(err error) Outcome {
 	var status apierrors.APIStatus
 	switch {
@@ -129,8 +131,9 @@ func invalid(status metav1.Status) Outcome {
 	return Outcome{Kind: OutcomeTerminal, Reason: "Invalid"}
 }
 
-// forbidden tells apart what share the code 403: a node without room, a server that is starting, a
-// policy's no, and missing rights.
+// forbidden distinguishes the refusals that share the code 403: a node without room, a server that is starting, an
+// admission policy, and missing rights. Causes are checked first, since they are API; texts of messages may change
+// between versions.
 func forbidden(status metav1.Status) Outcome {
 	if status.Details != nil {
 		for _, cause := range status.Details.Causes {
@@ -149,8 +152,8 @@ func forbidden(status metav1.Status) Outcome {
 
 var admissionPolicy = Outcome{Kind: OutcomePolicyRefusal, Reason: "AdmissionPolicy", RetryAfter: later}
 
-// deniedByPolicy: who writes an admission policy or webhook chooses the code it answers with; only the text tells
-// that it was one.
+// deniedByPolicy reports whether an admission policy or webhook refused the request. Its author chooses the code
+// of the answer, so only the text identifies it.
 func deniedByPolicy(message string) bool {
 	return strings.Contains(message, "ValidatingAdmissionPolicy '") && strings.Contains(message, " denied request") ||
 		strings.Contains(message, "admission webhook \"") && strings.Contains(message, " denied the request")

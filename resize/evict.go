@@ -150,6 +150,7 @@ func keeping(annotations map[string]string) string {
 	return ""
 }
 
+// evictionPaused respects a pause by any level of settings.
 func evictionPaused(_ *corev1.Pod, e Eviction) *Refusal {
 	if len(e.Paused) > 0 {
 		return refuse(ReasonPaused, "paused by the %s settings", strings.Join(e.Paused, " and "))

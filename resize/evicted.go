@@ -18,8 +18,8 @@ const (
 	EvictionGranted EvictionOutcome = "success"
 	// EvictionDenied: a PodDisruptionBudget does not allow it now, or the operator may not. The pod stays.
 	EvictionDenied EvictionOutcome = "denied"
-	// EvictionUnknown: it may or may not have been granted, or the pod has changed since it was looked at. The
-	// next look tells.
+	// EvictionUnknown: the eviction may or may not have been granted, or the pod has changed since it was read.
+	// The next look at the pod shows which.
 	EvictionUnknown EvictionOutcome = "unknown"
 )
 

@@ -85,6 +85,7 @@ func firstClosed(gates []func(*corev1.Pod, Plan, World) *Refusal, pod *corev1.Po
 	return nil
 }
 
+// paused respects a pause by any level of settings. Watches and reverts are not gated, so they go on.
 func paused(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	if len(w.Rules.Paused) > 0 {
 		return refuse(ReasonPaused, "paused by the %s settings; watches and reverts go on", strings.Join(w.Rules.Paused, " and "))
@@ -92,6 +93,7 @@ func paused(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	return nil
 }
 
+// mode refuses in the modes that do not change running pods.
 func mode(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	switch w.Rules.Mode {
 	case v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto:
@@ -100,6 +102,7 @@ func mode(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	return refuse(ReasonMode, "mode %q leaves running pods as they are; OneShot, Canary and Auto resize them", w.Rules.Mode)
 }
 
+// workloadPaused respects a pause of one workload, by a person (annotation) or by the operator itself (status).
 func workloadPaused(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	switch {
 	case w.WorkloadAnnotations[v1alpha1.PausedAnnotation] == "true":
@@ -160,6 +163,7 @@ func namespaceTerminating(pod *corev1.Pod, _ Plan, w World) *Refusal {
 	return nil
 }
 
+// verticalAutoscaler refuses where a VPA sizes the workload: the two would undo each other's changes.
 func verticalAutoscaler(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	if w.VPA != "" {
 		return refuse(ReasonVPA, "VerticalPodAutoscaler %s sizes the workload too; set its updateMode to Off or delete it", w.VPA)
@@ -167,6 +171,8 @@ func verticalAutoscaler(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	return nil
 }
 
+// noRights waits where the API server refused the operator the right to resize pods. Answers to OOM kills ask
+// again sooner, so they have a reason of their own.
 func noRights(_ *corev1.Pod, p Plan, w World) *Refusal {
 	why := w.NoRights
 	if p.Urgent {
@@ -178,6 +184,7 @@ func noRights(_ *corev1.Pod, p Plan, w World) *Refusal {
 	return nil
 }
 
+// recordOpen waits for the pod's open record: a second resize would mix up what belongs to which.
 func recordOpen(pod *corev1.Pod, _ Plan, w World) *Refusal {
 	for _, r := range w.Status.Records {
 		if r.PodUID == pod.UID {
@@ -199,6 +206,8 @@ func outsideSchedule(_ *corev1.Pod, p Plan, w World) *Refusal {
 	return waitUntil(next, ReasonOutsideSchedule, "the schedule next opens at %s", next.UTC().Format(time.RFC3339))
 }
 
+// staleData waits for new usage where the history behind the target is too old. Either value being zero switches
+// the gate off.
 func staleData(_ *corev1.Pod, p Plan, w World) *Refusal {
 	if p.Urgent || w.DataUntil.IsZero() || w.StaleAfter == 0 {
 		return nil
@@ -230,6 +239,7 @@ func rollout(_ *corev1.Pod, p Plan, w World) *Refusal {
 	return nil
 }
 
+// cooldown waits for the end of the workload's cooldown (CooldownLeft). Answers to OOM kills do not wait.
 func cooldown(_ *corev1.Pod, p Plan, w World) *Refusal {
 	left := CooldownLeft(w.Status.CooldownFrom, w.Status.Backoff, w.Rules, w.Now)
 	if p.Urgent || left == 0 {

@@ -159,6 +159,7 @@ func kubeletRun(node *corev1.Node) uint64 {
 	return podview.Hash(fmt.Sprint(node.UID, "\n", node.Status.NodeInfo.BootID, "\n", node.Status.NodeInfo.KubeletVersion, "\n", readySince(node).UnixNano()))
 }
 
+// readySince is when the node's Ready condition last changed; zero where it has none.
 func readySince(node *corev1.Node) time.Time {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -168,6 +169,7 @@ func readySince(node *corev1.Node) time.Time {
 	return time.Time{}
 }
 
+// conditionsOf leaves out the times of conditions, which change with every heartbeat.
 func conditionsOf(node *corev1.Node) map[corev1.NodeConditionType]corev1.ConditionStatus {
 	all := make(map[corev1.NodeConditionType]corev1.ConditionStatus, len(node.Status.Conditions))
 	for _, c := range node.Status.Conditions {

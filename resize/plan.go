@@ -221,6 +221,7 @@ func (p Plan) Effect(pod *corev1.Pod) [2]recommender.Amount {
 	return after
 }
 
+// planOf is a plan for the pod without any moves.
 func planOf(pod *corev1.Pod) Plan {
 	return Plan{
 		PodUID: pod.UID, PodName: pod.Name, Namespace: pod.Namespace, Node: pod.Spec.NodeName,

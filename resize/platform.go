@@ -62,6 +62,7 @@ var planRules = []func(situation, Plan) *Refusal{
 	qosChange, outsidePodLevel, beyondNode,
 }
 
+// finished refuses a pod that has ended.
 func finished(s situation) *Refusal {
 	if phase := s.pod.Status.Phase; phase == corev1.PodSucceeded || phase == corev1.PodFailed {
 		return refuse(ReasonPodFinished, "the pod has ended (%s); nothing runs that could be resized", phase)
@@ -76,6 +77,7 @@ func terminating(s situation) *Refusal {
 	return nil
 }
 
+// mirror refuses the API server's copy of a static pod, whose size is in a file on the node.
 func mirror(s situation) *Refusal {
 	if _, ok := s.pod.Annotations[corev1.MirrorPodAnnotationKey]; ok {
 		return refuse(ReasonStaticPod, "a static pod is resized in its manifest on the node")
@@ -90,6 +92,8 @@ func windows(s situation) *Refusal {
 	return nil
 }
 
+// noResize refuses where the API server or the kubelet is older than Kubernetes 1.33, or does not serve the
+// subresource. A kubelet of unknown version is not refused here: nodeNotReady does that for an unknown node.
 func noResize(s situation) *Refusal {
 	switch {
 	case !s.caps.Resizable:
@@ -118,6 +122,8 @@ func noResourcesInStatus(s situation) *Refusal {
 	return nil
 }
 
+// bestEffort refuses a pod without requests and limits: a resize would change its class, which the API server
+// refuses.
 func bestEffort(s situation) *Refusal {
 	if podview.ClassOf(s.pod) == corev1.PodQOSBestEffort {
 		return refuse(ReasonBestEffort, "a pod without requests and limits cannot be resized; it can be given requests when it is created")
@@ -125,6 +131,7 @@ func bestEffort(s situation) *Refusal {
 	return nil
 }
 
+// podLevelResources needs the support of both the API server and the node.
 func podLevelResources(s situation) *Refusal {
 	if !podview.HasPodLevelResources(s.pod) || s.caps.ServerMinor >= MinorPodLevelResources && s.caps.Has(FeaturePodLevelResize) {
 		return nil
@@ -145,6 +152,8 @@ func resourceClaims(s situation) *Refusal {
 	return nil
 }
 
+// nodeNotReady waits for the node: without a kubelet the resize would stay pending, and hold quota and the
+// scheduler's room.
 func nodeNotReady(s situation) *Refusal {
 	if s.pod.Spec.NodeName != "" && !s.caps.NodeReady {
 		return wait(ReasonNodeNotReady, "node %s is not ready or not known; its kubelet would not see the resize", s.pod.Spec.NodeName)
@@ -174,8 +183,8 @@ func notStarted(s situation) *Refusal {
 	return wait(ReasonNotStarted, "the pod's containers have not started yet")
 }
 
-// alreadyUnderway waits for a resize that is not finished, whoever asked for it: a second one would replace it
-// half-done.
+// alreadyUnderway waits for a resize that is not finished, also one of another writer: a second one would replace
+// it half-done.
 func alreadyUnderway(s situation) *Refusal {
 	if podview.ResizeUnderway(s.pod) {
 		return wait(ReasonResizeUnderway, "a resize of the pod is under way; another would replace it half-done")
@@ -183,6 +192,7 @@ func alreadyUnderway(s situation) *Refusal {
 	return nil
 }
 
+// unschedulable reports whether the scheduler tried to place the pod and found no node.
 func unschedulable(pod *corev1.Pod) bool {
 	c := podview.Condition(pod, corev1.PodScheduled)
 	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
@@ -209,6 +219,7 @@ func (m Move) RestartsContainer(c *corev1.Container) bool {
 	return false
 }
 
+// restartPolicyFor is NotRequired where the container names no policy for the resource, as in the API server.
 func restartPolicyFor(c *corev1.Container, name corev1.ResourceName) corev1.ResourceResizeRestartPolicy {
 	for _, p := range c.ResizePolicy {
 		if p.ResourceName == name {

@@ -55,6 +55,7 @@ func oldStaticKubelet(s situation, m Move) *Refusal {
 	return nil
 }
 
+// staticCPU and staticMemory leave one resource of Guaranteed pods alone where the node assigns it statically.
 func staticCPU(s situation, m Move) *Refusal {
 	if s.caps.StaticCPU && podview.Guaranteed(s.pod) && m.From[recommender.CPU] != m.To[recommender.CPU] {
 		return refuseOf(recommender.CPU, ReasonStaticCPU, "the node assigns CPUs statically; new pods get the new size")
@@ -93,6 +94,8 @@ func swap(s situation, m Move) *Refusal {
 	return refuseOf(recommender.Memory, ReasonSwap, "the node uses swap and its kubelet cannot change a memory request in place")
 }
 
+// memoryLimitDecreaseUnsupported keeps a memory limit where the API server or the kubelet is older than 1.34,
+// unless the change restarts the container anyway.
 func memoryLimitDecreaseUnsupported(s situation, m Move) *Refusal {
 	if !lowersMemoryLimit(m) || s.restartsFor(m.Container, corev1.ResourceMemory) {
 		return nil
@@ -105,6 +108,7 @@ func memoryLimitDecreaseUnsupported(s situation, m Move) *Refusal {
 		"lowering a memory limit safely needs Kubernetes 1.34 or newer on the API server and the node; the limit stays")
 }
 
+// startedJustNow keeps a memory limit while the kubelet may not know the container's usage yet (statsDelay).
 func startedJustNow(s situation, m Move) *Refusal {
 	status := s.statuses[m.Container]
 	if status == nil || status.State.Running == nil || !lowersMemoryLimit(m) {

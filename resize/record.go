@@ -18,8 +18,8 @@ const (
 	// ActuatedFor is how long it may take to carry it out; memory takes longer.
 	ActuatedFor       = 60 * time.Second
 	MemoryActuatedFor = 120 * time.Second
-	// DeferredFor is how long a resize may wait for room. All that time it holds the scheduler's
-	// capacity and quota, and it could be granted hours later, when nobody wants it any more.
+	// DeferredFor is how long a resize may wait for room. All that time it holds the scheduler's capacity and
+	// quota, and without an end it could be granted hours later, when it is no longer wanted.
 	DeferredFor = 5 * time.Minute
 	// SyncPeriod is longer than a kubelet takes to look at a pod again: a resize counts as applied when
 	// two reads that far apart say so, since the first one can be premature.

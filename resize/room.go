@@ -227,7 +227,7 @@ func (w waiting) nameFor(pod *corev1.Pod) string {
 // blockFor is how long a node is left alone after it put off or refused a resize.
 const blockFor = 10 * time.Minute
 
-// NodeBlock is until when growth (Growth) or every resize (All) on a node is not tried; a zero time blocks
+// NodeBlock is until when growth (Growth) or every resize (All) on a node is not tried. A zero time blocks
 // nothing.
 type NodeBlock struct{ Growth, All time.Time }
 

@@ -73,6 +73,6 @@ type Schedule struct {
 	Location *time.Location
 }
 
-// Window is a span of the day in minutes after midnight; one whose end is before its start runs over
-// midnight.
+// Window is a span of the day, from Start to End in minutes after midnight. A window whose end is not after its
+// start runs over midnight.
 type Window struct{ Start, End int }

@@ -38,7 +38,7 @@ const (
 	Harmed StateKind = "Harmed"
 	// NotRestored: harm or a refusal was recorded, and the prior size is not back in the spec.
 	NotRestored StateKind = "NotRestored"
-	// Superseded: somebody else resized the pod since.
+	// Superseded: another writer resized the pod since.
 	Superseded StateKind = "Superseded"
 	// Replaced: the pod is gone, or another one has its name.
 	Replaced StateKind = "Replaced"

@@ -61,6 +61,7 @@ func fixed(spec *autoscalingv2.HorizontalPodAutoscalerSpec) bool {
 	return least == spec.MaxReplicas
 }
 
+// binding reads one metric; false for a metric that does not depend on requests.
 func binding(m *autoscalingv2.MetricSpec) (Binding, bool) {
 	switch {
 	case m.Type == autoscalingv2.ResourceMetricSourceType && m.Resource != nil:

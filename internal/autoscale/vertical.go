@@ -19,6 +19,7 @@ func Sizes(vpa *unstructured.Unstructured, w workload.Workload) bool {
 	return ofVPA(vpa).names(w) && field(vpa, "updatePolicy", "updateMode") != VPAModeOff
 }
 
+// field reads a string below spec; empty where it is missing or has another type.
 func field(vpa *unstructured.Unstructured, path ...string) string {
 	value, _, _ := unstructured.NestedString(vpa.Object, append([]string{"spec"}, path...)...)
 	return value

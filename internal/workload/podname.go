@@ -9,7 +9,9 @@ import (
 
 // KindName identifies a workload within a namespace that the context gives.
 type KindName struct {
+	// Kind of the workload.
 	Kind v1alpha1.WorkloadKind
+	// Name of the workload.
 	Name string
 }
 
@@ -48,6 +50,7 @@ func NewPodIndex(workloads []KindName) PodIndex {
 	return index
 }
 
+// add ignores kinds that are not sized.
 func (x PodIndex) add(w KindName) {
 	bit := bitOf(w.Kind)
 	if bit == 0 || x.kinds[w.Name]&bit != 0 {
@@ -74,6 +77,7 @@ func (x PodIndex) Of(pod string) (KindName, Match) {
 	return x.ofCut(pod)
 }
 
+// only returns the workload if exactly one kind is left.
 func only(name string, found kindSet) (KindName, Match) {
 	kind, one := found.kind()
 	if !one {

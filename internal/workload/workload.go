@@ -48,6 +48,7 @@ type Workload struct {
 // Owner is the controller of a workload.
 type Owner struct {
 	schema.GroupKind
+	// Name of the controller; empty: there is none.
 	Name string
 }
 

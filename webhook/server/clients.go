@@ -43,6 +43,7 @@ func (c Clients) ask(config *tls.Config) error {
 	return nil
 }
 
+// authorities reads the certificates of CAFile. Errors name the flag, as they are shown to the person who set it.
 func (c Clients) authorities() (*x509.CertPool, error) {
 	pem, err := os.ReadFile(c.CAFile)
 	if err != nil {
