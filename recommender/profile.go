@@ -20,7 +20,7 @@ type Profile struct {
 	First, Last time.Time
 	// Gaps counts steps between First and Last without data.
 	Gaps int
-	// Runs counts the stretches of time with data, separated by more than RunGap steps without data.
+	// Runs counts the stretches of time with data, separated by RunGap or more steps without data.
 	Runs int
 }
 

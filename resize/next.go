@@ -165,6 +165,7 @@ func gone(record v1alpha1.ResizeRecord, reason string, state State) Action {
 
 // nextOpen decides about a resize that goes forward. Each state that can last has a time after which the resize is
 // withdrawn or reverted.
+// Only a resize that restores a pod's old size waits for its kubelet without an end (nextRestore).
 func nextOpen(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
 	written := record.WrittenAt.Time
 	if restores(record.Wave) && waitsForKubelet(state) {
@@ -209,8 +210,8 @@ func nextUnsent(state State, record v1alpha1.ResizeRecord, now time.Time) Action
 		Message: "the resize never reached the API server"})
 }
 
-// mostSeconds is how often a second patch that does not arrive is sent, at doubling intervals that sum up to about
-// 6 minutes.
+// mostSeconds is how often a second patch that does not arrive is sent, at intervals that double from SyncPeriod
+// on.
 const mostSeconds = 5
 
 // secondUnsent puts a pod back that has the first half of a resize and does not get the second.
@@ -297,6 +298,7 @@ func endedByOtherKill(state State, record v1alpha1.ResizeRecord) Action {
 
 // nextSettled closes the record after the watch. The size is kept only where the verdict is conclusive and the
 // runtime reports exactly it. Without a conclusion the watch is extended once.
+// The size that is left after a boost is not kept either, since it was proven before.
 func nextSettled(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
 	switch {
 	case state.Verdict.OtherKill:
