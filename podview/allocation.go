@@ -10,10 +10,12 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Container is what one resizable container of a pod holds, or is to hold.
+// Container is the size of one resizable container of a pod: what the container has, or, as a wish, what it is to
+// have.
 type Container struct {
+	// Name of the container in the pod's spec.
 	Name string
-	// Sidecar: a native one, an init container that is restarted always.
+	// Sidecar is true for a native sidecar: an init container with the restart policy Always.
 	Sidecar bool
 	// Size is the live allocation where it was read from a pod. As a wish, an absent amount leaves that
 	// value alone: Kubernetes lets a resize add a request or a limit but never remove one.
@@ -27,6 +29,7 @@ type Container struct {
 // resize is under way, requests come from allocatedResources and limits from what the runtime reports,
 // since the API shows no allocated limits; else the spec says it. Regular containers come first, then
 // native sidecars, both in the pod's order.
+// For a pod whose containers have no status yet, it returns the amounts of the spec.
 func Read(pod *corev1.Pod) []Container {
 	underway := ResizeUnderway(pod)
 	statuses := Statuses(pod)
@@ -41,7 +44,7 @@ func Read(pod *corev1.Pod) []Container {
 	return containers
 }
 
-// ByName finds containers by their names.
+// ByName indexes containers by their names, which are unique within a pod.
 func ByName(containers []Container) map[string]Container {
 	named := make(map[string]Container, len(containers))
 	for _, c := range containers {
@@ -50,7 +53,7 @@ func ByName(containers []Container) map[string]Container {
 	return named
 }
 
-// Specs are what a pod's spec asks for, by the name of the container.
+// Specs returns what the pod's spec asks for, by the name of the container; init containers that end are left out.
 func Specs(pod *corev1.Pod) map[string]recommender.Size {
 	sizes := map[string]recommender.Size{}
 	for _, c := range Resizable(pod) {
@@ -59,7 +62,7 @@ func Specs(pod *corev1.Pod) map[string]recommender.Size {
 	return sizes
 }
 
-// ReadSpec reads what a spec asks for.
+// ReadSpec reads the requests and limits of a spec. Absent or negative amounts are 0.
 func ReadSpec(resources corev1.ResourceRequirements) recommender.Size {
 	var size recommender.Size
 	for _, r := range recommender.Resources {
@@ -71,13 +74,14 @@ func ReadSpec(resources corev1.ResourceRequirements) recommender.Size {
 	return size
 }
 
-// WholeLimit is AtMost of the limit in a list; 0: none.
+// WholeLimit is the limit of a resource in a list, rounded down to a whole amount (AtMost); 0: there is none.
 func WholeLimit(r recommender.Resource, limits corev1.ResourceList) recommender.Amount {
 	return AtMost(r, limits[NameOf(r)])
 }
 
 // AtMost reads a quantity as a bound from above, rounded down: 2.2Gi ends in a part of a byte, and a request of the next
 // whole one would be above it.
+// AmountOf rounds up instead, which is right for requests.
 func AtMost(r recommender.Resource, q resource.Quantity) recommender.Amount {
 	amount := AmountOf(r, q)
 	if up := Quantity(r, amount); amount > 0 && up.Cmp(q) > 0 {
@@ -143,6 +147,7 @@ func AmountOf(r recommender.Resource, q resource.Quantity) recommender.Amount {
 	return recommender.Amount(q.MilliValue())
 }
 
+// greatest are the quantities of MaxAmount, against which AmountOf compares.
 var greatest = [2]resource.Quantity{
 	recommender.CPU:    Quantity(recommender.CPU, recommender.MaxAmount),
 	recommender.Memory: Quantity(recommender.Memory, recommender.MaxAmount),
@@ -178,7 +183,9 @@ func allocated(spec recommender.Size, status *corev1.ContainerStatus, underway b
 	return size
 }
 
-// ResizeUnderway: the spec may not be what the pod has. Kubelets of 1.33 have no observed generation.
+// ResizeUnderway reports whether the pod may have other amounts than its spec asks for: a resize is pending, in
+// progress, not observed, or not allocated. Kubelets of 1.33 report no observed generation, so the last check
+// compares amounts.
 func ResizeUnderway(pod *corev1.Pod) bool {
 	observed := pod.Status.ObservedGeneration
 	return Condition(pod, corev1.PodResizePending) != nil ||
@@ -215,17 +222,19 @@ func ResizableIn(spec *corev1.PodSpec) []*corev1.Container {
 	return list
 }
 
-// IsSidecar: a native sidecar is an init container. A regular container may have a restart policy of its own too.
+// IsSidecar reports whether the container is a native sidecar: an init container that always restarts. A regular
+// container may have a restart policy of its own too, so the list decides.
 func IsSidecar(pod *corev1.Pod, c *corev1.Container) bool {
 	return RestartsAlways(c) && slices.ContainsFunc(pod.Spec.InitContainers, func(init corev1.Container) bool { return init.Name == c.Name })
 }
 
-// RestartsAlways: the container has a restart policy of its own, Always, as native sidecars do.
+// RestartsAlways reports whether the container has a restart policy of its own with the value Always.
 func RestartsAlways(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && IsAlways(*c.RestartPolicy)
 }
 
-// IsAlways: a container's own restart policy, empty where it has none, is that of native sidecars.
+// IsAlways reports whether a container's own restart policy is Always; the empty policy, for a container without
+// one, is not.
 func IsAlways[P ~string](policy P) bool {
 	return corev1.ContainerRestartPolicy(policy) == corev1.ContainerRestartPolicyAlways
 }
@@ -252,7 +261,7 @@ func Condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodConditi
 	return nil
 }
 
-// IsReady: the pod's Ready condition is True.
+// IsReady reports whether the pod's Ready condition is True; false where it has none.
 func IsReady(pod *corev1.Pod) bool {
 	c := Condition(pod, corev1.PodReady)
 	return c != nil && c.Status == corev1.ConditionTrue
@@ -271,7 +280,7 @@ func FromPointer(r recommender.Resource, q *resource.Quantity) recommender.Amoun
 	return AmountOf(r, *q)
 }
 
-// ToPointer is the quantity of an amount; nil for 0.
+// ToPointer returns the quantity of an amount; nil for 0 and below.
 func ToPointer(r recommender.Resource, amount recommender.Amount) *resource.Quantity {
 	if amount <= 0 {
 		return nil
@@ -280,7 +289,7 @@ func ToPointer(r recommender.Resource, amount recommender.Amount) *resource.Quan
 	return &q
 }
 
-// Put an amount into a list, which is made where there is none; 0 is left out.
+// Put sets an amount in a list, which is created where it is nil, and returns the list; 0 is left out.
 func Put(list corev1.ResourceList, r recommender.Resource, amount recommender.Amount) corev1.ResourceList {
 	if amount <= 0 {
 		return list
@@ -292,7 +301,8 @@ func Put(list corev1.ResourceList, r recommender.Resource, amount recommender.Am
 	return list
 }
 
-// IsAllocated: the kubelet has taken over every request of every container that has started.
+// IsAllocated reports whether the kubelet has allocated every request of every container that has started. Limits
+// are not compared: the API shows no allocated limits.
 func IsAllocated(pod *corev1.Pod) bool {
 	statuses := Statuses(pod)
 	for _, c := range Resizable(pod) {

@@ -26,7 +26,9 @@ func Reserved(pod *corev1.Pod) [2]recommender.Amount {
 	return Amounts(helpers.PodRequests(pod, helpers.PodResourcesOptions{UseStatusResources: true}))
 }
 
-// AllocatedRequests is what a pod's kubelet allocated to it and what it has, whatever it asks for.
+// AllocatedRequests is what the kubelet has allocated to a pod and what the pod has, without the part of its spec
+// that is not granted. It works on a copy whose pending resize is marked infeasible, because the scheduler's
+// helper ignores the spec of an infeasible resize.
 func AllocatedRequests(pod *corev1.Pod) [2]recommender.Amount {
 	// Of an infeasible resize the scheduler counts what the pod has alone.
 	judged := *pod
@@ -39,7 +41,7 @@ func AllocatedRequests(pod *corev1.Pod) [2]recommender.Amount {
 	return Reserved(&judged)
 }
 
-// Amounts are those of both resources in a list.
+// Amounts reads both resources of a list, indexed by Resource; 0 where one is absent.
 func Amounts(list corev1.ResourceList) [2]recommender.Amount {
 	var sum [2]recommender.Amount
 	for _, r := range recommender.Resources {
@@ -70,8 +72,8 @@ func InitRequests(pod *corev1.Pod) [2]recommender.Amount {
 // Overhead is what the scheduler counts for a pod beside its containers.
 func Overhead(pod *corev1.Pod) [2]recommender.Amount { return Amounts(pod.Spec.Overhead) }
 
-// Counted are a pod's containers as Read reads them, with what the scheduler counts of their requests: the most of what
-// they ask for, were allocated, and have.
+// Counted is Read with other requests: of each container the greatest of the spec's, the allocated and the actual
+// one, which is what the scheduler counts. Limits are those of Read.
 func Counted(pod *corev1.Pod) []Container {
 	containers, statuses := Read(pod), Statuses(pod)
 	asked := map[string]recommender.Size{}
@@ -95,5 +97,6 @@ func Counted(pod *corev1.Pod) []Container {
 	return containers
 }
 
-// Unfinished: the scheduler counts more for the pod than its spec asks for, as a decrease is under way.
+// Unfinished reports whether the scheduler counts more for the pod than the spec asks for: a decrease is not
+// carried out yet.
 func Unfinished(pod *corev1.Pod) bool { return Reserved(pod) != Requests(pod) }

@@ -13,12 +13,16 @@ import (
 const OOMKilled = "OOMKilled"
 
 // OOM is one kill of a container by the kernel's OOM killer.
+// It is read from a container status; nothing of it is stored in the pod by attune.
 type OOM struct {
+	// Container is the name of the killed container.
 	Container string
-	At        time.Time
-	// Limit is the memory limit that killed, the pod's own where that is lower; without a limit it is the request.
+	// At is when the container ended, by the clock of the node.
+	At time.Time
+	// Limit in bytes: the memory limit at which the container was killed, or the pod's own limit where that one is
+	// lower; the request where there is no limit.
 	Limit recommender.Amount
-	// Evidence names this kill among all others.
+	// Evidence identifies this kill (container id and time), so that it is counted once.
 	Evidence string
 }
 
@@ -37,7 +41,7 @@ func OOMKills(pod *corev1.Pod) []OOM {
 	return kills
 }
 
-// KilledSince finds an OOM kill that came after the record.
+// KilledSince returns an OOM kill that happened after the baseline of a resize record was taken, or nil.
 func KilledSince(status *corev1.ContainerStatus, baseline v1alpha1.ContainerBaseline) *corev1.ContainerStateTerminated {
 	for _, t := range Terminations(status) {
 		if t.Reason == OOMKilled && EndedSince(status, t, baseline) {
@@ -47,8 +51,9 @@ func KilledSince(status *corev1.ContainerStatus, baseline v1alpha1.ContainerBase
 	return nil
 }
 
-// EndedSince: the container that ran when the baseline was taken cannot have ended before, nor can a later one.
-// Which one it is, its id and its number say. No time is compared with ours: a node's clock may be hours off.
+// EndedSince reports whether a container's end happened after the baseline was taken. It decides by the container
+// id and by the number of the run: the run of the baseline cannot have ended before the baseline, and later runs
+// cannot either. It compares no node time with the time of this process, since a node's clock may be hours off.
 func EndedSince(status *corev1.ContainerStatus, t *corev1.ContainerStateTerminated, baseline v1alpha1.ContainerBaseline) bool {
 	ran, number := baseline.StartedAt != nil, numberOf(status, t)
 	switch {
@@ -62,8 +67,8 @@ func EndedSince(status *corev1.ContainerStatus, t *corev1.ContainerStateTerminat
 	return ran && !t.StartedAt.Time.Before(baseline.StartedAt.Time)
 }
 
-// numberOf counts a pod's runs of a container from 0. The status counts the newest run that there was: one that
-// waits to be started again is not among them.
+// numberOf is the number of the run that ended, counted from 0. RestartCount is the number of the newest run that
+// was started; while the container waits to be started again, that run is the one that ended.
 func numberOf(status *corev1.ContainerStatus, t *corev1.ContainerStateTerminated) int32 {
 	if t == status.State.Terminated || status.State.Waiting != nil {
 		return status.RestartCount
@@ -86,12 +91,13 @@ func Terminations(status *corev1.ContainerStatus) []*corev1.ContainerStateTermin
 	return list
 }
 
-// Evidence names one end of a container among all others.
+// Evidence identifies one end of a container: its id and the time at which it finished.
 func Evidence(t *corev1.ContainerStateTerminated) string {
 	return t.ContainerID + "@" + t.FinishedAt.UTC().Format(time.RFC3339)
 }
 
-// KillingLimit is the limit that kills a container of a size: its own, or its pod's where that is behind.
+// KillingLimit is the limit in bytes at which the kernel kills a container of this size: its own, or that of the
+// pod where the pod's is behind (PodLimitLags).
 func KillingLimit(pod *corev1.Pod, size recommender.Size) recommender.Amount {
 	if PodLimitLags(pod) {
 		return min(LimitOrRequest(size[recommender.Memory]), PodLimit(pod))

@@ -16,8 +16,8 @@ func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
 	return q.Class()
 }
 
-// QOS is Kubernetes' rule for the class of a pod, told the sizes that count one after another. The zero value was told
-// none.
+// QOS computes the class of a pod from its sizes, one after another (Kubernetes' ComputePodQOS). The zero value
+// has seen no size, and its class is BestEffort.
 type QOS struct{ set, loose bool }
 
 // Add a size. Zero amounts count as absent.
@@ -50,6 +50,7 @@ func ClassOf(pod *corev1.Pod) corev1.PodQOSClass {
 	return QOSClass(pod)
 }
 
+// qosSizes are the sizes that count for the class: the pod's own where it has any, else those of all containers.
 func qosSizes(pod *corev1.Pod) []recommender.Size {
 	if pod.Spec.Resources != nil {
 		return []recommender.Size{ReadSpec(*pod.Spec.Resources)}
@@ -64,7 +65,8 @@ func qosSizes(pod *corev1.Pod) []recommender.Size {
 	return sizes
 }
 
-// HasPodLevelResources: the pod has requests or limits of its own.
+// HasPodLevelResources reports whether the pod has requests or limits of its own, besides those of its containers
+// (KEP-2837).
 func HasPodLevelResources(pod *corev1.Pod) bool {
 	r := pod.Spec.Resources
 	return r != nil && len(r.Requests)+len(r.Limits) > 0

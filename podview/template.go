@@ -32,8 +32,8 @@ func TemplateHash(pod *corev1.Pod) string {
 	return strconv.FormatUint(Hash(all.String()), 36)
 }
 
-// GenerationNamed: a controller wrote on the pod which template it was made from. Of other pods it is only known what
-// they run, which stays the same where a person changes nothing but sizes.
+// GenerationNamed reports whether a controller wrote on the pod from which template it was made. For other pods
+// only what they run is known, which stays the same where only sizes change.
 func GenerationNamed(pod *corev1.Pod) bool { return GenerationOf(pod.Labels) != "" }
 
 // GenerationOf is the template generation that a pod's labels name, or empty.
@@ -46,8 +46,8 @@ func GenerationOf(labels map[string]string) string {
 	return ""
 }
 
-// SameProgram: a pod runs what a template says in all of the template's containers. It may have others, which
-// something added to it. A template without containers is that of no pod.
+// SameProgram reports whether the pod runs what a template says, in all of the template's containers. The pod may
+// have more containers, which admission added. It is false for a template without containers.
 func SameProgram(pod *corev1.Pod, template *corev1.PodSpec) bool {
 	runs := map[string]string{}
 	for i := range pod.Spec.Containers {
@@ -56,7 +56,7 @@ func SameProgram(pod *corev1.Pod, template *corev1.PodSpec) bool {
 	return len(template.Containers) > 0 && !slices.ContainsFunc(template.Containers, func(c corev1.Container) bool { return runs[c.Name] != programOf(&c) })
 }
 
-// programOf is what a container runs, as a text that tells it from all others.
+// programOf is a text that identifies what a container runs: its name, image, command and arguments.
 func programOf(c *corev1.Container) string {
 	var text strings.Builder
 	for _, part := range [][]string{{c.Name, program.ShortText(c.Image)}, program.Short(c.Command), program.Short(c.Args)} {

@@ -31,7 +31,8 @@ const (
 	Page            = recommender.Amount(4096)
 )
 
-// Near: an actual amount is what the wished one looks like once the machine has rounded it.
+// Near reports whether an actual amount is what the wished one becomes when the machine rounds it. An absent limit
+// (0) is near no other.
 func Near(v Value, actual, wished recommender.Amount) bool {
 	if actual == wished {
 		return true
@@ -54,7 +55,7 @@ func Near(v Value, actual, wished recommender.Amount) bool {
 	}
 }
 
-// NearSize: a reported size is what the wished one looks like. What is reported as absent was not read.
+// NearSize reports whether all four amounts of a reported size are near the wished ones.
 func NearSize(actual, wished recommender.Size) bool {
 	return Near(CPULimit, actual[recommender.CPU].Limit, wished[recommender.CPU].Limit) &&
 		Near(MemoryLimit, actual[recommender.Memory].Limit, wished[recommender.Memory].Limit) &&

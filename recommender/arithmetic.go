@@ -5,12 +5,13 @@ import (
 	"math/bits"
 )
 
-// MaxAmount keeps every amount exact as a float64: 9 PB of memory, 9 billion cores.
+// MaxAmount is the greatest amount that is computed with: 9 PB of memory, 9 billion cores. Every amount up to it
+// is exact as a float64.
 const MaxAmount Amount = 1 << 53
 
-// RoundUp is the least amount that is not below u, between 0 and MaxAmount; not a number counts as 0.
-// A usage that exceeds a whole amount only by the noise of floating-point arithmetic (0.07 cores are
-// 70.00000000000001 millicores) is that whole amount.
+// RoundUp is the least amount that is not below the usage, between 0 and MaxAmount; NaN and negative usage count
+// as 0. A usage that exceeds a whole amount only by the noise of floating-point arithmetic (0.07 cores are
+// 70.00000000000001 millicores) gives that whole amount.
 func (u Usage) RoundUp() Amount {
 	x := float64(u)
 	switch {
@@ -25,8 +26,8 @@ func (u Usage) RoundUp() Amount {
 	return Amount(math.Ceil(x))
 }
 
-// times is a × num / den rounded down, without overflow on the way; it is at most MaxAmount. The
-// arguments are not negative, and den is not 0.
+// times is a × num / den, rounded down, without overflow in between, and at most MaxAmount. The arguments must not
+// be negative, and den not 0.
 func (a Amount) times(num, den Amount) Amount {
 	high, low := bits.Mul64(uint64(a), uint64(num))
 	if high >= uint64(den) {
@@ -36,5 +37,5 @@ func (a Amount) times(num, den Amount) Amount {
 	return Amount(min(quotient, uint64(MaxAmount)))
 }
 
-// scaled is a × factor rounded up.
+// scaled is a × factor, rounded up.
 func (a Amount) scaled(factor float64) Amount { return Usage(float64(a) * factor).RoundUp() }

@@ -1,6 +1,6 @@
 package recommender
 
-// deadBandPercent of the live request: a smaller change is not worth a resize.
+// deadBandPercent is the dead band in percent of the live request: a smaller change is not worth a resize.
 const deadBandPercent = 10
 
 // NextStep is the rule change: one step of a live container towards its target. A difference of less than
@@ -33,15 +33,17 @@ func NextStep(m Move) Change {
 	return change
 }
 
-// step of one resource towards its target.
+// step computes one resource's step towards its target. newStep fills the first group of fields, compute the
+// second.
 type step struct {
 	resource       Resource
 	settings       *ResourceSettings
 	target         Amount
 	live, original Allocation
-	limitFloor     Amount
+	// limitFloor is what a memory limit must not be below, in bytes; 0 for CPU and for limits that are left alone.
+	limitFloor Amount
 
-	// next, hold and why are the answer; a hold is empty where nothing was held.
+	// next, hold and why are the result; hold is empty where nothing was held.
 	next Allocation
 	hold Reason
 	why  sentence
@@ -63,22 +65,22 @@ func newStep(m *Move, resource Resource) *step {
 	return s
 }
 
-// needed: there is a target, or a limit that is too low.
+// needed reports whether there is a target, or a limit that is too low.
 func (s *step) needed() bool { return s.target > 0 || s.limitTooLow() }
 
 func (s *step) limitTooLow() bool { return s.live.Limit < s.limitFloor }
 
-// limitFollows: the container has a limit, and it is ours to change.
+// limitFollows reports whether the container has a limit that the settings allow to change.
 func (s *step) limitFollows() bool {
 	return s.settings.LimitsFollow && s.live.Limit > 0 && s.original.Limit > 0
 }
 
-// pinned: request and limit are equal, and stay equal.
+// pinned reports whether request and limit are equal and have to stay so.
 func (s *step) pinned() bool {
 	return s.limitFollows() && s.original.pinned() && s.live.pinned()
 }
 
-// compute the next request and limit, why, and what held them.
+// compute sets the next request and limit, the reason, and what held them.
 func (s *step) compute() {
 	s.next.Request = s.request()
 	if s.pinned() {
@@ -96,7 +98,8 @@ func (s *step) explained() Step {
 	return Step{Resource: s.resource, Name: "change", Before: before, After: s.next.Request, Reason: string(s.why)}
 }
 
-// request is the next request as far as the limit allows.
+// request is the next request, as far as the limit allows. The order of the cases is the order of precedence: no
+// target, no live request, dead band, memory that must not fall, and only then a capped step.
 func (s *step) request() Amount {
 	target := s.target
 	if s.live.Limit > 0 && !s.limitFollows() && target > s.live.Limit {
@@ -119,16 +122,17 @@ func (s *step) request() Amount {
 	}
 }
 
+// keep holds the live request for a reason.
 func (s *step) keep(reason Reason, why sentence) Amount {
 	s.hold, s.why = reason, why
 	return s.live.Request
 }
 
-// small: the difference is within the dead band.
+// small reports whether the target is within the dead band.
 func (s *step) small(target Amount) bool { return WithinDeadBand(s.live.Request, target) }
 
-// WithinDeadBand: the target differs from the live amount by less than 10 % of it, which is not worth a
-// resize. A live amount of zero is not set and has no dead band.
+// WithinDeadBand reports whether the target differs from the live amount by less than 10 % of it, which is not
+// worth a resize. A live amount of zero is not set and has no dead band.
 func WithinDeadBand(live, target Amount) bool {
 	if live <= 0 {
 		return false
@@ -137,7 +141,8 @@ func WithinDeadBand(live, target Amount) bool {
 	return max(target-live, live-target) <= (live-1).times(deadBandPercent, 100)
 }
 
-// capped is the target, or as much of the way as one step may go in whole amounts, but always at least one unit.
+// capped is the target, or as much of the way as one step may go (MaxChangePercent of the live request), in whole
+// amounts and always at least one unit. Without that least step a small request would never move.
 func (s *step) capped(target Amount) Amount {
 	live := s.live.Request
 	most := max(1, live.times(Amount(max(s.settings.MaxChangePercent, 0)), 100))
@@ -146,8 +151,8 @@ func (s *step) capped(target Amount) Amount {
 	return next
 }
 
-// nearer is a step's end as a whole amount, rounded towards live so that the cap holds. Where that leaves no step, as
-// the cap is less than the grain, memory is in whole KiB, or exact.
+// nearer is the end of a step as a whole amount, rounded towards live so that the cap is kept. Where that leaves
+// no step, because the cap is less than the grain, memory is rounded to whole KiB or left exact.
 func (r Resource) nearer(live, end, target Amount) Amount {
 	if end == target {
 		return end
@@ -182,8 +187,8 @@ func (s *step) limit() Amount {
 	return limit
 }
 
-// caughtUp is the next limit of a request that stays within the dead band of its target. A memory limit that could not
-// be lowered along with its request is lowered later, by capped steps of its own.
+// caughtUp is the next limit of a request that stays within its dead band. A memory limit that could not be
+// lowered along with its request is lowered here later, by capped steps of its own.
 func (s *step) caughtUp(limit Amount) Amount {
 	live := Allocation{Request: s.live.Limit}
 	band := step{resource: s.resource, live: live, settings: s.settings}
@@ -195,8 +200,8 @@ func (s *step) caughtUp(limit Amount) Amount {
 	return next
 }
 
-// pin gives request and limit one value. Where the limit's floor forces them above the policy's maximum,
-// the container stays as it is.
+// pin gives request and limit one value. Where the limit's floor would force both above the policy's maximum, the
+// container stays as it is (FloorAboveMaximum).
 func (s *step) pin() {
 	size := max(s.next.Request, s.limitFloor)
 	if size > s.next.Request {

@@ -7,8 +7,8 @@ func (s sorted) Count() int { return len(s) }
 
 func (s sorted) Quantile(q float64) Usage { return Quantile(s, q) }
 
-// Quantile of values in ascending order: it interpolates between the two values around rank q × (n − 1),
-// as PromQL's quantile_over_time does. 0 without values.
+// Quantile returns the q-quantile (0 to 1) of values in ascending order. It interpolates between the two values
+// around rank q × (n − 1), as PromQL's quantile_over_time does; 0 without values.
 func Quantile(ascending []Usage, q float64) Usage {
 	if len(ascending) == 0 {
 		return 0

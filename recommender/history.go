@@ -6,18 +6,20 @@ import (
 	"time"
 )
 
-// StepUsage is what a container used in one step of history. Not a number, infinite or negative: not
-// measured.
+// StepUsage is what a container used in one step of history. Values that are NaN, infinite or negative count as
+// not measured.
 type StepUsage struct {
+	// At is the time of the step.
 	At time.Time
-	// CPUCores is the mean CPU usage of the step in cores, MemoryBytes the memory in bytes.
+	// CPUCores is the mean CPU usage of the step in cores, MemoryBytes the memory usage in bytes.
 	CPUCores, MemoryBytes float64
-	// CPUPeak and MemoryPeak are the maxima within the step, where they are known to be higher.
+	// CPUPeak (cores) and MemoryPeak (bytes) are the maxima within the step; 0 where they are not known to be
+	// higher.
 	CPUPeak, MemoryPeak float64
 }
 
-// NewProfile digests history, keeping every value: its quantiles are exact. The steps may come in any
-// order, one per step of the given length.
+// NewProfile turns history into a profile. It keeps every value, so quantiles are exact. The steps may be in any
+// order, at most one for each interval of the length step.
 func NewProfile(steps []StepUsage, step time.Duration) Profile {
 	profile := Profile{Of: [2]ResourceProfile{digest(steps, CPU), digest(steps, Memory)}}
 	measured := 0
@@ -32,7 +34,8 @@ func NewProfile(steps []StepUsage, step time.Duration) Profile {
 	return profile
 }
 
-// runs counts the stretches of time with data. History comes in order, nearly always.
+// runs counts the stretches of time with data. Steps are sorted first only if they are not in order, which is
+// rare.
 func runs(steps []StepUsage, step time.Duration) (n int) {
 	if !slices.IsSortedFunc(steps, inOrder) {
 		steps = slices.Clone(steps)
@@ -53,7 +56,7 @@ func runs(steps []StepUsage, step time.Duration) (n int) {
 
 func inOrder(a, b StepUsage) int { return a.At.Compare(b.At) }
 
-// gaps counts the steps that a span of time has room for and that were not measured.
+// gaps counts the steps that fit into a span of time and were not measured.
 func gaps(span, step time.Duration, measured int) int {
 	if step <= 0 || measured == 0 {
 		return 0
@@ -78,7 +81,7 @@ func (s *StepUsage) measured(r Resource) bool {
 	return ok
 }
 
-// value is the step's usage in the units of Usage, if it was measured.
+// value is the step's usage in millicores or bytes; false: it was not measured.
 func (s *StepUsage) value(r Resource) (Usage, bool) {
 	if r == Memory {
 		return valid(s.MemoryBytes)
@@ -100,12 +103,14 @@ func (s *StepUsage) peak(r Resource) Usage {
 
 func valid(x float64) (Usage, bool) { return Usage(x), x >= 0 && !math.IsInf(x, 1) }
 
-// buckets are the values of one resource, those of an hour of the day next to each other.
+// buckets holds the values of one resource by hour of the day. All hours share one array, so that a profile of a
+// week costs two allocations for its values instead of 25.
 type buckets struct {
 	hours   [24]sorted
 	overall sorted
 }
 
+// digest makes the profile of one resource. It counts first, so that all values fit into one array.
 func digest(steps []StepUsage, r Resource) ResourceProfile {
 	var p ResourceProfile
 	var counts [24]int
@@ -139,7 +144,7 @@ func digest(steps []StepUsage, r Resource) ResourceProfile {
 	return p
 }
 
-// newBuckets gives every hour its place in one array.
+// newBuckets reserves a part of one array for each hour, by the number of its values.
 func newBuckets(counts [24]int, total int) *buckets {
 	b := &buckets{overall: make(sorted, total)}
 	values, start := make(sorted, total), 0
@@ -150,7 +155,8 @@ func newBuckets(counts [24]int, total int) *buckets {
 	return b
 }
 
-// sort sorts every hour, then merges the hours in pairs.
+// sort sorts every hour, then merges the sorted hours into the overall distribution, which is cheaper than sorting
+// all values again.
 func (b *buckets) sort() {
 	values := make(sorted, 0, len(b.overall))
 	var ends [24]int
@@ -162,8 +168,8 @@ func (b *buckets) sort() {
 	b.overall = mergeRuns(values, b.overall, ends[:])
 }
 
-// mergeRuns sorts values, which consists of sorted runs with the given ends; spare is as long and is
-// overwritten. Either may be what is returned.
+// mergeRuns merges neighbouring runs in pairs until one is left. values consists of sorted runs with the given
+// ends; spare has the same length and is overwritten. The result is one of the two.
 func mergeRuns(values, spare sorted, ends []int) sorted {
 	for len(ends) > 1 {
 		merged, start := ends[:0], 0

@@ -2,10 +2,10 @@ package recommender
 
 import "time"
 
-// StaleAfter is how old the newest step may be: two steps and a grace for a source that lags.
+// StaleAfter is how old the newest step of history may be: two steps, and ten minutes for a source that lags.
 func (s *Settings) StaleAfter() time.Duration { return 2*s.QueryStep + 10*time.Minute }
 
-// appendHolds appends why the resource has no target, or why it is not applied.
+// appendHolds adds the reasons why the resource has no target, or why its target is not applied.
 func (c *chain) appendHolds(holds []Hold, in *Input) []Hold {
 	for _, hold := range [...]*Hold{c.tooLittle(), c.stale(in.Now), c.asleep(in.Now), c.beyondMaximum(), c.heldBy(in)} {
 		if hold != nil {
@@ -15,7 +15,7 @@ func (c *chain) appendHolds(holds []Hold, in *Input) []Hold {
 	return holds
 }
 
-// heldBy is the caller's own hold of the resource, or nil.
+// heldBy is the hold that the caller gave for the resource, or nil.
 func (c *chain) heldBy(in *Input) *Hold {
 	held := in.Held[c.resource]
 	if held == nil {
@@ -24,8 +24,8 @@ func (c *chain) heldBy(in *Input) *Hold {
 	return &Hold{Resource: c.resource, Reason: held.Reason, Message: held.Message}
 }
 
-// provenLimitFloor leaves out a peak that the history does not vouch for. A learned floor rests on harm
-// that was seen on a pod, whatever the state of the history.
+// provenLimitFloor is the limit's floor without a peak on which the history cannot be relied on. A learned floor
+// rests on harm that was seen on a pod and holds whatever the state of the history.
 func (c *chain) provenLimitFloor(now time.Time) Amount {
 	if !c.enough() || c.silent(now) {
 		return Memory.Whole(c.learned.Amount)
@@ -33,16 +33,18 @@ func (c *chain) provenLimitFloor(now time.Time) Amount {
 	return c.limitFloor
 }
 
-// enough was measured to say anything: so many steps, or whole runs of what runs now and then.
+// enough reports whether there is enough history for a target: a number of steps, or some whole runs for a
+// workload that runs now and then.
 func (c *chain) enough() bool {
 	return c.history.Points >= c.pointsNeeded() || c.history.Points > 0 && c.countsRuns && c.runs >= FirstRuns
 }
 
 func (c *chain) pointsNeeded() int { return max(c.all.MinimumDataPoints, 1) }
 
+// outdated reports whether the newest step is older than StaleAfter allows.
 func (c *chain) outdated(now time.Time) bool { return now.Sub(c.history.Last) > c.all.StaleAfter() }
 
-// silent: pods ran, and the source has nothing newer of them.
+// silent reports whether pods ran and the source has nothing new about them.
 func (c *chain) silent(now time.Time) bool { return c.outdated(now) && !c.notRunning }
 
 // tooLittle is the hold of a resource that was not measured often enough to say anything, or nil.

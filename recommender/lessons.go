@@ -19,8 +19,8 @@ func OOMFloor(limit Amount) Amount { return limit.scaled(1.3) }
 // 1.3 times that limit.
 func ThrottleFloor(limit Amount) Amount { return limit.scaled(1.3) }
 
-// Decay is what is left of a floor: it shrinks continuously, by the factor 0.8 every 7 days. A floor
-// that was learned in the future has not decayed.
+// Decay is what is left of a floor after a time: it shrinks continuously, by the factor 0.8 every 7 days. A floor
+// that was learned in the future (by another clock) has not decayed.
 func Decay(amount Amount, learnedAt, now time.Time) Amount {
 	age := now.Sub(learnedAt)
 	if age <= 0 {

@@ -1,9 +1,9 @@
 package recommender
 
-// limitHeadroom is how far above its peak a memory limit stays at least.
+// limitHeadroom is the least quotient of a memory limit and the peak of the history.
 const limitHeadroom = 1.1
 
-// defaulted: a limit without a request is the request too, as Kubernetes has it.
+// defaulted returns the allocation with its limit as the request where it has no request, as the API server does.
 func (a Allocation) defaulted() Allocation {
 	if a.Request == 0 {
 		a.Request = a.Limit
@@ -11,15 +11,15 @@ func (a Allocation) defaulted() Allocation {
 	return a
 }
 
-// pinned: request and limit are equal and have to stay so, as the pod's quality-of-service class may
-// depend on it.
+// pinned reports whether request and limit are equal. They then have to stay so, since the pod's class of quality
+// of service may depend on it.
 func (a Allocation) pinned() bool { return a.Limit > 0 && a.Request == a.Limit }
 
-// LimitFor is the limit that goes with a request: it keeps the limit-to-request ratio of the original
-// resources, rounded down to a whole amount so that a LimitRange's maximal ratio is still kept, and it is never
-// below the request. The original, not the live allocation: a ratio that is read back drifts with every rounding.
-// A memory limit is not below memoryLimitFloor either; for CPU that argument has no meaning.
-// Without an original limit there is none (0).
+// LimitFor is the limit that goes with a request. It keeps the ratio of limit to request of the original
+// resources, rounded down to a whole amount so that a LimitRange's maximal ratio is still kept, and is never below
+// the request. The original is used and not the live allocation: a ratio that is read back drifts with every
+// rounding. A memory limit is not below memoryLimitFloor (bytes) either; for CPU that argument is ignored. Without
+// an original limit the result is 0, no limit.
 func LimitFor(r Resource, original Allocation, request, memoryLimitFloor Amount) Amount {
 	if original.Limit == 0 {
 		return 0
@@ -43,8 +43,8 @@ func (r Resource) above(request, limit Amount) Amount {
 	return limit - limit%kibibyte
 }
 
-// memoryLimitFloor is what no memory limit may be below: 1.1 times the peak of the window, and the
-// learned floor, as a whole amount.
+// memoryLimitFloor is the greater of 1.1 times the peak of the window and the learned floor, as a whole amount; no
+// memory limit may be below it.
 func memoryLimitFloor(peak Usage, learned Amount) Amount {
 	return Memory.Whole(max((peak * limitHeadroom).RoundUp(), learned))
 }

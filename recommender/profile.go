@@ -2,7 +2,7 @@ package recommender
 
 import "time"
 
-// Distribution is a set of usage values, one a step.
+// Distribution is a set of usage values, one for each step, in millicores or bytes.
 type Distribution interface {
 	// Quantile is the value that the fraction q (0 to 1) of the steps does not exceed, interpolated
 	// linearly between neighbours as PromQL's quantile_over_time does; 0 if empty.
@@ -11,28 +11,30 @@ type Distribution interface {
 	Count() int
 }
 
-// Profile is a digest of one container's history, over all replicas (the highest one's value each
-// step) and across template generations.
+// Profile is the digest of one container's history, over all replicas (the highest replica's value of each step)
+// and across template generations. The zero value has no data.
 type Profile struct {
+	// Of holds the history of each resource, indexed by Resource.
 	Of [2]ResourceProfile
 	// First and Last are the times of the first and the last step with data of either resource.
 	First, Last time.Time
 	// Gaps counts steps between First and Last without data.
 	Gaps int
-	// Runs counts the stretches of time with data that RunGap steps or more without part.
+	// Runs counts the stretches of time with data, separated by RunGap or more steps without data.
 	Runs int
 }
 
-// RunGap is how many steps without data end a run: one alone may have been lost.
+// RunGap is how many steps apart two steps with data may be within one run: a single step may have been lost.
 const RunGap = 2
 
-// Runs of what runs now and then that are enough for a target, and for one that may lower a request.
+// FirstRuns whole runs of a workload that runs now and then are enough for a target, ProvenRuns for one that may
+// lower a request.
 const (
 	FirstRuns  = 3
 	ProvenRuns = 7
 )
 
-// WholeRuns are those that have ended: the last one may still go on.
+// WholeRuns is the number of runs that have ended; the last one may still go on.
 func (p *Profile) WholeRuns(step time.Duration, now time.Time) int {
 	if p.Runs > 0 && now.Sub(p.Last) <= RunGap*step {
 		return p.Runs - 1
@@ -46,16 +48,18 @@ type ResourceProfile struct {
 	Hours [24]Distribution
 	// Overall is the distribution of every step.
 	Overall Distribution
-	// Peak is the true maximum: never a down-sampled one.
+	// Peak is the true maximum of the history, never a mean over a longer step.
 	Peak Usage
 	// Points counts steps with data.
-	Points      int
+	Points int
+	// First and Last are the times of the first and the last step with data of this resource.
 	First, Last time.Time
 }
 
-// Floor is an amount that harm taught not to go below, already decayed to the present.
+// Floor is an amount that harm taught not to go below, decayed to the present. The zero value is no floor.
 type Floor struct {
+	// Amount in millicores or bytes.
 	Amount Amount
-	// Reason is what taught it: oomkill, throttle, restart, notready or slo.
+	// Reason is the harm that taught it: oomkill, throttle, restart, notready or slo.
 	Reason string
 }

@@ -2,30 +2,35 @@ package recommender
 
 import "time"
 
-// Input is everything that a recommendation for one container depends on.
+// Input is everything on which a recommendation for one container depends.
 type Input struct {
+	// Container is its name; it is only copied into the result.
 	Container string
-	Profile   Profile
-	Settings  Settings
-	// Original is what the container had before attune: its limit-to-request ratio is kept.
+	// Profile of the container's history.
+	Profile Profile
+	// Settings of the workload's policy.
+	Settings Settings
+	// Original is what the container had before attune; its ratio of limit to request is kept.
 	Original Size
-	// Floors learned from harm, indexed by Resource.
+	// Floors that were learned from harm, indexed by Resource; zero amounts are none.
 	Floors [2]Floor
-	// Held names a reason not to change a resource that only the caller can know (HPA, VPA), or is nil.
+	// Held is a reason not to change a resource that only the caller knows (HPA, VPA); nil: none.
 	Held [2]*Hold
-	// NotRunning: no pod ran since the last step for so long that it had to be measured. A history that has ended is
-	// then no sign of a source that is silent.
+	// NotRunning is true where no pod has run for so long since the last step that one would have been measured.
+	// An old history is then not a sign of a silent source.
 	NotRunning bool
-	// CountRuns: what is measured runs now and then (Jobs), and a few whole runs say as much as many steps.
+	// CountRuns is true for workloads that run now and then (Jobs), for which a few whole runs count as much as
+	// many steps.
 	CountRuns bool
 	// Now is the time of the decision.
 	Now time.Time
 }
 
-// Reason is the word a hold is known by.
+// Reason is the word by which a hold is known in objects and metrics.
 type Reason string
 
-// Reasons of holds.
+// The reasons of holds: too little or no history, history that ended, a step within the dead band, memory that may
+// not be lowered, and a floor above the policy's maximum.
 const (
 	InsufficientData   Reason = "InsufficientData"
 	StaleData          Reason = "StaleData"
@@ -36,43 +41,53 @@ const (
 	FloorAboveMaximum  Reason = "FloorAboveMaxAllowed"
 )
 
-// Hold says why a resource has no target or is not changed. NoData and InsufficientData come without a
-// target. With any other hold the target is still shown, and nothing of that resource is applied; with NotRunning
-// to no running pod, as there is none: a new one may be given it.
+// Hold is the reason why a resource has no target or is not changed. NoData and InsufficientData come without a
+// target. With any other reason the target is still shown and nothing of it is applied; with NotRunning new pods
+// may get it, as there are no running ones.
 type Hold struct {
+	// Resource that is held.
 	Resource Resource
-	Reason   Reason
+	// Reason of the hold.
+	Reason Reason
 	// Message is one sentence with the figures.
 	Message string
 }
 
-// Step is one rule at work: its name, the amount before and after it, and why.
+// Step is one applied rule: its name, the request before and after it, and the reason.
 type Step struct {
-	Resource      Resource
-	Name          string
+	// Resource to which the rule was applied.
+	Resource Resource
+	// Name of the rule, such as percentile or change.
+	Name string
+	// Before and After are the request in millicores or bytes.
 	Before, After Amount
-	Reason        string
+	// Reason is one sentence with the figures, for people.
+	Reason string
 }
 
-// Recommendation is where a container is heading, and why.
+// Recommendation is the size that a container should have, and why. Recommend makes it; it holds no pointers into
+// its input.
 type Recommendation struct {
+	// Container is the name of the container.
 	Container string
-	// Confidence from 0 to 1 and DataPoints are those of the resource that is known less well, of the
-	// resources that were measured at all.
+	// Confidence (0 to 1) and DataPoints (steps) are those of the resource that is known less well, of the
+	// resources that were measured at all; 0 where none was.
 	Confidence float64
 	DataPoints int
-	// Target is the size after the bounds. A resource that is held without a target is zero.
+	// Target is the size after all rules. A resource that is held without a target is zero.
 	Target Size
 	// MemoryLimitFloor is what no memory limit may be below: 1.1 times the peak, and the learned floor;
 	// only the latter where the history is too short or too old to be relied on.
 	MemoryLimitFloor Amount
-	Holds            []Hold
-	Steps            []Step
+	// Holds are the reasons why a resource is not applied.
+	Holds []Hold
+	// Steps are the rules in the order in which they were applied; nil from Target.
+	Steps []Step
 }
 
-// Recommend computes where a container is heading. It is a pure function; the steps that it returns are
-// the computation, in order: percentile, margin, burst, confidence, floor, bounds, for CPU and then for
-// memory. A resource without enough data has no steps.
+// Recommend computes the size that a container should have. It is a pure function. The returned steps are the
+// computation, in order: percentile, margin, burst, confidence, floor, bounds, first for CPU and then for memory.
+// A resource without enough data has no steps.
 func Recommend(in Input) Recommendation {
 	t := newTrace()
 	r := recommend(&in, t)
@@ -80,7 +95,7 @@ func Recommend(in Input) Recommendation {
 	return r
 }
 
-// Target is Recommend without the steps, at a fraction of its cost: for those who decide often and
+// Target is Recommend without the steps, which cost most of its time. It is for callers that decide often and
 // explain nothing, such as a replay.
 func Target(in Input) Recommendation { return recommend(&in, nil) }
 
@@ -122,6 +137,7 @@ func (r Recommendation) Unheld() Size {
 
 // Move is everything that one step of a live container towards its target depends on.
 type Move struct {
+	// Container is its name, for messages of the caller only.
 	Container string
 	// Target is the size after the bounds; a zero request leaves that resource alone.
 	Target Size
@@ -131,13 +147,17 @@ type Move struct {
 	Live Size
 	// Original is what the container had before attune: its limit-to-request ratio is kept.
 	Original Size
+	// Settings of the workload's policy: bounds, the cap of one step, whether limits follow and memory may be
+	// lowered.
 	Settings Settings
 }
 
 // Change is the step from a live allocation towards a target.
 type Change struct {
 	// Next is what would be applied now; it equals the live size where nothing would.
-	Next  Size
+	Next Size
+	// Holds are the reasons why a resource does not move although it has a target.
 	Holds []Hold
+	// Steps has one entry for each resource that has a target or a limit that is too low.
 	Steps []Step
 }

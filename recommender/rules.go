@@ -2,8 +2,8 @@ package recommender
 
 import "math"
 
-// rule is one step of the estimator chain, for CPU and memory alike. They are called by name and not through a table of
-// functions: so the compiler sees that no rule keeps the chain, and nothing of an input is copied to the heap.
+// rule is one step of the computation, for CPU and memory alike. Rules are called by name and not through a table
+// of functions: so the compiler can see that no rule keeps the chain, and no input is copied to the heap.
 type rule uint8
 
 // The algorithm, in order.
@@ -37,7 +37,7 @@ func (r rule) apply(c *chain, before Amount) (after Amount) {
 	}
 }
 
-// why writes the reason from what apply left in the chain, and is called only when somebody wants the trace.
+// why writes the reason from what apply left in the chain. It is called only for a trace.
 func (r rule) why(c *chain, s sentence, before, after Amount) sentence {
 	switch r {
 	case percentileRule:
@@ -196,6 +196,8 @@ func confidence(c *chain, before Amount) Amount { return before.scaled(caution(c
 // OOM kill, throttling or another revert taught.
 func floor(c *chain, before Amount) Amount { return max(before, c.least()) }
 
+// least is the greatest amount below which the request must not be: the learned floor, the peak of memory, and the
+// limit's floor where request and limit are equal.
 func (c *chain) least() Amount {
 	least := c.learned.Amount
 	if c.resource == Memory {

@@ -2,8 +2,8 @@ package recommender
 
 import "time"
 
-// Settings are complete: every field is set, and validated once where they are made
-// (internal/policy).
+// Settings are the settings of a recommendation. Every field is set, and validated once where the settings are
+// made (internal/policy); this package does not check them again.
 type Settings struct {
 	// HistoryWindow is the span of history that full confidence needs, at most 7 days of it.
 	HistoryWindow time.Duration

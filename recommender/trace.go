@@ -1,13 +1,15 @@
 package recommender
 
-// trace collects steps. All reasons are written into one buffer and cut into strings at the end. A nil
-// trace collects nothing.
+// trace collects the steps of a recommendation. All reasons are written into one buffer, which becomes one string
+// that the steps share: ends[i] is where the reason of steps[i] ends. A nil trace collects nothing.
 type trace struct {
 	steps []Step
 	ends  []int
 	text  sentence
 }
 
+// newTrace reserves space for all steps of both resources, so that a recommendation allocates a fixed number of
+// times.
 func newTrace() *trace {
 	const most = len(Resources) * int(ruleCount)
 	return &trace{

@@ -8,6 +8,7 @@ const (
 	coarseFrom = 16 * mebibyte
 )
 
+// grain is the unit of a whole amount of that size, in millicores or bytes.
 func (r Resource) grain(a Amount) Amount {
 	switch {
 	case r == CPU:

@@ -9,14 +9,16 @@ import (
 )
 
 const (
-	// mostBackoff caps how much reverts lengthen the cooldown, and refusals the time until the same is asked again.
+	// mostBackoff is the greatest factor by which reverts lengthen the cooldown and refusals the wait before the
+	// same resize is tried again. Without it a workload with many reverts would be left alone for ever.
 	mostBackoff = 16
-	// degradedReverts of the last degradedOf resizes make a workload degraded.
+	// A workload is degraded when degradedReverts of its last degradedOf resizes were reverted.
 	degradedReverts, degradedOf = 3, 5
 )
 
-// CooldownLeft is how much of a workload's cooldown is left. It runs from the end of the last wave's
-// watch, and is doubled for each consecutive revert, at most 16 times. A base of zero has no cooldown.
+// CooldownLeft is how much of a workload's cooldown is left; 0: the cooldown is over. It runs from the end of the
+// last wave's watch (from; nil: no wave yet) and is doubled for each consecutive revert, at most to 16 times its
+// length. A base of zero has no cooldown.
 func CooldownLeft(from *metav1.Time, backoff *v1alpha1.Backoff, rules Rules, now time.Time) time.Duration {
 	if from == nil {
 		return 0
@@ -28,14 +30,15 @@ func CooldownLeft(from *metav1.Time, backoff *v1alpha1.Backoff, rules Rules, now
 	return max(0, from.Add(doubled(rules.Cooldown, reverts)).Sub(now))
 }
 
-// CoolsDown: a workload cools down after a resize that was finished so. One that its node would not have changed
-// nothing, so that what is tried next need not wait for it, and the same is not tried again soon
-// (triedLately). Where the pod was to go in the end, the next one would be asked to go at once.
+// CoolsDown reports whether the workload cools down after a resize that ended with this action. A resize that its
+// node refused (Infeasible) changed nothing: another size may be tried at once, and the same size is held back by
+// the tries (triedLately). The exception is a pod that is worth evicting: without the cooldown the next pod would
+// be evicted right after it.
 func CoolsDown(record v1alpha1.ResizeRecord, action Action, rules Rules) bool {
 	return action.Result != ResultWithdrawn || action.Reason != ReasonInfeasible || worthEvicting(record, rules)
 }
 
-// doubled so many times, up to mostBackoff times as long.
+// doubled returns the wait, doubled as many times as given, and at most mostBackoff times as long.
 func doubled(wait time.Duration, times int32) time.Duration {
 	factor := time.Duration(1)
 	for i := int32(0); i < times && factor < mostBackoff; i++ {
@@ -44,8 +47,9 @@ func doubled(wait time.Duration, times int32) time.Duration {
 	return wait * factor
 }
 
-// MoreBackoff counts one more consecutive revert. What was begun before the last one was decided is of the same trial,
-// whose pods are harmed one after the other, and counts once.
+// MoreBackoff counts one more consecutive revert. The pods of one trial are harmed one after the other; a resize
+// that was begun before the last counted revert belongs to the same trial and does not count again. The argument
+// is not changed.
 func MoreBackoff(backoff *v1alpha1.Backoff, reverted v1alpha1.ResizeRecord, now time.Time) *v1alpha1.Backoff {
 	more := v1alpha1.Backoff{ConsecutiveReverts: 1, Since: metav1.NewTime(now)}
 	switch {
@@ -58,13 +62,15 @@ func MoreBackoff(backoff *v1alpha1.Backoff, reverted v1alpha1.ResizeRecord, now 
 	return &more
 }
 
-// EndsBackoff: a survived resize that was begun after the last revert ends the back-off. One that was begun before
-// is of the trial that was reverted.
+// EndsBackoff reports whether a survived resize ends the back-off: it does where it was begun after the last
+// revert. A resize that was begun before belongs to the trial that was reverted and proves nothing about the sizes
+// that are tried since.
 func EndsBackoff(backoff *v1alpha1.Backoff, survived v1alpha1.ResizeRecord) bool {
 	return backoff != nil && begun(survived).After(backoff.Since.Time)
 }
 
-// begun is when a resize was decided; its second patch may have been written long after.
+// begun is the time at which a resize was decided. WrittenAt alone is not: it is renewed by the second patch
+// (secondPatch).
 func begun(record v1alpha1.ResizeRecord) time.Time {
 	if record.Begun != nil {
 		return record.Begun.Time
@@ -72,10 +78,10 @@ func begun(record v1alpha1.ResizeRecord) time.Time {
 	return record.WrittenAt.Time
 }
 
-// Degraded: 3 of the last 5 resizes of a workload were reverted. The history is newest first and has a
-// row per container; rows of one pod at one time are one resize. Resizes that no pod ran with say
-// nothing about their sizes and are not counted, nor are boosts that were taken back: they come with each new
-// pod.
+// Degraded reports whether 3 of the last 5 resizes of a workload were reverted. The history is newest first and
+// has one row for each container; rows of one pod at one time are one resize. Only results Success and Reverted
+// count, since no pod ran with the size of the others. Ends of boosts do not count either: they come with each new
+// pod and would push everything else out of the last five.
 func Degraded(history []v1alpha1.HistoryEntry) bool {
 	type resize struct {
 		pod string

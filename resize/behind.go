@@ -12,12 +12,13 @@ import (
 // resize is allocated starts with more, within a pod that has no more, and is killed there as before. All
 // that tells is the pod's own resources in its status, from 1.36 on.
 
-// catchUpBy is how much a container's memory limit is raised so that its pod's follows.
+// catchUpBy is by how much CatchUp raises a container's memory limit, in bytes: the least change that makes the
+// kubelet set the pod's limit again (any change does).
 const catchUpBy = 1 << 20
 
-// CatchUp is what has a pod that is behind follow its containers: any change of the memory of one that runs
-// does it, and a little more is what harms least. It is nothing where the pod is not behind; the refusal says
-// that nothing can be done while no container runs.
+// CatchUp returns the size that makes a pod's own memory limit follow those of its containers: the first running
+// container with a memory limit gets catchUpBy more. It returns nil and nil where the pod is not behind
+// (podview.PodLimitLags). A refusal means that nothing can be done while no container runs.
 func CatchUp(pod *corev1.Pod) ([]podview.Container, *Refusal) {
 	if !podview.PodLimitLags(pod) {
 		return nil, nil

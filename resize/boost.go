@@ -11,18 +11,21 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// ReasonBoost: a pod's CPU to start with is taken back.
+// ReasonBoost is the reason of plans and records that take a startup boost back.
 const ReasonBoost = "StartupBoost"
 
-// mostBoosts are the open records that the ends of boosts may take; the rest are left to growth after OOM kills, and to
-// steps. boostWatch is how long they are watched at most, so that a rollout of thousands of pods is over in an hour: the
-// size that they end with is a proven one, and what throttles shows in one rate window.
+// mostBoosts is how many open records the ends of boosts may take; the rest is reserved for growth after OOM kills
+// and for steps towards targets, which a rollout of many boosted pods would otherwise hold up.
+//
+// boostWatch is the longest watch after the end of a boost. The size that is left is a proven one, and throttling
+// shows within one rate window; with the full observation period a rollout of thousands of pods would take many
+// hours.
 const (
 	mostBoosts = v1alpha1.MaxRecords * 3 / 5
 	boostWatch = time.Minute
 )
 
-// boostsFull: as many boosts end as may at once.
+// boostsFull refuses where as many boosts are being taken back as may be at once (mostBoosts).
 func boostsFull(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	if open := len(w.Status.Records) - steps(w.Status.Records, nil); open >= mostBoosts {
 		return wait(ReasonRecordsFull, "the boosts of %d pods of the workload are being taken back, which is the most there can be at once", open)
@@ -30,10 +33,11 @@ func boostsFull(_ *corev1.Pod, _ Plan, w World) *Refusal {
 	return nil
 }
 
-// Boosted are the containers that still have the CPU that they were given to start with, each with the CPU to
-// be left with. The note of it is a hint that anybody in the namespace may have written: it is believed where
-// the container has what it says, and only to lower it, to no less than a boost can have made it from.
-// least is what the policy lowers requests to at most.
+// Boosted returns the containers that still have their startup boost, each with the CPU that is to be left. A
+// pod's annotation names them; anyone who can write pods in the namespace may have written it, so it is only a
+// hint. It is believed where the container has exactly the request that it names, and only to lower the CPU, to no
+// less than a boost can have started from (plausible). least is the lowest request that the policy allows, in
+// millicores; 0: no bound.
 func Boosted(pod *corev1.Pod, seeded v1alpha1.Seeded, least recommender.Amount) []podview.Container {
 	var boosted []podview.Container
 	for _, c := range podview.Resizable(pod) {
@@ -49,12 +53,15 @@ func Boosted(pod *corev1.Pod, seeded v1alpha1.Seeded, least recommender.Amount) 
 	return boosted
 }
 
+// baseOf is the CPU that the annotation names as the size without the boost.
 func baseOf(b v1alpha1.BoostedContainer) recommender.Allocation {
 	return recommender.Allocation{
 		Request: podview.AmountOf(recommender.CPU, b.BaseCPURequest), Limit: podview.FromPointer(recommender.CPU, b.BaseCPULimit),
 	}
 }
 
+// plausible reports whether a boost can have led from base to has. It refuses a base that would raise anything, is
+// below the policy's minimum, is less than 1/MaxBoost of the request, or adds or removes a limit.
 func plausible(has, base recommender.Allocation, least recommender.Amount) bool {
 	switch {
 	case base.Request == 0 || base.Request >= has.Request || base.Request < least || base.Request*v1alpha1.MaxBoost < has.Request:
@@ -65,9 +72,9 @@ func plausible(has, base recommender.Allocation, least recommender.Amount) bool 
 	return base.Request <= base.Limit && base.Limit <= has.Limit
 }
 
-// BoostLeft is how long the boost of a pod's containers still lasts: until they have run for its duration, and
-// until the pod is ready, whichever is later. False: nobody knows, as it is not ready or one of them does not
-// run.
+// BoostLeft is how long the boost of a pod's containers still lasts: until each of them has run for the duration
+// and the pod is ready, whichever is later. It returns false where that cannot be known yet: the pod is not ready,
+// or one of the containers does not run. A time of 0 or less with true means that the boost is over.
 func BoostLeft(pod *corev1.Pod, boosted []podview.Container, duration time.Duration, now time.Time) (time.Duration, bool) {
 	statuses := podview.Statuses(pod)
 	left := time.Duration(0)
@@ -81,7 +88,8 @@ func BoostLeft(pod *corev1.Pod, boosted []podview.Container, duration time.Durat
 	return left, podview.IsReady(pod)
 }
 
-// BoostPlan takes the boost of a pod's containers back.
+// BoostPlan plans the end of a pod's boost. It is PlanFor with the wave and the reason of a boost; refusals are
+// those of PlanFor.
 func BoostPlan(pod *corev1.Pod, boosted []podview.Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
 	plan, refusal := PlanFor(pod, boosted, caps, now)
 	plan.Wave, plan.Reason = WaveBoost, ReasonBoost

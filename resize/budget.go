@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// disruptionBudgets holds a resize that restarts containers against every PodDisruptionBudget that covers the pod, as
-// the API server holds evictions: pods/resize asks for none. Growth after an OOM kill is excepted, since the container
-// is down anyway.
+// disruptionBudgets checks a resize that restarts containers against every PodDisruptionBudget that covers the
+// pod, as the API server checks evictions; the API server itself checks none of them for pods/resize. Growth after
+// an OOM kill is exempt, because the container is down anyway.
 func disruptionBudgets(pod *corev1.Pod, p Plan, w World) *Refusal {
 	if !p.Restarts || p.Urgent {
 		return nil
@@ -26,7 +26,8 @@ func disruptionBudgets(pod *corev1.Pod, p Plan, w World) *Refusal {
 	return nil
 }
 
-// spent is why a budget allows no disruption now, or nil. What it says of an older spec does not count.
+// spent returns why a budget allows no disruption now, or nil. A status that belongs to an older spec of the
+// budget counts as unknown, and unknown refuses.
 func spent(budget *policyv1.PodDisruptionBudget) *Refusal {
 	status := budget.Status
 	switch {
@@ -39,8 +40,8 @@ func spent(budget *policyv1.PodDisruptionBudget) *Refusal {
 	return nil
 }
 
-// protects: the budget's selector matches the pod. One that cannot be read is taken to match: the API server lets no
-// such selector in.
+// protects reports whether the budget's selector matches the pod. A selector that cannot be parsed counts as a
+// match; the API server accepts no such selector, so this only happens with an object of another source.
 func protects(budget *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
 	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 	return budget.Namespace == pod.Namespace && (err != nil || selector.Matches(labels.Set(pod.Labels)))

@@ -26,28 +26,30 @@ const (
 	MinorResourceClaims = 37
 )
 
-// FeaturePodLevelResize is what a node declares that can resize pod-level resources.
+// FeaturePodLevelResize is the feature that a node declares in status.declaredFeatures when it can resize
+// pod-level resources.
 const FeaturePodLevelResize = "InPlacePodLevelResourcesVerticalScaling"
 
-// Capabilities say what the API server and one node can do. The zero value can do nothing: what is
-// not known to work is refused.
+// Capabilities are what the API server and one node can do. The zero value can do nothing: what is not known to
+// work is refused.
 type Capabilities struct {
-	// Resizable: the API server serves pods/resize, as far as is known.
+	// Resizable is true where the API server serves pods/resize, judged by its version.
 	Resizable bool
 	// ServerMinor and KubeletMinor are minor versions of Kubernetes 1.x; 0 is unknown and counts as old.
 	ServerMinor, KubeletMinor int
-	// Features that the node declares.
+	// Features are those that the node declares (status.declaredFeatures).
 	Features []string
-	// NodeReady: the node's Ready condition is True.
+	// NodeReady is true where the node's Ready condition is True.
 	NodeReady bool
 	// Pressure names the node's conditions that make its kubelet defer every resize, such as DiskPressure.
 	Pressure []string
-	// Windows node.
+	// Windows is true for a Windows node; Kubernetes resizes pods on Linux only.
 	Windows bool
-	// Policies of its kubelet are no part of the Node API: they are learned from the first Infeasible that says so
-	// (NodeFacts).
+	// Policies are settings of the node's kubelet. The Node API does not show them: they are learned from the
+	// first Infeasible answer that names one (NodeFacts).
 	Policies
-	// Allocatable of the node, indexed by Resource; 0 is unknown and not checked.
+	// Allocatable is what pods of the node may request together, in millicores and bytes, indexed by Resource; 0
+	// is unknown and not checked.
 	Allocatable [2]recommender.Amount
 }
 
@@ -74,22 +76,23 @@ func CapabilitiesOf(node *corev1.Node, server string) Capabilities {
 	return caps
 }
 
-// NodeReady: the node says that it is ready. A nil node says nothing.
+// NodeReady reports whether the node's Ready condition is True; false for a nil node.
 func NodeReady(node *corev1.Node) bool {
 	return node != nil && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
 }
 
-// Has says whether the node declares a feature.
+// Has reports whether the node declares a feature.
 func (c Capabilities) Has(feature string) bool { return slices.Contains(c.Features, feature) }
 
+// pressures are the conditions in which a kubelet defers every resize or evicts pods by what they request.
 var pressures = []corev1.NodeConditionType{
 	corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure,
 }
 
-// minor of a version such as v1.36.3 or v1.36.3-gke.100; 0 if it is none. It is asked for each pod of a workload
-// several times a pass.
+// minor is the minor version of a version such as v1.36.3 or v1.36.3-gke.100; 0 where it cannot be read. It is
+// called several times a pass for each pod, so it uses no regular expression.
 func minor(v string) int {
 	rest, found := strings.CutPrefix(strings.TrimPrefix(strings.TrimSpace(v), "v"), "1.")
 	if !found {

@@ -47,29 +47,32 @@ const (
 	refusedLimitRange  = "LimitRange"
 )
 
-// Outcome is what the answer to a resize means, and when it is worth asking again.
+// Outcome is the meaning of the API server's answer to a resize. Classify makes it.
 type Outcome struct {
+	// Kind decides what is done about the answer.
 	Kind OutcomeKind
-	// Reason is a word for conditions, events and metrics.
+	// Reason is one word for conditions, events, metrics and tries; empty where the resize was accepted.
 	Reason string
-	// Message is the API server's.
+	// Message is the API server's own text.
 	Message string
-	// RetryAfter is 0 where asking again would change nothing.
+	// RetryAfter is how long to wait before the same resize is sent again; 0: sending it again would change
+	// nothing.
 	RetryAfter time.Duration
 }
 
-// Refused: nothing was changed, and the record of the resize can be closed.
+// Refused reports whether nothing was changed, so that the record of the resize can be closed. It is false for an
+// unknown outcome: the resize may have been stored although its answer was lost.
 func (o Outcome) Refused() bool {
 	return o.Kind != OutcomeAccepted && o.Kind != OutcomeUnknown
 }
 
-// OfNode: the answer says something of the pod's node whatever the size. That one is larger than all that the node has
-// does not.
+// OfNode reports whether the answer says something about the pod's node that holds for every size. A size beyond
+// all that the node has (NodeCapacity) says nothing about smaller ones.
 func (o Outcome) OfNode() bool {
 	return o.Kind == OutcomeInfeasible && o.Reason != string(causeNodeCapacity)
 }
 
-// Passing: what was refused now may be taken in a moment, as it is.
+// Passing reports whether the same resize may be accepted a moment later.
 func (o Outcome) Passing() bool { return o.Kind == OutcomeConflict || o.Kind == OutcomeTransient }
 
 // Waits before a resize is asked for again.
@@ -88,6 +91,8 @@ func Classify(err error) Outcome {
 	return outcome
 }
 
+// classify applies the checks in order: a refusal by an admission policy may have any code, so its text is checked
+// before all codes. What is not recognized counts as unanswered, as the resize may have been stored.
 func classify(err error) Outcome {
 	var status apierrors.APIStatus
 	switch {
@@ -126,8 +131,9 @@ func invalid(status metav1.Status) Outcome {
 	return Outcome{Kind: OutcomeTerminal, Reason: "Invalid"}
 }
 
-// forbidden tells apart what share the code 403: a node without room, a server that is starting, a
-// policy's no, and missing rights.
+// forbidden distinguishes the refusals that share the code 403: a node without room, a server that is starting, an
+// admission policy, and missing rights. Causes are checked first, since they are API; texts of messages may change
+// between versions.
 func forbidden(status metav1.Status) Outcome {
 	if status.Details != nil {
 		for _, cause := range status.Details.Causes {
@@ -146,8 +152,8 @@ func forbidden(status metav1.Status) Outcome {
 
 var admissionPolicy = Outcome{Kind: OutcomePolicyRefusal, Reason: "AdmissionPolicy", RetryAfter: later}
 
-// deniedByPolicy: who writes an admission policy or webhook chooses the code it answers with; only the text tells
-// that it was one.
+// deniedByPolicy reports whether an admission policy or webhook refused the request. Its author chooses the code
+// of the answer, so only the text identifies it.
 func deniedByPolicy(message string) bool {
 	return strings.Contains(message, "ValidatingAdmissionPolicy '") && strings.Contains(message, " denied request") ||
 		strings.Contains(message, "admission webhook \"") && strings.Contains(message, " denied the request")

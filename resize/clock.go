@@ -8,9 +8,10 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// InOurTime is a record whose newest event did not happen in the future. Another replica wrote it, whose clock
-// is ahead of ours: all of its times are moved back as far, so that no deadline is later than it was meant. A clock
-// that was behind cannot be told from a pause; what it wrote is due early.
+// InOurTime returns a record whose newest event is not in the future. Another replica with a clock that is ahead
+// may have written it: all times are then moved back by the same amount, so that no deadline comes later than it
+// was meant. A clock that is behind cannot be told from a pause of the process; the deadlines that it wrote come
+// early. The argument is not changed.
 func InOurTime(record v1alpha1.ResizeRecord, now time.Time) v1alpha1.ResizeRecord {
 	newest := record.WrittenAt.Time
 	if v := record.VerifiedOnce; v != nil && v.After(newest) {
@@ -30,7 +31,8 @@ func InOurTime(record v1alpha1.ResizeRecord, now time.Time) v1alpha1.ResizeRecor
 	return record
 }
 
-// NotAhead is a time that something happened at: now, where another clock says that it is still to come.
+// NotAhead returns the time of an event, or now where the time is in the future (another clock wrote it). nil
+// stays nil.
 func NotAhead(at *metav1.Time, now time.Time) *metav1.Time {
 	if at == nil || !at.After(now) {
 		return at

@@ -4,9 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Errands are resizes that are no step towards a target, by the wave that their records name. They wait
-// for no wave, schedule, cooldown or fresh data; what a person forbids and what the platform would refuse
-// holds them as it holds any other resize.
+// Waves of errands. An errand is a resize that is no step towards a target. It waits for no wave, schedule,
+// cooldown or fresh data. What a person forbids and what the platform would refuse holds it as any other resize.
 const (
 	// WaveUndo puts a pod back to what it had before attune, because a person asked for that.
 	WaveUndo = "undo"
@@ -16,15 +15,18 @@ const (
 	WaveBirth = "birth"
 )
 
-// restores: an errand gives a pod back what it had before attune, or would have. It does no harm of its own, and waits for
-// room as a revert does.
+// restores reports whether the wave gives a pod back what it had before attune, or would have had. Such a resize
+// counts as harmless, is never reverted, and may wait for room without a deadline, as a revert does.
 func restores(wave string) bool { return wave == WaveUndo || wave == WaveBirth }
 
+// gate is a rule that refuses a plan, or returns nil.
 type gate = func(*corev1.Pod, Plan, World) *Refusal
 
+// narrowing takes out of a plan what may not change now and notes it in LeftOut.
 type narrowing = func(*corev1.Pod, Plan, World) Plan
 
-// rulesOf are what a plan has to pass, in order: an undo is not held by what only holds what is new.
+// rulesOf returns the rules that a plan has to pass, in order: gates, narrowings, gates that look at what the
+// narrowings left. Each errand has lists of its own, without the rules that hold back only what is new.
 func rulesOf(p Plan) (first []gate, narrow []narrowing, last []gate) {
 	switch p.Wave {
 	case WaveUndo:
@@ -39,6 +41,8 @@ func rulesOf(p Plan) (first []gate, narrow []narrowing, last []gate) {
 
 // An undo is what a person wants in spite of a pause, and it may wait for room as a revert does.
 var (
+	// An undo is asked for by a person in spite of a pause, so it has no gate for pauses, modes, schedules or
+	// cooldowns, and it may wait for room.
 	undoGates      = []gate{optedOut, incomplete, namespaceTerminating, verticalAutoscaler, noRights, recordOpen, RecordsFull}
 	undoNarrowings = []narrowing{withoutExcluded, withoutFailedLimits, withinLimitRanges}
 	undoLastGates  = []gate{memorySoon, restartsLastReplica, disruptionBudgets, limitRange, quota, triedLately}
@@ -47,6 +51,8 @@ var (
 // What admission took is given back as a revert is: no pause, schedule, rollout or cooldown holds it. A container that
 // crashes is not restarted too early.
 var (
+	// A birth plan gives back what admission took, as a revert does: no pause, schedule, rollout or cooldown holds
+	// it. The gates for restarts and budgets are left out because the container crashes anyway.
 	birthGates      = []gate{optedOut, incomplete, namespaceTerminating, verticalAutoscaler, noRights, recordOpen, RecordsFull}
 	birthNarrowings = []narrowing{withoutExcluded, withinLimitRanges}
 	birthLastGates  = []gate{limitRange, quota, triedLately}
@@ -56,6 +62,9 @@ var (
 // else does, or a pod that cannot do without would be tried for ever. An HPA does not hold it, since it gives
 // back what the autoscaler is to count with.
 var (
+	// The end of a boost is part of a pod's birth. It is paced only after harm (backedOff): otherwise a pod that
+	// cannot do without its boost would be lowered and reverted for ever. The gate for HPAs is left out: the
+	// autoscaler is to calculate with the size without the boost.
 	boostGates = []gate{
 		paused, mode, workloadPaused, optedOut, incomplete, namespaceTerminating, verticalAutoscaler, noRights,
 		recordOpen, RecordsFull, boostsFull, reverting, backedOff, nodePressure,
@@ -64,7 +73,7 @@ var (
 	boostLastGates  = []gate{restartsLastReplica, disruptionBudgets, limitRange, triedLately}
 )
 
-// backedOff is the cooldown of a workload whose last resizes did harm.
+// backedOff applies the cooldown of the workload where its last resizes did harm, and lets everything else pass.
 func backedOff(pod *corev1.Pod, p Plan, w World) *Refusal {
 	if w.Status.Backoff == nil {
 		return nil

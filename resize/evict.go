@@ -19,37 +19,42 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Eviction is what MayEvict looks at beside the pod: plain values that the caller fills.
+// Eviction holds what MayEvict needs to know besides the pod. The caller fills it for one decision; nothing of it
+// is changed.
 type Eviction struct {
+	// Now is the time of the decision.
 	Now time.Time
-	// Allowed: the operator may evict pods at all.
+	// Allowed is true where the operator may evict pods at all (the chart's node.eviction.enabled).
 	Allowed bool
-	// Paused names the levels that paused the policy.
+	// Paused names the levels of settings that paused the policy; empty: not paused.
 	Paused []string
-	// Annotations of the workload and of its template, any of which may forbid it.
+	// Annotations are those of the workload and of its template; any of them may forbid the eviction.
 	Annotations []map[string]string
-	// Siblings are the workload's other pods, ended ones included; Replicas is how many pods it wants.
+	// Siblings are the workload's other pods, including those that have ended.
 	Siblings []*corev1.Pod
+	// Replicas is how many pods the workload wants.
 	Replicas int
-	// Records are the workload's open ones.
+	// Records are the open records of the workload.
 	Records []v1alpha1.ResizeRecord
-	// Rollout is what the workload's rollout waits for; empty: none is in progress.
+	// Rollout is one sentence about what the workload's rollout waits for; empty: no rollout is in progress.
 	Rollout string
-	// NamespaceTerminating: the pod's namespace is being deleted.
+	// NamespaceTerminating is true while the pod's namespace is being deleted.
 	NamespaceTerminating bool
 
-	// Wanted is the plan that the pod's node refuses. Nil: the pod is to go for another reason, and what its
-	// successor is born with does not matter.
+	// Wanted is the plan that the pod's node refuses. nil: the pod is to go for another reason, and the size of
+	// its successor does not matter.
 	Wanted *Plan
-	// Seeded: new pods of the namespace are sized at admission, by Seed (nil: there is none).
+	// Seeded is true where admission sizes new pods of the namespace.
 	Seeded bool
-	Seed   *v1alpha1.Seed
-	// Nodes of the cluster; without them it is not checked that there is one for the successor.
+	// Seed is the size that admission gives the successor; nil: there is none.
+	Seed *v1alpha1.Seed
+	// Nodes of the cluster. Without them the rule noOtherNode is skipped.
 	Nodes []*corev1.Node
 }
 
-// Rules of evictions are looked at in order; the first that says no gives the reason. What nobody will change
-// comes before what passes.
+// The rules of evictions are applied in order; the first one that refuses gives the reason. Rules that only a
+// person can satisfy (standing) come before those that pass with time, so that the reported reason is the one to
+// act on.
 var (
 	standingEvictionRules = []func(*corev1.Pod, Eviction) *Refusal{
 		evictionsOff, notEvictable, doNotDisrupt, evictionPaused, successorNotSized, noOtherNode, lastReplica,
@@ -57,8 +62,9 @@ var (
 	passingEvictionRules = []func(*corev1.Pod, Eviction) *Refusal{namespaceGoing, rollingOut, siblingsUnwell}
 )
 
-// MayEvict is the one rule for every eviction: nil, or why the pod stays. PodDisruptionBudgets are the API
-// server's to honour. Transient refusals pass by themselves.
+// MayEvict is the one rule for every eviction. It returns nil, or why the pod stays. It does not check
+// PodDisruptionBudgets: the API server does, atomically with the eviction. Transient refusals lift without a
+// person's action.
 func MayEvict(pod *corev1.Pod, e Eviction) *Refusal {
 	if refusal := firstAgainst(standingEvictionRules, pod, e); refusal != nil {
 		return refusal
@@ -66,7 +72,8 @@ func MayEvict(pod *corev1.Pod, e Eviction) *Refusal {
 	return firstAgainst(passingEvictionRules, pod, e)
 }
 
-// Stays is why a pod is not evicted until somebody changes something, or nil. It does not look at other pods.
+// Stays returns why a pod is not evicted until a setting or a spec is changed, or nil. It does not look at other
+// pods.
 func Stays(pod *corev1.Pod, e Eviction) *Refusal {
 	if refusal := firstAgainst(standingEvictionRules, pod, e); refusal != nil && !refusal.Transient {
 		return refusal
@@ -74,6 +81,7 @@ func Stays(pod *corev1.Pod, e Eviction) *Refusal {
 	return nil
 }
 
+// firstAgainst returns the refusal of the first rule that refuses, or nil.
 func firstAgainst(rules []func(*corev1.Pod, Eviction) *Refusal, pod *corev1.Pod, e Eviction) *Refusal {
 	for _, rule := range rules {
 		if refusal := rule(pod, e); refusal != nil {
@@ -90,7 +98,7 @@ func evictionsOff(_ *corev1.Pod, e Eviction) *Refusal {
 	return nil
 }
 
-// notEvictable are pods that nobody replaces elsewhere, or whose work would be lost.
+// notEvictable refuses pods that no controller would replace on another node, or whose work would be lost.
 func notEvictable(pod *corev1.Pod, _ Eviction) *Refusal {
 	s := situation{pod: pod}
 	for _, rule := range []func(situation) *Refusal{finished, terminating, mirror} {
@@ -111,6 +119,9 @@ func notEvictable(pod *corev1.Pod, _ Eviction) *Refusal {
 	return nil
 }
 
+// doNotDisrupt respects annotations on the pod, its workload and its template that keep pods where they are. It
+// also refuses for objects of which the operator's caches keep only a part: an annotation could be among what is
+// missing.
 func doNotDisrupt(pod *corev1.Pod, e Eviction) *Refusal {
 	for _, annotations := range append([]map[string]string{pod.Annotations}, e.Annotations...) {
 		if name := keeping(annotations); name != "" {
@@ -123,7 +134,8 @@ func doNotDisrupt(pod *corev1.Pod, e Eviction) *Refusal {
 	return nil
 }
 
-// keeping is the annotation that keeps a pod where it is, or empty.
+// keeping returns the name of the annotation that keeps a pod where it is, or the empty string. Any value but
+// "false" counts for annotations that forbid disruption.
 func keeping(annotations map[string]string) string {
 	for _, name := range []string{workload.KarpenterDoNotDisrupt, workload.KarpenterDoNotEvict, workload.DeschedulerPrefersNot, v1alpha1.UndoAnnotation} {
 		if value, set := annotations[name]; set && value != "false" {
@@ -138,6 +150,7 @@ func keeping(annotations map[string]string) string {
 	return ""
 }
 
+// evictionPaused respects a pause by any level of settings.
 func evictionPaused(_ *corev1.Pod, e Eviction) *Refusal {
 	if len(e.Paused) > 0 {
 		return refuse(ReasonPaused, "paused by the %s settings", strings.Join(e.Paused, " and "))
@@ -145,7 +158,8 @@ func evictionPaused(_ *corev1.Pod, e Eviction) *Refusal {
 	return nil
 }
 
-// successorNotSized: where the next pod is not born with the size, it will not fit either.
+// successorNotSized refuses while the successor would be created without the wanted size: it would not fit either,
+// and each eviction would lead to the next.
 func successorNotSized(_ *corev1.Pod, e Eviction) *Refusal {
 	switch {
 	case e.Wanted == nil:
@@ -168,6 +182,7 @@ func successorNotSized(_ *corev1.Pod, e Eviction) *Refusal {
 	return nil
 }
 
+// seedOf is the request that a seed gives a container, in millicores or bytes; 0: none.
 func seedOf(seed v1alpha1.Seed, container string, r recommender.Resource) recommender.Amount {
 	for _, s := range seed.Containers {
 		switch {
@@ -181,8 +196,8 @@ func seedOf(seed v1alpha1.Seed, container string, r recommender.Resource) recomm
 	return 0
 }
 
-// noOtherNode: the successor would be pending for ever. Whether another node has room for it now is the
-// scheduler's and the autoscaler's to know.
+// noOtherNode refuses where no other node could ever hold the successor, which would then be pending for ever.
+// Whether another node has room at the moment is left to the scheduler and the cluster autoscaler.
 func noOtherNode(pod *corev1.Pod, e Eviction) *Refusal {
 	if e.Nodes == nil || e.Wanted == nil {
 		return nil
@@ -197,7 +212,8 @@ func noOtherNode(pod *corev1.Pod, e Eviction) *Refusal {
 		recommender.Format(recommender.CPU, needs[recommender.CPU]), recommender.Format(recommender.Memory, needs[recommender.Memory]))
 }
 
-// takes: a node is ready and lets pods like this one on it, and could hold one of that size.
+// takes reports whether a node is ready, accepts the pod by taints and required affinity, and could hold a pod of
+// that size if it were empty.
 func takes(node *corev1.Node, pod *corev1.Pod, needs [2]recommender.Amount) bool {
 	caps := CapabilitiesOf(node, "")
 	if node.Spec.Unschedulable || !caps.NodeReady {
@@ -216,7 +232,7 @@ func takes(node *corev1.Node, pod *corev1.Pod, needs [2]recommender.Amount) bool
 	return err == nil && matches
 }
 
-// lastReplica: a workload that wants one pod has none while that is replaced.
+// lastReplica refuses where the workload wants one pod only: it would have none until the successor is ready.
 func lastReplica(_ *corev1.Pod, e Eviction) *Refusal {
 	if e.Replicas <= 1 {
 		return refuse(ReasonLastReplica, "the workload has %d replicas, and none would be left", e.Replicas)
@@ -232,7 +248,8 @@ func rollingOut(pod *corev1.Pod, e Eviction) *Refusal {
 	return rollout(pod, Plan{}, World{Rollout: e.Rollout})
 }
 
-// siblingsUnwell lets one pod of a workload go at a time, and only while all others are there and ready.
+// siblingsUnwell allows one eviction of a workload at a time, and only while all other pods that the workload
+// wants exist and are ready.
 func siblingsUnwell(pod *corev1.Pod, e Eviction) *Refusal {
 	for _, r := range e.Records {
 		if r.Phase == v1alpha1.RecordEvicting && r.PodUID != pod.UID {

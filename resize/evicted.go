@@ -18,13 +18,13 @@ const (
 	EvictionGranted EvictionOutcome = "success"
 	// EvictionDenied: a PodDisruptionBudget does not allow it now, or the operator may not. The pod stays.
 	EvictionDenied EvictionOutcome = "denied"
-	// EvictionUnknown: it may or may not have been granted, or the pod has changed since it was looked at. The
-	// next look tells.
+	// EvictionUnknown: the eviction may or may not have been granted, or the pod has changed since it was read.
+	// The next look at the pod shows which.
 	EvictionUnknown EvictionOutcome = "unknown"
 )
 
-// ClassifyEviction says what the answer to an eviction means. Whatever it is, nothing else is tried: a pod
-// that may not be evicted is not deleted.
+// ClassifyEviction returns the meaning of the API server's answer to an eviction. Whatever it is, no other way is
+// tried: a pod that may not be evicted is never deleted.
 func ClassifyEviction(err error) EvictionOutcome {
 	switch {
 	case err == nil:
@@ -35,7 +35,8 @@ func ClassifyEviction(err error) EvictionOutcome {
 	return EvictionUnknown
 }
 
-// Denied says why the pod of a record is still there that is to be evicted and was asked for in vain; nil: it was not.
+// Denied explains why the pod of a record is still there although its eviction was requested; nil where no
+// eviction of it was denied.
 func Denied(record v1alpha1.ResizeRecord) *Refusal {
 	if record.Phase != v1alpha1.RecordEvictionDenied || record.Deadline == nil {
 		return nil
@@ -46,7 +47,7 @@ func Denied(record v1alpha1.ResizeRecord) *Refusal {
 	return refusal
 }
 
-// hasCause tells a budget's 429 from that of an API server with too much to do.
+// hasCause distinguishes the 429 of a PodDisruptionBudget from the 429 of an overloaded API server.
 func hasCause(err error, cause metav1.CauseType) bool {
 	_, found := apierrors.StatusCause(err, cause)
 	return found

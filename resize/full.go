@@ -41,6 +41,7 @@ func RecordsFull(pod *corev1.Pod, p Plan, w World) *Refusal {
 	return nil
 }
 
+// bytesOf is about how much a record takes as JSON.
 func bytesOf(r v1alpha1.ResizeRecord) int {
 	n := recordBytes + len(r.PodName) + len(r.Node)
 	for _, c := range r.Prior {

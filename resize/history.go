@@ -16,8 +16,8 @@ const (
 	MethodEviction = "Eviction"
 )
 
-// HistoryRows are the rows that a closed record leaves: one for each container that moved. Without a
-// result it leaves none: nothing was tried, or its pod was replaced for another reason.
+// HistoryRows returns the rows that a closed record leaves in the history: one for each container that moved. An
+// empty result leaves none, since nothing was tried, or the pod was replaced for another reason.
 func HistoryRows(workload string, record v1alpha1.ResizeRecord, result, reason string, now time.Time) []v1alpha1.HistoryEntry {
 	if result == "" {
 		return nil
@@ -41,13 +41,15 @@ func HistoryRows(workload string, record v1alpha1.ResizeRecord, result, reason s
 	return rows
 }
 
-// AddHistory puts rows in front of a history and keeps the newest ones.
+// AddHistory puts rows in front of a history and keeps the newest v1alpha1.MaxHistory of all. Neither argument is
+// changed.
 func AddHistory(history, rows []v1alpha1.HistoryEntry) []v1alpha1.HistoryEntry {
 	all := append(append([]v1alpha1.HistoryEntry{}, rows...), history...)
 	return all[:min(len(all), v1alpha1.MaxHistory)]
 }
 
-// WithoutRows is a history without rows that say the same as others, at whatever time.
+// WithoutRows returns a history without the entries that equal one of the rows in everything but their time. A
+// refusal that repeats itself then has one row, the newest, and does not push other rows out of the history.
 func WithoutRows(history, rows []v1alpha1.HistoryEntry) []v1alpha1.HistoryEntry {
 	return slices.DeleteFunc(slices.Clone(history), func(old v1alpha1.HistoryEntry) bool {
 		return slices.ContainsFunc(rows, func(row v1alpha1.HistoryEntry) bool {
@@ -57,7 +59,7 @@ func WithoutRows(history, rows []v1alpha1.HistoryEntry) []v1alpha1.HistoryEntry 
 	})
 }
 
-// describe names the resources that changed and writes their requests, or their limits where only
+// describe names the resources that changed, with their requests before and after, or their limits where only
 // those changed.
 func describe(from, to recommender.Size) (what, before, after string) {
 	for _, r := range recommender.Resources {

@@ -11,7 +11,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// triedLately is the one gate that reads the tries: what did not work is not tried again before its time.
+// triedLately is the only gate that reads the tries: what did not work is not tried again before its row ends. The
+// refusal carries that time.
 func triedLately(pod *corev1.Pod, p Plan, w World) *Refusal {
 	for _, t := range w.Status.Tries {
 		if !concerns(t, pod) || !w.Now.Before(t.Until.Time) {
@@ -25,8 +26,8 @@ func triedLately(pod *corev1.Pod, p Plan, w World) *Refusal {
 	return nil
 }
 
-// DeclinedMeanwhile asks once more of a plan that passed the gates: since then, the API server may have told other pods
-// of the same pass what holds for this one.
+// DeclinedMeanwhile applies the API server's answers of this pass to a plan that Admit let pass: an answer to
+// another pod of the workload, such as an exceeded quota, can hold for this one as well.
 func DeclinedMeanwhile(pod *corev1.Pod, plan Plan, w World) *Refusal {
 	var declined []v1alpha1.Try
 	for _, t := range w.Status.Tries {
@@ -38,13 +39,14 @@ func DeclinedMeanwhile(pod *corev1.Pod, plan Plan, w World) *Refusal {
 	return triedLately(pod, plan, w)
 }
 
-// concerns: the row is about the pod, or about its workload.
+// concerns reports whether the row applies to the pod, by name, uid and node; a row without these applies to the
+// whole workload.
 func concerns(t v1alpha1.Try, pod *corev1.Pod) bool {
 	return (t.Pod == "" || t.Pod == pod.Name && t.PodUID == pod.UID) && (t.Node == "" || t.Node == pod.Spec.NodeName)
 }
 
-// stops is why a row that stands keeps a plan from being tried, or nil. An undo is what a person wants: only what the
-// API server says holds it.
+// stops returns why a row that has not ended refuses a plan, or nil. A plan that gives back what was before attune
+// is refused only for what the API server itself answered.
 func stops(t v1alpha1.Try, pod *corev1.Pod, p Plan, w World) *Refusal {
 	if restores(p.Wave) && (t.What != v1alpha1.TryResize || t.Reason == ReasonInfeasible) {
 		return nil
@@ -68,8 +70,10 @@ func stops(t v1alpha1.Try, pod *corev1.Pod, p Plan, w World) *Refusal {
 	return nil
 }
 
-// stopsDeclined: the API server would only say the same again, unless what it spoke of has changed. A quota's use changes
-// with each pod that comes or goes, so that several refusals in a row wait longer for that, too.
+// stopsDeclined refuses while the API server would give the same answer again. A row with a digest refuses exactly
+// that size of that pod. A row with terms ends early when the quota or LimitRange behind the answer changes; after
+// several refusals in a row that is believed less quickly, because a quota changes with each pod that comes or
+// goes.
 func stopsDeclined(t v1alpha1.Try, pod *corev1.Pod, p Plan, w World) *Refusal {
 	switch {
 	case t.Digest != "" && t.Digest != digestOf(Split(p)[0], pod.Generation):
@@ -86,27 +90,30 @@ func stopsDeclined(t v1alpha1.Try, pod *corev1.Pod, p Plan, w World) *Refusal {
 	return wait(ReasonRefused, "the API server refused the last resize (%s) and is asked again after %s: %s", t.Reason, clock(t.Until), t.Message)
 }
 
-// asksForLess: an answer to an OOM kill takes less memory than what was refused, so that the answer may be another one.
+// asksForLess reports whether an answer to an OOM kill asks for less additional memory than what was refused, so
+// that the API server may accept it.
 func asksForLess(t v1alpha1.Try, p Plan) bool {
 	more := moreMemory(p)
 	return p.Urgent && aboutSize[t.Reason] && more != nil && (t.Amount == nil || more.Cmp(*t.Amount) < 0)
 }
 
-// othersRest is how often an answer to an OOM kill, or an undo, is asked for beside what other pods were told.
+// othersRest is how often an answer to an OOM kill or an undo is tried in spite of what other pods of the workload
+// were answered.
 const othersRest = time.Minute
 
-// ofOthers: the row puts answers about single pods together. They say little of this one, which does not wait for long.
+// ofOthers reports whether the row only summarizes answers to other single pods. Such a row says little about this
+// pod, so an urgent plan waits no longer than othersRest for it.
 func ofOthers(t v1alpha1.Try, p Plan, w World) bool {
 	return (p.Urgent || restores(p.Wave)) && t.Pod == "" && aboutOnePod[t.Reason] && w.Now.Sub(t.Since.Time) >= othersRest
 }
 
-// aboutOnePod are the reasons of answers that concern the pod that was asked for alone (Outcome.ofOnePod).
+// aboutOnePod are the reasons of answers that concern only the pod that was asked for (Outcome.ofOnePod).
 var aboutOnePod = map[string]bool{
 	"Invalid": true, "NotFound": true, "Replaced": true, "Conflict": true, "Unanswered": true, ReasonNotSent: true,
 }
 
-// stopsInfeasible: what a pod's node would not have is asked of it again less and less often. An answer to an OOM
-// kill is, and so is growth for which the pod may go to another node.
+// stopsInfeasible refuses a size that the pod's node refused. Two cases pass: an answer to an OOM kill, and growth
+// for which the policy allows that the pod moves to another node.
 func stopsInfeasible(t v1alpha1.Try, pod *corev1.Pod, p Plan, w World) *Refusal {
 	moves := w.Rules.Method == v1alpha1.ResizeInPlaceOrRecreate && anyMove(p, Move.Raises)
 	if p.Urgent || moves || !asks(t, p) {
@@ -115,7 +122,8 @@ func stopsInfeasible(t v1alpha1.Try, pod *corev1.Pod, p Plan, w World) *Refusal 
 	return wait(ReasonInfeasible, "node %s would not have this size of the pod; it is asked again after %s", pod.Spec.NodeName, clock(t.Until))
 }
 
-// stopsActuation: a runtime that does not carry out growth says so again, to every pod of the workload on the node.
+// stopsActuation refuses growth that the container runtime of the node failed to carry out: it would fail for
+// every pod of the workload there.
 func stopsActuation(t v1alpha1.Try, pod *corev1.Pod, p Plan) *Refusal {
 	if t.Digest == "" && !p.Grows() || !asks(t, p) {
 		return nil
@@ -124,13 +132,15 @@ func stopsActuation(t v1alpha1.Try, pod *corev1.Pod, p Plan) *Refusal {
 		pod.Spec.NodeName, clock(t.Until), t.Message)
 }
 
-// asks: the plan, or its first part, asks for what the row is about.
+// asks reports whether the plan, or the first of its two patches, asks for the sizes of the row. A row without a
+// digest stands for all sizes.
 func asks(t v1alpha1.Try, p Plan) bool {
 	return t.Digest == "" || t.Digest == digestOf(p, 0) || t.Digest == digestOf(Split(p)[0], 0)
 }
 
-// mostAnswers to OOM kills give a container more memory within an hour. A resize makes a crash-looping container
-// start again at once, so an endless one would restart for free for ever.
+// mostAnswers is how many times within an hour an OOM kill may be answered with more memory. A resize restarts a
+// crash-looping container at once, without the kubelet's back-off, so an endless series would keep it crashing at
+// full speed.
 const mostAnswers = 4
 
 // mostChained answers follow each other, each within chainLasts of the one before: 1.3^16 is more than 60 times the
@@ -140,8 +150,8 @@ const (
 	chainLasts  = 7 * 24 * time.Hour
 )
 
-// answered notes that a container is given more memory than any answer to an OOM kill gave it before. Others of
-// its pods follow up to there without being counted.
+// answered notes that a container gets more memory than any earlier answer to an OOM kill gave one of that name.
+// Other pods of the workload that follow up to the same amount are not counted again.
 func answered(tries []v1alpha1.Try, m Move, now time.Time) []v1alpha1.Try {
 	to := podview.LimitOrRequest(m.To[recommender.Memory])
 	if to <= podview.LimitOrRequest(m.From[recommender.Memory]) {
@@ -158,7 +168,8 @@ func answered(tries []v1alpha1.Try, m Move, now time.Time) []v1alpha1.Try {
 	}))
 }
 
-// higher counts an amount in the row of a kind if it is greater than the one that was reached.
+// higher raises the amount in the row of a kind and container, and counts, if the amount is greater than the one
+// reached before. until sets the end of the row; its second argument is true for a new row.
 func higher(tries []v1alpha1.Try, what v1alpha1.TryKind, container string, to recommender.Amount, now time.Time, until func(*v1alpha1.Try, bool)) []v1alpha1.Try {
 	amount := podview.Quantity(recommender.Memory, to)
 	for i := range tries {
@@ -175,6 +186,7 @@ func higher(tries []v1alpha1.Try, what v1alpha1.TryKind, container string, to re
 	return append(tries, t)
 }
 
+// reached is the memory that a row names, in bytes; 0: none.
 func reached(t v1alpha1.Try) recommender.Amount {
 	if t.Amount == nil {
 		return 0
@@ -182,7 +194,8 @@ func reached(t v1alpha1.Try) recommender.Amount {
 	return podview.AmountOf(recommender.Memory, *t.Amount)
 }
 
-// stopsAnswer holds growth beyond what earlier answers to OOM kills reached.
+// stopsAnswer refuses memory beyond what earlier answers to OOM kills reached, once there were mostAnswers of them
+// within the row's hour.
 func stopsAnswer(t v1alpha1.Try, p Plan) *Refusal {
 	further := func(m Move) bool {
 		return (t.Container == "" || m.Container == t.Container) && podview.LimitOrRequest(m.To[recommender.Memory]) > reached(t) &&
@@ -195,7 +208,8 @@ func stopsAnswer(t v1alpha1.Try, p Plan) *Refusal {
 		t.Times, clock(t.Until))
 }
 
-// Leaks is a container that was given more memory after OOM kills again and again, without an end; nil: none was.
+// Leaks returns the row of a container that was given more memory after OOM kills mostChained times in a row, or
+// nil. Such a container leaks memory, or needs a size that a person has to choose.
 func Leaks(tries []v1alpha1.Try) *v1alpha1.Try {
 	for i := range tries {
 		if t := &tries[i]; t.What == v1alpha1.TryOOMChain && t.Times >= mostChained {
@@ -205,7 +219,8 @@ func Leaks(tries []v1alpha1.Try) *v1alpha1.Try {
 	return nil
 }
 
-// Forgiven are the tries without the answers to OOM kills: they are counted anew.
+// Forgiven returns the tries without the rows for answers to OOM kills, so that these are counted from zero again.
+// It is used when the operator's own pause of a workload ends.
 func Forgiven(tries []v1alpha1.Try) []v1alpha1.Try {
 	var kept []v1alpha1.Try
 	for _, t := range tries {

@@ -8,9 +8,10 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// LeavePlan is that of a pod that does not fit on its node beside the others (strategy Node): nothing of it is
-// changed, and its successor is to be born with its seed, the workload's peak. Without a seed the successor would
-// ask for what the pod asks for. It names every container, moved or not: the record of it is the pod's.
+// LeavePlan is the plan for a pod that does not fit on its node beside the others (strategy Node). Nothing of the
+// pod is changed: it is evicted, and its successor is created with the workload's seed. Without a seed the plan
+// names the present requests. It has a move for every container, changed or not, so that the record covers the
+// pod.
 func LeavePlan(pod *corev1.Pod, seed *v1alpha1.Seed) Plan {
 	plan := planOf(pod)
 	plan.Elsewhere, plan.Reason = true, ReasonDoesNotFit
@@ -30,13 +31,13 @@ func LeavePlan(pod *corev1.Pod, seed *v1alpha1.Seed) Plan {
 	return plan
 }
 
-// Leaving: the record is that of a pod that is to go because it does not fit on its node.
+// Leaving reports whether the record is that of a pod that is to go because it does not fit on its node.
 func Leaving(record v1alpha1.ResizeRecord) bool {
 	return record.Reason == ReasonDoesNotFit && PuttingBack(record)
 }
 
-// Beside are the records of a workload without those of pods that are to go for want of room: nothing of theirs is
-// changed, so they hold nothing up, and their nodes go on counting them among those that share.
+// Beside returns the records without those of pods that are to leave for lack of room. Nothing of these pods is
+// changed, so they hold nothing up, and their nodes go on counting them among the pods that share.
 func Beside(records []v1alpha1.ResizeRecord) []v1alpha1.ResizeRecord {
 	var out []v1alpha1.ResizeRecord
 	for _, r := range records {

@@ -12,8 +12,9 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// withinLimitRanges brings amounts within what the namespace's LimitRanges allow each container, as far
-// as that is still a step in the direction wished for; what is not is left to the gate to refuse.
+// withinLimitRanges brings each move within what the namespace's LimitRanges allow a container, as far as the
+// direction of the change stays the same (constraint.Within). The gate limitRange refuses what then still breaks a
+// rule.
 func withinLimitRanges(_ *corev1.Pod, p Plan, w World) Plan {
 	for _, item := range constraint.Items(w.LimitRanges, corev1.LimitTypeContainer) {
 		p = narrowed(p, func(m Move) (recommender.Size, *Refusal) {
@@ -27,8 +28,9 @@ func withinLimitRanges(_ *corev1.Pod, p Plan, w World) Plan {
 	return p
 }
 
-// limitRange is what the API server's LimitRanger will say of the whole pod, amounts that the plan does
-// not touch included: it first gives containers the defaults they lack, then checks every one of them.
+// limitRange predicts the answer of the API server's LimitRanger to the whole pod, including amounts that the plan
+// does not change. LimitRanger first adds defaults to containers that lack values and then checks every container,
+// so this function does the same in that order.
 func limitRange(pod *corev1.Pod, p Plan, w World) *Refusal {
 	if len(w.LimitRanges) == 0 {
 		return nil
@@ -54,8 +56,8 @@ func limitRange(pod *corev1.Pod, p Plan, w World) *Refusal {
 	return nil
 }
 
-// defaultsAdded gives a pod's containers the defaults of LimitRanges that came after the pod, and
-// refuses what would then happen: a limit nobody wished for, another class, or an API server's no.
+// defaultsAdded applies the defaults of LimitRanges that are newer than the pod to its containers, and refuses
+// what would follow from them: a limit that nothing asked for, another class, or a refusal by the API server.
 func defaultsAdded(pod *corev1.Pod, w World) *Refusal {
 	class := podview.ClassOf(pod)
 	for _, item := range constraint.Items(w.LimitRanges, corev1.LimitTypeContainer) {
@@ -81,7 +83,7 @@ func defaultsAdded(pod *corev1.Pod, w World) *Refusal {
 	return nil
 }
 
-// requestAdded: what the API server does not let a resize add, a LimitRange adds to no avail.
+// requestAdded refuses where LimitRanger would add a request that pods/resize does not accept.
 func requestAdded(pod *corev1.Pod, c *corev1.Container, name corev1.ResourceName, w World) *Refusal {
 	if name != corev1.ResourceCPU && name != corev1.ResourceMemory {
 		return refuse(ReasonLimitRange, "a LimitRange newer than the pod would give container %s a request for %s, which a resize cannot add", c.Name, name)
@@ -92,7 +94,7 @@ func requestAdded(pod *corev1.Pod, c *corev1.Container, name corev1.ResourceName
 	return nil
 }
 
-// sentence about a rule that a LimitRange's item has and amounts break.
+// sentence writes the rule that is broken as the end of a message.
 func sentence(v *constraint.Violation) string {
 	switch v.Rule {
 	case constraint.RuleMin:

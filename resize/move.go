@@ -8,8 +8,10 @@ import (
 
 // What a refused rule leaves of a move: each function gives the sizes that may still be asked for.
 
+// unmoved leaves the container as it is.
 func unmoved(m Move) recommender.Size { return m.From }
 
+// withoutCPU and withoutMemory leave one resource as it is.
 func withoutCPU(m Move) recommender.Size {
 	m.To[recommender.CPU] = m.From[recommender.CPU]
 	return m.To
@@ -20,7 +22,7 @@ func withoutMemory(m Move) recommender.Size {
 	return m.To
 }
 
-// withoutMemoryRequest keeps the request under a limit that still moves.
+// withoutMemoryRequest leaves the memory request as it is; the limit may still move, but not below that request.
 func withoutMemoryRequest(m Move) recommender.Size {
 	to := &m.To[recommender.Memory]
 	to.Request = m.From[recommender.Memory].Request
@@ -30,7 +32,7 @@ func withoutMemoryRequest(m Move) recommender.Size {
 	return m.To
 }
 
-// withoutDecreases keeps every amount at least at what it is. A limit that would be added stays away.
+// withoutDecreases lowers nothing. A limit that would be added is left out, since a new limit can only restrict.
 func withoutDecreases(m Move) recommender.Size {
 	for _, r := range recommender.Resources {
 		from, to := m.From[r], &m.To[r]
@@ -43,7 +45,7 @@ func withoutDecreases(m Move) recommender.Size {
 	return m.To
 }
 
-// withoutIncreases keeps every amount at most at what it is.
+// withoutIncreases raises nothing; a limit that is added is kept.
 func withoutIncreases(m Move) recommender.Size {
 	for _, r := range recommender.Resources {
 		from, to := m.From[r], &m.To[r]
@@ -55,8 +57,8 @@ func withoutIncreases(m Move) recommender.Size {
 	return m.To
 }
 
-// withoutMemoryLimitDecrease keeps the limit; the request may still be lowered, which is where the
-// saving is, unless the two are equal: then they stay so, since the pod may be Guaranteed.
+// withoutMemoryLimitDecrease keeps the memory limit where it would fall. The request may still fall, which is
+// where the saving is, unless request and limit are equal: then both stay, because the pod may be Guaranteed.
 func withoutMemoryLimitDecrease(m Move) recommender.Size {
 	from, to := m.From[recommender.Memory], &m.To[recommender.Memory]
 	if !lowersMemoryLimit(m) {
@@ -69,15 +71,16 @@ func withoutMemoryLimitDecrease(m Move) recommender.Size {
 	return m.To
 }
 
-// Least amounts that a kernel keeps apart and a runtime can start a container with. A request of 1m and
-// one of 2m are the same CPU weight, a quota below 10m the same as one of 10m.
+// least are the lowest amounts with an effect of their own. Requests of 1m and 2m give the same CPU weight and
+// quotas below 10m the same as 10m (podview/tolerance.go); with less memory than this a runtime cannot start a
+// container.
 var least = recommender.Size{
 	recommender.CPU:    {Request: podview.LeastCPURequest, Limit: podview.LeastCPULimit},
 	recommender.Memory: {Request: 4 << 20, Limit: 16 << 20},
 }
 
-// meaningful quietly raises amounts that change to the least that means anything, and keeps requests under
-// their limits.
+// meaningful raises changed amounts to the least that has an effect, and keeps requests at or below their limits.
+// It leaves nothing in LeftOut.
 func meaningful(from, to recommender.Size) recommender.Size {
 	for _, r := range recommender.Resources {
 		together := to[r].Request == to[r].Limit

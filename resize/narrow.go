@@ -9,6 +9,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
+// withoutExcluded leaves containers out that the policy excludes (excludedContainers).
 func withoutExcluded(_ *corev1.Pod, p Plan, w World) Plan {
 	return narrowed(p, func(m Move) (recommender.Size, *Refusal) {
 		if !w.Rules.Excluded[m.Container] {
@@ -18,8 +19,8 @@ func withoutExcluded(_ *corev1.Pod, p Plan, w World) Plan {
 	})
 }
 
-// withoutHeld leaves alone what an autoscaler scales on, since changing a request moves its set point.
-// An OOM floor is never held.
+// withoutHeld leaves a request alone that an autoscaler scales on: another request would change its set point, and
+// so the number of replicas. Memory after an OOM kill is never held.
 func withoutHeld(_ *corev1.Pod, p Plan, w World) Plan {
 	for _, r := range recommender.Resources {
 		if p.Urgent && r == recommender.Memory {
@@ -38,9 +39,9 @@ func withoutHeld(_ *corev1.Pod, p Plan, w World) Plan {
 	return p
 }
 
-// withoutFailedLimits: where a memory limit could not be lowered because of what the containers hold, page
-// cache included, it is not tried again on the workload for a day; each try leaves a crashing container
-// with the lower limit.
+// withoutFailedLimits keeps memory limits of the workload where one could not be lowered lately because of what
+// the containers hold (page cache included). Each further try would leave a container that crashes meanwhile with
+// the lower limit.
 func withoutFailedLimits(_ *corev1.Pod, p Plan, w World) Plan {
 	i := slices.IndexFunc(w.Status.Tries, func(t v1alpha1.Try) bool {
 		return t.What == v1alpha1.TryMemoryLimit && w.Now.Before(t.Until.Time)
@@ -54,6 +55,8 @@ func withoutFailedLimits(_ *corev1.Pod, p Plan, w World) Plan {
 	})
 }
 
+// heldBy names the HorizontalPodAutoscaler that holds the resource, or returns the empty string. The entry with
+// the name "" applies to every container.
 func heldBy(holds map[string]Held, container string, r recommender.Resource) string {
 	for _, name := range []string{container, ""} {
 		if held := holds[name]; held.Of[r] {

@@ -8,7 +8,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// ActionKind is what is to be done about a record.
+// ActionKind is what is done about an open record in one pass.
 type ActionKind string
 
 const (
@@ -47,56 +47,69 @@ const (
 	ResultEvicted    = "Evicted"
 )
 
-// Action is what is to be done about a record, and why.
+// Action is what is done about a record, and why. Next makes it, Advance writes it into the record, and the caller
+// carries it out. Fields that an action does not need are zero.
 type Action struct {
-	Kind    ActionKind
-	Reason  string
+	// Kind of the action.
+	Kind ActionKind
+	// Reason is one word for the record, events and history; empty where there is nothing to report.
+	Reason string
+	// Message is one sentence with the details.
 	Message string
-	// RequeueAfter is when to look again if nothing happens before; 0: only when something does.
+	// RequeueAfter is after what time to look at the record again if no event comes earlier; 0: only an event
+	// leads to the next look.
 	RequeueAfter time.Duration
-	// Deadline replaces the record's, if set.
+	// Deadline replaces the record's deadline; zero: it stays.
 	Deadline time.Time
-	// Until is the end of the watch that starts or is extended.
+	// Until is the end of the watch that StartWatch or ExtendWatch sets.
 	Until time.Time
-	// Generation to adopt.
+	// Generation of the pod, for Adopt.
 	Generation int64
-	// Result of a closed record, for its history row; empty: it leaves none.
+	// Result of a record that is closed, for its row in the history; empty: it leaves no row.
 	Result string
-	// Keep: the size was survived; it becomes the workload's kept size.
+	// Keep is true where the pod survived the size: it becomes a kept size of the workload.
 	Keep bool
-	// Alert: a person should know.
+	// Alert is true where a person should know; the caller makes an event of it.
 	Alert bool
-	// Learn floors from the state's verdict (harm.LearnHarm).
+	// Learn is true where floors are to be learned from the state's verdict (harm.LearnHarm).
 	Learn bool
 }
 
-// An eviction that cannot be made now, or that a PodDisruptionBudget denies, is asked for again, and given up
-// in the end: the pod then stays as it is.
+// evictFor is how long an eviction that is denied is requested again, evictEvery how often. After that the pod
+// stays on its node with its old size.
 const evictFor, evictEvery = 30 * time.Minute, time.Minute
 
-// pollEvery is how often a record is looked at while nothing reports about its pod.
+// pollEvery is how often a record is looked at without an event: a kubelet that is silent reports no progress.
 const pollEvery = 15 * time.Second
 
-// stepsEvery is how far apart the times are that watches begin and end at.
+// stepsEvery is the grid of times at which watches begin and end, so that pods of one wave share one write of the
+// status.
 const stepsEvery = 5 * time.Second
 
-// Circumstances are what decides about an open record beside what its pod shows.
+// Circumstances are the facts about a record that its pod does not show. The zero value changes nothing about the
+// action.
 type Circumstances struct {
-	// Undo: a person asks for the sizes from before attune, and that is not carried out yet.
+	// Undo is true where a person asked for the sizes from before attune and the request is not carried out yet.
 	Undo bool
-	// Orphaned: the policy or the workload is gone or going, so that its pods are sized no longer.
+	// Orphaned is true where the policy or the workload is gone or being deleted, so that its pods are no longer
+	// sized.
 	Orphaned bool
 	// Tries of the workload.
 	Tries []v1alpha1.Try
-	// Untried: putting the pod back was not asked for since the operator started, and part of it is within reach. It is
-	// asked for once before it is given up, as much may have changed meanwhile.
+	// Untried is true where putting the pod back was not attempted since the operator started and part of it is
+	// possible now. It is attempted once before it is given up, since much may have changed in the meantime.
 	Untried bool
-	// Pause is how long a pod that is being put back is not asked for again; 0: it may be.
+	// Pause is how long a pod that is being put back is not patched again; 0: it may be patched at once.
 	Pause time.Duration
 }
 
-// Next says what to do about a record in a state; it is the last word about it. Harm outranks everything that can still
-// be acted on; another writer is never fought; an undo goes before what is open; putting back is tried for a day.
+// Next decides what is done about a record in a state; no other function does. The later rules have the last word,
+// in this order:
+//  1. next: the action by what the pod shows. Harm outranks everything that can still be acted on, and a size
+//     that another writer set is never changed.
+//  2. An undo takes back what is open; without one, an undo that is not wanted any more is withdrawn.
+//  3. inVain: putting back ends after a day, or earlier for an orphaned record.
+//  4. Pause: a pod that is being put back is patched only so often.
 func Next(state State, record v1alpha1.ResizeRecord, rules Rules, c Circumstances, now time.Time) Action {
 	action := next(state, record, rules, now)
 	if c.Undo {
@@ -113,15 +126,16 @@ func Next(state State, record v1alpha1.ResizeRecord, rules Rules, c Circumstance
 	return action
 }
 
-// putsBack: the action asks for the pod's prior size.
+// putsBack reports whether the action patches the pod towards its prior size.
 func (a Action) putsBack() bool { return a.Kind == Revert || a.Kind == Withdraw }
 
-// PutsBackAgain: the action asks for a prior size that was asked for before.
+// PutsBackAgain reports whether the action patches a pod towards its prior size that was patched so before.
 func (a Action) PutsBackAgain(record v1alpha1.ResizeRecord) bool {
 	return PuttingBack(record) && a.putsBack()
 }
 
-// next is the action by what the pod shows alone.
+// next decides by what the pod shows alone. States that end a record come first, then harm, then the two
+// directions: a record that puts its pod back never goes forward again.
 func next(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
 	switch state.Kind {
 	case Replaced:
@@ -141,7 +155,7 @@ func next(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time)
 	return nextOpen(state, record, rules, now)
 }
 
-// gone closes the record of a pod that is gone or going; where that is our doing, it says so.
+// gone closes the record of a pod that has ended or is being deleted. Where attune evicted it, the result says so.
 func gone(record v1alpha1.ResizeRecord, reason string, state State) Action {
 	if record.Phase == v1alpha1.RecordEvicting {
 		return Action{Kind: Forget, Reason: record.Reason, Message: state.Message, Result: ResultEvicted}
@@ -149,6 +163,9 @@ func gone(record v1alpha1.ResizeRecord, reason string, state State) Action {
 	return Action{Kind: Forget, Reason: reason, Message: state.Message}
 }
 
+// nextOpen decides about a resize that goes forward. Each state that can last has a time after which the resize is
+// withdrawn or reverted.
+// Only a resize that restores a pod's old size waits for its kubelet without an end (nextRestore).
 func nextOpen(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
 	written := record.WrittenAt.Time
 	if restores(record.Wave) && waitsForKubelet(state) {
@@ -179,8 +196,8 @@ func nextOpen(state State, record v1alpha1.ResizeRecord, rules Rules, now time.T
 	return Action{Kind: Wait, RequeueAfter: pollEvery, Message: state.Message}
 }
 
-// nextUnsent: a first patch that never arrived changed nothing, and is decided afresh; a second one is sent
-// again, as the pod has half of what was wanted.
+// nextUnsent handles a patch that never arrived. A first patch changed nothing: the record is closed and the
+// resize is decided afresh. A second patch is sent again, as the pod has half of what was planned.
 func nextUnsent(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
 	if InSecondPatch(record) {
 		if record.Attempts >= mostSeconds {
@@ -193,10 +210,11 @@ func nextUnsent(state State, record v1alpha1.ResizeRecord, now time.Time) Action
 		Message: "the resize never reached the API server"})
 }
 
-// mostSeconds is how often a second patch is sent that does not arrive, at ever longer intervals: some 6 minutes in all.
+// mostSeconds is how often a second patch that does not arrive is sent, at intervals that double from SyncPeriod
+// on.
 const mostSeconds = 5
 
-// secondUnsent puts back a pod that has half of what was wanted, and does not get the rest.
+// secondUnsent puts a pod back that has the first half of a resize and does not get the second.
 func secondUnsent(record v1alpha1.ResizeRecord, state State) Action {
 	if record.Reason == ReasonActuation {
 		return Action{Kind: Revert, Reason: ReasonActuation, Message: state.Message, RequeueAfter: pollEvery}
@@ -204,7 +222,8 @@ func secondUnsent(record v1alpha1.ResizeRecord, state State) Action {
 	return withdraw(ReasonNotSent, state)
 }
 
-// nextDeferred waits, and leaves the kubelet its time to act after it may have found room at last.
+// nextDeferred waits for room until DeferredFor has passed. It also moves the record's deadline behind that time,
+// so that a kubelet that finds room at the last moment has its full time to carry the resize out.
 func nextDeferred(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
 	end := record.WrittenAt.Add(DeferredFor)
 	action := until(end, now, state, withdraw(ReasonDeferred, state))
@@ -214,9 +233,10 @@ func nextDeferred(state State, record v1alpha1.ResizeRecord, now time.Time) Acti
 	return action
 }
 
-// nextFailed: a memory limit that could not be lowered is allocated all the same, and a container that
-// crashes now comes up with it; that is undone at once, and the rest of the resize goes on without it. Other
-// errors may pass: the kubelet tries again.
+// nextFailed handles an error of the kubelet or runtime. A memory limit that could not be lowered is allocated all
+// the same: without an answer, container crashes -> starts with the lower limit -> is killed. So the limit is
+// given up at once, by a second patch, and the rest of the resize goes on. Other errors may pass, as the kubelet
+// retries until the deadline.
 func nextFailed(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
 	revert := Action{Kind: Revert, Reason: ReasonActuation, Message: state.Message, RequeueAfter: pollEvery}
 	lowered := slices.ContainsFunc(Changes(record), func(c Change) bool {
@@ -231,6 +251,8 @@ func nextFailed(state State, record v1alpha1.ResizeRecord, now time.Time) Action
 	return revert
 }
 
+// nextApplied counts a size as applied only when two looks, SyncPeriod apart, agree: the first one can be
+// premature. Then the second patch is sent if there is one, else the watch begins.
 func nextApplied(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
 	if record.VerifiedOnce == nil {
 		return Action{Kind: MarkVerified, RequeueAfter: SyncPeriod, Message: state.Message}
@@ -247,8 +269,7 @@ func nextApplied(state State, record v1alpha1.ResizeRecord, rules Rules, now tim
 	})
 }
 
-// onStep is the next of the times that steps which can wait are taken at: pods of one wave, whose kubelets were not
-// equally fast, share one write of the status.
+// onStep rounds a time up to the grid of stepsEvery.
 func onStep(at time.Time) time.Time {
 	if on := at.Truncate(stepsEvery); on.Before(at) {
 		return on.Add(stepsEvery)
@@ -256,6 +277,7 @@ func onStep(at time.Time) time.Time {
 	return at
 }
 
+// nextWatching waits for the end of the watch.
 func nextWatching(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
 	if state.Verdict.OtherKill {
 		return endedByOtherKill(state, record)
@@ -267,12 +289,16 @@ func nextWatching(state State, record v1alpha1.ResizeRecord, now time.Time) Acti
 	return Action{Kind: Wait, RequeueAfter: after, Message: state.Message}
 }
 
-// endedByOtherKill ends the watch of a resize that left alone what killed its container: the answer is more memory,
-// which waits for no watch. Nothing proves the size good.
+// endedByOtherKill ends the watch of a resize that left the memory of an OOM-killed container alone. The answer to
+// the kill is more memory, which the open record would hold up. Nothing proves the new size good, so it is not
+// kept.
 func endedByOtherKill(state State, record v1alpha1.ResizeRecord) Action {
 	return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Message: state.Verdict.Message + ": its watch ends"}
 }
 
+// nextSettled closes the record after the watch. The size is kept only where the verdict is conclusive and the
+// runtime reports exactly it. Without a conclusion the watch is extended once.
+// The size that is left after a boost is not kept either, since it was proven before.
 func nextSettled(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
 	switch {
 	case state.Verdict.OtherKill:
@@ -290,8 +316,8 @@ func nextSettled(state State, record v1alpha1.ResizeRecord, rules Rules, now tim
 		Message: "the pod keeps its size, but nothing proves it good: " + state.Verdict.Message}
 }
 
-// nextHarmed puts the pod back, unless the policy says otherwise, there is nothing to put back, or the
-// size that did the harm is what a person asked to go back to.
+// nextHarmed reverts the resize, with three exceptions: the policy switches reverts off, a revert would change
+// nothing (idle), or the harmful size is the one from before attune. Floors are learned in every case.
 func nextHarmed(state State, record v1alpha1.ResizeRecord, rules Rules) Action {
 	action := Action{Kind: Revert, Reason: string(state.Verdict.Harm), Message: state.Message, Alert: true, Learn: true}
 	if rules.AutoRevert && !restores(record.Wave) && !state.idle[state.Verdict.Harm] {
@@ -302,7 +328,8 @@ func nextHarmed(state State, record v1alpha1.ResizeRecord, rules Rules) Action {
 	return action
 }
 
-// nextPuttingBack waits for as long as it takes, then closes the record.
+// nextPuttingBack waits until the pod has its old size, then closes the record or, where the policy allows it and
+// growth was refused, evicts the pod.
 func nextPuttingBack(state State, record v1alpha1.ResizeRecord, rules Rules, now time.Time) Action {
 	if state.Kind != Applied && !state.asFarAsItGoes {
 		return Action{Kind: Wait, Reason: record.Reason, RequeueAfter: pollEvery, Alert: state.Kind == Deferred || state.Kind == Refused || state.Kind == Failed,
@@ -322,7 +349,7 @@ func nextPuttingBack(state State, record v1alpha1.ResizeRecord, rules Rules, now
 	return done
 }
 
-// nextTry is when an eviction may be asked for again; the first time at once.
+// nextTry is the time at which an eviction may be requested again; zero for the first time.
 func nextTry(record v1alpha1.ResizeRecord) time.Time {
 	if record.Deadline == nil {
 		return time.Time{}
@@ -330,7 +357,8 @@ func nextTry(record v1alpha1.ResizeRecord) time.Time {
 	return record.Deadline.Time
 }
 
-// worthEvicting: only growth that the node refused is worth a new pod, or that all others on it fit.
+// worthEvicting reports whether the pod of the record should move to another node. That is so for growth that the
+// node refused, with method InPlaceOrRecreate, and for a pod that leaves for lack of room (strategy Node).
 func worthEvicting(record v1alpha1.ResizeRecord, rules Rules) bool {
 	if Leaving(record) {
 		return rules.NodeEviction
@@ -346,7 +374,8 @@ func worthEvicting(record v1alpha1.ResizeRecord, rules Rules) bool {
 	return false
 }
 
-// Advance is the record after an action was decided: it is stored before the action is carried out.
+// Advance returns the record after an action was decided. The caller stores it before it carries the action out:
+// after a crash between the two the next process finds how far the resize has come. The argument is not changed.
 func Advance(record v1alpha1.ResizeRecord, action Action, now time.Time) v1alpha1.ResizeRecord {
 	record = *record.DeepCopy()
 	if !action.Deadline.IsZero() {
@@ -380,15 +409,15 @@ func Advance(record v1alpha1.ResizeRecord, action Action, now time.Time) v1alpha
 	return record
 }
 
-// NotEvicted is the record after its eviction was denied.
+// NotEvicted returns the record after its eviction was denied.
 func NotEvicted(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	record = *record.DeepCopy()
 	record.Phase = v1alpha1.RecordEvictionDenied
 	return record
 }
 
-// GivenUp is the record of a plan that its node can never carry out: nothing is sent, so there is nothing to
-// be put back, and what is left is to find the pod another node.
+// GivenUp returns the record of a plan that its node can never carry out. Nothing was sent, so nothing has to be
+// put back; what remains is to evict the pod.
 func GivenUp(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	if record.Reason == ReasonDoesNotFit {
 		return startPuttingBack(*record.DeepCopy(), v1alpha1.RecordLeaving, record.Reason)
@@ -396,12 +425,13 @@ func GivenUp(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	return startPuttingBack(*record.DeepCopy(), v1alpha1.RecordWithdrawing, ReasonInfeasible)
 }
 
-// Recreates: the pod of a record that the node refuses may be evicted instead.
+// Recreates reports whether the pod may be evicted if its node refuses the record's size.
 func Recreates(record v1alpha1.ResizeRecord, rules Rules) bool {
 	record.Reason = ReasonInfeasible
 	return worthEvicting(record, rules)
 }
 
+// startPuttingBack begins or continues the way back; the count of attempts restarts only at the beginning.
 func startPuttingBack(record v1alpha1.ResizeRecord, phase v1alpha1.RecordPhase, reason string) v1alpha1.ResizeRecord {
 	if !PuttingBack(record) {
 		record.Attempts = 0
@@ -411,7 +441,7 @@ func startPuttingBack(record v1alpha1.ResizeRecord, phase v1alpha1.RecordPhase, 
 	return record
 }
 
-// withdrawnPhase of a record that is taken back for a reason.
+// withdrawnPhase is the phase of a record that is taken back: Leaving for a pod without room, else Withdrawing.
 func withdrawnPhase(reason string) v1alpha1.RecordPhase {
 	if reason == ReasonDoesNotFit {
 		return v1alpha1.RecordLeaving
@@ -430,7 +460,7 @@ func withdraw(reason string, state State) Action {
 	return Action{Kind: Withdraw, Reason: reason, Message: state.Message, RequeueAfter: pollEvery}
 }
 
-// until waits for a time and then acts.
+// until returns Wait until a time is reached, and after that the given action.
 func until(end, now time.Time, state State, then Action) Action {
 	if left := end.Sub(now); left > 0 {
 		return Action{Kind: Wait, RequeueAfter: min(left, pollEvery), Message: state.Message}
@@ -445,8 +475,8 @@ func deadlineOf(record v1alpha1.ResizeRecord) time.Time {
 	return record.Deadline.Time
 }
 
-// WatchFor is how long a record is watched: at least as long as the throttling query looks back, or its
-// answer would be about the time before.
+// WatchFor is how long a record is watched. After a change of CPU that is at least the rate window: the throttling
+// query looks back that far, and its answer would otherwise be about the time before the resize.
 func WatchFor(record v1alpha1.ResizeRecord, rules Rules) time.Duration {
 	period := rules.Observation
 	if record.Wave == WaveFirst && rules.CanaryObservation > 0 {

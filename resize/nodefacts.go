@@ -13,31 +13,35 @@ import (
 	"attune.io/attune/podview"
 )
 
-// NodeFacts are what a node's answers taught of it, which its Node object does not show. The zero value is a node
-// nothing is known of. They are kept in memory: a node that is asked again only says it again.
+// NodeFacts are what a node's answers to resizes taught and its Node object does not show. The zero value is a
+// node of which nothing is known. They are kept in memory only: after a restart of the operator the node gives the
+// same answers again.
 type NodeFacts struct {
-	// Blocks are how long resizes on the node are not tried, by the namespace whose resizes taught it. They are never
-	// changed in place.
+	// Blocks are how long resizes on the node are not tried, by the namespace whose resizes taught it. The map is
+	// replaced and never changed in place, so that a reader needs no lock.
 	Blocks map[string]NodeBlock
-	// Policies of the kubelet, and until when they are taken for granted.
+	// Policies of the kubelet.
 	Policies Policies
-	Until    time.Time
+	// Until is when Policies stop being relied on.
+	Until time.Time
 }
 
-// Policies are settings of a kubelet that refuse resizes.
+// Policies are settings of a kubelet that make it refuse resizes. The zero value refuses nothing.
 type Policies struct {
-	// StaticCPU and StaticMemory: the CPU and the memory manager assign whole amounts to Guaranteed pods.
+	// StaticCPU and StaticMemory are true where the kubelet's CPU or memory manager has the policy Static, which
+	// assigns whole CPUs or memory to Guaranteed pods.
 	StaticCPU, StaticMemory bool
-	// Swap: containers may use swap.
+	// Swap is true where containers may use swap.
 	Swap bool
 }
 
-// policiesLast is how long what a kubelet said of its settings is taken for granted. They change with a restart of
-// the kubelet alone, which kubeletRun mostly sees; one refused resize an hour finds what it does not.
+// policiesLast is how long a learned setting of a kubelet is relied on. Settings change only with a restart of the
+// kubelet, which kubeletRun detects in most cases; for the rest one refused resize an hour finds out.
 const policiesLast = time.Hour
 
-// Learn adds what a record of a namespace says that its node did not carry out. Where the node's words name a setting of
-// its kubelet, that alone is what it refuses, and everything else goes on.
+// Learn adds what a record of a namespace shows: its node did not carry it out. Where the message names a setting
+// of the kubelet, only that setting is learned and everything else on the node goes on. The receiver is not
+// changed.
 func (f NodeFacts) Learn(namespace string, record v1alpha1.ResizeRecord, reason, message string, now time.Time) NodeFacts {
 	if said := PoliciesOf(message); reason == ReasonInfeasible && said != (Policies{}) {
 		f.Policies, f.Until = f.Policies.and(said), now.Add(policiesLast)
@@ -57,8 +61,8 @@ func (f NodeFacts) Learn(namespace string, record v1alpha1.ResizeRecord, reason,
 	return f
 }
 
-// BlockFor is what holds the resizes of a namespace's pods: what its own taught, and what at least two namespaces did.
-// One alone may have asked for what no node has.
+// BlockFor is the block for a namespace: what its own resizes taught, and what at least two namespaces have met.
+// The resizes of one namespace alone do not block others, since it may have asked for what no node has.
 func (f NodeFacts) BlockFor(namespace string) NodeBlock {
 	own := f.Blocks[namespace]
 	var growth, all twoLatest
@@ -69,7 +73,7 @@ func (f NodeFacts) BlockFor(namespace string) NodeBlock {
 	return NodeBlock{Growth: latest(own.Growth, growth.second), All: latest(own.All, all.second)}
 }
 
-// twoLatest of some times.
+// twoLatest keeps the two latest of some times.
 type twoLatest struct{ first, second time.Time }
 
 func (t *twoLatest) note(at time.Time) {
@@ -80,8 +84,8 @@ func (t *twoLatest) note(at time.Time) {
 	}
 }
 
-// Now are the facts that still hold, of a node that was seen on some terms then and is on others now: blocks end with
-// whatever may have lifted them, policies with the kubelet's run.
+// Now returns the facts that still hold. then are the terms under which they were learned, terms those of the
+// present: blocks end with any change of the terms, policies with a restart of the kubelet; both end with time.
 func (f NodeFacts) Now(then, terms NodeTerms, now time.Time) NodeFacts {
 	if then != terms {
 		f.Blocks = nil
@@ -93,7 +97,7 @@ func (f NodeFacts) Now(then, terms NodeTerms, now time.Time) NodeFacts {
 	return f
 }
 
-// standing are the blocks that are not over.
+// standing returns the blocks that have not ended; nil where there are none.
 func standing(blocks map[string]NodeBlock, now time.Time) map[string]NodeBlock {
 	var left map[string]NodeBlock
 	for namespace, block := range blocks {
@@ -108,7 +112,8 @@ func standing(blocks map[string]NodeBlock, now time.Time) map[string]NodeBlock {
 	return left
 }
 
-// PoliciesOf reads them from a kubelet's Infeasible.
+// PoliciesOf reads kubelet settings from the message of an Infeasible answer; the zero value where it names none.
+// The kubelet gives no code for them, only this text.
 func PoliciesOf(message string) Policies {
 	text := strings.ToLower(message)
 	static := strings.Contains(text, "static")
@@ -123,11 +128,13 @@ func (p Policies) and(q Policies) Policies {
 	return Policies{p.StaticCPU || q.StaticCPU, p.StaticMemory || q.StaticMemory, p.Swap || q.Swap}
 }
 
-// NodeTerms is a digest of what a node's answers to resizes depend on, as far as its object shows: equal terms get
-// equal answers. It takes the place of the object itself, which whoever remembers nodes would keep in memory.
+// NodeTerms is a digest of what a node's answers to resizes depend on, as far as its object shows it: equal terms
+// mean equal answers. It is kept in place of the object, which would take much more memory. The zero value stands
+// for an unknown node.
 type NodeTerms struct{ kubelet, rest uint64 }
 
-// TermsOf a node: what it has, how it is, what it is called, whom it takes, and what its kubelet can do.
+// TermsOf computes the terms of a node from its allocatable amounts, taints, conditions, labels, features and
+// kubelet. A nil node has zero terms.
 func TermsOf(node *corev1.Node) NodeTerms {
 	if node == nil {
 		return NodeTerms{}
@@ -145,13 +152,14 @@ func TermsOf(node *corev1.Node) NodeTerms {
 	return NodeTerms{kubelet: kubeletRun(node), rest: podview.Hash(rest.String())}
 }
 
-// kubeletRun changes where a node object shows that the kubelet was started anew: another node, boot or version, or
-// it was not ready in between. A kubelet that comes up reports itself not ready first, unless it is quicker than its
-// own first report; nothing else of a Node tells.
+// kubeletRun changes when the node object shows a new start of the kubelet: another node, boot or version, or a
+// time of not being ready in between. A kubelet that starts reports not ready first unless it is ready before its
+// first report; no other field shows a start.
 func kubeletRun(node *corev1.Node) uint64 {
 	return podview.Hash(fmt.Sprint(node.UID, "\n", node.Status.NodeInfo.BootID, "\n", node.Status.NodeInfo.KubeletVersion, "\n", readySince(node).UnixNano()))
 }
 
+// readySince is when the node's Ready condition last changed; zero where it has none.
 func readySince(node *corev1.Node) time.Time {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -161,6 +169,7 @@ func readySince(node *corev1.Node) time.Time {
 	return time.Time{}
 }
 
+// conditionsOf leaves out the times of conditions, which change with every heartbeat.
 func conditionsOf(node *corev1.Node) map[corev1.NodeConditionType]corev1.ConditionStatus {
 	all := make(map[corev1.NodeConditionType]corev1.ConditionStatus, len(node.Status.Conditions))
 	for _, c := range node.Status.Conditions {
@@ -176,7 +185,7 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// With adds what is known of a node to what it says of itself.
+// With adds what a node's answers taught to what the node declares.
 func (c Capabilities) With(f NodeFacts) Capabilities {
 	c.Policies = c.Policies.and(f.Policies)
 	return c

@@ -9,10 +9,10 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Patch is the plan as a strategic merge patch of the pod's resize subresource. It carries the pod's
-// uid, so that it can never reach another pod of the same name, the pod's version where the plan names
-// one, and only the amounts that change: keys of other resources and other containers are left alone.
-// Equal plans give equal bytes.
+// Patch returns the plan as a strategic merge patch for the pod's resize subresource. It contains the pod's uid,
+// so that it cannot reach another pod of the same name, and the resource version where the plan names one. It
+// contains only amounts that change, so that other resources and containers are left alone. Equal plans give equal
+// bytes.
 func (p Plan) Patch() []byte {
 	patch := podPatch{}
 	patch.Metadata.UID, patch.Metadata.ResourceVersion = p.PodUID, p.Version
@@ -35,6 +35,7 @@ func (p Plan) Patch() []byte {
 	return body
 }
 
+// podPatch is the part of a pod that a patch may contain.
 type podPatch struct {
 	Metadata struct {
 		UID             types.UID `json:"uid"`
@@ -46,6 +47,7 @@ type podPatch struct {
 	} `json:"spec"`
 }
 
+// containerPatch is one container's part; absent lists are not written.
 type containerPatch struct {
 	Name      string `json:"name"`
 	Resources struct {
@@ -54,6 +56,8 @@ type containerPatch struct {
 	} `json:"resources"`
 }
 
+// changed adds an amount to a list where it differs from the present one. 0 is never written: a resize cannot
+// remove a request or a limit.
 func changed(list map[string]string, r recommender.Resource, from, to recommender.Amount) map[string]string {
 	if from == to || to <= 0 {
 		return list

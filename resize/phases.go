@@ -2,9 +2,9 @@ package resize
 
 import "attune.io/attune/api/v1alpha1"
 
-// Named is a record with the phase that it is in. Earlier versions wrote three phases as combinations of other fields:
-// a second patch as Written with a generation, a pod that leaves its node as Withdrawing with that reason, and a denied
-// eviction as Withdrawing with a deadline.
+// Named returns a record with its phase. Earlier versions wrote three phases as combinations of other fields: a
+// second patch as Written with a generation, a pod that leaves its node as Withdrawing with that reason, and a
+// denied eviction as Withdrawing with a deadline.
 func Named(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	switch {
 	case record.Phase == v1alpha1.RecordWritten && record.Generation != 0:

@@ -12,45 +12,60 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Move is one container's change.
+// Move is the change of one container.
 type Move struct {
+	// Container is its name.
 	Container string
-	Sidecar   bool
-	// From is what the pod's spec asks for; To what it is to ask for. Neither has an amount that the
-	// other lacks but for what To adds: a resize never removes a request or a limit.
+	// Sidecar is true for a native sidecar, which the patch lists under initContainers.
+	Sidecar bool
+	// From is what the pod's spec asks for, To what it is to ask for. An amount that From has is never absent in
+	// To: a resize cannot remove a request or a limit. To may add one.
 	From, To recommender.Size
-	// MemoryUsage when it was planned; 0 is unknown.
+	// MemoryUsage is what the container held when the move was planned, in bytes; 0 is unknown.
 	MemoryUsage recommender.Amount
 }
 
-// Plan is one atomic change of one pod: one patch.
+// Plan is one change of one pod that the API server applies as a whole. PlanFor makes it and Admit narrows it;
+// Split may part it into two patches. The zero value changes nothing.
 type Plan struct {
+	// PodUID, PodName, Namespace and Node identify the pod and the node that it is bound to; Node is empty for a
+	// pod without a node.
 	PodUID             types.UID
 	PodName, Namespace string
 	Node               string
-	// Version of the pod that the plan rests on, where it must be that one: what lowers anything, and RestPlan; empty: any.
+	// Version is the pod's resource version on which the plan rests; the API server then refuses the patch for a
+	// pod that has changed since. It is set where a change could be harmful on other facts; empty: any version
+	// will do.
 	Version string
-	// TemplateHash of the pod: kept sizes and originals belong to it.
+	// TemplateHash is the pod's template generation, to which kept sizes and originals belong.
 	TemplateHash string
 	// Moves are the containers that change, in the pod's order.
 	Moves []Move
-	// Restarts: a container's resizePolicy restarts it.
+	// Restarts is true where the resizePolicy of a container restarts it for this change.
 	Restarts bool
-	// Urgent: the change answers an OOM kill, so it only grows and waits for little.
+	// Urgent is true for an answer to an OOM kill. Such a plan only raises amounts and is exempt from most waits.
 	Urgent bool
-	// Elsewhere: the pod's node can never carry it out; nothing is sent, and the pod is to be evicted.
+	// Elsewhere is true where the pod's node can never carry the plan out: nothing is sent, and the pod is to be
+	// evicted.
 	Elsewhere bool
-	// Reason for the plan, where it is not what is recommended; its record carries it.
+	// Reason is why the plan exists where it is no step towards a target; the record takes it over. Empty for a
+	// step.
 	Reason string
-	// Wave that the plan goes with: WaveFirst or WaveNext.
+	// Wave is WaveFirst or WaveNext for a step, set by Wave or Together, or the wave of an errand.
 	Wave string
-	// LeftOut says what was wished for and is not part of the plan.
+	// LeftOut lists what was wished for and is not part of the plan, with the reasons.
 	LeftOut []Refusal
 }
 
-// PlanFor plans the change of a pod towards the sizes wished for. Containers that the pod has not are
-// ignored, absent amounts left alone. What one rule of the platform refuses for a container is left
-// out of the plan; what concerns the pod refuses it whole. Without a move left the refusal says why.
+// PlanFor plans the change of a pod towards the wished sizes. Wishes for containers that the pod does not have are
+// ignored; absent amounts leave the present ones alone.
+//
+// There are three kinds of rules, from the widest to the narrowest effect:
+//  1. podRules refuse the whole pod, whatever the wish is.
+//  2. moveRules take a resource or a direction out of one container's move; the rest of the move stays.
+//  3. planRules refuse the plan that is left, for instance because the class of the pod would change.
+//
+// Without a move left, the refusal is the reason for the first thing that was left out, or ReasonNoChange.
 func PlanFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
 	plan := planOf(pod)
 	s := situation{pod: pod, caps: caps, now: now, statuses: podview.Statuses(pod), wished: podview.ByName(wished)}
@@ -87,20 +102,21 @@ func PlanFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now
 	return plan, nil
 }
 
-// Empty plans change nothing.
+// Empty reports whether the plan changes nothing.
 func (p Plan) Empty() bool { return len(p.Moves) == 0 }
 
-// Grows: some amount is raised.
+// Grows reports whether the plan raises an amount.
 func (p Plan) Grows() bool { return anyMove(p, Move.Raises) }
 
-// Lowers: some amount is lowered.
+// Lowers reports whether the plan lowers an amount or adds a limit.
 func (p Plan) Lowers() bool { return anyMove(p, Move.Lowers) }
 
-// LowersMemoryLimit: the one kind of change that can kill by itself.
+// LowersMemoryLimit reports whether the plan lowers or adds a memory limit, the one kind of change that can kill a
+// container by itself.
 func (p Plan) LowersMemoryLimit() bool { return anyMove(p, lowersMemoryLimit) }
 
-// Apply is the pod after the plan, as the API server would store its spec; the pod given stays as it is. They
-// share everything but the containers' amounts.
+// Apply returns the pod after the plan, as the API server would store its spec. The argument is not changed; both
+// pods share everything but the lists of amounts.
 func (p Plan) Apply(pod *corev1.Pod) *corev1.Pod {
 	next := *pod
 	next.Spec.Containers = withOwnAmounts(pod.Spec.Containers)
@@ -120,8 +136,8 @@ func (p Plan) Apply(pod *corev1.Pod) *corev1.Pod {
 	return &next
 }
 
-// withOwnAmounts are the containers with lists of amounts that are theirs alone. Whatever else a container
-// says, no resize changes.
+// withOwnAmounts copies containers together with their lists of amounts; all else is shared, as no resize changes
+// it.
 func withOwnAmounts(containers []corev1.Container) []corev1.Container {
 	own := slices.Clone(containers)
 	for i := range own {
@@ -131,11 +147,13 @@ func withOwnAmounts(containers []corev1.Container) []corev1.Container {
 	return own
 }
 
-// Split takes risky lowerings of memory limits out of a plan into a patch of their own, since one that the
-// kubelet cannot carry out blocks everything else in its patch. What only lowers goes first, so that no
-// part asks for room that a later one frees; else the rest goes first, being the safer part. The plans are
-// to be made in order, each after the last one was verified. A plan that restarts a container stays whole:
-// two patches would restart it twice.
+// Split parts a plan into patches that are sent one after the other, each after the one before was verified. Risky
+// lowerings of memory limits get a patch of their own: one that the kubelet cannot carry out blocks everything
+// else in the same patch.
+//
+// The order follows from what each part needs. A rest that raises something comes last, so that it never waits for
+// room that the other part frees. Else the rest comes first, since it is the safer part. A plan that restarts a
+// container is not split: two patches would restart it twice.
 func Split(plan Plan) []Plan {
 	rest := plan.reducedTo(func(m Move) recommender.Size {
 		if riskyMemoryLimit(m) {
@@ -158,7 +176,7 @@ func Split(plan Plan) []Plan {
 	return []Plan{rest, plan.after(rest)}
 }
 
-// reducedTo is the plan with other sizes to reach; moves that reach nothing are dropped.
+// reducedTo returns the plan with other target sizes; moves without a change are dropped.
 func (p Plan) reducedTo(size func(Move) recommender.Size) Plan {
 	moves := p.Moves
 	p.Moves = nil
@@ -169,7 +187,7 @@ func (p Plan) reducedTo(size func(Move) recommender.Size) Plan {
 	return p
 }
 
-// after is what is left of the plan when its first part has been made.
+// after returns what is left of the plan when the first part is carried out.
 func (p Plan) after(first Plan) Plan {
 	reached := map[string]recommender.Size{}
 	for _, m := range first.Moves {
@@ -186,15 +204,15 @@ func (p Plan) after(first Plan) Plan {
 	return p
 }
 
-// AsUrgent is the part of a plan that answers an OOM kill: what grows.
+// AsUrgent returns the part of the plan that answers an OOM kill: everything that grows.
 func (p Plan) AsUrgent() Plan {
 	p = p.reducedTo(withoutDecreases)
 	p.Urgent = true
 	return p
 }
 
-// Effect is by how much a plan changes what the scheduler counts for a pod; what is saved is negative. An
-// init container that asks for more than the others together can make it nothing.
+// Effect is by how much the plan changes what the scheduler counts for the pod, in millicores and bytes; negative
+// amounts are saved. It is 0 where an init container asks for more than all other containers together.
 func (p Plan) Effect(pod *corev1.Pod) [2]recommender.Amount {
 	before, after := podview.Requests(pod), podview.Requests(p.Apply(pod))
 	for _, r := range recommender.Resources {
@@ -203,6 +221,7 @@ func (p Plan) Effect(pod *corev1.Pod) [2]recommender.Amount {
 	return after
 }
 
+// planOf is a plan for the pod without any moves.
 func planOf(pod *corev1.Pod) Plan {
 	return Plan{
 		PodUID: pod.UID, PodName: pod.Name, Namespace: pod.Namespace, Node: pod.Spec.NodeName,
@@ -210,7 +229,8 @@ func planOf(pod *corev1.Pod) Plan {
 	}
 }
 
-// Merge takes over the amounts that are wished for.
+// Merge returns the first size with the wished amounts in place of its own; absent wishes leave it as it is. No
+// amount is above recommender.MaxAmount.
 func Merge(from, wish recommender.Size) recommender.Size {
 	to := from
 	for _, r := range recommender.Resources {
@@ -224,7 +244,8 @@ func Merge(from, wish recommender.Size) recommender.Size {
 	return to
 }
 
-// permitted narrows a move to what the platform's rules leave of it.
+// permitted takes out of a move what the platform's rules do not allow. A refusal that leaves the move unchanged
+// is not reported.
 func permitted(s situation, m Move) (Move, []Refusal) {
 	var left []Refusal
 	for _, rule := range moveRules {
@@ -241,7 +262,8 @@ func permitted(s situation, m Move) (Move, []Refusal) {
 	return m, left
 }
 
-// nothingLeft is why a plan has no move.
+// nothingLeft returns why a plan has no move: the reason of the first thing that was left out. It is transient
+// only where all of the reasons are.
 func nothingLeft(left []Refusal) *Refusal {
 	if len(left) == 0 {
 		return refuse(ReasonNoChange, "the pod already has the sizes wished for")
@@ -293,11 +315,13 @@ func (m Move) LowersOf(r recommender.Resource) bool {
 
 func lowersMemoryLimit(m Move) bool { return lowersLimit(m, recommender.Memory) }
 
-// riskyMemoryLimit: nobody knows that the new limit is well above what the container holds.
+// riskyMemoryLimit reports whether the new memory limit is less than 1.5 times what the container holds, or its
+// usage is not known.
 func riskyMemoryLimit(m Move) bool {
 	return lowersMemoryLimit(m) && (m.MemoryUsage == 0 || m.To[recommender.Memory].Limit < m.MemoryUsage+m.MemoryUsage/2)
 }
 
+// lowersLimit reports whether a limit falls; a limit that is added counts as lowered.
 func lowersLimit(m Move, r recommender.Resource) bool {
 	from, to := m.From[r].Limit, m.To[r].Limit
 	return to < from || from == 0 && to > 0

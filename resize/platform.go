@@ -20,7 +20,8 @@ const (
 	statsDelay = 30 * time.Second
 )
 
-// situation is everything a platform rule may look at.
+// situation holds the facts that platform rules may use: the pod, its node, and what is wished for. Rules that
+// look only at the pod work with the other fields unset.
 type situation struct {
 	pod      *corev1.Pod
 	caps     Capabilities
@@ -29,13 +30,14 @@ type situation struct {
 	wished   map[string]podview.Container
 }
 
-// podRules concern the pod, whatever is wished for.
+// podRules check the pod, whatever is wished for. They are ordered from what never changes to what passes by
+// itself, so that the reported reason is the most lasting one.
 var podRules = []func(situation) *Refusal{
 	finished, terminating, mirror, windows, noResize, noResourcesInStatus, bestEffort,
 	podLevelResources, resourceClaims, nodeNotReady, notScheduled, notStarted, alreadyUnderway,
 }
 
-// moveRules concern one container. A rule that refuses leaves the rest of the move to be made.
+// moveRules check one container's move. A rule that refuses names what it leaves of the move.
 var moveRules = []struct {
 	refuses func(situation, Move) *Refusal
 	leaves  func(Move) recommender.Size
@@ -55,11 +57,12 @@ var moveRules = []struct {
 	{tmpfs, withoutMemoryLimitDecrease},
 }
 
-// planRules concern the plan as a whole.
+// planRules check the plan as a whole, after all moves.
 var planRules = []func(situation, Plan) *Refusal{
 	qosChange, outsidePodLevel, beyondNode,
 }
 
+// finished refuses a pod that has ended.
 func finished(s situation) *Refusal {
 	if phase := s.pod.Status.Phase; phase == corev1.PodSucceeded || phase == corev1.PodFailed {
 		return refuse(ReasonPodFinished, "the pod has ended (%s); nothing runs that could be resized", phase)
@@ -74,6 +77,7 @@ func terminating(s situation) *Refusal {
 	return nil
 }
 
+// mirror refuses the API server's copy of a static pod, whose size is in a file on the node.
 func mirror(s situation) *Refusal {
 	if _, ok := s.pod.Annotations[corev1.MirrorPodAnnotationKey]; ok {
 		return refuse(ReasonStaticPod, "a static pod is resized in its manifest on the node")
@@ -88,6 +92,8 @@ func windows(s situation) *Refusal {
 	return nil
 }
 
+// noResize refuses where the API server or the kubelet is older than Kubernetes 1.33, or does not serve the
+// subresource. A kubelet of unknown version is not refused here: nodeNotReady does that for an unknown node.
 func noResize(s situation) *Refusal {
 	switch {
 	case !s.caps.Resizable:
@@ -99,8 +105,9 @@ func noResize(s situation) *Refusal {
 	return nil
 }
 
-// noResourcesInStatus: the API server takes a running container without resources in its status for
-// one on a node that cannot resize. A container that has not started has none either, which means nothing.
+// noResourcesInStatus refuses where the API server would: it takes a running container without resources in its
+// status for one on a node that cannot resize. A container that has not started has none either, so only running
+// ones are looked at.
 func noResourcesInStatus(s situation) *Refusal {
 	for _, status := range s.pod.Status.ContainerStatuses {
 		if status.State.Running == nil {
@@ -115,6 +122,8 @@ func noResourcesInStatus(s situation) *Refusal {
 	return nil
 }
 
+// bestEffort refuses a pod without requests and limits: a resize would change its class, which the API server
+// refuses.
 func bestEffort(s situation) *Refusal {
 	if podview.ClassOf(s.pod) == corev1.PodQOSBestEffort {
 		return refuse(ReasonBestEffort, "a pod without requests and limits cannot be resized; it can be given requests when it is created")
@@ -122,6 +131,7 @@ func bestEffort(s situation) *Refusal {
 	return nil
 }
 
+// podLevelResources needs the support of both the API server and the node.
 func podLevelResources(s situation) *Refusal {
 	if !podview.HasPodLevelResources(s.pod) || s.caps.ServerMinor >= MinorPodLevelResources && s.caps.Has(FeaturePodLevelResize) {
 		return nil
@@ -142,6 +152,8 @@ func resourceClaims(s situation) *Refusal {
 	return nil
 }
 
+// nodeNotReady waits for the node: without a kubelet the resize would stay pending, and hold quota and the
+// scheduler's room.
 func nodeNotReady(s situation) *Refusal {
 	if s.pod.Spec.NodeName != "" && !s.caps.NodeReady {
 		return wait(ReasonNodeNotReady, "node %s is not ready or not known; its kubelet would not see the resize", s.pod.Spec.NodeName)
@@ -149,7 +161,7 @@ func nodeNotReady(s situation) *Refusal {
 	return nil
 }
 
-// notScheduled: a pod that the scheduler has not looked at yet is left to it.
+// notScheduled leaves a pod to the scheduler that the scheduler has not tried to place yet.
 func notScheduled(s situation) *Refusal {
 	if s.pod.Spec.NodeName == "" && !unschedulable(s.pod) {
 		return wait(ReasonNotScheduled, "the pod has no node yet")
@@ -157,7 +169,8 @@ func notScheduled(s situation) *Refusal {
 	return nil
 }
 
-// notStarted: before its containers have started, a pod shows nothing that a resize could be verified by.
+// notStarted waits for the pod's containers: before they start, the pod shows nothing by which a resize could be
+// verified.
 func notStarted(s situation) *Refusal {
 	if s.pod.Spec.NodeName == "" {
 		return nil
@@ -170,6 +183,8 @@ func notStarted(s situation) *Refusal {
 	return wait(ReasonNotStarted, "the pod's containers have not started yet")
 }
 
+// alreadyUnderway waits for a resize that is not finished, also one of another writer: a second one would replace
+// it half-done.
 func alreadyUnderway(s situation) *Refusal {
 	if podview.ResizeUnderway(s.pod) {
 		return wait(ReasonResizeUnderway, "a resize of the pod is under way; another would replace it half-done")
@@ -177,12 +192,13 @@ func alreadyUnderway(s situation) *Refusal {
 	return nil
 }
 
+// unschedulable reports whether the scheduler tried to place the pod and found no node.
 func unschedulable(pod *corev1.Pod) bool {
 	c := podview.Condition(pod, corev1.PodScheduled)
 	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 }
 
-// restartsFor: changing the resource restarts the container.
+// restartsFor reports whether a change of the resource restarts the container (resizePolicy).
 func (s situation) restartsFor(container string, name corev1.ResourceName) bool {
 	for _, c := range podview.Resizable(s.pod) {
 		if c.Name == container {
@@ -192,8 +208,8 @@ func (s situation) restartsFor(container string, name corev1.ResourceName) bool 
 	return false
 }
 
-// RestartsContainer reports whether the move changes a resource whose policy restarts the container. A request alone
-// is enough.
+// RestartsContainer reports whether the move changes a resource whose resizePolicy restarts the container. A
+// changed request alone is enough for that.
 func (m Move) RestartsContainer(c *corev1.Container) bool {
 	for _, r := range recommender.Resources {
 		if m.From[r] != m.To[r] && restartPolicyFor(c, podview.NameOf(r)) == corev1.RestartContainer {
@@ -203,6 +219,7 @@ func (m Move) RestartsContainer(c *corev1.Container) bool {
 	return false
 }
 
+// restartPolicyFor is NotRequired where the container names no policy for the resource, as in the API server.
 func restartPolicyFor(c *corev1.Container, name corev1.ResourceName) corev1.ResourceResizeRestartPolicy {
 	for _, p := range c.ResizePolicy {
 		if p.ResourceName == name {

@@ -9,7 +9,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// unscheduledGrowth: a pod that fits nowhere may shrink until it does; growing it can only hurt.
+// unscheduledGrowth lets a pod that fits on no node shrink until it fits, and never grow.
 func unscheduledGrowth(s situation, m Move) *Refusal {
 	if s.pod.Spec.NodeName == "" && m.Raises() {
 		return waitMove(ReasonNotScheduled, "the pod fits no node; it is not made bigger")
@@ -17,6 +17,8 @@ func unscheduledGrowth(s situation, m Move) *Refusal {
 	return nil
 }
 
+// criticalGrowth refuses growth of pods of system priority: a kubelet evicts other pods of the node to make room
+// for them.
 func criticalGrowth(s situation, m Move) *Refusal {
 	if p := s.pod.Spec.Priority; p != nil && *p >= criticalPriority && m.Raises() {
 		return refuseMove(ReasonCriticalPriority, "a kubelet evicts other pods to let a pod of priority %d grow", *p)
@@ -24,7 +26,7 @@ func criticalGrowth(s situation, m Move) *Refusal {
 	return nil
 }
 
-// notReady also covers a startup probe that has not passed: such a pod is not ready.
+// notReady lowers nothing of a pod that is not ready. A startup probe that has not passed also means not ready.
 func notReady(s situation, m Move) *Refusal {
 	if s.pod.Spec.NodeName != "" && !podview.IsReady(s.pod) && m.Lowers() {
 		return waitMove(ReasonNotReady, "a pod that is not ready is never lowered")
@@ -32,6 +34,7 @@ func notReady(s situation, m Move) *Refusal {
 	return nil
 }
 
+// restartedLately lowers nothing of a container within restartRest of its last restart.
 func restartedLately(s situation, m Move) *Refusal {
 	restarted := lastRestart(s.statuses[m.Container])
 	if !restarted.IsZero() && s.now.Sub(restarted) < restartRest && m.Lowers() {
@@ -43,7 +46,8 @@ func restartedLately(s situation, m Move) *Refusal {
 	return nil
 }
 
-// oldStaticKubelet: a 1.33 kubelet with a static policy refuses any resize of a Guaranteed pod.
+// oldStaticKubelet leaves Guaranteed pods alone on kubelets of version 1.33 with a static policy, which refuse
+// every resize of them.
 func oldStaticKubelet(s situation, m Move) *Refusal {
 	if (s.caps.StaticCPU || s.caps.StaticMemory) && s.caps.KubeletMinor <= MinorResize && podview.Guaranteed(s.pod) {
 		return refuseMove(ReasonStaticPolicy, "the node assigns CPUs or memory statically and its kubelet then resizes no Guaranteed pod")
@@ -51,6 +55,7 @@ func oldStaticKubelet(s situation, m Move) *Refusal {
 	return nil
 }
 
+// staticCPU and staticMemory leave one resource of Guaranteed pods alone where the node assigns it statically.
 func staticCPU(s situation, m Move) *Refusal {
 	if s.caps.StaticCPU && podview.Guaranteed(s.pod) && m.From[recommender.CPU] != m.To[recommender.CPU] {
 		return refuseOf(recommender.CPU, ReasonStaticCPU, "the node assigns CPUs statically; new pods get the new size")
@@ -78,8 +83,8 @@ func notRunning(s situation, m Move) *Refusal {
 	return refusal
 }
 
-// swap: the swap a Burstable container may use follows from its memory request, and a kubelet cannot
-// change it while the container runs.
+// swap keeps the memory request on nodes with swap: the swap that a Burstable container may use follows from its
+// request, and the kubelet cannot change it while the container runs.
 func swap(s situation, m Move) *Refusal {
 	from, to := m.From[recommender.Memory], m.To[recommender.Memory]
 	if !s.caps.Swap || from.Request == to.Request || from.Request == from.Limit ||
@@ -89,6 +94,8 @@ func swap(s situation, m Move) *Refusal {
 	return refuseOf(recommender.Memory, ReasonSwap, "the node uses swap and its kubelet cannot change a memory request in place")
 }
 
+// memoryLimitDecreaseUnsupported keeps a memory limit where the API server or the kubelet is older than 1.34,
+// unless the change restarts the container anyway.
 func memoryLimitDecreaseUnsupported(s situation, m Move) *Refusal {
 	if !lowersMemoryLimit(m) || s.restartsFor(m.Container, corev1.ResourceMemory) {
 		return nil
@@ -101,6 +108,7 @@ func memoryLimitDecreaseUnsupported(s situation, m Move) *Refusal {
 		"lowering a memory limit safely needs Kubernetes 1.34 or newer on the API server and the node; the limit stays")
 }
 
+// startedJustNow keeps a memory limit while the kubelet may not know the container's usage yet (statsDelay).
 func startedJustNow(s situation, m Move) *Refusal {
 	status := s.statuses[m.Container]
 	if status == nil || status.State.Running == nil || !lowersMemoryLimit(m) {
@@ -114,8 +122,9 @@ func startedJustNow(s situation, m Move) *Refusal {
 	return refusal
 }
 
-// belowUsage counts the page cache, as the kubelet does: it refuses a limit below it although the
-// kernel could reclaim it. The refusal names the limit and not the usage, which is another figure with each look.
+// belowUsage keeps a memory limit that would fall to less than 1.1 times what the container holds. Page cache
+// counts, as it does in the kubelet's own check, although the kernel could reclaim it. The message names the limit
+// and not the usage: a figure that changes with each look would make a new message every time.
 func belowUsage(s situation, m Move) *Refusal {
 	usage := s.wished[m.Container].MemoryUsage
 	switch limit := m.To[recommender.Memory].Limit; {
@@ -132,8 +141,8 @@ func belowUsage(s situation, m Move) *Refusal {
 	return refusal
 }
 
-// tmpfs: pages of a memory-backed volume count as the container's memory and cannot be reclaimed; the
-// volume may still fill up to its size limit.
+// tmpfs keeps a memory limit that leaves no room for the container's memory-backed volumes. Their pages count as
+// the container's memory and cannot be reclaimed, and a volume may still fill up to its size limit.
 func tmpfs(s situation, m Move) *Refusal {
 	if !lowersMemoryLimit(m) {
 		return nil
@@ -149,7 +158,7 @@ func tmpfs(s situation, m Move) *Refusal {
 	return nil
 }
 
-// lastRestart is when a container last restarted; zero if it never did.
+// lastRestart is the time of a container's last restart; zero where it never restarted or the time is unknown.
 func lastRestart(status *corev1.ContainerStatus) time.Time {
 	switch {
 	case status == nil || status.RestartCount == 0:
@@ -162,9 +171,11 @@ func lastRestart(status *corev1.ContainerStatus) time.Time {
 	return time.Time{}
 }
 
+// headroomOver is 1.1 times a usage: the least memory limit over what a container holds.
 func headroomOver(usage recommender.Amount) recommender.Amount { return usage + usage/10 }
 
-// tmpfsSize sums the memory-backed volumes that a container mounts; false if one has no bound.
+// tmpfsSize is the sum of the size limits of the memory-backed volumes that a container mounts, in bytes. It
+// returns false where one of them has no limit.
 func tmpfsSize(pod *corev1.Pod, container string) (recommender.Amount, bool) {
 	mounted := mountsOf(pod, container)
 	var sum recommender.Amount

@@ -5,6 +5,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
+// qosChange refuses a plan that would change the pod's class of quality of service, which the API server does not
+// allow (KEP-1287).
 func qosChange(s situation, p Plan) *Refusal {
 	if before, after := podview.ClassOf(s.pod), podview.QOSClass(p.Apply(s.pod)); before != after {
 		return refuse(ReasonQOSClass, "the pod would become %s, and a resize may not change its class %s; requests and limits must move together", after, before)
@@ -12,7 +14,8 @@ func qosChange(s situation, p Plan) *Refusal {
 	return nil
 }
 
-// outsidePodLevel keeps containers within the pod's own resources.
+// outsidePodLevel keeps the sum of the containers' requests, and each container's limit, within the pod's own
+// resources.
 func outsidePodLevel(s situation, p Plan) *Refusal {
 	if !podview.HasPodLevelResources(s.pod) {
 		return nil
@@ -34,8 +37,8 @@ func outsidePodLevel(s situation, p Plan) *Refusal {
 	return nil
 }
 
-// beyondNode is what the API server's PodResizeValidator checks from 1.36 on, and what an older kubelet
-// calls Infeasible: the pod alone is more than the node has. Overhead counts.
+// beyondNode refuses a pod that alone, with overhead, would request more than its node has. The API server checks
+// the same from 1.36 on (PodResizeValidator); an older kubelet answers Infeasible.
 func beyondNode(s situation, p Plan) *Refusal {
 	needs := podview.Requests(p.Apply(s.pod))
 	for _, r := range recommender.Resources {

@@ -11,21 +11,23 @@ import (
 )
 
 const (
-	// putBackFor is how long a pod is asked to be put back in vain before a person has to do it.
+	// putBackFor is how long it is tried to put a pod back; after that a person has to do it.
 	putBackFor = 24 * time.Hour
-	// putBackAfterAll is how long that is where the policy or the workload is gone: a record holds their deletion up.
+	// putBackAfterAll is the same where the policy or the workload is gone: an open record holds their deletion
+	// up.
 	putBackAfterAll = 10 * time.Minute
-	// givenUpLasts is how long it is told that a pod was not put back.
+	// givenUpLasts is how long it stays reported that a pod was not put back.
 	givenUpLasts = 7 * 24 * time.Hour
-	// mostObstacles in the way of one pod are noted, one after the other.
+	// mostObstacles is how many different obstacles to one pod are noted, one after the other; the bound keeps two
+	// obstacles that alternate from writing the status for ever.
 	mostObstacles = 10
 )
 
-// How soon a pod that is not back at its old size is asked for again: soon at first, as an answer may have been lost,
-// then often, and after slowAfter less so.
+// The intervals at which a pod that is not back at its old size is patched again: tryFirst at first, since an
+// answer may have been lost, doubling up to tryLast, and trySlow after slowAfter.
 const tryFirst, tryLast, trySlow, slowAfter = time.Second, 15 * time.Second, time.Minute, time.Hour
 
-// PutBackEvery is how long after one patch that puts a pod back the next one is sent.
+// PutBackEvery is the wait between one patch that puts the record's pod back and the next one.
 func PutBackEvery(record v1alpha1.ResizeRecord, tries []v1alpha1.Try, now time.Time) time.Duration {
 	if row := putBackRow(tries, record.PodUID); row != nil && now.Sub(row.Since.Time) >= slowAfter {
 		return trySlow
@@ -37,8 +39,9 @@ func PutBackEvery(record v1alpha1.ResizeRecord, tries []v1alpha1.Try, now time.T
 	return min(wait, tryLast)
 }
 
-// PutBacks has exactly one row for each record that is being put back. What was given up is told as long as
-// the pod is there and nothing new is tried on it.
+// PutBacks returns the tries with exactly one row for each record whose pod is being put back. Rows about pods
+// that were given up stay as long as the pod exists and nothing new is tried on it. live reports whether a pod
+// exists.
 func PutBacks(tries []v1alpha1.Try, records []v1alpha1.ResizeRecord, live func(types.UID) bool, now time.Time) []v1alpha1.Try {
 	open := map[types.UID]bool{}
 	back := map[types.UID]bool{}
@@ -65,6 +68,7 @@ func PutBacks(tries []v1alpha1.Try, records []v1alpha1.ResizeRecord, live func(t
 	return kept
 }
 
+// putBackRow is the row about a pod that is being put back, or a row that stands for several pods, or nil.
 func putBackRow(tries []v1alpha1.Try, pod types.UID) *v1alpha1.Try {
 	for i := range tries {
 		if t := &tries[i]; t.What == v1alpha1.TryPutBack && (t.PodUID == pod || t.PodUID == "") {
@@ -74,8 +78,8 @@ func putBackRow(tries []v1alpha1.Try, pod types.UID) *v1alpha1.Try {
 	return nil
 }
 
-// Obstacle notes what keeps a pod from being put back, and returns what is to be told of it: as long as it is the
-// same obstacle, the same sentence, whatever its figures are by now.
+// Obstacle notes what keeps a pod from being put back, and returns the sentence to report. For the same obstacle
+// the sentence stays the same, whatever its figures are by now, so that it makes one event and not many.
 func Obstacle(tries []v1alpha1.Try, pod types.UID, reason, message string) ([]v1alpha1.Try, string) {
 	tries = slices.Clone(tries)
 	row := putBackRow(tries, pod)
@@ -90,8 +94,8 @@ func Obstacle(tries []v1alpha1.Try, pod types.UID, reason, message string) ([]v1
 	return tries, row.Message
 }
 
-// inVain ends the putting back of a pod that does not come about: after a day, or soon where nobody wants the
-// workload sized any more. The pod keeps what it has; what it taught stays known.
+// inVain ends the attempt to put a pod back after a day, or soon where the workload is no longer sized. The pod
+// keeps the size that it has; the floors that its harm taught stay.
 func inVain(state State, record v1alpha1.ResizeRecord, next Action, tries []v1alpha1.Try, orphaned bool, now time.Time) Action {
 	row := putBackRow(tries, record.PodUID)
 	if row == nil || !PuttingBack(record) || next.Kind != Revert && next.Kind != Withdraw && next.Kind != Wait || state.Kind == Applied {
@@ -115,7 +119,7 @@ func inVain(state State, record v1alpha1.ResizeRecord, next Action, tries []v1al
 	return Action{Kind: Forget, Reason: v1alpha1.ReasonRevertPending, Result: ResultFailed, Alert: true, Message: why}
 }
 
-// NotPutBack notes that a pod was not put back.
+// NotPutBack notes that the pod of a record was not put back, and why.
 func NotPutBack(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, why string, now time.Time) []v1alpha1.Try {
 	return bounded(append(slices.Clone(tries), v1alpha1.Try{
 		What: v1alpha1.TryGivenUp, Pod: record.PodName, PodUID: record.PodUID, Node: record.Node, Reason: v1alpha1.ReasonRevertPending,

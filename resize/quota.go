@@ -7,10 +7,10 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// quota lets a pod grow only within what the namespace's quotas have left, counted as the API server
-// counts it: the most of spec, allocated and actual, so that what is being lowered is not free before
-// the node has lowered it. Lowering passes even where a quota is exceeded already. A quota also demands
-// that every container of the pod says what the quota counts.
+// quota lets a pod grow only within what the namespace's quotas have left, as the API server counts it: of each
+// amount the greatest of spec, allocated and actual. So what is being lowered is not free before the node has
+// lowered it. Lowering passes even where a quota is exceeded already. A quota also demands that every container
+// sets the amount that it counts.
 func quota(pod *corev1.Pod, p Plan, w World) *Refusal {
 	if len(w.Quotas) == 0 {
 		return nil
@@ -37,7 +37,8 @@ func quota(pod *corev1.Pod, p Plan, w World) *Refusal {
 	return nil
 }
 
-// exceeded is transient: a quota is raised, or other pods give room back.
+// exceeded refuses growth beyond one amount of a quota, for now: a quota may be raised, and other pods may free
+// room.
 func exceeded(q corev1.ResourceQuota, name corev1.ResourceName, growth, promised recommender.Size, counted constraint.Counted) *Refusal {
 	more := counted.Of(growth)
 	hard, used, known := counted.State(&q, name)
@@ -54,7 +55,8 @@ func exceeded(q corev1.ResourceQuota, name corev1.ResourceName, growth, promised
 	return nil
 }
 
-// GrowthOf is by how much a plan raises what quotas count for a pod; amounts that fall are 0.
+// GrowthOf is by how much a plan raises what quotas count for a pod, in millicores and bytes; amounts that fall
+// are 0.
 func GrowthOf(pod *corev1.Pod, p Plan) recommender.Size {
 	before, after := constraint.Charged(pod), constraint.Charged(p.Apply(pod))
 	var growth recommender.Size

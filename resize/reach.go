@@ -7,13 +7,13 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// reachSteps is how finely the way back is divided.
+// reachSteps is the number of equal parts into which the way back to the old size is divided.
 const reachSteps = 64
 
-// WithinReach is as much of a plan that puts a pod back as the API server would take now: where a LimitRange, a
-// quota or the node itself has become too small for the old size, what is raised goes as far as it may, each
-// resource by itself. The refusal says what keeps it from going further; nil: nothing does.
-// The CPU of a container that does not run waits until it does.
+// WithinReach returns as much of a plan that puts a pod back as the API server would accept now. A LimitRange, a
+// quota or the node itself may have become too small for the old size; then each raise goes as far as it may,
+// memory first. The refusal says what prevents the rest; nil: nothing does. CPU of a container that does not run
+// waits until it runs.
 func WithinReach(pod *corev1.Pod, plan Plan, w World) (Plan, *Refusal) {
 	plan, waits := whatRuns(pod, plan)
 	refusal := outOfReach(pod, plan, w)
@@ -35,7 +35,7 @@ func WithinReach(pod *corev1.Pod, plan Plan, w World) (Plan, *Refusal) {
 	return partOf(bounded, part), refusal
 }
 
-// whatRuns leaves out what containers have to run for, and says so.
+// whatRuns leaves out changes that need a running container, and returns the reason.
 func whatRuns(pod *corev1.Pod, plan Plan) (Plan, *Refusal) {
 	s, known := situation{pod: pod, statuses: podview.Statuses(pod)}, len(plan.LeftOut)
 	plan = narrowed(plan, func(m Move) (recommender.Size, *Refusal) {
@@ -50,7 +50,7 @@ func whatRuns(pod *corev1.Pod, plan Plan) (Plan, *Refusal) {
 	return plan.reducedTo(func(m Move) recommender.Size { return m.To }), &plan.LeftOut[known]
 }
 
-// outOfReach is why the API server would not take a plan as far as that can be known.
+// outOfReach returns why the API server would refuse a plan, as far as that can be known beforehand, or nil.
 func outOfReach(pod *corev1.Pod, p Plan, w World) *Refusal {
 	if refusal := firstClosed([]gate{limitRange, quota}, pod, p, w); refusal != nil {
 		return refusal
@@ -62,7 +62,8 @@ func outOfReach(pod *corev1.Pod, p Plan, w World) *Refusal {
 	return qosChange(s, p)
 }
 
-// farthest is the most of reachSteps that may be taken, where fewer may be taken wherever more may.
+// farthest is the greatest number of steps that may be taken, found by bisection. It assumes that fewer steps are
+// allowed wherever more are.
 func farthest(may func(recommender.Amount) bool) recommender.Amount {
 	low, high := recommender.Amount(0), recommender.Amount(reachSteps)
 	for low < high {
@@ -76,7 +77,7 @@ func farthest(may func(recommender.Amount) bool) recommender.Amount {
 	return low
 }
 
-// partOf is a plan whose raises go a part of their way, in reachSteps by resource; what it lowers it lowers.
+// partOf is the plan with each raise cut to a part of its way, in reachSteps by resource. Lowerings stay complete.
 func partOf(p Plan, part [2]recommender.Amount) Plan {
 	return p.reducedTo(func(m Move) recommender.Size {
 		for _, r := range recommender.Resources {
@@ -88,6 +89,7 @@ func partOf(p Plan, part [2]recommender.Amount) Plan {
 	})
 }
 
+// partWay divides before it multiplies, so that amounts near MaxAmount do not overflow.
 func partWay(from, to, steps recommender.Amount) recommender.Amount {
 	if to <= from {
 		return to

@@ -13,13 +13,18 @@ const (
 	// ReasonTimeout: it did not carry it out in time.
 	ReasonTimeout = "Timeout"
 	// ReasonActuation: it reported an error.
-	ReasonActuation   = "ActuationError"
+	ReasonActuation = "ActuationError"
+	// ReasonTerminal: the pod has ended or is being deleted. ReasonSuperseded: another writer changed amounts of
+	// the resize. ReasonNotSent: the resize never reached the API server. ReasonUnconcluded: the watch gave no
+	// clear result.
 	ReasonTerminal    = "Terminal"
 	ReasonSuperseded  = "Superseded"
 	ReasonNotSent     = "NotSent"
 	ReasonUnconcluded = "Inconclusive"
 	// ReasonDrift: the runtime reports other amounts than the pod asks for, so nothing proves those good.
-	ReasonDrift        = "Drift"
+	ReasonDrift = "Drift"
+	// ReasonReplaced: the pod is gone, or another one has its name. ReasonNothingBack: no amount is left that may
+	// be put back.
 	ReasonReplaced     = "Replaced"
 	ReasonNothingBack  = "NothingToPutBack"
 	ReasonPodFinished  = "PodFinished"

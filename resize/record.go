@@ -18,18 +18,21 @@ const (
 	// ActuatedFor is how long it may take to carry it out; memory takes longer.
 	ActuatedFor       = 60 * time.Second
 	MemoryActuatedFor = 120 * time.Second
-	// DeferredFor is how long a resize may wait for room. All that time it holds the scheduler's
-	// capacity and quota, and it could be granted hours later, when nobody wants it any more.
+	// DeferredFor is how long a resize may wait for room. All that time it holds the scheduler's capacity and
+	// quota, and without an end it could be granted hours later, when it is no longer wanted.
 	DeferredFor = 5 * time.Minute
 	// SyncPeriod is longer than a kubelet takes to look at a pod again: a resize counts as applied when
 	// two reads that far apart say so, since the first one can be premature.
 	SyncPeriod = 15 * time.Second
 )
 
+// defaultGrace is Kubernetes' default of terminationGracePeriodSeconds.
 const defaultGrace = 30 * time.Second
 
-// NewRecord is what is needed to put a pod back. It is written before the resize that it describes, so
-// that a crash between the two leaves a pod that can still be put back.
+// NewRecord returns everything that is needed to put the pod of a plan back: the sizes before and after, and the
+// state of the containers against which harm is measured. The caller stores it before it sends the resize, so that
+// a crash between the two leaves a pod that another process can still put back. The deadline allows more time for
+// memory, and for the grace period of containers that restart.
 func NewRecord(plan Plan, pod *corev1.Pod, now time.Time, rules Rules) v1alpha1.ResizeRecord {
 	record := v1alpha1.ResizeRecord{
 		PodUID: plan.PodUID, PodName: plan.PodName, Node: plan.Node, Phase: v1alpha1.RecordWritten,
@@ -52,8 +55,9 @@ func NewRecord(plan Plan, pod *corev1.Pod, now time.Time, rules Rules) v1alpha1.
 	return record
 }
 
-// RecordReturned notes what the API server made of a resize: the generation that the kubelet has to
-// see, and amounts that a LimitRange added, which are ours from then on.
+// RecordReturned returns the record after the API server accepted the resize. It takes over the generation that
+// the kubelet has to observe, and the amounts that a LimitRange added: these count as set by the record from then
+// on.
 func RecordReturned(record v1alpha1.ResizeRecord, returned *corev1.Pod) v1alpha1.ResizeRecord {
 	record = *record.DeepCopy()
 	record.Generation = returned.Generation
@@ -70,7 +74,7 @@ func RecordReturned(record v1alpha1.ResizeRecord, returned *corev1.Pod) v1alpha1
 	return record
 }
 
-// baselineOf is a container's state before its resize. StartedAt is set only while it runs.
+// baselineOf is the state of a container before its resize. StartedAt is set only for a running container.
 func baselineOf(name string, status *corev1.ContainerStatus) v1alpha1.ContainerBaseline {
 	baseline := v1alpha1.ContainerBaseline{Name: name}
 	if status == nil {
@@ -85,17 +89,21 @@ func baselineOf(name string, status *corev1.ContainerStatus) v1alpha1.ContainerB
 	return baseline
 }
 
-// Change is what a record did to one container, or is going to do.
+// Change is what a record did, or is going to do, to one container.
 type Change struct {
-	Container      string
+	// Container is its name.
+	Container string
+	// Prior is the size before the resize, Desired the size asked for; absent amounts are 0.
 	Prior, Desired recommender.Size
-	Baseline       v1alpha1.ContainerBaseline
+	// Baseline is the container's state before the resize; the zero value where none was known.
+	Baseline v1alpha1.ContainerBaseline
 }
 
-// Move from the prior size to the desired one.
+// Move is the move from the prior to the desired size.
 func (c Change) Move() Move { return Move{Container: c.Container, From: c.Prior, To: c.Desired} }
 
-// Changes pairs a record's lists up by name.
+// Changes pairs the lists of a record by container name, in the order of Desired. An entry without a prior size is
+// left out.
 func Changes(record v1alpha1.ResizeRecord) []Change {
 	priors := map[string]recommender.Size{}
 	for _, c := range record.Prior {
@@ -118,7 +126,7 @@ func Changes(record v1alpha1.ResizeRecord) []Change {
 	return changes
 }
 
-// filled takes amounts from got where the size has none.
+// filled returns the size with the amounts of got where it has none.
 func filled(size, got recommender.Size) recommender.Size {
 	for _, r := range recommender.Resources {
 		if size[r].Request == 0 {
@@ -131,6 +139,7 @@ func filled(size, got recommender.Size) recommender.Size {
 	return size
 }
 
+// graceOf is the pod's grace period for the end of a container.
 func graceOf(pod *corev1.Pod) time.Duration {
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
 		return time.Duration(*s) * time.Second

@@ -7,25 +7,25 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Refusal says why a change is not made. It is a value, not an error: refusing is a result.
+// Refusal is the reason why a change is not made. It is a result and not an error: nothing went wrong.
 type Refusal struct {
-	// Reason is a word that conditions, events and metrics carry.
+	// Reason is one word for conditions, events and metrics (reasons.go).
 	Reason string
-	// Message is one sentence that says why, with the figures, and what would lift the refusal.
+	// Message is one sentence with the reason, the figures and what would lift the refusal.
 	Message string
-	// Container that is left out; empty where the refusal concerns the pod.
+	// Container is the one that is left out; empty where the refusal concerns the pod.
 	Container string
-	// Resource, if the refusal concerns one alone.
+	// Resource is set where the refusal concerns one resource only; nil: both.
 	Resource *recommender.Resource
-	// Transient refusals lift by themselves, without anybody changing a spec or a setting.
+	// Transient is true where the refusal lifts by itself, without a change of a spec or a setting.
 	Transient bool
-	// PodWide refusals stop the whole patch.
+	// PodWide is true where the refusal stops the whole patch.
 	PodWide bool
-	// Until is when a transient refusal lifts, where time alone lifts it; zero: something else does.
+	// Until is when a transient refusal lifts by time alone; zero: an event lifts it.
 	Until time.Time
 }
 
-// Error lets a refusal travel where an error is expected, such as into a log line.
+// Error makes a refusal usable as an error, for instance in a log line.
 func (r *Refusal) Error() string {
 	if r.Container != "" {
 		return fmt.Sprintf("%s: container %s: %s", r.Reason, r.Container, r.Message)
@@ -33,7 +33,7 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%s: %s", r.Reason, r.Message)
 }
 
-// refuse stops a whole patch until somebody changes something.
+// refuse stops a whole patch until a spec or a setting changes.
 func refuse(reason, format string, args ...any) *Refusal {
 	return &Refusal{Reason: reason, Message: fmt.Sprintf(format, args...), PodWide: true}
 }
@@ -50,7 +50,8 @@ func waitUntil(until time.Time, reason, format string, args ...any) *Refusal {
 	return refusal
 }
 
-// refuseMove and waitMove concern one container, refuseOf one resource of it; the caller names it.
+// refuseMove and waitMove concern one container, refuseOf one resource of it. The caller sets the container's name
+// (permitted, narrowed).
 func refuseMove(reason, format string, args ...any) *Refusal {
 	return &Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }

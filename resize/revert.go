@@ -10,11 +10,15 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// RevertPlan puts a pod back to the last known good size: its record's prior one. It touches only
-// amounts that the record set, and only on the very pod. What would hurt stays: a memory limit that the
-// running container already has is not lowered, memory not after an OOM kill, CPU not after throttling,
-// and what Kubernetes never removes is not removed; nor is a memory limit lowered where the API server lets none be.
-// A refusal says that nothing is left to put back.
+// RevertPlan puts a pod back to its record's prior size. It touches only amounts that the record set, and only on
+// the pod with the record's uid. What would do harm stays as it is:
+//   - a memory limit that the running container already has is not lowered;
+//   - memory is not lowered after an OOM kill, nor CPU after throttling;
+//   - a limit that the resize added stays, since Kubernetes removes none, and is raised where it did the harm;
+//   - no memory limit is lowered where the API server allows that for none (before 1.34).
+//
+// A refusal means that nothing is left to put back. The second turn of the loop also lowers the memory request:
+// without it the pod's class could change, which the API server refuses.
 func RevertPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilities) (Plan, *Refusal) {
 	if pod == nil || pod.UID != record.PodUID {
 		return Plan{}, refuse(ReasonReplaced, "the pod is gone; another one starts with what its template or seed says")
@@ -34,7 +38,7 @@ func RevertPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilities
 	return plan, refuse(ReasonQOSClass, "putting back only what may be put back would change the pod's class")
 }
 
-// idleReverts are the harms after which nothing would be put back.
+// idleReverts returns the harms after which a revert would change nothing, so that none is begun for them.
 func idleReverts(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilities) map[Harm]bool {
 	idle := map[Harm]bool{}
 	for _, h := range []Harm{HarmOOM, HarmThrottle, HarmRestart, HarmNotReady, HarmSLO} {
@@ -46,6 +50,8 @@ func idleReverts(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilitie
 	return idle
 }
 
+// revertMoves returns the moves of a revert. Each filter narrows what the one before left, and withAddedLimits
+// comes first because the others then see the final limits.
 func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilities, memoryRequestBack bool) []Move {
 	changes := map[string]Change{}
 	for _, c := range Changes(record) {
@@ -74,8 +80,8 @@ func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilitie
 	return moves
 }
 
-// withAddedLimits raises limits that the resize added, as nothing removes them: to the request that comes
-// back, and to more than what did the harm.
+// withAddedLimits raises limits that the resize added and nothing removes: up to the request that comes back, and
+// above the amount that did the harm.
 func withAddedLimits(to recommender.Size, c Change, harm string) recommender.Size {
 	for _, r := range recommender.Resources {
 		if c.Prior[r].Limit > 0 || to[r].Limit == 0 {
@@ -94,8 +100,9 @@ func withAddedLimits(to recommender.Size, c Change, harm string) recommender.Siz
 	return to
 }
 
-// keepMemoryLimit: growth needs no revert, and the process may have come to use it. A limit that was
-// never allocated, so that the container still has no more than the prior one, is put back exactly.
+// keepMemoryLimit does not lower a memory limit that the container already has: growth needs no revert, and the
+// process may use it. A limit that was never allocated, so that the container still has at most the prior one, is
+// put back exactly.
 func keepMemoryLimit(to, spec, live recommender.Size) recommender.Size {
 	m := Move{From: spec, To: to}
 	if has := live[recommender.Memory].Limit; !lowersMemoryLimit(m) || has != 0 && has <= to[recommender.Memory].Limit {
@@ -104,8 +111,8 @@ func keepMemoryLimit(to, spec, live recommender.Size) recommender.Size {
 	return withoutMemoryLimitDecrease(m)
 }
 
-// withoutForbiddenDecrease leaves a memory limit that the API server lets nobody lower in place, not even one that
-// was never allocated: asking for it would have everything else refused along with it.
+// withoutForbiddenDecrease keeps a memory limit that the API server does not lower in place, even one that was
+// never allocated: the API server would refuse the whole patch for it.
 func withoutForbiddenDecrease(c *corev1.Container, spec, to recommender.Size, caps Capabilities) recommender.Size {
 	m := Move{From: spec, To: to}
 	if !lowersMemoryLimit(m) || caps.ServerMinor >= MinorMemoryLimitDecrease || restartPolicyFor(c, corev1.ResourceMemory) == corev1.RestartContainer {
@@ -114,7 +121,8 @@ func withoutForbiddenDecrease(c *corev1.Container, spec, to recommender.Size, ca
 	return withoutMemoryLimitDecrease(m)
 }
 
-// limitStays: some container's memory limit is above its prior one, and nothing more may be done about that.
+// limitStays reports whether a container's memory limit is above its prior one and the API server does not allow
+// that it is lowered.
 func limitStays(pod *corev1.Pod, changes []Change, caps Capabilities) bool {
 	specs := podview.Specs(pod)
 	return caps.ServerMinor < MinorMemoryLimitDecrease && slices.ContainsFunc(changes, func(c Change) bool {
@@ -122,7 +130,7 @@ func limitStays(pod *corev1.Pod, changes []Change, caps Capabilities) bool {
 	})
 }
 
-// keepWhatHelps never lowers the resource whose want did the harm.
+// keepWhatHelps does not lower the resource whose shortage did the harm.
 func keepWhatHelps(to, spec recommender.Size, harm string) recommender.Size {
 	switch Harm(harm) {
 	case HarmOOM:
@@ -133,10 +141,12 @@ func keepWhatHelps(to, spec recommender.Size, harm string) recommender.Size {
 	return to
 }
 
+// greater takes the greater request and the greater limit.
 func greater(a, b recommender.Allocation) recommender.Allocation {
 	return recommender.Allocation{Request: max(a.Request, b.Request), Limit: max(a.Limit, b.Limit)}
 }
 
+// restartsAny reports whether the plan restarts a container of the pod.
 func restartsAny(pod *corev1.Pod, p Plan) bool {
 	moves := map[string]Move{}
 	for _, m := range p.Moves {

@@ -15,28 +15,32 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Room is what the pods of one node take of it, summed once for every pod that asks.
+// Room is what the pods of one node take of it. It is summed up once, for all pods of the node that ask. Amounts
+// are in millicores and bytes, indexed by Resource. It is read-only after RoomOf.
 type Room struct {
+	// takes is what each pod takes by its uid, sum what all take.
 	takes map[types.UID][2]recommender.Amount
 	sum   [2]recommender.Amount
-	// unmet is what of that deferred resizes ask for and their pods do not have, in sum and by pod.
+	// unmet is the part of sum that deferred resizes ask for and their pods do not have; unmetBy is the same by
+	// pod.
 	unmet   [2]recommender.Amount
 	unmetBy map[types.UID][2]recommender.Amount
-	// waiting are pods that wait for room, or were turned away for want of it.
+	// waiting lists pods that wait for room, or were refused by the node for lack of it, ordered by namespace and
+	// name.
 	waiting []waiting
 }
 
-// waiting is a pod that waits for room of its node.
+// waiting is a pod that waits for room on its node.
 type waiting struct {
 	uid             types.UID
 	namespace, name string
-	// turnedAway: it does not run, and asked for this much.
+	// turnedAway is true for a pod that the kubelet refused to start; asked is what it requested.
 	turnedAway bool
 	asked      [2]recommender.Amount
 }
 
-// RoomOf sums up the pods of a node: for each the most of what the scheduler counts for it and what it was
-// promised, by uid, where its spec does not show that yet.
+// RoomOf sums up the pods of a node. For each pod it takes the greater of what the scheduler counts and of what
+// the pod was promised (by uid), as its spec may not show the promise yet. Pods that have ended take nothing.
 func RoomOf(pods []*corev1.Pod, promised map[types.UID][2]recommender.Amount, now time.Time) *Room {
 	room := &Room{takes: make(map[types.UID][2]recommender.Amount, len(pods)), unmetBy: map[types.UID][2]recommender.Amount{}}
 	for _, pod := range pods {
@@ -58,6 +62,7 @@ func RoomOf(pods []*corev1.Pod, promised map[types.UID][2]recommender.Amount, no
 	return room
 }
 
+// noteWaiting adds a pod that was refused, or whose resize is deferred, within the last blockFor.
 func (r *Room) noteWaiting(pod *corev1.Pod, now time.Time) {
 	w := waiting{uid: pod.UID, namespace: pod.Namespace, name: pod.Name}
 	switch {
@@ -69,7 +74,8 @@ func (r *Room) noteWaiting(pod *corev1.Pod, now time.Time) {
 	r.waiting = append(r.waiting, w)
 }
 
-// noteUnmet: what a deferred resize asks for beyond what its pod has keeps the scheduler's room, not the kubelet's.
+// noteUnmet adds what a deferred resize asks for beyond what its pod has. The scheduler keeps that room; a kubelet
+// that judges another resize does not.
 func (r *Room) noteUnmet(pod *corev1.Pod, takes [2]recommender.Amount) {
 	if !helpers.IsPodResizeDeferred(pod) {
 		return
@@ -82,7 +88,8 @@ func (r *Room) noteUnmet(pod *corev1.Pod, takes [2]recommender.Amount) {
 	r.unmetBy[pod.UID] = takes
 }
 
-// Footprint is what the scheduler counts for a pod on its node; nothing for one that has ended.
+// Footprint is what the scheduler counts for a pod on its node, in millicores and bytes; 0 for a pod that has
+// ended.
 func Footprint(pod *corev1.Pod) [2]recommender.Amount {
 	if finished(situation{pod: pod}) != nil {
 		return [2]recommender.Amount{}
@@ -90,7 +97,7 @@ func Footprint(pod *corev1.Pod) [2]recommender.Amount {
 	return podview.Reserved(pod)
 }
 
-// beside is what the pods of the node take but for one.
+// beside is what all pods of the node but one take.
 func (r *Room) beside(uid types.UID) [2]recommender.Amount {
 	sum := r.sum
 	for i, own := range r.takes[uid] {
@@ -99,8 +106,8 @@ func (r *Room) beside(uid types.UID) [2]recommender.Amount {
 	return sum
 }
 
-// granted is what a kubelet counts for every other pod of its node when it judges a resize: never what another deferred
-// resize asks for.
+// granted is what a kubelet counts for the other pods of its node when it judges a resize: what they have, without
+// what their deferred resizes ask for.
 func (r *Room) granted(uid types.UID) [2]recommender.Amount {
 	sum, own := r.beside(uid), r.unmetBy[uid]
 	for i := range sum {
@@ -109,14 +116,15 @@ func (r *Room) granted(uid types.UID) [2]recommender.Amount {
 	return sum
 }
 
-// turnedAway: the node refused the pod just now for want of room.
+// turnedAway reports whether the kubelet refused the pod for lack of room (OutOfcpu, OutOfmemory) and the pod was
+// created within the last blockFor.
 func turnedAway(pod *corev1.Pod, now time.Time) bool {
 	return pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(pod.Status.Reason, "OutOf") &&
 		now.Sub(pod.CreationTimestamp.Time) < blockFor
 }
 
-// deferredLately: the pod's resize waits, and has not done so for longer than a node is left alone. Whoever asks for
-// what never comes holds up nobody for ever.
+// deferredLately reports whether the pod's resize is deferred, and for less than blockFor. A resize that never
+// gets room thus holds up no other pod for ever.
 func deferredLately(pod *corev1.Pod, now time.Time) bool {
 	if !helpers.IsPodResizeDeferred(pod) {
 		return false
@@ -126,12 +134,12 @@ func deferredLately(pod *corev1.Pod, now time.Time) bool {
 	})
 }
 
-// Needs is what a node must have for a pod once a plan is made, as the scheduler counts it.
+// Needs is what a node must have for the pod after the plan, as the scheduler counts it.
 func (p Plan) Needs(pod *corev1.Pod) [2]recommender.Amount { return podview.Requests(p.Apply(pod)) }
 
-// nodeRoom: growth must fit beside what the scheduler counts for every other pod of the node, or it
-// would be deferred and hold room all the while. Lowering always fits. An answer to an OOM kill waits for no room that
-// another pod only asks for.
+// nodeRoom lets a pod grow only beside what the scheduler counts for every other pod of the node: without that the
+// resize is deferred, and holds the scheduler's room while it waits. Lowering always passes. An answer to an OOM
+// kill only needs room beside what the other pods have.
 func nodeRoom(pod *corev1.Pod, p Plan, w World) *Refusal {
 	if w.Room == nil || pod.Spec.NodeName == "" || w.Evictable {
 		return nil
@@ -153,8 +161,8 @@ func nodeRoom(pod *corev1.Pod, p Plan, w World) *Refusal {
 	return nil
 }
 
-// nodePressure: short of disk or processes a kubelet defers every resize, even one that only lowers;
-// short of memory, who asks for less is evicted earlier.
+// nodePressure refuses on a node under pressure: with too little disk or too few process ids a kubelet defers
+// every resize, and with too little memory a pod that requests less is evicted earlier.
 func nodePressure(pod *corev1.Pod, p Plan, w World) *Refusal {
 	if len(w.Capabilities.Pressure) > 0 && !p.Urgent {
 		return wait(ReasonNodePressure, "node %s reports %s and defers resizes", pod.Spec.NodeName, strings.Join(w.Capabilities.Pressure, ", "))
@@ -162,8 +170,8 @@ func nodePressure(pod *corev1.Pod, p Plan, w World) *Refusal {
 	return nil
 }
 
-// nodeBlocked: growth that a node put off is not stacked up; each holds the scheduler's room. An answer to an OOM kill is
-// the kubelet's to judge.
+// nodeBlocked refuses on a node that put off or refused a resize lately, so that such resizes do not pile up; each
+// of them holds the scheduler's room. An answer to an OOM kill is left for the kubelet to judge.
 func nodeBlocked(pod *corev1.Pod, p Plan, w World) *Refusal {
 	if p.Urgent {
 		return nil
@@ -179,8 +187,8 @@ func nodeBlocked(pod *corev1.Pod, p Plan, w World) *Refusal {
 	return nil
 }
 
-// neighboursWait: a pod of the node is waiting for room itself, or was turned away for want of it. An answer to an OOM
-// kill does not wait for it.
+// neighboursWait lets a pod not grow while another pod of the node waits for room. An answer to an OOM kill does
+// not wait.
 func neighboursWait(pod *corev1.Pod, p Plan, w World) *Refusal {
 	if w.Room == nil || !p.Grows() || p.Urgent {
 		return nil
@@ -193,9 +201,9 @@ func neighboursWait(pod *corev1.Pod, p Plan, w World) *Refusal {
 	return nil
 }
 
-// holdsUp says whether a pod's growth waits for it. One that was turned away shows no sign of who placed it: anybody can
-// have a pod fail on any node. So it holds up the growth of its own namespace alone, and only where the node could
-// ever have taken it. The room of those that run is kept by nodeRoom, whosever they are.
+// holdsUp reports whether the growth of a pod waits for this one. A pod whose resize is deferred holds up every
+// other. A pod that the node refused may have been placed there by anyone, so it holds up only its own namespace,
+// and only if the node could ever have held it.
 func (w waiting) holdsUp(pod *corev1.Pod, node Capabilities) bool {
 	if !w.turnedAway {
 		return true
@@ -208,7 +216,7 @@ func (w waiting) holdsUp(pod *corev1.Pod, node Capabilities) bool {
 	return w.namespace == pod.Namespace
 }
 
-// nameFor a pod: those of other namespaces are not its owner's to know.
+// nameFor is the name for a message on a pod: pods of other namespaces are not named there.
 func (w waiting) nameFor(pod *corev1.Pod) string {
 	if w.namespace == pod.Namespace {
 		return "pod " + w.name
@@ -216,15 +224,17 @@ func (w waiting) nameFor(pod *corev1.Pod) string {
 	return "another pod"
 }
 
-// blockFor is how long a node is left alone after it put a resize off or refused it.
+// blockFor is how long a node is left alone after it put off or refused a resize.
 const blockFor = 10 * time.Minute
 
-// NodeBlock is how long growth on a node, or every resize, is not tried.
+// NodeBlock is until when growth (Growth) or every resize (All) on a node is not tried. A zero time blocks
+// nothing.
 type NodeBlock struct{ Growth, All time.Time }
 
-// BlockOf is what a record that a node did not carry out says of that node: it has no room, its runtime does not
-// carry out growth, or, where even lowering was put off, it takes no resize at all (pressure, a taint, a changed
-// label, shutdown). A memory limit that could not be lowered says nothing of the node.
+// BlockOf is what a record teaches that its node did not carry out. Growth that failed blocks growth: the node has
+// no room, or its runtime cannot grow containers. A lowering that was put off blocks all resizes, since no lack of
+// room explains it (pressure, a taint, a changed label, a shutdown). A memory limit that could not be lowered says
+// nothing about the node.
 func BlockOf(record v1alpha1.ResizeRecord, reason string, now time.Time) NodeBlock {
 	switch reason {
 	case ReasonInfeasible, ReasonDeferred, ReasonUnobserved, ReasonTimeout:

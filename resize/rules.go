@@ -1,6 +1,19 @@
-// Package resize answers: how and when may a running pod change? It is pure
-// over the Kubernetes API types and holds no client: it reads a pod, plans a
-// change, gates it, and says what became of it (resize/harm: what it did).
+// Package resize plans, gates and follows changes of running pods (KEP-1287, in-place update of pod resources). It
+// answers two questions: how and when may a running pod change, and what became of a change that was sent?
+//
+// A resize goes through these files in order:
+//  1. plan.go with platform*.go: PlanFor turns wished sizes into a Plan that Kubernetes can carry out.
+//  2. gates.go with narrow.go, errand.go: Admit passes the plan through every rule that may refuse it.
+//  3. waves.go, share.go: which of a workload's plans begin together.
+//  4. record.go: the ResizeRecord that is stored before the patch is sent; patch.go: the patch.
+//  5. classify.go: what the API server's answer means; tries.go, lately.go: what is not tried again, and until
+//     when.
+//  6. state.go: what the pod shows of the resize; next.go: what is done about it, up to revert.go and putback.go,
+//     which put a pod back.
+//
+// The package is pure: it imports API types, reads no clock (now is an argument) and holds no client. It never
+// sends a patch and never judges harm: package resize/harm does, and imports this one. Start reading with waves.go
+// and gates.go, then record.go and next.go.
 package resize
 
 import (
@@ -9,26 +22,38 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Rules are a policy's settings for changing running pods; complete, and validated where they are
-// made (internal/policy).
+// Rules are a policy's settings for changing running pods. All fields are set and validated where they are made
+// (internal/policy); the functions of this package check none of them again.
 type Rules struct {
-	Mode   v1alpha1.UpdateType
+	// Mode is the update type: OneShot, Canary and Auto resize running pods, every other one refuses (ReasonMode).
+	Mode v1alpha1.UpdateType
+	// Method is InPlaceOnly, or InPlaceOrRecreate, which allows the eviction of a pod whose growth its node
+	// refuses.
 	Method v1alpha1.ResizeMethod
 	// Paused names the levels that paused the policy (cluster, namespace, policy); empty: not paused.
 	Paused []string
-	// Cooldown between the end of a wave's watch and the next wave.
+	// Cooldown is the time between the end of one wave's watch and the next wave; 0: none. Reverts lengthen it
+	// (CooldownLeft).
 	Cooldown time.Duration
-	// Observation is how long a verified resize is watched; CanaryObservation that of the first wave.
-	Observation       time.Duration
+	// Observation is how long a verified resize is watched for harm.
+	Observation time.Duration
+	// CanaryObservation replaces Observation for the first wave; 0: Observation applies to all waves.
 	CanaryObservation time.Duration
-	AutoRevert        bool
-	CanaryPercent     int
-	AutoPromote       bool
-	// MaxConcurrent is a number of pods, or a percentage of a workload's pods where MaxConcurrentPercent
-	// is set; at least one pod.
-	MaxConcurrent        int
+	// AutoRevert puts a harmed pod back. Without it the harm is recorded and the pod keeps its new size.
+	AutoRevert bool
+	// CanaryPercent is the part of a workload's pods that try a new size first, in percent; at least one pod.
+	CanaryPercent int
+	// AutoPromote lets a size that the first wave survived go on to the other pods. Without it, mode Canary waits
+	// for a person to promote it.
+	AutoPromote bool
+	// MaxConcurrent is the number of pods of a workload that may be resized or watched at once. It applies where
+	// MaxConcurrentPercent is 0; less than 1 counts as 1.
+	MaxConcurrent int
+	// MaxConcurrentPercent is the same bound in percent of the workload's pods, at least one pod; 0: MaxConcurrent
+	// applies.
 	MaxConcurrentPercent int
-	Schedule             Schedule
+	// Schedule holds the times at which new resizes may begin.
+	Schedule Schedule
 	// RateWindow of the throttling query: throttling is not judged earlier than this after a resize.
 	RateWindow time.Duration
 	// NodeEviction: pods that do not fit on their nodes may be evicted (strategy Node).
@@ -37,13 +62,17 @@ type Rules struct {
 	Excluded map[string]bool
 }
 
-// Schedule holds the windows in which new resizes start; without windows and days it is always open.
+// Schedule holds the windows in which new resizes start. The zero value is always open. It bounds only the
+// beginning of a resize: watches and reverts go on at any time.
 type Schedule struct {
-	Windows  []Window
-	Days     map[time.Weekday]bool
+	// Windows of the day; empty: the whole day.
+	Windows []Window
+	// Days on which windows begin; empty: every day.
+	Days map[time.Weekday]bool
+	// Location is the time zone of windows and days; nil: UTC.
 	Location *time.Location
 }
 
-// Window is a span of the day in minutes after midnight; one whose end is before its start runs over
-// midnight.
+// Window is a span of the day, from Start to End in minutes after midnight. A window whose end is not after its
+// start runs over midnight.
 type Window struct{ Start, End int }

@@ -2,13 +2,13 @@ package resize
 
 import "time"
 
-// minutesOfDay is the length of a day on a clock. On the days when the clock is put forward or back,
-// windows follow the clock on the wall, not the hours that pass.
+// minutesOfDay is the length of a day by the clock. On days when the clock is changed, windows follow the clock
+// and not the hours that pass.
 const minutesOfDay = 24 * 60
 
-// Open says whether new resizes may start at a time. A window belongs to the day that it starts on, also
-// after midnight; one that starts and ends at the same minute is the whole day. Without windows the
-// whole of every listed day is open, without days every day.
+// Open reports whether new resizes may begin at a time. A window belongs to the day on which it begins, also after
+// midnight. A window whose start and end are the same minute is the whole day. Without windows every listed day is
+// open as a whole, without days every day.
 func Open(s Schedule, now time.Time) bool {
 	if s.Location != nil {
 		now = now.In(s.Location)
@@ -33,8 +33,9 @@ func Open(s Schedule, now time.Time) bool {
 	return false
 }
 
-// NextOpen is when the schedule is next open, at most 8 days ahead; zero if it never is. It is now, if
-// it is open now.
+// NextOpen is the next minute at which the schedule is open, at most 8 days ahead; zero if there is none. Where it
+// is open now, the result is now. Minutes are tried one by one, at most 11,520 of them: time zones and changes of
+// the clock then need no rules of their own.
 func NextOpen(s Schedule, now time.Time) time.Time {
 	if Open(s, now) {
 		return now
@@ -49,4 +50,5 @@ func NextOpen(s Schedule, now time.Time) time.Time {
 	return time.Time{}
 }
 
+// on reports whether windows may begin on a day.
 func (s Schedule) on(day time.Weekday) bool { return len(s.Days) == 0 || s.Days[day] }

@@ -12,8 +12,9 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// WithSecond notes in the record of a plan's first part what its second part asks for (see Split): both
-// are one resize with one watch, and are put back together.
+// WithSecond notes in the record of a plan's first part what the second part asks for (Split). Both parts are one
+// resize: they have one watch and are put back together. Containers that only the second part changes are added
+// with their present size as prior and desired.
 func WithSecond(record v1alpha1.ResizeRecord, second Plan, pod *corev1.Pod) v1alpha1.ResizeRecord {
 	record = *record.DeepCopy()
 	statuses := podview.Statuses(pod)
@@ -29,17 +30,18 @@ func WithSecond(record v1alpha1.ResizeRecord, second Plan, pod *corev1.Pod) v1al
 	return record
 }
 
-// InSecondPatch: the first patch was verified, and the second one may or may not have been sent.
+// InSecondPatch reports whether the first patch was verified and the second one may or may not have been sent.
 func InSecondPatch(record v1alpha1.ResizeRecord) bool {
 	return record.Phase == v1alpha1.RecordSecondWritten
 }
 
-// onTheWire: the API server may or may not have got the record's patch.
+// onTheWire reports whether the API server may or may not have received the record's patch.
 func onTheWire(record v1alpha1.ResizeRecord) bool {
 	return record.Phase == v1alpha1.RecordWritten || record.Phase == v1alpha1.RecordSecondWritten
 }
 
-// secondPatch is the record when its second patch is about to be sent, for the first time or again.
+// secondPatch returns the record just before its second patch is sent, for the first time or again. Begun keeps
+// the time at which the resize was decided, as WrittenAt is renewed here.
 func secondPatch(record v1alpha1.ResizeRecord, now time.Time) v1alpha1.ResizeRecord {
 	record = whole(record)
 	record.Begun = timeOf(begun(record))
@@ -49,7 +51,7 @@ func secondPatch(record v1alpha1.ResizeRecord, now time.Time) v1alpha1.ResizeRec
 	return record
 }
 
-// whole is a record whose second patch is part of what is desired.
+// whole returns the record with the second patch as a part of what is desired.
 func whole(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	record = *record.DeepCopy()
 	for _, then := range record.Then {
@@ -63,18 +65,19 @@ func whole(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	return record
 }
 
-// OnItsWay: the pod as we see it does not ask for all that its record will have made it ask for.
+// OnItsWay reports whether the pod, as it is known here, does not yet ask for everything that its record will have
+// asked for.
 func OnItsWay(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 	return !PuttingBack(record) && (onTheWire(record) || len(record.Then) > 0 || pod.Generation < record.Generation)
 }
 
-// WholePlan is what is left of a record's resize, its second patch included.
+// WholePlan is what is left to do of a record's resize, including its second patch.
 func WholePlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) Plan {
 	return RestPlan(pod, whole(record))
 }
 
-// givingUpLimits is a record without the memory of containers whose memory limit it lowered: they go back
-// to what they had. False if nothing would be left of the resize, or if a limit was added: none is removed.
+// givingUpLimits returns the record without the memory changes of containers whose memory limit it lowered. It
+// returns false where nothing of the resize would be left, or where a limit was added, which cannot be removed.
 func givingUpLimits(record v1alpha1.ResizeRecord) (v1alpha1.ResizeRecord, bool) {
 	record = *record.DeepCopy()
 	left, added := false, false
@@ -95,9 +98,9 @@ func givingUpLimits(record v1alpha1.ResizeRecord) (v1alpha1.ResizeRecord, bool) 
 	return record, left && !added
 }
 
-// SecondRefused is the record after the API server refused its second patch: the pod stays with what the
-// first one brought, and that is watched. Where it was to give up a memory limit that could not be lowered, the pod is
-// put back as a whole: a container that crashes would come up with the lower limit.
+// SecondRefused returns the record after the API server refused its second patch. The pod keeps what the first
+// patch brought, which is then watched. Where the second patch was to give up a memory limit that could not be
+// lowered, the pod is put back as a whole: a container that crashes would otherwise start with the lower limit.
 func SecondRefused(record v1alpha1.ResizeRecord, pod *corev1.Pod) v1alpha1.ResizeRecord {
 	record = *record.DeepCopy()
 	specs := podview.Specs(pod)
@@ -113,10 +116,12 @@ func SecondRefused(record v1alpha1.ResizeRecord, pod *corev1.Pod) v1alpha1.Resiz
 	return record
 }
 
-// mostAttempts are counted.
+// mostAttempts is where the count of attempts ends: what depends on it changes no more, and the status is not
+// written for it.
 const mostAttempts = 10
 
-// Sent counts a patch that was sent for a record, where that is counted: to put its pod back, or for its second half.
+// Sent counts a patch that was sent to put the record's pod back, or as its second half. Other patches are sent
+// once and not counted.
 func Sent(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	if PuttingBack(record) || InSecondPatch(record) {
 		record.Attempts = min(record.Attempts+1, mostAttempts)
@@ -124,7 +129,7 @@ func Sent(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	return record
 }
 
-// onlySet takes the spec's amounts where the record set one.
+// onlySet returns the spec's amounts where the record set one.
 func onlySet(desired, spec recommender.Size) recommender.Size {
 	for _, r := range recommender.Resources {
 		if desired[r].Request > 0 {
@@ -137,9 +142,9 @@ func onlySet(desired, spec recommender.Size) recommender.Size {
 	return desired
 }
 
-// RestPlan is what is left to ask for until a pod's spec is as its record desires. It is for the pod as it is now: a
-// second patch is sent until it arrives, and one that comes so late that its limit was given up meanwhile must not
-// lower it again.
+// RestPlan is what is left to ask for until a pod's spec is as its record desires. It is bound to the pod's
+// present version. Without that: second patch sent late -> its memory limit was given up in between -> the limit
+// is lowered again.
 func RestPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) Plan {
 	plan := planOf(pod)
 	plan.Version = pod.ResourceVersion

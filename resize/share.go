@@ -12,9 +12,9 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Standing is why a pod may not be changed now, whatever its change would be; nil: it may. It is what the
-// platform's rules and the gates say of the pod itself. That other pods of its workload are before it in the queue for
-// records is no reason: its turn comes.
+// Standing returns why a pod may not be changed now, whatever the change is, or nil. It applies the platform's
+// rules and the gates that look at the pod itself. A full queue for records is no reason, since the pod's turn
+// comes.
 func Standing(pod *corev1.Pod, world World) *Refusal {
 	s := situation{pod: pod, caps: world.Capabilities, now: world.Now, statuses: podview.Statuses(pod)}
 	for _, rule := range podRules {
@@ -25,23 +25,24 @@ func Standing(pod *corev1.Pod, world World) *Refusal {
 	return firstClosed(standingGates, pod, planOf(pod), world)
 }
 
-// NeverRaised: the platform's rules refuse every raise of the pod, whatever its amounts are.
+// NeverRaised reports whether the platform's rules refuse every raise of the pod.
 func NeverRaised(pod *corev1.Pod) bool {
 	return criticalGrowth(situation{pod: pod}, Move{From: unitOf(1), To: unitOf(2)}) != nil
 }
 
-// NotLowered: the platform's rules refuse every lowering of the pod's container for now, whatever its amounts are.
+// NotLowered reports whether the platform's rules refuse every lowering of the container for now.
 func NotLowered(pod *corev1.Pod, container string, now time.Time) bool {
 	s := situation{pod: pod, now: now, statuses: podview.Statuses(pod)}
 	m := Move{Container: container, From: unitOf(2), To: unitOf(1)}
 	return notReady(s, m) != nil || restartedLately(s, m) != nil
 }
 
+// unitOf is a size with a CPU request only. Rules that look at the direction of a move need no real amounts.
 func unitOf(amount recommender.Amount) recommender.Size {
 	return recommender.Size{recommender.CPU: {Request: amount}}
 }
 
-// RestartsOn says of each resource whether a change of it restarts the pod's container.
+// RestartsOn reports for each resource whether a change of it restarts the container.
 func RestartsOn(pod *corev1.Pod, container string) (restarts [2]bool) {
 	s := situation{pod: pod}
 	for _, r := range recommender.Resources {
@@ -50,17 +51,18 @@ func RestartsOn(pod *corev1.Pod, container string) (restarts [2]bool) {
 	return restarts
 }
 
-// Finished pods take nothing of their node any more.
+// Finished reports whether the pod has ended and takes nothing of its node any more.
 func Finished(pod *corev1.Pod) bool { return finished(situation{pod: pod}) != nil }
 
-// raiseAhead is by how much longer a lowering has to wait than a raise to go before it.
+// raiseAhead is the advantage that a raise has over a lowering in the queue.
 const raiseAhead = time.Hour
 
-// Together are the plans of pods whose node sizes them that go now: as many as there is room for records. Answers to OOM
-// kills go first, then those that have waited longest: since says from when on, and who is not in it has just come. A
-// raise goes before lowerings, as somebody lacks what it gives, but not before one that has waited for an hour more: so
-// each pod of a workload has its turn, however many there are. Plans that restart containers go one at a time, while
-// nothing else is open.
+// Together returns the plans that begin now, of pods that their node sizes: as many as there is room for records
+// (most - open). since is when each pod began to wait; a pod without an entry has just come.
+//
+// Answers to OOM kills go first, then the pods that have waited longest. A raise goes before a lowering, as a pod
+// lacks what it gives, but not before a lowering that has waited an hour longer: so each pod of a workload has its
+// turn, however many there are. Plans that restart containers go one at a time, while nothing else is open.
 func Together(plans []Plan, since map[types.UID]time.Time, open, most int) []Plan {
 	urgent, rest := partition(plans, func(p Plan) bool { return p.Urgent })
 	room := most - open
@@ -68,8 +70,8 @@ func Together(plans []Plan, since map[types.UID]time.Time, open, most int) []Pla
 	return append(going, take(gentle(inTurn(rest, since), open+len(going)), &room, most, WaveNext)...)
 }
 
-// inTurn are the plans in the order in which they go. Those that have waited equally long go by their hashed names, so
-// that it is the same in every pass.
+// inTurn returns the plans in the order in which they go. Equal ones are ordered by their hashed names, so that
+// the order is the same in every pass.
 func inTurn(plans []Plan, since map[types.UID]time.Time) []Plan {
 	turn := func(p Plan) time.Time {
 		at, waits := since[p.PodUID]
@@ -88,5 +90,5 @@ func inTurn(plans []Plan, since map[types.UID]time.Time) []Plan {
 	return ordered
 }
 
-// latestTurn comes after everybody's that has waited for a moment.
+// latestTurn sorts pods that have just come behind all that have waited.
 var latestTurn = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -38,7 +38,7 @@ const (
 	Harmed StateKind = "Harmed"
 	// NotRestored: harm or a refusal was recorded, and the prior size is not back in the spec.
 	NotRestored StateKind = "NotRestored"
-	// Superseded: somebody else resized the pod since.
+	// Superseded: another writer resized the pod since.
 	Superseded StateKind = "Superseded"
 	// Replaced: the pod is gone, or another one has its name.
 	Replaced StateKind = "Replaced"
@@ -46,30 +46,34 @@ const (
 	Terminal StateKind = "Terminal"
 )
 
-// State is what a pod shows of a record's resize.
+// State is what a pod shows of a record's resize at one moment. Assess makes it, harm.Assess adds the verdict, and
+// Next decides by it. Nothing of it is stored.
 type State struct {
+	// Kind of the state.
 	Kind StateKind
-	// Message is the kubelet's or our own word for it.
+	// Message is one sentence about it: the kubelet's own where there is one.
 	Message string
-	// Generation of the pod, where it was landed.
+	// Generation of the pod; set for Landed only.
 	Generation int64
-	// Drift: applied as far as the machine's rounding, or something that edits containers, lets it.
+	// Drift is true where the size is applied only as far as the machine's rounding, or something that edits
+	// containers, allows.
 	Drift bool
-	// Restored: at least one amount is back at the record's prior size.
+	// Restored is true where at least one amount is back at its prior value.
 	Restored bool
-	// Verdict on the harm so far.
+	// Verdict on the harm that is known so far.
 	Verdict Verdict
-	// asFarAsItGoes: the node puts off what cannot be taken back any more, a memory limit that the API server lets
-	// nobody lower. Waiting for it has no end.
+	// asFarAsItGoes is true where the node defers what can no longer be taken back, a memory limit that the API
+	// server does not lower. Waiting for it would never end.
 	asFarAsItGoes bool
-	// calm is the state but for the harm.
+	// calm is the kind without the harm; set for Harmed only.
 	calm StateKind
-	// idle: putting the pod back after such harm would put nothing back.
+	// idle holds the harms after which a revert would change nothing.
 	idle map[Harm]bool
 }
 
-// Assess says what a pod (nil: gone) shows of a record's resize, but for harm: harm.Assess adds that. It trusts values over
-// conditions, since conditions are set and cleared at the wrong moment now and then, and never reads their times.
+// Assess returns what a pod shows of a record's resize, without harm; harm.Assess adds that. A nil pod is gone. It
+// relies on values rather than on conditions, since kubelets now and then set and clear conditions at the wrong
+// moment, and it never reads the times of conditions.
 func Assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilities, now time.Time) State {
 	if pod == nil || pod.UID != record.PodUID {
 		return State{Kind: Replaced, Message: "the pod is gone"}
@@ -83,8 +87,8 @@ func Assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps Capabilities, no
 	return state
 }
 
-// Suffered adds the harm that the pod itself shows. It counts where the pod runs, or ran, with what the resize asked for; a
-// pod that has ended, or that is being put back already, is not put back for it.
+// Suffered adds the harm that the pod itself shows. It counts only where the pod runs, or ran, with what the
+// resize asked for. A pod that has ended or is already being put back does not become Harmed.
 func (s State) Suffered(record v1alpha1.ResizeRecord, v Verdict) State {
 	if !s.allocated() {
 		return s
@@ -96,8 +100,8 @@ func (s State) Suffered(record v1alpha1.ResizeRecord, v Verdict) State {
 	return s
 }
 
-// With adds the verdict of harm.Judge, which knows more than the pod shows: it finds harm in a resize that is
-// watched, and excuses harm that something else explains.
+// With adds the verdict of harm.Judge, which knows more than the pod shows: it finds harm in a watched resize, and
+// excuses harm that has another explanation.
 func (s State) With(v Verdict) State {
 	switch {
 	case s.Kind == Harmed && v.Inconclusive:
@@ -111,7 +115,8 @@ func (s State) With(v Verdict) State {
 	return s
 }
 
-// allocated: the pod runs, or ran, with what the resize asked for, so that harm can come from it.
+// allocated reports whether the pod runs, or ran, with what the resize asked for, so that the resize can have done
+// harm.
 func (s State) allocated() bool {
 	switch s.Kind {
 	case Actuating, Failed, Applied, Watching, Settled, Terminal:
@@ -120,6 +125,8 @@ func (s State) allocated() bool {
 	return false
 }
 
+// assess applies the checks in an order that matters: the end of a pod comes before everything, then a cache that
+// is older than the resize, then the phases in which the spec may differ from what is desired.
 func assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []Change, caps Capabilities, now time.Time) State {
 	switch {
 	case finished(situation{pod: pod}) != nil:
@@ -142,7 +149,7 @@ func assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []Change, cap
 
 var superseded = State{Kind: Superseded, Message: "somebody else changed amounts that this resize set"}
 
-// assessWritten: only the spec tells whether a resize reached the API server whose answer was lost.
+// assessWritten finds out whether a resize whose answer was lost reached the API server. Only the spec shows that.
 func assessWritten(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []Change) State {
 	switch {
 	case asDesired(pod, changes):
@@ -153,6 +160,8 @@ func assessWritten(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []Chan
 	return superseded
 }
 
+// assessPuttingBack compares the spec with the range between the prior and the desired size: a revert may go back
+// step by step.
 func assessPuttingBack(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []Change, caps Capabilities, now time.Time) State {
 	if !between(pod, changes) {
 		return superseded
@@ -167,8 +176,8 @@ func assessPuttingBack(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []
 	return state
 }
 
-// assessWatched tolerates conditions that come and go, as they do when a kubelet restarts; an error
-// that stays is none of those.
+// assessWatched tolerates conditions that come and go, as after a restart of the kubelet. An error that stays is
+// reported.
 func assessWatched(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) State {
 	state := kubeletSays(pod, record, now)
 	switch {
@@ -180,7 +189,8 @@ func assessWatched(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time)
 	return State{Kind: Settled, Drift: state.Drift, Message: state.Message}
 }
 
-// kubeletSays reads the node's side of a resize whose spec is as asked.
+// kubeletSays reads the kubelet's side of a resize whose spec is as asked for: pending, allocated, in progress,
+// applied. Each check excludes the stage before it, so the order follows the stages of a resize.
 func kubeletSays(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) State {
 	pending, progress := podview.Condition(pod, corev1.PodResizePending), podview.Condition(pod, corev1.PodResizeInProgress)
 	observed := pod.Status.ObservedGeneration
@@ -207,8 +217,8 @@ func kubeletSays(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) S
 	return State{Kind: Applied}
 }
 
-// drifted: amounts that differ although no resize is under way are on their way until the deadline;
-// after it they are what this machine makes of them.
+// drifted decides about amounts that differ although no resize is under way: until the deadline they are still on
+// their way, after it they count as what the machine makes of them.
 func drifted(record v1alpha1.ResizeRecord, now time.Time) State {
 	if record.Phase == v1alpha1.RecordApplied && record.Deadline != nil && now.Before(record.Deadline.Time) {
 		return State{Kind: Actuating, Message: "the runtime does not report the new size yet"}
@@ -216,7 +226,8 @@ func drifted(record v1alpha1.ResizeRecord, now time.Time) State {
 	return State{Kind: Applied, Drift: true, Message: "the runtime reports amounts that differ from the spec"}
 }
 
-// isActual: the runtime reports what the spec asks for, for every running container that it reports.
+// isActual reports whether the runtime reports what the spec asks for, for every running container that it
+// reports.
 func isActual(pod *corev1.Pod) bool {
 	statuses := podview.Statuses(pod)
 	for _, c := range podview.Resizable(pod) {
@@ -231,7 +242,8 @@ func isActual(pod *corev1.Pod) bool {
 	return true
 }
 
-// PuttingBack: the pod is on its way back to its prior size.
+// PuttingBack reports whether the pod of the record is on its way back to its prior size. A record in one of these
+// phases never goes forward again.
 func PuttingBack(record v1alpha1.ResizeRecord) bool {
 	switch record.Phase {
 	case v1alpha1.RecordReverting, v1alpha1.RecordWithdrawing, v1alpha1.RecordLeaving, v1alpha1.RecordEvicting, v1alpha1.RecordEvictionDenied:
@@ -240,12 +252,13 @@ func PuttingBack(record v1alpha1.ResizeRecord) bool {
 	return false
 }
 
-// Unreachable: the pod is on its way back to its prior size, and its node is not ready. No kubelet is there to carry it
-// out or to do more harm, so it holds nothing of the workload's other pods.
+// Unreachable reports whether the pod is on its way back and its node is not ready. No kubelet is there to carry
+// it out or to do more harm, so the record holds up none of the workload's other pods.
 func Unreachable(record v1alpha1.ResizeRecord, unreachable map[string]bool) bool {
 	return PuttingBack(record) && unreachable[record.Node]
 }
 
+// asDesired and asPrior report whether every amount that the record set has its desired or its prior value.
 func asDesired(pod *corev1.Pod, changes []Change) bool {
 	return eachOwned(pod, changes, func(spec, _, desired recommender.Amount) bool { return spec == desired })
 }
@@ -254,16 +267,16 @@ func asPrior(pod *corev1.Pod, changes []Change) bool {
 	return eachOwned(pod, changes, func(spec, prior, _ recommender.Amount) bool { return spec == prior })
 }
 
-// between: every amount lies between prior and desired. Putting a pod back asks for nothing else, but for
-// limits that the resize added, which only go up.
+// between reports whether every amount lies between prior and desired. Putting a pod back asks for nothing else,
+// except for limits that the resize added, which only go up.
 func between(pod *corev1.Pod, changes []Change) bool {
 	return eachOwned(pod, changes, func(spec, prior, desired recommender.Amount) bool {
 		return min(prior, desired) <= spec && (spec <= max(prior, desired) || prior == 0)
 	})
 }
 
-// eachOwned asks about every amount that a record set, as the spec, its prior and its desired size have
-// it. Amounts that the record did not set are nobody's business here.
+// eachOwned applies a check to every amount that the record set. Amounts that it did not set may be changed by
+// other writers.
 func eachOwned(pod *corev1.Pod, changes []Change, holds func(spec, prior, desired recommender.Amount) bool) bool {
 	specs := podview.Specs(pod)
 	for _, c := range changes {
@@ -282,7 +295,7 @@ func eachOwned(pod *corev1.Pod, changes []Change, holds func(spec, prior, desire
 	return true
 }
 
-// restored: something that the resize changed is as it was before.
+// restored reports whether an amount that the resize changed has its prior value.
 func restored(pod *corev1.Pod, changes []Change) bool {
 	specs := podview.Specs(pod)
 	for _, c := range changes {

@@ -23,13 +23,15 @@ import (
 // mostBackoff times; a row that has been over for as long as it stood is forgotten.
 
 const (
-	// mostAlike pods may be told the same before it counts as told to the workload.
+	// mostAlike is the number of pods with the same answer from which on the answer counts for the workload as a
+	// whole.
 	mostAlike = 5
-	// mostMessage is how many bytes of a message are kept.
+	// mostMessage is how much of a message is kept, in bytes.
 	mostMessage = 256
 	// unheardLasts is how long a resize that never reached the API server is remembered at least.
 	unheardLasts = 10 * UnobservedFor
-	// terminalRest is how long a resize that can never be valid is not sent again: a server may be upgraded.
+	// terminalRest is how long a resize that is never valid is not sent again. It ends at all because a newer API
+	// server may accept it.
 	terminalRest = 48 * time.Hour
 	// failedLimitRest is how long memory limits are left alone after one could not be lowered.
 	failedLimitRest = 24 * time.Hour
@@ -37,8 +39,8 @@ const (
 	catchUpRest = time.Hour
 )
 
-// Declined notes the API server's answer to a plan of a pod. Rights are the operator's and not the workload's: what
-// lacks them is remembered where they are.
+// Declined notes the API server's answer to a plan of a pod and returns the new tries. Missing rights are not
+// noted here: they concern the operator and not the workload, and are remembered where rights are checked.
 func Declined(tries []v1alpha1.Try, outcome Outcome, pod *corev1.Pod, plan Plan, w World) []v1alpha1.Try {
 	if outcome.Kind == OutcomeRBAC {
 		return tries
@@ -62,10 +64,10 @@ func Declined(tries []v1alpha1.Try, outcome Outcome, pod *corev1.Pod, plan Plan,
 	return tried(tries, t, outcome.rest(), w.Now)
 }
 
-// aboutSize are the reasons of answers that may be others where less is asked for.
+// aboutSize are the reasons of answers that may be different when less is asked for.
 var aboutSize = map[string]bool{refusedQuota: true, refusedLimitRange: true, string(causeNodeCapacity): true, admissionPolicy.Reason: true}
 
-// moreMemory is how much more memory a plan asks for; nil: no more.
+// moreMemory is how much more memory a plan asks for, requests and limits together; nil: none.
 func moreMemory(p Plan) *resource.Quantity {
 	var more recommender.Amount
 	for _, m := range p.Moves {
@@ -79,15 +81,17 @@ func moreMemory(p Plan) *resource.Quantity {
 	return &amount
 }
 
-// less: an answer about less memory than that of a row which stands, on the same terms.
+// less reports whether an answer is about less memory than a row that has not ended, on the same terms. The row
+// then only takes over the smaller amount.
 func less(t, row v1alpha1.Try, now time.Time) bool {
 	return aboutSize[t.Reason] && t.Amount != nil && now.Before(row.Until.Time) && t.Terms == row.Terms && (row.Amount == nil || reached(t) < reached(row))
 }
 
-// refusedLowering: a quota refused what does not even grow, so that lowering does not pass by its row.
+// refusedLowering is the reason of a quota's refusal of a plan that does not grow. It has a row of its own,
+// because plans that do not grow pass the row of refusedQuota.
 const refusedLowering = "QuotaRefusesLowering"
 
-// ofOnePod: the answer is about that pod alone, and not about all that a workload asks for.
+// ofOnePod reports whether the answer concerns that pod alone and not everything that the workload asks for.
 func (o Outcome) ofOnePod() bool {
 	switch o.Kind {
 	case OutcomeTerminal, OutcomeInfeasible, OutcomeConflict, OutcomeGone, OutcomeUnknown:
@@ -96,7 +100,7 @@ func (o Outcome) ofOnePod() bool {
 	return false
 }
 
-// rest is how long the answer stands when it is given for the first time.
+// rest is how long the answer stands the first time.
 func (o Outcome) rest() time.Duration {
 	switch o.Kind {
 	case OutcomeTerminal:
@@ -107,8 +111,9 @@ func (o Outcome) rest() time.Duration {
 	return max(o.RetryAfter, soon)
 }
 
-// Unheard notes that a resize never reached the API server, or that its answer and its effect are not to be seen. That
-// took UnobservedFor to know, so the first one is waited for no longer; those that follow it are.
+// Unheard notes that a resize never reached the API server, or that neither its answer nor its effect can be seen.
+// It took UnobservedFor to find that out, so the first such row ends at once; the ones that follow within
+// unheardLasts wait longer and longer.
 func Unheard(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, now time.Time) []v1alpha1.Try {
 	t := v1alpha1.Try{What: v1alpha1.TryResize, Pod: record.PodName, PodUID: record.PodUID, Reason: ReasonNotSent, Message: "the resize never reached the API server"}
 	tries = tried(tries, t, unanswered.rest(), now)
@@ -118,16 +123,16 @@ func Unheard(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, now time.Time) 
 	return tries
 }
 
-// Accepted: a resize of a pod was taken, so that what was in its way, and in that of the workload, is over. What is
-// known of other pods stays, as does what the API server's consent says nothing of.
+// Accepted removes the rows about refusals of the pod and of its workload after a resize of the pod was accepted.
+// Rows about other pods stay, and so do those that an accepted resize does not disprove.
 func Accepted(tries []v1alpha1.Try, pod v1alpha1.ResizeRecord) []v1alpha1.Try {
 	return slices.DeleteFunc(slices.Clone(tries), func(t v1alpha1.Try) bool {
 		return t.What == v1alpha1.TryResize && t.Digest == "" && (t.Pod == "" || t.PodUID == pod.PodUID)
 	})
 }
 
-// NotDone notes what a record says that its node did not carry out: its size that the node would not have, the
-// memory limit that could not be lowered, or what the node's runtime refused to do.
+// NotDone notes what the record's node did not carry out: a size that it refused, a memory limit that could not be
+// lowered, or a change that the container runtime failed to make.
 func NotDone(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, reason, message string, rules Rules, now time.Time) []v1alpha1.Try {
 	t := v1alpha1.Try{Node: record.Node, Digest: digestOfRecord(record), Reason: reason, Message: message}
 	rest := max(rules.Cooldown, blockFor)
@@ -147,7 +152,8 @@ func NotDone(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, reason, message
 	return unlessKnown(tries, t, rest, now)
 }
 
-// unlessKnown adds a row unless the same stands already: what failed meanwhile had begun before it was known.
+// unlessKnown adds a row unless the same one has not ended yet: what fails in the meantime was begun before the
+// row was known, and must not double its wait.
 func unlessKnown(tries []v1alpha1.Try, t v1alpha1.Try, rest time.Duration, now time.Time) []v1alpha1.Try {
 	known := slices.ContainsFunc(tries, func(k v1alpha1.Try) bool {
 		return subject(k) == subject(t) && k.Digest == t.Digest && now.Before(k.Until.Time)
@@ -158,7 +164,8 @@ func unlessKnown(tries []v1alpha1.Try, t v1alpha1.Try, rest time.Duration, now t
 	return tried(tries, t, rest, now)
 }
 
-// Begun notes a resize that begins where it is one that may not be begun too often.
+// Begun notes the beginning of a resize whose number is limited: one that makes a pod's limit follow (CatchUp), or
+// an answer to an OOM kill.
 func Begun(tries []v1alpha1.Try, plan Plan, now time.Time) []v1alpha1.Try {
 	switch {
 	case plan.Reason == ReasonPodLimitBehind:
@@ -172,7 +179,9 @@ func Begun(tries []v1alpha1.Try, plan Plan, now time.Time) []v1alpha1.Try {
 	return tries
 }
 
-// tried adds a row that stands for a while, and longer where the same failed lately.
+// tried adds a row that stands for the time rest, doubled for each time that the same failed lately. It first
+// looks for a row about exactly the same subject, then for a row about the whole workload that includes it; the
+// new row replaces the one that it finds.
 func tried(tries []v1alpha1.Try, t v1alpha1.Try, rest time.Duration, now time.Time) []v1alpha1.Try {
 	t.Since, t.Times, t.Message = metav1.NewTime(now), 1, cut(t.Message)
 	kept := Remembered(tries, now)
@@ -199,17 +208,18 @@ func tried(tries []v1alpha1.Try, t v1alpha1.Try, rest time.Duration, now time.Ti
 	return bounded(append(kept, t))
 }
 
-// aboutAll: the row says the same as another one, of the whole workload.
+// aboutAll reports whether a row is about the whole workload and has the same kind and reason as another one.
 func aboutAll(k, t v1alpha1.Try) bool {
 	return k.What == t.What && t.What == v1alpha1.TryResize && k.Reason == t.Reason && k.Pod == ""
 }
 
-// subject is what a row is about, but for the sizes that were asked for.
+// subject identifies what a row is about, without the sizes that were asked for.
 func subject(t v1alpha1.Try) [6]string {
 	return [6]string{string(t.What), t.Reason, t.Pod, string(t.PodUID), t.Container, t.Node}
 }
 
-// Remembered are the rows that are not forgotten yet.
+// Remembered returns the rows that still matter: those that have not ended, and those after whose end a repeated
+// failure would still double the wait.
 func Remembered(tries []v1alpha1.Try, now time.Time) []v1alpha1.Try {
 	return slices.DeleteFunc(slices.Clone(tries), func(t v1alpha1.Try) bool {
 		stood := t.Until.Sub(t.Since.Time)
@@ -223,13 +233,15 @@ func Remembered(tries []v1alpha1.Try, now time.Time) []v1alpha1.Try {
 	})
 }
 
-// doubles: what fails again soon after the row's end waits longer.
+// doubles reports whether rows of a kind wait twice as long when the same fails again soon after their end.
 func doubles(what v1alpha1.TryKind) bool {
 	return what == v1alpha1.TryResize || what == v1alpha1.TryActuation
 }
 
-// bounded puts rows together until there are few enough: those of one pod, then those of pods that were told the
-// same by the API server, then whatever there is most of.
+// bounded merges rows until there are at most v1alpha1.MaxTries: first rows about one pod, then rows of pods that
+// got the same answer from the API server, then the largest group of one kind and reason. Merged rows lose what
+// they differ in, such as the pod's name, and never end earlier than the last of them, apart from anySizeRests.
+// Where nothing can be merged, the oldest rows are dropped.
 func bounded(tries []v1alpha1.Try) []v1alpha1.Try {
 	for _, group := range []struct {
 		key  func(v1alpha1.Try) string
@@ -252,7 +264,8 @@ func bounded(tries []v1alpha1.Try) []v1alpha1.Try {
 
 func array(a [6]string) []string { return a[:] }
 
-// toldAlike is what pods were told by the API server whatever their nodes; empty: the answer depends on the pod's node.
+// toldAlike is the key by which answers to different pods are merged; empty where the answer depends on the pod's
+// node.
 func toldAlike(t v1alpha1.Try) string {
 	if t.What != v1alpha1.TryResize || t.Pod == "" || t.Node != "" {
 		return ""
@@ -260,7 +273,7 @@ func toldAlike(t v1alpha1.Try) string {
 	return t.Reason
 }
 
-// together makes one row of each group that has more rows than that.
+// together merges each group that has more than the given number of rows into one row.
 func together(tries []v1alpha1.Try, key func(v1alpha1.Try) string, most int) []v1alpha1.Try {
 	counts := map[string]int{}
 	for _, t := range tries {
@@ -274,7 +287,8 @@ func together(tries []v1alpha1.Try, key func(v1alpha1.Try) string, most int) []v
 	return tries
 }
 
-// togetherMost makes one row of the most rows of one kind and reason.
+// togetherMost merges the largest group of one kind and reason into one row. Ties are broken by the reason, so
+// that the result does not depend on the order of a map.
 func togetherMost(tries []v1alpha1.Try) []v1alpha1.Try {
 	counts := map[[2]string]int{}
 	of := func(t v1alpha1.Try) [2]string { return [2]string{string(t.What), t.Reason} }
@@ -287,7 +301,8 @@ func togetherMost(tries []v1alpha1.Try) []v1alpha1.Try {
 	return merged(tries, func(t v1alpha1.Try) bool { return of(t) == most })
 }
 
-// merged makes one row of some: about what they have in common, for as long as the last of them stands.
+// merged merges the chosen rows into one at the end: it is about what they have in common, for as long as the last
+// of them stands.
 func merged(tries []v1alpha1.Try, some func(v1alpha1.Try) bool) []v1alpha1.Try {
 	var one v1alpha1.Try
 	var kept []v1alpha1.Try
@@ -304,6 +319,8 @@ func merged(tries []v1alpha1.Try, some func(v1alpha1.Try) bool) []v1alpha1.Try {
 	return append(kept, one)
 }
 
+// common is the row for both of two rows. A field in which they differ is emptied, which makes the row apply to
+// more.
 func common(a, b v1alpha1.Try) v1alpha1.Try {
 	if b.Until.After(a.Until.Time) {
 		a, b = b, a
@@ -330,8 +347,8 @@ func common(a, b v1alpha1.Try) v1alpha1.Try {
 	return a
 }
 
-// anySizeRests is how long the API server's answers to different sizes keep any size from being asked for: what was
-// never valid of each says little of another one.
+// anySizeRests is how long the API server's answers to different sizes keep every size from being asked for: sizes
+// that are each invalid say little about another one.
 const anySizeRests = 10 * time.Minute
 
 // anySize is until when one row stands for answers to different sizes.
@@ -343,7 +360,7 @@ func anySize(a, b v1alpha1.Try) metav1.Time {
 	return a.Until
 }
 
-// digestOf names the sizes that a plan asks for, and the generation of the pod that they are asked of (0: any).
+// digestOf identifies the sizes that a plan asks for, and the pod's generation for which it asks (0: any).
 func digestOf(p Plan, generation int64) string {
 	asked := map[string]recommender.Size{}
 	for _, m := range p.Moves {
@@ -352,6 +369,7 @@ func digestOf(p Plan, generation int64) string {
 	return digest(generation, asked)
 }
 
+// digestOfRecord is digestOf for what a record asked for, for any generation.
 func digestOfRecord(record v1alpha1.ResizeRecord) string {
 	asked := map[string]recommender.Size{}
 	for _, c := range Changes(record) {
@@ -362,7 +380,7 @@ func digestOfRecord(record v1alpha1.ResizeRecord) string {
 	return digest(0, asked)
 }
 
-// newAmounts are those of a move that are not as before.
+// newAmounts are the amounts of a move that differ from the present ones; the others are 0.
 func newAmounts(m Move) recommender.Size {
 	for _, r := range recommender.Resources {
 		if m.To[r].Request == m.From[r].Request {
@@ -375,6 +393,8 @@ func newAmounts(m Move) recommender.Size {
 	return m.To
 }
 
+// digest hashes values by their JSON, in which map keys are sorted (FNV-1a, 64 bits, hexadecimal). It is stored in
+// a row, so another format would make rows of earlier versions match nothing.
 func digest(parts ...any) string {
 	text, err := json.Marshal(parts)
 	if err != nil {
@@ -385,7 +405,8 @@ func digest(parts ...any) string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// termsOf names the versions of what an answer rests on; empty for one that rests on nothing we see.
+// termsOf identifies the objects on which an answer rests, by name and version; empty where the answer rests on
+// nothing that is watched.
 func termsOf(reason string, w World) string {
 	var terms []string
 	switch reason {
@@ -404,7 +425,7 @@ func termsOf(reason string, w World) string {
 	return digest(terms)
 }
 
-// cut is a text of at most mostMessage bytes, without half a character.
+// cut returns at most mostMessage bytes of a text, without half a character at the end.
 func cut(text string) string {
 	if len(text) <= mostMessage {
 		return text
@@ -416,7 +437,8 @@ func anyChange(record v1alpha1.ResizeRecord, is func(Move) bool) bool {
 	return slices.ContainsFunc(Changes(record), func(c Change) bool { return is(c.Move()) })
 }
 
-// TriesInOurTime takes what another replica wrote, with a clock that is ahead, as noted just now.
+// TriesInOurTime returns the tries with rows that begin in the future moved back to now: another replica with a
+// clock that is ahead wrote them. The argument is not changed.
 func TriesInOurTime(tries []v1alpha1.Try, now time.Time) []v1alpha1.Try {
 	tries = slices.Clone(tries)
 	for i, t := range tries {

@@ -6,34 +6,42 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Harm is what a resize did to a pod; its word is that of floors, metrics and history rows.
+// Harm is a kind of harm that a resize did to a pod. The words also appear in floors, metrics and history rows.
 type Harm string
 
 const (
-	HarmOOM      Harm = "oomkill"
-	HarmRestart  Harm = "restart"
+	// HarmOOM: a process of the container was OOM-killed.
+	HarmOOM Harm = "oomkill"
+	// HarmRestart: the container restarted repeatedly.
+	HarmRestart Harm = "restart"
+	// HarmThrottle: the container was throttled at its CPU limit, or lacked CPU beyond its request.
 	HarmThrottle Harm = "throttle"
+	// HarmNotReady: the pod was ready before and is not at the end of the watch.
 	HarmNotReady Harm = "notready"
-	HarmSLO      Harm = "slo"
+	// HarmSLO: an SLO guardrail of the policy is broken.
+	HarmSLO Harm = "slo"
 )
 
-// Verdict is what is known of the harm that a resize did.
+// Verdict is what is known about the harm that a resize did. The zero value: no harm is known. Package harm makes
+// it.
 type Verdict struct {
-	// Harm is empty where none is known.
-	Harm      Harm
+	// Harm is the kind; empty where none is known.
+	Harm Harm
+	// Container that was harmed; empty where the harm concerns the pod.
 	Container string
-	// Inconclusive: something that is not our doing makes it impossible to tell.
+	// Inconclusive is true where something other than the resize explains what is seen as well.
 	Inconclusive bool
-	// OtherKill: the kernel killed a container for want of memory that the resize left alone.
+	// OtherKill is true where a container was OOM-killed whose memory the resize left alone.
 	OtherKill bool
 	// Message is one sentence with the figures.
 	Message string
-	// Evidence names the event, so that it is counted once.
+	// Evidence identifies the event, so that it is counted once.
 	Evidence string
-	// At is when it happened, where that is known.
+	// At is when it happened; zero where that is not known.
 	At time.Time
-	// Ceiling is the memory limit that killed, or the request where there is no limit.
+	// Ceiling is the memory limit at which the container was killed, in bytes, or its request where it has no
+	// limit.
 	Ceiling recommender.Amount
-	// NotJudged names what could not be looked at.
+	// NotJudged names what could not be judged for lack of measurements.
 	NotJudged []string
 }

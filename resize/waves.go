@@ -15,15 +15,20 @@ const (
 	WaveNext  = "next"
 )
 
-// Wave picks the plans that go now, out of those of one workload's pods that pass the gates. A size that
-// lowers a pod under any size that a pod of the workload was seen to survive starts with the first wave
-// of max(1, canary %) pods; what raises, or only follows a kept size, goes in waves of at most
-// MaxConcurrent pods being resized or watched, and before anything new is tried. OneShot takes one pod
-// at a time; what restarts containers as well. Urgent plans always go. The order is that of the pods'
-// hashed names: it is the same after a restart, and no pod is always first across workloads.
+// Wave returns those plans that go now, out of the plans of one workload's pods that pass the gates.
 //
-// records are the open ones of the workload, kept its kept sizes, pods the number of its live pods, unreachable the nodes
-// of records that are not ready.
+// Plans have three ranks:
+//  1. Urgent plans always go, as far as there are records left.
+//  2. Followers raise a pod, or lower it to a size that a pod of the workload survived. They go in waves of at
+//     most MaxConcurrent pods that are resized or watched at once, and before anything new is tried.
+//  3. Trials lower a pod below every size that is known to be survived. They begin with a first wave of max(1,
+//     canary %) pods.
+//
+// OneShot takes one pod at a time, and so does what restarts containers. The order is that of the pods' hashed
+// names: it is the same after a restart of the operator, and no pod is always the first one in all workloads.
+//
+// records are the open records of the workload, kept its kept sizes, pods the number of its live pods, unreachable
+// the nodes of records that are not ready.
 func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.KeptSize, pods int, rules Rules, unreachable map[string]bool) []Plan {
 	ordered := slices.Clone(plans)
 	slices.SortStableFunc(ordered, func(a, b Plan) int {
@@ -43,7 +48,8 @@ func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.KeptSiz
 	return append(going, take(gentle(trials, open), &room, FirstWave(rules, pods)-open, WaveFirst)...)
 }
 
-// steps counts records that take part in waves: the end of a boost does not, nor what no kubelet can put back.
+// steps counts the records that take part in waves. The ends of boosts do not, nor pods that no kubelet can put
+// back at present.
 func steps(records []v1alpha1.ResizeRecord, unreachable map[string]bool) (n int) {
 	for _, r := range records {
 		if r.Wave != WaveBoost && !Unreachable(r, unreachable) {
@@ -53,7 +59,8 @@ func steps(records []v1alpha1.ResizeRecord, unreachable map[string]bool) (n int)
 	return n
 }
 
-// Untried: the plan lowers an amount under what any pod of its template generation was seen to survive.
+// Untried reports whether the plan lowers an amount below what any pod of its template generation is known to have
+// survived.
 func Untried(p Plan, kept []v1alpha1.KeptSize) bool {
 	survived := map[string]recommender.Size{}
 	for _, k := range kept {
@@ -74,7 +81,7 @@ func Untried(p Plan, kept []v1alpha1.KeptSize) bool {
 	})
 }
 
-// FirstWave is how many pods try a size first: the canary percentage of all, rounded up, at least one.
+// FirstWave is how many pods try a new size first: the canary percentage of all pods, rounded up, at least one.
 func FirstWave(rules Rules, pods int) int {
 	if rules.Mode == v1alpha1.UpdateOneShot {
 		return 1
@@ -82,7 +89,8 @@ func FirstWave(rules Rules, pods int) int {
 	return max(1, (pods*rules.CanaryPercent+99)/100)
 }
 
-// Concurrent is how many pods of a workload may be resized or watched at once, at least one.
+// Concurrent is how many pods of a workload may be resized or watched at once; at least one. A percentage is
+// rounded down.
 func Concurrent(rules Rules, pods int) int {
 	switch {
 	case rules.Mode == v1alpha1.UpdateOneShot:
@@ -93,10 +101,11 @@ func Concurrent(rules Rules, pods int) int {
 	return max(1, rules.MaxConcurrent)
 }
 
-// withheld: a canary that a person promotes.
+// withheld reports whether a person has to promote the size of a canary before other pods are lowered to it.
 func withheld(rules Rules) bool { return rules.Mode == v1alpha1.UpdateCanary && !rules.AutoPromote }
 
-// gentle lets one pod at a time restart its containers, and only while nothing else is open.
+// gentle returns the plans that may go beside each other: one that restarts containers goes alone, and only while
+// nothing else is open.
 func gentle(plans []Plan, open int) []Plan {
 	restarting, rest := partition(plans, func(p Plan) bool { return p.Restarts })
 	if len(restarting) > 0 && open == 0 {
@@ -105,6 +114,7 @@ func gentle(plans []Plan, open int) []Plan {
 	return rest
 }
 
+// take marks as many plans as room and most allow with the wave, and reduces room by their number.
 func take(plans []Plan, room *int, most int, wave string) []Plan {
 	n := max(0, min(len(plans), *room, most))
 	*room -= n

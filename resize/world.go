@@ -10,17 +10,20 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// World is what the gates look at beside the pod: plain values that the caller fills. A zero value is
-// "not known"; each field says what then happens.
+// World holds what the gates need to know besides the pod: plain values that the caller fills for one pod and one
+// pass. A zero field means "not known"; each field describes what then happens. Gates change nothing of it.
 type World struct {
-	Now   time.Time
+	// Now is the time of the pass.
+	Now time.Time
+	// Rules of the workload's policy.
 	Rules Rules
 
 	// WorkloadAnnotations and TemplateAnnotations of the workload. Unknown ones opt nothing out.
 	WorkloadAnnotations, TemplateAnnotations map[string]string
 	// Status of the workload's AttuneRecommendation: open records, tries, back-off, cooldown, loop's own pause.
 	Status v1alpha1.AttuneRecommendationStatus
-	// OtherBytes is what the object takes without its open records.
+	// OtherBytes is the size of the AttuneRecommendation without its open records, in bytes; it bounds how many
+	// records fit.
 	OtherBytes int
 	// Replicas that the workload wants and that are ready; they matter to changes that restart containers.
 	// Unknown ones (0) count as one replica, and as none that is ready.
@@ -54,24 +57,28 @@ type World struct {
 	Room *Room
 	// Unreachable are the nodes of open records that are not ready. Unknown ones are taken for ready.
 	Unreachable map[string]bool
-	// NodeBlock: the node put off or refused resizes lately that concern the pod (BlockFor). Zero: it did not.
+	// NodeBlock is until when the pod's node is left alone because it put off or refused resizes that concern the
+	// pod (BlockFor). Zero: it is not.
 	NodeBlock NodeBlock
 	// Capabilities of the pod's node. Unknown allocatable amounts are not checked.
 	Capabilities Capabilities
-	// MemorySoon: what the pod's containers hold is not known, and will be within seconds.
+	// MemorySoon is true where the memory that the pod's containers hold is not known yet and will be within
+	// seconds.
 	MemorySoon bool
 	// NoRights says why the operator may not resize any pod now, NoRightsUrgent why not even after an OOM kill; empty:
 	// it may.
 	NoRights, NoRightsUrgent string
-	// Evictable: the pod may be evicted if its node refuses, so the node is asked although it seems to have
-	// no room: its kubelet's answer decides.
+	// Evictable is true where the pod may be evicted if its node refuses. The node is then asked even if it seems
+	// to have no room, as its kubelet's answer decides.
 	Evictable bool
-	// NamespaceTerminating: the pod's namespace is being deleted.
+	// NamespaceTerminating is true while the pod's namespace is being deleted.
 	NamespaceTerminating bool
 }
 
-// Held says which resources are held, indexed by Resource, and by what.
+// Held names the resources of a container that an autoscaler holds. The zero value holds nothing.
 type Held struct {
+	// Of is true for each held resource, indexed by Resource.
 	Of [2]bool
+	// By is the name of the autoscaler.
 	By string
 }

@@ -1,6 +1,11 @@
-// Package autoscale answers: which requests of a workload does another
-// autoscaler rely on or write? It is pure: it reads HorizontalPodAutoscalers and
-// VerticalPodAutoscalers that it is given and holds no client.
+// Package autoscale finds out which requests of a workload another autoscaler relies on or writes, so that attune
+// does not change these. It is pure: it reads HorizontalPodAutoscalers and VerticalPodAutoscalers that it is
+// given, and holds no client.
+//
+// target.go compares the target of an autoscaler with a workload. horizontal.go reads on which requests an HPA
+// scales (Bindings), vertical.go whether a VPA sizes the workload (Sizes). autoscale.go combines both into Holds,
+// which the recommender (On) and the gates of resizes (Gate) ask. floor.go has the one exception: memory after an
+// OOM kill. The package never changes an autoscaler. Start reading with Autoscalers.Of.
 package autoscale
 
 import (
@@ -18,13 +23,17 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Autoscalers are some of one namespace: those that may concern a workload, or all of them.
+// Autoscalers are those of one namespace: all of them, or at least those that may concern the workload. The zero
+// value holds nothing.
 type Autoscalers struct {
+	// HPAs are the HorizontalPodAutoscalers.
 	HPAs []autoscalingv2.HorizontalPodAutoscaler
+	// VPAs are the VerticalPodAutoscalers, without Go types (VPAKind).
 	VPAs []unstructured.Unstructured
 }
 
-// Of are the holds that they put on a workload.
+// Of returns what the autoscalers hold of a workload. The order of the result depends on names only, so that equal
+// autoscalers give equal holds.
 func (a Autoscalers) Of(w workload.Workload) Holds {
 	var h Holds
 	for i := range a.HPAs {
@@ -39,14 +48,16 @@ func (a Autoscalers) Of(w workload.Workload) Holds {
 	return h
 }
 
-// Holds are what autoscalers keep attune from changing in one workload. The zero value holds nothing.
+// Holds are the resources of one workload that attune must not change because of autoscalers. The zero value holds
+// nothing.
 type Holds struct {
-	// bindings in the order of the HPAs' names.
+	// bindings are ordered by the names of the HPAs.
 	bindings []Binding
-	vpa      string
+	// vpa is the name of the VPA that sizes the workload, the first one by name; empty: none.
+	vpa string
 }
 
-// On is the hold on a container's resource, or nil. That of a VPA comes first: it holds everything.
+// On returns the hold on a resource of a container, or nil. A VPA comes first, since it holds everything.
 func (h Holds) On(container string, r recommender.Resource) *recommender.Hold {
 	if refusal := h.Refusal(); refusal != nil {
 		return &recommender.Hold{Resource: r, Reason: recommender.Reason(refusal.Reason), Message: refusal.Message}
@@ -59,15 +70,15 @@ func (h Holds) On(container string, r recommender.Resource) *recommender.Hold {
 	return nil
 }
 
-// Equal holds hold the same.
+// Equal reports whether both hold the same, for the same reasons.
 func (h Holds) Equal(other Holds) bool {
 	return h.vpa == other.vpa && slices.Equal(h.bindings, other.bindings)
 }
 
-// VPA is the name of the VerticalPodAutoscaler that sizes the workload; empty: none.
+// VPA returns the name of the VerticalPodAutoscaler that sizes the workload; empty: none.
 func (h Holds) VPA() string { return h.vpa }
 
-// Refusal says why nothing at all is applied to the workload, or is nil.
+// Refusal returns why nothing at all is applied to the workload, or nil.
 func (h Holds) Refusal() *resize.Refusal {
 	if h.vpa == "" {
 		return nil
@@ -76,8 +87,8 @@ func (h Holds) Refusal() *resize.Refusal {
 		"VerticalPodAutoscaler %s sizes the workload too: nothing is applied until its updateMode is Off or it is gone", h.vpa)}
 }
 
-// Gate is what the gate of HPAs looks at (resize.World.HPA), for the containers of a recommendation. It
-// lets pass what OOMFloor does.
+// Gate returns what the gate of HPAs checks (resize.World.HPA), for the containers of a recommendation. Memory
+// passes where OOMFloor allows it.
 func (h Holds) Gate(targets []v1alpha1.ContainerTarget, floors []v1alpha1.Floor, now time.Time) map[string]resize.Held {
 	gate := map[string]resize.Held{}
 	for _, t := range targets {

@@ -10,11 +10,12 @@ import (
 	"attune.io/attune/resize/harm"
 )
 
-// OOMFloor is the memory that a container's request is raised to although an HPA holds it, or its history
-// says too little: what killed is never held, and a kill was seen on a pod, such as the first attempt of a
-// Job. It is a least amount, in whole MiB so that its decay is not a new amount every moment, and no reason
-// to lower anything. 0: nothing passes, as nothing holds the memory, nothing was learned, or it is held for
-// a reason that stands above (a VPA, a floor above maxAllowed).
+// OOMFloor is the memory, in bytes, to which a container's request is raised although an HPA holds it or its
+// history is too short; 0: no exception. A kill was seen on a pod, so its answer is never held.
+//
+// It is a least amount and no reason to lower anything. It is rounded up to whole MiB, as its decay would
+// otherwise make a new amount in every pass. It is 0 where the memory is not held, where nothing was learned, and
+// where a reason with precedence holds it (a VPA, a floor above maxAllowed).
 func OOMFloor(t v1alpha1.ContainerTarget, floors []v1alpha1.Floor, now time.Time) recommender.Amount {
 	const mi = 1 << 20
 	if !passable(t) || holds(t, resize.ReasonVPA) || holds(t, string(recommender.FloorAboveMaximum)) {
@@ -24,7 +25,7 @@ func OOMFloor(t v1alpha1.ContainerTarget, floors []v1alpha1.Floor, now time.Time
 	return (floor + mi - 1) / mi * mi
 }
 
-// passable: the memory is held, and by nothing that knows better than a kill.
+// passable reports whether the memory is held for a reason over which an OOM kill has precedence.
 func passable(t v1alpha1.ContainerTarget) bool {
 	return holds(t, resize.ReasonHPA) || holds(t, string(recommender.NoData)) ||
 		holds(t, string(recommender.InsufficientData)) || holds(t, string(recommender.StaleData))

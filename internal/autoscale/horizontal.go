@@ -10,25 +10,27 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Binding is one request that a HorizontalPodAutoscaler scales on.
+// Binding is one request on which a HorizontalPodAutoscaler scales.
 type Binding struct {
 	// HPA is the autoscaler's name.
 	HPA string
-	// Container whose request it is; empty: every container's.
+	// Container to which the request belongs; empty: every container of the pod.
 	Container string
-	Resource  recommender.Resource
-	// Percent of the request that the usage is held at; 0 is not known.
+	// Resource of the request.
+	Resource recommender.Resource
+	// Percent is the target utilization in percent of the request; 0: not known.
 	Percent int32
 }
 
-// defaultPercent is the CPU utilization that an HPA without metrics scales on.
+// defaultPercent is the CPU utilization on which an HPA without metrics scales (the default of the autoscaling
+// API).
 const defaultPercent = 80
 
-// Bindings are the requests of a workload that an HPA scales on by utilization, which is usage divided
-// by request: whoever changes the request changes the number of replicas. Metrics of an average value,
-// of pods, of objects and from outside the cluster don't look at requests.
+// Bindings returns the requests of a workload on which an HPA scales by utilization. Utilization is usage divided
+// by request, so another request leads to another number of replicas. Other metrics (average values, pods,
+// objects, external ones) do not depend on requests.
 //
-// An HPA whose minReplicas and maxReplicas are equal binds nothing: it asks for that number whatever
+// An HPA whose minReplicas and maxReplicas are equal holds nothing: the number of replicas is the same whatever
 // the utilization is.
 func Bindings(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) []Binding {
 	if !ofHPA(hpa).names(w) || fixed(&hpa.Spec) {
@@ -59,6 +61,7 @@ func fixed(spec *autoscalingv2.HorizontalPodAutoscalerSpec) bool {
 	return least == spec.MaxReplicas
 }
 
+// binding reads one metric; false for a metric that does not depend on requests.
 func binding(m *autoscalingv2.MetricSpec) (Binding, bool) {
 	switch {
 	case m.Type == autoscalingv2.ResourceMetricSourceType && m.Resource != nil:
@@ -92,6 +95,7 @@ func resourceOf(name corev1.ResourceName) (recommender.Resource, bool) {
 	return 0, false
 }
 
+// binds reports whether the binding concerns a resource of a container.
 func (b Binding) binds(container string, r recommender.Resource) bool {
 	return b.Resource == r && (b.Container == "" || b.Container == container)
 }

@@ -12,13 +12,14 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// target is what an autoscaler says it scales or sizes.
+// target is the object that an autoscaler names as the one that it scales or sizes.
 type target struct{ apiVersion, kind, name string }
 
-// key is equal for all targets that may be the same object: an index finds few by it, and names tells.
+// key is equal for all targets that may be the same object. It is the key of an index; names then decides.
 func (t target) key() string { return t.kind + "/" + t.name }
 
-// TargetKey of a HorizontalPodAutoscaler or VerticalPodAutoscaler, to index them by; empty for anything else.
+// TargetKey returns the key by which a HorizontalPodAutoscaler or VerticalPodAutoscaler is indexed; empty for any
+// other object.
 func TargetKey(o runtime.Object) string {
 	switch o := o.(type) {
 	case *autoscalingv2.HorizontalPodAutoscaler:
@@ -29,7 +30,7 @@ func TargetKey(o runtime.Object) string {
 	return ""
 }
 
-// TargetKeys are those that an autoscaler of the workload may have.
+// TargetKeys returns the keys that an autoscaler of the workload may have.
 func TargetKeys(w workload.Workload) []string {
 	keys := []string{target{kind: string(w.Kind), name: w.Name}.key()}
 	if w.OwnedBy.Name != "" {
@@ -47,15 +48,16 @@ func ofVPA(vpa *unstructured.Unstructured) target {
 	return target{field(vpa, "targetRef", "apiVersion"), field(vpa, "targetRef", "kind"), field(vpa, "targetRef", "name")}
 }
 
-// names reports whether the target is the workload, or the custom object that the workload belongs to:
-// its scale is then the workload's.
+// names reports whether the target is the workload, or the custom object to which the workload belongs, whose
+// scale is then that of the workload.
 func (t target) names(w workload.Workload) bool {
 	return t.is(schema.GroupKind{Group: groupOf(w.Kind), Kind: string(w.Kind)}, w.Name) ||
 		w.OwnedBy.Name != "" && t.is(w.OwnedBy.GroupKind, w.OwnedBy.Name)
 }
 
-// is leaves the version out. An apiVersion that is missing, or of the group that Deployments once were
-// in, counts as the right one: not every autoscaler reads it, and a hold too many does no harm.
+// is compares group, kind and name, without the version. A missing apiVersion, or the group in which Deployments
+// once were (extensions), counts as the right one: not every autoscaler checks it, and an unnecessary hold does no
+// harm.
 func (t target) is(kind schema.GroupKind, name string) bool {
 	const formerGroup = "extensions"
 	if t.kind != kind.Kind || t.name != name {

@@ -8,18 +8,22 @@ import (
 )
 
 // Bounds are what a namespace's LimitRanges demand of each container and of a pod as a whole, taken together, by Resource.
+// The zero value demands nothing.
 type Bounds struct {
+	// Container holds for each container by itself, Pod for the sums over a pod. Both are indexed by Resource.
 	Container, Pod [2]Bound
 }
 
 // Bound is what the requests and limits of one resource must keep, in whole amounts; zero fields demand nothing.
 type Bound struct {
+	// min and max bound request and limit alike, in millicores or bytes, both inclusive; 0: no bound.
 	min, max recommender.Amount
-	// ratio is the most that the limit may be of the request.
+	// ratio bounds limit / request; 0: no bound.
 	ratio Ratio
 }
 
-// BoundsOf folds limit ranges into the strictest of their demands.
+// BoundsOf combines limit ranges into the strictest of their demands: the greatest minimum, the least maximum and
+// the least ratio of each resource. Items of other kinds, such as PersistentVolumeClaim, are ignored.
 func BoundsOf(ranges []*corev1.LimitRange) (b Bounds) {
 	for _, one := range ranges {
 		for i := range one.Spec.Limits {
@@ -35,6 +39,8 @@ func BoundsOf(ranges []*corev1.LimitRange) (b Bounds) {
 	return b
 }
 
+// tighten adds one item of a LimitRange. A maximum is rounded down to a whole amount, but not to 0, which would
+// mean that there is none.
 func tighten(of *[2]Bound, item *corev1.LimitRangeItem) {
 	for _, r := range recommender.Resources {
 		b := &of[r]
@@ -48,7 +54,7 @@ func tighten(of *[2]Bound, item *corev1.LimitRangeItem) {
 	}
 }
 
-// least of two amounts of which zero is none.
+// least is the smaller of two amounts, where 0 means "no bound" and not "nothing".
 func least(a, b recommender.Amount) recommender.Amount {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -56,8 +62,8 @@ func least(a, b recommender.Amount) recommender.Amount {
 	return min(a, b)
 }
 
-// ViolatedBy reports what the API server's LimitRanger would refuse: a bound also demands that what it
-// bounds is there.
+// ViolatedBy reports whether the API server's LimitRanger would refuse the allocation. A bound also demands that
+// the amount is set: a minimum demands a request, a maximum demands a limit, and a ratio demands both.
 func (b *Bound) ViolatedBy(a recommender.Allocation) bool {
 	switch {
 	case b.min > 0 && (a.Request < b.min || a.Limit > 0 && a.Limit < b.min):
@@ -72,6 +78,8 @@ func (b *Bound) ViolatedBy(a recommender.Allocation) bool {
 // Clamp moves an allocation into the bound: limits are cut to it, and a request is raised rather than
 // a limit lowered where their ratio is too great. What it moves becomes a whole amount where the bound allows
 // one, not below was. It never removes a limit.
+// The last loop terminates: each turn raises the request by at least 1, and a request equal to the limit exceeds
+// no ratio that a LimitRange can have (1 or more).
 func (b *Bound) Clamp(r recommender.Resource, a, was recommender.Allocation) recommender.Allocation {
 	if a.Limit == 0 {
 		a.Request = b.wholly(r, a.Request, was.Request, b.max)
@@ -109,6 +117,7 @@ func (b *Bound) ClampEqual(r recommender.Resource, amount, was, step recommender
 	return recommender.Allocation{Request: amount, Limit: amount}
 }
 
+// between moves an amount into min and max.
 func (b *Bound) between(a recommender.Amount) recommender.Amount {
 	a = max(a, b.min)
 	if b.max > 0 {

@@ -10,7 +10,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Rule of a LimitRange's item, by the name of its field.
+// Rule names a rule of a LimitRange's item, by the name of its field.
 type Rule string
 
 // The rules that amounts can break. A default breaks none: Missing and AddMissing are about those.
@@ -20,15 +20,19 @@ const (
 	RuleRatio Rule = "maxLimitRequestRatio"
 )
 
-// Violation is a rule of a LimitRange that amounts break, with the amount that the rule demands of a resource.
+// Violation describes the first rule of a LimitRange that an object breaks.
 type Violation struct {
-	Rule   Rule
-	Name   corev1.ResourceName
+	// Rule is the rule that is broken.
+	Rule Rule
+	// Name is the resource whose amounts break it, such as cpu.
+	Name corev1.ResourceName
+	// Demand is the minimum, maximum or ratio that the rule requires.
 	Demand resource.Quantity
 }
 
-// ViolationOf is the first rule of a LimitRange that requests and limits of any resources break, or nil. It compares exact
-// quantities, in the order of LimitRanger's own checks (PodValidateLimitFunc in plugin/pkg/admission/limitranger).
+// ViolationOf returns the first rule of a LimitRange's item that the requests and limits break, or nil. It
+// compares exact quantities, in the order of LimitRanger's own checks (PodValidateLimitFunc in
+// plugin/pkg/admission/limitranger): minima, maxima, ratios; within each by the name of the resource.
 func ViolationOf(item corev1.LimitRangeItem, requests, limits corev1.ResourceList) *Violation {
 	for _, name := range Names(item.Min) {
 		low, request := item.Min[name], requests[name]
@@ -51,7 +55,7 @@ func ViolationOf(item corev1.LimitRangeItem, requests, limits corev1.ResourceLis
 	return nil
 }
 
-// Items of LimitRanges that are about one kind of object.
+// Items returns the items of LimitRanges that apply to one kind of object, such as Container or Pod.
 func Items(ranges []corev1.LimitRange, kind corev1.LimitType) []corev1.LimitRangeItem {
 	var items []corev1.LimitRangeItem
 	for _, r := range ranges {
@@ -64,8 +68,9 @@ func Items(ranges []corev1.LimitRange, kind corev1.LimitType) []corev1.LimitRang
 	return items
 }
 
-// Within brings a wish within what a LimitRange's item demands, as far as that is still a step in the direction wished for.
-// Here a maximum is rounded up to a whole amount; what exceeds the exact one is left to ViolationOf.
+// Within brings a wished allocation as far into a LimitRange's item as possible without turning the change around:
+// a raise stays a raise or becomes no change, and so does a lowering. A maximum is rounded up to a whole amount
+// here; what exceeds the exact one is left for ViolationOf to report.
 func Within(item corev1.LimitRangeItem, r recommender.Resource, from, to recommender.Allocation) recommender.Allocation {
 	bound := Bound{min: podview.AmountIn(r, item.Min), max: podview.AmountIn(r, item.Max)}
 	to.Request = bound.towards(from.Request, to.Request)
@@ -78,7 +83,8 @@ func Within(item corev1.LimitRangeItem, r recommender.Resource, from, to recomme
 	return to
 }
 
-// towards is the amount nearest to the wish that is in range and does not turn the step around.
+// towards is the amount that is nearest to the wish, is within the bound, and does not turn the change around.
+// Example: from 200m, wish 300m, maximum 100m: the result is 200m, not 100m.
 func (b *Bound) towards(from, wish recommender.Amount) recommender.Amount {
 	to := b.between(wish)
 	if wish < from {
@@ -90,7 +96,9 @@ func (b *Bound) towards(from, wish recommender.Amount) recommender.Amount {
 	return from
 }
 
-// within gives up part of what is lowered of a request, then part of what is raised of a limit.
+// within repairs a ratio that the wish would break. It first takes back part of a lowering of the request, then
+// part of a raise of the limit. Amounts that the wish does not change are never moved. A ratio below 1 is ignored:
+// no request and limit can keep it.
 func (r Ratio) within(from, to recommender.Allocation) recommender.Allocation {
 	if to.Limit == 0 || r < 1000 || to.Request > 0 && !r.Exceeded(to.Request, to.Limit) {
 		return to
@@ -104,7 +112,8 @@ func (r Ratio) within(from, to recommender.Allocation) recommender.Allocation {
 	return to
 }
 
-// Missing is the first name that has a default and no value; a value of zero is one. It is empty where none is missing.
+// Missing returns the first name that has a default and no value in the list, or the empty name. An explicit zero
+// counts as a value.
 func Missing(list, defaults corev1.ResourceList) corev1.ResourceName {
 	for _, name := range Names(defaults) {
 		if _, ok := list[name]; !ok {
@@ -114,7 +123,7 @@ func Missing(list, defaults corev1.ResourceList) corev1.ResourceName {
 	return ""
 }
 
-// AddMissing adds the defaults that a list lacks to that list, and returns it.
+// AddMissing adds the defaults that a list lacks to that list and returns it. A nil list is replaced by a new one.
 func AddMissing(list, defaults corev1.ResourceList) corev1.ResourceList {
 	if list == nil {
 		list = corev1.ResourceList{}
@@ -127,7 +136,7 @@ func AddMissing(list, defaults corev1.ResourceList) corev1.ResourceList {
 	return list
 }
 
-// Names of a list in their order, so that what is found first is the same in every pass.
+// Names returns the keys of a list in alphabetic order, so that the same violation is found first in every pass.
 func Names(list corev1.ResourceList) []corev1.ResourceName {
 	names := make([]corev1.ResourceName, 0, len(list))
 	for name := range list {

@@ -8,12 +8,16 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Counted is the one of a container's four amounts that a resource of a quota counts.
+// Counted identifies one of the four amounts of a container (CPU or memory, request or limit) that a quota counts.
 type Counted struct {
+	// Resource is CPU or memory.
 	Resource recommender.Resource
-	Limits   bool
+	// Limits is true where the quota counts limits, false where it counts requests.
+	Limits bool
 }
 
+// quotaResources maps the names in a quota to the amount that they count. cpu and memory without a prefix count
+// requests. Other names (pods, storage, hugepages) are not in the map, as attune changes none of these.
 var quotaResources = map[corev1.ResourceName]Counted{
 	corev1.ResourceCPU:            {recommender.CPU, false},
 	corev1.ResourceRequestsCPU:    {recommender.CPU, false},
@@ -23,13 +27,13 @@ var quotaResources = map[corev1.ResourceName]Counted{
 	corev1.ResourceLimitsMemory:   {recommender.Memory, true},
 }
 
-// CountedBy says what a name in a quota counts; false: something other than CPU and memory.
+// CountedBy returns what a name in a quota counts. It returns false for a name that counts neither CPU nor memory.
 func CountedBy(name corev1.ResourceName) (Counted, bool) {
 	c, ok := quotaResources[name]
 	return c, ok
 }
 
-// Of a size is the amount that is counted.
+// Of returns the counted amount of a size.
 func (c Counted) Of(size recommender.Size) recommender.Amount { return *c.in(&size) }
 
 // in is the amount's place in a size.
@@ -40,14 +44,16 @@ func (c Counted) in(size *recommender.Size) *recommender.Amount {
 	return &size[c.Resource].Request
 }
 
-// State is what a quota's status allows of a resource and what is used of it; false: the use was not counted yet.
+// State returns the hard amount and the use in a quota's status. It returns false where the quota controller has
+// not counted the use yet.
 func (c Counted) State(q *corev1.ResourceQuota, name corev1.ResourceName) (hard, used recommender.Amount, known bool) {
 	usage, known := q.Status.Used[name]
 	return podview.AmountOf(c.Resource, q.Status.Hard[name]), podview.AmountOf(c.Resource, usage), known
 }
 
-// Unspecified is the first container that does not say what a quota counts, or empty. Pods with resources of their own
-// need not.
+// Unspecified returns the name of the first container that does not set the amount that the quota counts, or the
+// empty string. The API server refuses a pod with such a container. Pods with resources of their own (pod level)
+// are exempt.
 func (c Counted) Unspecified(pod *corev1.Pod) string {
 	if podview.HasPodLevelResources(pod) {
 		return ""
@@ -64,7 +70,8 @@ func (c Counted) Unspecified(pod *corev1.Pod) string {
 	return ""
 }
 
-// Charged is what quotas count for a pod: the most of spec, allocated and actual, overhead included.
+// Charged is what quotas count for a pod: of each amount the greatest of the spec, the allocated and the actual
+// one, with overhead. So a lowering frees quota only when the kubelet has carried it out.
 func Charged(pod *corev1.Pod) recommender.Size {
 	options := helpers.PodResourcesOptions{UseStatusResources: true}
 	requests, limits := podview.Amounts(helpers.PodRequests(pod, options)), podview.Amounts(helpers.PodLimits(pod, options))
@@ -75,20 +82,22 @@ func Charged(pod *corev1.Pod) recommender.Size {
 	return size
 }
 
-// QuotaRoom is what the quotas of a namespace leave its pods to grow by. Its pods share it: what one is promised, the
-// next ones do not have.
+// QuotaRoom is what the quotas of a namespace leave for the growth of its pods. All pods of a pass share one
+// value: an amount that is promised to one pod is not available to the next. It is not safe for concurrent use.
 type QuotaRoom struct {
+	// promised[i] is what Promise has given away of quotas[i].
 	quotas   []corev1.ResourceQuota
 	promised []recommender.Size
 }
 
-// NewQuotaRoom of a namespace.
+// NewQuotaRoom creates the room of a namespace's quotas, with nothing promised.
 func NewQuotaRoom(quotas []corev1.ResourceQuota) *QuotaRoom {
 	return &QuotaRoom{quotas: quotas, promised: make([]recommender.Size, len(quotas))}
 }
 
-// Left is by how much a pod may grow in what quotas count for it: MaxAmount where none counts. It is zero where the use of a
-// quota is not known, and all of it is where the pod does not say what a quota counts, as every resize is refused then.
+// Left is by how much a pod may grow, in millicores and bytes; MaxAmount where no quota counts an amount. An
+// amount is zero where the use of a quota is not known. The whole result is zero where a container of the pod does
+// not set an amount that a quota counts, since the API server then refuses every resize of the pod.
 func (x *QuotaRoom) Left(pod *corev1.Pod) recommender.Size {
 	const most = recommender.MaxAmount
 	room := recommender.Size{{Request: most, Limit: most}, {Request: most, Limit: most}}
@@ -116,7 +125,7 @@ func (x *QuotaRoom) Left(pod *corev1.Pod) recommender.Size {
 	return room
 }
 
-// Promise a pod growth.
+// Promise reserves growth for a pod in every quota that covers the pod.
 func (x *QuotaRoom) Promise(pod *corev1.Pod, growth recommender.Size) {
 	for i := range x.quotas {
 		if !Covers(&x.quotas[i], pod) {

@@ -8,8 +8,8 @@ import (
 	"attune.io/attune/podview"
 )
 
-// Covers reports whether every scope of a quota fits the pod. A scope that is not known counts as fitting, which can
-// only hold growth back.
+// Covers reports whether a quota counts the pod: every scope of the quota must match. An unknown scope counts as a
+// match, which can only prevent growth and never lets a pod exceed the quota.
 func Covers(q *corev1.ResourceQuota, pod *corev1.Pod) bool {
 	for _, scope := range scopesOf(q) {
 		if !inScope(scope, pod) {
@@ -19,7 +19,8 @@ func Covers(q *corev1.ResourceQuota, pod *corev1.Pod) bool {
 	return true
 }
 
-// scopesOf a quota from both of its fields: a scope by its name alone is one that exists.
+// scopesOf returns the scopes of a quota from both of its fields (spec.scopes and spec.scopeSelector). An entry of
+// spec.scopes is the same as a selector with the operator Exists.
 func scopesOf(q *corev1.ResourceQuota) []corev1.ScopedResourceSelectorRequirement {
 	var all []corev1.ScopedResourceSelectorRequirement
 	for _, scope := range q.Spec.Scopes {
@@ -31,6 +32,7 @@ func scopesOf(q *corev1.ResourceQuota) []corev1.ScopedResourceSelectorRequiremen
 	return all
 }
 
+// inScope reports whether one scope matches the pod, by the definitions of the quota controller.
 func inScope(requirement corev1.ScopedResourceSelectorRequirement, pod *corev1.Pod) bool {
 	terminating := pod.Spec.ActiveDeadlineSeconds != nil
 	bestEffort := podview.ClassOf(pod) == corev1.PodQOSBestEffort
@@ -49,6 +51,7 @@ func inScope(requirement corev1.ScopedResourceSelectorRequirement, pod *corev1.P
 	return true
 }
 
+// hasPriorityClass applies a PriorityClass scope. An unknown operator counts as Exists.
 func hasPriorityClass(requirement corev1.ScopedResourceSelectorRequirement, class string) bool {
 	listed := slices.Contains(requirement.Values, class)
 	switch requirement.Operator {
@@ -63,7 +66,7 @@ func hasPriorityClass(requirement corev1.ScopedResourceSelectorRequirement, clas
 	}
 }
 
-// byClass: the scope is one of classes of quality of service.
+// byClass reports whether the scope selects pods by their class of quality of service.
 func byClass(scope corev1.ResourceQuotaScope) bool {
 	return scope == corev1.ResourceQuotaScopeBestEffort || scope == corev1.ResourceQuotaScopeNotBestEffort
 }

@@ -9,10 +9,12 @@ import (
 	"attune.io/attune/usage/address"
 )
 
-// checkAddress says what is wrong with a server's address, as the end of a sentence; empty: nothing.
-// The operator asks whatever is named here from inside the cluster, so an address must not reach what
-// only the node or the operator itself may reach. A name is not resolved here: whoever connects checks
-// the address that it resolves to, by the same list.
+// checkAddress returns what is wrong with a server's address, as the end of a sentence; empty: nothing.
+//
+// The operator connects to the address from inside the cluster and with its own network rights, so an address must
+// not lead to what only the node or the operator may reach (server-side request forgery). Host names are not
+// resolved here, since they can resolve to something else later: the usage client checks the resolved address, by
+// the same list (internal/address).
 func checkAddress(server string, level Level) string {
 	const example = "e.g. http://prometheus.monitoring:9090"
 	u, err := url.Parse(server)
@@ -31,9 +33,11 @@ func checkAddress(server string, level Level) string {
 	return ""
 }
 
-// metadataHosts are names of cloud metadata services.
+// metadataHosts are names of the metadata services of clouds, which hand out credentials of the node.
 var metadataHosts = []string{"metadata", "metadata.google.internal", "instance-data", "instance-data.ec2.internal"}
 
+// forbiddenHost reports whether a host must not be named at this level. The cluster's own level may name loopback
+// addresses, as its author also installs the operator.
 func forbiddenHost(host string, level Level) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if slices.Contains(metadataHosts, host) {

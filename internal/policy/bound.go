@@ -11,20 +11,22 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// MostPolicies of a namespace are used. Each is looked at after every change in the namespace, so that a bound on them is
-// one on what a namespace costs.
+// MostPolicies is how many policies of a namespace are used. Each policy is evaluated after every change in its
+// namespace, so the bound limits what a namespace costs the operator.
 const MostPolicies = 100
 
-// MostWorkloads of a namespace are sized, of at most MostContainers each and OnAverage together: every container is a target
-// that is stored and that each webhook keeps, in about a KiB, and some series of the metrics.
+// MostWorkloads is how many workloads of a namespace are sized, MostContainers the most containers of one of them,
+// and OnAverage the most containers per workload over all of them. Every container is a target that is stored in
+// an object, kept by each webhook in about a KiB, and reported in some series of metrics.
 const (
 	MostWorkloads  = 2000
 	MostContainers = 64
 	OnAverage      = 4
 )
 
-// Used parts the policies of a namespace, all of which it puts in order, into those that are used, the oldest, and those
-// beyond the bound. One that is being deleted takes no place.
+// Used sorts the policies of a namespace and returns those that are used, the oldest, and those beyond the bound.
+// A policy that is being deleted takes no place. It sorts the slice that it is given, and both results share its
+// array.
 func Used(policies []v1alpha1.AttunePolicy) (used, beyond []v1alpha1.AttunePolicy) {
 	slices.SortFunc(policies, func(a, b v1alpha1.AttunePolicy) int {
 		return cmp.Or(
@@ -40,7 +42,7 @@ func Used(policies []v1alpha1.AttunePolicy) (used, beyond []v1alpha1.AttunePolic
 	return policies[:most], policies[most:]
 }
 
-// place: those that are being deleted come last.
+// place sorts policies that are being deleted behind all others.
 func place(p v1alpha1.AttunePolicy) int {
 	if p.DeletionTimestamp != nil {
 		return 1
@@ -48,19 +50,21 @@ func place(p v1alpha1.AttunePolicy) int {
 	return 0
 }
 
-// TooMany is what is said to a policy beyond the bound.
+// TooMany is the message for a policy beyond the bound.
 func TooMany(namespace string) string {
 	return fmt.Sprintf("namespace %s has more than %d policies, of which the oldest are used and this one is not: "+
 		"delete some, or have one policy select more workloads", namespace, MostPolicies)
 }
 
-// TooManyContainers: a pod of the workload, or any, has more containers than are sized. Those that end before others begin count.
+// TooManyContainers reports whether a pod has more containers than are sized. Init containers that end count too.
 func TooManyContainers(spec *corev1.PodSpec) bool {
 	return containers(spec) > MostContainers
 }
 
+// containers is how many containers a pod has, of both lists; ephemeral ones are not in a template.
 func containers(spec *corev1.PodSpec) int { return len(spec.InitContainers) + len(spec.Containers) }
 
+// ended sorts Jobs that have ended behind workloads that make pods.
 func ended(w workload.Workload) int {
 	if w.Ended {
 		return 1
@@ -68,14 +72,16 @@ func ended(w workload.Workload) int {
 	return 0
 }
 
-// Younger are the workloads beyond the most that are sized of a namespace, and beyond the containers that these have OnAverage:
-// all but the oldest, and of equally old ones all but the first by kind and name. Jobs that have ended come last: they make no
-// more pods. What it is given is in the order of kind and name, and stays so.
+// Younger returns the workloads beyond the bounds of a namespace: all but the oldest most workloads, or fewer
+// where these have more than OnAverage containers per workload. Equally old ones keep the order of the argument
+// (kind and name), so that the same workloads are left out in every pass. Jobs that have ended come last, since
+// they make no more pods.
 func Younger(workloads []workload.Workload, most int) []workload.Workload {
 	byAge := slices.Clone(workloads)
 	slices.SortStableFunc(byAge, func(a, b workload.Workload) int {
 		return cmp.Or(ended(a)-ended(b), a.Created.Compare(b.Created))
 	})
+	// Age decides and not size, so that a large new workload takes no place from those that are sized already.
 	sum := 0
 	for i, w := range byAge {
 		if w.Template != nil {

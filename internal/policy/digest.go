@@ -10,8 +10,9 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Digest changes with any setting that the targets depend on, and with no other: not with the mode,
-// the schedule or the level that set a field.
+// Digest identifies the settings on which targets depend. It changes with any of them, and with no other setting:
+// not with the mode, the schedule or the level that set a field. The policy loop computes targets again when it
+// changes. It is the beginning of a SHA-256 of the settings' JSON, in hexadecimal.
 func (s Settings) Digest() string {
 	text, err := json.Marshal(struct {
 		Recommender recommender.Settings

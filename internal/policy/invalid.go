@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// InvalidConfig says why settings cannot hold. Until a person changes one of the fields, nothing new
-// may be started with them.
+// InvalidConfig is the error of Resolve: settings that cannot be applied. Until one of the fields is changed,
+// nothing new may be started with them. Problems is never empty.
 type InvalidConfig struct{ Problems []Problem }
 
-// Problem is one thing that is wrong.
+// Problem is one thing that is wrong with the settings.
 type Problem struct {
-	// Fields that take part, by their paths in the spec; the first is the one to blame.
+	// Fields are the paths in the spec that take part; the first one is blamed. Never empty.
 	Fields []string
-	// Levels that set those fields.
+	// Levels are the levels that set those fields, in the same order.
 	Levels []Level
-	// Sentence names field, value and a value that would do.
+	// Sentence names the field, its value, and a value that would be accepted.
 	Sentence string
 }
 
-// Error is the sentences.
+// Error joins the sentences of all problems.
 func (e *InvalidConfig) Error() string {
 	sentences := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
@@ -28,12 +28,13 @@ func (e *InvalidConfig) Error() string {
 	return strings.Join(sentences, "; ")
 }
 
-// invalid notes a problem with one field.
+// invalid adds a problem with one field.
 func (o *overlay) invalid(field, format string, args ...any) {
 	o.clash([]string{field}, format, args...)
 }
 
-// clash notes a problem between fields.
+// clash adds a problem between fields. Their levels are those that pick noted, so the fields have to be read
+// first.
 func (o *overlay) clash(fields []string, format string, args ...any) {
 	levels := make([]Level, len(fields))
 	for i, field := range fields {
@@ -42,7 +43,7 @@ func (o *overlay) clash(fields []string, format string, args ...any) {
 	o.problems = append(o.problems, Problem{Fields: fields, Levels: levels, Sentence: fmt.Sprintf(format, args...)})
 }
 
-// quote writes a field's value, and the level that set it where that is not the policy's own.
+// quote writes a field's value for a message, with the level that set it unless that is the policy itself.
 func (o *overlay) quote(path string, value any) string {
 	text := fmt.Sprint(value)
 	if s, ok := value.(fmt.Stringer); ok {
@@ -57,12 +58,14 @@ func (o *overlay) quote(path string, value any) string {
 	return text
 }
 
+// levelNames are the levels as messages name them.
 var levelNames = map[Level]string{
 	BuiltIn:   "built-in",
 	Cluster:   "from the AttuneDefaults",
 	Namespace: "from the AttuneNamespaceDefaults",
 }
 
+// err returns all problems as one error, or nil. It returns an untyped nil, so that callers can compare with nil.
 func (o *overlay) err() error {
 	if len(o.problems) == 0 {
 		return nil

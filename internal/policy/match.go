@@ -12,12 +12,14 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// Matcher knows which policy owns a workload. It is read-only after NewMatcher.
+// Matcher finds the policy that owns a workload. It is read-only after NewMatcher, so any number of goroutines may
+// use it. The zero value has no policies.
 type Matcher struct {
-	// candidates by namespace, the strongest first.
+	// candidates are the policies of each namespace, the strongest first.
 	candidates map[string][]candidate
 }
 
+// candidate is a policy with its parsed selector.
 type candidate struct {
 	policy   *v1alpha1.AttunePolicy
 	selector labels.Selector
@@ -25,17 +27,19 @@ type candidate struct {
 
 // Conflict is a policy that selects a workload and does not own it.
 type Conflict struct {
+	// Policy is the one that does not own the workload, Winner the one that does.
 	Policy, Winner *v1alpha1.AttunePolicy
 }
 
-// Reason why the winner is stronger, such as "weight 200 over 100".
+// Reason is why the winner is stronger, such as "weight 200 over 100".
 func (c Conflict) Reason() string { return reason(c.Winner, c.Policy) }
 
-// NewMatcher takes the policies that may own a workload: not those that are being deleted, nor those
-// whose targetRef is invalid (Resolve says why). It points into the slice it is given.
+// NewMatcher makes a matcher of the policies that may own a workload. It leaves out those that are being deleted
+// and those whose targetRef is invalid (Resolve reports why). The matcher points into the slice, which must not
+// change.
 //
-// A policy whose other settings are invalid keeps its workloads: they must not change hands while
-// somebody mends a typing error.
+// A policy whose other settings are invalid keeps its workloads. Without that: a typing error in the policy -> its
+// workloads go to a weaker policy -> they are resized by other rules until the error is corrected.
 func NewMatcher(policies []v1alpha1.AttunePolicy) Matcher {
 	m := Matcher{candidates: map[string][]candidate{}}
 	for i := range policies {
@@ -52,8 +56,8 @@ func NewMatcher(policies []v1alpha1.AttunePolicy) Matcher {
 	return m
 }
 
-// Match is the policy that owns a workload, nil if none selects it, and those that lose against it. A
-// part of another workload (a Deployment's ReplicaSet, a CronJob's Job) is never matched by itself.
+// Match returns the policy that owns a workload (nil: none selects it) and the policies that select it without
+// owning it. A part of another workload (a Deployment's ReplicaSet, a CronJob's Job) is never matched by itself.
 func (m Matcher) Match(w workload.Workload) (winner *v1alpha1.AttunePolicy, losers []Conflict) {
 	if w.Part() {
 		return nil, nil
@@ -70,6 +74,8 @@ func (m Matcher) Match(w workload.Workload) (winner *v1alpha1.AttunePolicy, lose
 	return winner, losers
 }
 
+// selects reports whether the policy's targetRef selects the workload. A workload whose labels the operator's
+// caches do not keep matches only a selector that matches everything.
 func (c candidate) selects(w workload.Workload) bool {
 	ref := c.policy.Spec.TargetRef
 	if w.TooLarge() && len(w.Labels) == 0 && !c.selector.Empty() {
@@ -78,7 +84,8 @@ func (c candidate) selects(w workload.Workload) bool {
 	return ref.Kind == w.Kind && (ref.Name == "" || ref.Name == w.Name) && c.selector.Matches(labels.Set(w.Labels))
 }
 
-// byStrength: highest weight, then oldest, then name.
+// byStrength orders policies: the highest weight first, then the oldest, then by name. The order is total, so two
+// policies never alternate as owners.
 func byStrength(a, b *v1alpha1.AttunePolicy) int {
 	return cmp.Or(
 		cmp.Compare(weightOf(b), weightOf(a)),
@@ -87,6 +94,7 @@ func byStrength(a, b *v1alpha1.AttunePolicy) int {
 	)
 }
 
+// reason is the first difference in the order of byStrength.
 func reason(winner, loser *v1alpha1.AttunePolicy) string {
 	switch {
 	case weightOf(winner) != weightOf(loser):
@@ -101,6 +109,8 @@ func utc(p *v1alpha1.AttunePolicy) string {
 	return p.CreationTimestamp.UTC().Format(time.RFC3339)
 }
 
+// weightOf is a policy's own weight, or the built-in one. It is read from the object, since a policy with invalid
+// settings is matched too.
 func weightOf(p *v1alpha1.AttunePolicy) int32 {
 	if p.Spec.Weight == nil {
 		return weight

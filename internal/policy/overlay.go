@@ -4,10 +4,11 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// layer is what one level sets. Its nested structs are never nil, so a field can be read without
-// asking at every step on the way; a field that the level leaves out is nil.
+// layer is what one level sets. newLayer fills its nested structs, so that a field can be read without a nil check
+// at every step; a field that the level does not set is nil.
 type layer struct {
-	level     Level
+	level Level
+	// namespace of the object that sets the layer; empty for AttuneDefaults.
 	namespace string // of the object
 	v1alpha1.PolicySettings
 	pricing v1alpha1.CostPricing
@@ -15,7 +16,8 @@ type layer struct {
 	target  *v1alpha1.TargetRef
 }
 
-// newLayer copies the structs on the way to the fields: the object stays as it is.
+// newLayer makes a layer. It copies the nested structs before it fills them: the object may be in a shared cache
+// and must not change.
 func newLayer(level Level, namespace string, settings v1alpha1.PolicySettings) layer {
 	settings.MetricsSource = orEmpty(settings.MetricsSource)
 	settings.MetricsSource.Prometheus = orEmpty(settings.MetricsSource.Prometheus)
@@ -29,7 +31,8 @@ func newLayer(level Level, namespace string, settings v1alpha1.PolicySettings) l
 	return layer{level: level, namespace: namespace, PolicySettings: settings}
 }
 
-// layersOf are the levels that exist, lowest first. Only the objects named default count.
+// layersOf returns the layers that exist, the lowest first. Defaults objects with a name other than default are
+// ignored.
 func layersOf(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy) []layer {
 	var layers []layer
 	if cluster != nil && cluster.Name == v1alpha1.DefaultsName {
@@ -50,17 +53,20 @@ func layersOf(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamesp
 	return layers
 }
 
-// overlay lays the levels over one another, field by field. It remembers which level set each field,
-// and what is wrong with them.
+// overlay lays the layers over one another, field by field. It is used for one Resolve only.
 type overlay struct {
-	layers   []layer
-	origin   map[string]Level
+	// layers are those above the built-in values, the lowest first.
+	layers []layer
+	// origin is the level that set each field that was read so far, by its path in the spec.
+	origin map[string]Level
+	// problems is what was found to be wrong so far.
 	problems []Problem
 }
 
-// pick is the value of the highest level that sets a field, else the built-in one. Every other way to
-// read a field goes through it: the functions of fields.go, and the sections of a policy, each of which
-// is a type or a function over the overlay (sourceFields, estimateFields, resizeFields, scheduleFields …).
+// pick returns the value of the highest level that sets a field, else the built-in one, and notes the level. Every
+// other way to read a field goes through it, so that origin is complete: the functions of fields.go, and the
+// sections of a policy, each of which is a type or a function over the overlay (sourceFields, estimateFields,
+// resizeFields, scheduleFields).
 func pick[T any](o *overlay, path string, builtIn T, field func(layer) *T) T {
 	value, level := builtIn, BuiltIn
 	for _, l := range o.layers {
@@ -72,7 +78,7 @@ func pick[T any](o *overlay, path string, builtIn T, field func(layer) *T) T {
 	return value
 }
 
-// orEmpty copies what p points to; nil becomes an empty value.
+// orEmpty returns a copy of what p points to, or an empty value for nil.
 func orEmpty[T any](p *T) *T {
 	var value T
 	if p != nil {
@@ -81,7 +87,8 @@ func orEmpty[T any](p *T) *T {
 	return &value
 }
 
-// list and dict tell a list or map that is left out (nil) from one that is set, which may be empty.
+// list and dict distinguish a list or map that is not set (nil) from one that is set and empty: the empty one
+// overrides lower levels.
 func list[E any](l []E) *[]E {
 	if l == nil {
 		return nil
@@ -96,7 +103,7 @@ func dict(m map[string]string) *map[string]string {
 	return &m
 }
 
-// present is a field that is itself a pointer.
+// present returns a pointer to a field that is itself a pointer, in the form that pick expects.
 func present[T any](p *T) **T {
 	if p == nil {
 		return nil
@@ -104,6 +111,7 @@ func present[T any](p *T) **T {
 	return &p
 }
 
+// nonEmpty treats the empty string as not set.
 func nonEmpty[S ~string](s S) *S {
 	if s == "" {
 		return nil

@@ -8,24 +8,28 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// SourceAllowed reports whether the objects of a namespace may name their own server, credentials or
-// SLO queries. allowed is the operator's list of such namespaces; "*" means all.
+// SourceAllowed reports whether objects of a namespace may name their own server, credentials or SLO queries.
+// allowed are the namespaces that the operator was installed with; "*" stands for all.
 func SourceAllowed(namespace string, allowed []string) bool {
 	return slices.Contains(allowed, namespace) || slices.Contains(allowed, "*")
 }
 
-// Operator is what whoever installed the operator lets the objects of namespaces do.
+// Operator is what the installation of the operator allows the objects of namespaces. The zero value allows no
+// namespace a source of its own, and sets no ceilings. Command-line flags set it once at the start.
 type Operator struct {
-	// SourceNamespaces may name their own usage sources; "*" stands for all.
+	// SourceNamespaces are the namespaces that may name their own usage sources; "*" stands for all.
 	SourceNamespaces []string
-	// Steps of history that a policy may keep of a container, and the longest RateWindow; 0: as many and as long as can be.
+	// Steps is how many steps of history a policy may keep of a container; 0: MostSteps. RateWindow is the longest
+	// rate window; 0: no ceiling.
 	Steps      int
 	RateWindow time.Duration
-	// SomeNamespaces: the operator watches some namespaces only, and does not see all pods of a node.
+	// SomeNamespaces is true where the operator watches some namespaces only, so that it does not see all pods of
+	// a node.
 	SomeNamespaces bool
 }
 
-// Ceilings of an operator that nobody has set any for. A week of steps of a minute fits.
+// DefaultSteps and DefaultRateWindow are the ceilings of an operator that is installed without any. A week of
+// steps of one minute (10,080) is below DefaultSteps.
 const (
 	DefaultSteps      = 11_000
 	DefaultRateWindow = time.Hour
@@ -33,23 +37,24 @@ const (
 	MostSteps = 131_072
 )
 
-// ResolveAllowed is Resolve where only some namespaces may name their own sources. What the objects of
-// another one name is a problem and is left out of the settings: the operator would ask that server,
-// with the operator's own network and rights, for whatever the object says. What takes more of everybody's memory and
-// of the source's time than the operator allows is a problem as well, with the built-in value in its place.
+// ResolveAllowed is Resolve with the permissions of the operator. What the objects of a namespace name without
+// permission is a problem and is left out of the settings: the operator would connect to that server with its own
+// network access and rights. A setting above the operator's ceilings is a problem too, and the built-in value
+// takes its place: it would use memory and query time that all namespaces share.
 func ResolveAllowed(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy, operator Operator) (Settings, error) {
 	layers := layersOf(cluster, namespace, policy)
 	var problems []Problem
 	for i := range layers {
 		if l := &layers[i]; l.level != Cluster && !SourceAllowed(l.namespace, operator.SourceNamespaces) {
 			problems = append(problems, l.forbidden()...)
+			// The layer has copies of its own (newLayer), so the object is not changed.
 			l.MetricsSource.Prometheus, l.SLOGuardrails = &v1alpha1.PrometheusSource{}, nil
 		}
 	}
 	return resolve(layers, problems, operator)
 }
 
-// forbidden are the problems of a layer that may not name its own source.
+// forbidden returns the problems of a layer that may not name its own source.
 func (l layer) forbidden() []Problem {
 	var problems []Problem
 	refuse := func(field, value string) {
@@ -68,7 +73,7 @@ func (l layer) forbidden() []Problem {
 	return problems
 }
 
-// names reports whether anything is said of a server besides its address.
+// names reports whether anything about a server besides its address is set.
 func names(p *v1alpha1.PrometheusSource) bool {
 	return len(p.Headers) > 0 || len(p.QueryParameters) > 0 || p.BearerTokenSecret != nil || p.BasicAuth != nil || p.TLS != nil
 }

@@ -6,9 +6,9 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// capped is a ranking, at most that of AttuneDefaults where they set one: it is the ranking of policies that set
-// none, and the highest that a namespace may give its own pods. Whoever ranks higher is evicted later, and a
-// neighbour in its place.
+// capped returns a ranking, reduced to that of AttuneDefaults where they set one. That ranking is the default of
+// policies that set none, and the highest that a namespace may give its own pods: a pod with a higher ranking is
+// evicted later, and pods of other namespaces in its place.
 func (o strategyFields) capped(r v1alpha1.EvictionRanking) v1alpha1.EvictionRanking {
 	for _, l := range o.layers {
 		most := l.Node.EvictionRanking

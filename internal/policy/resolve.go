@@ -12,16 +12,19 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Resolve lays a policy over its namespace's defaults, those over the cluster's, and those over the
-// built-in values, field by field; lists and maps replace. Any of the three may be nil, and Defaults
-// that are not named default count as nil.
+// Resolve lays a policy over the defaults of its namespace, these over the defaults of the cluster, and those over
+// the built-in values, field by field. A list or map of a higher level replaces the lower one as a whole. Any
+// argument may be nil, and Defaults with a name other than default count as nil. Nothing is limited by permissions
+// here; ResolveAllowed does that.
 //
-// An error is an *InvalidConfig. The settings are then still complete, with built-in values where a
-// field was wrong: good enough to finish the watches that are open, never to start anything.
+// An error is always an *InvalidConfig. The settings are complete even then, with built-in values for the fields
+// that are wrong: good enough to finish open watches, never to start anything.
 func Resolve(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy) (Settings, error) {
 	return resolve(layersOf(cluster, namespace, policy), nil, Operator{})
 }
 
+// resolve reads all fields in an order that has two constraints: Source comes before Recommender and Resize, which
+// depend on its steps and rate window; combinations are checked last, on the merged settings.
 func resolve(layers []layer, problems []Problem, operator Operator) (Settings, error) {
 	o := &overlay{layers: layers, origin: map[string]Level{}, problems: problems}
 	how := strategyFields{o}
@@ -39,15 +42,19 @@ func resolve(layers []layer, problems []Problem, operator Operator) (Settings, e
 		Pricing:         o.prices(),
 		Origin:          o.origin,
 	}
+	// capped needs the layers as well as the merged value, so it is not a part of the literal above.
 	s.EvictionRanking = how.capped(s.EvictionRanking)
 	s.Recommender = estimateFields{o}.read(s.Source)
 	s.Resize = resizeFields{o}.read(s.Source)
+	// Evictions for room belong to the strategy Node; with another one the setting has no effect.
 	s.Resize.NodeEviction = s.NodeEviction && s.Strategy == v1alpha1.StrategyNode
 	combination{o, s}.check()
 	return s, o.err()
 }
 
 var (
+	// The values that the enumerations of the API allow, in their order there; the order of rankings is from the
+	// lowest to the highest, and capped relies on it.
 	strategies  = []v1alpha1.Strategy{v1alpha1.StrategyWorkload, v1alpha1.StrategyNode, v1alpha1.StrategyAdaptive}
 	risks       = []v1alpha1.Risk{v1alpha1.RiskLow, v1alpha1.RiskMedium, v1alpha1.RiskHigh}
 	switches    = []v1alpha1.Switch{v1alpha1.Enabled, v1alpha1.Disabled}
@@ -56,11 +63,12 @@ var (
 	controlled  = []v1alpha1.ControlledValues{v1alpha1.ControlledRequestsOnly, v1alpha1.ControlledRequestsAndLimits}
 )
 
-// strategyFields say which strategy sizes pods, and what it needs to know of them.
+// strategyFields reads the choice of the strategy and the fields of the strategy Node.
 type strategyFields struct{ *overlay }
 
-// strategy refuses Adaptive, a word that the API knows and no loop does: it would run another strategy by its name. It
-// refuses Node where not all pods of a node are seen: those that are not would be taken for room.
+// strategy reads the strategy. It refuses Adaptive, which the API knows and no loop implements, since another
+// strategy would run under its name. It refuses Node where the operator does not see all pods of a node: the room
+// of unseen pods would count as free.
 func (o strategyFields) strategy(operator Operator) v1alpha1.Strategy {
 	const path = "strategy"
 	s := oneOf(o.overlay, path, strategy, strategies, func(l layer) *v1alpha1.Strategy { return l.Strategy })
@@ -75,9 +83,10 @@ func (o strategyFields) strategy(operator Operator) v1alpha1.Strategy {
 	return strategy
 }
 
-// groupNames are those of node.group, as the schema has them too.
+// groupNames is the form of node.group; the schema has the same.
 var groupNames = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
+// nodeGroup reads the name of a group; empty: the pods of one workload form a group.
 func (o strategyFields) nodeGroup() string {
 	const path = "node.group"
 	group := pick(o.overlay, path, "", func(l layer) *string { return l.Node.Group })
@@ -88,9 +97,11 @@ func (o strategyFields) nodeGroup() string {
 	return group
 }
 
-// estimateFields say what a target is computed from.
+// estimateFields reads what a target is computed from.
 type estimateFields struct{ *overlay }
 
+// read reads the settings of the recommender. CPU may always be lowered, since too little of it kills nothing;
+// memory only where memory.allowDecrease says so.
 func (o estimateFields) read(source usage.SourceSettings) recommender.Settings {
 	s := recommender.Settings{
 		HistoryWindow:     source.HistoryWindow,
@@ -120,8 +131,8 @@ func (o estimateFields) resource(r recommender.Resource, of func(layer) *v1alpha
 	}
 }
 
-// minimumDataPoints is never more than the window holds, unless somebody asks for that (checkTogether
-// then refuses it): with a window of 1h the built-in 48 steps of 5m would never be reached.
+// minimumDataPoints is at most the number of steps in the history window, unless a level sets more (checkWindows
+// then refuses it). With a window of one hour the built-in 48 steps of 5 minutes could never be reached.
 func (o estimateFields) minimumDataPoints(source usage.SourceSettings) int {
 	points := within(o.overlay, "metricsSource.minimumDataPoints", minimumDataPoints, 1, 100000, func(l layer) *int32 { return l.MetricsSource.MinimumDataPoints })
 	if o.origin["metricsSource.minimumDataPoints"] == BuiltIn {
@@ -130,12 +141,13 @@ func (o estimateFields) minimumDataPoints(source usage.SourceSettings) int {
 	return points
 }
 
-// stepsIn is the number of steps that the history window holds.
+// stepsIn is the number of whole steps in the history window.
 func stepsIn(source usage.SourceSettings) int {
 	return int(source.HistoryWindow / source.QueryStep)
 }
 
-// startupBoost is one field, since either half means nothing alone. A multiplier of 1 switches it off.
+// startupBoost is read as one field, since the multiplier and the duration mean nothing without each other. A
+// multiplier of 1 switches the boost off, so that a policy can override a boost of lower levels. nil: no boost.
 func (o *overlay) startupBoost() *Boost {
 	const path = "cpu.startupBoost"
 	set := pick(o, path, nil, func(l layer) **v1alpha1.StartupBoost { return present(l.CPU.StartupBoost) })
@@ -154,6 +166,7 @@ func (o *overlay) startupBoost() *Boost {
 	return &boost
 }
 
+// prices reads the prices; only the two Defaults kinds have them.
 func (o *overlay) prices() Pricing {
 	return Pricing{
 		CPUPerCoreHour:   number(o, "costPricing.cpuPerCoreHour", "0", 0, 1e6, func(l layer) *v1alpha1.Decimal { return l.pricing.CPUPerCoreHour }),
@@ -162,9 +175,10 @@ func (o *overlay) prices() Pricing {
 	}
 }
 
-// resizeFields say when and how running pods are resized.
+// resizeFields reads when and how running pods are resized.
 type resizeFields struct{ *overlay }
 
+// read reads the rules. Both observation periods are the same: the API has one watch for all waves.
 func (o resizeFields) read(source usage.SourceSettings) resize.Rules {
 	watch := o.observation()
 	pods, percent := o.maxConcurrent()
@@ -186,19 +200,22 @@ func (o resizeFields) read(source usage.SourceSettings) resize.Rules {
 	}
 }
 
+// mode reads when pods are changed: not at all (Observe, Recommend), at their creation (Initial), or while they
+// run.
 func (o resizeFields) mode() v1alpha1.UpdateType {
 	types := []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend, v1alpha1.UpdateInitial,
 		v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto}
 	return oneOf(o.overlay, "updateStrategy.type", updateType, types, func(l layer) *v1alpha1.UpdateType { return l.UpdateStrategy.Type })
 }
 
+// method reads whether a pod may be evicted where its node refuses a size.
 func (o resizeFields) method() v1alpha1.ResizeMethod {
 	methods := []v1alpha1.ResizeMethod{v1alpha1.ResizeInPlaceOnly, v1alpha1.ResizeInPlaceOrRecreate}
 	return oneOf(o.overlay, "updateStrategy.resizeMethod", resizeMethod, methods, func(l layer) *v1alpha1.ResizeMethod { return l.UpdateStrategy.ResizeMethod })
 }
 
-// observation is safetyObservationPeriod, else canary.observationPeriod, each merged over the levels
-// first; it is the watch of every wave.
+// observation is safetyObservationPeriod, or canary.observationPeriod where that is not set; each is merged over
+// the levels first. It is the watch of every wave.
 func (o resizeFields) observation() time.Duration {
 	canary := span(o.overlay, "updateStrategy.canary.observationPeriod", observation, time.Minute, 24*time.Hour,
 		func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.Canary.ObservationPeriod })
@@ -206,7 +223,7 @@ func (o resizeFields) observation() time.Duration {
 		func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.SafetyObservationPeriod })
 }
 
-// paused is OR-ed over the levels and names those that pause.
+// paused returns the levels that pause, as any of them is enough: a policy cannot lift the pause of its cluster.
 func (o resizeFields) paused() []string {
 	pick(o.overlay, "paused", false, func(l layer) *bool { return l.Paused }) // its origin; the value is below
 	var levels []string
@@ -219,6 +236,7 @@ func (o resizeFields) paused() []string {
 	return levels
 }
 
+// excluded reads the containers that are never changed. The list of the highest level replaces all lower ones.
 func (o resizeFields) excluded() map[string]bool {
 	names := pick(o.overlay, "excludedContainers", nil, func(l layer) *[]v1alpha1.ContainerName { return list(l.ExcludedContainers) })
 	excluded := make(map[string]bool, len(names))

@@ -9,14 +9,14 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// combination holds the rules over two fields. They are checked on the merged settings, because the
-// two may come from different levels.
+// combination holds the rules about two or more fields. They are checked on the merged settings, because the
+// fields may come from different levels.
 type combination struct {
 	*overlay
 	Settings
 }
 
-// check all rules. It changes no setting: what clashes is a problem alone.
+// check applies all rules. It changes no setting: a combination that is wrong is only reported.
 func (o combination) check() {
 	for _, r := range recommender.Resources {
 		o.checkBounds(r)
@@ -27,6 +27,7 @@ func (o combination) check() {
 	o.checkNodeBoost()
 }
 
+// checkBounds refuses a minimum above the maximum of a resource. MaxAllowed 0 is no bound.
 func (o combination) checkBounds(r recommender.Resource) {
 	s := o.Recommender.Of[r]
 	least, most := r.String()+".minAllowed", r.String()+".maxAllowed"
@@ -37,7 +38,7 @@ func (o combination) checkBounds(r recommender.Resource) {
 		least, o.quote(least, o.quantity(least)), most, o.quote(most, o.quantity(most)), least, o.quantity(most))
 }
 
-// quantity writes a bound as the user did.
+// quantity is the text of a bound as its author wrote it.
 func (o combination) quantity(path string) string {
 	field := map[string]func(layer) *resource.Quantity{
 		"cpu.minAllowed":    func(l layer) *resource.Quantity { return l.CPU.MinAllowed },
@@ -49,6 +50,8 @@ func (o combination) quantity(path string) string {
 	return value.String()
 }
 
+// checkWindows refuses a rate window longer than the history, and a number of data points that the history cannot
+// have: the workload would wait for its first target for ever.
 func (o combination) checkWindows() {
 	const window, rate, points, step = "metricsSource.historyWindow", "metricsSource.rateWindow", "metricsSource.minimumDataPoints", "metricsSource.queryStep"
 	if o.Source.RateWindow > o.Source.HistoryWindow {
@@ -62,10 +65,11 @@ func (o combination) checkWindows() {
 	}
 }
 
-// nodeModes are those that the Node strategy knows: it sets a pod's size by its node, so there is no
-// first wave and no single pod to try it on.
+// nodeModes are the modes of the strategy Node. It sizes a pod by its node, so there is no first wave and no
+// single pod to try a size on.
 var nodeModes = []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend, v1alpha1.UpdateInitial, v1alpha1.UpdateAuto}
 
+// checkNodeMode refuses modes that the strategy Node does not know.
 func (o combination) checkNodeMode() {
 	if o.Strategy != v1alpha1.StrategyNode || slices.Contains(nodeModes, o.Resize.Mode) {
 		return
@@ -75,7 +79,8 @@ func (o combination) checkNodeMode() {
 		mode, o.quote(mode, o.Resize.Mode), strategy, o.quote(strategy, o.Strategy), join(nodeModes))
 }
 
-// checkBoostMode: Initial never touches a running pod, so it could never take a boost back.
+// checkBoostMode refuses a boost in mode Initial, which never changes a running pod and so could not take the
+// boost back.
 func (o combination) checkBoostMode() {
 	if o.StartupBoost == nil || o.Resize.Mode != v1alpha1.UpdateInitial {
 		return
@@ -85,7 +90,8 @@ func (o combination) checkBoostMode() {
 		boost, o.quote(boost, plain(o.StartupBoost.Multiplier)+" times for "+short(o.StartupBoost.Duration)), mode, o.quote(mode, o.Resize.Mode), boost)
 }
 
-// checkNodeBoost: a node lowers a pod to its share as soon as it knows it, whatever the pod was given to start with.
+// checkNodeBoost refuses a boost with the strategy Node, which lowers a pod to its share as soon as it sees the
+// pod.
 func (o combination) checkNodeBoost() {
 	if o.StartupBoost == nil || o.Strategy != v1alpha1.StrategyNode {
 		return

@@ -12,13 +12,16 @@ import (
 	"attune.io/attune/resize"
 )
 
-// scheduleFields say when resizes may begin.
+// scheduleFields reads when new resizes may begin.
 type scheduleFields struct{ *overlay }
 
+// read reads the schedule; the zero value, without windows and days, is always open.
 func (o scheduleFields) read() resize.Schedule {
 	return resize.Schedule{Windows: o.windows(), Days: o.days(), Location: o.location()}
 }
 
+// windows reads the windows of the day. A window may end after midnight. One that is wrong is left out and
+// reported, so that the others still apply while watches end.
 func (o scheduleFields) windows() []resize.Window {
 	const path = "updateStrategy.schedule.windows"
 	var windows []resize.Window
@@ -37,8 +40,10 @@ func (o scheduleFields) windows() []resize.Window {
 	return windows
 }
 
+// clockTime is HH:MM from 00:00 to 23:59.
 var clockTime = regexp.MustCompile(`^([01][0-9]|2[0-3]):([0-5][0-9])$`)
 
+// minuteOfDay reads HH:MM as minutes after midnight; false for any other text.
 func minuteOfDay(t v1alpha1.ClockTime) (int, bool) {
 	match := clockTime.FindStringSubmatch(string(t))
 	if match == nil {
@@ -49,11 +54,13 @@ func minuteOfDay(t v1alpha1.ClockTime) (int, bool) {
 	return hour*60 + minute, true
 }
 
+// weekdays are the English names that the API uses.
 var weekdays = map[v1alpha1.Weekday]time.Weekday{
 	"Sunday": time.Sunday, "Monday": time.Monday, "Tuesday": time.Tuesday, "Wednesday": time.Wednesday,
 	"Thursday": time.Thursday, "Friday": time.Friday, "Saturday": time.Saturday,
 }
 
+// days reads the days on which windows begin; empty: every day.
 func (o scheduleFields) days() map[time.Weekday]bool {
 	const path = "updateStrategy.schedule.daysOfWeek"
 	days := map[time.Weekday]bool{}
@@ -68,8 +75,8 @@ func (o scheduleFields) days() map[time.Weekday]bool {
 	return days
 }
 
-// location refuses a time zone that is not known here: ignoring it would open the windows at the wrong
-// hours. Local is the operator's own, which no user can know.
+// location refuses an unknown time zone: without it the windows would open at the wrong hours. It also refuses
+// Local, which is the zone of the operator's process and unknown to users.
 func (o scheduleFields) location() *time.Location {
 	const path = "updateStrategy.schedule.timezone"
 	name := pick(o.overlay, path, "UTC", func(l layer) *string { return nonEmpty(l.UpdateStrategy.Schedule.Timezone) })
@@ -81,9 +88,10 @@ func (o scheduleFields) location() *time.Location {
 	return location
 }
 
+// percentage is 1% to 100% without a leading zero.
 var percentage = regexp.MustCompile(`^([1-9][0-9]?|100)%$`)
 
-// maxConcurrent is a number of pods or a percentage of them; the other one is 0.
+// maxConcurrent is a number of pods or a percentage of a workload's pods; the other result is 0.
 func (o resizeFields) maxConcurrent() (pods, percent int) {
 	const path = "updateStrategy.maxConcurrentResizes"
 	value := pick(o.overlay, path, maxConcurrentResizes, func(l layer) *intstr.IntOrString { return l.UpdateStrategy.MaxConcurrentResizes })

@@ -1,6 +1,18 @@
-// Package policy resolves what holds for a workload: which policy owns it, and
-// which settings apply after the four layers built-in, cluster, namespace and
-// policy. It is pure.
+// Package policy resolves what applies to a workload: which policy owns it, and which settings hold after the four
+// layers built-in, cluster (AttuneDefaults), namespace (AttuneNamespaceDefaults) and policy (AttunePolicy). It is
+// pure: it reads objects that it is given and holds no client.
+//
+// The way of the settings:
+//  1. overlay.go lays the layers over one another, field by field; pick is the one function that reads a field.
+//  2. fields.go checks the value of one field, builtin.go has the values where no layer sets one.
+//  3. resolve.go reads all fields; source.go, schedule.go, slo.go, target.go and ranking.go read the larger
+//     sections.
+//  4. rules.go checks combinations of fields, after all layers are merged.
+//  5. invalid.go collects what is wrong as problems, with field, level and a value that would do.
+//
+// match.go finds the policy of a workload, bound.go limits what one namespace may use, permission.go what its
+// objects may name. The operator, the webhooks and the plugin all resolve with this package, so a setting means
+// the same everywhere. Start reading with Settings and Resolve.
 package policy
 
 import (
@@ -12,45 +24,65 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Level is the layer that set a field.
+// Level is the layer that set a field, from the lowest to the highest: built-in, cluster, namespace, policy.
 type Level string
 
 const (
-	BuiltIn   Level = "built-in"
-	Cluster   Level = "cluster"
+	// BuiltIn is the value in builtin.go.
+	BuiltIn Level = "built-in"
+	// Cluster is the AttuneDefaults object named default.
+	Cluster Level = "cluster"
+	// Namespace is the AttuneNamespaceDefaults object named default.
 	Namespace Level = "namespace"
-	Policy    Level = "policy"
+	// Policy is the AttunePolicy itself.
+	Policy Level = "policy"
 )
 
-// Settings are complete: no pointers but for what may be absent, validated once in Resolve.
+// Settings are the resolved settings of one policy. They are complete and valid: Resolve sets every field, and
+// pointers are nil only for what may be absent.
 type Settings struct {
+	// Recommender are the settings of targets.
 	Recommender recommender.Settings
-	Resize      resize.Rules
-	Source      usage.SourceSettings
+	// Resize are the rules for changes of running pods.
+	Resize resize.Rules
+	// Source is where usage is read, and at what resolution.
+	Source usage.SourceSettings
 
-	Strategy        v1alpha1.Strategy
-	Risk            v1alpha1.Risk
-	NodeEviction    bool
+	// Strategy is Workload, or Node, which sizes pods by the node that they share.
+	Strategy v1alpha1.Strategy
+	// Risk is the setting of the strategy Adaptive, which no loop implements.
+	Risk v1alpha1.Risk
+	// NodeEviction allows the eviction of pods that do not fit on their node (strategy Node).
+	NodeEviction bool
+	// EvictionRanking decides which pods of a node are evicted first; empty: by rule.
 	EvictionRanking v1alpha1.EvictionRanking // empty: by rule
-	// NodeGroup of the pods that spike together; empty: those of one workload.
-	NodeGroup     string
-	StartupBoost  *Boost
+	// NodeGroup names pods whose usage peaks together; empty: the pods of one workload form a group.
+	NodeGroup string
+	// StartupBoost is nil where pods start without one.
+	StartupBoost *Boost
+	// SLOGuardrails are the queries that judge a resize at the end of its watch; invalid ones are left out.
 	SLOGuardrails []v1alpha1.SLOGuardrail
-	Weight        int32
-	Pricing       Pricing
+	// Weight decides which of several policies owns a workload; the highest wins.
+	Weight int32
+	// Pricing turns savings into money.
+	Pricing Pricing
 
-	// Origin says which level set each field, by its path in the spec, such as cpu.percentile.
+	// Origin is the level that set each field, by the field's path in the spec, such as cpu.percentile.
 	Origin map[string]Level
 }
 
 // Boost is more CPU for a starting pod.
 type Boost struct {
+	// Multiplier of the CPU request, greater than 1 and at most v1alpha1.MaxBoost.
 	Multiplier float64
-	Duration   time.Duration
+	// Duration for which the containers have to run before the boost is taken back.
+	Duration time.Duration
 }
 
-// Pricing prices savings; zero prices are unknown.
+// Pricing holds the prices of resources. A price of zero is unknown, and no cost is reported for it.
 type Pricing struct {
+	// CPUPerCoreHour and MemoryPerGiBHour are prices in the currency, for one core or GiB and one hour.
 	CPUPerCoreHour, MemoryPerGiBHour float64
-	Currency                         string
+	// Currency is a sign or name that is only shown.
+	Currency string
 }

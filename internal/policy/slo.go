@@ -8,9 +8,10 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
+// comparisons are those that a guardrail's threshold may be compared by.
 var comparisons = []v1alpha1.Comparison{"<", "<=", ">", ">="}
 
-// sloGuardrails leaves out those that are wrong, each with a problem of its own.
+// sloGuardrails returns the guardrails that are valid; each of the others adds a problem.
 func (o *overlay) sloGuardrails() []v1alpha1.SLOGuardrail {
 	const path = "sloGuardrails"
 	var sound []v1alpha1.SLOGuardrail
@@ -24,6 +25,7 @@ func (o *overlay) sloGuardrails() []v1alpha1.SLOGuardrail {
 	return sound
 }
 
+// checkGuardrail adds a problem for each part of a guardrail that is wrong.
 func (o *overlay) checkGuardrail(path string, g v1alpha1.SLOGuardrail) {
 	at := fmt.Sprintf("%s[%s]", path, g.Name)
 	if why := checkQuery(g.Query); why != "" {
@@ -37,7 +39,7 @@ func (o *overlay) checkGuardrail(path string, g v1alpha1.SLOGuardrail) {
 	}
 }
 
-// excerpt keeps a long query out of a sentence.
+// excerpt shortens a long query for a message.
 func excerpt(query string) string {
 	const most = 60
 	if len(query) <= most {
@@ -46,11 +48,11 @@ func excerpt(query string) string {
 	return strings.ToValidUTF8(query[:most], "") + "…"
 }
 
-// closing brackets by their opening ones.
+// closing maps opening brackets to closing ones.
 var closing = map[rune]rune{'(': ')', '[': ']', '{': '}'}
 
-// checkQuery finds what no PromQL can hold: brackets or quotes that do not pair, or nothing at all. It
-// is no parser; a query that the server cannot answer shows when it is asked. Empty: nothing found.
+// checkQuery finds what no PromQL can contain: brackets or quotes that do not pair, or no text at all. It is not a
+// parser; other errors show when the server is asked. It returns the end of a sentence; empty: nothing was found.
 func checkQuery(query string) string {
 	const example = `, e.g. sum(rate(http_requests_total{code=~"5.."}[5m]))`
 	if strings.TrimSpace(query) == "" {
@@ -71,16 +73,17 @@ func checkQuery(query string) string {
 	return ""
 }
 
-// pairs are the brackets and the quote of a query that are open.
+// pairs is the state of a scan over a query: what is open at the present character. Brackets within quotes and
+// comments do not count.
 type pairs struct {
-	// open are the brackets that have to come, the next one last.
+	// open are the closing brackets that have to come, the next one last.
 	open []rune
-	// quote is the one that is open; 0: none.
+	// quote is the quote that is open; 0: none. Within backquotes a backslash escapes nothing, as in PromQL.
 	quote            rune
 	escaped, comment bool
 }
 
-// take one character; false: it closes what nothing opened.
+// take handles one character. It returns false for a bracket that closes what nothing opened.
 func (p *pairs) take(r rune) bool {
 	switch {
 	case p.comment:
@@ -99,7 +102,7 @@ func (p *pairs) take(r rune) bool {
 	return true
 }
 
-// quoted is a character between quotes.
+// quoted handles a character between quotes.
 func (p *pairs) quoted(r rune) {
 	if !p.escaped && r == p.quote {
 		p.quote = 0
@@ -107,7 +110,7 @@ func (p *pairs) quoted(r rune) {
 	p.escaped = !p.escaped && r == '\\' && p.quote != '`'
 }
 
-// close the bracket that was opened last.
+// close handles a closing bracket; false: it does not match the last open one.
 func (p *pairs) close(r rune) bool {
 	last := len(p.open) - 1
 	if last < 0 || p.open[last] != r {

@@ -15,9 +15,11 @@ import (
 	"attune.io/attune/usage"
 )
 
-// sourceFields say which server is asked and how.
+// sourceFields reads which server is asked for usage, and how.
 type sourceFields struct{ *overlay }
 
+// read reads the source. The step comes first, since the built-in rate window is derived from it: a window shorter
+// than a step would miss samples.
 func (o sourceFields) read(operator Operator) usage.SourceSettings {
 	step := span(o.overlay, "metricsSource.queryStep", queryStep, 10*time.Second, time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.QueryStep })
 	s := usage.SourceSettings{
@@ -33,8 +35,8 @@ func (o sourceFields) read(operator Operator) usage.SourceSettings {
 	return s
 }
 
-// bound what one policy takes of everybody's memory and of the source's time. A value that is too much is replaced by the
-// built-in one.
+// bound limits what one policy takes of the memory and the query time that all policies share. A value beyond the
+// operator's ceiling is a problem, and the built-in value takes its place.
 func (o sourceFields) bound(s *usage.SourceSettings, operator Operator) {
 	const window, step, rate = "metricsSource.historyWindow", "metricsSource.queryStep", "metricsSource.rateWindow"
 	if most := cmp.Or(operator.Steps, MostSteps); stepsIn(*s) > most {
@@ -49,7 +51,7 @@ func (o sourceFields) bound(s *usage.SourceSettings, operator Operator) {
 	}
 }
 
-// stepFor a window of at most so many steps: a length that people use, or else whole seconds.
+// stepFor is the length of a step of which a window has at most so many: a usual length, or else whole seconds.
 func stepFor(window time.Duration, steps int) time.Duration {
 	least := (window + time.Duration(steps) - 1) / time.Duration(steps)
 	for _, step := range []time.Duration{15, 20, 30, 60, 120, 180, 300, 600, 900, 1200, 1800, 3600} {
@@ -60,7 +62,7 @@ func stepFor(window time.Duration, steps int) time.Duration {
 	return least.Truncate(time.Second) + time.Second
 }
 
-// labels that every series has that is asked for. One level says all of them.
+// labels are matched in every query. The highest level that sets any replaces those of all lower levels.
 func (o sourceFields) labels(path string) map[string]string {
 	said := pick(o.overlay, path, nil, func(l layer) *map[string]v1alpha1.LabelValue {
 		if l.MetricsSource.Labels == nil {
@@ -83,16 +85,20 @@ func (o sourceFields) labels(path string) map[string]string {
 	return labels
 }
 
+// labelName is Prometheus' form of a label name, with a bound on its length.
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,63}$`)
 
-// ownLabels are those that every query has by itself.
+// ownLabels are the labels that attune itself sets in every query.
 var ownLabels = []string{"__name__", "namespace", "pod", "container"}
 
-// prometheus merges the server's settings. What belongs to a server must not be sent to another one:
-// only the level that names the address and those above it count. Credentials and TLS are one field,
-// because their Secrets come from one namespace, which is returned: that of the object that names them,
-// or none for the cluster's level (the operator's own) and where there are no credentials at all, so
-// that policies of several namespaces have equal settings for one server.
+// prometheus merges the settings of the server, and returns nil where no address is set.
+//
+// What belongs to one server must not be sent to another: only the level that sets the address, and the levels
+// above it, count. Otherwise: AttuneDefaults have a token -> a policy sets its own address -> the token is sent
+// there. Credentials and TLS are read as one field, because their Secrets are in one namespace, which is returned
+// as secrets. It is the namespace of the object that names them; empty for the cluster's level (the operator's own
+// namespace) and where there are no credentials, so that policies of several namespaces have equal settings for
+// one server.
 func (o sourceFields) prometheus() (source *v1alpha1.PrometheusSource, secrets string) {
 	const path = "metricsSource.prometheus"
 	o.refuseTwoCredentials(path)
@@ -114,12 +120,13 @@ func (o sourceFields) prometheus() (source *v1alpha1.PrometheusSource, secrets s
 	return source, o.namespaceOf(o.origin[path+".credentials"])
 }
 
-// from are the layers at and above a level.
+// from returns the layers at and above a level.
 func (o sourceFields) from(level Level) []layer {
 	at := slices.IndexFunc(o.layers, func(l layer) bool { return l.level == level })
 	return o.layers[at:]
 }
 
+// namespaceOf is the namespace of the object that sets a level; empty for AttuneDefaults and for built-in values.
 func (o sourceFields) namespaceOf(level Level) string {
 	for _, l := range o.layers {
 		if l.level == level {
@@ -129,6 +136,7 @@ func (o sourceFields) namespaceOf(level Level) string {
 	return ""
 }
 
+// refuseTwoCredentials reports a level that sets both a bearer token and basic authentication.
 func (o sourceFields) refuseTwoCredentials(path string) {
 	for _, l := range o.layers {
 		if p := l.MetricsSource.Prometheus; p.BearerTokenSecret != nil && p.BasicAuth != nil {
@@ -138,8 +146,8 @@ func (o sourceFields) refuseTwoCredentials(path string) {
 	}
 }
 
-// checkHeaders refuses what cannot be sent, and what has a field of its own. Values are not repeated:
-// some are secret.
+// checkHeaders refuses headers that cannot be sent, and those that have a field of their own. Messages contain no
+// values, since some are secret.
 func (o sourceFields) checkHeaders(path string, headers map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		switch {
@@ -151,9 +159,10 @@ func (o sourceFields) checkHeaders(path string, headers map[string]string) {
 	}
 }
 
-// ownHeaders are those that the client sets by itself.
+// ownHeaders are the headers that the HTTP client sets.
 var ownHeaders = []string{"authorization", "host", "content-length", "transfer-encoding", "connection"}
 
+// credentialsOf returns a layer's credentials and TLS settings as one value; nil where it sets none of them.
 func credentialsOf(l layer) **v1alpha1.PrometheusSource {
 	p := l.MetricsSource.Prometheus
 	if p.BearerTokenSecret == nil && p.BasicAuth == nil && p.TLS == nil {
@@ -162,7 +171,7 @@ func credentialsOf(l layer) **v1alpha1.PrometheusSource {
 	return present(&v1alpha1.PrometheusSource{BearerTokenSecret: p.BearerTokenSecret, BasicAuth: p.BasicAuth, TLS: p.TLS})
 }
 
-// refuseServerless: headers or credentials for a server that nobody names would be dropped silently.
+// refuseServerless reports headers or credentials without an address, which would otherwise be ignored silently.
 func (o sourceFields) refuseServerless(path string) {
 	for _, l := range o.layers {
 		if names(l.MetricsSource.Prometheus) {

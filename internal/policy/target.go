@@ -12,10 +12,11 @@ import (
 	"attune.io/attune/internal/trim"
 )
 
+// kinds are those that a policy may select.
 var kinds = []v1alpha1.WorkloadKind{v1alpha1.KindDeployment, v1alpha1.KindStatefulSet, v1alpha1.KindDaemonSet,
 	v1alpha1.KindReplicaSet, v1alpha1.KindJob, v1alpha1.KindCronJob}
 
-// checkTarget notes why a policy selects nothing.
+// checkTarget reports a targetRef that can select nothing.
 func (o *overlay) checkTarget() {
 	for _, l := range o.layers {
 		if l.target == nil {
@@ -28,7 +29,9 @@ func (o *overlay) checkTarget() {
 	}
 }
 
-// targetOf is what a policy selects, as a name (empty: any) and a selector; an error is one sentence.
+// targetOf returns the selector of a targetRef; labels.Everything where it has none. An error is one sentence
+// about what is wrong. An empty selector is refused: in Kubernetes it would select everything, which is more
+// likely a mistake.
 func targetOf(ref v1alpha1.TargetRef) (labels.Selector, error) {
 	switch {
 	case !slices.Contains(kinds, ref.Kind):

@@ -1,5 +1,16 @@
-// Package workload answers: what does this pod belong to, and how is that workload doing? It reads
-// API objects that it is given and holds no client, so webhook, controller and plugin share it.
+// Package workload finds out to which workload a pod belongs, and reads what decisions need to know about a
+// workload. It reads API objects that it is given and holds no client, so that webhook, controller and plugin
+// share it: all of them name the same workload for a pod.
+//
+// Its parts:
+//   - identity.go: the name of a workload and of its AttuneRecommendation.
+//   - owner.go: the workload of a pod that exists or is being created, from its owner reference and labels
+//     (OwnerOf).
+//   - podname.go: the workload of a pod that is gone, from the pod's name alone (PodIndex).
+//   - workload.go, rollout.go: a workload of any kind as one type, and whether it is rolling out.
+//   - skip.go, stay.go, large.go: what keeps attune away from it.
+//
+// It never changes an object. Start reading with OwnerOf and From.
 package workload
 
 import (
@@ -10,18 +21,20 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Identity names a workload. It is comparable and may key a map.
+// Identity names a workload. It is comparable and can be the key of a map. The zero value names none.
 type Identity struct {
-	Kind            v1alpha1.WorkloadKind
+	// Kind of the workload.
+	Kind v1alpha1.WorkloadKind
+	// Namespace and Name are those of its object.
 	Namespace, Name string
 }
 
-// IdentityOf names the workload that a recommendation is for.
+// IdentityOf returns the workload for which a recommendation is.
 func IdentityOf(rec *v1alpha1.AttuneRecommendation) Identity {
 	return Identity{Kind: rec.Spec.Workload.Kind, Namespace: rec.Namespace, Name: rec.Spec.Workload.Name}
 }
 
-// String is Kind/name, as users write it; without the namespace.
+// String returns Kind/name, as users write it, without the namespace.
 func (i Identity) String() string {
 	return string(i.Kind) + "/" + i.Name
 }
@@ -32,8 +45,8 @@ const (
 	maxLabelValue = 63
 )
 
-// RecommendationName is the name of a workload's AttuneRecommendation: <kind>-<workload> in lower case.
-// A longer one than an object name may be is cut, and ends in a hash of the whole.
+// RecommendationName returns the name of a workload's AttuneRecommendation: <kind>-<workload>, with the kind in
+// lower case. A name that is longer than an object name may be is cut and ends in a hash of the whole name.
 func RecommendationName(kind v1alpha1.WorkloadKind, name string) string {
 	whole := strings.ToLower(string(kind)) + "-" + name
 	if len(whole) <= maxObjectName {
@@ -43,13 +56,13 @@ func RecommendationName(kind v1alpha1.WorkloadKind, name string) string {
 	return trimEnd(whole[:maxObjectName-len(tail)]) + tail
 }
 
-// RecommendationName is that of the workload's AttuneRecommendation.
+// RecommendationName returns the name of the workload's AttuneRecommendation.
 func (i Identity) RecommendationName() string {
 	return RecommendationName(i.Kind, i.Name)
 }
 
-// RecommendationLabels are those that an AttuneRecommendation is found by. A long workload name is cut
-// to what a label holds, so compare spec.workload before relying on it.
+// RecommendationLabels returns the labels by which an AttuneRecommendation is found. A long workload name is cut
+// to the length of a label, so compare spec.workload before you rely on the result.
 func (i Identity) RecommendationLabels() map[string]string {
 	name := i.Name
 	if len(name) > maxLabelValue {
@@ -61,7 +74,8 @@ func (i Identity) RecommendationLabels() map[string]string {
 	}
 }
 
-// trimEnd drops what neither a name nor a label value may end with, or have before a dash.
+// trimEnd removes characters with which neither a name nor a label value may end, and which may not be before a
+// dash.
 func trimEnd(s string) string {
 	return strings.TrimRight(s, "-._")
 }

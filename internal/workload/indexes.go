@@ -2,14 +2,15 @@ package workload
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Indexes of pods that the loops share: by their workload and by their node.
+// Names of the indexes of pods that the loops share: PodsByWorkload by the pod's workload, PodsByNode by its node.
 const (
 	PodsByWorkload = "attune.workload"
 	PodsByNode     = "attune.node"
 )
 
-// IndexOf is a pod's value of PodsByWorkload: its workload, and of a Job's pod the Job. Whose the Job is may be known
-// only after the pod was indexed.
+// IndexOf returns a pod's value in PodsByWorkload: its workload, or its Job for the pod of a Job, even if that
+// belongs to a CronJob. The index is computed once for each pod, and the owner of the Job may become known only
+// later.
 func IndexOf(pod metav1.Object) []string {
 	id, ok := OwnerOf(pod, pod.GetNamespace(), itself{})
 	if !ok {
@@ -18,7 +19,7 @@ func IndexOf(pod metav1.Object) []string {
 	return []string{id.String()}
 }
 
-// itself takes every Job for one that stands alone.
+// itself is a Lookup that takes every Job for one that stands alone.
 type itself struct{}
 
 func (itself) JobOwner(string, string) (string, bool) { return "", true }

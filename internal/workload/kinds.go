@@ -9,13 +9,14 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Object is what clients read and write single objects by.
+// Object is any API object that a client can read and write. It has the same methods as controller-runtime's
+// client.Object, which this package must not import.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// List is what clients read lists by.
+// List is any list that a client can read.
 type List interface {
 	metav1.ListInterface
 	runtime.Object
@@ -27,7 +28,7 @@ var Kinds = []v1alpha1.WorkloadKind{
 	v1alpha1.KindReplicaSet, v1alpha1.KindJob, v1alpha1.KindCronJob,
 }
 
-// NewObject is an empty object of a kind, nil for one that is not sized.
+// NewObject returns an empty object of a kind; nil for a kind that is not sized.
 func NewObject(kind v1alpha1.WorkloadKind) Object {
 	switch kind {
 	case v1alpha1.KindDeployment:
@@ -46,7 +47,7 @@ func NewObject(kind v1alpha1.WorkloadKind) Object {
 	return nil
 }
 
-// NewList is an empty list of a kind, nil for one that is not sized.
+// NewList returns an empty list of a kind; nil for a kind that is not sized.
 func NewList(kind v1alpha1.WorkloadKind) List {
 	switch kind {
 	case v1alpha1.KindDeployment:

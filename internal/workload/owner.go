@@ -15,7 +15,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Lookup answers what a pod's own metadata cannot.
+// Lookup answers what a pod's own metadata does not contain.
 type Lookup interface {
 	// JobOwner is the name of the CronJob that a Job belongs to, empty for a Job that stands alone.
 	// known is false where the Job has not been seen.
@@ -25,8 +25,8 @@ type Lookup interface {
 // ArgoHashLabel marks pods of an Argo Rollout: a ReplicaSet owns them, but no Deployment.
 const ArgoHashLabel = "rollouts-pod-template-hash"
 
-// Whole selects the ReplicaSets that stand alone: there are many times as many parts of Deployments and Rollouts,
-// which keep those of earlier generations, and nobody here looks at them.
+// Whole selects the ReplicaSets that stand alone. There are many times as many that belong to Deployments and Argo
+// Rollouts, which keep those of earlier generations; no loop needs these, so the caches leave them out.
 func Whole() labels.Selector {
 	var whole labels.Requirements
 	for _, label := range []string{appsv1.DefaultDeploymentUniqueLabelKey, ArgoHashLabel} {
@@ -39,11 +39,12 @@ func Whole() labels.Selector {
 	return labels.NewSelector().Add(whole...)
 }
 
-// OwnerOf is the workload that a pod belongs to, from the pod's controller reference and labels alone.
-// It works at admission, where the pod has neither name nor namespace yet: the namespace is the
-// request's. False means: no controller, or one of a kind that attune does not size.
+// OwnerOf returns the workload to which a pod belongs, from the pod's controller reference and labels alone. It
+// works at admission, where the pod has neither name nor namespace yet: the namespace is that of the request. It
+// returns false for a pod without a controller, or with one of a kind that attune does not size.
 //
-// lookup may be nil. A Job that it does not know is taken for a CronJob's if it is named like one of this age.
+// lookup may be nil. A Job that it does not know counts as a CronJob's if its name has the form that the CronJob
+// controller gives (ofJob).
 func OwnerOf(pod metav1.Object, namespace string, lookup Lookup) (Identity, bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
@@ -65,7 +66,7 @@ func OwnerOf(pod metav1.Object, namespace string, lookup Lookup) (Identity, bool
 	return Identity{Kind: kind, Namespace: namespace, Name: name}, name != ""
 }
 
-// ofReplicaSet tells a Deployment's ReplicaSet, named <deployment>-<pod-template-hash>, from one that
+// ofReplicaSet distinguishes a Deployment's ReplicaSet, named <deployment>-<pod-template-hash>, from one that
 // stands alone.
 func ofReplicaSet(name, hash string) (v1alpha1.WorkloadKind, string) {
 	if hash == "" {
@@ -81,9 +82,11 @@ func ofReplicaSet(name, hash string) (v1alpha1.WorkloadKind, string) {
 // minutes since 1970, which has eight digits until the year 2160.
 var cronJobsJob = regexp.MustCompile(`^(.+)-([0-9]{8})$`)
 
-// leastMinute and mostMinute are the years 2017 and 2084. A date such as 20261119 is below them.
+// leastMinute and mostMinute are the years 2017 and 2084. A date as a number, such as 20261119, is below them, so
+// a Job that is named by its date is not taken for a CronJob's.
 const leastMinute, mostMinute = 25_000_000, 60_000_000
 
+// ofJob returns the CronJob of a Job, or the Job itself. What lookup knows goes before the form of the name.
 func ofJob(namespace, name string, lookup Lookup) (v1alpha1.WorkloadKind, string) {
 	if lookup != nil {
 		if cronJob, known := lookup.JobOwner(namespace, name); known {
@@ -99,13 +102,14 @@ func ofJob(namespace, name string, lookup Lookup) (v1alpha1.WorkloadKind, string
 	return v1alpha1.KindJob, name
 }
 
-// scheduled: the digits are a time at which a CronJob of these years may have been due.
+// scheduled reports whether the digits are a minute at which a CronJob may have been due.
 func scheduled(digits string) bool {
 	minute, err := strconv.Atoi(digits)
 	return err == nil && minute >= leastMinute && minute <= mostMinute
 }
 
-// groupKind leaves the version out: other groups have kinds of the same names (OpenKruise's StatefulSet).
+// groupKind returns the group and kind without the version. The group matters, as others have kinds of the same
+// name (OpenKruise's StatefulSet).
 func groupKind(owner *metav1.OwnerReference) schema.GroupKind {
 	gv, err := schema.ParseGroupVersion(owner.APIVersion)
 	if err != nil {

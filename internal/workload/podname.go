@@ -7,9 +7,11 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// KindName is the kind and the name of a workload in a namespace that the context gives.
+// KindName identifies a workload within a namespace that the context gives.
 type KindName struct {
+	// Kind of the workload.
 	Kind v1alpha1.WorkloadKind
+	// Name of the workload.
 	Name string
 }
 
@@ -35,11 +37,11 @@ const (
 // read it.
 type PodIndex struct {
 	kinds map[string]kindSet
-	// cut holds the workloads whose names are longer than what of them fits into a generated name.
+	// cut holds the workloads whose names do not fit into a generated name, by the part that does.
 	cut map[string][]KindName
 }
 
-// NewPodIndex is an index of the workloads; repeated ones count once.
+// NewPodIndex returns an index of the workloads; duplicates count once.
 func NewPodIndex(workloads []KindName) PodIndex {
 	index := PodIndex{kinds: make(map[string]kindSet, len(workloads)), cut: map[string][]KindName{}}
 	for _, w := range workloads {
@@ -48,6 +50,7 @@ func NewPodIndex(workloads []KindName) PodIndex {
 	return index
 }
 
+// add ignores kinds that are not sized.
 func (x PodIndex) add(w KindName) {
 	bit := bitOf(w.Kind)
 	if bit == 0 || x.kinds[w.Name]&bit != 0 {
@@ -60,8 +63,8 @@ func (x PodIndex) add(w KindName) {
 	}
 }
 
-// Of is the workload that the pod's name says it belongs to: the one with the longest name. It costs a few
-// map lookups, however many workloads there are, and no allocation.
+// Of returns the workload to which a pod belongs by its name: the one with the longest matching name. It costs a
+// few map lookups, however many workloads there are, and allocates nothing.
 func (x PodIndex) Of(pod string) (KindName, Match) {
 	for _, candidate := range candidates(pod) {
 		if candidate.kinds == 0 {
@@ -74,6 +77,7 @@ func (x PodIndex) Of(pod string) (KindName, Match) {
 	return x.ofCut(pod)
 }
 
+// only returns the workload if exactly one kind is left.
 func only(name string, found kindSet) (KindName, Match) {
 	kind, one := found.kind()
 	if !one {
@@ -82,8 +86,8 @@ func only(name string, found kindSet) (KindName, Match) {
 	return KindName{Kind: kind, Name: name}, MatchFound
 }
 
-// ofCut finds workloads whose own names did not fit. A StatefulSet's pods are not generated names, so they
-// are never cut.
+// ofCut finds a workload whose own name did not fit into the pod's. The pods of a StatefulSet have no generated
+// names, so they are never cut.
 func (x PodIndex) ofCut(pod string) (KindName, Match) {
 	if len(pod) != maxGenerated+randomLength || !isRandom(pod[maxGenerated:]) {
 		return KindName{}, MatchNone
@@ -101,13 +105,14 @@ func (x PodIndex) ofCut(pod string) (KindName, Match) {
 	return owner, match
 }
 
-// candidate is a name that a pod's workload could have, with the kinds that could have made the rest.
+// candidate is a possible name of the pod's workload, with the kinds that could have added the rest of the pod's
+// name.
 type candidate struct {
 	name  string
 	kinds kindSet
 }
 
-// candidates are the names that could have made the pod's, longest first.
+// candidates returns the possible names of the pod's workload, the longest first.
 func candidates(pod string) [3]candidate {
 	one, last, _ := cutLast(pod)
 	if base, ok := cutGenerated(pod); ok {
@@ -127,6 +132,7 @@ func candidates(pod string) [3]candidate {
 	}
 }
 
+// afterOne, afterTwo and afterThree return the kinds whose pods have these last parts after the workload's name.
 func afterOne(last string) kindSet {
 	var kinds kindSet
 	if isNumber(last) {
@@ -188,7 +194,7 @@ func cutGenerated(pod string) (string, bool) {
 	return pod[:maxGenerated], true
 }
 
-// cutLast splits a name at its last dash; without one, or with nothing before it, nothing is found.
+// cutLast splits a name at its last dash; false where there is no dash or nothing before it.
 func cutLast(name string) (before, after string, found bool) {
 	i := strings.LastIndexByte(name, '-')
 	if i <= 0 {
@@ -219,7 +225,7 @@ func isNumber(s string) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// kindSet is a set of kinds, one bit each.
+// kindSet is a set of kinds, one bit for each.
 type kindSet uint8
 
 const (

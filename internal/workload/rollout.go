@@ -6,11 +6,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// Rollout says whether a workload's pods are being replaced by those of another template. Pods that
-// are merely unavailable, missing or being scaled are no rollout.
+// Rollout reports whether a workload's pods are being replaced by those of another template. Pods that are
+// unavailable, missing or being scaled are no rollout. The zero value is none.
 type Rollout struct {
+	// InProgress is true while pods of an older template exist or the controller has not seen the newest one.
 	InProgress bool
-	// Reason is one sentence where it is in progress.
+	// Reason is one sentence about what the rollout waits for; empty where none is in progress.
 	Reason string
 }
 
@@ -24,8 +25,8 @@ func ofDeployment(d *appsv1.Deployment) Rollout {
 	return outdated(d.Status.UpdatedReplicas, d.Status.Replicas, "")
 }
 
-// ofStatefulSet compares revisions too: a terminating pod counts among the replicas but not among the
-// updated ones, which alone would make a rollout of every replaced pod.
+// ofStatefulSet also compares revisions: a terminating pod counts among the replicas and not among the updated
+// ones, so the counts alone would take every replaced pod for a rollout.
 func ofStatefulSet(s *appsv1.StatefulSet) Rollout {
 	if r := unobserved(s.Generation, s.Status.ObservedGeneration); r.InProgress {
 		return r
@@ -36,7 +37,7 @@ func ofStatefulSet(s *appsv1.StatefulSet) Rollout {
 	return outdated(s.Status.UpdatedReplicas, s.Status.Replicas, heldBack(s))
 }
 
-// heldBack says why a StatefulSet's rollout waits for a person.
+// heldBack is why a StatefulSet's rollout waits for a person; empty: it does not.
 func heldBack(s *appsv1.StatefulSet) string {
 	strategy := s.Spec.UpdateStrategy
 	if strategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
@@ -48,7 +49,7 @@ func heldBack(s *appsv1.StatefulSet) string {
 	return ""
 }
 
-// ofDaemonSet compares with the nodes that run a pod: one that is only missing is no rollout.
+// ofDaemonSet compares with the number of nodes that run a pod: a pod that is only missing is no rollout.
 func ofDaemonSet(d *appsv1.DaemonSet) Rollout {
 	if r := unobserved(d.Generation, d.Status.ObservedGeneration); r.InProgress {
 		return r
@@ -60,6 +61,8 @@ func ofDaemonSet(d *appsv1.DaemonSet) Rollout {
 	return outdated(d.Status.UpdatedNumberScheduled, d.Status.CurrentNumberScheduled, held)
 }
 
+// unobserved is a rollout while the controller has not seen the newest spec: its counts are then about an older
+// one.
 func unobserved(generation, observed int64) Rollout {
 	if observed >= generation {
 		return Rollout{}
@@ -67,6 +70,7 @@ func unobserved(generation, observed int64) Rollout {
 	return Rollout{InProgress: true, Reason: fmt.Sprintf("its controller has not yet seen generation %d", generation)}
 }
 
+// outdated is a rollout while fewer pods than there are run the newest template.
 func outdated(updated, total int32, held string) Rollout {
 	if updated >= total {
 		return Rollout{}

@@ -7,7 +7,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Skipped reports whether the workload or its pod template opts out, and where it says so; or that it is too large.
+// Skipped reports whether the workload or its pod template opts out (attune.io/skip), or is too large, and where
+// that is written.
 func (w Workload) Skipped() (where string, skipped bool) {
 	if w.Annotations[v1alpha1.SkipAnnotation] == "true" {
 		return w.String(), true
@@ -26,15 +27,15 @@ func (w Workload) Paused() bool {
 	return w.Annotations[v1alpha1.PausedAnnotation] == "true"
 }
 
-// Stopped reports whether a person had the workload left alone, by kubectl attune pause or undo.
+// Stopped reports whether a person has the workload left alone, by kubectl attune pause or undo.
 func (w Workload) Stopped() bool {
 	_, undone, _ := w.Undo()
 	return w.Paused() || undone
 }
 
-// Undo is the time in the annotation that kubectl attune undo writes; zero where there is none. While it is
-// there nothing new is done to the workload, readable or not; an error is one sentence that says what it
-// should look like.
+// Undo returns the time in the annotation that kubectl attune undo writes. asked is true while the annotation
+// exists: nothing new is then done to the workload, whether the time can be read or not. An error is one sentence
+// with the form that the time should have.
 func (w Workload) Undo() (at time.Time, asked bool, err error) {
 	const shown = 40
 	text, asked := w.Annotations[v1alpha1.UndoAnnotation]

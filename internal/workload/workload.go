@@ -15,35 +15,44 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Workload is what decisions need to know of a Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or
-// CronJob. Its maps and its template are the object's own: read them, don't change them.
+// Workload is what decisions need to know of a Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or CronJob.
+// From makes it. Its maps and its template belong to the object, which may be in a shared cache: do not change
+// them.
 type Workload struct {
 	Identity
+	// UID of the object.
 	UID types.UID
-	// Version of the object, which is another one after each change of it.
-	Version     string
+	// Version is the object's resource version, which changes with every change of the object.
+	Version string
+	// Labels and Annotations are the object's, not those of its pods.
 	Labels      map[string]string
 	Annotations map[string]string
-	Template    *corev1.PodTemplateSpec
-	// Replicas that are wanted; of a Job and a CronJob the parallelism, of a DaemonSet the nodes it runs on.
+	// Template of its pods.
+	Template *corev1.PodTemplateSpec
+	// Replicas is how many pods are wanted; the parallelism of a Job or CronJob, the number of nodes of a
+	// DaemonSet.
 	Replicas int32
-	Rollout  Rollout
-	Created  time.Time
-	// OwnedBy is the controller of the workload, such as the Deployment of a ReplicaSet; zero: none.
+	// Rollout in progress; the zero value for Jobs and CronJobs.
+	Rollout Rollout
+	// Created is the time of the object's creation.
+	Created time.Time
+	// OwnedBy is the controller of the workload, such as the Deployment of a ReplicaSet; the zero value: it has
+	// none.
 	OwnedBy Owner
-	// Deleting: its pods are going away.
+	// Deleting is true while the object is being deleted.
 	Deleting bool
-	// Ended: it is a Job that makes no more pods.
+	// Ended is true for a Job that makes no more pods.
 	Ended bool
 }
 
-// Owner is a workload's own controller.
+// Owner is the controller of a workload.
 type Owner struct {
 	schema.GroupKind
+	// Name of the controller; empty: there is none.
 	Name string
 }
 
-// From reads a workload from its object; false for any other object.
+// From reads a workload from its object, as of that version; false for any other object.
 func From(object runtime.Object) (Workload, bool) {
 	switch o := object.(type) {
 	case *appsv1.Deployment:
@@ -65,7 +74,7 @@ func From(object runtime.Object) (Workload, bool) {
 	return Workload{}, false
 }
 
-// JobEnded reports whether a Job has succeeded or failed for good.
+// JobEnded reports whether a Job has succeeded or failed and makes no more pods.
 func JobEnded(job *batchv1.Job) bool {
 	return job.Status.CompletionTime != nil || slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
@@ -96,12 +105,12 @@ func ownerOf(object metav1.Object) Owner {
 	return Owner{GroupKind: groupKind(owner), Name: owner.Name}
 }
 
-// argoRollout owns ReplicaSets as a Deployment does.
+// argoRollout is the kind that owns ReplicaSets as a Deployment does.
 var argoRollout = schema.GroupKind{Group: "argoproj.io", Kind: "Rollout"}
 
-// Part reports whether the workload is only a part of another one, which is sized as a whole or not at
-// all: a Deployment's or an Argo Rollout's ReplicaSet, a CronJob's Job. A workload that some operator's
-// custom object owns is no part.
+// Part reports whether the workload is only a part of another one, which is sized as a whole or not at all: a
+// Deployment's or an Argo Rollout's ReplicaSet, a CronJob's Job. A workload of some operator's custom object is no
+// part.
 func (w Workload) Part() bool {
 	switch w.Kind {
 	case v1alpha1.KindReplicaSet:

@@ -13,14 +13,16 @@ import (
 	"attune.io/attune/resize"
 )
 
-// BirthRecord writes down after the fact what admission did to a pod, as if it had been a resize at its
-// creation from the originals (what its containers had before attune, by name) to what it has. False: no
-// container has less than its original, or the pod was resized since, which has records of its own.
+// BirthRecord describes after the fact what admission did to a pod, as if it had been a resize at the pod's
+// creation, from the originals (the sizes before attune, by container name) to the sizes that the pod has. It
+// returns false where no container has less than its original, or the pod was resized since and has records of its
+// own.
 func BirthRecord(pod *corev1.Pod, originals map[string]recommender.Size) (v1alpha1.ResizeRecord, bool) {
 	record := v1alpha1.ResizeRecord{
 		PodUID: pod.UID, PodName: pod.Name, Node: pod.Spec.NodeName, Phase: v1alpha1.RecordApplied,
 		WrittenAt: pod.CreationTimestamp, TemplateHash: podview.TemplateHash(pod),
 	}
+	// The API server raises a pod's generation with every change of its spec, so with its first resize.
 	if pod.Generation > 1 {
 		return record, false
 	}
@@ -37,8 +39,8 @@ func BirthRecord(pod *corev1.Pod, originals map[string]recommender.Size) (v1alph
 	return record, len(record.Desired) > 0
 }
 
-// JudgeBirth says what harm a pod's size at birth did: an OOM kill of a container with less memory than
-// its original, whenever it comes, and a crash loop within the time that a resize is watched for. A crash loop that
+// JudgeBirth returns the harm that a pod's size at birth did: an OOM kill of a container with less memory than its
+// original, at any time, or a crash loop within the time for which a resize is watched. A crash loop that
 // something else explains as well, such as a rollout, is inconclusive.
 func JudgeBirth(pod *corev1.Pod, birth v1alpha1.ResizeRecord, now time.Time, rules resize.Rules, signals Signals) resize.Verdict {
 	v := Shown(pod, birth)
@@ -51,12 +53,13 @@ func JudgeBirth(pod *corev1.Pod, birth v1alpha1.ResizeRecord, now time.Time, rul
 	return excused(v, birth, signals)
 }
 
-// ReasonBirthCrash: a pod crashes since its birth, below its template's size.
+// ReasonBirthCrash is the reason for giving a pod back what admission took: it crashes since its birth with less
+// than its template says.
 const ReasonBirthCrash = "BirthCrash"
 
-// BirthPlan gives the containers of a pod what admission took of them, as BirthRecord has it. It takes nothing. The
-// containers have to run: one that waits would be started with a limit above that of its pod's cgroup, which kubelets
-// leave as it is then. With cgroup v1 a container does not start with such a CPU limit at all.
+// BirthPlan plans to give the containers of a birth record what admission took of them; it lowers nothing. It
+// waits until the containers run. A waiting container would be started with a limit above that of the pod's
+// cgroup, which kubelets do not change at that moment; with cgroup v1 it would not start at all.
 func BirthPlan(pod *corev1.Pod, birth v1alpha1.ResizeRecord, caps resize.Capabilities, now time.Time) (resize.Plan, *resize.Refusal) {
 	live, statuses := podview.ByName(podview.Read(pod)), podview.Statuses(pod)
 	var wishes []podview.Container
@@ -76,7 +79,7 @@ func BirthPlan(pod *corev1.Pod, birth v1alpha1.ResizeRecord, caps resize.Capabil
 	return plan, refusal
 }
 
-// atLeast as much as an original. A limit is there before and after, or neither.
+// atLeast raises an allocation to the original. A limit is neither added nor removed.
 func atLeast(has, original recommender.Allocation) recommender.Allocation {
 	has.Request = max(has.Request, original.Request)
 	if has.Limit > 0 {
@@ -85,9 +88,10 @@ func atLeast(has, original recommender.Allocation) recommender.Allocation {
 	return has
 }
 
-// WithholdLowering notes the containers that a pod was born below their template's size with, after an inconclusive
-// crash loop: a size that was survived by a running process was not survived by a start. False: nothing is new, or
-// nothing names the pod's template generation. born is when the youngest pod of a template generation was.
+// WithholdLowering notes the containers of a pod that was created below its template's size, after a crash loop
+// with an unclear cause: a running process survived the size, a starting one did not. It returns false where
+// nothing is new, or the pod carries no name of its template generation. born is the birth of the youngest pod of
+// a template generation.
 func WithholdLowering(crashes []v1alpha1.BirthCrash, pod *corev1.Pod, birth v1alpha1.ResizeRecord, born func(hash string) time.Time, now time.Time) (noted []v1alpha1.BirthCrash, fresh bool) {
 	if !podview.GenerationNamed(pod) {
 		return crashes, false
@@ -104,8 +108,9 @@ func WithholdLowering(crashes []v1alpha1.BirthCrash, pod *corev1.Pod, birth v1al
 	return noted, fresh
 }
 
-// amongYoungest adds one to what is known, in the place of the one with the oldest births where there are that many.
-// False: it is no younger than those. So values that are all seen in each pass never displace each other by turns.
+// amongYoungest adds a value, in place of the one whose births are the oldest if there are already most values. It
+// returns false where the new value is no younger than all of these. So values that are all seen in each pass
+// never displace each other in turns, which would write the status for ever.
 func amongYoungest[T any](known []T, one T, born func(T) time.Time, most int) ([]T, bool) {
 	known = slices.Clone(known)
 	if len(known) < most {
@@ -123,18 +128,20 @@ func amongYoungest[T any](known []T, one T, born func(T) time.Time, most int) ([
 	return append(slices.Delete(known, oldest, oldest+1), one), true
 }
 
-// LoweringWithheld: new pods of a template generation are not lowered in a container.
+// LoweringWithheld reports whether new pods of a template generation are not lowered in a container; false for an
+// unnamed generation.
 func LoweringWithheld(crashes []v1alpha1.BirthCrash, container, templateHash string) bool {
 	return templateHash != "" && slices.ContainsFunc(crashes, func(c v1alpha1.BirthCrash) bool {
 		return c.Name == container && c.TemplateHash == templateHash
 	})
 }
 
-// startsWithin is how long a pod may take to start, and to fail twice.
+// startsWithin is the time that a pod may take to start and to fail twice.
 const startsWithin = 5 * time.Minute
 
-// HarmsNewborn: a seed gives new pods no more than what a resize harmed its pod with, of a resource that
-// the resize had lowered. A container that is only raised is given nothing that its template does not give as well.
+// HarmsNewborn reports whether a seed gives new pods no more than the size with which a resize harmed its pod, of
+// a resource that the resize had lowered. Seeds that only raise give nothing that the template does not give as
+// well, and are never harmful.
 func HarmsNewborn(seed *v1alpha1.Seed, harmful v1alpha1.ResizeRecord) bool {
 	if seed == nil || seed.RaiseOnly {
 		return false
@@ -158,8 +165,9 @@ func HarmsNewborn(seed *v1alpha1.Seed, harmful v1alpha1.ResizeRecord) bool {
 	return false
 }
 
-// MarkBad adds a seed's revision to those that harmed a pod; those are forgotten whose pods are the oldest. False: it
-// was known, or is older than all that are. born is when the youngest pod was that was born with a revision.
+// MarkBad adds a seed's revision to those that harmed a pod, and drops the revision whose pods are the oldest
+// where there are too many. It returns false where the revision was known, or is older than all of the others.
+// born is the birth of the youngest pod with a revision.
 func MarkBad(bad []string, revision string, born func(revision string) time.Time) ([]string, bool) {
 	if slices.Contains(bad, revision) {
 		return bad, false
@@ -167,6 +175,7 @@ func MarkBad(bad []string, revision string, born func(revision string) time.Time
 	return amongYoungest(bad, revision, born, v1alpha1.MaxBadSeeds)
 }
 
+// lowered reports whether the record lowered a resource of a container.
 func lowered(record v1alpha1.ResizeRecord, container string, r recommender.Resource) bool {
 	for _, c := range resize.Changes(record) {
 		if c.Container == container && c.Move().LowersOf(r) {

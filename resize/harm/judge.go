@@ -1,6 +1,16 @@
-// Package harm answers: what did a resize do to a pod, and what does that teach? It judges pods by what they show and by what
-// was measured of them, turns harm into floors to stay above, and says which sizes were survived and which seeds harmed.
-// It is pure, as resize is, which never imports it.
+// Package harm judges what a resize did to a pod, and keeps what that teaches. It is pure, as package resize is;
+// it imports resize, which never imports it.
+//
+// The way of a judgement:
+//  1. Signals (signals.go) are measured while a resize is watched, and the pod's status is read.
+//  2. Shown and Judge (judge.go) turn them into a verdict: harm, no harm, or inconclusive. restarts.go and
+//     siblings.go find other explanations.
+//  3. After harm, LearnHarm (learn.go) adds floors to stay above, and Unkeep (kept.go) drops sizes that are no
+//     longer trusted.
+//  4. Without harm, Keep (kept.go) notes the size as survived.
+//  5. birth.go applies the same to the sizes that admission gave new pods.
+//
+// The package never reverts anything: resize.Next decides that from the verdict. Start reading with Judge.
 package harm
 
 import (
@@ -18,23 +28,26 @@ import (
 )
 
 const (
-	// harmfulRestarts since the record was written are a crash loop.
+	// harmfulRestarts is the number of restarts since the resize that counts as a crash loop; one alone happens
+	// without a cause.
 	harmfulRestarts = 2
-	// harmfulThrottling is the fraction of its periods in which a container's CPU was throttled, or of the
-	// time in which it waited for one.
+	// harmfulThrottling is the fraction (of 1) of its periods in which a container's CPU was throttled, or of the
+	// time in which it waited for a CPU, above which that is harm.
 	harmfulThrottling = 0.5
-	// busyNode is the fraction of its CPU from which on a container on a node gets little beyond its request.
+	// busyNode is the used fraction of a node's CPU from which on its containers get little beyond their requests.
 	busyNode = 0.9
 )
 
-// Assess says what a pod (nil: gone) shows of a record's resize, with the verdict on the harm that it did.
+// Assess returns what a pod (nil: gone) shows of a record's resize, together with the verdict on the harm that the
+// resize did.
 func Assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capabilities, now time.Time, rules resize.Rules, signals Signals) resize.State {
 	state := resize.Assess(pod, record, caps, now).Suffered(record, Shown(pod, record))
 	return state.With(Judge(pod, record, now, rules, signals))
 }
 
-// Judge says what harm a resize did. OOM kills and restarts are harm at once; throttling, readiness and
-// guardrails are judged when the watch has ended, as they may be off for a moment while a process adjusts.
+// Judge returns the verdict on a resize. OOM kills and restarts are harm at once. Throttling, readiness and
+// guardrails are judged only when the watch has ended: they can be bad for a moment while a process adjusts.
+// Without harm the verdict names what could not be judged.
 func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules resize.Rules, signals Signals) resize.Verdict {
 	if pod == nil || pod.UID != record.PodUID {
 		return resize.Verdict{}
@@ -52,6 +65,8 @@ func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules r
 		return resize.Verdict{}
 	}
 	var notJudged []string
+	// The order is that of the reports: the first judge that finds harm, or cannot decide, gives the verdict, and
+	// what earlier ones could not measure is still named in it.
 	for _, judge := range []func(*corev1.Pod, []resize.Change, Signals) resize.Verdict{throttled, unready, guardrails, leftOpen} {
 		v := excused(judge(pod, changes, signals), record, signals)
 		notJudged = append(notJudged, v.NotJudged...)
@@ -66,9 +81,10 @@ func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules r
 	return resize.Verdict{NotJudged: notJudged, Message: unjudged(notJudged)}
 }
 
-// Shown is the harm that a pod (nil: gone) shows by itself, which warrants putting back before the watch has ended. An OOM
-// kill is harm of a resize that moved the memory of the container, and of no other: neither are the restarts that such
-// kills make. A pod that is given what its template says crashed before that, and may go on to.
+// Shown is the harm that the pod (nil: gone) shows by itself, for which it is put back before its watch has ended.
+// An OOM kill is harm of a resize that changed the container's memory, and of no other; the restarts after such
+// kills are not harm either. A birth plan gives a pod what its template says: the pod crashed before and may go on
+// to, so nothing is blamed on it.
 func Shown(pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Verdict {
 	if pod == nil || pod.UID != record.PodUID || record.Wave == resize.WaveBirth {
 		return resize.Verdict{}
@@ -92,8 +108,8 @@ func Shown(pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Verdict {
 	return resize.Verdict{}
 }
 
-// otherKill is an OOM kill since the resize of a container whose memory it left alone. It proves nothing about the
-// resize, and its answer is more memory, which waits for the end of the watch.
+// otherKill reports an OOM kill of a container whose memory the resize left alone. It proves nothing about the
+// resize. Its answer is more memory, which an open record holds up.
 func otherKill(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.Change) resize.Verdict {
 	statuses := podview.Statuses(pod)
 	for _, c := range changes {
@@ -104,12 +120,13 @@ func otherKill(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.C
 	return resize.Verdict{}
 }
 
+// killMessage is the sentence about an OOM kill after a resize.
 func killMessage(c resize.Change, t *corev1.ContainerStateTerminated, record v1alpha1.ResizeRecord) string {
 	return fmt.Sprintf("container %s was OOM-killed at %s, after the resize of %s", c.Container,
 		t.FinishedAt.UTC().Format(time.RFC3339), record.WrittenAt.UTC().Format(time.RFC3339))
 }
 
-// movesMemory: the resize changed the memory of a container, or its second patch is going to.
+// movesMemory reports whether the resize changed a container's memory, or its second patch is going to.
 func movesMemory(record v1alpha1.ResizeRecord, c resize.Change) bool {
 	memory := c.Prior[recommender.Memory]
 	return c.Desired[recommender.Memory] != memory || slices.ContainsFunc(record.Then, func(then v1alpha1.ContainerResources) bool {
@@ -117,7 +134,8 @@ func movesMemory(record v1alpha1.ResizeRecord, c resize.Change) bool {
 	})
 }
 
-// childKilled is an OOM kill that the container survived.
+// childKilled reports an OOM kill of a process that was not the container's main one: the container lives on and
+// its status shows nothing.
 func childKilled(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.Change, signals Signals) resize.Verdict {
 	live := podview.ByName(podview.Read(pod))
 	for _, c := range changes {
@@ -130,8 +148,8 @@ func childKilled(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize
 	return resize.Verdict{}
 }
 
-// excused: a node that is down or was, what made pods unready that were not resized, and a rollout explain restarts and a
-// pod that is not ready as well as our resize does.
+// excused turns harm into an inconclusive verdict where something else explains restarts or a pod that is not
+// ready as well: a node that is or was down, other pods that became unready without a resize, or a rollout.
 func excused(v resize.Verdict, record v1alpha1.ResizeRecord, signals Signals) resize.Verdict {
 	if v.Harm != resize.HarmRestart && v.Harm != resize.HarmNotReady {
 		return v
@@ -149,8 +167,8 @@ func excused(v resize.Verdict, record v1alpha1.ResizeRecord, signals Signals) re
 	return v
 }
 
-// throttled judges containers whose CPU was lowered: by throttling where they have a limit, else by how
-// much they lack on a busy node.
+// throttled judges containers whose CPU was lowered: with a limit by the throttled fraction of periods, without
+// one by what they lack on a busy node.
 func throttled(_ *corev1.Pod, changes []resize.Change, signals Signals) resize.Verdict {
 	var notJudged []string
 	for _, c := range changes {
@@ -175,6 +193,8 @@ func throttled(_ *corev1.Pod, changes []resize.Change, signals Signals) resize.V
 	return resize.Verdict{NotJudged: notJudged}
 }
 
+// throttledAtLimit returns a message where the throttled fraction is harmful; known is false where it was not
+// measured.
 func throttledAtLimit(c resize.Change, signals Signals) (message string, known bool) {
 	ratio, known := signals.Throttle[c.Container]
 	if ratio > harmfulThrottling {
@@ -184,8 +204,8 @@ func throttledAtLimit(c resize.Change, signals Signals) (message string, known b
 	return message, known
 }
 
-// starved: only who needs more than its request lacks anything, and only where there is little beyond it, so that
-// either of the two tells of a pod that is well.
+// starved judges a container without a CPU limit. It lacks CPU only if it uses more than its request on a node
+// with little left beyond requests, so one of the two measurements is enough to clear it.
 func starved(c resize.Change, signals Signals) (message string, known bool) {
 	pressure, known := signals.CPUPressure[c.Container]
 	if pressure > harmfulThrottling {
@@ -203,7 +223,7 @@ func starved(c resize.Change, signals Signals) (message string, known bool) {
 	return "", known
 }
 
-// unready judges pods that were ready before.
+// unready judges readiness, for pods whose containers were all ready before the resize.
 func unready(pod *corev1.Pod, changes []resize.Change, _ Signals) resize.Verdict {
 	for _, c := range changes {
 		if !c.Baseline.Ready {
@@ -219,7 +239,8 @@ func unready(pod *corev1.Pod, changes []resize.Change, _ Signals) resize.Verdict
 	return resize.Verdict{Harm: resize.HarmNotReady, Message: "the pod was ready before the resize and is not at the end of its watch"}
 }
 
-// guardrails: one that is broken is harm; one that gave no answer leaves it open.
+// guardrails judges the policy's SLO queries: a broken one is harm, one without an answer makes the verdict
+// inconclusive.
 func guardrails(_ *corev1.Pod, _ []resize.Change, signals Signals) resize.Verdict {
 	var open resize.Verdict
 	for _, slo := range signals.SLO {
@@ -233,7 +254,8 @@ func guardrails(_ *corev1.Pod, _ []resize.Change, signals Signals) resize.Verdic
 	return open
 }
 
-// leftOpen: what only the source can tell of a size that gives less is asked for again, before that size is kept.
+// leftOpen makes the verdict inconclusive where the usage source gave no answer about a size that gives a
+// container less, so that the size is not kept unchecked.
 func leftOpen(_ *corev1.Pod, changes []resize.Change, signals Signals) resize.Verdict {
 	if signals.Unanswered == "" || !slices.ContainsFunc(changes, givesLess) {
 		return resize.Verdict{}
@@ -241,7 +263,7 @@ func leftOpen(_ *corev1.Pod, changes []resize.Change, signals Signals) resize.Ve
 	return resize.Verdict{Inconclusive: true, Message: "the usage source gave no answer: " + signals.Unanswered}
 }
 
-// givesLess: the container has less CPU or memory than before, or a limit where it had none.
+// givesLess reports whether the container has less CPU or memory than before, or a limit where it had none.
 func givesLess(c resize.Change) bool {
 	for _, r := range recommender.Resources {
 		from, to := c.Prior[r], c.Desired[r]
@@ -252,6 +274,7 @@ func givesLess(c resize.Change) bool {
 	return false
 }
 
+// unjudged ends a message with what could not be judged; empty where all was.
 func unjudged(what []string) string {
 	if len(what) == 0 {
 		return ""

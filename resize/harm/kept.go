@@ -12,8 +12,8 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Keep notes the sizes that a record's pod survived, as those of the workload's containers. A size that harm has
-// taught to stay above is not kept, whoever survived it.
+// Keep notes the sizes that a record's pod survived as kept sizes of the workload's containers, one for each
+// container. A size below a floor is not kept, even though this pod survived it.
 func Keep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord, floors []v1alpha1.Floor, now time.Time) []v1alpha1.KeptSize {
 	kept = slices.Clone(kept)
 	for _, c := range record.Desired {
@@ -21,6 +21,7 @@ func Keep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord, floors []v1alp
 			continue
 		}
 		size := v1alpha1.KeptSize{Name: c.Name, Size: c.Resources, Since: metav1.NewTime(now), TemplateHash: record.TemplateHash}
+		// A container has one kept size at a time: that of the newest template generation that survived.
 		i := slices.IndexFunc(kept, func(k v1alpha1.KeptSize) bool { return k.Name == c.Name })
 		switch {
 		case i < 0:
@@ -34,8 +35,8 @@ func Keep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord, floors []v1alp
 	return kept
 }
 
-// Unkeep drops kept sizes that are no greater than the ones a record harmed its pod with: other pods
-// survived them by luck, and new ones are not to be born with them.
+// Unkeep drops kept sizes that are not greater than the sizes with which a record harmed its pod: other pods
+// survived them by chance, and new pods are not to be created with them.
 func Unkeep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord) []v1alpha1.KeptSize {
 	harmful := map[string]recommender.Size{}
 	for _, c := range resize.Changes(record) {
@@ -48,8 +49,8 @@ func Unkeep(kept []v1alpha1.KeptSize, record v1alpha1.ResizeRecord) []v1alpha1.K
 	})
 }
 
-// KeptAbove drops kept sizes that are below what harm has taught since: a pod may be killed at a kept size long after
-// its resize, when no record tells of it any more.
+// KeptAbove drops kept sizes that are below a floor. A pod may be killed at a kept size long after its resize,
+// when no record exists any more. Where nothing is dropped, the argument itself is returned.
 func KeptAbove(floors []v1alpha1.Floor, kept []v1alpha1.KeptSize, now time.Time) []v1alpha1.KeptSize {
 	below := func(k v1alpha1.KeptSize) bool { return BelowFloor(floors, k.Name, podview.FromResources(k.Size), now) }
 	if !slices.ContainsFunc(kept, below) {

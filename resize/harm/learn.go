@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// mostFloors are remembered of a workload.
+	// mostFloors is how many floors of a workload are stored.
 	mostFloors = 32
-	// floorLasts: after 10 weeks a tenth of a floor is left.
+	// floorLasts is when a floor is forgotten: after 10 weeks about a tenth of it is left (0.8^10).
 	floorLasts = 10 * 7 * 24 * time.Hour
 )
 
-// LearnHarm adds to a workload's floors what a verdict teaches about sizes to stay above: after an OOM
-// kill 1.3 times the limit that killed, after throttling 1.3 times the CPU limit, after other harm what
-// the pod had before.
+// LearnHarm adds the floors that a verdict teaches: after an OOM kill 1.3 times the limit at which the container
+// was killed, after throttling 1.3 times the CPU limit, after other harm the request that the pod had before. The
+// verdict's container is meant, or every container of the record if it names none.
 func LearnHarm(floors []v1alpha1.Floor, v resize.Verdict, record v1alpha1.ResizeRecord, now time.Time) []v1alpha1.Floor {
 	var learned []v1alpha1.Floor
 	for _, c := range resize.Changes(record) {
@@ -36,8 +36,9 @@ func LearnHarm(floors []v1alpha1.Floor, v resize.Verdict, record v1alpha1.Resize
 	return addFloors(floors, learned, now)
 }
 
-// LearnKills adds what every OOM kill that a pod shows teaches, whether or not it was ever resized.
-// Learning the same kill again changes nothing. The open records tell of pods that are being put back.
+// LearnKills adds the floors that the OOM kills shown by a pod teach, whether or not it was ever resized. Learning
+// the same kill again changes nothing. records are the open ones, by which kills during a revert are assigned to
+// the right limit.
 func LearnKills(floors []v1alpha1.Floor, pod *corev1.Pod, records []v1alpha1.ResizeRecord, now time.Time) []v1alpha1.Floor {
 	var learned []v1alpha1.Floor
 	for _, k := range podview.OOMKills(pod) {
@@ -54,9 +55,9 @@ func LearnKills(floors []v1alpha1.Floor, pod *corev1.Pod, records []v1alpha1.Res
 	return addFloors(floors, learned, now)
 }
 
-// putBackFrom is the limit that a harmed container is being put back from; 0: it is not. A kill that is seen
-// meanwhile was at that limit: the one that is back may be there by the time that the kill is seen. A kill at
-// that one is followed by others.
+// putBackFrom is the memory limit from which a harmed container is being put back, in bytes; 0: it is not. A kill
+// that becomes visible during a revert happened at that lower limit, although the pod may show the restored one
+// already.
 func putBackFrom(pod *corev1.Pod, records []v1alpha1.ResizeRecord, container string) recommender.Amount {
 	for _, record := range records {
 		if record.PodUID != pod.UID || record.Phase != v1alpha1.RecordReverting {
@@ -71,12 +72,12 @@ func putBackFrom(pod *corev1.Pod, records []v1alpha1.ResizeRecord, container str
 	return 0
 }
 
-// floorGrain is what decayed memory floors are rounded up to: a floor that lost a byte is no news, and
-// whoever acts on it would write it down every minute.
+// floorGrain is what decayed memory floors are rounded up to (1 MiB). Without it a floor changes by some bytes in
+// every pass, and each change would be written to the API server.
 const floorGrain = 1 << 20
 
-// FloorsOf are the greatest floors of a container, decayed to the present, by Resource. Those of memory
-// are in whole MiB.
+// FloorsOf returns the greatest floor of a container for each resource, decayed to the present; memory in whole
+// MiB. Zero amounts mean that there is none.
 func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recommender.Floor {
 	var greatest [2]recommender.Floor
 	for _, f := range floors {
@@ -94,14 +95,14 @@ func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recom
 	return greatest
 }
 
-// OOMFloorOf is what OOM kills taught of a container's memory, and nothing else did, decayed to the present.
+// OOMFloorOf is FloorsOf for memory, from OOM kills alone; in bytes, 0: none.
 func OOMFloorOf(floors []v1alpha1.Floor, container string, now time.Time) recommender.Amount {
 	kills := slices.DeleteFunc(slices.Clone(floors), func(f v1alpha1.Floor) bool { return resize.Harm(f.Reason) != resize.HarmOOM })
 	return FloorsOf(kills, container, now)[recommender.Memory].Amount
 }
 
-// BelowFloor: a container's size is below what harm has taught it to stay above. An OOM kill and throttling teach
-// about limits, where there are any, other harm about requests.
+// BelowFloor reports whether a container's size is below what harm taught it to stay above. OOM kills and
+// throttling teach about limits, where there are limits; other harm about requests.
 func BelowFloor(floors []v1alpha1.Floor, container string, size recommender.Size, now time.Time) bool {
 	return slices.ContainsFunc(floors, func(f v1alpha1.Floor) bool {
 		if f.Container != container {
@@ -115,7 +116,7 @@ func BelowFloor(floors []v1alpha1.Floor, container string, size recommender.Size
 	})
 }
 
-// floorsAfter are the amounts that one container should stay above, by Resource; 0 is none.
+// floorsAfter are the amounts that the container should stay above, indexed by Resource; 0: none.
 func floorsAfter(v resize.Verdict, c resize.Change) [2]recommender.Amount {
 	var floors [2]recommender.Amount
 	switch v.Harm {
@@ -133,7 +134,7 @@ func floorsAfter(v resize.Verdict, c resize.Change) [2]recommender.Amount {
 	return floors
 }
 
-// floorOf is as old as the harm, so that learning it again does not make it younger.
+// floorOf makes a floor that is as old as the harm, so that learning the same harm again does not make it younger.
 func floorOf(container string, r recommender.Resource, amount recommender.Amount, v resize.Verdict, record v1alpha1.ResizeRecord, now time.Time) v1alpha1.Floor {
 	f := v1alpha1.Floor{
 		Container: container, Resource: r.String(), Amount: podview.Quantity(r, amount), Reason: string(v.Harm),
@@ -148,16 +149,19 @@ func floorOf(container string, r recommender.Resource, amount recommender.Amount
 	return f
 }
 
-// resizeEvidence names a resize as what taught a floor.
+// resizeEvidence identifies a resize as the source of a floor, where there is no container id to name.
 func resizeEvidence(record v1alpha1.ResizeRecord) string {
 	return string(record.PodUID) + "@" + record.WrittenAt.UTC().Format(time.RFC3339)
 }
 
-// addFloors takes up floors whose evidence is new. All floors fade at one rate, so the greatest of a
-// container stays the greatest; it is kept, and of the rest the newest, for their evidence.
+// addFloors adds floors whose evidence is new, drops those older than floorLasts, and keeps at most mostFloors.
+// All floors decay at one rate, so the greatest one of a container and resource stays the greatest: it is always
+// kept. Of the rest the newest are kept, since their evidence prevents a kill from being learned twice.
 func addFloors(floors, learned []v1alpha1.Floor, now time.Time) []v1alpha1.Floor {
 	all := slices.Clone(floors)
 	for _, f := range learned {
+		// A floor with the same evidence is known already: the same kill is seen in every pass while the pod shows
+		// it.
 		same := func(known v1alpha1.Floor) bool { return identity(known) == identity(f) }
 		if f.Amount.Sign() > 0 && !slices.ContainsFunc(all, same) {
 			all = append(all, f)
@@ -167,6 +171,7 @@ func addFloors(floors, learned []v1alpha1.Floor, now time.Time) []v1alpha1.Floor
 	if len(all) <= mostFloors {
 		return all
 	}
+	// More than mostFloors: the greatest floors sort first, then the newest.
 	great := greatestFloors(all, now)
 	slices.SortStableFunc(all, func(a, b v1alpha1.Floor) int {
 		if first := great[identity(a)]; first != great[identity(b)] {
@@ -193,10 +198,12 @@ func greatestFloors(floors []v1alpha1.Floor, now time.Time) map[string]bool {
 	return identities
 }
 
+// decayed is what is left of a floor at a time, in millicores or bytes (recommender.Decay).
 func decayed(f v1alpha1.Floor, now time.Time) recommender.Amount {
 	return recommender.Decay(podview.AmountOf(resourceOf(f), f.Amount), f.LearnedAt.Time, now)
 }
 
+// resourceOf is the resource of a floor; every unknown word counts as CPU.
 func resourceOf(f v1alpha1.Floor) recommender.Resource {
 	if f.Resource == recommender.Memory.String() {
 		return recommender.Memory
@@ -204,4 +211,5 @@ func resourceOf(f v1alpha1.Floor) recommender.Resource {
 	return recommender.CPU
 }
 
+// identity identifies a floor by container, resource and evidence.
 func identity(f v1alpha1.Floor) string { return f.Container + "/" + f.Resource + "/" + f.Evidence }

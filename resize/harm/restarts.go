@@ -9,12 +9,14 @@ import (
 	"attune.io/attune/resize"
 )
 
-// restartsSince leaves out the restart that the resize itself asks for, one whose cause nobody saw, as after a node's
-// reboot, and all of them where the pod's own rules asked for the last one.
+// restartsSince counts the restarts of a container since the resize that may be its fault. It leaves out the
+// restart that the resize itself asks for, one whose cause the kubelet did not see (as after a reboot of the
+// node), and all of them where the pod's own rules asked for the last one.
 func restartsSince(pod *corev1.Pod, status *corev1.ContainerStatus, c resize.Change) int32 {
 	if status == nil || byRule(pod, status, c.Container) {
 		return 0
 	}
+	// A restart that the kubelet did not see, and the one that the resize asked for, are taken off.
 	n := status.RestartCount - c.Baseline.RestartCount
 	if t := status.LastTerminationState.Terminated; n > 0 && t != nil && unseenEnds[t.Reason] {
 		n--
@@ -27,9 +29,9 @@ func restartsSince(pod *corev1.Pod, status *corev1.ContainerStatus, c resize.Cha
 	return n
 }
 
-// byRule: the container's last end is one that the pod's own rules answer with a restart (ContainerRestartRules, on
-// since 1.35; RestartAllContainersOnContainerExits, since 1.36). A program that exits so was made to. Of the ends before
-// it nothing is known; those after it count again.
+// byRule reports whether the pod's own rules answer the container's last end with a restart
+// (ContainerRestartRules, on since Kubernetes 1.35; RestartAllContainersOnContainerExits, since 1.36). The program
+// ends so on purpose. Of earlier ends nothing is known; later ones count again.
 func byRule(pod *corev1.Pod, status *corev1.ContainerStatus, name string) bool {
 	end := status.LastTerminationState.Terminated
 	if restartsAll(pod) {
@@ -48,16 +50,17 @@ func byRule(pod *corev1.Pod, status *corev1.ContainerStatus, name string) bool {
 	})
 }
 
-// restartsAll: all containers of the pod are being restarted because one of them exited as a rule of it says.
+// restartsAll reports whether all containers of the pod are being restarted because one of them exited as a rule
+// of the pod says.
 func restartsAll(pod *corev1.Pod) bool {
 	c := podview.Condition(pod, corev1.AllContainersRestarting)
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
-// named: a rule names the exit code. One that says which codes are not meant covers every crash, and explains none.
+// named reports whether a rule names the exit code. A rule with NotIn covers nearly every crash and explains none.
 func named(rule corev1.ContainerRestartRule, code int32) bool {
 	return rule.ExitCodes != nil && rule.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn && slices.Contains(rule.ExitCodes.Values, code)
 }
 
-// unseenEnds are what a kubelet writes when it finds a container gone without having seen it end.
+// unseenEnds are the reasons that a kubelet writes when it finds a container gone whose end it did not see.
 var unseenEnds = map[string]bool{"ContainerStatusUnknown": true, "Unknown": true}

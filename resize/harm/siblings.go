@@ -13,9 +13,10 @@ import (
 )
 
 // SiblingsUnready compares a resized pod with a control group: the siblings that were ready when the record was
-// written, have no open record, have at least what the pod had before, and run on a node that is ready. True: at least
-// half of them turned unready since, so that what they have in common explains it, and no resize does. A sibling that
-// was not ready before explains nothing, nor does one with the size that is on trial, nor one that was just born.
+// written, have no open record, have at least what the pod had before, and run on a ready node. It returns true
+// where at least half of them became unready since, so that a common cause explains it. Siblings that were just
+// created, or have the size on trial themselves, explain nothing and are left out. down reports whether a node is
+// not ready.
 func SiblingsUnready(siblings []*corev1.Pod, record v1alpha1.ResizeRecord, open []v1alpha1.ResizeRecord, down func(node string) bool) bool {
 	excluded := map[types.UID]bool{record.PodUID: true}
 	for _, r := range open {
@@ -27,6 +28,7 @@ func SiblingsUnready(siblings []*corev1.Pod, record v1alpha1.ResizeRecord, open 
 		if excluded[pod.UID] || down(pod.Spec.NodeName) || pod.DeletionTimestamp != nil || resize.Finished(pod) || hasLess(pod, changes) {
 			continue
 		}
+		// A sibling that is unready since before the record was written counts for neither side.
 		switch c := podview.Condition(pod, corev1.PodReady); {
 		case c == nil || pod.CreationTimestamp.Add(startsWithin).After(record.WrittenAt.Time):
 		case c.Status == corev1.ConditionTrue:
@@ -38,7 +40,7 @@ func SiblingsUnready(siblings []*corev1.Pod, record v1alpha1.ResizeRecord, open 
 	return unready > 0 && unready >= ready
 }
 
-// hasLess: a pod has less than the prior size of what a record lowered.
+// hasLess reports whether a pod has less than the prior size of a resource that the record lowered.
 func hasLess(pod *corev1.Pod, changes []resize.Change) bool {
 	specs := podview.Specs(pod)
 	return slices.ContainsFunc(changes, func(c resize.Change) bool {

@@ -6,10 +6,11 @@ import (
 	"attune.io/attune/recommender"
 )
 
+// binarySuffixes are the suffixes of powers of 1024 in Kubernetes quantities.
 var binarySuffixes = [...]string{"", "Ki", "Mi", "Gi", "Ti"}
 
-// appendAmount appends an amount as a quoted quantity. podview.Quantity says the same, and costs three
-// allocations each: admission writes a dozen.
+// appendAmount appends an amount as a quoted quantity, such as "250m" or "256Mi". The result equals that of
+// podview.Quantity, without its three allocations for each amount: a review writes a dozen of them.
 func appendAmount(b []byte, r recommender.Resource, a recommender.Amount) []byte {
 	suffix := ""
 	if r == recommender.Memory {
@@ -27,6 +28,7 @@ func appendAmount(b []byte, r recommender.Resource, a recommender.Amount) []byte
 
 // appendString appends a JSON string. The text is valid UTF-8: it was decoded from JSON.
 func appendString(b []byte, s string) []byte {
+	// Only quotes, backslashes and control characters must be escaped in JSON (RFC 8259).
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
 	for i := range len(s) {

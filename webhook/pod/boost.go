@@ -10,15 +10,16 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// boost is more CPU to start with. The zero value is none.
+// boost is the additional CPU of a starting container. The zero value gives none.
 type boost struct {
-	// thousandths that the request is multiplied by.
+	// thousandths is the factor for the request, times 1000; 0: no boost.
 	thousandths recommender.Amount
-	// most is the greatest request that it makes; zero is no bound.
+	// most is the greatest request that the boost makes, in millicores; 0: no bound.
 	most recommender.Amount
 }
 
-// readBoost takes what cannot be read, or would not raise anything, for none.
+// readBoost reads a seed's boost. A multiplier that cannot be read, raises nothing, or is above v1alpha1.MaxBoost
+// counts as no boost.
 func readBoost(b *v1alpha1.CPUBoost) boost {
 	if b == nil {
 		return boost{}
@@ -30,11 +31,12 @@ func readBoost(b *v1alpha1.CPUBoost) boost {
 	return boost{thousandths: recommender.Amount(math.Round(multiplier * 1000)), most: amountAt(recommender.CPU, b.Most)}
 }
 
-// of a request: never less than that.
+// of returns the boosted request in millicores, never less than the request itself.
 func (b boost) of(request recommender.Amount) recommender.Amount {
 	if b.thousandths == 0 {
 		return request
 	}
+	// Rounded up to a whole millicore.
 	raised := (request*b.thousandths + 999) / 1000
 	if b.most > 0 {
 		raised = min(raised, b.most)
@@ -42,7 +44,8 @@ func (b boost) of(request recommender.Amount) recommender.Amount {
 	return max(request, raised)
 }
 
-// mayBoost: what is given to start with can be taken back without a restart, which would start it again.
+// mayBoost reports whether the boost can be taken back without a restart. With resizePolicy RestartContainer for
+// CPU: the boost is taken back -> the container restarts -> it needs the boost again.
 func (u *unit) mayBoost() bool {
 	for _, p := range u.ResizePolicy {
 		if p.ResourceName == string(corev1.ResourceCPU) && p.RestartPolicy == string(corev1.RestartContainer) {
@@ -52,12 +55,12 @@ func (u *unit) mayBoost() bool {
 	return true
 }
 
-// boosted: the container has more CPU than it would have without its boost.
+// boosted reports whether the container gets more CPU than it would have without its boost.
 func (u *unit) boosted() bool {
 	return u.boost && u.plain.Request > 0 && u.will[recommender.CPU].Request > u.plain.Request
 }
 
-// unboost gives the boosts of all containers back, and reports whether there were any.
+// unboost takes the boosts of all containers back and reports whether there were any.
 func unboost(units []unit) (any bool) {
 	for i := range units {
 		u := &units[i]

@@ -12,37 +12,54 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Namespace is what binds every pod of a namespace.
+// Namespace holds the bounds for every pod of a namespace. The zero value bounds nothing. The index makes it from
+// LimitRanges and ResourceQuotas; it is never changed afterwards.
 type Namespace struct {
+	// Bounds are the demands of all LimitRanges together.
 	Bounds constraint.Bounds
+	// Quotas are the rests of the ResourceQuotas; each of them must admit the pod.
 	Quotas []constraint.QuotaLeft
 }
 
-// Decision is what admission does with a pod.
+// Decision is what admission does with a pod. It never refuses one.
 type Decision struct {
+	// Reason is the result in one word: Seeded, or why the pod stays as it is.
 	Reason Reason
-	// Message says more than the reason where there is more to say.
+	// Message adds to the reason where there is more to report; empty: nothing.
 	Message string
 	// Patch is a JSON patch; empty: nothing changes.
 	Patch []byte
-	// Held are the resources that a seed was there for and that stay as they were.
+	// Held lists the resources that a seed exists for and that stay as they were.
 	Held []Held
 }
 
-// Held says why one resource of a container stays as it was; an empty container means all of them.
+// Held is one resource that stays as it was, and why.
 type Held struct {
+	// Container is its name; empty: all containers of the pod.
 	Container string
-	Resource  recommender.Resource
-	Reason    Reason
+	// Resource that stays.
+	Resource recommender.Resource
+	// Reason why it stays.
+	Reason Reason
 }
 
-// SeedPod fits a recommendation's seed to a new pod. It is computed from the seed and from what the
-// pod was created with, so a second call on its own result changes nothing. rec may be nil.
+// SeedPod fits the seed of a recommendation (nil: none) to a new pod. It is a pure function of its arguments, and
+// a second call on its own result changes nothing; the API server may call a mutating webhook again after others
+// changed the pod (reinvocation).
+//
+// The order of the steps matters:
+//  1. leave ends with pods that are not sized at all.
+//  2. recall finds the sizes before an earlier call, on which all else is computed.
+//  3. seedUnits fits each container by itself.
+//  4. keepRoom gives a resource back where the pod as a whole would be refused, so it needs the sizes of all
+//     containers.
+//  5. keepClass comes last: what keepRoom gives back can change the class.
 func SeedPod(p *Pod, rec *Recommendation, ns *Namespace, now time.Time) Decision {
 	if d := leave(p, rec, now); d.Reason != "" {
 		return d
 	}
 	units := unitsOf(p)
+	// Sums of absurd amounts would overflow; the API server will refuse the pod itself, or no node will take it.
 	if !sane(units) {
 		return Decision{Reason: Unreadable, Message: "an amount is beyond any machine"}
 	}
@@ -57,8 +74,8 @@ func SeedPod(p *Pod, rec *Recommendation, ns *Namespace, now time.Time) Decision
 	return d
 }
 
-// outcome: a pod that was moved is seeded; another stays as it is for the reason of the last hold, which
-// is the one that concerns most of it.
+// outcome is Seeded for a pod that was changed. For any other it is the reason of the last hold, which is the one
+// that concerns most of the pod.
 func outcome(note string, d *Decision) Reason {
 	switch {
 	case note != "":
@@ -70,10 +87,10 @@ func outcome(note string, d *Decision) Reason {
 	}
 }
 
-// mirrorAnnotation marks the API server's shadow of a static pod.
+// mirrorAnnotation marks the API server's copy of a static pod; the kubelet ignores changes of it.
 const mirrorAnnotation = "kubernetes.io/config.mirror"
 
-// leave is a decision with a reason where the pod is not to be sized at all.
+// leave returns a decision with a reason where the pod is not to be sized at all, else the zero value.
 func leave(p *Pod, rec *Recommendation, now time.Time) Decision {
 	_, mirror := p.Metadata.Annotations[mirrorAnnotation]
 	switch {
@@ -95,7 +112,8 @@ func leave(p *Pod, rec *Recommendation, now time.Time) Decision {
 	return Decision{}
 }
 
-// seedUnits fits the seed to each container that runs while the pod does.
+// seedUnits fits the seed to each container that runs as long as the pod, and notes what is held. Init containers
+// that end are never sized.
 func seedUnits(units []unit, seed *Seed, generation string, ns *Namespace, d *Decision) {
 	f := frame{class: classOf(units, was), bounds: &ns.Bounds}
 	for i := range units {
@@ -122,11 +140,13 @@ func seedUnits(units []unit, seed *Seed, generation string, ns *Namespace, d *De
 	}
 }
 
-// boostUnit gives a container more CPU to start with, as far as what binds it lets it.
+// boostUnit gives a container its boost, as far as the bounds of the namespace and the class allow. plain keeps
+// the size without it.
 func (f frame) boostUnit(u *unit, s *ContainerSeed) {
 	if s.Of[recommender.CPU].request == 0 || u.tight[recommender.CPU] {
 		return
 	}
+	// The frame is a copy (value receiver), so the boost applies to this container alone.
 	f.boost = s.boost
 	boosted, _ := f.fit(recommender.CPU, s, u.was[recommender.CPU])
 	if plain := u.will[recommender.CPU]; boosted.Request > plain.Request {
@@ -134,8 +154,8 @@ func (f frame) boostUnit(u *unit, s *ContainerSeed) {
 	}
 }
 
-// keepRoom gives a resource back in all containers where the pod as a whole would not be admitted; of CPU
-// the boost first.
+// keepRoom gives a resource back in all containers where the namespace would refuse the pod as a whole; of CPU
+// first only the boosts.
 func keepRoom(p *Pod, units []unit, ns *Namespace, d *Decision) {
 	for _, r := range recommender.Resources {
 		reason := ns.refuses(p, units, r)
@@ -149,8 +169,9 @@ func keepRoom(p *Pod, units []unit, ns *Namespace, d *Decision) {
 	}
 }
 
-// refuses is the reason why the namespace does not admit the pod with what it will have of a resource,
-// and may well admit it as it is.
+// refuses is the reason why the namespace would not admit the pod with its new amounts of a resource, or empty.
+// Only what differs from the pod as it came is judged: attune must not be the cause of a refusal, but cannot
+// prevent one either.
 func (ns *Namespace) refuses(p *Pod, units []unit, r recommender.Resource) Reason {
 	from, to := effective(units, r, is), effective(units, r, will)
 	if from == to {
@@ -172,7 +193,7 @@ func (ns *Namespace) refuses(p *Pod, units []unit, r recommender.Resource) Reaso
 	return ""
 }
 
-// withOverhead adds what the runtime class costs; a quota counts it, and a limit only where one is.
+// withOverhead adds the overhead of the runtime class, which quotas count; to a limit only where there is one.
 func (p *Pod) withOverhead(r recommender.Resource, a recommender.Allocation) recommender.Allocation {
 	overhead := podview.AmountOf(r, *p.Spec.Overhead.of(r))
 	a.Request += overhead
@@ -182,9 +203,9 @@ func (p *Pod) withOverhead(r recommender.Resource, a recommender.Allocation) rec
 	return a
 }
 
-// keepClass leaves the whole pod alone where its quality of service would change. The one change there
-// is, is that a pod without any requests gets some: it could never be resized later. What is left without the boosts
-// is another size, which has to be admitted too.
+// keepClass leaves the whole pod alone where its class of quality of service would change. One change is allowed:
+// a pod without any requests gets some, because a BestEffort pod can never be resized later. Without the boosts
+// the pod has another size, which has to be admitted too, so keepRoom runs again.
 func keepClass(p *Pod, units []unit, ns *Namespace, d *Decision) {
 	if keepsClass(units) {
 		return
@@ -201,11 +222,14 @@ func keepClass(p *Pod, units []unit, ns *Namespace, d *Decision) {
 	}
 }
 
+// keepsClass reports whether the class stays, or changes from BestEffort to Burstable.
 func keepsClass(units []unit) bool {
 	from, to := classOf(units, is), classOf(units, will)
 	return from == to || from == corev1.PodQOSBestEffort && to == corev1.PodQOSBurstable
 }
 
+// restore gives a resource back in all containers: they keep what the pod came with, including a boost from an
+// earlier call.
 func restore(units []unit, r recommender.Resource) {
 	for i := range units {
 		units[i].will[r] = units[i].is[r]
@@ -215,7 +239,7 @@ func restore(units []unit, r recommender.Resource) {
 	}
 }
 
-// object is the pod's metadata as the owner's lookup reads it.
+// object is the pod's metadata in the form that workload.OwnerOf reads.
 func (p *Pod) object() *metav1.ObjectMeta {
 	return &metav1.ObjectMeta{Labels: p.Metadata.Labels, OwnerReferences: p.Metadata.OwnerReferences}
 }

@@ -7,25 +7,28 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// frame is what a container's seed is fitted into.
+// frame holds the conditions that apply to all containers of a pod.
 type frame struct {
+	// class is that of the pod as it was created; bounds are those of its namespace.
 	class  corev1.PodQOSClass
 	bounds *constraint.Bounds
-	// boost of the CPU; zero: none.
+	// boost of the CPU that is fitted; the zero value is none.
 	boost boost
 }
 
-// fit is the seed of one resource, fitted to a container that was created with was. It depends on
-// nothing else, so the same pod gets the same answer however often it is asked. Where the seed cannot
-// be had, the container keeps what it was created with, and the reason is not empty.
+// fit returns the seed of one resource, fitted to a container that was created with was. Its result depends on
+// nothing else, so the same pod gets the same answer however often it is reviewed. Where the seed cannot be
+// applied, the container keeps what it was created with and the reason is not empty.
 //
-// Always: a request is at most its limit; nothing that was set becomes unset; request and limit stay
-// equal in a Guaranteed pod; where lowering is not allowed, neither gets below what it was.
+// The result always keeps these rules: a request is at most its limit; nothing that was set becomes unset; request
+// and limit stay equal in a Guaranteed pod; where lowering is not allowed, neither falls below what it was.
 func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Allocation) (recommender.Allocation, Reason) {
 	s := &c.Of[r]
 	switch {
 	case s.request == 0:
 		return was, ""
+	// The template asks for more than the seed was made for: its author just changed it, and the pod is not
+	// lowered.
 	case s.request < was.Request && !c.made(r, was.Request):
 		return was, TemplateChanged
 	}
@@ -35,6 +38,7 @@ func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Al
 	}
 	wanted := f.wanted(r, s, was)
 	switch {
+	// In a Guaranteed pod request and limit must stay equal, so the resource moves only if both may move.
 	case f.class != corev1.PodQOSGuaranteed:
 		return bound.Clamp(r, wanted, was), ""
 	case s.bothMove:
@@ -44,7 +48,7 @@ func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Al
 	}
 }
 
-// wanted is the seed before the namespace has its say.
+// wanted is the seed before the bounds of the namespace are applied.
 func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocation) (wanted recommender.Allocation) {
 	wanted.Request = s.request
 	if !s.mayLower {
@@ -70,7 +74,7 @@ func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocatio
 	return wanted
 }
 
-// limitFor is the limit that goes with a request; 0 is none.
+// limitFor is the limit that goes with a request; 0: none.
 func (s *ask) limitFor(r recommender.Resource, was recommender.Allocation, request recommender.Amount) recommender.Amount {
 	switch {
 	case s.limit > 0:
@@ -82,8 +86,8 @@ func (s *ask) limitFor(r recommender.Resource, was recommender.Allocation, reque
 	}
 }
 
-// granularity of a Guaranteed container's CPU: whole cores stay whole, since the static CPU manager
-// gives cores of their own to those alone.
+// granularity is the unit in which a Guaranteed container's amount may change. Whole cores stay whole, since the
+// static CPU manager gives exclusive cores only to containers that request whole ones.
 func granularity(r recommender.Resource, was recommender.Allocation) recommender.Amount {
 	const core = 1000
 	if r == recommender.CPU && was.Request%core == 0 {

@@ -13,24 +13,29 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// Path is where the API server finds the handler.
+// Path is the URL path under which the API server calls the handler.
 const Path = "/mutate-pod"
 
-// maxBody bounds a review: a pod of the most that the API server stores (1.5 MiB) written out, with
-// room to spare. The server's own bound comes first.
+// maxBody bounds the body of a review, in bytes: the largest pod that the API server stores (1.5 MiB), as JSON,
+// with room to spare. The bound of webhook/server applies first.
 const maxBody = 4 << 20
 
-// Handler answers admission reviews of pods. It never refuses a pod and never asks the API server: a
-// review that it cannot read gets an HTTP error, which the webhook's failurePolicy (Ignore) lets pass,
-// and every other one is allowed, changed or not.
+// Handler answers admission reviews of pods. It never refuses a pod and never calls the API server. A review that
+// it cannot read gets an HTTP error, which the webhook's failurePolicy (Ignore) turns into an unchanged pod; every
+// other one is allowed, changed or not. It is safe for concurrent use as long as its fields are not changed.
 type Handler struct {
-	Known   Known
+	// Known answers questions about workloads and namespaces from memory.
+	Known Known
+	// Metrics count the decisions; not nil.
 	Metrics *Metrics
-	Clock   clock.PassiveClock
-	Log     logr.Logger
+	// Clock gives the time by which a seed expires.
+	Clock clock.PassiveClock
+	// Log gets each decision at level 1, and failures at level 0.
+	Log logr.Logger
 }
 
-// ServeHTTP answers one review.
+// ServeHTTP answers one review. A body that cannot be read is answered with status 400, one beyond maxBody with
+// 413.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := h.Clock.Now()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -50,6 +55,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Metrics.duration.Observe(h.Clock.Since(start).Seconds())
 }
 
+// refuse answers a body that is no review. The API server then applies failurePolicy Ignore.
 func (h *Handler) refuse(w http.ResponseWriter, err error) {
 	status := http.StatusBadRequest
 	var large *http.MaxBytesError
@@ -61,9 +67,11 @@ func (h *Handler) refuse(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), status)
 }
 
+// errNoReview is returned for a body without a request or without its uid, to which no answer could refer.
 var errNoReview = errors.New("the body is not an AdmissionReview with a request")
 
-// Answer is the answer to a review, both as JSON. An error means that the body is no review at all.
+// Answer returns the answer to a review, both as JSON. An error means that the body is no review with a uid that
+// could be answered. A review whose pod cannot be read is answered, and leaves the pod unchanged.
 func (h *Handler) Answer(body []byte) ([]byte, error) {
 	var in review
 	err := json.Unmarshal(body, &in)
@@ -75,7 +83,7 @@ func (h *Handler) Answer(body []byte) ([]byte, error) {
 	return respond(&in, &d), nil
 }
 
-// decide never panics: a defect of ours must not cost anybody a pod.
+// decide returns the decision on a request. It never panics: a defect in attune must not prevent a pod.
 func (h *Handler) decide(r *request, unreadable error) (d Decision) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -95,7 +103,7 @@ func (h *Handler) decide(r *request, unreadable error) (d Decision) {
 	return SeedPod(&r.Object, h.Known.Recommendation(of), h.Known.Namespace(r.Namespace), h.Clock.Now())
 }
 
-// report counts and logs. A dry run makes no pod, so it is not counted.
+// report counts and logs a decision. A dry run creates no pod, so it is not counted.
 func (h *Handler) report(r *request, d *Decision) {
 	if !r.DryRun {
 		h.Metrics.total.WithLabelValues(string(d.Reason)).Inc()

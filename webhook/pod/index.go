@@ -13,25 +13,29 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// Known answers what admission needs to know, from memory.
+// Known answers what admission needs to know, from memory and without waiting. Implementations are safe for
+// concurrent use.
 type Known interface {
-	// Recommendation of a workload, or nil.
+	// Recommendation of a workload; nil where there is none. It must not be changed.
 	Recommendation(of workload.Identity) *Recommendation
-	// Namespace is what binds the pods of a namespace; never nil.
+	// Namespace returns the bounds for the pods of a namespace; never nil. It must not be changed.
 	Namespace(name string) *Namespace
 }
 
-// Index is what is known of every workload and namespace, kept by informers' events. Reading it copies
-// nothing: what it hands out is never changed, only replaced.
+// Index knows every workload's seed and every namespace's bounds, from informer events. Values that it hands out
+// are never changed, only replaced, so that reading copies nothing. Its size is bounded by the cluster's objects:
+// one entry for each recommendation, and for each namespace with LimitRanges or quotas.
 type Index struct {
+	// mu guards all maps.
 	mu              sync.RWMutex
 	recommendations map[types.NamespacedName]*Recommendation
 	namespaces      map[string]*Namespace
-	ranges          map[string][]*corev1.LimitRange
-	quotas          map[string][]*corev1.ResourceQuota
+	// ranges and quotas are what namespaces is computed from.
+	ranges map[string][]*corev1.LimitRange
+	quotas map[string][]*corev1.ResourceQuota
 }
 
-// NewIndex is empty.
+// NewIndex returns an empty index.
 func NewIndex() *Index {
 	return &Index{
 		recommendations: map[types.NamespacedName]*Recommendation{},
@@ -41,7 +45,8 @@ func NewIndex() *Index {
 	}
 }
 
-// Recommendation of a workload, or nil.
+// Recommendation returns the seed of a workload, or nil. Two workloads may share the name of a recommendation, as
+// long names are cut and end in a short hash, so the full identity is compared.
 func (x *Index) Recommendation(of workload.Identity) *Recommendation {
 	key := types.NamespacedName{Namespace: of.Namespace, Name: of.RecommendationName()}
 	x.mu.RLock()
@@ -52,9 +57,10 @@ func (x *Index) Recommendation(of workload.Identity) *Recommendation {
 	return nil
 }
 
+// unbound is the result for namespaces without bounds.
 var unbound Namespace
 
-// Namespace is what binds the pods of a namespace.
+// Namespace returns the bounds for the pods of a namespace; never nil.
 func (x *Index) Namespace(name string) *Namespace {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -64,7 +70,7 @@ func (x *Index) Namespace(name string) *Namespace {
 	return &unbound
 }
 
-// Set takes in a recommendation, a limit range or a quota. It panics on anything else.
+// Set stores a recommendation, LimitRange or ResourceQuota. It panics on any other type.
 func (x *Index) Set(object any) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -82,7 +88,7 @@ func (x *Index) Set(object any) {
 	}
 }
 
-// Delete forgets an object. It panics on what Set does not take.
+// Delete removes an object. It panics on the types on which Set does.
 func (x *Index) Delete(object any) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -100,7 +106,7 @@ func (x *Index) Delete(object any) {
 	}
 }
 
-// bind works out anew what binds a namespace.
+// bind computes the bounds of a namespace again. The caller holds mu.
 func (x *Index) bind(name string) {
 	ranges, quotas := x.ranges[name], x.quotas[name]
 	if len(ranges) == 0 && len(quotas) == 0 {
@@ -116,8 +122,11 @@ func (x *Index) bind(name string) {
 	x.namespaces[name] = ns
 }
 
+// named is implemented by all objects that lists are kept of.
 type named interface{ GetName() string }
 
+// with and without return the list with the object in place of the one with its name, or without it. They may
+// reuse the array: lists are only read under mu.
 func with[T named](list []T, object T) []T {
 	return append(without(list, object), object)
 }
@@ -126,12 +135,13 @@ func without[T named](list []T, object T) []T {
 	return slices.DeleteFunc(list, func(o T) bool { return o.GetName() == object.GetName() })
 }
 
-// Handler is for an informer of one of the three kinds.
+// Handler returns the event handler for the informer of any of the three types.
 func (x *Index) Handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    x.Set,
 		UpdateFunc: func(_, object any) { x.Set(object) },
 		DeleteFunc: func(object any) {
+			// A watch that missed the deletion reports the last known object in a wrapper.
 			if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 				object = gone.Obj
 			}

@@ -4,8 +4,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics of admission.
+// Metrics are the counters of admission, labelled by Reason, and the time to answer. NewMetrics makes them.
 type Metrics struct {
+	// total counts decisions by reason, duration measures the answers in seconds.
 	total    *prometheus.CounterVec
 	duration prometheus.Histogram
 }

@@ -8,8 +8,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// patch is the JSON patch from what the object has to what it shall have: the amounts that differ and
-// the annotation, nothing else. It is empty where nothing differs.
+// patch returns the JSON patch (RFC 6902) from what the object has to what it is to have: the amounts that differ
+// and the annotation, nothing else. It is nil where nothing differs.
 func patch(p *Pod, units []unit, note string) []byte {
 	w := writer{}
 	for i := range units {
@@ -19,7 +19,8 @@ func patch(p *Pod, units []unit, note string) []byte {
 	return w.bytes()
 }
 
-// writer appends operations. It writes add alone, which replaces a member that is there.
+// writer appends operations of a JSON patch. Amounts are always written with add, which also replaces a member
+// that exists. Each operation ends with a comma; bytes replaces the last one by the closing bracket.
 type writer struct{ b []byte }
 
 func (w *writer) bytes() []byte {
@@ -30,6 +31,7 @@ func (w *writer) bytes() []byte {
 	return w.b
 }
 
+// open begins an operation, up to the beginning of its path.
 func (w *writer) open(op string) {
 	if w.b == nil {
 		w.b = append(make([]byte, 0, 1024), '[')
@@ -41,6 +43,8 @@ func (w *writer) open(op string) {
 
 func (w *writer) close() { w.b = append(w.b, "},"...) }
 
+// unit writes what differs of one container. resources is added first where the container has none, since add
+// needs an existing parent.
 func (w *writer) unit(u *unit) {
 	if u.will == u.is {
 		return
@@ -58,9 +62,9 @@ func (w *writer) unit(u *unit) {
 func requestOf(a recommender.Allocation) recommender.Amount { return a.Request }
 func limitOf(a recommender.Allocation) recommender.Amount   { return a.Limit }
 
-// list writes what differs of a container's requests or limits. A list that is not there yet is added
-// as a whole. Of a resource that moves nothing keeps a part of a byte: the next call would read the pair
-// otherwise.
+// list writes what differs of a container's requests or limits. A list that does not exist yet is added as a
+// whole. For a resource that changes, both amounts are written as whole ones: with a part of a byte left in one of
+// them, the next call would read another pair of request and limit.
 func (w *writer) list(u *unit, name string, have *Quantities, of func(recommender.Allocation) recommender.Amount) {
 	there := have != nil
 	for _, r := range recommender.Resources {
@@ -73,6 +77,7 @@ func (w *writer) list(u *unit, name string, have *Quantities, of func(recommende
 	}
 }
 
+// amount writes one amount. there reports whether its list exists; else the list is added with this amount in it.
 func (w *writer) amount(u *unit, list string, there bool, r recommender.Resource, a recommender.Amount) {
 	w.open("add")
 	w.path(u)
@@ -87,6 +92,7 @@ func (w *writer) amount(u *unit, list string, there bool, r recommender.Resource
 	w.close()
 }
 
+// path writes the path of the container's resources.
 func (w *writer) path(u *unit) {
 	list := "/spec/containers/"
 	if u.init {
@@ -97,8 +103,10 @@ func (w *writer) path(u *unit) {
 	w.b = append(w.b, "/resources"...)
 }
 
+// annotationPath is the JSON pointer of the annotation; "/" in a name is written as "~1" (RFC 6901).
 var annotationPath = "/metadata/annotations/" + strings.ReplaceAll(v1alpha1.SeededAnnotation, "/", "~1")
 
+// annotation adds, replaces or removes the note about what was changed.
 func (w *writer) annotation(have map[string]string, note string) {
 	old, there := have[v1alpha1.SeededAnnotation]
 	switch {

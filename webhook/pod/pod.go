@@ -1,6 +1,16 @@
-// Package pod sizes new pods at admission: it decodes a pod, finds its workload's recommendation and
-// fits the recommendation's seed to the pod. The decision is a pure function of the pod, the seed and
-// what binds the namespace (limit ranges, quotas); it asks nobody, so a new pod waits for no lookup.
+// Package pod sizes new pods at admission (a mutating webhook).
+//
+// The way of a review:
+//  1. handler.go reads the AdmissionReview, of which review.go decodes only the parts that are needed.
+//  2. workload.OwnerOf finds the pod's workload; index.go has its recommendation (seed.go) and the bounds of its
+//     namespace, both kept in memory by informers (feed.go).
+//  3. decide.go fits the seed to the pod: seeded.go recalls an earlier call, fit.go and boost.go size each
+//     container, pod.go adds up what the scheduler, quotas and classes count.
+//  4. patch.go writes the JSON patch, respond.go the answer, metrics.go counts it.
+//
+// The decision is a pure function of the pod, the seed and the namespace's bounds. The package never refuses a pod
+// and never calls the API server, so that a new pod waits for no lookup and is created unsized if anything is
+// missing. Start reading with Handler.Answer and SeedPod.
 package pod
 
 import (
@@ -11,28 +21,30 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// unit is one container of a pod, of whichever list.
+// unit is one container of a pod, of either list, with its sizes. Sizes are in millicores and bytes.
 type unit struct {
 	*Container
+	// init is true for a container listed under initContainers; index is its place in its list.
 	init  bool // listed under initContainers
 	index int
-	// was is what the container had before attune, is what the object has now and will be what it shall have.
+	// was is the size before attune, is the size in the object that came in, will the size that the object is to
+	// have.
 	was, is, will recommender.Size
-	// tight resources stay as they are.
+	// tight is true for resources that stay as they are, because no whole amount fits below the limit.
 	tight [2]bool
-	// boost: it may be given more CPU to start with; plain is what it has without that.
-	// claimed: it has its boost already, from an earlier call.
+	// boost is true where the container may get a startup boost, and claimed where it already has one from an
+	// earlier call. plain is its CPU without the boost.
 	boost, claimed bool
 	plain          recommender.Allocation
 }
 
-// sidecar reports a native sidecar: an init container that runs as long as the pod.
+// sidecar reports whether the container is a native sidecar: an init container that runs as long as the pod.
 func (u *unit) sidecar() bool { return u.init && podview.IsAlways(u.RestartPolicy) }
 
-// runs reports whether the container lives while the pod does, and so is sized.
+// runs reports whether the container runs as long as the pod, and so is sized.
 func (u *unit) runs() bool { return !u.init || u.sidecar() }
 
-// unitsOf lists init containers first: the effective request of a pod depends on their order.
+// unitsOf returns init containers first and in their order, on which the effective request of the pod depends.
 func unitsOf(p *Pod) []unit {
 	units := make([]unit, 0, len(p.Spec.InitContainers)+len(p.Spec.Containers))
 	for i := range p.Spec.InitContainers {
@@ -44,6 +56,7 @@ func unitsOf(p *Pod) []unit {
 	return units
 }
 
+// unitOf reads one container. Until recall finds an earlier call, the present size counts as the original.
 func unitOf(c *Container, init bool, index int) unit {
 	u := unit{Container: c, init: init, index: index}
 	u.boost = u.mayBoost()
@@ -54,9 +67,9 @@ func unitOf(c *Container, init bool, index int) unit {
 	return u
 }
 
-// allocationOf reads a request and its limit such that they are equal if and only if the quantities are.
-// It is tight where no whole amount can be asked for below the limit: also a limit of zero is one, though
-// it counts as none, and the API server takes no request above it.
+// allocationOf reads a request and its limit such that the two amounts are equal if and only if the quantities
+// are. It is tight where no whole amount fits below the limit. A limit of zero is tight too: it counts as no
+// limit, yet the API server accepts no request above it.
 func allocationOf(r recommender.Resource, request, limit *resource.Quantity) (a recommender.Allocation, tight bool) {
 	a = recommender.Allocation{Request: podview.AmountOf(r, *request), Limit: podview.AtMost(r, *limit)}
 	if limit.Format == "" { // absent
@@ -74,11 +87,12 @@ func allocationOf(r recommender.Resource, request, limit *resource.Quantity) (a 
 	return a, tight
 }
 
-// whole reports a quantity without a part of a millicore or of a byte.
+// whole reports whether a quantity has no fraction of a millicore or byte.
 func whole(r recommender.Resource, q resource.Quantity) bool {
 	return podview.AtMost(r, q) == podview.AmountOf(r, q)
 }
 
+// absent stands for a quantity that the object does not have.
 var absent resource.Quantity
 
 // of one resource; an absent quantity has no format.
@@ -93,7 +107,7 @@ func (q *Quantities) of(r recommender.Resource) *resource.Quantity {
 	}
 }
 
-// sane reports whether every amount can be computed with.
+// sane reports whether all amounts are small enough for sums and products without overflow (podview.Plausible).
 func sane(units []unit) bool {
 	for i := range units {
 		for _, a := range units[i].is {
@@ -105,16 +119,16 @@ func sane(units []unit) bool {
 	return true
 }
 
-// version picks which of a unit's sizes is meant.
+// version selects one of a unit's sizes: was, is or will.
 type version func(*unit) recommender.Size
 
 func was(u *unit) recommender.Size  { return u.was }
 func is(u *unit) recommender.Size   { return u.is }
 func will(u *unit) recommender.Size { return u.will }
 
-// effective is what the scheduler and quotas count for the pod: the sum of what runs together, or the
-// greatest init step where that is more (init containers run one by one, beside the sidecars started
-// before them).
+// effective is what the scheduler and quotas count for the pod: the sum of what runs together, or the greatest
+// step of the init containers where that is more. Init containers run one by one, beside the sidecars that started
+// before them.
 func effective(units []unit, r recommender.Resource, of version) (total recommender.Allocation) {
 	var step, sidecars recommender.Allocation
 	for i := range units {
@@ -132,6 +146,7 @@ func effective(units []unit, r recommender.Resource, of version) (total recommen
 	return greater(total, step)
 }
 
+// plus and greater work on request and limit separately, as Kubernetes' resource helpers do.
 func plus(a, b recommender.Allocation) recommender.Allocation {
 	return recommender.Allocation{Request: a.Request + b.Request, Limit: a.Limit + b.Limit}
 }
@@ -140,7 +155,7 @@ func greater(a, b recommender.Allocation) recommender.Allocation {
 	return recommender.Allocation{Request: max(a.Request, b.Request), Limit: max(a.Limit, b.Limit)}
 }
 
-// classOf is the quality of service that the units have together.
+// classOf is the class of quality of service that the units have together.
 func classOf(units []unit, of version) corev1.PodQOSClass {
 	var q podview.QOS
 	for i := range units {

@@ -1,6 +1,7 @@
 package pod
 
-// Reason says what was decided for a pod. The words label attune_admission_total, so there are few.
+// Reason is the decision on a pod, or on one of its resources, in one word. The words label
+// attune_admission_total, so their number is small and fixed.
 type Reason string
 
 const (

@@ -2,8 +2,8 @@ package pod
 
 import "encoding/base64"
 
-// respond writes the AdmissionReview that answers another. The reason goes into the API server's audit
-// log; the pod's user sees nothing of it.
+// respond writes the AdmissionReview that answers another one, with the same API version. The reason goes into the
+// API server's audit log; the creator of the pod does not see it.
 func respond(in *review, d *Decision) []byte {
 	b := make([]byte, 0, 512+2*len(d.Patch))
 	b = append(b, `{"apiVersion":`...)

@@ -6,13 +6,16 @@ import (
 	"attune.io/attune/internal/quantity"
 )
 
-// review is the part of an AdmissionReview that is read.
+// review is the part of an AdmissionReview that is read. Decoding only that part takes a fraction of the time and
+// memory that a whole pod takes.
 type review struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
 	Request    *request `json:"request"`
 }
 
+// request is the part of an admission request that is read. Namespace is the pod's: the object itself may not have
+// it yet.
 type request struct {
 	UID         string                      `json:"uid"`
 	Namespace   string                      `json:"namespace"`
@@ -23,49 +26,65 @@ type request struct {
 	Object      Pod                         `json:"object"`
 }
 
-// Pod is the part of a pod that sizing reads; the rest is skipped while decoding.
+// Pod is the part of a pod that sizing reads; the rest is skipped by the decoder.
 type Pod struct {
+	// Metadata has the labels, annotations and owners.
 	Metadata Metadata `json:"metadata"`
-	Spec     Spec     `json:"spec"`
+	// Spec has the containers.
+	Spec Spec `json:"spec"`
 }
 
-// Metadata at admission has neither a name nor, for certain, a namespace.
+// Metadata is the part of a pod's metadata that sizing reads. At admission a pod may have neither a name nor a
+// namespace.
 type Metadata struct {
-	Labels          map[string]string       `json:"labels"`
-	Annotations     map[string]string       `json:"annotations"`
+	// Labels name the template generation of the pod.
+	Labels map[string]string `json:"labels"`
+	// Annotations can opt the pod out, and hold the note of an earlier call.
+	Annotations map[string]string `json:"annotations"`
+	// OwnerReferences lead to the workload.
 	OwnerReferences []metav1.OwnerReference `json:"ownerReferences"`
 }
 
 // Spec is the part of a pod's spec that sizing reads.
 type Spec struct {
+	// Containers are the regular ones, InitContainers also hold native sidecars.
 	Containers     []Container `json:"containers"`
 	InitContainers []Container `json:"initContainers"`
-	// Resources at pod level; nil where the pod sets none.
-	Resources *struct{}  `json:"resources"`
-	Overhead  Quantities `json:"overhead"`
-	OS        *struct {
+	// Resources at pod level; nil where the pod has none. Only their presence matters: such pods are not sized.
+	Resources *struct{} `json:"resources"`
+	// Overhead of the runtime class, which quotas count.
+	Overhead Quantities `json:"overhead"`
+	// OS is nil where the pod names none; Windows pods are not sized.
+	OS *struct {
 		Name string `json:"name"`
 	} `json:"os"`
 }
 
 // Container is the part of a container that sizing reads.
 type Container struct {
-	Name          string        `json:"name"`
-	RestartPolicy string        `json:"restartPolicy"`
-	Resources     *Requirements `json:"resources"`
-	// ResizePolicy says which changes restart the container.
+	// Name by which the seed is found.
+	Name string `json:"name"`
+	// RestartPolicy of an init container; Always makes it a native sidecar.
+	RestartPolicy string `json:"restartPolicy"`
+	// Resources is nil where the container has none.
+	Resources *Requirements `json:"resources"`
+	// ResizePolicy names the changes that restart the container.
 	ResizePolicy []struct {
 		ResourceName  string `json:"resourceName"`
 		RestartPolicy string `json:"restartPolicy"`
 	} `json:"resizePolicy"`
 }
 
-// Requirements are a container's; nil lists are absent from the object.
+// Requirements are the requests and limits of a container. A nil list does not exist in the object, which a patch
+// has to respect.
 type Requirements struct {
+	// Requests is nil where the object has no such list.
 	Requests *Quantities `json:"requests"`
-	Limits   *Quantities `json:"limits"`
+	// Limits is nil where the object has no such list.
+	Limits *Quantities `json:"limits"`
 }
 
+// requests and limits are nil-safe: a container without resources has neither list.
 func (r *Requirements) requests() *Quantities {
 	if r == nil {
 		return nil
@@ -80,8 +99,11 @@ func (r *Requirements) limits() *Quantities {
 	return r.Limits
 }
 
-// Quantities of the two resources that are sized; zero ones count as absent.
+// Quantities are those of the two resources that are sized. Zero ones count as absent. Bounded refuses numbers
+// that would take long to parse.
 type Quantities struct {
-	CPU    quantity.Bounded `json:"cpu"`
+	// CPU in cores, as Kubernetes writes it.
+	CPU quantity.Bounded `json:"cpu"`
+	// Memory in bytes.
 	Memory quantity.Bounded `json:"memory"`
 }

@@ -13,38 +13,46 @@ import (
 	"attune.io/attune/resize/harm"
 )
 
-// Recommendation is the part of an AttuneRecommendation that admission needs, with its quantities read.
-// It is immutable.
+// Recommendation is the part of an AttuneRecommendation that admission needs, with its quantities parsed once. It
+// is immutable, so that any number of reviews share it.
 type Recommendation struct {
 	// Name of the object.
 	Name string
-	// Of is the workload that it sizes.
+	// Of is the workload for which it is.
 	Of workload.Identity
-	// Seed is nil where new pods stay as they are; Withheld then says why.
+	// Seed is what new pods get; nil: they stay as they are, and Withheld is the reason where there is one.
 	Seed     *Seed
 	Withheld string
 }
 
-// Seed is what new pods are given.
+// Seed is the size with which new pods of a workload are created.
 type Seed struct {
-	Revision   string
+	// Revision identifies the seed; a revision that harmed a pod is not used again.
+	Revision string
+	// ValidUntil is the time from which the seed is not used any more; the policy loop renews it while there is
+	// fresh data.
 	ValidUntil time.Time
+	// Containers are the seeds by container; others stay as they are.
 	Containers []ContainerSeed
 }
 
 // ContainerSeed is the seed of one container.
 type ContainerSeed struct {
+	// Name of the container.
 	Name string
-	Of   [2]ask
-	// boost of the CPU.
+	// Of is what is asked for of each resource, indexed by Resource.
+	Of [2]ask
+	// boost of the CPU; the zero value: none.
 	boost boost
-	// originals are what the container is known to have been created with, by generations of the template.
+	// originals are the sizes with which the container is known to have been created, over generations of the
+	// template.
 	originals []recommender.Size
-	// crashes of newborn pods, by template generation: those are not lowered.
+	// crashes are crash loops of new pods by template generation; pods of these generations are not lowered.
 	crashes []v1alpha1.BirthCrash
 }
 
-// forGeneration is the seed without its lowering, in a template generation whose pods crashed when they were born with less.
+// forGeneration returns the seed for a template generation: without lowering where pods of that generation crashed
+// when they were created with less. The receiver is not changed; nil stays nil.
 func (s *ContainerSeed) forGeneration(templateHash string) *ContainerSeed {
 	if s == nil || !harm.LoweringWithheld(s.crashes, s.Name, templateHash) {
 		return s
@@ -56,31 +64,32 @@ func (s *ContainerSeed) forGeneration(templateHash string) *ContainerSeed {
 	return &raising
 }
 
-// made reports whether the seed was made with such a request in mind. Where it was not, somebody has
-// just changed the template and meant it: until the loops have seen the new pods, none is lowered.
+// made reports whether the seed was computed for a template with this request. Where it was not, the template was
+// just changed on purpose: no pod is lowered until the loops have seen the new pods. Without known originals every
+// request counts.
 func (s *ContainerSeed) made(r recommender.Resource, request recommender.Amount) bool {
 	return len(s.originals) == 0 || slices.ContainsFunc(s.originals, func(known recommender.Size) bool {
 		return known[r].Request == request
 	})
 }
 
-// ask is the seed of one resource of one container.
+// ask is the seed of one resource of one container, in millicores or bytes.
 type ask struct {
-	// request to give; zero leaves the resource alone.
+	// request to give; 0 leaves the resource alone.
 	request recommender.Amount
-	// limitFollows keeps the ratio of the original limit to the original request; else the limit stays.
+	// limitFollows keeps the ratio of the original limit to the original request; otherwise the limit stays.
 	limitFollows bool
-	// limit, where not zero, is given as it is.
+	// limit is given as it is; 0: limitFollows decides.
 	limit recommender.Amount
-	// limitFloor is what the limit may not be below.
+	// limitFloor is the least limit; 0: none.
 	limitFloor recommender.Amount
-	// mayLower lets the resource go below what the pod was created with.
+	// mayLower allows amounts below those with which the pod was created.
 	mayLower bool
-	// bothMove: in a Guaranteed pod the limit moves with the request whatever else is said.
+	// bothMove moves the limit of a Guaranteed pod with its request, whatever limitFollows says.
 	bothMove bool
 }
 
-// Read takes from a recommendation what admission needs.
+// Read takes from a recommendation what admission needs. The seed is left out where its revision harmed a pod.
 func Read(rec *v1alpha1.AttuneRecommendation) *Recommendation {
 	r := &Recommendation{
 		Name:     rec.Name,
@@ -104,6 +113,8 @@ func Read(rec *v1alpha1.AttuneRecommendation) *Recommendation {
 	return r
 }
 
+// originals are the different sizes with which a container was created, over all generations that the status
+// remembers.
 func originals(generations []v1alpha1.Originals, container string) (sizes []recommender.Size) {
 	for _, generation := range generations {
 		for _, c := range generation.Containers {
@@ -115,6 +126,8 @@ func originals(generations []v1alpha1.Originals, container string) (sizes []reco
 	return sizes
 }
 
+// readContainer reads the seed of one container. raiseOnly forbids lowering of both resources. Memory also needs
+// AllowMemoryDecrease to be lowered.
 func readContainer(s *v1alpha1.ContainerSeed, strategy v1alpha1.Strategy, raiseOnly bool) ContainerSeed {
 	// A seed of the strategy Node may stand for a while after its policy has left it: no other sets a limit as it is.
 	node := strategy == v1alpha1.StrategyNode || s.MemoryLimit != nil
@@ -136,7 +149,7 @@ func readContainer(s *v1alpha1.ContainerSeed, strategy v1alpha1.Strategy, raiseO
 	}}
 }
 
-// amountAt reads an optional quantity; what is absent, negative or absurd is zero, which leaves the
+// amountAt reads an optional quantity. What is absent, negative or beyond podview.Plausible is 0, which leaves the
 // resource alone.
 func amountAt(r recommender.Resource, q *resource.Quantity) recommender.Amount {
 	if a := podview.FromPointer(r, q); a <= podview.Plausible {

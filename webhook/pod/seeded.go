@@ -9,9 +9,9 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// recall finds what a pod was created with where an earlier call has seeded it. The annotation is a
-// hint that anybody may have written: an original is believed only where this very seed makes of it
-// what the container has now; else what the container has now is its original.
+// recall finds out with what size a pod was created, where an earlier call has already seeded it. The annotation
+// is only a hint, since a user of the namespace may have written it: an original is believed only if this very
+// seed turns it into what the container has now. Otherwise the present size counts as the original.
 func recall(p *Pod, units []unit, rec *Recommendation, ns *Namespace) {
 	written := p.Metadata.Annotations[v1alpha1.SeededAnnotation]
 	if written == "" {
@@ -22,12 +22,15 @@ func recall(p *Pod, units []unit, rec *Recommendation, ns *Namespace) {
 	if err != nil || seeded.Recommendation != rec.Name || seeded.Revision != rec.Seed.Revision {
 		return
 	}
+	// The steps depend on each other: claims are taken over first, because the class of the pod, which decides how
+	// every container is fitted, follows from all of them together.
 	claim(units, &seeded)
 	// What one claim makes of the pod's class bears on the others, so they are weighed again until none falls.
 	for fell := true; fell; {
 		seedUnits(units, rec.Seed, podview.GenerationOf(p.Metadata.Labels), ns, &Decision{})
 		fell = dropClaims(units)
 	}
+	// Nothing of the annotation holds: the pod counts as new, and may get its boosts.
 	if !slices.ContainsFunc(units, unit.believed) {
 		for i := range units {
 			units[i].boost = units[i].mayBoost()
@@ -35,11 +38,11 @@ func recall(p *Pod, units []unit, rec *Recommendation, ns *Namespace) {
 	}
 }
 
-// believed: something of what the annotation tells of the container explains what it has.
+// believed reports whether something in the annotation explains what the container has.
 func (u unit) believed() bool { return u.was != u.is || u.claimed }
 
-// dropClaims takes back the originals that do not explain what the container has, and reports whether
-// there were any.
+// dropClaims removes originals that do not explain the container's size, and reports whether there were any. Each
+// turn of recall's loop removes at least one, so the loop ends.
 func dropClaims(units []unit) (fell bool) {
 	for i := range units {
 		u := &units[i]
@@ -53,7 +56,7 @@ func dropClaims(units []unit) (fell bool) {
 	return fell
 }
 
-// claim takes the originals and the boosts that an annotation tells of at its word.
+// claim takes over the originals and boosts of an annotation without checking them.
 func claim(units []unit, seeded *v1alpha1.Seeded) {
 	for i := range units {
 		u := &units[i]
@@ -67,8 +70,8 @@ func claim(units []unit, seeded *v1alpha1.Seeded) {
 	}
 }
 
-// annotation is the v1alpha1.Seeded of a pod: the originals of the containers that were moved; empty
-// if none was. The same pod gets the same bytes.
+// annotation is the note for a pod (v1alpha1.Seeded): the originals of the containers that were changed; empty if
+// none was. Equal pods get equal bytes.
 func annotation(units []unit, rec *Recommendation) string {
 	if !moved(units) {
 		return ""
@@ -90,7 +93,8 @@ func annotation(units []unit, rec *Recommendation) string {
 	return string(append(b, '}'))
 }
 
-// appendBoosts tells what was given to start with, and what is left of it afterwards.
+// appendBoosts adds what was given as a boost, and the size that is left after it. The workload loop takes the
+// boost back by this note (resize.Boosted).
 func appendBoosts(b []byte, units []unit) []byte {
 	first := true
 	for i := range units {
@@ -115,6 +119,7 @@ func appendBoosts(b []byte, units []unit) []byte {
 	return b
 }
 
+// moved reports whether any container has another size than it was created with.
 func moved(units []unit) bool {
 	for i := range units {
 		if units[i].moved() {
@@ -124,9 +129,10 @@ func moved(units []unit) bool {
 	return false
 }
 
-// moved: the container has something else than it was created with, if only for a while.
+// moved reports whether the container has another size than it was created with, if only for the time of a boost.
 func (u *unit) moved() bool { return u.will != u.was || u.boosted() }
 
+// appendOriginal adds one container's original in the JSON form of v1alpha1.ContainerResources.
 func appendOriginal(b []byte, u *unit) []byte {
 	b = append(b, `{"name":`...)
 	b = appendString(b, u.Name)
@@ -137,6 +143,7 @@ func appendOriginal(b []byte, u *unit) []byte {
 	return append(b, '}')
 }
 
+// appendField adds a member for an amount; 0 is left out.
 func appendField(b []byte, name string, r recommender.Resource, a recommender.Amount) []byte {
 	if a == 0 {
 		return b

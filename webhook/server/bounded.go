@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// maxBody bounds a review: an object of the most that the API server stores (1.5 MiB) written out, or an old and a
-	// new one.
+	// maxBody bounds a review, in bytes: an object of the largest size that the API server stores (1.5 MiB),
+	// written as JSON, or an old and a new one.
 	maxBody = 4 << 20
-	// firstBuffer is what most reviews fit into.
+	// firstBuffer is the first buffer of a review, in bytes; most reviews fit into it.
 	firstBuffer = 32 << 10
 )
 
-// bounded reads reviews for the handlers. What it reserves grows with what has been received: whoever announces much
-// and sends nothing holds a first buffer.
+// bounded reads reviews for the handlers. The memory that it reserves grows with what has arrived: a client that
+// announces much and sends nothing holds one firstBuffer.
 type bounded struct {
 	next    http.Handler
 	room    *room
@@ -31,7 +31,8 @@ var (
 	errSlow  = errors.New("the review did not arrive in time")
 )
 
-// ServeHTTP has a review answered, or refuses it: the webhook of pods lets them pass then, as its failurePolicy says.
+// ServeHTTP has a review answered by the next handler, or refuses it. drop sets a read deadline in the past, which
+// makes a blocked read of the body fail at once.
 func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	controller := http.NewResponseController(w)
 	stay := b.room.enter(func() { _ = controller.SetReadDeadline(time.Unix(1, 0)) })
@@ -52,13 +53,15 @@ func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse answers and has the connection closed: the rest of the body is not read.
+// refuse answers with a status and closes the connection, since the rest of the body is not read.
 func (b *bounded) refuse(w http.ResponseWriter, count counter, err error, status int) {
 	count.Inc()
 	w.Header().Set("Connection", "close")
 	http.Error(w, err.Error(), status)
 }
 
+// read returns the whole body, with the memory for its decoding reserved. The order of the cases matters: a
+// dropped review also fails to read, so wasDropped is checked before the error.
 func (b *bounded) read(s *stay, r *http.Request) ([]byte, error) {
 	if r.ContentLength > maxBody {
 		return nil, errLarge
@@ -79,7 +82,7 @@ func (b *bounded) read(s *stay, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// receive reads all of a body into a buffer that doubles; the old one counts until it is copied.
+// receive reads a whole body into a buffer that doubles. Both buffers count while one is copied into the other.
 func receive(s *stay, from io.Reader) ([]byte, error) {
 	var buffer []byte
 	for {
@@ -110,11 +113,12 @@ func receive(s *stay, from io.Reader) ([]byte, error) {
 	}
 }
 
-// most is what one review may take for its decoding: a part of the room, so that there is some for others.
+// most is what the decoding of one review may take: half of the room, so that others fit beside it.
 func (b *bounded) most() int64 { return b.room.all / 2 }
 
-// decoding is the most that the handlers take for a body beside the body itself: a few copies of it, and what its
-// objects, lists and values become. Three bytes of JSON can be an object of a hundred.
+// decoding is an upper estimate of what the handlers allocate for a body besides the body itself, in bytes: some
+// copies of it, and the objects, lists and values that it becomes. Three bytes of JSON can become an object of a
+// hundred.
 func decoding(body []byte) int64 {
 	count := func(of string) int64 { return int64(bytes.Count(body, []byte(of))) }
 	return 7*int64(len(body)) + 320*count("{") + 224*count(",") + 160*count("[")

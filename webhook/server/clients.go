@@ -8,16 +8,19 @@ import (
 	"slices"
 )
 
-// Clients are those who may call the webhooks.
+// Clients are the clients that may call the webhooks. The zero value allows all.
 type Clients struct {
-	// CAFile has the certificates that a client's own is verified with; empty: nobody is asked for one.
+	// CAFile is a file of PEM certificates by which a client's certificate is verified; empty: no certificate is
+	// asked for.
 	CAFile string
-	// Names are the common names that a client's certificate may have; empty: any.
+	// Names are the common names that a client's certificate may have; empty: any name. Without CAFile they have
+	// no effect.
 	Names []string
 }
 
-// ask has a server demand a certificate of every client. The file is read for every handshake, since it is exchanged
-// while the server runs; a connection of the API server carries many reviews.
+// ask makes the TLS configuration demand a certificate of every client. The file is read again for every
+// handshake, since it may be replaced while the server runs; that is seldom, as one connection of the API server
+// carries many reviews. An error means that the file cannot be used.
 func (c Clients) ask(config *tls.Config) error {
 	if c.CAFile == "" {
 		return nil
@@ -40,6 +43,7 @@ func (c Clients) ask(config *tls.Config) error {
 	return nil
 }
 
+// authorities reads the certificates of CAFile. Errors name the flag, as they are shown to the person who set it.
 func (c Clients) authorities() (*x509.CertPool, error) {
 	pem, err := os.ReadFile(c.CAFile)
 	if err != nil {
@@ -52,7 +56,8 @@ func (c Clients) authorities() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// named refuses a certificate of another name. It is asked where a session is resumed, too.
+// named refuses a certificate with another name. It runs in VerifyConnection and not in VerifyPeerCertificate,
+// which is skipped for resumed sessions.
 func (c Clients) named(state tls.ConnectionState) error {
 	if len(c.Names) == 0 {
 		return nil

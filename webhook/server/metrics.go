@@ -6,7 +6,7 @@ import (
 
 type counter = prometheus.Counter
 
-// Metrics of the server.
+// Metrics count, by reason, the requests that no handler saw and the connections closed for others.
 type Metrics struct{ busy, slow, large, broken, connections counter }
 
 // NewMetrics registers attune_webhook_dropped_total. It panics where that is registered already.

@@ -5,19 +5,22 @@ import (
 	"sync"
 )
 
-// room is the memory that reviews in flight share. Where there is too little, the review goes that has been arriving
-// for longest: an API server sends one at once, so it is never the oldest for long, and whoever sends slowly keeps
-// nobody out.
+// room is the memory that reviews in flight share. Where it is used up, the review that has been arriving for the
+// longest time is dropped. An API server sends a review at once, so its reviews are the oldest only for a moment;
+// a client that sends slowly cannot keep others out.
+//
+// mutex guards all fields but all, and those of every stay. At any time free plus what all stays hold equals all.
 type room struct {
-	// all is what there is.
+	// all is the whole memory in bytes, free what is not reserved.
 	all   int64
 	mutex sync.Mutex
 	free  int64
-	// going is what reviews hold that were dropped and have not let go of it.
+	// going is what dropped reviews still hold. It becomes free soon, as their reads have been made to fail.
 	going int64
-	// arriving are stays whose review is not all here, the oldest first.
+	// arriving lists the stays whose review is not complete, the oldest first.
 	arriving list.List
-	left     *sync.Cond
+	// left is signalled when memory is returned or a review is dropped; its lock is mutex.
+	left *sync.Cond
 }
 
 func newRoom(bytes int64) *room {
@@ -26,17 +29,18 @@ func newRoom(bytes int64) *room {
 	return r
 }
 
-// stay is one review's part of the room.
+// stay is the share of one review in the room, from enter to leave.
 type stay struct {
 	room *room
 	held int64
-	// drop has the reading of the review fail at once. It is called with the room locked, and never after leave.
+	// drop makes the reading of the review fail at once. It is called with the room locked, and never after leave.
 	drop func()
-	// at is the place among those arriving; nil: it is all here, or was dropped.
+	// at is the place in arriving; nil: the review is complete, or was dropped.
 	at      *list.Element
 	dropped bool
 }
 
+// enter adds a review at the end of those arriving. It reserves nothing.
 func (r *room) enter(drop func()) *stay {
 	s := &stay{room: r, drop: drop}
 	r.mutex.Lock()
@@ -45,8 +49,9 @@ func (r *room) enter(drop func()) *stay {
 	return s
 }
 
-// take reserves more. It fails where there is no room, even without the reviews that have been arriving for longer,
-// and where this one had to go. It waits for nobody but those who are dropped, whose reading has failed by then.
+// take reserves memory and returns true. It drops older reviews as long as too little is free, and waits only for
+// dropped ones, whose reads have failed by then. It returns false where the room is too small even so, and where
+// this review was dropped itself.
 func (s *stay) take(bytes int64) bool {
 	r := s.room
 	r.mutex.Lock()
@@ -70,7 +75,7 @@ func (s *stay) take(bytes int64) bool {
 	return true
 }
 
-// dropIt is called with the room locked.
+// dropIt drops the review. The room is locked by the caller.
 func (s *stay) dropIt() {
 	s.room.arriving.Remove(s.at)
 	s.at, s.dropped = nil, true
@@ -86,6 +91,7 @@ func (s *stay) give(bytes int64) {
 	s.gives(bytes)
 }
 
+// gives returns memory; the room is locked by the caller.
 func (s *stay) gives(bytes int64) {
 	s.held -= bytes
 	s.room.free += bytes
@@ -95,7 +101,8 @@ func (s *stay) gives(bytes int64) {
 	s.room.left.Broadcast()
 }
 
-// arrived: the review is all here, and is not dropped any more. It is false where it was dropped.
+// arrived marks the review as complete: from then on it is not dropped. It returns false where it was dropped
+// before.
 func (s *stay) arrived() bool {
 	s.room.mutex.Lock()
 	defer s.room.mutex.Unlock()
@@ -103,7 +110,7 @@ func (s *stay) arrived() bool {
 	return !s.dropped
 }
 
-// leave gives everything back.
+// leave returns everything that the review holds.
 func (s *stay) leave() {
 	s.room.mutex.Lock()
 	defer s.room.mutex.Unlock()
@@ -111,7 +118,7 @@ func (s *stay) leave() {
 	s.gives(s.held)
 }
 
-// stays: it is not among those that are dropped for others any more.
+// stays takes the review off the list of those that can be dropped. The room is locked by the caller.
 func (s *stay) stays() {
 	if s.at != nil {
 		s.room.arriving.Remove(s.at)
@@ -119,7 +126,7 @@ func (s *stay) stays() {
 	}
 }
 
-// wasDropped: others needed the room.
+// wasDropped reports whether the review was dropped because others needed the room.
 func (s *stay) wasDropped() bool {
 	s.room.mutex.Lock()
 	defer s.room.mutex.Unlock()

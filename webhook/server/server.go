@@ -1,5 +1,14 @@
-// Package server serves the webhooks to the API server, and stays within bounds whoever else calls: anybody on the
-// pod network reaches its port.
+// Package server serves the webhooks to the API server over TLS. Every pod of the cluster can connect to its port,
+// so it bounds what a client can cost: connections, time, and memory.
+//
+// The way of a request:
+//  1. server.go accepts the connection, of which ports.Connections bounds the number.
+//  2. clients.go checks the client's certificate, where that is switched on.
+//  3. bounded.go reads the body within the memory that room.go shares among all reviews in flight.
+//  4. The handler (webhook/pod, webhook/validation) answers. metrics.go counts the requests that no handler saw.
+//
+// The package knows nothing about pods or policies. Where it refuses a request, the webhook's failurePolicy
+// decides what the API server does: for pods it is Ignore. Start reading with bounded.ServeHTTP and room.take.
 package server
 
 import (
@@ -19,45 +28,52 @@ import (
 )
 
 const (
-	// readTimeout ends a handshake or a request that is not all here by then. An API server sends a review at once.
+	// readTimeout ends a handshake or a request that has not arrived completely. An API server sends a review at
+	// once.
 	readTimeout = 2 * time.Second
-	// writeTimeout ends an answer that nobody reads.
+	// writeTimeout ends an answer that the client does not read.
 	writeTimeout = 5 * time.Second
-	// idleTimeout is as long as the API server keeps a connection that it does not use.
+	// idleTimeout is as long as the API server keeps an idle connection.
 	idleTimeout = 90 * time.Second
-	// drainTimeout is what requests may take that are under way when the server ends.
+	// drainTimeout is how long requests may take that are being answered when the server stops.
 	drainTimeout = 10 * time.Second
 
+	// maxHeader bounds the header of a request, in bytes.
 	maxHeader = 16 << 10
-	// maxConnections are many more than API servers need: each keeps 25 that are idle, and a review takes less than a
+	// maxConnections is many more than API servers need: each keeps 25 idle ones, and a review takes less than a
 	// millisecond.
 	maxConnections = 512
 )
 
-// Options of a server.
+// Options of a server. All fields but Clients are required.
 type Options struct {
-	Port           int
+	// Port to listen at, on all addresses of the pod.
+	Port int
+	// GetCertificate returns the server's certificate for each handshake, so that it can be renewed without a
+	// restart.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Clients who may call; the zero value is anybody.
+	// Clients that may call; the zero value lets every client call.
 	Clients Clients
-	// Bytes are what all reviews in flight may take together.
-	Bytes   int64
+	// Bytes is the memory that all reviews in flight may take together. One review may take half of it.
+	Bytes int64
+	// Metrics count the requests that no handler sees.
 	Metrics *Metrics
 }
 
-// Server serves webhooks over TLS. It implements controller-runtime's webhook.Server, whose own has no bound on the time
-// in which a request is read.
+// Server serves webhooks over TLS. It implements controller-runtime's webhook.Server, whose own implementation has
+// no bound on the time in which a request is read.
 type Server struct {
-	// The embedded one keeps the handlers and counts their answers; it is never started.
+	// The embedded server keeps the handlers and measures their answers; it is never started.
 	webhook.Server
 	options     Options
 	connections *ports.Connections
+	// readTimeout is a field so that tests can change it.
 	readTimeout time.Duration
 }
 
 var _ webhook.Server = (*Server)(nil)
 
-// New makes a server that listens once it is started.
+// New returns a server that listens once it is started.
 func New(o Options) *Server {
 	return &Server{
 		Server:      webhook.NewServer(webhook.Options{Port: o.Port}),
@@ -67,7 +83,8 @@ func New(o Options) *Server {
 	}
 }
 
-// Start serves until the context ends, and then what is under way.
+// Start serves until the context ends, then finishes the requests that are being answered, within drainTimeout. An
+// error means that the server could not listen, could not read the clients' authorities, or did not stop in time.
 func (s *Server) Start(ctx context.Context) error {
 	listener, err := net.Listen("tcp", s.address())
 	if err != nil {
@@ -76,6 +93,9 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.serve(ctx, listener)
 }
 
+// serve runs the HTTP server on a listener, which it closes in every case. Shutdown runs in a function of its own
+// because Serve returns as soon as Shutdown begins: without waiting for drained, the process would end in the
+// middle of answers.
 func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	config, err := s.tls()
 	if err != nil {
@@ -103,12 +123,14 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
+// tls is the configuration of handshakes. Only HTTP/1.1 is offered: a connection then carries one request at a
+// time, so the bound on connections is one on requests too.
 func (s *Server) tls() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: s.options.GetCertificate}
 	return config, s.options.Clients.ask(config)
 }
 
-// StartedChecker succeeds where something listens at the port.
+// StartedChecker returns a health check that succeeds where a connection to the port is accepted.
 func (s *Server) StartedChecker() healthz.Checker {
 	return func(r *http.Request) error {
 		c, err := net.DialTimeout("tcp", s.address(), readTimeout)

@@ -8,13 +8,15 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// The most entries that the schema lets into lists whose entries are judged one by one.
+// maxGuardrails and maxWindows bound lists whose entries are checked one by one. They are the bounds of the CRDs'
+// schema.
 const (
 	maxGuardrails = 16
 	maxWindows    = 24
 )
 
-// bounded refuses what no API server asks about: its schema comes first. Whoever else asks costs no more than it does.
+// bounded refuses lists that are longer than the schema allows. The API server applies its schema before it calls
+// the webhook, so only another caller sends such an object; it must not cost more than an API server does.
 func bounded(settings *v1alpha1.PolicySettings) error {
 	if n := len(settings.SLOGuardrails); n > maxGuardrails {
 		return fmt.Errorf("sloGuardrails has %d entries: use at most %d", n, maxGuardrails)
@@ -25,6 +27,7 @@ func bounded(settings *v1alpha1.PolicySettings) error {
 	return nil
 }
 
+// settingsOf returns the settings of an object; those of an unknown type are empty.
 func settingsOf(object client.Object) *v1alpha1.PolicySettings {
 	switch o := object.(type) {
 	case *v1alpha1.AttunePolicy:

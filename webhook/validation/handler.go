@@ -20,20 +20,21 @@ import (
 	"attune.io/attune/internal/quantity"
 )
 
-// Path that the webhook is served at.
+// Path is the URL path of the webhook.
 const Path = "/validate"
 
-// Handler answers the API server's questions about attune's objects.
+// Handler answers admission reviews of attune's own objects. It is safe for concurrent use. Register makes it.
 type Handler struct {
-	// Reader has the two Defaults kinds; a cache will do.
+	// Reader reads the two kinds of defaults; a cache will do, since a verdict that is based on slightly old
+	// defaults is repeated by the operator.
 	Reader client.Reader
-	// Decoder knows attune's kinds.
+	// Decoder knows attune's types.
 	Decoder admission.Decoder
-	// Operator is what whoever installed the operator allows.
+	// Operator is what the installation of the operator allows.
 	Operator policy.Operator
 }
 
-// Register serves the webhook.
+// Register adds the webhook to a server.
 func Register(server webhook.Server, scheme *runtime.Scheme, reader client.Reader, operator policy.Operator) {
 	server.Register(Path, &admission.Webhook{Handler: &Handler{
 		Reader:   reader,
@@ -42,22 +43,26 @@ func Register(server webhook.Server, scheme *runtime.Scheme, reader client.Reade
 	}})
 }
 
-// Handle judges an object that is created or whose spec changes. Any other change is let through, even
-// on an object that is invalid by now: labels, and finalizers above all, must not be stuck.
+// Handle judges an object that is created or whose spec changes. Every other change passes, even on an object that
+// is invalid by now: an invalid object must not keep its labels, and above all its finalizers, for ever. Deletion
+// always passes. Where the defaults cannot be read, the answer is an error and the client has to try again.
 func (h *Handler) Handle(ctx context.Context, request admission.Request) admission.Response {
 	object := newObject(request.Kind.Kind)
+	// A kind that this webhook does not know, or a deletion, is never refused.
 	if object == nil || request.Operation == admissionv1.Delete {
 		return admission.Allowed("")
 	}
 	if err := h.read(request.Object, object); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("reading the %s: %w", request.Kind.Kind, err))
 	}
+	// An object that is being deleted only loses finalizers; its spec has no effect any more.
 	if object.GetDeletionTimestamp() != nil || h.sameSpec(request, object) {
 		return admission.Allowed("")
 	}
 	if err := bounded(settingsOf(object)); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
+	// An object that is created may leave its namespace to the request.
 	object.SetNamespace(request.Namespace)
 	env, err := h.env(ctx, object)
 	if err != nil {
@@ -66,7 +71,8 @@ func (h *Handler) Handle(ctx context.Context, request admission.Request) admissi
 	return answer(Validate(object, env))
 }
 
-// read an object, unless that would take long: whoever asks need not be an API server, which has a schema.
+// read decodes an object, after a check that none of its quantities takes long to parse: the caller need not be an
+// API server, whose schema bounds them.
 func (h *Handler) read(raw runtime.RawExtension, into client.Object) error {
 	if err := quantity.Check(raw.Raw); err != nil {
 		return err
@@ -74,6 +80,7 @@ func (h *Handler) read(raw runtime.RawExtension, into client.Object) error {
 	return h.Decoder.DecodeRaw(raw, into)
 }
 
+// newObject is an empty object of a kind that is validated, or nil.
 func newObject(kind string) client.Object {
 	switch kind {
 	case "AttunePolicy":
@@ -86,6 +93,8 @@ func newObject(kind string) client.Object {
 	return nil
 }
 
+// sameSpec reports whether an update leaves the spec as it is. An old object that cannot be read counts as
+// different.
 func (h *Handler) sameSpec(request admission.Request, object client.Object) bool {
 	if request.Operation != admissionv1.Update {
 		return false
@@ -97,6 +106,7 @@ func (h *Handler) sameSpec(request admission.Request, object client.Object) bool
 	return equality.Semantic.DeepEqual(specOf(old), specOf(object))
 }
 
+// specOf returns the spec of an object, to compare it; nil for an unknown type.
 func specOf(object client.Object) any {
 	switch o := object.(type) {
 	case *v1alpha1.AttunePolicy:
@@ -109,7 +119,7 @@ func specOf(object client.Object) any {
 	return nil
 }
 
-// env reads the levels below an object. The AttuneDefaults are the lowest.
+// env reads the levels below an object. AttuneDefaults are the lowest level and have none.
 func (h *Handler) env(ctx context.Context, object client.Object) (Env, error) {
 	env := Env{Operator: h.Operator}
 	if _, lowest := object.(*v1alpha1.AttuneDefaults); lowest {
@@ -131,6 +141,7 @@ func (h *Handler) env(ctx context.Context, object client.Object) (Env, error) {
 	return env, err
 }
 
+// get reads the object named default; false: there is none.
 func (h *Handler) get(ctx context.Context, namespace string, into client.Object) (found bool, err error) {
 	err = h.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1alpha1.DefaultsName}, into)
 	if apierrors.IsNotFound(err) {
@@ -139,18 +150,21 @@ func (h *Handler) get(ctx context.Context, namespace string, into client.Object)
 	return err == nil, err
 }
 
+// answer turns a verdict into a response: a refusal where something is denied, and the warnings in any case.
 func answer(v Verdict) admission.Response {
 	response := admission.Allowed("")
 	if len(v.Denied) > 0 {
 		response = denied(v.Denied)
 	}
+	// kubectl shows warnings to the person who applies the object.
 	for _, problem := range v.Warnings {
 		response.Warnings = append(response.Warnings, "nothing will be sized until this is mended: "+problem.Sentence)
 	}
 	return response
 }
 
-// denied is an answer as the API server gives it for its own rules: Invalid, with a cause per field.
+// denied is a refusal as the API server gives it for its own rules: reason Invalid, with a cause for each field,
+// so that clients can show it at the field.
 func denied(problems []policy.Problem) admission.Response {
 	sentences := make([]string, len(problems))
 	causes := make([]metav1.StatusCause, len(problems))

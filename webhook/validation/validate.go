@@ -1,8 +1,13 @@
-// Package validation refuses what the CRDs' own rules cannot: settings that go wrong only together with
-// those of another level, time zones, addresses and queries, and sources that a namespace may not name.
+// Package validation is the validating webhook for attune's own objects: AttunePolicy, AttuneDefaults and
+// AttuneNamespaceDefaults. It refuses what the rules in the CRDs cannot: settings that are wrong only together
+// with those of another level, time zones, addresses and queries, and usage sources that a namespace may not name.
 //
-// It holds no rule of its own. What it asks is what the operator asks before it acts, in internal/policy,
-// so a policy that is let in is one that works with the defaults as they stand.
+// It has no rules of its own. It applies internal/policy, as the operator does before it acts, so that a policy
+// that is accepted works with the defaults as they are. Changes of anything but the spec always pass.
+//
+// The way of a request: Handler.Handle decodes the object (handler.go), bounded limits its lists (bounds.go), env
+// reads the levels below it, Validate resolves all of them and sorts the problems (validate.go). Start reading
+// with Validate.
 package validation
 
 import (
@@ -15,24 +20,25 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// Env is what an object is judged against.
+// Env is what an object is judged against. The zero value has no levels below the object and no permissions.
 type Env struct {
-	// Cluster and Namespace are the defaults below the object; nil: there are none.
-	Cluster   *v1alpha1.AttuneDefaults
+	// Cluster has the AttuneDefaults; nil: there are none.
+	Cluster *v1alpha1.AttuneDefaults
+	// Namespace has the AttuneNamespaceDefaults of the object's namespace; nil: there are none.
 	Namespace *v1alpha1.AttuneNamespaceDefaults
-	// Operator is what whoever installed the operator allows.
+	// Operator is what the installation of the operator allows.
 	Operator policy.Operator
 }
 
-// Verdict is what is said about an object.
+// Verdict is the result of Validate. The zero value accepts the object without a warning.
 type Verdict struct {
-	// Denied are the problems that the object itself has a part in; it is let in if there are none.
+	// Denied are the problems in which the object's own level takes part; with any of them the object is refused.
 	Denied []policy.Problem
-	// Warnings are those of the levels below it, which hold it up all the same.
+	// Warnings are the problems of the levels below, which prevent sizing too but are not the object's fault.
 	Warnings []policy.Problem
 }
 
-// Validate judges an AttunePolicy, AttuneDefaults or AttuneNamespaceDefaults; any other object is let in.
+// Validate judges an AttunePolicy, AttuneDefaults or AttuneNamespaceDefaults; any other object is accepted.
 func Validate(object runtime.Object, env Env) Verdict {
 	switch o := object.(type) {
 	case *v1alpha1.AttunePolicy:
@@ -45,10 +51,12 @@ func Validate(object runtime.Object, env Env) Verdict {
 	return Verdict{}
 }
 
-// verdict parts the problems that the object's own level has a part in from the others.
+// verdict separates the problems in which the object's own level takes part from all others. Without this, a
+// mistake in the AttuneDefaults would block every change of every policy.
 func verdict(own policy.Level, cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, p *v1alpha1.AttunePolicy, operator policy.Operator) Verdict {
 	var v Verdict
 	var invalid *policy.InvalidConfig
+	// ResolveAllowed fails only with an InvalidConfig; any other result is a sound object.
 	if _, err := policy.ResolveAllowed(cluster, namespace, p, operator); !errors.As(err, &invalid) {
 		return v
 	}
