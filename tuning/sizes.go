@@ -16,13 +16,15 @@ import (
 	"attune.io/attune/resize/harm"
 )
 
-// sizes say what a pod's containers are to have next, from what they have.
+// sizes decides what a pod's containers are to have next, starting from what they have. Targets are where
+// they end, wishes are the next step towards it.
 type sizes struct {
 	*pass
 	originals *originals
 }
 
-// targets are the sizes that a pod's containers are heading to, without the resources that are held.
+// targets returns the sizes that a pod's containers end at, without resources that are held. Under the
+// strategy Node they are the pod's own grants. A container without a target is missing from the result.
 func (d *sizes) targets(pod *corev1.Pod) []podview.Container {
 	if d.view.ByNode() {
 		return d.granted(pod)
@@ -36,7 +38,7 @@ func (d *sizes) targets(pod *corev1.Pod) []podview.Container {
 	return out
 }
 
-// unheld is a target without the resources that are held.
+// unheld returns a target with the held resources set to zero, which means "leave it as it is".
 func unheld(t v1alpha1.ContainerTarget) recommender.Size {
 	size := podview.FromResources(t.Target)
 	for _, r := range recommender.Resources {
@@ -47,7 +49,8 @@ func unheld(t v1alpha1.ContainerTarget) recommender.Size {
 	return size
 }
 
-// wishes are the next step of each container from what the pod has.
+// wishes returns the next step of each container from what the pod has: a large change is made in several
+// steps (recommender.NextStep, maxChangePercent).
 func (d *sizes) wishes(pod *corev1.Pod) []podview.Container {
 	if d.view.ByNode() {
 		return d.killsAnswered(pod, d.granted(pod))
@@ -90,6 +93,7 @@ func TargetFrom(t v1alpha1.ContainerTarget, live recommender.Size, floors []v1al
 	return target
 }
 
+// limitFloor returns the amount of bytes that no memory limit goes below; 0: there is none.
 func limitFloor(t v1alpha1.ContainerTarget) recommender.Amount {
 	if t.MemoryLimitFloor == nil {
 		return 0
@@ -97,8 +101,9 @@ func limitFloor(t v1alpha1.ContainerTarget) recommender.Amount {
 	return podview.AmountOf(recommender.Memory, *t.MemoryLimitFloor)
 }
 
-// urgent: the kernel killed a container of this very pod, which still has less memory than that taught it
-// to need, and the plan gives it more. It waits for no cooldown, rollout or fresh data.
+// urgent reports whether a plan answers an OOM kill: the kernel killed a container of this very pod, the
+// pod still has less memory than the kill taught it to need, and the plan gives it more. Such a plan waits
+// for no cooldown, no rollout and no fresh data.
 func (d *sizes) urgent(pod *corev1.Pod, plan resize.Plan) bool {
 	if !d.view.Policy.Settings.Resize.AutoRevert && pod.Generation > 1 {
 		return false // it was resized: more at once would be a revert by another name
@@ -184,6 +189,8 @@ func (d *sizes) killAnswer(pod *corev1.Pod, c podview.Container) recommender.All
 	return answer
 }
 
+// originalSizes returns the sizes before attune as wishes for an undo, sorted by container name: the
+// originals are a map, and plans must not depend on its order.
 func (d *sizes) originalSizes(pod *corev1.Pod) []podview.Container {
 	var out []podview.Container
 	for name, size := range d.originals.of(pod) {
@@ -205,7 +212,8 @@ func (d *sizes) boosted(pod *corev1.Pod) []podview.Container {
 	return resize.Boosted(pod, *seeded, d.view.Policy.Settings.Recommender.Of[recommender.CPU].MinAllowed)
 }
 
-// besideBoosts leaves CPU that is to be taken back out of wishes: steps towards a target do not touch it.
+// besideBoosts removes CPU that is still boosted from wishes, so that a step towards the target does not
+// end the boost early. It changes wishes in place.
 func besideBoosts(wishes, boosted []podview.Container) []podview.Container {
 	for i := range wishes {
 		for _, b := range boosted {

@@ -11,23 +11,28 @@ import (
 	"attune.io/attune/resize"
 )
 
-// lookup asks for what a decision rests on and was not looked at.
+// lookup collects what a decision depends on but was not read yet. The cheap data comes from the cache for
+// every pass; the expensive data (all pods of a node, live pods, memory usage) is read only for a decision
+// that needs it.
 type lookup struct{ *pass }
 
-// Unknowns are what a decision rests on without having looked at it: it is looked at before anything is done. A pass
-// that does nothing has none.
+// Unknowns is what a decision depends on without having read it. The loop reads it before anything is
+// done. A pass that does nothing has none, so that a quiet cluster costs no extra reads.
 type Unknowns struct {
-	// Rooms are nodes that pods are to grow on.
+	// Rooms are names of nodes that pods are to grow on: what their pods take has to be summed.
 	Rooms []string
-	// Live are pods whose records are to be put back or given up: the cache may be behind.
+	// Live are pods that have to be read from the API server, because their records are to be put back or
+	// given up and the cache may be behind.
 	Live []types.UID
-	// Memory are pods whose memory limit is to be lowered or added: what they hold now.
+	// Memory are pods whose memory limit is to be lowered or added: the bytes that their containers hold
+	// now are needed.
 	Memory []types.UID
-	// Nodes: whether there is one for the successor of a pod that is to be evicted.
+	// Nodes asks for all nodes of the cluster: is there one for the successor of a pod that is to be
+	// evicted?
 	Nodes bool
 }
 
-// None are left.
+// None reports whether nothing is unknown, so that the decision can be carried out.
 func (q Unknowns) None() bool { return len(q.Rooms)+len(q.Live)+len(q.Memory) == 0 && !q.Nodes }
 
 // room asks for the room of a node that a pod is to grow on, and for the memory of a pod that gets no limit for want
@@ -48,8 +53,9 @@ func (d *lookup) unknownMemory(pod *corev1.Pod, plan resize.Plan) {
 	}
 }
 
-// loweredMemory asks what the containers hold whose limit any of some plans lowers, where one of those that go now does:
-// what is found may have another one go in its place.
+// loweredMemory asks for the memory of every plan that lowers a limit, if one of the plans that go now
+// does. All plans are asked for at once, because the answer may stop one pod and let another take its
+// place.
 func (d *lookup) loweredMemory(going, all []resize.Plan) {
 	if !slices.ContainsFunc(going, lowersUnweighed) {
 		return
@@ -61,13 +67,15 @@ func (d *lookup) loweredMemory(going, all []resize.Plan) {
 	}
 }
 
-// lowersUnweighed: the plan lowers the memory limit of a container of which nobody knows what it holds.
+// lowersUnweighed reports whether a plan lowers the memory limit of a container whose usage is not known.
+// Lowering it without knowing could kill the container.
 func lowersUnweighed(plan resize.Plan) bool {
 	return plan.LowersMemoryLimit() && slices.ContainsFunc(plan.Moves, func(m resize.Move) bool {
 		return m.MemoryUsage == 0 && m.To[recommender.Memory].Limit != m.From[recommender.Memory].Limit
 	})
 }
 
+// memory asks for the memory of a pod once, and not again where an answer exists, even an empty one.
 func (d *lookup) memory(pod types.UID) {
 	if _, known := d.view.Usage.Memory[pod]; !known && !slices.Contains(d.out.Unknowns.Memory, pod) {
 		d.out.Unknowns.Memory = append(d.out.Unknowns.Memory, pod)

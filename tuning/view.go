@@ -21,22 +21,27 @@ import (
 	"attune.io/attune/resize/harm"
 )
 
-// View is what one pass over a workload sees: values only. Decide does not change it.
+// View is everything that one pass over a workload sees: values only, so that a pass can be repeated in a
+// test. Decide does not change it; the loop adds to Looked, Usage and Begin between two calls of Decide.
 type View struct {
+	// Now is the time of the whole pass. It does not advance while the pass looks closer.
 	Now time.Time
-	// Part of the pass that is decided.
+	// Part is how much of the pass is decided; the zero value is the whole pass.
 	Part Part
-	Rec  *v1alpha1.AttuneRecommendation
-	// Workload is nil where it is gone.
+	// Rec is the stored recommendation, never nil.
+	Rec *v1alpha1.AttuneRecommendation
+	// Workload is nil where the workload is gone; its records are still finished.
 	Workload *workload.Workload
 	// Pods are sorted by name, so that every pass sees the same order.
-	Pods  []*corev1.Pod
+	Pods []*corev1.Pod
+	// Nodes are the nodes of the pods, by name. A node that is gone or could not be read is missing.
 	Nodes map[string]Node
-	// Autoscalers is what other autoscalers hold of the workload.
+	// Autoscalers is what HPAs and VPAs hold of the workload.
 	Autoscalers autoscale.Holds
 	// Grants are the sizes that nodes grant their pods, by pod (strategy Node).
 	Grants map[types.UID]board.Pod
 
+	// The views below group what is read together.
 	Policy    PolicyView
 	Namespace NamespaceView
 	Operator  OperatorView
@@ -48,16 +53,18 @@ type View struct {
 
 // PolicyView is the policy of the workload.
 type PolicyView struct {
+	// Settings are resolved over all levels. Where the policy is gone, they are the built-in defaults.
 	Settings policy.Settings
-	// Usable: the policy exists, is not being deleted, and its settings are valid. Otherwise open records are finished
-	// and nothing new is begun.
+	// Usable reports that the policy exists, is not being deleted, and has valid settings. Otherwise open
+	// records are finished and nothing new begins.
 	Usable bool
-	// Gone: the policy does not exist, or is being deleted.
+	// Gone reports that the policy does not exist, is being deleted, or is another one of the same name.
 	Gone bool
 }
 
 // NamespaceView is what the namespace of the workload allows.
 type NamespaceView struct {
+	// Limits, Quotas and Budgets are all objects of their kind in the namespace, from the cache.
 	Limits  []corev1.LimitRange
 	Quotas  []corev1.ResourceQuota
 	Budgets []policyv1.PodDisruptionBudget
@@ -73,7 +80,8 @@ type OperatorView struct {
 	Namespace string
 	// MayEvict: the operator has the right to evict pods.
 	MayEvict bool
-	// NoRights says why no pod may be resized, NoRightsUrgent why not even to take harm back; empty: it may.
+	// NoRights is why no new resize may be sent, NoRightsUrgent why not even one that takes harm back;
+	// empty: it may.
 	NoRights, NoRightsUrgent string
 	// ServerVersion of the API server, such as v1.36.3. NoResize: it does not serve pods/resize.
 	ServerVersion string
@@ -82,11 +90,13 @@ type OperatorView struct {
 
 // UsageView is what usage sources know.
 type UsageView struct {
-	// Confirmed is until when the targets are known to hold as they are stored; zero: unknown.
+	// Confirmed is until when the stored targets are known to hold (board.Confirmed); zero: not known.
 	Confirmed time.Time
-	// Signals of pods whose watch has ended, by uid.
+	// Signals are the measurements of pods whose watch has ended, by pod uid; a pod without an entry was
+	// not measured.
 	Signals map[string]harm.Signals
-	// Memory in bytes that containers hold, by pod and container, where it was asked (Unknowns).
+	// Memory is what containers hold in bytes, by pod and container. Only pods that were asked for
+	// (Unknowns) have an entry; an empty entry: asked, and nothing is known.
 	Memory map[types.UID]map[string]recommender.Amount
 	// MemorySoon: what the pod's containers hold will be known within seconds.
 	MemorySoon map[types.UID]bool
@@ -126,13 +136,16 @@ type LookedView struct {
 
 // Node is a node as it is, with what its kubelet taught.
 type Node struct {
+	// Node is the object from the cache.
 	*corev1.Node
+	// Facts are what the operator has learned of the node's kubelet, such as until when resizes on it are
+	// not tried.
 	Facts resize.NodeFacts
 	// Booted is when the node was first seen after its last boot; zero: it did not boot since it is known.
 	Booted time.Time
 }
 
-// Pod with a uid, nil where it is gone.
+// Pod returns the pod with a uid, or nil where it is gone.
 func (v *View) Pod(uid types.UID) *corev1.Pod {
 	for _, p := range v.Pods {
 		if p.UID == uid {
@@ -142,7 +155,8 @@ func (v *View) Pod(uid types.UID) *corev1.Pod {
 	return nil
 }
 
-// owner is the workload as it is, the zero value where it is gone: records outlive it.
+// owner returns the workload as it is, and the zero value where it is gone: records outlive their
+// workload.
 func (v *View) owner() workload.Workload {
 	if v.Workload == nil {
 		return workload.Workload{}
@@ -163,11 +177,14 @@ func (v *View) dataUntil() time.Time {
 	return stored.Time
 }
 
-// capabilities are what a pod's node can do; an unknown node's are none.
+// capabilities returns what a pod's node can do; a node that is not known can do nothing, so that no
+// change is planned on it.
 func (v *View) capabilities(pod *corev1.Pod) resize.Capabilities {
 	return v.capabilitiesOn(pod.Spec.NodeName)
 }
 
+// capabilitiesOn is capabilities by the node's name. The versions of the API server and of the kubelet
+// both count (in-place resize: KEP-1287), and what the node has taught.
 func (v *View) capabilitiesOn(name string) resize.Capabilities {
 	node := v.Nodes[name]
 	caps := resize.CapabilitiesOf(node.Node, v.Operator.ServerVersion).With(node.Facts)
@@ -193,7 +210,7 @@ func (v *View) nodeNotReady(name string) bool {
 	return known && !resize.NodeReady(view.Node)
 }
 
-// WatchEnded: the record's watch is over, and its pod is to be judged.
+// WatchEnded reports whether the time of a record's watch is over, so that its pod is to be judged.
 func (v *View) WatchEnded(record v1alpha1.ResizeRecord) bool {
 	return record.Phase == v1alpha1.RecordWatching && record.WatchUntil != nil && !v.Now.Before(record.WatchUntil.Time)
 }
@@ -206,13 +223,16 @@ func (v *View) SetMemory(pod types.UID, held map[string]recommender.Amount, soon
 	}
 }
 
-// ByNode: the pods are sized by their nodes' grants, not by one target. Cooldown, canary, waves and the change
-// filter do not apply; plans, gates, records, watches and reverts do.
+// ByNode reports whether the pods are sized by their nodes' grants (strategy Node) and not by one target.
+// Cooldown, canary, waves and the change filter do not apply then; plans, gates, records, watches and
+// reverts do. It is also true while the recommendation still has the strategy and the policy has changed:
+// its pods hold shares.
 func (v *View) ByNode() bool {
 	return v.Rec.Spec.Strategy == v1alpha1.StrategyNode || v.Policy.Settings.Strategy == v1alpha1.StrategyNode
 }
 
-// boostFor is how long a boost lasts; one that a policy no longer has ends with readiness.
+// boostFor returns how long a boost lasts; 0 where the policy has no boost any more: then a boost ends
+// when the pod is ready.
 func (v *View) boostFor() time.Duration {
 	if b := v.Policy.Settings.StartupBoost; b != nil {
 		return b.Duration
@@ -220,7 +240,8 @@ func (v *View) boostFor() time.Duration {
 	return 0
 }
 
-// unreachable are the nodes of records that are not ready.
+// unreachable returns the nodes of records that are not ready. A record whose pod no kubelet can put back
+// does not take a place in a wave (resize.Wave).
 func (v *View) unreachable(records []v1alpha1.ResizeRecord) map[string]bool {
 	out := map[string]bool{}
 	for _, r := range records {
@@ -231,7 +252,8 @@ func (v *View) unreachable(records []v1alpha1.ResizeRecord) map[string]bool {
 	return out
 }
 
-// resumed is the workload's annotation that kubectl attune resume writes, as far as it is worth remembering.
+// resumed returns the annotation that kubectl attune resume writes, cut to 64 bytes: it is copied into the
+// status, and users can write any text.
 func (v *View) resumed() string {
 	const most = 64
 	if v.Workload == nil {
@@ -258,6 +280,8 @@ func (v *View) Close(why *resize.Refusal) {
 	}
 }
 
+// templateSize returns what the workload's template sets for a container; false: the workload, its
+// template or the container is gone.
 func (v *View) templateSize(container string) (recommender.Size, bool) {
 	if v.Workload == nil || v.Workload.Template == nil {
 		return recommender.Size{}, false
@@ -277,6 +301,7 @@ func (v *View) Live() []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(v.Pods), ended)
 }
 
+// ended reports whether the pod has finished or is being deleted.
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil
 }
@@ -290,20 +315,22 @@ func (v *View) due() []*corev1.Pod {
 	return slices.DeleteFunc(v.Live(), func(pod *corev1.Pod) bool { return !Killed(pod) })
 }
 
-// Killed: the kernel killed a container of the pod.
+// Killed reports whether the kernel killed a container of the pod for memory, as far as its status still
+// shows it: a container status keeps only the last termination.
 func Killed(pod *corev1.Pod) bool { return len(podview.OOMKills(pod)) > 0 }
 
+// batch reports whether the workload is a Job or a CronJob, whose pods are sized at admission.
 func (v *View) batch() bool {
 	kind := v.Rec.Spec.Workload.Kind
 	return kind == v1alpha1.KindJob || kind == v1alpha1.KindCronJob
 }
 
-// sizesPods: running pods are resized, or new ones seeded.
+// sizesPods reports whether running pods are resized or new ones are seeded.
 func (v *View) sizesPods() bool {
 	return v.resizesPods() || v.Policy.Usable && v.Workload != nil && v.Policy.Settings.Resize.Mode == v1alpha1.UpdateInitial
 }
 
-// resizesPods: the mode lets running pods be changed, and the policy is there and holds together.
+// resizesPods reports whether the mode lets running pods be changed and the policy is usable.
 func (v *View) resizesPods() bool {
 	if !v.Policy.Usable || v.Workload == nil {
 		return false
@@ -315,8 +342,8 @@ func (v *View) resizesPods() bool {
 	return false
 }
 
-// Part is how much of a pass is decided. What is open comes first, and growth after an OOM kill before anything else
-// that is new: neither waits for a source that is asked for the rest.
+// Part is how much of a pass is decided. What is open comes first, and growth after an OOM kill before
+// anything else that is new: neither waits for a usage source, which is asked only for the rest.
 type Part string
 
 const (
