@@ -23,9 +23,9 @@ type Decision struct {
 	// Writes are the patches of the resize subresource, in the order in which they are sent. Each has a
 	// record in Status.
 	Writes []Write
-	// Evictions are pods to be evicted now; their records in Status say so. EvictionOutcomes are the
-	// results of evictions of earlier passes, for the metrics.
-	Evictions        []*corev1.Pod
+	// Evictions are pods to be evicted now; their records in Status say so.
+	Evictions []*corev1.Pod
+	// EvictionOutcomes are the results of evictions of earlier passes, for the metrics.
 	EvictionOutcomes []resize.EvictionOutcome
 	// Events are what people read in kubectl describe. They are sent only after Status is stored.
 	Events []Event
@@ -67,8 +67,9 @@ type NodeNews struct {
 // Event is an event about a pod, or about the workload as a whole where Pod is empty.
 type Event struct {
 	event.Event
-	// Pod is the uid of the pod, Name its name; both empty: the event is about the workload.
-	Pod  types.UID
+	// Pod is the uid of the pod; empty: the event is about the workload.
+	Pod types.UID
+	// Name is the name of the pod, which may be gone.
 	Name string
 }
 

@@ -18,9 +18,9 @@ type Reservation struct {
 	// Namespace and Node are those of the pod: the quotas and the node whose room it takes.
 	Namespace, Node string
 	// Needs is what the node must have for the pod once the plan is carried out, as the scheduler counts
-	// it: millicores of CPU and bytes of memory. Growth is what the pod takes more of its namespace's
-	// quotas.
-	Needs  [2]recommender.Amount
+	// it: millicores of CPU and bytes of memory.
+	Needs [2]recommender.Amount
+	// Growth is what the pod takes more of its namespace's quotas, requests and limits.
 	Growth recommender.Size
 }
 

@@ -41,14 +41,20 @@ type View struct {
 	// Grants are the sizes that nodes grant their pods, by pod (strategy Node).
 	Grants map[types.UID]board.Pod
 
-	// The views below group what is read together.
-	Policy    PolicyView
+	// Policy is the policy's part: settings, and whether they can be used.
+	Policy PolicyView
+	// Namespace is what the namespace allows.
 	Namespace NamespaceView
-	Operator  OperatorView
-	Usage     UsageView
-	Past      PastView
-	Begin     BeginView
-	Looked    LookedView
+	// Operator is what this operator may do.
+	Operator OperatorView
+	// Usage is what usage sources have measured.
+	Usage UsageView
+	// Past is what the loop remembers; the zero value after a restart.
+	Past PastView
+	// Begin limits what is new; the zero value does not limit it.
+	Begin BeginView
+	// Looked has the answers to Unknowns; the zero value in the first round.
+	Looked LookedView
 }
 
 // PolicyView is the policy of the workload.
@@ -64,9 +70,11 @@ type PolicyView struct {
 
 // NamespaceView is what the namespace of the workload allows.
 type NamespaceView struct {
-	// Limits, Quotas and Budgets are all objects of their kind in the namespace, from the cache.
-	Limits  []corev1.LimitRange
-	Quotas  []corev1.ResourceQuota
+	// Limits are the LimitRanges of the namespace, from the cache.
+	Limits []corev1.LimitRange
+	// Quotas are its ResourceQuotas.
+	Quotas []corev1.ResourceQuota
+	// Budgets are its PodDisruptionBudgets.
 	Budgets []policyv1.PodDisruptionBudget
 	// Terminating: the namespace is being deleted.
 	Terminating bool
@@ -83,9 +91,10 @@ type OperatorView struct {
 	// NoRights is why no new resize may be sent, NoRightsUrgent why not even one that takes harm back;
 	// empty: it may.
 	NoRights, NoRightsUrgent string
-	// ServerVersion of the API server, such as v1.36.3. NoResize: it does not serve pods/resize.
+	// ServerVersion is that of the API server, such as v1.36.3.
 	ServerVersion string
-	NoResize      bool
+	// NoResize reports that the API server does not serve pods/resize (KEP-1287 switched off or too old).
+	NoResize bool
 }
 
 // UsageView is what usage sources know.
