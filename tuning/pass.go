@@ -85,8 +85,8 @@ func (d deciders) decide() {
 	d.out.Topics = d.refused.topics
 }
 
-// deciders of one pass. They share its view and its decision; each may call those that it names, never the other way
-// round.
+// deciders are the parts of one pass. They share its view and its decision. A decider may call those that
+// it names as fields, never the other way round, so that the calls form no cycle.
 type deciders struct {
 	*pass
 	originals *originals

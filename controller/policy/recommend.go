@@ -83,9 +83,12 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 		out.recommendations = append(out.recommendations, *rec)
 		out.open = out.open || len(rec.Status.Records) > 0
 	}
+	// The list of refusals is replaced as a whole: a write that was accepted in this pass must not keep
+	// its old wait.
 	if c.refused.forget(key); len(out.refused) > 0 {
 		c.refused.keep(key, out.refused)
 	}
+	// What no workload has taken out of known is no longer the policy's.
 	return out, s.recommendations.release(ctx, s.known, matched.whyReleased)
 }
 

@@ -64,6 +64,7 @@ func (r report) status() v1alpha1.AttunePolicyStatus {
 		s.RecommendationsOmitted = int32(max(0, len(r.recommendations)-len(s.Recommendations)))
 		s.Savings = savings(r)
 	}
+	// SetStatusCondition keeps the time of the last transition where a condition's status stays the same.
 	for _, c := range []metav1.Condition{readiness{r}.condition(), r.resizing(), r.degraded(), r.blocked()} {
 		c.ObservedGeneration = r.policy.Generation
 		meta.SetStatusCondition(&s.Conditions, c)

@@ -120,6 +120,8 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	c.steps.recall(rec)
+	// The moment is taken before anything is read: a change that comes during the pass is then noticed at
+	// its end (waiting.wait).
 	since := c.waiting.now()
 	w, err := observer{c}.observe(ctx, rec)
 	if err != nil {
@@ -141,6 +143,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		return c.again(req.NamespacedName, err)
 	}
 	c.conflicts.over(req.NamespacedName)
+	// Only a complete pass knows what holds its pods and what they wait for.
 	if w.Begin.Closed == nil && w.Begin.Wait == 0 {
 		c.tellNodes(w, d.Decision)
 		c.queue.keep(req.NamespacedName, d.ByNode.WaitingSince)
