@@ -21,7 +21,8 @@ const (
 	// without one.
 	mostSupersessions = 2
 	supersededFor     = 7 * 24 * time.Hour
-	// pausedFor is how long that pause lasts where nobody ends it: long enough to find the other writer.
+	// pausedFor is how long that pause lasts unless a person ends it: long enough to find the other
+	// writer.
 	pausedFor = 24 * time.Hour
 )
 

@@ -165,9 +165,10 @@ func (d *reporter) leftBehind() string {
 	return leftAt(d.out.Status.Tries[i].Pod, d.out.Status.Tries[i].Message)
 }
 
-// skip tells of a refusal that a person may have to do something about, once: again only when the condition
-// ResizeBlocked is to say something else. What passes by itself is only in the condition, but for quotas, which pass
-// when there is less in use; their figures move all the time and are no news.
+// skip sends an event about a refusal that a person may have to act on, once: again only when the
+// condition ResizeBlocked changes. A transient refusal is only shown in the condition. Quotas are an
+// exception, since they pass only when something else is removed; their figures change all the time and do
+// not count as a change.
 func (d *reporter) skip(refusal *resize.Refusal) {
 	if refusal == nil || slices.Contains(asked, refusal.Reason) || refusal.Transient && refusal.Reason != resize.ReasonQuota {
 		return
@@ -180,6 +181,6 @@ func (d *reporter) skip(refusal *resize.Refusal) {
 	d.tell(skipped(refusal))
 }
 
-// asked are refusals that a person or the operator itself brought about, and that are told elsewhere: a pause, a mode,
-// an annotation, an undo.
+// asked are the reasons of refusals that a person or the operator itself caused, and that are reported
+// elsewhere: a pause, a mode, an annotation, an undo.
 var asked = []string{resize.ReasonPaused, resize.ReasonWorkloadPaused, resize.ReasonMode, resize.ReasonSkipped, reasonUndone}

@@ -226,8 +226,9 @@ func (d *starter) takeBoostsBack() {
 	}
 }
 
-// restoreBirths gives pods that crash since their birth what their template says, once: they may be what a rollout waits
-// for, and no other pod comes before they are well. Where the program is what crashes, that costs one resize.
+// restoreBirths gives pods that crash since their birth what their template sets, once. A rollout may wait
+// for such a pod, so that no other pod is created before it is well. If the program itself is what
+// crashes, that costs one resize.
 func (d *starter) restoreBirths() {
 	for _, c := range d.births.crashed {
 		pod := d.view.Pod(c.birth.PodUID)
@@ -247,8 +248,9 @@ func (d *starter) restoreBirths() {
 	}
 }
 
-// queueUp notes that a pod waits for its turn: since its first wish after it was resized last, also where the wish came
-// and went since then.
+// queueUp notes that a pod waits for its turn (strategy Node): since its first wish after its last resize,
+// even if the wish disappeared for a while. A pod whose wish comes and goes would otherwise never be
+// first.
 func (d *starter) queueUp(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) {
 	waits := refusal == nil && !plan.Empty() || refusal != nil && refusal.Reason == resize.ReasonRecordsFull
 	if !d.view.ByNode() || !waits {

@@ -6,8 +6,8 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Topic is something outside of a workload whose change may lift a refusal: a kind of object and the name
-// of the node or namespace. It is comparable and used as a map key.
+// Topic is something outside of a workload whose change may lift a refusal: a kind of object, and the name
+// of the node or of the namespace. It is comparable and used as a map key.
 type Topic struct{ Kind, Name string }
 
 // AboutNode is the topic of one node: its pods, its conditions, its capacity.

@@ -35,8 +35,8 @@ type Unknowns struct {
 // None reports whether nothing is unknown, so that the decision can be carried out.
 func (q Unknowns) None() bool { return len(q.Rooms)+len(q.Live)+len(q.Memory) == 0 && !q.Nodes }
 
-// room asks for the room of a node that a pod is to grow on, and for the memory of a pod that gets no limit for want
-// of knowing it.
+// room asks for the room of a node that a pod is to grow on, unless it is known or could not be read, and
+// for the memory of a pod whose limit was left out because its usage is not known.
 func (d *lookup) room(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) {
 	node := pod.Spec.NodeName
 	if refusal == nil && node != "" && plan.Grows() && d.view.Looked.Rooms[node] == nil && d.view.Looked.Unread.Nodes[node] == nil && !slices.Contains(d.out.Unknowns.Rooms, node) {
@@ -45,7 +45,7 @@ func (d *lookup) room(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal
 	d.unknownMemory(pod, plan)
 }
 
-// unknownMemory asks what a pod's containers hold where a limit was left out for want of knowing it.
+// unknownMemory asks what a pod's containers hold if a limit was left out because that is not known.
 func (d *lookup) unknownMemory(pod *corev1.Pod, plan resize.Plan) {
 	unknown := func(r resize.Refusal) bool { return r.Reason == resize.ReasonMemoryUnknown }
 	if slices.ContainsFunc(plan.LeftOut, unknown) {
@@ -82,8 +82,9 @@ func (d *lookup) memory(pod types.UID) {
 	}
 }
 
-// live asks for a pod as the API server has it before its record is put back or given up. One that is being put back
-// already is asked for when a patch is sent (putBackAsFar).
+// live asks for a pod as the API server has it before its record is put back or given up. A pod that is
+// already being put back is asked for when a patch is sent (putBackAsFar): otherwise every pass would read
+// it.
 func (d *lookup) live(pod *corev1.Pod, record v1alpha1.ResizeRecord, action resize.Action) {
 	if pod == nil || action.PutsBackAgain(record) || d.view.Looked.Live[pod.UID] || d.view.Looked.Unread.Pods[pod.UID] != nil {
 		return
@@ -93,7 +94,8 @@ func (d *lookup) live(pod *corev1.Pod, record v1alpha1.ResizeRecord, action resi
 	}
 }
 
-// needsLivePod: the action cannot be taken back, or names the pod's version, and the cache may be behind.
+// needsLivePod reports that an action cannot be taken back, or names the pod's version in its patch, so
+// that the cache, which may be behind, is not enough.
 func needsLivePod(action resize.Action) bool {
 	switch action.Kind {
 	case resize.Revert, resize.Withdraw, resize.Evict, resize.SendRest:

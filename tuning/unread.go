@@ -14,7 +14,8 @@ type Unread struct {
 	Pods map[types.UID]*resize.Refusal
 	// Nodes are the nodes that could not be read, by name; nothing new begins for any pod on them.
 	Nodes map[string]*resize.Refusal
-	// Cluster: its nodes could not be listed, so that it is not known whether an evicted pod would find another one.
+	// Cluster is why the cluster's nodes could not be listed, so that it is not known whether an evicted
+	// pod would find another node; nil: they were listed, or not asked for.
 	Cluster *resize.Refusal
 }
 

@@ -76,17 +76,18 @@ type NamespaceView struct {
 	Quotas []corev1.ResourceQuota
 	// Budgets are its PodDisruptionBudgets.
 	Budgets []policyv1.PodDisruptionBudget
-	// Terminating: the namespace is being deleted.
+	// Terminating reports that the namespace is being deleted.
 	Terminating bool
-	// Seeded: the webhook sizes new pods of the namespace.
+	// Seeded reports that the webhook sizes new pods of the namespace (its label). Without it, the
+	// successor of an evicted pod would be born with the old size.
 	Seeded bool
 }
 
 // OperatorView is what this operator may do, and which API server it talks to.
 type OperatorView struct {
-	// Namespace of this operator; empty: unknown.
+	// Namespace is the namespace of this operator; empty: not known.
 	Namespace string
-	// MayEvict: the operator has the right to evict pods.
+	// MayEvict reports that the operator has the right to evict pods.
 	MayEvict bool
 	// NoRights is why no new resize may be sent, NoRightsUrgent why not even one that takes harm back;
 	// empty: it may.
@@ -107,39 +108,43 @@ type UsageView struct {
 	// Memory is what containers hold in bytes, by pod and container. Only pods that were asked for
 	// (Unknowns) have an entry; an empty entry: asked, and nothing is known.
 	Memory map[types.UID]map[string]recommender.Amount
-	// MemorySoon: what the pod's containers hold will be known within seconds.
+	// MemorySoon reports that what the pod's containers hold will be known within seconds.
 	MemorySoon map[types.UID]bool
 }
 
-// PastView is what the loop remembers of earlier passes. It may be lost.
+// PastView is what the loop remembers of earlier passes. It may be lost: nil maps, and each pod counts as
+// new.
 type PastView struct {
-	// AskedAt is when the operator last asked for each pod to be put back.
+	// AskedAt is when the operator last asked for each pod to be put back; a pod without an entry was not
+	// asked lately.
 	AskedAt map[types.UID]time.Time
-	// WaitingSince is since when pods wait to be resized as their nodes grant.
+	// WaitingSince is since when pods wait to be resized as their nodes grant (strategy Node).
 	WaitingSince map[types.UID]time.Time
 }
 
 // BeginView limits what a pass may begin beyond what is open.
 type BeginView struct {
-	// Closed is why nothing new is begun, whatever the pods need; nil: it may be.
+	// Closed is why nothing new begins, whatever the pods need; nil: it may.
 	Closed *resize.Refusal
-	// Wait is how long nothing new is begun in any workload, as the rate of new resizes is used up.
+	// Wait is how long nothing new begins in any workload, because the rate of new resizes is used up; 0:
+	// it may begin.
 	Wait time.Duration
-	// Reserved is what resizes of other workloads take that the cache does not show yet.
+	// Reserved is the room that resizes of other workloads take and that the cache does not show yet.
 	Reserved Reservations
 }
 
-// LookedView is what was looked at closer, because an earlier decision of the same pass asked for it (Unknowns).
+// LookedView is what the loop has read because an earlier decision of the same pass asked for it
+// (Unknowns). The zero value: nothing was asked for.
 type LookedView struct {
-	// Rooms are what pods take of nodes, by node.
+	// Rooms is what the pods of a node take, by node; a node without an entry was not summed.
 	Rooms map[string]*resize.Room
-	// Cluster is all nodes; nil: not asked.
+	// Cluster is all nodes of the cluster; nil: not asked for.
 	Cluster []*corev1.Node
 	// Live are the pods that were read from the API server instead of the cache.
 	Live map[types.UID]bool
-	// CacheLags: the API server has shown a newer version of the pod than the cache has.
+	// CacheLags are the pods of which the API server has returned a newer version than the cache has.
 	CacheLags map[types.UID]bool
-	// Unread is what could not be read.
+	// Unread is what could not be read, and why nothing new begins for it.
 	Unread Unread
 }
 
@@ -173,8 +178,8 @@ func (v *View) owner() workload.Workload {
 	return *v.Workload
 }
 
-// dataUntil is the newest usage sample by which the targets hold: that of when they were stored, or what was found
-// since and gave no reason to store them again. Zero: there is none.
+// dataUntil returns the time of the newest usage sample by which the stored targets hold: the time stored
+// with them, or the later one at which the policy loop found them unchanged. Zero: there is none.
 func (v *View) dataUntil() time.Time {
 	stored := v.Rec.Spec.DataUntil
 	switch {
@@ -201,7 +206,8 @@ func (v *View) capabilitiesOn(name string) resize.Capabilities {
 	return caps
 }
 
-// signals are what was measured of a record's pod, and what is known of its workload.
+// signals returns what was measured of a record's pod, and what is known of its workload and its node.
+// Siblings are compared only for a pod that looks harmed, because that costs a pass over all pods.
 func (v *View) signals(record v1alpha1.ResizeRecord) harm.Signals {
 	signals := v.Usage.Signals[string(record.PodUID)]
 	signals.Rollout = v.owner().Rollout.InProgress
@@ -213,7 +219,8 @@ func (v *View) signals(record v1alpha1.ResizeRecord) harm.Signals {
 	return signals
 }
 
-// nodeNotReady: a node that could not be read is taken for ready.
+// nodeNotReady reports that a node is known and not ready. A node that could not be read counts as ready:
+// missing data must not make every pod unreachable.
 func (v *View) nodeNotReady(name string) bool {
 	view, known := v.Nodes[name]
 	return known && !resize.NodeReady(view.Node)
@@ -224,7 +231,8 @@ func (v *View) WatchEnded(record v1alpha1.ResizeRecord) bool {
 	return record.Phase == v1alpha1.RecordWatching && record.WatchUntil != nil && !v.Now.Before(record.WatchUntil.Time)
 }
 
-// SetMemory notes what a pod's containers hold; soon: it will be known within seconds.
+// SetMemory adds the answer to Unknowns.Memory: the bytes that a pod's containers hold. soon: it is not
+// known yet, but will be within seconds. It changes the View; the maps must exist.
 func (v *View) SetMemory(pod types.UID, held map[string]recommender.Amount, soon bool) {
 	v.Usage.Memory[pod] = held
 	if soon {
@@ -272,17 +280,18 @@ func (v *View) resumed() string {
 	return text[:min(len(text), most)]
 }
 
-// commandLine names the workload as a person types it.
+// commandLine names the workload as a person types it behind kubectl attune.
 func (v *View) commandLine() string {
 	return fmt.Sprintf("%s/%s -n %s", strings.ToLower(string(v.Rec.Spec.Workload.Kind)), v.Rec.Spec.Workload.Name, v.Rec.Namespace)
 }
 
-// orphaned: the policy or the workload is gone or going, so that its pods are to be sized no longer.
+// orphaned reports that the policy is gone, that the workload is gone, or that the recommendation is being
+// deleted, so that the pods are no longer sized.
 func (v *View) orphaned() bool {
 	return v.Policy.Gone || v.Workload == nil || v.Rec.DeletionTimestamp != nil
 }
 
-// Close has a pass begin nothing new; the first reason stands.
+// Close makes a pass begin nothing new; the first reason stands.
 func (v *View) Close(why *resize.Refusal) {
 	if v.Begin.Closed == nil {
 		v.Begin.Closed = why
@@ -304,8 +313,9 @@ func (v *View) templateSize(container string) (recommender.Size, bool) {
 	return recommender.Size{}, false
 }
 
-// Live are the pods that have not ended and are not being deleted. Those that have stay for a while, such
-// as failed attempts of a Job: they still teach what killed them, and nothing is to be done about them.
+// Live returns the pods that have not ended and are not being deleted, as a new slice. Ended pods stay in
+// Pods for a while, such as failed attempts of a Job: what killed them is still learned, and nothing is
+// done about them.
 func (v *View) Live() []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(v.Pods), ended)
 }
@@ -315,8 +325,8 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil
 }
 
-// due are the live pods that may be resized. Pods of Jobs and CronJobs are sized at admission, since what
-// they do is lost if a trial fails; while they run, only what killed one is answered.
+// due returns the live pods that may be resized. Pods of Jobs and CronJobs are sized at admission, because
+// a failed trial would lose their work; while they run, only an OOM kill is answered.
 func (v *View) due() []*corev1.Pod {
 	if !v.batch() {
 		return v.Live()
@@ -356,11 +366,12 @@ func (v *View) resizesPods() bool {
 type Part string
 
 const (
-	// WholePass: all there is.
+	// WholePass decides everything.
 	WholePass Part = ""
-	// OpenPart: records, floors and what else follows from the pods alone. Watches that end are judged in the whole pass.
+	// OpenPart decides records, floors and what else follows from the pods alone. Watches that end are
+	// judged in the whole pass.
 	OpenPart Part = "open"
-	// UrgentPart: the open part, and growth after OOM kills. Where autoscalers cannot be listed, what they held when the
-	// targets were stored is believed.
+	// UrgentPart decides the open part, and growth after OOM kills. If autoscalers cannot be listed, the
+	// holds that were stored with the targets are believed.
 	UrgentPart Part = "urgent"
 )

@@ -187,7 +187,7 @@ func (d *watcher) succeeded(record v1alpha1.ResizeRecord, state resize.State) {
 	d.out.Counts = append(d.out.Counts, tookOf(record)...)
 }
 
-// changedBy is what history rows of one pod say, in one sentence.
+// changedBy describes the history rows of one pod in one sentence; empty: there are none.
 func changedBy(rows []v1alpha1.HistoryEntry) string {
 	parts := make([]string, 0, len(rows))
 	for _, row := range rows {

@@ -172,8 +172,8 @@ func (c *Controller) recommendation(ctx context.Context, pod *corev1.Pod) (*v1al
 }
 
 // Decided returns how the pods of a node share it, as of the last look, for kubectl attune node; false: no
-// node of that name was looked at. Only the inputs of the look are kept; the answer is computed again when
-// somebody asks. It is safe for concurrent use.
+// node of that name was looked at. Only the inputs of the look are kept; each call computes the answer
+// from them. It is safe for concurrent use.
 func (c *Controller) Decided(node string) (decision.Node, bool) {
 	last := c.recall(node).last
 	if last == nil {

@@ -162,7 +162,7 @@ func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.Co
 	least, most := podview.FromResources(d.Least), podview.FromResources(d.Most)
 	has := board.Allocatable(s.node)
 	for _, r := range recommender.Resources {
-		// No more than its node has: what a policy says is any amount.
+		// No more than its node has: a policy can name any amount.
 		c.Least[r] = min(within(least[r].Request, mostOf(r, live.Size[r], most[r].Request)), has[r])
 	}
 	// Memory that is in use cannot be taken back. Where the policy does not allow it either, the container

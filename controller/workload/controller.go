@@ -69,10 +69,10 @@ type Controller struct {
 	// Events sends Kubernetes events; nil: none are sent.
 	Events *event.Recorder
 	// Gauges returns the gauge of a policy's usage source; nil: nothing is measured, and the verdict of a
-	// watch says so.
+	// watch reports that.
 	Gauges func(policy.Settings) (Gauge, error)
 	// Lately returns recent CPU usage that is in memory anyway; nil: none is, and the verdict of a watch
-	// says so.
+	// reports that.
 	Lately Lately
 	// ServerVersion is the version of the API server, such as v1.36.3. What a resize may change depends on
 	// it.
