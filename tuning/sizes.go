@@ -79,8 +79,8 @@ func (d *sizes) wishes(pod *corev1.Pod) []podview.Container {
 // TargetFrom returns the size that a container ends at, starting from live: its stored target t without
 // the resources that are held (zero: leave it as it is). Floors may be newer than the stored target, so
 // that two rules are applied here:
-//  - Memory that an HPA holds is raised as far as an OOM kill taught (autoscale.OOMFloor).
-//  - Nothing is lowered below what harm taught: the target is at least the smaller of the live request and
+//   - Memory that an HPA holds is raised as far as an OOM kill taught (autoscale.OOMFloor).
+//   - Nothing is lowered below what harm taught: the target is at least the smaller of the live request and
 //     the floor.
 //
 // Any other raise to a floor is decided by the policy loop, within the policy's bounds.
