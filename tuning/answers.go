@@ -12,8 +12,12 @@ import (
 	"attune.io/attune/resize"
 )
 
-// DeclinedMeanwhile drops the record of a resize that need not be sent any more, as enough pods of the pass were told
-// the same: so a refusal that concerns all pods of a workload costs a few patches and not one each.
+// DeclinedMeanwhile drops the record of a new resize that need not be sent any more, because the API
+// server has refused the same to enough other pods of this pass. So a refusal that concerns all pods of a
+// workload costs a few patches, and not one for each pod.
+//
+// It returns the refusal and removes the record from status; nil: the resize is to be sent, and status is
+// unchanged. A resize that is not new (a revert, a second patch) is always sent.
 func DeclinedMeanwhile(status *v1alpha1.AttuneRecommendationStatus, w View, sent Write) *resize.Refusal {
 	i := recordAt(*status, sent.Pod)
 	if i < 0 || !IsNew(status.Records[i]) {
@@ -26,12 +30,14 @@ func DeclinedMeanwhile(status *v1alpha1.AttuneRecommendationStatus, w View, sent
 	return refusal
 }
 
-// answered is what an answer of the API server is remembered by.
+// answered is the context in which an answer of the API server is remembered: the answer is believed until
+// one of these inputs changes.
 func answered(status v1alpha1.AttuneRecommendationStatus, w View, now time.Time) resize.World {
 	return resize.World{Now: now, Rules: w.Policy.Settings.Resize, Status: status, LimitRanges: w.Namespace.Limits, Quotas: w.Namespace.Quotas}
 }
 
-// RecordOf a pod, nil where it has none.
+// RecordOf returns the open record of a pod, or nil where it has none. The pointer is into status.Records:
+// it is not valid after a record is added or removed.
 func RecordOf(status v1alpha1.AttuneRecommendationStatus, pod *corev1.Pod) *v1alpha1.ResizeRecord {
 	if i := recordAt(status, pod); i >= 0 {
 		return &status.Records[i]
@@ -39,18 +45,35 @@ func RecordOf(status v1alpha1.AttuneRecommendationStatus, pod *corev1.Pod) *v1al
 	return nil
 }
 
+// recordAt is the index of the pod's record, -1 where it has none. The uid identifies the pod: a new pod
+// of a StatefulSet has the name of the old one.
 func recordAt(status v1alpha1.AttuneRecommendationStatus, pod *corev1.Pod) int {
 	return slices.IndexFunc(status.Records, func(r v1alpha1.ResizeRecord) bool { return r.PodUID == pod.UID })
 }
 
-// IsNew: the record's first patch is on its way, so that nothing was changed yet.
+// IsNew reports whether the first patch of a record is still on its way (phase Written). Nothing of the
+// pod is known to be changed then, so that a refusal closes the record without a revert.
 func IsNew(record v1alpha1.ResizeRecord) bool {
 	return record.Phase == v1alpha1.RecordWritten
 }
 
-// Answer notes in a record, and in the tries, what the API server said to its resize. Of an unknown outcome only the
-// try is counted: the next pass reads the pod. A second patch that met a passing no is sent again. It returns what is to
-// be counted.
+// Answer notes in a record, and in the tries, what the API server answered to its resize. It changes
+// status in place and returns the metric increments.
+//
+// What an answer leads to:
+//   - Accepted: the record keeps what the API server returned of the pod, and the try is noted as accepted.
+//   - Refused, new resize: the record is closed, and the tries say when the same is tried again.
+//   - Infeasible, new resize, and the policy allows eviction (InPlaceOrRecreate): the record becomes one
+//     that can end in an eviction.
+//   - Refused, second patch: it is sent again if the refusal is passing; otherwise resize.SecondRefused
+//     decides.
+//   - Any other answer while the pod is put back: the record stays open, and the obstacle is remembered.
+//     Harm is never left because of one refusal.
+//   - Unknown outcome of a new resize (timeout, lost connection): only the attempt is counted. The next pass
+//     reads from the pod whether the patch arrived.
+//
+// A pod without a record in status changes nothing. now is the time of the answer, which may be later than
+// of.Now.
 func Answer(status *v1alpha1.AttuneRecommendationStatus, of View, w Write, returned *corev1.Pod, outcome resize.Outcome, now time.Time) []Count {
 	i := recordAt(*status, w.Pod)
 	if i < 0 {
@@ -76,9 +99,10 @@ func Answer(status *v1alpha1.AttuneRecommendationStatus, of View, w Write, retur
 	return nil
 }
 
-// refuse closes a record whose resize the API server did not take. Nothing was changed, so nothing cools down: when
-// it is asked again is the matter of what it said (resize.Declined). The history tells of answers that a person may
-// have to do something about, and the metrics count them.
+// refuse closes a record whose resize the API server refused. Nothing was changed, so no cooldown follows;
+// resize.Declined decides from the answer when the same is asked for again. Only answers that a person may
+// have to act on are written to the history and counted: terminal, infeasible and refused by an admission
+// policy. An outage is neither.
 func refuse(status *v1alpha1.AttuneRecommendationStatus, i int, workload string, outcome resize.Outcome, now time.Time) (counts []Count) {
 	switch outcome.Kind {
 	case resize.OutcomeTerminal, resize.OutcomeInfeasible, resize.OutcomePolicyRefusal:
@@ -90,7 +114,9 @@ func refuse(status *v1alpha1.AttuneRecommendationStatus, i int, workload string,
 	return counts
 }
 
-// NotEvicted notes a denial where the decision had hoped for the best: in the record and for people to read.
+// NotEvicted notes that the API server denied an eviction: in the record (phase EvictionDenied, so that
+// the next pass asks again) and in the condition ResizeBlocked. The Decision had already stored the
+// eviction as under way. It changes status in place; a pod without a record changes nothing.
 func NotEvicted(rec *v1alpha1.AttuneRecommendation, status *v1alpha1.AttuneRecommendationStatus, pod types.UID) {
 	for i := range status.Records {
 		if status.Records[i].PodUID != pod {

@@ -11,16 +11,22 @@ import (
 	"attune.io/attune/resize/harm"
 )
 
-// births judge seeds by the pods that were born with them.
+// births judges seeds by the pods that were born with them. A pod that was sized at admission has no
+// ResizeRecord, so the watcher does not see it.
 type births struct {
 	*pass
+	// originals supplies the sizes that the pod would have had without the seed.
 	originals *originals
-	// crashed are pods that crash since their births.
+	// crashed are the pods that crash since their birth. judge fills it; starter.restoreBirths reads it
+	// later in the same pass.
 	crashed []crash
 }
 
-// judge marks seeds bad that harmed a pod which was born with them: such a pod has no record, and by
-// the time anybody looks it may have been replaced by another that was born with the same seed.
+// judge marks seeds bad that harmed a pod which was born with them. Such a pod has no record, and when it
+// is looked at next, its controller may have replaced it with a pod that has the same seed. So every pod
+// that has ended containers is judged in every pass.
+//
+// Only pods below their original size are judged: a seed that raises a pod is not blamed for a crash.
 func (d *births) judge() {
 	for _, pod := range d.view.Pods {
 		if !suffered(pod) {
@@ -47,14 +53,18 @@ func (d *births) judge() {
 	}
 }
 
-// crash is a crash loop since a pod's birth below its template's size.
+// crash is a crash loop since the birth of a pod that is below its template's size.
 type crash struct {
-	birth   v1alpha1.ResizeRecord
+	// birth describes the birth as if it were a resize: from the template's size to the seed. It is never
+	// stored.
+	birth v1alpha1.ResizeRecord
+	// verdict is why the birth is believed to be the cause, or that the cause is not clear.
 	verdict resize.Verdict
 }
 
-// withholdLowering keeps new pods of a template generation from being lowered. Nothing is learned of the size: the
-// program may be what crashes.
+// withholdLowering stops lowering new pods of one template generation. No floor is learned from it: the
+// program itself may be what crashes, and a floor would keep a wrong size for weeks. The event is sent
+// only when the generation is new in the list.
 func (d *births) withholdLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, verdict resize.Verdict) {
 	crashes, fresh := harm.WithholdLowering(d.out.Status.BirthCrashes, pod, birth, d.bornOf, d.view.Now)
 	if !fresh {
@@ -64,7 +74,8 @@ func (d *births) withholdLowering(pod *corev1.Pod, birth v1alpha1.ResizeRecord, 
 	d.tell(loweringWithheld(birth, pod, verdict.Message))
 }
 
-// suffered: some container ended at least once. Of all others there is nothing to judge.
+// suffered reports whether some container of the pod has ended at least once. Other pods have nothing to
+// judge; this cheap test runs before the annotations are decoded.
 func suffered(pod *corev1.Pod) bool {
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for _, s := range statuses {
@@ -76,8 +87,9 @@ func suffered(pod *corev1.Pod) bool {
 	return false
 }
 
-// markBad keeps new pods from a seed. What a seed teaches is learned once: sizes that are proven later on
-// are not dropped because of an old pod.
+// markBad stops giving a seed to new pods and learns floors from the harm. Both happen once for each
+// revision of the seed (fresh): a pod that was born long ago with a bad seed stays visible for days, and
+// must not delete sizes that were proven since.
 func (d *births) markBad(revision string, harmful v1alpha1.ResizeRecord, verdict resize.Verdict) {
 	marked, fresh := harm.MarkBad(d.out.Status.BadSeeds, revision, d.bornWith)
 	if !fresh {
@@ -89,15 +101,17 @@ func (d *births) markBad(revision string, harmful v1alpha1.ResizeRecord, verdict
 	d.tell(seedMarkedBad(revision, harmful, string(verdict.Harm), verdict.Message))
 }
 
-// markSeedOf marks the seed in force bad where new pods would be born with what has just harmed another.
+// markSeedOf marks the current seed bad where new pods would get the size that has just harmed a running
+// pod. Without this, the revert repairs one pod while each new replica is born with the harm.
 func (d *births) markSeedOf(record v1alpha1.ResizeRecord, verdict resize.Verdict) {
 	if harm.HarmsNewborn(d.view.Rec.Spec.Seed, record) {
 		d.markBad(d.view.Rec.Spec.Seed.Revision, record, verdict)
 	}
 }
 
-// bornWith is when the youngest pod was that was born with a revision of the seed. The one in force is that of pods to
-// come.
+// bornWith returns the creation time of the youngest pod that was born with a revision of the seed. The
+// revision that is in force counts as Now, since the next pod is born with it. harm.MarkBad uses the time
+// to decide which old revision is forgotten first; zero: no pod has it.
 func (d *births) bornWith(revision string) time.Time {
 	if seed := d.view.Rec.Spec.Seed; seed != nil && seed.Revision == revision {
 		return d.view.Now
@@ -108,11 +122,12 @@ func (d *births) bornWith(revision string) time.Time {
 	})
 }
 
-// bornOf is when the youngest pod of a template generation was.
+// bornOf returns the creation time of the youngest pod of a template generation; zero: it has none.
 func (d *births) bornOf(hash string) time.Time {
 	return d.youngest(func(pod *corev1.Pod) bool { return podview.TemplateHash(pod) == hash })
 }
 
+// youngest returns the latest creation time of the pods that a condition accepts; zero: it accepts none.
 func (d *births) youngest(of func(*corev1.Pod) bool) (born time.Time) {
 	for _, pod := range d.view.Pods {
 		if at := pod.CreationTimestamp.Time; of(pod) && at.After(born) {

@@ -7,16 +7,21 @@ import (
 	"attune.io/attune/resize"
 )
 
-// closing ends records.
+// closing ends records: it removes them from the status and notes what remains of them (history, metrics,
+// events, cooldown). It does not talk to the API server.
 type closing struct {
 	*pass
-	pauser   *pauser
+	// pauser counts how often another writer changed the size of a pod during a record.
+	pauser *pauser
+	// reverter remembers pods that could not be put back.
 	reverter *reverter
-	// survivors are records whose pods were well to the end of their watch.
+	// survivors are records whose pods were well until the end of their watch. watcher.keep reads them
+	// after all records were looked at, because a sibling that comes later may have been harmed by the
+	// same size.
 	survivors []v1alpha1.ResizeRecord
 }
 
-// putBackDone tells of a pod that was verified to have its original size.
+// putBackDone reports a pod that was verified to have its original size again (undo).
 func (d *closing) putBackDone(record v1alpha1.ResizeRecord) {
 	for _, row := range resize.HistoryRows(d.view.Rec.Spec.Workload.Name, record, resize.ResultUndone, "", d.view.Now) {
 		d.tellOf(record, putBack(record, row))
@@ -24,7 +29,8 @@ func (d *closing) putBackDone(record v1alpha1.ResizeRecord) {
 	d.count(countSuccess, record, "")
 }
 
-// evicted tells of a pod that is gone because it was evicted.
+// evicted reports a pod that is gone because attune evicted it: for room on its node (resize.Leaving), or
+// because its node refused its size.
 func (d *closing) evicted(record v1alpha1.ResizeRecord) {
 	if d.out.EvictionOutcomes = append(d.out.EvictionOutcomes, resize.EvictionGranted); resize.Leaving(record) {
 		d.tellOf(record, evictedForRoom(record))
@@ -35,7 +41,12 @@ func (d *closing) evicted(record v1alpha1.ResizeRecord) {
 	}
 }
 
-// close ends a record: its rows go to the history, a survived size is kept.
+// close ends a record with the result of an action. The caller has already left the record out of the
+// status.
+//
+// A cooldown begins only if something was changed (there are rows), and never for the end of a boost,
+// which is part of a normal start. The strategy Node has no cooldown except after harm (backedOff): its
+// nodes have their own pace.
 func (d *closing) close(record v1alpha1.ResizeRecord, action resize.Action) {
 	rows := resize.HistoryRows(d.view.Rec.Spec.Workload.Name, record, action.Result, action.Reason, d.view.Now)
 	d.out.Status.History = resize.AddHistory(d.out.Status.History, rows)
@@ -65,7 +76,8 @@ func (d *closing) close(record v1alpha1.ResizeRecord, action resize.Action) {
 	}
 }
 
-// survived tells what the end of a watch left open.
+// survived reports what the end of a successful watch could not judge, such as a query that was not
+// answered.
 func (d *closing) survived(record v1alpha1.ResizeRecord, action resize.Action) {
 	if action.Result == resize.ResultSuccess && action.Message != "" {
 		d.tellOf(record, watchEnded(record, action.Alert, action.Message))

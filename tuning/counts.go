@@ -8,13 +8,20 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Count is one increment, decided in data; one of a duration, where that is set.
+// Count is one metric increment, decided as data and applied by the workload loop. Which metric it is
+// follows from its fields:
+//   - Took > 0: one observation of attune_resize_duration_seconds.
+//   - Resource empty: one increment of attune_reverts_total with Reason.
+//   - otherwise: one increment of attune_resize_total with Resource and Result.
 type Count struct {
+	// Resource is cpu or memory, Result is success, failed or reverted, and Reason is the kind of harm.
 	Resource, Result, Reason string
-	Took                     time.Duration
+	// Took is the time from the decision until the pod was seen to have its size; 0: this is no duration.
+	Took time.Duration
 }
 
-// tookOf is how long a resize took that has just been verified.
+// tookOf returns how long a resize took that has just been verified, as at most one Count. It returns nil
+// where the record has no verification or where the clock went backwards.
 func tookOf(record v1alpha1.ResizeRecord) []Count {
 	if record.VerifiedOnce == nil || !record.VerifiedOnce.After(record.WrittenAt.Time) {
 		return nil
@@ -22,8 +29,8 @@ func tookOf(record v1alpha1.ResizeRecord) []Count {
 	return []Count{{Took: record.VerifiedOnce.Sub(record.WrittenAt.Time)}}
 }
 
-// endOf is how the end of a record is counted. A revert for harm is counted when it begins, and the end of what a
-// person took back is no failure: neither counts anything here (empty).
+// endOf returns how the end of a record is counted; empty: it is not counted here. A revert for harm is
+// counted when it begins (watcher.harmed), and the end of what a person took back is no failure.
 func endOf(record v1alpha1.ResizeRecord, action resize.Action) string {
 	actuation := record.Reason == resize.ReasonActuation
 	switch {
@@ -39,7 +46,8 @@ func endOf(record v1alpha1.ResizeRecord, action resize.Action) string {
 	return countFailed
 }
 
-// countsOf is one count for each resource that a record moved, and one of the harm that is the reason (empty: none).
+// countsOf returns one Count for each resource that a record moved, and one for the harm where reason is
+// not empty. The order is not fixed, as it comes from a map; counters do not depend on it.
 func countsOf(result string, record v1alpha1.ResizeRecord, reason string) []Count {
 	moved := map[string]bool{}
 	for _, row := range resize.HistoryRows("", record, resize.ResultSuccess, "", record.WrittenAt.Time) {

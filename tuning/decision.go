@@ -13,67 +13,92 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Decision is what one pass comes to: plain data. The loop stores the status, then sends the resizes and asks for the
-// evictions, then emits the events.
+// Decision is the result of one pass: plain data. The loop stores Status first, then sends Writes and asks
+// for Evictions, then emits Events. A Decision with Unknowns is not carried out: Decide is called again
+// with the answers.
 type Decision struct {
+	// Status is the whole new status of the AttuneRecommendation. It may equal the stored one: then
+	// nothing is written.
 	Status v1alpha1.AttuneRecommendationStatus
+	// Writes are the patches of the resize subresource, in the order in which they are sent. Each has a
+	// record in Status.
 	Writes []Write
-	// Evictions are pods whose records say that they are being evicted; EvictionOutcomes what became of others.
-	Evictions        []*corev1.Pod
+	// Evictions are pods to be evicted now; their records in Status say so.
+	Evictions []*corev1.Pod
+	// EvictionOutcomes are the results of evictions of earlier passes, for the metrics.
 	EvictionOutcomes []resize.EvictionOutcome
-	Events           []Event
-	Counts           []Count
+	// Events are what people read in kubectl describe. They are sent only after Status is stored.
+	Events []Event
+	// Counts are the metric increments of this pass.
+	Counts []Count
 
 	// Unknowns are what the decision rests on without having looked: it is not carried out before they are looked at.
 	Unknowns Unknowns
-	// Lessons are what records say of their nodes.
+	// Lessons are what records show about their nodes, such as a kubelet that does not carry out resizes.
 	Lessons []Lesson
-	// Topics are the changes outside of the workload that may lift a refusal.
+	// Topics are the objects outside of the workload whose change may lift a refusal. A change wakes the
+	// workload.
 	Topics []Topic
-	// Pending are pods that are to have their old size back and do not get it, as sentences.
+	// Pending has one sentence for each pod that should have its old size back and does not have it yet.
+	// The first becomes the condition Degraded.
 	Pending []string
-	// ByNode is for the nodes of the pods (strategy Node).
+	// ByNode is for the node loop (strategy Node); the zero value under the strategy Workload.
 	ByNode NodeNews
 
-	// Due: a record was taken a step that is to be stored now.
+	// Due reports that a record was taken a step that has to be stored in this pass. Otherwise the loop
+	// may put the write off (pace).
 	Due bool
-	// After is when to look again if nothing happens before; 0: only when something does.
+	// After is when to look again if no event comes before; 0: only after an event.
 	After time.Duration
 }
 
-// NodeNews is what a pass says to the nodes of its pods (strategy Node).
+// NodeNews is what a pass reports to the nodes of its pods (strategy Node). The maps are by pod uid; nil:
+// the pass did not get so far.
 type NodeNews struct {
-	// Held are the pods that their nodes are to leave as they are, with the reason.
+	// Held are the pods whose size may not change now, with the reason. The node loop shares around them
+	// (frozen).
 	Held map[types.UID]string
-	// NotEvictable are the pods that are not evicted whatever their nodes want, with the reason.
+	// NotEvictable are the pods that are not evicted even if they do not fit, with the reason.
 	NotEvictable map[types.UID]string
-	// WaitingSince is since when pods wait for their turn to be resized.
+	// WaitingSince is since when each waiting pod waits for its turn to be resized.
 	WaitingSince map[types.UID]time.Time
 }
 
-// Event is about a pod, or about the workload as a whole where it names none.
+// Event is an event about a pod, or about the workload as a whole where Pod is empty.
 type Event struct {
 	event.Event
-	Pod  types.UID
+	// Pod is the uid of the pod; empty: the event is about the workload.
+	Pod types.UID
+	// Name is the name of the pod, which may be gone.
 	Name string
 }
 
 // Write is one resize. Its record is stored before it is sent.
 type Write struct {
-	Pod  *corev1.Pod
+	// Pod is the pod that the plan was made for. Its uid, and its version where something is lowered, go
+	// into the patch.
+	Pod *corev1.Pod
+	// Plan is what the patch changes. Of a resize in two patches it is only the part that is sent now.
 	Plan resize.Plan
-	// Begins: it is new and answers no OOM kill.
+	// Begins reports a resize that is new and answers no OOM kill. Only such writes count against the rate
+	// of the whole operator.
 	Begins bool
 }
 
-// Lesson is what one record of a namespace says of its node.
+// Lesson is what one record of a namespace shows about its node. The namespace is kept because a lesson
+// binds only its own namespace until a second one has met the same: users of one namespace must not be
+// able to block a node for others.
 type Lesson struct {
-	Namespace       string
-	Record          v1alpha1.ResizeRecord
+	// Namespace is that of the record's workload.
+	Namespace string
+	// Record is the resize that the node did not carry out.
+	Record v1alpha1.ResizeRecord
+	// Reason is the machine-readable cause, Message the kubelet's or the API server's words.
 	Reason, Message string
 }
 
-// Begins counts the writes that are new and answer no OOM kill.
+// Begins counts the writes that are new and answer no OOM kill: the number of turns that the pass takes
+// from the operator's rate limit.
 func (d Decision) Begins() int {
 	n := 0
 	for _, w := range d.Writes {
@@ -84,15 +109,16 @@ func (d Decision) Begins() int {
 	return n
 }
 
-// Wake asks for another look after a while; the soonest counts.
+// Wake asks for another look after a duration. The shortest one counts; 0 and less change nothing.
 func (d *Decision) Wake(after time.Duration) {
 	if after > 0 && (d.After == 0 || after < d.After) {
 		d.After = after
 	}
 }
 
-// Presses: something is put back or completed on a pod, or a kill has taught something. Such a decision does not wait
-// for the rest of the pass.
+// Presses reports a decision that must not wait for the rest of the pass: something is put back or
+// completed on a pod, or a kill has taught something. The rest of a pass may ask a usage source, which can
+// take 10 seconds.
 func (d Decision) Presses(v View) bool {
 	before := v.Rec.Status
 	return len(d.Writes) > 0 || !equality.Semantic.DeepEqual(d.Status.Floors, before.Floors) || !slices.Equal(d.Status.BadSeeds, before.BadSeeds) ||

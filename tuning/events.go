@@ -11,8 +11,9 @@ import (
 	"attune.io/attune/resize"
 )
 
-// All events of a pass, named by what happened. Their texts are read in kubectl describe: a component is the subject,
-// and what a person can do stands at the end.
+// All events of a pass, named by what happened. Their texts are read in kubectl describe: a component is
+// the subject, and what a person can do stands at the end. The recorder sends the same text about the same
+// object at most every 10 minutes (internal/event); an amount or a time in a text makes it another event.
 
 func resized(record v1alpha1.ResizeRecord, changed, drift string) event.Event {
 	if drift != "" {
@@ -109,7 +110,8 @@ func notUndone(pod *corev1.Pod, refusal *resize.Refusal) event.Event {
 	return event.Warning(v1alpha1.EventResizeSkipped, "Pod %s cannot be put back to its original size: %s: %s", pod.Name, refusal.Reason, refusal.Message)
 }
 
-// leftAt tells what became of a pod that is not put back any more, and what a person can do.
+// leftAt explains what became of a pod that is not put back any more, and what a person can do. An empty
+// name stands for an unknown pod: a try that was stored earlier may not have it.
 func leftAt(pod, why string) string {
 	if pod == "" {
 		pod = "of the workload"

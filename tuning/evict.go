@@ -7,20 +7,25 @@ import (
 	"attune.io/attune/resize"
 )
 
-// evictor decides which pods are evicted: those whose node refuses a resize, and those whose node has no room.
+// evictor decides which pods are evicted: those whose node refuses a resize (resizeMethod
+// InPlaceOrRecreate), and those for which their node has no room (strategy Node). One pod of a workload is
+// evicted at a time. The rules about who may be evicted are in resize.MayEvict, for both causes.
 type evictor struct {
 	*pass
-	gates   *gates
+	// gates supplies the input of the gates, and knows the pod that this pass already moves.
+	gates *gates
+	// closing ends the record of a pod that is not evicted after all.
 	closing *closing
 }
 
-// recreates: the policy lets pods be evicted whose nodes refuse a resize.
+// recreates reports whether the policy lets attune evict pods whose nodes refuse a resize.
 func (d *evictor) recreates() bool {
 	return d.view.Policy.Settings.Resize.Method == v1alpha1.ResizeInPlaceOrRecreate
 }
 
-// mayEvict asks the one rule about a pod whose node refuses a plan. It asks for the cluster's nodes where the
-// answer rests on them.
+// mayEvict asks resize.MayEvict about a pod whose node refuses a plan; nil: it may be evicted. Where the
+// answer depends on the cluster's nodes and they are not listed yet, it adds them to Unknowns: the
+// decision is then not carried out but made again with the list.
 func (d *evictor) mayEvict(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 	if d.view.Workload == nil || d.view.Workload.Deleting {
 		return &resize.Refusal{Reason: resize.ReasonNoController, PodWide: true, Message: "the workload is gone, and nothing would take the pod's place"}
@@ -35,7 +40,10 @@ func (d *evictor) mayEvict(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 	return refusal
 }
 
-// eviction is what the one rule looks at beside the pod.
+// eviction builds what resize.MayEvict looks at beside the pod. Records has the open records of this pass
+// and the stored ones: a record that this pass has just closed still means that its pod was changed a
+// moment ago. The capacity of the first slice is cut, so that append copies and does not write into the
+// status.
 func (d *evictor) eviction(plan resize.Plan) resize.Eviction {
 	of := d.view.owner()
 	e := resize.Eviction{
@@ -52,8 +60,9 @@ func (d *evictor) eviction(plan resize.Plan) resize.Eviction {
 	return e
 }
 
-// unmovable says why a pod is not evicted whose node has no room for a plan, or nil where it may be: then the
-// node is asked all the same, since the kubelet's answer decides. One pod of a workload is so at a time.
+// unmovable returns why a pod is not evicted whose node has no room for a plan, or nil where it may be.
+// Also with nil the resize is sent to the node first, since only the kubelet's answer is certain. At most
+// one pod of a workload is in this state.
 func (d *evictor) unmovable(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 	if d.gates.moving != "" && d.gates.moving != pod.UID {
 		return &resize.Refusal{Reason: resize.ReasonReplicasNotReady, Message: "another pod of the workload may have to go first", Transient: true}
@@ -66,8 +75,9 @@ func (d *evictor) unmovable(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 	return d.mayEvict(pod, plan)
 }
 
-// tryElsewhere passes a plan through the gates with the last resort that the policy allows: what the pod's node can
-// never hold, or has no room for, is a reason to find the pod another one.
+// tryElsewhere passes a refused plan through the gates once more, with eviction as the last resort. It
+// changes nothing unless the policy allows that and the node can never hold the plan (NodeCapacity) or has
+// no room for it (NoRoom). It returns the plan with nil, or the plan with the refusal that is to be shown.
 func (d *evictor) tryElsewhere(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) (resize.Plan, *resize.Refusal) {
 	if !d.recreates() || refusal.Reason != resize.ReasonNodeCapacity && refusal.Reason != resize.ReasonNoRoom {
 		return plan, refusal
@@ -87,7 +97,8 @@ func (d *evictor) tryElsewhere(pod *corev1.Pod, plan resize.Plan, refusal *resiz
 	return plan, refusal
 }
 
-// evict decides about a pod whose node has refused its resize, and which is back at its old size.
+// evict decides about a pod whose node has refused its resize, and which is back at its old size. If the
+// pod must stay for good, the record is closed as withdrawn.
 func (d *evictor) evict(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action resize.Action) {
 	stays := d.mayEvict(pod, resize.WholePlan(pod, record))
 	d.evictUnless(stays, pod, record, next, func() {
@@ -97,8 +108,8 @@ func (d *evictor) evict(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, act
 	})
 }
 
-// evictUnless asks for a pod's eviction. Where something keeps the pod, what may pass is waited for; what will not
-// gives it up, and that closes the record.
+// evictUnless asks for a pod's eviction if stays is nil. A transient reason keeps the record, so that the
+// next pass decides again; a permanent one calls giveUp, which closes the record.
 func (d *evictor) evictUnless(stays *resize.Refusal, pod *corev1.Pod, record, next v1alpha1.ResizeRecord, giveUp func()) {
 	switch {
 	case stays == nil:
@@ -113,7 +124,8 @@ func (d *evictor) evictUnless(stays *resize.Refusal, pod *corev1.Pod, record, ne
 	}
 }
 
-// denied says why a pod is still there that was to be evicted before.
+// denied adds the refusal of an eviction that was denied before (for example by a PodDisruptionBudget), so
+// that the condition ResizeBlocked explains why the pod is still there.
 func (d *evictor) denied(pod *corev1.Pod, record v1alpha1.ResizeRecord) {
 	if refusal := resize.Denied(record); pod != nil && refusal != nil {
 		d.refused.add(pod, refusal)

@@ -10,8 +10,9 @@ import (
 	"attune.io/attune/resize"
 )
 
-// evictForRoom begins the evictions of pods that do not fit on their nodes beside the others (strategy Node): one of
-// the workload at a time. What is decided is stored first; the next look asks for the eviction.
+// evictForRoom begins the evictions of pods that do not fit on their nodes beside the others (strategy
+// Node), one of the workload at a time. The record is stored first, and the next pass, a second later,
+// asks for the eviction: after a crash between the two the record shows that the pod was meant to go.
 func (d *evictor) evictForRoom() {
 	if !d.view.ByNode() {
 		return
@@ -34,7 +35,8 @@ func (d *evictor) evictForRoom() {
 	}
 }
 
-// staysNow is why a pod that its node wants to go is not sent away now, or nil.
+// staysNow returns why a pod that its node wants to go is not evicted now, or nil. RecordsFull is part of
+// it, because an eviction needs a record.
 func (d *evictor) staysNow(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 	if refusal := d.notWanted(pod); refusal != nil {
 		return refusal
@@ -48,7 +50,9 @@ func (d *evictor) staysNow(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 	return d.unmovable(pod, plan)
 }
 
-// notWanted: nobody wants the pod to go any more, or nobody has said so since the operator started.
+// notWanted returns a refusal where no node wants the pod to go any more, and a transient one where the
+// node loop has published no grant since the operator started. Grants are only in memory, so that after a
+// restart an old record alone never evicts a pod.
 func (d *evictor) notWanted(pod *corev1.Pod) *resize.Refusal {
 	granted, known := d.view.Grants[pod.UID]
 	switch {
@@ -62,7 +66,8 @@ func (d *evictor) notWanted(pod *corev1.Pod) *resize.Refusal {
 	return nil
 }
 
-// staysForGood is why the pod may not be evicted until somebody changes something, or nil: then somebody else goes in its place.
+// staysForGood returns why the pod may not be evicted until a person changes something, or nil. The node
+// loop then chooses another pod instead of waiting for this one.
 func (d *evictor) staysForGood(pod *corev1.Pod) *resize.Refusal {
 	if !d.view.Policy.Settings.Resize.NodeEviction {
 		return nil // its ranking is Never
@@ -70,7 +75,8 @@ func (d *evictor) staysForGood(pod *corev1.Pod) *resize.Refusal {
 	return resize.Stays(pod, d.eviction(resize.LeavePlan(pod, d.view.Rec.Spec.Seed)))
 }
 
-// finishEviction asks for the eviction of a pod that is to go, unless that is over: then nothing has happened.
+// finishEviction asks for the eviction of a pod that is to go for room. If the pod fits again, or must
+// stay, the record is closed without a result: nothing has happened to the pod.
 func (d *evictor) finishEviction(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action resize.Action) {
 	stays := d.notWanted(pod)
 	if stays == nil {
@@ -85,8 +91,9 @@ func (d *evictor) finishEviction(pod *corev1.Pod, record, next v1alpha1.ResizeRe
 	})
 }
 
-// hold notes the pods that may not be changed now, which their nodes freeze, and those that may not be evicted. What
-// does not pass by itself, such as a pause, keeps a pod from being evicted as well: nobody is to wait for its end.
+// hold reports to the node loop which pods may not be changed now, and which may not be evicted. A reason
+// that does not pass by itself, such as a pause, also makes a pod not evictable: no neighbour should wait
+// for the end of a pause.
 func (d *evictor) hold() {
 	if !d.view.ByNode() {
 		return
@@ -110,7 +117,8 @@ func (d *evictor) hold() {
 	}
 }
 
-// standing is why a pod is left as it is. That it or another one is to go for want of room is no reason.
+// standing returns why a pod is left as it is, or nil. Records of pods that leave for want of room are not
+// counted: they would otherwise block their own eviction.
 func (d *evictor) standing(pod *corev1.Pod) *resize.Refusal {
 	world := d.gates.input(pod)
 	world.Status.Records = resize.Beside(world.Status.Records)

@@ -10,21 +10,24 @@ import (
 	"attune.io/attune/resize"
 )
 
-// gates build what the gates of resize look at, and keep what this pass has given away already.
+// gates builds the input of the gates of package resize, and keeps what this pass has given away already.
+// Without that, two pods of one pass would both get the last free room of a node or of a quota.
 type gates struct {
 	*pass
 	// moving is the pod that is resized although its node seems to have no room; empty: none.
 	moving types.UID
-	// reserved is what the resizes that begin take of the namespace's quotas, reservedOn of each node.
+	// reserved is what the resizes that begin in this pass take of the namespace's quotas, reservedOn what
+	// they take of each node: millicores and bytes.
 	reserved   recommender.Size
 	reservedOn map[string]recommender.Size
-	// other is what the object takes without its records in bytes, 0 before it is asked for.
+	// other is the size of the object without its records in bytes; 0: not computed yet.
 	other int
 	// ready is the number of ready pods, nil before it is asked for.
 	ready *int
 }
 
-// input is what the gates look at.
+// input builds what the gates look at for one pod. It contains the status as decided so far and the
+// reservations of this pass, so that it has to be built anew for each pod.
 func (d *gates) input(pod *corev1.Pod) resize.World {
 	node, of := pod.Spec.NodeName, d.view.owner()
 	out := resize.World{
@@ -58,7 +61,8 @@ func (d *gates) input(pod *corev1.Pod) resize.World {
 	return out
 }
 
-// facts are what is known of a node, with what this pass learned.
+// facts returns what is known of a node, with the lessons of this pass. The loop adds the lessons to its
+// own memory only after the pass.
 func (d *gates) facts(node string) resize.NodeFacts {
 	facts := d.view.Nodes[node].Facts
 	for _, l := range d.out.Lessons {
@@ -69,7 +73,8 @@ func (d *gates) facts(node string) resize.NodeFacts {
 	return facts
 }
 
-// reserve notes what a plan of this pass takes, so that no other plan is given it too.
+// reserve notes what a plan of this pass takes of quotas and of its node. Only growth is counted: room
+// that a lowered pod frees is not there before its kubelet has carried the change out.
 func (d *gates) reserve(pod *corev1.Pod, plan resize.Plan) {
 	d.reserved = plus(d.reserved, resize.GrowthOf(pod, plan))
 	var grows recommender.Size
@@ -82,7 +87,8 @@ func (d *gates) reserve(pod *corev1.Pod, plan resize.Plan) {
 	d.reservedOn[pod.Spec.NodeName] = plus(d.reservedOn[pod.Spec.NodeName], grows)
 }
 
-// readyPods counts the workload's ready pods, once for a pass.
+// readyPods counts the ready pods of the workload that are not being deleted. It counts once in a pass:
+// the gates ask for each pod, and a workload may have thousands.
 func (d *gates) readyPods() int {
 	if d.ready != nil {
 		return *d.ready
@@ -97,8 +103,9 @@ func (d *gates) readyPods() int {
 	return n
 }
 
-// otherBytes is about what the object takes without its open records. It is worked out once in a pass, and only where
-// records could fill it.
+// otherBytes estimates the size of the object without its open records, in bytes. It is a rough estimate:
+// records must never make the object too large for the API server (etcd refuses objects above about 1.5
+// MiB), because then the end of a record could not be stored either. It is computed once in a pass.
 func (d *gates) otherBytes() int {
 	if d.other == 0 {
 		status := d.out.Status
@@ -108,6 +115,8 @@ func (d *gates) otherBytes() int {
 	return d.other
 }
 
+// jsonBytes is the length of a value as JSON. It panics on a value that cannot be encoded, which cannot
+// happen with an object that was read as JSON.
 func jsonBytes(of any) int {
 	raw, err := json.Marshal(of)
 	if err != nil {
@@ -116,17 +125,20 @@ func jsonBytes(of any) int {
 	return len(raw)
 }
 
-// capabilities are what a pod's node can do, with what this pass learned of it.
+// capabilities returns what the pod's node can do, with what this pass has learned.
 func (d *gates) capabilities(pod *corev1.Pod) resize.Capabilities {
 	return d.view.capabilities(pod).With(d.facts(pod.Spec.NodeName))
 }
 
-// withinReach is as much of a revert as the API server will take, and what is in the way of the rest.
+// withinReach returns as much of a revert as the API server accepts, and what is in the way of the rest
+// (nil: nothing). A LimitRange or a quota may have changed since the resize. Part of a revert is better
+// than none: the memory limit that kills a container is often the part that can be given back.
 func (d *gates) withinReach(pod *corev1.Pod, plan resize.Plan) (resize.Plan, *resize.Refusal) {
 	return resize.WithinReach(pod, plan, resize.World{
 		Now: d.view.Now, LimitRanges: d.view.Namespace.Limits, Quotas: d.view.Namespace.Quotas, Capabilities: d.capabilities(pod),
 	})
 }
 
-// What is not in the copy that a decision is made on: the object's name and versions, and the steps of each container.
+// Estimates in bytes for what the in-memory copy does not have: the object's name and versions, and the
+// steps of one container.
 const metadataBytes, stepsOfOne = 1 << 10, 2600

@@ -13,12 +13,15 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// originals know what pods had before attune.
+// originals knows the sizes that pods had before attune changed them, for each template generation
+// (status.originals). Undo and the judgement of seeds depend on them. At most v1alpha1.MaxOriginals
+// generations are stored.
 type originals struct{ *pass }
 
-// remember notes what the running pods of each template had before attune. What it notes of unchanged pods
-// is the same in every pass: a generation that a live pod is of is never dropped for another one, and where all that
-// there is room for are such, no more are noted.
+// remember notes what the running pods of each template had before attune. Its result for unchanged pods
+// is the same in every pass: a generation that a live pod belongs to is never dropped for another one, and
+// where the list is full of such generations, no more are noted. Otherwise two generations would replace
+// each other in turns, with one write for each pass.
 func (d *originals) remember() {
 	live := d.view.Live()
 	for _, pod := range live {
@@ -37,20 +40,23 @@ func (d *originals) remember() {
 	}
 }
 
-// known of a generation that its controller names: all its pods were born alike. What pods of other
-// generations run may stay the same while a person changes their sizes.
+// known reports whether the generation of a pod is noted already and its controller names generations (a
+// hash label): all pods of such a generation were born alike. For other controllers the hash covers what
+// the pod runs, which may stay the same while a person changes sizes.
 func (d *originals) known(pod *corev1.Pod) bool {
 	hash := podview.TemplateHash(pod)
 	return podview.GenerationNamed(pod) && slices.ContainsFunc(d.out.Status.Originals, func(o v1alpha1.Originals) bool { return o.TemplateHash == hash })
 }
 
+// sameOriginals reports whether a stored entry has the pod's generation and exactly these sizes.
 func sameOriginals(o v1alpha1.Originals, pod *corev1.Pod, sizes []v1alpha1.ContainerResources) bool {
 	return o.TemplateHash == podview.TemplateHash(pod) && slices.EqualFunc(o.Containers, sizes, func(a, b v1alpha1.ContainerResources) bool {
 		return a.Name == b.Name && podview.FromResources(a.Resources) == podview.FromResources(b.Resources)
 	})
 }
 
-// drop makes room by the oldest generation that no live pod is of; false: there is none.
+// drop makes room in the full list: it removes the oldest generation that no live pod belongs to; false:
+// there is none, and nothing is removed.
 func (d *originals) drop(live []*corev1.Pod) bool {
 	hashes := map[string]bool{}
 	for _, pod := range live {
@@ -64,8 +70,8 @@ func (d *originals) drop(live []*corev1.Pod) bool {
 	return true
 }
 
-// of are the sizes that the pod's containers had before attune. Of several that were noted of what it runs
-// the newest count.
+// of returns the sizes that the pod's containers had before attune, by container name; empty: they are not
+// known. If several entries have the pod's generation, the newest counts.
 func (d *originals) of(pod *corev1.Pod) map[string]recommender.Size {
 	out := map[string]recommender.Size{}
 	hash := podview.TemplateHash(pod)
@@ -80,8 +86,9 @@ func (d *originals) of(pod *corev1.Pod) map[string]recommender.Size {
 	return out
 }
 
-// ofPod are what a pod's containers had before attune: its spec, where nothing changed it since. A container that
-// was seeded, or a pod that was resized, had what its template says. Nil: nobody knows now which template that was.
+// ofPod derives what a pod's containers had before attune: the pod's own spec where nothing has changed
+// it, and the template where the pod was seeded or resized (a generation above 1). nil: it is not certain
+// which template the pod was made from, and a wrong original would be restored by an undo.
 func (d *originals) ofPod(pod *corev1.Pod) []v1alpha1.ContainerResources {
 	claims := claimsOf(pod)
 	var out []v1alpha1.ContainerResources
@@ -99,7 +106,8 @@ func (d *originals) ofPod(pod *corev1.Pod) []v1alpha1.ContainerResources {
 	return out
 }
 
-// claimsOf are the sizes that the annotation of a pod's seed says its containers had.
+// claimsOf returns the sizes that the pod's seed annotation claims its containers had. Users of the
+// namespace can write that annotation, so that a claim is only believed where agrees accepts it.
 func claimsOf(pod *corev1.Pod) map[string]*recommender.Size {
 	claims := map[string]*recommender.Size{}
 	if seeded := seededOf(pod); seeded != nil {
@@ -111,9 +119,10 @@ func claimsOf(pod *corev1.Pod) map[string]*recommender.Size {
 	return claims
 }
 
-// ofContainer of one container that has another size by now. What the annotation of its seed claims (nil: nothing)
-// is believed where it agrees with the template, as anybody in the namespace can write it; where it does not, and in
-// a rollout, the pod may be another template's.
+// ofContainer returns the original size of one container that has another size now; false: it is not
+// known. A claim of the annotation (nil: none) is believed where it agrees with the template. Where it
+// does not agree, and during a rollout, the pod may belong to another template. A seeded pod younger than
+// cacheLag may too: the cache may not show its new template yet.
 func (d *originals) ofContainer(pod *corev1.Pod, claimed *recommender.Size, template, has recommender.Size) (recommender.Size, bool) {
 	if claimed != nil && agrees(*claimed, template) {
 		return *claimed, true
@@ -124,10 +133,11 @@ func (d *originals) ofContainer(pod *corev1.Pod, claimed *recommender.Size, temp
 	return asBorn(template, has), true
 }
 
-// cacheLag is longer than the workload is seen after the first pods of its new template.
+// cacheLag is longer than the cache shows a workload later than the first pods of its new template.
 const cacheLag = time.Minute
 
-// newestTemplate: the pod was made from the template that the workload has now.
+// newestTemplate reports whether the pod was made from the template that the workload has now. During a
+// rollout this is never certain.
 func (d *originals) newestTemplate(pod *corev1.Pod) bool {
 	if d.view.owner().Rollout.InProgress {
 		return false
@@ -135,8 +145,9 @@ func (d *originals) newestTemplate(pod *corev1.Pod) bool {
 	return podview.GenerationNamed(pod) || podview.SameProgram(pod, &d.view.Workload.Template.Spec)
 }
 
-// asBorn is the size of a container as its template makes it, with what it has where the template says nothing: that
-// came from a LimitRange. A request that is left out beside a limit is the limit.
+// asBorn returns the size of a container as its template creates it. A request that is missing beside a
+// limit equals the limit, as the API server defaults it. A resource that the template does not mention has
+// what the pod has: a LimitRange has set it.
 func asBorn(template, has recommender.Size) recommender.Size {
 	for _, r := range recommender.Resources {
 		if template[r].Request == 0 {
@@ -149,6 +160,9 @@ func asBorn(template, has recommender.Size) recommender.Size {
 	return template
 }
 
+// seededOf decodes the seed annotation of a pod; nil: it has none, or it cannot be read.
+// quantity.Unmarshal refuses quantities that would take minutes to parse, because users can write the
+// annotation.
 func seededOf(pod *corev1.Pod) *v1alpha1.Seeded {
 	raw, ok := pod.Annotations[v1alpha1.SeededAnnotation]
 	if !ok {
@@ -161,7 +175,8 @@ func seededOf(pod *corev1.Pod) *v1alpha1.Seeded {
 	return seeded
 }
 
-// agrees: what the template sets is what is claimed; what it leaves open may have been set by a LimitRange.
+// agrees reports whether a claimed size has everything that the template sets. What the template leaves
+// open may come from a LimitRange and is not compared.
 func agrees(claimed, template recommender.Size) bool {
 	for _, r := range recommender.Resources {
 		if template[r].Request > 0 && template[r].Request != claimed[r].Request ||

@@ -10,14 +10,19 @@ import (
 	"attune.io/attune/resize"
 )
 
-// pauser pauses a workload that another writer fights over, or that leaks, and ends its pauses.
+// pauser pauses a workload that another writer or another operator also resizes, or whose memory seems to
+// leak, and ends these pauses. The pause is in status.paused; a pause by annotation or by policy is
+// another thing (resize, the gates). During a pause nothing new begins, and open records are finished.
 type pauser struct{ *pass }
 
 const (
-	// mostSupersessions of ours within supersededFor pause the workload: another writer is never fought.
+	// mostSupersessions is how many of attune's resizes another writer may overwrite before the workload
+	// is paused: attune never fights with another writer. The count starts again after supersededFor
+	// without one.
 	mostSupersessions = 2
 	supersededFor     = 7 * 24 * time.Hour
-	// pausedFor is how long that pause lasts where nobody ends it: long enough to find the other writer.
+	// pausedFor is how long that pause lasts unless a person ends it: long enough to find the other
+	// writer.
 	pausedFor = 24 * time.Hour
 )
 
@@ -28,7 +33,9 @@ func (d *pauser) supersede(record v1alpha1.ResizeRecord) {
 		"another writer changed the size of pods that attune had resized, twice: find it (kubectl get pod %s --show-managed-fields -o yaml)", record.PodName))
 }
 
-// superseded counts, and pauses the workload after the second time, saying why.
+// superseded counts one supersession, and pauses the workload after mostSupersessions. why begins the
+// sentence that the person reads. The count starts again after supersededFor without one. A workload that
+// is paused already keeps its first reason.
 func (d *pauser) superseded(why string) {
 	if last := d.out.Status.LastSuperseded; last != nil && d.view.Now.Sub(last.Time) > supersededFor {
 		d.out.Status.Supersessions = 0
@@ -46,9 +53,10 @@ func (d *pauser) superseded(why string) {
 	d.tell(pausedBecause(d.out.Status.Paused.Reason))
 }
 
-// takeOver notes which operator looks after the workload. One that finds another's name there has taken its place,
-// or runs beside it: then they take turns at undoing each other's work, which two turns show. While that is paused
-// neither begins anything, and both go on putting back what does harm.
+// takeOver notes which operator looks after the workload (status.operator). An operator that finds another
+// name there has either replaced that one or runs beside it. If both run, each writes its own name in turn
+// and undoes the other's work; the second change pauses the workload. While it is paused, neither begins
+// anything, and both go on taking back what does harm.
 func (d *pauser) takeOver() {
 	before := d.out.Status.Operator
 	if d.view.Operator.Namespace == "" || before == d.view.Operator.Namespace || before != "" && d.out.Status.Paused != nil {
@@ -64,7 +72,9 @@ func (d *pauser) takeOver() {
 	d.superseded(fmt.Sprintf("operators in the namespaces %s and %s size this workload by turns: uninstall one of them", before, d.view.Operator.Namespace))
 }
 
-// resume ends the loop's own pause when a person says so, or after a while.
+// resume ends the loop's own pause: when the value of the annotation that kubectl attune resume writes
+// differs from that at the beginning of the pause, or after pausedFor (for a leak: when the try expires).
+// It also forgets the tries, so that the workload starts anew.
 func (d *pauser) resume() {
 	if d.out.Status.Paused == nil {
 		return
@@ -81,8 +91,9 @@ func (d *pauser) resume() {
 	d.out.Status.Tries = resize.Forgiven(d.out.Status.Tries)
 }
 
-// pauseLeak pauses a workload whose memory is raised after OOM kills without an end. Running pods stay as they are, and
-// what is open is finished.
+// pauseLeak pauses a workload whose memory was raised after OOM kills again and again. Each raise would
+// otherwise take more of the node until its neighbours are killed. Running pods stay as they are, and what
+// is open is finished.
 func (d *pauser) pauseLeak() {
 	leak := resize.Leaks(d.out.Status.Tries)
 	if leak == nil || d.out.Status.Paused != nil {
@@ -97,7 +108,8 @@ func (d *pauser) pauseLeak() {
 	d.tell(pausedBecause(d.out.Status.Paused.Reason))
 }
 
-// pausedItself says so whether or not there is anything to resize: a person has to look.
+// pausedItself returns the refusal of the loop's own pause, or nil. It is shown whether or not there is
+// anything to resize, because a person has to act.
 func (d *pauser) pausedItself() *resize.Refusal {
 	if d.out.Status.Paused == nil {
 		return nil

@@ -11,15 +11,21 @@ import (
 	"attune.io/attune/resize"
 )
 
-// reverter puts pods back to what they had before a resize, as far as the API server takes it.
+// reverter puts pods back to what they had before a resize, as far as the API server accepts it. A record
+// in the phase Reverting stays open until all of the old size is back or it is given up; it survives
+// restarts.
 type reverter struct {
 	*pass
+	// gates supplies the node's capabilities and what LimitRanges and quotas leave.
 	gates *gates
 }
 
-// putBackAsFar sends what puts a pod back, as far as the API server will take it; the record stays open until
-// all of it is back. Where nothing is within reach nothing is sent and nothing is written: what is in the way wakes
-// the workload when it changes.
+// putBackAsFar sends what puts a pod back, as far as the API server accepts it; the record stays open
+// until all of it is back. false: nothing is within reach, so that nothing is sent; a change of what is in
+// the way wakes the workload. true with nothing to put back: the pod already has its old size.
+//
+// before is the record as it was, record the one after this step. A pod that is already being put back is
+// read from the API server before its next patch.
 func (d *reverter) putBackAsFar(pod *corev1.Pod, before, record v1alpha1.ResizeRecord) (sends bool) {
 	plan, nothing := resize.RevertPlan(pod, record, d.gates.capabilities(pod))
 	if nothing != nil {
@@ -40,7 +46,7 @@ func (d *reverter) putBackAsFar(pod *corev1.Pod, before, record v1alpha1.ResizeR
 	return true
 }
 
-// canPutBack: some of a pod's prior size is within reach.
+// canPutBack reports whether at least a part of a pod's prior size is within reach now.
 func (d *reverter) canPutBack(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 	if pod == nil {
 		return false
@@ -53,8 +59,9 @@ func (d *reverter) canPutBack(pod *corev1.Pod, record v1alpha1.ResizeRecord) boo
 	return !plan.Empty()
 }
 
-// waitsToBePutBack tells of a pod whose old size is asked for, and whose node does not give it.
-// Where that has stopped, a kubelet that has not seen it yet is not on its way.
+// waitsToBePutBack reports a pod whose old size was accepted but not applied by its node: after the alert
+// time of the record, and at once where the node is not ready, since a stopped kubelet will not apply it
+// soon.
 func (d *reverter) waitsToBePutBack(record v1alpha1.ResizeRecord, action resize.Action, state resize.State) {
 	switch {
 	case action.Alert:
@@ -64,29 +71,33 @@ func (d *reverter) waitsToBePutBack(record v1alpha1.ResizeRecord, action resize.
 	}
 }
 
-// downNode is what is in the way of a pod whose node is down.
+// downNode is the reason of the obstacle "the pod's node is not ready".
 const downNode = "NodeNotReady"
 
-// stillToPutBack alerts a person while the operator goes on trying.
+// stillToPutBack reports an obstacle to a revert in three places: the tries (so that the time since when
+// it lasts survives a restart), the condition Degraded, and an event. The operator goes on trying.
 func (d *reverter) stillToPutBack(record v1alpha1.ResizeRecord, reason, why string) {
 	d.out.Status.Tries, why = resize.Obstacle(d.out.Status.Tries, record.PodUID, reason, why)
 	d.out.Pending = append(d.out.Pending, fmt.Sprintf("pod %s does not have its old size back: %s", record.PodName, why))
 	d.tellOf(record, revertPending(record, why))
 }
 
-// giveUp ends the putting back of a pod that did not come about: a person has to do it.
+// giveUp remembers and reports a revert that did not come about: a person has to restore the pod, or
+// delete it.
 func (d *reverter) giveUp(record v1alpha1.ResizeRecord, why string) {
 	d.out.Status.Tries = resize.NotPutBack(d.out.Status.Tries, record, why, d.view.Now)
 	d.tell(revertGivenUp(record, why))
 }
 
-// remember has a row for each pod that is being put back, and drops rows that are over.
+// remember keeps exactly one try for each pod that is being put back, and drops the tries of pods that are
+// gone.
 func (d *reverter) remember() {
 	live := func(uid types.UID) bool { return d.view.Pod(uid) != nil }
 	d.out.Status.Tries = resize.PutBacks(d.out.Status.Tries, d.out.Status.Records, live, d.view.Now)
 }
 
-// noteTries remembers what a record says did not work: as soon as that is known, and at the latest when it closes.
+// noteTries remembers what a record shows did not work, as soon as that is known and at the latest when
+// the record closes. Without it the next pass would plan the same resize again.
 func (d *reverter) noteTries(record v1alpha1.ResizeRecord, action resize.Action, state resize.State) {
 	switch {
 	case fails(record, action), resize.PuttingBack(record) && action.Kind == resize.Forget:
@@ -96,7 +107,8 @@ func (d *reverter) noteTries(record v1alpha1.ResizeRecord, action resize.Action,
 	}
 }
 
-// fails: a resize turns out not to be carried out, or only without a memory limit.
+// fails reports whether an action means that a resize is not carried out, or only without a memory limit.
+// A record that is already being put back does not fail a second time.
 func fails(record v1alpha1.ResizeRecord, action resize.Action) bool {
 	switch action.Kind {
 	case resize.Withdraw, resize.Revert:
@@ -107,7 +119,9 @@ func fails(record v1alpha1.ResizeRecord, action resize.Action) bool {
 	return false
 }
 
-// pause is how long a pod is not asked again to be put back; 0: it is asked now.
+// pause returns how long to wait before a pod is asked again to be put back; 0: now. The time grows with
+// the number of attempts (resize.PutBackEvery). The moment of the last attempt is only in memory: after a
+// restart there is one attempt more.
 func (d *reverter) pause(record v1alpha1.ResizeRecord) time.Duration {
 	if d.view.Operator.NoRightsUrgent != "" {
 		return RightsEvery

@@ -12,22 +12,26 @@ import (
 	"attune.io/attune/resize"
 )
 
-// mostReasons are told of why pods are not resized.
+// mostReasons is how many reasons one condition names; the others are counted. It bounds the length of the
+// message.
 const mostReasons = 3
 
-// refusals are why pods of a workload are not resized.
+// refusals collects why pods of a workload are not resized in this pass. The zero value is empty.
 type refusals struct {
-	of     []tally
+	// of has one entry for each reason, in the order in which they came.
+	of []tally
+	// topics are the changes that may lift one of them, each once.
 	topics []Topic
 }
 
-// tally counts the pods with one reason; the first refusal speaks for all of them.
+// tally counts the pods that were refused for one reason. The message of the first pod stands for all.
 type tally struct {
 	resize.Refusal
+	// pods is at least 1.
 	pods int
 }
 
-// waitFor has the workload looked at when what a refusal rests on changes.
+// waitFor registers the objects whose change may lift a refusal, so that their change wakes the workload.
 func (r *refusals) waitFor(pod *corev1.Pod, refusal *resize.Refusal) {
 	for _, t := range topicsOf(refusal, pod) {
 		if !slices.Contains(r.topics, t) {
@@ -36,7 +40,8 @@ func (r *refusals) waitFor(pod *corev1.Pod, refusal *resize.Refusal) {
 	}
 }
 
-// add counts a refusal of a pod's resize in.
+// add counts the refusal of a pod's resize. If one pod's reason is transient, the whole reason is; the
+// earliest Until counts, as that is when it is worth looking again.
 func (r *refusals) add(pod *corev1.Pod, refusal *resize.Refusal) {
 	r.waitFor(pod, refusal)
 	i := slices.IndexFunc(r.of, func(t tally) bool { return t.Reason == refusal.Reason })
@@ -52,8 +57,8 @@ func (r *refusals) add(pod *corev1.Pod, refusal *resize.Refusal) {
 	}
 }
 
-// summary is one refusal that tells of all: the most frequent one leads, and of equals one that somebody has to do
-// something about. Nil: nothing was refused.
+// summary joins all refusals into one; nil: nothing was refused. The most frequent reason leads. Among
+// equally frequent ones, a reason that a person has to act on goes before a transient one.
 func (r refusals) summary() *resize.Refusal {
 	if len(r.of) == 0 {
 		return nil
@@ -77,11 +82,12 @@ func (r refusals) summary() *resize.Refusal {
 	return &lead
 }
 
-// lookAgain is how soon a refusal that something lifts is looked at again although nothing was heard of it: events
-// get lost, and not all that lifts one is watched (what a container holds).
+// lookAgain is how soon a transient refusal is checked again although no event came: events can be lost,
+// and some causes are not watched (the memory that a container holds).
 const lookAgain = 10 * time.Minute
 
-// after is when it is worth looking again, if nothing happens before; 0: only then.
+// after returns when it is worth looking again if no event comes before; 0: only after an event. A refusal
+// with a time in the past waits one second, so that a pass never follows itself without a pause.
 func (r refusals) after(now time.Time) time.Duration {
 	var soonest time.Duration
 	for _, t := range r.of {

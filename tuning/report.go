@@ -12,16 +12,19 @@ import (
 	"attune.io/attune/resize"
 )
 
-// RightsEvery is how often lost rights are looked at again, ServedEvery what the API server serves.
+// RightsEvery is how often the operator checks lost rights again. ServedEvery is how often it checks
+// whether the API server serves pods/resize.
 const RightsEvery, ServedEvery = 15 * time.Second, 5 * time.Minute
 
-// reporter says in the status what the pass came to.
+// reporter writes the result of the pass into the status: the phase, the conditions and the counts of
+// pods. It decides nothing about pods.
 type reporter struct {
 	*pass
 	sizes *sizes
 }
 
-// goneOrNot notes since when the workload is gone. It is stored, as an operator may not live for a week.
+// goneOrNot notes since when the workload is gone. The time is stored, because the recommendation is
+// deleted a week later and the operator may be restarted before.
 func (d *reporter) goneOrNot() {
 	switch {
 	case d.view.Workload != nil:
@@ -31,7 +34,8 @@ func (d *reporter) goneOrNot() {
 	}
 }
 
-// block says in a condition why pods are not resized, or that nothing is in the way.
+// block sets the condition ResizeBlocked: why pods are not resized, or False where nothing is in the way
+// (nil).
 func (d *reporter) block(blocked *resize.Refusal) {
 	d.condition(blockedCondition(blocked))
 }
@@ -45,7 +49,8 @@ func (d *reporter) summarise() {
 	d.out.Status.Pods = &v1alpha1.PodCounts{Total: int32(len(d.view.Live())), AtTarget: d.atTarget(), Open: int32(len(d.out.Status.Records))}
 }
 
-// wakeFor looks again when what blocks may be over.
+// wakeFor asks for the next look when what blocks may be over: the cooldown, a refusal with a time, lost
+// rights.
 func (d *reporter) wakeFor() {
 	d.wake(resize.CooldownLeft(d.out.Status.CooldownFrom, d.out.Status.Backoff, d.view.Policy.Settings.Resize, d.view.Now))
 	d.wake(d.refused.after(d.view.Now))
@@ -57,6 +62,8 @@ func (d *reporter) wakeFor() {
 	}
 }
 
+// phase derives status.phase from the records first, then from pauses and the cooldown. The most urgent
+// record wins: Reverting before Resizing before Watching.
 func (d *reporter) phase() v1alpha1.RecommendationPhase {
 	phase := v1alpha1.PhaseIdle
 	for _, r := range d.out.Status.Records {
@@ -82,6 +89,7 @@ func (d *reporter) phase() v1alpha1.RecommendationPhase {
 	return phase
 }
 
+// resizing is the condition Resizing: True while a record is open.
 func (d *reporter) resizing() metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionResizing, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonIdle}
 	switch {
@@ -93,6 +101,8 @@ func (d *reporter) resizing() metav1.Condition {
 	return c
 }
 
+// degraded is the condition Degraded. A pod that should have its old size back goes first, then one that
+// was given up, then a high rate of reverts in the history.
 func (d *reporter) degraded() metav1.Condition {
 	if len(d.out.Pending) > 0 {
 		return metav1.Condition{
@@ -113,6 +123,7 @@ func (d *reporter) degraded() metav1.Condition {
 	return metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonHealthy}
 }
 
+// blockedCondition is the condition ResizeBlocked of a refusal; nil: nothing is blocked.
 func blockedCondition(blocked *resize.Refusal) metav1.Condition {
 	if blocked == nil {
 		return metav1.Condition{Type: v1alpha1.ConditionResizeBlocked, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotBlocked}
@@ -122,7 +133,8 @@ func blockedCondition(blocked *resize.Refusal) metav1.Condition {
 	}
 }
 
-// atTarget counts the pods whose every container has what it would be given. One whose resize is under way has not.
+// atTarget counts the live pods for which no change is planned. A pod whose resize is under way is not at
+// its target; a pod that is watched may be.
 func (d *reporter) atTarget() int32 {
 	var n int32
 	for _, pod := range d.view.Live() {
@@ -136,14 +148,15 @@ func (d *reporter) atTarget() int32 {
 	return n
 }
 
-// underWay: the pod has a record, and is not yet watched.
+// underWay reports whether the pod has a record that is not yet watched.
 func (d *reporter) underWay(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(d.out.Status.Records, func(r v1alpha1.ResizeRecord) bool {
 		return r.PodUID == pod.UID && r.Phase != v1alpha1.RecordWatching
 	})
 }
 
-// leftBehind tells of a pod that was not put back; empty: there is none.
+// leftBehind describes a pod whose revert was given up; empty: there is none. The fact is in the tries, so
+// that Degraded stays True after a restart.
 func (d *reporter) leftBehind() string {
 	i := slices.IndexFunc(d.out.Status.Tries, func(t v1alpha1.Try) bool { return t.What == v1alpha1.TryGivenUp })
 	if i < 0 {
@@ -152,9 +165,10 @@ func (d *reporter) leftBehind() string {
 	return leftAt(d.out.Status.Tries[i].Pod, d.out.Status.Tries[i].Message)
 }
 
-// skip tells of a refusal that a person may have to do something about, once: again only when the condition
-// ResizeBlocked is to say something else. What passes by itself is only in the condition, but for quotas, which pass
-// when there is less in use; their figures move all the time and are no news.
+// skip sends an event about a refusal that a person may have to act on, once: again only when the
+// condition ResizeBlocked changes. A transient refusal is only shown in the condition. Quotas are an
+// exception, since they pass only when something else is removed; their figures change all the time and do
+// not count as a change.
 func (d *reporter) skip(refusal *resize.Refusal) {
 	if refusal == nil || slices.Contains(asked, refusal.Reason) || refusal.Transient && refusal.Reason != resize.ReasonQuota {
 		return
@@ -167,6 +181,6 @@ func (d *reporter) skip(refusal *resize.Refusal) {
 	d.tell(skipped(refusal))
 }
 
-// asked are refusals that a person or the operator itself brought about, and that are told elsewhere: a pause, a mode,
-// an annotation, an undo.
+// asked are the reasons of refusals that a person or the operator itself caused, and that are reported
+// elsewhere: a pause, a mode, an annotation, an undo.
 var asked = []string{resize.ReasonPaused, resize.ReasonWorkloadPaused, resize.ReasonMode, resize.ReasonSkipped, reasonUndone}

@@ -9,22 +9,31 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Reservation is growth that is under way and that the cache does not show: no other pod is given the same room.
+// Reservation is growth that is under way and that the cache does not show yet. Without it, two workloads
+// that are decided at the same moment would both count on the same free room of a node or a quota. It is
+// comparable with ==.
 type Reservation struct {
-	UID             types.UID
+	// UID is that of the pod that grows.
+	UID types.UID
+	// Namespace and Node are those of the pod: the quotas and the node whose room it takes.
 	Namespace, Node string
-	// Needs is what the pod will take of its node, Growth what it will take more of its namespace's quotas.
-	Needs  [2]recommender.Amount
+	// Needs is what the node must have for the pod once the plan is carried out, as the scheduler counts
+	// it: millicores of CPU and bytes of memory.
+	Needs [2]recommender.Amount
+	// Growth is what the pod takes more of its namespace's quotas, requests and limits.
 	Growth recommender.Size
 }
 
-// Reservations are those of all workloads at a moment. Version changes with each that is added.
+// Reservations are those of all workloads at one moment. The zero value has none.
 type Reservations struct {
+	// Version changes with each reservation that is added. The loop compares it before it accepts a
+	// decision: another version means that the decision may count on room that is taken.
 	Version int
-	All     []Reservation
+	// All has no order.
+	All []Reservation
 }
 
-// OnNode is what is reserved of a node, by pod.
+// OnNode returns what is reserved of a node by pod uid, in millicores and bytes; empty: nothing.
 func (l Reservations) OnNode(node string) map[types.UID][2]recommender.Amount {
 	taken := map[types.UID][2]recommender.Amount{}
 	for _, p := range l.All {
@@ -35,7 +44,7 @@ func (l Reservations) OnNode(node string) map[types.UID][2]recommender.Amount {
 	return taken
 }
 
-// InNamespace is what is reserved of the quotas of a namespace.
+// InNamespace returns the sum of what is reserved of the quotas of a namespace.
 func (l Reservations) InNamespace(namespace string) recommender.Size {
 	var sum recommender.Size
 	for _, p := range l.All {
@@ -46,7 +55,9 @@ func (l Reservations) InNamespace(namespace string) recommender.Size {
 	return sum
 }
 
-// ReservationsOf are what the open records of a workload's pods reserve.
+// ReservationsOf derives the reservations from the open records of a workload's pods. So they need no
+// storage: after a restart they follow from the stored records. pods finds a pod by its uid and returns
+// nil for one that is gone, which reserves nothing.
 func ReservationsOf(records []v1alpha1.ResizeRecord, pods func(types.UID) *corev1.Pod) []Reservation {
 	var made []Reservation
 	for _, record := range records {
@@ -63,6 +74,7 @@ func ReservationsOf(records []v1alpha1.ResizeRecord, pods func(types.UID) *corev
 	return made
 }
 
+// plus adds requests and limits, resource by resource.
 func plus(a, b recommender.Size) recommender.Size {
 	for _, r := range recommender.Resources {
 		a[r].Request += b[r].Request

@@ -16,13 +16,15 @@ import (
 	"attune.io/attune/resize/harm"
 )
 
-// sizes say what a pod's containers are to have next, from what they have.
+// sizes decides what a pod's containers are to have next, starting from what they have. Targets are where
+// they end, wishes are the next step towards it.
 type sizes struct {
 	*pass
 	originals *originals
 }
 
-// targets are the sizes that a pod's containers are heading to, without the resources that are held.
+// targets returns the sizes that a pod's containers end at, without resources that are held. Under the
+// strategy Node they are the pod's own grants. A container without a target is missing from the result.
 func (d *sizes) targets(pod *corev1.Pod) []podview.Container {
 	if d.view.ByNode() {
 		return d.granted(pod)
@@ -36,7 +38,7 @@ func (d *sizes) targets(pod *corev1.Pod) []podview.Container {
 	return out
 }
 
-// unheld is a target without the resources that are held.
+// unheld returns a target with the held resources set to zero, which means "leave it as it is".
 func unheld(t v1alpha1.ContainerTarget) recommender.Size {
 	size := podview.FromResources(t.Target)
 	for _, r := range recommender.Resources {
@@ -47,7 +49,8 @@ func unheld(t v1alpha1.ContainerTarget) recommender.Size {
 	return size
 }
 
-// wishes are the next step of each container from what the pod has.
+// wishes returns the next step of each container from what the pod has: a large change is made in several
+// steps (recommender.NextStep, maxChangePercent).
 func (d *sizes) wishes(pod *corev1.Pod) []podview.Container {
 	if d.view.ByNode() {
 		return d.killsAnswered(pod, d.granted(pod))
@@ -73,9 +76,14 @@ func (d *sizes) wishes(pod *corev1.Pod) []podview.Container {
 	return out
 }
 
-// TargetFrom is the size that a container heads for from what it has: its stored target without the resources that are
-// held. Memory that an HPA holds is raised as far as an OOM kill taught, and nothing is lowered below what harm taught: a
-// floor may be younger than the target. How far a floor raises is for the policy loop to say, within the policy's bounds.
+// TargetFrom returns the size that a container ends at, starting from live: its stored target t without
+// the resources that are held (zero: leave it as it is). Floors may be newer than the stored target, so
+// that two rules are applied here:
+//   - Memory that an HPA holds is raised as far as an OOM kill taught (autoscale.OOMFloor).
+//   - Nothing is lowered below what harm taught: the target is at least the smaller of the live request and
+//     the floor.
+//
+// Any other raise to a floor is decided by the policy loop, within the policy's bounds.
 func TargetFrom(t v1alpha1.ContainerTarget, live recommender.Size, floors []v1alpha1.Floor, now time.Time) recommender.Size {
 	target := unheld(t)
 	if floor := autoscale.OOMFloor(t, floors, now); floor > live[recommender.Memory].Request {
@@ -90,6 +98,7 @@ func TargetFrom(t v1alpha1.ContainerTarget, live recommender.Size, floors []v1al
 	return target
 }
 
+// limitFloor returns the amount of bytes that no memory limit goes below; 0: there is none.
 func limitFloor(t v1alpha1.ContainerTarget) recommender.Amount {
 	if t.MemoryLimitFloor == nil {
 		return 0
@@ -97,8 +106,9 @@ func limitFloor(t v1alpha1.ContainerTarget) recommender.Amount {
 	return podview.AmountOf(recommender.Memory, *t.MemoryLimitFloor)
 }
 
-// urgent: the kernel killed a container of this very pod, which still has less memory than that taught it
-// to need, and the plan gives it more. It waits for no cooldown, rollout or fresh data.
+// urgent reports whether a plan answers an OOM kill: the kernel killed a container of this very pod, the
+// pod still has less memory than the kill taught it to need, and the plan gives it more. Such a plan waits
+// for no cooldown, no rollout and no fresh data.
 func (d *sizes) urgent(pod *corev1.Pod, plan resize.Plan) bool {
 	if !d.view.Policy.Settings.Resize.AutoRevert && pod.Generation > 1 {
 		return false // it was resized: more at once would be a revert by another name
@@ -120,8 +130,8 @@ func raisesMemory(m resize.Move) bool {
 	return to.Limit > from.Limit || from.Limit == 0 && to.Request > from.Request
 }
 
-// granted are the sizes that a pod's node grants its containers. A pod without a grant has no wishes, and what
-// restarts its container is sized at birth alone.
+// granted returns the sizes that a pod's node grants its containers. A pod without a grant gets an empty
+// result. A resource whose change restarts the container is left out: it is sized at birth alone.
 func (d *sizes) granted(pod *corev1.Pod) []podview.Container {
 	var out []podview.Container
 	for _, c := range podview.Read(pod) {
@@ -139,9 +149,10 @@ func (d *sizes) granted(pod *corev1.Pod) []podview.Container {
 	return out
 }
 
-// killsAnswered raises the memory of the pod's containers that the kernel killed to what that taught, over what the
-// pod's node grants: a node grants nothing to whom a gate holds, nor what restarts its container, and neither keeps a
-// container from what it cannot live without.
+// killsAnswered raises the memory of containers that the kernel killed to what the kill taught, above what
+// the pod's node grants. A node grants nothing to a pod that a gate holds, and nothing that restarts a
+// container; neither must keep a container from the memory that it cannot run without. It changes wishes
+// in place and may add to them.
 func (d *sizes) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []podview.Container {
 	if !d.view.Policy.Settings.Resize.AutoRevert && pod.Generation > 1 {
 		return wishes // see urgent
@@ -162,8 +173,8 @@ func (d *sizes) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []pod
 	return wishes
 }
 
-// killAnswer is the memory that a container is to have at least, as kills taught; the zero value: it was not killed at
-// less. No limit is added.
+// killAnswer returns the least memory that a container is to have after kills, in bytes; the zero value:
+// it was not killed below the floor. A limit is raised but never added where there is none.
 func (d *sizes) killAnswer(pod *corev1.Pod, c podview.Container) recommender.Allocation {
 	has, floor := c.Size[recommender.Memory], harm.OOMFloorOf(d.out.Status.Floors, c.Name, d.view.Now)
 	i := slices.IndexFunc(d.view.Rec.Spec.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == c.Name && t.Demand != nil })
@@ -184,6 +195,8 @@ func (d *sizes) killAnswer(pod *corev1.Pod, c podview.Container) recommender.All
 	return answer
 }
 
+// originalSizes returns the sizes before attune as wishes for an undo, sorted by container name: the
+// originals are a map, and plans must not depend on its order.
 func (d *sizes) originalSizes(pod *corev1.Pod) []podview.Container {
 	var out []podview.Container
 	for name, size := range d.originals.of(pod) {
@@ -193,7 +206,8 @@ func (d *sizes) originalSizes(pod *corev1.Pod) []podview.Container {
 	return out
 }
 
-// boosted are the containers of a pod that still have the CPU they were given to start with.
+// boosted returns the containers of a pod that still have the CPU of their startup boost. The text of the
+// annotation is searched first, because decoding it for each pod in each pass would cost more.
 func (d *sizes) boosted(pod *corev1.Pod) []podview.Container {
 	if !strings.Contains(pod.Annotations[v1alpha1.SeededAnnotation], `"boosted"`) {
 		return nil
@@ -205,7 +219,8 @@ func (d *sizes) boosted(pod *corev1.Pod) []podview.Container {
 	return resize.Boosted(pod, *seeded, d.view.Policy.Settings.Recommender.Of[recommender.CPU].MinAllowed)
 }
 
-// besideBoosts leaves CPU that is to be taken back out of wishes: steps towards a target do not touch it.
+// besideBoosts removes CPU that is still boosted from wishes, so that a step towards the target does not
+// end the boost early. It changes wishes in place.
 func besideBoosts(wishes, boosted []podview.Container) []podview.Container {
 	for i := range wishes {
 		for _, b := range boosted {

@@ -13,7 +13,8 @@ import (
 	"attune.io/attune/resize/harm"
 )
 
-// starter begins resizes.
+// starter begins new resizes: the end of boosts, the repair of births, answers to OOM kills, and waves
+// towards the targets. It runs only after the watcher has stepped all open records.
 type starter struct {
 	*pass
 	births  *births
@@ -26,8 +27,11 @@ type starter struct {
 	waits map[types.UID]time.Time
 }
 
-// begin starts new resizes, as many as the wave takes, where the gates are open. It returns why pods are not
-// resized although they are not where they should be, or nil.
+// begin starts new resizes, as many as the wave allows, where the gates are open. It returns why pods are
+// not resized although they are not at their targets, or nil.
+//
+// The order matters. A pod that crashes since its birth is repaired even while the workload is paused.
+// Boosts end before a wave begins, because both need records, and the number of records is bounded.
 func (d *starter) begin() *resize.Refusal {
 	if refusal := d.view.Autoscalers.Refusal(); refusal != nil && d.view.sizesPods() {
 		return refusal
@@ -45,7 +49,8 @@ func (d *starter) begin() *resize.Refusal {
 	return d.refused.summary()
 }
 
-// beginUrgent answers OOM kills, and begins nothing else.
+// beginUrgent answers OOM kills and begins nothing else. It runs in the urgent part of a pass, before
+// usage sources are asked.
 func (d *starter) beginUrgent() {
 	_, undone := d.undoing()
 	if d.view.Begin.Closed != nil || undone || d.view.Autoscalers.Refusal() != nil || !d.view.resizesPods() || d.out.Status.Paused != nil {
@@ -55,7 +60,8 @@ func (d *starter) beginUrgent() {
 	d.startWave(slices.DeleteFunc(plans, func(p resize.Plan) bool { return !p.Urgent }))
 }
 
-// startWave starts those of the plans that go now.
+// startWave starts those of the plans that go now. Fits is asked again for each plan, because the plans
+// before it in the same wave have reserved room.
 func (d *starter) startWave(plans []resize.Plan) {
 	going := d.wave(plans)
 	d.lookup.loweredMemory(going, plans)
@@ -69,7 +75,10 @@ func (d *starter) startWave(plans []resize.Plan) {
 	}
 }
 
-// start begins a resize: its record is stored before it is sent.
+// start begins a resize: its record is stored before its patch is sent. A plan in two parts (resize.Split:
+// a risky lowering of a memory limit gets a patch of its own) sends only the first part; the second
+// follows when the first is verified. A plan for another node (Elsewhere) sends nothing; its record leads
+// to an eviction.
 func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
 	d.gates.reserve(pod, plan)
 	d.out.Status.Tries = resize.Begun(d.out.Status.Tries, plan, d.view.Now)
@@ -88,7 +97,8 @@ func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
 	d.out.Writes = append(d.out.Writes, Write{Pod: pod, Plan: parts[0], Begins: !plan.Urgent})
 }
 
-// plans are what each pod without an open record would be given now.
+// plans returns what each pod without an open record would be given now. Pods whose data could not be read
+// are refused, not planned.
 func (d *starter) plans(pods []*corev1.Pod) (plans []resize.Plan) {
 	for _, pod := range pods {
 		if hasRecord(d.out.Status.Records, pod) {
@@ -111,7 +121,12 @@ func (d *starter) plans(pods []*corev1.Pod) (plans []resize.Plan) {
 	return plans
 }
 
-// plan is one pod's next step, gated.
+// plan is one pod's next step, after all gates.
+//  1. A cache that is behind the pod's last resize is not believed: the plan would repeat that resize.
+//  2. A pod-level limit that is behind its containers is repaired first (catchUp).
+//  3. PlanFor applies what the platform can do, and whether the plan is urgent is decided on its result.
+//  4. Pods of Jobs get urgent plans only.
+//  5. Admit applies the gates; a refusal for want of room may lead to another node (tryElsewhere).
 func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 	if d.view.Looked.CacheLags[pod.UID] && !d.view.Looked.Live[pod.UID] {
 		return resize.Plan{}, &resize.Refusal{Reason: resize.ReasonResizeUnderway, PodWide: true, Transient: true,
@@ -140,7 +155,8 @@ func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 	return admitted, nil
 }
 
-// catchUp comes before anything else: until the pod has what its containers have, more for them does nothing.
+// catchUp comes before anything else: as long as the pod's own cgroup limit is behind those of its
+// containers, raising the containers has no effect.
 func (d *starter) catchUp(pod *corev1.Pod, wishes []podview.Container, refusal *resize.Refusal) (resize.Plan, *resize.Refusal) {
 	if refusal != nil {
 		return resize.Plan{}, refusal
@@ -153,17 +169,19 @@ func (d *starter) catchUp(pod *corev1.Pod, wishes []podview.Container, refusal *
 	return resize.Admit(pod, plan, d.gates.input(pod))
 }
 
+// isReady reports whether the pod's condition Ready is True; a pod without the condition is not ready.
 func isReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
 }
 
-// youngFor is how long after its start a container's memory usage may be unknown to its kubelet.
+// youngFor is how long after its start the kubelet may not know the memory usage of a container.
 const youngFor = 30 * time.Second
 
-// tooYoung: half a minute's patience saves a whole wave, since what is left out now would have to wait
-// for the end of this resize's watch and cooldown.
+// tooYoung returns why a plan waits half a minute: a part of it was left out only because a container has
+// just started. If the rest were sent now, the left-out part would have to wait for the watch and the
+// cooldown of that resize.
 func tooYoung(plan resize.Plan) *resize.Refusal {
 	for i := range plan.LeftOut {
 		if plan.LeftOut[i].Reason == resize.ReasonStartedJustNow {
@@ -173,7 +191,8 @@ func tooYoung(plan resize.Plan) *resize.Refusal {
 	return nil
 }
 
-// wave are the plans that go now.
+// wave returns the plans that go now: by policy (canary, maxConcurrentResizes) or, under the strategy
+// Node, by waiting time.
 func (d *starter) wave(plans []resize.Plan) []resize.Plan {
 	if d.view.ByNode() {
 		return resize.Together(plans, d.waits, len(d.out.Status.Records), v1alpha1.MaxRecords)
@@ -181,7 +200,7 @@ func (d *starter) wave(plans []resize.Plan) []resize.Plan {
 	return resize.Wave(plans, d.out.Status.Records, d.out.Status.Kept, len(d.view.Live()), d.view.Policy.Settings.Resize, d.view.unreachable(d.out.Status.Records))
 }
 
-// takeBoostsBack begins to take back the boosts that are over, as many as there is room for records.
+// takeBoostsBack begins to take back the CPU boosts that are over, as many as there is room for records.
 func (d *starter) takeBoostsBack() {
 	for _, pod := range d.view.Live() {
 		boosted := d.sizes.boosted(pod)
@@ -207,8 +226,9 @@ func (d *starter) takeBoostsBack() {
 	}
 }
 
-// restoreBirths gives pods that crash since their birth what their template says, once: they may be what a rollout waits
-// for, and no other pod comes before they are well. Where the program is what crashes, that costs one resize.
+// restoreBirths gives pods that crash since their birth what their template sets, once. A rollout may wait
+// for such a pod, so that no other pod is created before it is well. If the program itself is what
+// crashes, that costs one resize.
 func (d *starter) restoreBirths() {
 	for _, c := range d.births.crashed {
 		pod := d.view.Pod(c.birth.PodUID)
@@ -228,8 +248,9 @@ func (d *starter) restoreBirths() {
 	}
 }
 
-// queueUp notes that a pod waits for its turn: since its first wish after it was resized last, also where the wish came
-// and went since then.
+// queueUp notes that a pod waits for its turn (strategy Node): since its first wish after its last resize,
+// even if the wish disappeared for a while. A pod whose wish comes and goes would otherwise never be
+// first.
 func (d *starter) queueUp(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) {
 	waits := refusal == nil && !plan.Empty() || refusal != nil && refusal.Reason == resize.ReasonRecordsFull
 	if !d.view.ByNode() || !waits {
@@ -243,7 +264,8 @@ func (d *starter) queueUp(pod *corev1.Pod, plan resize.Plan, refusal *resize.Ref
 	}
 }
 
-// stillWaiting are the pods that wait when the pass is over: without those that are being resized.
+// stillWaiting returns since when each pod waits when the pass is over, without those that are being
+// resized. The loop gives the map to the next pass.
 func (d *starter) stillWaiting() map[types.UID]time.Time {
 	out := map[types.UID]time.Time{}
 	for _, pod := range d.view.Live() {

@@ -9,7 +9,8 @@ import (
 	"attune.io/attune/resize"
 )
 
-// undoer puts pods back to what they had before attune, when a person asks for it.
+// undoer puts pods back to what they had before attune, when a person asks for it with an annotation
+// (kubectl attune undo). It is carried out once for each time in the annotation.
 type undoer struct {
 	*pass
 	gates   *gates
@@ -24,8 +25,10 @@ const (
 	reasonBadUndo = "InvalidUndo"
 )
 
-// undo puts pods back to their originals, once for each time that is asked for, and has nothing new begun
-// as long as the annotation is there. It returns why nothing is begun, or nil where nobody asked.
+// undo puts pods back to their originals, once for each requested time, and blocks everything new as long
+// as the annotation is there. It returns why nothing new begins, or nil where no undo is asked for. The
+// undo counts as done (status.undoneAt) only when no pod is left, no record is open and the policy loop
+// has removed the seed: otherwise the next new pod would be born with the size that was undone.
 func (d *undoer) undo() *resize.Refusal {
 	if d.view.Workload == nil {
 		return nil
@@ -51,8 +54,8 @@ func (d *undoer) undo() *resize.Refusal {
 	return d.undone(at, "its running pods were put back to the sizes from before attune")
 }
 
-// putBack begins to put back what has no open record, as many pods as there is room for records. It returns
-// why others have to wait.
+// putBack begins to put back the pods without an open record, as many as there is room for records. It
+// returns why others have to wait; empty: none waits.
 func (d *undoer) putBack() (left []*resize.Refusal) {
 	for _, pod := range d.view.Live() {
 		if hasRecord(d.out.Status.Records, pod) {
@@ -77,8 +80,8 @@ func (d *undoer) putBack() (left []*resize.Refusal) {
 	return left
 }
 
-// notPutBack tells why a pod is not put back: the undo waits for what may pass and for what a person can
-// take back, and goes on without what the platform will never do.
+// notPutBack reports why a pod is not put back. The undo waits for a refusal that may pass or that a
+// person can remove; it goes on without a pod that the platform will never change.
 func (d *undoer) notPutBack(pod *corev1.Pod, refusal *resize.Refusal) []*resize.Refusal {
 	switch {
 	case refusal.Reason == resize.ReasonNoChange:
@@ -92,6 +95,7 @@ func (d *undoer) notPutBack(pod *corev1.Pod, refusal *resize.Refusal) []*resize.
 	return nil
 }
 
+// underway describes how far the undo is, for the condition.
 func (d *undoer) underway(left []*resize.Refusal) string {
 	text := fmt.Sprintf("%d pods are being put back to the sizes from before attune", len(d.out.Status.Records))
 	if len(left) > 0 {
@@ -100,6 +104,7 @@ func (d *undoer) underway(left []*resize.Refusal) string {
 	return text
 }
 
+// undone is the refusal of everything new while the annotation is there, with the command that removes it.
 func (d *undoer) undone(at time.Time, how string) *resize.Refusal {
 	return &resize.Refusal{Reason: reasonUndone, PodWide: true, Message: fmt.Sprintf(
 		"undone as asked for at %s: %s; kubectl attune resume %s lets attune size it again", at.Format(time.RFC3339), how, d.view.commandLine())}

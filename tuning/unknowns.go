@@ -11,27 +11,32 @@ import (
 	"attune.io/attune/resize"
 )
 
-// lookup asks for what a decision rests on and was not looked at.
+// lookup collects what a decision depends on but was not read yet. The cheap data comes from the cache for
+// every pass; the expensive data (all pods of a node, live pods, memory usage) is read only for a decision
+// that needs it.
 type lookup struct{ *pass }
 
-// Unknowns are what a decision rests on without having looked at it: it is looked at before anything is done. A pass
-// that does nothing has none.
+// Unknowns is what a decision depends on without having read it. The loop reads it before anything is
+// done. A pass that does nothing has none, so that a quiet cluster costs no extra reads.
 type Unknowns struct {
-	// Rooms are nodes that pods are to grow on.
+	// Rooms are names of nodes that pods are to grow on: what their pods take has to be summed.
 	Rooms []string
-	// Live are pods whose records are to be put back or given up: the cache may be behind.
+	// Live are pods that have to be read from the API server, because their records are to be put back or
+	// given up and the cache may be behind.
 	Live []types.UID
-	// Memory are pods whose memory limit is to be lowered or added: what they hold now.
+	// Memory are pods whose memory limit is to be lowered or added: the bytes that their containers hold
+	// now are needed.
 	Memory []types.UID
-	// Nodes: whether there is one for the successor of a pod that is to be evicted.
+	// Nodes asks for all nodes of the cluster: is there one for the successor of a pod that is to be
+	// evicted?
 	Nodes bool
 }
 
-// None are left.
+// None reports whether nothing is unknown, so that the decision can be carried out.
 func (q Unknowns) None() bool { return len(q.Rooms)+len(q.Live)+len(q.Memory) == 0 && !q.Nodes }
 
-// room asks for the room of a node that a pod is to grow on, and for the memory of a pod that gets no limit for want
-// of knowing it.
+// room asks for the room of a node that a pod is to grow on, unless it is known or could not be read, and
+// for the memory of a pod whose limit was left out because its usage is not known.
 func (d *lookup) room(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) {
 	node := pod.Spec.NodeName
 	if refusal == nil && node != "" && plan.Grows() && d.view.Looked.Rooms[node] == nil && d.view.Looked.Unread.Nodes[node] == nil && !slices.Contains(d.out.Unknowns.Rooms, node) {
@@ -40,7 +45,7 @@ func (d *lookup) room(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal
 	d.unknownMemory(pod, plan)
 }
 
-// unknownMemory asks what a pod's containers hold where a limit was left out for want of knowing it.
+// unknownMemory asks what a pod's containers hold if a limit was left out because that is not known.
 func (d *lookup) unknownMemory(pod *corev1.Pod, plan resize.Plan) {
 	unknown := func(r resize.Refusal) bool { return r.Reason == resize.ReasonMemoryUnknown }
 	if slices.ContainsFunc(plan.LeftOut, unknown) {
@@ -48,8 +53,9 @@ func (d *lookup) unknownMemory(pod *corev1.Pod, plan resize.Plan) {
 	}
 }
 
-// loweredMemory asks what the containers hold whose limit any of some plans lowers, where one of those that go now does:
-// what is found may have another one go in its place.
+// loweredMemory asks for the memory of every plan that lowers a limit, if one of the plans that go now
+// does. All plans are asked for at once, because the answer may stop one pod and let another take its
+// place.
 func (d *lookup) loweredMemory(going, all []resize.Plan) {
 	if !slices.ContainsFunc(going, lowersUnweighed) {
 		return
@@ -61,21 +67,24 @@ func (d *lookup) loweredMemory(going, all []resize.Plan) {
 	}
 }
 
-// lowersUnweighed: the plan lowers the memory limit of a container of which nobody knows what it holds.
+// lowersUnweighed reports whether a plan lowers the memory limit of a container whose usage is not known.
+// Lowering it without knowing could kill the container.
 func lowersUnweighed(plan resize.Plan) bool {
 	return plan.LowersMemoryLimit() && slices.ContainsFunc(plan.Moves, func(m resize.Move) bool {
 		return m.MemoryUsage == 0 && m.To[recommender.Memory].Limit != m.From[recommender.Memory].Limit
 	})
 }
 
+// memory asks for the memory of a pod once, and not again where an answer exists, even an empty one.
 func (d *lookup) memory(pod types.UID) {
 	if _, known := d.view.Usage.Memory[pod]; !known && !slices.Contains(d.out.Unknowns.Memory, pod) {
 		d.out.Unknowns.Memory = append(d.out.Unknowns.Memory, pod)
 	}
 }
 
-// live asks for a pod as the API server has it before its record is put back or given up. One that is being put back
-// already is asked for when a patch is sent (putBackAsFar).
+// live asks for a pod as the API server has it before its record is put back or given up. A pod that is
+// already being put back is asked for when a patch is sent (putBackAsFar): otherwise every pass would read
+// it.
 func (d *lookup) live(pod *corev1.Pod, record v1alpha1.ResizeRecord, action resize.Action) {
 	if pod == nil || action.PutsBackAgain(record) || d.view.Looked.Live[pod.UID] || d.view.Looked.Unread.Pods[pod.UID] != nil {
 		return
@@ -85,7 +94,8 @@ func (d *lookup) live(pod *corev1.Pod, record v1alpha1.ResizeRecord, action resi
 	}
 }
 
-// needsLivePod: the action cannot be taken back, or names the pod's version, and the cache may be behind.
+// needsLivePod reports that an action cannot be taken back, or names the pod's version in its patch, so
+// that the cache, which may be behind, is not enough.
 func needsLivePod(action resize.Action) bool {
 	switch action.Kind {
 	case resize.Revert, resize.Withdraw, resize.Evict, resize.SendRest:

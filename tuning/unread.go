@@ -7,11 +7,15 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Unread is what a pass could not read, with why nothing new is begun for it. What is open goes on.
+// Unread is what a pass could not read, and why nothing new begins for it. Open records go on. The zero
+// value: everything was read.
 type Unread struct {
-	Pods  map[types.UID]*resize.Refusal
+	// Pods are the pods that could not be read, by uid.
+	Pods map[types.UID]*resize.Refusal
+	// Nodes are the nodes that could not be read, by name; nothing new begins for any pod on them.
 	Nodes map[string]*resize.Refusal
-	// Cluster: its nodes could not be listed, so that it is not known whether an evicted pod would find another one.
+	// Cluster is why the cluster's nodes could not be listed, so that it is not known whether an evicted
+	// pod would find another node; nil: they were listed, or not asked for.
 	Cluster *resize.Refusal
 }
 
@@ -31,7 +35,7 @@ func (u *Unread) SetNode(name string, why *resize.Refusal) {
 	u.Nodes[name] = why
 }
 
-// of is why nothing new is begun for a pod, or nil.
+// of returns why nothing new begins for a pod, or nil: the pod itself or its node could not be read.
 func (u Unread) of(pod *corev1.Pod) *resize.Refusal {
 	if why := u.Pods[pod.UID]; why != nil {
 		return why
@@ -39,5 +43,5 @@ func (u Unread) of(pod *corev1.Pod) *resize.Refusal {
 	return u.Nodes[pod.Spec.NodeName]
 }
 
-// Any: something could not be read.
+// Any reports whether something could not be read.
 func (u Unread) Any() bool { return len(u.Pods)+len(u.Nodes) > 0 || u.Cluster != nil }

@@ -21,118 +21,145 @@ import (
 	"attune.io/attune/resize/harm"
 )
 
-// View is what one pass over a workload sees: values only. Decide does not change it.
+// View is everything that one pass over a workload sees: values only, so that a pass can be repeated in a
+// test. Decide does not change it; the loop adds to Looked, Usage and Begin between two calls of Decide.
 type View struct {
+	// Now is the time of the whole pass. It does not advance while the pass looks closer.
 	Now time.Time
-	// Part of the pass that is decided.
+	// Part is how much of the pass is decided; the zero value is the whole pass.
 	Part Part
-	Rec  *v1alpha1.AttuneRecommendation
-	// Workload is nil where it is gone.
+	// Rec is the stored recommendation, never nil.
+	Rec *v1alpha1.AttuneRecommendation
+	// Workload is nil where the workload is gone; its records are still finished.
 	Workload *workload.Workload
 	// Pods are sorted by name, so that every pass sees the same order.
-	Pods  []*corev1.Pod
+	Pods []*corev1.Pod
+	// Nodes are the nodes of the pods, by name. A node that is gone or could not be read is missing.
 	Nodes map[string]Node
-	// Autoscalers is what other autoscalers hold of the workload.
+	// Autoscalers is what HPAs and VPAs hold of the workload.
 	Autoscalers autoscale.Holds
 	// Grants are the sizes that nodes grant their pods, by pod (strategy Node).
 	Grants map[types.UID]board.Pod
 
-	Policy    PolicyView
+	// Policy is the policy's part: settings, and whether they can be used.
+	Policy PolicyView
+	// Namespace is what the namespace allows.
 	Namespace NamespaceView
-	Operator  OperatorView
-	Usage     UsageView
-	Past      PastView
-	Begin     BeginView
-	Looked    LookedView
+	// Operator is what this operator may do.
+	Operator OperatorView
+	// Usage is what usage sources have measured.
+	Usage UsageView
+	// Past is what the loop remembers; the zero value after a restart.
+	Past PastView
+	// Begin limits what is new; the zero value does not limit it.
+	Begin BeginView
+	// Looked has the answers to Unknowns; the zero value in the first round.
+	Looked LookedView
 }
 
 // PolicyView is the policy of the workload.
 type PolicyView struct {
+	// Settings are resolved over all levels. Where the policy is gone, they are the built-in defaults.
 	Settings policy.Settings
-	// Usable: the policy exists, is not being deleted, and its settings are valid. Otherwise open records are finished
-	// and nothing new is begun.
+	// Usable reports that the policy exists, is not being deleted, and has valid settings. Otherwise open
+	// records are finished and nothing new begins.
 	Usable bool
-	// Gone: the policy does not exist, or is being deleted.
+	// Gone reports that the policy does not exist, is being deleted, or is another one of the same name.
 	Gone bool
 }
 
 // NamespaceView is what the namespace of the workload allows.
 type NamespaceView struct {
-	Limits  []corev1.LimitRange
-	Quotas  []corev1.ResourceQuota
+	// Limits are the LimitRanges of the namespace, from the cache.
+	Limits []corev1.LimitRange
+	// Quotas are its ResourceQuotas.
+	Quotas []corev1.ResourceQuota
+	// Budgets are its PodDisruptionBudgets.
 	Budgets []policyv1.PodDisruptionBudget
-	// Terminating: the namespace is being deleted.
+	// Terminating reports that the namespace is being deleted.
 	Terminating bool
-	// Seeded: the webhook sizes new pods of the namespace.
+	// Seeded reports that the webhook sizes new pods of the namespace (its label). Without it, the
+	// successor of an evicted pod would be born with the old size.
 	Seeded bool
 }
 
 // OperatorView is what this operator may do, and which API server it talks to.
 type OperatorView struct {
-	// Namespace of this operator; empty: unknown.
+	// Namespace is the namespace of this operator; empty: not known.
 	Namespace string
-	// MayEvict: the operator has the right to evict pods.
+	// MayEvict reports that the operator has the right to evict pods.
 	MayEvict bool
-	// NoRights says why no pod may be resized, NoRightsUrgent why not even to take harm back; empty: it may.
+	// NoRights is why no new resize may be sent, NoRightsUrgent why not even one that takes harm back;
+	// empty: it may.
 	NoRights, NoRightsUrgent string
-	// ServerVersion of the API server, such as v1.36.3. NoResize: it does not serve pods/resize.
+	// ServerVersion is that of the API server, such as v1.36.3.
 	ServerVersion string
-	NoResize      bool
+	// NoResize reports that the API server does not serve pods/resize (KEP-1287 switched off or too old).
+	NoResize bool
 }
 
 // UsageView is what usage sources know.
 type UsageView struct {
-	// Confirmed is until when the targets are known to hold as they are stored; zero: unknown.
+	// Confirmed is until when the stored targets are known to hold (board.Confirmed); zero: not known.
 	Confirmed time.Time
-	// Signals of pods whose watch has ended, by uid.
+	// Signals are the measurements of pods whose watch has ended, by pod uid; a pod without an entry was
+	// not measured.
 	Signals map[string]harm.Signals
-	// Memory in bytes that containers hold, by pod and container, where it was asked (Unknowns).
+	// Memory is what containers hold in bytes, by pod and container. Only pods that were asked for
+	// (Unknowns) have an entry; an empty entry: asked, and nothing is known.
 	Memory map[types.UID]map[string]recommender.Amount
-	// MemorySoon: what the pod's containers hold will be known within seconds.
+	// MemorySoon reports that what the pod's containers hold will be known within seconds.
 	MemorySoon map[types.UID]bool
 }
 
-// PastView is what the loop remembers of earlier passes. It may be lost.
+// PastView is what the loop remembers of earlier passes. It may be lost: nil maps, and each pod counts as
+// new.
 type PastView struct {
-	// AskedAt is when the operator last asked for each pod to be put back.
+	// AskedAt is when the operator last asked for each pod to be put back; a pod without an entry was not
+	// asked lately.
 	AskedAt map[types.UID]time.Time
-	// WaitingSince is since when pods wait to be resized as their nodes grant.
+	// WaitingSince is since when pods wait to be resized as their nodes grant (strategy Node).
 	WaitingSince map[types.UID]time.Time
 }
 
 // BeginView limits what a pass may begin beyond what is open.
 type BeginView struct {
-	// Closed is why nothing new is begun, whatever the pods need; nil: it may be.
+	// Closed is why nothing new begins, whatever the pods need; nil: it may.
 	Closed *resize.Refusal
-	// Wait is how long nothing new is begun in any workload, as the rate of new resizes is used up.
+	// Wait is how long nothing new begins in any workload, because the rate of new resizes is used up; 0:
+	// it may begin.
 	Wait time.Duration
-	// Reserved is what resizes of other workloads take that the cache does not show yet.
+	// Reserved is the room that resizes of other workloads take and that the cache does not show yet.
 	Reserved Reservations
 }
 
-// LookedView is what was looked at closer, because an earlier decision of the same pass asked for it (Unknowns).
+// LookedView is what the loop has read because an earlier decision of the same pass asked for it
+// (Unknowns). The zero value: nothing was asked for.
 type LookedView struct {
-	// Rooms are what pods take of nodes, by node.
+	// Rooms is what the pods of a node take, by node; a node without an entry was not summed.
 	Rooms map[string]*resize.Room
-	// Cluster is all nodes; nil: not asked.
+	// Cluster is all nodes of the cluster; nil: not asked for.
 	Cluster []*corev1.Node
 	// Live are the pods that were read from the API server instead of the cache.
 	Live map[types.UID]bool
-	// CacheLags: the API server has shown a newer version of the pod than the cache has.
+	// CacheLags are the pods of which the API server has returned a newer version than the cache has.
 	CacheLags map[types.UID]bool
-	// Unread is what could not be read.
+	// Unread is what could not be read, and why nothing new begins for it.
 	Unread Unread
 }
 
 // Node is a node as it is, with what its kubelet taught.
 type Node struct {
+	// Node is the object from the cache.
 	*corev1.Node
+	// Facts are what the operator has learned of the node's kubelet, such as until when resizes on it are
+	// not tried.
 	Facts resize.NodeFacts
 	// Booted is when the node was first seen after its last boot; zero: it did not boot since it is known.
 	Booted time.Time
 }
 
-// Pod with a uid, nil where it is gone.
+// Pod returns the pod with a uid, or nil where it is gone.
 func (v *View) Pod(uid types.UID) *corev1.Pod {
 	for _, p := range v.Pods {
 		if p.UID == uid {
@@ -142,7 +169,8 @@ func (v *View) Pod(uid types.UID) *corev1.Pod {
 	return nil
 }
 
-// owner is the workload as it is, the zero value where it is gone: records outlive it.
+// owner returns the workload as it is, and the zero value where it is gone: records outlive their
+// workload.
 func (v *View) owner() workload.Workload {
 	if v.Workload == nil {
 		return workload.Workload{}
@@ -150,8 +178,8 @@ func (v *View) owner() workload.Workload {
 	return *v.Workload
 }
 
-// dataUntil is the newest usage sample by which the targets hold: that of when they were stored, or what was found
-// since and gave no reason to store them again. Zero: there is none.
+// dataUntil returns the time of the newest usage sample by which the stored targets hold: the time stored
+// with them, or the later one at which the policy loop found them unchanged. Zero: there is none.
 func (v *View) dataUntil() time.Time {
 	stored := v.Rec.Spec.DataUntil
 	switch {
@@ -163,11 +191,14 @@ func (v *View) dataUntil() time.Time {
 	return stored.Time
 }
 
-// capabilities are what a pod's node can do; an unknown node's are none.
+// capabilities returns what a pod's node can do; a node that is not known can do nothing, so that no
+// change is planned on it.
 func (v *View) capabilities(pod *corev1.Pod) resize.Capabilities {
 	return v.capabilitiesOn(pod.Spec.NodeName)
 }
 
+// capabilitiesOn is capabilities by the node's name. The versions of the API server and of the kubelet
+// both count (in-place resize: KEP-1287), and what the node has taught.
 func (v *View) capabilitiesOn(name string) resize.Capabilities {
 	node := v.Nodes[name]
 	caps := resize.CapabilitiesOf(node.Node, v.Operator.ServerVersion).With(node.Facts)
@@ -175,7 +206,8 @@ func (v *View) capabilitiesOn(name string) resize.Capabilities {
 	return caps
 }
 
-// signals are what was measured of a record's pod, and what is known of its workload.
+// signals returns what was measured of a record's pod, and what is known of its workload and its node.
+// Siblings are compared only for a pod that looks harmed, because that costs a pass over all pods.
 func (v *View) signals(record v1alpha1.ResizeRecord) harm.Signals {
 	signals := v.Usage.Signals[string(record.PodUID)]
 	signals.Rollout = v.owner().Rollout.InProgress
@@ -187,18 +219,20 @@ func (v *View) signals(record v1alpha1.ResizeRecord) harm.Signals {
 	return signals
 }
 
-// nodeNotReady: a node that could not be read is taken for ready.
+// nodeNotReady reports that a node is known and not ready. A node that could not be read counts as ready:
+// missing data must not make every pod unreachable.
 func (v *View) nodeNotReady(name string) bool {
 	view, known := v.Nodes[name]
 	return known && !resize.NodeReady(view.Node)
 }
 
-// WatchEnded: the record's watch is over, and its pod is to be judged.
+// WatchEnded reports whether the time of a record's watch is over, so that its pod is to be judged.
 func (v *View) WatchEnded(record v1alpha1.ResizeRecord) bool {
 	return record.Phase == v1alpha1.RecordWatching && record.WatchUntil != nil && !v.Now.Before(record.WatchUntil.Time)
 }
 
-// SetMemory notes what a pod's containers hold; soon: it will be known within seconds.
+// SetMemory adds the answer to Unknowns.Memory: the bytes that a pod's containers hold. soon: it is not
+// known yet, but will be within seconds. It changes the View; the maps must exist.
 func (v *View) SetMemory(pod types.UID, held map[string]recommender.Amount, soon bool) {
 	v.Usage.Memory[pod] = held
 	if soon {
@@ -206,13 +240,16 @@ func (v *View) SetMemory(pod types.UID, held map[string]recommender.Amount, soon
 	}
 }
 
-// ByNode: the pods are sized by their nodes' grants, not by one target. Cooldown, canary, waves and the change
-// filter do not apply; plans, gates, records, watches and reverts do.
+// ByNode reports whether the pods are sized by their nodes' grants (strategy Node) and not by one target.
+// Cooldown, canary, waves and the change filter do not apply then; plans, gates, records, watches and
+// reverts do. It is also true while the recommendation still has the strategy and the policy has changed:
+// its pods hold shares.
 func (v *View) ByNode() bool {
 	return v.Rec.Spec.Strategy == v1alpha1.StrategyNode || v.Policy.Settings.Strategy == v1alpha1.StrategyNode
 }
 
-// boostFor is how long a boost lasts; one that a policy no longer has ends with readiness.
+// boostFor returns how long a boost lasts; 0 where the policy has no boost any more: then a boost ends
+// when the pod is ready.
 func (v *View) boostFor() time.Duration {
 	if b := v.Policy.Settings.StartupBoost; b != nil {
 		return b.Duration
@@ -220,7 +257,8 @@ func (v *View) boostFor() time.Duration {
 	return 0
 }
 
-// unreachable are the nodes of records that are not ready.
+// unreachable returns the nodes of records that are not ready. A record whose pod no kubelet can put back
+// does not take a place in a wave (resize.Wave).
 func (v *View) unreachable(records []v1alpha1.ResizeRecord) map[string]bool {
 	out := map[string]bool{}
 	for _, r := range records {
@@ -231,7 +269,8 @@ func (v *View) unreachable(records []v1alpha1.ResizeRecord) map[string]bool {
 	return out
 }
 
-// resumed is the workload's annotation that kubectl attune resume writes, as far as it is worth remembering.
+// resumed returns the annotation that kubectl attune resume writes, cut to 64 bytes: it is copied into the
+// status, and users can write any text.
 func (v *View) resumed() string {
 	const most = 64
 	if v.Workload == nil {
@@ -241,23 +280,26 @@ func (v *View) resumed() string {
 	return text[:min(len(text), most)]
 }
 
-// commandLine names the workload as a person types it.
+// commandLine names the workload as a person types it behind kubectl attune.
 func (v *View) commandLine() string {
 	return fmt.Sprintf("%s/%s -n %s", strings.ToLower(string(v.Rec.Spec.Workload.Kind)), v.Rec.Spec.Workload.Name, v.Rec.Namespace)
 }
 
-// orphaned: the policy or the workload is gone or going, so that its pods are to be sized no longer.
+// orphaned reports that the policy is gone, that the workload is gone, or that the recommendation is being
+// deleted, so that the pods are no longer sized.
 func (v *View) orphaned() bool {
 	return v.Policy.Gone || v.Workload == nil || v.Rec.DeletionTimestamp != nil
 }
 
-// Close has a pass begin nothing new; the first reason stands.
+// Close makes a pass begin nothing new; the first reason stands.
 func (v *View) Close(why *resize.Refusal) {
 	if v.Begin.Closed == nil {
 		v.Begin.Closed = why
 	}
 }
 
+// templateSize returns what the workload's template sets for a container; false: the workload, its
+// template or the container is gone.
 func (v *View) templateSize(container string) (recommender.Size, bool) {
 	if v.Workload == nil || v.Workload.Template == nil {
 		return recommender.Size{}, false
@@ -271,18 +313,20 @@ func (v *View) templateSize(container string) (recommender.Size, bool) {
 	return recommender.Size{}, false
 }
 
-// Live are the pods that have not ended and are not being deleted. Those that have stay for a while, such
-// as failed attempts of a Job: they still teach what killed them, and nothing is to be done about them.
+// Live returns the pods that have not ended and are not being deleted, as a new slice. Ended pods stay in
+// Pods for a while, such as failed attempts of a Job: what killed them is still learned, and nothing is
+// done about them.
 func (v *View) Live() []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(v.Pods), ended)
 }
 
+// ended reports whether the pod has finished or is being deleted.
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil
 }
 
-// due are the live pods that may be resized. Pods of Jobs and CronJobs are sized at admission, since what
-// they do is lost if a trial fails; while they run, only what killed one is answered.
+// due returns the live pods that may be resized. Pods of Jobs and CronJobs are sized at admission, because
+// a failed trial would lose their work; while they run, only an OOM kill is answered.
 func (v *View) due() []*corev1.Pod {
 	if !v.batch() {
 		return v.Live()
@@ -290,20 +334,22 @@ func (v *View) due() []*corev1.Pod {
 	return slices.DeleteFunc(v.Live(), func(pod *corev1.Pod) bool { return !Killed(pod) })
 }
 
-// Killed: the kernel killed a container of the pod.
+// Killed reports whether the kernel killed a container of the pod for memory, as far as its status still
+// shows it: a container status keeps only the last termination.
 func Killed(pod *corev1.Pod) bool { return len(podview.OOMKills(pod)) > 0 }
 
+// batch reports whether the workload is a Job or a CronJob, whose pods are sized at admission.
 func (v *View) batch() bool {
 	kind := v.Rec.Spec.Workload.Kind
 	return kind == v1alpha1.KindJob || kind == v1alpha1.KindCronJob
 }
 
-// sizesPods: running pods are resized, or new ones seeded.
+// sizesPods reports whether running pods are resized or new ones are seeded.
 func (v *View) sizesPods() bool {
 	return v.resizesPods() || v.Policy.Usable && v.Workload != nil && v.Policy.Settings.Resize.Mode == v1alpha1.UpdateInitial
 }
 
-// resizesPods: the mode lets running pods be changed, and the policy is there and holds together.
+// resizesPods reports whether the mode lets running pods be changed and the policy is usable.
 func (v *View) resizesPods() bool {
 	if !v.Policy.Usable || v.Workload == nil {
 		return false
@@ -315,16 +361,17 @@ func (v *View) resizesPods() bool {
 	return false
 }
 
-// Part is how much of a pass is decided. What is open comes first, and growth after an OOM kill before anything else
-// that is new: neither waits for a source that is asked for the rest.
+// Part is how much of a pass is decided. What is open comes first, and growth after an OOM kill before
+// anything else that is new: neither waits for a usage source, which is asked only for the rest.
 type Part string
 
 const (
-	// WholePass: all there is.
+	// WholePass decides everything.
 	WholePass Part = ""
-	// OpenPart: records, floors and what else follows from the pods alone. Watches that end are judged in the whole pass.
+	// OpenPart decides records, floors and what else follows from the pods alone. Watches that end are
+	// judged in the whole pass.
 	OpenPart Part = "open"
-	// UrgentPart: the open part, and growth after OOM kills. Where autoscalers cannot be listed, what they held when the
-	// targets were stored is believed.
+	// UrgentPart decides the open part, and growth after OOM kills. If autoscalers cannot be listed, the
+	// holds that were stored with the targets are believed.
 	UrgentPart Part = "urgent"
 )

@@ -12,7 +12,9 @@ import (
 	"attune.io/attune/resize/harm"
 )
 
-// watcher takes every open record one step: it is watched, verified, put back or closed.
+// watcher takes every open record one step: it is watched, verified, put back, evicted or closed. What a
+// pod shows is assessed by harm.Assess, and resize.Next alone chooses the action, so that each step after
+// a crash is the same as before it.
 type watcher struct {
 	*pass
 	births   *births
@@ -20,11 +22,13 @@ type watcher struct {
 	evictor  *evictor
 	lookup   *lookup
 	reverter *reverter
-	// hurt are records whose pods were harmed.
+	// hurt are the records whose pods were harmed in this pass. keep reads them, so that a size that
+	// harmed one pod is not kept because another survived it.
 	hurt []v1alpha1.ResizeRecord
 }
 
-// advance takes every open record one step.
+// advance takes every open record one step. It empties the list first: each step appends its record again
+// unless it is closed. While it runs, the list has only the records that were stepped already.
 func (d *watcher) advance() {
 	records := d.out.Status.Records
 	d.out.Status.Records = nil
@@ -34,8 +38,9 @@ func (d *watcher) advance() {
 	d.keep()
 }
 
-// keep takes what pods survived for good, after all records were looked at: what harmed a sibling is not, whichever
-// of the two comes first.
+// keep stores the sizes that pods survived (status.kept), after all records were looked at: a size that
+// harmed a sibling is not kept, whichever of the two records comes first. A success without any harm in
+// the pass ends the backoff.
 func (d *watcher) keep() {
 	for _, record := range d.closing.survivors {
 		if !d.view.ByNode() {
@@ -55,7 +60,9 @@ func (d *watcher) keep() {
 	}
 }
 
-// step takes an open record one step. One whose answer was lost is first told what it was.
+// step takes an open record one step. Where the answer of the API server was lost (Adopt), the pod shows
+// that its resize was accepted; the record is brought up to date first and assessed again. A record that
+// waits (Pause), whose judgement belongs to the whole pass, or whose pod could not be read stays as it is.
 func (d *watcher) step(record v1alpha1.ResizeRecord) {
 	pod := d.view.Pod(record.PodUID)
 	state, action := d.assess(pod, record)
@@ -79,13 +86,14 @@ func (d *watcher) step(record v1alpha1.ResizeRecord) {
 	d.perform(pod, record, action, state)
 }
 
-// assess is what a pod shows of its record, and what is to be done about that.
+// assess returns what a pod shows of its record (nil pod: it is gone), and what is to be done about it.
 func (d *watcher) assess(pod *corev1.Pod, record v1alpha1.ResizeRecord) (resize.State, resize.Action) {
 	state := harm.Assess(pod, record, d.view.capabilitiesOn(record.Node), d.view.Now, d.view.Policy.Settings.Resize, d.view.signals(record))
 	return state, resize.Next(state, record, d.view.Policy.Settings.Resize, d.circumstances(pod, record), d.view.Now)
 }
 
-// circumstances of a record, beside what its pod shows.
+// circumstances returns what counts for a record beside its pod: a policy or workload that is gone, an
+// undo, and how long a revert has to wait for its next attempt.
 func (d *watcher) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Circumstances {
 	c := resize.Circumstances{Orphaned: d.view.orphaned(), Tries: d.out.Status.Tries}
 	_, c.Undo = d.undoing()
@@ -97,7 +105,9 @@ func (d *watcher) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) r
 	return c
 }
 
-// perform carries out an action on the decision: what needs the pod becomes a write.
+// perform applies an action to the decision; what needs the API server becomes a write or an eviction.
+// Harm is learned first, whatever the action is: also harm that is not reverted raises floors. Due stays
+// false for steps that every look at the pod shows again; they are stored with the next write.
 func (d *watcher) perform(pod *corev1.Pod, record v1alpha1.ResizeRecord, action resize.Action, state resize.State) {
 	d.out.Due = d.out.Due || !slices.Contains([]resize.ActionKind{resize.Wait, resize.MarkVerified, resize.Adopt}, action.Kind)
 	next := resize.Advance(record, action, d.view.Now)
@@ -135,7 +145,9 @@ func (d *watcher) perform(pod *corev1.Pod, record v1alpha1.ResizeRecord, action 
 	d.out.Status.Records = append(d.out.Status.Records, next)
 }
 
-// harmed learns from harm, once: the record is put back or closed with it.
+// harmed learns from harm: floors, the loss of kept sizes, a bad seed, a longer backoff. It runs once for
+// each record, because the record is put back or closed in the same pass. Harm that is not reverted is
+// reported with the reason (whyKept).
 func (d *watcher) harmed(record v1alpha1.ResizeRecord, action resize.Action, verdict resize.Verdict) {
 	d.hurt = append(d.hurt, record)
 	d.out.Status.Floors = harm.LearnHarm(d.out.Status.Floors, verdict, record, d.view.Now)
@@ -150,7 +162,7 @@ func (d *watcher) harmed(record v1alpha1.ResizeRecord, action resize.Action, ver
 	d.count(countReverted, record, action.Reason)
 }
 
-// whyKept is why harm is only reported and learned from.
+// whyKept explains why harm is reported and learned from, but not reverted.
 func (d *watcher) whyKept(record v1alpha1.ResizeRecord) string {
 	switch {
 	case record.Wave == resize.WaveUndo:
@@ -161,6 +173,8 @@ func (d *watcher) whyKept(record v1alpha1.ResizeRecord) string {
 	return "nothing would do good if it were put back"
 }
 
+// succeeded reports a resize that was verified on its pod and whose watch begins. drift is what the pod
+// shows beside the wanted size.
 func (d *watcher) succeeded(record v1alpha1.ResizeRecord, state resize.State) {
 	drift := ""
 	if state.Drift {
@@ -173,7 +187,7 @@ func (d *watcher) succeeded(record v1alpha1.ResizeRecord, state resize.State) {
 	d.out.Counts = append(d.out.Counts, tookOf(record)...)
 }
 
-// changedBy is what history rows of one pod say, in one sentence.
+// changedBy describes the history rows of one pod in one sentence; empty: there are none.
 func changedBy(rows []v1alpha1.HistoryEntry) string {
 	parts := make([]string, 0, len(rows))
 	for _, row := range rows {
@@ -183,7 +197,7 @@ func changedBy(rows []v1alpha1.HistoryEntry) string {
 }
 
 // learn takes floors from every OOM kill that the workload's pods show, whether or not they were ever
-// resized: the next seed and the siblings are raised too, and what killed is not kept.
+// resized: siblings and the next seed are raised too, and a size that was killed is not kept.
 func (d *watcher) learn() {
 	for _, pod := range d.view.Pods {
 		if d.tooLarge(pod) {
@@ -194,24 +208,28 @@ func (d *watcher) learn() {
 	d.out.Status.Kept = harm.KeptAbove(d.out.Status.Floors, d.out.Status.Kept, d.view.Now)
 }
 
-// unsure: an action needs the pod as the API server has it, and that could not be read. What has done harm is taken
-// back all the same, and so is what is on its way back already.
+// unsure reports that an action needs the pod as the API server has it, and that it could not be read.
+// Harm is reverted all the same, and so is what is already being put back: waiting would be worse than an
+// unnecessary patch.
 func (d *watcher) unsure(record v1alpha1.ResizeRecord, action resize.Action, state resize.State) bool {
 	return d.view.Looked.Unread.Pods[record.PodUID] != nil && state.Kind != resize.Harmed && !action.PutsBackAgain(record) && needsLivePod(action)
 }
 
-// leftForLater: the end of a record's watch is judged in the whole pass, by what a source measured of the pod.
+// leftForLater reports that the end of a record's watch is judged in the whole pass, when the measurements
+// of a usage source are there.
 func (d *watcher) leftForLater(record v1alpha1.ResizeRecord, state resize.State) bool {
 	judged := state.Kind == resize.Settled || state.Kind == resize.Watching
 	return d.view.Part != WholePass && judged && d.view.WatchEnded(record)
 }
 
-// learnOfNode notes what a record says of its node that did not carry it out. A record is believed only of the node that
-// its pod is on: whoever writes records must not have nodes blocked that the workload has nothing to do with.
+// learnOfNode notes what a record shows about a node that did not carry it out. The record is believed
+// only about the node that its pod is on: a person who can write records must not be able to block other
+// nodes.
 func (d *watcher) learnOfNode(pod *corev1.Pod, record v1alpha1.ResizeRecord, action resize.Action, state resize.State) {
 	if fails(record, action) && isOn(pod, record.Node) {
 		d.out.Lessons = append(d.out.Lessons, Lesson{d.view.Rec.Namespace, record, action.Reason, state.Message})
 	}
 }
 
+// isOn reports whether a pod exists and is bound to a node.
 func isOn(pod *corev1.Pod, node string) bool { return pod != nil && pod.Spec.NodeName == node }

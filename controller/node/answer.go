@@ -11,10 +11,12 @@ import (
 	"attune.io/attune/resize"
 )
 
-// notMeasured is the reason of a share that is what the container holds.
+// notMeasured is the reason of a share that equals what the container holds because its demand is not
+// known.
 const notMeasured = "NotMeasured"
 
-// answer says what the look came to. It is computed anew, by what the loop computed it with.
+// answer describes the outcome of a look. It is computed anew with the same function (settle) as the
+// loop's own decision, so that it cannot differ from it.
 func (l *look) answer() decision.Node {
 	out := settle(l.available, l.demands, l.at)
 	var others node.Amounts
@@ -33,6 +35,7 @@ func (l *look) answer() decision.Node {
 		answer.Pods = append(answer.Pods, l.others[i].asItIs())
 	}
 	why := node.Differences(l.available, l.demands, out.result, out.next, l.at)
+	// Shares and grants are flat lists over all containers of all members; k is the position in them.
 	k := 0
 	for i := range l.members {
 		pod := l.member(i)
@@ -46,7 +49,7 @@ func (l *look) answer() decision.Node {
 	return answer
 }
 
-// asItIs is a pod that takes no part in the sharing.
+// asItIs describes a pod that takes no part in the sharing: it gets what it holds.
 func (p *seen) asItIs() decision.Pod {
 	pod := decision.Pod{Name: p.name, Reason: p.reason, Message: p.message}
 	for j := range p.holds {
@@ -55,6 +58,7 @@ func (p *seen) asItIs() decision.Pod {
 	return pod
 }
 
+// container describes one container: what it holds, what it gets, and what a new one would be born with.
 func (p *seen) container(j int, gets recommender.Size) decision.Container {
 	c := decision.Container{Name: p.holds[j].Name, Holds: display.AmountsOf(p.holds[j].Size), Gets: display.AmountsOf(gets)}
 	if p.wants != nil {
@@ -63,6 +67,7 @@ func (p *seen) container(j int, gets recommender.Size) decision.Container {
 	return c
 }
 
+// member describes a pod that shares, without its containers.
 func (l *look) member(i int) decision.Pod {
 	m, p := &l.members[i], &l.demands[i]
 	return decision.Pod{
@@ -71,7 +76,8 @@ func (l *look) member(i int) decision.Pod {
 	}
 }
 
-// container of a member: its grant, and what of that is published.
+// container describes a container of a member: its demand, its share, what of the share it gets now, and
+// why that differs.
 func (l *look) container(i, j int, granted, next node.Grant, why [2]node.Difference, steps []recommender.Step) decision.Container {
 	m, of := &l.members[i], &l.demands[i].Containers[j]
 	c := m.container(j, resize.Merge(m.holds[j].Size, sizeOf(of, next)))
@@ -87,6 +93,7 @@ func (l *look) container(i, j int, granted, next node.Grant, why [2]node.Differe
 			c.Why = append(c.Why, decision.Why{Resource: r.String(), Reason: notMeasured, Message: "what it needs is not known yet, or held: it keeps what it holds"})
 		}
 	}
+	// Steps of a demand that is not known would explain a number that the loop does not use.
 	for _, s := range steps {
 		if m.known[j][s.Resource] {
 			c.Steps = append(c.Steps, display.StepOf(s))
@@ -95,7 +102,7 @@ func (l *look) container(i, j int, granted, next node.Grant, why [2]node.Differe
 	return c
 }
 
-// because says why a pod holds something else than its share.
+// because explains why a pod holds something else than its share.
 func (p *seen) because(d node.Difference) string {
 	switch {
 	case d.Why == node.HeldFrozen && p.message != "":
@@ -108,6 +115,8 @@ func (p *seen) because(d node.Difference) string {
 	return d.Reason()
 }
 
+// evictions lists the pods that have to go. Waits: the pod was not chosen in this look, since the budget
+// was used up or another pod goes first.
 func (l *look) evictions(result node.Result) []decision.Eviction {
 	out := []decision.Eviction{}
 	for _, v := range result.Evictions {
@@ -118,6 +127,7 @@ func (l *look) evictions(result node.Result) []decision.Eviction {
 	return out
 }
 
+// holders lists the pods that keep others below their bases, with the amounts above their own shares.
 func (l *look) holders(of []node.Holder) []decision.Holder {
 	out := []decision.Holder{}
 	for _, h := range of {

@@ -1,5 +1,21 @@
-// Package node is the loop keyed by Node: it shares a node's spike headroom among the pods whose policies have
-// the strategy Node. It writes no pod: its grants are values, which the workload loop carries out.
+// Package node is the loop keyed by Node: it shares the spike headroom of a node among the pods whose
+// policies have the strategy Node. docs/node-strategy.md explains the strategy; the arithmetic is in
+// recommender/node.
+//
+// One look at a node (Reconcile), in order:
+//  1. observe reads the node, its pods, their recommendations and quotas from the cache into a scene
+//     (ledger.go).
+//  2. remembered.see compares the pods with the last look: when was each lowered or resized? (memory.go)
+//  3. scene.share computes the demands, the shares and the grants (grants.go), and victims.chooser which
+//     pods have to go.
+//  4. The grants are published on the board (board.Grants.Publish), and the workload loop is woken.
+//
+// The loop never writes a pod and never evicts one: a grant is a value, and the workload loop carries it
+// out behind all gates. What it remembers is in memory; after a restart it is derived from records and
+// histories, and no pod is changed before the workload loop has looked at it.
+//
+// LoadLoop (load.go) is separate: it taints overloaded nodes, if that is switched on. Start reading with
+// Reconcile, then scene.demand, then scene.share.
 package node
 
 import (
@@ -28,29 +44,43 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
-// Recent knows what containers used lately themselves.
+// Recent returns what containers used lately themselves, unlike the history, which is about a workload's
+// replicas together.
 type Recent interface {
-	// Base is the 75th percentile of the container's own window; false: nothing was measured in it.
+	// Base returns the 75th percentile of the container's own recent window (10 minutes for CPU, 30 for
+	// memory), in millicores or bytes; false: too little was measured in it.
 	Base(namespace, pod, container string, r recommender.Resource, now time.Time) (recommender.Usage, bool)
 }
 
-// Controller reconciles nodes.
+// Controller reconciles nodes. Its exported fields are set before Register and not changed afterwards.
+// mutex guards the map of; Reconcile runs in several goroutines, but never twice at a time for one node.
 type Controller struct {
+	// Client reads from the cache. This loop writes no object with it.
 	Client client.Client
+	// Recent is the own usage of containers; never nil.
 	Recent Recent
+	// Grants is the board on which this loop publishes, and from which it reads what holds pods; never
+	// nil.
 	Grants *board.Grants
-	// Wake tells the workload loop of recommendations whose pods' grants changed.
-	Wake   func([]types.NamespacedName)
+	// Wake wakes the workload loop for recommendations whose pods' grants changed. It is also called with
+	// none.
+	Wake func([]types.NamespacedName)
+	// Events sends events about nodes.
 	Events *event.Recorder
-	Clock  clock.PassiveClock
-	// Interval between two looks at a node where nothing happens.
+	// Clock is the source of the time of a look; tests set a fake one.
+	Clock clock.PassiveClock
+	// Interval is the time between two looks at a node on which nothing happens. Evictions are budgeted
+	// for each interval.
 	Interval time.Duration
 
 	mutex sync.Mutex
-	of    map[string]remembered
+	// of has one entry for each node that was looked at; an entry is removed with its node.
+	of map[string]remembered
 }
 
-// Reconcile shares the headroom of one node anew.
+// Reconcile shares the headroom of one node anew. The package comment has the steps. The result always
+// asks for another look, after Interval at the latest, because bases move without an event. A node that is
+// gone loses its grants.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile.Result, error) {
 	found := &corev1.Node{}
 	err := c.Client.Get(ctx, types.NamespacedName{Name: req.Name}, found, client.UnsafeDisableDeepCopy)
@@ -65,6 +95,9 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	// The order matters: changed has to be known before the pods are shared (a pod that was resized a
+	// moment ago is frozen), and the victims of the last look before new ones are chosen (they use up the
+	// budget).
 	known := c.recall(req.Name).see(s)
 	s.changed = known.changed
 	known.victims = known.victims.settle(s.pods, c.Interval, s.now)
@@ -73,13 +106,15 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	known.holding, holders = known.holding.settle(out.holders, s.now)
 	known.last = s.look(out)
 	c.remember(req.Name, known)
+	// The metrics compare the new grants with those on the board, so that they are updated before Publish.
 	c.tell(found, out)
 	c.tellHolders(found, known.last, out, holders)
 	c.Wake(c.Grants.Publish(req.Name, out.grants))
 	return reconcile.Result{RequeueAfter: c.after(known, s.now)}, nil
 }
 
-// after is when to look again if nothing happens before: bases move without an event.
+// after is when to look again if nothing happens before: after the interval, or sooner where time alone
+// lets a pod be changed again.
 func (c *Controller) after(known remembered, now time.Time) time.Duration {
 	if soon := known.soon(now); soon > 0 {
 		return min(soon, c.Interval)
@@ -87,10 +122,14 @@ func (c *Controller) after(known remembered, now time.Time) time.Duration {
 	return c.Interval
 }
 
+// observe reads everything that a look depends on from the cache. The pods are sorted by namespace and
+// name, so that each look sees the same order. An error of any read ends the look: a pod that is missing
+// would free its room for the others.
 func (c *Controller) observe(ctx context.Context, node *corev1.Node) (*scene, error) {
 	s := &scene{
 		node: node, recommendations: map[types.UID]*v1alpha1.AttuneRecommendation{}, quotas: map[string][]corev1.ResourceQuota{}, held: c.Grants.Held, stays: c.Grants.Stays, now: c.Clock.Now(),
 	}
+	// The time is that of the whole look, so that all bases end at the same moment.
 	s.base = func(pod *corev1.Pod, container string, r recommender.Resource) (recommender.Usage, bool) {
 		return c.Recent.Base(pod.Namespace, pod.Name, container, r, s.now)
 	}
@@ -115,7 +154,7 @@ func (c *Controller) observe(ctx context.Context, node *corev1.Node) (*scene, er
 	return s, c.readQuotas(ctx, s)
 }
 
-// recommendation of a pod's workload, or nil.
+// recommendation returns that of a pod's workload; nil: the pod has no workload, or no policy sizes it.
 func (c *Controller) recommendation(ctx context.Context, pod *corev1.Pod) (*v1alpha1.AttuneRecommendation, error) {
 	id, ok := workload.OwnerOf(pod, pod.Namespace, owners.Jobs{Reader: c.Client})
 	if !ok {
@@ -132,7 +171,9 @@ func (c *Controller) recommendation(ctx context.Context, pod *corev1.Pod) (*v1al
 	return rec, nil
 }
 
-// Decided is how the pods of a node share it, as of the last look; false: no node of the name was looked at.
+// Decided returns how the pods of a node share it, as of the last look, for kubectl attune node; false: no
+// node of that name was looked at. Only the inputs of the look are kept; each call computes the answer
+// from them. It is safe for concurrent use.
 func (c *Controller) Decided(node string) (decision.Node, bool) {
 	last := c.recall(node).last
 	if last == nil {
@@ -141,12 +182,14 @@ func (c *Controller) Decided(node string) (decision.Node, bool) {
 	return last.answer(), true
 }
 
+// recall returns what is known of a node; the zero value: nothing.
 func (c *Controller) recall(node string) remembered {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return c.of[node]
 }
 
+// remember keeps what a look found. The maps inside are not changed afterwards: each look makes new ones.
 func (c *Controller) remember(node string, known remembered) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -156,6 +199,7 @@ func (c *Controller) remember(node string, known remembered) {
 	c.of[node] = known
 }
 
+// forget drops a node that is gone: its memory, its grants and its metrics.
 func (c *Controller) forget(node string) {
 	c.mutex.Lock()
 	delete(c.of, node)

@@ -13,21 +13,22 @@ import (
 )
 
 const (
-	// heldFor is how long others have less than their bases before somebody is told who keeps them so: what passes by
-	// itself mostly has by then.
+	// heldFor is how long others have less than their bases before an event names the pod that causes it:
+	// most causes pass by themselves within that time.
 	heldFor = 15 * time.Minute
-	// heldAgain is when it is told again.
+	// heldAgain is how soon the event is sent again.
 	heldAgain = time.Hour
 )
 
 // eventHeld is the reason of events on nodes where pods keep what others lack.
 const eventHeld = "NodeHeld"
 
-// holding is since when pods of a node keep others below their bases, and when that was told last, by resource.
+// holding is, for each resource, since when pods of a node keep others below their bases, and when that
+// was last reported; zero times: they do not, or it was not. A loss only moves the next event.
 type holding [2]struct{ since, told time.Time }
 
-// settle goes on from the last look. It returns the holders that are to be told of: of each resource the one that keeps
-// the most.
+// settle continues from the last look. It returns the holders to be reported now: for each resource at
+// most one, the one that keeps the most.
 func (h holding) settle(holders []node.Holder, now time.Time) (holding, []node.Holder) {
 	var tell []node.Holder
 	for _, r := range recommender.Resources {
@@ -45,7 +46,7 @@ func (h holding) settle(holders []node.Holder, now time.Time) (holding, []node.H
 	return h, tell
 }
 
-// tellHolders says who keeps others below their bases.
+// tellHolders sends an event for each reported holder, with the number of the others.
 func (c *Controller) tellHolders(on *corev1.Node, l *look, out shared, tell []node.Holder) {
 	for _, holder := range tell {
 		others := -1

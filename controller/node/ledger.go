@@ -17,36 +17,40 @@ import (
 	"attune.io/attune/resize/harm"
 )
 
-// scene is what one look at a node sees: values only.
+// scene is everything that one look at a node sees: values, and functions that read memory. Nothing in it
+// asks the API server or a usage source, so that a test can build one.
 type scene struct {
 	node *corev1.Node
+	// pods are all pods that are bound to the node, also those that take no part, by namespace and name.
 	pods []*corev1.Pod
-	// recommendations of the pods' workloads, by pod.
+	// recommendations are those of the pods' workloads, by pod; a pod without one is missing.
 	recommendations map[types.UID]*v1alpha1.AttuneRecommendation
-	// held says why a gate keeps a pod as it is; empty: none does.
+	// held returns why a gate keeps a pod as it is; empty: none does.
 	held func(workload types.NamespacedName, pod types.UID) string
-	// stays says why a pod may not be evicted; empty: it may.
+	// stays returns why a pod may not be evicted; empty: it may.
 	stays func(workload types.NamespacedName, pod types.UID) string
-	// changed says when a pod was lowered and resized last.
+	// changed returns when a pod was last lowered and last resized.
 	changed func(types.UID) changes
-	// base is a container's own recent usage; false: nothing was measured.
+	// base returns a container's own recent usage; false: nothing was measured.
 	base func(pod *corev1.Pod, container string, r recommender.Resource) (recommender.Usage, bool)
-	// quotas by namespace, of those that have pods of the strategy on the node.
+	// quotas are by namespace, for those that have pods of the strategy on the node.
 	quotas map[string][]corev1.ResourceQuota
 	now    time.Time
 }
 
-// ledger is what there is to share on a node, and among whom.
+// ledger is what there is to share on a node, and among whom. members, demands and seen have the same
+// length and order.
 type ledger struct {
+	// available is in millicores and bytes; negative where the other pods hold more than the node has.
 	available node.Amounts
-	// members and demands are the pods that share, in the same order, whether they may be changed now or not.
+	// members and demands are the pods that share, also those that may not be changed now (frozen).
 	members []*corev1.Pod
 	demands []node.Pod
-	// seen is how each of them was seen.
+	// seen is how each of them was seen, for explanations.
 	seen []seen
 }
 
-// ledger of the node with the demands of its members, within what quotas let them have.
+// ledger returns the node's ledger with the demands of its members, bounded by what quotas let them have.
 func (s *scene) ledger() ledger {
 	of := board.LedgerOf(s.node, s.pods, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation { return s.recommendations[pod.UID] })
 	l := ledger{available: of.Available(), members: of.Members}
@@ -58,7 +62,9 @@ func (s *scene) ledger() ledger {
 	return l
 }
 
-// frozen says why the pod may not be changed now: a word, and a sentence that follows it. Empty: it may.
+// frozen returns why a pod may not be changed now: a word for programs and a sentence for people. Both
+// empty: it may. A pod that is leaving is not frozen, since its node has to decide in each look whether it
+// still has to.
 func (s *scene) frozen(pod *corev1.Pod) (reason, message string) {
 	rec := s.recommendations[pod.UID]
 	if board.Leaving(pod, rec) {
@@ -80,8 +86,9 @@ func (s *scene) frozen(pod *corev1.Pod) (reason, message string) {
 	return "", ""
 }
 
-// demand is a pod as it takes part in the sharing, and as it was seen. Who can never be raised is nobody whose going is
-// waited for.
+// demand returns a pod as it takes part in the sharing, and as it was seen. A pod that can never be raised
+// is ranked Never: it is not evicted, and no pod waits for its leaving. A container that is not ready or
+// has just restarted is not lowered: it asks for at least what it holds.
 func (s *scene) demand(pod *corev1.Pod) (node.Pod, seen) {
 	rec := s.recommendations[pod.UID]
 	m := seen{name: pod.Namespace + "/" + pod.Name, holds: podview.Counted(pod), stays: s.stays(client.ObjectKeyFromObject(rec), pod.UID)}
@@ -91,6 +98,8 @@ func (s *scene) demand(pod *corev1.Pod) (node.Pod, seen) {
 	if m.stays != "" || resize.NeverRaised(pod) {
 		ranking = node.Never
 	}
+	// Frozen pods take part with their whole demand: their neighbours must not take the room that they
+	// will claim when they are free again.
 	p := node.Pod{
 		Name:        m.name,
 		Group:       board.GroupOf(rec),
@@ -116,6 +125,7 @@ func (s *scene) demand(pod *corev1.Pod) (node.Pod, seen) {
 	return p, m
 }
 
+// targetOf returns the stored target of a container; nil: it has none.
 func targetOf(rec *v1alpha1.AttuneRecommendation, container string) *v1alpha1.ContainerTarget {
 	for i := range rec.Spec.Containers {
 		if rec.Spec.Containers[i].Name == container {
@@ -125,8 +135,9 @@ func targetOf(rec *v1alpha1.AttuneRecommendation, container string) *v1alpha1.Co
 	return nil
 }
 
-// container keeps what it holds of a resource that nothing is known of: its workload's peak is held or not
-// known, or it was not measured itself, such as one that has just been born. known is told of which something is.
+// container returns a container with its demand. It keeps what it holds of a resource whose demand is not
+// known: the workload's peak is held or not known, or the container itself was not measured, such as one
+// that has just been born. known is set for each resource whose demand is known.
 func (s *scene) container(pod *corev1.Pod, live podview.Container, t *v1alpha1.ContainerTarget, known *[2]bool) node.Container {
 	c := node.Container{Name: live.Name, CurrentLimit: live.Size[recommender.Memory].Limit, Restarts: resize.RestartsOn(pod, live.Name)}
 	for _, r := range recommender.Resources {
@@ -140,8 +151,9 @@ func (s *scene) container(pod *corev1.Pod, live podview.Container, t *v1alpha1.C
 	return c
 }
 
-// measured is what is known of a container's demand: what was measured, and at least what harm has taught. What its
-// policy merely allows at least is no demand. It returns of which resources something is.
+// measured fills in what is known of a container's demand, and returns for which resources that is so. The
+// demand is what was measured, and at least what harm has taught. minAllowed is no demand: it is kept or
+// given where no neighbour needs the room (Least).
 func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.ContainerDemand, c *node.Container) (known [2]bool) {
 	const memory = recommender.Memory
 	floors := s.recommendations[pod.UID].Status.Floors
@@ -150,9 +162,11 @@ func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.Co
 	least, most := podview.FromResources(d.Least), podview.FromResources(d.Most)
 	has := board.Allocatable(s.node)
 	for _, r := range recommender.Resources {
-		// No more than its node has: what a policy says is any amount.
+		// No more than its node has: a policy can name any amount.
 		c.Least[r] = min(within(least[r].Request, mostOf(r, live.Size[r], most[r].Request)), has[r])
 	}
+	// Memory that is in use cannot be taken back. Where the policy does not allow it either, the container
+	// keeps at least what it holds.
 	if peaks[memory].Request > 0 {
 		known := podview.FromResources(v1alpha1.Resources{MemoryRequest: d.MemoryMax7d, MemoryLimit: d.MemoryOOM})[memory]
 		c.Max7d, c.OOM = known.Request, max(known.Limit, harm.OOMFloorOf(floors, live.Name, s.now))
@@ -171,8 +185,9 @@ func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.Co
 	return known
 }
 
-// born is what a container is taken to have been born with, of which a DaemonSet's takes part with no more: what pods
-// of its template had before attune, as the workload loop noted and believes it; where nothing is noted, what it has.
+// born returns what a container is taken to have been born with: what pods of its template had before
+// attune (status.originals), and what it has where nothing is noted. A container of a DaemonSet takes part
+// with no more than that, because no pod should be evicted for a DaemonSet.
 func born(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, container string, current node.Amounts) node.Amounts {
 	hash := podview.TemplateHash(pod)
 	for _, o := range slices.Backward(rec.Status.Originals) {
@@ -192,14 +207,15 @@ func born(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, container string,
 	return current
 }
 
-// keepLimit: a memory limit that anything is known for is not lowered.
+// keepLimit raises Max7d so far that the memory limit, which is twice that amount (node.MemoryLimit), does
+// not fall below the current one. A limit for which nothing is known stays as it is anyway.
 func keepLimit(c *node.Container) {
 	if c.Max7d > 0 || c.OOM > 0 {
 		c.Max7d = max(c.Max7d, (c.CurrentLimit+1)/2)
 	}
 }
 
-// within keeps an amount to the most; zero is no bound.
+// within bounds an amount by the most; 0 is no bound.
 func within(amount, most recommender.Amount) recommender.Amount {
 	if most == 0 {
 		return amount
@@ -207,7 +223,8 @@ func within(amount, most recommender.Amount) recommender.Amount {
 	return min(amount, most)
 }
 
-// mostOf a resource: no CPU request is above the limit, which stays as the template has it.
+// mostOf bounds a CPU request by the container's CPU limit, which stays as the template has it: the API
+// server refuses a request above the limit. 0: no bound.
 func mostOf(r recommender.Resource, live recommender.Allocation, most recommender.Amount) recommender.Amount {
 	if r != recommender.CPU || live.Limit == 0 {
 		return most

@@ -24,39 +24,50 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Loads answers what a usage source measures of all nodes' CPU at a moment, by the nodes' names: those that are missing
-// were not measured. An error means that it did not answer at all.
+// Loads asks a usage source about the CPU of all nodes at a moment. Answers are by node name; a node that
+// is missing was not measured. An error means that the source did not answer at all.
 type Loads interface {
-	// Pressure is the fraction of time in which something on a node waited for CPU (PSI of its root cgroup).
+	// Pressure returns the fraction of time in which some process on a node waited for CPU (PSI "some" of
+	// its root cgroup), between 0 and 1.
 	Pressure(ctx context.Context, at time.Time) (map[string]float64, error)
-	// Load1 is the load average over a minute, as node-exporter has it.
+	// Load1 returns the load average over one minute, as node-exporter has it (node_load1).
 	Load1(ctx context.Context, at time.Time) (map[string]float64, error)
-	// Usage is in cores.
+	// Usage returns the used CPU in cores.
 	Usage(ctx context.Context, at time.Time) (map[string]float64, error)
 }
 
-// LoadEvery is how often nodes are looked at for their load.
+// LoadEvery is how often the load of nodes is checked.
 const LoadEvery = 30 * time.Second
 
-// overloaded is the one taint that is ever set or taken away here.
+// overloaded is the only taint that this loop ever sets or removes. NoSchedule keeps new pods away and
+// moves none.
 var overloaded = corev1.Taint{Key: v1alpha1.OverloadedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule}
 
-// LoadLoop taints nodes whose CPU is overloaded, and takes the taint away once they are well.
+// LoadLoop taints nodes whose CPU is overloaded, and removes the taint once they are well. It runs at an
+// interval, not by events, and only on the leader. mutex makes one Look at a time; Busy does not need it.
 type LoadLoop struct {
+	// Client lists nodes from the cache and patches their taints.
 	Client client.Client
-	Loads  Loads
+	// Loads is the usage source.
+	Loads Loads
+	// Events sends events about nodes.
 	Events *event.Recorder
-	Clock  clock.WithTicker
+	// Clock gives the times and the ticks.
+	Clock clock.WithTicker
 
 	mutex sync.Mutex
-	of    map[string]node.LoadState
+	// of is the state of each node. It may be lost: a node that carries the taint is then taken for
+	// overloaded.
+	of map[string]node.LoadState
+	// inUse has its own mutex, so that Busy never waits for a source.
 	inUse inUse
 }
 
-// NeedLeaderElection is true: one replica taints.
+// NeedLeaderElection is true: two replicas with different samples would set and remove the taint in turns.
 func (l *LoadLoop) NeedLeaderElection() bool { return true }
 
-// Start looks until the context ends. What fails is tried again at the next tick.
+// Start looks every LoadEvery until the context ends. A failure is logged and tried again at the next
+// tick; it always returns nil.
 func (l *LoadLoop) Start(ctx context.Context) error {
 	for range loop.Every(ctx, l.Clock, LoadEvery) {
 		if err := l.Look(ctx); err != nil && ctx.Err() == nil {
@@ -66,7 +77,9 @@ func (l *LoadLoop) Start(ctx context.Context) error {
 	return nil
 }
 
-// Look looks at every node once, and taints and untaints. It takes no longer than until the next look.
+// Look checks every node once, and sets and removes taints. It takes no longer than LoadEvery. It goes on
+// after the failure of one node and returns all errors. If the source does not answer, the states stay,
+// and node.Taints sets no new taint without a measurement.
 func (l *LoadLoop) Look(ctx context.Context) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -86,6 +99,8 @@ func (l *LoadLoop) Look(ctx context.Context) error {
 			Name: n.Name, LoadState: state, Tainted: tainted(n), Open: open(n), Measured: state.Last.Equal(now),
 		})
 	}
+	// Which nodes are tainted is decided over all nodes together: at most a third of the open ones at a
+	// time, or an error of the source could close the whole cluster.
 	names := node.Taints(loaded)
 	failures := []error{unanswered}
 	for i := range list.Items {
@@ -94,8 +109,9 @@ func (l *LoadLoop) Look(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// measure brings what is known of the nodes up to date, and forgets those that are gone. What is not measured stays
-// as it is, and so does everything where the source did not answer.
+// measure updates the state of each node and forgets nodes that are gone. A node that is not measured
+// keeps its state, and so do all where the source did not answer. A node that is seen for the first time
+// with the taint starts as overloaded, so that a restart does not remove a taint without a measurement.
 func (l *LoadLoop) measure(ctx context.Context, nodes []corev1.Node, now time.Time) error {
 	before := l.of
 	l.of = make(map[string]node.LoadState, len(nodes))
@@ -122,23 +138,26 @@ func (l *LoadLoop) measure(ctx context.Context, nodes []corev1.Node, now time.Ti
 	return unanswered
 }
 
-// Busy is the used fraction of a node's CPU as it was measured last, by usage or by load average; false: it was not
-// since a time.
+// Busy returns the used fraction of a node's CPU as measured last, by usage or by load average (1 = all of
+// it); false: it was not measured since a time.
 func (l *LoadLoop) Busy(node string, since time.Time) (float64, bool) {
 	return l.inUse.since(node, since)
 }
 
-// inUse is what was measured last of nodes' CPU. It is safe for concurrent use, and nobody waits for a look.
+// inUse is what was measured last of nodes' CPU. mutex guards of; it is never held while a source is
+// asked.
 type inUse struct {
 	mutex sync.Mutex
 	of    map[string]fraction
 }
 
+// fraction is one measurement: the used part of a node's CPU, and when.
 type fraction struct {
 	used float64
 	at   time.Time
 }
 
+// note keeps a measurement; NaN is none, and the last one stays.
 func (u *inUse) note(node string, used float64, at time.Time) {
 	if math.IsNaN(used) {
 		return
@@ -151,6 +170,7 @@ func (u *inUse) note(node string, used float64, at time.Time) {
 	u.of[node] = fraction{used, at}
 }
 
+// since returns the last measurement unless it is older than a time.
 func (u *inUse) since(node string, since time.Time) (float64, bool) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
@@ -158,14 +178,16 @@ func (u *inUse) since(node string, since time.Time) (float64, bool) {
 	return last.used, known && !last.at.Before(since)
 }
 
+// forget drops a node that is gone.
 func (u *inUse) forget(node string) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	delete(u.of, node)
 }
 
-// samples of the nodes, in their order. Each signal is asked for at most once, for all nodes, and only where some node
-// cannot be judged without it.
+// samples returns the measurements of the nodes, in their order, with NaN for what is missing. Each signal
+// is asked for at most once for all nodes, and only if some node cannot be judged without it; the order of
+// the questions follows from that.
 func (l *LoadLoop) samples(ctx context.Context, nodes []corev1.Node, now time.Time) ([]node.LoadSample, error) {
 	nan := math.NaN()
 	samples := make([]node.LoadSample, len(nodes))
@@ -173,6 +195,9 @@ func (l *LoadLoop) samples(ctx context.Context, nodes []corev1.Node, now time.Ti
 		samples[i] = node.LoadSample{Pressure: nan, Load1: nan, Usage: nan, CPUs: n.Status.Capacity.Cpu().AsApproximateFloat64(),
 			Allocatable: float64(podview.AmountOf(recommender.CPU, *n.Status.Allocatable.Cpu())) / 1000}
 	}
+	// Each question is asked only for what the ones before it left open: the load average for nodes
+	// without a pressure, the usage for nodes that still cannot be judged (a pressure counts only together
+	// with usage).
 	for _, ask := range []struct {
 		wanted func(node.LoadSample) bool
 		of     func(context.Context, time.Time) (map[string]float64, error)
@@ -198,23 +223,27 @@ func (l *LoadLoop) samples(ctx context.Context, nodes []corev1.Node, now time.Ti
 	return samples, nil
 }
 
+// The conditions under which a signal is asked for: always, where the pressure is missing, and where the
+// node cannot be judged yet.
 func anything(node.LoadSample) bool    { return true }
 func unpressed(s node.LoadSample) bool { return !s.Pressing() }
 func unjudged(s node.LoadSample) bool  { return math.IsNaN(s.Load()) }
 
-// controlPlane is the key of the label, and mostly of a taint, of nodes that run the control plane.
+// controlPlane is the key of the label, and usually of a taint, of nodes that run the control plane.
 const controlPlane = "node-role.kubernetes.io/control-plane"
 
-// open: new pods find a place there, but for our taint.
+// open reports whether new pods find a place on a node, apart from this loop's taint.
 func open(n *corev1.Node) bool {
 	_, labelled := n.Labels[controlPlane]
 	return resize.NodeReady(n) && !n.Spec.Unschedulable && !labelled &&
 		!slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == controlPlane })
 }
 
-// tainted: the node carries our taint, key, value and effect; another one with its key is none of ours.
+// tainted reports whether the node carries this loop's taint with the same key, value and effect. A taint
+// with the same key and another value was set by another writer and is left alone.
 func tainted(n *corev1.Node) bool { return slices.Contains(withoutTimes(n.Spec.Taints), overloaded) }
 
+// withoutTimes returns copies of taints without TimeAdded, for comparison.
 func withoutTimes(taints []corev1.Taint) []corev1.Taint {
 	out := slices.Clone(taints)
 	for i := range out {
@@ -223,8 +252,9 @@ func withoutTimes(taints []corev1.Taint) []corev1.Taint {
 	return out
 }
 
-// taint sets our taint or takes it away. The patch replaces the whole list, so it names the version of the node that
-// it rests on: whoever writes at the same time goes first.
+// taint sets or removes the taint. The patch replaces the whole list of taints, so that it names the
+// version of the node that it was made from: if another writer changes the node at the same time, this
+// patch fails, and the next look decides anew.
 func (l *LoadLoop) taint(ctx context.Context, n *corev1.Node, want bool) error {
 	if tainted(n) == want {
 		return nil

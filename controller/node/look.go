@@ -11,36 +11,40 @@ import (
 	"attune.io/attune/resize"
 )
 
-// look is what a look at a node saw and whom it chose: values that those are answered from who ask for it. No pod and no
-// recommendation is kept, of which every node would keep a version of its own.
+// look is what is kept of a look to explain it later: values only. No pod and no recommendation is kept,
+// because each node would otherwise keep a version of its own in memory.
 type look struct {
-	node                   string
-	at                     time.Time
+	node string
+	at   time.Time
+	// allocatable is what the node has, available what its members share, in millicores and bytes.
 	allocatable, available node.Amounts
-	// members share the node, with these demands in the same order. others count as they are; nobody is listed where
-	// nobody shares.
+	// members share the node and have these demands, in the same order. others count with what they hold;
+	// both are empty where no pod shares.
 	members, others []seen
 	demands         []node.Pod
 	// chosen are the indices of the members that are asked to go.
 	chosen []int
 }
 
-// seen is a pod as it was seen.
+// seen is a pod as it was seen in a look.
 type seen struct {
 	name string
-	// reason and message say why it does not share, or is frozen.
+	// reason and message are why it does not share, or is frozen; both empty: it shares and may be
+	// changed.
 	reason, message string
-	// stays says why it may not be evicted.
+	// stays is why it may not be evicted; empty: it may.
 	stays string
-	// tender: it is not lowered, as it is not ready or restarted a moment ago.
+	// tender reports that it is not lowered, because it is not ready or restarted a moment ago.
 	tender bool
-	holds  []podview.Container
-	// known says of each container's resources whether their demand was measured; wants is what a new one is born with.
+	// holds are the sizes of its containers; known and wants have the same length and order.
+	holds []podview.Container
+	// known is, for each resource of a container, whether its demand was measured; wants is what a new
+	// container is born with.
 	known [][2]bool
 	wants []recommender.Size
 }
 
-// look keeps what came of a look.
+// look keeps what is needed to explain a look. It lists other pods only where the node is shared at all.
 func (s *scene) look(out shared) *look {
 	l := &look{
 		node: s.node.Name, at: s.now, allocatable: board.Allocatable(s.node), available: out.ledger.available,
@@ -59,7 +63,7 @@ func (s *scene) look(out shared) *look {
 	return l
 }
 
-// wants are the sizes that new pods of a workload of the strategy are born with.
+// wants returns the sizes that new pods of a workload are born with; nil under another strategy.
 func wants(rec *v1alpha1.AttuneRecommendation, of []podview.Container) []recommender.Size {
 	if rec == nil || rec.Spec.Strategy != v1alpha1.StrategyNode {
 		return nil

@@ -14,16 +14,17 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
-// sighting is what was last seen of a pod.
+// sighting is what a pod asked for in the last look, and when that changed before.
 type sighting struct {
 	sizes []podview.Container
 	last  changes
 }
 
-// changes are when a pod was lowered last, and when it was resized at all; zero: never.
+// changes are when a pod was last lowered, and when it was last resized in any way; zero: never, or before
+// it was first seen.
 type changes struct{ lowered, resized time.Time }
 
-// see notes what a pod asks for now, beside what it asked for.
+// see compares what a pod asks for now with what it asked for, and notes the time if that differs.
 func (c changes) see(before, now []podview.Container, at time.Time) changes {
 	lower, other := compare(before, now)
 	if lower {
@@ -35,9 +36,11 @@ func (c changes) see(before, now []podview.Container, at time.Time) changes {
 	return c
 }
 
-// remembered is what is known of a node from earlier looks. After a restart it is made anew: of resizes the records and
-// the histories tell.
+// remembered is what is known of a node from earlier looks. It may be lost: after a restart, when pods
+// were resized is read from the records and histories of their workloads. It is immutable after
+// Controller.remember; each look makes a new one.
 type remembered struct {
+	// seen has the pods of the strategy on the node, by uid.
 	seen    map[types.UID]sighting
 	victims victims
 	holding holding
@@ -45,7 +48,8 @@ type remembered struct {
 	last *look
 }
 
-// see notes what the pods of a node ask for now, and when one of them was resized.
+// see notes what the pods of a node ask for now, and when one of them was resized. Pods that are gone are
+// left out, so that the memory is bounded by the pods of the node.
 func (m remembered) see(s *scene) remembered {
 	next := remembered{seen: make(map[types.UID]sighting, len(s.pods)), victims: m.victims, holding: m.holding}
 	for _, pod := range s.pods {
@@ -54,6 +58,8 @@ func (m remembered) see(s *scene) remembered {
 			continue
 		}
 		now := sighting{sizes: specOf(pod)}
+		// A pod that is seen for the first time (after a start of the operator) gets its past from the
+		// stored records.
 		if before, known := m.seen[pod.UID]; known {
 			now.last = before.last.see(before.sizes, now.sizes, s.now)
 		} else {
@@ -64,7 +70,8 @@ func (m remembered) see(s *scene) remembered {
 	return next
 }
 
-// specOf is what the pod's containers ask for.
+// specOf returns what the pod's containers ask for in its spec. The status may still show the old size of
+// a resize that is under way.
 func specOf(pod *corev1.Pod) []podview.Container {
 	containers := podview.Read(pod)
 	for i := range containers {
@@ -79,7 +86,8 @@ func specOf(pod *corev1.Pod) []podview.Container {
 	return containers
 }
 
-// compare says whether any amount is lower than it was, and whether any is higher.
+// compare reports whether any amount is lower than it was, and whether any is higher. Containers are
+// compared by position and name.
 func compare(before, now []podview.Container) (lower, higher bool) {
 	for i := range now {
 		if i >= len(before) || before[i].Name != now[i].Name {
@@ -94,8 +102,9 @@ func compare(before, now []podview.Container) (lower, higher bool) {
 	return lower, higher
 }
 
-// changesBefore are those that the records and the history of a pod's workload tell of. In doubt the pod was lowered. A
-// history that is full may have lost the pod's rows: it is taken as lowered just before the oldest one that is left.
+// changesBefore reads from the records and the history of a pod's workload when the pod was changed. In
+// doubt it was lowered, so that it is not lowered again too soon. A full history may have lost the pod's
+// rows: the pod then counts as lowered at the time of the oldest row.
 func changesBefore(rec *v1alpha1.AttuneRecommendation, pod *corev1.Pod) changes {
 	var c changes
 	note := func(at metav1.Time, raise bool) {
@@ -126,17 +135,18 @@ func changesBefore(rec *v1alpha1.AttuneRecommendation, pod *corev1.Pod) changes 
 	return c
 }
 
-// raised: what the row tells of is a raise; in doubt it is none.
+// raised reports that a history row is about a raise; a row that cannot be read counts as none.
 func raised(row v1alpha1.HistoryEntry) bool {
 	from, err := resource.ParseQuantity(row.From)
 	to, other := resource.ParseQuantity(row.To)
 	return err == nil && other == nil && to.Cmp(from) >= 0
 }
 
-// changed says when a pod was lowered and resized last.
+// changed returns when a pod was last lowered and resized; zero: not known.
 func (m remembered) changed(pod types.UID) changes { return m.seen[pod].last }
 
-// soon is when time alone lets the first pod be changed again that was changed a while ago; 0: none was.
+// soon is when time alone first lets a pod be changed again; 0: no pod waits for that. The three times are
+// the pauses of node.Settle: between two lowerings, between two resizes, and the rest after a resize.
 func (m remembered) soon(now time.Time) time.Duration {
 	var soonest time.Duration
 	for _, s := range m.seen {

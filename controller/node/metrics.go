@@ -15,6 +15,7 @@ import (
 )
 
 var (
+	// Each series has the node's name as a label and is removed with the node (forgetGauges).
 	members = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "attune_node_pods", Help: "Pods that share the spike headroom of a node.",
 	}, []string{"node"})
@@ -29,7 +30,7 @@ var (
 	}, []string{"node", "direction"})
 )
 
-// loadRatio is what the load taint is judged by.
+// loadRatio is the load of a node by which the taint is judged: above 1 the node is overloaded.
 var loadRatio = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "attune_node_load_ratio",
 	Help: "CPU load of a node in terms of what is too much: above 1 it is overloaded, below 0.9 it is well.",
@@ -37,7 +38,8 @@ var loadRatio = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 
 func init() { metrics.Registry.MustRegister(members, overcommitted, victimsOf, moves, loadRatio) }
 
-// loadOf shows a node's load; what is not measured is not shown.
+// loadOf sets the gauge of a node's load; a load that is not measured (NaN) is removed, so that no old
+// value stays.
 func loadOf(name string, load float64) {
 	if math.IsNaN(load) {
 		loadRatio.DeleteLabelValues(name)
@@ -49,7 +51,8 @@ func loadOf(name string, load float64) {
 // eventOvercommitted is the reason of events on nodes whose pods do not fit.
 const eventOvercommitted = "NodeOvercommitted"
 
-// tell counts what a look came to, and says so where somebody may want to do something about it.
+// tell updates the metrics of a look, and sends an event where the pods of a node do not fit. It runs
+// before the grants are published: only grants that differ from those on the board are counted.
 func (c *Controller) tell(on *corev1.Node, out shared) {
 	members.WithLabelValues(on.Name).Set(float64(len(out.ledger.members)))
 	victimsOf.WithLabelValues(on.Name).Set(float64(len(out.result.Evictions)))
@@ -62,6 +65,8 @@ func (c *Controller) tell(on *corev1.Node, out shared) {
 		}
 		overcommitted.WithLabelValues(on.Name, r.String()).Set(over)
 	}
+	// A grant that is published again unchanged is not counted: looks come every few minutes, and only
+	// changes are of interest.
 	for i, pod := range out.ledger.members {
 		granted := out.grants[pod.UID]
 		if before, ok := c.Grants.Of(pod.UID); !ok || !maps.Equal(before.Sizes, granted.Sizes) {
@@ -70,13 +75,14 @@ func (c *Controller) tell(on *corev1.Node, out shared) {
 	}
 }
 
-// count counts a new grant that changes its pod.
+// count counts a new grant by its directions.
 func count(name string, p *node.Pod, granted board.Pod) {
 	for _, direction := range directions(p, granted) {
 		moves.WithLabelValues(name, direction).Inc()
 	}
 }
 
+// directions returns whether a grant lowers and whether it raises a request of the pod; it may do both.
 func directions(p *node.Pod, granted board.Pod) []string {
 	lowers, raises := false, false
 	for i := range p.Containers {
@@ -96,6 +102,7 @@ func directions(p *node.Pod, granted board.Pod) []string {
 	return out
 }
 
+// forgetGauges removes the metrics of a node that is gone.
 func forgetGauges(name string) {
 	for _, gauge := range []*prometheus.GaugeVec{members, overcommitted, victimsOf} {
 		gauge.DeletePartialMatch(prometheus.Labels{"node": name})

@@ -13,8 +13,8 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
-// readQuotas reads those of the namespaces of pods that are sized by their node, from the cache that the workload loop
-// fills.
+// readQuotas reads the quotas of the namespaces that have pods of the strategy on the node, from the cache
+// that the workload loop fills too. Each namespace is read once in a look.
 func (c *Controller) readQuotas(ctx context.Context, s *scene) error {
 	for _, pod := range s.pods {
 		rec := s.recommendations[pod.UID]
@@ -30,9 +30,13 @@ func (c *Controller) readQuotas(ctx context.Context, s *scene) error {
 	return nil
 }
 
-// boundByQuotas says of each container the most that its namespace's quotas let it have now. What they leave goes to the pods
-// of the namespace in the order of their names, for what they lack of their bases first, then of their peaks. Pods of
-// the namespace on other nodes may take it before: only the resize itself tells.
+// boundByQuotas sets for each container the most that the quotas of its namespace let it have now (Reach).
+// What a quota leaves goes to the namespace's pods in the order of their names: first for what they lack
+// of their bases, then of their peaks. Without it, a node would evict neighbours for room that a quota
+// then refuses.
+//
+// Frozen pods are left out, as they do not grow. Pods of the namespace on other nodes may take the room
+// first: only the answer to the resize itself is certain.
 func (s *scene) boundByQuotas(l *ledger) {
 	rooms := map[string]*constraint.QuotaRoom{}
 	var bounded []*bound
@@ -45,6 +49,8 @@ func (s *scene) boundByQuotas(l *ledger) {
 		}
 		bounded = append(bounded, newBound(pod, &l.demands[i], rooms[pod.Namespace]))
 	}
+	// All bases come before any peak: a pod that lacks what it always needs goes before a neighbour's
+	// spike.
 	for _, b := range bounded {
 		b.grow(func(d node.Demand) recommender.Amount { return d.Base })
 	}
@@ -54,23 +60,27 @@ func (s *scene) boundByQuotas(l *ledger) {
 	}
 }
 
-// bound is a pod that grows within the room of its quotas.
+// bound is a pod that grows within what its quotas leave.
 type bound struct {
 	pod    *corev1.Pod
 	demand *node.Pod
-	room   *constraint.QuotaRoom
-	// free is what it may grow by inside its init request, which quotas count anyway.
+	// room is shared by the pods of the namespace; nil: the pod may not grow at all.
+	room *constraint.QuotaRoom
+	// free is by how much the containers may grow inside the pod's init request, which quotas count
+	// anyway.
 	free node.Amounts
 }
 
-// newBound has what it holds. Where its memory limits cannot grow as they are to, the patch that changes them is
-// refused as a whole, so it has nothing more than that.
+// newBound starts with what the pod holds, and reserves the growth of its memory limits. If a quota does
+// not leave that, the pod gets nothing: limits and requests are changed by one patch, which is refused as
+// a whole.
 func newBound(pod *corev1.Pod, demand *node.Pod, room *constraint.QuotaRoom) *bound {
 	b := &bound{pod: pod, demand: demand, room: room, free: demand.InitRequest}
 	var limits recommender.Size
 	for i := range demand.Containers {
 		c := &demand.Containers[i]
 		for _, r := range recommender.Resources {
+			// 0 would mean that nothing bounds the container, so that the least Reach is 1.
 			c.Reach[r] = max(1, c.Current[r])
 			b.free[r] -= c.Current[r]
 		}
@@ -87,7 +97,7 @@ func newBound(pod *corev1.Pod, demand *node.Pod, room *constraint.QuotaRoom) *bo
 	return b
 }
 
-// grow lets the containers have so much of their demands.
+// grow lets the containers have as much of their demands as to selects, as far as the room goes.
 func (b *bound) grow(to func(node.Demand) recommender.Amount) {
 	if b.room == nil {
 		return
@@ -100,6 +110,8 @@ func (b *bound) grow(to func(node.Demand) recommender.Amount) {
 			if c.Restarts[r] {
 				continue
 			}
+			// What the init containers request is charged to the quota anyway (the larger of init and
+			// regular requests counts), so that growth inside it is free.
 			lacks := max(0, to(b.demand.Asks(c, r))-c.Reach[r])
 			inside := min(lacks, max(0, b.free[r]))
 			more := min(lacks-inside, room[r].Request-growth[r].Request)
@@ -111,7 +123,8 @@ func (b *bound) grow(to func(node.Demand) recommender.Amount) {
 	b.room.Promise(b.pod, growth)
 }
 
-// settle leaves whole amounts, and no bound where none is needed.
+// settle rounds Reach down to whole amounts, and removes it (0) where the container can have its whole
+// peak.
 func (b *bound) settle() {
 	for i := range b.demand.Containers {
 		c := &b.demand.Containers[i]

@@ -23,11 +23,12 @@ import (
 	"attune.io/attune/resize"
 )
 
-// debounce gathers the events of a moment, such as a rollout's, into one look at a node.
+// debounce joins the events of a moment, such as a rollout's, into one look at a node.
 const debounce = 2 * time.Second
 
-// Register adds the loop to a manager. Each value on held names a recommendation whose pods are held otherwise
-// than before. The index of pods by node is the workload loop's.
+// Register adds the loop to a manager. Each value on held names a recommendation whose pods are held
+// otherwise than before. The loop lists pods with the workload loop's index by node, so that that loop has
+// to be registered too.
 func (c *Controller) Register(mgr ctrl.Manager, held <-chan event.TypedGenericEvent[types.NamespacedName]) error {
 	return loop.Build(mgr, "node", c.Watches()).
 		WatchesRawSource(source.TypedChannel(held, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
@@ -39,10 +40,11 @@ func (c *Controller) Register(mgr ctrl.Manager, held <-chan event.TypedGenericEv
 		Complete(loop.Measured("node", c))
 }
 
-// Options of the loop's queue.
+// Options returns the options of the loop's queue: 4 workers, without fairness, since a node has no
+// namespace.
 func Options() controller.Options { return controller.Options{MaxConcurrentReconciles: 4} }
 
-// Watches are what wakes the loop.
+// Watches returns what wakes the loop. A test uses the same list to play a manager.
 func (c *Controller) Watches() []loop.Watch {
 	return []loop.Watch{
 		{Object: &corev1.Node{}, When: allocatableChanged()},
@@ -51,7 +53,8 @@ func (c *Controller) Watches() []loop.Watch {
 	}
 }
 
-// Held wakes the loop for the nodes of a recommendation whose pods are held otherwise than before.
+// Held wakes the loop for the nodes of a recommendation whose pods are held otherwise than before. A
+// recommendation that cannot be read wakes none.
 func (c *Controller) Held(ctx context.Context, name types.NamespacedName, q loop.Queue) {
 	rec := &v1alpha1.AttuneRecommendation{}
 	if c.Client.Get(ctx, name, rec) != nil {
@@ -62,6 +65,7 @@ func (c *Controller) Held(ctx context.Context, name types.NamespacedName, q loop
 	}
 }
 
+// onNode returns the node that a pod is bound to; nil: none yet.
 func onNode(_ context.Context, o client.Object) []reconcile.Request {
 	if o.(*corev1.Pod).Spec.NodeName == "" {
 		return nil
@@ -69,11 +73,12 @@ func onNode(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{requestFor(o.(*corev1.Pod).Spec.NodeName)}
 }
 
+// requestFor is the request for a node, which has no namespace.
 func requestFor(node string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: node}}
 }
 
-// nodesOf are those that the pods of a recommendation's workload run on.
+// nodesOf returns the nodes on which the pods of a recommendation's workload run, each once.
 func (c *Controller) nodesOf(ctx context.Context, o client.Object) []reconcile.Request {
 	rec := o.(*v1alpha1.AttuneRecommendation)
 	pods, err := owners.Pods(ctx, c.Client, workload.IdentityOf(rec))
@@ -91,7 +96,7 @@ func (c *Controller) nodesOf(ctx context.Context, o client.Object) []reconcile.R
 	return requests
 }
 
-// allocatableChanged passes nodes that have more or less to share, not their heartbeats.
+// allocatableChanged passes nodes that have more or less to share, but not their heartbeats.
 func allocatableChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
@@ -99,7 +104,8 @@ func allocatableChanged() predicate.Predicate {
 	}}
 }
 
-// podChanged passes pods that are bound, gone, resized, started, or whose containers were restarted (an OOM kill).
+// podChanged passes pods that were bound, are gone, were resized or started, or whose containers were
+// restarted (for example after an OOM kill).
 func podChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
@@ -110,6 +116,7 @@ func podChanged() predicate.Predicate {
 	}}
 }
 
+// restarts sums the restart counts of the pod's regular containers.
 func restarts(pod *corev1.Pod) (n int32) {
 	for i := range pod.Status.ContainerStatuses {
 		n += pod.Status.ContainerStatuses[i].RestartCount
@@ -117,8 +124,9 @@ func restarts(pod *corev1.Pod) (n int32) {
 	return n
 }
 
-// demandChanged passes recommendations of the strategy Node that say something else of what their pods need, or of
-// whether they may be changed.
+// demandChanged passes recommendations of the strategy Node whose demands changed, or whose pods may be
+// changed otherwise than before (number of records, floors). A change of strategy passes as well, in both
+// directions.
 func demandChanged() predicate.Predicate {
 	byNode := func(o client.Object) bool {
 		return o.(*v1alpha1.AttuneRecommendation).Spec.Strategy == v1alpha1.StrategyNode

@@ -15,16 +15,19 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// checkpoints reads and makes those of the history; without a store there are none.
+// checkpoints reads and makes the checkpoints of the history, which are stored in the spec of each
+// recommendation. They let an operator that restarts know the past of a source that does not keep it.
+// store nil: there are none.
 type checkpoints struct{ store Checkpoints }
 
-// due: the stored ones of a recommendation are to be looked at again.
+// due reports that the stored checkpoints of a recommendation have to be compared with the history again.
 func (c checkpoints) due(pass pass, rec *v1alpha1.AttuneRecommendation) bool {
 	return c.store != nil && targets.CheckpointDue(rec.Spec, c.store.Forgets(pass.settings.Source), pass.now)
 }
 
-// restore puts the checkpoints of a workload's history under what has been read of it. The store takes each
-// once, so that this costs next to nothing later.
+// restore puts the checkpoints of a workload under what has been read of its history. The store takes each
+// once, so that later calls cost almost nothing. A checkpoint that cannot be used is logged and skipped: a
+// damaged one must not stop the recommendation.
 func (c checkpoints) restore(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload) {
 	if c.store == nil {
 		return
@@ -36,12 +39,12 @@ func (c checkpoints) restore(ctx context.Context, pass pass, rec *v1alpha1.Attun
 	}
 }
 
-// checkpointsBytes is what the checkpoints of a workload's containers take at most: where there are many containers, each
-// is coarser.
+// checkpointsBytes is how many bytes the checkpoints of one workload take at most. With many containers
+// each is coarser, so that the object stays small.
 const checkpointsBytes = 12 << 10
 
-// renewed are the checkpoints of a workload's containers: new ones where the history has changed, and those that are stored
-// where there is none, until all of them is older than what is looked at.
+// renewed returns the checkpoints to be stored: new ones where the history has changed, the stored ones
+// where there is no newer one, until all of their data is older than the history window.
 func (c checkpoints) renewed(pass pass, w workload.Workload, stored []v1alpha1.Checkpoint) []v1alpha1.Checkpoint {
 	if c.store == nil {
 		return stored

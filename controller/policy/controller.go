@@ -1,6 +1,22 @@
-// Package policy is the loop keyed by AttunePolicy: it matches workloads,
-// resolves settings, recommends, and writes each workload's AttuneRecommendation
-// (its spec alone) and the policy's status.
+// Package policy is the loop keyed by AttunePolicy: it decides what each workload's recommendation says,
+// and what the policy's status reports.
+//
+// One look at a policy (Reconcile), in order:
+//  1. policiesOf bounds how many policies of a namespace are used; a policy beyond the bound is left out
+//     (ends.go).
+//  2. Settings resolves the policy's fields over four levels; invalid settings are reported, and nothing is
+//     applied.
+//  3. matcher settles which policy sizes each workload of the namespace (matching.go), once for all its
+//     policies.
+//  4. The loop asks the history to collect usage for the workloads that the policy won (interest).
+//  5. sizer computes each workload's recommendation with package tuning/targets and writes it if it is
+//     worth a write (recommend.go).
+//  6. report becomes the policy's status, metrics and condition Ready (status.go, ready.go, metrics.go).
+//
+// The loop writes the spec of AttuneRecommendations, their checkpoints, the policy's status and its
+// finalizer. It never touches a pod and never writes the status of a recommendation: that is the workload
+// loop's half. What it remembers between looks (memory.go) may be lost. Start reading with Reconcile, then
+// sizer.size.
 package policy
 
 import (
@@ -33,80 +49,110 @@ import (
 // resync is how often a policy is looked at when nothing happened: data grows old without an event.
 const resync = 5 * time.Minute
 
-// History is what the loop needs of usage/history.
+// History is what the loop needs of usage/history: it declares interest in workloads and reads what was
+// collected. All methods are safe for concurrent use and answer from memory; none of them asks a usage
+// source.
 type History interface {
+	// Want declares what a policy needs; it replaces the policy's earlier interest. An error is why the
+	// history is not read.
 	Want(history.Interest) error
+	// Forget ends a policy's interest. What was collected is dropped when no policy needs it.
 	Forget(namespace, policy string)
+	// Profile returns the percentiles, peaks and gaps of a container's usage; false: nothing is known of
+	// it.
 	Profile(history.Key, time.Time) (recommender.Profile, bool)
+	// State returns how a source is doing; false: no policy has asked for it yet.
 	State(usage.SourceSettings) (history.State, bool)
-	// Lost is how many values of the namespace found no room in the newest answer.
+	// Lost returns how many values of the namespace found no room in the newest answer.
 	Lost(settings usage.SourceSettings, namespace string) int
-	// Unanswered is why the source does not answer about the namespace while it does about others; nil: it does.
+	// Unanswered returns why the source does not answer about the namespace while it answers about others;
+	// nil: it answers.
 	Unanswered(settings usage.SourceSettings, namespace string) error
-	// News is another number whenever what is known of the workload's containers is.
+	// News returns a number that changes whenever the usage of the workload's containers does.
 	News(history.Key) uint64
-	// Read says whether the whole past of a container's workload has been read.
+	// Read reports whether the whole past of a container's workload has been read.
 	Read(history.Key) bool
-	// Highest usage of a container over its replicas in a span of time.
+	// Highest returns the highest usage of a container over its replicas in a span of time; false: nothing
+	// was measured in it.
 	Highest(key history.Key, r recommender.Resource, from, to time.Time) (recommender.Usage, bool)
 }
 
 // Recent follows what pods used lately, for the policies of the strategy Node.
 type Recent interface {
+	// Want declares the workloads of a policy; it replaces what the policy wanted before.
 	Want(recent.Interest)
+	// Forget ends a policy's interest.
 	Forget(namespace, policy string)
-	// Refused says whether there is no room to follow containers of a namespace.
+	// Refused reports whether there is no room to follow some containers of a namespace.
 	Refused(namespace string) bool
 }
 
-// Autoscalers knows what autoscalers hold of a workload.
+// Autoscalers finds out what autoscalers hold of a workload.
 type Autoscalers interface {
+	// Of returns the holds of HPAs and VPAs on a workload. An error means that they could not be listed;
+	// then nothing is recommended.
 	Of(ctx context.Context, w workload.Workload) (autoscale.Holds, error)
 }
 
-// Checkpoints is what usage/history has for sources that cannot be asked for the whole past again.
+// Checkpoints is what usage/history offers for sources that cannot be asked for the whole past again, such
+// as kubelets.
 type Checkpoints interface {
-	// Forgets says whether a source is such a one.
+	// Forgets reports whether a source is such a one.
 	Forgets(usage.SourceSettings) bool
-	// Checkpoint is a container's history in a compact form of at most so many bytes, or nil; it is the one that is stored
-	// where nothing has changed since that was made.
+	// Checkpoint returns a container's history in a compact form of at most so many bytes, or nil where
+	// there is none. It returns stored itself where nothing has changed since that was made.
 	Checkpoint(key history.Key, most int, stored []byte) []byte
-	// Restore puts one under what is known. An error says that it is of no use.
+	// Restore puts a checkpoint under what is already known. An error means that it cannot be used.
 	Restore(key history.Key, checkpoint []byte, now time.Time) error
 }
 
-// Controller reconciles AttunePolicy objects.
+// Controller reconciles AttunePolicy objects. Its exported fields are set before Register and not changed
+// afterwards. Reconcile runs in several goroutines, but in one at a time for a namespace (Options).
 type Controller struct {
-	Client  client.Client
+	// Client reads from the cache and writes to the API server.
+	Client client.Client
+	// History is the collected usage; never nil.
 	History History
-	// Checkpoints of the history; nil: there are none.
+	// Checkpoints of the history; nil: none are stored.
 	Checkpoints Checkpoints
-	// Recent; nil: nobody shares nodes.
+	// Recent follows recent usage; nil: the strategy Node is not served.
 	Recent Recent
-	// Confirmed is told until when stored targets hold, and Reconfirmed which of them do again after all; nil: no loop asks.
-	Confirmed   *board.Confirmed
+	// Confirmed publishes until when stored targets hold; nil: no loop reads it.
+	Confirmed *board.Confirmed
+	// Reconfirmed is called with a recommendation whose targets were too old and hold again, and wakes the
+	// workload loop; nil: no loop listens.
 	Reconfirmed func(types.NamespacedName)
-	// Operator is the namespace of this operator, by which it is told from another one; empty: there is none.
+	// Operator is the namespace of this operator, which distinguishes it from a second one; empty: not
+	// known.
 	Operator string
-	// Autoscalers; nil: a cluster that has none.
+	// Autoscalers finds holds of HPAs and VPAs; nil: the cluster has none.
 	Autoscalers Autoscalers
-	Clock       clock.PassiveClock
-	Settings    lookup.Reader
-	// Events; nil: none are sent.
+	// Clock is the source of the time of a look; tests set a fake one.
+	Clock clock.PassiveClock
+	// Settings resolves a policy's settings over all levels.
+	Settings lookup.Reader
+	// Events sends Kubernetes events; nil: none are sent.
 	Events *event.Recorder
 
-	// Doubt, where set, is told of each decision that is taken for the last pass's whether a full look would have written
-	// something; it is for tests.
+	// Doubt is for tests: it is called for each decision that is taken over from the last pass, with
+	// whether a full look would have written something. nil: it is not called.
 	Doubt func(ctx context.Context, recommendation string, wouldWrite bool)
 
 	memories
 }
 
+// matcher is made anew for each use; its memory is the Controller's.
 func (c *Controller) matcher() matcher { return matcher{c.Client, &c.memories} }
 
+// reporter writes the policy's status and finalizer.
 func (c *Controller) reporter() reporter { return reporter{c.Client} }
 
-// Reconcile brings the recommendations of one policy's workloads, and its status, up to date.
+// Reconcile brings the recommendations of one policy's workloads, and the policy's status, up to date. The
+// package comment has the steps.
+//
+// A policy that is gone, is being deleted, is beyond the bound or has invalid settings is handled first;
+// each of these lets its workloads go: no seed, no new resize. An error makes the queue try again;
+// workloads that could not be listed are also reported in the condition Ready.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile.Result, error) {
 	p := &v1alpha1.AttunePolicy{}
 	if err := c.Client.Get(ctx, req.NamespacedName, p); err != nil {
@@ -138,7 +184,10 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	return c.look(ctx, p, settings, matched)
 }
 
-// look at the workloads that a policy won.
+// look sizes the workloads that a policy won, and reports. The finalizer is set before the status is
+// written: if a record is open, the policy must not be deleted even if the status write fails. A workload
+// that another operator looks after ends the look before anything of the policy is written, so that two
+// operators do not overwrite one status in turns.
 func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings, matched matched) (reconcile.Result, error) {
 	now, to := c.Clock.Now(), c.reporter()
 	unread := c.History.Want(interest(p, settings, matched))
@@ -153,6 +202,7 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 	report := c.report(p, settings, matched, out, unread)
 	c.published.publish(client.ObjectKeyFromObject(p), report)
 	result := reconcile.Result{RequeueAfter: nextTry(out.refused, now)}
+	// See anothers: two operators would otherwise overwrite one status in turns.
 	if slices.ContainsFunc(out.recommendations, func(rec v1alpha1.AttuneRecommendation) bool { return anothers(c.Operator, &rec) }) {
 		return result, out.later
 	}
@@ -165,7 +215,8 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 	return result, out.later
 }
 
-// report is what the policy's status is computed from after a look. unread is why the history is not read.
+// report collects what the policy's status is computed from after a look. unread is why the history is not
+// read; nil: it is.
 func (c *Controller) report(p *v1alpha1.AttunePolicy, settings policy.Settings, matched matched, out outcome, unread error) report {
 	source, _ := c.History.State(settings.Source)
 	if unread != nil {
@@ -181,7 +232,8 @@ func (c *Controller) report(p *v1alpha1.AttunePolicy, settings policy.Settings, 
 	}
 }
 
-// follow asks for what the pods of a policy of the strategy Node use themselves: their nodes share by it.
+// follow asks for what the pods of a policy of the strategy Node use themselves, because their nodes share
+// by it. Under any other strategy or mode it ends that interest.
 func follow(to Recent, p *v1alpha1.AttunePolicy, settings policy.Settings, m matched, unread error) {
 	if to == nil {
 		return
@@ -197,7 +249,8 @@ func follow(to Recent, p *v1alpha1.AttunePolicy, settings policy.Settings, m mat
 	to.Want(wanted)
 }
 
-// interest is what the policy wants of the history.
+// interest returns what the policy needs of the history: its workloads with their sized containers, and
+// the names of the other workloads, whose pods must not be counted as its own.
 func interest(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched) history.Interest {
 	in := history.Interest{Policy: p.Name, Namespace: p.Namespace, Source: settings.Source, Neighbours: m.neighbours}
 	for _, w := range m.won {

@@ -16,10 +16,10 @@ import (
 	"attune.io/attune/internal/policy/lookup"
 )
 
-// reporter writes what the loop writes of a policy: its status and its finalizer.
+// reporter writes what this loop writes of a policy: its status and its finalizer.
 type reporter struct{ client client.Client }
 
-// write patches the status once, and only where something changed.
+// write patches the status, only if something changed. A policy that is gone meanwhile is no error.
 func (r reporter) write(ctx context.Context, p *v1alpha1.AttunePolicy, status v1alpha1.AttunePolicyStatus) error {
 	if equality.Semantic.DeepEqual(p.Status, status) {
 		return nil
@@ -32,12 +32,13 @@ func (r reporter) write(ctx context.Context, p *v1alpha1.AttunePolicy, status v1
 	return nil
 }
 
-// guard keeps a policy for as long as a pod is resized or watched by its settings, and no longer: a policy
-// that nothing rests on can be deleted without the operator. The workload loop puts the finalizer on before
-// it stores a first record. Here it is put on where records were open already when the workload became
-// the policy's, and taken off.
+// guard sets or removes the policy's finalizer: it exists as long as a pod is resized or watched by the
+// policy's settings (open), and no longer. A policy that nothing depends on can therefore be deleted while
+// the operator is not running.
 //
-// In a namespace that is being deleted it is taken off at once: the pods go too, and so may the right to write here.
+// The workload loop adds the finalizer before it stores a first record. This function adds it only where
+// records were already open when the workload came to this policy, and removes it. In a namespace that is
+// being deleted it is removed at once: the pods go too, and the right to write there may go first.
 func (r reporter) guard(ctx context.Context, p *v1alpha1.AttunePolicy, open bool) error {
 	if open {
 		terminating, err := owners.Terminating(ctx, r.client, p.Namespace)
@@ -58,7 +59,7 @@ func (r reporter) guard(ctx context.Context, p *v1alpha1.AttunePolicy, open bool
 	return nil
 }
 
-// watched: a pod is being resized or watched.
+// watched reports whether a pod is being resized or watched for one of the recommendations.
 func watched(recs map[string]*v1alpha1.AttuneRecommendation) bool {
 	for _, rec := range recs {
 		if len(rec.Status.Records) > 0 {
@@ -68,8 +69,9 @@ func watched(recs map[string]*v1alpha1.AttuneRecommendation) bool {
 	return false
 }
 
-// refuse reports settings that cannot be used. Nothing is applied and new pods stay as they are until
-// they are mended.
+// refuse reports settings that cannot be used (condition Ready, reason InvalidConfig, and one event).
+// Nothing is applied, and new pods keep their template's size until the settings are corrected. An error
+// that is not about the settings is returned.
 func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause error) (reconcile.Result, error) {
 	invalid := lookup.Invalid(cause)
 	if invalid == nil {
@@ -89,7 +91,8 @@ func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause
 	return reconcile.Result{}, c.reporter().write(ctx, p, invalidStatus(p, invalid))
 }
 
-// leaveOut a policy beyond the bound on those of a namespace: nothing is asked for it, and its workloads are let go.
+// leaveOut handles a policy beyond the bound of its namespace: its interest in usage ends, its workloads
+// are let go, and the condition Ready says so.
 func (c *Controller) leaveOut(ctx context.Context, p *v1alpha1.AttunePolicy) (reconcile.Result, error) {
 	recs, err := c.end(ctx, p)
 	if err != nil {
@@ -101,7 +104,8 @@ func (c *Controller) leaveOut(ctx context.Context, p *v1alpha1.AttunePolicy) (re
 	return reconcile.Result{}, c.reporter().write(ctx, p, leftOut(p))
 }
 
-// finish lets a deleted policy go once no pod is watched for it any more.
+// finish removes the finalizer of a deleted policy once no pod is watched for it. Until then it looks
+// again every resync; the workload loop finishes the watches meanwhile.
 func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reconcile.Result, error) {
 	recs, err := c.end(ctx, p)
 	if err != nil {
@@ -116,7 +120,8 @@ func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reco
 	return reconcile.Result{}, c.reporter().guard(ctx, p, false)
 }
 
-// end of a policy that is deleted: nothing is asked for it any more, and its workloads are let go.
+// end stops everything that is done for a policy: its interest in usage and its recommendations. It
+// returns these, so that the caller can see whether a pod is still watched.
 func (c *Controller) end(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	c.History.Forget(p.Namespace, p.Name)
 	c.decided.forget(client.ObjectKeyFromObject(p))
@@ -124,7 +129,8 @@ func (c *Controller) end(ctx context.Context, p *v1alpha1.AttunePolicy) (map[str
 	return c.letGo(ctx, p)
 }
 
-// letGo of all that a policy sizes: what it recommended is published and seeded no longer.
+// letGo releases all that a policy sizes: its metrics disappear, and its recommendations lose their seeds
+// and targets. It returns the recommendations as they were before.
 func (c *Controller) letGo(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	c.published.forget(client.ObjectKeyFromObject(p))
 	c.refused.forget(client.ObjectKeyFromObject(p))

@@ -6,7 +6,7 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// invalidConfig: a field of the policy, or of what it rests on, cannot be used.
+// invalidConfig is the event about a field that cannot be used, of the policy or of a level beneath it.
 func invalidConfig(cause *policy.InvalidConfig) event.Event {
 	return event.Warning(v1alpha1.EventInvalidConfig, "%s", cause.Error())
 }

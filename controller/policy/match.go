@@ -13,40 +13,44 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// matched are the workloads that a policy selects: those it won, and those another policy sizes. It is shared, and only
-// read.
+// matched are the workloads that a policy selects: those it won, and those that another policy sizes. The
+// value is shared by the looks of a namespace: it is only read.
 type matched struct {
+	// won are the workloads that the policy sizes, by kind and name.
 	won []workload.Workload
-	// lost are the first of them by name, as many as are shown; losses counts them all.
+	// lost are the first lost workloads by name, at most maxConflicts; losses counts all of them.
 	lost   []v1alpha1.PolicyConflict
 	losses int
-	// crowded have too many containers, and younger are beyond the bound on the namespace's: it won them, and they are not sized.
+	// crowded are workloads with too many containers, younger those beyond the bound of the namespace. The
+	// policy won both, and neither is sized. most is that bound.
 	crowded, younger unsized
 	most             int
-	// settled is what was settled of each workload of the namespace.
+	// settled is the result for each workload of the namespace.
 	settled map[workload.Identity]match
-	// neighbours are the other workloads of the namespace: their pods must not be taken for ours.
+	// neighbours are all workloads of the namespace: their pods must not be taken for the policy's own.
 	neighbours []workload.KindName
-	// large are the workloads of the namespace that are too large to be sized.
+	// large are the workloads of the namespace that are too large to be kept in memory and sized.
 	large []workload.Identity
 }
 
-// selected are all workloads that the policy won.
+// selected counts all workloads that the policy won, whether they are sized or not.
 func (m matched) selected() int { return len(m.won) + m.crowded.workloads + m.younger.workloads }
 
-// unsized are workloads that are not sized: how many, and the first of them by kind and name.
+// unsized counts workloads that are not sized, and names the first of them by kind and name. The status
+// must not grow with their number.
 type unsized struct {
 	workloads int
 	first     string
 }
 
+// add counts a workload; the first one gives the name.
 func (u *unsized) add(w workload.Workload) {
 	if u.workloads++; u.workloads == 1 {
 		u.first = w.String()
 	}
 }
 
-// String is the first of them, and how many there are beside it.
+// String names the first workload and counts the others, for a message.
 func (u unsized) String() string {
 	if u.workloads == 1 {
 		return u.first
@@ -54,10 +58,11 @@ func (u unsized) String() string {
 	return fmt.Sprintf("%s and %d more", u.first, u.workloads-1)
 }
 
-// noLongerMatches is why there is no seed for a workload that the policy does not select any more.
+// noLongerMatches is the reason why a workload that the policy no longer selects has no seed.
 const noLongerMatches = "PolicyNoLongerMatches"
 
-// whyReleased says why the policy no longer sizes a recommendation's workload.
+// whyReleased returns why the policy no longer sizes a recommendation's workload. The zero value of
+// matched gives noLongerMatches.
 func (m matched) whyReleased(rec *v1alpha1.AttuneRecommendation) string {
 	if reason := m.settled[workload.IdentityOf(rec)].unsized; reason != "" {
 		return reason
@@ -71,7 +76,8 @@ type matcher struct {
 	memory *memories
 }
 
-// policiesOf a namespace: those that are used, and those beyond the bound on them.
+// policiesOf returns the policies of a namespace: those that are used, and those beyond the bound
+// (policy.Used). The objects are the cache's own.
 func (m matcher) policiesOf(ctx context.Context, namespace string) (used, beyond []v1alpha1.AttunePolicy, err error) {
 	list := &v1alpha1.AttunePolicyList{}
 	if err := m.client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -81,8 +87,9 @@ func (m matcher) policiesOf(ctx context.Context, namespace string) (used, beyond
 	return used, beyond, nil
 }
 
-// match finds the workloads of the policy's kind in its namespace and settles who sizes them: once for all policies of
-// the namespace, for as long as nothing of it has changed.
+// match settles which policy sizes each workload of the namespace, and returns the part of one policy. The
+// result is kept and used for all policies of the namespace until a policy or a workload of it changes:
+// 100 policies would otherwise match all workloads 100 times.
 func (m matcher) match(ctx context.Context, p *v1alpha1.AttunePolicy, used []v1alpha1.AttunePolicy) (matched, error) {
 	objects, err := m.everyWorkload(ctx, p.Namespace)
 	if err != nil {
@@ -93,7 +100,7 @@ func (m matcher) match(ctx context.Context, p *v1alpha1.AttunePolicy, used []v1a
 	return next.to(p.Name), nil
 }
 
-// forget the matching of a namespace that has no policy any more.
+// forget drops the matching of a namespace that has no policy any more.
 func (m matcher) forget(ctx context.Context, namespace string) error {
 	used, _, err := m.policiesOf(ctx, namespace)
 	if err == nil && len(used) == 0 {
@@ -102,7 +109,8 @@ func (m matcher) forget(ctx context.Context, namespace string) error {
 	return err
 }
 
-// everyWorkload lists the workloads of all kinds from the cache. They are the cache's own.
+// everyWorkload lists the workloads of all kinds from the cache. The objects are the cache's own: they are
+// only read.
 func (m matcher) everyWorkload(ctx context.Context, namespace string) ([]workload.Object, error) {
 	var all []workload.Object
 	for _, kind := range workload.Kinds {

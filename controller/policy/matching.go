@@ -13,44 +13,52 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// matching is who sizes each workload of a namespace, and what that was read from. It is not changed any more.
+// matching is the result of matching for one namespace, with what it was computed from. It is immutable
+// once next has returned it, so that workers share it without a lock.
 type matching struct {
+	// policies and most are inputs: another value means that everything is matched anew.
 	policies []claim
 	most     int
-	// workloads is a digest of their objects' versions, 0 where one has none.
+	// workloads is a digest of the objects' versions; 0: one of them has no version, and the digest proves
+	// nothing.
 	workloads uint64
-	settled   map[workload.Identity]match
-	by        map[string]matched
-	// neighbours are all workloads.
+	// settled is the result by workload, by the same result by the policy's name.
+	settled map[workload.Identity]match
+	by      map[string]matched
+	// neighbours are all workloads, large those that are too large.
 	neighbours []workload.KindName
 	large      []workload.Identity
 }
 
-// claim is what of a policy decides about workloads.
+// claim is the part of a policy that decides about workloads. Changes of other fields do not cause a new
+// matching.
 type claim struct {
-	name     string
-	uid      types.UID
+	name string
+	uid  types.UID
+	// created is in nanoseconds since 1970: among equally strong policies the age decides.
 	created  int64
 	deleting bool
 	weight   *int32
 	target   v1alpha1.TargetRef
 }
 
-// match is who sizes one version of a workload, by names: it outlives the lists that it was read from.
+// match is which policy sizes one version of a workload. It holds names only, so that it does not keep old
+// lists of objects in memory.
 type match struct {
+	// uid and version identify what was matched: another version is matched anew.
 	uid     types.UID
 	version string
-	// winner is empty where nobody does.
+	// winner is the policy that sizes the workload; empty: none.
 	winner string
 	losers []loser
-	// unsized is why the winner does not; empty: it does.
+	// unsized is why the winner does not size it; empty: it does.
 	unsized string
 }
 
-// loser is a policy that selects the workload too, and why another one is stronger.
+// loser is a policy that also selects the workload, with the reason why another policy is stronger.
 type loser struct{ name, reason string }
 
-// matchOf a workload as it is now.
+// matchOf matches a workload as it is now.
 func matchOf(w workload.Workload, matcher policy.Matcher) match {
 	m := match{uid: w.UID, version: w.Version}
 	winner, losers := matcher.Match(w)
@@ -63,8 +71,9 @@ func matchOf(w workload.Workload, matcher policy.Matcher) match {
 	return m
 }
 
-// next is the matching of what is there now: m itself where that is what m was made from. What has not changed since m
-// is not matched again. So many workloads are sized at most.
+// next returns the matching of what exists now. It returns m itself where nothing has changed, and matches
+// only what has changed since m where the policies are the same; m may be nil. most is how many workloads
+// of the namespace are sized.
 func (m *matching) next(policies []v1alpha1.AttunePolicy, objects []workload.Object, most int) *matching {
 	next := &matching{policies: claims(policies), most: most, workloads: versions(objects), by: map[string]matched{}}
 	var known map[workload.Identity]match
@@ -99,7 +108,9 @@ func (m *matching) next(policies []v1alpha1.AttunePolicy, objects []workload.Obj
 	return next
 }
 
-// bound what is sized of a namespace.
+// bound marks the workloads that are not sized: those with too many containers, and the youngest beyond
+// the bound of the namespace. It overwrites what an earlier matching said, because the bound depends on
+// all workloads together.
 func (m *matching) bound(workloads []workload.Workload) {
 	var sized []workload.Workload
 	for _, w := range workloads {
@@ -122,7 +133,7 @@ func (m *matching) bound(workloads []workload.Workload) {
 	}
 }
 
-// note a workload with its policies.
+// note adds a workload to the results of its policies.
 func (m *matching) note(w workload.Workload, s match) {
 	if s.winner == "" {
 		return
@@ -146,13 +157,14 @@ func (m *matching) note(w workload.Workload, s match) {
 	}
 }
 
-// to a policy is what it selects.
+// to returns the part of one policy; the lists about the namespace are shared by all.
 func (m *matching) to(policy string) matched {
 	out := m.by[policy]
 	out.neighbours, out.large, out.settled, out.most = m.neighbours, m.large, m.settled, m.most
 	return out
 }
 
+// claims reads the deciding part of each policy, in the given order.
 func claims(policies []v1alpha1.AttunePolicy) []claim {
 	out := make([]claim, 0, len(policies))
 	for i := range policies {
@@ -165,7 +177,8 @@ func claims(policies []v1alpha1.AttunePolicy) []claim {
 	return out
 }
 
-// read the workloads that are there to stay, by kind and name. Their templates are the cache's own.
+// read returns the workloads that are not being deleted, sorted by kind and name, so that messages name
+// the same ones each time. Their templates are the cache's own.
 func read(objects []workload.Object) []workload.Workload {
 	out := make([]workload.Workload, 0, len(objects))
 	for _, o := range objects {
@@ -180,10 +193,11 @@ func read(objects []workload.Object) []workload.Workload {
 	return out
 }
 
-// hashSeed of digests, which nobody outside can aim at.
+// hashSeed is random for each process, so that no user can create objects whose digests collide.
 var hashSeed = maphash.MakeSeed()
 
-// versions is a digest of those of objects, in whatever order they are listed; 0: one has no version.
+// versions returns a digest of the objects' versions that does not depend on their order: a sum of hashes,
+// one for each object. 0: an object has no version, as in some tests.
 func versions(objects []workload.Object) uint64 {
 	sum := uint64(1)
 	var hash maphash.Hash

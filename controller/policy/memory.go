@@ -11,7 +11,8 @@ import (
 	"attune.io/attune/tuning/targets"
 )
 
-// memories are what the loop knows from one look to the next. Any of it may be lost, as with the process.
+// memories is what the loop remembers from one look to the next. All of it may be lost with the process;
+// each field says what that costs. Each field has its own mutex inside.
 type memories struct {
 	// published is what the gauges show. If it is lost, the next look at each policy publishes it again.
 	published published
@@ -27,15 +28,17 @@ type memories struct {
 	decided table[types.NamespacedName, decided]
 }
 
+// mostWorkloads is how many workloads of a namespace are sized; tests set a smaller number.
 func (m *memories) mostWorkloads() int { return cmp.Or(m.most, policy.MostWorkloads) }
 
-// decided is what a pass decided, by the recommendation's name, with the settings that it had.
+// decided is what a pass decided, by the recommendation's name, together with the settings that it had.
 type decided struct {
 	settings policy.Settings
 	made     map[string]targets.Decision
 }
 
-// under settings: none where those of the pass were others, of whatever level.
+// under returns the decisions if the settings are the same as then, on every level; otherwise nil, since
+// each decision may be another.
 func (d decided) under(settings policy.Settings) map[string]targets.Decision {
 	if !reflect.DeepEqual(d.settings, settings) {
 		return nil
@@ -43,18 +46,21 @@ func (d decided) under(settings policy.Settings) map[string]targets.Decision {
 	return d.made
 }
 
-// table is a map that is safe for concurrent use.
+// table is a map with a mutex, safe for concurrent use. The zero value is empty. Values are copied: a
+// value behind a pointer must not be changed after keep.
 type table[K comparable, V any] struct {
 	mutex sync.Mutex
 	by    map[K]V
 }
 
+// of returns the value of a key, and the zero value where there is none.
 func (t *table[K, V]) of(key K) V {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	return t.by[key]
 }
 
+// keep stores a value, in the place of an earlier one.
 func (t *table[K, V]) keep(key K, value V) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -64,6 +70,7 @@ func (t *table[K, V]) keep(key K, value V) {
 	t.by[key] = value
 }
 
+// forget removes a key.
 func (t *table[K, V]) forget(key K) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()

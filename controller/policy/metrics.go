@@ -26,18 +26,21 @@ var (
 	savedMem        = gauge("attune_savings_memory_bytes_total", "Memory requests that the targets save over all replicas, compared with the templates; negative: growth.")
 )
 
+// gauge creates and registers a gauge by namespace.
 func gauge(name, help string) *prometheus.GaugeVec {
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"namespace"})
 	metrics.Registry.MustRegister(g)
 	return g
 }
 
-// exposed is what the loop of this process has published. A gauge for each figure of each container would take ten
-// times the memory: they become metrics when these are read.
+// exposed is what the loop of this process has published; nil before Register. Storing a gauge for each
+// figure of each container would take ten times the memory: the figures become metrics only when
+// Prometheus scrapes them.
 var exposed atomic.Pointer[published]
 
 func init() { metrics.Registry.MustRegister(collector{}) }
 
+// collector is registered once for the process and reads exposed at each scrape (prometheus.Collector).
 type collector struct{}
 
 func (collector) Describe(to chan<- *prometheus.Desc) {
@@ -52,19 +55,23 @@ func (collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// container names the series of one container of a workload.
+// container identifies the series of one container of a workload; it is a map key.
 type container struct{ namespace, kind, workload, name string }
 
-// series are what is shown of one container, NaN for what is not.
+// series is what is shown of one container. NaN stands for a figure that is not shown.
 type series struct {
-	of            container
+	of container
+	// target is in cores and bytes, burst is a factor, both by resource.
 	target, burst [2]float64
-	confidence    float64
-	// policy whose pass set them last, and which one of its passes that was.
+	// confidence is between 0 and 1.
+	confidence float64
+	// policy is the policy whose pass wrote the series last, pass the number of that pass. drop compares
+	// both to find what is no longer shown.
 	policy types.NamespacedName
 	pass   int
 }
 
+// collect sends the figures that are not NaN.
 func (s *series) collect(to chan<- prometheus.Metric) {
 	show := func(desc *prometheus.Desc, value float64, labels ...string) {
 		if !math.IsNaN(value) {
@@ -79,7 +86,8 @@ func (s *series) collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// set what is shown of a container. What it has no target for is not: 0 would be one.
+// set takes the figures of a container. Without a target there is no figure: 0 would be read as a target
+// of 0. surfaced false (mode Observe) shows the confidence alone.
 func (s *series) set(c *v1alpha1.ContainerTarget, surfaced bool) {
 	none := math.NaN()
 	s.target, s.burst, s.confidence = [2]float64{none, none}, [2]float64{none, none}, none
@@ -103,7 +111,8 @@ func (s *series) set(c *v1alpha1.ContainerTarget, surfaced bool) {
 	}
 }
 
-// burstOf is the factor of the burst step, as the trace of the computation has it. Most have none.
+// burstOf returns the factor of the step named burst in the stored explanation; false: the step is missing
+// or changed nothing.
 func burstOf(c *v1alpha1.ContainerTarget, r recommender.Resource) (float64, bool) {
 	for _, step := range c.Steps {
 		if step.Name != "burst" || step.Resource != r.String() {
@@ -122,21 +131,24 @@ func burstOf(c *v1alpha1.ContainerTarget, r recommender.Resource) (float64, bool
 	return 0, false
 }
 
-// published is what the gauges show, so that nothing is left of what is gone. Safe for concurrent use.
+// published is what the gauges show, so that nothing stays visible of what is gone. mutex guards both maps
+// and the values behind their pointers. Its size is bounded by the containers that are sized.
 type published struct {
 	mutex      sync.Mutex
 	containers map[container]*series
 	policies   map[types.NamespacedName]*share
 }
 
-// share is a policy's part of the gauges.
+// share is one policy's part of the gauges: the number of its newest pass, the containers that it showed,
+// and what its targets save (millicores and bytes).
 type share struct {
 	pass  int
 	shown map[container]bool
 	saved [2]recommender.Amount
 }
 
-// publish sets the gauges of a policy's recommendations, and takes back those that it no longer has.
+// publish replaces what is shown of a policy's recommendations: new figures are set, and what the policy
+// no longer has disappears.
 func (x *published) publish(of types.NamespacedName, r report) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -161,7 +173,7 @@ func (x *published) publish(of types.NamespacedName, r report) {
 	x.sum(of.Namespace)
 }
 
-// forget takes back all that a policy has shown.
+// forget removes all that a policy has shown. It counts as an empty pass, so that drop removes everything.
 func (x *published) forget(of types.NamespacedName) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -175,6 +187,7 @@ func (x *published) forget(of types.NamespacedName) {
 	x.sum(of.Namespace)
 }
 
+// part returns a policy's part, and creates it where it is new. The caller holds the mutex.
 func (x *published) part(of types.NamespacedName) *share {
 	if x.policies == nil {
 		x.containers, x.policies = map[container]*series{}, map[types.NamespacedName]*share{}
@@ -185,6 +198,7 @@ func (x *published) part(of types.NamespacedName) *share {
 	return x.policies[of]
 }
 
+// series returns the series of a container, and creates it where it is new. The caller holds the mutex.
 func (x *published) series(of container) *series {
 	s := x.containers[of]
 	if s == nil {
@@ -194,7 +208,8 @@ func (x *published) series(of container) *series {
 	return s
 }
 
-// drop takes back what the policy's newest pass did not show. Another policy may have it by now.
+// drop removes what the policy's newest pass did not show. A container that another policy shows by now
+// stays.
 func (x *published) drop(of types.NamespacedName, part *share) {
 	for c := range part.shown {
 		s := x.containers[c]
@@ -208,7 +223,8 @@ func (x *published) drop(of types.NamespacedName, part *share) {
 	}
 }
 
-// sum sets what all policies of a namespace save.
+// sum sets what all policies of a namespace save together, and removes the gauge where there is no policy
+// left.
 func (x *published) sum(namespace string) {
 	var total [2]recommender.Amount
 	any := false

@@ -18,14 +18,14 @@ import (
 	"attune.io/attune/tuning/targets"
 )
 
-// reader observes what a workload's recommendation depends on. It changes nothing.
+// reader reads what a workload's recommendation depends on. It changes nothing.
 type reader struct {
 	client      client.Reader
 	history     History
 	autoscalers Autoscalers
 }
 
-// view of a workload.
+// view builds the input of targets.Wanted for a workload.
 func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload, holds autoscale.Holds) targets.View {
 	v := targets.View{
 		Workload: w, Policy: pass.policy, Settings: pass.settings, Digest: pass.digest,
@@ -40,7 +40,8 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 	return v
 }
 
-// facts are what a decision about the workload rests on now; false: on the time as well.
+// facts returns what a decision about the workload depends on now. false: it depends on the time as well,
+// so that it cannot be taken over by the next pass.
 func (r reader) facts(pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload, holds autoscale.Holds) (targets.Decision, bool) {
 	return targets.Decision{Holds: holds, Facts: targets.Facts{
 		Recommendation: rec.UID, RecommendationVersion: rec.ResourceVersion, Workload: w.UID, WorkloadVersion: w.Version,
@@ -48,19 +49,21 @@ func (r reader) facts(pass pass, rec *v1alpha1.AttuneRecommendation, w workload.
 	}}, targets.Timeless(rec, pass.settings.Strategy, w.Kind)
 }
 
-// continued: histories that were restored have been continued. One that was not may only seem to have ended.
+// continued reports whether restored histories have been continued by new samples. Before that, a restored
+// history only seems to have ended, and its workload would look stopped.
 func (r reader) continued(settings policy.Settings, now time.Time) bool {
 	state, _ := r.history.State(settings.Source)
 	return !now.Before(state.SettledAt)
 }
 
-// complete: the past of the workload has been read. Until then, such as after a change of leader, an empty history means
-// that nobody looked yet. What has been read of others does not matter: anybody may add a workload.
+// complete reports whether the past of the workload has been read. Until then, for example after a change
+// of leader, an empty history only means that it has not been read yet. The state of other workloads does
+// not count: users can add workloads at any time, and would otherwise keep all others incomplete.
 func (r reader) complete(pass pass, w workload.Workload) bool {
 	return pass.settled && r.history.Read(pass.key(w, ""))
 }
 
-// profiles of a workload's containers, by their names.
+// profiles returns the profiles of a workload's containers by name; a container without usage has none.
 func (r reader) profiles(pass pass, w workload.Workload) map[string]recommender.Profile {
 	out := map[string]recommender.Profile{}
 	for _, container := range targets.Sized(w.Template, pass.settings) {
@@ -71,7 +74,7 @@ func (r reader) profiles(pass pass, w workload.Workload) map[string]recommender.
 	return out
 }
 
-// highest answers for a workload's containers what the history knows of their peaks.
+// highest returns a function that reads peaks from the history (strategy Node).
 func (r reader) highest(pass pass, w workload.Workload) func(string, recommender.Resource) node.Span {
 	return func(container string, of recommender.Resource) node.Span {
 		return func(from, to time.Time) (recommender.Usage, bool) {
@@ -80,9 +83,10 @@ func (r reader) highest(pass pass, w workload.Workload) func(string, recommender
 	}
 }
 
-// silent tells a source that is silent from a workload that does not run, of which there is nothing to measure: a
-// CronJob between runs, zero replicas, a StatefulSet that is down. It asks the cache of pods, which the workload loop
-// keeps, and only once the last sample is old. In doubt the source is silent, and nothing is done.
+// silent reports that the source gives nothing although the workload runs. A workload that does not run (a
+// CronJob between runs, zero replicas) is not silent: there is nothing to measure. The cache of pods is
+// read only once the last sample is old, because most workloads are fresh. In doubt the source counts as
+// silent, and nothing is changed.
 func (r reader) silent(ctx context.Context, pass pass, w workload.Workload, last time.Time) bool {
 	most := pass.settings.Recommender.StaleAfter()
 	if pass.now.Sub(last) <= most {
@@ -92,7 +96,7 @@ func (r reader) silent(ctx context.Context, pass pass, w workload.Workload, last
 	return err != nil || targets.Ran(pods, last, pass.now) > most
 }
 
-// holds of autoscalers on a workload; errUnlisted: they are not known.
+// holds returns what autoscalers hold of a workload; errUnlisted: that is not known.
 func (r reader) holds(ctx context.Context, w workload.Workload) (autoscale.Holds, error) {
 	if r.autoscalers == nil {
 		return autoscale.Holds{}, nil
@@ -104,5 +108,6 @@ func (r reader) holds(ctx context.Context, w workload.Workload) (autoscale.Holds
 	return holds, nil
 }
 
-// errUnlisted: what autoscalers hold is not known, so that nothing is recommended.
+// errUnlisted means that the holds of autoscalers are not known, so that nothing is recommended: a target
+// for a resource that an HPA scales on would make both controllers react to each other.
 var errUnlisted = errors.New("autoscalers cannot be listed")

@@ -15,10 +15,12 @@ import (
 	"attune.io/attune/usage"
 )
 
-// readiness finds the policy's condition Ready.
+// readiness computes the policy's condition Ready. It is pure.
 type readiness struct{ report }
 
-// condition is derived from the rest, most urgent first.
+// condition is derived from everything else; the most urgent reason wins: a pause, then workloads that are
+// missing, then the source, then refused writes, then data. The order is what a person should act on
+// first.
 func (r readiness) condition() metav1.Condition {
 	no := func(reason, message string) metav1.Condition {
 		return metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message}
@@ -51,7 +53,7 @@ func (r readiness) condition() metav1.Condition {
 	}
 }
 
-// unsized says which of the policy's workloads are not sized; an empty reason: all of them are.
+// unsized describes which of the policy's workloads are not sized; an empty reason: all of them are.
 func (r readiness) unsized() (reason, message string) {
 	m := r.matched
 	all := m.selected()
@@ -69,7 +71,8 @@ func (r readiness) unsized() (reason, message string) {
 		r.policy.Namespace, m.most, policy.OnAverage*m.most, m.younger.workloads, all, m.younger) + message
 }
 
-// notTaken names the first workloads whose recommendation was refused, and counts the rest.
+// notTaken names the first workloads whose recommendation the API server refused, at most maxRefused, and
+// counts the rest.
 func (r readiness) notTaken() string {
 	shown := r.refused[:min(len(r.refused), maxRefused)]
 	text := fmt.Sprintf("the API server does not take the recommendations of %d of %d workloads: ", len(r.refused), len(r.matched.won))
@@ -95,15 +98,18 @@ func conflict(m matched) string {
 	return text
 }
 
-// sentence bounds a message from outside.
+// sentence cuts the message of an error from outside to 512 bytes, since a condition must not grow with
+// it.
 func sentence(err error) string { return cut(err.Error()) }
 
+// cut shortens a text to 512 bytes of valid UTF-8.
 func cut(text string) string {
 	const most = 512
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
-// unanimousHold is a hold of the data when no workload has a target that could be applied.
+// unanimousHold returns a hold for want of data if every resource of every container has one; nil: at
+// least one target could be applied. Missing data is preferred to old data, because it explains more.
 func (r readiness) unanimousHold() *v1alpha1.Hold {
 	var first *v1alpha1.Hold
 	for _, rec := range r.recommendations {
@@ -122,6 +128,7 @@ func (r readiness) unanimousHold() *v1alpha1.Hold {
 	return first
 }
 
+// dataHold returns the resource's hold for want of data, with the reason of a condition; nil: it has none.
 func dataHold(c v1alpha1.ContainerTarget, r recommender.Resource) *v1alpha1.Hold {
 	for _, h := range c.Holds {
 		if h.Resource != r.String() {
@@ -137,11 +144,12 @@ func dataHold(c v1alpha1.ContainerTarget, r recommender.Resource) *v1alpha1.Hold
 	return nil
 }
 
-// remarks are clauses for the end of a message. Each is empty where there is nothing to say.
+// remarks are clauses at the end of the condition's message. Each is empty where there is nothing to
+// remark.
 type remarks struct{ report }
 
-// tooLarge names the first workload that the policy may mean and that is left alone for its size. Its labels may not be
-// known, so that a selector does not tell whether it is meant.
+// tooLarge names the first workload that the policy may select and that is left alone because of its size.
+// The labels of such an object may not be kept, so that a selector cannot be checked.
 func (r remarks) tooLarge() string {
 	target := r.policy.Spec.TargetRef
 	meant := func(w workload.Identity) bool {
@@ -154,8 +162,7 @@ func (r remarks) tooLarge() string {
 	return fmt.Sprintf("; %s is left alone: it %s", r.matched.large[first], workload.WhatIsTooLarge)
 }
 
-// complaint is the first thing that the source's newest answer says of itself, such as a kubelet that does
-// not answer.
+// complaint is the first warning of the source's newest answer, such as a kubelet that does not answer.
 func (r remarks) complaint() string {
 	if len(r.usage.Last.Warnings) == 0 {
 		return ""
@@ -163,7 +170,8 @@ func (r remarks) complaint() string {
 	return "; the usage source says: " + cut(r.usage.Last.Warnings[0])
 }
 
-// coarse says that no history of such steps is ever long enough for full confidence: the targets stay wider.
+// coarse remarks that a history of such long steps never reaches full confidence, so that the targets stay
+// wider.
 func (r remarks) coarse() string {
 	most := r.settings.Recommender.MostConfidence()
 	if most >= 1 {
@@ -172,7 +180,7 @@ func (r remarks) coarse() string {
 	return fmt.Sprintf("; confidence reaches %.2f at most with metricsSource.queryStep %s: a shorter step needs less room", most, r.settings.Recommender.QueryStep)
 }
 
-// shortPast says that the strategy Node does not see the week that it looks for bursts in.
+// shortPast remarks that the history is shorter than the week in which the strategy Node looks for peaks.
 func (r remarks) shortPast() string {
 	if r.settings.Strategy != v1alpha1.StrategyNode || r.settings.Source.HistoryWindow >= node.PeakWindow {
 		return ""
@@ -180,7 +188,8 @@ func (r remarks) shortPast() string {
 	return fmt.Sprintf("; strategy Node looks for bursts in the last 7 days, and metricsSource.historyWindow %s keeps less: what is rarer is not seen; 168h would do", r.settings.Source.HistoryWindow)
 }
 
-// notFollowed says that containers are not sized by their node because there is no room to follow what they use.
+// notFollowed remarks that containers are not sized by their node, because there is no room to follow
+// their usage.
 func (r remarks) notFollowed() string {
 	if !r.usage.unfollowed {
 		return ""
@@ -188,8 +197,8 @@ func (r remarks) notFollowed() string {
 	return fmt.Sprintf("; some containers of namespace %s keep what they hold: the operator follows no more containers of the strategy Node, or the namespace has its share of them; attune_usage_recent_refused counts them", r.policy.Namespace)
 }
 
-// leftOut says what of the source's newest answer was no usage, such as NaN: data that seems to be missing
-// may be there and useless.
+// leftOut remarks which values of the source's newest answer were no usage, such as NaN: data that seems
+// to be missing may exist and be useless.
 func (r remarks) leftOut() string {
 	var parts []string
 	for _, reason := range r.usage.Last.DropReasons() {
@@ -204,7 +213,7 @@ func (r remarks) leftOut() string {
 	return "; the source's newest answer had values that were left out: " + strings.Join(parts, ", ")
 }
 
-// tooMuch says what the source does not answer about the namespace because it is too much, while it does about others.
+// tooMuch remarks that the source refuses questions about this namespace because the answer is too large.
 func (r remarks) tooMuch() string {
 	if r.usage.unanswered == nil {
 		return ""
@@ -212,7 +221,8 @@ func (r remarks) tooMuch() string {
 	return fmt.Sprintf("; the usage source finds what is asked about namespace %s too much, and usage is missing: %s", r.policy.Namespace, sentence(r.usage.unanswered))
 }
 
-// crowded says that the history of the namespace has gaps because its share of the operator's memory is used up.
+// crowded remarks that the history of the namespace has gaps because its share of the operator's memory is
+// used up.
 func (r remarks) crowded() string {
 	if r.usage.lost == 0 {
 		return ""

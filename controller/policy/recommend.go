@@ -19,43 +19,48 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// pass is what one look at a policy rests on, worked out once for all of its workloads.
+// pass is what one look at a policy depends on, computed once for all of its workloads.
 type pass struct {
 	policy   *v1alpha1.AttunePolicy
 	settings policy.Settings
-	digest   string
-	source   usage.Digest
-	// settled: histories that were restored have been continued.
+	// digest is the hash of the settings that is stored in each spec; source is part of the keys of the
+	// history.
+	digest string
+	source usage.Digest
+	// settled reports that restored histories have been continued (reader.continued).
 	settled bool
-	// known are the policy's recommendations by name, less those of the workloads that were looked at. They
-	// are the cache's own.
+	// known are the policy's recommendations by name. Each workload that is looked at takes its own out,
+	// so that those that are left at the end have to be released. The objects are the cache's own.
 	known map[string]*v1alpha1.AttuneRecommendation
-	// refused are the writes that were not taken, by the recommendation's name.
+	// refused are the writes that the API server refused lately, by the recommendation's name.
 	refused map[string]refusal
-	// before are the decisions of the last pass, made those of this one, both by the recommendation's name.
+	// before are the decisions of the last pass and made those of this one, both by the recommendation's
+	// name.
 	before, made map[string]targets.Decision
 	now          time.Time
 }
 
-// key of a container's history; of the workload's where there is no container.
+// key is the key of a container's history; an empty container stands for the whole workload.
 func (p pass) key(w workload.Workload, container string) history.Key {
 	return history.Key{Source: p.source, Namespace: w.Namespace, Kind: w.Kind, Workload: w.Name, Container: container}
 }
 
-// outcome of a look at a policy's workloads.
+// outcome is the result of a look at a policy's workloads.
 type outcome struct {
-	// recommendations of the workloads that were won, in their order.
+	// recommendations are those of the won workloads, in the same order as matched.won: status.go pairs
+	// them by index.
 	recommendations []v1alpha1.AttuneRecommendation
-	// refused are those of them that the API server did not take.
+	// refused are the recommendations that the API server refused.
 	refused []refusal
-	// open: a pod is being resized or watched for the policy.
+	// open reports that a pod is being resized or watched for the policy.
 	open bool
-	// later is why the policy is to be looked at again: another writer was first.
+	// later is why the policy has to be looked at again soon: another writer was first; nil: it need not.
 	later error
 }
 
-// recommend writes the AttuneRecommendation of each workload that the policy won, on change only, and
-// releases those of the workloads that it no longer has. One that is refused is no other's trouble.
+// recommend writes the AttuneRecommendation of each workload that the policy won, if it is worth a write,
+// and releases those that the policy no longer sizes. A recommendation that is refused does not affect the
+// others. On an error that concerns all, it returns what was done so far.
 func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings,
 	matched matched, now time.Time) (outcome, error) {
 	s, key := c.sizer(), client.ObjectKeyFromObject(p)
@@ -78,13 +83,17 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 		out.recommendations = append(out.recommendations, *rec)
 		out.open = out.open || len(rec.Status.Records) > 0
 	}
+	// The list of refusals is replaced as a whole: a write that was accepted in this pass must not keep
+	// its old wait.
 	if c.refused.forget(key); len(out.refused) > 0 {
 		c.refused.keep(key, out.refused)
 	}
+	// What no workload has taken out of known is no longer the policy's.
 	return out, s.recommendations.release(ctx, s.known, matched.whyReleased)
 }
 
-// note what kept one recommendation from being written; an error that it returns concerns them all.
+// note records what kept one recommendation from being written. It returns an error only if that concerns
+// all of them.
 func (o *outcome) note(err error) error {
 	var refused refusal
 	switch {
@@ -98,7 +107,8 @@ func (o *outcome) note(err error) error {
 	return nil
 }
 
-// sizer brings the recommendations of one policy's workloads up to date, one after the other, within one pass.
+// sizer brings the recommendations of one policy's workloads up to date, one after the other, within one
+// pass. It is used by one goroutine.
 type sizer struct {
 	pass
 	reader
@@ -111,7 +121,7 @@ type sizer struct {
 	doubt       func(ctx context.Context, recommendation string, wouldWrite bool)
 }
 
-// sizer without a pass.
+// sizer returns one without a pass; recommend sets the pass.
 func (c *Controller) sizer() sizer {
 	return sizer{
 		reader:      reader{c.Client, c.History, c.Autoscalers},
@@ -120,7 +130,15 @@ func (c *Controller) sizer() sizer {
 	}
 }
 
-// size is the workload's AttuneRecommendation, written where it is not what it should be.
+// size returns the workload's AttuneRecommendation, and writes it where the stored one is not what it
+// should be.
+//  1. Where nothing has changed since the last pass, the last decision is taken over, and nothing is
+//     computed.
+//  2. Checkpoints are restored before the profile is read: they are part of the past.
+//  3. News is read before the view: data that arrives between the two then counts as news for the next
+//     pass, not as seen.
+//  4. The target is computed without an explanation, and compared. Only what is written is explained.
+//  5. A target is stored together with the checkpoint of the history that it was computed from.
 func (s *sizer) size(ctx context.Context, w workload.Workload) (*v1alpha1.AttuneRecommendation, error) {
 	rec, err := s.recommendations.take(ctx, s.known, w)
 	if err != nil || anothers(s.operator, rec) {
@@ -169,7 +187,8 @@ func (s *sizer) size(ctx context.Context, w workload.Workload) (*v1alpha1.Attune
 	return written, nil
 }
 
-// stands: what is stored of a recommendation is what would be written. By which data, is known in memory.
+// stands notes that the stored recommendation is what would be written, and confirms it with the time of
+// the newest data. Both are kept in memory only.
 func (s *sizer) stands(rec *v1alpha1.AttuneRecommendation, facing targets.Decision, v targets.View, until *metav1.Time, timeless bool) {
 	if until != nil {
 		facing.DataUntil = until.Time
@@ -181,7 +200,8 @@ func (s *sizer) stands(rec *v1alpha1.AttuneRecommendation, facing targets.Decisi
 	s.confirm(rec, facing.DataUntil)
 }
 
-// stillDecided: nothing that the last decision rests on is another one, and its checkpoints are those that are stored.
+// stillDecided reports that nothing has changed that the last decision depends on, and that the stored
+// checkpoints are up to date.
 func (s *sizer) stillDecided(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w workload.Workload, known, facing targets.Decision) bool {
 	facing.Silent = s.silent(ctx, s.pass, w, known.DataUntil)
 	if !known.Stands(facing, s.now) {
@@ -197,8 +217,8 @@ func (s *sizer) stillDecided(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 	return true
 }
 
-// confirm that the stored targets still hold. Whose data was too old to act on as far as was known is looked at again:
-// nothing is written that would tell.
+// confirm publishes that the stored targets hold with data until a time. A recommendation whose data was
+// too old to act on, and is not any more, is reported to the workload loop: no write shows it that.
 func (s *sizer) confirm(rec *v1alpha1.AttuneRecommendation, dataUntil time.Time) {
 	if dataUntil.IsZero() {
 		return
@@ -210,8 +230,9 @@ func (s *sizer) confirm(rec *v1alpha1.AttuneRecommendation, dataUntil time.Time)
 	}
 }
 
-// anothers: two operators took turns at a workload, which is paused for it, and the other one looks after it. This
-// one writes nothing about it, so that there is an end to it.
+// anothers reports that two operators have taken turns at a workload, that it is paused for that reason,
+// and that the other one looks after it. This operator then writes nothing about it, so that the turns
+// end.
 func anothers(operator string, rec *v1alpha1.AttuneRecommendation) bool {
 	return operator != "" && rec.Status.Paused != nil && rec.Status.Operator != "" && rec.Status.Operator != operator
 }

@@ -16,10 +16,12 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// recommendations reads and writes AttuneRecommendations: of each, its spec alone.
+// recommendations reads and writes AttuneRecommendations: of each, its spec alone. The status belongs to
+// the workload loop.
 type recommendations struct{ client client.Client }
 
-// of a policy, by name. They are the cache's own: to change one, copy it.
+// of returns a policy's recommendations by name. The objects are the cache's own: copy one before you
+// change it.
 func (r recommendations) of(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	list := &v1alpha1.AttuneRecommendationList{}
 	err := r.client.List(ctx, list, client.InNamespace(p.Namespace), client.MatchingFields{byPolicy: p.Name}, client.UnsafeDisableDeepCopy)
@@ -33,9 +35,9 @@ func (r recommendations) of(ctx context.Context, p *v1alpha1.AttunePolicy) (map[
 	return recs, nil
 }
 
-// take is the workload's object, or a new one that is not written yet. It is taken out of those
-// that are known: what is left there is no longer the policy's. One that is not there may be another
-// policy's, whose workload it was.
+// take returns the workload's object, or a new one that is not written yet (without a uid). It removes the
+// object from known: what is left there at the end of the pass is no longer the policy's. An object that
+// is not in known may exist: it belongs to the policy that sized the workload before.
 func (r recommendations) take(ctx context.Context, known map[string]*v1alpha1.AttuneRecommendation, w workload.Workload) (*v1alpha1.AttuneRecommendation, error) {
 	name := w.RecommendationName()
 	if rec := known[name]; rec != nil {
@@ -53,7 +55,8 @@ func (r recommendations) take(ctx context.Context, known map[string]*v1alpha1.At
 	return rec, err
 }
 
-// write what has changed since it was read: the cache does not keep all of it.
+// write creates the object, or patches what has changed since it was read. It does not update the whole
+// object, because the cache does not keep all of its fields.
 func (r recommendations) write(ctx context.Context, read, rec *v1alpha1.AttuneRecommendation) error {
 	if rec.UID == "" {
 		return r.client.Create(ctx, rec)
@@ -61,7 +64,9 @@ func (r recommendations) write(ctx context.Context, read, rec *v1alpha1.AttuneRe
 	return r.client.Patch(ctx, rec, locked(read))
 }
 
-// tryWriting writes unless that was refused a short while ago.
+// tryWriting writes unless the same was refused a short while ago. It returns nil, a refusal (which is
+// about this object only), or an error that is about the API server. The wait after a refusal doubles from
+// leastWait to mostWait.
 func (r recommendations) tryWriting(ctx context.Context, pass pass, read, rec *v1alpha1.AttuneRecommendation) error {
 	last := pass.refused[rec.Name]
 	if pass.now.Before(last.until) {
@@ -82,8 +87,9 @@ func (r recommendations) tryWriting(ctx context.Context, pass pass, read, rec *v
 	}
 }
 
-// release stops seeding for workloads that the policy had and no longer has, and says why. Their open watches are
-// finished by the workload loop; proven sizes stay.
+// release removes the seeds and targets of workloads that the policy no longer sizes, and stores why. The
+// workload loop finishes their open watches; kept sizes stay in the status. It goes on after a failure and
+// returns all errors.
 func (r recommendations) release(ctx context.Context, recs map[string]*v1alpha1.AttuneRecommendation, why func(*v1alpha1.AttuneRecommendation) string) error {
 	var failed []error
 	for _, name := range slices.Sorted(maps.Keys(recs)) {
@@ -102,32 +108,36 @@ func (r recommendations) release(ctx context.Context, recs map[string]*v1alpha1.
 	return errors.Join(failed...)
 }
 
+// released reports that a spec has nothing left that would be applied to pods.
 func released(spec v1alpha1.AttuneRecommendationSpec) bool {
 	return spec.Mode == v1alpha1.UpdateObserve && spec.Seed == nil && len(spec.Containers) == 0
 }
 
-// locked is the change of an object since before, if nobody else has changed it meanwhile.
+// locked is the change of an object since before as a patch that fails with a conflict if the object was
+// changed meanwhile.
 func locked(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
-// A recommendation that the API server refuses is tried again after leastWait, and after twice as long each
-// time, up to mostWait: what refuses it is somebody's rule or quota, which a pass every moment does not change.
+// leastWait is how soon a refused recommendation is written again, mostWait how soon at the latest; the
+// wait doubles in between. A user's rule or quota refuses it, and a write in every pass does not change
+// that.
 const leastWait, mostWait = time.Minute, 16 * time.Minute
 
-// refusal is why the API server did not take a workload's recommendation.
+// refusal is why the API server did not accept a workload's recommendation. It is an error.
 type refusal struct {
-	// recommendation is the object's name, workload what it sizes.
+	// recommendation is the object's name, workload the kind and name of what it sizes.
 	recommendation, workload string
 	reason                   string
-	// wait is how long it was put off, until the time when it is tried again.
+	// wait is how long it was put off; until is when it is tried again.
 	wait  time.Duration
 	until time.Time
 }
 
 func (r refusal) Error() string { return r.workload + ": " + r.reason }
 
-// ofTheObject: an answer that is about this object, and not about its version or the API server's own state.
+// ofTheObject reports whether an error is about this object, and not about its version or the state of the
+// API server: those pass, and the queue tries again.
 func ofTheObject(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
@@ -140,7 +150,8 @@ func ofTheObject(err error) bool {
 	return true
 }
 
-// nextTry is when a policy is looked at again where nothing happens.
+// nextTry returns when a policy is looked at if nothing happens: after resync, or sooner for a refused
+// write.
 func nextTry(refused []refusal, now time.Time) time.Duration {
 	next := resync
 	for _, r := range refused {
@@ -149,7 +160,7 @@ func nextTry(refused []refusal, now time.Time) time.Duration {
 	return next
 }
 
-// byName are refusals by the recommendation's name.
+// byName indexes refusals by the recommendation's name.
 func byName(refused []refusal) map[string]refusal {
 	out := make(map[string]refusal, len(refused))
 	for _, r := range refused {

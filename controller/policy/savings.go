@@ -14,16 +14,18 @@ import (
 	"attune.io/attune/tuning/targets"
 )
 
-// hoursPerMonth is the usual accounting month.
+// hoursPerMonth is the usual accounting month: 8,760 hours / 12.
 const hoursPerMonth = 730
 
-// saves: a target that the settings and the autoscalers let apply.
+// saves reports whether a target counts as a saving: the settings and the autoscalers let it be applied,
+// and both amounts are known.
 func saves(settings policy.Settings, t v1alpha1.ContainerTarget, res recommender.Resource, now, target recommender.Amount) bool {
 	lowered := target >= now || settings.Recommender.Of[res].AllowDecrease
 	return now > 0 && target > 0 && lowered && !targets.HeldFor(t.Holds, res, resize.ReasonHPA) && !targets.HeldFor(t.Holds, res, resize.ReasonVPA)
 }
 
-// saved compares the requests of the templates with the targets, over all replicas.
+// saved compares the requests of the templates with the targets, over all replicas, in millicores and
+// bytes. A negative result is growth.
 func saved(r report) (saved [2]recommender.Amount) {
 	for i := range r.recommendations {
 		w := r.matched.won[i]
@@ -42,7 +44,7 @@ func saved(r report) (saved [2]recommender.Amount) {
 	return saved
 }
 
-// savings are what the targets would save.
+// savings returns what the targets would save, for the policy's status.
 func savings(r report) *v1alpha1.Savings {
 	saved := saved(r)
 	return &v1alpha1.Savings{
@@ -52,7 +54,8 @@ func savings(r report) *v1alpha1.Savings {
 	}
 }
 
-// monthly is what the reductions cost in a month; empty: no price is known.
+// monthly is the price of the saved amounts for a month, with the currency in front; empty: no price is
+// configured.
 func monthly(saved [2]recommender.Amount, p policy.Pricing) string {
 	if p.CPUPerCoreHour == 0 && p.MemoryPerGiBHour == 0 {
 		return ""
@@ -62,13 +65,15 @@ func monthly(saved [2]recommender.Amount, p policy.Pricing) string {
 	return p.Currency + strconv.FormatFloat(amount, 'f', 2, 64)
 }
 
-// skipped: a workload's owner has it left alone, so that nothing is saved of it and nothing recommended.
+// skipped reports that an annotation keeps attune away from the workload, so that nothing is saved or
+// recommended.
 func skipped(w workload.Workload) bool {
 	_, skipped := w.Skipped()
 	return skipped
 }
 
-// current is what the workload's template asks for a container.
+// current is what the workload's template asks for a container; zero where the container is gone or
+// excluded.
 func current(w workload.Workload, settings policy.Settings, container string) recommender.Size {
 	for _, c := range targets.Sized(w.Template, settings) {
 		if c.Name == container {

@@ -28,15 +28,16 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// byPolicy indexes recommendations by the name of their policy.
+// byPolicy is the index of recommendations by the name of their policy.
 const byPolicy = "spec.policy.name"
 
-// debounce gathers the events of a moment, such as a rollout's, into one look at a policy: each is a look at all of
-// its workloads.
+// debounce joins the events of a moment, such as a rollout's, into one look: each look is at all workloads
+// of a policy.
 const debounce = 2 * time.Second
 
-// Register adds the loop to a manager. Each value on newData names a namespace with new usage data
-// or changed VerticalPodAutoscalers; "" stands for every one.
+// Register adds the loop and its index to a manager, and makes its figures visible as metrics. Each value
+// on newData names a namespace with new usage data or changed VerticalPodAutoscalers; "" stands for all
+// namespaces.
 func (c *Controller) Register(mgr ctrl.Manager, newData <-chan event.TypedGenericEvent[string]) error {
 	if err := loop.Register(context.Background(), mgr.GetFieldIndexer(), Indexes()); err != nil {
 		return err
@@ -48,21 +49,23 @@ func (c *Controller) Register(mgr ctrl.Manager, newData <-chan event.TypedGeneri
 		Complete(loop.Measured("policy", c))
 }
 
-// Options of the loop's queue. One worker at a time looks at a namespace's policies: they write the same
-// recommendations where a workload changes hands, and no namespace keeps the others waiting.
+// Options returns the options of the loop's queue: 4 workers, and one at a time for a namespace. Two
+// policies of a namespace write the same recommendation when a workload changes hands, and one namespace
+// must not keep the others waiting.
 func Options() controller.Options {
 	const workers = 4
 	return controller.Options{MaxConcurrentReconciles: workers, NewQueue: loop.Fair(workers, 1)}
 }
 
-// Indexes that the loop lists by.
+// Indexes returns the indexes by which the loop lists objects.
 func Indexes() []loop.Index {
 	return []loop.Index{{Object: &v1alpha1.AttuneRecommendation{}, Field: byPolicy, Of: func(o client.Object) []string {
 		return []string{o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name}
 	}}}
 }
 
-// Watches are what wakes the loop.
+// Watches returns what wakes the loop. A workload wakes all policies of its namespace: which of them sizes
+// it may change with it.
 func (c *Controller) Watches() []loop.Watch {
 	spec := predicate.GenerationChangedPredicate{}
 	// Every policy of an object's namespace, or of the cluster.
@@ -87,8 +90,8 @@ func (c *Controller) Watches() []loop.Watch {
 	return watches
 }
 
-// InNamespace are the policies of a namespace that are used, and those beyond the bound that do not know it; "" stands
-// for every namespace.
+// InNamespace returns the policies of a namespace that are used, and those beyond the bound whose status
+// does not say so yet. "" stands for every namespace. On an error it returns none; resync makes that good.
 func (c *Controller) InNamespace(ctx context.Context, namespace string) []reconcile.Request {
 	list := &v1alpha1.AttunePolicyList{}
 	if err := c.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -113,8 +116,8 @@ func (c *Controller) InNamespace(ctx context.Context, namespace string) []reconc
 	return out
 }
 
-// gone looks at a policy that a recommendation names and that is not there: it was deleted while the operator was
-// away, and its workloads are to be let go.
+// gone returns the policy that a recommendation names if that policy does not exist: it was deleted while
+// the operator was not running, and its workloads have to be let go.
 func gone(in client.Reader) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
 		requests := policyOf(ctx, o)
@@ -126,12 +129,14 @@ func gone(in client.Reader) handler.MapFunc {
 	}
 }
 
+// policyOf returns the policy that a recommendation names.
 func policyOf(_ context.Context, o client.Object) []reconcile.Request {
 	rec := o.(*v1alpha1.AttuneRecommendation)
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: rec.Namespace, Name: rec.Spec.Policy.Name}}}
 }
 
-// statusChanged passes updates of what a policy reads of the workload loop's half, and deletions, which are made good.
+// statusChanged passes updates of what a policy reads of the workload loop's half, and deletions, after
+// which the recommendation is written again.
 func statusChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
@@ -143,7 +148,7 @@ func statusChanged() predicate.Predicate {
 	}
 }
 
-// first passes recommendations that are seen for the first time and still seeded or shown for.
+// first passes recommendations that the cache shows for the first time, unless they are released already.
 func first() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(e event.CreateEvent) bool { return !released(e.Object.(*v1alpha1.AttuneRecommendation).Spec) },
@@ -153,8 +158,8 @@ func first() predicate.Predicate {
 	}
 }
 
-// readOf is what a policy reads of a workload's status: of its records, how many there are, and of its phase, whether
-// it cools down. How far each record is moves with every pod.
+// readOf reduces a status to what a policy reads of it: of the records their number, of the phase whether
+// it cools down. The steps of each record move with every pod and would wake the policy each time.
 func readOf(status v1alpha1.AttuneRecommendationStatus) v1alpha1.AttuneRecommendationStatus {
 	status.Records = make([]v1alpha1.ResizeRecord, len(status.Records))
 	if status.Phase != v1alpha1.PhaseCooldown {
@@ -164,8 +169,8 @@ func readOf(status v1alpha1.AttuneRecommendationStatus) v1alpha1.AttuneRecommend
 	return status
 }
 
-// specChanged passes HPAs whose spec changed. Their status moves every 15 s, and not every version of
-// Kubernetes gives them a generation.
+// specChanged passes HPAs whose spec changed. Their status moves every 15 s, and the generation cannot be
+// used: not every version of Kubernetes sets it.
 func specChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -181,7 +186,8 @@ func workloadChanged() predicate.Predicate {
 	return predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})
 }
 
-// whole leaves out what is a part of another workload, such as a CronJob's Job: no policy looks at it.
+// whole leaves out workloads that are a part of another one, such as a CronJob's Job: no policy sizes
+// them.
 func whole() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(o client.Object) bool {
 		w, ok := workload.From(o)

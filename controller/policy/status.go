@@ -15,7 +15,7 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// Caps of the status: it must not grow with the number of workloads.
+// Bounds of the status: it must not grow with the number of workloads.
 const (
 	maxSummaries = 20
 	maxConflicts = 20
@@ -23,30 +23,33 @@ const (
 	maxRefused   = 3
 )
 
-// report is what a policy's status is computed from.
+// report is everything that a policy's status is computed from. It is only read.
 type report struct {
 	policy   *v1alpha1.AttunePolicy
 	settings policy.Settings
 	matched  matched
-	// recommendations of the workloads that were won, in their order.
+	// recommendations are those of the won workloads, in the order of matched.won.
 	recommendations []v1alpha1.AttuneRecommendation
-	// refused are the recommendations that the API server did not take.
+	// refused are the recommendations that the API server refused.
 	refused []refusal
-	usage   usageState
+	// usage is the state of the policy's source and histories.
+	usage usageState
 }
 
-// usageState is how the policy's source and histories are.
+// usageState is how the policy's source and histories are doing.
 type usageState struct {
 	history.State
 	// lost is how many values of the newest answer found no room in the namespace's share of the history.
 	lost int
-	// unanswered is why the source does not answer about the namespace, while it does about others.
+	// unanswered is why the source does not answer about the namespace while it answers about others; nil:
+	// it answers.
 	unanswered error
-	// unfollowed: there is no room to follow the recent usage of some containers of the namespace.
+	// unfollowed reports that there is no room to follow the recent usage of some containers of the
+	// namespace.
 	unfollowed bool
 }
 
-// status computes the policy's status. It is pure.
+// status computes the policy's status. It is pure. In the mode Observe it has no sizes and no savings.
 func (r report) status() v1alpha1.AttunePolicyStatus {
 	s := v1alpha1.AttunePolicyStatus{
 		ObservedGeneration: r.policy.Generation,
@@ -61,6 +64,7 @@ func (r report) status() v1alpha1.AttunePolicyStatus {
 		s.RecommendationsOmitted = int32(max(0, len(r.recommendations)-len(s.Recommendations)))
 		s.Savings = savings(r)
 	}
+	// SetStatusCondition keeps the time of the last transition where a condition's status stays the same.
 	for _, c := range []metav1.Condition{readiness{r}.condition(), r.resizing(), r.degraded(), r.blocked()} {
 		c.ObservedGeneration = r.policy.Generation
 		meta.SetStatusCondition(&s.Conditions, c)
@@ -68,6 +72,7 @@ func (r report) status() v1alpha1.AttunePolicyStatus {
 	return s
 }
 
+// counts returns how many workloads are selected, have a target, were resized, and are being resized.
 func (r report) counts() *v1alpha1.WorkloadCounts {
 	counts := &v1alpha1.WorkloadCounts{Discovered: int32(r.matched.selected())}
 	for i, rec := range r.recommendations {
@@ -84,8 +89,8 @@ func (r report) counts() *v1alpha1.WorkloadCounts {
 	return counts
 }
 
-// wasResized: a size of it is kept. The strategy Node keeps none, as each pod has its own: there it is a resize that
-// succeeded, and that was not undone since.
+// wasResized reports whether a size of the workload is kept. The strategy Node keeps none, because each
+// pod has its own size: there it is a successful resize that was not undone since.
 func wasResized(rec v1alpha1.AttuneRecommendation) bool {
 	if rec.Spec.Strategy != v1alpha1.StrategyNode {
 		return len(rec.Status.Kept) > 0
@@ -102,6 +107,7 @@ func wasResized(rec v1alpha1.AttuneRecommendation) bool {
 	return false
 }
 
+// resizing is the condition Resizing of all workloads together.
 func (r report) resizing() metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionResizing, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonIdle}
 	open := 0
@@ -117,11 +123,13 @@ func (r report) resizing() metav1.Condition {
 	return c
 }
 
-// degraded and blocked repeat the first workload's own condition, which names it.
+// degraded is the condition Degraded of the first workload that has it, with the workload's name.
 func (r report) degraded() metav1.Condition {
 	return r.first(v1alpha1.ConditionDegraded, v1alpha1.ReasonHealthy)
 }
 
+// blocked is the condition ResizeBlocked of the first workload that has it; without one, the first hold of
+// an autoscaler counts.
 func (r report) blocked() metav1.Condition {
 	c := r.first(v1alpha1.ConditionResizeBlocked, v1alpha1.ReasonNotBlocked)
 	if c.Status == metav1.ConditionTrue {
@@ -133,8 +141,8 @@ func (r report) blocked() metav1.Condition {
 	return c
 }
 
-// autoscaled is the first hold of another autoscaler and what it is about, a VPA's before any HPA's: it
-// holds more.
+// autoscaled returns the first hold of another autoscaler and the container that it is about. A VPA goes
+// before any HPA, because it holds more.
 func (r report) autoscaled() (about string, first *v1alpha1.Hold) {
 	for _, reason := range []string{resize.ReasonVPA, resize.ReasonHPA} {
 		for _, rec := range r.recommendations {
@@ -150,6 +158,8 @@ func (r report) autoscaled() (about string, first *v1alpha1.Hold) {
 	return "", nil
 }
 
+// first returns the first workload's own condition of a kind that is True; otherwise a False one with the
+// given reason.
 func (r report) first(kind, otherwise string) metav1.Condition {
 	for _, rec := range r.recommendations {
 		if c := meta.FindStatusCondition(rec.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
@@ -159,7 +169,8 @@ func (r report) first(kind, otherwise string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: otherwise}
 }
 
-// history is the newest of all entries, the newest first; those of the same time in the workloads' order.
+// history returns the newest entries of all workloads, the newest first, at most maxHistory; entries of
+// the same time stay in the order of the workloads.
 func (r report) history() []v1alpha1.HistoryEntry {
 	var newest []v1alpha1.HistoryEntry
 	for i := range r.recommendations {
@@ -179,6 +190,7 @@ func (r report) history() []v1alpha1.HistoryEntry {
 	return newest
 }
 
+// summaries returns the sizes of the first maxSummaries workloads.
 func (r report) summaries() []v1alpha1.RecommendationSummary {
 	var out []v1alpha1.RecommendationSummary
 	for i, rec := range r.recommendations[:min(len(r.recommendations), maxSummaries)] {
@@ -196,28 +208,32 @@ func (r report) summaries() []v1alpha1.RecommendationSummary {
 	return out
 }
 
-// invalidStatus reports settings that cannot be used: nothing of what was recommended holds.
+// invalidStatus reports settings that cannot be used. Everything but the conditions is empty: nothing that
+// was recommended holds.
 func invalidStatus(p *v1alpha1.AttunePolicy, cause *policy.InvalidConfig) v1alpha1.AttunePolicyStatus {
 	s := v1alpha1.AttunePolicyStatus{Conditions: p.Status.Conditions}
 	return unready(p, s, v1alpha1.ReasonInvalidConfig, cause.Error())
 }
 
-// leftOut reports that there are too many policies.
+// leftOut reports that the namespace has too many policies and that this one is not used.
 func leftOut(p *v1alpha1.AttunePolicy) v1alpha1.AttunePolicyStatus {
 	return unready(p, v1alpha1.AttunePolicyStatus{Conditions: p.Status.Conditions}, v1alpha1.ReasonTooManyPolicies, policy.TooMany(p.Namespace))
 }
 
-// knowsItIsLeftOut: there is nothing more to tell a policy beyond the bound.
+// knowsItIsLeftOut reports that the status of a policy beyond the bound says so already for its newest
+// generation, so that it need not be looked at.
 func knowsItIsLeftOut(p *v1alpha1.AttunePolicy) bool {
 	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
 	return ready != nil && ready.Reason == v1alpha1.ReasonTooManyPolicies && p.Status.ObservedGeneration == p.Generation
 }
 
-// undiscovered reports workloads that could not be listed; what was known of them stays.
+// undiscovered reports workloads or autoscalers that could not be listed; the rest of the status stays.
 func undiscovered(p *v1alpha1.AttunePolicy, cause error) v1alpha1.AttunePolicyStatus {
 	return unready(p, p.Status, v1alpha1.ReasonWorkloadDiscoveryFailed, sentence(cause))
 }
 
+// unready sets the condition Ready to False with a reason. It copies the conditions before it changes
+// them: reporter.write compares the result with p.Status to find out whether there is anything to write.
 func unready(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus, reason, message string) v1alpha1.AttunePolicyStatus {
 	s.ObservedGeneration, s.Conditions = p.Generation, slices.Clone(s.Conditions)
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{

@@ -18,8 +18,8 @@ import (
 	"attune.io/attune/resize"
 )
 
-// podChanged passes what an assessment reads: the spec, conditions, container states and resources.
-// Kubelets touch pods for other reasons too.
+// podChanged passes changes of what an assessment reads: the spec, annotations, conditions, container
+// states and resources. Kubelets touch pods for other reasons too.
 func podChanged() predicate.Predicate {
 	return updated(func(before, after *corev1.Pod) bool {
 		return before.Generation != after.Generation ||
@@ -29,8 +29,9 @@ func podChanged() predicate.Predicate {
 	})
 }
 
-// recommendationChanged passes what the policy loop writes, deletions, and statuses that another writer changed. What
-// this loop wrote is no news to it: a pass that is to go on asks for the next one.
+// recommendationChanged passes what the policy loop writes, deletions, and statuses that another writer
+// changed. A status that this loop wrote itself is left out: a pass that has to go on asks for the next
+// one, and an event for each own write would double the passes.
 func recommendationChanged(by *stored) predicate.Predicate {
 	return updated(func(before, after *v1alpha1.AttuneRecommendation) bool {
 		return before.Generation != after.Generation || before.UID != after.UID ||
@@ -39,8 +40,9 @@ func recommendationChanged(by *stored) predicate.Predicate {
 	})
 }
 
-// podInTrouble: a container of the pod has ended or is no longer ready, or its kubelet does not carry out a resize.
-// Such pods are looked at before others.
+// podInTrouble reports that a container of the pod has ended or is no longer ready, or that its kubelet
+// does not carry out a resize. Such pods are looked at before others, because harm may have to be taken
+// back.
 func podInTrouble(old, new client.Object) bool {
 	before, after := old.(*corev1.Pod), new.(*corev1.Pod)
 	for _, condition := range []corev1.PodConditionType{corev1.PodReady, corev1.PodResizePending, corev1.PodResizeInProgress} {
@@ -51,7 +53,7 @@ func podInTrouble(old, new client.Object) bool {
 	return !maps.Equal(endsOf(before), endsOf(after))
 }
 
-// reasonOf is why a condition says that something is wrong with a pod; empty: it does not.
+// reasonOf returns why a condition shows that something is wrong with a pod; empty: it does not.
 func reasonOf(pod *corev1.Pod, of corev1.PodConditionType) string {
 	for _, c := range pod.Status.Conditions {
 		switch {
@@ -65,7 +67,8 @@ func reasonOf(pod *corev1.Pod, of corev1.PodConditionType) string {
 	return ""
 }
 
-// endsOf tells apart how often each container of a pod has ended.
+// endsOf returns, for each container, a text that changes whenever the container ends. It is made of
+// container ids and end times, so that the end of a container that is not restarted counts too.
 func endsOf(pod *corev1.Pod) map[string]string {
 	ends := map[string]string{}
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
@@ -80,7 +83,8 @@ func endsOf(pod *corev1.Pod) map[string]string {
 	return ends
 }
 
-// roomFreed passes pods that leave room on their node: gone, ended, smaller, or no longer waiting for room.
+// roomFreed passes pods that leave room on their node: gone, ended, smaller, or no longer waiting for
+// room. New pods take room and are left out.
 func roomFreed() predicate.Predicate {
 	p := updated(func(before, after *corev1.Pod) bool {
 		if helpers.IsPodResizeDeferred(before) && !helpers.IsPodResizeDeferred(after) {
@@ -93,8 +97,8 @@ func roomFreed() predicate.Predicate {
 	return p
 }
 
-// nodeChanged passes nodes that may answer resizes otherwise than before, not their heartbeats. One that is deleted
-// is forgotten first.
+// nodeChanged passes nodes that may answer resizes otherwise than before, but not their heartbeats. A
+// deleted node is first dropped from the loop's memory (forget): a new node may get its name.
 func nodeChanged(forget func(node string)) predicate.Predicate {
 	p := updated(func(before, after *corev1.Node) bool { return resize.TermsOf(before) != resize.TermsOf(after) })
 	p.DeleteFunc = func(e event.DeleteEvent) bool {
@@ -104,15 +108,15 @@ func nodeChanged(forget func(node string)) predicate.Predicate {
 	return p
 }
 
-// quotaChanged passes what a quota allows and what is used of it.
+// quotaChanged passes changes of what a quota allows and of what is used of it.
 func quotaChanged() predicate.Predicate {
 	return updated(func(before, after *corev1.ResourceQuota) bool {
 		return !equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Status, after.Status)
 	})
 }
 
-// budgetChanged passes what a PodDisruptionBudget covers and whether it allows a disruption. Its counts move with
-// every pod.
+// budgetChanged passes changes of what a PodDisruptionBudget covers and of whether it allows a disruption.
+// Its other counts move with every pod.
 func budgetChanged() predicate.Predicate {
 	return updated(func(before, after *policyv1.PodDisruptionBudget) bool {
 		return before.Generation != after.Generation || before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
@@ -120,7 +124,8 @@ func budgetChanged() predicate.Predicate {
 	})
 }
 
-// scalingChanged passes HPAs whose spec changed; their status moves every 15 s.
+// scalingChanged passes HPAs whose spec changed; their status moves every 15 s, the default sync period of
+// the HPA controller.
 func scalingChanged() predicate.Predicate {
 	return updated(func(before, after *autoscalingv2.HorizontalPodAutoscaler) bool {
 		return !equality.Semantic.DeepEqual(before.Spec, after.Spec)
@@ -138,7 +143,7 @@ func workloadChanged() predicate.Predicate {
 	})
 }
 
-// updated passes creations and deletions, and updates that changed something.
+// updated passes creations and deletions, and the updates for which changed returns true.
 func updated[T client.Object](changed func(before, after T) bool) predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return changed(e.ObjectOld.(T), e.ObjectNew.(T))

@@ -1,6 +1,20 @@
-// Package workload is the loop keyed by AttuneRecommendation: the resize state
-// machine of one workload's pods, and the only writer of a pod. It assesses open
-// records, decides in data, stores the decision, and only then acts on it.
+// Package workload is the loop keyed by AttuneRecommendation: it resizes the pods of one workload in
+// place, watches them, and takes back what does harm. It is the only writer of pods in the operator, and
+// the only writer of the status of AttuneRecommendations.
+//
+// One pass (Reconcile), in order:
+//  1. observer reads the policy, the workload, its pods and nodes, and the namespace from the cache into a
+//     tuning.View.
+//  2. first decides what does not wait (open records, OOM kills); if there is such a thing, the pass ends
+//     with it.
+//  3. measurer asks a usage source about pods whose watch has ended.
+//  4. decide calls tuning.Decide, and looker reads what the decision asks for, until nothing is unknown.
+//  5. act stores the status, then sends the resizes and evictions, then stores the answers.
+//  6. rest says when to look again.
+//
+// The loop never decides: every rule about pods is in tuning and resize, which are pure. It never sends a
+// resize before its record is stored. All memory between passes (memory.go) may be lost: a new leader
+// continues from the stored records. Start reading with Reconcile, then act, then decide (look.go).
 package workload
 
 import (
@@ -29,49 +43,69 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// Autoscalers knows what autoscalers hold of a workload.
+// Autoscalers finds out what autoscalers hold of a workload. An error means that they could not be listed:
+// then nothing new begins but answers to OOM kills.
 type Autoscalers interface {
+	// Of returns the holds of HPAs and VPAs on a workload; the zero value: none.
 	Of(ctx context.Context, w workload.Workload) (autoscale.Holds, error)
 }
 
-// Controller reconciles AttuneRecommendation objects.
+// Controller reconciles AttuneRecommendation objects. Its exported fields are set before Register and not
+// changed afterwards. Reconcile runs in several goroutines, but never twice at a time for one
+// recommendation.
 type Controller struct {
+	// Client reads from the cache and writes to the API server.
 	Client client.Client
-	// Live reads from the API server, not from a cache.
-	Live     client.Reader
-	Clock    clock.PassiveClock
+	// Live reads from the API server, past the cache. It is used only before steps that cannot be
+	// corrected by reading again.
+	Live client.Reader
+	// Clock is the source of Now; tests set a fake one.
+	Clock clock.PassiveClock
+	// Settings resolves a policy's settings over all levels.
 	Settings lookup.Reader
-	// Autoscalers are read anew for every decision: the holds in the spec may be older than an HPA. nil: a
-	// cluster that has none.
+	// Autoscalers are read anew for every decision, because the holds in the stored spec may be older than
+	// an HPA. nil: the cluster has none.
 	Autoscalers Autoscalers
-	Events      *event.Recorder
-	// Gauges is the gauge of a policy's usage source; nil: nothing is measured, and the judge says so.
+	// Events sends Kubernetes events; nil: none are sent.
+	Events *event.Recorder
+	// Gauges returns the gauge of a policy's usage source; nil: nothing is measured, and the verdict of a
+	// watch reports that.
 	Gauges func(policy.Settings) (Gauge, error)
-	// Lately is what is known of CPU without asking; nil: nothing is, and the judge says so.
+	// Lately returns recent CPU usage that is in memory anyway; nil: none is, and the verdict of a watch
+	// reports that.
 	Lately Lately
-	// ServerVersion is that of the API server, such as v1.36.3.
+	// ServerVersion is the version of the API server, such as v1.36.3. What a resize may change depends on
+	// it.
 	ServerVersion string
-	// Operator is the namespace of this operator, by which it is told from another one; empty: there is none.
+	// Operator is the namespace of this operator, which distinguishes it from a second one in the cluster;
+	// empty: not known.
 	Operator string
-	// Evictions: the operator was granted the right to evict pods.
+	// Evictions reports that the operator was granted the right to evict pods.
 	Evictions bool
-	// Rights to resize pods; nil: they are taken for granted.
+	// Rights are the operator's rights to resize pods; nil: they are assumed.
 	Rights *Rights
-	// Served knows whether the API server serves pods/resize; nil: it does where its version may.
+	// Served knows whether the API server serves pods/resize; nil: it does if its version may.
 	Served *Served
 
-	// Grants of the nodes (strategy Node), and whom to tell that pods are held otherwise than before. nil: no node
-	// grants anything.
-	Grants      *board.Grants
+	// Grants are what nodes grant their pods (strategy Node); nil: no node grants anything.
+	Grants *board.Grants
+	// HeldChanged is called with a recommendation whose pods are held otherwise than before, and wakes the
+	// node loop; nil: no loop listens.
 	HeldChanged func(types.NamespacedName)
 
-	// Confirmed knows until when targets hold that are stored; nil: as long as is stored with them.
+	// Confirmed is until when stored targets are known to hold; nil: only the stored time counts.
 	Confirmed *board.Confirmed
 
 	memory
 }
 
-// Reconcile takes a workload's pods one step: reads, decides, stores, acts, notes the answers.
+// Reconcile makes one pass over a workload's pods: it reads, decides, stores, acts and notes the answers.
+// The package comment has the steps.
+//
+// The result says when to look again without an event. An error makes the queue try again with a growing
+// delay; a conflict with another writer is no error but a short wait (again). Three early returns: the
+// object is gone; the cache is behind this loop's own last write, so that a decision would repeat it; a
+// decision could wait with its write (early).
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile.Result, error) {
 	rec := &v1alpha1.AttuneRecommendation{}
 	if err := c.Client.Get(ctx, req.NamespacedName, rec); err != nil {
@@ -86,6 +120,8 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	c.steps.recall(rec)
+	// The moment is taken before anything is read: a change that comes during the pass is then noticed at
+	// its end (waiting.wait).
 	since := c.waiting.now()
 	w, err := observer{c}.observe(ctx, rec)
 	if err != nil {
@@ -107,6 +143,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		return c.again(req.NamespacedName, err)
 	}
 	c.conflicts.over(req.NamespacedName)
+	// Only a complete pass knows what holds its pods and what they wait for.
 	if w.Begin.Closed == nil && w.Begin.Wait == 0 {
 		c.tellNodes(w, d.Decision)
 		c.queue.keep(req.NamespacedName, d.ByNode.WaitingSince)
@@ -122,9 +159,10 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	return c.rest(ctx, rec, w, d.Decision)
 }
 
-// early is how long a pass waits with what it would write: nothing that is due, and too soon after the last one. Pods
-// that share a node are not put off at first: they are held, let go and changed together, or each is shared out anew
-// beside what the others still hold. Their node keeps the distance, and where it never settles, the workload does.
+// early returns how long a pass waits with what it would write; 0: it does not. It waits where nothing is
+// due and the last write was too short ago. Pods that share a node do not wait at first: their node
+// changes several pods together, and each pod that lags makes it share anew. If that never settles, the
+// pace applies to them as well.
 func (c *Controller) early(w tuning.View, d tuning.Decision) time.Duration {
 	if d.Due || noNews(w.Rec.Status, d.Status) {
 		return 0
@@ -136,10 +174,19 @@ func (c *Controller) early(w tuning.View, d tuning.Decision) time.Duration {
 	return c.pace.left(client.ObjectKeyFromObject(w.Rec), free, w.Now)
 }
 
-// atOnce is when a pass follows one that did only what could not wait.
+// atOnce is when a pass follows one that did only what could not wait. It is not 0, which means "only
+// after an event".
 const atOnce = time.Millisecond
 
-// act stores a decision, tells of it, and carries it out.
+// act carries out a decision. The order is what makes a crash safe:
+//  1. store the status with the records of what is about to be sent;
+//  2. remember lessons and send events, which are true now that the status is stored;
+//  3. send the resizes and evictions;
+//  4. store what the API server answered.
+//
+// A crash after 1 leaves records without a patch, which the next pass recognises on the pod. Sending
+// before storing would leave a resized pod that no process knows how to restore. Turns of the rate limit
+// that were taken and not used are given back in any case.
 func (c *Controller) act(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w tuning.View, d *decided) error {
 	begun := 0
 	defer func() { c.limit.giveBack(d.turns - begun) }()
@@ -163,15 +210,16 @@ func (c *Controller) act(ctx context.Context, rec *v1alpha1.AttuneRecommendation
 	return storer{c}.store(ctx, rec, answered)
 }
 
-// samePhases: the answers closed no record and began to take none back. That a resize was accepted is for its pod to
-// tell.
+// samePhases reports that the answers closed no record and turned none into a revert, so that nothing has
+// to be decided anew at once. An accepted resize is no reason: the pod's own event wakes the loop.
 func samePhases(answered, decided []v1alpha1.ResizeRecord) bool {
 	return slices.EqualFunc(answered, decided, func(a, b v1alpha1.ResizeRecord) bool {
 		return a.PodUID == b.PodUID && resize.PuttingBack(a) == resize.PuttingBack(b)
 	})
 }
 
-// again reads and decides anew where another writer was first.
+// again turns a conflict into a short wait: another writer changed the object, so that the pass has to
+// read and decide anew. Other errors pass through.
 func (c *Controller) again(name types.NamespacedName, err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: c.conflicts.after(name, afterConflict)}, nil
@@ -179,8 +227,8 @@ func (c *Controller) again(name types.NamespacedName, err error) (reconcile.Resu
 	return reconcile.Result{}, err
 }
 
-// sendEvent sends an event on the pod that it is about, where a person looks first, with the recommendation as the
-// related object; on the recommendation where it is about the workload.
+// sendEvent sends an event on the pod that it is about, where a person looks first, with the
+// recommendation as the related object. An event about the workload is sent on the recommendation.
 func (c *Controller) sendEvent(rec *v1alpha1.AttuneRecommendation, e tuning.Event) {
 	if e.Pod == "" {
 		c.Events.Send(rec, nil, e.Event)
@@ -190,6 +238,8 @@ func (c *Controller) sendEvent(rec *v1alpha1.AttuneRecommendation, e tuning.Even
 	c.Events.Send(pod, rec, e.Event)
 }
 
+// tell sends the events of a decision and adds its increments to the metrics. It runs after the status is
+// stored, so that a pass that is repeated after a conflict does not count twice.
 func (c *Controller) tell(rec *v1alpha1.AttuneRecommendation, d tuning.Decision) {
 	for _, e := range d.Events {
 		c.sendEvent(rec, e)

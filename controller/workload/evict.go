@@ -14,8 +14,9 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// sendEvictions asks for evictions that are stored as under way, and notes where they were denied. Nothing
-// is noted of one that was granted: the pod shows it.
+// sendEvictions asks the Eviction API for the pods of a decision, whose records are stored as "evicting",
+// and notes denials in status. A granted eviction is not noted: the pod shows it. A PodDisruptionBudget is
+// checked by the API server, not here.
 func (c sender) sendEvictions(ctx context.Context, rec *v1alpha1.AttuneRecommendation, d tuning.Decision, status *v1alpha1.AttuneRecommendationStatus) {
 	for _, pod := range d.Evictions {
 		err := c.Client.SubResource("eviction").Create(ctx, pod, evictionOf(pod))
@@ -32,7 +33,8 @@ func (c sender) sendEvictions(ctx context.Context, rec *v1alpha1.AttuneRecommend
 	}
 }
 
-// evictionOf asks for the very pod that was looked at, as it was then.
+// evictionOf asks for the very pod that was looked at, in the version that was looked at: a pod that
+// changed meanwhile is not evicted but decided about anew.
 func evictionOf(pod *corev1.Pod) *policyv1.Eviction {
 	return &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},

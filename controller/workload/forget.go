@@ -15,15 +15,17 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// forgetAfter is how long a recommendation outlives its workload, so that floors survive a re-creation.
+// forgetAfter is how long a recommendation outlives its workload, so that floors survive when the workload
+// is deleted and created again.
 const forgetAfter = 7 * 24 * time.Hour
 
-// openEvery is how often a workload with an open record is looked at when nothing else asks for it: no record waits
-// for an event that may not come.
+// openEvery is how often a workload with an open record is looked at when nothing else asks for it: no
+// record depends on an event, which may be lost.
 const openEvery = time.Minute
 
-// priority of a workload's next look. One that waits for its turn to begin resizes lets those go first that a new
-// leader has not looked at yet: they may have been harmed meanwhile.
+// priority is the priority of a workload's next look in the queue. A workload that waits for its turn to
+// begin resizes goes behind those that a new leader has not looked at yet, because these may have been
+// harmed meanwhile.
 func priority(v tuning.View) int {
 	if v.Begin.Wait > 0 {
 		return handler.LowPriority
@@ -31,8 +33,9 @@ func priority(v tuning.View) int {
 	return 0
 }
 
-// rest says when to look again, and deletes a recommendation whose workload is long gone and whose pods are
-// all done with.
+// rest returns when to look again. It deletes a recommendation whose workload has been gone for
+// forgetAfter and that has no open record; the deletion names the uid and the version, so that an object
+// that changed meanwhile stays.
 func (c *Controller) rest(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w tuning.View, d tuning.Decision) (reconcile.Result, error) {
 	if len(rec.Status.Records) > 0 && d.After == 0 {
 		d.Wake(openEvery)

@@ -8,7 +8,8 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// observeGrants reads what the nodes of the pods grant them.
+// observeGrants adds to the view what the nodes of the pods grant them, and since when pods wait for their
+// turn.
 func (c observer) observeGrants(w *tuning.View) {
 	w.Grants, w.Past.WaitingSince = map[types.UID]board.Pod{}, c.queue.read(client.ObjectKeyFromObject(w.Rec))
 	for _, pod := range w.Pods {
@@ -18,7 +19,8 @@ func (c observer) observeGrants(w *tuning.View) {
 	}
 }
 
-// tellNodes passes on which pods are held, where that is news.
+// tellNodes publishes which pods are held, and wakes the node loop if that is news. It runs only after a
+// complete pass: a pass that could not read the namespace does not know what holds its pods.
 func (c *Controller) tellNodes(w tuning.View, d tuning.Decision) {
 	key, news := client.ObjectKeyFromObject(w.Rec), false
 	if w.ByNode() {

@@ -5,29 +5,33 @@ import (
 	"time"
 )
 
-// How many resizes that are new are sent at most: so many a second, and so many at once after a quiet time. Putting
-// back, completing and answering OOM kills is not counted.
+// newPerSecond is how many new resizes the operator sends per second, and mostAtOnce how many at once
+// after a quiet time. Reverts, second patches and answers to OOM kills are not counted. The bound keeps a
+// change of one cluster-wide default from resizing thousands of pods in the same second.
 const (
 	newPerSecond = 40
 	mostAtOnce   = 100
 )
 
-// limit is how many more resizes may be begun now, in all workloads: a bucket that fills with time. A pass that finds
-// anything in it takes all it needs, so that a wave is stored at once; the others wait until that is made good. It is
-// safe for concurrent use.
+// limit is how many more resizes may begin now, in all workloads together: a token bucket that fills with
+// time. A pass that finds at least one token takes all that it needs, so that a whole wave is stored at
+// once; the bucket then goes below zero, and the others wait. It is not stored: a new leader begins with a
+// full bucket. mutex guards all fields.
 type limit struct {
 	mutex sync.Mutex
-	// left was in the bucket at a time. It may be less than nothing.
+	// left is how many tokens were in the bucket at the time at. It may be negative.
 	left float64
 	at   time.Time
-	// owed is what those take first who were told to wait.
+	// owed is the number of tokens that waiting workloads will take first, so that those that come later
+	// wait longer and not all come at the same moment.
 	owed float64
 }
 
-// leastWait is what a workload waits at least that found the bucket empty: thousands may.
+// leastWait is how long a workload waits at least when the bucket is empty, since thousands may wait.
 const leastWait = time.Second
 
-// take so many turns, or say how long to wait until it is this workload's turn; 0: they are taken.
+// take takes n tokens and returns 0, or returns how long to wait until it is this workload's turn; then
+// nothing is taken. n = 0 always succeeds. A clock that goes backwards fills nothing.
 func (x *limit) take(n int, now time.Time) time.Duration {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -50,7 +54,7 @@ func (x *limit) take(n int, now time.Time) time.Duration {
 	return max(leastWait, wait)
 }
 
-// giveBack what was taken and not sent after all.
+// giveBack returns tokens that were taken for resizes that were not sent.
 func (x *limit) giveBack(n int) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()

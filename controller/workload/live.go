@@ -8,8 +8,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// live asks the API server for a pod, past the cache: before anything that reading more cannot mend. Nil: the
-// pod is gone, or another one has its name.
+// live reads a pod from the API server, past the cache. It is used before steps that cannot be corrected
+// by reading again, such as giving a record up. nil without an error: the pod is gone, or another pod has
+// its name.
 func (c *Controller) live(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	now := &corev1.Pod{}
 	if err := c.Live.Get(ctx, client.ObjectKeyFromObject(pod), now); client.IgnoreNotFound(err) != nil {

@@ -18,20 +18,30 @@ import (
 	"attune.io/attune/usage"
 )
 
-// mostLooks bounds how often one pass looks closer. Each look answers all unknowns of a decision, and what it finds
-// may raise a few new ones: without a rival for the same room a decision settles far sooner.
+// mostLooks bounds how often one pass looks closer. Each look answers all unknowns of a decision, and what
+// it finds may raise a few new ones; without rivals for the same room a decision settles far sooner.
 const mostLooks = 5
 
-// decided is a decision, with the turns that were taken for it of what may begin now in all workloads. Those of writes
-// that are not sent are given back.
+// decided is a decision together with the tokens that it took from the rate limit of new resizes. Tokens
+// of writes that are not sent are given back (act).
 type decided struct {
 	tuning.Decision
+	// turns is the number of tokens; 0: none were taken.
 	turns int
 }
 
-// decide decides, and again after every closer look, until nothing that is done rests on what was not looked at and
-// the room it takes is promised to it alone. Where rivals for the room keep it from settling, it begins nothing new
-// and decides the rest. A decision that comes too soon to be carried out takes neither room nor a turn from others.
+// decide calls tuning.Decide again and again until the decision can be carried out. Each round ends in the
+// first case that applies:
+//  1. The decision has unknowns: they are read, and it is made again.
+//  2. It is of a whole pass and comes too soon to be written (early): it is returned without taking room or
+//     tokens from others.
+//  3. Another workload has reserved room meanwhile: the reservations are read anew, and it is made again.
+//  4. The rate limit is used up: it is made again with Begin.Wait, so that it contains only what may not
+//     wait.
+//  5. Otherwise it is settled.
+//
+// After mostLooks rounds it begins nothing new and decides the rest. Two workers never reserve the same
+// room, because reservations.make compares versions under a mutex.
 func (c *Controller) decide(ctx context.Context, w *tuning.View) decided {
 	key := client.ObjectKeyFromObject(w.Rec)
 	w.Begin.Reserved, w.Looked.Rooms = c.reservations.read(), nil
@@ -51,13 +61,14 @@ func (c *Controller) decide(ctx context.Context, w *tuning.View) decided {
 	return decided{Decision: c.decideWithoutNew(ctx, w)}
 }
 
-// full: as many resizes are begun in all workloads as may be for now; this one's have to wait.
+// full reports whether the rate limit of new resizes is used up, and notes in the view how long to wait.
 func (c *Controller) full(w *tuning.View, begins int) bool {
 	w.Begin.Wait = c.limit.take(begins, w.Now)
 	return w.Begin.Wait > 0
 }
 
-// decideWithoutNew decides what is open, when a pass could not settle what is new.
+// decideWithoutNew decides what is open when the new part of a pass did not settle. One more look answers
+// the unknowns of that smaller decision.
 func (c *Controller) decideWithoutNew(ctx context.Context, w *tuning.View) tuning.Decision {
 	incomplete.WithLabelValues(whatUnsettled).Inc()
 	log.FromContext(ctx).Info("Nothing new is begun in this pass: other workloads kept taking the room that it counted on", "looks", mostLooks)
@@ -71,10 +82,12 @@ func (c *Controller) decideWithoutNew(ctx context.Context, w *tuning.View) tunin
 	return d
 }
 
-// looker looks closer, where a decision asks for it.
+// looker reads the answers to tuning.Unknowns.
 type looker struct{ *Controller }
 
-// answer answers tuning.Unknowns; false: there are none. What cannot be read is noted, and asked no more in this pass.
+// answer reads what a decision asks for and adds it to the view; false: it asked for nothing. What cannot
+// be read becomes a refusal in View.Looked.Unread and is not asked for again in this pass, so that the
+// loop in decide ends.
 func (c looker) answer(ctx context.Context, w *tuning.View, asks tuning.Unknowns) bool {
 	for _, node := range asks.Rooms {
 		if err := c.room(ctx, w, node); err != nil {
@@ -95,6 +108,7 @@ func (c looker) answer(ctx context.Context, w *tuning.View, asks tuning.Unknowns
 	return !asks.None()
 }
 
+// room sums what the pods of a node take, together with the reservations of other workloads.
 func (c looker) room(ctx context.Context, w *tuning.View, node string) error {
 	list := &corev1.PodList{}
 	if err := c.Client.List(ctx, list, client.MatchingFields{byNode: node}, client.UnsafeDisableDeepCopy); err != nil {
@@ -111,6 +125,7 @@ func (c looker) room(ctx context.Context, w *tuning.View, node string) error {
 	return nil
 }
 
+// allNodes lists the nodes of the cluster. The objects are the cache's own and only read.
 func (c looker) allNodes(ctx context.Context, w *tuning.View) error {
 	list := &corev1.NodeList{}
 	if err := c.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -123,7 +138,8 @@ func (c looker) allNodes(ctx context.Context, w *tuning.View) error {
 	return nil
 }
 
-// livePod puts the pod as the API server has it in the place of the cached one.
+// livePod replaces the cached pod in the view with the pod as the API server has it, or removes it where
+// it is gone. The slice is cloned first, because an earlier view may share it.
 func (c looker) livePod(ctx context.Context, w *tuning.View, uid types.UID) error {
 	i := slices.IndexFunc(w.Pods, func(p *corev1.Pod) bool { return p.UID == uid })
 	if i < 0 {
@@ -146,8 +162,9 @@ func (c looker) livePod(ctx context.Context, w *tuning.View, uid types.UID) erro
 	return nil
 }
 
-// askMemory asks what pods' containers hold, all at once. A pod of which nothing is known is none that may be lowered at
-// once.
+// askMemory asks what the containers of all given pods hold, in one request. Answers that are younger than
+// memoryLasts are not asked for again. A pod of which nothing is known gets an empty answer: its limit is
+// not lowered.
 func (c looker) askMemory(ctx context.Context, w *tuning.View, pods []types.UID) {
 	if len(pods) == 0 {
 		return
@@ -173,7 +190,8 @@ func (c looker) askMemory(ctx context.Context, w *tuning.View, pods []types.UID)
 	}
 }
 
-// askGauge asks what the containers of pods hold, as far as the usage source knows; soon: it will know more within seconds.
+// askGauge asks the policy's usage source for the memory of pods, in bytes. nil: the source did not
+// answer. soon: it will know more within seconds (usage.ErrSoon).
 func (c looker) askGauge(ctx context.Context, w *tuning.View, pods []types.UID) (held map[types.UID]map[string]recommender.Amount, soon bool) {
 	if c.Gauges == nil {
 		return nil, false
@@ -201,7 +219,7 @@ func (c looker) askGauge(ctx context.Context, w *tuning.View, pods []types.UID) 
 	return held, soon
 }
 
-// amounts leaves out what is no number.
+// amounts converts measured values, and leaves out NaN and infinities.
 func amounts(values map[string]float64) map[string]recommender.Amount {
 	out := map[string]recommender.Amount{}
 	for name, value := range values {

@@ -19,9 +19,9 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Gauge heard what a source measures of pods at a moment; the queries are the source's own affair. Each question is
-// about the containers of some pods of one namespace, and what was not measured is missing from the answer. An error means
-// that the source did not answer.
+// Gauge asks a usage source what it measures of pods at a moment; the queries are the source's own. Each
+// question is about the containers of some pods of one namespace, and the answer is by pod and container.
+// What was not measured is missing from the answer. An error means that the source did not answer.
 type Gauge interface {
 	// Throttled is the fraction of periods in which each container was throttled over the window.
 	Throttled(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error)
@@ -31,30 +31,34 @@ type Gauge interface {
 	Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error)
 	// OOMKills is how many processes of each container the kernel killed within its pod's window.
 	OOMKills(ctx context.Context, namespace string, windows map[string]time.Duration, at time.Time) (usage.ByContainer, error)
-	// Value heard a guardrail's query.
+	// Value returns the result of a guardrail's query, which a user has written in the policy.
 	Value(ctx context.Context, query string, at time.Time) (float64, error)
 }
 
-// Lately knows what was measured of CPU a moment ago, for whatever purpose: nobody is asked for it. What looks back
-// to before the time is left out.
+// Lately returns what was measured of CPU a moment ago for other purposes: no source is asked. A
+// measurement that reaches back to before since is left out, because it would mix the time before a resize
+// with that after it.
 type Lately interface {
-	// CPU that a container has needed on average since a time; false: it was not measured.
+	// CPU returns what a container has needed on average since a time, in millicores; false: it was not
+	// measured.
 	CPU(ctx context.Context, namespace, pod, container string, since, now time.Time) (recommender.Usage, bool)
-	// Busy is the used fraction of a node's CPU since a time; false: it was not measured.
+	// Busy returns the used fraction of a node's CPU since a time (1 = all of it); false: it was not
+	// measured.
 	Busy(ctx context.Context, node string, since, now time.Time) (float64, bool)
 }
 
-// lately is how far back is looked at most; as far, samples are at hand.
+// lately is how far back measurements are used at most; samples are at hand for that long.
 const lately = 10 * time.Minute
 
-// measureFor bounds what one pass waits for a source; a pod that can be judged without it is not kept waiting.
+// measureFor bounds how long one pass waits for a usage source. After it, pods are judged by what they
+// show themselves.
 const measureFor = 10 * time.Second
 
-// measurer adds what was measured of pods whose watch has ended.
+// measurer adds measurements of pods whose watch has ended.
 type measurer struct{ *Controller }
 
-// measure asks the source about the pods whose watch has ended: what is judged then, and only then. It asks once for all
-// of them.
+// measure asks the source about the pods whose watch has ended, once for all of them. Pods whose watch
+// goes on are not measured: they are judged by what their status shows.
 func (c measurer) measure(ctx context.Context, w *tuning.View) {
 	w.Usage.Signals = map[string]harm.Signals{}
 	ended := map[*v1alpha1.ResizeRecord]*corev1.Pod{}
@@ -77,15 +81,20 @@ func (c measurer) measure(ctx context.Context, w *tuning.View) {
 	}
 }
 
-// heard of a source about all pods whose watch has ended.
+// heard is the answer of a source about all pods whose watch has ended. The zero value: no source is
+// there.
 type heard struct {
+	// killed are counts of OOM kills; throttled and waiting are fractions of time between 0 and 1.
 	killed, throttled, waiting usage.ByContainer
-	slo                        []harm.SLOResult
-	// unanswered says why the source did not answer; empty: it did.
+	// slo are the results of the policy's guardrails, which are about the workload as a whole.
+	slo []harm.SLOResult
+	// unanswered is why the source did not answer at least one question; empty: it answered all.
 	unanswered string
 }
 
-// askSource are the signals that a source heard.
+// askSource asks the source all questions and goes on after a failure: one answer is better than none. The
+// window of OOM kills is that of each record, from its write until now; throttling and waiting are
+// measured over the policy's rate window.
 func (c measurer) askSource(ctx context.Context, w *tuning.View, ended map[*v1alpha1.ResizeRecord]*corev1.Pod) heard {
 	if c.Gauges == nil {
 		return heard{}
@@ -117,7 +126,7 @@ func (c measurer) askSource(ctx context.Context, w *tuning.View, ended map[*v1al
 	return a
 }
 
-// of one record's pod.
+// of selects what was answered about one record's pod.
 func (a heard) of(pod string, record v1alpha1.ResizeRecord) harm.Signals {
 	return harm.Signals{
 		OOMEvents: measured(a.killed[pod], record), Throttle: measured(a.throttled[pod], record),
@@ -125,7 +134,8 @@ func (a heard) of(pod string, record v1alpha1.ResizeRecord) harm.Signals {
 	}
 }
 
-// measured are the values of the record's containers that are numbers: the judge says what was not measured.
+// measured selects the values of the record's containers that are numbers; nil: none was measured. The
+// judge reports what is missing.
 func measured(values map[string]float64, record v1alpha1.ResizeRecord) map[string]float64 {
 	var numbers map[string]float64
 	for _, container := range record.Desired {
@@ -141,7 +151,8 @@ func measured(values map[string]float64, record v1alpha1.ResizeRecord) map[strin
 	return numbers
 }
 
-// addRecent adds what is known without asking, of the time that the pod has run with its new size.
+// addRecent adds CPU usage that is in memory anyway, from the time in which the pod has run with its new
+// size, but at most lately.
 func (c measurer) addRecent(ctx context.Context, signals *harm.Signals, pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) {
 	if c.Lately == nil || record.VerifiedOnce == nil {
 		return
@@ -161,6 +172,8 @@ func (c measurer) addRecent(ctx context.Context, signals *harm.Signals, pod *cor
 	}
 }
 
+// unanswered marks every guardrail as failed with the same error. A failed guardrail is neither held nor
+// broken.
 func unanswered(guardrails []v1alpha1.SLOGuardrail, err error) []harm.SLOResult {
 	var out []harm.SLOResult
 	for _, g := range guardrails {
@@ -169,9 +182,12 @@ func unanswered(guardrails []v1alpha1.SLOGuardrail, err error) []harm.SLOResult 
 	return out
 }
 
+// errNotANumber is the failure of a guardrail whose query returned NaN, for example a ratio without
+// requests.
 var errNotANumber = errors.New("the answer is not a number")
 
-// guardrail compares a query's answer with its threshold.
+// guardrail compares a query's answer with its threshold. An error, a threshold that is no number and NaN
+// make the result failed, so that harm is never concluded from a missing answer.
 func guardrail(g v1alpha1.SLOGuardrail, value float64, err error) harm.SLOResult {
 	threshold, bad := strconv.ParseFloat(string(g.Threshold), 64)
 	if err == nil {

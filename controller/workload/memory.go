@@ -6,8 +6,10 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// memory is what the loop remembers between passes, of nodes, pods and workloads. All of it may be lost: each says what
-// happens then. Each is bounded by what there is in the cluster, or by time.
+// memory is what the loop remembers between passes, of nodes, pods and workloads. All of it may be lost,
+// for example with a change of leader; the comment of each type says what happens then. Each is bounded by
+// what exists in the cluster, or by time. Every field has its own mutex: no two of them are ever held
+// together.
 type memory struct {
 	nodes           nodeMemory
 	reservations    reservations
@@ -25,7 +27,8 @@ type memory struct {
 	limit           limit
 }
 
-// forget drops what is remembered of a recommendation that is gone.
+// forget drops what is remembered of a recommendation that is gone. What is keyed by pods or nodes is
+// dropped by time.
 func (m *memory) forget(name types.NamespacedName) {
 	m.counted.drop(name)
 	m.reservations.make(name, nil, tuning.Reservations{})

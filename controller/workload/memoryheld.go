@@ -10,16 +10,19 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// memoryLasts is how long an answer is not asked for again: a source knows no better before its next scrape.
+// memoryLasts is how long an answer is used again: a source knows nothing newer before its next scrape.
 const memoryLasts = 15 * time.Second
 
-// memoryHeld are what pods' containers held lately. They are safe for concurrent use.
+// memoryHeld is what the containers of pods held lately, in bytes. It may be lost: then a source is asked
+// once more. mutex guards all fields; swept is when old answers were removed last, so that a note costs
+// little.
 type memoryHeld struct {
 	mutex sync.Mutex
 	last  map[types.UID]heldAt
 	swept time.Time
 }
 
+// heldAt is one answer about a pod, also "nothing is known".
 type heldAt struct {
 	at   time.Time
 	held map[string]recommender.Amount
@@ -27,7 +30,7 @@ type heldAt struct {
 	soon bool
 }
 
-// of is the last answer about a pod; false: there is none that still holds.
+// of returns the last answer about a pod; false: there is none, or it is too old.
 func (x *memoryHeld) of(pod types.UID, now time.Time) (heldAt, bool) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -35,7 +38,8 @@ func (x *memoryHeld) of(pod types.UID, now time.Time) (heldAt, bool) {
 	return last, ok && !last.old(now)
 }
 
-// note an answer, also that nothing is known. Old ones are forgotten.
+// note remembers an answer, also that nothing is known: otherwise each pass would ask a source again that
+// has no data. Old answers are removed.
 func (x *memoryHeld) note(pod types.UID, answer heldAt) {
 	now := answer.at
 	x.mutex.Lock()
@@ -50,4 +54,5 @@ func (x *memoryHeld) note(pod types.UID, answer heldAt) {
 	x.last[pod] = answer
 }
 
+// old reports whether an answer has to be asked for again.
 func (w heldAt) old(now time.Time) bool { return now.Sub(w.at) >= memoryLasts }

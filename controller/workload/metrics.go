@@ -28,20 +28,22 @@ var (
 	}, []string{"namespace", "kind", "workload", "result"})
 )
 
-// incomplete passes went on without something that is new.
+// incomplete counts passes that went on without something new. Its label is one of the what… constants.
 var incomplete = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "attune_pass_incomplete_total",
 	Help: "What passes over workloads could not read (autoscalers, namespace, node, nodes, pod, room) or settle (unsettled: others kept taking the room); nothing new was begun that rests on it.",
 }, []string{"what"})
 
-// durations are tuning.Event of verified resizes alone: what failed is counted, and took as long as its deadline.
+// durations has the Took of verified resizes only: a failed resize takes as long as its deadline, which
+// says nothing about kubelets.
 var durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Name:    "attune_resize_duration_seconds",
 	Help:    "Time from the decision for a resize until the pod was seen to have it.",
 	Buckets: []float64{1, 3, 10, 30, 120, 300}, // few: each workload has them all
 }, []string{"namespace", "kind", "workload"})
 
-// setPending keeps no series of a workload that waits for nothing.
+// setPending sets the gauge of reverts that do not come about; with 0 the series is removed, so that only
+// workloads with a problem have one.
 func setPending(rec *v1alpha1.AttuneRecommendation, n int) {
 	values := []string{rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name}
 	if n == 0 {
@@ -51,13 +53,15 @@ func setPending(rec *v1alpha1.AttuneRecommendation, n int) {
 	pendingReverts.WithLabelValues(values...).Set(float64(n))
 }
 
-// counted are the workloads that have series, by their recommendations: once one of these is gone, nobody can say
-// any more what it was about. It is safe for concurrent use.
+// counted remembers which workload the series of a recommendation are about: once the recommendation is
+// deleted, its name no longer shows the workload's kind and name. It may be lost with the process, as the
+// series are. mutex guards of.
 type counted struct {
 	mutex sync.Mutex
 	of    map[types.NamespacedName]v1alpha1.WorkloadRef
 }
 
+// note remembers the workload of a recommendation before series of it are written.
 func (x *counted) note(rec *v1alpha1.AttuneRecommendation) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -67,7 +71,7 @@ func (x *counted) note(rec *v1alpha1.AttuneRecommendation) {
 	x.of[client.ObjectKeyFromObject(rec)] = rec.Spec.Workload
 }
 
-// drop deletes the series of a recommendation's workload.
+// drop deletes the series of a recommendation's workload and forgets it.
 func (x *counted) drop(name types.NamespacedName) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -77,7 +81,7 @@ func (x *counted) drop(name types.NamespacedName) {
 	}
 }
 
-// dropSeries deletes the series of a workload that is gone.
+// dropSeries deletes all series of a workload.
 func dropSeries(namespace string, w v1alpha1.WorkloadRef) {
 	of := prometheus.Labels{"namespace": namespace, "kind": string(w.Kind), "workload": w.Name}
 	for _, metric := range []interface{ DeletePartialMatch(prometheus.Labels) int }{resizes, reverts, evictions, pendingReverts, durations} {
@@ -85,11 +89,13 @@ func dropSeries(namespace string, w v1alpha1.WorkloadRef) {
 	}
 }
 
+// pendingReverts counts, for each workload, the pods that wait for their old size.
 var pendingReverts = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "attune_reverts_pending",
 	Help: "Pods that are to have their old size back and do not get it: their node has no room, or something refuses it.",
 }, []string{"namespace", "kind", "workload"})
 
+// countEviction counts the outcome of an eviction.
 func countEviction(rec *v1alpha1.AttuneRecommendation, outcome resize.EvictionOutcome) {
 	evictions.WithLabelValues(rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name, string(outcome)).Inc()
 }
@@ -98,6 +104,7 @@ func init() {
 	metrics.Registry.MustRegister(resizes, reverts, evictions, pendingReverts, durations, incomplete)
 }
 
+// add applies one increment of a decision to the metric that it is about (see tuning.Count).
 func add(n tuning.Count, rec *v1alpha1.AttuneRecommendation) {
 	w := rec.Spec.Workload
 	if n.Took > 0 {

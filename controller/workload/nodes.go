@@ -11,11 +11,13 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// nodesLast is how long a node is remembered that no pod of a workload was seen on: longer than any of its facts
-// holds. A node that is deleted is forgotten at once; this ends what is noted of one a moment after its deletion.
+// nodesLast is how long a node is remembered on which no pod of a workload was seen: longer than any of
+// its facts holds. A deleted node is dropped at once; the limit removes what is noted of a node a moment
+// after its deletion.
 const nodesLast = 24 * time.Hour
 
-// nodeMemory is what nodes taught. It may be lost: they teach it again. It is safe for concurrent use.
+// nodeMemory is what nodes have taught, by name. It may be lost: the nodes teach it again, at the price of
+// a few refused resizes. mutex guards all fields; the values behind the pointers too.
 type nodeMemory struct {
 	mutex sync.Mutex
 	of    map[string]*remembered
@@ -23,17 +25,20 @@ type nodeMemory struct {
 	swept time.Time
 }
 
-// remembered is what is known of one node, and its terms when it was seen last.
+// remembered is what is known of one node.
 type remembered struct {
+	// facts are the lessons. then are the node's terms when it was seen last: facts that depend on a
+	// changed term are dropped. seen is when that was.
 	facts resize.NodeFacts
 	then  resize.NodeTerms
 	seen  time.Time
-	// boot is the node's boot that was seen last, booted when it was first seen; zero: it was the first one.
+	// boot is the id of the boot that was seen last; booted is when it was first seen, and zero for the
+	// first one: when that began is not known.
 	boot   string
 	booted time.Time
 }
 
-// see adds what is known to a node as it is now.
+// see adds what is known to a node as the cache shows it now, and updates what is remembered.
 func (m *nodeMemory) see(node *corev1.Node, now time.Time) tuning.Node {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -47,7 +52,8 @@ func (m *nodeMemory) see(node *corev1.Node, now time.Time) tuning.Node {
 	return tuning.Node{Node: node, Facts: known.facts, Booted: known.booted}
 }
 
-// learn takes lessons to heart.
+// learn adds lessons. A lesson about a node that was never seen is dropped: records can name any node, and
+// the memory must not grow with them.
 func (m *nodeMemory) learn(lessons []tuning.Lesson, now time.Time) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -65,7 +71,8 @@ func (m *nodeMemory) forget(name string) {
 	delete(m.of, name)
 }
 
-// sweep drops nodes that were not seen for long, once in that time.
+// sweep drops nodes that were not seen for nodesLast; it runs once in that time. The caller holds the
+// mutex.
 func (m *nodeMemory) sweep(now time.Time) {
 	if now.Sub(m.swept) < nodesLast {
 		return
@@ -74,6 +81,7 @@ func (m *nodeMemory) sweep(now time.Time) {
 	maps.DeleteFunc(m.of, func(_ string, n *remembered) bool { return now.Sub(n.seen) >= nodesLast })
 }
 
+// known returns the entry of a node and creates it where it is new. The caller holds the mutex.
 func (m *nodeMemory) known(node *corev1.Node) *remembered {
 	if m.of == nil {
 		m.of = map[string]*remembered{}

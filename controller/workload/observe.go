@@ -23,10 +23,12 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// observer reads what a pass looks at, from the cache.
+// observer reads what a pass looks at, from the cache. It writes nothing.
 type observer struct{ *Controller }
 
-// observe reads everything a decision about the workload depends on, from the cache.
+// observe reads everything that the first decision depends on. It fails if the policy, the workload or the
+// pods cannot be read: without them nothing can be decided, not even a revert. If the namespace or a node
+// cannot be read, open records go on, and nothing new begins.
 func (c observer) observe(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (tuning.View, error) {
 	w := tuning.View{
 		Now: c.Clock.Now(), Rec: rec, Nodes: map[string]tuning.Node{},
@@ -58,6 +60,9 @@ func (c observer) observe(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 	return w, nil
 }
 
+// observePolicy reads the policy and its settings. A policy that is gone leaves the built-in defaults, by
+// which open records are finished; invalid settings leave the policy unusable. Only another read error is
+// returned.
 func (c observer) observePolicy(ctx context.Context, w *tuning.View) error {
 	p := &v1alpha1.AttunePolicy{}
 	err := c.Client.Get(ctx, types.NamespacedName{Namespace: w.Rec.Namespace, Name: w.Rec.Spec.Policy.Name}, p)
@@ -79,6 +84,8 @@ func (c observer) observePolicy(ctx context.Context, w *tuning.View) error {
 	return nil
 }
 
+// observeWorkload reads the workload; one that is gone, or of a kind that this version does not know,
+// stays nil.
 func (c observer) observeWorkload(ctx context.Context, w *tuning.View, id workload.Identity) error {
 	object := workload.NewObject(id.Kind)
 	if object == nil {
@@ -97,11 +104,11 @@ func (c observer) observeWorkload(ctx context.Context, w *tuning.View, id worklo
 	return nil
 }
 
-// autoscalersFor bounds what one pass waits for a list of autoscalers that was never read yet.
+// autoscalersFor bounds how long one pass waits for a list of autoscalers that was never read yet.
 const autoscalersFor = 10 * time.Second
 
-// observeAutoscalers comes after what is open. Where they cannot be listed, it returns why nothing new is begun but
-// answers to OOM kills.
+// observeAutoscalers comes after what is open. If the autoscalers cannot be listed, it returns why nothing
+// new begins but answers to OOM kills.
 func (c observer) observeAutoscalers(ctx context.Context, w *tuning.View) *resize.Refusal {
 	if w.Workload == nil || c.Autoscalers == nil {
 		return nil
@@ -115,7 +122,8 @@ func (c observer) observeAutoscalers(ctx context.Context, w *tuning.View) *resiz
 	return nil
 }
 
-// observePods lists the workload's pods by name, so that every pass sees the same order.
+// observePods lists the workload's pods, sorted by name so that every pass sees the same order, and reads
+// their nodes.
 func (c observer) observePods(ctx context.Context, w *tuning.View, id workload.Identity) error {
 	pods, err := owners.Pods(ctx, c.Client, id)
 	if err != nil {
@@ -130,6 +138,8 @@ func (c observer) observePods(ctx context.Context, w *tuning.View, id workload.I
 	return nil
 }
 
+// observeNode reads a pod's node once in a pass. A node that is gone is dropped from memory and stays out
+// of the view; a node that cannot be read is noted as unread.
 func (c observer) observeNode(ctx context.Context, w *tuning.View, name string) {
 	if _, known := w.Nodes[name]; known || name == "" || w.Looked.Unread.Nodes[name] != nil {
 		return
@@ -146,6 +156,8 @@ func (c observer) observeNode(ctx context.Context, w *tuning.View, name string) 
 	}
 }
 
+// observeNamespace reads the namespace, its LimitRanges, quotas and disruption budgets. The lists are the
+// cache's own objects: they are only read.
 func (c observer) observeNamespace(ctx context.Context, w *tuning.View) error {
 	namespace := owners.Namespace()
 	if err := c.Client.Get(ctx, types.NamespacedName{Name: w.Rec.Namespace}, namespace, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {

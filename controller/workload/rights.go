@@ -15,47 +15,57 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// Rights are the operator's own to resize pods. Without them nothing is sent for any workload: every resize would
-// be refused. They are safe for concurrent use; nil rights are never lost.
+// Rights knows whether the operator may resize pods (RBAC: patch on pods/resize). Without that right
+// nothing is sent for any workload: every resize would be refused. A refusal in one namespace, by an
+// authorizer that guards only some, blocks that namespace alone. mutex guards the fields below it; Ask
+// runs without it. A nil *Rights is never lost.
 type Rights struct {
-	// Ask asks the API server whether pods may be resized.
-	Ask   func(context.Context) (bool, error)
+	// Ask asks the API server whether pods may be resized (a SelfSubjectAccessReview). It may block on the
+	// network.
+	Ask func(context.Context) (bool, error)
+	// Clock gives the times and the ticks of Start.
 	Clock clock.WithTicker
 
 	mutex sync.Mutex
-	// why they are lost, in the API server's words; empty: they are there.
+	// why is the reason of a refusal while the rights are lost; empty: they are there. asked is when the
+	// API server was asked last.
 	why   string
 	asked time.Time
-	// denied are namespaces in which resizes were refused although the operator has the rights.
+	// denied are namespaces in which resizes were refused although the operator has the rights. Old
+	// entries are removed with each new refusal.
 	denied map[string]denial
 }
 
-// denial is what an authorizer said of one namespace, and until when that is taken to stand.
+// denial is what an authorizer answered about one namespace, and until when that is taken as valid.
 type denial struct {
-	why   string
+	why string
+	// wait is how long new resizes wait, and doubles; until is the end of that wait.
 	wait  time.Duration
 	until time.Time
-	// urgent is until when it stands for what harm asks for.
+	// urgent is until when even reverts and answers to OOM kills wait.
 	urgent time.Time
 }
 
-// How often the API server is asked: while all is well, and while it is not.
+// rightsUsually is how often the API server is asked while the rights are there, rightsLost while they are
+// not.
 const rightsUsually, rightsLost = time.Minute, tuning.RightsEvery
 
-// How long a namespace is left alone before it is tried again: at first, and at most; twice as long each time until
-// then. Where the API server did not say whether the rights are there, it begins with rightsLost.
+// deniedFirst is how long a namespace waits after the first refusal, deniedLast how long at most; the wait
+// doubles in between. If the API server did not answer whether the rights are there, the first wait is
+// rightsLost.
 const deniedFirst, deniedLast = 10 * time.Minute, 30 * time.Minute
 
-// urgentDenied is how long a namespace is left alone at most by what puts pods back, completes them or answers OOM
-// kills: such a patch now and then costs less than pods that crash for half an hour after the access is back.
+// urgentDenied is how long a namespace waits at most with reverts, second patches and answers to OOM
+// kills. A refused patch now and then costs less than pods that crash for half an hour after the access is
+// back.
 const urgentDenied = 2 * time.Minute
 
-// errNoRights is what readiness says.
+// errNoRights is the error of the readiness check.
 var errNoRights = errors.New("the operator may not patch pods/resize")
 
-// refused notes that a resize was refused for want of rights. They are lost only where the API server says so when it
-// is asked; else the refusal is about its namespace alone, as that of an authorizer that guards some namespaces is, or
-// about that one request.
+// refused notes that a resize was refused for want of rights, and asks the API server. If it answers that
+// the right is missing, the rights are lost for all. Otherwise the refusal is about this namespace only,
+// or about that one request.
 func (r *Rights) refused(ctx context.Context, namespace, why string) {
 	if r == nil {
 		return
@@ -84,7 +94,7 @@ func (r *Rights) refused(ctx context.Context, namespace, why string) {
 	r.denied[namespace] = d
 }
 
-// taken notes that a resize was taken in a namespace.
+// taken notes that a resize was accepted in a namespace, which ends its denial.
 func (r *Rights) taken(namespace string) {
 	if r == nil {
 		return
@@ -94,17 +104,20 @@ func (r *Rights) taken(namespace string) {
 	delete(r.denied, namespace)
 }
 
-// lost says why no new resize may begin in a namespace, in the API server's words; empty: it may.
+// lost returns why no new resize may begin in a namespace, in the API server's words; empty: it may.
 func (r *Rights) lost(ctx context.Context, namespace string) string {
 	return r.lostUntil(ctx, namespace, func(d denial) time.Time { return d.until })
 }
 
-// lostUrgent says why no pod of a namespace may be resized even for harm's sake.
+// lostUrgent returns why not even a revert or an answer to an OOM kill may be sent in a namespace; empty:
+// it may.
 func (r *Rights) lostUrgent(ctx context.Context, namespace string) string {
 	return r.lostUntil(ctx, namespace, func(d denial) time.Time { return d.urgent })
 }
 
-// lostUntil tells of the rights and of a namespace's denial. While the rights are lost it asks again now and then.
+// lostUntil returns the reason that holds now: lost rights first, then the namespace's denial. While the
+// rights are lost it asks the API server again, at most every rightsLost. The mutex is not held during
+// that request.
 func (r *Rights) lostUntil(ctx context.Context, namespace string, until func(denial) time.Time) string {
 	if r == nil {
 		return ""
@@ -121,7 +134,8 @@ func (r *Rights) lostUntil(ctx context.Context, namespace string, until func(den
 	return why
 }
 
-// look asks the API server. Where it gives no answer, what was known stands.
+// look asks the API server and returns the reason that holds afterwards. Without an answer, what was known
+// stays.
 func (r *Rights) look(ctx context.Context) string {
 	r.mutex.Lock()
 	r.asked = r.Clock.Now()
@@ -140,7 +154,8 @@ func (r *Rights) look(ctx context.Context) string {
 	return r.why
 }
 
-// Start asks now and then, until the context ends.
+// Start asks the API server every rightsUsually until the context ends. It implements manager.Runnable and
+// always returns nil.
 func (r *Rights) Start(ctx context.Context) error {
 	for range loop.Every(ctx, r.Clock, rightsUsually) {
 		r.look(ctx)
@@ -148,7 +163,8 @@ func (r *Rights) Start(ctx context.Context) error {
 	return nil
 }
 
-// Ready is a readiness check: it fails while the rights are lost.
+// Ready is a readiness check of the process (healthz.Checker): it fails while the rights are lost, so that
+// a rollout of the operator with missing rights does not complete.
 func (r *Rights) Ready(*http.Request) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

@@ -14,11 +14,12 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// sender sends what was decided and stored.
+// sender sends what was decided and stored. It is called by act only.
 type sender struct{ *Controller }
 
-// send sends each resize and notes the API server's answer in its record. That a pod has changed meanwhile is no
-// event: the next pass decides by what it is then. begun is how many resizes went out that were to begin.
+// send sends each resize and notes the API server's answer in its record. It returns the status with the
+// answers, which the caller stores, and how many resizes went out that count against the rate limit. A pod
+// that changed meanwhile (conflict) causes no event: the next pass decides on the newer pod.
 func (c sender) send(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w tuning.View, d tuning.Decision) (status v1alpha1.AttuneRecommendationStatus, begun int) {
 	status = *rec.Status.DeepCopy()
 	for _, sent := range d.Writes {
@@ -43,8 +44,10 @@ func (c sender) send(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w 
 	return status, begun
 }
 
-// resize patches the pod's resize subresource; the patch names the pod's uid, and its version where anything is
-// lowered: what a person raised since the pod was read is never taken back. Without rights nothing is sent.
+// resize patches the pod's subresource resize (KEP-1287). The patch names the pod's uid, and its version
+// where anything is lowered: what a person has raised since the pod was read is never lowered again. After
+// a conflict the patch is sent again at once if only the pod's status has changed. Without rights nothing
+// is sent.
 func (c sender) resize(ctx context.Context, w tuning.Write) (*corev1.Pod, resize.Outcome) {
 	lost := c.Rights.lostUrgent
 	if w.Begins {
@@ -75,17 +78,20 @@ func (c sender) resize(ctx context.Context, w tuning.Write) (*corev1.Pod, resize
 	return returned, outcome
 }
 
-// mostCatchUps is how often a patch is sent again at once because the pod's status moved on, but not its spec.
+// mostCatchUps is how often a patch is sent again at once because the pod's status moved on, but not its
+// spec.
 const mostCatchUps = 3
 
+// patch sends one strategic merge patch and classifies the error. It patches a copy: the API server's
+// answer is decoded into the object, and the cached pod must not change.
 func (c sender) patch(ctx context.Context, of *corev1.Pod, plan resize.Plan) (*corev1.Pod, resize.Outcome) {
 	pod := of.DeepCopy()
 	err := c.Client.SubResource("resize").Patch(ctx, pod, client.RawPatch(types.StrategicMergePatchType, plan.Patch()))
 	return pod, resize.Classify(err)
 }
 
-// recordOutcome remembers what an answer says beyond its record: of the rights, of the node, and when a pod was asked to be put
-// back.
+// recordOutcome remembers what an answer shows beyond its record: about the rights, about the node, and
+// when a pod was asked to be put back. A node is blamed only if the pod really is on it.
 func (c sender) recordOutcome(ctx context.Context, d *tuning.Decision, w tuning.View, sent tuning.Write, returned *corev1.Pod, outcome resize.Outcome) {
 	switch {
 	case outcome.Kind == resize.OutcomeAccepted:

@@ -25,18 +25,20 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// Indexes: pods by their workload and by their node, recommendations by their policy.
+// Names of the indexes: pods by their workload and by their node, recommendations by their policy.
 const (
 	byWorkload = workload.PodsByWorkload
 	byNode     = workload.PodsByNode
 	byPolicy   = "attune.policy"
 )
 
-// retries of a look that failed: an outage of the API server is not to be followed by a long silence.
+// retryFirst and retryLast bound the delay after a look that failed. The bound is short: an outage of the
+// API server should not be followed by a long silence.
 const retryFirst, retryLast = 50 * time.Millisecond, 30 * time.Second
 
-// Register adds the loop to a manager. Each value on told names a recommendation that another loop has news of: its
-// pods' grants changed, or its targets hold again after all.
+// Register adds the loop and its indexes to a manager. Each value on told names a recommendation that
+// another loop has news of: the grants of its pods changed, or its targets hold again. It returns an error
+// if an index or the controller cannot be added.
 func (c *Controller) Register(mgr ctrl.Manager, told <-chan event.TypedGenericEvent[types.NamespacedName]) error {
 	if err := loop.Register(context.Background(), mgr.GetFieldIndexer(), Indexes()); err != nil {
 		return err
@@ -50,8 +52,9 @@ func (c *Controller) Register(mgr ctrl.Manager, told <-chan event.TypedGenericEv
 		Complete(loop.Measured("workload", c))
 }
 
-// Options of the loop's queue. A pass waits for servers that the namespace's policies name: half of the workers are
-// there for the other namespaces.
+// Options returns the options of the loop's queue: 8 workers, of which one namespace has at most half. A
+// pass may wait for a server that the namespace's policies name; the other half stays for the other
+// namespaces.
 func Options() controller.Options {
 	const workers = 8
 	return controller.Options{
@@ -61,7 +64,7 @@ func Options() controller.Options {
 	}
 }
 
-// Watches are what wakes the loop.
+// Watches returns what wakes the loop. A test uses the same list to play a manager.
 func (c *Controller) Watches() []loop.Watch {
 	spec, wake := predicate.GenerationChangedPredicate{}, wakers{c}
 	watches := []loop.Watch{
@@ -86,7 +89,7 @@ func (c *Controller) Watches() []loop.Watch {
 	return watches
 }
 
-// Indexes that the loop lists by.
+// Indexes returns the indexes by which the loop lists objects.
 func Indexes() []loop.Index {
 	return []loop.Index{
 		{Object: &corev1.Pod{}, Field: byWorkload, Of: workloadOf},
@@ -99,9 +102,10 @@ func Indexes() []loop.Index {
 
 func workloadOf(o client.Object) []string { return workload.IndexOf(o) }
 
-// wakers map what happens to the recommendations that it concerns.
+// wakers map a changed object to the recommendations that it concerns.
 type wakers struct{ *Controller }
 
+// recommendationOf returns the recommendation of a pod's workload; nil: the pod has none.
 func (c wakers) recommendationOf(_ context.Context, o client.Object) []reconcile.Request {
 	id, ok := workload.OwnerOf(o, o.GetNamespace(), owners.Jobs{Reader: c.Client})
 	if !ok {
@@ -114,7 +118,7 @@ func requestFor(id workload.Identity) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: id.Namespace, Name: id.RecommendationName()}}}
 }
 
-// itself is the recommendation of a workload; a part of another one has none.
+// itself returns the recommendation of a workload; a part of another workload (a CronJob's Job) has none.
 func itself(_ context.Context, o client.Object) []reconcile.Request {
 	w, ok := workload.From(o)
 	if !ok || w.Part() {
@@ -123,7 +127,7 @@ func itself(_ context.Context, o client.Object) []reconcile.Request {
 	return requestFor(w.Identity)
 }
 
-// scaled is the recommendation of the workload that an autoscaler scales.
+// scaled returns the recommendation of the workload that an HPA scales.
 func scaled(_ context.Context, o client.Object) []reconcile.Request {
 	of := o.(*autoscalingv2.HorizontalPodAutoscaler).Spec.ScaleTargetRef
 	return requestFor(workload.Identity{Kind: v1alpha1.WorkloadKind(of.Kind), Namespace: o.GetNamespace(), Name: of.Name})
@@ -153,11 +157,14 @@ func (c wakers) recommendationsOfPolicy(ctx context.Context, o client.Object) []
 	return c.recommendations(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{byPolicy: o.GetName()})
 }
 
-// recommendationsIn are those of an object's namespace, or of the cluster.
+// recommendationsIn returns those of an object's namespace, and all of the cluster for an object without a
+// namespace.
 func (c wakers) recommendationsIn(ctx context.Context, o client.Object) []reconcile.Request {
 	return c.recommendations(ctx, client.InNamespace(o.GetNamespace()))
 }
 
+// recommendations lists recommendations from the cache. On an error it wakes none: the next regular look
+// finds the change.
 func (c wakers) recommendations(ctx context.Context, which ...client.ListOption) []reconcile.Request {
 	list := &v1alpha1.AttuneRecommendationList{}
 	if err := c.Client.List(ctx, list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {

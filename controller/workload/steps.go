@@ -12,15 +12,15 @@ import (
 	"attune.io/attune/resize"
 )
 
-// steps are records with the steps that are not worth a write of their own, since each look at a pod tells them again
-// (resize.Retold). They are stored with the next write. They may be lost: then a resize is verified anew. They are
-// safe for concurrent use.
+// steps are the records with progress that is not worth a write of its own, since each look at a pod shows
+// it again (resize.Retold): that a resize was accepted and since when it is applied. The progress is
+// stored with the next write. It may be lost: then a resize is verified anew. mutex guards of.
 type steps struct {
 	mutex sync.Mutex
 	of    map[types.NamespacedName][]v1alpha1.ResizeRecord
 }
 
-// note the records of a recommendation as they were stored, or as they are but for such steps.
+// note keeps the records of a recommendation as they are now; none: the recommendation is removed.
 func (x *steps) note(name types.NamespacedName, records []v1alpha1.ResizeRecord) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -34,8 +34,8 @@ func (x *steps) note(name types.NamespacedName, records []v1alpha1.ResizeRecord)
 	x.of[name] = slices.Clone(records)
 }
 
-// recall takes the records of a recommendation that was read as far as they are known to be. One that another replica
-// wrote since is left as it is.
+// recall puts the remembered progress into the records of a recommendation that was just read. A record
+// that another replica has changed since is left as it is.
 func (x *steps) recall(rec *v1alpha1.AttuneRecommendation) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -48,7 +48,7 @@ func (x *steps) recall(rec *v1alpha1.AttuneRecommendation) {
 	}
 }
 
-// noNews: nothing has changed from one status to the other that is to be stored.
+// noNews reports that nothing has changed between two statuses that has to be stored.
 func noNews(before, after v1alpha1.AttuneRecommendationStatus) bool {
 	if !slices.EqualFunc(before.Records, after.Records, resize.Retold) {
 		return false

@@ -13,11 +13,13 @@ import (
 	"attune.io/attune/internal/owners"
 )
 
-// storer writes the status of a recommendation, and guards what an open record rests on.
+// storer writes the status of a recommendation, and guards with finalizers what an open record depends on.
 type storer struct{ *Controller }
 
-// store writes the status under the resourceVersion it was decided on, and only where it has news; the
-// finalizer is there exactly while a record is open, and before the first one is written.
+// store writes the status under the resourceVersion that the decision was made on, and only if it has
+// news. A conflict is returned as an error. The finalizer exists exactly while a record is open, and is
+// added before the first record is written: otherwise the object could be deleted between the two, and no
+// process would know how to restore its pods.
 func (c storer) store(ctx context.Context, rec *v1alpha1.AttuneRecommendation, status v1alpha1.AttuneRecommendationStatus) error {
 	if err := c.guard(ctx, rec, len(status.Records) > 0); err != nil {
 		return err
@@ -39,8 +41,9 @@ func (c storer) store(ctx context.Context, rec *v1alpha1.AttuneRecommendation, s
 	return nil
 }
 
-// refused looks whether a write was refused because the cache is behind another writer: at that version every write is. A
-// conflict for another reason is over when it is tried again.
+// refused finds out whether a write was refused because the cache is behind another writer: every write at
+// that version would be refused too, so that the loop waits for the cache. A conflict for another reason
+// is over with the next try.
 func (c storer) refused(ctx context.Context, rec *v1alpha1.AttuneRecommendation, err error) {
 	if !apierrors.IsConflict(err) {
 		return
@@ -51,8 +54,9 @@ func (c storer) refused(ctx context.Context, rec *v1alpha1.AttuneRecommendation,
 	}
 }
 
-// guard adds the finalizer before a record is stored and takes it off after the last one is closed. In a namespace that is
-// being deleted it is taken off at once: the pods go too, and so may the right to write here.
+// guard adds the finalizer before a record is stored, and removes it after the last one is closed. In a
+// namespace that is being deleted it is removed at once: the pods go too, and the right to write there may
+// go first, so that a finalizer would block the deletion for ever.
 func (c storer) guard(ctx context.Context, rec *v1alpha1.AttuneRecommendation, open bool) error {
 	terminating, err := owners.Terminating(ctx, c.Client, rec.Namespace)
 	if err != nil {
@@ -80,8 +84,9 @@ func (c storer) guard(ctx context.Context, rec *v1alpha1.AttuneRecommendation, o
 	return nil
 }
 
-// guardPolicy keeps the policy, by whose settings a watch is finished, before a first record is stored. The policy
-// loop lets it go after the last one. A policy that is being deleted begins nothing.
+// guardPolicy adds a finalizer to the policy before a first record is stored, because the record's watch
+// is finished by its settings. The policy loop removes it after the last record. A policy that is being
+// deleted gets none, as it begins nothing.
 func (c storer) guardPolicy(ctx context.Context, rec *v1alpha1.AttuneRecommendation) error {
 	p := &v1alpha1.AttunePolicy{}
 	err := c.Client.Get(ctx, types.NamespacedName{Namespace: rec.Namespace, Name: rec.Spec.Policy.Name}, p)

@@ -14,37 +14,43 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// stored is what this loop wrote last of each recommendation: what it wrote wakes no pass, and a cache that does not
-// show it yet is not decided on. It may be lost: then a pass is made for nothing. It is safe for concurrent use.
+// stored is what this loop last wrote of each recommendation. It serves two purposes: an own write wakes
+// no pass, and a cache that does not show the write yet is not decided on. It may be lost: then a pass is
+// made for nothing. mutex guards of.
 type stored struct {
 	mutex sync.Mutex
 	of    map[types.NamespacedName]wrote
 }
 
-// mostEchoes of own writes are told apart: a pass writes at most twice, and their events may come after the next one's.
+// mostEchoes is how many own writes of one object are recognised: a pass writes at most twice, and their
+// events may come after those of the next pass.
 const mostEchoes = 4
 
-// echoFor is how long a cache is waited for that does not show a write; a watch that is behind for longer is believed.
+// echoFor is how long the loop waits for a cache that does not show a write; after that the cache is
+// believed, so that a broken watch does not stop the loop.
 const echoFor = 5 * time.Second
 
-// refusedFor is how long a write is not tried again that the API server refused for its version, while the cache does not
-// show the one that it has. A watch that is behind for longer is believed here as well.
+// refusedFor is how long a write is not tried again that the API server refused for its version, while the
+// cache does not show the newer one. After that the cache is believed here too.
 const refusedFor = time.Minute
 
-// echoEvery is how soon it is looked whether it does, then less and less often.
+// echoEvery is how soon the loop first checks whether the cache shows the write; later checks come less
+// and less often.
 const echoEvery = 20 * time.Millisecond
 
+// wrote is what is known of the last writes of one object.
 type wrote struct {
-	// statuses are digests of those that were written, the newest last.
+	// statuses are digests of the written statuses, the newest last, at most mostEchoes.
 	statuses []uint64
-	// version is the least that the object has: after the last write, or as it was read after a conflict. It was learned at
-	// a time, and is waited for so long.
+	// version is the lowest resourceVersion that the object can have: after the last write, or as read
+	// after a conflict. It was learned at the time at, and the loop waits for it for within.
 	version string
 	at      time.Time
 	within  time.Duration
 }
 
-// write notes a status that is about to be written: its event may come before the answer.
+// write notes a status that is about to be written. It runs before the write, since the event may come
+// before the answer.
 func (x *stored) write(rec *v1alpha1.AttuneRecommendation, status v1alpha1.AttuneRecommendationStatus) {
 	digest := digestOf(status)
 	x.mutex.Lock()
@@ -66,7 +72,8 @@ func (x *stored) written(rec *v1alpha1.AttuneRecommendation, now time.Time) {
 	x.put(key, w)
 }
 
-// behindOf notes the version that the API server has, where a write was refused because it is newer than the cache's.
+// behindOf notes the version that the API server has, where a write was refused because that version is
+// newer than the cache's.
 func (x *stored) behindOf(newest *v1alpha1.AttuneRecommendation, now time.Time) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -76,6 +83,7 @@ func (x *stored) behindOf(newest *v1alpha1.AttuneRecommendation, now time.Time) 
 	x.put(key, w)
 }
 
+// put stores an entry; the caller holds the mutex.
 func (x *stored) put(key types.NamespacedName, w wrote) {
 	if x.of == nil {
 		x.of = map[types.NamespacedName]wrote{}
@@ -83,7 +91,7 @@ func (x *stored) put(key types.NamespacedName, w wrote) {
 	x.of[key] = w
 }
 
-// own: the status is one that this loop wrote.
+// own reports whether the object's status is one that this loop wrote.
 func (x *stored) own(rec *v1alpha1.AttuneRecommendation) bool {
 	digest := digestOf(rec.Status)
 	x.mutex.Lock()
@@ -91,9 +99,9 @@ func (x *stored) own(rec *v1alpha1.AttuneRecommendation) bool {
 	return slices.Contains(x.of[client.ObjectKeyFromObject(rec)].statuses, digest)
 }
 
-// behind is when to look again at a recommendation that is older than this loop knows it to be by its own write or by a
-// conflict; 0: it is not.
-// Versions that are no numbers are not compared, and a clock that jumped back waits for nothing.
+// behind returns when to look again at a recommendation that is older than this loop knows it to be, by
+// its own write or by a conflict; 0: it is not older. Versions that are no numbers are not compared, and
+// after a clock that jumped back nothing is waited for.
 func (x *stored) behind(rec *v1alpha1.AttuneRecommendation, now time.Time) time.Duration {
 	x.mutex.Lock()
 	last := x.of[client.ObjectKeyFromObject(rec)]
@@ -107,13 +115,15 @@ func (x *stored) behind(rec *v1alpha1.AttuneRecommendation, now time.Time) time.
 	return max(echoEvery, age/4)
 }
 
+// forget drops a recommendation that is gone.
 func (x *stored) forget(name types.NamespacedName) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	delete(x.of, name)
 }
 
-// digestOf a status as the API server stores it.
+// digestOf is a 64-bit FNV digest of a status as the API server stores it. Digests are kept instead of
+// statuses, so that the memory does not grow with the size of the objects.
 func digestOf(status v1alpha1.AttuneRecommendationStatus) uint64 {
 	body, err := json.Marshal(status)
 	if err != nil {

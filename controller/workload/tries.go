@@ -11,17 +11,18 @@ import (
 	"attune.io/attune/resize"
 )
 
-// lastAsked is when pods were last asked to be put back. Since when that is so, and what is in the way, is in the tries of
-// the status; the moments between are not worth a write each, and may be lost: then it is asked once more. It is safe
-// for concurrent use.
+// lastAsked is when pods were last asked to be put back. Since when a revert is tried, and what is in the
+// way, is stored in the tries of the status; the single moments are not worth a write each. They may be
+// lost: then a pod is asked once more. mutex guards last.
 type lastAsked struct {
 	mutex sync.Mutex
 	last  map[types.UID]time.Time
 }
 
-// askedLasts is longer than it is ever waited between two of them.
+// askedLasts is how long a moment is kept: longer than the longest pause between two requests.
 const askedLasts = 2 * time.Minute
 
+// note remembers that a pod was asked, and removes old entries.
 func (x *lastAsked) note(pod types.UID, now time.Time) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -32,7 +33,7 @@ func (x *lastAsked) note(pod types.UID, now time.Time) {
 	x.last[pod] = now
 }
 
-// read are those of the pods that are being put back.
+// read returns the moments of the pods that are being put back.
 func (x *lastAsked) read(records []v1alpha1.ResizeRecord) map[types.UID]time.Time {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()

@@ -9,7 +9,7 @@ import (
 	"attune.io/attune/resize"
 )
 
-// What a pass could not read or settle, as the metric names it.
+// What a pass could not read or settle: the values of the label what of attune_pass_incomplete_total.
 const (
 	whatAutoscalers = "autoscalers"
 	whatNamespace   = "namespace"
@@ -20,7 +20,8 @@ const (
 	whatUnsettled   = "unsettled"
 )
 
-// notKnown counts a failed look, and makes it the reason why nothing is begun that rests on it.
+// notKnown counts and logs a failed read, and returns it as the refusal of everything that depends on it.
+// It is transient: it is read again in the next pass.
 func notKnown(ctx context.Context, what string, err error) *resize.Refusal {
 	incomplete.WithLabelValues(what).Inc()
 	log.FromContext(ctx).Error(err, "A pass goes on without what it could not read; nothing new rests on that", "what", what)

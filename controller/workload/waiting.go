@@ -11,11 +11,13 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// mostRecent changes are remembered, for passes that were under way when they happened.
+// mostRecent is how many changes are remembered, for passes that were under way when they happened. A pass
+// that missed more is treated as if its topic had changed.
 const mostRecent = 1024
 
-// waiting is which workloads wait for what. It may be lost: after a restart every workload is looked at. It is safe
-// for concurrent use.
+// waiting is which workloads wait for which topics, in both directions: on by topic, by by workload. It
+// may be lost: after a restart every workload is looked at. mutex guards all fields; an entry exists only
+// while its workload waits.
 type waiting struct {
 	mutex sync.Mutex
 	on    map[tuning.Topic]map[types.NamespacedName]bool
@@ -25,15 +27,17 @@ type waiting struct {
 	changes int
 }
 
-// now is a moment to compare changes with.
+// now returns the number of changes so far, to be compared later: a pass takes it before it reads
+// anything.
 func (x *waiting) now() int {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	return x.changes
 }
 
-// wait replaces what a workload waits for. It reports whether some of that has changed since a moment: then the
-// workload may have been looked at too early.
+// wait replaces what a workload waits for. It reports whether one of these topics has changed since a
+// moment (now): the pass may then have read the old state, and the event that would wake the workload is
+// already gone.
 func (x *waiting) wait(workload types.NamespacedName, topics []tuning.Topic, since int) (changed bool) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -59,6 +63,7 @@ func (x *waiting) wait(workload types.NamespacedName, topics []tuning.Topic, sin
 	return x.anyOf(topics, since)
 }
 
+// anyOf reports whether one of the topics changed since a moment; the caller holds the mutex.
 func (x *waiting) anyOf(topics []tuning.Topic, since int) bool {
 	missed := x.changes - since
 	if missed > len(x.recent) {
@@ -67,7 +72,7 @@ func (x *waiting) anyOf(topics []tuning.Topic, since int) bool {
 	return slices.ContainsFunc(x.recent[len(x.recent)-missed:], func(t tuning.Topic) bool { return slices.Contains(topics, t) })
 }
 
-// wake answers with the workloads that a change concerns, in the same order each time.
+// wake notes a change and returns the workloads that wait for it, in the same order each time.
 func (x *waiting) wake(t tuning.Topic) []reconcile.Request {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()

@@ -7,17 +7,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Confirmed is until when the stored targets of recommendations hold: by how new usage data the policy loop has found
-// them unchanged. To store that each time would be most of what is written. What is stored with the targets is never
-// newer, so that a loss is harmless. It is safe for concurrent use; the zero value is empty, and nil stays so.
+// Confirmed is until when the stored targets of recommendations hold: the time of the newest usage data
+// with which the policy loop has found them unchanged. Storing that time in each object would be most of
+// the operator's writes.
+//
+// The stored time is never newer than the one here, so that a loss is harmless: targets only look older
+// than they are. It is safe for concurrent use; the zero value is empty, and a nil *Confirmed stores
+// nothing.
 type Confirmed struct {
 	mutex sync.RWMutex
 	// until is in Unix seconds.
 	until map[types.NamespacedName]int64
 }
 
-// Confirm that a recommendation's targets hold, as they are stored, by usage data until a time. It returns until
-// when they were known to hold before; zero: that was not known.
+// Confirm notes that a recommendation's stored targets hold by usage data until a time (kept in whole
+// seconds). It returns the time that was known before; zero: none.
 func (t *Confirmed) Confirm(recommendation types.NamespacedName, until time.Time) (before time.Time) {
 	if t == nil {
 		return time.Time{}
@@ -32,7 +36,8 @@ func (t *Confirmed) Confirm(recommendation types.NamespacedName, until time.Time
 	return before
 }
 
-// Until when a recommendation's targets are known to hold; zero: that is not known.
+// Until returns until when a recommendation's targets are known to hold; zero: not known, so that the
+// stored time counts.
 func (t *Confirmed) Until(recommendation types.NamespacedName) time.Time {
 	if t == nil {
 		return time.Time{}
@@ -42,7 +47,7 @@ func (t *Confirmed) Until(recommendation types.NamespacedName) time.Time {
 	return at(t.until[recommendation])
 }
 
-// Forget a recommendation that is gone.
+// Forget drops a recommendation that is gone.
 func (t *Confirmed) Forget(recommendation types.NamespacedName) {
 	if t == nil {
 		return
@@ -52,6 +57,7 @@ func (t *Confirmed) Forget(recommendation types.NamespacedName) {
 	delete(t.until, recommendation)
 }
 
+// at converts Unix seconds, where 0 stands for no time.
 func at(seconds int64) time.Time {
 	if seconds == 0 {
 		return time.Time{}

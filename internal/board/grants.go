@@ -1,6 +1,18 @@
-// Package board is where the loops meet: what one of them decided, for another one to read. The node loop publishes what
-// the pods of a node are to hold, and the workload loop which of them are left as they are (Grants); the policy loop
-// confirms until when stored targets hold (Confirmed). All of it is in memory and may be lost: the loops say it again.
+// Package board is where the control loops meet: each loop publishes what it decided, and another loop
+// reads it. So no loop imports another one.
+//
+// What is published, by whom, for whom:
+//   - Grants.Publish: the node loop publishes what the pods of a node are to hold; the workload loop reads
+//     it (Of) and resizes.
+//   - Grants.Hold: the workload loop publishes which pods may not be changed or evicted; the node loop reads
+//     it (Held, Stays) and shares around them.
+//   - Confirmed: the policy loop publishes until when stored targets hold; the workload loop reads it and
+//     does not treat them as old.
+//
+// Ledger, AsItIs and Frozen are the shared rules about which pods take part in the sharing of a node. All
+// published data is in memory and may be lost with the process: the loops publish it again after a start,
+// and until then nothing is resized or evicted for a node (NotLookedAt). The package never calls the API
+// server and starts no loop. Start reading with Grants.
 package board
 
 import (
@@ -15,38 +27,47 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Pod is what one pod is to hold.
+// Pod is what one pod is to hold, as its node granted it (strategy Node). A Pod that was published is not
+// changed any more.
 type Pod struct {
-	// Recommendation of the pod's workload.
+	// Recommendation names the AttuneRecommendation of the pod's workload; a changed grant wakes it.
 	Recommendation types.NamespacedName
-	// Sizes to hold by container; absent amounts stay as they are.
+	// Sizes are what each container is to hold, by container name, in millicores and bytes. A missing
+	// container or a zero amount stays as it is.
 	Sizes map[string]recommender.Size
-	// Evict says why the pod has to go; empty: it stays.
+	// Evict is why the pod has to leave its node; empty: it stays.
 	Evict string
 }
 
-// Grants of all nodes, and what holds their pods. It is safe for concurrent use; the zero value is empty.
+// Grants holds the grants of all nodes, and what holds their pods. It is safe for concurrent use: mutex
+// guards all fields. The zero value is empty. Its size is bounded by the pods of the strategy Node in the
+// cluster.
 type Grants struct {
-	mutex  sync.RWMutex
+	mutex sync.RWMutex
+	// grants are by pod uid. onNode has the pods of each node, so that Publish can drop those that left.
 	grants map[types.UID]Pod
 	onNode map[string]map[types.UID]bool
-	held   marks
-	stays  marks
-	// looked are the workloads that the workload loop has told of.
+	// held and stays are the marks of the workload loop: not changed, not evicted.
+	held  marks
+	stays marks
+	// looked are the workloads about which the workload loop has reported at least once since the start.
 	looked map[types.NamespacedName]bool
 }
 
-// NotLookedAt is why a pod is left as it is while the workload loop has not told what holds its workload's pods, such
-// as after a start: that nothing is known to hold it does not mean that nothing does.
+// NotLookedAt is why a pod is left as it is while the workload loop has not yet reported what holds its
+// workload's pods, for example after a start. Without it, a paused pod would be treated as free for a
+// moment after each restart, because no report means no mark.
 const NotLookedAt = "NotLookedAt"
 
-// marks are words on pods, by their workloads.
+// marks are reasons on pods, set for a whole workload at a time. why is the same data by pod: both are
+// changed together.
 type marks struct {
 	of  map[types.NamespacedName]map[types.UID]string
 	why map[types.UID]string
 }
 
-// set replaces those of a workload's pods; false: nothing of that is new.
+// set replaces the marks of a workload's pods and reports whether anything changed. The caller holds the
+// mutex.
 func (m *marks) set(workload types.NamespacedName, words map[types.UID]string) bool {
 	if maps.Equal(m.of[workload], words) {
 		return false
@@ -64,8 +85,9 @@ func (m *marks) set(workload types.NamespacedName, words map[types.UID]string) b
 	return true
 }
 
-// Publish replaces the grants of a node. It returns the recommendations of the pods whose grants changed, by name. The
-// table keeps the grants: do not change them.
+// Publish replaces the grants of a node; nil grants remove it. It returns the recommendations of the pods
+// whose grants changed, sorted by name, so that the caller can wake them. The board keeps the map's
+// values: do not change them afterwards.
 func (t *Grants) Publish(node string, grants map[types.UID]Pod) []types.NamespacedName {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -92,7 +114,8 @@ func (t *Grants) Publish(node string, grants map[types.UID]Pod) []types.Namespac
 	return keys(changed)
 }
 
-// Of is what a pod was granted; false: nothing, so that it stays as it is.
+// Of returns what a pod was granted; false: nothing, so that it stays as it is. A nil *Grants has no
+// grants.
 func (t *Grants) Of(pod types.UID) (Pod, bool) {
 	if t == nil {
 		return Pod{}, false
@@ -103,8 +126,10 @@ func (t *Grants) Of(pod types.UID) (Pod, bool) {
 	return granted, ok
 }
 
-// Hold replaces what is known of the pods of a workload that are left as they are whatever they are granted, and
-// why; and of those that may not be evicted whatever happens, and why. It returns whether anything of that is new.
+// Hold replaces what is known of a workload's pods: held are the pods that keep their size whatever they
+// are granted, stays those that may not be evicted, each with the reason. It returns whether anything is
+// new, which includes the first report of a workload. The maps are kept: do not change them afterwards. A
+// nil *Grants ignores it.
 func (t *Grants) Hold(workload types.NamespacedName, held, stays map[types.UID]string) bool {
 	if t == nil {
 		return false
@@ -119,8 +144,8 @@ func (t *Grants) Hold(workload types.NamespacedName, held, stays map[types.UID]s
 	return first || second || third
 }
 
-// Forget what is known of the pods of a workload that is gone, or whose pods share no node. It returns whether anything
-// was.
+// Forget drops what is known of the pods of a workload that is gone or no longer shares nodes. It returns
+// whether anything was known. It leaves the grants alone, which belong to the nodes.
 func (t *Grants) Forget(workload types.NamespacedName) bool {
 	if t == nil {
 		return false
@@ -134,20 +159,22 @@ func (t *Grants) Forget(workload types.NamespacedName) bool {
 	return known
 }
 
-// Held says why a pod of a workload is left as it is; empty: it is not.
+// Held returns why a pod of a workload keeps its size; empty: it does not have to. Unlike Of, it must not
+// be called on nil.
 func (t *Grants) Held(workload types.NamespacedName, pod types.UID) string {
 	t.mutex.RLock()
 	defer t.mutex.RUnlock()
 	return t.of(&t.held, workload, pod)
 }
 
-// Stays says why a pod of a workload may not be evicted; empty: it may.
+// Stays returns why a pod of a workload may not be evicted; empty: it may. It must not be called on nil.
 func (t *Grants) Stays(workload types.NamespacedName, pod types.UID) string {
 	t.mutex.RLock()
 	defer t.mutex.RUnlock()
 	return t.of(&t.stays, workload, pod)
 }
 
+// of reads a mark; the caller holds the mutex.
 func (t *Grants) of(m *marks, workload types.NamespacedName, pod types.UID) string {
 	if !t.looked[workload] {
 		return NotLookedAt
@@ -155,6 +182,7 @@ func (t *Grants) of(m *marks, workload types.NamespacedName, pod types.UID) stri
 	return m.why[pod]
 }
 
+// keys returns the names of a set in order, so that the same change wakes workloads in the same order.
 func keys(set map[types.NamespacedName]bool) []types.NamespacedName {
 	return slices.SortedFunc(maps.Keys(set), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 }

@@ -12,8 +12,9 @@ import (
 	"attune.io/attune/resize"
 )
 
-// AsItIs says why a pod counts with what it holds instead of taking part in the sharing of its node: a word, and a
-// sentence that follows it. Empty: it takes part. The recommendation is that of the pod's workload; nil: there is none.
+// AsItIs returns why a pod counts with what it holds instead of taking part in the sharing of its node: a
+// word for programs and a sentence that explains the word. Both empty: the pod takes part. rec is that of
+// the pod's workload; nil: there is none. The first reason in the order below counts.
 func AsItIs(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (reason, message string) {
 	switch {
 	case rec == nil:
@@ -42,7 +43,8 @@ func AsItIs(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (reason, messag
 	return "", ""
 }
 
-// tooGreat: a container has a request or a limit that no node has.
+// tooGreat reports an amount that no node has (podview.Plausible). Sums with such an amount would overflow
+// or lose precision, and one pod could falsify the shares of all others.
 func tooGreat(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(podview.Read(pod), func(c podview.Container) bool {
 		return slices.ContainsFunc(c.Size[:], func(a recommender.Allocation) bool {
@@ -51,16 +53,17 @@ func tooGreat(pod *corev1.Pod) bool {
 	})
 }
 
-// demandKnown: of some container something is.
+// demandKnown reports whether a peak is known for at least one resource of one container.
 func demandKnown(rec *v1alpha1.AttuneRecommendation) bool {
 	return slices.ContainsFunc(rec.Spec.Containers, func(t v1alpha1.ContainerTarget) bool {
 		return t.Demand != nil && (t.Demand.CPUPeak != nil || t.Demand.MemoryPeak != nil)
 	})
 }
 
-// Frozen says why a pod that takes part in the sharing keeps what it holds, as far as the pod and its
-// recommendation show; gates may hold it beside, which only the workload loop knows. Empty: nothing does. A pod whose
-// eviction is written down is not frozen: its node has to say with each look that it still does not fit.
+// Frozen returns why a pod that takes part in the sharing keeps what it holds, as far as the pod and its
+// recommendation show it; a gate that only the workload loop knows may hold it in addition (Grants.Held).
+// Both empty: nothing does. A pod whose eviction for room is recorded is not frozen: its node has to
+// decide in each look whether the pod still does not fit.
 func Frozen(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (reason, message string) {
 	for _, record := range rec.Status.Records {
 		switch {
@@ -80,15 +83,16 @@ func Frozen(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (reason, messag
 	return "", ""
 }
 
-// Leaving: the pod's eviction for want of room is written down.
+// Leaving reports whether an eviction of the pod for want of room is recorded.
 func Leaving(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) bool {
 	return slices.ContainsFunc(rec.Status.Records, func(record v1alpha1.ResizeRecord) bool {
 		return record.PodUID == pod.UID && resize.Leaving(record)
 	})
 }
 
-// GroupOf names the pods that are taken to spike together with those of a workload: its own, or those of its policy's
-// node.group. It never reaches beyond the namespace, so that nobody chooses himself a neighbour's group.
+// GroupOf returns the name of the pods that are expected to spike together with those of a workload: its
+// own, or those of its policy's node.group. The name always has the namespace in it, so that a user cannot
+// choose the group of another namespace.
 func GroupOf(rec *v1alpha1.AttuneRecommendation) string {
 	if rec.Spec.NodeGroup != "" {
 		return GroupIn(rec.Namespace, rec.Spec.NodeGroup)
@@ -96,6 +100,6 @@ func GroupOf(rec *v1alpha1.AttuneRecommendation) string {
 	return rec.Namespace + "/" + workload.IdentityOf(rec).String()
 }
 
-// GroupIn names the pods of a namespace that are said to spike together. It is no workload's: kinds begin with a
-// capital letter.
+// GroupIn returns the name of a named group of a namespace. It never equals a workload's own group: those
+// begin with a kind, in capital letters.
 func GroupIn(namespace, group string) string { return namespace + "/group/" + group }

@@ -38,16 +38,21 @@ func Fair(workers, most int) func(string, workqueue.TypedRateLimiter[reconcile.R
 	}
 }
 
-// fair is a queue with a lane for each namespace.
+// fair is a queue with a lane for each namespace. A request passes through three places: PriorityQueue
+// (until its time has come), a lane (until a worker is chosen for its namespace), due (taken by the
+// worker). mutex guards all fields from news on. A lane exists only while its namespace has requests, so
+// that the queue is bounded by what is added to it.
 type fair struct {
 	// PriorityQueue has what was added until its time has come: then it gets into its lane.
 	priorityqueue.PriorityQueue[reconcile.Request]
-	// due has what is in the lanes, and what is worked on. It only does what it is told, and the metrics are about it.
+	// due has what is in the lanes and what is being worked on. It makes no choice of its own: the lanes
+	// choose, and due provides the deduplication and the metrics of a work queue.
 	due priorityqueue.PriorityQueue[reconcile.Request]
 
 	mutex sync.Mutex
-	// news: a request got into a lane, a worker is free, or all is over.
-	news       *sync.Cond
+	// news is signalled when a request enters a lane, a worker becomes free, or the queue shuts down.
+	news *sync.Cond
+	// free is the number of workers without a request, most the largest number for one namespace.
 	free, most int
 	lanes      map[string]*lane
 	// age has the lanes in which anything waits, the one that has waited longest first; urgency has them by the priority of
@@ -59,7 +64,7 @@ type fair struct {
 	byAge  bool
 }
 
-// lane is what a namespace has under way. It is there while it has anything.
+// lane is what a namespace has waiting and in work. It exists while it has anything of either.
 type lane struct {
 	// working are the requests that workers have, with what came of each of them meanwhile, if anything.
 	working map[reconcile.Request]*waiting
@@ -68,10 +73,12 @@ type lane struct {
 	waits map[reconcile.Request]*waiting
 	// byAge and byUrgency are its places in the queue's lists; nil: nothing waits in it.
 	byAge, byUrgency *list.Element
-	priority         int
+	// priority is the list of urgency that byUrgency is in.
+	priority int
 }
 
-// waiting is a request that waits for a worker.
+// waiting is a request that waits for a worker. order is the moment of its arrival (oldest first among
+// equals), at its index in the heap.
 type waiting struct {
 	request  reconcile.Request
 	priority int
@@ -82,7 +89,7 @@ type waiting struct {
 // taken is the priority, above all others, by which due hands out what the lanes chose.
 const taken = 1000
 
-// feed the lanes with what is due.
+// feed moves requests that are due into their lanes. It runs in one goroutine until the queue shuts down.
 func (q *fair) feed() {
 	for {
 		request, priority, down := q.PriorityQueue.GetWithPriority()
@@ -94,7 +101,9 @@ func (q *fair) feed() {
 	}
 }
 
-// arrive puts a request into its lane. One that is there already becomes as urgent as it ever was.
+// arrive puts a request into its lane. A request that waits already keeps its place in time and gets the
+// higher of the two priorities. A request that a worker has is noted, and waits again only when the worker
+// is done: two workers never have the same request.
 func (q *fair) arrive(request reconcile.Request, priority int) {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
@@ -123,7 +132,7 @@ func (q *fair) arrive(request reconcile.Request, priority int) {
 	q.news.Broadcast()
 }
 
-// wait in line.
+// wait puts a request in line, and its lane at the end of the list by age if nothing waited in it before.
 func (q *fair) wait(l *lane, one *waiting) {
 	heap.Push(&l.line, one)
 	l.waits[one.request] = one
@@ -133,7 +142,8 @@ func (q *fair) wait(l *lane, one *waiting) {
 	q.rank(l)
 }
 
-// rank puts a lane among those that are as urgent, behind them, where it was not among them.
+// rank moves a lane to the end of the list of its highest priority, unless it is in that list already:
+// then it keeps its place, so that new requests of the same urgency do not push it back.
 func (q *fair) rank(l *lane) {
 	top := l.line[0].priority
 	if l.byUrgency != nil && l.priority == top {
@@ -146,6 +156,8 @@ func (q *fair) rank(l *lane) {
 	l.priority, l.byUrgency = top, q.urgency[top].PushBack(l)
 }
 
+// unrank takes a lane out of its list of urgency; empty lists are removed, so that their number stays
+// small.
 func (q *fair) unrank(l *lane) {
 	if l.byUrgency == nil {
 		return
@@ -169,12 +181,14 @@ func (q *fair) served(l *lane) {
 	}
 }
 
+// tick returns the next moment: a count, not a time, so that two arrivals are never equal.
 func (q *fair) tick() uint64 {
 	q.moment++
 	return q.moment
 }
 
-// Get the request that a free worker is to work on.
+// Get returns the request that a free worker is to work on. It blocks until there is one; shutdown is true
+// when the queue ends.
 func (q *fair) Get() (request reconcile.Request, shutdown bool) {
 	request, _, shutdown = q.GetWithPriority()
 	return request, shutdown
@@ -193,7 +207,8 @@ func (q *fair) GetWithPriority() (request reconcile.Request, priority int, shutd
 	return request, 0, true
 }
 
-// next is the lane of the namespace that has the next worker; nil: none may have it.
+// next returns the lane whose namespace gets the next worker; nil: no lane may have one now. It alternates
+// between age and urgency (byAge, switched in begin).
 func (q *fair) next() *lane {
 	if q.free == 0 {
 		return nil
@@ -209,7 +224,9 @@ func (q *fair) next() *lane {
 	return nil
 }
 
-// firstOf the lanes that may have another worker. Those that have none may: no more are passed over than there are workers.
+// firstOf returns the first lane of a list that may have another worker: it has fewer workers than are
+// free, and fewer than most. A lane without a worker always may, so that the search passes over no more
+// lanes than there are workers.
 func (q *fair) firstOf(lanes *list.List) *lane {
 	for e := lanes.Front(); e != nil; e = e.Next() {
 		if l := e.Value.(*lane); len(l.working) < min(q.free, q.most) {
@@ -219,7 +236,8 @@ func (q *fair) firstOf(lanes *list.List) *lane {
 	return nil
 }
 
-// begin with the first request of a lane.
+// begin gives the first request of a lane to a worker. The request enters due again with the highest
+// priority, so that due returns exactly this one.
 func (q *fair) begin(l *lane) (request reconcile.Request, priority int, shutdown bool) {
 	one := heap.Pop(&l.line).(*waiting)
 	delete(l.waits, one.request)
@@ -232,7 +250,7 @@ func (q *fair) begin(l *lane) (request reconcile.Request, priority int, shutdown
 	return request, one.priority, shutdown
 }
 
-// Done frees the worker of a request. One that came again meanwhile gets into line.
+// Done frees the worker of a request. If the request came again meanwhile, it waits in its lane.
 func (q *fair) Done(request reconcile.Request) {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
@@ -250,10 +268,10 @@ func (q *fair) Done(request reconcile.Request) {
 	q.news.Broadcast()
 }
 
-// Len is how many requests wait for a worker.
+// Len is the number of requests that wait for a worker, without those that are not yet due.
 func (q *fair) Len() int { return q.due.Len() }
 
-// ShutDown lets all workers go.
+// ShutDown ends the queue: blocked workers return, and requests that wait are dropped.
 func (q *fair) ShutDown() {
 	q.PriorityQueue.ShutDown()
 	q.due.ShutDown()
@@ -262,7 +280,8 @@ func (q *fair) ShutDown() {
 	q.news.Broadcast()
 }
 
-// ShutDownWithDrain is ShutDown, as in the queue beneath.
+// ShutDownWithDrain is ShutDown: it does not wait for running work, as the priority queue beneath does not
+// either.
 func (q *fair) ShutDownWithDrain() { q.ShutDown() }
 
 // line is a heap of what waits in a lane, the most urgent first, and the oldest of those.

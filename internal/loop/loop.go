@@ -1,6 +1,13 @@
-// Package loop has what the control loops have in common. It writes down what wakes a loop, so that whatever runs the
-// loop wires it the same way: a manager, or a test that plays one. It measures what a loop does, has a queue in which no
-// namespace keeps the others waiting, and the tick of the loops that look again and again.
+// Package loop has what the control loops have in common:
+//   - Watch: what wakes a loop, as data. A manager (Build) and a test that plays one wire the loop in the
+//     same way.
+//   - Fair: a work queue in which no namespace keeps the others waiting (fair.go).
+//   - Measured: metrics of a loop: duration and errors (measure.go).
+//   - Every: the rounds of loops that run at an interval instead of by events (tick.go).
+//
+// An event passes Watch.When, is mapped to names by Watch.Map, waits for Watch.After, and enters the
+// queue; a worker takes the name and calls Reconcile. The package knows nothing about policies, workloads
+// or nodes, and decides nothing about them. Start reading with Watch.
 package loop
 
 import (
@@ -19,26 +26,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Queue of what a loop has to look at.
+// Queue is the work queue of a loop: names of objects to look at.
 type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // Watch is one kind of event that wakes a loop.
 type Watch struct {
+	// Object is an empty object of the kind to watch.
 	Object client.Object
-	// Map names what to look at. Nil: the object itself, which is what the loop reconciles; one Watch of a loop has none.
+	// Map returns the names to look at for an object. nil: the object itself, which is what the loop
+	// reconciles; exactly one Watch of a loop has no Map.
 	Map handler.MapFunc
-	// When passes the events that matter. Nil: all of them.
+	// When passes the events that matter. nil: all of them.
 	When predicate.Predicate
-	// After gathers the events of a moment, such as a rollout's, into one look. 0: the look is due at once.
+	// After delays the look, so that many events of one moment, such as a rollout's, become one look. 0:
+	// the look is due at once.
 	After time.Duration
-	// Urgent passes updates whose look goes ahead of the others in the queue, where the queue knows priorities. Nil: none.
+	// Urgent selects updates whose look goes ahead of the others in the queue, if the queue has
+	// priorities. nil: none. It has no effect together with a nil Map, and After has none together with
+	// Urgent.
 	Urgent func(before, after client.Object) bool
 }
 
-// urgently is the priority of a look that goes ahead; that of the others is 0, or less after a start.
+// urgently is the priority of an urgent look. Other looks have 0; controller-runtime gives looks after a
+// start less (handler.LowPriority).
 const urgently = 100
 
-// Handler puts what an event names into the queue.
+// Handler returns the event handler that puts the names of an event into the queue.
 func (w Watch) Handler() handler.EventHandler {
 	switch {
 	case w.Map == nil:
@@ -51,7 +64,8 @@ func (w Watch) Handler() handler.EventHandler {
 	return later(w.Map, w.After)
 }
 
-// ahead looks at once, and first after an urgent update.
+// ahead handles events without a delay, and gives urgent updates a priority. An update wakes the names of
+// the old and of the new object, because a pod may have changed its owner.
 func ahead(names handler.MapFunc, urgent func(before, after client.Object) bool) handler.EventHandler {
 	plain := handler.EnqueueRequestsFromMapFunc(names)
 	return handler.Funcs{
@@ -67,7 +81,7 @@ func ahead(names handler.MapFunc, urgent func(before, after client.Object) bool)
 	}
 }
 
-// Predicate of the watch.
+// Predicate returns the filter of the watch; it passes everything where When is nil.
 func (w Watch) Predicate() predicate.Predicate {
 	if w.When == nil {
 		return predicate.Funcs{}
@@ -75,7 +89,7 @@ func (w Watch) Predicate() predicate.Predicate {
 	return w.When
 }
 
-// later looks a moment after the event, at what the object names now.
+// later adds names to the queue after a delay. Of an update only the new object's names count.
 func later(names handler.MapFunc, after time.Duration) handler.EventHandler {
 	add := func(ctx context.Context, q Queue, o client.Object) {
 		for _, request := range names(ctx, o) {
@@ -89,7 +103,8 @@ func later(names handler.MapFunc, after time.Duration) handler.EventHandler {
 	}
 }
 
-// Build is a controller of a manager that the watches wake.
+// Build prepares a controller of a manager with these watches. The caller adds the options and the
+// reconciler.
 func Build(mgr ctrl.Manager, name string, watches []Watch) *ctrl.Builder {
 	b := ctrl.NewControllerManagedBy(mgr).Named(name)
 	for _, w := range watches {
@@ -102,14 +117,18 @@ func Build(mgr ctrl.Manager, name string, watches []Watch) *ctrl.Builder {
 	return b
 }
 
-// Index is one that a loop lists by.
+// Index is an index of the cache by which a loop lists objects.
 type Index struct {
+	// Object is an empty object of the indexed kind.
 	Object client.Object
-	Field  string
-	Of     client.IndexerFunc
+	// Field is the name of the index, as client.MatchingFields uses it.
+	Field string
+	// Of returns the values of an object under which it is found.
+	Of client.IndexerFunc
 }
 
-// Register indexes with a cache.
+// Register adds indexes to a cache. It has to run before the cache starts; it returns the first error, for
+// example an index that exists already.
 func Register(ctx context.Context, with client.FieldIndexer, indexes []Index) error {
 	for _, i := range indexes {
 		if err := with.IndexField(ctx, i.Object, i.Field, i.Of); err != nil {

@@ -27,7 +27,8 @@ var (
 
 func init() { metrics.Registry.MustRegister(duration, failures) }
 
-// Measured is a loop of which is counted how long a look takes, and what kind of error ends one.
+// Measured wraps a reconciler and measures it: how long each look takes, and what kind of error ends it.
+// loop is the label of the metric. Results and errors pass through unchanged.
 func Measured(loop string, of reconcile.Reconciler) reconcile.Reconciler {
 	took := duration.WithLabelValues(loop)
 	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -41,7 +42,8 @@ func Measured(loop string, of reconcile.Reconciler) reconcile.Reconciler {
 	})
 }
 
-// knownReasons are the reasons that are told apart: what answers in the API server's place may use any words.
+// knownReasons are the reasons that become values of a label. Any other text does not: a proxy in the API
+// server's place may answer with any words, and each new word would be a new series for ever.
 var knownReasons = map[metav1.StatusReason]bool{
 	metav1.StatusReasonUnauthorized: true, metav1.StatusReasonForbidden: true, metav1.StatusReasonNotFound: true,
 	metav1.StatusReasonAlreadyExists: true, metav1.StatusReasonConflict: true, metav1.StatusReasonGone: true,
@@ -51,7 +53,7 @@ var knownReasons = map[metav1.StatusReason]bool{
 	metav1.StatusReasonExpired: true, metav1.StatusReasonServiceUnavailable: true,
 }
 
-// errorType is one of a few words for an error.
+// errorType returns one of a few words for an error; the API server's own reason goes first.
 func errorType(err error) string {
 	if reason := apierrors.ReasonForError(err); knownReasons[reason] {
 		return string(reason)

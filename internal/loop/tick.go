@@ -8,9 +8,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Every begins a round at once, and one at every tick of an interval after that, until the context ends; it yields
-// the time at which the round begins. Rounds never overlap: of the ticks that come during one, the first is made good at
-// once, and the others are lost.
+// Every yields the beginning of each round: the first at once, then one at each tick of the interval,
+// until the context ends or the caller leaves the range loop. Rounds never overlap. Of the ticks that come
+// during a round, one is made good at once when it ends, and the others are lost. The ticker stops with
+// the range loop.
 func Every(ctx context.Context, c clock.WithTicker, interval time.Duration) iter.Seq[time.Time] {
 	return func(round func(time.Time) bool) {
 		ticker := c.NewTicker(interval)

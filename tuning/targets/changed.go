@@ -13,14 +13,15 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// RenewEvery is how far what is stored may lag behind what is known where nothing that anybody acts on has changed:
-// the time of the newest sample, the figures that explain, the checkpoints. RenewEarly is the same while there is no
-// target yet, and progress is all there is to see.
+// RenewEvery is how far the stored object may lag behind what is known, while nothing has changed that a
+// loop or the webhook acts on: the time of the newest sample, figures in explanations, checkpoints.
+// RenewEarly is the same while there is no target yet and progress is all that can be shown.
 const RenewEvery, RenewEarly = time.Hour, 30 * time.Minute
 
-// WorthWriting tells whether a new spec differs from the stored one in anything that anybody acts
-// on. Figures in explanations move with every step of history, and a write for each would be most of
-// what the API server gets from us.
+// WorthWriting reports whether a new spec differs from the stored one in anything that a loop, the webhook
+// or a person acts on, or whether the turn of the object to be renewed has come. Figures in explanations
+// move with every step of the history; a write for each would be most of the operator's load on the API
+// server.
 func WorthWriting(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneRecommendationSpec, now time.Time) bool {
 	if needsRenewal(rec, wanted, now) {
 		return true
@@ -28,7 +29,9 @@ func WorthWriting(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneReco
 	return !equality.Semantic.DeepEqual(withoutVolatile(rec.Spec), withoutVolatile(wanted))
 }
 
-// needsRenewal: the seed is half way through its life, or the recommendation's turn to be renewed has come.
+// needsRenewal reports that the stored seed has passed half of its life and the new one lives longer, or
+// that the turn of the recommendation has come. Without the first, a seed of an unchanged workload would
+// expire and new pods would be born with the template's size.
 func needsRenewal(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneRecommendationSpec, now time.Time) bool {
 	stored := rec.Spec
 	if stored.Seed != nil && wanted.Seed != nil && stored.Seed.ValidUntil.Time.Before(now.Add(seedLifetime/2)) &&
@@ -47,8 +50,9 @@ func needsRenewal(rec *v1alpha1.AttuneRecommendation, wanted v1alpha1.AttuneReco
 	return Turn(key, wanted.DataUntil.Time, every) > Turn(key, stored.DataUntil.Add(soon), every)
 }
 
-// Turn numbers a recommendation's turns to be renewed. They begin at another moment for each, so that those of a
-// cluster, which often begin together, are not renewed together.
+// Turn numbers the periods of one recommendation, so that it is renewed once in each. The periods begin at
+// another moment for each name (a hash), so that the recommendations of a cluster, which are often created
+// together, are not all written in the same minute. every must be at least a second.
 func Turn(recommendation types.NamespacedName, at time.Time, every time.Duration) int64 {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(recommendation.String())) // it takes everything
@@ -56,8 +60,8 @@ func Turn(recommendation types.NamespacedName, at time.Time, every time.Duration
 	return (at.Unix() + int64(hash.Sum32())%seconds) / seconds
 }
 
-// withoutVolatile drops what may drift without consequence. It changes nothing of the spec, and shares the rest
-// with it.
+// withoutVolatile returns the spec without what may drift without consequence. The result shares the rest
+// with the argument: neither must be changed afterwards. The argument itself is not changed.
 func withoutVolatile(spec v1alpha1.AttuneRecommendationSpec) v1alpha1.AttuneRecommendationSpec {
 	spec.DataUntil, spec.Checkpoints = nil, nil
 	if spec.Seed != nil {
@@ -77,9 +81,12 @@ func withoutVolatile(spec v1alpha1.AttuneRecommendationSpec) v1alpha1.AttuneReco
 	return spec
 }
 
-// CheckpointDue: there is none of a container that has been measured although one is needed, and it was not looked for
-// within the hour; or it is older than one whose recommendation is renewed can be: its newest sample stands still, while
-// more of the past may have been read. forgets: the source cannot be asked for the past again.
+// CheckpointDue reports whether the checkpoints of a recommendation have to be computed again. That is so
+// in two cases:
+//   - The source cannot be asked for the past again (forgets), a measured container has no checkpoint, and
+//     none was made within the last RenewEvery.
+//   - A checkpoint is older than 2 × RenewEvery. A recommendation whose newest sample stands still is not
+//     renewed, while more of the past may have been read meanwhile.
 func CheckpointDue(spec v1alpha1.AttuneRecommendationSpec, forgets bool, now time.Time) bool {
 	if forgets && lacksCheckpoint(spec, now.Add(-RenewEvery)) {
 		return true
@@ -88,7 +95,8 @@ func CheckpointDue(spec v1alpha1.AttuneRecommendationSpec, forgets bool, now tim
 	return slices.ContainsFunc(spec.Checkpoints, func(c v1alpha1.Checkpoint) bool { return c.At.Time.Before(old) })
 }
 
-// lacksCheckpoint: a container has been measured and has none, and no other one's is newer than a time.
+// lacksCheckpoint reports that a measured container has no checkpoint, and that no checkpoint of the
+// others is newer than a time.
 func lacksCheckpoint(spec v1alpha1.AttuneRecommendationSpec, since time.Time) bool {
 	lacks := false
 	for _, container := range spec.Containers {
@@ -101,7 +109,7 @@ func lacksCheckpoint(spec v1alpha1.AttuneRecommendationSpec, since time.Time) bo
 	return lacks
 }
 
-// SameCheckpoints compares them by name and content, whenever they were made.
+// SameCheckpoints compares checkpoints by name and content; when they were made does not count.
 func SameCheckpoints(a, b []v1alpha1.Checkpoint) bool {
 	return slices.EqualFunc(a, b, func(a, b v1alpha1.Checkpoint) bool { return a.Name == b.Name && bytes.Equal(a.Data, b.Data) })
 }

@@ -9,38 +9,48 @@ import (
 	"attune.io/attune/internal/autoscale"
 )
 
-// DecisionLifetime is how long a decision stands at most before it is made anew, whatever it rests on: time alone changes
-// some, such as how long a template has been new.
+// DecisionLifetime is how long a decision is used again at most, whatever it depends on: time alone
+// changes some inputs, such as how long a template has been new.
 const DecisionLifetime = 30 * time.Minute
 
-// Facts are what a decision about a workload rests on, but for the time.
+// Facts is what a decision about a workload depends on, except for the time and the autoscalers. It is
+// comparable with ==, so that "nothing has changed" is one comparison.
 type Facts struct {
+	// Recommendation, Workload and Policy are the uids of the three objects; an object that was created
+	// anew under the same name is another one.
 	Recommendation, Workload, Policy types.UID
-	// Versions of the objects, as the API server counts their changes; Generation is the policy's.
+	// RecommendationVersion and WorkloadVersion are the resourceVersions of the objects.
 	RecommendationVersion, WorkloadVersion string
-	Generation                             int64
-	// News is the history's.
-	News   uint64
+	// Generation is that of the policy: its status does not matter.
+	Generation int64
+	// News is a number of the history that changes whenever the usage of the workload's containers does.
+	News uint64
+	// Silent is History.Silent.
 	Silent bool
 }
 
-// Decision is what the last look at a workload rested on, where it ended with nothing to write. While all of it is the
-// same, so is the decision: a pass costs as much as there is news.
+// Decision is what the last look at a workload depended on, where the look ended with nothing to write.
+// While all of it is the same, the result is the same, so that a pass over a quiet cluster costs little.
+// It is kept in memory only: a loss costs one full look.
 type Decision struct {
+	// Facts are the inputs at the time of the look.
 	Facts
+	// Holds are the holds of autoscalers at that time.
 	Holds autoscale.Holds
-	// Until is when it has to be made anew, DataUntil what it told of the data.
+	// Until is when the decision has to be made anew. DataUntil is the time of the newest sample that it
+	// used.
 	Until, DataUntil time.Time
 }
 
-// Stands says whether it would be the same now.
+// Stands reports whether the decision would be the same now, given the same facts and holds and a time
+// before Until.
 func (d Decision) Stands(now Decision, at time.Time) bool {
 	return at.Before(d.Until) && d.Facts == now.Facts && d.Holds.Equal(now.Holds)
 }
 
-// Lasting is the decision with the time that changes it (Until): a container's data is old, the seed is to be renewed, a
-// template is no longer new. At that very time it is made anew, and so is what is made at that time: some comparisons
-// include it.
+// Lasting returns the decision with Until set to the first moment at which time alone changes it: a
+// container's data becomes old, the seed has to be renewed or expires, a template is no longer new. A
+// moment equal to Now counts too, because some comparisons include it.
 func (d Decision) Lasting(v View) Decision {
 	d.Until = v.Now.Add(DecisionLifetime)
 	sooner := func(at time.Time) {
@@ -64,9 +74,9 @@ func (d Decision) Lasting(v View) Decision {
 	return d
 }
 
-// Timeless: a decision rests on nothing that time alone changes, but for what Lasting knows. What harm has taught is
-// forgotten little by little, the strategy Node looks an hour ahead, and a run of a Job is over when nothing has come
-// after it.
+// Timeless reports whether time alone changes nothing of a decision except for what Lasting knows. Three
+// things move with time and exclude it: floors, which are forgotten little by little; the strategy Node,
+// whose forecast looks an hour ahead; and Jobs, whose run is over when no newer sample comes.
 func Timeless(rec *v1alpha1.AttuneRecommendation, strategy v1alpha1.Strategy, kind v1alpha1.WorkloadKind) bool {
 	return rec.UID != "" && len(rec.Status.Floors) == 0 && strategy == v1alpha1.StrategyWorkload &&
 		kind != v1alpha1.KindJob && kind != v1alpha1.KindCronJob

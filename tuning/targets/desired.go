@@ -18,8 +18,10 @@ import (
 	"attune.io/attune/resize/harm"
 )
 
-// Wanted is what a workload's recommendation should say by now. complete: the workload's whole past has been read; until
-// then what is stored is kept as far as it can be.
+// Wanted returns what a workload's recommendation should say now. complete reports that the whole past of
+// the workload has been read; until then, after a restart or a change of leader, the stored targets are
+// kept as far as possible: a short history would recommend less than the full one. The result shares
+// memory with the View.
 func Wanted(rec *v1alpha1.AttuneRecommendation, v View, complete bool) v1alpha1.AttuneRecommendationSpec {
 	wanted := Desired(v)
 	if rec.UID != "" && !complete {
@@ -28,7 +30,9 @@ func Wanted(rec *v1alpha1.AttuneRecommendation, v View, complete bool) v1alpha1.
 	return wanted
 }
 
-// Desired is the spec of a workload's AttuneRecommendation by what is known of its history. It leaves out the checkpoints.
+// Desired computes the spec of a workload's AttuneRecommendation from its history. It leaves out the
+// checkpoints, which the policy loop adds. In the mode Observe the targets are removed at the end, after
+// the seed: only the progress of the data is shown.
 func Desired(v View) v1alpha1.AttuneRecommendationSpec {
 	spec := v1alpha1.AttuneRecommendationSpec{
 		Workload:       v1alpha1.WorkloadRef{Kind: v.Workload.Kind, Name: v.Workload.Name, UID: v.Workload.UID},
@@ -53,7 +57,8 @@ func Desired(v View) v1alpha1.AttuneRecommendationSpec {
 	return spec
 }
 
-// target of one container, by the policy's strategy.
+// target computes the target of one container by the policy's strategy. The recommender comes first; under
+// the strategy Workload a small fall is then damped, and the floor of the memory limit is set.
 func (v View) target(c *corev1.Container) v1alpha1.ContainerTarget {
 	input, recommend := v.inputFor(c), recommender.Target
 	if v.Explained {
@@ -68,7 +73,7 @@ func (v View) target(c *corev1.Container) v1alpha1.ContainerTarget {
 	return target
 }
 
-// progress is what Observe shows of targets: how far their data has come.
+// progress returns what the mode Observe shows of targets: how far their data has come, without any size.
 func progress(targets []v1alpha1.ContainerTarget) (out []v1alpha1.ContainerTarget) {
 	for _, t := range targets {
 		out = append(out, v1alpha1.ContainerTarget{Name: t.Name, Confidence: t.Confidence, DataPoints: t.DataPoints, Holds: t.Holds})
@@ -76,7 +81,8 @@ func progress(targets []v1alpha1.ContainerTarget) (out []v1alpha1.ContainerTarge
 	return out
 }
 
-// inputFor is what the recommender is asked about a container.
+// inputFor builds the recommender's input for a container. A request that a person has just raised in the
+// template acts as a floor until there is enough data of the new generation.
 func (v View) inputFor(c *corev1.Container) recommender.Input {
 	input := recommender.Input{
 		Container: c.Name,
@@ -98,9 +104,10 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 	return input
 }
 
-// limitFloor is what no memory limit may be below. A VPA's container has none: it is not ours; one whose
-// memory an HPA scales on has only what a kill taught, as the request of a limit that is equal to it moves
-// with it.
+// limitFloor returns the amount that no memory limit may be below; nil: none. A container that a VPA sizes
+// has none, because attune does not change it. One whose memory an HPA scales on has only what an OOM kill
+// taught: where request and limit are equal the request moves with the limit, and that changes the HPA's
+// result.
 func (v View) limitFloor(t v1alpha1.ContainerTarget) *resource.Quantity {
 	switch {
 	case HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA):
@@ -111,8 +118,9 @@ func (v View) limitFloor(t v1alpha1.ContainerTarget) *resource.Quantity {
 	return t.MemoryLimitFloor
 }
 
-// original is what the container has without attune: what its template asks, or what its pods were
-// given by others (a LimitRange) where the template asks nothing.
+// original returns what the container has without attune: what its template asks for, or, where the
+// template asks for nothing, what pods of the newest stored generation were given by others (a
+// LimitRange).
 func (v View) original(c *corev1.Container) recommender.Size {
 	size := podview.ReadSpec(c.Resources)
 	if size != (recommender.Size{}) || len(v.Status.Originals) == 0 {
@@ -127,7 +135,8 @@ func (v View) original(c *corev1.Container) recommender.Size {
 	return size
 }
 
-// digest is a short stable hash of a value's JSON.
+// digest is a short stable hash of a value: the first 6 bytes of the SHA-256 of its JSON, in hex. It
+// panics on a value that is not plain data.
 func digest(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -11,10 +11,13 @@ import (
 	"attune.io/attune/resize/harm"
 )
 
-// keepDuringBackfill keeps what was recommended when the past was known, while it is being read again: the same
-// policy with the same settings would come to it. Its age keeps counting (dataUntil, validUntil). What
-// does not come from history is not kept: a pause, another mode, a new hold, a floor above the target; nor
-// is what new pods are given, which follows what the pods survived meanwhile and what harmed them.
+// keepDuringBackfill keeps the stored targets while the past is being read again: the same policy with the
+// same settings would come to them once it is read. Their age goes on counting (dataUntil, validUntil), so
+// that a source that never answers still makes them old.
+//
+// Not kept is what does not come from the history: a pause, another mode, a new hold, a floor above the
+// target. The seed is computed anew, because it follows what the pods survived meanwhile and what harmed
+// them.
 func keepDuringBackfill(stored, wanted v1alpha1.AttuneRecommendationSpec, v View) v1alpha1.AttuneRecommendationSpec {
 	same := stored.Policy.UID == wanted.Policy.UID && stored.Mode == wanted.Mode && stored.SettingsDigest == wanted.SettingsDigest
 	if !same || !Recommended(stored) || !withheldForData(wanted) || newlyHeld(stored, wanted) || floored(stored, v) {
@@ -28,19 +31,21 @@ func keepDuringBackfill(stored, wanted v1alpha1.AttuneRecommendationSpec, v View
 	return wanted
 }
 
-// Recommended: there is a target to be kept.
+// Recommended reports whether at least one container has a target.
 func Recommended(spec v1alpha1.AttuneRecommendationSpec) bool {
 	return slices.ContainsFunc(spec.Containers, func(c v1alpha1.ContainerTarget) bool {
 		return podview.FromResources(c.Target) != (recommender.Size{})
 	})
 }
 
-// withheldForData: if there is no seed, it is for want of targets and nothing else.
+// withheldForData reports that, if there is no seed, the only reason is that targets are missing (or the
+// mode has no seeds).
 func withheldForData(spec v1alpha1.AttuneRecommendationSpec) bool {
 	return spec.Seed != nil || spec.SeedWithheld == seedHeld || spec.SeedWithheld == seedMode(spec.Mode)
 }
 
-// newlyHeld: something outside the history holds a resource now, or another container is sized.
+// newlyHeld reports that something outside of the history holds a resource that it did not hold before (or
+// the reverse), or that other containers are sized.
 func newlyHeld(stored, wanted v1alpha1.AttuneRecommendationSpec) bool {
 	if len(stored.Containers) != len(wanted.Containers) {
 		return true
@@ -54,7 +59,7 @@ func newlyHeld(stored, wanted v1alpha1.AttuneRecommendationSpec) bool {
 	return false
 }
 
-// outside are the holds that do not come from the history, as a comparable value.
+// outside returns the holds that do not come from the history, as a comparable value.
 func outside(holds []v1alpha1.Hold) (held struct{ hpaCPU, hpaMemory, vpa bool }) {
 	held.vpa = slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Reason == resize.ReasonVPA })
 	held.hpaCPU = HeldFor(holds, recommender.CPU, resize.ReasonHPA)
@@ -62,7 +67,7 @@ func outside(holds []v1alpha1.Hold) (held struct{ hpaCPU, hpaMemory, vpa bool })
 	return held
 }
 
-// floored: harm has taught a floor above a stored target.
+// floored reports that harm has taught a floor above a stored target.
 func floored(stored v1alpha1.AttuneRecommendationSpec, v View) bool {
 	for _, c := range stored.Containers {
 		target, floors := podview.FromResources(c.Target), harm.FloorsOf(v.Status.Floors, c.Name, v.Now)
@@ -75,15 +80,17 @@ func floored(stored v1alpha1.AttuneRecommendationSpec, v View) bool {
 	return false
 }
 
-// noise is the part of a target, in percent, by which it may fall without being news: a history that
-// slides along moves every target a little with each step, far inside the dead band of 10 %.
+// noise is by how many percent a target may fall without being written: a history that slides along in
+// time moves every target a little with each step, far inside the dead band of 10 % in which pods are not
+// resized.
 const noise = 2
 
 // stepKept is the last step of a target that was stored before and is kept.
 const stepKept = "kept"
 
-// damp keeps the stored target of a container where the new one is a little lower; what is higher is
-// never held back, and a request that is no whole amount is not kept. The explanation ends with what is kept.
+// damp keeps the stored target of a container where the new one is a little lower. A higher target is
+// never held back, and a stored request that is no whole amount is not kept. The explanation ends with a
+// step named kept.
 func damp(stored []v1alpha1.ContainerTarget, t v1alpha1.ContainerTarget) v1alpha1.ContainerTarget {
 	i := slices.IndexFunc(stored, func(s v1alpha1.ContainerTarget) bool { return s.Name == t.Name })
 	if i < 0 {
@@ -106,10 +113,14 @@ func damp(stored []v1alpha1.ContainerTarget, t v1alpha1.ContainerTarget) v1alpha
 	return t
 }
 
+// noticeable reports whether a change of request or limit is worth storing: more than noise, or from a
+// request that is no whole amount.
 func noticeable(r recommender.Resource, before, now recommender.Allocation) bool {
 	return r.Whole(before.Request) != before.Request || !fellALittle(before.Request, now.Request) || !fellALittle(before.Limit, now.Limit)
 }
 
+// fellALittle reports whether an amount is the same or fell by at most noise percent. A fall to zero is
+// never little: zero means that there is no target.
 func fellALittle(before, now recommender.Amount) bool {
 	return now == before || now < before && now > 0 && (before-now)*100 <= before*noise
 }

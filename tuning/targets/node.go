@@ -12,11 +12,13 @@ import (
 	"attune.io/attune/resize/harm"
 )
 
-// sharer makes the targets of the strategy Node, whose nodes share what they have among their pods.
+// sharer computes the targets of the strategy Node, under which each node shares its spike headroom among
+// its pods. The arithmetic is in recommender/node, the explanation in docs/node-strategy.md.
 type sharer struct{ View }
 
-// share turns a container's target into that of the strategy Node: its workload's peak of the day, which a new pod
-// is given before there is a node, and the demand that its node shares. A resource that is held has none.
+// share turns a container's target into that of the strategy Node: the size that a new pod is born with
+// (the highest usage of a day, as no node is known yet), and the demand that its node shares later. A
+// resource that is held has no demand.
 func (v sharer) share(c *corev1.Container, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerTarget {
 	shared := v.demand(c.Name, floors, t)
 	t.Demand = &shared
@@ -30,9 +32,10 @@ func (v sharer) share(c *corev1.Container, floors [2]recommender.Floor, t v1alph
 	return t
 }
 
-// demand is what is known of the container's workload: what was measured and what harm has taught, within what is
-// allowed at most. What is merely allowed at least, or asked for by the template, was not measured: it is no demand, so that nobody can
-// claim a node's room by writing it down. Other replicas' base says nothing of a pod's own, which its node knows.
+// demand returns what is known of the container's workload: what was measured and what harm has taught,
+// bounded by the most that is allowed. minAllowed and the template's request were not measured, so that
+// they are no demand: otherwise a user could claim a node's room by writing a number. The base of other
+// replicas says nothing about this pod; its node measures it.
 func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerDemand {
 	const cpu, memory = recommender.CPU, recommender.Memory
 	settings, learned := v.Settings.Recommender, harm.FloorsOf(v.Status.Floors, container, v.Now)
@@ -73,7 +76,7 @@ func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1
 	}
 }
 
-// damped keeps a stored amount where the new one is a little lower, as damp does.
+// damped keeps a stored amount where the new one is a little lower, by the same rule as damp.
 func damped(r recommender.Resource, before, now recommender.Amount) recommender.Amount {
 	if r.Whole(before) == before && fellALittle(before, now) {
 		return before
@@ -81,7 +84,7 @@ func damped(r recommender.Resource, before, now recommender.Amount) recommender.
 	return now
 }
 
-// storedDemand is the demand as it was written last.
+// storedDemand returns the demand as it was written last; the zero value: there was none.
 func (v sharer) storedDemand(container string) node.Container {
 	for _, t := range v.Stored.Containers {
 		if t.Name == container && t.Demand != nil {
@@ -91,7 +94,9 @@ func (v sharer) storedDemand(container string) node.Container {
 	return node.Container{}
 }
 
-// containerOf is a container that has just been born: its base is not known, and it is given its day's peak.
+// containerOf builds a container that has just been born from a stored demand: its base is not known, and
+// it is given the peak of its day. The limits of the two Resources values below only carry CPUDay and
+// MemoryOOM through the same conversion; they are no limits.
 func containerOf(name string, d v1alpha1.ContainerDemand) *node.Container {
 	const cpu, memory = recommender.CPU, recommender.Memory
 	size := podview.FromResources(v1alpha1.Resources{CPURequest: d.CPUPeak, CPULimit: d.CPUDay, MemoryRequest: d.MemoryPeak})
@@ -108,13 +113,14 @@ func containerOf(name string, d v1alpha1.ContainerDemand) *node.Container {
 	return c
 }
 
+// requests writes amounts as the requests of a Resources value; zero amounts are left out.
 func requests(of [2]recommender.Amount) v1alpha1.Resources {
 	return v1alpha1.Resources{
 		CPURequest: podview.ToPointer(recommender.CPU, of[recommender.CPU]), MemoryRequest: podview.ToPointer(recommender.Memory, of[recommender.Memory]),
 	}
 }
 
-// nodeSteps explain a new pod's size. What its node makes of it is explained where the node is known.
+// nodeSteps explains the size of a new pod. What its node makes of it is explained by kubectl attune node.
 func nodeSteps(d v1alpha1.ContainerDemand, seed node.Seed) []v1alpha1.Step {
 	var steps []v1alpha1.Step
 	for _, r := range recommender.Resources {
@@ -136,7 +142,8 @@ func nodeSteps(d v1alpha1.ContainerDemand, seed node.Seed) []v1alpha1.Step {
 	return steps
 }
 
-// evictionRanking of a workload's pods: Never where its policy does not switch evictions on.
+// evictionRanking returns the ranking of a workload's pods: empty under another strategy, Never where the
+// policy does not allow evictions, then the policy's own, then the default by kind and replicas.
 func evictionRanking(s policy.Settings, w workload.Workload) v1alpha1.EvictionRanking {
 	switch {
 	case s.Strategy != v1alpha1.StrategyNode:
@@ -149,7 +156,8 @@ func evictionRanking(s policy.Settings, w workload.Workload) v1alpha1.EvictionRa
 	return v1alpha1.EvictionRanking(node.DefaultRanking(w.Kind == v1alpha1.KindStatefulSet, w.Replicas).String())
 }
 
-// nodeSeed is a container's seed under the strategy Node: its peak, and the memory limit as it is.
+// nodeSeed is a container's seed under the strategy Node: its day's peak, with the memory limit as
+// computed.
 func nodeSeed(t v1alpha1.ContainerTarget) v1alpha1.ContainerSeed {
 	s := v1alpha1.ContainerSeed{Name: t.Name, MemoryLimitFloor: t.MemoryLimitFloor, AllowMemoryDecrease: t.Demand.AllowMemoryDecrease}
 	if !barred(t.Holds, recommender.CPU) {

@@ -13,9 +13,9 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// templateOverride is a container's own request in the template while a person who changed it may know more than
-// the history does: until there are minimumDataPoints steps of the new generation. After that, and where
-// nobody changed it, it is 0.
+// templateOverride returns a container's own request in the template while a person who changed it may
+// know more than the history does: until there can be minimumDataPoints steps of the new generation.
+// Afterwards, and where the request was never changed, it is 0.
 func (v View) templateOverride(c *corev1.Container, r recommender.Resource) recommender.Amount {
 	request := podview.ReadSpec(c.Resources)[r].Request
 	since, changed := changedSince(v.Status.Originals, c.Name, r, request, v.Now)
@@ -25,13 +25,14 @@ func (v View) templateOverride(c *corev1.Container, r recommender.Resource) reco
 	return request
 }
 
-// newFor is how long a template is new: until there could be enough data of it.
+// newFor is how long a template counts as new: the time in which enough data of it can be collected.
 func newFor(settings policy.Settings) time.Duration {
 	return time.Duration(settings.Recommender.MinimumDataPoints) * settings.Recommender.QueryStep
 }
 
-// changedSince is when pods with this request of the template were first seen, and whether pods with
-// another one had been seen before.
+// changedSince returns when pods with this request were first seen, and whether pods with another request
+// had been seen before. Without the second condition, a workload that attune meets for the first time
+// would count as changed.
 func changedSince(originals []v1alpha1.Originals, container string, r recommender.Resource, request recommender.Amount, now time.Time) (time.Time, bool) {
 	if request == 0 {
 		return now, false
@@ -53,10 +54,11 @@ func changedSince(originals []v1alpha1.Originals, container string, r recommende
 	return since, others
 }
 
-// seen is when pods of a generation were first seen.
+// seen is when pods of a generation were first seen; zero: it was not noted.
 func seen(o v1alpha1.Originals) time.Time { return ptr.Deref(o.Since, metav1.Time{}).Time }
 
-// atLeastTemplate raises a kept size to what a person wrote into the template of late (templateOverride).
+// atLeastTemplate raises a kept size to what a person has recently written into the template
+// (templateOverride).
 func (v View) atLeastTemplate(container string, size recommender.Size) recommender.Size {
 	for _, c := range Sized(v.Workload.Template, v.Settings) {
 		if c.Name != container {

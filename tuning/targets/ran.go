@@ -7,8 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Ran is for how long any container of the pods ran since then, one after the other: many that are each gone soon are
-// measured as one that stays is. What runs side by side counts once.
+// Ran returns for how long any container of the pods ran between two times. Runs one after the other add
+// up: many short pods are measured like one that stays. Runs side by side count once. It sees at most two
+// runs of each container, since a container status has only the current state and the last termination.
 func Ran(pods []*corev1.Pod, since, now time.Time) (sum time.Duration) {
 	counted := since
 	for _, r := range runs(pods, now) {
@@ -22,9 +23,11 @@ func Ran(pods []*corev1.Pod, since, now time.Time) (sum time.Duration) {
 	return sum
 }
 
+// run is one run of a container; the zero value is none.
 type run struct{ from, to time.Time }
 
-// runs are those of the pods' containers as far as their statuses tell, in the order of their starts.
+// runs returns the runs of the pods' containers as far as their statuses show them, in the order of their
+// starts.
 func runs(pods []*corev1.Pod, now time.Time) (all []run) {
 	for _, pod := range pods {
 		for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
@@ -37,7 +40,8 @@ func runs(pods []*corev1.Pod, now time.Time) (all []run) {
 	return all
 }
 
-// runIn is the run that a state tells of; the zero value: none.
+// runIn returns the run that a container state describes; the zero value: none, for example a waiting
+// container.
 func runIn(state corev1.ContainerState, now time.Time) run {
 	switch {
 	case state.Running != nil:

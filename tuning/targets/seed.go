@@ -15,18 +15,26 @@ import (
 	"attune.io/attune/resize/harm"
 )
 
-// seedLifetime is how long new pods are sized by a seed that is not renewed: an operator that is gone must not size
-// pods for ever by what it once knew.
+// seedLifetime is how long new pods are sized by a seed that is not renewed: after the operator is
+// uninstalled or stops, pods must not be sized for ever by old knowledge. The stored seed is renewed when
+// half of it is over.
 const seedLifetime = 24 * time.Hour
 
-// seedHeld says that no resource of any container may be changed, or has a target.
+// seedHeld is why there is no seed where no resource of any container has a target that may be applied.
 const seedHeld = "Held"
 
-// seedMode says that the mode does not size new pods.
+// seedMode is why there is no seed in a mode that does not size new pods, such as ModeObserve.
 func seedMode(mode v1alpha1.UpdateType) string { return "Mode" + string(mode) }
 
-// seed is what new pods are given, by the mode: the target (Initial), the last kept size (Canary,
-// Auto), or the target as a raise for a container of which no size is kept. Otherwise it says why there is none.
+// seed returns what new pods are born with, or nil with the reason, which is stored as spec.seedWithheld.
+// By mode it is:
+//   - Initial: the target.
+//   - Canary and Auto: the last kept size, that is, one that running pods survived; for a container without
+//     one, the target, but only as a raise.
+//   - strategy Node: the highest usage of the last day.
+//
+// The revision is a hash of the content: a seed that harmed a pod is marked bad by it (status.badSeeds),
+// and the same content is not used again.
 func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 	mode := v.Settings.Resize.Mode
 	_, skipped := v.Workload.Skipped()
@@ -65,15 +73,17 @@ func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 	return out, ""
 }
 
-// seeder makes the seeds of a workload's containers.
+// seeder computes the seeds of a workload's containers.
 type seeder struct {
 	View
-	// usesKept: a kept size goes before the target, which a container without one is only raised to.
+	// usesKept reports that a kept size is used before the target. A container without a kept size is then
+	// only raised: a lower size that no pod has survived is not tried on new pods.
 	usesKept bool
 }
 
-// validUntil is how long a seed holds. One of a workload that does not run holds for as long as its history does:
-// the next pod is the one that it is for. One of a workload whose source is silent is not renewed.
+// validUntil is until when a seed is used. With fresh data that is seedLifetime from now. A workload that
+// does not run keeps its seed for as long as its history lasts, because the seed is for its next pod. If
+// the source is silent, the seed is not renewed.
 func (v seeder) validUntil() time.Time {
 	last, settings := Newest(v.History.Profiles), v.Settings.Recommender
 	switch {
@@ -85,7 +95,9 @@ func (v seeder) validUntil() time.Time {
 	return last.Add(settings.HistoryWindow)
 }
 
-// container is the seed of a container; false: it has none.
+// container returns the seed of one container; false: it has none. The OOM floor is applied last and
+// switches AllowMemoryDecrease off, so that nothing before it can lower memory below what a kill has
+// taught.
 func (v seeder) container(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, bool) {
 	kept := keptSize(v.Status.Kept, t.Name)
 	s, stands := v.stands(t)
@@ -99,7 +111,9 @@ func (v seeder) container(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, b
 	return s, s.CPURequest != nil || s.MemoryRequest != nil
 }
 
-// fresh is a container's seed by its target, or by the size that its pods survived.
+// fresh computes a container's seed from its target, or from the size that its pods survived. A kept size
+// is older than the template, the floors and the policy's bounds, so that each of them is applied to it,
+// in this order.
 func (v seeder) fresh(t v1alpha1.ContainerTarget, kept *v1alpha1.Resources) v1alpha1.ContainerSeed {
 	if t.Demand != nil {
 		return nodeSeed(t)
@@ -124,8 +138,9 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, kept *v1alpha1.Resources) v1al
 	return s
 }
 
-// stands: the container's source is silent, and new pods go on to be given what they were, as far as nothing else
-// holds it now.
+// stands returns the stored seed of a container whose source is silent, as far as nothing else holds the
+// resource now; false: it is to be computed anew. An outage of a source must not change what new pods are
+// born with.
 func (v seeder) stands(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, bool) {
 	if v.Stored.Seed == nil || !HeldFor(t.Holds, recommender.CPU, string(recommender.StaleData)) && !HeldFor(t.Holds, recommender.Memory, string(recommender.StaleData)) {
 		return v1alpha1.ContainerSeed{}, false
@@ -145,21 +160,22 @@ func (v seeder) stands(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, bool
 	return s, true
 }
 
-// upToDate is what stands of a seed, with what harm has taught and the policy has said since.
+// upToDate applies to a stored seed what harm has taught and the policy has changed since.
 func (v seeder) upToDate(s v1alpha1.ContainerSeed) v1alpha1.ContainerSeed {
 	size := v.withinBounds(v.aboveFloors(s.Name, podview.FromResources(v1alpha1.Resources{CPURequest: s.CPURequest, MemoryRequest: s.MemoryRequest})))
 	s.CPURequest, s.MemoryRequest = podview.ToPointer(recommender.CPU, size[recommender.CPU].Request), podview.ToPointer(recommender.Memory, size[recommender.Memory].Request)
 	return s
 }
 
-// fewRuns: the target of what runs now and then rests on so few runs that it may raise a request, but not lower one.
+// fewRuns reports that the target of a Job or CronJob depends on so few whole runs
+// (recommender.ProvenRuns) that it may raise a request but not lower one.
 func (v seeder) fewRuns(t v1alpha1.ContainerTarget) bool {
 	profile, settings := v.History.Profiles[t.Name], v.Settings.Recommender
 	return v.batch() && int(t.DataPoints) < settings.MinimumDataPoints && profile.WholeRuns(settings.QueryStep, v.Now) < recommender.ProvenRuns
 }
 
-// aboveFloors raises a kept size to what harm has taught since: no pod is born with what harmed another while its floor
-// holds, whatever the seed's revision.
+// aboveFloors raises a size to what harm has taught: while a floor holds, no pod is born with what harmed
+// another, whatever the revision of the seed is.
 func (v seeder) aboveFloors(container string, size recommender.Size) recommender.Size {
 	floors := harm.FloorsOf(v.Status.Floors, container, v.Now)
 	for _, r := range recommender.Resources {
@@ -170,7 +186,8 @@ func (v seeder) aboveFloors(container string, size recommender.Size) recommender
 	return size
 }
 
-// withinBounds brings a kept size within the policy's bounds, which may be younger.
+// withinBounds brings a size within minAllowed and maxAllowed, which may be newer than the size. 0 is no
+// maximum, and a request of 0 stays 0.
 func (v seeder) withinBounds(size recommender.Size) recommender.Size {
 	for _, r := range recommender.Resources {
 		of := v.Settings.Recommender.Of[r]
@@ -185,7 +202,8 @@ func (v seeder) withinBounds(size recommender.Size) recommender.Size {
 	return size
 }
 
-// cpuBoost is what the policy gives a starting container, within its own bounds.
+// cpuBoost returns the startup boost of the policy; nil: it has none. Most bounds the boosted request by
+// maxAllowed.
 func (v seeder) cpuBoost() *v1alpha1.CPUBoost {
 	b := v.Settings.StartupBoost
 	if b == nil {
@@ -197,6 +215,7 @@ func (v seeder) cpuBoost() *v1alpha1.CPUBoost {
 	}
 }
 
+// keptSize returns the size that pods survived for a container; nil: none is kept.
 func keptSize(kept []v1alpha1.KeptSize, container string) *v1alpha1.Resources {
 	for i := range kept {
 		if kept[i].Name == container {

@@ -13,8 +13,9 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Sized are the containers of a template that are sized: regular ones and native sidecars, without
-// the excluded.
+// Sized returns the containers of a template that are sized: regular ones and native sidecars (KEP-753),
+// without the excluded. nil template: none. The pointers are into the template, which is the cache's own:
+// do not change them.
 func Sized(template *corev1.PodTemplateSpec, settings policy.Settings) []*corev1.Container {
 	if template == nil {
 		return nil
@@ -22,6 +23,8 @@ func Sized(template *corev1.PodTemplateSpec, settings policy.Settings) []*corev1
 	return slices.DeleteFunc(podview.ResizableIn(&template.Spec), func(c *corev1.Container) bool { return settings.Resize.Excluded[c.Name] })
 }
 
+// containerTarget writes a recommendation as the API type. Amounts become quantities, the confidence a
+// decimal with two digits.
 func containerTarget(rec recommender.Recommendation) v1alpha1.ContainerTarget {
 	target := v1alpha1.ContainerTarget{
 		Name:             rec.Container,
@@ -45,21 +48,26 @@ func containerTarget(rec recommender.Recommendation) v1alpha1.ContainerTarget {
 	return target
 }
 
+// held reports whether anything holds the resource.
 func held(holds []v1alpha1.Hold, r recommender.Resource) bool {
 	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() })
 }
 
-// barred: a resource that new pods are not given either. One that is held because no pod runs is there for them.
+// barred reports whether new pods do not get the resource either. The hold NotRunning does not bar: the
+// workload has no pod, and the target is for the next one.
 func barred(holds []v1alpha1.Hold, r recommender.Resource) bool {
 	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool {
 		return h.Resource == r.String() && h.Reason != string(recommender.NotRunning)
 	})
 }
 
+// HeldFor reports whether the resource is held for exactly this reason.
 func HeldFor(holds []v1alpha1.Hold, r recommender.Resource, reason string) bool {
 	return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() && h.Reason == reason })
 }
 
+// sizedByVPA reports whether a VPA sizes the container. A VPA holds both resources, so that memory alone
+// is looked at.
 func sizedByVPA(t v1alpha1.ContainerTarget) bool {
 	return HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA)
 }

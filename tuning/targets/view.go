@@ -1,6 +1,20 @@
-// Package targets decides what a workload's AttuneRecommendation says: the target of each container, the seed that new
-// pods are given, and whether that differs enough from what is stored to be written. It is pure: the policy loop reads
-// a View, calls Wanted, and writes.
+// Package targets decides what a workload's AttuneRecommendation says: the target of each container, the
+// seed that new pods are born with, and whether the result differs enough from what is stored to be
+// written.
+//
+// The flow of data, in order:
+//  1. The policy loop fills a View: the workload, the resolved settings, profiles of its usage, what is
+//     stored, the status.
+//  2. Wanted(View) asks the recommender for each container (desired.go), or the rules of the strategy Node
+//     (node.go), keeps small falls out (keep.go) and derives the seed (seed.go).
+//  3. WorthWriting compares the result with what is stored (changed.go); Brief cuts explanations that are
+//     too long (brief.go).
+//  4. Decision remembers what the answer depended on, so that a pass without news can skip all of this
+//     (decision.go).
+//
+// The package has no client and no clock, and never writes. It does not decide about running pods: that is
+// package tuning. It never lowers anything below what harm has taught (floors). Start reading with View,
+// then Desired.
 package targets
 
 import (
@@ -13,47 +27,62 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
-// View is everything that a workload's AttuneRecommendation depends on.
+// View is everything that a workload's AttuneRecommendation depends on. It is not changed by any function
+// of this package.
 type View struct {
+	// Workload is the workload with its template. Its template may be nil: then nothing is recommended.
 	Workload workload.Workload
-	Policy   *v1alpha1.AttunePolicy
+	// Policy is the policy that sizes the workload; never nil.
+	Policy *v1alpha1.AttunePolicy
+	// Settings are the policy's, resolved over all levels.
 	Settings policy.Settings
-	// Digest of the settings.
-	Digest  string
+	// Digest is the hash of Settings that is stored as spec.settingsDigest. Another digest means: computed
+	// with other settings.
+	Digest string
+	// History is the usage that is known; the zero value: nothing is.
 	History History
-	Stored  Stored
-	// Status is the workload loop's half: floors, kept sizes, originals, bad seeds.
+	// Stored is what the recommendation says until now; the zero value for a new one.
+	Stored Stored
+	// Status is the half of the object that the workload loop writes: floors, kept sizes, originals, bad
+	// seeds. It is only read.
 	Status v1alpha1.AttuneRecommendationStatus
-	// Blocked names a reason not to change a container's resource that lies outside its history.
+	// Blocked returns a reason outside of the history not to change a container's resource (an HPA, a
+	// VPA); nil: there is none.
 	Blocked func(container string, r recommender.Resource) *recommender.Hold
-	Now     time.Time
-	// Explained: every target comes with the steps that led to it. They cost more than the target does, and only what is
-	// written needs them.
+	// Now is the time of the whole pass.
+	Now time.Time
+	// Explained adds to every target the steps that led to it. They cost more to compute than the target,
+	// and only what is written needs them.
 	Explained bool
 }
 
 // History is what is known of the workload's usage.
 type History struct {
-	// Profiles by the container's name.
+	// Profiles are by the container's name. A container without one has no usage yet.
 	Profiles map[string]recommender.Profile
-	// Highest answers the most that replicas used of a container's resource in a span of time (strategy Node).
+	// Highest returns the highest usage of a container's resource over all replicas in a span of time
+	// (strategy Node only, otherwise nil): millicores or bytes.
 	Highest func(container string, r recommender.Resource) node.Span
-	// Silent: pods ran for so long since the last sample that the source had to have something newer of them.
+	// Silent reports that pods ran for so long since the last sample that the source should have a newer
+	// one. It separates a broken source from a workload that does not run.
 	Silent bool
 }
 
-// Stored is what of the recommendation was written last.
+// Stored is the part of the recommendation that was written last and that influences the next one.
 type Stored struct {
+	// Containers are the stored targets; small falls of a target keep them.
 	Containers []v1alpha1.ContainerTarget
-	Seed       *v1alpha1.Seed
+	// Seed is the stored seed; nil: new pods are not sized.
+	Seed *v1alpha1.Seed
 }
 
-// batch: the workload runs now and then.
+// batch reports whether the workload is a Job or a CronJob: it runs now and then, and its past counts in
+// runs, not in hours.
 func (v View) batch() bool {
 	return v.Workload.Kind == v1alpha1.KindJob || v.Workload.Kind == v1alpha1.KindCronJob
 }
 
-// Newest is the time of the last sample of any container; zero: there is none.
+// Newest returns the time of the last sample of any container; zero: there is none.
 func Newest(profiles map[string]recommender.Profile) (last time.Time) {
 	for _, p := range profiles {
 		if p.Last.After(last) {
