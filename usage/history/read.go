@@ -10,7 +10,7 @@ import (
 	"attune.io/attune/usage"
 )
 
-// State is how a source does.
+// State describes how a source does: whether it answers, and what its answers lacked.
 type State struct {
 	// LastSuccess is when the source last answered; zero: never.
 	LastSuccess time.Time
