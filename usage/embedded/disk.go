@@ -14,8 +14,10 @@ import (
 	"attune.io/attune/usage/embedded/raw"
 )
 
-// disk keeps raw samples in a folder, for graphs, for queries that look further back than memory does, and for the past
-// after a restart. It is never needed: a failure is logged, and everything else goes on without the disk.
+// disk keeps raw samples in a folder, for graphs, for queries that look further back than memory does, and for the
+// past after a restart. Nothing depends on it: a failure is logged, and everything else goes on without the disk.
+//
+// States: opening → working ⇄ resting → closed. In all but the second one store is nil and idle holds the reason.
 type disk struct {
 	folder
 	// waiting are samples to be written: a disk may be slow, or hang, and no scrape waits for it.
@@ -31,7 +33,7 @@ type disk struct {
 	store *raw.Store
 	// idle is why there is no store; nil while there is one.
 	idle error
-	// suspect: something could not be read.
+	// suspect is true after a query has failed. The next look checks all packs.
 	suspect bool
 	// entries is memory of an earlier batch, and said when the log said last why there is no store; zero while there is
 	// one. Both are guarded by working.
@@ -54,8 +56,8 @@ func newDisk(config Disk, of clock.WithTicker, log *slog.Logger) *disk {
 	return d
 }
 
-// run opens the folder, calls opened, and works with the folder until the context ends. Where the disk hangs, run hangs:
-// nothing else waits for it.
+// run opens the folder, calls opened, and works with the folder until the context ends. Where the disk hangs, run
+// hangs: Source waits for it with a time limit only.
 func (d *disk) run(ctx context.Context, opened func()) {
 	_ = d.open() // logged, and tried again by look
 	opened()
@@ -87,7 +89,7 @@ func (d *disk) logIdle(now time.Time, why error) {
 	}
 }
 
-// setStore to another one, or to none and why. It returns the one before.
+// setStore sets the store, or nil and the reason. It returns the store before. The caller holds working.
 func (d *disk) setStore(store *raw.Store, idle error) (before *raw.Store) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
@@ -146,7 +148,7 @@ func (d *disk) drain() {
 	d.waiting.done(batch)
 }
 
-// append writes samples that memory has accepted. Where that fails, the disk rests until the next look at it.
+// append writes samples that memory has accepted. After a failure the store is closed until the next look.
 func (d *disk) append(batch []scraped) {
 	if len(batch) == 0 {
 		return
@@ -174,7 +176,8 @@ func (d *disk) write(batch []scraped) error {
 	return d.store.Append(d.entries)
 }
 
-// rest closes the store while there is still room to close it in.
+// rest closes the store after a failure. On a disk that is nearly full it is called while reserve bytes are still
+// free, since closing may need room too.
 func (d *disk) rest(now time.Time, why error) {
 	store := d.setStore(nil, why)
 	d.logIdle(now, why)
@@ -186,7 +189,7 @@ func (d *disk) rest(now time.Time, why error) {
 	}
 }
 
-// look after the disk: open it again where it rested, and drop what turned out to be broken.
+// look does the upkeep once in lookEvery: it tends the open store, or tries to open one again.
 func (d *disk) look(now time.Time) {
 	d.working.Lock()
 	defer d.working.Unlock()
@@ -226,7 +229,8 @@ func (d *disk) tend(now time.Time) error {
 	return d.oversize()
 }
 
-// querier of the samples on disk, or nil where there is no disk. The error says that nothing can be read for now.
+// querier returns the samples on disk; nil where there is no disk, which is no error. An error means that the disk
+// cannot answer at the moment, and that the answer is therefore partial.
 func (d *disk) querier(first, last int64) (storage.Querier, error) {
 	d.mutex.RLock()
 	defer d.mutex.RUnlock()
@@ -241,7 +245,7 @@ func (d *disk) querier(first, last int64) (storage.Querier, error) {
 	return d.store.Querier(first, last)
 }
 
-// doubt: a query failed. Whether the disk is to blame is found out at the next look.
+// doubt records that a query has failed. The next look checks whether the packs are to blame.
 func (d *disk) doubt() {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()

@@ -18,12 +18,13 @@ import (
 // reserve is how many bytes are left free on a disk: closing a store needs room too.
 const reserve = 64 << 20
 
+// errFull and errLocked are the reasons for which there is no disk.
 var (
 	errFull   = errors.New("the disk is full")
 	errLocked = errors.New("another process uses it")
 )
 
-// Disk says where raw samples are kept.
+// Disk configures where raw samples are kept. The zero value keeps none on disk.
 type Disk struct {
 	// Dir is a folder of its own; empty: nothing is kept on disk.
 	Dir string
@@ -42,7 +43,7 @@ func (c Disk) most() int64 {
 	return c.MaxBytes
 }
 
-// folder of raw samples: its lock, its size and its packs. It is changed under the disk's working mutex alone.
+// folder is the directory of raw samples: its lock, its size and its packs. The caller holds disk.working.
 type folder struct {
 	config Disk
 	log    *slog.Logger
@@ -52,7 +53,8 @@ type folder struct {
 	lock fileutil.Releaser
 }
 
-// acquire the folder's lock. One that another process has is errLocked.
+// acquire locks the folder for this process. It returns errLocked where another process has the lock, such as the
+// old leader on a shared volume. It does nothing where the lock is held already.
 func (f *folder) acquire() error {
 	if f.lock != nil {
 		return nil

@@ -12,11 +12,13 @@ import (
 	"attune.io/attune/usage/embedded/raw"
 )
 
-// recent holds the newest samples of every series in memory. Decisions use it alone, so that a
-// disk that is slow, full or broken changes nothing but graphs and the past after a restart.
+// recent holds the newest samples of every series in memory. Decisions use it alone, so that a disk that is slow,
+// full or broken changes nothing but graphs and the past after a restart. mutex guards all fields and the samples
+// of all series. The window bounds the samples of a series, maxSeries and the number of nodes bound the series.
 type recent struct {
 	mutex  sync.RWMutex
 	series map[labels.Labels]*series
+	// byName has the same series by metric, for queries and counts.
 	byName map[string]map[*series]struct{}
 	// window is how long samples are kept at least: the longest window of a query of the last one to two hours.
 	window time.Duration
@@ -84,9 +86,10 @@ func (r *recent) current(s *series) *series {
 	return s
 }
 
-// append keeps the samples that are newer than the last ones of their series, and returns them in place: a kubelet
-// measures at times of its own, and one that is asked twice may answer the same twice. Samples in memory that lie further
-// ahead of now than a kubelet's clock may be are of a clock that was put right since: new samples replace them.
+// append keeps the samples that are newer than the last ones of their series, and returns them in place. A kubelet
+// measures at times of its own, so one that is asked twice may answer the same twice. Samples in memory that lie
+// further ahead of now than a kubelet's clock may be come from a clock that has been put right since: new samples
+// replace them.
 func (r *recent) append(batch []scraped, now time.Time) []scraped {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -156,7 +159,8 @@ func (r *recent) forget(now time.Time) {
 	}
 }
 
-// askedWindow is the longest window that was asked for since a time, and the longest of the hour before.
+// askedWindow remembers the longest window that queries have asked for: now since a time, before in the hour
+// before that. Thus a window is kept for one to two hours after the last query for it.
 type askedWindow struct {
 	since       time.Time
 	now, before time.Duration
@@ -173,7 +177,8 @@ func (r *recent) keepFor(window time.Duration, now time.Time) {
 	r.shorten(now)
 }
 
-// shorten the window where no query has asked for it any more.
+// shorten sets the window to the longest one that is still asked for. Where the window grows, older samples are
+// missing from memory at first: whole records since when all are there.
 func (r *recent) shorten(now time.Time) {
 	if age := now.Sub(r.asked.since); age >= rememberAsked || age < 0 {
 		r.asked = askedWindow{since: now, before: r.asked.now}
@@ -198,7 +203,7 @@ func (r *recent) began() time.Time {
 	return time.UnixMilli(r.since).UTC()
 }
 
-// covers says whether everything since a time is in memory.
+// covers returns whether memory has every sample since a time. Where it is false, a query needs the disk too.
 func (r *recent) covers(since int64, now time.Time) bool {
 	r.mutex.RLock()
 	defer r.mutex.RUnlock()
