@@ -13,10 +13,12 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Client asks one server. It is a usage.Source, and safe for concurrent use.
+// Client asks one server. It is a usage.Source, and safe for concurrent use. New makes it; the zero value is of no
+// use.
 type Client struct {
-	http       *http.Client
-	base       *url.URL
+	http *http.Client
+	base *url.URL
+	// shown is the address for messages: without parameters, which may be secret.
 	shown      string
 	header     http.Header
 	parameters url.Values
@@ -69,14 +71,14 @@ func New(config Config) (*Client, error) {
 	return client, nil
 }
 
-// Scope of what the client asks.
+// Scope returns the matchers that narrow all of the client's expressions.
 func (c *Client) Scope() Scope { return c.scope }
 
-// Close the connections that nobody uses. The client may be used again.
+// Close closes the idle connections. The client may be used again.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// sameHost follows a redirect within the server only, so that no credentials leave it, and only one that
-// repeats the request as it was.
+// sameHost follows a redirect within the server only, so that no credentials leave it, and only one that repeats
+// the request as it was. A 302 turns a POST into a GET without the form, which would be another question.
 func sameHost(request *http.Request, via []*http.Request) error {
 	first := via[0]
 	if request.URL.Scheme != first.URL.Scheme || request.URL.Host != first.URL.Host || request.Method != first.Method || len(via) > 3 {
@@ -85,8 +87,8 @@ func sameHost(request *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Read asks for CPU and for memory: one request each, or one for each 11,000 steps. Errors are of type
-// *Failure, unless the context ended.
+// Read asks for CPU and for memory: one request each, or one for each 11,000 steps. Errors are of type *Failure,
+// unless the context ended; they wrap usage.ErrTooMuch where a smaller query may be answered.
 func (c *Client) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
 	report, err := Read(ctx, c.scope, query, c.askRange, yield)
 	if err == nil {
@@ -133,7 +135,8 @@ func (c *Client) askRange(ctx context.Context, expression string, query usage.Qu
 	return said, err
 }
 
-// ask sends a form and hands the body of a good answer to read.
+// ask sends a form within the client's timeout, and gives the body of a good answer to read. The caller's own end
+// is returned as such, so that it does not count as a failure of the server.
 func (c *Client) ask(ctx context.Context, path string, form url.Values, read func(io.Reader) error) error {
 	bounded, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -162,8 +165,8 @@ func (c *Client) askBounded(ctx context.Context, path string, form url.Values, r
 	return read(&limitedReader{from: response.Body, left: c.maxBytes})
 }
 
-// send posts the form, since many namespaces make a query longer than a URL may be, and falls back to GET
-// where POST is not taken.
+// send posts the form, since many namespaces make a query longer than a URL may be. Where POST is refused it tries
+// GET, and remembers that for the client once GET has been answered.
 func (c *Client) send(ctx context.Context, path string, form url.Values) (*http.Response, error) {
 	if c.getOnly.Load() {
 		return c.do(ctx, http.MethodGet, path, form)
@@ -180,7 +183,7 @@ func (c *Client) send(ctx context.Context, path string, form url.Values) (*http.
 	return response, err
 }
 
-// refusesPost: gateways that only let reading through say so in different ways.
+// refusesPost recognises the answers of gateways that let only reading requests through.
 func refusesPost(status int) bool {
 	return status == http.StatusForbidden || status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented
 }

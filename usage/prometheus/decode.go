@@ -11,7 +11,7 @@ import (
 	"attune.io/attune/usage"
 )
 
-// envelope is what surrounds an answer's data.
+// envelope is an answer of the API without its data.
 type envelope struct {
 	Status, ErrorType, Error string
 	// Warnings of Prometheus, Thanos and Mimir. Their infos (such as "metric might not be a counter") are
@@ -76,9 +76,10 @@ func (r *partReader) Read(p []byte) (int, error) {
 // begin another part.
 func (r *partReader) begin() { r.left = r.most }
 
-// decode reads the answer to a range query of so many steps and calls yield for each of its series, which is only valid
-// during the call. It holds one series at a time. Members may come in any order and unknown ones are
-// skipped.
+// decode reads the answer to a range query of so many steps and calls yield for each series, which is only valid
+// during the call. It holds one series at a time, so that an answer of 256 MiB takes little memory. Members may
+// come in any order, and unknown ones are skipped. An error after some calls of yield means that those series are
+// to be thrown away.
 func decode(from io.Reader, steps int64, yield func(*series)) (envelope, error) {
 	parts := &partReader{from: from, most: partBytes + steps*pointBytes}
 	parts.begin()
@@ -127,7 +128,7 @@ func decodeData(decoder *json.Decoder, parts *partReader, answer *envelope, yiel
 	})
 }
 
-// elements decodes a list of series into the same memory again and again.
+// elements decodes a list of series one after the other into the same memory.
 func elements(decoder *json.Decoder, parts *partReader, yield func(*series)) error {
 	opening, err := decoder.Token()
 	if err != nil || opening == nil {

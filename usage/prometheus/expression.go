@@ -19,7 +19,8 @@ type Scope string
 // Everything that a source knows.
 const Everything Scope = ""
 
-// ScopeOf is what has all these labels.
+// ScopeOf returns the Scope of the series that have all these labels. The order is fixed, so that equal labels
+// make equal expressions, which a server may have cached.
 func ScopeOf(wanted map[string]string) Scope {
 	var scope strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -53,8 +54,8 @@ func (s Scope) CPU(q usage.Query) string {
 	return fmt.Sprintf("%s or label_replace(%s,%q,%q,%q,%q)", usual, peak, PeakLabel, peakValue, "", "")
 }
 
-// waited adds the time that a container's tasks waited for CPU, at most all of it; one that is not measured
-// waited for nothing.
+// waited adds the time that a container's tasks waited for CPU to its usage, at most as much again. A container
+// whose waiting is not measured counts with its usage alone.
 func (s Scope) waited(usual string, q usage.Query) string {
 	waiting := highest(fmt.Sprintf("rate(container_pressure_cpu_waiting_seconds_total{%s}[%s])", s.selector(q), span(q.RateWindow)))
 	return fmt.Sprintf("%s * (1 + clamp_max(%s, 1)) or %s", usual, waiting, usual)

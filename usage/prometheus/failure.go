@@ -14,7 +14,7 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Reason is the word a failure is known by.
+// Reason is the kind of a failure, as one word. It does not change with addresses or counts.
 type Reason string
 
 // Reasons of failures.
@@ -40,14 +40,14 @@ type Failure struct {
 	Address string
 	// Sentence goes on from the address and says what to do.
 	Sentence string
-	// Cause is what the transport said, or nil.
+	// Cause is the error of the transport, or nil. Its text may hold addresses, so it is for the log.
 	Cause error
 }
 
-// Error is one sentence.
+// Error returns one sentence with the address and with what an administrator can do.
 func (f *Failure) Error() string { return f.Address + " " + f.Sentence }
 
-// Unwrap gives the cause, and usage.ErrTooMuch where asking for less would do.
+// Unwrap returns the cause, and usage.ErrTooMuch where a smaller query may be answered.
 func (f *Failure) Unwrap() []error {
 	var causes []error
 	if f.Cause != nil {
