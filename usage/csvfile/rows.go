@@ -15,17 +15,17 @@ import (
 // header names the columns.
 var header = []string{"series_id", "timestamp", "cpu_cores", "memory_bytes"}
 
-// maxSeconds is a time in the year 5138. A greater one is one in milliseconds.
+// maxSeconds is a time in the year 5138. A greater number is taken for milliseconds, which is an error.
 const maxSeconds = 1e11
 
-// rows reads a file row by row.
+// rows reads a file row by row, and counts rows and gaps in its report.
 type rows struct {
 	name   string
 	csv    *csv.Reader
 	report Report
 }
 
-// row is one row; its id is only valid until the next.
+// row is one row of the file. Its id is valid until the next row only, since the CSV reader reuses its memory.
 type row struct {
 	id     string
 	line   int
@@ -61,7 +61,7 @@ func withoutMark(r *bufio.Reader) *bufio.Reader {
 	return r
 }
 
-// next is the next row; false at the end of the file.
+// next returns the next row; false at the end of the file. Errors name the file and the line.
 func (r *rows) next() (row, bool, error) {
 	fields, err := r.csv.Read()
 	if errors.Is(err, io.EOF) {
@@ -93,6 +93,7 @@ func (r *rows) count(sample Sample) {
 	}
 }
 
+// wrong returns an error with the name of the file and the number of the line, from 1.
 func (r *rows) wrong(line int, format string, arguments ...any) error {
 	return fmt.Errorf("%s: line %d: %w", r.name, line, fmt.Errorf(format, arguments...))
 }
@@ -140,7 +141,7 @@ func parseTime(field string) (int64, error) {
 	return int64(math.Round(seconds * 1000)), nil
 }
 
-// parseAmount reads an amount; one that was not measured is NaN.
+// parseAmount reads an amount of cores or bytes. An empty field and NaN, in any case of letters, are NaN.
 func parseAmount(column, field string) (float64, error) {
 	if field == "" || strings.EqualFold(field, "nan") {
 		return math.NaN(), nil

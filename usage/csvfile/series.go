@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// EachFrom is Each on an unpacked reader; the name is for errors.
+// EachFrom is Each on a reader whose bytes are unpacked already; name is for errors.
 func EachFrom(name string, r io.Reader, yield func(Series) error) (Report, error) {
 	rows, err := newRows(name, r)
 	if err != nil {
@@ -42,13 +42,15 @@ func EachFrom(name string, r io.Reader, yield func(Series) error) (Report, error
 	}
 }
 
+// finish sorts a series whose last row has been read, and yields it.
 func (r *rows) finish(series *Series, yield func(Series) error) error {
 	r.report.Series++
 	series.Samples = r.inOrder(series.Samples)
 	return yield(*series)
 }
 
-// AllFrom is All on an unpacked reader; the name is for errors.
+// AllFrom is All on a reader whose bytes are unpacked already; name is for errors. Unlike EachFrom it accepts
+// series whose rows are mixed, because it holds all of them.
 func AllFrom(name string, r io.Reader) ([]Series, Report, error) {
 	rows, err := newRows(name, r)
 	if err != nil {
@@ -80,7 +82,7 @@ func AllFrom(name string, r io.Reader) ([]Series, Report, error) {
 	return all, rows.report, nil
 }
 
-// inOrder sorts samples by time and joins those of the same time, in place.
+// inOrder sorts samples by time, in place, and joins those of the same time. It counts both in the report.
 func (r *rows) inOrder(samples []Sample) []Sample {
 	latest := int64(math.MinInt64)
 	for _, sample := range samples {
