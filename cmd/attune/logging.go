@@ -11,7 +11,7 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// levelOf is the level of a --log-level.
+// levelOf returns the level of a --log-level. debug is -4, which includes V(1) to V(4) of logr.
 func levelOf(name string) (slog.Level, error) {
 	levels := map[string]slog.Level{"debug": -4, "info": 0, "error": 8}
 	level, ok := levels[name]
@@ -21,7 +21,8 @@ func levelOf(name string) (slog.Level, error) {
 	return level, nil
 }
 
-// newLogger writes JSON lines to stderr.
+// newLogger makes a logger that writes JSON lines to stderr. At all levels but debug, lines are limited (see
+// sampled).
 func newLogger(name string) (logr.Logger, error) {
 	level, err := levelOf(name)
 	if err != nil {
@@ -42,7 +43,8 @@ const (
 	mostMessages = 10_000
 )
 
-// sampled writes so many lines of one message about one namespace a minute, and then says how many it left out.
+// sampled writes at most linesEach lines a minute of one message about one namespace, and then how many it left
+// out. Loggers that are derived from one share its counts.
 type sampled struct {
 	slog.Handler
 	counts *counts
@@ -50,7 +52,7 @@ type sampled struct {
 	namespace string
 }
 
-// about is what lines are counted by.
+// about is the key by which lines are counted.
 type about struct{ message, namespace string }
 
 type counts struct {
@@ -59,7 +61,7 @@ type counts struct {
 	swept time.Time
 }
 
-// count of the lines since the minute began.
+// count holds the lines of one key since began, and how many were left out.
 type count struct {
 	began          time.Time
 	lines, leftOut int
@@ -105,7 +107,8 @@ func (s *sampled) WithGroup(name string) slog.Handler {
 	return &sampled{s.Handler.WithGroup(name), s.counts, s.namespace}
 }
 
-// add a line, unless there are too many.
+// add counts a line and returns whether it is written. Where there are mostMessages keys, all counts are cleared:
+// memory is bounded, at the price of some lines more.
 func (c *counts) add(what about, now time.Time) bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -125,7 +128,7 @@ func (c *counts) add(what about, now time.Time) bool {
 	return true
 }
 
-// sweep ends the minutes that are over, once in a second, and returns what was left out in them.
+// sweep ends the minutes that are over, at most once a second, and returns how many lines were left out in them.
 func (c *counts) sweep(now time.Time) (left map[about]int) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

@@ -22,8 +22,8 @@ import (
 	"attune.io/attune/usage/recent"
 )
 
-// addLoops adds what the leader of the controller does. Each loop is whole when it is added: what it shares with others
-// is made before.
+// addLoops adds what the leader of the controller runs. What several loops share is made first, so that each loop
+// is complete when it is added; a manager may start runnables in any order.
 func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	b := newBoards()
 	usages, err := newSources(mgr, c, m)
@@ -58,13 +58,16 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	return mgr.Add(&usageloop.Loop{Store: histories, Interval: c.usage.interval, Clock: clock.RealClock{}})
 }
 
-// shared is what the loops read and tell alike.
+// shared is what the loops have in common.
 type shared struct {
 	// operator is the operator's own namespace.
-	operator    string
-	settings    settingslookup.Reader
+	operator string
+	// settings resolves the settings of a policy over its four layers.
+	settings settingslookup.Reader
+	// autoscalers knows which workloads an HPA or a VPA scales.
 	autoscalers *lookup.Lookup
-	events      *events.Recorder
+	// events records Kubernetes events.
+	events *events.Recorder
 }
 
 func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
@@ -75,7 +78,8 @@ func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
 	}, err
 }
 
-// addAutoscalers follows the cluster's HPAs and, where there are any, VPAs.
+// addAutoscalers watches the cluster's HPAs and, where the API server serves them, VPAs. changed receives the
+// namespaces of those that change.
 func addAutoscalers(mgr ctrl.Manager, changed func(namespace string)) (*lookup.Lookup, error) {
 	served, err := discovery.NewDiscoveryClientForConfig(mgr.GetConfig())
 	if err != nil {
@@ -88,13 +92,14 @@ func addAutoscalers(mgr ctrl.Manager, changed func(namespace string)) (*lookup.L
 	return autoscalers, mgr.Add(autoscalers)
 }
 
-// newRecent keeps what pods used lately, of those pods that are there.
+// newRecent makes the store of recent usage for the strategy Node. It accepts only pods that are in the cache.
 func newRecent(mgr ctrl.Manager, c Config, usages *sources) *recent.Store {
 	followed := recent.New(usages.dial)
 	followed.There = cluster.Reader{Cache: mgr.GetClient(), Cached: c.watched.has}.There
 	return followed
 }
 
+// addPolicyLoop adds the loop that writes recommendations. The history store wakes it over b.newData.
 func addPolicyLoop(mgr ctrl.Manager, of shared, b boards, histories *history.Store, followed *recent.Store) error {
 	loop := &policyloop.Controller{
 		Operator: of.operator, Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
@@ -104,12 +109,15 @@ func addPolicyLoop(mgr ctrl.Manager, of shared, b boards, histories *history.Sto
 	return loop.Register(mgr, b.newData)
 }
 
-// measuring is what the workload loop asks about running pods, and what it knows of them without asking.
+// measuring is how the workload loop measures running pods: gauge asks a source, lately is what is known without a
+// question.
 type measuring struct {
 	gauge  func(policy.Settings) (workloadloop.Gauge, error)
 	lately workloadloop.Lately
 }
 
+// addWorkloadLoop adds the loop that resizes pods. Live reads from the API server itself, because a cached pod may
+// be older than the last write.
 func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, m measuring) error {
 	version, err := serverVersion(mgr.GetConfig())
 	if err != nil {
@@ -132,8 +140,9 @@ func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, m measurin
 	return loop.Register(mgr, b.look)
 }
 
-// addNodeLoop adds the loop that shares nodes, and what it decided for those who ask. The process that does not see all
-// pods of a node cannot share it among them (policy.Operator).
+// addNodeLoop adds the loop that shares the room of nodes, and the port that shows its decisions. Where the
+// operator watches some namespaces only, the loop is not started: it would not see all pods of a node, and would
+// share room that others have.
 func addNodeLoop(mgr ctrl.Manager, c Config, of shared, b boards, followed *recent.Store) error {
 	loop := &nodeloop.Controller{
 		Client: mgr.GetClient(), Recent: followed, Grants: b.grants, Events: of.events, Clock: clock.RealClock{},
@@ -147,7 +156,7 @@ func addNodeLoop(mgr ctrl.Manager, c Config, of shared, b boards, followed *rece
 	return addDecisions(mgr, &c.Options, loop.Decided)
 }
 
-// addLoadLoop adds the loop that taints overloaded nodes, where that is switched on; else it is nil.
+// addLoadLoop adds the loop that taints overloaded nodes; nil where --node-load-taint is off.
 func addLoadLoop(mgr ctrl.Manager, c Config, usages *sources, recorder *events.Recorder) (*nodeloop.LoadLoop, error) {
 	if !c.loops.nodeLoadTaint {
 		return nil, nil
@@ -160,6 +169,7 @@ func addLoadLoop(mgr ctrl.Manager, c Config, usages *sources, recorder *events.R
 	return loop, mgr.Add(loop)
 }
 
+// serverVersion returns the version of the API server, such as v1.33.1.
 func serverVersion(config *rest.Config) (string, error) {
 	d, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"attune.io/attune/webhook/server"
 )
 
-// minDisk is what two hours of some hundred containers and their log fit into.
+// minDisk is the least --usage-size, in bytes. Two hours of some hundred containers and their journal fit into it.
 const minDisk = 128 << 20
 
 // Certificate providers and usage sources that the flags accept.
@@ -25,7 +25,8 @@ const (
 	sourceEmbedded   = "embedded"
 )
 
-// Options are the operator's flags as given. Those of a program that does not run are as Go makes them.
+// Options are the operator's flags as given. The flags of a program that does not run have the zero value.
+// register fills them, Validate checks them, and nothing changes them afterwards.
 type Options struct {
 	program      program
 	process      processOptions
@@ -36,31 +37,40 @@ type Options struct {
 	usage        usageOptions
 }
 
-// processOptions are about each process of the operator.
+// processOptions are the flags of every process of the operator.
 type processOptions struct {
 	// namespace of the operator itself.
 	namespace string
 	// watched namespaces as given; none: all. Config.watched are those of them that can be watched.
-	watched                      namespaces
-	logLevel                     string
+	watched namespaces
+	// logLevel is debug, info or error (see levelOf).
+	logLevel string
+	// metricsAddress and probeAddress are host and port of the two servers; "0" switches one off.
 	metricsAddress, probeAddress string
-	metricsSecure                bool
+	// metricsSecure serves the metrics over TLS, and only to readers that the API server allows (see readers).
+	metricsSecure bool
 }
 
-// certificateOptions say where the webhooks' serving certificate comes from, and who is to trust it.
+// certificateOptions configure where the webhooks' serving certificate comes from, and which objects get its CA.
 type certificateOptions struct {
-	provider         string
-	service          string
+	// provider is cert-manager or self-signed.
+	provider string
+	// service is the name of the webhooks' Service. The certificate is for its DNS names.
+	service string
+	// secret, mutatingConfig and validatingConfig are the names of the objects that the self-signed provider
+	// writes.
 	secret           string
 	mutatingConfig   string
 	validatingConfig string
 }
 
-// webhookOptions say how the webhooks are served.
+// webhookOptions configure how the webhooks are served.
 type webhookOptions struct {
+	// port is the TCP port of the webhooks.
 	port int
-	// certDir holds the certificate of cert-manager.
+	// certDir is the folder where cert-manager's certificate is mounted; not used with self-signed.
 	certDir string
+	// clients restrict who may call the webhooks; the zero value: every client may.
 	clients server.Clients
 }
 
@@ -68,45 +78,57 @@ type webhookOptions struct {
 type policyOptions struct {
 	// sources are the namespaces whose policies may name their own usage source.
 	sources []string
-	steps   int
-	rate    time.Duration
+	// steps is the most steps of history that a policy may keep of a container.
+	steps int
+	// rate is the longest rateWindow of a policy.
+	rate time.Duration
 }
 
-// loopOptions are about the control loops.
+// loopOptions configure the control loops.
 type loopOptions struct {
-	leaderElect      bool
-	podUID           string
+	// leaderElect runs the loops on one replica only.
+	leaderElect bool
+	// podUID is the UID of the operator's own pod; empty outside of a pod (see newLock).
+	podUID string
+	// decisionsAddress is a loopback address; empty: decisions are not served.
 	decisionsAddress string
-	eviction         bool
-	nodeInterval     time.Duration
-	nodeLoadTaint    bool
+	// eviction allows evictions for policies that ask for them.
+	eviction bool
+	// nodeInterval is the time between two passes over a node where nothing happens.
+	nodeInterval time.Duration
+	// nodeLoadTaint switches the taint of overloaded nodes on.
+	nodeLoadTaint bool
 }
 
-// usageOptions say where usage comes from, and how often it is looked at.
+// usageOptions configure where usage comes from, and how often it is read.
 type usageOptions struct {
-	source     string
+	// source is embedded or prometheus.
+	source string
+	// interval is the time between two reads of a source, and between two scrapes of a kubelet.
 	interval   time.Duration
 	disk       diskOptions
 	kubelet    kubeletOptions
 	prometheus prometheusOptions
 }
 
-// diskOptions say where the embedded source keeps raw samples.
+// diskOptions configure where the embedded source keeps raw samples; without dir it keeps none on disk.
 type diskOptions struct {
 	dir       string
 	retention time.Duration
 	size      resource.QuantityValue
 }
 
-// kubeletOptions say how kubelets' certificates are verified, and what kubelets are shown.
+// kubeletOptions configure how kubelets' certificates are verified, and which token is sent to kubelets.
 type kubeletOptions struct {
+	// caFile holds the certificates of the authority; empty: those that the API server is verified with.
 	caFile             string
 	insecureSkipVerify bool
-	// scraper is the ServiceAccount whose tokens kubelets are shown; empty: the operator's own credentials are.
+	// scraper is the ServiceAccount whose tokens are sent to kubelets; empty: the operator's own credentials are
+	// sent.
 	scraper string
 }
 
-// prometheusOptions address the operator's own source.
+// prometheusOptions address the operator's own Prometheus server. Without an address there is none.
 type prometheusOptions struct {
 	address            string
 	headers            map[string]string
@@ -117,7 +139,7 @@ type prometheusOptions struct {
 	insecureSkipVerify bool
 }
 
-// register the flags of the program, and no other's.
+// register adds the flags of the program, and of no other one.
 func (o *Options) register(f *pflag.FlagSet) {
 	o.process.register(f)
 	o.policies.register(f)

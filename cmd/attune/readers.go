@@ -37,11 +37,15 @@ const (
 	askedWithin = 5 * time.Second
 )
 
-// readers lets those read the metrics whose bearer token the API server knows, and who may `get` the path /metrics.
+// readers lets a client read the metrics only if the API server knows its bearer token and allows its user to
+// `get` the path /metrics. It keeps verdicts, so that a scrape costs no question to the API server. mutex guards
+// judged and letIn, of which each has mostJudged entries at most.
 type readers struct {
 	api   kubernetes.Interface
 	clock clock.PassiveClock
-	// asks about strangers, about those who come from where a reader was let in, and about those who were let in before.
+	// Three limits on the questions to the API server: asks for unknown tokens, nearby for unknown tokens from an
+	// address where a reader was let in, again for tokens that were let in before. They are separate, so that a
+	// flood of made-up tokens does not lock out a scraper.
 	asks, nearby, again flowcontrol.RateLimiter
 
 	mutex  sync.Mutex
@@ -50,7 +54,7 @@ type readers struct {
 	letIn map[string]time.Time
 }
 
-// verdict on a token: what it is answered with, and since when.
+// verdict is the answer to a token, as an HTTP status, and the time of the question.
 type verdict struct {
 	status int
 	at     time.Time
@@ -61,7 +65,8 @@ func newReaders(api kubernetes.Interface, c clock.PassiveClock) *readers {
 	return &readers{api: api, clock: c, asks: few(), nearby: few(), again: few(), judged: map[[sha256.Size]byte]verdict{}, letIn: map[string]time.Time{}}
 }
 
-// onlyReaders asks the API server who may read the metrics, before a scrape takes its turn.
+// onlyReaders wraps a handler so that readers alone reach it. The check comes before a scrape takes its turn
+// (fewScrapes), so that a stranger cannot take the turns.
 func onlyReaders(config *rest.Config, client *http.Client, handler http.Handler) (http.Handler, error) {
 	api, err := kubernetes.NewForConfigAndClient(config, client)
 	if err != nil {
@@ -70,7 +75,7 @@ func onlyReaders(config *rest.Config, client *http.Client, handler http.Handler)
 	return newReaders(api, clock.RealClock{}).only(ctrl.Log.WithName("metrics"), handler), nil
 }
 
-// only serves requests of readers.
+// only serves the requests of readers, and answers all others with 401, 403, 429 or 503.
 func (x *readers) only(log logr.Logger, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -89,7 +94,9 @@ func (x *readers) only(log logr.Logger, handler http.Handler) http.Handler {
 	})
 }
 
-// judge is what the bearer of a token, who asks from an address, is answered with.
+// judge returns the HTTP status for a token from an address; 200 lets it in. A verdict holds for judgedFor. A
+// verdict in favour holds for judgedAtMost where the API server cannot be asked, so that metrics stay readable in
+// an outage.
 func (x *readers) judge(ctx context.Context, log logr.Logger, token, from string) int {
 	key, now := sha256.Sum256([]byte(token)), x.clock.Now()
 	last, known := x.known(key)
@@ -125,7 +132,8 @@ func (x *readers) judge(ctx context.Context, log logr.Logger, token, from string
 	return status
 }
 
-// ask the API server who it is, and whether they may.
+// ask asks the API server whose token it is (TokenReview) and whether that user may read /metrics
+// (SubjectAccessReview).
 func (x *readers) ask(ctx context.Context, token string) (int, error) {
 	review, err := x.api.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {
@@ -152,6 +160,7 @@ func (x *readers) ask(ctx context.Context, token string) (int, error) {
 	return http.StatusOK, nil
 }
 
+// known returns the last verdict on a token. Tokens are stored as hashes, so that a memory dump holds none.
 func (x *readers) known(key [sha256.Size]byte) (verdict, bool) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -159,7 +168,8 @@ func (x *readers) known(key [sha256.Size]byte) (verdict, bool) {
 	return v, ok
 }
 
-// keep a verdict. Where there are too many, those against go first: they are made-up tokens.
+// keep stores a verdict. Where there are mostJudged already, the refused and the old ones go: made-up tokens must
+// not push out those of readers.
 func (x *readers) keep(key [sha256.Size]byte, v verdict) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -175,7 +185,7 @@ func (x *readers) keep(key [sha256.Size]byte, v verdict) {
 	}
 }
 
-// wasLetIn reports whether somebody at an address was let in lately.
+// wasLetIn returns whether a reader was let in from an address within judgedAtMost.
 func (x *readers) wasLetIn(from string) bool {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -183,6 +193,7 @@ func (x *readers) wasLetIn(from string) bool {
 	return ok && x.clock.Since(at).Abs() < judgedAtMost
 }
 
+// letInFrom records an address, and forgets those that are too old.
 func (x *readers) letInFrom(address string) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()

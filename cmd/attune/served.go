@@ -17,7 +17,7 @@ type coreResources interface {
 	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
 }
 
-// addServed follows whether the API server serves pods/resize.
+// addServed adds the runnable that watches whether the API server serves pods/resize (KEP-1287).
 func addServed(mgr ctrl.Manager) (*workloadloop.Served, error) {
 	api, err := discovery.NewDiscoveryClientForConfig(mgr.GetConfig())
 	if err != nil {
@@ -27,6 +27,7 @@ func addServed(mgr ctrl.Manager) (*workloadloop.Served, error) {
 	return served, mgr.Add(served)
 }
 
+// servesResize returns whether the core group has the subresource pods/resize.
 func servesResize(api coreResources) (bool, error) {
 	core, err := api.ServerResourcesForGroupVersion("v1")
 	if err != nil {

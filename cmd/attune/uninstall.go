@@ -12,10 +12,11 @@ import (
 	"attune.io/attune/internal/uninstall"
 )
 
-// uninstallTimeout is within the deadline of the chart's Job.
+// uninstallTimeout is shorter than the deadline of the chart's Job, so that the Job's log has the reason of a
+// failure.
 const uninstallTimeout = 3 * time.Minute
 
-// uninstallCommand is what helm runs before it uninstalls the chart.
+// uninstallCommand makes the command that helm runs before it uninstalls the chart (see internal/uninstall).
 func uninstallCommand() *cobra.Command {
 	o := uninstall.Options{}
 	cmd := &cobra.Command{

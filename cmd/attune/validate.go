@@ -8,8 +8,8 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// Validate refuses flags that cannot work, in one sentence that names the flag, its value and what would do. A program is
-// judged by its own flags alone.
+// Validate returns an error for flags that cannot work: one sentence with the flag, its value and what would work.
+// It checks the flags of the program alone, and changes nothing.
 func (o *Options) Validate() error {
 	checks := []func() error{o.process.validate, o.certificates.validate, o.webhooks.validate, o.policies.validate}
 	if o.program.controls {
@@ -59,7 +59,8 @@ func (o *policyOptions) validate() error {
 	return nil
 }
 
-// validate beside the namespaces that are to be watched: what is about whole nodes goes with all of them alone.
+// validate checks the flags of the loops. watched are the namespaces of the flags: what concerns whole nodes needs
+// all namespaces.
 func (o *loopOptions) validate(watched namespaces) error {
 	switch {
 	case o.decisionsAddress != "" && loopback(o.decisionsAddress) != nil:
