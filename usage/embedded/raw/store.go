@@ -89,8 +89,6 @@ func Open(o Options) (_ *Store, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	// Packs come first: the buffer must not hold the samples of a journal while a pack of the same samples is
-	// unknown.
 	if err := s.openPacks(); err != nil {
 		return nil, err
 	}
