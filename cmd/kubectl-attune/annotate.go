@@ -16,16 +16,16 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// annotation is what a verb writes on a workload, with the user's own rights: annotations are all that the
-// plugin ever writes. The operator acts on them.
+// annotation is what a verb writes on a workload, with the user's own rights. The plugin writes nothing else; the
+// operator acts on the annotations.
 type annotation struct {
-	// done says what was done, such as "paused".
+	// done is the word for the result in the answer, such as "paused".
 	done string
-	// of a workload: the annotations by name; a nil value takes one away.
+	// of returns the annotations for a workload, by name; a nil value removes one.
 	of func(context.Context, client.Client, workload.Workload) (map[string]*string, error)
 }
 
-// always writes one annotation, whatever the workload.
+// always returns an annotation.of that writes one annotation on every workload.
 func always(key, value string) func(context.Context, client.Client, workload.Workload) (map[string]*string, error) {
 	return func(context.Context, client.Client, workload.Workload) (map[string]*string, error) {
 		return map[string]*string{key: &value}, nil
@@ -34,15 +34,19 @@ func always(key, value string) func(context.Context, client.Client, workload.Wor
 
 // annotateReport is the answer of pause, resume and undo.
 type annotateReport struct {
+	// Workloads that were annotated, in order; never nil.
 	Workloads []annotatedWorkload `json:"workloads"`
 }
 
+// annotatedWorkload is one workload of the answer.
 type annotatedWorkload struct {
+	// Namespace, Kind and Name identify it.
 	Namespace string `json:"namespace"`
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
-	Done      string `json:"done"`
-	// Changed is false where the workload was so already.
+	// Done is paused, resumed or being put back.
+	Done string `json:"done"`
+	// Changed is false where the workload had the annotations already.
 	Changed bool `json:"changed"`
 }
 
@@ -60,8 +64,8 @@ func (r annotateReport) Human(w io.Writer, _ bool) error {
 	return nil
 }
 
-// annotate writes the annotation on the workloads that the command line names or selects. What was done
-// before an error is printed all the same.
+// annotate writes the annotations on the workloads that the command line names or selects. It stops at the first
+// error, and prints what was done before.
 func (e *environment) annotate(ctx context.Context, arguments []string, write annotation) error {
 	c, err := e.cluster.Client()
 	if err != nil {
@@ -85,7 +89,8 @@ func (e *environment) annotate(ctx context.Context, arguments []string, write an
 	return errors.Join(e.print(report), err)
 }
 
-// targets are the named workloads, or those that -l selects of the ones with a recommendation.
+// targets returns the named workloads, or those with a recommendation that -l selects. Neither is an error: a verb
+// that writes must not act on all workloads by omission.
 func (e *environment) targets(ctx context.Context, c client.Client, arguments []string) ([]workload.Identity, error) {
 	switch named := len(arguments) > 0; {
 	case named && e.scope.selector != "":
@@ -109,7 +114,8 @@ func (e *environment) targets(ctx context.Context, c client.Client, arguments []
 	return selected, nil
 }
 
-// on writes the annotation on one workload and reports whether that changed it.
+// on writes the annotations on one workload, and returns whether that changed it. A workload that belongs to
+// another one, such as a Deployment's ReplicaSet, is refused: the operator reads the annotations of the owner.
 func (a annotation) on(ctx context.Context, c client.Client, id workload.Identity) (bool, error) {
 	found, object, err := getWorkload(ctx, c, id)
 	if err != nil {

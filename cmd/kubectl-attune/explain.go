@@ -18,6 +18,7 @@ import (
 	"attune.io/attune/podview"
 )
 
+// newExplain makes the verb explain, which takes either a workload or files.
 func newExplain(env *environment) *cobra.Command {
 	var files offlineFlags
 	command := &cobra.Command{
@@ -43,6 +44,8 @@ func newExplain(env *environment) *cobra.Command {
 	return command
 }
 
+// explainWorkload explains a workload of the cluster. What the user may not read (policy, template, pods) is left
+// out of the answer, with a note each.
 func explainWorkload(ctx context.Context, env *environment, args []string) error {
 	if len(args) != 1 || env.scope.selector != "" {
 		return errors.New("explain takes one workload: write KIND/NAME, e.g. deployment/web, or give files with --usage, --policy and --current")
@@ -74,7 +77,8 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 	return env.print(answer)
 }
 
-// livePods are the workload's running pods, by name; none for a user who may not list pods.
+// livePods returns the workload's running pods, sorted by name. A user who may not list pods gets none, and a
+// note.
 func (e *environment) livePods(ctx context.Context, c client.Client, rec *v1alpha1.AttuneRecommendation) ([]explain.LivePod, error) {
 	id := workload.IdentityOf(rec)
 	var pods corev1.PodList
@@ -96,10 +100,12 @@ func (e *environment) livePods(ctx context.Context, c client.Client, rec *v1alph
 	return live, nil
 }
 
+// running returns whether a pod runs and is not being deleted.
 func running(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil
 }
 
+// belongs returns whether the workload owns the pod, by the same rule as in the operator.
 func belongs(pod *corev1.Pod, id workload.Identity) bool {
 	owner, ok := workload.OwnerOf(pod, pod.Namespace, nil)
 	return ok && owner == id

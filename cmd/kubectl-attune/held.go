@@ -10,7 +10,7 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// heldByPolicy is what the policy's own status says is held: workloads that another policy sizes.
+// heldByPolicy returns what the policy's own status reports as held: workloads that another policy sizes.
 func heldByPolicy(policy *v1alpha1.AttunePolicy) []heldThing {
 	held := []heldThing{}
 	for _, conflict := range policy.Status.Conflicts {
@@ -23,7 +23,8 @@ func heldByPolicy(policy *v1alpha1.AttunePolicy) []heldThing {
 	return held
 }
 
-// heldByWorkload is all that is left as it is in one workload, and why.
+// heldByWorkload returns what is held in one workload, and why: a pause, conditions of its recommendation, holds
+// of single resources, and a seed that is withheld.
 func heldByWorkload(rec *v1alpha1.AttuneRecommendation) []heldThing {
 	name := workload.IdentityOf(rec).String()
 	var held []heldThing
@@ -46,7 +47,8 @@ func heldByWorkload(rec *v1alpha1.AttuneRecommendation) []heldThing {
 	return held
 }
 
-// pausedBy says who paused a workload: the operator, else a person.
+// pausedBy returns why a workload is paused: by the operator itself, else by a user. A pause of the operator has
+// its own reason in the status; the phase Paused alone means an annotation or spec.paused.
 func pausedBy(rec *v1alpha1.AttuneRecommendation) (why string, paused bool) {
 	switch {
 	case rec.Status.Paused != nil:

@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
+// newHistory makes the verb history.
 func newHistory(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "history [KIND/NAME...]",
@@ -41,17 +42,20 @@ func runHistory(ctx context.Context, env *environment, args []string) error {
 
 // historyReport is the answer of history.
 type historyReport struct {
+	// History has the newest resize first; never nil.
 	History []resizeEntry `json:"history"`
 
 	now time.Time
 }
 
+// resizeEntry is one resize of one container, with the workload that it belongs to.
 type resizeEntry struct {
 	Namespace             string                `json:"namespace"`
 	Kind                  v1alpha1.WorkloadKind `json:"kind"`
 	v1alpha1.HistoryEntry `json:",inline"`
 }
 
+// newHistoryReport joins the histories of all recommendations, newest first.
 func newHistoryReport(recs []v1alpha1.AttuneRecommendation, now time.Time) historyReport {
 	report := historyReport{History: []resizeEntry{}, now: now}
 	for _, rec := range recs {

@@ -16,7 +16,8 @@ import (
 	"attune.io/attune/internal/decision"
 )
 
-// askLeader asks the operator's leader what it decided about a node last.
+// askLeader asks the operator's leader for its last decision about a node, through a forwarded port. operator is
+// the operator's namespace. The error is one sentence; the caller then shows what the API server knows.
 func askLeader(ctx context.Context, env *environment, c client.Client, operator, node string) (decision.Node, error) {
 	pod, err := leader(ctx, c, operator)
 	if err != nil {
@@ -36,7 +37,8 @@ func askLeader(ctx context.Context, env *environment, c client.Client, operator,
 	return answer, nil
 }
 
-// said is the first line of an answer that is none, and not all of what some other server may send.
+// said returns the first line of an answer that is not a decision; for a long or an empty one the HTTP status.
+// Another server may listen on that port and send anything.
 func said(status int, body []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
 	if line == "" || len(line) > 500 {
@@ -45,7 +47,7 @@ func said(status int, body []byte) string {
 	return line
 }
 
-// leader is the operator's pod that leads.
+// leader returns the name of the operator's pod that holds the lease.
 func leader(ctx context.Context, c client.Client, operator string) (string, error) {
 	lease := &coordinationv1.Lease{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: operator, Name: decision.LeaseName}, lease)

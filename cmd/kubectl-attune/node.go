@@ -11,6 +11,7 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
+// newNode makes the verb node.
 func newNode(env *environment) *cobra.Command {
 	var path, operator string
 	command := &cobra.Command{
@@ -40,6 +41,7 @@ func newNode(env *environment) *cobra.Command {
 	return command
 }
 
+// shareFile shares a node among the demands of a file, by the same function as the node loop.
 func shareFile(env *environment, path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -11,40 +11,50 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
-// nodeAnswer is the answer of node. Pods are in alphabetical order, evictions in that in which they would
-// be made.
+// nodeAnswer is the answer of node --file.
 type nodeAnswer struct {
-	Pods          []nodePod      `json:"pods"`
-	Evictions     []nodeEviction `json:"evictions"`
-	Overcommitted bool           `json:"overcommitted"`
+	// Pods that stay, by name; never nil.
+	Pods []nodePod `json:"pods"`
+	// Evictions in the order in which they would be made; never nil.
+	Evictions []nodeEviction `json:"evictions"`
+	// Overcommitted is true where the pods do not fit and none may be evicted to make them fit.
+	Overcommitted bool `json:"overcommitted"`
 }
 
-// nodePod is a pod that stays.
+// nodePod is a pod that stays on the node.
 type nodePod struct {
-	Name       string          `json:"name"`
+	// Name is NAMESPACE/NAME as in the file.
+	Name string `json:"name"`
+	// Containers in the order of the file.
 	Containers []nodeContainer `json:"containers"`
 }
 
-// nodeContainer is what a container would get; nil where nothing is known that says so.
+// nodeContainer is what a container would get. An amount is nil where the file has no demand for the resource.
 type nodeContainer struct {
-	Name          string  `json:"name"`
+	// Name of the container.
+	Name string `json:"name"`
+	// CPURequest, MemoryRequest and MemoryLimit are quantities.
 	CPURequest    *string `json:"cpuRequest"`
 	MemoryRequest *string `json:"memoryRequest"`
 	MemoryLimit   *string `json:"memoryLimit"`
 
+	// demand is what the file has of it, steps how the grant was computed.
 	demand node.Container
 	steps  []recommender.Step
 }
 
+// nodeEviction is a pod that would be evicted.
 type nodeEviction struct {
+	// Name of the pod, and Reason in one sentence.
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
 
-	// as is the ranking that it goes with.
+	// as is the eviction ranking of the pod.
 	as string
 }
 
-// newNodeAnswer tells people and scripts what came of sharing; steps are those of a pod's container.
+// newNodeAnswer makes the answer of a result. Grants are in the order of all containers of all pods; steps returns
+// those of one container.
 func newNodeAnswer(demands demandfile.Demands, result node.Result, steps func(pod, container int) []recommender.Step) nodeAnswer {
 	answer := nodeAnswer{Pods: []nodePod{}, Evictions: []nodeEviction{}, Overcommitted: result.Overcommitted != [2]bool{}}
 	gone := map[int]bool{}
@@ -72,6 +82,7 @@ func newNodeAnswer(demands demandfile.Demands, result node.Result, steps func(po
 	return answer
 }
 
+// newNodeContainer formats one grant. A resource that was not measured keeps nil.
 func newNodeContainer(demand node.Container, g node.Grant, measured [2]bool) nodeContainer {
 	c := nodeContainer{Name: demand.Name, demand: demand}
 	for r, to := range [2]**string{recommender.CPU: &c.CPURequest, recommender.Memory: &c.MemoryRequest} {
@@ -109,6 +120,7 @@ func (a nodeAnswer) Human(w io.Writer, wide bool) error {
 	return nil
 }
 
+// blankThen writes an empty line and a table.
 func blankThen(w io.Writer, t table) error {
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err
@@ -129,7 +141,7 @@ func (a nodeAnswer) table() table {
 	return t
 }
 
-// wanted is an amount of the demand, where it was measured.
+// wanted formats an amount of the demand; empty where the resource was not measured.
 func (c nodeContainer) wanted(r recommender.Resource, amount recommender.Amount) string {
 	if r == recommender.CPU && c.CPURequest == nil || r == recommender.Memory && c.MemoryRequest == nil {
 		return ""
@@ -137,6 +149,7 @@ func (c nodeContainer) wanted(r recommender.Resource, amount recommender.Amount)
 	return explain.Readable(r, recommender.Format(r, amount))
 }
 
+// orDash formats an amount; empty, which the table shows as a dash, where it is 0.
 func orDash(r recommender.Resource, amount recommender.Amount) string {
 	if amount == 0 {
 		return ""

@@ -22,19 +22,19 @@ import (
 	"attune.io/attune/resize"
 )
 
-// podsByNode is the field that the API server selects pods by.
+// podsByNode is the field by which the API server selects pods.
 const podsByNode = "spec.nodeName"
 
-// liveNode is the answer of node about a node of the cluster. What no leader was asked for comes from pods and
-// recommendations: gates that hold a pod are the operator's to know, and so is what a node decided; a container then gets
-// the size of its open resize, else what it holds.
+// liveNode is the answer of node about a node of the cluster. From the leader it has the last decision. Without
+// the leader it is made of pods and recommendations: grants and gates are not known then, and a container gets the
+// size of its open resize, else what it holds.
 type liveNode struct {
 	decision.Node
 	now time.Time
 }
 
-// showNode asks the leader. Where nobody shares the node, and where the leader cannot be asked, it asks the API server
-// alone; the latter it says.
+// showNode asks the leader, and the API server where the leader cannot be asked or has no pods that share the
+// node. In the first of these cases a note gives the reason.
 func showNode(ctx context.Context, env *environment, operator, name string) error {
 	c, err := env.cluster.Client()
 	if err != nil {
@@ -54,7 +54,7 @@ func showNode(ctx context.Context, env *environment, operator, name string) erro
 	return env.print(liveNode{live, env.now()})
 }
 
-// storedNode is what the API server knows of a node.
+// storedNode reads a node, its pods and all recommendations from the API server.
 func storedNode(ctx context.Context, c client.Client, name string) (decision.Node, error) {
 	node := &corev1.Node{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
@@ -74,7 +74,8 @@ func storedNode(ctx context.Context, c client.Client, name string) (decision.Nod
 	return newLiveNode(node, pods.Items, recommendations.Items), nil
 }
 
-// newLiveNode puts together what the objects say.
+// newLiveNode computes the answer from objects, by the same ledger that the node loop uses. Finished pods are left
+// out.
 func newLiveNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha1.AttuneRecommendation) decision.Node {
 	of := map[types.NamespacedName]*v1alpha1.AttuneRecommendation{}
 	for i := range recommendations {
@@ -110,6 +111,7 @@ func newLiveNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha
 	return answer
 }
 
+// newLivePod describes one pod: whether it shares the node, what its containers hold, want and get.
 func newLivePod(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) decision.Pod {
 	p := decision.Pod{Name: pod.Namespace + "/" + pod.Name}
 	p.Reason, p.Message = board.AsItIs(pod, rec)
@@ -130,7 +132,7 @@ func newLivePod(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) decision.Po
 	return p
 }
 
-// wants is the size that a new pod of the workload is born with.
+// wants returns the seed of the container, which new pods of the workload are born with.
 func wants(rec *v1alpha1.AttuneRecommendation, container string) display.Amounts {
 	for _, t := range rec.Spec.Containers {
 		if t.Name == container {
@@ -140,7 +142,8 @@ func wants(rec *v1alpha1.AttuneRecommendation, container string) display.Amounts
 	return display.Amounts{}
 }
 
-// gets is what the pod's open resize asks for, over what it holds.
+// gets returns the size that the pod's open resize asks for; for values that it does not change, what the
+// container holds.
 func gets(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, holds podview.Container) display.Amounts {
 	size := holds.Size
 	for _, record := range rec.Status.Records {
@@ -157,7 +160,7 @@ func gets(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, holds podview.Con
 	return display.AmountsOf(size)
 }
 
-// leaving is the eviction of a pod for want of room, where one is under way.
+// leaving returns the eviction of a pod for want of room; false where none is under way.
 func leaving(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (decision.Eviction, bool) {
 	if rec == nil {
 		return decision.Eviction{}, false

@@ -39,10 +39,12 @@ func (a liveNode) Human(w io.Writer, wide bool) error {
 	return a.shortness(w)
 }
 
+// pairText formats CPU and memory for a sentence.
 func pairText(p decision.Pair) string {
 	return explain.Readable(recommender.CPU, p.CPU) + " of CPU and " + explain.Readable(recommender.Memory, p.Memory) + " of memory"
 }
 
+// decidedText is what the leader decided and when; empty where no leader answered.
 func (a liveNode) decidedText() string {
 	if a.Decided == nil {
 		return ""
@@ -50,7 +52,7 @@ func (a liveNode) decidedText() string {
 	return fmt.Sprintf(", who need %s; decided %s ago", pairText(a.Decided.Needed), duration.HumanDuration(max(0, a.now.Sub(a.Decided.At).Round(time.Second))))
 }
 
-// shortness says that the node does not fit, and who keeps others short.
+// shortness writes that the pods do not fit, and which pods keep more than their share.
 func (a liveNode) shortness(w io.Writer) error {
 	var text strings.Builder
 	if a.Decided.Overcommitted {
@@ -73,6 +75,8 @@ func resourceOf(name string) recommender.Resource {
 	return recommender.CPU
 }
 
+// table has one row for each container. Its columns depend on whether the leader answered: shares are known only
+// then.
 func (a liveNode) table(wide bool) table {
 	t := table{header: []string{"POD", "CONTAINER", "CPU", "CPU PEAK", "CPU GETS", "MEMORY", "MEMORY PEAK", "MEMORY GETS", "MEMORY LIMIT", "AS IT IS"}}
 	if a.Decided != nil {
@@ -94,6 +98,7 @@ func (a liveNode) table(wide bool) table {
 	return t
 }
 
+// cells are the amounts of one row, in the order of the header.
 func (a liveNode) cells(c decision.Container) []string {
 	const cpu, memory = recommender.CPU, recommender.Memory
 	gets := []string{cell(memory, c.Gets.MemoryRequest), cell(memory, c.Gets.MemoryLimit)}
@@ -114,8 +119,8 @@ func (a liveNode) cells(c decision.Container) []string {
 	}, gets...)
 }
 
-// asItIs is why a pod does not share or is frozen, or else the words for why a container gets something else than its
-// share.
+// asItIs returns the reason for which a pod does not share or is frozen, else the reasons for which a container
+// gets something else than its share; empty where it gets its share.
 func asItIs(p decision.Pod, c decision.Container) string {
 	if p.Reason != "" {
 		return p.Reason
@@ -127,7 +132,7 @@ func asItIs(p decision.Pod, c decision.Container) string {
 	return strings.Join(words, ",")
 }
 
-// why is the sentence for that.
+// why returns the sentences for the reasons of asItIs.
 func why(p decision.Pod, c decision.Container) string {
 	if p.Reason != "" {
 		return p.Message

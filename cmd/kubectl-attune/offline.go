@@ -13,11 +13,14 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// offlineFlags say what is explained without a cluster.
+// offlineFlags are the flags of explain without a cluster.
 type offlineFlags struct {
-	usage, policy   string
+	// usage and policy are paths of files; empty: not given.
+	usage, policy string
+	// current and limits are requests and limits that all containers have.
 	current, limits amounts
-	at              instant
+	// at is the time to explain as of; not set: that of the last sample.
+	at instant
 }
 
 func (f *offlineFlags) addTo(flags *pflag.FlagSet) {
@@ -28,11 +31,12 @@ func (f *offlineFlags) addTo(flags *pflag.FlagSet) {
 	flags.Var(&f.at, "at", "Time to explain as of, RFC 3339; later samples are not looked at (default: the time of the last sample in the file)")
 }
 
+// given returns whether any of the flags is set, which means that files are explained.
 func (f *offlineFlags) given() bool {
 	return f.usage != "" || f.policy != "" || f.current.set || f.limits.set || f.at.set
 }
 
-// missing is one sentence about the flags that are not there.
+// missing returns one sentence with the flags that are still needed; nil where none is.
 func (f *offlineFlags) missing() error {
 	var missing []string
 	if f.usage == "" {
@@ -50,7 +54,7 @@ func (f *offlineFlags) missing() error {
 	return fmt.Errorf("to explain files, add %s", strings.Join(missing, " and "))
 }
 
-// size is what the containers have. A limit without a request is the request too, as Kubernetes has it.
+// size returns the size of the containers. A limit without a request is the request too, as in Kubernetes.
 func (f *offlineFlags) size() (recommender.Size, error) {
 	var size recommender.Size
 	for _, r := range recommender.Resources {
@@ -66,8 +70,9 @@ func (f *offlineFlags) size() (recommender.Size, error) {
 	return size, nil
 }
 
-// amounts is a flag such as cpu=500m,memory=1Gi.
+// amounts is the value of a flag such as cpu=500m,memory=1Gi.
 type amounts struct {
+	// of is indexed by recommender.Resource, in millicores and bytes; 0: not given.
 	of   [2]recommender.Amount
 	text string
 	set  bool
@@ -111,7 +116,7 @@ func resourceNamed(name string) (recommender.Resource, error) {
 	return 0, fmt.Errorf("%q is neither cpu nor memory: write e.g. cpu=500m,memory=1Gi", name)
 }
 
-// instant is a flag that holds a time.
+// instant is the value of a flag with a time in RFC 3339.
 type instant struct {
 	time time.Time
 	set  bool

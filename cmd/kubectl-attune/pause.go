@@ -6,6 +6,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
+// newPause makes the verb pause. To pause a paused workload changes nothing.
 func newPause(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "pause KIND/NAME... | -l SELECTOR",

@@ -26,8 +26,8 @@ const (
 	mostAnswer = 32 << 20
 )
 
-// askPod gets a path from a port of a pod's loopback address, through the API server as kubectl port-forward does. No
-// port of this machine is opened.
+// askPod sends a GET to a port on a pod's loopback address, through the API server as kubectl port-forward does.
+// It opens no port on the user's machine. The body is cut off at mostAnswer bytes.
 func askPod(ctx context.Context, config *rest.Config, namespace, pod string, port int, path string) (status int, body []byte, err error) {
 	ctx, stop := context.WithTimeout(ctx, askTimeout)
 	defer stop()
@@ -55,7 +55,7 @@ func askPod(ctx context.Context, config *rest.Config, namespace, pod string, por
 	return response.StatusCode, body, err
 }
 
-// refusal is what the node says of why nobody answered; nil where it says nothing within a moment.
+// refusal returns the kubelet's reason why the port did not answer; nil where none comes within a second.
 func refusal(refused <-chan string) error {
 	select {
 	case why := <-refused:
@@ -67,7 +67,7 @@ func refusal(refused <-chan string) error {
 	return nil
 }
 
-// forward connects to the pod: over a websocket, or else over SPDY, which older API servers know.
+// forward connects to the pod over a websocket, or else over SPDY, which older API servers need.
 func forward(ctx context.Context, config *rest.Config, namespace, pod string) (httpstream.Connection, error) {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -88,7 +88,8 @@ func forward(ctx context.Context, config *rest.Config, namespace, pod string) (h
 	}))
 }
 
-// dial ends with the context, though the dialers know none.
+// dial dials and returns when the context ends, although the dialers take no context. A connection that comes
+// later is closed.
 func dial(ctx context.Context, dialer httpstream.Dialer) (httpstream.Connection, error) {
 	type dialled struct {
 		connection httpstream.Connection
@@ -116,7 +117,8 @@ func dial(ctx context.Context, dialer httpstream.Dialer) (httpstream.Connection,
 	}
 }
 
-// open opens a stream to a port of the pod. refused, which has room for it, is told what went wrong there, or "".
+// open opens a stream to a port of the pod. The error stream comes first, as the protocol demands. Its text, or
+// "", is sent to refused, which must have room for it.
 func open(connection httpstream.Connection, port int, refused chan<- string) (net.Conn, error) {
 	headers := http.Header{}
 	headers.Set(corev1.StreamType, corev1.StreamTypeError)
@@ -139,7 +141,7 @@ func open(connection httpstream.Connection, port int, refused chan<- string) (ne
 	return stream{data}, nil
 }
 
-// stream is a connection for HTTP. It knows no deadlines: what it is part of is closed instead.
+// stream makes a net.Conn of a forwarded stream. Deadlines have no effect: to end it, the connection is closed.
 type stream struct{ httpstream.Stream }
 
 func (stream) LocalAddr() net.Addr              { return &net.TCPAddr{} }

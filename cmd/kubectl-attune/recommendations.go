@@ -15,6 +15,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
+// newRecommendations makes the verb recommendations.
 func newRecommendations(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:     "recommendations [KIND/NAME...]",
@@ -28,6 +29,7 @@ func newRecommendations(env *environment) *cobra.Command {
 	}
 }
 
+// runRecommendations prints one row for each container of the selected workloads.
 func runRecommendations(ctx context.Context, env *environment, args []string) error {
 	all, err := env.explainSelected(ctx, args)
 	if err != nil {
@@ -45,34 +47,46 @@ func runRecommendations(ctx context.Context, env *environment, args []string) er
 
 // recommendationReport is the answer of recommendations.
 type recommendationReport struct {
+	// Recommendations by namespace, kind, workload and container; never nil.
 	Recommendations []recommendation `json:"recommendations"`
 }
 
-// recommendation is that of one container.
+// recommendation is the row of one container.
 type recommendation struct {
+	// Namespace, Kind and Workload identify the workload.
 	Namespace string                `json:"namespace"`
 	Kind      v1alpha1.WorkloadKind `json:"kind"`
 	Workload  string                `json:"workload"`
-	Container string                `json:"container"`
-	Policy    string                `json:"policy"`
-	Mode      v1alpha1.UpdateType   `json:"mode"`
-	// Replicas that are wanted; 0 where the workload is not there or cannot be read.
+	// Container is its name in the pod template.
+	Container string `json:"container"`
+	// Policy sizes the workload, in this Mode.
+	Policy string              `json:"policy"`
+	Mode   v1alpha1.UpdateType `json:"mode"`
+	// Replicas is spec.replicas; 0 where the workload does not exist or cannot be read.
 	Replicas int32 `json:"replicas"`
-	// Current is what the template asks.
-	Current    explain.Amounts `json:"current"`
-	Target     explain.Amounts `json:"target"`
-	Confidence float64         `json:"confidence"`
-	DataPoints int             `json:"dataPoints"`
-	Savings    savings         `json:"savings"`
-	Holds      []explain.Hold  `json:"holds"`
+	// Current are the requests and limits of the template.
+	Current explain.Amounts `json:"current"`
+	// Target is the recommended size.
+	Target explain.Amounts `json:"target"`
+	// Confidence is from 0 to 1.
+	Confidence float64 `json:"confidence"`
+	// DataPoints are the steps of history with data.
+	DataPoints int `json:"dataPoints"`
+	// Savings of requests if the target were applied to all replicas.
+	Savings savings `json:"savings"`
+	// Holds are the reasons for which a resource is left as it is.
+	Holds []explain.Hold `json:"holds"`
 }
 
-// savings of requests over all replicas; nil where either side is not known.
+// savings of requests over all replicas.
 type savings struct {
+	// CPU and Memory are quantities, negative where the target is more; nil where template or target has no
+	// request.
 	CPU    *string `json:"cpu"`
 	Memory *string `json:"memory"`
 }
 
+// add appends the rows of one workload.
 func (r *recommendationReport) add(from explained) {
 	rec, template := from.rec, templateSizes(from.workload)
 	for i, c := range from.answer.Containers {
@@ -95,6 +109,7 @@ func (r *recommendationReport) add(from explained) {
 	}
 }
 
+// savingsOf compares two sizes for both resources.
 func savingsOf(current, target recommender.Size, replicas int32) savings {
 	return savings{
 		CPU:    saved(recommender.CPU, current, target, replicas),
@@ -102,6 +117,7 @@ func savingsOf(current, target recommender.Size, replicas int32) savings {
 	}
 }
 
+// saved returns the difference of the requests, times the replicas; nil where either request is not known.
 func saved(r recommender.Resource, current, target recommender.Size, replicas int32) *string {
 	if current[r].Request == 0 || target[r].Request == 0 {
 		return nil
@@ -110,7 +126,7 @@ func saved(r recommender.Resource, current, target recommender.Size, replicas in
 	return &text
 }
 
-// signed writes a difference; amounts themselves are never negative.
+// signed formats a difference, which may be negative; recommender.Format takes amounts, which never are.
 func signed(r recommender.Resource, difference recommender.Amount) string {
 	if difference < 0 {
 		return "-" + recommender.Format(r, -difference)
@@ -133,6 +149,7 @@ func (r recommendationReport) Human(w io.Writer, wide bool) error {
 	return t.write(w)
 }
 
+// cells are those of one row, in the order of the header.
 func (r recommendation) cells(wide bool) []string {
 	cpu, memory := recommender.CPU, recommender.Memory
 	cells := []string{
@@ -148,7 +165,7 @@ func (r recommendation) cells(wide bool) []string {
 		strconv.Itoa(r.DataPoints), strconv.Itoa(int(r.Replicas)), string(r.Mode), r.Policy)
 }
 
-// heldWords are the holds in one cell, such as memory:AllowDecrease.
+// heldWords joins the holds for one cell, such as memory:AllowDecrease.
 func heldWords(holds []explain.Hold) string {
 	words := make([]string, len(holds))
 	for i, hold := range holds {
@@ -157,7 +174,7 @@ func heldWords(holds []explain.Hold) string {
 	return strings.Join(words, ",")
 }
 
-// cell is an amount for people, or empty.
+// cell returns a rounded amount for people; empty for nil.
 func cell(r recommender.Resource, exact *string) string {
 	if exact == nil {
 		return ""

@@ -17,25 +17,28 @@ const (
 	exitFinding = 2
 )
 
-// errFinding ends a run that did its work and found what a CI job should stop at.
+// errFinding ends a run that did its work and found something at which a CI job should stop. It is not printed.
 var errFinding = errors.New("finding")
 
-// environment is all that a verb may touch: its streams, the time, the cluster and the flags that every
-// verb takes.
+// environment is everything that a verb may use: its streams, the time, the cluster, and the flags that all verbs
+// have. Tests replace all of them. It belongs to one run.
 type environment struct {
 	genericiooptions.IOStreams
-	now     func() time.Time
+	// now returns the present time.
+	now func() time.Time
+	// cluster connects to the API server when a verb asks for it.
 	cluster cluster
-	scope   scope
-	format  format
+	// scope holds -A and -l, format holds -o.
+	scope  scope
+	format format
 }
 
-// note tells the user something that is not the answer.
+// note writes a line to stderr. It is for everything that is not the answer, so that stdout stays parseable.
 func (e *environment) note(text string, args ...any) {
 	fmt.Fprintf(e.ErrOut, text+"\n", args...)
 }
 
-// run carries out one command line and returns its exit code.
+// run carries out one command line and returns its exit code. All output goes through escaping.
 func run(ctx context.Context, env *environment, args []string) int {
 	env.Out, env.ErrOut = escaping{env.Out}, escaping{env.ErrOut}
 	root := newRoot(env)
@@ -59,6 +62,7 @@ var verbs = []func(*environment) *cobra.Command{
 	newStatus, newRecommendations, newExplain, newDiff, newHistory, newPause, newResume, newUndo, newNode,
 }
 
+// newRoot makes the command kubectl-attune with its verbs and the flags that all of them have.
 func newRoot(env *environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-attune",

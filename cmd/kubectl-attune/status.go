@@ -19,6 +19,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
+// newStatus makes the verb status.
 func newStatus(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
@@ -32,6 +33,8 @@ func newStatus(env *environment) *cobra.Command {
 	}
 }
 
+// runStatus lists policies and recommendations of the scope, prints the report and returns its finding. -l selects
+// policies here, not workloads.
 func runStatus(ctx context.Context, env *environment) error {
 	c, err := env.cluster.Client()
 	if err != nil {
@@ -65,38 +68,49 @@ func runStatus(ctx context.Context, env *environment) error {
 
 // statusReport is the answer of status.
 type statusReport struct {
+	// Policies by namespace and name; never nil.
 	Policies []policyStatus `json:"policies"`
 }
 
+// policyStatus is one policy of the report.
 type policyStatus struct {
+	// Namespace and Name identify the policy.
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// Mode is empty until the operator has looked at the policy.
-	Mode      string                  `json:"mode"`
+	Mode string `json:"mode"`
+	// Workloads are the counts of the policy's status; zeros until the operator has looked at it.
 	Workloads v1alpha1.WorkloadCounts `json:"workloads"`
 	// Ready is True, False or Unknown.
-	Ready   string `json:"ready"`
+	Ready string `json:"ready"`
+	// Reason and Message are those of the condition Ready.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// NeedsAttention: a person has to look after it.
-	NeedsAttention bool              `json:"needsAttention"`
-	Held           []heldThing       `json:"held"`
-	Savings        *v1alpha1.Savings `json:"savings,omitempty"`
+	// NeedsAttention is true where a person has to act: the policy is a finding.
+	NeedsAttention bool `json:"needsAttention"`
+	// Held is what is left as it is under the policy; never nil.
+	Held []heldThing `json:"held"`
+	// Savings are those of the policy's status; nil where it has none.
+	Savings *v1alpha1.Savings `json:"savings,omitempty"`
 
+	// created is when the policy was made, now when the report was.
 	created time.Time
 	now     time.Time
 }
 
-// heldThing is one thing that is left as it is. Container and resource are empty where the whole
-// workload is, and the workload where the whole policy is.
+// heldThing is one thing that is left as it is. Container and Resource are empty where the whole workload is held.
 type heldThing struct {
-	Workload  string `json:"workload"`
+	// Workload is KIND/NAME, such as Deployment/web.
+	Workload string `json:"workload"`
+	// Container of the workload, and Resource cpu or memory.
 	Container string `json:"container"`
 	Resource  string `json:"resource"`
-	Reason    string `json:"reason"`
-	Message   string `json:"message"`
+	// Reason is one word, Message one sentence.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
 }
 
+// newStatusReport makes the report. It sorts both lists in place.
 func newStatusReport(policies []v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendation, now time.Time) statusReport {
 	slices.SortFunc(policies, func(a, b v1alpha1.AttunePolicy) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
@@ -109,6 +123,7 @@ func newStatusReport(policies []v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRec
 	return report
 }
 
+// statusOf reports one policy. A recommendation belongs to the policy that its spec names.
 func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendation, now time.Time) policyStatus {
 	s := policyStatus{
 		Namespace: policy.Namespace,
@@ -134,19 +149,23 @@ func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendatio
 	return s
 }
 
-// unseenGrace is how long an operator that runs may take to look at a new policy.
+// unseenGrace is how long a running operator may take until it looks at a new policy. Later the policy is a
+// finding: the operator may not run at all.
 const unseenGrace = 5 * time.Minute
 
+// unseen returns whether the operator has not looked at the policy for longer than unseenGrace.
 func (s policyStatus) unseen() bool {
 	return s.Ready == string(metav1.ConditionUnknown) && s.now.Sub(s.created) > unseenGrace
 }
 
-// broken is not ready for a reason that neither time heals nor somebody chose.
+// broken returns whether the policy is not ready for a reason that neither passes with time (InsufficientData) nor
+// was chosen (Paused).
 func (s policyStatus) broken() bool {
 	return s.Ready == string(metav1.ConditionFalse) &&
 		s.Reason != v1alpha1.ReasonInsufficientData && s.Reason != v1alpha1.ReasonPaused
 }
 
+// finding returns errFinding where any policy needs attention.
 func (r statusReport) finding() error {
 	for _, s := range r.Policies {
 		if s.NeedsAttention {
@@ -172,6 +191,7 @@ func (r statusReport) Human(w io.Writer, wide bool) error {
 	return held.write(w)
 }
 
+// policies is the table of the policies.
 func (r statusReport) policies(wide bool) table {
 	t := table{header: []string{"NAMESPACE", "POLICY", "MODE", "WORKLOADS", "RECS", "RESIZED", "PENDING", "HELD", "READY", "REASON", "AGE"}}
 	if wide {
@@ -191,6 +211,7 @@ func (r statusReport) policies(wide bool) table {
 	return t
 }
 
+// held is the table of what is held.
 func (r statusReport) held() table {
 	t := table{header: []string{"POLICY", "HELD", "CONTAINER", "RESOURCE", "REASON", "WHY"}}
 	for _, s := range r.Policies {
@@ -201,6 +222,7 @@ func (r statusReport) held() table {
 	return t
 }
 
+// cpuSaved and memorySaved are quantities; empty where the status has no savings.
 func (s policyStatus) cpuSaved() string {
 	if s.Savings == nil {
 		return ""

@@ -8,6 +8,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
+// newUndo makes the verb undo. The annotation's value is the present time, so that a second undo is another value
+// and is carried out again.
 func newUndo(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "undo KIND/NAME... | -l SELECTOR",

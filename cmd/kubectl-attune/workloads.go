@@ -13,7 +13,7 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// getWorkload reads one workload and its object.
+// getWorkload reads one workload, and returns its object too, for a patch.
 func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (workload.Workload, client.Object, error) {
 	object := workload.NewObject(id.Kind)
 	err := c.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, object)
@@ -27,7 +27,8 @@ func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (wo
 	return found, object, nil
 }
 
-// listWorkloads of one kind, by identity; an empty namespace is all of them, a nil selector any labels.
+// listWorkloads lists the workloads of one kind by identity. An empty namespace means all of them, a nil selector
+// any labels.
 func listWorkloads(ctx context.Context, c client.Client, kind v1alpha1.WorkloadKind, namespace string, selector labels.Selector) (map[workload.Identity]workload.Workload, error) {
 	list := workload.NewList(kind)
 	if err := c.List(ctx, list, within(namespace, selector)...); err != nil {

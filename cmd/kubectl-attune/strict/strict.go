@@ -1,5 +1,8 @@
-// Package strict decodes JSON as the API server would take it: an unknown field or a value of the wrong type
-// is a mistake, and each mistake is one sentence with the field, the value, and what would do.
+// Package strict decodes JSON as strictly as the API server would: an unknown field or a value of the wrong type
+// is a mistake. Each mistake is one sentence with the field, the value, and what would work.
+//
+// Decode first compares the text with the Go type by reflection (check), which finds all mistakes at once, and
+// decodes it only if there are none. It applies no defaults and no validation beyond types.
 package strict
 
 import (
@@ -18,8 +21,9 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Decode reads an object strictly. The decoders of the Kubernetes libraries name neither the field of a
-// wrong quantity nor a field that was meant, so the text is checked against the type first.
+// Decode reads an object into a pointer to a struct. The decoders of the Kubernetes libraries name neither the
+// field of a wrong quantity nor the fields that exist, so the text is checked against the type first. After an
+// error into is not changed.
 func Decode(text []byte, into any) error {
 	if problems := check("", text, reflect.TypeOf(into)); len(problems) > 0 {
 		return errors.New(strings.Join(problems, "; "))
@@ -27,9 +31,11 @@ func Decode(text []byte, into any) error {
 	return json.Unmarshal(text, into)
 }
 
+// unmarshaler marks types that decode themselves, such as quantities. They are checked by decoding them.
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// check compares a value at a path with the type it is meant for: one sentence per mistake.
+// check compares the value at a path with its type, and returns one sentence for each mistake. null fits every
+// type.
 func check(path string, text json.RawMessage, t reflect.Type) []string {
 	if string(text) == "null" {
 		return nil
@@ -53,7 +59,7 @@ func check(path string, text json.RawMessage, t reflect.Type) []string {
 	return checkValue(path, text, t)
 }
 
-// checkObject checks every field; field is its type, or nil and what is wrong with it.
+// checkObject checks every field of an object. field returns the type of a field, or nil and the mistake.
 func checkObject(path string, text json.RawMessage, field func(name string) (reflect.Type, string)) []string {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(text, &object) != nil {
@@ -71,6 +77,7 @@ func checkObject(path string, text json.RawMessage, field func(name string) (ref
 	return problems
 }
 
+// checkList checks every element of a list.
 func checkList(path string, text json.RawMessage, t reflect.Type) []string {
 	var list []json.RawMessage
 	if json.Unmarshal(text, &list) != nil {
@@ -83,6 +90,7 @@ func checkList(path string, text json.RawMessage, t reflect.Type) []string {
 	return problems
 }
 
+// checkValue decodes a value that has no parts into a throw-away variable.
 func checkValue(path string, text json.RawMessage, t reflect.Type) []string {
 	if json.Unmarshal(text, reflect.New(t).Interface()) == nil {
 		return nil
@@ -90,7 +98,7 @@ func checkValue(path string, text json.RawMessage, t reflect.Type) []string {
 	return []string{fmt.Sprintf("%s %s must be %s", orDocument(path), text, wanted(text, t))}
 }
 
-// wanted says what a value of the type looks like.
+// wanted returns in words what a value of the type looks like.
 func wanted(text json.RawMessage, t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[v1alpha1.Duration]():
@@ -111,7 +119,7 @@ func wanted(text json.RawMessage, t reflect.Type) string {
 	return "of the type " + t.String()
 }
 
-// fieldsOf are a struct's fields by their JSON names, those of inlined structs among them.
+// fieldsOf returns a struct's fields by their JSON names, with those of inlined structs.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	for i := range t.NumField() {
@@ -128,11 +136,13 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
+// unknownField is the sentence for a field that the type does not have. It lists those that it has.
 func unknownField(path, name string, known map[string]reflect.Type) string {
 	return fmt.Sprintf("%s is no field: %s has %s",
 		join(path, name), orDocument(path), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 }
 
+// join appends a field name to a path, which is empty at the top.
 func join(path, name string) string {
 	if path == "" {
 		return name
@@ -140,6 +150,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
+// orDocument names the top of the document, which has no path.
 func orDocument(path string) string {
 	if path == "" {
 		return "the document"
