@@ -15,13 +15,16 @@ import (
 )
 
 const (
+	// authorityLife and leafLife are how long what is issued is valid. An authority that changes is a risk for
+	// every review, so it lives long; the serving certificate's key is on every replica, so it lives short.
 	authorityLife = 10 * 365 * 24 * time.Hour
 	leafLife      = 90 * 24 * time.Hour
-	// backdate lets a client whose clock is behind ours accept what was just issued.
+	// backdate is how far in the past the validity begins, for clients whose clocks are behind.
 	backdate = time.Hour
 )
 
-// Issue carries out a plan's action and returns the Secret's new data; data itself is not changed.
+// Issue carries out an action and returns the Secret's new data. It does not change data, whose maps and slices
+// are reused. Keep returns a copy. names must not be empty where a serving certificate is issued.
 func Issue(now time.Time, action Action, data Data, names []string) (Data, error) {
 	issued := maps.Clone(data)
 	if issued == nil {
@@ -40,7 +43,8 @@ func Issue(now time.Time, action Action, data Data, names []string) (Data, error
 	return issued, nil
 }
 
-// issueAuthority puts a new authority in front of those that are still valid.
+// issueAuthority puts a new authority in front of those that are still valid. Expired ones are left out, so the
+// bundle does not grow for ever.
 func issueAuthority(now time.Time, data Data) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -68,7 +72,8 @@ func issueAuthority(now time.Time, data Data) error {
 	return err
 }
 
-// issueLeaf has the authority sign a new serving certificate.
+// issueLeaf issues a serving certificate for the names. It ends with its authority at the latest, since it is of
+// no use after that.
 func issueLeaf(now time.Time, data Data, names []string) error {
 	by, err := readAuthority(now, data)
 	if err != nil {
@@ -93,6 +98,7 @@ func issueLeaf(now time.Time, data Data, names []string) error {
 	return err
 }
 
+// sign makes a certificate in PEM with a random serial number.
 func sign(template, parent *x509.Certificate, key, by *ecdsa.PrivateKey) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {

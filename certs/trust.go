@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// trust makes every webhook configuration carry the bundle, or says which does not. One that is not there needs none.
+// trust sets the caBundle of every webhook configuration. It goes on after an error, and returns all of them
+// joined. A configuration that does not exist needs none.
 func (s *SelfSigned) trust(ctx context.Context, bundle []byte) error {
 	var failed error
 	for _, name := range s.Mutating {
@@ -45,13 +46,14 @@ func (s *SelfSigned) trustValidating(ctx context.Context, name string, bundle []
 	})
 }
 
-// webhookConfigurations is what the clients of both kinds of webhook configuration share.
+// webhookConfigurations is what the clients of both kinds of webhook configuration have in common.
 type webhookConfigurations[T any] interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
 	Patch(ctx context.Context, name string, kind types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string) (T, error)
 }
 
-// trustIn patches one configuration where stale names a webhook whose bundle is another one; who follows waits for it.
+// trustIn patches one configuration where stale returns webhooks with another bundle. A process that follows
+// returns an error then, and is called again.
 func trustIn[T any](ctx context.Context, follows bool, kind string, in webhookConfigurations[T], name string, bundle []byte, stale func(T) []string) error {
 	configuration, err := in.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

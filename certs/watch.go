@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// watch wakes the loop when the Secret or a configuration changes. Each object is watched by its name,
-// which is all that the operator may read of its kind. A failing watch costs time only (see recheck).
+// watch wakes the loop of Start when the Secret or a configuration changes. Each object is watched by its name,
+// because the operator has rights for these objects alone. A failing watch costs time only (see recheck).
 func (s *SelfSigned) watch(ctx context.Context) {
 	s.watchOne(ctx, s.Secret, func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
 		return f.Core().V1().Secrets().Informer()
