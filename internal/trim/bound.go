@@ -19,7 +19,8 @@ import (
 // a pod of 50 containers stays whole.
 const mostText, mostContainers = 16 << 10, 256 << 10
 
-// large marks an object of which something was left out that decisions rest on: workload.Text, or what is more.
+// large marks an object of which something was left out that decisions depend on. what is workload.Text or
+// workload.Cut. The operator leaves a marked object alone, and reports the reason.
 func large(annotations map[string]string, what string) map[string]string {
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -30,13 +31,13 @@ func large(annotations map[string]string, what string) map[string]string {
 	return annotations
 }
 
-// textOf a pod or of a template: its labels, and what says where it may run.
+// textOf returns the bytes of a pod's or template's labels and of what says where the pod may run.
 func textOf(labels map[string]string, spec *corev1.PodSpec) int {
 	return size(labels, spec.NodeSelector, spec.Tolerations, requiredNodes(spec.Affinity), memoryVolumes(spec.Volumes))
 }
 
-// boundPod leaves of a pod that is too large what its node and its workload need to count with it: whose it is, what it
-// asks for, and how it is.
+// boundPod keeps of a pod that is too large what its node and its workload need to count it: its owner, its
+// requests and its state.
 func boundPod(pod *corev1.Pod) {
 	spec, status := &pod.Spec, &pod.Status
 	if textOf(pod.Labels, spec) > mostText {
@@ -52,7 +53,7 @@ func boundPod(pod *corev1.Pod) {
 	}
 }
 
-// oneVolume has containers mount a volume without a bound in the place of those in memory.
+// oneVolume replaces all volumes in memory by one without a size limit, which is the cautious assumption.
 func oneVolume(spec *corev1.PodSpec) {
 	if len(spec.Volumes) == 0 {
 		return
@@ -68,7 +69,7 @@ func oneVolume(spec *corev1.PodSpec) {
 	}
 }
 
-// oneContainer has a pod ask in one container for what it asks for in all.
+// oneContainer replaces all containers of a pod by one that requests as much as all of them.
 func oneContainer(pod *corev1.Pod) {
 	options := helpers.PodResourcesOptions{UseStatusResources: true, ExcludeOverhead: true}
 	all := corev1.ResourceRequirements{Requests: cpuAndMemory(helpers.PodRequests(pod, options)), Limits: cpuAndMemory(helpers.PodLimits(pod, options))}
@@ -90,8 +91,8 @@ func oneContainer(pod *corev1.Pod) {
 	pod.Status.Conditions = pod.Status.Conditions[:min(len(pod.Status.Conditions), 4)]
 }
 
-// boundWorkload leaves of a workload that is too large its name, and how far it is rolled out. One whose pods are too large, by
-// the text of its template, is too.
+// boundWorkload keeps of a workload that is too large its name and how far it is rolled out. text is the size of
+// its template's text: where that is too large, its pods are too large as well.
 func boundWorkload(w workload.Object, template *corev1.PodTemplateSpec, text int) {
 	if text > mostText {
 		w.SetAnnotations(large(w.GetAnnotations(), workload.Text))
@@ -106,7 +107,7 @@ func boundWorkload(w workload.Object, template *corev1.PodTemplateSpec, text int
 	}
 }
 
-// size is how many bytes of memory values take, about: texts, lists and maps, and what they point to.
+// size returns about how many bytes of memory values take: texts, lists and maps, and what they point to.
 func size(values ...any) int {
 	bytes := 0
 	for _, value := range values {
@@ -115,9 +116,10 @@ func size(values ...any) int {
 	return bytes
 }
 
-// Values that have no texts of anybody's making.
+// plain are types without texts that a user could make long. sizeOf does not look into them.
 var plain = map[reflect.Type]bool{reflect.TypeFor[resource.Quantity](): true, reflect.TypeFor[metav1.Time](): true}
 
+// sizeOf returns the bytes that a value points to. Its own bytes are counted by what holds it.
 func sizeOf(v reflect.Value) int {
 	if !v.IsValid() || plain[v.Type()] {
 		return 0
@@ -145,7 +147,8 @@ func sizeOf(v reflect.Value) int {
 	return bytes
 }
 
-// entriesOf a map: the bytes of their texts and lists.
+// entriesOf returns the bytes of a map's keys and values beyond their fixed sizes. Common types are handled
+// without reflection, since this runs for every pod event.
 func entriesOf(v reflect.Value) (bytes int) {
 	switch of := v.Interface().(type) {
 	case map[string]string:
