@@ -9,8 +9,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Human writes the explanation for people: one line per step of the computation. Wide adds every pod's
-// holds.
+// Human writes the explanation as text, with one line for each step of the computation. wide adds the holds of
+// every pod. The text is for people and may change.
 func (e Explanation) Human(w io.Writer, wide bool) error {
 	out := &writer{to: w}
 	if e.Workload != nil {
@@ -25,7 +25,7 @@ func (e Explanation) Human(w io.Writer, wide bool) error {
 	return out.err
 }
 
-// writer keeps the first error, so that the sentences stay readable.
+// writer keeps the first error and writes nothing after it, so that the callers need no checks.
 type writer struct {
 	to  io.Writer
 	err error
@@ -37,7 +37,7 @@ func (w *writer) line(format string, args ...any) {
 	}
 }
 
-// passive modes leave running pods alone.
+// passive has the modes in which running pods are left alone, and what each means.
 var passive = map[string]string{
 	"Observe":   "it only observes: nothing is applied",
 	"Recommend": "it only recommends: nothing is applied",
@@ -77,7 +77,7 @@ func (h Hold) text() string {
 	return h.Reason + ": " + h.Message
 }
 
-// summary is one line such as "cpu: request 500m, next 250m, target 200m; limit 1, next 500m, target 400m".
+// summary returns one line such as "cpu: request 500m, next 250m, target 200m; limit 1, next 500m, target 400m".
 func (c Container) summary(r recommender.Resource) string {
 	request, limit := c.path(r)
 	if request.target == nil {
@@ -90,7 +90,7 @@ func (c Container) summary(r recommender.Resource) string {
 	return line
 }
 
-// path of one value: what it is, where it is heading and what is next.
+// path is one value on its way: what it is, what it should be, and what it will be next.
 type path struct{ current, target, next *string }
 
 // text is such as "500m, next 250m, target 200m".
@@ -107,7 +107,7 @@ func (c Container) path(r recommender.Resource) (request, limit path) {
 		path{c.Current.CPULimit, c.Target.CPULimit, c.Next.CPULimit}
 }
 
-// steps are aligned: name, what became of the amount, and why.
+// steps writes the computation of one resource in columns: name, change of the amount, reason.
 func (w *writer) steps(c Container, r recommender.Resource) {
 	out := tabwriter.NewWriter(w.to, 0, 8, 2, ' ', 0)
 	for _, step := range c.Steps {
@@ -144,7 +144,7 @@ func (w *writer) pod(p Pod, wide bool) {
 	}
 }
 
-// moves are what would change in the pod now, one phrase per value.
+// moves returns what would change in the pod now, one phrase for each value.
 func (p Pod) moves() []string {
 	var moves []string
 	for _, value := range []struct {

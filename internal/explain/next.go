@@ -7,16 +7,17 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// heading is where a container is going, whoever computed it.
+// heading is a container's target with what its next step needs to know.
 type heading struct {
-	container        string
+	container string
+	// target is the recommended size; memoryLimitFloor is the lowest memory limit, in bytes, or 0.
 	target           recommender.Size
 	memoryLimitFloor recommender.Amount
 	holds            []Hold
 	settings         recommender.Settings
 }
 
-// from is the step that a container with the size live would take now. What a hold stops stays as it is.
+// from returns the next step from the size live. A resource with a hold stays as it is.
 func (h heading) from(live, original recommender.Size) recommender.Change {
 	target := h.target
 	for _, r := range recommender.Resources {
@@ -27,7 +28,7 @@ func (h heading) from(live, original recommender.Size) recommender.Change {
 	return h.toward(target, live, original)
 }
 
-// toward is the step from the size live to a target.
+// toward returns the next step from the size live to a target.
 func (h heading) toward(target, live, original recommender.Size) recommender.Change {
 	return recommender.NextStep(recommender.Move{
 		Container:        h.container,
@@ -43,8 +44,8 @@ func (h heading) held(r recommender.Resource) bool {
 	return slices.ContainsFunc(h.holds, func(hold Hold) bool { return hold.Resource == r.String() })
 }
 
-// next is the size after the step. Of a resource that was never measured nothing is known, so it has
-// no next size.
+// next returns the size after the step. A resource that was never measured has no next size, because nothing is
+// known of it.
 func (h heading) next(change recommender.Change) Amounts {
 	size := change.Next
 	for _, r := range recommender.Resources {
