@@ -33,6 +33,12 @@ func always(key, value string) func(context.Context, client.Client, workload.Wor
 }
 
 // annotateReport is the answer of pause, resume and undo.
+// Its JSON, with -o json:
+//
+//	{"workloads": [{
+//	  "namespace": "shop", "kind": "Deployment", "name": "web",
+//	  "done": "paused", "changed": true
+//	}]}
 type annotateReport struct {
 	// Workloads that were annotated, in order; never nil.
 	Workloads []annotatedWorkload `json:"workloads"`
@@ -128,6 +134,8 @@ func (a annotation) on(ctx context.Context, c client.Client, id workload.Identit
 	if err != nil {
 		return false, err
 	}
+	// Only what differs is written: a patch without a change would still need the right, and would be in the audit
+	// log.
 	maps.DeleteFunc(wanted, func(key string, value *string) bool {
 		old, set := found.Annotations[key]
 		return set == (value != nil) && (!set || old == *value)
@@ -135,6 +143,7 @@ func (a annotation) on(ctx context.Context, c client.Client, id workload.Identit
 	if len(wanted) == 0 {
 		return false, nil
 	}
+	// A merge patch removes an annotation whose value is null. It touches no other field, so it cannot conflict.
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": wanted}})
 	if err != nil {
 		return false, err

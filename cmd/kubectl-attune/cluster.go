@@ -38,6 +38,7 @@ type kubeconfig struct {
 	overrides clientcmd.ConfigOverrides
 }
 
+// newKubeconfig makes a kubeconfig. No file is read before the first use.
 func newKubeconfig() *kubeconfig {
 	return &kubeconfig{rules: clientcmd.NewDefaultClientConfigLoadingRules()}
 }
@@ -59,6 +60,7 @@ func (k *kubeconfig) Namespace() (string, error) {
 }
 
 // Client implements cluster.
+// The client connects with the user's own rights.
 func (k *kubeconfig) Client() (client.Client, error) {
 	config, err := k.config().ClientConfig()
 	if err != nil {
@@ -78,6 +80,7 @@ func (k *kubeconfig) AskPod(ctx context.Context, namespace, pod string, port int
 	return askPod(ctx, config, namespace, pod, port, path)
 }
 
+// config merges the files and the flags. It never asks for a password.
 func (k *kubeconfig) config() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(k.rules, &k.overrides)
 }

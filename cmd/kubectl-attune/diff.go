@@ -12,6 +12,7 @@ import (
 )
 
 // newDiff makes the verb diff. Its finding is any difference, so that a CI job can keep manifests up to date.
+// It needs the same rights as recommendations.
 func newDiff(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff [KIND/NAME...]",
@@ -51,6 +52,13 @@ func runDiff(ctx context.Context, env *environment, args []string) error {
 }
 
 // diffReport is the answer of diff.
+// Its JSON, with -o json:
+//
+//	{"differences": [{
+//	  "namespace": "shop", "kind": "Deployment", "workload": "web",
+//	  "container": "app", "field": "requests.cpu",
+//	  "current": "500m", "target": "200m"
+//	}]}
 type diffReport struct {
 	// Differences by workload, container and field; never nil.
 	Differences []difference `json:"differences"`
@@ -90,6 +98,8 @@ func (r *diffReport) add(explained explain.Explanation) {
 }
 
 // Human implements document.
+// It writes lines in the style of diff -u: one heading for each container, a minus line for the template's value
+// where there is one, and a plus line for the target. -o wide changes nothing.
 func (r diffReport) Human(w io.Writer, _ bool) error {
 	var shown difference
 	for _, d := range r.Differences {

@@ -12,6 +12,7 @@ import (
 type escaping struct{ io.Writer }
 
 // Write implements io.Writer.
+// It returns the number of bytes of p, not of the escaped text, as io.Writer demands.
 func (e escaping) Write(p []byte) (int, error) {
 	if !bytes.ContainsFunc(p, isControl) {
 		return e.Writer.Write(p)

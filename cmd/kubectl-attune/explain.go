@@ -19,6 +19,8 @@ import (
 )
 
 // newExplain makes the verb explain, which takes either a workload or files.
+// Of a workload it needs the right to get its recommendation. Policy, template and pods add to the answer where
+// the user may read them. Of files it needs no cluster. The JSON of the answer is explain.Explanation.
 func newExplain(env *environment) *cobra.Command {
 	var files offlineFlags
 	command := &cobra.Command{
@@ -58,6 +60,7 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 	if err != nil {
 		return err
 	}
+	// The three parts below are optional. Each reader notes what the user may not read, and returns nothing then.
 	live := explain.Live{Recommendation: &recs[0], Now: env.now()}
 	if live.Settings, err = newSettingsReader(env, c).recommender(ctx, live.Recommendation); err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 // explainFiles explains what a policy recommends for recorded usage, without a cluster. All series get the size of
 // the flags. The time of the explanation is --at, else that of the last sample.
 func explainFiles(env *environment, flags offlineFlags) error {
+	// All inputs are checked before the first answer, so that an error never follows half of an explanation.
 	if err := flags.missing(); err != nil {
 		return err
 	}
@@ -91,6 +92,8 @@ func (e *environment) readUsage(path string) ([]csvfile.Series, error) {
 }
 
 // oddities returns in words what is unusual in a file that can be explained all the same; empty where nothing is.
+// They are gaps, rows out of order and rows of the same time. None changes what the file means, but each may be a
+// mistake.
 func oddities(report csvfile.Report) string {
 	var told []string
 	for _, odd := range []struct {

@@ -37,6 +37,7 @@ func (e *environment) explainSelected(ctx context.Context, arguments []string) (
 }
 
 // explainTemplates sets every recommendation against the template of its workload.
+// Settings are read once for each policy, templates once for each kind.
 func (e *environment) explainTemplates(ctx context.Context, c client.Client, recs []v1alpha1.AttuneRecommendation) ([]explained, error) {
 	templates, err := e.templates(ctx, c, recs)
 	if err != nil {

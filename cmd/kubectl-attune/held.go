@@ -31,6 +31,7 @@ func heldByWorkload(rec *v1alpha1.AttuneRecommendation) []heldThing {
 	if why, paused := pausedBy(rec); paused {
 		held = append(held, heldThing{Workload: name, Reason: v1alpha1.ReasonPaused, Message: why})
 	}
+	// The order is that of importance: what holds the whole workload comes before what holds one resource.
 	for _, kind := range []string{v1alpha1.ConditionResizeBlocked, v1alpha1.ConditionDegraded} {
 		if c := meta.FindStatusCondition(rec.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
 			held = append(held, heldThing{Workload: name, Reason: c.Reason, Message: c.Message})

@@ -13,6 +13,7 @@ import (
 )
 
 // newHistory makes the verb history.
+// It needs the right to list recommendations, or to get those of the named workloads.
 func newHistory(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "history [KIND/NAME...]",
@@ -24,6 +25,8 @@ func newHistory(env *environment) *cobra.Command {
 	}
 }
 
+// runHistory prints the resizes of the selected workloads. They come from the status of the recommendations; pods
+// and events are not read.
 func runHistory(ctx context.Context, env *environment, args []string) error {
 	c, err := env.cluster.Client()
 	if err != nil {
@@ -41,6 +44,13 @@ func runHistory(ctx context.Context, env *environment, args []string) error {
 }
 
 // historyReport is the answer of history.
+// An entry has the fields of v1alpha1.HistoryEntry, and namespace and kind of the workload beside them:
+//
+//	{"history": [{
+//	  "namespace": "shop", "kind": "Deployment", "workload": "web",
+//	  "pod": "web-7c9-aaaaa", "container": "app", "resource": "cpu",
+//	  "from": "500m", "to": "200m", "result": "…", "reason": "…"
+//	}]}
 type historyReport struct {
 	// History has the newest resize first; never nil.
 	History []resizeEntry `json:"history"`

@@ -27,6 +27,7 @@ func askLeader(ctx context.Context, env *environment, c client.Client, operator,
 	if err != nil {
 		return decision.Node{}, fmt.Errorf("asking the leader, pod %s in namespace %s: %w", pod, operator, err)
 	}
+	// A replica that has just lost the lease answers with a sentence that names the new leader.
 	if status != http.StatusOK {
 		return decision.Node{}, fmt.Errorf("pod %s says: %s", pod, said(status, body))
 	}
@@ -48,6 +49,8 @@ func said(status int, body []byte) string {
 }
 
 // leader returns the name of the operator's pod that holds the lease.
+// The holder of the lease is the pod's name and its UID, with an underscore between them. An error says which flag
+// or which right is missing.
 func leader(ctx context.Context, c client.Client, operator string) (string, error) {
 	lease := &coordinationv1.Lease{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: operator, Name: decision.LeaseName}, lease)

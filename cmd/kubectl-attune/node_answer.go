@@ -12,6 +12,14 @@ import (
 )
 
 // nodeAnswer is the answer of node --file.
+// Its JSON, with -o json:
+//
+//	{"pods": [{"name": "shop/web-1", "containers": [{
+//	  "name": "app", "cpuRequest": "800m",
+//	  "memoryRequest": "600Mi", "memoryLimit": "1200Mi"
+//	}]}],
+//	 "evictions": [{"name": "shop/batch-1", "reason": "…"}],
+//	 "overcommitted": false}
 type nodeAnswer struct {
 	// Pods that stay, by name; never nil.
 	Pods []nodePod `json:"pods"`
@@ -62,6 +70,7 @@ func newNodeAnswer(demands demandfile.Demands, result node.Result, steps func(po
 		gone[v.Pod] = true
 		answer.Evictions = append(answer.Evictions, nodeEviction{Name: v.Name, Reason: v.Reason(), as: v.Ranking.String()})
 	}
+	// result.Grants is one flat list over the containers of all pods, evicted ones included.
 	first := 0
 	for i, p := range demands.Pods {
 		grants := result.Grants[first : first+len(p.Containers)]
@@ -99,6 +108,8 @@ func newNodeContainer(demand node.Container, g node.Grant, measured [2]bool) nod
 }
 
 // Human implements document.
+// It writes a table of the pods. -o wide adds the computation. Evictions, and a sentence about overcommitment,
+// follow where there are any.
 func (a nodeAnswer) Human(w io.Writer, wide bool) error {
 	if err := a.table().write(w); err != nil {
 		return err
@@ -128,6 +139,7 @@ func blankThen(w io.Writer, t table) error {
 	return t.write(w)
 }
 
+// table has one row for each container: what it holds, its demand and its grant.
 func (a nodeAnswer) table() table {
 	t := table{header: []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU GRANT", "MEMORY", "MEMORY PEAK", "MEMORY GRANT", "MEMORY LIMIT"}}
 	const cpu, memory = recommender.CPU, recommender.Memory
@@ -157,6 +169,7 @@ func orDash(r recommender.Resource, amount recommender.Amount) string {
 	return explain.Readable(r, recommender.Format(r, amount))
 }
 
+// computation has one row for each step by which a grant was computed.
 func (a nodeAnswer) computation() table {
 	t := table{header: []string{"POD", "CONTAINER", "RESOURCE", "STEP", "AMOUNT", "WHY"}}
 	for _, p := range a.Pods {
@@ -169,6 +182,7 @@ func (a nodeAnswer) computation() table {
 	return t
 }
 
+// evictions has one row for each pod that would be evicted, in their order.
 func (a nodeAnswer) evictions() table {
 	t := table{header: []string{"EVICTED", "RANKING", "WHY"}}
 	for _, v := range a.Evictions {

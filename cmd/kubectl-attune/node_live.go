@@ -55,6 +55,7 @@ func showNode(ctx context.Context, env *environment, operator, name string) erro
 }
 
 // storedNode reads a node, its pods and all recommendations from the API server.
+// It needs the rights to get nodes, and to list pods and recommendations in all namespaces.
 func storedNode(ctx context.Context, c client.Client, name string) (decision.Node, error) {
 	node := &corev1.Node{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
@@ -76,6 +77,8 @@ func storedNode(ctx context.Context, c client.Client, name string) (decision.Nod
 
 // newLiveNode computes the answer from objects, by the same ledger that the node loop uses. Finished pods are left
 // out.
+//
+// The answer has no grants and no Decided: these are the leader's. Pods and evictions are sorted by name.
 func newLiveNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha1.AttuneRecommendation) decision.Node {
 	of := map[types.NamespacedName]*v1alpha1.AttuneRecommendation{}
 	for i := range recommendations {

@@ -15,6 +15,8 @@ import (
 )
 
 // Human implements document.
+// It writes a line about the node, a table of the containers, with -o wide the computation, and then evictions and
+// what the node is short of.
 func (a liveNode) Human(w io.Writer, wide bool) error {
 	if _, err := fmt.Fprintf(w, "Node %s has %s: %s for pods that count as they are, %s for those that share%s\n\n",
 		a.Node.Node, pairText(a.Allocatable), pairText(a.Others), pairText(a.Available), a.decidedText()); err != nil {
@@ -68,6 +70,7 @@ func (a liveNode) shortness(w io.Writer) error {
 	return err
 }
 
+// resourceOf converts the name in a decision, cpu or memory, to a resource.
 func resourceOf(name string) recommender.Resource {
 	if name == recommender.Memory.String() {
 		return recommender.Memory
@@ -144,6 +147,7 @@ func why(p decision.Pod, c decision.Container) string {
 	return strings.Join(sentences, "; ")
 }
 
+// computation has one row for each step by which the leader computed a share.
 func (a liveNode) computation() table {
 	t := table{header: []string{"POD", "CONTAINER", "RESOURCE", "STEP", "AMOUNT", "WHY"}}
 	for _, p := range a.Pods {
@@ -156,6 +160,7 @@ func (a liveNode) computation() table {
 	return t
 }
 
+// evictions has one row for each pod that leaves, or that has to, by the leader's decision.
 func (a liveNode) evictions() table {
 	t := table{header: []string{"EVICTED", "RANKING", "WHY"}}
 	if a.Decided != nil {

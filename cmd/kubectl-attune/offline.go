@@ -23,6 +23,7 @@ type offlineFlags struct {
 	at instant
 }
 
+// addTo adds the flags to the verb explain.
 func (f *offlineFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.usage, "usage", "", "CSV file of usage samples, gzip by name (.gz): series_id,timestamp,cpu_cores,memory_bytes")
 	flags.StringVar(&f.policy, "policy", "", "YAML file with an AttunePolicy, and the defaults under it where there are any")
@@ -75,14 +76,17 @@ type amounts struct {
 	// of is indexed by recommender.Resource, in millicores and bytes; 0: not given.
 	of   [2]recommender.Amount
 	text string
-	set  bool
+	// set is true once the flag was given, also with amounts of 0.
+	set bool
 }
 
-// String, Set and Type implement pflag.Value.
+// String implements pflag.Value: the text as given.
 func (a *amounts) String() string { return a.text }
 
+// Type implements pflag.Value.
 func (a *amounts) Type() string { return "amounts" }
 
+// Set implements pflag.Value. A resource that is there twice, or an unknown one, is an error.
 func (a *amounts) Set(value string) error {
 	*a = amounts{text: value, set: true}
 	seen := map[string]bool{}
@@ -105,8 +109,10 @@ func (a *amounts) Set(value string) error {
 	return nil
 }
 
+// examples complete the error messages.
 var examples = [2]string{recommender.CPU: "cpu=500m", recommender.Memory: "memory=1Gi"}
 
+// resourceNamed converts cpu or memory to a resource.
 func resourceNamed(name string) (recommender.Resource, error) {
 	for _, r := range recommender.Resources {
 		if name == r.String() {
@@ -122,7 +128,7 @@ type instant struct {
 	set  bool
 }
 
-// String, Set and Type implement pflag.Value.
+// String implements pflag.Value; empty: not given.
 func (i *instant) String() string {
 	if !i.set {
 		return ""
@@ -130,8 +136,10 @@ func (i *instant) String() string {
 	return i.time.Format(time.RFC3339)
 }
 
+// Type implements pflag.Value.
 func (i *instant) Type() string { return "time" }
 
+// Set implements pflag.Value.
 func (i *instant) Set(value string) error {
 	at, err := time.Parse(time.RFC3339, value)
 	if err != nil {

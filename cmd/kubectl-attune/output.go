@@ -14,10 +14,12 @@ import (
 type format string
 
 const (
+	// formatTable is the default. formatWide adds columns; both are for people.
 	formatTable format = "table"
 	formatWide  format = "wide"
-	formatJSON  format = "json"
-	formatYAML  format = "yaml"
+	// formatJSON and formatYAML have the same fields, which are a contract.
+	formatJSON format = "json"
+	formatYAML format = "yaml"
 )
 
 // String implements pflag.Value.
@@ -47,6 +49,7 @@ func (e *environment) print(answer document) error {
 	switch e.format {
 	case formatJSON:
 		encoder := json.NewEncoder(e.Out)
+		// Messages hold signs such as < and &, which need no escapes outside of HTML.
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(answer)

@@ -7,6 +7,8 @@ import (
 )
 
 // newPause makes the verb pause. To pause a paused workload changes nothing.
+// It needs the right to patch the workloads. With -l it also needs the right to list recommendations and
+// workloads.
 func newPause(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "pause KIND/NAME... | -l SELECTOR",

@@ -28,6 +28,8 @@ const (
 
 // askPod sends a GET to a port on a pod's loopback address, through the API server as kubectl port-forward does.
 // It opens no port on the user's machine. The body is cut off at mostAnswer bytes.
+//
+// It needs the right to create pods/portforward in the namespace. askTimeout bounds all of it.
 func askPod(ctx context.Context, config *rest.Config, namespace, pod string, port int, path string) (status int, body []byte, err error) {
 	ctx, stop := context.WithTimeout(ctx, askTimeout)
 	defer stop()
@@ -39,6 +41,7 @@ func askPod(ctx context.Context, config *rest.Config, namespace, pod string, por
 	stopClosing := context.AfterFunc(ctx, func() { _ = connection.Close() })
 	defer stopClosing()
 	refused := make(chan string, 1)
+	// The HTTP client believes that it dials localhost. It gets a stream to the pod's port.
 	through := &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
 		return open(connection, port, refused)
 	}}
@@ -68,6 +71,8 @@ func refusal(refused <-chan string) error {
 }
 
 // forward connects to the pod over a websocket, or else over SPDY, which older API servers need.
+// The API server connects to the kubelet, and the kubelet to the pod's network namespace: this is how a loopback
+// address of the pod is reached.
 func forward(ctx context.Context, config *rest.Config, namespace, pod string) (httpstream.Connection, error) {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -95,6 +100,7 @@ func dial(ctx context.Context, dialer httpstream.Dialer) (httpstream.Connection,
 		connection httpstream.Connection
 		err        error
 	}
+	// It has room for the result, so the goroutine ends also where nothing waits for it.
 	done := make(chan dialled, 1)
 	go func() {
 		connection, protocol, err := dialer.Dial(portforward.PortForwardProtocolV1Name)

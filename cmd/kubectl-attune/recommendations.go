@@ -16,6 +16,8 @@ import (
 )
 
 // newRecommendations makes the verb recommendations.
+// It needs the right to list recommendations. Workloads and policies are optional: without the right to list a
+// kind its current sizes are missing, and without the right to read policies the holds of the next step are.
 func newRecommendations(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:     "recommendations [KIND/NAME...]",
@@ -46,6 +48,17 @@ func runRecommendations(ctx context.Context, env *environment, args []string) er
 }
 
 // recommendationReport is the answer of recommendations.
+// Its JSON, with -o json (quantities are texts, and null where a value is not known):
+//
+//	{"recommendations": [{
+//	  "namespace": "shop", "kind": "Deployment", "workload": "web",
+//	  "container": "app", "policy": "web", "mode": "Auto", "replicas": 3,
+//	  "current": {"cpuRequest": "500m", "memoryRequest": "1Gi"},
+//	  "target": {"cpuRequest": "200m", "memoryRequest": "600Mi"},
+//	  "confidence": 0.9, "dataPoints": 2016,
+//	  "savings": {"cpu": "900m", "memory": "1272Mi"},
+//	  "holds": []
+//	}]}
 type recommendationReport struct {
 	// Recommendations by namespace, kind, workload and container; never nil.
 	Recommendations []recommendation `json:"recommendations"`
@@ -87,6 +100,7 @@ type savings struct {
 }
 
 // add appends the rows of one workload.
+// The containers of the explanation and of the recommendation are in the same order (explain.Live).
 func (r *recommendationReport) add(from explained) {
 	rec, template := from.rec, templateSizes(from.workload)
 	for i, c := range from.answer.Containers {
@@ -135,6 +149,7 @@ func signed(r recommender.Resource, difference recommender.Amount) string {
 }
 
 // Human implements document.
+// It writes one table, and nothing where there are no rows.
 func (r recommendationReport) Human(w io.Writer, wide bool) error {
 	if len(r.Recommendations) == 0 {
 		return nil

@@ -13,6 +13,7 @@ import (
 )
 
 // newResume makes the verb resume, which undoes pause and undo.
+// It needs the same rights as pause, and the right to get recommendations for a pause of the operator.
 func newResume(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "resume KIND/NAME... | -l SELECTOR",

@@ -11,6 +11,7 @@ import (
 )
 
 // Exit codes.
+// exitFinding lets a script tell a finding from a failure. Only status and diff have findings.
 const (
 	exitOK      = 0
 	exitError   = 1
@@ -40,6 +41,7 @@ func (e *environment) note(text string, args ...any) {
 
 // run carries out one command line and returns its exit code. All output goes through escaping.
 func run(ctx context.Context, env *environment, args []string) int {
+	// Every text may hold what others wrote into objects of the cluster, errors included.
 	env.Out, env.ErrOut = escaping{env.Out}, escaping{env.ErrOut}
 	root := newRoot(env)
 	root.SetArgs(args)

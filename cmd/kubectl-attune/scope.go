@@ -16,6 +16,7 @@ type scope struct {
 	selector string
 }
 
+// addFlags adds -A and -l. -n belongs to the connection flags, as in kubectl.
 func (s *scope) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&s.all, "all-namespaces", "A", false, "Look at every namespace")
 	flags.StringVarP(&s.selector, "selector", "l", "", "Label selector: of policies for status, of workloads for every other verb")

@@ -38,6 +38,7 @@ func (e *environment) selectRecommendations(ctx context.Context, c client.Client
 	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("listing the recommendations: %w", err)
 	}
+	// The API server's order is that of the recommendations' names, which are derived and mean nothing to a user.
 	slices.SortFunc(list.Items, byWorkload)
 	if selector == nil {
 		return list.Items, nil

@@ -22,6 +22,7 @@ type settingsReader struct {
 	known map[client.ObjectKey]*policy.Settings
 }
 
+// newSettingsReader makes a reader for one run. Its notes go to env.
 func newSettingsReader(env *environment, c client.Client) *settingsReader {
 	return &settingsReader{env: env, client: c, known: map[client.ObjectKey]*policy.Settings{}}
 }
@@ -34,6 +35,8 @@ func (s *settingsReader) of(ctx context.Context, rec *v1alpha1.AttuneRecommendat
 		return settings, nil
 	}
 	settings, err := s.read(ctx, key)
+	// Three causes are normal for a user: the policy was deleted, may not be read, or is invalid. The answer is
+	// then given without a next step.
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), lookup.Invalid(err) != nil:
 		s.env.note("what policy %s would do next is not known: %v", key.Name, err)

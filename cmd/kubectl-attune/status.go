@@ -20,6 +20,8 @@ import (
 )
 
 // newStatus makes the verb status.
+// It needs the rights to list AttunePolicies and AttuneRecommendations. -l is a selector on policies here; for all
+// other verbs it is one on workloads. It takes no arguments.
 func newStatus(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
@@ -56,6 +58,7 @@ func runStatus(ctx context.Context, env *environment) error {
 	if err := c.List(ctx, &recs, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("listing the recommendations: %w", err)
 	}
+	// The report is printed before the finding is returned: a CI job shows it in its log.
 	report := newStatusReport(policies.Items, recs.Items, env.now())
 	if len(report.Policies) == 0 {
 		env.note("there is no AttunePolicy in %s", where(namespace))
@@ -67,6 +70,16 @@ func runStatus(ctx context.Context, env *environment) error {
 }
 
 // statusReport is the answer of status.
+// Its JSON, with -o json:
+//
+//	{"policies": [{
+//	  "namespace": "shop", "name": "web", "mode": "Auto",
+//	  "workloads": {"discovered": 3},
+//	  "ready": "False", "reason": "InvalidConfig", "message": "…",
+//	  "needsAttention": true,
+//	  "held": [{"workload": "Deployment/web", "container": "app",
+//	    "resource": "memory", "reason": "AllowDecrease", "message": "…"}]
+//	}]}
 type statusReport struct {
 	// Policies by namespace and name; never nil.
 	Policies []policyStatus `json:"policies"`
@@ -145,6 +158,7 @@ func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendatio
 			s.Held = append(s.Held, heldByWorkload(&recs[i])...)
 		}
 	}
+	// Three findings: the operator does not run, the policy cannot work, or its resizes do harm too often.
 	s.NeedsAttention = s.unseen() || s.broken() || meta.IsStatusConditionTrue(policy.Status.Conditions, v1alpha1.ConditionDegraded)
 	return s
 }
@@ -176,6 +190,8 @@ func (r statusReport) finding() error {
 }
 
 // Human implements document.
+// It writes one table of policies, and below it a table of what is held. Without a policy it writes nothing: the
+// note on stderr says so.
 func (r statusReport) Human(w io.Writer, wide bool) error {
 	if len(r.Policies) == 0 {
 		return nil
@@ -237,4 +253,5 @@ func (s policyStatus) memorySaved() string {
 	return s.Savings.MemoryRequestReduction.String()
 }
 
+// count formats a number of workloads.
 func count(n int32) string { return strconv.Itoa(int(n)) }

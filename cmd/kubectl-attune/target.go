@@ -25,6 +25,7 @@ func parseWorkload(argument, namespace string) (workload.Identity, error) {
 	if !found || name == "" || strings.Contains(name, "/") {
 		return workload.Identity{}, fmt.Errorf("%q names no workload: write KIND/NAME, e.g. deployment/web", argument)
 	}
+	// No spelling belongs to two kinds, so the order of the map does not matter.
 	for known, names := range kindNames {
 		for _, spelled := range names {
 			if strings.EqualFold(kind, spelled) {

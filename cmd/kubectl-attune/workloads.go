@@ -14,6 +14,7 @@ import (
 )
 
 // getWorkload reads one workload, and returns its object too, for a patch.
+// A workload that does not exist is an error with advice.
 func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (workload.Workload, client.Object, error) {
 	object := workload.NewObject(id.Kind)
 	err := c.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, object)

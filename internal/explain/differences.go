@@ -25,6 +25,7 @@ func (c Container) Differences() []Field {
 }
 
 // fields of the resources that are not held.
+// They are requests and limits of CPU, then of memory.
 func (c Container) fields() []Field {
 	var fields []Field
 	if !c.held(recommender.CPU) {

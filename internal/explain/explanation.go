@@ -17,6 +17,15 @@ import (
 )
 
 // Explanation is the answer of kubectl attune explain. Its JSON is a contract with scripts.
+// For example, shortened:
+//
+//	{"workload": {"namespace": "shop", "kind": "Deployment", "name": "web",
+//	    "policy": "web", "mode": "Auto"},
+//	 "containers": [{"name": "app", "confidence": 0.9, "dataPoints": 2016,
+//	    "current": {"cpuRequest": "500m"}, "target": {"cpuRequest": "200m"},
+//	    "next": {"cpuRequest": "250m"}, "holds": [],
+//	    "steps": [{"resource": "cpu", "name": "…", "before": "200m",
+//	      "after": "240m", "reason": "…"}]}]}
 type Explanation struct {
 	// Workload is nil where files were explained.
 	Workload *Workload `json:"workload,omitempty"`
@@ -29,8 +38,7 @@ type Workload struct {
 	// Namespace, Kind (such as Deployment) and Name identify it.
 	Namespace string `json:"namespace"`
 	Kind      string `json:"kind"`
-	// Name in the pod template; of a file, the series_id.
-	Name string `json:"name"`
+	Name      string `json:"name"`
 	// Policy is the name of the AttunePolicy that sizes it, and Mode that policy's mode, such as Auto.
 	Policy string `json:"policy"`
 	Mode   string `json:"mode"`
@@ -38,6 +46,7 @@ type Workload struct {
 
 // Container is one container's recommendation, and how it was computed.
 type Container struct {
+	// Name in the pod template; of a file, the series_id.
 	Name string `json:"name"`
 	// Confidence is from 0 (no data) to 1.
 	Confidence float64 `json:"confidence"`
@@ -45,7 +54,6 @@ type Container struct {
 	DataPoints int `json:"dataPoints"`
 	// Current is what the container has, Target what is recommended, and Next what would be applied now. An amount
 	// that is not set or not known is null.
-	// Current is what its container has, Next what would be applied now.
 	Current Amounts `json:"current"`
 	Target  Amounts `json:"target"`
 	Next    Amounts `json:"next"`
@@ -59,10 +67,13 @@ type Container struct {
 
 // Pod is one running pod and its next step towards the target.
 type Pod struct {
-	Name    string  `json:"name"`
+	// Name of the pod.
+	Name string `json:"name"`
+	// Current is what its container has, Next what would be applied now.
 	Current Amounts `json:"current"`
 	Next    Amounts `json:"next"`
-	Holds   []Hold  `json:"holds"`
+	// Holds are the reasons for which its next step is less than the target; never nil.
+	Holds []Hold `json:"holds"`
 }
 
 // Amounts and Step are shown as everywhere.
@@ -81,6 +92,7 @@ type Hold struct {
 }
 
 // holdsOf writes the recommender's holds.
+// The result is never nil, so that the JSON has an empty list.
 func holdsOf(holds []recommender.Hold) []Hold {
 	written := []Hold{}
 	for _, hold := range holds {
@@ -90,6 +102,7 @@ func holdsOf(holds []recommender.Hold) []Hold {
 }
 
 // stepsOf writes the recommender's steps.
+// The result is never nil.
 func stepsOf(steps []recommender.Step) []Step {
 	written := []Step{}
 	for _, step := range steps {

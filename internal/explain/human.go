@@ -44,6 +44,7 @@ var passive = map[string]string{
 	"Initial":   "it sizes new pods only: running ones are not touched",
 }
 
+// workload writes the heading, and what a passive mode means.
 func (w *writer) workload(of *Workload) {
 	w.line("%s/%s in namespace %s, sized by policy %s in mode %s", of.Kind, of.Name, of.Namespace, of.Policy, of.Mode)
 	if why, ok := passive[of.Mode]; ok {
@@ -51,6 +52,7 @@ func (w *writer) workload(of *Workload) {
 	}
 }
 
+// container writes one container: for each resource its summary, holds and steps, then the pods.
 func (w *writer) container(c Container, wide bool) {
 	w.line("Container %s: confidence %.2f from %d steps of history", c.Name, c.Confidence, c.DataPoints)
 	for _, r := range recommender.Resources {
@@ -70,6 +72,7 @@ func (w *writer) container(c Container, wide bool) {
 	}
 }
 
+// text is the reason and, where there is one, the message.
 func (h Hold) text() string {
 	if h.Message == "" {
 		return h.Reason
@@ -135,6 +138,7 @@ func became(s Step, r recommender.Resource) string {
 	return before + " -> " + after
 }
 
+// pod writes one pod's next step.
 func (w *writer) pod(p Pod, wide bool) {
 	w.line("    %s: %s", p.Name, strings.Join(p.moves(), ", "))
 	for _, hold := range p.Holds {

@@ -59,6 +59,8 @@ func (l Live) Explain() (Explanation, error) {
 	return answer, nil
 }
 
+// container explains one container. The stored holds and steps are those of the recommendation; addPods adds those
+// of the next step.
 func (l Live) container(stored *v1alpha1.ContainerTarget) (Container, error) {
 	confidence, err := strconv.ParseFloat(stored.Confidence, 64)
 	if err != nil {
@@ -81,6 +83,7 @@ func (l Live) container(stored *v1alpha1.ContainerTarget) (Container, error) {
 	return explained, nil
 }
 
+// heading returns where the stored recommendation leads. Settings must be known.
 func (l Live) heading(stored *v1alpha1.ContainerTarget) heading {
 	to := heading{
 		container: stored.Name,
@@ -136,6 +139,7 @@ type step struct {
 	change recommender.Change
 }
 
+// moves returns whether the step changes anything.
 func (s step) moves() bool { return s.change.Next != s.live }
 
 // original returns the size that the container had before attune: what the operator recorded for the pod's
@@ -157,6 +161,8 @@ func (l Live) original(pod LivePod, container string, live recommender.Size) rec
 	return live
 }
 
+// sizeOf returns the size of a container; false where the pod does not have it, such as a pod of an older
+// template.
 func sizeOf(containers []podview.Container, name string) (recommender.Size, bool) {
 	for _, c := range containers {
 		if c.Name == name {
@@ -166,6 +172,7 @@ func sizeOf(containers []podview.Container, name string) (recommender.Size, bool
 	return recommender.Size{}, false
 }
 
+// storedHolds converts the holds of the API; never nil.
 func storedHolds(stored []v1alpha1.Hold) []Hold {
 	written := []Hold{}
 	for _, hold := range stored {
@@ -174,6 +181,7 @@ func storedHolds(stored []v1alpha1.Hold) []Hold {
 	return written
 }
 
+// storedSteps converts the steps of the API; never nil.
 func storedSteps(stored []v1alpha1.Step) []Step {
 	written := []Step{}
 	for _, step := range stored {

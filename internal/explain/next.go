@@ -40,6 +40,7 @@ func (h heading) toward(target, live, original recommender.Size) recommender.Cha
 	})
 }
 
+// held returns whether any hold stops the resource.
 func (h heading) held(r recommender.Resource) bool {
 	return slices.ContainsFunc(h.holds, func(hold Hold) bool { return hold.Resource == r.String() })
 }
@@ -56,6 +57,7 @@ func (h heading) next(change recommender.Change) Amounts {
 	return display.AmountsOf(size)
 }
 
+// unmeasured returns whether the resource has no data (hold NoData).
 func (h heading) unmeasured(r recommender.Resource) bool {
 	return slices.ContainsFunc(h.holds, func(hold Hold) bool {
 		return hold.Resource == r.String() && hold.Reason == string(recommender.NoData)

@@ -32,6 +32,7 @@ func orNone(r recommender.Resource, exact *string) string {
 
 var units = [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
 
+// readableBytes formats bytes with one decimal, such as 1.5Gi.
 func readableBytes(bytes float64) string {
 	unit := 0
 	for bytes >= 1024 && unit < len(units)-1 {

@@ -78,6 +78,19 @@ func onlyDocument(text []byte) ([]byte, error) {
 }
 
 // file is the format of the YAML file. Its field names are a contract.
+// For example:
+//
+//	allocatable: {cpu: "4", memory: 16Gi}
+//	eviction: Enabled
+//	pods:
+//	- name: shop/web-1
+//	  group: web
+//	  evictionRanking: High
+//	  containers:
+//	  - name: app
+//	    current: {cpu: 500m, memory: 512Mi}
+//	    cpu: {base: 250m, peak: 800m}
+//	    memory: {base: 300Mi, peak: 600Mi, max7d: 700Mi}
 type file struct {
 	// Allocatable is what the node has; a resource that no pod asks for may be missing.
 	Allocatable amounts `json:"allocatable"`

@@ -14,6 +14,7 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
+// examples complete the messages about mistakes.
 var examples = [2]string{recommender.CPU: "500m", recommender.Memory: "256Mi"}
 
 // reader converts a file to demands and collects the mistakes.
@@ -84,6 +85,7 @@ func groupOf(p *pod) string {
 
 // pod converts one pod, and returns which resources of its containers were measured. Without eviction its ranking
 // is Never.
+// A container of a DaemonSet is taken to be born with what it holds.
 func (r *reader) pod(i int, evicts bool) (node.Pod, [][2]bool) {
 	in, path := &r.file.Pods[i], fmt.Sprintf("pods[%d]", i)
 	r.podName(i, path)
@@ -187,6 +189,7 @@ func (r *reader) demand(of recommender.Resource, path string, given demand) (nod
 	return node.Demand{Base: r.amount(of, path+".base", given.Base), Peak: r.amount(of, path+".peak", given.Peak)}, true
 }
 
+// both converts amounts of CPU and memory.
 func (r *reader) both(path string, given amounts) node.Amounts {
 	return node.Amounts{
 		recommender.CPU:    r.amount(recommender.CPU, path+".cpu", given.CPU),

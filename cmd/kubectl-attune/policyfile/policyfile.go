@@ -63,6 +63,7 @@ func inDocument(number int, err error) error {
 }
 
 // add decodes one document. An empty one is ignored.
+// The API version is checked before the kind: a policy of another product must not be taken for one of attune.
 func (d *Documents) add(document []byte) error {
 	text, err := yaml.YAMLToJSONStrict(document)
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 // Decode reads an object into a pointer to a struct. The decoders of the Kubernetes libraries name neither the
 // field of a wrong quantity nor the fields that exist, so the text is checked against the type first. After an
 // error into is not changed.
+// All mistakes are in one error, separated by semicolons, in the order of their paths.
 func Decode(text []byte, into any) error {
 	if problems := check("", text, reflect.TypeOf(into)); len(problems) > 0 {
 		return errors.New(strings.Join(problems, "; "))
@@ -36,6 +37,8 @@ var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
 // check compares the value at a path with its type, and returns one sentence for each mistake. null fits every
 // type.
+// The order of the cases matters: a type that decodes itself, such as a quantity, may be a struct, and its fields
+// are not those of the JSON. Bytes are a text in JSON, not a list.
 func check(path string, text json.RawMessage, t reflect.Type) []string {
 	if string(text) == "null" {
 		return nil
@@ -78,6 +81,7 @@ func checkObject(path string, text json.RawMessage, field func(name string) (ref
 }
 
 // checkList checks every element of a list.
+// The path of an element has its index, such as containers[0].
 func checkList(path string, text json.RawMessage, t reflect.Type) []string {
 	var list []json.RawMessage
 	if json.Unmarshal(text, &list) != nil {
@@ -99,6 +103,7 @@ func checkValue(path string, text json.RawMessage, t reflect.Type) []string {
 }
 
 // wanted returns in words what a value of the type looks like.
+// It names an example where the type has a format of its own.
 func wanted(text json.RawMessage, t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[v1alpha1.Duration]():
