@@ -21,6 +21,7 @@ type boards struct {
 	look, held news[types.NamespacedName]
 }
 
+// newBoards makes the boards of one operator. Each is used by the loops that are added with it.
 func newBoards() boards {
 	return boards{
 		grants: &board.Grants{}, confirmed: &board.Confirmed{},
@@ -31,12 +32,15 @@ func newBoards() boards {
 // news is a queue of names from one loop to another. A sender blocks while the queue is full (1024 names).
 type news[T any] chan event.TypedGenericEvent[T]
 
+// newNews makes a queue with room for 1024 names.
 func newNews[T any]() news[T] { return make(news[T], 1024) }
 
+// tell sends several names.
 func (n news[T]) tell(names []T) {
 	for _, name := range names {
 		n.tellOne(name)
 	}
 }
 
+// tellOne sends a name. It blocks while the queue is full, until the receiving loop has taken one.
 func (n news[T]) tellOne(name T) { n <- event.TypedGenericEvent[T]{Object: name} }

@@ -20,6 +20,7 @@ type program struct {
 }
 
 // everything is the program of attune without a command.
+// Its process has the rights of both programs.
 var everything = program{serves: true, controls: true}
 
 // command makes the root command, which is the operator as one process, with a command below it for each program.
@@ -74,12 +75,16 @@ func run(ctx context.Context, o *Options) error {
 	if err != nil {
 		return fmt.Errorf("finding the API server: %w", err)
 	}
+	// Everything below asks the API server with this configuration, so it is changed here, before the first client
+	// exists.
 	api.Wrap(evictionsAtOnce)
 	api.UserAgent = "attune"
+	// From here on the flags are not read again: Config has them, and what was found out beside them.
 	config, err := o.Complete(ctx, api)
 	if err != nil {
 		return err
 	}
+	// controller-runtime's registry, so that the metrics of its own parts are served too.
 	system, err := NewSystem(ctx, config, metrics.Registry)
 	if err != nil {
 		return err

@@ -80,6 +80,7 @@ func (d *decisions) Start(ctx context.Context) error {
 		return nil
 	}
 	server := &http.Server{Handler: d.handler(), ReadHeaderTimeout: questionTimeout, ReadTimeout: questionTimeout, WriteTimeout: questionTimeout, IdleTimeout: questionTimeout, MaxHeaderBytes: 16 << 10}
+	// Questions that are under way are cut off: they are short, and the user may ask the next leader.
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -88,6 +89,7 @@ func (d *decisions) Start(ctx context.Context) error {
 	return nil
 }
 
+// handler answers mostQuestions at a time, and more with 429. It checks the host before anything else.
 func (d *decisions) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+decision.Path+"{name}", d.answer)
@@ -138,6 +140,7 @@ func (d *decisions) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// whoLeads returns a sentence with the name of the leader, for a user who has asked another replica.
 func (d *decisions) whoLeads(ctx context.Context) string {
 	if leader := d.leader(ctx); leader != "" {
 		return fmt.Sprintf("this replica does not lead: pod %s does", leader)

@@ -12,6 +12,7 @@ func evictionsAtOnce(next http.RoundTripper) http.RoundTripper { return atOnce{n
 
 type atOnce struct{ next http.RoundTripper }
 
+// RoundTrip implements http.RoundTripper. Without the header Retry-After, client-go does not retry a 429.
 func (a atOnce) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := a.next.RoundTrip(r)
 	if err == nil && answer.StatusCode == http.StatusTooManyRequests && strings.HasSuffix(r.URL.Path, "/eviction") {

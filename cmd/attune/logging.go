@@ -55,6 +55,7 @@ type sampled struct {
 // about is the key by which lines are counted.
 type about struct{ message, namespace string }
 
+// counts has at most mostMessages entries. mutex guards all fields.
 type counts struct {
 	mutex sync.Mutex
 	of    map[about]*count
@@ -67,10 +68,13 @@ type count struct {
 	lines, leftOut int
 }
 
+// newSampled limits what is written to a handler.
 func newSampled(h slog.Handler) *sampled {
 	return &sampled{Handler: h, counts: &counts{of: map[about]*count{}}}
 }
 
+// Handle implements slog.Handler. It first writes what was left out in minutes that are over, then the line
+// itself, if it is not one too many. A namespace among the line's own attributes wins over that of the logger.
 func (s *sampled) Handle(ctx context.Context, r slog.Record) error {
 	of := about{r.Message, s.namespace}
 	r.Attrs(func(a slog.Attr) bool {
@@ -92,7 +96,7 @@ func (s *sampled) Handle(ctx context.Context, r slog.Record) error {
 	return s.Handler.Handle(ctx, r)
 }
 
-// WithAttrs and WithGroup have the same counts.
+// WithAttrs implements slog.Handler. The new logger shares the counts of this one.
 func (s *sampled) WithAttrs(attrs []slog.Attr) slog.Handler {
 	with := &sampled{s.Handler.WithAttrs(attrs), s.counts, s.namespace}
 	for _, a := range attrs {
@@ -103,6 +107,7 @@ func (s *sampled) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return with
 }
 
+// WithGroup implements slog.Handler.
 func (s *sampled) WithGroup(name string) slog.Handler {
 	return &sampled{s.Handler.WithGroup(name), s.counts, s.namespace}
 }

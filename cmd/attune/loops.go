@@ -24,12 +24,26 @@ import (
 
 // addLoops adds what the leader of the controller runs. What several loops share is made first, so that each loop
 // is complete when it is added; a manager may start runnables in any order.
+//
+// The runnables, in the order of the data:
+//
+//	runnable      reads                       writes
+//	usage loop    sources                     the history store
+//	recent loop   sources                     the store of recent usage
+//	policy loop   the history store, workloads AttuneRecommendation, status of policies
+//	workload loop recommendations, pods       pods/resize, status of recommendations
+//	node loop     recent usage, pods of nodes board.Grants
+//	load loop     the load of nodes           taints
+//
+// All of them run on the leader only.
 func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	b := newBoards()
 	usages, err := newSources(mgr, c, m)
 	if err != nil {
 		return err
 	}
+	// The history store is made before the policy loop, which reads from it, and wakes that loop over the board
+	// newData.
 	histories := history.New(history.Options{
 		Dial: usages.dial, Changed: b.newData.tellOne, MaxBytes: c.historyBytes,
 		Forgets: usages.embeds,
@@ -39,6 +53,8 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	if err != nil {
 		return err
 	}
+	// The load loop is nil where the taint is off. The workload loop reads the load of nodes from it, so it comes
+	// first.
 	loads, err := addLoadLoop(mgr, c, usages, of.events)
 	if err != nil {
 		return err
@@ -70,6 +86,8 @@ type shared struct {
 	events *events.Recorder
 }
 
+// newShared makes what the loops have in common. A change of an HPA or a VPA wakes the policy loop for its
+// namespace.
 func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
 	autoscalers, err := addAutoscalers(mgr, b.newData.tellOne)
 	return shared{
@@ -119,6 +137,7 @@ type measuring struct {
 // addWorkloadLoop adds the loop that resizes pods. Live reads from the API server itself, because a cached pod may
 // be older than the last write.
 func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, m measuring) error {
+	// The loop needs the version before its first pass.
 	version, err := serverVersion(mgr.GetConfig())
 	if err != nil {
 		return err
@@ -148,6 +167,7 @@ func addNodeLoop(mgr ctrl.Manager, c Config, of shared, b boards, followed *rece
 		Client: mgr.GetClient(), Recent: followed, Grants: b.grants, Events: of.events, Clock: clock.RealClock{},
 		Interval: c.loops.nodeInterval, Wake: b.look.tell,
 	}
+	// The decisions are served in both cases: without the loop, every node is unknown to it.
 	if len(c.watched) == 0 {
 		if err := loop.Register(mgr, b.held); err != nil {
 			return err

@@ -48,6 +48,7 @@ type watchedReader struct {
 }
 
 // Get an object of a namespace that is watched, or of none.
+// An empty namespace is that of an object of the cluster, which is always readable.
 func (r watchedReader) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 	if key.Namespace != "" && !r.watched.has(key.Namespace) {
 		return fmt.Errorf("the operator may not watch namespace %s yet: upgrade the release, which grants it", key.Namespace)
@@ -56,6 +57,7 @@ func (r watchedReader) Get(ctx context.Context, key client.ObjectKey, o client.O
 }
 
 // mayWatch asks the API server whether the operator may watch a namespace.
+// An error means that the API server could not be asked.
 type mayWatch func(ctx context.Context, namespace string) (bool, error)
 
 // watchedKinds returns the namespaced kinds in the caches of a program. They must match the informers: one kind
@@ -103,8 +105,9 @@ func askMayWatch(config *rest.Config, kinds []schema.GroupResource) (mayWatch, e
 	}, nil
 }
 
-// split tells the namespaces that may be watched from those that may not. The Roles of a namespace go with it when it is
-// deleted: a cache that waited for it would keep all the others waiting.
+// split separates the namespaces that may be watched from those that may not. A namespace that was deleted has
+// lost its Roles: a cache that waited for it would keep all the others waiting. It is an error where none may be
+// watched.
 func (n namespaces) split(ctx context.Context, may mayWatch) (watched, left namespaces, err error) {
 	for _, name := range n {
 		ok, err := may(ctx, name)
@@ -130,6 +133,7 @@ type leftOut struct {
 	clock clock.WithTicker
 }
 
+// newLeftOut makes the runnable for namespaces that may not be watched.
 func newLeftOut(names namespaces, may mayWatch) leftOut {
 	return leftOut{names, may, clock.RealClock{}}
 }
@@ -168,6 +172,7 @@ var errNotSynced = fmt.Errorf("the caches were not filled within %s: the log say
 func startSynced(ctx context.Context, mgr ctrl.Manager, within time.Duration) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	// The goroutine ends when the caches are filled, when the time is over, or with the context.
 	go func() {
 		bounded, end := context.WithTimeout(ctx, within)
 		defer end()

@@ -105,7 +105,9 @@ type usageOptions struct {
 	// source is embedded or prometheus.
 	source string
 	// interval is the time between two reads of a source, and between two scrapes of a kubelet.
-	interval   time.Duration
+	interval time.Duration
+	// disk and kubelet are used by the embedded source alone, prometheus by both: the embedded source asks the
+	// server once for the time before its first scrape.
 	disk       diskOptions
 	kubelet    kubeletOptions
 	prometheus prometheusOptions
@@ -113,7 +115,8 @@ type usageOptions struct {
 
 // diskOptions configure where the embedded source keeps raw samples; without dir it keeps none on disk.
 type diskOptions struct {
-	dir       string
+	dir string
+	// retention is how long samples are kept, size how many bytes the folder may take.
 	retention time.Duration
 	size      resource.QuantityValue
 }
@@ -130,9 +133,11 @@ type kubeletOptions struct {
 
 // prometheusOptions address the operator's own Prometheus server. Without an address there is none.
 type prometheusOptions struct {
-	address            string
-	headers            map[string]string
-	queryParameters    map[string]string
+	// address is the base URL, without /api/v1.
+	address         string
+	headers         map[string]string
+	queryParameters map[string]string
+	// matchers are labels that every selector gets, such as that of the cluster.
 	matchers           map[string]string
 	bearerTokenFile    string
 	caFile             string
@@ -153,6 +158,8 @@ func (o *Options) register(f *pflag.FlagSet) {
 	}
 }
 
+// register adds the flags that every program has. Their defaults come from the environment where the chart sets
+// it.
 func (o *processOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the operator's own namespace")
 	f.StringSliceVar((*[]string)(&o.watched), "watch-namespaces", nil, "namespaces that the operator reads and writes in; empty: all")
@@ -162,12 +169,14 @@ func (o *processOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 }
 
+// register adds the bounds on policies. The webhook needs them too, since it refuses policies beyond them.
 func (o *policyOptions) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.sources, "policy-source-namespaces", nil, "namespaces whose policies may name their own usage source")
 	f.IntVar(&o.steps, "max-history-steps", policy.DefaultSteps, "steps of history that a policy may keep of a container: historyWindow / queryStep")
 	f.DurationVar(&o.rate, "max-rate-window", policy.DefaultRateWindow, "longest rateWindow of a policy")
 }
 
+// register adds the flags of the certificate. Both programs need them: one issues it, the other one reads it.
 func (o *certificateOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.provider, "certs-provider", providerCertManager, "cert-manager, or self-signed: issued and rotated by the controller, in --cert-secret")
 	f.StringVar(&o.service, "webhook-service", "attune-webhook", "name of the webhooks' Service")
@@ -176,6 +185,7 @@ func (o *certificateOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.validatingConfig, "validating-webhook-config", "attune", "ValidatingWebhookConfiguration that gets the self-signed CA")
 }
 
+// register adds the flags of the webhook server.
 func (o *webhookOptions) register(f *pflag.FlagSet) {
 	f.IntVar(&o.port, "webhook-port", 9443, "port of the webhooks")
 	f.StringVar(&o.certDir, "cert-dir", "/etc/attune/certs", "folder of tls.crt and tls.key where --certs-provider is cert-manager")
@@ -183,6 +193,7 @@ func (o *webhookOptions) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.clients.Names, "webhook-client-name", nil, "common names that a caller's certificate may have; empty: any")
 }
 
+// register adds the flags of the control loops.
 func (o *loopOptions) register(f *pflag.FlagSet) {
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "run the control loops on one replica only")
 	f.StringVar(&o.podUID, "pod-uid", os.Getenv("POD_UID"), "UID of the operator's own pod: where a process of it led, its next one leads on at once")
@@ -192,6 +203,7 @@ func (o *loopOptions) register(f *pflag.FlagSet) {
 	f.BoolVar(&o.nodeLoadTaint, "node-load-taint", false, "taint nodes whose CPU is overloaded; the operator must have been granted to patch nodes")
 }
 
+// register adds the flags of the usage sources. Those of a source that is not chosen have no effect.
 func (o *usageOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.source, "usage-source", sourceEmbedded, "where usage history comes from: embedded (the kubelets, scraped by the operator) or prometheus")
 	f.DurationVar(&o.interval, "usage-interval", time.Minute, "time between two looks at the usage source, and between two scrapes of a kubelet")

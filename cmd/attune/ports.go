@@ -38,11 +38,13 @@ type probed struct {
 	healthy, ready map[string]healthz.Checker
 }
 
+// AddHealthzCheck implements manager.Manager. It collects the check for listen.
 func (p *probed) AddHealthzCheck(name string, check healthz.Checker) error {
 	p.healthy[name] = check
 	return nil
 }
 
+// AddReadyzCheck implements manager.Manager. It collects the check for listen.
 func (p *probed) AddReadyzCheck(name string, check healthz.Checker) error {
 	p.ready[name] = check
 	return nil

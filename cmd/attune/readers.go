@@ -22,6 +22,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
+// The limits of this file, in short: verdicts are kept for a minute, 64 tokens are known, and made-up tokens cost the API server two questions a second, after a first burst.
 const (
 	// judgedFor is how long a verdict on a token holds: as long as the API server itself keeps one of its webhooks.
 	judgedFor = time.Minute
@@ -60,6 +61,7 @@ type verdict struct {
 	at     time.Time
 }
 
+// newReaders makes a readers that knows no token. Each of the three limits has its own bucket.
 func newReaders(api kubernetes.Interface, c clock.PassiveClock) *readers {
 	few := func() flowcontrol.RateLimiter { return flowcontrol.NewTokenBucketRateLimiter(askedEach, askedAtOnce) }
 	return &readers{api: api, clock: c, asks: few(), nearby: few(), again: few(), judged: map[[sha256.Size]byte]verdict{}, letIn: map[string]time.Time{}}
@@ -98,6 +100,7 @@ func (x *readers) only(log logr.Logger, handler http.Handler) http.Handler {
 // verdict in favour holds for judgedAtMost where the API server cannot be asked, so that metrics stay readable in
 // an outage.
 func (x *readers) judge(ctx context.Context, log logr.Logger, token, from string) int {
+	// A clock that was set back must not keep verdicts for ever, hence the absolute value of the age.
 	key, now := sha256.Sum256([]byte(token)), x.clock.Now()
 	last, known := x.known(key)
 	age := now.Sub(last.at).Abs()
@@ -105,6 +108,7 @@ func (x *readers) judge(ctx context.Context, log logr.Logger, token, from string
 		return last.status
 	}
 	inFavour := known && last.status == http.StatusOK && age < judgedAtMost
+	// The limit that a token falls under depends on what is known of it and of its address.
 	asks := x.asks
 	switch {
 	case inFavour:

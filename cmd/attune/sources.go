@@ -108,6 +108,7 @@ func (s *sources) gauge(settings policy.Settings) (workload.Gauge, error) {
 
 // known is what was scraped, or what a server has been asked for already. The loop is nil where no node's load is asked
 // for.
+// The comparison with nil matters: a nil *LoadLoop in the interface NodeUsage would not be nil.
 func (s *sources) known(pods *recent.Store, nodes *nodeloop.LoadLoop) workload.Lately {
 	switch {
 	case s.own != nil:
@@ -161,6 +162,7 @@ func (s *sources) connect(settings usage.SourceSettings) (*prometheus.Client, er
 		return s.operators(settings.Labels)
 	}
 	address, host := cmp.Or(named.Address, s.server.address), ""
+	// A source of a namespace may only use Secrets that name its host; the operator's own may use any.
 	if settings.Namespace != "" {
 		host = hostOf(address)
 	}
@@ -185,6 +187,8 @@ func (s *sources) connect(settings usage.SourceSettings) (*prometheus.Client, er
 // policy can narrow what it reads, and an attempt to widen it is an error.
 func (s *sources) operators(labels map[string]string) (*prometheus.Client, error) {
 	wanted := maps.Clone(s.server.matchers)
+	// A label that contradicts the operator's matcher is an error, not an empty answer, which would look like no
+	// usage.
 	for name, value := range labels {
 		if own, known := wanted[name]; known && own != value {
 			return nil, fmt.Errorf("metricsSource.labels.%s %q is not what the operator's own source is asked for: usage.prometheus.matchers.%s is %q", name, value, name, own)
@@ -199,6 +203,7 @@ func (s *sources) operators(labels map[string]string) (*prometheus.Client, error
 		TLS:             prometheus.TLS{InsecureSkipVerify: s.server.insecureSkipVerify},
 		BearerTokenFile: s.server.bearerTokenFile,
 	}
+	// The file is read at each request. It is only checked here, so that a wrong path is found at once.
 	if file := s.server.bearerTokenFile; file != "" {
 		if _, err := os.Stat(file); err != nil {
 			return nil, fmt.Errorf("reading --prometheus-bearer-token-file: %w", err)

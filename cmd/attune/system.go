@@ -41,11 +41,13 @@ func NewSystem(ctx context.Context, c Config, registry metrics.RegistererGathere
 	if err != nil {
 		return nil, err
 	}
+	// Metrics come before the manager, because the webhook server takes them.
 	m := newMeters(&c.Options, registry)
 	mgr, err := newManager(c, provider, m)
 	if err != nil {
 		return nil, err
 	}
+	// It ends the process when a namespace that was left out may be watched.
 	if len(c.leftOut.names) > 0 {
 		if err := mgr.Add(c.leftOut); err != nil {
 			return nil, err
@@ -73,6 +75,7 @@ func addProgram(ctx context.Context, mgr ctrl.Manager, c Config, provider certs.
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}
+	// The certificates are a runnable of their own. The webhooks wait for them in their readiness probe.
 	if provider != nil {
 		if err := mgr.Add(provider); err != nil {
 			return err

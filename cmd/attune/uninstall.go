@@ -35,6 +35,7 @@ func uninstallCommand() *cobra.Command {
 	return cmd
 }
 
+// runUninstall refuses an empty selector: it would select every pod of the namespace, and wait for them for ever.
 func runUninstall(ctx context.Context, o uninstall.Options) error {
 	if o.Namespace == "" || o.Selector == "" {
 		return errors.New("--namespace and --selector are needed: they say which pods are the operator's")

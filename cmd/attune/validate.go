@@ -23,6 +23,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
+// validate checks that the operator knows its own namespace: leases, Secrets and tokens are there.
 func (o *processOptions) validate() error {
 	if o.namespace == "" {
 		return errors.New("--namespace is empty: set it, or the environment variable POD_NAMESPACE, to the operator's own namespace")
@@ -30,11 +31,13 @@ func (o *processOptions) validate() error {
 	return nil
 }
 
+// validateLogging checks the log level.
 func (o *processOptions) validateLogging() error {
 	_, err := levelOf(o.logLevel)
 	return err
 }
 
+// validate checks the provider.
 func (o *certificateOptions) validate() error {
 	if o.provider != providerCertManager && o.provider != providerSelfSigned {
 		return fmt.Errorf("--certs-provider %q is unknown: use %s or %s", o.provider, providerCertManager, providerSelfSigned)
@@ -42,6 +45,7 @@ func (o *certificateOptions) validate() error {
 	return nil
 }
 
+// validate refuses names without an authority: a name in a certificate that is not verified proves nothing.
 func (o *webhookOptions) validate() error {
 	if len(o.clients.Names) > 0 && o.clients.CAFile == "" {
 		return errors.New("--webhook-client-name needs --webhook-client-ca-file: set it to the file with the certificates that callers are verified with")
@@ -49,6 +53,7 @@ func (o *webhookOptions) validate() error {
 	return nil
 }
 
+// validate checks that the bounds leave room for a policy that works.
 func (o *policyOptions) validate() error {
 	switch {
 	case o.steps < 48 || o.steps > policy.MostSteps:
@@ -75,6 +80,7 @@ func (o *loopOptions) validate(watched namespaces) error {
 	return nil
 }
 
+// validate checks the source that is chosen, and the sizes of the disk.
 func (o *usageOptions) validate() error {
 	switch {
 	case o.source != sourcePrometheus && o.source != sourceEmbedded:

@@ -20,7 +20,8 @@ import (
 const mostText, mostContainers = 16 << 10, 256 << 10
 
 // large marks an object of which something was left out that decisions depend on. what is workload.Text or
-// workload.Cut. The operator leaves a marked object alone, and reports the reason.
+// workload.Cut. The operator begins nothing new with a marked object.
+// A mark Cut is never replaced by Text, which means less.
 func large(annotations map[string]string, what string) map[string]string {
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -41,6 +42,7 @@ func textOf(labels map[string]string, spec *corev1.PodSpec) int {
 func boundPod(pod *corev1.Pod) {
 	spec, status := &pod.Spec, &pod.Status
 	if textOf(pod.Labels, spec) > mostText {
+		// The pod is still counted on its node. The operator begins nothing new with it.
 		pod.Annotations = large(pod.Annotations, workload.Text)
 		// The generation, and whether a Rollout owns it: owners and templates are told by them.
 		pod.Labels = only(pod.Labels, appsv1.DefaultDeploymentUniqueLabelKey, appsv1.ControllerRevisionHashLabelKey, workload.ArgoHashLabel)
@@ -48,6 +50,7 @@ func boundPod(pod *corev1.Pod) {
 		oneVolume(spec)
 	}
 	if size(spec.InitContainers, spec.Containers, spec.Overhead, spec.Resources, status) > mostContainers {
+		// Without its containers, nothing can be said about their sizes.
 		pod.Annotations = large(pod.Annotations, workload.Cut)
 		oneContainer(pod)
 	}
@@ -71,6 +74,7 @@ func oneVolume(spec *corev1.PodSpec) {
 
 // oneContainer replaces all containers of a pod by one that requests as much as all of them.
 func oneContainer(pod *corev1.Pod) {
+	// The scheduler's own computation, so that the sum is what the scheduler reserves for the pod.
 	options := helpers.PodResourcesOptions{UseStatusResources: true, ExcludeOverhead: true}
 	all := corev1.ResourceRequirements{Requests: cpuAndMemory(helpers.PodRequests(pod, options)), Limits: cpuAndMemory(helpers.PodLimits(pod, options))}
 	name := "all"
@@ -121,6 +125,7 @@ var plain = map[reflect.Type]bool{reflect.TypeFor[resource.Quantity](): true, re
 
 // sizeOf returns the bytes that a value points to. Its own bytes are counted by what holds it.
 func sizeOf(v reflect.Value) int {
+	// A nil in an interface is not valid.
 	if !v.IsValid() || plain[v.Type()] {
 		return 0
 	}

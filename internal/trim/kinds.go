@@ -44,6 +44,7 @@ func onRequests(metrics []autoscalingv2.MetricSpec) []autoscalingv2.MetricSpec {
 		}
 	}
 	switch {
+	// The order of the cases matters: no metric on requests is not the same as no metric.
 	case len(kept) == 0:
 		// Without metrics it would be one that scales on CPU.
 		return []autoscalingv2.MetricSpec{{Type: autoscalingv2.ExternalMetricSourceType}}
@@ -53,6 +54,7 @@ func onRequests(metrics []autoscalingv2.MetricSpec) []autoscalingv2.MetricSpec {
 	return kept
 }
 
+// onResource makes a metric on the requests of a pod. percent may be nil.
 func onResource(name corev1.ResourceName, percent *int32) autoscalingv2.MetricSpec {
 	return autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
 		Name: name, Target: autoscalingv2.MetricTarget{AverageUtilization: percent},
@@ -168,7 +170,9 @@ func boundNode(node *corev1.Node) {
 			status.Conditions = append(status.Conditions, c)
 		}
 	}
+	// A user who may write the status of a node could repeat a condition many times.
 	status.Conditions = status.Conditions[:min(len(status.Conditions), 4)]
+	// The first internal IP is the address that the kubelet is scraped at.
 	for _, a := range addresses {
 		if a.Type == corev1.NodeInternalIP {
 			a.Address = cut(a.Address)
@@ -192,6 +196,7 @@ func only(values map[string]string, names ...string) map[string]string {
 	return kept
 }
 
+// cpuAndMemory keeps the two resources that attune sizes; nil where neither is there.
 func cpuAndMemory(list corev1.ResourceList) corev1.ResourceList {
 	var kept corev1.ResourceList
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {

@@ -49,6 +49,7 @@ func shareWorkload(w workload.Object, template *corev1.PodTemplateSpec) {
 	shareSpec(&template.Spec)
 }
 
+// shareSpec shares the texts of placement and containers.
 func shareSpec(spec *corev1.PodSpec) {
 	spec.NodeName, spec.PriorityClassName = shared(spec.NodeName), shared(spec.PriorityClassName)
 	spec.NodeSelector = sharedMap(spec.NodeSelector)
@@ -76,6 +77,7 @@ func shared[T ~string](text T) T {
 	return unique.Make(text).Value()
 }
 
+// sharedAll shares the texts of a slice, in place.
 func sharedAll(texts []string) {
 	for i := range texts {
 		texts[i] = shared(texts[i])
@@ -85,6 +87,7 @@ func sharedAll(texts []string) {
 // lists and texts are the tables of shared maps. A map of two entries takes more memory than a container without
 // it.
 var (
+	// The keys are the texts that sharedAmounts and sharedMap make.
 	lists = table[corev1.ResourceList]{known: map[string]corev1.ResourceList{}}
 	texts = table[map[string]string]{known: map[string]map[string]string{}}
 )
@@ -118,6 +121,7 @@ func (t *table[T]) equal(key string, value T, entries int) T {
 		return known
 	}
 	size := 2*len(key) + ofMap + entries*ofEntry
+	// Objects that hold maps of the old table keep them; only new objects share less for a while.
 	if t.bytes+size > mostShared {
 		// A map that was cleared has its room still.
 		t.known, t.bytes = map[string]T{}, 0
@@ -136,6 +140,7 @@ func sharedMap(values map[string]string) map[string]string {
 	if len(values) == 0 {
 		return nil
 	}
+	// The map is rebuilt in any case, since its single texts may be shared even where the map is not.
 	own := len(values) > mostEntries
 	out := make(map[string]string, len(values))
 	for key, value := range values {
@@ -159,6 +164,7 @@ func sharedMap(values map[string]string) map[string]string {
 	return texts.equal(text.String(), out, len(out))
 }
 
+// shareAmounts shares requests and limits.
 func shareAmounts(resources *corev1.ResourceRequirements) {
 	resources.Requests, resources.Limits = sharedAmounts(resources.Requests), sharedAmounts(resources.Limits)
 }

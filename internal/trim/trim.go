@@ -54,6 +54,7 @@ func Object(o any) (any, error) {
 		vertical(of)
 	case *metav1.PartialObjectMetadata:
 		namespace(of)
+	// This case comes after the single kinds, which are not workloads, and accepts every kind that can own pods.
 	case workload.Object:
 		if _, ok := workload.From(of); ok {
 			return Workload(o)
@@ -117,6 +118,7 @@ func Pod(o any) (any, error) {
 	pod.Annotations = flags(pod.Annotations)
 	podSpec(&pod.Spec)
 	podStatus(&pod.Status)
+	// Bounds come before sharing: only what is kept is worth a place in the tables.
 	boundPod(pod)
 	share(pod)
 	return pod, nil
@@ -186,6 +188,7 @@ func container(c *corev1.Container, memory map[string]bool) {
 	mounted := map[string]bool{}
 	for _, mount := range c.VolumeMounts {
 		if memory[mount.Name] && !mounted[mount.Name] {
+			// One mount of each volume is enough to know which containers write to it.
 			mounts = append(mounts, corev1.VolumeMount{Name: mount.Name})
 			mounted[mount.Name] = true
 		}
@@ -302,9 +305,11 @@ func Workload(o any) (any, error) {
 	w.SetAnnotations(flags(w.GetAnnotations()))
 	specOf(w)
 	status(w)
+	// Most objects of a cluster's ReplicaSets and Jobs are parts, so this is where most memory is saved.
 	if known, ok := workload.From(w); ok && known.Part() {
 		part(w)
 	} else if known.Template != nil {
+		// The text is measured before the placement is dropped: pods of the template will have it.
 		text := textOf(known.Template.Labels, &known.Template.Spec)
 		known.Template.ObjectMeta = metav1.ObjectMeta{Annotations: flags(known.Template.Annotations)}
 		templateSpec(&known.Template.Spec)
