@@ -56,8 +56,9 @@ func issueAuthority(now time.Time, data Data) error {
 		NotAfter:              now.Add(authorityLife),
 		IsCA:                  true,
 		BasicConstraintsValid: true,
-		MaxPathLenZero:        true,
-		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		// The authority signs serving certificates, and no other authority.
+		MaxPathLenZero: true,
+		KeyUsage:       x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	cert, err := sign(template, template, key, key)
 	if err != nil {
@@ -112,10 +113,12 @@ func sign(template, parent *x509.Certificate, key, by *ecdsa.PrivateKey) ([]byte
 	return certPEM(raw), nil
 }
 
+// certPEM encodes a certificate in PEM.
 func certPEM(raw []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
 }
 
+// keyPEM encodes a private key as PKCS #8 in PEM.
 func keyPEM(key *ecdsa.PrivateKey) ([]byte, error) {
 	raw, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {

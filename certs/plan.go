@@ -67,6 +67,8 @@ func PlanFor(now time.Time, data Data, names []string) Plan {
 	if err != nil {
 		return Plan{Action: RenewLeaf, Reason: err.Error()}
 	}
+	// The authority comes first: a serving certificate that is renewed by an authority near its end would end with
+	// it.
 	switch {
 	case !now.Before(due(authority.cert)):
 		return Plan{Action: RenewAuthority, Reason: "two thirds of the authority's life are over"}
@@ -147,6 +149,7 @@ func due(cert *x509.Certificate) time.Time {
 	return cert.NotBefore.Add(cert.NotAfter.Sub(cert.NotBefore) * 2 / 3)
 }
 
+// earliest returns the earlier one of two times.
 func earliest(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return a

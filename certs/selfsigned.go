@@ -114,6 +114,7 @@ func (s *SelfSigned) sync(ctx context.Context) (time.Duration, error) {
 	if err := s.trust(ctx, data[bundleKey]); err != nil {
 		return retry, err
 	}
+	// The old certificate is served meanwhile. It is signed by an authority that is in the bundle too.
 	if left := s.settling(data[bundleKey]); left > 0 {
 		return left, nil
 	}
@@ -132,6 +133,7 @@ func (s *SelfSigned) renew(ctx context.Context) (Data, time.Time, error) {
 	if s.Follows {
 		return s.issued(ctx)
 	}
+	// Each turn either finds nothing to do, or writes and reads again. A lost race is another turn.
 	for range attempts {
 		secret, err := s.read(ctx)
 		if err != nil {

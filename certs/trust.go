@@ -26,6 +26,7 @@ func (s *SelfSigned) trust(ctx context.Context, bundle []byte) error {
 	return failed
 }
 
+// trustMutating sets the caBundle of the webhooks of one MutatingWebhookConfiguration.
 func (s *SelfSigned) trustMutating(ctx context.Context, name string, bundle []byte) error {
 	configurations := s.Client.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	return trustIn(ctx, s.Follows, "MutatingWebhookConfiguration", configurations, name, bundle, func(c *admissionregistrationv1.MutatingWebhookConfiguration) (stale []string) {
@@ -36,6 +37,7 @@ func (s *SelfSigned) trustMutating(ctx context.Context, name string, bundle []by
 	})
 }
 
+// trustValidating sets the caBundle of the webhooks of one ValidatingWebhookConfiguration.
 func (s *SelfSigned) trustValidating(ctx context.Context, name string, bundle []byte) error {
 	configurations := s.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	return trustIn(ctx, s.Follows, "ValidatingWebhookConfiguration", configurations, name, bundle, func(c *admissionregistrationv1.ValidatingWebhookConfiguration) (stale []string) {
@@ -70,6 +72,7 @@ func trustIn[T any](ctx context.Context, follows bool, kind string, in webhookCo
 	return unless(apierrors.IsNotFound, "patching "+kind+" "+name, err)
 }
 
+// appendStale appends the webhook's name where its bundle is another one.
 func appendStale(stale []string, name string, config admissionregistrationv1.WebhookClientConfig, bundle []byte) []string {
 	if bytes.Equal(config.CABundle, bundle) {
 		return stale
@@ -99,6 +102,7 @@ func bundlePatch(hooks []string, bundle []byte) []byte {
 	return raw
 }
 
+// unless wraps an error, or returns nil where it is harmless.
 func unless(harmless func(error) bool, doing string, err error) error {
 	if err == nil || harmless(err) {
 		return nil

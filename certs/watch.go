@@ -27,6 +27,7 @@ func (s *SelfSigned) watch(ctx context.Context) {
 	}
 }
 
+// watchOne watches one object by name, until the context ends.
 func (s *SelfSigned) watchOne(ctx context.Context, name string, of func(informers.SharedInformerFactory) cache.SharedIndexInformer) {
 	factory := informers.NewSharedInformerFactoryWithOptions(s.Client, 0,
 		informers.WithNamespace(s.Namespace),
@@ -45,6 +46,7 @@ func (s *SelfSigned) watchOne(ctx context.Context, name string, of func(informer
 	factory.Start(ctx.Done())
 }
 
+// wake makes the loop of Start run sync. It never blocks: several events before the next sync count as one.
 func (s *SelfSigned) wake() {
 	select {
 	case s.kick <- struct{}{}:

@@ -27,13 +27,13 @@ import (
 //
 // The runnables, in the order of the data:
 //
-//	runnable      reads                       writes
-//	usage loop    sources                     the history store
-//	recent loop   sources                     the store of recent usage
-//	policy loop   the history store, workloads AttuneRecommendation, status of policies
-//	workload loop recommendations, pods       pods/resize, status of recommendations
-//	node loop     recent usage, pods of nodes board.Grants
-//	load loop     the load of nodes           taints
+//	runnable        reads                        writes
+//	usage loop      sources                      the history store
+//	recent loop     sources                      the store of recent usage
+//	policy loop     the history store, workloads AttuneRecommendation, status of policies
+//	workload loop   recommendations, pods        pods/resize, status of recommendations
+//	node loop       recent usage, pods of nodes  board.Grants
+//	load loop       the load of nodes            taints
 //
 // All of them run on the leader only.
 func addLoops(mgr ctrl.Manager, c Config, m meters) error {

@@ -187,6 +187,7 @@ func without(ctx context.Context, api metadata.Getter, object *metav1.PartialObj
 	return ignoreGone(err)
 }
 
+// ignoreGone returns nil for an object that does not exist any more.
 func ignoreGone(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -77,6 +77,7 @@ func reading(name string, read func(io.Reader) (Report, error)) (Report, error) 
 		return Report{}, fmt.Errorf("reading usage: %w", err)
 	}
 	defer file.Close() //nolint:errcheck // it is only read
+	// The name decides, not the content: a packed file without the suffix is an error about its header.
 	if !strings.HasSuffix(strings.ToLower(name), ".gz") {
 		return read(file)
 	}

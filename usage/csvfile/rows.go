@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// header names the columns.
+// header holds the names of the columns, in their order. A file with other columns, or in another order, is
+// refused: a column that is taken for another one gives wrong sizes silently.
 var header = []string{"series_id", "timestamp", "cpu_cores", "memory_bytes"}
 
 // maxSeconds is a time in the year 5138. A greater number is taken for milliseconds, which is an error.
@@ -20,7 +21,8 @@ const maxSeconds = 1e11
 
 // rows reads a file row by row, and counts rows and gaps in its report.
 type rows struct {
-	name   string
+	name string
+	// csv reuses the memory of a row for the next one.
 	csv    *csv.Reader
 	report Report
 }
@@ -32,6 +34,8 @@ type row struct {
 	sample Sample
 }
 
+// newRows reads the header, which must be exactly that of the format. The number of fields is checked by next, for
+// an error with advice.
 func newRows(name string, r io.Reader) (*rows, error) {
 	reader := csv.NewReader(withoutMark(bufio.NewReaderSize(r, 64<<10)))
 	reader.ReuseRecord = true
@@ -83,6 +87,7 @@ func (r *rows) next() (row, bool, error) {
 	return parsed, true, nil
 }
 
+// count counts a row and its gaps.
 func (r *rows) count(sample Sample) {
 	r.report.Rows++
 	if math.IsNaN(sample.CPUCores) {
@@ -107,6 +112,7 @@ func (r *rows) unreadable(err error) error {
 	return fmt.Errorf("%s: after line %d: %w", r.name, r.report.Rows+1, err)
 }
 
+// parse converts the fields of a row. The number of fields is right already.
 func parse(fields []string) (row, error) {
 	at, err := parseTime(strings.TrimSpace(fields[1]))
 	if err != nil {
@@ -127,6 +133,7 @@ func parse(fields []string) (row, error) {
 }
 
 // parseTime reads Unix seconds, which may have a fraction.
+// Whole seconds, the usual form, are converted without a float.
 func parseTime(field string) (int64, error) {
 	if whole, err := strconv.ParseInt(field, 10, 64); err == nil && whole >= 0 && whole < maxSeconds {
 		return whole * 1000, nil

@@ -15,6 +15,8 @@ func EachFrom(name string, r io.Reader, yield func(Series) error) (Report, error
 		return Report{}, err
 	}
 	var current Series
+	// ended has the line at which each series ended, so that a series that goes on later is found. It is all that
+	// is kept of the series before.
 	ended := map[string]int{}
 	line := 0
 	for {
@@ -84,6 +86,7 @@ func AllFrom(name string, r io.Reader) ([]Series, Report, error) {
 
 // inOrder sorts samples by time, in place, and joins those of the same time. It counts both in the report.
 func (r *rows) inOrder(samples []Sample) []Sample {
+	// Rows are counted before sorting: afterwards nothing is out of order.
 	latest := int64(math.MinInt64)
 	for _, sample := range samples {
 		if sample.At < latest {
@@ -91,6 +94,7 @@ func (r *rows) inOrder(samples []Sample) []Sample {
 		}
 		latest = max(latest, sample.At)
 	}
+	// The sort is stable, so the result does not depend on the algorithm.
 	slices.SortStableFunc(samples, func(a, b Sample) int { return cmp.Compare(a.At, b.At) })
 	joined := samples[:0]
 	for _, sample := range samples {

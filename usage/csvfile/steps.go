@@ -30,6 +30,8 @@ func Steps(series Series, step time.Duration) []recommender.StepUsage {
 		}
 		return steps
 	}
+	// Each turn takes the samples of one step from the front. They are sorted, so those of a step are next to each
+	// other.
 	for rest := series.Samples; len(rest) > 0; {
 		number := usage.StepHolding(time.UnixMilli(rest[0].At), step)
 		n := 1
@@ -69,6 +71,7 @@ func single(sample Sample) recommender.StepUsage {
 // together makes one step of the samples within it. A resource that no sample has is NaN.
 func together(at time.Time, samples []Sample) recommender.StepUsage {
 	sum, measured := 0.0, 0
+	// NaN stands for nothing measured so far; highest replaces it by the first value.
 	peak, memory := math.NaN(), math.NaN()
 	for _, sample := range samples {
 		if !math.IsNaN(sample.CPUCores) {

@@ -19,13 +19,16 @@ type Client struct {
 	http *http.Client
 	base *url.URL
 	// shown is the address for messages: without parameters, which may be secret.
-	shown      string
-	header     http.Header
+	shown  string
+	header http.Header
+	// parameters are sent in the URL of every request.
 	parameters url.Values
 	timeout    time.Duration
-	maxBytes   int64
-	scope      Scope
-	clusters   clusters
+	// maxBytes bounds an answer, unpacked; timeout bounds a request with its answer.
+	maxBytes int64
+	scope    Scope
+	// clusters remembers whether the server knows several clusters.
+	clusters clusters
 	// getOnly: the server, or what stands before it, does not take POST.
 	getOnly atomic.Bool
 }
@@ -112,6 +115,7 @@ func (c *Client) Nodes(ctx context.Context, expression string, at time.Time) (ma
 	return AskNodes(ctx, expression, at, c.askRange)
 }
 
+// askRange evaluates an expression at each step of a query (/api/v1/query_range). It implements Asker.
 func (c *Client) askRange(ctx context.Context, expression string, query usage.Query, yield func(Element)) (Said, error) {
 	form := url.Values{
 		"query":   {expression},
@@ -148,6 +152,7 @@ func (c *Client) ask(ctx context.Context, path string, form url.Values, read fun
 	return err
 }
 
+// askBounded sends a form and checks the status and the type of the answer. Its errors are of type *Failure.
 func (c *Client) askBounded(ctx context.Context, path string, form url.Values, read func(io.Reader) error) error {
 	response, err := c.send(ctx, path, form)
 	if err != nil {
@@ -188,6 +193,8 @@ func refusesPost(status int) bool {
 	return status == http.StatusForbidden || status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented
 }
 
+// do sends one request. The parameters of the source go into the URL, also of a POST, since gateways choose a
+// tenant by them.
 func (c *Client) do(ctx context.Context, method, path string, form url.Values) (*http.Response, error) {
 	target, body := *c.base, ""
 	target.Path += path
@@ -211,6 +218,7 @@ func (c *Client) do(ctx context.Context, method, path string, form url.Values) (
 	return c.http.Do(request)
 }
 
+// merged joins parameters; a later value replaces an earlier one of the same name.
 func merged(values ...url.Values) url.Values {
 	all := url.Values{}
 	for _, some := range values {
@@ -232,6 +240,7 @@ type limitedReader struct {
 	left int64
 }
 
+// Read implements io.Reader.
 func (r *limitedReader) Read(p []byte) (int, error) {
 	if r.left < 0 {
 		return 0, errTooLarge

@@ -22,6 +22,7 @@ type Clients struct {
 	known map[usage.Digest]knownClient
 }
 
+// knownClient is a client and when it was made.
 type knownClient struct {
 	Metered
 	made time.Time

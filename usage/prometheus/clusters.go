@@ -55,6 +55,8 @@ func (c *clusters) warn(ctx context.Context, client *Client, query usage.Query, 
 	}
 }
 
+// ask asks the server for a pod that is in several clusters, and returns the warning; empty where there is none.
+// After a failure it returns the warning before.
 func (c *clusters) ask(ctx context.Context, client *Client, query usage.Query, before string) string {
 	asked := query.Asked()
 	var found string

@@ -151,6 +151,7 @@ func reserved(name string) bool {
 	return false
 }
 
+// tls returns the TLS settings. Only an InsecureSkipVerify of the configuration switches the verification off.
 func (c Config) tls() (*tls.Config, error) {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,

@@ -30,6 +30,7 @@ type series struct {
 	Histograms []json.RawMessage `json:"histograms"`
 }
 
+// element returns the series as an Element, which shares its memory.
 func (s *series) element() Element {
 	return Element{Labels: s.Metric, Samples: s.Values, Histograms: len(s.Histograms)}
 }
@@ -60,10 +61,12 @@ var errLongSeries = errors.New("a series is too long")
 
 // partReader bounds what is read for one part of an answer, since a decoder holds all of it.
 type partReader struct {
+	// most is how many bytes a part may have, left how many the current one may still have.
 	from       io.Reader
 	most, left int64
 }
 
+// Read implements io.Reader. It fails with errLongSeries where a part is longer than allowed.
 func (r *partReader) Read(p []byte) (int, error) {
 	if r.left <= 0 {
 		return 0, errLongSeries
@@ -112,6 +115,8 @@ func decode(from io.Reader, steps int64, yield func(*series)) (envelope, error) 
 	return answer, err
 }
 
+// decodeData decodes the member data. resultType may come after result, so a result of another type is only
+// refused at the end.
 func decodeData(decoder *json.Decoder, parts *partReader, answer *envelope, yield func(*series)) error {
 	return members(decoder, func(name string) error {
 		parts.begin()
@@ -224,6 +229,7 @@ func (s *scanner) next(c byte) bool {
 	return true
 }
 
+// isSpace recognises the white space of JSON.
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
 // point reads a pair of a time in Unix seconds and a value.

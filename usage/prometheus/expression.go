@@ -44,6 +44,7 @@ const peakValue = "true"
 func (s Scope) CPU(q usage.Query) string {
 	rate := fmt.Sprintf("rate(container_cpu_usage_seconds_total{%s}[%s])", s.selector(q), span(q.RateWindow))
 	usual := highest(rate)
+	// The strategy Node counts waiting as need. It asks for no peaks: its steps are short.
 	if q.Waited {
 		return s.waited(usual, q)
 	}
@@ -67,6 +68,8 @@ func (s Scope) Memory(q usage.Query) string {
 	return highest(fmt.Sprintf("max_over_time(container_memory_working_set_bytes{%s}[%s])", s.selector(q), span(q.Step)))
 }
 
+// highest keeps the highest series of each container. A restarted container, or one that two servers scrape, has
+// several.
 func highest(expression string) string {
 	return "max by (namespace,pod,container) (" + expression + ")"
 }

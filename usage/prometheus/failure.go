@@ -19,17 +19,27 @@ type Reason string
 
 // Reasons of failures.
 const (
-	Unreachable     Reason = "Unreachable"
-	AddressRefused  Reason = "AddressRefused"
-	BadCertificate  Reason = "BadCertificate"
-	BadCredentials  Reason = "BadCredentials"
-	QueryRejected   Reason = "QueryRejected"
-	ServerError     Reason = "ServerError"
-	TimedOut        Reason = "TimedOut"
-	TooLarge        Reason = "TooLarge"
-	TooMany         Reason = "TooMany"
-	NotPrometheus   Reason = "NotPrometheus"
-	BrokenAnswer    Reason = "BrokenAnswer"
+	// Unreachable means that no connection was made, or that it broke.
+	Unreachable Reason = "Unreachable"
+	// AddressRefused means that the address may not be used by whoever named it.
+	AddressRefused Reason = "AddressRefused"
+	// BadCertificate means that the server's certificate does not verify.
+	BadCertificate Reason = "BadCertificate"
+	// BadCredentials means 401 or 403.
+	BadCredentials Reason = "BadCredentials"
+	// QueryRejected means that the server understands the request and refuses it.
+	QueryRejected Reason = "QueryRejected"
+	// ServerError means that the server itself failed, or is asked too often.
+	ServerError Reason = "ServerError"
+	// TimedOut, TooLarge and TooMany wrap usage.ErrTooMuch: a smaller query may be answered.
+	TimedOut Reason = "TimedOut"
+	TooLarge Reason = "TooLarge"
+	TooMany  Reason = "TooMany"
+	// NotPrometheus means that the answer is not that of the API.
+	NotPrometheus Reason = "NotPrometheus"
+	// BrokenAnswer means that the answer began well and cannot be read to its end.
+	BrokenAnswer Reason = "BrokenAnswer"
+	// RedirectRefused means that the server redirects to another host.
 	RedirectRefused Reason = "RedirectRefused"
 )
 
@@ -137,6 +147,7 @@ func (c *Client) decodeFailure(err error) *Failure {
 	return c.transportFailure(err)
 }
 
+// failure makes a Failure of this client. The sentence goes on from the address.
 func (c *Client) failure(reason Reason, cause error, format string, arguments ...any) *Failure {
 	return &Failure{Reason: reason, Address: c.shown, Sentence: fmt.Sprintf(format, arguments...), Cause: cause}
 }
@@ -163,6 +174,7 @@ func errorOf(body []byte) envelope {
 // maxSaid bounds what is repeated of a server's words.
 const maxSaid = 300
 
+// text returns the server's error in one line of at most maxSaid bytes, as valid UTF-8.
 func (e envelope) text() string {
 	words := strings.Join(strings.Fields(strings.ToValidUTF8(e.Error, "")), " ")
 	if len(words) > maxSaid {
@@ -171,6 +183,7 @@ func (e envelope) text() string {
 	return words
 }
 
+// suffix returns the text after a colon; empty where there is none.
 func (e envelope) suffix() string {
 	if text := e.text(); text != "" {
 		return ": " + text

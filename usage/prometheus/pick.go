@@ -18,6 +18,8 @@ type picker struct {
 	report *usage.Report
 }
 
+// element checks one series and yields its usable samples. The order of the checks decides by which reason a
+// series without names is counted.
 func (p *picker) element(e Element) {
 	p.report.Drop(usage.DropHistogram, e.Histograms)
 	of := e.Labels

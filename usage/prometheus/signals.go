@@ -52,6 +52,7 @@ func (s Scope) Seen(namespace string, pods []string, window time.Duration) strin
 	return perContainer(fmt.Sprintf("max_over_time(%s) - min_over_time(%s)", events, events))
 }
 
+// perContainer keeps the highest series of each container. The namespace is fixed by the selector.
 func perContainer(expression string) string { return "max by (pod,container) (" + expression + ")" }
 
 // AskPods evaluates one of the expressions above at one time, once for as many pods as fit into one expression. A
@@ -86,6 +87,8 @@ func AskSince(ctx context.Context, windows map[string]time.Duration, at time.Tim
 	})
 }
 
+// askInto evaluates an expression at one time and adds the values to an answer. Where two series are of one
+// container, the later one wins; the expressions leave only one.
 func askInto(ctx context.Context, answer usage.ByContainer, expression string, at time.Time, ask Asker) error {
 	_, err := ask(ctx, expression, once(at), func(e Element) {
 		if len(e.Samples) == 0 {
@@ -153,6 +156,7 @@ func (s Scope) NodesUsage(window time.Duration) string {
 		s, span(window), s, span(window)))
 }
 
+// perNode keeps the highest series of each node.
 func perNode(expression string) string { return "max by (node) (" + expression + ")" }
 
 // AskNodes evaluates an expression about all nodes at one time, and returns the values by the nodes' names.

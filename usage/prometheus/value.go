@@ -89,6 +89,7 @@ func onePoint(kind string, result json.RawMessage) (json.RawMessage, error) {
 	return nil, fmt.Errorf("%w: it is a %q, where a number is asked for", errPoint, kind)
 }
 
+// valueOf returns the value of a pair of a time and a value.
 func valueOf(point json.RawMessage) (float64, error) {
 	text := scanner(point)
 	sample, err := text.point()

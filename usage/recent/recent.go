@@ -252,6 +252,7 @@ func (s *Store) crowded() error {
 	return errors.Join(failures...)
 }
 
+// bySource groups the interests by their source.
 func (s *Store) bySource() map[usage.Digest][]Interest {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
@@ -263,6 +264,9 @@ func (s *Store) bySource() map[usage.Digest][]Interest {
 	return by
 }
 
+// read asks one source for what is new. Workloads that are new since the last read get a query of their own, back
+// to the beginning of the longest window; then one query follows for all. After an error the source is dialled
+// anew next time.
 func (s *Store) read(ctx context.Context, digest usage.Digest, interests []Interest, now time.Time) error {
 	from, err := s.source(digest, interests[0].Source)
 	if err != nil {
@@ -329,6 +333,7 @@ func (s *Store) source(digest usage.Digest, settings usage.SourceSettings) (*sou
 	return s.sources[digest], nil
 }
 
+// queryOf makes the query for the steps from first to last. Interests of one source have the same rate window.
 func queryOf(interests []Interest, first, last int64) usage.Query {
 	namespaces, prefixes := map[string]bool{}, map[string]bool{}
 	for _, interest := range interests {

@@ -74,6 +74,7 @@ func (r Reader) Followed(ctx context.Context) (map[embedded.Pod]string, error) {
 	}
 	followed := map[embedded.Pod]string{}
 	for i := range list {
+		// Only these pods are looked up: to find the pods of all workloads would cost more than the scrape.
 		if !sizedByNode(&list[i]) {
 			continue
 		}
