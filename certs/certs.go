@@ -24,6 +24,7 @@ type Provider interface {
 	// GetCertificate is for tls.Config. It returns an error while there is no certificate.
 	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Start keeps the certificate fresh until the context ends.
+	// It blocks. The manager calls it once.
 	Start(context.Context) error
 	// NeedLeaderElection returns false: every replica serves.
 	NeedLeaderElection() bool

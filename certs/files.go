@@ -13,6 +13,7 @@ import (
 
 // Files is a Provider that serves tls.crt and tls.key of a folder, where the Secret of cert-manager is mounted. It
 // reads them again when they change. It never writes them.
+// CertWatcher of controller-runtime reads the files, and implements GetCertificate, Start and NeedLeaderElection.
 type Files struct {
 	*certwatcher.CertWatcher
 	clock clock.PassiveClock

@@ -88,6 +88,7 @@ const (
 
 // Start keeps the certificate fresh until the context ends. A failure is retried, not returned: a
 // replica that cannot renew still serves what it has.
+// It returns nil when the context ends. It must be called once.
 func (s *SelfSigned) Start(ctx context.Context) error {
 	s.watch(ctx)
 	for {

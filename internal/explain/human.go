@@ -12,6 +12,7 @@ import (
 // Human writes the explanation as text, with one line for each step of the computation. wide adds the holds of
 // every pod. The text is for people and may change.
 func (e Explanation) Human(w io.Writer, wide bool) error {
+	// Errors are kept in out and returned at the end.
 	out := &writer{to: w}
 	if e.Workload != nil {
 		out.workload(e.Workload)
@@ -129,6 +130,7 @@ func became(s Step, r recommender.Resource) string {
 	if s.Before == "" && s.After == "" {
 		return "" // it stands for steps that are left out
 	}
+	// The first step of a chain begins with 0: only its result means something.
 	switch s.Before {
 	case "0":
 		return after

@@ -49,6 +49,7 @@ func (l Live) Explain() (Explanation, error) {
 		},
 		Containers: []Container{},
 	}
+	// Containers keep the order of the recommendation; callers rely on it.
 	for i := range rec.Spec.Containers {
 		container, err := l.container(&rec.Spec.Containers[i])
 		if err != nil {
@@ -61,6 +62,7 @@ func (l Live) Explain() (Explanation, error) {
 
 // container explains one container. The stored holds and steps are those of the recommendation; addPods adds those
 // of the next step.
+// Without Settings it has no next step.
 func (l Live) container(stored *v1alpha1.ContainerTarget) (Container, error) {
 	confidence, err := strconv.ParseFloat(stored.Confidence, 64)
 	if err != nil {
@@ -106,6 +108,7 @@ func (l Live) addPods(explained *Container, stored *v1alpha1.ContainerTarget) {
 		target := tuning.TargetFrom(*stored, live, l.Recommendation.Status.Floors, l.Now)
 		return &step{live: live, change: to.toward(target, live, original)}
 	}
+	// The template is shown where no pod runs. The first pod replaces it.
 	if template, known := l.Template[to.container]; known {
 		shown = next(template, template)
 	}

@@ -11,6 +11,7 @@ import (
 // in.Original.
 func Offline(in recommender.Input) Container {
 	rec := recommender.Recommend(in)
+	// The target comes from the recommender; the step towards it from the same function as for a running pod.
 	to := heading{
 		container:        in.Container,
 		target:           rec.Target,
@@ -18,6 +19,7 @@ func Offline(in recommender.Input) Container {
 		holds:            holdsOf(rec.Holds),
 		settings:         in.Settings,
 	}
+	// The container runs nowhere, so its original size is its present one too.
 	change := to.from(in.Original, in.Original)
 	return Container{
 		Name:       in.Container,

@@ -69,6 +69,8 @@ func sized(name corev1.ResourceName, target autoscalingv2.MetricTarget) bool {
 // vertical keeps what a VerticalPodAutoscaler sizes, and its mode. It is the only kind that is read without Go
 // types.
 func vertical(vpa *unstructured.Unstructured) {
+	// What is kept is copied into an empty object: unknown fields of other versions are dropped without being
+	// named.
 	kept := &unstructured.Unstructured{Object: map[string]any{}}
 	kept.SetGroupVersionKind(vpa.GroupVersionKind())
 	kept.SetNamespace(vpa.GetNamespace())
@@ -78,6 +80,7 @@ func vertical(vpa *unstructured.Unstructured) {
 	kept.SetGeneration(vpa.GetGeneration())
 	kept.SetCreationTimestamp(vpa.GetCreationTimestamp())
 	kept.SetDeletionTimestamp(vpa.GetDeletionTimestamp())
+	// These four texts are all that internal/autoscale reads of a VPA.
 	for _, path := range [][]string{
 		{"spec", "targetRef", "apiVersion"}, {"spec", "targetRef", "kind"}, {"spec", "targetRef", "name"}, {"spec", "updatePolicy", "updateMode"},
 	} {

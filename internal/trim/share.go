@@ -15,6 +15,7 @@ import (
 
 // share replaces a pod's texts and lists of amounts by equal ones of other pods, so that they take memory once:
 // pods of one workload differ in little but their names.
+// The pod's own name and UID are not shared: no other object has them.
 func share(pod *corev1.Pod) {
 	pod.Labels, pod.Annotations = sharedMap(pod.Labels), sharedMap(pod.Annotations)
 	pod.Namespace, pod.GenerateName = shared(pod.Namespace), shared(pod.GenerateName)

@@ -113,6 +113,7 @@ func Pod(o any) (any, error) {
 	if !ok {
 		return o, nil
 	}
+	// Metadata first, then spec and status. The labels stay: budgets and owners are found by them.
 	own(pod)
 	pod.Finalizers = nil
 	pod.Annotations = flags(pod.Annotations)

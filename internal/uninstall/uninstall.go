@@ -76,6 +76,7 @@ func Run(ctx context.Context, api metadata.Interface, o Options) error {
 	if err := gone(ctx, api, o); err != nil {
 		return fmt.Errorf("waiting for the operator's pods to end: %w", err)
 	}
+	// The two kinds do not depend on each other, so their order does not matter.
 	for resource, finalizer := range finalized {
 		n, err := takeOffIn(ctx, api, resource, finalizer, o.Watched)
 		if err != nil {

@@ -39,6 +39,7 @@ type row struct {
 func newRows(name string, r io.Reader) (*rows, error) {
 	reader := csv.NewReader(withoutMark(bufio.NewReaderSize(r, 64<<10)))
 	reader.ReuseRecord = true
+	// The reader would report a wrong number of fields without saying which columns are expected.
 	reader.FieldsPerRecord = -1
 	rows := &rows{name: name, csv: reader}
 	first, err := reader.Read()

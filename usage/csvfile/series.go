@@ -59,6 +59,7 @@ func AllFrom(name string, r io.Reader) ([]Series, Report, error) {
 		return nil, Report{}, err
 	}
 	var all []Series
+	// places has the index of each series in the result.
 	places := map[string]int{}
 	for {
 		row, more, err := rows.next()
@@ -96,6 +97,7 @@ func (r *rows) inOrder(samples []Sample) []Sample {
 	}
 	// The sort is stable, so the result does not depend on the algorithm.
 	slices.SortStableFunc(samples, func(a, b Sample) int { return cmp.Compare(a.At, b.At) })
+	// The result is written over the input: it never has more elements than have been read.
 	joined := samples[:0]
 	for _, sample := range samples {
 		if n := len(joined); n > 0 && joined[n-1].At == sample.At {

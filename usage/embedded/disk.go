@@ -81,7 +81,8 @@ func (d *disk) open() error {
 // sayEvery is how often the log repeats what has not changed.
 const sayEvery = time.Hour
 
-// logIdle says that there is no disk, and why: when that begins, and hourly.
+// logIdle logs that there is no disk, and why: when that begins, and then once in sayEvery. The caller holds
+// working.
 func (d *disk) logIdle(now time.Time, why error) {
 	if d.said.IsZero() || now.Sub(d.said) >= sayEvery || now.Before(d.said) {
 		d.said = now
@@ -99,7 +100,8 @@ func (d *disk) setStore(store *raw.Store, idle error) (before *raw.Store) {
 	return before
 }
 
-// openStore locks the folder, makes room and opens a store in it. Nothing is changed before the folder is locked.
+// openStore opens the folder. The order matters: it locks the folder before it changes anything, and makes room
+// before it opens the store, which needs room to open. The caller holds working.
 func (d *disk) openStore(now time.Time) error {
 	if d.config.Dir == "" {
 		return errNoDisk
@@ -167,6 +169,7 @@ func (d *disk) append(batch []scraped) {
 	}
 }
 
+// write appends a batch to the store. The entries are cleared afterwards, so that they keep no labels alive.
 func (d *disk) write(batch []scraped) error {
 	d.entries = d.entries[:0]
 	for _, b := range batch {
@@ -210,6 +213,7 @@ func (d *disk) look(now time.Time) {
 	d.log.Info("raw samples are kept on disk again", "dir", d.config.Dir)
 }
 
+// tend repairs what a query has found to be broken, and does the store's upkeep. The caller holds working.
 func (d *disk) tend(now time.Time) error {
 	if d.doubted() {
 		if err := d.store.DropBroken(); err != nil {
@@ -265,7 +269,7 @@ func (d *disk) logUnanswered(why error) {
 	d.log.Error("queries that need the disk are answered from memory alone for now", "dir", d.config.Dir, "cause", why.Error())
 }
 
-// doubted says whether there is a doubt, and ends it.
+// doubted returns whether a query has failed since the last call.
 func (d *disk) doubted() bool {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
@@ -274,7 +278,7 @@ func (d *disk) doubted() bool {
 	return was
 }
 
-// state says why there is no store (nil: there is one), and the time of its oldest sample; zero: there is none.
+// state returns why there is no store (nil: there is one), and the time of its oldest sample (zero: it has none).
 func (d *disk) state() (idle error, oldest time.Time) {
 	d.mutex.RLock()
 	defer d.mutex.RUnlock()

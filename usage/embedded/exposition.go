@@ -82,7 +82,7 @@ func parse(body []byte, wanted func(name []byte) bool, take func(point)) error {
 	}
 }
 
-// nameOf is the metric's name.
+// nameOf returns the name of the metric in a series' text: everything before the brace.
 func nameOf(text []byte) []byte {
 	name, _, _ := bytes.Cut(text, []byte{'{'})
 	return name

@@ -36,6 +36,7 @@ type Disk struct {
 }
 
 // most is what the folder may take, in bytes.
+// Without a bound it is a number that no disk reaches and that can be multiplied without an overflow.
 func (c Disk) most() int64 {
 	if c.MaxBytes <= 0 {
 		return math.MaxInt64 / 16
@@ -81,6 +82,7 @@ func (f *folder) release() {
 // room of a volume, in bytes.
 type room struct{ free, total uint64 }
 
+// roomOf asks the kernel (statfs). free is what a process without special rights may still write.
 func roomOf(dir string) (room, error) {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(dir, &stat); err != nil {
@@ -160,6 +162,7 @@ func (f *folder) relieve(now time.Time) {
 }
 
 // remove packs, the oldest first, until may says no; it is given the bytes that were removed before.
+// It stops at the first file that cannot be removed. The store must not be open.
 func (f *folder) remove(may func(pack raw.PackFile, removed int64) bool) {
 	files, err := raw.PackFiles(f.config.Dir)
 	var removed int64
@@ -180,7 +183,8 @@ func (f *folder) remove(may func(pack raw.PackFile, removed int64) bool) {
 	}
 }
 
-// dropAll files of a folder but the lock.
+// dropAll removes everything in the folder but its lock. It is the last means, where no packs are left and the
+// folder is still too large.
 func dropAll(dir string, log *slog.Logger) {
 	entries, err := os.ReadDir(dir)
 	for _, entry := range entries {

@@ -41,6 +41,7 @@ type KubeletTLS struct {
 // with the credentials of config. It connects only to addresses that a kubelet can have, and through no proxy. An
 // error means that certificates or credentials cannot be read.
 func Kubelets(config *rest.Config, verify KubeletTLS, tokens *Tokens) (http.RoundTripper, error) {
+	// The configuration is that of the API server, without what must not be sent to a node.
 	transport, err := rest.TransportFor(kubeletConfig(config, verify, tokens))
 	if err != nil {
 		return nil, fmt.Errorf("setting up the connection to kubelets: %w", err)
@@ -139,7 +140,8 @@ func refusal(response *http.Response) error {
 	return nil
 }
 
-// complaint shortens an error of the transport, which names the URL, and adds what would help.
+// complaint shortens an error of the transport, whose text has the whole URL, and adds advice where the
+// certificate is the cause.
 func complaint(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {

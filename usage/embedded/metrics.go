@@ -9,7 +9,7 @@ import (
 	promsource "attune.io/attune/usage/prometheus"
 )
 
-// name of this source in metrics and flags.
+// name is the value of the label source in metrics.
 const name = "embedded"
 
 // Metrics holds the Prometheus metrics of scraping. They are described in docs/metrics.md.
@@ -68,6 +68,7 @@ func (m *Metrics) late(by time.Duration) { m.lateness.Set(by.Seconds()) }
 func (m *Metrics) asked(took time.Duration) { m.meter.Read(name, took) }
 
 // state of memory and disk.
+// It is called once in lookEvery.
 func (m *Metrics) state(series int, disk bool) {
 	m.series.Set(float64(series))
 	m.onDisk.Set(0)

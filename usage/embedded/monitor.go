@@ -34,6 +34,7 @@ type monitor struct {
 }
 
 // run until the context ends.
+// Each turn forgets old series, sets the gauges, and logs what has changed.
 func (m *monitor) run(ctx context.Context) {
 	ticker := m.clock.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -51,7 +52,7 @@ func (m *monitor) run(ctx context.Context) {
 	}
 }
 
-// logOverload says once that there are more containers than one operator carries.
+// logOverload logs once in the life of the process that there are more containers than one operator can scrape.
 func (m *monitor) logOverload() {
 	if load := m.load(); load > 1 && !m.overloaded {
 		m.overloaded = true

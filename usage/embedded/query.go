@@ -67,6 +67,7 @@ func (e *evaluator) askRange(ctx context.Context, expression string, query usage
 	if err != nil {
 		return said, err
 	}
+	// One buffer serves all series of the answer, because they are yielded one after the other.
 	var buffer []usage.Sample
 	for _, series := range matrix {
 		buffer = buffer[:0]
@@ -131,6 +132,8 @@ func (e *evaluator) AskNodes(ctx context.Context, expression string, at time.Tim
 // ask evaluates a query. Where it fails with the disk and succeeds without, the answer is from memory alone and
 // partial. A query that is too large for the engine fails either way, so it says nothing about the disk and is not
 // repeated.
+//
+// make builds the query for a storage, since the engine binds a query to its storage. It is called up to twice.
 func (e *evaluator) ask(ctx context.Context, make func(storage.Queryable) (promql.Query, error)) (answer, prometheus.Said, error) {
 	result, err := run(ctx, make, e.both())
 	if err == nil || ctx.Err() != nil || errors.Is(err, usage.ErrTooMuch) {
@@ -187,6 +190,7 @@ func (e *evaluator) both() storage.Queryable {
 			return recent, err
 		}
 		older, err := e.disk.querier(first, last)
+		// Without a disk, memory is all that there is, which is no error.
 		if older == nil || err != nil {
 			return recent, err
 		}

@@ -21,7 +21,8 @@ type reader struct {
 	// batch are the samples so far, in memory that scrapes reuse. dropped counts the others by reason.
 	batch   []scraped
 	dropped map[usage.Drop]int
-	// off is how far a sample's time was from ours, in milliseconds, where that is too far.
+	// off is how far the last refused sample's time was from the operator's clock, in milliseconds; 0: none was
+	// refused.
 	off int64
 	// nodeOf returns the node of a pod, by the API server; empty: it has none.
 	nodeOf func(Pod) (string, error)
@@ -42,6 +43,7 @@ func (r *reader) take(p point) {
 		r.drop(drop)
 		return
 	}
+	// A sample without a time was measured when the kubelet answered.
 	if p.at == 0 {
 		p.at = r.now
 	}

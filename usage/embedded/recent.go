@@ -64,6 +64,7 @@ func (r *recent) intern(of labels.Labels) *series {
 	return s
 }
 
+// put adds a series to both maps. The caller holds mutex.
 func (r *recent) put(s *series) {
 	s.gone = false
 	r.series[s.labels] = s
@@ -111,6 +112,8 @@ func (s *series) setBack(latest int64) {
 	}
 }
 
+// push appends a sample; false where it is not newer than the last one. Old samples are trimmed only when the
+// slice is full, so that most calls cost nothing more.
 func (s *series) push(next raw.Sample, window int64) bool {
 	if n := len(s.samples); n > 0 && next.At <= s.samples[n-1].At {
 		return false
@@ -227,6 +230,7 @@ type recentQuerier struct {
 	first, last int64
 }
 
+// Querier implements storage.Queryable. The error is always nil.
 func (r *recent) Querier(first, last int64) (storage.Querier, error) {
 	return recentQuerier{recent: r, first: first, last: last}, nil
 }
@@ -268,6 +272,7 @@ func matches(matchers []*labels.Matcher, value func(label string) (string, bool)
 	return true
 }
 
+// between returns a copy of the samples from first to last. The engine reads it after the mutex is released.
 func (s *series) between(first, last int64) raw.Samples {
 	byTime := func(s raw.Sample, at int64) int { return int(s.At - at) }
 	from, _ := slices.BinarySearchFunc(s.samples, first, byTime)

@@ -53,13 +53,15 @@ type scraper struct {
 	log      *slog.Logger
 	metrics  *Metrics
 	// keep takes what was scraped; it may change the slice, which is only valid during the call.
+	// intern returns the one series in memory for labels.
 	keep   func([]scraped)
 	intern func(of labels.Labels) *series
 	// pressure: nodes' own CPU pressure is kept too.
 	pressure bool
 	targets  targets
 	asked    asked
-	bodies   sync.Pool
+	// bodies are buffers for answers.
+	bodies sync.Pool
 }
 
 func newScraper(o Options, intern func(labels.Labels) *series, keep func([]scraped)) *scraper {

@@ -79,6 +79,8 @@ func (t *Tokens) get(ctx context.Context) (string, error) {
 }
 
 // renew asks for the next token, unless another scrape has just done so. The caller holds renewal.
+// After a failure the pause doubles, from tokenRetry to tokenRetryMost. An old token that is still valid is
+// returned meanwhile.
 func (t *Tokens) renew(ctx context.Context) (string, error) {
 	held, now := t.held.Load(), t.clock.Now()
 	if held.lasts(now) && now.Before(held.due) {
@@ -132,6 +134,7 @@ func (h *heldToken) lasts(now time.Time) bool {
 }
 
 // bearing adds the scraper's token to requests. A request is not sent without one.
+// bearing is a transport. It is used only where a ServiceAccount for the scraper is configured.
 type bearing struct {
 	tokens *Tokens
 	next   http.RoundTripper

@@ -42,6 +42,7 @@ func Parse(text []byte) (Demands, error) {
 	if err := strict.Decode(object, &f); err != nil {
 		return Demands{}, err
 	}
+	// The demands are of no use where there is a mistake; the caller looks at the error first.
 	r := reader{file: &f, pods: map[string]int{}}
 	demands := r.demands()
 	return demands, r.mistakes()

@@ -96,6 +96,7 @@ func (r *reader) pod(i int, evicts bool) (node.Pod, [][2]bool) {
 	if !evicts {
 		p.Ranking = node.Never
 	}
+	// An init request needs room on the node too.
 	r.ask(path+".initRequest", p.InitRequest)
 	if len(in.Containers) == 0 {
 		r.mistake("%s.containers is missing: write at least one, e.g. [{name: app, cpu: {base: 250m, peak: 800m}}]", path)
@@ -160,6 +161,7 @@ func (r *reader) container(in *container, path string, j int, names map[string]i
 		of := recommender.Resource(of)
 		c.Of[of], measured[of] = r.demand(of, path+"."+of.String(), given)
 		if !measured[of] {
+			// Base and peak are what it holds, so sharing neither takes from it nor adds to it.
 			c.Of[of] = node.Unmeasured(c.Current[of])
 		}
 	}

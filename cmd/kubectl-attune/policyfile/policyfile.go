@@ -69,9 +69,11 @@ func (d *Documents) add(document []byte) error {
 	if err != nil {
 		return fmt.Errorf("it is not YAML: %w", err)
 	}
+	// A document of comments alone, or an empty one between two separators.
 	if string(text) == "null" {
 		return nil
 	}
+	// Only version and kind are read here. They decide into which type the document is decoded.
 	var meta metav1.TypeMeta
 	if err := json.Unmarshal(text, &meta); err != nil {
 		return errors.New("it is no Kubernetes object: start it with apiVersion attune.io/v1alpha1 and kind AttunePolicy")

@@ -26,6 +26,7 @@ import (
 // error into is not changed.
 // All mistakes are in one error, separated by semicolons, in the order of their paths.
 func Decode(text []byte, into any) error {
+	// The check comes first. Decoding stops at the first mistake and does not name its field.
 	if problems := check("", text, reflect.TypeOf(into)); len(problems) > 0 {
 		return errors.New(strings.Join(problems, "; "))
 	}
@@ -69,6 +70,7 @@ func checkObject(path string, text json.RawMessage, field func(name string) (ref
 		return []string{fmt.Sprintf("%s %s must be an object: write its fields under it", orDocument(path), text)}
 	}
 	var problems []string
+	// The order is fixed, so that the same file has the same error.
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		t, problem := field(name)
 		if t == nil {
@@ -131,6 +133,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
+		// Such a field is not part of the JSON.
 		case name == "-":
 		case name != "":
 			fields[name] = f.Type

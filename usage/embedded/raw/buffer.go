@@ -94,6 +94,7 @@ func within(samples Samples, first, last int64) Samples {
 		inOrder = inOrder && (len(part) == 0 || part[len(part)-1].At < s.At)
 		part = append(part, s)
 	}
+	// Only a clock that was set back leads here.
 	if !inOrder {
 		slices.SortStableFunc(part, func(a, b Sample) int { return int(a.At - b.At) })
 		part = slices.CompactFunc(part, func(a, b Sample) bool { return a.At == b.At })

@@ -133,6 +133,7 @@ func entriesOf(record []byte, byID []labels.Labels) (_ []Entry, _ []labels.Label
 	entries := make([]Entry, c.count())
 	for i := range entries {
 		id := c.uvarint()
+		// The next free number announces a new series, whose labels follow.
 		if id == uint64(len(byID)) {
 			byID = append(byID, c.labels(&builder))
 		}
@@ -149,6 +150,7 @@ func entriesOf(record []byte, byID []labels.Labels) (_ []Entry, _ []labels.Label
 // (buffer.know), since the record refers to them by the buffer's numbers. It does not sync: a crash of the node,
 // not of the process, may lose records.
 func (j *journal) write(entries []Entry, of *buffer) error {
+	// The first 8 bytes are for length and checksum, which are known last.
 	b := append(j.record[:0], make([]byte, 8)...) //nolint:gocritic // it becomes the record again
 	b = binary.AppendUvarint(b, uint64(len(entries)))
 	last, known := int64(0), j.known
@@ -159,6 +161,7 @@ func (j *journal) write(entries []Entry, of *buffer) error {
 			b = putLabels(b, e.Labels)
 			known++
 		}
+		// Times are differences to the sample before: samples of one scrape have nearly the same time.
 		b = binary.AppendVarint(b, e.At-last)
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(e.Value))
 		last = e.At

@@ -46,6 +46,7 @@ func openPack(volume *Volume, path string) (_ *pack, err error) {
 	if err != nil {
 		return nil, unread(ctx, path, err)
 	}
+	// A named pipe, for example, would block the read.
 	if !info.Mode().IsRegular() {
 		return nil, unread(ctx, path, errors.New("it is no file"))
 	}
@@ -171,6 +172,7 @@ func (p *pack) parseGroup(g group, body []byte) ([]part, error) {
 			s.chunks[k].max = s.chunks[k].min + int64(c.uvarint())
 			s.chunks[k].length = int(min(c.uvarint(), math.MaxUint32))
 			last = s.chunks[k].max
+			// Chunks are written without gaps, so lengths are enough to find them.
 			begin += int64(s.chunks[k].length)
 		}
 	}

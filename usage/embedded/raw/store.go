@@ -92,6 +92,7 @@ func Open(o Options) (_ *Store, err error) {
 	if err := s.openPacks(); err != nil {
 		return nil, err
 	}
+	// A folder or a link of that name is not ours; opening it could block or write elsewhere.
 	path := filepath.Join(o.Dir, journalName)
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		s.drop(path, broken("it is no file"))
@@ -110,8 +111,8 @@ func Open(o Options) (_ *Store, err error) {
 	return s, nil
 }
 
-// beginJournal in the place of one that cannot be read, which stays as a file until it is too old. Those are the samples of
-// some minutes.
+// beginJournal begins a journal in the place of one that cannot be read. The old file stays under another name
+// until it is too old. It holds samples of some minutes.
 func (s *Store) beginJournal(path string, why error) (*journal, int64, error) {
 	s.options.Log.Error("the journal of raw samples cannot be read; another one is begun", "kept", path+asideSuffix, "cause", why.Error())
 	if err := os.Rename(path, path+asideSuffix); err != nil {

@@ -42,6 +42,7 @@ func (s *Store) Tend(now time.Time, free int64) error {
 			return err
 		}
 	}
+	// At most one merge, so that the caller is not blocked for minutes.
 	if err := s.mergeOne(now, free); err != nil {
 		return err
 	}
@@ -128,6 +129,7 @@ func (s *Store) mergeOne(now time.Time, free int64) error {
 	over := now.Add(-lateness).UnixMilli()
 	for _, span := range spans {
 		length := span.Milliseconds()
+		// Packs by the span that they lie in as a whole. A pack over several spans is never merged.
 		together := map[int64][]*pack{}
 		for _, p := range s.packs {
 			if begin := floor(p.min, length); begin == floor(p.max, length) && begin+length <= over {
@@ -191,6 +193,7 @@ func (s *Store) merge(packs []*pack) error {
 		}
 		return err
 	}
+	// Queries see the new pack before the old files are removed.
 	s.put([]*pack{p}, packs)
 	for _, old := range packs {
 		if err := os.Remove(old.path); err != nil {
@@ -203,6 +206,7 @@ func (s *Store) merge(packs []*pack) error {
 // expire drops the oldest packs while there are more than nine tenths of MaxBytes, and at most one pack that is
 // too old. It drops only one, so that a clock that is ahead for a moment does not remove everything.
 func (s *Store) expire(now time.Time) {
+	// A tenth is left for the journal and for what is written until the next call.
 	for s.size() > s.options.MaxBytes*9/10 && s.removeOldest(math.MaxInt64) {
 	}
 	s.removeOldest(now.Add(-s.options.Retention).UnixMilli())
