@@ -26,6 +26,7 @@ const (
 // Issue carries out an action and returns the Secret's new data. It does not change data, whose maps and slices
 // are reused. Keep returns a copy. names must not be empty where a serving certificate is issued.
 func Issue(now time.Time, action Action, data Data, names []string) (Data, error) {
+	// The copy lets a failure leave the Secret as it was.
 	issued := maps.Clone(data)
 	if issued == nil {
 		issued = Data{}

@@ -61,6 +61,7 @@ func trustIn[T any](ctx context.Context, follows bool, kind string, in webhookCo
 	if err != nil {
 		return unless(apierrors.IsNotFound, "reading "+kind+" "+name, err)
 	}
+	// Only webhooks with another bundle are patched: others may have been added by hand.
 	hooks := stale(configuration)
 	switch {
 	case len(hooks) == 0:

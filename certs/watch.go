@@ -29,6 +29,7 @@ func (s *SelfSigned) watch(ctx context.Context) {
 
 // watchOne watches one object by name, until the context ends.
 func (s *SelfSigned) watchOne(ctx context.Context, name string, of func(informers.SharedInformerFactory) cache.SharedIndexInformer) {
+	// A factory for each object, since the field selector is one for all informers of a factory.
 	factory := informers.NewSharedInformerFactoryWithOptions(s.Client, 0,
 		informers.WithNamespace(s.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {

@@ -11,6 +11,7 @@ import (
 // Config is what the operator is built from: its flags, and what Complete found out beside them. It is complete
 // when it is made, and nothing changes it.
 type Config struct {
+	// Options are the flags, which have been validated.
 	Options
 	// api is the connection to the API server.
 	api *rest.Config

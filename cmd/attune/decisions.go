@@ -30,11 +30,13 @@ const (
 // decisions serves what the node loop decided last, for kubectl attune node. It listens on every replica, on
 // loopback alone: a user reaches it by port forwarding, which needs a right in the operator's namespace.
 type decisions struct {
+	// address is host and port on loopback.
 	address string
 	// decided returns a node's last decision; false: the node was not looked at.
 	decided func(node string) (decision.Node, bool)
 	// leads is closed once this replica leads; leader returns the name of the pod that leads.
-	leads  <-chan struct{}
+	leads <-chan struct{}
+	// leader returns an empty name where the lease has no holder.
 	leader func(context.Context) string
 	log    logr.Logger
 }

@@ -10,6 +10,7 @@ import (
 // stand still for 100 seconds, and with it the reverts of other workloads. The loops retry by themselves.
 func evictionsAtOnce(next http.RoundTripper) http.RoundTripper { return atOnce{next} }
 
+// atOnce is the transport that evictionsAtOnce returns.
 type atOnce struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper. Without the header Retry-After, client-go does not retry a 429.

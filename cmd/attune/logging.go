@@ -46,7 +46,9 @@ const (
 // sampled writes at most linesEach lines a minute of one message about one namespace, and then how many it left
 // out. Loggers that are derived from one share its counts.
 type sampled struct {
+	// Handler writes the lines that are not left out.
 	slog.Handler
+	// counts are shared with the loggers that are derived from this one.
 	counts *counts
 	// namespace that all lines of this logger are about; empty: none, or each says its own.
 	namespace string
@@ -58,13 +60,17 @@ type about struct{ message, namespace string }
 // counts has at most mostMessages entries. mutex guards all fields.
 type counts struct {
 	mutex sync.Mutex
-	of    map[about]*count
+	// of holds the lines of the running minute of each key.
+	of map[about]*count
+	// swept is when sweep last looked at all keys.
 	swept time.Time
 }
 
 // count holds the lines of one key since began, and how many were left out.
 type count struct {
-	began          time.Time
+	// began is the time of the first line of the minute.
+	began time.Time
+	// lines were written, leftOut were not.
 	lines, leftOut int
 }
 

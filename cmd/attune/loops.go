@@ -130,7 +130,9 @@ func addPolicyLoop(mgr ctrl.Manager, of shared, b boards, histories *history.Sto
 // measuring is how the workload loop measures running pods: gauge asks a source, lately is what is known without a
 // question.
 type measuring struct {
-	gauge  func(policy.Settings) (workloadloop.Gauge, error)
+	// gauge returns the source for a policy's settings.
+	gauge func(policy.Settings) (workloadloop.Gauge, error)
+	// lately answers about needs and busy nodes at once.
 	lately workloadloop.Lately
 }
 

@@ -13,7 +13,8 @@ import (
 type meters struct {
 	// admission is nil where no webhook is served.
 	admission *pod.Metrics
-	webhooks  *server.Metrics
+	// webhooks counts reviews that the server refused; nil where no webhook is served.
+	webhooks *server.Metrics
 	// usage is nil where nothing is measured.
 	usage *promsource.Meter
 	// embedded is nil where a server is asked instead.

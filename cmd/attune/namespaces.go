@@ -43,7 +43,9 @@ func (n namespaces) cached() map[string]cache.Config {
 // watchedReader returns an error with advice for an object of a namespace that is not watched. The cache's own
 // error would be about a missing informer.
 type watchedReader struct {
+	// Reader reads from the cache.
 	client.Reader
+	// watched are the namespaces in the cache; empty: all.
 	watched namespaces
 }
 
@@ -128,7 +130,9 @@ func (n namespaces) split(ctx context.Context, may mayWatch) (watched, left name
 
 // leftOut watches whether a namespace that was left out may be watched.
 type leftOut struct {
+	// names are the namespaces that may not be watched; empty: none was left out.
 	names namespaces
+	// may asks the API server about one namespace.
 	may   mayWatch
 	clock clock.WithTicker
 }
@@ -166,6 +170,7 @@ func (leftOut) NeedLeaderElection() bool { return false }
 // waiting for ever; the next process asks anew what it may watch.
 const syncedWithin = 10 * time.Minute
 
+// errNotSynced ends a process whose caches are not filled.
 var errNotSynced = fmt.Errorf("the caches were not filled within %s: the log says which kind cannot be listed", syncedWithin)
 
 // startSynced starts a manager, and stops it with errNotSynced where its caches are not filled in time.

@@ -28,13 +28,17 @@ const (
 // Options are the operator's flags as given. The flags of a program that does not run have the zero value.
 // register fills them, Validate checks them, and nothing changes them afterwards.
 type Options struct {
-	program      program
-	process      processOptions
+	// program decides which of the groups below have flags.
+	program program
+	process processOptions
+	// certificates and policies have flags in every program, as process has.
 	certificates certificateOptions
-	webhooks     webhookOptions
-	policies     policyOptions
-	loops        loopOptions
-	usage        usageOptions
+	// webhooks has flags in a program that serves.
+	webhooks webhookOptions
+	policies policyOptions
+	// loops and usage have flags in a program that controls.
+	loops loopOptions
+	usage usageOptions
 }
 
 // processOptions are the flags of every process of the operator.
@@ -59,8 +63,10 @@ type certificateOptions struct {
 	service string
 	// secret, mutatingConfig and validatingConfig are the names of the objects that the self-signed provider
 	// writes.
-	secret           string
-	mutatingConfig   string
+	secret string
+	// mutatingConfig is a MutatingWebhookConfiguration.
+	mutatingConfig string
+	// validatingConfig is a ValidatingWebhookConfiguration.
 	validatingConfig string
 }
 
@@ -115,6 +121,7 @@ type usageOptions struct {
 
 // diskOptions configure where the embedded source keeps raw samples; without dir it keeps none on disk.
 type diskOptions struct {
+	// dir is the folder; empty: samples are kept in memory only.
 	dir string
 	// retention is how long samples are kept, size how many bytes the folder may take.
 	retention time.Duration
@@ -124,7 +131,8 @@ type diskOptions struct {
 // kubeletOptions configure how kubelets' certificates are verified, and which token is sent to kubelets.
 type kubeletOptions struct {
 	// caFile holds the certificates of the authority; empty: those that the API server is verified with.
-	caFile             string
+	caFile string
+	// insecureSkipVerify accepts any certificate; a machine in between could read the token.
 	insecureSkipVerify bool
 	// scraper is the ServiceAccount whose tokens are sent to kubelets; empty: the operator's own credentials are
 	// sent.
@@ -134,12 +142,16 @@ type kubeletOptions struct {
 // prometheusOptions address the operator's own Prometheus server. Without an address there is none.
 type prometheusOptions struct {
 	// address is the base URL, without /api/v1.
-	address         string
-	headers         map[string]string
+	address string
+	// headers are sent with every request, such as a tenant's.
+	headers map[string]string
+	// queryParameters are added to every request.
 	queryParameters map[string]string
 	// matchers are labels that every selector gets, such as that of the cluster.
-	matchers           map[string]string
-	bearerTokenFile    string
+	matchers map[string]string
+	// bearerTokenFile is read again every minute; empty: no token is sent.
+	bearerTokenFile string
+	// caFile holds the authority in PEM; empty: the system's authorities.
 	caFile             string
 	insecureSkipVerify bool
 }

@@ -34,7 +34,9 @@ const (
 // probed is a manager whose probes are served within bounds. The manager's own server accepts any number of
 // connections with a MiB of headers each.
 type probed struct {
+	// Manager is the real manager. All methods but two are its own.
 	ctrl.Manager
+	// healthy and ready are the checks by name.
 	healthy, ready map[string]healthz.Checker
 }
 

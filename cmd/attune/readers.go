@@ -42,6 +42,7 @@ const (
 // `get` the path /metrics. It keeps verdicts, so that a scrape costs no question to the API server. mutex guards
 // judged and letIn, of which each has mostJudged entries at most.
 type readers struct {
+	// api sends TokenReviews and SubjectAccessReviews.
 	api   kubernetes.Interface
 	clock clock.PassiveClock
 	// Three limits on the questions to the API server: asks for unknown tokens, nearby for unknown tokens from an
@@ -49,7 +50,8 @@ type readers struct {
 	// flood of made-up tokens does not lock out a scraper.
 	asks, nearby, again flowcontrol.RateLimiter
 
-	mutex  sync.Mutex
+	mutex sync.Mutex
+	// judged holds verdicts by the hash of the token.
 	judged map[[sha256.Size]byte]verdict
 	// letIn are the addresses that readers were let in from, and when last.
 	letIn map[string]time.Time
@@ -57,6 +59,7 @@ type readers struct {
 
 // verdict is the answer to a token, as an HTTP status, and the time of the question.
 type verdict struct {
+	// status is 200, 401 or 403.
 	status int
 	at     time.Time
 }

@@ -14,6 +14,7 @@ import (
 
 // coreResources lists what an API server serves of a group version; discovery clients do.
 type coreResources interface {
+	// ServerResourcesForGroupVersion lists the resources and subresources of a group version, such as v1.
 	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
 }
 

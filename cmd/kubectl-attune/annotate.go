@@ -48,8 +48,10 @@ type annotateReport struct {
 type annotatedWorkload struct {
 	// Namespace, Kind and Name identify it.
 	Namespace string `json:"namespace"`
-	Kind      string `json:"kind"`
-	Name      string `json:"name"`
+	// Kind is such as Deployment.
+	Kind string `json:"kind"`
+	// Name of the workload.
+	Name string `json:"name"`
 	// Done is paused, resumed or being put back.
 	Done string `json:"done"`
 	// Changed is false where the workload had the annotations already.

@@ -34,6 +34,7 @@ type cluster interface {
 // kubeconfig connects to the cluster as kubectl does: by --kubeconfig, $KUBECONFIG, ~/.kube/config, or the service
 // account of the pod.
 type kubeconfig struct {
+	// rules say which files are read, overrides which values the flags replace.
 	rules     *clientcmd.ClientConfigLoadingRules
 	overrides clientcmd.ConfigOverrides
 }

@@ -68,8 +68,10 @@ type diffReport struct {
 type difference struct {
 	// Namespace, Kind and Workload identify the workload.
 	Namespace string `json:"namespace"`
-	Kind      string `json:"kind"`
-	Workload  string `json:"workload"`
+	// Kind is such as Deployment.
+	Kind string `json:"kind"`
+	// Workload is its name.
+	Workload string `json:"workload"`
 	// Container is its name in the pod template.
 	Container string `json:"container"`
 	// Field is the path under the container's resources, such as requests.cpu.

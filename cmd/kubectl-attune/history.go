@@ -55,13 +55,17 @@ type historyReport struct {
 	// History has the newest resize first; never nil.
 	History []resizeEntry `json:"history"`
 
+	// now is the time from which ages count.
 	now time.Time
 }
 
 // resizeEntry is one resize of one container, with the workload that it belongs to.
 type resizeEntry struct {
-	Namespace             string                `json:"namespace"`
-	Kind                  v1alpha1.WorkloadKind `json:"kind"`
+	// Namespace of the workload.
+	Namespace string `json:"namespace"`
+	// Kind of the workload, such as Deployment.
+	Kind v1alpha1.WorkloadKind `json:"kind"`
+	// HistoryEntry as the operator stored it; its Workload is set by the plugin.
 	v1alpha1.HistoryEntry `json:",inline"`
 }
 

@@ -26,6 +26,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
+// main connects run with the process. The exit code is set last, after the context's handler has been removed.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}

@@ -42,19 +42,23 @@ type nodeContainer struct {
 	// Name of the container.
 	Name string `json:"name"`
 	// CPURequest, MemoryRequest and MemoryLimit are quantities.
-	CPURequest    *string `json:"cpuRequest"`
+	CPURequest *string `json:"cpuRequest"`
+	// MemoryRequest is the grant of memory.
 	MemoryRequest *string `json:"memoryRequest"`
-	MemoryLimit   *string `json:"memoryLimit"`
+	// MemoryLimit is nil where the grant has none.
+	MemoryLimit *string `json:"memoryLimit"`
 
 	// demand is what the file has of it, steps how the grant was computed.
 	demand node.Container
-	steps  []recommender.Step
+	// steps are those of the resources with a demand; -o wide shows them.
+	steps []recommender.Step
 }
 
 // nodeEviction is a pod that would be evicted.
 type nodeEviction struct {
 	// Name of the pod, and Reason in one sentence.
-	Name   string `json:"name"`
+	Name string `json:"name"`
+	// Reason is the sentence of the recommender.
 	Reason string `json:"reason"`
 
 	// as is the eviction ranking of the pod.

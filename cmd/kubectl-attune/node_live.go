@@ -29,7 +29,9 @@ const podsByNode = "spec.nodeName"
 // the leader it is made of pods and recommendations: grants and gates are not known then, and a container gets the
 // size of its open resize, else what it holds.
 type liveNode struct {
+	// Node is the JSON of the answer. Its Decided is nil where no leader answered.
 	decision.Node
+	// now is the time from which the age of the decision counts.
 	now time.Time
 }
 

@@ -74,7 +74,8 @@ func (f *offlineFlags) size() (recommender.Size, error) {
 // amounts is the value of a flag such as cpu=500m,memory=1Gi.
 type amounts struct {
 	// of is indexed by recommender.Resource, in millicores and bytes; 0: not given.
-	of   [2]recommender.Amount
+	of [2]recommender.Amount
+	// text is the flag as given.
 	text string
 	// set is true once the flag was given, also with amounts of 0.
 	set bool
@@ -124,8 +125,10 @@ func resourceNamed(name string) (recommender.Resource, error) {
 
 // instant is the value of a flag with a time in RFC 3339.
 type instant struct {
+	// time is valid where set is true.
 	time time.Time
-	set  bool
+	// set is true once the flag was given.
+	set bool
 }
 
 // String implements pflag.Value; empty: not given.

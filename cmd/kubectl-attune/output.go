@@ -66,8 +66,10 @@ func (e *environment) print(answer document) error {
 
 // table is rows under a header. An empty cell is written as a dash, so that columns can be counted.
 type table struct {
+	// header has the names of the columns, in capitals.
 	header []string
-	rows   [][]string
+	// rows are in the order in which they are written.
+	rows [][]string
 }
 
 // add appends a row. It must have as many cells as the header.

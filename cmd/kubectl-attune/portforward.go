@@ -150,6 +150,7 @@ func open(connection httpstream.Connection, port int, refused chan<- string) (ne
 // stream makes a net.Conn of a forwarded stream. Deadlines have no effect: to end it, the connection is closed.
 type stream struct{ httpstream.Stream }
 
+// The addresses are empty and the deadlines ignored: the HTTP client asks for them and uses neither here.
 func (stream) LocalAddr() net.Addr              { return &net.TCPAddr{} }
 func (stream) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
 func (stream) SetDeadline(time.Time) error      { return nil }

@@ -67,14 +67,17 @@ type recommendationReport struct {
 // recommendation is the row of one container.
 type recommendation struct {
 	// Namespace, Kind and Workload identify the workload.
-	Namespace string                `json:"namespace"`
-	Kind      v1alpha1.WorkloadKind `json:"kind"`
-	Workload  string                `json:"workload"`
+	Namespace string `json:"namespace"`
+	// Kind is such as Deployment.
+	Kind v1alpha1.WorkloadKind `json:"kind"`
+	// Workload is its name.
+	Workload string `json:"workload"`
 	// Container is its name in the pod template.
 	Container string `json:"container"`
 	// Policy sizes the workload, in this Mode.
-	Policy string              `json:"policy"`
-	Mode   v1alpha1.UpdateType `json:"mode"`
+	Policy string `json:"policy"`
+	// Mode is that of the stored recommendation.
+	Mode v1alpha1.UpdateType `json:"mode"`
 	// Replicas is spec.replicas; 0 where the workload does not exist or cannot be read.
 	Replicas int32 `json:"replicas"`
 	// Current are the requests and limits of the template.
@@ -95,7 +98,8 @@ type recommendation struct {
 type savings struct {
 	// CPU and Memory are quantities, negative where the target is more; nil where template or target has no
 	// request.
-	CPU    *string `json:"cpu"`
+	CPU *string `json:"cpu"`
+	// Memory is in bytes, as a quantity.
 	Memory *string `json:"memory"`
 }
 

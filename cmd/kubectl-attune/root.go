@@ -24,13 +24,15 @@ var errFinding = errors.New("finding")
 // environment is everything that a verb may use: its streams, the time, the cluster, and the flags that all verbs
 // have. Tests replace all of them. It belongs to one run.
 type environment struct {
+	// IOStreams are stdin, stdout and stderr. run wraps the last two.
 	genericiooptions.IOStreams
 	// now returns the present time.
 	now func() time.Time
 	// cluster connects to the API server when a verb asks for it.
 	cluster cluster
 	// scope holds -A and -l, format holds -o.
-	scope  scope
+	scope scope
+	// format is the value of -o; table where it was not given.
 	format format
 }
 

@@ -16,7 +16,9 @@ import (
 
 // settingsReader reads the settings of policies, each policy once in a run.
 type settingsReader struct {
-	env    *environment
+	// env receives notes about what cannot be read.
+	env *environment
+	// client reads policies and defaults with the user's rights.
 	client client.Client
 	// known holds the settings by policy; nil where they cannot be known.
 	known map[client.ObjectKey]*policy.Settings

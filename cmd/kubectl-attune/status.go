@@ -89,7 +89,8 @@ type statusReport struct {
 type policyStatus struct {
 	// Namespace and Name identify the policy.
 	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
+	// Name of the policy.
+	Name string `json:"name"`
 	// Mode is empty until the operator has looked at the policy.
 	Mode string `json:"mode"`
 	// Workloads are the counts of the policy's status; zeros until the operator has looked at it.
@@ -97,7 +98,8 @@ type policyStatus struct {
 	// Ready is True, False or Unknown.
 	Ready string `json:"ready"`
 	// Reason and Message are those of the condition Ready.
-	Reason  string `json:"reason"`
+	Reason string `json:"reason"`
+	// Message is a sentence; without a condition it says that the operator has not looked yet.
 	Message string `json:"message"`
 	// NeedsAttention is true where a person has to act: the policy is a finding.
 	NeedsAttention bool `json:"needsAttention"`
@@ -108,7 +110,8 @@ type policyStatus struct {
 
 	// created is when the policy was made, now when the report was.
 	created time.Time
-	now     time.Time
+	// now is the time from which ages count.
+	now time.Time
 }
 
 // heldThing is one thing that is left as it is. Container and Resource are empty where the whole workload is held.
@@ -117,9 +120,11 @@ type heldThing struct {
 	Workload string `json:"workload"`
 	// Container of the workload, and Resource cpu or memory.
 	Container string `json:"container"`
-	Resource  string `json:"resource"`
+	// Resource is cpu or memory; empty where both are held.
+	Resource string `json:"resource"`
 	// Reason is one word, Message one sentence.
-	Reason  string `json:"reason"`
+	Reason string `json:"reason"`
+	// Message has the figures, or what ends the hold.
 	Message string `json:"message"`
 }
 

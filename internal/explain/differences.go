@@ -41,6 +41,7 @@ func (c Container) fields() []Field {
 	return fields
 }
 
+// held returns whether any hold stops the resource.
 func (c Container) held(r recommender.Resource) bool {
 	for _, hold := range c.Holds {
 		if hold.Resource == r.String() {

@@ -113,6 +113,7 @@ func (c Container) path(r recommender.Resource) (request, limit path) {
 
 // steps writes the computation of one resource in columns: name, change of the amount, reason.
 func (w *writer) steps(c Container, r recommender.Resource) {
+	// Columns are aligned within one resource of one container.
 	out := tabwriter.NewWriter(w.to, 0, 8, 2, ' ', 0)
 	for _, step := range c.Steps {
 		if step.Resource == r.String() {

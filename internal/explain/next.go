@@ -19,6 +19,7 @@ type heading struct {
 
 // from returns the next step from the size live. A resource with a hold stays as it is.
 func (h heading) from(live, original recommender.Size) recommender.Change {
+	// A target of zero means to the recommender that the resource stays.
 	target := h.target
 	for _, r := range recommender.Resources {
 		if h.held(r) {

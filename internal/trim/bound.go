@@ -133,6 +133,7 @@ func sizeOf(v reflect.Value) int {
 	switch v.Kind() {
 	case reflect.String:
 		return v.Len()
+	// What a pointer points to is on the heap too, so its own size counts.
 	case reflect.Pointer:
 		if !v.IsNil() {
 			return int(v.Type().Elem().Size()) + sizeOf(v.Elem())
@@ -141,6 +142,7 @@ func sizeOf(v reflect.Value) int {
 		for i := range v.NumField() {
 			bytes += sizeOf(v.Field(i))
 		}
+	// The length counts, not the capacity: lists have been cut to their length before.
 	case reflect.Slice:
 		bytes = v.Len() * int(v.Type().Elem().Size())
 		for i := range v.Len() {

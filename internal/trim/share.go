@@ -105,6 +105,7 @@ const ofMap, ofEntry = 512, 96
 // same time.
 type table[T any] struct {
 	sync.Mutex
+	// known holds the first value that came with each key.
 	known map[string]T
 	// bytes of the known values and their keys, about.
 	bytes int

@@ -148,6 +148,7 @@ func templateSpec(spec *corev1.PodSpec) {
 // dropped.
 func containers(spec *corev1.PodSpec, memory []corev1.Volume) {
 	spec.InitContainers, spec.Containers = exact(spec.InitContainers), exact(spec.Containers)
+	// takes has the names of the volumes in memory.
 	takes := make(map[string]bool, len(memory))
 	for _, v := range memory {
 		takes[v.Name] = true
@@ -206,6 +207,7 @@ func podStatus(status *corev1.PodStatus) {
 	status.HostIP, status.HostIPs, status.PodIP, status.PodIPs = "", nil, "", nil
 	status.EphemeralContainerStatuses, status.ResourceClaimStatuses, status.ExtendedResourceClaimStatus = nil, nil, nil
 	status.Message, status.NominatedNodeName = "", ""
+	// The three conditions that are dropped are parts of Ready, or of no interest for a resize.
 	status.Conditions = exact(slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodInitialized || c.Type == corev1.ContainersReady || c.Type == corev1.PodReadyToStartContainers
 	}))
@@ -239,6 +241,7 @@ func Node(o any) (any, error) {
 		return o, nil
 	}
 	own(node)
+	// Labels stay: affinities and node selectors of pods are matched with them.
 	node.Annotations, node.Finalizers = nil, nil
 	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable}
 	status := node.Status
@@ -246,6 +249,7 @@ func Node(o any) (any, error) {
 		c := &status.Conditions[i]
 		c.Reason, c.Message = "", ""
 	}
+	// The boot ID, the kubelet's version and the operating system decide whether and how a node resizes.
 	info := status.NodeInfo
 	node.Status = corev1.NodeStatus{
 		Capacity: status.Capacity, Allocatable: status.Allocatable, Conditions: status.Conditions, Addresses: status.Addresses,
@@ -284,6 +288,7 @@ func Recommendation(o any) (any, error) {
 	}
 	own(rec)
 	rec.Labels, rec.Annotations, rec.OwnerReferences = nil, nil, nil
+	// The step "burst" that changed something is what metrics show.
 	for i := range rec.Spec.Containers {
 		c := &rec.Spec.Containers[i]
 		c.Steps = exact(slices.DeleteFunc(c.Steps, func(s v1alpha1.Step) bool {
@@ -368,6 +373,7 @@ func status(w workload.Object) {
 	case *appsv1.ReplicaSet:
 		o.Status.Conditions = nil
 	case *batchv1.Job:
+		// A Job has no counts that say whether it has ended, so one condition takes the place of its status.
 		ended := workload.JobEnded(o)
 		o.Status = batchv1.JobStatus{}
 		if ended {

@@ -24,6 +24,7 @@ func EachFrom(name string, r io.Reader, yield func(Series) error) (Report, error
 		if err != nil {
 			return rows.report, err
 		}
+		// The series has ended with the row before.
 		if current.ID != "" && (!more || row.id != current.ID) {
 			ended[current.ID] = line
 			if err := rows.finish(&current, yield); err != nil {
@@ -70,6 +71,7 @@ func AllFrom(name string, r io.Reader) ([]Series, Report, error) {
 			break
 		}
 		place, known := places[row.id]
+		// The id is copied, because the CSV reader reuses its memory.
 		if !known {
 			place = len(all)
 			id := strings.Clone(row.id)

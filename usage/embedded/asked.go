@@ -18,7 +18,8 @@ const (
 // bounds its size.
 type asked struct {
 	mutex sync.Mutex
-	pods  map[Pod]asking
+	// pods that were asked about within askedFor.
+	pods map[Pod]asking
 }
 
 // asking holds when a pod was first and last asked about. A pause longer than askedFor begins a new first.

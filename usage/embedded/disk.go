@@ -30,6 +30,7 @@ type disk struct {
 	working sync.Mutex
 	// mutex guards the rest, whose store is changed under working as well. It is never held while waiting for the disk.
 	mutex sync.RWMutex
+	// store is the open store; nil while there is none.
 	store *raw.Store
 	// idle is why there is no store; nil while there is one.
 	idle error
@@ -38,7 +39,8 @@ type disk struct {
 	// entries is memory of an earlier batch, and said when the log said last why there is no store; zero while there is
 	// one. Both are guarded by working.
 	entries []raw.Entry
-	said    time.Time
+	// said is zero while there is a store.
+	said time.Time
 	// silent is the time until which the log says nothing more of queries that are answered without the disk.
 	silent time.Time
 }
@@ -48,6 +50,7 @@ var (
 	errOpening = errors.New("it is being opened")
 )
 
+// newDisk touches no file. The folder is opened by run.
 func newDisk(config Disk, of clock.WithTicker, log *slog.Logger) *disk {
 	d := &disk{folder: folder{config: config, log: log, room: roomOf}, clock: of, volume: raw.NewVolume(of), waiting: newQueue(), idle: errOpening}
 	if config.Dir == "" {

@@ -88,6 +88,7 @@ type kubelets struct {
 	scheme string
 }
 
+// newKubelets makes a client that follows no redirect.
 func newKubelets(transport http.RoundTripper) *kubelets {
 	return &kubelets{scheme: "https", client: http.Client{
 		Transport: transport,

@@ -22,6 +22,7 @@ import (
 // for concurrent use.
 type evaluator struct {
 	engine *promql.Engine
+	// recent is the memory, disk the older samples.
 	recent *recent
 	disk   *disk
 	// started is closed when what is on disk can be read, or the disk was not opened in time.

@@ -13,6 +13,7 @@ type queue struct {
 	news chan struct{}
 
 	mutex sync.Mutex
+	// batch are the samples that wait.
 	batch []scraped
 	// spare is the memory of an earlier batch, for the next one. lost counts the samples that found no room since
 	// the last take.
@@ -20,6 +21,7 @@ type queue struct {
 	lost  int
 }
 
+// newQueue makes an empty queue. news has room for one element: several additions are one piece of news.
 func newQueue() queue { return queue{news: make(chan struct{}, 1)} }
 
 // add copies the samples. Those that find no room are lost, and counted.

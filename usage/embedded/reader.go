@@ -14,10 +14,12 @@ import (
 type reader struct {
 	scraper *scraper
 	target  *target
-	node    string
+	// node is the name of the node that was asked.
+	node string
 	// pods are those whose cAdvisor metrics are kept (see extras); nil while /metrics/resource is read.
 	pods map[Pod]bool
-	now  int64
+	// now is when the scrape began, in Unix milliseconds.
+	now int64
 	// batch are the samples so far, in memory that scrapes reuse. dropped counts the others by reason.
 	batch   []scraped
 	dropped map[usage.Drop]int

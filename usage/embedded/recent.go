@@ -25,6 +25,7 @@ type recent struct {
 	// least is the shortest window, and whole the time since which every sample is in memory, whatever the window.
 	least time.Duration
 	whole int64
+	// asked remembers the windows of queries.
 	asked askedWindow
 	// since is when scraping began: earlier samples are not in memory. It and whole are Unix milliseconds.
 	since int64
@@ -45,6 +46,7 @@ type scraped struct {
 	raw.Sample
 }
 
+// newRecent makes an empty memory with a window that never becomes shorter than the given one.
 func newRecent(window time.Duration, now time.Time) *recent {
 	return &recent{
 		series: map[labels.Labels]*series{}, byName: map[string]map[*series]struct{}{},
@@ -200,6 +202,7 @@ func (r *recent) begin(now time.Time) {
 	r.since = now.UnixMilli()
 }
 
+// began returns when scraping began, in UTC.
 func (r *recent) began() time.Time {
 	r.mutex.RLock()
 	defer r.mutex.RUnlock()

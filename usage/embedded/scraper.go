@@ -58,12 +58,14 @@ type scraper struct {
 	intern func(of labels.Labels) *series
 	// pressure: nodes' own CPU pressure is kept too.
 	pressure bool
-	targets  targets
-	asked    asked
+	// targets are the nodes, asked the pods that callers have asked about.
+	targets targets
+	asked   asked
 	// bodies are buffers for answers.
 	bodies sync.Pool
 }
 
+// newScraper makes a scraper that knows no nodes yet.
 func newScraper(o Options, intern func(labels.Labels) *series, keep func([]scraped)) *scraper {
 	return &scraper{
 		cluster: o.Cluster, kubelets: newKubelets(o.Transport), interval: o.Interval, clock: o.Clock, log: o.Log, metrics: o.Metrics,

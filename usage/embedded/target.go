@@ -25,6 +25,7 @@ type target struct {
 	due, watchedAt time.Time
 	// wait is how much later /metrics/cadvisor is scraped again after failures.
 	wait time.Duration
+	// busy is true while a job of the node is running.
 	busy bool
 	// failures counts failed scrapes in a row. err is the last error; nil after a success.
 	failures int
@@ -42,6 +43,7 @@ type target struct {
 type known struct {
 	// series is nil where drop says why there is none; a series that was taken once stays.
 	series *series
+	// drop is the reason for which the series is not kept; empty: it is kept.
 	drop   usage.Drop
 	labels labels.Labels
 	// checked is the round in which it was last looked up where its pod is.

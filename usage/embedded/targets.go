@@ -13,9 +13,11 @@ import (
 // targets holds the nodes that are scraped, and those that cannot be. mutex guards it, the targets in it included,
 // but for the fields that belong to a scrape (see target).
 type targets struct {
+	// interval is the time between two scrapes of a node.
 	interval time.Duration
 	mutex    sync.Mutex
-	of       map[string]*target
+	// of holds the nodes that are scraped, by name.
+	of map[string]*target
 	// unusable says why some nodes are not asked.
 	unusable []error
 	// biggest has the most cores and the most bytes that any node has had. A container cannot use more.

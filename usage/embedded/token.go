@@ -55,6 +55,7 @@ type Tokens struct {
 // is immutable; another one takes its place.
 type heldToken struct {
 	Token
+	// since is when it was received, due when it is renewed.
 	since, due time.Time
 }
 
@@ -137,7 +138,8 @@ func (h *heldToken) lasts(now time.Time) bool {
 // bearing is a transport. It is used only where a ServiceAccount for the scraper is configured.
 type bearing struct {
 	tokens *Tokens
-	next   http.RoundTripper
+	// next sends the request.
+	next http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper. The request is copied, since a RoundTripper must not change it.

@@ -48,6 +48,7 @@ func Parse(text []byte) (Documents, error) {
 			return Documents{}, inDocument(number, err)
 		}
 	}
+	// Defaults without a policy resolve to nothing.
 	if documents.Policy == nil {
 		return Documents{}, errors.New("it holds no AttunePolicy: add a document with apiVersion attune.io/v1alpha1 and kind AttunePolicy")
 	}
@@ -85,6 +86,7 @@ func (d *Documents) add(document []byte) error {
 }
 
 // addKind decodes a document of a known kind.
+// Another kind is an error: it may be a typing mistake, and ignoring it would change the result.
 func (d *Documents) addKind(kind string, text []byte) error {
 	switch kind {
 	case "AttunePolicy":

@@ -44,6 +44,7 @@ func check(path string, text json.RawMessage, t reflect.Type) []string {
 	if string(text) == "null" {
 		return nil
 	}
+	// A pointer is an optional value of its element's type.
 	if t.Kind() == reflect.Pointer {
 		return check(path, text, t.Elem())
 	}
@@ -73,6 +74,7 @@ func checkObject(path string, text json.RawMessage, field func(name string) (ref
 	// The order is fixed, so that the same file has the same error.
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		t, problem := field(name)
+		// The field is unknown. Its value is not looked at.
 		if t == nil {
 			problems = append(problems, problem)
 			continue

@@ -92,6 +92,8 @@ func (s *Store) again(now time.Time) error {
 	for i, f := range files {
 		last, known := told[f.Path]
 		isDue := !known || now.Sub(last) >= againEvery || now.Before(last)
+		// A file that has not been logged yet has just been tried. A journal that was put aside is never read
+		// again.
 		if known && isDue && strings.HasSuffix(f.Path, packSuffix) {
 			back, err := s.retry(&f)
 			if err != nil {

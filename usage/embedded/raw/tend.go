@@ -74,6 +74,7 @@ func (s *Store) pack() error {
 		if err != nil {
 			return err
 		}
+		// The pack is incomplete where an error ended the sequence of its series, so its file goes.
 		if p != nil {
 			made = append(made, p)
 		}
@@ -195,6 +196,7 @@ func (s *Store) merge(packs []*pack) error {
 	}
 	// Queries see the new pack before the old files are removed.
 	s.put([]*pack{p}, packs)
+	// Their descriptors stay open for queries that are still reading.
 	for _, old := range packs {
 		if err := os.Remove(old.path); err != nil {
 			return err

@@ -43,6 +43,7 @@ type Volume struct {
 	Open  func(path string) (File, error)
 	clock clock.Clock
 	// turn has room for one element, which the running read puts in and takes out.
+	// It is a channel and not a mutex, because a caller waits for it with a time limit.
 	turn chan struct{}
 
 	// mutex guards reading and hangs. reading is true during a read, hangs after one was not waited for any
