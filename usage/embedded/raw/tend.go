@@ -74,7 +74,6 @@ func (s *Store) pack() error {
 		if err != nil {
 			return err
 		}
-		// The pack is incomplete where an error ended the sequence of its series, so its file goes.
 		if p != nil {
 			made = append(made, p)
 		}
@@ -189,6 +188,7 @@ func (s *Store) merge(packs []*pack) error {
 		err = failed
 	}
 	if err != nil {
+		// An error that ended the sequence of series leaves a pack that is incomplete: its file goes.
 		if p != nil {
 			_ = os.Remove(p.path)
 		}
