@@ -64,6 +64,7 @@ func readSecret(ctx context.Context, secrets client.Reader, namespace, host stri
 	case err != nil:
 		return nil, fmt.Errorf("reading secret %s/%s of the usage source: %w", namespace, key.Name, err)
 	}
+	// The key is not read before this check.
 	if host != "" && !madeFor(secret, host) {
 		return nil, fmt.Errorf("secret %s/%s is not meant for the usage source %s: whoever may change the secret says so with the annotation %s: %s",
 			namespace, key.Name, host, v1alpha1.UsageSourceAnnotation, host)

@@ -131,6 +131,7 @@ func (c *counts) add(what about, now time.Time) bool {
 		of = &count{began: now}
 		c.of[what] = of
 	}
+	// The line is counted, and reported by sweep once the minute is over.
 	if of.lines == linesEach {
 		of.leftOut++
 		return false

@@ -149,6 +149,7 @@ func (x *readers) ask(ctx context.Context, token string) (int, error) {
 	if !review.Status.Authenticated {
 		return http.StatusUnauthorized, nil
 	}
+	// The access is reviewed for the user of the token with all attributes, as the API server itself would.
 	user := review.Status.User
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range user.Extra {
@@ -187,6 +188,8 @@ func (x *readers) keep(key [sha256.Size]byte, v verdict) {
 			}
 		}
 	}
+	// Where all places are taken by readers, the verdict is not kept: the token is reviewed again at its next
+	// request.
 	if len(x.judged) < mostJudged {
 		x.judged[key] = v
 	}

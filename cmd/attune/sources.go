@@ -91,6 +91,8 @@ func (s *sources) dial(settings usage.SourceSettings) (usage.Source, error) {
 	case s.server.address == "":
 		return s.own, nil
 	}
+	// The embedded source begins with the first scrape. What was before comes from the server, through
+	// usage.Backfilled.
 	past, err := s.operators(nil)
 	if err != nil {
 		return nil, err

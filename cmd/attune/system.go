@@ -57,6 +57,7 @@ func NewSystem(ctx context.Context, c Config, registry metrics.RegistererGathere
 	if err := addProgram(ctx, probes, c, provider, m); err != nil {
 		return nil, err
 	}
+	// From here on no check may be added: the probes that exist are served.
 	if err := probes.listen(c.process.probeAddress, m.dropped); err != nil {
 		return nil, err
 	}

@@ -59,6 +59,7 @@ type annotatedWorkload struct {
 }
 
 // Human implements document.
+// It writes one sentence for each workload, with "already" where nothing was changed.
 func (r annotateReport) Human(w io.Writer, _ bool) error {
 	for _, a := range r.Workloads {
 		already := ""
@@ -86,6 +87,7 @@ func (e *environment) annotate(ctx context.Context, arguments []string, write an
 	report := annotateReport{Workloads: []annotatedWorkload{}}
 	for _, id := range targets {
 		changed, annotateErr := write.on(ctx, c, id)
+		// The first error ends the loop. The workloads after it are not touched, and are missing in the answer.
 		if annotateErr != nil {
 			err = annotateErr
 			break
@@ -112,6 +114,7 @@ func (e *environment) targets(ctx context.Context, c client.Client, arguments []
 	if err != nil {
 		return nil, err
 	}
+	// A selector that matches nothing is an error here, since nothing was written.
 	if len(recs) == 0 {
 		return nil, fmt.Errorf("-l %s selects no workload that has a recommendation", e.scope.selector)
 	}
@@ -129,6 +132,7 @@ func (a annotation) on(ctx context.Context, c client.Client, id workload.Identit
 	if err != nil {
 		return false, err
 	}
+	// An annotation on a part would be accepted by the API server and ignored by the operator.
 	if found.Part() {
 		return false, fmt.Errorf("%s belongs to %s/%s, which is sized as a whole: name that one", id, found.OwnedBy.Kind, found.OwnedBy.Name)
 	}

@@ -48,6 +48,7 @@ func newKubeconfig() *kubeconfig {
 func (k *kubeconfig) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&k.rules.ExplicitPath, "kubeconfig", "", "Path to the kubeconfig file to use")
 	clientcmd.BindOverrideFlags(&k.overrides, flags, clientcmd.RecommendedConfigOverrideFlags(""))
+	// Only the connection flags exist here so far: other flags are added later and stay visible.
 	flags.VisitAll(func(flag *pflag.Flag) { flag.Hidden = !shown[flag.Name] })
 }
 
@@ -73,6 +74,7 @@ func (k *kubeconfig) Client() (client.Client, error) {
 }
 
 // AskPod implements cluster.
+// See askPod for the way of the request and its limits.
 func (k *kubeconfig) AskPod(ctx context.Context, namespace, pod string, port int, path string) (int, []byte, error) {
 	config, err := k.config().ClientConfig()
 	if err != nil {

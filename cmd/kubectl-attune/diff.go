@@ -35,6 +35,7 @@ func runDiff(ctx context.Context, env *environment, args []string) error {
 	}
 	answer := diffReport{Differences: []difference{}}
 	for _, one := range all {
+		// Without the template everything would differ, which would be a false finding.
 		if one.workload.Template == nil {
 			w := one.answer.Workload
 			env.note("%s/%s in namespace %s is left out: its template is not there", w.Kind, w.Name, w.Namespace)

@@ -14,6 +14,7 @@ type escaping struct{ io.Writer }
 // Write implements io.Writer.
 // It returns the number of bytes of p, not of the escaped text, as io.Writer demands.
 func (e escaping) Write(p []byte) (int, error) {
+	// Nearly all texts have nothing to escape and are written as they are.
 	if !bytes.ContainsFunc(p, isControl) {
 		return e.Writer.Write(p)
 	}

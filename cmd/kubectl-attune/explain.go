@@ -48,6 +48,7 @@ func newExplain(env *environment) *cobra.Command {
 
 // explainWorkload explains a workload of the cluster. What the user may not read (policy, template, pods) is left
 // out of the answer, with a note each.
+// -l is refused: an explanation is long, and one at a time is what a reader wants.
 func explainWorkload(ctx context.Context, env *environment, args []string) error {
 	if len(args) != 1 || env.scope.selector != "" {
 		return errors.New("explain takes one workload: write KIND/NAME, e.g. deployment/web, or give files with --usage, --policy and --current")

@@ -61,6 +61,7 @@ func readSettings(path string) (policy.Settings, error) {
 	if err != nil {
 		return policy.Settings{}, fmt.Errorf("reading the policy: %w", err)
 	}
+	// Unknown fields and wrong types are errors, as for the API server.
 	documents, err := policyfile.Parse(text)
 	if err != nil {
 		return policy.Settings{}, fmt.Errorf("%s: %w", path, err)
@@ -125,6 +126,7 @@ func lastSample(series []csvfile.Series) time.Time {
 // profileOf makes the profile of the history window that ends at a time. Later samples are not used: the answer is
 // the one that the operator would have given then.
 func profileOf(series csvfile.Series, settings recommender.Settings, at time.Time) recommender.Profile {
+	// The window excludes its beginning and includes its end, as steps do.
 	from, to := at.Add(-settings.HistoryWindow).UnixMilli(), at.UnixMilli()
 	window := csvfile.Series{ID: series.ID}
 	for _, sample := range series.Samples {

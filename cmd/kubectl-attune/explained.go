@@ -39,6 +39,7 @@ func (e *environment) explainSelected(ctx context.Context, arguments []string) (
 // explainTemplates sets every recommendation against the template of its workload.
 // Settings are read once for each policy, templates once for each kind.
 func (e *environment) explainTemplates(ctx context.Context, c client.Client, recs []v1alpha1.AttuneRecommendation) ([]explained, error) {
+	// Templates are read before settings. Both are needed for the next step.
 	templates, err := e.templates(ctx, c, recs)
 	if err != nil {
 		return nil, err
@@ -65,6 +66,7 @@ func templateSizes(w workload.Workload) map[string]recommender.Size {
 	if w.Template == nil {
 		return sizes
 	}
+	// Names are unique over init containers and containers, so one map is enough.
 	for _, c := range w.Template.Spec.InitContainers {
 		sizes[c.Name] = podview.ReadSpec(c.Resources)
 	}

@@ -37,11 +37,13 @@ func heldByWorkload(rec *v1alpha1.AttuneRecommendation) []heldThing {
 			held = append(held, heldThing{Workload: name, Reason: c.Reason, Message: c.Message})
 		}
 	}
+	// Holds of single resources, with the container and the resource.
 	for _, container := range rec.Spec.Containers {
 		for _, h := range container.Holds {
 			held = append(held, heldThing{Workload: name, Container: container.Name, Resource: h.Resource, Reason: h.Reason, Message: h.Message})
 		}
 	}
+	// New pods keep the template's sizes, although there is a target.
 	if rec.Spec.SeedWithheld != "" {
 		held = append(held, heldThing{Workload: name, Reason: "SeedWithheld", Message: rec.Spec.SeedWithheld})
 	}

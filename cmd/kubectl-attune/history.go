@@ -74,10 +74,12 @@ func newHistoryReport(recs []v1alpha1.AttuneRecommendation, now time.Time) histo
 	report := historyReport{History: []resizeEntry{}, now: now}
 	for _, rec := range recs {
 		for _, entry := range rec.Status.History {
+			// The stored entry need not name the workload, because it is stored with it.
 			entry.Workload = rec.Spec.Workload.Name
 			report.History = append(report.History, resizeEntry{Namespace: rec.Namespace, Kind: rec.Spec.Workload.Kind, HistoryEntry: entry})
 		}
 	}
+	// The sort is stable: entries of one resize, which have the same time, keep the operator's order.
 	slices.SortStableFunc(report.History, func(a, b resizeEntry) int { return b.Timestamp.Compare(a.Timestamp.Time) })
 	return report
 }
@@ -92,6 +94,7 @@ func (r historyReport) Human(w io.Writer, wide bool) error {
 		t.header[0] = "TIME"
 	}
 	for _, e := range r.History {
+		// Ages are easier to read; -o wide has the exact time in UTC.
 		when := duration.HumanDuration(r.now.Sub(e.Timestamp.Time))
 		if wide {
 			when = e.Timestamp.UTC().Format(time.RFC3339)

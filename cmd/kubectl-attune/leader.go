@@ -19,6 +19,7 @@ import (
 // askLeader asks the operator's leader for its last decision about a node, through a forwarded port. operator is
 // the operator's namespace. The error is one sentence; the caller then shows what the API server knows.
 func askLeader(ctx context.Context, env *environment, c client.Client, operator, node string) (decision.Node, error) {
+	// The lease names the pod, so that exactly one pod has to be asked.
 	pod, err := leader(ctx, c, operator)
 	if err != nil {
 		return decision.Node{}, err
@@ -32,6 +33,7 @@ func askLeader(ctx context.Context, env *environment, c client.Client, operator,
 		return decision.Node{}, fmt.Errorf("pod %s says: %s", pod, said(status, body))
 	}
 	var answer decision.Node
+	// An answer without Decided is valid JSON of something else, or of another version.
 	if err := json.Unmarshal(body, &answer); err != nil || answer.Decided == nil {
 		return decision.Node{}, fmt.Errorf("pod %s answers what is not understood here: use a plugin of the operator's version", pod)
 	}

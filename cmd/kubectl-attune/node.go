@@ -53,6 +53,7 @@ func shareFile(env *environment, path string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	// One Sharer for both calls: Explain describes the result of the last Share.
 	var sharer node.Sharer
 	result := sharer.Share(demands.Available, demands.Pods)
 	return env.print(newNodeAnswer(demands, result, sharer.Explain))

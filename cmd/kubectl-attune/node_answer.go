@@ -79,6 +79,7 @@ func newNodeAnswer(demands demandfile.Demands, result node.Result, steps func(po
 	for i, p := range demands.Pods {
 		grants := result.Grants[first : first+len(p.Containers)]
 		first += len(grants)
+		// A pod that is evicted has grants in the result, but they are not shown.
 		if gone[i] {
 			continue
 		}
@@ -86,6 +87,7 @@ func newNodeAnswer(demands demandfile.Demands, result node.Result, steps func(po
 		for j, g := range grants {
 			measured := demands.Measured[i][j]
 			c := newNodeContainer(p.Containers[j], g, measured)
+			// Steps of a resource without a demand explain nothing: the container keeps what it holds.
 			c.steps = slices.DeleteFunc(steps(i, j), func(s recommender.Step) bool { return !measured[s.Resource] })
 			pod.Containers = append(pod.Containers, c)
 		}

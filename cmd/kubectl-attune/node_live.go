@@ -42,6 +42,7 @@ func showNode(ctx context.Context, env *environment, operator, name string) erro
 	if err != nil {
 		return err
 	}
+	// The leader is asked first: it alone knows what was granted, and why.
 	answer, err := askLeader(ctx, env, c, operator, name)
 	if err == nil && len(answer.Pods) > 0 {
 		return env.print(liveNode{answer, env.now()})
@@ -87,12 +88,14 @@ func newLiveNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha
 		of[client.ObjectKeyFromObject(&recommendations[i])] = &recommendations[i]
 	}
 	recommendation := func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
+		// The owner is found from the pod alone, by the rule that the operator uses.
 		id, ok := workload.OwnerOf(pod, pod.Namespace, nil)
 		if !ok {
 			return nil
 		}
 		return of[types.NamespacedName{Namespace: id.Namespace, Name: id.RecommendationName()}]
 	}
+	// Empty lists instead of nil, so that the JSON has [] and not null.
 	answer := decision.Node{Node: node.Name, Pods: []decision.Pod{}, Evictions: []decision.Eviction{}}
 	all := make([]*corev1.Pod, len(pods))
 	for i := range pods {
@@ -128,6 +131,7 @@ func newLivePod(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) decision.Po
 	for _, c := range podview.Read(pod) {
 		holds := display.AmountsOf(c.Size)
 		shown := decision.Container{Name: c.Name, Holds: holds, Gets: holds}
+		// Other pods count as they are, so they have neither demand nor grant.
 		if rec != nil && rec.Spec.Strategy == v1alpha1.StrategyNode {
 			shown.Wants = wants(rec, c.Name)
 			shown.Gets = gets(pod, rec, c)
@@ -152,9 +156,12 @@ func wants(rec *v1alpha1.AttuneRecommendation, container string) display.Amounts
 func gets(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, holds podview.Container) display.Amounts {
 	size := holds.Size
 	for _, record := range rec.Status.Records {
+		// A record of an earlier pod with the same name is of no interest, and one that puts the pod back asks for
+		// its old size.
 		if record.PodUID != pod.UID || resize.PuttingBack(record) {
 			continue
 		}
+		// A record holds the containers that its resize changes; others keep what they hold.
 		for _, desired := range record.Desired {
 			if desired.Name != holds.Name {
 				continue

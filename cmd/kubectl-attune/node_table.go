@@ -82,6 +82,7 @@ func resourceOf(name string) recommender.Resource {
 // then.
 func (a liveNode) table(wide bool) table {
 	t := table{header: []string{"POD", "CONTAINER", "CPU", "CPU PEAK", "CPU GETS", "MEMORY", "MEMORY PEAK", "MEMORY GETS", "MEMORY LIMIT", "AS IT IS"}}
+	// A decision has shares, demands and reasons, so the table has more columns.
 	if a.Decided != nil {
 		t.header = []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU SHARE", "CPU GETS", "MEMORY", "MEMORY SHARE", "MEMORY GETS", "MEMORY LIMIT", "REASON"}
 	}
@@ -111,6 +112,7 @@ func (a liveNode) cells(c decision.Container) []string {
 			cell(memory, c.Holds.MemoryRequest), cell(memory, c.Wants.MemoryRequest),
 		}, gets...)
 	}
+	// They are empty for a pod that does not share the node, and the table shows dashes.
 	var base, peak decision.Demand
 	var share display.Amounts
 	if c.Share != nil && c.Base != nil && c.Peak != nil {
@@ -167,6 +169,7 @@ func (a liveNode) evictions() table {
 		t.header[0] = "HAS TO GO"
 	}
 	for _, v := range a.Evictions {
+		// A pod that waits is not evicted yet, because others go first.
 		reason := v.Reason
 		if v.Waits {
 			reason += "; others go first"

@@ -33,6 +33,7 @@ func (f *offlineFlags) addTo(flags *pflag.FlagSet) {
 }
 
 // given returns whether any of the flags is set, which means that files are explained.
+// One flag of files is enough: missing then names those that are still needed.
 func (f *offlineFlags) given() bool {
 	return f.usage != "" || f.policy != "" || f.current.set || f.limits.set || f.at.set
 }
@@ -49,6 +50,7 @@ func (f *offlineFlags) missing() error {
 	if !f.current.set {
 		missing = append(missing, "--current cpu=500m,memory=1Gi")
 	}
+	// --limits and --at may be left out.
 	if len(missing) == 0 {
 		return nil
 	}
@@ -90,6 +92,7 @@ func (a *amounts) Type() string { return "amounts" }
 // Set implements pflag.Value. A resource that is there twice, or an unknown one, is an error.
 func (a *amounts) Set(value string) error {
 	*a = amounts{text: value, set: true}
+	// A resource that is given twice would silently have its last value.
 	seen := map[string]bool{}
 	for _, pair := range strings.Split(value, ",") {
 		name, text, _ := strings.Cut(pair, "=")

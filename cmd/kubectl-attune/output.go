@@ -48,6 +48,7 @@ type document interface {
 func (e *environment) print(answer document) error {
 	switch e.format {
 	case formatJSON:
+		// The JSON is indented, since people read it too.
 		encoder := json.NewEncoder(e.Out)
 		// Messages hold signs such as < and &, which need no escapes outside of HTML.
 		encoder.SetEscapeHTML(false)

@@ -37,7 +37,9 @@ func askPod(ctx context.Context, config *rest.Config, namespace, pod string, por
 	if err != nil {
 		return 0, nil, err
 	}
+	// To close the connection ends its streams too.
 	defer func() { _ = connection.Close() }()
+	// Streams know no deadlines, so the end of the context closes the connection under them.
 	stopClosing := context.AfterFunc(ctx, func() { _ = connection.Close() })
 	defer stopClosing()
 	refused := make(chan string, 1)
@@ -87,6 +89,8 @@ func forward(ctx context.Context, config *rest.Config, namespace, pod string) (h
 	if err != nil {
 		return nil, err
 	}
+	// API servers before websockets for port forwarding answer the upgrade with an error, which leads to the
+	// fallback.
 	older := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, at)
 	return dial(ctx, portforward.NewFallbackDialerForStreaming(websocket, older, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)

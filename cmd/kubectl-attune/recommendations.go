@@ -106,6 +106,7 @@ type savings struct {
 // add appends the rows of one workload.
 // The containers of the explanation and of the recommendation are in the same order (explain.Live).
 func (r *recommendationReport) add(from explained) {
+	// A workload that cannot be read has no template: Current is then empty, and Savings are nil.
 	rec, template := from.rec, templateSizes(from.workload)
 	for i, c := range from.answer.Containers {
 		target := podview.FromResources(rec.Spec.Containers[i].Target)
@@ -137,6 +138,7 @@ func savingsOf(current, target recommender.Size, replicas int32) savings {
 
 // saved returns the difference of the requests, times the replicas; nil where either request is not known.
 func saved(r recommender.Resource, current, target recommender.Size, replicas int32) *string {
+	// A request that is not set cannot be compared: nothing is known about what the container takes without one.
 	if current[r].Request == 0 || target[r].Request == 0 {
 		return nil
 	}
@@ -176,6 +178,7 @@ func (r recommendation) cells(wide bool) []string {
 		cell(cpu, r.Current.CPURequest), cell(cpu, r.Target.CPURequest), cell(memory, r.Current.MemoryRequest), cell(memory, r.Target.MemoryRequest),
 		strconv.FormatFloat(r.Confidence, 'f', 2, 64), cell(cpu, r.Savings.CPU), cell(memory, r.Savings.Memory), heldWords(r.Holds),
 	}
+	// The limits and the origin are for -o wide alone: with them a row is wider than most terminals.
 	if !wide {
 		return cells
 	}

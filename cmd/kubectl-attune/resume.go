@@ -33,6 +33,7 @@ func newResume(env *environment) *cobra.Command {
 // attune.io/resumed with the time where the operator has paused the workload by itself. A user who may not read
 // recommendations gets a note, and the first part is done all the same.
 func (e *environment) resumption(ctx context.Context, c client.Client, w workload.Workload) (map[string]*string, error) {
+	// A nil value removes the annotation.
 	wanted := map[string]*string{v1alpha1.PausedAnnotation: nil, v1alpha1.UndoAnnotation: nil}
 	var rec v1alpha1.AttuneRecommendation
 	err := c.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: w.RecommendationName()}, &rec)

@@ -50,6 +50,7 @@ func run(ctx context.Context, env *environment, args []string) int {
 	root.SetIn(env.In)
 	root.SetOut(env.Out)
 	root.SetErr(env.ErrOut)
+	// A finding has printed its answer already; an error has not, so it is written here.
 	switch err := root.ExecuteContext(ctx); {
 	case err == nil:
 		return exitOK
@@ -62,6 +63,7 @@ func run(ctx context.Context, env *environment, args []string) int {
 }
 
 // verbs are in the order of the help page.
+// Each function makes one command. A verb that is missing here does not exist.
 var verbs = []func(*environment) *cobra.Command{
 	newStatus, newRecommendations, newExplain, newDiff, newHistory, newPause, newResume, newUndo, newNode,
 }
@@ -81,6 +83,7 @@ func newRoot(env *environment) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
 	})
+	// The default must be set before the flag is registered: pflag shows it in the help.
 	env.format = formatTable
 	env.cluster.AddFlags(root.PersistentFlags())
 	env.scope.addFlags(root.PersistentFlags())

@@ -24,6 +24,7 @@ func (s *scope) addFlags(flags *pflag.FlagSet) {
 
 // namespace returns the namespace to look in; empty means all of them, as for the client.
 func (e *environment) namespace() (string, error) {
+	// An empty namespace means all of them to the client.
 	if e.scope.all {
 		return "", nil
 	}

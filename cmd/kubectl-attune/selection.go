@@ -40,6 +40,7 @@ func (e *environment) selectRecommendations(ctx context.Context, c client.Client
 	}
 	// The API server's order is that of the recommendations' names, which are derived and mean nothing to a user.
 	slices.SortFunc(list.Items, byWorkload)
+	// Without -l the workloads are not listed, so no right for them is needed.
 	if selector == nil {
 		return list.Items, nil
 	}

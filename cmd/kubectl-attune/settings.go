@@ -46,6 +46,7 @@ func (s *settingsReader) of(ctx context.Context, rec *v1alpha1.AttuneRecommendat
 	case err != nil:
 		return nil, fmt.Errorf("reading the settings of policy %s: %w", key.Name, err)
 	}
+	// A nil is stored too: the note about a policy appears once.
 	s.known[key] = settings
 	return settings, err
 }
@@ -70,6 +71,7 @@ func (s *settingsReader) read(ctx context.Context, key client.ObjectKey) (*polic
 	if err := s.client.Get(ctx, key, &own); err != nil {
 		return nil, err
 	}
+	// The same reader as in the operator's loops, so that both resolve alike.
 	settings, err := lookup.Reader{Client: s.client, Operator: allowed}.Settings(ctx, &own)
 	if err == nil {
 		err = refused(&own)

@@ -54,6 +54,7 @@ func runStatus(ctx context.Context, env *environment) error {
 	if err := c.List(ctx, &policies, within(namespace, selector)...); err != nil {
 		return fmt.Errorf("listing the policies: %w", err)
 	}
+	// All recommendations are listed, since their labels are not those that -l selects policies by.
 	var recs v1alpha1.AttuneRecommendationList
 	if err := c.List(ctx, &recs, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("listing the recommendations: %w", err)
@@ -130,6 +131,7 @@ type heldThing struct {
 
 // newStatusReport makes the report. It sorts both lists in place.
 func newStatusReport(policies []v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendation, now time.Time) statusReport {
+	// The order is fixed, so that two outputs can be compared.
 	slices.SortFunc(policies, func(a, b v1alpha1.AttunePolicy) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -155,6 +157,7 @@ func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendatio
 		created:   policy.CreationTimestamp.Time,
 		now:       now,
 	}
+	// Without the condition the defaults above stay: Unknown, and not looked at.
 	if ready := meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
 		s.Ready, s.Reason, s.Message = string(ready.Status), ready.Reason, ready.Message
 	}
@@ -204,6 +207,7 @@ func (r statusReport) Human(w io.Writer, wide bool) error {
 	if err := r.policies(wide).write(w); err != nil {
 		return err
 	}
+	// The second table is left out where nothing is held.
 	held := r.held()
 	if len(held.rows) == 0 {
 		return nil
@@ -251,6 +255,7 @@ func (s policyStatus) cpuSaved() string {
 	return s.Savings.CPURequestReduction.String()
 }
 
+// memorySaved is cpuSaved for memory.
 func (s policyStatus) memorySaved() string {
 	if s.Savings == nil {
 		return ""

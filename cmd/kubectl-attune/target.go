@@ -22,6 +22,7 @@ var kindNames = map[v1alpha1.WorkloadKind][]string{
 // parseWorkload parses KIND/NAME, such as deploy/web. Upper and lower case of the kind do not matter.
 func parseWorkload(argument, namespace string) (workload.Identity, error) {
 	kind, name, found := strings.Cut(argument, "/")
+	// A second slash is most likely NAMESPACE/KIND/NAME, which kubectl does not accept either.
 	if !found || name == "" || strings.Contains(name, "/") {
 		return workload.Identity{}, fmt.Errorf("%q names no workload: write KIND/NAME, e.g. deployment/web", argument)
 	}

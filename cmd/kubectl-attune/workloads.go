@@ -41,6 +41,7 @@ func listWorkloads(ctx context.Context, c client.Client, kind v1alpha1.WorkloadK
 	}
 	found := map[workload.Identity]workload.Workload{}
 	for _, object := range objects {
+		// Every object of the list is a workload; ok guards against kinds that package workload does not know.
 		if w, ok := workload.From(object); ok {
 			found[w.Identity] = w
 		}

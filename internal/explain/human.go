@@ -126,6 +126,7 @@ func (w *writer) steps(c Container, r recommender.Resource) {
 }
 
 // became is such as "200m -> 240m". The first step of a chain starts from nothing.
+// It is empty for a step that stands for others that were left out of a stored trace.
 func became(s Step, r recommender.Resource) string {
 	before, after := Readable(r, s.Before), Readable(r, s.After)
 	if s.Before == "" && s.After == "" {

@@ -30,6 +30,7 @@ func orNone(r recommender.Resource, exact *string) string {
 	return Readable(r, *exact)
 }
 
+// units are the binary suffixes of Kubernetes quantities, each 1024 times the one before.
 var units = [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
 
 // readableBytes formats bytes with one decimal, such as 1.5Gi.

@@ -61,6 +61,7 @@ func oneVolume(spec *corev1.PodSpec) {
 	if len(spec.Volumes) == 0 {
 		return
 	}
+	// One name for all of them is enough: only the size limit of a volume is read, and this one has none.
 	const name = "memory"
 	spec.Volumes = []corev1.Volume{{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}}}
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
@@ -112,6 +113,7 @@ func boundWorkload(w workload.Object, template *corev1.PodTemplateSpec, text int
 }
 
 // size returns about how many bytes of memory values take: texts, lists and maps, and what they point to.
+// It looks at no capacity and no padding: it is an estimate, used for bounds that are far above usual objects.
 func size(values ...any) int {
 	bytes := 0
 	for _, value := range values {
@@ -138,6 +140,7 @@ func sizeOf(v reflect.Value) int {
 		if !v.IsNil() {
 			return int(v.Type().Elem().Size()) + sizeOf(v.Elem())
 		}
+	// The fields' own bytes are part of what holds the struct; only what they point to is added.
 	case reflect.Struct:
 		for i := range v.NumField() {
 			bytes += sizeOf(v.Field(i))

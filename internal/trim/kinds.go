@@ -94,6 +94,7 @@ func vertical(vpa *unstructured.Unstructured) {
 // namespace keeps the label that decides whether new pods of the namespace are sized. No other kind is read as
 // metadata alone.
 func namespace(of *metav1.PartialObjectMetadata) {
+	// The label with an empty value is not the same as no label.
 	inject, labelled := of.Labels[v1alpha1.InjectLabel]
 	identity(of)
 	if labelled {
@@ -135,6 +136,7 @@ func source(settings *v1alpha1.PolicySettings) {
 const selectorLeftOut metav1.LabelSelectorOperator = "TooLarge"
 
 // GreatSelector returns whether a selector is too large to be kept, or was left out already. nil is not.
+// It recognises both because a selector may come from the cache or from the API server.
 func GreatSelector(s *metav1.LabelSelector) bool {
 	if s == nil {
 		return false
@@ -155,6 +157,7 @@ const mostNode = 64 << 10
 // because without its labels nothing is known about which new pods it would take.
 func boundNode(node *corev1.Node) {
 	status := &node.Status
+	// Nearly every node is kept whole.
 	if size(node.Labels, status) <= mostNode {
 		return
 	}

@@ -52,6 +52,7 @@ func shareWorkload(w workload.Object, template *corev1.PodTemplateSpec) {
 
 // shareSpec shares the texts of placement and containers.
 func shareSpec(spec *corev1.PodSpec) {
+	// All pods of a node have its name.
 	spec.NodeName, spec.PriorityClassName = shared(spec.NodeName), shared(spec.PriorityClassName)
 	spec.NodeSelector = sharedMap(spec.NodeSelector)
 	for i := range spec.Tolerations {
@@ -113,12 +114,14 @@ type table[T any] struct {
 
 // equal returns the first value that came with the key, or stores this one. The key must contain everything by
 // which values differ. entries is the number of the map's entries, for the size.
+// It is safe for concurrent use. The value must not be changed afterwards by anyone, since others may hold it.
 func (t *table[T]) equal(key string, value T, entries int) T {
 	if len(key) > longestShared {
 		return value
 	}
 	t.Lock()
 	defer t.Unlock()
+	// The new value is dropped, and with it the memory of its map.
 	if known, ok := t.known[key]; ok {
 		return known
 	}
@@ -179,7 +182,9 @@ func sharedAmounts(list corev1.ResourceList) corev1.ResourceList {
 	}
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(list)) {
+		// String caches its text in the quantity, which is a copy here.
 		q := list[name]
+		// Names of resources hold neither = nor ;, so different lists have different texts.
 		text.WriteString(string(name) + "=" + q.String() + string(q.Format) + ";")
 	}
 	return lists.equal(text.String(), list, len(list))

@@ -287,6 +287,7 @@ func Recommendation(o any) (any, error) {
 		return o, nil
 	}
 	own(rec)
+	// Finalizers stay: the operator changes them.
 	rec.Labels, rec.Annotations, rec.OwnerReferences = nil, nil, nil
 	// The step "burst" that changed something is what metrics show.
 	for i := range rec.Spec.Containers {
@@ -312,6 +313,7 @@ func Workload(o any) (any, error) {
 	specOf(w)
 	status(w)
 	// Most objects of a cluster's ReplicaSets and Jobs are parts, so this is where most memory is saved.
+	// Parts keep no template: their pods are counted with the owner.
 	if known, ok := workload.From(w); ok && known.Part() {
 		part(w)
 	} else if known.Template != nil {

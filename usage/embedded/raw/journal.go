@@ -178,6 +178,7 @@ func (j *journal) write(entries []Entry, of *buffer) error {
 
 // empty removes all records. It is called when the buffer is in packs that have been synced; called earlier, a
 // crash in between would lose the samples.
+// The buffer must be replaced by an empty one too, since numbers begin with 0 again.
 func (j *journal) empty() error {
 	j.known, j.record = 0, nil
 	if err := j.file.Truncate(0); err != nil {

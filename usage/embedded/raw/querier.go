@@ -126,6 +126,7 @@ func (q waiting) Select(_ context.Context, _ bool, _ *storage.SelectHints, match
 }
 
 // Sorted sorts the series by their labels, in place, and returns them as a set.
+// Package embedded uses it for the samples in memory too.
 func Sorted(series []storage.Series) storage.SeriesSet {
 	slices.SortFunc(series, func(a, b storage.Series) int { return labels.Compare(a.Labels(), b.Labels()) })
 	return &set{series: series, at: -1}
