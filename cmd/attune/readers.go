@@ -22,7 +22,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// The limits of this file, in short: verdicts are kept for a minute, 64 tokens are known, and made-up tokens cost the API server two questions a second, after a first burst.
+// The limits of this file, in short: verdicts are kept for a minute, 64 tokens are known, and made-up tokens cost
+// the API server two questions a second, after a first burst.
 const (
 	// judgedFor is how long a verdict on a token holds: as long as the API server itself keeps one of its webhooks.
 	judgedFor = time.Minute

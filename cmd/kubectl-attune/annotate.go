@@ -127,6 +127,7 @@ func (e *environment) targets(ctx context.Context, c client.Client, arguments []
 
 // on writes the annotations on one workload, and returns whether that changed it. A workload that belongs to
 // another one, such as a Deployment's ReplicaSet, is refused: the operator reads the annotations of the owner.
+// The field manager of the patch is kubectl-attune, which shows in managedFields where an annotation came from.
 func (a annotation) on(ctx context.Context, c client.Client, id workload.Identity) (bool, error) {
 	found, object, err := getWorkload(ctx, c, id)
 	if err != nil {

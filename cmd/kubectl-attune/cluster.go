@@ -100,6 +100,7 @@ func newScheme() *runtime.Scheme {
 }
 
 // plain replaces an API error by a sentence that says what the user can do, where one is known.
+// Two causes are known: the kinds are not installed, and a right is missing. Any other error is returned as it is.
 func plain(err error) error {
 	switch {
 	case meta.IsNoMatchError(err):

@@ -78,6 +78,7 @@ func readSettings(path string) (policy.Settings, error) {
 }
 
 // readUsage reads the samples, and notes what is unusual in the file.
+// A file without samples is an error, because nothing could be explained.
 func (e *environment) readUsage(path string) ([]csvfile.Series, error) {
 	series, report, err := csvfile.All(path)
 	if err != nil {

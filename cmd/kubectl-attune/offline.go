@@ -58,6 +58,7 @@ func (f *offlineFlags) missing() error {
 }
 
 // size returns the size of the containers. A limit without a request is the request too, as in Kubernetes.
+// A limit below its request is an error, as the API server would refuse it.
 func (f *offlineFlags) size() (recommender.Size, error) {
 	var size recommender.Size
 	for _, r := range recommender.Resources {

@@ -45,6 +45,7 @@ type document interface {
 }
 
 // print writes the answer to stdout in the format of -o.
+// An answer without rows is printed too: as empty lists in JSON and YAML, and as nothing in a table.
 func (e *environment) print(answer document) error {
 	switch e.format {
 	case formatJSON:

@@ -116,6 +116,7 @@ func kindsOf(recs []v1alpha1.AttuneRecommendation) []v1alpha1.WorkloadKind {
 
 // templates returns the workloads of the recommendations, whose templates hold the current requests. Where the
 // user may not read a kind, its workloads are missing and a note says so.
+// Other errors end the verb: half of an answer without a note would be misleading.
 func (e *environment) templates(ctx context.Context, c client.Client, recs []v1alpha1.AttuneRecommendation) (workloads, error) {
 	namespace, err := e.namespace()
 	if err != nil {

@@ -20,6 +20,7 @@ var kindNames = map[v1alpha1.WorkloadKind][]string{
 }
 
 // parseWorkload parses KIND/NAME, such as deploy/web. Upper and lower case of the kind do not matter.
+// The workload need not exist. Errors say how a workload is written, or which kinds attune sizes.
 func parseWorkload(argument, namespace string) (workload.Identity, error) {
 	kind, name, found := strings.Cut(argument, "/")
 	// A second slash is most likely NAMESPACE/KIND/NAME, which kubectl does not accept either.

@@ -32,6 +32,7 @@ import (
 
 // Object trims an object of any kind that is cached. Of a kind that is not known here, only metadata is removed.
 // The error is always nil; it is part of the type of a transform.
+// It is the default transform of the operator's caches.
 func Object(o any) (any, error) {
 	switch of := o.(type) {
 	case *corev1.Pod:
