@@ -46,6 +46,7 @@ type Config struct {
 // trust its authority: it patches them or, where it follows, waits until another process has. Thus no review is
 // lost by a rotation.
 type SelfSigned struct {
+	// Config is as given to NewSelfSigned and never changes.
 	Config
 	// served is the certificate that new connections get; nil before the first one. All other fields belong to the
 	// goroutine of Start.

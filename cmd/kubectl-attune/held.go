@@ -11,6 +11,7 @@ import (
 )
 
 // heldByPolicy returns what the policy's own status reports as held: workloads that another policy sizes.
+// The result is never nil, so that the JSON has an empty list.
 func heldByPolicy(policy *v1alpha1.AttunePolicy) []heldThing {
 	held := []heldThing{}
 	for _, conflict := range policy.Status.Conflicts {

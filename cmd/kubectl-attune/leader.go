@@ -42,6 +42,7 @@ func askLeader(ctx context.Context, env *environment, c client.Client, operator,
 
 // said returns the first line of an answer that is not a decision; for a long or an empty one the HTTP status.
 // Another server may listen on that port and send anything.
+// A line of more than 500 bytes counts as long.
 func said(status int, body []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
 	if line == "" || len(line) > 500 {

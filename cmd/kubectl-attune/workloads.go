@@ -30,6 +30,7 @@ func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (wo
 
 // listWorkloads lists the workloads of one kind by identity. An empty namespace means all of them, a nil selector
 // any labels.
+// Parts of other workloads, such as a Deployment's ReplicaSets, are among them.
 func listWorkloads(ctx context.Context, c client.Client, kind v1alpha1.WorkloadKind, namespace string, selector labels.Selector) (map[workload.Identity]workload.Workload, error) {
 	list := workload.NewList(kind)
 	if err := c.List(ctx, list, within(namespace, selector)...); err != nil {

@@ -55,11 +55,14 @@ type Container struct {
 	// Current is what the container has, Target what is recommended, and Next what would be applied now. An amount
 	// that is not set or not known is null.
 	Current Amounts `json:"current"`
-	Target  Amounts `json:"target"`
-	Next    Amounts `json:"next"`
+	// Target is what the recommender computed, before the limits of a single step.
+	Target Amounts `json:"target"`
+	// Next is empty where the settings of the policy are not known.
+	Next Amounts `json:"next"`
 	// Holds are the reasons for which a resource is left as it is, Steps the computation of the target; CPU comes
 	// first.
 	Holds []Hold `json:"holds"`
+	// Steps include those of the next step, after those of the target.
 	Steps []Step `json:"steps"`
 	// Pods are the running pods, each with its own next step; nil where files were explained.
 	Pods []Pod `json:"pods,omitempty"`
@@ -71,7 +74,8 @@ type Pod struct {
 	Name string `json:"name"`
 	// Current is what its container has, Next what would be applied now.
 	Current Amounts `json:"current"`
-	Next    Amounts `json:"next"`
+	// Next is the size after the pod's next step.
+	Next Amounts `json:"next"`
 	// Holds are the reasons for which its next step is less than the target; never nil.
 	Holds []Hold `json:"holds"`
 }
@@ -87,7 +91,8 @@ type Hold struct {
 	// Resource is cpu or memory.
 	Resource string `json:"resource"`
 	// Reason is one word, such as AllowDecrease. Message is one sentence with the figures; it may be empty.
-	Reason  string `json:"reason"`
+	Reason string `json:"reason"`
+	// Message is left out of the JSON where it is empty.
 	Message string `json:"message,omitempty"`
 }
 

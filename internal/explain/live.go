@@ -28,10 +28,12 @@ type Live struct {
 
 // LivePod is a running pod and the sizes of its containers.
 type LivePod struct {
+	// Name of the pod.
 	Name string
 	// TemplateHash is that of the pod's template. The originals are stored by it.
 	TemplateHash string
-	Containers   []podview.Container
+	// Containers are those of the pod, with the sizes that they have at present.
+	Containers []podview.Container
 }
 
 // Explain explains the workload. A container's own Current and Next are those of the first pod that would change,

@@ -50,7 +50,8 @@ type Options struct {
 	Namespace string
 	// Deployments of the operator, which are scaled to 0; Selector selects their pods.
 	Deployments []string
-	Selector    string
+	// Selector is a label selector in the form of kubectl -l.
+	Selector string
 	// Watched are the namespaces whose objects have finalizers; empty: all of them.
 	Watched []string
 	// Out receives one line for each resource.

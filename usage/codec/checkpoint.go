@@ -34,7 +34,8 @@ const (
 // column is stored as it is. Where not even the coarsest buckets are enough, several steps share their highest value.
 type Checkpoint struct {
 	// Step is the length of a step, First the number of the first one; see usage.StepOf.
-	Step  time.Duration
+	Step time.Duration
+	// First is the number of the step of the first element of each slice.
 	First int64
 	// CPU and Peak are in cores, Memory in bytes.
 	CPU, Peak, Memory []float64

@@ -28,7 +28,8 @@ type State struct {
 	SettledAt time.Time
 	// Containers with history, and the bytes that their values take.
 	Containers int
-	Bytes      int64
+	// Bytes count against the budget of the store.
+	Bytes int64
 }
 
 // State of a source; false if nothing is wanted of it.

@@ -26,6 +26,7 @@ type Interest struct {
 
 // Workload whose history is wanted.
 type Workload struct {
+	// Kind and Name identify the workload within the policy's namespace.
 	Kind v1alpha1.WorkloadKind
 	Name string
 	// Containers whose history is wanted; empty: all of them.
@@ -36,10 +37,14 @@ type Workload struct {
 //
 // A container that comes back with a new template continues the same history. The zero Key matches nothing.
 type Key struct {
-	Source    usage.Digest
+	// Source is the digest of the settings by which the usage is read.
+	Source usage.Digest
+	// Namespace of the workload.
 	Namespace string
-	Kind      v1alpha1.WorkloadKind
-	Workload  string
+	// Kind and Workload are the workload's kind and name.
+	Kind     v1alpha1.WorkloadKind
+	Workload string
+	// Container is its name in the pod template; not used by methods about a whole workload.
 	Container string
 }
 

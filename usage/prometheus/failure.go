@@ -45,6 +45,7 @@ const (
 
 // Failure is why a server did not answer: one sentence.
 type Failure struct {
+	// Reason is the kind of the failure; it decides what Unwrap returns.
 	Reason Reason
 	// Address of the server, without parameters.
 	Address string

@@ -21,10 +21,12 @@ type Element struct {
 
 // Labels are the labels that the expressions of this package keep.
 type Labels struct {
+	// Namespace, Pod and Container identify a container; empty in answers about nodes.
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
 	Container string `json:"container"`
-	Node      string `json:"node"`
+	// Node is the node's name, in answers about nodes and of the embedded source.
+	Node string `json:"node"`
 	// Peak marks series that hold peaks.
 	Peak string `json:"attune_peak"`
 }

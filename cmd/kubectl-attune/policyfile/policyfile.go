@@ -28,7 +28,8 @@ type Documents struct {
 	Policy *v1alpha1.AttunePolicy
 	// Namespace and Cluster are the defaults; nil where the file has none.
 	Namespace *v1alpha1.AttuneNamespaceDefaults
-	Cluster   *v1alpha1.AttuneDefaults
+	// Cluster are the defaults of the cluster; nil where the file has none.
+	Cluster *v1alpha1.AttuneDefaults
 }
 
 // Parse reads the documents of a file. Its error has one sentence for each mistake: the field, the value, and what

@@ -19,7 +19,9 @@ type Sample struct {
 
 // Entry is a sample that is to be written, with the labels of its series, the metric name among them.
 type Entry struct {
+	// Labels identify the series.
 	Labels labels.Labels
+	// Sample is the value and its time.
 	Sample
 }
 
