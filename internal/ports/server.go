@@ -17,7 +17,7 @@ import (
 type Options struct {
 	// Handler answers the requests.
 	Handler http.Handler
-	// Connections bounds the connections. Several servers must not share one.
+	// Connections bounds the connections of the server. It must not be nil.
 	Connections *Connections
 	// Read ends a handshake or a request that is not all here by then, Write an answer that nobody reads, and Idle a
 	// connection that carries nothing.
