@@ -131,7 +131,8 @@ func source(settings *v1alpha1.PolicySettings) {
 	}
 }
 
-// selectorLeftOut is the operator of the only requirement of a selector that was left out. Kubernetes does not know it, so such a selector is invalid.
+// selectorLeftOut is the operator of the only requirement of a selector that was left out. Kubernetes does not
+// know this operator, so the selector is invalid. GreatSelector recognises it.
 const selectorLeftOut metav1.LabelSelectorOperator = "TooLarge"
 
 // GreatSelector returns whether a selector is too large to be kept, or was left out already. nil is not.

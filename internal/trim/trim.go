@@ -262,7 +262,8 @@ func Node(o any) (any, error) {
 }
 
 // Budget keeps of a PodDisruptionBudget which pods it covers and how many disruptions it allows. A selector that
-// is too large becomes one that covers all pods of the namespace, which does no harm: evictions of more pods are limited.
+// is too large becomes one that covers all pods of the namespace, which does no harm: evictions of more pods are
+// limited.
 func Budget(o any) (any, error) {
 	budget, ok := o.(*policyv1.PodDisruptionBudget)
 	if !ok {
