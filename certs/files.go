@@ -11,8 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 )
 
-// Files serves tls.crt and tls.key of a folder, which another keeps fresh: cert-manager, whose Secret
-// is mounted there. They are read anew when they change.
+// Files is a Provider that serves tls.crt and tls.key of a folder, where the Secret of cert-manager is mounted. It
+// reads them again when they change. It never writes them.
+// CertWatcher of controller-runtime reads the files, and implements GetCertificate, Start and NeedLeaderElection.
 type Files struct {
 	*certwatcher.CertWatcher
 	clock clock.PassiveClock
@@ -20,7 +21,7 @@ type Files struct {
 
 var _ Provider = (*Files)(nil)
 
-// NewFiles fails where the folder holds no key pair.
+// NewFiles makes a Files. An error means that the folder holds no key pair.
 func NewFiles(folder string, now clock.PassiveClock) (*Files, error) {
 	watcher, err := certwatcher.New(filepath.Join(folder, certKey), filepath.Join(folder, keyKey))
 	if err != nil {
@@ -29,7 +30,7 @@ func NewFiles(folder string, now clock.PassiveClock) (*Files, error) {
 	return &Files{CertWatcher: watcher, clock: now}, nil
 }
 
-// Ready is nil while the certificate is valid.
+// Ready returns nil while the certificate is valid.
 func (f *Files) Ready(*http.Request) error {
 	cert, err := f.GetCertificate(nil)
 	if err != nil {
@@ -38,6 +39,7 @@ func (f *Files) Ready(*http.Request) error {
 	return servable(f.clock, cert)
 }
 
+// servable returns an error where there is no certificate, or none that is valid at present.
 func servable(now clock.PassiveClock, cert *tls.Certificate) error {
 	if cert == nil || cert.Leaf == nil {
 		return errors.New("no serving certificate yet")

@@ -15,14 +15,18 @@ import (
 )
 
 const (
+	// authorityLife and leafLife are how long what is issued is valid. An authority that changes is a risk for
+	// every review, so it lives long; the serving certificate's key is on every replica, so it lives short.
 	authorityLife = 10 * 365 * 24 * time.Hour
 	leafLife      = 90 * 24 * time.Hour
-	// backdate lets a client whose clock is behind ours accept what was just issued.
+	// backdate is how far in the past the validity begins, for clients whose clocks are behind.
 	backdate = time.Hour
 )
 
-// Issue carries out a plan's action and returns the Secret's new data; data itself is not changed.
+// Issue carries out an action and returns the Secret's new data. It does not change data, whose maps and slices
+// are reused. Keep returns a copy. names must not be empty where a serving certificate is issued.
 func Issue(now time.Time, action Action, data Data, names []string) (Data, error) {
+	// The copy lets a failure leave the Secret as it was.
 	issued := maps.Clone(data)
 	if issued == nil {
 		issued = Data{}
@@ -40,7 +44,8 @@ func Issue(now time.Time, action Action, data Data, names []string) (Data, error
 	return issued, nil
 }
 
-// issueAuthority puts a new authority in front of those that are still valid.
+// issueAuthority puts a new authority in front of those that are still valid. Expired ones are left out, so the
+// bundle does not grow for ever.
 func issueAuthority(now time.Time, data Data) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -52,8 +57,9 @@ func issueAuthority(now time.Time, data Data) error {
 		NotAfter:              now.Add(authorityLife),
 		IsCA:                  true,
 		BasicConstraintsValid: true,
-		MaxPathLenZero:        true,
-		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		// The authority signs serving certificates, and no other authority.
+		MaxPathLenZero: true,
+		KeyUsage:       x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	cert, err := sign(template, template, key, key)
 	if err != nil {
@@ -68,7 +74,8 @@ func issueAuthority(now time.Time, data Data) error {
 	return err
 }
 
-// issueLeaf has the authority sign a new serving certificate.
+// issueLeaf issues a serving certificate for the names. It ends with its authority at the latest, since it is of
+// no use after that.
 func issueLeaf(now time.Time, data Data, names []string) error {
 	by, err := readAuthority(now, data)
 	if err != nil {
@@ -93,6 +100,7 @@ func issueLeaf(now time.Time, data Data, names []string) error {
 	return err
 }
 
+// sign makes a certificate in PEM with a random serial number.
 func sign(template, parent *x509.Certificate, key, by *ecdsa.PrivateKey) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
@@ -106,10 +114,12 @@ func sign(template, parent *x509.Certificate, key, by *ecdsa.PrivateKey) ([]byte
 	return certPEM(raw), nil
 }
 
+// certPEM encodes a certificate in PEM.
 func certPEM(raw []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
 }
 
+// keyPEM encodes a private key as PKCS #8 in PEM.
 func keyPEM(key *ecdsa.PrivateKey) ([]byte, error) {
 	raw, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {

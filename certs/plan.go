@@ -20,34 +20,41 @@ const (
 	authorityKey = "ca.key"
 )
 
-// Data is a Secret's.
+// Data is the data of a Secret, by the keys above.
 type Data = map[string][]byte
 
 // Action is what has to be done to a Secret.
 type Action string
 
 const (
-	// Keep: everything is valid and fresh.
+	// Keep means that everything is valid and fresh.
 	Keep Action = "Keep"
-	// RenewLeaf: a new serving certificate of the same authority.
+	// RenewLeaf means a new serving certificate of the same authority.
 	RenewLeaf Action = "RenewLeaf"
-	// RenewAuthority: a new authority beside the old one, which stays trusted. The serving certificate
-	// stays too, so the API server learns of the new authority before it meets its first certificate.
+	// RenewAuthority means a new authority beside the old one, which stays trusted. The serving certificate stays
+	// too, so the API server trusts the new authority before it meets a certificate of it.
 	RenewAuthority Action = "RenewAuthority"
-	// Replace: a new authority and a new serving certificate, since what is there cannot be used. An
+	// Replace means a new authority and a new serving certificate, because those in the Secret cannot be used. An
 	// authority that is still valid stays trusted.
 	Replace Action = "Replace"
 )
 
-// Plan is what to do, why, and when to look again.
+// Plan is what to do to a Secret, and when to look again.
 type Plan struct {
+	// Action is what to do now.
 	Action Action
+	// Reason is a clause for the log; empty where Action is Keep.
 	Reason string
 	// Next is when something will be due; zero unless Action is Keep.
 	Next time.Time
 }
 
-// PlanFor judges a Secret that shall hold a certificate for names.
+// PlanFor judges the data of a Secret that is to hold a certificate for the DNS names. nil and empty data mean
+// Replace. Renewal is due after two thirds of a life, as with cert-manager's default, so that a third is left for
+// failures.
+//
+// The authority is judged first: without it no serving certificate can be trusted. Where both are due, the
+// authority is renewed first, and the serving certificate by the next plan.
 func PlanFor(now time.Time, data Data, names []string) Plan {
 	if len(data) == 0 {
 		return Plan{Action: Replace, Reason: "there is none yet"}
@@ -60,6 +67,8 @@ func PlanFor(now time.Time, data Data, names []string) Plan {
 	if err != nil {
 		return Plan{Action: RenewLeaf, Reason: err.Error()}
 	}
+	// The authority comes first: a serving certificate that is renewed by an authority near its end would end with
+	// it.
 	switch {
 	case !now.Before(due(authority.cert)):
 		return Plan{Action: RenewAuthority, Reason: "two thirds of the authority's life are over"}
@@ -69,13 +78,14 @@ func PlanFor(now time.Time, data Data, names []string) Plan {
 	return Plan{Action: Keep, Next: earliest(due(authority.cert), due(leaf))}
 }
 
-// authority signs.
+// authority is a certificate that signs others, with its private key.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// readAuthority is the authority that signs, if it is complete and valid now.
+// readAuthority returns the authority that signs, which is the first of the bundle. An error means that its key
+// does not fit, that it is no authority, or that it is not valid at present.
 func readAuthority(now time.Time, data Data) (*authority, error) {
 	pair, err := tls.X509KeyPair(data[bundleKey], data[authorityKey])
 	if err != nil {
@@ -94,8 +104,8 @@ func readAuthority(now time.Time, data Data) (*authority, error) {
 	return &authority{cert: pair.Leaf, key: key}, nil
 }
 
-// readLeaf is the serving certificate, if a client that trusts the bundle would take it now for every
-// name.
+// readLeaf returns the serving certificate if a client that trusts the bundle would accept it for every one of the
+// names.
 func readLeaf(now time.Time, data Data, names []string) (*x509.Certificate, error) {
 	pair, err := tls.X509KeyPair(data[certKey], data[keyKey])
 	if err != nil {
@@ -113,7 +123,7 @@ func readLeaf(now time.Time, data Data, names []string) (*x509.Certificate, erro
 	return pair.Leaf, nil
 }
 
-// trusted are the bundle's authorities that are valid now. What is not a certificate is passed over.
+// trusted returns the bundle's authorities that are valid at present. Blocks that are no certificate are skipped.
 func trusted(now time.Time, data Data) (certs []*x509.Certificate) {
 	for block, rest := pem.Decode(data[bundleKey]); block != nil; block, rest = pem.Decode(rest) {
 		if cert, err := x509.ParseCertificate(block.Bytes); err == nil && cert.IsCA && validNow(now, cert) == nil {
@@ -123,6 +133,7 @@ func trusted(now time.Time, data Data) (certs []*x509.Certificate) {
 	return certs
 }
 
+// validNow returns an error for a certificate that is not valid yet, or no longer.
 func validNow(now time.Time, cert *x509.Certificate) error {
 	switch {
 	case now.Before(cert.NotBefore):
@@ -133,11 +144,12 @@ func validNow(now time.Time, cert *x509.Certificate) error {
 	return nil
 }
 
-// due is when two thirds of a certificate's life are over.
+// due returns when two thirds of a certificate's life are over.
 func due(cert *x509.Certificate) time.Time {
 	return cert.NotBefore.Add(cert.NotAfter.Sub(cert.NotBefore) * 2 / 3)
 }
 
+// earliest returns the earlier one of two times.
 func earliest(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return a

@@ -18,40 +18,50 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Config of a self-signed provider. All fields are needed, but for configurations that are not there.
+// Config configures a SelfSigned. All fields are needed, except Mutating, Validating and Follows.
 type Config struct {
+	// Client reads and writes the Secret and the webhook configurations.
 	Client kubernetes.Interface
-	// Namespace and Secret name where the certificate is kept; it is created if missing.
+	// Namespace and Secret are where the certificate is kept. The Secret is created where it is missing.
 	Namespace, Secret string
-	// DNSNames that the API server calls the webhooks by.
+	// DNSNames are the names of the webhooks' Service, by which the API server calls it.
 	DNSNames []string
-	// Mutating and Validating are the names of the webhook configurations whose caBundle is kept up.
+	// Mutating and Validating are the names of the webhook configurations whose caBundle is kept up to date. One
+	// that does not exist is ignored.
 	Mutating, Validating []string
-	// Follows: another process issues and renews, and has the configurations trust it. This one only reads, and serves
-	// what it finds.
+	// Follows is true where another process issues, renews and changes the configurations. This one only reads,
+	// and serves what it finds.
 	Follows bool
-	Clock   clock.WithTicker
-	Log     logr.Logger
+	// Clock decides when renewal is due.
+	Clock clock.WithTicker
+	// Log receives renewals and failures.
+	Log logr.Logger
 }
 
-// SelfSigned issues the serving certificate itself and keeps it in a Secret that all replicas share.
+// SelfSigned is a Provider that issues the serving certificate itself and keeps it in a Secret that all replicas
+// share.
 //
-// Any replica that does not follow may renew; the Secret's resourceVersion decides which one does, and the others take
-// over what it wrote. Before a replica serves a certificate it has made sure that the webhook configurations trust its
-// authority, so that no admission is lost: it has them trust it, or waits until they do.
+// Any replica that does not follow may renew. The Secret's resourceVersion decides which one does, and the others
+// serve what it has written. Before a replica serves a certificate it makes sure that the webhook configurations
+// trust its authority: it patches them or, where it follows, waits until another process has. Thus no review is
+// lost by a rotation.
 type SelfSigned struct {
+	// Config is as given to NewSelfSigned and never changes.
 	Config
+	// served is the certificate that new connections get; nil before the first one. All other fields belong to the
+	// goroutine of Start.
 	served atomic.Pointer[tls.Certificate]
-	kick   chan struct{}
+	// kick has an element when an object has changed since the last sync.
+	kick chan struct{}
 
-	// bundle is what the configurations were last seen to trust, and since when.
+	// bundle is the caBundle that the configurations were last known to have, and since is when that began.
 	bundle []byte
 	since  time.Time
 }
 
 var _ Provider = (*SelfSigned)(nil)
 
-// NewSelfSigned does nothing before Start.
+// NewSelfSigned makes a SelfSigned, which does nothing before Start.
 func NewSelfSigned(config Config) *SelfSigned {
 	return &SelfSigned{Config: config, kick: make(chan struct{}, 1)}
 }
@@ -71,7 +81,7 @@ func (s *SelfSigned) NeedLeaderElection() bool { return false }
 func (s *SelfSigned) Ready(*http.Request) error { return servable(s.Clock, s.served.Load()) }
 
 const (
-	// recheck bounds what a missed event, a stopped clock or a sleeping machine costs.
+	// recheck is the longest time between two syncs. It bounds what a missed event or a stopped clock costs.
 	recheck = 10 * time.Minute
 	// retry follows a failure.
 	retry = 5 * time.Second
@@ -79,6 +89,7 @@ const (
 
 // Start keeps the certificate fresh until the context ends. A failure is retried, not returned: a
 // replica that cannot renew still serves what it has.
+// It returns nil when the context ends. It must be called once.
 func (s *SelfSigned) Start(ctx context.Context) error {
 	s.watch(ctx)
 	for {
@@ -95,7 +106,8 @@ func (s *SelfSigned) Start(ctx context.Context) error {
 	}
 }
 
-// sync brings Secret, configurations and served certificate together once, and says when to look again.
+// sync brings Secret, configurations and served certificate up to date once, and returns when to do it again. The
+// order is that of the package: renew, trust, wait, serve.
 func (s *SelfSigned) sync(ctx context.Context) (time.Duration, error) {
 	data, next, err := s.renew(ctx)
 	if err != nil {
@@ -104,6 +116,7 @@ func (s *SelfSigned) sync(ctx context.Context) (time.Duration, error) {
 	if err := s.trust(ctx, data[bundleKey]); err != nil {
 		return retry, err
 	}
+	// The old certificate is served meanwhile. It is signed by an authority that is in the bundle too.
 	if left := s.settling(data[bundleKey]); left > 0 {
 		return left, nil
 	}
@@ -116,11 +129,13 @@ func (s *SelfSigned) sync(ctx context.Context) (time.Duration, error) {
 // attempts at a Secret that other replicas write too.
 const attempts = 5
 
-// renew reads the Secret, renews what is due and returns what is valid now.
+// renew reads the Secret, renews what is due, and returns data that is valid at present and when the next renewal
+// is due. Where another replica was first, it reads what that one has written, up to attempts times.
 func (s *SelfSigned) renew(ctx context.Context) (Data, time.Time, error) {
 	if s.Follows {
 		return s.issued(ctx)
 	}
+	// Each turn either finds nothing to do, or writes and reads again. A lost race is another turn.
 	for range attempts {
 		secret, err := s.read(ctx)
 		if err != nil {
@@ -141,8 +156,8 @@ func (s *SelfSigned) renew(ctx context.Context) (Data, time.Time, error) {
 	return nil, time.Time{}, fmt.Errorf("secret %s/%s is written by others all the time", s.Namespace, s.Secret)
 }
 
-// issued is what another process has written, if it can be served. When that is due for a new one is not for who follows:
-// the Secret's next event says so.
+// issued returns what another process has written, if it can be served. It plans no renewal, because an event of
+// the Secret comes with one.
 func (s *SelfSigned) issued(ctx context.Context) (Data, time.Time, error) {
 	secret, err := s.read(ctx)
 	switch {
@@ -158,7 +173,7 @@ func (s *SelfSigned) issued(ctx context.Context) (Data, time.Time, error) {
 	return secret.Data, now.Add(recheck), nil
 }
 
-// lost reports that another replica was first; what it wrote is read next.
+// lost returns whether another replica has written the Secret first.
 func lost(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
 }
@@ -187,7 +202,8 @@ func (s *SelfSigned) carryOut(ctx context.Context, plan Plan, secret *corev1.Sec
 // settle is how long the API servers get to see a new bundle before its certificate is served.
 const settle = 10 * time.Second
 
-// settling is how much of that is left; nothing where there is no valid certificate to go on with.
+// settling returns how much of settle is left since the bundle was first trusted. It is 0 where no valid
+// certificate is served: then there is nothing to wait with.
 func (s *SelfSigned) settling(bundle []byte) time.Duration {
 	now := s.Clock.Now()
 	if !bytes.Equal(bundle, s.bundle) {

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// trust makes every webhook configuration carry the bundle, or says which does not. One that is not there needs none.
+// trust sets the caBundle of every webhook configuration. It goes on after an error, and returns all of them
+// joined. A configuration that does not exist needs none.
 func (s *SelfSigned) trust(ctx context.Context, bundle []byte) error {
 	var failed error
 	for _, name := range s.Mutating {
@@ -25,6 +26,7 @@ func (s *SelfSigned) trust(ctx context.Context, bundle []byte) error {
 	return failed
 }
 
+// trustMutating sets the caBundle of the webhooks of one MutatingWebhookConfiguration.
 func (s *SelfSigned) trustMutating(ctx context.Context, name string, bundle []byte) error {
 	configurations := s.Client.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	return trustIn(ctx, s.Follows, "MutatingWebhookConfiguration", configurations, name, bundle, func(c *admissionregistrationv1.MutatingWebhookConfiguration) (stale []string) {
@@ -35,6 +37,7 @@ func (s *SelfSigned) trustMutating(ctx context.Context, name string, bundle []by
 	})
 }
 
+// trustValidating sets the caBundle of the webhooks of one ValidatingWebhookConfiguration.
 func (s *SelfSigned) trustValidating(ctx context.Context, name string, bundle []byte) error {
 	configurations := s.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	return trustIn(ctx, s.Follows, "ValidatingWebhookConfiguration", configurations, name, bundle, func(c *admissionregistrationv1.ValidatingWebhookConfiguration) (stale []string) {
@@ -45,18 +48,20 @@ func (s *SelfSigned) trustValidating(ctx context.Context, name string, bundle []
 	})
 }
 
-// webhookConfigurations is what the clients of both kinds of webhook configuration share.
+// webhookConfigurations is what the clients of both kinds of webhook configuration have in common.
 type webhookConfigurations[T any] interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
 	Patch(ctx context.Context, name string, kind types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string) (T, error)
 }
 
-// trustIn patches one configuration where stale names a webhook whose bundle is another one; who follows waits for it.
+// trustIn patches one configuration where stale returns webhooks with another bundle. A process that follows
+// returns an error then, and is called again.
 func trustIn[T any](ctx context.Context, follows bool, kind string, in webhookConfigurations[T], name string, bundle []byte, stale func(T) []string) error {
 	configuration, err := in.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return unless(apierrors.IsNotFound, "reading "+kind+" "+name, err)
 	}
+	// Only webhooks with another bundle are patched: others may have been added by hand.
 	hooks := stale(configuration)
 	switch {
 	case len(hooks) == 0:
@@ -68,6 +73,7 @@ func trustIn[T any](ctx context.Context, follows bool, kind string, in webhookCo
 	return unless(apierrors.IsNotFound, "patching "+kind+" "+name, err)
 }
 
+// appendStale appends the webhook's name where its bundle is another one.
 func appendStale(stale []string, name string, config admissionregistrationv1.WebhookClientConfig, bundle []byte) []string {
 	if bytes.Equal(config.CABundle, bundle) {
 		return stale
@@ -97,6 +103,7 @@ func bundlePatch(hooks []string, bundle []byte) []byte {
 	return raw
 }
 
+// unless wraps an error, or returns nil where it is harmless.
 func unless(harmless func(error) bool, doing string, err error) error {
 	if err == nil || harmless(err) {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// watch wakes the loop when the Secret or a configuration changes. Each object is watched by its name,
-// which is all that the operator may read of its kind. A failing watch costs time only (see recheck).
+// watch wakes the loop of Start when the Secret or a configuration changes. Each object is watched by its name,
+// because the operator has rights for these objects alone. A failing watch costs time only (see recheck).
 func (s *SelfSigned) watch(ctx context.Context) {
 	s.watchOne(ctx, s.Secret, func(f informers.SharedInformerFactory) cache.SharedIndexInformer {
 		return f.Core().V1().Secrets().Informer()
@@ -27,7 +27,9 @@ func (s *SelfSigned) watch(ctx context.Context) {
 	}
 }
 
+// watchOne watches one object by name, until the context ends.
 func (s *SelfSigned) watchOne(ctx context.Context, name string, of func(informers.SharedInformerFactory) cache.SharedIndexInformer) {
+	// A factory for each object, since the field selector is one for all informers of a factory.
 	factory := informers.NewSharedInformerFactoryWithOptions(s.Client, 0,
 		informers.WithNamespace(s.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
@@ -45,6 +47,7 @@ func (s *SelfSigned) watchOne(ctx context.Context, name string, of func(informer
 	factory.Start(ctx.Done())
 }
 
+// wake makes the loop of Start run sync. It never blocks: several events before the next sync count as one.
 func (s *SelfSigned) wake() {
 	select {
 	case s.kick <- struct{}{}:

@@ -7,19 +7,21 @@ import (
 	"attune.io/attune/internal/board"
 )
 
-// boards are where the loops meet: what one of them knows and another one reads, and whom it wakes by it. No loop knows
-// another one.
+// boards are where the loops meet: what one loop publishes and another one reads, and the queues with which loops
+// wake each other. They replace imports between loops.
 type boards struct {
-	// grants of the node loop, for the workload loop.
+	// grants is written by the node loop and read by the workload loop.
 	grants *board.Grants
-	// confirmed by the policy loop: until when stored targets hold, for the workload loop.
+	// confirmed is written by the policy loop: until when stored targets hold. The workload loop reads it.
 	confirmed *board.Confirmed
-	// newData names the namespaces that the policy loop is to look at; "" stands for every one.
+	// newData wakes the policy loop for a namespace; "" means every namespace.
 	newData news[string]
-	// look names the recommendations that the workload loop is to look at, held those whose nodes are.
+	// look wakes the workload loop for a recommendation, held wakes the node loop for the nodes of a
+	// recommendation.
 	look, held news[types.NamespacedName]
 }
 
+// newBoards makes the boards of one operator. Each is used by the loops that are added with it.
 func newBoards() boards {
 	return boards{
 		grants: &board.Grants{}, confirmed: &board.Confirmed{},
@@ -27,15 +29,18 @@ func newBoards() boards {
 	}
 }
 
-// news names what another loop has news of. Who tells waits while the queue of it is full.
+// news is a queue of names from one loop to another. A sender blocks while the queue is full (1024 names).
 type news[T any] chan event.TypedGenericEvent[T]
 
+// newNews makes a queue with room for 1024 names.
 func newNews[T any]() news[T] { return make(news[T], 1024) }
 
+// tell sends several names.
 func (n news[T]) tell(names []T) {
 	for _, name := range names {
 		n.tellOne(name)
 	}
 }
 
+// tellOne sends a name. It blocks while the queue is full, until the receiving loop has taken one.
 func (n news[T]) tellOne(name T) { n <- event.TypedGenericEvent[T]{Object: name} }

@@ -9,18 +9,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// program is what a process does of the operator. Each part asks for rights of its own: a process that does one of them
-// needs, and has, those alone.
+// program selects what a process does of the operator. Each part needs rights of its own, and a process has the
+// rights of its parts alone (docs/security-model.md).
 type program struct {
-	// serves the webhooks.
+	// serves is true where the process serves the webhooks.
 	serves bool
-	// controls runs the loops, on one replica at a time, and issues the self-signed certificate.
+	// controls is true where the process runs the loops, on one replica at a time, and issues the self-signed
+	// certificate.
 	controls bool
 }
 
+// everything is the program of attune without a command.
+// Its process has the rights of both programs.
 var everything = program{serves: true, controls: true}
 
-// command is the operator as one process, with a command below it for each of its programs.
+// command makes the root command, which is the operator as one process, with a command below it for each program.
 func command() *cobra.Command {
 	cmd := programCommand(everything, "attune", "Right-sizes pods: at admission, and in place while they run.")
 	cmd.Long = cmd.Short + "\n\nWithout a command one process is the webhook and the controller, with the rights of both."
@@ -33,6 +36,8 @@ func command() *cobra.Command {
 	return cmd
 }
 
+// programCommand makes the command of one program. Flags of other programs are unknown to it, so that a flag that
+// would have no effect is an error.
 func programCommand(p program, name, short string) *cobra.Command {
 	o := &Options{program: p}
 	cmd := &cobra.Command{
@@ -55,7 +60,8 @@ func programCommand(p program, name, short string) *cobra.Command {
 	return cmd
 }
 
-// run builds the operator from valid flags, and runs it until the context ends.
+// run builds the operator from flags that are valid, and runs it until the context ends. The logger comes first,
+// because the libraries log as soon as they are used; the memory limits come before the caches are filled.
 func run(ctx context.Context, o *Options) error {
 	logger, err := newLogger(o.process.logLevel)
 	if err != nil {
@@ -69,12 +75,16 @@ func run(ctx context.Context, o *Options) error {
 	if err != nil {
 		return fmt.Errorf("finding the API server: %w", err)
 	}
+	// Everything below asks the API server with this configuration, so it is changed here, before the first client
+	// exists.
 	api.Wrap(evictionsAtOnce)
 	api.UserAgent = "attune"
+	// From here on the flags are not read again: Config has them, and what was found out beside them.
 	config, err := o.Complete(ctx, api)
 	if err != nil {
 		return err
 	}
+	// controller-runtime's registry, so that the metrics of its own parts are served too.
 	system, err := NewSystem(ctx, config, metrics.Registry)
 	if err != nil {
 		return err

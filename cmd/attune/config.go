@@ -8,21 +8,24 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// Config is what the operator is built from: its flags, and what this process found beside them. It is complete: what is
-// built reads it, and nothing changes it.
+// Config is what the operator is built from: its flags, and what Complete found out beside them. It is complete
+// when it is made, and nothing changes it.
 type Config struct {
+	// Options are the flags, which have been validated.
 	Options
-	// api is how the API server is asked.
+	// api is the connection to the API server.
 	api *rest.Config
-	// watched namespaces; none: all of them.
+	// watched are the namespaces in the caches; empty: all of them. They are a part of Options.process.watched.
 	watched namespaces
-	// leftOut are those that were to be watched and may not be.
+	// leftOut are the namespaces of the flags that may not be watched. A runnable waits until one of them may be.
 	leftOut leftOut
-	// historyBytes and reviewBytes bound what histories and reviews in flight may take; no historyBytes: they are unbounded.
+	// historyBytes bounds what histories take in memory; 0: history.DefaultMaxBytes. reviewBytes bounds the
+	// reviews that are handled at the same time.
 	historyBytes, reviewBytes int64
 }
 
-// Complete asks the API server what it takes to run with valid options.
+// Complete makes the Config of valid Options. It asks the API server which namespaces may be watched, where the
+// flags name any. An error means that the API server does not answer, or that none of them may be watched.
 func (o *Options) Complete(ctx context.Context, api *rest.Config) (Config, error) {
 	c := Config{Options: *o, api: api, historyBytes: historyBytes(), reviewBytes: reviewBytes()}
 	if len(o.process.watched) == 0 {
@@ -40,7 +43,7 @@ func (o *Options) Complete(ctx context.Context, api *rest.Config) (Config, error
 	return c, nil
 }
 
-// operator is what policies are allowed.
+// operator returns what the operator allows policies, for policy.Resolve.
 func (o *Options) operator() policy.Operator {
 	return policy.Operator{SourceNamespaces: o.policies.sources, Steps: o.policies.steps, RateWindow: o.policies.rate, SomeNamespaces: len(o.process.watched) > 0}
 }

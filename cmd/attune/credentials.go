@@ -19,7 +19,7 @@ import (
 // secretTimeout bounds the reading of one Secret.
 const secretTimeout = 10 * time.Second
 
-// hostOf an address, with its port where it has one.
+// hostOf returns the host of an address, with its port where it has one; empty for an address that is no URL.
 func hostOf(address string) string {
 	at, err := url.Parse(address)
 	if err != nil {
@@ -28,8 +28,9 @@ func hostOf(address string) string {
 	return at.Host
 }
 
-// readCredentials from the Secrets of a namespace. Where a host is named, only Secrets that were made for it are read: else
-// whoever may write policies could have any Secret of the namespace sent anywhere.
+// readCredentials reads the Secrets that a source names, from one namespace. Where host is given, each Secret must
+// name that host (see madeFor). Without that rule, a user who may write policies but not read Secrets could send
+// any Secret of the namespace to a server of his own.
 func readCredentials(secrets client.Reader, namespace, host string, source v1alpha1.PrometheusSource) (prometheus.Credentials, error) {
 	var out prometheus.Credentials
 	ctx, cancel := context.WithTimeout(context.Background(), secretTimeout)
@@ -53,6 +54,7 @@ func readCredentials(secrets client.Reader, namespace, host string, source v1alp
 	return out, err
 }
 
+// readSecret reads one key of one Secret. Its errors name the object and what to change, never a value.
 func readSecret(ctx context.Context, secrets client.Reader, namespace, host string, key v1alpha1.SecretKey) ([]byte, error) {
 	secret := &corev1.Secret{}
 	err := secrets.Get(ctx, client.ObjectKey{Namespace: namespace, Name: key.Name}, secret)
@@ -62,6 +64,7 @@ func readSecret(ctx context.Context, secrets client.Reader, namespace, host stri
 	case err != nil:
 		return nil, fmt.Errorf("reading secret %s/%s of the usage source: %w", namespace, key.Name, err)
 	}
+	// The key is not read before this check.
 	if host != "" && !madeFor(secret, host) {
 		return nil, fmt.Errorf("secret %s/%s is not meant for the usage source %s: whoever may change the secret says so with the annotation %s: %s",
 			namespace, key.Name, host, v1alpha1.UsageSourceAnnotation, host)
@@ -73,7 +76,8 @@ func readSecret(ctx context.Context, secrets client.Reader, namespace, host stri
 	return value, nil
 }
 
-// madeFor: the Secret's annotation or label names the host, with its port or for any.
+// madeFor returns whether the annotation or the label attune.io/usage-source of a Secret names the host, with its
+// port or for any port.
 func madeFor(secret *corev1.Secret, host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {

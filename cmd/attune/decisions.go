@@ -27,19 +27,21 @@ const (
 	questionTimeout = 10 * time.Second
 )
 
-// decisions answers what the node loop decided last. It listens on every replica, on loopback alone: whoever may forward
-// a port to the operator's pods may ask.
+// decisions serves what the node loop decided last, for kubectl attune node. It listens on every replica, on
+// loopback alone: a user reaches it by port forwarding, which needs a right in the operator's namespace.
 type decisions struct {
+	// address is host and port on loopback.
 	address string
-	// decided knows a node's last decision; false: no such node was looked at.
+	// decided returns a node's last decision; false: the node was not looked at.
 	decided func(node string) (decision.Node, bool)
-	// leads is closed while this replica leads; leader names the one that does.
-	leads  <-chan struct{}
+	// leads is closed once this replica leads; leader returns the name of the pod that leads.
+	leads <-chan struct{}
+	// leader returns an empty name where the lease has no holder.
 	leader func(context.Context) string
 	log    logr.Logger
 }
 
-// loopback refuses addresses that others than the pod itself could reach.
+// loopback returns an error for an address that is not a port of a loopback address.
 func loopback(address string) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || !at.Addr().IsLoopback() || at.Port() == 0 {
@@ -59,7 +61,7 @@ func addDecisions(mgr ctrl.Manager, o *Options, decided func(node string) (decis
 	})
 }
 
-// leaderOf names the pod that leads, as the lease has it.
+// leaderOf returns the pod that holds the lease; empty where that is not known.
 func leaderOf(ctx context.Context, reader client.Reader, namespace string) string {
 	lease := &coordinationv1.Lease{}
 	if err := reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: decision.LeaseName}, lease); err != nil {
@@ -68,10 +70,11 @@ func leaderOf(ctx context.Context, reader client.Reader, namespace string) strin
 	return decision.LeaderOf(lease)
 }
 
-// NeedLeaderElection: every replica answers, if only who leads.
+// NeedLeaderElection returns false: every replica listens, and one that does not lead answers which pod does.
 func (*decisions) NeedLeaderElection() bool { return false }
 
-// Start implements manager.Runnable. Pods are sized also where nobody can be told why.
+// Start implements manager.Runnable. A port that is taken is logged and no error: sizing must not stop because its
+// decisions cannot be shown.
 func (d *decisions) Start(ctx context.Context) error {
 	listener, err := net.Listen("tcp", d.address)
 	if err != nil {
@@ -79,6 +82,7 @@ func (d *decisions) Start(ctx context.Context) error {
 		return nil
 	}
 	server := &http.Server{Handler: d.handler(), ReadHeaderTimeout: questionTimeout, ReadTimeout: questionTimeout, WriteTimeout: questionTimeout, IdleTimeout: questionTimeout, MaxHeaderBytes: 16 << 10}
+	// Questions that are under way are cut off: they are short, and the user may ask the next leader.
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -87,6 +91,7 @@ func (d *decisions) Start(ctx context.Context) error {
 	return nil
 }
 
+// handler answers mostQuestions at a time, and more with 429. It checks the host before anything else.
 func (d *decisions) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+decision.Path+"{name}", d.answer)
@@ -106,7 +111,8 @@ func (d *decisions) handler() http.Handler {
 	})
 }
 
-// loopbackHost: a question for this host was not sent by a page whose name leads here by a trick.
+// loopbackHost returns whether the Host header is a loopback name. Another name means that a web page made a
+// browser ask here under a name of its own (DNS rebinding).
 func loopbackHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -116,6 +122,7 @@ func loopbackHost(host string) bool {
 	return name == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// answer writes the decision about one node as JSON: 404 for an unknown node, 503 where another replica leads.
 func (d *decisions) answer(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-d.leads:
@@ -135,6 +142,7 @@ func (d *decisions) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// whoLeads returns a sentence with the name of the leader, for a user who has asked another replica.
 func (d *decisions) whoLeads(ctx context.Context) string {
 	if leader := d.leader(ctx); leader != "" {
 		return fmt.Sprintf("this replica does not lead: pod %s does", leader)

@@ -10,13 +10,14 @@ import (
 	"attune.io/attune/internal/decision"
 )
 
-// renewDeadline is the manager's own: a leader that could not renew its lease for so long gives up.
+// renewDeadline is how long a leader tries to renew its lease before it gives up: the default of
+// controller-runtime.
 const renewDeadline = 10 * time.Second
 
-// newLock is the lease of the leader, whose holder is a pod and not a process. A pod's next process begins when the last
-// one has ended, and leads on at once, with the samples on the pod's volume. Another replica would have to wait for
-// the lease to end, and would know no more than the checkpoints. Outside of a pod there is none: nil is the
-// manager's own, whose holder is a process.
+// newLock makes the lease of the leader, whose holder is the pod and not the process. Therefore the next process
+// of the same pod leads at once, with the samples on the pod's volume; another replica would have to wait for the
+// lease to end, and would know only the checkpoints. Outside of a pod it returns nil: the manager then makes its
+// own lock, whose holder is the process.
 func newLock(o *Options, config *rest.Config) (resourcelock.Interface, error) {
 	if !o.loops.leaderElect || o.loops.podUID == "" {
 		return nil, nil

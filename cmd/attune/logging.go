@@ -11,7 +11,7 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// levelOf is the level of a --log-level.
+// levelOf returns the level of a --log-level. debug is -4, which includes V(1) to V(4) of logr.
 func levelOf(name string) (slog.Level, error) {
 	levels := map[string]slog.Level{"debug": -4, "info": 0, "error": 8}
 	level, ok := levels[name]
@@ -21,7 +21,8 @@ func levelOf(name string) (slog.Level, error) {
 	return level, nil
 }
 
-// newLogger writes JSON lines to stderr.
+// newLogger makes a logger that writes JSON lines to stderr. At all levels but debug, lines are limited (see
+// sampled).
 func newLogger(name string) (logr.Logger, error) {
 	level, err := levelOf(name)
 	if err != nil {
@@ -42,33 +43,44 @@ const (
 	mostMessages = 10_000
 )
 
-// sampled writes so many lines of one message about one namespace a minute, and then says how many it left out.
+// sampled writes at most linesEach lines a minute of one message about one namespace, and then how many it left
+// out. Loggers that are derived from one share its counts.
 type sampled struct {
+	// Handler writes the lines that are not left out.
 	slog.Handler
+	// counts are shared with the loggers that are derived from this one.
 	counts *counts
 	// namespace that all lines of this logger are about; empty: none, or each says its own.
 	namespace string
 }
 
-// about is what lines are counted by.
+// about is the key by which lines are counted.
 type about struct{ message, namespace string }
 
+// counts has at most mostMessages entries. mutex guards all fields.
 type counts struct {
 	mutex sync.Mutex
-	of    map[about]*count
+	// of holds the lines of the running minute of each key.
+	of map[about]*count
+	// swept is when sweep last looked at all keys.
 	swept time.Time
 }
 
-// count of the lines since the minute began.
+// count holds the lines of one key since began, and how many were left out.
 type count struct {
-	began          time.Time
+	// began is the time of the first line of the minute.
+	began time.Time
+	// lines were written, leftOut were not.
 	lines, leftOut int
 }
 
+// newSampled limits what is written to a handler.
 func newSampled(h slog.Handler) *sampled {
 	return &sampled{Handler: h, counts: &counts{of: map[about]*count{}}}
 }
 
+// Handle implements slog.Handler. It first writes what was left out in minutes that are over, then the line
+// itself, if it is not one too many. A namespace among the line's own attributes wins over that of the logger.
 func (s *sampled) Handle(ctx context.Context, r slog.Record) error {
 	of := about{r.Message, s.namespace}
 	r.Attrs(func(a slog.Attr) bool {
@@ -90,7 +102,7 @@ func (s *sampled) Handle(ctx context.Context, r slog.Record) error {
 	return s.Handler.Handle(ctx, r)
 }
 
-// WithAttrs and WithGroup have the same counts.
+// WithAttrs implements slog.Handler. The new logger shares the counts of this one.
 func (s *sampled) WithAttrs(attrs []slog.Attr) slog.Handler {
 	with := &sampled{s.Handler.WithAttrs(attrs), s.counts, s.namespace}
 	for _, a := range attrs {
@@ -101,11 +113,13 @@ func (s *sampled) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return with
 }
 
+// WithGroup implements slog.Handler.
 func (s *sampled) WithGroup(name string) slog.Handler {
 	return &sampled{s.Handler.WithGroup(name), s.counts, s.namespace}
 }
 
-// add a line, unless there are too many.
+// add counts a line and returns whether it is written. Where there are mostMessages keys, all counts are cleared:
+// memory is bounded, at the price of some lines more.
 func (c *counts) add(what about, now time.Time) bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -117,6 +131,7 @@ func (c *counts) add(what about, now time.Time) bool {
 		of = &count{began: now}
 		c.of[what] = of
 	}
+	// The line is counted, and reported by sweep once the minute is over.
 	if of.lines == linesEach {
 		of.leftOut++
 		return false
@@ -125,7 +140,7 @@ func (c *counts) add(what about, now time.Time) bool {
 	return true
 }
 
-// sweep ends the minutes that are over, once in a second, and returns what was left out in them.
+// sweep ends the minutes that are over, at most once a second, and returns how many lines were left out in them.
 func (c *counts) sweep(now time.Time) (left map[about]int) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

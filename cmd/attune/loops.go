@@ -22,14 +22,28 @@ import (
 	"attune.io/attune/usage/recent"
 )
 
-// addLoops adds what the leader of the controller does. Each loop is whole when it is added: what it shares with others
-// is made before.
+// addLoops adds what the leader of the controller runs. What several loops share is made first, so that each loop
+// is complete when it is added; a manager may start runnables in any order.
+//
+// The runnables, in the order of the data:
+//
+//	runnable        reads                        writes
+//	usage loop      sources                      the history store
+//	recent loop     sources                      the store of recent usage
+//	policy loop     the history store, workloads AttuneRecommendation, status of policies
+//	workload loop   recommendations, pods        pods/resize, status of recommendations
+//	node loop       recent usage, pods of nodes  board.Grants
+//	load loop       the load of nodes            taints
+//
+// All of them run on the leader only.
 func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	b := newBoards()
 	usages, err := newSources(mgr, c, m)
 	if err != nil {
 		return err
 	}
+	// The history store is made before the policy loop, which reads from it, and wakes that loop over the board
+	// newData.
 	histories := history.New(history.Options{
 		Dial: usages.dial, Changed: b.newData.tellOne, MaxBytes: c.historyBytes,
 		Forgets: usages.embeds,
@@ -39,6 +53,8 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	if err != nil {
 		return err
 	}
+	// The load loop is nil where the taint is off. The workload loop reads the load of nodes from it, so it comes
+	// first.
 	loads, err := addLoadLoop(mgr, c, usages, of.events)
 	if err != nil {
 		return err
@@ -58,15 +74,20 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	return mgr.Add(&usageloop.Loop{Store: histories, Interval: c.usage.interval, Clock: clock.RealClock{}})
 }
 
-// shared is what the loops read and tell alike.
+// shared is what the loops have in common.
 type shared struct {
 	// operator is the operator's own namespace.
-	operator    string
-	settings    settingslookup.Reader
+	operator string
+	// settings resolves the settings of a policy over its four layers.
+	settings settingslookup.Reader
+	// autoscalers knows which workloads an HPA or a VPA scales.
 	autoscalers *lookup.Lookup
-	events      *events.Recorder
+	// events records Kubernetes events.
+	events *events.Recorder
 }
 
+// newShared makes what the loops have in common. A change of an HPA or a VPA wakes the policy loop for its
+// namespace.
 func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
 	autoscalers, err := addAutoscalers(mgr, b.newData.tellOne)
 	return shared{
@@ -75,7 +96,8 @@ func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
 	}, err
 }
 
-// addAutoscalers follows the cluster's HPAs and, where there are any, VPAs.
+// addAutoscalers watches the cluster's HPAs and, where the API server serves them, VPAs. changed receives the
+// namespaces of those that change.
 func addAutoscalers(mgr ctrl.Manager, changed func(namespace string)) (*lookup.Lookup, error) {
 	served, err := discovery.NewDiscoveryClientForConfig(mgr.GetConfig())
 	if err != nil {
@@ -88,13 +110,14 @@ func addAutoscalers(mgr ctrl.Manager, changed func(namespace string)) (*lookup.L
 	return autoscalers, mgr.Add(autoscalers)
 }
 
-// newRecent keeps what pods used lately, of those pods that are there.
+// newRecent makes the store of recent usage for the strategy Node. It accepts only pods that are in the cache.
 func newRecent(mgr ctrl.Manager, c Config, usages *sources) *recent.Store {
 	followed := recent.New(usages.dial)
 	followed.There = cluster.Reader{Cache: mgr.GetClient(), Cached: c.watched.has}.There
 	return followed
 }
 
+// addPolicyLoop adds the loop that writes recommendations. The history store wakes it over b.newData.
 func addPolicyLoop(mgr ctrl.Manager, of shared, b boards, histories *history.Store, followed *recent.Store) error {
 	loop := &policyloop.Controller{
 		Operator: of.operator, Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
@@ -104,13 +127,19 @@ func addPolicyLoop(mgr ctrl.Manager, of shared, b boards, histories *history.Sto
 	return loop.Register(mgr, b.newData)
 }
 
-// measuring is what the workload loop asks about running pods, and what it knows of them without asking.
+// measuring is how the workload loop measures running pods: gauge asks a source, lately is what is known without a
+// question.
 type measuring struct {
-	gauge  func(policy.Settings) (workloadloop.Gauge, error)
+	// gauge returns the source for a policy's settings.
+	gauge func(policy.Settings) (workloadloop.Gauge, error)
+	// lately answers about needs and busy nodes at once.
 	lately workloadloop.Lately
 }
 
+// addWorkloadLoop adds the loop that resizes pods. Live reads from the API server itself, because a cached pod may
+// be older than the last write.
 func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, m measuring) error {
+	// The loop needs the version before its first pass.
 	version, err := serverVersion(mgr.GetConfig())
 	if err != nil {
 		return err
@@ -132,13 +161,15 @@ func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, m measurin
 	return loop.Register(mgr, b.look)
 }
 
-// addNodeLoop adds the loop that shares nodes, and what it decided for those who ask. The process that does not see all
-// pods of a node cannot share it among them (policy.Operator).
+// addNodeLoop adds the loop that shares the room of nodes, and the port that shows its decisions. Where the
+// operator watches some namespaces only, the loop is not started: it would not see all pods of a node, and would
+// share room that others have.
 func addNodeLoop(mgr ctrl.Manager, c Config, of shared, b boards, followed *recent.Store) error {
 	loop := &nodeloop.Controller{
 		Client: mgr.GetClient(), Recent: followed, Grants: b.grants, Events: of.events, Clock: clock.RealClock{},
 		Interval: c.loops.nodeInterval, Wake: b.look.tell,
 	}
+	// The decisions are served in both cases: without the loop, every node is unknown to it.
 	if len(c.watched) == 0 {
 		if err := loop.Register(mgr, b.held); err != nil {
 			return err
@@ -147,7 +178,7 @@ func addNodeLoop(mgr ctrl.Manager, c Config, of shared, b boards, followed *rece
 	return addDecisions(mgr, &c.Options, loop.Decided)
 }
 
-// addLoadLoop adds the loop that taints overloaded nodes, where that is switched on; else it is nil.
+// addLoadLoop adds the loop that taints overloaded nodes; nil where --node-load-taint is off.
 func addLoadLoop(mgr ctrl.Manager, c Config, usages *sources, recorder *events.Recorder) (*nodeloop.LoadLoop, error) {
 	if !c.loops.nodeLoadTaint {
 		return nil, nil
@@ -160,6 +191,7 @@ func addLoadLoop(mgr ctrl.Manager, c Config, usages *sources, recorder *events.R
 	return loop, mgr.Add(loop)
 }
 
+// serverVersion returns the version of the API server, such as v1.33.1.
 func serverVersion(config *rest.Config) (string, error) {
 	d, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

@@ -8,15 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// garbagePercent of what is kept may be garbage before it is collected. Most of what is kept is caches and
-// histories, which change slowly: collecting them more often costs little time and saves a lot of memory.
+// garbagePercent is GOGC: how much garbage may be kept, in percent of the live memory. Most live memory is caches
+// and histories, which change slowly, so more frequent collection costs little CPU time and saves much memory.
 const garbagePercent = 50
 
-// memoryVariable holds the container's own memory limit, as a quantity; absent: it is not known.
+// memoryVariable is the environment variable with the container's memory limit, as a quantity. The chart sets it;
+// where it is absent, the limit is not known.
 const memoryVariable = "MEMORY_LIMIT"
 
-// sparing has the runtime keep little garbage, and none to speak of near the container's limit. Go's own variables
-// for both count for more.
+// sparing configures the garbage collector to use little memory, and to work harder near the container's limit.
+// The variables GOGC and GOMEMLIMIT of Go take precedence.
 func sparing() error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbagePercent)
@@ -30,7 +31,7 @@ func sparing() error {
 	return nil
 }
 
-// memoryLimit is the container's own, in bytes; 0: it is not known.
+// memoryLimit returns the container's memory limit in bytes; 0 where it is not known. An error names the variable.
 func memoryLimit() (int64, error) {
 	limit := os.Getenv(memoryVariable)
 	if limit == "" {
@@ -43,8 +44,8 @@ func memoryLimit() (int64, error) {
 	return bytes.Value(), nil
 }
 
-// historyBytes is how much of the memory limit histories may take: a third, as the caches of the cluster's objects and
-// what is on its way take the rest. 0: the limit is not known.
+// historyBytes returns how many bytes histories may take: a third of the memory limit, since caches and answers in
+// flight take the rest. 0: the limit is not known.
 func historyBytes() int64 {
 	limit, err := memoryLimit()
 	if err != nil {
@@ -53,10 +54,11 @@ func historyBytes() int64 {
 	return limit / 3
 }
 
-// mostReviewBytes is what reviews in flight take together at most: some hundreds of usual ones.
+// mostReviewBytes bounds what all reviews in flight take together, in bytes: some hundreds of usual ones.
 const mostReviewBytes = 64 << 20
 
-// reviewBytes is how much of the memory limit reviews in flight may take: an eighth.
+// reviewBytes returns how many bytes the reviews in flight may take: an eighth of the memory limit,
+// mostReviewBytes at most.
 func reviewBytes() int64 {
 	limit, err := memoryLimit()
 	if err != nil || limit == 0 {

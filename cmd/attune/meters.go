@@ -9,11 +9,12 @@ import (
 	"attune.io/attune/webhook/server"
 )
 
-// meters are the metrics of what is made here; the loops have their own.
+// meters holds the metrics of what this package makes; the loops register their own.
 type meters struct {
 	// admission is nil where no webhook is served.
 	admission *pod.Metrics
-	webhooks  *server.Metrics
+	// webhooks counts reviews that the server refused; nil where no webhook is served.
+	webhooks *server.Metrics
 	// usage is nil where nothing is measured.
 	usage *promsource.Meter
 	// embedded is nil where a server is asked instead.
@@ -22,7 +23,7 @@ type meters struct {
 	dropped *prometheus.CounterVec
 }
 
-// newMeters registers those of what the program does. It panics where they are registered already.
+// newMeters registers the metrics of what the program does. It panics where one of them is registered already.
 func newMeters(o *Options, registry prometheus.Registerer) (m meters) {
 	m.dropped = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "attune_connections_dropped_total",

@@ -25,10 +25,10 @@ import (
 // namespaces are those that the operator watches; none: all of them.
 type namespaces []string
 
-// has reports whether objects of a namespace are in the caches.
+// has returns whether objects of a namespace are in the caches.
 func (n namespaces) has(name string) bool { return len(n) == 0 || slices.Contains(n, name) }
 
-// cached is what the caches are to hold.
+// cached returns the namespaces for the caches; nil: all of them.
 func (n namespaces) cached() map[string]cache.Config {
 	if len(n) == 0 {
 		return nil
@@ -40,13 +40,17 @@ func (n namespaces) cached() map[string]cache.Config {
 	return by
 }
 
-// watchedReader says why an object of a namespace that was left out cannot be read.
+// watchedReader returns an error with advice for an object of a namespace that is not watched. The cache's own
+// error would be about a missing informer.
 type watchedReader struct {
+	// Reader reads from the cache.
 	client.Reader
+	// watched are the namespaces in the cache; empty: all.
 	watched namespaces
 }
 
 // Get an object of a namespace that is watched, or of none.
+// An empty namespace is that of an object of the cluster, which is always readable.
 func (r watchedReader) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 	if key.Namespace != "" && !r.watched.has(key.Namespace) {
 		return fmt.Errorf("the operator may not watch namespace %s yet: upgrade the release, which grants it", key.Namespace)
@@ -55,10 +59,11 @@ func (r watchedReader) Get(ctx context.Context, key client.ObjectKey, o client.O
 }
 
 // mayWatch asks the API server whether the operator may watch a namespace.
+// An error means that the API server could not be asked.
 type mayWatch func(ctx context.Context, namespace string) (bool, error)
 
-// watchedKinds are those of namespaces that a program has in its caches. Where one may not be watched, the whole cache waits
-// for it.
+// watchedKinds returns the namespaced kinds in the caches of a program. They must match the informers: one kind
+// that may not be watched keeps the whole cache from being filled.
 func (p program) watchedKinds() (kinds []schema.GroupResource) {
 	kinds = []schema.GroupResource{
 		{Resource: "limitranges"}, {Resource: "resourcequotas"},
@@ -78,7 +83,8 @@ func (p program) watchedKinds() (kinds []schema.GroupResource) {
 	)
 }
 
-// askMayWatch asks about each kind that is to be in the caches: who may write Roles in a namespace may take a part of them away.
+// askMayWatch returns a mayWatch that asks about each kind, with SelfSubjectAccessReviews. It asks about all of
+// them because a user who may write Roles in a namespace can take a part of the rights away.
 func askMayWatch(config *rest.Config, kinds []schema.GroupResource) (mayWatch, error) {
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -101,8 +107,9 @@ func askMayWatch(config *rest.Config, kinds []schema.GroupResource) (mayWatch, e
 	}, nil
 }
 
-// split tells the namespaces that may be watched from those that may not. The Roles of a namespace go with it when it is
-// deleted: a cache that waited for it would keep all the others waiting.
+// split separates the namespaces that may be watched from those that may not. A namespace that was deleted has
+// lost its Roles: a cache that waited for it would keep all the others waiting. It is an error where none may be
+// watched.
 func (n namespaces) split(ctx context.Context, may mayWatch) (watched, left namespaces, err error) {
 	for _, name := range n {
 		ok, err := may(ctx, name)
@@ -121,19 +128,22 @@ func (n namespaces) split(ctx context.Context, may mayWatch) (watched, left name
 	return watched, left, nil
 }
 
-// leftOut looks whether a namespace that was left out may be watched by now.
+// leftOut watches whether a namespace that was left out may be watched.
 type leftOut struct {
+	// names are the namespaces that may not be watched; empty: none was left out.
 	names namespaces
+	// may asks the API server about one namespace.
 	may   mayWatch
 	clock clock.WithTicker
 }
 
+// newLeftOut makes the runnable for namespaces that may not be watched.
 func newLeftOut(names namespaces, may mayWatch) leftOut {
 	return leftOut{names, may, clock.RealClock{}}
 }
 
-// Start ends with an error, and the process with it, once one of them may be watched: caches cannot take up a namespace
-// while they run, and the next process does.
+// Start implements manager.Runnable. It ends with an error, and the process with it, once one of the namespaces
+// may be watched: caches cannot add a namespace while they run, but the next process will.
 func (l leftOut) Start(ctx context.Context) error {
 	log := ctrl.Log.WithName("namespaces")
 	log.Error(nil, "Namespaces are left out: the operator may not watch them. Create them, and upgrade the release", "namespaces", l.names)
@@ -153,19 +163,21 @@ func (l leftOut) Start(ctx context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection is false: every replica has caches.
+// NeedLeaderElection returns false: every replica has caches.
 func (leftOut) NeedLeaderElection() bool { return false }
 
-// syncedWithin is how long the caches may take to be filled. Rights that were taken away meanwhile keep them waiting for ever: the
-// next process asks anew what it may watch.
+// syncedWithin is how long the caches may take to be filled. Rights that were taken away meanwhile would keep them
+// waiting for ever; the next process asks anew what it may watch.
 const syncedWithin = 10 * time.Minute
 
+// errNotSynced ends a process whose caches are not filled.
 var errNotSynced = fmt.Errorf("the caches were not filled within %s: the log says which kind cannot be listed", syncedWithin)
 
-// startSynced starts a manager, and ends it where its caches are not filled.
+// startSynced starts a manager, and stops it with errNotSynced where its caches are not filled in time.
 func startSynced(ctx context.Context, mgr ctrl.Manager, within time.Duration) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	// The goroutine ends when the caches are filled, when the time is over, or with the context.
 	go func() {
 		bounded, end := context.WithTimeout(ctx, within)
 		defer end()

@@ -13,7 +13,7 @@ import (
 	"attune.io/attune/webhook/server"
 )
 
-// minDisk is what two hours of some hundred containers and their log fit into.
+// minDisk is the least --usage-size, in bytes. Two hours of some hundred containers and their journal fit into it.
 const minDisk = 128 << 20
 
 // Certificate providers and usage sources that the flags accept.
@@ -25,42 +25,58 @@ const (
 	sourceEmbedded   = "embedded"
 )
 
-// Options are the operator's flags as given. Those of a program that does not run are as Go makes them.
+// Options are the operator's flags as given. The flags of a program that does not run have the zero value.
+// register fills them, Validate checks them, and nothing changes them afterwards.
 type Options struct {
-	program      program
-	process      processOptions
+	// program decides which of the groups below have flags.
+	program program
+	process processOptions
+	// certificates and policies have flags in every program, as process has.
 	certificates certificateOptions
-	webhooks     webhookOptions
-	policies     policyOptions
-	loops        loopOptions
-	usage        usageOptions
+	// webhooks has flags in a program that serves.
+	webhooks webhookOptions
+	policies policyOptions
+	// loops and usage have flags in a program that controls.
+	loops loopOptions
+	usage usageOptions
 }
 
-// processOptions are about each process of the operator.
+// processOptions are the flags of every process of the operator.
 type processOptions struct {
 	// namespace of the operator itself.
 	namespace string
 	// watched namespaces as given; none: all. Config.watched are those of them that can be watched.
-	watched                      namespaces
-	logLevel                     string
+	watched namespaces
+	// logLevel is debug, info or error (see levelOf).
+	logLevel string
+	// metricsAddress and probeAddress are host and port of the two servers; "0" switches one off.
 	metricsAddress, probeAddress string
-	metricsSecure                bool
+	// metricsSecure serves the metrics over TLS, and only to readers that the API server allows (see readers).
+	metricsSecure bool
 }
 
-// certificateOptions say where the webhooks' serving certificate comes from, and who is to trust it.
+// certificateOptions configure where the webhooks' serving certificate comes from, and which objects get its CA.
 type certificateOptions struct {
-	provider         string
-	service          string
-	secret           string
-	mutatingConfig   string
+	// provider is cert-manager or self-signed.
+	provider string
+	// service is the name of the webhooks' Service. The certificate is for its DNS names.
+	service string
+	// secret, mutatingConfig and validatingConfig are the names of the objects that the self-signed provider
+	// writes.
+	secret string
+	// mutatingConfig is a MutatingWebhookConfiguration.
+	mutatingConfig string
+	// validatingConfig is a ValidatingWebhookConfiguration.
 	validatingConfig string
 }
 
-// webhookOptions say how the webhooks are served.
+// webhookOptions configure how the webhooks are served.
 type webhookOptions struct {
+	// port is the TCP port of the webhooks.
 	port int
-	// certDir holds the certificate of cert-manager.
+	// certDir is the folder where cert-manager's certificate is mounted; not used with self-signed.
 	certDir string
+	// clients restrict who may call the webhooks; the zero value: every client may.
 	clients server.Clients
 }
 
@@ -68,56 +84,79 @@ type webhookOptions struct {
 type policyOptions struct {
 	// sources are the namespaces whose policies may name their own usage source.
 	sources []string
-	steps   int
-	rate    time.Duration
+	// steps is the most steps of history that a policy may keep of a container.
+	steps int
+	// rate is the longest rateWindow of a policy.
+	rate time.Duration
 }
 
-// loopOptions are about the control loops.
+// loopOptions configure the control loops.
 type loopOptions struct {
-	leaderElect      bool
-	podUID           string
+	// leaderElect runs the loops on one replica only.
+	leaderElect bool
+	// podUID is the UID of the operator's own pod; empty outside of a pod (see newLock).
+	podUID string
+	// decisionsAddress is a loopback address; empty: decisions are not served.
 	decisionsAddress string
-	eviction         bool
-	nodeInterval     time.Duration
-	nodeLoadTaint    bool
+	// eviction allows evictions for policies that ask for them.
+	eviction bool
+	// nodeInterval is the time between two passes over a node where nothing happens.
+	nodeInterval time.Duration
+	// nodeLoadTaint switches the taint of overloaded nodes on.
+	nodeLoadTaint bool
 }
 
-// usageOptions say where usage comes from, and how often it is looked at.
+// usageOptions configure where usage comes from, and how often it is read.
 type usageOptions struct {
-	source     string
-	interval   time.Duration
+	// source is embedded or prometheus.
+	source string
+	// interval is the time between two reads of a source, and between two scrapes of a kubelet.
+	interval time.Duration
+	// disk and kubelet are used by the embedded source alone, prometheus by both: the embedded source asks the
+	// server once for the time before its first scrape.
 	disk       diskOptions
 	kubelet    kubeletOptions
 	prometheus prometheusOptions
 }
 
-// diskOptions say where the embedded source keeps raw samples.
+// diskOptions configure where the embedded source keeps raw samples; without dir it keeps none on disk.
 type diskOptions struct {
-	dir       string
+	// dir is the folder; empty: samples are kept in memory only.
+	dir string
+	// retention is how long samples are kept, size how many bytes the folder may take.
 	retention time.Duration
 	size      resource.QuantityValue
 }
 
-// kubeletOptions say how kubelets' certificates are verified, and what kubelets are shown.
+// kubeletOptions configure how kubelets' certificates are verified, and which token is sent to kubelets.
 type kubeletOptions struct {
-	caFile             string
+	// caFile holds the certificates of the authority; empty: those that the API server is verified with.
+	caFile string
+	// insecureSkipVerify accepts any certificate; a machine in between could read the token.
 	insecureSkipVerify bool
-	// scraper is the ServiceAccount whose tokens kubelets are shown; empty: the operator's own credentials are.
+	// scraper is the ServiceAccount whose tokens are sent to kubelets; empty: the operator's own credentials are
+	// sent.
 	scraper string
 }
 
-// prometheusOptions address the operator's own source.
+// prometheusOptions address the operator's own Prometheus server. Without an address there is none.
 type prometheusOptions struct {
-	address            string
-	headers            map[string]string
-	queryParameters    map[string]string
-	matchers           map[string]string
-	bearerTokenFile    string
+	// address is the base URL, without /api/v1.
+	address string
+	// headers are sent with every request, such as a tenant's.
+	headers map[string]string
+	// queryParameters are added to every request.
+	queryParameters map[string]string
+	// matchers are labels that every selector gets, such as that of the cluster.
+	matchers map[string]string
+	// bearerTokenFile is read again every minute; empty: no token is sent.
+	bearerTokenFile string
+	// caFile holds the authority in PEM; empty: the system's authorities.
 	caFile             string
 	insecureSkipVerify bool
 }
 
-// register the flags of the program, and no other's.
+// register adds the flags of the program, and of no other one.
 func (o *Options) register(f *pflag.FlagSet) {
 	o.process.register(f)
 	o.policies.register(f)
@@ -131,6 +170,8 @@ func (o *Options) register(f *pflag.FlagSet) {
 	}
 }
 
+// register adds the flags that every program has. Their defaults come from the environment where the chart sets
+// it.
 func (o *processOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the operator's own namespace")
 	f.StringSliceVar((*[]string)(&o.watched), "watch-namespaces", nil, "namespaces that the operator reads and writes in; empty: all")
@@ -140,12 +181,14 @@ func (o *processOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 }
 
+// register adds the bounds on policies. The webhook needs them too, since it refuses policies beyond them.
 func (o *policyOptions) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.sources, "policy-source-namespaces", nil, "namespaces whose policies may name their own usage source")
 	f.IntVar(&o.steps, "max-history-steps", policy.DefaultSteps, "steps of history that a policy may keep of a container: historyWindow / queryStep")
 	f.DurationVar(&o.rate, "max-rate-window", policy.DefaultRateWindow, "longest rateWindow of a policy")
 }
 
+// register adds the flags of the certificate. Both programs need them: one issues it, the other one reads it.
 func (o *certificateOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.provider, "certs-provider", providerCertManager, "cert-manager, or self-signed: issued and rotated by the controller, in --cert-secret")
 	f.StringVar(&o.service, "webhook-service", "attune-webhook", "name of the webhooks' Service")
@@ -154,6 +197,7 @@ func (o *certificateOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.validatingConfig, "validating-webhook-config", "attune", "ValidatingWebhookConfiguration that gets the self-signed CA")
 }
 
+// register adds the flags of the webhook server.
 func (o *webhookOptions) register(f *pflag.FlagSet) {
 	f.IntVar(&o.port, "webhook-port", 9443, "port of the webhooks")
 	f.StringVar(&o.certDir, "cert-dir", "/etc/attune/certs", "folder of tls.crt and tls.key where --certs-provider is cert-manager")
@@ -161,6 +205,7 @@ func (o *webhookOptions) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.clients.Names, "webhook-client-name", nil, "common names that a caller's certificate may have; empty: any")
 }
 
+// register adds the flags of the control loops.
 func (o *loopOptions) register(f *pflag.FlagSet) {
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "run the control loops on one replica only")
 	f.StringVar(&o.podUID, "pod-uid", os.Getenv("POD_UID"), "UID of the operator's own pod: where a process of it led, its next one leads on at once")
@@ -170,6 +215,7 @@ func (o *loopOptions) register(f *pflag.FlagSet) {
 	f.BoolVar(&o.nodeLoadTaint, "node-load-taint", false, "taint nodes whose CPU is overloaded; the operator must have been granted to patch nodes")
 }
 
+// register adds the flags of the usage sources. Those of a source that is not chosen have no effect.
 func (o *usageOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.source, "usage-source", sourceEmbedded, "where usage history comes from: embedded (the kubelets, scraped by the operator) or prometheus")
 	f.DurationVar(&o.interval, "usage-interval", time.Minute, "time between two looks at the usage source, and between two scrapes of a kubelet")

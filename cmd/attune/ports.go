@@ -31,24 +31,28 @@ const (
 	callersEnd = 5 * time.Second
 )
 
-// probed is a manager whose probes are served within bounds: its own server takes a MiB of headers on each of as many
-// connections as somebody opens.
+// probed is a manager whose probes are served within bounds. The manager's own server accepts any number of
+// connections with a MiB of headers each.
 type probed struct {
+	// Manager is the real manager. All methods but two are its own.
 	ctrl.Manager
+	// healthy and ready are the checks by name.
 	healthy, ready map[string]healthz.Checker
 }
 
+// AddHealthzCheck implements manager.Manager. It collects the check for listen.
 func (p *probed) AddHealthzCheck(name string, check healthz.Checker) error {
 	p.healthy[name] = check
 	return nil
 }
 
+// AddReadyzCheck implements manager.Manager. It collects the check for listen.
 func (p *probed) AddReadyzCheck(name string, check healthz.Checker) error {
 	p.ready[name] = check
 	return nil
 }
 
-// listen has the manager serve the probes that were added to it by now.
+// listen serves the probes that have been added so far.
 func (p *probed) listen(address string, dropped *prometheus.CounterVec) error {
 	mux := http.NewServeMux()
 	for path, checks := range map[string]map[string]healthz.Checker{"/healthz": p.healthy, "/readyz": p.ready} {
@@ -59,8 +63,8 @@ func (p *probed) listen(address string, dropped *prometheus.CounterVec) error {
 	return addPort(p, "probes", address, mux, nil, dropped)
 }
 
-// serveMetrics to whoever comes or, over TLS with a certificate of its own making, to those whom the API server lets
-// read them.
+// serveMetrics serves /metrics: without TLS to every client or, with --metrics-secure, over TLS to the readers
+// that the API server allows.
 func serveMetrics(mgr ctrl.Manager, c Config, gatherer prometheus.Gatherer, dropped *prometheus.CounterVec) error {
 	handler := fewScrapes(promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	var secure *tls.Config
@@ -78,7 +82,8 @@ func serveMetrics(mgr ctrl.Manager, c Config, gatherer prometheus.Gatherer, drop
 	return addPort(mgr, "metrics", c.process.metricsAddress, mux, secure, dropped)
 }
 
-// ownCertificate is one that nobody can verify: it keeps the readers' tokens from whoever only listens.
+// ownCertificate makes a certificate that no client can verify. It protects the readers' tokens from eavesdropping
+// only.
 func ownCertificate() (*tls.Config, error) {
 	certificate, key, err := certutil.GenerateSelfSignedCertKeyWithFixtures("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil, "")
 	if err != nil {
@@ -91,7 +96,8 @@ func ownCertificate() (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, Certificates: []tls.Certificate{pair}}, nil
 }
 
-// addPort has the manager serve a port, unless it is switched off. A port that is taken is an error at once.
+// addPort listens on an address and adds the server to the manager, unless the port is switched off. It listens at
+// once, so that a port that is taken is an error before the operator starts.
 func addPort(mgr ctrl.Manager, name, address string, handler http.Handler, secure *tls.Config, dropped *prometheus.CounterVec) error {
 	if address == switchedOff {
 		return nil
@@ -106,7 +112,7 @@ func addPort(mgr ctrl.Manager, name, address string, handler http.Handler, secur
 	return mgr.Add(&manager.Server{Name: name, Listener: listener, ShutdownTimeout: ptr.To(callersEnd), Server: callers(handler, dropped.WithLabelValues(name))})
 }
 
-// callers are served within bounds.
+// callers makes a server with the limits of this file.
 func callers(handler http.Handler, dropped prometheus.Counter) *http.Server {
 	return ports.New(ports.Options{
 		Handler:     handler,

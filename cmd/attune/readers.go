@@ -22,6 +22,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
+// The limits of this file, in short: verdicts are kept for a minute, 64 tokens are known, and made-up tokens cost
+// the API server two questions a second, after a first burst.
 const (
 	// judgedFor is how long a verdict on a token holds: as long as the API server itself keeps one of its webhooks.
 	judgedFor = time.Minute
@@ -37,31 +39,40 @@ const (
 	askedWithin = 5 * time.Second
 )
 
-// readers lets those read the metrics whose bearer token the API server knows, and who may `get` the path /metrics.
+// readers lets a client read the metrics only if the API server knows its bearer token and allows its user to
+// `get` the path /metrics. It keeps verdicts, so that a scrape costs no question to the API server. mutex guards
+// judged and letIn, of which each has mostJudged entries at most.
 type readers struct {
+	// api sends TokenReviews and SubjectAccessReviews.
 	api   kubernetes.Interface
 	clock clock.PassiveClock
-	// asks about strangers, about those who come from where a reader was let in, and about those who were let in before.
+	// Three limits on the questions to the API server: asks for unknown tokens, nearby for unknown tokens from an
+	// address where a reader was let in, again for tokens that were let in before. They are separate, so that a
+	// flood of made-up tokens does not lock out a scraper.
 	asks, nearby, again flowcontrol.RateLimiter
 
-	mutex  sync.Mutex
+	mutex sync.Mutex
+	// judged holds verdicts by the hash of the token.
 	judged map[[sha256.Size]byte]verdict
 	// letIn are the addresses that readers were let in from, and when last.
 	letIn map[string]time.Time
 }
 
-// verdict on a token: what it is answered with, and since when.
+// verdict is the answer to a token, as an HTTP status, and the time of the question.
 type verdict struct {
+	// status is 200, 401 or 403.
 	status int
 	at     time.Time
 }
 
+// newReaders makes a readers that knows no token. Each of the three limits has its own bucket.
 func newReaders(api kubernetes.Interface, c clock.PassiveClock) *readers {
 	few := func() flowcontrol.RateLimiter { return flowcontrol.NewTokenBucketRateLimiter(askedEach, askedAtOnce) }
 	return &readers{api: api, clock: c, asks: few(), nearby: few(), again: few(), judged: map[[sha256.Size]byte]verdict{}, letIn: map[string]time.Time{}}
 }
 
-// onlyReaders asks the API server who may read the metrics, before a scrape takes its turn.
+// onlyReaders wraps a handler so that readers alone reach it. The check comes before a scrape takes its turn
+// (fewScrapes), so that a stranger cannot take the turns.
 func onlyReaders(config *rest.Config, client *http.Client, handler http.Handler) (http.Handler, error) {
 	api, err := kubernetes.NewForConfigAndClient(config, client)
 	if err != nil {
@@ -70,7 +81,7 @@ func onlyReaders(config *rest.Config, client *http.Client, handler http.Handler)
 	return newReaders(api, clock.RealClock{}).only(ctrl.Log.WithName("metrics"), handler), nil
 }
 
-// only serves requests of readers.
+// only serves the requests of readers, and answers all others with 401, 403, 429 or 503.
 func (x *readers) only(log logr.Logger, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -89,8 +100,11 @@ func (x *readers) only(log logr.Logger, handler http.Handler) http.Handler {
 	})
 }
 
-// judge is what the bearer of a token, who asks from an address, is answered with.
+// judge returns the HTTP status for a token from an address; 200 lets it in. A verdict holds for judgedFor. A
+// verdict in favour holds for judgedAtMost where the API server cannot be asked, so that metrics stay readable in
+// an outage.
 func (x *readers) judge(ctx context.Context, log logr.Logger, token, from string) int {
+	// A clock that was set back must not keep verdicts for ever, hence the absolute value of the age.
 	key, now := sha256.Sum256([]byte(token)), x.clock.Now()
 	last, known := x.known(key)
 	age := now.Sub(last.at).Abs()
@@ -98,6 +112,7 @@ func (x *readers) judge(ctx context.Context, log logr.Logger, token, from string
 		return last.status
 	}
 	inFavour := known && last.status == http.StatusOK && age < judgedAtMost
+	// The limit that a token falls under depends on what is known of it and of its address.
 	asks := x.asks
 	switch {
 	case inFavour:
@@ -125,7 +140,8 @@ func (x *readers) judge(ctx context.Context, log logr.Logger, token, from string
 	return status
 }
 
-// ask the API server who it is, and whether they may.
+// ask asks the API server whose token it is (TokenReview) and whether that user may read /metrics
+// (SubjectAccessReview).
 func (x *readers) ask(ctx context.Context, token string) (int, error) {
 	review, err := x.api.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {
@@ -134,6 +150,7 @@ func (x *readers) ask(ctx context.Context, token string) (int, error) {
 	if !review.Status.Authenticated {
 		return http.StatusUnauthorized, nil
 	}
+	// The access is reviewed for the user of the token with all attributes, as the API server itself would.
 	user := review.Status.User
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range user.Extra {
@@ -152,6 +169,7 @@ func (x *readers) ask(ctx context.Context, token string) (int, error) {
 	return http.StatusOK, nil
 }
 
+// known returns the last verdict on a token. Tokens are stored as hashes, so that a memory dump holds none.
 func (x *readers) known(key [sha256.Size]byte) (verdict, bool) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -159,7 +177,8 @@ func (x *readers) known(key [sha256.Size]byte) (verdict, bool) {
 	return v, ok
 }
 
-// keep a verdict. Where there are too many, those against go first: they are made-up tokens.
+// keep stores a verdict. Where there are mostJudged already, the refused and the old ones go: made-up tokens must
+// not push out those of readers.
 func (x *readers) keep(key [sha256.Size]byte, v verdict) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -170,12 +189,14 @@ func (x *readers) keep(key [sha256.Size]byte, v verdict) {
 			}
 		}
 	}
+	// Where all places are taken by readers, the verdict is not kept: the token is reviewed again at its next
+	// request.
 	if len(x.judged) < mostJudged {
 		x.judged[key] = v
 	}
 }
 
-// wasLetIn reports whether somebody at an address was let in lately.
+// wasLetIn returns whether a reader was let in from an address within judgedAtMost.
 func (x *readers) wasLetIn(from string) bool {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
@@ -183,6 +204,7 @@ func (x *readers) wasLetIn(from string) bool {
 	return ok && x.clock.Since(at).Abs() < judgedAtMost
 }
 
+// letInFrom records an address, and forgets those that are too old.
 func (x *readers) letInFrom(address string) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()

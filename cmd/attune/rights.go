@@ -17,8 +17,8 @@ import (
 // rightsTimeout bounds one question to the API server, and all that mayResize asks.
 const rightsTimeout = 5 * time.Second
 
-// addRights follows whether the operator may resize pods. The leader is not ready while it may not: nothing it is
-// there for would work, and an upgrade with too few rights is not to replace one that works.
+// addRights adds the runnable that watches whether the operator may resize pods. The leader is not ready while it
+// may not, so that an upgrade with too few rights does not replace an operator that works.
 func addRights(mgr ctrl.Manager, watched namespaces) (*workloadloop.Rights, error) {
 	api, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -33,8 +33,8 @@ func addRights(mgr ctrl.Manager, watched namespaces) (*workloadloop.Rights, erro
 	return rights, mgr.Add(rights)
 }
 
-// mayResize asks whether the operator may resize pods: in every namespace, or in any of those it watches. That one of
-// those denies it is about that one alone.
+// mayResize returns whether the operator may resize pods: in all namespaces, or in at least one of those that it
+// watches. One namespace that denies it must not stop the others.
 func mayResize(ctx context.Context, reviews authorizationclient.SelfSubjectAccessReviewInterface, watched namespaces) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, rightsTimeout)
 	defer cancel()
@@ -50,7 +50,7 @@ func mayResize(ctx context.Context, reviews authorizationclient.SelfSubjectAcces
 	return false, nil
 }
 
-// may asks the API server whether the operator itself may do something.
+// may asks the API server whether the operator itself has a right (SelfSubjectAccessReview).
 func may(ctx context.Context, reviews authorizationclient.SelfSubjectAccessReviewInterface, what authorizationv1.ResourceAttributes) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, rightsTimeout)
 	defer cancel()

@@ -14,12 +14,13 @@ import (
 	"attune.io/attune/usage/embedded"
 )
 
-// tokenSeconds is how long a token of the scraper lasts: the least that the API server issues. Whoever takes it from a
-// node can read kubelets' metrics with it for so long, and nothing else.
+// tokenSeconds is how long a token of the scraper is valid: the least that the API server issues. A token that was
+// stolen from a node can read kubelets' metrics for so long, and nothing else.
 const tokenSeconds = 600
 
-// scraperTokens are what kubelets are shown, and never the operator's own token, which may resize every pod: a node that
-// somebody broke into would have it within a minute. Nil where no ServiceAccount is named, as out of a cluster.
+// scraperTokens returns the tokens that kubelets receive. The operator's own token must not be sent, since it may
+// resize every pod: an attacker on one node would have it within a minute. It is nil where no ServiceAccount is
+// named, as outside of a cluster.
 func scraperTokens(config *rest.Config, namespace, name string) (*embedded.Tokens, error) {
 	if name == "" {
 		return nil, nil
@@ -31,7 +32,7 @@ func scraperTokens(config *rest.Config, namespace, name string) (*embedded.Token
 	return embedded.NewTokens(tokenOf(clients.ServiceAccounts(namespace), name), clock.RealClock{}), nil
 }
 
-// tokenOf asks the API server for a token of one ServiceAccount.
+// tokenOf returns a function that requests a token of one ServiceAccount (TokenRequest).
 func tokenOf(accounts corev1client.ServiceAccountInterface, name string) func(context.Context) (embedded.Token, error) {
 	return func(ctx context.Context) (embedded.Token, error) {
 		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(tokenSeconds))}}

@@ -14,10 +14,11 @@ import (
 
 // coreResources lists what an API server serves of a group version; discovery clients do.
 type coreResources interface {
+	// ServerResourcesForGroupVersion lists the resources and subresources of a group version, such as v1.
 	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
 }
 
-// addServed follows whether the API server serves pods/resize.
+// addServed adds the runnable that watches whether the API server serves pods/resize (KEP-1287).
 func addServed(mgr ctrl.Manager) (*workloadloop.Served, error) {
 	api, err := discovery.NewDiscoveryClientForConfig(mgr.GetConfig())
 	if err != nil {
@@ -27,6 +28,7 @@ func addServed(mgr ctrl.Manager) (*workloadloop.Served, error) {
 	return served, mgr.Add(served)
 }
 
+// servesResize returns whether the core group has the subresource pods/resize.
 func servesResize(api coreResources) (bool, error) {
 	core, err := api.ServerResourcesForGroupVersion("v1")
 	if err != nil {

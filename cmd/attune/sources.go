@@ -25,23 +25,24 @@ import (
 	"attune.io/attune/usage/recent"
 )
 
-// sources answer what pods and nodes use: the operator's own source, and the servers that policies and defaults name.
+// sources chooses the usage source for settings: the operator's own one, or the server that a policy or defaults
+// name. All fields but clients are set once; clients has a mutex of its own.
 type sources struct {
-	// own is the embedded source; nil: the operator's own source is the server.
+	// own is the embedded source; nil where the operator's own source is a Prometheus server.
 	own *embedded.Source
-	// server of the operator; without an address there is none.
+	// server is the operator's Prometheus server; without an address there is none.
 	server prometheusOptions
 	// namespace of the operator, where the Secrets are of its own source and of the cluster's defaults.
 	namespace string
-	// secrets are read by name from the API server: nothing of them is cached.
+	// secrets reads Secrets by name from the API server. Nothing of them is cached.
 	secrets client.Reader
-	// meter counts what the servers are asked; nil: nothing is asked.
+	// meter counts the questions to servers.
 	meter *prometheus.Meter
-	// clients of the servers that are asked about watched pods and nodes.
+	// clients keeps the connections to the servers that are asked about watched pods and nodes.
 	clients prometheus.Clients
 }
 
-// newSources makes the sources, and has the leader run the embedded one, if the flags ask for it.
+// newSources makes the sources. Where the flags choose the embedded source, the manager runs it on the leader.
 func newSources(mgr ctrl.Manager, c Config, m meters) (*sources, error) {
 	s := &sources{server: c.usage.prometheus, namespace: c.process.namespace, secrets: mgr.GetAPIReader(), meter: m.usage}
 	if c.usage.source != sourceEmbedded {
@@ -54,7 +55,7 @@ func newSources(mgr ctrl.Manager, c Config, m meters) (*sources, error) {
 	return s, mgr.Add(s.own)
 }
 
-// newEmbedded is the source that scrapes the kubelets.
+// newEmbedded makes the source that scrapes the kubelets.
 func newEmbedded(mgr ctrl.Manager, c Config, m *embedded.Metrics) (*embedded.Source, error) {
 	kubelet, disk := c.usage.kubelet, c.usage.disk
 	tokens, err := scraperTokens(mgr.GetConfig(), c.process.namespace, kubelet.scraper)
@@ -75,12 +76,14 @@ func newEmbedded(mgr ctrl.Manager, c Config, m *embedded.Metrics) (*embedded.Sou
 	}), nil
 }
 
-// embeds: the settings are answered by the embedded source, which forgets what was before its samples.
+// embeds returns whether the embedded source answers for these settings. It keeps samples for days only, so
+// histories from it need checkpoints.
 func (s *sources) embeds(settings usage.SourceSettings) bool {
 	return settings.Prometheus == nil && s.own != nil
 }
 
-// dial is a new source of the settings. The embedded one is beside the server that knows what was before, if there is one.
+// dial is a usage.Dialer. Where the operator has both the embedded source and a server, the server answers for the
+// time before the first scrape.
 func (s *sources) dial(settings usage.SourceSettings) (usage.Source, error) {
 	switch {
 	case !s.embeds(settings):
@@ -88,6 +91,8 @@ func (s *sources) dial(settings usage.SourceSettings) (usage.Source, error) {
 	case s.server.address == "":
 		return s.own, nil
 	}
+	// The embedded source begins with the first scrape. What was before comes from the server, through
+	// usage.Backfilled.
 	past, err := s.operators(nil)
 	if err != nil {
 		return nil, err
@@ -95,7 +100,7 @@ func (s *sources) dial(settings usage.SourceSettings) (usage.Source, error) {
 	return usage.Backfilled{Source: s.own, Since: s.own.Since, Past: prometheus.Metered{Client: past, Meter: s.meter}}, nil
 }
 
-// gauge is what the same sources measure of watched pods.
+// gauge returns the source that measures watched pods for these settings.
 func (s *sources) gauge(settings policy.Settings) (workload.Gauge, error) {
 	if s.embeds(settings.Source) {
 		return s.own, nil
@@ -105,6 +110,7 @@ func (s *sources) gauge(settings policy.Settings) (workload.Gauge, error) {
 
 // known is what was scraped, or what a server has been asked for already. The loop is nil where no node's load is asked
 // for.
+// The comparison with nil matters: a nil *LoadLoop in the interface NodeUsage would not be nil.
 func (s *sources) known(pods *recent.Store, nodes *nodeloop.LoadLoop) workload.Lately {
 	switch {
 	case s.own != nil:
@@ -115,7 +121,7 @@ func (s *sources) known(pods *recent.Store, nodes *nodeloop.LoadLoop) workload.L
 	return recent.Known{Pods: pods, Nodes: nodes}
 }
 
-// loads of nodes, from the operator's own source with a sample each interval.
+// loads returns the load of nodes from the operator's own source. An error means that its server cannot be used.
 func (s *sources) loads(interval time.Duration) (loads prometheus.Loads, err error) {
 	ask := s.askNodes
 	if s.own != nil {
@@ -126,7 +132,8 @@ func (s *sources) loads(interval time.Duration) (loads prometheus.Loads, err err
 	return prometheus.NewLoads(ask, prometheus.ScopeOf(s.server.matchers), interval), nil
 }
 
-// askNodes asks the operator's own server. It is looked up each time: a client that was refused is made anew.
+// askNodes asks the operator's own server about all nodes. It looks the client up at each call, because a client
+// that failed has been replaced.
 func (s *sources) askNodes(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
 	server, err := s.kept(usage.SourceSettings{})
 	if err != nil {
@@ -135,12 +142,13 @@ func (s *sources) askNodes(ctx context.Context, expression string, at time.Time)
 	return server.Nodes(ctx, expression, at)
 }
 
-// kept is a client that was made before, or a new one; see prometheus.Clients.
+// kept returns the client of an earlier question, or a new one (see prometheus.Clients).
 func (s *sources) kept(settings usage.SourceSettings) (prometheus.Metered, error) {
 	return s.clients.Of(settings.Digest(), time.Now(), func() (prometheus.Metered, error) { return s.metered(settings) })
 }
 
-// metered is a new client of the server that settings name, or of the operator's own.
+// metered makes a client of the server that settings name, or of the operator's own. A client that fails removes
+// itself from clients.
 func (s *sources) metered(settings usage.SourceSettings) (prometheus.Metered, error) {
 	c, err := s.connect(settings)
 	return prometheus.Metered{
@@ -148,12 +156,15 @@ func (s *sources) metered(settings usage.SourceSettings) (prometheus.Metered, er
 	}, err
 }
 
+// connect makes the client of a server. The Secrets are those of the policy's namespace, or of the operator's
+// namespace for the cluster's defaults. A server that a policy names is limited: see Config.PolicySource.
 func (s *sources) connect(settings usage.SourceSettings) (*prometheus.Client, error) {
 	named := settings.Prometheus
 	if named == nil {
 		return s.operators(settings.Labels)
 	}
 	address, host := cmp.Or(named.Address, s.server.address), ""
+	// A source of a namespace may only use Secrets that name its host; the operator's own may use any.
 	if settings.Namespace != "" {
 		host = hostOf(address)
 	}
@@ -174,10 +185,12 @@ func (s *sources) connect(settings usage.SourceSettings) (*prometheus.Client, er
 	return prometheus.New(config)
 }
 
-// operators is a new client of the operator's own server, whose labels go before a policy's: a policy narrows what it is
-// told of, and does not look beside it.
+// operators makes a client of the operator's own server. The operator's matchers win over a policy's labels: a
+// policy can narrow what it reads, and an attempt to widen it is an error.
 func (s *sources) operators(labels map[string]string) (*prometheus.Client, error) {
 	wanted := maps.Clone(s.server.matchers)
+	// A label that contradicts the operator's matcher is an error, not an empty answer, which would look like no
+	// usage.
 	for name, value := range labels {
 		if own, known := wanted[name]; known && own != value {
 			return nil, fmt.Errorf("metricsSource.labels.%s %q is not what the operator's own source is asked for: usage.prometheus.matchers.%s is %q", name, value, name, own)
@@ -192,6 +205,7 @@ func (s *sources) operators(labels map[string]string) (*prometheus.Client, error
 		TLS:             prometheus.TLS{InsecureSkipVerify: s.server.insecureSkipVerify},
 		BearerTokenFile: s.server.bearerTokenFile,
 	}
+	// The file is read at each request. It is only checked here, so that a wrong path is found at once.
 	if file := s.server.bearerTokenFile; file != "" {
 		if _, err := os.Stat(file); err != nil {
 			return nil, fmt.Errorf("reading --prometheus-bearer-token-file: %w", err)

@@ -23,26 +23,31 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// passTimeout ends a pass whose call to the API server is never answered, although its connection stands: watches
-// want connections without a limit, and the object would never be looked at again. The next pass goes on where a
-// long one was ended.
+// passTimeout ends a pass whose call to the API server is never answered although its connection stands. Watches
+// need connections without a time limit, so nothing else would end it, and the object would never be looked at
+// again. The next pass continues where a long one was ended.
 const passTimeout = 2 * time.Minute
 
-// System is the operator, built and not started: a manager with all that it is to run. Each constructor below takes what
-// it builds on, so that the order in which they are called is the only one that compiles.
+// System is the operator, built and not started: a manager with all that it runs. Each constructor below takes
+// what it builds on as an argument, so a wrong order of calls does not compile.
 type System struct{ mgr ctrl.Manager }
 
-// NewSystem builds what the program of the config is. It panics where its metrics are in the registry already.
+// NewSystem builds the program of the Config. It opens the ports of probes and metrics, so a port that is taken is
+// an error here. It panics where its metrics are in the registry already. ctx bounds the setup only.
+//
+// The probes are added last, since listen serves those that exist when it is called.
 func NewSystem(ctx context.Context, c Config, registry metrics.RegistererGatherer) (*System, error) {
 	provider, err := newCertificates(c)
 	if err != nil {
 		return nil, err
 	}
+	// Metrics come before the manager, because the webhook server takes them.
 	m := newMeters(&c.Options, registry)
 	mgr, err := newManager(c, provider, m)
 	if err != nil {
 		return nil, err
 	}
+	// It ends the process when a namespace that was left out may be watched.
 	if len(c.leftOut.names) > 0 {
 		if err := mgr.Add(c.leftOut); err != nil {
 			return nil, err
@@ -52,6 +57,7 @@ func NewSystem(ctx context.Context, c Config, registry metrics.RegistererGathere
 	if err := addProgram(ctx, probes, c, provider, m); err != nil {
 		return nil, err
 	}
+	// From here on no check may be added: the probes that exist are served.
 	if err := probes.listen(c.process.probeAddress, m.dropped); err != nil {
 		return nil, err
 	}
@@ -61,14 +67,16 @@ func NewSystem(ctx context.Context, c Config, registry metrics.RegistererGathere
 	return &System{mgr}, nil
 }
 
-// Run runs the operator until the context ends.
+// Run runs the operator until the context ends, and returns nil then. An error is that of the part that ended it.
+// It must be called once.
 func (s *System) Run(ctx context.Context) error { return startSynced(ctx, s.mgr, syncedWithin) }
 
-// addProgram adds what the program does.
+// addProgram adds to the manager what the program does: the certificates, the webhooks and the loops.
 func addProgram(ctx context.Context, mgr ctrl.Manager, c Config, provider certs.Provider, m meters) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}
+	// The certificates are a runnable of their own. The webhooks wait for them in their readiness probe.
 	if provider != nil {
 		if err := mgr.Add(provider); err != nil {
 			return err
@@ -85,6 +93,7 @@ func addProgram(ctx context.Context, mgr ctrl.Manager, c Config, provider certs.
 	return nil
 }
 
+// newScheme knows the kinds of Kubernetes and those of attune.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -93,6 +102,8 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, v1alpha1.AddToScheme(scheme)
 }
 
+// newManager makes the manager. Secrets are not cached: a cache would need the right to list all of them. The
+// manager's own servers for metrics and probes are switched off, because they have no bounds (see ports.go).
 func newManager(c Config, provider certs.Provider, m meters) (ctrl.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -122,7 +133,8 @@ func newManager(c Config, provider certs.Provider, m meters) (ctrl.Manager, erro
 	return ctrl.NewManager(c.api, options)
 }
 
-// cacheOptions keep of each object what the loops and webhooks read.
+// cacheOptions reduce what the caches hold: of each object the fields that loops and webhooks read (trim.Object),
+// of the watched namespaces alone.
 func cacheOptions(watched namespaces) cache.Options {
 	return cache.Options{
 		DefaultTransform: trim.Object, DefaultNamespaces: watched.cached(),

@@ -12,10 +12,11 @@ import (
 	"attune.io/attune/internal/uninstall"
 )
 
-// uninstallTimeout is within the deadline of the chart's Job.
+// uninstallTimeout is shorter than the deadline of the chart's Job, so that the Job's log has the reason of a
+// failure.
 const uninstallTimeout = 3 * time.Minute
 
-// uninstallCommand is what helm runs before it uninstalls the chart.
+// uninstallCommand makes the command that helm runs before it uninstalls the chart (see internal/uninstall).
 func uninstallCommand() *cobra.Command {
 	o := uninstall.Options{}
 	cmd := &cobra.Command{
@@ -34,6 +35,7 @@ func uninstallCommand() *cobra.Command {
 	return cmd
 }
 
+// runUninstall refuses an empty selector: it would select every pod of the namespace, and wait for them for ever.
 func runUninstall(ctx context.Context, o uninstall.Options) error {
 	if o.Namespace == "" || o.Selector == "" {
 		return errors.New("--namespace and --selector are needed: they say which pods are the operator's")

@@ -8,8 +8,8 @@ import (
 	"attune.io/attune/internal/policy"
 )
 
-// Validate refuses flags that cannot work, in one sentence that names the flag, its value and what would do. A program is
-// judged by its own flags alone.
+// Validate returns an error for flags that cannot work: one sentence with the flag, its value and what would work.
+// It checks the flags of the program alone, and changes nothing.
 func (o *Options) Validate() error {
 	checks := []func() error{o.process.validate, o.certificates.validate, o.webhooks.validate, o.policies.validate}
 	if o.program.controls {
@@ -23,6 +23,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
+// validate checks that the operator knows its own namespace: leases, Secrets and tokens are there.
 func (o *processOptions) validate() error {
 	if o.namespace == "" {
 		return errors.New("--namespace is empty: set it, or the environment variable POD_NAMESPACE, to the operator's own namespace")
@@ -30,11 +31,13 @@ func (o *processOptions) validate() error {
 	return nil
 }
 
+// validateLogging checks the log level.
 func (o *processOptions) validateLogging() error {
 	_, err := levelOf(o.logLevel)
 	return err
 }
 
+// validate checks the provider.
 func (o *certificateOptions) validate() error {
 	if o.provider != providerCertManager && o.provider != providerSelfSigned {
 		return fmt.Errorf("--certs-provider %q is unknown: use %s or %s", o.provider, providerCertManager, providerSelfSigned)
@@ -42,6 +45,7 @@ func (o *certificateOptions) validate() error {
 	return nil
 }
 
+// validate refuses names without an authority: a name in a certificate that is not verified proves nothing.
 func (o *webhookOptions) validate() error {
 	if len(o.clients.Names) > 0 && o.clients.CAFile == "" {
 		return errors.New("--webhook-client-name needs --webhook-client-ca-file: set it to the file with the certificates that callers are verified with")
@@ -49,6 +53,7 @@ func (o *webhookOptions) validate() error {
 	return nil
 }
 
+// validate checks that the bounds leave room for a policy that works.
 func (o *policyOptions) validate() error {
 	switch {
 	case o.steps < 48 || o.steps > policy.MostSteps:
@@ -59,7 +64,8 @@ func (o *policyOptions) validate() error {
 	return nil
 }
 
-// validate beside the namespaces that are to be watched: what is about whole nodes goes with all of them alone.
+// validate checks the flags of the loops. watched are the namespaces of the flags: what concerns whole nodes needs
+// all namespaces.
 func (o *loopOptions) validate(watched namespaces) error {
 	switch {
 	case o.decisionsAddress != "" && loopback(o.decisionsAddress) != nil:
@@ -74,6 +80,7 @@ func (o *loopOptions) validate(watched namespaces) error {
 	return nil
 }
 
+// validate checks the source that is chosen, and the sizes of the disk.
 func (o *usageOptions) validate() error {
 	switch {
 	case o.source != sourcePrometheus && o.source != sourceEmbedded:

@@ -18,11 +18,12 @@ import (
 	"attune.io/attune/webhook/validation"
 )
 
-// newCertificates is where the webhook's serving certificate comes from; nil where the program neither serves nor issues
-// it.
+// newCertificates makes the provider of the webhooks' serving certificate; nil where the program neither serves
+// nor issues it.
 //
-// The controller issues the self-signed one, and has the rights to write it and to have webhook configurations trust it.
-// The webhook is what anybody on the pod network can talk to: it reads the Secret, and changes nothing anywhere.
+// The controller issues the self-signed certificate, and has the rights to write it and to change webhook
+// configurations. The webhook can be reached from the whole pod network, so it only reads the Secret and may
+// change nothing.
 func newCertificates(c Config) (certs.Provider, error) {
 	if c.certificates.provider == providerCertManager {
 		if !c.program.serves {
@@ -44,7 +45,7 @@ func newCertificates(c Config) (certs.Provider, error) {
 	}), nil
 }
 
-// newWebhookServer serves with the provider's certificate.
+// newWebhookServer makes the HTTPS server of the webhooks, with the provider's certificate.
 func newWebhookServer(c Config, provider certs.Provider, m *server.Metrics) webhook.Server {
 	return server.New(server.Options{
 		Port: c.webhooks.port, GetCertificate: provider.GetCertificate, Bytes: c.reviewBytes,
@@ -52,8 +53,8 @@ func newWebhookServer(c Config, provider certs.Provider, m *server.Metrics) webh
 	})
 }
 
-// addWebhooks adds what every replica of the webhook does: the webhooks, and the probes that say whether they can be
-// called.
+// addWebhooks adds what every replica of the webhook runs: the webhooks, and readiness probes for the certificate
+// and for the index of recommendations. A replica without these must not receive reviews.
 func addWebhooks(ctx context.Context, mgr ctrl.Manager, c Config, provider certs.Provider, m meters) error {
 	index := pod.NewIndex()
 	fed, err := index.Feed(ctx, mgr.GetCache())

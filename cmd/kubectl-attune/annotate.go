@@ -16,16 +16,16 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// annotation is what a verb writes on a workload, with the user's own rights: annotations are all that the
-// plugin ever writes. The operator acts on them.
+// annotation is what a verb writes on a workload, with the user's own rights. The plugin writes nothing else; the
+// operator acts on the annotations.
 type annotation struct {
-	// done says what was done, such as "paused".
+	// done is the word for the result in the answer, such as "paused".
 	done string
-	// of a workload: the annotations by name; a nil value takes one away.
+	// of returns the annotations for a workload, by name; a nil value removes one.
 	of func(context.Context, client.Client, workload.Workload) (map[string]*string, error)
 }
 
-// always writes one annotation, whatever the workload.
+// always returns an annotation.of that writes one annotation on every workload.
 func always(key, value string) func(context.Context, client.Client, workload.Workload) (map[string]*string, error) {
 	return func(context.Context, client.Client, workload.Workload) (map[string]*string, error) {
 		return map[string]*string{key: &value}, nil
@@ -33,20 +33,33 @@ func always(key, value string) func(context.Context, client.Client, workload.Wor
 }
 
 // annotateReport is the answer of pause, resume and undo.
+// Its JSON, with -o json:
+//
+//	{"workloads": [{
+//	  "namespace": "shop", "kind": "Deployment", "name": "web",
+//	  "done": "paused", "changed": true
+//	}]}
 type annotateReport struct {
+	// Workloads that were annotated, in order; never nil.
 	Workloads []annotatedWorkload `json:"workloads"`
 }
 
+// annotatedWorkload is one workload of the answer.
 type annotatedWorkload struct {
+	// Namespace, Kind and Name identify it.
 	Namespace string `json:"namespace"`
-	Kind      string `json:"kind"`
-	Name      string `json:"name"`
-	Done      string `json:"done"`
-	// Changed is false where the workload was so already.
+	// Kind is such as Deployment.
+	Kind string `json:"kind"`
+	// Name of the workload.
+	Name string `json:"name"`
+	// Done is paused, resumed or being put back.
+	Done string `json:"done"`
+	// Changed is false where the workload had the annotations already.
 	Changed bool `json:"changed"`
 }
 
 // Human implements document.
+// It writes one sentence for each workload, with "already" where nothing was changed.
 func (r annotateReport) Human(w io.Writer, _ bool) error {
 	for _, a := range r.Workloads {
 		already := ""
@@ -60,8 +73,8 @@ func (r annotateReport) Human(w io.Writer, _ bool) error {
 	return nil
 }
 
-// annotate writes the annotation on the workloads that the command line names or selects. What was done
-// before an error is printed all the same.
+// annotate writes the annotations on the workloads that the command line names or selects. It stops at the first
+// error, and prints what was done before.
 func (e *environment) annotate(ctx context.Context, arguments []string, write annotation) error {
 	c, err := e.cluster.Client()
 	if err != nil {
@@ -74,6 +87,7 @@ func (e *environment) annotate(ctx context.Context, arguments []string, write an
 	report := annotateReport{Workloads: []annotatedWorkload{}}
 	for _, id := range targets {
 		changed, annotateErr := write.on(ctx, c, id)
+		// The first error ends the loop. The workloads after it are not touched, and are missing in the answer.
 		if annotateErr != nil {
 			err = annotateErr
 			break
@@ -85,7 +99,8 @@ func (e *environment) annotate(ctx context.Context, arguments []string, write an
 	return errors.Join(e.print(report), err)
 }
 
-// targets are the named workloads, or those that -l selects of the ones with a recommendation.
+// targets returns the named workloads, or those with a recommendation that -l selects. Neither is an error: a verb
+// that writes must not act on all workloads by omission.
 func (e *environment) targets(ctx context.Context, c client.Client, arguments []string) ([]workload.Identity, error) {
 	switch named := len(arguments) > 0; {
 	case named && e.scope.selector != "":
@@ -99,6 +114,7 @@ func (e *environment) targets(ctx context.Context, c client.Client, arguments []
 	if err != nil {
 		return nil, err
 	}
+	// A selector that matches nothing is an error here, since nothing was written.
 	if len(recs) == 0 {
 		return nil, fmt.Errorf("-l %s selects no workload that has a recommendation", e.scope.selector)
 	}
@@ -109,12 +125,15 @@ func (e *environment) targets(ctx context.Context, c client.Client, arguments []
 	return selected, nil
 }
 
-// on writes the annotation on one workload and reports whether that changed it.
+// on writes the annotations on one workload, and returns whether that changed it. A workload that belongs to
+// another one, such as a Deployment's ReplicaSet, is refused: the operator reads the annotations of the owner.
+// The field manager of the patch is kubectl-attune, which shows in managedFields where an annotation came from.
 func (a annotation) on(ctx context.Context, c client.Client, id workload.Identity) (bool, error) {
 	found, object, err := getWorkload(ctx, c, id)
 	if err != nil {
 		return false, err
 	}
+	// An annotation on a part would be accepted by the API server and ignored by the operator.
 	if found.Part() {
 		return false, fmt.Errorf("%s belongs to %s/%s, which is sized as a whole: name that one", id, found.OwnedBy.Kind, found.OwnedBy.Name)
 	}
@@ -122,6 +141,8 @@ func (a annotation) on(ctx context.Context, c client.Client, id workload.Identit
 	if err != nil {
 		return false, err
 	}
+	// Only what differs is written: a patch without a change would still need the right, and would be in the audit
+	// log.
 	maps.DeleteFunc(wanted, func(key string, value *string) bool {
 		old, set := found.Annotations[key]
 		return set == (value != nil) && (!set || old == *value)
@@ -129,6 +150,7 @@ func (a annotation) on(ctx context.Context, c client.Client, id workload.Identit
 	if len(wanted) == 0 {
 		return false, nil
 	}
+	// A merge patch removes an annotation whose value is null. It touches no other field, so it cannot conflict.
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": wanted}})
 	if err != nil {
 		return false, err

@@ -18,24 +18,28 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// cluster is the API server that a verb talks to. Nothing is dialled before Client is called, so that
-// the offline verbs need none.
+// cluster is the API server of a verb. No connection is made before Client is called, so that the verbs that work
+// with files need no cluster.
 type cluster interface {
+	// AddFlags adds the connection flags.
 	AddFlags(flags *pflag.FlagSet)
+	// Client makes a client that knows attune's kinds. It does not cache.
 	Client() (client.Client, error)
-	// Namespace is that of -n, else the context's, else default.
+	// Namespace returns that of -n, else that of the kubeconfig's context, else default.
 	Namespace() (string, error)
-	// AskPod gets a path from a port that a pod listens at on its loopback address.
+	// AskPod sends a GET to a port on a pod's loopback address, and returns the HTTP status and the body.
 	AskPod(ctx context.Context, namespace, pod string, port int, path string) (status int, body []byte, err error)
 }
 
-// kubeconfig finds the cluster as kubectl does: --kubeconfig, $KUBECONFIG, ~/.kube/config, or the pod's
-// own service account.
+// kubeconfig connects to the cluster as kubectl does: by --kubeconfig, $KUBECONFIG, ~/.kube/config, or the service
+// account of the pod.
 type kubeconfig struct {
+	// rules say which files are read, overrides which values the flags replace.
 	rules     *clientcmd.ClientConfigLoadingRules
 	overrides clientcmd.ConfigOverrides
 }
 
+// newKubeconfig makes a kubeconfig. No file is read before the first use.
 func newKubeconfig() *kubeconfig {
 	return &kubeconfig{rules: clientcmd.NewDefaultClientConfigLoadingRules()}
 }
@@ -44,10 +48,11 @@ func newKubeconfig() *kubeconfig {
 func (k *kubeconfig) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&k.rules.ExplicitPath, "kubeconfig", "", "Path to the kubeconfig file to use")
 	clientcmd.BindOverrideFlags(&k.overrides, flags, clientcmd.RecommendedConfigOverrideFlags(""))
+	// Only the connection flags exist here so far: other flags are added later and stay visible.
 	flags.VisitAll(func(flag *pflag.Flag) { flag.Hidden = !shown[flag.Name] })
 }
 
-// shown connection flags are on the help page; kubectl's others work as well.
+// shown are the connection flags on the help page. kubectl's other flags work too but are hidden.
 var shown = map[string]bool{"kubeconfig": true, "context": true, "namespace": true, "as": true, "request-timeout": true}
 
 // Namespace implements cluster.
@@ -57,16 +62,19 @@ func (k *kubeconfig) Namespace() (string, error) {
 }
 
 // Client implements cluster.
+// The client connects with the user's own rights.
 func (k *kubeconfig) Client() (client.Client, error) {
 	config, err := k.config().ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("no cluster to talk to: %w", err)
 	}
+	// controller-runtime warns once when it has no logger. The plugin's stderr is for people.
 	log.SetLogger(logr.Discard())
 	return client.New(config, client.Options{Scheme: newScheme()})
 }
 
 // AskPod implements cluster.
+// See askPod for the way of the request and its limits.
 func (k *kubeconfig) AskPod(ctx context.Context, namespace, pod string, port int, path string) (int, []byte, error) {
 	config, err := k.config().ClientConfig()
 	if err != nil {
@@ -75,11 +83,12 @@ func (k *kubeconfig) AskPod(ctx context.Context, namespace, pod string, port int
 	return askPod(ctx, config, namespace, pod, port, path)
 }
 
+// config merges the files and the flags. It never asks for a password.
 func (k *kubeconfig) config() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(k.rules, &k.overrides)
 }
 
-// newScheme knows Kubernetes' own kinds and ours.
+// newScheme knows the kinds of Kubernetes and those of attune.
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
@@ -90,7 +99,8 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-// plain says in the user's words what an API error means for them.
+// plain replaces an API error by a sentence that says what the user can do, where one is known.
+// Two causes are known: the kinds are not installed, and a right is missing. Any other error is returned as it is.
 func plain(err error) error {
 	switch {
 	case meta.IsNoMatchError(err):

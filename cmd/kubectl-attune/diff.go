@@ -11,6 +11,8 @@ import (
 	"attune.io/attune/internal/explain"
 )
 
+// newDiff makes the verb diff. Its finding is any difference, so that a CI job can keep manifests up to date.
+// It needs the same rights as recommendations.
 func newDiff(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff [KIND/NAME...]",
@@ -24,6 +26,8 @@ func newDiff(env *environment) *cobra.Command {
 	}
 }
 
+// runDiff prints the differences of the selected workloads. A workload without a readable template is left out
+// with a note.
 func runDiff(ctx context.Context, env *environment, args []string) error {
 	all, err := env.explainSelected(ctx, args)
 	if err != nil {
@@ -31,6 +35,7 @@ func runDiff(ctx context.Context, env *environment, args []string) error {
 	}
 	answer := diffReport{Differences: []difference{}}
 	for _, one := range all {
+		// Without the template everything would differ, which would be a false finding.
 		if one.workload.Template == nil {
 			w := one.answer.Workload
 			env.note("%s/%s in namespace %s is left out: its template is not there", w.Kind, w.Name, w.Namespace)
@@ -48,23 +53,37 @@ func runDiff(ctx context.Context, env *environment, args []string) error {
 }
 
 // diffReport is the answer of diff.
+// Its JSON, with -o json:
+//
+//	{"differences": [{
+//	  "namespace": "shop", "kind": "Deployment", "workload": "web",
+//	  "container": "app", "field": "requests.cpu",
+//	  "current": "500m", "target": "200m"
+//	}]}
 type diffReport struct {
+	// Differences by workload, container and field; never nil.
 	Differences []difference `json:"differences"`
 }
 
-// difference is one value of a template that is recommended to be another.
+// difference is one value of a template for which another one is recommended.
 type difference struct {
+	// Namespace, Kind and Workload identify the workload.
 	Namespace string `json:"namespace"`
-	Kind      string `json:"kind"`
-	Workload  string `json:"workload"`
+	// Kind is such as Deployment.
+	Kind string `json:"kind"`
+	// Workload is its name.
+	Workload string `json:"workload"`
+	// Container is its name in the pod template.
 	Container string `json:"container"`
-	// Field under the container's resources, such as requests.cpu.
+	// Field is the path under the container's resources, such as requests.cpu.
 	Field string `json:"field"`
-	// Current is null where the template does not set it.
+	// Current is the template's value; null where it sets none.
 	Current *string `json:"current"`
-	Target  string  `json:"target"`
+	// Target is the recommended value.
+	Target string `json:"target"`
 }
 
+// add appends the differences of one workload.
 func (r *diffReport) add(explained explain.Explanation) {
 	for _, container := range explained.Containers {
 		for _, field := range container.Differences() {
@@ -82,6 +101,8 @@ func (r *diffReport) add(explained explain.Explanation) {
 }
 
 // Human implements document.
+// It writes lines in the style of diff -u: one heading for each container, a minus line for the template's value
+// where there is one, and a plus line for the target. -o wide changes nothing.
 func (r diffReport) Human(w io.Writer, _ bool) error {
 	var shown difference
 	for _, d := range r.Differences {
@@ -99,6 +120,7 @@ func (r diffReport) Human(w io.Writer, _ bool) error {
 	return nil
 }
 
+// container identifies the container that a difference belongs to. Human writes one heading for each.
 func (d difference) container() []string {
 	return []string{d.Namespace, d.Kind, d.Workload, d.Container}
 }

@@ -6,12 +6,15 @@ import (
 	"strconv"
 )
 
-// escaping writes text so that a terminal takes nothing in it for a command: messages of the cluster's objects, and what
-// usage sources answer, are written by others. Line breaks and tabs are ours.
+// escaping is a writer that escapes control characters, except line breaks and tabs. Messages of objects and
+// answers of usage sources are written by others; without it, a message could move the cursor or change the title
+// of the user's terminal.
 type escaping struct{ io.Writer }
 
 // Write implements io.Writer.
+// It returns the number of bytes of p, not of the escaped text, as io.Writer demands.
 func (e escaping) Write(p []byte) (int, error) {
+	// Nearly all texts have nothing to escape and are written as they are.
 	if !bytes.ContainsFunc(p, isControl) {
 		return e.Writer.Write(p)
 	}
@@ -30,7 +33,7 @@ func (e escaping) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// isControl: C0 and C1 controls and DEL, and marks that turn the direction of writing.
+// isControl recognises the C0 and C1 controls, DEL, and the Unicode marks that change the direction of text.
 func isControl(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t':

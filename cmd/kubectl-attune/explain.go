@@ -18,6 +18,9 @@ import (
 	"attune.io/attune/podview"
 )
 
+// newExplain makes the verb explain, which takes either a workload or files.
+// Of a workload it needs the right to get its recommendation. Policy, template and pods add to the answer where
+// the user may read them. Of files it needs no cluster. The JSON of the answer is explain.Explanation.
 func newExplain(env *environment) *cobra.Command {
 	var files offlineFlags
 	command := &cobra.Command{
@@ -43,6 +46,9 @@ func newExplain(env *environment) *cobra.Command {
 	return command
 }
 
+// explainWorkload explains a workload of the cluster. What the user may not read (policy, template, pods) is left
+// out of the answer, with a note each.
+// -l is refused: an explanation is long, and one at a time is what a reader wants.
 func explainWorkload(ctx context.Context, env *environment, args []string) error {
 	if len(args) != 1 || env.scope.selector != "" {
 		return errors.New("explain takes one workload: write KIND/NAME, e.g. deployment/web, or give files with --usage, --policy and --current")
@@ -55,6 +61,7 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 	if err != nil {
 		return err
 	}
+	// The three parts below are optional. Each reader notes what the user may not read, and returns nothing then.
 	live := explain.Live{Recommendation: &recs[0], Now: env.now()}
 	if live.Settings, err = newSettingsReader(env, c).recommender(ctx, live.Recommendation); err != nil {
 		return err
@@ -74,7 +81,8 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 	return env.print(answer)
 }
 
-// livePods are the workload's running pods, by name; none for a user who may not list pods.
+// livePods returns the workload's running pods, sorted by name. A user who may not list pods gets none, and a
+// note.
 func (e *environment) livePods(ctx context.Context, c client.Client, rec *v1alpha1.AttuneRecommendation) ([]explain.LivePod, error) {
 	id := workload.IdentityOf(rec)
 	var pods corev1.PodList
@@ -96,10 +104,12 @@ func (e *environment) livePods(ctx context.Context, c client.Client, rec *v1alph
 	return live, nil
 }
 
+// running returns whether a pod runs and is not being deleted.
 func running(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil
 }
 
+// belongs returns whether the workload owns the pod, by the same rule as in the operator.
 func belongs(pod *corev1.Pod, id workload.Identity) bool {
 	owner, ok := workload.OwnerOf(pod, pod.Namespace, nil)
 	return ok && owner == id

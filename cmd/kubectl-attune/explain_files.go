@@ -14,8 +14,10 @@ import (
 	"attune.io/attune/usage/csvfile"
 )
 
-// explainFiles explains what a policy makes of recorded usage, without a cluster.
+// explainFiles explains what a policy recommends for recorded usage, without a cluster. All series get the size of
+// the flags. The time of the explanation is --at, else that of the last sample.
 func explainFiles(env *environment, flags offlineFlags) error {
+	// All inputs are checked before the first answer, so that an error never follows half of an explanation.
 	if err := flags.missing(); err != nil {
 		return err
 	}
@@ -52,12 +54,14 @@ func explainFiles(env *environment, flags offlineFlags) error {
 	return env.print(answer)
 }
 
-// readSettings resolves a policy file with the defaults in it, as the operator and its webhook do.
+// readSettings resolves a policy file, with the defaults in it, by the same function as the operator and its
+// webhook. The strategy Node is refused, since a target depends on the node there.
 func readSettings(path string) (policy.Settings, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return policy.Settings{}, fmt.Errorf("reading the policy: %w", err)
 	}
+	// Unknown fields and wrong types are errors, as for the API server.
 	documents, err := policyfile.Parse(text)
 	if err != nil {
 		return policy.Settings{}, fmt.Errorf("%s: %w", path, err)
@@ -73,7 +77,8 @@ func readSettings(path string) (policy.Settings, error) {
 	return settings, nil
 }
 
-// readUsage reads the samples and tells of what is missing in them.
+// readUsage reads the samples, and notes what is unusual in the file.
+// A file without samples is an error, because nothing could be explained.
 func (e *environment) readUsage(path string) ([]csvfile.Series, error) {
 	series, report, err := csvfile.All(path)
 	if err != nil {
@@ -88,7 +93,9 @@ func (e *environment) readUsage(path string) ([]csvfile.Series, error) {
 	return series, nil
 }
 
-// oddities of a file that can be explained all the same; empty where there are none.
+// oddities returns in words what is unusual in a file that can be explained all the same; empty where nothing is.
+// They are gaps, rows out of order and rows of the same time. None changes what the file means, but each may be a
+// mistake.
 func oddities(report csvfile.Report) string {
 	var told []string
 	for _, odd := range []struct {
@@ -107,8 +114,8 @@ func oddities(report csvfile.Report) string {
 	return strings.Join(told, ", ")
 }
 
-// lastSample is when the file ends, which is the present as far as it knows: a recording does not go
-// stale on a shelf.
+// lastSample returns the time at which the file ends. It is the present for the explanation, so that an old
+// recording is explained as it was then.
 func lastSample(series []csvfile.Series) time.Time {
 	var last int64
 	for _, s := range series {
@@ -117,9 +124,10 @@ func lastSample(series []csvfile.Series) time.Time {
 	return time.UnixMilli(last).UTC()
 }
 
-// profileOf digests the samples of the history window that ends at a time. What comes later is not
-// looked at: the answer is the one that would have been given then.
+// profileOf makes the profile of the history window that ends at a time. Later samples are not used: the answer is
+// the one that the operator would have given then.
 func profileOf(series csvfile.Series, settings recommender.Settings, at time.Time) recommender.Profile {
+	// The window excludes its beginning and includes its end, as steps do.
 	from, to := at.Add(-settings.HistoryWindow).UnixMilli(), at.UnixMilli()
 	window := csvfile.Series{ID: series.ID}
 	for _, sample := range series.Samples {

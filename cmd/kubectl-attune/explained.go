@@ -12,16 +12,18 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// explained is a workload with its recommendation, seen from what its template asks.
+// explained is a workload's recommendation, compared with the pod template.
 type explained struct {
+	// rec is the recommendation as read from the API server.
 	rec *v1alpha1.AttuneRecommendation
-	// workload is zero where it is not there or cannot be read.
+	// workload is the zero value where it does not exist or cannot be read.
 	workload workload.Workload
-	answer   explain.Explanation
+	// answer has the same containers in the same order as rec.
+	answer explain.Explanation
 }
 
-// explainSelected sets the recommendations of the named workloads, else of every workload in scope, against the
-// workloads' templates.
+// explainSelected explains the recommendations of the named workloads, else of every workload in scope, against
+// the workloads' templates.
 func (e *environment) explainSelected(ctx context.Context, arguments []string) ([]explained, error) {
 	c, err := e.cluster.Client()
 	if err != nil {
@@ -35,7 +37,9 @@ func (e *environment) explainSelected(ctx context.Context, arguments []string) (
 }
 
 // explainTemplates sets every recommendation against the template of its workload.
+// Settings are read once for each policy, templates once for each kind.
 func (e *environment) explainTemplates(ctx context.Context, c client.Client, recs []v1alpha1.AttuneRecommendation) ([]explained, error) {
+	// Templates are read before settings. Both are needed for the next step.
 	templates, err := e.templates(ctx, c, recs)
 	if err != nil {
 		return nil, err
@@ -55,12 +59,14 @@ func (e *environment) explainTemplates(ctx context.Context, c client.Client, rec
 	return all, nil
 }
 
-// templateSizes are what the containers of a pod template ask; none where the template is not known.
+// templateSizes returns the requests and limits of a pod template by container, init containers included; an empty
+// map where the template is not known.
 func templateSizes(w workload.Workload) map[string]recommender.Size {
 	sizes := map[string]recommender.Size{}
 	if w.Template == nil {
 		return sizes
 	}
+	// Names are unique over init containers and containers, so one map is enough.
 	for _, c := range w.Template.Spec.InitContainers {
 		sizes[c.Name] = podview.ReadSpec(c.Resources)
 	}

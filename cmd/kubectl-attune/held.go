@@ -10,7 +10,8 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// heldByPolicy is what the policy's own status says is held: workloads that another policy sizes.
+// heldByPolicy returns what the policy's own status reports as held: workloads that another policy sizes.
+// The result is never nil, so that the JSON has an empty list.
 func heldByPolicy(policy *v1alpha1.AttunePolicy) []heldThing {
 	held := []heldThing{}
 	for _, conflict := range policy.Status.Conflicts {
@@ -23,30 +24,35 @@ func heldByPolicy(policy *v1alpha1.AttunePolicy) []heldThing {
 	return held
 }
 
-// heldByWorkload is all that is left as it is in one workload, and why.
+// heldByWorkload returns what is held in one workload, and why: a pause, conditions of its recommendation, holds
+// of single resources, and a seed that is withheld.
 func heldByWorkload(rec *v1alpha1.AttuneRecommendation) []heldThing {
 	name := workload.IdentityOf(rec).String()
 	var held []heldThing
 	if why, paused := pausedBy(rec); paused {
 		held = append(held, heldThing{Workload: name, Reason: v1alpha1.ReasonPaused, Message: why})
 	}
+	// The order is that of importance: what holds the whole workload comes before what holds one resource.
 	for _, kind := range []string{v1alpha1.ConditionResizeBlocked, v1alpha1.ConditionDegraded} {
 		if c := meta.FindStatusCondition(rec.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
 			held = append(held, heldThing{Workload: name, Reason: c.Reason, Message: c.Message})
 		}
 	}
+	// Holds of single resources, with the container and the resource.
 	for _, container := range rec.Spec.Containers {
 		for _, h := range container.Holds {
 			held = append(held, heldThing{Workload: name, Container: container.Name, Resource: h.Resource, Reason: h.Reason, Message: h.Message})
 		}
 	}
+	// New pods keep the template's sizes, although there is a target.
 	if rec.Spec.SeedWithheld != "" {
 		held = append(held, heldThing{Workload: name, Reason: "SeedWithheld", Message: rec.Spec.SeedWithheld})
 	}
 	return held
 }
 
-// pausedBy says who paused a workload: the operator, else a person.
+// pausedBy returns why a workload is paused: by the operator itself, else by a user. A pause of the operator has
+// its own reason in the status; the phase Paused alone means an annotation or spec.paused.
 func pausedBy(rec *v1alpha1.AttuneRecommendation) (why string, paused bool) {
 	switch {
 	case rec.Status.Paused != nil:

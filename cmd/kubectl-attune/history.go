@@ -12,6 +12,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
+// newHistory makes the verb history.
+// It needs the right to list recommendations, or to get those of the named workloads.
 func newHistory(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "history [KIND/NAME...]",
@@ -23,6 +25,8 @@ func newHistory(env *environment) *cobra.Command {
 	}
 }
 
+// runHistory prints the resizes of the selected workloads. They come from the status of the recommendations; pods
+// and events are not read.
 func runHistory(ctx context.Context, env *environment, args []string) error {
 	c, err := env.cluster.Client()
 	if err != nil {
@@ -40,26 +44,42 @@ func runHistory(ctx context.Context, env *environment, args []string) error {
 }
 
 // historyReport is the answer of history.
+// An entry has the fields of v1alpha1.HistoryEntry, and namespace and kind of the workload beside them:
+//
+//	{"history": [{
+//	  "namespace": "shop", "kind": "Deployment", "workload": "web",
+//	  "pod": "web-7c9-aaaaa", "container": "app", "resource": "cpu",
+//	  "from": "500m", "to": "200m", "result": "…", "reason": "…"
+//	}]}
 type historyReport struct {
+	// History has the newest resize first; never nil.
 	History []resizeEntry `json:"history"`
 
+	// now is the time from which ages count.
 	now time.Time
 }
 
+// resizeEntry is one resize of one container, with the workload that it belongs to.
 type resizeEntry struct {
-	Namespace             string                `json:"namespace"`
-	Kind                  v1alpha1.WorkloadKind `json:"kind"`
+	// Namespace of the workload.
+	Namespace string `json:"namespace"`
+	// Kind of the workload, such as Deployment.
+	Kind v1alpha1.WorkloadKind `json:"kind"`
+	// HistoryEntry as the operator stored it; its Workload is set by the plugin.
 	v1alpha1.HistoryEntry `json:",inline"`
 }
 
+// newHistoryReport joins the histories of all recommendations, newest first.
 func newHistoryReport(recs []v1alpha1.AttuneRecommendation, now time.Time) historyReport {
 	report := historyReport{History: []resizeEntry{}, now: now}
 	for _, rec := range recs {
 		for _, entry := range rec.Status.History {
+			// The stored entry need not name the workload, because it is stored with it.
 			entry.Workload = rec.Spec.Workload.Name
 			report.History = append(report.History, resizeEntry{Namespace: rec.Namespace, Kind: rec.Spec.Workload.Kind, HistoryEntry: entry})
 		}
 	}
+	// The sort is stable: entries of one resize, which have the same time, keep the operator's order.
 	slices.SortStableFunc(report.History, func(a, b resizeEntry) int { return b.Timestamp.Compare(a.Timestamp.Time) })
 	return report
 }
@@ -74,6 +94,7 @@ func (r historyReport) Human(w io.Writer, wide bool) error {
 		t.header[0] = "TIME"
 	}
 	for _, e := range r.History {
+		// Ages are easier to read; -o wide has the exact time in UTC.
 		when := duration.HumanDuration(r.now.Sub(e.Timestamp.Time))
 		if wide {
 			when = e.Timestamp.UTC().Format(time.RFC3339)

@@ -16,8 +16,10 @@ import (
 	"attune.io/attune/internal/decision"
 )
 
-// askLeader asks the operator's leader what it decided about a node last.
+// askLeader asks the operator's leader for its last decision about a node, through a forwarded port. operator is
+// the operator's namespace. The error is one sentence; the caller then shows what the API server knows.
 func askLeader(ctx context.Context, env *environment, c client.Client, operator, node string) (decision.Node, error) {
+	// The lease names the pod, so that exactly one pod has to be asked.
 	pod, err := leader(ctx, c, operator)
 	if err != nil {
 		return decision.Node{}, err
@@ -26,17 +28,21 @@ func askLeader(ctx context.Context, env *environment, c client.Client, operator,
 	if err != nil {
 		return decision.Node{}, fmt.Errorf("asking the leader, pod %s in namespace %s: %w", pod, operator, err)
 	}
+	// A replica that has just lost the lease answers with a sentence that names the new leader.
 	if status != http.StatusOK {
 		return decision.Node{}, fmt.Errorf("pod %s says: %s", pod, said(status, body))
 	}
 	var answer decision.Node
+	// An answer without Decided is valid JSON of something else, or of another version.
 	if err := json.Unmarshal(body, &answer); err != nil || answer.Decided == nil {
 		return decision.Node{}, fmt.Errorf("pod %s answers what is not understood here: use a plugin of the operator's version", pod)
 	}
 	return answer, nil
 }
 
-// said is the first line of an answer that is none, and not all of what some other server may send.
+// said returns the first line of an answer that is not a decision; for a long or an empty one the HTTP status.
+// Another server may listen on that port and send anything.
+// A line of more than 500 bytes counts as long.
 func said(status int, body []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
 	if line == "" || len(line) > 500 {
@@ -45,7 +51,9 @@ func said(status int, body []byte) string {
 	return line
 }
 
-// leader is the operator's pod that leads.
+// leader returns the name of the operator's pod that holds the lease.
+// The holder of the lease is the pod's name and its UID, with an underscore between them. An error says which flag
+// or which right is missing.
 func leader(ctx context.Context, c client.Client, operator string) (string, error) {
 	lease := &coordinationv1.Lease{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: operator, Name: decision.LeaseName}, lease)

@@ -11,6 +11,9 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
+// newNode makes the verb node.
+// With a name it asks the leader (leader.go, portforward.go) and falls back to the API server (node_live.go). With
+// --file it computes the shares itself (node_answer.go) and needs no cluster.
 func newNode(env *environment) *cobra.Command {
 	var path, operator string
 	command := &cobra.Command{
@@ -40,6 +43,7 @@ func newNode(env *environment) *cobra.Command {
 	return command
 }
 
+// shareFile shares a node among the demands of a file, by the same function as the node loop.
 func shareFile(env *environment, path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -49,6 +53,7 @@ func shareFile(env *environment, path string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	// One Sharer for both calls: Explain describes the result of the last Share.
 	var sharer node.Sharer
 	result := sharer.Share(demands.Available, demands.Pods)
 	return env.print(newNodeAnswer(demands, result, sharer.Explain))

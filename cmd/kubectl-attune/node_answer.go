@@ -11,40 +11,62 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
-// nodeAnswer is the answer of node. Pods are in alphabetical order, evictions in that in which they would
-// be made.
+// nodeAnswer is the answer of node --file.
+// Its JSON, with -o json:
+//
+//	{"pods": [{"name": "shop/web-1", "containers": [{
+//	  "name": "app", "cpuRequest": "800m",
+//	  "memoryRequest": "600Mi", "memoryLimit": "1200Mi"
+//	}]}],
+//	 "evictions": [{"name": "shop/batch-1", "reason": "…"}],
+//	 "overcommitted": false}
 type nodeAnswer struct {
-	Pods          []nodePod      `json:"pods"`
-	Evictions     []nodeEviction `json:"evictions"`
-	Overcommitted bool           `json:"overcommitted"`
+	// Pods that stay, by name; never nil.
+	Pods []nodePod `json:"pods"`
+	// Evictions in the order in which they would be made; never nil.
+	Evictions []nodeEviction `json:"evictions"`
+	// Overcommitted is true where the pods do not fit and none may be evicted to make them fit.
+	Overcommitted bool `json:"overcommitted"`
 }
 
-// nodePod is a pod that stays.
+// nodePod is a pod that stays on the node.
 type nodePod struct {
-	Name       string          `json:"name"`
+	// Name is NAMESPACE/NAME as in the file.
+	Name string `json:"name"`
+	// Containers in the order of the file.
 	Containers []nodeContainer `json:"containers"`
 }
 
-// nodeContainer is what a container would get; nil where nothing is known that says so.
+// nodeContainer is what a container would get. An amount is nil where the file has no demand for the resource.
 type nodeContainer struct {
-	Name          string  `json:"name"`
-	CPURequest    *string `json:"cpuRequest"`
+	// Name of the container.
+	Name string `json:"name"`
+	// CPURequest, MemoryRequest and MemoryLimit are quantities.
+	CPURequest *string `json:"cpuRequest"`
+	// MemoryRequest is the grant of memory.
 	MemoryRequest *string `json:"memoryRequest"`
-	MemoryLimit   *string `json:"memoryLimit"`
+	// MemoryLimit is nil where the grant has none.
+	MemoryLimit *string `json:"memoryLimit"`
 
+	// demand is what the file has of it, steps how the grant was computed.
 	demand node.Container
-	steps  []recommender.Step
+	// steps are those of the resources with a demand; -o wide shows them.
+	steps []recommender.Step
 }
 
+// nodeEviction is a pod that would be evicted.
 type nodeEviction struct {
-	Name   string `json:"name"`
+	// Name of the pod, and Reason in one sentence.
+	Name string `json:"name"`
+	// Reason is the sentence of the recommender.
 	Reason string `json:"reason"`
 
-	// as is the ranking that it goes with.
+	// as is the eviction ranking of the pod.
 	as string
 }
 
-// newNodeAnswer tells people and scripts what came of sharing; steps are those of a pod's container.
+// newNodeAnswer makes the answer of a result. Grants are in the order of all containers of all pods; steps returns
+// those of one container.
 func newNodeAnswer(demands demandfile.Demands, result node.Result, steps func(pod, container int) []recommender.Step) nodeAnswer {
 	answer := nodeAnswer{Pods: []nodePod{}, Evictions: []nodeEviction{}, Overcommitted: result.Overcommitted != [2]bool{}}
 	gone := map[int]bool{}
@@ -52,10 +74,12 @@ func newNodeAnswer(demands demandfile.Demands, result node.Result, steps func(po
 		gone[v.Pod] = true
 		answer.Evictions = append(answer.Evictions, nodeEviction{Name: v.Name, Reason: v.Reason(), as: v.Ranking.String()})
 	}
+	// result.Grants is one flat list over the containers of all pods, evicted ones included.
 	first := 0
 	for i, p := range demands.Pods {
 		grants := result.Grants[first : first+len(p.Containers)]
 		first += len(grants)
+		// A pod that is evicted has grants in the result, but they are not shown.
 		if gone[i] {
 			continue
 		}
@@ -63,6 +87,7 @@ func newNodeAnswer(demands demandfile.Demands, result node.Result, steps func(po
 		for j, g := range grants {
 			measured := demands.Measured[i][j]
 			c := newNodeContainer(p.Containers[j], g, measured)
+			// Steps of a resource without a demand explain nothing: the container keeps what it holds.
 			c.steps = slices.DeleteFunc(steps(i, j), func(s recommender.Step) bool { return !measured[s.Resource] })
 			pod.Containers = append(pod.Containers, c)
 		}
@@ -72,6 +97,7 @@ func newNodeAnswer(demands demandfile.Demands, result node.Result, steps func(po
 	return answer
 }
 
+// newNodeContainer formats one grant. A resource that was not measured keeps nil.
 func newNodeContainer(demand node.Container, g node.Grant, measured [2]bool) nodeContainer {
 	c := nodeContainer{Name: demand.Name, demand: demand}
 	for r, to := range [2]**string{recommender.CPU: &c.CPURequest, recommender.Memory: &c.MemoryRequest} {
@@ -88,6 +114,8 @@ func newNodeContainer(demand node.Container, g node.Grant, measured [2]bool) nod
 }
 
 // Human implements document.
+// It writes a table of the pods. -o wide adds the computation. Evictions, and a sentence about overcommitment,
+// follow where there are any.
 func (a nodeAnswer) Human(w io.Writer, wide bool) error {
 	if err := a.table().write(w); err != nil {
 		return err
@@ -109,6 +137,7 @@ func (a nodeAnswer) Human(w io.Writer, wide bool) error {
 	return nil
 }
 
+// blankThen writes an empty line and a table.
 func blankThen(w io.Writer, t table) error {
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err
@@ -116,6 +145,7 @@ func blankThen(w io.Writer, t table) error {
 	return t.write(w)
 }
 
+// table has one row for each container: what it holds, its demand and its grant.
 func (a nodeAnswer) table() table {
 	t := table{header: []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU GRANT", "MEMORY", "MEMORY PEAK", "MEMORY GRANT", "MEMORY LIMIT"}}
 	const cpu, memory = recommender.CPU, recommender.Memory
@@ -129,7 +159,7 @@ func (a nodeAnswer) table() table {
 	return t
 }
 
-// wanted is an amount of the demand, where it was measured.
+// wanted formats an amount of the demand; empty where the resource was not measured.
 func (c nodeContainer) wanted(r recommender.Resource, amount recommender.Amount) string {
 	if r == recommender.CPU && c.CPURequest == nil || r == recommender.Memory && c.MemoryRequest == nil {
 		return ""
@@ -137,6 +167,7 @@ func (c nodeContainer) wanted(r recommender.Resource, amount recommender.Amount)
 	return explain.Readable(r, recommender.Format(r, amount))
 }
 
+// orDash formats an amount; empty, which the table shows as a dash, where it is 0.
 func orDash(r recommender.Resource, amount recommender.Amount) string {
 	if amount == 0 {
 		return ""
@@ -144,6 +175,7 @@ func orDash(r recommender.Resource, amount recommender.Amount) string {
 	return explain.Readable(r, recommender.Format(r, amount))
 }
 
+// computation has one row for each step by which a grant was computed.
 func (a nodeAnswer) computation() table {
 	t := table{header: []string{"POD", "CONTAINER", "RESOURCE", "STEP", "AMOUNT", "WHY"}}
 	for _, p := range a.Pods {
@@ -156,6 +188,7 @@ func (a nodeAnswer) computation() table {
 	return t
 }
 
+// evictions has one row for each pod that would be evicted, in their order.
 func (a nodeAnswer) evictions() table {
 	t := table{header: []string{"EVICTED", "RANKING", "WHY"}}
 	for _, v := range a.Evictions {

@@ -22,24 +22,27 @@ import (
 	"attune.io/attune/resize"
 )
 
-// podsByNode is the field that the API server selects pods by.
+// podsByNode is the field by which the API server selects pods.
 const podsByNode = "spec.nodeName"
 
-// liveNode is the answer of node about a node of the cluster. What no leader was asked for comes from pods and
-// recommendations: gates that hold a pod are the operator's to know, and so is what a node decided; a container then gets
-// the size of its open resize, else what it holds.
+// liveNode is the answer of node about a node of the cluster. From the leader it has the last decision. Without
+// the leader it is made of pods and recommendations: grants and gates are not known then, and a container gets the
+// size of its open resize, else what it holds.
 type liveNode struct {
+	// Node is the JSON of the answer. Its Decided is nil where no leader answered.
 	decision.Node
+	// now is the time from which the age of the decision counts.
 	now time.Time
 }
 
-// showNode asks the leader. Where nobody shares the node, and where the leader cannot be asked, it asks the API server
-// alone; the latter it says.
+// showNode asks the leader, and the API server where the leader cannot be asked or has no pods that share the
+// node. In the first of these cases a note gives the reason.
 func showNode(ctx context.Context, env *environment, operator, name string) error {
 	c, err := env.cluster.Client()
 	if err != nil {
 		return err
 	}
+	// The leader is asked first: it alone knows what was granted, and why.
 	answer, err := askLeader(ctx, env, c, operator, name)
 	if err == nil && len(answer.Pods) > 0 {
 		return env.print(liveNode{answer, env.now()})
@@ -54,7 +57,8 @@ func showNode(ctx context.Context, env *environment, operator, name string) erro
 	return env.print(liveNode{live, env.now()})
 }
 
-// storedNode is what the API server knows of a node.
+// storedNode reads a node, its pods and all recommendations from the API server.
+// It needs the rights to get nodes, and to list pods and recommendations in all namespaces.
 func storedNode(ctx context.Context, c client.Client, name string) (decision.Node, error) {
 	node := &corev1.Node{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
@@ -74,19 +78,24 @@ func storedNode(ctx context.Context, c client.Client, name string) (decision.Nod
 	return newLiveNode(node, pods.Items, recommendations.Items), nil
 }
 
-// newLiveNode puts together what the objects say.
+// newLiveNode computes the answer from objects, by the same ledger that the node loop uses. Finished pods are left
+// out.
+//
+// The answer has no grants and no Decided: these are the leader's. Pods and evictions are sorted by name.
 func newLiveNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha1.AttuneRecommendation) decision.Node {
 	of := map[types.NamespacedName]*v1alpha1.AttuneRecommendation{}
 	for i := range recommendations {
 		of[client.ObjectKeyFromObject(&recommendations[i])] = &recommendations[i]
 	}
 	recommendation := func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
+		// The owner is found from the pod alone, by the rule that the operator uses.
 		id, ok := workload.OwnerOf(pod, pod.Namespace, nil)
 		if !ok {
 			return nil
 		}
 		return of[types.NamespacedName{Namespace: id.Namespace, Name: id.RecommendationName()}]
 	}
+	// Empty lists instead of nil, so that the JSON has [] and not null.
 	answer := decision.Node{Node: node.Name, Pods: []decision.Pod{}, Evictions: []decision.Eviction{}}
 	all := make([]*corev1.Pod, len(pods))
 	for i := range pods {
@@ -110,6 +119,7 @@ func newLiveNode(node *corev1.Node, pods []corev1.Pod, recommendations []v1alpha
 	return answer
 }
 
+// newLivePod describes one pod: whether it shares the node, what its containers hold, want and get.
 func newLivePod(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) decision.Pod {
 	p := decision.Pod{Name: pod.Namespace + "/" + pod.Name}
 	p.Reason, p.Message = board.AsItIs(pod, rec)
@@ -121,6 +131,7 @@ func newLivePod(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) decision.Po
 	for _, c := range podview.Read(pod) {
 		holds := display.AmountsOf(c.Size)
 		shown := decision.Container{Name: c.Name, Holds: holds, Gets: holds}
+		// Other pods count as they are, so they have neither demand nor grant.
 		if rec != nil && rec.Spec.Strategy == v1alpha1.StrategyNode {
 			shown.Wants = wants(rec, c.Name)
 			shown.Gets = gets(pod, rec, c)
@@ -130,7 +141,7 @@ func newLivePod(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) decision.Po
 	return p
 }
 
-// wants is the size that a new pod of the workload is born with.
+// wants returns the seed of the container, which new pods of the workload are born with.
 func wants(rec *v1alpha1.AttuneRecommendation, container string) display.Amounts {
 	for _, t := range rec.Spec.Containers {
 		if t.Name == container {
@@ -140,13 +151,17 @@ func wants(rec *v1alpha1.AttuneRecommendation, container string) display.Amounts
 	return display.Amounts{}
 }
 
-// gets is what the pod's open resize asks for, over what it holds.
+// gets returns the size that the pod's open resize asks for; for values that it does not change, what the
+// container holds.
 func gets(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, holds podview.Container) display.Amounts {
 	size := holds.Size
 	for _, record := range rec.Status.Records {
+		// A record of an earlier pod with the same name is of no interest, and one that puts the pod back asks for
+		// its old size.
 		if record.PodUID != pod.UID || resize.PuttingBack(record) {
 			continue
 		}
+		// A record holds the containers that its resize changes; others keep what they hold.
 		for _, desired := range record.Desired {
 			if desired.Name != holds.Name {
 				continue
@@ -157,7 +172,7 @@ func gets(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation, holds podview.Con
 	return display.AmountsOf(size)
 }
 
-// leaving is the eviction of a pod for want of room, where one is under way.
+// leaving returns the eviction of a pod for want of room; false where none is under way.
 func leaving(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (decision.Eviction, bool) {
 	if rec == nil {
 		return decision.Eviction{}, false

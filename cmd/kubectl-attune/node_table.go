@@ -15,6 +15,8 @@ import (
 )
 
 // Human implements document.
+// It writes a line about the node, a table of the containers, with -o wide the computation, and then evictions and
+// what the node is short of.
 func (a liveNode) Human(w io.Writer, wide bool) error {
 	if _, err := fmt.Fprintf(w, "Node %s has %s: %s for pods that count as they are, %s for those that share%s\n\n",
 		a.Node.Node, pairText(a.Allocatable), pairText(a.Others), pairText(a.Available), a.decidedText()); err != nil {
@@ -39,10 +41,12 @@ func (a liveNode) Human(w io.Writer, wide bool) error {
 	return a.shortness(w)
 }
 
+// pairText formats CPU and memory for a sentence.
 func pairText(p decision.Pair) string {
 	return explain.Readable(recommender.CPU, p.CPU) + " of CPU and " + explain.Readable(recommender.Memory, p.Memory) + " of memory"
 }
 
+// decidedText is what the leader decided and when; empty where no leader answered.
 func (a liveNode) decidedText() string {
 	if a.Decided == nil {
 		return ""
@@ -50,7 +54,7 @@ func (a liveNode) decidedText() string {
 	return fmt.Sprintf(", who need %s; decided %s ago", pairText(a.Decided.Needed), duration.HumanDuration(max(0, a.now.Sub(a.Decided.At).Round(time.Second))))
 }
 
-// shortness says that the node does not fit, and who keeps others short.
+// shortness writes that the pods do not fit, and which pods keep more than their share.
 func (a liveNode) shortness(w io.Writer) error {
 	var text strings.Builder
 	if a.Decided.Overcommitted {
@@ -66,6 +70,7 @@ func (a liveNode) shortness(w io.Writer) error {
 	return err
 }
 
+// resourceOf converts the name in a decision, cpu or memory, to a resource.
 func resourceOf(name string) recommender.Resource {
 	if name == recommender.Memory.String() {
 		return recommender.Memory
@@ -73,8 +78,11 @@ func resourceOf(name string) recommender.Resource {
 	return recommender.CPU
 }
 
+// table has one row for each container. Its columns depend on whether the leader answered: shares are known only
+// then.
 func (a liveNode) table(wide bool) table {
 	t := table{header: []string{"POD", "CONTAINER", "CPU", "CPU PEAK", "CPU GETS", "MEMORY", "MEMORY PEAK", "MEMORY GETS", "MEMORY LIMIT", "AS IT IS"}}
+	// A decision has shares, demands and reasons, so the table has more columns.
 	if a.Decided != nil {
 		t.header = []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU SHARE", "CPU GETS", "MEMORY", "MEMORY SHARE", "MEMORY GETS", "MEMORY LIMIT", "REASON"}
 	}
@@ -94,6 +102,7 @@ func (a liveNode) table(wide bool) table {
 	return t
 }
 
+// cells are the amounts of one row, in the order of the header.
 func (a liveNode) cells(c decision.Container) []string {
 	const cpu, memory = recommender.CPU, recommender.Memory
 	gets := []string{cell(memory, c.Gets.MemoryRequest), cell(memory, c.Gets.MemoryLimit)}
@@ -103,6 +112,7 @@ func (a liveNode) cells(c decision.Container) []string {
 			cell(memory, c.Holds.MemoryRequest), cell(memory, c.Wants.MemoryRequest),
 		}, gets...)
 	}
+	// They are empty for a pod that does not share the node, and the table shows dashes.
 	var base, peak decision.Demand
 	var share display.Amounts
 	if c.Share != nil && c.Base != nil && c.Peak != nil {
@@ -114,8 +124,8 @@ func (a liveNode) cells(c decision.Container) []string {
 	}, gets...)
 }
 
-// asItIs is why a pod does not share or is frozen, or else the words for why a container gets something else than its
-// share.
+// asItIs returns the reason for which a pod does not share or is frozen, else the reasons for which a container
+// gets something else than its share; empty where it gets its share.
 func asItIs(p decision.Pod, c decision.Container) string {
 	if p.Reason != "" {
 		return p.Reason
@@ -127,7 +137,7 @@ func asItIs(p decision.Pod, c decision.Container) string {
 	return strings.Join(words, ",")
 }
 
-// why is the sentence for that.
+// why returns the sentences for the reasons of asItIs.
 func why(p decision.Pod, c decision.Container) string {
 	if p.Reason != "" {
 		return p.Message
@@ -139,6 +149,7 @@ func why(p decision.Pod, c decision.Container) string {
 	return strings.Join(sentences, "; ")
 }
 
+// computation has one row for each step by which the leader computed a share.
 func (a liveNode) computation() table {
 	t := table{header: []string{"POD", "CONTAINER", "RESOURCE", "STEP", "AMOUNT", "WHY"}}
 	for _, p := range a.Pods {
@@ -151,12 +162,14 @@ func (a liveNode) computation() table {
 	return t
 }
 
+// evictions has one row for each pod that leaves, or that has to, by the leader's decision.
 func (a liveNode) evictions() table {
 	t := table{header: []string{"EVICTED", "RANKING", "WHY"}}
 	if a.Decided != nil {
 		t.header[0] = "HAS TO GO"
 	}
 	for _, v := range a.Evictions {
+		// A pod that waits is not evicted yet, because others go first.
 		reason := v.Reason
 		if v.Waits {
 			reason += "; others go first"

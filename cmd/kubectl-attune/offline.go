@@ -13,13 +13,17 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// offlineFlags say what is explained without a cluster.
+// offlineFlags are the flags of explain without a cluster.
 type offlineFlags struct {
-	usage, policy   string
+	// usage and policy are paths of files; empty: not given.
+	usage, policy string
+	// current and limits are requests and limits that all containers have.
 	current, limits amounts
-	at              instant
+	// at is the time to explain as of; not set: that of the last sample.
+	at instant
 }
 
+// addTo adds the flags to the verb explain.
 func (f *offlineFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.usage, "usage", "", "CSV file of usage samples, gzip by name (.gz): series_id,timestamp,cpu_cores,memory_bytes")
 	flags.StringVar(&f.policy, "policy", "", "YAML file with an AttunePolicy, and the defaults under it where there are any")
@@ -28,11 +32,13 @@ func (f *offlineFlags) addTo(flags *pflag.FlagSet) {
 	flags.Var(&f.at, "at", "Time to explain as of, RFC 3339; later samples are not looked at (default: the time of the last sample in the file)")
 }
 
+// given returns whether any of the flags is set, which means that files are explained.
+// One flag of files is enough: missing then names those that are still needed.
 func (f *offlineFlags) given() bool {
 	return f.usage != "" || f.policy != "" || f.current.set || f.limits.set || f.at.set
 }
 
-// missing is one sentence about the flags that are not there.
+// missing returns one sentence with the flags that are still needed; nil where none is.
 func (f *offlineFlags) missing() error {
 	var missing []string
 	if f.usage == "" {
@@ -44,13 +50,15 @@ func (f *offlineFlags) missing() error {
 	if !f.current.set {
 		missing = append(missing, "--current cpu=500m,memory=1Gi")
 	}
+	// --limits and --at may be left out.
 	if len(missing) == 0 {
 		return nil
 	}
 	return fmt.Errorf("to explain files, add %s", strings.Join(missing, " and "))
 }
 
-// size is what the containers have. A limit without a request is the request too, as Kubernetes has it.
+// size returns the size of the containers. A limit without a request is the request too, as in Kubernetes.
+// A limit below its request is an error, as the API server would refuse it.
 func (f *offlineFlags) size() (recommender.Size, error) {
 	var size recommender.Size
 	for _, r := range recommender.Resources {
@@ -66,20 +74,26 @@ func (f *offlineFlags) size() (recommender.Size, error) {
 	return size, nil
 }
 
-// amounts is a flag such as cpu=500m,memory=1Gi.
+// amounts is the value of a flag such as cpu=500m,memory=1Gi.
 type amounts struct {
-	of   [2]recommender.Amount
+	// of is indexed by recommender.Resource, in millicores and bytes; 0: not given.
+	of [2]recommender.Amount
+	// text is the flag as given.
 	text string
-	set  bool
+	// set is true once the flag was given, also with amounts of 0.
+	set bool
 }
 
-// String, Set and Type implement pflag.Value.
+// String implements pflag.Value: the text as given.
 func (a *amounts) String() string { return a.text }
 
+// Type implements pflag.Value.
 func (a *amounts) Type() string { return "amounts" }
 
+// Set implements pflag.Value. A resource that is there twice, or an unknown one, is an error.
 func (a *amounts) Set(value string) error {
 	*a = amounts{text: value, set: true}
+	// A resource that is given twice would silently have its last value.
 	seen := map[string]bool{}
 	for _, pair := range strings.Split(value, ",") {
 		name, text, _ := strings.Cut(pair, "=")
@@ -100,8 +114,10 @@ func (a *amounts) Set(value string) error {
 	return nil
 }
 
+// examples complete the error messages.
 var examples = [2]string{recommender.CPU: "cpu=500m", recommender.Memory: "memory=1Gi"}
 
+// resourceNamed converts cpu or memory to a resource.
 func resourceNamed(name string) (recommender.Resource, error) {
 	for _, r := range recommender.Resources {
 		if name == r.String() {
@@ -111,13 +127,15 @@ func resourceNamed(name string) (recommender.Resource, error) {
 	return 0, fmt.Errorf("%q is neither cpu nor memory: write e.g. cpu=500m,memory=1Gi", name)
 }
 
-// instant is a flag that holds a time.
+// instant is the value of a flag with a time in RFC 3339.
 type instant struct {
+	// time is valid where set is true.
 	time time.Time
-	set  bool
+	// set is true once the flag was given.
+	set bool
 }
 
-// String, Set and Type implement pflag.Value.
+// String implements pflag.Value; empty: not given.
 func (i *instant) String() string {
 	if !i.set {
 		return ""
@@ -125,8 +143,10 @@ func (i *instant) String() string {
 	return i.time.Format(time.RFC3339)
 }
 
+// Type implements pflag.Value.
 func (i *instant) Type() string { return "time" }
 
+// Set implements pflag.Value.
 func (i *instant) Set(value string) error {
 	at, err := time.Parse(time.RFC3339, value)
 	if err != nil {

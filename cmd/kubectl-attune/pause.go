@@ -6,6 +6,10 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
+// newPause makes the verb pause. To pause a paused workload changes nothing.
+// It needs the right to patch the workloads. With -l it also needs the right to list recommendations and
+// workloads.
+// Only the value "true" is written; the operator reads the annotation at its next pass over the workload.
 func newPause(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "pause KIND/NAME... | -l SELECTOR",

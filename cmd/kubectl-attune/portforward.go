@@ -26,8 +26,10 @@ const (
 	mostAnswer = 32 << 20
 )
 
-// askPod gets a path from a port of a pod's loopback address, through the API server as kubectl port-forward does. No
-// port of this machine is opened.
+// askPod sends a GET to a port on a pod's loopback address, through the API server as kubectl port-forward does.
+// It opens no port on the user's machine. The body is cut off at mostAnswer bytes.
+//
+// It needs the right to create pods/portforward in the namespace. askTimeout bounds all of it.
 func askPod(ctx context.Context, config *rest.Config, namespace, pod string, port int, path string) (status int, body []byte, err error) {
 	ctx, stop := context.WithTimeout(ctx, askTimeout)
 	defer stop()
@@ -35,10 +37,13 @@ func askPod(ctx context.Context, config *rest.Config, namespace, pod string, por
 	if err != nil {
 		return 0, nil, err
 	}
+	// To close the connection ends its streams too.
 	defer func() { _ = connection.Close() }()
+	// Streams know no deadlines, so the end of the context closes the connection under them.
 	stopClosing := context.AfterFunc(ctx, func() { _ = connection.Close() })
 	defer stopClosing()
 	refused := make(chan string, 1)
+	// The HTTP client believes that it dials localhost. It gets a stream to the pod's port.
 	through := &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
 		return open(connection, port, refused)
 	}}
@@ -55,7 +60,7 @@ func askPod(ctx context.Context, config *rest.Config, namespace, pod string, por
 	return response.StatusCode, body, err
 }
 
-// refusal is what the node says of why nobody answered; nil where it says nothing within a moment.
+// refusal returns the kubelet's reason why the port did not answer; nil where none comes within a second.
 func refusal(refused <-chan string) error {
 	select {
 	case why := <-refused:
@@ -67,7 +72,9 @@ func refusal(refused <-chan string) error {
 	return nil
 }
 
-// forward connects to the pod: over a websocket, or else over SPDY, which older API servers know.
+// forward connects to the pod over a websocket, or else over SPDY, which older API servers need.
+// The API server connects to the kubelet, and the kubelet to the pod's network namespace: this is how a loopback
+// address of the pod is reached.
 func forward(ctx context.Context, config *rest.Config, namespace, pod string) (httpstream.Connection, error) {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -82,18 +89,22 @@ func forward(ctx context.Context, config *rest.Config, namespace, pod string) (h
 	if err != nil {
 		return nil, err
 	}
+	// API servers before websockets for port forwarding answer the upgrade with an error, which leads to the
+	// fallback.
 	older := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, at)
 	return dial(ctx, portforward.NewFallbackDialerForStreaming(websocket, older, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	}))
 }
 
-// dial ends with the context, though the dialers know none.
+// dial dials and returns when the context ends, although the dialers take no context. A connection that comes
+// later is closed.
 func dial(ctx context.Context, dialer httpstream.Dialer) (httpstream.Connection, error) {
 	type dialled struct {
 		connection httpstream.Connection
 		err        error
 	}
+	// It has room for the result, so the goroutine ends also where nothing waits for it.
 	done := make(chan dialled, 1)
 	go func() {
 		connection, protocol, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
@@ -116,7 +127,8 @@ func dial(ctx context.Context, dialer httpstream.Dialer) (httpstream.Connection,
 	}
 }
 
-// open opens a stream to a port of the pod. refused, which has room for it, is told what went wrong there, or "".
+// open opens a stream to a port of the pod. The error stream comes first, as the protocol demands. Its text, or
+// "", is sent to refused, which must have room for it.
 func open(connection httpstream.Connection, port int, refused chan<- string) (net.Conn, error) {
 	headers := http.Header{}
 	headers.Set(corev1.StreamType, corev1.StreamTypeError)
@@ -139,9 +151,10 @@ func open(connection httpstream.Connection, port int, refused chan<- string) (ne
 	return stream{data}, nil
 }
 
-// stream is a connection for HTTP. It knows no deadlines: what it is part of is closed instead.
+// stream makes a net.Conn of a forwarded stream. Deadlines have no effect: to end it, the connection is closed.
 type stream struct{ httpstream.Stream }
 
+// The addresses are empty and the deadlines ignored: the HTTP client asks for them and uses neither here.
 func (stream) LocalAddr() net.Addr              { return &net.TCPAddr{} }
 func (stream) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
 func (stream) SetDeadline(time.Time) error      { return nil }

@@ -15,6 +15,9 @@ import (
 	"attune.io/attune/recommender"
 )
 
+// newRecommendations makes the verb recommendations.
+// It needs the right to list recommendations. Workloads and policies are optional: without the right to list a
+// kind its current sizes are missing, and without the right to read policies the holds of the next step are.
 func newRecommendations(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:     "recommendations [KIND/NAME...]",
@@ -28,6 +31,7 @@ func newRecommendations(env *environment) *cobra.Command {
 	}
 }
 
+// runRecommendations prints one row for each container of the selected workloads.
 func runRecommendations(ctx context.Context, env *environment, args []string) error {
 	all, err := env.explainSelected(ctx, args)
 	if err != nil {
@@ -44,36 +48,65 @@ func runRecommendations(ctx context.Context, env *environment, args []string) er
 }
 
 // recommendationReport is the answer of recommendations.
+// Its JSON, with -o json (quantities are texts, and null where a value is not known):
+//
+//	{"recommendations": [{
+//	  "namespace": "shop", "kind": "Deployment", "workload": "web",
+//	  "container": "app", "policy": "web", "mode": "Auto", "replicas": 3,
+//	  "current": {"cpuRequest": "500m", "memoryRequest": "1Gi"},
+//	  "target": {"cpuRequest": "200m", "memoryRequest": "600Mi"},
+//	  "confidence": 0.9, "dataPoints": 2016,
+//	  "savings": {"cpu": "900m", "memory": "1272Mi"},
+//	  "holds": []
+//	}]}
 type recommendationReport struct {
+	// Recommendations by namespace, kind, workload and container; never nil.
 	Recommendations []recommendation `json:"recommendations"`
 }
 
-// recommendation is that of one container.
+// recommendation is the row of one container.
 type recommendation struct {
-	Namespace string                `json:"namespace"`
-	Kind      v1alpha1.WorkloadKind `json:"kind"`
-	Workload  string                `json:"workload"`
-	Container string                `json:"container"`
-	Policy    string                `json:"policy"`
-	Mode      v1alpha1.UpdateType   `json:"mode"`
-	// Replicas that are wanted; 0 where the workload is not there or cannot be read.
+	// Namespace, Kind and Workload identify the workload.
+	Namespace string `json:"namespace"`
+	// Kind is such as Deployment.
+	Kind v1alpha1.WorkloadKind `json:"kind"`
+	// Workload is its name.
+	Workload string `json:"workload"`
+	// Container is its name in the pod template.
+	Container string `json:"container"`
+	// Policy sizes the workload, in this Mode.
+	Policy string `json:"policy"`
+	// Mode is that of the stored recommendation.
+	Mode v1alpha1.UpdateType `json:"mode"`
+	// Replicas is spec.replicas; 0 where the workload does not exist or cannot be read.
 	Replicas int32 `json:"replicas"`
-	// Current is what the template asks.
-	Current    explain.Amounts `json:"current"`
-	Target     explain.Amounts `json:"target"`
-	Confidence float64         `json:"confidence"`
-	DataPoints int             `json:"dataPoints"`
-	Savings    savings         `json:"savings"`
-	Holds      []explain.Hold  `json:"holds"`
+	// Current are the requests and limits of the template.
+	Current explain.Amounts `json:"current"`
+	// Target is the recommended size.
+	Target explain.Amounts `json:"target"`
+	// Confidence is from 0 to 1.
+	Confidence float64 `json:"confidence"`
+	// DataPoints are the steps of history with data.
+	DataPoints int `json:"dataPoints"`
+	// Savings of requests if the target were applied to all replicas.
+	Savings savings `json:"savings"`
+	// Holds are the reasons for which a resource is left as it is.
+	Holds []explain.Hold `json:"holds"`
 }
 
-// savings of requests over all replicas; nil where either side is not known.
+// savings of requests over all replicas.
 type savings struct {
-	CPU    *string `json:"cpu"`
+	// CPU and Memory are quantities, negative where the target is more; nil where template or target has no
+	// request.
+	CPU *string `json:"cpu"`
+	// Memory is in bytes, as a quantity.
 	Memory *string `json:"memory"`
 }
 
+// add appends the rows of one workload.
+// The containers of the explanation and of the recommendation are in the same order (explain.Live).
 func (r *recommendationReport) add(from explained) {
+	// A workload that cannot be read has no template: Current is then empty, and Savings are nil.
 	rec, template := from.rec, templateSizes(from.workload)
 	for i, c := range from.answer.Containers {
 		target := podview.FromResources(rec.Spec.Containers[i].Target)
@@ -95,6 +128,7 @@ func (r *recommendationReport) add(from explained) {
 	}
 }
 
+// savingsOf compares two sizes for both resources.
 func savingsOf(current, target recommender.Size, replicas int32) savings {
 	return savings{
 		CPU:    saved(recommender.CPU, current, target, replicas),
@@ -102,7 +136,9 @@ func savingsOf(current, target recommender.Size, replicas int32) savings {
 	}
 }
 
+// saved returns the difference of the requests, times the replicas; nil where either request is not known.
 func saved(r recommender.Resource, current, target recommender.Size, replicas int32) *string {
+	// A request that is not set cannot be compared: nothing is known about what the container takes without one.
 	if current[r].Request == 0 || target[r].Request == 0 {
 		return nil
 	}
@@ -110,7 +146,7 @@ func saved(r recommender.Resource, current, target recommender.Size, replicas in
 	return &text
 }
 
-// signed writes a difference; amounts themselves are never negative.
+// signed formats a difference, which may be negative; recommender.Format takes amounts, which never are.
 func signed(r recommender.Resource, difference recommender.Amount) string {
 	if difference < 0 {
 		return "-" + recommender.Format(r, -difference)
@@ -119,6 +155,7 @@ func signed(r recommender.Resource, difference recommender.Amount) string {
 }
 
 // Human implements document.
+// It writes one table, and nothing where there are no rows.
 func (r recommendationReport) Human(w io.Writer, wide bool) error {
 	if len(r.Recommendations) == 0 {
 		return nil
@@ -133,6 +170,7 @@ func (r recommendationReport) Human(w io.Writer, wide bool) error {
 	return t.write(w)
 }
 
+// cells are those of one row, in the order of the header.
 func (r recommendation) cells(wide bool) []string {
 	cpu, memory := recommender.CPU, recommender.Memory
 	cells := []string{
@@ -140,6 +178,7 @@ func (r recommendation) cells(wide bool) []string {
 		cell(cpu, r.Current.CPURequest), cell(cpu, r.Target.CPURequest), cell(memory, r.Current.MemoryRequest), cell(memory, r.Target.MemoryRequest),
 		strconv.FormatFloat(r.Confidence, 'f', 2, 64), cell(cpu, r.Savings.CPU), cell(memory, r.Savings.Memory), heldWords(r.Holds),
 	}
+	// The limits and the origin are for -o wide alone: with them a row is wider than most terminals.
 	if !wide {
 		return cells
 	}
@@ -148,7 +187,7 @@ func (r recommendation) cells(wide bool) []string {
 		strconv.Itoa(r.DataPoints), strconv.Itoa(int(r.Replicas)), string(r.Mode), r.Policy)
 }
 
-// heldWords are the holds in one cell, such as memory:AllowDecrease.
+// heldWords joins the holds for one cell, such as memory:AllowDecrease.
 func heldWords(holds []explain.Hold) string {
 	words := make([]string, len(holds))
 	for i, hold := range holds {
@@ -157,7 +196,7 @@ func heldWords(holds []explain.Hold) string {
 	return strings.Join(words, ",")
 }
 
-// cell is an amount for people, or empty.
+// cell returns a rounded amount for people; empty for nil.
 func cell(r recommender.Resource, exact *string) string {
 	if exact == nil {
 		return ""

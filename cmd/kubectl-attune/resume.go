@@ -12,6 +12,8 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
+// newResume makes the verb resume, which undoes pause and undo.
+// It needs the same rights as pause, and the right to get recommendations for a pause of the operator.
 func newResume(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "resume KIND/NAME... | -l SELECTOR",
@@ -27,8 +29,11 @@ func newResume(env *environment) *cobra.Command {
 	}
 }
 
-// resumption takes back what a person asked for, and tells the operator where that has paused by itself.
+// resumption returns the annotations that end a pause: it removes those of pause and undo, and adds
+// attune.io/resumed with the time where the operator has paused the workload by itself. A user who may not read
+// recommendations gets a note, and the first part is done all the same.
 func (e *environment) resumption(ctx context.Context, c client.Client, w workload.Workload) (map[string]*string, error) {
+	// A nil value removes the annotation.
 	wanted := map[string]*string{v1alpha1.PausedAnnotation: nil, v1alpha1.UndoAnnotation: nil}
 	var rec v1alpha1.AttuneRecommendation
 	err := c.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: w.RecommendationName()}, &rec)

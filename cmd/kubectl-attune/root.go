@@ -11,38 +11,46 @@ import (
 )
 
 // Exit codes.
+// exitFinding lets a script tell a finding from a failure. Only status and diff have findings.
 const (
 	exitOK      = 0
 	exitError   = 1
 	exitFinding = 2
 )
 
-// errFinding ends a run that did its work and found what a CI job should stop at.
+// errFinding ends a run that did its work and found something at which a CI job should stop. It is not printed.
 var errFinding = errors.New("finding")
 
-// environment is all that a verb may touch: its streams, the time, the cluster and the flags that every
-// verb takes.
+// environment is everything that a verb may use: its streams, the time, the cluster, and the flags that all verbs
+// have. Tests replace all of them. It belongs to one run.
 type environment struct {
+	// IOStreams are stdin, stdout and stderr. run wraps the last two.
 	genericiooptions.IOStreams
-	now     func() time.Time
+	// now returns the present time.
+	now func() time.Time
+	// cluster connects to the API server when a verb asks for it.
 	cluster cluster
-	scope   scope
-	format  format
+	// scope holds -A and -l, format holds -o.
+	scope scope
+	// format is the value of -o; table where it was not given.
+	format format
 }
 
-// note tells the user something that is not the answer.
+// note writes a line to stderr. It is for everything that is not the answer, so that stdout stays parseable.
 func (e *environment) note(text string, args ...any) {
 	fmt.Fprintf(e.ErrOut, text+"\n", args...)
 }
 
-// run carries out one command line and returns its exit code.
+// run carries out one command line and returns its exit code. All output goes through escaping.
 func run(ctx context.Context, env *environment, args []string) int {
+	// Every text may hold what others wrote into objects of the cluster, errors included.
 	env.Out, env.ErrOut = escaping{env.Out}, escaping{env.ErrOut}
 	root := newRoot(env)
 	root.SetArgs(args)
 	root.SetIn(env.In)
 	root.SetOut(env.Out)
 	root.SetErr(env.ErrOut)
+	// A finding has printed its answer already; an error has not, so it is written here.
 	switch err := root.ExecuteContext(ctx); {
 	case err == nil:
 		return exitOK
@@ -55,10 +63,12 @@ func run(ctx context.Context, env *environment, args []string) int {
 }
 
 // verbs are in the order of the help page.
+// Each function makes one command. A verb that is missing here does not exist.
 var verbs = []func(*environment) *cobra.Command{
 	newStatus, newRecommendations, newExplain, newDiff, newHistory, newPause, newResume, newUndo, newNode,
 }
 
+// newRoot makes the command kubectl-attune with its verbs and the flags that all of them have.
 func newRoot(env *environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-attune",
@@ -73,6 +83,7 @@ func newRoot(env *environment) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
 	})
+	// The default must be set before the flag is registered: pflag shows it in the help.
 	env.format = formatTable
 	env.cluster.AddFlags(root.PersistentFlags())
 	env.scope.addFlags(root.PersistentFlags())

@@ -8,26 +8,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// scope is what -n, -A and -l leave of the cluster.
+// scope is the part of the cluster that -n, -A and -l select.
 type scope struct {
-	all      bool
+	// all is -A: every namespace.
+	all bool
+	// selector is -l as given; empty: none.
 	selector string
 }
 
+// addFlags adds -A and -l. -n belongs to the connection flags, as in kubectl.
 func (s *scope) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&s.all, "all-namespaces", "A", false, "Look at every namespace")
 	flags.StringVarP(&s.selector, "selector", "l", "", "Label selector: of policies for status, of workloads for every other verb")
 }
 
-// namespace to look in; empty is all of them.
+// namespace returns the namespace to look in; empty means all of them, as for the client.
 func (e *environment) namespace() (string, error) {
+	// An empty namespace means all of them to the client.
 	if e.scope.all {
 		return "", nil
 	}
 	return e.cluster.Namespace()
 }
 
-// labelSelector is nil where none was given.
+// labelSelector parses -l; nil where it was not given.
 func (s scope) labelSelector() (labels.Selector, error) {
 	if s.selector == "" {
 		return nil, nil
@@ -39,8 +43,8 @@ func (s scope) labelSelector() (labels.Selector, error) {
 	return selector, nil
 }
 
-// within are the list options of a namespace and a selector. A nil selector is left out: to the client
-// it would mean nothing at all.
+// within returns the list options of a namespace and a selector. A nil selector is left out, since the client
+// would take it for a selector that matches nothing.
 func within(namespace string, selector labels.Selector) []client.ListOption {
 	options := []client.ListOption{client.InNamespace(namespace)}
 	if selector != nil {
@@ -49,7 +53,7 @@ func within(namespace string, selector labels.Selector) []client.ListOption {
 	return options
 }
 
-// where names the scope in a sentence.
+// where returns the scope in words, for a sentence.
 func where(namespace string) string {
 	if namespace == "" {
 		return "any namespace"

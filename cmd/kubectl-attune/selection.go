@@ -15,11 +15,13 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// workloads by identity.
+// workloads holds workloads by identity.
 type workloads map[workload.Identity]workload.Workload
 
-// selectRecommendations are those of the named workloads, else of every workload in scope, sorted by
-// namespace, kind and name.
+// selectRecommendations returns the recommendations of the named workloads, else of every workload in scope,
+// sorted by namespace, kind and name. A named workload without a recommendation is an error.
+//
+// -l selects by the labels of the workloads. Recommendations do not have those, so the workloads are listed too.
 func (e *environment) selectRecommendations(ctx context.Context, c client.Client, arguments []string) ([]v1alpha1.AttuneRecommendation, error) {
 	if len(arguments) > 0 {
 		return e.namedRecommendations(ctx, c, arguments)
@@ -36,7 +38,9 @@ func (e *environment) selectRecommendations(ctx context.Context, c client.Client
 	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("listing the recommendations: %w", err)
 	}
+	// The API server's order is that of the recommendations' names, which are derived and mean nothing to a user.
 	slices.SortFunc(list.Items, byWorkload)
+	// Without -l the workloads are not listed, so no right for them is needed.
 	if selector == nil {
 		return list.Items, nil
 	}
@@ -50,6 +54,7 @@ func (e *environment) selectRecommendations(ctx context.Context, c client.Client
 	}), nil
 }
 
+// namedRecommendations reads the recommendations of the workloads on the command line, in their order.
 func (e *environment) namedRecommendations(ctx context.Context, c client.Client, arguments []string) ([]v1alpha1.AttuneRecommendation, error) {
 	named, err := e.parseWorkloads(arguments)
 	if err != nil {
@@ -64,6 +69,7 @@ func (e *environment) namedRecommendations(ctx context.Context, c client.Client,
 	return recs, nil
 }
 
+// getRecommendation reads one recommendation. Its name is derived from the workload's identity.
 func getRecommendation(ctx context.Context, c client.Client, id workload.Identity, rec *v1alpha1.AttuneRecommendation) error {
 	err := c.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.RecommendationName()}, rec)
 	if apierrors.IsNotFound(err) {
@@ -76,6 +82,7 @@ func getRecommendation(ctx context.Context, c client.Client, id workload.Identit
 	return nil
 }
 
+// byWorkload orders recommendations by namespace, kind and name of their workloads.
 func byWorkload(a, b v1alpha1.AttuneRecommendation) int {
 	return cmp.Or(
 		cmp.Compare(a.Namespace, b.Namespace),
@@ -84,7 +91,8 @@ func byWorkload(a, b v1alpha1.AttuneRecommendation) int {
 	)
 }
 
-// workloadsOf lists the workloads of the kinds that the recommendations are for.
+// workloadsOf lists the workloads of the kinds that the recommendations have. Other kinds are not listed, so the
+// user needs no rights for them.
 func workloadsOf(ctx context.Context, c client.Client, recs []v1alpha1.AttuneRecommendation, namespace string, selector labels.Selector) (workloads, error) {
 	found := workloads{}
 	for _, kind := range kindsOf(recs) {
@@ -97,6 +105,7 @@ func workloadsOf(ctx context.Context, c client.Client, recs []v1alpha1.AttuneRec
 	return found, nil
 }
 
+// kindsOf returns the kinds of the recommendations' workloads, each once, sorted.
 func kindsOf(recs []v1alpha1.AttuneRecommendation) []v1alpha1.WorkloadKind {
 	kinds := map[v1alpha1.WorkloadKind]bool{}
 	for _, rec := range recs {
@@ -105,8 +114,9 @@ func kindsOf(recs []v1alpha1.AttuneRecommendation) []v1alpha1.WorkloadKind {
 	return slices.Sorted(maps.Keys(kinds))
 }
 
-// templates are the workloads of the recommendations, for what their templates ask. A user who may not
-// read a kind still gets the answer, without them.
+// templates returns the workloads of the recommendations, whose templates hold the current requests. Where the
+// user may not read a kind, its workloads are missing and a note says so.
+// Other errors end the verb: half of an answer without a note would be misleading.
 func (e *environment) templates(ctx context.Context, c client.Client, recs []v1alpha1.AttuneRecommendation) (workloads, error) {
 	namespace, err := e.namespace()
 	if err != nil {

@@ -14,24 +14,31 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// settingsReader reads what holds under a policy, each object once.
+// settingsReader reads the settings of policies, each policy once in a run.
 type settingsReader struct {
-	env    *environment
+	// env receives notes about what cannot be read.
+	env *environment
+	// client reads policies and defaults with the user's rights.
 	client client.Client
-	known  map[client.ObjectKey]*policy.Settings
+	// known holds the settings by policy; nil where they cannot be known.
+	known map[client.ObjectKey]*policy.Settings
 }
 
+// newSettingsReader makes a reader for one run. Its notes go to env.
 func newSettingsReader(env *environment, c client.Client) *settingsReader {
 	return &settingsReader{env: env, client: c, known: map[client.ObjectKey]*policy.Settings{}}
 }
 
-// of is nil where the settings of the recommendation's policy cannot be known; the user is told why.
+// of returns the settings of the recommendation's policy. It returns nil without an error, and notes the reason,
+// where the policy does not exist, may not be read or is invalid.
 func (s *settingsReader) of(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (*policy.Settings, error) {
 	key := client.ObjectKey{Namespace: rec.Namespace, Name: rec.Spec.Policy.Name}
 	if settings, ok := s.known[key]; ok {
 		return settings, nil
 	}
 	settings, err := s.read(ctx, key)
+	// Three causes are normal for a user: the policy was deleted, may not be read, or is invalid. The answer is
+	// then given without a next step.
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), lookup.Invalid(err) != nil:
 		s.env.note("what policy %s would do next is not known: %v", key.Name, err)
@@ -39,12 +46,13 @@ func (s *settingsReader) of(ctx context.Context, rec *v1alpha1.AttuneRecommendat
 	case err != nil:
 		return nil, fmt.Errorf("reading the settings of policy %s: %w", key.Name, err)
 	}
+	// A nil is stored too: the note about a policy appears once.
 	s.known[key] = settings
 	return settings, err
 }
 
-// recommender are the settings that the next step is taken with, nil where there is none to be known.
-// Under the strategy Node a pod's next size depends on its node and the pods beside it.
+// recommender returns the settings with which the next step is computed; nil where they are not known, and for the
+// strategy Node: there a pod's next size depends on its node and on the pods beside it.
 func (s *settingsReader) recommender(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (*recommender.Settings, error) {
 	settings, err := s.of(ctx, rec)
 	if settings == nil || err != nil || settings.Strategy == v1alpha1.StrategyNode {
@@ -53,16 +61,17 @@ func (s *settingsReader) recommender(ctx context.Context, rec *v1alpha1.AttuneRe
 	return &settings.Recommender, nil
 }
 
-// allowed is an operator that allows what the plugin cannot know, because whoever installed the operator decided it. Where the operator does
-// not allow it, the policy's status says so.
+// allowed is an operator that allows everything, because the plugin cannot know the operator's flags. Where the
+// operator does not allow it, the policy's status says so (refused).
 var allowed = policy.Operator{SourceNamespaces: []string{"*"}}
 
-// read resolves the settings as the loops do. What the operator itself holds against the policy is an error too.
+// read resolves the settings as the loops do. Settings that the operator refuses are an error too.
 func (s *settingsReader) read(ctx context.Context, key client.ObjectKey) (*policy.Settings, error) {
 	var own v1alpha1.AttunePolicy
 	if err := s.client.Get(ctx, key, &own); err != nil {
 		return nil, err
 	}
+	// The same reader as in the operator's loops, so that both resolve alike.
 	settings, err := lookup.Reader{Client: s.client, Operator: allowed}.Settings(ctx, &own)
 	if err == nil {
 		err = refused(&own)
@@ -70,8 +79,8 @@ func (s *settingsReader) read(ctx context.Context, key client.ObjectKey) (*polic
 	return &settings, err
 }
 
-// refused is why the operator does not use the policy as it is now, as far as its status tells: the first problem of its
-// settings that only the operator knows of.
+// refused returns why the operator does not use the policy in its present generation, by its status; nil where it
+// does, or has not looked at it.
 func refused(p *v1alpha1.AttunePolicy) error {
 	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
 	if ready == nil || ready.Reason != v1alpha1.ReasonInvalidConfig || ready.ObservedGeneration != p.Generation {

@@ -19,6 +19,9 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
+// newStatus makes the verb status.
+// It needs the rights to list AttunePolicies and AttuneRecommendations. -l is a selector on policies here; for all
+// other verbs it is one on workloads. It takes no arguments.
 func newStatus(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
@@ -32,6 +35,8 @@ func newStatus(env *environment) *cobra.Command {
 	}
 }
 
+// runStatus lists policies and recommendations of the scope, prints the report and returns its finding. -l selects
+// policies here, not workloads.
 func runStatus(ctx context.Context, env *environment) error {
 	c, err := env.cluster.Client()
 	if err != nil {
@@ -49,10 +54,12 @@ func runStatus(ctx context.Context, env *environment) error {
 	if err := c.List(ctx, &policies, within(namespace, selector)...); err != nil {
 		return fmt.Errorf("listing the policies: %w", err)
 	}
+	// All recommendations are listed, since their labels are not those that -l selects policies by.
 	var recs v1alpha1.AttuneRecommendationList
 	if err := c.List(ctx, &recs, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("listing the recommendations: %w", err)
 	}
+	// The report is printed before the finding is returned: a CI job shows it in its log.
 	report := newStatusReport(policies.Items, recs.Items, env.now())
 	if len(report.Policies) == 0 {
 		env.note("there is no AttunePolicy in %s", where(namespace))
@@ -64,40 +71,67 @@ func runStatus(ctx context.Context, env *environment) error {
 }
 
 // statusReport is the answer of status.
+// Its JSON, with -o json:
+//
+//	{"policies": [{
+//	  "namespace": "shop", "name": "web", "mode": "Auto",
+//	  "workloads": {"discovered": 3},
+//	  "ready": "False", "reason": "InvalidConfig", "message": "…",
+//	  "needsAttention": true,
+//	  "held": [{"workload": "Deployment/web", "container": "app",
+//	    "resource": "memory", "reason": "AllowDecrease", "message": "…"}]
+//	}]}
 type statusReport struct {
+	// Policies by namespace and name; never nil.
 	Policies []policyStatus `json:"policies"`
 }
 
+// policyStatus is one policy of the report.
 type policyStatus struct {
+	// Namespace and Name identify the policy.
 	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
+	// Name of the policy.
+	Name string `json:"name"`
 	// Mode is empty until the operator has looked at the policy.
-	Mode      string                  `json:"mode"`
+	Mode string `json:"mode"`
+	// Workloads are the counts of the policy's status; zeros until the operator has looked at it.
 	Workloads v1alpha1.WorkloadCounts `json:"workloads"`
 	// Ready is True, False or Unknown.
-	Ready   string `json:"ready"`
-	Reason  string `json:"reason"`
+	Ready string `json:"ready"`
+	// Reason and Message are those of the condition Ready.
+	Reason string `json:"reason"`
+	// Message is a sentence; without a condition it says that the operator has not looked yet.
 	Message string `json:"message"`
-	// NeedsAttention: a person has to look after it.
-	NeedsAttention bool              `json:"needsAttention"`
-	Held           []heldThing       `json:"held"`
-	Savings        *v1alpha1.Savings `json:"savings,omitempty"`
+	// NeedsAttention is true where a person has to act: the policy is a finding.
+	NeedsAttention bool `json:"needsAttention"`
+	// Held is what is left as it is under the policy; never nil.
+	Held []heldThing `json:"held"`
+	// Savings are those of the policy's status; nil where it has none.
+	Savings *v1alpha1.Savings `json:"savings,omitempty"`
 
+	// created is when the policy was made, now when the report was.
 	created time.Time
-	now     time.Time
+	// now is the time from which ages count.
+	now time.Time
 }
 
-// heldThing is one thing that is left as it is. Container and resource are empty where the whole
-// workload is, and the workload where the whole policy is.
+// heldThing is one thing that is left as it is. Container and Resource are empty where the whole workload is held.
 type heldThing struct {
-	Workload  string `json:"workload"`
+	// Workload is KIND/NAME, such as Deployment/web.
+	Workload string `json:"workload"`
+	// Container of the workload, and Resource cpu or memory.
 	Container string `json:"container"`
-	Resource  string `json:"resource"`
-	Reason    string `json:"reason"`
-	Message   string `json:"message"`
+	// Resource is cpu or memory; empty where both are held.
+	Resource string `json:"resource"`
+	// Reason is one word, Message one sentence.
+	Reason string `json:"reason"`
+	// Message has the figures, or what ends the hold.
+	Message string `json:"message"`
 }
 
+// newStatusReport makes the report. It sorts both lists in place.
 func newStatusReport(policies []v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendation, now time.Time) statusReport {
+	// The order is fixed, so that two outputs can be compared.
 	slices.SortFunc(policies, func(a, b v1alpha1.AttunePolicy) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -109,6 +143,7 @@ func newStatusReport(policies []v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRec
 	return report
 }
 
+// statusOf reports one policy. A recommendation belongs to the policy that its spec names.
 func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendation, now time.Time) policyStatus {
 	s := policyStatus{
 		Namespace: policy.Namespace,
@@ -122,6 +157,7 @@ func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendatio
 		created:   policy.CreationTimestamp.Time,
 		now:       now,
 	}
+	// Without the condition the defaults above stay: Unknown, and not looked at.
 	if ready := meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
 		s.Ready, s.Reason, s.Message = string(ready.Status), ready.Reason, ready.Message
 	}
@@ -130,23 +166,28 @@ func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendatio
 			s.Held = append(s.Held, heldByWorkload(&recs[i])...)
 		}
 	}
+	// Three findings: the operator does not run, the policy cannot work, or its resizes do harm too often.
 	s.NeedsAttention = s.unseen() || s.broken() || meta.IsStatusConditionTrue(policy.Status.Conditions, v1alpha1.ConditionDegraded)
 	return s
 }
 
-// unseenGrace is how long an operator that runs may take to look at a new policy.
+// unseenGrace is how long a running operator may take until it looks at a new policy. Later the policy is a
+// finding: the operator may not run at all.
 const unseenGrace = 5 * time.Minute
 
+// unseen returns whether the operator has not looked at the policy for longer than unseenGrace.
 func (s policyStatus) unseen() bool {
 	return s.Ready == string(metav1.ConditionUnknown) && s.now.Sub(s.created) > unseenGrace
 }
 
-// broken is not ready for a reason that neither time heals nor somebody chose.
+// broken returns whether the policy is not ready for a reason that neither passes with time (InsufficientData) nor
+// was chosen (Paused).
 func (s policyStatus) broken() bool {
 	return s.Ready == string(metav1.ConditionFalse) &&
 		s.Reason != v1alpha1.ReasonInsufficientData && s.Reason != v1alpha1.ReasonPaused
 }
 
+// finding returns errFinding where any policy needs attention.
 func (r statusReport) finding() error {
 	for _, s := range r.Policies {
 		if s.NeedsAttention {
@@ -157,6 +198,8 @@ func (r statusReport) finding() error {
 }
 
 // Human implements document.
+// It writes one table of policies, and below it a table of what is held. Without a policy it writes nothing: the
+// note on stderr says so.
 func (r statusReport) Human(w io.Writer, wide bool) error {
 	if len(r.Policies) == 0 {
 		return nil
@@ -164,6 +207,7 @@ func (r statusReport) Human(w io.Writer, wide bool) error {
 	if err := r.policies(wide).write(w); err != nil {
 		return err
 	}
+	// The second table is left out where nothing is held.
 	held := r.held()
 	if len(held.rows) == 0 {
 		return nil
@@ -172,6 +216,7 @@ func (r statusReport) Human(w io.Writer, wide bool) error {
 	return held.write(w)
 }
 
+// policies is the table of the policies.
 func (r statusReport) policies(wide bool) table {
 	t := table{header: []string{"NAMESPACE", "POLICY", "MODE", "WORKLOADS", "RECS", "RESIZED", "PENDING", "HELD", "READY", "REASON", "AGE"}}
 	if wide {
@@ -191,6 +236,7 @@ func (r statusReport) policies(wide bool) table {
 	return t
 }
 
+// held is the table of what is held.
 func (r statusReport) held() table {
 	t := table{header: []string{"POLICY", "HELD", "CONTAINER", "RESOURCE", "REASON", "WHY"}}
 	for _, s := range r.Policies {
@@ -201,6 +247,7 @@ func (r statusReport) held() table {
 	return t
 }
 
+// cpuSaved and memorySaved are quantities; empty where the status has no savings.
 func (s policyStatus) cpuSaved() string {
 	if s.Savings == nil {
 		return ""
@@ -208,6 +255,7 @@ func (s policyStatus) cpuSaved() string {
 	return s.Savings.CPURequestReduction.String()
 }
 
+// memorySaved is cpuSaved for memory.
 func (s policyStatus) memorySaved() string {
 	if s.Savings == nil {
 		return ""
@@ -215,4 +263,5 @@ func (s policyStatus) memorySaved() string {
 	return s.Savings.MemoryRequestReduction.String()
 }
 
+// count formats a number of workloads.
 func count(n int32) string { return strconv.Itoa(int(n)) }

@@ -8,6 +8,10 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
+// newUndo makes the verb undo. The annotation's value is the present time, so that a second undo is another value
+// and is carried out again.
+// It needs the same rights as pause. The verb returns when the annotation is written; the operator resizes the
+// pods later.
 func newUndo(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "undo KIND/NAME... | -l SELECTOR",

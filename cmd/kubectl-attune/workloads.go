@@ -13,7 +13,8 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// getWorkload reads one workload and its object.
+// getWorkload reads one workload, and returns its object too, for a patch.
+// A workload that does not exist is an error with advice.
 func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (workload.Workload, client.Object, error) {
 	object := workload.NewObject(id.Kind)
 	err := c.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, object)
@@ -27,7 +28,9 @@ func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (wo
 	return found, object, nil
 }
 
-// listWorkloads of one kind, by identity; an empty namespace is all of them, a nil selector any labels.
+// listWorkloads lists the workloads of one kind by identity. An empty namespace means all of them, a nil selector
+// any labels.
+// Parts of other workloads, such as a Deployment's ReplicaSets, are among them.
 func listWorkloads(ctx context.Context, c client.Client, kind v1alpha1.WorkloadKind, namespace string, selector labels.Selector) (map[workload.Identity]workload.Workload, error) {
 	list := workload.NewList(kind)
 	if err := c.List(ctx, list, within(namespace, selector)...); err != nil {
@@ -39,6 +42,7 @@ func listWorkloads(ctx context.Context, c client.Client, kind v1alpha1.WorkloadK
 	}
 	found := map[workload.Identity]workload.Workload{}
 	for _, object := range objects {
+		// Every object of the list is a workload; ok guards against kinds that package workload does not know.
 		if w, ok := workload.From(object); ok {
 			found[w.Identity] = w
 		}

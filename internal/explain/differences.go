@@ -2,16 +2,18 @@ package explain
 
 import "attune.io/attune/recommender"
 
-// Field is one value of a container's resources.
+// Field is one value of a container's resources. Both sides are quantities.
 type Field struct {
-	// Name under resources in a manifest, such as requests.cpu.
-	Name    string
+	// Name is the path under resources in a manifest, such as requests.cpu.
+	Name string
+	// Current is what the template sets; nil: nothing.
 	Current *string
-	Target  *string
+	// Target is what is recommended; nil: the value is left alone.
+	Target *string
 }
 
-// Differences are the values that the container should have and has not. A resource that is held
-// differs in nothing, and neither does one whose target leaves the value alone.
+// Differences returns the values that differ from the target. A resource with a hold has none, and neither has a
+// value without a target.
 func (c Container) Differences() []Field {
 	var different []Field
 	for _, field := range c.fields() {
@@ -23,6 +25,7 @@ func (c Container) Differences() []Field {
 }
 
 // fields of the resources that are not held.
+// They are requests and limits of CPU, then of memory.
 func (c Container) fields() []Field {
 	var fields []Field
 	if !c.held(recommender.CPU) {
@@ -38,6 +41,7 @@ func (c Container) fields() []Field {
 	return fields
 }
 
+// held returns whether any hold stops the resource.
 func (c Container) held(r recommender.Resource) bool {
 	for _, hold := range c.Holds {
 		if hold.Resource == r.String() {

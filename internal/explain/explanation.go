@@ -1,5 +1,11 @@
-// Package explain writes down what a container is recommended and why, for programs and for people. It
+// Package explain describes what a container is recommended and why, for programs (JSON) and for people (text). It
 // decides nothing: every amount and every sentence comes from the recommender.
+//
+// There are two ways in. Live explains a workload of the cluster by its stored recommendation, its template and
+// its running pods. Offline computes a recommendation from recorded usage. Both make Containers of an Explanation,
+// which Human writes as text (human.go) and Differences compares with the template (differences.go). The next step
+// of a pod comes from the same functions as in the operator (tuning.TargetFrom, recommender.NextStep). The package
+// has no client.
 package explain
 
 import (
@@ -10,45 +16,68 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Explanation is the answer of kubectl attune explain; its JSON is a contract.
+// Explanation is the answer of kubectl attune explain. Its JSON is a contract with scripts.
+// For example, shortened:
+//
+//	{"workload": {"namespace": "shop", "kind": "Deployment", "name": "web",
+//	    "policy": "web", "mode": "Auto"},
+//	 "containers": [{"name": "app", "confidence": 0.9, "dataPoints": 2016,
+//	    "current": {"cpuRequest": "500m"}, "target": {"cpuRequest": "200m"},
+//	    "next": {"cpuRequest": "250m"}, "holds": [],
+//	    "steps": [{"resource": "cpu", "name": "…", "before": "200m",
+//	      "after": "240m", "reason": "…"}]}]}
 type Explanation struct {
 	// Workload is nil where files were explained.
-	Workload   *Workload   `json:"workload,omitempty"`
+	Workload *Workload `json:"workload,omitempty"`
+	// Containers in the order of the recommendation; never nil.
 	Containers []Container `json:"containers"`
 }
 
-// Workload says whose containers are explained, and under what.
+// Workload identifies the workload that is explained.
 type Workload struct {
+	// Namespace, Kind (such as Deployment) and Name identify it.
 	Namespace string `json:"namespace"`
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
-	Policy    string `json:"policy"`
-	Mode      string `json:"mode"`
+	// Policy is the name of the AttunePolicy that sizes it, and Mode that policy's mode, such as Auto.
+	Policy string `json:"policy"`
+	Mode   string `json:"mode"`
 }
 
-// Container is one container's recommendation and how it came about.
+// Container is one container's recommendation, and how it was computed.
 type Container struct {
+	// Name in the pod template; of a file, the series_id.
 	Name string `json:"name"`
-	// Confidence from 0 to 1.
+	// Confidence is from 0 (no data) to 1.
 	Confidence float64 `json:"confidence"`
-	// DataPoints are the steps of history with data.
+	// DataPoints is the number of steps of history with data.
 	DataPoints int `json:"dataPoints"`
-	// Current is what the container has, Target where it is heading, Next what would be applied now.
+	// Current is what the container has, Target what is recommended, and Next what would be applied now. An amount
+	// that is not set or not known is null.
 	Current Amounts `json:"current"`
-	Target  Amounts `json:"target"`
-	Next    Amounts `json:"next"`
-	Holds   []Hold  `json:"holds"`
-	Steps   []Step  `json:"steps"`
-	// Pods are those that run, each with its own next step; none where files were explained.
+	// Target is what the recommender computed, before the limits of a single step.
+	Target Amounts `json:"target"`
+	// Next is empty where the settings of the policy are not known.
+	Next Amounts `json:"next"`
+	// Holds are the reasons for which a resource is left as it is, Steps the computation of the target; CPU comes
+	// first.
+	Holds []Hold `json:"holds"`
+	// Steps include those of the next step, after those of the target.
+	Steps []Step `json:"steps"`
+	// Pods are the running pods, each with its own next step; nil where files were explained.
 	Pods []Pod `json:"pods,omitempty"`
 }
 
-// Pod is one running pod's step towards the target.
+// Pod is one running pod and its next step towards the target.
 type Pod struct {
-	Name    string  `json:"name"`
+	// Name of the pod.
+	Name string `json:"name"`
+	// Current is what its container has, Next what would be applied now.
 	Current Amounts `json:"current"`
-	Next    Amounts `json:"next"`
-	Holds   []Hold  `json:"holds"`
+	// Next is the size after the pod's next step.
+	Next Amounts `json:"next"`
+	// Holds are the reasons for which its next step is less than the target; never nil.
+	Holds []Hold `json:"holds"`
 }
 
 // Amounts and Step are shown as everywhere.
@@ -57,16 +86,18 @@ type (
 	Step    = display.Step
 )
 
-// Hold says why a resource has no target or is left as it is.
+// Hold is a reason for which a resource has no target, or is left as it is.
 type Hold struct {
-	// Resource: cpu or memory.
+	// Resource is cpu or memory.
 	Resource string `json:"resource"`
-	// Reason is the word it is known by, Message one sentence with the figures.
-	Reason  string `json:"reason"`
+	// Reason is one word, such as AllowDecrease. Message is one sentence with the figures; it may be empty.
+	Reason string `json:"reason"`
+	// Message is left out of the JSON where it is empty.
 	Message string `json:"message,omitempty"`
 }
 
 // holdsOf writes the recommender's holds.
+// The result is never nil, so that the JSON has an empty list.
 func holdsOf(holds []recommender.Hold) []Hold {
 	written := []Hold{}
 	for _, hold := range holds {
@@ -76,6 +107,7 @@ func holdsOf(holds []recommender.Hold) []Hold {
 }
 
 // stepsOf writes the recommender's steps.
+// The result is never nil.
 func stepsOf(steps []recommender.Step) []Step {
 	written := []Step{}
 	for _, step := range steps {
@@ -84,7 +116,7 @@ func stepsOf(steps []recommender.Step) []Step {
 	return written
 }
 
-// joinHolds puts lists of holds into one, each once, CPU first.
+// joinHolds joins lists of holds without duplicates, CPU first.
 func joinHolds(lists ...[]Hold) []Hold {
 	joined := []Hold{}
 	for _, hold := range slices.Concat(lists...) {
@@ -96,8 +128,8 @@ func joinHolds(lists ...[]Hold) []Hold {
 	return joined
 }
 
-// joinSteps appends what a pod's change adds to the stored trace: CPU first, each resource's steps in
-// the order of the chain.
+// joinSteps appends the steps of a pod's change to the stored trace, but for those that the trace has. CPU comes
+// first, and the steps of a resource keep their order.
 func joinSteps(trace, change []Step) []Step {
 	joined := slices.Clone(trace)
 	for _, step := range change {

@@ -9,9 +9,10 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Human writes the explanation for people: one line per step of the computation. Wide adds every pod's
-// holds.
+// Human writes the explanation as text, with one line for each step of the computation. wide adds the holds of
+// every pod. The text is for people and may change.
 func (e Explanation) Human(w io.Writer, wide bool) error {
+	// Errors are kept in out and returned at the end.
 	out := &writer{to: w}
 	if e.Workload != nil {
 		out.workload(e.Workload)
@@ -25,7 +26,7 @@ func (e Explanation) Human(w io.Writer, wide bool) error {
 	return out.err
 }
 
-// writer keeps the first error, so that the sentences stay readable.
+// writer keeps the first error and writes nothing after it, so that the callers need no checks.
 type writer struct {
 	to  io.Writer
 	err error
@@ -37,13 +38,14 @@ func (w *writer) line(format string, args ...any) {
 	}
 }
 
-// passive modes leave running pods alone.
+// passive has the modes in which running pods are left alone, and what each means.
 var passive = map[string]string{
 	"Observe":   "it only observes: nothing is applied",
 	"Recommend": "it only recommends: nothing is applied",
 	"Initial":   "it sizes new pods only: running ones are not touched",
 }
 
+// workload writes the heading, and what a passive mode means.
 func (w *writer) workload(of *Workload) {
 	w.line("%s/%s in namespace %s, sized by policy %s in mode %s", of.Kind, of.Name, of.Namespace, of.Policy, of.Mode)
 	if why, ok := passive[of.Mode]; ok {
@@ -51,6 +53,7 @@ func (w *writer) workload(of *Workload) {
 	}
 }
 
+// container writes one container: for each resource its summary, holds and steps, then the pods.
 func (w *writer) container(c Container, wide bool) {
 	w.line("Container %s: confidence %.2f from %d steps of history", c.Name, c.Confidence, c.DataPoints)
 	for _, r := range recommender.Resources {
@@ -70,6 +73,7 @@ func (w *writer) container(c Container, wide bool) {
 	}
 }
 
+// text is the reason and, where there is one, the message.
 func (h Hold) text() string {
 	if h.Message == "" {
 		return h.Reason
@@ -77,7 +81,7 @@ func (h Hold) text() string {
 	return h.Reason + ": " + h.Message
 }
 
-// summary is one line such as "cpu: request 500m, next 250m, target 200m; limit 1, next 500m, target 400m".
+// summary returns one line such as "cpu: request 500m, next 250m, target 200m; limit 1, next 500m, target 400m".
 func (c Container) summary(r recommender.Resource) string {
 	request, limit := c.path(r)
 	if request.target == nil {
@@ -90,7 +94,7 @@ func (c Container) summary(r recommender.Resource) string {
 	return line
 }
 
-// path of one value: what it is, where it is heading and what is next.
+// path is one value on its way: what it is, what it should be, and what it will be next.
 type path struct{ current, target, next *string }
 
 // text is such as "500m, next 250m, target 200m".
@@ -107,8 +111,9 @@ func (c Container) path(r recommender.Resource) (request, limit path) {
 		path{c.Current.CPULimit, c.Target.CPULimit, c.Next.CPULimit}
 }
 
-// steps are aligned: name, what became of the amount, and why.
+// steps writes the computation of one resource in columns: name, change of the amount, reason.
 func (w *writer) steps(c Container, r recommender.Resource) {
+	// Columns are aligned within one resource of one container.
 	out := tabwriter.NewWriter(w.to, 0, 8, 2, ' ', 0)
 	for _, step := range c.Steps {
 		if step.Resource == r.String() {
@@ -121,11 +126,13 @@ func (w *writer) steps(c Container, r recommender.Resource) {
 }
 
 // became is such as "200m -> 240m". The first step of a chain starts from nothing.
+// It is empty for a step that stands for others that were left out of a stored trace.
 func became(s Step, r recommender.Resource) string {
 	before, after := Readable(r, s.Before), Readable(r, s.After)
 	if s.Before == "" && s.After == "" {
 		return "" // it stands for steps that are left out
 	}
+	// The first step of a chain begins with 0: only its result means something.
 	switch s.Before {
 	case "0":
 		return after
@@ -135,6 +142,7 @@ func became(s Step, r recommender.Resource) string {
 	return before + " -> " + after
 }
 
+// pod writes one pod's next step.
 func (w *writer) pod(p Pod, wide bool) {
 	w.line("    %s: %s", p.Name, strings.Join(p.moves(), ", "))
 	for _, hold := range p.Holds {
@@ -144,7 +152,7 @@ func (w *writer) pod(p Pod, wide bool) {
 	}
 }
 
-// moves are what would change in the pod now, one phrase per value.
+// moves returns what would change in the pod now, one phrase for each value.
 func (p Pod) moves() []string {
 	var moves []string
 	for _, value := range []struct {

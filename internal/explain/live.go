@@ -12,30 +12,33 @@ import (
 	"attune.io/attune/tuning"
 )
 
-// Live is what a workload in a cluster is explained from.
+// Live holds what a workload of the cluster is explained from. Only Recommendation and Now are needed.
 type Live struct {
+	// Recommendation as stored by the operator.
 	Recommendation *v1alpha1.AttuneRecommendation
-	// Settings of the policy; nil where they are not known: there is no next step then.
+	// Settings of the policy; nil: they are not known, and there is no next step.
 	Settings *recommender.Settings
-	// Template holds what the pod template asks, by container.
+	// Template holds the sizes of the pod template by container; nil: it is not known.
 	Template map[string]recommender.Size
-	// Pods run now.
+	// Pods are the running pods; nil: none are shown.
 	Pods []LivePod
-	// Now is when the next step would be taken: floors that harm taught decay.
+	// Now is the time of the next step. Floors that were learned from harm decay until then.
 	Now time.Time
 }
 
-// LivePod is a running pod and what its containers have.
+// LivePod is a running pod and the sizes of its containers.
 type LivePod struct {
+	// Name of the pod.
 	Name string
-	// TemplateHash of the pod: the originals belong to it.
+	// TemplateHash is that of the pod's template. The originals are stored by it.
 	TemplateHash string
-	Containers   []podview.Container
+	// Containers are those of the pod, with the sizes that they have at present.
+	Containers []podview.Container
 }
 
-// Explain explains a workload by what the operator stored of it and what its pods have. The container's
-// own Current and Next are those of the first pod that would change, else of the first pod, else of the
-// template.
+// Explain explains the workload. A container's own Current and Next are those of the first pod that would change,
+// else of the first pod, else of the template. An error means that the recommendation cannot be read, such as one
+// of another version.
 func (l Live) Explain() (Explanation, error) {
 	rec := l.Recommendation
 	answer := Explanation{
@@ -48,6 +51,7 @@ func (l Live) Explain() (Explanation, error) {
 		},
 		Containers: []Container{},
 	}
+	// Containers keep the order of the recommendation; callers rely on it.
 	for i := range rec.Spec.Containers {
 		container, err := l.container(&rec.Spec.Containers[i])
 		if err != nil {
@@ -58,6 +62,9 @@ func (l Live) Explain() (Explanation, error) {
 	return answer, nil
 }
 
+// container explains one container. The stored holds and steps are those of the recommendation; addPods adds those
+// of the next step.
+// Without Settings it has no next step.
 func (l Live) container(stored *v1alpha1.ContainerTarget) (Container, error) {
 	confidence, err := strconv.ParseFloat(stored.Confidence, 64)
 	if err != nil {
@@ -80,6 +87,7 @@ func (l Live) container(stored *v1alpha1.ContainerTarget) (Container, error) {
 	return explained, nil
 }
 
+// heading returns where the stored recommendation leads. Settings must be known.
 func (l Live) heading(stored *v1alpha1.ContainerTarget) heading {
 	to := heading{
 		container: stored.Name,
@@ -93,8 +101,8 @@ func (l Live) heading(stored *v1alpha1.ContainerTarget) heading {
 	return to
 }
 
-// addPods takes the next step of every pod that has the container. Where there is neither a pod nor a
-// template to start from, there is no next step.
+// addPods adds the next step of every pod that has the container. Where there is neither a pod nor a template to
+// start from, there is no next step.
 func (l Live) addPods(explained *Container, stored *v1alpha1.ContainerTarget) {
 	var shown *step
 	to := l.heading(stored)
@@ -102,6 +110,7 @@ func (l Live) addPods(explained *Container, stored *v1alpha1.ContainerTarget) {
 		target := tuning.TargetFrom(*stored, live, l.Recommendation.Status.Floors, l.Now)
 		return &step{live: live, change: to.toward(target, live, original)}
 	}
+	// The template is shown where no pod runs. The first pod replaces it.
 	if template, known := l.Template[to.container]; known {
 		shown = next(template, template)
 	}
@@ -129,16 +138,17 @@ func (l Live) addPods(explained *Container, stored *v1alpha1.ContainerTarget) {
 	explained.Steps = joinSteps(explained.Steps, stepsOf(shown.change.Steps))
 }
 
-// step is where a container stands and the change it would take from there.
+// step is the size of a container and the change that it would get.
 type step struct {
 	live   recommender.Size
 	change recommender.Change
 }
 
+// moves returns whether the step changes anything.
 func (s step) moves() bool { return s.change.Next != s.live }
 
-// original is what the container had before attune: what the operator noted for the pod's template,
-// else what the template asks, else what it has.
+// original returns the size that the container had before attune: what the operator recorded for the pod's
+// template, else the size in the template, else the present one.
 func (l Live) original(pod LivePod, container string, live recommender.Size) recommender.Size {
 	for _, originals := range l.Recommendation.Status.Originals {
 		if originals.TemplateHash != pod.TemplateHash {
@@ -156,6 +166,8 @@ func (l Live) original(pod LivePod, container string, live recommender.Size) rec
 	return live
 }
 
+// sizeOf returns the size of a container; false where the pod does not have it, such as a pod of an older
+// template.
 func sizeOf(containers []podview.Container, name string) (recommender.Size, bool) {
 	for _, c := range containers {
 		if c.Name == name {
@@ -165,6 +177,7 @@ func sizeOf(containers []podview.Container, name string) (recommender.Size, bool
 	return recommender.Size{}, false
 }
 
+// storedHolds converts the holds of the API; never nil.
 func storedHolds(stored []v1alpha1.Hold) []Hold {
 	written := []Hold{}
 	for _, hold := range stored {
@@ -173,6 +186,7 @@ func storedHolds(stored []v1alpha1.Hold) []Hold {
 	return written
 }
 
+// storedSteps converts the steps of the API; never nil.
 func storedSteps(stored []v1alpha1.Step) []Step {
 	written := []Step{}
 	for _, step := range stored {

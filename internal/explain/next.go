@@ -7,17 +7,19 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// heading is where a container is going, whoever computed it.
+// heading is a container's target with what its next step needs to know.
 type heading struct {
-	container        string
+	container string
+	// target is the recommended size; memoryLimitFloor is the lowest memory limit, in bytes, or 0.
 	target           recommender.Size
 	memoryLimitFloor recommender.Amount
 	holds            []Hold
 	settings         recommender.Settings
 }
 
-// from is the step that a container with the size live would take now. What a hold stops stays as it is.
+// from returns the next step from the size live. A resource with a hold stays as it is.
 func (h heading) from(live, original recommender.Size) recommender.Change {
+	// A target of zero means to the recommender that the resource stays.
 	target := h.target
 	for _, r := range recommender.Resources {
 		if h.held(r) {
@@ -27,7 +29,7 @@ func (h heading) from(live, original recommender.Size) recommender.Change {
 	return h.toward(target, live, original)
 }
 
-// toward is the step from the size live to a target.
+// toward returns the next step from the size live to a target.
 func (h heading) toward(target, live, original recommender.Size) recommender.Change {
 	return recommender.NextStep(recommender.Move{
 		Container:        h.container,
@@ -39,12 +41,13 @@ func (h heading) toward(target, live, original recommender.Size) recommender.Cha
 	})
 }
 
+// held returns whether any hold stops the resource.
 func (h heading) held(r recommender.Resource) bool {
 	return slices.ContainsFunc(h.holds, func(hold Hold) bool { return hold.Resource == r.String() })
 }
 
-// next is the size after the step. Of a resource that was never measured nothing is known, so it has
-// no next size.
+// next returns the size after the step. A resource that was never measured has no next size, because nothing is
+// known of it.
 func (h heading) next(change recommender.Change) Amounts {
 	size := change.Next
 	for _, r := range recommender.Resources {
@@ -55,6 +58,7 @@ func (h heading) next(change recommender.Change) Amounts {
 	return display.AmountsOf(size)
 }
 
+// unmeasured returns whether the resource has no data (hold NoData).
 func (h heading) unmeasured(r recommender.Resource) bool {
 	return slices.ContainsFunc(h.holds, func(hold Hold) bool {
 		return hold.Resource == r.String() && hold.Reason == string(recommender.NoData)

@@ -7,10 +7,11 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Offline explains a container that has the size in.Original and runs nowhere: its next step is taken
-// from there.
+// Offline explains a container without a cluster. It computes the recommendation; the next step starts from
+// in.Original.
 func Offline(in recommender.Input) Container {
 	rec := recommender.Recommend(in)
+	// The target comes from the recommender; the step towards it from the same function as for a running pod.
 	to := heading{
 		container:        in.Container,
 		target:           rec.Target,
@@ -18,6 +19,7 @@ func Offline(in recommender.Input) Container {
 		holds:            holdsOf(rec.Holds),
 		settings:         in.Settings,
 	}
+	// The container runs nowhere, so its original size is its present one too.
 	change := to.from(in.Original, in.Original)
 	return Container{
 		Name:       in.Container,
@@ -31,5 +33,5 @@ func Offline(in recommender.Input) Container {
 	}
 }
 
-// rounded to what a floating-point computation is worth: 0.8 rather than 0.7999999999999999.
+// rounded removes the noise of floating-point arithmetic: 0.8 in the place of 0.7999999999999999.
 func rounded(confidence float64) float64 { return math.Round(confidence*1e6) / 1e6 }

@@ -8,7 +8,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Readable rounds an exact quantity for people: memory to a tenth of its unit.
+// Readable rounds a quantity for people: memory to a tenth of its unit; CPU stays exact. A text that is no
+// quantity is returned as it is.
 func Readable(r recommender.Resource, exact string) string {
 	quantity, err := resource.ParseQuantity(exact)
 	if err != nil || r != recommender.Memory {
@@ -21,7 +22,7 @@ func Readable(r recommender.Resource, exact string) string {
 	return readableBytes(bytes)
 }
 
-// orNone is a readable amount, or none where it is not set.
+// orNone returns a readable amount, or "none" for nil.
 func orNone(r recommender.Resource, exact *string) string {
 	if exact == nil {
 		return "none"
@@ -29,8 +30,10 @@ func orNone(r recommender.Resource, exact *string) string {
 	return Readable(r, *exact)
 }
 
+// units are the binary suffixes of Kubernetes quantities, each 1024 times the one before.
 var units = [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
 
+// readableBytes formats bytes with one decimal, such as 1.5Gi.
 func readableBytes(bytes float64) string {
 	unit := 0
 	for bytes >= 1024 && unit < len(units)-1 {

@@ -8,12 +8,15 @@ import (
 	"time"
 )
 
-// Connections are bounded without keeping anybody out: beyond Most, a connection of the address that has the most is
-// closed, the one that has been in its state for longest. Those of API servers, kubelets and scrapers are busy for a
-// moment, and are opened anew where they were idle.
+// Connections bounds the open connections without refusing new ones: beyond Most, one connection of the address
+// that has the most is closed, namely the one that has been in its state for longest. A caller that opens many
+// connections loses its own. Connections of API servers, kubelets and scrapers are busy for a moment only, and are
+// opened again where they were idle.
 type Connections struct {
+	// Most is how many connections may be open.
 	Most int
-	// Dropped is told of each that is closed for another one.
+	// Dropped is called for each connection that is closed for another one. It must not be nil, and must not call
+	// this.
 	Dropped func()
 
 	mutex sync.Mutex
@@ -25,14 +28,14 @@ type connection struct {
 	since  time.Time
 }
 
-// Open is how many there are.
+// Open returns how many connections there are.
 func (c *Connections) Open() int {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return len(c.of)
 }
 
-// changed is told by the HTTP server of every connection and its states.
+// changed is the ConnState callback of the HTTP server, which calls it for every change of a connection's state.
 func (c *Connections) changed(conn net.Conn, state http.ConnState) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -55,7 +58,7 @@ func (c *Connections) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// oldest of the source that has the most.
+// oldest returns the oldest connection of the address that has the most. The caller holds mutex.
 func (c *Connections) oldest() (oldest net.Conn) {
 	count := map[string]int{}
 	for _, one := range c.of {

@@ -1,5 +1,9 @@
-// Package ports serves HTTP at ports that anybody on the pod network reaches. What callers may hold is bounded: their
-// connections, their headers, and the time in which they send and read.
+// Package ports serves HTTP at ports that every pod on the network can reach. It bounds what callers may hold:
+// their connections, their headers, and the time in which they send and read.
+//
+// New makes an http.Server with these bounds; the server reports each connection to Connections, which closes the
+// oldest one of the greediest address when there are too many. The package knows nothing about what is served, and
+// logs nothing about callers: a port scan would fill the log.
 package ports
 
 import (
@@ -9,9 +13,11 @@ import (
 	"time"
 )
 
-// Options of a server.
+// Options of a server. All fields are needed.
 type Options struct {
-	Handler     http.Handler
+	// Handler answers the requests.
+	Handler http.Handler
+	// Connections bounds the connections of the server. It must not be nil.
 	Connections *Connections
 	// Read ends a handshake or a request that is not all here by then, Write an answer that nobody reads, and Idle a
 	// connection that carries nothing.

@@ -19,7 +19,9 @@ import (
 // a pod of 50 containers stays whole.
 const mostText, mostContainers = 16 << 10, 256 << 10
 
-// large marks an object of which something was left out that decisions rest on: workload.Text, or what is more.
+// large marks an object of which something was left out that decisions depend on. what is workload.Text or
+// workload.Cut. The operator begins nothing new with a marked object.
+// A mark Cut is never replaced by Text, which means less.
 func large(annotations map[string]string, what string) map[string]string {
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -30,16 +32,17 @@ func large(annotations map[string]string, what string) map[string]string {
 	return annotations
 }
 
-// textOf a pod or of a template: its labels, and what says where it may run.
+// textOf returns the bytes of a pod's or template's labels and of what says where the pod may run.
 func textOf(labels map[string]string, spec *corev1.PodSpec) int {
 	return size(labels, spec.NodeSelector, spec.Tolerations, requiredNodes(spec.Affinity), memoryVolumes(spec.Volumes))
 }
 
-// boundPod leaves of a pod that is too large what its node and its workload need to count with it: whose it is, what it
-// asks for, and how it is.
+// boundPod keeps of a pod that is too large what its node and its workload need to count it: its owner, its
+// requests and its state.
 func boundPod(pod *corev1.Pod) {
 	spec, status := &pod.Spec, &pod.Status
 	if textOf(pod.Labels, spec) > mostText {
+		// The pod is still counted on its node. The operator begins nothing new with it.
 		pod.Annotations = large(pod.Annotations, workload.Text)
 		// The generation, and whether a Rollout owns it: owners and templates are told by them.
 		pod.Labels = only(pod.Labels, appsv1.DefaultDeploymentUniqueLabelKey, appsv1.ControllerRevisionHashLabelKey, workload.ArgoHashLabel)
@@ -47,16 +50,18 @@ func boundPod(pod *corev1.Pod) {
 		oneVolume(spec)
 	}
 	if size(spec.InitContainers, spec.Containers, spec.Overhead, spec.Resources, status) > mostContainers {
+		// Without its containers, nothing can be said about their sizes.
 		pod.Annotations = large(pod.Annotations, workload.Cut)
 		oneContainer(pod)
 	}
 }
 
-// oneVolume has containers mount a volume without a bound in the place of those in memory.
+// oneVolume replaces all volumes in memory by one without a size limit, which is the cautious assumption.
 func oneVolume(spec *corev1.PodSpec) {
 	if len(spec.Volumes) == 0 {
 		return
 	}
+	// One name for all of them is enough: only the size limit of a volume is read, and this one has none.
 	const name = "memory"
 	spec.Volumes = []corev1.Volume{{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}}}
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
@@ -68,8 +73,9 @@ func oneVolume(spec *corev1.PodSpec) {
 	}
 }
 
-// oneContainer has a pod ask in one container for what it asks for in all.
+// oneContainer replaces all containers of a pod by one that requests as much as all of them.
 func oneContainer(pod *corev1.Pod) {
+	// The scheduler's own computation, so that the sum is what the scheduler reserves for the pod.
 	options := helpers.PodResourcesOptions{UseStatusResources: true, ExcludeOverhead: true}
 	all := corev1.ResourceRequirements{Requests: cpuAndMemory(helpers.PodRequests(pod, options)), Limits: cpuAndMemory(helpers.PodLimits(pod, options))}
 	name := "all"
@@ -90,8 +96,8 @@ func oneContainer(pod *corev1.Pod) {
 	pod.Status.Conditions = pod.Status.Conditions[:min(len(pod.Status.Conditions), 4)]
 }
 
-// boundWorkload leaves of a workload that is too large its name, and how far it is rolled out. One whose pods are too large, by
-// the text of its template, is too.
+// boundWorkload keeps of a workload that is too large its name and how far it is rolled out. text is the size of
+// its template's text: where that is too large, its pods are too large as well.
 func boundWorkload(w workload.Object, template *corev1.PodTemplateSpec, text int) {
 	if text > mostText {
 		w.SetAnnotations(large(w.GetAnnotations(), workload.Text))
@@ -106,7 +112,8 @@ func boundWorkload(w workload.Object, template *corev1.PodTemplateSpec, text int
 	}
 }
 
-// size is how many bytes of memory values take, about: texts, lists and maps, and what they point to.
+// size returns about how many bytes of memory values take: texts, lists and maps, and what they point to.
+// It looks at no capacity and no padding: it is an estimate, used for bounds that are far above usual objects.
 func size(values ...any) int {
 	bytes := 0
 	for _, value := range values {
@@ -115,10 +122,12 @@ func size(values ...any) int {
 	return bytes
 }
 
-// Values that have no texts of anybody's making.
+// plain are types without texts that a user could make long. sizeOf does not look into them.
 var plain = map[reflect.Type]bool{reflect.TypeFor[resource.Quantity](): true, reflect.TypeFor[metav1.Time](): true}
 
+// sizeOf returns the bytes that a value points to. Its own bytes are counted by what holds it.
 func sizeOf(v reflect.Value) int {
+	// A nil in an interface is not valid.
 	if !v.IsValid() || plain[v.Type()] {
 		return 0
 	}
@@ -126,14 +135,17 @@ func sizeOf(v reflect.Value) int {
 	switch v.Kind() {
 	case reflect.String:
 		return v.Len()
+	// What a pointer points to is on the heap too, so its own size counts.
 	case reflect.Pointer:
 		if !v.IsNil() {
 			return int(v.Type().Elem().Size()) + sizeOf(v.Elem())
 		}
+	// The fields' own bytes are part of what holds the struct; only what they point to is added.
 	case reflect.Struct:
 		for i := range v.NumField() {
 			bytes += sizeOf(v.Field(i))
 		}
+	// The length counts, not the capacity: lists have been cut to their length before.
 	case reflect.Slice:
 		bytes = v.Len() * int(v.Type().Elem().Size())
 		for i := range v.Len() {
@@ -145,7 +157,8 @@ func sizeOf(v reflect.Value) int {
 	return bytes
 }
 
-// entriesOf a map: the bytes of their texts and lists.
+// entriesOf returns the bytes of a map's keys and values beyond their fixed sizes. Common types are handled
+// without reflection, since this runs for every pod event.
 func entriesOf(v reflect.Value) (bytes int) {
 	switch of := v.Interface().(type) {
 	case map[string]string:

@@ -9,7 +9,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// horizontal keeps what a HorizontalPodAutoscaler scales, and on which requests.
+// horizontal keeps what a HorizontalPodAutoscaler scales, and the metrics that depend on requests.
 func horizontal(hpa *autoscalingv2.HorizontalPodAutoscaler) {
 	identity(hpa)
 	of := hpa.Spec
@@ -20,11 +20,13 @@ func horizontal(hpa *autoscalingv2.HorizontalPodAutoscaler) {
 	hpa.Status = autoscalingv2.HorizontalPodAutoscalerStatus{}
 }
 
-// mostMetrics is how many metrics of requests are kept of a HorizontalPodAutoscaler: two of each of 32 containers.
+// mostMetrics is how many metrics on requests are kept of a HorizontalPodAutoscaler: two for each of 32
+// containers.
 const mostMetrics = 64
 
-// onRequests are the metrics that look at requests. Where there are more than anybody needs, all requests count: a hold too
-// many does no harm.
+// onRequests keeps the metrics that are relative to requests. Where there are more than mostMetrics, it returns
+// metrics on all requests: a hold too many does no harm. Where none is left, it returns an external one, because
+// an HPA without metrics scales on CPU.
 func onRequests(metrics []autoscalingv2.MetricSpec) []autoscalingv2.MetricSpec {
 	if len(metrics) == 0 {
 		return nil
@@ -42,6 +44,7 @@ func onRequests(metrics []autoscalingv2.MetricSpec) []autoscalingv2.MetricSpec {
 		}
 	}
 	switch {
+	// The order of the cases matters: no metric on requests is not the same as no metric.
 	case len(kept) == 0:
 		// Without metrics it would be one that scales on CPU.
 		return []autoscalingv2.MetricSpec{{Type: autoscalingv2.ExternalMetricSourceType}}
@@ -51,19 +54,23 @@ func onRequests(metrics []autoscalingv2.MetricSpec) []autoscalingv2.MetricSpec {
 	return kept
 }
 
+// onResource makes a metric on the requests of a pod. percent may be nil.
 func onResource(name corev1.ResourceName, percent *int32) autoscalingv2.MetricSpec {
 	return autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
 		Name: name, Target: autoscalingv2.MetricTarget{AverageUtilization: percent},
 	}}
 }
 
-// sized: the target is a part of a request that is sized.
+// sized returns whether a metric is a fraction of a request that attune sizes.
 func sized(name corev1.ResourceName, target autoscalingv2.MetricTarget) bool {
 	return (name == corev1.ResourceCPU || name == corev1.ResourceMemory) && target.AverageValue == nil
 }
 
-// vertical keeps what a VerticalPodAutoscaler sizes, and its mode. Nothing else is read without Go types.
+// vertical keeps what a VerticalPodAutoscaler sizes, and its mode. It is the only kind that is read without Go
+// types.
 func vertical(vpa *unstructured.Unstructured) {
+	// What is kept is copied into an empty object: unknown fields of other versions are dropped without being
+	// named.
 	kept := &unstructured.Unstructured{Object: map[string]any{}}
 	kept.SetGroupVersionKind(vpa.GroupVersionKind())
 	kept.SetNamespace(vpa.GetNamespace())
@@ -73,6 +80,7 @@ func vertical(vpa *unstructured.Unstructured) {
 	kept.SetGeneration(vpa.GetGeneration())
 	kept.SetCreationTimestamp(vpa.GetCreationTimestamp())
 	kept.SetDeletionTimestamp(vpa.GetDeletionTimestamp())
+	// These four texts are all that internal/autoscale reads of a VPA.
 	for _, path := range [][]string{
 		{"spec", "targetRef", "apiVersion"}, {"spec", "targetRef", "kind"}, {"spec", "targetRef", "name"}, {"spec", "updatePolicy", "updateMode"},
 	} {
@@ -83,8 +91,10 @@ func vertical(vpa *unstructured.Unstructured) {
 	vpa.Object = kept.Object
 }
 
-// namespace keeps whether its new pods are sized. Of other kinds, nobody reads the metadata alone.
+// namespace keeps the label that decides whether new pods of the namespace are sized. No other kind is read as
+// metadata alone.
 func namespace(of *metav1.PartialObjectMetadata) {
+	// The label with an empty value is not the same as no label.
 	inject, labelled := of.Labels[v1alpha1.InjectLabel]
 	identity(of)
 	if labelled {
@@ -92,7 +102,7 @@ func namespace(of *metav1.PartialObjectMetadata) {
 	}
 }
 
-// policy keeps what it says. Its finalizers stay: a change of them is written as the whole list.
+// policy keeps the spec, the status and the finalizers: a change of finalizers is written as the whole list.
 func policy(p *v1alpha1.AttunePolicy) {
 	own(p)
 	p.Labels, p.Annotations, p.OwnerReferences = nil, nil, nil
@@ -102,13 +112,14 @@ func policy(p *v1alpha1.AttunePolicy) {
 	source(&p.Spec.PolicySettings)
 }
 
+// defaults keeps the spec of defaults, but for a server that is too large.
 func defaults(o metav1.Object, spec *v1alpha1.DefaultsSpec) {
 	identity(o)
 	source(&spec.PolicySettings)
 }
 
-// source leaves of a server that is too great an address that is none, which says why: without its headers it would be
-// asked as somebody else.
+// source replaces a usage source of more than mostText bytes by one whose address is no URL but the reason.
+// Without its headers, the server would be asked as another tenant.
 func source(settings *v1alpha1.PolicySettings) {
 	if settings.MetricsSource == nil || settings.MetricsSource.Prometheus == nil {
 		return
@@ -120,10 +131,12 @@ func source(settings *v1alpha1.PolicySettings) {
 	}
 }
 
-// selectorLeftOut stands in the place of the operators of a selector that is not kept.
+// selectorLeftOut is the operator of the only requirement of a selector that was left out. Kubernetes does not
+// know this operator, so the selector is invalid. GreatSelector recognises it.
 const selectorLeftOut metav1.LabelSelectorOperator = "TooLarge"
 
-// GreatSelector: a selector is, or was before it was trimmed, larger than what is kept of one.
+// GreatSelector returns whether a selector is too large to be kept, or was left out already. nil is not.
+// It recognises both because a selector may come from the cache or from the API server.
 func GreatSelector(s *metav1.LabelSelector) bool {
 	if s == nil {
 		return false
@@ -131,19 +144,20 @@ func GreatSelector(s *metav1.LabelSelector) bool {
 	return len(s.MatchExpressions) == 1 && s.MatchExpressions[0].Operator == selectorLeftOut || size(s) > mostText
 }
 
-// leftOut is a selector that cannot be read.
+// leftOut returns the selector that stands for one that was left out.
 func leftOut() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "selector", Operator: selectorLeftOut}}}
 }
 
-// mostNode is how many bytes of memory of a node are kept whole. Programs that find out what a node can do write hundreds of
-// labels, of 100 bytes each.
+// mostNode is up to how many bytes a node is kept whole. Programs that detect the features of a node write
+// hundreds of labels of 100 bytes each.
 const mostNode = 64 << 10
 
-// boundNode leaves of a node of whose labels, amounts and features there are too many what runs on it. New pods find no
-// place there, since labels say which may.
+// boundNode keeps of a node that is too large what concerns the pods that run on it. It is marked unschedulable,
+// because without its labels nothing is known about which new pods it would take.
 func boundNode(node *corev1.Node) {
 	status := &node.Status
+	// Nearly every node is kept whole.
 	if size(node.Labels, status) <= mostNode {
 		return
 	}
@@ -162,7 +176,9 @@ func boundNode(node *corev1.Node) {
 			status.Conditions = append(status.Conditions, c)
 		}
 	}
+	// A user who may write the status of a node could repeat a condition many times.
 	status.Conditions = status.Conditions[:min(len(status.Conditions), 4)]
+	// The first internal IP is the address that the kubelet is scraped at.
 	for _, a := range addresses {
 		if a.Type == corev1.NodeInternalIP {
 			a.Address = cut(a.Address)
@@ -172,7 +188,7 @@ func boundNode(node *corev1.Node) {
 	}
 }
 
-// only some entries of a map.
+// only returns the entries with these names; nil where there are none.
 func only(values map[string]string, names ...string) map[string]string {
 	var kept map[string]string
 	for _, name := range names {
@@ -186,6 +202,7 @@ func only(values map[string]string, names ...string) map[string]string {
 	return kept
 }
 
+// cpuAndMemory keeps the two resources that attune sizes; nil where neither is there.
 func cpuAndMemory(list corev1.ResourceList) corev1.ResourceList {
 	var kept corev1.ResourceList
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {

@@ -1,10 +1,15 @@
-// Package trim takes out of objects, before a cache keeps them, what nobody here reads: a cluster has many
-// more of them than of anything else that is kept in memory. What it names is gone from every cached object;
-// who needs such a field takes it off the lists here first.
+// Package trim removes from objects what no part of the operator reads, before a cache keeps them: a cluster has
+// many more of them than of anything else in memory. A field that is removed here is missing in every cached
+// object; code that needs such a field must first keep it here.
 //
-// Its functions are transforms of informers. They change the object they are given, which is the informer's
-// own, and let everything else pass. What is left may be shared among objects, so nobody changes it in place:
-// caches hand out copies, and who asks for none only reads.
+// The way of an object: Object finds its kind and calls the function for it (trim.go, kinds.go). That function
+// keeps the fields that are listed in it. Then bounds cut down objects that are unusually large (bound.go), and
+// equal texts and lists of several objects are made one in memory (share.go).
+//
+// The functions are transforms of informers (cache.TransformFunc). They change the object that they are given,
+// which is the informer's own, and let unknown types pass. What is left may be shared among objects, so it must
+// not be changed in place: caches hand out copies, and a reader that asks for no copy only reads. Objects that are
+// read without a cache are whole.
 package trim
 
 import (
@@ -25,7 +30,9 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// Object trims an object of any kind that is cached; of one that is not known, its metadata.
+// Object trims an object of any kind that is cached. Of a kind that is not known here, only metadata is removed.
+// The error is always nil; it is part of the type of a transform.
+// It is the default transform of the operator's caches.
 func Object(o any) (any, error) {
 	switch of := o.(type) {
 	case *corev1.Pod:
@@ -48,6 +55,7 @@ func Object(o any) (any, error) {
 		vertical(of)
 	case *metav1.PartialObjectMetadata:
 		namespace(of)
+	// This case comes after the single kinds, which are not workloads, and accepts every kind that can own pods.
 	case workload.Object:
 		if _, ok := workload.From(of); ok {
 			return Workload(o)
@@ -57,8 +65,9 @@ func Object(o any) (any, error) {
 	return o, nil
 }
 
-// identity leaves of an object's metadata which one it is, since when, and whose. Finalizers of policies and
-// recommendations are not for it: a list of them is written back whole.
+// identity keeps only those metadata that say which object it is, how old, and whose. It is not for objects whose
+// finalizers the operator changes: a patch of finalizers replaces the whole list, and would remove those that were
+// dropped here.
 func identity(o metav1.Object) {
 	own(o)
 	o.SetFinalizers(nil)
@@ -66,7 +75,7 @@ func identity(o metav1.Object) {
 	o.SetAnnotations(nil)
 }
 
-// own drops what is nobody's here in any object.
+// own removes the metadata that are never read of any object. Of the owners the controlling one is kept.
 func own(o metav1.Object) {
 	o.SetManagedFields(nil)
 	o.SetGenerateName("")
@@ -74,11 +83,11 @@ func own(o metav1.Object) {
 	o.SetOwnerReferences(controllerOf(o))
 }
 
-// longestName is the longest text, in bytes, that is kept of a name. It is one more than a name may have, so that what is
-// cut is nobody's.
+// longestName is how many bytes are kept of a name. It is one more than a valid name may have, so that a name that
+// was cut equals no valid one.
 const longestName = 254
 
-// controllerOf is the one owner that somebody reads.
+// controllerOf returns the controlling owner; nil where there is none.
 func controllerOf(o metav1.Object) []metav1.OwnerReference {
 	owner := metav1.GetControllerOf(o)
 	if owner == nil {
@@ -89,7 +98,8 @@ func controllerOf(o metav1.Object) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*owner}
 }
 
-// cut is a text, or the beginning of one that is no name.
+// cut returns a text, or the first longestName bytes of a longer one. It copies those, so that the long text can
+// be freed.
 func cut[T ~string](text T) T {
 	if len(text) <= longestName {
 		return text
@@ -97,23 +107,26 @@ func cut[T ~string](text T) T {
 	return T(strings.Clone(string(text[:longestName])))
 }
 
-// Pod keeps what resizes look at: sizes, what decides how and whether they may change, and what the node
-// says of them.
+// Pod keeps of a pod what resizes read: sizes, what decides how and whether they may change, and what the kubelet
+// reports.
 func Pod(o any) (any, error) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
 		return o, nil
 	}
+	// Metadata first, then spec and status. The labels stay: budgets and owners are found by them.
 	own(pod)
 	pod.Finalizers = nil
 	pod.Annotations = flags(pod.Annotations)
 	podSpec(&pod.Spec)
 	podStatus(&pod.Status)
+	// Bounds come before sharing: only what is kept is worth a place in the tables.
 	boundPod(pod)
 	share(pod)
 	return pod, nil
 }
 
+// podSpec keeps what the resize gates read: where the pod may run, and how it restarts.
 func podSpec(spec *corev1.PodSpec) {
 	memory := memoryVolumes(spec.Volumes)
 	containers(spec, memory)
@@ -126,14 +139,17 @@ func podSpec(spec *corev1.PodSpec) {
 	}
 }
 
-// templateSpec keeps the containers alone: where pods may run, and what they tolerate, is read of pods.
+// templateSpec keeps the containers of a template alone. Placement and tolerations are read from pods.
 func templateSpec(spec *corev1.PodSpec) {
 	containers(spec, nil)
 	*spec = corev1.PodSpec{InitContainers: spec.InitContainers, Containers: spec.Containers}
 }
 
+// containers trims all containers. memory are the volumes that take from their memory; mounts of others are
+// dropped.
 func containers(spec *corev1.PodSpec, memory []corev1.Volume) {
 	spec.InitContainers, spec.Containers = exact(spec.InitContainers), exact(spec.Containers)
+	// takes has the names of the volumes in memory.
 	takes := make(map[string]bool, len(memory))
 	for _, v := range memory {
 		takes[v.Name] = true
@@ -145,7 +161,7 @@ func containers(spec *corev1.PodSpec, memory []corev1.Volume) {
 	}
 }
 
-// requiredNodes is the part of an affinity that says on which nodes the pod may run at all.
+// requiredNodes keeps the part of an affinity that excludes nodes; preferences are dropped.
 func requiredNodes(affinity *corev1.Affinity) *corev1.Affinity {
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return nil
@@ -155,7 +171,7 @@ func requiredNodes(affinity *corev1.Affinity) *corev1.Affinity {
 	}}
 }
 
-// memoryVolumes are those that take from their containers' memory.
+// memoryVolumes returns the volumes in memory. What is written to them counts as memory of the containers.
 func memoryVolumes(volumes []corev1.Volume) []corev1.Volume {
 	var memory []corev1.Volume
 	for _, v := range volumes {
@@ -168,11 +184,14 @@ func memoryVolumes(volumes []corev1.Volume) []corev1.Volume {
 	return memory
 }
 
+// container keeps name, program, sizes, policies and mounts of volumes in memory. Long commands become digests
+// (package program), since they are only compared.
 func container(c *corev1.Container, memory map[string]bool) {
 	var mounts []corev1.VolumeMount
 	mounted := map[string]bool{}
 	for _, mount := range c.VolumeMounts {
 		if memory[mount.Name] && !mounted[mount.Name] {
+			// One mount of each volume is enough to know which containers write to it.
 			mounts = append(mounts, corev1.VolumeMount{Name: mount.Name})
 			mounted[mount.Name] = true
 		}
@@ -184,10 +203,12 @@ func container(c *corev1.Container, memory map[string]bool) {
 	}
 }
 
+// podStatus removes addresses, images and conditions that are not read.
 func podStatus(status *corev1.PodStatus) {
 	status.HostIP, status.HostIPs, status.PodIP, status.PodIPs = "", nil, "", nil
 	status.EphemeralContainerStatuses, status.ResourceClaimStatuses, status.ExtendedResourceClaimStatus = nil, nil, nil
 	status.Message, status.NominatedNodeName = "", ""
+	// The three conditions that are dropped are parts of Ready, or of no interest for a resize.
 	status.Conditions = exact(slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodInitialized || c.Type == corev1.ContainersReady || c.Type == corev1.PodReadyToStartContainers
 	}))
@@ -203,7 +224,7 @@ func podStatus(status *corev1.PodStatus) {
 	}
 }
 
-// state drops what a container said at its end.
+// state removes the messages of a container's state, which a container may write itself, with up to 4 KiB.
 func state(s *corev1.ContainerState) {
 	if s.Waiting != nil {
 		s.Waiting.Message = ""
@@ -213,13 +234,15 @@ func state(s *corev1.ContainerState) {
 	}
 }
 
-// Node keeps what says how much it has and whether it can resize; not its images.
+// Node keeps what a node has, whether it is healthy, and what its kubelet supports. Its images are dropped: they
+// are most of a node object.
 func Node(o any) (any, error) {
 	node, ok := o.(*corev1.Node)
 	if !ok {
 		return o, nil
 	}
 	own(node)
+	// Labels stay: affinities and node selectors of pods are matched with them.
 	node.Annotations, node.Finalizers = nil, nil
 	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable}
 	status := node.Status
@@ -227,6 +250,7 @@ func Node(o any) (any, error) {
 		c := &status.Conditions[i]
 		c.Reason, c.Message = "", ""
 	}
+	// The boot ID, the kubelet's version and the operating system decide whether and how a node resizes.
 	info := status.NodeInfo
 	node.Status = corev1.NodeStatus{
 		Capacity: status.Capacity, Allocatable: status.Allocatable, Conditions: status.Conditions, Addresses: status.Addresses,
@@ -237,7 +261,9 @@ func Node(o any) (any, error) {
 	return node, nil
 }
 
-// Budget keeps which pods a PodDisruptionBudget covers and what it allows.
+// Budget keeps of a PodDisruptionBudget which pods it covers and how many disruptions it allows. A selector that
+// is too large becomes one that covers all pods of the namespace, which does no harm: evictions of more pods are
+// limited.
 func Budget(o any) (any, error) {
 	budget, ok := o.(*policyv1.PodDisruptionBudget)
 	if !ok {
@@ -254,15 +280,18 @@ func Budget(o any) (any, error) {
 	return budget, nil
 }
 
-// Recommendation keeps all but the trace of the computation, which is for people and half of the object, and of that
-// the steps that metrics tell. What is not kept must not be written back: a change is sent as a patch.
+// Recommendation keeps everything but the trace of the computation, which is half of the object, and of that the
+// steps that metrics use. Therefore a cached recommendation must not be written back as a whole: changes are sent
+// as patches.
 func Recommendation(o any) (any, error) {
 	rec, ok := o.(*v1alpha1.AttuneRecommendation)
 	if !ok {
 		return o, nil
 	}
 	own(rec)
+	// Finalizers stay: the operator changes them.
 	rec.Labels, rec.Annotations, rec.OwnerReferences = nil, nil, nil
+	// The step "burst" that changed something is what metrics show.
 	for i := range rec.Spec.Containers {
 		c := &rec.Spec.Containers[i]
 		c.Steps = exact(slices.DeleteFunc(c.Steps, func(s v1alpha1.Step) bool {
@@ -272,8 +301,9 @@ func Recommendation(o any) (any, error) {
 	return rec, nil
 }
 
-// Workload keeps of a workload what its recommendation rests on: the containers' sizes, the labels that
-// policies select by, how far it is rolled out. A part of another workload is nothing but its owner's.
+// Workload keeps of a workload what a recommendation is based on: the containers' sizes, the labels by which
+// policies select, and how far it is rolled out. A part of another workload, such as a Deployment's ReplicaSet,
+// keeps only its owner.
 func Workload(o any) (any, error) {
 	w, ok := o.(workload.Object)
 	if !ok {
@@ -284,9 +314,12 @@ func Workload(o any) (any, error) {
 	w.SetAnnotations(flags(w.GetAnnotations()))
 	specOf(w)
 	status(w)
+	// Most objects of a cluster's ReplicaSets and Jobs are parts, so this is where most memory is saved.
+	// Parts keep no template: their pods are counted with the owner.
 	if known, ok := workload.From(w); ok && known.Part() {
 		part(w)
 	} else if known.Template != nil {
+		// The text is measured before the placement is dropped: pods of the template will have it.
 		text := textOf(known.Template.Labels, &known.Template.Spec)
 		known.Template.ObjectMeta = metav1.ObjectMeta{Annotations: flags(known.Template.Annotations)}
 		templateSpec(&known.Template.Spec)
@@ -296,7 +329,7 @@ func Workload(o any) (any, error) {
 	return o, nil
 }
 
-// part leaves of a Deployment's ReplicaSet or a CronJob's Job what tells that it is one.
+// part removes all that is not needed to recognise a part of another workload.
 func part(w workload.Object) {
 	w.SetAnnotations(nil)
 	w.SetLabels(nil)
@@ -308,7 +341,8 @@ func part(w workload.Object) {
 	}
 }
 
-// specOf keeps the template, how many pods there are to be, and what holds a rollout. Pods are found by their owners.
+// specOf keeps the template, the wanted number of pods, and what pauses a rollout. The selector is dropped,
+// because pods are found by their owners.
 func specOf(w workload.Object) {
 	switch o := w.(type) {
 	case *appsv1.Deployment:
@@ -331,7 +365,7 @@ func specOf(w workload.Object) {
 	}
 }
 
-// status drops the conditions, which repeat in words what the counts say.
+// status removes the conditions, which repeat the counts in words. For a Job it keeps whether it has ended.
 func status(w workload.Object) {
 	switch o := w.(type) {
 	case *appsv1.Deployment:
@@ -343,6 +377,7 @@ func status(w workload.Object) {
 	case *appsv1.ReplicaSet:
 		o.Status.Conditions = nil
 	case *batchv1.Job:
+		// A Job has no counts that say whether it has ended, so one condition takes the place of its status.
 		ended := workload.JobEnded(o)
 		o.Status = batchv1.JobStatus{}
 		if ended {
@@ -353,7 +388,7 @@ func status(w workload.Object) {
 	}
 }
 
-// exact is a list without room for more: decoding leaves as much again.
+// exact returns a list without spare capacity. Decoding a list leaves up to as much again unused.
 func exact[T any](list []T) []T {
 	if len(list) == 0 || len(list) == cap(list) {
 		return list
@@ -361,11 +396,11 @@ func exact[T any](list []T) []T {
 	return append(make([]T, 0, len(list)), list...)
 }
 
-// longestFlag is the longest value, in bytes, that is kept of an annotation that switches something on or off; longestNote
-// that of one that was written by the webhook. What is longer is nobody's work but to fill this memory.
+// longestFlag is how many bytes are kept of an annotation that switches something on or off. longestNote is the
+// same for the webhook's own annotation. Longer values could only serve to fill the operator's memory.
 const longestFlag, longestNote = 64, 16 << 10
 
-// kept are the annotations that somebody here reads.
+// kept are the annotations that the operator reads, with the bytes that are kept of each.
 var kept = func() map[string]int {
 	of := map[string]int{v1alpha1.SeededAnnotation: longestNote, corev1.MirrorPodAnnotationKey: longestFlag}
 	for _, name := range []string{
@@ -378,8 +413,9 @@ var kept = func() map[string]int {
 	return of
 }()
 
-// flags are the annotations that somebody here reads. Of a longer one the beginning is left, which says that it is there;
-// a note of the webhook that is too long is none.
+// flags removes the annotations that the operator does not read. A value that is too long is cut, so that the
+// annotation is still there; a note of the webhook that is too long is removed, because half of it could not be
+// decoded.
 func flags(annotations map[string]string) map[string]string {
 	maps.DeleteFunc(annotations, func(name, value string) bool {
 		most, read := kept[name]

@@ -1,4 +1,9 @@
-// Package uninstall takes off what only a running operator would: its finalizers.
+// Package uninstall removes what only a running operator would remove: its finalizers. Without it, the custom
+// resources of an uninstalled operator could never be deleted, and neither could their namespaces.
+//
+// Run stops the operator's Deployments, waits until their pods have ended, and then removes the finalizers from
+// all policies and recommendations, page by page. It reads metadata alone. It deletes nothing and touches no pod
+// of a workload. Start reading at Run.
 package uninstall
 
 import (
@@ -23,13 +28,14 @@ const (
 	// perPage bounds one answer of the API server: metadata alone may be as large as an object (1.5 MiB), and the Job has
 	// little memory.
 	perPage = 10
-	// passes over all objects: a finalizer may change under one of them.
+	// passes is how often all objects are gone over: an object may change between the listing and the patch.
 	passes = 5
-	// poll is how often is looked whether the operator's pods are gone.
+	// poll is the time between two looks at whether the operator's pods have ended.
 	poll = time.Second
 )
 
 var (
+	// finalized maps each custom resource to the finalizer that the operator puts on it.
 	pods        = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	finalized   = map[schema.GroupVersionResource]string{
@@ -38,25 +44,30 @@ var (
 	}
 )
 
-// Options say what is uninstalled.
+// Options name what is uninstalled.
 type Options struct {
+	// Namespace of the operator.
 	Namespace string
-	// Deployments of the operator, and the selector of their pods.
+	// Deployments of the operator, which are scaled to 0; Selector selects their pods.
 	Deployments []string
-	Selector    string
-	// Watched are the namespaces whose objects have finalizers; none: all.
+	// Selector is a label selector in the form of kubectl -l.
+	Selector string
+	// Watched are the namespaces whose objects have finalizers; empty: all of them.
 	Watched []string
-	Out     io.Writer
+	// Out receives one line for each resource.
+	Out io.Writer
 }
 
-// lister lists objects, page by page.
+// lister lists the metadata of objects, page by page.
 type lister interface {
 	List(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 }
 
-// Run stops the operator, waits until no pod of it is left, and takes its finalizers off every object. What it finds
-// done it leaves alone, so it may be run again. No pod is touched but the operator's: those with an open record keep the
-// size they have.
+// Run uninstalls. It may be run again after a failure: what is done already is skipped. Pods with an open resize
+// keep the size that they have.
+//
+// The order matters: a running operator would put a finalizer back. So it is stopped first, and Run waits until
+// none of its pods is left. ctx bounds the wait.
 func Run(ctx context.Context, api metadata.Interface, o Options) error {
 	for _, name := range o.Deployments {
 		if err := stop(ctx, api, o.Namespace, name); err != nil {
@@ -66,6 +77,7 @@ func Run(ctx context.Context, api metadata.Interface, o Options) error {
 	if err := gone(ctx, api, o); err != nil {
 		return fmt.Errorf("waiting for the operator's pods to end: %w", err)
 	}
+	// The two kinds do not depend on each other, so their order does not matter.
 	for resource, finalizer := range finalized {
 		n, err := takeOffIn(ctx, api, resource, finalizer, o.Watched)
 		if err != nil {
@@ -76,6 +88,7 @@ func Run(ctx context.Context, api metadata.Interface, o Options) error {
 	return nil
 }
 
+// stop scales a Deployment to 0. One that does not exist is no error.
 func stop(ctx context.Context, api metadata.Interface, namespace, name string) error {
 	_, err := api.Resource(deployments).Namespace(namespace).Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{}, "scale")
 	if apierrors.IsNotFound(err) {
@@ -84,10 +97,10 @@ func stop(ctx context.Context, api metadata.Interface, namespace, name string) e
 	return err
 }
 
-// running are pods whose processes may still run. One that failed stays until somebody deletes it, and does nothing.
+// running selects pods whose processes may still run. A failed pod stays until it is deleted, and does nothing.
 const running = "status.phase!=Failed,status.phase!=Succeeded"
 
-// gone waits until a running operator cannot put a finalizer back.
+// gone waits until no pod of the operator is running.
 func gone(ctx context.Context, api metadata.Interface, o Options) error {
 	return wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
 		left, err := api.Resource(pods).Namespace(o.Namespace).List(ctx, metav1.ListOptions{LabelSelector: o.Selector, FieldSelector: running, Limit: 1})
@@ -98,7 +111,8 @@ func gone(ctx context.Context, api metadata.Interface, o Options) error {
 	})
 }
 
-// takeOffIn takes a finalizer off the objects of some namespaces; none stands for all.
+// takeOffIn removes a finalizer from the objects of some namespaces, and returns from how many. No namespaces mean
+// all.
 func takeOffIn(ctx context.Context, api metadata.Interface, resource schema.GroupVersionResource, finalizer string, namespaces []string) (total int, err error) {
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
@@ -113,7 +127,7 @@ func takeOffIn(ctx context.Context, api metadata.Interface, resource schema.Grou
 	return total, nil
 }
 
-// takeOff goes over all objects of a listing until none has the finalizer.
+// takeOff goes over all objects until none has the finalizer, passes times at most.
 func takeOff(ctx context.Context, listed lister, api metadata.Getter, finalizer string) (int, error) {
 	total := 0
 	var conflict error
@@ -128,7 +142,8 @@ func takeOff(ctx context.Context, listed lister, api metadata.Getter, finalizer 
 	return total, conflict
 }
 
-// pass takes the finalizer off every object that has it; left says that one changed meanwhile.
+// pass removes the finalizer from every object that has it. left is the conflict of an object that has changed
+// meanwhile, or an expired listing: another pass is needed. err ends the uninstallation.
 func pass(ctx context.Context, listed lister, api metadata.Getter, finalizer string) (done int, left, err error) {
 	options := metav1.ListOptions{Limit: perPage}
 	for {
@@ -162,6 +177,8 @@ func pass(ctx context.Context, listed lister, api metadata.Getter, finalizer str
 	}
 }
 
+// without removes the finalizer from one object. The patch carries the resourceVersion, since it replaces the
+// whole list: a finalizer that another controller has added meanwhile must not be lost.
 func without(ctx context.Context, api metadata.Getter, object *metav1.PartialObjectMetadata, finalizer string) error {
 	rest := slices.DeleteFunc(slices.Clone(object.Finalizers), func(f string) bool { return f == finalizer })
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": rest, "resourceVersion": object.ResourceVersion}})
@@ -172,6 +189,7 @@ func without(ctx context.Context, api metadata.Getter, object *metav1.PartialObj
 	return ignoreGone(err)
 }
 
+// ignoreGone returns nil for an object that does not exist any more.
 func ignoreGone(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

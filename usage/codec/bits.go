@@ -45,7 +45,8 @@ func (w *bitWriter) flush() []byte {
 	return w.to
 }
 
-// bitReader reads what a bitWriter wrote. Behind the end are zeros.
+// bitReader reads what a bitWriter wrote. Behind the end it reads zeros, so that a broken block cannot make it
+// fail or read outside its slice.
 type bitReader struct {
 	from []byte
 	// at is the position of the next bit that is not held.

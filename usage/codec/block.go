@@ -73,8 +73,10 @@ const (
 	riceShift = 4
 )
 
-// Block is an unpacked block. Its zero value has only gaps.
+// Block is an unpacked block of BlockSteps steps. Its zero value has only gaps. A Block is reused for many calls
+// of Unpack, which overwrites all of it, and it is not safe for concurrent use.
 type Block struct {
+	// Buckets holds the bucket of each step, as BucketOf returns it; BucketGap where the step has no value.
 	Buckets [BlockSteps]uint16
 	// exact values, which stand for their buckets in place of the middles; known is their number.
 	exact       [2]float64
@@ -82,13 +84,15 @@ type Block struct {
 	known       int
 }
 
-// Exact says whether all values are known exactly: there are at most two.
+// Exact returns true where all values of the block are known exactly, because there are at most two different
+// ones. It is false for a block of gaps alone.
 func (b *Block) Exact() bool { return b.known > 0 }
 
-// Value of a step; NaN is a gap.
+// Value returns the value of the step with this index, 0 to BlockSteps-1; NaN is a gap. It panics for other
+// indexes.
 func (b *Block) Value(step int) float64 { return b.ValueOf(b.Buckets[step]) }
 
-// ValueOf a bucket.
+// ValueOf returns the exact value that the block has for a bucket, or else the bucket's middle.
 func (b *Block) ValueOf(bucket uint16) float64 {
 	for n := range b.known {
 		if b.exactBucket[n] == bucket {
@@ -98,8 +102,10 @@ func (b *Block) ValueOf(bucket uint16) float64 {
 	return middles[bucket]
 }
 
-// Max is the highest value of the steps from one to before another; below zero where there is none. Where it may be the
-// highest one of a longer span, it is told as that one, which is exact.
+// Max returns the highest value of the steps from the index from up to but not including to; below zero where
+// there is none. ofSpan is the exact highest value of a longer span that contains the block. Where the block's
+// highest value may be that one, since both are in the same bucket, Max returns ofSpan, so that peaks stay exact
+// after packing.
 func (b *Block) Max(from, to int, ofSpan float64) float64 {
 	if from >= to {
 		return -1
@@ -117,7 +123,8 @@ func (b *Block) Max(from, to int, ofSpan float64) float64 {
 	}
 }
 
-// AppendBlock packs BlockSteps values; NaN is a gap.
+// AppendBlock packs values, which must be BlockSteps many, and appends the block to a slice. NaN is a gap. It
+// allocates only where the slice has no room; MaxBlock bytes are enough.
 func AppendBlock(to []byte, values []float64) []byte {
 	at := len(to)
 	to = append(to, 0, 0)
@@ -146,11 +153,12 @@ func AppendBlock(to []byte, values []float64) []byte {
 	return to
 }
 
-// BlockLen is how many bytes the first packed block takes.
+// BlockLen returns how many bytes the first packed block takes. The caller uses it to find the next block.
 func BlockLen(packed []byte) int { return int(packed[0]) }
 
-// quantise values and return a bit for each that is no gap. The values stay known where there are at most two, in different
-// buckets.
+// quantise sets the buckets of the values and returns one bit for each value that is no gap. Where there are at
+// most two different values, in different buckets, they stay known exactly. Two values in one bucket could not be
+// told apart when the block is unpacked.
 func (b *Block) quantise(values []float64) (present uint32) {
 	few := true
 	for i, v := range values {
@@ -187,7 +195,8 @@ func (b *Block) appendTwo(to []byte) []byte {
 	return appendUint24(to, second)
 }
 
-// Unpack the first block of what AppendBlock made; more may follow.
+// Unpack reads the first block of bytes that AppendBlock made; more blocks may follow. It trusts its input: bytes
+// from elsewhere may make it panic. Only checkpoints come from outside, and they have a format of their own.
 func (b *Block) Unpack(packed []byte) {
 	kind, rest := packed[1], packed[2:]
 	present := uint32(1<<BlockSteps - 1)

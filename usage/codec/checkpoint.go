@@ -34,7 +34,8 @@ const (
 // column is stored as it is. Where not even the coarsest buckets are enough, several steps share their highest value.
 type Checkpoint struct {
 	// Step is the length of a step, First the number of the first one; see usage.StepOf.
-	Step  time.Duration
+	Step time.Duration
+	// First is the number of the step of the first element of each slice.
 	First int64
 	// CPU and Peak are in cores, Memory in bytes.
 	CPU, Peak, Memory []float64
@@ -52,7 +53,8 @@ type precision struct {
 	stride int
 }
 
-// precisions from fine to coarse. Those that are here stay as they are: checkpoints are stored with them.
+// precisions lists how exact a checkpoint may be, from fine to coarse. PackCheckpoint takes the first that fits.
+// Entries are never changed or moved, only appended: stored checkpoints refer to them by index.
 var precisions = []precision{
 	{.0025, 1}, {.005, 1}, {.01, 1}, {.02, 1}, {.04, 1}, {.02, 2}, {.04, 2}, {.04, 4}, {.04, 8}, {.04, 16}, {.08, 32}, {.16, 64}, {.16, 128},
 }
@@ -70,7 +72,9 @@ type column struct {
 	unit   float64
 }
 
-// PackCheckpoint into at most so many bytes. It returns nil for one without any value, and for one that is too long.
+// PackCheckpoint packs a checkpoint into at most most bytes, as fine as fits. It returns nil for a checkpoint
+// without any value, for one of more than maxSteps steps, and where not even the coarsest precision fits. Error
+// and Stride of c are not read.
 func PackCheckpoint(c Checkpoint, most int) []byte {
 	c = c.trimmed()
 	if n := c.steps(); n == 0 || n > maxSteps {
@@ -164,7 +168,7 @@ func (c column) appendSymbols(to []byte, p precision) []byte {
 	return to
 }
 
-// writers are used again: one takes more memory than many histories.
+// writers are used again, because one flate.Writer takes more memory than many histories.
 var writers = sync.Pool{New: func() any {
 	// The level is valid.
 	w, _ := flate.NewWriter(nil, flate.DefaultCompression)
@@ -187,7 +191,9 @@ var (
 	errBroken  = errors.New("it is broken")
 )
 
-// UnpackCheckpoint that PackCheckpoint made. An error says that it is of no use.
+// UnpackCheckpoint reads what PackCheckpoint made. The bytes come from the API server, where a user may have
+// changed them: a wrong version, a wrong checksum or a wrong number is an error, never a panic. The caller goes on
+// without the checkpoint then.
 func UnpackCheckpoint(packed []byte) (Checkpoint, error) {
 	if len(packed) > 0 && packed[0] != version {
 		return Checkpoint{}, fmt.Errorf("%w: %d, not %d", errVersion, packed[0], version)

@@ -5,7 +5,8 @@ import (
 	"math/bits"
 )
 
-// predictor tells the next bucket from those before. Packing and unpacking run the same one.
+// predictor guesses the next bucket from those before. Packing and unpacking must make the same guesses, so it
+// computes in integers, and its rules never change.
 type predictor struct {
 	// mean: it predicts an exponentially weighted mean of weight 1/4, which is good for noise. Else it predicts the bucket
 	// before, which is good for what drifts.

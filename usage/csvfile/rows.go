@@ -12,29 +12,34 @@ import (
 	"strings"
 )
 
-// header names the columns.
+// header holds the names of the columns, in their order. A file with other columns, or in another order, is
+// refused: a column that is taken for another one gives wrong sizes silently.
 var header = []string{"series_id", "timestamp", "cpu_cores", "memory_bytes"}
 
-// maxSeconds is a time in the year 5138. A greater one is one in milliseconds.
+// maxSeconds is a time in the year 5138. A greater number is taken for milliseconds, which is an error.
 const maxSeconds = 1e11
 
-// rows reads a file row by row.
+// rows reads a file row by row, and counts rows and gaps in its report.
 type rows struct {
-	name   string
+	name string
+	// csv reuses the memory of a row for the next one.
 	csv    *csv.Reader
 	report Report
 }
 
-// row is one row; its id is only valid until the next.
+// row is one row of the file. Its id is valid until the next row only, since the CSV reader reuses its memory.
 type row struct {
 	id     string
 	line   int
 	sample Sample
 }
 
+// newRows reads the header, which must be exactly that of the format. The number of fields is checked by next, for
+// an error with advice.
 func newRows(name string, r io.Reader) (*rows, error) {
 	reader := csv.NewReader(withoutMark(bufio.NewReaderSize(r, 64<<10)))
 	reader.ReuseRecord = true
+	// The reader would report a wrong number of fields without saying which columns are expected.
 	reader.FieldsPerRecord = -1
 	rows := &rows{name: name, csv: reader}
 	first, err := reader.Read()
@@ -61,7 +66,7 @@ func withoutMark(r *bufio.Reader) *bufio.Reader {
 	return r
 }
 
-// next is the next row; false at the end of the file.
+// next returns the next row; false at the end of the file. Errors name the file and the line.
 func (r *rows) next() (row, bool, error) {
 	fields, err := r.csv.Read()
 	if errors.Is(err, io.EOF) {
@@ -83,6 +88,7 @@ func (r *rows) next() (row, bool, error) {
 	return parsed, true, nil
 }
 
+// count counts a row and its gaps.
 func (r *rows) count(sample Sample) {
 	r.report.Rows++
 	if math.IsNaN(sample.CPUCores) {
@@ -93,6 +99,7 @@ func (r *rows) count(sample Sample) {
 	}
 }
 
+// wrong returns an error with the name of the file and the number of the line, from 1.
 func (r *rows) wrong(line int, format string, arguments ...any) error {
 	return fmt.Errorf("%s: line %d: %w", r.name, line, fmt.Errorf(format, arguments...))
 }
@@ -106,6 +113,7 @@ func (r *rows) unreadable(err error) error {
 	return fmt.Errorf("%s: after line %d: %w", r.name, r.report.Rows+1, err)
 }
 
+// parse converts the fields of a row. The number of fields is right already.
 func parse(fields []string) (row, error) {
 	at, err := parseTime(strings.TrimSpace(fields[1]))
 	if err != nil {
@@ -126,6 +134,7 @@ func parse(fields []string) (row, error) {
 }
 
 // parseTime reads Unix seconds, which may have a fraction.
+// Whole seconds, the usual form, are converted without a float.
 func parseTime(field string) (int64, error) {
 	if whole, err := strconv.ParseInt(field, 10, 64); err == nil && whole >= 0 && whole < maxSeconds {
 		return whole * 1000, nil
@@ -140,7 +149,7 @@ func parseTime(field string) (int64, error) {
 	return int64(math.Round(seconds * 1000)), nil
 }
 
-// parseAmount reads an amount; one that was not measured is NaN.
+// parseAmount reads an amount of cores or bytes. An empty field and NaN, in any case of letters, are NaN.
 func parseAmount(column, field string) (float64, error) {
 	if field == "" || strings.EqualFold(field, "nan") {
 		return math.NaN(), nil

@@ -9,13 +9,16 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Steps are a series' samples as steps of history, oldest first.
+// Steps returns a series' samples as steps of history, oldest first; nil for a series without samples. Steps
+// without a sample are left out.
 //
-// Samples that are finer than the step are put together: CPU is the mean of the step's samples with the
-// highest one as its peak, memory the highest. A step ends At and includes its end, as in the answers of a
-// Prometheus server. Where the samples are as far apart as the step or farther (by the median of their
-// distances), each one is a step of its own, at its own time: nothing is there to be put together, and
-// samples that come a little early or late would share a step or leave one empty.
+// Samples that are finer than the step are put together: CPU is the mean of the step's samples with the highest
+// one as its peak, memory is the highest. A step ends At and includes its end, as in the answers of a Prometheus
+// server.
+//
+// Where the samples are as far apart as the step or farther (by the median of their distances), each one is a step
+// of its own, at its own time. There is nothing to be put together then, and samples that come a little early or
+// late would share a step or leave one empty.
 func Steps(series Series, step time.Duration) []recommender.StepUsage {
 	if len(series.Samples) == 0 {
 		return nil
@@ -27,6 +30,8 @@ func Steps(series Series, step time.Duration) []recommender.StepUsage {
 		}
 		return steps
 	}
+	// Each turn takes the samples of one step from the front. They are sorted, so those of a step are next to each
+	// other.
 	for rest := series.Samples; len(rest) > 0; {
 		number := usage.StepHolding(time.UnixMilli(rest[0].At), step)
 		n := 1
@@ -52,6 +57,7 @@ func spacing(samples []Sample) time.Duration {
 	return time.Duration(distances[len(distances)/2]) * time.Millisecond
 }
 
+// single makes a step of one sample. It has no peaks, because nothing is known of the time between the samples.
 func single(sample Sample) recommender.StepUsage {
 	return recommender.StepUsage{
 		At:          time.UnixMilli(sample.At).UTC(),
@@ -62,9 +68,10 @@ func single(sample Sample) recommender.StepUsage {
 	}
 }
 
-// together is one step made of the samples within it.
+// together makes one step of the samples within it. A resource that no sample has is NaN.
 func together(at time.Time, samples []Sample) recommender.StepUsage {
 	sum, measured := 0.0, 0
+	// NaN stands for nothing measured so far; highest replaces it by the first value.
 	peak, memory := math.NaN(), math.NaN()
 	for _, sample := range samples {
 		if !math.IsNaN(sample.CPUCores) {

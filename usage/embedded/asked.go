@@ -13,16 +13,20 @@ const (
 	knownWithin = nodesEvery + 2*watchInterval
 )
 
-// asked remembers which pods have been asked about. Its zero value is ready for use.
+// asked remembers which pods callers have asked about, so that the scraper reads cAdvisor on their nodes. Its zero
+// value is ready for use. mutex guards pods. Pods that are not asked about for askedFor are forgotten, which
+// bounds its size.
 type asked struct {
 	mutex sync.Mutex
-	pods  map[Pod]asking
+	// pods that were asked about within askedFor.
+	pods map[Pod]asking
 }
 
-// asking is since when a pod has been asked about without a pause of askedFor, and when last.
+// asking holds when a pod was first and last asked about. A pause longer than askedFor begins a new first.
 type asking struct{ first, last time.Time }
 
-// about a pod; it returns for how long that has been asked for.
+// about records a question about a pod, and returns for how long the pod has been asked about without a pause of
+// askedFor.
 func (a *asked) about(pod Pod, now time.Time) time.Duration {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -38,7 +42,7 @@ func (a *asked) about(pod Pod, now time.Time) time.Duration {
 	return now.Sub(of.first)
 }
 
-// recently asked about; the others are forgotten.
+// recently returns the pods that were asked about within askedFor, in no order, and forgets the others.
 func (a *asked) recently(now time.Time) []Pod {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()

@@ -14,8 +14,10 @@ import (
 	"attune.io/attune/usage/embedded/raw"
 )
 
-// disk keeps raw samples in a folder, for graphs, for queries that look further back than memory does, and for the past
-// after a restart. It is never needed: a failure is logged, and everything else goes on without the disk.
+// disk keeps raw samples in a folder, for graphs, for queries that look further back than memory does, and for the
+// past after a restart. Nothing depends on it: a failure is logged, and everything else goes on without the disk.
+//
+// States: opening → working ⇄ resting → closed. In all but the second one store is nil and idle holds the reason.
 type disk struct {
 	folder
 	// waiting are samples to be written: a disk may be slow, or hang, and no scrape waits for it.
@@ -28,15 +30,17 @@ type disk struct {
 	working sync.Mutex
 	// mutex guards the rest, whose store is changed under working as well. It is never held while waiting for the disk.
 	mutex sync.RWMutex
+	// store is the open store; nil while there is none.
 	store *raw.Store
 	// idle is why there is no store; nil while there is one.
 	idle error
-	// suspect: something could not be read.
+	// suspect is true after a query has failed. The next look checks all packs.
 	suspect bool
 	// entries is memory of an earlier batch, and said when the log said last why there is no store; zero while there is
 	// one. Both are guarded by working.
 	entries []raw.Entry
-	said    time.Time
+	// said is zero while there is a store.
+	said time.Time
 	// silent is the time until which the log says nothing more of queries that are answered without the disk.
 	silent time.Time
 }
@@ -46,6 +50,7 @@ var (
 	errOpening = errors.New("it is being opened")
 )
 
+// newDisk touches no file. The folder is opened by run.
 func newDisk(config Disk, of clock.WithTicker, log *slog.Logger) *disk {
 	d := &disk{folder: folder{config: config, log: log, room: roomOf}, clock: of, volume: raw.NewVolume(of), waiting: newQueue(), idle: errOpening}
 	if config.Dir == "" {
@@ -54,8 +59,8 @@ func newDisk(config Disk, of clock.WithTicker, log *slog.Logger) *disk {
 	return d
 }
 
-// run opens the folder, calls opened, and works with the folder until the context ends. Where the disk hangs, run hangs:
-// nothing else waits for it.
+// run opens the folder, calls opened, and works with the folder until the context ends. Where the disk hangs, run
+// hangs: Source waits for it with a time limit only.
 func (d *disk) run(ctx context.Context, opened func()) {
 	_ = d.open() // logged, and tried again by look
 	opened()
@@ -79,7 +84,8 @@ func (d *disk) open() error {
 // sayEvery is how often the log repeats what has not changed.
 const sayEvery = time.Hour
 
-// logIdle says that there is no disk, and why: when that begins, and hourly.
+// logIdle logs that there is no disk, and why: when that begins, and then once in sayEvery. The caller holds
+// working.
 func (d *disk) logIdle(now time.Time, why error) {
 	if d.said.IsZero() || now.Sub(d.said) >= sayEvery || now.Before(d.said) {
 		d.said = now
@@ -87,7 +93,7 @@ func (d *disk) logIdle(now time.Time, why error) {
 	}
 }
 
-// setStore to another one, or to none and why. It returns the one before.
+// setStore sets the store, or nil and the reason. It returns the store before. The caller holds working.
 func (d *disk) setStore(store *raw.Store, idle error) (before *raw.Store) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
@@ -97,7 +103,8 @@ func (d *disk) setStore(store *raw.Store, idle error) (before *raw.Store) {
 	return before
 }
 
-// openStore locks the folder, makes room and opens a store in it. Nothing is changed before the folder is locked.
+// openStore opens the folder. The order matters: it locks the folder before it changes anything, and makes room
+// before it opens the store, which needs room to open. The caller holds working.
 func (d *disk) openStore(now time.Time) error {
 	if d.config.Dir == "" {
 		return errNoDisk
@@ -146,7 +153,7 @@ func (d *disk) drain() {
 	d.waiting.done(batch)
 }
 
-// append writes samples that memory has accepted. Where that fails, the disk rests until the next look at it.
+// append writes samples that memory has accepted. After a failure the store is closed until the next look.
 func (d *disk) append(batch []scraped) {
 	if len(batch) == 0 {
 		return
@@ -165,6 +172,7 @@ func (d *disk) append(batch []scraped) {
 	}
 }
 
+// write appends a batch to the store. The entries are cleared afterwards, so that they keep no labels alive.
 func (d *disk) write(batch []scraped) error {
 	d.entries = d.entries[:0]
 	for _, b := range batch {
@@ -174,7 +182,8 @@ func (d *disk) write(batch []scraped) error {
 	return d.store.Append(d.entries)
 }
 
-// rest closes the store while there is still room to close it in.
+// rest closes the store after a failure. On a disk that is nearly full it is called while reserve bytes are still
+// free, since closing may need room too.
 func (d *disk) rest(now time.Time, why error) {
 	store := d.setStore(nil, why)
 	d.logIdle(now, why)
@@ -186,7 +195,7 @@ func (d *disk) rest(now time.Time, why error) {
 	}
 }
 
-// look after the disk: open it again where it rested, and drop what turned out to be broken.
+// look does the upkeep once in lookEvery: it tends the open store, or tries to open one again.
 func (d *disk) look(now time.Time) {
 	d.working.Lock()
 	defer d.working.Unlock()
@@ -207,6 +216,7 @@ func (d *disk) look(now time.Time) {
 	d.log.Info("raw samples are kept on disk again", "dir", d.config.Dir)
 }
 
+// tend repairs what a query has found to be broken, and does the store's upkeep. The caller holds working.
 func (d *disk) tend(now time.Time) error {
 	if d.doubted() {
 		if err := d.store.DropBroken(); err != nil {
@@ -226,7 +236,8 @@ func (d *disk) tend(now time.Time) error {
 	return d.oversize()
 }
 
-// querier of the samples on disk, or nil where there is no disk. The error says that nothing can be read for now.
+// querier returns the samples on disk; nil where there is no disk, which is no error. An error means that the disk
+// cannot answer at the moment, and that the answer is therefore partial.
 func (d *disk) querier(first, last int64) (storage.Querier, error) {
 	d.mutex.RLock()
 	defer d.mutex.RUnlock()
@@ -241,7 +252,7 @@ func (d *disk) querier(first, last int64) (storage.Querier, error) {
 	return d.store.Querier(first, last)
 }
 
-// doubt: a query failed. Whether the disk is to blame is found out at the next look.
+// doubt records that a query has failed. The next look checks whether the packs are to blame.
 func (d *disk) doubt() {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
@@ -261,7 +272,7 @@ func (d *disk) logUnanswered(why error) {
 	d.log.Error("queries that need the disk are answered from memory alone for now", "dir", d.config.Dir, "cause", why.Error())
 }
 
-// doubted says whether there is a doubt, and ends it.
+// doubted returns whether a query has failed since the last call.
 func (d *disk) doubted() bool {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
@@ -270,7 +281,7 @@ func (d *disk) doubted() bool {
 	return was
 }
 
-// state says why there is no store (nil: there is one), and the time of its oldest sample; zero: there is none.
+// state returns why there is no store (nil: there is one), and the time of its oldest sample (zero: it has none).
 func (d *disk) state() (idle error, oldest time.Time) {
 	d.mutex.RLock()
 	defer d.mutex.RUnlock()

@@ -18,12 +18,13 @@ import (
 // reserve is how many bytes are left free on a disk: closing a store needs room too.
 const reserve = 64 << 20
 
+// errFull and errLocked are the reasons for which there is no disk.
 var (
 	errFull   = errors.New("the disk is full")
 	errLocked = errors.New("another process uses it")
 )
 
-// Disk says where raw samples are kept.
+// Disk configures where raw samples are kept. The zero value keeps none on disk.
 type Disk struct {
 	// Dir is a folder of its own; empty: nothing is kept on disk.
 	Dir string
@@ -35,6 +36,7 @@ type Disk struct {
 }
 
 // most is what the folder may take, in bytes.
+// Without a bound it is a number that no disk reaches and that can be multiplied without an overflow.
 func (c Disk) most() int64 {
 	if c.MaxBytes <= 0 {
 		return math.MaxInt64 / 16
@@ -42,7 +44,7 @@ func (c Disk) most() int64 {
 	return c.MaxBytes
 }
 
-// folder of raw samples: its lock, its size and its packs. It is changed under the disk's working mutex alone.
+// folder is the directory of raw samples: its lock, its size and its packs. The caller holds disk.working.
 type folder struct {
 	config Disk
 	log    *slog.Logger
@@ -52,7 +54,8 @@ type folder struct {
 	lock fileutil.Releaser
 }
 
-// acquire the folder's lock. One that another process has is errLocked.
+// acquire locks the folder for this process. It returns errLocked where another process has the lock, such as the
+// old leader on a shared volume. It does nothing where the lock is held already.
 func (f *folder) acquire() error {
 	if f.lock != nil {
 		return nil
@@ -79,6 +82,7 @@ func (f *folder) release() {
 // room of a volume, in bytes.
 type room struct{ free, total uint64 }
 
+// roomOf asks the kernel (statfs). free is what a process without special rights may still write.
 func roomOf(dir string) (room, error) {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(dir, &stat); err != nil {
@@ -158,6 +162,7 @@ func (f *folder) relieve(now time.Time) {
 }
 
 // remove packs, the oldest first, until may says no; it is given the bytes that were removed before.
+// It stops at the first file that cannot be removed. The store must not be open.
 func (f *folder) remove(may func(pack raw.PackFile, removed int64) bool) {
 	files, err := raw.PackFiles(f.config.Dir)
 	var removed int64
@@ -178,7 +183,8 @@ func (f *folder) remove(may func(pack raw.PackFile, removed int64) bool) {
 	}
 }
 
-// dropAll files of a folder but the lock.
+// dropAll removes everything in the folder but its lock. It is the last means, where no packs are left and the
+// folder is still too large.
 func dropAll(dir string, log *slog.Logger) {
 	entries, err := os.ReadDir(dir)
 	for _, entry := range entries {

@@ -18,9 +18,12 @@ const (
 	memoryMetric = "container_memory_working_set_bytes"
 )
 
-// Import writes a past into the folder of a source that is not running. Samples of a series must be in the order of their
-// times and stand for the time since the one before, or as long as the shortest such time where that is further back: CPU
-// becomes a counter that grew so much. What ends before the first scrape joins what is scraped.
+// Import writes a past into the folder of a source that is not running. The samples of a series must be in the
+// order of their times. A sample stands for the time since the one before, or for the shortest such time where the
+// one before is further back. CPU, which is a rate in cores, becomes a counter in seconds that grew accordingly;
+// memory is repeated.
+//
+// An error means that the folder cannot be written. Nothing is imported then.
 func Import(dir string, past iter.Seq[usage.Series]) error {
 	err := raw.Write(dir, func(yield func(labels.Labels, raw.Samples) bool) {
 		for series := range past {
@@ -41,12 +44,13 @@ func Import(dir string, past iter.Seq[usage.Series]) error {
 	return nil
 }
 
+// importedName returns the labels that a scraped series of the container would have, but without the label node.
 func importedName(metric string, of usage.Series) labels.Labels {
 	return labels.FromStrings(labels.MetricName, metric, "container", of.Container, "namespace", of.Namespace, "pod", of.Pod)
 }
 
-// imported are the samples that a kubelet would have reported: shown is the value that it would show that long after the
-// sample before.
+// imported returns the samples that a kubelet would have reported, importEvery apart. shown returns the value that
+// the kubelet would have reported that long after the sample before.
 func imported(samples []usage.Sample, counter bool, shown func(value float64, since time.Duration) float64) (said raw.Samples) {
 	step := shortest(samples)
 	last := int64(0)

@@ -27,7 +27,8 @@ const (
 	maxAnswerTime    = 10 * time.Second
 )
 
-// KubeletTLS says how kubelets' certificates are verified.
+// KubeletTLS configures how the certificates of kubelets are verified. The zero value verifies them with the
+// cluster's own authority, as metrics-server does.
 type KubeletTLS struct {
 	// CAFile holds the certificates to verify with, in PEM; empty: those that the API server is verified
 	// with, the cluster's own authority.
@@ -36,9 +37,11 @@ type KubeletTLS struct {
 	InsecureSkipVerify bool
 }
 
-// Kubelets is a transport to kubelets. It authenticates with the scraper's tokens alone; where there are none (nil), with
-// the credentials of config. It connects only to addresses that a kubelet can have, and through no proxy.
+// Kubelets returns a transport to kubelets. It authenticates with the scraper's tokens alone; where tokens is nil,
+// with the credentials of config. It connects only to addresses that a kubelet can have, and through no proxy. An
+// error means that certificates or credentials cannot be read.
 func Kubelets(config *rest.Config, verify KubeletTLS, tokens *Tokens) (http.RoundTripper, error) {
+	// The configuration is that of the API server, without what must not be sent to a node.
 	transport, err := rest.TransportFor(kubeletConfig(config, verify, tokens))
 	if err != nil {
 		return nil, fmt.Errorf("setting up the connection to kubelets: %w", err)
@@ -46,6 +49,8 @@ func Kubelets(config *rest.Config, verify KubeletTLS, tokens *Tokens) (http.Roun
 	return transport, nil
 }
 
+// kubeletConfig changes a copy of the API server's configuration. HTTP/1.1 is used, and impersonation, proxy and
+// server name are removed: they are meant for the API server.
 func kubeletConfig(config *rest.Config, verify KubeletTLS, tokens *Tokens) *rest.Config {
 	c := rest.CopyConfig(config)
 	if tokens != nil {
@@ -67,7 +72,8 @@ func kubeletConfig(config *rest.Config, verify KubeletTLS, tokens *Tokens) *rest
 	return c
 }
 
-// dialled checks an address after its name was resolved, just before the connection is made.
+// dialled refuses addresses where no kubelet can be. It runs after the name was resolved and just before the
+// connection is made, so a name cannot resolve to another address in between.
 func dialled(_, to string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(to)
 	if err != nil || !address.Allowed(at.Addr(), true) {
@@ -76,12 +82,13 @@ func dialled(_, to string, _ syscall.RawConn) error {
 	return nil
 }
 
-// kubelets asks kubelets.
+// kubelets is the client that reads metrics from kubelets. It is safe for concurrent use.
 type kubelets struct {
 	client http.Client
 	scheme string
 }
 
+// newKubelets makes a client that follows no redirect.
 func newKubelets(transport http.RoundTripper) *kubelets {
 	return &kubelets{scheme: "https", client: http.Client{
 		Transport: transport,
@@ -90,7 +97,8 @@ func newKubelets(transport http.RoundTripper) *kubelets {
 	}}
 }
 
-// get reads one answer of at most so many bytes into a buffer, within maxAnswerTime. Errors say what a person can do.
+// get reads one answer of at most most bytes into a buffer, within maxAnswerTime. The texts of its errors contain
+// what an administrator can do.
 func (k *kubelets) get(ctx context.Context, node Node, path string, most int64, into *bytes.Buffer) error {
 	ctx, cancel := context.WithTimeout(ctx, maxAnswerTime)
 	defer cancel()
@@ -118,7 +126,7 @@ func (k *kubelets) get(ctx context.Context, node Node, path string, most int64, 
 	return nil
 }
 
-// refusal is the error of an answer that is not 200.
+// refusal returns the error of an answer whose status is not 200, or nil.
 func refusal(response *http.Response) error {
 	switch code := response.StatusCode; {
 	case code == http.StatusUnauthorized:
@@ -133,7 +141,8 @@ func refusal(response *http.Response) error {
 	return nil
 }
 
-// complaint shortens an error of the transport, which names the URL, and adds what would help.
+// complaint shortens an error of the transport, whose text has the whole URL, and adds advice where the
+// certificate is the cause.
 func complaint(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {

@@ -9,22 +9,26 @@ import (
 	promsource "attune.io/attune/usage/prometheus"
 )
 
-// name of this source in metrics and flags.
+// name is the value of the label source in metrics.
 const name = "embedded"
 
-// Metrics of scraping.
+// Metrics holds the Prometheus metrics of scraping. They are described in docs/metrics.md.
 type Metrics struct {
-	meter    *promsource.Meter
-	dropped  *prometheus.CounterVec
-	scrapes  *prometheus.CounterVec
+	// meter is shared with the Prometheus sources.
+	meter *promsource.Meter
+	// dropped and scrapes are counters by reason and by result.
+	dropped *prometheus.CounterVec
+	scrapes *prometheus.CounterVec
+	// seconds is the time of a scrape. lateness is how far behind its schedule the scraper is, in seconds.
 	seconds  prometheus.Histogram
 	lateness prometheus.Gauge
-	series   prometheus.Gauge
-	onDisk   prometheus.Gauge
+	// series and onDisk are set once in lookEvery.
+	series prometheus.Gauge
+	onDisk prometheus.Gauge
 }
 
-// NewMetrics registers them. It panics where one of them is registered already. The shared meter counts what all sources
-// have in common.
+// NewMetrics makes the metrics and registers them. It panics where one of them is registered already. The shared
+// meter counts what all sources have in common; it must not be nil.
 func NewMetrics(registry prometheus.Registerer, shared *promsource.Meter) *Metrics {
 	m := &Metrics{
 		meter:    shared,
@@ -47,7 +51,7 @@ func (m *Metrics) took(samples int, dropped map[usage.Drop]int) {
 	}
 }
 
-// scraped notes one scrape of a node: of up to two answers.
+// scraped counts one job: a scrape of a node, of up to two answers.
 func (m *Metrics) scraped(err error, took time.Duration) {
 	result := "success"
 	if err != nil {
@@ -57,12 +61,14 @@ func (m *Metrics) scraped(err error, took time.Duration) {
 	m.seconds.Observe(took.Seconds())
 }
 
+// late sets how long after its turn a kubelet was asked.
 func (m *Metrics) late(by time.Duration) { m.lateness.Set(by.Seconds()) }
 
 // asked notes one Read.
 func (m *Metrics) asked(took time.Duration) { m.meter.Read(name, took) }
 
 // state of memory and disk.
+// It is called once in lookEvery.
 func (m *Metrics) state(series int, disk bool) {
 	m.series.Set(float64(series))
 	m.onDisk.Set(0)

@@ -15,9 +15,9 @@ import (
 // mostNamed nodes that do not answer are named in one line of the log.
 const mostNamed = 10
 
-// monitor keeps memory and gauges up to date while the source runs, and says what is wrong: in the log with names and
-// causes, in reports with numbers alone. Every owner of a policy reads a report; nodes' names and addresses are not for
-// them.
+// monitor keeps memory and gauges up to date while the source runs, and reports what is wrong: in the log with
+// names and causes, in reports with numbers alone. Every owner of a policy may read a report, and names and
+// addresses of nodes are not for them (docs/usage-sources.md).
 type monitor struct {
 	recent   *recent
 	disk     *disk
@@ -26,13 +26,15 @@ type monitor struct {
 	clock    clock.WithTicker
 	log      *slog.Logger
 	metrics  *Metrics
-	// overloaded: the log has said that there is too much to scrape. Only run has it, and loggedFailing.
+	// overloaded is true once the log has the message that there is too much to scrape. Only the goroutine of run
+	// uses it and loggedFailing.
 	overloaded bool
 	// loggedFailing are the nodes that do not answer, as the log said last.
 	loggedFailing []string
 }
 
 // run until the context ends.
+// Each turn forgets old series, sets the gauges, and logs what has changed.
 func (m *monitor) run(ctx context.Context) {
 	ticker := m.clock.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -50,7 +52,7 @@ func (m *monitor) run(ctx context.Context) {
 	}
 }
 
-// logOverload says once that there are more containers than one operator carries.
+// logOverload logs once in the life of the process that there are more containers than one operator can scrape.
 func (m *monitor) logOverload() {
 	if load := m.load(); load > 1 && !m.overloaded {
 		m.overloaded = true
@@ -58,17 +60,19 @@ func (m *monitor) logOverload() {
 	}
 }
 
-// load is how much there is to scrape, as a fraction of the Ceiling at one scrape a minute.
+// load returns how much there is to scrape, as a fraction of what one operator carries: 1 is Ceiling containers at
+// one scrape a minute.
 func (m *monitor) load() float64 {
 	containers := m.recent.count(memoryMetric)
 	return float64(containers) / Ceiling * (time.Minute.Seconds() / m.interval.Seconds())
 }
 
+// tooMany is the message for a load above 1. An administrator reads it in the log and in Ready conditions.
 func tooMany(load float64) string {
 	return fmt.Sprintf("there is %.1f times as much to scrape as one operator carries: raise usage.interval, or set usage.source to prometheus", load)
 }
 
-// logFailing says which kubelets do not answer, and why, where that has changed.
+// logFailing logs which kubelets do not answer, and why, but only where that has changed.
 func (m *monitor) logFailing() {
 	failing, nodes := m.targets.failing()
 	if slices.Equal(failing, m.loggedFailing) {
@@ -82,7 +86,8 @@ func (m *monitor) logFailing() {
 	m.log.Warn("nodes cannot be scraped", "failing", len(failing), "nodes", nodes, "causes", failing[:min(len(failing), mostNamed)])
 }
 
-// warn in a report of too much to scrape, and of kubelets that do not answer, which make it partial.
+// warn adds to a report that there is too much to scrape, and that kubelets do not answer. The latter makes the
+// report partial: the store then raises histories and never lowers them.
 func (m *monitor) warn(report *usage.Report) {
 	if load := m.load(); load > 1 {
 		report.Warn(tooMany(load))

@@ -11,13 +11,17 @@ import (
 
 // Node is a kubelet to scrape.
 type Node struct {
-	Name    string
+	// Name of the Node object. It becomes the label node of all series.
+	Name string
+	// Address is the node's internal IP and the port of its kubelet.
 	Address netip.AddrPort
-	// Cores and Bytes are the node's capacity; 0: it reports none.
+	// Cores and Bytes are the node's capacity of CPU and memory; 0: it reports none.
 	Cores, Bytes float64
 }
 
-// NodeOf reads where a node's kubelet answers. An error is why it is not asked.
+// NodeOf reads where a node's kubelet answers. An error describes why the node is not scraped: it announces no
+// port, or no internal IP, or one that is refused because it could point at another service (loopback, link-local,
+// multicast).
 func NodeOf(node *corev1.Node) (Node, error) {
 	out := Node{
 		Name:  node.Name,

@@ -18,9 +18,11 @@ import (
 	"attune.io/attune/usage/prometheus"
 )
 
-// evaluator answers PromQL expressions from memory and disk. Its limits (maxSamples, maxQuery) are those of each query.
+// evaluator answers PromQL expressions from memory and disk. maxSamples and maxQuery limit each query. It is safe
+// for concurrent use.
 type evaluator struct {
 	engine *promql.Engine
+	// recent is the memory, disk the older samples.
 	recent *recent
 	disk   *disk
 	// started is closed when what is on disk can be read, or the disk was not opened in time.
@@ -29,6 +31,8 @@ type evaluator struct {
 	log     *slog.Logger
 }
 
+// newEvaluator makes an evaluator whose queries wait until started is closed. A sample is looked for up to 5
+// minutes back, as Prometheus does by default.
 func newEvaluator(o Options) *evaluator {
 	return &evaluator{
 		recent: newRecent(minWindow, o.Clock.Now()), disk: newDisk(o.Disk, o.Clock, o.Log), started: make(chan struct{}), clock: o.Clock, log: o.Log,
@@ -40,7 +44,7 @@ func newEvaluator(o Options) *evaluator {
 	}
 }
 
-// wait until the disk can be read, or is not waited for any longer.
+// wait blocks until the disk can be read, or is not waited for any longer. The error is that of the context.
 func (e *evaluator) wait(ctx context.Context) error {
 	select {
 	case <-e.started:
@@ -50,7 +54,8 @@ func (e *evaluator) wait(ctx context.Context) error {
 	}
 }
 
-// askRange evaluates an expression at each step of a query. The samples that it yields are valid during the call only.
+// askRange evaluates an expression at each step of a query. It implements prometheus.Asker. The samples that it
+// yields are valid during the call only.
 func (e *evaluator) askRange(ctx context.Context, expression string, query usage.Query, yield func(prometheus.Element)) (prometheus.Said, error) {
 	result, said, err := e.ask(ctx, func(from storage.Queryable) (promql.Query, error) {
 		return e.engine.NewRangeQuery(ctx, from, nil, expression, query.Start, query.End, query.Step)
@@ -63,6 +68,7 @@ func (e *evaluator) askRange(ctx context.Context, expression string, query usage
 	if err != nil {
 		return said, err
 	}
+	// One buffer serves all series of the answer, because they are yielded one after the other.
 	var buffer []usage.Sample
 	for _, series := range matrix {
 		buffer = buffer[:0]
@@ -77,8 +83,9 @@ func (e *evaluator) askRange(ctx context.Context, expression string, query usage
 	return said, nil
 }
 
-// Value asks a query that must answer one number at a time: a scalar, or a vector of one series. Errors are
-// prometheus.ErrNoValue, prometheus.ErrManyValues, or say what is wrong with the query.
+// Value evaluates an expression at one time. The expression must answer one number: a scalar, or a vector of one
+// series. A histogram is NaN. Errors are prometheus.ErrNoValue, prometheus.ErrManyValues, usage.ErrTooMuch, or
+// describe what is wrong with the query.
 func (e *evaluator) Value(ctx context.Context, expression string, at time.Time) (float64, error) {
 	if err := e.wait(ctx); err != nil {
 		return 0, err
@@ -108,13 +115,14 @@ func (e *evaluator) Value(ctx context.Context, expression string, at time.Time) 
 	return 0, fmt.Errorf("the query answers with a %s, where a number is asked for", parser.DocumentedType(result.Value.Type()))
 }
 
-// answer is a result, whose memory close releases.
+// answer is a result of the engine. The caller calls close when it has read the result; the engine reuses the
+// memory then.
 type answer struct {
 	*promql.Result
 	close func()
 }
 
-// AskNodes asks for an expression of all nodes, as prometheus.AskNodes does.
+// AskNodes evaluates an expression about all nodes at one time, and returns its values by the names of the nodes.
 func (e *evaluator) AskNodes(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
 	if err := e.wait(ctx); err != nil {
 		return nil, err
@@ -122,8 +130,11 @@ func (e *evaluator) AskNodes(ctx context.Context, expression string, at time.Tim
 	return prometheus.AskNodes(ctx, expression, at, e.askRange)
 }
 
-// ask a query. Where it fails with the disk and not without, it is answered from memory alone and is partial. A query that
-// is too much for the engine fails either way, and says nothing about the disk.
+// ask evaluates a query. Where it fails with the disk and succeeds without, the answer is from memory alone and
+// partial. A query that is too large for the engine fails either way, so it says nothing about the disk and is not
+// repeated.
+//
+// make builds the query for a storage, since the engine binds a query to its storage. It is called up to twice.
 func (e *evaluator) ask(ctx context.Context, make func(storage.Queryable) (promql.Query, error)) (answer, prometheus.Said, error) {
 	result, err := run(ctx, make, e.both())
 	if err == nil || ctx.Err() != nil || errors.Is(err, usage.ErrTooMuch) {
@@ -143,6 +154,7 @@ func (e *evaluator) ask(ctx context.Context, make func(storage.Queryable) (promq
 	return result, prometheus.Said{Partial: true, Warnings: []string{"the samples on disk cannot be read: " + err.Error()}}, nil
 }
 
+// run evaluates a query on one storage. After an error the query is closed already.
 func run(ctx context.Context, make func(storage.Queryable) (promql.Query, error), from storage.Queryable) (answer, error) {
 	query, err := make(from)
 	if err != nil {
@@ -156,7 +168,8 @@ func run(ctx context.Context, make func(storage.Queryable) (promql.Query, error)
 	return answer{}, problem(ctx, result.Err)
 }
 
-// problem makes an error of the engine one of the context or of package usage.
+// problem translates an error of the engine: to the context's error where the caller gave up, and to
+// usage.ErrTooMuch where a smaller query would be answered.
 func problem(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -169,7 +182,8 @@ func problem(ctx context.Context, err error) error {
 	return err
 }
 
-// both are memory and, for older samples, the disk.
+// both is the memory and, for older samples, the disk. Where the memory covers the time of the query, the disk is
+// not touched.
 func (e *evaluator) both() storage.Queryable {
 	return storage.QueryableFunc(func(first, last int64) (storage.Querier, error) {
 		recent, err := e.recent.Querier(first, last)
@@ -177,6 +191,7 @@ func (e *evaluator) both() storage.Queryable {
 			return recent, err
 		}
 		older, err := e.disk.querier(first, last)
+		// Without a disk, memory is all that there is, which is no error.
 		if older == nil || err != nil {
 			return recent, err
 		}

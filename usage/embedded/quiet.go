@@ -5,12 +5,14 @@ import (
 	"log/slog"
 )
 
-// warnings is a log for Prometheus's own packages, which would log every block that they write.
+// warnings returns a logger for Prometheus's own packages that drops everything below warnings. They log much at
+// lower levels.
 func warnings(log *slog.Logger) *slog.Logger { return slog.New(quiet{log.Handler()}) }
 
 // quiet drops records below warnings.
 type quiet struct{ slog.Handler }
 
+// Enabled implements slog.Handler.
 func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && q.Handler.Enabled(ctx, level)
 }

@@ -10,18 +10,23 @@ import (
 	"attune.io/attune/usage/embedded/raw"
 )
 
-// reader turns an exposition into samples.
+// reader turns one answer of a kubelet into samples. It belongs to one scrape.
 type reader struct {
 	scraper *scraper
 	target  *target
-	node    string
-	pods    map[Pod]bool
-	now     int64
+	// node is the name of the node that was asked.
+	node string
+	// pods are those whose cAdvisor metrics are kept (see extras); nil while /metrics/resource is read.
+	pods map[Pod]bool
+	// now is when the scrape began, in Unix milliseconds.
+	now int64
+	// batch are the samples so far, in memory that scrapes reuse. dropped counts the others by reason.
 	batch   []scraped
 	dropped map[usage.Drop]int
-	// off is how far a sample's time was from ours, in milliseconds, where that is too far.
+	// off is how far the last refused sample's time was from the operator's clock, in milliseconds; 0: none was
+	// refused.
 	off int64
-	// nodeOf is the node that a pod is on, by the API server; empty: none.
+	// nodeOf returns the node of a pod, by the API server; empty: it has none.
 	nodeOf func(Pod) (string, error)
 	// placed is the pod that was looked up last: a kubelet reports a pod's series one after the other.
 	placed struct {
@@ -31,7 +36,7 @@ type reader struct {
 	}
 }
 
-// take a point of the exposition: as a sample, or dropped for a reason.
+// take adds a point to the batch, or counts it as dropped. The checks that need no look-up come first.
 func (r *reader) take(p point) {
 	if r.pods != nil && !r.wants(p.text) {
 		return
@@ -40,6 +45,7 @@ func (r *reader) take(p point) {
 		r.drop(drop)
 		return
 	}
+	// A sample without a time was measured when the kubelet answered.
 	if p.at == 0 {
 		p.at = r.now
 	}
@@ -56,7 +62,7 @@ func (r *reader) take(p point) {
 	r.batch = append(r.batch, scraped{k.series, raw.Sample{At: p.at, Value: p.value}})
 }
 
-// wants: the series of cAdvisor is one that is asked for.
+// wants returns whether a series of cAdvisor was asked for: of a pod in pods, or the pressure of the node.
 func (r *reader) wants(text []byte) bool {
 	all, known := r.pods[Pod{string(labelOf(text, "namespace")), string(labelOf(text, "pod"))}]
 	switch {
@@ -68,6 +74,7 @@ func (r *reader) wants(text []byte) bool {
 	return false
 }
 
+// drop counts a sample that is not kept.
 func (r *reader) drop(why usage.Drop) {
 	if r.dropped == nil {
 		r.dropped = map[usage.Drop]int{}
@@ -75,8 +82,8 @@ func (r *reader) drop(why usage.Drop) {
 	r.dropped[why]++
 }
 
-// clock is an error where all of a node's samples have impossible times. Single ones are those of containers
-// that are gone.
+// clock returns an error where all samples of a node have impossible times, so that its clock must be wrong. A few
+// such samples are normal: they are of containers that are gone.
 func (r *reader) clock(path string) error {
 	if len(r.batch) > 0 || r.off == 0 || r.pods != nil {
 		return nil
@@ -84,7 +91,8 @@ func (r *reader) clock(path string) error {
 	return fmt.Errorf("%s: its samples are %s off our clock, more than %s", path, time.Duration(r.off)*time.Millisecond, past)
 }
 
-// known is the entry of a text: its series, or why it has none. A text that was seen before costs one look-up.
+// known returns the entry of a series' text. A text that was seen before costs one look-up, without parsing. A new
+// one is parsed and checked, unless the node has maxSeries already.
 func (r *reader) known(p point) *known {
 	k := r.target.known[string(p.text)]
 	switch {
@@ -100,8 +108,8 @@ func (r *reader) known(p point) *known {
 	return k
 }
 
-// learn a series from its text. Its node label is the node that was asked, whatever the kubelet says: where two nodes
-// report one pod, there are two series, of which the highest counts.
+// learn parses a series. Its label node is always the node that was asked, whatever the kubelet reports: where two
+// nodes report one pod, there are two series, of which the highest value counts.
 func (r *reader) learn(p point) *known {
 	var of labels.Labels
 	p.labels(&of)
@@ -113,8 +121,9 @@ func (r *reader) learn(p point) *known {
 	return k
 }
 
-// check whether a series is of the node itself or of a pod that is on it by the API server: a kubelet may report no
-// others. Where that cannot be looked up, the last answer stays.
+// check decides whether the kubelet may report a series: it must be of the node itself, or of a pod that the API
+// server places on the node. Without this check, one broken or hostile node could set the usage of every pod of
+// the cluster. Where the place of the pod cannot be looked up, the last decision stays; a new series is dropped.
 func (r *reader) check(k *known) {
 	k.checked = r.target.round
 	pod := Pod{k.labels.Get("namespace"), k.labels.Get("pod")}
@@ -132,7 +141,7 @@ func (r *reader) check(k *known) {
 	}
 }
 
-// placeOf is the node of a pod; empty: none.
+// placeOf returns the node of a pod; empty where it has none. It caches the last pod.
 func (r *reader) placeOf(pod Pod) (string, error) {
 	if r.placed.pod != pod {
 		r.placed.pod = pod

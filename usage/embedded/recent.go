@@ -12,17 +12,20 @@ import (
 	"attune.io/attune/usage/embedded/raw"
 )
 
-// recent holds the newest samples of every series in memory. Decisions use it alone, so that a
-// disk that is slow, full or broken changes nothing but graphs and the past after a restart.
+// recent holds the newest samples of every series in memory. Decisions use it alone, so that a disk that is slow,
+// full or broken changes nothing but graphs and the past after a restart. mutex guards all fields and the samples
+// of all series. The window bounds the samples of a series, maxSeries and the number of nodes bound the series.
 type recent struct {
 	mutex  sync.RWMutex
 	series map[labels.Labels]*series
+	// byName has the same series by metric, for queries and counts.
 	byName map[string]map[*series]struct{}
 	// window is how long samples are kept at least: the longest window of a query of the last one to two hours.
 	window time.Duration
 	// least is the shortest window, and whole the time since which every sample is in memory, whatever the window.
 	least time.Duration
 	whole int64
+	// asked remembers the windows of queries.
 	asked askedWindow
 	// since is when scraping began: earlier samples are not in memory. It and whole are Unix milliseconds.
 	since int64
@@ -43,6 +46,7 @@ type scraped struct {
 	raw.Sample
 }
 
+// newRecent makes an empty memory with a window that never becomes shorter than the given one.
 func newRecent(window time.Duration, now time.Time) *recent {
 	return &recent{
 		series: map[labels.Labels]*series{}, byName: map[string]map[*series]struct{}{},
@@ -62,6 +66,7 @@ func (r *recent) intern(of labels.Labels) *series {
 	return s
 }
 
+// put adds a series to both maps. The caller holds mutex.
 func (r *recent) put(s *series) {
 	s.gone = false
 	r.series[s.labels] = s
@@ -84,9 +89,10 @@ func (r *recent) current(s *series) *series {
 	return s
 }
 
-// append keeps the samples that are newer than the last ones of their series, and returns them in place: a kubelet
-// measures at times of its own, and one that is asked twice may answer the same twice. Samples in memory that lie further
-// ahead of now than a kubelet's clock may be are of a clock that was put right since: new samples replace them.
+// append keeps the samples that are newer than the last ones of their series, and returns them in place. A kubelet
+// measures at times of its own, so one that is asked twice may answer the same twice. Samples in memory that lie
+// further ahead of now than a kubelet's clock may be come from a clock that has been put right since: new samples
+// replace them.
 func (r *recent) append(batch []scraped, now time.Time) []scraped {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -108,6 +114,8 @@ func (s *series) setBack(latest int64) {
 	}
 }
 
+// push appends a sample; false where it is not newer than the last one. Old samples are trimmed only when the
+// slice is full, so that most calls cost nothing more.
 func (s *series) push(next raw.Sample, window int64) bool {
 	if n := len(s.samples); n > 0 && next.At <= s.samples[n-1].At {
 		return false
@@ -156,7 +164,8 @@ func (r *recent) forget(now time.Time) {
 	}
 }
 
-// askedWindow is the longest window that was asked for since a time, and the longest of the hour before.
+// askedWindow remembers the longest window that queries have asked for: now since a time, before in the hour
+// before that. Thus a window is kept for one to two hours after the last query for it.
 type askedWindow struct {
 	since       time.Time
 	now, before time.Duration
@@ -173,7 +182,8 @@ func (r *recent) keepFor(window time.Duration, now time.Time) {
 	r.shorten(now)
 }
 
-// shorten the window where no query has asked for it any more.
+// shorten sets the window to the longest one that is still asked for. Where the window grows, older samples are
+// missing from memory at first: whole records since when all are there.
 func (r *recent) shorten(now time.Time) {
 	if age := now.Sub(r.asked.since); age >= rememberAsked || age < 0 {
 		r.asked = askedWindow{since: now, before: r.asked.now}
@@ -192,13 +202,14 @@ func (r *recent) begin(now time.Time) {
 	r.since = now.UnixMilli()
 }
 
+// began returns when scraping began, in UTC.
 func (r *recent) began() time.Time {
 	r.mutex.RLock()
 	defer r.mutex.RUnlock()
 	return time.UnixMilli(r.since).UTC()
 }
 
-// covers says whether everything since a time is in memory.
+// covers returns whether memory has every sample since a time. Where it is false, a query needs the disk too.
 func (r *recent) covers(since int64, now time.Time) bool {
 	r.mutex.RLock()
 	defer r.mutex.RUnlock()
@@ -222,6 +233,7 @@ type recentQuerier struct {
 	first, last int64
 }
 
+// Querier implements storage.Queryable. The error is always nil.
 func (r *recent) Querier(first, last int64) (storage.Querier, error) {
 	return recentQuerier{recent: r, first: first, last: last}, nil
 }
@@ -263,6 +275,7 @@ func matches(matchers []*labels.Matcher, value func(label string) (string, bool)
 	return true
 }
 
+// between returns a copy of the samples from first to last. The engine reads it after the mutex is released.
 func (s *series) between(first, last int64) raw.Samples {
 	byTime := func(s raw.Sample, at int64) int { return int(s.At - at) }
 	from, _ := slices.BinarySearchFunc(s.samples, first, byTime)

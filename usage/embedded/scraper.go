@@ -27,7 +27,8 @@ const (
 	past, future = 5 * time.Minute, time.Minute
 )
 
-// Cluster answers a scraper's questions about nodes and pods from caches.
+// Cluster answers questions about nodes and pods from caches. All methods must be safe for concurrent use and
+// fast, because NodeOf is called during a scrape.
 type Cluster interface {
 	// Nodes that there are; the errors say which of them cannot be asked, and why.
 	Nodes(ctx context.Context) ([]Node, []error, error)
@@ -42,7 +43,8 @@ type Cluster interface {
 // Pod is named by namespace and name.
 type Pod struct{ Namespace, Name string }
 
-// scraper asks every kubelet once an interval.
+// scraper asks every kubelet once an interval, maxParallel at a time. Its loop runs in one goroutine, and each
+// scrape in its own.
 type scraper struct {
 	cluster  Cluster
 	kubelets *kubelets
@@ -51,15 +53,19 @@ type scraper struct {
 	log      *slog.Logger
 	metrics  *Metrics
 	// keep takes what was scraped; it may change the slice, which is only valid during the call.
+	// intern returns the one series in memory for labels.
 	keep   func([]scraped)
 	intern func(of labels.Labels) *series
 	// pressure: nodes' own CPU pressure is kept too.
 	pressure bool
-	targets  targets
-	asked    asked
-	bodies   sync.Pool
+	// targets are the nodes, asked the pods that callers have asked about.
+	targets targets
+	asked   asked
+	// bodies are buffers for answers.
+	bodies sync.Pool
 }
 
+// newScraper makes a scraper that knows no nodes yet.
 func newScraper(o Options, intern func(labels.Labels) *series, keep func([]scraped)) *scraper {
 	return &scraper{
 		cluster: o.Cluster, kubelets: newKubelets(o.Transport), interval: o.Interval, clock: o.Clock, log: o.Log, metrics: o.Metrics,
@@ -68,6 +74,8 @@ func newScraper(o Options, intern func(labels.Labels) *series, keep func([]scrap
 }
 
 // run scrapes until the context ends, and returns when no scrape goes on any more.
+// The loop itself asks no kubelet, so a slow node delays no other. A node whose turn comes while all slots are
+// taken waits for the next round; Metrics.late shows by how long.
 func (s *scraper) run(ctx context.Context) {
 	slots := make(chan struct{}, maxParallel)
 	var running sync.WaitGroup
@@ -89,7 +97,7 @@ func (s *scraper) run(ctx context.Context) {
 	}
 }
 
-// look up nodes and pods. Where that fails, those known before stay.
+// look reads nodes and pods from the cluster. Where that fails, those of the last look stay in use.
 func (s *scraper) look(ctx context.Context, now time.Time, before map[string]*extras) map[string]*extras {
 	nodes, unusable, err := s.cluster.Nodes(ctx)
 	if err == nil {
@@ -105,8 +113,9 @@ func (s *scraper) look(ctx context.Context, now time.Time, before map[string]*ex
 	return watched
 }
 
-// watched are the pods of which more than usage is wanted, by node: those that are watched, those that were asked about,
-// and those that are followed.
+// watched returns the pods of which more than usage is wanted, by node: pods that are watched after a resize, pods
+// that a caller asked about, and pods that are followed. The followed pods come first, so that a pod that is also
+// watched gets everything (all = true).
 func (s *scraper) watched(ctx context.Context, now time.Time) (map[string]*extras, error) {
 	nodes, err := s.cluster.Watched(ctx)
 	if err != nil {
@@ -174,7 +183,7 @@ func (s *scraper) do(ctx context.Context, j *job) {
 	}
 }
 
-// scrape asks for what a job wants, and keeps what was read before an error.
+// scrape asks for what a job wants. What was read before an error is kept.
 func (s *scraper) scrape(ctx context.Context, j *job, now time.Time) error {
 	body, _ := s.bodies.Get().(*body)
 	if body == nil {
@@ -193,7 +202,7 @@ func (s *scraper) scrape(ctx context.Context, j *job, now time.Time) error {
 	return err
 }
 
-// body is memory that scrapes reuse one after another.
+// body is memory for one answer and its samples. Scrapes reuse it, since an answer of cAdvisor takes megabytes.
 type body struct {
 	text  bytes.Buffer
 	batch []scraped

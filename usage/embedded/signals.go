@@ -10,20 +10,21 @@ import (
 	"attune.io/attune/usage/prometheus"
 )
 
-// signals are those that a decision needs beside usage: what only cAdvisor has of a pod, and what nodes have used. A pod
-// that a caller asks about is scraped for more from then on, for askedFor.
+// signals answers what a decision needs beside usage: what only cAdvisor has of a pod, and what nodes have used. A
+// pod that a caller asks about is scraped more often from then on, for askedFor.
 type signals struct {
 	evaluator *evaluator
 	scraper   *scraper
 }
 
-// Throttled is the fraction of its CFS periods in which each container of some pods was throttled over the window. As
-// with everything that only cAdvisor has, a pod that is asked about for the first time is not known yet.
+// Throttled returns the fraction, 0 to 1, of its CFS periods in which each container of some pods was throttled
+// over the window. A container without a CPU limit is missing. So is a pod that is asked about for the first time:
+// cAdvisor is scraped for it only from then on.
 func (s *signals) Throttled(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
 	return s.about(ctx, namespace, pods, at, func(pods []string) string { return prometheus.Everything.Throttled(namespace, pods, window) })
 }
 
-// Waiting is the fraction of time in which each container of some pods waited for CPU (PSI).
+// Waiting returns the fraction, 0 to 1, of the window in which each container of some pods waited for CPU (PSI).
 func (s *signals) Waiting(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
 	return s.about(ctx, namespace, pods, at, func(pods []string) string { return prometheus.Everything.Waiting(namespace, pods, window) })
 }
@@ -48,8 +49,9 @@ func (s *signals) Memory(ctx context.Context, namespace string, pods []string, w
 	return held, err
 }
 
-// OOMKills is how many processes of each container the kernel has been seen to kill within its pod's window: those
-// before the first scrape in it are not counted, since the pod may not have been scraped for them until then.
+// OOMKills returns how many processes of each container the kernel killed within its pod's window, as far as they
+// were seen: kills before the first scrape in the window are not counted, since the pod may not have been scraped
+// until then.
 func (s *signals) OOMKills(ctx context.Context, namespace string, windows map[string]time.Duration, at time.Time) (usage.ByContainer, error) {
 	for pod := range windows {
 		s.note(namespace, pod)
@@ -62,7 +64,8 @@ func (s *signals) OOMKills(ctx context.Context, namespace string, windows map[st
 	})
 }
 
-// CPU that a container has used on average since a time, by what was scraped; false where there are no two scrapes.
+// CPU returns what a container has used on average since a time, in millicores; false where there are no two
+// scrapes.
 func (s *signals) CPU(ctx context.Context, namespace, pod, container string, since, now time.Time) (recommender.Usage, bool) {
 	most, _ := s.scraper.targets.most()
 	cores, known := s.measured(ctx, prometheus.Everything.Used(namespace, pod, container, now.Sub(since)), now, most)
@@ -82,7 +85,7 @@ func (s *signals) measured(ctx context.Context, expression string, at time.Time,
 	return cores, err == nil && cores >= 0 && cores <= most*clockError
 }
 
-// note that a pod is asked about; it returns for how long it has been.
+// note records a question about a pod, and returns for how long the pod has been asked about.
 func (s *signals) note(namespace, pod string) time.Duration {
 	return s.scraper.asked.about(Pod{namespace, pod}, s.evaluator.clock.Now())
 }

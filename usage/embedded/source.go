@@ -1,19 +1,28 @@
-// Package embedded is a usage source that needs no server: it scrapes the kubelets itself, keeps the newest
-// samples in memory and all of them for some days on disk, and answers through Prometheus's own query engine,
-// with the same expressions as a Prometheus server is asked with.
+// Package embedded is a usage source that needs no server. It scrapes the kubelets itself, keeps the newest
+// samples in memory and all samples of some days on disk, and answers through Prometheus's own query engine, with
+// the same expressions that a Prometheus server is asked with.
 //
-// A sample's way:
+// The way of a sample:
 //
 //	scraper ──reader──► recent (memory) ──queue──► disk (raw.Store in a folder)
 //	                       └────────┬───────────────┘
 //	                 evaluator: Read, Value, signals
 //
-// What holds throughout:
-//   - Memory accepts the samples of a series in the order of their times; the disk gets those that memory has accepted.
+// The scraper asks each kubelet when its turn comes (targets, schedule). A reader turns the text of the answer
+// into samples and drops those that the kubelet may not report. recent accepts the samples that are new, and the
+// queue passes them to the disk. An evaluator reads memory first, and the disk for what is older.
+//
+// What always holds:
+//   - Memory accepts the samples of a series in the order of their times; the disk gets those that memory has
+//     accepted.
 //   - Memory has all samples of its window. The evaluator reads the disk only for what is older.
-//   - No scrape and no query waits for a disk that hangs: the queue is bounded, and what does not fit is lost and counted.
-//   - A kubelet is trusted with usage of pods that the API server places on its node, and of the node itself. Usage
-//     beyond the biggest node's capacity is dropped.
+//   - No scrape and no query waits for a disk that hangs: the queue is bounded, and what does not fit is lost and
+//     counted.
+//   - A kubelet is trusted with usage of pods that the API server places on its node, and of the node itself.
+//     Usage beyond the biggest node's capacity is dropped.
+//
+// Start reading at source.go, then scraper.go, reader.go, recent.go and query.go. disk.go can be left out:
+// everything works without it.
 package embedded
 
 import (
@@ -36,7 +45,8 @@ const (
 	minWindow, maxWindow = 20 * time.Minute, time.Hour
 	// maxSamples bounds what one query may hold in memory, 16 bytes each; beyond it, usage.ErrTooMuch.
 	maxSamples = 5_000_000
-	maxQuery   = time.Minute
+	// maxQuery bounds the time of one query; beyond it, usage.ErrTooMuch.
+	maxQuery = time.Minute
 	// lookEvery is how often old samples are removed from memory and disk, and the gauges are set.
 	lookEvery = time.Minute
 	// openWithin and closeWithin are how long Start waits for a disk. A manager waits 30 s for what it stops.
@@ -48,22 +58,27 @@ const (
 
 // Options of a Source.
 type Options struct {
+	// Cluster knows nodes and pods. It is asked from several goroutines.
 	Cluster Cluster
 	// Transport to the kubelets; see Kubelets.
 	Transport http.RoundTripper
-	// Interval between two scrapes of a kubelet.
+	// Interval is the time between two scrapes of a kubelet. It must be above 0.
 	Interval time.Duration
-	// NodePressure: every kubelet is asked for its node's own CPU pressure too (PSI of the root cgroup), which only
-	// cAdvisor has.
+	// NodePressure makes the scraper ask every kubelet for the CPU pressure (PSI) of its node too. Only cAdvisor
+	// has it, as the pressure of the root cgroup.
 	NodePressure bool
-	Disk         Disk
-	Clock        clock.WithTicker
-	Log          *slog.Logger
-	Metrics      *Metrics
+	// Disk is the folder for raw samples; the zero value: none is used.
+	Disk Disk
+	// Clock paces scrapes and ages samples; tests set their own.
+	Clock clock.WithTicker
+	// Log receives failures with the names of nodes. It must not be nil.
+	Log *slog.Logger
+	// Metrics counts scrapes and samples. It must not be nil.
+	Metrics *Metrics
 }
 
-// Source scrapes while Start runs, and answers from then on: until the disk can be read, or is not waited for any longer,
-// calls wait. It is a usage.Source, and safe for concurrent use.
+// Source scrapes kubelets while Start runs, and answers queries from then on. Calls wait until the disk can be
+// read, or is not waited for any longer (openWithin). It is a usage.Source, and safe for concurrent use.
 type Source struct {
 	options Options
 	scraper *scraper
@@ -74,8 +89,9 @@ type Source struct {
 
 var _ usage.Source = (*Source)(nil)
 
-// New does nothing yet.
+// New makes a source. It opens nothing and asks no kubelet before Start.
 func New(o Options) *Source {
+	// Samples go to memory first. Only those that memory accepts are queued for the disk.
 	e := newEvaluator(o)
 	keep := func(batch []scraped) { e.disk.waiting.add(e.recent.append(batch, o.Clock.Now())) }
 	s := newScraper(o, e.recent.intern, keep)
@@ -85,14 +101,16 @@ func New(o Options) *Source {
 	}
 }
 
-// Start scrapes until the context ends, and returns when no scrape goes on any more and the disk is closed, or does not
-// answer within closeWithin. It always returns nil: a failure of the disk is logged, and scraping goes on.
+// Start scrapes until the context ends. It returns when no scrape is running any more and the disk is closed, or
+// has not answered within closeWithin. It always returns nil: a failure of the disk is logged, and scraping goes
+// on. It implements Runnable of controller-runtime, and must be called once.
 func (s *Source) Start(ctx context.Context) error {
 	opened, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		s.disk.run(ctx, func() { close(opened) })
 	}()
+	// Scraping begins while the disk is still being opened: a slow disk must not delay recommendations.
 	s.recent.begin(s.options.Clock.Now())
 	var beside sync.WaitGroup
 	beside.Go(func() { s.start(ctx, opened) })
@@ -104,6 +122,7 @@ func (s *Source) Start(ctx context.Context) error {
 }
 
 // start to answer when the disk can be read, or was not opened in time.
+// It closes evaluator.started, on which all queries wait.
 func (s *Source) start(ctx context.Context, opened <-chan struct{}) {
 	defer close(s.started)
 	patience := s.options.Clock.NewTimer(openWithin)
@@ -128,10 +147,11 @@ func (s *Source) stop(ended <-chan struct{}) {
 	}
 }
 
-// NeedLeaderElection is true: one replica scrapes.
+// NeedLeaderElection returns true: only the leader scrapes, so that each kubelet is asked once.
 func (s *Source) NeedLeaderElection() bool { return true }
 
-// Since is the time of the oldest sample that can be asked for. It waits until the disk can be read.
+// Since returns the time of the oldest sample on disk; where there is none, the time at which scraping began. It
+// waits until the disk can be read. The error is that of the context.
 func (s *Source) Since(ctx context.Context) (time.Time, error) {
 	if err := s.wait(ctx); err != nil {
 		return time.Time{}, err
@@ -143,12 +163,15 @@ func (s *Source) Since(ctx context.Context) (time.Time, error) {
 	return oldest, nil
 }
 
-// Read answers with the expressions that Prometheus servers are asked with. A rate needs two scrapes, so
-// its window is at least two and a half intervals. An answer is partial while a kubelet does not answer.
+// Read implements usage.Source with the expressions that Prometheus servers are asked with. A rate needs two
+// scrapes, so the rate window is raised to two and a half intervals. An answer is partial while a kubelet does not
+// answer, or while the disk is needed and cannot be read. Samples above the capacity of the biggest node are
+// dropped.
 func (s *Source) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
 	if err := s.wait(ctx); err != nil {
 		return usage.Report{}, err
 	}
+	// Memory keeps four windows and a little more, so that the queries of the next minutes need no disk.
 	query.RateWindow = max(query.RateWindow, s.options.Interval*5/2)
 	s.recent.keepFor(4*max(query.Step, query.RateWindow)+2*time.Minute, s.options.Clock.Now())
 	began := s.options.Clock.Now()
@@ -165,7 +188,7 @@ func (s *Source) Read(ctx context.Context, query usage.Query, yield func(usage.S
 	return report, err
 }
 
-// cut samples that are more than any node has, in place, and count them.
+// cut removes the samples that are more than any node has, in place, and returns their number.
 func cut(series *usage.Series, cores, bytes float64) int {
 	before := len(series.CPU) + len(series.CPUPeak) + len(series.Memory)
 	series.CPU = atMost(series.CPU, cores*clockError)
@@ -174,10 +197,11 @@ func cut(series *usage.Series, cores, bytes float64) int {
 	return before - len(series.CPU) - len(series.CPUPeak) - len(series.Memory)
 }
 
-// clockError is how much faster a counter may seem to run than it does, between two readings by a kubelet.
+// clockError is the factor by which a rate may exceed the capacity of a node: a kubelet reads counter and clock at
+// slightly different moments, so a counter may seem to run faster than it does.
 const clockError = 1.5
 
-// atMost leaves out greater samples; 0 is no limit.
+// atMost removes the samples above a limit; 0 is no limit, for clusters whose nodes report no capacity.
 func atMost(samples []usage.Sample, most float64) []usage.Sample {
 	if most <= 0 {
 		return samples

@@ -17,20 +17,24 @@ const (
 	maxSeries = 20_000
 )
 
-// target is one node and its state. The mutex of targets guards it, but for known and round, which belong to the scrape
-// that goes on, at most one at a time (busy).
+// target is one node and the state of its scrapes. targets.mutex guards it, except known and round: they belong to
+// the running scrape, of which busy allows one at a time.
 type target struct {
 	node Node
 	// due is when usage is scraped next, watchedAt when /metrics/cadvisor was scraped last.
 	due, watchedAt time.Time
 	// wait is how much later /metrics/cadvisor is scraped again after failures.
-	wait     time.Duration
-	busy     bool
+	wait time.Duration
+	// busy is true while a job of the node is running.
+	busy bool
+	// failures counts failed scrapes in a row. err is the last error; nil after a success.
 	failures int
 	err      error
 	// answered is when the last whole scrape began.
 	answered time.Time
 
+	// known holds each series that the node has reported, by its text, so that labels are parsed once. round
+	// counts the scrapes.
 	known map[string]*known
 	round int
 }
@@ -39,14 +43,15 @@ type target struct {
 type known struct {
 	// series is nil where drop says why there is none; a series that was taken once stays.
 	series *series
+	// drop is the reason for which the series is not kept; empty: it is kept.
 	drop   usage.Drop
 	labels labels.Labels
 	// checked is the round in which it was last looked up where its pod is.
 	round, checked int
 }
 
-// unsure: it is time to look up again where the pod is. A pod that is not on this node may be too new for the cache, and
-// is looked up each time.
+// unsure returns true where the place of the pod is to be looked up again: after forgetAfter rounds, and at each
+// round for a pod that is not on this node, because it may have been too new for the cache.
 func (k *known) unsure(round int) bool {
 	return k.drop == usage.DropElsewhere || k.drop == "" && round-k.checked >= forgetAfter
 }
@@ -79,11 +84,12 @@ func (e *extras) every(interval time.Duration) time.Duration {
 	return interval
 }
 
-// job is what one scrape of a node asks for.
+// job is one scrape of a node, with what it asks for.
 type job struct {
 	target *target
 	node   Node
-	// usage: what containers used; pods, if not nil, are those of which more is wanted.
+	// usage asks for what containers used (/metrics/resource). pods, if not nil, are those of which more is wanted
+	// (/metrics/cadvisor).
 	usage bool
 	pods  map[Pod]bool
 }

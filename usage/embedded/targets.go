@@ -10,18 +10,22 @@ import (
 	"time"
 )
 
-// targets are the nodes that are scraped, and those that cannot be. The mutex guards all of it, the targets included.
+// targets holds the nodes that are scraped, and those that cannot be. mutex guards it, the targets in it included,
+// but for the fields that belong to a scrape (see target).
 type targets struct {
+	// interval is the time between two scrapes of a node.
 	interval time.Duration
 	mutex    sync.Mutex
-	of       map[string]*target
+	// of holds the nodes that are scraped, by name.
+	of map[string]*target
 	// unusable says why some nodes are not asked.
 	unusable []error
-	// biggest is the most that any node has had: a greater usage cannot be true.
+	// biggest has the most cores and the most bytes that any node has had. A container cannot use more.
 	biggest Node
 }
 
-// follow takes up nodes that are new and drops those that are gone.
+// follow adds nodes that are new and drops those that are gone. A scrape of a node that is gone goes on to its
+// end.
 func (t *targets) follow(nodes []Node, unusable []error, now time.Time) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -38,8 +42,8 @@ func (t *targets) follow(nodes []Node, unusable []error, now time.Time) {
 	maps.DeleteFunc(t.of, func(name string, _ *target) bool { return !there[name] })
 }
 
-// due are the jobs whose turn it is, at most so many; those that have waited longest come first. Their targets are busy
-// until finish.
+// due returns the jobs whose turn it is, at most most; those that have waited longest come first. Their targets
+// are busy until finish is called, so that a node has one scrape at a time.
 func (t *targets) due(now time.Time, watched map[string]*extras, pressure bool, most int) []*job {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -59,7 +63,8 @@ func (t *targets) due(now time.Time, watched map[string]*extras, pressure bool, 
 	return jobs
 }
 
-// finish notes how a job went, and says whether it went otherwise than the one before.
+// finish records the result of a job. changed is true where its error differs from that of the job before; only
+// then the caller logs it.
 func (t *targets) finish(j *job, began, now time.Time, err error) (changed bool) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -68,7 +73,7 @@ func (t *targets) finish(j *job, began, now time.Time, err error) (changed bool)
 	return changed
 }
 
-// failing says which nodes do not answer, and why, and of how many.
+// failing returns one text for each node that does not answer, with the cause, and the number of all nodes.
 func (t *targets) failing() (texts []string, nodes int) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -85,7 +90,7 @@ func (t *targets) failing() (texts []string, nodes int) {
 	return all, len(t.of) + len(t.unusable)
 }
 
-// cores that a node has; 0: it does not say, or is not known.
+// cores returns the CPU capacity of a node; 0 where the node is not known or reports none.
 func (t *targets) cores(node string) float64 {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -95,7 +100,7 @@ func (t *targets) cores(node string) float64 {
 	return 0
 }
 
-// most that any node has had, in cores and bytes; 0: no node says.
+// most returns the greatest capacities that any node has had; 0 where no node has reported one.
 func (t *targets) most() (cores, bytes float64) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()

@@ -23,40 +23,50 @@ const (
 	tokenAge = time.Minute
 )
 
-// Token of the scraper, and when it ends.
+// Token is a bearer token of the scraper's ServiceAccount.
 type Token struct {
+	// Value is what is sent in the Authorization header. It is a secret and never logged.
 	Value string
-	Ends  time.Time
+	// Ends is when the API server stops accepting it.
+	Ends time.Time
 }
 
 // Tokens are the bearer tokens for kubelets: one at a time, renewed when four fifths of its life are over. One request is
 // under way at a time, however many kubelets are scraped; where it fails, the next one waits. A token that is still
 // valid is used meanwhile. Tokens is safe for concurrent use.
 type Tokens struct {
+	// ask requests a token from the API server.
 	ask   func(context.Context) (Token, error)
 	clock clock.PassiveClock
 
+	// held is the current token; nil before the first one.
 	held atomic.Pointer[heldToken]
 
 	// renewal is held during a request for the next token, and guards the fields below.
-	renewal  sync.Mutex
+	renewal sync.Mutex
+	// earliest is when the next request may be made after a failure; wait is the pause before it, and failed its
+	// error.
 	earliest time.Time
 	wait     time.Duration
 	failed   error
 }
 
-// heldToken is renewed from due on. It is not changed once it is held.
+// heldToken is a token with the time since at which it was received, and the time due from which it is renewed. It
+// is immutable; another one takes its place.
 type heldToken struct {
 	Token
+	// since is when it was received, due when it is renewed.
 	since, due time.Time
 }
 
-// NewTokens asks for a token when the first one is needed.
+// NewTokens makes a store of tokens. The first token is requested when the first kubelet is asked.
 func NewTokens(ask func(context.Context) (Token, error), now clock.PassiveClock) *Tokens {
 	return &Tokens{ask: ask, clock: now}
 }
 
-// get is a token that will be valid when a kubelet sees it.
+// get returns a token that is valid until the end of a scrape. Where a renewal is due, one scrape makes the
+// request and waits for it, and the others use the old token. Without a valid token all scrapes wait for that
+// request.
 func (t *Tokens) get(ctx context.Context) (string, error) {
 	if held := t.held.Load(); held.lasts(t.clock.Now()) {
 		if t.clock.Now().Before(held.due) || !t.renewal.TryLock() {
@@ -70,6 +80,8 @@ func (t *Tokens) get(ctx context.Context) (string, error) {
 }
 
 // renew asks for the next token, unless another scrape has just done so. The caller holds renewal.
+// After a failure the pause doubles, from tokenRetry to tokenRetryMost. An old token that is still valid is
+// returned meanwhile.
 func (t *Tokens) renew(ctx context.Context) (string, error) {
 	held, now := t.held.Load(), t.clock.Now()
 	if held.lasts(now) && now.Before(held.due) {
@@ -90,7 +102,8 @@ func (t *Tokens) renew(ctx context.Context) (string, error) {
 	return "", t.failed
 }
 
-// asked requests a new token. The scrape that waits for it may be cancelled: the answer serves the other scrapes.
+// asked requests a new token. The request is not cancelled with the scrape that makes it, since its answer serves
+// the other scrapes too; tokenAnswer bounds it.
 func (t *Tokens) asked(ctx context.Context, now time.Time) (*heldToken, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokenAnswer)
 	defer cancel()
@@ -105,8 +118,9 @@ func (t *Tokens) asked(ctx context.Context, now time.Time) (*heldToken, error) {
 	return next, nil
 }
 
-// refused by a kubelet: the ServiceAccount may have been made anew, or the key that signs its tokens. The next token is due
-// from now on, and this one is used until then.
+// refused makes another token due after a kubelet has answered 401: the ServiceAccount may have been made anew, or
+// the key that signs its tokens. The refused token is used until the new one is there. A token younger than
+// tokenAge is kept.
 func (t *Tokens) refused(token string) {
 	held := t.held.Load()
 	if held == nil || held.Value != token || t.clock.Now().Sub(held.since) < tokenAge {
@@ -115,17 +129,20 @@ func (t *Tokens) refused(token string) {
 	t.held.CompareAndSwap(held, &heldToken{Token: held.Token, since: held.since})
 }
 
-// lasts until the end of a scrape that begins now.
+// lasts returns whether the token is valid until the end of a scrape that begins now. A nil token is not.
 func (h *heldToken) lasts(now time.Time) bool {
 	return h != nil && now.Add(maxAnswerTime).Before(h.Ends)
 }
 
 // bearing adds the scraper's token to requests. A request is not sent without one.
+// bearing is a transport. It is used only where a ServiceAccount for the scraper is configured.
 type bearing struct {
 	tokens *Tokens
-	next   http.RoundTripper
+	// next sends the request.
+	next http.RoundTripper
 }
 
+// RoundTrip implements http.RoundTripper. The request is copied, since a RoundTripper must not change it.
 func (b bearing) RoundTrip(request *http.Request) (*http.Response, error) {
 	token, err := b.tokens.get(request.Context())
 	if err != nil {

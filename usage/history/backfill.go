@@ -36,7 +36,7 @@ type backfillCut struct {
 // keepCut is how long what a source has shown to be too much of the past is not asked of it.
 const keepCut = time.Hour
 
-// lacking is a track whose past has not been read as far as it is wanted.
+// lacking is a track whose past has not been read back to the beginning of the window.
 type lacking struct {
 	namespace string
 	workload  workload.KindName
@@ -82,8 +82,8 @@ func (b *backfill) plan(x *index, last, room int64, now time.Time) (*usage.Query
 	return query, tracks
 }
 
-// group of tracks to ask for next, and whether these are all that there are. One of which something was too much by itself
-// is a group of its own.
+// group returns the tracks to ask for next, and whether no other track lacks anything. Tracks of a group have been
+// read back to the same step, so that one query fits all of them. A track with a refusal is a group of its own.
 func (b *backfill) group(x *index, oldest int64, now time.Time) (group []lacking, all bool) {
 	var next *track
 	var waiting [2]int64

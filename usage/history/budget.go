@@ -1,15 +1,19 @@
 package history
 
-// greed is how many times what is left one namespace may hold, the α of the paper below. One alone gets two thirds of the store, five that take
-// all they can two elevenths each, and one that comes after them still finds room: what they have, they have taken
-// from what is left for all. It is the dynamic threshold of shared packet buffers: A. K. Choudhury and
-// E. L. Hahne, "Dynamic queue length thresholds for shared-memory packet switches", IEEE/ACM Transactions on
-// Networking 6 (1998).
+// greed is how many times what is left one namespace may hold, the α of the paper below. A namespace that is alone
+// gets two thirds of the store. Five that take all they can get two elevenths each, and one that comes after them
+// still finds room: what they have, they have taken from what is left for all.
+//
+// It is the dynamic threshold of shared packet buffers: A. K. Choudhury and E. L. Hahne, "Dynamic queue length
+// thresholds for shared-memory packet switches", IEEE/ACM Transactions on Networking 6 (1998).
 const greed = 2
 
-// budget is the room for all histories of a store, in bytes. The store's mutex guards it, and its shares. The sum of what they
-// hold and of what is left is its size; what is left may fall below zero for a while, since gaps are kept in any case.
+// budget is the room for all histories of a store, in bytes. The store's mutex guards it and its shares.
+//
+// Invariant: left plus the sum of all held is the size of the store. left may fall below zero for a while, because
+// the gaps of a block are kept even where its values find no room.
 type budget struct {
+	// left are the bytes that no namespace holds.
 	left int64
 	// shares of the namespaces that want something or hold something.
 	shares map[string]*share

@@ -13,9 +13,10 @@ import (
 // MaxCheckpoint is the most that one container's checkpoint takes, in bytes.
 const MaxCheckpoint = 2048
 
-// Checkpoint is a container's history in a compact form of at most so many bytes; nil where there is none that fits, or
-// where the source keeps the past itself (Options.Forgets). Where stored was made of the same history, it is returned as it
-// is: to pack one costs milliseconds.
+// Checkpoint returns a container's history in a compact form of at most `most` bytes, and never more than
+// MaxCheckpoint. It returns nil where there is no history, where nothing fits, or where the source keeps the past
+// itself (Options.Forgets). stored is the checkpoint that the recommendation has; where it was made of the same
+// version of the history, it is returned as it is, because to pack a history costs milliseconds.
 func (s *Store) Checkpoint(key Key, most int, stored []byte) []byte {
 	s.mutex.RLock()
 	pool, history := s.find(key)
@@ -38,20 +39,24 @@ func (s *Store) Checkpoint(key Key, most int, stored []byte) []byte {
 	return data
 }
 
-// packed says of which version of a history, and for how much room, a checkpoint was made last, and is its hash.
+// packed identifies the last checkpoint of a history: the version of the values, the room that it had, and the
+// hash of its bytes. The zero value matches no checkpoint.
 type packed struct {
 	version uint64
 	most    int
 	hash    uint64
 }
 
+// seed of the hashes in packed. It differs in every process, so no hash is ever stored.
 var seed = maphash.MakeSeed()
 
 // Forgets says whether the histories of a source are worth a checkpoint.
 func (s *Store) Forgets(settings usage.SourceSettings) bool { return s.options.Forgets(settings) }
 
-// Restore puts a checkpoint under a container's history, once: what has been measured stays. What is not
-// wanted is left alone. An error says that the checkpoint is of no use; it is said once.
+// Restore puts a checkpoint under a container's history, once in the life of the history: values that have been
+// measured stay, and only empty steps are filled. It does nothing for a container that no policy wants. An error
+// means that the checkpoint is of no use (broken, of another version, or of steps that do not divide the source's
+// step). It is returned only by the call that tries the checkpoint; later calls return nil.
 func (s *Store) Restore(key Key, packed []byte, now time.Time) error {
 	s.mutex.RLock()
 	pool, history := s.find(key)
@@ -79,8 +84,9 @@ func (s *Store) Restore(key Key, packed []byte, now time.Time) error {
 	return pool.restore(history, past, now)
 }
 
-// fill the steps without a value, where there is room, and return how many it filled. Several short steps make a long
-// one: the highest counts.
+// fill writes the values of a checkpoint into the steps that have none, and returns how many steps it filled. It
+// fills nothing where the share has no room. Where the checkpoint has shorter steps than the series, several of
+// them make one step, and the highest value counts.
 func fill(to *series, from []float64, past codec.Checkpoint, step time.Duration) (filled int) {
 	if len(from) == 0 {
 		return 0
@@ -106,7 +112,8 @@ func fill(to *series, from []float64, past codec.Checkpoint, step time.Duration)
 	return filled
 }
 
-// copied values of the whole window.
+// copied returns the values of the whole window as a checkpoint that is not packed yet. The copy shares no memory
+// with the history, so it is packed without Store.mutex.
 func (h *history) copied(step time.Duration) codec.Checkpoint {
 	first, last := h.cpu.first, h.cpu.last
 	return codec.Checkpoint{

@@ -8,15 +8,17 @@ import (
 	"attune.io/attune/usage"
 )
 
-// collector collects an answer, so that a read which breaks off leaves the histories as they were, and a
-// later answer about a step replaces an earlier one.
+// collector holds one answer until it is complete. Therefore a read that breaks off leaves the histories as they
+// were, and a later answer about a step replaces an earlier one as a whole. It belongs to one read and is not safe
+// for concurrent use.
 type collector struct {
 	namespaces  map[string]*gathered
 	query       usage.Query
 	step        int64 // milliseconds
 	first, last int64
 	report      usage.Report
-	// latest is the pod that the last series was of: sources tell a pod's series one after the other.
+	// latest caches the workload of the last series' pod. Sources yield the series of one pod one after the other,
+	// so most series need no look-up.
 	latest struct {
 		namespace, pod string
 		of             *gathered

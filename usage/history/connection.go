@@ -7,7 +7,8 @@ import (
 	"attune.io/attune/usage"
 )
 
-// connection is how a source is reached, and how it does.
+// connection holds how a source is reached, and whether it answers. Store.mutex guards it; the read itself runs
+// without.
 type connection struct {
 	// source is nil before the first read, after a failure, and from redialAt on.
 	source   usage.Source
@@ -18,10 +19,11 @@ type connection struct {
 	// began is when the source answered first; resumed: a history was restored.
 	began   time.Time
 	resumed bool
-	// failures in a row, and when the source is asked again after them.
+	// failures counts the failures in a row. retryAt is when the source is asked again; zero: at the next refresh.
 	failures int
 	retryAt  time.Time
-	// turn is when it was asked last, as the store counts.
+	// turn is the number of the last question to the source, of Store.turn. The source that was asked least
+	// recently has the lowest one.
 	turn int64
 }
 

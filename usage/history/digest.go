@@ -11,7 +11,8 @@ import (
 	"attune.io/attune/usage/codec"
 )
 
-// digest is what a container's profile is made of. It is never changed once it is made.
+// digest holds what a container's profile is made of: distributions of CPU and memory, by hour and in total. It is
+// immutable: Store.Profile hands it to many callers at once.
 type digest struct {
 	profile recommender.Profile
 	of      [2]resourceDigest
@@ -24,7 +25,8 @@ type resourceDigest struct {
 	scale   scale
 }
 
-// newDigest of what is in the window now; step is the length of one. The history is only read.
+// newDigest makes a digest of the values in the window. step is the length of one step. The history is only read,
+// so a read lock of Store.mutex is enough.
 func newDigest(h *history, step time.Duration) *digest {
 	w := scratches.Get().(*scratch)
 	defer scratches.Put(w)
@@ -71,7 +73,8 @@ func (w *scratch) of(sketch int) []uint32 { return w.counts[sketch*w.width : (sk
 
 var scratches = sync.Pool{New: func() any { return &scratch{} }}
 
-// span notes which steps were measured at all.
+// span sets First, Last, Gaps and Runs of the profile. A step is measured where it has CPU or memory. A run ends
+// where more than recommender.RunGap steps in a row are missing.
 func (d *digest) span(from int64, step time.Duration, w *scratch) {
 	first, last, count := int64(-1), int64(-1), 0
 	memory := w.buckets[recommender.Memory]
@@ -95,8 +98,9 @@ func (d *digest) span(from int64, step time.Duration, w *scratch) {
 	d.profile.Gaps = int(last-first) + 1 - count
 }
 
-// gather the buckets of the window into what has been used before, the highest value, and which buckets stand for one exact
-// value, as far as can be told without the others.
+// gather returns the bucket of every step of the window, in memory that was used before. On the way it finds the
+// highest value of the window, and collects the buckets that may stand for one exact value (scale.exact). Whether
+// they do is only known after count has seen all steps.
 func (r *resourceDigest) gather(s *series, used []uint16) []uint16 {
 	size := int(s.last - s.first + 1)
 	all := slices.Grow(used[:0], size)[:size]
@@ -145,7 +149,8 @@ func (r *resourceDigest) read(from int64, step time.Duration, all []uint16, w *s
 	r.sketch(w, p)
 }
 
-// count the steps of each bucket from the lowest to the highest.
+// count counts the steps of each bucket between the lowest and the highest one, for each hour of the day and in
+// total.
 func (r *resourceDigest) count(from int64, step time.Duration, all []uint16, w *scratch) {
 	lowest, highest := uint16(codec.Buckets), uint16(0)
 	for _, bucket := range all {

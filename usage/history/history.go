@@ -10,21 +10,29 @@ import (
 	"attune.io/attune/usage"
 )
 
-// history holds one container's values, the highest replica's of each step: of CPU in cores, of memory in bytes.
+// history holds the values of one container. The value of a step is the highest one of all replicas: of CPU in
+// cores, of memory in bytes. Store.mutex guards it. All of its series have the same window and charge the same
+// share.
 type history struct {
 	cpu, memory series
-	// peak of CPU within each step; nil where the source tells of no peaks.
+	// peak holds the highest CPU usage within each step, in cores; nil while the source has yielded no CPUPeak.
 	peak *series
-	// restored: a checkpoint was put under it, or was of no use.
+	// restored is true once a checkpoint was put under the values, or was found to be of no use. It prevents a
+	// second attempt at every pass.
 	restored bool
-	packed   packed
-	// version changes with the values; digest was made of the version digested. It stays while it is in use, and until the
-	// next garbage collection.
+	// packed describes the last checkpoint that was made of the history; see Store.Checkpoint.
+	packed packed
+	// version changes with every change of the values. digested is the version that digest was made of: a digest
+	// with digested != version is stale and is made again.
 	version, digested uint64
-	digest            weak.Pointer[digest]
+	// digest is weak, so that it takes memory only while a caller uses it, and at most until the next garbage
+	// collection. The packed values stay in any case, and another digest is made from them.
+	digest weak.Pointer[digest]
 }
 
-// births counts histories: two never have the same version.
+// births counts the histories of the process. A history's first version is its number of birth shifted by 24 bits,
+// so that two histories never have the same version. Without that, a history that is forgotten and wanted again
+// could repeat a version, and Store.Checkpoint would return the stored bytes for other values.
 var births atomic.Uint64
 
 // newHistory is empty, with no window yet.
@@ -32,7 +40,8 @@ func newHistory(share *share) *history {
 	return &history{cpu: newSeries(share), memory: newSeries(share), version: births.Add(1) << 24}
 }
 
-// slide moves the window.
+// slide moves the window of all series to the steps from first to last. The version changes only where values fell
+// out of the window: to move over steps without values changes no profile.
 func (h *history) slide(first, last int64) {
 	forgot := h.cpu.slide(first, last)
 	if h.peak != nil {
@@ -44,7 +53,8 @@ func (h *history) slide(first, last int64) {
 	}
 }
 
-// setBack moves the window back: a clock was ahead, and was put right.
+// setBack moves the window back after a clock that was ahead has been put right. The version always changes,
+// because the steps that are visible are others.
 func (h *history) setBack(first, last int64) {
 	h.cpu.setBack(first, last)
 	if h.peak != nil {
@@ -54,7 +64,7 @@ func (h *history) setBack(first, last int64) {
 	h.version++
 }
 
-// newest step with a value of the steps from first to last; first-1: there is none.
+// newest returns the newest step from first to last that has a value of CPU or of memory; first-1 where none has.
 func (h *history) newest(first, last int64) int64 {
 	for _, s := range []*series{&h.cpu, &h.memory} {
 		values := s.values(first, last)
@@ -66,7 +76,8 @@ func (h *history) newest(first, last int64) int64 {
 	return first - 1
 }
 
-// steps are those with any value, oldest first.
+// steps returns the steps that have a value of CPU or of memory, oldest first. A measure that is missing in a step
+// is NaN. MemoryPeak is always NaN: a source yields memory as the highest value of the step already.
 func (h *history) steps(step time.Duration) []recommender.StepUsage {
 	var steps []recommender.StepUsage
 	first, last := h.cpu.first, h.cpu.last
@@ -86,7 +97,8 @@ func (h *history) steps(step time.Duration) []recommender.StepUsage {
 	return steps
 }
 
-// peaks to be written to.
+// peaks returns the series of CPU peaks for writing. It makes the series, with the same window as cpu, when the
+// source yields peaks for the first time.
 func (h *history) peaks() *series {
 	if h.peak == nil {
 		peak := newSeries(h.cpu.share)
@@ -96,7 +108,8 @@ func (h *history) peaks() *series {
 	return h.peak
 }
 
-// maxCPU of the steps from first to last, in cores, within the steps too; below zero where there is none.
+// maxCPU returns the highest CPU usage of the steps from first to last, in cores, peaks within the steps included.
+// The result is below zero where nothing was measured.
 func (h *history) maxCPU(first, last int64) float64 {
 	highest := h.cpu.max(first, last)
 	if h.peak != nil {
@@ -122,7 +135,7 @@ func (h *history) bytes() int64 {
 	return n
 }
 
-// release what was taken of the share: the history is not used any more.
+// release gives all bytes back to the share. The history must not be used afterwards.
 func (h *history) release() {
 	h.cpu.release()
 	h.memory.release()

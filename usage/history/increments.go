@@ -23,15 +23,18 @@ type increments struct {
 
 // incrementCut says how a question about what is new is cut, when all of it is too much, and how far that question is.
 type incrementCut struct {
-	// steps and names are the most steps and namespaces that are asked for at once; 0: any number.
+	// steps and names are the most steps and namespaces that one query asks for; 0: any number. Both grow again
+	// after a span that was answered without a cut.
 	steps int64
 	names int
 	// halved: something of the span was too much.
 	halved bool
-	// end is the last step of a span that is being read, and done are the namespaces that have been; 0: there is none.
+	// end is the last step of the span that is being read; 0: there is none. done holds the namespaces of the span
+	// that have been asked about.
 	end  int64
 	done map[string]bool
-	// refused are those of them that were too much by themselves; answered: something of the span was not.
+	// refused are the namespaces of the span that were too much by themselves. answered is true once some
+	// namespace of the span was answered.
 	refused  []string
 	answered bool
 }
@@ -69,7 +72,8 @@ func (i *increments) plan(x *index, last, room int64, backfilled bool) *usage.Qu
 	return x.query(names, first, max(first, end))
 }
 
-// steps is how many steps of everything fit into memory, and what the server has shown it can answer.
+// steps returns how many steps of all namespaces one query asks for: no more than the answer has memory for, and
+// no more than the source has answered before. It is leastNewest at least.
 func (i *increments) steps(x *index, room int64) int64 {
 	var all []*track
 	x.each(func(_ string, _ workload.KindName, track *track) { all = append(all, track) })
@@ -102,9 +106,10 @@ func (i *increments) names(x *index) (names []string) {
 	return names
 }
 
-// refuse asks for half as much of what is new from now on: of its steps, and then of its namespaces. What is too much
-// by itself is left out for now, so that the others go on. It returns false where nothing has been answered yet: then it
-// may be the server that is in trouble.
+// refuse cuts the next query after one that was too much: first by half of its steps, then by half of its
+// namespaces. A single namespace that is still too much is left out of this span, so that the others go on. It
+// returns false where nothing of the span has been answered: then the server may be in trouble, and the caller
+// records a failure.
 func (i *increments) refuse(x *index, query usage.Query, err error, now time.Time) bool {
 	switch {
 	case query.Steps() > leastNewest:
@@ -190,7 +195,8 @@ type mending struct {
 	whole time.Time
 }
 
-// lack remembers that something is missing of what was new from a step on.
+// lack records that something is missing from the step first on. Where the step was among those that were read
+// again last, that repetition was of no help, and the next pause is longer.
 func (m *mending) lack(first int64) {
 	if m.partial == 0 {
 		m.partial = first

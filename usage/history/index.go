@@ -9,14 +9,14 @@ import (
 	"attune.io/attune/usage"
 )
 
-// window says what is read of a source: its settings, and how many steps of the past are kept. It is immutable.
+// window holds what is read of a source: its settings, and how many steps of the past are kept. It is immutable.
 type window struct {
 	settings usage.SourceSettings
-	// length in steps, at least 1.
+	// length is HistoryWindow divided by QueryStep, in steps, and at least 1.
 	length int64
 }
 
-// span is the window that ends with a step: its first and its last step.
+// span returns the first and the last step of the window that ends with the step last.
 func (w *window) span(last int64) (int64, int64) { return last - w.length + 1, last }
 
 // query for the steps from first to last, both included.
@@ -30,12 +30,14 @@ func (w *window) query(namespaces []string, first, last int64) *usage.Query {
 	}
 }
 
-// index is what the policies want of one source, by namespace, and what is known of that.
+// index holds what the policies want of one source, by namespace, and the histories that are known of it.
+// Store.mutex guards it.
 type index struct {
 	window
 	budget     *budget
 	namespaces map[string]*namespace
-	// counted: containers and bytes are up to date. Every change of a history clears it.
+	// counted is true while containers and bytes are up to date. Every change of a history clears it. It saves a
+	// visit to every container each time that the State of the source is read.
 	counted    bool
 	containers int
 	bytes      int64
@@ -60,6 +62,7 @@ func (x *index) want(interest Interest, turn int64) {
 }
 
 // forget what a policy wants.
+// Histories that no other policy of the namespace wants are released. With the last policy the namespace goes too.
 func (x *index) forget(of owner, turn int64) {
 	n := x.namespaces[of.namespace]
 	delete(n.interests, of.policy)
@@ -71,7 +74,8 @@ func (x *index) forget(of owner, turn int64) {
 	x.counted = false
 }
 
-// resolvers are those of all namespaces, for a read that goes on without the mutex.
+// resolvers returns the resolvers of all namespaces. A read uses them without Store.mutex. That is safe because a
+// resolver is never changed: a change of interests puts another resolver in its place.
 func (x *index) resolvers() map[string]*resolver {
 	all := make(map[string]*resolver, len(x.namespaces))
 	for name, n := range x.namespaces {
@@ -98,6 +102,7 @@ func (x *index) track(namespace string, of workload.KindName) *track {
 }
 
 // add an empty history; nil where none is wanted.
+// It is used by Restore, which may come before the first answer of the source.
 func (x *index) add(key Key) *history {
 	n := x.namespaces[key.Namespace]
 	if n == nil {
@@ -125,7 +130,8 @@ func (x *index) count() (containers int, bytes int64) {
 	return containers, bytes
 }
 
-// repeat has the past read again where answers about it were partial. What was read stays.
+// repeat marks the past as unread where the answer about it was partial and its pause is over. The values that
+// were read stay: the new answer is merged over them.
 func (x *index) repeat(now time.Time) {
 	x.each(func(_ string, _ workload.KindName, track *track) {
 		if !track.again.IsZero() && !track.again.After(now) {
@@ -135,7 +141,8 @@ func (x *index) repeat(now time.Time) {
 	})
 }
 
-// hurry reads again now what was answered in part of the past: the source answers in whole again.
+// hurry ends the pause of every past that was answered in part. It is called when the source gives whole answers
+// again.
 func (x *index) hurry(now time.Time) {
 	x.each(func(_ string, _ workload.KindName, track *track) {
 		if track.partial {
@@ -151,24 +158,29 @@ func (x *index) newestStart(oldest int64) int64 {
 	return newest
 }
 
-// namespace is what is read of one namespace.
+// namespace holds what is read of one namespace from one source.
 type namespace struct {
-	// interests by policy.
+	// interests of the namespace's policies, by policy name.
 	interests map[string]Interest
-	// neighbours are all workloads of the namespace that stand for themselves, as a policy has seen them last.
+	// neighbours are all workloads of the namespace that own pods themselves, as given by the policy that called
+	// Want last.
 	neighbours []workload.KindName
 	// resolver is replaced, never changed.
 	resolver *resolver
-	// tracks have the numbers of the resolver's wishes.
+	// tracks are parallel to resolver.wishes: tracks[i] is the history of wishes[i].
 	tracks []*track
 	// share is what the histories are taken from, and lost counts the values of the newest answer that found no room.
 	share *share
-	lost  int
-	// asked is the turn in which any of its past was asked for last, or in which it came.
+	// lost counts the values of the newest answer that found no room in the share.
+	lost int
+	// asked is the backfill turn in which the past of the namespace was last asked for. For a new namespace it is
+	// the turn in which it came. The namespace with the lowest number has waited longest.
 	asked int64
-	// refused is why the newest step by itself was too much; nil: it was answered. lacks: some were too much, and the past
-	// is read again once they are not, but not before rereadAt.
-	refused  error
+	// refused is the error of the newest step, where that step alone was too much for the source; nil where it was
+	// answered.
+	refused error
+	// lacks is true while steps are missing that were too much. They are read again when the source answers about
+	// the namespace again, but not before rereadAt.
 	lacks    bool
 	rereadAt time.Time
 }
@@ -183,6 +195,7 @@ func (n *namespace) track(of workload.KindName) *track {
 
 // settle follows the interests. A workload that is new, or of which more is wanted than before, is read
 // again from its beginning.
+// The resolver and the tracks are replaced together, since the numbers of both belong to each other.
 func (n *namespace) settle(turn int64) {
 	before := *n
 	n.resolver = newResolver(n.interests, n.neighbours)

@@ -7,7 +7,7 @@ import (
 	"attune.io/attune/usage/codec"
 )
 
-// merge puts an answer about one namespace into its histories.
+// merge writes an answer about one namespace into its histories. It runs under Store.mutex.
 type merge struct {
 	pool      *pool
 	namespace *namespace
@@ -58,8 +58,9 @@ func (m *merge) container(track *track, a *answer) bool {
 	return different
 }
 
-// replace puts values in the place of earlier ones: the first answer about a step is made of fewer samples
-// than the next. What has been packed is another value only where it is in another bucket.
+// replace writes values over earlier ones, since the first answer about a step is made of fewer samples than the
+// next. It returns true where a value changed. A packed value counts as changed only where it falls into another
+// bucket; else each overlap would change the version and every digest would be made again.
 func (m *merge) replace(s *series, values []float64) bool {
 	first := m.first
 	for len(values) > 0 && (first < s.first || math.IsNaN(values[0])) {

@@ -42,11 +42,13 @@ const (
 	partialReach = 24 * time.Hour
 )
 
-// plan is what to ask a pool's source next. A nil query is nothing to ask.
+// plan holds what to ask a pool's source next. Both queries may be nil: then there is nothing to ask.
 type plan struct {
+	// newest is the query of the increments, past that of the backfill.
 	newest, past *usage.Query
 	// group is the tracks that past is about.
-	group     []*track
+	group []*track
+	// resolvers sort the answer by workload; nil where there is no query.
 	resolvers map[string]*resolver
 }
 
@@ -64,7 +66,8 @@ func (p *pool) plan(now time.Time, room int64) plan {
 	return plan
 }
 
-// follow the clock, before the pool is asked. Where it was ahead and is put right, nothing waits for a time that it had set.
+// follow corrects the times of the pool after the clock was set back by more than a minute. Without it a source
+// that was to be retried at a time of the wrong clock would not be asked until that time has really come.
 func (p *pool) follow(now time.Time) {
 	before := p.seen
 	if p.seen = now; before.Sub(now) <= time.Minute {
@@ -148,7 +151,8 @@ func (p *pool) cover(c *collector, query usage.Query, group []*track, partial bo
 	}
 }
 
-// keep puts an answer into the histories, and moves every window to now.
+// keep merges an answer into the histories and moves every window to now. It adds the namespaces with new values
+// to changed. The windows move first, so that a merge finds room for the newest steps.
 func (p *pool) keep(c *collector, report usage.Report, now time.Time, changed map[string]bool) {
 	first, last := p.span(usage.StepOf(now, p.settings.QueryStep))
 	p.slid = max(p.slid, last)
@@ -173,7 +177,8 @@ func (p *pool) keep(c *collector, report usage.Report, now time.Time, changed ma
 	p.succeed(report, now)
 }
 
-// restore fills what is not known.
+// restore fills the empty steps of a history from a checkpoint. It refuses a checkpoint whose step does not divide
+// the source's step, because its values cannot be assigned to steps then.
 func (p *pool) restore(h *history, past codec.Checkpoint, now time.Time) error {
 	step := p.settings.QueryStep
 	if step%past.Step != 0 {

@@ -10,7 +10,7 @@ import (
 	"attune.io/attune/usage"
 )
 
-// State is how a source does.
+// State describes how a source does: whether it answers, and what its answers lacked.
 type State struct {
 	// LastSuccess is when the source last answered; zero: never.
 	LastSuccess time.Time
@@ -28,7 +28,8 @@ type State struct {
 	SettledAt time.Time
 	// Containers with history, and the bytes that their values take.
 	Containers int
-	Bytes      int64
+	// Bytes count against the budget of the store.
+	Bytes int64
 }
 
 // State of a source; false if nothing is wanted of it.

@@ -23,11 +23,14 @@ const (
 	redialAfter = time.Hour
 )
 
-// Refresh asks each source once for what is new and once for a piece of the past, and keeps the answers. Those that answer
-// are asked first. It returns whether more of the past is left and its source answers: then call it again soon. What fails
-// is in the State, and is tried again at the next refresh, from the third time on after a pause. It blocks while another
-// refresh runs, and for as long as sources may take (Options.Patience): one that takes longer goes on by itself, is asked
-// nothing else meanwhile, and delays no other.
+// Refresh asks each source once for what is new and once for a piece of the past, and keeps the answers. Sources
+// that answered last time are asked first. Its result is true where more of the past is left and its source
+// answers: the caller then calls it again soon.
+//
+// A failure is stored in the State of its source. The source is asked again at the next refresh, and from the
+// third failure in a row on after a pause (see pause). Refresh blocks while another refresh runs, and for
+// Options.Patience at most. A source that takes longer keeps its read, is asked nothing else meanwhile, and delays
+// no other source.
 func (s *Store) Refresh(ctx context.Context, now time.Time) (more bool) {
 	s.refreshing.Lock()
 	defer s.refreshing.Unlock()
@@ -80,12 +83,15 @@ func (s *Store) turns(now time.Time) []usage.Digest {
 	return turns
 }
 
-// round is one refresh of all sources.
+// round is one refresh of all sources. Only the goroutine of Refresh uses its fields; the reads send their results
+// through answers.
 type round struct {
-	store   *Store
-	ctx     context.Context
-	now     time.Time
+	store *Store
+	ctx   context.Context
+	now   time.Time
+	// waiting are the sources that are still to be asked, in their order.
 	waiting []usage.Digest
+	// asked are the reads that run, maxParallel at most.
 	asked   map[usage.Digest]*refresh
 	answers chan *refresh
 }
@@ -107,7 +113,8 @@ func (o *round) begin() {
 	}
 }
 
-// leave those that have not answered to themselves: what they answer is announced when they do.
+// leave lets the reads that run finish after the round has ended. A goroutine receives their answers and announces
+// the changes; without it the reads would block for ever when they send.
 func (o *round) leave() {
 	left := len(o.asked)
 	go func() {
@@ -152,7 +159,7 @@ func (o *round) ask(digest usage.Digest, asking bool) {
 	}
 }
 
-// refresh is that of one source.
+// refresh is the part of a round that asks one source.
 type refresh struct {
 	store   *Store
 	digest  usage.Digest

@@ -6,7 +6,8 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-// resolver tells which series of one namespace are wanted. It is never changed once it is made.
+// resolver finds the workload of a series of one namespace, and whether it is wanted. It is immutable, so that a
+// read uses it without Store.mutex.
 type resolver struct {
 	index workload.PodIndex
 	// numbers of the workloads that are wanted, in wishes.

@@ -15,9 +15,13 @@ const (
 	tailSteps = codec.BlockSteps + openSteps
 )
 
-// series holds the values of one measure in the steps of a window: the newest ones as they are in tail, older ones packed
-// in blocks, where each is off by codec.MaxError at most and the highest of each page is known exactly. There are no steps
-// between the two, and none after the tail.
+// series holds the values of one measure in the steps of a window. The newest values are kept as they were
+// measured, in tail. Older ones are packed in blocks, where each value is off by codec.MaxError at most and the
+// highest value of each page is exact.
+//
+// Invariants: packed covers the steps from start to next-1 without a hole, tail begins with next, and there is no
+// value after the tail. Steps are numbered from 1970 (usage.StepOf), and start and next are multiples of
+// codec.BlockSteps.
 type series struct {
 	// first and last steps of the window: 0 and -1 when nothing was ever in it.
 	first, last int64
@@ -82,7 +86,8 @@ func (s *series) forget() {
 	s.start = s.next
 }
 
-// room says whether there is enough for the values of so many steps from one on.
+// room returns whether the share has enough for the values of so many steps from first on, in the worst case of
+// packing. For steps behind the packed ones the answer is always true: close decides about them block by block.
 func (s *series) room(first, steps int64) bool {
 	if first >= s.next && !s.empty() {
 		return true // close looks.
@@ -94,8 +99,9 @@ func (s *series) room(first, steps int64) bool {
 // pages that the window's steps may be in.
 func (s *series) pages() int64 { return (s.last-s.first)/pageSteps + 2 }
 
-// open unpacks whole pages, so that every step from the one on can be put. What is packed keeps as exact as
-// it was when it is packed again.
+// open makes every step from the given one on writable: it unpacks whole pages into tail. Values keep their
+// accuracy when they are packed again, since a bucket's middle is in the same bucket, and the exact highest value
+// of the page is put back first. close must follow.
 func (s *series) open(step int64) {
 	switch {
 	case s.empty():
@@ -157,7 +163,9 @@ func (s *series) opened(step int64) float64 {
 	return math.NaN()
 }
 
-// close packs what has become old. It returns how many values found no room, and are lost.
+// close packs the steps that have become old and charges the share. It returns how many values found no room and
+// are lost; their steps are gaps then. The newest openSteps are never packed, because the next answer reads them
+// again.
 func (s *series) close() (lost int) {
 	done := 0
 	for len(s.tail)-done >= tailSteps {

@@ -45,13 +45,16 @@ func (s *sketch) Quantile(q float64) recommender.Usage {
 	return below*(1-weight) + s.scale.amount(s.counts[at+1].bucket)*weight
 }
 
-// scale tells buckets as amounts of a resource.
+// scale converts buckets to amounts of a resource. Both the hourly sketches and the overall one share it.
 type scale struct {
-	// unit is the amount of 1.
+	// unit converts a measured value to recommender.Usage: 1000 for CPU (cores to millicores), 1 for memory
+	// (bytes).
 	unit float64
-	// max is the highest value: no bucket is told as more.
+	// max is the highest value of the window, as measured. No bucket is converted to more, since the middle of the
+	// highest bucket may be above it.
 	max float64
-	// exact values of buckets that stand for only one.
+	// exact lists buckets whose steps all have one known value. At most mostExact are noted, because amount looks
+	// through all of them.
 	exact []exact
 }
 

@@ -10,12 +10,15 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Interest is what one policy wants to know.
+// Interest is what one policy wants to know: which workloads, measured by which source.
 type Interest struct {
 	// Policy and its Namespace: a policy has one interest at a time.
 	Policy, Namespace string
-	Source            usage.SourceSettings
-	Workloads         []Workload
+	// Source are the settings by which the usage is read. Policies with equal settings share one pool and its
+	// queries.
+	Source usage.SourceSettings
+	// Workloads whose history the policy wants; empty: none.
+	Workloads []Workload
 	// Neighbours are all workloads of the namespace that stand for themselves, the same for each of its policies. Their
 	// histories are not kept, but their pods are not mistaken for those of a workload with a shorter name.
 	Neighbours []workload.KindName
@@ -23,6 +26,7 @@ type Interest struct {
 
 // Workload whose history is wanted.
 type Workload struct {
+	// Kind and Name identify the workload within the policy's namespace.
 	Kind v1alpha1.WorkloadKind
 	Name string
 	// Containers whose history is wanted; empty: all of them.
@@ -30,16 +34,24 @@ type Workload struct {
 }
 
 // Key names one container's history, across replicas and template generations.
+//
+// A container that comes back with a new template continues the same history. The zero Key matches nothing.
 type Key struct {
-	Source    usage.Digest
+	// Source is the digest of the settings by which the usage is read.
+	Source usage.Digest
+	// Namespace of the workload.
 	Namespace string
-	Kind      v1alpha1.WorkloadKind
-	Workload  string
+	// Kind and Workload are the workload's kind and name.
+	Kind     v1alpha1.WorkloadKind
+	Workload string
+	// Container is its name in the pod template; not used by methods about a whole workload.
 	Container string
 }
 
 // Options of a Store.
 type Options struct {
+	// Dial makes a source from its settings. It is called before the first read, after a failure, and once an hour
+	// (redialAfter), without Store.mutex.
 	Dial usage.Dialer
 	// Changed is called after a refresh, once for each namespace with new data, and when a source has answered that took
 	// longer; never twice at the same time.
@@ -62,22 +74,27 @@ const DefaultPatience = time.Minute
 
 // Store keeps histories. It is safe for concurrent use.
 type Store struct {
+	// options is set by New and never changes.
 	options Options
 	budget  *budget
 
-	// refreshing serialises refreshes; it is taken before mutex.
+	// refreshing serialises refreshes. It is taken before mutex, never after it.
 	refreshing sync.Mutex
 	// announcing serialises calls of Changed.
 	announcing sync.Mutex
-	mutex      sync.RWMutex
-	// asking are the sources that have not answered yet, and turn counts how often one was asked.
+	// mutex guards all fields below, and every pool, index, track, history and share. It is never held while a
+	// source is read.
+	mutex sync.RWMutex
+	// asking holds the sources that have been asked and have not answered yet. turn counts the questions of all
+	// sources.
 	asking map[usage.Digest]bool
 	turn   int64
-	// interests say which pool holds the interest of each policy.
+	// interests maps each policy to the pool that holds its interest.
 	interests map[owner]usage.Digest
 	pools     map[usage.Digest]*pool
 }
 
+// owner identifies a policy. A policy has one interest at a time.
 type owner struct{ namespace, policy string }
 
 // New is an empty Store.
@@ -107,10 +124,12 @@ func New(options Options) *Store {
 // of its own.
 const mostWays = 8
 
-// Want replaces what the policy wanted before. What it wants now is read at the next refresh; what no
-// policy wants any more is forgotten. The store keeps the interest: do not change it. To want the same
-// again costs next to nothing. An error says that the namespace reads in too many ways already; then the policy gets
-// nothing.
+// Want replaces what the policy wanted before. What it wants is read at the next refresh; what no policy wants any
+// more is forgotten at once. The store keeps the interest: the caller does not change it afterwards. To want the
+// same again costs next to nothing, so a policy may call it at every pass.
+//
+// An error means that the namespace reads with mostWays different settings already; the policy gets no history
+// then.
 func (s *Store) Want(interest Interest) error {
 	digest := interest.Source.Digest()
 	of := owner{interest.Namespace, interest.Policy}
@@ -132,7 +151,8 @@ func (s *Store) Want(interest Interest) error {
 	return nil
 }
 
-// ways in which a namespace reads, with another one.
+// ways returns in how many different ways the namespace reads, if another one is added; 0 where that one is in use
+// already.
 func (s *Store) ways(namespace string, another usage.Digest) int {
 	if pool := s.pools[another]; pool != nil && pool.namespaces[namespace] != nil {
 		return 0 // it is one of them

@@ -6,32 +6,44 @@ import (
 	"time"
 )
 
-// track is one workload's history, and how far its past has been read.
+// track is the history of one workload, and how far its past has been read. Steps from the field from up to
+// increments.read have been read; older ones are still missing.
 type track struct {
 	// from is the oldest step that has been read; uncovered before the first read.
 	from int64
-	// partial: an answer about its past was. It is read again at the time again; zero: never. It was, repeats times.
+	// partial is true where an answer about the past was incomplete.
 	partial bool
-	again   time.Time
+	// again is when a partial past is read again; zero means that no repetition is due.
+	again time.Time
+	// repeats counts how often a partial past was read again. Each time doubles the pause, up to mostRepeats
+	// times.
 	repeats int
-	// asked is the turn in which its past was asked for last, or in which it came.
+	// asked is the backfill turn in which the past was last asked for. For a new track it is the turn in which it
+	// came.
 	asked int64
-	// refusal of its past, of which something was too much by itself; nil: nothing was.
-	refusal   *refusal
+	// refusal is set where a query about this track alone was too much for the source; nil otherwise.
+	refusal *refusal
+	// wanted names the containers whose history is kept; nil means all of them.
 	wanted    containers
 	histories []named
 }
 
-// refusal is of a workload whose past is asked for by itself: so many steps at once, and fewer than were too much. why is
-// nil while it is answered so; else it is not asked for before until, after so many times.
+// refusal is the state of a workload whose past has to be asked for by itself, because the source found it too
+// much.
 type refusal struct {
+	// steps is the most that the next query asks for. tooMuch is the last span that was refused, and steps stays
+	// below it.
 	steps, tooMuch int64
-	why            error
-	until          time.Time
-	times          int
+	// why is the last error, and nil while queries of this size are answered. The workload rests until the time
+	// until.
+	why   error
+	until time.Time
+	// times counts the refusals of the smallest span in a row. Each one doubles the rest, from firstRest up to
+	// mostRest.
+	times int
 }
 
-// rests: the least of its past was too much a while ago.
+// rests returns true while the workload is left alone, because even the smallest span of its past was too much.
 func (t *track) rests(now time.Time) bool { return t.refusal != nil && now.Before(t.refusal.until) }
 
 // named is the history of a container. Workloads have few of them.
@@ -67,7 +79,7 @@ func (t *track) names() []string {
 	return names
 }
 
-// uncovered is newer than any step.
+// uncovered is the value of track.from while nothing has been read. It is newer than any step.
 const uncovered = int64(1) << 62
 
 // narrow forgets the containers that are not wanted.
@@ -82,8 +94,8 @@ func (t *track) narrow(wanted containers) {
 	})
 }
 
-// refuse: so many steps of its past by itself are too much. Fewer are asked for, down to the least, which is left alone for
-// a while: then it returns false.
+// refuse records that a query for so many steps of this track alone was too much. The next query asks for half as
+// many. Where not even minChunk steps are answered, the track rests for a while and refuse returns false.
 func (t *track) refuse(steps int64, err error, now time.Time) bool {
 	if t.refusal == nil {
 		t.refusal = &refusal{}
@@ -119,7 +131,8 @@ const (
 	mostRest  = 40 * time.Minute
 )
 
-// assumedContainers of a workload all of whose containers are wanted.
+// assumedContainers is the number of containers that is assumed for a workload all of whose containers are wanted.
+// It is only used to estimate the size of an answer.
 const assumedContainers = 4
 
 // containersOf tracks that are wanted, at least 1.

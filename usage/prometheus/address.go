@@ -10,8 +10,9 @@ import (
 	"attune.io/attune/usage/address"
 )
 
-// dialer checks each address when it is dialled: after the name was resolved, so that no name can stand
-// for another address a moment later.
+// dialer returns a dialer that checks each address when it is dialled. The check comes after the name was
+// resolved, because a name may resolve to an allowed address when it is checked and to another one a moment later
+// (DNS rebinding).
 func dialer(policySource bool) *net.Dialer {
 	return &net.Dialer{
 		Timeout: 10 * time.Second,

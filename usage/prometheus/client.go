@@ -13,17 +13,22 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Client asks one server. It is a usage.Source, and safe for concurrent use.
+// Client asks one server. It is a usage.Source, and safe for concurrent use. New makes it; the zero value is of no
+// use.
 type Client struct {
-	http       *http.Client
-	base       *url.URL
-	shown      string
-	header     http.Header
+	http *http.Client
+	base *url.URL
+	// shown is the address for messages: without parameters, which may be secret.
+	shown  string
+	header http.Header
+	// parameters are sent in the URL of every request.
 	parameters url.Values
 	timeout    time.Duration
-	maxBytes   int64
-	scope      Scope
-	clusters   clusters
+	// maxBytes bounds an answer, unpacked; timeout bounds a request with its answer.
+	maxBytes int64
+	scope    Scope
+	// clusters remembers whether the server knows several clusters.
+	clusters clusters
 	// getOnly: the server, or what stands before it, does not take POST.
 	getOnly atomic.Bool
 }
@@ -69,14 +74,14 @@ func New(config Config) (*Client, error) {
 	return client, nil
 }
 
-// Scope of what the client asks.
+// Scope returns the matchers that narrow all of the client's expressions.
 func (c *Client) Scope() Scope { return c.scope }
 
-// Close the connections that nobody uses. The client may be used again.
+// Close closes the idle connections. The client may be used again.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// sameHost follows a redirect within the server only, so that no credentials leave it, and only one that
-// repeats the request as it was.
+// sameHost follows a redirect within the server only, so that no credentials leave it, and only one that repeats
+// the request as it was. A 302 turns a POST into a GET without the form, which would be another question.
 func sameHost(request *http.Request, via []*http.Request) error {
 	first := via[0]
 	if request.URL.Scheme != first.URL.Scheme || request.URL.Host != first.URL.Host || request.Method != first.Method || len(via) > 3 {
@@ -85,8 +90,8 @@ func sameHost(request *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Read asks for CPU and for memory: one request each, or one for each 11,000 steps. Errors are of type
-// *Failure, unless the context ended.
+// Read asks for CPU and for memory: one request each, or one for each 11,000 steps. Errors are of type *Failure,
+// unless the context ended; they wrap usage.ErrTooMuch where a smaller query may be answered.
 func (c *Client) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
 	report, err := Read(ctx, c.scope, query, c.askRange, yield)
 	if err == nil {
@@ -110,6 +115,7 @@ func (c *Client) Nodes(ctx context.Context, expression string, at time.Time) (ma
 	return AskNodes(ctx, expression, at, c.askRange)
 }
 
+// askRange evaluates an expression at each step of a query (/api/v1/query_range). It implements Asker.
 func (c *Client) askRange(ctx context.Context, expression string, query usage.Query, yield func(Element)) (Said, error) {
 	form := url.Values{
 		"query":   {expression},
@@ -133,7 +139,8 @@ func (c *Client) askRange(ctx context.Context, expression string, query usage.Qu
 	return said, err
 }
 
-// ask sends a form and hands the body of a good answer to read.
+// ask sends a form within the client's timeout, and gives the body of a good answer to read. The caller's own end
+// is returned as such, so that it does not count as a failure of the server.
 func (c *Client) ask(ctx context.Context, path string, form url.Values, read func(io.Reader) error) error {
 	bounded, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -145,6 +152,7 @@ func (c *Client) ask(ctx context.Context, path string, form url.Values, read fun
 	return err
 }
 
+// askBounded sends a form and checks the status and the type of the answer. Its errors are of type *Failure.
 func (c *Client) askBounded(ctx context.Context, path string, form url.Values, read func(io.Reader) error) error {
 	response, err := c.send(ctx, path, form)
 	if err != nil {
@@ -162,8 +170,8 @@ func (c *Client) askBounded(ctx context.Context, path string, form url.Values, r
 	return read(&limitedReader{from: response.Body, left: c.maxBytes})
 }
 
-// send posts the form, since many namespaces make a query longer than a URL may be, and falls back to GET
-// where POST is not taken.
+// send posts the form, since many namespaces make a query longer than a URL may be. Where POST is refused it tries
+// GET, and remembers that for the client once GET has been answered.
 func (c *Client) send(ctx context.Context, path string, form url.Values) (*http.Response, error) {
 	if c.getOnly.Load() {
 		return c.do(ctx, http.MethodGet, path, form)
@@ -180,11 +188,13 @@ func (c *Client) send(ctx context.Context, path string, form url.Values) (*http.
 	return response, err
 }
 
-// refusesPost: gateways that only let reading through say so in different ways.
+// refusesPost recognises the answers of gateways that let only reading requests through.
 func refusesPost(status int) bool {
 	return status == http.StatusForbidden || status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented
 }
 
+// do sends one request. The parameters of the source go into the URL, also of a POST, since gateways choose a
+// tenant by them.
 func (c *Client) do(ctx context.Context, method, path string, form url.Values) (*http.Response, error) {
 	target, body := *c.base, ""
 	target.Path += path
@@ -208,6 +218,7 @@ func (c *Client) do(ctx context.Context, method, path string, form url.Values) (
 	return c.http.Do(request)
 }
 
+// merged joins parameters; a later value replaces an earlier one of the same name.
 func merged(values ...url.Values) url.Values {
 	all := url.Values{}
 	for _, some := range values {
@@ -229,6 +240,7 @@ type limitedReader struct {
 	left int64
 }
 
+// Read implements io.Reader.
 func (r *limitedReader) Read(p []byte) (int, error) {
 	if r.left < 0 {
 		return 0, errTooLarge

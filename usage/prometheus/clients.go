@@ -14,21 +14,23 @@ const (
 	mostClients = 256
 )
 
-// Clients of servers that are asked about watched pods and nodes: connections, transports and credentials are kept
-// between questions. A client that gave no answer is made anew for the next one, so that a Secret that was changed is
-// read again. It is safe for concurrent use; the zero value is empty.
+// Clients keeps clients between the questions about watched pods and nodes: connections, transports and
+// credentials. A client that gave no answer is dropped, so that a Secret that was changed is read again.
+// mostClients bounds it. It is safe for concurrent use; the zero value is empty.
 type Clients struct {
 	mutex sync.Mutex
 	known map[usage.Digest]knownClient
 }
 
+// knownClient is a client and when it was made.
 type knownClient struct {
 	Metered
 	made time.Time
 }
 
-// Of is the client of the settings with this digest, made where there is none that is young enough. An error is that of
-// dial, and is not kept.
+// Of returns the client of the settings with this digest. It calls dial where there is none that is younger than
+// clientLasts. dial runs without the mutex, so two callers may make a client each; the later one is kept. An error
+// is that of dial.
 func (c *Clients) Of(digest usage.Digest, now time.Time, dial func() (Metered, error)) (Metered, error) {
 	c.mutex.Lock()
 	known, ok := c.known[digest]

@@ -16,10 +16,10 @@ const (
 	clustersEvery = time.Hour
 )
 
-// clusters of one server: where it knows pods of one name in several, their usage is taken for one pod's, and the
-// highest counts. That is said with every answer until it is so no more.
+// clusters detects that a server knows pods of one name in several clusters. Their usage is taken for one pod's
+// then, and the highest counts. Every answer has a warning until it is so no more. mutex guards asked and warning.
 type clusters struct {
-	// told: the operator or the policy says which cluster is meant.
+	// told is true where the operator or the policy names the cluster that is meant. Then nothing is asked.
 	told  bool
 	mutex sync.Mutex
 	// asked is when the server was asked last, by the end of the query.
@@ -34,8 +34,8 @@ func (s Scope) SeveralClusters(q usage.Query) string {
 	return fmt.Sprintf("topk(1, count by (namespace,pod,container) (%s) > 1)", each)
 }
 
-// warn where the server knows several clusters. That it does not answer is not said: the answer that was asked for is
-// there.
+// warn adds a warning to the report where the server knows several clusters. It asks the server once in
+// clustersEvery. A failure of that query is not reported, since the answer that the caller asked for is there.
 func (c *clusters) warn(ctx context.Context, client *Client, query usage.Query, report *usage.Report) {
 	if c.told || len(query.Namespaces) == 0 {
 		return
@@ -55,6 +55,8 @@ func (c *clusters) warn(ctx context.Context, client *Client, query usage.Query, 
 	}
 }
 
+// ask asks the server for a pod that is in several clusters, and returns the warning; empty where there is none.
+// After a failure it returns the warning before.
 func (c *clusters) ask(ctx context.Context, client *Client, query usage.Query, before string) string {
 	asked := query.Asked()
 	var found string

@@ -1,8 +1,18 @@
-// Package prometheus asks any server that speaks the Prometheus HTTP API what containers used: Prometheus,
-// Thanos, Mimir, VictoriaMetrics.
+// Package prometheus asks any server that speaks the Prometheus HTTP API what containers used: Prometheus, Thanos,
+// Mimir, VictoriaMetrics. Its PromQL expressions and its decoding rules are shared with package embedded, which
+// evaluates the same expressions over scraped samples.
 //
-// The answer is decoded while it arrives, one series at a time. The client library's own range query would
-// hold the whole answer three times (bytes, decoded, copied) and drop VictoriaMetrics' isPartial.
+// The way of a question:
+//
+//  1. A Scope builds the PromQL expression (expression.go, signals.go).
+//  2. An Asker evaluates it: Client sends it over HTTP (client.go), the embedded source evaluates it itself.
+//  3. decode reads the answer while it arrives, one series at a time (decode.go).
+//  4. A picker drops samples that are of no use, with a reason (pick.go), and yields the others.
+//  5. A failure becomes one sentence with a Reason (failure.go).
+//
+// The client library's own range query would hold the whole answer three times (bytes, decoded, copied) and drop
+// VictoriaMetrics' isPartial. The package never writes to a server, follows no redirect to another host, and
+// believes an answer only about the namespaces that were asked for. Start reading at read.go and client.go.
 package prometheus
 
 import (
@@ -30,22 +40,25 @@ const (
 	PolicyMaxBytes = 32 << 20
 )
 
-// Config says how a server is reached. Secrets are read by the caller.
+// Config describes how a server is reached. The caller has read the Secrets. The zero value is not valid: it has
+// no Address.
 type Config struct {
 	// Address is the base URL, without the /api/v1 part.
 	Address string
-	// Headers and Parameters are sent with every request.
+	// Headers and Parameters are sent with every request. Parameters are those of the URL's query; nil: none.
 	Headers, Parameters map[string]string
-	// Labels that every series has that is asked for, such as a cluster's.
+	// Labels are matchers for every selector, such as that of a cluster; nil: none.
 	Labels map[string]string
 	// Username with basic authentication; empty: none.
-	Username    string
+	Username string
+	// Credentials hold the secret values.
 	Credentials Credentials
 	// BearerTokenFile holds a token that is sent and may be replaced at any time: it is read again every minute. Empty: none.
 	BearerTokenFile string
-	TLS             TLS
-	// PolicySource: the address comes from a policy, not from the operator's own configuration (see
-	// Allowed).
+	// TLS configures the verification of the server; the zero value: by the system's authorities.
+	TLS TLS
+	// PolicySource is true where the address comes from a policy or from defaults, not from the operator's own
+	// configuration. Such a server may not be on loopback, and no proxy is used (see address.Allowed).
 	PolicySource bool
 	// Timeout of one request with its answer; 0: DefaultTimeout.
 	Timeout time.Duration
@@ -53,8 +66,9 @@ type Config struct {
 	MaxBytes int64
 }
 
-// Credentials are the values of the secrets that a source names.
+// Credentials are the values of the Secrets that a source names. All are empty where it names none.
 type Credentials struct {
+	// Password of Config.Username, and a token that is sent instead of it. Both together are an error of New.
 	Password, BearerToken string
 	// CA holds certificates in PEM that the server's own is verified with, instead of the system's.
 	CA []byte
@@ -68,7 +82,8 @@ type TLS struct {
 	InsecureSkipVerify bool
 }
 
-// ConfigOf is the Config of a source that a policy or the defaults name.
+// ConfigOf returns the Config of a source that a policy or the defaults name. The caller sets PolicySource and the
+// limits.
 func ConfigOf(source v1alpha1.PrometheusSource, credentials Credentials) Config {
 	config := Config{
 		Address:     source.Address,
@@ -85,7 +100,7 @@ func ConfigOf(source v1alpha1.PrometheusSource, credentials Credentials) Config 
 	return config
 }
 
-// base is the checked address.
+// base parses and checks the address, and removes a trailing /api/v1.
 func (c Config) base() (*url.URL, error) {
 	base, err := url.Parse(c.Address)
 	switch {
@@ -102,7 +117,8 @@ func (c Config) base() (*url.URL, error) {
 	return base, nil
 }
 
-// header is sent with every request.
+// header returns the headers of every request, the credentials among them. Headers that the transport sets itself
+// are an error, since a policy could change the meaning of the request with them.
 func (c Config) header() (http.Header, error) {
 	header := http.Header{"User-Agent": {"attune"}}
 	for name, value := range c.Headers {
@@ -135,6 +151,7 @@ func reserved(name string) bool {
 	return false
 }
 
+// tls returns the TLS settings. Only an InsecureSkipVerify of the configuration switches the verification off.
 func (c Config) tls() (*tls.Config, error) {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -150,7 +167,8 @@ func (c Config) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// proxy of the environment is the operator's own business: through it, no address could be checked.
+// proxy returns the proxy of the environment for the operator's own source, and none for a policy's: a proxy
+// resolves names itself, so the address that it connects to could not be checked.
 func (c Config) proxy() func(*http.Request) (*url.URL, error) {
 	if c.PolicySource {
 		return nil
@@ -158,6 +176,7 @@ func (c Config) proxy() func(*http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment
 }
 
+// transport makes the connection settings. The bearer token of a file is read again every minute, by client-go.
 func (c Config) transport() (http.RoundTripper, error) {
 	tlsConfig, err := c.tls()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"attune.io/attune/usage"
 )
 
-// envelope is what surrounds an answer's data.
+// envelope is an answer of the API without its data.
 type envelope struct {
 	Status, ErrorType, Error string
 	// Warnings of Prometheus, Thanos and Mimir. Their infos (such as "metric might not be a counter") are
@@ -30,6 +30,7 @@ type series struct {
 	Histograms []json.RawMessage `json:"histograms"`
 }
 
+// element returns the series as an Element, which shares its memory.
 func (s *series) element() Element {
 	return Element{Labels: s.Metric, Samples: s.Values, Histograms: len(s.Histograms)}
 }
@@ -60,10 +61,12 @@ var errLongSeries = errors.New("a series is too long")
 
 // partReader bounds what is read for one part of an answer, since a decoder holds all of it.
 type partReader struct {
+	// most is how many bytes a part may have, left how many the current one may still have.
 	from       io.Reader
 	most, left int64
 }
 
+// Read implements io.Reader. It fails with errLongSeries where a part is longer than allowed.
 func (r *partReader) Read(p []byte) (int, error) {
 	if r.left <= 0 {
 		return 0, errLongSeries
@@ -76,9 +79,10 @@ func (r *partReader) Read(p []byte) (int, error) {
 // begin another part.
 func (r *partReader) begin() { r.left = r.most }
 
-// decode reads the answer to a range query of so many steps and calls yield for each of its series, which is only valid
-// during the call. It holds one series at a time. Members may come in any order and unknown ones are
-// skipped.
+// decode reads the answer to a range query of so many steps and calls yield for each series, which is only valid
+// during the call. It holds one series at a time, so that an answer of 256 MiB takes little memory. Members may
+// come in any order, and unknown ones are skipped. An error after some calls of yield means that those series are
+// to be thrown away.
 func decode(from io.Reader, steps int64, yield func(*series)) (envelope, error) {
 	parts := &partReader{from: from, most: partBytes + steps*pointBytes}
 	parts.begin()
@@ -111,6 +115,8 @@ func decode(from io.Reader, steps int64, yield func(*series)) (envelope, error) 
 	return answer, err
 }
 
+// decodeData decodes the member data. resultType may come after result, so a result of another type is only
+// refused at the end.
 func decodeData(decoder *json.Decoder, parts *partReader, answer *envelope, yield func(*series)) error {
 	return members(decoder, func(name string) error {
 		parts.begin()
@@ -127,7 +133,7 @@ func decodeData(decoder *json.Decoder, parts *partReader, answer *envelope, yiel
 	})
 }
 
-// elements decodes a list of series into the same memory again and again.
+// elements decodes a list of series one after the other into the same memory.
 func elements(decoder *json.Decoder, parts *partReader, yield func(*series)) error {
 	opening, err := decoder.Token()
 	if err != nil || opening == nil {
@@ -223,6 +229,7 @@ func (s *scanner) next(c byte) bool {
 	return true
 }
 
+// isSpace recognises the white space of JSON.
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
 // point reads a pair of a time in Unix seconds and a value.

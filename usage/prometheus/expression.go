@@ -19,7 +19,8 @@ type Scope string
 // Everything that a source knows.
 const Everything Scope = ""
 
-// ScopeOf is what has all these labels.
+// ScopeOf returns the Scope of the series that have all these labels. The order is fixed, so that equal labels
+// make equal expressions, which a server may have cached.
 func ScopeOf(wanted map[string]string) Scope {
 	var scope strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -43,6 +44,7 @@ const peakValue = "true"
 func (s Scope) CPU(q usage.Query) string {
 	rate := fmt.Sprintf("rate(container_cpu_usage_seconds_total{%s}[%s])", s.selector(q), span(q.RateWindow))
 	usual := highest(rate)
+	// The strategy Node counts waiting as need. It asks for no peaks: its steps are short.
 	if q.Waited {
 		return s.waited(usual, q)
 	}
@@ -53,8 +55,8 @@ func (s Scope) CPU(q usage.Query) string {
 	return fmt.Sprintf("%s or label_replace(%s,%q,%q,%q,%q)", usual, peak, PeakLabel, peakValue, "", "")
 }
 
-// waited adds the time that a container's tasks waited for CPU, at most all of it; one that is not measured
-// waited for nothing.
+// waited adds the time that a container's tasks waited for CPU to its usage, at most as much again. A container
+// whose waiting is not measured counts with its usage alone.
 func (s Scope) waited(usual string, q usage.Query) string {
 	waiting := highest(fmt.Sprintf("rate(container_pressure_cpu_waiting_seconds_total{%s}[%s])", s.selector(q), span(q.RateWindow)))
 	return fmt.Sprintf("%s * (1 + clamp_max(%s, 1)) or %s", usual, waiting, usual)
@@ -66,6 +68,8 @@ func (s Scope) Memory(q usage.Query) string {
 	return highest(fmt.Sprintf("max_over_time(container_memory_working_set_bytes{%s}[%s])", s.selector(q), span(q.Step)))
 }
 
+// highest keeps the highest series of each container. A restarted container, or one that two servers scrape, has
+// several.
 func highest(expression string) string {
 	return "max by (namespace,pod,container) (" + expression + ")"
 }

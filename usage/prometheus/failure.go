@@ -14,40 +14,51 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Reason is the word a failure is known by.
+// Reason is the kind of a failure, as one word. It does not change with addresses or counts.
 type Reason string
 
 // Reasons of failures.
 const (
-	Unreachable     Reason = "Unreachable"
-	AddressRefused  Reason = "AddressRefused"
-	BadCertificate  Reason = "BadCertificate"
-	BadCredentials  Reason = "BadCredentials"
-	QueryRejected   Reason = "QueryRejected"
-	ServerError     Reason = "ServerError"
-	TimedOut        Reason = "TimedOut"
-	TooLarge        Reason = "TooLarge"
-	TooMany         Reason = "TooMany"
-	NotPrometheus   Reason = "NotPrometheus"
-	BrokenAnswer    Reason = "BrokenAnswer"
+	// Unreachable means that no connection was made, or that it broke.
+	Unreachable Reason = "Unreachable"
+	// AddressRefused means that the address may not be used by whoever named it.
+	AddressRefused Reason = "AddressRefused"
+	// BadCertificate means that the server's certificate does not verify.
+	BadCertificate Reason = "BadCertificate"
+	// BadCredentials means 401 or 403.
+	BadCredentials Reason = "BadCredentials"
+	// QueryRejected means that the server understands the request and refuses it.
+	QueryRejected Reason = "QueryRejected"
+	// ServerError means that the server itself failed, or is asked too often.
+	ServerError Reason = "ServerError"
+	// TimedOut, TooLarge and TooMany wrap usage.ErrTooMuch: a smaller query may be answered.
+	TimedOut Reason = "TimedOut"
+	TooLarge Reason = "TooLarge"
+	TooMany  Reason = "TooMany"
+	// NotPrometheus means that the answer is not that of the API.
+	NotPrometheus Reason = "NotPrometheus"
+	// BrokenAnswer means that the answer began well and cannot be read to its end.
+	BrokenAnswer Reason = "BrokenAnswer"
+	// RedirectRefused means that the server redirects to another host.
 	RedirectRefused Reason = "RedirectRefused"
 )
 
 // Failure is why a server did not answer: one sentence.
 type Failure struct {
+	// Reason is the kind of the failure; it decides what Unwrap returns.
 	Reason Reason
 	// Address of the server, without parameters.
 	Address string
 	// Sentence goes on from the address and says what to do.
 	Sentence string
-	// Cause is what the transport said, or nil.
+	// Cause is the error of the transport, or nil. Its text may hold addresses, so it is for the log.
 	Cause error
 }
 
-// Error is one sentence.
+// Error returns one sentence with the address and with what an administrator can do.
 func (f *Failure) Error() string { return f.Address + " " + f.Sentence }
 
-// Unwrap gives the cause, and usage.ErrTooMuch where asking for less would do.
+// Unwrap returns the cause, and usage.ErrTooMuch where a smaller query may be answered.
 func (f *Failure) Unwrap() []error {
 	var causes []error
 	if f.Cause != nil {
@@ -137,6 +148,7 @@ func (c *Client) decodeFailure(err error) *Failure {
 	return c.transportFailure(err)
 }
 
+// failure makes a Failure of this client. The sentence goes on from the address.
 func (c *Client) failure(reason Reason, cause error, format string, arguments ...any) *Failure {
 	return &Failure{Reason: reason, Address: c.shown, Sentence: fmt.Sprintf(format, arguments...), Cause: cause}
 }
@@ -163,6 +175,7 @@ func errorOf(body []byte) envelope {
 // maxSaid bounds what is repeated of a server's words.
 const maxSaid = 300
 
+// text returns the server's error in one line of at most maxSaid bytes, as valid UTF-8.
 func (e envelope) text() string {
 	words := strings.Join(strings.Fields(strings.ToValidUTF8(e.Error, "")), " ")
 	if len(words) > maxSaid {
@@ -171,6 +184,7 @@ func (e envelope) text() string {
 	return words
 }
 
+// suffix returns the text after a colon; empty where there is none.
 func (e envelope) suffix() string {
 	if text := e.text(); text != "" {
 		return ": " + text

@@ -9,7 +9,7 @@ import (
 // Name of this source in metrics and flags.
 const Name = "prometheus"
 
-// Meter counts what usage sources are asked and what they answer. It is safe for concurrent use.
+// Meter counts the questions to usage sources and their answers. It is safe for concurrent use.
 type Meter struct {
 	samples *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
@@ -50,7 +50,7 @@ func (m *Meter) Read(source string, took time.Duration) {
 	m.seconds.WithLabelValues(source).Observe(took.Seconds())
 }
 
-// Asked counts a query of a Prometheus server.
+// Asked counts a query of a Prometheus server. err is counted as an error of the namespace; nil: it was answered.
 func (m *Meter) Asked(namespace, query string, took time.Duration, err error) {
 	m.queries.WithLabelValues(query).Observe(took.Seconds())
 	if err != nil {

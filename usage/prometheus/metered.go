@@ -8,14 +8,17 @@ import (
 	"attune.io/attune/usage"
 )
 
-// Metered is a client whose questions and answers are counted. It is a usage.Source, and what the loops ask about running
-// pods. The meter's kinds of questions are usage, throttling, waiting, memory, oomkills, slo and load.
+// Metered is a Client whose questions and answers are counted. It is a usage.Source, and it answers what the loops
+// ask about running pods. The meter's kinds of questions are usage, throttling, waiting, memory, oomkills, slo and
+// load.
 type Metered struct {
+	// Client asks the server.
 	Client *Client
-	Meter  *Meter
-	// Namespace whose policies name the server; empty: it is the operator's own.
+	// Meter counts; it must not be nil.
+	Meter *Meter
+	// Namespace of the policies that name the server; empty: it is the operator's own server.
 	Namespace string
-	// Failed is called when the server gave no answer; nil: nothing is.
+	// Failed is called when the server gave no answer; nil: it is not called.
 	Failed func()
 }
 
@@ -32,22 +35,25 @@ func (m Metered) Read(ctx context.Context, query usage.Query, yield func(usage.S
 	return report, err
 }
 
-// Throttled is the fraction, 0 to 1, of CFS periods in which each container of some pods was throttled (Scope.Throttled).
+// Throttled returns the fraction, 0 to 1, of CFS periods in which each container of some pods was throttled (see
+// Scope.Throttled). A container that was not measured is missing.
 func (m Metered) Throttled(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
 	return m.pods(ctx, "throttling", pods, at, func(pods []string) string { return m.Client.Scope().Throttled(namespace, pods, window) })
 }
 
-// Waiting is the fraction, 0 to 1, of time in which each container of some pods waited for CPU (Scope.Waiting).
+// Waiting returns the fraction, 0 to 1, of time in which each container of some pods waited for CPU (see
+// Scope.Waiting).
 func (m Metered) Waiting(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
 	return m.pods(ctx, "waiting", pods, at, func(pods []string) string { return m.Client.Scope().Waiting(namespace, pods, window) })
 }
 
-// Memory is the most, in bytes, that each container of some pods held (Scope.Held).
+// Memory returns the most, in bytes, that each container of some pods held (see Scope.Held).
 func (m Metered) Memory(ctx context.Context, namespace string, pods []string, window time.Duration, at time.Time) (usage.ByContainer, error) {
 	return m.pods(ctx, "memory", pods, at, func(pods []string) string { return m.Client.Scope().Held(namespace, pods, window) })
 }
 
-// OOMKills is how many processes of each container the kernel killed within its pod's window (Scope.Killed).
+// OOMKills returns how many processes of each container the kernel killed within its pod's window (see
+// Scope.Killed).
 func (m Metered) OOMKills(ctx context.Context, namespace string, windows map[string]time.Duration, at time.Time) (usage.ByContainer, error) {
 	began := time.Now()
 	answer, err := m.Client.Since(ctx, windows, at, func(pods []string, window time.Duration) string {
@@ -57,7 +63,7 @@ func (m Metered) OOMKills(ctx context.Context, namespace string, windows map[str
 	return answer, err
 }
 
-// Value asks the query of a guardrail for one number, as Client.Value does.
+// Value evaluates the query of a guardrail, as Client.Value does.
 func (m Metered) Value(ctx context.Context, query string, at time.Time) (float64, error) {
 	began := time.Now()
 	v, err := m.Client.Value(ctx, query, at)
@@ -65,7 +71,7 @@ func (m Metered) Value(ctx context.Context, query string, at time.Time) (float64
 	return v, err
 }
 
-// Nodes asks for an expression of all nodes, as AskNodes does.
+// Nodes evaluates an expression about all nodes, as AskNodes does.
 func (m Metered) Nodes(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
 	began := time.Now()
 	answer, err := m.Client.Nodes(ctx, expression, at)
@@ -81,7 +87,8 @@ func (m Metered) pods(ctx context.Context, what string, pods []string, at time.T
 	return answer, err
 }
 
-// count an answer: that nothing matches is one, and a caller who gave up did not wait for one.
+// count counts a question. An answer in which nothing matches is a success, and so is a question that the caller
+// gave up: neither says anything about the server.
 func (m Metered) count(what string, took time.Duration, err error) {
 	if errors.Is(err, ErrNoValue) || errors.Is(err, context.Canceled) {
 		err = nil

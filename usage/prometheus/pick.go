@@ -6,16 +6,20 @@ import (
 	"attune.io/attune/usage"
 )
 
-// picker turns an answer's series into usage.Series and counts what is of no use.
+// picker turns the series of an answer into usage.Series, and counts what is of no use by its reason.
 type picker struct {
 	query usage.Query
-	// asked is what the query is about: of nothing else an answer is believed.
-	asked  usage.Asked
+	// asked is what the query is about. A server is not believed about anything else: a policy's server could set
+	// the usage of another namespace otherwise.
+	asked usage.Asked
+	// memory is true for the answer about memory, false for CPU.
 	memory bool
 	yield  func(usage.Series)
 	report *usage.Report
 }
 
+// element checks one series and yields its usable samples. The order of the checks decides by which reason a
+// series without names is counted.
 func (p *picker) element(e Element) {
 	p.report.Drop(usage.DropHistogram, e.Histograms)
 	of := e.Labels

@@ -52,10 +52,11 @@ func (s Scope) Seen(namespace string, pods []string, window time.Duration) strin
 	return perContainer(fmt.Sprintf("max_over_time(%s) - min_over_time(%s)", events, events))
 }
 
+// perContainer keeps the highest series of each container. The namespace is fixed by the selector.
 func perContainer(expression string) string { return "max by (pod,container) (" + expression + ")" }
 
-// AskPods asks whoever speaks PromQL for one of the expressions above, once for as many pods as fit into one. What was
-// not measured is missing.
+// AskPods evaluates one of the expressions above at one time, once for as many pods as fit into one expression. A
+// container that was not measured is missing in the answer. After an error the answer is nil.
 func AskPods(ctx context.Context, pods []string, at time.Time, ask Asker, expression func(pods []string) string) (usage.ByContainer, error) {
 	answer := usage.ByContainer{}
 	for _, part := range parts(pods) {
@@ -66,7 +67,8 @@ func AskPods(ctx context.Context, pods []string, at time.Time, ask Asker, expres
 	return answer, nil
 }
 
-// AskSince asks for an expression of pods each of which has a window of its own: once for as many as fit into one.
+// AskSince is AskPods for pods that each have a window of their own. Pods with equal windows share a part of the
+// expression.
 func AskSince(ctx context.Context, windows map[string]time.Duration, at time.Time, ask Asker, expression func(pods []string, window time.Duration) string) (usage.ByContainer, error) {
 	pods := slices.SortedFunc(maps.Keys(windows), func(a, b string) int {
 		return cmp.Or(cmp.Compare(windows[a], windows[b]), cmp.Compare(a, b))
@@ -85,6 +87,8 @@ func AskSince(ctx context.Context, windows map[string]time.Duration, at time.Tim
 	})
 }
 
+// askInto evaluates an expression at one time and adds the values to an answer. Where two series are of one
+// container, the later one wins; the expressions leave only one.
 func askInto(ctx context.Context, answer usage.ByContainer, expression string, at time.Time, ask Asker) error {
 	_, err := ask(ctx, expression, once(at), func(e Element) {
 		if len(e.Samples) == 0 {
@@ -104,7 +108,8 @@ func once(at time.Time) usage.Query { return usage.Query{Start: at, End: at, Ste
 // aroundNames is how long an expression is beside its names: each window that is another one needs as much.
 const aroundNames = 64
 
-// parts of names, each of which fits into an expression.
+// parts splits names into groups that each fit into an expression. A single name that is too long is a group of
+// its own.
 func parts(names []string) [][]string {
 	var all [][]string
 	from, size := 0, 0
@@ -151,9 +156,10 @@ func (s Scope) NodesUsage(window time.Duration) string {
 		s, span(window), s, span(window)))
 }
 
+// perNode keeps the highest series of each node.
 func perNode(expression string) string { return "max by (node) (" + expression + ")" }
 
-// AskNodes asks whoever speaks PromQL for one of the expressions of all nodes.
+// AskNodes evaluates an expression about all nodes at one time, and returns the values by the nodes' names.
 func AskNodes(ctx context.Context, expression string, at time.Time, ask Asker) (map[string]float64, error) {
 	answer := map[string]float64{}
 	_, err := ask(ctx, expression, once(at), func(e Element) {
@@ -164,7 +170,7 @@ func AskNodes(ctx context.Context, expression string, at time.Time, ask Asker) (
 	return answer, err
 }
 
-// some selects the containers of some pods, without the pods' own cgroups and their sandboxes.
+// some returns the matchers of the containers of some pods, without the pods' own cgroups and their sandboxes.
 func (s Scope) some(namespace string, pods []string) string {
 	return "namespace=" + strconv.Quote(namespace) + ",pod" + oneOf(pods) + `,container!="",container!="POD"` + string(s)
 }

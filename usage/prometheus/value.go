@@ -20,8 +20,8 @@ var (
 // maxValueBytes bounds the answer to a query for one number.
 const maxValueBytes = 1 << 20
 
-// Value asks a query that must answer one number at a time: a scalar, or a vector of one series. It may be
-// a NaN or infinite. Errors are ErrNoValue, ErrManyValues, or as those of Read.
+// Value evaluates a query at one time. The query must answer one number: a scalar, or a vector of one series. The
+// number may be a NaN or infinite. Errors are ErrNoValue, ErrManyValues, or as those of Read.
 func (c *Client) Value(ctx context.Context, expression string, at time.Time) (float64, error) {
 	form := url.Values{"query": {expression}, "time": {seconds(at)}, "timeout": {c.timeout.String()}}
 	var value float64
@@ -40,7 +40,8 @@ func (c *Client) Value(ctx context.Context, expression string, at time.Time) (fl
 	return value, err
 }
 
-// decodeValue reads the answer to an instant query.
+// decodeValue reads the answer to an instant query. The answer is small (maxValueBytes), so it is decoded as a
+// whole.
 func decodeValue(r io.Reader, value *float64) (envelope, error) {
 	var answer struct {
 		Status, ErrorType, Error string
@@ -67,7 +68,7 @@ func decodeValue(r io.Reader, value *float64) (envelope, error) {
 	return said, err
 }
 
-// onePoint is the only point of a result.
+// onePoint returns the only point of a result, or ErrNoValue or ErrManyValues.
 func onePoint(kind string, result json.RawMessage) (json.RawMessage, error) {
 	switch kind {
 	case "scalar":
@@ -88,6 +89,7 @@ func onePoint(kind string, result json.RawMessage) (json.RawMessage, error) {
 	return nil, fmt.Errorf("%w: it is a %q, where a number is asked for", errPoint, kind)
 }
 
+// valueOf returns the value of a pair of a time and a value.
 func valueOf(point json.RawMessage) (float64, error) {
 	text := scanner(point)
 	sample, err := text.point()

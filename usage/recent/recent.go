@@ -1,5 +1,13 @@
-// Package recent keeps what each pod of some workloads used lately, by itself: the base demand of the
-// strategy Node. usage/history keeps the workloads' longer histories, of their highest replicas alone.
+// Package recent keeps what each pod of some workloads used lately, pod by pod: the base demand of the strategy
+// Node. usage/history keeps the longer histories of workloads, where each step has the highest replica alone.
+//
+// The data takes this way: Store.Want records which workloads a policy wants; Store.Refresh asks each source for
+// what is new since the last refresh, in steps of 30 seconds; take puts the answer into one node.Recent for each
+// container; Store.Base and Store.CPU read from it. A container without samples in its longest window is
+// forgotten.
+//
+// The package stores nothing: after a restart it asks its sources for the last minutes again. Start reading at
+// Refresh.
 package recent
 
 import (
@@ -29,28 +37,33 @@ const (
 	patience = 20 * time.Second
 )
 
-// Interest is what one policy wants to know.
+// Interest is what one policy wants to know. A policy has one interest at a time.
 type Interest struct {
+	// Namespace and Policy identify the policy.
 	Namespace, Policy string
-	Source            usage.SourceSettings
+	// Source are the settings by which usage is read. Policies with equal settings share the queries.
+	Source usage.SourceSettings
 	// Workloads are the names of those whose pods are followed.
 	Workloads []string
 }
 
-// Store keeps recent usage. It is safe for concurrent use.
+// Store keeps recent usage. It is safe for concurrent use: mutex guards all unexported fields but dial, patience
+// and room, which New sets. It is never held while a source is read.
 type Store struct {
-	// There, where set, says whether a pod is there, as the API server has it: a server that a policy names may tell of any
-	// number of others.
+	// There, where set, returns whether the API server has a pod. Without it, a server that a policy names could
+	// fill the store with pods that do not exist. It is called under mutex, so it must not call the Store.
 	There func(namespace, pod string) bool
 
 	dial usage.Dialer
 
-	mutex     sync.RWMutex
+	mutex sync.RWMutex
+	// interests by policy, sources by their settings, and of holds what each container used.
 	interests map[owner]Interest
 	sources   map[usage.Digest]*source
 	of        map[place]*node.Recent
 	patience  time.Duration
-	room      int
+	// room is the most containers that are followed: mostContainers, less in tests.
+	room int
 	// asking are the sources that have not answered yet.
 	asking map[usage.Digest]bool
 	// held counts the containers that are followed, by namespace; left are those for which there was no room at the last
@@ -68,7 +81,7 @@ type owner struct{ namespace, policy string }
 
 type place struct{ namespace, pod, container string }
 
-// source is one that is asked, and up to when it was.
+// source is a source that has been dialled. until is the time up to which it has been read; zero: not yet.
 type source struct {
 	usage.Source
 	until time.Time
@@ -79,7 +92,7 @@ type source struct {
 // podsOf a workload.
 type podsOf struct{ namespace, workload string }
 
-// New is an empty Store.
+// New makes an empty Store. dial makes sources; it is called without mutex.
 func New(dial usage.Dialer) *Store {
 	return &Store{
 		dial: dial, patience: patience, room: mostContainers,
@@ -89,7 +102,9 @@ func New(dial usage.Dialer) *Store {
 	}
 }
 
-// Want replaces what the policy wanted before.
+// Want replaces what the policy wanted before. Nothing is read before the next Refresh. Pods of a workload that is
+// new are then asked for from the beginning of the window. The store keeps the interest: the caller does not
+// change it.
 func (s *Store) Want(interest Interest) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -109,14 +124,15 @@ func (s *Store) Want(interest Interest) {
 	s.interests[of] = interest
 }
 
-// Forget what the policy wanted. What is known of its pods goes with the next refresh.
+// Forget removes what the policy wanted. The samples of its pods go when they are too old, with a later Refresh.
 func (s *Store) Forget(namespace, policy string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	delete(s.interests, owner{namespace, policy})
 }
 
-// Base demand of a container: false where less than half of its window was measured.
+// Base returns the base demand of a container, in millicores or bytes; false where less than half of its window
+// was measured. See node.Recent for the windows and percentiles.
 func (s *Store) Base(namespace, pod, container string, r recommender.Resource, now time.Time) (recommender.Usage, bool) {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
@@ -127,8 +143,8 @@ func (s *Store) Base(namespace, pod, container string, r recommender.Resource, n
 	return of.Base(r, now)
 }
 
-// CPU that a container has needed on average since a time, the time included that it waited for CPU where that is
-// measured: only rates count that look back no further. False: there is none.
+// CPU returns what a container has needed on average since a time, in millicores, with the time that it waited for
+// CPU where that is measured. Only rates count whose window begins after since. It is false where there is none.
 func (s *Store) CPU(namespace, pod, container string, since, now time.Time) (recommender.Usage, bool) {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
@@ -154,9 +170,10 @@ func (s *Store) Refused(namespace string) bool {
 	return s.unfollowed[namespace] > 0
 }
 
-// Refresh asks each source for what is new, all at the same time. A source that fails is asked again next time, for what
-// is missing as well; one that does not answer within the store's patience goes on by itself, is asked nothing else
-// meanwhile, and delays nobody.
+// Refresh asks all sources for what is new, at the same time. A source that fails is dialled anew and asked again
+// next time, for what is missing as well. One that does not answer within the store's patience goes on by itself,
+// is asked nothing else meanwhile, and delays no other. The error joins the failures of all sources, and what the
+// store had no room for.
 func (s *Store) Refresh(ctx context.Context, now time.Time) error {
 	by := s.bySource()
 	answers := make(chan error, len(by))
@@ -206,7 +223,9 @@ func (s *Store) answered(digest usage.Digest) {
 	delete(s.asking, digest)
 }
 
-// crowded says once which namespaces have more containers than there is room for, and of which there are strangers.
+// crowded returns an error for each namespace that has more containers than there is room for, or whose source
+// reports pods that do not exist. A namespace that was in the last error is not repeated, as long as its trouble
+// goes on.
 func (s *Store) crowded() error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -233,6 +252,7 @@ func (s *Store) crowded() error {
 	return errors.Join(failures...)
 }
 
+// bySource groups the interests by their source.
 func (s *Store) bySource() map[usage.Digest][]Interest {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
@@ -244,6 +264,9 @@ func (s *Store) bySource() map[usage.Digest][]Interest {
 	return by
 }
 
+// read asks one source for what is new. Workloads that are new since the last read get a query of their own, back
+// to the beginning of the longest window; then one query follows for all. After an error the source is dialled
+// anew next time.
 func (s *Store) read(ctx context.Context, digest usage.Digest, interests []Interest, now time.Time) error {
 	from, err := s.source(digest, interests[0].Source)
 	if err != nil {
@@ -292,7 +315,7 @@ func only(interests []Interest, some map[podsOf]bool) (out []Interest) {
 	return out
 }
 
-// source dials where it has to.
+// source returns the source of the settings, and dials it where it is not known.
 func (s *Store) source(digest usage.Digest, settings usage.SourceSettings) (*source, error) {
 	s.mutex.RLock()
 	known := s.sources[digest]
@@ -310,6 +333,7 @@ func (s *Store) source(digest usage.Digest, settings usage.SourceSettings) (*sou
 	return s.sources[digest], nil
 }
 
+// queryOf makes the query for the steps from first to last. Interests of one source have the same rate window.
 func queryOf(interests []Interest, first, last int64) usage.Query {
 	namespaces, prefixes := map[string]bool{}, map[string]bool{}
 	for _, interest := range interests {
@@ -325,7 +349,8 @@ func queryOf(interests []Interest, first, last int64) usage.Query {
 	}
 }
 
-// take is what a source yields to.
+// take receives one series of an answer. A new container needs room: its namespace may have greed times as many as
+// are free, the rule of usage/history's budget. Containers that have their place keep it.
 func (s *Store) take(series usage.Series) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -352,8 +377,8 @@ func (s *Store) take(series usage.Series) {
 	}
 }
 
-// forget drops containers of which nothing was measured within the longest window: they are gone, or nobody
-// wants to know of them.
+// forget drops containers of which nothing was measured within the longest window: their pods are gone, or no
+// policy wants them any more.
 func (s *Store) forget(now time.Time) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -367,7 +392,7 @@ func (s *Store) forget(now time.Time) {
 	}
 }
 
-// noRoom notes a container that is not followed.
+// noRoom records a container that is not followed. It records at most room of them for each namespace.
 func (s *Store) noRoom(at place) {
 	if s.left[at.namespace] == nil {
 		s.left[at.namespace] = map[place]bool{}

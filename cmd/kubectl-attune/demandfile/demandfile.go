@@ -1,5 +1,9 @@
-// Package demandfile reads what the pods of a node demand from a YAML file, strictly, so that a node can be
-// shared without a cluster.
+// Package demandfile reads the demands of a node's pods from a YAML file, strictly, so that a node can be shared
+// without a cluster (kubectl attune node --file).
+//
+// Parse finds the one document of the file, decodes it with package strict into the type file, and a reader
+// converts that to the types of recommender/node. The reader collects all mistakes before it returns an error.
+// Start reading at Parse.
 package demandfile
 
 import (
@@ -17,17 +21,18 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
-// Demands of the pods of a node.
+// Demands are the input of node.Sharer.Share.
 type Demands struct {
-	// Available is what the node has for them.
+	// Available is what the node has for the pods, in millicores and bytes: allocatable of the file.
 	Available node.Amounts
-	Pods      []node.Pod
-	// Measured says of each pod's containers which resources anything is known of. The others take part
-	// with what they hold, and keep it.
+	// Pods in the order of the file.
+	Pods []node.Pod
+	// Measured[i][j][r] is true where the file has a demand of resource r for container j of pod i. A container
+	// without a demand takes part with what it holds, and keeps that.
 	Measured [][][2]bool
 }
 
-// Parse reads the file. Every error is one sentence per mistake: field, value, and what would do.
+// Parse reads the file. Its error has one sentence for each mistake: the field, the value, and what would work.
 func Parse(text []byte) (Demands, error) {
 	object, err := onlyDocument(text)
 	if err != nil {
@@ -37,12 +42,13 @@ func Parse(text []byte) (Demands, error) {
 	if err := strict.Decode(object, &f); err != nil {
 		return Demands{}, err
 	}
+	// The demands are of no use where there is a mistake; the caller looks at the error first.
 	r := reader{file: &f, pods: map[string]int{}}
 	demands := r.demands()
 	return demands, r.mistakes()
 }
 
-// onlyDocument is the one YAML document of a file, as JSON.
+// onlyDocument returns the only YAML document of a file, as JSON. None and several are errors.
 func onlyDocument(text []byte) ([]byte, error) {
 	var only []byte
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
@@ -72,18 +78,36 @@ func onlyDocument(text []byte) ([]byte, error) {
 	return only, nil
 }
 
-// file is the form of demands.yaml.
+// file is the format of the YAML file. Its field names are a contract.
+// For example:
+//
+//	allocatable: {cpu: "4", memory: 16Gi}
+//	eviction: Enabled
+//	pods:
+//	- name: shop/web-1
+//	  group: web
+//	  evictionRanking: High
+//	  containers:
+//	  - name: app
+//	    current: {cpu: 500m, memory: 512Mi}
+//	    cpu: {base: 250m, peak: 800m}
+//	    memory: {base: 300Mi, peak: 600Mi, max7d: 700Mi}
 type file struct {
+	// Allocatable is what the node has; a resource that no pod asks for may be missing.
 	Allocatable amounts `json:"allocatable"`
-	Eviction    string  `json:"eviction"`
-	Pods        []pod   `json:"pods"`
+	// Eviction is Enabled or Disabled; empty: Disabled.
+	Eviction string `json:"eviction"`
+	Pods     []pod  `json:"pods"`
 }
 
+// amounts of CPU and memory; nil: not given.
 type amounts struct {
 	CPU    *resource.Quantity `json:"cpu"`
 	Memory *resource.Quantity `json:"memory"`
 }
 
+// pod is one pod of the file. Name is NAMESPACE/NAME. Pods of one Group share spikes; empty: the pod spikes alone.
+// EvictionRanking is Low, Medium, High or Never; empty: Low.
 type pod struct {
 	Name            string      `json:"name"`
 	Group           string      `json:"group"`
@@ -93,6 +117,7 @@ type pod struct {
 	Containers      []container `json:"containers"`
 }
 
+// container is one container of a pod. Current is what it holds.
 type container struct {
 	Name    string  `json:"name"`
 	Current amounts `json:"current"`
@@ -100,11 +125,14 @@ type container struct {
 	Memory  memory  `json:"memory"`
 }
 
+// demand of a resource: Base is needed always, Peak at most within a day. Both are given or neither.
 type demand struct {
 	Base *resource.Quantity `json:"base"`
 	Peak *resource.Quantity `json:"peak"`
 }
 
+// memory adds what is known of memory alone: the highest usage of seven days, and
+// the amount that OOM kills taught.
 type memory struct {
 	demand `json:",inline"`
 	Max7d  *resource.Quantity `json:"max7d"`

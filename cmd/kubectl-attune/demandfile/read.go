@@ -14,22 +14,25 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
+// examples complete the messages about mistakes.
 var examples = [2]string{recommender.CPU: "500m", recommender.Memory: "256Mi"}
 
-// reader turns a file into demands and collects its mistakes.
+// reader converts a file to demands and collects the mistakes.
 type reader struct {
 	file     *file
 	problems []string
-	// pods are the names so far, and whose they are.
+	// pods holds the names so far, with the index of the pod that has them.
 	pods map[string]int
-	// asked is the first field that asks for a resource.
+	// asked is the path of the first field that needs a resource; empty: none does.
 	asked [2]string
 }
 
+// mistake records one mistake; reading goes on.
 func (r *reader) mistake(format string, args ...any) {
 	r.problems = append(r.problems, fmt.Sprintf(format, args...))
 }
 
+// mistakes returns all mistakes as one error, or nil.
 func (r *reader) mistakes() error {
 	if len(r.problems) == 0 {
 		return nil
@@ -37,6 +40,8 @@ func (r *reader) mistakes() error {
 	return errors.New(strings.Join(r.problems, "; "))
 }
 
+// demands converts the whole file. The allocatable resources come last, since only then it is known which of them
+// are needed.
 func (r *reader) demands() Demands {
 	var d Demands
 	evicts := r.evicts()
@@ -54,6 +59,7 @@ func (r *reader) demands() Demands {
 	return d
 }
 
+// evicts returns whether pods may be evicted.
 func (r *reader) evicts() bool {
 	switch r.file.Eviction {
 	case string(v1alpha1.Enabled):
@@ -65,7 +71,7 @@ func (r *reader) evicts() bool {
 	return false
 }
 
-// groupOf is the pod's group within its namespace, as it is in a cluster; empty: it spikes alone.
+// groupOf returns the pod's group, which is within its namespace as in a cluster; empty: it spikes alone.
 func groupOf(p *pod) string {
 	namespace, _, named := strings.Cut(p.Name, "/")
 	switch {
@@ -77,6 +83,9 @@ func groupOf(p *pod) string {
 	return board.GroupIn(namespace, p.Group)
 }
 
+// pod converts one pod, and returns which resources of its containers were measured. Without eviction its ranking
+// is Never.
+// A container of a DaemonSet is taken to be born with what it holds.
 func (r *reader) pod(i int, evicts bool) (node.Pod, [][2]bool) {
 	in, path := &r.file.Pods[i], fmt.Sprintf("pods[%d]", i)
 	r.podName(i, path)
@@ -87,6 +96,7 @@ func (r *reader) pod(i int, evicts bool) (node.Pod, [][2]bool) {
 	if !evicts {
 		p.Ranking = node.Never
 	}
+	// An init request needs room on the node too.
 	r.ask(path+".initRequest", p.InitRequest)
 	if len(in.Containers) == 0 {
 		r.mistake("%s.containers is missing: write at least one, e.g. [{name: app, cpu: {base: 250m, peak: 800m}}]", path)
@@ -104,6 +114,7 @@ func (r *reader) pod(i int, evicts bool) (node.Pod, [][2]bool) {
 	return p, measured
 }
 
+// podName checks that the pod has a name of its own.
 func (r *reader) podName(i int, path string) {
 	name := r.file.Pods[i].Name
 	first, twice := r.pods[name]
@@ -117,6 +128,7 @@ func (r *reader) podName(i int, path string) {
 	}
 }
 
+// ranking converts the eviction ranking; empty is Low, as in a policy.
 func (r *reader) ranking(path, name string) node.Ranking {
 	if name == "" {
 		return node.Low
@@ -128,6 +140,7 @@ func (r *reader) ranking(path, name string) node.Ranking {
 	return ranking
 }
 
+// container converts one container. A resource without a demand is replaced by what the container holds.
 func (r *reader) container(in *container, path string, j int, names map[string]int) (node.Container, [2]bool) {
 	switch first, twice := names[in.Name]; {
 	case in.Name == "":
@@ -148,6 +161,7 @@ func (r *reader) container(in *container, path string, j int, names map[string]i
 		of := recommender.Resource(of)
 		c.Of[of], measured[of] = r.demand(of, path+"."+of.String(), given)
 		if !measured[of] {
+			// Base and peak are what it holds, so sharing neither takes from it nor adds to it.
 			c.Of[of] = node.Unmeasured(c.Current[of])
 		}
 	}
@@ -155,7 +169,7 @@ func (r *reader) container(in *container, path string, j int, names map[string]i
 	return c, measured
 }
 
-// ask notes who is the first to ask for a resource.
+// ask records which field is the first to need a resource. The message about a missing allocatable names it.
 func (r *reader) ask(path string, wanted node.Amounts) {
 	for of := range wanted {
 		if wanted[of] > 0 && r.asked[of] == "" {
@@ -164,7 +178,7 @@ func (r *reader) ask(path string, wanted node.Amounts) {
 	}
 }
 
-// demand is what was given; false where nothing was.
+// demand converts a demand; false where none was given.
 func (r *reader) demand(of recommender.Resource, path string, given demand) (node.Demand, bool) {
 	switch {
 	case given.Base == nil && given.Peak == nil:
@@ -177,6 +191,7 @@ func (r *reader) demand(of recommender.Resource, path string, given demand) (nod
 	return node.Demand{Base: r.amount(of, path+".base", given.Base), Peak: r.amount(of, path+".peak", given.Peak)}, true
 }
 
+// both converts amounts of CPU and memory.
 func (r *reader) both(path string, given amounts) node.Amounts {
 	return node.Amounts{
 		recommender.CPU:    r.amount(recommender.CPU, path+".cpu", given.CPU),
@@ -184,7 +199,7 @@ func (r *reader) both(path string, given amounts) node.Amounts {
 	}
 }
 
-// amount is 0 where nothing was given.
+// amount converts a quantity to millicores or bytes; 0 where none was given.
 func (r *reader) amount(of recommender.Resource, path string, given *resource.Quantity) recommender.Amount {
 	if given == nil {
 		return 0

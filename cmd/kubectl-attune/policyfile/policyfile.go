@@ -1,5 +1,9 @@
-// Package policyfile reads a policy from a YAML file as the API server would take it: strictly. The
-// defaults that it builds on may be in the same file, as further documents.
+// Package policyfile reads a policy from a YAML file as strictly as the API server would: an unknown field, a
+// wrong type or a second policy is an error. The defaults under the policy may be in the same file, as further
+// documents.
+//
+// Parse splits the file into documents, converts each to JSON, finds its kind and decodes it with package strict.
+// It does not resolve settings (internal/policy does) and reads no cluster. Start reading at Parse.
 package policyfile
 
 import (
@@ -18,14 +22,18 @@ import (
 	"attune.io/attune/cmd/kubectl-attune/strict"
 )
 
-// Documents are what a file holds: one policy, and the defaults under it where it has them.
+// Documents holds the objects of a file.
 type Documents struct {
-	Policy    *v1alpha1.AttunePolicy
+	// Policy is never nil after Parse has succeeded.
+	Policy *v1alpha1.AttunePolicy
+	// Namespace and Cluster are the defaults; nil where the file has none.
 	Namespace *v1alpha1.AttuneNamespaceDefaults
-	Cluster   *v1alpha1.AttuneDefaults
+	// Cluster are the defaults of the cluster; nil where the file has none.
+	Cluster *v1alpha1.AttuneDefaults
 }
 
-// Parse reads the documents. Every error is one sentence per mistake: field, value, and what would do.
+// Parse reads the documents of a file. Its error has one sentence for each mistake: the field, the value, and what
+// would work.
 func Parse(text []byte) (Documents, error) {
 	var documents Documents
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
@@ -41,13 +49,14 @@ func Parse(text []byte) (Documents, error) {
 			return Documents{}, inDocument(number, err)
 		}
 	}
+	// Defaults without a policy resolve to nothing.
 	if documents.Policy == nil {
 		return Documents{}, errors.New("it holds no AttunePolicy: add a document with apiVersion attune.io/v1alpha1 and kind AttunePolicy")
 	}
 	return documents, nil
 }
 
-// inDocument says where, unless that is where everybody looks first.
+// inDocument adds the number of the document to an error, except for the first one.
 func inDocument(number int, err error) error {
 	if number == 1 {
 		return err
@@ -55,14 +64,18 @@ func inDocument(number int, err error) error {
 	return fmt.Errorf("document %d: %w", number, err)
 }
 
+// add decodes one document. An empty one is ignored.
+// The API version is checked before the kind: a policy of another product must not be taken for one of attune.
 func (d *Documents) add(document []byte) error {
 	text, err := yaml.YAMLToJSONStrict(document)
 	if err != nil {
 		return fmt.Errorf("it is not YAML: %w", err)
 	}
+	// A document of comments alone, or an empty one between two separators.
 	if string(text) == "null" {
 		return nil
 	}
+	// Only version and kind are read here. They decide into which type the document is decoded.
 	var meta metav1.TypeMeta
 	if err := json.Unmarshal(text, &meta); err != nil {
 		return errors.New("it is no Kubernetes object: start it with apiVersion attune.io/v1alpha1 and kind AttunePolicy")
@@ -73,6 +86,8 @@ func (d *Documents) add(document []byte) error {
 	return d.addKind(meta.Kind, text)
 }
 
+// addKind decodes a document of a known kind.
+// Another kind is an error: it may be a typing mistake, and ignoring it would change the result.
 func (d *Documents) addKind(kind string, text []byte) error {
 	switch kind {
 	case "AttunePolicy":
@@ -91,7 +106,7 @@ func (d *Documents) addKind(kind string, text []byte) error {
 	return fmt.Errorf("kind %q has no place here: use AttunePolicy, with AttuneNamespaceDefaults and AttuneDefaults beside it where there are any", kind)
 }
 
-// once decodes a document of which a file holds at most one.
+// once decodes a document of a kind that a file may have once.
 func once[T any](into **T, kind string, text []byte) error {
 	if *into != nil {
 		return fmt.Errorf("it is a second %s: leave one of them", kind)
@@ -100,7 +115,7 @@ func once[T any](into **T, kind string, text []byte) error {
 	return strict.Decode(text, *into)
 }
 
-// namedDefault: defaults of another name would be ignored silently.
+// namedDefault refuses defaults of another name than default: the operator would ignore them silently.
 func namedDefault(kind, name string) error {
 	if name != v1alpha1.DefaultsName {
 		return fmt.Errorf("%s metadata.name %q is not read: only the object named %s is", kind, name, v1alpha1.DefaultsName)

@@ -1,5 +1,8 @@
-// Package strict decodes JSON as the API server would take it: an unknown field or a value of the wrong type
-// is a mistake, and each mistake is one sentence with the field, the value, and what would do.
+// Package strict decodes JSON as strictly as the API server would: an unknown field or a value of the wrong type
+// is a mistake. Each mistake is one sentence with the field, the value, and what would work.
+//
+// Decode first compares the text with the Go type by reflection (check), which finds all mistakes at once, and
+// decodes it only if there are none. It applies no defaults and no validation beyond types.
 package strict
 
 import (
@@ -18,22 +21,30 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Decode reads an object strictly. The decoders of the Kubernetes libraries name neither the field of a
-// wrong quantity nor a field that was meant, so the text is checked against the type first.
+// Decode reads an object into a pointer to a struct. The decoders of the Kubernetes libraries name neither the
+// field of a wrong quantity nor the fields that exist, so the text is checked against the type first. After an
+// error into is not changed.
+// All mistakes are in one error, separated by semicolons, in the order of their paths.
 func Decode(text []byte, into any) error {
+	// The check comes first. Decoding stops at the first mistake and does not name its field.
 	if problems := check("", text, reflect.TypeOf(into)); len(problems) > 0 {
 		return errors.New(strings.Join(problems, "; "))
 	}
 	return json.Unmarshal(text, into)
 }
 
+// unmarshaler marks types that decode themselves, such as quantities. They are checked by decoding them.
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// check compares a value at a path with the type it is meant for: one sentence per mistake.
+// check compares the value at a path with its type, and returns one sentence for each mistake. null fits every
+// type.
+// The order of the cases matters: a type that decodes itself, such as a quantity, may be a struct, and its fields
+// are not those of the JSON. Bytes are a text in JSON, not a list.
 func check(path string, text json.RawMessage, t reflect.Type) []string {
 	if string(text) == "null" {
 		return nil
 	}
+	// A pointer is an optional value of its element's type.
 	if t.Kind() == reflect.Pointer {
 		return check(path, text, t.Elem())
 	}
@@ -53,15 +64,17 @@ func check(path string, text json.RawMessage, t reflect.Type) []string {
 	return checkValue(path, text, t)
 }
 
-// checkObject checks every field; field is its type, or nil and what is wrong with it.
+// checkObject checks every field of an object. field returns the type of a field, or nil and the mistake.
 func checkObject(path string, text json.RawMessage, field func(name string) (reflect.Type, string)) []string {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(text, &object) != nil {
 		return []string{fmt.Sprintf("%s %s must be an object: write its fields under it", orDocument(path), text)}
 	}
 	var problems []string
+	// The order is fixed, so that the same file has the same error.
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		t, problem := field(name)
+		// The field is unknown. Its value is not looked at.
 		if t == nil {
 			problems = append(problems, problem)
 			continue
@@ -71,6 +84,8 @@ func checkObject(path string, text json.RawMessage, field func(name string) (ref
 	return problems
 }
 
+// checkList checks every element of a list.
+// The path of an element has its index, such as containers[0].
 func checkList(path string, text json.RawMessage, t reflect.Type) []string {
 	var list []json.RawMessage
 	if json.Unmarshal(text, &list) != nil {
@@ -83,6 +98,7 @@ func checkList(path string, text json.RawMessage, t reflect.Type) []string {
 	return problems
 }
 
+// checkValue decodes a value that has no parts into a throw-away variable.
 func checkValue(path string, text json.RawMessage, t reflect.Type) []string {
 	if json.Unmarshal(text, reflect.New(t).Interface()) == nil {
 		return nil
@@ -90,7 +106,8 @@ func checkValue(path string, text json.RawMessage, t reflect.Type) []string {
 	return []string{fmt.Sprintf("%s %s must be %s", orDocument(path), text, wanted(text, t))}
 }
 
-// wanted says what a value of the type looks like.
+// wanted returns in words what a value of the type looks like.
+// It names an example where the type has a format of its own.
 func wanted(text json.RawMessage, t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[v1alpha1.Duration]():
@@ -111,13 +128,14 @@ func wanted(text json.RawMessage, t reflect.Type) string {
 	return "of the type " + t.String()
 }
 
-// fieldsOf are a struct's fields by their JSON names, those of inlined structs among them.
+// fieldsOf returns a struct's fields by their JSON names, with those of inlined structs.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
+		// Such a field is not part of the JSON.
 		case name == "-":
 		case name != "":
 			fields[name] = f.Type
@@ -128,11 +146,13 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
+// unknownField is the sentence for a field that the type does not have. It lists those that it has.
 func unknownField(path, name string, known map[string]reflect.Type) string {
 	return fmt.Sprintf("%s is no field: %s has %s",
 		join(path, name), orDocument(path), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 }
 
+// join appends a field name to a path, which is empty at the top.
 func join(path, name string) string {
 	if path == "" {
 		return name
@@ -140,6 +160,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
+// orDocument names the top of the document, which has no path.
 func orDocument(path string) string {
 	if path == "" {
 		return "the document"

@@ -1,4 +1,8 @@
-// Package cluster answers from the caches of the cluster's objects what the scraper of the kubelets asks.
+// Package cluster answers the questions of the kubelets' scraper (embedded.Cluster) from the caches of the
+// operator: which nodes there are, where a pod runs, and of which pods more than usage is wanted.
+//
+// It reads AttuneRecommendation, Pod and Node objects from a cache, and never asks the API server itself or
+// changes an object. It exists because package embedded knows no Kubernetes client.
 package cluster
 
 import (
@@ -15,16 +19,19 @@ import (
 	"attune.io/attune/usage/embedded"
 )
 
-// Reader is an embedded.Cluster.
+// Reader is an embedded.Cluster. It is safe for concurrent use, as its cache is.
 type Reader struct {
+	// Cache holds nodes, pods and recommendations. Lists share memory with it, so nothing that it returns is
+	// changed.
 	Cache client.Reader
-	// Cached says whether objects of a namespace are in the cache, which refuses to be asked about any other.
+	// Cached returns whether the cache has the objects of a namespace. The cache refuses questions about any other
+	// namespace with an error. It must not be nil.
 	Cached func(namespace string) bool
 }
 
 var _ embedded.Cluster = Reader{}
 
-// Nodes implements embedded.Cluster.
+// Nodes implements embedded.Cluster. A node without a usable address is an entry of unusable; err is the cache's.
 func (r Reader) Nodes(ctx context.Context) (nodes []embedded.Node, unusable []error, err error) {
 	list := &corev1.NodeList{}
 	if err := r.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -41,7 +48,7 @@ func (r Reader) Nodes(ctx context.Context) (nodes []embedded.Node, unusable []er
 	return nodes, unusable, nil
 }
 
-// Watched implements embedded.Cluster.
+// Watched implements embedded.Cluster: the pods with an open record of a resize.
 func (r Reader) Watched(ctx context.Context) (map[embedded.Pod]string, error) {
 	list, err := r.recommendations(ctx)
 	return withRecords(list), err
@@ -58,7 +65,8 @@ func withRecords(list []v1alpha1.AttuneRecommendation) map[embedded.Pod]string {
 	return watched
 }
 
-// Followed implements embedded.Cluster: the pods that their nodes size.
+// Followed implements embedded.Cluster: the running pods of workloads of the strategy Node in mode Auto. Pods
+// without a node are left out.
 func (r Reader) Followed(ctx context.Context) (map[embedded.Pod]string, error) {
 	list, err := r.recommendations(ctx)
 	if err != nil {
@@ -66,6 +74,7 @@ func (r Reader) Followed(ctx context.Context) (map[embedded.Pod]string, error) {
 	}
 	followed := map[embedded.Pod]string{}
 	for i := range list {
+		// Only these pods are looked up: to find the pods of all workloads would cost more than the scrape.
 		if !sizedByNode(&list[i]) {
 			continue
 		}
@@ -82,8 +91,8 @@ func (r Reader) Followed(ctx context.Context) (map[embedded.Pod]string, error) {
 	return followed, nil
 }
 
-// sizedByNode: a workload's running pods are sized by their nodes (strategy Node). How long they waited for CPU is part
-// of their base.
+// sizedByNode returns whether a workload's running pods are sized by their nodes (strategy Node in mode Auto).
+// Only for those the time that they waited for CPU is part of their base.
 func sizedByNode(rec *v1alpha1.AttuneRecommendation) bool {
 	return rec.Spec.Strategy == v1alpha1.StrategyNode && rec.Spec.Mode == v1alpha1.UpdateAuto
 }
@@ -100,7 +109,8 @@ func (r Reader) NodeOf(ctx context.Context, pod embedded.Pod) (string, error) {
 	return found.Spec.NodeName, nil
 }
 
-// There says whether a pod is in the cache. Where the cache cannot be asked, the pod is taken to be there.
+// There returns whether a pod is in the cache. It is true where the cache fails, so that a failing cache drops
+// nothing.
 func (r Reader) There(namespace, name string) bool {
 	if !r.Cached(namespace) {
 		return false
@@ -109,6 +119,7 @@ func (r Reader) There(namespace, name string) bool {
 	return !apierrors.IsNotFound(err)
 }
 
+// recommendations lists all recommendations of the cache. The caller must not change them.
 func (r Reader) recommendations(ctx context.Context) ([]v1alpha1.AttuneRecommendation, error) {
 	list := &v1alpha1.AttuneRecommendationList{}
 	if err := r.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {

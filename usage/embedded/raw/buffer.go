@@ -7,24 +7,30 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// buffer is what is in no pack yet. Its journal has the same on disk. It is safe for concurrent use.
+// buffer holds the samples that are in no pack yet. The journal has the same samples on disk. The mutex guards all
+// fields, so a buffer is safe for concurrent use. mostWaiting bounds the samples.
 type buffer struct {
-	mutex       sync.RWMutex
-	series      map[labels.Labels]*buffered
+	mutex  sync.RWMutex
+	series map[labels.Labels]*buffered
+	// samples is their number; first and last are the times of the oldest and the newest one, valid where samples
+	// > 0.
 	samples     int
 	first, last int64
 }
 
-// buffered samples of a series, in the order in which they came. The id is the journal's.
+// buffered holds the samples of one series in the order in which they came, which may differ from that of their
+// times. id is the number of the series in the journal: series are numbered 0, 1, 2, … as they come.
 type buffered struct {
 	labels  labels.Labels
 	id      uint64
 	samples Samples
 }
 
+// newBuffer returns an empty buffer. Its first series gets the number 0, as in an empty journal.
 func newBuffer() *buffer { return &buffer{series: map[labels.Labels]*buffered{}} }
 
-// know the series of entries, and number those that are new.
+// know gives numbers to the series that are new. It adds no sample: journal.write needs the numbers before the
+// batch is in the buffer.
 func (b *buffer) know(entries []Entry) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
@@ -33,6 +39,7 @@ func (b *buffer) know(entries []Entry) {
 	}
 }
 
+// add stores samples. It does not sort them and drops none.
 func (b *buffer) add(entries []Entry) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
@@ -47,6 +54,7 @@ func (b *buffer) add(entries []Entry) {
 	}
 }
 
+// of returns the series with these labels and makes it where it is new. The caller holds mutex for writing.
 func (b *buffer) of(l labels.Labels) *buffered {
 	s := b.series[l]
 	if s == nil {
@@ -56,8 +64,8 @@ func (b *buffer) of(l labels.Labels) *buffered {
 	return s
 }
 
-// sorted series, each with its samples of a time in the order of their times; of two of the same time the one that came
-// first is kept.
+// sorted returns the matching series in the given order, each with its samples from first to last in the order of
+// their times. Of two samples with the same time the one that came first is kept. The samples are copies.
 func (b *buffer) sorted(first, last int64, matches func(labels.Labels) bool, order func(a, b labels.Labels) int) []buffered {
 	b.mutex.RLock()
 	defer b.mutex.RUnlock()
@@ -74,6 +82,8 @@ func (b *buffer) sorted(first, last int64, matches func(labels.Labels) bool, ord
 	return found
 }
 
+// within returns a sorted copy of the samples from first to last. Samples nearly always come in order, so it sorts
+// only where it meets one that does not.
 func within(samples Samples, first, last int64) Samples {
 	var part Samples
 	inOrder := true
@@ -84,6 +94,7 @@ func within(samples Samples, first, last int64) Samples {
 		inOrder = inOrder && (len(part) == 0 || part[len(part)-1].At < s.At)
 		part = append(part, s)
 	}
+	// Only a clock that was set back leads here.
 	if !inOrder {
 		slices.SortStableFunc(part, func(a, b Sample) int { return int(a.At - b.At) })
 		part = slices.CompactFunc(part, func(a, b Sample) bool { return a.At == b.At })
@@ -91,7 +102,7 @@ func within(samples Samples, first, last int64) Samples {
 	return part
 }
 
-// span is the times of the first and the last sample, and whether there is any.
+// span returns the times of the oldest and the newest sample. any is false where the buffer is empty.
 func (b *buffer) span() (first, last int64, any bool) {
 	b.mutex.RLock()
 	defer b.mutex.RUnlock()

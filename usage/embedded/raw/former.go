@@ -11,12 +11,16 @@ import (
 
 // Names of folders that Prometheus's database keeps: earlier versions of this program had it in the same folder.
 var (
-	blockName   = regexp.MustCompile(`^[0-9A-HJKMNP-TV-Z]{26}(\.tmp-for-(creation|deletion))?$`)
-	headNames   = []string{"wal", "wbl", "chunks_head"}
+	// blockName matches the ULID of a block, and of one that was being made or removed.
+	blockName = regexp.MustCompile(`^[0-9A-HJKMNP-TV-Z]{26}(\.tmp-for-(creation|deletion))?$`)
+	// headNames are the folders of samples that are in no block.
+	headNames = []string{"wal", "wbl", "chunks_head"}
+	// segmentName matches what such a folder holds.
 	segmentName = regexp.MustCompile(`^([0-9]{6,8}|checkpoint\.[0-9]+(\.tmp)?)$`)
 )
 
-// DropFormer removes what the database of an earlier version left in a folder, and nothing else.
+// DropFormer removes the folders that the database of an earlier version left in dir, and nothing else. It does
+// not fail: what could not be removed is logged.
 func DropFormer(dir string, log *slog.Logger) {
 	entries, _ := os.ReadDir(dir) // who works with the folder meets the error as well
 	var dropped []string
@@ -37,7 +41,8 @@ func DropFormer(dir string, log *slog.Logger) {
 	}
 }
 
-// former says whether a folder is of that database: by its name, and by what it holds.
+// former returns whether a folder belongs to that database. Both its name and its content must fit, so that a
+// folder of the same name with other files is never removed.
 func former(path string) bool {
 	name := filepath.Base(path)
 	inside, err := os.ReadDir(path)

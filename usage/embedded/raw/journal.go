@@ -13,20 +13,25 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// mostRecord bounds a record of the journal.
+// mostRecord bounds a record of the journal, in bytes. A greater length in the file is damage: without the bound,
+// a broken length would make replay allocate up to 4 GiB.
 const mostRecord = 64 << 20
 
-// journal has what is in no pack yet, record by record: its length, its checksum, and the samples of one batch. A series'
-// labels stand where it comes first. What a crash tore off at the end is cut off.
+// journal is the file with the samples that are in no pack yet. It is a list of records: 4 bytes length, 4 bytes
+// checksum (CRC-32C), and the samples of one batch. A series is a number; its labels stand where the number comes
+// first. What a crash tore off at the end is cut off by openJournal.
 type journal struct {
 	file *os.File
-	// known is how many series have stood in it.
-	known  uint64
+	// known is the number of series whose labels are in the file. It equals the number of series in the buffer
+	// after each record.
+	known uint64
+	// record is memory of the last record, for the next one.
 	record []byte
 }
 
-// openJournal reads what a journal has into a buffer, and goes on behind it. What cannot be read is cut off and counted
-// in bytes. ErrUnread says that a read failed, which is no end.
+// openJournal reads a journal into a buffer and opens it for writing behind its last whole record. lost is the
+// number of bytes that were cut off. The error is ErrUnread where a read failed: the file is not cut then, since
+// its end was never seen.
 func openJournal(volume *Volume, path string, into *buffer) (_ *journal, lost int64, err error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -52,6 +57,9 @@ func openJournal(volume *Volume, path string, into *buffer) (_ *journal, lost in
 	return &journal{file: file, known: uint64(len(into.series))}, size - whole, err
 }
 
+// replayFile reads the journal through the volume, so that a hanging disk cannot block the start for ever. A
+// missing right is not ErrUnread: the journal must not be put aside for it, because an administrator can correct
+// the right.
 func replayFile(volume *Volume, path string, into *buffer) (whole int64, err error) {
 	file, err := volume.Open(path)
 	if err != nil {
@@ -66,7 +74,7 @@ func replayFile(volume *Volume, path string, into *buffer) (whole int64, err err
 	return whole, err
 }
 
-// inTime reads a file of a volume as that is read.
+// inTime is an io.ReaderAt that reads a file through its volume, with the volume's time limit.
 type inTime struct {
 	volume *Volume
 	file   File
@@ -77,7 +85,9 @@ func (r inTime) ReadAt(b []byte, at int64) (n int, err error) {
 	return r.volume.readAt(context.Background(), r.file, b, at)
 }
 
-// replay reads records up to the first that is not whole. It says how many bytes are.
+// replay reads records up to the first that is not whole, and returns how many bytes the whole ones take. A torn
+// or broken record is no error: everything behind it is of no use, since a reader cannot know where the next
+// record begins.
 func replay(from io.Reader, into *buffer) (whole int64, err error) {
 	var byID []labels.Labels
 	var head [8]byte
@@ -106,6 +116,7 @@ func replay(from io.Reader, into *buffer) (whole int64, err error) {
 	}
 }
 
+// unlessEnd turns the end of the file into nil, also in the middle of a record.
 func unlessEnd(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil
@@ -113,7 +124,8 @@ func unlessEnd(err error) error {
 	return err
 }
 
-// entriesOf a record, and the series that are known after it by their ids.
+// entriesOf decodes a record. byID are the series of the records before; the result adds those that are new. good
+// is false where the record does not decode as a whole, although its checksum is right.
 func entriesOf(record []byte, byID []labels.Labels) (_ []Entry, _ []labels.Labels, good bool) {
 	c := cursor{left: record}
 	builder := labels.NewScratchBuilder(8)
@@ -121,6 +133,7 @@ func entriesOf(record []byte, byID []labels.Labels) (_ []Entry, _ []labels.Label
 	entries := make([]Entry, c.count())
 	for i := range entries {
 		id := c.uvarint()
+		// The next free number announces a new series, whose labels follow.
 		if id == uint64(len(byID)) {
 			byID = append(byID, c.labels(&builder))
 		}
@@ -133,8 +146,11 @@ func entriesOf(record []byte, byID []labels.Labels) (_ []Entry, _ []labels.Label
 	return entries, byID, c.ended()
 }
 
-// write a batch whose series the buffer knows already.
+// write appends a batch as one record, with a single call of Write. The buffer must know all series of the batch
+// (buffer.know), since the record refers to them by the buffer's numbers. It does not sync: a crash of the node,
+// not of the process, may lose records.
 func (j *journal) write(entries []Entry, of *buffer) error {
+	// The first 8 bytes are for length and checksum, which are known last.
 	b := append(j.record[:0], make([]byte, 8)...) //nolint:gocritic // it becomes the record again
 	b = binary.AppendUvarint(b, uint64(len(entries)))
 	last, known := int64(0), j.known
@@ -145,6 +161,7 @@ func (j *journal) write(entries []Entry, of *buffer) error {
 			b = putLabels(b, e.Labels)
 			known++
 		}
+		// Times are differences to the sample before: samples of one scrape have nearly the same time.
 		b = binary.AppendVarint(b, e.At-last)
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(e.Value))
 		last = e.At
@@ -159,7 +176,9 @@ func (j *journal) write(entries []Entry, of *buffer) error {
 	return nil
 }
 
-// empty it: everything is in packs.
+// empty removes all records. It is called when the buffer is in packs that have been synced; called earlier, a
+// crash in between would lose the samples.
+// The buffer must be replaced by an empty one too, since numbers begin with 0 again.
 func (j *journal) empty() error {
 	j.known, j.record = 0, nil
 	if err := j.file.Truncate(0); err != nil {
@@ -169,4 +188,5 @@ func (j *journal) empty() error {
 	return err
 }
 
+// close closes the file. Its records stay for the next openJournal.
 func (j *journal) close() error { return j.file.Close() }

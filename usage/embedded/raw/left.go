@@ -12,20 +12,25 @@ import (
 	"time"
 )
 
-// againEvery is how often packs that cannot be read are tried again, and said to be there.
+// againEvery is how often the files in left are tried again, and how often the log repeats that they are there.
 const againEvery = time.Hour
 
-// PackFile is a pack by what its name and its folder tell: it is not opened.
+// PackFile describes a pack by its name and size on disk, without opening it. It is used where the file cannot be
+// read, or where the store is not open.
 type PackFile struct {
+	// Path of the file.
 	Path string
-	// Min and Max are the times of its first and last sample.
+	// Min and Max are the times of the first and the last sample, in Unix milliseconds.
 	Min, Max int64
-	Bytes    int64
-	why      error
+	// Bytes is the size of the file; 0 where it is not known.
+	Bytes int64
+	// why is the reason that the file cannot be read; nil for a file that was only listed.
+	why error
 }
 
-// fileAt a path. Where the name tells no times, they are that of its last change; that is also the latest that
-// its samples can be of, whatever the name says.
+// fileAt describes the file at a path. Min and Max come from its name. Where the name has no times, both are the
+// time of the file's last change. Max is never later than that change, whatever the name says: a name from a clock
+// that was ahead would keep the file for ever.
 func fileAt(path string, why error) PackFile {
 	f := PackFile{Path: path, Max: math.MaxInt64, why: why}
 	changed := int64(math.MaxInt64)
@@ -39,7 +44,8 @@ func fileAt(path string, why error) PackFile {
 	return f
 }
 
-// PackFiles of a folder and the journal that could not be read, the oldest first.
+// PackFiles lists the packs of a folder, and a journal that was put aside, the oldest first. It is used to make
+// room while no store is open. An error means that the folder cannot be listed.
 func PackFiles(dir string) ([]PackFile, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -55,7 +61,7 @@ func PackFiles(dir string) ([]PackFile, error) {
 	return files, nil
 }
 
-// oldestLeft out, or -1.
+// oldestLeft returns the index of the oldest file in left, or -1 where left is empty.
 func (s *Store) oldestLeft() int {
 	oldest := -1
 	for i, f := range s.left {
@@ -66,7 +72,8 @@ func (s *Store) oldestLeft() int {
 	return oldest
 }
 
-// leaveOut the packs of which a read has failed. Their files are closed when nobody reads them any more.
+// leaveOut moves the packs of which a read has failed from packs to left. It does not close their files, because a
+// query may still use them.
 func (s *Store) leaveOut() {
 	for _, p := range s.packs {
 		if p.failed.Load() {
@@ -76,8 +83,8 @@ func (s *Store) leaveOut() {
 	}
 }
 
-// again reads the packs that could not be read, each once an hour, and says so of those that still cannot. An error is the
-// disk's.
+// again tries the files in left once an hour each, and logs how many are still unreadable. The order of the
+// entries in left is kept. An error means that the disk fails: the entries that were not tried stay in left.
 func (s *Store) again(now time.Time) error {
 	told, due := s.options.Volume.told, false
 	files := s.left
@@ -85,6 +92,8 @@ func (s *Store) again(now time.Time) error {
 	for i, f := range files {
 		last, known := told[f.Path]
 		isDue := !known || now.Sub(last) >= againEvery || now.Before(last)
+		// A file that has not been logged yet has just been tried. A journal that was put aside is never read
+		// again.
 		if known && isDue && strings.HasSuffix(f.Path, packSuffix) {
 			back, err := s.retry(&f)
 			if err != nil {
@@ -105,7 +114,8 @@ func (s *Store) again(now time.Time) error {
 	return nil
 }
 
-// retry a pack that could not be read. It is back where it can be, or is broken.
+// retry opens and checks a pack that could not be read. back is true where the file leaves left: it is readable
+// again, or it is broken and dropped, or it is gone.
 func (s *Store) retry(f *PackFile) (back bool, err error) {
 	p, err := openPack(s.options.Volume, f.Path)
 	if err == nil {
@@ -128,7 +138,7 @@ func (s *Store) retry(f *PackFile) (back bool, err error) {
 	return false, err
 }
 
-// tellLeft says how many packs are left out, in one line, and that they were said.
+// tellLeft logs how many files are left out, in one line, and records the time of the message for each of them.
 func (s *Store) tellLeft(now time.Time) {
 	clear(s.options.Volume.told)
 	for _, f := range s.left {

@@ -12,19 +12,25 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
-// pack is a file of samples that never changes. It is closed when nobody reads it any more, also after it was removed.
+// pack is an open file of samples that never changes. Its descriptor is closed by the garbage collector when no
+// query uses it any more, or by Store.Close. A pack that was removed from the folder is readable until then.
 type pack struct {
-	path     string
-	volume   *Volume
-	file     File
-	size     int64
-	groups   []group
+	path   string
+	volume *Volume
+	file   File
+	size   int64
+	// groups is the directory, in the order of the file. It stays in memory; the bodies of the groups do not.
+	groups []group
+	// min and max are the times of the first and the last sample, in Unix milliseconds.
 	min, max int64
-	// failed: a read of it failed, though the volume answers.
+	// failed is true once a read of this file has failed although the volume answers. Queries skip the pack from
+	// then on, and Store.leaveOut moves it to left.
 	failed atomic.Bool
 }
 
-// openPack reads the directory. Errors that are ErrBroken or ErrUnread are the file's, others the disk's.
+// openPack opens a file and reads its directory. Errors that are ErrBroken or ErrUnread concern this file; others
+// mean that the disk or the process is in trouble.
+// The bodies of the groups are checked when they are read (see verify).
 func openPack(volume *Volume, path string) (_ *pack, err error) {
 	ctx := context.Background()
 	file, err := volume.Open(path)
@@ -40,6 +46,7 @@ func openPack(volume *Volume, path string) (_ *pack, err error) {
 	if err != nil {
 		return nil, unread(ctx, path, err)
 	}
+	// A named pipe, for example, would block the read.
 	if !info.Mode().IsRegular() {
 		return nil, unread(ctx, path, errors.New("it is no file"))
 	}
@@ -47,6 +54,7 @@ func openPack(volume *Volume, path string) (_ *pack, err error) {
 	return p, p.readDirectory(ctx)
 }
 
+// readDirectory reads the footer, then the directory that it points to, and checks both.
 func (p *pack) readDirectory(ctx context.Context) error {
 	if p.size < int64(len(magic)+footerSize) {
 		return broken("it has %d bytes", p.size)
@@ -70,6 +78,7 @@ func (p *pack) readDirectory(ctx context.Context) error {
 	return p.parseDirectory(directory)
 }
 
+// parseDirectory decodes what directoryOf has encoded, and sets groups, min and max.
 func (p *pack) parseDirectory(directory []byte) error {
 	c := cursor{left: directory}
 	p.groups = make([]group, c.count())
@@ -89,6 +98,8 @@ func (p *pack) parseDirectory(directory []byte) error {
 	return nil
 }
 
+// read returns length bytes from an offset. Offsets come from the file, so they are checked against its size
+// before memory is allocated.
 func (p *pack) read(ctx context.Context, at int64, length int) ([]byte, error) {
 	if at < 0 || length < 0 || at+int64(length) > p.size {
 		return nil, broken("%d bytes at %d of %d", length, at, p.size)
@@ -108,14 +119,14 @@ func (p *pack) read(ctx context.Context, at int64, length int) ([]byte, error) {
 	return b, nil
 }
 
-// part is a series of a pack: where its chunks are.
+// part is one series of a pack: its labels, and the offset begin of its first chunk in the file.
 type part struct {
 	told
 	pack  *pack
 	begin int64
 }
 
-// group's series, in their order.
+// group reads and decodes the body of a group, and returns its series in their order.
 func (p *pack) group(ctx context.Context, g group) ([]part, error) {
 	body, err := p.read(ctx, g.at, int(g.length))
 	if err != nil {
@@ -127,6 +138,8 @@ func (p *pack) group(ctx context.Context, g group) ([]part, error) {
 	return p.parseGroup(g, body)
 }
 
+// parseGroup decodes what tell has encoded. The lengths of all chunks must add up to the beginning of the body,
+// else the group is broken.
 func (p *pack) parseGroup(g group, body []byte) ([]part, error) {
 	c := cursor{left: body}
 	texts := make([]string, c.count())
@@ -159,6 +172,7 @@ func (p *pack) parseGroup(g group, body []byte) ([]part, error) {
 			s.chunks[k].max = s.chunks[k].min + int64(c.uvarint())
 			s.chunks[k].length = int(min(c.uvarint(), math.MaxUint32))
 			last = s.chunks[k].max
+			// Chunks are written without gaps, so lengths are enough to find them.
 			begin += int64(s.chunks[k].length)
 		}
 	}
@@ -168,7 +182,7 @@ func (p *pack) parseGroup(g group, body []byte) ([]part, error) {
 	return series, nil
 }
 
-// data of the chunks, one behind the other.
+// data reads all chunks of the series in one read and checks them.
 func (s *part) data(ctx context.Context) ([]byte, error) {
 	length := 0
 	for _, c := range s.chunks {
@@ -181,7 +195,8 @@ func (s *part) data(ctx context.Context) ([]byte, error) {
 	return data, err
 }
 
-// iterator over the samples of a time. It reads them at once.
+// iterator returns the samples of the chunks that overlap the time from first to last. It reads the data at once
+// and decodes lazily. An error of the read is the error of the iterator.
 func (s *part) iterator(ctx context.Context, first, last int64) chunkenc.Iterator {
 	data, err := s.data(ctx)
 	if err != nil {
@@ -206,15 +221,16 @@ func (s *part) iterator(ctx context.Context, first, last int64) chunkenc.Iterato
 	return storage.ChainSampleIteratorFromIterators(nil, iterators)
 }
 
-// failed is an iterator over nothing that says why.
+// failed is an iterator without samples that reports an error.
 type failed struct {
 	chunkenc.Iterator
 	why error
 }
 
+// Err returns why the samples could not be read.
 func (f failed) Err() error { return f.why }
 
-// verify reads everything.
+// verify reads and checks every group and every series of the file.
 func (p *pack) verify() error {
 	ctx := context.Background()
 	for _, g := range p.groups {

@@ -10,14 +10,16 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// querier answers the query engine from one pack. The samples of a series are read when they are iterated over.
+// querier answers the query engine from one pack. Select reads the bodies of the groups that may match; the
+// samples of a series are read only when the engine iterates over them.
 type querier struct {
 	NoLabels
 	pack        *pack
 	first, last int64
 }
 
-// NoLabels answers what the engine never asks of a querier.
+// NoLabels implements the methods of storage.Querier that the query engine never calls here. It is embedded in
+// queriers.
 type NoLabels struct{}
 
 // LabelValues are none.
@@ -31,11 +33,14 @@ func (NoLabels) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matc
 }
 
 // Close does nothing.
+// Queriers hold nothing that has to be released.
 func (NoLabels) Close() error { return nil }
 
-// Select answers in the order of the labels, whether or not that was asked for.
+// Select returns the matching series in the order of their labels, whether or not that was asked for: the store
+// merges the results of several packs, which needs the order. An error of a read is the error of the set.
 func (q querier) Select(ctx context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	var found []storage.Series
+	// The directory is in memory, so a group that cannot match costs no read.
 	namespaces, metrics := literals(matchers, namespaceLabel), literals(matchers, labels.MetricName)
 	for _, g := range q.pack.groups {
 		if ctx.Err() != nil {
@@ -57,18 +62,21 @@ func (q querier) Select(ctx context.Context, _ bool, _ *storage.SelectHints, mat
 	return Sorted(found)
 }
 
-// entry reads the samples while the context of its question lasts.
+// entry returns a series whose samples are read when they are iterated over, as long as the context of the query
+// lasts.
 func (q querier) entry(ctx context.Context, s *part) storage.Series {
 	return &storage.SeriesEntry{Lset: s.labels, SampleIteratorFn: func(chunkenc.Iterator) chunkenc.Iterator {
 		return s.iterator(ctx, q.first, q.last)
 	}}
 }
 
+// overlaps returns whether a chunk of the series overlaps the time from first to last.
 func (s *part) overlaps(first, last int64) bool {
 	return slices.ContainsFunc(s.chunks, func(c chunk) bool { return c.max >= first && c.min <= last })
 }
 
-// literals that a label may have; nil: anything.
+// literals returns the values that the matchers allow for a label, where they list them; nil where any value may
+// match.
 func literals(matchers []*labels.Matcher, label string) []string {
 	for _, m := range matchers {
 		switch {
@@ -82,26 +90,32 @@ func literals(matchers []*labels.Matcher, label string) []string {
 	return nil
 }
 
-// mayHave a series of one of the namespaces and metrics. Its series are in the order of both.
+// mayHave returns whether the group may hold a series of one of the namespaces and metrics. The metrics are
+// compared only in a group of one namespace: in others the series are ordered by namespace first, and the first
+// and last metric are no bounds.
 func (g *group) mayHave(namespaces, metrics []string) bool {
 	return between(g.namespaces, namespaces) && (g.namespaces[0] != g.namespaces[1] || between(g.metrics, metrics))
 }
 
+// between returns whether one of the texts lies between two ends, both included; true where there is no list
+// (nil).
 func between(ends [2]string, any []string) bool {
 	return any == nil || slices.ContainsFunc(any, func(s string) bool { return ends[0] <= s && s <= ends[1] })
 }
 
+// matchAll returns whether labels fulfil all matchers. A missing label has the empty value.
 func matchAll(matchers []*labels.Matcher, of labels.Labels) bool {
 	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(of.Get(m.Name)) })
 }
 
-// waiting answers from the samples that are in no pack yet.
+// waiting answers the query engine from the buffer, that is from the samples that are in no pack yet.
 type waiting struct {
 	NoLabels
 	buffer      *buffer
 	first, last int64
 }
 
+// Select copies the matching samples under the buffer's mutex, so that Append may go on during the query.
 func (q waiting) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	var found []storage.Series
 	matching := func(of labels.Labels) bool { return matchAll(matchers, of) }
@@ -111,12 +125,14 @@ func (q waiting) Select(_ context.Context, _ bool, _ *storage.SelectHints, match
 	return Sorted(found)
 }
 
-// Sorted is a set of series in the order of their labels, which it puts them into.
+// Sorted sorts the series by their labels, in place, and returns them as a set.
+// Package embedded uses it for the samples in memory too.
 func Sorted(series []storage.Series) storage.SeriesSet {
 	slices.SortFunc(series, func(a, b storage.Series) int { return labels.Compare(a.Labels(), b.Labels()) })
 	return &set{series: series, at: -1}
 }
 
+// set iterates over series in memory. It has no errors and no warnings.
 type set struct {
 	series []storage.Series
 	at     int

@@ -1,6 +1,20 @@
-// Package raw keeps the samples of series in a folder: in a journal first, then in packs, which never change and are
-// merged to longer ones. Prometheus's query engine reads them. Its own database does the same and more, and brings the
-// libraries of all clouds with it.
+// Package raw keeps the samples of series in a folder. Prometheus's query engine reads them. Prometheus's own
+// database does the same and more, but it brings the client libraries of all clouds with it.
+//
+// The data takes this way:
+//
+//  1. Store.Append writes a batch to the journal (a file) and puts it into the buffer (memory).
+//  2. Store.Tend packs the buffer every ten minutes: the samples go into packs, files that never change, and the
+//     journal is emptied.
+//  3. Store.Tend merges the packs of a span that is over to one longer pack: first of two hours, then of a day.
+//  4. Store.Tend removes the oldest packs when they are too old or take too many bytes.
+//
+// Store.Querier answers from the packs and from the buffer. A pack is named by the times of its first and last
+// sample.
+//
+// After a crash of the process, the journal has what is in no pack; only a record that was being written is lost. The
+// package never repairs a broken pack; it drops the file and logs that. Start reading at store.go, then tend.go
+// and writer.go.
 package raw
 
 import (
@@ -19,44 +33,52 @@ import (
 )
 
 const (
-	// journalName in the folder, asideSuffix of one that could not be read.
+	// journalName is the file in the folder. asideSuffix is appended to the name of a journal that could not be
+	// read.
 	journalName, asideSuffix = "journal", ".unread"
-	// mostWaiting samples are in no pack, and those of packEvery at most.
+	// mostWaiting bounds the samples that are in no pack: more are packed at once. packEvery is the time between
+	// the first and the last sample of the buffer after which they are packed in any case.
 	mostWaiting = 1 << 20
 	packEvery   = 10 * time.Minute
-	// mostEntries are written as one record.
+	// mostEntries are written as one record of the journal. It keeps a record far below mostRecord.
 	mostEntries = 1 << 16
 )
 
 // Options of a Store.
 type Options struct {
-	// Dir is a folder of its own. Nobody else writes there.
+	// Dir is a folder of the store's own, which must exist. No other process may write there; the caller locks it.
 	Dir string
-	// Retention is how long samples are kept.
+	// Retention is how long samples are kept. A pack goes when its newest sample is older.
 	Retention time.Duration
-	// MaxBytes is what packs and journal may take: the oldest packs go first.
+	// MaxBytes is how many bytes packs and journal may take. At nine tenths of it the oldest packs go.
 	MaxBytes int64
-	Log      *slog.Logger
-	// Volume is one of its own where it is nil.
+	// Log receives what is dropped and what cannot be read. It must not be nil.
+	Log *slog.Logger
+	// Volume reads the files; nil: a Volume is made for this store alone. A store that is opened after another one
+	// hung needs the same Volume, so that it does not begin a second read.
 	Volume *Volume
 }
 
-// Store of samples. Append, Tend, DropBroken and Close belong to one caller at a time; the rest is safe for concurrent
-// use.
+// Store of samples. Append, Tend, DropBroken and Close must be called by one goroutine at a time, which may read
+// packs and left without mutex; Querier and Oldest are safe for concurrent use.
 type Store struct {
 	options Options
 	journal *journal
 	// mutex guards the rest. It is never held while the disk is waited for.
 	mutex sync.RWMutex
-	// packs are in the order of their first samples.
-	packs  []*pack
+	// packs are in the order of their first samples. The slice is replaced, never changed in place, so a reader
+	// that took it under mutex may go on with it.
+	packs []*pack
+	// buffer holds what is in no pack. Another one takes its place when it has been packed; a query that began
+	// before goes on with the old one.
 	buffer *buffer
-	// left out are packs that cannot be read. They are their caller's who tends the store.
+	// left are the packs that cannot be read, and a journal that was put aside. They belong to the goroutine that
+	// tends the store.
 	left []PackFile
 }
 
-// Open a folder. Packs that are broken are dropped, those that cannot be read are left out, and the journal is cut where it
-// ends to make sense. An error is the disk's.
+// Open opens a folder. It drops broken packs, leaves out packs that cannot be read, and cuts the journal where it
+// stops making sense. It logs each of these. An error means that the disk itself fails: nothing is open then.
 func Open(o Options) (_ *Store, err error) {
 	if o.Volume == nil {
 		o.Volume = NewVolume(clock.RealClock{})
@@ -70,6 +92,7 @@ func Open(o Options) (_ *Store, err error) {
 	if err := s.openPacks(); err != nil {
 		return nil, err
 	}
+	// A folder or a link of that name is not ours; opening it could block or write elsewhere.
 	path := filepath.Join(o.Dir, journalName)
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		s.drop(path, broken("it is no file"))
@@ -88,8 +111,8 @@ func Open(o Options) (_ *Store, err error) {
 	return s, nil
 }
 
-// beginJournal in the place of one that cannot be read, which stays as a file until it is too old. Those are the samples of
-// some minutes.
+// beginJournal begins a journal in the place of one that cannot be read. The old file stays under another name
+// until it is too old. It holds samples of some minutes.
 func (s *Store) beginJournal(path string, why error) (*journal, int64, error) {
 	s.options.Log.Error("the journal of raw samples cannot be read; another one is begun", "kept", path+asideSuffix, "cause", why.Error())
 	if err := os.Rename(path, path+asideSuffix); err != nil {
@@ -101,6 +124,8 @@ func (s *Store) beginJournal(path string, why error) (*journal, int64, error) {
 	return openJournal(s.options.Volume, path, s.buffer)
 }
 
+// openPacks opens every pack of the folder and removes temporary files. A temporary file is a pack that was being
+// written when the process ended: its samples are still in the journal or in the packs that were being merged.
 func (s *Store) openPacks() error {
 	DropFormer(s.options.Dir, s.options.Log)
 	entries, err := os.ReadDir(s.options.Dir)
@@ -127,6 +152,7 @@ func (s *Store) openPacks() error {
 	return nil
 }
 
+// openOne opens one pack. Only an error of the disk is returned; a broken or unreadable file is handled here.
 func (s *Store) openOne(path string) error {
 	p, err := openPack(s.options.Volume, path)
 	switch {
@@ -143,6 +169,7 @@ func (s *Store) openOne(path string) error {
 	return nil
 }
 
+// drop removes a file whose content is broken. That loses its samples, so it is logged with the cause.
 func (s *Store) drop(path string, why error) {
 	s.options.Log.Warn("raw samples on disk are dropped", "path", path, "cause", why.Error())
 	if err := os.RemoveAll(path); err != nil {
@@ -150,7 +177,8 @@ func (s *Store) drop(path string, why error) {
 	}
 }
 
-// put packs in the place of others.
+// put replaces packs in one step, so that a query sees either the packs before a merge or the one after it, never
+// both.
 func (s *Store) put(added, removed []*pack) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -159,9 +187,13 @@ func (s *Store) put(added, removed []*pack) {
 	s.packs = packs
 }
 
-// Append samples. After an error the store is to be closed.
+// Append writes samples to the journal, then to the buffer. The order matters: a sample that a query has seen is
+// in the journal and survives a crash of the process. After an error the store must be closed, since the journal
+// may end in half of a record.
 func (s *Store) Append(entries []Entry) error {
 	for batch := range slices.Chunk(entries, mostEntries) {
+		// The buffer numbers the series first, since the record refers to them by number. The samples go into it
+		// last, after the journal has them.
 		s.buffer.know(batch)
 		if err := s.journal.write(batch, s.buffer); err != nil {
 			return err
@@ -177,7 +209,9 @@ func (s *Store) Append(entries []Entry) error {
 	return nil
 }
 
-// Querier of the samples of a time, ends included.
+// Querier returns the samples from first to last, both in Unix milliseconds and included. It does not touch the
+// disk; reads happen while the result is iterated over. Packs of which a read has failed are left out. The error
+// is always nil.
 func (s *Store) Querier(first, last int64) (storage.Querier, error) {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
@@ -190,7 +224,7 @@ func (s *Store) Querier(first, last int64) (storage.Querier, error) {
 	return storage.NewMergeQuerier(all, nil, storage.ChainedSeriesMerge), nil
 }
 
-// Oldest is the time of the first sample; zero: there is none.
+// Oldest returns the time of the first sample in packs or buffer, in UTC; zero where there is none.
 func (s *Store) Oldest() (oldest time.Time) {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
@@ -204,8 +238,9 @@ func (s *Store) Oldest() (oldest time.Time) {
 	return oldest
 }
 
-// DropBroken reads everything, drops the packs that are broken, and leaves out those that cannot be read. An error is the
-// disk's.
+// DropBroken reads and checks all packs. It drops those that are broken and leaves out those that cannot be read.
+// It takes as long as reading the whole folder, so it is called only after a query has failed. An error means that
+// the disk fails.
 func (s *Store) DropBroken() error {
 	var wrong error
 	for _, p := range s.packs {
@@ -222,7 +257,9 @@ func (s *Store) DropBroken() error {
 	return wrong
 }
 
-// Close lets the folder go. What is in no pack yet is in the journal.
+// Close closes all files. What is in no pack stays in the journal for the next Open. It returns the errors of all
+// files, joined.
+// It may be called on a store that Open has not completed.
 func (s *Store) Close() error {
 	s.mutex.RLock()
 	packs := s.packs

@@ -20,16 +20,20 @@ import (
 var spans = []time.Duration{2 * time.Hour, 24 * time.Hour}
 
 const (
-	// lateness is how long after a span its last samples may come.
+	// lateness is how long after the end of a span its last samples may arrive. A span is merged only after that.
 	lateness = 30 * time.Minute
-	// mostSpans are packed one by one; samples of more are of clocks that cannot be right.
+	// mostSpans bounds the packs that one call makes. Samples of more spans come from a wrong clock; they go into
+	// one pack.
 	mostSpans = 24
 )
 
-// Tend packs what is due, merges the packs of one span that is over, and drops what is too old or too much. It has so
-// many bytes free on the disk. It is called often, and does a little each time. After an error the store is to be closed.
+// Tend does the store's upkeep: it tries unreadable packs again, packs the buffer when that is due, merges the
+// packs of at most one span, and drops what is too old or too much. free is the number of bytes that it may use on
+// the disk. The caller calls it about once a minute; each call does a little. After an error the store must be
+// closed.
 func (s *Store) Tend(now time.Time, free int64) error {
 	s.leaveOut()
+	// Files that were left out come first: one that is readable again takes part in the merge below.
 	if err := s.again(now); err != nil {
 		return err
 	}
@@ -38,14 +42,23 @@ func (s *Store) Tend(now time.Time, free int64) error {
 			return err
 		}
 	}
+	// At most one merge, so that the caller is not blocked for minutes.
 	if err := s.mergeOne(now, free); err != nil {
 		return err
 	}
+	// Expiry comes last. It counts the packs that this call has made.
 	s.expire(now)
 	return nil
 }
 
-// pack what is in the buffer, each span by itself.
+// pack writes the buffer to packs, one for each span of two hours. The order matters:
+//
+//  1. The packs are written and synced.
+//  2. Queries see the packs, and then no longer the buffer.
+//  3. The journal is emptied.
+//
+// A crash after the first step leaves the samples in a pack and in the journal. The same samples are then packed
+// twice, and a query returns each time once.
 func (s *Store) pack() error {
 	all := s.buffer.sorted(0, 1<<62, func(labels.Labels) bool { return true }, byPlace)
 	var made []*pack
@@ -72,7 +85,8 @@ func (s *Store) pack() error {
 	return s.journal.empty()
 }
 
-// spansOf samples: the first and the last time of each. What is of too many is all of one.
+// spansOf returns the first and the last time of each two-hour span that has samples; one unlimited span where
+// there are more than mostSpans.
 func spansOf(series []buffered) (all [][2]int64) {
 	length := spans[0].Milliseconds()
 	found := map[int64]bool{}
@@ -90,9 +104,11 @@ func spansOf(series []buffered) (all [][2]int64) {
 	return all
 }
 
+// floor returns the beginning of the span of a length that holds the time at, all in milliseconds.
 func floor(at, length int64) int64 { return at - at%length }
 
-// packed are series in the order of their places, on disk.
+// packed writes series, which come in the order byPlace, to a pack and opens it; nil where there are no samples.
+// The temporary file is removed in any case.
 func packed(dir string, volume *Volume, series iter.Seq2[labels.Labels, chunkenc.Iterator]) (*pack, error) {
 	w, err := newWriter(dir, volume)
 	if err != nil {
@@ -107,11 +123,13 @@ func packed(dir string, volume *Volume, series iter.Seq2[labels.Labels, chunkenc
 	return w.finish()
 }
 
-// mergeOne span that is over, the shortest first. A span that there is no room to write again stays as it is.
+// mergeOne merges the packs of one span that is over, the shortest spans first. A merge needs as much room again
+// as its packs take; a span for which there is no room stays as it is, which costs nothing but more files.
 func (s *Store) mergeOne(now time.Time, free int64) error {
 	over := now.Add(-lateness).UnixMilli()
 	for _, span := range spans {
 		length := span.Milliseconds()
+		// Packs by the span that they lie in as a whole. A pack over several spans is never merged.
 		together := map[int64][]*pack{}
 		for _, p := range s.packs {
 			if begin := floor(p.min, length); begin == floor(p.max, length) && begin+length <= over {
@@ -127,6 +145,7 @@ func (s *Store) mergeOne(now time.Time, free int64) error {
 	return nil
 }
 
+// sizeOf returns how many bytes the packs take on disk.
 func sizeOf(packs []*pack) (bytes int64) {
 	for _, p := range packs {
 		bytes += p.size
@@ -134,7 +153,7 @@ func sizeOf(packs []*pack) (bytes int64) {
 	return bytes
 }
 
-// size of packs and journal.
+// size returns the bytes of packs, unreadable packs and journal.
 func (s *Store) size() int64 {
 	bytes := sizeOf(s.packs)
 	for _, f := range s.left {
@@ -146,7 +165,8 @@ func (s *Store) size() int64 {
 	return bytes
 }
 
-// mergeOr drops what turns out to be broken, and leaves out what cannot be read. The others are merged the next time.
+// mergeOr merges packs. Where one of them is broken it drops the broken packs, and where one cannot be read it
+// leaves that one out; the others are merged at the next call. Only an error of the disk is returned.
 func (s *Store) mergeOr(packs []*pack) error {
 	err := s.merge(packs)
 	switch {
@@ -159,7 +179,8 @@ func (s *Store) mergeOr(packs []*pack) error {
 	return err
 }
 
-// merge packs into one.
+// merge writes packs into one, then removes them. Where the process ends in between, both are there, and a query
+// returns each sample once.
 func (s *Store) merge(packs []*pack) error {
 	var failed error
 	p, err := packed(s.options.Dir, s.options.Volume, merged(packs, &failed))
@@ -167,12 +188,15 @@ func (s *Store) merge(packs []*pack) error {
 		err = failed
 	}
 	if err != nil {
+		// An error that ended the sequence of series leaves a pack that is incomplete: its file goes.
 		if p != nil {
 			_ = os.Remove(p.path)
 		}
 		return err
 	}
+	// Queries see the new pack before the old files are removed.
 	s.put([]*pack{p}, packs)
+	// Their descriptors stay open for queries that are still reading.
 	for _, old := range packs {
 		if err := os.Remove(old.path); err != nil {
 			return err
@@ -181,15 +205,17 @@ func (s *Store) merge(packs []*pack) error {
 	return nil
 }
 
-// expire drops the oldest packs while there are too many bytes, and one that is too old: a clock that is ahead for a
-// moment does not cost everything.
+// expire drops the oldest packs while there are more than nine tenths of MaxBytes, and at most one pack that is
+// too old. It drops only one, so that a clock that is ahead for a moment does not remove everything.
 func (s *Store) expire(now time.Time) {
+	// A tenth is left for the journal and for what is written until the next call.
 	for s.size() > s.options.MaxBytes*9/10 && s.removeOldest(math.MaxInt64) {
 	}
 	s.removeOldest(now.Add(-s.options.Retention).UnixMilli())
 }
 
-// removeOldest pack, whether or not it can be read, if it has ended before a time.
+// removeOldest removes the oldest pack, readable or not, if its last sample is before a time. It returns whether
+// there was one. A file that cannot be removed is logged and forgotten until the next Open.
 func (s *Store) removeOldest(before int64) bool {
 	left := s.oldestLeft()
 	if len(s.packs) > 0 && (left < 0 || s.packs[0].min <= s.left[left].Min) {
@@ -212,7 +238,9 @@ func (s *Store) removeOldest(before int64) bool {
 	return true
 }
 
-// merged are the series of packs in the order of their places, each once. An error ends them.
+// merged yields the series of several packs in the order byPlace, each once, with the samples of all packs. All
+// packs are in that order already, so it is a merge of sorted lists that holds one group of each pack in memory.
+// An error ends the sequence and is stored in *failed, where the caller must look.
 func merged(packs []*pack, failed *error) iter.Seq2[labels.Labels, chunkenc.Iterator] {
 	return func(yield func(labels.Labels, chunkenc.Iterator) bool) {
 		walks := make([]*walk, len(packs))
@@ -245,7 +273,8 @@ func merged(packs []*pack, failed *error) iter.Seq2[labels.Labels, chunkenc.Iter
 	}
 }
 
-// walk through a pack's series.
+// walk goes through the series of one pack, one group in memory at a time. series[0] is the current one.
+// begun is false before the first call of next.
 type walk struct {
 	pack   *pack
 	groups int
@@ -253,6 +282,8 @@ type walk struct {
 	begun  bool
 }
 
+// next goes to the next series, and reads the next group where the current one is over. The first call goes to the
+// first series.
 func (w *walk) next() error {
 	if w.begun && len(w.series) > 0 {
 		w.series = w.series[1:]
@@ -269,10 +300,13 @@ func (w *walk) next() error {
 	return nil
 }
 
+// over returns true behind the last series.
 func (w *walk) over() bool { return len(w.series) == 0 }
 
+// at returns the current series. It must not be called when the walk is over.
 func (w *walk) at() *part { return &w.series[0] }
 
+// leastOf returns the walk whose current series comes first in the order byPlace; nil where all are over.
 func leastOf(walks []*walk) (least *walk) {
 	for _, w := range walks {
 		if !w.over() && (least == nil || byPlace(w.at().labels, least.at().labels) < 0) {
@@ -282,7 +316,8 @@ func leastOf(walks []*walk) (least *walk) {
 	return least
 }
 
-// Write series with the samples of a past into the folder of a store that is not open.
+// Write writes the samples of a past as one pack into the folder of a store that is not open. It makes the folder
+// where it is missing, and holds all samples in memory.
 func Write(dir string, past iter.Seq2[labels.Labels, Samples]) error {
 	var all []buffered
 	for of, samples := range past {

@@ -19,8 +19,10 @@ import (
 // group's series, one series after the other, then what tells of them. At the end stands the directory of the groups,
 // then where that is.
 const (
+	// magic stands at the beginning and at the end of a pack, and names the version of the format.
 	magic = "attune/1"
-	// perGroup series, and perChunk samples.
+	// perGroup is the most series of a group, perChunk the most samples of a chunk. Prometheus uses chunks of 120
+	// samples too.
 	perGroup, perChunk = 256, 120
 	// footerSize: offset, length and checksum of the directory, and the magic.
 	footerSize = 8 + 4 + 4 + len(magic)
@@ -30,7 +32,8 @@ const (
 	namespaceLabel = "namespace"
 )
 
-// byPlace is the order of series in a pack.
+// byPlace is the order of series in a pack: by namespace, then by metric, then by all labels. Queries name a
+// namespace and a metric, so what they need stands together.
 func byPlace(a, b labels.Labels) int {
 	return cmp.Or(
 		strings.Compare(a.Get(namespaceLabel), b.Get(namespaceLabel)),
@@ -39,36 +42,46 @@ func byPlace(a, b labels.Labels) int {
 	)
 }
 
-// writer of a pack.
+// writer writes one pack, from front to back, into a temporary file. finish renames the file. It is used by one
+// goroutine.
+// The directory is at the end of the file because the offsets of the groups are only known then. A reader
+// therefore begins with the last footerSize bytes.
 type writer struct {
 	dir    string
 	volume *Volume
 	file   *os.File
 	out    *bufio.Writer
-	at     int64
+	// at is the number of bytes written so far, which is the offset of the next one.
+	at int64
 
-	series    []told
+	// series are those of the group that is being written, perGroup at most. began is the offset of their first
+	// chunk.
+	series []told
+	// groups are those that are complete. min and max are the times of their samples, valid where something is
+	// true.
 	groups    []group
 	began     int64
 	min, max  int64
 	something bool
 }
 
-// told is what a group tells of one series.
+// told describes one series within the body of its group. checksum is that of all of its chunks together.
 type told struct {
 	labels   labels.Labels
 	chunks   []chunk
 	checksum uint32
 }
 
-// chunk of a series: the times of its first and last sample, and its length.
+// chunk describes one chunk of a series: the times of its first and last sample in Unix milliseconds, and its
+// length in bytes. Its samples are in the XOR encoding of Prometheus (chunkenc), which follows the Gorilla paper.
 type chunk struct {
 	min, max int64
 	length   int
 }
 
-// group in the directory: where its chunks begin, where what tells of them stands, and which namespaces and metrics are
-// the first and the last.
+// group is an entry of the directory. Its chunks begin at the offset begin, and its body, which describes the
+// series, at the offset at. namespaces and metrics are those of its first and its last series: with them a query
+// skips groups that cannot match, without a read.
 type group struct {
 	begin, at           int64
 	length, checksum    uint32
@@ -76,6 +89,8 @@ type group struct {
 	namespaces, metrics [2]string
 }
 
+// newWriter begins a pack in a temporary file of the folder. volume reads the pack when it is finished. The caller
+// calls abandon in the end, whatever happens.
 func newWriter(dir string, volume *Volume) (*writer, error) {
 	file, err := os.CreateTemp(dir, "*"+tempSuffix)
 	if err != nil {
@@ -85,13 +100,15 @@ func newWriter(dir string, volume *Volume) (*writer, error) {
 	return w, w.write([]byte(magic))
 }
 
+// write appends bytes to the file and counts them.
 func (w *writer) write(b []byte) error {
 	n, err := w.out.Write(b)
 	w.at += int64(n)
 	return err
 }
 
-// add a series, behind the one before by byPlace. The samples of the iterator are in the order of their times.
+// add writes a series. Series must come in the order byPlace, samples in the order of their times. A series
+// without samples is left out. An error may be that of the iterator.
 func (w *writer) add(of labels.Labels, samples chunkenc.Iterator) error {
 	s := told{labels: of}
 	var data []byte
@@ -122,6 +139,7 @@ func (w *writer) add(of labels.Labels, samples chunkenc.Iterator) error {
 	return w.put(s, data)
 }
 
+// put writes the chunks of a series and ends the group when it is full.
 func (w *writer) put(s told, data []byte) error {
 	if len(w.series) == 0 {
 		w.began = w.at
@@ -136,6 +154,8 @@ func (w *writer) put(s told, data []byte) error {
 	return w.endGroup()
 }
 
+// endGroup writes the body of the group that is being written and adds the group to the directory. It does nothing
+// for a group without series.
 func (w *writer) endGroup() error {
 	if len(w.series) == 0 {
 		return nil
@@ -159,7 +179,8 @@ func (w *writer) endGroup() error {
 	return w.write(body)
 }
 
-// tell of a group's series. Each text stands once.
+// tell encodes the body of a group. Each label name and value is written once and referred to by number, because
+// the series of a namespace share most of them. pack.parseGroup decodes it.
 func tell(series []told) []byte {
 	var texts, b []byte
 	ids := map[string]uint64{}
@@ -192,7 +213,11 @@ func tell(series []told) []byte {
 	return slices.Concat(binary.AppendUvarint(nil, uint64(len(ids))), texts, b)
 }
 
-// finish the pack, which is there as a whole or not at all. One without samples is none: nil.
+// finish writes directory and footer, syncs, renames and opens the pack. It returns nil without an error for a
+// pack without samples.
+//
+// The order matters: the file is synced before it gets its name, and the folder after that. A file with the suffix
+// of a pack is therefore whole, even after the node has crashed at any moment.
 func (w *writer) finish() (*pack, error) {
 	if err := w.endGroup(); err != nil {
 		return nil, err
@@ -207,9 +232,11 @@ func (w *writer) finish() (*pack, error) {
 	footer = binary.LittleEndian.AppendUint32(footer, checksum(directory))
 	footer = append(footer, magic...)
 	path := filepath.Join(w.dir, fmt.Sprintf("%013d-%013d-%s%s", w.min, w.max, unique(w.file.Name()), packSuffix))
+	// Directory and footer come last and are synced together with the samples.
 	if err := errors.Join(w.write(directory), w.write(footer), w.out.Flush(), w.file.Sync(), w.file.Close()); err != nil {
 		return nil, err
 	}
+	// Only now the pack has a name under which Open finds it.
 	if err := errors.Join(os.Rename(w.file.Name(), path), syncDir(w.dir)); err != nil {
 		return nil, err
 	}
@@ -221,7 +248,7 @@ func (w *writer) finish() (*pack, error) {
 	return p, nil
 }
 
-// syncDir makes what was renamed in a folder last.
+// syncDir syncs a folder, so that a rename in it survives a crash of the node.
 func syncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {
@@ -230,9 +257,11 @@ func syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// unique is what tells two packs of the same time apart: the name of the temporary file does already.
+// unique returns the random part of a temporary file's name. It makes the names of two packs with the same times
+// different.
 func unique(temp string) string { return strings.TrimSuffix(filepath.Base(temp), tempSuffix) }
 
+// directoryOf encodes the directory. pack.parseDirectory decodes it.
 func directoryOf(groups []group) []byte {
 	b := binary.AppendUvarint(nil, uint64(len(groups)))
 	for _, g := range groups {
@@ -249,7 +278,8 @@ func directoryOf(groups []group) []byte {
 	return b
 }
 
-// abandon what was written so far. It may be called after finish.
+// abandon closes and removes the temporary file. After finish it has no effect, because the file has another name
+// then.
 func (w *writer) abandon() {
 	_ = w.file.Close()
 	_ = os.Remove(w.file.Name())
