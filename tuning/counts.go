@@ -1,6 +1,8 @@
 package tuning
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,7 +58,7 @@ func countsOf(result string, record v1alpha1.ResizeRecord, reason string) []Coun
 		}
 	}
 	var out []Count
-	for r := range moved {
+	for _, r := range slices.Sorted(maps.Keys(moved)) {
 		out = append(out, Count{Resource: r, Result: result, Reason: reason})
 	}
 	if reason != "" {

@@ -19,8 +19,8 @@ func TestWhatIsCountedOfARecord(t *testing.T) {
 		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(500, 0, 512, 1024))}},
 		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(300, 0, 256, 512))}},
 	}
-	assert.ElementsMatch(t, []tuning.Count{{Resource: "cpu", Result: "success"}, {Resource: "memory", Result: "success"}}, tuning.CountsOf("success", record, ""))
-	assert.ElementsMatch(t, []tuning.Count{
+	assert.Equal(t, []tuning.Count{{Resource: "cpu", Result: "success"}, {Resource: "memory", Result: "success"}}, tuning.CountsOf("success", record, ""))
+	assert.Equal(t, []tuning.Count{
 		{Resource: "cpu", Result: "reverted", Reason: "oomkill"}, {Resource: "memory", Result: "reverted", Reason: "oomkill"}, {Reason: "oomkill"},
 	}, tuning.CountsOf("reverted", record, "oomkill"))
 	assert.Equal(t, []tuning.Count{{Took: 3 * time.Second}}, tuning.TookOf(record))
