@@ -74,7 +74,7 @@ var lives = []life{
 		check: func(t *testing.T, c *cluster, o *operator) {
 			require.Len(t, o.floors, 1)
 			floor := harm.FloorsOf(o.floors, "app", o.floors[0].LearnedAt.Time)[recommender.Memory]
-			assert.Equal(t, recommender.Amount(666*mi), floor.Amount, "1.3 × 512Mi is 665.6Mi, and floors are in whole MiB")
+			assert.Equal(t, 666*mi, floor.Amount, "1.3 × 512Mi is 665.6Mi, and floors are in whole MiB")
 			assert.Equal(t, "oomkill", floor.Reason)
 			assert.Equal(t, int32(1), o.backoff.ConsecutiveReverts)
 			assert.Empty(t, o.kept)

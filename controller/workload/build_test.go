@@ -7,7 +7,6 @@ const mi = tuningtest.Mi
 
 var (
 	now         = tuningtest.Now
-	crowd       = tuningtest.Crowd
 	template    = tuningtest.Template
 	seedSize    = tuningtest.SeedSize
 	sizeOf      = tuningtest.SizeOf
@@ -16,7 +15,6 @@ var (
 	running     = tuningtest.Running
 	born        = tuningtest.Born
 	endedBefore = tuningtest.EndedBefore
-	down        = tuningtest.Down
 	resized     = tuningtest.Resized
 	recordOf    = tuningtest.RecordOf
 	eager       = tuningtest.Eager

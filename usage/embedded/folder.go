@@ -109,7 +109,7 @@ func (f *folder) oversize() error {
 	size, err := fileutil.DirSize(f.config.Dir)
 	if err != nil || f.config.MaxBytes <= 0 || size <= f.config.MaxBytes*9/10 {
 		// Measuring may fail, such as at a file that is just being removed: it is measured again the next time.
-		return nil
+		return nil //nolint:nilerr // see above
 	}
 	return fmt.Errorf("its samples take %d MiB, and it may take %d: give it more (usage.embedded.size), or keep less (usage.embedded.retention)", size>>20, f.config.MaxBytes>>20)
 }
