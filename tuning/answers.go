@@ -19,7 +19,7 @@ import (
 // It returns the refusal and removes the record from status; nil: the resize is to be sent, and status is
 // unchanged. A resize that is not new (a revert, a second patch) is always sent.
 func DeclinedMeanwhile(status *v1alpha1.AttuneRecommendationStatus, w View, sent Write) *resize.Refusal {
-	i := recordAt(*status, sent.Pod)
+	i := recordAt(status.Records, sent.Pod)
 	if i < 0 || !IsNew(status.Records[i]) {
 		return nil
 	}
@@ -39,7 +39,7 @@ func answered(status v1alpha1.AttuneRecommendationStatus, w View, now time.Time)
 // RecordOf returns the open record of a pod, or nil where it has none. The pointer is into status.Records:
 // it is not valid after a record is added or removed.
 func RecordOf(status v1alpha1.AttuneRecommendationStatus, pod *corev1.Pod) *v1alpha1.ResizeRecord {
-	if i := recordAt(status, pod); i >= 0 {
+	if i := recordAt(status.Records, pod); i >= 0 {
 		return &status.Records[i]
 	}
 	return nil
@@ -47,8 +47,8 @@ func RecordOf(status v1alpha1.AttuneRecommendationStatus, pod *corev1.Pod) *v1al
 
 // recordAt is the index of the pod's record, -1 where it has none. The uid identifies the pod: a new pod
 // of a StatefulSet has the name of the old one.
-func recordAt(status v1alpha1.AttuneRecommendationStatus, pod *corev1.Pod) int {
-	return slices.IndexFunc(status.Records, func(r v1alpha1.ResizeRecord) bool { return r.PodUID == pod.UID })
+func recordAt(records []v1alpha1.ResizeRecord, pod *corev1.Pod) int {
+	return slices.IndexFunc(records, func(r v1alpha1.ResizeRecord) bool { return r.PodUID == pod.UID })
 }
 
 // IsNew reports whether the first patch of a record is still on its way (phase Written). Nothing of the
@@ -75,7 +75,7 @@ func IsNew(record v1alpha1.ResizeRecord) bool {
 // A pod without a record in status changes nothing. now is the time of the answer, which may be later than
 // of.Now.
 func Answer(status *v1alpha1.AttuneRecommendationStatus, of View, w Write, returned *corev1.Pod, outcome resize.Outcome, now time.Time) []Count {
-	i := recordAt(*status, w.Pod)
+	i := recordAt(status.Records, w.Pod)
 	if i < 0 {
 		return nil
 	}

@@ -26,6 +26,14 @@ type gates struct {
 	ready *int
 }
 
+// admit passes a plan through the gates, unless planning it was refused already.
+func (d *gates) admit(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) (resize.Plan, *resize.Refusal) {
+	if refusal != nil {
+		return plan, refusal
+	}
+	return resize.Admit(pod, plan, d.input(pod))
+}
+
 // input builds what the gates look at for one pod. It contains the status as decided so far and the
 // reservations of this pass, so that it has to be built anew for each pod.
 func (d *gates) input(pod *corev1.Pod) resize.World {

@@ -21,7 +21,6 @@
 package tuning
 
 import (
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -171,7 +170,7 @@ func (d *pass) tooLarge(pod *corev1.Pod) bool {
 // hasRecord reports whether a pod has an open record. A pod has at most one: a second resize begins only
 // after the first is closed.
 func hasRecord(records []v1alpha1.ResizeRecord, pod *corev1.Pod) bool {
-	return slices.ContainsFunc(records, func(r v1alpha1.ResizeRecord) bool { return r.PodUID == pod.UID })
+	return recordAt(records, pod) >= 0
 }
 
 // tell adds an event about the workload as a whole.

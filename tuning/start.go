@@ -171,9 +171,8 @@ func (d *starter) catchUp(pod *corev1.Pod, wishes []podview.Container, refusal *
 
 // isReady reports whether the pod's condition Ready is True; a pod without the condition is not ready.
 func isReady(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+	c := podview.Condition(pod, corev1.PodReady)
+	return c != nil && c.Status == corev1.ConditionTrue
 }
 
 // youngFor is how long after its start the kubelet may not know the memory usage of a container.
@@ -215,10 +214,7 @@ func (d *starter) takeBoostsBack() {
 			continue
 		}
 		plan, refusal := resize.BoostPlan(pod, boosted, d.gates.capabilities(pod), d.view.Now)
-		if refusal == nil {
-			plan, refusal = resize.Admit(pod, plan, d.gates.input(pod))
-		}
-		if refusal != nil {
+		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
 			d.refused.add(pod, refusal)
 			continue
 		}
@@ -236,10 +232,7 @@ func (d *starter) restoreBirths() {
 			continue
 		}
 		plan, refusal := harm.BirthPlan(pod, c.birth, d.gates.capabilities(pod), d.view.Now)
-		if refusal == nil {
-			plan, refusal = resize.Admit(pod, plan, d.gates.input(pod))
-		}
-		if refusal != nil {
+		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
 			d.refused.add(pod, refusal)
 			continue
 		}

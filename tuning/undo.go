@@ -67,10 +67,7 @@ func (d *undoer) putBack() (left []*resize.Refusal) {
 		}
 		plan, refusal := resize.UndoPlan(pod, d.sizes.originalSizes(pod), d.gates.capabilities(pod), d.view.Now)
 		d.lookup.unknownMemory(pod, plan)
-		if refusal == nil {
-			plan, refusal = resize.Admit(pod, plan, d.gates.input(pod))
-		}
-		if refusal != nil {
+		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
 			left = append(left, d.notPutBack(pod, refusal)...)
 			continue
 		}
