@@ -318,3 +318,14 @@ func IsAllocated(pod *corev1.Pod) bool {
 	}
 	return true
 }
+
+// RestartPolicyFor returns whether a change of the resource restarts the container: NotRequired where its
+// resizePolicy does not name the resource, as in the API server.
+func RestartPolicyFor(c *corev1.Container, name corev1.ResourceName) corev1.ResourceResizeRestartPolicy {
+	for _, p := range c.ResizePolicy {
+		if p.ResourceName == name {
+			return p.RestartPolicy
+		}
+	}
+	return corev1.NotRequired
+}

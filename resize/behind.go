@@ -35,7 +35,7 @@ func CatchUp(pod *corev1.Pod) ([]podview.Container, *Refusal) {
 		memory.Limit += catchUpBy
 		return []podview.Container{c}, nil
 	}
-	return nil, wait(ReasonPodLimitBehind, "the kubelet raised the memory limits of the containers and left that of their pod at %s, "+
+	return nil, RefuseForNow(ReasonPodLimitBehind, "the kubelet raised the memory limits of the containers and left that of their pod at %s, "+
 		"where they are killed; it follows when one of them runs for a moment, or when the pod is deleted and replaced",
 		recommender.Format(recommender.Memory, podview.PodLimit(pod)))
 }

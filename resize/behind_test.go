@@ -13,6 +13,7 @@ import (
 	"attune.io/attune/recommender"
 	. "attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // podHas is the memory limit, in MiB, that a pod's own cgroup has.
@@ -70,7 +71,7 @@ func TestAPodThatDoesNotFollowIsRaisedOnce(t *testing.T) {
 	require.Nil(t, refusal)
 	plan := mustPlan(t, pod, wishes)
 	plan.Urgent, plan.Reason = true, ReasonPodLimitBehind
-	record := NewRecord(plan, pod, noon, auto())
+	record := lifecycle.NewRecord(plan, pod, noon, auto())
 	assert.Equal(t, ReasonPodLimitBehind, record.Reason)
 	rows := Begun(nil, plan, noon.Add(-59*time.Minute))
 	other := Begun(nil, mustPlan(t, pod, wish(size(500, 1000, 600, 2048))).AsUrgent(), noon.Add(-time.Minute))
@@ -83,15 +84,15 @@ func TestAPodThatDoesNotFollowIsRaisedOnce(t *testing.T) {
 		{"an hour ago", Begun(nil, plan, noon.Add(-time.Hour)), ""},
 		{"just now", rows, ReasonPodLimitBehind},
 	} {
-		admitted, refusal := Admit(pod, plan, world(func(w *World) {
-			w.Status.Tries, w.Status.CooldownFrom, w.Rollout = tc.tries, ago(time.Minute), "rolling"
+		admitted, refusal := Admit(pod, plan, world(func(w *GateInput) {
+			w.Status.Tries, w.Status.CooldownFrom, w.Workload.Rollout = tc.tries, ago(time.Minute), "rolling"
 		}))
 		check(t, tc.reason, refusal)
 		if tc.reason == "" {
 			assert.Equal(t, size(500, 1000, 512, 1025), specOf(admitted.Apply(pod))["app"], "it waits for no cooldown")
 		}
 	}
-	_, refusal = Admit(pod, mustPlan(t, pod, wish(size(500, 1000, 600, 2048))).AsUrgent(), world(func(w *World) { w.Status.Tries = rows }))
+	_, refusal = Admit(pod, mustPlan(t, pod, wish(size(500, 1000, 600, 2048))).AsUrgent(), world(func(w *GateInput) { w.Status.Tries = rows }))
 	check(t, "", refusal)
 }
 

@@ -10,12 +10,12 @@ import (
 // disruptionBudgets checks a resize that restarts containers against every PodDisruptionBudget that covers the
 // pod, as the API server checks evictions; the API server itself checks none of them for pods/resize. Growth after
 // an OOM kill is exempt, because the container is down anyway.
-func disruptionBudgets(pod *corev1.Pod, p Plan, w World) *Refusal {
+func disruptionBudgets(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	if !p.Restarts || p.Urgent {
 		return nil
 	}
-	for i := range w.Budgets {
-		budget := &w.Budgets[i]
+	for i := range in.Namespace.Budgets {
+		budget := &in.Namespace.Budgets[i]
 		if !protects(budget, pod) {
 			continue
 		}
@@ -32,9 +32,9 @@ func spent(budget *policyv1.PodDisruptionBudget) *Refusal {
 	status := budget.Status
 	switch {
 	case status.ObservedGeneration < budget.Generation:
-		return wait(ReasonDisruptionBudget, "its resizePolicy restarts a container, and what PodDisruptionBudget %s allows is not known yet", budget.Name)
+		return RefuseForNow(ReasonDisruptionBudget, "its resizePolicy restarts a container, and what PodDisruptionBudget %s allows is not known yet", budget.Name)
 	case status.DisruptionsAllowed <= 0:
-		return wait(ReasonDisruptionBudget, "its resizePolicy restarts a container, and PodDisruptionBudget %s allows no disruption now: %d pods are healthy, and %d have to be",
+		return RefuseForNow(ReasonDisruptionBudget, "its resizePolicy restarts a container, and PodDisruptionBudget %s allows no disruption now: %d pods are healthy, and %d have to be",
 			budget.Name, status.CurrentHealthy, status.DesiredHealthy)
 	}
 	return nil

@@ -52,7 +52,9 @@ func TestRestartsHonourDisruptionBudgets(t *testing.T) {
 			pod.Labels = map[string]string{"app": "web"}
 			plan := mustPlan(t, pod, wish(size(500, 1000, 600, 1024)))
 			plan.Urgent = tc.urgent
-			in := world(func(w *World) { w.Replicas, w.ReadyReplicas, w.Budgets = 3, 3, tc.budgets })
+			in := world(func(w *GateInput) {
+				w.Workload.Replicas, w.Workload.ReadyReplicas, w.Namespace.Budgets = 3, 3, tc.budgets
+			})
 			_, refusal := Admit(pod, plan, in)
 			if tc.message == "" {
 				check(t, "", refusal)

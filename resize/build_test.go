@@ -47,4 +47,13 @@ var (
 	prior          = resizetest.Prior
 	desired        = resizetest.Desired
 	specOf         = podview.Specs
+	open           = resizetest.Open
+	taken          = resizetest.Taken
+	world          = resizetest.Input
+	check          = resizetest.Check
+	list           = resizetest.List
+	ranges         = resizetest.Ranges
+	ofContainer    = resizetest.OfContainer
+	quotaOf        = resizetest.QuotaOf
+	refused        = resizetest.Refused
 )

@@ -1,6 +1,7 @@
 package resize
 
 import (
+	"attune.io/attune/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -17,13 +18,13 @@ const (
 
 // restores reports whether the wave gives a pod back what it had before attune, or would have had. Such a resize
 // counts as harmless, is never reverted, and may wait for room without a deadline, as a revert does.
-func restores(wave string) bool { return wave == WaveUndo || wave == WaveBirth }
+func Restores(wave string) bool { return wave == WaveUndo || wave == WaveBirth }
 
 // gate is a rule that refuses a plan, or returns nil.
-type gate = func(*corev1.Pod, Plan, World) *Refusal
+type gate = func(*corev1.Pod, Plan, GateInput) *Refusal
 
 // narrowing takes out of a plan what may not change now and notes it in LeftOut.
-type narrowing = func(*corev1.Pod, Plan, World) Plan
+type narrowing = func(*corev1.Pod, Plan, GateInput) Plan
 
 // rulesOf returns the rules that a plan has to pass, in order: gates, narrowings, gates that look at what the
 // narrowings left. Each errand has lists of its own, without the rules that hold back only what is new.
@@ -39,7 +40,6 @@ func rulesOf(p Plan) (first []gate, narrow []narrowing, last []gate) {
 	return gates, narrowings, lastGates
 }
 
-// An undo is what a person wants in spite of a pause, and it may wait for room as a revert does.
 var (
 	// An undo is asked for by a person in spite of a pause, so it has no gate for pauses, modes, schedules or
 	// cooldowns, and it may wait for room.
@@ -48,8 +48,6 @@ var (
 	undoLastGates  = []gate{memorySoon, restartsLastReplica, disruptionBudgets, limitRange, quota, triedLately}
 )
 
-// What admission took is given back as a revert is: no pause, schedule, rollout or cooldown holds it. A container that
-// crashes is not restarted too early.
 var (
 	// A birth plan gives back what admission took, as a revert does: no pause, schedule, rollout or cooldown holds
 	// it. The gates for restarts and budgets are left out because the container crashes anyway.
@@ -58,9 +56,6 @@ var (
 	birthLastGates  = []gate{limitRange, quota, triedLately}
 )
 
-// The end of a boost is part of a pod's birth. It is paced only after harm: then it cools down as anything
-// else does, or a pod that cannot do without would be tried for ever. An HPA does not hold it, since it gives
-// back what the autoscaler is to count with.
 var (
 	// The end of a boost is part of a pod's birth. It is paced only after harm (backedOff): otherwise a pod that
 	// cannot do without its boost would be lowered and reverted for ever. The gate for HPAs is left out: the
@@ -74,9 +69,21 @@ var (
 )
 
 // backedOff applies the cooldown of the workload where its last resizes did harm, and lets everything else pass.
-func backedOff(pod *corev1.Pod, p Plan, w World) *Refusal {
-	if w.Status.Backoff == nil {
+func backedOff(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
+	if in.Status.Backoff == nil {
 		return nil
 	}
-	return cooldown(pod, p, w)
+	return cooldown(pod, p, in)
+}
+
+// MostBoosts is how many open records the ends of boosts may take; the rest is reserved for growth after OOM kills
+// and for steps towards targets, which a rollout of many boosted pods would otherwise hold up.
+const MostBoosts = v1alpha1.MaxRecords * 3 / 5
+
+// boostsFull refuses where as many boosts are being taken back as may be at once (MostBoosts).
+func boostsFull(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
+	if open := len(in.Status.Records) - steps(in.Status.Records, nil); open >= MostBoosts {
+		return RefuseForNow(ReasonRecordsFull, "the boosts of %d pods of the workload are being taken back, which is the most there can be at once", open)
+	}
+	return nil
 }

@@ -23,10 +23,10 @@ const (
 
 // RecordsFull bounds how many records are open at once, by their number and by what they take of the object that
 // every pass writes whole. One is always let in.
-func RecordsFull(pod *corev1.Pod, p Plan, w World) *Refusal {
-	open := w.Status.Records
+func RecordsFull(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
+	open := in.Status.Records
 	if len(open) >= v1alpha1.MaxRecords {
-		return wait(ReasonRecordsFull, "%d pods of the workload are being resized or watched, which is the most there can be", v1alpha1.MaxRecords)
+		return RefuseForNow(ReasonRecordsFull, "%d pods of the workload are being resized or watched, which is the most there can be", v1alpha1.MaxRecords)
 	}
 	takes := recordBytes + len(pod.Name) + len(pod.Spec.NodeName)
 	for _, m := range p.Moves {
@@ -35,8 +35,8 @@ func RecordsFull(pod *corev1.Pod, p Plan, w World) *Refusal {
 	for _, r := range open {
 		takes += bytesOf(r)
 	}
-	if len(open) > 0 && takes > min(RecordsBytes, ObjectBytes-w.OtherBytes) {
-		return wait(ReasonRecordsFull, "%d pods of the workload are being resized or watched, which is the most there can be with so many containers", len(open))
+	if len(open) > 0 && takes > min(RecordsBytes, ObjectBytes-in.OtherBytes) {
+		return RefuseForNow(ReasonRecordsFull, "%d pods of the workload are being resized or watched, which is the most there can be with so many containers", len(open))
 	}
 	return nil
 }

@@ -13,12 +13,12 @@ import (
 
 // triedLately is the only gate that reads the tries: what did not work is not tried again before its row ends. The
 // refusal carries that time.
-func triedLately(pod *corev1.Pod, p Plan, w World) *Refusal {
-	for _, t := range w.Status.Tries {
-		if !concerns(t, pod) || !w.Now.Before(t.Until.Time) {
+func triedLately(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
+	for _, t := range in.Status.Tries {
+		if !concerns(t, pod) || !in.Now.Before(t.Until.Time) {
 			continue
 		}
-		if refusal := stops(t, pod, p, w); refusal != nil {
+		if refusal := stops(t, pod, p, in); refusal != nil {
 			refusal.Until = t.Until.Time
 			return refusal
 		}
@@ -28,15 +28,15 @@ func triedLately(pod *corev1.Pod, p Plan, w World) *Refusal {
 
 // DeclinedMeanwhile applies the API server's answers of this pass to a plan that Admit let pass: an answer to
 // another pod of the workload, such as an exceeded quota, can hold for this one as well.
-func DeclinedMeanwhile(pod *corev1.Pod, plan Plan, w World) *Refusal {
+func DeclinedMeanwhile(pod *corev1.Pod, plan Plan, in GateInput) *Refusal {
 	var declined []v1alpha1.Try
-	for _, t := range w.Status.Tries {
+	for _, t := range in.Status.Tries {
 		if t.What == v1alpha1.TryResize {
 			declined = append(declined, t)
 		}
 	}
-	w.Status.Tries = declined
-	return triedLately(pod, plan, w)
+	in.Status.Tries = declined
+	return triedLately(pod, plan, in)
 }
 
 // concerns reports whether the row applies to the pod, by name, uid and node; a row without these applies to the
@@ -47,23 +47,23 @@ func concerns(t v1alpha1.Try, pod *corev1.Pod) bool {
 
 // stops returns why a row that has not ended refuses a plan, or nil. A plan that gives back what was before attune
 // is refused only for what the API server itself answered.
-func stops(t v1alpha1.Try, pod *corev1.Pod, p Plan, w World) *Refusal {
-	if restores(p.Wave) && (t.What != v1alpha1.TryResize || t.Reason == ReasonInfeasible) {
+func stops(t v1alpha1.Try, pod *corev1.Pod, p Plan, in GateInput) *Refusal {
+	if Restores(p.Wave) && (t.What != v1alpha1.TryResize || t.Reason == ReasonInfeasible) {
 		return nil
 	}
 	switch t.What {
 	case v1alpha1.TryResize:
 		if t.Reason == ReasonInfeasible {
-			return stopsInfeasible(t, pod, p, w)
+			return stopsInfeasible(t, pod, p, in)
 		}
-		return stopsDeclined(t, pod, p, w)
+		return stopsDeclined(t, pod, p, in)
 	case v1alpha1.TryActuation:
 		return stopsActuation(t, pod, p)
 	case v1alpha1.TryOOMAnswer:
 		return stopsAnswer(t, p)
 	case v1alpha1.TryCatchUp:
 		if p.Reason == ReasonPodLimitBehind {
-			return wait(p.Reason, "the memory limit of the pod did not follow those of its containers, although they were raised for that; "+
+			return RefuseForNow(p.Reason, "the memory limit of the pod did not follow those of its containers, although they were raised for that; "+
 				"deleting the pod mends it")
 		}
 	}
@@ -74,20 +74,20 @@ func stops(t v1alpha1.Try, pod *corev1.Pod, p Plan, w World) *Refusal {
 // that size of that pod. A row with terms ends early when the quota or LimitRange behind the answer changes; after
 // several refusals in a row that is believed less quickly, because a quota changes with each pod that comes or
 // goes.
-func stopsDeclined(t v1alpha1.Try, pod *corev1.Pod, p Plan, w World) *Refusal {
+func stopsDeclined(t v1alpha1.Try, pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	switch {
 	case t.Digest != "" && t.Digest != digestOf(Split(p)[0], pod.Generation):
 		return nil
 	case t.Digest != "":
-		return refuse(ReasonRefused, "the API server refuses this resize of the pod as it is: %s", t.Message)
+		return Refuse(ReasonRefused, "the API server refuses this resize of the pod as it is: %s", t.Message)
 	case t.Reason == refusedQuota && !p.Grows(), t.Node != "" && !p.Grows():
 		return nil
-	case ofOthers(t, p, w), asksForLess(t, p):
+	case ofOthers(t, p, in), asksForLess(t, p):
 		return nil
-	case t.Terms != termsOf(t.Reason, w) && w.Now.Sub(t.Since.Time) >= doubled(soon, t.Times-1):
+	case t.Terms != termsOf(t.Reason, in) && in.Now.Sub(t.Since.Time) >= Doubled(soon, t.Times-1):
 		return nil
 	}
-	return wait(ReasonRefused, "the API server refused the last resize (%s) and is asked again after %s: %s", t.Reason, clock(t.Until), t.Message)
+	return RefuseForNow(ReasonRefused, "the API server refused the last resize (%s) and is asked again after %s: %s", t.Reason, clock(t.Until), t.Message)
 }
 
 // asksForLess reports whether an answer to an OOM kill asks for less additional memory than what was refused, so
@@ -103,8 +103,8 @@ const othersRest = time.Minute
 
 // ofOthers reports whether the row only summarizes answers to other single pods. Such a row says little about this
 // pod, so an urgent plan waits no longer than othersRest for it.
-func ofOthers(t v1alpha1.Try, p Plan, w World) bool {
-	return (p.Urgent || restores(p.Wave)) && t.Pod == "" && aboutOnePod[t.Reason] && w.Now.Sub(t.Since.Time) >= othersRest
+func ofOthers(t v1alpha1.Try, p Plan, in GateInput) bool {
+	return (p.Urgent || Restores(p.Wave)) && t.Pod == "" && aboutOnePod[t.Reason] && in.Now.Sub(t.Since.Time) >= othersRest
 }
 
 // aboutOnePod are the reasons of answers that concern only the pod that was asked for (Outcome.ofOnePod).
@@ -114,12 +114,12 @@ var aboutOnePod = map[string]bool{
 
 // stopsInfeasible refuses a size that the pod's node refused. Two cases pass: an answer to an OOM kill, and growth
 // for which the policy allows that the pod moves to another node.
-func stopsInfeasible(t v1alpha1.Try, pod *corev1.Pod, p Plan, w World) *Refusal {
-	moves := w.Rules.Method == v1alpha1.ResizeInPlaceOrRecreate && anyMove(p, Move.Raises)
+func stopsInfeasible(t v1alpha1.Try, pod *corev1.Pod, p Plan, in GateInput) *Refusal {
+	moves := in.Rules.Method == v1alpha1.ResizeInPlaceOrRecreate && anyMove(p, Move.Raises)
 	if p.Urgent || moves || !asks(t, p) {
 		return nil
 	}
-	return wait(ReasonInfeasible, "node %s would not have this size of the pod; it is asked again after %s", pod.Spec.NodeName, clock(t.Until))
+	return RefuseForNow(ReasonInfeasible, "node %s would not have this size of the pod; it is asked again after %s", pod.Spec.NodeName, clock(t.Until))
 }
 
 // stopsActuation refuses growth that the container runtime of the node failed to carry out: it would fail for
@@ -128,7 +128,7 @@ func stopsActuation(t v1alpha1.Try, pod *corev1.Pod, p Plan) *Refusal {
 	if t.Digest == "" && !p.Grows() || !asks(t, p) {
 		return nil
 	}
-	return wait(ReasonNodeBlocked, "the runtime of node %s did not carry out the last such resize; it is tried again after %s: %s",
+	return RefuseForNow(ReasonNodeBlocked, "the runtime of node %s did not carry out the last such resize; it is tried again after %s: %s",
 		pod.Spec.NodeName, clock(t.Until), t.Message)
 }
 
@@ -204,7 +204,7 @@ func stopsAnswer(t v1alpha1.Try, p Plan) *Refusal {
 	if !p.Urgent || p.Reason == ReasonPodLimitBehind || t.Times < mostAnswers || !anyMove(p, further) {
 		return nil
 	}
-	return wait(ReasonTooManyOOMs, "it was given more memory %d times within an hour and OOM-killed every time; it is given more again after %s",
+	return RefuseForNow(ReasonTooManyOOMs, "it was given more memory %d times within an hour and OOM-killed every time; it is given more again after %s",
 		t.Times, clock(t.Until))
 }
 

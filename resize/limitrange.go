@@ -15,8 +15,8 @@ import (
 // withinLimitRanges brings each move within what the namespace's LimitRanges allow a container, as far as the
 // direction of the change stays the same (constraint.Within). The gate limitRange refuses what then still breaks a
 // rule.
-func withinLimitRanges(_ *corev1.Pod, p Plan, w World) Plan {
-	for _, item := range constraint.Items(w.LimitRanges, corev1.LimitTypeContainer) {
+func withinLimitRanges(_ *corev1.Pod, p Plan, in GateInput) Plan {
+	for _, item := range constraint.Items(in.Namespace.LimitRanges, corev1.LimitTypeContainer) {
 		p = narrowed(p, func(m Move) (recommender.Size, *Refusal) {
 			to := m.To
 			for _, r := range recommender.Resources {
@@ -31,26 +31,26 @@ func withinLimitRanges(_ *corev1.Pod, p Plan, w World) Plan {
 // limitRange predicts the answer of the API server's LimitRanger to the whole pod, including amounts that the plan
 // does not change. LimitRanger first adds defaults to containers that lack values and then checks every container,
 // so this function does the same in that order.
-func limitRange(pod *corev1.Pod, p Plan, w World) *Refusal {
-	if len(w.LimitRanges) == 0 {
+func limitRange(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
+	if len(in.Namespace.LimitRanges) == 0 {
 		return nil
 	}
 	after := p.Apply(pod)
-	if refusal := defaultsAdded(after, w); refusal != nil {
+	if refusal := defaultsAdded(after, in); refusal != nil {
 		return refusal
 	}
-	for _, item := range constraint.Items(w.LimitRanges, corev1.LimitTypeContainer) {
+	for _, item := range constraint.Items(in.Namespace.LimitRanges, corev1.LimitTypeContainer) {
 		for _, c := range podview.AllContainers(after) {
 			if v := constraint.ViolationOf(item, c.Resources.Requests, c.Resources.Limits); v != nil {
-				return refuse(ReasonLimitRange, "a LimitRange does not allow container %s: %s", c.Name, sentence(v))
+				return Refuse(ReasonLimitRange, "a LimitRange does not allow container %s: %s", c.Name, sentence(v))
 			}
 		}
 	}
 	options := helpers.PodResourcesOptions{ExcludeOverhead: true}
 	requests, limits := helpers.PodRequests(after, options), helpers.PodLimits(after, options)
-	for _, item := range constraint.Items(w.LimitRanges, corev1.LimitTypePod) {
+	for _, item := range constraint.Items(in.Namespace.LimitRanges, corev1.LimitTypePod) {
 		if v := constraint.ViolationOf(item, requests, limits); v != nil {
-			return refuse(ReasonLimitRange, "a LimitRange does not allow the pod: %s", sentence(v))
+			return Refuse(ReasonLimitRange, "a LimitRange does not allow the pod: %s", sentence(v))
 		}
 	}
 	return nil
@@ -58,38 +58,38 @@ func limitRange(pod *corev1.Pod, p Plan, w World) *Refusal {
 
 // defaultsAdded applies the defaults of LimitRanges that are newer than the pod to its containers, and refuses
 // what would follow from them: a limit that nothing asked for, another class, or a refusal by the API server.
-func defaultsAdded(pod *corev1.Pod, w World) *Refusal {
+func defaultsAdded(pod *corev1.Pod, in GateInput) *Refusal {
 	class := podview.ClassOf(pod)
-	for _, item := range constraint.Items(w.LimitRanges, corev1.LimitTypeContainer) {
+	for _, item := range constraint.Items(in.Namespace.LimitRanges, corev1.LimitTypeContainer) {
 		for _, c := range podview.AllContainers(pod) {
 			if name := constraint.Missing(c.Resources.Limits, item.Default); name != "" {
 				q := item.Default[name]
-				return refuse(ReasonLimitRange, "container %s has no %s limit, and a LimitRange newer than the pod would give it one of %s",
+				return Refuse(ReasonLimitRange, "container %s has no %s limit, and a LimitRange newer than the pod would give it one of %s",
 					c.Name, name, q.String())
 			}
 			name := constraint.Missing(c.Resources.Requests, item.DefaultRequest)
 			if name == "" {
 				continue
 			}
-			if refusal := requestAdded(pod, c, name, w); refusal != nil {
+			if refusal := requestAdded(pod, c, name, in); refusal != nil {
 				return refusal
 			}
 			c.Resources.Requests = constraint.AddMissing(c.Resources.Requests, item.DefaultRequest)
 		}
 	}
 	if now := podview.QOSClass(pod); now != class {
-		return refuse(ReasonQOSClass, "a LimitRange newer than the pod would make it %s instead of %s", now, class)
+		return Refuse(ReasonQOSClass, "a LimitRange newer than the pod would make it %s instead of %s", now, class)
 	}
 	return nil
 }
 
 // requestAdded refuses where LimitRanger would add a request that pods/resize does not accept.
-func requestAdded(pod *corev1.Pod, c *corev1.Container, name corev1.ResourceName, w World) *Refusal {
+func requestAdded(pod *corev1.Pod, c *corev1.Container, name corev1.ResourceName, in GateInput) *Refusal {
 	if name != corev1.ResourceCPU && name != corev1.ResourceMemory {
-		return refuse(ReasonLimitRange, "a LimitRange newer than the pod would give container %s a request for %s, which a resize cannot add", c.Name, name)
+		return Refuse(ReasonLimitRange, "a LimitRange newer than the pod would give container %s a request for %s, which a resize cannot add", c.Name, name)
 	}
-	if !slices.Contains(podview.Resizable(pod), c) && w.Capabilities.ServerMinor < MinorInitContainers {
-		return refuse(ReasonLimitRange, "a LimitRange newer than the pod would give init container %s a request for %s, which Kubernetes before 1.36 cannot add", c.Name, name)
+	if !slices.Contains(podview.Resizable(pod), c) && in.Node.Capabilities.ServerMinor < MinorInitContainers {
+		return Refuse(ReasonLimitRange, "a LimitRange newer than the pod would give init container %s a request for %s, which Kubernetes before 1.36 cannot add", c.Name, name)
 	}
 	return nil
 }

@@ -11,27 +11,6 @@ import (
 	. "attune.io/attune/resize"
 )
 
-func list(cpu, memory string) corev1.ResourceList {
-	l := corev1.ResourceList{}
-	if cpu != "" {
-		l[corev1.ResourceCPU] = quantity(cpu)
-	}
-	if memory != "" {
-		l[corev1.ResourceMemory] = quantity(memory)
-	}
-	return l
-}
-
-func ranges(items ...corev1.LimitRangeItem) []corev1.LimitRange {
-	return []corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: items}}}
-}
-
-func ofContainer(edit func(*corev1.LimitRangeItem)) corev1.LimitRangeItem {
-	item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer}
-	edit(&item)
-	return item
-}
-
 func TestLimitRange(t *testing.T) {
 	least := func(l corev1.ResourceList) corev1.LimitRangeItem {
 		return ofContainer(func(i *corev1.LimitRangeItem) { i.Min = l })
@@ -90,7 +69,7 @@ func TestLimitRange(t *testing.T) {
 			running(was), size(250, 500, 512, 1024), size(250, 500, 512, 1024)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plan, refusal := Admit(tc.pod, mustPlan(t, tc.pod, wish(tc.wish)), world(func(w *World) { w.LimitRanges = tc.ranges }))
+			plan, refusal := Admit(tc.pod, mustPlan(t, tc.pod, wish(tc.wish)), world(func(w *GateInput) { w.Namespace.LimitRanges = tc.ranges }))
 			if tc.want == (recommender.Size{}) {
 				check(t, ReasonLimitRange, refusal)
 				return
@@ -107,9 +86,9 @@ func TestDefaultsOfInitContainersBefore136(t *testing.T) {
 	pod := withInit(web(), "migrate", recommender.Size{})
 	defaults := ranges(ofContainer(func(i *corev1.LimitRangeItem) { i.DefaultRequest = list("100m", "") }))
 	plan := mustPlan(t, pod, wish(size(250, 500, 512, 1024)))
-	_, refusal := Admit(pod, plan, world(func(w *World) { w.LimitRanges = defaults }))
+	_, refusal := Admit(pod, plan, world(func(w *GateInput) { w.Namespace.LimitRanges = defaults }))
 	check(t, "", refusal)
-	_, refusal = Admit(pod, plan, world(func(w *World) { w.LimitRanges, w.Capabilities.ServerMinor = defaults, 35 }))
+	_, refusal = Admit(pod, plan, world(func(w *GateInput) { w.Namespace.LimitRanges, w.Node.Capabilities.ServerMinor = defaults, 35 }))
 	check(t, ReasonLimitRange, refusal)
 }
 
@@ -118,6 +97,6 @@ func TestDefaultsMayNotChangeTheClass(t *testing.T) {
 	pod := running(size(500, 500, 512, 512), size(0, 100, 0, 64))
 	delete(pod.Spec.Containers[1].Resources.Requests, corev1.ResourceCPU)
 	defaults := ranges(ofContainer(func(i *corev1.LimitRangeItem) { i.DefaultRequest = list("100m", "64Mi") }))
-	_, refusal := Admit(pod, mustPlan(t, pod, wish(size(250, 250, 512, 512))), world(func(w *World) { w.LimitRanges = defaults }))
+	_, refusal := Admit(pod, mustPlan(t, pod, wish(size(250, 250, 512, 512))), world(func(w *GateInput) { w.Namespace.LimitRanges = defaults }))
 	check(t, ReasonQOSClass, refusal)
 }

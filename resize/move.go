@@ -17,7 +17,7 @@ func withoutCPU(m Move) recommender.Size {
 	return m.To
 }
 
-func withoutMemory(m Move) recommender.Size {
+func WithoutMemory(m Move) recommender.Size {
 	m.To[recommender.Memory] = m.From[recommender.Memory]
 	return m.To
 }
@@ -59,9 +59,9 @@ func withoutIncreases(m Move) recommender.Size {
 
 // withoutMemoryLimitDecrease keeps the memory limit where it would fall. The request may still fall, which is
 // where the saving is, unless request and limit are equal: then both stay, because the pod may be Guaranteed.
-func withoutMemoryLimitDecrease(m Move) recommender.Size {
+func WithoutMemoryLimitDecrease(m Move) recommender.Size {
 	from, to := m.From[recommender.Memory], &m.To[recommender.Memory]
-	if !lowersMemoryLimit(m) {
+	if !m.LowersMemoryLimit() {
 		return m.To
 	}
 	to.Limit = from.Limit

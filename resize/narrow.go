@@ -10,9 +10,9 @@ import (
 )
 
 // withoutExcluded leaves containers out that the policy excludes (excludedContainers).
-func withoutExcluded(_ *corev1.Pod, p Plan, w World) Plan {
+func withoutExcluded(_ *corev1.Pod, p Plan, in GateInput) Plan {
 	return narrowed(p, func(m Move) (recommender.Size, *Refusal) {
-		if !w.Rules.Excluded[m.Container] {
+		if !in.Rules.Excluded[m.Container] {
 			return m.To, nil
 		}
 		return m.From, refuseMove(ReasonExcluded, "the policy excludes it")
@@ -21,13 +21,13 @@ func withoutExcluded(_ *corev1.Pod, p Plan, w World) Plan {
 
 // withoutHeld leaves a request alone that an autoscaler scales on: another request would change its set point, and
 // so the number of replicas. Memory after an OOM kill is never held.
-func withoutHeld(_ *corev1.Pod, p Plan, w World) Plan {
+func withoutHeld(_ *corev1.Pod, p Plan, in GateInput) Plan {
 	for _, r := range recommender.Resources {
 		if p.Urgent && r == recommender.Memory {
 			continue
 		}
 		p = narrowed(p, func(m Move) (recommender.Size, *Refusal) {
-			held := heldBy(w.HPA, m.Container, r)
+			held := heldBy(in.Workload.HPA, m.Container, r)
 			if held == "" {
 				return m.To, nil
 			}
@@ -42,16 +42,16 @@ func withoutHeld(_ *corev1.Pod, p Plan, w World) Plan {
 // withoutFailedLimits keeps memory limits of the workload where one could not be lowered lately because of what
 // the containers hold (page cache included). Each further try would leave a container that crashes meanwhile with
 // the lower limit.
-func withoutFailedLimits(_ *corev1.Pod, p Plan, w World) Plan {
-	i := slices.IndexFunc(w.Status.Tries, func(t v1alpha1.Try) bool {
-		return t.What == v1alpha1.TryMemoryLimit && w.Now.Before(t.Until.Time)
+func withoutFailedLimits(_ *corev1.Pod, p Plan, in GateInput) Plan {
+	i := slices.IndexFunc(in.Status.Tries, func(t v1alpha1.Try) bool {
+		return t.What == v1alpha1.TryMemoryLimit && in.Now.Before(t.Until.Time)
 	})
 	if i < 0 {
 		return p
 	}
 	return narrowed(p, func(m Move) (recommender.Size, *Refusal) {
-		return withoutMemoryLimitDecrease(m), refuseOf(recommender.Memory, ReasonMemoryInUse,
-			"a memory limit of the workload could not be lowered lately; it stays until %s", clock(w.Status.Tries[i].Until))
+		return WithoutMemoryLimitDecrease(m), refuseOf(recommender.Memory, ReasonMemoryInUse,
+			"a memory limit of the workload could not be lowered lately; it stays until %s", clock(in.Status.Tries[i].Until))
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"attune.io/attune/recommender"
 	. "attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // healthy is a node's object.
@@ -42,7 +43,7 @@ func TestPoliciesOfInfeasible(t *testing.T) {
 
 func TestLearnOfANode(t *testing.T) {
 	const static, swap, full = `alongside CPU Manager policy "static"`, "containers with swap is not supported", "no room"
-	up := NewRecord(mustPlan(t, web(), wish(size(1000, 2000, 512, 1024))), web(), noon, auto())
+	up := lifecycle.NewRecord(mustPlan(t, web(), wish(size(1000, 2000, 512, 1024))), web(), noon, auto())
 	var f NodeFacts
 	f = f.Learn("shop", up, ReasonInfeasible, static, noon)
 	assert.Equal(t, NodeFacts{Policies: Policies{StaticCPU: true}, Until: noon.Add(time.Hour)}, f, "other growth goes on")
@@ -59,8 +60,8 @@ func TestLearnOfANode(t *testing.T) {
 // A namespace alone can have a node put off what no node has room for: that holds its own resizes. What two namespaces
 // met concerns everybody.
 func TestOneNamespaceBlocksNoOther(t *testing.T) {
-	up := NewRecord(mustPlan(t, web(), wish(size(1000, 2000, 512, 1024))), web(), noon, auto())
-	down := NewRecord(mustPlan(t, web(), wish(size(250, 500, 512, 1024))), web(), noon, auto())
+	up := lifecycle.NewRecord(mustPlan(t, web(), wish(size(1000, 2000, 512, 1024))), web(), noon, auto())
+	down := lifecycle.NewRecord(mustPlan(t, web(), wish(size(250, 500, 512, 1024))), web(), noon, auto())
 	soon, later := noon.Add(10*time.Minute), noon.Add(11*time.Minute)
 	none := NodeFacts{}
 	growth := none.Learn("shop", up, ReasonDeferred, "", noon)
@@ -137,9 +138,9 @@ func TestRoomCountsWhatWasPromised(t *testing.T) {
 		{"more than its spec shows", both{2001, 512 * mi}, ReasonNoRoom},
 		{"less, which it has still to give back", both{10, 10 * mi}, ""},
 	} {
-		w := world(func(w *World) {
-			w.Room = RoomOf([]*corev1.Pod{neighbour, web()}, map[types.UID]both{"other": tc.promised}, noon)
-			w.Capabilities.Allocatable = both{4000, 4 * gi}
+		w := world(func(w *GateInput) {
+			w.Node.Room = RoomOf([]*corev1.Pod{neighbour, web()}, map[types.UID]both{"other": tc.promised}, noon)
+			w.Node.Capabilities.Allocatable = both{4000, 4 * gi}
 		})
 		_, refusal := Admit(web(), mustPlan(t, web(), wish(size(2000, 2000, 512, 1024))), w)
 		check(t, tc.reason, refusal)

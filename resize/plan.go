@@ -67,7 +67,7 @@ type Plan struct {
 //
 // Without a move left, the refusal is the reason for the first thing that was left out, or ReasonNoChange.
 func PlanFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
-	plan := planOf(pod)
+	plan := PlanOf(pod)
 	s := situation{pod: pod, caps: caps, now: now, statuses: podview.Statuses(pod), wished: podview.ByName(wished)}
 	for _, rule := range podRules {
 		if refusal := rule(s); refusal != nil {
@@ -113,7 +113,7 @@ func (p Plan) Lowers() bool { return anyMove(p, Move.Lowers) }
 
 // LowersMemoryLimit reports whether the plan lowers or adds a memory limit, the one kind of change that can kill a
 // container by itself.
-func (p Plan) LowersMemoryLimit() bool { return anyMove(p, lowersMemoryLimit) }
+func (p Plan) LowersMemoryLimit() bool { return anyMove(p, Move.LowersMemoryLimit) }
 
 // Apply returns the pod after the plan, as the API server would store its spec. The argument is not changed; both
 // pods share everything but the lists of amounts.
@@ -157,7 +157,7 @@ func withOwnAmounts(containers []corev1.Container) []corev1.Container {
 func Split(plan Plan) []Plan {
 	rest := plan.reducedTo(func(m Move) recommender.Size {
 		if riskyMemoryLimit(m) {
-			return withoutMemory(m)
+			return WithoutMemory(m)
 		}
 		return m.To
 	})
@@ -182,7 +182,7 @@ func (p Plan) reducedTo(size func(Move) recommender.Size) Plan {
 	p.Moves = nil
 	for _, m := range moves {
 		m.To = size(m)
-		p.Moves = appendMove(p.Moves, m)
+		p.Moves = AppendMove(p.Moves, m)
 	}
 	return p
 }
@@ -199,7 +199,7 @@ func (p Plan) after(first Plan) Plan {
 		if at, ok := reached[m.Container]; ok {
 			m.From = at
 		}
-		p.Moves = appendMove(p.Moves, m)
+		p.Moves = AppendMove(p.Moves, m)
 	}
 	return p
 }
@@ -222,7 +222,7 @@ func (p Plan) Effect(pod *corev1.Pod) [2]recommender.Amount {
 }
 
 // planOf is a plan for the pod without any moves.
-func planOf(pod *corev1.Pod) Plan {
+func PlanOf(pod *corev1.Pod) Plan {
 	return Plan{
 		PodUID: pod.UID, PodName: pod.Name, Namespace: pod.Namespace, Node: pod.Spec.NodeName,
 		TemplateHash: podview.TemplateHash(pod),
@@ -266,7 +266,7 @@ func permitted(s situation, m Move) (Move, []Refusal) {
 // only where all of the reasons are.
 func nothingLeft(left []Refusal) *Refusal {
 	if len(left) == 0 {
-		return refuse(ReasonNoChange, "the pod already has the sizes wished for")
+		return Refuse(ReasonNoChange, "the pod already has the sizes wished for")
 	}
 	first := left[0]
 	first.PodWide = true
@@ -285,7 +285,7 @@ func anyMove(p Plan, is func(Move) bool) bool {
 	return false
 }
 
-func appendMove(moves []Move, m Move) []Move {
+func AppendMove(moves []Move, m Move) []Move {
 	if m.From == m.To {
 		return moves
 	}
@@ -313,16 +313,31 @@ func (m Move) LowersOf(r recommender.Resource) bool {
 	return m.To[r].Request < m.From[r].Request || lowersLimit(m, r)
 }
 
-func lowersMemoryLimit(m Move) bool { return lowersLimit(m, recommender.Memory) }
+// LowersMemoryLimit reports whether the move lowers or adds a memory limit.
+func (m Move) LowersMemoryLimit() bool { return lowersLimit(m, recommender.Memory) }
 
 // riskyMemoryLimit reports whether the new memory limit is less than 1.5 times what the container holds, or its
 // usage is not known.
 func riskyMemoryLimit(m Move) bool {
-	return lowersMemoryLimit(m) && (m.MemoryUsage == 0 || m.To[recommender.Memory].Limit < m.MemoryUsage+m.MemoryUsage/2)
+	return m.LowersMemoryLimit() && (m.MemoryUsage == 0 || m.To[recommender.Memory].Limit < m.MemoryUsage+m.MemoryUsage/2)
 }
 
 // lowersLimit reports whether a limit falls; a limit that is added counts as lowered.
 func lowersLimit(m Move, r recommender.Resource) bool {
 	from, to := m.From[r].Limit, m.To[r].Limit
 	return to < from || from == 0 && to > 0
+}
+
+// restartsAny reports whether the plan restarts a container of the pod.
+func RestartsAny(pod *corev1.Pod, p Plan) bool {
+	moves := map[string]Move{}
+	for _, m := range p.Moves {
+		moves[m.Container] = m
+	}
+	for _, c := range podview.Resizable(pod) {
+		if m, ok := moves[c.Name]; ok && m.RestartsContainer(c) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,6 +1,7 @@
 package resize
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -48,13 +49,13 @@ var moveRules = []struct {
 	{restartedLately, withoutDecreases},
 	{oldStaticKubelet, unmoved},
 	{staticCPU, withoutCPU},
-	{staticMemory, withoutMemory},
+	{staticMemory, WithoutMemory},
 	{notRunning, withoutCPU},
 	{swap, withoutMemoryRequest},
-	{memoryLimitDecreaseUnsupported, withoutMemoryLimitDecrease},
-	{startedJustNow, withoutMemoryLimitDecrease},
-	{belowUsage, withoutMemoryLimitDecrease},
-	{tmpfs, withoutMemoryLimitDecrease},
+	{memoryLimitDecreaseUnsupported, WithoutMemoryLimitDecrease},
+	{startedJustNow, WithoutMemoryLimitDecrease},
+	{belowUsage, WithoutMemoryLimitDecrease},
+	{tmpfs, WithoutMemoryLimitDecrease},
 }
 
 // planRules check the plan as a whole, after all moves.
@@ -62,17 +63,24 @@ var planRules = []func(situation, Plan) *Refusal{
 	qosChange, outsidePodLevel, beyondNode,
 }
 
+// Untouchable returns why a pod is neither resized nor evicted, whatever its node can do, or nil: it has ended, is
+// being deleted, or is static.
+func Untouchable(pod *corev1.Pod) *Refusal {
+	s := situation{pod: pod}
+	return cmp.Or(finished(s), terminating(s), mirror(s))
+}
+
 // finished refuses a pod that has ended.
 func finished(s situation) *Refusal {
 	if phase := s.pod.Status.Phase; phase == corev1.PodSucceeded || phase == corev1.PodFailed {
-		return refuse(ReasonPodFinished, "the pod has ended (%s); nothing runs that could be resized", phase)
+		return Refuse(ReasonPodFinished, "the pod has ended (%s); nothing runs that could be resized", phase)
 	}
 	return nil
 }
 
 func terminating(s situation) *Refusal {
 	if s.pod.DeletionTimestamp != nil {
-		return refuse(ReasonPodDeleted, "the pod is being deleted")
+		return Refuse(ReasonPodDeleted, "the pod is being deleted")
 	}
 	return nil
 }
@@ -80,14 +88,14 @@ func terminating(s situation) *Refusal {
 // mirror refuses the API server's copy of a static pod, whose size is in a file on the node.
 func mirror(s situation) *Refusal {
 	if _, ok := s.pod.Annotations[corev1.MirrorPodAnnotationKey]; ok {
-		return refuse(ReasonStaticPod, "a static pod is resized in its manifest on the node")
+		return Refuse(ReasonStaticPod, "a static pod is resized in its manifest on the node")
 	}
 	return nil
 }
 
 func windows(s situation) *Refusal {
 	if os := s.pod.Spec.OS; s.caps.Windows || os != nil && os.Name == corev1.Windows {
-		return refuse(ReasonWindows, "Kubernetes resizes pods on Linux nodes only")
+		return Refuse(ReasonWindows, "Kubernetes resizes pods on Linux nodes only")
 	}
 	return nil
 }
@@ -97,9 +105,9 @@ func windows(s situation) *Refusal {
 func noResize(s situation) *Refusal {
 	switch {
 	case !s.caps.Resizable:
-		return refuse(ReasonResizeNotSupported, "the API server does not serve pods/resize; it needs Kubernetes 1.33 or newer with the feature InPlacePodVerticalScaling")
+		return Refuse(ReasonResizeNotSupported, "the API server does not serve pods/resize; it needs Kubernetes 1.33 or newer with the feature InPlacePodVerticalScaling")
 	case s.pod.Spec.NodeName != "" && s.caps.KubeletMinor != 0 && s.caps.KubeletMinor < MinorResize:
-		return refuse(ReasonResizeNotSupported, "the kubelet of node %s is of version 1.%d; resizing needs 1.33 or newer",
+		return Refuse(ReasonResizeNotSupported, "the kubelet of node %s is of version 1.%d; resizing needs 1.33 or newer",
 			s.pod.Spec.NodeName, s.caps.KubeletMinor)
 	}
 	return nil
@@ -114,7 +122,7 @@ func noResourcesInStatus(s situation) *Refusal {
 			continue
 		}
 		if status.Resources == nil {
-			return refuse(ReasonNodeWithoutResize, "node %s reports no resources of running containers, so the API server refuses to resize its pods",
+			return Refuse(ReasonNodeWithoutResize, "node %s reports no resources of running containers, so the API server refuses to resize its pods",
 				s.pod.Spec.NodeName)
 		}
 		return nil
@@ -126,7 +134,7 @@ func noResourcesInStatus(s situation) *Refusal {
 // refuses.
 func bestEffort(s situation) *Refusal {
 	if podview.ClassOf(s.pod) == corev1.PodQOSBestEffort {
-		return refuse(ReasonBestEffort, "a pod without requests and limits cannot be resized; it can be given requests when it is created")
+		return Refuse(ReasonBestEffort, "a pod without requests and limits cannot be resized; it can be given requests when it is created")
 	}
 	return nil
 }
@@ -136,7 +144,7 @@ func podLevelResources(s situation) *Refusal {
 	if !podview.HasPodLevelResources(s.pod) || s.caps.ServerMinor >= MinorPodLevelResources && s.caps.Has(FeaturePodLevelResize) {
 		return nil
 	}
-	return refuse(ReasonPodLevelResources, "pods with resources of their own are resizable from Kubernetes 1.36 on, on nodes that declare %s",
+	return Refuse(ReasonPodLevelResources, "pods with resources of their own are resizable from Kubernetes 1.36 on, on nodes that declare %s",
 		FeaturePodLevelResize)
 }
 
@@ -147,7 +155,7 @@ func resourceClaims(s situation) *Refusal {
 	claims := func(c corev1.Container) bool { return len(c.Resources.Claims) > 0 }
 	if slices.ContainsFunc(s.pod.Spec.Containers, claims) || slices.ContainsFunc(s.pod.Spec.InitContainers, claims) ||
 		len(s.pod.Status.NodeAllocatableResourceClaimStatuses) > 0 {
-		return refuse(ReasonResourceClaims, "pods whose containers have resource claims are resizable from Kubernetes 1.37 on")
+		return Refuse(ReasonResourceClaims, "pods whose containers have resource claims are resizable from Kubernetes 1.37 on")
 	}
 	return nil
 }
@@ -156,7 +164,7 @@ func resourceClaims(s situation) *Refusal {
 // scheduler's room.
 func nodeNotReady(s situation) *Refusal {
 	if s.pod.Spec.NodeName != "" && !s.caps.NodeReady {
-		return wait(ReasonNodeNotReady, "node %s is not ready or not known; its kubelet would not see the resize", s.pod.Spec.NodeName)
+		return RefuseForNow(ReasonNodeNotReady, "node %s is not ready or not known; its kubelet would not see the resize", s.pod.Spec.NodeName)
 	}
 	return nil
 }
@@ -164,7 +172,7 @@ func nodeNotReady(s situation) *Refusal {
 // notScheduled leaves a pod to the scheduler that the scheduler has not tried to place yet.
 func notScheduled(s situation) *Refusal {
 	if s.pod.Spec.NodeName == "" && !unschedulable(s.pod) {
-		return wait(ReasonNotScheduled, "the pod has no node yet")
+		return RefuseForNow(ReasonNotScheduled, "the pod has no node yet")
 	}
 	return nil
 }
@@ -180,14 +188,14 @@ func notStarted(s situation) *Refusal {
 			return nil
 		}
 	}
-	return wait(ReasonNotStarted, "the pod's containers have not started yet")
+	return RefuseForNow(ReasonNotStarted, "the pod's containers have not started yet")
 }
 
 // alreadyUnderway waits for a resize that is not finished, also one of another writer: a second one would replace
 // it half-done.
 func alreadyUnderway(s situation) *Refusal {
 	if podview.ResizeUnderway(s.pod) {
-		return wait(ReasonResizeUnderway, "a resize of the pod is under way; another would replace it half-done")
+		return RefuseForNow(ReasonResizeUnderway, "a resize of the pod is under way; another would replace it half-done")
 	}
 	return nil
 }
@@ -202,7 +210,7 @@ func unschedulable(pod *corev1.Pod) bool {
 func (s situation) restartsFor(container string, name corev1.ResourceName) bool {
 	for _, c := range podview.Resizable(s.pod) {
 		if c.Name == container {
-			return restartPolicyFor(c, name) == corev1.RestartContainer
+			return podview.RestartPolicyFor(c, name) == corev1.RestartContainer
 		}
 	}
 	return false
@@ -212,19 +220,9 @@ func (s situation) restartsFor(container string, name corev1.ResourceName) bool 
 // changed request alone is enough for that.
 func (m Move) RestartsContainer(c *corev1.Container) bool {
 	for _, r := range recommender.Resources {
-		if m.From[r] != m.To[r] && restartPolicyFor(c, podview.NameOf(r)) == corev1.RestartContainer {
+		if m.From[r] != m.To[r] && podview.RestartPolicyFor(c, podview.NameOf(r)) == corev1.RestartContainer {
 			return true
 		}
 	}
 	return false
-}
-
-// restartPolicyFor is NotRequired where the container names no policy for the resource, as in the API server.
-func restartPolicyFor(c *corev1.Container, name corev1.ResourceName) corev1.ResourceResizeRestartPolicy {
-	for _, p := range c.ResizePolicy {
-		if p.ResourceName == name {
-			return p.RestartPolicy
-		}
-	}
-	return corev1.NotRequired
 }

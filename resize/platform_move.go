@@ -97,7 +97,7 @@ func swap(s situation, m Move) *Refusal {
 // memoryLimitDecreaseUnsupported keeps a memory limit where the API server or the kubelet is older than 1.34,
 // unless the change restarts the container anyway.
 func memoryLimitDecreaseUnsupported(s situation, m Move) *Refusal {
-	if !lowersMemoryLimit(m) || s.restartsFor(m.Container, corev1.ResourceMemory) {
+	if !m.LowersMemoryLimit() || s.restartsFor(m.Container, corev1.ResourceMemory) {
 		return nil
 	}
 	if s.caps.ServerMinor >= MinorMemoryLimitDecrease &&
@@ -111,7 +111,7 @@ func memoryLimitDecreaseUnsupported(s situation, m Move) *Refusal {
 // startedJustNow keeps a memory limit while the kubelet may not know the container's usage yet (statsDelay).
 func startedJustNow(s situation, m Move) *Refusal {
 	status := s.statuses[m.Container]
-	if status == nil || status.State.Running == nil || !lowersMemoryLimit(m) {
+	if status == nil || status.State.Running == nil || !m.LowersMemoryLimit() {
 		return nil
 	}
 	if s.now.Sub(status.State.Running.StartedAt.Time) >= statsDelay {
@@ -128,7 +128,7 @@ func startedJustNow(s situation, m Move) *Refusal {
 func belowUsage(s situation, m Move) *Refusal {
 	usage := s.wished[m.Container].MemoryUsage
 	switch limit := m.To[recommender.Memory].Limit; {
-	case !lowersMemoryLimit(m):
+	case !m.LowersMemoryLimit():
 		return nil
 	case usage == 0 && m.From[recommender.Memory].Limit == 0:
 		return refuseOf(recommender.Memory, ReasonMemoryUnknown, "what it holds now is not known, and a limit that is added is never removed; it gets none")
@@ -144,7 +144,7 @@ func belowUsage(s situation, m Move) *Refusal {
 // tmpfs keeps a memory limit that leaves no room for the container's memory-backed volumes. Their pages count as
 // the container's memory and cannot be reclaimed, and a volume may still fill up to its size limit.
 func tmpfs(s situation, m Move) *Refusal {
-	if !lowersMemoryLimit(m) {
+	if !m.LowersMemoryLimit() {
 		return nil
 	}
 	size, bounded := tmpfsSize(s.pod, m.Container)

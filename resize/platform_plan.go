@@ -9,7 +9,7 @@ import (
 // allow (KEP-1287).
 func qosChange(s situation, p Plan) *Refusal {
 	if before, after := podview.ClassOf(s.pod), podview.QOSClass(p.Apply(s.pod)); before != after {
-		return refuse(ReasonQOSClass, "the pod would become %s, and a resize may not change its class %s; requests and limits must move together", after, before)
+		return Refuse(ReasonQOSClass, "the pod would become %s, and a resize may not change its class %s; requests and limits must move together", after, before)
 	}
 	return nil
 }
@@ -24,12 +24,12 @@ func outsidePodLevel(s situation, p Plan) *Refusal {
 	total := podview.ContainerRequests(p.Apply(s.pod))
 	for _, r := range recommender.Resources {
 		if pod[r].Request > 0 && total[r] > pod[r].Request {
-			return refuse(ReasonPodLevelResources, "the containers would request %s of %s, more than the pod's own %s",
+			return Refuse(ReasonPodLevelResources, "the containers would request %s of %s, more than the pod's own %s",
 				recommender.Format(r, total[r]), r, recommender.Format(r, pod[r].Request))
 		}
 		for _, m := range p.Moves {
 			if pod[r].Limit > 0 && m.To[r].Limit > pod[r].Limit {
-				return refuse(ReasonPodLevelResources, "container %s would have a %s limit of %s, above the pod's own %s",
+				return Refuse(ReasonPodLevelResources, "container %s would have a %s limit of %s, above the pod's own %s",
 					m.Container, r, recommender.Format(r, m.To[r].Limit), recommender.Format(r, pod[r].Limit))
 			}
 		}
@@ -43,7 +43,7 @@ func beyondNode(s situation, p Plan) *Refusal {
 	needs := podview.Requests(p.Apply(s.pod))
 	for _, r := range recommender.Resources {
 		if has := s.caps.Allocatable[r]; has > 0 && needs[r] > has {
-			return refuse(ReasonNodeCapacity, "the pod would request %s of %s, and node %s has %s in all",
+			return Refuse(ReasonNodeCapacity, "the pod would request %s of %s, and node %s has %s in all",
 				recommender.Format(r, needs[r]), r, s.pod.Spec.NodeName, recommender.Format(r, has))
 		}
 	}

@@ -11,13 +11,13 @@ import (
 // amount the greatest of spec, allocated and actual. So what is being lowered is not free before the node has
 // lowered it. Lowering passes even where a quota is exceeded already. A quota also demands that every container
 // sets the amount that it counts.
-func quota(pod *corev1.Pod, p Plan, w World) *Refusal {
-	if len(w.Quotas) == 0 {
+func quota(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
+	if len(in.Namespace.Quotas) == 0 {
 		return nil
 	}
 	after := p.Apply(pod)
 	growth := GrowthOf(pod, p)
-	for _, q := range w.Quotas {
+	for _, q := range in.Namespace.Quotas {
 		if !constraint.Covers(&q, pod) {
 			continue
 		}
@@ -27,9 +27,9 @@ func quota(pod *corev1.Pod, p Plan, w World) *Refusal {
 				continue
 			}
 			if c := counted.Unspecified(after); c != "" {
-				return refuse(ReasonQuota, "quota %s demands that container %s sets %s, which a resize does not add", q.Name, c, name)
+				return Refuse(ReasonQuota, "quota %s demands that container %s sets %s, which a resize does not add", q.Name, c, name)
 			}
-			if refusal := exceeded(q, name, growth, w.Promised, counted); refusal != nil {
+			if refusal := exceeded(q, name, growth, in.Namespace.Reserved, counted); refusal != nil {
 				return refusal
 			}
 		}
@@ -47,9 +47,9 @@ func exceeded(q corev1.ResourceQuota, name corev1.ResourceName, growth, promised
 	case more <= 0:
 		return nil
 	case !known:
-		return wait(ReasonQuota, "the use of quota %s is not known yet", q.Name)
+		return RefuseForNow(ReasonQuota, "the use of quota %s is not known yet", q.Name)
 	case used+more > hard:
-		return wait(ReasonQuota, "the pod would take %s more of %s, and quota %s has %s of %s in use", recommender.Format(counted.Resource, more), name,
+		return RefuseForNow(ReasonQuota, "the pod would take %s more of %s, and quota %s has %s of %s in use", recommender.Format(counted.Resource, more), name,
 			q.Name, recommender.Format(counted.Resource, used), recommender.Format(counted.Resource, hard))
 	}
 	return nil

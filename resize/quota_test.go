@@ -6,25 +6,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/internal/constraint"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	. "attune.io/attune/resize"
 )
-
-func quotaOf(name corev1.ResourceName, hard, used string, scopes ...corev1.ResourceQuotaScope) corev1.ResourceQuota {
-	q := corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "team"},
-		Spec:       corev1.ResourceQuotaSpec{Scopes: scopes},
-		Status:     corev1.ResourceQuotaStatus{Hard: corev1.ResourceList{name: quantity(hard)}, Used: corev1.ResourceList{}},
-	}
-	if used != "" {
-		q.Status.Used[name] = quantity(used)
-	}
-	return q
-}
 
 func TestQuota(t *testing.T) {
 	was := size(500, 1000, 512, 1024)
@@ -77,7 +64,9 @@ func TestQuota(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			plan, refusal := PlanFor(tc.pod, wish(tc.wish), capable(func(c *Capabilities) { c.Features = []string{FeaturePodLevelResize} }), noon)
 			require.Nil(t, refusal)
-			_, refusal = Admit(tc.pod, plan, world(func(w *World) { w.Quotas, w.Promised = []corev1.ResourceQuota{tc.quota}, tc.promised }))
+			_, refusal = Admit(tc.pod, plan, world(func(w *GateInput) {
+				w.Namespace.Quotas, w.Namespace.Reserved = []corev1.ResourceQuota{tc.quota}, tc.promised
+			}))
 			reason := ""
 			if tc.refused {
 				reason = ReasonQuota
@@ -121,7 +110,7 @@ func TestQuotaRoomIsTheGates(t *testing.T) {
 			left := room.Left(pod)[recommender.CPU].Request
 			passes := func(by recommender.Amount) bool {
 				plan := Plan{Moves: []Move{{Container: "app", From: was, To: size(500+by, 1000, 512, 1024)}}}
-				return QuotaGate(pod, plan, World{Quotas: quotas, Promised: size(50, 0, 0, 0)}) == nil
+				return QuotaGate(pod, plan, GateInput{Namespace: NamespaceInput{Quotas: quotas, Reserved: size(50, 0, 0, 0)}}) == nil
 			}
 			if left == recommender.MaxAmount {
 				assert.True(t, passes(499))

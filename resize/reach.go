@@ -14,14 +14,14 @@ const reachSteps = 64
 // quota or the node itself may have become too small for the old size; then each raise goes as far as it may,
 // memory first. The refusal says what prevents the rest; nil: nothing does. CPU of a container that does not run
 // waits until it runs.
-func WithinReach(pod *corev1.Pod, plan Plan, w World) (Plan, *Refusal) {
+func WithinReach(pod *corev1.Pod, plan Plan, in GateInput) (Plan, *Refusal) {
 	plan, waits := whatRuns(pod, plan)
-	refusal := outOfReach(pod, plan, w)
+	refusal := outOfReach(pod, plan, in)
 	if refusal == nil {
 		return plan, waits
 	}
-	bounded := withinLimitRanges(pod, plan, w).reducedTo(func(m Move) recommender.Size { return m.To })
-	if outOfReach(pod, bounded, w) == nil {
+	bounded := withinLimitRanges(pod, plan, in).reducedTo(func(m Move) recommender.Size { return m.To })
+	if outOfReach(pod, bounded, in) == nil {
 		return bounded, refusal
 	}
 	part := [2]recommender.Amount{}
@@ -29,7 +29,7 @@ func WithinReach(pod *corev1.Pod, plan Plan, w World) (Plan, *Refusal) {
 		part[r] = farthest(func(steps recommender.Amount) bool {
 			tried := part
 			tried[r] = steps
-			return outOfReach(pod, partOf(bounded, tried), w) == nil
+			return outOfReach(pod, partOf(bounded, tried), in) == nil
 		})
 	}
 	return partOf(bounded, part), refusal
@@ -51,11 +51,11 @@ func whatRuns(pod *corev1.Pod, plan Plan) (Plan, *Refusal) {
 }
 
 // outOfReach returns why the API server would refuse a plan, as far as that can be known beforehand, or nil.
-func outOfReach(pod *corev1.Pod, p Plan, w World) *Refusal {
-	if refusal := firstClosed([]gate{limitRange, quota}, pod, p, w); refusal != nil {
+func outOfReach(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
+	if refusal := firstClosed([]gate{limitRange, quota}, pod, p, in); refusal != nil {
 		return refusal
 	}
-	s := situation{pod: pod, caps: w.Capabilities}
+	s := situation{pod: pod, caps: in.Node.Capabilities}
 	if refusal := beyondNode(s, p); refusal != nil {
 		return refusal
 	}

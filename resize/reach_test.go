@@ -21,18 +21,22 @@ func TestARevertGoesAsFarAsItMay(t *testing.T) {
 		return plan
 	}
 	for name, c := range map[string]struct {
-		world  func(*World)
+		world  func(*GateInput)
 		want   recommender.Size
 		reason string
 	}{
-		"nothing in the way": {func(*World) {}, prior, ""},
-		"a LimitRange came": {func(w *World) {
-			w.LimitRanges = ranges(ofContainer(func(i *corev1.LimitRangeItem) { i.Max = list("800m", "1Gi") }))
+		"nothing in the way": {func(*GateInput) {}, prior, ""},
+		"a LimitRange came": {func(w *GateInput) {
+			w.Namespace.LimitRanges = ranges(ofContainer(func(i *corev1.LimitRangeItem) { i.Max = list("800m", "1Gi") }))
 		}, size(500, 800, 1024, 1024), ReasonLimitRange},
-		"a quota for memory is full":            {func(w *World) { w.Quotas = []corev1.ResourceQuota{quotaOf("requests.memory", "1Gi", "1Gi")} }, size(500, 1000, 256, 512), ReasonQuota},
-		"a quota for memory has half of it":     {func(w *World) { w.Quotas = []corev1.ResourceQuota{quotaOf("requests.memory", "1408Mi", "1Gi")} }, size(500, 1000, 640, 1280), ReasonQuota},
-		"the node has shrunk":                   {func(w *World) { w.Capabilities.Allocatable[recommender.Memory] = 640 * mi }, size(500, 1000, 640, 1280), ReasonNodeCapacity},
-		"the node has shrunk below what it has": {func(w *World) { w.Capabilities.Allocatable[recommender.CPU] = 100 }, low, ReasonNodeCapacity},
+		"a quota for memory is full": {func(w *GateInput) {
+			w.Namespace.Quotas = []corev1.ResourceQuota{quotaOf("requests.memory", "1Gi", "1Gi")}
+		}, size(500, 1000, 256, 512), ReasonQuota},
+		"a quota for memory has half of it": {func(w *GateInput) {
+			w.Namespace.Quotas = []corev1.ResourceQuota{quotaOf("requests.memory", "1408Mi", "1Gi")}
+		}, size(500, 1000, 640, 1280), ReasonQuota},
+		"the node has shrunk":                   {func(w *GateInput) { w.Node.Capabilities.Allocatable[recommender.Memory] = 640 * mi }, size(500, 1000, 640, 1280), ReasonNodeCapacity},
+		"the node has shrunk below what it has": {func(w *GateInput) { w.Node.Capabilities.Allocatable[recommender.CPU] = 100 }, low, ReasonNodeCapacity},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := running(low)
@@ -64,7 +68,7 @@ func TestARevertWaitsForItsContainerToRaiseCPU(t *testing.T) {
 	assert.Equal(t, ReasonNotRunning, refusal.Reason)
 	assert.Equal(t, size(200, 400, 1024, 2048), podview.ReadSpec(part.Apply(pod).Spec.Containers[0].Resources))
 
-	w.Quotas = []corev1.ResourceQuota{quotaOf("requests.memory", "1408Mi", "1Gi")}
+	w.Namespace.Quotas = []corev1.ResourceQuota{quotaOf("requests.memory", "1408Mi", "1Gi")}
 	part, refusal = WithinReach(pod, plan, w)
 	require.NotNil(t, refusal)
 	assert.Equal(t, ReasonQuota, refusal.Reason)
@@ -83,7 +87,7 @@ func TestHalfARevertKeepsTheClass(t *testing.T) {
 	plan := PlanOf(pod)
 	plan.Moves = []Move{{Container: "app", From: low, To: size(500, 500, 1024, 1024)}}
 	w := open()
-	w.Quotas = []corev1.ResourceQuota{quotaOf("requests.memory", "1300Mi", "1Gi")}
+	w.Namespace.Quotas = []corev1.ResourceQuota{quotaOf("requests.memory", "1300Mi", "1Gi")}
 	plan, refusal := WithinReach(pod, plan, w)
 	require.NotNil(t, refusal)
 	got := podview.ReadSpec(plan.Apply(pod).Spec.Containers[0].Resources)

@@ -113,3 +113,6 @@ const (
 	ReasonLastReplica       = "LastReplica"
 	ReasonNotWanted         = "NotWanted"
 )
+
+// ReasonBoost is the reason of plans and records that take a startup boost back.
+const ReasonBoost = "StartupBoost"

@@ -34,18 +34,18 @@ func (r *Refusal) Error() string {
 }
 
 // refuse stops a whole patch until a spec or a setting changes.
-func refuse(reason, format string, args ...any) *Refusal {
+func Refuse(reason, format string, args ...any) *Refusal {
 	return &Refusal{Reason: reason, Message: fmt.Sprintf(format, args...), PodWide: true}
 }
 
 // wait stops a whole patch for now.
-func wait(reason, format string, args ...any) *Refusal {
+func RefuseForNow(reason, format string, args ...any) *Refusal {
 	return &Refusal{Reason: reason, Message: fmt.Sprintf(format, args...), PodWide: true, Transient: true}
 }
 
 // waitUntil stops a whole patch until a time.
 func waitUntil(until time.Time, reason, format string, args ...any) *Refusal {
-	refusal := wait(reason, format, args...)
+	refusal := RefuseForNow(reason, format, args...)
 	refusal.Until = until
 	return refusal
 }

@@ -45,7 +45,7 @@ func RoomOf(pods []*corev1.Pod, promised map[types.UID][2]recommender.Amount, no
 	room := &Room{takes: make(map[types.UID][2]recommender.Amount, len(pods)), unmetBy: map[types.UID][2]recommender.Amount{}}
 	for _, pod := range pods {
 		room.noteWaiting(pod, now)
-		if finished(situation{pod: pod}) != nil {
+		if Finished(pod) {
 			continue
 		}
 		takes := podview.Reserved(pod)
@@ -91,7 +91,7 @@ func (r *Room) noteUnmet(pod *corev1.Pod, takes [2]recommender.Amount) {
 // Footprint is what the scheduler counts for a pod on its node, in millicores and bytes; 0 for a pod that has
 // ended.
 func Footprint(pod *corev1.Pod) [2]recommender.Amount {
-	if finished(situation{pod: pod}) != nil {
+	if Finished(pod) {
 		return [2]recommender.Amount{}
 	}
 	return podview.Reserved(pod)
@@ -140,22 +140,22 @@ func (p Plan) Needs(pod *corev1.Pod) [2]recommender.Amount { return podview.Requ
 // nodeRoom lets a pod grow only beside what the scheduler counts for every other pod of the node: without that the
 // resize is deferred, and holds the scheduler's room while it waits. Lowering always passes. An answer to an OOM
 // kill only needs room beside what the other pods have.
-func nodeRoom(pod *corev1.Pod, p Plan, w World) *Refusal {
-	if w.Room == nil || pod.Spec.NodeName == "" || w.Evictable {
+func nodeRoom(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
+	if in.Node.Room == nil || pod.Spec.NodeName == "" || in.Evictable {
 		return nil
 	}
 	needs, effect := p.Needs(pod), p.Effect(pod)
-	taken := w.Room.beside(pod.UID)
+	taken := in.Node.Room.beside(pod.UID)
 	if p.Urgent {
-		taken = w.Room.granted(pod.UID)
+		taken = in.Node.Room.granted(pod.UID)
 	}
 	for _, r := range recommender.Resources {
-		taken[r] += w.PromisedOnNode[r].Request
-		has := w.Capabilities.Allocatable[r]
+		taken[r] += in.Node.Reserved[r].Request
+		has := in.Node.Capabilities.Allocatable[r]
 		if has == 0 || effect[r] <= 0 || taken[r]+needs[r] <= has {
 			continue
 		}
-		return wait(ReasonNoRoom, "node %s has %s of %s, other pods take %s, and the pod would take %s", pod.Spec.NodeName,
+		return RefuseForNow(ReasonNoRoom, "node %s has %s of %s, other pods take %s, and the pod would take %s", pod.Spec.NodeName,
 			recommender.Format(r, has), r, recommender.Format(r, taken[r]), recommender.Format(r, needs[r]))
 	}
 	return nil
@@ -163,24 +163,24 @@ func nodeRoom(pod *corev1.Pod, p Plan, w World) *Refusal {
 
 // nodePressure refuses on a node under pressure: with too little disk or too few process ids a kubelet defers
 // every resize, and with too little memory a pod that requests less is evicted earlier.
-func nodePressure(pod *corev1.Pod, p Plan, w World) *Refusal {
-	if len(w.Capabilities.Pressure) > 0 && !p.Urgent {
-		return wait(ReasonNodePressure, "node %s reports %s and defers resizes", pod.Spec.NodeName, strings.Join(w.Capabilities.Pressure, ", "))
+func nodePressure(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
+	if len(in.Node.Capabilities.Pressure) > 0 && !p.Urgent {
+		return RefuseForNow(ReasonNodePressure, "node %s reports %s and defers resizes", pod.Spec.NodeName, strings.Join(in.Node.Capabilities.Pressure, ", "))
 	}
 	return nil
 }
 
 // nodeBlocked refuses on a node that put off or refused a resize lately, so that such resizes do not pile up; each
 // of them holds the scheduler's room. An answer to an OOM kill is left for the kubelet to judge.
-func nodeBlocked(pod *corev1.Pod, p Plan, w World) *Refusal {
+func nodeBlocked(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	if p.Urgent {
 		return nil
 	}
-	until := w.NodeBlock.All
-	if p.Grows() && w.NodeBlock.Growth.After(until) {
-		until = w.NodeBlock.Growth
+	until := in.Node.Block.All
+	if p.Grows() && in.Node.Block.Growth.After(until) {
+		until = in.Node.Block.Growth
 	}
-	if w.Now.Before(until) {
+	if in.Now.Before(until) {
 		return waitUntil(until, ReasonNodeBlocked, "node %s put off or refused a resize lately; it is tried again after %s",
 			pod.Spec.NodeName, until.UTC().Format(time.RFC3339))
 	}
@@ -189,13 +189,13 @@ func nodeBlocked(pod *corev1.Pod, p Plan, w World) *Refusal {
 
 // neighboursWait lets a pod not grow while another pod of the node waits for room. An answer to an OOM kill does
 // not wait.
-func neighboursWait(pod *corev1.Pod, p Plan, w World) *Refusal {
-	if w.Room == nil || !p.Grows() || p.Urgent {
+func neighboursWait(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
+	if in.Node.Room == nil || !p.Grows() || p.Urgent {
 		return nil
 	}
-	for _, other := range w.Room.waiting {
-		if other.uid != pod.UID && other.holdsUp(pod, w.Capabilities) {
-			return wait(ReasonNodeBlocked, "%s waits for room on node %s", other.nameFor(pod), pod.Spec.NodeName)
+	for _, other := range in.Node.Room.waiting {
+		if other.uid != pod.UID && other.holdsUp(pod, in.Node.Capabilities) {
+			return RefuseForNow(ReasonNodeBlocked, "%s waits for room on node %s", other.nameFor(pod), pod.Spec.NodeName)
 		}
 	}
 	return nil
@@ -239,7 +239,7 @@ func BlockOf(record v1alpha1.ResizeRecord, reason string, now time.Time) NodeBlo
 	switch reason {
 	case ReasonInfeasible, ReasonDeferred, ReasonUnobserved, ReasonTimeout:
 	case ReasonActuation:
-		if anyChange(record, lowersMemoryLimit) || !anyChange(record, Move.Raises) {
+		if anyChange(record, Move.LowersMemoryLimit) || !anyChange(record, Move.Raises) {
 			return NodeBlock{}
 		}
 	default:

@@ -1,19 +1,16 @@
-// Package resize plans, gates and follows changes of running pods (KEP-1287, in-place update of pod resources). It
-// answers two questions: how and when may a running pod change, and what became of a change that was sent?
+// Package resize plans changes of running pods and says whether they may begin (KEP-1287, in-place update of pod
+// resources). What becomes of a change that was sent is package resize/lifecycle's.
 //
 // A resize goes through these files in order:
 //  1. plan.go with platform*.go: PlanFor turns wished sizes into a Plan that Kubernetes can carry out.
-//  2. gates.go with narrow.go, errand.go: Admit passes the plan through every rule that may refuse it.
+//  2. gates.go with input.go, narrow.go, errand.go: Admit passes the plan through every rule that may refuse it.
 //  3. waves.go, share.go: which of a workload's plans begin together.
-//  4. record.go: the ResizeRecord that is stored before the patch is sent; patch.go: the patch.
-//  5. classify.go: what the API server's answer means; tries.go, lately.go: what is not tried again, and until
-//     when.
-//  6. state.go: what the pod shows of the resize; next.go: what is done about it, up to revert.go and putback.go,
-//     which put a pod back.
+//  4. patch.go: the patch; classify.go: what the API server's answer to it means.
+//  5. tries.go, lately.go: what is not tried again, and until when.
 //
 // The package is pure: it imports API types, reads no clock (now is an argument) and holds no client. It never
-// sends a patch and never judges harm: package resize/harm does, and imports this one. Start reading with waves.go
-// and gates.go, then record.go and next.go.
+// sends a patch. Packages resize/lifecycle and resize/harm import it; it imports neither. Start reading with
+// refusal.go, gates.go and waves.go.
 package resize
 
 import (

@@ -15,14 +15,14 @@ import (
 // Standing returns why a pod may not be changed now, whatever the change is, or nil. It applies the platform's
 // rules and the gates that look at the pod itself. A full queue for records is no reason, since the pod's turn
 // comes.
-func Standing(pod *corev1.Pod, world World) *Refusal {
-	s := situation{pod: pod, caps: world.Capabilities, now: world.Now, statuses: podview.Statuses(pod)}
+func Standing(pod *corev1.Pod, in GateInput) *Refusal {
+	s := situation{pod: pod, caps: in.Node.Capabilities, now: in.Now, statuses: podview.Statuses(pod)}
 	for _, rule := range podRules {
 		if refusal := rule(s); refusal != nil {
 			return refusal
 		}
 	}
-	return firstClosed(standingGates, pod, planOf(pod), world)
+	return firstClosed(standingGates, pod, PlanOf(pod), in)
 }
 
 // NeverRaised reports whether the platform's rules refuse every raise of the pod.

@@ -83,7 +83,7 @@ func TestEveryPodOfALargeWorkloadHasItsTurn(t *testing.T) {
 
 // That others of the workload are before it keeps no pod from being told what its node grants it.
 func TestAFullQueueHoldsNobody(t *testing.T) {
-	full := world(func(w *World) {
+	full := world(func(w *GateInput) {
 		for i := range 50 {
 			w.Status.Records = append(w.Status.Records, v1alpha1.ResizeRecord{PodUID: types.UID(fmt.Sprint(i)), Phase: v1alpha1.RecordWatching})
 		}

@@ -39,18 +39,21 @@ const (
 	catchUpRest = time.Hour
 )
 
+// UnobservedFor is how long a kubelet may take to see a resize.
+const UnobservedFor = 60 * time.Second
+
 // Declined notes the API server's answer to a plan of a pod and returns the new tries. Missing rights are not
 // noted here: they concern the operator and not the workload, and are remembered where rights are checked.
-func Declined(tries []v1alpha1.Try, outcome Outcome, pod *corev1.Pod, plan Plan, w World) []v1alpha1.Try {
+func Declined(tries []v1alpha1.Try, outcome Outcome, pod *corev1.Pod, plan Plan, in GateInput) []v1alpha1.Try {
 	if outcome.Kind == OutcomeRBAC {
 		return tries
 	}
-	t := v1alpha1.Try{What: v1alpha1.TryResize, Reason: outcome.Reason, Message: outcome.Message, Terms: termsOf(outcome.Reason, w)}
+	t := v1alpha1.Try{What: v1alpha1.TryResize, Reason: outcome.Reason, Message: outcome.Message, Terms: termsOf(outcome.Reason, in)}
 	if outcome.ofOnePod() {
 		t.Pod, t.PodUID = pod.Name, pod.UID
 	}
 	if outcome.Reason == refusedQuota && !plan.Grows() {
-		t.Reason, t.Terms = refusedLowering, termsOf(refusedQuota, w)
+		t.Reason, t.Terms = refusedLowering, termsOf(refusedQuota, in)
 	}
 	if aboutSize[outcome.Reason] {
 		t.Amount = moreMemory(plan)
@@ -61,7 +64,7 @@ func Declined(tries []v1alpha1.Try, outcome Outcome, pod *corev1.Pod, plan Plan,
 	case OutcomeInfeasible:
 		t.Node = pod.Spec.NodeName
 	}
-	return tried(tries, t, outcome.rest(), w.Now)
+	return tried(tries, t, outcome.rest(), in.Now)
 }
 
 // aboutSize are the reasons of answers that may be different when less is asked for.
@@ -141,7 +144,7 @@ func NotDone(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, reason, message
 		t.What, t.Pod, t.PodUID = v1alpha1.TryResize, record.PodName, record.PodUID
 	case reason != ReasonActuation:
 		return tries
-	case anyChange(record, lowersMemoryLimit):
+	case anyChange(record, Move.LowersMemoryLimit):
 		t = v1alpha1.Try{What: v1alpha1.TryMemoryLimit, Reason: reason, Message: message}
 		return unlessKnown(tries, t, failedLimitRest, now)
 	case anyChange(record, Move.Raises):
@@ -183,7 +186,7 @@ func Begun(tries []v1alpha1.Try, plan Plan, now time.Time) []v1alpha1.Try {
 // looks for a row about exactly the same subject, then for a row about the whole workload that includes it; the
 // new row replaces the one that it finds.
 func tried(tries []v1alpha1.Try, t v1alpha1.Try, rest time.Duration, now time.Time) []v1alpha1.Try {
-	t.Since, t.Times, t.Message = metav1.NewTime(now), 1, cut(t.Message)
+	t.Since, t.Times, t.Message = metav1.NewTime(now), 1, CutMessage(t.Message)
 	kept := Remembered(tries, now)
 	for _, same := range []func(v1alpha1.Try) bool{
 		func(k v1alpha1.Try) bool { return subject(k) == subject(t) && k.Digest == t.Digest },
@@ -204,7 +207,7 @@ func tried(tries []v1alpha1.Try, t v1alpha1.Try, rest time.Duration, now time.Ti
 			break
 		}
 	}
-	t.Until = metav1.NewTime(now.Add(doubled(rest, t.Times-1)))
+	t.Until = metav1.NewTime(now.Add(Doubled(rest, t.Times-1)))
 	return bounded(append(kept, t))
 }
 
@@ -260,6 +263,13 @@ func bounded(tries []v1alpha1.Try) []v1alpha1.Try {
 		}
 	}
 	return tries
+}
+
+// AddTry returns the tries with one row more, and without those that no longer find room (bounded). The argument is
+// not changed.
+func AddTry(tries []v1alpha1.Try, t v1alpha1.Try) []v1alpha1.Try {
+	t.Message = CutMessage(t.Message)
+	return bounded(append(slices.Clone(tries), t))
 }
 
 func array(a [6]string) []string { return a[:] }
@@ -407,15 +417,15 @@ func digest(parts ...any) string {
 
 // termsOf identifies the objects on which an answer rests, by name and version; empty where the answer rests on
 // nothing that is watched.
-func termsOf(reason string, w World) string {
+func termsOf(reason string, in GateInput) string {
 	var terms []string
 	switch reason {
 	case refusedQuota, refusedLowering, refusedQuotaKeys, refusedQuotaStatus:
-		for _, q := range w.Quotas {
+		for _, q := range in.Namespace.Quotas {
 			terms = append(terms, q.Name+"="+q.ResourceVersion)
 		}
 	case refusedLimitRange:
-		for _, l := range w.LimitRanges {
+		for _, l := range in.Namespace.LimitRanges {
 			terms = append(terms, l.Name+"="+l.ResourceVersion)
 		}
 	default:
@@ -425,16 +435,12 @@ func termsOf(reason string, w World) string {
 	return digest(terms)
 }
 
-// cut returns at most mostMessage bytes of a text, without half a character at the end.
-func cut(text string) string {
+// CutMessage returns at most mostMessage bytes of a text, without half a character at the end.
+func CutMessage(text string) string {
 	if len(text) <= mostMessage {
 		return text
 	}
 	return strings.ToValidUTF8(text[:mostMessage], "")
-}
-
-func anyChange(record v1alpha1.ResizeRecord, is func(Move) bool) bool {
-	return slices.ContainsFunc(Changes(record), func(c Change) bool { return is(c.Move()) })
 }
 
 // TriesInOurTime returns the tries with rows that begin in the future moved back to now: another replica with a

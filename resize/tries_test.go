@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
 	. "attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 var (
@@ -34,11 +34,11 @@ func TestWhatWasDeclinedIsAskedAgainWhenThatMayHaveChanged(t *testing.T) {
 	up, down := size(1000, 2000, 512, 1024), size(250, 500, 512, 1024)
 	another := func(p *corev1.Pod) { p.UID = "other" }
 	newer := func(p *corev1.Pod) { p.Generation++ }
-	quota := func(version string) func(*World) {
-		return func(w *World) {
+	quota := func(version string) func(*GateInput) {
+		return func(w *GateInput) {
 			q := corev1.ResourceQuota{}
 			q.Name, q.ResourceVersion = "q", version
-			w.Quotas = []corev1.ResourceQuota{q}
+			w.Namespace.Quotas = []corev1.ResourceQuota{q}
 		}
 	}
 	for _, tc := range []struct {
@@ -47,7 +47,7 @@ func TestWhatWasDeclinedIsAskedAgainWhenThatMayHaveChanged(t *testing.T) {
 		asked   recommender.Size
 		pod     func(*corev1.Pod)
 		wish    recommender.Size
-		world   func(*World)
+		world   func(*GateInput)
 		after   time.Duration
 		stops   bool
 	}{
@@ -89,7 +89,7 @@ func TestWhatWasDeclinedIsAskedAgainWhenThatMayHaveChanged(t *testing.T) {
 				tc.world(&now)
 			}
 			now.Now = noon.Add(tc.after)
-			now.Room, now.Capabilities = nil, able()
+			now.Node.Room, now.Node.Capabilities = nil, able()
 			_, refusal := Admit(pod, mustPlan(t, pod, wish(tc.wish)), now)
 			if !tc.stops {
 				require.Nil(t, refusal, "%v", refusal)
@@ -106,14 +106,14 @@ func TestWhatWasDeclinedIsAskedAgainWhenThatMayHaveChanged(t *testing.T) {
 // less often, however often it changes.
 func TestAQuotaThatChangesAllTheTimeIsAskedLessOften(t *testing.T) {
 	version := 0
-	changing := func(w *World) {
+	changing := func(w *GateInput) {
 		version++
 		q := corev1.ResourceQuota{}
 		q.Name, q.ResourceVersion = "q", fmt.Sprint(version)
-		w.Quotas = []corev1.ResourceQuota{q}
+		w.Namespace.Quotas = []corev1.ResourceQuota{q}
 	}
 	w := open()
-	w.Now, w.Room, w.Capabilities = noon, nil, able()
+	w.Now, w.Node.Room, w.Node.Capabilities = noon, nil, able()
 	plan := mustPlan(t, web(), wish(size(1000, 2000, 512, 1024)))
 	var waits []time.Duration
 	for range 7 {
@@ -175,13 +175,13 @@ func TestTriesAreBounded(t *testing.T) {
 			known = Declined(known, outcome, numbered(i), plan, open())
 			if i < MostAlike-1 {
 				require.Len(t, known, i+1, "each pod has its own row")
-				_, refusal := Admit(numbered(100), mustPlan(t, numbered(100), wish(size(1000, 2000, 512, 1024))), world(func(w *World) { w.Status.Tries = known }))
+				_, refusal := Admit(numbered(100), mustPlan(t, numbered(100), wish(size(1000, 2000, 512, 1024))), world(func(w *GateInput) { w.Status.Tries = known }))
 				check(t, "", refusal)
 			}
 		}
 		require.Len(t, known, 1, "it is about the workload")
 		assert.Empty(t, known[0].Pod)
-		_, refusal := Admit(numbered(300), mustPlan(t, numbered(300), wish(size(1000, 2000, 512, 1024))), world(func(w *World) { w.Status.Tries = known }))
+		_, refusal := Admit(numbered(300), mustPlan(t, numbered(300), wish(size(1000, 2000, 512, 1024))), world(func(w *GateInput) { w.Status.Tries = known }))
 		check(t, ReasonRefused, refusal)
 	}
 	long := nodeRefuses
@@ -213,9 +213,9 @@ func TestTriesOfAClockThatIsAhead(t *testing.T) {
 // workload.
 func TestARuntimeThatRefusesGrowthIsRemembered(t *testing.T) {
 	up, down, bigger := size(1000, 2000, 512, 1024), size(250, 500, 512, 1024), size(1200, 2400, 512, 1024)
-	record := NewRecord(mustPlan(t, web(), wish(up)), web(), noon, auto())
-	action := Next(State{Kind: Failed, Message: "NRI says no"}, record, auto(), Circumstances{}, noon.Add(time.Hour))
-	require.Equal(t, Revert, action.Kind)
+	record := lifecycle.NewRecord(mustPlan(t, web(), wish(up)), web(), noon, auto())
+	action := lifecycle.Next(lifecycle.State{Kind: lifecycle.Failed, Message: "NRI says no"}, record, auto(), lifecycle.Circumstances{}, noon.Add(time.Hour))
+	require.Equal(t, lifecycle.Revert, action.Kind)
 	assert.Equal(t, NodeBlock{Growth: noon.Add(10 * time.Minute)}, BlockOf(record, action.Reason, noon), "other workloads wait, too")
 	known := NotDone(nil, record, action.Reason, "NRI says no", auto(), noon)
 	for _, tc := range []struct {
@@ -232,7 +232,7 @@ func TestARuntimeThatRefusesGrowthIsRemembered(t *testing.T) {
 		{"later", up, time.Hour, "node-1", ""},
 	} {
 		pod := with(web(), func(p *corev1.Pod) { p.Name, p.UID, p.Spec.NodeName = "web-2", "other", tc.node })
-		_, refusal := Admit(pod, mustPlan(t, pod, wish(tc.wish)), world(func(w *World) { w.Status.Tries, w.Now, w.Room = known, noon.Add(tc.after), nil }))
+		_, refusal := Admit(pod, mustPlan(t, pod, wish(tc.wish)), world(func(w *GateInput) { w.Status.Tries, w.Now, w.Node.Room = known, noon.Add(tc.after), nil }))
 		check(t, tc.reason, refusal)
 		if refusal != nil {
 			assert.Contains(t, refusal.Message, "NRI says no", tc.name)
@@ -255,7 +255,7 @@ func TestAnswersToOOMKillsAreCounted(t *testing.T) {
 		limit += 100
 		pod, plan := web(), asking(limit)
 		pod.Name = fmt.Sprint("web-", n%20) // by turns
-		_, refusal := Admit(pod, plan, world(func(w *World) { w.Status.Tries, w.Now = known, at }))
+		_, refusal := Admit(pod, plan, world(func(w *GateInput) { w.Status.Tries, w.Now = known, at }))
 		switch {
 		case refusal != nil:
 			require.Equal(t, ReasonTooManyOOMs, refusal.Reason)
@@ -283,15 +283,15 @@ func TestAnswersToOOMKillsAreCounted(t *testing.T) {
 
 // Objects that were stored before there were tries go on.
 func TestOldObjectsHaveNoTries(t *testing.T) {
-	rows := HistoryRows("web", refused(t, size(1000, 2000, 512, 1024), ReasonInfeasible), ResultWithdrawn, ReasonInfeasible, noon.Add(-time.Minute))
-	_, refusal := Admit(web(), mustPlan(t, web(), wish(size(1000, 2000, 512, 1024))), world(func(w *World) { w.Status.History = rows }))
+	rows := lifecycle.HistoryRows("web", refused(t, size(1000, 2000, 512, 1024), ReasonInfeasible), lifecycle.ResultWithdrawn, ReasonInfeasible, noon.Add(-time.Minute))
+	_, refusal := Admit(web(), mustPlan(t, web(), wish(size(1000, 2000, 512, 1024))), world(func(w *GateInput) { w.Status.History = rows }))
 	check(t, "", refusal)
 }
 
 // What pods of a workload were told of themselves holds an answer to an OOM kill of another one, and an undo, for a
 // minute, and other sizes for ten.
 func TestAnswersToOtherPodsHoldNothingForLong(t *testing.T) {
-	w := World{Now: noon}
+	w := GateInput{Now: noon}
 	for name, outcome := range map[string]Outcome{
 		"never valid": {Kind: OutcomeTerminal, Reason: "Invalid", Message: "memory limits cannot be decreased"},
 		"gone":        {Kind: OutcomeGone, Reason: "NotFound"},
@@ -315,7 +315,7 @@ func TestAnswersToOtherPodsHoldNothingForLong(t *testing.T) {
 				plan := PlanOf(other)
 				plan.Moves = []Move{{Container: "app", From: prior, To: more}}
 				change(&plan)
-				return TriedLately(other, plan, World{Now: noon.Add(after), Status: v1alpha1.AttuneRecommendationStatus{Tries: tries}})
+				return TriedLately(other, plan, GateInput{Now: noon.Add(after), Status: v1alpha1.AttuneRecommendationStatus{Tries: tries}})
 			}
 			urgent, undo, step := func(p *Plan) { p.Urgent = true }, func(p *Plan) { p.Wave = WaveUndo }, func(*Plan) {}
 			assert.NotNil(t, at(30*time.Second, step))
@@ -327,36 +327,13 @@ func TestAnswersToOtherPodsHoldNothingForLong(t *testing.T) {
 	}
 }
 
-// The row that many pods share, which do not get their old size back, ends for none of them before its own day is over.
-func TestEachPodIsPutBackForADay(t *testing.T) {
-	record := recorded(desired)
-	record.Phase = v1alpha1.RecordReverting
-	row := v1alpha1.Try{What: v1alpha1.TryPutBack, Since: metav1.NewTime(noon.Add(-25 * time.Hour)), Until: metav1.NewTime(noon.Add(-time.Hour))}
-	wait := Action{Kind: Wait}
-	for name, tc := range map[string]struct {
-		written  time.Duration
-		orphaned bool
-		want     ActionKind
-	}{
-		"just now":                            {-time.Minute, false, Wait},
-		"a day ago":                           {-24 * time.Hour, false, Forget},
-		"just now, and the policy is gone":    {-time.Minute, true, Wait},
-		"an hour ago, and the policy is gone": {-time.Hour, true, Forget},
-	} {
-		t.Run(name, func(t *testing.T) {
-			record.WrittenAt = metav1.NewTime(noon.Add(tc.written))
-			assert.Equal(t, tc.want, InVain(State{Kind: Deferred}, record, wait, []v1alpha1.Try{row}, tc.orphaned, noon).Kind)
-		})
-	}
-}
-
 // What a quota or a node would not have of a size says nothing of less memory, which an OOM kill asks for: each such
 // size is asked for once while the answer stands, and the wait of what was refused stays as it is.
 func TestLessAfterAnOOMKillIsAskedForOnce(t *testing.T) {
 	for name, outcome := range map[string]Outcome{"quota": overQuota, "node": nodeRefuses, "policy": policySays} {
 		t.Run(name, func(t *testing.T) {
 			w := open()
-			w.Room, w.Capabilities = nil, able()
+			w.Node.Room, w.Node.Capabilities = nil, able()
 			asking := func(memory recommender.Amount) Plan { return mustPlan(t, web(), wish(size(500, 1000, 512, memory))) }
 			asks := func(p Plan) bool {
 				_, refusal := Admit(web(), p, w)

@@ -48,17 +48,6 @@ func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.KeptSiz
 	return append(going, take(gentle(trials, open), &room, FirstWave(rules, pods)-open, WaveFirst)...)
 }
 
-// steps counts the records that take part in waves. The ends of boosts do not, nor pods that no kubelet can put
-// back at present.
-func steps(records []v1alpha1.ResizeRecord, unreachable map[string]bool) (n int) {
-	for _, r := range records {
-		if r.Wave != WaveBoost && !Unreachable(r, unreachable) {
-			n++
-		}
-	}
-	return n
-}
-
 // Untried reports whether the plan lowers an amount below what any pod of its template generation is known to have
 // survived.
 func Untried(p Plan, kept []v1alpha1.KeptSize) bool {

@@ -147,3 +147,8 @@ func TestADeadNodeHoldsNoWave(t *testing.T) {
 		assert.Equal(t, 1, Steps(records, map[string]bool{"node-2": true}), phase)
 	}
 }
+
+func TestTheEndOfABoostIsNoStep(t *testing.T) {
+	boost := v1alpha1.ResizeRecord{Wave: WaveBoost, Phase: v1alpha1.RecordWatching, Reason: ReasonBoost}
+	assert.Equal(t, 1, Steps([]v1alpha1.ResizeRecord{boost, {Wave: WaveNext}, boost}, nil))
+}

@@ -10,6 +10,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // DeclinedMeanwhile drops the record of a new resize that need not be sent any more, because the API
@@ -32,8 +33,8 @@ func DeclinedMeanwhile(status *v1alpha1.AttuneRecommendationStatus, w View, sent
 
 // answered is the context in which an answer of the API server is remembered: the answer is believed until
 // one of these inputs changes.
-func answered(status v1alpha1.AttuneRecommendationStatus, w View, now time.Time) resize.World {
-	return resize.World{Now: now, Rules: w.Policy.Settings.Resize, Status: status, LimitRanges: w.Namespace.Limits, Quotas: w.Namespace.Quotas}
+func answered(status v1alpha1.AttuneRecommendationStatus, w View, now time.Time) resize.GateInput {
+	return resize.GateInput{Now: now, Rules: w.Policy.Settings.Resize, Status: status, Namespace: resize.NamespaceInput{LimitRanges: w.Namespace.Limits, Quotas: w.Namespace.Quotas}}
 }
 
 // RecordOf returns the open record of a pod, or nil where it has none. The pointer is into status.Records:
@@ -65,7 +66,7 @@ func IsNew(record v1alpha1.ResizeRecord) bool {
 //   - Refused, new resize: the record is closed, and the tries say when the same is tried again.
 //   - Infeasible, new resize, and the policy allows eviction (InPlaceOrRecreate): the record becomes one
 //     that can end in an eviction.
-//   - Refused, second patch: it is sent again if the refusal is passing; otherwise resize.SecondRefused
+//   - Refused, second patch: it is sent again if the refusal is passing; otherwise lifecycle.SecondRefused
 //     decides.
 //   - Any other answer while the pod is put back: the record stays open, and the obstacle is remembered.
 //     Harm is never left because of one refusal.
@@ -80,18 +81,18 @@ func Answer(status *v1alpha1.AttuneRecommendationStatus, of View, w Write, retur
 		return nil
 	}
 	record := &status.Records[i]
-	*record = resize.Sent(*record)
+	*record = lifecycle.Sent(*record)
 	switch {
 	case outcome.Kind == resize.OutcomeAccepted:
 		status.Tries = resize.Accepted(status.Tries, *record)
-		*record = resize.RecordReturned(*record, returned)
+		*record = lifecycle.RecordReturned(*record, returned)
 	case resize.PuttingBack(*record):
-		status.Tries, _ = resize.Obstacle(status.Tries, record.PodUID, outcome.Reason, outcome.Message)
-	case resize.InSecondPatch(*record) && outcome.Passing():
-	case resize.InSecondPatch(*record) && outcome.Refused():
-		*record = resize.SecondRefused(*record, w.Pod)
-	case IsNew(*record) && outcome.Kind == resize.OutcomeInfeasible && resize.Recreates(*record, of.Policy.Settings.Resize):
-		*record = resize.GivenUp(*record)
+		status.Tries, _ = lifecycle.Obstacle(status.Tries, record.PodUID, outcome.Reason, outcome.Message)
+	case lifecycle.InSecondPatch(*record) && outcome.Passing():
+	case lifecycle.InSecondPatch(*record) && outcome.Refused():
+		*record = lifecycle.SecondRefused(*record, w.Pod)
+	case IsNew(*record) && outcome.Kind == resize.OutcomeInfeasible && lifecycle.Recreates(*record, of.Policy.Settings.Resize):
+		*record = lifecycle.GivenUp(*record)
 	case IsNew(*record) && outcome.Refused():
 		status.Tries = resize.Declined(status.Tries, outcome, w.Pod, w.Plan, answered(*status, of, now))
 		return refuse(status, i, of.Rec.Spec.Workload.Name, outcome, now)
@@ -106,9 +107,9 @@ func Answer(status *v1alpha1.AttuneRecommendationStatus, of View, w Write, retur
 func refuse(status *v1alpha1.AttuneRecommendationStatus, i int, workload string, outcome resize.Outcome, now time.Time) (counts []Count) {
 	switch outcome.Kind {
 	case resize.OutcomeTerminal, resize.OutcomeInfeasible, resize.OutcomePolicyRefusal:
-		rows := resize.HistoryRows(workload, status.Records[i], resize.ResultFailed, outcome.Reason, now)
+		rows := lifecycle.HistoryRows(workload, status.Records[i], lifecycle.ResultFailed, outcome.Reason, now)
 		counts = countsOf(countFailed, status.Records[i], "")
-		status.History = resize.AddHistory(resize.WithoutRows(status.History, rows), rows)
+		status.History = lifecycle.AddHistory(lifecycle.WithoutRows(status.History, rows), rows)
 	}
 	status.Records = append(status.Records[:i:i], status.Records[i+1:]...)
 	return counts
@@ -122,8 +123,8 @@ func NotEvicted(rec *v1alpha1.AttuneRecommendation, status *v1alpha1.AttuneRecom
 		if status.Records[i].PodUID != pod {
 			continue
 		}
-		status.Records[i] = resize.NotEvicted(status.Records[i])
-		blocked := blockedCondition(resize.Denied(status.Records[i]))
+		status.Records[i] = lifecycle.NotEvicted(status.Records[i])
+		blocked := blockedCondition(lifecycle.Denied(status.Records[i]))
 		blocked.ObservedGeneration = rec.Generation
 		meta.SetStatusCondition(&status.Conditions, blocked)
 	}

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 )
 
@@ -41,7 +41,7 @@ func BenchmarkStatus(b *testing.B) {
 	}
 	rest := busy.DeepCopy()
 	for _, record := range rest.Status.Records[:20] {
-		rest.Status.History = resize.AddHistory(rest.Status.History, resize.HistoryRows("web", record, resize.ResultSuccess, "", now))
+		rest.Status.History = lifecycle.AddHistory(rest.Status.History, lifecycle.HistoryRows("web", record, lifecycle.ResultSuccess, "", now))
 		rest.Status.Kept = harm.Keep(rest.Status.Kept, record, nil, now)
 	}
 	rest.Status.Records, rest.Status.CooldownFrom = nil, &metav1.Time{Time: now}

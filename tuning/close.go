@@ -5,6 +5,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // closing ends records: it removes them from the status and notes what remains of them (history, metrics,
@@ -23,20 +24,20 @@ type closing struct {
 
 // putBackDone reports a pod that was verified to have its original size again (undo).
 func (d *closing) putBackDone(record v1alpha1.ResizeRecord) {
-	for _, row := range resize.HistoryRows(d.view.Rec.Spec.Workload.Name, record, resize.ResultUndone, "", d.view.Now) {
+	for _, row := range lifecycle.HistoryRows(d.view.Rec.Spec.Workload.Name, record, lifecycle.ResultUndone, "", d.view.Now) {
 		d.tellOf(record, putBack(record, row))
 	}
 	d.count(countSuccess, record, "")
 }
 
-// evicted reports a pod that is gone because attune evicted it: for room on its node (resize.Leaving), or
+// evicted reports a pod that is gone because attune evicted it: for room on its node (lifecycle.Leaving), or
 // because its node refused its size.
 func (d *closing) evicted(record v1alpha1.ResizeRecord) {
-	if d.out.EvictionOutcomes = append(d.out.EvictionOutcomes, resize.EvictionGranted); resize.Leaving(record) {
+	if d.out.EvictionOutcomes = append(d.out.EvictionOutcomes, lifecycle.EvictionGranted); lifecycle.Leaving(record) {
 		d.tellOf(record, evictedForRoom(record))
 		return
 	}
-	for _, row := range resize.HistoryRows("", record, resize.ResultEvicted, "", d.view.Now) {
+	for _, row := range lifecycle.HistoryRows("", record, lifecycle.ResultEvicted, "", d.view.Now) {
 		d.tellOf(record, evictedForSize(record, row))
 	}
 }
@@ -47,9 +48,9 @@ func (d *closing) evicted(record v1alpha1.ResizeRecord) {
 // A cooldown begins only if something was changed (there are rows), and never for the end of a boost,
 // which is part of a normal start. The strategy Node has no cooldown except after harm (backedOff): its
 // nodes have their own pace.
-func (d *closing) close(record v1alpha1.ResizeRecord, action resize.Action) {
-	rows := resize.HistoryRows(d.view.Rec.Spec.Workload.Name, record, action.Result, action.Reason, d.view.Now)
-	d.out.Status.History = resize.AddHistory(d.out.Status.History, rows)
+func (d *closing) close(record v1alpha1.ResizeRecord, action lifecycle.Action) {
+	rows := lifecycle.HistoryRows(d.view.Rec.Spec.Workload.Name, record, action.Result, action.Reason, d.view.Now)
+	d.out.Status.History = lifecycle.AddHistory(d.out.Status.History, rows)
 	d.survived(record, action)
 	if result := endOf(record, action); result != "" {
 		d.count(result, record, "")
@@ -60,26 +61,26 @@ func (d *closing) close(record v1alpha1.ResizeRecord, action resize.Action) {
 	if action.Keep {
 		d.survivors = append(d.survivors, record)
 	}
-	if action.Result == resize.ResultUndone {
+	if action.Result == lifecycle.ResultUndone {
 		d.putBackDone(record)
 	}
-	if action.Result == resize.ResultEvicted {
+	if action.Result == lifecycle.ResultEvicted {
 		d.evicted(record)
 	}
-	if action.Result == resize.ResultSuperseded {
+	if action.Result == lifecycle.ResultSuperseded {
 		d.pauser.supersede(record)
 	}
-	birth := record.Wave == resize.WaveBoost && action.Result == resize.ResultSuccess
+	birth := record.Wave == resize.WaveBoost && action.Result == lifecycle.ResultSuccess
 	backedOff := d.out.Status.Backoff != nil && !action.Keep
-	if len(rows) > 0 && !birth && (!d.view.ByNode() || backedOff) && resize.CoolsDown(record, action, d.view.Policy.Settings.Resize) {
+	if len(rows) > 0 && !birth && (!d.view.ByNode() || backedOff) && lifecycle.CoolsDown(record, action, d.view.Policy.Settings.Resize) {
 		d.out.Status.CooldownFrom = &metav1.Time{Time: d.view.Now}
 	}
 }
 
 // survived reports what the end of a successful watch could not judge, such as a query that was not
 // answered.
-func (d *closing) survived(record v1alpha1.ResizeRecord, action resize.Action) {
-	if action.Result == resize.ResultSuccess && action.Message != "" {
+func (d *closing) survived(record v1alpha1.ResizeRecord, action lifecycle.Action) {
+	if action.Result == lifecycle.ResultSuccess && action.Message != "" {
 		d.tellOf(record, watchEnded(record, action.Alert, action.Message))
 	}
 }

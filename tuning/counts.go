@@ -8,6 +8,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // Count is one metric increment, decided as data and applied by the workload loop. Which metric it is
@@ -33,16 +34,16 @@ func tookOf(record v1alpha1.ResizeRecord) []Count {
 
 // endOf returns how the end of a record is counted; empty: it is not counted here. A revert for harm is
 // counted when it begins (watcher.harmed), and the end of what a person took back is no failure.
-func endOf(record v1alpha1.ResizeRecord, action resize.Action) string {
+func endOf(record v1alpha1.ResizeRecord, action lifecycle.Action) string {
 	actuation := record.Reason == resize.ReasonActuation
 	switch {
 	case action.Reason == v1alpha1.ReasonRevertPending:
 		return countFailed
-	case action.Result == resize.ResultReverted && actuation:
+	case action.Result == lifecycle.ResultReverted && actuation:
 		return countReverted
-	case action.Result != resize.ResultFailed && action.Result != resize.ResultWithdrawn:
+	case action.Result != lifecycle.ResultFailed && action.Result != lifecycle.ResultWithdrawn:
 		return ""
-	case record.Reason == resize.ReasonUndo, record.Phase == v1alpha1.RecordReverting && !actuation:
+	case record.Reason == lifecycle.ReasonUndo, record.Phase == v1alpha1.RecordReverting && !actuation:
 		return ""
 	}
 	return countFailed
@@ -52,7 +53,7 @@ func endOf(record v1alpha1.ResizeRecord, action resize.Action) string {
 // not empty. The order is not fixed, as it comes from a map; counters do not depend on it.
 func countsOf(result string, record v1alpha1.ResizeRecord, reason string) []Count {
 	moved := map[string]bool{}
-	for _, row := range resize.HistoryRows("", record, resize.ResultSuccess, "", record.WrittenAt.Time) {
+	for _, row := range lifecycle.HistoryRows("", record, lifecycle.ResultSuccess, "", record.WrittenAt.Time) {
 		for _, r := range strings.Split(row.Resource, "+") {
 			moved[r] = true
 		}

@@ -11,6 +11,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // Decision is the result of one pass: plain data. The loop stores Status first, then sends Writes and asks
@@ -26,7 +27,7 @@ type Decision struct {
 	// Evictions are pods to be evicted now; their records in Status say so.
 	Evictions []*corev1.Pod
 	// EvictionOutcomes are the results of evictions of earlier passes, for the metrics.
-	EvictionOutcomes []resize.EvictionOutcome
+	EvictionOutcomes []lifecycle.EvictionOutcome
 	// Events are what people read in kubectl describe. They are sent only after Status is stored.
 	Events []Event
 	// Counts are the metric increments of this pass.

@@ -9,6 +9,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // All events of a pass, named by what happened. Their texts are read in kubectl describe: a component is
@@ -29,15 +30,15 @@ func watchEnded(record v1alpha1.ResizeRecord, alert bool, how string) event.Even
 	return event.Normal(v1alpha1.EventResized, "The watch of pod %s is over: %s", record.PodName, how)
 }
 
-func takingBack(record v1alpha1.ResizeRecord, action resize.Action) event.Event {
+func takingBack(record v1alpha1.ResizeRecord, action lifecycle.Action) event.Event {
 	return event.Warning(v1alpha1.EventResizeFailed, "Taking back the resize of pod %s: %s: %s", record.PodName, action.Reason, action.Message)
 }
 
-func reverting(record v1alpha1.ResizeRecord, action resize.Action) event.Event {
+func reverting(record v1alpha1.ResizeRecord, action lifecycle.Action) event.Event {
 	return event.Warning(v1alpha1.EventReverted, "Reverting the resize of pod %s: %s: %s", record.PodName, action.Reason, action.Message)
 }
 
-func harmNotReverted(record v1alpha1.ResizeRecord, why string, action resize.Action) event.Event {
+func harmNotReverted(record v1alpha1.ResizeRecord, why string, action lifecycle.Action) event.Event {
 	return event.Warning(v1alpha1.EventResizeFailed, "The resize of pod %s did harm and is not taken back (%s): %s: %s",
 		record.PodName, why, action.Reason, action.Message)
 }

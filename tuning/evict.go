@@ -5,11 +5,12 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // evictor decides which pods are evicted: those whose node refuses a resize (resizeMethod
 // InPlaceOrRecreate), and those for which their node has no room (strategy Node). One pod of a workload is
-// evicted at a time. The rules about who may be evicted are in resize.MayEvict, for both causes.
+// evicted at a time. The rules about who may be evicted are in lifecycle.MayEvict, for both causes.
 type evictor struct {
 	*pass
 	// gates supplies the input of the gates, and knows the pod that this pass already moves.
@@ -23,14 +24,14 @@ func (d *evictor) recreates() bool {
 	return d.view.Policy.Settings.Resize.Method == v1alpha1.ResizeInPlaceOrRecreate
 }
 
-// mayEvict asks resize.MayEvict about a pod whose node refuses a plan; nil: it may be evicted. Where the
+// mayEvict asks lifecycle.MayEvict about a pod whose node refuses a plan; nil: it may be evicted. Where the
 // answer depends on the cluster's nodes and they are not listed yet, it adds them to Unknowns: the
 // decision is then not carried out but made again with the list.
 func (d *evictor) mayEvict(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 	if d.view.Workload == nil || d.view.Workload.Deleting {
 		return &resize.Refusal{Reason: resize.ReasonNoController, PodWide: true, Message: "the workload is gone, and nothing would take the pod's place"}
 	}
-	refusal := resize.MayEvict(pod, d.eviction(plan))
+	refusal := lifecycle.MayEvict(pod, d.eviction(plan))
 	if refusal == nil && d.view.Looked.Unread.Cluster != nil {
 		return d.view.Looked.Unread.Cluster
 	}
@@ -40,13 +41,13 @@ func (d *evictor) mayEvict(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 	return refusal
 }
 
-// eviction builds what resize.MayEvict looks at beside the pod. Records has the open records of this pass
+// eviction builds what lifecycle.MayEvict looks at beside the pod. Records has the open records of this pass
 // and the stored ones: a record that this pass has just closed still means that its pod was changed a
 // moment ago. The capacity of the first slice is cut, so that append copies and does not write into the
 // status.
-func (d *evictor) eviction(plan resize.Plan) resize.Eviction {
+func (d *evictor) eviction(plan resize.Plan) lifecycle.Eviction {
 	of := d.view.owner()
-	e := resize.Eviction{
+	e := lifecycle.Eviction{
 		Now: d.view.Now, Allowed: d.view.Operator.MayEvict, Paused: d.view.Policy.Settings.Resize.Paused, Annotations: []map[string]string{of.Annotations},
 		Siblings: d.view.Pods, Replicas: int(of.Replicas), Records: append(d.out.Status.Records[:len(d.out.Status.Records):len(d.out.Status.Records)], d.view.Rec.Status.Records...),
 		NamespaceTerminating: d.view.Namespace.Terminating, Wanted: &plan, Seeded: d.view.Namespace.Seeded, Seed: d.view.Rec.Spec.Seed, Nodes: d.view.Looked.Cluster,
@@ -99,11 +100,11 @@ func (d *evictor) tryElsewhere(pod *corev1.Pod, plan resize.Plan, refusal *resiz
 
 // evict decides about a pod whose node has refused its resize, and which is back at its old size. If the
 // pod must stay for good, the record is closed as withdrawn.
-func (d *evictor) evict(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action resize.Action) {
-	stays := d.mayEvict(pod, resize.WholePlan(pod, record))
+func (d *evictor) evict(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action lifecycle.Action) {
+	stays := d.mayEvict(pod, lifecycle.WholePlan(pod, record))
 	d.evictUnless(stays, pod, record, next, func() {
 		d.tellOfPod(pod, notEvictable(pod, stays))
-		action.Result = resize.ResultWithdrawn
+		action.Result = lifecycle.ResultWithdrawn
 		d.closing.close(record, action)
 	})
 }
@@ -127,7 +128,7 @@ func (d *evictor) evictUnless(stays *resize.Refusal, pod *corev1.Pod, record, ne
 // denied adds the refusal of an eviction that was denied before (for example by a PodDisruptionBudget), so
 // that the condition ResizeBlocked explains why the pod is still there.
 func (d *evictor) denied(pod *corev1.Pod, record v1alpha1.ResizeRecord) {
-	if refusal := resize.Denied(record); pod != nil && refusal != nil {
+	if refusal := lifecycle.Denied(record); pod != nil && refusal != nil {
 		d.refused.add(pod, refusal)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 )
 
@@ -60,8 +61,8 @@ func TestAPodIsEvictedFromANodeThatIsTooSmall(t *testing.T) {
 	assert.Empty(t, d.Evictions)
 	require.NotEmpty(t, d.Status.History)
 	assert.Equal(t, "Evicted", d.Status.History[0].Result)
-	assert.Equal(t, resize.MethodEviction, d.Status.History[0].Method)
-	assert.Equal(t, []resize.EvictionOutcome{resize.EvictionGranted}, d.EvictionOutcomes)
+	assert.Equal(t, lifecycle.MethodEviction, d.Status.History[0].Method)
+	assert.Equal(t, []lifecycle.EvictionOutcome{lifecycle.EvictionGranted}, d.EvictionOutcomes)
 	assert.Contains(t, told(d)[0], "Normal Evicted Evicted pod "+record.PodName+" from node node-1, which does not give container app 6 of cpu (it had 500m)")
 	assert.Empty(t, d.Status.Records, "nothing is begun before the successor is ready")
 }

@@ -8,6 +8,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // evictForRoom begins the evictions of pods that do not fit on their nodes beside the others (strategy
@@ -22,14 +23,14 @@ func (d *evictor) evictForRoom() {
 		if why == "" || hasRecord(d.out.Status.Records, pod) {
 			continue
 		}
-		plan := resize.LeavePlan(pod, d.view.Rec.Spec.Seed)
+		plan := lifecycle.LeavePlan(pod, d.view.Rec.Spec.Seed)
 		if stays := d.staysNow(pod, plan); stays != nil {
 			both := *stays
 			both.Message = "its node wants it to go (" + why + "), and it stays: " + stays.Message
 			d.refused.add(pod, &both)
 			continue
 		}
-		d.out.Status.Records = append(d.out.Status.Records, resize.GivenUp(resize.NewRecord(plan, pod, d.view.Now, d.view.Policy.Settings.Resize)))
+		d.out.Status.Records = append(d.out.Status.Records, lifecycle.GivenUp(lifecycle.NewRecord(plan, pod, d.view.Now, d.view.Policy.Settings.Resize)))
 		d.tellOfPod(pod, evicting(pod, why))
 		d.wake(time.Second)
 	}
@@ -72,18 +73,18 @@ func (d *evictor) staysForGood(pod *corev1.Pod) *resize.Refusal {
 	if !d.view.Policy.Settings.Resize.NodeEviction {
 		return nil // its ranking is Never
 	}
-	return resize.Stays(pod, d.eviction(resize.LeavePlan(pod, d.view.Rec.Spec.Seed)))
+	return lifecycle.Stays(pod, d.eviction(lifecycle.LeavePlan(pod, d.view.Rec.Spec.Seed)))
 }
 
 // finishEviction asks for the eviction of a pod that is to go for room. If the pod fits again, or must
 // stay, the record is closed without a result: nothing has happened to the pod.
-func (d *evictor) finishEviction(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action resize.Action) {
+func (d *evictor) finishEviction(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action lifecycle.Action) {
 	stays := d.notWanted(pod)
 	if stays == nil {
 		stays = d.standing(pod)
 	}
 	if stays == nil {
-		stays = d.mayEvict(pod, resize.LeavePlan(pod, d.view.Rec.Spec.Seed))
+		stays = d.mayEvict(pod, lifecycle.LeavePlan(pod, d.view.Rec.Spec.Seed))
 	}
 	d.evictUnless(stays, pod, record, next, func() {
 		action.Result = ""
@@ -121,6 +122,6 @@ func (d *evictor) hold() {
 // counted: they would otherwise block their own eviction.
 func (d *evictor) standing(pod *corev1.Pod) *resize.Refusal {
 	world := d.gates.input(pod)
-	world.Status.Records = resize.Beside(world.Status.Records)
+	world.Status.Records = lifecycle.Beside(world.Status.Records)
 	return resize.Standing(pod, world)
 }

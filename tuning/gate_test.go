@@ -2,6 +2,7 @@ package tuning_test
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,43 +22,69 @@ import (
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 )
 
-// feeds compares what a rule is fed with what it ought to be, input by input: each is known and is what is wanted.
+// feeds compares what a rule is fed with what it ought to be, input by input, also within the parts of an input: each is
+// known and is what is wanted.
 func feeds(t *testing.T, want, got any) {
 	t.Helper()
 	wants, gets := reflect.ValueOf(want), reflect.ValueOf(got)
 	require.Equal(t, wants.Type(), gets.Type())
 	for i := range wants.NumField() {
 		name := wants.Type().Field(i).Name
+		if strings.HasSuffix(wants.Field(i).Type().Name(), "Input") {
+			feeds(t, wants.Field(i).Interface(), gets.Field(i).Interface())
+			continue
+		}
 		assert.False(t, wants.Field(i).IsZero(), "%s: this test does not say what it is fed; it has to", name)
 		assert.Equal(t, wants.Field(i).Interface(), gets.Field(i).Interface(), name)
 	}
 }
 
-// TestEveryInputReachesTheGates: whatever resize.World has is filled from what a pass sees. A new input fails here until
+// TestEveryInputReachesTheGates: whatever resize.GateInput has is filled from what a pass sees. A new input fails here until
 // it is fed.
 func TestEveryInputReachesTheGates(t *testing.T) {
 	w, d := full(t)
 	got := d.Input(w.Pods[0])
-	feeds(t, resize.World{
-		Now: now, Rules: w.Policy.Settings.Resize, Status: d.Out().Status,
-		WorkloadAnnotations: map[string]string{"of": "the workload"}, TemplateAnnotations: map[string]string{"of": "the template"},
-		OtherBytes: tuning.MetadataBytes + tuning.JSONBytes(w.Rec.Spec) + tuning.JSONBytes(v1alpha1.AttuneRecommendationStatus{Phase: "Watching"}) + tuning.StepsOfOne,
-		Replicas:   3, ReadyReplicas: 2,
-		Rollout:   "1 of 2 replicas are updated",
-		DataUntil: now.Add(time.Minute), StaleAfter: w.Policy.Settings.Recommender.StaleAfter(),
-		HPA: map[string]resize.Held{"app": {Of: [2]bool{true, false}, By: "scaler"}}, VPA: "sizer",
-		LimitRanges: w.Namespace.Limits, Quotas: w.Namespace.Quotas, Budgets: w.Namespace.Budgets,
-		Promised: sizeOf(3, 0, 0, 0), PromisedOnNode: sizeOf(3, 0, 0, 0),
-		Room: w.Looked.Rooms["node-1"], MemorySoon: true,
-		NodeBlock: resize.NodeBlock{Growth: now.Add(time.Hour)}, Unreachable: map[string]bool{"node-3": true},
-		Capabilities: resize.Capabilities{
-			Resizable: true, ServerMinor: 36, KubeletMinor: 36, NodeReady: true, Policies: resize.Policies{StaticCPU: true},
-			Allocatable: [2]recommender.Amount{16_000, 64 << 30},
+	feeds(t, resize.GateInput{
+		Now:    now,
+		Rules:  w.Policy.Settings.Resize,
+		Status: d.Out().Status,
+		Workload: resize.WorkloadInput{
+			Annotations:         map[string]string{"of": "the workload"},
+			TemplateAnnotations: map[string]string{"of": "the template"},
+			Replicas:            3,
+			ReadyReplicas:       2,
+			Rollout:             "1 of 2 replicas are updated",
+			DataUntil:           now.Add(time.Minute),
+			StaleAfter:          w.Policy.Settings.Recommender.StaleAfter(),
+			HPA:                 map[string]resize.Held{"app": {Of: [2]bool{true, false}, By: "scaler"}},
+			VPA:                 "sizer",
 		},
-		NoRights: "cannot patch pods/resize", NoRightsUrgent: "may not patch pods/resize", Evictable: true, NamespaceTerminating: true,
+		OtherBytes: tuning.MetadataBytes + tuning.JSONBytes(w.Rec.Spec) + tuning.JSONBytes(v1alpha1.AttuneRecommendationStatus{Phase: "Watching"}) + tuning.StepsOfOne,
+		Namespace: resize.NamespaceInput{
+			LimitRanges: w.Namespace.Limits,
+			Quotas:      w.Namespace.Quotas,
+			Budgets:     w.Namespace.Budgets,
+			Reserved:    sizeOf(3, 0, 0, 0),
+			Terminating: true,
+		},
+		Node: resize.NodeInput{
+			Reserved: sizeOf(3, 0, 0, 0),
+			Room:     w.Looked.Rooms["node-1"],
+			Block:    resize.NodeBlock{Growth: now.Add(time.Hour)},
+			Capabilities: resize.Capabilities{
+				Resizable: true, ServerMinor: 36, KubeletMinor: 36, NodeReady: true, Policies: resize.Policies{StaticCPU: true},
+				Allocatable: [2]recommender.Amount{16_000, 64 << 30},
+			},
+		},
+		MemorySoon:     true,
+		Unreachable:    map[string]bool{"node-3": true},
+		NoRights:       "cannot patch pods/resize",
+		NoRightsUrgent: "may not patch pods/resize",
+		Evictable:      true,
 	}, got)
 	assert.False(t, d.Input(w.Pods[1]).Evictable, "another pod than the one that moves")
 }
@@ -66,7 +93,7 @@ func TestEveryInputReachesTheGates(t *testing.T) {
 func TestEveryInputReachesEvictions(t *testing.T) {
 	w, d := full(t)
 	plan := resize.Plan{PodName: "web-1"}
-	feeds(t, resize.Eviction{
+	feeds(t, lifecycle.Eviction{
 		Now: now, Allowed: true, Paused: []string{"cluster"},
 		Annotations: []map[string]string{{"of": "the workload"}, {"of": "the template"}},
 		Siblings:    w.Pods, Replicas: 3, Records: d.Out().Status.Records, Rollout: "1 of 2 replicas are updated",

@@ -36,37 +36,41 @@ func (d *gates) admit(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal
 
 // input builds what the gates look at for one pod. It contains the status as decided so far and the
 // reservations of this pass, so that it has to be built anew for each pod.
-func (d *gates) input(pod *corev1.Pod) resize.World {
-	node, of := pod.Spec.NodeName, d.view.owner()
-	out := resize.World{
+func (d *gates) input(pod *corev1.Pod) resize.GateInput {
+	node, namespace := pod.Spec.NodeName, d.view.Namespace
+	return resize.GateInput{
 		Now: d.view.Now, Rules: d.view.Policy.Settings.Resize, Status: d.out.Status, OtherBytes: d.otherBytes(),
-		WorkloadAnnotations: of.Annotations,
-		Replicas:            int(of.Replicas),
-		ReadyReplicas:       d.readyPods(),
-		LimitRanges:         d.view.Namespace.Limits, Quotas: d.view.Namespace.Quotas, Budgets: d.view.Namespace.Budgets,
-		DataUntil:            d.view.dataUntil(),
-		StaleAfter:           d.view.Policy.Settings.Recommender.StaleAfter(),
-		Capabilities:         d.view.capabilities(pod),
-		HPA:                  d.view.Autoscalers.Gate(d.view.Rec.Spec.Containers, d.out.Status.Floors, d.view.Now),
-		VPA:                  d.view.Autoscalers.VPA(),
-		Promised:             plus(d.view.Begin.Reserved.InNamespace(pod.Namespace), d.reserved),
-		PromisedOnNode:       d.reservedOn[node],
-		Room:                 d.view.Looked.Rooms[node],
-		Unreachable:          d.view.unreachable(d.out.Status.Records),
-		NodeBlock:            d.facts(node).BlockFor(pod.Namespace),
-		NoRights:             d.view.Operator.NoRights,
-		NoRightsUrgent:       d.view.Operator.NoRightsUrgent,
-		NamespaceTerminating: d.view.Namespace.Terminating,
-		Evictable:            d.moving == pod.UID,
-		MemorySoon:           d.view.Usage.MemorySoon[pod.UID],
+		Workload: d.workload(),
+		Namespace: resize.NamespaceInput{
+			LimitRanges: namespace.Limits, Quotas: namespace.Quotas, Budgets: namespace.Budgets, Terminating: namespace.Terminating,
+			Reserved: plus(d.view.Begin.Reserved.InNamespace(pod.Namespace), d.reserved),
+		},
+		Node: resize.NodeInput{
+			Room: d.view.Looked.Rooms[node], Capabilities: d.view.capabilities(pod),
+			Block: d.facts(node).BlockFor(pod.Namespace), Reserved: d.reservedOn[node],
+		},
+		Unreachable: d.view.unreachable(d.out.Status.Records),
+		NoRights:    d.view.Operator.NoRights, NoRightsUrgent: d.view.Operator.NoRightsUrgent,
+		Evictable:  d.moving == pod.UID,
+		MemorySoon: d.view.Usage.MemorySoon[pod.UID],
+	}
+}
+
+// workload is what the gates look at of the workload itself.
+func (d *gates) workload() resize.WorkloadInput {
+	of := d.view.owner()
+	in := resize.WorkloadInput{
+		Annotations: of.Annotations, Replicas: int(of.Replicas), ReadyReplicas: d.readyPods(),
+		DataUntil: d.view.dataUntil(), StaleAfter: d.view.Policy.Settings.Recommender.StaleAfter(),
+		HPA: d.view.Autoscalers.Gate(d.view.Rec.Spec.Containers, d.out.Status.Floors, d.view.Now), VPA: d.view.Autoscalers.VPA(),
 	}
 	if of.Template != nil {
-		out.TemplateAnnotations = of.Template.Annotations
+		in.TemplateAnnotations = of.Template.Annotations
 	}
 	if of.Rollout.InProgress {
-		out.Rollout = of.Rollout.Reason
+		in.Rollout = of.Rollout.Reason
 	}
-	return out
+	return in
 }
 
 // facts returns what is known of a node, with the lessons of this pass. The loop adds the lessons to its
@@ -142,8 +146,10 @@ func (d *gates) capabilities(pod *corev1.Pod) resize.Capabilities {
 // (nil: nothing). A LimitRange or a quota may have changed since the resize. Part of a revert is better
 // than none: the memory limit that kills a container is often the part that can be given back.
 func (d *gates) withinReach(pod *corev1.Pod, plan resize.Plan) (resize.Plan, *resize.Refusal) {
-	return resize.WithinReach(pod, plan, resize.World{
-		Now: d.view.Now, LimitRanges: d.view.Namespace.Limits, Quotas: d.view.Namespace.Quotas, Capabilities: d.capabilities(pod),
+	return resize.WithinReach(pod, plan, resize.GateInput{
+		Now:       d.view.Now,
+		Namespace: resize.NamespaceInput{LimitRanges: d.view.Namespace.Limits, Quotas: d.view.Namespace.Quotas},
+		Node:      resize.NodeInput{Capabilities: d.capabilities(pod)},
 	})
 }
 

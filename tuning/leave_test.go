@@ -14,6 +14,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/board"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 )
 
@@ -60,10 +61,10 @@ func TestAPodThatDoesNotFitIsEvicted(t *testing.T) {
 	d = tuning.Decide(w)
 	assert.Empty(t, d.Evictions)
 	assert.Empty(t, d.Status.Records, "one of the workload at a time")
-	assert.Equal(t, []resize.EvictionOutcome{resize.EvictionGranted}, d.EvictionOutcomes)
+	assert.Equal(t, []lifecycle.EvictionOutcome{lifecycle.EvictionGranted}, d.EvictionOutcomes)
 	assert.Contains(t, told(d)[0], "Normal Evicted Evicted pod web-1 from node node-1, where it did not fit beside the others")
 	require.NotEmpty(t, d.Status.History)
-	assert.Equal(t, []string{"Evicted", resize.ReasonDoesNotFit, resize.MethodEviction}, []string{d.Status.History[0].Result, d.Status.History[0].Reason, d.Status.History[0].Method})
+	assert.Equal(t, []string{"Evicted", resize.ReasonDoesNotFit, lifecycle.MethodEviction}, []string{d.Status.History[0].Result, d.Status.History[0].Reason, d.Status.History[0].Method})
 	assert.Equal(t, resize.ReasonReplicasNotReady, condition(t, d).Reason)
 	assert.Contains(t, condition(t, d).Message, "its node wants it to go (CPU does not fit")
 }

@@ -14,7 +14,7 @@
 //
 // The package never calls the API server, never reads the time, and never changes the View that it is
 // given. What it does not decide itself: whether a single resize is allowed (resize, the gates), what a
-// pod shows of a record (resize.Next) and whether a resize did harm (resize/harm).
+// pod shows of a record (lifecycle.Next) and whether a resize did harm (resize/harm).
 //
 // Start reading with View (view.go) and Decision (decision.go), then decide in this file, then watcher
 // (watch.go) for what is open and starter (start.go) for what is new.
@@ -33,6 +33,7 @@ import (
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // Decide is one pass over a workload as a pure function: the same View gives the same Decision, but for
@@ -147,14 +148,14 @@ type pass struct {
 // written it: without this step a watch or a cooldown would last longer by the difference of the clocks.
 func (d *pass) notAhead() {
 	for i, record := range d.out.Status.Records {
-		d.out.Status.Records[i] = resize.Named(resize.InOurTime(record, d.view.Now))
+		d.out.Status.Records[i] = lifecycle.Named(lifecycle.InOurTime(record, d.view.Now))
 	}
-	d.out.Status.CooldownFrom, d.out.Status.GoneSince = resize.NotAhead(d.out.Status.CooldownFrom, d.view.Now), resize.NotAhead(d.out.Status.GoneSince, d.view.Now)
+	d.out.Status.CooldownFrom, d.out.Status.GoneSince = lifecycle.NotAhead(d.out.Status.CooldownFrom, d.view.Now), lifecycle.NotAhead(d.out.Status.GoneSince, d.view.Now)
 	if p := d.out.Status.Paused; p != nil {
-		p.Since = *resize.NotAhead(&p.Since, d.view.Now)
+		p.Since = *lifecycle.NotAhead(&p.Since, d.view.Now)
 	}
 	if b := d.out.Status.Backoff; b != nil {
-		b.Since = *resize.NotAhead(&b.Since, d.view.Now)
+		b.Since = *lifecycle.NotAhead(&b.Since, d.view.Now)
 	}
 	d.out.Status.Tries = resize.TriesInOurTime(d.out.Status.Tries, d.view.Now)
 }

@@ -9,6 +9,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // reverter puts pods back to what they had before a resize, as far as the API server accepts it. A record
@@ -27,7 +28,7 @@ type reverter struct {
 // before is the record as it was, record the one after this step. A pod that is already being put back is
 // read from the API server before its next patch.
 func (d *reverter) putBackAsFar(pod *corev1.Pod, before, record v1alpha1.ResizeRecord) (sends bool) {
-	plan, nothing := resize.RevertPlan(pod, record, d.gates.capabilities(pod))
+	plan, nothing := lifecycle.RevertPlan(pod, record, d.gates.capabilities(pod))
 	if nothing != nil {
 		return true
 	}
@@ -51,7 +52,7 @@ func (d *reverter) canPutBack(pod *corev1.Pod, record v1alpha1.ResizeRecord) boo
 	if pod == nil {
 		return false
 	}
-	plan, nothing := resize.RevertPlan(pod, record, d.gates.capabilities(pod))
+	plan, nothing := lifecycle.RevertPlan(pod, record, d.gates.capabilities(pod))
 	if nothing != nil {
 		return false
 	}
@@ -62,11 +63,11 @@ func (d *reverter) canPutBack(pod *corev1.Pod, record v1alpha1.ResizeRecord) boo
 // waitsToBePutBack reports a pod whose old size was accepted but not applied by its node: after the alert
 // time of the record, and at once where the node is not ready, since a stopped kubelet will not apply it
 // soon.
-func (d *reverter) waitsToBePutBack(record v1alpha1.ResizeRecord, action resize.Action, state resize.State) {
+func (d *reverter) waitsToBePutBack(record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
 	switch {
 	case action.Alert:
 		d.stillToPutBack(record, string(state.Kind), action.Message)
-	case resize.PuttingBack(record) && state.Kind != resize.Applied && d.view.nodeNotReady(record.Node):
+	case resize.PuttingBack(record) && state.Kind != lifecycle.Applied && d.view.nodeNotReady(record.Node):
 		d.stillToPutBack(record, downNode, fmt.Sprintf("node %s is not ready: %s", record.Node, action.Message))
 	}
 }
@@ -77,7 +78,7 @@ const downNode = "NodeNotReady"
 // stillToPutBack reports an obstacle to a revert in three places: the tries (so that the time since when
 // it lasts survives a restart), the condition Degraded, and an event. The operator goes on trying.
 func (d *reverter) stillToPutBack(record v1alpha1.ResizeRecord, reason, why string) {
-	d.out.Status.Tries, why = resize.Obstacle(d.out.Status.Tries, record.PodUID, reason, why)
+	d.out.Status.Tries, why = lifecycle.Obstacle(d.out.Status.Tries, record.PodUID, reason, why)
 	d.out.Pending = append(d.out.Pending, fmt.Sprintf("pod %s does not have its old size back: %s", record.PodName, why))
 	d.tellOf(record, revertPending(record, why))
 }
@@ -85,7 +86,7 @@ func (d *reverter) stillToPutBack(record v1alpha1.ResizeRecord, reason, why stri
 // giveUp remembers and reports a revert that did not come about: a person has to restore the pod, or
 // delete it.
 func (d *reverter) giveUp(record v1alpha1.ResizeRecord, why string) {
-	d.out.Status.Tries = resize.NotPutBack(d.out.Status.Tries, record, why, d.view.Now)
+	d.out.Status.Tries = lifecycle.NotPutBack(d.out.Status.Tries, record, why, d.view.Now)
 	d.tell(revertGivenUp(record, why))
 }
 
@@ -93,34 +94,34 @@ func (d *reverter) giveUp(record v1alpha1.ResizeRecord, why string) {
 // gone.
 func (d *reverter) remember() {
 	live := func(uid types.UID) bool { return d.view.Pod(uid) != nil }
-	d.out.Status.Tries = resize.PutBacks(d.out.Status.Tries, d.out.Status.Records, live, d.view.Now)
+	d.out.Status.Tries = lifecycle.PutBacks(d.out.Status.Tries, d.out.Status.Records, live, d.view.Now)
 }
 
 // noteTries remembers what a record shows did not work, as soon as that is known and at the latest when
 // the record closes. Without it the next pass would plan the same resize again.
-func (d *reverter) noteTries(record v1alpha1.ResizeRecord, action resize.Action, state resize.State) {
+func (d *reverter) noteTries(record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
 	switch {
-	case fails(record, action), resize.PuttingBack(record) && action.Kind == resize.Forget:
+	case fails(record, action), resize.PuttingBack(record) && action.Kind == lifecycle.Forget:
 		d.out.Status.Tries = resize.NotDone(d.out.Status.Tries, record, action.Reason, state.Message, d.view.Policy.Settings.Resize, d.view.Now)
-	case action.Kind == resize.Forget && action.Reason == resize.ReasonNotSent:
+	case action.Kind == lifecycle.Forget && action.Reason == resize.ReasonNotSent:
 		d.out.Status.Tries = resize.Unheard(d.out.Status.Tries, record, d.view.Now)
 	}
 }
 
 // fails reports whether an action means that a resize is not carried out, or only without a memory limit.
 // A record that is already being put back does not fail a second time.
-func fails(record v1alpha1.ResizeRecord, action resize.Action) bool {
+func fails(record v1alpha1.ResizeRecord, action lifecycle.Action) bool {
 	switch action.Kind {
-	case resize.Withdraw, resize.Revert:
+	case lifecycle.Withdraw, lifecycle.Revert:
 		return !resize.PuttingBack(record)
-	case resize.SendRest:
+	case lifecycle.SendRest:
 		return action.Reason == resize.ReasonActuation
 	}
 	return false
 }
 
 // pause returns how long to wait before a pod is asked again to be put back; 0: now. The time grows with
-// the number of attempts (resize.PutBackEvery). The moment of the last attempt is only in memory: after a
+// the number of attempts (lifecycle.PutBackEvery). The moment of the last attempt is only in memory: after a
 // restart there is one attempt more.
 func (d *reverter) pause(record v1alpha1.ResizeRecord) time.Duration {
 	if d.view.Operator.NoRightsUrgent != "" {
@@ -130,5 +131,5 @@ func (d *reverter) pause(record v1alpha1.ResizeRecord) time.Duration {
 	if !asked {
 		return 0
 	}
-	return max(0, last.Add(resize.PutBackEvery(record, d.view.Rec.Status.Tries, d.view.Now)).Sub(d.view.Now))
+	return max(0, last.Add(lifecycle.PutBackEvery(record, d.view.Rec.Status.Tries, d.view.Now)).Sub(d.view.Now))
 }

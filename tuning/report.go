@@ -10,6 +10,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // RightsEvery is how often the operator checks lost rights again. ServedEvery is how often it checks
@@ -114,7 +115,7 @@ func (d *reporter) degraded() metav1.Condition {
 			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRevertPending, Message: why,
 		}
 	}
-	if resize.Degraded(d.out.Status.History) {
+	if lifecycle.Degraded(d.out.Status.History) {
 		return metav1.Condition{
 			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonHighRevertRate,
 			Message: "3 or more of the last 5 resizes were reverted: raise overhead or minAllowed",

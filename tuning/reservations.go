@@ -7,6 +7,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // Reservation is growth that is under way and that the cache does not show yet. Without it, two workloads
@@ -62,10 +63,10 @@ func ReservationsOf(records []v1alpha1.ResizeRecord, pods func(types.UID) *corev
 	var made []Reservation
 	for _, record := range records {
 		pod := pods(record.PodUID)
-		if pod == nil || !resize.OnItsWay(pod, record) {
+		if pod == nil || !lifecycle.OnItsWay(pod, record) {
 			continue
 		}
-		plan := resize.WholePlan(pod, record)
+		plan := lifecycle.WholePlan(pod, record)
 		made = append(made, Reservation{
 			UID: pod.UID, Namespace: pod.Namespace, Node: pod.Spec.NodeName,
 			Needs: plan.Needs(pod), Growth: resize.GrowthOf(pod, plan),

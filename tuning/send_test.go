@@ -9,6 +9,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 )
 
@@ -22,13 +23,13 @@ func TestWhatBecomesOfASecondPatch(t *testing.T) {
 		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(200, 0, 512, 1024))}},
 		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(100, 0, 256, 512))}},
 	}
-	require.True(t, resize.InSecondPatch(record))
+	require.True(t, lifecycle.InSecondPatch(record))
 	for kind, givenUp := range map[resize.OutcomeKind]bool{
 		resize.OutcomeConflict: false, resize.OutcomeTransient: false, resize.OutcomeUnknown: false,
 		resize.OutcomePolicyRefusal: true, resize.OutcomeInfeasible: true, resize.OutcomeTerminal: true,
 	} {
 		status := v1alpha1.AttuneRecommendationStatus{Records: []v1alpha1.ResizeRecord{*record.DeepCopy()}}
-		sent := tuning.Write{Pod: pod, Plan: resize.RestPlan(pod, record)}
+		sent := tuning.Write{Pod: pod, Plan: lifecycle.RestPlan(pod, record)}
 		require.False(t, sent.Plan.Empty())
 		tuning.Answer(&status, tuning.View{Rec: &v1alpha1.AttuneRecommendation{}}, sent, nil, resize.Outcome{Kind: kind}, now)
 		require.Len(t, status.Records, 1, kind)

@@ -14,6 +14,7 @@ import (
 	noderules "attune.io/attune/recommender/node"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // sizes decides what a pod's containers are to have next, starting from what they have. Targets are where
@@ -216,7 +217,7 @@ func (d *sizes) boosted(pod *corev1.Pod) []podview.Container {
 	if seeded == nil || seeded.Recommendation != d.view.Rec.Name {
 		return nil
 	}
-	return resize.Boosted(pod, *seeded, d.view.Policy.Settings.Recommender.Of[recommender.CPU].MinAllowed)
+	return lifecycle.Boosted(pod, *seeded, d.view.Policy.Settings.Recommender.Of[recommender.CPU].MinAllowed)
 }
 
 // besideBoosts removes CPU that is still boosted from wishes, so that a step towards the target does not

@@ -11,6 +11,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // starter begins new resizes: the end of boosts, the repair of births, answers to OOM kills, and waves
@@ -84,12 +85,12 @@ func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
 	d.out.Status.Tries = resize.Begun(d.out.Status.Tries, plan, d.view.Now)
 	d.pauser.pauseLeak()
 	parts := resize.Split(plan)
-	record := resize.NewRecord(parts[0], pod, d.view.Now, d.view.Policy.Settings.Resize)
+	record := lifecycle.NewRecord(parts[0], pod, d.view.Now, d.view.Policy.Settings.Resize)
 	if len(parts) > 1 {
-		record = resize.WithSecond(record, parts[1], pod)
+		record = lifecycle.WithSecond(record, parts[1], pod)
 	}
 	if plan.Elsewhere {
-		d.out.Status.Records = append(d.out.Status.Records, resize.GivenUp(record))
+		d.out.Status.Records = append(d.out.Status.Records, lifecycle.GivenUp(record))
 		d.wake(time.Second)
 		return
 	}
@@ -206,14 +207,14 @@ func (d *starter) takeBoostsBack() {
 		if len(boosted) == 0 || hasRecord(d.out.Status.Records, pod) || d.view.Looked.Unread.of(pod) != nil {
 			continue
 		}
-		left, known := resize.BoostLeft(pod, boosted, d.view.boostFor(), d.view.Now)
+		left, known := lifecycle.BoostLeft(pod, boosted, d.view.boostFor(), d.view.Now)
 		if known && left > 0 {
 			d.wake(left)
 		}
 		if !known || left > 0 {
 			continue
 		}
-		plan, refusal := resize.BoostPlan(pod, boosted, d.gates.capabilities(pod), d.view.Now)
+		plan, refusal := lifecycle.BoostPlan(pod, boosted, d.gates.capabilities(pod), d.view.Now)
 		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
 			d.refused.add(pod, refusal)
 			continue

@@ -12,6 +12,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 )
 
@@ -25,7 +26,7 @@ func TestMemoryDoesNotRestOnTheHistory(t *testing.T) {
 	for i := range 40 {
 		other := record
 		other.PodName = fmt.Sprintf("web-%02d", i+1)
-		w.Rec.Status.History = resize.AddHistory(w.Rec.Status.History, resize.HistoryRows("web", other, resize.ResultSuccess, "", now.Add(-30*time.Second)))
+		w.Rec.Status.History = lifecycle.AddHistory(w.Rec.Status.History, lifecycle.HistoryRows("web", other, lifecycle.ResultSuccess, "", now.Add(-30*time.Second)))
 	}
 	d := tuning.Decide(w)
 	require.Len(t, d.Status.Records, 1)

@@ -56,7 +56,7 @@ func TestWhatWasSizedCanBePutBackThoughItIsTooLarge(t *testing.T) {
 	require.True(t, ok)
 	assert.True(t, of.TooLarge())
 	assert.True(t, workload.Large(pod.Annotations))
-	w := resize.World{WorkloadAnnotations: d.Annotations}
+	w := resize.GateInput{Workload: resize.WorkloadInput{Annotations: d.Annotations}}
 	for name, plan := range map[string]resize.Plan{"undo": {Wave: resize.WaveUndo}, "birth": {Wave: resize.WaveBirth}, "the end of a boost": {Wave: resize.WaveBoost}, "an OOM kill": {Urgent: true}} {
 		_, refusal := resize.Admit(pod, plan, w)
 		if refusal != nil {
@@ -65,7 +65,7 @@ func TestWhatWasSizedCanBePutBackThoughItIsTooLarge(t *testing.T) {
 	}
 	assert.False(t, workload.Incomplete(pod.Annotations))
 	cut := map[string]string{workload.TooLargeAnnotation: workload.Cut}
-	_, refusal := resize.Admit(&corev1.Pod{}, resize.Plan{Wave: resize.WaveUndo}, resize.World{WorkloadAnnotations: cut})
+	_, refusal := resize.Admit(&corev1.Pod{}, resize.Plan{Wave: resize.WaveUndo}, resize.GateInput{Workload: resize.WorkloadInput{Annotations: cut}})
 	require.NotNil(t, refusal)
 	assert.Equal(t, resize.ReasonTooLarge, refusal.Reason, "of half of the containers nothing is put back")
 }

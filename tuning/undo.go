@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // undoer puts pods back to what they had before attune, when a person asks for it with an annotation
@@ -65,7 +66,7 @@ func (d *undoer) putBack() (left []*resize.Refusal) {
 			left = append(left, d.notPutBack(pod, why)...)
 			continue
 		}
-		plan, refusal := resize.UndoPlan(pod, d.sizes.originalSizes(pod), d.gates.capabilities(pod), d.view.Now)
+		plan, refusal := lifecycle.UndoPlan(pod, d.sizes.originalSizes(pod), d.gates.capabilities(pod), d.view.Now)
 		d.lookup.unknownMemory(pod, plan)
 		if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
 			left = append(left, d.notPutBack(pod, refusal)...)

@@ -13,6 +13,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 )
 
@@ -97,7 +98,7 @@ func TestAnUndoTakesBackWhatIsUnderWay(t *testing.T) {
 	assert.Equal(t, sizeOf(300, 0, 300, 600), d.Writes[0].Plan.Moves[0].To)
 	require.Len(t, d.Status.Records, 1)
 	assert.Equal(t, v1alpha1.RecordWithdrawing, d.Status.Records[0].Phase)
-	assert.Equal(t, resize.ReasonUndo, d.Status.Records[0].Reason)
+	assert.Equal(t, lifecycle.ReasonUndo, d.Status.Records[0].Reason)
 }
 
 // What a person can take back is waited for; what the platform will never do is told.

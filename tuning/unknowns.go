@@ -9,6 +9,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // lookup collects what a decision depends on but was not read yet. The cheap data comes from the cache for
@@ -85,7 +86,7 @@ func (d *lookup) memory(pod types.UID) {
 // live asks for a pod as the API server has it before its record is put back or given up. A pod that is
 // already being put back is asked for when a patch is sent (putBackAsFar): otherwise every pass would read
 // it.
-func (d *lookup) live(pod *corev1.Pod, record v1alpha1.ResizeRecord, action resize.Action) {
+func (d *lookup) live(pod *corev1.Pod, record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	if pod == nil || action.PutsBackAgain(record) || d.view.Looked.Live[pod.UID] || d.view.Looked.Unread.Pods[pod.UID] != nil {
 		return
 	}
@@ -96,11 +97,11 @@ func (d *lookup) live(pod *corev1.Pod, record v1alpha1.ResizeRecord, action resi
 
 // needsLivePod reports that an action cannot be taken back, or names the pod's version in its patch, so
 // that the cache, which may be behind, is not enough.
-func needsLivePod(action resize.Action) bool {
+func needsLivePod(action lifecycle.Action) bool {
 	switch action.Kind {
-	case resize.Revert, resize.Withdraw, resize.Evict, resize.SendRest:
+	case lifecycle.Revert, lifecycle.Withdraw, lifecycle.Evict, lifecycle.SendRest:
 		return true
-	case resize.Forget:
+	case lifecycle.Forget:
 		return action.Reason == resize.ReasonNotSent || action.Reason == resize.ReasonSuperseded
 	}
 	return false

@@ -10,10 +10,11 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // watcher takes every open record one step: it is watched, verified, put back, evicted or closed. What a
-// pod shows is assessed by harm.Assess, and resize.Next alone chooses the action, so that each step after
+// pod shows is assessed by harm.Assess, and lifecycle.Next alone chooses the action, so that each step after
 // a crash is the same as before it.
 type watcher struct {
 	*pass
@@ -46,7 +47,7 @@ func (d *watcher) keep() {
 		if !d.view.ByNode() {
 			d.out.Status.Kept = harm.Keep(d.out.Status.Kept, record, d.out.Status.Floors, d.view.Now)
 		}
-		if len(d.hurt) == 0 && resize.EndsBackoff(d.out.Status.Backoff, record) {
+		if len(d.hurt) == 0 && lifecycle.EndsBackoff(d.out.Status.Backoff, record) {
 			d.out.Status.Backoff = nil
 		}
 	}
@@ -66,12 +67,12 @@ func (d *watcher) keep() {
 func (d *watcher) step(record v1alpha1.ResizeRecord) {
 	pod := d.view.Pod(record.PodUID)
 	state, action := d.assess(pod, record)
-	if action.Kind == resize.Adopt {
-		record = resize.Advance(record, action, d.view.Now)
+	if action.Kind == lifecycle.Adopt {
+		record = lifecycle.Advance(record, action, d.view.Now)
 		d.out.Status.Tries = resize.Accepted(d.out.Status.Tries, record)
 		state, action = d.assess(pod, record)
 	}
-	if action.Kind == resize.Pause {
+	if action.Kind == lifecycle.Pause {
 		d.wake(action.RequeueAfter)
 		d.out.Status.Records = append(d.out.Status.Records, record)
 		return
@@ -87,15 +88,15 @@ func (d *watcher) step(record v1alpha1.ResizeRecord) {
 }
 
 // assess returns what a pod shows of its record (nil pod: it is gone), and what is to be done about it.
-func (d *watcher) assess(pod *corev1.Pod, record v1alpha1.ResizeRecord) (resize.State, resize.Action) {
+func (d *watcher) assess(pod *corev1.Pod, record v1alpha1.ResizeRecord) (lifecycle.State, lifecycle.Action) {
 	state := harm.Assess(pod, record, d.view.capabilitiesOn(record.Node), d.view.Now, d.view.Policy.Settings.Resize, d.view.signals(record))
-	return state, resize.Next(state, record, d.view.Policy.Settings.Resize, d.circumstances(pod, record), d.view.Now)
+	return state, lifecycle.Next(state, record, d.view.Policy.Settings.Resize, d.circumstances(pod, record), d.view.Now)
 }
 
 // circumstances returns what counts for a record beside its pod: a policy or workload that is gone, an
 // undo, and how long a revert has to wait for its next attempt.
-func (d *watcher) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Circumstances {
-	c := resize.Circumstances{Orphaned: d.view.orphaned(), Tries: d.out.Status.Tries}
+func (d *watcher) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) lifecycle.Circumstances {
+	c := lifecycle.Circumstances{Orphaned: d.view.orphaned(), Tries: d.out.Status.Tries}
 	_, c.Undo = d.undoing()
 	if resize.PuttingBack(record) {
 		c.Pause = d.reverter.pause(record)
@@ -108,36 +109,36 @@ func (d *watcher) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) r
 // perform applies an action to the decision; what needs the API server becomes a write or an eviction.
 // Harm is learned first, whatever the action is: also harm that is not reverted raises floors. Due stays
 // false for steps that every look at the pod shows again; they are stored with the next write.
-func (d *watcher) perform(pod *corev1.Pod, record v1alpha1.ResizeRecord, action resize.Action, state resize.State) {
-	d.out.Due = d.out.Due || !slices.Contains([]resize.ActionKind{resize.Wait, resize.MarkVerified, resize.Adopt}, action.Kind)
-	next := resize.Advance(record, action, d.view.Now)
-	if state.Kind == resize.Harmed {
+func (d *watcher) perform(pod *corev1.Pod, record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
+	d.out.Due = d.out.Due || !slices.Contains([]lifecycle.ActionKind{lifecycle.Wait, lifecycle.MarkVerified, lifecycle.Adopt}, action.Kind)
+	next := lifecycle.Advance(record, action, d.view.Now)
+	if state.Kind == lifecycle.Harmed {
 		d.harmed(record, action, state.Verdict)
 	}
 	switch action.Kind {
-	case resize.Forget:
+	case lifecycle.Forget:
 		d.closing.close(next, action)
 		return
-	case resize.Evict:
+	case lifecycle.Evict:
 		d.wake(action.RequeueAfter)
-		if resize.Leaving(record) {
+		if lifecycle.Leaving(record) {
 			d.evictor.finishEviction(pod, record, next, action)
 			return
 		}
 		d.evictor.evict(pod, record, next, action)
 		return
-	case resize.Revert, resize.Withdraw:
-		if record.Phase != next.Phase && state.Kind != resize.Harmed {
+	case lifecycle.Revert, lifecycle.Withdraw:
+		if record.Phase != next.Phase && state.Kind != lifecycle.Harmed {
 			d.tellOf(record, takingBack(record, action))
 		}
 		if !d.reverter.putBackAsFar(pod, record, next) {
 			action.RequeueAfter = lookAgain
 		}
-	case resize.SendRest:
-		d.out.Writes = append(d.out.Writes, Write{Pod: pod, Plan: resize.RestPlan(pod, next)})
-	case resize.StartWatch:
+	case lifecycle.SendRest:
+		d.out.Writes = append(d.out.Writes, Write{Pod: pod, Plan: lifecycle.RestPlan(pod, next)})
+	case lifecycle.StartWatch:
 		d.succeeded(next, state)
-	case resize.Wait:
+	case lifecycle.Wait:
 		d.reverter.waitsToBePutBack(record, action, state)
 		d.evictor.denied(pod, record)
 	}
@@ -148,16 +149,16 @@ func (d *watcher) perform(pod *corev1.Pod, record v1alpha1.ResizeRecord, action 
 // harmed learns from harm: floors, the loss of kept sizes, a bad seed, a longer backoff. It runs once for
 // each record, because the record is put back or closed in the same pass. Harm that is not reverted is
 // reported with the reason (whyKept).
-func (d *watcher) harmed(record v1alpha1.ResizeRecord, action resize.Action, verdict resize.Verdict) {
+func (d *watcher) harmed(record v1alpha1.ResizeRecord, action lifecycle.Action, verdict resize.Verdict) {
 	d.hurt = append(d.hurt, record)
 	d.out.Status.Floors = harm.LearnHarm(d.out.Status.Floors, verdict, record, d.view.Now)
 	d.out.Status.Kept = harm.Unkeep(d.out.Status.Kept, record)
 	d.births.markSeedOf(record, verdict)
-	if action.Kind != resize.Revert {
+	if action.Kind != lifecycle.Revert {
 		d.tellOf(record, harmNotReverted(record, d.whyKept(record), action))
 		return
 	}
-	d.out.Status.Backoff = resize.MoreBackoff(d.out.Status.Backoff, record, d.view.Now)
+	d.out.Status.Backoff = lifecycle.MoreBackoff(d.out.Status.Backoff, record, d.view.Now)
 	d.tellOf(record, reverting(record, action))
 	d.count(countReverted, record, action.Reason)
 }
@@ -175,12 +176,12 @@ func (d *watcher) whyKept(record v1alpha1.ResizeRecord) string {
 
 // succeeded reports a resize that was verified on its pod and whose watch begins. drift is what the pod
 // shows beside the wanted size.
-func (d *watcher) succeeded(record v1alpha1.ResizeRecord, state resize.State) {
+func (d *watcher) succeeded(record v1alpha1.ResizeRecord, state lifecycle.State) {
 	drift := ""
 	if state.Drift {
 		drift = state.Message
 	}
-	if changed := changedBy(resize.HistoryRows(d.view.Rec.Spec.Workload.Name, record, resize.ResultSuccess, "", d.view.Now)); changed != "" {
+	if changed := changedBy(lifecycle.HistoryRows(d.view.Rec.Spec.Workload.Name, record, lifecycle.ResultSuccess, "", d.view.Now)); changed != "" {
 		d.tellOf(record, resized(record, changed, drift))
 	}
 	d.count(countSuccess, record, "")
@@ -211,21 +212,21 @@ func (d *watcher) learn() {
 // unsure reports that an action needs the pod as the API server has it, and that it could not be read.
 // Harm is reverted all the same, and so is what is already being put back: waiting would be worse than an
 // unnecessary patch.
-func (d *watcher) unsure(record v1alpha1.ResizeRecord, action resize.Action, state resize.State) bool {
-	return d.view.Looked.Unread.Pods[record.PodUID] != nil && state.Kind != resize.Harmed && !action.PutsBackAgain(record) && needsLivePod(action)
+func (d *watcher) unsure(record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) bool {
+	return d.view.Looked.Unread.Pods[record.PodUID] != nil && state.Kind != lifecycle.Harmed && !action.PutsBackAgain(record) && needsLivePod(action)
 }
 
 // leftForLater reports that the end of a record's watch is judged in the whole pass, when the measurements
 // of a usage source are there.
-func (d *watcher) leftForLater(record v1alpha1.ResizeRecord, state resize.State) bool {
-	judged := state.Kind == resize.Settled || state.Kind == resize.Watching
+func (d *watcher) leftForLater(record v1alpha1.ResizeRecord, state lifecycle.State) bool {
+	judged := state.Kind == lifecycle.Settled || state.Kind == lifecycle.Watching
 	return d.view.Part != WholePass && judged && d.view.WatchEnded(record)
 }
 
 // learnOfNode notes what a record shows about a node that did not carry it out. The record is believed
 // only about the node that its pod is on: a person who can write records must not be able to block other
 // nodes.
-func (d *watcher) learnOfNode(pod *corev1.Pod, record v1alpha1.ResizeRecord, action resize.Action, state resize.State) {
+func (d *watcher) learnOfNode(pod *corev1.Pod, record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
 	if fails(record, action) && isOn(pod, record.Node) {
 		d.out.Lessons = append(d.out.Lessons, Lesson{d.view.Rec.Namespace, record, action.Reason, state.Message})
 	}

@@ -120,7 +120,7 @@ func newRecent(mgr ctrl.Manager, c Config, usages *sources) *recent.Store {
 // addPolicyLoop adds the loop that writes recommendations. The history store wakes it over b.newData.
 func addPolicyLoop(mgr ctrl.Manager, of shared, b boards, histories *history.Store, followed *recent.Store) error {
 	loop := &policyloop.Controller{
-		Operator: of.operator, Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
+		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
 		History: histories, Checkpoints: histories, Recent: followed,
 		Confirmed: b.confirmed, Reconfirmed: b.look.tellOne,
 	}
@@ -153,9 +153,9 @@ func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, m measurin
 		return err
 	}
 	loop := &workloadloop.Controller{
-		Operator: of.operator, Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
-		Live: mgr.GetAPIReader(), ServerVersion: version, Evictions: c.loops.eviction, Rights: rights, Served: served,
-		Gauges: m.gauge, Lately: m.lately,
+		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
+		Live: mgr.GetAPIReader(), Gauges: m.gauge, Lately: m.lately,
+		Access: workloadloop.Access{Operator: of.operator, ServerVersion: version, Evictions: c.loops.eviction, Rights: rights, Served: served},
 		Grants: b.grants, Confirmed: b.confirmed, HeldChanged: b.held.tellOne,
 	}
 	return loop.Register(mgr, b.look)

@@ -20,6 +20,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // podsByNode is the field by which the API server selects pods.
@@ -178,7 +179,7 @@ func leaving(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (decision.Evic
 		return decision.Eviction{}, false
 	}
 	for _, record := range rec.Status.Records {
-		if record.PodUID == pod.UID && resize.Leaving(record) {
+		if record.PodUID == pod.UID && lifecycle.Leaving(record) {
 			return decision.Eviction{
 				Name: pod.Namespace + "/" + pod.Name, Ranking: string(rec.Spec.EvictionRanking),
 				Reason: "it does not fit beside the others; the event Evicting of its AttuneRecommendation says why",

@@ -8,6 +8,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // A workload is counted as resized where it has a kept size. The strategy Node keeps none: there it is what its history
@@ -16,7 +17,7 @@ func TestWorkloadsThatWereResized(t *testing.T) {
 	row := func(result, reason string) v1alpha1.HistoryEntry {
 		return v1alpha1.HistoryEntry{Pod: "web-1", Result: result, Reason: reason}
 	}
-	success, failed, undone := row(resize.ResultSuccess, ""), row(resize.ResultFailed, ""), row(resize.ResultSuccess, resize.ReasonUndo)
+	success, failed, undone := row(lifecycle.ResultSuccess, ""), row(lifecycle.ResultFailed, ""), row(lifecycle.ResultSuccess, lifecycle.ReasonUndo)
 	for name, tc := range map[string]struct {
 		strategy v1alpha1.Strategy
 		kept     bool
@@ -30,10 +31,10 @@ func TestWorkloadsThatWereResized(t *testing.T) {
 		"Node: a success":                   {strategy: v1alpha1.StrategyNode, history: []v1alpha1.HistoryEntry{success}, want: 1},
 		"Node: a success, then a failure":   {strategy: v1alpha1.StrategyNode, history: []v1alpha1.HistoryEntry{failed, success}, want: 1},
 		"Node: failures":                    {strategy: v1alpha1.StrategyNode, history: []v1alpha1.HistoryEntry{failed, failed}, want: 0},
-		"Node: taken back":                  {strategy: v1alpha1.StrategyNode, history: []v1alpha1.HistoryEntry{row(resize.ResultReverted, "oomkill")}, want: 0},
+		"Node: taken back":                  {strategy: v1alpha1.StrategyNode, history: []v1alpha1.HistoryEntry{row(lifecycle.ResultReverted, "oomkill")}, want: 0},
 		"Node: undone":                      {strategy: v1alpha1.StrategyNode, history: []v1alpha1.HistoryEntry{failed, undone, success}, want: 0},
 		"Node: undone, and resized again":   {strategy: v1alpha1.StrategyNode, history: []v1alpha1.HistoryEntry{success, undone, success}, want: 1},
-		"Node: a boost that was taken back": {strategy: v1alpha1.StrategyNode, history: []v1alpha1.HistoryEntry{row(resize.ResultSuccess, resize.ReasonBoost)}, want: 0},
+		"Node: a boost that was taken back": {strategy: v1alpha1.StrategyNode, history: []v1alpha1.HistoryEntry{row(lifecycle.ResultSuccess, resize.ReasonBoost)}, want: 0},
 	} {
 		rec := v1alpha1.AttuneRecommendation{}
 		rec.Spec.Strategy, rec.Status.History = tc.strategy, tc.history

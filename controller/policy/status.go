@@ -11,6 +11,7 @@ import (
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning/targets"
 	"attune.io/attune/usage/history"
 )
@@ -97,8 +98,8 @@ func wasResized(rec v1alpha1.AttuneRecommendation) bool {
 	}
 	for _, row := range rec.Status.History {
 		switch {
-		case row.Result != resize.ResultSuccess || row.Reason == resize.ReasonBoost:
-		case row.Reason == resize.ReasonUndo:
+		case row.Result != lifecycle.ResultSuccess || row.Reason == resize.ReasonBoost:
+		case row.Reason == lifecycle.ReasonUndo:
 			return false
 		default:
 			return true

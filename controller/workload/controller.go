@@ -40,6 +40,7 @@ import (
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 )
 
@@ -74,6 +75,22 @@ type Controller struct {
 	// Lately returns recent CPU usage that is in memory anyway; nil: none is, and the verdict of a watch
 	// reports that.
 	Lately Lately
+	Access
+
+	// Grants are what nodes grant their pods (strategy Node); nil: no node grants anything.
+	Grants *board.Grants
+	// HeldChanged is called with a recommendation whose pods are held otherwise than before, and wakes the
+	// node loop; nil: no loop listens.
+	HeldChanged func(types.NamespacedName)
+
+	// Confirmed is until when stored targets are known to hold; nil: only the stored time counts.
+	Confirmed *board.Confirmed
+
+	memory
+}
+
+// Access is what the operator is and may at its API server.
+type Access struct {
 	// ServerVersion is the version of the API server, such as v1.36.3. What a resize may change depends on
 	// it.
 	ServerVersion string
@@ -86,17 +103,6 @@ type Controller struct {
 	Rights *Rights
 	// Served knows whether the API server serves pods/resize; nil: it does if its version may.
 	Served *Served
-
-	// Grants are what nodes grant their pods (strategy Node); nil: no node grants anything.
-	Grants *board.Grants
-	// HeldChanged is called with a recommendation whose pods are held otherwise than before, and wakes the
-	// node loop; nil: no loop listens.
-	HeldChanged func(types.NamespacedName)
-
-	// Confirmed is until when stored targets are known to hold; nil: only the stored time counts.
-	Confirmed *board.Confirmed
-
-	memory
 }
 
 // Reconcile makes one pass over a workload's pods: it reads, decides, stores, acts and notes the answers.
@@ -205,7 +211,7 @@ func (c *Controller) act(ctx context.Context, rec *v1alpha1.AttuneRecommendation
 		d.Wake(time.Second) // what was not taken is decided about anew
 	}
 	if slices.ContainsFunc(answered.Records, tuning.IsNew) {
-		d.Wake(resize.SyncPeriod) // an answer that is lost wakes nothing
+		d.Wake(lifecycle.SyncPeriod) // an answer that is lost wakes nothing
 	}
 	return storer{c}.store(ctx, rec, answered)
 }

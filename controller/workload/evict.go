@@ -10,7 +10,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
-	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 )
 
@@ -20,13 +20,13 @@ import (
 func (c sender) sendEvictions(ctx context.Context, rec *v1alpha1.AttuneRecommendation, d tuning.Decision, status *v1alpha1.AttuneRecommendationStatus) {
 	for _, pod := range d.Evictions {
 		err := c.Client.SubResource("eviction").Create(ctx, pod, evictionOf(pod))
-		outcome := resize.ClassifyEviction(err)
+		outcome := lifecycle.ClassifyEviction(err)
 		log.FromContext(ctx).Info("Asked to evict a pod", "pod", pod.Name, "outcome", outcome, "error", err)
-		if outcome == resize.EvictionGranted {
+		if outcome == lifecycle.EvictionGranted {
 			continue
 		}
 		c.Events.Send(pod, rec, event.Warning(v1alpha1.EventEvictionDenied, "Pod %s is not evicted now, and is asked for again: %v", pod.Name, err))
-		if outcome == resize.EvictionDenied {
+		if outcome == lifecycle.EvictionDenied {
 			countEviction(rec, outcome)
 			tuning.NotEvicted(rec, status, pod.UID)
 		}

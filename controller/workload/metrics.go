@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 )
 
@@ -96,7 +96,7 @@ var pendingReverts = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 }, []string{"namespace", "kind", "workload"})
 
 // countEviction counts the outcome of an eviction.
-func countEviction(rec *v1alpha1.AttuneRecommendation, outcome resize.EvictionOutcome) {
+func countEviction(rec *v1alpha1.AttuneRecommendation, outcome lifecycle.EvictionOutcome) {
 	evictions.WithLabelValues(rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name, string(outcome)).Inc()
 }
 

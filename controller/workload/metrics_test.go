@@ -17,6 +17,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 )
 
@@ -41,7 +42,7 @@ func TestSeriesOfAWorkloadGoWithIt(t *testing.T) {
 	} {
 		add(n, rec)
 	}
-	countEviction(rec, resize.EvictionDenied)
+	countEviction(rec, lifecycle.EvictionDenied)
 	setPending(rec, 1)
 	of := []string{"metrics", "Deployment", "web"}
 	assert.Equal(t, 1.0, testutil.ToFloat64(resizes.WithLabelValues(append(of, "cpu", "success")...)))
@@ -91,7 +92,7 @@ func TestEveryEndOfAResizeIsCounted(t *testing.T) {
 	}{
 		"the node had no room in time":           {v1alpha1.RecordWithdrawing, resize.ReasonDeferred, map[string]float64{"cpu failed web": 1}},
 		"the node refused it":                    {v1alpha1.RecordWithdrawing, resize.ReasonInfeasible, map[string]float64{"cpu failed web": 1}},
-		"a person took it back":                  {v1alpha1.RecordWithdrawing, resize.ReasonUndo, map[string]float64{}},
+		"a person took it back":                  {v1alpha1.RecordWithdrawing, lifecycle.ReasonUndo, map[string]float64{}},
 		"the kubelet failed":                     {v1alpha1.RecordReverting, resize.ReasonActuation, map[string]float64{"cpu reverted web": 1}},
 		"harm is counted when its revert begins": {v1alpha1.RecordReverting, string(resize.HarmOOM), map[string]float64{}},
 	} {

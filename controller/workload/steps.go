@@ -9,11 +9,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // steps are the records with progress that is not worth a write of its own, since each look at a pod shows
-// it again (resize.Retold): that a resize was accepted and since when it is applied. The progress is
+// it again (lifecycle.Retold): that a resize was accepted and since when it is applied. The progress is
 // stored with the next write. It may be lost: then a resize is verified anew. mutex guards of.
 type steps struct {
 	mutex sync.Mutex
@@ -41,7 +41,7 @@ func (x *steps) recall(rec *v1alpha1.AttuneRecommendation) {
 	defer x.mutex.Unlock()
 	for _, known := range x.of[client.ObjectKeyFromObject(rec)] {
 		for i, stored := range rec.Status.Records {
-			if stored.PodUID == known.PodUID && resize.Retold(stored, known) {
+			if stored.PodUID == known.PodUID && lifecycle.Retold(stored, known) {
 				rec.Status.Records[i] = *known.DeepCopy()
 			}
 		}
@@ -50,7 +50,7 @@ func (x *steps) recall(rec *v1alpha1.AttuneRecommendation) {
 
 // noNews reports that nothing has changed between two statuses that has to be stored.
 func noNews(before, after v1alpha1.AttuneRecommendationStatus) bool {
-	if !slices.EqualFunc(before.Records, after.Records, resize.Retold) {
+	if !slices.EqualFunc(before.Records, after.Records, lifecycle.Retold) {
 		return false
 	}
 	before.Records, after.Records = nil, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // carriedOut plays the kubelet of a lab's pod.
@@ -46,7 +46,7 @@ func TestStepsThatPodsTellAgainAreNotStored(t *testing.T) {
 				assert.EqualValues(t, 2, again.Generation)
 				assert.NotNil(t, again.VerifiedOnce)
 			}
-			l.live(resize.SyncPeriod + 10*time.Second)
+			l.live(lifecycle.SyncPeriod + 10*time.Second)
 			record := l.rec().Status.Records[0]
 			assert.Equal(t, v1alpha1.RecordWatching, record.Phase)
 			assert.EqualValues(t, 2, record.Generation)

@@ -20,6 +20,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 )
 
@@ -125,7 +126,7 @@ func TestARevertInVainEnds(t *testing.T) {
 			rec := l.rec()
 			assert.Empty(t, rec.Status.Records)
 			assert.Empty(t, rec.Finalizers, "nothing is held up any longer")
-			assert.Equal(t, resize.ResultFailed, rec.Status.History[0].Result)
+			assert.Equal(t, lifecycle.ResultFailed, rec.Status.History[0].Result)
 			assert.Equal(t, v1alpha1.ReasonRevertPending, rec.Status.History[0].Reason)
 			assert.NotEmpty(t, rec.Status.Floors, "what it taught stays")
 			c := meta.FindStatusCondition(rec.Status.Conditions, v1alpha1.ConditionDegraded)

@@ -15,7 +15,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
-	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // meanwhile has something happen to a pod after it was listed for a pass, once.
@@ -71,7 +71,7 @@ func TestASecondPatchIsOfTheLivePod(t *testing.T) {
 	pod.Generation, pod.Status.ObservedGeneration = 2, 2
 	record := recordOf(running("web-1", from), half)
 	record.Phase, record.Generation = v1alpha1.RecordApplied, 2
-	record.VerifiedOnce = &metav1.Time{Time: now.Add(-resize.SyncPeriod)}
+	record.VerifiedOnce = &metav1.Time{Time: now.Add(-lifecycle.SyncPeriod)}
 	record.Then = []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(to)}}
 	w := heading(seen(t, from), to)
 	w.Rec.Status.Records = []v1alpha1.ResizeRecord{record}

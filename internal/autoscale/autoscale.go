@@ -87,7 +87,7 @@ func (h Holds) Refusal() *resize.Refusal {
 		"VerticalPodAutoscaler %s sizes the workload too: nothing is applied until its updateMode is Off or it is gone", h.vpa)}
 }
 
-// Gate returns what the gate of HPAs checks (resize.World.HPA), for the containers of a recommendation. Memory
+// Gate returns what the gate of HPAs checks (resize.WorkloadInput.HPA), for the containers of a recommendation. Memory
 // passes where OOMFloor allows it.
 func (h Holds) Gate(targets []v1alpha1.ContainerTarget, floors []v1alpha1.Floor, now time.Time) map[string]resize.Held {
 	gate := map[string]resize.Held{}

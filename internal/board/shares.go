@@ -10,6 +10,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // AsItIs returns why a pod counts with what it holds instead of taking part in the sharing of its node: a
@@ -68,7 +69,7 @@ func Frozen(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (reason, messag
 	for _, record := range rec.Status.Records {
 		switch {
 		case record.PodUID != pod.UID:
-		case resize.Leaving(record):
+		case lifecycle.Leaving(record):
 			return "", ""
 		default:
 			return resize.ReasonResizeUnderway, "its last resize is under way or watched"
@@ -86,7 +87,7 @@ func Frozen(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (reason, messag
 // Leaving reports whether an eviction of the pod for want of room is recorded.
 func Leaving(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) bool {
 	return slices.ContainsFunc(rec.Status.Records, func(record v1alpha1.ResizeRecord) bool {
-		return record.PodUID == pod.UID && resize.Leaving(record)
+		return record.PodUID == pod.UID && lifecycle.Leaving(record)
 	})
 }
 

@@ -26,6 +26,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // fill writes something long into every text, list and map of a value. What is deep in it has fewer entries.
@@ -213,10 +214,10 @@ func TestAPodOfTooManyLabelsIsMarkedAndKeepsItsContainers(t *testing.T) {
 	assert.Equal(t, []corev1.VolumeMount{{Name: left.Spec.Volumes[0].Name}}, left.Spec.Containers[0].VolumeMounts)
 	assert.Contains(t, left.Annotations, "attune.io/seeded")
 
-	_, refusal := resize.Admit(left, resize.Plan{}, resize.World{Rules: resize.Rules{Mode: v1alpha1.UpdateAuto}})
+	_, refusal := resize.Admit(left, resize.Plan{}, resize.GateInput{Rules: resize.Rules{Mode: v1alpha1.UpdateAuto}})
 	require.NotNil(t, refusal)
 	assert.Equal(t, resize.ReasonTooLarge, refusal.Reason)
-	stays := resize.Stays(left, resize.Eviction{Allowed: true, Replicas: 3})
+	stays := lifecycle.Stays(left, lifecycle.Eviction{Allowed: true, Replicas: 3})
 	require.NotNil(t, stays)
 	assert.Equal(t, resize.ReasonTooLarge, stays.Reason)
 }

@@ -11,6 +11,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // BirthRecord describes after the fact what admission did to a pod, as if it had been a resize at the pod's
@@ -47,7 +48,7 @@ func JudgeBirth(pod *corev1.Pod, birth v1alpha1.ResizeRecord, now time.Time, rul
 	switch {
 	case v.Harm == resize.HarmOOM && !lowered(birth, v.Container, recommender.Memory):
 		return resize.Verdict{}
-	case v.Harm == resize.HarmRestart && now.Sub(birth.WrittenAt.Time) > resize.WatchFor(birth, rules)+startsWithin:
+	case v.Harm == resize.HarmRestart && now.Sub(birth.WrittenAt.Time) > lifecycle.WatchFor(birth, rules)+startsWithin:
 		return resize.Verdict{}
 	}
 	return excused(v, birth, signals)

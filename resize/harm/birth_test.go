@@ -15,6 +15,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // newborn is a pod that was created ten minutes before noon.
@@ -206,8 +207,18 @@ func TestABirthIsPutBack(t *testing.T) {
 	require.True(t, lowered)
 	plan, refusal := BirthPlan(pod, birth, able(), noon)
 	require.Nil(t, refusal, "%v", refusal)
-	busy := resize.World{Now: noon, Rules: auto(), Rollout: "1 of 2", Replicas: 2, DataUntil: noon.Add(-100 * time.Hour), StaleAfter: time.Hour,
-		NodeBlock: resize.NodeBlock{All: noon.Add(time.Hour)}, WorkloadAnnotations: map[string]string{v1alpha1.PausedAnnotation: "true"}}
+	busy := resize.GateInput{
+		Now:   noon,
+		Rules: auto(),
+		Workload: resize.WorkloadInput{
+			Rollout:     "1 of 2",
+			Replicas:    2,
+			DataUntil:   noon.Add(-100 * time.Hour),
+			StaleAfter:  time.Hour,
+			Annotations: map[string]string{v1alpha1.PausedAnnotation: "true"},
+		},
+		Node: resize.NodeInput{Block: resize.NodeBlock{All: noon.Add(time.Hour)}},
+	}
 	busy.Rules.Paused = []string{"cluster"}
 	busy.Status.CooldownFrom = &metav1.Time{Time: noon}
 	plan, refusal = resize.Admit(pod, plan, busy)
@@ -221,24 +232,24 @@ func TestABirthIsPutBack(t *testing.T) {
 	assert.Equal(t, ReasonBirthCrash, refusal.Reason)
 	assert.True(t, refusal.Transient)
 
-	w := resize.World{Now: noon, Rules: auto(), WorkloadAnnotations: map[string]string{v1alpha1.SkipAnnotation: "true"}}
+	w := resize.GateInput{Now: noon, Rules: auto(), Workload: resize.WorkloadInput{Annotations: map[string]string{v1alpha1.SkipAnnotation: "true"}}}
 	_, refusal = resize.Admit(pod, plan, w)
 	require.NotNil(t, refusal)
 	assert.Equal(t, resize.ReasonSkipped, refusal.Reason)
 
-	record := resize.NewRecord(plan, pod, noon, auto())
+	record := lifecycle.NewRecord(plan, pod, noon, auto())
 	record.Phase, record.Generation = v1alpha1.RecordApplied, 2
 	pod.Status.ContainerStatuses[0].RestartCount += 5
 	assert.Equal(t, resize.Verdict{}, Judge(pod, record, noon.Add(time.Minute), auto(), Signals{}), "it may go on to crash: that is not this size's doing")
-	assert.NotEqual(t, resize.Harmed, Assess(pod, record, able(), noon.Add(time.Minute), auto(), Signals{}).Kind)
-	for _, kind := range []resize.StateKind{resize.Deferred, resize.Unobserved, resize.Actuating} {
-		next := resize.Next(resize.State{Kind: kind, Message: "no room"}, record, auto(), resize.Circumstances{}, noon.Add(12*time.Hour))
-		assert.Equal(t, resize.Wait, next.Kind, "%s: it waits for room as a revert does", kind)
+	assert.NotEqual(t, lifecycle.Harmed, Assess(pod, record, able(), noon.Add(time.Minute), auto(), Signals{}).Kind)
+	for _, kind := range []lifecycle.StateKind{lifecycle.Deferred, lifecycle.Unobserved, lifecycle.Actuating} {
+		next := lifecycle.Next(lifecycle.State{Kind: kind, Message: "no room"}, record, auto(), lifecycle.Circumstances{}, noon.Add(12*time.Hour))
+		assert.Equal(t, lifecycle.Wait, next.Kind, "%s: it waits for room as a revert does", kind)
 		assert.Equal(t, ReasonBirthCrash, next.Reason)
 	}
 	record.VerifiedOnce = &metav1.Time{Time: noon}
-	done := resize.Next(resize.State{Kind: resize.Applied}, record, auto(), resize.Circumstances{}, noon.Add(resize.SyncPeriod))
-	assert.Equal(t, resize.Action{Kind: resize.Forget, Result: resize.ResultUndone, Reason: ReasonBirthCrash}, done, "no watch, and no size that is kept")
+	done := lifecycle.Next(lifecycle.State{Kind: lifecycle.Applied}, record, auto(), lifecycle.Circumstances{}, noon.Add(lifecycle.SyncPeriod))
+	assert.Equal(t, lifecycle.Action{Kind: lifecycle.Forget, Result: lifecycle.ResultUndone, Reason: ReasonBirthCrash}, done, "no watch, and no size that is kept")
 
 	pod.Generation = 2
 	_, lowered = BirthRecord(pod, map[string]recommender.Size{"app": size(500, 1000, 512, 1024)})

@@ -10,7 +10,7 @@
 //  4. Without harm, Keep (kept.go) notes the size as survived.
 //  5. birth.go applies the same to the sizes that admission gave new pods.
 //
-// The package never reverts anything: resize.Next decides that from the verdict. Start reading with Judge.
+// The package never reverts anything: lifecycle.Next decides that from the verdict. Start reading with Judge.
 package harm
 
 import (
@@ -25,6 +25,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 const (
@@ -40,8 +41,8 @@ const (
 
 // Assess returns what a pod (nil: gone) shows of a record's resize, together with the verdict on the harm that the
 // resize did.
-func Assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capabilities, now time.Time, rules resize.Rules, signals Signals) resize.State {
-	state := resize.Assess(pod, record, caps, now).Suffered(record, Shown(pod, record))
+func Assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capabilities, now time.Time, rules resize.Rules, signals Signals) lifecycle.State {
+	state := lifecycle.Assess(pod, record, caps, now).Suffered(record, Shown(pod, record))
 	return state.With(Judge(pod, record, now, rules, signals))
 }
 

@@ -13,6 +13,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 func TestOOMIsLinkedToTheResize(t *testing.T) {
@@ -76,7 +77,7 @@ func TestOOMIsLinkedToTheResize(t *testing.T) {
 
 func TestOOMOfAContainerThatDidNotMove(t *testing.T) {
 	pod := running(prior, prior)
-	record := resize.NewRecord(mustPlan(t, pod, wish(desired)), pod, noon.Add(-time.Minute), auto())
+	record := lifecycle.NewRecord(mustPlan(t, pod, wish(desired)), pod, noon.Add(-time.Minute), auto())
 	record.Phase = v1alpha1.RecordApplied
 	after := with(running(desired, prior), func(p *corev1.Pod) {
 		p.Status.ContainerStatuses[1].LastTerminationState.Terminated = ended("OOMKilled", "side-1-0", -time.Hour, time.Second)
@@ -232,8 +233,8 @@ func TestAKillForWantOfMemoryIsNoHarmOfCPU(t *testing.T) {
 		record := recorded(desired, watchedUntil(end), reason("why"))
 		state := Assess(pod, record, able(), noon, auto(), Signals{})
 		assert.Empty(t, state.Verdict.Harm, name)
-		action := resize.Next(state, record, auto(), resize.Circumstances{}, noon)
-		assert.Equal(t, resize.Forget, action.Kind, name)
+		action := lifecycle.Next(state, record, auto(), lifecycle.Circumstances{}, noon)
+		assert.Equal(t, lifecycle.Forget, action.Kind, name)
 		assert.Equal(t, "why", action.Reason, name)
 		assert.False(t, action.Keep || action.Learn, name)
 		assert.Contains(t, action.Message, "container app was OOM-killed at", name)

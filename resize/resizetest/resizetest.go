@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -15,6 +16,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // Mi and Gi are bytes.
@@ -168,7 +170,7 @@ func Recorded(to recommender.Size, edit ...func(*v1alpha1.ResizeRecord)) v1alpha
 	pod := Running(Prior)
 	plan := resize.Plan{PodUID: pod.UID, PodName: pod.Name, Namespace: pod.Namespace, Node: pod.Spec.NodeName, TemplateHash: podview.TemplateHash(pod)}
 	plan.Moves = []resize.Move{{Container: "app", From: Prior, To: to}}
-	record := resize.NewRecord(plan, pod, Noon.Add(-time.Minute), Auto())
+	record := lifecycle.NewRecord(plan, pod, Noon.Add(-time.Minute), Auto())
 	record.Phase, record.Generation = v1alpha1.RecordApplied, 2
 	for _, e := range edit {
 		e(&record)
@@ -282,3 +284,74 @@ func Web() *corev1.Pod { return Running(Prior) }
 func Ago(d time.Duration) *metav1.Time { return &metav1.Time{Time: Noon.Add(-d)} }
 
 func timeAt(t time.Time) *metav1.Time { return &metav1.Time{Time: t} }
+
+// Open is a world in which every gate is open.
+func Open() resize.GateInput {
+	return resize.GateInput{Now: Noon, Rules: Auto(), Workload: resize.WorkloadInput{Replicas: 3, ReadyReplicas: 3}, Node: resize.NodeInput{Capabilities: Able(), Room: Taken()}}
+}
+
+// Taken is the room that pods take.
+func Taken(pods ...*corev1.Pod) *resize.Room { return resize.RoomOf(pods, nil, Noon) }
+
+// Input is Open after an edit.
+func Input(edit func(*resize.GateInput)) resize.GateInput {
+	w := Open()
+	edit(&w)
+	return w
+}
+
+// Check fails unless the refusal has the reason; an empty reason wants none.
+func Check(t *testing.T, reason string, refusal *resize.Refusal) {
+	t.Helper()
+	if reason == "" {
+		require.Nil(t, refusal, "%v", refusal)
+		return
+	}
+	require.NotNil(t, refusal, "nothing closed a gate that %s should have", reason)
+	assert.Equal(t, reason, refusal.Reason)
+	assert.NotEmpty(t, refusal.Message)
+}
+
+// List is a list of CPU and memory; empty ones are left out.
+func List(cpu, memory string) corev1.ResourceList {
+	l := corev1.ResourceList{}
+	if cpu != "" {
+		l[corev1.ResourceCPU] = Quantity(cpu)
+	}
+	if memory != "" {
+		l[corev1.ResourceMemory] = Quantity(memory)
+	}
+	return l
+}
+
+// Ranges is one LimitRange with the items.
+func Ranges(items ...corev1.LimitRangeItem) []corev1.LimitRange {
+	return []corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: items}}}
+}
+
+// OfContainer is an item for containers.
+func OfContainer(edit func(*corev1.LimitRangeItem)) corev1.LimitRangeItem {
+	item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer}
+	edit(&item)
+	return item
+}
+
+// QuotaOf is a quota of one amount, and what is used of it; empty: not known.
+func QuotaOf(name corev1.ResourceName, hard, used string, scopes ...corev1.ResourceQuotaScope) corev1.ResourceQuota {
+	q := corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "team"},
+		Spec:       corev1.ResourceQuotaSpec{Scopes: scopes},
+		Status:     corev1.ResourceQuotaStatus{Hard: corev1.ResourceList{name: Quantity(hard)}, Used: corev1.ResourceList{}},
+	}
+	if used != "" {
+		q.Status.Used[name] = Quantity(used)
+	}
+	return q
+}
+
+// Refused is a record whose pod's node would not have a size, when it is closed.
+func Refused(t *testing.T, to recommender.Size, reason string) v1alpha1.ResizeRecord {
+	t.Helper()
+	record := lifecycle.NewRecord(MustPlan(t, Web(), Wish(to)), Web(), Noon, Auto())
+	return lifecycle.Advance(record, lifecycle.Action{Kind: lifecycle.Withdraw, Reason: reason}, Noon)
+}

@@ -104,7 +104,7 @@ func (a *autoscaled) startLoops() {
 	}
 	require.NoError(a.t, policies.Register(mgr, fresh))
 	workloads := &workloadloop.Controller{
-		Client: mgr.GetClient(), Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings, ServerVersion: "v1.37.1",
+		Client: mgr.GetClient(), Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings, Access: workloadloop.Access{ServerVersion: "v1.37.1"},
 		Events: event.NewRecorder(mgr.GetEventRecorder("attune"), clock.RealClock{}),
 	}
 	require.NoError(a.t, workloads.Register(mgr, make(chan genericevent.TypedGenericEvent[types.NamespacedName])))

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/test/fault"
 	"attune.io/attune/test/kubelet"
 )
@@ -52,7 +52,7 @@ func TestClocksOfNodesAndAKillBefore(t *testing.T) {
 			w.until(30*time.Minute, "the end", func() bool { return w.finished(1) })
 			rec := w.recommendation()
 			for _, row := range rec.Status.History {
-				assert.Equal(t, resize.ResultSuccess, row.Result)
+				assert.Equal(t, lifecycle.ResultSuccess, row.Result)
 			}
 			assert.Equal(t, int64(1200), cpuRequest(w.pod()))
 			assert.Greater(t, memoryLimit(w.pod()), int64(300), "the kill taught all the same")

@@ -14,6 +14,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/test/kubelet"
 )
 
@@ -193,7 +194,7 @@ func (w *world) cpuOn(node string) string {
 func (w *world) evictedRows() (rows []v1alpha1.HistoryEntry) {
 	for _, rec := range w.recommendations() {
 		for _, row := range rec.Status.History {
-			if row.Result == resize.ResultEvicted {
+			if row.Result == lifecycle.ResultEvicted {
 				rows = append(rows, row)
 			}
 		}
@@ -225,7 +226,7 @@ func TestNodeEvictsWhoDoesNotFit(t *testing.T) {
 	rows := w.evictedRows()
 	require.Len(t, rows, 1, "%v", rows)
 	assert.Equal(t, resize.ReasonDoesNotFit, rows[0].Reason)
-	assert.Equal(t, resize.MethodEviction, rows[0].Method)
+	assert.Equal(t, lifecycle.MethodEviction, rows[0].Method)
 }
 
 // Somebody else goes in place of a pod that nobody may disrupt.

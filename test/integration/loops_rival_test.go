@@ -35,7 +35,8 @@ func (w *world) rivalry(sees *usages) *rival {
 		Operator: "attune-other", Client: w.client, History: sees, Autoscalers: none{}, Clock: w.clock, Settings: settings,
 	}
 	r.workloads = &workloadloop.Controller{
-		Operator: "attune-other", Client: w.client, Live: w.linked, Clock: w.clock, Settings: settings, Autoscalers: none{}, ServerVersion: "v1.37.1",
+		Client: w.client, Live: w.linked, Clock: w.clock, Settings: settings, Autoscalers: none{},
+		Access: workloadloop.Access{Operator: "attune-other", ServerVersion: "v1.37.1"},
 		Events: event.NewRecorder(w.told, w.clock), Grants: &board.Grants{},
 	}
 	w.policies.Operator, w.workloads.Operator = "attune-system", "attune-system"

@@ -315,7 +315,7 @@ func workloadLoopWakes(t *testing.T) {
 	told := make(chan genericevent.TypedGenericEvent[types.NamespacedName])
 	workloads := &workloadloop.Controller{
 		Client: w.looks, Live: w.mgr.GetAPIReader(), Autoscalers: none{}, Clock: clock.RealClock{}, Settings: lookup.Reader{Client: w.mgr.GetClient()},
-		ServerVersion: "v1.37.1", Events: event.NewRecorder(w.told, clock.RealClock{}), Grants: &board.Grants{},
+		Access: workloadloop.Access{ServerVersion: "v1.37.1"}, Events: event.NewRecorder(w.told, clock.RealClock{}), Grants: &board.Grants{},
 	}
 	require.NoError(t, workloads.Register(w.mgr, told))
 	w.deployment("web", 1, w.app("cpu=500m,memory=512Mi", ""))

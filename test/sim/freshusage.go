@@ -102,8 +102,11 @@ func (w *world) sourceIsWell() bool {
 	return w.leader != nil && w.leader.ahead == 0 && !w.faults.any()
 }
 
-// wantedUsage are the containers that policies have recommended for.
+// wantedUsage are the containers that policies have recommended for, as far as an operator is there to ask for them.
 func (w *world) wantedUsage() (all []measured) {
+	if w.leader == nil {
+		return nil
+	}
 	for _, o := range w.server.Stored(&v1alpha1.AttuneRecommendation{}) {
 		rec := o.(*v1alpha1.AttuneRecommendation)
 		p, _ := w.server.Peek(&v1alpha1.AttunePolicy{}, key2(rec.Namespace, rec.Spec.Policy.Name)).(*v1alpha1.AttunePolicy)

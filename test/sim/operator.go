@@ -130,11 +130,14 @@ func (o *operator) lead(ctx context.Context) {
 		},
 	}
 	o.workloads = &workloadloop.Controller{
-		Operator: operatorNamespace, Evictions: true, Client: as("attune/workload"), Live: o.w.server.As("attune/live", o.link()),
-		Clock: o, Settings: settings, Autoscalers: autoscalers{o}, ServerVersion: fmt.Sprintf("v1.%d.2", o.w.server.Minor),
+		Client: as("attune/workload"), Live: o.w.server.As("attune/live", o.link()),
+		Clock: o, Settings: settings, Autoscalers: autoscalers{o},
 		Gauges: func(policy.Settings) (workloadloop.Gauge, error) { return gauge{o}, nil },
 		Lately: lately{o},
-		Rights: &workloadloop.Rights{Ask: func(context.Context) (bool, error) { return !o.w.noRights, nil }, Clock: ticking{of: o}},
+		Access: workloadloop.Access{
+			Operator: operatorNamespace, Evictions: true, ServerVersion: fmt.Sprintf("v1.%d.2", o.w.server.Minor),
+			Rights: &workloadloop.Rights{Ask: func(context.Context) (bool, error) { return !o.w.noRights, nil }, Clock: ticking{of: o}},
+		},
 		Events: recorder, Grants: grants, Confirmed: freshness,
 		HeldChanged: func(name types.NamespacedName) { o.nodes.Held(ctx, name, o.queues["node"]) },
 	}

@@ -24,6 +24,7 @@ import (
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 )
 
@@ -181,7 +182,7 @@ func RecordOf(pod *corev1.Pod, to recommender.Size) v1alpha1.ResizeRecord {
 	if refusal != nil {
 		panic(refusal)
 	}
-	return resize.NewRecord(plan, pod, Now, resize.Rules{})
+	return lifecycle.NewRecord(plan, pod, Now, resize.Rules{})
 }
 
 // Eager has a policy resize every pod at once.

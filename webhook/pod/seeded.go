@@ -94,7 +94,7 @@ func annotation(units []unit, rec *Recommendation) string {
 }
 
 // appendBoosts adds what was given as a boost, and the size that is left after it. The workload loop takes the
-// boost back by this note (resize.Boosted).
+// boost back by this note (lifecycle.Boosted).
 func appendBoosts(b []byte, units []unit) []byte {
 	first := true
 	for i := range units {

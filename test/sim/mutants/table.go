@@ -75,7 +75,7 @@ var mutants = []mutant{
 	},
 	{
 		"P1: on 1.33 a deferred growth cannot be withdrawn", "a memory limit is lowered where no API server lets it be",
-		[]edit{{"resize/revert.go", "if !lowersMemoryLimit(m) || caps.ServerMinor >= MinorMemoryLimitDecrease ||", "if !lowersMemoryLimit(m) || caps.ServerMinor >= 0 ||"}},
+		[]edit{{"resize/lifecycle/revert.go", "if !m.LowersMemoryLimit() || caps.ServerMinor >= resize.MinorMemoryLimitDecrease ||", "if !m.LowersMemoryLimit() || caps.ServerMinor >= 0 ||"}},
 		"TestWorlds/1.33_and_a_full_node", "no repeats",
 	},
 	{
@@ -120,7 +120,7 @@ var mutants = []mutant{
 	},
 	{
 		"P2: the harmed pods of one wave are as many reverts", "each revert lengthens the back-off",
-		[]edit{{"resize/backoff.go", "	case !begun(reverted).After(backoff.Since.Time):\n", "	case false:\n"}},
+		[]edit{{"resize/lifecycle/backoff.go", "	case !begun(reverted).After(backoff.Since.Time):\n", "	case false:\n"}},
 		"TestWorlds/a_wave_is_harmed", "one wave, one revert",
 	},
 }

@@ -1,0 +1,82 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	"attune.io/attune/resize"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+)
+
+// boostWatch is the longest watch after the end of a boost. The size that is left is a proven one, and throttling
+// shows within one rate window; with the full observation period a rollout of thousands of pods would take many
+// hours.
+const boostWatch = time.Minute
+
+// Boosted returns the containers that still have their startup boost, each with the CPU that is to be left. A
+// pod's annotation names them; anyone who can write pods in the namespace may have written it, so it is only a
+// hint. It is believed where the container has exactly the request that it names, and only to lower the CPU, to no
+// less than a boost can have started from (plausible). least is the lowest request that the policy allows, in
+// millicores; 0: no bound.
+func Boosted(pod *corev1.Pod, seeded v1alpha1.Seeded, least recommender.Amount) []podview.Container {
+	var boosted []podview.Container
+	for _, c := range podview.Resizable(pod) {
+		i := slices.IndexFunc(seeded.Boosted, func(b v1alpha1.BoostedContainer) bool { return b.Name == c.Name })
+		if i < 0 {
+			continue
+		}
+		has, base := podview.ReadSpec(c.Resources)[recommender.CPU], baseOf(seeded.Boosted[i])
+		if has.Request == podview.AmountOf(recommender.CPU, seeded.Boosted[i].CPURequest) && plausible(has, base, least) {
+			boosted = append(boosted, podview.Container{Name: c.Name, Sidecar: podview.IsSidecar(pod, c), Size: recommender.Size{recommender.CPU: base}})
+		}
+	}
+	return boosted
+}
+
+// baseOf is the CPU that the annotation names as the size without the boost.
+func baseOf(b v1alpha1.BoostedContainer) recommender.Allocation {
+	return recommender.Allocation{
+		Request: podview.AmountOf(recommender.CPU, b.BaseCPURequest), Limit: podview.FromPointer(recommender.CPU, b.BaseCPULimit),
+	}
+}
+
+// plausible reports whether a boost can have led from base to has. It refuses a base that would raise anything, is
+// below the policy's minimum, is less than 1/MaxBoost of the request, or adds or removes a limit.
+func plausible(has, base recommender.Allocation, least recommender.Amount) bool {
+	switch {
+	case base.Request == 0 || base.Request >= has.Request || base.Request < least || base.Request*v1alpha1.MaxBoost < has.Request:
+		return false
+	case has.Limit == 0 || base.Limit == 0:
+		return has.Limit == base.Limit
+	}
+	return base.Request <= base.Limit && base.Limit <= has.Limit
+}
+
+// BoostLeft is how long the boost of a pod's containers still lasts: until each of them has run for the duration
+// and the pod is ready, whichever is later. It returns false where that cannot be known yet: the pod is not ready,
+// or one of the containers does not run. A time of 0 or less with true means that the boost is over.
+func BoostLeft(pod *corev1.Pod, boosted []podview.Container, duration time.Duration, now time.Time) (time.Duration, bool) {
+	statuses := podview.Statuses(pod)
+	left := time.Duration(0)
+	for _, c := range boosted {
+		status := statuses[c.Name]
+		if status == nil || status.State.Running == nil {
+			return 0, false
+		}
+		left = max(left, status.State.Running.StartedAt.Add(duration).Sub(now))
+	}
+	return left, podview.IsReady(pod)
+}
+
+// BoostPlan plans the end of a pod's boost. It is PlanFor with the wave and the reason of a boost; refusals are
+// those of PlanFor.
+func BoostPlan(pod *corev1.Pod, boosted []podview.Container, caps resize.Capabilities, now time.Time) (resize.Plan, *resize.Refusal) {
+	plan, refusal := resize.PlanFor(pod, boosted, caps, now)
+	plan.Wave, plan.Reason = resize.WaveBoost, resize.ReasonBoost
+	return plan, refusal
+}

@@ -1,0 +1,274 @@
+package lifecycle
+
+import (
+	"strings"
+	"time"
+
+	"attune.io/attune/resize"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	scheduling "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+)
+
+// Eviction holds what MayEvict needs to know besides the pod. The caller fills it for one decision; nothing of it
+// is changed.
+type Eviction struct {
+	// Now is the time of the decision.
+	Now time.Time
+	// Allowed is true where the operator may evict pods at all (the chart's node.eviction.enabled).
+	Allowed bool
+	// Paused names the levels of settings that paused the policy; empty: not paused.
+	Paused []string
+	// Annotations are those of the workload and of its template; any of them may forbid the eviction.
+	Annotations []map[string]string
+	// Siblings are the workload's other pods, including those that have ended.
+	Siblings []*corev1.Pod
+	// Replicas is how many pods the workload wants.
+	Replicas int
+	// Records are the open records of the workload.
+	Records []v1alpha1.ResizeRecord
+	// Rollout is one sentence about what the workload's rollout waits for; empty: no rollout is in progress.
+	Rollout string
+	// NamespaceTerminating is true while the pod's namespace is being deleted.
+	NamespaceTerminating bool
+
+	// Wanted is the plan that the pod's node refuses. nil: the pod is to go for another reason, and the size of
+	// its successor does not matter.
+	Wanted *resize.Plan
+	// Seeded is true where admission sizes new pods of the namespace.
+	Seeded bool
+	// Seed is the size that admission gives the successor; nil: there is none.
+	Seed *v1alpha1.Seed
+	// Nodes of the cluster. Without them the rule noOtherNode is skipped.
+	Nodes []*corev1.Node
+}
+
+// The rules of evictions are applied in order; the first one that refuses gives the reason. Rules that only a
+// person can satisfy (standing) come before those that pass with time, so that the reported reason is the one to
+// act on.
+var (
+	standingEvictionRules = []func(*corev1.Pod, Eviction) *resize.Refusal{
+		evictionsOff, notEvictable, doNotDisrupt, evictionPaused, successorNotSized, noOtherNode, lastReplica,
+	}
+	passingEvictionRules = []func(*corev1.Pod, Eviction) *resize.Refusal{namespaceGoing, rollingOut, siblingsUnwell}
+)
+
+// MayEvict is the one rule for every eviction. It returns nil, or why the pod stays. It does not check
+// PodDisruptionBudgets: the API server does, atomically with the eviction. Transient refusals lift without a
+// person's action.
+func MayEvict(pod *corev1.Pod, e Eviction) *resize.Refusal {
+	if refusal := firstAgainst(standingEvictionRules, pod, e); refusal != nil {
+		return refusal
+	}
+	return firstAgainst(passingEvictionRules, pod, e)
+}
+
+// Stays returns why a pod is not evicted until a setting or a spec is changed, or nil. It does not look at other
+// pods.
+func Stays(pod *corev1.Pod, e Eviction) *resize.Refusal {
+	if refusal := firstAgainst(standingEvictionRules, pod, e); refusal != nil && !refusal.Transient {
+		return refusal
+	}
+	return nil
+}
+
+// firstAgainst returns the refusal of the first rule that refuses, or nil.
+func firstAgainst(rules []func(*corev1.Pod, Eviction) *resize.Refusal, pod *corev1.Pod, e Eviction) *resize.Refusal {
+	for _, rule := range rules {
+		if refusal := rule(pod, e); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+func evictionsOff(_ *corev1.Pod, e Eviction) *resize.Refusal {
+	if !e.Allowed {
+		return resize.Refuse(resize.ReasonEvictionOff, "the operator may not evict pods; the chart's value node.eviction.enabled grants it")
+	}
+	return nil
+}
+
+// notEvictable refuses pods that no controller would replace on another node, or whose work would be lost.
+func notEvictable(pod *corev1.Pod, _ Eviction) *resize.Refusal {
+	if refusal := resize.Untouchable(pod); refusal != nil {
+		return refusal
+	}
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return resize.Refuse(resize.ReasonNoController, "the pod has no controller that would make another one")
+	}
+	switch of, _ := schema.ParseGroupVersion(owner.APIVersion); (schema.GroupKind{Group: of.Group, Kind: owner.Kind}) {
+	case schema.GroupKind{Group: appsv1.GroupName, Kind: string(v1alpha1.KindDaemonSet)}:
+		return resize.Refuse(resize.ReasonDaemonPod, "the pod of a DaemonSet would come back to the same node")
+	case schema.GroupKind{Group: batchv1.GroupName, Kind: string(v1alpha1.KindJob)}:
+		return resize.Refuse(resize.ReasonBatchPod, "what the pod of a Job has done would be lost")
+	}
+	return nil
+}
+
+// doNotDisrupt respects annotations on the pod, its workload and its template that keep pods where they are. It
+// also refuses for objects of which the operator's caches keep only a part: an annotation could be among what is
+// missing.
+func doNotDisrupt(pod *corev1.Pod, e Eviction) *resize.Refusal {
+	for _, annotations := range append([]map[string]string{pod.Annotations}, e.Annotations...) {
+		if name := keeping(annotations); name != "" {
+			return resize.Refuse(resize.ReasonDoNotDisrupt, "the annotation %s=%s keeps the pod where it is", name, annotations[name])
+		}
+		if workload.Large(annotations) {
+			return resize.Refuse(resize.ReasonTooLarge, "the pod or its workload %s", workload.WhatIsTooLarge)
+		}
+	}
+	return nil
+}
+
+// keeping returns the name of the annotation that keeps a pod where it is, or the empty string. Any value but
+// "false" counts for annotations that forbid disruption.
+func keeping(annotations map[string]string) string {
+	for _, name := range []string{workload.KarpenterDoNotDisrupt, workload.KarpenterDoNotEvict, workload.DeschedulerPrefersNot, v1alpha1.UndoAnnotation} {
+		if value, set := annotations[name]; set && value != "false" {
+			return name
+		}
+	}
+	for _, a := range []struct{ name, value string }{{workload.AutoscalerSafe, "false"}, {v1alpha1.SkipAnnotation, "true"}, {v1alpha1.PausedAnnotation, "true"}} {
+		if annotations[a.name] == a.value {
+			return a.name
+		}
+	}
+	return ""
+}
+
+// evictionPaused respects a pause by any level of settings.
+func evictionPaused(_ *corev1.Pod, e Eviction) *resize.Refusal {
+	if len(e.Paused) > 0 {
+		return resize.Refuse(resize.ReasonPaused, "paused by the %s settings", strings.Join(e.Paused, " and "))
+	}
+	return nil
+}
+
+// successorNotSized refuses while the successor would be created without the wanted size: it would not fit either,
+// and each eviction would lead to the next.
+func successorNotSized(_ *corev1.Pod, e Eviction) *resize.Refusal {
+	switch {
+	case e.Wanted == nil:
+		return nil
+	case !e.Seeded:
+		return resize.Refuse(resize.ReasonSuccessorNotSized, "its successor would be born as its template says; only namespaces with the label %s=%s have new pods sized",
+			v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
+	case e.Seed == nil || !e.Now.Before(e.Seed.ValidUntil.Time):
+		return resize.RefuseForNow(resize.ReasonSuccessorNotSized, "its successor would be born as its template says: there is no seed for new pods now")
+	}
+	for _, m := range e.Wanted.Moves {
+		for _, r := range recommender.Resources {
+			given := seedOf(*e.Seed, m.Container, r)
+			if m.To[r].Request > m.From[r].Request && given < m.To[r].Request {
+				return resize.RefuseForNow(resize.ReasonSuccessorNotSized, "its successor's container %s would be born with %s of %s, and it wants %s; new pods get more once another pod has proven it",
+					m.Container, recommender.Format(r, given), r, recommender.Format(r, m.To[r].Request))
+			}
+		}
+	}
+	return nil
+}
+
+// seedOf is the request that a seed gives a container, in millicores or bytes; 0: none.
+func seedOf(seed v1alpha1.Seed, container string, r recommender.Resource) recommender.Amount {
+	for _, s := range seed.Containers {
+		switch {
+		case s.Name != container:
+		case r == recommender.Memory:
+			return podview.FromPointer(r, s.MemoryRequest)
+		default:
+			return podview.FromPointer(r, s.CPURequest)
+		}
+	}
+	return 0
+}
+
+// noOtherNode refuses where no other node could ever hold the successor, which would then be pending for ever.
+// Whether another node has room at the moment is left to the scheduler and the cluster autoscaler.
+func noOtherNode(pod *corev1.Pod, e Eviction) *resize.Refusal {
+	if e.Nodes == nil || e.Wanted == nil {
+		return nil
+	}
+	needs := e.Wanted.Needs(pod)
+	for _, node := range e.Nodes {
+		if node.Name != pod.Spec.NodeName && takes(node, pod, needs) {
+			return nil
+		}
+	}
+	return resize.Refuse(resize.ReasonNoOtherNode, "no other node that the pod may run on has %s of CPU and %s of memory in all",
+		recommender.Format(recommender.CPU, needs[recommender.CPU]), recommender.Format(recommender.Memory, needs[recommender.Memory]))
+}
+
+// takes reports whether a node is ready, accepts the pod by taints and required affinity, and could hold a pod of
+// that size if it were empty.
+func takes(node *corev1.Node, pod *corev1.Pod, needs [2]recommender.Amount) bool {
+	caps := resize.CapabilitiesOf(node, "")
+	if node.Spec.Unschedulable || !caps.NodeReady {
+		return false
+	}
+	for _, r := range recommender.Resources {
+		if needs[r] > caps.Allocatable[r] {
+			return false
+		}
+	}
+	holds := func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
+	if _, tainted := scheduling.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, pod.Spec.Tolerations, holds, true); tainted {
+		return false
+	}
+	matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
+	return err == nil && matches
+}
+
+// lastReplica refuses where the workload wants one pod only: it would have none until the successor is ready.
+func lastReplica(_ *corev1.Pod, e Eviction) *resize.Refusal {
+	if e.Replicas <= 1 {
+		return resize.Refuse(resize.ReasonLastReplica, "the workload has %d replicas, and none would be left", e.Replicas)
+	}
+	return nil
+}
+
+func namespaceGoing(pod *corev1.Pod, e Eviction) *resize.Refusal {
+	return resize.NamespaceGoing(pod, e.NamespaceTerminating)
+}
+
+func rollingOut(_ *corev1.Pod, e Eviction) *resize.Refusal {
+	return resize.RollingOut(e.Rollout)
+}
+
+// siblingsUnwell allows one eviction of a workload at a time, and only while all other pods that the workload
+// wants exist and are ready.
+func siblingsUnwell(pod *corev1.Pod, e Eviction) *resize.Refusal {
+	for _, r := range e.Records {
+		if r.Phase == v1alpha1.RecordEvicting && r.PodUID != pod.UID {
+			return resize.RefuseForNow(resize.ReasonReplicasNotReady, "pod %s of the workload is being evicted", r.PodName)
+		}
+	}
+	ready := 0
+	for _, other := range e.Siblings {
+		switch {
+		case other.UID == pod.UID || resize.Finished(other):
+		case other.DeletionTimestamp != nil:
+			return resize.RefuseForNow(resize.ReasonReplicasNotReady, "pod %s of the workload is being deleted", other.Name)
+		case !podview.IsReady(other):
+			return resize.RefuseForNow(resize.ReasonReplicasNotReady, "pod %s of the workload is not ready", other.Name)
+		default:
+			ready++
+		}
+	}
+	if ready < e.Replicas-1 || ready == 0 {
+		return resize.RefuseForNow(resize.ReasonReplicasNotReady, "%d of the workload's %d other pods are ready", ready, e.Replicas-1)
+	}
+	return nil
+}

@@ -1,0 +1,496 @@
+package lifecycle
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"attune.io/attune/resize"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// ActionKind is what is done about an open record in one pass.
+type ActionKind string
+
+const (
+	// Wait until RequeueAfter has passed or the pod changes.
+	Wait ActionKind = "Wait"
+	// Pause until RequeueAfter has passed: the pod was asked for a moment ago.
+	Pause ActionKind = "Pause"
+	// Adopt a resize whose answer was lost: its generation is known now.
+	Adopt ActionKind = "Adopt"
+	// MarkVerified notes the first read that found the size applied.
+	MarkVerified ActionKind = "MarkVerified"
+	// StartWatch: the resize is verified; this is the moment that counts as success.
+	StartWatch ActionKind = "StartWatch"
+	// SendRest: a second patch (RestPlan) is to be sent: the part of the resize that waited for the first one
+	// to be verified, or memory that is given up because its limit could not be lowered.
+	SendRest ActionKind = "SendRest"
+	// ExtendWatch once, since nothing could be concluded.
+	ExtendWatch ActionKind = "ExtendWatch"
+	// Revert puts the pod back (RevertPlan) because it was harmed or the resize failed.
+	Revert ActionKind = "Revert"
+	// Withdraw puts the pod back (RevertPlan) because the node did not take the resize.
+	Withdraw ActionKind = "Withdraw"
+	// Evict the pod: the node will not have its size, it is back at its old one, and the policy allows it.
+	Evict ActionKind = "Evict"
+	// Forget closes the record.
+	Forget ActionKind = "Forget"
+)
+
+// Results of a closed record, as history rows carry them.
+const (
+	ResultSuccess    = "Success"
+	ResultFailed     = "Failed"
+	ResultReverted   = "Reverted"
+	ResultWithdrawn  = "Withdrawn"
+	ResultSuperseded = "Superseded"
+	ResultEvicted    = "Evicted"
+)
+
+// Action is what is done about a record, and why. Next makes it, Advance writes it into the record, and the caller
+// carries it out. Fields that an action does not need are zero.
+type Action struct {
+	// Kind of the action.
+	Kind ActionKind
+	// Reason is one word for the record, events and history; empty where there is nothing to report.
+	Reason string
+	// Message is one sentence with the details.
+	Message string
+	// RequeueAfter is after what time to look at the record again if no event comes earlier; 0: only an event
+	// leads to the next look.
+	RequeueAfter time.Duration
+	// Deadline replaces the record's deadline; zero: it stays.
+	Deadline time.Time
+	// Until is the end of the watch that StartWatch or ExtendWatch sets.
+	Until time.Time
+	// Generation of the pod, for Adopt.
+	Generation int64
+	// Result of a record that is closed, for its row in the history; empty: it leaves no row.
+	Result string
+	// Keep is true where the pod survived the size: it becomes a kept size of the workload.
+	Keep bool
+	// Alert is true where a person should know; the caller makes an event of it.
+	Alert bool
+	// Learn is true where floors are to be learned from the state's verdict (harm.LearnHarm).
+	Learn bool
+}
+
+// evictFor is how long an eviction that is denied is requested again, evictEvery how often. After that the pod
+// stays on its node with its old size.
+const evictFor, evictEvery = 30 * time.Minute, time.Minute
+
+// pollEvery is how often a record is looked at without an event: a kubelet that is silent reports no progress.
+const pollEvery = 15 * time.Second
+
+// stepsEvery is the grid of times at which watches begin and end, so that pods of one wave share one write of the
+// status.
+const stepsEvery = 5 * time.Second
+
+// Circumstances are the facts about a record that its pod does not show. The zero value changes nothing about the
+// action.
+type Circumstances struct {
+	// Undo is true where a person asked for the sizes from before attune and the request is not carried out yet.
+	Undo bool
+	// Orphaned is true where the policy or the workload is gone or being deleted, so that its pods are no longer
+	// sized.
+	Orphaned bool
+	// Tries of the workload.
+	Tries []v1alpha1.Try
+	// Untried is true where putting the pod back was not attempted since the operator started and part of it is
+	// possible now. It is attempted once before it is given up, since much may have changed in the meantime.
+	Untried bool
+	// Pause is how long a pod that is being put back is not patched again; 0: it may be patched at once.
+	Pause time.Duration
+}
+
+// Next decides what is done about a record in a state; no other function does. The later rules have the last word,
+// in this order:
+//  1. next: the action by what the pod shows. Harm outranks everything that can still be acted on, and a size
+//     that another writer set is never changed.
+//  2. An undo takes back what is open; without one, an undo that is not wanted any more is withdrawn.
+//  3. inVain: putting back ends after a day, or earlier for an orphaned record.
+//  4. Pause: a pod that is being put back is patched only so often.
+func Next(state State, record v1alpha1.ResizeRecord, rules resize.Rules, c Circumstances, now time.Time) Action {
+	action := next(state, record, rules, now)
+	if c.Undo {
+		action = nextUndoing(state, record, action)
+	} else {
+		action = nextResumed(state, record, action)
+	}
+	if end := inVain(state, record, action, c.Tries, c.Orphaned, now); end.Kind != Forget || !c.Untried || !action.putsBack() {
+		action = end
+	}
+	if c.Pause > 0 && action.PutsBackAgain(record) {
+		return Action{Kind: Pause, RequeueAfter: c.Pause}
+	}
+	return action
+}
+
+// putsBack reports whether the action patches the pod towards its prior size.
+func (a Action) putsBack() bool { return a.Kind == Revert || a.Kind == Withdraw }
+
+// PutsBackAgain reports whether the action patches a pod towards its prior size that was patched so before.
+func (a Action) PutsBackAgain(record v1alpha1.ResizeRecord) bool {
+	return resize.PuttingBack(record) && a.putsBack()
+}
+
+// next decides by what the pod shows alone. States that end a record come first, then harm, then the two
+// directions: a record that puts its pod back never goes forward again.
+func next(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now time.Time) Action {
+	switch state.Kind {
+	case Replaced:
+		return gone(record, resize.ReasonReplaced, state)
+	case Terminal:
+		return gone(record, resize.ReasonTerminal, state)
+	case Superseded:
+		return Action{Kind: Forget, Reason: resize.ReasonSuperseded, Message: state.Message, Result: ResultSuperseded, Alert: true}
+	case Harmed:
+		return nextHarmed(state, record, rules)
+	case NotRestored:
+		return Action{Kind: putBackKind(record), Reason: record.Reason, RequeueAfter: pollEvery}
+	}
+	if resize.PuttingBack(record) {
+		return nextPuttingBack(state, record, rules, now)
+	}
+	return nextOpen(state, record, rules, now)
+}
+
+// gone closes the record of a pod that has ended or is being deleted. Where attune evicted it, the result says so.
+func gone(record v1alpha1.ResizeRecord, reason string, state State) Action {
+	if record.Phase == v1alpha1.RecordEvicting {
+		return Action{Kind: Forget, Reason: record.Reason, Message: state.Message, Result: ResultEvicted}
+	}
+	return Action{Kind: Forget, Reason: reason, Message: state.Message}
+}
+
+// nextOpen decides about a resize that goes forward. Each state that can last has a time after which the resize is
+// withdrawn or reverted.
+// Only a resize that restores a pod's old size waits for its kubelet without an end (nextRestore).
+func nextOpen(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now time.Time) Action {
+	written := record.WrittenAt.Time
+	if resize.Restores(record.Wave) && waitsForKubelet(state) {
+		return nextRestore(state, record)
+	}
+	switch state.Kind {
+	case Unsent:
+		return nextUnsent(state, record, now)
+	case Landed:
+		return Action{Kind: Adopt, Generation: state.Generation, RequeueAfter: pollEvery}
+	case Unobserved:
+		return until(written.Add(resize.UnobservedFor), now, state, withdraw(resize.ReasonUnobserved, state))
+	case Deferred:
+		return nextDeferred(state, record, now)
+	case Refused:
+		return withdraw(resize.ReasonInfeasible, state)
+	case Actuating:
+		return until(deadlineOf(record), now, state, withdraw(resize.ReasonTimeout, state))
+	case Failed:
+		return nextFailed(state, record, now)
+	case Applied:
+		return nextApplied(state, record, rules, now)
+	case Watching:
+		return nextWatching(state, record, now)
+	case Settled:
+		return nextSettled(state, record, rules, now)
+	}
+	return Action{Kind: Wait, RequeueAfter: pollEvery, Message: state.Message}
+}
+
+// nextUnsent handles a patch that never arrived. A first patch changed nothing: the record is closed and the
+// resize is decided afresh. A second patch is sent again, as the pod has half of what was planned.
+func nextUnsent(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
+	if InSecondPatch(record) {
+		if record.Attempts >= mostSeconds {
+			return until(record.WrittenAt.Add(SyncPeriod), now, state, secondUnsent(record, state))
+		}
+		again := resize.Doubled(SyncPeriod, record.Attempts-1)
+		return until(record.WrittenAt.Add(again), now, state, Action{Kind: SendRest, RequeueAfter: pollEvery})
+	}
+	return until(record.WrittenAt.Add(resize.UnobservedFor), now, state, Action{Kind: Forget, Reason: resize.ReasonNotSent,
+		Message: "the resize never reached the API server"})
+}
+
+// mostSeconds is how often a second patch that does not arrive is sent, at intervals that double from SyncPeriod
+// on.
+const mostSeconds = 5
+
+// secondUnsent puts a pod back that has the first half of a resize and does not get the second.
+func secondUnsent(record v1alpha1.ResizeRecord, state State) Action {
+	if record.Reason == resize.ReasonActuation {
+		return Action{Kind: Revert, Reason: resize.ReasonActuation, Message: state.Message, RequeueAfter: pollEvery}
+	}
+	return withdraw(resize.ReasonNotSent, state)
+}
+
+// nextDeferred waits for room until DeferredFor has passed. It also moves the record's deadline behind that time,
+// so that a kubelet that finds room at the last moment has its full time to carry the resize out.
+func nextDeferred(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
+	end := record.WrittenAt.Add(DeferredFor)
+	action := until(end, now, state, withdraw(resize.ReasonDeferred, state))
+	if deadline := deadlineOf(record); action.Kind == Wait && deadline.Before(end) {
+		action.Deadline = end.Add(deadline.Sub(record.WrittenAt.Time))
+	}
+	return action
+}
+
+// nextFailed handles an error of the kubelet or runtime. A memory limit that could not be lowered is allocated all
+// the same: without an answer, container crashes -> starts with the lower limit -> is killed. So the limit is
+// given up at once, by a second patch, and the rest of the resize goes on. Other errors may pass, as the kubelet
+// retries until the deadline.
+func nextFailed(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
+	revert := Action{Kind: Revert, Reason: resize.ReasonActuation, Message: state.Message, RequeueAfter: pollEvery}
+	lowered := slices.ContainsFunc(resize.Changes(record), func(c resize.Change) bool {
+		return c.Move().LowersMemoryLimit()
+	})
+	if !lowered {
+		return until(deadlineOf(record), now, state, revert)
+	}
+	if _, left := givingUpLimits(record); left {
+		revert.Kind = SendRest
+	}
+	return revert
+}
+
+// nextApplied counts a size as applied only when two looks, SyncPeriod apart, agree: the first one can be
+// premature. Then the second patch is sent if there is one, else the watch begins.
+func nextApplied(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now time.Time) Action {
+	if record.VerifiedOnce == nil {
+		return Action{Kind: MarkVerified, RequeueAfter: SyncPeriod, Message: state.Message}
+	}
+	if len(record.Then) > 0 {
+		return until(record.VerifiedOnce.Add(SyncPeriod), now, state, Action{Kind: SendRest, RequeueAfter: pollEvery})
+	}
+	if resize.Restores(record.Wave) {
+		return until(record.VerifiedOnce.Add(SyncPeriod), now, state, Action{Kind: Forget, Reason: record.Reason, Result: ResultUndone})
+	}
+	end := onStep(now.Add(WatchFor(record, rules)))
+	return until(onStep(record.VerifiedOnce.Add(SyncPeriod)), now, state, Action{
+		Kind: StartWatch, Until: end, RequeueAfter: end.Sub(now), Message: state.Message,
+	})
+}
+
+// onStep rounds a time up to the grid of stepsEvery.
+func onStep(at time.Time) time.Time {
+	if on := at.Truncate(stepsEvery); on.Before(at) {
+		return on.Add(stepsEvery)
+	}
+	return at
+}
+
+// nextWatching waits for the end of the watch.
+func nextWatching(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
+	if state.Verdict.OtherKill {
+		return endedByOtherKill(state, record)
+	}
+	after := pollEvery
+	if record.WatchUntil != nil && record.WatchUntil.After(now) {
+		after = record.WatchUntil.Sub(now)
+	}
+	return Action{Kind: Wait, RequeueAfter: after, Message: state.Message}
+}
+
+// endedByOtherKill ends the watch of a resize that left the memory of an OOM-killed container alone. The answer to
+// the kill is more memory, which the open record would hold up. Nothing proves the new size good, so it is not
+// kept.
+func endedByOtherKill(state State, record v1alpha1.ResizeRecord) Action {
+	return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Message: state.Verdict.Message + ": its watch ends"}
+}
+
+// nextSettled closes the record after the watch. The size is kept only where the verdict is conclusive and the
+// runtime reports exactly it. Without a conclusion the watch is extended once.
+// The size that is left after a boost is not kept either, since it was proven before.
+func nextSettled(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now time.Time) Action {
+	switch {
+	case state.Verdict.OtherKill:
+		return endedByOtherKill(state, record)
+	case !state.Verdict.Inconclusive && state.Drift:
+		return Action{Kind: Forget, Result: ResultSuccess, Reason: cmp.Or(record.Reason, resize.ReasonDrift), Alert: true, Message: state.Message}
+	case !state.Verdict.Inconclusive:
+		return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Keep: record.Wave != resize.WaveBoost, Message: state.Verdict.Message}
+	case !record.Extended:
+		longer := WatchFor(record, rules)
+		return Action{Kind: ExtendWatch, Reason: resize.ReasonUnconcluded, Until: now.Add(longer), RequeueAfter: longer,
+			Message: state.Verdict.Message}
+	}
+	return Action{Kind: Forget, Result: ResultSuccess, Reason: cmp.Or(record.Reason, resize.ReasonUnconcluded), Alert: true,
+		Message: "the pod keeps its size, but nothing proves it good: " + state.Verdict.Message}
+}
+
+// nextHarmed reverts the resize, with three exceptions: the policy switches reverts off, a revert would change
+// nothing (idle), or the harmful size is the one from before attune. Floors are learned in every case.
+func nextHarmed(state State, record v1alpha1.ResizeRecord, rules resize.Rules) Action {
+	action := Action{Kind: Revert, Reason: string(state.Verdict.Harm), Message: state.Message, Alert: true, Learn: true}
+	if rules.AutoRevert && !resize.Restores(record.Wave) && !state.idle[state.Verdict.Harm] {
+		action.RequeueAfter = pollEvery
+		return action
+	}
+	action.Kind, action.Result = Forget, ResultFailed
+	return action
+}
+
+// nextPuttingBack waits until the pod has its old size, then closes the record or, where the policy allows it and
+// growth was refused, evicts the pod.
+func nextPuttingBack(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now time.Time) Action {
+	if state.Kind != Applied && !state.asFarAsItGoes {
+		return Action{Kind: Wait, Reason: record.Reason, RequeueAfter: pollEvery, Alert: state.Kind == Deferred || state.Kind == Refused || state.Kind == Failed,
+			Message: "the old size is asked for and the pod does not have it yet: " + string(state.Kind) + " " + state.Message}
+	}
+	done := Action{Kind: Forget, Reason: record.Reason, Result: ResultWithdrawn}
+	switch {
+	case record.Phase == v1alpha1.RecordReverting && state.Restored:
+		done.Result = ResultReverted
+	case record.Phase == v1alpha1.RecordReverting:
+		done.Result = ResultFailed
+	case worthEvicting(record, rules) && now.Before(record.WrittenAt.Add(evictFor)):
+		return until(nextTry(record), now, state, Action{Kind: Evict, Reason: record.Reason, RequeueAfter: evictEvery})
+	case Leaving(record):
+		done.Result = ""
+	}
+	return done
+}
+
+// nextTry is the time at which an eviction may be requested again; zero for the first time.
+func nextTry(record v1alpha1.ResizeRecord) time.Time {
+	if record.Deadline == nil {
+		return time.Time{}
+	}
+	return record.Deadline.Time
+}
+
+// worthEvicting reports whether the pod of the record should move to another node. That is so for growth that the
+// node refused, with method InPlaceOrRecreate, and for a pod that leaves for lack of room (strategy Node).
+func worthEvicting(record v1alpha1.ResizeRecord, rules resize.Rules) bool {
+	if Leaving(record) {
+		return rules.NodeEviction
+	}
+	if rules.Method != v1alpha1.ResizeInPlaceOrRecreate || record.Reason != resize.ReasonInfeasible && record.Reason != resize.ReasonDeferred {
+		return false
+	}
+	for _, c := range resize.Changes(record) {
+		if c.Move().Raises() {
+			return true
+		}
+	}
+	return false
+}
+
+// Advance returns the record after an action was decided. The caller stores it before it carries the action out:
+// after a crash between the two the next process finds how far the resize has come. The argument is not changed.
+func Advance(record v1alpha1.ResizeRecord, action Action, now time.Time) v1alpha1.ResizeRecord {
+	record = *record.DeepCopy()
+	if !action.Deadline.IsZero() {
+		record.Deadline = timeOf(action.Deadline)
+	}
+	switch action.Kind {
+	case Adopt:
+		record.Phase, record.Generation = v1alpha1.RecordApplied, action.Generation
+	case MarkVerified:
+		record.VerifiedOnce = timeOf(now)
+	case StartWatch:
+		record.Phase, record.WatchUntil, record.Deadline = v1alpha1.RecordWatching, timeOf(action.Until), nil
+	case SendRest:
+		if action.Reason == resize.ReasonActuation {
+			record, _ = givingUpLimits(record)
+			record.Reason = action.Reason
+		}
+		if !InSecondPatch(record) {
+			record.Attempts = 0
+		}
+		record = secondPatch(record, now)
+	case ExtendWatch:
+		record.WatchUntil, record.Extended = timeOf(action.Until), true
+	case Revert:
+		record = startPuttingBack(record, v1alpha1.RecordReverting, action.Reason)
+	case Withdraw:
+		record = startPuttingBack(record, withdrawnPhase(action.Reason), action.Reason)
+	case Evict:
+		record.Phase, record.Deadline = v1alpha1.RecordEvicting, timeOf(now.Add(evictEvery))
+	}
+	return record
+}
+
+// NotEvicted returns the record after its eviction was denied.
+func NotEvicted(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
+	record = *record.DeepCopy()
+	record.Phase = v1alpha1.RecordEvictionDenied
+	return record
+}
+
+// GivenUp returns the record of a plan that its node can never carry out. Nothing was sent, so nothing has to be
+// put back; what remains is to evict the pod.
+func GivenUp(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
+	if record.Reason == resize.ReasonDoesNotFit {
+		return startPuttingBack(*record.DeepCopy(), v1alpha1.RecordLeaving, record.Reason)
+	}
+	return startPuttingBack(*record.DeepCopy(), v1alpha1.RecordWithdrawing, resize.ReasonInfeasible)
+}
+
+// Recreates reports whether the pod may be evicted if its node refuses the record's size.
+func Recreates(record v1alpha1.ResizeRecord, rules resize.Rules) bool {
+	record.Reason = resize.ReasonInfeasible
+	return worthEvicting(record, rules)
+}
+
+// startPuttingBack begins or continues the way back; the count of attempts restarts only at the beginning.
+func startPuttingBack(record v1alpha1.ResizeRecord, phase v1alpha1.RecordPhase, reason string) v1alpha1.ResizeRecord {
+	if !resize.PuttingBack(record) {
+		record.Attempts = 0
+	}
+	record.Phase, record.Reason = phase, reason
+	record.Deadline, record.WatchUntil, record.VerifiedOnce = nil, nil, nil
+	return record
+}
+
+// withdrawnPhase is the phase of a record that is taken back: Leaving for a pod without room, else Withdrawing.
+func withdrawnPhase(reason string) v1alpha1.RecordPhase {
+	if reason == resize.ReasonDoesNotFit {
+		return v1alpha1.RecordLeaving
+	}
+	return v1alpha1.RecordWithdrawing
+}
+
+func putBackKind(record v1alpha1.ResizeRecord) ActionKind {
+	if record.Phase == v1alpha1.RecordReverting {
+		return Revert
+	}
+	return Withdraw
+}
+
+func withdraw(reason string, state State) Action {
+	return Action{Kind: Withdraw, Reason: reason, Message: state.Message, RequeueAfter: pollEvery}
+}
+
+// until returns Wait until a time is reached, and after that the given action.
+func until(end, now time.Time, state State, then Action) Action {
+	if left := end.Sub(now); left > 0 {
+		return Action{Kind: Wait, RequeueAfter: min(left, pollEvery), Message: state.Message}
+	}
+	return then
+}
+
+func deadlineOf(record v1alpha1.ResizeRecord) time.Time {
+	if record.Deadline == nil {
+		return record.WrittenAt.Add(MemoryActuatedFor)
+	}
+	return record.Deadline.Time
+}
+
+// WatchFor is how long a record is watched. After a change of CPU that is at least the rate window: the throttling
+// query looks back that far, and its answer would otherwise be about the time before the resize.
+func WatchFor(record v1alpha1.ResizeRecord, rules resize.Rules) time.Duration {
+	period := rules.Observation
+	if record.Wave == resize.WaveFirst && rules.CanaryObservation > 0 {
+		period = rules.CanaryObservation
+	}
+	if record.Wave == resize.WaveBoost {
+		period = min(period, boostWatch)
+	}
+	for _, c := range resize.Changes(record) {
+		if c.Prior[0] != c.Desired[0] {
+			period = max(period, rules.RateWindow)
+		}
+	}
+	return period
+}

@@ -1,0 +1,128 @@
+// Package lifecycle follows a resize from its record to its end: what the pod shows of it, what is done about it, and
+// every way back.
+//
+// A record goes through these files in order:
+//  1. record.go: the ResizeRecord that is stored before the patch is sent, so that any process can put the pod back;
+//     second.go: its second patch; phases.go: records of earlier versions.
+//  2. state.go: what the pod shows of the resize, as a State. Package resize/harm adds the harm that it did.
+//  3. next.go: Next decides what is done about it, and Advance writes that into the record; no other function does.
+//  4. revert.go, putback.go, undo.go, boost.go, leave.go, evict.go: the ways back, and when each is given up.
+//  5. history.go, backoff.go: what a closed record leaves behind.
+//
+// The package is pure, as resize is: no clock, no client.
+package lifecycle
+
+import (
+	"time"
+
+	"attune.io/attune/resize"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+)
+
+// Deadlines of a resize, from the writing of its record.
+const (
+	// ActuatedFor is how long it may take to carry it out; memory takes longer.
+	ActuatedFor       = 60 * time.Second
+	MemoryActuatedFor = 120 * time.Second
+	// DeferredFor is how long a resize may wait for room. All that time it holds the scheduler's capacity and
+	// quota, and without an end it could be granted hours later, when it is no longer wanted.
+	DeferredFor = 5 * time.Minute
+	// SyncPeriod is longer than a kubelet takes to look at a pod again: a resize counts as applied when
+	// two reads that far apart say so, since the first one can be premature.
+	SyncPeriod = 15 * time.Second
+)
+
+// defaultGrace is Kubernetes' default of terminationGracePeriodSeconds.
+const defaultGrace = 30 * time.Second
+
+// NewRecord returns everything that is needed to put the pod of a plan back: the sizes before and after, and the
+// state of the containers against which harm is measured. The caller stores it before it sends the resize, so that
+// a crash between the two leaves a pod that another process can still put back. The deadline allows more time for
+// memory, and for the grace period of containers that restart.
+func NewRecord(plan resize.Plan, pod *corev1.Pod, now time.Time, rules resize.Rules) v1alpha1.ResizeRecord {
+	record := v1alpha1.ResizeRecord{
+		PodUID: plan.PodUID, PodName: plan.PodName, Node: plan.Node, Phase: v1alpha1.RecordWritten,
+		WrittenAt: metav1.NewTime(now), TemplateHash: plan.TemplateHash, Wave: plan.Wave, Reason: plan.Reason,
+	}
+	statuses := podview.Statuses(pod)
+	budget := ActuatedFor
+	for _, m := range plan.Moves {
+		if m.From[recommender.Memory] != m.To[recommender.Memory] {
+			budget = MemoryActuatedFor
+		}
+		record.Prior = append(record.Prior, v1alpha1.ContainerResources{Name: m.Container, Resources: podview.ToResources(m.From)})
+		record.Desired = append(record.Desired, v1alpha1.ContainerResources{Name: m.Container, Resources: podview.ToResources(m.To)})
+		record.Baseline = append(record.Baseline, baselineOf(m.Container, statuses[m.Container]))
+	}
+	if plan.Restarts {
+		budget += graceOf(pod)
+	}
+	record.Deadline = timeOf(now.Add(budget))
+	return record
+}
+
+// RecordReturned returns the record after the API server accepted the resize. It takes over the generation that
+// the kubelet has to observe, and the amounts that a LimitRange added: these count as set by the record from then
+// on.
+func RecordReturned(record v1alpha1.ResizeRecord, returned *corev1.Pod) v1alpha1.ResizeRecord {
+	record = *record.DeepCopy()
+	record.Generation = returned.Generation
+	if !onTheWire(record) {
+		return record
+	}
+	record.Phase = v1alpha1.RecordApplied
+	spec := podview.Specs(returned)
+	for i, desired := range record.Desired {
+		if got, ok := spec[desired.Name]; ok {
+			record.Desired[i].Resources = podview.ToResources(filled(podview.FromResources(desired.Resources), got))
+		}
+	}
+	return record
+}
+
+// baselineOf is the state of a container before its resize. StartedAt is set only for a running container.
+func baselineOf(name string, status *corev1.ContainerStatus) v1alpha1.ContainerBaseline {
+	baseline := v1alpha1.ContainerBaseline{Name: name}
+	if status == nil {
+		return baseline
+	}
+	baseline.ContainerID = status.ContainerID
+	baseline.RestartCount = status.RestartCount
+	baseline.Ready = status.Ready
+	if running := status.State.Running; running != nil {
+		baseline.StartedAt = running.StartedAt.DeepCopy()
+	}
+	return baseline
+}
+
+// filled returns the size with the amounts of got where it has none.
+func filled(size, got recommender.Size) recommender.Size {
+	for _, r := range recommender.Resources {
+		if size[r].Request == 0 {
+			size[r].Request = got[r].Request
+		}
+		if size[r].Limit == 0 {
+			size[r].Limit = got[r].Limit
+		}
+	}
+	return size
+}
+
+// graceOf is the pod's grace period for the end of a container.
+func graceOf(pod *corev1.Pod) time.Duration {
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
+		return time.Duration(*s) * time.Second
+	}
+	return defaultGrace
+}
+
+func timeOf(t time.Time) *metav1.Time {
+	at := metav1.NewTime(t)
+	return &at
+}

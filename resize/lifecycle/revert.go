@@ -1,0 +1,149 @@
+package lifecycle
+
+import (
+	"slices"
+
+	"attune.io/attune/resize"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+)
+
+// RevertPlan puts a pod back to its record's prior size. It touches only amounts that the record set, and only on
+// the pod with the record's uid. What would do harm stays as it is:
+//   - a memory limit that the running container already has is not lowered;
+//   - memory is not lowered after an OOM kill, nor CPU after throttling;
+//   - a limit that the resize added stays, since Kubernetes removes none, and is raised where it did the harm;
+//   - no memory limit is lowered where the API server allows that for none (before 1.34).
+//
+// A refusal means that nothing is left to put back. The second turn of the loop also lowers the memory request:
+// without it the pod's class could change, which the API server refuses.
+func RevertPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capabilities) (resize.Plan, *resize.Refusal) {
+	if pod == nil || pod.UID != record.PodUID {
+		return resize.Plan{}, resize.Refuse(resize.ReasonReplaced, "the pod is gone; another one starts with what its template or seed says")
+	}
+	plan := resize.PlanOf(pod)
+	for _, memoryRequestBack := range []bool{false, true} {
+		plan.Moves = revertMoves(pod, record, caps, memoryRequestBack)
+		if plan.Empty() {
+			return plan, resize.Refuse(resize.ReasonNothingBack, "no amount is left that would do good if it were put back")
+		}
+		if podview.QOSClass(plan.Apply(pod)) == podview.ClassOf(pod) {
+			plan.Restarts = resize.RestartsAny(pod, plan)
+			return plan, nil
+		}
+	}
+	plan.Moves = nil
+	return plan, resize.Refuse(resize.ReasonQOSClass, "putting back only what may be put back would change the pod's class")
+}
+
+// idleReverts returns the harms after which a revert would change nothing, so that none is begun for them.
+func idleReverts(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capabilities) map[resize.Harm]bool {
+	idle := map[resize.Harm]bool{}
+	for _, h := range []resize.Harm{resize.HarmOOM, resize.HarmThrottle, resize.HarmRestart, resize.HarmNotReady, resize.HarmSLO} {
+		record.Reason = string(h)
+		if len(revertMoves(pod, record, caps, false)) == 0 {
+			idle[h] = true
+		}
+	}
+	return idle
+}
+
+// revertMoves returns the moves of a revert. Each filter narrows what the one before left, and withAddedLimits
+// comes first because the others then see the final limits.
+func revertMoves(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capabilities, memoryRequestBack bool) []resize.Move {
+	changes := map[string]resize.Change{}
+	for _, c := range resize.Changes(record) {
+		changes[c.Container] = c
+	}
+	live, statuses := podview.ByName(podview.Read(pod)), podview.Statuses(pod)
+	var moves []resize.Move
+	for _, c := range podview.Resizable(pod) {
+		changed, ok := changes[c.Name]
+		if !ok {
+			continue
+		}
+		spec := podview.ReadSpec(c.Resources)
+		to := withAddedLimits(filled(changed.Prior, spec), changed, record.Reason)
+		status := statuses[c.Name]
+		if running := status != nil && status.State.Running != nil; running {
+			to = keepMemoryLimit(to, spec, live[c.Name].Size)
+		}
+		to = withoutForbiddenDecrease(c, spec, to, caps)
+		to = keepWhatHelps(to, spec, record.Reason)
+		if memoryRequestBack {
+			to[recommender.Memory].Request = min(to[recommender.Memory].Request, filled(changed.Prior, spec)[recommender.Memory].Request)
+		}
+		moves = resize.AppendMove(moves, resize.Move{Container: c.Name, Sidecar: podview.IsSidecar(pod, c), From: spec, To: to})
+	}
+	return moves
+}
+
+// withAddedLimits raises limits that the resize added and nothing removes: up to the request that comes back, and
+// above the amount that did the harm.
+func withAddedLimits(to recommender.Size, c resize.Change, harm string) recommender.Size {
+	for _, r := range recommender.Resources {
+		if c.Prior[r].Limit > 0 || to[r].Limit == 0 {
+			continue
+		}
+		to[r].Limit = max(to[r].Limit, to[r].Request)
+		switch {
+		case r == recommender.Memory && resize.Harm(harm) == resize.HarmOOM:
+			to[r].Limit = max(to[r].Limit, recommender.OOMFloor(c.Desired[r].Limit))
+		case r == recommender.Memory && harm == resize.ReasonActuation:
+			to[r].Limit = max(to[r].Limit, 2*c.Desired[r].Limit)
+		case r == recommender.CPU && resize.Harm(harm) == resize.HarmThrottle:
+			to[r].Limit = max(to[r].Limit, recommender.ThrottleFloor(c.Desired[r].Limit))
+		}
+	}
+	return to
+}
+
+// keepMemoryLimit does not lower a memory limit that the container already has: growth needs no revert, and the
+// process may use it. A limit that was never allocated, so that the container still has at most the prior one, is
+// put back exactly.
+func keepMemoryLimit(to, spec, live recommender.Size) recommender.Size {
+	m := resize.Move{From: spec, To: to}
+	if has := live[recommender.Memory].Limit; !m.LowersMemoryLimit() || has != 0 && has <= to[recommender.Memory].Limit {
+		return to
+	}
+	return resize.WithoutMemoryLimitDecrease(m)
+}
+
+// withoutForbiddenDecrease keeps a memory limit that the API server does not lower in place, even one that was
+// never allocated: the API server would refuse the whole patch for it.
+func withoutForbiddenDecrease(c *corev1.Container, spec, to recommender.Size, caps resize.Capabilities) recommender.Size {
+	m := resize.Move{From: spec, To: to}
+	if !m.LowersMemoryLimit() || caps.ServerMinor >= resize.MinorMemoryLimitDecrease || podview.RestartPolicyFor(c, corev1.ResourceMemory) == corev1.RestartContainer {
+		return to
+	}
+	return resize.WithoutMemoryLimitDecrease(m)
+}
+
+// limitStays reports whether a container's memory limit is above its prior one and the API server does not allow
+// that it is lowered.
+func limitStays(pod *corev1.Pod, changes []resize.Change, caps resize.Capabilities) bool {
+	specs := podview.Specs(pod)
+	return caps.ServerMinor < resize.MinorMemoryLimitDecrease && slices.ContainsFunc(changes, func(c resize.Change) bool {
+		return (resize.Move{From: specs[c.Container], To: c.Prior}).LowersMemoryLimit()
+	})
+}
+
+// keepWhatHelps does not lower the resource whose shortage did the harm.
+func keepWhatHelps(to, spec recommender.Size, harm string) recommender.Size {
+	switch resize.Harm(harm) {
+	case resize.HarmOOM:
+		to[recommender.Memory] = greater(to[recommender.Memory], spec[recommender.Memory])
+	case resize.HarmThrottle:
+		to[recommender.CPU] = greater(to[recommender.CPU], spec[recommender.CPU])
+	}
+	return to
+}
+
+// greater takes the greater request and the greater limit.
+func greater(a, b recommender.Allocation) recommender.Allocation {
+	return recommender.Allocation{Request: max(a.Request, b.Request), Limit: max(a.Limit, b.Limit)}
+}

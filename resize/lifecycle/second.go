@@ -1,0 +1,168 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	"attune.io/attune/resize"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+)
+
+// WithSecond notes in the record of a plan's first part what the second part asks for (Split). Both parts are one
+// resize: they have one watch and are put back together. Containers that only the second part changes are added
+// with their present size as prior and desired.
+func WithSecond(record v1alpha1.ResizeRecord, second resize.Plan, pod *corev1.Pod) v1alpha1.ResizeRecord {
+	record = *record.DeepCopy()
+	statuses := podview.Statuses(pod)
+	for _, m := range second.Moves {
+		known := slices.ContainsFunc(record.Prior, func(c v1alpha1.ContainerResources) bool { return c.Name == m.Container })
+		if !known {
+			from := v1alpha1.ContainerResources{Name: m.Container, Resources: podview.ToResources(m.From)}
+			record.Prior, record.Desired = append(record.Prior, from), append(record.Desired, from)
+			record.Baseline = append(record.Baseline, baselineOf(m.Container, statuses[m.Container]))
+		}
+		record.Then = append(record.Then, v1alpha1.ContainerResources{Name: m.Container, Resources: podview.ToResources(m.To)})
+	}
+	return record
+}
+
+// InSecondPatch reports whether the first patch was verified and the second one may or may not have been sent.
+func InSecondPatch(record v1alpha1.ResizeRecord) bool {
+	return record.Phase == v1alpha1.RecordSecondWritten
+}
+
+// onTheWire reports whether the API server may or may not have received the record's patch.
+func onTheWire(record v1alpha1.ResizeRecord) bool {
+	return record.Phase == v1alpha1.RecordWritten || record.Phase == v1alpha1.RecordSecondWritten
+}
+
+// secondPatch returns the record just before its second patch is sent, for the first time or again. Begun keeps
+// the time at which the resize was decided, as WrittenAt is renewed here.
+func secondPatch(record v1alpha1.ResizeRecord, now time.Time) v1alpha1.ResizeRecord {
+	record = whole(record)
+	record.Begun = timeOf(begun(record))
+	record.VerifiedOnce, record.WatchUntil = nil, nil
+	record.Phase, record.WrittenAt = v1alpha1.RecordSecondWritten, metav1.NewTime(now)
+	record.Deadline = timeOf(now.Add(MemoryActuatedFor))
+	return record
+}
+
+// whole returns the record with the second patch as a part of what is desired.
+func whole(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
+	record = *record.DeepCopy()
+	for _, then := range record.Then {
+		for i := range record.Desired {
+			if record.Desired[i].Name == then.Name {
+				record.Desired[i] = then
+			}
+		}
+	}
+	record.Then = nil
+	return record
+}
+
+// OnItsWay reports whether the pod, as it is known here, does not yet ask for everything that its record will have
+// asked for.
+func OnItsWay(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
+	return !resize.PuttingBack(record) && (onTheWire(record) || len(record.Then) > 0 || pod.Generation < record.Generation)
+}
+
+// WholePlan is what is left to do of a record's resize, including its second patch.
+func WholePlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Plan {
+	return RestPlan(pod, whole(record))
+}
+
+// givingUpLimits returns the record without the memory changes of containers whose memory limit it lowered. It
+// returns false where nothing of the resize would be left, or where a limit was added, which cannot be removed.
+func givingUpLimits(record v1alpha1.ResizeRecord) (v1alpha1.ResizeRecord, bool) {
+	record = *record.DeepCopy()
+	left, added := false, false
+	for _, c := range resize.Changes(record) {
+		m := resize.Move{Container: c.Container, From: c.Prior, To: c.Desired}
+		if m.LowersMemoryLimit() {
+			added = added || c.Prior[recommender.Memory].Limit == 0
+			m.To = resize.WithoutMemory(m)
+		}
+		left = left || m.From != m.To
+		for i := range record.Desired {
+			if record.Desired[i].Name == c.Container {
+				record.Desired[i].Resources = podview.ToResources(m.To)
+			}
+		}
+	}
+	record.Then = nil
+	return record, left && !added
+}
+
+// SecondRefused returns the record after the API server refused its second patch. The pod keeps what the first
+// patch brought, which is then watched. Where the second patch was to give up a memory limit that could not be
+// lowered, the pod is put back as a whole: a container that crashes would otherwise start with the lower limit.
+func SecondRefused(record v1alpha1.ResizeRecord, pod *corev1.Pod) v1alpha1.ResizeRecord {
+	record = *record.DeepCopy()
+	specs := podview.Specs(pod)
+	for i, desired := range record.Desired {
+		if spec, ok := specs[desired.Name]; ok {
+			record.Desired[i].Resources = podview.ToResources(onlySet(podview.FromResources(desired.Resources), spec))
+		}
+	}
+	if record.Reason == resize.ReasonActuation {
+		return startPuttingBack(record, v1alpha1.RecordReverting, resize.ReasonActuation)
+	}
+	record.Phase, record.Attempts = v1alpha1.RecordApplied, 0
+	return record
+}
+
+// mostAttempts is where the count of attempts ends: what depends on it changes no more, and the status is not
+// written for it.
+const mostAttempts = 10
+
+// Sent counts a patch that was sent to put the record's pod back, or as its second half. Other patches are sent
+// once and not counted.
+func Sent(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
+	if resize.PuttingBack(record) || InSecondPatch(record) {
+		record.Attempts = min(record.Attempts+1, mostAttempts)
+	}
+	return record
+}
+
+// onlySet returns the spec's amounts where the record set one.
+func onlySet(desired, spec recommender.Size) recommender.Size {
+	for _, r := range recommender.Resources {
+		if desired[r].Request > 0 {
+			desired[r].Request = spec[r].Request
+		}
+		if desired[r].Limit > 0 {
+			desired[r].Limit = spec[r].Limit
+		}
+	}
+	return desired
+}
+
+// RestPlan is what is left to ask for until a pod's spec is as its record desires. It is bound to the pod's
+// present version. Without that: second patch sent late -> its memory limit was given up in between -> the limit
+// is lowered again.
+func RestPlan(pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Plan {
+	plan := resize.PlanOf(pod)
+	plan.Version = pod.ResourceVersion
+	specs := podview.Specs(pod)
+	sidecars := map[string]bool{}
+	for _, c := range podview.Resizable(pod) {
+		sidecars[c.Name] = podview.IsSidecar(pod, c)
+	}
+	for _, c := range resize.Changes(record) {
+		from, ok := specs[c.Container]
+		if !ok {
+			continue
+		}
+		plan.Moves = resize.AppendMove(plan.Moves, resize.Move{
+			Container: c.Container, Sidecar: sidecars[c.Container], From: from, To: filled(c.Desired, from),
+		})
+	}
+	return plan
+}

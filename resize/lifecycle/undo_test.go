@@ -1,0 +1,117 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
+	. "attune.io/attune/resize"
+	. "attune.io/attune/resize/lifecycle"
+)
+
+// undoOf is a pod that attune has made smaller, and the plan that puts it back.
+func undoOf(t *testing.T) (pod *corev1.Pod, plan Plan) {
+	t.Helper()
+	pod = running(size(200, 400, 256, 512))
+	plan, refusal := UndoPlan(pod, []podview.Container{{Name: "app", Size: size(500, 1000, 512, 1024)}}, able(), noon)
+	require.Nil(t, refusal, "%v", refusal)
+	return pod, plan
+}
+
+// What paces new steps does not hold an undo; what a person or the platform forbids does.
+func TestWhatHoldsAnUndo(t *testing.T) {
+	pod, plan := undoOf(t)
+	busy := GateInput{
+		Now:   noon,
+		Rules: auto(),
+		Workload: WorkloadInput{
+			Rollout:     "1 of 2",
+			Replicas:    1,
+			DataUntil:   noon.Add(-100 * time.Hour),
+			StaleAfter:  time.Hour,
+			Annotations: map[string]string{v1alpha1.PausedAnnotation: "true"},
+		},
+		Node: NodeInput{Block: NodeBlock{All: noon.Add(time.Hour)}},
+	}
+	busy.Rules.Paused, busy.Rules.Mode = []string{"cluster"}, v1alpha1.UpdateRecommend
+	busy.Status.CooldownFrom = &metav1.Time{Time: noon}
+	busy.Status.Paused = &v1alpha1.PausedState{}
+	busy.Workload.HPA = map[string]Held{"app": {Of: [2]bool{true, true}, By: "web"}}
+	admitted, refusal := Admit(pod, plan, busy)
+	require.Nil(t, refusal, "%v", refusal)
+	assert.Equal(t, plan.Moves, admitted.Moves)
+
+	for reason, edit := range map[string]func(*GateInput){
+		ReasonSkipped:              func(w *GateInput) { w.Workload.Annotations = map[string]string{v1alpha1.SkipAnnotation: "true"} },
+		ReasonTooLarge:             func(w *GateInput) { w.Workload.Annotations = map[string]string{workload.TooLargeAnnotation: "true"} },
+		ReasonVPA:                  func(w *GateInput) { w.Workload.VPA = "web" },
+		ReasonNamespaceTerminating: func(w *GateInput) { w.Namespace.Terminating = true },
+		ReasonRecordsFull:          func(w *GateInput) { w.Status.Records = make([]v1alpha1.ResizeRecord, v1alpha1.MaxRecords) },
+		ReasonExcluded:             func(w *GateInput) { w.Rules.Excluded = map[string]bool{"app": true} },
+	} {
+		w := GateInput{Now: noon, Rules: auto()}
+		edit(&w)
+		_, refusal := Admit(pod, plan, w)
+		require.NotNil(t, refusal, reason)
+		assert.Equal(t, reason, refusal.Reason)
+	}
+}
+
+func TestAnUndoThatIsDoneIsNoChange(t *testing.T) {
+	_, refusal := UndoPlan(running(size(500, 1000, 512, 1024)), []podview.Container{{Name: "app", Size: size(500, 1000, 512, 1024)}}, able(), noon)
+	require.NotNil(t, refusal)
+	assert.Equal(t, ReasonNoChange, refusal.Reason)
+}
+
+// It waits for room for ever, is done when it is verified, and nobody takes it back.
+func TestHowAnUndoGoesOn(t *testing.T) {
+	pod, plan := undoOf(t)
+	record := NewRecord(plan, pod, noon, auto())
+	record.Phase, record.Generation = v1alpha1.RecordApplied, 2
+	late := noon.Add(24 * time.Hour)
+	for _, kind := range []StateKind{Deferred, Unobserved, Actuating} {
+		next := Next(State{Kind: kind, Message: "no room"}, record, auto(), Circumstances{Undo: true}, late)
+		assert.Equal(t, Wait, next.Kind, "%s", kind)
+		assert.Contains(t, next.Message, "no room")
+	}
+	assert.Equal(t, Withdraw, Next(State{Kind: Refused}, record, auto(), Circumstances{Undo: true}, late).Kind, "that node never will")
+	assert.Equal(t, MarkVerified, Next(State{Kind: Applied}, record, auto(), Circumstances{Undo: true}, noon).Kind)
+	record.VerifiedOnce = &metav1.Time{Time: noon}
+	done := Next(State{Kind: Applied}, record, auto(), Circumstances{Undo: true}, noon.Add(SyncPeriod))
+	assert.Equal(t, Action{Kind: Forget, Result: ResultUndone, Reason: ReasonUndo}, done, "no watch, and no size that is kept")
+
+	harmed := Next(State{Kind: Harmed, Verdict: Verdict{Harm: HarmOOM}}, record, auto(), Circumstances{Undo: true}, noon)
+	assert.Equal(t, Forget, harmed.Kind)
+	assert.True(t, harmed.Learn)
+}
+
+// Everything that is under way is taken back first, but for what may still be on its way.
+func TestAnUndoOverrulesWhatIsUnderWay(t *testing.T) {
+	open := v1alpha1.ResizeRecord{Phase: v1alpha1.RecordApplied}
+	wait := Action{Kind: Wait}
+	for _, kind := range []StateKind{Unobserved, Deferred, Refused, Actuating, Failed, Applied, Watching} {
+		next := NextUndoing(State{Kind: kind}, open, wait)
+		assert.Equal(t, Withdraw, next.Kind, "%s", kind)
+		assert.Equal(t, ReasonUndo, next.Reason)
+	}
+	for _, kind := range []StateKind{Unsent, Landed, Replaced, Terminal, Superseded, Harmed} {
+		assert.Equal(t, wait, NextUndoing(State{Kind: kind}, open, wait), "%s", kind)
+	}
+	settled := Action{Kind: Forget, Keep: true}
+	assert.Equal(t, settled, NextUndoing(State{Kind: Settled}, open, settled))
+	for _, record := range []v1alpha1.ResizeRecord{{Phase: v1alpha1.RecordReverting}, {Phase: v1alpha1.RecordWithdrawing}, {Phase: v1alpha1.RecordApplied, Wave: WaveUndo}} {
+		assert.Equal(t, wait, NextUndoing(State{Kind: Deferred}, record, wait), "it is being put back already")
+	}
+
+	undo := v1alpha1.ResizeRecord{Phase: v1alpha1.RecordApplied, Wave: WaveUndo}
+	assert.Equal(t, Withdraw, NextResumed(State{Kind: Deferred}, undo, wait).Kind, "nobody wants it any more")
+	assert.Equal(t, wait, NextResumed(State{Kind: Deferred}, open, wait))
+	assert.Equal(t, settled, NextResumed(State{Kind: Applied}, undo, settled))
+}
