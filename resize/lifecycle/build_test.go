@@ -22,7 +22,6 @@ var (
 	with           = resizetest.With
 	wish           = resizetest.Wish
 	able           = resizetest.Able
-	capable        = resizetest.Capable
 	quantity       = resizetest.Quantity
 	mustPlan       = resizetest.MustPlan
 	auto           = resizetest.Auto
@@ -40,8 +39,6 @@ var (
 	pending        = resizetest.Pending
 	inProgress     = resizetest.InProgress
 	done           = resizetest.Done
-	ended          = resizetest.Ended
-	last           = resizetest.Last
 	web            = resizetest.Web
 	ago            = resizetest.Ago
 	prior          = resizetest.Prior
