@@ -27,7 +27,7 @@ const (
 	OutcomeTransient OutcomeKind = "Transient"
 	// OutcomePolicyRefusal: a quota, a LimitRange or an admission policy says no; try again much later.
 	OutcomePolicyRefusal OutcomeKind = "PolicyRefusal"
-	// OutcomeRBAC: the operator may not resize pods; nothing at all will work until someone grants it.
+	// OutcomeRBAC: the operator may not resize pods; nothing at all will work until it is granted.
 	OutcomeRBAC OutcomeKind = "RBAC"
 	// OutcomeUnknown: the resize may or may not have landed; read the pod before anything else.
 	OutcomeUnknown OutcomeKind = "Unknown"

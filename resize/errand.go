@@ -1,8 +1,9 @@
 package resize
 
 import (
-	"attune.io/attune/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
 )
 
 // Waves of errands. An errand is a resize that is no step towards a target. It waits for no wave, schedule,

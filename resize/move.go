@@ -1,9 +1,8 @@
 package resize
 
 import (
-	"attune.io/attune/recommender"
-
 	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
 )
 
 // What a refused rule leaves of a move: each function gives the sizes that may still be asked for.

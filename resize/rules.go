@@ -34,8 +34,6 @@ type Rules struct {
 	Cooldown time.Duration
 	// Observation is how long a verified resize is watched for harm.
 	Observation time.Duration
-	// CanaryObservation replaces Observation for the first wave; 0: Observation applies to all waves.
-	CanaryObservation time.Duration
 	// AutoRevert puts a harmed pod back. Without it the harm is recorded and the pod keeps its new size.
 	AutoRevert bool
 	// CanaryPercent is the part of a workload's pods that try a new size first, in percent; at least one pod.

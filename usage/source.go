@@ -54,7 +54,7 @@ type Sample struct {
 // Time of the end of the sample's step.
 func (s Sample) Time() time.Time { return time.UnixMilli(s.At).UTC() }
 
-// ErrSoon says of what is missing in an answer that it will be known within seconds: nobody has asked for it before.
+// ErrSoon says of what is missing in an answer that it will be known within seconds: it was not asked for before.
 var ErrSoon = errors.New("not measured yet")
 
 // ByContainer holds one value for each container that was measured, by pod.

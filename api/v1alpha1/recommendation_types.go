@@ -160,7 +160,7 @@ type ContainerDemand struct {
 	MemoryOOM *resource.Quantity `json:"memoryOOM,omitempty"`
 
 	// Least holds the requests that no pod is to be lowered under: bounds, floors, what a person meant. What of it was
-	// not measured is nobody's demand: no neighbour has to make room for it.
+	// not measured is not demanded: no neighbour has to make room for it.
 	// +optional
 	Least Resources `json:"least,omitempty,omitzero"`
 
@@ -542,7 +542,7 @@ type Originals struct {
 	Containers []ContainerResources `json:"containers"`
 }
 
-// Floor is an amount that harmed nobody to stay above.
+// Floor is the lowest amount that is known to be safe, learned from harm.
 type Floor struct {
 	// Container that was harmed.
 	Container string `json:"container"`

@@ -147,5 +147,5 @@ func (d *decisions) whoLeads(ctx context.Context) string {
 	if leader := d.leader(ctx); leader != "" {
 		return fmt.Sprintf("this replica does not lead: pod %s does", leader)
 	}
-	return "this replica does not lead, and nobody seems to now: ask again in a moment"
+	return "this replica does not lead, and no other seems to now: ask again in a moment"
 }

@@ -88,7 +88,7 @@ func TestDecisionsAreTheLeaders(t *testing.T) {
 	assert.Equal(t, "this replica does not lead: pod attune-7c9-xyz does", body)
 	d.leader = nobody
 	_, body = ask(d, http.MethodGet, "/nodes/worker")
-	assert.Equal(t, "this replica does not lead, and nobody seems to now: ask again in a moment", body)
+	assert.Equal(t, "this replica does not lead, and no other seems to now: ask again in a moment", body)
 }
 
 func TestLeaderOf(t *testing.T) {

@@ -201,7 +201,7 @@ func (o *certificateOptions) register(f *pflag.FlagSet) {
 func (o *webhookOptions) register(f *pflag.FlagSet) {
 	f.IntVar(&o.port, "webhook-port", 9443, "port of the webhooks")
 	f.StringVar(&o.certDir, "cert-dir", "/etc/attune/certs", "folder of tls.crt and tls.key where --certs-provider is cert-manager")
-	f.StringVar(&o.clients.CAFile, "webhook-client-ca-file", "", "file with the certificates that who calls the webhooks is verified with; empty: anybody may call")
+	f.StringVar(&o.clients.CAFile, "webhook-client-ca-file", "", "file with the certificates by which callers of the webhooks are verified; empty: every caller is served")
 	f.StringSliceVar(&o.clients.Names, "webhook-client-name", nil, "common names that a caller's certificate may have; empty: any")
 }
 

@@ -32,7 +32,7 @@ const (
 	// mostJudged tokens are known; scrapers are few.
 	mostJudged = 64
 	// askedEach second at most, and so many at once: whoever sends made-up tokens is not to load the API server. Those who
-	// were let in before are asked about apart, so that nobody else's tokens are in their way, and so is who comes from where one
+	// were let in before are asked about apart, so that the tokens of others are not in their way, and so is who comes from where one
 	// of them was let in lately: a scraper's token is exchanged each hour.
 	askedEach, askedAtOnce = 2, 10
 	// askedWithin is what two questions to the API server may take.

@@ -5,7 +5,7 @@
 //
 //  1. run (root.go) parses it and calls one verb: status, recommendations, explain, diff, history, pause, resume,
 //     undo, node.
-//  2. The verb selects recommendations or workloads by names, -n, -A and -l (selection.go, scope.go, target.go).
+//  2. The verb selects recommendations or workloads by names, -n, -A and -l (selection.go, target.go).
 //  3. It makes an answer, a document, from objects of the API server or from files (explained.go,
 //     explain_files.go).
 //  4. print writes the document as a table, JSON or YAML (output.go).

@@ -131,7 +131,7 @@ func (a nodeAnswer) Human(w io.Writer, wide bool) error {
 		}
 	}
 	if a.Overcommitted {
-		_, err := io.WriteString(w, "\nOvercommitted: the pods do not fit, and nobody may be evicted to make them fit. Everybody gets what he holds of his share, and his part of the room that is left.\n")
+		_, err := io.WriteString(w, "\nOvercommitted: the pods do not fit, and no pod may be evicted to make them fit. Every pod keeps what it holds of its share, and gets its part of the room that is left.\n")
 		return err
 	}
 	return nil

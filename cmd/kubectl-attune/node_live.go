@@ -3,10 +3,16 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -187,4 +193,57 @@ func leaving(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (decision.Evic
 		}
 	}
 	return decision.Eviction{}, false
+}
+
+// askLeader asks the operator's leader for its last decision about a node, through a forwarded port. operator is
+// the operator's namespace. The error is one sentence; the caller then shows what the API server knows.
+func askLeader(ctx context.Context, env *environment, c client.Client, operator, node string) (decision.Node, error) {
+	// The lease names the pod, so that exactly one pod has to be asked.
+	pod, err := leader(ctx, c, operator)
+	if err != nil {
+		return decision.Node{}, err
+	}
+	status, body, err := env.cluster.AskPod(ctx, operator, pod, decision.Port, decision.Path+url.PathEscape(node))
+	if err != nil {
+		return decision.Node{}, fmt.Errorf("asking the leader, pod %s in namespace %s: %w", pod, operator, err)
+	}
+	// A replica that has just lost the lease answers with a sentence that names the new leader.
+	if status != http.StatusOK {
+		return decision.Node{}, fmt.Errorf("pod %s says: %s", pod, said(status, body))
+	}
+	var answer decision.Node
+	// An answer without Decided is valid JSON of something else, or of another version.
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Decided == nil {
+		return decision.Node{}, fmt.Errorf("pod %s answers what is not understood here: use a plugin of the operator's version", pod)
+	}
+	return answer, nil
+}
+
+// said returns the first line of an answer that is not a decision; for a long or an empty one the HTTP status.
+// Another server may listen on that port and send anything.
+// A line of more than 500 bytes counts as long.
+func said(status int, body []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
+	if line == "" || len(line) > 500 {
+		return fmt.Sprintf("%d %s", status, http.StatusText(status))
+	}
+	return line
+}
+
+// leader returns the name of the operator's pod that holds the lease.
+// The holder of the lease is the pod's name and its UID, with an underscore between them. An error says which flag
+// or which right is missing.
+func leader(ctx context.Context, c client.Client, operator string) (string, error) {
+	lease := &coordinationv1.Lease{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: operator, Name: decision.LeaseName}, lease)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", fmt.Errorf("there is no lease %s in namespace %s: say where the operator is with --operator-namespace", decision.LeaseName, operator)
+	case err != nil:
+		return "", fmt.Errorf("looking for the leader: %w", err)
+	}
+	if pod := decision.LeaderOf(lease); pod != "" {
+		return pod, nil
+	}
+	return "", errors.New("no replica of the operator leads at the moment")
 }

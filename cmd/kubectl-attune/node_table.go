@@ -58,7 +58,7 @@ func (a liveNode) decidedText() string {
 func (a liveNode) shortness(w io.Writer) error {
 	var text strings.Builder
 	if a.Decided.Overcommitted {
-		text.WriteString("\nOvercommitted: the pods do not fit, and nobody may be evicted to make them fit. Everybody gets what he holds of his share, and his part of the room that is left.\n")
+		text.WriteString("\nOvercommitted: the pods do not fit, and no pod may be evicted to make them fit. Every pod keeps what it holds of its share, and gets its part of the room that is left.\n")
 	}
 	if len(a.Decided.Holders) > 0 {
 		text.WriteString("\nPods have less than they always need, for what others keep above their shares:\n")

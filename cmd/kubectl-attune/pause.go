@@ -1,9 +1,15 @@
 package main
 
 import (
+	"context"
+	"time"
+
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 )
 
 // newPause makes the verb pause. To pause a paused workload changes nothing.
@@ -21,6 +27,62 @@ func newPause(env *environment) *cobra.Command {
 		Example: "  kubectl attune pause deployment/web\n  kubectl attune pause -l tier=api",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return env.annotate(cmd.Context(), args, annotation{done: "paused", of: always(v1alpha1.PausedAnnotation, "true")})
+		},
+	}
+}
+
+// newResume makes the verb resume, which undoes pause and undo.
+// It needs the same rights as pause, and the right to get recommendations for a pause of the operator.
+func newResume(env *environment) *cobra.Command {
+	return &cobra.Command{
+		Use:   "resume KIND/NAME... | -l SELECTOR",
+		Short: "Take back a pause or an undo",
+		Long: "Take back a pause or an undo: remove the annotations attune.io/paused and attune.io/undo from the\n" +
+			"workload, with your own rights. Where the operator itself has paused it, because another writer\n" +
+			"changes the same pods, attune.io/resumed ends that pause too.\n" +
+			"A policy or defaults with spec.paused go on pausing it.",
+		Example: "  kubectl attune resume deployment/web\n  kubectl attune resume -l tier=api",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return env.annotate(cmd.Context(), args, annotation{done: "resumed", of: env.resumption})
+		},
+	}
+}
+
+// resumption returns the annotations that end a pause: it removes those of pause and undo, and adds
+// attune.io/resumed with the time where the operator has paused the workload by itself. A user who may not read
+// recommendations gets a note, and the first part is done all the same.
+func (e *environment) resumption(ctx context.Context, c client.Client, w workload.Workload) (map[string]*string, error) {
+	// A nil value removes the annotation.
+	wanted := map[string]*string{v1alpha1.PausedAnnotation: nil, v1alpha1.UndoAnnotation: nil}
+	var rec v1alpha1.AttuneRecommendation
+	err := c.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: w.RecommendationName()}, &rec)
+	switch {
+	case apierrors.IsForbidden(err):
+		e.note("a pause of the operator's own, if there is one, goes on: %v", err)
+	case client.IgnoreNotFound(err) != nil:
+		return nil, err
+	case rec.Status.Paused != nil:
+		wanted[v1alpha1.ResumedAnnotation] = new(e.now().UTC().Format(time.RFC3339))
+	}
+	return wanted, nil
+}
+
+// newUndo makes the verb undo. The annotation's value is the present time, so that a second undo is another value
+// and is carried out again.
+// It needs the same rights as pause. The verb returns when the annotation is written; the operator resizes the
+// pods later.
+func newUndo(env *environment) *cobra.Command {
+	return &cobra.Command{
+		Use:   "undo KIND/NAME... | -l SELECTOR",
+		Short: "Put running pods back to their original resources",
+		Long: "Put running pods back to their original resources, in place.\n\n" +
+			"It writes the annotation attune.io/undo with the time on the workload, with your own rights; the\n" +
+			"operator carries it out, once, in place. As long as the annotation is there, nothing new is done to\n" +
+			"the workload and its new pods are as their template says; kubectl attune resume takes it away.",
+		Example: "  kubectl attune undo deployment/web\n  kubectl attune resume deployment/web",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at := env.now().UTC().Format(time.RFC3339)
+			return env.annotate(cmd.Context(), args, annotation{done: "being put back", of: always(v1alpha1.UndoAnnotation, at)})
 		},
 	}
 }

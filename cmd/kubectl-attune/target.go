@@ -1,9 +1,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
@@ -60,4 +67,94 @@ func (e *environment) parseWorkloads(arguments []string) ([]workload.Identity, e
 		named = append(named, id)
 	}
 	return named, nil
+}
+
+// scope is the part of the cluster that -n, -A and -l select.
+type scope struct {
+	// all is -A: every namespace.
+	all bool
+	// selector is -l as given; empty: none.
+	selector string
+}
+
+// addFlags adds -A and -l. -n belongs to the connection flags, as in kubectl.
+func (s *scope) addFlags(flags *pflag.FlagSet) {
+	flags.BoolVarP(&s.all, "all-namespaces", "A", false, "Look at every namespace")
+	flags.StringVarP(&s.selector, "selector", "l", "", "Label selector: of policies for status, of workloads for every other verb")
+}
+
+// namespace returns the namespace to look in; empty means all of them, as for the client.
+func (e *environment) namespace() (string, error) {
+	// An empty namespace means all of them to the client.
+	if e.scope.all {
+		return "", nil
+	}
+	return e.cluster.Namespace()
+}
+
+// labelSelector parses -l; nil where it was not given.
+func (s scope) labelSelector() (labels.Selector, error) {
+	if s.selector == "" {
+		return nil, nil
+	}
+	selector, err := labels.Parse(s.selector)
+	if err != nil {
+		return nil, fmt.Errorf("-l %q is not a label selector (%w): write e.g. -l tier=api", s.selector, err)
+	}
+	return selector, nil
+}
+
+// within returns the list options of a namespace and a selector. A nil selector is left out, since the client
+// would take it for a selector that matches nothing.
+func within(namespace string, selector labels.Selector) []client.ListOption {
+	options := []client.ListOption{client.InNamespace(namespace)}
+	if selector != nil {
+		options = append(options, client.MatchingLabelsSelector{Selector: selector})
+	}
+	return options
+}
+
+// where returns the scope in words, for a sentence.
+func where(namespace string) string {
+	if namespace == "" {
+		return "any namespace"
+	}
+	return "namespace " + namespace
+}
+
+// getWorkload reads one workload, and returns its object too, for a patch.
+// A workload that does not exist is an error with advice.
+func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (workload.Workload, client.Object, error) {
+	object := workload.NewObject(id.Kind)
+	err := c.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, object)
+	if apierrors.IsNotFound(err) {
+		return workload.Workload{}, nil, fmt.Errorf("%s does not exist in namespace %s: check the name, or choose the namespace with -n", id, id.Namespace)
+	}
+	if err != nil {
+		return workload.Workload{}, nil, fmt.Errorf("reading %s: %w", id, err)
+	}
+	found, _ := workload.From(object)
+	return found, object, nil
+}
+
+// listWorkloads lists the workloads of one kind by identity. An empty namespace means all of them, a nil selector
+// any labels.
+// Parts of other workloads, such as a Deployment's ReplicaSets, are among them.
+func listWorkloads(ctx context.Context, c client.Client, kind v1alpha1.WorkloadKind, namespace string, selector labels.Selector) (map[workload.Identity]workload.Workload, error) {
+	list := workload.NewList(kind)
+	if err := c.List(ctx, list, within(namespace, selector)...); err != nil {
+		return nil, fmt.Errorf("listing the %ss: %w", kind, err)
+	}
+	objects, err := meta.ExtractList(list)
+	if err != nil {
+		return nil, err
+	}
+	found := map[workload.Identity]workload.Workload{}
+	for _, object := range objects {
+		// Every object of the list is a workload; ok guards against kinds that package workload does not know.
+		if w, ok := workload.From(object); ok {
+			found[w.Identity] = w
+		}
+	}
+	return found, nil
 }

@@ -20,7 +20,7 @@ var (
 		Name: "attune_node_pods", Help: "Pods that share the spike headroom of a node.",
 	}, []string{"node"})
 	overcommitted = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "attune_node_overcommitted", Help: "1 where the demands of a node's pods do not fit, and nobody can be evicted to make them fit.",
+		Name: "attune_node_overcommitted", Help: "1 where the demands of a node's pods do not fit, and no pod can be evicted to make them fit.",
 	}, []string{"node", "resource"})
 	victimsOf = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "attune_node_evictions_wanted", Help: "Pods of a node that have to go so that the others fit.",
@@ -60,7 +60,7 @@ func (c *Controller) tell(on *corev1.Node, out shared) {
 		over := 0.0
 		if out.result.Overcommitted[r] {
 			over = 1
-			c.Events.Send(on, nil, event.Warning(eventOvercommitted, "%s: the pods that share this node need %s, and %s is left for them; nobody can be evicted to make them fit",
+			c.Events.Send(on, nil, event.Warning(eventOvercommitted, "%s: the pods that share this node need %s, and %s is left for them; no pod can be evicted to make them fit",
 				r, recommender.Readable(r, out.result.Needed[r]), recommender.Readable(r, max(0, out.ledger.available[r]))))
 		}
 		overcommitted.WithLabelValues(on.Name, r.String()).Set(over)

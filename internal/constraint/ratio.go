@@ -9,7 +9,7 @@
 //
 // The package writes no messages for users: the caller that refuses a change explains it. It reads no cluster and
 // changes no object but lists that are passed to AddMissing. Start reading in bounds.go (admission), then
-// limitrange.go and quota.go (resizes).
+// namespace.go (resizes).
 package constraint
 
 import (

@@ -38,7 +38,7 @@ type Decided struct {
 	At time.Time `json:"at"`
 	// Needed is what the pods that stay need: their base demands and the reserve of CPU, their peaks of memory.
 	Needed Pair `json:"needed"`
-	// Overcommitted: they do not fit, and nobody may be evicted to make them fit.
+	// Overcommitted: they do not fit, and no pod may be evicted to make them fit.
 	Overcommitted bool `json:"overcommitted"`
 	// Holders keep others below their base demands.
 	Holders []Holder `json:"holders"`
@@ -133,7 +133,7 @@ func DemandOf(a [2]recommender.Amount, known [2]bool) *Demand {
 // LeaseName is that of the lease by which the operator's replicas choose their leader.
 const LeaseName = "attune.attune.io"
 
-// LeaderOf is the pod that holds the lease, which its holder's identity begins with; empty: nobody does.
+// LeaderOf is the pod that holds the lease, which its holder's identity begins with; empty: no pod does.
 func LeaderOf(lease *coordinationv1.Lease) string {
 	if lease.Spec.HolderIdentity == nil {
 		return ""

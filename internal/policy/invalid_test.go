@@ -94,7 +94,7 @@ func withBuiltIns(s policy.Settings, name string) policy.Settings {
 		s.Resize.Mode = builtIn().Resize.Mode
 	}
 	if name == "canary watch" {
-		s.Resize.CanaryObservation = builtIn().Resize.CanaryObservation
+		s.Resize.Observation = builtIn().Resize.Observation
 	}
 	return s
 }

@@ -178,17 +178,15 @@ func (o *overlay) prices() Pricing {
 // resizeFields reads when and how running pods are resized.
 type resizeFields struct{ *overlay }
 
-// read reads the rules. Both observation periods are the same: the API has one watch for all waves.
+// read reads the rules. All waves have the same observation period: the API has one.
 func (o resizeFields) read(source usage.SourceSettings) resize.Rules {
-	watch := o.observation()
 	pods, percent := o.maxConcurrent()
 	return resize.Rules{
 		Mode:                 o.mode(),
 		Method:               o.method(),
 		Paused:               o.paused(),
 		Cooldown:             span(o.overlay, "updateStrategy.cooldown", cooldown, time.Minute, 720*time.Hour, func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.Cooldown }),
-		Observation:          watch,
-		CanaryObservation:    watch,
+		Observation:          o.observation(),
 		AutoRevert:           pick(o.overlay, "updateStrategy.autoRevert", autoRevert, func(l layer) *bool { return l.UpdateStrategy.AutoRevert }),
 		CanaryPercent:        within(o.overlay, "updateStrategy.canary.percentage", canaryPercent, 1, 100, func(l layer) *int32 { return l.UpdateStrategy.Canary.Percentage }),
 		AutoPromote:          pick(o.overlay, "updateStrategy.canary.autoPromote", autoPromote, func(l layer) *bool { return l.UpdateStrategy.Canary.AutoPromote }),

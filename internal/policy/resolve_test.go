@@ -27,7 +27,7 @@ func builtIn() policy.Settings {
 		},
 		Resize: resize.Rules{
 			Mode: v1alpha1.UpdateRecommend, Method: v1alpha1.ResizeInPlaceOnly,
-			Cooldown: time.Hour, Observation: 5 * time.Minute, CanaryObservation: 5 * time.Minute,
+			Cooldown: time.Hour, Observation: 5 * time.Minute,
 			AutoRevert: true, CanaryPercent: 10, AutoPromote: true, MaxConcurrentPercent: 10,
 			Schedule:   resize.Schedule{Days: map[time.Weekday]bool{}, Location: time.UTC},
 			RateWindow: 5 * time.Minute, Excluded: map[string]bool{},
@@ -123,7 +123,7 @@ func everythingSettings(t *testing.T) policy.Settings {
 		},
 		Resize: resize.Rules{
 			Mode: v1alpha1.UpdateAuto, Method: v1alpha1.ResizeInPlaceOrRecreate,
-			Cooldown: 2 * time.Hour, Observation: 3 * time.Minute, CanaryObservation: 3 * time.Minute,
+			Cooldown: 2 * time.Hour, Observation: 3 * time.Minute,
 			CanaryPercent: 20, MaxConcurrent: 3,
 			Schedule: resize.Schedule{
 				Windows:  []resize.Window{{Start: 22 * 60, End: 6*60 + 30}},
@@ -282,7 +282,6 @@ func TestObservation(t *testing.T) {
 			s, err := policy.Resolve(clusterDefaults(t, c.cluster), nil, aPolicy(t, c.policy))
 			require.NoError(t, err)
 			assert.Equal(t, c.want, s.Resize.Observation)
-			assert.Equal(t, c.want, s.Resize.CanaryObservation)
 		})
 	}
 }

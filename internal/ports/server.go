@@ -19,7 +19,7 @@ type Options struct {
 	Handler http.Handler
 	// Connections bounds the connections of the server. It must not be nil.
 	Connections *Connections
-	// Read ends a handshake or a request that is not all here by then, Write an answer that nobody reads, and Idle a
+	// Read ends a handshake or a request that is not all here by then, Write an answer that is not read, and Idle a
 	// connection that carries nothing.
 	Read, Write, Idle time.Duration
 	// Header is the most that the headers of a request may take, in bytes.

@@ -1,4 +1,4 @@
-// Package quantity reads amounts that anybody may have written. Kubernetes' own parser computes the power of ten that an
+// Package quantity reads amounts that any user may have written. Kubernetes' own parser computes the power of ten that an
 // exponent names, however large: a text of twelve bytes takes it minutes, and gigabytes (resource.ParseQuantity).
 package quantity
 

@@ -39,8 +39,8 @@ var sentences = map[Why]string{
 	ResizedLately:     "its pod was resized a while ago, and holds what it always needs",
 	NoRoom:            "others still hold the room that this takes; those who are raised share what there is, base demands first",
 	KeepsRoom:         "together the pods hold what they need: it keeps room that others are owed and do not hold now, or what rounding has left over",
-	NobodyElseNeedsIt: "its policy allows no less, and nobody else needs that room",
-	GivesWay:          "beyond its share a DaemonSet gets what nobody else needs, where that is worth a resize, and is the first to give way",
+	NobodyElseNeedsIt: "its policy allows no less, and no other pod needs that room",
+	GivesWay:          "beyond its share a DaemonSet gets what no other pod needs, where that is worth a resize, and is the first to give way",
 	AmountsTooGreat:   "amounts on this node are so great that they do not add up exactly",
 }
 

@@ -67,7 +67,7 @@ func (x *explanation) cpu() {
 	x.share(base)
 	x.overcommitted(cpu)
 	if spare := x.grant.Spare; spare > 0 {
-		x.add(cpu, StepRoom, x.last+spare, "what nobody else needs of the node raises it towards its base demand, %s; it is the first to give way",
+		x.add(cpu, StepRoom, x.last+spare, "what no other pod needs of the node raises it towards its base demand, %s; it is the first to give way",
 			text(cpu, x.c.Of[cpu].Base))
 	}
 }
@@ -108,7 +108,7 @@ func (x *explanation) memory() {
 
 func (x *explanation) overcommitted(r recommender.Resource) {
 	if x.s.result.Overcommitted[r] && x.last > x.grant.Request[r] {
-		x.add(r, StepOvercommitted, x.grant.Request[r], "the pods need %s of the node's %s, and nobody can be evicted now to make them fit: what it holds, and its part of the room that is left, by which base demands come first",
+		x.add(r, StepOvercommitted, x.grant.Request[r], "the pods need %s of the node's %s, and no pod can be evicted now to make them fit: what it holds, and its part of the room that is left, by which base demands come first",
 			recommender.Format(r, x.s.demands.need(r)), recommender.Format(r, x.s.available[r]))
 	}
 }
@@ -118,7 +118,7 @@ func (x *explanation) whyEntered(r recommender.Resource, others, daemonSet strin
 	if !x.p.DaemonSet || x.c.Born[r] <= 0 {
 		return others
 	}
-	return fmt.Sprintf("of a DaemonSet: %s, and pushes nobody out for more than the %s that it was born with", daemonSet, text(r, x.c.Born[r]))
+	return fmt.Sprintf("of a DaemonSet: %s, and pushes no pod out for more than the %s that it was born with", daemonSet, text(r, x.c.Born[r]))
 }
 
 // largestGroup names the group whose spike is the reserve; of equal ones the first by name.

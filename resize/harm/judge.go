@@ -4,7 +4,7 @@
 // The way of a judgement:
 //  1. Signals (signals.go) are measured while a resize is watched, and the pod's status is read.
 //  2. Shown and Judge (judge.go) turn them into a verdict: harm, no harm, or inconclusive. restarts.go and
-//     siblings.go find other explanations.
+//     kept.go find other explanations.
 //  3. After harm, LearnHarm (learn.go) adds floors to stay above, and Unkeep (kept.go) drops sizes that are no
 //     longer trusted.
 //  4. Without harm, Keep (kept.go) notes the size as survived.

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"attune.io/attune/resize"
-
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -19,6 +17,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // Eviction holds what MayEvict needs to know besides the pod. The caller fills it for one decision; nothing of it

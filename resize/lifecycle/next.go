@@ -5,9 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"attune.io/attune/resize"
-
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/resize"
 )
 
 // ActionKind is what is done about an open record in one pass.
@@ -481,9 +480,6 @@ func deadlineOf(record v1alpha1.ResizeRecord) time.Time {
 // query looks back that far, and its answer would otherwise be about the time before the resize.
 func WatchFor(record v1alpha1.ResizeRecord, rules resize.Rules) time.Duration {
 	period := rules.Observation
-	if record.Wave == resize.WaveFirst && rules.CanaryObservation > 0 {
-		period = rules.CanaryObservation
-	}
 	if record.Wave == resize.WaveBoost {
 		period = min(period, boostWatch)
 	}

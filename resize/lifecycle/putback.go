@@ -4,12 +4,11 @@ import (
 	"slices"
 	"time"
 
-	"attune.io/attune/resize"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/resize"
 )
 
 const (

@@ -3,11 +3,11 @@
 //
 // A record goes through these files in order:
 //  1. record.go: the ResizeRecord that is stored before the patch is sent, so that any process can put the pod back;
-//     second.go: its second patch; phases.go: records of earlier versions.
+//     second.go: its second patch; stored.go: records as another process wrote them.
 //  2. state.go: what the pod shows of the resize, as a State. Package resize/harm adds the harm that it did.
 //  3. next.go: Next decides what is done about it, and Advance writes that into the record; no other function does.
-//  4. revert.go, putback.go, undo.go, boost.go, leave.go, evict.go: the ways back, and when each is given up.
-//  5. history.go, backoff.go: what a closed record leaves behind.
+//  4. revert.go, putback.go, errands.go, evict.go, evicted.go: the ways back, and when each is given up.
+//  5. history.go: what a closed record leaves behind.
 //
 // The package is pure, as resize is: no clock, no client.
 package lifecycle
@@ -15,14 +15,13 @@ package lifecycle
 import (
 	"time"
 
-	"attune.io/attune/resize"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // Deadlines of a resize, from the writing of its record.

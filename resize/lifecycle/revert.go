@@ -3,13 +3,12 @@ package lifecycle
 import (
 	"slices"
 
-	"attune.io/attune/resize"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // RevertPlan puts a pod back to its record's prior size. It touches only amounts that the record set, and only on

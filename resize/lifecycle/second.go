@@ -4,14 +4,13 @@ import (
 	"slices"
 	"time"
 
-	"attune.io/attune/resize"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // WithSecond notes in the record of a plan's first part what the second part asks for (Split). Both parts are one

@@ -3,13 +3,12 @@ package lifecycle
 import (
 	"time"
 
-	"attune.io/attune/resize"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // StateKind is what became of a recorded resize.
@@ -149,7 +148,7 @@ func assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.Chan
 	return kubeletSays(pod, record, now)
 }
 
-var superseded = State{Kind: Superseded, Message: "somebody else changed amounts that this resize set"}
+var superseded = State{Kind: Superseded, Message: "another writer changed amounts that this resize set"}
 
 // assessWritten finds out whether a resize whose answer was lost reached the API server. Only the spec shows that.
 func assessWritten(pod *corev1.Pod, record v1alpha1.ResizeRecord, changes []resize.Change) State {

@@ -11,7 +11,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
-
 	. "attune.io/attune/resize/lifecycle"
 )
 

@@ -18,7 +18,7 @@ var metadataAddresses = [...]netip.Addr{
 // nat64 carries an IPv4 address in its last four bytes.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// Allowed says whether a source may be reached at the address. Nobody may name a link-local (a cloud's
+// Allowed says whether a source may be reached at the address. No policy may name a link-local (a cloud's
 // metadata service), unspecified or multicast address. An address that comes from a policy may not be
 // loopback either, where the operator's own ports listen; only the operator's own configuration may.
 // Cluster addresses are allowed: that is where most servers are, and only namespaces that the operator's

@@ -15,7 +15,7 @@ import (
 type envelope struct {
 	Status, ErrorType, Error string
 	// Warnings of Prometheus, Thanos and Mimir. Their infos (such as "metric might not be a counter") are
-	// about how the query is written and of no use to anybody here.
+	// about how the query is written and of no use here.
 	Warnings []string
 	// Partial is VictoriaMetrics' isPartial; Thanos says the same in a warning.
 	Partial bool

@@ -163,7 +163,7 @@ func withoutURL(err error) error {
 }
 
 // errorOf reads what the server says of an error. What is not the API's JSON is not repeated: behind an
-// address that somebody else chose it may be anything.
+// address that a tenant chose it may be anything.
 func errorOf(body []byte) envelope {
 	var said struct{ Status, ErrorType, Error string }
 	if json.Unmarshal(body, &said) != nil {

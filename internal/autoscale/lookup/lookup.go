@@ -170,7 +170,7 @@ func (l *Lookup) follow(ctx context.Context, watching bool) (bool, error) {
 		return watching, err
 	}
 	if served {
-		// Before anybody looks for VPAs by it.
+		// Before VPAs are looked for by it.
 		if err := l.indexVPAs(ctx); err != nil {
 			return watching, err
 		}

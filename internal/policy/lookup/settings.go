@@ -22,7 +22,7 @@ type Reader struct {
 }
 
 // Settings are those that hold for a policy. With an error that Invalid recognises they are still good
-// enough to finish the watches that are open; it lasts until somebody mends a field. Any other error is
+// enough to finish the watches that are open; it lasts until a field is corrected. Any other error is
 // worth a retry.
 func (r Reader) Settings(ctx context.Context, p *v1alpha1.AttunePolicy) (policy.Settings, error) {
 	cluster, err := found(ctx, r.Client, types.NamespacedName{Name: v1alpha1.DefaultsName}, &v1alpha1.AttuneDefaults{})

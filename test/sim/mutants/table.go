@@ -120,7 +120,7 @@ var mutants = []mutant{
 	},
 	{
 		"P2: the harmed pods of one wave are as many reverts", "each revert lengthens the back-off",
-		[]edit{{"resize/lifecycle/backoff.go", "	case !begun(reverted).After(backoff.Since.Time):\n", "	case false:\n"}},
+		[]edit{{"resize/lifecycle/history.go", "	case !begun(reverted).After(backoff.Since.Time):\n", "	case false:\n"}},
 		"TestWorlds/a_wave_is_harmed", "one wave, one revert",
 	},
 }

@@ -5,6 +5,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	helpers "k8s.io/component-helpers/resource"
 
 	"attune.io/attune/internal/constraint"
@@ -103,4 +106,104 @@ func sentence(v *constraint.Violation) string {
 		return fmt.Sprintf("%s must have a limit, and be at most %s", v.Name, v.Demand.String())
 	}
 	return fmt.Sprintf("the %s limit must be at most %s times the request", v.Name, v.Demand.String())
+}
+
+// quota lets a pod grow only within what the namespace's quotas have left, as the API server counts it: of each
+// amount the greatest of spec, allocated and actual. So what is being lowered is not free before the node has
+// lowered it. Lowering passes even where a quota is exceeded already. A quota also demands that every container
+// sets the amount that it counts.
+func quota(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
+	if len(in.Namespace.Quotas) == 0 {
+		return nil
+	}
+	after := p.Apply(pod)
+	growth := GrowthOf(pod, p)
+	for _, q := range in.Namespace.Quotas {
+		if !constraint.Covers(&q, pod) {
+			continue
+		}
+		for _, name := range constraint.Names(q.Status.Hard) {
+			counted, ok := constraint.CountedBy(name)
+			if !ok {
+				continue
+			}
+			if c := counted.Unspecified(after); c != "" {
+				return Refuse(ReasonQuota, "quota %s demands that container %s sets %s, which a resize does not add", q.Name, c, name)
+			}
+			if refusal := exceeded(q, name, growth, in.Namespace.Reserved, counted); refusal != nil {
+				return refusal
+			}
+		}
+	}
+	return nil
+}
+
+// exceeded refuses growth beyond one amount of a quota, for now: a quota may be raised, and other pods may free
+// room.
+func exceeded(q corev1.ResourceQuota, name corev1.ResourceName, growth, promised recommender.Size, counted constraint.Counted) *Refusal {
+	more := counted.Of(growth)
+	hard, used, known := counted.State(&q, name)
+	used += counted.Of(promised)
+	switch {
+	case more <= 0:
+		return nil
+	case !known:
+		return RefuseForNow(ReasonQuota, "the use of quota %s is not known yet", q.Name)
+	case used+more > hard:
+		return RefuseForNow(ReasonQuota, "the pod would take %s more of %s, and quota %s has %s of %s in use", recommender.Format(counted.Resource, more), name,
+			q.Name, recommender.Format(counted.Resource, used), recommender.Format(counted.Resource, hard))
+	}
+	return nil
+}
+
+// GrowthOf is by how much a plan raises what quotas count for a pod, in millicores and bytes; amounts that fall
+// are 0.
+func GrowthOf(pod *corev1.Pod, p Plan) recommender.Size {
+	before, after := constraint.Charged(pod), constraint.Charged(p.Apply(pod))
+	var growth recommender.Size
+	for _, r := range recommender.Resources {
+		growth[r].Request = max(0, after[r].Request-before[r].Request)
+		growth[r].Limit = max(0, after[r].Limit-before[r].Limit)
+	}
+	return growth
+}
+
+// disruptionBudgets checks a resize that restarts containers against every PodDisruptionBudget that covers the
+// pod, as the API server checks evictions; the API server itself checks none of them for pods/resize. Growth after
+// an OOM kill is exempt, because the container is down anyway.
+func disruptionBudgets(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
+	if !p.Restarts || p.Urgent {
+		return nil
+	}
+	for i := range in.Namespace.Budgets {
+		budget := &in.Namespace.Budgets[i]
+		if !protects(budget, pod) {
+			continue
+		}
+		if refusal := spent(budget); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// spent returns why a budget allows no disruption now, or nil. A status that belongs to an older spec of the
+// budget counts as unknown, and unknown refuses.
+func spent(budget *policyv1.PodDisruptionBudget) *Refusal {
+	status := budget.Status
+	switch {
+	case status.ObservedGeneration < budget.Generation:
+		return RefuseForNow(ReasonDisruptionBudget, "its resizePolicy restarts a container, and what PodDisruptionBudget %s allows is not known yet", budget.Name)
+	case status.DisruptionsAllowed <= 0:
+		return RefuseForNow(ReasonDisruptionBudget, "its resizePolicy restarts a container, and PodDisruptionBudget %s allows no disruption now: %d pods are healthy, and %d have to be",
+			budget.Name, status.CurrentHealthy, status.DesiredHealthy)
+	}
+	return nil
+}
+
+// protects reports whether the budget's selector matches the pod. A selector that cannot be parsed counts as a
+// match; the API server accepts no such selector, so this only happens with an object of another source.
+func protects(budget *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
+	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+	return budget.Namespace == pod.Namespace && (err != nil || selector.Matches(labels.Set(pod.Labels)))
 }
