@@ -307,7 +307,14 @@ func TestFiveTenantsAndASixth(t *testing.T) {
 		runtime.KeepAlive(o)
 		return most
 	}
+	// Answers in flight at the moment of weighing are a part of the heap, and how many there are depends on how busy the
+	// machine is: what a life takes at least of three is compared. Memory that is kept would show in each.
 	behaved, hostile := life(false), life(true)
+	for range 2 {
+		if float64(hostile) > 1.1*float64(behaved) {
+			behaved, hostile = min(behaved, life(false)), min(hostile, life(true))
+		}
+	}
 	t.Logf("the operator's heap: %.1f MiB where five tenants behave, %.1f MiB where they do not (%+.1f %%), after %d questions to their servers",
 		float64(behaved)/(1<<20), float64(hostile)/(1<<20), 100*(float64(hostile)/float64(behaved)-1), server.asked.Load())
 	assert.LessOrEqual(t, float64(hostile), 1.1*float64(behaved))
