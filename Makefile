@@ -60,7 +60,7 @@ test-sim: bin/gotestsum ## The long run: lives of a cluster in virtual time, one
 	cd test && $(call gotest,sim) -count=1 -timeout 20m ./sim -sim.seeds $(SEEDS)
 
 test-integration: programs bin/gotestsum ## Tests against a real API server, with its own validation code and Helm (RUN=name for some)
-	cd test && $(call gotest,integration) -count=1 -timeout 20m -run '$(RUN)' ./integration/... ./killed/...
+	cd test && $(call gotest,integration) -count=1 -timeout 20m -run '$(RUN)' ./integration/... ./crash/...
 	cd test/admission && $(call gotest,admission) -count=1 -timeout 20m -run '$(RUN)' ./...
 	ATTUNE_HELM="$$(cd test && go run ./cluster/cmd/cluster find helm)" $(call gotest,charts) -count=1 -tags helm ./charts
 	cd test/certmanager && ATTUNE_HELM="$$(cd .. && go run ./cluster/cmd/cluster find helm)" $(call gotest,certmanager) -count=1 -tags helm ./...
@@ -111,7 +111,7 @@ test-mutants: ## The long run against the product with the mend of one finding a
 
 test-long: programs test-race test-fuzz ## Race detector and fuzzing; five tenants against a sixth; the operator killed at every call, in every story; fifty OOM kills and overloaded nodes on real kubelets; a million fuzzed pods
 	cd test && go test -count=1 -timeout 180m -v -run 'TestKilledEverywhere|TestClocks' ./integration -one-in 1 $(QUIETLY)
-	cd test && go test -count=1 -timeout 90m -v ./killed -all $(QUIETLY)
+	cd test && go test -count=1 -timeout 90m -v ./crash -all $(QUIETLY)
 	cd test && go test -count=1 -timeout 60m -v ./tenants -minutes 360
 	cd test && go test -count=1 -timeout 30m -v -run 'TestOOMKillsAreAnswered$$' ./e2e -oom-kills 50
 	cd test && go test -count=1 -timeout 60m -v ./e2e -overload

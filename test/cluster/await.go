@@ -6,33 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"attune.io/attune/test/await"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
 
-// poll calls check until it returns nil or ctx ends, whose error then holds
-// check's last one.
-func poll(ctx context.Context, check func(context.Context) error) error {
-	for {
-		err := check(ctx)
-		if err == nil {
-			return nil
-		}
-		var last fatalError
-		if errors.As(err, &last) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("gave up waiting: %w", err)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-// fatalError is one that no waiting will mend.
-type fatalError struct{ error }
+// pollEvery is how often the cluster is looked at while it starts.
+const pollEvery = 50 * time.Millisecond
 
 // awaitNodes waits until pods can be created and will be scheduled.
 func (c *Cluster) awaitNodes(ctx context.Context) error {
@@ -44,7 +25,7 @@ func (c *Cluster) awaitNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return poll(ctx, func(ctx context.Context) error {
+	return await.Until(ctx, "nodes", 0, pollEvery, func(ctx context.Context) error {
 		if err := c.checkProcesses(ctx); err != nil {
 			return err
 		}
@@ -60,7 +41,7 @@ func (c *Cluster) awaitNodes(ctx context.Context) error {
 func (c *Cluster) checkProcesses(ctx context.Context) error {
 	select {
 	case <-c.ended:
-		return fatalError{errors.New("its first process ended, cluster.log says why")}
+		return await.Final(errors.New("its first process ended, cluster.log says why"))
 	default:
 	}
 	all, err := c.Processes(ctx)
@@ -69,7 +50,7 @@ func (c *Cluster) checkProcesses(ctx context.Context) error {
 	}
 	for _, p := range all {
 		if p.Exited {
-			return fatalError{fmt.Errorf("%s ended with %d, %s.log says why", p.Name, p.Result, p.Name)}
+			return await.Final(fmt.Errorf("%s ended with %d, %s.log says why", p.Name, p.Result, p.Name))
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"attune.io/attune/test/await"
 	"attune.io/attune/test/cluster/internal/inside"
 	"attune.io/attune/test/cluster/internal/spec"
 	"attune.io/attune/test/cluster/internal/state"
@@ -72,9 +73,7 @@ func (c *Cluster) FreezePod(pod *corev1.Pod) error {
 		return err
 	}
 	// The signal is only sent by now; a thread may run on until it is handed over.
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	return poll(ctx, func(context.Context) error {
+	return await.Until(context.Background(), "pod "+pod.Name+" to stop", 10*time.Second, pollEvery, func(context.Context) error {
 		for _, pid := range pids {
 			if err := stopped(pid); err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 
+	"attune.io/attune/test/await"
 	"attune.io/attune/test/cluster/internal/spec"
 )
 
@@ -35,7 +36,7 @@ func (c *Cluster) StartPrometheus(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return poll(ctx, func(ctx context.Context) error { return c.get(ctx, PrometheusURL+"/-/ready") })
+	return await.Until(ctx, "Prometheus", 0, pollEvery, func(ctx context.Context) error { return c.get(ctx, PrometheusURL+"/-/ready") })
 }
 
 // StopPrometheus ends Prometheus: queries are refused until it is started again.

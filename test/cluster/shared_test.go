@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 
+	"attune.io/attune/test/await"
 	"attune.io/attune/test/cluster"
 )
 
@@ -74,19 +75,7 @@ func clientOf(t *testing.T, c *cluster.Cluster) kubernetes.Interface {
 // eventually fails the test if check still fails when limit is over.
 func eventually(t *testing.T, limit time.Duration, check func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	for {
-		err := check(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			require.NoError(t, err, "after %s", limit)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	require.NoError(t, await.Until(t.Context(), "it holds", limit, 50*time.Millisecond, check))
 }
 
 // workload is a pod of the workload image that uses what it is told to.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"attune.io/attune/test/await"
 	"attune.io/attune/test/cluster/internal/inside"
 	"attune.io/attune/test/cluster/internal/spec"
 	"attune.io/attune/test/cluster/internal/state"
@@ -54,9 +55,7 @@ func (c *Cluster) freezeOnVM(i int, pod *corev1.Pod, frozen bool) error {
 	if _, err := c.onVM(i, "sh", "-c", `echo "$1" > "$2"`, "sh", value, filepath.Join(dir, "cgroup.freeze")); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), vmLimit)
-	defer cancel()
-	return poll(ctx, func(context.Context) error {
+	return await.Until(context.Background(), "the cgroup of pod "+pod.Name, vmLimit, pollEvery, func(context.Context) error {
 		events, err := c.onVM(i, "cat", filepath.Join(dir, "cgroup.events"))
 		if err == nil && !strings.Contains(events, "frozen "+value) {
 			err = fmt.Errorf("pod %s is on its way: %s", pod.Name, events)

@@ -2,8 +2,9 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"attune.io/attune/test/await"
 )
 
 // patience is how long most things may take, on a slow machine.
@@ -13,21 +14,11 @@ const patience = 5 * time.Minute
 func (d *demo) await(ctx context.Context, what string, limit time.Duration, check func(context.Context) error) error {
 	began := time.Now()
 	defer d.screen.waiting(what, began, true)
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	return await.Until(ctx, what, limit, 100*time.Millisecond, func(ctx context.Context) error {
 		err := check(ctx)
-		if err == nil {
-			return nil
+		if err != nil {
+			d.screen.waiting(what, began, false)
 		}
-		d.screen.waiting(what, began, false)
-		if time.Since(began) > limit {
-			return fmt.Errorf("%s: not within %v: %w", what, limit, err)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
+		return err
+	})
 }

@@ -55,7 +55,7 @@ func TestAwait(t *testing.T) {
 	assert.Contains(t, out.String(), "the third try")
 	assert.True(t, strings.HasSuffix(out.String(), "\x1b[K"), "the line of waiting is taken away")
 
-	err := d.await(t.Context(), "the impossible", 0, func(context.Context) error { return errors.New("it has no end") })
+	err := d.await(t.Context(), "the impossible", time.Nanosecond, func(context.Context) error { return errors.New("it has no end") })
 	require.EqualError(t, err, "the impossible: not within 0s: it has no end")
 
 	ctx, cancel := context.WithCancel(t.Context())

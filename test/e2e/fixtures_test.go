@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/test/await"
 	"attune.io/attune/test/cluster"
 	"attune.io/attune/test/deploy"
 )
@@ -185,15 +186,8 @@ func eventually(t *testing.T, what string, condition func() error) {
 
 func within(t *testing.T, limit time.Duration, what string, condition func() error) {
 	t.Helper()
-	deadline := time.Now().Add(limit)
-	var err error
-	for time.Now().Before(deadline) {
-		if err = condition(); err == nil {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	require.NoError(t, err, "%s: not within %s", what, limit)
+	err := await.Until(context.WithoutCancel(t.Context()), what, limit, 100*time.Millisecond, func(context.Context) error { return condition() })
+	require.NoError(t, err)
 }
 
 func duration(d time.Duration) *v1alpha1.Duration {

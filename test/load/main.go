@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"attune.io/attune/test/await"
 )
 
 // The largest cluster, of which parts are played, and the memory that the operator may take there, in bytes.
@@ -93,14 +95,8 @@ func say(what, format string, args ...any) {
 	fmt.Printf("%-28s %s\n", what, fmt.Sprintf(format, args...))
 }
 
-// await looks again until it holds.
-func await(ctx context.Context, what string, holds func() error) error {
+// awaited looks again until it holds.
+func awaited(ctx context.Context, what string, holds func() error) error {
 	const patience = 30 * time.Minute
-	var last error
-	for end := time.Now().Add(patience); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(250 * time.Millisecond) {
-		if last = holds(); last == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s does not come: %w", what, errors.Join(last, ctx.Err()))
+	return await.Until(ctx, what, patience, 250*time.Millisecond, func(context.Context) error { return holds() })
 }

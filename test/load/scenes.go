@@ -36,7 +36,7 @@ func (s *site) begin(ctx context.Context, _ options) (err error) {
 		return err
 	}
 	began, want := time.Now(), len(s.parts)*workloadsEach
-	err = await(ctx, "the last recommendation", func() error {
+	err = awaited(ctx, "the last recommendation", func() error {
 		if _, _, _, err := s.operator.used(); err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func (s *site) rollout(ctx context.Context, _ options) error {
 		}
 	}
 	seeded := 0
-	err = await(ctx, "the rollout", func() error {
+	err = awaited(ctx, "the rollout", func() error {
 		if err := s.each(ctx, func(ctx context.Context, p *part) error { return p.sync(ctx, time.Now(), true) }); err != nil {
 			return err
 		}
@@ -240,7 +240,7 @@ func (s *site) hasten(ctx context.Context, settle time.Duration) error {
 			return err
 		}
 	}
-	if err := await(ctx, "recommendations by the new settings", func() error { return s.allOf(ctx, 2) }); err != nil {
+	if err := awaited(ctx, "recommendations by the new settings", func() error { return s.allOf(ctx, 2) }); err != nil {
 		return err
 	}
 	return sleep(ctx, settle)

@@ -1,6 +1,7 @@
 package inside
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"attune.io/attune/test/await"
 	"attune.io/attune/test/cluster/internal/spec"
 )
 
@@ -75,15 +77,9 @@ func waitForAPI(dir string, limit time.Duration) error {
 	if err != nil {
 		return err
 	}
-	for end := time.Now().Add(limit); ; time.Sleep(50 * time.Millisecond) {
-		err := get(client, spec.APIServer+"/readyz")
-		if err == nil {
-			return nil
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("the API server did not become ready within %s, its log says why: %w", limit, err)
-		}
-	}
+	return await.Until(context.Background(), "the API server is ready (its log says why not)", limit, 50*time.Millisecond, func(context.Context) error {
+		return get(client, spec.APIServer+"/readyz")
+	})
 }
 
 func apiClient(dir string) (*http.Client, error) {

@@ -1,12 +1,14 @@
 package inside
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"time"
 
+	"attune.io/attune/test/await"
 	"attune.io/attune/test/cluster/internal/spec"
 	"github.com/vishvananda/netlink"
 )
@@ -103,15 +105,13 @@ func nodeNetwork(i int, link string) error {
 }
 
 func waitForLink(name string, limit time.Duration) error {
-	for end := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
+	return await.Until(context.Background(), "network device "+name, limit, 5*time.Millisecond, func(context.Context) error {
 		_, err := netlink.LinkByName(name)
-		if err == nil {
-			return nil
+		if err != nil && !errors.As(err, &netlink.LinkNotFoundError{}) {
+			return await.Final(err)
 		}
-		if !errors.As(err, &netlink.LinkNotFoundError{}) || time.Now().After(end) {
-			return fmt.Errorf("waiting for %s: %w", name, err)
-		}
-	}
+		return err
+	})
 }
 
 func up(name string) error {

@@ -1,12 +1,14 @@
 package inside
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
 
+	"attune.io/attune/test/await"
 	"attune.io/attune/test/cluster/internal/spec"
 	"attune.io/attune/test/cluster/internal/state"
 	"golang.org/x/sys/unix"
@@ -67,12 +69,7 @@ func startNodeProcesses(c spec.Cluster, n spec.Node, s *supervisor) error {
 
 // untilItSucceeds repeats a process whose first failures mean "not ready yet".
 func untilItSucceeds(s *supervisor, p spec.Process, limit time.Duration) error {
-	for end := time.Now().Add(limit); ; time.Sleep(50 * time.Millisecond) {
-		err := s.run(p)
-		if err == nil || time.Now().After(end) {
-			return err
-		}
-	}
+	return await.Until(context.Background(), p.Name, limit, 50*time.Millisecond, func(context.Context) error { return s.run(p) })
 }
 
 // nodeMounts gives the node private directories where several nodes would

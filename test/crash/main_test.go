@@ -3,7 +3,7 @@
 // clock that is moved: there a killed operator is one whose calls are refused from a moment on and whose
 // memory is thrown away. That leaves out what only a process has: informers that lag, queues, several
 // workers, a start from nothing.
-package killed
+package crash
 
 import (
 	"context"

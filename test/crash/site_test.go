@@ -1,4 +1,4 @@
-package killed
+package crash
 
 import (
 	"context"
@@ -32,6 +32,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/resize/harm"
 	"attune.io/attune/test/apiserver"
+	"attune.io/attune/test/await"
 	"attune.io/attune/test/fault"
 	"attune.io/attune/test/kubelet"
 	"attune.io/attune/test/plane"
@@ -198,7 +199,7 @@ func (s *site) restartAPIServer() {
 	server := s.env.ControlPlane.GetAPIServer()
 	require.NoError(s.t, server.Stop())
 	require.NoError(s.t, server.Start())
-	await(s.t, "the API server", func() error {
+	awaited(s.t, "the API server", func() error {
 		return s.client.List(s.t.Context(), &corev1.PodList{}, client.InNamespace("default"))
 	})
 	s.setDeaf(false)
@@ -329,17 +330,11 @@ func (s *site) recommendation(workload string) (*v1alpha1.AttuneRecommendation, 
 	return rec, nil
 }
 
-// await waits for something, for as long as it takes on a busy machine.
-func await(t *testing.T, what string, holds func() error) {
+// awaited waits for something, for as long as it takes on a busy machine.
+func awaited(t *testing.T, what string, holds func() error) {
 	t.Helper()
 	const patience = 10 * time.Minute
-	var last error
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-		if last = holds(); last == nil {
-			return
-		}
-	}
-	require.NoError(t, last, "%s does not come", what)
+	require.NoError(t, await.Until(context.WithoutCancel(t.Context()), what, patience, 200*time.Millisecond, func(context.Context) error { return holds() }))
 }
 
 // finished: a workload has a history, no open record and no finalizer.

@@ -1,4 +1,4 @@
-package killed
+package crash
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package killed
+package crash
 
 import (
 	"errors"
@@ -123,7 +123,7 @@ func (s *site) tell(workloads map[string]kind) {
 func (s *site) end(workloads map[string]kind) {
 	s.t.Helper()
 	for name := range workloads {
-		await(s.t, "the end of "+name, func() error { return s.finished(name) })
+		awaited(s.t, "the end of "+name, func() error { return s.finished(name) })
 	}
 	for name, k := range workloads {
 		s.endsWell(name, k)
@@ -163,7 +163,7 @@ func TestRoughRoad(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		await(t, "a watch", func() error { return s.inPhase("watched", v1alpha1.RecordWatching) })
+		awaited(t, "a watch", func() error { return s.inPhase("watched", v1alpha1.RecordWatching) })
 		s.restartAPIServer()
 	}()
 	s.tell(maps.Clone(workloads))
@@ -188,7 +188,7 @@ func TestAPodIsEvicted(t *testing.T) {
 	s.live()
 	require.NoError(t, s.operator.start())
 	s.begin(map[string]kind{"web": cramped})
-	await(t, "an eviction", func() error {
+	awaited(t, "an eviction", func() error {
 		for _, call := range s.link.Calls() {
 			if call.Subresource == "eviction" {
 				return nil
