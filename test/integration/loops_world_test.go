@@ -17,10 +17,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,23 +54,55 @@ import (
 type world struct {
 	t         *testing.T
 	namespace string
-	clock     *clocktesting.FakePassiveClock
+	told      *told
+	moments
+	nodesAndPods
+	operator
+	disturbances
+}
+
+// moments are what the world goes by.
+type moments struct {
+	clock *clocktesting.FakePassiveClock
 	// beginning is when a story begins that is to go on as in every other world.
 	beginning time.Time
-	// client is the loops', direct everybody else's. What the loops do not read from memory goes by linked.
+	// ahead is how far the loops' clock, nodeAhead how far the nodes' is ahead of the one that the world goes by.
+	ahead, nodeAhead time.Duration
+	// down is how long the loops stay away after they were killed, deadUntil when they come back.
+	down      time.Duration
+	deadUntil time.Time
+	// lateUntil is when calls that were held back reach the API server.
+	lateUntil time.Time
+}
+
+// nodesAndPods are what the loops find: objects, nodes that are played, and what pods use.
+type nodesAndPods struct {
+	// client is the loops', direct every other writer's. What the loops do not read from memory goes by linked.
 	client, direct, linked client.WithWatch
-	// known is what everybody has read: whoever writes past them has to say so.
+	// known is what was read of the API server: whoever writes past them has to say so.
 	known memo
-	// writes counts what the loops wrote, changes what anybody wrote.
+	// node is the one that pods start on, other a second one where a test has it.
+	node, other *kubelet.Node
+	plane       *plane.Plane
+	// memory is what each container holds, in MiB, by name; or as a test's own function says.
+	memory map[string]int64
+	holds  func(pod *corev1.Pod, container string) (mib int64, ok bool)
+	ready  func(pod *corev1.Pod) bool
+	// seeded: new pods are sized at admission.
+	seeded bool
+	// deleted counts the policies that were deleted.
+	deleted int
+	// writes counts what the loops wrote, changes what anyone wrote.
 	writes, changes int
-	// resize, where set, stands between the loops and the API server's resize subresource.
-	resize func(patch func() error) error
-	// send, where set, sends the loops' resizes in somebody else's name.
-	send func(ctx context.Context, o client.Object, p client.Patch) error
-	// cached, where set, is what the loops' cache has of a pod; it may be behind.
-	cached func(corev1.Pod) corev1.Pod
-	// seen, where set, changes what the loops see of an object.
-	seen func(client.Object)
+}
+
+// operator is what runs: its loops, and what they rest on beside the API server.
+type operator struct {
+	history   policyloop.History
+	usage     *usages
+	policies  *policyloop.Controller
+	workloads *workloadloop.Controller
+	nodes     *nodeloop.Controller
 	// gauge, where set, measures pods; autoscalers are those of the namespace; rights those of the operator.
 	gauge       workloadloop.Gauge
 	autoscalers policyloop.Autoscalers
@@ -80,40 +110,26 @@ type world struct {
 	// sources are the namespaces whose policies may name queries of their own; evictions: the operator may evict pods.
 	sources   []string
 	evictions bool
+}
+
+// disturbances are what a test puts between the loops and the API server.
+type disturbances struct {
 	// link is the loops' way to the API server.
 	link *fault.Link
+	// resize, where set, stands between the loops and the API server's resize subresource.
+	resize func(patch func() error) error
+	// send, where set, sends the loops' resizes in another writer's name.
+	send func(ctx context.Context, o client.Object, p client.Patch) error
+	// cached, where set, is what the loops' cache has of a pod; it may be behind.
+	cached func(corev1.Pod) corev1.Pod
+	// seen, where set, changes what the loops see of an object.
+	seen func(client.Object)
 	// stumble, where set, takes an error of a loop; else there must be none.
 	stumble func(error)
-	// ahead is how far the loops' clock, nodeAhead how far the nodes' is ahead of the one that the world goes by.
-	ahead, nodeAhead time.Duration
-	// down is how long the loops stay away after they were killed, deadUntil when they come back; buried,
-	// where set, looks at what they left behind.
-	down      time.Duration
-	deadUntil time.Time
-	// deleted counts the policies that were deleted.
-	deleted int
-	// lateUntil is when calls that were held back reach the API server.
-	lateUntil time.Time
-	buried    func()
+	// buried, where set, looks at what the loops left behind when they were killed.
+	buried func()
 	// passed, where set, looks at what each pass has made.
 	passed func()
-
-	// node is the one that pods start on, other a second one where a test has it.
-	node      *kubelet.Node
-	other     *kubelet.Node
-	plane     *plane.Plane
-	history   policyloop.History
-	usage     *usages
-	policies  *policyloop.Controller
-	workloads *workloadloop.Controller
-	nodes     *nodeloop.Controller
-	told      *told
-	// memory is what each container holds, in MiB, by name; or as a test's own function says.
-	memory map[string]int64
-	holds  func(pod *corev1.Pod, container string) (mib int64, ok bool)
-	ready  func(pod *corev1.Pod) bool
-	// seeded: new pods are sized at admission.
-	seeded bool
 }
 
 // kinds are looked up once for all worlds.
@@ -128,9 +144,10 @@ var kinds = sync.OnceValues(func() (meta.RESTMapper, error) {
 func newWorld(t *testing.T, node kubelet.Options) *world {
 	t.Helper()
 	w := &world{
-		t: t, clock: clocktesting.NewFakePassiveClock(time.Now().UTC().Truncate(time.Second)), beginning: theBeginning(),
-		usage: newUsages(), told: &told{}, memory: map[string]int64{},
-		ready: func(*corev1.Pod) bool { return true },
+		t: t, told: &told{},
+		moments:      moments{clock: clocktesting.NewFakePassiveClock(time.Now().UTC().Truncate(time.Second)), beginning: theBeginning()},
+		nodesAndPods: nodesAndPods{memory: map[string]int64{}, ready: func(*corev1.Pod) bool { return true }},
+		operator:     operator{usage: newUsages()},
 	}
 	config := rest.CopyConfig(server)
 	config.QPS = -1
@@ -241,104 +258,6 @@ type none struct{}
 
 func (none) Of(context.Context, workload.Workload) (autoscale.Holds, error) {
 	return autoscale.Holds{}, nil
-}
-
-// counting counts writes and lets a test come between the loops and resizes.
-func (w *world) counting(n *int, known memo) interceptor.Funcs {
-	written := func(o client.Object) {
-		*n++
-		known.forget(o)
-	}
-	return interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			defer written(o)
-			return c.Create(ctx, o, opts...)
-		},
-		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-			defer written(o)
-			return c.Update(ctx, o, opts...)
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-			defer written(o)
-			return c.Patch(ctx, o, p, opts...)
-		},
-		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			defer written(o)
-			return c.Delete(ctx, o, opts...)
-		},
-		SubResourceCreate: func(ctx context.Context, c client.Client, sub string, o, subObject client.Object, opts ...client.SubResourceCreateOption) error {
-			defer written(o)
-			return c.SubResource(sub).Create(ctx, o, subObject, opts...)
-		},
-		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
-			defer written(o)
-			return c.SubResource(sub).Update(ctx, o, opts...)
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-			defer written(o)
-			patch := func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) }
-			switch ours := n == &w.writes && sub == "resize"; {
-			case ours && w.send != nil:
-				defer w.known.forget(o)
-				return w.send(ctx, o, p)
-			case ours && w.resize != nil:
-				return w.resize(patch)
-			}
-			return patch()
-		},
-	}
-}
-
-// indexes are those that the loops register with a cache.
-var indexes = map[string]func(client.Object) string{
-	"attune.policy":    func(o client.Object) string { return o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name },
-	"spec.policy.name": func(o client.Object) string { return o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name },
-	"attune.node":      func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName },
-	"attune.workload": func(o client.Object) string {
-		id, _ := workload.OwnerOf(o, o.GetNamespace(), nil)
-		return id.String()
-	},
-}
-
-// get is a cache's: it never fails.
-func (w *world) get(ctx context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	err := w.direct.Get(ctx, key, o, opts...)
-	if err == nil && w.seen != nil {
-		w.seen(o)
-	}
-	return err
-}
-
-func (w *world) listByIndex(ctx context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-	c := w.direct
-	options := (&client.ListOptions{}).ApplyOptions(opts)
-	if options.FieldSelector == nil {
-		return c.List(ctx, list, opts...)
-	}
-	requirement := options.FieldSelector.Requirements()[0]
-	index := indexes[requirement.Field]
-	if index == nil {
-		return fmt.Errorf("no index %q", requirement.Field)
-	}
-	options.FieldSelector = nil
-	if err := c.List(ctx, list, options); err != nil {
-		return err
-	}
-	keep := func(o client.Object) bool { return index(o) == requirement.Value }
-	switch l := list.(type) {
-	case *corev1.PodList:
-		l.Items = slices.DeleteFunc(l.Items, func(p corev1.Pod) bool { return !keep(&p) })
-		for i := range l.Items {
-			if w.cached != nil {
-				l.Items[i] = w.cached(l.Items[i])
-			}
-		}
-	case *v1alpha1.AttuneRecommendationList:
-		l.Items = slices.DeleteFunc(l.Items, func(r v1alpha1.AttuneRecommendation) bool { return !keep(&r) })
-	default:
-		return fmt.Errorf("no index of %T", list)
-	}
-	return nil
 }
 
 // memoryOf is what a container's cgroup holds, in bytes.
@@ -550,162 +469,6 @@ func (w *world) describe() string {
 		out = append(out, rec.Name, string(raw), fmt.Sprint(err))
 	}
 	return strings.Join(append(out, w.told.lines...), "\n")
-}
-
-// policy creates one for all Deployments, with a spec as a user writes it.
-func (w *world) policy(name, spec string) {
-	w.t.Helper()
-	u := policyWith(w.t, spec)
-	u.SetNamespace(w.namespace)
-	u.SetName(name)
-	require.NoError(w.t, w.direct.Create(w.t.Context(), u))
-}
-
-// auto is a policy that resizes at once and everything, unless more says otherwise.
-func (w *world) auto(more string) {
-	w.t.Helper()
-	w.policy("all", "updateStrategy: {type: Auto, cooldown: 1m, safetyObservationPeriod: 1m, maxConcurrentResizes: 100%, canary: {percentage: 100}}\n"+more)
-}
-
-// sized are requests and limits, such as "cpu=1,memory=1Gi"; an empty text is none.
-func sized(t *testing.T, requests, limits string) corev1.ResourceRequirements {
-	t.Helper()
-	return corev1.ResourceRequirements{Requests: amounts(t, requests), Limits: amounts(t, limits)}
-}
-
-func amounts(t *testing.T, text string) corev1.ResourceList {
-	t.Helper()
-	var list corev1.ResourceList
-	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
-		name, value, ok := strings.Cut(part, "=")
-		require.True(t, ok, text)
-		if list == nil {
-			list = corev1.ResourceList{}
-		}
-		list[corev1.ResourceName(name)] = resource.MustParse(value)
-	}
-	return list
-}
-
-func template(name string, containers ...corev1.Container) (*metav1.LabelSelector, corev1.PodTemplateSpec) {
-	labels := map[string]string{"app": name}
-	for i := range containers {
-		containers[i].Image = "example.org/app:1"
-	}
-	return &metav1.LabelSelector{MatchLabels: labels}, corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: containers},
-	}
-}
-
-func (w *world) deployment(name string, replicas int32, containers ...corev1.Container) *appsv1.Deployment {
-	w.t.Helper()
-	d := &appsv1.Deployment{}
-	d.Namespace, d.Name, d.Spec.Replicas = w.namespace, name, &replicas
-	d.Spec.Selector, d.Spec.Template = template(name, containers...)
-	require.NoError(w.t, w.direct.Create(w.t.Context(), d))
-	return d
-}
-
-func (w *world) statefulSet(name string, replicas int32, containers ...corev1.Container) {
-	w.t.Helper()
-	s := &appsv1.StatefulSet{}
-	s.Namespace, s.Name, s.Spec.Replicas, s.Spec.ServiceName = w.namespace, name, &replicas, name
-	s.Spec.Selector, s.Spec.Template = template(name, containers...)
-	require.NoError(w.t, w.direct.Create(w.t.Context(), s))
-}
-
-// app is one container that asks for an amount.
-func (w *world) app(requests, limits string) corev1.Container {
-	w.t.Helper()
-	return corev1.Container{Name: "app", Resources: sized(w.t, requests, limits)}
-}
-
-func (w *world) pods() []corev1.Pod {
-	w.t.Helper()
-	list := &corev1.PodList{}
-	require.NoError(w.t, w.direct.List(w.t.Context(), list, client.InNamespace(w.namespace)))
-	return list.Items
-}
-
-// pod is the only one.
-func (w *world) pod() *corev1.Pod {
-	w.t.Helper()
-	pods := w.pods()
-	require.Len(w.t, pods, 1)
-	return &pods[0]
-}
-
-func (w *world) recommendations() []v1alpha1.AttuneRecommendation {
-	w.t.Helper()
-	list := &v1alpha1.AttuneRecommendationList{}
-	require.NoError(w.t, w.direct.List(w.t.Context(), list, client.InNamespace(w.namespace)))
-	return list.Items
-}
-
-// recommendation is the only one.
-func (w *world) recommendation() *v1alpha1.AttuneRecommendation {
-	w.t.Helper()
-	recs := w.recommendations()
-	require.Len(w.t, recs, 1)
-	return &recs[0]
-}
-
-func (w *world) thePolicy(name string) *v1alpha1.AttunePolicy {
-	w.t.Helper()
-	p := &v1alpha1.AttunePolicy{}
-	require.NoError(w.t, w.direct.Get(w.t.Context(), types.NamespacedName{Namespace: w.namespace, Name: name}, p))
-	return p
-}
-
-// watched is the pod whose resize is the first under way, while it is watched; else empty.
-func (w *world) watched() string {
-	w.t.Helper()
-	records := w.recommendation().Status.Records
-	if len(records) == 0 || records[0].WatchUntil == nil {
-		return ""
-	}
-	return records[0].PodName
-}
-
-// idle: no record is open.
-func (w *world) idle() bool {
-	return !slices.ContainsFunc(w.recommendations(), func(r v1alpha1.AttuneRecommendation) bool { return len(r.Status.Records) > 0 })
-}
-
-// history is "result reason" of every finished resize, oldest first.
-func results(rec *v1alpha1.AttuneRecommendation) []string {
-	var out []string
-	for _, row := range slices.Backward(rec.Status.History) {
-		out = append(out, strings.TrimSpace(row.Result+" "+row.Reason))
-	}
-	return out
-}
-
-func cpuRequest(pod *corev1.Pod) int64 {
-	return pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
-}
-
-func memoryLimit(pod *corev1.Pod) int64 {
-	return pod.Spec.Containers[0].Resources.Limits.Memory().Value() >> 20
-}
-
-func memoryRequest(pod *corev1.Pod) int64 {
-	return pod.Spec.Containers[0].Resources.Requests.Memory().Value() >> 20
-}
-
-func restarts(pod *corev1.Pod) (n int32) {
-	for _, s := range pod.Status.ContainerStatuses {
-		n += s.RestartCount
-	}
-	return n
-}
-
-// runs is what the runtime reports of a pod's only container.
-func runs(pod *corev1.Pod) corev1.ResourceRequirements {
-	if len(pod.Status.ContainerStatuses) == 0 || pod.Status.ContainerStatuses[0].Resources == nil {
-		return corev1.ResourceRequirements{}
-	}
-	return *pod.Status.ContainerStatuses[0].Resources
 }
 
 func init() {
