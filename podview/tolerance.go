@@ -1,8 +1,6 @@
 package podview
 
-import (
-	"attune.io/attune/recommender"
-)
+import "attune.io/attune/recommender"
 
 // Value is one of the four amounts a container has.
 type Value uint8
