@@ -4,7 +4,7 @@
 //
 // SelfSigned does this, in a loop and after each change of the Secret or of a webhook configuration:
 //
-//  1. PlanFor judges the Secret, Issue makes what is due, and the Secret is written (plan.go, issue.go).
+//  1. PlanFor judges the Secret, Issue makes what is due, and the Secret is written (plan.go).
 //  2. The webhook configurations get the authorities of the Secret as their caBundle (trust.go).
 //  3. After a pause in which API servers see that, the certificate is served (selfsigned.go).
 //

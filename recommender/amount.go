@@ -3,15 +3,15 @@
 // rule; their units are in types.
 //
 // The way of a recommendation:
-//  1. history.go: NewProfile turns steps of usage into a Profile (profile.go): percentiles by hour of the day,
-//     peak, gaps.
+//  1. history.go: NewProfile turns steps of usage into a Profile (input.go): percentiles by hour of the day,
+//     peak, gaps, and the confidence in it.
 //  2. recommend.go: Recommend applies the rules of rules.go to the profile, in order: percentile, margin, burst,
 //     confidence, floor, bounds. It returns a target, and holds (holds.go) that say why a target is missing or not
 //     applied.
-//  3. change.go: NextStep moves a live container one step towards its target; limits.go gives the limit that goes
+//  3. change.go: NextStep moves a live container one step towards its target; LimitFor gives the limit that goes
 //     with it.
 //
-// lessons.go has the floors that harm teaches, format.go and reasons.go write amounts and reasons. The package
+// input.go has the floors that harm teaches too, format.go and reasons.go write amounts and reasons. The package
 // never looks at pods or clusters. Start reading with Recommend and the rule table in rules.go.
 package recommender
 

@@ -1,5 +1,7 @@
 package recommender
 
+import "cmp"
+
 // deadBandPercent is the dead band in percent of the live request: a smaller change is not worth a resize.
 const deadBandPercent = 10
 
@@ -91,10 +93,7 @@ func (s *step) compute() {
 }
 
 func (s *step) explained() Step {
-	before := s.target
-	if before == 0 {
-		before = s.live.Request
-	}
+	before := cmp.Or(s.target, s.live.Request)
 	return Step{Resource: s.resource, Name: "change", Before: before, After: s.next.Request, Reason: string(s.why)}
 }
 
@@ -113,7 +112,7 @@ func (s *step) request() Amount {
 	case live == 0:
 		s.why = s.why.text("not set so far: the target is taken at once")
 		return target
-	case s.small(target):
+	case WithinDeadBand(live, target):
 		return s.keep(SmallChange, s.whySmall(target))
 	case s.resource == Memory && target < live && !s.settings.AllowDecrease:
 		return s.keep(DecreaseNotAllowed, s.whyKept(target))
@@ -127,9 +126,6 @@ func (s *step) keep(reason Reason, why sentence) Amount {
 	s.hold, s.why = reason, why
 	return s.live.Request
 }
-
-// small reports whether the target is within the dead band.
-func (s *step) small(target Amount) bool { return WithinDeadBand(s.live.Request, target) }
 
 // WithinDeadBand reports whether the target differs from the live amount by less than 10 % of it, which is not
 // worth a resize. A live amount of zero is not set and has no dead band.
@@ -192,7 +188,7 @@ func (s *step) limit() Amount {
 func (s *step) caughtUp(limit Amount) Amount {
 	live := Allocation{Request: s.live.Limit}
 	band := step{resource: s.resource, live: live, settings: s.settings}
-	if s.hold != SmallChange || limit > s.live.Limit || band.small(limit) {
+	if s.hold != SmallChange || limit > s.live.Limit || WithinDeadBand(s.live.Limit, limit) {
 		return s.live.Limit
 	}
 	next := band.capped(limit)
@@ -219,9 +215,7 @@ const limitHeadroom = 1.1
 
 // defaulted returns the allocation with its limit as the request where it has no request, as the API server does.
 func (a Allocation) defaulted() Allocation {
-	if a.Request == 0 {
-		a.Request = a.Limit
-	}
+	a.Request = cmp.Or(a.Request, a.Limit)
 	return a
 }
 

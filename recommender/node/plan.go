@@ -162,12 +162,7 @@ func recently(at, now time.Time, ago time.Duration) bool {
 func (n *nodePlan) exact() bool {
 	greatest := min(recommender.MaxAmount, mostSum/recommender.Amount(max(1, len(n.pods)+len(n.next))))
 	exact := func(amounts ...recommender.Amount) bool {
-		for _, a := range amounts {
-			if a < 0 || a > greatest {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(amounts, func(a recommender.Amount) bool { return a < 0 || a > greatest })
 	}
 	for i := range n.pods {
 		p := &n.pods[i]

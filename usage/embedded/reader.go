@@ -46,7 +46,7 @@ func (r *reader) take(p point) {
 		return
 	}
 	if drop := usage.DropOf(p.value); drop != "" {
-		r.drop(drop)
+		r.dropped[drop]++
 		return
 	}
 	// A sample without a time was measured when the kubelet answered.
@@ -55,12 +55,12 @@ func (r *reader) take(p point) {
 	}
 	if off := p.at - r.now; off > future.Milliseconds() || off < -past.Milliseconds() {
 		r.off = off
-		r.drop(usage.DropClock)
+		r.dropped[usage.DropClock]++
 		return
 	}
 	k := r.known(p)
 	if k.drop != "" {
-		r.drop(k.drop)
+		r.dropped[k.drop]++
 		return
 	}
 	r.batch = append(r.batch, scraped{k.series, raw.Sample{At: p.at, Value: p.value}})
@@ -76,14 +76,6 @@ func (r *reader) wants(text []byte) bool {
 		return ofNode(text)
 	}
 	return false
-}
-
-// drop counts a sample that is not kept.
-func (r *reader) drop(why usage.Drop) {
-	if r.dropped == nil {
-		r.dropped = map[usage.Drop]int{}
-	}
-	r.dropped[why]++
 }
 
 // clock returns an error where all samples of a node have impossible times, so that its clock must be wrong. A few

@@ -297,11 +297,8 @@ func (s *scale) addExact(bucket uint16, value float64) {
 // amount that a bucket stands for.
 func (s *scale) amount(bucket uint16) recommender.Usage {
 	value := codec.Middle(bucket)
-	for _, e := range s.exact {
-		if e.bucket == bucket {
-			value = e.value
-			break
-		}
+	if i := slices.IndexFunc(s.exact, func(e exact) bool { return e.bucket == bucket }); i >= 0 {
+		value = s.exact[i].value
 	}
 	return recommender.Usage(min(value, s.max) * s.unit)
 }

@@ -261,12 +261,7 @@ func (c containers) include(others containers) bool {
 	if c == nil {
 		return true
 	}
-	for _, name := range others {
-		if !slices.Contains(c, name) {
-			return false
-		}
-	}
-	return others != nil
+	return others != nil && !slices.ContainsFunc(others, func(name string) bool { return !c.has(name) })
 }
 
 // newResolver of the interests of one namespace. Neighbours are in the index without being wanted, so that the pods of one

@@ -58,34 +58,32 @@ func (m Metered) Memory(ctx context.Context, namespace string, pods []string, wi
 // OOMKills returns how many processes of each container the kernel killed within its pod's window (see
 // Scope.Killed).
 func (m Metered) OOMKills(ctx context.Context, namespace string, windows map[string]time.Duration, at time.Time) (usage.ByContainer, error) {
-	began := time.Now()
-	answer, err := m.Client.Since(ctx, windows, at, func(pods []string, window time.Duration) string {
-		return m.Client.Scope().Killed(namespace, pods, window)
+	return counted(m, "oomkills", func() (usage.ByContainer, error) {
+		return m.Client.Since(ctx, windows, at, func(pods []string, window time.Duration) string {
+			return m.Client.Scope().Killed(namespace, pods, window)
+		})
 	})
-	m.count("oomkills", time.Since(began), err)
-	return answer, err
 }
 
 // Value evaluates the query of a guardrail, as Client.Value does.
 func (m Metered) Value(ctx context.Context, query string, at time.Time) (float64, error) {
-	began := time.Now()
-	v, err := m.Client.Value(ctx, query, at)
-	m.count("slo", time.Since(began), err)
-	return v, err
+	return counted(m, "slo", func() (float64, error) { return m.Client.Value(ctx, query, at) })
 }
 
 // Nodes evaluates an expression about all nodes, as AskNodes does.
 func (m Metered) Nodes(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
-	began := time.Now()
-	answer, err := m.Client.Nodes(ctx, expression, at)
-	m.count("load", time.Since(began), err)
-	return answer, err
+	return counted(m, "load", func() (map[string]float64, error) { return m.Client.Nodes(ctx, expression, at) })
 }
 
 // pods asks about containers of some pods, in a few requests; the answer counts as one.
 func (m Metered) pods(ctx context.Context, what string, pods []string, at time.Time, expression func([]string) string) (usage.ByContainer, error) {
+	return counted(m, what, func() (usage.ByContainer, error) { return m.Client.Pods(ctx, pods, at, expression) })
+}
+
+// counted asks a question of a kind, and counts it.
+func counted[T any](m Metered, what string, ask func() (T, error)) (T, error) {
 	began := time.Now()
-	answer, err := m.Client.Pods(ctx, pods, at, expression)
+	answer, err := ask()
 	m.count(what, time.Since(began), err)
 	return answer, err
 }

@@ -64,7 +64,7 @@ func Read(ctx context.Context, scope Scope, query usage.Query, ask Asker, yield 
 			if err != nil {
 				return report, err
 			}
-			pick.said(said)
+			report.Add(usage.Report{Partial: said.Partial, Warnings: said.Warnings})
 		}
 	}
 	return report, nil
@@ -128,14 +128,6 @@ func (e envelope) said() Said {
 		said.Partial = said.Partial || !strings.HasPrefix(warning, aboutTheQuery)
 	}
 	return said
-}
-
-// said keeps what an answer says of itself.
-func (p *picker) said(said Said) {
-	p.report.Partial = p.report.Partial || said.Partial
-	for _, warning := range said.Warnings {
-		p.report.Warn(warning)
-	}
 }
 
 // usable keeps the samples that are amounts and lie within the query, in place.

@@ -216,10 +216,10 @@ func (s *Store) Append(entries []Entry) error {
 func (s *Store) Querier(first, last int64) (storage.Querier, error) {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
-	all := []storage.Querier{waiting{buffer: s.buffer, first: first, last: last}}
+	all := []storage.Querier{waiting{Querier: storage.NoopQuerier(), buffer: s.buffer, first: first, last: last}}
 	for _, p := range s.packs {
 		if p.max >= first && p.min <= last && !p.failed.Load() {
-			all = append(all, querier{pack: p, first: first, last: last})
+			all = append(all, querier{Querier: storage.NoopQuerier(), pack: p, first: first, last: last})
 		}
 	}
 	return storage.NewMergeQuerier(all, nil, storage.ChainedSeriesMerge), nil
