@@ -16,6 +16,9 @@ const (
 // maxGap is the longest time between two samples that counts as measured: the longest window of a rate.
 const maxGap = 2 * time.Minute
 
+// baseWindows of the resources.
+var baseWindows = [2]time.Duration{recommender.CPU: BaseCPUWindow, recommender.Memory: BaseMemoryWindow}
+
 // mostBaseSlots bounds the slots of a base's window.
 const mostBaseSlots = int(max(BaseCPUWindow/baseCPUSlot, BaseMemoryWindow/baseMemorySlot)) + 1
 
@@ -39,7 +42,7 @@ func (u *Recent) Add(r recommender.Resource, at time.Time, usage recommender.Usa
 // Base demand: the 75th percentile of the container's window. It counts once half of its window was measured
 // (false: it was not), since the first minutes of a pod say little of what it always needs.
 func (u *Recent) Base(r recommender.Resource, now time.Time) (recommender.Usage, bool) {
-	window := baseWindow(r)
+	window := baseWindows[r]
 	if u.Measured(r, now) < window/2 {
 		return 0, false
 	}
@@ -52,23 +55,16 @@ func (u *Recent) Base(r recommender.Resource, now time.Time) (recommender.Usage,
 
 // Measured is how much of the window that makes the base was measured.
 func (u *Recent) Measured(r recommender.Resource, now time.Time) time.Duration {
-	return u.of[r].measured(now.Add(-baseWindow(r)), now)
+	return u.of[r].measured(now.Add(-baseWindows[r]), now)
 }
 
 // Seen: something was measured in one of the windows.
 func (u *Recent) Seen(now time.Time) bool {
 	seen := false
 	for _, r := range recommender.Resources {
-		u.of[r].each(now.Add(-baseWindow(r)), now, func(recommender.Usage) { seen = true })
+		u.of[r].each(now.Add(-baseWindows[r]), now, func(recommender.Usage) { seen = true })
 	}
 	return seen
-}
-
-func baseWindow(r recommender.Resource) time.Duration {
-	if r == recommender.Memory {
-		return BaseMemoryWindow
-	}
-	return BaseCPUWindow
 }
 
 // Mean of what was measured from a time on, from the first slot that begins then or later. False where nothing was.
