@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
@@ -242,11 +243,10 @@ func IsAlways[P ~string](policy P) bool {
 // Statuses finds container and init container statuses by name; names are unique across both.
 func Statuses(pod *corev1.Pod) map[string]*corev1.ContainerStatus {
 	statuses := make(map[string]*corev1.ContainerStatus, len(pod.Status.ContainerStatuses))
-	for i := range pod.Status.InitContainerStatuses {
-		statuses[pod.Status.InitContainerStatuses[i].Name] = &pod.Status.InitContainerStatuses[i]
-	}
-	for i := range pod.Status.ContainerStatuses {
-		statuses[pod.Status.ContainerStatuses[i].Name] = &pod.Status.ContainerStatuses[i]
+	for _, of := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range of {
+			statuses[of[i].Name] = &of[i]
+		}
 	}
 	return statuses
 }
@@ -274,10 +274,7 @@ func AmountIn(r recommender.Resource, list corev1.ResourceList) recommender.Amou
 
 // FromPointer is AmountOf a quantity that may be absent.
 func FromPointer(r recommender.Resource, q *resource.Quantity) recommender.Amount {
-	if q == nil {
-		return 0
-	}
-	return AmountOf(r, *q)
+	return AmountOf(r, ptr.Deref(q, resource.Quantity{}))
 }
 
 // ToPointer returns the quantity of an amount; nil for 0 and below.

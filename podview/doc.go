@@ -6,8 +6,8 @@
 //   - allocation.go: quantities and amounts, containers and their statuses, Read.
 //   - footprint.go: what the scheduler counts for a pod on its node.
 //   - qos.go, tolerance.go: the class of a pod; how kernels and runtimes round what was asked for.
-//   - oom.go, lag.go: OOM kills, and a pod's own memory limit that is behind those of its containers.
-//   - template.go, hash.go: which template a pod was made from, and a stable order of names.
+//   - oom.go: OOM kills, and a pod's own memory limit that is behind those of its containers.
+//   - template.go: which template a pod was made from, and a stable order of names.
 //
 // The package is pure: it never writes to a pod that it is given (Put changes only the list that is passed to it),
 // holds no client and reads no clock.

@@ -75,11 +75,7 @@ func Overhead(pod *corev1.Pod) [2]recommender.Amount { return Amounts(pod.Spec.O
 // Counted is Read with other requests: of each container the greatest of the spec's, the allocated and the actual
 // one, which is what the scheduler counts. Limits are those of Read.
 func Counted(pod *corev1.Pod) []Container {
-	containers, statuses := Read(pod), Statuses(pod)
-	asked := map[string]recommender.Size{}
-	for _, c := range Resizable(pod) {
-		asked[c.Name] = ReadSpec(c.Resources)
-	}
+	containers, statuses, asked := Read(pod), Statuses(pod), Specs(pod)
 	for i := range containers {
 		c := &containers[i]
 		for _, r := range recommender.Resources {

@@ -56,11 +56,8 @@ func qosSizes(pod *corev1.Pod) []recommender.Size {
 		return []recommender.Size{ReadSpec(*pod.Spec.Resources)}
 	}
 	var sizes []recommender.Size
-	for i := range pod.Spec.Containers {
-		sizes = append(sizes, ReadSpec(pod.Spec.Containers[i].Resources))
-	}
-	for i := range pod.Spec.InitContainers {
-		sizes = append(sizes, ReadSpec(pod.Spec.InitContainers[i].Resources))
+	for _, c := range AllContainers(pod) {
+		sizes = append(sizes, ReadSpec(c.Resources))
 	}
 	return sizes
 }

@@ -1,6 +1,7 @@
 package podview
 
 import (
+	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,4 +64,11 @@ func programOf(c *corev1.Container) string {
 		text.WriteString(strings.Join(part, "\x00") + "\x01")
 	}
 	return text.String()
+}
+
+// Hash of a name: it orders pods and workloads in a way that is the same in every pass, and favours none.
+func Hash(name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return h.Sum64()
 }

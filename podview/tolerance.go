@@ -1,8 +1,6 @@
 package podview
 
-import (
-	"attune.io/attune/recommender"
-)
+import "attune.io/attune/recommender"
 
 // Value is one of the four amounts a container has.
 type Value uint8
@@ -37,10 +35,7 @@ func Near(v Value, actual, wished recommender.Amount) bool {
 	if actual == wished {
 		return true
 	}
-	difference := actual - wished
-	if difference < 0 {
-		difference = -difference
-	}
+	difference := max(actual-wished, wished-actual)
 	switch v {
 	case CPURequest:
 		// Shares are weights of 1/1024 core, so a request read back may be off by one millicore.

@@ -3,17 +3,22 @@
 // rule; their units are in types.
 //
 // The way of a recommendation:
-//  1. history.go: NewProfile turns steps of usage into a Profile (profile.go): percentiles by hour of the day,
-//     peak, gaps.
+//  1. history.go: NewProfile turns steps of usage into a Profile (input.go): percentiles by hour of the day,
+//     peak, gaps, and the confidence in it.
 //  2. recommend.go: Recommend applies the rules of rules.go to the profile, in order: percentile, margin, burst,
 //     confidence, floor, bounds. It returns a target, and holds (holds.go) that say why a target is missing or not
 //     applied.
-//  3. change.go: NextStep moves a live container one step towards its target; limits.go gives the limit that goes
+//  3. change.go: NextStep moves a live container one step towards its target; LimitFor gives the limit that goes
 //     with it.
 //
-// lessons.go has the floors that harm teaches, format.go and reasons.go write amounts and reasons. The package
+// input.go has the floors that harm teaches too, format.go and reasons.go write amounts and reasons. The package
 // never looks at pods or clusters. Start reading with Recommend and the rule table in rules.go.
 package recommender
+
+import (
+	"math"
+	"math/bits"
+)
 
 // Resource is CPU or Memory. It indexes arrays of two, such as Size. The zero value is CPU.
 type Resource uint8
@@ -53,3 +58,85 @@ type Allocation struct {
 
 // Size holds the allocations of both resources of a container, indexed by Resource. The zero value sets nothing.
 type Size [2]Allocation
+
+// MaxAmount is the greatest amount that is computed with: 9 PB of memory, 9 billion cores. Every amount up to it
+// is exact as a float64.
+const MaxAmount Amount = 1 << 53
+
+// RoundUp is the least amount that is not below the usage, between 0 and MaxAmount; NaN and negative usage count
+// as 0. A usage that exceeds a whole amount only by the noise of floating-point arithmetic (0.07 cores are
+// 70.00000000000001 millicores) gives that whole amount.
+func (u Usage) RoundUp() Amount {
+	x := float64(u)
+	switch {
+	case !(x > 0):
+		return 0
+	case x >= float64(MaxAmount):
+		return MaxAmount
+	}
+	if whole := math.Round(x); whole > 0 && math.Abs(x-whole) <= min(x*1e-12, 0.01) {
+		return Amount(whole)
+	}
+	return Amount(math.Ceil(x))
+}
+
+// times is a × num / den, rounded down, without overflow in between, and at most MaxAmount. The arguments must not
+// be negative, and den not 0.
+func (a Amount) times(num, den Amount) Amount {
+	high, low := bits.Mul64(uint64(a), uint64(num))
+	if high >= uint64(den) {
+		return MaxAmount
+	}
+	quotient, _ := bits.Div64(high, low, uint64(den))
+	return Amount(min(quotient, uint64(MaxAmount)))
+}
+
+// scaled is a × factor, rounded up.
+func (a Amount) scaled(factor float64) Amount { return Usage(float64(a) * factor).RoundUp() }
+
+// Grains of what is stored, shown and applied of memory. A CPU amount is in whole millicores already.
+const (
+	kibibyte Amount = 1 << 10
+	mebibyte Amount = 1 << 20
+	// coarseFrom is the least memory that is in whole MiB; less is in whole KiB, where a MiB would be much.
+	coarseFrom = 16 * mebibyte
+)
+
+// grain is the unit of a whole amount of that size, in millicores or bytes.
+func (r Resource) grain(a Amount) Amount {
+	switch {
+	case r == CPU:
+		return 1
+	case a < coarseFrom:
+		return kibibyte
+	default:
+		return mebibyte
+	}
+}
+
+// Whole is the least whole amount that is not below a: whole millicores of CPU, whole MiB of memory, below 16 MiB
+// whole KiB. What is beyond MaxAmount stays as it is.
+func (r Resource) Whole(a Amount) Amount {
+	if a >= MaxAmount {
+		return a
+	}
+	g := r.grain(a)
+	return (a + g - 1) / g * g
+}
+
+// WholeDown is the greatest whole amount that is not above a. It is 0 for less than 1 KiB of memory.
+func (r Resource) WholeDown(a Amount) Amount { return a - a%r.grain(a) }
+
+// WholeWithin is Whole of an amount within two bounds, or WholeDown where Whole would pass highest (0: no bound). It
+// is a itself where neither is within the bounds, and never zero unless a is. A lowest above highest does not count.
+func (r Resource) WholeWithin(a, lowest, highest Amount) Amount {
+	up, down := r.Whole(a), r.WholeDown(a)
+	switch {
+	case highest == 0 || up <= highest:
+		return up
+	case down > 0 && (down >= lowest || lowest > highest):
+		return down
+	default:
+		return a
+	}
+}

@@ -1,5 +1,7 @@
 package recommender
 
+import "cmp"
+
 // deadBandPercent is the dead band in percent of the live request: a smaller change is not worth a resize.
 const deadBandPercent = 10
 
@@ -91,10 +93,7 @@ func (s *step) compute() {
 }
 
 func (s *step) explained() Step {
-	before := s.target
-	if before == 0 {
-		before = s.live.Request
-	}
+	before := cmp.Or(s.target, s.live.Request)
 	return Step{Resource: s.resource, Name: "change", Before: before, After: s.next.Request, Reason: string(s.why)}
 }
 
@@ -113,7 +112,7 @@ func (s *step) request() Amount {
 	case live == 0:
 		s.why = s.why.text("not set so far: the target is taken at once")
 		return target
-	case s.small(target):
+	case WithinDeadBand(live, target):
 		return s.keep(SmallChange, s.whySmall(target))
 	case s.resource == Memory && target < live && !s.settings.AllowDecrease:
 		return s.keep(DecreaseNotAllowed, s.whyKept(target))
@@ -127,9 +126,6 @@ func (s *step) keep(reason Reason, why sentence) Amount {
 	s.hold, s.why = reason, why
 	return s.live.Request
 }
-
-// small reports whether the target is within the dead band.
-func (s *step) small(target Amount) bool { return WithinDeadBand(s.live.Request, target) }
 
 // WithinDeadBand reports whether the target differs from the live amount by less than 10 % of it, which is not
 // worth a resize. A live amount of zero is not set and has no dead band.
@@ -192,7 +188,7 @@ func (s *step) limit() Amount {
 func (s *step) caughtUp(limit Amount) Amount {
 	live := Allocation{Request: s.live.Limit}
 	band := step{resource: s.resource, live: live, settings: s.settings}
-	if s.hold != SmallChange || limit > s.live.Limit || band.small(limit) {
+	if s.hold != SmallChange || limit > s.live.Limit || WithinDeadBand(s.live.Limit, limit) {
 		return s.live.Limit
 	}
 	next := band.capped(limit)
@@ -212,4 +208,51 @@ func (s *step) pin() {
 		}
 	}
 	s.next = Allocation{Request: size, Limit: size}
+}
+
+// limitHeadroom is the least quotient of a memory limit and the peak of the history.
+const limitHeadroom = 1.1
+
+// defaulted returns the allocation with its limit as the request where it has no request, as the API server does.
+func (a Allocation) defaulted() Allocation {
+	a.Request = cmp.Or(a.Request, a.Limit)
+	return a
+}
+
+// pinned reports whether request and limit are equal. They then have to stay so, since the pod's class of quality
+// of service may depend on it.
+func (a Allocation) pinned() bool { return a.Limit > 0 && a.Request == a.Limit }
+
+// LimitFor is the limit that goes with a request. It keeps the ratio of limit to request of the original
+// resources, rounded down to a whole amount so that a LimitRange's maximal ratio is still kept, and is never below
+// the request. The original is used and not the live allocation: a ratio that is read back drifts with every
+// rounding. A memory limit is not below memoryLimitFloor (bytes) either; for CPU that argument is ignored. Without
+// an original limit the result is 0, no limit.
+func LimitFor(r Resource, original Allocation, request, memoryLimitFloor Amount) Amount {
+	if original.Limit == 0 {
+		return 0
+	}
+	limit := request
+	if original = original.defaulted(); !original.pinned() {
+		limit = max(request, r.above(request, request.times(original.Limit, original.Request)))
+	}
+	if r == Memory {
+		limit = max(limit, r.Whole(memoryLimitFloor))
+	}
+	return limit
+}
+
+// above is a limit rounded down to a whole amount. Where that would make it equal to its request, which may be
+// another quality-of-service class, memory is in whole KiB, however much it is.
+func (r Resource) above(request, limit Amount) Amount {
+	if whole := r.WholeDown(limit); whole > request || r == CPU {
+		return whole
+	}
+	return limit - limit%kibibyte
+}
+
+// memoryLimitFloor is the greater of 1.1 times the peak of the window and the learned floor, as a whole amount; no
+// memory limit may be below it.
+func memoryLimitFloor(peak Usage, learned Amount) Amount {
+	return Memory.Whole(max((peak * limitHeadroom).RoundUp(), learned))
 }

@@ -21,7 +21,7 @@ func Example() {
 	for _, step := range r.Steps {
 		fmt.Printf("%s: %s, %s\n", step.Name, Format(CPU, step.After), step.Reason)
 	}
-	change := NextStep(Move{Target: r.Unheld(), Live: Size{CPU: {Request: 500}}, Settings: settings})
+	change := NextStep(Move{Target: r.Target, Live: Size{CPU: {Request: 500}}, Settings: settings})
 	fmt.Printf("change: %s, %s\n", Format(CPU, change.Next[CPU].Request), change.Steps[0].Reason)
 	// Output:
 	// percentile: 200m, 95th percentile of 2016 steps; no hour of the day is above it

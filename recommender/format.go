@@ -1,6 +1,7 @@
 package recommender
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 	"time"
@@ -53,12 +54,7 @@ func (s sentence) number(x float64, decimals int) sentence {
 	if decimals == 0 {
 		return s
 	}
-	for s[len(s)-1] == '0' {
-		s = s[:len(s)-1]
-	}
-	if s[len(s)-1] == '.' {
-		s = s[:len(s)-1]
-	}
+	s = bytes.TrimSuffix(bytes.TrimRight(s, "0"), []byte("."))
 	if string(s[start:]) == "-0" {
 		return append(s[:start], '0')
 	}

@@ -126,15 +126,6 @@ func (r *Recommendation) countEvidence(c *chain) {
 	r.DataPoints, r.Confidence = min(r.DataPoints, points), min(r.Confidence, c.confidence)
 }
 
-// Unheld is the target without the resources that are held: what may be applied.
-func (r Recommendation) Unheld() Size {
-	target := r.Target
-	for _, hold := range r.Holds {
-		target[hold.Resource] = Allocation{}
-	}
-	return target
-}
-
 // Move is everything that one step of a live container towards its target depends on.
 type Move struct {
 	// Container is its name, for messages of the caller only.

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 )
 
 // Drop is why a sample was not used.
@@ -100,6 +99,4 @@ func (r *Report) Add(other Report) {
 }
 
 // DropReasons are the reasons for which something was dropped, in alphabetical order.
-func (r Report) DropReasons() []Drop {
-	return slices.SortedFunc(maps.Keys(r.Dropped), func(a, b Drop) int { return strings.Compare(string(a), string(b)) })
-}
+func (r Report) DropReasons() []Drop { return slices.Sorted(maps.Keys(r.Dropped)) }

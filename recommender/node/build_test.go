@@ -15,6 +15,9 @@ const (
 	plenty = recommender.Amount(1 << 40)
 )
 
+// Share is what a Sharer says that has shared nothing before.
+func Share(available Amounts, pods []Pod) Result { return new(Sharer).Share(available, pods) }
+
 // pod of one container, alone in its group, with little memory.
 func pod(name string, base, peak recommender.Amount, options ...func(*Pod)) Pod {
 	p := Pod{Name: name, Containers: []Container{container("app", base, peak)}}

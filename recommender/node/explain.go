@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 
 	"attune.io/attune/recommender"
@@ -146,12 +147,7 @@ func (x *explanation) groupsThatStay() int {
 }
 
 // group names the pod's group for people.
-func (p *Pod) group() string {
-	if p.Group == "" {
-		return p.Name
-	}
-	return p.Group
-}
+func (p *Pod) group() string { return cmp.Or(p.Group, p.Name) }
 
 // Reason is one sentence that says why the pod is to be evicted. Amounts that do not fit are exact: a byte may be missing.
 func (v Eviction) Reason() string {

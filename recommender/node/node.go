@@ -19,6 +19,7 @@
 package node
 
 import (
+	"slices"
 	"time"
 
 	"attune.io/attune/recommender"
@@ -45,10 +46,8 @@ func (r Ranking) String() string { return rankings[min(int(r), len(rankings)-1)]
 
 // RankingOf reads the name used in policies; false if there is none such.
 func RankingOf(name string) (Ranking, bool) {
-	for i, known := range rankings {
-		if known == name {
-			return Ranking(i), true
-		}
+	if i := slices.Index(rankings[:], name); i >= 0 {
+		return Ranking(i), true
 	}
 	return Never, false
 }

@@ -162,12 +162,7 @@ func recently(at, now time.Time, ago time.Duration) bool {
 func (n *nodePlan) exact() bool {
 	greatest := min(recommender.MaxAmount, mostSum/recommender.Amount(max(1, len(n.pods)+len(n.next))))
 	exact := func(amounts ...recommender.Amount) bool {
-		for _, a := range amounts {
-			if a < 0 || a > greatest {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(amounts, func(a recommender.Amount) bool { return a < 0 || a > greatest })
 	}
 	for i := range n.pods {
 		p := &n.pods[i]
@@ -241,4 +236,46 @@ func (n *nodePlan) raiseLimits() {
 			g.MemoryLimit = max(g.MemoryLimit, g.Request[recommender.Memory])
 		}
 	}
+}
+
+// raiseBand is the percentage below which a raise is worth no resize.
+var raiseBand = [2]recommender.Amount{recommender.CPU: 5, recommender.Memory: 2}
+
+// farBelow: the target is below what is held by the dead band or more.
+func farBelow(live, target recommender.Amount) bool {
+	return target < live && !recommender.WithinDeadBand(live, target)
+}
+
+// farAbove: the target is above what is held by raiseBand or more.
+func farAbove(r recommender.Resource, live, target recommender.Amount) bool {
+	return target > live && (target-live)*100 >= live*raiseBand[r]
+}
+
+// farAboveGrant: a container holds more than its grant, and than its policy's least, by the dead band or more.
+func (p *podPlan) farAboveGrant() bool {
+	return p.any(func(j int, c *Container, r recommender.Resource) bool {
+		grant := &p.grants[j]
+		return farBelow(c.Current[r], max(grant.Request[r], c.leastHeld(r))) ||
+			r == recommender.Memory && grant.MemoryLimit > 0 && farBelow(c.CurrentLimit, grant.MemoryLimit)
+	})
+}
+
+// farBelowGrant: a container holds less than its share by raiseBand or more.
+func (p *podPlan) farBelowGrant() bool {
+	return p.any(func(j int, c *Container, r recommender.Resource) bool {
+		return farAbove(r, c.Current[r], p.grants[j].share(r)) ||
+			r == recommender.Memory && farAbove(r, c.CurrentLimit, p.grants[j].MemoryLimit)
+	})
+}
+
+// lacksNeeds: a container holds less than it always needs: its base of CPU, all of its grant of memory.
+func (p *podPlan) lacksNeeds() bool {
+	return p.any(func(j int, c *Container, r recommender.Resource) bool {
+		grant := &p.grants[j]
+		if r == recommender.Memory {
+			return farAbove(r, c.Current[r], grant.Request[r]) || farAbove(r, c.CurrentLimit, grant.MemoryLimit)
+		}
+		base := min(c.Of[r].Base, grant.share(r))
+		return base > c.Current[r] && !recommender.WithinDeadBand(c.Current[r], base)
+	})
 }

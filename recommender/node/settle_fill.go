@@ -1,6 +1,10 @@
 package node
 
-import "attune.io/attune/recommender"
+import (
+	"math/bits"
+
+	"attune.io/attune/recommender"
+)
 
 // leastMissing is the least amount that a pod is resized for: what is left of a MiB would be passed on for ever.
 var leastMissing = [2]recommender.Amount{recommender.CPU: 1, recommender.Memory: 1 << 20}
@@ -126,4 +130,128 @@ func (f filling) raiseBy(p *podPlan, j int, more, top recommender.Amount) {
 		to = whole(f.r, at, at+more, top)
 	}
 	f.change(p, func() { p.next[j].Request[f.r] = to })
+}
+
+// leftover is what no pod needs of a resource. It goes to DaemonSets, up to what they are given to spare, and to
+// containers that hold less than their policies allow, in proportion to what they lack.
+type leftover struct {
+	*nodePlan
+	r recommender.Resource
+}
+
+// give the leftover where it is wanted. Room that a pod has a grant for and does not hold yet is not given away.
+func (l leftover) give() {
+	room, wanted := l.amount(), recommender.Amount(0)
+	for i := range l.pods {
+		for j := range l.pods[i].Containers {
+			wanted += l.wants(&l.pods[i], j)
+		}
+	}
+	if room <= 0 || wanted == 0 {
+		return
+	}
+	for i := range l.pods {
+		p := &l.pods[i]
+		l.change(p, func() { l.giveTo(p, room, wanted) })
+	}
+}
+
+// amount that is neither held nor granted nor needed.
+func (l leftover) amount() recommender.Amount {
+	if l.overcommitted[l.r] {
+		return 0
+	}
+	var sum recommender.Amount
+	for i := range l.pods {
+		p := &l.pods[i]
+		sum += max(p.counted(l.r), p.sum(l.r, func(j int) recommender.Amount { return p.grants[j].share(l.r) }))
+	}
+	return l.available[l.r] - max(sum, l.needed[l.r])
+}
+
+// wants is what a container would take.
+func (l leftover) wants(p *podPlan, j int) recommender.Amount {
+	c, grant := &p.Containers[j], &p.grants[j]
+	if p.kept || p.fixed(c, l.r) {
+		return 0
+	}
+	top := c.Least[l.r]
+	if l.r == recommender.CPU && grant.Spare > 0 {
+		top = max(top, grant.Request[l.r])
+	}
+	return max(0, top-p.next[j].Request[l.r])
+}
+
+// giveTo a pod its part of the room, where that is worth a resize.
+func (l leftover) giveTo(p *podPlan, room, wanted recommender.Amount) {
+	worth := p.changes()
+	parts := make([]recommender.Amount, len(p.next))
+	for j := range p.next {
+		parts[j] = l.wants(p, j)
+		if room < wanted {
+			parts[j] = proportion(parts[j], room, wanted)
+		}
+		worth = worth || farAbove(l.r, p.Containers[j].Current[l.r], p.next[j].Request[l.r]+parts[j])
+	}
+	for j := range p.next {
+		if at := p.next[j].Request[l.r]; worth {
+			p.next[j].Request[l.r] = whole(l.r, at, at+parts[j], at+l.wants(p, j))
+		}
+	}
+}
+
+// claim is what a pod or container holds without a raise (low), with its base demand (base), and with all that it is
+// granted (top): low ≤ base ≤ top.
+type claim struct{ low, base, top recommender.Amount }
+
+func newClaim(low, base, top recommender.Amount) claim {
+	top = max(low, top)
+	return claim{low, min(max(base, low), top), top}
+}
+
+func (x *claim) add(y claim) { x.low, x.base, x.top = x.low+y.low, x.base+y.base, x.top+y.top }
+
+// atLeast an init request, which the scheduler counts anyway: raises within it take no room.
+func (x claim) atLeast(a recommender.Amount) claim {
+	return claim{max(x.low, a), max(x.base, a), max(x.top, a)}
+}
+
+// portion divides room that may be too little for all claims: what they lack of their bases comes first (toBase), then
+// what they lack above them (toTop), either in proportion. Each part is rounded down, so the parts are together no more
+// than the room, unless the lows alone are.
+type portion struct{ room, toBase, toTop recommender.Amount }
+
+func (p *portion) add(x claim) {
+	p.room -= x.low
+	p.toBase += x.base - x.low
+	p.toTop += x.top - x.base
+}
+
+// of is what one of the claims that were added comes to.
+func (p *portion) of(x claim) recommender.Amount {
+	switch left := p.room - p.toBase; {
+	case left >= p.toTop:
+		return x.top
+	case left >= 0:
+		return x.base + proportion(x.top-x.base, left, p.toTop)
+	case p.room > 0:
+		return x.low + proportion(x.base-x.low, p.room, p.toBase)
+	default:
+		return x.low
+	}
+}
+
+// proportion is a × part / whole, rounded down, with a product of 126 bits; 0 ≤ part < whole.
+func proportion(a, part, whole recommender.Amount) recommender.Amount {
+	high, low := bits.Mul64(uint64(a), uint64(part))
+	quotient, _ := bits.Div64(high, low, uint64(whole))
+	return recommender.Amount(quotient)
+}
+
+// whole rounds an amount below the top down to a whole one (memory: MiB), as people read it in the pod; not below low.
+func whole(r recommender.Resource, low, to, top recommender.Amount) recommender.Amount {
+	if to >= top {
+		return to
+	}
+	return max(low, r.WholeDown(to))
 }

@@ -1,14 +1,11 @@
 package node
 
 import (
+	"cmp"
 	"slices"
 
 	"attune.io/attune/recommender"
 )
-
-// Share gives every container of a node its grant. available is what the node has left for these pods: its
-// allocatable resources less what the scheduler counts for all other pods. A caller that shares often keeps a Sharer.
-func Share(available Amounts, pods []Pod) Result { return new(Sharer).Share(available, pods) }
 
 // Sharer shares one node after the other and reuses its memory. The zero value is ready. It is for one goroutine.
 type Sharer struct {
@@ -19,7 +16,8 @@ type Sharer struct {
 	result    Result
 }
 
-// Share gives every container its grant. The answer depends on the arguments alone, and not on the order of the
+// Share gives every container its grant. available is what the node has left for these pods: its allocatable resources
+// less what the scheduler counts for all other pods. The answer depends on the arguments alone, and not on the order of the
 // pods. An amount below zero counts as zero, and an absurd one as the greatest that adds up exactly. The cost is
 // linear in the containers; where evictions are needed, n log n in the pods.
 func (s *Sharer) Share(available Amounts, pods []Pod) Result {
@@ -67,4 +65,129 @@ func (s *Sharer) evict() {
 		d.count(out, -1)
 	}
 	d.reserve = d.groups.largest()
+}
+
+// evictionMemory is reused from one choice to the next.
+type evictionMemory struct {
+	order  []int32
+	groups tournament
+}
+
+// evictor chooses the pods that are to be evicted. It keeps the demands' sums, reserve included, those of the pods
+// that are not chosen.
+type evictor struct {
+	available Amounts
+	pods      []Pod
+	demands   *demands
+	result    *Result
+	memory    *evictionMemory
+}
+
+// choose the result's evictions: for memory, then for CPU, until all other pods fit; then take back, the last one first, each that
+// fits after all. Where all evictions together are not enough, there is none.
+//
+// Lower rankings go first in either round, and the second round begins where the first has stopped. So a pod is chosen
+// only if the node would not fit even without all pods of lower rankings; and as less demand always fits better, none
+// of the chosen could stay.
+func (e *evictor) choose() {
+	e.memory.groups = e.memory.groups.over(e.demands.groups.spikes)
+	for _, r := range [...]recommender.Resource{recommender.Memory, recommender.CPU} {
+		if !e.chooseFor(r) {
+			e.takeBack(func() bool { return true })
+			return
+		}
+	}
+	e.takeBack(func() bool { return e.demands.lacking(e.available) == lack{} })
+}
+
+// chooseFor chooses evictions until the resource fits; false if it does not even then.
+func (e *evictor) chooseFor(r recommender.Resource) bool {
+	if e.fits(r) {
+		return true
+	}
+	for _, i := range e.candidates(r) {
+		p, d := &e.pods[i], &e.demands.pods[i]
+		e.result.Evictions = append(e.result.Evictions, Eviction{
+			Pod: int(i), Name: p.Name, Ranking: p.Ranking, Resource: r,
+			Needed: e.demands.need(r), Available: e.available[r], Spike: d.spike[r],
+		})
+		d.evicted = true
+		e.count(d, -1)
+		if e.fits(r) {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *evictor) fits(r recommender.Resource) bool { return !e.demands.lacking(e.available)[r] }
+
+// candidates are the pods that may be evicted, in the order of their evictions: the lowest ranking first, of those the
+// largest spike, of those by name. The order is total, as names are unique on a node.
+func (e *evictor) candidates(r recommender.Resource) []int32 {
+	order := e.memory.order[:0]
+	for i := range e.pods {
+		if !e.pods[i].protected() && !e.demands.pods[i].evicted {
+			order = append(order, int32(i))
+		}
+	}
+	slices.SortFunc(order, func(a, b int32) int { return e.before(r, a, b) })
+	e.memory.order = order
+	return order
+}
+
+func (e *evictor) before(r recommender.Resource, a, b int32) int {
+	x, y := &e.pods[a], &e.pods[b]
+	bySpike := cmp.Compare(e.demands.pods[b].spike[r], e.demands.pods[a].spike[r])
+	return cmp.Or(cmp.Compare(x.Ranking, y.Ranking), bySpike, cmp.Compare(x.Name, y.Name))
+}
+
+// takeBack takes back, the last one first, every eviction without which well still holds.
+func (e *evictor) takeBack(well func() bool) {
+	chosen := e.result.Evictions
+	for n := len(chosen) - 1; n >= 0; n-- {
+		d := &e.demands.pods[chosen[n].Pod]
+		e.count(d, 1)
+		if d.evicted = !well(); d.evicted {
+			e.count(d, -1)
+		}
+	}
+	e.result.Evictions = slices.DeleteFunc(chosen, func(v Eviction) bool { return !e.demands.pods[v.Pod].evicted })
+}
+
+// count a pod in (times 1) or out (times −1), and bring the reserve up to date, in log n of the groups.
+func (e *evictor) count(d *podDemand, times recommender.Amount) {
+	e.demands.count(d, times)
+	e.memory.groups.set(int(d.group), e.demands.groups.spikes[d.group])
+	e.demands.reserve = e.memory.groups.largest()
+}
+
+// tournament knows the largest of some amounts: they are its second half, and each place i before them
+// holds the larger of 2i and 2i+1.
+type tournament []recommender.Amount
+
+// over is a tournament over the amounts; it reuses t.
+func (t tournament) over(amounts []recommender.Amount) tournament {
+	n := len(amounts)
+	t = slices.Grow(t[:0], 2*n)[:2*n]
+	copy(t[n:], amounts)
+	for i := n - 1; i > 0; i-- {
+		t[i] = max(t[2*i], t[2*i+1])
+	}
+	return t
+}
+
+func (t tournament) set(i int, amount recommender.Amount) {
+	i += len(t) / 2
+	t[i] = amount
+	for i /= 2; i > 0; i /= 2 {
+		t[i] = max(t[2*i], t[2*i+1])
+	}
+}
+
+func (t tournament) largest() recommender.Amount {
+	if len(t) < 2 {
+		return 0
+	}
+	return t[1]
 }

@@ -1,3 +1,29 @@
+// Package codec packs usage over time. It is pure: no clock, no lock, no input or output. It has two formats:
+//
+//   - A block holds a few steps of one measure and is unpacked in nanoseconds: histories are kept in memory as
+//     blocks.
+//   - A checkpoint holds the whole history of one container in about 2 KiB, as fine as fits: it is stored in the
+//     API server.
+//
+// The way of a value into a block: BucketOf quantises it on a logarithmic scale, a predictor guesses the bucket
+// from the buckets before, and the difference to the guess (the residual) is written in Rice code. A checkpoint
+// does the same with simpler means: the residual is the difference to the bucket before, and DEFLATE compresses
+// all of them. Start reading at block.go, then residuals.go and checkpoint.go.
+//
+// The methods, and where they come from:
+//
+//   - Buckets of a fixed ratio, so that the relative error is bounded: C. Masson, J. E. Rim, H. K. Lee, "DDSketch:
+//     a fast and fully-mergeable quantile sketch with relative-error guarantees", PVLDB 12 (2019).
+//   - Blocks of two hours, each unpacked by itself: T. Pelkonen et al., "Gorilla: a fast, scalable, in-memory time
+//     series database", PVLDB 8 (2015). Gorilla keeps floats exactly, by XOR; here they are quantised.
+//   - The better of two predictors, its residuals in Rice code with the best parameter of the block: T. Robinson,
+//     "SHORTEN: simple lossless and near-lossless waveform compression", Cambridge CUED/F-INFENG/TR.156 (1994).
+//   - Rice code: R. F. Rice, J. R. Plaunt, "Adaptive variable-length coding for efficient compression of
+//     spacecraft television data", IEEE Trans. Communication Technology 19 (1971), a case of S. W. Golomb,
+//     "Run-length encodings", IEEE Trans. Information Theory 12 (1966).
+//   - The mean predictor, an exponentially weighted mean in integers: V. Jacobson, "Congestion avoidance and
+//     control", SIGCOMM 1988, appendix A.
+//   - Zigzag and varints: the encoding of Protocol Buffers. Checkpoints are compressed by DEFLATE (RFC 1951).
 package codec
 
 import (
@@ -245,3 +271,28 @@ func (b *Block) addExact(value float64, bucket uint16) {
 func appendUint24(to []byte, n uint32) []byte { return append(to, byte(n), byte(n>>8), byte(n>>16)) }
 
 func uint24(from []byte) uint32 { return uint32(from[0]) | uint32(from[1])<<8 | uint32(from[2])<<16 }
+
+// quantiser maps positive values to buckets whose middles are a fixed ratio apart: bucket n has the middle unit·e^(n·width).
+// It computes in floats, since a bucket may be infinite; both formats store what it returns, so its rounding never changes.
+type quantiser struct {
+	unit float64
+	// width is the natural logarithm of the ratio of a middle to the one before.
+	width float64
+}
+
+// newQuantiser has a relative error of maxError at most: a bucket reaches that far to both sides of its middle.
+func newQuantiser(unit, maxError float64) quantiser {
+	return quantiser{unit: unit, width: 2 * math.Log1p(maxError)}
+}
+
+// bucket of a value; below zero where the value is less than unit.
+func (q quantiser) bucket(value float64) float64 { return math.Round(math.Log(value/q.unit) / q.width) }
+
+// middle of a bucket.
+func (q quantiser) middle(bucket float64) float64 { return q.unit * math.Exp(bucket*q.width) }
+
+// zigzag makes small numbers of both signs small: 0, -1, 1, -2 become 0, 1, 2, 3.
+func zigzag(n int64) uint64 { return uint64(n<<1 ^ n>>63) }
+
+// unzigzag undoes zigzag.
+func unzigzag(n uint64) int64 { return int64(n>>1) ^ -int64(n&1) }

@@ -35,7 +35,8 @@ func BenchmarkScrape(b *testing.B) {
 				target.round++
 				r := reader{
 					scraper: f.scraper, target: target, node: f.node.Name, now: at.UnixMilli(), batch: batch[:0],
-					nodeOf: func(Pod) (string, error) { return f.node.Name, nil },
+					dropped: map[usage.Drop]int{},
+					nodeOf:  func(Pod) (string, error) { return f.node.Name, nil },
 				}
 				require.NoError(b, parse(body, resourceMetrics, r.take))
 				batch = r.batch

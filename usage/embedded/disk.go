@@ -75,8 +75,7 @@ func (d *disk) open() error {
 	now := d.clock.Now()
 	err := d.openStore(now)
 	if err != nil {
-		d.setStore(nil, err)
-		d.logIdle(now, err)
+		d.rest(now, err)
 	}
 	return err
 }
@@ -209,8 +208,7 @@ func (d *disk) look(now time.Time) {
 		return
 	}
 	if err := d.openStore(now); err != nil {
-		d.setStore(nil, err)
-		d.logIdle(now, err)
+		d.rest(now, err)
 		return
 	}
 	d.log.Info("raw samples are kept on disk again", "dir", d.config.Dir)

@@ -67,7 +67,10 @@ func FuzzScrape(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		fix.recent.forget(noon.Add(2 * maxWindow))
 		require.Zero(t, fix.recent.count(""), "what was read before")
-		r := reader{scraper: fix.scraper, target: &target{known: map[string]*known{}}, node: "n", nodeOf: func(Pod) (string, error) { return "n", nil }}
+		r := reader{
+			scraper: fix.scraper, target: &target{known: map[string]*known{}}, node: "n", dropped: map[usage.Drop]int{},
+			nodeOf: func(Pod) (string, error) { return "n", nil },
+		}
 		for _, at := range []time.Time{noon.Add(-time.Minute), noon} {
 			r.now, r.batch, r.pods = at.UnixMilli(), nil, nil
 			_ = parse(bytes.Clone(text), resourceMetrics, r.take)

@@ -228,14 +228,14 @@ func (r *recent) count(metric string) int {
 
 // recentQuerier answers the query engine with copies.
 type recentQuerier struct {
-	raw.NoLabels
+	storage.Querier
 	recent      *recent
 	first, last int64
 }
 
 // Querier implements storage.Queryable. The error is always nil.
 func (r *recent) Querier(first, last int64) (storage.Querier, error) {
-	return recentQuerier{recent: r, first: first, last: last}, nil
+	return recentQuerier{Querier: storage.NoopQuerier(), recent: r, first: first, last: last}, nil
 }
 
 // Select answers in the order of the labels, whether or not that was asked for.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"attune.io/attune/internal/loop"
+	"attune.io/attune/usage"
 )
 
 const (
@@ -70,6 +71,7 @@ func newScraper(o Options, intern func(labels.Labels) *series, keep func([]scrap
 	return &scraper{
 		cluster: o.Cluster, kubelets: newKubelets(o.Transport), interval: o.Interval, clock: o.Clock, log: o.Log, metrics: o.Metrics,
 		keep: keep, intern: intern, pressure: o.NodePressure, targets: targets{interval: o.Interval, of: map[string]*target{}},
+		bodies: sync.Pool{New: func() any { return &body{} }},
 	}
 }
 
@@ -136,9 +138,8 @@ func (s *scraper) watched(ctx context.Context, now time.Time) (map[string]*extra
 	for pod, node := range followed {
 		want(pod, node, false)
 	}
-	add := func(pod Pod, node string) { want(pod, node, true) }
 	for pod, node := range nodes {
-		add(pod, node)
+		want(pod, node, true)
 	}
 	for _, pod := range s.asked.recently(now) {
 		if _, known := nodes[pod]; known {
@@ -149,7 +150,7 @@ func (s *scraper) watched(ctx context.Context, now time.Time) (map[string]*extra
 			return nil, err
 		}
 		if node != "" {
-			add(pod, node)
+			want(pod, node, true)
 		}
 	}
 	return byNode, nil
@@ -185,10 +186,7 @@ func (s *scraper) do(ctx context.Context, j *job) {
 
 // scrape asks for what a job wants. What was read before an error is kept.
 func (s *scraper) scrape(ctx context.Context, j *job, now time.Time) error {
-	body, _ := s.bodies.Get().(*body)
-	if body == nil {
-		body = newBody()
-	}
+	body := s.bodies.Get().(*body)
 	defer s.bodies.Put(body)
 	j.target.round++
 	var err error
@@ -208,15 +206,13 @@ type body struct {
 	batch []scraped
 }
 
-func newBody() *body { return &body{} }
-
 // ask one path of a kubelet for the metrics that are wanted, and keep the samples.
 func (s *scraper) ask(ctx context.Context, j *job, path string, most int64, body *body, now time.Time, wanted func([]byte) bool, pods map[Pod]bool) error {
 	if err := s.kubelets.get(ctx, j.node, path, most, &body.text); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	r := reader{
-		scraper: s, target: j.target, node: j.node.Name, pods: pods, now: now.UnixMilli(), batch: body.batch[:0],
+		scraper: s, target: j.target, node: j.node.Name, pods: pods, now: now.UnixMilli(), batch: body.batch[:0], dropped: map[usage.Drop]int{},
 		nodeOf: func(pod Pod) (string, error) { return s.cluster.NodeOf(ctx, pod) },
 	}
 	if err := parse(body.text.Bytes(), wanted, r.take); err != nil {

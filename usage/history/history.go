@@ -40,14 +40,20 @@ func newHistory(share *share) *history {
 	return &history{cpu: newSeries(share), memory: newSeries(share), version: births.Add(1) << 24}
 }
 
+// each visits the series that there are.
+func (h *history) each(visit func(*series)) {
+	visit(&h.cpu)
+	if h.peak != nil {
+		visit(h.peak)
+	}
+	visit(&h.memory)
+}
+
 // slide moves the window of all series to the steps from first to last. The version changes only where values fell
 // out of the window: to move over steps without values changes no profile.
 func (h *history) slide(first, last int64) {
-	forgot := h.cpu.slide(first, last)
-	if h.peak != nil {
-		forgot = h.peak.slide(first, last) || forgot
-	}
-	forgot = h.memory.slide(first, last) || forgot
+	forgot := false
+	h.each(func(s *series) { forgot = s.slide(first, last) || forgot })
 	if forgot {
 		h.version++
 	}
@@ -56,11 +62,7 @@ func (h *history) slide(first, last int64) {
 // setBack moves the window back after a clock that was ahead has been put right. The version always changes,
 // because the steps that are visible are others.
 func (h *history) setBack(first, last int64) {
-	h.cpu.setBack(first, last)
-	if h.peak != nil {
-		h.peak.setBack(first, last)
-	}
-	h.memory.setBack(first, last)
+	h.each(func(s *series) { s.setBack(first, last) })
 	h.version++
 }
 
@@ -128,21 +130,13 @@ func (h *history) peakValues(first, last int64) []float64 {
 
 // bytes that the values take of the share.
 func (h *history) bytes() int64 {
-	n := h.cpu.bytes() + h.memory.bytes()
-	if h.peak != nil {
-		n += h.peak.bytes()
-	}
+	n := int64(0)
+	h.each(func(s *series) { n += s.bytes() })
 	return n
 }
 
 // release gives all bytes back to the share. The history must not be used afterwards.
-func (h *history) release() {
-	h.cpu.release()
-	h.memory.release()
-	if h.peak != nil {
-		h.peak.release()
-	}
-}
+func (h *history) release() { h.each((*series).release) }
 
 // maxOf a value and others; NaN where all are.
 func maxOf(value float64, others []float64) float64 {

@@ -3,6 +3,7 @@ package prometheus
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -202,7 +203,9 @@ func (c *Client) do(ctx context.Context, method, path string, form url.Values) (
 	if method == http.MethodPost {
 		body = form.Encode()
 	} else {
-		target.RawQuery = merged(c.parameters, form).Encode()
+		query := maps.Clone(c.parameters)
+		maps.Copy(query, form)
+		target.RawQuery = query.Encode()
 	}
 	request, err := http.NewRequestWithContext(ctx, method, target.String(), strings.NewReader(body))
 	if err != nil {
@@ -216,17 +219,6 @@ func (c *Client) do(ctx context.Context, method, path string, form url.Values) (
 		request.Header["Idempotency-Key"] = nil
 	}
 	return c.http.Do(request)
-}
-
-// merged joins parameters; a later value replaces an earlier one of the same name.
-func merged(values ...url.Values) url.Values {
-	all := url.Values{}
-	for _, some := range values {
-		for name, value := range some {
-			all[name] = value
-		}
-	}
-	return all
 }
 
 // seconds is a time in Unix seconds.

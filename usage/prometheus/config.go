@@ -7,7 +7,7 @@
 //  1. A Scope builds the PromQL expression (expression.go, signals.go).
 //  2. An Asker evaluates it: Client sends it over HTTP (client.go), the embedded source evaluates it itself.
 //  3. decode reads the answer while it arrives, one series at a time (decode.go).
-//  4. A picker drops samples that are of no use, with a reason (pick.go), and yields the others.
+//  4. A picker drops samples that are of no use, with a reason (read.go), and yields the others.
 //  5. A failure becomes one sentence with a Reason (failure.go).
 //
 // The client library's own range query would hold the whole answer three times (bytes, decoded, copied) and drop
@@ -20,15 +20,19 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
 	"k8s.io/client-go/transport"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/usage/address"
 )
 
 // Defaults of a Config.
@@ -196,4 +200,27 @@ func (c Config) transport() (http.RoundTripper, error) {
 		return plain, nil
 	}
 	return transport.ResettableTokenSourceWrapTransport(transport.NewCachedFileTokenSource(c.BearerTokenFile))(plain), nil
+}
+
+// dialer returns a dialer that checks each address when it is dialled. The check comes after the name was
+// resolved, because a name may resolve to an allowed address when it is checked and to another one a moment later
+// (DNS rebinding).
+func dialer(policySource bool) *net.Dialer {
+	return &net.Dialer{
+		Timeout: 10 * time.Second,
+		Control: func(_, to string, _ syscall.RawConn) error {
+			addressPort, err := netip.ParseAddrPort(to)
+			if err != nil || !address.Allowed(addressPort.Addr(), policySource) {
+				return addressError{to}
+			}
+			return nil
+		},
+	}
+}
+
+// addressError refuses an address that a name resolved to.
+type addressError struct{ address string }
+
+func (e addressError) Error() string {
+	return fmt.Sprintf("the address %s is not allowed: a usage source may not be link-local or multicast, nor loopback where a policy names it", e.address)
 }

@@ -2,6 +2,7 @@ package prometheus
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,6 +88,7 @@ func (c *Client) transportFailure(err error) *Failure {
 	var timeout net.Error
 	var dial *net.OpError
 	var lookup *net.DNSError
+	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &refused):
 		return c.failure(AddressRefused, err, "is refused: %s", refused)
@@ -100,7 +102,7 @@ func (c *Client) transportFailure(err error) *Failure {
 		// It never heard of the query: a smaller one would not be answered either.
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return c.failure(TimedOut, err, "did not answer within %s: it needs a shorter span or a simpler query, or more time", c.timeout)
-	case isCertificate(err):
+	case errors.As(err, &certificate):
 		return c.failure(BadCertificate, err, "has a certificate that does not verify (%s): set tls.caSecret or tls.serverName", err)
 	}
 	return c.failure(Unreachable, err, "cannot be reached (%s): it is asked again at the next cycle", ownAddress.ReplaceAllString(err.Error(), ""))

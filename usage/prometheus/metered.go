@@ -3,7 +3,10 @@ package prometheus
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"attune.io/attune/usage"
 )
@@ -55,34 +58,32 @@ func (m Metered) Memory(ctx context.Context, namespace string, pods []string, wi
 // OOMKills returns how many processes of each container the kernel killed within its pod's window (see
 // Scope.Killed).
 func (m Metered) OOMKills(ctx context.Context, namespace string, windows map[string]time.Duration, at time.Time) (usage.ByContainer, error) {
-	began := time.Now()
-	answer, err := m.Client.Since(ctx, windows, at, func(pods []string, window time.Duration) string {
-		return m.Client.Scope().Killed(namespace, pods, window)
+	return counted(m, "oomkills", func() (usage.ByContainer, error) {
+		return m.Client.Since(ctx, windows, at, func(pods []string, window time.Duration) string {
+			return m.Client.Scope().Killed(namespace, pods, window)
+		})
 	})
-	m.count("oomkills", time.Since(began), err)
-	return answer, err
 }
 
 // Value evaluates the query of a guardrail, as Client.Value does.
 func (m Metered) Value(ctx context.Context, query string, at time.Time) (float64, error) {
-	began := time.Now()
-	v, err := m.Client.Value(ctx, query, at)
-	m.count("slo", time.Since(began), err)
-	return v, err
+	return counted(m, "slo", func() (float64, error) { return m.Client.Value(ctx, query, at) })
 }
 
 // Nodes evaluates an expression about all nodes, as AskNodes does.
 func (m Metered) Nodes(ctx context.Context, expression string, at time.Time) (map[string]float64, error) {
-	began := time.Now()
-	answer, err := m.Client.Nodes(ctx, expression, at)
-	m.count("load", time.Since(began), err)
-	return answer, err
+	return counted(m, "load", func() (map[string]float64, error) { return m.Client.Nodes(ctx, expression, at) })
 }
 
 // pods asks about containers of some pods, in a few requests; the answer counts as one.
 func (m Metered) pods(ctx context.Context, what string, pods []string, at time.Time, expression func([]string) string) (usage.ByContainer, error) {
+	return counted(m, what, func() (usage.ByContainer, error) { return m.Client.Pods(ctx, pods, at, expression) })
+}
+
+// counted asks a question of a kind, and counts it.
+func counted[T any](m Metered, what string, ask func() (T, error)) (T, error) {
 	began := time.Now()
-	answer, err := m.Client.Pods(ctx, pods, at, expression)
+	answer, err := ask()
 	m.count(what, time.Since(began), err)
 	return answer, err
 }
@@ -97,4 +98,123 @@ func (m Metered) count(what string, took time.Duration, err error) {
 		m.Failed()
 	}
 	m.Meter.Asked(m.Namespace, what, took, err)
+}
+
+// Name of this source in metrics and flags.
+const Name = "prometheus"
+
+// Meter counts the questions to usage sources and their answers. It is safe for concurrent use.
+type Meter struct {
+	samples *prometheus.CounterVec
+	seconds *prometheus.HistogramVec
+	queries *prometheus.HistogramVec
+	errors  *prometheus.CounterVec
+}
+
+// NewMeter registers the metrics. It panics where one of them is registered already.
+func NewMeter(registry prometheus.Registerer) *Meter {
+	m := &Meter{
+		samples: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "attune_usage_samples_total", Help: "Usage samples taken from a source.",
+		}, []string{"source"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "attune_usage_query_seconds", Help: "Time that a query of a usage source took.", Buckets: prometheus.ExponentialBuckets(.001, 4, 9),
+		}, []string{"source"}),
+		queries: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "attune_prometheus_query_duration_seconds",
+			Help:    "Time that a query of a Prometheus server took, by what was asked: usage, throttling, waiting, memory, oomkills or slo.",
+			Buckets: prometheus.ExponentialBuckets(.005, 3, 9),
+		}, []string{"query_type"}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "attune_prometheus_query_errors_total",
+			Help: "Queries of a Prometheus server that were not answered, by what was asked and the namespace whose policies name the server; empty: it is the operator's own.",
+		}, []string{"namespace", "query_type"}),
+	}
+	registry.MustRegister(m.samples, m.seconds, m.queries, m.errors)
+	return m
+}
+
+// Took counts samples that a source gave, by the name of the source.
+func (m *Meter) Took(source string, samples int) {
+	m.samples.WithLabelValues(source).Add(float64(samples))
+}
+
+// Read counts a read of usage from a source.
+func (m *Meter) Read(source string, took time.Duration) {
+	m.seconds.WithLabelValues(source).Observe(took.Seconds())
+}
+
+// Asked counts a query of a Prometheus server. err is counted as an error of the namespace; nil: it was answered.
+func (m *Meter) Asked(namespace, query string, took time.Duration, err error) {
+	m.queries.WithLabelValues(query).Observe(took.Seconds())
+	if err != nil {
+		m.errors.WithLabelValues(namespace, query).Inc()
+	}
+}
+
+const (
+	// clientLasts is how long a client is used before its credentials are read again.
+	clientLasts = 5 * time.Minute
+	// mostClients are kept: a server beyond them has a client for each question.
+	mostClients = 256
+)
+
+// Clients keeps clients between the questions about watched pods and nodes: connections, transports and
+// credentials. A client that gave no answer is dropped, so that a Secret that was changed is read again.
+// mostClients bounds it. It is safe for concurrent use; the zero value is empty.
+type Clients struct {
+	mutex sync.Mutex
+	known map[usage.Digest]knownClient
+}
+
+// knownClient is a client and when it was made.
+type knownClient struct {
+	Metered
+	made time.Time
+}
+
+// Of returns the client of the settings with this digest. It calls dial where there is none that is younger than
+// clientLasts. dial runs without the mutex, so two callers may make a client each; the later one is kept. An error
+// is that of dial.
+func (c *Clients) Of(digest usage.Digest, now time.Time, dial func() (Metered, error)) (Metered, error) {
+	c.mutex.Lock()
+	known, ok := c.known[digest]
+	c.mutex.Unlock()
+	if ok && now.Sub(known.made) < clientLasts {
+		return known.Metered, nil
+	}
+	made, err := dial()
+	if err != nil {
+		return made, err
+	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.forget(now)
+	if c.known == nil {
+		c.known = map[usage.Digest]knownClient{}
+	}
+	if len(c.known) < mostClients {
+		c.known[digest] = knownClient{made, now}
+	}
+	return made, nil
+}
+
+// forget those that are too old, and their connections.
+func (c *Clients) forget(now time.Time) {
+	for digest, known := range c.known {
+		if now.Sub(known.made) >= clientLasts {
+			known.Client.Close()
+			delete(c.known, digest)
+		}
+	}
+}
+
+// Drop a client that gave no answer, unless another one has taken its place.
+func (c *Clients) Drop(digest usage.Digest, failed *Client) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if known, ok := c.known[digest]; ok && known.Client == failed {
+		delete(c.known, digest)
+		failed.Close()
+	}
 }

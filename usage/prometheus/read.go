@@ -2,6 +2,7 @@ package prometheus
 
 import (
 	"context"
+	"strings"
 
 	"attune.io/attune/usage"
 )
@@ -63,8 +64,105 @@ func Read(ctx context.Context, scope Scope, query usage.Query, ask Asker, yield 
 			if err != nil {
 				return report, err
 			}
-			pick.said(said)
+			report.Add(usage.Report{Partial: said.Partial, Warnings: said.Warnings})
 		}
 	}
 	return report, nil
 }
+
+// picker turns the series of an answer into usage.Series, and counts what is of no use by its reason.
+type picker struct {
+	query usage.Query
+	// asked is what the query is about. A server is not believed about anything else: a policy's server could set
+	// the usage of another namespace otherwise.
+	asked usage.Asked
+	// memory is true for the answer about memory, false for CPU.
+	memory bool
+	yield  func(usage.Series)
+	report *usage.Report
+}
+
+// element checks one series and yields its usable samples. The order of the checks decides by which reason a
+// series without names is counted.
+func (p *picker) element(e Element) {
+	p.report.Drop(usage.DropHistogram, e.Histograms)
+	of := e.Labels
+	if of.Namespace == "" || of.Pod == "" || of.Container == "" {
+		p.report.Drop(usage.DropUnnamed, len(e.Samples))
+		return
+	}
+	if !p.asked.Namespace(of.Namespace) {
+		p.report.Drop(usage.DropForeign, len(e.Samples))
+		return
+	}
+	if !p.asked.Pod(of.Pod) {
+		return // the names were too many for one expression
+	}
+	samples := p.usable(e.Samples)
+	if len(samples) == 0 {
+		return
+	}
+	p.report.Series++
+	p.report.Samples += len(samples)
+	out := usage.Series{Namespace: of.Namespace, Pod: of.Pod, Container: of.Container}
+	switch {
+	case p.memory:
+		out.Memory = samples
+	case of.Peak == peakValue:
+		out.CPUPeak = samples
+	default:
+		out.CPU = samples
+	}
+	p.yield(out)
+}
+
+// aboutTheQuery begins the warnings that are not about the data: those of the query engine.
+const aboutTheQuery = "PromQL "
+
+// said is what a server's answer says of itself. A server that asks other servers (Thanos, or Prometheus
+// with remote reading) has no other sign for an answer that is partial than a warning.
+func (e envelope) said() Said {
+	said := Said{Partial: e.Partial}
+	for _, warning := range e.Warnings {
+		said.Warnings = append(said.Warnings, envelope{Error: warning}.text())
+		said.Partial = said.Partial || !strings.HasPrefix(warning, aboutTheQuery)
+	}
+	return said
+}
+
+// usable keeps the samples that are amounts and lie within the query, in place.
+func (p *picker) usable(samples []usage.Sample) []usage.Sample {
+	start, end := p.query.Start.UnixMilli(), p.query.End.UnixMilli()
+	kept := samples[:0]
+	for _, sample := range samples {
+		if drop := p.dropOf(sample, start, end); drop != "" {
+			p.report.Drop(drop, 1)
+			continue
+		}
+		kept = append(kept, sample)
+	}
+	return kept
+}
+
+// dropOf is why a sample is of no use, or empty.
+func (p *picker) dropOf(sample usage.Sample, start, end int64) usage.Drop {
+	most := float64(mostCores)
+	if p.memory {
+		most = mostBytes
+	}
+	switch drop := usage.DropOf(sample.Value); {
+	case sample.At < start || sample.At > end:
+		return usage.DropOutside
+	case drop == "" && sample.Value > most:
+		return usage.DropImplausible
+	default:
+		return drop
+	}
+}
+
+// Several times what the largest nodes to be had are made of (some 2,000 CPUs and 32 TiB): a server may count wrong,
+// and one such value would be a container's peak for as long as the history goes back.
+const (
+	mostCores = 10_000
+	mostBytes = 256 << 40
+)

@@ -64,7 +64,9 @@ func decodeValue(r io.Reader, value *float64) (envelope, error) {
 	if err != nil {
 		return said, err
 	}
-	*value, err = valueOf(point)
+	pair := scanner(point)
+	sample, err := pair.point()
+	*value = sample.Value
 	return said, err
 }
 
@@ -87,11 +89,4 @@ func onePoint(kind string, result json.RawMessage) (json.RawMessage, error) {
 		return nil, ErrManyValues
 	}
 	return nil, fmt.Errorf("%w: it is a %q, where a number is asked for", errPoint, kind)
-}
-
-// valueOf returns the value of a pair of a time and a value.
-func valueOf(point json.RawMessage) (float64, error) {
-	text := scanner(point)
-	sample, err := text.point()
-	return sample.Value, err
 }

@@ -11,30 +11,13 @@ import (
 )
 
 // querier answers the query engine from one pack. Select reads the bodies of the groups that may match; the
-// samples of a series are read only when the engine iterates over them.
+// samples of a series are read only when the engine iterates over them. The other methods, which the engine never
+// calls here, are those of storage.NoopQuerier.
 type querier struct {
-	NoLabels
+	storage.Querier
 	pack        *pack
 	first, last int64
 }
-
-// NoLabels implements the methods of storage.Querier that the query engine never calls here. It is embedded in
-// queriers.
-type NoLabels struct{}
-
-// LabelValues are none.
-func (NoLabels) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return nil, nil, nil
-}
-
-// LabelNames are none.
-func (NoLabels) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return nil, nil, nil
-}
-
-// Close does nothing.
-// Queriers hold nothing that has to be released.
-func (NoLabels) Close() error { return nil }
 
 // Select returns the matching series in the order of their labels, whether or not that was asked for: the store
 // merges the results of several packs, which needs the order. An error of a read is the error of the set.
@@ -110,7 +93,7 @@ func matchAll(matchers []*labels.Matcher, of labels.Labels) bool {
 
 // waiting answers the query engine from the buffer, that is from the samples that are in no pack yet.
 type waiting struct {
-	NoLabels
+	storage.Querier
 	buffer      *buffer
 	first, last int64
 }

@@ -1,6 +1,40 @@
 package recommender
 
-import "time"
+import (
+	"math"
+	"time"
+)
+
+// Settings are the settings of a recommendation. Every field is set, and validated once where the settings are
+// made (internal/policy); this package does not check them again.
+type Settings struct {
+	// HistoryWindow is the span of history that full confidence needs, at most 7 days of it.
+	HistoryWindow time.Duration
+	// QueryStep is the length of one step of history.
+	QueryStep time.Duration
+	// MinimumDataPoints is the number of steps with data below which nothing is recommended.
+	MinimumDataPoints int
+	// Of holds each resource's own settings, indexed by Resource.
+	Of [2]ResourceSettings
+}
+
+// ResourceSettings are the settings of one resource.
+type ResourceSettings struct {
+	// Percentile of usage: 50, 90, 95 or 99.
+	Percentile int
+	// OverheadPercent is the headroom above it, in percent.
+	OverheadPercent float64
+	// BurstSensitivity weighs bursts; 0 switches the burst step off.
+	BurstSensitivity float64
+	// MinAllowed and MaxAllowed bound the request; zero is no bound.
+	MinAllowed, MaxAllowed Amount
+	// MaxChangePercent caps one step, in percent of the live allocation.
+	MaxChangePercent int
+	// LimitsFollow: limits keep the original limit-to-request ratio; else they are left alone.
+	LimitsFollow bool
+	// AllowDecrease lets the request be lowered.
+	AllowDecrease bool
+}
 
 // Distribution is a set of usage values, one for each step, in millicores or bytes.
 type Distribution interface {
@@ -62,4 +96,28 @@ type Floor struct {
 	Amount Amount
 	// Reason is the harm that taught it: oomkill, throttle, restart, notready or slo.
 	Reason string
+}
+
+// A floor fades by a fifth every week: what killed in spring should not size the container in autumn.
+const (
+	decayFactor = 0.8
+	decayPeriod = 7 * 24 * time.Hour
+)
+
+// OOMFloor is the memory that a container needs at least after an OOM kill at the given limit: 1.3
+// times that limit.
+func OOMFloor(limit Amount) Amount { return limit.scaled(1.3) }
+
+// ThrottleFloor is the CPU that a container needs at least after it was throttled at the given limit:
+// 1.3 times that limit.
+func ThrottleFloor(limit Amount) Amount { return limit.scaled(1.3) }
+
+// Decay is what is left of a floor after a time: it shrinks continuously, by the factor 0.8 every 7 days. A floor
+// that was learned in the future (by another clock) has not decayed.
+func Decay(amount Amount, learnedAt, now time.Time) Amount {
+	age := now.Sub(learnedAt)
+	if age <= 0 {
+		return amount
+	}
+	return amount.scaled(math.Pow(decayFactor, float64(age)/float64(decayPeriod)))
 }
