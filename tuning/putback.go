@@ -155,16 +155,12 @@ const (
 // undo counts as done (status.undoneAt) only when no pod is left, no record is open and the policy loop
 // has removed the seed: otherwise the next new pod would be born with the size that was undone.
 func (d *undoer) undo() *resize.Refusal {
-	if d.view.Workload == nil {
-		return nil
-	}
-	at, asked, err := d.view.Workload.Undo()
+	at, asked, err := d.view.owner().Undo()
 	switch {
 	case !asked:
 		return nil
 	case err != nil:
-		refusal := &resize.Refusal{Reason: reasonBadUndo, Message: err.Error(), PodWide: true}
-		return refusal
+		return &resize.Refusal{Reason: reasonBadUndo, Message: err.Error(), PodWide: true}
 	}
 	text, undoing := d.undoing()
 	if !undoing {

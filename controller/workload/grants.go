@@ -60,8 +60,5 @@ func (x *queue) keep(workload types.NamespacedName, since map[types.UID]time.Tim
 		delete(x.of, workload)
 		return
 	}
-	if x.of == nil {
-		x.of = map[types.NamespacedName]map[types.UID]time.Time{}
-	}
-	x.of[workload] = since
+	put(&x.of, workload, since)
 }

@@ -118,10 +118,7 @@ func (c looker) room(ctx context.Context, w *tuning.View, node string) error {
 	for i := range list.Items {
 		pods = append(pods, &list.Items[i])
 	}
-	if w.Looked.Rooms == nil {
-		w.Looked.Rooms = map[string]*resize.Room{}
-	}
-	w.Looked.Rooms[node] = resize.RoomOf(pods, w.Begin.Reserved.OnNode(node), w.Now)
+	put(&w.Looked.Rooms, node, resize.RoomOf(pods, w.Begin.Reserved.OnNode(node), w.Now))
 	return nil
 }
 

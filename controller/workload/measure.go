@@ -146,10 +146,7 @@ func measured(values map[string]float64, record v1alpha1.ResizeRecord) map[strin
 		if !known || math.IsNaN(value) || math.IsInf(value, 0) {
 			continue
 		}
-		if numbers == nil {
-			numbers = map[string]float64{}
-		}
-		numbers[container.Name] = value
+		put(&numbers, container.Name, value)
 	}
 	return numbers
 }
@@ -249,10 +246,7 @@ func (x *memoryHeld) note(pod types.UID, answer heldAt) {
 		maps.DeleteFunc(x.last, func(_ types.UID, last heldAt) bool { return last.old(now) })
 		x.swept = now
 	}
-	if x.last == nil {
-		x.last = map[types.UID]heldAt{}
-	}
-	x.last[pod] = answer
+	put(&x.last, pod, answer)
 }
 
 // old reports whether an answer has to be asked for again.

@@ -58,9 +58,6 @@ func (x *pace) left(workload types.NamespacedName, free int, now time.Time) time
 func (x *pace) wrote(workload types.NamespacedName, phase v1alpha1.RecommendationPhase, now time.Time) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
-	if x.of == nil {
-		x.of = map[types.NamespacedName]stride{}
-	}
 	last, apart, row := x.of[workload], paceFirst, 1
 	if calm := now.Sub(last.wrote).Abs() >= 2*paceLast; !calm {
 		row += last.row
@@ -68,7 +65,7 @@ func (x *pace) wrote(workload types.NamespacedName, phase v1alpha1.Recommendatio
 			apart = min(2*last.apart, paceLast)
 		}
 	}
-	x.of[workload] = stride{now, phase, apart, row}
+	put(&x.of, workload, stride{now, phase, apart, row})
 }
 
 // forget drops a recommendation that is gone.
@@ -105,11 +102,9 @@ type retries struct {
 func (x *retries) after(workload types.NamespacedName, o often) time.Duration {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
-	if x.of == nil {
-		x.of = map[types.NamespacedName]int{}
-	}
-	wait := o.first << min(max(0, x.of[workload]-o.quick), 16)
-	x.of[workload]++
+	tries := x.of[workload]
+	wait := o.first << min(max(0, tries-o.quick), 16)
+	put(&x.of, workload, tries+1)
 	return min(wait, o.last)
 }
 

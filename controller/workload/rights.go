@@ -79,9 +79,6 @@ func (r *Rights) refused(ctx context.Context, namespace, why string) {
 		return
 	}
 	maps.DeleteFunc(r.denied, func(_ string, d denial) bool { return r.asked.Sub(d.until) > deniedLast })
-	if r.denied == nil {
-		r.denied = map[string]denial{}
-	}
 	d := r.denied[namespace]
 	if !r.asked.Before(d.until) {
 		least := deniedFirst
@@ -92,7 +89,7 @@ func (r *Rights) refused(ctx context.Context, namespace, why string) {
 		d.until = r.asked.Add(d.wait)
 	}
 	d.why, d.urgent = "in namespace "+namespace+": "+why, r.asked.Add(min(d.wait, urgentDenied))
-	r.denied[namespace] = d
+	put(&r.denied, namespace, d)
 }
 
 // taken notes that a resize was accepted in a namespace, which ends its denial.

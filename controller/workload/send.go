@@ -161,10 +161,7 @@ func (x *lastAsked) note(pod types.UID, now time.Time) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	maps.DeleteFunc(x.last, func(_ types.UID, at time.Time) bool { return now.Sub(at) > askedLasts })
-	if x.last == nil {
-		x.last = map[types.UID]time.Time{}
-	}
-	x.last[pod] = now
+	put(&x.last, pod, now)
 }
 
 // read returns the moments of the pods that are being put back.

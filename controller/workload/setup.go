@@ -185,7 +185,7 @@ func (c wakers) recommendations(ctx context.Context, which ...client.ListOption)
 // podChanged passes changes of what an assessment reads: the spec, annotations, conditions, container
 // states and resources. Kubelets touch pods for other reasons too.
 func podChanged() predicate.Predicate {
-	return updated(func(before, after *corev1.Pod) bool {
+	return loop.Updated(func(before, after *corev1.Pod) bool {
 		return before.Generation != after.Generation ||
 			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 			!equality.Semantic.DeepEqual(before.Annotations, after.Annotations) ||
@@ -197,7 +197,7 @@ func podChanged() predicate.Predicate {
 // changed. A status that this loop wrote itself is left out: a pass that has to go on asks for the next
 // one, and an event for each own write would double the passes.
 func recommendationChanged(by *stored) predicate.Predicate {
-	return updated(func(before, after *v1alpha1.AttuneRecommendation) bool {
+	return loop.Updated(func(before, after *v1alpha1.AttuneRecommendation) bool {
 		return before.Generation != after.Generation || before.UID != after.UID ||
 			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 			!equality.Semantic.DeepEqual(before.Status, after.Status) && !by.own(after)
@@ -250,7 +250,7 @@ func endsOf(pod *corev1.Pod) map[string]string {
 // roomFreed passes pods that leave room on their node: gone, ended, smaller, or no longer waiting for
 // room. New pods take room and are left out.
 func roomFreed() predicate.Predicate {
-	p := updated(func(before, after *corev1.Pod) bool {
+	p := loop.Updated(func(before, after *corev1.Pod) bool {
 		if helpers.IsPodResizeDeferred(before) && !helpers.IsPodResizeDeferred(after) {
 			return true
 		}
@@ -264,7 +264,7 @@ func roomFreed() predicate.Predicate {
 // nodeChanged passes nodes that may answer resizes otherwise than before, but not their heartbeats. A
 // deleted node is first dropped from the loop's memory (forget): a new node may get its name.
 func nodeChanged(forget func(node string)) predicate.Predicate {
-	p := updated(func(before, after *corev1.Node) bool { return resize.TermsOf(before) != resize.TermsOf(after) })
+	p := loop.Updated(func(before, after *corev1.Node) bool { return resize.TermsOf(before) != resize.TermsOf(after) })
 	p.DeleteFunc = func(e event.DeleteEvent) bool {
 		forget(e.Object.GetName())
 		return true
@@ -274,7 +274,7 @@ func nodeChanged(forget func(node string)) predicate.Predicate {
 
 // quotaChanged passes changes of what a quota allows and of what is used of it.
 func quotaChanged() predicate.Predicate {
-	return updated(func(before, after *corev1.ResourceQuota) bool {
+	return loop.Updated(func(before, after *corev1.ResourceQuota) bool {
 		return !equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Status, after.Status)
 	})
 }
@@ -282,7 +282,7 @@ func quotaChanged() predicate.Predicate {
 // budgetChanged passes changes of what a PodDisruptionBudget covers and of whether it allows a disruption.
 // Its other counts move with every pod.
 func budgetChanged() predicate.Predicate {
-	return updated(func(before, after *policyv1.PodDisruptionBudget) bool {
+	return loop.Updated(func(before, after *policyv1.PodDisruptionBudget) bool {
 		return before.Generation != after.Generation || before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
 			before.Status.DisruptionsAllowed != after.Status.DisruptionsAllowed
 	})
@@ -291,7 +291,7 @@ func budgetChanged() predicate.Predicate {
 // scalingChanged passes HPAs whose spec changed; their status moves every 15 s, the default sync period of
 // the HPA controller.
 func scalingChanged() predicate.Predicate {
-	return updated(func(before, after *autoscalingv2.HorizontalPodAutoscaler) bool {
+	return loop.Updated(func(before, after *autoscalingv2.HorizontalPodAutoscaler) bool {
 		return !equality.Semantic.DeepEqual(before.Spec, after.Spec)
 	})
 }
@@ -299,17 +299,10 @@ func scalingChanged() predicate.Predicate {
 // workloadChanged passes what a decision reads of a workload: its spec, its annotations and how its rollout is
 // going. The rest of its status moves with every pod.
 func workloadChanged() predicate.Predicate {
-	return updated(func(before, after client.Object) bool {
+	return loop.Updated(func(before, after client.Object) bool {
 		then, _ := workload.From(before)
 		now, _ := workload.From(after)
 		return before.GetGeneration() != after.GetGeneration() || !maps.Equal(then.Annotations, now.Annotations) ||
 			then.Rollout != now.Rollout || then.Replicas != now.Replicas || then.Deleting != now.Deleting
 	})
-}
-
-// updated passes creations and deletions, and the updates for which changed returns true.
-func updated[T client.Object](changed func(before, after T) bool) predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return changed(e.ObjectOld.(T), e.ObjectNew.(T))
-	}}
 }

@@ -63,36 +63,18 @@ func (x *stored) write(rec *v1alpha1.AttuneRecommendation, status v1alpha1.Attun
 	w := x.of[key]
 	w.statuses = append(slices.Clone(w.statuses), digest)
 	w.statuses = w.statuses[max(0, len(w.statuses)-mostEchoes):]
-	x.put(key, w)
+	put(&x.of, key, w)
 }
 
-// written notes the version that a write has made.
-func (x *stored) written(rec *v1alpha1.AttuneRecommendation, now time.Time) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	key := client.ObjectKeyFromObject(rec)
-	w := x.of[key]
-	w.version, w.at, w.within = rec.ResourceVersion, now, echoFor
-	x.put(key, w)
-}
-
-// behindOf notes the version that the API server has, where a write was refused because that version is
-// newer than the cache's.
-func (x *stored) behindOf(newest *v1alpha1.AttuneRecommendation, now time.Time) {
+// reached notes the version that the object can no longer be below: one that a write has made (for echoFor),
+// or one that the API server has where it refused a write for the cache's (for refusedFor).
+func (x *stored) reached(newest *v1alpha1.AttuneRecommendation, within time.Duration, now time.Time) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	key := client.ObjectKeyFromObject(newest)
 	w := x.of[key]
-	w.version, w.at, w.within = newest.ResourceVersion, now, refusedFor
-	x.put(key, w)
-}
-
-// put stores an entry; the caller holds the mutex.
-func (x *stored) put(key types.NamespacedName, w wrote) {
-	if x.of == nil {
-		x.of = map[types.NamespacedName]wrote{}
-	}
-	x.of[key] = w
+	w.version, w.at, w.within = newest.ResourceVersion, now, within
+	put(&x.of, key, w)
 }
 
 // own reports whether the object's status is one that this loop wrote.
@@ -161,11 +143,8 @@ func (x *seenGenerations) note(pod *corev1.Pod, now time.Time) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	maps.DeleteFunc(x.of, func(_ types.UID, s shown) bool { return now.Sub(s.at) > generationsLast })
-	if x.of == nil {
-		x.of = map[types.UID]shown{}
-	}
 	if pod.Generation >= x.of[pod.UID].generation {
-		x.of[pod.UID] = shown{pod.Generation, now}
+		put(&x.of, pod.UID, shown{pod.Generation, now})
 	}
 }
 
@@ -193,10 +172,7 @@ func (x *steps) note(name types.NamespacedName, records []v1alpha1.ResizeRecord)
 		delete(x.of, name)
 		return
 	}
-	if x.of == nil {
-		x.of = map[types.NamespacedName][]v1alpha1.ResizeRecord{}
-	}
-	x.of[name] = slices.Clone(records)
+	put(&x.of, name, slices.Clone(records))
 }
 
 // recall puts the remembered progress into the records of a recommendation that was just read. A record

@@ -168,12 +168,12 @@ func (c Container) Differences() []Field {
 // They are requests and limits of CPU, then of memory.
 func (c Container) fields() []Field {
 	var fields []Field
-	if !c.held(recommender.CPU) {
+	if !held(c.Holds, recommender.CPU) {
 		fields = append(fields,
 			Field{"requests.cpu", c.Current.CPURequest, c.Target.CPURequest},
 			Field{"limits.cpu", c.Current.CPULimit, c.Target.CPULimit})
 	}
-	if !c.held(recommender.Memory) {
+	if !held(c.Holds, recommender.Memory) {
 		fields = append(fields,
 			Field{"requests.memory", c.Current.MemoryRequest, c.Target.MemoryRequest},
 			Field{"limits.memory", c.Current.MemoryLimit, c.Target.MemoryLimit})
@@ -181,14 +181,9 @@ func (c Container) fields() []Field {
 	return fields
 }
 
-// held returns whether any hold stops the resource.
-func (c Container) held(r recommender.Resource) bool {
-	for _, hold := range c.Holds {
-		if hold.Resource == r.String() {
-			return true
-		}
-	}
-	return false
+// held reports whether one of the holds is on the resource.
+func held(holds []Hold, r recommender.Resource) bool {
+	return slices.ContainsFunc(holds, func(hold Hold) bool { return hold.Resource == r.String() })
 }
 
 // Offline explains a container without a cluster. It computes the recommendation; the next step starts from

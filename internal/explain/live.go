@@ -116,17 +116,17 @@ func (l Live) addPods(explained *Container, stored *v1alpha1.ContainerTarget) {
 		shown = next(template, template)
 	}
 	for _, pod := range l.Pods {
-		live, ok := sizeOf(pod.Containers, to.container)
+		has, ok := podview.ByName(pod.Containers)[to.container]
 		if !ok {
 			continue
 		}
-		taken := next(live, l.original(pod, to.container, live))
+		taken := next(has.Size, l.original(pod, to.container, has.Size))
 		if len(explained.Pods) == 0 || taken.moves() && !shown.moves() {
 			shown = taken
 		}
 		explained.Pods = append(explained.Pods, Pod{
 			Name:    pod.Name,
-			Current: display.AmountsOf(live),
+			Current: display.AmountsOf(has.Size),
 			Next:    to.next(taken.change),
 			Holds:   holdsOf(taken.change.Holds),
 		})
@@ -167,17 +167,6 @@ func (l Live) original(pod LivePod, container string, live recommender.Size) rec
 	return live
 }
 
-// sizeOf returns the size of a container; false where the pod does not have it, such as a pod of an older
-// template.
-func sizeOf(containers []podview.Container, name string) (recommender.Size, bool) {
-	for _, c := range containers {
-		if c.Name == name {
-			return c.Size, true
-		}
-	}
-	return recommender.Size{}, false
-}
-
 // storedHolds converts the holds of the API; never nil.
 func storedHolds(stored []v1alpha1.Hold) []Hold {
 	written := []Hold{}
@@ -211,7 +200,7 @@ func (h heading) from(live, original recommender.Size) recommender.Change {
 	// A target of zero means to the recommender that the resource stays.
 	target := h.target
 	for _, r := range recommender.Resources {
-		if h.held(r) {
+		if held(h.holds, r) {
 			target[r] = recommender.Allocation{}
 		}
 	}
@@ -228,11 +217,6 @@ func (h heading) toward(target, live, original recommender.Size) recommender.Cha
 		Original:         original,
 		Settings:         h.settings,
 	})
-}
-
-// held returns whether any hold stops the resource.
-func (h heading) held(r recommender.Resource) bool {
-	return slices.ContainsFunc(h.holds, func(hold Hold) bool { return hold.Resource == r.String() })
 }
 
 // next returns the size after the step. A resource that was never measured has no next size, because nothing is

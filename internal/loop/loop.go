@@ -157,3 +157,10 @@ func Every(ctx context.Context, c clock.WithTicker, interval time.Duration) iter
 		}
 	}
 }
+
+// Updated passes creations and deletions, and the updates for which changed returns true.
+func Updated[T client.Object](changed func(before, after T) bool) predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return changed(e.ObjectOld.(T), e.ObjectNew.(T))
+	}}
+}

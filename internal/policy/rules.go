@@ -11,6 +11,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/trim"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
 
@@ -106,10 +107,6 @@ func (o combination) checkNodeBoost() {
 		boost, o.quote(boost, plain(o.StartupBoost.Multiplier)+" times for "+short(o.StartupBoost.Duration)), strategy, o.quote(strategy, o.Strategy), boost, v1alpha1.StrategyWorkload)
 }
 
-// kinds are those that a policy may select.
-var kinds = []v1alpha1.WorkloadKind{v1alpha1.KindDeployment, v1alpha1.KindStatefulSet, v1alpha1.KindDaemonSet,
-	v1alpha1.KindReplicaSet, v1alpha1.KindJob, v1alpha1.KindCronJob}
-
 // checkTarget reports a targetRef that can select nothing.
 func (o *overlay) checkTarget() {
 	for _, l := range o.layers {
@@ -128,8 +125,8 @@ func (o *overlay) checkTarget() {
 // likely a mistake.
 func targetOf(ref v1alpha1.TargetRef) (labels.Selector, error) {
 	switch {
-	case !slices.Contains(kinds, ref.Kind):
-		return nil, fmt.Errorf("targetRef.kind %q is not one of %s", ref.Kind, join(kinds))
+	case !slices.Contains(workload.Kinds, ref.Kind):
+		return nil, fmt.Errorf("targetRef.kind %q is not one of %s", ref.Kind, join(workload.Kinds))
 	case ref.Name != "" && ref.Selector != nil:
 		return nil, errors.New("targetRef takes at most one of name and selector: leave out either")
 	case ref.Selector == nil:

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 )
@@ -56,20 +57,20 @@ type Owner struct {
 func From(object runtime.Object) (Workload, bool) {
 	switch o := object.(type) {
 	case *appsv1.Deployment:
-		return read(v1alpha1.KindDeployment, o, &o.Spec.Template, orOne(o.Spec.Replicas), ofDeployment(o)), true
+		return read(v1alpha1.KindDeployment, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), ofDeployment(o)), true
 	case *appsv1.StatefulSet:
-		return read(v1alpha1.KindStatefulSet, o, &o.Spec.Template, orOne(o.Spec.Replicas), ofStatefulSet(o)), true
+		return read(v1alpha1.KindStatefulSet, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), ofStatefulSet(o)), true
 	case *appsv1.DaemonSet:
 		return read(v1alpha1.KindDaemonSet, o, &o.Spec.Template, o.Status.DesiredNumberScheduled, ofDaemonSet(o)), true
 	case *appsv1.ReplicaSet:
-		return read(v1alpha1.KindReplicaSet, o, &o.Spec.Template, orOne(o.Spec.Replicas), unobserved(o.Generation, o.Status.ObservedGeneration)), true
+		return read(v1alpha1.KindReplicaSet, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), unobserved(o.Generation, o.Status.ObservedGeneration)), true
 	case *batchv1.Job:
-		job := read(v1alpha1.KindJob, o, &o.Spec.Template, orOne(o.Spec.Parallelism), Rollout{})
+		job := read(v1alpha1.KindJob, o, &o.Spec.Template, ptr.Deref(o.Spec.Parallelism, 1), Rollout{})
 		job.Ended = JobEnded(o)
 		return job, true
 	case *batchv1.CronJob:
 		job := &o.Spec.JobTemplate.Spec
-		return read(v1alpha1.KindCronJob, o, &job.Template, orOne(job.Parallelism), Rollout{}), true
+		return read(v1alpha1.KindCronJob, o, &job.Template, ptr.Deref(job.Parallelism, 1), Rollout{}), true
 	}
 	return Workload{}, false
 }
@@ -119,14 +120,6 @@ func (w Workload) Part() bool {
 		return w.OwnedBy.GroupKind == batchKind(v1alpha1.KindCronJob)
 	}
 	return false
-}
-
-// orOne is the API server's default for an absent count.
-func orOne(count *int32) int32 {
-	if count == nil {
-		return 1
-	}
-	return *count
 }
 
 // Object is any API object that a client can read and write. It has the same methods as controller-runtime's
