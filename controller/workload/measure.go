@@ -190,9 +190,7 @@ var errNotANumber = errors.New("the answer is not a number")
 // make the result failed, so that harm is never concluded from a missing answer.
 func guardrail(g v1alpha1.SLOGuardrail, value float64, err error) harm.SLOResult {
 	threshold, bad := strconv.ParseFloat(string(g.Threshold), 64)
-	if err == nil {
-		err = bad
-	}
+	err = cmp.Or(err, bad)
 	if err == nil && math.IsNaN(value) {
 		err = errNotANumber
 	}

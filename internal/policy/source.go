@@ -67,12 +67,7 @@ func stepFor(window time.Duration, steps int) time.Duration {
 
 // labels are matched in every query. The highest level that sets any replaces those of all lower levels.
 func (o sourceFields) labels(path string) map[string]string {
-	said := pick(o.overlay, path, nil, func(l layer) *map[string]v1alpha1.LabelValue {
-		if l.MetricsSource.Labels == nil {
-			return nil
-		}
-		return &l.MetricsSource.Labels
-	})
+	said := pick(o.overlay, path, nil, func(l layer) *map[string]v1alpha1.LabelValue { return dict(l.MetricsSource.Labels) })
 	if len(said) == 0 {
 		return nil
 	}
