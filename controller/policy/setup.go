@@ -80,8 +80,9 @@ func (c *Controller) Watches() []loop.Watch {
 		{Object: &v1alpha1.AttuneRecommendation{}, Map: gone(c.Client), When: first(), After: debounce},
 		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: policiesIn, When: specChanged(), After: debounce},
 	}
+	changed := predicate.And(workloadChanged(), whole())
 	for _, kind := range workload.Kinds {
-		watches = append(watches, loop.Watch{Object: workload.NewObject(kind), Map: policiesIn, When: predicate.And(workloadChanged(), whole()), After: debounce})
+		watches = append(watches, loop.Watch{Object: workload.NewObject(kind), Map: policiesIn, When: changed, After: debounce})
 	}
 	return watches
 }

@@ -63,7 +63,8 @@ func From(object runtime.Object) (Workload, bool) {
 	case *appsv1.DaemonSet:
 		return read(v1alpha1.KindDaemonSet, o, &o.Spec.Template, o.Status.DesiredNumberScheduled, ofDaemonSet(o)), true
 	case *appsv1.ReplicaSet:
-		return read(v1alpha1.KindReplicaSet, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), unobserved(o.Generation, o.Status.ObservedGeneration)), true
+		rollout := unobserved(o.Generation, o.Status.ObservedGeneration)
+		return read(v1alpha1.KindReplicaSet, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), rollout), true
 	case *batchv1.Job:
 		job := read(v1alpha1.KindJob, o, &o.Spec.Template, ptr.Deref(o.Spec.Parallelism, 1), Rollout{})
 		job.Ended = JobEnded(o)
