@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -46,7 +47,7 @@ func (d *gates) input(pod *corev1.Pod) resize.GateInput {
 			Reserved: plus(d.view.Begin.Reserved.InNamespace(pod.Namespace), d.reserved),
 		},
 		Node: resize.NodeInput{
-			Room: d.view.Looked.Rooms[node], Capabilities: d.view.capabilities(pod),
+			Room: d.view.Looked.Rooms[node], Capabilities: d.view.capabilitiesOn(node),
 			Block: d.facts(node).BlockFor(pod.Namespace), Reserved: d.reservedOn[node],
 		},
 		Unreachable: d.view.unreachable(d.out.Status.Records),
@@ -108,7 +109,7 @@ func (d *gates) readyPods() int {
 	n := 0
 	d.ready = &n
 	for _, pod := range d.view.Pods {
-		if isReady(pod) && pod.DeletionTimestamp == nil {
+		if podview.IsReady(pod) && pod.DeletionTimestamp == nil {
 			n++
 		}
 	}
@@ -139,7 +140,7 @@ func jsonBytes(of any) int {
 
 // capabilities returns what the pod's node can do, with what this pass has learned.
 func (d *gates) capabilities(pod *corev1.Pod) resize.Capabilities {
-	return d.view.capabilities(pod).With(d.facts(pod.Spec.NodeName))
+	return d.view.capabilitiesOn(pod.Spec.NodeName).With(d.facts(pod.Spec.NodeName))
 }
 
 // withinReach returns as much of a revert as the API server accepts, and what is in the way of the rest

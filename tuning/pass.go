@@ -76,7 +76,7 @@ func (d deciders) decide() {
 	case d.view.Part == WholePass:
 		blocked := d.beginOrUndo()
 		d.reporter.skip(blocked)
-		d.reporter.block(blocked)
+		d.condition(blockedCondition(blocked))
 		d.evictor.hold()
 	}
 	d.reverter.remember()
@@ -203,10 +203,7 @@ func (d *pass) condition(c metav1.Condition) {
 // text of the time is compared with status.undoneAt, so that one annotation is carried out once, also
 // after a restart.
 func (d *pass) undoing() (string, bool) {
-	if d.view.Workload == nil {
-		return "", false
-	}
-	at, asked, err := d.view.Workload.Undo()
+	at, asked, err := d.view.owner().Undo()
 	if !asked || err != nil {
 		return "", false
 	}

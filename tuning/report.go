@@ -35,12 +35,6 @@ func (d *reporter) goneOrNot() {
 	}
 }
 
-// block sets the condition ResizeBlocked: why pods are not resized, or False where nothing is in the way
-// (nil).
-func (d *reporter) block(blocked *resize.Refusal) {
-	d.condition(blockedCondition(blocked))
-}
-
 // summarise sets the phase and the conditions.
 func (d *reporter) summarise() {
 	d.out.Status.Phase = d.phase()
@@ -105,12 +99,11 @@ func (d *reporter) resizing() metav1.Condition {
 // degraded is the condition Degraded. A pod that should have its old size back goes first, then one that
 // was given up, then a high rate of reverts in the history.
 func (d *reporter) degraded() metav1.Condition {
+	why := d.leftBehind()
 	if len(d.out.Pending) > 0 {
-		return metav1.Condition{
-			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRevertPending, Message: d.out.Pending[0],
-		}
+		why = d.out.Pending[0]
 	}
-	if why := d.leftBehind(); why != "" {
+	if why != "" {
 		return metav1.Condition{
 			Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRevertPending, Message: why,
 		}
@@ -142,7 +135,7 @@ func (d *reporter) atTarget() int32 {
 		if d.underWay(pod) {
 			continue
 		}
-		if plan, _ := resize.PlanFor(pod, d.sizes.targets(pod), d.view.capabilities(pod), d.view.Now); plan.Empty() {
+		if plan, _ := resize.PlanFor(pod, d.sizes.targets(pod), d.view.capabilitiesOn(pod.Spec.NodeName), d.view.Now); plan.Empty() {
 			n++
 		}
 	}

@@ -170,12 +170,6 @@ func (d *starter) catchUp(pod *corev1.Pod, wishes []podview.Container, refusal *
 	return resize.Admit(pod, plan, d.gates.input(pod))
 }
 
-// isReady reports whether the pod's condition Ready is True; a pod without the condition is not ready.
-func isReady(pod *corev1.Pod) bool {
-	c := podview.Condition(pod, corev1.PodReady)
-	return c != nil && c.Status == corev1.ConditionTrue
-}
-
 // youngFor is how long after its start the kubelet may not know the memory usage of a container.
 const youngFor = 30 * time.Second
 

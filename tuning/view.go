@@ -191,12 +191,6 @@ func (v *View) dataUntil() time.Time {
 	return stored.Time
 }
 
-// capabilities returns what a pod's node can do; a node that is not known can do nothing, so that no
-// change is planned on it.
-func (v *View) capabilities(pod *corev1.Pod) resize.Capabilities {
-	return v.capabilitiesOn(pod.Spec.NodeName)
-}
-
 // capabilitiesOn is capabilities by the node's name. The versions of the API server and of the kubelet
 // both count (in-place resize: KEP-1287), and what the node has taught.
 func (v *View) capabilitiesOn(name string) resize.Capabilities {
@@ -213,7 +207,7 @@ func (v *View) signals(record v1alpha1.ResizeRecord) harm.Signals {
 	signals.Rollout = v.owner().Rollout.InProgress
 	signals.NodeBooted = v.Nodes[record.Node].Booted
 	signals.NodeNotReady = v.nodeNotReady(record.Node)
-	if pod := v.Pod(record.PodUID); pod != nil && (suffered(pod) || !isReady(pod)) {
+	if pod := v.Pod(record.PodUID); pod != nil && (suffered(pod) || !podview.IsReady(pod)) {
 		signals.SiblingsUnready = harm.SiblingsUnready(v.Pods, record, v.Rec.Status.Records, v.nodeNotReady)
 	}
 	return signals
@@ -273,10 +267,7 @@ func (v *View) unreachable(records []v1alpha1.ResizeRecord) map[string]bool {
 // status, and users can write any text.
 func (v *View) resumed() string {
 	const most = 64
-	if v.Workload == nil {
-		return ""
-	}
-	text := v.Workload.Annotations[v1alpha1.ResumedAnnotation]
+	text := v.owner().Annotations[v1alpha1.ResumedAnnotation]
 	return text[:min(len(text), most)]
 }
 

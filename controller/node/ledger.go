@@ -229,8 +229,5 @@ func mostOf(r recommender.Resource, live recommender.Allocation, most recommende
 	if r != recommender.CPU || live.Limit == 0 {
 		return most
 	}
-	if most == 0 {
-		return live.Limit
-	}
-	return min(most, live.Limit)
+	return within(live.Limit, most)
 }

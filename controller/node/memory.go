@@ -73,15 +73,9 @@ func (m remembered) see(s *scene) remembered {
 // specOf returns what the pod's containers ask for in its spec. The status may still show the old size of
 // a resize that is under way.
 func specOf(pod *corev1.Pod) []podview.Container {
-	containers := podview.Read(pod)
+	containers, specs := podview.Read(pod), podview.Specs(pod)
 	for i := range containers {
-		for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
-			for j := range list {
-				if list[j].Name == containers[i].Name {
-					containers[i].Size = podview.ReadSpec(list[j].Resources)
-				}
-			}
-		}
+		containers[i].Size = specs[containers[i].Name]
 	}
 	return containers
 }

@@ -98,22 +98,20 @@ func (c *Controller) nodesOf(ctx context.Context, o client.Object) []reconcile.R
 
 // allocatableChanged passes nodes that have more or less to share, but not their heartbeats.
 func allocatableChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+	return loop.Updated(func(before, after *corev1.Node) bool {
 		return !equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable)
-	}}
+	})
 }
 
 // podChanged passes pods that were bound, are gone, were resized or started, or whose containers were
 // restarted (for example after an OOM kill).
 func podChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+	return loop.Updated(func(before, after *corev1.Pod) bool {
 		return before.Spec.NodeName != after.Spec.NodeName || before.Generation != after.Generation ||
 			before.Status.Phase != after.Status.Phase || before.Status.QOSClass != after.Status.QOSClass ||
 			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 			resize.Footprint(before) != resize.Footprint(after) || restarts(before) != restarts(after)
-	}}
+	})
 }
 
 // restarts sums the restart counts of the pod's regular containers.

@@ -6,9 +6,7 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -82,10 +80,9 @@ func (c *Controller) Watches() []loop.Watch {
 		{Object: &v1alpha1.AttuneRecommendation{}, Map: gone(c.Client), When: first(), After: debounce},
 		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: policiesIn, When: specChanged(), After: debounce},
 	}
-	for _, w := range []client.Object{
-		&appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1.DaemonSet{}, &appsv1.ReplicaSet{}, &batchv1.Job{}, &batchv1.CronJob{},
-	} {
-		watches = append(watches, loop.Watch{Object: w, Map: policiesIn, When: predicate.And(workloadChanged(), whole()), After: debounce})
+	changed := predicate.And(workloadChanged(), whole())
+	for _, kind := range workload.Kinds {
+		watches = append(watches, loop.Watch{Object: workload.NewObject(kind), Map: policiesIn, When: changed, After: debounce})
 	}
 	return watches
 }
@@ -172,12 +169,9 @@ func readOf(status v1alpha1.AttuneRecommendationStatus) v1alpha1.AttuneRecommend
 // specChanged passes HPAs whose spec changed. Their status moves every 15 s, and the generation cannot be
 // used: not every version of Kubernetes sets it.
 func specChanged() predicate.Predicate {
-	return predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, after := e.ObjectOld.(*autoscalingv2.HorizontalPodAutoscaler), e.ObjectNew.(*autoscalingv2.HorizontalPodAutoscaler)
-			return !equality.Semantic.DeepEqual(before.Spec, after.Spec)
-		},
-	}
+	return loop.Updated(func(before, after *autoscalingv2.HorizontalPodAutoscaler) bool {
+		return !equality.Semantic.DeepEqual(before.Spec, after.Spec)
+	})
 }
 
 // workloadChanged passes what recommendations depend on: the spec (replicas, template), labels and

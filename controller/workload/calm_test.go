@@ -62,12 +62,12 @@ func TestAConflictWaitsForTheCache(t *testing.T) {
 	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "deployment-web", ResourceVersion: "41"}}
 	newest := rec.DeepCopy()
 	newest.ResourceVersion = "44"
-	x.behindOf(newest, now)
+	x.reached(newest, refusedFor, now)
 	assert.Equal(t, echoEvery, x.behind(rec, now))
 	assert.Equal(t, 10*time.Second, x.behind(rec, now.Add(40*time.Second)))
 	assert.Zero(t, x.behind(rec, now.Add(refusedFor)), "a watch that is behind for longer")
 	assert.Zero(t, x.behind(newest, now.Add(time.Second)), "the cache shows it")
-	x.written(newest, now.Add(time.Second))
+	x.reached(newest, echoFor, now.Add(time.Second))
 	assert.Zero(t, x.behind(rec, now.Add(time.Second).Add(echoFor)), "an own write is waited for for a shorter time")
 }
 

@@ -118,10 +118,7 @@ func (c looker) room(ctx context.Context, w *tuning.View, node string) error {
 	for i := range list.Items {
 		pods = append(pods, &list.Items[i])
 	}
-	if w.Looked.Rooms == nil {
-		w.Looked.Rooms = map[string]*resize.Room{}
-	}
-	w.Looked.Rooms[node] = resize.RoomOf(pods, w.Begin.Reserved.OnNode(node), w.Now)
+	put(&w.Looked.Rooms, node, resize.RoomOf(pods, w.Begin.Reserved.OnNode(node), w.Now))
 	return nil
 }
 
@@ -228,4 +225,46 @@ func amounts(values map[string]float64) map[string]recommender.Amount {
 		}
 	}
 	return out
+}
+
+// live reads a pod from the API server, past the cache. It is used before steps that cannot be corrected
+// by reading again, such as giving a record up. nil without an error: the pod is gone, or another pod has
+// its name.
+func (c *Controller) live(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	now := &corev1.Pod{}
+	if err := c.Live.Get(ctx, client.ObjectKeyFromObject(pod), now); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("asking the API server for pod %s: %w", pod.Name, err)
+	}
+	if now.UID != pod.UID {
+		return nil, nil
+	}
+	return now, nil
+}
+
+// first decides what does not wait for the rest of a pass; false: there is no such thing now. The pass
+// ends with that decision, and the next one follows at once.
+//
+// The order: first what is open, from the pods alone; then the autoscalers are read (up to 10 seconds);
+// then answers to OOM kills. If the autoscalers cannot be listed, the rest of the pass begins nothing new,
+// but kills are answered all the same.
+func (c *Controller) first(ctx context.Context, w *tuning.View) (decided, bool) {
+	kills := slices.ContainsFunc(w.Pods, tuning.Killed)
+	if kills || len(w.Rec.Status.Records) > 0 {
+		w.Part = tuning.OpenPart
+		if d := c.decide(ctx, w); d.Presses(*w) {
+			return d, true
+		}
+	}
+	unlisted := observer{c}.observeAutoscalers(ctx, w)
+	if kills {
+		w.Part = tuning.UrgentPart
+		if d := c.decide(ctx, w); len(d.Writes) > 0 {
+			return d, true
+		}
+	}
+	if unlisted != nil {
+		w.Close(unlisted)
+	}
+	w.Part = tuning.WholePass
+	return decided{}, false
 }

@@ -40,3 +40,11 @@ func (m *memory) forget(name types.NamespacedName) {
 	m.steps.note(name, nil)
 	m.pace.forget(name)
 }
+
+// put enters a value into a map that is made with its first entry.
+func put[K comparable, V any](into *map[K]V, key K, value V) {
+	if *into == nil {
+		*into = map[K]V{}
+	}
+	(*into)[key] = value
+}

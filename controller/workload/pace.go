@@ -58,9 +58,6 @@ func (x *pace) left(workload types.NamespacedName, free int, now time.Time) time
 func (x *pace) wrote(workload types.NamespacedName, phase v1alpha1.RecommendationPhase, now time.Time) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
-	if x.of == nil {
-		x.of = map[types.NamespacedName]stride{}
-	}
 	last, apart, row := x.of[workload], paceFirst, 1
 	if calm := now.Sub(last.wrote).Abs() >= 2*paceLast; !calm {
 		row += last.row
@@ -68,7 +65,7 @@ func (x *pace) wrote(workload types.NamespacedName, phase v1alpha1.Recommendatio
 			apart = min(2*last.apart, paceLast)
 		}
 	}
-	x.of[workload] = stride{now, phase, apart, row}
+	put(&x.of, workload, stride{now, phase, apart, row})
 }
 
 // forget drops a recommendation that is gone.
@@ -76,4 +73,100 @@ func (x *pace) forget(name types.NamespacedName) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	delete(x.of, name)
+}
+
+// often is a schedule of retries: after first for the first quick times, then after twice as long each
+// time, up to last.
+type often struct {
+	first, last time.Duration
+	quick       int
+}
+
+// afterIncomplete is the schedule after a pass that could not read something; afterConflict that after a
+// write that met another writer's. Several writers in a row are waited for quickly. A watch that is behind
+// for minutes shows the other write late, and its event then makes the pass.
+var (
+	afterIncomplete = often{first: time.Second, last: 5 * time.Minute}
+	afterConflict   = often{first: 100 * time.Millisecond, last: 10 * time.Second, quick: 15}
+)
+
+// retries counts how often in a row the passes over a workload were incomplete, or in conflict. It may be
+// lost: then the next look comes sooner. mutex guards of.
+type retries struct {
+	mutex sync.Mutex
+	of    map[types.NamespacedName]int
+}
+
+// after counts one more such pass and returns how long to wait. The shift is bounded by 16, so that it
+// cannot overflow.
+func (x *retries) after(workload types.NamespacedName, o often) time.Duration {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	tries := x.of[workload]
+	wait := o.first << min(max(0, tries-o.quick), 16)
+	put(&x.of, workload, tries+1)
+	return min(wait, o.last)
+}
+
+// over resets the count: a pass has ended well, or the workload is gone.
+func (x *retries) over(workload types.NamespacedName) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	delete(x.of, workload)
+}
+
+// newPerSecond is how many new resizes the operator sends per second, and mostAtOnce how many at once
+// after a quiet time. Reverts, second patches and answers to OOM kills are not counted. The bound keeps a
+// change of one cluster-wide default from resizing thousands of pods in the same second.
+const (
+	newPerSecond = 40
+	mostAtOnce   = 100
+)
+
+// limit is how many more resizes may begin now, in all workloads together: a token bucket that fills with
+// time. A pass that finds at least one token takes all that it needs, so that a whole wave is stored at
+// once; the bucket then goes below zero, and the others wait. It is not stored: a new leader begins with a
+// full bucket. mutex guards all fields.
+type limit struct {
+	mutex sync.Mutex
+	// left is how many tokens were in the bucket at the time at. It may be negative.
+	left float64
+	at   time.Time
+	// owed is the number of tokens that waiting workloads will take first, so that those that come later
+	// wait longer and not all come at the same moment.
+	owed float64
+}
+
+// leastWait is how long a workload waits at least when the bucket is empty, since thousands may wait.
+const leastWait = time.Second
+
+// take takes n tokens and returns 0, or returns how long to wait until it is this workload's turn; then
+// nothing is taken. n = 0 always succeeds. A clock that goes backwards fills nothing.
+func (x *limit) take(n int, now time.Time) time.Duration {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	if n == 0 {
+		return 0
+	}
+	if x.at.IsZero() {
+		x.left = mostAtOnce
+	} else {
+		filled := newPerSecond * max(0, now.Sub(x.at).Seconds())
+		x.left, x.owed = min(mostAtOnce, x.left+filled), max(0, x.owed-filled)
+	}
+	x.at = now
+	if x.left >= 1 {
+		x.left -= float64(n)
+		return 0
+	}
+	wait := time.Duration((1-x.left+x.owed)/newPerSecond*float64(time.Second)) + time.Millisecond
+	x.owed += float64(n)
+	return max(leastWait, wait)
+}
+
+// giveBack returns tokens that were taken for resizes that were not sent.
+func (x *limit) giveBack(n int) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	x.left = min(mostAtOnce, x.left+float64(n))
 }

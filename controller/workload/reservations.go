@@ -53,12 +53,9 @@ func (p *reservations) renew(workload types.NamespacedName, made []tuning.Reserv
 
 // set stores reservations; the caller holds the mutex.
 func (p *reservations) set(workload types.NamespacedName, made []tuning.Reservation) {
-	if p.of == nil {
-		p.of = map[types.NamespacedName][]tuning.Reservation{}
-	}
 	if len(made) == 0 {
 		delete(p.of, workload)
 	} else {
-		p.of[workload] = made
+		put(&p.of, workload, made)
 	}
 }

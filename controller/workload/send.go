@@ -2,8 +2,13 @@ package workload
 
 import (
 	"context"
+	"maps"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -11,6 +16,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 )
 
@@ -107,4 +113,66 @@ func (c sender) recordOutcome(ctx context.Context, d *tuning.Decision, w tuning.
 	case tuning.IsNew(*record) && outcome.OfNode() && record.Node == sent.Pod.Spec.NodeName:
 		c.nodes.learn([]tuning.Lesson{{Namespace: w.Rec.Namespace, Record: *record, Reason: resize.ReasonInfeasible, Message: outcome.Message}}, w.Now)
 	}
+}
+
+// sendEvictions asks the Eviction API for the pods of a decision, whose records are stored as "evicting",
+// and notes denials in status. A granted eviction is not noted: the pod shows it. A PodDisruptionBudget is
+// checked by the API server, not here.
+func (c sender) sendEvictions(ctx context.Context, rec *v1alpha1.AttuneRecommendation, d tuning.Decision, status *v1alpha1.AttuneRecommendationStatus) {
+	for _, pod := range d.Evictions {
+		err := c.Client.SubResource("eviction").Create(ctx, pod, evictionOf(pod))
+		outcome := lifecycle.ClassifyEviction(err)
+		log.FromContext(ctx).Info("Asked to evict a pod", "pod", pod.Name, "outcome", outcome, "error", err)
+		if outcome == lifecycle.EvictionGranted {
+			continue
+		}
+		c.Events.Send(pod, rec, event.Warning(v1alpha1.EventEvictionDenied, "Pod %s is not evicted now, and is asked for again: %v", pod.Name, err))
+		if outcome == lifecycle.EvictionDenied {
+			countEviction(rec, outcome)
+			tuning.NotEvicted(rec, status, pod.UID)
+		}
+	}
+}
+
+// evictionOf asks for the very pod that was looked at, in the version that was looked at: a pod that
+// changed meanwhile is not evicted but decided about anew.
+func evictionOf(pod *corev1.Pod) *policyv1.Eviction {
+	return &policyv1.Eviction{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+			UID: &pod.UID, ResourceVersion: &pod.ResourceVersion,
+		}},
+	}
+}
+
+// lastAsked is when pods were last asked to be put back. Since when a revert is tried, and what is in the
+// way, is stored in the tries of the status; the single moments are not worth a write each. They may be
+// lost: then a pod is asked once more. mutex guards last.
+type lastAsked struct {
+	mutex sync.Mutex
+	last  map[types.UID]time.Time
+}
+
+// askedLasts is how long a moment is kept: longer than the longest pause between two requests.
+const askedLasts = 2 * time.Minute
+
+// note remembers that a pod was asked, and removes old entries.
+func (x *lastAsked) note(pod types.UID, now time.Time) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	maps.DeleteFunc(x.last, func(_ types.UID, at time.Time) bool { return now.Sub(at) > askedLasts })
+	put(&x.last, pod, now)
+}
+
+// read returns the moments of the pods that are being put back.
+func (x *lastAsked) read(records []v1alpha1.ResizeRecord) map[types.UID]time.Time {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	tried := map[types.UID]time.Time{}
+	for _, record := range records {
+		if at, ok := x.last[record.PodUID]; ok && resize.PuttingBack(record) {
+			tried[record.PodUID] = at
+		}
+	}
+	return tried
 }

@@ -36,7 +36,7 @@ func (c storer) store(ctx context.Context, rec *v1alpha1.AttuneRecommendation, s
 		c.refused(ctx, rec, err)
 		return fmt.Errorf("storing the status of AttuneRecommendation %s: %w", rec.Name, err)
 	}
-	c.stored.written(rec, c.Clock.Now())
+	c.stored.reached(rec, echoFor, c.Clock.Now())
 	c.steps.note(name, rec.Status.Records)
 	return nil
 }
@@ -50,7 +50,7 @@ func (c storer) refused(ctx context.Context, rec *v1alpha1.AttuneRecommendation,
 	}
 	newest := &v1alpha1.AttuneRecommendation{}
 	if err := c.Live.Get(ctx, client.ObjectKeyFromObject(rec), newest); err == nil && newest.ResourceVersion != rec.ResourceVersion {
-		c.stored.behindOf(newest, c.Clock.Now())
+		c.stored.reached(newest, refusedFor, c.Clock.Now())
 	}
 }
 
@@ -80,7 +80,7 @@ func (c storer) guard(ctx context.Context, rec *v1alpha1.AttuneRecommendation, o
 		c.refused(ctx, before, err)
 		return fmt.Errorf("guarding AttuneRecommendation %s with a finalizer: %w", rec.Name, err)
 	}
-	c.stored.written(rec, c.Clock.Now())
+	c.stored.reached(rec, echoFor, c.Clock.Now())
 	return nil
 }
 

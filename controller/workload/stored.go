@@ -3,15 +3,19 @@ package workload
 import (
 	"encoding/json"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/resize/lifecycle"
 )
 
 // stored is what this loop last wrote of each recommendation. It serves two purposes: an own write wakes
@@ -59,36 +63,18 @@ func (x *stored) write(rec *v1alpha1.AttuneRecommendation, status v1alpha1.Attun
 	w := x.of[key]
 	w.statuses = append(slices.Clone(w.statuses), digest)
 	w.statuses = w.statuses[max(0, len(w.statuses)-mostEchoes):]
-	x.put(key, w)
+	put(&x.of, key, w)
 }
 
-// written notes the version that a write has made.
-func (x *stored) written(rec *v1alpha1.AttuneRecommendation, now time.Time) {
-	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	key := client.ObjectKeyFromObject(rec)
-	w := x.of[key]
-	w.version, w.at, w.within = rec.ResourceVersion, now, echoFor
-	x.put(key, w)
-}
-
-// behindOf notes the version that the API server has, where a write was refused because that version is
-// newer than the cache's.
-func (x *stored) behindOf(newest *v1alpha1.AttuneRecommendation, now time.Time) {
+// reached notes the version that the object can no longer be below: one that a write has made (for echoFor),
+// or one that the API server has where it refused a write for the cache's (for refusedFor).
+func (x *stored) reached(newest *v1alpha1.AttuneRecommendation, within time.Duration, now time.Time) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	key := client.ObjectKeyFromObject(newest)
 	w := x.of[key]
-	w.version, w.at, w.within = newest.ResourceVersion, now, refusedFor
-	x.put(key, w)
-}
-
-// put stores an entry; the caller holds the mutex.
-func (x *stored) put(key types.NamespacedName, w wrote) {
-	if x.of == nil {
-		x.of = map[types.NamespacedName]wrote{}
-	}
-	x.of[key] = w
+	w.version, w.at, w.within = newest.ResourceVersion, now, within
+	put(&x.of, key, w)
 }
 
 // own reports whether the object's status is one that this loop wrote.
@@ -132,4 +118,82 @@ func digestOf(status v1alpha1.AttuneRecommendationStatus) uint64 {
 	h := fnv.New64a()
 	h.Write(body)
 	return h.Sum64()
+}
+
+// generationsLast is how long a generation is remembered: far longer than a working cache is behind.
+const generationsLast = 10 * time.Minute
+
+// seenGenerations are the generations of pods as the API server last returned them. The cache may show an
+// older one for a moment; a decision on that pod would repeat its last resize. It may be lost: then a
+// cache that is behind is believed once. mutex guards of; entries older than generationsLast are removed
+// with each note.
+type seenGenerations struct {
+	mutex sync.Mutex
+	of    map[types.UID]shown
+}
+
+// shown is the generation of a pod and when the API server returned it.
+type shown struct {
+	generation int64
+	at         time.Time
+}
+
+// note remembers a pod as the API server has it. A generation lower than the known one is ignored.
+func (x *seenGenerations) note(pod *corev1.Pod, now time.Time) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	maps.DeleteFunc(x.of, func(_ types.UID, s shown) bool { return now.Sub(s.at) > generationsLast })
+	if pod.Generation >= x.of[pod.UID].generation {
+		put(&x.of, pod.UID, shown{pod.Generation, now})
+	}
+}
+
+// behind reports whether the cached pod is older than what the API server has already returned; false
+// where nothing is known of it.
+func (x *seenGenerations) behind(pod *corev1.Pod) bool {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	return pod.Generation < x.of[pod.UID].generation
+}
+
+// steps are the records with progress that is not worth a write of its own, since each look at a pod shows
+// it again (lifecycle.Retold): that a resize was accepted and since when it is applied. The progress is
+// stored with the next write. It may be lost: then a resize is verified anew. mutex guards of.
+type steps struct {
+	mutex sync.Mutex
+	of    map[types.NamespacedName][]v1alpha1.ResizeRecord
+}
+
+// note keeps the records of a recommendation as they are now; none: the recommendation is removed.
+func (x *steps) note(name types.NamespacedName, records []v1alpha1.ResizeRecord) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	if len(records) == 0 {
+		delete(x.of, name)
+		return
+	}
+	put(&x.of, name, slices.Clone(records))
+}
+
+// recall puts the remembered progress into the records of a recommendation that was just read. A record
+// that another replica has changed since is left as it is.
+func (x *steps) recall(rec *v1alpha1.AttuneRecommendation) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	for _, known := range x.of[client.ObjectKeyFromObject(rec)] {
+		for i, stored := range rec.Status.Records {
+			if stored.PodUID == known.PodUID && lifecycle.Retold(stored, known) {
+				rec.Status.Records[i] = *known.DeepCopy()
+			}
+		}
+	}
+}
+
+// noNews reports that nothing has changed between two statuses that has to be stored.
+func noNews(before, after v1alpha1.AttuneRecommendationStatus) bool {
+	if !slices.EqualFunc(before.Records, after.Records, lifecycle.Retold) {
+		return false
+	}
+	before.Records, after.Records = nil, nil
+	return equality.Semantic.DeepEqual(before, after)
 }

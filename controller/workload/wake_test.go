@@ -87,7 +87,7 @@ func TestConflictsThatStayAreRare(t *testing.T) {
 func TestACacheThatIsBehindIsWaitedFor(t *testing.T) {
 	var x stored
 	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "deployment-web", ResourceVersion: "8"}}
-	x.written(rec, now)
+	x.reached(rec, echoFor, now)
 	older := rec.DeepCopy()
 	older.ResourceVersion = "7"
 	for after, wait := range map[time.Duration]time.Duration{

@@ -5,6 +5,7 @@ import (
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -54,11 +55,7 @@ func Bindings(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) [
 // HPA decides by the mean of all replicas, on shorter windows, and from a number of replicas that the
 // history does not hold.
 func fixed(spec *autoscalingv2.HorizontalPodAutoscalerSpec) bool {
-	least := int32(1)
-	if spec.MinReplicas != nil {
-		least = *spec.MinReplicas
-	}
-	return least == spec.MaxReplicas
+	return ptr.Deref(spec.MinReplicas, 1) == spec.MaxReplicas
 }
 
 // binding reads one metric; false for a metric that does not depend on requests.

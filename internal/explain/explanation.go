@@ -3,13 +3,14 @@
 //
 // There are two ways in. Live explains a workload of the cluster by its stored recommendation, its template and
 // its running pods. Offline computes a recommendation from recorded usage. Both make Containers of an Explanation,
-// which Human writes as text (human.go) and Differences compares with the template (differences.go). The next step
+// which Human writes as text (human.go) and Differences compares with the template. The next step
 // of a pod comes from the same functions as in the operator (tuning.TargetFrom, recommender.NextStep). The package
 // has no client.
 package explain
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"attune.io/attune/internal/display"
@@ -140,3 +141,76 @@ func joinSteps(trace, change []Step) []Step {
 	slices.SortStableFunc(joined, func(a, b Step) int { return cmp.Compare(a.Resource, b.Resource) })
 	return joined
 }
+
+// Field is one value of a container's resources. Both sides are quantities.
+type Field struct {
+	// Name is the path under resources in a manifest, such as requests.cpu.
+	Name string
+	// Current is what the template sets; nil: nothing.
+	Current *string
+	// Target is what is recommended; nil: the value is left alone.
+	Target *string
+}
+
+// Differences returns the values that differ from the target. A resource with a hold has none, and neither has a
+// value without a target.
+func (c Container) Differences() []Field {
+	var different []Field
+	for _, field := range c.fields() {
+		if field.Target != nil && (field.Current == nil || *field.Current != *field.Target) {
+			different = append(different, field)
+		}
+	}
+	return different
+}
+
+// fields of the resources that are not held.
+// They are requests and limits of CPU, then of memory.
+func (c Container) fields() []Field {
+	var fields []Field
+	if !held(c.Holds, recommender.CPU) {
+		fields = append(fields,
+			Field{"requests.cpu", c.Current.CPURequest, c.Target.CPURequest},
+			Field{"limits.cpu", c.Current.CPULimit, c.Target.CPULimit})
+	}
+	if !held(c.Holds, recommender.Memory) {
+		fields = append(fields,
+			Field{"requests.memory", c.Current.MemoryRequest, c.Target.MemoryRequest},
+			Field{"limits.memory", c.Current.MemoryLimit, c.Target.MemoryLimit})
+	}
+	return fields
+}
+
+// held reports whether one of the holds is on the resource.
+func held(holds []Hold, r recommender.Resource) bool {
+	return slices.ContainsFunc(holds, func(hold Hold) bool { return hold.Resource == r.String() })
+}
+
+// Offline explains a container without a cluster. It computes the recommendation; the next step starts from
+// in.Original.
+func Offline(in recommender.Input) Container {
+	rec := recommender.Recommend(in)
+	// The target comes from the recommender; the step towards it from the same function as for a running pod.
+	to := heading{
+		container:        in.Container,
+		target:           rec.Target,
+		memoryLimitFloor: rec.MemoryLimitFloor,
+		holds:            holdsOf(rec.Holds),
+		settings:         in.Settings,
+	}
+	// The container runs nowhere, so its original size is its present one too.
+	change := to.from(in.Original, in.Original)
+	return Container{
+		Name:       in.Container,
+		Confidence: rounded(rec.Confidence),
+		DataPoints: rec.DataPoints,
+		Current:    display.AmountsOf(in.Original),
+		Target:     display.AmountsOf(rec.Target),
+		Next:       to.next(change),
+		Holds:      joinHolds(to.holds, holdsOf(change.Holds)),
+		Steps:      joinSteps(stepsOf(rec.Steps), stepsOf(change.Steps)),
+	}
+}
+
+// rounded removes the noise of floating-point arithmetic: 0.8 in the place of 0.7999999999999999.
+func rounded(confidence float64) float64 { return math.Round(confidence*1e6) / 1e6 }

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -115,17 +116,17 @@ func (l Live) addPods(explained *Container, stored *v1alpha1.ContainerTarget) {
 		shown = next(template, template)
 	}
 	for _, pod := range l.Pods {
-		live, ok := sizeOf(pod.Containers, to.container)
+		has, ok := podview.ByName(pod.Containers)[to.container]
 		if !ok {
 			continue
 		}
-		taken := next(live, l.original(pod, to.container, live))
+		taken := next(has.Size, l.original(pod, to.container, has.Size))
 		if len(explained.Pods) == 0 || taken.moves() && !shown.moves() {
 			shown = taken
 		}
 		explained.Pods = append(explained.Pods, Pod{
 			Name:    pod.Name,
-			Current: display.AmountsOf(live),
+			Current: display.AmountsOf(has.Size),
 			Next:    to.next(taken.change),
 			Holds:   holdsOf(taken.change.Holds),
 		})
@@ -166,17 +167,6 @@ func (l Live) original(pod LivePod, container string, live recommender.Size) rec
 	return live
 }
 
-// sizeOf returns the size of a container; false where the pod does not have it, such as a pod of an older
-// template.
-func sizeOf(containers []podview.Container, name string) (recommender.Size, bool) {
-	for _, c := range containers {
-		if c.Name == name {
-			return c.Size, true
-		}
-	}
-	return recommender.Size{}, false
-}
-
 // storedHolds converts the holds of the API; never nil.
 func storedHolds(stored []v1alpha1.Hold) []Hold {
 	written := []Hold{}
@@ -193,4 +183,57 @@ func storedSteps(stored []v1alpha1.Step) []Step {
 		written = append(written, Step(step))
 	}
 	return written
+}
+
+// heading is a container's target with what its next step needs to know.
+type heading struct {
+	container string
+	// target is the recommended size; memoryLimitFloor is the lowest memory limit, in bytes, or 0.
+	target           recommender.Size
+	memoryLimitFloor recommender.Amount
+	holds            []Hold
+	settings         recommender.Settings
+}
+
+// from returns the next step from the size live. A resource with a hold stays as it is.
+func (h heading) from(live, original recommender.Size) recommender.Change {
+	// A target of zero means to the recommender that the resource stays.
+	target := h.target
+	for _, r := range recommender.Resources {
+		if held(h.holds, r) {
+			target[r] = recommender.Allocation{}
+		}
+	}
+	return h.toward(target, live, original)
+}
+
+// toward returns the next step from the size live to a target.
+func (h heading) toward(target, live, original recommender.Size) recommender.Change {
+	return recommender.NextStep(recommender.Move{
+		Container:        h.container,
+		Target:           target,
+		MemoryLimitFloor: h.memoryLimitFloor,
+		Live:             live,
+		Original:         original,
+		Settings:         h.settings,
+	})
+}
+
+// next returns the size after the step. A resource that was never measured has no next size, because nothing is
+// known of it.
+func (h heading) next(change recommender.Change) Amounts {
+	size := change.Next
+	for _, r := range recommender.Resources {
+		if h.unmeasured(r) {
+			size[r] = recommender.Allocation{}
+		}
+	}
+	return display.AmountsOf(size)
+}
+
+// unmeasured returns whether the resource has no data (hold NoData).
+func (h heading) unmeasured(r recommender.Resource) bool {
+	return slices.ContainsFunc(h.holds, func(hold Hold) bool {
+		return hold.Resource == r.String() && hold.Reason == string(recommender.NoData)
+	})
 }

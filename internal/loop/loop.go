@@ -3,7 +3,7 @@
 //     same way.
 //   - Fair: a work queue in which no namespace keeps the others waiting (fair.go).
 //   - Measured: metrics of a loop: duration and errors (measure.go).
-//   - Every: the rounds of loops that run at an interval instead of by events (tick.go).
+//   - Every: the rounds of loops that run at an interval instead of by events.
 //
 // An event passes Watch.When, is mapped to names by Watch.Map, waits for Watch.After, and enters the
 // queue; a worker takes the name and calls Reconcile. The package knows nothing about policies, workloads
@@ -12,9 +12,11 @@ package loop
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -136,4 +138,29 @@ func Register(ctx context.Context, with client.FieldIndexer, indexes []Index) er
 		}
 	}
 	return nil
+}
+
+// Every yields the beginning of each round: the first at once, then one at each tick of the interval,
+// until the context ends or the caller leaves the range loop. Rounds never overlap. Of the ticks that come
+// during a round, one is made good at once when it ends, and the others are lost. The ticker stops with
+// the range loop.
+func Every(ctx context.Context, c clock.WithTicker, interval time.Duration) iter.Seq[time.Time] {
+	return func(round func(time.Time) bool) {
+		ticker := c.NewTicker(interval)
+		defer ticker.Stop()
+		for round(c.Now()) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C():
+			}
+		}
+	}
+}
+
+// Updated passes creations and deletions, and the updates for which changed returns true.
+func Updated[T client.Object](changed func(before, after T) bool) predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return changed(e.ObjectOld.(T), e.ObjectNew.(T))
+	}}
 }

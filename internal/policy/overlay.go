@@ -96,7 +96,7 @@ func list[E any](l []E) *[]E {
 	return &l
 }
 
-func dict(m map[string]string) *map[string]string {
+func dict[V any](m map[string]V) *map[string]V {
 	if m == nil {
 		return nil
 	}

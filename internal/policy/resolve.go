@@ -1,7 +1,11 @@
 package policy
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"regexp"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -242,4 +246,35 @@ func (o resizeFields) excluded() map[string]bool {
 		excluded[string(name)] = true
 	}
 	return excluded
+}
+
+// capped returns a ranking, reduced to that of AttuneDefaults where they set one. That ranking is the default of
+// policies that set none, and the highest that a namespace may give its own pods: a pod with a higher ranking is
+// evicted later, and pods of other namespaces in its place.
+func (o strategyFields) capped(r v1alpha1.EvictionRanking) v1alpha1.EvictionRanking {
+	for _, l := range o.layers {
+		most := l.Node.EvictionRanking
+		if l.level == Cluster && most != nil && slices.Index(rankings, r) > slices.Index(rankings, *most) {
+			return *most
+		}
+	}
+	return r
+}
+
+// Digest identifies the settings on which targets depend. It changes with any of them, and with no other setting:
+// not with the mode, the schedule or the level that set a field. The policy loop computes targets again when it
+// changes. It is the beginning of a SHA-256 of the settings' JSON, in hexadecimal.
+func (s Settings) Digest() string {
+	text, err := json.Marshal(struct {
+		Recommender recommender.Settings
+		Source      usage.SourceSettings
+		Strategy    v1alpha1.Strategy
+		Risk        v1alpha1.Risk
+		Excluded    map[string]bool
+	}{s.Recommender, s.Source, s.Strategy, s.Risk, s.Resize.Excluded})
+	if err != nil {
+		panic("policy: settings that hold only numbers and strings cannot be written as JSON: " + err.Error())
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
 }

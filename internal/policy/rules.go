@@ -1,11 +1,17 @@
 package policy
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/trim"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
 
@@ -99,4 +105,41 @@ func (o combination) checkNodeBoost() {
 	const boost, strategy = "cpu.startupBoost", "strategy"
 	o.clash([]string{boost, strategy}, `%s %s does not go with %s %s, which gives a new pod its peak of a day and then its share: set %s.multiplier to "1", or use strategy %s`,
 		boost, o.quote(boost, plain(o.StartupBoost.Multiplier)+" times for "+short(o.StartupBoost.Duration)), strategy, o.quote(strategy, o.Strategy), boost, v1alpha1.StrategyWorkload)
+}
+
+// checkTarget reports a targetRef that can select nothing.
+func (o *overlay) checkTarget() {
+	for _, l := range o.layers {
+		if l.target == nil {
+			continue
+		}
+		o.origin["targetRef"] = Policy
+		if _, err := targetOf(*l.target); err != nil {
+			o.invalid("targetRef", "%s", err)
+		}
+	}
+}
+
+// targetOf returns the selector of a targetRef; labels.Everything where it has none. An error is one sentence
+// about what is wrong. An empty selector is refused: in Kubernetes it would select everything, which is more
+// likely a mistake.
+func targetOf(ref v1alpha1.TargetRef) (labels.Selector, error) {
+	switch {
+	case !slices.Contains(workload.Kinds, ref.Kind):
+		return nil, fmt.Errorf("targetRef.kind %q is not one of %s", ref.Kind, join(workload.Kinds))
+	case ref.Name != "" && ref.Selector != nil:
+		return nil, errors.New("targetRef takes at most one of name and selector: leave out either")
+	case ref.Selector == nil:
+		return labels.Everything(), nil
+	case len(ref.Selector.MatchLabels) == 0 && len(ref.Selector.MatchExpressions) == 0:
+		return nil, errors.New("targetRef.selector {} is empty: leave it out to target every workload of the kind, or set matchLabels, e.g. {tier: api}")
+	}
+	if trim.GreatSelector(ref.Selector) {
+		return nil, errors.New("targetRef.selector is larger than 16 KiB: use fewer labels, e.g. {tier: api}")
+	}
+	selector, err := metav1.LabelSelectorAsSelector(ref.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("targetRef.selector cannot be read (%w): use matchLabels, e.g. {tier: api}", err)
+	}
+	return selector, nil
 }

@@ -5,9 +5,9 @@
 // The way of the settings:
 //  1. overlay.go lays the layers over one another, field by field; pick is the one function that reads a field.
 //  2. fields.go checks the value of one field, builtin.go has the values where no layer sets one.
-//  3. resolve.go reads all fields; source.go, schedule.go, slo.go, target.go and ranking.go read the larger
+//  3. resolve.go reads all fields; source.go, schedule.go and slo.go read the larger
 //     sections.
-//  4. rules.go checks combinations of fields, after all layers are merged.
+//  4. rules.go checks targets, and combinations of fields after all layers are merged.
 //  5. invalid.go collects what is wrong as problems, with field, level and a value that would do.
 //
 // match.go finds the policy of a workload, bound.go limits what one namespace may use, permission.go what its

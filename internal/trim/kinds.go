@@ -189,12 +189,12 @@ func boundNode(node *corev1.Node) {
 }
 
 // only returns the entries with these names; nil where there are none.
-func only(values map[string]string, names ...string) map[string]string {
-	var kept map[string]string
+func only[M ~map[K]V, K comparable, V any](values M, names ...K) M {
+	var kept M
 	for _, name := range names {
 		if value, ok := values[name]; ok {
 			if kept == nil {
-				kept = map[string]string{}
+				kept = M{}
 			}
 			kept[name] = value
 		}
@@ -204,14 +204,5 @@ func only(values map[string]string, names ...string) map[string]string {
 
 // cpuAndMemory keeps the two resources that attune sizes; nil where neither is there.
 func cpuAndMemory(list corev1.ResourceList) corev1.ResourceList {
-	var kept corev1.ResourceList
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		if amount, ok := list[name]; ok {
-			if kept == nil {
-				kept = corev1.ResourceList{}
-			}
-			kept[name] = amount
-		}
-	}
-	return kept
+	return only(list, corev1.ResourceCPU, corev1.ResourceMemory)
 }

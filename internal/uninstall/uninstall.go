@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/metadata"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 )
@@ -91,10 +92,7 @@ func Run(ctx context.Context, api metadata.Interface, o Options) error {
 // stop scales a Deployment to 0. One that does not exist is no error.
 func stop(ctx context.Context, api metadata.Interface, namespace, name string) error {
 	_, err := api.Resource(deployments).Namespace(namespace).Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{}, "scale")
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return client.IgnoreNotFound(err)
 }
 
 // running selects pods whose processes may still run. A failed pod stays until it is deleted, and does nothing.
@@ -186,13 +184,5 @@ func without(ctx context.Context, api metadata.Getter, object *metav1.PartialObj
 		return err
 	}
 	_, err = api.Namespace(object.Namespace).Patch(ctx, object.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	return ignoreGone(err)
-}
-
-// ignoreGone returns nil for an object that does not exist any more.
-func ignoreGone(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return client.IgnoreNotFound(err)
 }

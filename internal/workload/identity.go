@@ -8,7 +8,7 @@
 //     (OwnerOf).
 //   - podname.go: the workload of a pod that is gone, from the pod's name alone (PodIndex).
 //   - workload.go, rollout.go: a workload of any kind as one type, and whether it is rolling out.
-//   - skip.go, stay.go, large.go: what keeps attune away from it.
+//   - skip.go: what keeps attune away from it.
 //
 // It never changes an object. Start reading with OwnerOf and From.
 package workload

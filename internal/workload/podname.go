@@ -205,25 +205,11 @@ func cutLast(name string) (before, after string, found bool) {
 
 func isRandom(s string) bool { return len(s) == randomLength && isAlphanumeric(s) }
 
-func isAlphanumeric(s string) bool {
-	for i := range len(s) {
-		if !isDigit(s[i]) && (s[i] < 'a' || s[i] > 'z') {
-			return false
-		}
-	}
-	return true
-}
+func isAlphanumeric(s string) bool { return strings.Trim(s, digits+"abcdefghijklmnopqrstuvwxyz") == "" }
 
-func isNumber(s string) bool {
-	for i := range len(s) {
-		if !isDigit(s[i]) {
-			return false
-		}
-	}
-	return s != ""
-}
+func isNumber(s string) bool { return s != "" && strings.Trim(s, digits) == "" }
 
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+const digits = "0123456789"
 
 // kindSet is a set of kinds, one bit for each.
 type kindSet uint8
@@ -237,15 +223,9 @@ const (
 	cronJob
 )
 
-// kinds are those of the bits, in their order.
-var kinds = [...]v1alpha1.WorkloadKind{
-	v1alpha1.KindDeployment, v1alpha1.KindStatefulSet, v1alpha1.KindDaemonSet,
-	v1alpha1.KindReplicaSet, v1alpha1.KindJob, v1alpha1.KindCronJob,
-}
-
 // bitOf is a kind's bit, 0 for a kind that is not known.
 func bitOf(kind v1alpha1.WorkloadKind) kindSet {
-	for i, k := range kinds {
+	for i, k := range Kinds {
 		if k == kind {
 			return 1 << i
 		}
@@ -258,5 +238,5 @@ func (s kindSet) kind() (v1alpha1.WorkloadKind, bool) {
 	if bits.OnesCount8(uint8(s)) != 1 {
 		return "", false
 	}
-	return kinds[bits.TrailingZeros8(uint8(s))], true
+	return Kinds[bits.TrailingZeros8(uint8(s))], true
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 )
@@ -56,20 +57,21 @@ type Owner struct {
 func From(object runtime.Object) (Workload, bool) {
 	switch o := object.(type) {
 	case *appsv1.Deployment:
-		return read(v1alpha1.KindDeployment, o, &o.Spec.Template, orOne(o.Spec.Replicas), ofDeployment(o)), true
+		return read(v1alpha1.KindDeployment, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), ofDeployment(o)), true
 	case *appsv1.StatefulSet:
-		return read(v1alpha1.KindStatefulSet, o, &o.Spec.Template, orOne(o.Spec.Replicas), ofStatefulSet(o)), true
+		return read(v1alpha1.KindStatefulSet, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), ofStatefulSet(o)), true
 	case *appsv1.DaemonSet:
 		return read(v1alpha1.KindDaemonSet, o, &o.Spec.Template, o.Status.DesiredNumberScheduled, ofDaemonSet(o)), true
 	case *appsv1.ReplicaSet:
-		return read(v1alpha1.KindReplicaSet, o, &o.Spec.Template, orOne(o.Spec.Replicas), unobserved(o.Generation, o.Status.ObservedGeneration)), true
+		rollout := unobserved(o.Generation, o.Status.ObservedGeneration)
+		return read(v1alpha1.KindReplicaSet, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), rollout), true
 	case *batchv1.Job:
-		job := read(v1alpha1.KindJob, o, &o.Spec.Template, orOne(o.Spec.Parallelism), Rollout{})
+		job := read(v1alpha1.KindJob, o, &o.Spec.Template, ptr.Deref(o.Spec.Parallelism, 1), Rollout{})
 		job.Ended = JobEnded(o)
 		return job, true
 	case *batchv1.CronJob:
 		job := &o.Spec.JobTemplate.Spec
-		return read(v1alpha1.KindCronJob, o, &job.Template, orOne(job.Parallelism), Rollout{}), true
+		return read(v1alpha1.KindCronJob, o, &job.Template, ptr.Deref(job.Parallelism, 1), Rollout{}), true
 	}
 	return Workload{}, false
 }
@@ -121,10 +123,59 @@ func (w Workload) Part() bool {
 	return false
 }
 
-// orOne is the API server's default for an absent count.
-func orOne(count *int32) int32 {
-	if count == nil {
-		return 1
+// Object is any API object that a client can read and write. It has the same methods as controller-runtime's
+// client.Object, which this package must not import.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// List is any list that a client can read.
+type List interface {
+	metav1.ListInterface
+	runtime.Object
+}
+
+// Kinds of workloads that are sized.
+var Kinds = []v1alpha1.WorkloadKind{
+	v1alpha1.KindDeployment, v1alpha1.KindStatefulSet, v1alpha1.KindDaemonSet,
+	v1alpha1.KindReplicaSet, v1alpha1.KindJob, v1alpha1.KindCronJob,
+}
+
+// NewObject returns an empty object of a kind; nil for a kind that is not sized.
+func NewObject(kind v1alpha1.WorkloadKind) Object {
+	switch kind {
+	case v1alpha1.KindDeployment:
+		return &appsv1.Deployment{}
+	case v1alpha1.KindStatefulSet:
+		return &appsv1.StatefulSet{}
+	case v1alpha1.KindDaemonSet:
+		return &appsv1.DaemonSet{}
+	case v1alpha1.KindReplicaSet:
+		return &appsv1.ReplicaSet{}
+	case v1alpha1.KindJob:
+		return &batchv1.Job{}
+	case v1alpha1.KindCronJob:
+		return &batchv1.CronJob{}
 	}
-	return *count
+	return nil
+}
+
+// NewList returns an empty list of a kind; nil for a kind that is not sized.
+func NewList(kind v1alpha1.WorkloadKind) List {
+	switch kind {
+	case v1alpha1.KindDeployment:
+		return &appsv1.DeploymentList{}
+	case v1alpha1.KindStatefulSet:
+		return &appsv1.StatefulSetList{}
+	case v1alpha1.KindDaemonSet:
+		return &appsv1.DaemonSetList{}
+	case v1alpha1.KindReplicaSet:
+		return &appsv1.ReplicaSetList{}
+	case v1alpha1.KindJob:
+		return &batchv1.JobList{}
+	case v1alpha1.KindCronJob:
+		return &batchv1.CronJobList{}
+	}
+	return nil
 }

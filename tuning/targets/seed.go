@@ -39,9 +39,7 @@ func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 	mode := v.Settings.Resize.Mode
 	_, skipped := v.Workload.Skipped()
 	switch {
-	case len(v.Settings.Resize.Paused) > 0:
-		return nil, v1alpha1.ReasonPaused
-	case v.Workload.Stopped() || v.Status.Paused != nil:
+	case len(v.Settings.Resize.Paused) > 0, v.Workload.Stopped(), v.Status.Paused != nil:
 		return nil, v1alpha1.ReasonPaused
 	case v.Workload.TooLarge():
 		return nil, resize.ReasonTooLarge

@@ -7,8 +7,8 @@
 //     stored, the status.
 //  2. Wanted(View) asks the recommender for each container (desired.go), or the rules of the strategy Node
 //     (node.go), keeps small falls out (keep.go) and derives the seed (seed.go).
-//  3. WorthWriting compares the result with what is stored (changed.go); Brief cuts explanations that are
-//     too long (brief.go).
+//  3. WorthWriting compares the result with what is stored (decision.go); Brief cuts explanations that are
+//     too long (target.go).
 //  4. Decision remembers what the answer depended on, so that a pass without news can skip all of this
 //     (decision.go).
 //

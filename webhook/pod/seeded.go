@@ -73,7 +73,7 @@ func claim(units []unit, seeded *v1alpha1.Seeded) {
 // annotation is the note for a pod (v1alpha1.Seeded): the originals of the containers that were changed; empty if
 // none was. Equal pods get equal bytes.
 func annotation(units []unit, rec *Recommendation) string {
-	if !moved(units) {
+	if !slices.ContainsFunc(units, unit.moved) {
 		return ""
 	}
 	b := make([]byte, 0, 128+128*len(units))
@@ -119,18 +119,8 @@ func appendBoosts(b []byte, units []unit) []byte {
 	return b
 }
 
-// moved reports whether any container has another size than it was created with.
-func moved(units []unit) bool {
-	for i := range units {
-		if units[i].moved() {
-			return true
-		}
-	}
-	return false
-}
-
 // moved reports whether the container has another size than it was created with, if only for the time of a boost.
-func (u *unit) moved() bool { return u.will != u.was || u.boosted() }
+func (u unit) moved() bool { return u.will != u.was || u.boosted() }
 
 // appendOriginal adds one container's original in the JSON form of v1alpha1.ContainerResources.
 func appendOriginal(b []byte, u *unit) []byte {

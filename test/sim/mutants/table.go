@@ -40,7 +40,7 @@ var mutants = []mutant{
 		"P1: 404 on resize is asked again at once", "no memory of what is not found, nor of what the API server serves",
 		[]edit{
 			{"resize/tries.go", "	if outcome.Kind == OutcomeRBAC {\n", "	if outcome.Kind == OutcomeRBAC || outcome.Kind == OutcomeGone {\n"},
-			{"controller/workload/served.go", "s != nil && s.missing.Load()", "s != nil && s.missing.Load() && false"},
+			{"controller/workload/rights.go", "s != nil && s.missing.Load()", "s != nil && s.missing.Load() && false"},
 		},
 		"TestWorlds/no_resizes_are_served", "no repeats",
 	},
