@@ -122,6 +122,37 @@ const (
 // ReasonBoost is the reason of plans and records that take a startup boost back.
 const ReasonBoost = "StartupBoost"
 
+// Lifter is a kind of object outside of a workload whose change may lift a refusal.
+type Lifter string
+
+// The objects that lift refusals: the pod's node with its pods, and those of the pod's namespace.
+const (
+	LifterNode    Lifter = "node"
+	LifterQuotas  Lifter = "quotas"
+	LifterLimits  Lifter = "limits"
+	LifterBudgets Lifter = "budgets"
+)
+
+// LiftedBy returns what may lift a refusal for a reason; nil: only time, or the workload itself, whose events wake its
+// loop anyway. A reason that is missing here is looked at again by time alone.
+func LiftedBy(reason string) []Lifter {
+	switch reason {
+	case ReasonNoRoom, ReasonNodeBlocked, ReasonNodePressure, ReasonNodeNotReady, ReasonNodeCapacity, ReasonNodeWithoutResize,
+		ReasonStaticCPU, ReasonStaticMemory, ReasonStaticPolicy, ReasonSwap, ReasonPodLevelResources, ReasonMemoryLimitDecrease,
+		ReasonResizeNotSupported:
+		return []Lifter{LifterNode}
+	case ReasonQuota:
+		return []Lifter{LifterQuotas}
+	case ReasonDisruptionBudget:
+		return []Lifter{LifterBudgets}
+	case ReasonLimitRange, ReasonQOSClass:
+		return []Lifter{LifterLimits}
+	case ReasonRefused:
+		return []Lifter{LifterQuotas, LifterLimits}
+	}
+	return nil
+}
+
 // Harm is a kind of harm that a resize did to a pod. The words also appear in floors, metrics and history rows.
 type Harm string
 

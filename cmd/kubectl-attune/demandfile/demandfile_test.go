@@ -116,6 +116,6 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		require.Len(t, demands.Measured, len(demands.Pods))
-		node.Share(demands.Available, demands.Pods)
+		(&node.Sharer{}).Share(demands.Available, demands.Pods)
 	})
 }
