@@ -117,14 +117,19 @@ func newRecent(mgr ctrl.Manager, c Config, usages *sources) *recent.Store {
 	return followed
 }
 
-// addPolicyLoop adds the loop that writes recommendations. The history store wakes it over b.newData.
-func addPolicyLoop(mgr ctrl.Manager, of shared, b boards, histories *history.Store, followed *recent.Store) error {
-	loop := &policyloop.Controller{
+// newPolicyLoop makes the loop that writes recommendations. It is made apart from where it is added, so that a test
+// sees that nothing of it was forgotten.
+func newPolicyLoop(mgr ctrl.Manager, of shared, b boards, histories *history.Store, followed *recent.Store) *policyloop.Controller {
+	return &policyloop.Controller{
 		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
-		History: histories, Checkpoints: histories, Recent: followed,
+		History: histories, Checkpoints: histories, Recent: followed, Operator: of.operator,
 		Confirmed: b.confirmed, Reconfirmed: b.look.tellOne,
 	}
-	return loop.Register(mgr, b.newData)
+}
+
+// addPolicyLoop adds that loop. The history store wakes it over b.newData.
+func addPolicyLoop(mgr ctrl.Manager, of shared, b boards, histories *history.Store, followed *recent.Store) error {
+	return newPolicyLoop(mgr, of, b, histories, followed).Register(mgr, b.newData)
 }
 
 // measuring is how the workload loop measures running pods: gauge asks a source, lately is what is known without a

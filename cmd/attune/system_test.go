@@ -33,6 +33,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"attune.io/attune/certs"
+	policyloop "attune.io/attune/controller/policy"
+	"attune.io/attune/internal/autoscale/lookup"
+	events "attune.io/attune/internal/event"
+	settingslookup "attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/usage/history"
+	"attune.io/attune/usage/recent"
 )
 
 // wired is a manager that keeps what is added to it, and is never started.
@@ -142,6 +148,29 @@ func TestWhatRunsWhere(t *testing.T) {
 				assert.ElementsMatch(t, c.reads, w.read.kinds, "nothing else is watched")
 			}
 		})
+	}
+}
+
+// TestThePolicyLoopKnowsEverything: a nil or empty field of the loop switches something off, such as Operator that two
+// operators end their turns at a workload.
+func TestThePolicyLoopKnowsEverything(t *testing.T) {
+	o := optionsOf(t, program{controls: true}, "--leader-elect=false", "--namespace=attune-system")
+	c := Config{Options: *o, api: apiServer(t)}
+	mgr, err := newManager(c, nil, meters{})
+	require.NoError(t, err)
+	of := shared{
+		operator: c.process.namespace, settings: settingslookup.Reader{Client: mgr.GetClient()},
+		autoscalers: &lookup.Lookup{}, events: &events.Recorder{},
+	}
+
+	loop := newPolicyLoop(mgr, of, newBoards(), &history.Store{}, &recent.Store{})
+
+	assert.Equal(t, "attune-system", loop.Operator)
+	unset := []string{"Doubt", "Clock"} // the one is for tests alone, the zero value of the other is the system's clock
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[policyloop.Controller]()) {
+		if f.IsExported() && len(f.Index) == 1 && !slices.Contains(unset, f.Name) {
+			assert.False(t, reflect.ValueOf(loop).Elem().FieldByIndex(f.Index).IsZero(), "%s was forgotten", f.Name)
+		}
 	}
 }
 
