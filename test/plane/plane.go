@@ -92,8 +92,9 @@ type Plane struct {
 	drained map[string]time.Time
 	// missing is since when a node of a pod is not there.
 	missing map[string]time.Time
-	// counted and countedBefore are the footprints that this step and the one before asked for.
-	counted, countedBefore map[*corev1.Pod]footprint
+	// footprints, and what quotas charge, of pods.
+	footprints perPod[footprint]
+	charged    perPod[corev1.ResourceList]
 	// next is the earliest time that a part has asked for.
 	next time.Time
 }
@@ -107,7 +108,8 @@ type step struct {
 // Sync takes every part one step, with the cluster as it was listed when the step began.
 func (p *Plane) Sync(ctx context.Context, now time.Time) error {
 	p.next = time.Time{}
-	p.forgetFootprints()
+	p.footprints.next()
+	p.charged.next()
 	v, err := p.look(ctx, now)
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ func (p *Plane) resourceQuotas(ctx context.Context, v *view) error {
 		p.quotas = map[types.UID]time.Time{}
 	}
 	for _, quota := range v.quotas {
-		used := v.used(quota)
+		used := p.used(v, quota)
 		if equality.Semantic.DeepEqual(quota.Status.Hard, quota.Spec.Hard) && same(quota.Status.Used, used) {
 			delete(p.quotas, quota.UID)
 			continue
@@ -50,7 +50,7 @@ func same(a, b corev1.ResourceList) bool {
 
 // used is what the pods of a quota's namespace take of each resource that it bounds; of other objects what the status
 // says already.
-func (v *view) used(quota *corev1.ResourceQuota) corev1.ResourceList {
+func (p *Plane) used(v *view, quota *corev1.ResourceQuota) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for name := range quota.Spec.Hard {
 		used[name] = resource.Quantity{Format: resource.DecimalSI}
@@ -59,7 +59,7 @@ func (v *view) used(quota *corev1.ResourceQuota) corev1.ResourceList {
 		if pod.Namespace != quota.Namespace || finished(pod) || !inScope(quota, pod) {
 			continue
 		}
-		for name, amount := range Charged(pod) {
+		for name, amount := range p.charged.of(pod, func() corev1.ResourceList { return Charged(pod) }) {
 			if sum, bounded := used[name]; bounded {
 				sum.Add(amount)
 				used[name] = sum

@@ -69,20 +69,33 @@ func (p *Plane) rooms(v *view) (list []*room) {
 type footprint struct{ cpu, memory int64 }
 
 func (p *Plane) footprint(pod *corev1.Pod) footprint {
-	known, ok := p.counted[pod]
-	if !ok {
-		if known, ok = p.countedBefore[pod]; !ok {
-			known.cpu, known.memory = Footprint(pod)
-		}
-		p.counted[pod] = known
+	return p.footprints.of(pod, func() (f footprint) {
+		f.cpu, f.memory = Footprint(pod)
+		return f
+	})
+}
+
+// perPod remembers what was worked out of pods, for as long as each step asks for it.
+type perPod[V any] struct{ now, before map[*corev1.Pod]V }
+
+// of a pod.
+func (m *perPod[V]) of(pod *corev1.Pod, count func() V) V {
+	known, ok := m.now[pod]
+	if ok {
+		return known
 	}
+	if known, ok = m.before[pod]; !ok {
+		known = count()
+	}
+	if m.now == nil {
+		m.now = map[*corev1.Pod]V{}
+	}
+	m.now[pod] = known
 	return known
 }
 
-// forgetFootprints forgets those that the last step did not ask for.
-func (p *Plane) forgetFootprints() {
-	p.countedBefore, p.counted = p.counted, map[*corev1.Pod]footprint{}
-}
+// next forgets what the last step did not ask for.
+func (m *perPod[V]) next() { m.before, m.now = m.now, nil }
 
 // take counts a pod in, or out with a sign of -1.
 func (r *room) take(pod *corev1.Pod, of footprint, sign int64) {
