@@ -25,8 +25,7 @@ func formerly(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 // renamed reports whether the version before had another name for the phase of a record.
 func renamed(record v1alpha1.ResizeRecord) bool { return formerly(record).Phase != record.Phase }
 
-// formerVersion stores the open records as the version before did. A record whose other fields do not tell its phase
-// would be continued by that version as something else.
+// formerVersion stores the open records as the version before did.
 func (w *world) formerVersion() {
 	w.watching.disturbed("the version before was here")
 	for _, o := range w.server.Stored(&v1alpha1.AttuneRecommendation{}) {
@@ -38,9 +37,6 @@ func (w *world) formerVersion() {
 			found = true
 			w.met[record.Phase]++
 			rec.Status.Records[i] = formerly(record)
-			if read := lifecycle.Named(rec.Status.Records[i]).Phase; read != record.Phase {
-				w.violate("phases are told", "the record of pod %s is %s; as the version before stores it, it is read as %s: %+v", record.PodName, record.Phase, read, record)
-			}
 		}
 		if found {
 			w.must(w.people.Status().Update(context.Background(), rec))
@@ -79,17 +75,39 @@ var takeovers = map[string]func(w *world, t trouble){
 	},
 }
 
-// drawTakeovers has random numbers of its own, as further has. Nodes may evict, and the operator sees that new pods are
-// sized: records of all phases come up.
+// drawTakeovers has random numbers of its own, as further has.
 func (p *plan) drawTakeovers(seed uint64) {
-	p.Labelled = p.Seeds
-	for i := range p.Policies {
-		p.Policies[i].Spec.Node = &v1alpha1.NodeSettings{Eviction: ptr(v1alpha1.Enabled)}
-	}
 	r, span := rand.New(rand.NewPCG(seed, 0xbe4)), p.Length-p.Calm-2*time.Hour
-	for _, kind := range []string{"the version before leads", "the version before meets a record"} {
+	p.drawPhases(r)
+	for _, of := range []struct {
+		kind   string
+		within time.Duration
+	}{{"growth", span}, {"the version before leads", span}, {"the version before meets a record", span / 4}} {
 		for range 1 + r.IntN(int(2+p.Length.Hours()/8)) {
-			p.Troubles = append(p.Troubles, trouble{After: time.Duration(r.Int64N(int64(span))), Kind: kind, Which: r.IntN(1 << 16), Much: r.Float64()})
+			p.Troubles = append(p.Troubles, trouble{After: time.Duration(r.Int64N(int64(of.within))), Kind: of.kind, Which: r.IntN(1 << 16), Much: r.Float64()})
+		}
+	}
+}
+
+// drawPhases makes records of all phases likely: the operator sees that new pods are sized, nodes may evict and are
+// hardly larger than what is in use, and page cache keeps memory limits from falling at once.
+func (p *plan) drawPhases(r *rand.Rand) {
+	p.Labelled = p.Seeds
+	memory := 0.0
+	for i := range p.Workloads {
+		w := &p.Workloads[i]
+		w.Demand.cache = w.Demand.memory * r.Float64()
+		memory += w.Demand.memory * float64(int(w.Replicas)*len(w.Containers))
+	}
+	p.NodeMemory = bytes(max(2*gib, int64(memory*(2+2*r.Float64()))/int64(p.Nodes)))
+	byNode := r.IntN(2) == 0
+	for i := range p.Policies {
+		spec := &p.Policies[i].Spec
+		spec.Node = &v1alpha1.NodeSettings{Eviction: ptr(v1alpha1.Enabled)}
+		if u := spec.UpdateStrategy; byNode {
+			u.Type, spec.Strategy, spec.CPU.StartupBoost = ptr(v1alpha1.UpdateAuto), ptr(v1alpha1.StrategyNode), nil
+		} else {
+			u.ResizeMethod = ptr(v1alpha1.ResizeInPlaceOrRecreate)
 		}
 	}
 }
@@ -107,10 +125,14 @@ func (w *world) whenStored(such func(v1alpha1.ResizeRecord) bool, do func(v1alph
 	})
 }
 
-// stored counts the phases of records, and tells those who wait for one.
+// stored counts the phases of records, and tells those who wait for one. A record whose other fields do not tell its
+// phase would be continued as something else where the version before has stored it.
 func (w *world) stored(rec *v1alpha1.AttuneRecommendation) {
 	for _, record := range rec.Status.Records {
 		w.phases[record.Phase]++
+		if read := lifecycle.Named(formerly(record)).Phase; read != record.Phase && len(w.met) == 0 {
+			w.violate("phases are told", "the record of pod %s is %s; as the version before stores it, it is read as %s: %+v", record.PodName, record.Phase, read, record)
+		}
 	}
 	was := w.waiters
 	w.waiters = nil
