@@ -65,12 +65,16 @@ var takeovers = map[string]func(w *world, t trouble){
 	"the version before leads": func(w *world, t trouble) {
 		w.takeover(t.Which%2 == 0, time.Duration(t.Much*float64(10*time.Second)))
 	},
-	// It comes as soon as there is a record whose phase it names otherwise.
+	// It comes as soon as there is a record whose phase it names otherwise: the process that stored it is killed within
+	// its next calls, or is followed a moment later.
 	"the version before meets a record": func(w *world, t trouble) {
 		w.whenStored(renamed, func(v1alpha1.ResizeRecord) {
-			w.time.after(time.Duration(t.Which%20)*100*time.Millisecond, func() {
-				w.takeover(t.Which%2 == 0, time.Duration(t.Much*float64(10*time.Second)))
-			})
+			if t.Which%2 == 0 && w.leader != nil {
+				w.leader.left = t.Which / 2 % 3
+				w.time.after(w.plan.Down/2, w.formerVersion)
+				return
+			}
+			w.time.after(time.Duration(t.Which%20)*100*time.Millisecond, func() { w.takeover(false, time.Duration(t.Much*float64(10*time.Second))) })
 		})
 	},
 }
