@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -83,6 +85,32 @@ func TestNodesAreRemembered(t *testing.T) {
 	record.Node = "unseen"
 	m.learn([]tuning.Lesson{{Namespace: "shop", Record: record, Reason: resize.ReasonDeferred, Message: ""}}, now)
 	assert.Len(t, m.of, 2, "a node that was never seen is not kept")
+}
+
+// What is remembered by the name of a recommendation goes with it, and what is remembered of others stays.
+func TestARecommendationThatIsGoneIsForgotten(t *testing.T) {
+	var m memory
+	for _, name := range []types.NamespacedName{named("gone"), named("stays")} {
+		rec := &v1alpha1.AttuneRecommendation{}
+		rec.Namespace, rec.Name, rec.ResourceVersion = name.Namespace, name.Name, "7"
+		m.counted.note(rec)
+		require.True(t, m.reservations.make(name, []tuning.Reservation{{UID: types.UID(name.Name), Namespace: name.Namespace, Node: "node-1"}}, m.reservations.read()))
+		m.waiting.wait(name, []tuning.Topic{tuning.AboutNode("node-1")}, m.waiting.now())
+		m.queue.keep(name, map[types.UID]time.Time{"pod": now})
+		m.retries.after(name, often{first: time.Second})
+		m.conflicts.after(name, often{first: time.Second})
+		m.stored.written(rec, now)
+		m.steps.note(name, []v1alpha1.ResizeRecord{{PodUID: "pod"}})
+		m.pace.wrote(name, v1alpha1.PhaseIdle, now)
+	}
+	m.forget(named("gone"))
+	for what, known := range map[string][]types.NamespacedName{
+		"counted": slices.Collect(maps.Keys(m.counted.of)), "reservations": slices.Collect(maps.Keys(m.reservations.of)), "waiting": slices.Collect(maps.Keys(m.waiting.by)),
+		"queue": slices.Collect(maps.Keys(m.queue.of)), "retries": slices.Collect(maps.Keys(m.retries.of)), "conflicts": slices.Collect(maps.Keys(m.conflicts.of)),
+		"stored": slices.Collect(maps.Keys(m.stored.of)), "steps": slices.Collect(maps.Keys(m.steps.of)), "pace": slices.Collect(maps.Keys(m.pace.of)),
+	} {
+		assert.Equal(t, []types.NamespacedName{named("stays")}, known, what)
+	}
 }
 
 // Nodes of a cluster that scales come and go: what is kept of them is bounded by those that are there.

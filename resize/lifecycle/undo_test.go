@@ -115,3 +115,14 @@ func TestAnUndoOverrulesWhatIsUnderWay(t *testing.T) {
 	assert.Equal(t, wait, NextResumed(State{Kind: Deferred}, open, wait))
 	assert.Equal(t, settled, NextResumed(State{Kind: Applied}, undo, settled))
 }
+
+// The rule about undos comes before the one that ends what is in vain: an undo that nobody wants any more is taken back
+// once, where that was not tried since the operator started, before it is given up.
+func TestAnUndoIsTakenBackBeforeItIsGivenUp(t *testing.T) {
+	undo := v1alpha1.ResizeRecord{PodUID: "uid-1", Phase: v1alpha1.RecordWithdrawing, Wave: WaveUndo, WrittenAt: metav1.NewTime(noon.Add(-25 * time.Hour))}
+	row := v1alpha1.Try{What: v1alpha1.TryPutBack, PodUID: "uid-1", Since: undo.WrittenAt, Until: metav1.NewTime(noon.Add(-time.Hour))}
+	for untried, want := range map[bool]ActionKind{true: Withdraw, false: Forget} {
+		next := Next(State{Kind: Deferred}, undo, auto(), Circumstances{Tries: []v1alpha1.Try{row}, Untried: untried}, noon)
+		assert.Equal(t, want, next.Kind, "not tried since the operator started: %v", untried)
+	}
+}

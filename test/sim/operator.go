@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	prom "github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
@@ -82,13 +83,26 @@ func (t ticking) Since(x time.Time) time.Duration { return t.of.Since(x) }
 // newOperator starts a process. A follower only seeds.
 func newOperator(w *world, name string, leads bool) *operator {
 	o := &operator{w: w, name: name, left: -1, queues: map[string]*queue{}}
-	o.cache = newCache(w.time, w.server, trim.Object, w.lagOf)
+	o.cache = newCache(w.time, w.server, w.trimmed, w.lagOf)
 	o.serve()
 	if leads {
 		o.lead(context.Background())
 	}
 	o.cache.start()
 	return o
+}
+
+// trimmed is an object as the operator's caches keep it. They hold namespaces as metadata alone.
+func (w *world) trimmed(o any) (any, error) {
+	namespace, is := o.(*corev1.Namespace)
+	if !is || !w.plan.Labelled {
+		return trim.Object(o)
+	}
+	kept, err := trim.Object(&metav1.PartialObjectMetadata{ObjectMeta: namespace.ObjectMeta})
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.Namespace{ObjectMeta: kept.(*metav1.PartialObjectMetadata).ObjectMeta}, nil
 }
 
 // serve is the webhook.

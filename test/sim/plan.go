@@ -30,6 +30,9 @@ type plan struct {
 	Objects []client.Object
 	// Seeds: new pods are sized at admission.
 	Seeds bool
+	// Labelled: the operator sees the label of namespaces that has new pods sized, without which it evicts no pod for a
+	// size. The worlds of seeds are played without it.
+	Labelled bool
 
 	// Loses is the part of calls that fail at any time.
 	Loses float64
@@ -40,6 +43,8 @@ type plan struct {
 	// Refuse is what the API server refuses beside its own rules; Script is what happens at its time.
 	Refuse func(actor, verb string, o client.Object) error
 	Script func(*world)
+	// Meets is the phase of a record that the version before is to meet in this world; empty: none.
+	Meets v1alpha1.RecordPhase
 	// NothingHarms: no size is too small for a container of this world, and none is killed.
 	NothingHarms bool
 	// Calm is how long nothing happens at the end.

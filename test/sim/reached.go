@@ -162,8 +162,9 @@ func (w *world) evicts(rec string) bool {
 		if !found || recommended.Spec.Policy.UID != p.UID || p.Spec.UpdateStrategy == nil {
 			continue
 		}
-		method := p.Spec.UpdateStrategy.ResizeMethod
-		return method != nil && *method == v1alpha1.ResizeInPlaceOrRecreate
+		method, strategy, node := p.Spec.UpdateStrategy.ResizeMethod, p.Spec.Strategy, p.Spec.Node
+		byNode := strategy != nil && *strategy == v1alpha1.StrategyNode && node != nil && node.Eviction != nil && *node.Eviction == v1alpha1.Enabled
+		return byNode || method != nil && *method == v1alpha1.ResizeInPlaceOrRecreate
 	}
 	return false
 }

@@ -19,11 +19,12 @@ import (
 )
 
 var (
-	seeds = flag.Int("sim.seeds", 20, "how many seeds TestSeeds plays")
-	first = flag.Uint64("sim.seed", 1, "the first of them")
-	hours = flag.Float64("sim.hours", 0, "begin no world after so many hours; 0: none is too late")
-	limit = flag.Duration("sim.longest", 0, "end a world that takes longer than this; 0: none")
-	tells = flag.Bool("sim.v", false, "tell of each world what was written and how fast")
+	seeds   = flag.Int("sim.seeds", 20, "how many seeds TestSeeds plays")
+	first   = flag.Uint64("sim.seed", 1, "the first of them")
+	hours   = flag.Float64("sim.hours", 0, "begin no world after so many hours; 0: none is too late")
+	limit   = flag.Duration("sim.longest", 0, "end a world that takes longer than this; 0: none")
+	formers = flag.Bool("sim.former", false, "the version before leads now and then, in the worlds of TestSeeds")
+	tells   = flag.Bool("sim.v", false, "tell of each world what was written and how fast")
 )
 
 func TestMain(m *testing.M) {
@@ -58,14 +59,26 @@ func play(t *testing.T, seed uint64, p plan) *world {
 	for _, v := range w.run() {
 		again := fmt.Sprintf("-run '%s$'", t.Name())
 		if seed > 0 {
+			if *formers {
+				again += " -sim.former"
+			}
 			again += fmt.Sprintf(" -sim.seed %d -sim.seeds 1", seed)
 		}
 		t.Errorf("seed %d: %s\nagain: cd test && go test ./sim %s -sim.v", seed, v, again)
 	}
 	if *tells {
-		t.Logf("seed %d: %s of %d workloads in %s, life %016x, pods %016x; %v, passes %v; events %v", seed, w.time.now.Sub(beginning), len(p.Workloads), w.cpu.Round(time.Millisecond), life.Sum64(), resizes.Sum64(), w.watching.writes, w.watching.passes, w.told.count)
+		t.Logf("seed %d: %s of %d workloads in %s, life %016x, pods %016x; %v, passes %v; events %v, phases %v, met %v", seed, w.time.now.Sub(beginning), len(p.Workloads), w.cpu.Round(time.Millisecond), life.Sum64(), resizes.Sum64(), w.watching.writes, w.watching.passes, w.told.count, w.phases, w.met)
 	}
 	return w
+}
+
+// seeded is the world of a seed, with takeovers where they are asked for.
+func seeded(seed uint64) plan {
+	p := drawn(seed)
+	if *formers {
+		p.drawTakeovers(seed)
+	}
+	return p
 }
 
 // TestSeeds plays one world for each seed, as many at a time as there are processors, until all are played or the
@@ -86,7 +99,7 @@ func TestSeeds(t *testing.T) {
 					t.Logf("seed %d is left to make test-long: README.md, open findings", seed)
 					continue
 				}
-				play(t, seed, drawn(seed))
+				play(t, seed, seeded(seed))
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,8 +26,15 @@ import (
 	"attune.io/attune/test/sim/api"
 )
 
-// worlds are lives that went wrong once, one for each kind of mistake; the seeds play mixtures of them.
+// worlds are lives that went wrong once, one for each kind of mistake, of which the seeds play mixtures, and those that
+// the version before has led.
 func worlds() map[string]plan {
+	all := takenOver()
+	maps.Copy(all, wentWrong())
+	return all
+}
+
+func wentWrong() map[string]plan {
 	return map[string]plan{
 		"page cache":                  pageCache(),
 		"a limit range comes":         limitRangeComes(),

@@ -123,4 +123,14 @@ var mutants = []mutant{
 		[]edit{{"resize/lifecycle/history.go", "	case !begun(reverted).After(backoff.Since.Time):\n", "	case false:\n"}},
 		"TestWorlds/a_wave_is_harmed", "one wave, one revert",
 	},
+	{
+		"Phases have names of their own: a second patch of the version before", "records keep the phase that the version before stored",
+		[]edit{{"tuning/pass.go", "lifecycle.Named(lifecycle.InOurTime(record, d.view.Now))", "lifecycle.InOurTime(record, d.view.Now)"}},
+		"TestWorlds/a_second_patch_is_taken_over_unsent", "resizes are brought to their end",
+	},
+	{
+		"Phases have names of their own: a denied eviction of the version before", "records keep the phase that the version before stored",
+		[]edit{{"tuning/pass.go", "lifecycle.Named(lifecycle.InOurTime(record, d.view.Now))", "lifecycle.InOurTime(record, d.view.Now)"}},
+		"TestWorlds/a_denied_eviction_is_taken_over", "a denial is told",
+	},
 }
