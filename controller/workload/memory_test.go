@@ -99,7 +99,7 @@ func TestARecommendationThatIsGoneIsForgotten(t *testing.T) {
 		m.queue.keep(name, map[types.UID]time.Time{"pod": now})
 		m.retries.after(name, often{first: time.Second})
 		m.conflicts.after(name, often{first: time.Second})
-		m.stored.written(rec, now)
+		m.stored.reached(rec, time.Minute, now)
 		m.steps.note(name, []v1alpha1.ResizeRecord{{PodUID: "pod"}})
 		m.pace.wrote(name, v1alpha1.PhaseIdle, now)
 	}
