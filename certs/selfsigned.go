@@ -134,11 +134,11 @@ const attempts = 5
 
 // renew reads the Secret, renews what is due, and returns data that is valid at present and when the next renewal
 // is due. Where another replica was first, it reads what that one has written, up to attempts times.
+// Each turn either finds nothing to do, or writes and reads again.
 func (s *SelfSigned) renew(ctx context.Context) (Data, time.Time, error) {
 	if s.Follows {
 		return s.issued(ctx)
 	}
-	// Each turn either finds nothing to do, or writes and reads again. A lost race is another turn.
 	for range attempts {
 		secret, err := s.read(ctx)
 		if err != nil {

@@ -26,25 +26,23 @@ func heldByPolicy(policy *v1alpha1.AttunePolicy) []heldThing {
 
 // heldByWorkload returns what is held in one workload, and why: a pause, conditions of its recommendation, holds
 // of single resources, and a seed that is withheld.
+// The order is that of importance: what holds the whole workload comes before what holds one resource.
 func heldByWorkload(rec *v1alpha1.AttuneRecommendation) []heldThing {
 	name := workload.IdentityOf(rec).String()
 	var held []heldThing
 	if why, paused := pausedBy(rec); paused {
 		held = append(held, heldThing{Workload: name, Reason: v1alpha1.ReasonPaused, Message: why})
 	}
-	// The order is that of importance: what holds the whole workload comes before what holds one resource.
 	for _, kind := range []string{v1alpha1.ConditionResizeBlocked, v1alpha1.ConditionDegraded} {
 		if c := meta.FindStatusCondition(rec.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
 			held = append(held, heldThing{Workload: name, Reason: c.Reason, Message: c.Message})
 		}
 	}
-	// Holds of single resources, with the container and the resource.
 	for _, container := range rec.Spec.Containers {
 		for _, h := range container.Holds {
 			held = append(held, heldThing{Workload: name, Container: container.Name, Resource: h.Resource, Reason: h.Reason, Message: h.Message})
 		}
 	}
-	// New pods keep the template's sizes, although there is a target.
 	if rec.Spec.SeedWithheld != "" {
 		held = append(held, heldThing{Workload: name, Reason: "SeedWithheld", Message: rec.Spec.SeedWithheld})
 	}

@@ -69,6 +69,7 @@ var verbs = []func(*environment) *cobra.Command{
 }
 
 // newRoot makes the command kubectl-attune with its verbs and the flags that all of them have.
+// The default format is set before its flag is registered: pflag shows it in the help.
 func newRoot(env *environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-attune",
@@ -83,7 +84,6 @@ func newRoot(env *environment) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
 	})
-	// The default must be set before the flag is registered: pflag shows it in the help.
 	env.format = formatTable
 	env.cluster.AddFlags(root.PersistentFlags())
 	env.scope.addFlags(root.PersistentFlags())

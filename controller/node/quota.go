@@ -98,6 +98,8 @@ func newBound(pod *corev1.Pod, demand *node.Pod, room *constraint.QuotaRoom) *bo
 }
 
 // grow lets the containers have as much of their demands as to selects, as far as the room goes.
+// What the init containers request is charged to the quota anyway (the larger of init and regular requests
+// counts), so that growth inside it is free.
 func (b *bound) grow(to func(node.Demand) recommender.Amount) {
 	if b.room == nil {
 		return
@@ -110,8 +112,6 @@ func (b *bound) grow(to func(node.Demand) recommender.Amount) {
 			if c.Restarts[r] {
 				continue
 			}
-			// What the init containers request is charged to the quota anyway (the larger of init and
-			// regular requests counts), so that growth inside it is free.
 			lacks := max(0, to(b.demand.Asks(c, r))-c.Reach[r])
 			inside := min(lacks, max(0, b.free[r]))
 			more := min(lacks-inside, room[r].Request-growth[r].Request)

@@ -236,13 +236,14 @@ func state(s *corev1.ContainerState) {
 
 // Node keeps what a node has, whether it is healthy, and what its kubelet supports. Its images are dropped: they
 // are most of a node object.
+// Labels stay: affinities and node selectors of pods are matched with them. The boot ID, the kubelet's version and
+// the operating system decide whether and how a node resizes.
 func Node(o any) (any, error) {
 	node, ok := o.(*corev1.Node)
 	if !ok {
 		return o, nil
 	}
 	own(node)
-	// Labels stay: affinities and node selectors of pods are matched with them.
 	node.Annotations, node.Finalizers = nil, nil
 	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable}
 	status := node.Status
@@ -250,7 +251,6 @@ func Node(o any) (any, error) {
 		c := &status.Conditions[i]
 		c.Reason, c.Message = "", ""
 	}
-	// The boot ID, the kubelet's version and the operating system decide whether and how a node resizes.
 	info := status.NodeInfo
 	node.Status = corev1.NodeStatus{
 		Capacity: status.Capacity, Allocatable: status.Allocatable, Conditions: status.Conditions, Addresses: status.Addresses,
@@ -304,6 +304,9 @@ func Recommendation(o any) (any, error) {
 // Workload keeps of a workload what a recommendation is based on: the containers' sizes, the labels by which
 // policies select, and how far it is rolled out. A part of another workload, such as a Deployment's ReplicaSet,
 // keeps only its owner.
+// Most ReplicaSets and Jobs of a cluster are parts, so this is where most memory is saved; their pods are counted
+// with the owner. The text of a template is measured before the placement is dropped, as pods of the template will
+// have it.
 func Workload(o any) (any, error) {
 	w, ok := o.(workload.Object)
 	if !ok {
@@ -314,12 +317,9 @@ func Workload(o any) (any, error) {
 	w.SetAnnotations(flags(w.GetAnnotations()))
 	specOf(w)
 	status(w)
-	// Most objects of a cluster's ReplicaSets and Jobs are parts, so this is where most memory is saved.
-	// Parts keep no template: their pods are counted with the owner.
 	if known, ok := workload.From(w); ok && known.Part() {
 		part(w)
 	} else if known.Template != nil {
-		// The text is measured before the placement is dropped: pods of the template will have it.
 		text := textOf(known.Template.Labels, &known.Template.Spec)
 		known.Template.ObjectMeta = metav1.ObjectMeta{Annotations: flags(known.Template.Annotations)}
 		templateSpec(&known.Template.Spec)

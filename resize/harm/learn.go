@@ -157,11 +157,10 @@ func resizeEvidence(record v1alpha1.ResizeRecord) string {
 // addFloors adds floors whose evidence is new, drops those older than floorLasts, and keeps at most mostFloors.
 // All floors decay at one rate, so the greatest one of a container and resource stays the greatest: it is always
 // kept. Of the rest the newest are kept, since their evidence prevents a kill from being learned twice.
+// A floor with the same evidence is known already: the same kill is seen in every pass while the pod shows it.
 func addFloors(floors, learned []v1alpha1.Floor, now time.Time) []v1alpha1.Floor {
 	all := slices.Clone(floors)
 	for _, f := range learned {
-		// A floor with the same evidence is known already: the same kill is seen in every pass while the pod shows
-		// it.
 		same := func(known v1alpha1.Floor) bool { return identity(known) == identity(f) }
 		if f.Amount.Sign() > 0 && !slices.ContainsFunc(all, same) {
 			all = append(all, f)
@@ -171,7 +170,6 @@ func addFloors(floors, learned []v1alpha1.Floor, now time.Time) []v1alpha1.Floor
 	if len(all) <= mostFloors {
 		return all
 	}
-	// More than mostFloors: the greatest floors sort first, then the newest.
 	great := greatestFloors(all, now)
 	slices.SortStableFunc(all, func(a, b v1alpha1.Floor) int {
 		if first := great[identity(a)]; first != great[identity(b)] {

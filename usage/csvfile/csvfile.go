@@ -171,8 +171,10 @@ func AllFrom(name string, r io.Reader) ([]Series, Report, error) {
 }
 
 // inOrder sorts samples by time, in place, and joins those of the same time. It counts both in the report.
+// Rows are counted before sorting, as afterwards nothing is out of order. The sort is stable, so the result does
+// not depend on the algorithm. The result is written over the input: it never has more elements than have been
+// read.
 func (r *rows) inOrder(samples []Sample) []Sample {
-	// Rows are counted before sorting: afterwards nothing is out of order.
 	latest := int64(math.MinInt64)
 	for _, sample := range samples {
 		if sample.At < latest {
@@ -180,9 +182,7 @@ func (r *rows) inOrder(samples []Sample) []Sample {
 		}
 		latest = max(latest, sample.At)
 	}
-	// The sort is stable, so the result does not depend on the algorithm.
 	slices.SortStableFunc(samples, func(a, b Sample) int { return cmp.Compare(a.At, b.At) })
-	// The result is written over the input: it never has more elements than have been read.
 	joined := samples[:0]
 	for _, sample := range samples {
 		if n := len(joined); n > 0 && joined[n-1].At == sample.At {

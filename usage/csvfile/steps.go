@@ -19,6 +19,7 @@ import (
 // Where the samples are as far apart as the step or farther (by the median of their distances), each one is a step
 // of its own, at its own time. There is nothing to be put together then, and samples that come a little early or
 // late would share a step or leave one empty.
+// The samples are sorted, so those of one step are next to each other and are taken from the front.
 func Steps(series Series, step time.Duration) []recommender.StepUsage {
 	if len(series.Samples) == 0 {
 		return nil
@@ -30,8 +31,6 @@ func Steps(series Series, step time.Duration) []recommender.StepUsage {
 		}
 		return steps
 	}
-	// Each turn takes the samples of one step from the front. They are sorted, so those of a step are next to each
-	// other.
 	for rest := series.Samples; len(rest) > 0; {
 		number := usage.StepHolding(time.UnixMilli(rest[0].At), step)
 		n := 1

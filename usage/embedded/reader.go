@@ -41,6 +41,7 @@ type reader struct {
 }
 
 // take adds a point to the batch, or counts it as dropped. The checks that need no look-up come first.
+// A sample without a time was measured when the kubelet answered.
 func (r *reader) take(p point) {
 	if r.pods != nil && !r.wants(p.text) {
 		return
@@ -49,7 +50,6 @@ func (r *reader) take(p point) {
 		r.dropped[drop]++
 		return
 	}
-	// A sample without a time was measured when the kubelet answered.
 	if p.at == 0 {
 		p.at = r.now
 	}

@@ -196,6 +196,8 @@ func (n *namespace) track(of workload.KindName) *track {
 // settle follows the interests. A workload that is new, or of which more is wanted than before, is read
 // again from its beginning.
 // The resolver and the tracks are replaced together, since the numbers of both belong to each other.
+// A track of which more is wanted is replaced by a new one: a read that is on its way does not know what is wanted
+// now, and must not count for it.
 func (n *namespace) settle(turn int64) {
 	before := *n
 	n.resolver = newResolver(n.interests, n.neighbours)
@@ -214,8 +216,6 @@ func (n *namespace) settle(turn int64) {
 			known.narrow(wish.containers)
 			n.tracks[i] = known
 		default:
-			// A new track: a read that is on its way does not know what is wanted now, and must not count
-			// for it.
 			known.narrow(wish.containers)
 			n.tracks[i] = &track{from: uncovered, asked: turn, wanted: wish.containers, histories: known.histories}
 		}

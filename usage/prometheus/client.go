@@ -196,6 +196,8 @@ func refusesPost(status int) bool {
 
 // do sends one request. The parameters of the source go into the URL, also of a POST, since gateways choose a
 // tenant by them.
+// An Idempotency-Key without a value is not sent, and lets the transport repeat the request on a connection that
+// the server has just closed: the request only reads.
 func (c *Client) do(ctx context.Context, method, path string, form url.Values) (*http.Response, error) {
 	target, body := *c.base, ""
 	target.Path += path
@@ -214,8 +216,6 @@ func (c *Client) do(ctx context.Context, method, path string, form url.Values) (
 	request.Header = c.header.Clone()
 	if method == http.MethodPost {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		// An entry without a value is not sent, and lets the transport repeat the request on a connection
-		// that the server has just closed: the request only reads.
 		request.Header["Idempotency-Key"] = nil
 	}
 	return c.http.Do(request)

@@ -16,11 +16,10 @@ import (
 // Feed connects the index to a cache's informers, without waiting for them. An error means that an informer could
 // not be made. The returned check is for readiness: it succeeds once the index holds everything that existed at
 // the start. A pod that is created before that is admitted unsized.
+// BlockUntilSynced(false) returns at once; HasSynced of the registration tells when the index has all objects.
 func (x *Index) Feed(ctx context.Context, informers cache.Informers) (func(*http.Request) error, error) {
 	var synced []func() bool
 	for _, object := range []client.Object{&v1alpha1.AttuneRecommendation{}, &corev1.LimitRange{}, &corev1.ResourceQuota{}} {
-		// BlockUntilSynced(false) returns at once; HasSynced of the registration tells when the index has all
-		// objects.
 		informer, err := informers.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 		if err != nil {
 			return nil, fmt.Errorf("watching %T: %w", object, err)

@@ -26,13 +26,13 @@ type frame struct {
 //
 // The result always keeps these rules: a request is at most its limit; nothing that was set becomes unset; request
 // and limit stay equal in a Guaranteed pod; where lowering is not allowed, neither falls below what it was.
+// Where the template asks for more than the seed was made for, its author just changed it, and the pod is not
+// lowered. In a Guaranteed pod the resource moves only if request and limit both may move.
 func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Allocation) (recommender.Allocation, Reason) {
 	s := &c.Of[r]
 	switch {
 	case s.request == 0:
 		return was, ""
-	// The template asks for more than the seed was made for: its author just changed it, and the pod is not
-	// lowered.
 	case s.request < was.Request && !c.made(r, was.Request):
 		return was, TemplateChanged
 	}
@@ -42,7 +42,6 @@ func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Al
 	}
 	wanted := f.wanted(r, s, was)
 	switch {
-	// In a Guaranteed pod request and limit must stay equal, so the resource moves only if both may move.
 	case f.class != corev1.PodQOSGuaranteed:
 		return bound.Clamp(r, wanted, was), ""
 	case s.bothMove:

@@ -12,6 +12,9 @@ import (
 // recall finds out with what size a pod was created, where an earlier call has already seeded it. The annotation
 // is only a hint, since a user of the namespace may have written it: an original is believed only if this very
 // seed turns it into what the container has now. Otherwise the present size counts as the original.
+// Claims are taken over first, because the pod's class, which decides how every container is fitted, follows from
+// all of them together; they are weighed again until none falls. Where nothing of the annotation holds, the pod
+// counts as new, and may get its boosts.
 func recall(p *Pod, units []unit, rec *Recommendation, ns *Namespace) {
 	written := p.Metadata.Annotations[v1alpha1.SeededAnnotation]
 	if written == "" {
@@ -22,15 +25,11 @@ func recall(p *Pod, units []unit, rec *Recommendation, ns *Namespace) {
 	if err != nil || seeded.Recommendation != rec.Name || seeded.Revision != rec.Seed.Revision {
 		return
 	}
-	// The steps depend on each other: claims are taken over first, because the class of the pod, which decides how
-	// every container is fitted, follows from all of them together.
 	claim(units, &seeded)
-	// What one claim makes of the pod's class bears on the others, so they are weighed again until none falls.
 	for fell := true; fell; {
 		seedUnits(units, rec.Seed, podview.GenerationOf(p.Metadata.Labels), ns, &Decision{})
 		fell = dropClaims(units)
 	}
-	// Nothing of the annotation holds: the pod counts as new, and may get its boosts.
 	if !slices.ContainsFunc(units, unit.believed) {
 		for i := range units {
 			units[i].boost = units[i].mayBoost()

@@ -46,23 +46,22 @@ func Register(server webhook.Server, scheme *runtime.Scheme, reader client.Reade
 // Handle judges an object that is created or whose spec changes. Every other change passes, even on an object that
 // is invalid by now: an invalid object must not keep its labels, and above all its finalizers, for ever. Deletion
 // always passes. Where the defaults cannot be read, the answer is an error and the client has to try again.
+// A kind that this webhook does not know is never refused. An object that is created may leave its namespace to
+// the request.
 func (h *Handler) Handle(ctx context.Context, request admission.Request) admission.Response {
 	object := newObject(request.Kind.Kind)
-	// A kind that this webhook does not know, or a deletion, is never refused.
 	if object == nil || request.Operation == admissionv1.Delete {
 		return admission.Allowed("")
 	}
 	if err := h.read(request.Object, object); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("reading the %s: %w", request.Kind.Kind, err))
 	}
-	// An object that is being deleted only loses finalizers; its spec has no effect any more.
 	if object.GetDeletionTimestamp() != nil || h.sameSpec(request, object) {
 		return admission.Allowed("")
 	}
 	if err := bounded(settingsOf(object)); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
-	// An object that is created may leave its namespace to the request.
 	object.SetNamespace(request.Namespace)
 	env, err := h.env(ctx, object)
 	if err != nil {
