@@ -12,10 +12,10 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// Standing returns why a pod may not be changed now, whatever the change is, or nil. It applies the platform's
+// Blocked returns why a pod may not be changed now, whatever the change is, or nil. It applies the platform's
 // rules and the gates that look at the pod itself. A full queue for records is no reason, since the pod's turn
 // comes.
-func Standing(pod *corev1.Pod, in GateInput) *Refusal {
+func Blocked(pod *corev1.Pod, in GateInput) *Refusal {
 	s := situation{pod: pod, caps: in.Node.Capabilities, now: in.Now, statuses: podview.Statuses(pod)}
 	for _, rule := range podRules {
 		if refusal := rule(s); refusal != nil {

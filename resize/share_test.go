@@ -89,8 +89,8 @@ func TestAFullQueueHoldsNobody(t *testing.T) {
 		}
 	})
 	pod := running(size(500, 1000, 512, 1024))
-	assert.Nil(t, Standing(pod, full))
+	assert.Nil(t, Blocked(pod, full))
 	assert.Equal(t, ReasonRecordsFull, RecordsFull(pod, PlanOf(pod), full).Reason)
 	full.Status.Records[0].PodUID = pod.UID
-	assert.Equal(t, ReasonResizeUnderway, Standing(pod, full).Reason)
+	assert.Equal(t, ReasonResizeUnderway, Blocked(pod, full).Reason)
 }

@@ -64,10 +64,10 @@ func (d *evictor) eviction(plan resize.Plan) lifecycle.Eviction {
 	return e
 }
 
-// unmovable returns why a pod is not evicted whose node has no room for a plan, or nil where it may be.
+// notEvictable returns why a pod is not evicted whose node has no room for a plan, or nil where it may be.
 // Also with nil the resize is sent to the node first, since only the kubelet's answer is certain. At most
 // one pod of a workload is in this state.
-func (d *evictor) unmovable(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
+func (d *evictor) notEvictable(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 	if d.gates.moving != "" && d.gates.moving != pod.UID {
 		return &resize.Refusal{Reason: resize.ReasonReplicasNotReady, Message: "another pod of the workload may have to go first", Transient: true}
 	}
@@ -86,7 +86,7 @@ func (d *evictor) tryElsewhere(pod *corev1.Pod, plan resize.Plan, refusal *resiz
 	if !d.recreates() || refusal.Reason != resize.ReasonNodeCapacity && refusal.Reason != resize.ReasonNoRoom {
 		return plan, refusal
 	}
-	if stays := d.unmovable(pod, plan); stays != nil {
+	if stays := d.notEvictable(pod, plan); stays != nil {
 		both := *refusal
 		both.Message += "; and resizeMethod InPlaceOrRecreate does not evict the pod: " + stays.Message
 		return plan, &both
@@ -149,7 +149,7 @@ func (d *evictor) evictForRoom() {
 			continue
 		}
 		plan := lifecycle.LeavePlan(pod, d.view.Rec.Spec.Seed)
-		if stays := d.staysNow(pod, plan); stays != nil {
+		if stays := d.notEvictableNow(pod, plan); stays != nil {
 			both := *stays
 			both.Message = "its node wants it to go (" + why + "), and it stays: " + stays.Message
 			d.refused.add(pod, &both)
@@ -161,19 +161,19 @@ func (d *evictor) evictForRoom() {
 	}
 }
 
-// staysNow returns why a pod that its node wants to go is not evicted now, or nil. RecordsFull is part of
+// notEvictableNow returns why a pod that its node wants to go is not evicted now, or nil. RecordsFull is part of
 // it, because an eviction needs a record.
-func (d *evictor) staysNow(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
+func (d *evictor) notEvictableNow(pod *corev1.Pod, plan resize.Plan) *resize.Refusal {
 	if refusal := d.notWanted(pod); refusal != nil {
 		return refusal
 	}
-	if refusal := d.standing(pod); refusal != nil {
+	if refusal := d.blocked(pod); refusal != nil {
 		return refusal
 	}
 	if refusal := resize.RecordsFull(pod, plan, d.gates.input(pod)); refusal != nil {
 		return refusal
 	}
-	return d.unmovable(pod, plan)
+	return d.notEvictable(pod, plan)
 }
 
 // notWanted returns a refusal where no node wants the pod to go any more, and a transient one where the
@@ -192,9 +192,9 @@ func (d *evictor) notWanted(pod *corev1.Pod) *resize.Refusal {
 	return nil
 }
 
-// staysForGood returns why the pod may not be evicted until a person changes something, or nil. The node
+// neverEvictable returns why the pod may not be evicted until a person changes something, or nil. The node
 // loop then chooses another pod instead of waiting for this one.
-func (d *evictor) staysForGood(pod *corev1.Pod) *resize.Refusal {
+func (d *evictor) neverEvictable(pod *corev1.Pod) *resize.Refusal {
 	if !d.view.Policy.Settings.Resize.NodeEviction {
 		return nil // its ranking is Never
 	}
@@ -206,7 +206,7 @@ func (d *evictor) staysForGood(pod *corev1.Pod) *resize.Refusal {
 func (d *evictor) finishEviction(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action lifecycle.Action) {
 	stays := d.notWanted(pod)
 	if stays == nil {
-		stays = d.standing(pod)
+		stays = d.blocked(pod)
 	}
 	if stays == nil {
 		stays = d.mayEvict(pod, lifecycle.LeavePlan(pod, d.view.Rec.Spec.Seed))
@@ -230,12 +230,12 @@ func (d *evictor) hold() {
 			d.out.ByNode.Held[pod.UID], d.out.ByNode.NotEvictable[pod.UID] = resize.ReasonMode, resize.ReasonMode
 			continue
 		}
-		refusal := d.standing(pod)
+		refusal := d.blocked(pod)
 		if refusal != nil {
 			d.out.ByNode.Held[pod.UID] = refusal.Reason
 		}
 		if refusal == nil || refusal.Transient {
-			refusal = d.staysForGood(pod)
+			refusal = d.neverEvictable(pod)
 		}
 		if refusal != nil {
 			d.out.ByNode.NotEvictable[pod.UID] = refusal.Reason
@@ -243,10 +243,10 @@ func (d *evictor) hold() {
 	}
 }
 
-// standing returns why a pod is left as it is, or nil. Records of pods that leave for want of room are not
+// blocked returns why a pod is left as it is, or nil. Records of pods that leave for want of room are not
 // counted: they would otherwise block their own eviction.
-func (d *evictor) standing(pod *corev1.Pod) *resize.Refusal {
+func (d *evictor) blocked(pod *corev1.Pod) *resize.Refusal {
 	world := d.gates.input(pod)
-	world.Status.Records = lifecycle.Beside(world.Status.Records)
-	return resize.Standing(pod, world)
+	world.Status.Records = lifecycle.WithoutLeaving(world.Status.Records)
+	return resize.Blocked(pod, world)
 }

@@ -62,7 +62,7 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	if err := addPolicyLoop(mgr, of, b, histories, followed); err != nil {
 		return fmt.Errorf("setting up the policy loop: %w", err)
 	}
-	if err := addWorkloadLoop(mgr, c, of, b, measuring{gauge: usages.gauge, lately: usages.known(followed, loads)}); err != nil {
+	if err := addWorkloadLoop(mgr, c, of, b, measuring{gauge: usages.gauge, recentCPU: usages.known(followed, loads)}); err != nil {
 		return fmt.Errorf("setting up the workload loop: %w", err)
 	}
 	if err := addNodeLoop(mgr, c, of, b, followed); err != nil {
@@ -132,13 +132,13 @@ func addPolicyLoop(mgr ctrl.Manager, of shared, b boards, histories *history.Sto
 	return newPolicyLoop(mgr, of, b, histories, followed).Register(mgr, b.newData)
 }
 
-// measuring is how the workload loop measures running pods: gauge asks a source, lately is what is known without a
+// measuring is how the workload loop measures running pods: gauge asks a source, recentCPU is what is known without a
 // question.
 type measuring struct {
 	// gauge returns the source for a policy's settings.
 	gauge func(policy.Settings) (workloadloop.Gauge, error)
-	// lately answers about needs and busy nodes at once.
-	lately workloadloop.Lately
+	// recentCPU answers about needs and busy nodes at once.
+	recentCPU workloadloop.RecentCPU
 }
 
 // addWorkloadLoop adds the loop that resizes pods. Live reads from the API server itself, because a cached pod may
@@ -159,7 +159,7 @@ func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, m measurin
 	}
 	loop := &workloadloop.Controller{
 		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
-		Live: mgr.GetAPIReader(), Gauges: m.gauge, Lately: m.lately,
+		Live: mgr.GetAPIReader(), Gauges: m.gauge, RecentCPU: m.recentCPU,
 		Access: workloadloop.Access{Operator: of.operator, ServerVersion: version, Evictions: c.loops.eviction, Rights: rights, Served: served},
 		Grants: b.grants, Confirmed: b.confirmed, HeldChanged: b.held.tellOne,
 	}

@@ -111,7 +111,7 @@ func (s *sources) gauge(settings policy.Settings) (workload.Gauge, error) {
 // known is what was scraped, or what a server has been asked for already. The loop is nil where no node's load is asked
 // for.
 // The comparison with nil matters: a nil *LoadLoop in the interface NodeUsage would not be nil.
-func (s *sources) known(pods *recent.Store, nodes *nodeloop.LoadLoop) workload.Lately {
+func (s *sources) known(pods *recent.Store, nodes *nodeloop.LoadLoop) workload.RecentCPU {
 	switch {
 	case s.own != nil:
 		return s.own

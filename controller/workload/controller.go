@@ -75,9 +75,9 @@ type Controller struct {
 	// Gauges returns the gauge of a policy's usage source; nil: nothing is measured, and the verdict of a
 	// watch reports that.
 	Gauges func(policy.Settings) (Gauge, error)
-	// Lately returns recent CPU usage that is in memory anyway; nil: none is, and the verdict of a watch
+	// RecentCPU returns recent CPU usage that is in memory anyway; nil: none is, and the verdict of a watch
 	// reports that.
-	Lately Lately
+	RecentCPU RecentCPU
 	Access
 
 	// Grants are what nodes grant their pods (strategy Node); nil: no node grants anything.

@@ -38,10 +38,10 @@ type Gauge interface {
 	Value(ctx context.Context, query string, at time.Time) (float64, error)
 }
 
-// Lately returns what was measured of CPU a moment ago for other purposes: no source is asked. A
+// RecentCPU returns what was measured of CPU a moment ago for other purposes: no source is asked. A
 // measurement that reaches back to before since is left out, because it would mix the time before a resize
 // with that after it.
-type Lately interface {
+type RecentCPU interface {
 	// CPU returns what a container has needed on average since a time, in millicores; false: it was not
 	// measured.
 	CPU(ctx context.Context, namespace, pod, container string, since, now time.Time) (recommender.Usage, bool)
@@ -154,19 +154,19 @@ func measured(values map[string]float64, record v1alpha1.ResizeRecord) map[strin
 // addRecent adds CPU usage that is in memory anyway, from the time in which the pod has run with its new
 // size, but at most lately.
 func (c measurer) addRecent(ctx context.Context, signals *harm.Signals, pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) {
-	if c.Lately == nil || record.VerifiedOnce == nil {
+	if c.RecentCPU == nil || record.VerifiedOnce == nil {
 		return
 	}
 	since := record.VerifiedOnce.Time
 	if earliest := now.Add(-lately); since.Before(earliest) {
 		since = earliest
 	}
-	if busy, known := c.Lately.Busy(ctx, record.Node, since, now); known {
+	if busy, known := c.RecentCPU.Busy(ctx, record.Node, since, now); known {
 		signals.NodeBusy = busy
 	}
 	signals.CPUUsage = map[string]recommender.Amount{}
 	for _, container := range record.Desired {
-		if used, known := c.Lately.CPU(ctx, pod.Namespace, pod.Name, container.Name, since, now); known {
+		if used, known := c.RecentCPU.CPU(ctx, pod.Namespace, pod.Name, container.Name, since, now); known {
 			signals.CPUUsage[container.Name] = recommender.Amount(used)
 		}
 	}

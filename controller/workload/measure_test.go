@@ -131,7 +131,7 @@ func TestWhatIsKnownIsRecalled(t *testing.T) {
 			w := watched(now, v1alpha1.RecordWatching)
 			w.Rec.Status.Records[0].Node = "node1"
 			w.Rec.Status.Records[0].VerifiedOnce = &metav1.Time{Time: now.Add(test.verified)}
-			measurer{&Controller{Lately: k}}.measure(t.Context(), &w)
+			measurer{&Controller{RecentCPU: k}}.measure(t.Context(), &w)
 			assert.Equal(t, test.want, w.Usage.Signals["1"])
 			assert.Equal(t, []time.Time{now.Add(test.since), now.Add(test.since)}, k.since, "of either container")
 		})
@@ -144,8 +144,8 @@ func TestWhatIsKnownOutlivesItsSource(t *testing.T) {
 	w.Policy.Settings.SLOGuardrails = []v1alpha1.SLOGuardrail{{Name: "latency", Threshold: "1"}}
 	w.Rec.Status.Records[0].Node, w.Rec.Status.Records[0].VerifiedOnce = "node1", &metav1.Time{Time: now.Add(-time.Minute)}
 	c := &Controller{
-		Lately: &known{from: now, used: 400, busy: 0.95},
-		Gauges: func(policy.Settings) (Gauge, error) { return nil, errors.New("no address") },
+		RecentCPU: &known{from: now, used: 400, busy: 0.95},
+		Gauges:    func(policy.Settings) (Gauge, error) { return nil, errors.New("no address") },
 	}
 	measurer{c}.measure(t.Context(), &w)
 	assert.Equal(t, harm.Signals{

@@ -85,9 +85,9 @@ func Leaving(record v1alpha1.ResizeRecord) bool {
 	return record.Reason == resize.ReasonDoesNotFit && resize.PuttingBack(record)
 }
 
-// Beside returns the records without those of pods that are to leave for lack of room. Nothing of these pods is
+// WithoutLeaving returns the records without those of pods that are to leave for lack of room. Nothing of these pods is
 // changed, so they hold nothing up, and their nodes go on counting them among the pods that share.
-func Beside(records []v1alpha1.ResizeRecord) []v1alpha1.ResizeRecord {
+func WithoutLeaving(records []v1alpha1.ResizeRecord) []v1alpha1.ResizeRecord {
 	var out []v1alpha1.ResizeRecord
 	for _, r := range records {
 		if !Leaving(r) {

@@ -83,7 +83,7 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["Read"], out["OOMKills"], out["TemplateHash"], out["QOSClass"] = podview.Read(pod), podview.OOMKills(pod), podview.TemplateHash(pod), podview.QOSClass(pod)
 	catchUp, refusal := CatchUp(pod)
 	out["CatchUp"] = []any{catchUp, refusal}
-	out["Standing"], out["InitRequests"], out["Overhead"] = Standing(pod, world), podview.InitRequests(pod), podview.Overhead(pod)
+	out["Blocked"], out["InitRequests"], out["Overhead"] = Blocked(pod, world), podview.InitRequests(pod), podview.Overhead(pod)
 	out["RecordsFull"], out["Counted"], out["NeverRaised"] = RecordsFull(pod, plan, world), podview.Counted(pod), NeverRaised(pod)
 	for _, c := range podview.Read(pod) {
 		out["NotLowered"], out["RestartsOn"] = NotLowered(pod, c.Name, noon), RestartsOn(pod, c.Name)

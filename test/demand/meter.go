@@ -18,7 +18,7 @@ import (
 var ErrDown = errors.New("the usage source is down")
 
 // Meter is a source that has measured every container which it was shown (usage.Source, and the workload loop's Gauge
-// and Lately). It is for one goroutine.
+// and RecentCPU). It is for one goroutine.
 type Meter struct {
 	Of Of
 	// Now is the time of the source: nothing later is answered.

@@ -229,7 +229,7 @@ func (w *world) wire() {
 	clock := skewed{w.clock, w.ahead}
 	w.policies = &policyloop.Controller{Client: w.client, History: w.history, Autoscalers: w.autoscalers, Clock: clock, Settings: settings, Events: event.NewRecorder(w.told, clock)}
 	w.workloads = &workloadloop.Controller{
-		Client: w.client, Live: w.linked, Clock: clock, Settings: settings, Autoscalers: w.autoscalers, Lately: w.usage,
+		Client: w.client, Live: w.linked, Clock: clock, Settings: settings, Autoscalers: w.autoscalers, RecentCPU: w.usage,
 		Access: workloadloop.Access{ServerVersion: "v1.37.1", Rights: w.rights, Evictions: w.evictions},
 		Events: event.NewRecorder(w.told, clock), Grants: &board.Grants{}, HeldChanged: func(types.NamespacedName) { w.changes++ },
 	}

@@ -147,7 +147,7 @@ func (o *operator) lead(ctx context.Context) {
 		Client: as("attune/workload"), Live: o.w.server.As("attune/live", o.link()),
 		Clock: o, Settings: settings, Autoscalers: autoscalers{o},
 		Gauges: func(policy.Settings) (workloadloop.Gauge, error) { return gauge{o}, nil },
-		Lately: lately{o},
+		RecentCPU: lately{o},
 		Access: workloadloop.Access{
 			Operator: operatorNamespace, Evictions: true, ServerVersion: fmt.Sprintf("v1.%d.2", o.w.server.Minor),
 			Rights: &workloadloop.Rights{Ask: func(context.Context) (bool, error) { return !o.w.noRights, nil }, Clock: ticking{of: o}},
