@@ -165,7 +165,10 @@ type source struct{ of *operator }
 
 func (s source) Read(_ context.Context, q usage.Query, yield func(usage.Series)) (usage.Report, error) {
 	w := s.of.w
-	s.of.elapsed += 50 * time.Millisecond
+	// Sources of several settings are asked at the same time.
+	w.asking.Lock()
+	defer w.asking.Unlock()
+	s.of.takes(50 * time.Millisecond)
 	if err := w.faults.silent(s.of); err != nil {
 		return usage.Report{}, err
 	}
@@ -259,7 +262,7 @@ func (g gauge) find(pod, container string) *life {
 }
 
 func (g gauge) ask() error {
-	g.of.elapsed += 5 * time.Millisecond
+	g.of.takes(5 * time.Millisecond)
 	return g.of.w.faults.silent(g.of)
 }
 

@@ -77,7 +77,7 @@ func (f *faults) after(o *operator, c api.Call, answer error) error {
 		return nil
 	}
 	f.count++
-	o.elapsed += time.Duration(f.w.random.IntN(2000)) * time.Millisecond
+	o.takes(time.Duration(f.w.random.IntN(2000)) * time.Millisecond)
 	f.w.watching.faulted(o, c, api.ErrLost)
 	return fmt.Errorf("%s %s: %w", c.Verb, c.Kind, api.ErrLost)
 }
@@ -108,7 +108,7 @@ func (f *faults) unlisted(o *operator) error {
 	if !f.w.time.now.Before(f.unlistedUntil) {
 		return nil
 	}
-	o.elapsed += hangsFor
+	o.takes(hangsFor)
 	return errUnlisted
 }
 
@@ -126,7 +126,7 @@ func (f *faults) silent(o *operator) error {
 		return nil
 	}
 	if f.hangs {
-		o.elapsed += hangsFor
+		o.takes(hangsFor)
 	}
 	return errSilent
 }

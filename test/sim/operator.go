@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -60,6 +61,7 @@ type operator struct {
 
 	// elapsed is how long the pass that runs has taken so far.
 	elapsed time.Duration
+	passing sync.Mutex
 	// ahead is how far its clock is wrong.
 	ahead time.Duration
 	dead  bool
@@ -68,7 +70,19 @@ type operator struct {
 }
 
 // Now is the operator's clock, which goes on within a pass.
-func (o *operator) Now() time.Time                  { return o.w.time.now.Add(o.elapsed + o.ahead) }
+func (o *operator) Now() time.Time {
+	o.passing.Lock()
+	defer o.passing.Unlock()
+	return o.w.time.now.Add(o.elapsed + o.ahead)
+}
+
+// takes more time of the pass that runs. Questions of a pass may be asked at the same time.
+func (o *operator) takes(more time.Duration) {
+	o.passing.Lock()
+	defer o.passing.Unlock()
+	o.elapsed += more
+}
+
 func (o *operator) Since(t time.Time) time.Duration { return o.Now().Sub(t) }
 
 // ticking is the operator's clock for what only asks for the time.
@@ -146,7 +160,7 @@ func (o *operator) lead(ctx context.Context) {
 	o.workloads = &workloadloop.Controller{
 		Client: as("attune/workload"), Live: o.w.server.As("attune/live", o.link()),
 		Clock: o, Settings: settings, Autoscalers: autoscalers{o},
-		Gauges: func(policy.Settings) (workloadloop.Gauge, error) { return gauge{o}, nil },
+		Gauges:    func(policy.Settings) (workloadloop.Gauge, error) { return gauge{o}, nil },
 		RecentCPU: lately{o},
 		Access: workloadloop.Access{
 			Operator: operatorNamespace, Evictions: true, ServerVersion: fmt.Sprintf("v1.%d.2", o.w.server.Minor),
@@ -246,7 +260,7 @@ func (o *operator) link() *api.Link {
 			if o.left > 0 {
 				o.left--
 			}
-			o.elapsed += took(c)
+			o.takes(took(c))
 			if o.w.before != nil {
 				o.w.before(c)
 			}

@@ -46,6 +46,8 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 
 // world is a cluster with an operator and people. One goroutine plays it.
 type world struct {
+	// asking is held while the usage source answers.
+	asking sync.Mutex
 	seed   uint64
 	plan   plan
 	random *rand.Rand
