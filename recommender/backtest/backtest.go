@@ -36,6 +36,9 @@ type Series struct {
 // recommender.Resource. 0: none.
 type Size [2]float64
 
+// measured is false for NaN.
+func measured(amount float64) bool { return !math.IsNaN(amount) }
+
 // Algorithm sizes one container. It is made for one series and used by one goroutine.
 type Algorithm interface {
 	// Observe is told of a sample after it was scored, with the size that was in force (zero during the warm-up).
@@ -114,7 +117,7 @@ func (p *player) decide(at int64) {
 	wanted, resized := p.algorithm.Decide(at), false
 	for r, want := range wanted {
 		has := p.inForce[r]
-		if math.IsNaN(want) {
+		if !measured(want) {
 			continue
 		}
 		want = max(want, least[r])

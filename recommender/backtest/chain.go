@@ -54,7 +54,7 @@ func (c *chain) Observe(s Sample, _ Size) {
 		c.step, c.measured = end, 0
 		c.of = recommender.StepUsage{At: time.UnixMilli(end).UTC(), MemoryBytes: math.NaN(), CPUPeak: math.NaN(), MemoryPeak: math.NaN()}
 	}
-	if cpu == cpu {
+	if measured(cpu) {
 		c.of.CPUCores += cpu
 		c.measured++
 	}
@@ -150,7 +150,7 @@ func (h *history) add(step recommender.StepUsage) {
 // each applies a change to the distributions that a step is in.
 func (h *history) each(step recommender.StepUsage, change func(*ascending, recommender.Usage)) {
 	for r, value := range values(step) {
-		if value == value {
+		if measured(float64(value)) {
 			change(&h.of[r].overall, value)
 			change(&h.of[r].hours[step.At.UTC().Hour()], value)
 		}

@@ -62,10 +62,10 @@ func vpa(floors Size) func(Series) Algorithm {
 // Observe implements Algorithm.
 func (v *vpaAlgorithm) Observe(s Sample, inForce Size) {
 	v.limit = inForce[recommender.Memory]
-	if used := s.Used[recommender.CPU]; used == used {
+	if used := s.Used[recommender.CPU]; measured(used) {
 		v.cpu.add(s.At, used, max(inForce[recommender.CPU], 0.1))
 	}
-	if used := s.Used[recommender.Memory]; used == used {
+	if used := s.Used[recommender.Memory]; measured(used) {
 		v.peaked(s.At, used)
 	}
 }
@@ -114,10 +114,10 @@ type windowed struct {
 
 // Observe implements Algorithm.
 func (w *windowed) Observe(s Sample, _ Size) {
-	if used := s.Used[recommender.CPU]; used == used {
+	if used := s.Used[recommender.CPU]; measured(used) {
 		w.cpu.add(s.At, used)
 	}
-	if used := s.Used[recommender.Memory]; used == used {
+	if used := s.Used[recommender.Memory]; measured(used) {
 		w.memory.add(s.At, used)
 	}
 }
@@ -157,11 +157,11 @@ func autopilot(Series) Algorithm {
 
 // Observe implements Algorithm.
 func (a *autopilotWindow) Observe(s Sample, _ Size) {
-	if used := s.Used[recommender.CPU]; used == used {
+	if used := s.Used[recommender.CPU]; measured(used) {
 		a.cpu.add(s.At, used, used)
 	}
 	used := s.Used[recommender.Memory]
-	if used != used {
+	if !measured(used) {
 		return
 	}
 	of := (s.At + 5*minute - 1) / (5 * minute)
@@ -195,7 +195,7 @@ func datadog(Series) Algorithm {
 
 // Observe implements Algorithm.
 func (d *datadogCPU) Observe(s Sample, _ Size) {
-	if used := s.Used[recommender.CPU]; used == used {
+	if used := s.Used[recommender.CPU]; measured(used) {
 		d.cpu.add(s.At, used, 1)
 	}
 }
@@ -226,7 +226,7 @@ func (m *maximum) Decide(int64) Size { return Size{m.most[0] * 1.2, m.most[1] * 
 
 // higher is the greater of two amounts, either of which may not be known (NaN).
 func higher(a, b float64) float64 {
-	if a != a || b > a {
+	if !measured(a) || b > a {
 		return b
 	}
 	return a

@@ -46,7 +46,7 @@ func (s *Score) add(sample Sample, inForce Size, step time.Duration) (killed boo
 	scored := false
 	for r, used := range sample.Used {
 		request := inForce[r]
-		if used != used || request <= 0 { // NaN is not equal to itself
+		if !measured(used) || request <= 0 {
 			continue
 		}
 		scored = true
