@@ -3,8 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/adaptive"
 	"attune.io/attune/recommender/backtest"
 	"attune.io/attune/usage/csvfile"
 )
@@ -24,6 +26,43 @@ type backtestFlags struct {
 	rules backtest.Rules
 	// peers: the formulas of others are judged on the same trace.
 	peers bool
+	// sweep has the risks at which the estimator Adaptive is judged in the place of the policy; empty: it is not.
+	sweep risks
+}
+
+// risks is the value of --sweep, such as risk=0.1,1,10.
+type risks []adaptive.Risk
+
+// String implements pflag.Value.
+func (r *risks) String() string {
+	if len(*r) == 0 {
+		return ""
+	}
+	texts := make([]string, len(*r))
+	for i, risk := range *r {
+		texts[i] = strconv.FormatFloat(float64(risk), 'g', -1, 64)
+	}
+	return "risk=" + strings.Join(texts, ",")
+}
+
+// Type implements pflag.Value.
+func (r *risks) Type() string { return "risks" }
+
+// Set implements pflag.Value.
+func (r *risks) Set(value string) error {
+	list, named := strings.CutPrefix(value, "risk=")
+	if !named {
+		return fmt.Errorf("%q names no knob that can be swept: write e.g. risk=0.1,1,10", value)
+	}
+	*r = nil
+	for _, text := range strings.Split(list, ",") {
+		risk, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(risk > 0) || math.IsInf(risk, 0) {
+			return fmt.Errorf("risk %q is not a positive number: write e.g. risk=0.1,1,10", text)
+		}
+		*r = append(*r, adaptive.Risk(risk))
+	}
+	return nil
 }
 
 // newBacktest makes the verb backtest.
@@ -45,6 +84,7 @@ func newBacktest(env *environment) *cobra.Command {
 	f.StringVar(&flags.policy, "policy", "", "YAML file with an AttunePolicy, and the defaults under it where there are any (default: the built-in settings)")
 	f.DurationVar(&flags.rules.Warmup, "warmup", 24*time.Hour, "How much of each series is history only, and not judged")
 	f.DurationVar(&flags.rules.Cadence, "cadence", time.Hour, "How often a size is decided")
+	f.Var(&flags.sweep, "sweep", "Judge the estimator of strategy Adaptive at several risks, e.g. risk=0.1,1,10: 1 is Medium, greater accepts more")
 	f.BoolVar(&flags.peers, "peers", false, "Judge the formulas of VPA, KRR, Autopilot's window and others on the same trace")
 	return command
 }
@@ -54,6 +94,8 @@ func (f *backtestFlags) check() error {
 	switch {
 	case f.trace == "":
 		return errors.New("which trace? give a file with --trace trace.csv.gz")
+	case len(f.sweep) > 0 && (f.policy != "" || f.peers):
+		return errors.New("--sweep judges the estimator alone: leave --policy and --peers out")
 	case f.rules.Warmup < 0:
 		return fmt.Errorf("--warmup %s is negative: give 0s or more, e.g. 24h", f.rules.Warmup)
 	case f.rules.Cadence < time.Minute:
@@ -67,13 +109,9 @@ func runBacktest(env *environment, flags backtestFlags) error {
 	if err := flags.check(); err != nil {
 		return err
 	}
-	settings, err := backtestSettings(flags.policy)
+	strategies, err := flags.strategies()
 	if err != nil {
 		return err
-	}
-	strategies := []backtest.Strategy{backtest.Workload("attune", backtest.Alone(settings.Recommender))}
-	if flags.peers {
-		strategies = append(strategies, backtest.Peers()...)
 	}
 	tallies := make([]*backtest.Tally, len(strategies))
 	for i, s := range strategies {
@@ -94,10 +132,32 @@ func runBacktest(env *environment, flags backtestFlags) error {
 	if told := oddities(report); told != "" {
 		env.note("%s: %d rows, %s", flags.trace, report.Rows, told)
 	}
-	if len(tallies[0].Scores()) == 0 {
+	if tallies[0].Report().Series == 0 {
 		return fmt.Errorf("%s: no series is long enough: the longest is %s, and %s of each are its warm-up; give a shorter --warmup", flags.trace, longest, flags.rules.Warmup)
 	}
+	if len(flags.sweep) > 0 {
+		return env.print(newSweepAnswer(flags.sweep, tallies))
+	}
 	return env.print(newBacktestAnswer(tallies))
+}
+
+// strategies are the members of a sweep, or the policy and, where they are asked for, its peers.
+func (f *backtestFlags) strategies() (all []backtest.Strategy, err error) {
+	for _, risk := range f.sweep {
+		all = append(all, backtest.Adaptive(risk))
+	}
+	if len(all) > 0 {
+		return all, nil
+	}
+	settings, err := backtestSettings(f.policy)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, backtest.Workload("attune", backtest.Alone(settings.Recommender)))
+	if f.peers {
+		all = append(all, backtest.Peers()...)
+	}
+	return all, nil
 }
 
 // backtestSettings are those of a policy file, or the built-in ones.
@@ -117,104 +177,3 @@ func seriesOf(of csvfile.Series) backtest.Series {
 	}
 	return series
 }
-
-// backtestAnswer is the answer of backtest.
-type backtestAnswer struct {
-	backtestResult
-	// Peers are the formulas of others; absent where they were not asked for.
-	Peers []backtestPeer `json:"peers,omitempty"`
-}
-
-// backtestPeer is the result of one formula.
-type backtestPeer struct {
-	Name string `json:"name"`
-	backtestResult
-}
-
-// backtestResult is what came of one strategy. Slacks are fractions of what was requested; a resource that was never
-// measured, or that the formula does not size, is null.
-type backtestResult struct {
-	Series        int             `json:"series"`
-	ContainerDays float64         `json:"containerDays"`
-	CPU           *backtestCPU    `json:"cpu"`
-	Memory        *backtestMemory `json:"memory"`
-	ResizesPerDay float64         `json:"resizesPerDay"`
-}
-
-type backtestCPU struct {
-	backtestSlack
-	StarvedMinutesPerDay float64 `json:"starvedMinutesPerDay"`
-	DeepMinutesPerDay    float64 `json:"deepMinutesPerDay"`
-}
-
-type backtestMemory struct {
-	backtestSlack
-	OOMHoursPerDay float64 `json:"oomHoursPerDay"`
-}
-
-type backtestSlack struct {
-	FleetSlack  float64 `json:"fleetSlack"`
-	MedianSlack float64 `json:"medianSlack"`
-}
-
-// newBacktestAnswer has the first tally as the policy's, and the others as peers.
-func newBacktestAnswer(tallies []*backtest.Tally) backtestAnswer {
-	answer := backtestAnswer{backtestResult: resultOf(tallies[0].Report())}
-	for _, t := range tallies[1:] {
-		report := t.Report()
-		answer.Peers = append(answer.Peers, backtestPeer{Name: report.Name, backtestResult: resultOf(report)})
-	}
-	return answer
-}
-
-func resultOf(r backtest.Report) backtestResult {
-	result := backtestResult{Series: r.Series, ContainerDays: rounded(r.ContainerDays), ResizesPerDay: rounded(r.Resizes)}
-	if of := r.Of[recommender.CPU]; of.Measured {
-		result.CPU = &backtestCPU{slackOf(of), rounded(r.StarvedMinutes), rounded(r.DeepMinutes)}
-	}
-	if of := r.Of[recommender.Memory]; of.Measured {
-		result.Memory = &backtestMemory{slackOf(of), rounded(r.OOMHours)}
-	}
-	return result
-}
-
-func slackOf(r backtest.ResourceReport) backtestSlack {
-	return backtestSlack{rounded(r.FleetSlack), rounded(r.MedianSlack)}
-}
-
-// rounded to a millionth: finer digits differ between processors.
-func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }
-
-// Human writes one row for the policy and one for each peer.
-func (a backtestAnswer) Human(w io.Writer, wide bool) error {
-	t := table{header: []string{"NAME", "CPU SLACK", "STARVED MIN/DAY", "MEMORY SLACK", "OOM H/DAY", "RESIZES/DAY"}}
-	if wide {
-		t.header = append(t.header, "MEDIAN CPU", "DEEP MIN/DAY", "MEDIAN MEMORY")
-	}
-	t.add(a.row("attune", wide)...)
-	for _, p := range a.Peers {
-		t.add(p.row(p.Name, wide)...)
-	}
-	if err := t.write(w); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "\n%d containers, %.0f container-days. Slack is the part of what is requested that is not used.\n", a.Series, a.ContainerDays)
-	return err
-}
-
-func (r backtestResult) row(name string, wide bool) []string {
-	cpu, memory := make([]string, 4), make([]string, 3)
-	if c := r.CPU; c != nil {
-		cpu = []string{percent(c.FleetSlack), fmt.Sprintf("%.1f", c.StarvedMinutesPerDay), percent(c.MedianSlack), fmt.Sprintf("%.1f", c.DeepMinutesPerDay)}
-	}
-	if m := r.Memory; m != nil {
-		memory = []string{percent(m.FleetSlack), fmt.Sprintf("%.4f", m.OOMHoursPerDay), percent(m.MedianSlack)}
-	}
-	row := []string{name, cpu[0], cpu[1], memory[0], memory[1], fmt.Sprintf("%.2f", r.ResizesPerDay)}
-	if wide {
-		row = append(row, cpu[2], cpu[3], memory[2])
-	}
-	return row
-}
-
-func percent(part float64) string { return fmt.Sprintf("%.1f%%", 100*part) }

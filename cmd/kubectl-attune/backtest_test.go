@@ -38,10 +38,12 @@ func (f files) backtest(args ...string) answer {
 func TestBacktest(t *testing.T) {
 	f := newFiles(t, daily("web", 4, 0.4, 200)+daily("db", 3, 2, 3000), anyPolicy)
 	for name, args := range map[string][]string{
-		"backtest.txt":      {"--peers"},
-		"backtest-wide.txt": {"--peers", "-o", "wide"},
-		"backtest.json":     {"--peers", "-o", "json"},
-		"backtest-one.json": {"--warmup", "48h", "--cadence", "24h", "--policy", f.policy, "-o", "json"},
+		"backtest.txt":        {"--peers"},
+		"backtest-wide.txt":   {"--peers", "-o", "wide"},
+		"backtest.json":       {"--peers", "-o", "json"},
+		"backtest-sweep.txt":  {"--sweep", "risk=0.1,1,10"},
+		"backtest-sweep.json": {"--sweep", "risk=0.25,4", "-o", "json"},
+		"backtest-one.json":   {"--warmup", "48h", "--cadence", "24h", "--policy", f.policy, "-o", "json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := f.backtest(args...)
@@ -81,6 +83,9 @@ func TestBacktestMistakes(t *testing.T) {
 		"too often":        {day, []string{"--cadence", "1s"}, "error: --cadence 1s is too short: give 1m or more, e.g. 1h\n"},
 		"a bad row":        {"web,1,x,1\n", nil, "error: samples.csv: line 2: cpu_cores"},
 		"mixed series":     {"a,1,1,1\nb,1,1,1\na,2,1,1\n", nil, "error: samples.csv: line 4: series \"a\" goes on after it ended at line 2: put the rows of a series next to each other"},
+		"no knob":          {day, []string{"--sweep", "size=1"}, "error: invalid argument \"size=1\" for \"--sweep\" flag: \"size=1\" names no knob that can be swept: write e.g. risk=0.1,1,10"},
+		"no risk":          {day, []string{"--sweep", "risk=1,0"}, "error: invalid argument \"risk=1,0\" for \"--sweep\" flag: risk \"0\" is not a positive number: write e.g. risk=0.1,1,10"},
+		"a sweep of peers": {day, []string{"--sweep", "risk=1", "--peers"}, "error: --sweep judges the estimator alone: leave --policy and --peers out\n"},
 		"no policy":        {day, []string{"--policy", "nowhere.yaml"}, "error: reading the policy: open nowhere.yaml: no such file or directory\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -106,24 +106,23 @@ type Tally struct {
 // NewTally begins to collect.
 func NewTally(name string) *Tally { return &Tally{name: name} }
 
-// Add takes the score of one more series. One that has no scored time counts nothing.
-func (t *Tally) Add(s Score) {
-	if s.Scored > 0 {
-		t.scores = append(t.scores, s)
-	}
-}
+// Add takes the score of one more series.
+func (t *Tally) Add(s Score) { t.scores = append(t.scores, s) }
 
-// Scores are those that were added, one for each series with scored time.
+// Scores are those that were added, one for each series, so that those of two strategies can be paired.
 func (t *Tally) Scores() []Score { return t.scores }
 
 // Report sums up what was added.
 func (t *Tally) Report() Report { return Summary(t.name, t.scores) }
 
-// Summary is the report over any scores, such as a bootstrap's sample of them.
+// Summary is the report over any scores, such as a bootstrap's sample of them. Those without scored time count nothing.
 func Summary(name string, scores []Score) Report {
-	report := Report{Name: name, Series: len(scores)}
+	report := Report{Name: name}
 	var days, starved, deep, oom, resizes float64
 	for _, s := range scores {
+		if s.Scored > 0 {
+			report.Series++
+		}
 		days += s.Scored.Hours() / 24
 		starved += s.Of[recommender.CPU].Beyond.Minutes()
 		deep += s.Deep.Minutes()

@@ -26,6 +26,9 @@ type board struct {
 	rules      backtest.Rules
 	strategies []backtest.Strategy
 	tallies    []*backtest.Tally
+	// risks are those of strategy Adaptive, sweep what came of them.
+	risks []backtest.Strategy
+	sweep []*backtest.Tally
 }
 
 // newBoard has the peers and the shipped strategy with the built-in settings.
@@ -35,13 +38,16 @@ func newBoard(name string) (*board, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &board{name: name, rules: backtest.Rules{Warmup: 24 * time.Hour, Cadence: time.Hour}}
+	b := &board{name: name, risks: sweep(), rules: backtest.Rules{Warmup: 24 * time.Hour, Cadence: time.Hour}}
 	if warmup, known := warmups[strings.SplitN(name, ".", 2)[0]]; known {
 		b.rules.Warmup = warmup
 	}
-	b.strategies = append(backtest.Peers(), backtest.Workload("attune", backtest.Alone(settings.Recommender)))
+	b.strategies = append(backtest.Peers(), backtest.Workload("attune", backtest.Alone(settings.Recommender)), backtest.Adaptive(1))
 	for _, s := range b.strategies {
 		b.tallies = append(b.tallies, backtest.NewTally(s.Name))
+	}
+	for _, s := range b.risks {
+		b.sweep = append(b.sweep, backtest.NewTally(s.Name))
 	}
 	return b, nil
 }
@@ -68,6 +74,9 @@ func (b *board) play(series backtest.Series) {
 	for i, s := range b.strategies {
 		b.tallies[i].Add(backtest.Replay(series, s, b.rules))
 	}
+	for i, s := range b.risks {
+		b.sweep[i].Add(backtest.Replay(series, s, b.rules))
+	}
 }
 
 // write the table in Markdown.
@@ -81,8 +90,10 @@ func (b *board) write(w io.Writer) error {
 	for _, t := range b.tallies {
 		text.WriteString(row(t) + "\n")
 	}
-	_, err := io.WriteString(w, text.String())
-	return err
+	if _, err := io.WriteString(w, text.String()); err != nil {
+		return err
+	}
+	return b.equal(w)
 }
 
 func row(t *backtest.Tally) string {
