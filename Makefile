@@ -52,7 +52,7 @@ test: bin/gotestsum ## Unit, integration and e2e tests, set-up included; the las
 test-unit: bin/gotestsum ## Tests of pure code; no cluster
 	go vet ./... && cd test && go vet ./... && cd admission && go vet ./... && cd ../tsdb && go vet ./...
 	$(call gotest,unit) ./...
-	cd test && $(call gotest,unit-test) . ./await/... ./bench/... ./cmd/... ./demand/... ./demo/... ./deploy/... ./fault/... ./kubelet/... ./plane/... ./packed/... ./sim/api/... ./sim/mutants/... ./tenants/... ./workload/...
+	cd test && $(call gotest,unit-test) . ./await/... ./bench/... ./cmd/... ./demand/... ./demo/... ./deploy/... ./fault/... ./kubelet/... ./plane/... ./packed/... ./scoreboard/... ./sim/api/... ./sim/mutants/... ./tenants/... ./workload/...
 	cd test/tsdb && $(call gotest,unit-tsdb) ./...
 	cd test/cluster/modules/criproxy && $(call gotest,unit-criproxy) ./...
 
@@ -121,6 +121,9 @@ test-long: programs test-race test-fuzz ## Race detector and fuzzing; five tenan
 bench: ## Benchmarks beside their ceilings, and beside VPA's code on the same work
 	cd test && go run ./bench
 
+backtest: ## Every algorithm that sizes containers on every trace of a folder, as tables (TRACES=folder; a trace of the project's own where there is none)
+	cd test && go run ./scoreboard -traces '$(abspath $(or $(TRACES),../shared/traces))'
+
 packed: ## Strategies on the pods of a trace, packed onto nodes (TRACES=folder; without it a trace of the project's own)
 	cd test && go test -count=1 -v ./packed $(if $(TRACES),-traces '$(abspath $(TRACES))')
 
@@ -174,4 +177,4 @@ verify: generate lint ## What is generated is up to date, and lint passes
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: programs demo cluster-up cluster-down deploy test test-unit test-sim test-integration test-e2e test-v2 test-faults test-faults-vpa test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed load build image rbac generate score lint verify help
+.PHONY: programs demo cluster-up cluster-down deploy test test-unit test-sim test-integration test-e2e test-v2 test-faults test-faults-vpa test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help

@@ -21,7 +21,16 @@ type StepUsage struct {
 // NewProfile turns history into a profile. It keeps every value, so quantiles are exact. The steps may be in any
 // order, at most one for each interval of the length step.
 func NewProfile(steps []StepUsage, step time.Duration) Profile {
-	profile := Profile{Of: [2]ResourceProfile{digest(steps, CPU), digest(steps, Memory)}}
+	profile := Outline(steps, step)
+	for _, r := range Resources {
+		profile.Of[r].distribute(steps, r)
+	}
+	return profile
+}
+
+// Outline is NewProfile without the distributions, for callers that keep those from one profile to the next.
+func Outline(steps []StepUsage, step time.Duration) Profile {
+	profile := Profile{Of: [2]ResourceProfile{outline(steps, CPU), outline(steps, Memory)}}
 	measured := 0
 	for i := range steps {
 		if steps[i].measured(CPU) || steps[i].measured(Memory) {
@@ -110,29 +119,35 @@ type buckets struct {
 	overall sorted
 }
 
-// digest makes the profile of one resource. It counts first, so that all values fit into one array.
-func digest(steps []StepUsage, r Resource) ResourceProfile {
-	var p ResourceProfile
+// outline is the profile of one resource without its distributions.
+func outline(steps []StepUsage, r Resource) (p ResourceProfile) {
+	for i := range steps {
+		if value, ok := steps[i].value(r); ok {
+			p.Points++
+			p.Peak = max(p.Peak, value, steps[i].peak(r))
+			p.First, p.Last = span(p.First, p.Last, steps[i].At)
+		}
+	}
+	return p
+}
+
+// distribute adds the distributions. It counts first, so that all values fit into one array.
+func (p *ResourceProfile) distribute(steps []StepUsage, r Resource) {
+	if p.Points == 0 {
+		return
+	}
 	var counts [24]int
 	for i := range steps {
 		if _, ok := steps[i].value(r); ok {
-			p.Points++
 			counts[steps[i].At.UTC().Hour()]++
 		}
 	}
-	if p.Points == 0 {
-		return p
-	}
 	b := newBuckets(counts, p.Points)
 	for i := range steps {
-		value, ok := steps[i].value(r)
-		if !ok {
-			continue
+		if value, ok := steps[i].value(r); ok {
+			hour := steps[i].At.UTC().Hour()
+			b.hours[hour] = append(b.hours[hour], value)
 		}
-		hour := steps[i].At.UTC().Hour()
-		b.hours[hour] = append(b.hours[hour], value)
-		p.Peak = max(p.Peak, value, steps[i].peak(r))
-		p.First, p.Last = span(p.First, p.Last, steps[i].At)
 	}
 	b.sort()
 	p.Overall = &b.overall
@@ -141,7 +156,6 @@ func digest(steps []StepUsage, r Resource) ResourceProfile {
 			p.Hours[hour] = &b.hours[hour]
 		}
 	}
-	return p
 }
 
 // newBuckets reserves a part of one array for each hour, by the number of its values.

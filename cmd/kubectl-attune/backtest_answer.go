@@ -1,0 +1,150 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/backtest"
+)
+
+// backtestAnswer is the answer of backtest.
+type backtestAnswer struct {
+	backtestResult
+	// Peers are the formulas of others; absent where they were not asked for.
+	Peers []backtestPeer `json:"peers,omitempty"`
+}
+
+// backtestPeer is the result of one formula.
+type backtestPeer struct {
+	Name string `json:"name"`
+	backtestResult
+}
+
+// backtestResult is what came of one strategy. Slacks are fractions of what was requested; a resource that was never
+// measured, or that the formula does not size, is null.
+type backtestResult struct {
+	Series        int             `json:"series"`
+	ContainerDays float64         `json:"containerDays"`
+	CPU           *backtestCPU    `json:"cpu"`
+	Memory        *backtestMemory `json:"memory"`
+	ResizesPerDay float64         `json:"resizesPerDay"`
+}
+
+type backtestCPU struct {
+	backtestSlack
+	StarvedMinutesPerDay float64 `json:"starvedMinutesPerDay"`
+	DeepMinutesPerDay    float64 `json:"deepMinutesPerDay"`
+}
+
+type backtestMemory struct {
+	backtestSlack
+	OOMHoursPerDay float64 `json:"oomHoursPerDay"`
+}
+
+type backtestSlack struct {
+	FleetSlack  float64 `json:"fleetSlack"`
+	MedianSlack float64 `json:"medianSlack"`
+}
+
+// sweepAnswer is the answer of backtest --sweep, in the order of the flag.
+type sweepAnswer struct {
+	Sweep []sweptRisk `json:"sweep"`
+}
+
+// sweptRisk is the result at one risk.
+type sweptRisk struct {
+	Risk float64 `json:"risk"`
+	backtestResult
+}
+
+func newSweepAnswer(of risks, tallies []*backtest.Tally) (answer sweepAnswer) {
+	for i, risk := range of {
+		answer.Sweep = append(answer.Sweep, sweptRisk{Risk: float64(risk), backtestResult: resultOf(tallies[i].Report())})
+	}
+	return answer
+}
+
+// Human writes one row for each risk.
+func (a sweepAnswer) Human(w io.Writer, wide bool) error {
+	t := backtestTable("RISK", wide)
+	for _, s := range a.Sweep {
+		t.add(s.row(strconv.FormatFloat(s.Risk, 'g', -1, 64), wide)...)
+	}
+	return writeBacktest(w, t, a.Sweep[0].backtestResult)
+}
+
+// newBacktestAnswer has the first tally as the policy's, and the others as peers.
+func newBacktestAnswer(tallies []*backtest.Tally) backtestAnswer {
+	answer := backtestAnswer{backtestResult: resultOf(tallies[0].Report())}
+	for _, t := range tallies[1:] {
+		report := t.Report()
+		answer.Peers = append(answer.Peers, backtestPeer{Name: report.Name, backtestResult: resultOf(report)})
+	}
+	return answer
+}
+
+func resultOf(r backtest.Report) backtestResult {
+	result := backtestResult{Series: r.Series, ContainerDays: rounded(r.ContainerDays), ResizesPerDay: rounded(r.Resizes)}
+	if of := r.Of[recommender.CPU]; of.Measured {
+		result.CPU = &backtestCPU{slackOf(of), rounded(r.StarvedMinutes), rounded(r.DeepMinutes)}
+	}
+	if of := r.Of[recommender.Memory]; of.Measured {
+		result.Memory = &backtestMemory{slackOf(of), rounded(r.OOMHours)}
+	}
+	return result
+}
+
+func slackOf(r backtest.ResourceReport) backtestSlack {
+	return backtestSlack{rounded(r.FleetSlack), rounded(r.MedianSlack)}
+}
+
+// rounded to a millionth: finer digits differ between processors.
+func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }
+
+// Human writes one row for the policy and one for each peer.
+func (a backtestAnswer) Human(w io.Writer, wide bool) error {
+	t := backtestTable("NAME", wide)
+	t.add(a.row("attune", wide)...)
+	for _, p := range a.Peers {
+		t.add(p.row(p.Name, wide)...)
+	}
+	return writeBacktest(w, t, a.backtestResult)
+}
+
+// backtestTable is an empty table of results, whose first column says what they are of.
+func backtestTable(of string, wide bool) table {
+	t := table{header: []string{of, "CPU SLACK", "STARVED MIN/DAY", "MEMORY SLACK", "OOM H/DAY", "RESIZES/DAY"}}
+	if wide {
+		t.header = append(t.header, "MEDIAN CPU", "DEEP MIN/DAY", "MEDIAN MEMORY")
+	}
+	return t
+}
+
+// writeBacktest writes a table, and what it is about.
+func writeBacktest(w io.Writer, t table, r backtestResult) error {
+	if err := t.write(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%d containers, %.0f container-days. Slack is the part of what is requested that is not used.\n", r.Series, r.ContainerDays)
+	return err
+}
+
+func (r backtestResult) row(name string, wide bool) []string {
+	cpu, memory := make([]string, 4), make([]string, 3)
+	if c := r.CPU; c != nil {
+		cpu = []string{percent(c.FleetSlack), fmt.Sprintf("%.1f", c.StarvedMinutesPerDay), percent(c.MedianSlack), fmt.Sprintf("%.1f", c.DeepMinutesPerDay)}
+	}
+	if m := r.Memory; m != nil {
+		memory = []string{percent(m.FleetSlack), fmt.Sprintf("%.4f", m.OOMHoursPerDay), percent(m.MedianSlack)}
+	}
+	row := []string{name, cpu[0], cpu[1], memory[0], memory[1], fmt.Sprintf("%.2f", r.ResizesPerDay)}
+	if wide {
+		row = append(row, cpu[2], cpu[3], memory[2])
+	}
+	return row
+}
+
+func percent(part float64) string { return fmt.Sprintf("%.1f%%", 100*part) }

@@ -1,0 +1,145 @@
+// Package backtest replays recorded usage through algorithms that size containers, and scores what each of them would
+// have reserved, starved and killed.
+//
+// A series is replayed sample by sample. Before each sample, the decisions that are due are made from what was observed
+// so far (Algorithm.Decide); the sample is then scored against the size in force, and only then observed. An algorithm
+// so knows nothing of the sample that it is judged by; only the two oracles look ahead, and say so.
+//
+// Usage is taken as given: a size does not change later usage. What the replay cannot see is listed in docs/quality.md.
+//
+// The package is pure: it reads no files and no clock, and one series at a time is enough for it. Start reading with
+// Replay, then score.go; the algorithms are in peers.go and chain.go.
+package backtest
+
+import (
+	"math"
+	"time"
+)
+
+// Sample is what one container used at one time.
+type Sample struct {
+	// At is in Unix milliseconds.
+	At int64
+	// Used is the usage in cores and in bytes, indexed by recommender.Resource; NaN: not measured.
+	Used [2]float64
+}
+
+// Series holds the samples of one container, oldest first, no two at the same time.
+type Series struct {
+	// ID names it.
+	ID string
+	// Samples of the container.
+	Samples []Sample
+}
+
+// Size is a CPU request in cores and a memory request in bytes, which is the memory limit too; indexed by
+// recommender.Resource. 0: none.
+type Size [2]float64
+
+// measured is false for NaN.
+func measured(amount float64) bool { return !math.IsNaN(amount) }
+
+// Algorithm sizes one container. It is made for one series and used by one goroutine.
+type Algorithm interface {
+	// Observe is told of a sample after it was scored, with the size that was in force (zero during the warm-up).
+	Observe(s Sample, inForce Size)
+	// OOM is told that memory went beyond the limit, after Observe. It returns whether it decides again at once.
+	OOM(at int64, limit float64) bool
+	// Decide returns the size that it wants at a time. A resource that is NaN is left as it is.
+	Decide(at int64) Size
+}
+
+// Strategy makes the algorithms of one kind.
+type Strategy struct {
+	// Name of the strategy in reports.
+	Name string
+	// New makes the algorithm for a series. Only oracles may look at the series.
+	New func(Series) Algorithm
+	// Exact strategies have no dead band: every decision is applied.
+	Exact bool
+}
+
+// Rules say how a trace is replayed.
+type Rules struct {
+	// Warmup is how long a series is observed and not scored.
+	Warmup time.Duration
+	// Cadence is how often a decision is made, on whole multiples of it.
+	Cadence time.Duration
+}
+
+// deadBand is the part of the size in force beyond which a wanted size is applied: 10 %, as in VPA's updater and in the
+// change rule of this project.
+const deadBand = 0.1
+
+// least is the smallest size that Kubernetes stores: a millicore and a byte.
+var least = Size{0.001, 1}
+
+// Replay plays one series through one strategy. The score has no time where the series ends within the warm-up.
+func Replay(series Series, strategy Strategy, rules Rules) Score {
+	if len(series.Samples) == 0 {
+		return Score{}
+	}
+	p := player{algorithm: strategy.New(series), exact: strategy.Exact, step: Step(series.Samples)}
+	cadence := rules.Cadence.Milliseconds()
+	due := above(series.Samples[0].At+rules.Warmup.Milliseconds(), cadence)
+	for _, s := range series.Samples {
+		for ; due < s.At; due += cadence {
+			p.decide(due)
+		}
+		p.take(s)
+	}
+	return p.score
+}
+
+// above is the first multiple of the cadence that is not below a time.
+func above(at, cadence int64) int64 { return (at + cadence - 1) / cadence * cadence }
+
+// player is one replay under way.
+type player struct {
+	algorithm Algorithm
+	exact     bool
+	step      time.Duration
+	inForce   Size
+	score     Score
+}
+
+// take scores a sample and has it observed.
+func (p *player) take(s Sample) {
+	killed := p.score.add(s, p.inForce, p.step)
+	p.algorithm.Observe(s, p.inForce)
+	if killed && p.algorithm.OOM(s.At, p.inForce[1]) {
+		p.decide(s.At)
+	}
+}
+
+// decide applies what the algorithm wants, as far as it is beyond the dead band. The first size is free.
+func (p *player) decide(at int64) {
+	wanted, resized := p.algorithm.Decide(at), false
+	for r, want := range wanted {
+		has := p.inForce[r]
+		if !measured(want) {
+			continue
+		}
+		want = max(want, least[r])
+		if has > 0 && (want == has || !p.exact && math.Abs(want-has) <= deadBand*has) {
+			continue
+		}
+		resized = resized || has > 0
+		p.inForce[r] = want
+	}
+	if resized {
+		p.score.Resizes++
+	}
+}
+
+// Step is the time that one sample stands for: the median distance of neighbours, a minute where there is only one.
+func Step(samples []Sample) time.Duration {
+	if len(samples) < 2 {
+		return time.Minute
+	}
+	distances := make([]int64, 0, len(samples)-1)
+	for i := range samples[1:] {
+		distances = append(distances, samples[i+1].At-samples[i].At)
+	}
+	return time.Duration(median(distances)) * time.Millisecond
+}

@@ -1,0 +1,84 @@
+package backtest
+
+import "math"
+
+// histogram has buckets that grow by a ratio, and weights that fade with time.
+type histogram struct {
+	// first is the width of the first bucket, ratio the factor from one bucket to the next.
+	first, ratio float64
+	// halfLife is the time in which a weight halves, in milliseconds; 0: it does not fade.
+	halfLife float64
+	// since is the time at which a weight of 1 counts as 1; weights of later samples are greater, so that those that
+	// are in need not be touched.
+	since   int64
+	weights []float64
+	total   float64
+	// filled is true once a value was added, of any weight.
+	filled bool
+}
+
+// bucket of a value. Bucket i begins at first * (ratio^i - 1) / (ratio - 1).
+func (h *histogram) bucket(value float64) int {
+	if value < h.first {
+		return 0
+	}
+	return int(math.Log(value*(h.ratio-1)/h.first+1)/math.Log(h.ratio) + 1e-9)
+}
+
+// end of a bucket, which is the beginning of the next.
+func (h *histogram) end(bucket int) float64 {
+	return h.first * (math.Pow(h.ratio, float64(bucket+1)) - 1) / (h.ratio - 1)
+}
+
+// add a value with a weight, which may be negative to take one out again.
+func (h *histogram) add(at int64, value, weight float64) {
+	if h.since == 0 {
+		h.since = at
+	}
+	if h.halfLife > 0 {
+		age := float64(at-h.since) / h.halfLife
+		if age > 100 {
+			h.rescale(age)
+			h.since, age = at, 0
+		}
+		weight *= math.Exp2(age)
+	}
+	h.filled = true
+	i := h.bucket(value)
+	if missing := i + 1 - len(h.weights); missing > 0 {
+		h.weights = append(h.weights, make([]float64, missing)...)
+	}
+	h.weights[i] += weight
+	h.total += weight
+}
+
+// rescale fades all weights, before the scale of new ones becomes too large for a float.
+func (h *histogram) rescale(halves float64) {
+	h.total = 0
+	for i := range h.weights {
+		h.weights[i] *= math.Exp2(-halves)
+		h.total += h.weights[i]
+	}
+}
+
+// percentile is the end of the bucket in which the part q of the weight is reached; 0 where nothing has a weight, NaN where
+// the histogram is empty.
+func (h *histogram) percentile(q float64) float64 {
+	switch {
+	case !h.filled:
+		return math.NaN()
+	case h.total <= 0:
+		return 0
+	}
+	sum, last := 0.0, 0
+	for i, w := range h.weights {
+		if w <= 0 {
+			continue
+		}
+		last = i
+		if sum += w; sum >= q*h.total {
+			return h.end(i)
+		}
+	}
+	return h.end(last)
+}

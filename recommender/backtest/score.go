@@ -1,0 +1,165 @@
+package backtest
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"attune.io/attune/recommender"
+)
+
+// Score is what a strategy did to one series.
+type Score struct {
+	// Scored is the time that was scored, for which a size was in force.
+	Scored time.Duration
+	// Of are the sums of each resource, indexed by recommender.Resource.
+	Of [2]ResourceScore
+	// Deep is the time with more than twice the CPU request used.
+	Deep time.Duration
+	// OOMHours counts the clock hours in which memory went beyond its limit at least once.
+	OOMHours int
+	// Resizes counts the decisions that changed a size.
+	Resizes int
+
+	lastOOM int64
+}
+
+// ResourceScore are the sums of one resource over the scored time. Amounts are cores or bytes, times seconds.
+type ResourceScore struct {
+	// Measured is the time in which the resource was measured.
+	Measured time.Duration
+	// Requested is the sum of requests, Used that of usage up to the request.
+	Requested, Used float64
+	// Slack is the sum of the unused part of the request, in parts of it, times seconds.
+	Slack float64
+	// Beyond is the time with usage above the request.
+	Beyond time.Duration
+}
+
+// RelativeSlack is the mean unused part of the request over time, 0 to 1.
+func (s ResourceScore) RelativeSlack() float64 { return s.Slack / s.Measured.Seconds() }
+
+const hour = int64(time.Hour / time.Millisecond)
+
+// add scores a sample against the size in force. It returns whether memory went beyond its limit.
+func (s *Score) add(sample Sample, inForce Size, step time.Duration) (killed bool) {
+	scored := false
+	for r, used := range sample.Used {
+		request := inForce[r]
+		if !measured(used) || request <= 0 {
+			continue
+		}
+		scored = true
+		of := &s.Of[r]
+		of.Measured += step
+		of.Requested += request * step.Seconds()
+		of.Used += min(used, request) * step.Seconds()
+		of.Slack += max(0, request-used) / request * step.Seconds()
+		if used > request {
+			of.Beyond += step
+		}
+	}
+	if scored {
+		s.Scored += step
+	}
+	if cpu := inForce[recommender.CPU]; cpu > 0 && sample.Used[recommender.CPU] > 2*cpu {
+		s.Deep += step
+	}
+	limit := inForce[recommender.Memory]
+	if limit <= 0 || !(sample.Used[recommender.Memory] > limit) {
+		return false
+	}
+	if in := sample.At/hour + 1; in != s.lastOOM {
+		s.OOMHours, s.lastOOM = s.OOMHours+1, in
+	}
+	return true
+}
+
+// Report sums up the scores of a strategy over a trace.
+type Report struct {
+	// Name of the strategy.
+	Name string
+	// Series that were scored, and for how many container-days.
+	Series        int
+	ContainerDays float64
+	// Of are the results of each resource, indexed by recommender.Resource.
+	Of [2]ResourceReport
+	// StarvedMinutes and DeepMinutes of CPU, OOMHours and Resizes are per container-day.
+	StarvedMinutes, DeepMinutes, OOMHours, Resizes float64
+}
+
+// ResourceReport is the result of one resource. Slacks are fractions of what was requested.
+type ResourceReport struct {
+	// Measured is false where no series has the resource.
+	Measured bool
+	// FleetSlack is 1 - sum(min(usage, request)) / sum(request) over all series and times; MedianSlack the median
+	// over series of the relative slack.
+	FleetSlack, MedianSlack float64
+}
+
+// Tally collects the scores of one strategy, in the order of the series.
+type Tally struct {
+	name   string
+	scores []Score
+}
+
+// NewTally begins to collect.
+func NewTally(name string) *Tally { return &Tally{name: name} }
+
+// Add takes the score of one more series.
+func (t *Tally) Add(s Score) { t.scores = append(t.scores, s) }
+
+// Scores are those that were added, one for each series, so that those of two strategies can be paired.
+func (t *Tally) Scores() []Score { return t.scores }
+
+// Report sums up what was added.
+func (t *Tally) Report() Report { return Summary(t.name, t.scores) }
+
+// Summary is the report over any scores, such as a bootstrap's sample of them. Those without scored time count nothing.
+func Summary(name string, scores []Score) Report {
+	report := Report{Name: name}
+	var days, starved, deep, oom, resizes float64
+	for _, s := range scores {
+		if s.Scored > 0 {
+			report.Series++
+		}
+		days += s.Scored.Hours() / 24
+		starved += s.Of[recommender.CPU].Beyond.Minutes()
+		deep += s.Deep.Minutes()
+		oom += float64(s.OOMHours)
+		resizes += float64(s.Resizes)
+	}
+	report.ContainerDays = days
+	if days == 0 {
+		return report
+	}
+	report.StarvedMinutes, report.DeepMinutes, report.OOMHours, report.Resizes = starved/days, deep/days, oom/days, resizes/days
+	for r := range report.Of {
+		report.Of[r] = resourceReport(scores, r)
+	}
+	return report
+}
+
+func resourceReport(scores []Score, r int) (report ResourceReport) {
+	var requested, used float64
+	var slacks []float64
+	for _, s := range scores {
+		if of := s.Of[r]; of.Measured > 0 {
+			requested, used = requested+of.Requested, used+of.Used
+			slacks = append(slacks, of.RelativeSlack())
+		}
+	}
+	if requested == 0 {
+		return report
+	}
+	return ResourceReport{Measured: true, FleetSlack: 1 - used/requested, MedianSlack: median(slacks)}
+}
+
+// median of values, the lower of the two in the middle where their number is even; their order is changed.
+func median[T cmp.Ordered](values []T) (m T) {
+	if len(values) == 0 {
+		return m
+	}
+	slices.Sort(values)
+	return values[(len(values)-1)/2]
+}

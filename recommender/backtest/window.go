@@ -1,0 +1,52 @@
+package backtest
+
+import (
+	"math"
+	"slices"
+)
+
+// window keeps the values of a span of time, in the order of time and in that of size.
+type window struct {
+	// span in milliseconds; 0: all of time.
+	span   int64
+	times  []int64
+	values []float64
+	sorted []float64
+}
+
+// add a value, and drop those that are older than the span.
+func (w *window) add(at int64, value float64) {
+	w.times, w.values = append(w.times, at), append(w.values, value)
+	i, _ := slices.BinarySearch(w.sorted, value)
+	w.sorted = slices.Insert(w.sorted, i, value)
+	w.drop(at)
+}
+
+func (w *window) drop(now int64) {
+	n := 0
+	for w.span > 0 && n < len(w.times) && w.times[n] <= now-w.span {
+		i, _ := slices.BinarySearch(w.sorted, w.values[n])
+		w.sorted = slices.Delete(w.sorted, i, i+1)
+		n++
+	}
+	w.times, w.values = w.times[n:], w.values[n:]
+}
+
+// quantile interpolates between the two neighbours of a rank; NaN where there is no value.
+func (w *window) quantile(q float64) float64 {
+	if len(w.sorted) == 0 {
+		return math.NaN()
+	}
+	rank := q * float64(len(w.sorted)-1)
+	low := int(rank)
+	high := min(low+1, len(w.sorted)-1)
+	return w.sorted[low] + (w.sorted[high]-w.sorted[low])*(rank-float64(low))
+}
+
+// most is the greatest value; NaN where there is none.
+func (w *window) most() float64 {
+	if len(w.sorted) == 0 {
+		return math.NaN()
+	}
+	return w.sorted[len(w.sorted)-1]
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/backtest"
+	"attune.io/attune/usage/csvfile"
+)
+
+// warmups are how much of each data set is history only, by the name of its file up to the first dot: as much as its
+// span allows.
+var warmups = map[string]time.Duration{
+	"smaug": 24 * time.Hour, "google2011": 72 * time.Hour, "alibaba2018": 72 * time.Hour, "google2019": 96 * time.Hour, "genai2026": 6 * time.Hour,
+}
+
+// board is the table of one data set.
+type board struct {
+	name       string
+	rules      backtest.Rules
+	strategies []backtest.Strategy
+	tallies    []*backtest.Tally
+	// risks are those of strategy Adaptive, sweep what came of them.
+	risks []backtest.Strategy
+	sweep []*backtest.Tally
+}
+
+// newBoard has the peers and the shipped strategy with the built-in settings.
+func newBoard(name string) (*board, error) {
+	anyWorkload := v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: "any"}
+	settings, err := policy.Resolve(nil, nil, &v1alpha1.AttunePolicy{Spec: v1alpha1.AttunePolicySpec{TargetRef: anyWorkload}})
+	if err != nil {
+		return nil, err
+	}
+	b := &board{name: name, risks: sweep(), rules: backtest.Rules{Warmup: 24 * time.Hour, Cadence: time.Hour}}
+	if warmup, known := warmups[strings.SplitN(name, ".", 2)[0]]; known {
+		b.rules.Warmup = warmup
+	}
+	b.strategies = append(backtest.Peers(), backtest.Workload("attune", backtest.Alone(settings.Recommender)), backtest.Adaptive(1))
+	for _, s := range b.strategies {
+		b.tallies = append(b.tallies, backtest.NewTally(s.Name))
+	}
+	for _, s := range b.risks {
+		b.sweep = append(b.sweep, backtest.NewTally(s.Name))
+	}
+	return b, nil
+}
+
+// boardOf a trace.
+func boardOf(trace string) (*board, error) {
+	b, err := newBoard(strings.TrimSuffix(filepath.Base(trace), ".csv.gz"))
+	if err != nil {
+		return nil, err
+	}
+	_, err = csvfile.Each(trace, func(of csvfile.Series) error {
+		series := backtest.Series{ID: of.ID}
+		for _, s := range of.Samples {
+			series.Samples = append(series.Samples, backtest.Sample{At: s.At, Used: [2]float64{recommender.CPU: s.CPUCores, recommender.Memory: s.MemoryBytes}})
+		}
+		b.play(series)
+		return nil
+	})
+	return b, err
+}
+
+// play one series through every strategy.
+func (b *board) play(series backtest.Series) {
+	for i, s := range b.strategies {
+		b.tallies[i].Add(backtest.Replay(series, s, b.rules))
+	}
+	for i, s := range b.risks {
+		b.sweep[i].Add(backtest.Replay(series, s, b.rules))
+	}
+}
+
+// write the table in Markdown.
+func (b *board) write(w io.Writer) error {
+	first := b.tallies[0].Report()
+	var text strings.Builder
+	fmt.Fprintf(&text, "\n#### %s (%d series, %.0f container-days, warm-up %.0f h, a decision each %.0f min)\n\n", b.name, first.Series, first.ContainerDays,
+		b.rules.Warmup.Hours(), b.rules.Cadence.Minutes())
+	text.WriteString("| algorithm | CPU slack (fleet) | (median) | starved min/day | deep min/day | memory slack (fleet) | (median) | OOM-h/day | containers with OOM | resizes/day |\n")
+	text.WriteString("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	for _, t := range b.tallies {
+		text.WriteString(row(t) + "\n")
+	}
+	if _, err := io.WriteString(w, text.String()); err != nil {
+		return err
+	}
+	return b.equal(w)
+}
+
+func row(t *backtest.Tally) string {
+	report := t.Report()
+	cells := []string{report.Name, "–", "–", "–", "–", "–", "–", "–", "–", fmt.Sprintf("%.2f", report.Resizes)}
+	if cpu := report.Of[recommender.CPU]; cpu.Measured {
+		cells[1], cells[2] = percent(cpu.FleetSlack), percent(cpu.MedianSlack)
+		cells[3], cells[4] = fmt.Sprintf("%.1f", report.StarvedMinutes), fmt.Sprintf("%.1f", report.DeepMinutes)
+	}
+	if memory := report.Of[recommender.Memory]; memory.Measured {
+		killed := 0
+		for _, s := range t.Scores() {
+			if s.OOMHours > 0 {
+				killed++
+			}
+		}
+		cells[5], cells[6] = percent(memory.FleetSlack), percent(memory.MedianSlack)
+		cells[7], cells[8] = fmt.Sprintf("%.4f", report.OOMHours), percent(float64(killed)/float64(report.Series))
+	}
+	return "| " + strings.Join(cells, " | ") + " |"
+}
+
+func percent(part float64) string { return fmt.Sprintf("%.1f %%", 100*part) }
