@@ -10,9 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/adaptive"
 	"attune.io/attune/recommender/backtest"
 	"attune.io/attune/usage/csvfile"
@@ -119,7 +117,7 @@ func runBacktest(env *environment, flags backtestFlags) error {
 	}
 	var longest time.Duration
 	report, err := csvfile.Each(flags.trace, func(of csvfile.Series) error {
-		series := seriesOf(of)
+		series := of.Replayed()
 		longest = max(longest, time.Duration(of.Samples[len(of.Samples)-1].At-of.Samples[0].At)*time.Millisecond)
 		for i, s := range strategies {
 			tallies[i].Add(backtest.Replay(series, s, flags.rules))
@@ -163,17 +161,7 @@ func (f *backtestFlags) strategies() (all []backtest.Strategy, err error) {
 // backtestSettings are those of a policy file, or the built-in ones.
 func backtestSettings(path string) (policy.Settings, error) {
 	if path == "" {
-		anyWorkload := v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: "any"}
-		return policy.Resolve(nil, nil, &v1alpha1.AttunePolicy{Spec: v1alpha1.AttunePolicySpec{TargetRef: anyWorkload}})
+		return policy.Defaults()
 	}
 	return readSettings(path)
-}
-
-// seriesOf a file as the replay takes it.
-func seriesOf(of csvfile.Series) backtest.Series {
-	series := backtest.Series{ID: of.ID, Samples: make([]backtest.Sample, len(of.Samples))}
-	for i, s := range of.Samples {
-		series.Samples[i] = backtest.Sample{At: s.At, Used: [2]float64{recommender.CPU: s.CPUCores, recommender.Memory: s.MemoryBytes}}
-	}
-	return series
 }

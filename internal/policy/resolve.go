@@ -179,6 +179,12 @@ func (o *overlay) prices() Pricing {
 	}
 }
 
+// Defaults are the settings of a policy that sets nothing, for a workload of any name.
+func Defaults() (Settings, error) {
+	anyWorkload := v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: "any"}
+	return Resolve(nil, nil, &v1alpha1.AttunePolicy{Spec: v1alpha1.AttunePolicySpec{TargetRef: anyWorkload}})
+}
+
 // resizeFields reads when and how running pods are resized.
 type resizeFields struct{ *overlay }
 

@@ -68,7 +68,7 @@ func New(r recommender.Resource, risk Risk) *Estimator {
 // Moves is when a container was resized last, for the budget that its resources share.
 type Moves struct{ last, before time.Time }
 
-// budget is how many resizes that lower a container may have within a time.
+// budget is the time within which a container is lowered only where it had less than two resizes.
 const budget = 24 * time.Hour
 
 // spent reports whether two resizes were made within the time of the budget.

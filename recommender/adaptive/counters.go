@@ -3,6 +3,8 @@ package adaptive
 import (
 	"math"
 	"time"
+
+	"attune.io/attune/recommender"
 )
 
 const (
@@ -63,7 +65,7 @@ func (c *counters) Observe(at time.Time, used float64) {
 		c.count(used, min(at.Sub(c.last), mostStep).Hours())
 		c.inHour += min(at.Sub(c.last), mostStep).Hours()
 	}
-	c.most, c.ever = higher(c.most, used), max(c.ever, used)
+	c.most, c.ever = recommender.Highest(c.most, used), max(c.ever, used)
 	c.p95.add(used)
 	c.last, c.known = at, true
 }
@@ -121,7 +123,7 @@ func (c *counters) turn() {
 		c.dayMost[len(c.dayMost)-1] = math.NaN()
 	}
 	today := &c.dayMost[len(c.dayMost)-1]
-	*today = higher(*today, c.most)
+	*today = recommender.Highest(*today, c.most)
 }
 
 // value of a rule now.
@@ -142,20 +144,12 @@ func (c *counters) value(r int) float64 {
 func (c *counters) recent(ring []float64) float64 {
 	most := c.most
 	for _, v := range ring {
-		most = higher(most, v)
+		most = recommender.Highest(most, v)
 	}
 	if math.IsNaN(most) {
 		return c.ever
 	}
 	return most
-}
-
-// higher is the greater of two amounts, either of which may not be known (NaN).
-func higher(a, b float64) float64 {
-	if math.IsNaN(a) || b > a {
-		return b
-	}
-	return a
 }
 
 // histogram of usage, weighted by usage itself: buckets 5 % wide, from a thousandth of a core, half-life 12 hours.

@@ -270,7 +270,7 @@ func TestTheChainIsTheShippedOne(t *testing.T) {
 				step.CPUCores += s.Used[0]
 				n++
 			}
-			step.CPUPeak, step.MemoryBytes = higher(step.CPUPeak, s.Used[0]), higher(step.MemoryBytes, s.Used[1])
+			step.CPUPeak, step.MemoryBytes = recommender.Highest(step.CPUPeak, s.Used[0]), recommender.Highest(step.MemoryBytes, s.Used[1])
 		}
 		step.CPUCores = min(step.CPUCores/n, step.CPUPeak)
 		steps = append(steps, step)

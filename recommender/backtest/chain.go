@@ -1,7 +1,6 @@
 package backtest
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -29,10 +28,9 @@ type chain struct {
 	// whole: samples are as far apart as steps of history or farther, so that each is a step of its own.
 	whole bool
 	// step is the end of the step that is being collected, in Unix milliseconds; 0: none is.
-	step     int64
-	of       recommender.StepUsage
-	measured int
-	history  history
+	step    int64
+	of      recommender.Gathering
+	history history
 	// killed is the highest floor that an OOM kill taught, in bytes, and when.
 	killed   recommender.Amount
 	killedAt time.Time
@@ -46,32 +44,22 @@ func newChain(s Series, settings recommender.Settings) *chain {
 func (c *chain) Observe(s Sample, _ Size) {
 	cpu, memory := s.Used[recommender.CPU], s.Used[recommender.Memory]
 	if c.whole {
-		c.history.add(recommender.StepUsage{At: time.UnixMilli(s.At).UTC(), CPUCores: cpu, MemoryBytes: memory, CPUPeak: math.NaN(), MemoryPeak: math.NaN()})
+		c.history.add(recommender.SingleStep(time.UnixMilli(s.At).UTC(), cpu, memory))
 		return
 	}
 	if end := above(s.At, c.settings.QueryStep.Milliseconds()); end != c.step {
 		c.close()
-		c.step, c.measured = end, 0
-		c.of = recommender.StepUsage{At: time.UnixMilli(end).UTC(), MemoryBytes: math.NaN(), CPUPeak: math.NaN(), MemoryPeak: math.NaN()}
+		c.step, c.of = end, recommender.NewGathering(time.UnixMilli(end).UTC())
 	}
-	if measured(cpu) {
-		c.of.CPUCores += cpu
-		c.measured++
-	}
-	c.of.CPUPeak, c.of.MemoryBytes = higher(c.of.CPUPeak, cpu), higher(c.of.MemoryBytes, memory)
+	c.of.Add(cpu, memory)
 }
 
-// close ends the step that is being collected. Its CPU is the mean of its samples.
+// close ends the step that is being collected.
 func (c *chain) close() {
 	if c.step == 0 {
 		return
 	}
-	if c.measured == 0 {
-		c.of.CPUCores = math.NaN()
-	} else {
-		c.of.CPUCores = min(c.of.CPUCores/float64(c.measured), c.of.CPUPeak)
-	}
-	c.history.add(c.of)
+	c.history.add(c.of.Step())
 	c.step = 0
 }
 

@@ -34,16 +34,16 @@ const draws = 1000
 func AtEqualIncidents(sweep []*Tally, peer *Tally, r recommender.Resource) (Difference, bool) {
 	than := peer.Report()
 	var best *Tally
+	var of Report
 	for _, t := range sweep {
-		of := t.Report()
-		if of.Incidents(r) <= than.Incidents(r) && (best == nil || of.Of[r].FleetSlack < best.Report().Of[r].FleetSlack) {
-			best = t
+		report := t.Report()
+		if report.Incidents(r) <= than.Incidents(r) && (best == nil || report.Of[r].FleetSlack < of.Of[r].FleetSlack) {
+			best, of = t, report
 		}
 	}
 	if best == nil || !than.Of[r].Measured {
 		return Difference{}, false
 	}
-	of := best.Report()
 	d := Difference{
 		Of: of.Name, Than: than.Name, Slack: [2]float64{of.Of[r].FleetSlack, than.Of[r].FleetSlack},
 		Incidents: [2]float64{of.Incidents(r), than.Incidents(r)},

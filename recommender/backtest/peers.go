@@ -217,20 +217,12 @@ var nothing = Size{math.NaN(), math.NaN()}
 // Observe implements Algorithm.
 func (m *maximum) Observe(s Sample, _ Size) {
 	for r, used := range s.Used {
-		m.most[r] = higher(m.most[r], used)
+		m.most[r] = recommender.Highest(m.most[r], used)
 	}
 }
 
 // Decide implements Algorithm.
 func (m *maximum) Decide(int64) Size { return Size{m.most[0] * 1.2, m.most[1] * 1.2} }
-
-// higher is the greater of two amounts, either of which may not be known (NaN).
-func higher(a, b float64) float64 {
-	if !measured(a) || b > a {
-		return b
-	}
-	return a
-}
 
 // oracle looks ahead: it wants the most that will be used until the end of a span.
 type oracle struct {
@@ -258,7 +250,7 @@ func (o *oracle) Decide(at int64) Size {
 			break
 		}
 		for r, used := range s.Used {
-			most[r] = higher(most[r], used)
+			most[r] = recommender.Highest(most[r], used)
 		}
 	}
 	if o.span == 0 {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/backtest"
@@ -33,8 +32,7 @@ type board struct {
 
 // newBoard has the peers and the shipped strategy with the built-in settings.
 func newBoard(name string) (*board, error) {
-	anyWorkload := v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: "any"}
-	settings, err := policy.Resolve(nil, nil, &v1alpha1.AttunePolicy{Spec: v1alpha1.AttunePolicySpec{TargetRef: anyWorkload}})
+	settings, err := policy.Defaults()
 	if err != nil {
 		return nil, err
 	}
@@ -59,11 +57,7 @@ func boardOf(trace string) (*board, error) {
 		return nil, err
 	}
 	_, err = csvfile.Each(trace, func(of csvfile.Series) error {
-		series := backtest.Series{ID: of.ID}
-		for _, s := range of.Samples {
-			series.Samples = append(series.Samples, backtest.Sample{At: s.At, Used: [2]float64{recommender.CPU: s.CPUCores, recommender.Memory: s.MemoryBytes}})
-		}
-		b.play(series)
+		b.play(of.Replayed())
 		return nil
 	})
 	return b, err

@@ -23,6 +23,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/backtest"
 )
 
 // Series holds the samples of one container, oldest first, no two at the same time.
@@ -187,8 +190,8 @@ func (r *rows) inOrder(samples []Sample) []Sample {
 	for _, sample := range samples {
 		if n := len(joined); n > 0 && joined[n-1].At == sample.At {
 			r.report.Duplicates++
-			joined[n-1].CPUCores = highest(joined[n-1].CPUCores, sample.CPUCores)
-			joined[n-1].MemoryBytes = highest(joined[n-1].MemoryBytes, sample.MemoryBytes)
+			joined[n-1].CPUCores = recommender.Highest(joined[n-1].CPUCores, sample.CPUCores)
+			joined[n-1].MemoryBytes = recommender.Highest(joined[n-1].MemoryBytes, sample.MemoryBytes)
 			continue
 		}
 		joined = append(joined, sample)
@@ -196,10 +199,11 @@ func (r *rows) inOrder(samples []Sample) []Sample {
 	return joined
 }
 
-// highest of two amounts, either of which may not be measured.
-func highest(a, b float64) float64 {
-	if math.IsNaN(a) || b > a {
-		return b
+// Replayed is the series as a backtest replays it.
+func (s Series) Replayed() backtest.Series {
+	out := backtest.Series{ID: s.ID, Samples: make([]backtest.Sample, len(s.Samples))}
+	for i, sample := range s.Samples {
+		out.Samples[i] = backtest.Sample{At: sample.At, Used: [2]float64{recommender.CPU: sample.CPUCores, recommender.Memory: sample.MemoryBytes}}
 	}
-	return a
+	return out
 }

@@ -27,7 +27,7 @@ func Steps(series Series, step time.Duration) []recommender.StepUsage {
 	steps := make([]recommender.StepUsage, 0, len(series.Samples))
 	if spacing(series.Samples) >= step {
 		for _, sample := range series.Samples {
-			steps = append(steps, single(sample))
+			steps = append(steps, recommender.SingleStep(time.UnixMilli(sample.At).UTC(), sample.CPUCores, sample.MemoryBytes))
 		}
 		return steps
 	}
@@ -56,34 +56,11 @@ func spacing(samples []Sample) time.Duration {
 	return time.Duration(distances[len(distances)/2]) * time.Millisecond
 }
 
-// single makes a step of one sample. It has no peaks, because nothing is known of the time between the samples.
-func single(sample Sample) recommender.StepUsage {
-	return recommender.StepUsage{
-		At:          time.UnixMilli(sample.At).UTC(),
-		CPUCores:    sample.CPUCores,
-		MemoryBytes: sample.MemoryBytes,
-		CPUPeak:     math.NaN(),
-		MemoryPeak:  math.NaN(),
-	}
-}
-
-// together makes one step of the samples within it. A resource that no sample has is NaN.
+// together makes one step of the samples within it.
 func together(at time.Time, samples []Sample) recommender.StepUsage {
-	sum, measured := 0.0, 0
-	// NaN stands for nothing measured so far; highest replaces it by the first value.
-	peak, memory := math.NaN(), math.NaN()
+	step := recommender.NewGathering(at)
 	for _, sample := range samples {
-		if !math.IsNaN(sample.CPUCores) {
-			sum += sample.CPUCores
-			measured++
-		}
-		peak = highest(peak, sample.CPUCores)
-		memory = highest(memory, sample.MemoryBytes)
+		step.Add(sample.CPUCores, sample.MemoryBytes)
 	}
-	mean := math.NaN()
-	if measured > 0 {
-		// The mean of equal values is that value, not one that adding them up has moved.
-		mean = min(sum/float64(measured), peak)
-	}
-	return recommender.StepUsage{At: at, CPUCores: mean, MemoryBytes: memory, CPUPeak: peak, MemoryPeak: math.NaN()}
+	return step.Step()
 }
