@@ -42,6 +42,8 @@ type step struct {
 	settings       *ResourceSettings
 	target         Amount
 	live, original Allocation
+	// raisedPast is the dead band of a raise, in percent of the live request.
+	raisedPast Amount
 	// limitFloor is what a memory limit must not be below, in bytes; 0 for CPU and for limits that are left alone.
 	limitFloor Amount
 
@@ -58,7 +60,9 @@ func newStep(m *Move, resource Resource) *step {
 		target:   resource.WholeWithin(m.Target[resource].Request, m.Settings.Of[resource].MinAllowed, m.Settings.Of[resource].MaxAllowed),
 		live:     m.Live[resource].defaulted(),
 		original: m.Original[resource].defaulted(),
-		why:      make(sentence, 0, 128),
+
+		raisedPast: m.Settings.RaisedPast(resource),
+		why:        make(sentence, 0, 128),
 	}
 	s.next = s.live
 	if resource == Memory && s.limitFollows() {
@@ -112,7 +116,7 @@ func (s *step) request() Amount {
 	case live == 0:
 		s.why = s.why.text("not set so far: the target is taken at once")
 		return target
-	case WithinDeadBand(live, target):
+	case within(live, target, s.deadBand(target)):
 		return s.keep(SmallChange, s.whySmall(target))
 	case s.resource == Memory && target < live && !s.settings.AllowDecrease:
 		return s.keep(DecreaseNotAllowed, s.whyKept(target))
@@ -129,12 +133,32 @@ func (s *step) keep(reason Reason, why sentence) Amount {
 
 // WithinDeadBand reports whether the target differs from the live amount by less than 10 % of it, which is not
 // worth a resize. A live amount of zero is not set and has no dead band.
-func WithinDeadBand(live, target Amount) bool {
+func WithinDeadBand(live, target Amount) bool { return within(live, target, deadBandPercent) }
+
+// within reports whether the target differs from the live amount by less than so many percent of it.
+func within(live, target, percent Amount) bool {
 	if live <= 0 {
 		return false
 	}
 	// d < live/10 in integers is d ≤ ⌊(live − 1)/10⌋.
-	return max(target-live, live-target) <= (live-1).times(deadBandPercent, 100)
+	return max(target-live, live-target) <= (live-1).times(percent, 100)
+}
+
+// RaisedPast is the dead band of raises, in percent of the live request. That of the strategy Adaptive is less than 10 %,
+// because its margins are often no more than that.
+func (s *Settings) RaisedPast(r Resource) Amount {
+	if s.Adapts() {
+		return [...]Amount{CPU: 8, Memory: 3}[r]
+	}
+	return deadBandPercent
+}
+
+// deadBand on the way to a target, in percent of the live request.
+func (s *step) deadBand(target Amount) Amount {
+	if target > s.live.Request {
+		return s.raisedPast
+	}
+	return deadBandPercent
 }
 
 // capped is the target, or as much of the way as one step may go (MaxChangePercent of the live request), in whole

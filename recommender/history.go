@@ -85,6 +85,15 @@ func span(first, last, at time.Time) (time.Time, time.Time) {
 	return first, last
 }
 
+// Used is the step's usage in millicores or bytes, memory at its highest; false: it was not measured.
+func (s *StepUsage) Used(r Resource) (Usage, bool) {
+	used, ok := s.value(r)
+	if ok && r == Memory {
+		used = max(used, s.peak(r))
+	}
+	return used, ok
+}
+
 func (s *StepUsage) measured(r Resource) bool {
 	_, ok := s.value(r)
 	return ok

@@ -34,8 +34,13 @@ func (c *chain) provenLimitFloor(now time.Time) Amount {
 }
 
 // enough reports whether there is enough history for a target: a number of steps, or some whole runs for a
-// workload that runs now and then.
+// workload that runs now and then. The strategy Adaptive needs an estimate too.
 func (c *chain) enough() bool {
+	return c.measured() && (!c.all.Adapts() || c.estimate.Amount > 0)
+}
+
+// measured reports whether there are enough steps or runs.
+func (c *chain) measured() bool {
 	return c.history.Points >= c.pointsNeeded() || c.history.Points > 0 && c.countsRuns && c.runs >= FirstRuns
 }
 
@@ -55,6 +60,8 @@ func (c *chain) tooLittle() *Hold {
 		return c.hold(NoData, sentence("no ").text(c.resource.String()).text(" usage was measured in the history window"))
 	case c.enough():
 		return nil
+	case c.measured():
+		return c.hold(NoData, sentence("no ").text(c.resource.String()).text(" usage was measured lately, so that the strategy Adaptive has no estimate"))
 	case c.countsRuns:
 		return c.hold(InsufficientData, sentence(nil).count(points).text("/").count(needed).text(" steps and ").
 			count(c.runs).text("/").count(FirstRuns).text(" whole runs measured; enough after ").runs(FirstRuns-c.runs))

@@ -14,6 +14,8 @@ type Settings struct {
 	QueryStep time.Duration
 	// MinimumDataPoints is the number of steps with data below which nothing is recommended.
 	MinimumDataPoints int
+	// Adaptive are the settings of the strategy Adaptive; the zero value is another strategy.
+	Adaptive AdaptiveSettings `json:",omitzero"`
 	// Of holds each resource's own settings, indexed by Resource.
 	Of [2]ResourceSettings
 }

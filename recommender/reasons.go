@@ -172,7 +172,7 @@ func (s *step) whySmall(target Amount) sentence {
 	if target == s.live.Request {
 		return s.why.text("already at ").amount(s.resource, target)
 	}
-	return s.distance(target).text(", less than the dead band of ").count(deadBandPercent).text(" %")
+	return s.distance(target).text(", less than the dead band of ").count(int(s.deadBand(target))).text(" %")
 }
 
 func (s *step) whyKept(target Amount) sentence {

@@ -14,6 +14,8 @@ type Input struct {
 	Original Size
 	// Floors that were learned from harm, indexed by Resource; zero amounts are none.
 	Floors [2]Floor
+	// Estimates are what the strategy Adaptive made of the container's past, indexed by Resource; nil for others.
+	Estimates *[2]Estimate
 	// Held is a reason not to change a resource that only the caller knows (HPA, VPA); nil: none.
 	Held [2]*Hold
 	// NotRunning is true where no pod has run for so long since the last step that one would have been measured.
@@ -87,6 +89,7 @@ type Recommendation struct {
 
 // Recommend computes the size that a container should have. It is a pure function. The returned steps are the
 // computation, in order: percentile, margin, burst, confidence, floor, bounds, first for CPU and then for memory.
+// With the strategy Adaptive the first four are one step, adaptive.
 // A resource without enough data has no steps.
 func Recommend(in Input) Recommendation {
 	t := newTrace()

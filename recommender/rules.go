@@ -14,10 +14,17 @@ const (
 	confidenceRule
 	floorRule
 	boundsRule
+	adaptiveRule
 	ruleCount
 )
 
-var ruleNames = [ruleCount]string{"percentile", "margin", "burst", "confidence", "floor", "bounds"}
+var ruleNames = [ruleCount]string{"percentile", "margin", "burst", "confidence", "floor", "bounds", "adaptive"}
+
+// The rules of each strategy. The strategy Node sizes a pod by its node, and shows what Workload would do beside it.
+var (
+	workloadRules = [...]rule{percentileRule, marginRule, burstRule, confidenceRule, floorRule, boundsRule}
+	adaptiveRules = [...]rule{adaptiveRule, floorRule, boundsRule}
+)
 
 // apply is all that a decision needs.
 func (r rule) apply(c *chain, before Amount) (after Amount) {
@@ -32,6 +39,8 @@ func (r rule) apply(c *chain, before Amount) (after Amount) {
 		return confidence(c, before)
 	case floorRule:
 		return floor(c, before)
+	case adaptiveRule:
+		return adapted(c, before)
 	default:
 		return bounds(c, before)
 	}
@@ -50,6 +59,8 @@ func (r rule) why(c *chain, s sentence, before, after Amount) sentence {
 		return whyConfidence(c, s, before, after)
 	case floorRule:
 		return whyFloor(c, s, before, after)
+	case adaptiveRule:
+		return whyAdapted(c, s, before, after)
 	default:
 		return whyBounds(c, s, before, after)
 	}
@@ -65,8 +76,7 @@ const (
 // noHour says that no hour of the day is busier than the whole history.
 const noHour = -1
 
-// chain is the computation for one resource: what the rules read, and the figures that they leave for
-// their reasons.
+// chain is the computation for one resource: what the rules read, and the figures that they leave.
 type chain struct {
 	resource   Resource
 	history    *ResourceProfile
@@ -76,10 +86,17 @@ type chain struct {
 	learned    Floor
 	limitFloor Amount
 	confidence float64
+	// estimate is zero but with the strategy Adaptive.
+	estimate Estimate
 	// notRunning and countsRuns are the input's, runs the whole ones of its profile.
 	notRunning, countsRuns bool
 	runs                   int
 
+	figures
+}
+
+// figures are what the rules leave for their reasons.
+type figures struct {
 	// usage is the percentile before rounding, which the margin is taken from; hour is the busiest.
 	usage Usage
 	hour  int
@@ -96,6 +113,7 @@ func chainOf(in *Input, resource Resource) chain {
 		settings: &in.Settings.Of[resource],
 		original: in.Original[resource].defaulted(),
 		learned:  in.Floors[resource],
+		estimate: in.estimateOf(resource),
 
 		notRunning: in.NotRunning, countsRuns: in.CountRuns,
 		runs: in.Profile.WholeRuns(in.Settings.QueryStep, in.Now),
@@ -113,12 +131,20 @@ func (c *chain) target(t *trace) Allocation {
 		return Allocation{}
 	}
 	var request Amount
-	for r := range ruleCount {
+	for _, r := range c.rules() {
 		before := request
 		request = r.apply(c, before)
 		t.add(c, r, before, request)
 	}
 	return Allocation{Request: request, Limit: c.limit(request)}
+}
+
+// rules of the strategy.
+func (c *chain) rules() []rule {
+	if c.all.Adapts() {
+		return adaptiveRules[:]
+	}
+	return workloadRules[:]
 }
 
 // limit is the limit that goes with the request. A pinned request has already been raised to the limit's
@@ -197,10 +223,10 @@ func confidence(c *chain, before Amount) Amount { return before.scaled(caution(c
 func floor(c *chain, before Amount) Amount { return max(before, c.least()) }
 
 // least is the greatest amount below which the request must not be: the learned floor, the peak of memory, and the
-// limit's floor where request and limit are equal.
+// limit's floor where request and limit are equal. The strategy Adaptive weighs the peak by itself.
 func (c *chain) least() Amount {
 	least := c.learned.Amount
-	if c.resource == Memory {
+	if c.resource == Memory && !c.all.Adapts() {
 		least = max(least, c.history.Peak.RoundUp())
 	}
 	if c.limitRaisesRequest() {

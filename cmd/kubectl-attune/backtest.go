@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"attune.io/attune/internal/policy"
-	"attune.io/attune/recommender/adaptive"
 	"attune.io/attune/recommender/backtest"
 	"attune.io/attune/usage/csvfile"
 )
@@ -29,7 +28,7 @@ type backtestFlags struct {
 }
 
 // risks is the value of --sweep, such as risk=0.1,1,10.
-type risks []adaptive.Risk
+type risks []float64
 
 // String implements pflag.Value.
 func (r *risks) String() string {
@@ -38,7 +37,7 @@ func (r *risks) String() string {
 	}
 	texts := make([]string, len(*r))
 	for i, risk := range *r {
-		texts[i] = strconv.FormatFloat(float64(risk), 'g', -1, 64)
+		texts[i] = strconv.FormatFloat(risk, 'g', -1, 64)
 	}
 	return "risk=" + strings.Join(texts, ",")
 }
@@ -58,7 +57,7 @@ func (r *risks) Set(value string) error {
 		if err != nil || !(risk > 0) || math.IsInf(risk, 0) {
 			return fmt.Errorf("risk %q is not a positive number: write e.g. risk=0.1,1,10", text)
 		}
-		*r = append(*r, adaptive.Risk(risk))
+		*r = append(*r, risk)
 	}
 	return nil
 }
@@ -141,17 +140,19 @@ func runBacktest(env *environment, flags backtestFlags) error {
 
 // strategies are the members of a sweep, or the policy and, where they are asked for, its peers.
 func (f *backtestFlags) strategies() (all []backtest.Strategy, err error) {
-	for _, risk := range f.sweep {
-		all = append(all, backtest.Adaptive(risk))
-	}
-	if len(all) > 0 {
-		return all, nil
-	}
 	settings, err := backtestSettings(f.policy)
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, backtest.Workload("attune", backtest.Alone(settings.Recommender)))
+	alone := backtest.Alone(settings.Recommender)
+	alone.Adaptive.Cadence = max(alone.Adaptive.Cadence, f.rules.Cadence)
+	for _, risk := range f.sweep {
+		all = append(all, backtest.Adaptive(risk, alone))
+	}
+	if len(all) > 0 {
+		return all, nil
+	}
+	all = append(all, backtest.Shipped("attune", alone))
 	if f.peers {
 		all = append(all, backtest.Peers()...)
 	}

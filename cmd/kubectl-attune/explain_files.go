@@ -11,7 +11,9 @@ import (
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/adaptive"
 	"attune.io/attune/usage/csvfile"
+	"attune.io/attune/usage/history"
 )
 
 // explainFiles explains what a policy recommends for recorded usage, without a cluster. All series get the size of
@@ -43,9 +45,11 @@ func explainFiles(env *environment, flags offlineFlags) error {
 			env.note("container %s is left out: the policy excludes it (excludedContainers)", s.ID)
 			continue
 		}
+		steps := stepsOf(s, settings.Recommender, at)
 		answer.Containers = append(answer.Containers, explain.Offline(recommender.Input{
 			Container: s.ID,
-			Profile:   profileOf(s, settings.Recommender, at),
+			Profile:   recommender.NewProfile(steps, settings.Recommender.QueryStep),
+			Estimates: adaptive.Of(history.AsStored(steps, settings.Recommender.QueryStep), settings.Recommender),
 			Settings:  settings.Recommender,
 			Original:  size,
 			Now:       at,
@@ -70,9 +74,9 @@ func readSettings(path string) (policy.Settings, error) {
 	if err != nil {
 		return policy.Settings{}, fmt.Errorf("%s: %w", path, err)
 	}
-	if settings.Strategy != v1alpha1.StrategyWorkload {
-		return policy.Settings{}, fmt.Errorf("%s: strategy %s cannot be explained from files: set it to %s, or leave it out",
-			path, settings.Strategy, v1alpha1.StrategyWorkload)
+	if settings.Strategy == v1alpha1.StrategyNode {
+		return policy.Settings{}, fmt.Errorf("%s: strategy %s cannot be explained from files: set it to %s or %s",
+			path, settings.Strategy, v1alpha1.StrategyWorkload, v1alpha1.StrategyAdaptive)
 	}
 	return settings, nil
 }
@@ -124,9 +128,9 @@ func lastSample(series []csvfile.Series) time.Time {
 	return time.UnixMilli(last).UTC()
 }
 
-// profileOf makes the profile of the history window that ends at a time. Later samples are not used: the answer is
-// the one that the operator would have given then.
-func profileOf(series csvfile.Series, settings recommender.Settings, at time.Time) recommender.Profile {
+// stepsOf returns the history window that ends at a time. Later samples are not used: the answer is the one that the
+// operator would have given then.
+func stepsOf(series csvfile.Series, settings recommender.Settings, at time.Time) []recommender.StepUsage {
 	// The window excludes its beginning and includes its end, as steps do.
 	from, to := at.Add(-settings.HistoryWindow).UnixMilli(), at.UnixMilli()
 	window := csvfile.Series{ID: series.ID}
@@ -135,5 +139,5 @@ func profileOf(series csvfile.Series, settings recommender.Settings, at time.Tim
 			window.Samples = append(window.Samples, sample)
 		}
 	}
-	return recommender.NewProfile(csvfile.Steps(window, settings.QueryStep), settings.QueryStep)
+	return csvfile.Steps(window, settings.QueryStep)
 }

@@ -224,7 +224,7 @@ func TestExplainFilesMistakes(t *testing.T) {
 		"twice":           {good, anyPolicy, []string{"--current", "cpu=1,cpu=2"}, `invalid argument "cpu=1,cpu=2" for "--current" flag: cpu is there twice: see kubectl attune explain --help`},
 		"low limit":       {good, anyPolicy, append([]string{"--limits", "cpu=100m"}, current...), "--limits cpu=100m is below --current cpu=500m: a limit is at least its request"},
 		"bad time":        {good, anyPolicy, append([]string{"--at", "yesterday"}, current...), `invalid argument "yesterday" for "--at" flag: write an RFC 3339 time, e.g. 2026-01-15T10:00:00Z: see kubectl attune explain --help`},
-		"strategy":        {good, spec("{targetRef: {kind: Deployment}, strategy: Node}"), current, "policy.yaml: strategy Node cannot be explained from files: set it to Workload, or leave it out"},
+		"strategy":        {good, spec("{targetRef: {kind: Deployment}, strategy: Node}"), current, "policy.yaml: strategy Node cannot be explained from files: set it to Workload or Adaptive"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -72,6 +72,8 @@ type History interface {
 	News(history.Key) uint64
 	// Read reports whether the whole past of a container's workload has been read.
 	Read(history.Key) bool
+	// Steps returns the values behind a container's profile, oldest first; nil: there are none.
+	Steps(history.Key) []recommender.StepUsage
 	// Highest returns the highest usage of a container over its replicas in a span of time; false: nothing
 	// was measured in it.
 	Highest(key history.Key, r recommender.Resource, from, to time.Time) (recommender.Usage, bool)

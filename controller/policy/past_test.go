@@ -11,7 +11,10 @@ import (
 )
 
 // past is a history that is the same for each 16th workload and moves with the clock.
-type past struct{ profiles [16]recommender.Profile }
+type past struct {
+	profiles [16]recommender.Profile
+	steps    [16][]recommender.StepUsage
+}
 
 func newPast() *past {
 	p := &past{}
@@ -21,7 +24,7 @@ func newPast() *past {
 		for at := today.Add(-7 * 24 * time.Hour); !at.After(today); at = at.Add(5 * time.Minute) {
 			steps = append(steps, recommender.StepUsage{At: at, CPUCores: 0.2 * random.Float64(), MemoryBytes: 3e8 * (1 + random.Float64())})
 		}
-		p.profiles[i] = recommender.NewProfile(steps, 5*time.Minute)
+		p.profiles[i], p.steps[i] = recommender.NewProfile(steps, 5*time.Minute), steps
 	}
 	return p
 }
@@ -51,6 +54,11 @@ func (p *past) Profile(key history.Key, now time.Time) (recommender.Profile, boo
 		profile.Of[r].First, profile.Of[r].Last = profile.Of[r].First.Add(later), profile.Of[r].Last.Add(later)
 	}
 	return profile, true
+}
+
+// Steps end today, whatever the time is.
+func (p *past) Steps(key history.Key) []recommender.StepUsage {
+	return p.steps[int(key.Workload[len(key.Workload)-1])%len(p.steps)]
 }
 
 func (p *past) Highest(history.Key, recommender.Resource, time.Time, time.Time) (recommender.Usage, bool) {

@@ -18,6 +18,7 @@ import (
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/adaptive"
 	"attune.io/attune/recommender/node"
 	"attune.io/attune/tuning/targets"
 	"attune.io/attune/usage/history"
@@ -39,10 +40,22 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 		Status:  rec.Status, Blocked: holds.On, Now: pass.now,
 	}
 	v.History.Silent = r.silent(ctx, pass, w, targets.Newest(v.History.Profiles))
-	if pass.settings.Strategy == v1alpha1.StrategyNode {
+	switch pass.settings.Strategy {
+	case v1alpha1.StrategyNode:
 		v.History.Highest = r.highest(pass, w)
+	case v1alpha1.StrategyAdaptive:
+		v.History.Estimates = r.estimates(pass, w, v.History.Profiles)
 	}
 	return v
+}
+
+// estimates returns what the strategy Adaptive makes of the past of the containers that have a profile.
+func (r reader) estimates(pass pass, w workload.Workload, profiles map[string]recommender.Profile) map[string]*[2]recommender.Estimate {
+	out := map[string]*[2]recommender.Estimate{}
+	for container := range profiles {
+		out[container] = adaptive.Of(r.history.Steps(pass.key(w, container)), pass.settings.Recommender)
+	}
+	return out
 }
 
 // facts returns what a decision about the workload depends on now. false: it depends on the time as well,

@@ -45,9 +45,12 @@ func TestASecondLookWritesNothing(t *testing.T) {
 		"Node": func(f *fleet) {
 			f.change(func(s *v1alpha1.AttunePolicySpec) { s.Strategy = ptr.To(v1alpha1.StrategyNode) })
 		},
+		"Adaptive": func(f *fleet) {
+			f.change(func(s *v1alpha1.AttunePolicySpec) { s.Strategy = ptr.To(v1alpha1.StrategyAdaptive) })
+		},
 		"paused": func(f *fleet) { f.change(func(s *v1alpha1.AttunePolicySpec) { s.Paused = ptr.To(true) }) },
 		"invalid": func(f *fleet) {
-			f.change(func(s *v1alpha1.AttunePolicySpec) { s.Strategy = ptr.To(v1alpha1.StrategyAdaptive) })
+			f.change(func(s *v1alpha1.AttunePolicySpec) { s.Strategy = ptr.To(v1alpha1.Strategy("Fleet")) })
 		},
 		"nothing matches": func(f *fleet) { f.change(func(s *v1alpha1.AttunePolicySpec) { s.TargetRef.Name = "no" }) },
 		"skipped": func(f *fleet) {

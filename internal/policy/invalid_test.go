@@ -61,7 +61,6 @@ func TestOneField(t *testing.T) {
 		"empty window":  {`updateStrategy: {schedule: {windows: [{start: "06:00", end: "06:00"}]}}`, `updateStrategy.schedule.windows holds 06:00-06:00, which is empty: start and end must differ, e.g. 22:00 and 06:00; leave windows out for the whole day`},
 		"day":           {`updateStrategy: {schedule: {daysOfWeek: [Mo]}}`, `updateStrategy.schedule.daysOfWeek holds Mo, which is no day of the week: use Monday, Tuesday, Wednesday, Thursday, Friday, Saturday or Sunday`},
 		"strategy":      {`strategy: Fleet`, `strategy Fleet is not one of Workload, Node or Adaptive`},
-		"Adaptive":      {`strategy: Adaptive`, `strategy Adaptive is not built yet: use Workload or Node`},
 		"risk":          {`adaptive: {risk: None}`, `adaptive.risk None is not one of Low, Medium or High`},
 		"eviction":      {`node: {eviction: "true"}`, `node.eviction true is not one of Enabled or Disabled`},
 		"ranking":       {`node: {evictionRanking: First}`, `node.evictionRanking First is not one of Low, Medium, High or Never`},

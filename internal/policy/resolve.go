@@ -50,6 +50,9 @@ func resolve(layers []layer, problems []Problem, operator Operator) (Settings, e
 	s.EvictionRanking = how.capped(s.EvictionRanking)
 	s.Recommender = estimateFields{o}.read(s.Source)
 	s.Resize = resizeFields{o}.read(s.Source)
+	if s.Strategy == v1alpha1.StrategyAdaptive {
+		s.Recommender.Adaptive = recommender.AdaptiveSettings{Risk: accepted[s.Risk], Cadence: s.Resize.Cooldown}
+	}
 	// Evictions for room belong to the strategy Node; with another one the setting has no effect.
 	s.Resize.NodeEviction = s.NodeEviction && s.Strategy == v1alpha1.StrategyNode
 	combination{o, s}.check()
@@ -70,21 +73,20 @@ var (
 // strategyFields reads the choice of the strategy and the fields of the strategy Node.
 type strategyFields struct{ *overlay }
 
-// strategy reads the strategy. It refuses Adaptive, which the API knows and no loop implements, since another
-// strategy would run under its name. It refuses Node where the operator does not see all pods of a node: the room
-// of unseen pods would count as free.
+// accepted is how much more shortage each risk accepts than Medium. A factor of three either way spans the useful part of
+// what docs/quality.md shows.
+var accepted = map[v1alpha1.Risk]float64{v1alpha1.RiskLow: 0.3, v1alpha1.RiskMedium: 1, v1alpha1.RiskHigh: 3}
+
+// strategy reads the strategy. It refuses Node where the operator does not see all pods of a node: the room of unseen
+// pods would count as free.
 func (o strategyFields) strategy(operator Operator) v1alpha1.Strategy {
 	const path = "strategy"
 	s := oneOf(o.overlay, path, strategy, strategies, func(l layer) *v1alpha1.Strategy { return l.Strategy })
-	switch {
-	case s == v1alpha1.StrategyAdaptive:
-		o.invalid(path, "%s %s is not built yet: use %s or %s", path, o.quote(path, s), v1alpha1.StrategyWorkload, v1alpha1.StrategyNode)
-	case s == v1alpha1.StrategyNode && operator.SomeNamespaces:
+	if s == v1alpha1.StrategyNode && operator.SomeNamespaces {
 		o.invalid(path, "%s %s shares a node among all its pods, and this operator sees those of some namespaces only (watchNamespaces): use %s", path, o.quote(path, s), v1alpha1.StrategyWorkload)
-	default:
-		return s
+		return strategy
 	}
-	return strategy
+	return s
 }
 
 // groupNames is the form of node.group; the schema has the same.

@@ -48,9 +48,10 @@ type Settings struct {
 	// Source is where usage is read, and at what resolution.
 	Source usage.SourceSettings
 
-	// Strategy is Workload, or Node, which sizes pods by the node that they share.
+	// Strategy is Workload; Adaptive, which learns from each container's past; or Node, which sizes pods by the node that
+	// they share.
 	Strategy v1alpha1.Strategy
-	// Risk is the setting of the strategy Adaptive, which no loop implements.
+	// Risk that the strategy Adaptive accepts; Recommender.Adaptive has it as a number.
 	Risk v1alpha1.Risk
 	// NodeEviction allows the eviction of pods that do not fit on their node (strategy Node).
 	NodeEviction bool

@@ -16,108 +16,94 @@ var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
 const gi = float64(1 << 30)
 
-// feed gives an estimator a sample a minute for some hours, and asks it each hour. It returns the last size and choice.
-func feed(e *Estimator, from time.Time, hours int, used func(minute int) float64, moves *Moves) (size float64, choice Choice) {
+// feed gives an estimator a sample a minute for some hours, and asks it each hour. It returns the last size and estimate.
+func feed(e *Estimator, from time.Time, hours int, used func(minute int) float64, mayFall bool) (size float64, estimate recommender.Estimate) {
 	for m := 1; m <= hours*60; m++ {
 		at := from.Add(time.Duration(m) * time.Minute)
 		e.Observe(at, used(m))
 		if m%60 == 0 {
-			had := e.InForce()
-			size, choice = e.Decide(at, moves)
-			if had > 0 && size != had {
-				moves.Moved(at)
-			}
+			estimate = e.Decide(at, mayFall)
+			size = float64(estimate.Amount)
 		}
 	}
-	return size, choice
+	return size, estimate
+}
+
+func atRisk(risk float64) recommender.AdaptiveSettings {
+	return recommender.AdaptiveSettings{Risk: risk}
 }
 
 func steady(amount float64) func(int) float64 { return func(int) float64 { return amount } }
 
 func TestNothingIsKnownAtFirst(t *testing.T) {
 	for _, r := range recommender.Resources {
-		e := New(r, 1)
-		size, choice := e.Decide(noon, &Moves{})
-		assert.Zero(t, size)
-		assert.Equal(t, Choice{}, choice)
+		e := New(r, atRisk(1))
+		assert.Zero(t, e.Decide(noon, true))
 		e.Observe(noon, math.NaN())
-		size, _ = e.Decide(noon, &Moves{})
-		assert.Zero(t, size, "what was not measured says nothing")
+		assert.Zero(t, e.Decide(noon, true), "what was not measured says nothing")
 	}
 }
 
 // On steady usage the expected shortage falls with evidence, and with it the margin, which is never below what is used.
 func TestEvidenceOfCalm(t *testing.T) {
-	for r, used := range map[recommender.Resource]float64{recommender.CPU: 1, recommender.Memory: 4 * gi} {
-		e, moves := New(r, 1), &Moves{}
-		day, first := feed(e, noon, 2, steady(used), moves)
-		week, last := feed(e, noon.Add(2*time.Hour), 24*9, steady(used), moves)
+	for r, used := range map[recommender.Resource]float64{recommender.CPU: 1000, recommender.Memory: 4 * gi} {
+		e := New(r, atRisk(1))
+		day, first := feed(e, noon, 2, steady(used), true)
+		week, last := feed(e, noon.Add(2*time.Hour), 24*9, steady(used), true)
 		assert.LessOrEqual(t, week, day, r)
 		assert.GreaterOrEqual(t, week, used, r)
-		assert.Greater(t, last.Evidence, first.Evidence, r)
+		assert.Greater(t, last.Hours, first.Hours, r)
 		assert.Less(t, last.Short, first.Short, r)
 	}
 }
 
 // Who often passes the most of the last hours gets a margin on it that covers that.
 func TestEvidenceOfBursts(t *testing.T) {
-	for r, used := range map[recommender.Resource]float64{recommender.CPU: 0.5, recommender.Memory: 4 * gi} {
+	for r, used := range map[recommender.Resource]float64{recommender.CPU: 500, recommender.Memory: 4 * gi} {
 		bursts := func(m int) float64 { // each burst is greater than those of the last day
 			if m%(7*60) < 20 {
 				return used * (1 + float64(m*37%101)/50)
 			}
 			return used
 		}
-		e, moves := New(r, 1), &Moves{}
-		feed(e, noon, 24*10, bursts, moves)
-		calm := New(r, 1)
-		_, of := feed(calm, noon, 24*10, steady(used), &Moves{})
+		e := New(r, atRisk(1))
+		feed(e, noon, 24*10, bursts, true)
+		calm := New(r, atRisk(1))
+		_, of := feed(calm, noon, 24*10, steady(used), true)
 		assert.Greater(t, e.short(0, 5, e.above(0, 5)), 2*calm.short(0, 5, calm.above(0, 5)), "%v: at the most of one hour", r)
-		size, choice := feed(e, noon.Add(240*time.Hour), 24, bursts, moves)
+		size, choice := feed(e, noon.Add(240*time.Hour), 24, bursts, true)
 		assert.Greater(t, size, 1.5*used, "%v: %+v beside %+v", r, choice, of)
 	}
 }
 
-// A raise is made at once, also where the budget is spent; a fall is followed after the hold, as far as the budget goes.
+// A raise is made at once, also soon after a fall; a fall is followed after the hold, where it may be.
 func TestRaisesAreAtOnceAndFallsAreHeld(t *testing.T) {
-	e, moves := New(recommender.CPU, 1), &Moves{}
-	before, _ := feed(e, noon, 48, steady(1), moves)
-	spent := &Moves{last: noon.Add(48 * time.Hour), before: noon.Add(47 * time.Hour)}
+	e := New(recommender.CPU, atRisk(1))
+	before, _ := feed(e, noon, 48, steady(1000), true)
 	at := noon.Add(48 * time.Hour)
-	raised, _ := feed(e, at, 1, steady(5), spent)
-	assert.Greater(t, raised, 5.0)
+	raised, _ := feed(e, at, 1, steady(5000), false)
+	assert.Greater(t, raised, 5000.0)
 	assert.Greater(t, raised, before)
 
-	e, moves = New(recommender.CPU, 1), &Moves{}
-	high, _ := feed(e, noon, 48, steady(5), moves)
-	held, _ := feed(e, at, 2, steady(1), &Moves{})
+	e = New(recommender.CPU, atRisk(1))
+	high, _ := feed(e, noon, 48, steady(5000), true)
+	held, _ := feed(e, at, 2, steady(1000), true)
 	assert.InDelta(t, high, held, 0.2*high, "a trough of two hours is not followed")
-	kept, _ := feed(e, at.Add(2*time.Hour), 46, steady(1), &Moves{last: at.Add(1000 * time.Hour), before: at.Add(1000 * time.Hour)})
-	assert.InDelta(t, held, kept, 1e-9, "the budget is spent")
-	fell, _ := feed(e, at.Add(48*time.Hour), 1, steady(1), &Moves{})
-	assert.Less(t, fell, 2.5)
-}
-
-func TestTheBudget(t *testing.T) {
-	var m Moves
-	assert.False(t, m.spent(noon))
-	m.Moved(noon)
-	assert.False(t, m.spent(noon))
-	m.Moved(noon.Add(time.Hour))
-	assert.True(t, m.spent(noon.Add(2*time.Hour)))
-	assert.True(t, m.spent(noon.Add(24*time.Hour)))
-	assert.False(t, m.spent(noon.Add(24*time.Hour+1)))
+	kept, _ := feed(e, at.Add(2*time.Hour), 46, steady(1000), false)
+	assert.InDelta(t, held, kept, 1e-9, "no second fall within twelve hours")
+	fell, _ := feed(e, at.Add(48*time.Hour), 1, steady(1000), true)
+	assert.Less(t, fell, 2500.0)
 }
 
 // Who accepts more risk reserves less, on usage of any kind.
 func TestMoreRiskReservesLess(t *testing.T) {
 	for seed := range uint64(5) {
-		sums := map[Risk]float64{}
-		for _, risk := range []Risk{0.1, 1, 10} {
+		sums := map[float64]float64{}
+		for _, risk := range []float64{0.1, 1, 10} {
 			rng := rand.New(rand.NewPCG(seed, 1))
-			e, moves := New(recommender.CPU, risk), &Moves{}
+			e := New(recommender.CPU, atRisk(risk))
 			for day := range 5 {
-				size, _ := feed(e, noon.Add(time.Duration(day)*24*time.Hour), 24, func(int) float64 { return rng.Float64() * rng.Float64() * 4 }, moves)
+				size, _ := feed(e, noon.Add(time.Duration(day)*24*time.Hour), 24, func(int) float64 { return rng.Float64() * rng.Float64() * 4000 }, true)
 				sums[risk] += size
 			}
 		}
@@ -129,34 +115,18 @@ func TestMoreRiskReservesLess(t *testing.T) {
 // A large container has a smaller margin than a small one: its slack costs more, and a starved minute the same.
 func TestSizeMakesMarginsSmaller(t *testing.T) {
 	margin := func(used float64) float64 {
-		e := New(recommender.CPU, 1)
-		size, _ := feed(e, noon, 72, steady(used), &Moves{})
+		e := New(recommender.CPU, atRisk(1))
+		size, _ := feed(e, noon, 72, steady(used), true)
 		return size / used
 	}
-	assert.Less(t, margin(10), margin(0.01))
-}
-
-// After an OOM kill a fifth more than the limit is wanted at once, and less of it the next day.
-func TestOOMKills(t *testing.T) {
-	e, moves := New(recommender.Memory, 1), &Moves{}
-	feed(e, noon, 72, steady(gi), moves)
-	at := noon.Add(72 * time.Hour)
-	e.Killed(at, 3*gi)
-	size, _ := e.Decide(at, &Moves{})
-	assert.GreaterOrEqual(t, size, 3.6*gi)
-	assert.InDelta(t, 3.6*gi*0.9, e.killedFloor(at.Add(12*time.Hour)), 1)
-	assert.Zero(t, e.killedFloor(at.Add(24*time.Hour+1)))
-	feed(e, at, 30, steady(gi), &Moves{})
-	assert.InDelta(t, 3*gi, e.value(2), 1, "the limit counts as usage of two weeks")
-	e.Killed(at.Add(31*time.Hour), gi)
-	assert.InDelta(t, 1.2*gi, e.killedFloor(at.Add(31*time.Hour)), 1)
+	assert.Less(t, margin(10000), margin(10))
 }
 
 // Usage is counted against the values in force before it can change them: a new peak counts as beyond.
 func TestAPeakCountsAgainstTheOldValue(t *testing.T) {
 	for _, r := range recommender.Resources {
-		e := New(r, 1)
-		feed(e, noon, 3, steady(gi), &Moves{})
+		e := New(r, atRisk(1))
+		feed(e, noon, 3, steady(gi), true)
 		before := e.above(0, 5)
 		e.Observe(noon.Add(3*time.Hour+time.Minute), 10*gi)
 		e.closeUntil(noon.Add(4 * time.Hour))
@@ -168,12 +138,12 @@ func TestAPeakCountsAgainstTheOldValue(t *testing.T) {
 // A gap is no usage of zero: it adds no evidence, and what is in force stays.
 func TestGaps(t *testing.T) {
 	for _, r := range recommender.Resources {
-		e, moves := New(r, 1), &Moves{}
-		before, _ := feed(e, noon, 48, steady(gi), moves)
+		e := New(r, atRisk(1))
+		before, _ := feed(e, noon, 48, steady(gi), true)
 		evidence := e.hours
 		at := noon.Add(100 * time.Hour)
-		after, _ := e.Decide(at, &Moves{})
-		assert.InDelta(t, before, after, 0.1*before, "%v: %+v", r, e.inForce)
+		after := e.Decide(at, true)
+		assert.InDelta(t, before, float64(after.Amount), 0.1*before, "%v: %+v", r, after)
 		assert.Less(t, e.hours, evidence, "evidence fades")
 		e.Observe(at.Add(time.Minute), gi)
 		assert.LessOrEqual(t, e.inHour, mostStep.Hours(), "a sample stands for ten minutes at most")
@@ -188,7 +158,7 @@ func FuzzEstimator(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		r := recommender.Resources[rng.IntN(2)]
-		e, moves, at := New(r, Risk(math.Exp2(rng.Float64()*12-6))), &Moves{}, noon
+		e, at := New(r, atRisk(math.Exp2(rng.Float64()*12-6))), noon
 		for range 2000 {
 			at = at.Add(time.Duration(rng.Int64N(int64(2 * time.Hour))))
 			used := math.Exp2(rng.Float64()*60 - 20)
@@ -197,14 +167,13 @@ func FuzzEstimator(f *testing.F) {
 				used = 0
 			case 1:
 				used = math.NaN()
-			case 2:
-				e.Killed(at, used)
 			}
 			e.Observe(at, used)
 			if rng.IntN(5) == 0 {
-				size, choice := e.Decide(at, moves)
+				estimate := e.Decide(at, rng.IntN(2) == 0)
+				size := float64(estimate.Amount)
 				require.False(t, math.IsNaN(size) || math.IsInf(size, 0) || size < 0, "%g", size)
-				require.False(t, choice.Short < 0 || choice.Short > 1+1e-9, "%+v", choice)
+				require.False(t, estimate.Short < 0 || estimate.Short > 1+1e-9, "%+v", estimate)
 			}
 			require.LessOrEqual(t, len(e.wishes), 2000)
 			require.LessOrEqual(t, len(e.p95.weights), 1200)

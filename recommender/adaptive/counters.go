@@ -51,7 +51,7 @@ func newCounters(t *terms) counters {
 	return c
 }
 
-// Observe a sample of usage, in cores or bytes. Samples come in order of time; one at a whole hour belongs to the hour
+// Observe a sample of usage, in millicores or bytes. Samples come in order of time; one at a whole hour belongs to the hour
 // that ends with it. It is counted against the values in force before it can change them.
 func (c *counters) Observe(at time.Time, used float64) {
 	if math.IsNaN(used) {
@@ -152,14 +152,14 @@ func (c *counters) recent(ring []float64) float64 {
 	return most
 }
 
-// histogram of usage, weighted by usage itself: buckets 5 % wide, from a thousandth of a core, half-life 12 hours.
+// histogram of usage, weighted by usage itself: buckets 5 % wide, from a millicore, half-life 12 hours.
 type histogram struct {
 	weights []float64
 	total   float64
 }
 
 const (
-	smallest   = 0.001
+	smallest   = 1.0
 	bucketStep = 1.05
 	p95Halves  = 12.0 // hours
 )

@@ -9,7 +9,7 @@ import (
 type terms struct {
 	rules   []rule
 	margins [marginCount]float64
-	// unit of the price: bytes in a GiB for memory.
+	// unit of the price: millicores in a core, bytes in a GiB.
 	unit float64
 	// price of being short at risk 1: core-minutes for a starved minute, GiB-hours for an OOM kill.
 	price float64
@@ -34,29 +34,36 @@ type rule struct {
 	// hours of which it is the most; 0: of all that was ever seen. percentile: the load-weighted 95th percentile.
 	hours      int
 	percentile bool
-	// prior is the part of time or hours that usage passes a margin times the rule, over all containers.
-	prior func(margin float64) float64
+	// prior is the part of time or hours that usage passes each margin times the rule, over all containers.
+	prior [marginCount]float64
 }
 
 // Priors: the chance that usage passes its own most of the last hours by a factor falls like a power of the factor. The
 // constants are fitted to the pooled rates of public traces; evidence of a container's own outweighs them within days.
-func cpuPrior(once float64) func(float64) float64 {
-	return func(k float64) float64 {
+func cpuPrior(once float64) (prior [marginCount]float64) {
+	for i, k := range cpuMargins {
+		prior[i] = once * math.Pow(1+10*max(k-1, 0), -1.5)
 		if k < 1 {
-			return max(once, min(0.8, 2*(1-k)))
+			prior[i] = max(once, min(0.8, 2*(1-k)))
 		}
-		return once * math.Pow(1+10*(k-1), -1.5)
 	}
+	return prior
 }
 
-func memoryPrior(once float64) func(float64) float64 {
-	return func(k float64) float64 {
+func memoryPrior(once float64) (prior [marginCount]float64) {
+	for i, k := range memoryMargins {
+		prior[i] = once / (k - 1 + 0.02)
 		if k < 1 {
-			return 0.5
+			prior[i] = 0.5
 		}
-		return once / (k - 1 + 0.02)
 	}
+	return prior
 }
+
+var (
+	cpuMargins    = [marginCount]float64{0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.35, 1.5, 1.75, 2, 2.5, 3, 4, 6}
+	memoryMargins = [marginCount]float64{0.9, 0.95, 1, 1.01, 1.02, 1.03, 1.05, 1.08, 1.12, 1.16, 1.22, 1.3, 1.4, 1.6, 2, 2.6}
+)
 
 var cpuTerms = terms{
 	rules: []rule{
@@ -66,9 +73,9 @@ var cpuTerms = terms{
 		{name: "load-weighted p95", percentile: true, prior: cpuPrior(0.0124)},
 		{name: "max ever", prior: cpuPrior(0.002)},
 	},
-	margins: [marginCount]float64{0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.35, 1.5, 1.75, 2, 2.5, 3, 4, 6},
-	unit:    1, price: 60, most: 0.01, weight: 24,
-	hold: 3 * time.Hour, raisePast: 0.05, lowerPast: 0.1, leastMove: 0.01,
+	margins: cpuMargins,
+	unit:    1000, price: 60, most: 0.01, weight: 24,
+	hold: 3 * time.Hour, raisePast: 0.08, lowerPast: 0.1, leastMove: 10,
 }
 
 var memoryTerms = terms{
@@ -77,7 +84,7 @@ var memoryTerms = terms{
 		{name: "max of 6 h", hours: 6, prior: memoryPrior(1.6e-3)},
 		{name: "max of 14 d", hours: 14 * 24, prior: memoryPrior(3e-4)},
 	},
-	margins: [marginCount]float64{0.9, 0.95, 1, 1.01, 1.02, 1.03, 1.05, 1.08, 1.12, 1.16, 1.22, 1.3, 1.4, 1.6, 2, 2.6},
+	margins: memoryMargins,
 	unit:    1 << 30, price: 1000, most: 1, weight: 72,
 	hold: 6 * time.Hour, raisePast: 0.03, lowerPast: 0.1, leastMove: 16 << 20, byHour: true,
 }

@@ -57,6 +57,8 @@ type Strategy struct {
 	New func(Series) Algorithm
 	// Exact strategies have no dead band: every decision is applied.
 	Exact bool
+	// RaisedPast is the dead band of raises, as a part of the size in force, indexed by recommender.Resource; 0: 10 %.
+	RaisedPast [2]float64
 }
 
 // Rules say how a trace is replayed.
@@ -79,7 +81,7 @@ func Replay(series Series, strategy Strategy, rules Rules) Score {
 	if len(series.Samples) == 0 {
 		return Score{}
 	}
-	p := player{algorithm: strategy.New(series), exact: strategy.Exact, step: Step(series.Samples)}
+	p := player{algorithm: strategy.New(series), exact: strategy.Exact, raisedPast: strategy.RaisedPast, step: Step(series.Samples)}
 	cadence := rules.Cadence.Milliseconds()
 	due := above(series.Samples[0].At+rules.Warmup.Milliseconds(), cadence)
 	for _, s := range series.Samples {
@@ -98,9 +100,11 @@ func above(at, cadence int64) int64 { return (at + cadence - 1) / cadence * cade
 type player struct {
 	algorithm Algorithm
 	exact     bool
-	step      time.Duration
-	inForce   Size
-	score     Score
+	// raisedPast is Strategy's.
+	raisedPast [2]float64
+	step       time.Duration
+	inForce    Size
+	score      Score
 }
 
 // take scores a sample and has it observed.
@@ -121,7 +125,7 @@ func (p *player) decide(at int64) {
 			continue
 		}
 		want = max(want, least[r])
-		if has > 0 && (want == has || !p.exact && math.Abs(want-has) <= deadBand*has) {
+		if has > 0 && (want == has || !p.exact && math.Abs(want-has) <= p.deadBand(r, want)*has) {
 			continue
 		}
 		resized = resized || has > 0
@@ -130,6 +134,14 @@ func (p *player) decide(at int64) {
 	if resized {
 		p.score.Resizes++
 	}
+}
+
+// deadBand on the way to a wanted size, as a part of the size in force.
+func (p *player) deadBand(r int, want float64) float64 {
+	if past := p.raisedPast[r]; past > 0 && want > p.inForce[r] {
+		return past
+	}
+	return deadBand
 }
 
 // Step is the time that one sample stands for: the median distance of neighbours, a minute where there is only one.

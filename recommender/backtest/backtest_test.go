@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/adaptive"
 )
 
 var nan = math.NaN()
@@ -155,7 +156,7 @@ func settings() recommender.Settings {
 	})
 }
 
-func strategies() []Strategy { return append(Peers(), Workload("attune", settings())) }
+func strategies() []Strategy { return append(Peers(), Shipped("attune", settings()), Adaptive(1, settings())) }
 
 // What comes later changes nothing of what was decided before, but for the oracles. The same input has the same score.
 func TestNoStrategyLooksAhead(t *testing.T) {
@@ -259,8 +260,16 @@ func TestTheChainsProfileIsNewProfiles(t *testing.T) {
 
 // The chain in a replay says what the shipped function says of the same steps.
 func TestTheChainIsTheShippedOne(t *testing.T) {
+	adaptiveSettings := settings()
+	adaptiveSettings.Adaptive.Risk = 1
+	for _, settings := range []recommender.Settings{settings(), adaptiveSettings} {
+		theChainIsTheShippedOne(t, settings)
+	}
+}
+
+func theChainIsTheShippedOne(t *testing.T, settings recommender.Settings) {
 	series := random(rand.New(rand.NewPCG(7, 8)), 60*30)
-	c := newChain(series, settings())
+	c := newChain(series, settings)
 	var steps []recommender.StepUsage
 	for from := 0; from < len(series.Samples); from += 5 {
 		step := recommender.StepUsage{At: time.UnixMilli(series.Samples[from+4].At).UTC(), MemoryBytes: nan, CPUPeak: nan, MemoryPeak: nan}
@@ -280,7 +289,7 @@ func TestTheChainIsTheShippedOne(t *testing.T) {
 	}
 	last := series.Samples[len(series.Samples)-1].At
 	got := c.Decide(last)
-	want := recommender.Recommend(recommender.Input{Profile: recommender.NewProfile(steps, 5*time.Minute), Settings: settings(), Now: time.UnixMilli(last)}).Target
+	want := recommender.Recommend(recommender.Input{Profile: recommender.NewProfile(steps, 5*time.Minute), Settings: settings, Now: time.UnixMilli(last), Estimates: adaptive.Of(steps, settings)}).Target
 	assert.Equal(t, float64(want[recommender.CPU].Request)/1000, got[recommender.CPU])
 	assert.Equal(t, float64(want[recommender.Memory].Request), got[recommender.Memory])
 

@@ -1,16 +1,28 @@
 package backtest
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/adaptive"
 )
 
-// Workload is this project's strategy Workload: the shipped rules on the history of the container, with the floors that
-// its OOM kills teach. The settings are those of a policy.
-func Workload(name string, settings recommender.Settings) Strategy {
-	return Strategy{Name: name, New: func(s Series) Algorithm { return newChain(s, settings) }}
+// Shipped is this project's strategy Workload or Adaptive, whichever the settings say: the shipped rules on the history of
+// the container, with the floors that its OOM kills teach. The settings are those of a policy.
+func Shipped(name string, settings recommender.Settings) Strategy {
+	s := Strategy{Name: name, New: func(s Series) Algorithm { return newChain(s, settings) }}
+	for _, r := range recommender.Resources {
+		s.RaisedPast[r] = float64(settings.RaisedPast(r)) / 100
+	}
+	return s
+}
+
+// Adaptive is Shipped with the strategy Adaptive at a risk.
+func Adaptive(risk float64, settings recommender.Settings) Strategy {
+	settings.Adaptive.Risk = risk
+	return Shipped(fmt.Sprintf("adaptive-%g", risk), settings)
 }
 
 // Alone returns the settings for judging each container by itself: nothing waits for data, and no step is capped.
@@ -22,7 +34,7 @@ func Alone(settings recommender.Settings) recommender.Settings {
 	return settings
 }
 
-// chain is the strategy Workload on one series.
+// chain is the shipped strategy on one series.
 type chain struct {
 	settings recommender.Settings
 	// whole: samples are as far apart as steps of history or farther, so that each is a step of its own.
@@ -31,13 +43,15 @@ type chain struct {
 	step    int64
 	of      recommender.Gathering
 	history history
+	past    *adaptive.Past
 	// killed is the highest floor that an OOM kill taught, in bytes, and when.
 	killed   recommender.Amount
 	killedAt time.Time
 }
 
 func newChain(s Series, settings recommender.Settings) *chain {
-	return &chain{settings: settings, whole: Step(s.Samples) >= settings.QueryStep, history: history{step: settings.QueryStep, span: settings.HistoryWindow}}
+	return &chain{settings: settings, whole: Step(s.Samples) >= settings.QueryStep, history: history{step: settings.QueryStep, span: settings.HistoryWindow},
+		past: adaptive.NewPast(settings)}
 }
 
 // Observe implements Algorithm.
@@ -79,6 +93,10 @@ func (c *chain) Decide(at int64) Size {
 	}
 	now := time.UnixMilli(at).UTC()
 	in := recommender.Input{Profile: c.history.profile(), Settings: c.settings, Now: now}
+	if c.settings.Adapts() {
+		estimates := c.past.Estimates(c.history.steps)
+		in.Estimates = &estimates
+	}
 	if c.killed > 0 {
 		in.Floors[recommender.Memory] = recommender.Floor{Amount: recommender.Decay(c.killed, c.killedAt, now), Reason: "oomkill"}
 	}

@@ -316,13 +316,19 @@ func (steady) Unanswered(usage.SourceSettings, string) error { return nil }
 
 func (steady) Lost(usage.SourceSettings, string) int { return 0 }
 
+const step = 5 * time.Minute
+
 func (steady) Profile(_ history.Key, now time.Time) (recommender.Profile, bool) {
-	const step = 5 * time.Minute
-	var steps []recommender.StepUsage
+	return recommender.NewProfile(steadySteps(now), step), true
+}
+
+func (steady) Steps(history.Key) []recommender.StepUsage { return steadySteps(time.Now()) }
+
+func steadySteps(now time.Time) (steps []recommender.StepUsage) {
 	for at := now.Truncate(step).Add(-7 * 24 * time.Hour); !at.After(now); at = at.Add(step) {
 		steps = append(steps, recommender.StepUsage{At: at, CPUCores: 1, MemoryBytes: 1 << 30})
 	}
-	return recommender.NewProfile(steps, step), true
+	return steps
 }
 
 func (s steady) Highest(history.Key, recommender.Resource, time.Time, time.Time) (recommender.Usage, bool) {

@@ -57,6 +57,9 @@ func (*usages) Read(history.Key) bool { return true }
 
 func (*usages) News(history.Key) uint64 { return news.Add(1) }
 
+// Steps are of no use to the strategies that these tests play.
+func (*usages) Steps(history.Key) []recommender.StepUsage { return nil }
+
 func (*usages) Unanswered(usage.SourceSettings, string) error { return nil }
 
 func (*usages) Lost(usage.SourceSettings, string) int { return 0 }

@@ -36,11 +36,12 @@ func newBoard(name string) (*board, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &board{name: name, risks: sweep(), rules: backtest.Rules{Warmup: 24 * time.Hour, Cadence: time.Hour}}
+	alone := backtest.Alone(settings.Recommender)
+	b := &board{name: name, risks: sweep(alone), rules: backtest.Rules{Warmup: 24 * time.Hour, Cadence: time.Hour}}
 	if warmup, known := warmups[strings.SplitN(name, ".", 2)[0]]; known {
 		b.rules.Warmup = warmup
 	}
-	b.strategies = append(backtest.Peers(), backtest.Workload("attune", backtest.Alone(settings.Recommender)), backtest.Adaptive(1))
+	b.strategies = append(backtest.Peers(), backtest.Shipped("attune", alone), backtest.Adaptive(1, alone))
 	for _, s := range b.strategies {
 		b.tallies = append(b.tallies, backtest.NewTally(s.Name))
 	}

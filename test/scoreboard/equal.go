@@ -7,14 +7,13 @@ import (
 	"strings"
 
 	"attune.io/attune/recommender"
-	"attune.io/attune/recommender/adaptive"
 	"attune.io/attune/recommender/backtest"
 )
 
 // sweep are the risks at which strategy Adaptive is compared: half a doubling apart.
-func sweep() (all []backtest.Strategy) {
+func sweep(settings recommender.Settings) (all []backtest.Strategy) {
 	for i := -16; i <= 16; i++ {
-		all = append(all, backtest.Adaptive(adaptive.Risk(math.Round(1000*math.Exp2(float64(i)/2))/1000)))
+		all = append(all, backtest.Adaptive(math.Round(1000*math.Exp2(float64(i)/2))/1000, settings))
 	}
 	return all
 }

@@ -83,7 +83,7 @@ func (d Decision) Lasting(v View) Decision {
 // things move with time and exclude it: floors, which are forgotten little by little; the strategy Node,
 // whose forecast looks an hour ahead; and Jobs, whose run is over when no newer sample comes.
 func Timeless(rec *v1alpha1.AttuneRecommendation, strategy v1alpha1.Strategy, kind v1alpha1.WorkloadKind) bool {
-	return rec.UID != "" && len(rec.Status.Floors) == 0 && strategy == v1alpha1.StrategyWorkload &&
+	return rec.UID != "" && len(rec.Status.Floors) == 0 && strategy != v1alpha1.StrategyNode &&
 		kind != v1alpha1.KindJob && kind != v1alpha1.KindCronJob
 }
 

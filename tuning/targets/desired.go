@@ -40,9 +40,11 @@ func Desired(v View) v1alpha1.AttuneRecommendationSpec {
 		Mode:           v.Settings.Resize.Mode,
 		SettingsDigest: v.Digest,
 	}
+	if v.Settings.Strategy != v1alpha1.StrategyWorkload {
+		spec.Strategy = v.Settings.Strategy
+	}
 	if v.Settings.Strategy == v1alpha1.StrategyNode {
-		spec.Strategy, spec.EvictionRanking = v1alpha1.StrategyNode, evictionRanking(v.Settings, v.Workload)
-		spec.NodeGroup = v.Settings.NodeGroup
+		spec.EvictionRanking, spec.NodeGroup = evictionRanking(v.Settings, v.Workload), v.Settings.NodeGroup
 	}
 	for _, c := range Sized(v.Workload.Template, v.Settings) {
 		spec.Containers = append(spec.Containers, v.target(c))
@@ -88,6 +90,7 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 		Container: c.Name,
 		Profile:   v.History.Profiles[c.Name],
 		Settings:  v.Settings.Recommender,
+		Estimates: v.History.Estimates[c.Name],
 		Original:  v.original(c),
 		Floors:    harm.FloorsOf(v.Status.Floors, c.Name, v.Now),
 		Now:       v.Now,

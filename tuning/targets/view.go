@@ -60,6 +60,8 @@ type View struct {
 type History struct {
 	// Profiles are by the container's name. A container without one has no usage yet.
 	Profiles map[string]recommender.Profile
+	// Estimates are by the container's name (strategy Adaptive only, otherwise nil); adaptive.Of makes them.
+	Estimates map[string]*[2]recommender.Estimate
 	// Highest returns the highest usage of a container's resource over all replicas in a span of time
 	// (strategy Node only, otherwise nil): millicores or bytes.
 	Highest func(container string, r recommender.Resource) node.Span

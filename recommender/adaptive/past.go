@@ -1,0 +1,111 @@
+package adaptive
+
+import (
+	"slices"
+	"time"
+
+	"attune.io/attune/recommender"
+)
+
+// Past is a container's history as the estimators have seen it so far. NewPast makes one.
+type Past struct {
+	settings recommender.Settings
+	of       [2]*Estimator
+	// lowered is when either resource was lowered last; zero: never.
+	lowered time.Time
+	// from is where the history begins that counts, last the newest step that was seen, and due the next whole hour at
+	// which sizes are decided.
+	from, last, due time.Time
+}
+
+// NewPast has seen nothing.
+func NewPast(settings recommender.Settings) *Past { return &Past{settings: settings} }
+
+// Of makes the estimates of a container from its history, oldest step first; nil with another strategy. It is a function
+// of the steps and the settings alone, so that an operator that restarts, and a file of the same usage, give the same.
+func Of(steps []recommender.StepUsage, settings recommender.Settings) *[2]recommender.Estimate {
+	if !settings.Adapts() {
+		return nil
+	}
+	estimates := NewPast(settings).Estimates(steps)
+	return &estimates
+}
+
+// grains is into how many parts the history window is divided. Where the history begins moves by one of them, so that
+// most estimates continue those of the hour before: with the built-in window by a day, at midnight UTC. The oldest values
+// that a store keeps are less exact until a whole day of them has left (package usage/history); they are not looked at.
+const grains = 7
+
+// begins is where the history begins that counts, for one that ends at a time.
+func (p *Past) begins(last time.Time) time.Time {
+	grain := p.settings.HistoryWindow / grains
+	return last.Add(grain - p.settings.HistoryWindow).Truncate(grain)
+}
+
+// Estimates are what Of makes of the steps. Those that were seen by an earlier call are not looked at again, unless the
+// beginning of the history has moved.
+func (p *Past) Estimates(steps []recommender.StepUsage) [2]recommender.Estimate {
+	if len(steps) == 0 {
+		return [2]recommender.Estimate{}
+	}
+	if from := p.begins(steps[len(steps)-1].At); p.of[0] == nil || !from.Equal(p.from) {
+		p.restart(from)
+	}
+	unseen, _ := slices.BinarySearchFunc(steps, p.last, func(s recommender.StepUsage, seen time.Time) int {
+		if s.At.After(seen) {
+			return 1
+		}
+		return -1
+	})
+	for i := range steps[unseen:] {
+		p.see(&steps[unseen+i])
+	}
+	return p.estimates()
+}
+
+func (p *Past) restart(from time.Time) {
+	*p = Past{settings: p.settings, from: from, last: from.Add(-1)}
+	for _, r := range recommender.Resources {
+		p.of[r] = New(r, p.settings.Adaptive)
+	}
+}
+
+// see a step. Before it, sizes are decided at each whole hour since the one before, as they were at that time.
+func (p *Past) see(step *recommender.StepUsage) {
+	if p.due.IsZero() {
+		p.due = step.At.Add(time.Hour - 1).Truncate(time.Hour)
+	}
+	for ; p.due.Before(step.At); p.due = p.due.Add(time.Hour) {
+		p.decide(p.due)
+	}
+	for _, r := range recommender.Resources {
+		if used, ok := step.Used(r); ok {
+			p.of[r].Observe(step.At, float64(used))
+		}
+	}
+	p.last = step.At
+}
+
+// decide the sizes at a time.
+func (p *Past) decide(at time.Time) (estimates [2]recommender.Estimate) {
+	maySink, sank := p.lowered.IsZero() || at.Sub(p.lowered) >= betweenFalls, false
+	for r, of := range p.of {
+		had := of.inForce
+		estimates[r] = of.Decide(at, maySink)
+		sank = sank || of.inForce < had
+	}
+	if sank {
+		p.lowered = at
+	}
+	return estimates
+}
+
+// estimates at the newest step. They are decided on copies: what is decided between two whole hours is not remembered,
+// so that the result does not depend on how often it was asked for.
+func (p *Past) estimates() [2]recommender.Estimate {
+	now := *p
+	for r, of := range p.of {
+		now.of[r] = of.clone()
+	}
+	return now.decide(p.last)
+}

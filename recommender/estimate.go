@@ -1,0 +1,73 @@
+package recommender
+
+import "time"
+
+// AdaptiveSettings are those of the strategy Adaptive. The zero value is another strategy.
+type AdaptiveSettings struct {
+	// Risk that is accepted: 1 is Medium, greater accepts more shortage to reserve less; 0: another strategy.
+	Risk float64
+	// Cadence is how often a size is changed at most; a shorter trough is not followed.
+	Cadence time.Duration
+}
+
+// Adapts reports whether targets come from the strategy Adaptive.
+func (s *Settings) Adapts() bool { return s.Adaptive.Risk > 0 }
+
+// Estimate is what a container's own past says about one resource under the strategy Adaptive; package adaptive makes it.
+// The zero value says nothing.
+type Estimate struct {
+	// Amount that is reserved, in millicores or bytes.
+	Amount Usage
+	// Wanted is what the choice alone would reserve; Amount differs where a small raise or a fall waits.
+	Wanted Usage
+	// Rule is the statistic of the past that was chosen, such as "max of 24 h", Value its value and Margin the factor on it.
+	Rule   string
+	Value  Usage
+	Margin float64
+	// Short is the part of the time (CPU) or of the hours (memory) in which usage is expected to exceed Wanted.
+	Short float64
+	// Hours of this container's past that were counted, older ones less.
+	Hours float64
+}
+
+// estimateOf a resource; the zero value where none was made.
+func (in *Input) estimateOf(r Resource) Estimate {
+	if in.Estimates == nil {
+		return Estimate{}
+	}
+	return in.Estimates[r]
+}
+
+// adapted is the first rule of the strategy Adaptive: the estimate, in place of percentile, margin, burst and confidence.
+func adapted(c *chain, _ Amount) Amount { return c.estimate.Amount.RoundUp() }
+
+func whyAdapted(c *chain, s sentence, _, _ Amount) sentence {
+	e := &c.estimate
+	s = s.text(e.Rule).text(", ").usage(c.resource, e.Value).text(", × ").number(e.Margin, 2)
+	if c.resource == Memory {
+		s = s.text("; exceeded in ").share(e.Short).text(" of hours")
+	} else {
+		s = s.text("; exceeded for ").share(e.Short).text(" of the time")
+	}
+	s = s.text(" by ").number(e.Hours, 0).text(" h of its own past and what is usual of containers")
+	wanted, amount := e.Wanted.RoundUp(), e.Amount.RoundUp()
+	switch {
+	case amount > wanted:
+		return s.text("; kept at ").amount(c.resource, amount).text(": it falls after hours without need, by more than a tenth, and twice a day at most")
+	case amount < wanted:
+		return s.text("; kept at ").amount(c.resource, amount).text(": ").amount(c.resource, wanted).text(" is hardly more")
+	}
+	return s
+}
+
+// share writes a part of a whole, in percent.
+func (s sentence) share(part float64) sentence {
+	switch percent := 100 * part; {
+	case percent < 0.01:
+		return s.text("less than 0.01 %")
+	case percent < 1:
+		return s.number(percent, 2).text(" %")
+	default:
+		return s.number(percent, 1).text(" %")
+	}
+}
