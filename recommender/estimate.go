@@ -43,19 +43,20 @@ func adapted(c *chain, _ Amount) Amount { return c.estimate.Amount.RoundUp() }
 
 func whyAdapted(c *chain, s sentence, _, _ Amount) sentence {
 	e := &c.estimate
-	s = s.text(e.Rule).text(", ").usage(c.resource, e.Value).text(", × ").number(e.Margin, 2)
-	if c.resource == Memory {
-		s = s.text("; exceeded in ").share(e.Short).text(" of hours")
-	} else {
-		s = s.text("; exceeded for ").share(e.Short).text(" of the time")
-	}
-	s = s.text(" by ").number(e.Hours, 0).text(" h of its own past and what is usual of containers")
 	wanted, amount := e.Wanted.RoundUp(), e.Amount.RoundUp()
+	s = s.text(e.Rule).text(" ").usage(c.resource, e.Value).text(" × ").number(e.Margin, 2).text(" = ").amount(c.resource, wanted)
+	s = s.text("; usage exceeds that ")
+	if c.resource == Memory {
+		s = s.text("in ").share(e.Short).text(" of hours")
+	} else {
+		s = s.share(e.Short).text(" of the time")
+	}
+	s = s.text(", by ").number(e.Hours, 0).text(" h of this container and what is usual")
 	switch {
 	case amount > wanted:
-		return s.text("; kept at ").amount(c.resource, amount).text(": it falls after hours without need, by more than a tenth, and twice a day at most")
+		return s.text("; kept at ").amount(c.resource, amount).text(": it falls after some hours, by more than 10 %, and at most twice a day")
 	case amount < wanted:
-		return s.text("; kept at ").amount(c.resource, amount).text(": ").amount(c.resource, wanted).text(" is hardly more")
+		return s.text("; kept at ").amount(c.resource, amount).text(", which is hardly less")
 	}
 	return s
 }

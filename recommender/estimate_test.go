@@ -38,11 +38,11 @@ func TestAdaptiveRules(t *testing.T) {
 		told = append(told, s.Resource.String()+" "+s.Name+" "+Format(s.Resource, s.After)+": "+s.Reason)
 	}
 	assert.Equal(t, []string{
-		"cpu adaptive 240m: max of 24 h, 200m, × 1.2; exceeded for 0.21 % of the time by 71 h of its own past and what is usual of containers",
+		"cpu adaptive 240m: max of 24 h 200m × 1.2 = 240m; usage exceeds that 0.21 % of the time, by 71 h of this container and what is usual",
 		"cpu floor 240m: no floor: nothing was learned from harm",
 		"cpu bounds 230m: lowered to maxAllowed 230m",
-		"memory adaptive 290Mi: max of 14 d, 275Mi, × 1.02; exceeded in less than 0.01 % of hours by 80 h of its own past and what is usual of containers; " +
-			"kept at 290Mi: it falls after hours without need, by more than a tenth, and twice a day at most",
+		"memory adaptive 290Mi: max of 14 d 275Mi × 1.02 = 280Mi; usage exceeds that in less than 0.01 % of hours, by 80 h of this container and what is usual; " +
+			"kept at 290Mi: it falls after some hours, by more than 10 %, and at most twice a day",
 		"memory floor 290Mi: no floor: nothing was learned from harm",
 		"memory bounds 290Mi: no bounds are set",
 	}, told, "the request may be below the peak of 300Mi")

@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/backtest"
 	"attune.io/attune/usage/csvfile"
 )
@@ -140,29 +142,41 @@ func runBacktest(env *environment, flags backtestFlags) error {
 
 // strategies are the members of a sweep, or the policy and, where they are asked for, its peers.
 func (f *backtestFlags) strategies() (all []backtest.Strategy, err error) {
+	if len(f.sweep) > 0 {
+		return f.swept()
+	}
 	settings, err := backtestSettings(f.policy)
 	if err != nil {
 		return nil, err
 	}
-	alone := backtest.Alone(settings.Recommender)
-	alone.Adaptive.Cadence = max(alone.Adaptive.Cadence, f.rules.Cadence)
-	for _, risk := range f.sweep {
-		all = append(all, backtest.Adaptive(risk, alone))
-	}
-	if len(all) > 0 {
-		return all, nil
-	}
-	all = append(all, backtest.Shipped("attune", alone))
+	all = append(all, backtest.Shipped("attune", f.alone(settings)))
 	if f.peers {
 		all = append(all, backtest.Peers()...)
 	}
 	return all, nil
 }
 
+// swept are the members of a sweep: the strategy Adaptive with the built-in settings.
+func (f *backtestFlags) swept() (all []backtest.Strategy, err error) {
+	settings, err := policy.Defaults(v1alpha1.StrategyAdaptive)
+	for _, risk := range f.sweep {
+		all = append(all, backtest.Adaptive(risk, f.alone(settings)))
+	}
+	return all, err
+}
+
+// alone are the settings for judging each container by itself, with sizes that are changed no more often than the replay
+// decides.
+func (f *backtestFlags) alone(settings policy.Settings) recommender.Settings {
+	alone := backtest.Alone(settings.Recommender)
+	alone.Adaptive.Cadence = max(alone.Adaptive.Cadence, f.rules.Cadence)
+	return alone
+}
+
 // backtestSettings are those of a policy file, or the built-in ones.
 func backtestSettings(path string) (policy.Settings, error) {
 	if path == "" {
-		return policy.Defaults()
+		return policy.Defaults(v1alpha1.StrategyWorkload)
 	}
 	return readSettings(path)
 }

@@ -86,6 +86,34 @@ func TestExplainFilesWorkedExample(t *testing.T) {
 	}
 }
 
+// The strategy Adaptive is explained from files as the chain is: a day with a busy hour, and a burst two days ago.
+func TestExplainFilesAdaptive(t *testing.T) {
+	var rows strings.Builder
+	for i := range 2016 {
+		at := testNow.Add(-time.Duration(2015-i) * 5 * time.Minute)
+		cores, bytes := 0.2, 500<<20
+		switch {
+		case at.Hour() == 9:
+			cores, bytes = 0.6, 620<<20
+		case i == 1500:
+			cores, bytes = 1.4, 700<<20
+		}
+		fmt.Fprintf(&rows, "app,%d,%g,%d\n", at.Unix(), cores, bytes)
+	}
+	f := newFiles(t, rows.String(), policyHeader+"spec: {targetRef: {kind: Deployment}, strategy: Adaptive}\n")
+	for name, args := range map[string][]string{"adaptive.json": {"-o", "json"}, "adaptive.txt": {}} {
+		got := f.explain(append(args, "--current", "cpu=2,memory=1Gi", "--limits", "memory=2Gi")...)
+		assert.Equal(t, exitOK, got.code)
+		golden(t, name, got.out)
+	}
+	var targets []string
+	for _, risk := range []string{"Low", "Medium", "High"} {
+		f := newFiles(t, rows.String(), policyHeader+"spec: {targetRef: {kind: Deployment}, strategy: Adaptive, adaptive: {risk: "+risk+"}}\n")
+		targets = append(targets, *f.containers("--current", "cpu=2,memory=1Gi")[0].Target.CPURequest)
+	}
+	assert.Equal(t, []string{"660m", "600m", "600m"}, targets, "greater risk, less reserved")
+}
+
 func TestExplainFilesUnpacksByName(t *testing.T) {
 	rows := csvHeader + steadyCSV("app", 2016, 4*time.Minute, "0.2,536870912")
 	f := newFiles(t, "", exactPolicy)

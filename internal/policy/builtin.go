@@ -14,6 +14,7 @@ import (
 // would override the layers below.
 const (
 	historyWindow     = 168 * time.Hour
+	adaptiveWindow    = 336 * time.Hour
 	minimumDataPoints = 48
 	queryStep         = 5 * time.Minute
 	minRateWindow     = 30 * time.Second

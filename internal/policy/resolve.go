@@ -33,9 +33,10 @@ func resolve(layers []layer, problems []Problem, operator Operator) (Settings, e
 	o := &overlay{layers: layers, origin: map[string]Level{}, problems: problems}
 	how := strategyFields{o}
 	o.checkTarget()
+	strategy := how.strategy(operator)
 	s := Settings{
-		Source:          sourceFields{o}.read(operator),
-		Strategy:        how.strategy(operator),
+		Source:          sourceFields{o}.read(operator, strategy),
+		Strategy:        strategy,
 		Risk:            oneOf(o, "adaptive.risk", risk, risks, func(l layer) *v1alpha1.Risk { return l.Adaptive.Risk }),
 		NodeEviction:    oneOf(o, "node.eviction", eviction, switches, func(l layer) *v1alpha1.Switch { return l.Node.Eviction }) == v1alpha1.Enabled,
 		EvictionRanking: oneOf(o, "node.evictionRanking", "", rankings, func(l layer) *v1alpha1.EvictionRanking { return l.Node.EvictionRanking }),
@@ -181,10 +182,11 @@ func (o *overlay) prices() Pricing {
 	}
 }
 
-// Defaults are the settings of a policy that sets nothing, for a workload of any name.
-func Defaults() (Settings, error) {
-	anyWorkload := v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: "any"}
-	return Resolve(nil, nil, &v1alpha1.AttunePolicy{Spec: v1alpha1.AttunePolicySpec{TargetRef: anyWorkload}})
+// Defaults are the settings of a policy that sets nothing but its strategy, for a workload of any name.
+func Defaults(of v1alpha1.Strategy) (Settings, error) {
+	spec := v1alpha1.AttunePolicySpec{TargetRef: v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: "any"}}
+	spec.Strategy = &of
+	return Resolve(nil, nil, &v1alpha1.AttunePolicy{Spec: spec})
 }
 
 // resizeFields reads when and how running pods are resized.

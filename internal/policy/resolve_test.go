@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
@@ -349,4 +351,52 @@ func TestInputsStayAsTheyAre(t *testing.T) {
 	assert.Empty(t, cmp.Diff(c, cluster))
 	assert.Empty(t, cmp.Diff(n, namespace))
 	assert.Empty(t, cmp.Diff(before, p))
+}
+
+// The risk reaches the recommender with the strategy Adaptive alone, so that nothing changes for who only names a risk.
+func TestTheRiskIsOfTheStrategyAdaptive(t *testing.T) {
+	for name, c := range map[string]struct {
+		strategy v1alpha1.Strategy
+		risk     *v1alpha1.Risk
+		want     recommender.AdaptiveSettings
+	}{
+		"Workload":         {v1alpha1.StrategyWorkload, ptr.To(v1alpha1.RiskHigh), recommender.AdaptiveSettings{}},
+		"Adaptive":         {v1alpha1.StrategyAdaptive, nil, recommender.AdaptiveSettings{Risk: 1, Cadence: 2 * time.Hour}},
+		"Adaptive, Low":    {v1alpha1.StrategyAdaptive, ptr.To(v1alpha1.RiskLow), recommender.AdaptiveSettings{Risk: 0.3, Cadence: 2 * time.Hour}},
+		"Adaptive, Medium": {v1alpha1.StrategyAdaptive, ptr.To(v1alpha1.RiskMedium), recommender.AdaptiveSettings{Risk: 1, Cadence: 2 * time.Hour}},
+		"Adaptive, High":   {v1alpha1.StrategyAdaptive, ptr.To(v1alpha1.RiskHigh), recommender.AdaptiveSettings{Risk: 3, Cadence: 2 * time.Hour}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &v1alpha1.AttunePolicy{Spec: v1alpha1.AttunePolicySpec{TargetRef: v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: "web"}}}
+			p.Spec.Strategy, p.Spec.Adaptive = &c.strategy, &v1alpha1.AdaptiveSettings{Risk: c.risk}
+			p.Spec.UpdateStrategy = &v1alpha1.UpdateStrategy{Cooldown: &v1alpha1.Duration{Duration: metav1.Duration{Duration: 2 * time.Hour}}}
+			settings, err := policy.Resolve(nil, nil, p)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, settings.Recommender.Adaptive)
+		})
+	}
+}
+
+// Adaptive looks at two weeks, unless that is more than a policy may have.
+func TestTheBuiltInWindowOfAStrategy(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec string
+		want time.Duration
+	}{
+		"Workload":                 {`strategy: Workload`, 168 * time.Hour},
+		"Adaptive":                 {`strategy: Adaptive`, 336 * time.Hour},
+		"Adaptive, its own":        {`{strategy: Adaptive, metricsSource: {historyWindow: 96h}}`, 96 * time.Hour},
+		"Adaptive, as many as fit": {`{strategy: Adaptive, metricsSource: {queryStep: 5m}}`, 336 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := policy.Resolve(nil, nil, aPolicy(t, c.spec))
+			require.NoError(t, err)
+			assert.Equal(t, c.want, s.Source.HistoryWindow)
+			assert.Equal(t, c.want, s.Recommender.HistoryWindow)
+		})
+	}
+	bounded := policy.Operator{Steps: 2016}
+	s, err := policy.ResolveAllowed(nil, nil, aPolicy(t, `strategy: Adaptive`), bounded)
+	require.NoError(t, err)
+	assert.Equal(t, 168*time.Hour, s.Source.HistoryWindow, "what the operator allows")
 }

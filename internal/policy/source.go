@@ -23,10 +23,10 @@ type sourceFields struct{ *overlay }
 
 // read reads the source. The step comes first, since the built-in rate window is derived from it: a window shorter
 // than a step would miss samples.
-func (o sourceFields) read(operator Operator) usage.SourceSettings {
+func (o sourceFields) read(operator Operator, strategy v1alpha1.Strategy) usage.SourceSettings {
 	step := span(o.overlay, "metricsSource.queryStep", queryStep, 10*time.Second, time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.QueryStep })
 	s := usage.SourceSettings{
-		HistoryWindow: span(o.overlay, "metricsSource.historyWindow", historyWindow, time.Hour, 720*time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.HistoryWindow }),
+		HistoryWindow: span(o.overlay, "metricsSource.historyWindow", windowOf(strategy, step, operator), time.Hour, 720*time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.HistoryWindow }),
 		QueryStep:     step,
 		RateWindow: span(o.overlay, "metricsSource.rateWindow", max(step, minRateWindow), minRateWindow, 720*time.Hour,
 			func(l layer) *v1alpha1.Duration { return l.MetricsSource.RateWindow }),
@@ -36,6 +36,15 @@ func (o sourceFields) read(operator Operator) usage.SourceSettings {
 	s.Prometheus, s.Namespace = o.prometheus()
 	s.OfPolicy = s.Prometheus != nil && o.origin["metricsSource.prometheus.address"] != Cluster
 	return s
+}
+
+// windowOf a strategy that sets none. Adaptive looks at two weeks, since it weighs peaks that are rare; where that would be
+// more steps than a policy may have, it has the week of the others.
+func windowOf(strategy v1alpha1.Strategy, step time.Duration, operator Operator) time.Duration {
+	if strategy == v1alpha1.StrategyAdaptive && int(adaptiveWindow/step) <= cmp.Or(operator.Steps, MostSteps) {
+		return adaptiveWindow
+	}
+	return historyWindow
 }
 
 // bound limits what one policy takes of the memory and the query time that all policies share. A value beyond the

@@ -74,7 +74,7 @@ func (e *Estimator) Decide(now time.Time, mayFall bool) recommender.Estimate {
 		return recommender.Estimate{}
 	}
 	estimate := e.choose()
-	want := max(e.base[e.rule], e.value(e.rule)) * e.terms.margins[e.margin]
+	want := float64(estimate.Value) * estimate.Margin
 	e.remember(now, want)
 	most := e.mostWanted()
 	switch lower := e.inForce - most; {
@@ -114,7 +114,7 @@ func (e *Estimator) choose() recommender.Estimate {
 		e.rule, e.margin, e.chosen = rule, margin, true
 	}
 	return recommender.Estimate{
-		Rule: e.terms.rules[e.rule].name, Value: recommender.Usage(e.value(e.rule)), Margin: e.terms.margins[e.margin],
+		Rule: e.terms.rules[e.rule].name, Value: recommender.Usage(max(e.base[e.rule], e.value(e.rule))), Margin: e.terms.margins[e.margin],
 		Short: e.short(e.rule, e.margin, e.above(e.rule, e.margin)), Hours: e.hours,
 	}
 }

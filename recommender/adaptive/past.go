@@ -32,8 +32,8 @@ func Of(steps []recommender.StepUsage, settings recommender.Settings) *[2]recomm
 }
 
 // grains is into how many parts the history window is divided. Where the history begins moves by one of them, so that
-// most estimates continue those of the hour before: with the built-in window by a day, at midnight UTC. The oldest values
-// that a store keeps are less exact until a whole day of them has left (package usage/history); they are not looked at.
+// most estimates continue those of the hour before: with the built-in window by two days. The oldest values
+// that a store keeps are less exact until a whole page of them has left (package usage/history); they are not looked at.
 const grains = 7
 
 // begins is where the history begins that counts, for one that ends at a time.

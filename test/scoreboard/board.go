@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/backtest"
@@ -32,16 +33,20 @@ type board struct {
 
 // newBoard has the peers and the shipped strategy with the built-in settings.
 func newBoard(name string) (*board, error) {
-	settings, err := policy.Defaults()
+	workload, err := policy.Defaults(v1alpha1.StrategyWorkload)
 	if err != nil {
 		return nil, err
 	}
-	alone := backtest.Alone(settings.Recommender)
-	b := &board{name: name, risks: sweep(alone), rules: backtest.Rules{Warmup: 24 * time.Hour, Cadence: time.Hour}}
+	own, err := policy.Defaults(v1alpha1.StrategyAdaptive)
+	if err != nil {
+		return nil, err
+	}
+	adapts := backtest.Alone(own.Recommender)
+	b := &board{name: name, risks: sweep(adapts), rules: backtest.Rules{Warmup: 24 * time.Hour, Cadence: time.Hour}}
 	if warmup, known := warmups[strings.SplitN(name, ".", 2)[0]]; known {
 		b.rules.Warmup = warmup
 	}
-	b.strategies = append(backtest.Peers(), backtest.Shipped("attune", alone), backtest.Adaptive(1, alone))
+	b.strategies = append(backtest.Peers(), backtest.Shipped("attune", backtest.Alone(workload.Recommender)), backtest.Adaptive(1, adapts))
 	for _, s := range b.strategies {
 		b.tallies = append(b.tallies, backtest.NewTally(s.Name))
 	}
