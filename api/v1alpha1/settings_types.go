@@ -445,7 +445,7 @@ type NodeSettings struct {
 	Group *string `json:"group,omitempty"`
 }
 
-// Risk is the one knob of the Adaptive strategy.
+// Risk is the one knob of the Adaptive strategy: how much shortage is accepted to reserve less.
 // +kubebuilder:validation:Enum=Low;Medium;High
 type Risk string
 
