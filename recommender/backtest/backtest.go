@@ -71,6 +71,11 @@ type Rules struct {
 // change rule of this project.
 const deadBand = 0.1
 
+// mostInGap bounds the decisions between two samples, so that a replay costs what its samples are and not how far they
+// are apart: a thousand is six weeks of hours. The last ones are made, since what fades has faded by then, and what
+// happens in between is judged by nothing.
+const mostInGap = 1000
+
 // least is the smallest size that Kubernetes stores: a millicore and a byte.
 var least = Size{0.001, 1}
 
@@ -83,6 +88,7 @@ func Replay(series Series, strategy Strategy, rules Rules) Score {
 	cadence := rules.Cadence.Milliseconds()
 	due := above(series.Samples[0].At+rules.Warmup.Milliseconds(), cadence)
 	for _, s := range series.Samples {
+		due = max(due, above(s.At, cadence)-mostInGap*cadence)
 		for ; due < s.At; due += cadence {
 			p.decide(due)
 		}
