@@ -26,6 +26,8 @@ type backtestFlags struct {
 	peers bool
 	// sweep has the risks at which the estimator Adaptive is judged in the place of the policy; empty: it is not.
 	sweep risks
+	// budgets at which a CI job stops.
+	budgets budgets
 }
 
 // risks is the value of --sweep, such as risk=0.1,1,10.
@@ -72,10 +74,12 @@ func newBacktest(env *environment) *cobra.Command {
 		Long: "Judge a policy on recorded usage, without a cluster: what it would have reserved without need (slack), where CPU would have been\n" +
 			"short (starved) and memory beyond its limit (OOM hours), and how often it would have resized. Each container is judged alone, by\n" +
 			"its target, with a dead band of 10 %. --peers judges the published formulas of others on the same trace.\n" +
-			"There is no finding: whatever the answer is, it is an answer.",
-		Example: "  kubectl attune backtest --trace trace.csv.gz --peers\n  kubectl attune backtest --trace trace.csv.gz --policy policy.yaml -o json",
-		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return runBacktest(env, flags) },
+			"A finding (exit code 2) is a budget (--max-…) that the policy breaks; without one, whatever the answer is, it is an answer.",
+		Example: "  kubectl attune backtest --trace trace.csv.gz --peers\n" +
+			"  kubectl attune backtest --trace trace.csv.gz --policy policy.yaml -o json\n" +
+			"  kubectl attune backtest --trace trace.csv.gz --policy policy.yaml --max-oom-hours-per-day 0.01 --max-starved-minutes-per-day 1",
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return runBacktest(env, flags) },
 	}
 	f := command.Flags()
 	f.StringVar(&flags.trace, "trace", "", "CSV file of usage samples, gzip by name (.gz): series_id,timestamp,cpu_cores,memory_bytes, the rows of a series next to each other")
@@ -84,6 +88,7 @@ func newBacktest(env *environment) *cobra.Command {
 	f.DurationVar(&flags.rules.Cadence, "cadence", time.Hour, "How often a size is decided")
 	f.Var(&flags.sweep, "sweep", "Judge the estimator of strategy Adaptive at several risks, e.g. risk=0.1,1,10: 1 is Medium, greater accepts more")
 	f.BoolVar(&flags.peers, "peers", false, "Judge the formulas of VPA, KRR, Autopilot's window and others on the same trace")
+	flags.budgets.addFlags(f)
 	return command
 }
 
@@ -94,12 +99,14 @@ func (f *backtestFlags) check() error {
 		return errors.New("which trace? give a file with --trace trace.csv.gz")
 	case len(f.sweep) > 0 && (f.policy != "" || f.peers):
 		return errors.New("--sweep judges the estimator alone: leave --policy and --peers out")
+	case len(f.sweep) > 0 && f.budgets.any():
+		return errors.New("budgets (--max-…) are judged on a policy, and --sweep judges the estimator alone: leave one of them out")
 	case f.rules.Warmup < 0:
 		return fmt.Errorf("--warmup %s is negative: give 0s or more, e.g. 24h", f.rules.Warmup)
 	case f.rules.Cadence < time.Minute:
 		return fmt.Errorf("--cadence %s is too short: give 1m or more, e.g. 1h", f.rules.Cadence)
 	}
-	return nil
+	return f.budgets.check()
 }
 
 // runBacktest replays a trace series by series and prints what came of it.
@@ -136,7 +143,11 @@ func runBacktest(env *environment, flags backtestFlags) error {
 	if len(flags.sweep) > 0 {
 		return env.print(newSweepAnswer(flags.sweep, tallies))
 	}
-	return env.print(newBacktestAnswer(tallies))
+	answer := newBacktestAnswer(tallies)
+	if err := env.print(answer); err != nil {
+		return err
+	}
+	return flags.budgets.judged(env, answer.backtestResult)
 }
 
 // strategies are the members of a sweep, or the policy and, where they are asked for, its peers.

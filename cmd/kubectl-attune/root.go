@@ -11,7 +11,7 @@ import (
 )
 
 // Exit codes.
-// exitFinding lets a script tell a finding from a failure. Only status and diff have findings.
+// exitFinding lets a script tell a finding from a failure. Only status, diff and backtest have findings.
 const (
 	exitOK      = 0
 	exitError   = 1
