@@ -148,5 +148,5 @@ func TestBacktestMistakes(t *testing.T) {
 	}
 	got := cliTest{t: t}.run("backtest")
 	assert.Equal(t, exitError, got.code)
-	assert.Equal(t, "error: which trace? give a file with --trace trace.csv.gz\n", got.errOut)
+	assert.Equal(t, "error: which usage? give a file with --trace trace.csv.gz, or that of the cluster with --from embedded or --from prometheus\n", got.errOut)
 }

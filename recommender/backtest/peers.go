@@ -31,6 +31,30 @@ func Peers() []Strategy {
 	}
 }
 
+// Fixed is one size for all of time, such as what a template asks for; a resource that is 0 has no request.
+func Fixed(name string, size Size) Strategy {
+	return Strategy{Name: name, Exact: true, New: func(Series) Algorithm { return fixed{size: size} }}
+}
+
+type fixed struct {
+	deaf
+	size Size
+}
+
+// Observe implements Algorithm.
+func (fixed) Observe(Sample, Size) {}
+
+// Decide implements Algorithm.
+func (f fixed) Decide(int64) Size {
+	size := f.size
+	for r, amount := range size {
+		if amount <= 0 {
+			size[r] = math.NaN()
+		}
+	}
+	return size
+}
+
 // deaf are algorithms that do not hear of OOM kills.
 type deaf struct{}
 
