@@ -130,7 +130,9 @@ func runBacktest(ctx context.Context, env *environment, flags backtestFlags, pol
 	if err != nil {
 		return err
 	}
-	tallies, err := flags.play(ctx, usage)
+	shown := newProgress(env)
+	tallies, err := flags.play(ctx, usage, shown)
+	shown.done()
 	if err != nil {
 		return err
 	}
@@ -159,7 +161,7 @@ func (f *backtestFlags) usage(ctx context.Context, env *environment, policies []
 }
 
 // play replays all of the usage.
-func (f *backtestFlags) play(ctx context.Context, usage recorded) ([]*backtest.Tally, error) {
+func (f *backtestFlags) play(ctx context.Context, usage recorded, shown *progress) ([]*backtest.Tally, error) {
 	contenders := f.contenders()
 	tallies := make([]*backtest.Tally, len(contenders))
 	for i, c := range contenders {
@@ -167,6 +169,7 @@ func (f *backtestFlags) play(ctx context.Context, usage recorded) ([]*backtest.T
 	}
 	var longest time.Duration
 	err := usage.each(ctx, everything, func(of container) error {
+		shown.at(of.part, of.ID)
 		longest = max(longest, time.Duration(of.Samples[len(of.Samples)-1].At-of.Samples[0].At)*time.Millisecond)
 		for i, c := range contenders {
 			tallies[i].Add(backtest.Replay(of.Series, c.strategy(of), f.rules))

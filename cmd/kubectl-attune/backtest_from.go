@@ -201,7 +201,7 @@ func (l *liveUsage) each(ctx context.Context, want func(string) bool, yield func
 				l.note("%s: no usage is known of the time that is asked about", clusterusage.SeriesID(id, name))
 				continue
 			}
-			if err := yield(container{of, settings.Recommender, sizeOf(sizes[name])}); err != nil {
+			if err := yield(container{of, settings.Recommender, sizeOf(sizes[name]), float64(i+1) / float64(len(l.recs))}); err != nil {
 				return err
 			}
 		}

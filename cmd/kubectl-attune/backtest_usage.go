@@ -20,6 +20,8 @@ type container struct {
 	settings recommender.Settings
 	// current are the requests of its template; 0: not known.
 	current backtest.Size
+	// part of all usage that has been read with it, 0 to 1; 0: not known.
+	part float64
 }
 
 // recorded is usage that can be read as often as it is needed, one container at a time.
@@ -47,11 +49,12 @@ type traceFile struct {
 func (t *traceFile) name() string { return t.path }
 
 func (t *traceFile) each(_ context.Context, want func(string) bool, yield func(container) error) error {
-	report, err := csvfile.Each(t.path, func(of csvfile.Series) error {
+	part := 0.0
+	report, err := csvfile.EachTold(t.path, func(read float64) { part = read }, func(of csvfile.Series) error {
 		if !want(of.ID) {
 			return nil
 		}
-		return yield(container{Series: of.Replayed(), settings: t.settings})
+		return yield(container{Series: of.Replayed(), settings: t.settings, part: part})
 	})
 	if err != nil {
 		return err

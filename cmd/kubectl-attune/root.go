@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,8 @@ var errFinding = errors.New("finding")
 type environment struct {
 	// IOStreams are stdin, stdout and stderr. run wraps the last two.
 	genericiooptions.IOStreams
+	// terminal is stderr where that is a terminal, else nil. Unlike ErrOut it takes control characters.
+	terminal io.Writer
 	// now returns the present time.
 	now func() time.Time
 	// cluster connects to the API server when a verb asks for it.
