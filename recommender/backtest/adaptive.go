@@ -20,7 +20,13 @@ func Adaptive(risk adaptive.Risk) Strategy {
 type estimated struct {
 	of    [2]*adaptive.Estimator
 	moves adaptive.Moves
+	// promised by the last decision; see Promiser.
+	promised [2]float64
 }
+
+// Promised implements Promiser. It is that of the pair of rule and margin; the size in force may be more, as it is held for
+// a while when less is wanted.
+func (e *estimated) Promised() [2]float64 { return e.promised }
 
 // Observe implements Algorithm.
 func (e *estimated) Observe(s Sample, _ Size) {
@@ -40,9 +46,10 @@ func (e *estimated) Decide(at int64) Size {
 	now, size, moved := time.UnixMilli(at).UTC(), nothing, false
 	for r := range e.of {
 		had := e.of[r].InForce()
-		want, _ := e.of[r].Decide(now, &e.moves)
+		want, choice := e.of[r].Decide(now, &e.moves)
+		e.promised[r] = math.NaN()
 		if want > 0 {
-			size[r] = math.Max(want, least[r])
+			size[r], e.promised[r] = math.Max(want, least[r]), choice.Short
 			moved = moved || had > 0 && want != had
 		}
 	}

@@ -28,6 +28,8 @@ type board struct {
 	// risks are those of strategy Adaptive, sweep what came of them.
 	risks []backtest.Strategy
 	sweep []*backtest.Tally
+	// atOne compares what strategy Adaptive promises at risk 1 with what comes of it, atAll at all risks of the sweep.
+	atOne, atAll backtest.Reliability
 }
 
 // newBoard has the peers and the shipped strategy with the built-in settings.
@@ -40,11 +42,12 @@ func newBoard(name string) (*board, error) {
 	if warmup, known := warmups[strings.SplitN(name, ".", 2)[0]]; known {
 		b.rules.Warmup = warmup
 	}
-	b.strategies = append(backtest.Peers(), backtest.Workload("attune", backtest.Alone(settings.Recommender)), backtest.Adaptive(1))
+	b.strategies = append(backtest.Peers(), backtest.Workload("attune", backtest.Alone(settings.Recommender)), backtest.Promising(backtest.Adaptive(1), &b.atOne))
 	for _, s := range b.strategies {
 		b.tallies = append(b.tallies, backtest.NewTally(s.Name))
 	}
-	for _, s := range b.risks {
+	for i, s := range b.risks {
+		b.risks[i] = backtest.Promising(s, &b.atAll)
 		b.sweep = append(b.sweep, backtest.NewTally(s.Name))
 	}
 	return b, nil
@@ -87,7 +90,10 @@ func (b *board) write(w io.Writer) error {
 	if _, err := io.WriteString(w, text.String()); err != nil {
 		return err
 	}
-	return b.equal(w)
+	if err := b.equal(w); err != nil {
+		return err
+	}
+	return b.promised(w)
 }
 
 func row(t *backtest.Tally) string {

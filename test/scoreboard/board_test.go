@@ -44,6 +44,13 @@ func TestTheProjectsOwnTrace(t *testing.T) {
 		assert.Contains(t, text.String(), "\n| "+s.Name+" | ")
 	}
 	assert.Contains(t, text.String(), "\n| vpa-nofloor | cpu | ")
+	assert.Contains(t, text.String(), "\n| 1 | cpu | ")
+	assert.Contains(t, text.String(), "\n| all | memory | ")
+	for _, r := range recommender.Resources {
+		one, all := b.atOne.Total(r), b.atAll.Total(r)
+		assert.Positive(t, one.Observed)
+		assert.Equal(t, 33*one.Time, all.Time, "every risk is judged on the same time")
+	}
 	for _, tally := range b.sweep {
 		assert.Equal(t, 40, tally.Report().Series)
 	}
