@@ -49,6 +49,13 @@ type Algorithm interface {
 	Decide(at int64) Size
 }
 
+// Limiter is an algorithm whose memory limit is not its request.
+type Limiter interface {
+	Algorithm
+	// MemoryLimit in bytes, since the last decision; NaN or 0: none is known.
+	MemoryLimit() float64
+}
+
 // Strategy makes the algorithms of one kind.
 type Strategy struct {
 	// Name of the strategy in reports.
@@ -111,9 +118,13 @@ type player struct {
 
 // take scores a sample and has it observed.
 func (p *player) take(s Sample) {
-	killed := p.score.add(s, p.inForce, p.step)
+	killed, limit := p.score.add(s, p.inForce, p.step), p.inForce[1]
+	if own, has := p.algorithm.(Limiter); has {
+		limit = own.MemoryLimit()
+		killed = p.score.addOwn(s, limit)
+	}
 	p.algorithm.Observe(s, p.inForce)
-	if killed && p.algorithm.OOM(s.At, p.inForce[1]) {
+	if killed && p.algorithm.OOM(s.At, limit) {
 		p.decide(s.At)
 	}
 }

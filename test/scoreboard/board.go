@@ -111,9 +111,17 @@ func row(t *backtest.Tally) string {
 			}
 		}
 		cells[5], cells[6] = percent(memory.FleetSlack), percent(memory.MedianSlack)
-		cells[7], cells[8] = fmt.Sprintf("%.4f", report.OOMHours), percent(float64(killed)/float64(report.Series))
+		cells[7], cells[8] = oomHours(report), percent(float64(killed)/float64(report.Series))
 	}
 	return "| " + strings.Join(cells, " | ") + " |"
+}
+
+// oomHours a container-day, beyond the request and, where there is one, beyond a limit beside it.
+func oomHours(report backtest.Report) string {
+	if report.Own {
+		return fmt.Sprintf("%.4f (own limit: %.4f)", report.OOMHours, report.OwnOOMHours)
+	}
+	return fmt.Sprintf("%.4f", report.OOMHours)
 }
 
 func percent(part float64) string { return fmt.Sprintf("%.1f %%", 100*part) }
