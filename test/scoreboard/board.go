@@ -30,6 +30,8 @@ type board struct {
 	sweep []*backtest.Tally
 	// atOne compares what strategy Adaptive promises at risk 1 with what comes of it, atAll at all risks of the sweep.
 	atOne, atAll backtest.Reliability
+	// series of the trace, which share nodes.
+	series []backtest.Series
 }
 
 // newBoard has the peers and the shipped strategy with the built-in settings.
@@ -42,7 +44,7 @@ func newBoard(name string) (*board, error) {
 	if warmup, known := warmups[strings.SplitN(name, ".", 2)[0]]; known {
 		b.rules.Warmup = warmup
 	}
-	b.strategies = append(backtest.Peers(), backtest.Workload("attune", backtest.Alone(settings.Recommender)), backtest.Promising(backtest.Adaptive(1), &b.atOne))
+	b.strategies = append(backtest.Peers(), backtest.Workload("attune", backtest.Alone(settings.Recommender)), backtest.Adaptive(1))
 	for _, s := range b.strategies {
 		b.tallies = append(b.tallies, backtest.NewTally(s.Name))
 	}
@@ -68,8 +70,9 @@ func boardOf(trace string) (*board, error) {
 
 // play one series through every strategy.
 func (b *board) play(series backtest.Series) {
+	b.series = append(b.series, series)
 	for i, s := range b.strategies {
-		b.tallies[i].Add(backtest.Replay(series, s, b.rules))
+		b.tallies[i].Add(backtest.Replay(series, backtest.Promising(s, &b.atOne), b.rules))
 	}
 	for i, s := range b.risks {
 		b.sweep[i].Add(backtest.Replay(series, s, b.rules))
@@ -93,7 +96,10 @@ func (b *board) write(w io.Writer) error {
 	if err := b.equal(w); err != nil {
 		return err
 	}
-	return b.promised(w)
+	if err := b.promised(w); err != nil {
+		return err
+	}
+	return b.nodes(w)
 }
 
 func row(t *backtest.Tally) string {

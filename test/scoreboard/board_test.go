@@ -44,6 +44,11 @@ func TestTheProjectsOwnTrace(t *testing.T) {
 		assert.Contains(t, text.String(), "\n| "+s.Name+" | ")
 	}
 	assert.Contains(t, text.String(), "\n| vpa-nofloor | cpu | ")
+	assert.Contains(t, text.String(), "on 2 nodes of at most 20 series")
+	for _, name := range []string{"n-sigma", "rc-like", "max(n-sigma, rc-like)", "node strategy", "sum of attune", "sum of adaptive-1", "sum of vpa"} {
+		assert.Contains(t, text.String(), "\n| "+name+" | ")
+	}
+	assert.NotContains(t, text.String(), "sum of oracle")
 	assert.Contains(t, text.String(), "\n| 1 | cpu | ")
 	assert.Contains(t, text.String(), "\n| all | memory | ")
 	for _, r := range recommender.Resources {
