@@ -30,6 +30,8 @@ type backtestFlags struct {
 	// the usage is that of the trace.
 	from, address string
 	last          period
+	// html: the answer is a page (-o html).
+	html bool
 	// budgets at which a CI job stops.
 	budgets budgets
 }
@@ -80,6 +82,7 @@ func newBacktest(env *environment) *cobra.Command {
 			"with a dead band of 10 %. The usage is that of a file, without a cluster, or with --from that of the workloads of policies:\n" +
 			"those that are named, else those of -n, -A and -l (which selects policies here). --policy judges a file in the place of their\n" +
 			"settings. --peers judges the published formulas of others on the same usage.\n" +
+			"-o html is a page with charts, for which --sweep and --peers go together: kubectl attune backtest … -o html > backtest.html\n" +
 			"A finding (exit code 2) is a budget (--max-…) that the policy breaks; without one, whatever the answer is, it is an answer.",
 		Example: "  kubectl attune backtest --trace trace.csv.gz --peers\n" +
 			"  kubectl attune backtest --trace trace.csv.gz --policy policy.yaml -o json\n" +
@@ -109,9 +112,9 @@ func (f *backtestFlags) check(policies []string) error {
 		return err
 	}
 	switch {
-	case len(f.sweep) > 0 && (f.policy != "" || f.peers):
-		return errors.New("--sweep judges the estimator alone: leave --policy and --peers out")
-	case len(f.sweep) > 0 && f.budgets.any():
+	case !f.policyJudged() && (f.policy != "" || f.peers):
+		return errors.New("--sweep judges the estimator alone: leave --policy and --peers out, or have all in one page with -o html")
+	case !f.policyJudged() && f.budgets.any():
 		return errors.New("budgets (--max-…) are judged on a policy, and --sweep judges the estimator alone: leave one of them out")
 	case f.rules.Warmup < 0:
 		return fmt.Errorf("--warmup %s is negative: give 0s or more, e.g. 24h", f.rules.Warmup)
@@ -123,6 +126,7 @@ func (f *backtestFlags) check(policies []string) error {
 
 // runBacktest replays recorded usage container by container and prints what came of it.
 func runBacktest(ctx context.Context, env *environment, flags backtestFlags, policies []string) error {
+	flags.html = env.format == formatHTML
 	if err := flags.check(policies); err != nil {
 		return err
 	}
@@ -131,15 +135,19 @@ func runBacktest(ctx context.Context, env *environment, flags backtestFlags, pol
 		return err
 	}
 	shown := newProgress(env)
-	tallies, err := flags.play(ctx, usage, shown)
-	shown.done()
+	defer shown.done()
+	found, err := flags.play(ctx, usage, shown)
 	if err != nil {
 		return err
 	}
-	if len(flags.sweep) > 0 {
-		return env.print(newSweepAnswer(flags.sweep, tallies))
+	if flags.html {
+		return flags.writePage(ctx, env, usage, found, shown)
 	}
-	answer := newBacktestAnswer(tallies)
+	shown.done()
+	if len(flags.sweep) > 0 {
+		return env.print(newSweepAnswer(flags.sweep, found.tallies))
+	}
+	answer := newBacktestAnswer(found.tallies)
 	if err := env.print(answer); err != nil {
 		return err
 	}
@@ -152,7 +160,7 @@ func (f *backtestFlags) usage(ctx context.Context, env *environment, policies []
 		return newLiveUsage(ctx, env, *f, policies)
 	}
 	trace := &traceFile{env: env, path: f.trace}
-	if len(f.sweep) > 0 {
+	if !f.policyJudged() {
 		return trace, nil
 	}
 	settings, err := backtestSettings(f.policy)
@@ -160,26 +168,39 @@ func (f *backtestFlags) usage(ctx context.Context, env *environment, policies []
 	return trace, err
 }
 
-// play replays all of the usage.
-func (f *backtestFlags) play(ctx context.Context, usage recorded, shown *progress) ([]*backtest.Tally, error) {
-	contenders := f.contenders()
-	tallies := make([]*backtest.Tally, len(contenders))
-	for i, c := range contenders {
-		tallies[i] = backtest.NewTally(c.name)
+// policyJudged: a sweep judges the estimator alone, but in a page, which has all in one chart.
+func (f *backtestFlags) policyJudged() bool { return len(f.sweep) == 0 || f.html }
+
+// played is what came of a replay.
+type played struct {
+	// tallies of the contenders, each with a score for each of the series.
+	tallies []*backtest.Tally
+	series  []string
+	// promises of the sweep, compared with what came of them.
+	promises backtest.Reliability
+}
+
+// play replays all of the usage. Of each container it keeps the scores and the name.
+func (f *backtestFlags) play(ctx context.Context, usage recorded, shown *progress) (*played, error) {
+	found := &played{}
+	contenders := f.contenders(&found.promises)
+	for _, c := range contenders {
+		found.tallies = append(found.tallies, backtest.NewTally(c.name))
 	}
 	var longest time.Duration
 	err := usage.each(ctx, everything, func(of container) error {
 		shown.at(of.part, of.ID)
 		longest = max(longest, time.Duration(of.Samples[len(of.Samples)-1].At-of.Samples[0].At)*time.Millisecond)
+		found.series = append(found.series, of.ID)
 		for i, c := range contenders {
-			tallies[i].Add(backtest.Replay(of.Series, c.strategy(of), f.rules))
+			found.tallies[i].Add(backtest.Replay(of.Series, c.strategy(of), f.rules))
 		}
 		return ctx.Err()
 	})
-	if err == nil && tallies[0].Report().Series == 0 {
+	if err == nil && found.tallies[0].Report().Series == 0 {
 		err = tooShort(usage, longest, f.rules.Warmup)
 	}
-	return tallies, err
+	return found, err
 }
 
 // contender is a strategy, made for a container by what that is judged by.
@@ -193,25 +214,36 @@ func unchanging(s backtest.Strategy) contender {
 	return contender{s.Name, func(container) backtest.Strategy { return s }}
 }
 
-// contenders are the members of a sweep, or the policy with what the templates ask for now and, where they are asked for,
-// the peers.
-func (f *backtestFlags) contenders() (all []contender) {
-	for _, risk := range f.sweep {
-		all = append(all, unchanging(backtest.Adaptive(risk)))
-	}
-	if len(all) > 0 {
-		return all
-	}
-	all = append(all, contender{"attune", func(of container) backtest.Strategy { return backtest.Workload("attune", backtest.Alone(of.settings)) }})
-	if f.from != "" {
-		all = append(all, contender{"current", func(of container) backtest.Strategy { return backtest.Fixed("current", of.current) }})
-	}
-	if f.peers {
+// Names of what is judged beside peers.
+const (
+	policyName  = "attune"
+	currentName = "current"
+	maximumName = "static-max1.2"
+)
+
+// contenders are the policy with what the templates ask for now and, where they are asked for, the peers; or the members of
+// a sweep, which in a page come last. Their promises are noted.
+func (f *backtestFlags) contenders(promises *backtest.Reliability) (all []contender) {
+	if f.policyJudged() {
+		all = append(all, contender{policyName, judgedPolicy})
+		if f.from != "" {
+			all = append(all, contender{currentName, func(of container) backtest.Strategy { return backtest.Fixed(currentName, of.current) }})
+		}
 		for _, peer := range backtest.Peers() {
-			all = append(all, unchanging(peer))
+			if f.peers || f.html && peer.Name == maximumName {
+				all = append(all, unchanging(peer))
+			}
 		}
 	}
+	for _, risk := range f.sweep {
+		all = append(all, unchanging(backtest.Promising(backtest.Adaptive(risk), promises)))
+	}
 	return all
+}
+
+// judgedPolicy is the policy of a container.
+func judgedPolicy(of container) backtest.Strategy {
+	return backtest.Workload(policyName, backtest.Alone(of.settings))
 }
 
 // backtestSettings are those of a policy file, or the built-in ones.

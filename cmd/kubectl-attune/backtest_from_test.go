@@ -86,6 +86,10 @@ func TestBacktestFromCheckpoints(t *testing.T) {
 	whole := decoded(t, c.run("backtest", "--from", "embedded", "-A", "-l", "team=web", "-o", "json"))
 	assert.Equal(t, of, whole, "by the label of the policy")
 	assert.Equal(t, exitFinding, c.run("backtest", "--from", "embedded", "api", "--max-cpu-slack", "0.01").code)
+	page := c.run("backtest", "--from", "embedded", "api", "-o", "html")
+	assert.Equal(t, exitOK, page.code, page.errOut)
+	assert.Contains(t, page.out, "the templates request now")
+	assert.Contains(t, page.out, "shop/Deployment/web/app: the most typical")
 }
 
 // A file says what another policy would do with the cluster's usage.
