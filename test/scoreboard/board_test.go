@@ -51,6 +51,9 @@ func TestTheProjectsOwnTrace(t *testing.T) {
 	assert.NotContains(t, text.String(), "sum of oracle")
 	assert.Contains(t, text.String(), "\n| 1 | cpu | ")
 	assert.Contains(t, text.String(), "\n| all | memory | ")
+	assert.Contains(t, text.String(), "\n| all | memory, together | ")
+	assert.Contains(t, text.String(), "\n| node-alone | cpu | ")
+	assert.NotContains(t, text.String(), "\n| node-alone | memory | ")
 	for _, r := range recommender.Resources {
 		one, all := b.atOne.Total(r), b.atAll.Total(r)
 		assert.Positive(t, one.Observed)

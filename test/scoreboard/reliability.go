@@ -20,10 +20,17 @@ func (b *board) promised(w io.Writer) error {
 	}{{"1", &b.atOne}, {"all", &b.atAll}} {
 		for _, r := range recommender.Resources {
 			for _, bin := range of.found.Bins(r) {
-				fmt.Fprintf(&text, "| %s | %s | %.3g %% | %.3g %% | %d | %.0f |\n", of.risk, r, 100*bin.PromisedPart(), 100*bin.ObservedPart(), bin.Decisions, bin.Time.Hours())
+				text.WriteString(promises(of.risk, r.String(), bin))
+			}
+			if total := of.found.Total(r); total.Time > 0 {
+				text.WriteString(promises(of.risk, r.String()+", together", total))
 			}
 		}
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+func promises(risk, of string, p backtest.Promises) string {
+	return fmt.Sprintf("| %s | %s | %.3g %% | %.3g %% | %d | %.0f |\n", risk, of, 100*p.PromisedPart(), 100*p.ObservedPart(), p.Decisions, p.Time.Hours())
 }
