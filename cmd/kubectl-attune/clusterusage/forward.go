@@ -18,11 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/askpod"
 	"attune.io/attune/usage/prometheus"
 )
 
-// MostAnswer is the most that an answer of a server may have, in bytes: less than a forwarded port carries.
-const MostAnswer = 30 << 20
+// mostAnswer is the most that an answer of a server may have, in bytes. A forwarded port carries a little more, so that one
+// that is cut off is known by its length, and asked for in parts.
+const mostAnswer = askpod.MostAnswer - 1
 
 // AskPod sends a GET to a port of a pod, and returns the HTTP status and the body.
 type AskPod func(ctx context.Context, namespace, pod string, port int, path string) (status int, body []byte, err error)
@@ -37,7 +39,7 @@ func Server(ctx context.Context, c client.Reader, ask AskPod, source v1alpha1.Pr
 		return nil, fmt.Errorf("the server %s takes headers or credentials, which the plugin does not send: forward a port of what stands behind it, and give --address http://localhost:PORT", source.Address)
 	}
 	config := prometheus.ConfigOf(source, prometheus.Credentials{})
-	config.Labels, config.MaxBytes = labels, MostAnswer
+	config.Labels, config.MaxBytes = labels, mostAnswer
 	name, namespace, inside := serviceOf(source.Address)
 	if !inside {
 		return prometheus.New(config)
