@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -14,7 +15,6 @@ import (
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/backtest"
-	"attune.io/attune/usage/csvfile"
 )
 
 // backtestFlags are the flags of backtest.
@@ -27,6 +27,14 @@ type backtestFlags struct {
 	peers bool
 	// sweep has the risks at which the estimator Adaptive is judged in the place of the policy; empty: it is not.
 	sweep risks
+	// from is the source of the cluster's usage, last how far back it is read, address that of a Prometheus server; empty:
+	// the usage is that of the trace.
+	from, address string
+	last          period
+	// html: the answer is a page (-o html).
+	html bool
+	// budgets at which a CI job stops.
+	budgets budgets
 }
 
 // risks is the value of --sweep, such as risk=0.1,1,10.
@@ -66,109 +74,193 @@ func (r *risks) Set(value string) error {
 
 // newBacktest makes the verb backtest.
 func newBacktest(env *environment) *cobra.Command {
-	flags := backtestFlags{}
+	flags := backtestFlags{last: period{Duration: defaultLast}}
 	command := &cobra.Command{
-		Use:   "backtest --trace trace.csv.gz [--policy policy.yaml]",
-		Short: "Judge a policy on recorded usage, without a cluster",
-		Long: "Judge a policy on recorded usage, without a cluster: what it would have reserved without need (slack), where CPU would have been\n" +
-			"short (starved) and memory beyond its limit (OOM hours), and how often it would have resized. Each container is judged alone, by\n" +
-			"its target, with a dead band of 10 %. --peers judges the published formulas of others on the same trace.\n" +
-			"There is no finding: whatever the answer is, it is an answer.",
-		Example: "  kubectl attune backtest --trace trace.csv.gz --peers\n  kubectl attune backtest --trace trace.csv.gz --policy policy.yaml -o json",
-		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return runBacktest(env, flags) },
+		Use:   "backtest (--trace trace.csv.gz | --from embedded|prometheus [POLICY...]) [--policy policy.yaml]",
+		Short: "Judge a policy on recorded usage: what it would have reserved, starved and killed",
+		Long: "Judge a policy on recorded usage: what it would have reserved without need (slack), where CPU would have been short (starved)\n" +
+			"and memory beyond its limit (OOM hours), and how often it would have resized. Each container is judged alone, by its target,\n" +
+			"with a dead band of 10 %. The usage is that of a file, without a cluster, or with --from that of the workloads of policies:\n" +
+			"those that are named, else those of -n, -A and -l (which selects policies here). --policy judges a file in the place of their\n" +
+			"settings. --peers judges the published formulas of others on the same usage.\n" +
+			"-o html is a page with charts, for which --sweep and --peers go together: kubectl attune backtest … -o html > backtest.html\n" +
+			"A finding (exit code 2) is a budget (--max-…) that the policy breaks; without one, whatever the answer is, it is an answer.",
+		Example: "  kubectl attune backtest --trace trace.csv.gz --peers\n" +
+			"  kubectl attune backtest --trace trace.csv.gz --policy policy.yaml -o json\n" +
+			"  kubectl attune backtest --trace trace.csv.gz --policy policy.yaml --max-oom-hours-per-day 0.01 --max-starved-minutes-per-day 1\n" +
+			"  kubectl attune backtest --from prometheus --last 14d -n shop api",
+		RunE: func(cmd *cobra.Command, policies []string) error {
+			return runBacktest(cmd.Context(), env, flags, policies)
+		},
 	}
 	f := command.Flags()
 	f.StringVar(&flags.trace, "trace", "", "CSV file of usage samples, gzip by name (.gz): series_id,timestamp,cpu_cores,memory_bytes, the rows of a series next to each other")
-	f.StringVar(&flags.policy, "policy", "", "YAML file with an AttunePolicy, and the defaults under it where there are any (default: the built-in settings)")
+	f.StringVar(&flags.from, "from", "", "Usage of the cluster: embedded (what AttuneRecommendations keep) or prometheus (asked of the policies' server)")
+	f.Var(&flags.last, "last", "How much of the cluster's usage is read, e.g. 14d or 36h")
+	f.StringVar(&flags.address, "address", "", "With --from prometheus: server in the place of the policies' own; one of a Service is reached through its pod, any other from here")
+	f.StringVar(&flags.policy, "policy", "", "YAML file with an AttunePolicy, and the defaults under it where there are any (default: the built-in settings; with --from those of the policies)")
 	f.DurationVar(&flags.rules.Warmup, "warmup", 24*time.Hour, "How much of each series is history only, and not judged")
 	f.DurationVar(&flags.rules.Cadence, "cadence", time.Hour, "How often a size is decided")
 	f.Var(&flags.sweep, "sweep", "Judge the estimator of strategy Adaptive at several risks, e.g. risk=0.1,1,10: 1 is Medium, greater accepts more")
-	f.BoolVar(&flags.peers, "peers", false, "Judge the formulas of VPA, KRR, Autopilot's window and others on the same trace")
+	f.BoolVar(&flags.peers, "peers", false, "Judge the formulas of VPA, KRR, Autopilot's window and others on the same usage")
+	flags.budgets.addFlags(f)
 	return command
 }
 
 // check returns one sentence about flags that cannot work.
-func (f *backtestFlags) check() error {
+func (f *backtestFlags) check(policies []string) error {
+	if err := f.checkFrom(policies); err != nil {
+		return err
+	}
 	switch {
-	case f.trace == "":
-		return errors.New("which trace? give a file with --trace trace.csv.gz")
-	case len(f.sweep) > 0 && (f.policy != "" || f.peers):
-		return errors.New("--sweep judges the estimator alone: leave --policy and --peers out")
+	case !f.policyJudged() && (f.policy != "" || f.peers):
+		return errors.New("--sweep judges the estimator alone: leave --policy and --peers out, or have all in one page with -o html")
+	case !f.policyJudged() && f.budgets.any():
+		return errors.New("budgets (--max-…) are judged on a policy, and --sweep judges the estimator alone: leave one of them out")
 	case f.rules.Warmup < 0:
 		return fmt.Errorf("--warmup %s is negative: give 0s or more, e.g. 24h", f.rules.Warmup)
 	case f.rules.Cadence < time.Minute:
 		return fmt.Errorf("--cadence %s is too short: give 1m or more, e.g. 1h", f.rules.Cadence)
 	}
-	return nil
+	return f.budgets.check()
 }
 
-// runBacktest replays a trace series by series and prints what came of it.
-func runBacktest(env *environment, flags backtestFlags) error {
-	if err := flags.check(); err != nil {
+// runBacktest replays recorded usage container by container and prints what came of it.
+func runBacktest(ctx context.Context, env *environment, flags backtestFlags, policies []string) error {
+	flags.html = env.format == formatHTML
+	if err := flags.check(policies); err != nil {
 		return err
 	}
-	strategies, err := flags.strategies()
+	usage, err := flags.usage(ctx, env, policies)
 	if err != nil {
 		return err
 	}
-	tallies := make([]*backtest.Tally, len(strategies))
-	for i, s := range strategies {
-		tallies[i] = backtest.NewTally(s.Name)
-	}
-	var longest time.Duration
-	report, err := csvfile.Each(flags.trace, func(of csvfile.Series) error {
-		series := of.Replayed()
-		longest = max(longest, time.Duration(of.Samples[len(of.Samples)-1].At-of.Samples[0].At)*time.Millisecond)
-		for i, s := range strategies {
-			tallies[i].Add(backtest.Replay(series, s, flags.rules))
-		}
-		return nil
-	})
+	shown := newProgress(env)
+	defer shown.done()
+	found, err := flags.play(ctx, usage, shown)
 	if err != nil {
 		return err
 	}
-	if told := oddities(report); told != "" {
-		env.note("%s: %d rows, %s", flags.trace, report.Rows, told)
+	if flags.html {
+		return flags.writePage(ctx, env, usage, found, shown)
 	}
-	if tallies[0].Report().Series == 0 {
-		return fmt.Errorf("%s: no series is long enough: the longest is %s, and %s of each are its warm-up; give a shorter --warmup", flags.trace, longest, flags.rules.Warmup)
-	}
+	shown.done()
 	if len(flags.sweep) > 0 {
-		return env.print(newSweepAnswer(flags.sweep, tallies))
+		return env.print(newSweepAnswer(flags.sweep, found.tallies))
 	}
-	return env.print(newBacktestAnswer(tallies))
+	answer := newBacktestAnswer(found.tallies)
+	if err := env.print(answer); err != nil {
+		return err
+	}
+	return flags.budgets.judged(env, answer.backtestResult)
 }
 
-// strategies are the members of a sweep, or the policy and, where they are asked for, its peers.
-func (f *backtestFlags) strategies() (all []backtest.Strategy, err error) {
-	if len(f.sweep) > 0 {
-		return f.swept()
+// usage that is replayed.
+func (f *backtestFlags) usage(ctx context.Context, env *environment, policies []string) (recorded, error) {
+	if f.from != "" {
+		return newLiveUsage(ctx, env, *f, policies)
+	}
+	trace := &traceFile{env: env, path: f.trace}
+	if !f.policyJudged() {
+		return trace, nil
 	}
 	settings, err := backtestSettings(f.policy)
+	trace.settings = settings.Recommender
+	return trace, err
+}
+
+// policyJudged: a sweep judges the estimator alone, but in a page, which has all in one chart.
+func (f *backtestFlags) policyJudged() bool { return len(f.sweep) == 0 || f.html }
+
+// played is what came of a replay.
+type played struct {
+	// tallies of the contenders, each with a score for each of the series.
+	tallies []*backtest.Tally
+	series  []string
+	// promises of the sweep, compared with what came of them.
+	promises backtest.Reliability
+}
+
+// play replays all of the usage. Of each container it keeps the scores and the name.
+func (f *backtestFlags) play(ctx context.Context, usage recorded, shown *progress) (*played, error) {
+	found := &played{}
+	contenders, err := f.contenders(&found.promises)
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, backtest.Shipped("attune", f.alone(settings)))
-	if f.peers {
-		all = append(all, backtest.Peers()...)
+	for _, c := range contenders {
+		found.tallies = append(found.tallies, backtest.NewTally(c.name))
 	}
-	return all, nil
+	var longest time.Duration
+	err = usage.each(ctx, everything, func(of container) error {
+		shown.at(of.part, of.ID)
+		longest = max(longest, time.Duration(of.Samples[len(of.Samples)-1].At-of.Samples[0].At)*time.Millisecond)
+		found.series = append(found.series, of.ID)
+		for i, c := range contenders {
+			found.tallies[i].Add(backtest.Replay(of.Series, c.strategy(of), f.rules))
+		}
+		return ctx.Err()
+	})
+	if err == nil && found.tallies[0].Report().Series == 0 {
+		err = tooShort(usage, longest, f.rules.Warmup)
+	}
+	return found, err
 }
 
-// swept are the members of a sweep: the strategy Adaptive with the built-in settings.
-func (f *backtestFlags) swept() (all []backtest.Strategy, err error) {
+// contender is a strategy, made for a container by what that is judged by.
+type contender struct {
+	name     string
+	strategy func(container) backtest.Strategy
+}
+
+// unchanging is the same strategy for every container.
+func unchanging(s backtest.Strategy) contender {
+	return contender{s.Name, func(container) backtest.Strategy { return s }}
+}
+
+// Names of what is judged beside peers.
+const (
+	policyName  = "attune"
+	currentName = "current"
+	maximumName = "static-max1.2"
+)
+
+// contenders are the policy with what the templates ask for now and, where they are asked for, the peers; or the members of
+// a sweep, which in a page come last. Their promises are noted.
+func (f *backtestFlags) contenders(promises *backtest.Reliability) (all []contender, err error) {
+	if f.policyJudged() {
+		all = append(all, contender{policyName, f.judgedPolicy})
+		if f.from != "" {
+			all = append(all, contender{currentName, func(of container) backtest.Strategy { return backtest.Fixed(currentName, of.current) }})
+		}
+		for _, peer := range backtest.Peers() {
+			if f.peers || f.html && peer.Name == maximumName {
+				all = append(all, unchanging(peer))
+			}
+		}
+	}
+	swept, err := f.swept(promises)
+	return append(all, swept...), err
+}
+
+// judgedPolicy is the policy of a container.
+func (f *backtestFlags) judgedPolicy(of container) backtest.Strategy {
+	return backtest.Shipped(policyName, f.alone(of.settings))
+}
+
+// swept are the members of a sweep: the strategy Adaptive with the built-in settings. Their promises are noted.
+func (f *backtestFlags) swept(promises *backtest.Reliability) (all []contender, err error) {
 	settings, err := policy.Defaults(v1alpha1.StrategyAdaptive)
 	for _, risk := range f.sweep {
-		all = append(all, backtest.Adaptive(risk, f.alone(settings)))
+		all = append(all, unchanging(backtest.Promising(backtest.Adaptive(risk, f.alone(settings.Recommender)), promises)))
 	}
 	return all, err
 }
 
 // alone are the settings for judging each container by itself, with sizes that are changed no more often than the replay
 // decides.
-func (f *backtestFlags) alone(settings policy.Settings) recommender.Settings {
-	alone := backtest.Alone(settings.Recommender)
+func (f *backtestFlags) alone(settings recommender.Settings) recommender.Settings {
+	alone := backtest.Alone(settings)
 	alone.Adaptive.Cadence = max(alone.Adaptive.Cadence, f.rules.Cadence)
 	return alone
 }

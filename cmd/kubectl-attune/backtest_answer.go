@@ -42,6 +42,8 @@ type backtestCPU struct {
 type backtestMemory struct {
 	backtestSlack
 	OOMHoursPerDay float64 `json:"oomHoursPerDay"`
+	// OwnLimitOOMHoursPerDay are those beyond a limit beside the request; absent where the request is the limit.
+	OwnLimitOOMHoursPerDay *float64 `json:"ownLimitOomHoursPerDay,omitempty"`
 }
 
 type backtestSlack struct {
@@ -92,7 +94,10 @@ func resultOf(r backtest.Report) backtestResult {
 		result.CPU = &backtestCPU{slackOf(of), rounded(r.StarvedMinutes), rounded(r.DeepMinutes)}
 	}
 	if of := r.Of[recommender.Memory]; of.Measured {
-		result.Memory = &backtestMemory{slackOf(of), rounded(r.OOMHours)}
+		result.Memory = &backtestMemory{backtestSlack: slackOf(of), OOMHoursPerDay: rounded(r.OOMHours)}
+		if own := rounded(r.OwnOOMHours); r.Own {
+			result.Memory.OwnLimitOOMHoursPerDay = &own
+		}
 	}
 	return result
 }
@@ -139,6 +144,9 @@ func (r backtestResult) row(name string, wide bool) []string {
 	}
 	if m := r.Memory; m != nil {
 		memory = []string{percent(m.FleetSlack), fmt.Sprintf("%.4f", m.OOMHoursPerDay), percent(m.MedianSlack)}
+		if own := m.OwnLimitOOMHoursPerDay; own != nil {
+			memory[1] += fmt.Sprintf(" (own limit %.4f)", *own)
+		}
 	}
 	row := []string{name, cpu[0], cpu[1], memory[0], memory[1], fmt.Sprintf("%.2f", r.ResizesPerDay)}
 	if wide {

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/recommender/backtest"
 )
 
 // daily is a series of a sample each 5 minutes over some days, with a cycle of a day and one spike.
@@ -70,6 +73,100 @@ func TestBacktestJudgesThePolicy(t *testing.T) {
 	assert.Nil(t, little.Peers)
 }
 
+// The figures of a policy against budgets just below, at and above them; the answer is printed all the same.
+func TestBacktestBudgets(t *testing.T) {
+	f := newFiles(t, daily("web", 4, 0.4, 200)+daily("db", 3, 2, 3000), anyPolicy)
+	var of backtestAnswer
+	plain := f.backtest("-o", "json")
+	require.NoError(t, json.Unmarshal([]byte(plain.out), &of))
+	require.Positive(t, of.Memory.OOMHoursPerDay)
+	at := func(x float64) string { return figure(x) }
+	below := func(x float64) string { return figure(x - 1e-6) }
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		note string
+	}{
+		"at the figures": {[]string{
+			"--max-starved-minutes-per-day", at(of.CPU.StarvedMinutesPerDay), "--max-deep-minutes-per-day", at(of.CPU.DeepMinutesPerDay),
+			"--max-oom-hours-per-day", at(of.Memory.OOMHoursPerDay), "--max-resizes-per-day", at(of.ResizesPerDay),
+			"--max-cpu-slack", at(of.CPU.FleetSlack), "--max-memory-slack", at(of.Memory.FleetSlack),
+		}, exitOK, ""},
+		"no budget": {nil, exitOK, ""},
+		"one": {[]string{"--max-oom-hours-per-day", "0"}, exitFinding,
+			"over budget: " + at(of.Memory.OOMHoursPerDay) + " hours a container-day with memory beyond its limit, and --max-oom-hours-per-day allows 0\n"},
+		"three": {[]string{
+			"--max-starved-minutes-per-day", below(of.CPU.StarvedMinutesPerDay), "--max-resizes-per-day", "0.1", "--max-oom-hours-per-day", "24", "--max-cpu-slack", "0.1",
+		}, exitFinding,
+			"over budget: " + at(of.CPU.StarvedMinutesPerDay) + " minutes a container-day with more CPU used than requested, and --max-starved-minutes-per-day allows " + below(of.CPU.StarvedMinutesPerDay) + "\n" +
+				"over budget: " + at(of.ResizesPerDay) + " resizes a container-day, and --max-resizes-per-day allows 0.1\n" +
+				"over budget: " + at(of.CPU.FleetSlack) + " is the part of the requested CPU that is not used, and --max-cpu-slack allows 0.1\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := f.backtest(append(tc.args, "-o", "json")...)
+			assert.Equal(t, tc.code, got.code)
+			assert.Equal(t, tc.note, got.errOut)
+			assert.Equal(t, plain.out, got.out)
+		})
+	}
+}
+
+// The page has the policy, the peers and the sweep in one chart, the containers that were harmed, and what was chosen to be
+// drawn, by names that are those of a user.
+func TestBacktestPage(t *testing.T) {
+	evil := "<b>\x1b[31m&\"'"
+	f := newFiles(t, daily("web", 4, 0.4, 200)+daily("db", 3, 2, 3000)+strings.ReplaceAll(daily("EVIL", 4, 0.1, 50), "EVIL", `"`+strings.ReplaceAll(evil, `"`, `""`)+`"`), anyPolicy)
+	got := f.backtest("-o", "html", "--peers", "--sweep", "risk=0.1,1,10", "--max-oom-hours-per-day", "0.01")
+	assert.Equal(t, exitFinding, got.code)
+	assert.Contains(t, got.errOut, "over budget: ")
+	for _, part := range []string{
+		"<h1>Backtest of ", "vpa-nofloor", "adaptive-10", "the most ever used and 20 %", "among the most harm", "Promised and observed", "over budget: ",
+		`&lt;b&gt;\x1b[31m&amp;&#34;&#39;`, "<title id=\"frontier-cpu-title\">", "<title id=\"series-0-memory-title\">",
+	} {
+		assert.Contains(t, got.out, part)
+	}
+	assert.NotContains(t, got.out, "<b>")
+	assert.NotContains(t, got.out, "\x1b")
+
+	small := f.backtest("-o", "html")
+	assert.Equal(t, exitOK, small.code, small.errOut)
+	assert.Contains(t, small.out, "the most ever used and 20 %", "what the saving is compared with")
+	assert.NotContains(t, small.out, "vpa")
+	assert.NotContains(t, small.out, "Promised and observed")
+	assert.Equal(t, small.out, f.backtest("-o", "html").out, "it is the same each time")
+}
+
+// Those with the most harm come first, and the typical one is in the middle by slack.
+func TestWhatIsDrawn(t *testing.T) {
+	p := &played{tallies: []*backtest.Tally{backtest.NewTally("attune")}}
+	for i, of := range []struct {
+		oom     int
+		starved time.Duration
+		slack   float64
+	}{{0, time.Minute, 0.1}, {2, 0, 0.9}, {0, time.Hour, 0.8}, {0, 0, 0.3}, {1, 0, 0.5}, {0, 0, 0.6}} {
+		s := backtest.Score{Scored: 24 * time.Hour, OOMHours: of.oom}
+		s.Of[0] = backtest.ResourceScore{Measured: 24 * time.Hour, Beyond: of.starved, Slack: of.slack * 86400}
+		p.tallies[0].Add(s)
+		p.series = append(p.series, fmt.Sprint(i))
+	}
+	assert.Equal(t, []int{1, 4, 2, 0}, p.byHarm())
+	assert.Equal(t, 4, p.typical())
+	var names []string
+	for _, of := range p.chosen(p.byHarm()) {
+		names = append(names, of.Series)
+	}
+	assert.Equal(t, []string{"1", "4", "2"}, names, "the typical one is among them")
+	assert.Equal(t, "4", p.chosen(nil)[0].Series)
+}
+
+// A budget of what was never measured is an error, not a success.
+func TestBacktestBudgetsOfNothing(t *testing.T) {
+	rows := regexp.MustCompile(`(?m),[0-9]+$`).ReplaceAllString(daily("web", 2, 0.4, 200), ",")
+	got := newFiles(t, rows, anyPolicy).backtest("--max-oom-hours-per-day", "1")
+	assert.Equal(t, exitError, got.code)
+	assert.Contains(t, got.errOut, "error: --max-oom-hours-per-day 1 cannot be judged: the resource was never measured; leave it out, or give usage that has it\n")
+}
+
 func TestBacktestMistakes(t *testing.T) {
 	day := daily("web", 1, 0.4, 200)
 	for name, tc := range map[string]struct {
@@ -85,7 +182,11 @@ func TestBacktestMistakes(t *testing.T) {
 		"mixed series":     {"a,1,1,1\nb,1,1,1\na,2,1,1\n", nil, "error: samples.csv: line 4: series \"a\" goes on after it ended at line 2: put the rows of a series next to each other"},
 		"no knob":          {day, []string{"--sweep", "size=1"}, "error: invalid argument \"size=1\" for \"--sweep\" flag: \"size=1\" names no knob that can be swept: write e.g. risk=0.1,1,10"},
 		"no risk":          {day, []string{"--sweep", "risk=1,0"}, "error: invalid argument \"risk=1,0\" for \"--sweep\" flag: risk \"0\" is not a positive number: write e.g. risk=0.1,1,10"},
-		"a sweep of peers": {day, []string{"--sweep", "risk=1", "--peers"}, "error: --sweep judges the estimator alone: leave --policy and --peers out\n"},
+		"a sweep of peers": {day, []string{"--sweep", "risk=1", "--peers"}, "error: --sweep judges the estimator alone: leave --policy and --peers out, or have all in one page with -o html\n"},
+		"budget of a word": {day, []string{"--max-cpu-slack", "much"}, "error: invalid argument \"much\" for \"--max-cpu-slack\" flag: a budget is a number from 0 on: write e.g. 0.5"},
+		"less than none":   {day, []string{"--max-resizes-per-day", "-1"}, "error: invalid argument \"-1\" for \"--max-resizes-per-day\" flag: a budget is a number from 0 on: write e.g. 0.5"},
+		"a percentage":     {day, []string{"--max-cpu-slack", "50"}, "error: --max-cpu-slack 50 is more than all: slack is a part, give 0 to 1, e.g. 0.5 for 50 %\n"},
+		"a budgeted sweep": {day, []string{"--sweep", "risk=1", "--max-cpu-slack", "0.5"}, "error: budgets (--max-…) are judged on a policy, and --sweep judges the estimator alone: leave one of them out\n"},
 		"no policy":        {day, []string{"--policy", "nowhere.yaml"}, "error: reading the policy: open nowhere.yaml: no such file or directory\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,5 +198,5 @@ func TestBacktestMistakes(t *testing.T) {
 	}
 	got := cliTest{t: t}.run("backtest")
 	assert.Equal(t, exitError, got.code)
-	assert.Equal(t, "error: which trace? give a file with --trace trace.csv.gz\n", got.errOut)
+	assert.Equal(t, "error: which usage? give a file with --trace trace.csv.gz, or that of the cluster with --from embedded or --from prometheus\n", got.errOut)
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/askpod"
 )
 
 // cluster is the API server of a verb. No connection is made before Client is called, so that the verbs that work
@@ -74,13 +75,13 @@ func (k *kubeconfig) Client() (client.Client, error) {
 }
 
 // AskPod implements cluster.
-// See askPod for the way of the request and its limits.
+// See askpod.Get for the way of the request and its limits.
 func (k *kubeconfig) AskPod(ctx context.Context, namespace, pod string, port int, path string) (int, []byte, error) {
 	config, err := k.config().ClientConfig()
 	if err != nil {
 		return 0, nil, err
 	}
-	return askPod(ctx, config, namespace, pod, port, path)
+	return askpod.Get(ctx, config, namespace, pod, port, path)
 }
 
 // config merges the files and the flags. It never asks for a password.

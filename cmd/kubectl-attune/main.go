@@ -4,7 +4,7 @@
 // A command line takes this way:
 //
 //  1. run (root.go) parses it and calls one verb: status, recommendations, explain, diff, history, pause, resume,
-//     undo, node.
+//     undo, node, backtest.
 //  2. The verb selects recommendations or workloads by names, -n, -A and -l (selection.go, target.go).
 //  3. It makes an answer, a document, from objects of the API server or from files (explained.go,
 //     explain_files.go).
@@ -23,6 +23,7 @@ import (
 	"os/signal"
 	"time"
 
+	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
@@ -30,7 +31,11 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-	code := run(ctx, &environment{IOStreams: streams, now: time.Now, cluster: newKubeconfig()}, os.Args[1:])
+	env := &environment{IOStreams: streams, now: time.Now, cluster: newKubeconfig()}
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		env.terminal = os.Stderr
+	}
+	code := run(ctx, env, os.Args[1:])
 	stop()
 	os.Exit(code)
 }

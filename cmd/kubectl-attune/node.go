@@ -12,7 +12,7 @@ import (
 )
 
 // newNode makes the verb node.
-// With a name it asks the leader (portforward.go) and falls back to the API server (node_live.go). With
+// With a name it asks the leader (package askpod) and falls back to the API server (node_live.go). With
 // --file it computes the shares itself (node_answer.go) and needs no cluster.
 func newNode(env *environment) *cobra.Command {
 	var path, operator string

@@ -22,6 +22,8 @@ const (
 	// formatJSON and formatYAML have the same fields, which are a contract.
 	formatJSON format = "json"
 	formatYAML format = "yaml"
+	// formatHTML is a page that stands alone; backtest alone has it.
+	formatHTML format = "html"
 )
 
 // String implements pflag.Value.
@@ -33,11 +35,11 @@ func (f *format) Type() string { return "format" }
 // Set implements pflag.Value. It refuses unknown formats.
 func (f *format) Set(value string) error {
 	switch known := format(value); known {
-	case formatTable, formatWide, formatJSON, formatYAML:
+	case formatTable, formatWide, formatJSON, formatYAML, formatHTML:
 		*f = known
 		return nil
 	}
-	return fmt.Errorf("use table, wide, json or yaml")
+	return fmt.Errorf("use table, wide, json or yaml, or html with backtest")
 }
 
 // document is the answer of a verb. Its JSON and YAML are a contract with scripts.

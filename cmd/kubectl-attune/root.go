@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,7 +12,7 @@ import (
 )
 
 // Exit codes.
-// exitFinding lets a script tell a finding from a failure. Only status and diff have findings.
+// exitFinding lets a script tell a finding from a failure. Only status, diff and backtest have findings.
 const (
 	exitOK      = 0
 	exitError   = 1
@@ -26,6 +27,8 @@ var errFinding = errors.New("finding")
 type environment struct {
 	// IOStreams are stdin, stdout and stderr. run wraps the last two.
 	genericiooptions.IOStreams
+	// terminal is stderr where that is a terminal, else nil. Unlike ErrOut it takes control characters.
+	terminal io.Writer
 	// now returns the present time.
 	now func() time.Time
 	// cluster connects to the API server when a verb asks for it.
@@ -77,7 +80,14 @@ func newRoot(env *environment) *cobra.Command {
 		Long: "See, explain and steer what attune does to your workloads.\n\n" +
 			"Exit codes: 0 ok, 1 error, 2 finding (the help of each verb says what counts as one).\n" +
 			"kubectl's other connection flags, such as --as-group and --cluster, work as well.",
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl attune"},
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl attune"},
+		// Before a verb does anything: pause and undo write.
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if env.format == formatHTML && cmd.Name() != "backtest" {
+				return fmt.Errorf("-o html is a page of backtest: use table, wide, json or yaml with %s", cmd.Name())
+			}
+			return nil
+		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -87,7 +97,7 @@ func newRoot(env *environment) *cobra.Command {
 	env.format = formatTable
 	env.cluster.AddFlags(root.PersistentFlags())
 	env.scope.addFlags(root.PersistentFlags())
-	root.PersistentFlags().VarP(&env.format, "output", "o", "table, wide, json or yaml")
+	root.PersistentFlags().VarP(&env.format, "output", "o", "table, wide, json or yaml; backtest: html too")
 	for _, verb := range verbs {
 		root.AddCommand(verb(env))
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 // newStatus makes the verb status.
-// It needs the rights to list AttunePolicies and AttuneRecommendations. -l is a selector on policies here; for all
+// It needs the rights to list AttunePolicies and AttuneRecommendations. -l is a selector on policies here; for most
 // other verbs it is one on workloads. It takes no arguments.
 func newStatus(env *environment) *cobra.Command {
 	return &cobra.Command{

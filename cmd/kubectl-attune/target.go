@@ -80,7 +80,7 @@ type scope struct {
 // addFlags adds -A and -l. -n belongs to the connection flags, as in kubectl.
 func (s *scope) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&s.all, "all-namespaces", "A", false, "Look at every namespace")
-	flags.StringVarP(&s.selector, "selector", "l", "", "Label selector: of policies for status, of workloads for every other verb")
+	flags.StringVarP(&s.selector, "selector", "l", "", "Label selector: of policies for status and backtest, of workloads for every other verb")
 }
 
 // namespace returns the namespace to look in; empty means all of them, as for the client.

@@ -49,6 +49,13 @@ type Algorithm interface {
 	Decide(at int64) Size
 }
 
+// Limiter is an algorithm whose memory limit is not its request.
+type Limiter interface {
+	Algorithm
+	// MemoryLimit in bytes, since the last decision; NaN or 0: none is known.
+	MemoryLimit() float64
+}
+
 // Strategy makes the algorithms of one kind.
 type Strategy struct {
 	// Name of the strategy in reports.
@@ -73,6 +80,11 @@ type Rules struct {
 // change rule of this project.
 const deadBand = 0.1
 
+// mostInGap bounds the decisions between two samples, so that a replay costs what its samples are and not how far they
+// are apart: a thousand is six weeks of hours. The last ones are made, since what fades has faded by then, and what
+// happens in between is judged by nothing.
+const mostInGap = 1000
+
 // least is the smallest size that Kubernetes stores: a millicore and a byte.
 var least = Size{0.001, 1}
 
@@ -85,6 +97,7 @@ func Replay(series Series, strategy Strategy, rules Rules) Score {
 	cadence := rules.Cadence.Milliseconds()
 	due := above(series.Samples[0].At+rules.Warmup.Milliseconds(), cadence)
 	for _, s := range series.Samples {
+		due = max(due, above(s.At, cadence)-mostInGap*cadence)
 		for ; due < s.At; due += cadence {
 			p.decide(due)
 		}
@@ -109,9 +122,13 @@ type player struct {
 
 // take scores a sample and has it observed.
 func (p *player) take(s Sample) {
-	killed := p.score.add(s, p.inForce, p.step)
+	killed, limit := p.score.add(s, p.inForce, p.step), p.inForce[1]
+	if own, has := p.algorithm.(Limiter); has {
+		limit = own.MemoryLimit()
+		killed = p.score.addOwn(s, limit)
+	}
 	p.algorithm.Observe(s, p.inForce)
-	if killed && p.algorithm.OOM(s.At, p.inForce[1]) {
+	if killed && p.algorithm.OOM(s.At, limit) {
 		p.decide(s.At)
 	}
 }

@@ -55,6 +55,32 @@ func replayed(series Series, s *scripted, rules Rules) Score {
 // hourly decisions, the first an hour after noon.
 var hourly = Rules{Warmup: 59 * time.Minute, Cadence: time.Hour}
 
+// A clock that was wrong once: the first sample is of 1970, or one in the middle is of the year 5000.
+func TestAGapCostsABoundedNumberOfDecisions(t *testing.T) {
+	day := every(60*24, func(int) (float64, float64) { return 0.5, 50 }).Samples
+	minutely := Rules{Warmup: time.Hour, Cadence: time.Minute}
+	for name, tc := range map[string]struct {
+		samples []Sample
+		asked   int
+	}{
+		"no gap":           {day, 60*23 - 1},
+		"1970":             {append([]Sample{{At: minute}}, day...), mostInGap + 60*24 - 1},
+		"a gap of 999":     {[]Sample{{At: noon}, {At: noon + 60*minute + 999*minute}}, 999},
+		"a gap of 1001":    {[]Sample{{At: noon}, {At: noon + 60*minute + 1001*minute}}, mostInGap},
+		"hours apart":      {[]Sample{{At: noon}, {At: noon + 3*hour}, {At: noon + 6*hour}}, 5 * 60},
+		"in the year 5000": {append(slices.Clone(day), Sample{At: 95e12}), 60*23 - 1 + mostInGap},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scripted{wants: []Size{{1, 100}}}
+			replayed(Series{Samples: tc.samples}, s, minutely)
+			assert.Len(t, s.asked, tc.asked)
+			assert.True(t, slices.IsSorted(s.asked))
+			last := tc.samples[len(tc.samples)-1].At
+			assert.Equal(t, above(last, minute)-minute, s.asked[len(s.asked)-1], "the last decision before a sample is made")
+		})
+	}
+}
+
 // Two hours after one of warm-up: half of 1 core is used, then 1.5 of it, and memory passes its limit in one hour.
 func TestReplay(t *testing.T) {
 	series := every(180, func(i int) (float64, float64) {
@@ -156,7 +182,9 @@ func settings() recommender.Settings {
 	})
 }
 
-func strategies() []Strategy { return append(Peers(), Shipped("attune", settings()), Adaptive(1, settings())) }
+func strategies() []Strategy {
+	return append(Peers(), Shipped("attune", settings()), Adaptive(1, settings()))
+}
 
 // What comes later changes nothing of what was decided before, but for the oracles. The same input has the same score.
 func TestNoStrategyLooksAhead(t *testing.T) {

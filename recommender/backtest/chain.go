@@ -12,7 +12,12 @@ import (
 // Shipped is this project's strategy Workload or Adaptive, whichever the settings say: the shipped rules on the history of
 // the container, with the floors that its OOM kills teach. The settings are those of a policy.
 func Shipped(name string, settings recommender.Settings) Strategy {
-	s := Strategy{Name: name, New: func(s Series) Algorithm { return newChain(s, settings) }}
+	s := Strategy{Name: name, New: func(s Series) Algorithm {
+		if settings.Adapts() {
+			return &adapting{newChain(s, settings)}
+		}
+		return newChain(s, settings)
+	}}
 	for _, r := range recommender.Resources {
 		s.RaisedPast[r] = float64(settings.RaisedPast(r)) / 100
 	}
@@ -44,6 +49,8 @@ type chain struct {
 	of      recommender.Gathering
 	history history
 	past    *adaptive.Past
+	// estimates of the last decision.
+	estimates [2]recommender.Estimate
 	// killed is the highest floor that an OOM kill taught, in bytes, and when.
 	killed   recommender.Amount
 	killedAt time.Time
@@ -52,6 +59,21 @@ type chain struct {
 func newChain(s Series, settings recommender.Settings) *chain {
 	return &chain{settings: settings, whole: Step(s.Samples) >= settings.QueryStep, history: history{step: settings.QueryStep, span: settings.HistoryWindow},
 		past: adaptive.NewPast(settings)}
+}
+
+// adapting is the chain with the strategy Adaptive, which says how much shortage it expects.
+type adapting struct{ *chain }
+
+// Promised implements Promiser. It is that of the pair of rule and margin; the size in force may be more, as it is held for
+// a while when less is wanted.
+func (a *adapting) Promised() [2]float64 {
+	promised := nothing
+	for r, e := range a.estimates {
+		if e.Amount > 0 {
+			promised[r] = e.Short
+		}
+	}
+	return promised
 }
 
 // Observe implements Algorithm.
@@ -94,8 +116,8 @@ func (c *chain) Decide(at int64) Size {
 	now := time.UnixMilli(at).UTC()
 	in := recommender.Input{Profile: c.history.profile(), Settings: c.settings, Now: now}
 	if c.settings.Adapts() {
-		estimates := c.past.Estimates(c.history.steps)
-		in.Estimates = &estimates
+		c.estimates = c.past.Estimates(c.history.steps)
+		in.Estimates = &c.estimates
 	}
 	if c.killed > 0 {
 		in.Floors[recommender.Memory] = recommender.Floor{Amount: recommender.Decay(c.killed, c.killedAt, now), Reason: "oomkill"}

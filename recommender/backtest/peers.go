@@ -24,11 +24,37 @@ func Peers() []Strategy {
 		{Name: "krr-simple-nofloor", New: krr(Size{})},
 		{Name: "autopilot-mw", New: autopilot},
 		{Name: "static-max1.2", New: staticMax},
-		{Name: "datadog-cpu", New: datadog},
+		{Name: "node-alone", New: newNodeAlone},
+		{Name: "datadog-cpu", New: datadog(0.95, 1.10)},
+		{Name: "datadog-limit-cpu", New: datadog(0.99, 1.05)},
 		{Name: "eks-balanced-cpu", New: eks},
 		{Name: "oracle-static", New: oracleStatic},
 		{Name: "oracle-1h", New: oracleHour, Exact: true},
 	}
+}
+
+// Fixed is one size for all of time, such as what a template asks for; a resource that is 0 has no request.
+func Fixed(name string, size Size) Strategy {
+	return Strategy{Name: name, Exact: true, New: func(Series) Algorithm { return fixed{size: size} }}
+}
+
+type fixed struct {
+	deaf
+	size Size
+}
+
+// Observe implements Algorithm.
+func (fixed) Observe(Sample, Size) {}
+
+// Decide implements Algorithm.
+func (f fixed) Decide(int64) Size {
+	size := f.size
+	for r, amount := range size {
+		if amount <= 0 {
+			size[r] = math.NaN()
+		}
+	}
+	return size
 }
 
 // deaf are algorithms that do not hear of OOM kills.
@@ -183,14 +209,18 @@ func (a *autopilotWindow) Decide(int64) Size {
 	return Size{a.cpu.percentile(0.95) * margin, a.memory.percentile(0.98) * margin}
 }
 
-// datadogCPU is what Datadog publishes of its autoscaling: 10 % more than the 95th percentile of a histogram that fades.
+// datadogCPU is what Datadog publishes of its autoscaling: a margin on a percentile of a histogram that fades. It is 10 % on
+// the 95th percentile for requests, and 5 % on the 99th where the limit equals the request. The half-life is assumed.
 type datadogCPU struct {
 	deaf
-	cpu histogram
+	cpu              histogram
+	quantile, margin float64
 }
 
-func datadog(Series) Algorithm {
-	return &datadogCPU{cpu: histogram{first: 0.001, ratio: 1.05, halfLife: float64(day)}}
+func datadog(quantile, margin float64) func(Series) Algorithm {
+	return func(Series) Algorithm {
+		return &datadogCPU{cpu: histogram{first: 0.001, ratio: 1.05, halfLife: float64(day)}, quantile: quantile, margin: margin}
+	}
 }
 
 // Observe implements Algorithm.
@@ -201,7 +231,7 @@ func (d *datadogCPU) Observe(s Sample, _ Size) {
 }
 
 // Decide implements Algorithm.
-func (d *datadogCPU) Decide(int64) Size { return cpuAlone(d.cpu.percentile(0.95) * 1.1) }
+func (d *datadogCPU) Decide(int64) Size { return cpuAlone(d.cpu.percentile(d.quantile) * d.margin) }
 
 // maximum is 20 % more than the most that was ever used.
 type maximum struct {

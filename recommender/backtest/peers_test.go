@@ -65,8 +65,8 @@ func TestPeersOnSteadyUsage(t *testing.T) {
 		width       float64
 	}{
 		{"vpa", 1.15, 1.15e9, 0.06}, {"vpa-nofloor", 1.15, 1.15e9, 0.06}, {"krr-simple", 1, 1.15e9, 0}, {"krr-simple-nofloor", 1, 1.15e9, 0},
-		{"autopilot-mw", 1.12, 1.12e9, 0.06}, {"static-max1.2", 1.2, 1.2e9, 0}, {"datadog-cpu", 1.1, nan, 0.06}, {"eks-balanced-cpu", 1 / 0.87, nan, 0},
-		{"oracle-static", 1, 1e9, 0}, {"oracle-1h", 1, 1e9, 0},
+		{"autopilot-mw", 1.12, 1.12e9, 0.06}, {"static-max1.2", 1.2, 1.2e9, 0}, {"datadog-cpu", 1.1, nan, 0.06}, {"datadog-limit-cpu", 1.05, nan, 0.06}, {"eks-balanced-cpu", 1 / 0.87, nan, 0},
+		{"node-alone", 1, 1e9, 0}, {"oracle-static", 1, 1e9, 0}, {"oracle-1h", 1, 1e9, 0},
 	} {
 		made := decisions(series, byName(t, tc.name), len(series.Samples))
 		got := made[len(made)-2] // an oracle sees nothing after the end
@@ -134,3 +134,51 @@ func TestVPAsPeaksAreOfDays(t *testing.T) {
 	assert.InDelta(t, 7.2e9, v.peak, 1)
 	assert.Equal(t, 24*time.Hour, time.Duration(day)*time.Millisecond)
 }
+
+// The peak of the coming hour a week ago, and not that of the hour before it, is foreseen; memory has a limit of its own.
+func TestNodeAlone(t *testing.T) {
+	n := newNodeAlone(Series{}).(*nodeAlone)
+	at := func(days, minutes int64) int64 { return noon + days*day + minutes*minute }
+	for days := range int64(8) {
+		for m := int64(1); m <= 24*60; m++ {
+			cores, bytes := 1.0, 100.0
+			switch {
+			case days == 0 && m == 60*12+30:
+				cores, bytes = 3, 300
+			case days == 1 && m == 60*11+30:
+				cores, bytes = 5, 500
+			case days == 7 && m > 60*12:
+				continue
+			}
+			n.Observe(Sample{At: at(days, m), Used: [2]float64{cores, bytes}}, Size{})
+		}
+	}
+	assert.Equal(t, Size{3, 300}, n.Decide(at(7, 60*12)))
+	assert.InDelta(t, 1000, n.MemoryLimit(), 0, "twice the most of 7 days")
+	assert.Equal(t, Size{1, 100}, n.Decide(at(7, 60*12+31)), "the coming hour of a week ago has passed")
+	assert.LessOrEqual(t, len(n.past.samples), 2*(7*24+1)*60)
+	assert.True(t, math.IsNaN(n.past.base(recommender.CPU, at(9, 0))))
+}
+
+// Beyond its request and beyond its own limit are two counts; the kill is that of the limit.
+func TestLimitsOfTheirOwn(t *testing.T) {
+	series := every(60*4, func(i int) (float64, float64) {
+		return 0.1, []float64{50, 150, 250, 150, 50}[(i+1)/60]
+	})
+	l := &limited{scripted: scripted{wants: []Size{{1, 100}}}, limit: 200}
+	score := Replay(series, Strategy{New: func(Series) Algorithm { return l }}, hourly)
+	assert.Equal(t, 3, score.OOMHours)
+	assert.Equal(t, 1, score.OwnOOMHours)
+	assert.Len(t, l.killed, 60, "told of the kills at the limit alone")
+	assert.InDelta(t, 200, l.killed[0], 0)
+	report := Summary("x", []Score{score})
+	assert.True(t, report.Own)
+	assert.InDelta(t, 8, report.OwnOOMHours, 1e-9)
+}
+
+type limited struct {
+	scripted
+	limit float64
+}
+
+func (l *limited) MemoryLimit() float64 { return l.limit }

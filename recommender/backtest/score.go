@@ -18,10 +18,14 @@ type Score struct {
 	Deep time.Duration
 	// OOMHours counts the clock hours in which memory went beyond its limit at least once.
 	OOMHours int
+	// Own is true where the algorithm has a memory limit beside its request (Limiter). OwnOOMHours counts the clock hours
+	// beyond that one, and OOMHours those beyond the request.
+	Own         bool
+	OwnOOMHours int
 	// Resizes counts the decisions that changed a size.
 	Resizes int
 
-	lastOOM int64
+	lastOOM, lastOwn int64
 }
 
 // ResourceScore are the sums of one resource over the scored time. Amounts are cores or bytes, times seconds.
@@ -75,6 +79,18 @@ func (s *Score) add(sample Sample, inForce Size, step time.Duration) (killed boo
 	return true
 }
 
+// addOwn scores a sample against a memory limit of the algorithm's own. It returns whether memory went beyond it.
+func (s *Score) addOwn(sample Sample, limit float64) (killed bool) {
+	s.Own = true
+	if !(limit > 0) || !(sample.Used[recommender.Memory] > limit) {
+		return false
+	}
+	if in := sample.At/hour + 1; in != s.lastOwn {
+		s.OwnOOMHours, s.lastOwn = s.OwnOOMHours+1, in
+	}
+	return true
+}
+
 // Report sums up the scores of a strategy over a trace.
 type Report struct {
 	// Name of the strategy.
@@ -86,6 +102,9 @@ type Report struct {
 	Of [2]ResourceReport
 	// StarvedMinutes and DeepMinutes of CPU, OOMHours and Resizes are per container-day.
 	StarvedMinutes, DeepMinutes, OOMHours, Resizes float64
+	// Own: the strategy has a memory limit beside its request, beyond which memory was for OwnOOMHours a container-day.
+	Own         bool
+	OwnOOMHours float64
 }
 
 // ResourceReport is the result of one resource. Slacks are fractions of what was requested.
@@ -118,7 +137,7 @@ func (t *Tally) Report() Report { return Summary(t.name, t.scores) }
 // Summary is the report over any scores, such as a bootstrap's sample of them. Those without scored time count nothing.
 func Summary(name string, scores []Score) Report {
 	report := Report{Name: name}
-	var days, starved, deep, oom, resizes float64
+	var days, starved, deep, oom, own, resizes float64
 	for _, s := range scores {
 		if s.Scored > 0 {
 			report.Series++
@@ -127,6 +146,8 @@ func Summary(name string, scores []Score) Report {
 		starved += s.Of[recommender.CPU].Beyond.Minutes()
 		deep += s.Deep.Minutes()
 		oom += float64(s.OOMHours)
+		own += float64(s.OwnOOMHours)
+		report.Own = report.Own || s.Own
 		resizes += float64(s.Resizes)
 	}
 	report.ContainerDays = days
@@ -134,6 +155,7 @@ func Summary(name string, scores []Score) Report {
 		return report
 	}
 	report.StarvedMinutes, report.DeepMinutes, report.OOMHours, report.Resizes = starved/days, deep/days, oom/days, resizes/days
+	report.OwnOOMHours = own / days
 	for r := range report.Of {
 		report.Of[r] = resourceReport(scores, r)
 	}

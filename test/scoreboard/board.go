@@ -29,6 +29,10 @@ type board struct {
 	// risks are those of strategy Adaptive, sweep what came of them.
 	risks []backtest.Strategy
 	sweep []*backtest.Tally
+	// atOne compares what strategy Adaptive promises at risk 1 with what comes of it, atAll at all risks of the sweep.
+	atOne, atAll backtest.Reliability
+	// series of the trace, which share nodes.
+	series []backtest.Series
 }
 
 // newBoard has the peers and the shipped strategy with the built-in settings.
@@ -50,7 +54,8 @@ func newBoard(name string) (*board, error) {
 	for _, s := range b.strategies {
 		b.tallies = append(b.tallies, backtest.NewTally(s.Name))
 	}
-	for _, s := range b.risks {
+	for i, s := range b.risks {
+		b.risks[i] = backtest.Promising(s, &b.atAll)
 		b.sweep = append(b.sweep, backtest.NewTally(s.Name))
 	}
 	return b, nil
@@ -71,8 +76,9 @@ func boardOf(trace string) (*board, error) {
 
 // play one series through every strategy.
 func (b *board) play(series backtest.Series) {
+	b.series = append(b.series, series)
 	for i, s := range b.strategies {
-		b.tallies[i].Add(backtest.Replay(series, s, b.rules))
+		b.tallies[i].Add(backtest.Replay(series, backtest.Promising(s, &b.atOne), b.rules))
 	}
 	for i, s := range b.risks {
 		b.sweep[i].Add(backtest.Replay(series, s, b.rules))
@@ -93,7 +99,13 @@ func (b *board) write(w io.Writer) error {
 	if _, err := io.WriteString(w, text.String()); err != nil {
 		return err
 	}
-	return b.equal(w)
+	if err := b.equal(w); err != nil {
+		return err
+	}
+	if err := b.promised(w); err != nil {
+		return err
+	}
+	return b.nodes(w)
 }
 
 func row(t *backtest.Tally) string {
@@ -111,9 +123,17 @@ func row(t *backtest.Tally) string {
 			}
 		}
 		cells[5], cells[6] = percent(memory.FleetSlack), percent(memory.MedianSlack)
-		cells[7], cells[8] = fmt.Sprintf("%.4f", report.OOMHours), percent(float64(killed)/float64(report.Series))
+		cells[7], cells[8] = oomHours(report), percent(float64(killed)/float64(report.Series))
 	}
 	return "| " + strings.Join(cells, " | ") + " |"
+}
+
+// oomHours a container-day, beyond the request and, where there is one, beyond a limit beside it.
+func oomHours(report backtest.Report) string {
+	if report.Own {
+		return fmt.Sprintf("%.4f (own limit: %.4f)", report.OOMHours, report.OwnOOMHours)
+	}
+	return fmt.Sprintf("%.4f", report.OOMHours)
 }
 
 func percent(part float64) string { return fmt.Sprintf("%.1f %%", 100*part) }

@@ -44,6 +44,21 @@ func TestTheProjectsOwnTrace(t *testing.T) {
 		assert.Contains(t, text.String(), "\n| "+s.Name+" | ")
 	}
 	assert.Contains(t, text.String(), "\n| vpa-nofloor | cpu | ")
+	assert.Contains(t, text.String(), "on 2 nodes of at most 20 series")
+	for _, name := range []string{"n-sigma", "rc-like", "max(n-sigma, rc-like)", "node strategy", "sum of attune", "sum of adaptive-1", "sum of vpa"} {
+		assert.Contains(t, text.String(), "\n| "+name+" | ")
+	}
+	assert.NotContains(t, text.String(), "sum of oracle")
+	assert.Contains(t, text.String(), "\n| 1 | cpu | ")
+	assert.Contains(t, text.String(), "\n| all | memory | ")
+	assert.Contains(t, text.String(), "\n| all | memory, together | ")
+	assert.Contains(t, text.String(), "\n| node-alone | cpu | ")
+	assert.NotContains(t, text.String(), "\n| node-alone | memory | ")
+	for _, r := range recommender.Resources {
+		one, all := b.atOne.Total(r), b.atAll.Total(r)
+		assert.Positive(t, one.Observed)
+		assert.Equal(t, 33*one.Time, all.Time, "every risk is judged on the same time")
+	}
 	for _, tally := range b.sweep {
 		assert.Equal(t, 40, tally.Report().Series)
 	}

@@ -34,11 +34,11 @@ func (b *board) equal(w io.Writer) error {
 	return err
 }
 
-// against one peer; empty where the peer does not size the resource.
+// against one peer; empty where the peer does not size the resource, or not as the sweep does.
 func (b *board) against(peer *backtest.Tally, r recommender.Resource) string {
 	report := peer.Report()
-	if !report.Of[r].Measured {
-		return ""
+	if !report.Of[r].Measured || r == recommender.Memory && report.Own {
+		return "" // its kills are those of a limit that it has beside the request, which the sweep has not
 	}
 	d, comparable := backtest.AtEqualIncidents(b.sweep, peer, r)
 	if !comparable {

@@ -60,14 +60,20 @@ type Report struct {
 // other; where they are not, the error says so. The series and its samples are valid during the call of yield
 // only. An error of yield ends the reading and is returned as it is.
 func Each(name string, yield func(Series) error) (Report, error) {
-	return reading(name, func(r io.Reader) (Report, error) { return EachFrom(name, r, yield) })
+	return EachTold(name, func(float64) {}, yield)
+}
+
+// EachTold is Each that tells, before it yields, which part of the file has been read, 0 to 1. It may tell the same twice,
+// and reads ahead by a few kilobytes.
+func EachTold(name string, told func(part float64), yield func(Series) error) (Report, error) {
+	return reading(name, told, func(r io.Reader) (Report, error) { return EachFrom(name, r, yield) })
 }
 
 // All reads a whole file into memory, 24 bytes for each row. The rows of the series may be mixed; the series come
 // in the order of their first rows.
 func All(name string) ([]Series, Report, error) {
 	var all []Series
-	report, err := reading(name, func(r io.Reader) (Report, error) {
+	report, err := reading(name, func(float64) {}, func(r io.Reader) (Report, error) {
 		var report Report
 		var err error
 		all, report, err = AllFrom(name, r)
@@ -76,18 +82,40 @@ func All(name string) ([]Series, Report, error) {
 	return all, report, err
 }
 
+// counted tells how much of a file has been read.
+type counted struct {
+	from       io.Reader
+	read, size int64
+	told       func(part float64)
+}
+
+// Read implements io.Reader.
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.read += int64(n)
+	if c.size > 0 { // else it is a pipe
+		c.told(min(1, float64(c.read)/float64(c.size)))
+	}
+	return n, err
+}
+
 // reading opens a file, and unpacks it with gzip where its name ends in .gz.
-func reading(name string, read func(io.Reader) (Report, error)) (Report, error) {
+func reading(name string, told func(part float64), read func(io.Reader) (Report, error)) (Report, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return Report{}, fmt.Errorf("reading usage: %w", err)
 	}
 	defer file.Close() //nolint:errcheck // it is only read
+	size := int64(0)
+	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+		size = info.Size()
+	}
+	from := &counted{from: file, size: size, told: told}
 	// The name decides, not the content: a packed file without the suffix is an error about its header.
 	if !strings.HasSuffix(strings.ToLower(name), ".gz") {
-		return read(file)
+		return read(from)
 	}
-	unpacked, err := gzip.NewReader(bufio.NewReaderSize(file, 64<<10))
+	unpacked, err := gzip.NewReader(bufio.NewReaderSize(from, 64<<10))
 	if err != nil {
 		return Report{}, fmt.Errorf("%s: the name says gzip, the content does not (%w): rename the file or pack it", name, err)
 	}

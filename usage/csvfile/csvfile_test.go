@@ -257,3 +257,35 @@ func BenchmarkEach(b *testing.B) {
 		}
 	}
 }
+
+// How far it is grows to all of it, for packed files as for others.
+func TestEachTellsHowFarItIs(t *testing.T) {
+	var text strings.Builder
+	text.WriteString(header)
+	for i := range 100_000 {
+		fmt.Fprintf(&text, "s%d,%d,0.5,%d\n", i/10_000, i, i*7919%1000)
+	}
+	var packed strings.Builder
+	w := gzip.NewWriter(&packed)
+	_, err := w.Write([]byte(text.String()))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	for name, content := range map[string]string{"a.csv": text.String(), "a.csv.gz": packed.String()} {
+		path := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		part := 0.0
+		var parts []float64
+		_, err := csvfile.EachTold(path, func(p float64) {
+			assert.GreaterOrEqual(t, p, part)
+			part = p
+		}, func(csvfile.Series) error {
+			parts = append(parts, part)
+			return nil
+		})
+		require.NoError(t, err)
+		require.Len(t, parts, 10)
+		assert.InDelta(t, 0.1, parts[0], 0.25, name)
+		assert.InDelta(t, 0.5, parts[4], 0.25, name)
+		assert.InDelta(t, 1, parts[9], 0, name)
+	}
+}

@@ -64,6 +64,9 @@ type Config struct {
 	// PolicySource is true where the address comes from a policy or from defaults, not from the operator's own
 	// configuration. Such a server may not be on loopback, and no proxy is used (see address.Allowed).
 	PolicySource bool
+	// Through carries the requests in the place of a connection of the client's own; nil: it connects to the address. TLS,
+	// BearerTokenFile and PolicySource are not looked at then.
+	Through http.RoundTripper
 	// Timeout of one request with its answer; 0: DefaultTimeout.
 	Timeout time.Duration
 	// MaxBytes of one answer, unpacked; 0: DefaultMaxBytes.
@@ -182,6 +185,9 @@ func (c Config) proxy() func(*http.Request) (*url.URL, error) {
 
 // transport makes the connection settings. The bearer token of a file is read again every minute, by client-go.
 func (c Config) transport() (http.RoundTripper, error) {
+	if c.Through != nil {
+		return c.Through, nil
+	}
 	tlsConfig, err := c.tls()
 	if err != nil {
 		return nil, err

@@ -1,4 +1,6 @@
-package main
+// Package askpod sends a request to a port of a pod's loopback address, as kubectl port-forward does, and with the user's
+// own rights. Start reading with Get.
+package askpod
 
 import (
 	"cmp"
@@ -20,18 +22,18 @@ import (
 )
 
 const (
-	// askTimeout is how long a pod may take to answer.
-	askTimeout = 15 * time.Second
-	// mostAnswer is more than a node's answer takes.
-	mostAnswer = 32 << 20
+	// Timeout is how long a pod may take to answer.
+	Timeout = 15 * time.Second
+	// MostAnswer is more than a node's answer takes, in bytes.
+	MostAnswer = 32 << 20
 )
 
-// askPod sends a GET to a port on a pod's loopback address, through the API server as kubectl port-forward does.
-// It opens no port on the user's machine. The body is cut off at mostAnswer bytes.
+// Get sends a GET to a port on a pod's loopback address, through the API server as kubectl port-forward does.
+// It opens no port on the user's machine. The body is cut off at MostAnswer bytes.
 //
-// It needs the right to create pods/portforward in the namespace. askTimeout bounds all of it.
-func askPod(ctx context.Context, config *rest.Config, namespace, pod string, port int, path string) (status int, body []byte, err error) {
-	ctx, stop := context.WithTimeout(ctx, askTimeout)
+// It needs the right to create pods/portforward in the namespace. Timeout bounds all of it.
+func Get(ctx context.Context, config *rest.Config, namespace, pod string, port int, path string) (status int, body []byte, err error) {
+	ctx, stop := context.WithTimeout(ctx, Timeout)
 	defer stop()
 	connection, err := forward(ctx, config, namespace, pod)
 	if err != nil {
@@ -56,7 +58,7 @@ func askPod(ctx context.Context, config *rest.Config, namespace, pod string, por
 		return 0, nil, cmp.Or(refusal(refused), err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err = io.ReadAll(io.LimitReader(response.Body, mostAnswer))
+	body, err = io.ReadAll(io.LimitReader(response.Body, MostAnswer))
 	return response.StatusCode, body, err
 }
 

@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/clusterusage"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/backtest"
+	"attune.io/attune/usage/prometheus"
+)
+
+// Values of --from.
+const (
+	fromEmbedded   = "embedded"
+	fromPrometheus = "prometheus"
+)
+
+// liveUsage is what the workloads of some policies used lately, in the cluster.
+type liveUsage struct {
+	env    *environment
+	client client.Client
+	// from is a value of --from, address that of --address.
+	from, address string
+	span          clusterusage.Span
+	// recs are the recommendations of the policies, by workload.
+	recs []v1alpha1.AttuneRecommendation
+	// settings of each policy.
+	settings map[client.ObjectKey]policy.Settings
+	// templates of the workloads, as far as they can be read.
+	templates workloads
+	// neighbours are all workloads of a namespace that have a recommendation.
+	neighbours map[string]workload.PodIndex
+	// servers by address and labels, each made once.
+	servers map[string]*prometheus.Client
+	// noted sentences, each said once.
+	noted map[string]bool
+}
+
+// newLiveUsage selects policies by their names, else by -n, -A and -l, and reads what belongs to them.
+func newLiveUsage(ctx context.Context, env *environment, flags backtestFlags, names []string) (*liveUsage, error) {
+	c, err := env.cluster.Client()
+	if err != nil {
+		return nil, err
+	}
+	now := env.now()
+	l := &liveUsage{
+		env: env, client: c, from: flags.from, address: flags.address, span: clusterusage.Span{From: now.Add(-flags.last.Duration), To: now},
+		settings: map[client.ObjectKey]policy.Settings{}, neighbours: map[string]workload.PodIndex{}, servers: map[string]*prometheus.Client{}, noted: map[string]bool{},
+	}
+	if err := l.selectPolicies(ctx, flags.policy, names); err != nil {
+		return nil, err
+	}
+	if err := l.selectRecommendations(ctx); err != nil {
+		return nil, err
+	}
+	l.templates, err = env.templates(ctx, c, l.recs)
+	return l, err
+}
+
+// selectPolicies resolves the settings of the policies. A file takes the place of all of their settings.
+func (l *liveUsage) selectPolicies(ctx context.Context, file string, names []string) error {
+	policies, err := l.policies(ctx, names)
+	if err != nil {
+		return err
+	}
+	for i := range policies {
+		p := &policies[i]
+		settings, err := l.resolve(ctx, file, p)
+		switch {
+		case err != nil && (len(names) > 0 || lookup.Invalid(err) == nil):
+			return fmt.Errorf("policy %s in namespace %s: %w", p.Name, p.Namespace, err)
+		case err != nil:
+			l.note("policy %s/%s is left out: %v", p.Namespace, p.Name, err)
+		case settings.Strategy != v1alpha1.StrategyWorkload:
+			l.note("policy %s/%s is left out: strategy %s cannot be replayed, since a size depends on the node there", p.Namespace, p.Name, settings.Strategy)
+		default:
+			l.settings[client.ObjectKeyFromObject(p)] = settings
+		}
+	}
+	if len(l.settings) == 0 {
+		namespace, err := l.env.namespace()
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("there is no policy in %s that can be replayed: name one, or choose others with -n, -A or -l; kubectl attune status shows them", where(namespace))
+	}
+	return nil
+}
+
+func (l *liveUsage) resolve(ctx context.Context, file string, p *v1alpha1.AttunePolicy) (policy.Settings, error) {
+	own, err := lookup.Reader{Client: l.client, Operator: allowed}.Settings(ctx, p)
+	if err != nil || file == "" {
+		return own, err
+	}
+	judged, err := readSettings(file)
+	judged.Source.Prometheus, judged.Source.Labels = own.Source.Prometheus, own.Source.Labels // the usage is that of the cluster
+	return judged, err
+}
+
+// policies by name, else those of the scope.
+func (l *liveUsage) policies(ctx context.Context, names []string) ([]v1alpha1.AttunePolicy, error) {
+	namespace, err := l.env.namespace()
+	if err != nil {
+		return nil, err
+	}
+	selector, err := l.env.scope.labelSelector()
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		var list v1alpha1.AttunePolicyList
+		if err := l.client.List(ctx, &list, within(namespace, selector)...); err != nil {
+			return nil, fmt.Errorf("listing the policies: %w", err)
+		}
+		return list.Items, nil
+	}
+	if l.env.scope.all || selector != nil {
+		return nil, errors.New("a policy that is named is in one namespace: leave -A and -l out and give the namespace with -n")
+	}
+	named := make([]v1alpha1.AttunePolicy, len(names))
+	for i, name := range names {
+		err := l.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &named[i])
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("there is no policy %s in namespace %s: kubectl attune status shows those that there are", name, namespace)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading policy %s: %w", name, err)
+		}
+	}
+	return named, nil
+}
+
+// selectRecommendations keeps those of the policies, and indexes the workloads of their namespaces.
+func (l *liveUsage) selectRecommendations(ctx context.Context) error {
+	namespaces := map[string]bool{}
+	for key := range l.settings {
+		namespaces[key.Namespace] = true
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
+		var list v1alpha1.AttuneRecommendationList
+		if err := l.client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+			return fmt.Errorf("listing the recommendations: %w", err)
+		}
+		var names []workload.KindName
+		for i := range list.Items {
+			rec := &list.Items[i]
+			names = append(names, workload.KindName{Kind: rec.Spec.Workload.Kind, Name: rec.Spec.Workload.Name})
+			if _, selected := l.settings[policyOf(rec)]; selected {
+				l.recs = append(l.recs, *rec)
+			}
+		}
+		l.neighbours[namespace] = workload.NewPodIndex(names)
+	}
+	if len(l.recs) == 0 {
+		return errors.New("no workload of these policies has a recommendation yet: kubectl attune status says what they wait for")
+	}
+	slices.SortFunc(l.recs, byWorkload)
+	return nil
+}
+
+func policyOf(rec *v1alpha1.AttuneRecommendation) client.ObjectKey {
+	return client.ObjectKey{Namespace: rec.Namespace, Name: rec.Spec.Policy.Name}
+}
+
+func (l *liveUsage) name() string { return "the cluster's usage (" + l.from + ")" }
+
+// each implements recorded.
+func (l *liveUsage) each(ctx context.Context, want func(string) bool, yield func(container) error) error {
+	for i := range l.recs {
+		rec := &l.recs[i]
+		id, settings := workload.IdentityOf(rec), l.settings[policyOf(rec)]
+		var names []string
+		for _, of := range rec.Spec.Containers {
+			if !settings.Resize.Excluded[of.Name] && want(clusterusage.SeriesID(id, of.Name)) {
+				names = append(names, of.Name)
+			}
+		}
+		if len(names) == 0 {
+			continue
+		}
+		series, err := l.read(ctx, rec, settings)
+		if err != nil {
+			return err
+		}
+		sizes := templateSizes(l.templates[id])
+		for _, name := range names {
+			of, known := series[name]
+			if !known || len(of.Samples) == 0 {
+				l.note("%s: no usage is known of the time that is asked about", clusterusage.SeriesID(id, name))
+				continue
+			}
+			if err := yield(container{of, settings.Recommender, sizeOf(sizes[name]), float64(i+1) / float64(len(l.recs))}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sizeOf are the requests of a template in cores and bytes.
+func sizeOf(size recommender.Size) backtest.Size {
+	return backtest.Size{float64(size[recommender.CPU].Request) / 1000, float64(size[recommender.Memory].Request)}
+}
+
+// read the usage of one workload.
+func (l *liveUsage) read(ctx context.Context, rec *v1alpha1.AttuneRecommendation, settings policy.Settings) (map[string]backtest.Series, error) {
+	id := workload.IdentityOf(rec)
+	if l.from == fromEmbedded {
+		series, err := clusterusage.Stored(rec, l.span)
+		if err != nil {
+			l.note("%s in namespace %s: %v", id, id.Namespace, err)
+		}
+		return series, nil
+	}
+	server, err := l.server(ctx, settings)
+	if err != nil {
+		return nil, err
+	}
+	series, report, err := clusterusage.Asked(ctx, clusterusage.Question{
+		Source: server, Of: id, Neighbours: l.neighbours[id.Namespace], Span: l.span, Step: settings.Source.QueryStep,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("usage of %s in namespace %s: %w", id, id.Namespace, err)
+	}
+	if report.Partial {
+		l.note("%s in namespace %s: the answer is partial: the source could not read all of its data", id, id.Namespace)
+	}
+	return series, nil
+}
+
+// server of a policy: that of --address, else the policy's own.
+func (l *liveUsage) server(ctx context.Context, settings policy.Settings) (*prometheus.Client, error) {
+	var source v1alpha1.PrometheusSource
+	switch {
+	case l.address != "":
+		source.Address = l.address
+	case settings.Source.Prometheus != nil:
+		source = *settings.Source.Prometheus
+	default:
+		return nil, errors.New("a policy names no server of its own: give the one that the operator asks with --address, e.g. http://prometheus.monitoring:9090")
+	}
+	key := fmt.Sprintf("%s %v", source.Address, settings.Source.Labels)
+	if known := l.servers[key]; known != nil {
+		return known, nil
+	}
+	server, err := clusterusage.Server(ctx, l.client, l.env.cluster.AskPod, source, settings.Source.Labels)
+	if err == nil {
+		l.servers[key] = server
+	}
+	return server, err
+}
+
+// note a sentence once.
+func (l *liveUsage) note(text string, args ...any) {
+	sentence := fmt.Sprintf(text, args...)
+	if !l.noted[sentence] {
+		l.noted[sentence] = true
+		l.env.note("%s", sentence)
+	}
+}
+
+// checkFrom returns one sentence about flags of --from that cannot work.
+func (f *backtestFlags) checkFrom(policies []string) error {
+	switch {
+	case f.from == "" && f.trace == "":
+		return errors.New("which usage? give a file with --trace trace.csv.gz, or that of the cluster with --from embedded or --from prometheus")
+	case f.from != "" && f.trace != "":
+		return errors.New("--trace and --from are two usages: leave one of them out")
+	case f.from == "" && len(policies) > 0:
+		return fmt.Errorf("policy %s is one of the cluster, and --trace is without one: give its file with --policy", policies[0])
+	case f.from == "" && (f.last.set || f.address != ""):
+		return errors.New("--last and --address are about the usage of the cluster: give --from embedded or --from prometheus beside them")
+	case f.from != "" && f.from != fromEmbedded && f.from != fromPrometheus:
+		return fmt.Errorf("--from %q is no source: give %s or %s, as usage.source of the chart has it", f.from, fromEmbedded, fromPrometheus)
+	case f.address != "" && f.from != fromPrometheus:
+		return errors.New("--address is that of a Prometheus server: give --from prometheus beside it")
+	}
+	return nil
+}
+
+// defaultLast is how far back the usage of the cluster is read.
+const defaultLast = 14 * 24 * time.Hour

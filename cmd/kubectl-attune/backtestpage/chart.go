@@ -1,0 +1,362 @@
+package backtestpage
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/backtest"
+)
+
+// Sizes of charts, in the units of their viewBox.
+const (
+	wide, high       = 720.0, 200.0
+	left, right      = 76.0, 12.0
+	above, below     = 14.0, 30.0
+	frontierHigh     = 380.0
+	reliabilityWide  = 420.0
+	labelHigh        = 11.0
+	labelWide        = 5.6
+	mostLabelAttempt = 12
+)
+
+// tick is a mark of an axis, at a place of the chart.
+type tick struct {
+	At   place
+	Text string
+}
+
+// place is a coordinate in the file.
+type place float64
+
+// String is short in the file and exact enough on a screen.
+func (p place) String() string {
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.1f", float64(p)), "0"), ".")
+}
+
+func coordinate(x float64) string { return place(x).String() }
+
+// plot is the chart of one resource of one series.
+type plot struct {
+	ID, Title, Text string
+	// Usage is an outline that is filled, Request and Limit are lines; Limit is empty where it is the request.
+	Usage, Request, Limit string
+	// Short are the parts with a shortage, as places and widths.
+	Short  []bar
+	X, Y   []tick
+	Legend string
+}
+
+type bar struct{ At, Width place }
+
+// plots of a series: of each resource that was measured.
+func plots(s Shown, number int) (all []plot) {
+	for _, r := range recommender.Resources {
+		if p, ok := plotOf(s, r); ok {
+			p.ID = fmt.Sprintf("series-%d-%s", number, r)
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// plotOf one resource; false where it was never measured.
+func plotOf(s Shown, r recommender.Resource) (plot, bool) {
+	most := 0.0
+	for _, m := range s.Line {
+		most = max(most, recommender.Highest(0, m.Most[r]), m.Request[r])
+		if r == recommender.Memory {
+			most = max(most, recommender.Highest(0, m.Limit))
+		}
+	}
+	if most == 0 {
+		return plot{}, false
+	}
+	from, to := s.Line[0].At, s.Line[len(s.Line)-1].At
+	x := func(at int64) float64 { return left + (wide-left-right)*float64(at-from)/math.Max(1, float64(to-from)) }
+	y := func(v float64) float64 { return high - below - (high-above-below)*v/most }
+	p := plot{Title: fmt.Sprintf("%s of %s over time", r, s.Series), Usage: area(s.Line, r, x, y)}
+	p.Request = line(s.Line, func(m backtest.Moment) float64 { return m.Request[r] }, x, y)
+	short := 0
+	width := math.Max(2, (wide-left-right)/float64(len(s.Line)))
+	for _, m := range s.Line {
+		if m.Short[r] {
+			short++
+			p.Short = append(p.Short, bar{place(x(m.At) - width), place(width)})
+		}
+	}
+	what := "above the request"
+	if r == recommender.Memory {
+		what = "beyond the limit"
+		if limited(s.Line) {
+			p.Limit = line(s.Line, func(m backtest.Moment) float64 { return m.Limit }, x, y)
+		}
+	}
+	p.Text = fmt.Sprintf("Highest usage and request, from %s to %s, at most %s. Usage is %s in %d of %d parts.", day(from), day(to), amountOf(r, most), what, short, len(s.Line))
+	p.Y = []tick{{place(y(0)), "0"}, {place(y(most / 2)), amountOf(r, most/2)}, {place(y(most)), amountOf(r, most)}}
+	p.X = days(from, to, x)
+	p.Legend = "usage " + what
+	return p, true
+}
+
+// limited says whether memory has a limit beside its request.
+func limited(l backtest.Timeline) bool {
+	for _, m := range l {
+		if m.Limit != m.Request[recommender.Memory] {
+			return true
+		}
+	}
+	return false
+}
+
+// area under the highest usage. It has a gap where nothing was measured.
+func area(l backtest.Timeline, r recommender.Resource, x func(int64) float64, y func(float64) float64) string {
+	var out strings.Builder
+	var part []string
+	began, last := 0.0, 0.0
+	end := func() {
+		if len(part) > 0 {
+			fmt.Fprintf(&out, "M%s %sL%sL%s %sZ", coordinate(began), coordinate(y(0)), strings.Join(part, "L"), coordinate(last), coordinate(y(0)))
+		}
+		part = nil
+	}
+	for _, m := range l {
+		if math.IsNaN(m.Most[r]) {
+			end()
+			continue
+		}
+		if last = x(m.At); len(part) == 0 {
+			began = last
+		}
+		part = append(part, coordinate(last)+" "+coordinate(y(m.Most[r])))
+	}
+	end()
+	return out.String()
+}
+
+// line of steps; it has a gap where the value is 0 or not known.
+func line(l backtest.Timeline, of func(backtest.Moment) float64, x func(int64) float64, y func(float64) float64) string {
+	var out strings.Builder
+	drawn, at := 0.0, ""
+	for _, m := range l {
+		value := of(m)
+		if !(value > 0) {
+			drawn = 0
+			continue
+		}
+		at = coordinate(x(m.At))
+		switch {
+		case drawn == 0:
+			fmt.Fprintf(&out, "M%s %s", at, coordinate(y(value)))
+		case value != drawn:
+			fmt.Fprintf(&out, "H%sV%s", at, coordinate(y(value)))
+		}
+		drawn = value
+	}
+	if drawn > 0 {
+		out.WriteString("H" + at)
+	}
+	return out.String()
+}
+
+func day(at int64) string { return time.UnixMilli(at).UTC().Format("2006-01-02 15:04") }
+
+// days are ticks at midnights, at most eight.
+func days(from, to int64, x func(int64) float64) (ticks []tick) {
+	const midnight = int64(24 * time.Hour / time.Millisecond)
+	every := max(1, (to-from)/midnight/8+1) * midnight
+	for at := (from + every - 1) / every * every; at <= to; at += every {
+		ticks = append(ticks, tick{place(x(at)), time.UnixMilli(at).UTC().Format("Jan 2")})
+	}
+	if len(ticks) == 0 {
+		return []tick{{place(x(from)), time.UnixMilli(from).UTC().Format("15:04")}, {place(x(to)), time.UnixMilli(to).UTC().Format("15:04")}}
+	}
+	return ticks
+}
+
+// frontier is the chart of incidents against slack of one resource.
+type frontier struct {
+	ID, Title, Text, Axis string
+	Points                []point
+	// Sweep is the line through the members of a sweep.
+	Sweep string
+	X, Y  []tick
+}
+
+// point is one strategy.
+type point struct {
+	X, Y           place
+	Name, Title    string
+	Policy, Member bool
+	LabelX, LabelY place
+}
+
+// frontiers of the resources that were measured.
+func frontiers(p Page) (all []frontier) {
+	for _, r := range recommender.Resources {
+		if p.Policy.Of[r].Measured {
+			all = append(all, frontierOf(p, r))
+		}
+	}
+	return all
+}
+
+var incidents = [2]string{recommender.CPU: "starved minutes a container-day", recommender.Memory: "OOM hours a container-day"}
+
+func frontierOf(p Page, r recommender.Resource) frontier {
+	f := frontier{ID: "frontier-" + r.String(), Axis: incidents[r], Title: fmt.Sprintf("Slack of %s against %s", r, incidents[r])}
+	f.Text = "Towards the lower left is better: less is reserved without need, and less is short. The table of all results has the numbers."
+	type entry struct {
+		of             backtest.Report
+		policy, member bool
+	}
+	entries := []entry{{p.Policy, true, false}}
+	for _, of := range p.Others {
+		entries = append(entries, entry{of, false, false})
+	}
+	for _, of := range p.Sweep {
+		entries = append(entries, entry{of, false, true})
+	}
+	least, most := math.Inf(1), 0.0
+	for _, e := range entries {
+		if n := e.of.Incidents(r); e.of.Of[r].Measured && n > 0 {
+			least, most = min(least, n), max(most, n)
+		}
+	}
+	scale := newDecades(least, most)
+	y := func(slack float64) float64 { return frontierHigh - below - (frontierHigh-above-below)*slack }
+	var path []string
+	for _, e := range entries {
+		if !e.of.Of[r].Measured {
+			continue
+		}
+		at := point{X: place(scale.x(e.of.Incidents(r))), Y: place(y(e.of.Of[r].FleetSlack)), Policy: e.policy, Member: e.member}
+		at.Title = fmt.Sprintf("%s: slack %s, %s %s", e.of.Name, percent(e.of.Of[r].FleetSlack), figure(e.of.Incidents(r)), incidents[r])
+		if e.member {
+			path = append(path, at.X.String()+" "+at.Y.String())
+		} else {
+			at.Name = e.of.Name
+		}
+		f.Points = append(f.Points, at)
+	}
+	if len(path) > 1 {
+		f.Sweep = "M" + strings.Join(path, "L")
+	}
+	label(f.Points)
+	f.X = scale.ticks()
+	for _, part := range []float64{0, 0.25, 0.5, 0.75, 1} {
+		f.Y = append(f.Y, tick{place(y(part)), percent(part)})
+	}
+	return f
+}
+
+// decades is a logarithmic axis with a place for 0 at its left.
+type decades struct{ first, last int }
+
+func newDecades(least, most float64) decades {
+	if most == 0 {
+		return decades{0, 1}
+	}
+	first, last := int(math.Floor(math.Log10(least))), int(math.Ceil(math.Log10(most)))
+	return decades{first, max(last, first+1)}
+}
+
+// zeroWide is the room for 0.
+const zeroWide = 40.0
+
+func (d decades) x(n float64) float64 {
+	if n <= 0 {
+		return left + zeroWide/2
+	}
+	part := (math.Log10(n) - float64(d.first)) / float64(d.last-d.first)
+	return left + zeroWide + (wide-left-zeroWide-right-90)*part
+}
+
+func (d decades) ticks() []tick {
+	all := []tick{{place(d.x(0)), "0"}}
+	for n := d.first; n <= d.last; n++ {
+		all = append(all, tick{place(d.x(math.Pow10(n))), figure(math.Pow10(n))})
+	}
+	return all
+}
+
+// label puts the names beside their points, each where it covers none before it.
+func label(points []point) {
+	type box struct{ x, y, width float64 }
+	var placed []box
+	free := func(b box) bool {
+		for _, p := range placed {
+			if math.Abs(b.y-p.y) < labelHigh && b.x < p.x+p.width && p.x < b.x+b.width {
+				return false
+			}
+		}
+		return true
+	}
+	for i := range points {
+		p := &points[i]
+		if p.Name == "" {
+			continue
+		}
+		b := box{float64(p.X) + 8, float64(p.Y) + 4, labelWide * float64(len(p.Name))}
+		for n := 1; n <= mostLabelAttempt && !free(b); n++ {
+			b.y = float64(p.Y) + 4 + labelHigh*float64((n+1)/2)*float64(1-n%2*2)
+		}
+		placed = append(placed, b)
+		p.LabelX, p.LabelY = place(b.x), place(b.y)
+	}
+}
+
+// reliability is the chart of what was promised against what was observed.
+type reliability struct {
+	ID, Title, Text string
+	Points          []point
+	Diagonal        string
+	X, Y            []tick
+	Rows            [][4]string
+}
+
+// promises of both resources.
+func promises(of *backtest.Reliability) (all []reliability) {
+	if of == nil {
+		return nil
+	}
+	for _, r := range recommender.Resources {
+		if bins := of.Bins(r); len(bins) > 0 {
+			all = append(all, reliabilityOf(bins, r))
+		}
+	}
+	return all
+}
+
+// decadesOfPromises are those of both axes: 0.0001 to 1, and what is less at their ends.
+const decadesOfPromises = 5.0
+
+func reliabilityOf(bins []backtest.Promises, r recommender.Resource) reliability {
+	scale := func(part, from, to float64) float64 {
+		return from + (to-from)*math.Max(0, (math.Log10(math.Max(part, 1e-9))+decadesOfPromises)/decadesOfPromises)
+	}
+	x := func(part float64) float64 { return scale(part, left, reliabilityWide-right) }
+	y := func(part float64) float64 { return scale(part, frontierHigh-below, above) }
+	what := "time with more CPU used than requested"
+	if r == recommender.Memory {
+		what = "hours with memory beyond the limit"
+	}
+	c := reliability{
+		ID: "promises-" + r.String(), Title: fmt.Sprintf("Promised and observed part of %s", what),
+		Text:     "On the line a promise is kept exactly, above it more was short than promised. The table beside it has the numbers.",
+		Diagonal: fmt.Sprintf("M%s %sL%s %s", coordinate(x(1e-5)), coordinate(y(1e-5)), coordinate(x(1)), coordinate(y(1))),
+	}
+	for _, b := range bins {
+		promised, observed := b.PromisedPart(), b.ObservedPart()
+		c.Points = append(c.Points, point{X: place(x(promised)), Y: place(y(observed)), Title: fmt.Sprintf("promised %s %%, observed %s %%, %d decisions", figure(100*promised), figure(100*observed), b.Decisions)})
+		c.Rows = append(c.Rows, [4]string{figure(100*promised) + " %", figure(100*observed) + " %", fmt.Sprint(b.Decisions), figure(b.Time.Hours())})
+	}
+	for n := -5; n <= 0; n++ {
+		part := math.Pow10(n)
+		text := figure(100*part) + " %"
+		c.X, c.Y = append(c.X, tick{place(x(part)), text}), append(c.Y, tick{place(y(part)), text})
+	}
+	return c
+}

@@ -1,0 +1,80 @@
+// Package backtestpage writes the answer of a backtest as one HTML file: no script, no font and no picture is loaded, so that
+// it can be mailed, archived and opened without a network. Charts are inline SVG, with their numbers in tables beside them.
+//
+// Write takes a Page, which is data, and fills page.html with it. chart.go turns numbers into the coordinates of a chart,
+// text.go into words. The package is pure. Names of series come from others: html/template escapes them. Start reading here.
+package backtestpage
+
+import (
+	_ "embed"
+	"html/template"
+	"io"
+	"time"
+
+	"attune.io/attune/recommender/backtest"
+)
+
+// Page is what a backtest found.
+type Page struct {
+	// Usage names what was replayed, At is when the page was made.
+	Usage string
+	At    time.Time
+	Rules backtest.Rules
+	// Policy is what is judged, Others are what it is compared with, in the order of tables.
+	Policy backtest.Report
+	Others []backtest.Report
+	// Sweep are the members of a sweep, from the least risk to the greatest.
+	Sweep []backtest.Report
+	// Saved compares with what is asked for without the policy.
+	Saved Saved
+	// Harmed are the containers with the most harm, the worst first; HarmedMore is how many more have any.
+	Harmed     []Harm
+	HarmedMore int
+	// Series that are drawn.
+	Series []Shown
+	// Promises of the sweep, compared with what came of them; nil: none were made.
+	Promises *backtest.Reliability
+	// Budgets are sentences about those that are broken.
+	Budgets []string
+}
+
+// Saved is what a policy would have requested less than something else, over the containers of which both are known. Amounts
+// are core-hours and GiB-hours, by resource.
+type Saved struct {
+	// Than says in words what it is compared with; empty: with nothing.
+	Than string
+	// Policy and Other are the sums of both.
+	Policy, Other [2]float64
+}
+
+// Harm is what a policy would have done to one container.
+type Harm struct {
+	Series                      string
+	OOMHours                    int
+	StarvedMinutes, DeepMinutes float64
+	ContainerDays               float64
+}
+
+// Shown is one series that is drawn.
+type Shown struct {
+	// Series is its name, Why says why it was chosen.
+	Series, Why string
+	Line        backtest.Timeline
+}
+
+//go:embed page.html
+var text string
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"figure":  figure,
+	"reports": reports,
+	"plots":   plots,
+	"scatter": frontiers,
+	"promise": promises,
+	"savings": savings,
+	"hours":   func(d time.Duration) string { return figure(d.Hours()) },
+	"utc":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
+}).Parse(text))
+
+// Write the page.
+func Write(w io.Writer, p Page) error { return page.Execute(w, p) }

@@ -1,0 +1,154 @@
+package clusterusage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/askpod"
+	"attune.io/attune/usage/prometheus"
+)
+
+// mostAnswer is the most that an answer of a server may have, in bytes. A forwarded port carries a little more, so that one
+// that is cut off is known by its length, and asked for in parts.
+const mostAnswer = askpod.MostAnswer - 1
+
+// AskPod sends a GET to a port of a pod, and returns the HTTP status and the body.
+type AskPod func(ctx context.Context, namespace, pod string, port int, path string) (status int, body []byte, err error)
+
+// Server makes the client of a server with the Prometheus HTTP API. An address of a Service of the cluster (NAME.NAMESPACE,
+// NAME.NAMESPACE.svc and so on) is reached through a pod of it, any other address from this machine. The user needs the
+// rights to get the Service, to list its pods and to create pods/portforward.
+//
+// A source that takes headers or credentials cannot be asked this way: the plugin reads no Secrets.
+func Server(ctx context.Context, c client.Reader, ask AskPod, source v1alpha1.PrometheusSource, labels map[string]string) (*prometheus.Client, error) {
+	if len(source.Headers) > 0 || source.BasicAuth != nil || source.BearerTokenSecret != nil {
+		return nil, fmt.Errorf("the server %s takes headers or credentials, which the plugin does not send: forward a port of what stands behind it, and give --address http://localhost:PORT", source.Address)
+	}
+	config := prometheus.ConfigOf(source, prometheus.Credentials{})
+	config.Labels, config.MaxBytes = labels, mostAnswer
+	name, namespace, inside := serviceOf(source.Address)
+	if !inside {
+		return prometheus.New(config)
+	}
+	var service corev1.Service
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &service)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && !strings.Contains(source.Address, ".svc"):
+		return prometheus.New(config) // such as prometheus.example: it has to be reached by its name
+	case err != nil:
+		return nil, fmt.Errorf("reading the Service of %s: %w", source.Address, err)
+	}
+	pod, port, err := behind(ctx, c, &service, portOf(source.Address))
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be reached: %w; or give --address with one that this machine reaches", source.Address, err)
+	}
+	config.Through = forwarded{ask, namespace, pod, port}
+	return prometheus.New(config)
+}
+
+// serviceOf takes an address for that of a Service; false where its host does not look like one.
+func serviceOf(address string) (name, namespace string, ok bool) {
+	base, err := url.Parse(address)
+	if err != nil {
+		return "", "", false
+	}
+	parts := strings.Split(base.Hostname(), ".")
+	if len(parts) < 2 || len(parts) > 2 && parts[2] != "svc" {
+		return "", "", false
+	}
+	return parts[0], parts[1], true
+}
+
+func portOf(address string) int32 {
+	base, err := url.Parse(address)
+	if err != nil {
+		return 0
+	}
+	if port, err := strconv.ParseInt(base.Port(), 10, 32); err == nil {
+		return int32(port)
+	}
+	if base.Scheme == "https" {
+		return 443
+	}
+	return 80
+}
+
+// behind finds a running pod of a Service, and the port on which it listens for the Service's.
+func behind(ctx context.Context, c client.Reader, service *corev1.Service, port int32) (string, int, error) {
+	at := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port })
+	if at < 0 || len(service.Spec.Selector) == 0 {
+		return "", 0, fmt.Errorf("the Service %s in namespace %s has no port %d that leads to pods", service.Name, service.Namespace, port)
+	}
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.InNamespace(service.Namespace), client.MatchingLabels(service.Spec.Selector)); err != nil {
+		return "", 0, fmt.Errorf("listing its pods: %w", err)
+	}
+	for i := range pods.Items {
+		if number := listens(&pods.Items[i], service.Spec.Ports[at]); number > 0 && pods.Items[i].Status.Phase == corev1.PodRunning {
+			return pods.Items[i].Name, number, nil
+		}
+	}
+	return "", 0, fmt.Errorf("no running pod of the Service %s in namespace %s listens on its port %d", service.Name, service.Namespace, port)
+}
+
+// listens is the port of a pod that a Service's port leads to; 0: none.
+func listens(pod *corev1.Pod, port corev1.ServicePort) int {
+	switch {
+	case port.TargetPort == intstr.IntOrString{}:
+		return int(port.Port)
+	case port.TargetPort.Type == intstr.Int:
+		return port.TargetPort.IntValue()
+	}
+	for _, container := range pod.Spec.Containers {
+		for _, p := range container.Ports {
+			if p.Name == port.TargetPort.StrVal {
+				return int(p.ContainerPort)
+			}
+		}
+	}
+	return 0
+}
+
+// forwarded carries requests to a port of a pod.
+type forwarded struct {
+	ask            AskPod
+	namespace, pod string
+	port           int
+}
+
+// RoundTrip implements http.RoundTripper. Only GET is carried: to any other method it answers itself as a gateway does that
+// lets only reading requests through, after which the client asks by GET.
+func (f forwarded) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.URL.Scheme != "http" {
+		return nil, errors.New("a port is forwarded without TLS here: give an address that begins with http://")
+	}
+	if request.Method != http.MethodGet {
+		return answered(request, http.StatusMethodNotAllowed, nil), nil
+	}
+	status, body, err := f.ask(request.Context(), f.namespace, f.pod, f.port, request.URL.RequestURI())
+	if err != nil {
+		return nil, fmt.Errorf("asking pod %s in namespace %s: %w", f.pod, f.namespace, err)
+	}
+	return answered(request, status, body), nil
+}
+
+func answered(request *http.Request, status int, body []byte) *http.Response {
+	return &http.Response{
+		StatusCode: status, Status: http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: request,
+	}
+}

@@ -1,0 +1,173 @@
+// Package clusterusage reads what the containers of workloads used lately, from the cluster that they run in and with the
+// user's own rights, so that a backtest can replay it. There are two ways:
+//
+//   - Stored unpacks the histories that an AttuneRecommendation keeps (usage.source: embedded).
+//   - Asked asks a server with the Prometheus HTTP API for one workload, by the expressions that the operator uses.
+//     Forwarded reaches such a server through a pod of its Service.
+//
+// Both answer one series for each container of a workload. A step's value is the highest of all replicas, as in the
+// operator. One workload is in memory at a time. Start reading here.
+package clusterusage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/backtest"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/codec"
+)
+
+// SeriesID names the series of a container: namespace/kind/name/container.
+func SeriesID(of workload.Identity, container string) string {
+	return of.Namespace + "/" + string(of.Kind) + "/" + of.Name + "/" + container
+}
+
+// Span is the time of which usage is read; its beginning is excluded.
+type Span struct{ From, To time.Time }
+
+// Stored returns the series that the checkpoints of a recommendation hold, by the names of the containers. A container
+// without a checkpoint is missing. The error names the containers whose checkpoints cannot be read; the others are good.
+func Stored(rec *v1alpha1.AttuneRecommendation, span Span) (map[string]backtest.Series, error) {
+	found := map[string]backtest.Series{}
+	var broken []error
+	for _, stored := range rec.Spec.Checkpoints {
+		past, err := codec.UnpackCheckpoint(stored.Data)
+		if err != nil {
+			broken = append(broken, fmt.Errorf("the checkpoint of container %s cannot be used: %w", stored.Name, err))
+			continue
+		}
+		series := backtest.Series{ID: SeriesID(workload.IdentityOf(rec), stored.Name)}
+		for i := range max(len(past.CPU), len(past.Memory)) {
+			at := usage.StepEnd(past.First+int64(i), past.Step)
+			if at.After(span.From) && !at.After(span.To) {
+				series.Samples = append(series.Samples, sample(at, valueOf(past.CPU, i), valueOf(past.Memory, i)))
+			}
+		}
+		found[stored.Name] = measured(series)
+	}
+	return found, errors.Join(broken...)
+}
+
+func valueOf(column []float64, i int) float64 {
+	if i >= len(column) {
+		return math.NaN()
+	}
+	return column[i]
+}
+
+func sample(at time.Time, cores, bytes float64) backtest.Sample {
+	return backtest.Sample{At: at.UnixMilli(), Used: [2]float64{recommender.CPU: cores, recommender.Memory: bytes}}
+}
+
+// measured leaves out the steps of which nothing is known.
+func measured(s backtest.Series) backtest.Series {
+	kept := s.Samples[:0]
+	for _, of := range s.Samples {
+		if !math.IsNaN(of.Used[0]) || !math.IsNaN(of.Used[1]) {
+			kept = append(kept, of)
+		}
+	}
+	s.Samples = kept
+	return s
+}
+
+// leastSteps is how few steps are not asked for in parts: a server that finds an hour of one workload too much is in trouble.
+const leastSteps = 12
+
+// Question is about the usage of one workload.
+type Question struct {
+	Source usage.Source
+	Of     workload.Identity
+	// Neighbours has the workloads of the namespace, so that a pod is not taken for that of a workload with a shorter name.
+	Neighbours workload.PodIndex
+	Span       Span
+	// Step is the distance of samples; CPU is the rate over it, memory the highest working set within it.
+	Step time.Duration
+}
+
+// Asked asks a source for the usage of a workload, and returns the series by the names of the containers. What is too much
+// at once is asked for in halves. The report says whether the answer lacks something.
+func Asked(ctx context.Context, q Question) (map[string]backtest.Series, usage.Report, error) {
+	query := usage.Query{
+		Namespaces: []string{q.Of.Namespace}, PodPrefixes: []string{usage.PodPrefix(q.Of.Name)},
+		Start: usage.StepEnd(usage.StepOf(q.Span.From, q.Step)+1, q.Step), End: usage.StepEnd(usage.StepOf(q.Span.To, q.Step), q.Step),
+		Step: q.Step, RateWindow: q.Step,
+	}
+	a := answer{question: q, first: usage.StepOf(query.Start, q.Step), steps: query.Steps(), of: map[string]*[2][]float64{}}
+	report, err := a.ask(ctx, query)
+	if err != nil {
+		return nil, report, err
+	}
+	return a.series(), report, nil
+}
+
+// answer collects the highest value of each step.
+type answer struct {
+	question     Question
+	first, steps int64
+	of           map[string]*[2][]float64
+}
+
+// ask for a part. What an answer that broke off has told is told again by its halves, and the highest value stays the same.
+func (a *answer) ask(ctx context.Context, query usage.Query) (usage.Report, error) {
+	report, err := a.question.Source.Read(ctx, query, a.add)
+	if !errors.Is(err, usage.ErrTooMuch) || query.Steps() <= leastSteps {
+		return report, err
+	}
+	report = usage.Report{}
+	for _, half := range query.Split((query.Steps() + 1) / 2) {
+		part, err := a.ask(ctx, half)
+		if err != nil {
+			return report, err
+		}
+		report.Add(part)
+	}
+	return report, nil
+}
+
+// add a piece of the answer, if it is of a pod of the workload.
+func (a *answer) add(piece usage.Series) {
+	owner, match := a.question.Neighbours.Of(piece.Pod)
+	if match != workload.MatchFound || owner.Kind != a.question.Of.Kind || owner.Name != a.question.Of.Name {
+		return
+	}
+	columns := a.of[piece.Container]
+	if columns == nil {
+		columns = &[2][]float64{gaps(a.steps), gaps(a.steps)}
+		a.of[piece.Container] = columns
+	}
+	for r, samples := range [2][]usage.Sample{recommender.CPU: piece.CPU, recommender.Memory: piece.Memory} {
+		for _, s := range samples {
+			if n := usage.StepOf(s.Time(), a.question.Step) - a.first; n >= 0 && n < a.steps {
+				columns[r][n] = recommender.Highest(columns[r][n], s.Value)
+			}
+		}
+	}
+}
+
+func gaps(n int64) []float64 {
+	values := make([]float64, n)
+	for i := range values {
+		values[i] = math.NaN()
+	}
+	return values
+}
+
+func (a *answer) series() map[string]backtest.Series {
+	found := map[string]backtest.Series{}
+	for name, columns := range a.of {
+		series := backtest.Series{ID: SeriesID(a.question.Of, name)}
+		for i := range a.steps {
+			series.Samples = append(series.Samples, sample(usage.StepEnd(a.first+i, a.question.Step), columns[0][i], columns[1][i]))
+		}
+		found[name] = measured(series)
+	}
+	return found
+}

@@ -1,0 +1,88 @@
+package backtest
+
+import (
+	"math"
+	"slices"
+	"sort"
+
+	"attune.io/attune/recommender"
+)
+
+// nodeAlone is the strategy Node of this project, and of CruiseKube, for a pod that has its node alone: with nothing to share,
+// it is given its peak. The peak is the highest of its base (the 75th percentile of the last 10 minutes of CPU, 30 of
+// memory), of the last hour, and of the coming hour on each of the last 7 days. Memory has a limit of its own: twice the most
+// of 7 days. So it is as published; what this project does otherwise is in docs/node-strategy.md.
+type nodeAlone struct {
+	deaf
+	past  past
+	limit float64
+}
+
+func newNodeAlone(Series) Algorithm { return &nodeAlone{} }
+
+// Observe implements Algorithm.
+func (n *nodeAlone) Observe(s Sample, _ Size) { n.past.add(s) }
+
+// MemoryLimit implements Limiter.
+func (n *nodeAlone) MemoryLimit() float64 { return n.limit }
+
+// Decide implements Algorithm.
+func (n *nodeAlone) Decide(at int64) Size {
+	size := nothing
+	for r := range size {
+		size[r] = n.past.peak(recommender.Resource(r), at)
+	}
+	n.limit = 2 * n.past.most(recommender.Memory, at-7*day, at)
+	return size
+}
+
+// past has the samples of 7 days and an hour, oldest first.
+type past struct{ samples []Sample }
+
+func (p *past) add(s Sample) {
+	p.samples = append(p.samples, s)
+	if old := p.from(s.At - 7*day - hour); old > len(p.samples)/2 {
+		p.samples = slices.Clone(p.samples[old:])
+	}
+}
+
+// from is the place of the first sample after a time.
+func (p *past) from(at int64) int {
+	return sort.Search(len(p.samples), func(i int) bool { return p.samples[i].At > at })
+}
+
+// most of a resource after one time and up to another; NaN where nothing was measured.
+func (p *past) most(r recommender.Resource, after, until int64) float64 {
+	most := math.NaN()
+	for _, s := range p.samples[p.from(after):] {
+		if s.At > until {
+			break
+		}
+		most = recommender.Highest(most, s.Used[r])
+	}
+	return most
+}
+
+// baseWindows of the resources, in milliseconds.
+var baseWindows = [2]int64{recommender.CPU: 10 * minute, recommender.Memory: 30 * minute}
+
+// base is what is always needed: the 75th percentile of the last minutes; NaN where nothing was measured.
+func (p *past) base(r recommender.Resource, now int64) float64 {
+	var values []float64
+	for _, s := range p.samples[p.from(now-baseWindows[r]):] {
+		if measured(s.Used[r]) {
+			values = append(values, s.Used[r])
+		}
+	}
+	slices.Sort(values)
+	return (&window{sorted: values}).quantile(0.75)
+}
+
+// peak is the forecast for the coming hour.
+func (p *past) peak(r recommender.Resource, now int64) float64 {
+	peak := recommender.Highest(p.base(r, now), p.most(r, now-hour, now))
+	for days := int64(1); days <= 7; days++ {
+		peak = recommender.Highest(peak, p.most(r, now-days*day, now-days*day+hour))
+	}
+	return peak
+}
