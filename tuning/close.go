@@ -20,6 +20,8 @@ type closing struct {
 	// after all records were looked at, because a sibling that comes later may have been harmed by the
 	// same size.
 	survivors []v1alpha1.ResizeRecord
+	// raised are raises before an OOM kill whose watch has ended, and ways back from them that were never sent.
+	raised []v1alpha1.ResizeRecord
 }
 
 // putBackDone reports a pod that was verified to have its original size again (undo).
@@ -57,6 +59,9 @@ func (d *closing) close(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	}
 	if action.Reason == v1alpha1.ReasonRevertPending {
 		d.reverter.giveUp(record, action.Message)
+	}
+	if record.Reason == resize.ReasonClimb && action.Result == lifecycle.ResultSuccess || record.Wave == resize.WaveSpike && action.Reason == resize.ReasonNotSent {
+		d.raised = append(d.raised, record)
 	}
 	if action.Keep {
 		d.survivors = append(d.survivors, record)

@@ -178,10 +178,11 @@ func (g growth) reachedIn() (time.Duration, bool) {
 	return max(0, time.Duration(seconds*float64(time.Second))-g.age), true
 }
 
-// near reports whether the container is worth looking at often: it is close to its limit, or on its way.
+// near reports whether the container is worth looking at often: it is on its way to its limit, and where it has not been
+// before. One that rests close to its limit is not.
 func (g growth) near() bool {
 	in, reached := g.reachedIn()
-	return g.latest*10 >= g.limit*7 || reached && in <= mostAhead && g.latest*2 >= g.limit
+	return reached && in <= steadyAhead && g.latest*2 >= g.limit && g.latest >= g.record && g.rise >= g.noise
 }
 
 // imminent reports whether the limit would be reached before the next looks could do anything about it.
