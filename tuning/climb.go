@@ -188,7 +188,11 @@ func (d *giver) give(pod *corev1.Pod, had []podview.Container) {
 	plan, refusal := resize.PlanFor(pod, had, d.gates.capabilities(pod), d.view.Now)
 	plan.Wave, plan.Reason = resize.WaveSpike, resize.ReasonSpike
 	d.lookup.unknownMemory(pod, plan)
-	if plan, refusal = d.gates.admit(pod, plan, refusal); refusal != nil {
+	plan, refusal = d.gates.admit(pod, plan, refusal)
+	if refusal == nil && len(plan.LeftOut) > 0 { // a request that is lowered alone gives nothing back
+		refusal = &plan.LeftOut[0]
+	}
+	if refusal != nil {
 		d.tellOfPod(pod, raiseKept(pod, refusal.Message))
 		return
 	}

@@ -228,7 +228,8 @@ func size(c Container, g growth, now time.Time) (recommender.Allocation, *resize
 	}
 	if c.Restarts {
 		return recommender.Allocation{}, refuse(c.Name, resize.ReasonClimbRestarts,
-			"%s, and its resizePolicy restarts it for another memory limit: a resizePolicy of NotRequired for memory lets it be raised", g.sentence())
+			"it climbs towards its memory limit of %s, and its resizePolicy restarts it for another one: a resizePolicy of NotRequired for memory lets it be raised before an OOM kill",
+			recommender.Readable(recommender.Memory, g.limit))
 	}
 	needs := g.latest + recommender.Amount(g.speed*(g.age+lasts).Seconds())
 	limit := rounded(min(max(recommender.OOMFloor(g.limit), needs), 2*g.limit))
@@ -237,7 +238,8 @@ func size(c Container, g growth, now time.Time) (recommender.Allocation, *resize
 	}
 	if limit < g.limit+g.limit/20 {
 		return recommender.Allocation{}, refuse(c.Name, resize.ReasonClimbBound,
-			"%s, and maxAllowed is %s: a higher maxAllowed lets it be raised", g.sentence(), recommender.Readable(recommender.Memory, c.Most))
+			"it climbs towards its memory limit of %s, and maxAllowed is %s: a higher maxAllowed lets it be raised before an OOM kill",
+			recommender.Readable(recommender.Memory, g.limit), recommender.Readable(recommender.Memory, c.Most))
 	}
 	if c.Together {
 		return recommender.Allocation{Request: limit, Limit: limit}, nil
@@ -250,9 +252,9 @@ func size(c Container, g growth, now time.Time) (recommender.Allocation, *resize
 	return recommender.Allocation{Request: request, Limit: limit}, nil
 }
 
-// refuse is the refusal to raise one container.
+// refuse is the refusal to raise one container: a person can lift it. Its words have no figure that changes with each look.
 func refuse(container, reason, format string, args ...any) *resize.Refusal {
-	r := resize.RefuseForNow(reason, format, args...)
+	r := resize.Refuse(reason, format, args...)
 	r.Message = "container " + container + ": " + r.Message
 	r.Container = container
 	return r
