@@ -21,9 +21,11 @@ type Climb struct {
 }
 
 const (
-	// nearEvery is how often a kubelet is scraped with such a container, mostNear how many kubelets at once: together six
-	// scrapes a second beside the others.
+	// nearEvery is how often a kubelet is scraped with such a container, mostNear how many kubelets at once; highEvery and
+	// mostHigh are those of kubelets with a container that holds half of its limit. Together that is at most ten scrapes a
+	// second beside the others.
 	nearEvery, mostNear = 5 * time.Second, 32
+	highEvery, mostHigh = 15 * time.Second, 64
 	// traceWindow is how far back Lately tells: memory always has that much.
 	traceWindow = minWindow
 	// stalledOver is the time over which waiting for memory is measured.
@@ -40,48 +42,68 @@ type high struct {
 	limit  float64
 }
 
-// near tells of the containers of a scrape that are on their way to their limits; false: none is. Of their pods cAdvisor is
-// asked too from then on, which knows how long they wait for memory.
-func (s *scraper) near(found []high, now time.Time) (any bool) {
+// near tells of the containers of a scrape that are on their way to their limits, and returns how soon their kubelet is to be
+// scraped again. Of their pods cAdvisor is asked too from then on, which knows how long they wait for memory.
+func (s *scraper) near(found []high, now time.Time) (why haste) {
+	if len(found) > 0 {
+		why = hasteHigh
+	}
 	for _, h := range found {
 		if !s.climb.Near(h.limit, s.trace(h.series, now.Add(-traceWindow)), now) {
 			continue
 		}
-		any = true
+		why = hasteNear
 		s.asked.about(h.pod, now)
 		s.climb.Tell(h.pod)
 	}
-	return any
+	return why
 }
 
-// nearly counts the kubelets that are scraped more often. The caller holds mutex.
-func (t *targets) nearly() (n int) {
-	for _, of := range t.of {
-		if of.near {
+// haste says how soon a kubelet is scraped again. The zero value: when its turn comes.
+type haste string
+
+const (
+	// hasteHigh: a container holds half of its memory limit. hasteNear: one is on its way there.
+	hasteHigh haste = "high"
+	hasteNear haste = "near"
+)
+
+// hasten has a kubelet scraped soon again whose scrape found containers that hold much, as far as not too many are already.
+// The caller holds mutex.
+func (t *targets) hasten(j *job, began time.Time) {
+	was := j.target.haste
+	j.target.haste = ""
+	for _, h := range []struct {
+		haste
+		every time.Duration
+		most  int
+	}{{hasteNear, nearEvery, mostNear}, {hasteHigh, highEvery, mostHigh}} {
+		if j.haste != h.haste && j.haste != hasteNear || was != h.haste && t.hastened(h.haste) >= h.most {
+			continue
+		}
+		j.target.haste = h.haste
+		if soon := began.Add(h.every); soon.Before(j.target.due) {
+			j.target.due = soon
+		}
+		return
+	}
+}
+
+// hastened counts the kubelets that are scraped more often for a reason. The caller holds mutex.
+func (t *targets) hastened(of haste) (n int) {
+	for _, target := range t.of {
+		if target.haste == of {
 			n++
 		}
 	}
 	return n
 }
 
-// hasten has a kubelet scraped soon again whose scrape found a container on its way to its limit, as far as not too many
-// are already. The caller holds mutex.
-func (t *targets) hasten(j *job, began time.Time) {
-	was := j.target.near
-	if j.target.near = false; !j.near || !was && t.nearly() >= mostNear {
-		return
-	}
-	j.target.near = true
-	if soon := began.Add(nearEvery); soon.Before(j.target.due) {
-		j.target.due = soon
-	}
-}
-
-// hastened counts the kubelets that are scraped more often.
-func (t *targets) hastened() int {
+// inHaste is hastened for who does not hold mutex.
+func (t *targets) inHaste(of haste) int {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	return t.nearly()
+	return t.hastened(of)
 }
 
 // trace copies the samples of a series since a time.

@@ -180,7 +180,7 @@ func (s *scraper) do(ctx context.Context, j *job) {
 	}
 	s.metrics.scraped(err, now.Sub(began))
 	changed := s.targets.finish(j, began, now, err)
-	s.metrics.near.Set(float64(s.targets.hastened()))
+	s.metrics.hastened(s.targets.inHaste)
 	switch {
 	case changed && err != nil:
 		s.log.Error("a kubelet does not say what its containers use; recommendations lack them", "node", j.node.Name, "cause", err.Error())
@@ -226,7 +226,9 @@ func (s *scraper) ask(ctx context.Context, j *job, path string, most int64, body
 	}
 	body.batch = r.batch
 	s.keep(r.batch)
-	j.near = s.near(r.high, now) || j.near
+	if j.usage && pods == nil {
+		j.haste = s.near(r.high, now)
+	}
 	s.metrics.took(len(r.batch), r.dropped)
 	return r.clock(path)
 }

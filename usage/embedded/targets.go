@@ -134,8 +134,8 @@ type target struct {
 	wait time.Duration
 	// busy is true while a job of the node is running.
 	busy bool
-	// near: it is scraped more often, as one of its containers is on its way to its memory limit.
-	near bool
+	// haste is why it is scraped more often.
+	haste haste
 	// failures counts failed scrapes in a row. err is the last error; nil after a success.
 	failures int
 	err      error
@@ -203,8 +203,8 @@ type job struct {
 	// (/metrics/cadvisor).
 	usage bool
 	pods  map[Pod]bool
-	// near: a container was found that is on its way to its memory limit.
-	near bool
+	// haste is how soon it is to be scraped again, by what it found.
+	haste haste
 }
 
 // job at a time, or nil. pressure: the node's own CPU pressure is wanted beside what is wanted of its pods.
