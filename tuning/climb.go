@@ -123,30 +123,42 @@ func (d *climber) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) (
 			why = append(why, fmt.Sprintf("container %s: %s", v.container.Name, v.Why))
 		}
 	}
-	if d.view.Part == WholePass && d.spiked(record) {
+	if d.view.Part == WholePass && d.spiked(pod, record) {
 		spike = "the growth was a spike, which is over"
 	}
 	return strings.Join(why, "; "), spike
 }
 
 // spiked reports whether all containers of a raise have needed well under their old limits for a while.
-func (d *climber) spiked(record v1alpha1.ResizeRecord) bool {
+func (d *climber) spiked(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 	for _, c := range resize.Changes(record) {
-		if !climb.GivesBack(d.view.Usage.Climbs[record.PodUID][c.Container].Samples, climb.Prior(c), d.view.Now) {
+		before := d.before(pod, c.Container).Limit
+		if before == 0 {
+			before = podview.LimitOrRequest(c.Prior[recommender.Memory])
+		}
+		if !climb.GivesBack(d.view.Usage.Climbs[record.PodUID][c.Container].Samples, before, d.view.Now) {
 			return false
 		}
 	}
 	return len(record.Desired) > 0 && record.Reason == resize.ReasonClimb
 }
 
-// again reports whether a container of a raise was raised before within the day.
-func (d *climber) again(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
+// before is the memory that a container had before it was raised, however often; zero where it was given back before.
+func (d *climber) before(pod *corev1.Pod, container string) recommender.Allocation {
+	return climb.Of(d.out.Status.Tries, pod, container, d.view.Now).Before
+}
+
+// had are the sizes that the containers of a raise had before it, with what they hold; false: one of them was given back
+// within the day already.
+func (d *climber) had(pod *corev1.Pod, record v1alpha1.ResizeRecord) (out []podview.Container, known bool) {
 	for _, c := range record.Desired {
-		if climb.Of(d.out.Status.Tries, pod, c.Name, d.view.Now).Again() {
-			return true
+		before := d.before(pod, c.Name)
+		if before.Limit == 0 {
+			return nil, false
 		}
+		out = append(out, podview.Container{Name: c.Name, Size: recommender.Size{recommender.Memory: before}, MemoryUsage: d.view.Usage.Memory[pod.UID][c.Name]})
 	}
-	return false
+	return out, true
 }
 
 // giver gives containers their old memory back that were raised before an OOM kill, where their growth was a spike. It
@@ -171,14 +183,15 @@ func (d *giver) giveBack() {
 		if pod == nil || ended(pod) || hasRecord(d.out.Status.Records, pod) {
 			continue
 		}
+		had, known := d.climber.had(pod, record)
 		switch {
 		case record.Wave == resize.WaveSpike:
 			d.give(pod, sizesOf(record.Desired, d.view.Usage.Memory[pod.UID]))
-		case !d.climber.spiked(record):
-		case d.climber.again(pod, record):
-			d.tellOfPod(pod, raiseKept(pod, "it was raised more than once within a day"))
+		case !d.climber.spiked(pod, record):
+		case !known:
+			d.tellOfPod(pod, raiseKept(pod, "it was given back within the day already, and had to be raised again"))
 		default:
-			d.give(pod, sizesOf(record.Prior, d.view.Usage.Memory[pod.UID]))
+			d.give(pod, had)
 		}
 	}
 }
@@ -196,6 +209,7 @@ func (d *giver) give(pod *corev1.Pod, had []podview.Container) {
 		d.tellOfPod(pod, raiseKept(pod, refusal.Message))
 		return
 	}
+	d.out.Status.Tries = climb.GivenBack(d.out.Status.Tries, pod, d.view.Now)
 	d.tellOfPod(pod, givingBack(pod, plan))
 	d.starter.start(pod, plan)
 	d.lookup.loweredMemory([]resize.Plan{plan}, []resize.Plan{plan})

@@ -627,6 +627,9 @@ type Try struct {
 	// Amount that was reached; of a refused resize the least memory that was asked for beyond what the pod has.
 	// +optional
 	Amount *resource.Quantity `json:"amount,omitempty"`
+	// Before is the memory that a container had before it was raised; absent once it was given back.
+	// +optional
+	Before *Resources `json:"before,omitempty"`
 	// Since is when it was tried last, or when it began where that is said of What.
 	Since metav1.Time `json:"since"`
 	// Until is when it may be tried again.

@@ -1627,6 +1627,11 @@ func (in *Try) DeepCopyInto(out *Try) {
 		x := (*in).DeepCopy()
 		*out = &x
 	}
+	if in.Before != nil {
+		in, out := &in.Before, &out.Before
+		*out = new(Resources)
+		(*in).DeepCopyInto(*out)
+	}
 	in.Since.DeepCopyInto(&out.Since)
 	in.Until.DeepCopyInto(&out.Until)
 }

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"time"
 
-	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -282,9 +281,4 @@ func GivesBack(samples []Sample, before recommender.Amount, now time.Time) bool 
 		}
 	}
 	return false // too little is known
-}
-
-// Prior is the memory limit that a record's container had before it.
-func Prior(c resize.Change) recommender.Amount {
-	return podview.LimitOrRequest(c.Prior[recommender.Memory])
 }

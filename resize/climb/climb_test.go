@@ -350,13 +350,17 @@ func TestProperties(t *testing.T) {
 func TestRaisesAreCountedByPodAndContainer(t *testing.T) {
 	pod, other := &corev1.Pod{}, &corev1.Pod{}
 	pod.Name, pod.UID, other.Name, other.UID = "web-1", "1", "web-2", "2"
-	plan := resize.Plan{PodName: "web-1", PodUID: "1", Moves: []resize.Move{{Container: "app", To: recommender.Size{recommender.Memory: {Limit: 585 * mi}}}}}
+	plan := resize.Plan{PodName: "web-1", PodUID: "1", Moves: []resize.Move{{
+		Container: "app", From: recommender.Size{recommender.Memory: {Request: 300 * mi, Limit: 450 * mi}}, To: recommender.Size{recommender.Memory: {Limit: 585 * mi}},
+	}}}
 	tries := climb.Noted(nil, pod, plan, noon)
 	tries = climb.Noted(tries, pod, plan, noon.Add(time.Hour))
 	require.Len(t, tries, 1)
 	r := climb.Of(tries, pod, "app", noon.Add(2*time.Hour))
-	assert.Equal(t, climb.Raises{Times: 2, Since: noon, Reached: 585 * mi, Until: noon.Add(25 * time.Hour)}, r)
-	assert.True(t, r.Again())
+	assert.Equal(t, climb.Raises{Times: 2, Since: noon, Reached: 585 * mi, Until: noon.Add(25 * time.Hour),
+		Before: recommender.Allocation{Request: 300 * mi, Limit: 450 * mi}}, r)
+	assert.Zero(t, climb.Of(climb.GivenBack(tries, pod, noon), pod, "app", noon).Before)
+	assert.Equal(t, r, climb.Of(climb.GivenBack(tries, other, noon), pod, "app", noon.Add(2*time.Hour)))
 	assert.Zero(t, climb.Of(tries, other, "app", noon.Add(2*time.Hour)))
 	assert.Zero(t, climb.Of(tries, pod, "side", noon.Add(2*time.Hour)))
 	assert.Zero(t, climb.Of(tries, pod, "app", noon.Add(25*time.Hour)), "a day later")

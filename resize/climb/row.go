@@ -25,6 +25,8 @@ type Raises struct {
 	Reached recommender.Amount
 	// Until is when they are forgotten.
 	Until time.Time
+	// Before is the memory that it had before the first of them; zero where that was given back, or is not known.
+	Before recommender.Allocation
 }
 
 // Of returns the raises of a container of a pod. A row without a pod stands for all pods of the workload.
@@ -37,6 +39,9 @@ func Of(tries []v1alpha1.Try, pod *corev1.Pod, container string, now time.Time) 
 	r := Raises{Times: int(t.Times), Since: t.Since.Time, Until: t.Until.Time}
 	if t.Amount != nil {
 		r.Reached = podview.AmountOf(recommender.Memory, *t.Amount)
+	}
+	if t.Before != nil && t.Pod != "" {
+		r.Before = podview.FromResources(*t.Before)[recommender.Memory]
 	}
 	return r
 }
@@ -59,9 +64,10 @@ func Noted(tries []v1alpha1.Try, pod *corev1.Pod, plan resize.Plan, now time.Tim
 			tries[i].Amount, tries[i].Until = &amount, metav1.NewTime(now.Add(countsFor))
 			continue
 		}
+		before := podview.ToResources(recommender.Size{recommender.Memory: m.From[recommender.Memory]})
 		tries = resize.AddTry(tries, v1alpha1.Try{
 			What: v1alpha1.TryClimb, Pod: plan.PodName, PodUID: plan.PodUID, Container: m.Container, Reason: resize.ReasonClimb,
-			Times: 1, Amount: &amount, Since: metav1.NewTime(now), Until: metav1.NewTime(now.Add(countsFor)),
+			Times: 1, Amount: &amount, Before: &before, Since: metav1.NewTime(now), Until: metav1.NewTime(now.Add(countsFor)),
 		})
 	}
 	return tries
@@ -79,6 +85,14 @@ func (r Raises) refusal(container string, now time.Time) *resize.Refusal {
 	return refused
 }
 
-// Again reports whether a raise of the container is at least the second one within a day: growth that comes
-// again is no spike, and what it needs stays.
-func (r Raises) Again() bool { return r.Times > 1 }
+// GivenBack returns the tries after the containers of a pod are given back what they had. Growth that comes again within the
+// day is no spike then: what it needs stays. The argument is not changed.
+func GivenBack(tries []v1alpha1.Try, pod *corev1.Pod, now time.Time) []v1alpha1.Try {
+	tries = resize.Remembered(tries, now)
+	for i := range tries {
+		if t := &tries[i]; t.What == v1alpha1.TryClimb && t.PodUID == pod.UID && t.Pod == pod.Name {
+			t.Before = nil
+		}
+	}
+	return tries
+}
