@@ -38,7 +38,7 @@ func TestRaiseBeforeKill(t *testing.T) { alone(t, raisesBeforeKills) }
 // A ramp climbs from a base to a top, in MiB, beneath a limit, after it has rested.
 const (
 	rampLimit, rampTop, rampLeast = 256, 300, 40
-	rampRests, rampStays          = 50 * time.Second, 40 * time.Second
+	rampRests, rampStays          = time.Minute, 30 * time.Second
 	// rampTries is how often each speed is tried.
 	rampTries = 3
 )
@@ -50,8 +50,8 @@ type trial struct {
 	pod    corev1.Pod
 	d      *appsv1.Deployment
 
-	killed bool
-	limit  resource.Quantity
+	killed, reached bool
+	limit           resource.Quantity
 }
 
 func raisesBeforeKills(t *testing.T) {
@@ -67,17 +67,24 @@ func raisesBeforeKills(t *testing.T) {
 		}
 	}
 	still, noisy := climbs(t, "still", 0, true), climbs(t, "noisy", 0, true)
+	fast := 0
 	for _, of := range append([]*trial{still, noisy}, trials...) {
 		ready(ctx, t, of.d)
 		of.pod = pods(ctx, t, of.d)[0]
 	}
 	quiet, stop := context.WithCancel(ctx)
 	var resting sync.WaitGroup
-	resting.Go(func() { holdStill(quiet, still, func(int) int { return 225 }) })
-	resting.Go(func() { holdStill(quiet, noisy, func(n int) int { return 220 + n*7%11 }) })
+	resting.Go(func() { holdStill(quiet, still, func(int) int { return quietMiB }) })
+	resting.Go(func() { holdStill(quiet, noisy, func(n int) int { return quietMiB - 5 + n*7%11 }) })
 	var climbing sync.WaitGroup
-	for i, of := range trials {
-		climbing.Go(func() { of.climb(ctx, time.Duration(i%rampTries)*3*time.Second) })
+	for _, of := range trials {
+		// Those that climb fast do so one after the other: the machine gives none of them its memory fast enough otherwise.
+		after := time.Duration(0)
+		if of.speed > 3 {
+			fast++
+			after = time.Duration(fast) * 8 * time.Second
+		}
+		climbing.Go(func() { of.climb(ctx, after) })
 	}
 	climbing.Wait()
 	for _, of := range trials {
@@ -86,6 +93,7 @@ func raisesBeforeKills(t *testing.T) {
 	t.Log("\n" + rampTable(speeds, trials))
 	avoided := map[float64]int{}
 	for _, of := range trials {
+		assert.True(t, of.killed || of.reached, "%s has climbed to its top, or was killed", of.d.Name)
 		if of.raises && !of.killed {
 			avoided[of.speed]++
 		}
@@ -111,7 +119,10 @@ func raisesBeforeKills(t *testing.T) {
 // climbs makes a Deployment of one container and a policy that raises it, or does not.
 func climbs(t *testing.T, name string, speed float64, raises bool) *trial {
 	t.Helper()
-	d := newDeployment("climb", name, 1, app("app", size{cpu: "5m", memory: "32Mi", memoryLimit: fmt.Sprintf("%dMi", rampLimit)}))
+	of := &trial{speed: speed, raises: raises}
+	c := app("app", size{cpu: "5m", memory: "32Mi", memoryLimit: fmt.Sprintf("%dMi", rampLimit)})
+	c.Env[0].Value, c.Env[1].Value = "0", fmt.Sprint(int(of.base())) // it has held that since it started
+	d := newDeployment("climb", name, 1, c)
 	createFor(t, d)
 	policyFor(t.Context(), t, d, v1alpha1.UpdateAuto, func(s *v1alpha1.AttunePolicySpec) {
 		s.Memory.MaxAllowed, s.Memory.AllowDecrease = nil, nil
@@ -119,30 +130,53 @@ func climbs(t *testing.T, name string, speed float64, raises bool) *trial {
 			s.Memory.RaiseBeforeKill = ptr.To(v1alpha1.RaiseOff)
 		}
 	})
-	return &trial{speed: speed, raises: raises, d: d}
+	of.d = d
+	return of
 }
 
-// base is where a ramp begins: as low as there are two minutes to its limit, at most.
-func (of *trial) base() float64 { return max(rampLeast, rampLimit-of.speed*240) }
+// quietMiB is what the quiet ones hold.
+const quietMiB = 230
+
+// base is where a ramp begins: at least as much beneath its limit as it climbs in two and a half minutes.
+func (of *trial) base() float64 {
+	if of.speed == 0 {
+		return quietMiB
+	}
+	return max(rampLeast, rampLimit-of.speed*150)
+}
+
+// top is where it ends: not more than five minutes later.
+func (of *trial) top() float64 { return min(rampTop, of.base()+of.speed*300) }
 
 // climb plays the ramp of a container, or as much of it as it survives.
 func (of *trial) climb(ctx context.Context, after time.Duration) {
-	began, held := time.Now(), -1
-	top := after + rampRests + time.Duration((rampTop-of.base())/of.speed*float64(time.Second))
+	began, held, top := time.Now(), -1, of.top()
+	var stays time.Time
 	for tick := range ticks(ctx, 100*time.Millisecond) {
-		passed := tick.Sub(began)
-		if passed > top+rampStays {
+		if of.reached && tick.Sub(stays) > rampStays {
 			of.rested(ctx)
 			return
 		}
-		mib := int(min(rampTop, of.base()+of.speed*max(0, (passed-after-rampRests).Seconds())))
+		mib := int(min(top, of.base()+of.speed*max(0, (tick.Sub(began)-after-rampRests).Seconds())))
 		if mib == held {
 			continue
 		}
-		if held = mib; setMemory(ctx, &of.pod, mib) != nil {
+		switch err := setMemory(ctx, &of.pod, mib); {
+		case err == nil:
+			held = mib
+			if mib == int(top) {
+				of.reached, stays = true, time.Now()
+			}
+		case of.restarted(ctx):
 			return
 		}
 	}
+}
+
+// restarted reports whether the container was killed.
+func (of *trial) restarted(ctx context.Context) bool {
+	pod := of.pod.DeepCopy()
+	return env.client.Get(ctx, client.ObjectKeyFromObject(pod), pod) == nil && pod.Status.ContainerStatuses[0].RestartCount > 0
 }
 
 // rested is a container that has survived: the machine has its memory back.
