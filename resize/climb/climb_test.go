@@ -109,7 +109,7 @@ func TestRamps(t *testing.T) {
 		512 * mi:  {time.Second: 10, 5 * time.Second: 10, 15 * time.Second: 3, 30 * time.Second: 3},
 		4096 * mi: {time.Second: 100, 5 * time.Second: 100, 15 * time.Second: 30, 30 * time.Second: 10},
 	}
-	const tried = 20
+	const tried = 8
 	for _, limit := range []recommender.Amount{512 * mi, 4096 * mi} {
 		var table strings.Builder
 		fmt.Fprintf(&table, "\nlimit %dMi, kills avoided of %d\n  MiB/s", limit/mi, tried)
@@ -121,7 +121,7 @@ func TestRamps(t *testing.T) {
 			for _, every := range intervals {
 				avoided := 0
 				for i := range tried {
-					base := limit/5 + recommender.Amount(i)*limit/100 + recommender.Amount(i)*mi/7
+					base := limit/5 + recommender.Amount(i)*limit/40 + recommender.Amount(i)*mi/7
 					top := limit * 6 / 5
 					base = max(base, limit-recommender.Amount(speed*1200*float64(mi)))
 					lasts := 10*time.Minute + time.Duration(float64(top-base)/float64(mi)/speed*float64(time.Second))
@@ -170,7 +170,7 @@ func quiet() map[string]func(time.Duration) recommender.Amount {
 		"a saw of ten minutes": saw(0.45, 0.88, 10*time.Minute),
 		"a saw of an hour":     saw(0.3, 0.9, time.Hour),
 		"a step to two thirds": func(at time.Duration) recommender.Amount {
-			return map[bool]recommender.Amount{true: 200 * mi, false: 240 * mi}[at < time.Hour]
+			return map[bool]recommender.Amount{true: 200 * mi, false: 240 * mi}[at < 2*time.Hour]
 		},
 		"page cache at its top": noisy(0.985, 0.01),
 	}
@@ -179,7 +179,7 @@ func quiet() map[string]func(time.Duration) recommender.Amount {
 func TestNothingIsRaisedThatIsQuiet(t *testing.T) {
 	for name, needs := range quiet() {
 		for _, every := range []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, 30 * time.Second} {
-			end := life{needs: needs, limit: 512 * mi, every: every, lasts: 6 * time.Hour}.play(t)
+			end := life{needs: needs, limit: 512 * mi, every: every, lasts: 3 * time.Hour}.play(t)
 			assert.Zero(t, end.raises, "%s, a sample each %s", name, every)
 			assert.False(t, end.killed, "%s: the test plays what needs no more than its limit", name)
 		}

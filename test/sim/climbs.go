@@ -76,6 +76,9 @@ func (o *operator) tellOfClimbs() {
 		if pod == nil || string(pod.UID) != uid || !of.ended.IsZero() {
 			continue
 		}
+		if !holdsHalf(pod, w.lives.all[uid], w.time.now) {
+			continue
+		}
 		for name, trace := range w.tracesOf(pod, w.time.now) {
 			if limit := memoryLimitOf(pod, name); limit > 0 && workloadloop.Near(limit, trace.Samples, w.time.now) {
 				if rec := w.watching.workloadOf("Pod", types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}); rec.Name != "" {
@@ -87,7 +90,17 @@ func (o *operator) tellOfClimbs() {
 	}
 }
 
-// memoryLimitOf of a container in bytes; 0: it has none.
+// holdsHalf: a container holds half of its memory limit.
+func holdsHalf(pod *corev1.Pod, of []*life, now time.Time) bool {
+	for _, l := range of {
+		if limit := memoryLimitOf(pod, l.container); limit > 0 && l.of.memoryAt(now, l.started, l.pod)*2 >= limit {
+			return true
+		}
+	}
+	return false
+}
+
+// memoryLimitOf a container in bytes; 0: it has none.
 func memoryLimitOf(pod *corev1.Pod, container string) float64 {
 	for _, c := range pod.Spec.Containers {
 		if c.Name == container {

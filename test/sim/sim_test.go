@@ -107,6 +107,9 @@ func TestSeeds(t *testing.T) {
 	t.Logf("seeds from %d on: %d", *first, min(played.Load(), uint64(*seeds)))
 }
 
+// climbingSeeds is how many seeds TestClimbs plays.
+const climbingSeeds = 6
+
 // TestClimbs plays worlds in which containers climb towards their memory limits, with what raises them before a kill.
 func TestClimbs(t *testing.T) {
 	for name, p := range climbing() {
@@ -115,7 +118,7 @@ func TestClimbs(t *testing.T) {
 			play(t, 0, p)
 		})
 	}
-	for seed := *first; seed < *first+min(uint64(*seeds), 20); seed++ {
+	for seed := *first; seed < *first+min(uint64(*seeds), climbingSeeds); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			play(t, seed, withClimbs(seed))
