@@ -106,6 +106,8 @@ type growth struct {
 	// rise is how much it climbed, over samples of them; speed is in bytes per second.
 	rise    recommender.Amount
 	samples int
+	// young: nothing is known of before the climb.
+	young bool
 	speed   float64
 	// age is that of the newest sample, apart the time between the two newest.
 	age, apart time.Duration
@@ -131,7 +133,7 @@ func measure(c Container, now time.Time) (growth, bool) {
 	for _, s := range c.Samples[:first] {
 		g.record = max(g.record, s.Bytes)
 	}
-	g.rise, g.samples = last.Bytes-c.Samples[first].Bytes, n-first
+	g.rise, g.samples, g.young = last.Bytes-c.Samples[first].Bytes, n-first, first == 0
 	g.speed = speedOf(c.Samples[first:])
 	return g, true
 }
@@ -194,8 +196,8 @@ func (g growth) imminent() bool {
 		return in <= mostAhead // the kernel has nothing left to reclaim, whatever was held before
 	case g.latest < g.record+g.noise:
 		return false
-	case g.samples < 3: // two samples are a climb only where it is a great one, and the next look would be too late
-		return g.rise*10 >= g.limit && in <= g.apart+reacts
+	case g.samples < 3: // two samples are a climb only where it is a great one, not a start, and the next look would be too late
+		return !g.young && g.rise*10 >= g.limit && in <= g.apart+reacts
 	case g.samples >= 4 && g.latest*20 >= g.limit*19:
 		return in <= steadyAhead
 	}
