@@ -15,6 +15,8 @@ const (
 	WaveBoost = "boost"
 	// WaveBirth gives a pod that crashes since its birth what its template says, where admission gave it less.
 	WaveBirth = "birth"
+	// WaveSpike gives a container its old size back that was raised before an OOM kill, as the growth was a spike.
+	WaveSpike = "spike"
 )
 
 // restores reports whether the wave gives a pod back what it had before attune, or would have had. Such a resize
@@ -37,6 +39,8 @@ func rulesOf(p Plan) (first []gate, narrow []narrowing, last []gate) {
 		return birthGates, birthNarrowings, birthLastGates
 	case WaveBoost:
 		return boostGates, boostNarrowings, boostLastGates
+	case WaveSpike:
+		return spikeGates, spikeNarrowings, spikeLastGates
 	}
 	return gates, narrowings, lastGates
 }
@@ -67,6 +71,17 @@ var (
 	}
 	boostNarrowings = []narrowing{withoutExcluded, withinLimitRanges}
 	boostLastGates  = []gate{restartsLastReplica, disruptionBudgets, limitRange, triedLately}
+)
+
+var (
+	// Giving a raise back is the end of it: it waits for no schedule, cooldown or rollout, and needs no allowDecrease. What
+	// the platform does not lower stays.
+	spikeGates = []gate{
+		paused, mode, workloadPaused, optedOut, incomplete, namespaceTerminating, verticalAutoscaler, noRights, recordOpen,
+		RecordsFull, reverting, nodePressure,
+	}
+	spikeNarrowings = []narrowing{withoutExcluded, withoutFailedLimits, withinLimitRanges}
+	spikeLastGates  = []gate{memorySoon, restartsLastReplica, disruptionBudgets, limitRange, triedLately}
 )
 
 // backedOff applies the cooldown of the workload where its last resizes did harm, and lets everything else pass.

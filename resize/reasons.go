@@ -119,6 +119,19 @@ const (
 	ReasonNotWanted         = "NotWanted"
 )
 
+// Reasons of what is done, or not done, about a container that climbs towards its memory limit (package climb).
+const (
+	// ReasonClimb: it was raised before the kernel would have killed it. ReasonSpike: it is given its old size back, as
+	// the growth was a spike.
+	ReasonClimb = "MemoryClimb"
+	ReasonSpike = "MemorySpike"
+	// ReasonLeak: it was raised as often as a container is within a day. ReasonClimbRestarts: a raise would restart it.
+	// ReasonClimbBound: its maxAllowed leaves no room.
+	ReasonLeak          = "MemoryLeak"
+	ReasonClimbRestarts = "RaiseRestarts"
+	ReasonClimbBound    = "MaxAllowed"
+)
+
 // ReasonBoost is the reason of plans and records that take a startup boost back.
 const ReasonBoost = "StartupBoost"
 

@@ -53,8 +53,15 @@ type Rules struct {
 	RateWindow time.Duration
 	// NodeEviction: pods that do not fit on their nodes may be evicted (strategy Node).
 	NodeEviction bool
+	// RaiseBeforeKill raises memory before an OOM kill; the modes Canary and Auto alone do (RaisesMemory).
+	RaiseBeforeKill bool
 	// Excluded containers are never changed.
 	Excluded map[string]bool
+}
+
+// RaisesMemory reports whether a container that climbs towards its memory limit is raised before the kill.
+func (r Rules) RaisesMemory() bool {
+	return r.RaiseBeforeKill && (r.Mode == v1alpha1.UpdateCanary || r.Mode == v1alpha1.UpdateAuto)
 }
 
 // Schedule holds the windows in which new resizes start. The zero value is always open. It bounds only the

@@ -174,6 +174,7 @@ func Begun(tries []v1alpha1.Try, plan Plan, now time.Time) []v1alpha1.Try {
 	case plan.Reason == ReasonPodLimitBehind:
 		t := v1alpha1.Try{What: v1alpha1.TryCatchUp, Pod: plan.PodName, PodUID: plan.PodUID, Reason: plan.Reason}
 		return tried(tries, t, catchUpRest, now)
+	case plan.Reason == ReasonClimb: // package climb counts them
 	case plan.Urgent:
 		for _, m := range plan.Moves {
 			tries = answered(tries, m, now)

@@ -20,6 +20,8 @@ type closing struct {
 	// after all records were looked at, because a sibling that comes later may have been harmed by the
 	// same size.
 	survivors []v1alpha1.ResizeRecord
+	// raised are raises before an OOM kill whose watch has ended, and ways back from them that were never sent.
+	raised []v1alpha1.ResizeRecord
 }
 
 // putBackDone reports a pod that was verified to have its original size again (undo).
@@ -58,6 +60,7 @@ func (d *closing) close(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	if action.Reason == v1alpha1.ReasonRevertPending {
 		d.reverter.giveUp(record, action.Message)
 	}
+	d.raise(record, action)
 	if action.Keep {
 		d.survivors = append(d.survivors, record)
 	}
@@ -74,6 +77,14 @@ func (d *closing) close(record v1alpha1.ResizeRecord, action lifecycle.Action) {
 	backedOff := d.out.Status.Backoff != nil && !action.Keep
 	if len(rows) > 0 && !birth && (!d.view.ByNode() || backedOff) && lifecycle.CoolsDown(record, action, d.view.Policy.Settings.Resize) {
 		d.out.Status.CooldownFrom = &metav1.Time{Time: d.view.Now}
+	}
+}
+
+// raise notes a raise that may be given back: one whose watch has ended, or whose way back was never sent.
+func (d *closing) raise(record v1alpha1.ResizeRecord, action lifecycle.Action) {
+	ended := record.Reason == resize.ReasonClimb && action.Result == lifecycle.ResultSuccess
+	if ended || record.Wave == resize.WaveSpike && action.Reason == resize.ReasonNotSent {
+		d.raised = append(d.raised, record)
 	}
 }
 

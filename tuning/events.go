@@ -2,12 +2,14 @@ package tuning
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
+	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/lifecycle"
 )
@@ -21,6 +23,25 @@ func resized(record v1alpha1.ResizeRecord, changed, drift string) event.Event {
 		return event.Warning(v1alpha1.EventResized, "Resized pod %s: %s, but %s; watching it", record.PodName, changed, drift)
 	}
 	return event.Normal(v1alpha1.EventResized, "Resized pod %s: %s; watching it", record.PodName, changed)
+}
+
+func raising(pod *corev1.Pod, m resize.Move, why string) event.Event {
+	from, to := m.From[recommender.Memory].Limit, m.To[recommender.Memory].Limit
+	return event.Warning(v1alpha1.EventResized, "Raising the memory limit of container %s of pod %s before an OOM kill, %s -> %s: %s", m.Container, pod.Name,
+		recommender.Format(recommender.Memory, from), recommender.Format(recommender.Memory, to), why)
+}
+
+func raiseKept(pod *corev1.Pod, why string) event.Event {
+	return event.Normal(v1alpha1.EventResized, "Pod %s keeps the memory that it was raised to, although its growth was a spike: %s", pod.Name, why)
+}
+
+func givingBack(pod *corev1.Pod, plan resize.Plan) event.Event {
+	var parts []string
+	for _, m := range plan.Moves {
+		parts = append(parts, fmt.Sprintf("container %s %s -> %s", m.Container, recommender.Format(recommender.Memory, m.From[recommender.Memory].Limit),
+			recommender.Format(recommender.Memory, m.To[recommender.Memory].Limit)))
+	}
+	return event.Normal(v1alpha1.EventResized, "Giving pod %s its old memory limits back, as the growth was a spike: %s", pod.Name, strings.Join(parts, "; "))
 }
 
 func watchEnded(record v1alpha1.ResizeRecord, alert bool, how string) event.Event {

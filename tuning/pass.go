@@ -74,6 +74,7 @@ func (d deciders) decide() {
 	case d.view.Part == WholePass && d.view.Begin.Wait > 0:
 		d.wake(d.view.Begin.Wait)
 	case d.view.Part == WholePass:
+		d.giver.giveBack()
 		blocked := d.beginOrUndo()
 		d.reporter.skip(blocked)
 		d.condition(blockedCondition(blocked))
@@ -91,6 +92,7 @@ type deciders struct {
 	*pass
 	originals *originals
 	births    *births
+	giver     *giver
 	pauser    *pauser
 	reverter  *reverter
 	watcher   *watcher
@@ -109,13 +111,15 @@ func newDeciders(v View) deciders {
 	g, l, o, pauses := &gates{pass: p}, &lookup{p}, &originals{p}, &pauser{p}
 	s := &sizes{p, o}
 	b := &births{pass: p, originals: o}
+	up := &climber{p}
 	r := &reverter{p, g}
 	c := &closing{pass: p, pauser: pauses, reverter: r}
 	e := &evictor{p, g, c}
-	start := &starter{pass: p, births: b, evictor: e, gates: g, lookup: l, pauser: pauses, sizes: s}
+	start := &starter{pass: p, births: b, evictor: e, gates: g, lookup: l, pauser: pauses, sizes: s, climber: up}
 	return deciders{
 		pass: p, originals: o, births: b, pauser: pauses, reverter: r, evictor: e, starter: start,
-		watcher:  &watcher{pass: p, births: b, closing: c, evictor: e, lookup: l, reverter: r},
+		watcher:  &watcher{pass: p, births: b, closing: c, climber: up, evictor: e, lookup: l, reverter: r},
+		giver:    &giver{pass: p, climber: up, closing: c, gates: g, lookup: l, starter: start},
 		undoer:   &undoer{p, g, l, s, start},
 		reporter: &reporter{p, s},
 	}

@@ -19,6 +19,7 @@ import (
 type starter struct {
 	*pass
 	births  *births
+	climber *climber
 	evictor *evictor
 	gates   *gates
 	lookup  *lookup
@@ -57,7 +58,7 @@ func (d *starter) beginUrgent() {
 	if d.view.Begin.Closed != nil || undone || d.view.Autoscalers.Refusal() != nil || !d.view.resizesPods() || d.out.Status.Paused != nil {
 		return
 	}
-	plans := d.plans(slices.DeleteFunc(d.view.Live(), func(pod *corev1.Pod) bool { return !Killed(pod) }))
+	plans := d.plans(slices.DeleteFunc(d.view.Live(), func(pod *corev1.Pod) bool { return !Killed(pod) && !d.climber.climbs(pod) }))
 	d.startWave(slices.DeleteFunc(plans, func(p resize.Plan) bool { return !p.Urgent }))
 }
 
@@ -83,6 +84,9 @@ func (d *starter) startWave(plans []resize.Plan) {
 func (d *starter) start(pod *corev1.Pod, plan resize.Plan) {
 	d.gates.reserve(pod, plan)
 	d.out.Status.Tries = resize.Begun(d.out.Status.Tries, plan, d.view.Now)
+	if plan.Reason == resize.ReasonClimb {
+		d.climber.begun(pod, plan)
+	}
 	d.pauser.pauseLeak()
 	parts := resize.Split(plan)
 	record := lifecycle.NewRecord(parts[0], pod, d.view.Now, d.view.Policy.Settings.Resize)
@@ -126,8 +130,9 @@ func (d *starter) plans(pods []*corev1.Pod) (plans []resize.Plan) {
 //  1. A cache that is behind the pod's last resize is not believed: the plan would repeat that resize.
 //  2. A pod-level limit that is behind its containers is repaired first (catchUp).
 //  3. PlanFor applies what the platform can do, and whether the plan is urgent is decided on its result.
-//  4. Pods of Jobs get urgent plans only.
-//  5. Admit applies the gates; a refusal for want of room may lead to another node (tryElsewhere).
+//  4. Where no kill is to be answered, one that is about to happen is forestalled (raise).
+//  5. Pods of Jobs get urgent plans only.
+//  6. Admit applies the gates; a refusal for want of room may lead to another node (tryElsewhere).
 func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 	if d.view.Looked.CacheLags[pod.UID] && !d.view.Looked.Live[pod.UID] {
 		return resize.Plan{}, &resize.Refusal{Reason: resize.ReasonResizeUnderway, PodWide: true, Transient: true,
@@ -138,10 +143,15 @@ func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 	}
 	wishes := besideBoosts(d.sizes.wishes(pod), d.sizes.boosted(pod))
 	plan, refusal := resize.PlanFor(pod, wishes, d.gates.capabilities(pod), d.view.Now)
+	plan.Urgent = refusal == nil && d.sizes.urgent(pod, plan)
+	if !plan.Urgent {
+		if raise, climbs := d.raise(pod); climbs {
+			return raise, nil
+		}
+	}
 	if refusal != nil {
 		return d.evictor.tryElsewhere(pod, plan, refusal)
 	}
-	plan.Urgent = d.sizes.urgent(pod, plan)
 	if young := tooYoung(plan); young != nil && !plan.Urgent {
 		d.wake(youngFor)
 		return plan, young
@@ -154,6 +164,25 @@ func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 		return d.evictor.tryElsewhere(pod, admitted, refusal)
 	}
 	return admitted, nil
+}
+
+// raise is the plan that raises the containers of a pod that climb towards their limits, as an answer to an OOM kill
+// before the kill; false: none of them does, or none may be raised. Then the pod goes on to be planned as ever.
+func (d *starter) raise(pod *corev1.Pod) (resize.Plan, bool) {
+	wishes := d.climber.wishes(pod)
+	if len(wishes) == 0 {
+		return resize.Plan{}, false
+	}
+	plan, refusal := resize.PlanFor(pod, wishes, d.gates.capabilities(pod), d.view.Now)
+	if refusal == nil {
+		plan.Urgent, plan.Reason = true, resize.ReasonClimb
+		plan, refusal = resize.Admit(pod, plan, d.gates.input(pod))
+	}
+	if refusal != nil {
+		d.refused.add(pod, refusal)
+		return resize.Plan{}, false
+	}
+	return plan, true
 }
 
 // catchUp comes before anything else: as long as the pod's own cgroup limit is behind those of its

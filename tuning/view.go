@@ -18,6 +18,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/climb"
 	"attune.io/attune/resize/harm"
 )
 
@@ -108,8 +109,18 @@ type UsageView struct {
 	// Memory is what containers hold in bytes, by pod and container. Only pods that were asked for
 	// (Unknowns) have an entry; an empty entry: asked, and nothing is known.
 	Memory map[types.UID]map[string]recommender.Amount
+	// Climbs are the newest samples of containers with a memory limit, by pod and container; what is not known is missing.
+	Climbs map[types.UID]map[string]Climb
 	// MemorySoon reports that what the pod's containers hold will be known within seconds.
 	MemorySoon map[types.UID]bool
+}
+
+// Climb is what was measured of one container lately.
+type Climb struct {
+	// Samples of its working set, the oldest first.
+	Samples []climb.Sample
+	// Stalled is the fraction of time, 0 to 1, in which it waited for memory; 0 also where that is not known.
+	Stalled float64
 }
 
 // PastView is what the loop remembers of earlier passes. It may be lost: nil maps, and each pod counts as

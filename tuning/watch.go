@@ -20,6 +20,7 @@ type watcher struct {
 	*pass
 	births   *births
 	closing  *closing
+	climber  *climber
 	evictor  *evictor
 	lookup   *lookup
 	reverter *reverter
@@ -98,6 +99,7 @@ func (d *watcher) assess(pod *corev1.Pod, record v1alpha1.ResizeRecord) (lifecyc
 func (d *watcher) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) lifecycle.Circumstances {
 	c := lifecycle.Circumstances{Orphaned: d.view.orphaned(), Tries: d.out.Status.Tries}
 	_, c.Undo = d.undoing()
+	c.Climbs, c.Spike = d.climber.circumstances(pod, record)
 	if resize.PuttingBack(record) {
 		c.Pause = d.reverter.pause(record)
 		_, asked := d.view.Past.AskedAt[record.PodUID]

@@ -60,6 +60,17 @@ var ErrSoon = errors.New("not measured yet")
 // ByContainer holds one value for each container that was measured, by pod.
 type ByContainer map[string]map[string]float64
 
+// Trace is what was measured of a container's memory lately.
+type Trace struct {
+	// Samples of its working set in bytes, the oldest first.
+	Samples []Sample
+	// Stalled is the fraction of time, 0 to 1, in which its tasks waited for memory (PSI); 0 also where that is not known.
+	Stalled float64
+}
+
+// Traces are by pod and container; what is not known is missing.
+type Traces map[string]map[string]Trace
+
 // SourceSettings say which server is asked and how; two policies with equal ones share every query.
 type SourceSettings struct {
 	// Prometheus is nil for the operator's own source.

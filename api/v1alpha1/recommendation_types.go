@@ -591,6 +591,8 @@ const (
 	TryOOMAnswer TryKind = "OOMAnswer"
 	// TryOOMChain: the same, without an end: Times times since, with less than a week between two of them.
 	TryOOMChain TryKind = "OOMChain"
+	// TryClimb: a container was raised before an OOM kill, Times times since Since, with less than a day between two of them.
+	TryClimb TryKind = "Climb"
 	// TryCatchUp: a container was raised so that the memory limit of its pod follows.
 	TryCatchUp TryKind = "CatchUp"
 	// TryPutBack: a pod is being put back since Since, and that is given up at Until.
@@ -625,6 +627,9 @@ type Try struct {
 	// Amount that was reached; of a refused resize the least memory that was asked for beyond what the pod has.
 	// +optional
 	Amount *resource.Quantity `json:"amount,omitempty"`
+	// Before is the memory that a container had before it was raised; absent once it was given back.
+	// +optional
+	Before *Resources `json:"before,omitempty"`
 	// Since is when it was tried last, or when it began where that is said of What.
 	Since metav1.Time `json:"since"`
 	// Until is when it may be tried again.

@@ -282,7 +282,21 @@ type MemorySettings struct {
 	// AllowDecrease lets memory be lowered. Built-in default: false.
 	// +optional
 	AllowDecrease *bool `json:"allowDecrease,omitempty"`
+
+	// RaiseBeforeKill raises a container in place that climbs towards its memory limit, before the kernel
+	// kills it. Auto: in the modes Canary and Auto; Off: never. Built-in default: Auto.
+	// +optional
+	RaiseBeforeKill *RaiseBeforeKill `json:"raiseBeforeKill,omitempty"`
 }
+
+// RaiseBeforeKill says whether memory is raised before an OOM kill.
+// +kubebuilder:validation:Enum=Auto;Off
+type RaiseBeforeKill string
+
+const (
+	RaiseAuto RaiseBeforeKill = "Auto"
+	RaiseOff  RaiseBeforeKill = "Off"
+)
 
 // UpdateType is a policy's mode.
 // +kubebuilder:validation:Enum=Observe;Recommend;Initial;OneShot;Canary;Auto

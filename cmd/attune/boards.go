@@ -42,5 +42,13 @@ func (n news[T]) tell(names []T) {
 	}
 }
 
+// tellIfRoom sends a name, unless the queue is full. What is not sent is told again by whoever finds it anew.
+func (n news[T]) tellIfRoom(name T) {
+	select {
+	case n <- event.TypedGenericEvent[T]{Object: name}:
+	default:
+	}
+}
+
 // tellOne sends a name. It blocks while the queue is full, until the receiving loop has taken one.
 func (n news[T]) tellOne(name T) { n <- event.TypedGenericEvent[T]{Object: name} }

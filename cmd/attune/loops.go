@@ -38,7 +38,7 @@ import (
 // All of them run on the leader only.
 func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	b := newBoards()
-	usages, err := newSources(mgr, c, m)
+	usages, err := newSources(mgr, c, m, b)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	if err := addPolicyLoop(mgr, of, b, histories, followed); err != nil {
 		return fmt.Errorf("setting up the policy loop: %w", err)
 	}
-	if err := addWorkloadLoop(mgr, c, of, b, measuring{gauge: usages.gauge, recentCPU: usages.known(followed, loads)}); err != nil {
+	if err := addWorkloadLoop(mgr, c, of, b, measuring{gauge: usages.gauge, climbs: usages.climbs, recentCPU: usages.known(followed, loads)}); err != nil {
 		return fmt.Errorf("setting up the workload loop: %w", err)
 	}
 	if err := addNodeLoop(mgr, c, of, b, followed); err != nil {
@@ -137,6 +137,8 @@ func addPolicyLoop(mgr ctrl.Manager, of shared, b boards, histories *history.Sto
 type measuring struct {
 	// gauge returns the source for a policy's settings.
 	gauge func(policy.Settings) (workloadloop.Gauge, error)
+	// climbs returns what tells of memory lately for a policy's settings.
+	climbs func(policy.Settings) (workloadloop.Climbs, error)
 	// recentCPU answers about needs and busy nodes at once.
 	recentCPU workloadloop.RecentCPU
 }
@@ -159,7 +161,7 @@ func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, m measurin
 	}
 	loop := &workloadloop.Controller{
 		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
-		Live: mgr.GetAPIReader(), Gauges: m.gauge, RecentCPU: m.recentCPU,
+		Live: mgr.GetAPIReader(), Gauges: m.gauge, Climbs: m.climbs, RecentCPU: m.recentCPU,
 		Access: workloadloop.Access{Operator: of.operator, ServerVersion: version, Evictions: c.loops.eviction, Rights: rights, Served: served},
 		Grants: b.grants, Confirmed: b.confirmed, HeldChanged: b.held.tellOne,
 	}

@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nodeloop "attune.io/attune/controller/node"
+	usageloop "attune.io/attune/controller/usage"
 	"attune.io/attune/controller/workload"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/usage"
@@ -38,25 +40,31 @@ type sources struct {
 	secrets client.Reader
 	// meter counts the questions to servers.
 	meter *prometheus.Meter
+	// near knows which containers are close to their memory limits, by the operator's own server; nil: the embedded source does.
+	near *prometheus.Near
 	// clients keeps the connections to the servers that are asked about watched pods and nodes.
 	clients prometheus.Clients
 }
 
 // newSources makes the sources. Where the flags choose the embedded source, the manager runs it on the leader.
-func newSources(mgr ctrl.Manager, c Config, m meters) (*sources, error) {
+func newSources(mgr ctrl.Manager, c Config, m meters, b boards) (*sources, error) {
 	s := &sources{server: c.usage.prometheus, namespace: c.process.namespace, secrets: mgr.GetAPIReader(), meter: m.usage}
+	told := tellers{cluster.Reader{Cache: mgr.GetClient(), Cached: c.watched.has}, b.look}
 	if c.usage.source != sourceEmbedded {
-		return s, nil
+		s.near = &prometheus.Near{Ask: s.askRange, Scope: prometheus.ScopeOf(s.server.matchers)}
+		return s, mgr.Add(&usageloop.NearLoop{Near: s.near, Clock: clock.RealClock{}, Tell: func(ctx context.Context, pod prometheus.NearPod) {
+			told.tell(ctx, embedded.Pod(pod))
+		}})
 	}
 	var err error
-	if s.own, err = newEmbedded(mgr, c, m.embedded); err != nil {
+	if s.own, err = newEmbedded(mgr, c, m.embedded, told); err != nil {
 		return nil, err
 	}
 	return s, mgr.Add(s.own)
 }
 
 // newEmbedded makes the source that scrapes the kubelets.
-func newEmbedded(mgr ctrl.Manager, c Config, m *embedded.Metrics) (*embedded.Source, error) {
+func newEmbedded(mgr ctrl.Manager, c Config, m *embedded.Metrics, told tellers) (*embedded.Source, error) {
 	kubelet, disk := c.usage.kubelet, c.usage.disk
 	tokens, err := scraperTokens(mgr.GetConfig(), c.process.namespace, kubelet.scraper)
 	if err != nil {
@@ -68,12 +76,28 @@ func newEmbedded(mgr ctrl.Manager, c Config, m *embedded.Metrics) (*embedded.Sou
 		return nil, err
 	}
 	return embedded.New(embedded.Options{
-		Cluster: cluster.Reader{Cache: mgr.GetClient(), Cached: c.watched.has}, Transport: transport, Interval: c.usage.interval, Clock: clock.RealClock{},
+		Cluster: told.pods, Transport: transport, Interval: c.usage.interval, Clock: clock.RealClock{},
+		Climb: &embedded.Climb{
+			Limits: told.pods.Limits, Near: workload.Near, Tell: func(pod embedded.Pod) { told.tell(context.Background(), pod) },
+		},
 		NodePressure: c.loops.nodeLoadTaint,
 		Log:          slog.New(logr.ToSlogHandler(ctrl.Log.WithName("usage"))),
 		Metrics:      m,
 		Disk:         embedded.Disk{Dir: disk.dir, Retention: disk.retention, MaxBytes: disk.size.Value()},
 	}), nil
+}
+
+// tellers wake the workload loop for pods, by what the caches know of them.
+type tellers struct {
+	pods cluster.Reader
+	look news[types.NamespacedName]
+}
+
+// tell wakes the loop for a pod's workload.
+func (t tellers) tell(ctx context.Context, pod embedded.Pod) {
+	if name, known := t.pods.Recommendation(ctx, pod); known {
+		t.look.tellIfRoom(name)
+	}
 }
 
 // embeds returns whether the embedded source answers for these settings. It keeps samples for days only, so
@@ -106,6 +130,27 @@ func (s *sources) gauge(settings policy.Settings) (workload.Gauge, error) {
 		return s.own, nil
 	}
 	return s.kept(settings.Source)
+}
+
+// climbs returns what tells of the memory of pods lately for these settings. A server that a policy names is not asked: who
+// is close to a limit there is not known.
+func (s *sources) climbs(settings policy.Settings) (workload.Climbs, error) {
+	switch {
+	case s.embeds(settings.Source):
+		return s.own, nil
+	case settings.Source.Prometheus == nil && s.near != nil:
+		return s.near, nil
+	}
+	return nil, errors.New("memory is raised before an OOM kill by the operator's own usage source alone")
+}
+
+// askRange asks the operator's own server.
+func (s *sources) askRange(ctx context.Context, expression string, query usage.Query, yield func(prometheus.Element)) (prometheus.Said, error) {
+	server, err := s.kept(usage.SourceSettings{})
+	if err != nil {
+		return prometheus.Said{}, err
+	}
+	return server.Range(ctx, expression, query, yield)
 }
 
 // known is what was scraped, or what a server has been asked for already. The loop is nil where no node's load is asked

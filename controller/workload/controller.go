@@ -75,6 +75,9 @@ type Controller struct {
 	// Gauges returns the gauge of a policy's usage source; nil: nothing is measured, and the verdict of a
 	// watch reports that.
 	Gauges func(policy.Settings) (Gauge, error)
+	// Climbs returns what tells of the memory of pods lately, for a policy's usage source; nil: no container is raised before
+	// an OOM kill.
+	Climbs func(policy.Settings) (Climbs, error)
 	// RecentCPU returns recent CPU usage that is in memory anyway; nil: none is, and the verdict of a watch
 	// reports that.
 	RecentCPU RecentCPU

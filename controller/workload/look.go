@@ -244,11 +244,15 @@ func (c *Controller) live(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, er
 // first decides what does not wait for the rest of a pass; false: there is no such thing now. The pass
 // ends with that decision, and the next one follows at once.
 //
+// A container that is about to be killed is answered as one that was.
+//
 // The order: first what is open, from the pods alone; then the autoscalers are read (up to 10 seconds);
 // then answers to OOM kills. If the autoscalers cannot be listed, the rest of the pass begins nothing new,
 // but kills are answered all the same.
 func (c *Controller) first(ctx context.Context, w *tuning.View) (decided, bool) {
 	kills := slices.ContainsFunc(w.Pods, tuning.Killed)
+	observer{c}.observeClimbs(ctx, w)
+	kills = w.Climbing() || kills
 	if kills || len(w.Rec.Status.Records) > 0 {
 		w.Part = tuning.OpenPart
 		if d := c.decide(ctx, w); d.Presses(*w) {

@@ -25,6 +25,7 @@ type memory struct {
 	steps           steps
 	pace            pace
 	limit           limit
+	traced          traced
 }
 
 // forget drops what is remembered of a recommendation that is gone. What is keyed by pods or nodes is

@@ -33,6 +33,7 @@ const (
 	eviction         = v1alpha1.Disabled
 	controlledValues = v1alpha1.ControlledRequestsAndLimits
 	burstSensitivity = v1alpha1.Decimal("0.1")
+	raiseBeforeKill  = v1alpha1.RaiseAuto
 )
 
 // maxConcurrentResizes is a part of the workload's pods.

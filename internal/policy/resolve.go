@@ -65,6 +65,7 @@ var (
 	// lowest to the highest, and capped relies on it.
 	strategies  = []v1alpha1.Strategy{v1alpha1.StrategyWorkload, v1alpha1.StrategyNode, v1alpha1.StrategyAdaptive}
 	risks       = []v1alpha1.Risk{v1alpha1.RiskLow, v1alpha1.RiskMedium, v1alpha1.RiskHigh}
+	raises      = []v1alpha1.RaiseBeforeKill{v1alpha1.RaiseAuto, v1alpha1.RaiseOff}
 	switches    = []v1alpha1.Switch{v1alpha1.Enabled, v1alpha1.Disabled}
 	rankings    = []v1alpha1.EvictionRanking{v1alpha1.RankingLow, v1alpha1.RankingMedium, v1alpha1.RankingHigh, v1alpha1.RankingNever}
 	percentiles = []int32{50, 90, 95, 99}
@@ -209,6 +210,8 @@ func (o resizeFields) read(source usage.SourceSettings) resize.Rules {
 		Schedule:             scheduleFields(o).read(),
 		RateWindow:           source.RateWindow,
 		Excluded:             o.excluded(),
+		RaiseBeforeKill: oneOf(o.overlay, "memory.raiseBeforeKill", raiseBeforeKill, raises,
+			func(l layer) *v1alpha1.RaiseBeforeKill { return l.Memory.RaiseBeforeKill }) == v1alpha1.RaiseAuto,
 	}
 }
 

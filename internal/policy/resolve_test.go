@@ -32,7 +32,7 @@ func builtIn() policy.Settings {
 			Cooldown: time.Hour, Observation: 5 * time.Minute,
 			AutoRevert: true, CanaryPercent: 10, AutoPromote: true, MaxConcurrentPercent: 10,
 			Schedule:   resize.Schedule{Days: map[time.Weekday]bool{}, Location: time.UTC},
-			RateWindow: 5 * time.Minute, Excluded: map[string]bool{},
+			RateWindow: 5 * time.Minute, Excluded: map[string]bool{}, RaiseBeforeKill: true,
 		},
 		Source:   usage.SourceSettings{HistoryWindow: 7 * 24 * time.Hour, QueryStep: 5 * time.Minute, RateWindow: 5 * time.Minute},
 		Strategy: v1alpha1.StrategyWorkload,
@@ -91,6 +91,7 @@ memory:
   maxChangePercent: 10
   burstSensitivity: "0.5"
   allowDecrease: true
+  raiseBeforeKill: "Off"
 updateStrategy:
   type: Auto
   resizeMethod: InPlaceOrRecreate

@@ -102,6 +102,9 @@ type Circumstances struct {
 	Untried bool
 	// Pause is how long a pod that is being put back is not patched again; 0: it may be patched at once.
 	Pause time.Duration
+	// Climbs says that a container of the pod is about to be raised before an OOM kill; empty: none is. Spike says that a
+	// raise before an OOM kill was for a spike that is over; empty: it is not known to be.
+	Climbs, Spike string
 }
 
 // Next decides what is done about a record in a state; no other function does. The later rules have the last word,
@@ -109,8 +112,9 @@ type Circumstances struct {
 //  1. next: the action by what the pod shows. Harm outranks everything that can still be acted on, and a size
 //     that another writer set is never changed.
 //  2. An undo takes back what is open; without one, an undo that is not wanted any more is withdrawn.
-//  3. inVain: putting back ends after a day, or earlier for an orphaned record.
-//  4. Pause: a pod that is being put back is patched only so often.
+//  3. nextRaised: a watch ends where its container has to be raised, and a raise is watched until it proves a spike.
+//  4. inVain: putting back ends after a day, or earlier for an orphaned record.
+//  5. Pause: a pod that is being put back is patched only so often.
 func Next(state State, record v1alpha1.ResizeRecord, rules resize.Rules, c Circumstances, now time.Time) Action {
 	action := next(state, record, rules, now)
 	if c.Undo {
@@ -118,6 +122,7 @@ func Next(state State, record v1alpha1.ResizeRecord, rules resize.Rules, c Circu
 	} else {
 		action = nextResumed(state, record, action)
 	}
+	action = nextRaised(record, action, c, now)
 	if end := inVain(state, record, action, c.Tries, c.Orphaned, now); end.Kind != Forget || !c.Untried || !action.putsBack() {
 		action = end
 	}
@@ -316,6 +321,35 @@ func nextSettled(state State, record v1alpha1.ResizeRecord, rules resize.Rules, 
 	return Action{Kind: Forget, Result: ResultSuccess, Reason: cmp.Or(record.Reason, resize.ReasonUnconcluded), Alert: true,
 		Message: "the pod keeps its size, but nothing proves it good: " + state.Verdict.Message}
 }
+
+// raiseWatch is how long a raise before an OOM kill is watched beyond its first watch, until the growth proves a spike.
+const raiseWatch = 25 * time.Minute
+
+// nextRaised ends the watch of a pod that is about to be raised: the open record would hold that up, and nothing proves
+// its size good. A raise itself is watched for longer, and not beyond the end of its spike.
+func nextRaised(record v1alpha1.ResizeRecord, action Action, c Circumstances, now time.Time) Action {
+	watched := action.Kind == Wait || action.Kind == ExtendWatch || action.Kind == Forget && action.Result == ResultSuccess
+	if record.Phase != v1alpha1.RecordWatching || !watched {
+		return action
+	}
+	over := action.Kind != Wait
+	switch {
+	case c.Climbs != "":
+		return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Message: c.Climbs + ": its watch ends"}
+	case record.Reason != resize.ReasonClimb:
+		return action
+	case c.Spike != "" && (over || record.Extended):
+		return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Message: c.Spike}
+	case over && !record.Extended:
+		return Action{Kind: ExtendWatch, Reason: record.Reason, Until: now.Add(raiseWatch), RequeueAfter: spikePoll, Message: action.Message}
+	case record.Extended && action.Kind == Wait:
+		action.RequeueAfter = min(action.RequeueAfter, spikePoll)
+	}
+	return action
+}
+
+// spikePoll is how often a raise is looked at once its first watch is over.
+const spikePoll = time.Minute
 
 // nextHarmed reverts the resize, with three exceptions: the policy switches reverts off, a revert would change
 // nothing (idle), or the harmful size is the one from before attune. Floors are learned in every case.

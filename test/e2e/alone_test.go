@@ -50,6 +50,8 @@ func installationOf(name string) installation {
 		return shared()
 	case overloadTest:
 		return overload()
+	case climbTest:
+		return climbed()
 	case upheavalsTogether:
 		return takenAway()
 	}

@@ -36,6 +36,8 @@ type demand struct {
 	stepAt time.Time
 	// startCPU is the request in cores with less of which a process does not come up; one that runs needs less.
 	startCPU float64
+	// ramp is what it needs beside that for a while; the zero value: nothing.
+	ramp ramp
 	// work is how long the pod of a Job runs.
 	work time.Duration
 	seed uint64
@@ -52,7 +54,7 @@ func (d demand) memoryAt(now, started time.Time, replica string) float64 {
 	if d.shape == leaking {
 		memory += d.memory * now.Sub(started).Hours() / 48
 	}
-	return memory * (0.97 + 0.03*noise(d.seed, replica+"m", now.Unix()/300))
+	return memory*(0.97+0.03*noise(d.seed, replica+"m", now.Unix()/300)) + d.ramp.at(now)
 }
 
 // load is how busy it is, around 1.

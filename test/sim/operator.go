@@ -169,6 +169,13 @@ func (o *operator) lead(ctx context.Context) {
 		Events: recorder, Grants: grants, Confirmed: freshness,
 		HeldChanged: func(name types.NamespacedName) { o.nodes.Held(ctx, name, o.queues["node"]) },
 	}
+	if o.w.plan.Climbs {
+		o.workloads.Climbs = func(policy.Settings) (workloadloop.Climbs, error) { return traces{o}, nil }
+		o.w.time.every(climbsEvery, func() bool {
+			o.tellOfClimbs()
+			return !o.dead
+		})
+	}
 	o.nodes = &nodeloop.Controller{
 		Client: as("attune/node"), Recent: o.recent, Grants: grants, Events: recorder, Clock: o, Interval: nodeInterval,
 		Wake: func(names []types.NamespacedName) {

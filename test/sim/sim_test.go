@@ -107,6 +107,25 @@ func TestSeeds(t *testing.T) {
 	t.Logf("seeds from %d on: %d", *first, min(played.Load(), uint64(*seeds)))
 }
 
+// climbingSeeds is how many seeds TestClimbs plays.
+const climbingSeeds = 6
+
+// TestClimbs plays worlds in which containers climb towards their memory limits, with what raises them before a kill.
+func TestClimbs(t *testing.T) {
+	for name, p := range climbing() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(t, 0, p)
+		})
+	}
+	for seed := *first; seed < *first+min(uint64(*seeds), climbingSeeds); seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			play(t, seed, withClimbs(seed))
+		})
+	}
+}
+
 // The same seed is the same life, to the last write.
 func TestTheSameSeedIsTheSameLife(t *testing.T) {
 	t.Parallel()

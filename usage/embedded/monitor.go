@@ -114,6 +114,8 @@ type Metrics struct {
 	// seconds is the time of a scrape. lateness is how far behind its schedule the scraper is, in seconds.
 	seconds  prometheus.Histogram
 	lateness prometheus.Gauge
+	// often counts the kubelets that are scraped more often, by reason.
+	often *prometheus.GaugeVec
 	// series and onDisk are set once in lookEvery.
 	series prometheus.Gauge
 	onDisk prometheus.Gauge
@@ -128,10 +130,11 @@ func NewMetrics(registry prometheus.Registerer, shared *promsource.Meter) *Metri
 		scrapes:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attune_kubelet_scrapes_total", Help: "Scrapes of kubelets, by result: success or failed."}, []string{"result"}),
 		seconds:  prometheus.NewHistogram(prometheus.HistogramOpts{Name: "attune_kubelet_scrape_seconds", Help: "Time that the scrape of one kubelet took.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}),
 		lateness: prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_kubelet_scrape_late_seconds", Help: "How long after its turn a kubelet was asked last."}),
+		often:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "attune_kubelets_scraped_often", Help: "Kubelets that are scraped more often for the memory of their containers, by reason: near (every 5 s), high (every 15 s)."}, []string{"reason"}),
 		series:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_usage_series", Help: "Series that the embedded source has in memory."}),
 		onDisk:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_usage_disk", Help: "1: the embedded source keeps raw samples on disk; 0: it goes on without."}),
 	}
-	registry.MustRegister(m.dropped, m.scrapes, m.seconds, m.lateness, m.series, m.onDisk)
+	registry.MustRegister(m.dropped, m.scrapes, m.seconds, m.lateness, m.often, m.series, m.onDisk)
 	return m
 }
 
@@ -140,6 +143,13 @@ func (m *Metrics) took(samples int, dropped map[usage.Drop]int) {
 	m.meter.Took(name, samples)
 	for why, n := range dropped {
 		m.dropped.WithLabelValues(name, string(why)).Add(float64(n))
+	}
+}
+
+// hastened counts the kubelets that are scraped more often.
+func (m *Metrics) hastened(count func(haste) int) {
+	for _, why := range []haste{hasteHigh, hasteNear} {
+		m.often.WithLabelValues(string(why)).Set(float64(count(why)))
 	}
 }
 

@@ -32,6 +32,15 @@ type reader struct {
 	off int64
 	// nodeOf returns the node of a pod, by the API server; empty: it has none.
 	nodeOf func(Pod) (string, error)
+	// high are the samples of containers that hold half of their memory limit at least. limitsOf returns a pod's limits, and
+	// limited is the pod that was looked up last.
+	high     []high
+	limitsOf func(Pod) (map[string]float64, error)
+	limited  struct {
+		pod    Pod
+		limits map[string]float64
+		err    error
+	}
 	// placed is the pod that was looked up last: a kubelet reports a pod's series one after the other.
 	placed struct {
 		pod  Pod
@@ -64,6 +73,9 @@ func (r *reader) take(p point) {
 		return
 	}
 	r.batch = append(r.batch, scraped{k.series, raw.Sample{At: p.at, Value: p.value}})
+	if k.limit > 0 && p.value >= k.limit/2 {
+		r.high = append(r.high, high{Pod{k.labels.Get("namespace"), k.labels.Get("pod")}, k.series, k.limit})
+	}
 }
 
 // wants returns whether a series of cAdvisor was asked for: of a pod in pods, or the pressure of the node.
@@ -131,6 +143,7 @@ func (r *reader) check(k *known) {
 		}
 	}
 	k.drop = ""
+	r.limit(k)
 	if k.series == nil {
 		k.series = r.scraper.intern(k.labels)
 		k.labels = k.series.labels

@@ -20,6 +20,8 @@ type recent struct {
 	series map[labels.Labels]*series
 	// byName has the same series by metric, for queries and counts.
 	byName map[string]map[*series]struct{}
+	// ofPod has those of each pod that Lately tells of.
+	ofPod map[Pod]map[*series]struct{}
 	// window is how long samples are kept at least: the longest window of a query of the last one to two hours.
 	window time.Duration
 	// least is the shortest window, and whole the time since which every sample is in memory, whatever the window.
@@ -49,7 +51,7 @@ type scraped struct {
 // newRecent makes an empty memory with a window that never becomes shorter than the given one.
 func newRecent(window time.Duration, now time.Time) *recent {
 	return &recent{
-		series: map[labels.Labels]*series{}, byName: map[string]map[*series]struct{}{},
+		series: map[labels.Labels]*series{}, byName: map[string]map[*series]struct{}{}, ofPod: map[Pod]map[*series]struct{}{},
 		window: window, least: window, since: now.UnixMilli(), asked: askedWindow{since: now},
 	}
 }
@@ -75,6 +77,12 @@ func (r *recent) put(s *series) {
 		r.byName[metric] = map[*series]struct{}{}
 	}
 	r.byName[metric][s] = struct{}{}
+	if pod, told := podOf(s.labels); told {
+		if r.ofPod[pod] == nil {
+			r.ofPod[pod] = map[*series]struct{}{}
+		}
+		r.ofPod[pod][s] = struct{}{}
+	}
 }
 
 // current is the series that queries see: the scraper may still know one that was forgotten.
@@ -161,6 +169,11 @@ func (r *recent) forget(now time.Time) {
 		s.gone = true
 		delete(r.series, of)
 		delete(r.byName[of.Get(labels.MetricName)], s)
+		if pod, told := podOf(of); told {
+			if delete(r.ofPod[pod], s); len(r.ofPod[pod]) == 0 {
+				delete(r.ofPod, pod)
+			}
+		}
 	}
 }
 

@@ -57,6 +57,9 @@ type scraper struct {
 	// intern returns the one series in memory for labels.
 	keep   func([]scraped)
 	intern func(of labels.Labels) *series
+	// climb says which containers are on their way to their limits; nil: none is looked for. trace copies samples.
+	climb *Climb
+	trace func(of *series, since time.Time) []usage.Sample
 	// pressure: nodes' own CPU pressure is kept too.
 	pressure bool
 	// targets are the nodes, asked the pods that callers have asked about.
@@ -67,10 +70,10 @@ type scraper struct {
 }
 
 // newScraper makes a scraper that knows no nodes yet.
-func newScraper(o Options, intern func(labels.Labels) *series, keep func([]scraped)) *scraper {
+func newScraper(o Options, intern func(labels.Labels) *series, keep func([]scraped), trace func(*series, time.Time) []usage.Sample) *scraper {
 	return &scraper{
 		cluster: o.Cluster, kubelets: newKubelets(o.Transport), interval: o.Interval, clock: o.Clock, log: o.Log, metrics: o.Metrics,
-		keep: keep, intern: intern, pressure: o.NodePressure, targets: targets{interval: o.Interval, of: map[string]*target{}},
+		keep: keep, intern: intern, climb: o.Climb, trace: trace, pressure: o.NodePressure, targets: targets{interval: o.Interval, of: map[string]*target{}},
 		bodies: sync.Pool{New: func() any { return &body{} }},
 	}
 }
@@ -176,7 +179,9 @@ func (s *scraper) do(ctx context.Context, j *job) {
 		return
 	}
 	s.metrics.scraped(err, now.Sub(began))
-	switch changed := s.targets.finish(j, began, now, err); {
+	changed := s.targets.finish(j, began, now, err)
+	s.metrics.hastened(s.targets.inHaste)
+	switch {
 	case changed && err != nil:
 		s.log.Error("a kubelet does not say what its containers use; recommendations lack them", "node", j.node.Name, "cause", err.Error())
 	case changed:
@@ -213,13 +218,17 @@ func (s *scraper) ask(ctx context.Context, j *job, path string, most int64, body
 	}
 	r := reader{
 		scraper: s, target: j.target, node: j.node.Name, pods: pods, now: now.UnixMilli(), batch: body.batch[:0], dropped: map[usage.Drop]int{},
-		nodeOf: func(pod Pod) (string, error) { return s.cluster.NodeOf(ctx, pod) },
+		nodeOf:   func(pod Pod) (string, error) { return s.cluster.NodeOf(ctx, pod) },
+		limitsOf: func(pod Pod) (map[string]float64, error) { return s.limitsOf(ctx, pod) },
 	}
 	if err := parse(body.text.Bytes(), wanted, r.take); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	body.batch = r.batch
 	s.keep(r.batch)
+	if j.usage && pods == nil {
+		j.haste = s.near(r.high, now)
+	}
 	s.metrics.took(len(r.batch), r.dropped)
 	return r.clock(path)
 }

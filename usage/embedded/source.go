@@ -67,6 +67,9 @@ type Options struct {
 	// NodePressure makes the scraper ask every kubelet for the CPU pressure (PSI) of its node too. Only cAdvisor
 	// has it, as the pressure of the root cgroup.
 	NodePressure bool
+	// Climb says which containers are on their way to their memory limits, so that their kubelets are scraped more often; nil:
+	// none is looked for.
+	Climb *Climb
 	// Disk is the folder for raw samples; the zero value: none is used.
 	Disk Disk
 	// Clock paces scrapes and ages samples; tests set their own.
@@ -94,7 +97,7 @@ func New(o Options) *Source {
 	// Samples go to memory first. Only those that memory accepts are queued for the disk.
 	e := newEvaluator(o)
 	keep := func(batch []scraped) { e.disk.waiting.add(e.recent.append(batch, o.Clock.Now())) }
-	s := newScraper(o, e.recent.intern, keep)
+	s := newScraper(o, e.recent.intern, keep, e.recent.trace)
 	return &Source{
 		options: o, scraper: s, evaluator: e, signals: &signals{evaluator: e, scraper: s},
 		monitor: &monitor{recent: e.recent, disk: e.disk, targets: &s.targets, interval: o.Interval, clock: o.Clock, log: o.Log, metrics: o.Metrics},

@@ -75,6 +75,9 @@ func (t *targets) finish(j *job, began, now time.Time, err error) (changed bool)
 	defer t.mutex.Unlock()
 	changed = (err == nil) != (j.target.err == nil) || err != nil && err.Error() != j.target.err.Error()
 	j.target.finish(j, began, now, t.interval, err)
+	if j.usage {
+		t.hasten(j, began)
+	}
 	return changed
 }
 
@@ -131,6 +134,8 @@ type target struct {
 	wait time.Duration
 	// busy is true while a job of the node is running.
 	busy bool
+	// haste is why it is scraped more often.
+	haste haste
 	// failures counts failed scrapes in a row. err is the last error; nil after a success.
 	failures int
 	err      error
@@ -150,6 +155,8 @@ type known struct {
 	// drop is the reason for which the series is not kept; empty: it is kept.
 	drop   usage.Drop
 	labels labels.Labels
+	// limit is the memory limit of the container whose memory the series tells of, in bytes; 0: it is not looked at for that.
+	limit float64
 	// checked is the round in which it was last looked up where its pod is.
 	round, checked int
 }
@@ -196,6 +203,8 @@ type job struct {
 	// (/metrics/cadvisor).
 	usage bool
 	pods  map[Pod]bool
+	// haste is how soon it is to be scraped again, by what it found.
+	haste haste
 }
 
 // job at a time, or nil. pressure: the node's own CPU pressure is wanted beside what is wanted of its pods.

@@ -116,6 +116,11 @@ func (c *Client) Nodes(ctx context.Context, expression string, at time.Time) (ma
 	return AskNodes(ctx, expression, at, c.askRange)
 }
 
+// Range evaluates an expression at each step of a query.
+func (c *Client) Range(ctx context.Context, expression string, query usage.Query, yield func(Element)) (Said, error) {
+	return c.askRange(ctx, expression, query, yield)
+}
+
 // askRange evaluates an expression at each step of a query (/api/v1/query_range). It implements Asker.
 func (c *Client) askRange(ctx context.Context, expression string, query usage.Query, yield func(Element)) (Said, error) {
 	form := url.Values{

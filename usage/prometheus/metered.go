@@ -75,6 +75,11 @@ func (m Metered) Nodes(ctx context.Context, expression string, at time.Time) (ma
 	return counted(m, "load", func() (map[string]float64, error) { return m.Client.Nodes(ctx, expression, at) })
 }
 
+// Range evaluates an expression at each step of a query, as Client.Range does.
+func (m Metered) Range(ctx context.Context, expression string, query usage.Query, yield func(Element)) (Said, error) {
+	return counted(m, "climbs", func() (Said, error) { return m.Client.Range(ctx, expression, query, yield) })
+}
+
 // pods asks about containers of some pods, in a few requests; the answer counts as one.
 func (m Metered) pods(ctx context.Context, what string, pods []string, at time.Time, expression func([]string) string) (usage.ByContainer, error) {
 	return counted(m, what, func() (usage.ByContainer, error) { return m.Client.Pods(ctx, pods, at, expression) })

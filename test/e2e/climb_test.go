@@ -1,0 +1,288 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/test/cluster"
+)
+
+// climbTest has a process and a cluster for itself: its operator scrapes the kubelets, every 15 s where nothing climbs.
+const climbTest = "TestRaiseBeforeKill"
+
+func climbed() installation {
+	return installation{options: cluster.Options{Nodes: 1, NodeCPU: "1900m", NodeMemory: "16Gi"}, settings: []string{
+		"usage.source=embedded", "usage.prometheus.address=", "replicas=1", "certs.provider=self-signed", "usage.interval=15s", "logLevel=debug",
+	}}
+}
+
+// TestRaiseBeforeKill has containers climb to a fifth more than their memory limit, at speeds from 0.1 to 100 MiB/s, with
+// memory.raiseBeforeKill and without it, and prints how many kills were avoided. What rests close to its limit is never
+// raised, and what falls again is given its old limit back.
+func TestRaiseBeforeKill(t *testing.T) { alone(t, raisesBeforeKills) }
+
+// A ramp climbs from a base to a top, in MiB, beneath a limit, after it has rested.
+const (
+	rampLimit, rampTop, rampLeast = 256, 300, 40
+	rampRests, rampStays          = time.Minute, 30 * time.Second
+	// rampTries is how often each speed is tried.
+	rampTries = 3
+)
+
+// trial is one container that climbs.
+type trial struct {
+	speed  float64
+	raises bool
+	pod    corev1.Pod
+	d      *appsv1.Deployment
+
+	killed, reached bool
+	limit           resource.Quantity
+}
+
+func raisesBeforeKills(t *testing.T) {
+	ctx := t.Context()
+	namespace(ctx, t, "climb", false)
+	speeds := []float64{0.1, 0.3, 1, 3, 10, 30, 100}
+	var trials []*trial
+	for _, speed := range speeds {
+		for i := range rampTries {
+			for _, raises := range []bool{true, false} {
+				trials = append(trials, climbs(t, fmt.Sprintf("at-%s-%d-%t", strings.ReplaceAll(fmt.Sprint(speed), ".", "-"), i, raises), speed, raises))
+			}
+		}
+	}
+	still, noisy := climbs(t, "still", 0, true), climbs(t, "noisy", 0, true)
+	fast := 0
+	for _, of := range append([]*trial{still, noisy}, trials...) {
+		ready(ctx, t, of.d)
+		of.pod = pods(ctx, t, of.d)[0]
+	}
+	quiet, stop := context.WithCancel(ctx)
+	var resting sync.WaitGroup
+	resting.Go(func() { holdStill(quiet, still, func(int) int { return quietMiB }) })
+	resting.Go(func() { holdStill(quiet, noisy, func(n int) int { return quietMiB - 5 + n*7%11 }) })
+	var climbing sync.WaitGroup
+	for _, of := range trials {
+		// Those that climb fast do so one after the other: the machine gives none of them its memory fast enough otherwise.
+		after := time.Duration(0)
+		if of.speed > 3 {
+			fast++
+			after = time.Duration(fast) * 8 * time.Second
+		}
+		climbing.Go(func() { of.climb(ctx, after) })
+	}
+	climbing.Wait()
+	for _, of := range trials {
+		of.judge(ctx, t)
+	}
+	t.Log("\n" + rampTable(speeds, trials))
+	avoided := map[float64]int{}
+	for _, of := range trials {
+		assert.True(t, of.killed || of.reached, "%s has climbed to its top, or was killed", of.d.Name)
+		if of.raises && !of.killed {
+			avoided[of.speed]++
+		}
+	}
+	for _, slow := range []float64{0.1, 0.3, 1} {
+		assert.Equal(t, rampTries, avoided[slow], "kills avoided at %g MiB/s", slow)
+	}
+	for _, of := range trials {
+		if of.speed <= 1 && !of.raises {
+			assert.True(t, of.killed, "%s, which is not raised", of.d.Name)
+		}
+	}
+	givenBack(t, trials)
+	stop()
+	resting.Wait()
+	for _, of := range []*trial{still, noisy} {
+		of.judge(ctx, t)
+		assert.False(t, of.killed, of.d.Name)
+		assert.Equal(t, fmt.Sprintf("%dMi", rampLimit), of.limit.String(), "%s is quiet", of.d.Name)
+	}
+}
+
+// climbs makes a Deployment of one container and a policy that raises it, or does not.
+func climbs(t *testing.T, name string, speed float64, raises bool) *trial {
+	t.Helper()
+	of := &trial{speed: speed, raises: raises}
+	c := app("app", size{cpu: "5m", memory: "32Mi", memoryLimit: fmt.Sprintf("%dMi", rampLimit)})
+	c.Env[0].Value, c.Env[1].Value = "0", fmt.Sprint(int(of.base())) // it has held that since it started
+	d := newDeployment("climb", name, 1, c)
+	createFor(t, d)
+	policyFor(t.Context(), t, d, v1alpha1.UpdateAuto, func(s *v1alpha1.AttunePolicySpec) {
+		s.Memory.MaxAllowed, s.Memory.AllowDecrease = nil, nil
+		if !raises {
+			s.Memory.RaiseBeforeKill = ptr.To(v1alpha1.RaiseOff)
+		}
+	})
+	of.d = d
+	return of
+}
+
+// quietMiB is what the quiet ones hold.
+const quietMiB = 230
+
+// base is where a ramp begins: at least as much beneath its limit as it climbs in two and a half minutes.
+func (of *trial) base() float64 {
+	if of.speed == 0 {
+		return quietMiB
+	}
+	return max(rampLeast, rampLimit-of.speed*150)
+}
+
+// top is where it ends: not more than five minutes later.
+func (of *trial) top() float64 { return min(rampTop, of.base()+of.speed*300) }
+
+// climb plays the ramp of a container, or as much of it as it survives.
+func (of *trial) climb(ctx context.Context, after time.Duration) {
+	began, held, top := time.Now(), -1, of.top()
+	var stays time.Time
+	for tick := range ticks(ctx, 100*time.Millisecond) {
+		if of.reached && tick.Sub(stays) > rampStays {
+			of.rested(ctx)
+			return
+		}
+		mib := int(min(top, of.base()+of.speed*max(0, (tick.Sub(began)-after-rampRests).Seconds())))
+		if mib == held {
+			continue
+		}
+		switch err := setMemory(ctx, &of.pod, mib); {
+		case err == nil:
+			held = mib
+			if mib == int(top) {
+				of.reached, stays = true, time.Now()
+			}
+		case of.restarted(ctx):
+			return
+		}
+	}
+}
+
+// restarted reports whether the container was killed.
+func (of *trial) restarted(ctx context.Context) bool {
+	pod := of.pod.DeepCopy()
+	return env.client.Get(ctx, client.ObjectKeyFromObject(pod), pod) == nil && pod.Status.ContainerStatuses[0].RestartCount > 0
+}
+
+// rested is a container that has survived: the machine has its memory back.
+func (of *trial) rested(ctx context.Context) {
+	if of.speed != spikeSpeed {
+		_ = setMemory(ctx, &of.pod, rampLeast)
+	}
+}
+
+// spikeSpeed is that of the containers whose raise is seen to be given back.
+const spikeSpeed = 3
+
+// holdStill holds the memory of a container where it is, until the context ends.
+func holdStill(ctx context.Context, of *trial, mib func(n int) int) {
+	n := 0
+	for range ticks(ctx, time.Second) {
+		_ = setMemory(ctx, &of.pod, mib(n))
+		n++
+	}
+}
+
+// ticks are the times of a ticker, until the context ends.
+func ticks(ctx context.Context, every time.Duration) func(func(time.Time) bool) {
+	return func(yield func(time.Time) bool) {
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case at := <-ticker.C:
+				if !yield(at) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// setMemory tells a workload what to hold; an error: its process was killed meanwhile.
+func setMemory(ctx context.Context, pod *corev1.Pod, mib int) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s:8080/set?memory=%d", pod.Status.PodIP, mib), nil)
+	if err != nil {
+		return err
+	}
+	response, err := env.cluster.HTTPClient().Do(request)
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
+}
+
+// judge what became of a container.
+func (of *trial) judge(ctx context.Context, t *testing.T) {
+	t.Helper()
+	require.NoError(t, env.client.Get(ctx, client.ObjectKeyFromObject(&of.pod), &of.pod))
+	of.killed = of.pod.Status.ContainerStatuses[0].RestartCount > 0 || of.pod.Status.ContainerStatuses[0].State.Terminated != nil
+	of.limit = of.pod.Spec.Containers[0].Resources.Limits.Memory().DeepCopy()
+}
+
+// rampTable is what docs/raise-before-kill.md has.
+func rampTable(speeds []float64, trials []*trial) string {
+	var out strings.Builder
+	out.WriteString("| MiB/s | kills avoided, `Auto` | `Off` |\n|---|---|---|\n")
+	for _, speed := range speeds {
+		avoided := map[bool]int{}
+		for _, of := range trials {
+			if of.speed == speed && !of.killed {
+				avoided[of.raises]++
+			}
+		}
+		fmt.Fprintf(&out, "| %g | %d of %d | %d of %d |\n", speed, avoided[true], rampTries, avoided[false], rampTries)
+	}
+	return out.String()
+}
+
+// givenBack: a container that was raised and needs little again has its old limit, although allowDecrease is off.
+func givenBack(t *testing.T, trials []*trial) {
+	ctx := t.Context()
+	for _, of := range trials {
+		if of.speed != spikeSpeed || !of.raises || of.killed {
+			continue
+		}
+		t.Run("a spike is given back", func(t *testing.T) {
+			ctx := t.Context()
+			assert.Greater(t, of.limit.Value(), int64(rampTop*mebibyte))
+			require.NoError(t, setMemory(ctx, &of.pod, rampLeast))
+			within(t, 8*time.Minute, "the old limit", func() error {
+				return hasMemoryLimit(ctx, &of.pod, resource.MustParse(fmt.Sprintf("%dMi", rampLimit)))
+			})
+			assert.Zero(t, of.pod.Status.ContainerStatuses[0].RestartCount)
+			rec, err := recommendation(ctx, of.d)
+			require.NoError(t, err)
+			require.NotEmpty(t, rec.Status.History)
+			assert.Equal(t, "MemoryClimb", rec.Status.History[len(rec.Status.History)-1].Reason)
+		})
+		break
+	}
+	list := &corev1.EventList{}
+	require.NoError(t, env.client.List(ctx, list, client.InNamespace("climb")))
+	told := false
+	for _, e := range list.Items {
+		if strings.Contains(e.Message, "before an OOM kill, 256Mi -> ") && !told {
+			told = true
+			t.Log(e.Message)
+		}
+	}
+	assert.True(t, told, "an event says why")
+}

@@ -1,0 +1,254 @@
+package tuning
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+	"attune.io/attune/resize/climb"
+)
+
+// Climbing reports whether a container is to be raised before an OOM kill, as far as its samples alone tell. Such a
+// pass does not wait for what the whole pass reads.
+func (v *View) Climbing() bool {
+	d := &climber{&pass{view: *v}}
+	d.out.Status = v.Rec.Status
+	for _, pod := range v.Live() {
+		if d.climbs(pod) {
+			return true
+		}
+	}
+	return false
+}
+
+// climber looks at the memory of containers that may be raised before an OOM kill (package climb).
+type climber struct{ *pass }
+
+// verdict is what a look at one container came to.
+type verdict struct {
+	climb.Verdict
+	container podview.Container
+}
+
+// verdicts are those of the pod's containers that climb towards their limits. There is none where the policy raises
+// nothing.
+func (d *climber) verdicts(pod *corev1.Pod) (out []verdict) {
+	if !d.view.Policy.Usable || !d.view.Policy.Settings.Resize.RaisesMemory() || ended(pod) {
+		return nil
+	}
+	samples := d.view.Usage.Climbs[pod.UID]
+	if len(samples) == 0 {
+		return nil
+	}
+	for _, c := range podview.Read(pod) {
+		if of, known := samples[c.Name]; known && !d.view.Policy.Settings.Resize.Excluded[c.Name] {
+			if v := climb.Look(d.container(pod, c, of), d.view.Now); v.Why != "" {
+				out = append(out, verdict{v, c})
+			}
+		}
+	}
+	return out
+}
+
+// container is what is known of one container.
+func (d *climber) container(pod *corev1.Pod, c podview.Container, of Climb) climb.Container {
+	return climb.Container{
+		Name: c.Name, Has: c.Size[recommender.Memory], Samples: of.Samples, Stalled: of.Stalled, Peak: d.peak(c.Name),
+		Most: d.view.Policy.Settings.Recommender.Of[recommender.Memory].MaxAllowed, Together: podview.Guaranteed(pod),
+		Restarts: resize.RestartsOn(pod, c.Name)[recommender.Memory], Raises: climb.Of(d.out.Status.Tries, pod, c.Name, d.view.Now),
+	}
+}
+
+// peak is the most memory that the workload's containers of this name have held within the history window, in bytes; 0:
+// not known. It is read from the bound that no memory limit goes under, which is 1.1 times that.
+func (d *climber) peak(container string) recommender.Amount {
+	for _, t := range d.view.Rec.Spec.Containers {
+		if t.Name == container {
+			return limitFloor(t) * 10 / 11
+		}
+	}
+	return 0
+}
+
+// climbs reports whether a container of the pod is to be raised.
+func (d *climber) climbs(pod *corev1.Pod) bool {
+	for _, v := range d.verdicts(pod) {
+		if v.Raises() {
+			return true
+		}
+	}
+	return false
+}
+
+// wishes are the raised sizes of the pod's containers. What is refused is noted.
+func (d *climber) wishes(pod *corev1.Pod) (out []podview.Container) {
+	for _, v := range d.verdicts(pod) {
+		if v.Refusal != nil {
+			d.refused.add(pod, v.Refusal)
+		}
+		if v.Raises() {
+			out = append(out, podview.Container{Name: v.container.Name, Sidecar: v.container.Sidecar, Size: recommender.Size{recommender.Memory: v.To}})
+		}
+	}
+	return out
+}
+
+// begun counts the raise of a pod, and says why it is made.
+func (d *climber) begun(pod *corev1.Pod, plan resize.Plan) {
+	why := map[string]string{}
+	for _, v := range d.verdicts(pod) {
+		why[v.container.Name] = v.Why
+	}
+	for _, m := range plan.Moves {
+		d.tellOfPod(pod, raising(pod, m, why[m.Container]))
+	}
+	d.out.Status.Tries = climb.Noted(d.out.Status.Tries, pod, plan, d.view.Now)
+}
+
+// circumstances are why the watch of a pod's record ends, beside what the pod shows of it: a container has to be raised,
+// or the spike that it was raised for is over. A raise is given back in the whole pass alone, which can begin that.
+func (d *climber) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) (climbs, spike string) {
+	if pod == nil || record.Phase != v1alpha1.RecordWatching {
+		return "", ""
+	}
+	var why []string
+	for _, v := range d.verdicts(pod) {
+		if v.Raises() {
+			why = append(why, fmt.Sprintf("container %s: %s", v.container.Name, v.Why))
+		}
+	}
+	if d.view.Part == WholePass && d.spiked(pod, record) {
+		spike = "the growth was a spike, which is over"
+	}
+	return strings.Join(why, "; "), spike
+}
+
+// spiked reports whether all containers of a raise have needed well under their old limits for a while.
+func (d *climber) spiked(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
+	for _, c := range resize.Changes(record) {
+		before := d.before(pod, c.Container).Limit
+		if before == 0 {
+			before = podview.LimitOrRequest(c.Prior[recommender.Memory])
+		}
+		if !climb.GivesBack(d.view.Usage.Climbs[record.PodUID][c.Container].Samples, before, d.view.Now) {
+			return false
+		}
+	}
+	return len(record.Desired) > 0 && record.Reason == resize.ReasonClimb
+}
+
+// before is the memory that a container had before it was raised, however often; zero where it was given back before.
+func (d *climber) before(pod *corev1.Pod, container string) recommender.Allocation {
+	return climb.Of(d.out.Status.Tries, pod, container, d.view.Now).Before
+}
+
+// had are the sizes that the containers of a raise had before it, with what they hold; false: one of them was given back
+// within the day already.
+func (d *climber) had(pod *corev1.Pod, record v1alpha1.ResizeRecord) (out []podview.Container, known bool) {
+	for _, c := range record.Desired {
+		before := d.before(pod, c.Name)
+		if before.Limit == 0 {
+			return nil, false
+		}
+		out = append(out, podview.Container{Name: c.Name, Size: recommender.Size{recommender.Memory: before}, MemoryUsage: d.view.Usage.Memory[pod.UID][c.Name]})
+	}
+	return out, true
+}
+
+// giver gives containers their old memory back that were raised before an OOM kill, where their growth was a spike. It
+// comes right after their records have closed, so that one write ends the raise and begins the way back.
+type giver struct {
+	*pass
+	climber *climber
+	closing *closing
+	gates   *gates
+	lookup  *lookup
+	starter *starter
+}
+
+// giveBack begins the way back of the raises that have ended in this pass. What cannot be lowered now stays: the policy's
+// own steps lower it, where it allows them.
+func (d *giver) giveBack() {
+	if _, undone := d.undoing(); undone || d.view.Begin.Closed != nil || !d.view.resizesPods() {
+		return
+	}
+	for _, record := range d.closing.raised {
+		pod := d.view.Pod(record.PodUID)
+		if pod == nil || ended(pod) || hasRecord(d.out.Status.Records, pod) {
+			continue
+		}
+		had, known := d.climber.had(pod, record)
+		switch {
+		case record.Wave == resize.WaveSpike:
+			d.give(pod, sizesOf(record.Desired, d.view.Usage.Memory[pod.UID]))
+		case !d.climber.spiked(pod, record):
+		case !known:
+			d.tellOfPod(pod, raiseKept(pod, "it was given back within the day already, and had to be raised again"))
+		default:
+			d.give(pod, had)
+		}
+	}
+}
+
+// give a pod's containers the memory that they had.
+func (d *giver) give(pod *corev1.Pod, had []podview.Container) {
+	plan, refusal := resize.PlanFor(pod, had, d.gates.capabilities(pod), d.view.Now)
+	plan.Wave, plan.Reason = resize.WaveSpike, resize.ReasonSpike
+	d.lookup.unknownMemory(pod, plan)
+	plan, refusal = d.gates.admit(pod, plan, refusal)
+	if refusal == nil && len(plan.LeftOut) > 0 { // a request that is lowered alone gives nothing back
+		refusal = &plan.LeftOut[0]
+	}
+	if refusal != nil {
+		d.tellOfPod(pod, raiseKept(pod, refusal.Message))
+		return
+	}
+	d.out.Status.Tries = climb.GivenBack(d.out.Status.Tries, pod, d.view.Now)
+	d.tellOfPod(pod, givingBack(pod, plan))
+	d.starter.start(pod, plan)
+	d.lookup.loweredMemory([]resize.Plan{plan}, []resize.Plan{plan})
+}
+
+// sizesOf are the memory sizes of a record's list, with what the containers hold.
+func sizesOf(list []v1alpha1.ContainerResources, held map[string]recommender.Amount) (out []podview.Container) {
+	for _, c := range list {
+		size := podview.FromResources(c.Resources)
+		size[recommender.CPU] = recommender.Allocation{}
+		out = append(out, podview.Container{Name: c.Name, Size: size, MemoryUsage: held[c.Name]})
+	}
+	return out
+}
+
+// Climbable are the live pods of which samples are wanted: those with a memory limit, where the policy raises before a
+// kill.
+func (v *View) Climbable() (pods []*corev1.Pod) {
+	if !v.Policy.Usable || v.Workload == nil || !v.Policy.Settings.Resize.RaisesMemory() {
+		return nil
+	}
+	for _, pod := range v.Live() {
+		for _, c := range podview.Resizable(pod) {
+			if !c.Resources.Limits.Memory().IsZero() {
+				pods = append(pods, pod)
+				break
+			}
+		}
+	}
+	return pods
+}
+
+// SetClimb adds what was measured of a container. It changes the View.
+func (v *View) SetClimb(pod types.UID, container string, of Climb) {
+	if v.Usage.Climbs == nil {
+		v.Usage.Climbs = map[types.UID]map[string]Climb{}
+	}
+	if v.Usage.Climbs[pod] == nil {
+		v.Usage.Climbs[pod] = map[string]Climb{}
+	}
+	v.Usage.Climbs[pod][container] = of
+}

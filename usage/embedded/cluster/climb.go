@@ -1,0 +1,60 @@
+package cluster
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
+	"attune.io/attune/usage/embedded"
+)
+
+// Limits returns the memory limits of a pod's containers, in bytes, where its workload is in a mode in which they are
+// raised before an OOM kill; nil: it is not, or the pod is not there.
+func (r Reader) Limits(ctx context.Context, pod embedded.Pod) (map[string]float64, error) {
+	found, rec, err := r.sized(ctx, pod)
+	if err != nil || rec == nil || rec.Spec.Mode != v1alpha1.UpdateCanary && rec.Spec.Mode != v1alpha1.UpdateAuto {
+		return nil, err
+	}
+	limits := map[string]float64{}
+	for _, c := range podview.Resizable(found) {
+		if limit := c.Resources.Limits.Memory(); !limit.IsZero() {
+			limits[c.Name] = limit.AsApproximateFloat64()
+		}
+	}
+	return limits, nil
+}
+
+// Recommendation returns the name of the recommendation of a pod's workload; false: there is none.
+func (r Reader) Recommendation(ctx context.Context, pod embedded.Pod) (types.NamespacedName, bool) {
+	_, rec, err := r.sized(ctx, pod)
+	if err != nil || rec == nil {
+		return types.NamespacedName{}, false
+	}
+	return client.ObjectKeyFromObject(rec), true
+}
+
+// sized returns a pod and its workload's recommendation; nil: one of them is not there.
+func (r Reader) sized(ctx context.Context, pod embedded.Pod) (*corev1.Pod, *v1alpha1.AttuneRecommendation, error) {
+	if !r.Cached(pod.Namespace) {
+		return nil, nil, nil
+	}
+	found := &corev1.Pod{}
+	if err := r.Cache.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Name}, found); err != nil {
+		return nil, nil, client.IgnoreNotFound(err)
+	}
+	id, owned := workload.OwnerOf(found, found.Namespace, owners.Jobs{Reader: r.Cache})
+	if !owned {
+		return nil, nil, nil
+	}
+	rec := &v1alpha1.AttuneRecommendation{}
+	if err := r.Cache.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.RecommendationName()}, rec); err != nil {
+		return nil, nil, client.IgnoreNotFound(err)
+	}
+	return found, rec, nil
+}

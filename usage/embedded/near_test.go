@@ -1,0 +1,104 @@
+package embedded
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/embedded/raw"
+)
+
+// near is a set of nodes, of which each was found to have a container that holds much.
+func inHaste(t *testing.T, nodes int, why haste) *targets {
+	t.Helper()
+	all := &targets{interval: time.Minute, of: map[string]*target{}}
+	var list []Node
+	for i := range nodes {
+		list = append(list, Node{Name: fmt.Sprintf("node-%03d", i)})
+	}
+	all.follow(list, nil, began)
+	for _, of := range all.of {
+		all.finish(&job{target: of, node: of.node, usage: true, haste: why}, began, began, nil)
+	}
+	return all
+}
+
+var began = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+func TestKubeletsAreScrapedMoreOftenWithinBounds(t *testing.T) {
+	for name, c := range map[string]struct {
+		nodes      int
+		why        haste
+		near, high int
+	}{
+		"none":        {nodes: 10},
+		"one is near": {nodes: 1, why: hasteNear, near: 1},
+		"one is high": {nodes: 1, why: hasteHigh, high: 1},
+		"many are near: the others are as those that are high": {nodes: 80, why: hasteNear, near: mostNear, high: 48},
+		"many are high":    {nodes: 80, why: hasteHigh, high: mostHigh},
+		"more than enough": {nodes: 200, why: hasteNear, near: mostNear, high: mostHigh},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := inHaste(t, c.nodes, c.why)
+			assert.Equal(t, c.near, all.inHaste(hasteNear))
+			assert.Equal(t, c.high, all.inHaste(hasteHigh))
+			soon := map[time.Duration]int{}
+			for _, of := range all.of {
+				assert.LessOrEqual(t, of.due.Sub(began), time.Minute)
+				if of.haste != "" {
+					soon[of.due.Sub(began).Truncate(time.Second)]++
+				}
+			}
+			for after := range soon {
+				assert.LessOrEqual(t, after, highEvery)
+			}
+		})
+	}
+}
+
+// A kubelet whose containers hold little again has its turn as before, and one more has its place.
+func TestTheHasteOfAKubeletEnds(t *testing.T) {
+	all := inHaste(t, mostNear+1, hasteNear)
+	assert.Equal(t, mostNear, all.inHaste(hasteNear))
+	for _, of := range all.of {
+		all.finish(&job{target: of, node: of.node, usage: true}, began, began, nil)
+	}
+	assert.Zero(t, all.inHaste(hasteNear))
+	assert.Zero(t, all.inHaste(hasteHigh))
+}
+
+func TestLately(t *testing.T) {
+	r := newRecent(minWindow, began)
+	of := func(metric, pod, container, node string) *series {
+		return r.intern(labels.FromStrings(labels.MetricName, metric, "namespace", "shop", "pod", pod, "container", container, "node", node))
+	}
+	put := func(s *series, values ...float64) {
+		var batch []scraped
+		for i, v := range values {
+			batch = append(batch, scraped{s, raw.Sample{At: began.Add(time.Duration(i) * 10 * time.Second).UnixMilli(), Value: v}})
+		}
+		require.Len(t, r.append(batch, began.Add(time.Minute)), len(values))
+	}
+	put(of(workingSet, "web-1", "app", "node-1"), 100, 200, 300)
+	put(of(workingSet, "web-1", "app", "node-0"), 100) // it was there before
+	put(of(stalled, "web-1", "app", "node-1"), 5, 7, 9)
+	put(of(workingSet, "web-2", "app", "node-1"), 100)
+	put(of("container_cpu_usage_seconds_total", "web-1", "app", "node-1"), 1)
+	at := began.Add(30 * time.Second)
+	got := r.traces("shop", []string{"web-1", "web-3"}, at)
+	require.Len(t, got, 1)
+	sample := func(after time.Duration, value float64) usage.Sample {
+		return usage.Sample{At: began.Add(after).UnixMilli(), Value: value}
+	}
+	assert.Equal(t, map[string]usage.Trace{"app": {
+		Samples: []usage.Sample{sample(0, 100), sample(10*time.Second, 200), sample(20*time.Second, 300)}, Stalled: 0.2,
+	}}, got["web-1"])
+	assert.Empty(t, r.traces("other", []string{"web-1"}, at))
+	r.forget(began.Add(3 * time.Hour))
+	assert.Empty(t, r.ofPod, "what is gone is forgotten")
+}
