@@ -31,7 +31,7 @@ type AskPod func(ctx context.Context, namespace, pod string, port int, path stri
 
 // Server makes the client of a server with the Prometheus HTTP API. An address of a Service of the cluster (NAME.NAMESPACE,
 // NAME.NAMESPACE.svc and so on) is reached through a pod of it, any other address from this machine. The user needs the
-// rights to get the Service, to list its pods and to create pods/portforward.
+// rights to get the Service, to list its pods and to get and create pods/portforward.
 //
 // A source that takes headers or credentials cannot be asked this way: the plugin reads no Secrets.
 func Server(ctx context.Context, c client.Reader, ask AskPod, source v1alpha1.PrometheusSource, labels map[string]string) (*prometheus.Client, error) {
