@@ -108,7 +108,7 @@ type growth struct {
 	samples int
 	// young: nothing is known of before the climb.
 	young bool
-	speed   float64
+	speed float64
 	// age is that of the newest sample, apart the time between the two newest.
 	age, apart time.Duration
 	stalled    float64
