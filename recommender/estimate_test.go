@@ -55,7 +55,7 @@ func TestAdaptiveRules(t *testing.T) {
 
 // Where request and limit are equal, the request is the memory limit, and that is never below 1.1 times the peak.
 func TestAdaptiveKeepsAPinnedLimitAboveThePeak(t *testing.T) {
-	in := adaptiveInput(&[2]Estimate{{Amount: 240}, {Amount: 290 << 20}})
+	in := adaptiveInput(&[2]Estimate{{Amount: 240, Rule: "max of 1 h"}, {Amount: 290 << 20, Rule: "max of 1 h"}})
 	in.Original = Size{Memory: {Request: 500 << 20, Limit: 500 << 20}}
 	assert.Equal(t, Allocation{Request: 330 << 20, Limit: 330 << 20}, Target(in).Target[Memory])
 }

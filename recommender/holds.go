@@ -36,7 +36,7 @@ func (c *chain) provenLimitFloor(now time.Time) Amount {
 // enough reports whether there is enough history for a target: a number of steps, or some whole runs for a
 // workload that runs now and then. The strategy Adaptive needs an estimate too.
 func (c *chain) enough() bool {
-	return c.measured() && (!c.all.Adapts() || c.estimate.Amount > 0)
+	return c.measured() && (!c.all.Adapts() || c.estimate.Rule != "")
 }
 
 // measured reports whether there are enough steps or runs.

@@ -55,14 +55,6 @@ func New(r recommender.Resource, settings recommender.AdaptiveSettings) *Estimat
 	}
 }
 
-// clone is an estimator that goes on from the same past by itself.
-func (e *Estimator) clone() *Estimator {
-	c := *e
-	c.base, c.over, c.wishes = slices.Clone(e.base), slices.Clone(e.over), slices.Clone(e.wishes)
-	c.p95.weights = slices.Clone(e.p95.weights)
-	return &c
-}
-
 // betweenFalls is the time between two falls of a container, of either resource: two a day.
 const betweenFalls = 12 * time.Hour
 

@@ -52,10 +52,11 @@ func newCounters(t *terms) counters {
 }
 
 // Observe a sample of usage, in millicores or bytes. Samples come in order of time; one at a whole hour belongs to the hour
-// that ends with it. It is counted against the values in force before it can change them.
-func (c *counters) Observe(at time.Time, used float64) {
+// that ends with it. It is counted against the values in force before it can change them. The result is whether it is the
+// most of its hour so far.
+func (c *counters) Observe(at time.Time, used float64) (higher bool) {
 	if math.IsNaN(used) {
-		return
+		return false
 	}
 	c.closeUntil(at.Add(-1))
 	if c.hourEnd.IsZero() {
@@ -65,9 +66,11 @@ func (c *counters) Observe(at time.Time, used float64) {
 		c.count(used, min(at.Sub(c.last), mostStep).Hours())
 		c.inHour += min(at.Sub(c.last), mostStep).Hours()
 	}
+	higher = !(used <= c.most)
 	c.most, c.ever = recommender.Highest(c.most, used), max(c.ever, used)
 	c.p95.add(used)
 	c.last, c.known = at, true
+	return higher
 }
 
 // count usage against each rule, for so many hours.

@@ -11,6 +11,8 @@ import (
 type Past struct {
 	settings recommender.Settings
 	of       [2]*Estimator
+	// estimates are those of the last decision.
+	estimates [2]recommender.Estimate
 	// lowered is when either resource was lowered last; zero: never.
 	lowered time.Time
 	// from is where the history begins that counts, last the newest step that was seen, and due the next whole hour at
@@ -60,7 +62,7 @@ func (p *Past) Estimates(steps []recommender.StepUsage) [2]recommender.Estimate 
 	for i := range steps[unseen:] {
 		p.see(&steps[unseen+i])
 	}
-	return p.estimates()
+	return p.estimates
 }
 
 func (p *Past) restart(from time.Time) {
@@ -70,42 +72,45 @@ func (p *Past) restart(from time.Time) {
 	}
 }
 
-// see a step. Before it, sizes are decided at each whole hour since the one before, as they were at that time.
+// see a step. Sizes are decided at each whole hour, and at once where either resource reaches a new height of its hour;
+// they fall at whole hours only. What is decided stays decided, so that the result does not depend on when it is asked for.
 func (p *Past) see(step *recommender.StepUsage) {
 	if p.due.IsZero() {
 		p.due = step.At.Add(time.Hour - 1).Truncate(time.Hour)
 	}
-	for ; p.due.Before(step.At); p.due = p.due.Add(time.Hour) {
-		p.decide(p.due)
+	for p.due.Before(step.At) {
+		p.decideHour()
 	}
+	higher := false
 	for _, r := range recommender.Resources {
 		if used, ok := step.Used(r); ok {
-			p.of[r].Observe(step.At, float64(used))
+			higher = p.of[r].Observe(step.At, float64(used)) || higher
 		}
 	}
 	p.last = step.At
+	switch {
+	case p.due.Equal(step.At):
+		p.decideHour()
+	case higher:
+		p.decide(step.At, false)
+	}
+}
+
+// decideHour decides at the whole hour that is due.
+func (p *Past) decideHour() {
+	p.decide(p.due, p.lowered.IsZero() || p.due.Sub(p.lowered) >= betweenFalls)
+	p.due = p.due.Add(time.Hour)
 }
 
 // decide the sizes at a time.
-func (p *Past) decide(at time.Time) (estimates [2]recommender.Estimate) {
-	maySink, sank := p.lowered.IsZero() || at.Sub(p.lowered) >= betweenFalls, false
+func (p *Past) decide(at time.Time, mayFall bool) {
+	fell := false
 	for r, of := range p.of {
 		had := of.inForce
-		estimates[r] = of.Decide(at, maySink)
-		sank = sank || of.inForce < had
+		p.estimates[r] = of.Decide(at, mayFall)
+		fell = fell || of.inForce < had
 	}
-	if sank {
+	if fell {
 		p.lowered = at
 	}
-	return estimates
-}
-
-// estimates at the newest step. They are decided on copies: what is decided between two whole hours is not remembered,
-// so that the result does not depend on how often it was asked for.
-func (p *Past) estimates() [2]recommender.Estimate {
-	now := *p
-	for r, of := range p.of {
-		now.of[r] = of.clone()
-	}
-	return now.decide(p.last)
 }

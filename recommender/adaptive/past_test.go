@@ -70,30 +70,35 @@ func TestTheWindowHasAnEnd(t *testing.T) {
 	assert.Equal(t, Of(steps, weekly(1)), Of(append([]recommender.StepUsage{before}, steps...), weekly(1)))
 }
 
-// A container falls twice a day at most, whatever happens; it is raised at any time.
+// Whoever is asked at every step sees a size fall at whole hours only, and twice a day at most; it is raised at any time.
 func TestTwoFallsADay(t *testing.T) {
 	for seed := range uint64(6) {
 		past, rng := NewPast(weekly(1)), rand.New(rand.NewPCG(seed, 11))
 		var fell []time.Time
-		last := [2]recommender.Usage{}
-		at := noon
-		past.restart(noon)
-		for range 24 * 20 {
-			used := math.Exp2(6 * rng.Float64())
-			for range 12 {
-				at = at.Add(5 * time.Minute)
-				past.see(&recommender.StepUsage{At: at, CPUCores: used, MemoryBytes: used * gi})
+		var steps []recommender.StepUsage
+		raised := 0
+		last, from := [2]recommender.Estimate{}, time.Time{}
+		for i := range 15 * 288 {
+			at := noon.Add(time.Duration(i+1) * 5 * time.Minute)
+			used := math.Exp(0.6*rng.NormFloat64()) * (1.5 + math.Sin(float64(i)/288*2*math.Pi))
+			steps = append(steps, recommender.StepUsage{At: at, CPUCores: used, MemoryBytes: used * gi})
+			now := past.Estimates(steps)
+			if !past.from.Equal(from) { // the window has moved: another past
+				last, from = now, past.from
+				fell = nil
 			}
-			now := past.decide(at)
-			if now[0].Amount < last[0] || now[1].Amount < last[1] {
+			if now[0].Amount < last[0].Amount || now[1].Amount < last[1].Amount {
+				require.Zero(t, at.Minute(), "seed %d: falls at whole hours", seed)
+				if len(fell) > 0 {
+					require.GreaterOrEqual(t, at.Sub(fell[len(fell)-1]), betweenFalls, "seed %d", seed)
+				}
 				fell = append(fell, at)
+			} else if now[0].Amount > last[0].Amount && at.Minute() > 0 {
+				raised++
 			}
-			last = [2]recommender.Usage{now[0].Amount, now[1].Amount}
+			last = now
 		}
-		require.NotEmpty(t, fell)
-		for i := range fell[1:] {
-			assert.GreaterOrEqual(t, fell[i+1].Sub(fell[i]), betweenFalls, "seed %d", seed)
-		}
+		assert.Positive(t, raised, "raises wait for no hour")
 	}
 }
 
@@ -111,6 +116,21 @@ func TestTheHoldFollowsTheCadence(t *testing.T) {
 	daily.Adaptive.Cadence = 24 * time.Hour
 	assert.Less(t, Of(steps, hourly)[0].Amount, recommender.Usage(1000))
 	assert.Greater(t, Of(steps, daily)[0].Amount, recommender.Usage(1500))
+}
+
+// Who uses no CPU at all has an estimate of nothing, and not none.
+func TestNoUsageIsAnEstimateToo(t *testing.T) {
+	steps := walk(1, 600)
+	for i := range steps {
+		steps[i].CPUCores = 0
+	}
+	settings := weekly(1)
+	settings.Of[recommender.CPU].MinAllowed = 10
+	estimates := Of(steps, settings)
+	require.Zero(t, estimates[recommender.CPU].Amount)
+	r := recommender.Recommend(recommender.Input{Profile: recommender.NewProfile(steps, 5*time.Minute), Settings: settings, Estimates: estimates, Now: steps[len(steps)-1].At})
+	assert.Equal(t, recommender.Amount(10), r.Target[recommender.CPU].Request)
+	assert.Empty(t, r.Holds)
 }
 
 func BenchmarkOf(b *testing.B) {
