@@ -51,7 +51,7 @@ func newSources(mgr ctrl.Manager, c Config, m meters, b boards) (*sources, error
 	s := &sources{server: c.usage.prometheus, namespace: c.process.namespace, secrets: mgr.GetAPIReader(), meter: m.usage}
 	told := tellers{cluster.Reader{Cache: mgr.GetClient(), Cached: c.watched.has}, b.look}
 	if c.usage.source != sourceEmbedded {
-		s.near = &prometheus.Near{Ask: s.askRange, Scope: prometheus.ScopeOf(s.server.matchers)}
+		s.near = &prometheus.Near{Ask: s.askRange, Raised: told.pods.Raised, Scope: prometheus.ScopeOf(s.server.matchers)}
 		return s, mgr.Add(&usageloop.NearLoop{Near: s.near, Clock: clock.RealClock{}, Tell: func(ctx context.Context, pod prometheus.NearPod) {
 			told.tell(ctx, embedded.Pod(pod))
 		}})

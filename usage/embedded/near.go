@@ -1,7 +1,9 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -68,7 +70,7 @@ const (
 	hasteNear haste = "near"
 )
 
-// hasten has a kubelet scraped soon again whose scrape found containers that hold much, as far as not too many are already.
+// hasten has a kubelet scraped soon again whose scrape found containers that hold much, as far as there is a place.
 // The caller holds mutex.
 func (t *targets) hasten(j *job, began time.Time) {
 	was := j.target.haste
@@ -78,8 +80,14 @@ func (t *targets) hasten(j *job, began time.Time) {
 		every time.Duration
 		most  int
 	}{{hasteNear, nearEvery, mostNear}, {hasteHigh, highEvery, mostHigh}} {
-		if j.haste != h.haste && j.haste != hasteNear || was != h.haste && t.hastened(h.haste) >= h.most {
+		if j.haste != h.haste && j.haste != hasteNear {
 			continue
+		}
+		if was != h.haste {
+			if t.hastened(h.haste) >= h.most && !t.yields(h.haste, began) {
+				continue
+			}
+			j.target.hasteSince = began
 		}
 		j.target.haste = h.haste
 		if soon := began.Add(h.every); soon.Before(j.target.due) {
@@ -87,6 +95,31 @@ func (t *targets) hasten(j *job, began time.Time) {
 		}
 		return
 	}
+}
+
+// holdsFor is how long a kubelet keeps its place among those that are scraped more often at least: a climb is found within
+// that time, and places that changed hands faster would be of use to none.
+const holdsFor = time.Minute
+
+// yields has the kubelet give up its place that has had it longest, so that containers which only seem to climb do not
+// keep the places for ever. It has its usual turn next, and may ask again then. False: none has had its place for long
+// enough. The caller holds mutex.
+func (t *targets) yields(of haste, now time.Time) bool {
+	var longest *target
+	for _, held := range t.of {
+		if held.haste != of || now.Sub(held.hasteSince).Abs() < holdsFor {
+			continue
+		}
+		if longest == nil || cmp.Or(held.hasteSince.Compare(longest.hasteSince), strings.Compare(held.node.Name, longest.node.Name)) < 0 {
+			longest = held
+		}
+	}
+	if longest == nil {
+		return false
+	}
+	longest.haste = ""
+	longest.due = nextAt(longest.node.Name, t.interval, now)
+	return true
 }
 
 // hastened counts the kubelets that are scraped more often for a reason. The caller holds mutex.

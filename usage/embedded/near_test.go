@@ -72,6 +72,46 @@ func TestTheHasteOfAKubeletEnds(t *testing.T) {
 	assert.Zero(t, all.inHaste(hasteHigh))
 }
 
+// The kubelet that has been scraped more often for longest yields to another one that asks, after a minute at least.
+func TestTheLongestHasteYields(t *testing.T) {
+	for why, most := range map[haste]int{hasteNear: mostNear, hasteHigh: mostHigh} {
+		t.Run(string(why), func(t *testing.T) {
+			all := inHaste(t, most, why)
+			ask := func(name string, at time.Time) {
+				of := all.of[name]
+				all.finish(&job{target: of, node: of.node, usage: true, haste: why}, at, at, nil)
+			}
+			for name := range all.of { // they hold their places by asking again; one has its place for less long
+				if name == "node-000" {
+					of := all.of[name]
+					all.finish(&job{target: of, node: of.node, usage: true}, began, began, nil)
+					ask(name, began.Add(20*time.Second))
+				}
+				ask(name, began.Add(30*time.Second))
+			}
+			all.of["late"] = &target{node: Node{Name: "late"}, due: began}
+			ask("late", began.Add(holdsFor-time.Second))
+			assert.NotEqual(t, why, all.of["late"].haste, "too soon")
+
+			at := began.Add(holdsFor)
+			for _, of := range all.of {
+				of.due = at.Add(time.Second)
+			}
+			ask("late", at)
+			assert.Equal(t, why, all.of["late"].haste)
+			assert.Equal(t, most, all.inHaste(why))
+			assert.Equal(t, haste(""), all.of["node-001"].haste, "the first by name of those that were the first")
+			assert.Equal(t, nextAt("node-001", all.interval, at), all.of["node-001"].due)
+			for i := range most - 1 {
+				name := fmt.Sprintf("later-%d", i)
+				all.of[name] = &target{node: Node{Name: name}, due: at}
+				ask(name, at)
+			}
+			assert.Equal(t, why, all.of["node-000"].haste, "the others had theirs before")
+		})
+	}
+}
+
 func TestLately(t *testing.T) {
 	r := newRecent(minWindow, began)
 	of := func(metric, pod, container, node string) *series {

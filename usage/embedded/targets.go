@@ -134,8 +134,9 @@ type target struct {
 	wait time.Duration
 	// busy is true while a job of the node is running.
 	busy bool
-	// haste is why it is scraped more often.
-	haste haste
+	// haste is why it is scraped more often, and hasteSince since when.
+	haste      haste
+	hasteSince time.Time
 	// failures counts failed scrapes in a row. err is the last error; nil after a success.
 	failures int
 	err      error

@@ -1,19 +1,21 @@
 package prometheus
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"attune.io/attune/usage"
 )
 
-// On is the PromQL expression of the fraction of its memory limit that each container holds, of those that hold more than
-// the given one.
-func (s Scope) On(fraction float64) string {
-	of := `container!="",container!="POD"` + string(s)
+// On is the PromQL expression of the fraction of its memory limit that each container of some namespaces holds, of those that
+// hold more than the given one. The answer may tell of other namespaces, too.
+func (s Scope) On(fraction float64, namespaces []string) string {
+	of := s.selector(usage.Query{Namespaces: namespaces})
 	return fmt.Sprintf("max by (namespace,pod,container) (container_memory_working_set_bytes{%s}) / max by (namespace,pod,container) (container_spec_memory_limit_bytes{%s} > 0) > %g",
 		of, of, fraction)
 }
@@ -32,16 +34,31 @@ func (s Scope) NeededAt(namespace string, pods []string) string {
 // NearPod names a pod.
 type NearPod struct{ Namespace, Name string }
 
+// NearPods are the pods that a refresh found close to their limits.
+type NearPods struct {
+	// Grown are those whose memory has grown since they were named last.
+	Grown []NearPod
+	// Left is how many pods there was no room for.
+	Left int
+}
+
 // Near knows of one server which containers are close to their memory limits, and asks it about those alone: it does not
-// scrape, so it knows of them as late as the server does. It is safe for concurrent use; mutex guards seen.
+// scrape, so it knows of them as late as the server does. It is safe for concurrent use; mutex guards what follows it.
 type Near struct {
 	// Ask evaluates a range query.
 	Ask func(ctx context.Context, expression string, query usage.Query, yield func(Element)) (Said, error)
+	// Raised returns the namespaces with workloads whose memory may be raised. No other takes room.
+	Raised func(ctx context.Context) (map[string]bool, error)
 	// Scope narrows all selectors.
 	Scope Scope
 
 	mutex sync.Mutex
-	seen  map[NearPod]time.Time
+	// seen is when pods were found close to their limits last.
+	seen map[NearPod]time.Time
+	// lowest is the least fraction of its limit that each container of the newest answer has held since its pod was named.
+	lowest map[nearContainer]float64
+	// turn is the place, in their order, of the namespace that comes first.
+	turn int
 }
 
 const (
@@ -51,33 +68,129 @@ const (
 	nearFor = 40 * time.Minute
 	// nearWindow and nearStep are those of what is asked.
 	nearWindow, nearStep = 10 * time.Minute, 15 * time.Second
-	// mostNear bounds the pods that are asked about.
+	// mostNear bounds the pods that one refresh takes.
 	mostNear = 2_000
 )
 
-// Refresh asks which containers are close to their limits, and returns their pods.
-func (n *Near) Refresh(ctx context.Context, now time.Time) ([]NearPod, error) {
-	found := map[NearPod]bool{}
-	_, err := n.Ask(ctx, n.Scope.On(nearFrom), once(now), func(e Element) {
-		if e.Labels.Pod != "" && len(e.Samples) > 0 && len(found) < mostNear {
-			found[NearPod{e.Labels.Namespace, e.Labels.Pod}] = true
-		}
-	})
+// nearContainer names a container.
+type nearContainer struct {
+	NearPod
+	container string
+}
+
+// Refresh asks which containers are close to their limits. An error leaves everything as it was.
+func (n *Near) Refresh(ctx context.Context, now time.Time) (NearPods, error) {
+	raised, err := n.Raised(ctx)
 	if err != nil {
-		return nil, err
+		return NearPods{}, err
+	}
+	held := map[nearContainer]float64{}
+	if len(raised) > 0 {
+		_, err = n.Ask(ctx, n.Scope.On(nearFrom, slices.Collect(maps.Keys(raised))), once(now), func(e Element) {
+			if of := e.Labels; of.Pod != "" && len(e.Samples) > 0 && raised[of.Namespace] {
+				held[nearContainer{NearPod{of.Namespace, of.Pod}, of.Container}] = e.Samples[len(e.Samples)-1].Value
+			}
+		})
+	}
+	if err != nil {
+		return NearPods{}, err
 	}
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
+	return n.note(held, now), nil
+}
+
+// note what containers hold, as fractions of their limits. The caller holds mutex.
+func (n *Near) note(held map[nearContainer]float64, now time.Time) NearPods {
+	found := n.grown(held)
+	taken := n.inTurns(found)
 	maps.DeleteFunc(n.seen, func(_ NearPod, at time.Time) bool { return now.Sub(at) > nearFor })
 	if n.seen == nil {
 		n.seen = map[NearPod]time.Time{}
 	}
-	pods := make([]NearPod, 0, len(found))
-	for pod := range found {
-		n.seen[pod] = now
-		pods = append(pods, pod)
+	out := NearPods{Left: len(found) - len(taken)}
+	for _, pod := range taken {
+		n.seen[pod.NearPod] = now
+		if pod.grown {
+			out.Grown = append(out.Grown, pod.NearPod)
+			pod.named = true
+		}
 	}
-	return pods, nil
+	for of, fraction := range held {
+		if found[of.NearPod].named {
+			n.lowest[of] = fraction
+		}
+	}
+	return out
+}
+
+// closePod is a pod with a container that is close to its limit.
+type closePod struct {
+	NearPod
+	// most is the greatest fraction that one of its containers holds.
+	most float64
+	// grown: a container holds more than when the pod was named last. named: it is named now.
+	grown, named bool
+}
+
+// grown returns the pods of an answer, and forgets what is not in it: so what is remembered is bounded by the answer. The
+// growth counts from the least that was held since, so that a slow climb adds up and one that rests is not named again. A
+// container that was not in the last answer held less than what is asked for. The caller holds mutex.
+func (n *Near) grown(held map[nearContainer]float64) map[NearPod]*closePod {
+	lowest, found := make(map[nearContainer]float64, len(held)), map[NearPod]*closePod{}
+	for of, fraction := range held {
+		before, known := n.lowest[of]
+		if !known {
+			before = nearFrom
+		}
+		lowest[of] = min(before, fraction)
+		pod := found[of.NearPod]
+		if pod == nil {
+			pod = &closePod{NearPod: of.NearPod}
+			found[of.NearPod] = pod
+		}
+		pod.most = max(pod.most, fraction)
+		pod.grown = pod.grown || fraction-before > nearNoise(fraction)
+	}
+	n.lowest = lowest
+	return found
+}
+
+// nearNoise is how much more of its limit a container has to hold to have grown: 1 %, and less where little is left, because
+// the last steps of a slow climb are small (as package climb has it).
+func nearNoise(fraction float64) float64 { return min(max((1-fraction)/4, 0.0025), 0.01) }
+
+// inTurns takes as many pods as there is room for. Each namespace has one in its turn, so that none keeps the others out,
+// however many it has: those that have grown before those that rest, and the closest to its limit first. Where not even one
+// of each has room, another namespace is the first the next time. The caller holds mutex.
+func (n *Near) inTurns(found map[NearPod]*closePod) (taken []*closePod) {
+	of := map[string][]*closePod{}
+	for _, pod := range found {
+		of[pod.Namespace] = append(of[pod.Namespace], pod)
+	}
+	for _, pods := range of {
+		slices.SortFunc(pods, func(a, b *closePod) int {
+			switch {
+			case a.grown && !b.grown:
+				return -1
+			case b.grown && !a.grown:
+				return 1
+			}
+			return cmp.Or(cmp.Compare(b.most, a.most), cmp.Compare(a.Name, b.Name))
+		})
+	}
+	names, room := slices.Sorted(maps.Keys(of)), min(mostNear, len(found))
+	for round := 0; len(taken) < room; round++ {
+		for i := range names {
+			if pods := of[names[(n.turn+i)%len(names)]]; round < len(pods) && len(taken) < room {
+				taken = append(taken, pods[round])
+			}
+		}
+	}
+	if room < len(found) {
+		n.turn = (n.turn + mostNear) % len(names)
+	}
+	return taken
 }
 
 // Lately returns what containers of those pods have held that were seen close to their limits: two questions, none where

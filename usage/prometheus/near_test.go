@@ -3,6 +3,7 @@ package prometheus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ func TestNearAsksAboutWhoIsCloseAlone(t *testing.T) {
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	var asked []string
 	var fails error
-	n := &Near{Scope: ScopeOf(map[string]string{"cluster": "eu-1"}), Ask: func(_ context.Context, expression string, q usage.Query, yield func(Element)) (Said, error) {
+	n := &Near{Raised: raisedIn("shop"), Scope: ScopeOf(map[string]string{"cluster": "eu-1"}), Ask: func(_ context.Context, expression string, q usage.Query, yield func(Element)) (Said, error) {
 		asked = append(asked, expression)
 		of := Labels{Namespace: "shop", Pod: "web-1", Container: "app"}
 		at := func(ago time.Duration, value float64) usage.Sample {
@@ -44,8 +45,8 @@ func TestNearAsksAboutWhoIsCloseAlone(t *testing.T) {
 
 	pods, err := n.Refresh(t.Context(), now)
 	require.NoError(t, err)
-	assert.Equal(t, []NearPod{{"shop", "web-1"}}, pods)
-	assert.Contains(t, asked[0], `cluster="eu-1"`)
+	assert.Equal(t, NearPods{Grown: []NearPod{{"shop", "web-1"}}}, pods)
+	assert.Contains(t, asked[0], `namespace="shop",cluster="eu-1"`)
 	traces, err = n.Lately(t.Context(), "shop", []string{"web-1", "web-2"}, now)
 	require.NoError(t, err)
 	require.Len(t, asked, 3)
@@ -63,4 +64,133 @@ func TestNearAsksAboutWhoIsCloseAlone(t *testing.T) {
 	_, err = n.Refresh(t.Context(), now.Add(time.Hour))
 	require.NoError(t, err)
 	assert.Len(t, n.seen, 1)
+}
+
+// raisedIn says that memory is raised in these namespaces.
+func raisedIn(namespaces ...string) func(context.Context) (map[string]bool, error) {
+	return func(context.Context) (map[string]bool, error) {
+		raised := map[string]bool{}
+		for _, namespace := range namespaces {
+			raised[namespace] = true
+		}
+		return raised, nil
+	}
+}
+
+// answering is a server with an answer, which can be changed.
+func answering(answer *[]Element) func(context.Context, string, usage.Query, func(Element)) (Said, error) {
+	return func(_ context.Context, _ string, _ usage.Query, yield func(Element)) (Said, error) {
+		for _, e := range *answer {
+			yield(e)
+		}
+		return Said{}, nil
+	}
+}
+
+// holding is a container with a fraction of its limit.
+func holding(namespace, pod, container string, fraction float64) Element {
+	return Element{Labels: Labels{Namespace: namespace, Pod: pod, Container: container}, Samples: []usage.Sample{{Value: fraction}}}
+}
+
+// A namespace with more pods close to their limits than there is room for leaves room for others.
+func TestPodsCloseToTheirLimitsAreTakenInTurns(t *testing.T) {
+	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	var answer []Element
+	for i := range mostNear + 500 {
+		answer = append(answer, holding("greedy", fmt.Sprintf("a-%04d", i), "a", 0.98), holding("watched", fmt.Sprintf("a-%04d", i), "a", 0.99))
+	}
+	answer = append(answer, holding("shop", "web-1", "app", 0.7), holding("shop", "web-2", "app", 0.65))
+	n := &Near{Raised: raisedIn("greedy", "shop"), Ask: answering(&answer)}
+	pods, err := n.Refresh(t.Context(), now)
+	require.NoError(t, err)
+	assert.Contains(t, pods.Grown, NearPod{"shop", "web-1"})
+	assert.Contains(t, pods.Grown, NearPod{"shop", "web-2"})
+	assert.Len(t, pods.Grown, mostNear)
+	assert.Equal(t, 502, pods.Left)
+	for _, pod := range pods.Grown {
+		assert.NotEqual(t, "watched", pod.Namespace, "nothing is raised there")
+	}
+	assert.Equal(t, []string{"web-1"}, n.of("shop", []string{"web-1", "web-3"}))
+
+	// Those that rest give way to the others of their namespace.
+	pods, err = n.Refresh(t.Context(), now.Add(15*time.Second))
+	require.NoError(t, err)
+	assert.Len(t, pods.Grown, 502)
+}
+
+// Where there are more namespaces than room, each has its turn.
+func TestEachNamespaceHasItsTurn(t *testing.T) {
+	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	var answer []Element
+	var names []string
+	for i := range mostNear + 500 {
+		names = append(names, fmt.Sprintf("tenant-%04d", i))
+		answer = append(answer, holding(names[i], "web-1", "app", 0.9))
+	}
+	n := &Near{Raised: raisedIn(names...), Ask: answering(&answer)}
+	told := map[NearPod]bool{}
+	for i := range 2 {
+		pods, err := n.Refresh(t.Context(), now.Add(time.Duration(i)*15*time.Second))
+		require.NoError(t, err)
+		for _, pod := range pods.Grown {
+			told[pod] = true
+		}
+	}
+	assert.Len(t, told, len(names))
+}
+
+// Nothing is asked where no memory is raised, or where that is not known.
+func TestNothingIsAskedWhereNoMemoryIsRaised(t *testing.T) {
+	n := &Near{Raised: raisedIn(), Ask: func(context.Context, string, usage.Query, func(Element)) (Said, error) {
+		t.Error("the server was asked")
+		return Said{}, nil
+	}}
+	pods, err := n.Refresh(t.Context(), time.Unix(0, 0))
+	require.NoError(t, err)
+	assert.Zero(t, pods)
+	n.Raised = func(context.Context) (map[string]bool, error) { return nil, errors.New("no cache") }
+	_, err = n.Refresh(t.Context(), time.Unix(0, 0))
+	require.Error(t, err)
+}
+
+// A pod is named when it has grown. One that rests is named once, and is still asked about.
+func TestAPodIsNamedWhenItHasGrown(t *testing.T) {
+	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		held  []float64
+		named []int
+	}{
+		"rests":                                {held: []float64{0.9, 0.9, 0.905, 0.9, 0.905}, named: []int{0}},
+		"crosses the bound":                    {held: []float64{0.602, 0, 0.603, 0, 0.602}},
+		"climbs":                               {held: []float64{0.7, 0.75, 0.8, 0.85}, named: []int{0, 1, 2, 3}},
+		"climbs slowly: it adds up":            {held: []float64{0.7, 0.704, 0.708, 0.712, 0.716, 0.72, 0.724}, named: []int{0, 3, 6}},
+		"the last steps of a climb are small":  {held: []float64{0.99, 0.993, 0.996}, named: []int{0, 1, 2}},
+		"climbs again, from where it had been": {held: []float64{0.9, 0.7, 0.75}, named: []int{0, 2}},
+		"was gone":                             {held: []float64{0.9, 0, 0.9}, named: []int{0, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var answer []Element
+			n := &Near{Raised: raisedIn("shop"), Ask: answering(&answer)}
+			var named []int
+			for i, fraction := range c.held {
+				answer = []Element{holding("shop", "web-1", "side", 0.8), holding("shop", "web-2", "app", 0.8)}
+				if i == 0 { // the other containers rest: what they hold does not name the pod again
+					_, err := n.Refresh(t.Context(), now)
+					require.NoError(t, err)
+				}
+				if fraction > 0 {
+					answer = append(answer, holding("shop", "web-1", "app", fraction))
+				}
+				pods, err := n.Refresh(t.Context(), now.Add(time.Duration(i)*15*time.Second))
+				require.NoError(t, err)
+				if len(pods.Grown) > 0 {
+					assert.Equal(t, []NearPod{{"shop", "web-1"}}, pods.Grown)
+					named = append(named, i)
+				}
+				assert.Len(t, n.lowest, len(answer), "what is not in the newest answer is forgotten")
+				assert.Equal(t, []string{"web-1"}, n.of("shop", []string{"web-1"}))
+			}
+			assert.Equal(t, c.named, named)
+		})
+	}
 }

@@ -18,7 +18,7 @@ import (
 // raised before an OOM kill; nil: it is not, or the pod is not there.
 func (r Reader) Limits(ctx context.Context, pod embedded.Pod) (map[string]float64, error) {
 	found, rec, err := r.sized(ctx, pod)
-	if err != nil || rec == nil || rec.Spec.Mode != v1alpha1.UpdateCanary && rec.Spec.Mode != v1alpha1.UpdateAuto {
+	if err != nil || rec == nil || !raises(rec) {
 		return nil, err
 	}
 	limits := map[string]float64{}
@@ -28,6 +28,26 @@ func (r Reader) Limits(ctx context.Context, pod embedded.Pod) (map[string]float6
 		}
 	}
 	return limits, nil
+}
+
+// Raised returns the namespaces with workloads in such a mode.
+func (r Reader) Raised(ctx context.Context) (map[string]bool, error) {
+	list, err := r.recommendations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	raised := map[string]bool{}
+	for i := range list {
+		if raises(&list[i]) {
+			raised[list[i].Namespace] = true
+		}
+	}
+	return raised, nil
+}
+
+// raises reports whether a workload is in a mode in which memory is raised before an OOM kill.
+func raises(rec *v1alpha1.AttuneRecommendation) bool {
+	return rec.Spec.Mode == v1alpha1.UpdateCanary || rec.Spec.Mode == v1alpha1.UpdateAuto
 }
 
 // Recommendation returns the name of the recommendation of a pod's workload; false: there is none.

@@ -40,6 +40,9 @@ func TestLimits(t *testing.T) {
 		} else {
 			assert.Equal(t, map[string]float64{"app": 450 << 20}, limits, mode)
 		}
+		raised, err := reader.Raised(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, told, raised["shop"], mode)
 		name, known := reader.Recommendation(t.Context(), embedded.Pod{Namespace: "shop", Name: "db-0"})
 		assert.True(t, known)
 		assert.Equal(t, types.NamespacedName{Namespace: "shop", Name: "statefulset-db"}, name)
