@@ -2,6 +2,7 @@ package tuning
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +18,7 @@ import (
 // Climbing reports whether a container is to be raised before an OOM kill, as far as its samples alone tell. Such a
 // pass does not wait for what the whole pass reads.
 func (v *View) Climbing() bool {
-	d := &climber{&pass{view: *v}}
+	d := &climber{pass: &pass{view: *v}}
 	d.out.Status = v.Rec.Status
 	for _, pod := range v.Live() {
 		if d.climbs(pod) {
@@ -28,7 +29,12 @@ func (v *View) Climbing() bool {
 }
 
 // climber looks at the memory of containers that may be raised before an OOM kill (package climb).
-type climber struct{ *pass }
+type climber struct {
+	*pass
+	// ahead are the gates of raises for which a watch ends in this pass. They have reservations of their own: the
+	// raises themselves begin later in the pass, and reserve then.
+	ahead *gates
+}
 
 // verdict is what a look at one container came to.
 type verdict struct {
@@ -86,17 +92,58 @@ func (d *climber) climbs(pod *corev1.Pod) bool {
 	return false
 }
 
-// wishes are the raised sizes of the pod's containers. What is refused is noted.
-func (d *climber) wishes(pod *corev1.Pod) (out []podview.Container) {
+// wishes are the raised sizes of the pod's containers, and why others are not raised.
+func (d *climber) wishes(pod *corev1.Pod) (out []podview.Container, refused []*resize.Refusal) {
 	for _, v := range d.verdicts(pod) {
 		if v.Refusal != nil {
-			d.refused.add(pod, v.Refusal)
+			refused = append(refused, v.Refusal)
 		}
 		if v.Raises() {
 			out = append(out, podview.Container{Name: v.container.Name, Sidecar: v.container.Sidecar, Size: recommender.Size{recommender.Memory: v.To}})
 		}
 	}
-	return out
+	return out, refused
+}
+
+// plan is the raise of a pod to the sizes that are wished for, as the gates let it pass.
+func (d *climber) plan(pod *corev1.Pod, wishes []podview.Container, can resize.Capabilities, in resize.GateInput) (resize.Plan, *resize.Refusal) {
+	plan, refusal := resize.PlanFor(pod, wishes, can, d.view.Now)
+	if refusal != nil {
+		return plan, refusal
+	}
+	plan.Urgent, plan.Reason = true, resize.ReasonClimb
+	return resize.Admit(pod, plan, in)
+}
+
+// begins reports whether a raise of the pod would begin in this pass if its record were closed. A watch ends for
+// nothing else: it would take the way back of a resize with it, and leave the pod at the size that it climbs out of.
+func (d *climber) begins(pod *corev1.Pod) bool {
+	wishes, _ := d.wishes(pod)
+	if len(wishes) == 0 || !d.beginsAny() || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.CacheLags[pod.UID] && !d.view.Looked.Live[pod.UID] {
+		return false
+	}
+	if d.view.batch() && d.view.Part == WholePass {
+		return false // pods of Jobs are raised in the urgent part alone
+	}
+	if behind, refusal := resize.CatchUp(pod); behind != nil || refusal != nil {
+		return false // that comes first
+	}
+	in := d.ahead.input(pod)
+	in.Status.Records = slices.DeleteFunc(slices.Clone(d.view.Rec.Status.Records), func(r v1alpha1.ResizeRecord) bool { return r.PodUID == pod.UID })
+	plan, refusal := d.plan(pod, wishes, d.ahead.capabilities(pod), in)
+	if refusal != nil {
+		d.refused.add(pod, refusal)
+		return false
+	}
+	d.ahead.reserve(pod, plan)
+	return true
+}
+
+// beginsAny reports whether raises of the workload begin in this pass at all (starter.begin, starter.beginUrgent).
+func (d *climber) beginsAny() bool {
+	_, undone := d.undoing()
+	waits := d.view.Part != UrgentPart && (d.view.Part != WholePass || d.view.Begin.Wait > 0)
+	return !waits && !undone && d.view.Begin.Closed == nil && d.view.Autoscalers.Refusal() == nil && d.view.resizesPods() && d.out.Status.Paused == nil
 }
 
 // begun counts the raise of a pod, and says why it is made.
@@ -111,22 +158,30 @@ func (d *climber) begun(pod *corev1.Pod, plan resize.Plan) {
 	d.out.Status.Tries = climb.Noted(d.out.Status.Tries, pod, plan, d.view.Now)
 }
 
-// circumstances are why the watch of a pod's record ends, beside what the pod shows of it: a container has to be raised,
+// circumstances are why the watch of a pod's record ends, beside what the pod shows of it: a container is raised now,
 // or the spike that it was raised for is over. A raise is given back in the whole pass alone, which can begin that.
 func (d *climber) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) (climbs, spike string) {
 	if pod == nil || record.Phase != v1alpha1.RecordWatching {
 		return "", ""
 	}
+	if d.begins(pod) {
+		climbs = d.why(pod)
+	}
+	if d.view.Part == WholePass && d.spiked(pod, record) {
+		spike = "the growth was a spike, which is over"
+	}
+	return climbs, spike
+}
+
+// why says of each container of the pod that is raised how it climbs.
+func (d *climber) why(pod *corev1.Pod) string {
 	var why []string
 	for _, v := range d.verdicts(pod) {
 		if v.Raises() {
 			why = append(why, fmt.Sprintf("container %s: %s", v.container.Name, v.Why))
 		}
 	}
-	if d.view.Part == WholePass && d.spiked(pod, record) {
-		spike = "the growth was a spike, which is over"
-	}
-	return strings.Join(why, "; "), spike
+	return strings.Join(why, "; ")
 }
 
 // spiked reports whether all containers of a raise have needed well under their old limits for a while.

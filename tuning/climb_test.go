@@ -328,6 +328,77 @@ func TestTheWatchOfAStepEndsForARaise(t *testing.T) {
 	assert.Equal(t, resize.ReasonClimb, d.Status.Records[0].Reason)
 }
 
+// lowered is a view of a pod that was lowered from 900Mi to 450Mi, is watched for that, and climbs.
+func lowered(t *testing.T, edits ...func(*tuning.View)) tuning.View {
+	t.Helper()
+	return climbing(t, append([]func(*tuning.View){func(w *tuning.View) {
+		record := recordOf(running("web-1", sizeOf(100, 200, 600, 900)), sizeOf(100, 200, 300, 450))
+		record.Phase, record.WatchUntil, record.VerifiedOnce = v1alpha1.RecordWatching, &metav1.Time{Time: now.Add(5 * time.Minute)}, &metav1.Time{Time: now}
+		w.Rec.Status.Records = []v1alpha1.ResizeRecord{record}
+	}}, edits...)...)
+}
+
+// A raise that is refused ends no watch: the kill that it does not forestall puts the pod back.
+func TestARefusedRaiseEndsNoWatch(t *testing.T) {
+	for name, edit := range map[string]func(*tuning.View){
+		"a paused policy": func(w *tuning.View) { w.Policy.Settings.Resize.Paused = []string{"policy"} },
+		"a workload on its own": func(w *tuning.View) {
+			w.Rec.Status.Paused = &v1alpha1.PausedState{Since: metav1.NewTime(now), Reason: "reverts"}
+		},
+		"a pod that is skipped": func(w *tuning.View) { w.Pods[0].Annotations[v1alpha1.SkipAnnotation] = "true" },
+		"a node without room":   func(w *tuning.View) { w.Nodes["node-1"] = tuning.Node{Node: node("node-1", "16", "400Mi")} },
+		"a node that is unread": func(w *tuning.View) {
+			w.Looked.Unread.SetNode("node-1", resize.RefuseForNow(resize.ReasonNotKnown, "no answer"))
+		},
+		"a pass that begins late": func(w *tuning.View) { w.Begin.Wait = time.Minute },
+		"a quota without room": func(w *tuning.View) {
+			w.Namespace.Quotas = []corev1.ResourceQuota{resizetest.QuotaOf(corev1.ResourceLimitsMemory, "500Mi", "450Mi")}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := lowered(t, edit)
+			d := tuning.Decide(w)
+			assert.Empty(t, d.Writes)
+			require.Len(t, d.Status.Records, 1)
+			assert.Equal(t, v1alpha1.RecordWatching, d.Status.Records[0].Phase)
+			assert.Empty(t, d.Status.History)
+
+			w.Rec.Status, w.Usage.Climbs, w.Now = stored(t, d.Status), nil, now.Add(30*time.Second)
+			w.Looked.Live = map[types.UID]bool{"web-1": true}
+			status := &w.Pods[0].Status.ContainerStatuses[0]
+			status.RestartCount = 1
+			status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
+				Reason: "OOMKilled", ContainerID: "containerd://web-1", StartedAt: metav1.NewTime(now.Add(-time.Hour)), FinishedAt: metav1.NewTime(now.Add(20 * time.Second)),
+			}
+			status.ContainerID, status.State.Running.StartedAt = "containerd://web-1-1", metav1.NewTime(now.Add(21*time.Second))
+			d = tuning.Decide(w)
+			require.Len(t, d.Status.Records, 1)
+			assert.Equal(t, v1alpha1.RecordReverting, d.Status.Records[0].Phase, "%v", told(d))
+			assert.NotNil(t, d.Status.Backoff)
+		})
+	}
+}
+
+// Two pods that are watched climb, and the quota has room for the raise of one: the watch of the other goes on.
+func TestAWatchEndsOnlyForARaiseThatHasRoom(t *testing.T) {
+	has := sizeOf(100, 200, 300, 450)
+	pods := []*corev1.Pod{running("web-1", has), running("web-2", has)}
+	w := heading(seen(t, has, pods...), has)
+	w.Looked.Rooms = map[string]*resize.Room{"node-1": resize.RoomOf(w.Pods, nil, w.Now)}
+	w.Namespace.Quotas = []corev1.ResourceQuota{resizetest.QuotaOf(corev1.ResourceLimitsMemory, "1200Mi", "900Mi")}
+	for _, pod := range pods {
+		uses(&w, pod, 300, 320, 340, 360, 380, 400, 420)
+		record := recordOf(running(pod.Name, sizeOf(100, 200, 600, 900)), has)
+		record.Phase, record.WatchUntil, record.VerifiedOnce = v1alpha1.RecordWatching, &metav1.Time{Time: now.Add(5 * time.Minute)}, &metav1.Time{Time: now}
+		w.Rec.Status.Records = append(w.Rec.Status.Records, record)
+	}
+	d := tuning.Decide(w)
+	require.Len(t, d.Writes, 1, "%v", told(d))
+	require.Len(t, d.Status.Records, 2)
+	assert.Equal(t, v1alpha1.RecordWatching, d.Status.Records[0].Phase)
+	assert.Equal(t, resize.ReasonClimb, d.Status.Records[1].Reason)
+}
+
 // A crash between the record and the patch: the next process sees that nothing arrived, and decides anew.
 func TestACrashBeforeARaiseIsSent(t *testing.T) {
 	w := climbing(t)
