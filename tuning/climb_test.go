@@ -2,6 +2,7 @@ package tuning_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -86,12 +87,17 @@ func TestWhatIsNotRaised(t *testing.T) {
 		refused string
 		silent  bool // the samples alone do not tell that it is not to be raised
 	}{
-		"Off":                   {edit: func(w *tuning.View) { w.Policy.Settings.Resize.RaiseBeforeKill = false }},
-		"mode OneShot":          {edit: func(w *tuning.View) { w.Policy.Settings.Resize.Mode = v1alpha1.UpdateOneShot }},
-		"an excluded container": {edit: func(w *tuning.View) { w.Policy.Settings.Resize.Excluded = map[string]bool{"app": true} }},
-		"a paused policy":       {edit: func(w *tuning.View) { w.Policy.Settings.Resize.Paused = []string{"policy"} }, refused: resize.ReasonPaused, silent: true},
-		"a pod that is skipped": {edit: func(w *tuning.View) { w.Pods[0].Annotations[v1alpha1.SkipAnnotation] = "true" }, refused: resize.ReasonSkipped, silent: true},
-		"maxAllowed":            {edit: func(w *tuning.View) { w.Policy.Settings.Recommender.Of[recommender.Memory].MaxAllowed = 450 * mi }, refused: resize.ReasonClimbBound},
+		"Off":                           {edit: func(w *tuning.View) { w.Policy.Settings.Resize.RaiseBeforeKill = false }},
+		"mode OneShot":                  {edit: func(w *tuning.View) { w.Policy.Settings.Resize.Mode = v1alpha1.UpdateOneShot }},
+		"an excluded container":         {edit: func(w *tuning.View) { w.Policy.Settings.Resize.Excluded = map[string]bool{"app": true} }},
+		"a paused policy":               {edit: func(w *tuning.View) { w.Policy.Settings.Resize.Paused = []string{"policy"} }, refused: resize.ReasonPaused, silent: true},
+		"a pod that is skipped":         {edit: func(w *tuning.View) { w.Pods[0].Annotations[v1alpha1.SkipAnnotation] = "true" }, refused: resize.ReasonSkipped, silent: true},
+		"maxAllowed":                    {edit: func(w *tuning.View) { w.Policy.Settings.Recommender.Of[recommender.Memory].MaxAllowed = 450 * mi }, refused: resize.ReasonClimbBound},
+		"controlledValues RequestsOnly": {edit: func(w *tuning.View) { w.Policy.Settings.Recommender.Of[recommender.Memory].LimitsFollow = false }, refused: resize.ReasonClimbLimits},
+		"its peak of seven days was higher": {edit: func(w *tuning.View) {
+			peak := podview.Quantity(recommender.Memory, 430*mi)
+			w.Rec.Spec.Containers[0].Demand = &v1alpha1.ContainerDemand{MemoryMax7d: &peak}
+		}},
 		"its peak was higher": {edit: func(w *tuning.View) {
 			floor := podview.Quantity(recommender.Memory, 449*mi)
 			w.Rec.Spec.Containers[0].MemoryLimitFloor = &floor
@@ -280,6 +286,83 @@ func TestARaiseStays(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is given back is no size that is known to be too small, and none that was replaced since.
+func TestWhatASpikeIsGivenBack(t *testing.T) {
+	floor := func(amount recommender.Amount) func(*tuning.View) {
+		return func(w *tuning.View) {
+			q := podview.Quantity(recommender.Memory, amount*mi)
+			w.Rec.Spec.Containers[0].MemoryLimitFloor = &q
+		}
+	}
+	for name, c := range map[string]struct {
+		edit func(*tuning.View)
+		to   recommender.Allocation
+		says string
+	}{
+		"the spike is a part of the history": {edit: floor(572), to: recommender.Allocation{Request: 300, Limit: 572}},
+		"almost all of it is needed":         {edit: floor(640), says: "it is known to need almost all of it"},
+		"more than that is needed":           {edit: floor(900), says: "it is known to need almost all of it"},
+		"a kill has taught more": {edit: func(w *tuning.View) {
+			w.Rec.Status.Floors = []v1alpha1.Floor{{Container: "app", Resource: "memory", Reason: string(resize.HarmOOM), Amount: podview.Quantity(recommender.Memory, 500*mi),
+				LearnedAt: metav1.NewTime(w.Now)}}
+		}, to: recommender.Allocation{Request: 300, Limit: 500}},
+		"its target requests more": {edit: func(w *tuning.View) {
+			request := podview.Quantity(recommender.Memory, 350*mi)
+			w.Rec.Spec.Containers[0].Target.MemoryRequest = &request
+		}, to: recommender.Allocation{Request: 350, Limit: 450}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := tuning.Decide(raised(t, 6*time.Minute, func(w *tuning.View) { uses(w, w.Pods[0], flat(200)...) }, c.edit))
+			if c.says != "" {
+				assert.Contains(t, strings.Join(told(d), "\n"), "keeps the memory that it was raised to, although its growth was a spike: "+c.says)
+				for _, write := range d.Writes {
+					assert.False(t, write.Plan.LowersMemoryLimit())
+				}
+				return
+			}
+			require.Len(t, d.Writes, 1, "%v", told(d))
+			assert.Equal(t, recommender.Allocation{Request: c.to.Request * mi, Limit: c.to.Limit * mi}, d.Writes[0].Plan.Moves[0].To[recommender.Memory])
+		})
+	}
+}
+
+// However many pods climb in one pass, a pod that was never raised is raised: it leaks nothing.
+func TestManyPodsThatClimb(t *testing.T) {
+	has := sizeOf(100, 200, 300, 450)
+	var pods []*corev1.Pod
+	for i := range 40 {
+		pods = append(pods, running(fmt.Sprintf("web-%d", i), has))
+	}
+	w := heading(seen(t, has, pods...), has)
+	w.Looked.Rooms = map[string]*resize.Room{"node-1": resize.RoomOf(w.Pods, nil, w.Now)}
+	w.Nodes["node-1"] = tuning.Node{Node: node("node-1", "1600", "4000Gi")}
+	for _, pod := range pods {
+		uses(&w, pod, 300, 320, 340, 360, 380, 400, 420)
+	}
+	d := tuning.Decide(w)
+	require.Greater(t, len(d.Writes), v1alpha1.MaxTries)
+	fresh := climbing(t)
+	fresh.Rec.Status.Tries = d.Status.Tries
+	for i := range fresh.Rec.Status.Tries {
+		fresh.Rec.Status.Tries[i].Times = 3
+	}
+	fresh.Pods[0].Name, fresh.Pods[0].UID = "web-99", "web-99"
+	uses(&fresh, fresh.Pods[0], 300, 320, 340, 360, 380, 400, 420)
+	d = tuning.Decide(fresh)
+	assert.Len(t, d.Writes, 1, "%v", told(d))
+	assert.Len(t, d.Status.Tries, 1, "the rows of pods that are gone are, too")
+}
+
+// The request that an HPA scales on is left alone: another one would change the number of replicas.
+func TestARequestThatIsScaledOnStays(t *testing.T) {
+	w := climbing(t, func(w *tuning.View) {
+		w.Rec.Spec.Containers[0].Holds = []v1alpha1.Hold{{Resource: "memory", Reason: resize.ReasonHPA}}
+	})
+	d := tuning.Decide(w)
+	require.Len(t, d.Writes, 1, "%v", told(d))
+	assert.Equal(t, recommender.Allocation{Request: 300 * mi, Limit: 660 * mi}, d.Writes[0].Plan.Moves[0].To[recommender.Memory])
 }
 
 // A spike that ends after the first watch is given back then.
