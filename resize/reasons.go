@@ -126,10 +126,11 @@ const (
 	ReasonClimb = "MemoryClimb"
 	ReasonSpike = "MemorySpike"
 	// ReasonLeak: it was raised as often as a container is within a day. ReasonClimbRestarts: a raise would restart it.
-	// ReasonClimbBound: its maxAllowed leaves no room.
+	// ReasonClimbBound: its maxAllowed leaves no room. ReasonClimbLimits: the policy leaves limits alone.
 	ReasonLeak          = "MemoryLeak"
 	ReasonClimbRestarts = "RaiseRestarts"
 	ReasonClimbBound    = "MaxAllowed"
+	ReasonClimbLimits   = "LimitsLeftAlone"
 )
 
 // ReasonBoost is the reason of plans and records that take a startup boost back.

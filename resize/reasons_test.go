@@ -32,7 +32,7 @@ func TestEveryReasonSaysWhatLiftsIt(t *testing.T) {
 		"ReasonReplicasNotReady", "ReasonNoRights", "ReasonNotKnown", "ReasonUnsettled", "ReasonEvictionDenied",
 		"ReasonEvictionOff", "ReasonNoController", "ReasonDaemonPod", "ReasonBatchPod", "ReasonDoNotDisrupt",
 		"ReasonSuccessorNotSized", "ReasonNoOtherNode", "ReasonLastReplica", "ReasonNotWanted", "ReasonBoost",
-		"ReasonClimb", "ReasonSpike", "ReasonLeak", "ReasonClimbRestarts", "ReasonClimbBound",
+		"ReasonClimb", "ReasonSpike", "ReasonLeak", "ReasonClimbRestarts", "ReasonClimbBound", "ReasonClimbLimits",
 	}
 	file, err := parser.ParseFile(token.NewFileSet(), "reasons.go", nil, parser.SkipObjectResolution)
 	require.NoError(t, err)

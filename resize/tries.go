@@ -245,7 +245,8 @@ func doubles(what v1alpha1.TryKind) bool {
 // bounded merges rows until there are at most v1alpha1.MaxTries: first rows about one pod, then rows of pods that
 // got the same answer from the API server, then the largest group of one kind and reason. Merged rows lose what
 // they differ in, such as the pod's name, and never end earlier than the last of them, apart from anySizeRests.
-// Where nothing can be merged, the oldest rows are dropped.
+// Where nothing can be merged, the oldest rows are dropped, as those of raises before an OOM kill are: each counts what
+// one pod was given, and merged they would say of every pod that it leaks.
 func bounded(tries []v1alpha1.Try) []v1alpha1.Try {
 	for _, group := range []struct {
 		key  func(v1alpha1.Try) string
@@ -298,7 +299,7 @@ func together(tries []v1alpha1.Try, key func(v1alpha1.Try) string, most int) []v
 	return tries
 }
 
-// togetherMost merges the largest group of one kind and reason into one row. Ties are broken by the reason, so
+// togetherMost merges the largest group of one kind and reason into one row, or drops the oldest row of it. Ties are broken by the reason, so
 // that the result does not depend on the order of a map.
 func togetherMost(tries []v1alpha1.Try) []v1alpha1.Try {
 	counts := map[[2]string]int{}
@@ -309,7 +310,21 @@ func togetherMost(tries []v1alpha1.Try) []v1alpha1.Try {
 	most := of(slices.MaxFunc(tries, func(a, b v1alpha1.Try) int {
 		return cmp.Or(cmp.Compare(counts[of(a)], counts[of(b)]), cmp.Compare(a.Reason, b.Reason))
 	}))
+	if most[0] == string(v1alpha1.TryClimb) {
+		return withoutOldest(tries, v1alpha1.TryClimb)
+	}
 	return merged(tries, func(t v1alpha1.Try) bool { return of(t) == most })
+}
+
+// withoutOldest drops the row of a kind that began first.
+func withoutOldest(tries []v1alpha1.Try, what v1alpha1.TryKind) []v1alpha1.Try {
+	oldest := -1
+	for i, t := range tries {
+		if t.What == what && (oldest < 0 || t.Since.Before(&tries[oldest].Since)) {
+			oldest = i
+		}
+	}
+	return slices.Delete(tries, oldest, oldest+1)
 }
 
 // merged merges the chosen rows into one at the end: it is about what they have in common, for as long as the last

@@ -2,6 +2,7 @@ package tuning
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,12 +13,13 @@ import (
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/climb"
+	"attune.io/attune/resize/harm"
 )
 
 // Climbing reports whether a container is to be raised before an OOM kill, as far as its samples alone tell. Such a
 // pass does not wait for what the whole pass reads.
 func (v *View) Climbing() bool {
-	d := &climber{&pass{view: *v}}
+	d := &climber{pass: &pass{view: *v}}
 	d.out.Status = v.Rec.Status
 	for _, pod := range v.Live() {
 		if d.climbs(pod) {
@@ -28,7 +30,12 @@ func (v *View) Climbing() bool {
 }
 
 // climber looks at the memory of containers that may be raised before an OOM kill (package climb).
-type climber struct{ *pass }
+type climber struct {
+	*pass
+	// ahead are the gates of raises for which a watch ends in this pass. They have reservations of their own: the
+	// raises themselves begin later in the pass, and reserve then.
+	ahead *gates
+}
 
 // verdict is what a look at one container came to.
 type verdict struct {
@@ -58,22 +65,41 @@ func (d *climber) verdicts(pod *corev1.Pod) (out []verdict) {
 
 // container is what is known of one container.
 func (d *climber) container(pod *corev1.Pod, c podview.Container, of Climb) climb.Container {
+	settings := d.view.Policy.Settings.Recommender.Of[recommender.Memory]
 	return climb.Container{
 		Name: c.Name, Has: c.Size[recommender.Memory], Samples: of.Samples, Stalled: of.Stalled, Peak: d.peak(c.Name),
-		Most: d.view.Policy.Settings.Recommender.Of[recommender.Memory].MaxAllowed, Together: podview.Guaranteed(pod),
+		Most: settings.MaxAllowed, Together: podview.Guaranteed(pod), LimitsLeft: !settings.LimitsFollow && !d.view.ByNode(), RequestHeld: d.scaledOn(c.Name),
 		Restarts: resize.RestartsOn(pod, c.Name)[recommender.Memory], Raises: climb.Of(d.out.Status.Tries, pod, c.Name, d.view.Now),
 	}
 }
 
-// peak is the most memory that the workload's containers of this name have held within the history window, in bytes; 0:
-// not known. It is read from the bound that no memory limit goes under, which is 1.1 times that.
-func (d *climber) peak(container string) recommender.Amount {
+// scaledOn reports whether a HorizontalPodAutoscaler scales the workload on the container's memory.
+func (d *climber) scaledOn(container string) bool {
+	hold := d.view.Autoscalers.On(container, recommender.Memory)
+	return hold != nil && hold.Reason == resize.ReasonHPA || slices.ContainsFunc(d.target(container).Holds, func(h v1alpha1.Hold) bool {
+		return h.Resource == recommender.Memory.String() && h.Reason == resize.ReasonHPA
+	})
+}
+
+// target is the stored target of a container; the zero value: there is none.
+func (d *climber) target(container string) v1alpha1.ContainerTarget {
 	for _, t := range d.view.Rec.Spec.Containers {
 		if t.Name == container {
-			return limitFloor(t) * 10 / 11
+			return t
 		}
 	}
-	return 0
+	return v1alpha1.ContainerTarget{}
+}
+
+// peak is the most memory that the workload's containers of this name are known to have held, in bytes; 0: not known.
+// Under the strategy Node that is the most of seven days. Else it is read from the bound that no memory limit goes under,
+// which is 1.1 times what they held within the history window.
+func (d *climber) peak(container string) recommender.Amount {
+	t := d.target(container)
+	if t.Demand != nil && t.Demand.MemoryMax7d != nil {
+		return podview.AmountOf(recommender.Memory, *t.Demand.MemoryMax7d)
+	}
+	return limitFloor(t) * 10 / 11
 }
 
 // climbs reports whether a container of the pod is to be raised.
@@ -86,17 +112,58 @@ func (d *climber) climbs(pod *corev1.Pod) bool {
 	return false
 }
 
-// wishes are the raised sizes of the pod's containers. What is refused is noted.
-func (d *climber) wishes(pod *corev1.Pod) (out []podview.Container) {
+// wishes are the raised sizes of the pod's containers, and why others are not raised.
+func (d *climber) wishes(pod *corev1.Pod) (out []podview.Container, refused []*resize.Refusal) {
 	for _, v := range d.verdicts(pod) {
 		if v.Refusal != nil {
-			d.refused.add(pod, v.Refusal)
+			refused = append(refused, v.Refusal)
 		}
 		if v.Raises() {
 			out = append(out, podview.Container{Name: v.container.Name, Sidecar: v.container.Sidecar, Size: recommender.Size{recommender.Memory: v.To}})
 		}
 	}
-	return out
+	return out, refused
+}
+
+// plan is the raise of a pod to the sizes that are wished for, as the gates let it pass.
+func (d *climber) plan(pod *corev1.Pod, wishes []podview.Container, can resize.Capabilities, in resize.GateInput) (resize.Plan, *resize.Refusal) {
+	plan, refusal := resize.PlanFor(pod, wishes, can, d.view.Now)
+	if refusal != nil {
+		return plan, refusal
+	}
+	plan.Urgent, plan.Reason = true, resize.ReasonClimb
+	return resize.Admit(pod, plan, in)
+}
+
+// begins reports whether a raise of the pod would begin in this pass if its record were closed. A watch ends for
+// nothing else: it would take the way back of a resize with it, and leave the pod at the size that it climbs out of.
+func (d *climber) begins(pod *corev1.Pod) bool {
+	wishes, _ := d.wishes(pod)
+	if len(wishes) == 0 || !d.beginsAny() || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.CacheLags[pod.UID] && !d.view.Looked.Live[pod.UID] {
+		return false
+	}
+	if d.view.batch() && d.view.Part == WholePass {
+		return false // pods of Jobs are raised in the urgent part alone
+	}
+	if behind, refusal := resize.CatchUp(pod); behind != nil || refusal != nil {
+		return false // that comes first
+	}
+	in := d.ahead.input(pod)
+	in.Status.Records = slices.DeleteFunc(slices.Clone(d.view.Rec.Status.Records), func(r v1alpha1.ResizeRecord) bool { return r.PodUID == pod.UID })
+	plan, refusal := d.plan(pod, wishes, d.ahead.capabilities(pod), in)
+	if refusal != nil {
+		d.refused.add(pod, refusal)
+		return false
+	}
+	d.ahead.reserve(pod, plan)
+	return true
+}
+
+// beginsAny reports whether raises of the workload begin in this pass at all (starter.begin, starter.beginUrgent).
+func (d *climber) beginsAny() bool {
+	_, undone := d.undoing()
+	waits := d.view.Part != UrgentPart && (d.view.Part != WholePass || d.view.Begin.Wait > 0)
+	return !waits && !undone && d.view.Begin.Closed == nil && d.view.Autoscalers.Refusal() == nil && d.view.resizesPods() && d.out.Status.Paused == nil
 }
 
 // begun counts the raise of a pod, and says why it is made.
@@ -108,25 +175,33 @@ func (d *climber) begun(pod *corev1.Pod, plan resize.Plan) {
 	for _, m := range plan.Moves {
 		d.tellOfPod(pod, raising(pod, m, why[m.Container]))
 	}
-	d.out.Status.Tries = climb.Noted(d.out.Status.Tries, pod, plan, d.view.Now)
+	d.out.Status.Tries = climb.Noted(climb.OfLive(d.out.Status.Tries, d.view.Live()), pod, plan, d.view.Now)
 }
 
-// circumstances are why the watch of a pod's record ends, beside what the pod shows of it: a container has to be raised,
+// circumstances are why the watch of a pod's record ends, beside what the pod shows of it: a container is raised now,
 // or the spike that it was raised for is over. A raise is given back in the whole pass alone, which can begin that.
 func (d *climber) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) (climbs, spike string) {
 	if pod == nil || record.Phase != v1alpha1.RecordWatching {
 		return "", ""
 	}
+	if d.begins(pod) {
+		climbs = d.why(pod)
+	}
+	if d.view.Part == WholePass && d.spiked(pod, record) {
+		spike = "the growth was a spike, which is over"
+	}
+	return climbs, spike
+}
+
+// why says of each container of the pod that is raised how it climbs.
+func (d *climber) why(pod *corev1.Pod) string {
 	var why []string
 	for _, v := range d.verdicts(pod) {
 		if v.Raises() {
 			why = append(why, fmt.Sprintf("container %s: %s", v.container.Name, v.Why))
 		}
 	}
-	if d.view.Part == WholePass && d.spiked(pod, record) {
-		spike = "the growth was a spike, which is over"
-	}
-	return strings.Join(why, "; "), spike
+	return strings.Join(why, "; ")
 }
 
 // spiked reports whether all containers of a raise have needed well under their old limits for a while.
@@ -148,17 +223,40 @@ func (d *climber) before(pod *corev1.Pod, container string) recommender.Allocati
 	return climb.Of(d.out.Status.Tries, pod, container, d.view.Now).Before
 }
 
-// had are the sizes that the containers of a raise had before it, with what they hold; false: one of them was given back
-// within the day already.
-func (d *climber) had(pod *corev1.Pod, record v1alpha1.ResizeRecord) (out []podview.Container, known bool) {
-	for _, c := range record.Desired {
-		before := d.before(pod, c.Name)
+// had are the sizes that the containers of a raise are given back, with what they hold; why: they keep the raise.
+func (d *climber) had(pod *corev1.Pod, record v1alpha1.ResizeRecord) (out []podview.Container, why string) {
+	for _, c := range sizesOf(record.Desired, d.view.Usage.Memory[pod.UID]) {
+		before, has := d.before(pod, c.Name), c.Size[recommender.Memory]
 		if before.Limit == 0 {
-			return nil, false
+			return nil, "it was given back within the day already, and had to be raised again"
 		}
-		out = append(out, podview.Container{Name: c.Name, Size: recommender.Size{recommender.Memory: before}, MemoryUsage: d.view.Usage.Memory[pod.UID][c.Name]})
+		back := d.safe(c.Name, before, has, podview.Guaranteed(pod))
+		if back.Limit > has.Limit-has.Limit/20 {
+			continue
+		}
+		c.Size[recommender.Memory] = back
+		out = append(out, c)
 	}
-	return out, true
+	if len(out) == 0 {
+		why = "it is known to need almost all of it"
+	}
+	return out, why
+}
+
+// safe is what a container is given back of what it has: what it had before, and no less than what its history and the
+// kills of its workload have taught since, the spike itself among them. The policy's next step would raise it again.
+func (d *climber) safe(container string, before, has recommender.Allocation, together bool) recommender.Allocation {
+	t := d.target(container)
+	floor := harm.OOMFloorOf(d.out.Status.Floors, container, d.view.Now)
+	if d.view.Policy.Settings.Recommender.Of[recommender.Memory].LimitsFollow || d.view.ByNode() {
+		floor = max(floor, limitFloor(t))
+	}
+	before.Request = max(before.Request, min(has.Request, unheld(t)[recommender.Memory].Request))
+	before.Limit = min(has.Limit, max(before.Limit, (floor+1<<20-1)>>20<<20, before.Request))
+	if together {
+		before.Request = before.Limit
+	}
+	return before
 }
 
 // giver gives containers their old memory back that were raised before an OOM kill, where their growth was a spike. It
@@ -183,13 +281,13 @@ func (d *giver) giveBack() {
 		if pod == nil || ended(pod) || hasRecord(d.out.Status.Records, pod) {
 			continue
 		}
-		had, known := d.climber.had(pod, record)
+		had, why := d.climber.had(pod, record)
 		switch {
 		case record.Wave == resize.WaveSpike:
 			d.give(pod, sizesOf(record.Desired, d.view.Usage.Memory[pod.UID]))
 		case !d.climber.spiked(pod, record):
-		case !known:
-			d.tellOfPod(pod, raiseKept(pod, "it was given back within the day already, and had to be raised again"))
+		case why != "":
+			d.tellOfPod(pod, raiseKept(pod, why))
 		default:
 			d.give(pod, had)
 		}

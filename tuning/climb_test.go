@@ -2,6 +2,7 @@ package tuning_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -86,12 +87,17 @@ func TestWhatIsNotRaised(t *testing.T) {
 		refused string
 		silent  bool // the samples alone do not tell that it is not to be raised
 	}{
-		"Off":                   {edit: func(w *tuning.View) { w.Policy.Settings.Resize.RaiseBeforeKill = false }},
-		"mode OneShot":          {edit: func(w *tuning.View) { w.Policy.Settings.Resize.Mode = v1alpha1.UpdateOneShot }},
-		"an excluded container": {edit: func(w *tuning.View) { w.Policy.Settings.Resize.Excluded = map[string]bool{"app": true} }},
-		"a paused policy":       {edit: func(w *tuning.View) { w.Policy.Settings.Resize.Paused = []string{"policy"} }, refused: resize.ReasonPaused, silent: true},
-		"a pod that is skipped": {edit: func(w *tuning.View) { w.Pods[0].Annotations[v1alpha1.SkipAnnotation] = "true" }, refused: resize.ReasonSkipped, silent: true},
-		"maxAllowed":            {edit: func(w *tuning.View) { w.Policy.Settings.Recommender.Of[recommender.Memory].MaxAllowed = 450 * mi }, refused: resize.ReasonClimbBound},
+		"Off":                           {edit: func(w *tuning.View) { w.Policy.Settings.Resize.RaiseBeforeKill = false }},
+		"mode OneShot":                  {edit: func(w *tuning.View) { w.Policy.Settings.Resize.Mode = v1alpha1.UpdateOneShot }},
+		"an excluded container":         {edit: func(w *tuning.View) { w.Policy.Settings.Resize.Excluded = map[string]bool{"app": true} }},
+		"a paused policy":               {edit: func(w *tuning.View) { w.Policy.Settings.Resize.Paused = []string{"policy"} }, refused: resize.ReasonPaused, silent: true},
+		"a pod that is skipped":         {edit: func(w *tuning.View) { w.Pods[0].Annotations[v1alpha1.SkipAnnotation] = "true" }, refused: resize.ReasonSkipped, silent: true},
+		"maxAllowed":                    {edit: func(w *tuning.View) { w.Policy.Settings.Recommender.Of[recommender.Memory].MaxAllowed = 450 * mi }, refused: resize.ReasonClimbBound},
+		"controlledValues RequestsOnly": {edit: func(w *tuning.View) { w.Policy.Settings.Recommender.Of[recommender.Memory].LimitsFollow = false }, refused: resize.ReasonClimbLimits},
+		"its peak of seven days was higher": {edit: func(w *tuning.View) {
+			peak := podview.Quantity(recommender.Memory, 430*mi)
+			w.Rec.Spec.Containers[0].Demand = &v1alpha1.ContainerDemand{MemoryMax7d: &peak}
+		}},
 		"its peak was higher": {edit: func(w *tuning.View) {
 			floor := podview.Quantity(recommender.Memory, 449*mi)
 			w.Rec.Spec.Containers[0].MemoryLimitFloor = &floor
@@ -282,6 +288,83 @@ func TestARaiseStays(t *testing.T) {
 	}
 }
 
+// What is given back is no size that is known to be too small, and none that was replaced since.
+func TestWhatASpikeIsGivenBack(t *testing.T) {
+	floor := func(amount recommender.Amount) func(*tuning.View) {
+		return func(w *tuning.View) {
+			q := podview.Quantity(recommender.Memory, amount*mi)
+			w.Rec.Spec.Containers[0].MemoryLimitFloor = &q
+		}
+	}
+	for name, c := range map[string]struct {
+		edit func(*tuning.View)
+		to   recommender.Allocation
+		says string
+	}{
+		"the spike is a part of the history": {edit: floor(572), to: recommender.Allocation{Request: 300, Limit: 572}},
+		"almost all of it is needed":         {edit: floor(640), says: "it is known to need almost all of it"},
+		"more than that is needed":           {edit: floor(900), says: "it is known to need almost all of it"},
+		"a kill has taught more": {edit: func(w *tuning.View) {
+			w.Rec.Status.Floors = []v1alpha1.Floor{{Container: "app", Resource: "memory", Reason: string(resize.HarmOOM), Amount: podview.Quantity(recommender.Memory, 500*mi),
+				LearnedAt: metav1.NewTime(w.Now)}}
+		}, to: recommender.Allocation{Request: 300, Limit: 500}},
+		"its target requests more": {edit: func(w *tuning.View) {
+			request := podview.Quantity(recommender.Memory, 350*mi)
+			w.Rec.Spec.Containers[0].Target.MemoryRequest = &request
+		}, to: recommender.Allocation{Request: 350, Limit: 450}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := tuning.Decide(raised(t, 6*time.Minute, func(w *tuning.View) { uses(w, w.Pods[0], flat(200)...) }, c.edit))
+			if c.says != "" {
+				assert.Contains(t, strings.Join(told(d), "\n"), "keeps the memory that it was raised to, although its growth was a spike: "+c.says)
+				for _, write := range d.Writes {
+					assert.False(t, write.Plan.LowersMemoryLimit())
+				}
+				return
+			}
+			require.Len(t, d.Writes, 1, "%v", told(d))
+			assert.Equal(t, recommender.Allocation{Request: c.to.Request * mi, Limit: c.to.Limit * mi}, d.Writes[0].Plan.Moves[0].To[recommender.Memory])
+		})
+	}
+}
+
+// However many pods climb in one pass, a pod that was never raised is raised: it leaks nothing.
+func TestManyPodsThatClimb(t *testing.T) {
+	has := sizeOf(100, 200, 300, 450)
+	var pods []*corev1.Pod
+	for i := range 40 {
+		pods = append(pods, running(fmt.Sprintf("web-%d", i), has))
+	}
+	w := heading(seen(t, has, pods...), has)
+	w.Looked.Rooms = map[string]*resize.Room{"node-1": resize.RoomOf(w.Pods, nil, w.Now)}
+	w.Nodes["node-1"] = tuning.Node{Node: node("node-1", "1600", "4000Gi")}
+	for _, pod := range pods {
+		uses(&w, pod, 300, 320, 340, 360, 380, 400, 420)
+	}
+	d := tuning.Decide(w)
+	require.Greater(t, len(d.Writes), v1alpha1.MaxTries)
+	fresh := climbing(t)
+	fresh.Rec.Status.Tries = d.Status.Tries
+	for i := range fresh.Rec.Status.Tries {
+		fresh.Rec.Status.Tries[i].Times = 3
+	}
+	fresh.Pods[0].Name, fresh.Pods[0].UID = "web-99", "web-99"
+	uses(&fresh, fresh.Pods[0], 300, 320, 340, 360, 380, 400, 420)
+	d = tuning.Decide(fresh)
+	assert.Len(t, d.Writes, 1, "%v", told(d))
+	assert.Len(t, d.Status.Tries, 1, "the rows of pods that are gone are, too")
+}
+
+// The request that an HPA scales on is left alone: another one would change the number of replicas.
+func TestARequestThatIsScaledOnStays(t *testing.T) {
+	w := climbing(t, func(w *tuning.View) {
+		w.Rec.Spec.Containers[0].Holds = []v1alpha1.Hold{{Resource: "memory", Reason: resize.ReasonHPA}}
+	})
+	d := tuning.Decide(w)
+	require.Len(t, d.Writes, 1, "%v", told(d))
+	assert.Equal(t, recommender.Allocation{Request: 300 * mi, Limit: 660 * mi}, d.Writes[0].Plan.Moves[0].To[recommender.Memory])
+}
+
 // A spike that ends after the first watch is given back then.
 func TestALateSpikeIsGivenBack(t *testing.T) {
 	w := raised(t, 6*time.Minute, func(w *tuning.View) { uses(w, w.Pods[0], flat(500)...) })
@@ -326,6 +409,77 @@ func TestTheWatchOfAStepEndsForARaise(t *testing.T) {
 	d := tuning.Decide(w)
 	require.Len(t, d.Writes, 1, "%v", told(d))
 	assert.Equal(t, resize.ReasonClimb, d.Status.Records[0].Reason)
+}
+
+// lowered is a view of a pod that was lowered from 900Mi to 450Mi, is watched for that, and climbs.
+func lowered(t *testing.T, edits ...func(*tuning.View)) tuning.View {
+	t.Helper()
+	return climbing(t, append([]func(*tuning.View){func(w *tuning.View) {
+		record := recordOf(running("web-1", sizeOf(100, 200, 600, 900)), sizeOf(100, 200, 300, 450))
+		record.Phase, record.WatchUntil, record.VerifiedOnce = v1alpha1.RecordWatching, &metav1.Time{Time: now.Add(5 * time.Minute)}, &metav1.Time{Time: now}
+		w.Rec.Status.Records = []v1alpha1.ResizeRecord{record}
+	}}, edits...)...)
+}
+
+// A raise that is refused ends no watch: the kill that it does not forestall puts the pod back.
+func TestARefusedRaiseEndsNoWatch(t *testing.T) {
+	for name, edit := range map[string]func(*tuning.View){
+		"a paused policy": func(w *tuning.View) { w.Policy.Settings.Resize.Paused = []string{"policy"} },
+		"a workload on its own": func(w *tuning.View) {
+			w.Rec.Status.Paused = &v1alpha1.PausedState{Since: metav1.NewTime(now), Reason: "reverts"}
+		},
+		"a pod that is skipped": func(w *tuning.View) { w.Pods[0].Annotations[v1alpha1.SkipAnnotation] = "true" },
+		"a node without room":   func(w *tuning.View) { w.Nodes["node-1"] = tuning.Node{Node: node("node-1", "16", "400Mi")} },
+		"a node that is unread": func(w *tuning.View) {
+			w.Looked.Unread.SetNode("node-1", resize.RefuseForNow(resize.ReasonNotKnown, "no answer"))
+		},
+		"a pass that begins late": func(w *tuning.View) { w.Begin.Wait = time.Minute },
+		"a quota without room": func(w *tuning.View) {
+			w.Namespace.Quotas = []corev1.ResourceQuota{resizetest.QuotaOf(corev1.ResourceLimitsMemory, "500Mi", "450Mi")}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := lowered(t, edit)
+			d := tuning.Decide(w)
+			assert.Empty(t, d.Writes)
+			require.Len(t, d.Status.Records, 1)
+			assert.Equal(t, v1alpha1.RecordWatching, d.Status.Records[0].Phase)
+			assert.Empty(t, d.Status.History)
+
+			w.Rec.Status, w.Usage.Climbs, w.Now = stored(t, d.Status), nil, now.Add(30*time.Second)
+			w.Looked.Live = map[types.UID]bool{"web-1": true}
+			status := &w.Pods[0].Status.ContainerStatuses[0]
+			status.RestartCount = 1
+			status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
+				Reason: "OOMKilled", ContainerID: "containerd://web-1", StartedAt: metav1.NewTime(now.Add(-time.Hour)), FinishedAt: metav1.NewTime(now.Add(20 * time.Second)),
+			}
+			status.ContainerID, status.State.Running.StartedAt = "containerd://web-1-1", metav1.NewTime(now.Add(21*time.Second))
+			d = tuning.Decide(w)
+			require.Len(t, d.Status.Records, 1)
+			assert.Equal(t, v1alpha1.RecordReverting, d.Status.Records[0].Phase, "%v", told(d))
+			assert.NotNil(t, d.Status.Backoff)
+		})
+	}
+}
+
+// Two pods that are watched climb, and the quota has room for the raise of one: the watch of the other goes on.
+func TestAWatchEndsOnlyForARaiseThatHasRoom(t *testing.T) {
+	has := sizeOf(100, 200, 300, 450)
+	pods := []*corev1.Pod{running("web-1", has), running("web-2", has)}
+	w := heading(seen(t, has, pods...), has)
+	w.Looked.Rooms = map[string]*resize.Room{"node-1": resize.RoomOf(w.Pods, nil, w.Now)}
+	w.Namespace.Quotas = []corev1.ResourceQuota{resizetest.QuotaOf(corev1.ResourceLimitsMemory, "1200Mi", "900Mi")}
+	for _, pod := range pods {
+		uses(&w, pod, 300, 320, 340, 360, 380, 400, 420)
+		record := recordOf(running(pod.Name, sizeOf(100, 200, 600, 900)), has)
+		record.Phase, record.WatchUntil, record.VerifiedOnce = v1alpha1.RecordWatching, &metav1.Time{Time: now.Add(5 * time.Minute)}, &metav1.Time{Time: now}
+		w.Rec.Status.Records = append(w.Rec.Status.Records, record)
+	}
+	d := tuning.Decide(w)
+	require.Len(t, d.Writes, 1, "%v", told(d))
+	require.Len(t, d.Status.Records, 2)
+	assert.Equal(t, v1alpha1.RecordWatching, d.Status.Records[0].Phase)
+	assert.Equal(t, resize.ReasonClimb, d.Status.Records[1].Reason)
 }
 
 // A crash between the record and the patch: the next process sees that nothing arrived, and decides anew.

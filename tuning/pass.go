@@ -111,7 +111,7 @@ func newDeciders(v View) deciders {
 	g, l, o, pauses := &gates{pass: p}, &lookup{p}, &originals{p}, &pauser{p}
 	s := &sizes{p, o}
 	b := &births{pass: p, originals: o}
-	up := &climber{p}
+	up := &climber{pass: p, ahead: &gates{pass: p}}
 	r := &reverter{p, g}
 	c := &closing{pass: p, pauser: pauses, reverter: r}
 	e := &evictor{p, g, c}

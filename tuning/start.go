@@ -169,15 +169,14 @@ func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 // raise is the plan that raises the containers of a pod that climb towards their limits, as an answer to an OOM kill
 // before the kill; false: none of them does, or none may be raised. Then the pod goes on to be planned as ever.
 func (d *starter) raise(pod *corev1.Pod) (resize.Plan, bool) {
-	wishes := d.climber.wishes(pod)
+	wishes, refused := d.climber.wishes(pod)
+	for _, refusal := range refused {
+		d.refused.add(pod, refusal)
+	}
 	if len(wishes) == 0 {
 		return resize.Plan{}, false
 	}
-	plan, refusal := resize.PlanFor(pod, wishes, d.gates.capabilities(pod), d.view.Now)
-	if refusal == nil {
-		plan.Urgent, plan.Reason = true, resize.ReasonClimb
-		plan, refusal = resize.Admit(pod, plan, d.gates.input(pod))
-	}
+	plan, refusal := d.climber.plan(pod, wishes, d.gates.capabilities(pod), d.gates.input(pod))
 	if refusal != nil {
 		d.refused.add(pod, refusal)
 		return resize.Plan{}, false

@@ -591,7 +591,7 @@ const (
 	TryOOMAnswer TryKind = "OOMAnswer"
 	// TryOOMChain: the same, without an end: Times times since, with less than a week between two of them.
 	TryOOMChain TryKind = "OOMChain"
-	// TryClimb: a container was raised before an OOM kill, Times times since Since, with less than a day between two of them.
+	// TryClimb: a container was raised before an OOM kill, Times times within the day that began at Since.
 	TryClimb TryKind = "Climb"
 	// TryCatchUp: a container was raised so that the memory limit of its pod follows.
 	TryCatchUp TryKind = "CatchUp"

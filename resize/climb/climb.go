@@ -40,6 +40,10 @@ type Container struct {
 	Together bool
 	// Restarts: a change of its memory restarts it.
 	Restarts bool
+	// LimitsLeft: the policy leaves limits alone.
+	LimitsLeft bool
+	// RequestHeld: a HorizontalPodAutoscaler scales on its memory, as a part of its request.
+	RequestHeld bool
 	// Raises are those of the last day.
 	Raises Raises
 }
@@ -224,7 +228,12 @@ func inMi(a recommender.Amount) string { return fmt.Sprintf("%dMi", a>>20) }
 // size is what the container is raised to: at least what an answer to an OOM kill would give it, more where its speed
 // asks for that, and at most twice what it has.
 func size(c Container, g growth, now time.Time) (recommender.Allocation, *resize.Refusal) {
-	if refusal := c.Raises.refusal(c.Name, now); refusal != nil {
+	if c.LimitsLeft {
+		return recommender.Allocation{}, refuse(c.Name, resize.ReasonClimbLimits,
+			"it climbs towards its memory limit of %s, and the policy leaves limits alone: controlledValues RequestsAndLimits lets it be raised before an OOM kill",
+			recommender.Readable(recommender.Memory, g.limit))
+	}
+	if refusal := c.Raises.refusal(c.Name, g.limit, now); refusal != nil {
 		return recommender.Allocation{}, refusal
 	}
 	if c.Restarts {
@@ -242,15 +251,21 @@ func size(c Container, g growth, now time.Time) (recommender.Allocation, *resize
 			"it climbs towards its memory limit of %s, and maxAllowed is %s: a higher maxAllowed lets it be raised before an OOM kill",
 			recommender.Readable(recommender.Memory, g.limit), recommender.Readable(recommender.Memory, c.Most))
 	}
-	if c.Together {
-		return recommender.Allocation{Request: limit, Limit: limit}, nil
+	return recommender.Allocation{Request: c.request(g, limit), Limit: limit}, nil
+}
+
+// request is what the container requests with a limit. In a Guaranteed pod it goes with the limit whoever scales on it, as
+// after an OOM kill: the pod's class never changes, and without the raise the kill comes.
+func (c Container) request(g growth, limit recommender.Amount) recommender.Amount {
+	switch uses := rounded(g.latest); {
+	case c.Together:
+		return limit
+	case c.RequestHeld: // another one would change the number of replicas
+		return c.Has.Request
+	case uses < limit: // what it uses is asked for too: the node keeps it, and evicts other pods first
+		return max(c.Has.Request, uses)
 	}
-	request := c.Has.Request
-	// What it uses is asked for too: the node keeps it, and evicts other pods first.
-	if uses := rounded(g.latest); uses < limit {
-		request = max(request, uses)
-	}
-	return recommender.Allocation{Request: request, Limit: limit}, nil
+	return c.Has.Request
 }
 
 // refuse is the refusal to raise one container: a person can lift it. Its words have no figure that changes with each look.

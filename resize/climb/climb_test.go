@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
@@ -235,18 +237,26 @@ func TestLook(t *testing.T) {
 		refused string
 		near    bool
 	}{
-		"it climbs":                          {to: recommender.Allocation{Request: 420 * mi, Limit: 660 * mi}, near: true},
-		"no limit":                           {edit: func(c *climb.Container) { c.Has.Limit = 0 }},
-		"one sample":                         {edit: func(c *climb.Container) { c.Samples = c.Samples[6:] }},
-		"the samples are old":                {after: 3 * time.Minute},
-		"a container that was higher":        {edit: func(c *climb.Container) { c.Peak = 430 * mi }},
-		"a peak that a higher limit had":     {edit: func(c *climb.Container) { c.Peak = 500 * mi }, to: recommender.Allocation{Request: 420 * mi, Limit: 660 * mi}, near: true},
-		"it was higher a moment ago":         {edit: func(c *climb.Container) { c.Samples = at(425, 300, 330, 360, 390, 420) }},
-		"it waits for memory":                {edit: func(c *climb.Container) { c.Peak, c.Stalled = 430*mi, 0.3 }, to: recommender.Allocation{Request: 420 * mi, Limit: 660 * mi}, near: true},
-		"request and limit stay together":    {edit: func(c *climb.Container) { c.Together, c.Has.Request = true, 450*mi }, to: recommender.Allocation{Request: 660 * mi, Limit: 660 * mi}, near: true},
-		"maxAllowed leaves some":             {edit: func(c *climb.Container) { c.Most = 500 * mi }, to: recommender.Allocation{Request: 420 * mi, Limit: 500 * mi}, near: true},
-		"maxAllowed leaves nothing":          {edit: func(c *climb.Container) { c.Most = 450 * mi }, refused: resize.ReasonClimbBound, near: true},
-		"it would be restarted":              {edit: func(c *climb.Container) { c.Restarts = true }, refused: resize.ReasonClimbRestarts, near: true},
+		"it climbs":                       {to: recommender.Allocation{Request: 420 * mi, Limit: 660 * mi}, near: true},
+		"no limit":                        {edit: func(c *climb.Container) { c.Has.Limit = 0 }},
+		"one sample":                      {edit: func(c *climb.Container) { c.Samples = c.Samples[6:] }},
+		"the samples are old":             {after: 3 * time.Minute},
+		"a container that was higher":     {edit: func(c *climb.Container) { c.Peak = 430 * mi }},
+		"a peak that a higher limit had":  {edit: func(c *climb.Container) { c.Peak = 500 * mi }, to: recommender.Allocation{Request: 420 * mi, Limit: 660 * mi}, near: true},
+		"it was higher a moment ago":      {edit: func(c *climb.Container) { c.Samples = at(425, 300, 330, 360, 390, 420) }},
+		"it waits for memory":             {edit: func(c *climb.Container) { c.Peak, c.Stalled = 430*mi, 0.3 }, to: recommender.Allocation{Request: 420 * mi, Limit: 660 * mi}, near: true},
+		"request and limit stay together": {edit: func(c *climb.Container) { c.Together, c.Has.Request = true, 450*mi }, to: recommender.Allocation{Request: 660 * mi, Limit: 660 * mi}, near: true},
+		"maxAllowed leaves some":          {edit: func(c *climb.Container) { c.Most = 500 * mi }, to: recommender.Allocation{Request: 420 * mi, Limit: 500 * mi}, near: true},
+		"maxAllowed leaves nothing":       {edit: func(c *climb.Container) { c.Most = 450 * mi }, refused: resize.ReasonClimbBound, near: true},
+		"it would be restarted":           {edit: func(c *climb.Container) { c.Restarts = true }, refused: resize.ReasonClimbRestarts, near: true},
+		"the policy leaves limits alone": {edit: func(c *climb.Container) {
+			c.LimitsLeft, c.Raises = true, climb.Raises{Times: 3, Until: noon.Add(time.Hour)}
+		}, refused: resize.ReasonClimbLimits, near: true},
+		"its request is scaled on":  {edit: func(c *climb.Container) { c.RequestHeld = true }, to: recommender.Allocation{Request: 300 * mi, Limit: 660 * mi}, near: true},
+		"and its pod is Guaranteed": {edit: func(c *climb.Container) { c.RequestHeld, c.Together, c.Has.Request = true, true, 450*mi }, to: recommender.Allocation{Request: 660 * mi, Limit: 660 * mi}, near: true},
+		"it was given a higher limit since": {edit: func(c *climb.Container) {
+			c.Raises = climb.Raises{Times: 3, Reached: 440 * mi, Until: noon.Add(time.Hour)}
+		}, to: recommender.Allocation{Request: 420 * mi, Limit: 660 * mi}, near: true},
 		"it was raised three times":          {edit: func(c *climb.Container) { c.Raises = climb.Raises{Times: 3, Until: noon.Add(time.Hour)} }, refused: resize.ReasonLeak, near: true},
 		"that was a day ago":                 {edit: func(c *climb.Container) { c.Raises = climb.Raises{Times: 3, Until: noon} }, to: recommender.Allocation{Request: 420 * mi, Limit: 660 * mi}, near: true},
 		"half empty":                         {edit: func(c *climb.Container) { c.Has.Limit = 900 * mi }},
@@ -359,7 +369,7 @@ func TestRaisesAreCountedByPodAndContainer(t *testing.T) {
 	tries = climb.Noted(tries, pod, plan, noon.Add(time.Hour))
 	require.Len(t, tries, 1)
 	r := climb.Of(tries, pod, "app", noon.Add(2*time.Hour))
-	assert.Equal(t, climb.Raises{Times: 2, Since: noon, Reached: 585 * mi, Until: noon.Add(25 * time.Hour),
+	assert.Equal(t, climb.Raises{Times: 2, Since: noon, Reached: 585 * mi, Until: noon.Add(24 * time.Hour),
 		Before: recommender.Allocation{Request: 300 * mi, Limit: 450 * mi}}, r)
 	assert.Zero(t, climb.Of(climb.GivenBack(tries, pod, noon), pod, "app", noon).Before)
 	assert.Equal(t, r, climb.Of(climb.GivenBack(tries, other, noon), pod, "app", noon.Add(2*time.Hour)))
@@ -371,16 +381,62 @@ func TestRaisesAreCountedByPodAndContainer(t *testing.T) {
 	assert.EqualValues(t, 1, tries[0].Times, "what is over is counted anew")
 }
 
-// However many pods of a workload climb, the rows are bounded, and what is left of them stops no less.
+// A day begins with the first raise, and another size that was chosen since is what it is given back.
+func TestRaisesOfADay(t *testing.T) {
+	pod := &corev1.Pod{}
+	pod.Name, pod.UID = "web-1", "1"
+	raise := func(tries []v1alpha1.Try, from, to recommender.Amount, at time.Time) []v1alpha1.Try {
+		return climb.Noted(tries, pod, resize.Plan{PodName: "web-1", PodUID: "1", Moves: []resize.Move{{
+			Container: "app", From: recommender.Size{recommender.Memory: {Request: from * mi / 2, Limit: from * mi}}, To: recommender.Size{recommender.Memory: {Limit: to * mi}},
+		}}}, at)
+	}
+	first := raise(nil, 450, 600, noon)
+	of := func(tries []v1alpha1.Try) climb.Raises { return climb.Of(tries, pod, "app", noon.Add(23*time.Hour)) }
+	before := func(limit recommender.Amount) recommender.Allocation {
+		return recommender.Allocation{Request: limit * mi / 2, Limit: limit * mi}
+	}
+
+	climbs := of(raise(first, 600, 800, noon.Add(20*time.Hour)))
+	assert.Equal(t, climb.Raises{Times: 2, Since: noon, Reached: 800 * mi, Until: noon.Add(24 * time.Hour), Before: before(450)}, climbs)
+	assert.Zero(t, climb.Of(raise(first, 600, 800, noon.Add(20*time.Hour)), pod, "app", noon.Add(25*time.Hour)), "the day does not slide")
+
+	lowered := of(raise(first, 500, 650, noon.Add(20*time.Hour)))
+	assert.Equal(t, climb.Raises{Times: 2, Since: noon, Reached: 650 * mi, Until: noon.Add(24 * time.Hour), Before: before(500)}, lowered)
+
+	higher := of(raise(first, 700, 900, noon.Add(20*time.Hour)))
+	assert.Equal(t, climb.Raises{Times: 1, Since: noon.Add(20 * time.Hour), Reached: 900 * mi, Until: noon.Add(44 * time.Hour), Before: before(700)}, higher)
+
+	again := of(raise(climb.GivenBack(first, pod, noon), 450, 600, noon.Add(20*time.Hour)))
+	assert.Zero(t, again.Before, "what was given back within the day stays the next time")
+}
+
+// However many pods of a workload climb, the rows are bounded, and each counts for its own pod alone.
 func TestRowsOfManyPodsAreBounded(t *testing.T) {
 	var tries []v1alpha1.Try
-	var last *corev1.Pod
+	var pods []*corev1.Pod
 	for i := range 100 {
-		last = &corev1.Pod{}
-		last.Name, last.UID = fmt.Sprintf("web-%d", i), "uid"
-		plan := resize.Plan{PodName: last.Name, PodUID: last.UID, Moves: []resize.Move{{Container: "app", To: recommender.Size{recommender.Memory: {Limit: 585 * mi}}}}}
-		tries = climb.Noted(tries, last, plan, noon)
+		pod := &corev1.Pod{}
+		pod.Name = fmt.Sprintf("web-%d", i)
+		pod.UID = types.UID(pod.Name)
+		pods = append(pods, pod)
+		plan := resize.Plan{PodName: pod.Name, PodUID: pod.UID, Moves: []resize.Move{{Container: "app", To: recommender.Size{recommender.Memory: {Limit: 585 * mi}}}}}
+		for range 2 {
+			tries = climb.Noted(tries, pod, plan, noon.Add(time.Duration(i)*time.Second))
+		}
 		require.LessOrEqual(t, len(tries), v1alpha1.MaxTries)
 	}
-	assert.NotZero(t, climb.Of(tries, last, "app", noon).Times)
+	for i, pod := range pods {
+		want := 0
+		if i >= 100-v1alpha1.MaxTries {
+			want = 2
+		}
+		assert.Equal(t, want, climb.Of(tries, pod, "app", noon.Add(time.Hour)).Times, i)
+	}
+	fresh := &corev1.Pod{}
+	fresh.Name, fresh.UID = "web-100", "web-100"
+	assert.Zero(t, climb.Of(tries, fresh, "app", noon))
+	all := []v1alpha1.Try{{What: v1alpha1.TryClimb, Times: 3, Until: metav1.NewTime(noon.Add(time.Hour))}}
+	assert.Zero(t, climb.Of(all, fresh, "app", noon), "a row of several pods that were merged")
+	left := climb.OfLive(append(tries, v1alpha1.Try{What: v1alpha1.TryResize, Pod: "web-1", PodUID: "web-1"}), pods[98:])
+	assert.Len(t, left, 3, "those of the pods that are there, and what is no raise")
 }

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
@@ -29,9 +30,9 @@ type Raises struct {
 	Before recommender.Allocation
 }
 
-// Of returns the raises of a container of a pod. A row without a pod stands for all pods of the workload.
+// Of returns the raises of a container of a pod.
 func Of(tries []v1alpha1.Try, pod *corev1.Pod, container string, now time.Time) Raises {
-	i := rowOf(tries, pod.Name, pod, container, now)
+	i := rowOf(tries, pod, container, now)
 	if i < 0 {
 		return Raises{}
 	}
@@ -40,17 +41,17 @@ func Of(tries []v1alpha1.Try, pod *corev1.Pod, container string, now time.Time) 
 	if t.Amount != nil {
 		r.Reached = podview.AmountOf(recommender.Memory, *t.Amount)
 	}
-	if t.Before != nil && t.Pod != "" {
+	if t.Before != nil {
 		r.Before = podview.FromResources(*t.Before)[recommender.Memory]
 	}
 	return r
 }
 
-// rowOf is the index of the row that counts for a container of a pod; -1: there is none that has not ended.
-func rowOf(tries []v1alpha1.Try, name string, pod *corev1.Pod, container string, now time.Time) int {
+// rowOf is the index of the row of a container of a pod; -1: there is none that has not ended. A row that names no pod is
+// of several that were merged, and counts for none of them.
+func rowOf(tries []v1alpha1.Try, pod *corev1.Pod, container string, now time.Time) int {
 	return slices.IndexFunc(tries, func(t v1alpha1.Try) bool {
-		return t.What == v1alpha1.TryClimb && now.Before(t.Until.Time) && (t.Container == "" || t.Container == container) &&
-			(t.Pod == "" || t.Pod == name && t.PodUID == pod.UID)
+		return t.What == v1alpha1.TryClimb && now.Before(t.Until.Time) && t.Container == container && t.Pod == pod.Name && t.PodUID == pod.UID
 	})
 }
 
@@ -58,24 +59,47 @@ func rowOf(tries []v1alpha1.Try, name string, pod *corev1.Pod, container string,
 func Noted(tries []v1alpha1.Try, pod *corev1.Pod, plan resize.Plan, now time.Time) []v1alpha1.Try {
 	tries = resize.Remembered(tries, now)
 	for _, m := range plan.Moves {
+		from := m.From[recommender.Memory]
 		amount := podview.Quantity(recommender.Memory, m.To[recommender.Memory].Limit)
-		if i := rowOf(tries, plan.PodName, pod, m.Container, now); i >= 0 {
-			tries[i].Times++
-			tries[i].Amount, tries[i].Until = &amount, metav1.NewTime(now.Add(countsFor))
+		before := podview.ToResources(recommender.Size{recommender.Memory: from})
+		i := rowOf(tries, pod, m.Container, now)
+		if i >= 0 && !Of(tries, pod, m.Container, now).outgrown(from.Limit) {
+			t := &tries[i]
+			// Where its limit is not the one that it was raised to, another size was chosen since: that is what it is given back.
+			if t.Before != nil && t.Amount != nil && podview.AmountOf(recommender.Memory, *t.Amount) != from.Limit {
+				t.Before = &before
+			}
+			t.Times++
+			t.Amount = &amount
 			continue
 		}
-		before := podview.ToResources(recommender.Size{recommender.Memory: m.From[recommender.Memory]})
+		if i >= 0 {
+			tries = slices.Delete(tries, i, i+1)
+		}
 		tries = resize.AddTry(tries, v1alpha1.Try{
-			What: v1alpha1.TryClimb, Pod: plan.PodName, PodUID: plan.PodUID, Container: m.Container, Reason: resize.ReasonClimb,
+			What: v1alpha1.TryClimb, Pod: pod.Name, PodUID: pod.UID, Container: m.Container, Reason: resize.ReasonClimb,
 			Times: 1, Amount: &amount, Before: &before, Since: metav1.NewTime(now), Until: metav1.NewTime(now.Add(countsFor)),
 		})
 	}
 	return tries
 }
 
-// refusal is why a container is not raised once more; nil: it may be.
-func (r Raises) refusal(container string, now time.Time) *resize.Refusal {
-	if r.Times < mostRaises || !now.Before(r.Until) {
+// OfLive returns the tries without the raises of pods that are gone, so that those of the pods that are there find room. The
+// argument is not changed.
+func OfLive(tries []v1alpha1.Try, live []*corev1.Pod) []v1alpha1.Try {
+	there := map[types.UID]bool{}
+	for _, pod := range live {
+		there[pod.UID] = true
+	}
+	return slices.DeleteFunc(slices.Clone(tries), func(t v1alpha1.Try) bool { return t.What == v1alpha1.TryClimb && !there[t.PodUID] })
+}
+
+// outgrown reports whether a limit is higher than what the raises reached: it was set since, and they count no more.
+func (r Raises) outgrown(limit recommender.Amount) bool { return r.Reached > 0 && limit > r.Reached }
+
+// refusal is why a container with a limit is not raised once more; nil: it may be.
+func (r Raises) refusal(container string, limit recommender.Amount, now time.Time) *resize.Refusal {
+	if r.Times < mostRaises || !now.Before(r.Until) || r.outgrown(limit) {
 		return nil
 	}
 	refused := refuse(container, resize.ReasonLeak, "it was raised %d times before an OOM kill since %s, up to %s, and climbs on, which looks like a leak: "+

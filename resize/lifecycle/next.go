@@ -102,8 +102,9 @@ type Circumstances struct {
 	Untried bool
 	// Pause is how long a pod that is being put back is not patched again; 0: it may be patched at once.
 	Pause time.Duration
-	// Climbs says that a container of the pod is about to be raised before an OOM kill; empty: none is. Spike says that a
-	// raise before an OOM kill was for a spike that is over; empty: it is not known to be.
+	// Climbs says that a container of the pod is raised before an OOM kill as soon as its record is closed, and that nothing
+	// refuses that; empty: none is. Spike says that a raise before an OOM kill was for a spike that is over; empty: it is
+	// not known to be.
 	Climbs, Spike string
 }
 
