@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -67,10 +68,20 @@ func (d *climber) verdicts(pod *corev1.Pod) (out []verdict) {
 func (d *climber) container(pod *corev1.Pod, c podview.Container, of Climb) climb.Container {
 	settings := d.view.Policy.Settings.Recommender.Of[recommender.Memory]
 	return climb.Container{
-		Name: c.Name, Has: c.Size[recommender.Memory], Samples: of.Samples, Stalled: of.Stalled, Peak: d.peak(c.Name),
+		Name: c.Name, Has: c.Size[recommender.Memory], Samples: of.Samples, Started: startOf(pod, c.Name), Stalled: of.Stalled, Peak: d.peak(c.Name),
 		Most: settings.MaxAllowed, Together: podview.Guaranteed(pod), LimitsLeft: !settings.LimitsFollow && !d.view.ByNode(), RequestHeld: d.scaledOn(c.Name),
 		Restarts: resize.RestartsOn(pod, c.Name)[recommender.Memory], Raises: climb.Of(d.out.Status.Tries, pod, c.Name, d.view.Now),
 	}
+}
+
+// startOf a container that runs; zero: it does not.
+func startOf(pod *corev1.Pod, container string) time.Time {
+	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
+		if status.Name == container && status.State.Running != nil {
+			return status.State.Running.StartedAt.Time
+		}
+	}
+	return time.Time{}
 }
 
 // scaledOn reports whether a HorizontalPodAutoscaler scales the workload on the container's memory.

@@ -30,6 +30,8 @@ type Container struct {
 	Has recommender.Allocation
 	// Samples are the newest ones, the oldest first.
 	Samples []Sample
+	// Started is when it began to run.
+	Started time.Time
 	// Stalled is the fraction, 0 to 1, of the time in which its tasks waited for memory (PSI).
 	Stalled float64
 	// Peak is the most that the workload's containers of this name are known to have held.
@@ -64,6 +66,9 @@ type Verdict struct {
 func (v Verdict) Raises() bool { return v.To.Limit > 0 }
 
 const (
+	// starts is how long a container fills its memory for the first time. That is no climb, wherever it ends: what rests at
+	// 90 % of its limit has not been on its way to a kill.
+	starts = time.Minute
 	// tooOld is the age from which on a sample says nothing about now.
 	tooOld = 2 * time.Minute
 	// least and most bound how far ahead is looked: beyond the next looks, so that none comes too late.
@@ -130,7 +135,7 @@ func measure(c Container, now time.Time) (growth, bool) {
 		return growth{}, false
 	}
 	g.noise = min(max(g.left()/4, g.limit/400), g.limit/100)
-	first := beginOf(c.Samples, g.noise)
+	first := max(beginOf(c.Samples, g.noise), c.start())
 	if c.Peak < c.Has.Limit { // what is above the limit was held, or learned, with another one
 		g.record = c.Peak
 	}
@@ -140,6 +145,16 @@ func measure(c Container, now time.Time) (growth, bool) {
 	g.rise, g.samples, g.young = last.Bytes-c.Samples[first].Bytes, n-first, first == 0
 	g.speed = speedOf(c.Samples[first:])
 	return g, true
+}
+
+// start is the last sample of the container's start; the first one where that is not among them.
+func (c Container) start() (last int) {
+	for i, s := range c.Samples {
+		if s.At.Sub(c.Started) < starts {
+			last = i
+		}
+	}
+	return last
 }
 
 // beginOf is the first sample of the climb that the newest one belongs to: the longest end of the samples in which

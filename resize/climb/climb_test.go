@@ -266,6 +266,8 @@ func TestLook(t *testing.T) {
 		"two samples, a process that starts": {edit: func(c *climb.Container) { c.Samples = at(10, 430) }, near: true},
 		"it starts, and rests":               {edit: func(c *climb.Container) { c.Samples = at(10, 430, 430, 430, 430) }},
 		"after a fall, a great step":         {edit: func(c *climb.Container) { c.Samples = at(280, 200, 300) }, to: recommender.Allocation{Request: 300 * mi, Limit: 900 * mi}, near: true},
+		"it fills its memory at its start":   {edit: func(c *climb.Container) { c.Started = c.Samples[len(c.Samples)-1].At.Add(-59 * time.Second) }},
+		"its start is a minute ago":          {edit: func(c *climb.Container) { c.Started = c.Samples[0].At.Add(-time.Minute) }, to: recommender.Allocation{Request: 420 * mi, Limit: 660 * mi}, near: true},
 		"two samples, a small step":          {edit: func(c *climb.Container) { c.Samples = at(410, 420) }, near: true},
 	} {
 		t.Run(name, func(t *testing.T) {
