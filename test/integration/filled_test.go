@@ -45,6 +45,7 @@ var samples = map[reflect.Type]any{
 	reflect.TypeFor[v1alpha1.Switch]():           v1alpha1.Enabled,
 	reflect.TypeFor[v1alpha1.EvictionRanking]():  v1alpha1.RankingHigh,
 	reflect.TypeFor[v1alpha1.Risk]():             v1alpha1.RiskHigh,
+	reflect.TypeFor[v1alpha1.RaiseBeforeKill]():  v1alpha1.RaiseOff,
 	reflect.TypeFor[*v1alpha1.BasicAuth]():       (*v1alpha1.BasicAuth)(nil), // not with bearerTokenSecret
 }
 
