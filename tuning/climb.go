@@ -190,7 +190,8 @@ func (d *climber) begun(pod *corev1.Pod, plan resize.Plan) {
 }
 
 // circumstances are why the watch of a pod's record ends, beside what the pod shows of it: a container is raised now,
-// or the spike that it was raised for is over. A raise is given back in the whole pass alone, which can begin that.
+// or the spike that it was raised for is over. A raise is given back in the whole pass alone, which can begin that, and while
+// its node is ready: the gates would refuse it otherwise, and the watch would have ended in vain.
 func (d *climber) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) (climbs, spike string) {
 	if pod == nil || record.Phase != v1alpha1.RecordWatching {
 		return "", ""
@@ -198,7 +199,7 @@ func (d *climber) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) (
 	if d.begins(pod) {
 		climbs = d.why(pod)
 	}
-	if d.view.Part == WholePass && d.spiked(pod, record) {
+	if d.view.Part == WholePass && !d.view.nodeNotReady(record.Node) && d.spiked(pod, record) {
 		spike = "the growth was a spike, which is over"
 	}
 	return climbs, spike

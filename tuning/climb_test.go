@@ -380,6 +380,27 @@ func TestALateSpikeIsGivenBack(t *testing.T) {
 	assert.Equal(t, resize.WaveSpike, d.Status.Records[0].Wave)
 }
 
+// While the node is not ready the watch goes on: the gates would refuse the way back, and nothing would begin it again.
+func TestASpikeWaitsForItsNode(t *testing.T) {
+	w := raised(t, 6*time.Minute, func(w *tuning.View) { uses(w, w.Pods[0], flat(200)...) })
+	ready := w.Nodes["node-1"]
+	down := ready
+	down.Node = ready.Node.DeepCopy()
+	for i := range down.Node.Status.Conditions {
+		down.Node.Status.Conditions[i].Status = corev1.ConditionFalse
+	}
+	w.Nodes = map[string]tuning.Node{"node-1": down}
+	d := tuning.Decide(w)
+	require.Empty(t, d.Writes, "%v", told(d))
+	require.Len(t, d.Status.Records, 1)
+
+	w.Rec.Status, w.Nodes, w.Now = stored(t, d.Status), map[string]tuning.Node{"node-1": ready}, w.Now.Add(time.Minute)
+	uses(&w, w.Pods[0], flat(200)...)
+	d = tuning.Decide(w)
+	require.Len(t, d.Writes, 1, "%v", told(d))
+	assert.Equal(t, resize.WaveSpike, d.Status.Records[0].Wave)
+}
+
 // A container that climbs on is raised once more: the watch of its raise ends for that.
 func TestWhatClimbsOnIsRaisedOnceMore(t *testing.T) {
 	for name, part := range map[string]tuning.Part{"whole": tuning.WholePass, "urgent": tuning.UrgentPart} {
