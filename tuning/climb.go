@@ -115,12 +115,7 @@ func (d *climber) peak(container string) recommender.Amount {
 
 // climbs reports whether a container of the pod is to be raised.
 func (d *climber) climbs(pod *corev1.Pod) bool {
-	for _, v := range d.verdicts(pod) {
-		if v.Raises() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.verdicts(pod), func(v verdict) bool { return v.Raises() })
 }
 
 // wishes are the raised sizes of the pod's containers, and why others are not raised.

@@ -7,7 +7,7 @@
 // One knob, the risk, divides the price of being short.
 //
 // Of replays the history of a container, step by step, through one Estimator for each resource (past.go). An Estimator is
-// fed usage in order of time (Observe) and asked for a size each hour (Decide). What it says depends on nothing but the
+// fed usage in order of time (Observe) and asked for a size each hour, and at new heights within it (Decide). What it says depends on nothing but the
 // history and the settings: there is no state that could be lost. Start reading with Of, then Estimator.Decide,
 // counters.go, and terms.go, which has every constant.
 package adaptive
@@ -54,9 +54,6 @@ func New(r recommender.Resource, settings recommender.AdaptiveSettings) *Estimat
 		hold: max(t.hold, settings.Cadence), counters: newCounters(t),
 	}
 }
-
-// betweenFalls is the time between two falls of a container, of either resource: two a day.
-const betweenFalls = 12 * time.Hour
 
 // Decide returns the size that is wanted from now on, and the choice behind it; the zero value without any usage. It
 // raises at once, and falls to the most of what was wanted lately, where the caller allows it.

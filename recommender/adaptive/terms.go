@@ -28,6 +28,9 @@ type terms struct {
 
 const marginCount = 16
 
+// betweenFalls is the time between two falls of a container, of either resource: two a day.
+const betweenFalls = 12 * time.Hour
+
 // rule is one statistic of the past.
 type rule struct {
 	name string
