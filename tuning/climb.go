@@ -76,10 +76,8 @@ func (d *climber) container(pod *corev1.Pod, c podview.Container, of Climb) clim
 
 // startOf a container that runs; zero: it does not.
 func startOf(pod *corev1.Pod, container string) time.Time {
-	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
-		if status.Name == container && status.State.Running != nil {
-			return status.State.Running.StartedAt.Time
-		}
+	if status := podview.Statuses(pod)[container]; status != nil && status.State.Running != nil {
+		return status.State.Running.StartedAt.Time
 	}
 	return time.Time{}
 }
