@@ -152,15 +152,20 @@ func (d *climber) begins(pod *corev1.Pod) bool {
 	if behind, refusal := resize.CatchUp(pod); behind != nil || refusal != nil {
 		return false // that comes first
 	}
-	in := d.ahead.input(pod)
-	in.Status.Records = slices.DeleteFunc(slices.Clone(d.view.Rec.Status.Records), func(r v1alpha1.ResizeRecord) bool { return r.PodUID == pod.UID })
-	plan, refusal := d.plan(pod, wishes, d.ahead.capabilities(pod), in)
+	plan, refusal := d.plan(pod, wishes, d.ahead.capabilities(pod), d.withoutRecord(pod))
 	if refusal != nil {
 		d.refused.add(pod, refusal)
 		return false
 	}
 	d.ahead.reserve(pod, plan)
 	return true
+}
+
+// withoutRecord is what the gates look at as if the pod's record were closed.
+func (d *climber) withoutRecord(pod *corev1.Pod) resize.GateInput {
+	in := d.ahead.input(pod)
+	in.Status.Records = slices.DeleteFunc(slices.Clone(d.view.Rec.Status.Records), func(r v1alpha1.ResizeRecord) bool { return r.PodUID == pod.UID })
+	return in
 }
 
 // beginsAny reports whether raises of the workload begin in this pass at all (starter.begin, starter.beginUrgent).
@@ -183,8 +188,7 @@ func (d *climber) begun(pod *corev1.Pod, plan resize.Plan) {
 }
 
 // circumstances are why the watch of a pod's record ends, beside what the pod shows of it: a container is raised now,
-// or the spike that it was raised for is over. A raise is given back in the whole pass alone, which can begin that, and while
-// its node is ready: the gates would refuse it otherwise, and the watch would have ended in vain.
+// or the spike that it was raised for is over. A raise is given back in the whole pass alone, which can begin that.
 func (d *climber) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) (climbs, spike string) {
 	if pod == nil || record.Phase != v1alpha1.RecordWatching {
 		return "", ""
@@ -192,10 +196,47 @@ func (d *climber) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) (
 	if d.begins(pod) {
 		climbs = d.why(pod)
 	}
-	if d.view.Part == WholePass && !d.view.nodeNotReady(record.Node) && d.spiked(pod, record) {
+	if d.view.Part == WholePass && d.spiked(pod, record) && d.returns(pod, record) {
 		spike = "the growth was a spike, which is over"
 	}
 	return climbs, spike
+}
+
+// returns reports whether a raise would be given back in this pass if its record were closed, or is known to be kept. While a
+// gate refuses it for now the watch goes on, and each pass asks again: a watch that had ended would have ended in vain.
+func (d *climber) returns(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
+	if !d.returnsAny() {
+		return false
+	}
+	had, why := d.had(pod, record)
+	if why != "" {
+		return true
+	}
+	_, refusal := d.back(pod, had, d.ahead, d.withoutRecord(pod))
+	if refusal == nil || !refusal.Transient || refusal.Reason == resize.ReasonMemoryUnknown { // which is asked for when it is begun
+		return true
+	}
+	d.refused.add(pod, refusal)
+	return false
+}
+
+// returnsAny reports whether raises of the workload are given back in this pass at all.
+func (d *climber) returnsAny() bool {
+	_, undone := d.undoing()
+	return !undone && d.view.Begin.Closed == nil && d.view.resizesPods()
+}
+
+// back is the resize that gives a pod's containers what they had, as the gates let it pass.
+func (d *climber) back(pod *corev1.Pod, had []podview.Container, g *gates, in resize.GateInput) (resize.Plan, *resize.Refusal) {
+	plan, refusal := resize.PlanFor(pod, had, g.capabilities(pod), d.view.Now)
+	plan.Wave, plan.Reason = resize.WaveSpike, resize.ReasonSpike
+	if refusal == nil {
+		plan, refusal = resize.Admit(pod, plan, in)
+	}
+	if refusal == nil && len(plan.LeftOut) > 0 { // a request that is lowered alone gives nothing back
+		refusal = &plan.LeftOut[0]
+	}
+	return plan, refusal
 }
 
 // why says of each container of the pod that is raised how it climbs.
@@ -278,7 +319,7 @@ type giver struct {
 // giveBack begins the way back of the raises that have ended in this pass. What cannot be lowered now stays: the policy's
 // own steps lower it, where it allows them.
 func (d *giver) giveBack() {
-	if _, undone := d.undoing(); undone || d.view.Begin.Closed != nil || !d.view.resizesPods() {
+	if !d.climber.returnsAny() {
 		return
 	}
 	for _, record := range d.closing.raised {
@@ -301,13 +342,8 @@ func (d *giver) giveBack() {
 
 // give a pod's containers the memory that they had.
 func (d *giver) give(pod *corev1.Pod, had []podview.Container) {
-	plan, refusal := resize.PlanFor(pod, had, d.gates.capabilities(pod), d.view.Now)
-	plan.Wave, plan.Reason = resize.WaveSpike, resize.ReasonSpike
+	plan, refusal := d.climber.back(pod, had, d.gates, d.gates.input(pod))
 	d.lookup.unknownMemory(pod, plan)
-	plan, refusal = d.gates.admit(pod, plan, refusal)
-	if refusal == nil && len(plan.LeftOut) > 0 { // a request that is lowered alone gives nothing back
-		refusal = &plan.LeftOut[0]
-	}
 	if refusal != nil {
 		d.tellOfPod(pod, raiseKept(pod, refusal.Message))
 		return

@@ -263,8 +263,6 @@ func TestARaiseStays(t *testing.T) {
 		}},
 		"it was given back before within the day": {after: 6 * time.Minute, edit: func(w *tuning.View) { w.Rec.Status.Tries[0].Before = nil; uses(w, w.Pods[0], flat(200)...) },
 			says: "it was given back within the day already"},
-		"it holds page cache": {after: 6 * time.Minute, edit: func(w *tuning.View) { w.Usage.Memory["web-1"]["app"] = 440 * mi; uses(w, w.Pods[0], flat(200)...) },
-			says: "it holds too much, page cache included"},
 		"a kubelet that lowers no memory limit": {after: 6 * time.Minute, edit: func(w *tuning.View) {
 			w.Operator.ServerVersion, w.Nodes["node-1"].Status.NodeInfo.KubeletVersion = "v1.33.4", "v1.33.4"
 			uses(w, w.Pods[0], flat(200)...)
@@ -380,25 +378,37 @@ func TestALateSpikeIsGivenBack(t *testing.T) {
 	assert.Equal(t, resize.WaveSpike, d.Status.Records[0].Wave)
 }
 
-// While the node is not ready the watch goes on: the gates would refuse the way back, and nothing would begin it again.
-func TestASpikeWaitsForItsNode(t *testing.T) {
-	w := raised(t, 6*time.Minute, func(w *tuning.View) { uses(w, w.Pods[0], flat(200)...) })
-	ready := w.Nodes["node-1"]
-	down := ready
-	down.Node = ready.Node.DeepCopy()
-	for i := range down.Node.Status.Conditions {
-		down.Node.Status.Conditions[i].Status = corev1.ConditionFalse
-	}
-	w.Nodes = map[string]tuning.Node{"node-1": down}
-	d := tuning.Decide(w)
-	require.Empty(t, d.Writes, "%v", told(d))
-	require.Len(t, d.Status.Records, 1)
+// While a gate refuses the way back the watch goes on: one that had ended would have ended in vain.
+func TestASpikeWaitsForTheGates(t *testing.T) {
+	for name, refuse := range map[string]func(w *tuning.View){
+		"its node is not ready": func(w *tuning.View) {
+			down := w.Nodes["node-1"]
+			down.Node = down.Node.DeepCopy()
+			for i := range down.Node.Status.Conditions {
+				down.Node.Status.Conditions[i].Status = corev1.ConditionFalse
+			}
+			w.Nodes = map[string]tuning.Node{"node-1": down}
+		},
+		"it holds page cache": func(w *tuning.View) {
+			w.Usage.Memory = map[types.UID]map[string]recommender.Amount{"web-1": {"app": 440 * mi}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := raised(t, 6*time.Minute, func(w *tuning.View) { uses(w, w.Pods[0], flat(200)...) })
+			refused := w
+			refuse(&refused)
+			d := tuning.Decide(refused)
+			require.Empty(t, d.Writes, "%v", told(d))
+			require.Len(t, d.Status.Records, 1)
+			assert.Equal(t, resize.ReasonClimb, d.Status.Records[0].Reason)
 
-	w.Rec.Status, w.Nodes, w.Now = stored(t, d.Status), map[string]tuning.Node{"node-1": ready}, w.Now.Add(time.Minute)
-	uses(&w, w.Pods[0], flat(200)...)
-	d = tuning.Decide(w)
-	require.Len(t, d.Writes, 1, "%v", told(d))
-	assert.Equal(t, resize.WaveSpike, d.Status.Records[0].Wave)
+			w.Rec.Status, w.Now = stored(t, d.Status), w.Now.Add(time.Minute)
+			uses(&w, w.Pods[0], flat(200)...)
+			d = tuning.Decide(w)
+			require.Len(t, d.Writes, 1, "%v", told(d))
+			assert.Equal(t, resize.WaveSpike, d.Status.Records[0].Wave)
+		})
+	}
 }
 
 // A container that climbs on is raised once more: the watch of its raise ends for that.

@@ -20,6 +20,7 @@ import (
 	usageloop "attune.io/attune/controller/usage"
 	"attune.io/attune/controller/workload"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/resize/climb"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/embedded"
 	"attune.io/attune/usage/embedded/cluster"
@@ -51,7 +52,10 @@ func newSources(mgr ctrl.Manager, c Config, m meters, b boards) (*sources, error
 	s := &sources{server: c.usage.prometheus, namespace: c.process.namespace, secrets: mgr.GetAPIReader(), meter: m.usage}
 	told := tellers{cluster.Reader{Cache: mgr.GetClient(), Cached: c.watched.has}, b.look}
 	if c.usage.source != sourceEmbedded {
-		s.near = &prometheus.Near{Ask: s.askRange, Raised: told.pods.Raised, Scope: prometheus.ScopeOf(s.server.matchers)}
+		s.near = &prometheus.Near{
+			Ask: s.askRange, Raised: told.pods.Raised, Scope: prometheus.ScopeOf(s.server.matchers),
+			Noise: func(fraction float64) float64 { return climb.Noise(1-fraction, 1) },
+		}
 		return s, mgr.Add(&usageloop.NearLoop{Near: s.near, Clock: clock.RealClock{}, Tell: func(ctx context.Context, pod prometheus.NearPod) {
 			told.tell(ctx, embedded.Pod(pod))
 		}})

@@ -50,7 +50,7 @@ func New(r recommender.Resource, settings recommender.AdaptiveSettings) *Estimat
 		t = &memoryTerms
 	}
 	return &Estimator{
-		terms: t, price: t.price / settings.Risk, tolerated: min(1, t.most*max(1, settings.Risk)),
+		terms: t, price: t.price / settings.Risk, tolerated: t.most * max(1, settings.Risk),
 		hold: max(t.hold, settings.Cadence), counters: newCounters(t),
 	}
 }
@@ -104,7 +104,7 @@ func (e *Estimator) choose() recommender.Estimate {
 	}
 	return recommender.Estimate{
 		Rule: e.terms.rules[e.rule].name, Value: recommender.Usage(max(e.base[e.rule], e.value(e.rule))), Margin: e.terms.margins[e.margin],
-		Short: e.short(e.rule, e.margin, e.above(e.rule, e.margin)), Hours: e.hours,
+		Short: min(1, e.short(e.rule, e.margin, e.above(e.rule, e.margin))), Hours: e.hours,
 	}
 }
 
@@ -119,10 +119,10 @@ func (e *Estimator) above(r, k int) (sum float64) {
 	return sum
 }
 
-// short is the part of hours or of time that is expected to be short: the container's own evidence, and the prior with
-// the weight of terms.prior hours.
+// short is the part of hours or of time that is expected to be short where a pair is chosen: the container's own evidence, and
+// the prior with the weight of terms.prior hours, times what the choice hides.
 func (e *Estimator) short(r, k int, above float64) float64 {
-	return (above + e.terms.weight*e.terms.rules[r].prior[k]) / (e.hours + e.terms.weight)
+	return e.terms.hidden * (above + e.terms.weight*e.terms.rules[r].prior[k]) / (e.hours + e.terms.weight)
 }
 
 // cost of a pair for each hour, in core-hours or GiB-hours, where its rule says value.

@@ -17,6 +17,9 @@ type terms struct {
 	most float64
 	// weight of the prior, in hours of evidence.
 	weight float64
+	// hidden is by how much more is short than was counted, of the pair that was chosen for a low count: the least of many
+	// estimates is too low by chance (the optimizer's curse, Smith and Winkler 2006). Measured in docs/quality.md.
+	hidden float64
 	// hold is how long a wish is kept: a trough that is shorter is not followed.
 	hold time.Duration
 	// raisePast and lowerPast are the parts of the size in force beyond which it is changed, leastMove the least that
@@ -77,7 +80,7 @@ var cpuTerms = terms{
 		{name: "max ever", prior: cpuPrior(0.002)},
 	},
 	margins: cpuMargins,
-	unit:    1000, price: 60, most: 0.01, weight: 24,
+	unit:    1000, price: 20, most: 0.03, weight: 24, hidden: 3,
 	hold: 3 * time.Hour, raisePast: 0.08, lowerPast: 0.1, leastMove: 10,
 }
 
@@ -88,6 +91,6 @@ var memoryTerms = terms{
 		{name: "max of 14 d", hours: 14 * 24, prior: memoryPrior(3e-4)},
 	},
 	margins: memoryMargins,
-	unit:    1 << 30, price: 1000, most: 1, weight: 72,
+	unit:    1 << 30, price: 1000, most: 1, weight: 72, hidden: 1,
 	hold: 6 * time.Hour, raisePast: 0.03, lowerPast: 0.1, leastMove: 16 << 20, byHour: true,
 }

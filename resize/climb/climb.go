@@ -134,7 +134,7 @@ func measure(c Container, now time.Time) (growth, bool) {
 	if g.age > tooOld || g.apart <= 0 {
 		return growth{}, false
 	}
-	g.noise = min(max(g.left()/4, g.limit/400), g.limit/100)
+	g.noise = recommender.Amount(Noise(float64(g.left()), float64(g.limit)))
 	first := max(beginOf(c.Samples, g.noise), c.start())
 	if c.Peak < c.Has.Limit { // what is above the limit was held, or learned, with another one
 		g.record = c.Peak
@@ -146,6 +146,10 @@ func measure(c Container, now time.Time) (growth, bool) {
 	g.speed = speedOf(c.Samples[first:])
 	return g, true
 }
+
+// Noise is how much a fall or a new record has to be to count as one, in the unit of its arguments: 1 % of the limit, and less
+// where little is left, because the last steps of a slow climb are small.
+func Noise(left, limit float64) float64 { return min(max(left/4, limit/400), limit/100) }
 
 // start is the last sample of the container's start; the first one where that is not among them.
 func (c Container) start() (last int) {

@@ -49,6 +49,8 @@ type Near struct {
 	Ask func(ctx context.Context, expression string, query usage.Query, yield func(Element)) (Said, error)
 	// Raised returns the namespaces with workloads whose memory may be raised. No other takes room.
 	Raised func(ctx context.Context) (map[string]bool, error)
+	// Noise is by how much more of its limit a container has to hold to have grown, where it holds a fraction of it.
+	Noise func(fraction float64) float64
 	// Scope narrows all selectors.
 	Scope Scope
 
@@ -150,15 +152,11 @@ func (n *Near) grown(held map[nearContainer]float64) map[NearPod]*closePod {
 			found[of.NearPod] = pod
 		}
 		pod.most = max(pod.most, fraction)
-		pod.grown = pod.grown || fraction-before > nearNoise(fraction)
+		pod.grown = pod.grown || fraction-before > n.Noise(fraction)
 	}
 	n.lowest = lowest
 	return found
 }
-
-// nearNoise is how much more of its limit a container has to hold to have grown: 1 %, and less where little is left, because
-// the last steps of a slow climb are small (as package climb has it).
-func nearNoise(fraction float64) float64 { return min(max((1-fraction)/4, 0.0025), 0.01) }
 
 // inTurns takes as many pods as there is room for. Each namespace has one in its turn, so that none keeps the others out,
 // however many it has: those that have grown before those that rest, and the closest to its limit first. Where not even one

@@ -19,7 +19,7 @@ func TestNearAsksAboutWhoIsCloseAlone(t *testing.T) {
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	var asked []string
 	var fails error
-	n := &Near{Raised: raisedIn("shop"), Scope: ScopeOf(map[string]string{"cluster": "eu-1"}), Ask: func(_ context.Context, expression string, q usage.Query, yield func(Element)) (Said, error) {
+	n := &Near{Noise: percent, Raised: raisedIn("shop"), Scope: ScopeOf(map[string]string{"cluster": "eu-1"}), Ask: func(_ context.Context, expression string, q usage.Query, yield func(Element)) (Said, error) {
 		asked = append(asked, expression)
 		of := Labels{Namespace: "shop", Pod: "web-1", Container: "app"}
 		at := func(ago time.Duration, value float64) usage.Sample {
@@ -100,7 +100,7 @@ func TestPodsCloseToTheirLimitsAreTakenInTurns(t *testing.T) {
 		answer = append(answer, holding("greedy", fmt.Sprintf("a-%04d", i), "a", 0.98), holding("watched", fmt.Sprintf("a-%04d", i), "a", 0.99))
 	}
 	answer = append(answer, holding("shop", "web-1", "app", 0.7), holding("shop", "web-2", "app", 0.65))
-	n := &Near{Raised: raisedIn("greedy", "shop"), Ask: answering(&answer)}
+	n := &Near{Noise: percent, Raised: raisedIn("greedy", "shop"), Ask: answering(&answer)}
 	pods, err := n.Refresh(t.Context(), now)
 	require.NoError(t, err)
 	assert.Contains(t, pods.Grown, NearPod{"shop", "web-1"})
@@ -127,7 +127,7 @@ func TestEachNamespaceHasItsTurn(t *testing.T) {
 		names = append(names, fmt.Sprintf("tenant-%04d", i))
 		answer = append(answer, holding(names[i], "web-1", "app", 0.9))
 	}
-	n := &Near{Raised: raisedIn(names...), Ask: answering(&answer)}
+	n := &Near{Noise: percent, Raised: raisedIn(names...), Ask: answering(&answer)}
 	told := map[NearPod]bool{}
 	for i := range 2 {
 		pods, err := n.Refresh(t.Context(), now.Add(time.Duration(i)*15*time.Second))
@@ -141,7 +141,7 @@ func TestEachNamespaceHasItsTurn(t *testing.T) {
 
 // Nothing is asked where no memory is raised, or where that is not known.
 func TestNothingIsAskedWhereNoMemoryIsRaised(t *testing.T) {
-	n := &Near{Raised: raisedIn(), Ask: func(context.Context, string, usage.Query, func(Element)) (Said, error) {
+	n := &Near{Noise: percent, Raised: raisedIn(), Ask: func(context.Context, string, usage.Query, func(Element)) (Said, error) {
 		t.Error("the server was asked")
 		return Said{}, nil
 	}}
@@ -170,7 +170,7 @@ func TestAPodIsNamedWhenItHasGrown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var answer []Element
-			n := &Near{Raised: raisedIn("shop"), Ask: answering(&answer)}
+			n := &Near{Noise: percent, Raised: raisedIn("shop"), Ask: answering(&answer)}
 			var named []int
 			for i, fraction := range c.held {
 				answer = []Element{holding("shop", "web-1", "side", 0.8), holding("shop", "web-2", "app", 0.8)}
@@ -194,3 +194,6 @@ func TestAPodIsNamedWhenItHasGrown(t *testing.T) {
 		})
 	}
 }
+
+// percent: a container has grown by more than 1 % of its limit, and by less where little is left.
+func percent(fraction float64) float64 { return min(max((1-fraction)/4, 0.0025), 0.01) }
