@@ -49,7 +49,7 @@ bin/gotestsum: tools/go.mod
 
 test: bin/gotestsum ## Unit, integration and e2e tests, set-up included; the last line says what passed, failed and was skipped
 	@rm -rf $(RESULTS) && mkdir -p $(RESULTS)
-	@status=0; $(MAKE) --no-print-directory test-unit test-sim test-integration test-e2e || status=$$?; \
+	@status=0; $(MAKE) --no-print-directory test-unit test-browser test-sim test-integration test-e2e || status=$$?; \
 	cd test && go run ./cmd/tally $(RESULTS); exit $$status
 
 test-unit: bin/gotestsum ## Tests of pure code; no cluster
@@ -58,6 +58,17 @@ test-unit: bin/gotestsum ## Tests of pure code; no cluster
 	cd test && $(call gotest,unit-test) . ./await/... ./bench/... ./cmd/... ./demand/... ./demo/... ./deploy/... ./fault/... ./kubelet/... ./plane/... ./packed/... ./scoreboard/... ./sim/api/... ./sim/mutants/... ./tenants/... ./workload/...
 	cd test/tsdb && $(call gotest,unit-tsdb) ./...
 	cd test/cluster/modules/criproxy && $(call gotest,unit-criproxy) ./...
+
+chromium: ## Install Debian's Chromium where there is none
+	@[ -n "$${ATTUNE_CHROMIUM:-}" ] || command -v chromium > /dev/null || command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null || { apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core > /dev/null; }
+
+test/browser/node_modules: test/browser/package-lock.json
+	npm ci --prefix test/browser --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+test-browser: chromium test/browser/node_modules bin/gotestsum ## Pages in Chromium, as a desktop and a phone show them; pictures in bin/screenshots
+	cd test/browser && go vet ./... && $(call gotest,browser) -count=1 -timeout 10m ./...
 
 test-sim: bin/gotestsum ## The long run: lives of a cluster in virtual time, one for each of SEEDS seeds
 	cd test && $(call gotest,sim) -count=1 -timeout 20m ./sim -sim.seeds $(SEEDS)
@@ -160,7 +171,7 @@ bin/golangci-lint: tools/lint/go.mod
 
 lint: score bin/golangci-lint ## gofmt over all, golangci-lint (.golangci.yml) over the product with its tests, test/certmanager and test/tsdb, go vet over the other modules, kube-score over the chart
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt -w on these files"; exit 1; }
-	export GOMEMLIMIT=3GiB; bin/golangci-lint run ./... && for module in certmanager tsdb; do ( cd test/$$module && ../../bin/golangci-lint run ./... ) || exit 1; done
+	export GOMEMLIMIT=3GiB; bin/golangci-lint run ./... && for module in browser certmanager tsdb; do ( cd test/$$module && ../../bin/golangci-lint run ./... ) || exit 1; done
 	cd test && go vet ./... && cd admission && go vet ./... && cd ../peers && go vet ./...
 
 # What kube-score calls critical and is meant to be so: images are named by their version (IfNotPresent), and a CPU limit
@@ -182,4 +193,4 @@ verify: generate lint ## What is generated is up to date, and lint passes
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: programs demo cluster-up cluster-down deploy test test-unit test-sim test-integration test-e2e test-v2 test-faults test-faults-vpa test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
+.PHONY: programs demo cluster-up cluster-down deploy test test-unit chromium test-browser test-sim test-integration test-e2e test-v2 test-faults test-faults-vpa test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
