@@ -139,19 +139,23 @@ func (s sight) String() string {
 		s.seeded, len(s.births), s.births[len(s.births)/2].Round(time.Millisecond), s.slowest().Round(time.Millisecond), s.rescue.Round(100*time.Millisecond), s.memory)
 }
 
-// births of one look.
-const births = 50
+// births of one look, and for how long looks are repeated whose pods are late or not sized.
+const (
+	births    = 50
+	lookedFor = time.Minute
+)
 
 // look creates pods and, where it is told which, has a victim killed and rescued; the next one where it took long.
 func (x *attack) look(what string, leaks ...string) (s sight) {
 	x.t.Helper()
 	ctx := x.t.Context()
 	// The attackers share the machine with the operator and with other tests: while they are at it, the best of three looks
-	// counts. A webhook that stands still is late in each.
-	for range 3 {
-		if s.births, s.seeded = x.created(ctx); s.inTime() {
+	// counts, or of those of a minute. A webhook that stands still is late in each, or sizes nothing in any.
+	for begun, looks := time.Now(), 1; ; looks++ {
+		if s.births, s.seeded = x.created(ctx); s.inTime() || looks >= 3 && time.Since(begun) >= lookedFor {
 			break
 		}
+		x.t.Logf("%s, look %d: %d of %d pods sized, created in %s (median); the operator: %v", what, looks, s.seeded, births, s.births[births/2].Round(time.Millisecond), operatorsReady(x.t))
 	}
 	s.memory = operatorMemory(x.t)
 	for i, leak := range leaks {

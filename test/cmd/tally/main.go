@@ -1,5 +1,5 @@
-// Command tally ends a test run with one line: how many tests passed and failed, and which were skipped and why. It
-// reads what `go test -json` wrote, from the files in a folder.
+// Command tally ends a test run with what each failed test complained of first, and one line: how many tests passed and
+// failed, and which were skipped and why. It reads what `go test -json` wrote, from the files in a folder.
 package main
 
 import (
@@ -30,6 +30,9 @@ func main() {
 		fmt.Fprintln(os.Stderr, "tally:", err)
 		os.Exit(1)
 	}
+	for _, text := range t.complaints {
+		fmt.Println(text)
+	}
 	fmt.Println(t.line())
 }
 
@@ -42,6 +45,8 @@ type event struct {
 type tally struct {
 	passed int
 	failed []string
+	// complaints are what each failed test complained of first.
+	complaints []string
 	// failedIn are the packages of failed tests.
 	failedIn map[string]bool
 	// skipped tests by the reason that they gave.
@@ -98,6 +103,9 @@ func (t *tally) note(e event) {
 		t.passed++
 	case e.Action == "fail":
 		t.failed, t.failedIn[e.Package] = append(t.failed, e.Test), true
+		if text := complaint(t.said[name]); text != "" {
+			t.complaints = append(t.complaints, e.Test+" failed:\n"+text)
+		}
 	case e.Action == "skip":
 		why := reason(t.said[name])
 		t.skipped[why] = append(t.skipped[why], e.Test)
@@ -123,6 +131,38 @@ func reason(said []string) string {
 		why = line
 	}
 	return why
+}
+
+const (
+	// mostComplaints bounds the lines that a failed test is quoted with, longestComplaint each of them, in bytes: the log of
+	// the test itself has the rest.
+	mostComplaints, longestComplaint = 24, 300
+)
+
+// complaint is what a failed test complained of first: the blocks of testify from Error to Test, and panics. Empty: the test
+// said nothing of that kind, as one does whose subtests failed.
+func complaint(said []string) string {
+	var lines []string
+	within := false
+	for _, line := range said {
+		text := strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(text, "Error:"), strings.HasPrefix(text, "panic:"), strings.HasPrefix(text, "Messages:"):
+			within = !strings.HasPrefix(text, "Messages:")
+			lines = append(lines, text)
+		case strings.HasPrefix(text, "Test:"):
+			within = false
+		case within && text != "":
+			lines = append(lines, text)
+		}
+		if len(lines) == mostComplaints {
+			break
+		}
+	}
+	for i, line := range lines {
+		lines[i] = "    " + line[:min(len(line), longestComplaint)]
+	}
+	return strings.Join(lines, "\n")
 }
 
 // line sums up.
