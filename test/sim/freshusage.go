@@ -44,21 +44,25 @@ type freshUsage struct {
 	deaf
 	*scene
 	wanted func() []measured
-	// well: the source answers, and the operator asks.
-	well    func() bool
-	since   time.Time
-	minutes int
+	// well: the source answers, and the operator asks. reaches: it answers as many steps as are asked of the past at least.
+	well, reaches func() bool
+	// since and reachesSince are how long that has been so.
+	since, reachesSince time.Time
+	minutes             int
 	// checked counts the containers that were looked at.
 	checked int
 }
 
-func newFreshUsage(s *scene, wanted func() []measured, well func() bool) *freshUsage {
-	return &freshUsage{scene: s, wanted: wanted, well: well, since: s.now()}
+func newFreshUsage(s *scene, wanted func() []measured, well, reaches func() bool) *freshUsage {
+	return &freshUsage{scene: s, wanted: wanted, well: well, reaches: reaches, since: s.now(), reachesSince: s.now()}
 }
 
 func (f *freshUsage) tick() {
 	if !f.well() {
 		f.since = f.now()
+	}
+	if !f.reaches() {
+		f.reachesSince = f.now()
 	}
 	if f.minutes++; f.minutes%checkedEach != 0 {
 		return
@@ -79,7 +83,7 @@ func (f *freshUsage) check(m measured) {
 		f.violate("fresh usage", m.of.String(), "container %s of %s: the source is well since %s, and the step that ended %s is not known", m.container, m.of, since, due)
 		return
 	}
-	if now.Sub(since) < missedWithin {
+	if since = latest(since, f.reachesSince); now.Sub(since) < missedWithin {
 		return
 	}
 	for at := due; now.Sub(at) < missedReach; at = at.Add(-m.step) {
@@ -100,6 +104,15 @@ func latest(a, b time.Time) time.Time {
 // sourceIsWell: it answers in full, if only about little at a time, and an operator whose clock is right asks it.
 func (w *world) sourceIsWell() bool {
 	return w.leader != nil && w.leader.ahead == 0 && !w.faults.any()
+}
+
+// leastPast is how many steps of the past are asked for at least; a source that finds so few too much is left alone for up to
+// 40 minutes (package history: minChunk, mostRest).
+const leastPast = 12
+
+// sourceReaches: it answers questions about the past.
+func (w *world) sourceReaches() bool {
+	return !w.time.now.Before(w.faults.meagreUntil) || w.faults.mostSteps >= leastPast
 }
 
 // wantedUsage are the containers that policies have recommended for, as far as an operator is there to ask for them.

@@ -7,9 +7,10 @@ import (
 
 // usageOf one container: its source tells every step until an outage ends, and the operator knows those that it is said
 // to miss not.
-func usageOf(l *lab, misses func(time.Time) bool) (*freshUsage, *bool) {
+func usageOf(l *lab, misses func(time.Time) bool) (f *freshUsage, well, reaches *bool) {
 	const step = 5 * time.Minute
-	well := true
+	well, reaches = new(bool), new(bool)
+	*reaches = true
 	return newFreshUsage(l.scene, func() []measured {
 		m := measured{of: webRec, container: "app", step: step, since: beginning, told: func(time.Time) bool { return true }, known: map[int64]bool{}}
 		for at := beginning.Add(-24 * time.Hour); !at.After(l.time); at = at.Add(step) {
@@ -18,7 +19,7 @@ func usageOf(l *lab, misses func(time.Time) bool) (*freshUsage, *bool) {
 			}
 		}
 		return []measured{m}
-	}, func() bool { return well }), &well
+	}, func() bool { return *well }, func() bool { return *reaches }), well, reaches
 }
 
 func (l *lab) minutes(f *freshUsage, n int) {
@@ -31,7 +32,7 @@ func (l *lab) minutes(f *freshUsage, n int) {
 func TestFreshUsageSeesAFlowThatStopped(t *testing.T) {
 	l := newLab()
 	stopped := beginning.Add(time.Hour)
-	f, well := usageOf(l, func(at time.Time) bool { return at.After(stopped) })
+	f, well, _ := usageOf(l, func(at time.Time) bool { return at.After(stopped) })
 	*well = true
 	l.minutes(f, 60)
 	if len(l.wrong) > 0 {
@@ -50,7 +51,7 @@ func TestFreshUsageSeesAFlowThatStopped(t *testing.T) {
 func TestFreshUsageSeesAGap(t *testing.T) {
 	l := newLab()
 	gap := beginning.Add(30 * time.Minute)
-	f, well := usageOf(l, func(at time.Time) bool { return at.Equal(gap) })
+	f, well, reaches := usageOf(l, func(at time.Time) bool { return at.Equal(gap) })
 	*well = false
 	l.minutes(f, 45)
 	*well = true
@@ -58,6 +59,12 @@ func TestFreshUsageSeesAGap(t *testing.T) {
 	if len(l.wrong) > 0 {
 		t.Fatal("an hour is not over:", l.wrong)
 	}
+	*reaches = false
 	l.minutes(f, 20)
+	if len(l.wrong) > 0 {
+		t.Fatal("the source did not answer about the past:", l.wrong)
+	}
+	*reaches = true
+	l.minutes(f, 75)
 	l.found(t, "and the step that ended 2026-03-02 00:30:00 +0000 UTC is missing")
 }

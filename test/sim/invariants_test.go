@@ -146,6 +146,22 @@ func TestRepeatsOfWhatIsNotFoundBecomeRarer(t *testing.T) {
 	l.found(t, "no repeats: the same resize of shop/web-1 is sent again after 1m0s")
 }
 
+func TestRepeatsOfADenialByAQuota(t *testing.T) {
+	for message, wait := range map[string]time.Duration{"exceeded quota: compute": 4 * time.Second, "status unknown for quota: compute": 4 * time.Second, "no": 9 * time.Minute} {
+		l := newLab()
+		r := newRepeats(l.scene)
+		for range 2 {
+			r.wrote(l.write("patch/resize", "Pod", `{"metadata":{"uid":"uid-1"},"spec":{}}`, apierrors.NewForbidden(corev1.Resource("pods"), "web-1", errors.New(message))))
+			l.go_(5 * time.Second)
+		}
+		if wait < 5*time.Second && len(l.wrong) > 0 {
+			t.Fatal(message, l.wrong)
+		} else if wait > 5*time.Second {
+			l.found(t, "no repeats: the same resize of shop/web-1 is sent again after 5s")
+		}
+	}
+}
+
 func TestStartsSeesAContainerThatAResizeKeepsFromStarting(t *testing.T) {
 	for actor, wrong := range map[string]bool{"attune/workload": true, "people": false} {
 		t.Run(actor, func(t *testing.T) {

@@ -65,6 +65,8 @@ func (s sent) wait() time.Duration {
 		return 4 * time.Second
 	case apierrors.IsForbidden(s.answer) && strings.Contains(s.answer.Error(), "exceeded quota"):
 		return 4 * time.Second // a quota's use changes with each pod of the namespace, and then the answer may be another one
+	case apierrors.IsForbidden(s.answer) && strings.Contains(s.answer.Error(), "status unknown for quota"):
+		return 4 * time.Second // the quota is new: its controller has not counted yet, and will have within seconds
 	case apierrors.IsInvalid(s.answer), apierrors.IsForbidden(s.answer):
 		return 9 * time.Minute
 	case apierrors.IsNotFound(s.answer):

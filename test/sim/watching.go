@@ -79,7 +79,7 @@ func newWatching(w *world) *watching {
 	s := &scene{now: func() time.Time { return w.time.now }, workloadOf: v.workloadOf, excused: v.excused, violate: v.violate}
 	v.invariants = []invariant{newCalm(s), newRepeats(s), newAwake(s), newSpins(s), newFloors(s), newHarmless(s), newEnds(s), newBirths(s), newOneWave(s), newRecommended(s, w.selected),
 		newRest(s), newReached(s, w.podsOf), newStarts(s),
-		newFreshUsage(s, w.wantedUsage, w.sourceIsWell),
+		newFreshUsage(s, w.wantedUsage, w.sourceIsWell, w.sourceReaches),
 		newReverted(s, w.autoReverts), newNeighbours(s, func() bool { return w.noRights }), newLetGo(s), &originals{scene: s, template: w.template},
 		&unasked{scene: s, asks: w.evicts}, &blameless{scene: s, nothingHarms: w.plan.NothingHarms},
 		&bounded{scene: s, objects: w.ours, remembers: w.remembers, there: w.there},

@@ -30,6 +30,27 @@ func TestNothingWaitsForATimeThatAClockAheadHasSet(t *testing.T) {
 	assert.LessOrEqual(t, at.Sub(profile(t, s, at).Last), 2*step)
 }
 
+// What was read while the clock was ahead comes to be seen when its time has come, and is news then, although the source says
+// the same again and nothing leaves the window.
+func TestWhatWasReadAheadIsNewsWhenItsTimeHasCome(t *testing.T) {
+	young := func(at time.Time) (float64, bool) { return 0.2, at.After(now.Add(-6 * time.Hour)) }
+	pod := web("aaaaa", young)
+	pod.memory = young
+	s := newStore(&fake{pods: []fakePod{pod}})
+	require.NoError(t, s.Want(deployment("web")))
+	fill(t, s, now)
+	minutes(s, now.Add(2*time.Hour), 1)
+	at := minutes(s, now.Add(time.Minute), 1)
+	for range 6 {
+		before, news := profile(t, s, at), s.News(key("web"))
+		at = minutes(s, at, 5)
+		after := profile(t, s, at)
+		assert.Equal(t, before.Last.Add(step), after.Last)
+		assert.Equal(t, before.Of[recommender.CPU].Points+1, after.Of[recommender.CPU].Points)
+		assert.NotEqual(t, news, s.News(key("web")))
+	}
+}
+
 // A workload whose past was too much while a clock was ahead is asked about when it is right.
 func TestWhatRestsIsAskedForOnceTheClockIsRight(t *testing.T) {
 	shop, pod, _ := webIn("shop", "web")

@@ -50,11 +50,11 @@ func (h *history) each(visit func(*series)) {
 }
 
 // slide moves the window of all series to the steps from first to last. The version changes only where values fell
-// out of the window: to move over steps without values changes no profile.
+// out of the window, or came into it: to move over steps without values changes no profile.
 func (h *history) slide(first, last int64) {
-	forgot := false
-	h.each(func(s *series) { forgot = s.slide(first, last) || forgot })
-	if forgot {
+	different := false
+	h.each(func(s *series) { different = s.slide(first, last) || different })
+	if different {
 		h.version++
 	}
 }

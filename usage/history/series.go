@@ -44,18 +44,26 @@ func newSeries(share *share) series { return series{last: -1, share: share} }
 
 func (s *series) empty() bool { return len(s.packed)+len(s.tail) == 0 }
 
-// slide moves the window and forgets what fell out of it; it says whether that may have been anything.
+// slide moves the window and forgets what fell out of it; it says whether that may have been anything, or whether values
+// that a clock ahead had read came into it.
 func (s *series) slide(first, last int64) bool {
+	appeared := s.appears(last)
 	s.last = max(s.last, last)
 	if first <= s.first {
-		return false
+		return appeared
 	}
 	s.first = first
 	if s.empty() || s.start >= first {
-		return false
+		return appeared
 	}
 	s.forget()
 	return true
+}
+
+// appears reports whether a value is kept of a step that is after the window, and not after last (setBack).
+func (s *series) appears(last int64) bool {
+	kept := s.next + int64(len(s.tail)) - 1
+	return !s.empty() && kept > s.last && last > s.last && s.highest(s.last+1, last) >= 0
 }
 
 // setBack moves the window back. What is kept of steps after it is not seen before their time has come.
@@ -246,7 +254,11 @@ func (s *series) values(first, last int64) []float64 {
 // max is the highest value of the steps from first to last, both included; below zero where there is none. Packed values in
 // the bucket of their page's highest are told as that one.
 func (s *series) max(first, last int64) float64 {
-	from, to := max(first, s.first), min(last, s.last)
+	return s.highest(max(first, s.first), min(last, s.last))
+}
+
+// highest is max, of steps outside the window, too.
+func (s *series) highest(from, to int64) float64 {
 	highest := -1.0
 	s.eachBlock(from, to, func(at int64, b *codec.Block, pageMax float64) {
 		highest = max(highest, b.Max(int(max(0, from-at)), int(min(codec.BlockSteps, to-at+1)), pageMax))
