@@ -309,11 +309,13 @@ func greatHeaders(t *testing.T, x *attack) {
 	defer stop()
 	var opened, wanted atomic.Int64
 	before := operatorMemory(t)
+	// What the server takes, and what many servers take. Made once: the attackers share the processors with those they attack.
+	requests := []string{headersOf(7 << 10), headersOf(1000 << 10)}
 	for _, pod := range operators(t) {
 		for _, port := range []string{"8080", "8081"} {
 			wanted.Add(connections)
 			for i := range connections {
-				headers := []int{7 << 10, 1000 << 10}[i%2] // what the server takes, and what many servers take
+				headers := requests[i%2]
 				all.Go(func() {
 					for counted := false; ctx.Err() == nil; sleep(ctx, 3*time.Second) {
 						if sendHeaders(ctx, from, net.JoinHostPort(pod.Status.PodIP, port), headers, port == "8080") && !counted {
@@ -336,8 +338,13 @@ func greatHeaders(t *testing.T, x *attack) {
 	assert.Less(t, s.memory-before, int64(128), "MiB that headers take")
 }
 
-// sendHeaders of so many bytes, and no end of them, until the other end has enough; false: there was no connection.
-func sendHeaders(ctx context.Context, from *cluster.PodDialer, address string, headers int, secure bool) bool {
+// headersOf is the beginning of a request with headers of so many bytes, and no end of them.
+func headersOf(size int) string {
+	return "GET / HTTP/1.1\r\nHost: attune\r\n" + strings.Repeat("A:\r\n", size/4)
+}
+
+// sendHeaders until the other end has enough; false: there was no connection.
+func sendHeaders(ctx context.Context, from *cluster.PodDialer, address, headers string, secure bool) bool {
 	raw, err := from.Dial(ctx, "tcp", address)
 	if err != nil {
 		return false
@@ -349,7 +356,7 @@ func sendHeaders(ctx context.Context, from *cluster.PodDialer, address string, h
 	if secure {
 		conn = tls.Client(raw, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the attacker trusts anybody
 	}
-	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: attune\r\n"+strings.Repeat("A:\r\n", headers/4))
+	_, _ = io.WriteString(conn, headers)
 	_, _ = io.Copy(io.Discard, conn)
 	return true
 }
