@@ -138,7 +138,7 @@ func (o *operator) serve() {
 // lead makes the loops as cmd/attune does.
 func (o *operator) lead(ctx context.Context) {
 	dial := func(usage.SourceSettings) (usage.Source, error) { return source{o}, nil }
-	o.histories = history.New(history.Options{Dial: dial, Changed: func(namespace string) { o.freshUsage(ctx, namespace) }})
+	o.histories = history.New(history.Options{Dial: dial, Parallel: 1, Changed: func(namespace string) { o.freshUsage(ctx, namespace) }})
 	o.recent = recent.New(dial)
 	o.recent.There = func(namespace, name string) bool { return o.w.pod(namespace, name) != nil }
 	as := func(actor string) client.Client {

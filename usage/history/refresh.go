@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxParallel bounds how many sources are begun to be asked at the same time.
-	maxParallel = 8
+	// defaultParallel bounds how many sources are begun to be asked at the same time.
+	defaultParallel = 8
 	// answerValues bounds what the answers that come at the same time take in memory: 8 bytes for each value, three
 	// measures. The sources share it.
 	answerValues = 2 << 20
@@ -91,14 +91,14 @@ type round struct {
 	now   time.Time
 	// waiting are the sources that are still to be asked, in their order.
 	waiting []usage.Digest
-	// asked are the reads that run, maxParallel at most.
+	// asked are the reads that run, Options.Parallel at most.
 	asked   map[usage.Digest]*refresh
 	answers chan *refresh
 }
 
 // begin to ask as many as may be asked at once.
 func (o *round) begin() {
-	for len(o.waiting) > 0 && len(o.asked) < maxParallel {
+	for len(o.waiting) > 0 && len(o.asked) < o.store.options.Parallel {
 		r := &refresh{store: o.store, digest: o.waiting[0], now: o.now, changed: map[string]bool{}}
 		o.waiting = o.waiting[1:]
 		o.asked[r.digest] = r
@@ -226,7 +226,7 @@ func (r *refresh) begin() (plan, usage.SourceSettings, usage.Source) {
 	if !r.now.Before(pool.redialAt) {
 		pool.source = nil
 	}
-	return pool.plan(r.now, answerValues/int64(min(len(r.store.pools), maxParallel))), pool.settings, pool.source
+	return pool.plan(r.now, answerValues/int64(min(len(r.store.pools), r.store.options.Parallel))), pool.settings, pool.source
 }
 
 // unfinished says whether something can be asked for at once: of the past, or of what is new where it was cut.

@@ -76,6 +76,8 @@ type Options struct {
 	Changed func(namespace string)
 	// Patience is how long a refresh waits for slow sources. 0: DefaultPatience.
 	Patience time.Duration
+	// Parallel is how many sources are begun to be asked at the same time; 0: 8. With 1 they answer in a known order.
+	Parallel int
 	// Forgets says of a source that it cannot be asked for the whole past again after a restart, so that
 	// histories are checkpointed; nil: none does.
 	Forgets func(usage.SourceSettings) bool
@@ -122,6 +124,9 @@ func New(options Options) *Store {
 	}
 	if options.Patience <= 0 {
 		options.Patience = DefaultPatience
+	}
+	if options.Parallel <= 0 {
+		options.Parallel = defaultParallel
 	}
 	if options.Changed == nil {
 		options.Changed = func(string) {}
