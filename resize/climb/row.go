@@ -97,6 +97,14 @@ func OfLive(tries []v1alpha1.Try, live []*corev1.Pod) []v1alpha1.Try {
 // outgrown reports whether a limit is higher than what the raises reached: it was set since, and they count no more.
 func (r Raises) outgrown(limit recommender.Amount) bool { return r.Reached > 0 && limit > r.Reached }
 
+// Raised reports whether a record is that of a raise, whatever its reason has become since.
+func Raised(tries []v1alpha1.Try, pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) bool {
+	return slices.ContainsFunc(record.Desired, func(c v1alpha1.ContainerResources) bool {
+		reached := Of(tries, pod, c.Name, now).Reached
+		return reached > 0 && podview.FromResources(c.Resources)[recommender.Memory].Limit == reached
+	})
+}
+
 // refusal is why a container with a limit is not raised once more; nil: it may be.
 func (r Raises) refusal(container string, limit recommender.Amount, now time.Time) *resize.Refusal {
 	if r.Times < mostRaises || !now.Before(r.Until) || r.outgrown(limit) {
