@@ -58,6 +58,11 @@ func (h *harmless) lowered(of types.NamespacedName, pod, old *corev1.Pod, how wa
 		for _, c := range old.Spec.Containers {
 			before[c.Name] = limitOf(c)
 		}
+		for _, s := range old.Status.ContainerStatuses { // growth that the node never gave, and that is withdrawn, was not had
+			if s.Resources != nil && !s.Resources.Limits.Memory().IsZero() {
+				before[s.Name] = min(before[s.Name], s.Resources.Limits.Memory().Value())
+			}
+		}
 	default:
 		return
 	}
