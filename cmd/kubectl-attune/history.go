@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/table"
 )
 
 // newHistory makes the verb history.
@@ -89,9 +90,9 @@ func (r historyReport) Human(w io.Writer, wide bool) error {
 	if len(r.History) == 0 {
 		return nil
 	}
-	t := table{header: []string{"AGE", "NAMESPACE", "WORKLOAD", "POD", "CONTAINER", "RESOURCE", "FROM", "TO", "METHOD", "RESULT", "REASON"}}
+	t := table.Table{Header: []string{"AGE", "NAMESPACE", "WORKLOAD", "POD", "CONTAINER", "RESOURCE", "FROM", "TO", "METHOD", "RESULT", "REASON"}}
 	if wide {
-		t.header[0] = "TIME"
+		t.Header[0] = "TIME"
 	}
 	for _, e := range r.History {
 		// Ages are easier to read; -o wide has the exact time in UTC.
@@ -99,7 +100,7 @@ func (r historyReport) Human(w io.Writer, wide bool) error {
 		if wide {
 			when = e.Timestamp.UTC().Format(time.RFC3339)
 		}
-		t.add(when, e.Namespace, string(e.Kind)+"/"+e.Workload, e.Pod, e.Container, e.Resource, e.From, e.To, e.Method, e.Result, e.Reason)
+		t.Add(when, e.Namespace, string(e.Kind)+"/"+e.Workload, e.Pod, e.Container, e.Resource, e.From, e.To, e.Method, e.Result, e.Reason)
 	}
-	return t.write(w)
+	return t.Write(w)
 }

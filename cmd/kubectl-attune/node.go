@@ -8,12 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"attune.io/attune/cmd/kubectl-attune/demandfile"
+	"attune.io/attune/cmd/kubectl-attune/nodeanswer"
 	"attune.io/attune/recommender/node"
 )
 
 // newNode makes the verb node.
 // With a name it asks the leader (package askpod) and falls back to the API server (node_live.go). With
-// --file it computes the shares itself (node_answer.go) and needs no cluster.
+// --file it computes the shares itself (package nodeanswer) and needs no cluster.
 func newNode(env *environment) *cobra.Command {
 	var path, operator string
 	command := &cobra.Command{
@@ -56,5 +57,5 @@ func shareFile(env *environment, path string) error {
 	// One Sharer for both calls: Explain describes the result of the last Share.
 	var sharer node.Sharer
 	result := sharer.Share(demands.Available, demands.Pods)
-	return env.print(newNodeAnswer(demands, result, sharer.Explain))
+	return env.print(nodeanswer.NewFile(demands, result, sharer.Explain))
 }

@@ -72,6 +72,8 @@ var laws = []law{
 	{"internal/constraint", func(from, d string, standard bool) bool { return client(from, d, standard) || d == module+"resize" },
 		"constraint is below resize and the webhook, and pure"},
 	{"internal/workload", client, "owners are found by pure code"},
+	{"internal/savings", client, "savings are computed by pure code"},
+	{"cmd/kubectl-attune/savingsanswer", client, "answers are made of values"},
 	{"controller", func(_, d string, _ bool) bool { return strings.HasPrefix(d, module+"webhook") },
 		"controller and webhook meet in the API objects"},
 	{"webhook", func(_, d string, _ bool) bool { return strings.HasPrefix(d, module+"controller") },
