@@ -12,7 +12,7 @@ import (
 )
 
 // Exit codes.
-// exitFinding lets a script tell a finding from a failure. Only status, diff and backtest have findings.
+// exitFinding lets a script tell a finding from a failure. Only status, diff, backtest and doctor have findings.
 const (
 	exitOK      = 0
 	exitError   = 1
@@ -68,7 +68,7 @@ func run(ctx context.Context, env *environment, args []string) int {
 // verbs are in the order of the help page.
 // Each function makes one command. A verb that is missing here does not exist.
 var verbs = []func(*environment) *cobra.Command{
-	newStatus, newRecommendations, newSavings, newExplain, newDiff, newHistory, newPause, newResume, newUndo, newNode, newBacktest,
+	newStatus, newRecommendations, newSavings, newExplain, newDiff, newHistory, newPause, newResume, newUndo, newNode, newBacktest, newDoctor,
 }
 
 // newRoot makes the command kubectl-attune with its verbs and the flags that all of them have.

@@ -74,6 +74,9 @@ var laws = []law{
 	{"internal/workload", client, "owners are found by pure code"},
 	{"internal/savings", client, "savings are computed by pure code"},
 	{"cmd/kubectl-attune/savingsanswer", client, "answers are made of values"},
+	{"cmd/kubectl-attune/doctor", func(from, d string, standard bool) bool {
+		return from != module+"cmd/kubectl-attune/doctor/look" && client(from, d, standard)
+	}, "the doctor judges values; look reads them"},
 	{"controller", func(_, d string, _ bool) bool { return strings.HasPrefix(d, module+"webhook") },
 		"controller and webhook meet in the API objects"},
 	{"webhook", func(_, d string, _ bool) bool { return strings.HasPrefix(d, module+"controller") },
