@@ -73,6 +73,9 @@ var laws = []law{
 		"constraint is below resize and the webhook, and pure"},
 	{"internal/workload", client, "owners are found by pure code"},
 	{"internal/savings", client, "savings are computed by pure code"},
+	{"cmd/kubectl-attune/vpaimport", func(from, d string, standard bool) bool {
+		return client(from, d, standard) || strings.HasPrefix(d, "k8s.io/autoscaler")
+	}, "VPAs are translated by pure code, and read without Go types"},
 	{"cmd/kubectl-attune/savingsanswer", client, "answers are made of values"},
 	{"cmd/kubectl-attune/doctor", func(from, d string, standard bool) bool {
 		return from != module+"cmd/kubectl-attune/doctor/look" && client(from, d, standard)
