@@ -22,9 +22,10 @@ func newDoctor(env *environment) *cobra.Command {
 			"webhooks, policies and their usage, other autoscalers, quotas and policy engines. Each result is one sentence, with\n" +
 			"the command that mends it. What could not be read is unknown, and never ok.\n\n" +
 			"A finding (exit code 2) is a problem. Warnings are none.",
-		Example: "  kubectl attune doctor -A\n  kubectl attune doctor -n shop -o json",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), env, operator) },
+		Example:           "  kubectl attune doctor -A\n  kubectl attune doctor -n shop -o json",
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), env, operator) },
 	}
 	command.Flags().StringVar(&operator, "operator-namespace", "attune-system", "Namespace of the operator")
 	return command

@@ -21,8 +21,9 @@ func newHistory(env *environment) *cobra.Command {
 		Short: "Show what was resized, how it ended and why, newest first",
 		Long: "Show what was resized, how it ended and why, newest first.\n\n" +
 			"The operator keeps the last 20 resizes of a workload; the events of its pods have more.",
-		Example: "  kubectl attune history deployment/web\n  kubectl attune history -A -o json",
-		RunE:    func(cmd *cobra.Command, args []string) error { return runHistory(cmd.Context(), env, args) },
+		Example:           "  kubectl attune history deployment/web\n  kubectl attune history -A -o json",
+		ValidArgsFunction: env.completesWorkloads(0),
+		RunE:              func(cmd *cobra.Command, args []string) error { return runHistory(cmd.Context(), env, args) },
 	}
 }
 

@@ -36,8 +36,9 @@ func newImport(env *environment) *cobra.Command {
 		Long: "Print an AttunePolicy for each VerticalPodAutoscaler, as YAML that kubectl apply takes. What has no counterpart is said\n" +
 			"on stderr, in one sentence each. Nothing is written to the cluster, and there is no finding.\n\n" +
 			"It needs the right to list VerticalPodAutoscalers; with that to get workloads it knows their containers.",
-		Example: "  kubectl attune import vpa -A > policies.yaml\n  kubectl attune import vpa web | kubectl apply --dry-run=server --filename -",
-		RunE:    func(cmd *cobra.Command, names []string) error { return importVPAs(cmd.Context(), env, names) },
+		Example:           "  kubectl attune import vpa -A > policies.yaml\n  kubectl attune import vpa web | kubectl apply --dry-run=server --filename -",
+		ValidArgsFunction: env.completeVPAs,
+		RunE:              func(cmd *cobra.Command, names []string) error { return importVPAs(cmd.Context(), env, names) },
 	})
 	return command
 }
@@ -110,10 +111,7 @@ func (e *environment) selectVPAs(ctx context.Context, c client.Client, names []s
 	if err != nil {
 		return nil, err
 	}
-	list := &unstructured.UnstructuredList{}
-	kind := autoscale.VPAKind
-	kind.Kind += "List"
-	list.SetGroupVersionKind(kind)
+	list := newVPAList()
 	err = c.List(ctx, list, within(namespace, selector)...)
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return nil, errors.New("this cluster has no VerticalPodAutoscalers (autoscaling.k8s.io/v1): choose another one with --context")
@@ -136,6 +134,15 @@ func (e *environment) selectVPAs(ctx context.Context, c client.Client, names []s
 		named = append(named, list.Items[at])
 	}
 	return named, nil
+}
+
+// newVPAList is an empty list of VPAs, which are read without Go types.
+func newVPAList() *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	kind := autoscale.VPAKind
+	kind.Kind += "List"
+	list.SetGroupVersionKind(kind)
+	return list
 }
 
 // containersOf returns the names of the containers of a VPA's workload; nil where it cannot be read.

@@ -25,8 +25,9 @@ func newNode(env *environment) *cobra.Command {
 			"takes the rights to get leases and to create pods/portforward in its namespace. Without them it shows what pods and\n" +
 			"recommendations tell. With --file the demands come from a file, and no cluster is asked.\n" +
 			"There is no finding: whatever the answer is, it is an answer.",
-		Example: "  kubectl attune node worker-1\n  kubectl attune node --file demands.yaml -o json",
-		Args:    cobra.MaximumNArgs(1),
+		Example:           "  kubectl attune node worker-1\n  kubectl attune node --file demands.yaml -o json",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: env.completeNodes,
 		RunE: func(command *cobra.Command, names []string) error {
 			switch {
 			case path == "" && len(names) == 0:

@@ -28,8 +28,9 @@ func newRecommendations(env *environment) *cobra.Command {
 		Long: "Compare what each container's template asks with what is recommended.\n\n" +
 			"Savings are what the targets would save over all replicas, held or not; negative ones are growth. A dash is a value that is not set, or\n" +
 			"not known: what is held shows why. There is no finding: diff has one.",
-		Example: "  kubectl attune recommendations\n  kubectl attune recommendations statefulset/db -o wide",
-		RunE:    func(cmd *cobra.Command, args []string) error { return runRecommendations(cmd.Context(), env, args) },
+		Example:           "  kubectl attune recommendations\n  kubectl attune recommendations statefulset/db -o wide",
+		ValidArgsFunction: env.completesWorkloads(0),
+		RunE:              func(cmd *cobra.Command, args []string) error { return runRecommendations(cmd.Context(), env, args) },
 	}
 }
 

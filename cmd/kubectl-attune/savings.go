@@ -26,8 +26,9 @@ func newSavings(env *environment) *cobra.Command {
 			"Both are requests, over all replicas; negative ones are growth. What is held or skipped is not counted, and the answer\n" +
 			"says how much that is. Freed requests are room on nodes; whether a node is given back is decided by the node autoscaler.\n" +
 			"Prices are the costPricing of AttuneDefaults, for a month of 730 hours. There is no finding.",
-		Example: "  kubectl attune savings -A\n  kubectl attune savings deployment/web -o wide",
-		RunE:    func(cmd *cobra.Command, args []string) error { return runSavings(cmd.Context(), env, args) },
+		Example:           "  kubectl attune savings -A\n  kubectl attune savings deployment/web -o wide",
+		ValidArgsFunction: env.completesWorkloads(0),
+		RunE:              func(cmd *cobra.Command, args []string) error { return runSavings(cmd.Context(), env, args) },
 	}
 }
 

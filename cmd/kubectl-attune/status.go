@@ -31,8 +31,14 @@ func newStatus(env *environment) *cobra.Command {
 			"A finding (exit code 2) is a policy that a person has to look after: one that is not ready for\n" +
 			"another reason than too little data or a pause, one whose resizes are reverted too often, or one\n" +
 			"that the operator has not looked at for 5 minutes.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), env) },
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("status is about policies, and takes no %q: kubectl attune explain KIND/NAME is about one workload", args[0])
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), env) },
 	}
 }
 
