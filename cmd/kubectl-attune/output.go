@@ -49,6 +49,15 @@ type document interface {
 // print writes the answer to stdout in the format of -o.
 // An answer without rows is printed too: as empty lists in JSON and YAML, and as nothing in a table.
 func (e *environment) print(answer document) error {
+	if e.watch != nil {
+		changed, first, err := e.watch.Changed(answer)
+		if err != nil || !changed {
+			return err
+		}
+		if separator := map[format]string{formatYAML: "---", formatJSON: ""}; !first {
+			fmt.Fprintln(e.Out, separator[e.format])
+		}
+	}
 	switch e.format {
 	case formatJSON:
 		// The JSON is indented, since people read it too.

@@ -21,7 +21,7 @@ import (
 // It needs the right to list recommendations. Workloads and policies are optional: without the right to list a
 // kind its current sizes are missing, and without the right to read policies the holds of the next step are.
 func newRecommendations(env *environment) *cobra.Command {
-	return &cobra.Command{
+	return env.watched(&cobra.Command{
 		Use:     "recommendations [KIND/NAME...]",
 		Aliases: []string{"recommendation", "recs"},
 		Short:   "Compare what each container's template asks with what is recommended",
@@ -31,7 +31,7 @@ func newRecommendations(env *environment) *cobra.Command {
 		Example:           "  kubectl attune recommendations\n  kubectl attune recommendations statefulset/db -o wide",
 		ValidArgsFunction: env.completesWorkloads(0),
 		RunE:              func(cmd *cobra.Command, args []string) error { return runRecommendations(cmd.Context(), env, args) },
-	}
+	})
 }
 
 // runRecommendations prints one row for each container of the selected workloads.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"attune.io/attune/cmd/kubectl-attune/watch"
 )
 
 // Exit codes.
@@ -37,11 +39,31 @@ type environment struct {
 	scope scope
 	// format is the value of -o; table where it was not given.
 	format format
+	// watch is nil without -w.
+	watch *watch.Watch
 }
 
 // note writes a line to stderr. It is for everything that is not the answer, so that stdout stays parseable.
 func (e *environment) note(text string, args ...any) {
-	fmt.Fprintf(e.ErrOut, text+"\n", args...)
+	if line := fmt.Sprintf(text, args...); e.watch == nil || e.watch.Unsaid(line) {
+		fmt.Fprintln(e.ErrOut, line)
+	}
+}
+
+// watchEvery is how often a verb with -w looks again.
+const watchEvery = 2 * time.Second
+
+// watched adds -w to a verb: it is repeated until it is interrupted, and written again when it has changed.
+func (e *environment) watched(command *cobra.Command) *cobra.Command {
+	asked, once := command.Flags().BoolP("watch", "w", false, "Go on, and write the answer again when it has changed"), command.RunE
+	command.RunE = func(cmd *cobra.Command, args []string) error {
+		if !*asked {
+			return once(cmd, args)
+		}
+		e.watch = watch.New(watchEvery)
+		return e.watch.Run(cmd.Context(), errFinding, func() error { return once(cmd, args) })
+	}
+	return command
 }
 
 // run carries out one command line and returns its exit code. All output goes through escaping.

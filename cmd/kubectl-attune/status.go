@@ -24,7 +24,7 @@ import (
 // It needs the rights to list AttunePolicies and AttuneRecommendations. -l is a selector on policies here; for most
 // other verbs it is one on workloads. It takes no arguments.
 func newStatus(env *environment) *cobra.Command {
-	return &cobra.Command{
+	return env.watched(&cobra.Command{
 		Use:   "status",
 		Short: "Show the policies, how they are doing, and what is held and why",
 		Long: "Show the policies, how they are doing, and what is held and why.\n\n" +
@@ -39,7 +39,7 @@ func newStatus(env *environment) *cobra.Command {
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), env) },
-	}
+	})
 }
 
 // runStatus lists policies and recommendations of the scope, prints the report and returns its finding. -l selects

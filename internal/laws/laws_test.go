@@ -76,6 +76,7 @@ var laws = []law{
 	{"cmd/kubectl-attune/vpaimport", func(from, d string, standard bool) bool {
 		return client(from, d, standard) || strings.HasPrefix(d, "k8s.io/autoscaler")
 	}, "VPAs are translated by pure code, and read without Go types"},
+	{"cmd/kubectl-attune/watch", client, "when something is written again is decided by pure code"},
 	{"cmd/kubectl-attune/diffanswer", client, "answers are made of values"},
 	{"cmd/kubectl-attune/nearest", client, "which policy is the nearest is decided by pure code"},
 	{"cmd/kubectl-attune/savingsanswer", client, "answers are made of values"},
