@@ -3,6 +3,7 @@ package sim
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -10,8 +11,14 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// ramped reports whether containers climb in the world of a seed: in a third of them. The others stay what they were.
-func ramped(seed uint64) bool { return rand.New(rand.NewPCG(seed, 0x4a36)).IntN(3) == 0 }
+// ramped reports whether containers climb in the world of a seed: in a third of those with at most 20 pods of a workload and
+// without Jobs. The others stay what they were: there a climb costs minutes of a processor (-sim.ramps plays them).
+func ramped(seed uint64, p plan) bool {
+	large := slices.ContainsFunc(p.Workloads, func(of workloadPlan) bool {
+		return of.Replicas > 20 || of.Kind == v1alpha1.KindJob || of.Kind == v1alpha1.KindCronJob
+	})
+	return !large && rand.New(rand.NewPCG(seed, 0x4a36)).IntN(3) == 0
+}
 
 // drawRamps has some workloads climb: once, in spikes that recede, in leaks that go on, in saws, at 0.1 to 100 MiB/s. It has
 // random numbers of its own, as further has.

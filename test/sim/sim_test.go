@@ -79,7 +79,7 @@ func play(t *testing.T, seed uint64, p plan) *world {
 // seeded is the world of a seed, with takeovers where they are asked for.
 func seeded(seed uint64) plan {
 	p := drawn(seed)
-	if *ramps || ramped(seed) {
+	if *ramps || ramped(seed, p) {
 		p.drawRamps(seed)
 	}
 	if *formers {
