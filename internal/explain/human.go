@@ -106,7 +106,7 @@ func (h Hold) Text() string {
 func (c Container) Summary(r recommender.Resource) string {
 	request, limit := c.path(r)
 	if request.target == nil {
-		return fmt.Sprintf("%s: request %s, no recommendation", r, orNone(r, request.current))
+		return fmt.Sprintf("%s: request %s, no recommendation", r, OrNone(r, request.current))
 	}
 	line := fmt.Sprintf("%s: request %s", r, request.text(r))
 	if limit.current != nil || limit.target != nil {
@@ -120,7 +120,7 @@ type path struct{ current, target, next *string }
 
 // text is such as "500m, next 250m, target 200m".
 func (p path) text(r recommender.Resource) string {
-	return fmt.Sprintf("%s, next %s, target %s", orNone(r, p.current), orNone(r, p.next), orNone(r, p.target))
+	return fmt.Sprintf("%s, next %s, target %s", OrNone(r, p.current), OrNone(r, p.next), OrNone(r, p.target))
 }
 
 func (c Container) path(r recommender.Resource) (request, limit path) {
@@ -187,7 +187,7 @@ func (p Pod) Moves() []string {
 		{recommender.Memory, "memory limit", p.Current.MemoryLimit, p.Next.MemoryLimit},
 	} {
 		if value.next != nil && (value.current == nil || *value.current != *value.next) {
-			moves = append(moves, fmt.Sprintf("%s %s -> %s", value.name, orNone(value.of, value.current), orNone(value.of, value.next)))
+			moves = append(moves, fmt.Sprintf("%s %s -> %s", value.name, OrNone(value.of, value.current), OrNone(value.of, value.next)))
 		}
 	}
 	if moves == nil {
@@ -210,8 +210,8 @@ func Readable(r recommender.Resource, exact string) string {
 	return readableBytes(bytes)
 }
 
-// orNone returns a readable amount, or "none" for nil.
-func orNone(r recommender.Resource, exact *string) string {
+// OrNone returns a readable amount, or "none" for nil.
+func OrNone(r recommender.Resource, exact *string) string {
 	if exact == nil {
 		return "none"
 	}
