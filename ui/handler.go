@@ -1,10 +1,12 @@
 package ui
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
@@ -12,6 +14,9 @@ import (
 
 // Path is where the pages begin.
 const Path = "/ui/"
+
+// rowsWithin is how long the rows of a page may take together. A row looks at every pod of its workload, some 10 µs each.
+const rowsWithin = 3 * time.Second
 
 // handler answers requests; failed is told why a page could not be made.
 type handler struct {
@@ -50,7 +55,14 @@ func (h handler) namespace(w http.ResponseWriter, r *http.Request) {
 	case len(cluster.Policies)+len(cluster.Recommendations) == 0:
 		h.missing(w, r, fmt.Sprintf("Namespace %s has no AttunePolicy and no AttuneRecommendation.", name))
 	default:
-		explained := func(rec *v1alpha1.AttuneRecommendation) Explained { return h.caches.Explain(r.Context(), rec) }
+		ctx, stop := context.WithTimeout(r.Context(), rowsWithin)
+		defer stop()
+		explained := func(rec *v1alpha1.AttuneRecommendation) Explained {
+			if ctx.Err() != nil {
+				return Explained{Problem: "There are too many pods for one page: the workload's own page has it."}
+			}
+			return h.caches.Explain(ctx, rec)
+		}
 		h.send(w, r, http.StatusOK, "namespace", namespaceOf(cluster, name, pageOf(r), explained))
 	}
 }

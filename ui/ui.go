@@ -9,6 +9,7 @@ package ui
 
 import (
 	"context"
+	"net/url"
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
@@ -55,7 +56,7 @@ const (
 
 // pathOf is where the page of a workload is.
 func pathOf(id workload.Identity) string {
-	return namespacePath(id.Namespace) + "/" + string(id.Kind) + "/" + id.Name
+	return namespacePath(id.Namespace) + "/" + url.PathEscape(string(id.Kind)) + "/" + url.PathEscape(id.Name)
 }
 
-func namespacePath(name string) string { return Path + "ns/" + name }
+func namespacePath(name string) string { return Path + "ns/" + url.PathEscape(name) }

@@ -119,7 +119,7 @@ func (s *Store) pack(rec *v1alpha1.AttuneRecommendation) []byte {
 }
 
 // Of returns a recommendation with the steps that were kept of its generation. It is a copy that shares everything but
-// its containers. false: the steps are not kept, and the object is returned as it is.
+// its containers. false: the steps are not kept, and the object is returned as it is. A nil Store keeps none.
 func (s *Store) Of(rec *v1alpha1.AttuneRecommendation) (*v1alpha1.AttuneRecommendation, bool) {
 	steps := unpack(s.find(rec))
 	if len(steps) != len(rec.Spec.Containers) {
@@ -136,6 +136,9 @@ func (s *Store) Of(rec *v1alpha1.AttuneRecommendation) (*v1alpha1.AttuneRecommen
 
 // find returns the packed steps of a recommendation; nil: they are not kept.
 func (s *Store) find(rec *v1alpha1.AttuneRecommendation) []byte {
+	if s == nil {
+		return nil
+	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if known := s.kept[rec.UID]; known != nil && known.Value.(entry).generation == rec.Generation {

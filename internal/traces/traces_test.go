@@ -59,6 +59,8 @@ func TestNothingToKeep(t *testing.T) {
 	assert.Zero(t, s.Bytes())
 	_, kept := s.Of(&v1alpha1.AttuneRecommendation{})
 	assert.True(t, kept, "no container, no step")
+	_, kept = (*Store)(nil).Of(explained(1))
+	assert.False(t, kept)
 }
 
 // The bound holds however many objects come and however often they change, and the newest are kept.

@@ -115,7 +115,7 @@ func Small() Caches {
 	c.Policies = []v1alpha1.AttunePolicy{
 		policy("shop", "api", v1alpha1.UpdateAuto, ready("True", v1alpha1.ReasonMonitoring, "watching 3 workloads")),
 		policy("billing", "all", v1alpha1.UpdateRecommend, ready("True", v1alpha1.ReasonMonitoring, "watching 1 workloads")),
-		policy("broken", "all", v1alpha1.UpdateAuto, ready("False", v1alpha1.ReasonInvalidConfig, "spec.resize.cooldown: "+Harm+" is no duration; 10m would do")),
+		policy("legacy", "all", v1alpha1.UpdateAuto, ready("False", v1alpha1.ReasonInvalidConfig, `spec.updateStrategy.cooldown of level policy: "soon" is no duration; 10m would do`)),
 	}
 	web, db := workload("shop", v1alpha1.KindDeployment, "web", "app", "proxy"), workload("shop", v1alpha1.KindStatefulSet, "db", "postgres")
 	lively(&web)
@@ -127,6 +127,20 @@ func Small() Caches {
 	quiet := workload("billing", v1alpha1.KindCronJob, "invoices", "main")
 	quiet.Spec.Mode = v1alpha1.UpdateRecommend
 	c.Recommendations = []v1alpha1.AttuneRecommendation{web, db, young, quiet}
+	return c
+}
+
+// Hostile is the same with texts that mean harm, wherever others may have written one.
+func Hostile() Caches {
+	c := Small()
+	for i := range c.Policies {
+		c.Policies[i].Status.Conditions = []metav1.Condition{ready("False", Harm, Harm)}
+	}
+	web, db := &c.Recommendations[0], &c.Recommendations[1]
+	web.Spec.Containers[0].Name, web.Spec.Containers[0].Steps[0].Reason, web.Spec.Containers[0].Holds[0].Message = Harm, Harm, Harm
+	web.Status.Conditions[0].Reason, web.Status.Conditions[0].Message = Harm, Harm
+	web.Status.History[0].Container, web.Status.History[0].Reason, web.Status.Records[0].PodName = Harm, Harm, Harm
+	db.Spec.Workload.Name, db.Spec.Policy.Name, db.Status.Paused.Reason = Harm, Harm, Harm
 	return c
 }
 
@@ -171,13 +185,15 @@ func ready(status metav1.ConditionStatus, reason, message string) metav1.Conditi
 func at(after time.Duration) metav1.Time { return metav1.NewTime(Now.Add(after)) }
 
 func policy(namespace, name string, mode v1alpha1.UpdateType, condition metav1.Condition) v1alpha1.AttunePolicy {
-	return v1alpha1.AttunePolicy{
+	p := v1alpha1.AttunePolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, CreationTimestamp: at(-30 * 24 * time.Hour)},
-		Status: v1alpha1.AttunePolicyStatus{
-			Mode: mode, Conditions: []metav1.Condition{condition}, Workloads: &v1alpha1.WorkloadCounts{Discovered: 3},
-			Savings: &v1alpha1.Savings{CPURequestReduction: resource.MustParse("1800m"), MemoryRequestReduction: resource.MustParse("1536Mi")},
-		},
+		Status:     v1alpha1.AttunePolicyStatus{Mode: mode, Conditions: []metav1.Condition{condition}},
 	}
+	if condition.Status == metav1.ConditionTrue {
+		p.Status.Workloads = &v1alpha1.WorkloadCounts{Discovered: 3}
+		p.Status.Savings = &v1alpha1.Savings{CPURequestReduction: resource.MustParse("1800m"), MemoryRequestReduction: resource.MustParse("1536Mi")}
+	}
+	return p
 }
 
 func workload(namespace string, kind v1alpha1.WorkloadKind, name string, containers ...string) v1alpha1.AttuneRecommendation {
@@ -220,6 +236,6 @@ func lively(rec *v1alpha1.AttuneRecommendation) {
 		{Timestamp: at(-70 * time.Hour), Pod: rec.Spec.Workload.Name + "-6d4b75cb6d-00002", Container: "app", Resource: "memory", From: "1Gi", To: "600Mi", Method: "InPlace", Result: "Reverted", Reason: "oomkill"},
 	}
 	s.Floors = []v1alpha1.Floor{{Container: "app", Resource: "memory", Amount: resource.MustParse("700Mi"), Reason: "oomkill", LearnedAt: at(-70 * time.Hour)}}
-	s.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionResizeBlocked, Status: metav1.ConditionTrue, Reason: "Quota", Message: "quota " + Harm + " has no room for 200m more", LastTransitionTime: at(-time.Hour)}}
+	s.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionResizeBlocked, Status: metav1.ConditionTrue, Reason: "Quota", Message: "quota requests of namespace shop has no room for 200m more", LastTransitionTime: at(-time.Hour)}}
 	s.Originals = []v1alpha1.Originals{{TemplateHash: "6d4b75cb6d", Since: &metav1.Time{Time: Now.Add(-30 * 24 * time.Hour)}, Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: prior}}}}
 }

@@ -60,7 +60,7 @@ func Run(ctx context.Context, o Options) error {
 	fmt.Fprintln(o.Out, address)
 	fmt.Fprintln(o.ErrOut, "Every user of this machine can read the page there. Ctrl-C ends it.")
 	if o.Open {
-		if err := open(ctx, address); err != nil {
+		if err := open(address); err != nil {
 			fmt.Fprintf(o.ErrOut, "no browser was opened: %v\n", err)
 		}
 	}
@@ -137,8 +137,8 @@ func forward(w http.ResponseWriter, answer askpod.Answer) {
 	_, _ = w.Write(answer.Body)
 }
 
-// open opens an address in the user's browser, and does not wait for it.
-func open(ctx context.Context, address string) error {
+// open opens an address in the user's browser, and does not wait for it. The browser outlives this program.
+func open(address string) error {
 	command := []string{"xdg-open"}
 	switch runtime.GOOS {
 	case "darwin":
@@ -146,7 +146,7 @@ func open(ctx context.Context, address string) error {
 	case "windows":
 		command = []string{"rundll32", "url.dll,FileProtocolHandler"}
 	}
-	opener := exec.CommandContext(ctx, command[0], append(command[1:], address)...)
+	opener := exec.Command(command[0], append(command[1:], address)...)
 	if err := opener.Start(); err != nil {
 		return err
 	}
