@@ -72,7 +72,7 @@ func template(t *testing.T, set ...string) (string, error) {
 // rendered are the chart's objects, read strictly: a field that Kubernetes does not know is an error.
 type rendered struct {
 	typed []runtime.Object
-	other []map[string]any // cert-manager's
+	other []map[string]any // cert-manager's, and Prometheus Operator's
 }
 
 func render(t *testing.T, set ...string) rendered {
@@ -96,7 +96,7 @@ func render(t *testing.T, set ...string) rendered {
 		require.NoError(t, yaml.Unmarshal(document, &plain), string(document))
 		switch {
 		case len(plain) == 0:
-		case strings.HasPrefix(plain["apiVersion"].(string), "cert-manager.io/"):
+		case strings.HasPrefix(plain["apiVersion"].(string), "cert-manager.io/"), strings.HasPrefix(plain["apiVersion"].(string), "monitoring.coreos.com/"):
 			r.other = append(r.other, plain)
 		default:
 			object, _, err := strict.Decode(document, nil, nil)
@@ -132,7 +132,7 @@ func deployment(t *testing.T, r rendered, name string) *appsv1.Deployment {
 }
 
 func TestLint(t *testing.T) {
-	for _, set := range []string{"replicas=2", "webhook.separate=false", "certs.provider=self-signed", "usage.source=prometheus," + address} {
+	for _, set := range []string{"replicas=2", "webhook.separate=false", "certs.provider=self-signed", "usage.source=prometheus," + address, "dashboards.enabled=true,alerts.enabled=true"} {
 		_, err := helm(t, "lint", "--strict", "attune", "--set", set)
 		assert.NoError(t, err)
 	}
@@ -163,6 +163,8 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		{"a watched namespace that is none", []string{"watchNamespaces={A_b}"}, "watchNamespaces"},
 		{"a user name that ends the expression", []string{"rbac.recommendationWriters={x'] || true || '' in ['}"}, "recommendationWriters"},
 		{"no replicas", []string{"webhook.replicas=0"}, "webhook/replicas"},
+		{"a label that is a number", []string{"dashboards.labels.grafana_dashboard=1"}, "dashboards/labels/grafana_dashboard"},
+		{"alerts with a name that is none", []string{"alerts.enable=true"}, "additional properties 'enable' not allowed"},
 		{"an interval without a unit", []string{address, "usage.interval=x60"}, "usage/interval"},
 	}
 	for _, c := range cases {
@@ -441,7 +443,8 @@ func TestWhoWritesRecommendations(t *testing.T) {
 
 // TestValuesOfAnOlderChart: helm upgrade --reuse-values knows nothing of values that came later.
 func TestValuesOfAnOlderChart(t *testing.T) {
-	r := render(t, "watchNamespaces=null", "rbac.recommendationWriters=null", "usage.defaultsSecrets=null", "usage.limits=null", "webhook.excludedNamespaces=null")
+	r := render(t, "watchNamespaces=null", "rbac.recommendationWriters=null", "usage.defaultsSecrets=null", "usage.limits=null", "webhook.excludedNamespaces=null",
+		"dashboards=null", "alerts=null")
 	assert.Len(t, all[*appsv1.Deployment](r), 2)
 }
 

@@ -245,8 +245,8 @@ func doubles(what v1alpha1.TryKind) bool {
 // bounded merges rows until there are at most v1alpha1.MaxTries: first rows about one pod, then rows of pods that
 // got the same answer from the API server, then the largest group of one kind and reason. Merged rows lose what
 // they differ in, such as the pod's name, and never end earlier than the last of them, apart from anySizeRests.
-// Where nothing can be merged, the oldest rows are dropped, as those of raises before an OOM kill are: each counts what
-// one pod was given, and merged they would say of every pod that it leaks.
+// Where nothing can be merged, the oldest rows are dropped. Each row of raises before an OOM kill counts what one pod was given,
+// and merged they would say of every pod that it leaks: what the oldest counted is added up for the container.
 func bounded(tries []v1alpha1.Try) []v1alpha1.Try {
 	for _, group := range []struct {
 		key  func(v1alpha1.Try) string
@@ -299,7 +299,7 @@ func together(tries []v1alpha1.Try, key func(v1alpha1.Try) string, most int) []v
 	return tries
 }
 
-// togetherMost merges the largest group of one kind and reason into one row, or drops the oldest row of it. Ties are broken by the reason, so
+// togetherMost merges the largest group of one kind and reason into one row, or adds the oldest row of it up. Ties are broken by the reason, so
 // that the result does not depend on the order of a map.
 func togetherMost(tries []v1alpha1.Try) []v1alpha1.Try {
 	counts := map[[2]string]int{}
@@ -316,15 +316,32 @@ func togetherMost(tries []v1alpha1.Try) []v1alpha1.Try {
 	return merged(tries, func(t v1alpha1.Try) bool { return of(t) == most })
 }
 
-// withoutOldest drops the row of a kind that began first.
+// withoutOldest counts the row of a pod that began first in a row of its container that names no pod, and ends with the first
+// row that is counted there.
 func withoutOldest(tries []v1alpha1.Try, what v1alpha1.TryKind) []v1alpha1.Try {
-	oldest := -1
-	for i, t := range tries {
-		if t.What == what && (oldest < 0 || t.Since.Before(&tries[oldest].Since)) {
-			oldest = i
+	for before := len(tries); len(tries) == before; {
+		oldest := -1
+		for i, t := range tries {
+			if t.What == what && t.Pod != "" && (oldest < 0 || t.Since.Before(&tries[oldest].Since)) {
+				oldest = i
+			}
 		}
+		if oldest < 0 {
+			return tries
+		}
+		row := tries[oldest]
+		tries = slices.Delete(tries, oldest, oldest+1)
+		all := slices.IndexFunc(tries, func(t v1alpha1.Try) bool { return t.What == what && t.Pod == "" && t.Container == row.Container })
+		if all >= 0 {
+			tries[all].Times += row.Times
+			if a := tries[all].Amount; row.Amount != nil && (a == nil || a.Cmp(*row.Amount) < 0) {
+				tries[all].Amount = row.Amount
+			}
+			continue
+		}
+		tries = append(tries, v1alpha1.Try{What: what, Container: row.Container, Reason: row.Reason, Amount: row.Amount, Times: row.Times, Since: row.Since, Until: row.Until})
 	}
-	return slices.Delete(tries, oldest, oldest+1)
+	return tries
 }
 
 // merged merges the chosen rows into one at the end: it is about what they have in common, for as long as the last

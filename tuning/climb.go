@@ -70,7 +70,8 @@ func (d *climber) container(pod *corev1.Pod, c podview.Container, of Climb) clim
 	return climb.Container{
 		Name: c.Name, Has: c.Size[recommender.Memory], Samples: of.Samples, Started: startOf(pod, c.Name), Stalled: of.Stalled, Peak: d.peak(c.Name),
 		Most: settings.MaxAllowed, Together: podview.Guaranteed(pod), LimitsLeft: !settings.LimitsFollow && !d.view.ByNode(), RequestHeld: d.scaledOn(c.Name),
-		Restarts: resize.RestartsOn(pod, c.Name)[recommender.Memory], Raises: climb.Of(d.out.Status.Tries, pod, c.Name, d.view.Now),
+		Restarts: resize.RestartsOn(pod, c.Name)[recommender.Memory],
+		Raises:   climb.OfAll(d.out.Status.Tries, pod, c.Name, d.view.Now, d.view.Live),
 	}
 }
 
@@ -273,6 +274,9 @@ func (d *climber) before(pod *corev1.Pod, container string) recommender.Allocati
 func (d *climber) had(pod *corev1.Pod, record v1alpha1.ResizeRecord) (out []podview.Container, why string) {
 	for _, c := range sizesOf(record.Desired, d.view.Usage.Memory[pod.UID]) {
 		before, has := d.before(pod, c.Name), c.Size[recommender.Memory]
+		if climb.Of(d.out.Status.Tries, pod, c.Name, d.view.Now).Times == 0 {
+			return nil, "what it had before is not known any more"
+		}
 		if before.Limit == 0 {
 			return nil, "it was given back within the day already, and had to be raised again"
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -351,6 +352,37 @@ func TestManyPodsThatClimb(t *testing.T) {
 	d = tuning.Decide(fresh)
 	assert.Len(t, d.Writes, 1, "%v", told(d))
 	assert.Len(t, d.Status.Tries, 1, "the rows of pods that are gone are, too")
+}
+
+// A raise moves no pod: its successor would be born without it. Its record ends as soon as the pod has its old size, so that
+// a kill is answered.
+func TestNoPodIsEvictedForARaise(t *testing.T) {
+	for name, seeded := range map[string]string{"a successor of the old size": "300Mi", "a successor that is large enough": "1Gi"} {
+		t.Run(name, func(t *testing.T) {
+			w := climbing(t, func(w *tuning.View) {
+				w.Policy.Settings.Resize.Method = v1alpha1.ResizeInPlaceOrRecreate
+				w.Operator.MayEvict, w.Namespace.Seeded = true, true
+				w.Looked.Cluster = []*corev1.Node{w.Nodes["node-1"].Node, node("node-2", "8", "64Gi")}
+				w.Pods, w.Workload.Replicas = append(w.Pods, running("web-2", sizeOf(100, 200, 300, 450))), 2
+				memory := resource.MustParse(seeded)
+				w.Rec.Spec.Seed = &v1alpha1.Seed{Revision: "r", ValidUntil: metav1.NewTime(now.Add(time.Hour)), Containers: []v1alpha1.ContainerSeed{{Name: "app", MemoryRequest: &memory}}}
+			})
+			d := tuning.Decide(w)
+			require.Len(t, d.Status.Records, 1)
+			answered := *d.Status.DeepCopy()
+			tuning.Answer(&answered, w, d.Writes[0], nil, resize.Outcome{Kind: resize.OutcomeInfeasible, Reason: resize.ReasonInfeasible}, now)
+			assert.Empty(t, answered.Records, "the API server knows that it never fits")
+
+			w.Rec.Status = d.Status
+			w.Rec.Status.Records[0].Phase, w.Rec.Status.Records[0].Reason = v1alpha1.RecordWithdrawing, resize.ReasonDeferred
+			w.Now = now.Add(6 * time.Minute)
+			d = tuning.Decide(w)
+			assert.Empty(t, d.Evictions)
+			assert.Empty(t, d.Status.Records)
+			require.NotEmpty(t, d.Status.History)
+			assert.Equal(t, "Withdrawn", d.Status.History[0].Result)
+		})
+	}
 }
 
 // The request that an HPA scales on is left alone: another one would change the number of replicas.

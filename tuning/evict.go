@@ -8,6 +8,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/climb"
 	"attune.io/attune/resize/lifecycle"
 )
 
@@ -105,6 +106,9 @@ func (d *evictor) tryElsewhere(pod *corev1.Pod, plan resize.Plan, refusal *resiz
 // pod must stay for good, the record is closed as withdrawn.
 func (d *evictor) evict(pod *corev1.Pod, record, next v1alpha1.ResizeRecord, action lifecycle.Action) {
 	stays := d.mayEvict(pod, lifecycle.WholePlan(pod, record))
+	if climb.Raised(d.out.Status.Tries, pod, record, d.view.Now) { // its successor would be born without the raise
+		stays = resize.Refuse(resize.ReasonClimb, "its memory was to be raised before an OOM kill, which moves no pod")
+	}
 	d.evictUnless(stays, pod, record, next, func() {
 		d.tellOfPod(pod, notEvictable(pod, stays))
 		action.Result = lifecycle.ResultWithdrawn

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 
+	"attune.io/attune/cmd/kubectl-attune/table"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/backtest"
 )
@@ -73,7 +74,7 @@ func newSweepAnswer(of risks, tallies []*backtest.Tally) (answer sweepAnswer) {
 func (a sweepAnswer) Human(w io.Writer, wide bool) error {
 	t := backtestTable("RISK", wide)
 	for _, s := range a.Sweep {
-		t.add(s.row(strconv.FormatFloat(s.Risk, 'g', -1, 64), wide)...)
+		t.Add(s.row(strconv.FormatFloat(s.Risk, 'g', -1, 64), wide)...)
 	}
 	return writeBacktest(w, t, a.Sweep[0].backtestResult)
 }
@@ -112,25 +113,25 @@ func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }
 // Human writes one row for the policy and one for each peer.
 func (a backtestAnswer) Human(w io.Writer, wide bool) error {
 	t := backtestTable("NAME", wide)
-	t.add(a.row("attune", wide)...)
+	t.Add(a.row("attune", wide)...)
 	for _, p := range a.Peers {
-		t.add(p.row(p.Name, wide)...)
+		t.Add(p.row(p.Name, wide)...)
 	}
 	return writeBacktest(w, t, a.backtestResult)
 }
 
 // backtestTable is an empty table of results, whose first column says what they are of.
-func backtestTable(of string, wide bool) table {
-	t := table{header: []string{of, "CPU SLACK", "STARVED MIN/DAY", "MEMORY SLACK", "OOM H/DAY", "RESIZES/DAY"}}
+func backtestTable(of string, wide bool) table.Table {
+	t := table.Table{Header: []string{of, "CPU SLACK", "STARVED MIN/DAY", "MEMORY SLACK", "OOM H/DAY", "RESIZES/DAY"}}
 	if wide {
-		t.header = append(t.header, "MEDIAN CPU", "DEEP MIN/DAY", "MEDIAN MEMORY")
+		t.Header = append(t.Header, "MEDIAN CPU", "DEEP MIN/DAY", "MEDIAN MEMORY")
 	}
 	return t
 }
 
 // writeBacktest writes a table, and what it is about.
-func writeBacktest(w io.Writer, t table, r backtestResult) error {
-	if err := t.write(w); err != nil {
+func writeBacktest(w io.Writer, t table.Table, r backtestResult) error {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\n%d containers, %.0f container-days. Slack is the part of what is requested that is not used.\n", r.Series, r.ContainerDays)

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,6 +29,8 @@ type cluster interface {
 	Client() (client.Client, error)
 	// Namespace returns that of -n, else that of the kubeconfig's context, else default.
 	Namespace() (string, error)
+	// Version returns that of the API server, such as v1.36.2.
+	Version() (string, error)
 	// AskPod sends a GET to a port on a pod's loopback address, and returns the HTTP status and the body.
 	AskPod(ctx context.Context, namespace, pod string, port int, path string) (status int, body []byte, err error)
 	// FetchPod is AskPod with the headers of the answer.
@@ -74,6 +77,23 @@ func (k *kubeconfig) Client() (client.Client, error) {
 	// controller-runtime warns once when it has no logger. The plugin's stderr is for people.
 	log.SetLogger(logr.Discard())
 	return client.New(config, client.Options{Scheme: newScheme()})
+}
+
+// Version implements cluster.
+func (k *kubeconfig) Version() (string, error) {
+	config, err := k.config().ClientConfig()
+	if err != nil {
+		return "", err
+	}
+	asked, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return "", err
+	}
+	info, err := asked.ServerVersion()
+	if err != nil {
+		return "", err
+	}
+	return info.GitVersion, nil
 }
 
 // AskPod implements cluster.

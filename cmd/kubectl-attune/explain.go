@@ -29,6 +29,7 @@ func newExplain(env *environment) *cobra.Command {
 			"There is no finding: whatever the answer is, it is an explanation.",
 		Example: "  kubectl attune explain deployment/web\n" +
 			"  kubectl attune explain --usage samples.csv.gz --policy policy.yaml --current cpu=500m,memory=1Gi --limits cpu=1,memory=2Gi",
+		ValidArgsFunction: env.completesWorkloads(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case files.given() && len(args) > 0:

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -38,6 +39,15 @@ type fakeCluster struct {
 	namespace string
 	// pods answer who is asked for a path of a pod; nil: nobody may ask.
 	pods http.Handler
+	// version is that of the API server; empty: it does not answer.
+	version string
+}
+
+func (f *fakeCluster) Version() (string, error) {
+	if f.version == "" {
+		return "", errors.New("no answer")
+	}
+	return f.version, nil
 }
 
 func (f *fakeCluster) AddFlags(flags *pflag.FlagSet) {
@@ -73,13 +83,18 @@ type cliTest struct {
 	t      *testing.T
 	client client.Client
 	pods   http.Handler
+	// version is that of the API server; empty: it does not answer.
+	version string
 }
 
 // newCLITest has a cluster with the objects of testdata/cluster.yaml, seen through the interceptors.
 func newCLITest(t *testing.T, through interceptor.Funcs) cliTest {
 	t.Helper()
 	objects := readObjects(t, filepath.Join("testdata", "cluster.yaml"))
-	c := fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(objects...).WithInterceptorFuncs(through).Build()
+	// The plugin reads the metadata of definitions alone, which the fake client makes of their Go types.
+	scheme := newScheme()
+	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(through).Build()
 	return cliTest{t: t, client: c}
 }
 
@@ -114,7 +129,7 @@ func (c cliTest) run(args ...string) answer {
 	env := &environment{
 		IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &errOut},
 		now:       func() time.Time { return testNow },
-		cluster:   &fakeCluster{client: c.client, pods: c.pods},
+		cluster:   &fakeCluster{client: c.client, pods: c.pods, version: c.version},
 	}
 	code := run(context.Background(), env, args)
 	return answer{code: code, out: out.String(), errOut: errOut.String()}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/table"
 )
 
 // newHistory makes the verb history.
@@ -20,8 +21,9 @@ func newHistory(env *environment) *cobra.Command {
 		Short: "Show what was resized, how it ended and why, newest first",
 		Long: "Show what was resized, how it ended and why, newest first.\n\n" +
 			"The operator keeps the last 20 resizes of a workload; the events of its pods have more.",
-		Example: "  kubectl attune history deployment/web\n  kubectl attune history -A -o json",
-		RunE:    func(cmd *cobra.Command, args []string) error { return runHistory(cmd.Context(), env, args) },
+		Example:           "  kubectl attune history deployment/web\n  kubectl attune history -A -o json",
+		ValidArgsFunction: env.completesWorkloads(0),
+		RunE:              func(cmd *cobra.Command, args []string) error { return runHistory(cmd.Context(), env, args) },
 	}
 }
 
@@ -89,9 +91,9 @@ func (r historyReport) Human(w io.Writer, wide bool) error {
 	if len(r.History) == 0 {
 		return nil
 	}
-	t := table{header: []string{"AGE", "NAMESPACE", "WORKLOAD", "POD", "CONTAINER", "RESOURCE", "FROM", "TO", "METHOD", "RESULT", "REASON"}}
+	t := table.Table{Header: []string{"AGE", "NAMESPACE", "WORKLOAD", "POD", "CONTAINER", "RESOURCE", "FROM", "TO", "METHOD", "RESULT", "REASON"}}
 	if wide {
-		t.header[0] = "TIME"
+		t.Header[0] = "TIME"
 	}
 	for _, e := range r.History {
 		// Ages are easier to read; -o wide has the exact time in UTC.
@@ -99,7 +101,7 @@ func (r historyReport) Human(w io.Writer, wide bool) error {
 		if wide {
 			when = e.Timestamp.UTC().Format(time.RFC3339)
 		}
-		t.add(when, e.Namespace, string(e.Kind)+"/"+e.Workload, e.Pod, e.Container, e.Resource, e.From, e.To, e.Method, e.Result, e.Reason)
+		t.Add(when, e.Namespace, string(e.Kind)+"/"+e.Workload, e.Pod, e.Container, e.Resource, e.From, e.To, e.Method, e.Result, e.Reason)
 	}
-	return t.write(w)
+	return t.Write(w)
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"attune.io/attune/cmd/kubectl-attune/demandfile"
+	"attune.io/attune/cmd/kubectl-attune/nodeanswer"
 	"attune.io/attune/recommender/node"
 )
 
 // newNode makes the verb node.
 // With a name it asks the leader (package askpod) and falls back to the API server (node_live.go). With
-// --file it computes the shares itself (node_answer.go) and needs no cluster.
+// --file it computes the shares itself (package nodeanswer) and needs no cluster.
 func newNode(env *environment) *cobra.Command {
 	var path, operator string
 	command := &cobra.Command{
@@ -24,8 +25,9 @@ func newNode(env *environment) *cobra.Command {
 			"takes the rights to get leases and to create pods/portforward in its namespace. Without them it shows what pods and\n" +
 			"recommendations tell. With --file the demands come from a file, and no cluster is asked.\n" +
 			"There is no finding: whatever the answer is, it is an answer.",
-		Example: "  kubectl attune node worker-1\n  kubectl attune node --file demands.yaml -o json",
-		Args:    cobra.MaximumNArgs(1),
+		Example:           "  kubectl attune node worker-1\n  kubectl attune node --file demands.yaml -o json",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: env.completeNodes,
 		RunE: func(command *cobra.Command, names []string) error {
 			switch {
 			case path == "" && len(names) == 0:
@@ -56,5 +58,5 @@ func shareFile(env *environment, path string) error {
 	// One Sharer for both calls: Explain describes the result of the last Share.
 	var sharer node.Sharer
 	result := sharer.Share(demands.Available, demands.Pods)
-	return env.print(newNodeAnswer(demands, result, sharer.Explain))
+	return env.print(nodeanswer.NewFile(demands, result, sharer.Explain))
 }

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/nodeanswer"
 	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/display"
@@ -32,16 +32,6 @@ import (
 // podsByNode is the field by which the API server selects pods.
 const podsByNode = "spec.nodeName"
 
-// liveNode is the answer of node about a node of the cluster. From the leader it has the last decision. Without
-// the leader it is made of pods and recommendations: grants and gates are not known then, and a container gets the
-// size of its open resize, else what it holds.
-type liveNode struct {
-	// Node is the JSON of the answer. Its Decided is nil where no leader answered.
-	decision.Node
-	// now is the time from which the age of the decision counts.
-	now time.Time
-}
-
 // showNode asks the leader, and the API server where the leader cannot be asked or has no pods that share the
 // node. In the first of these cases a note gives the reason.
 func showNode(ctx context.Context, env *environment, operator, name string) error {
@@ -52,7 +42,7 @@ func showNode(ctx context.Context, env *environment, operator, name string) erro
 	// The leader is asked first: it alone knows what was granted, and why.
 	answer, err := askLeader(ctx, env, c, operator, name)
 	if err == nil && len(answer.Pods) > 0 {
-		return env.print(liveNode{answer, env.now()})
+		return env.print(nodeanswer.Live{Node: answer, Now: env.now()})
 	}
 	live, found := storedNode(ctx, c, name)
 	if found != nil {
@@ -61,7 +51,7 @@ func showNode(ctx context.Context, env *environment, operator, name string) erro
 	if err != nil {
 		env.note("grants are not shown: %s", plain(err))
 	}
-	return env.print(liveNode{live, env.now()})
+	return env.print(nodeanswer.Live{Node: live, Now: env.now()})
 }
 
 // storedNode reads a node, its pods and all recommendations from the API server.

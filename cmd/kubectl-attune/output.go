@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
-	"text/tabwriter"
 
 	"sigs.k8s.io/yaml"
 )
@@ -51,6 +49,15 @@ type document interface {
 // print writes the answer to stdout in the format of -o.
 // An answer without rows is printed too: as empty lists in JSON and YAML, and as nothing in a table.
 func (e *environment) print(answer document) error {
+	if e.watch != nil {
+		changed, first, err := e.watch.Changed(answer)
+		if err != nil || !changed {
+			return err
+		}
+		if separator := map[format]string{formatYAML: "---", formatJSON: ""}; !first {
+			fmt.Fprintln(e.Out, separator[e.format])
+		}
+	}
 	switch e.format {
 	case formatJSON:
 		// The JSON is indented, since people read it too.
@@ -68,40 +75,6 @@ func (e *environment) print(answer document) error {
 		return err
 	}
 	return answer.Human(e.Out, e.format == formatWide)
-}
-
-// table is rows under a header. An empty cell is written as a dash, so that columns can be counted.
-type table struct {
-	// header has the names of the columns, in capitals.
-	header []string
-	// rows are in the order in which they are written.
-	rows [][]string
-}
-
-// add appends a row. It must have as many cells as the header.
-func (t *table) add(cells ...string) {
-	t.rows = append(t.rows, cells)
-}
-
-// write writes the table with aligned columns.
-func (t table) write(w io.Writer) error {
-	out := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-	for _, row := range append([][]string{t.header}, t.rows...) {
-		fmt.Fprintln(out, strings.Join(dashed(row), "\t"))
-	}
-	return out.Flush()
-}
-
-// dashed returns the row with a dash in the place of empty cells.
-func dashed(row []string) []string {
-	cells := make([]string, len(row))
-	for i, cell := range row {
-		cells[i] = cell
-		if cell == "" {
-			cells[i] = "-"
-		}
-	}
-	return cells
 }
 
 // escaping is a writer that escapes control characters, except line breaks and tabs. Messages of objects and

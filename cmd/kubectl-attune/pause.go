@@ -24,7 +24,8 @@ func newPause(env *environment) *cobra.Command {
 			"and are reverted if they harm.\n\n" +
 			"It writes the annotation attune.io/paused on the workload, with your own rights. spec.paused on an\n" +
 			"AttunePolicy, AttuneNamespaceDefaults or AttuneDefaults pauses more at once.",
-		Example: "  kubectl attune pause deployment/web\n  kubectl attune pause -l tier=api",
+		Example:           "  kubectl attune pause deployment/web\n  kubectl attune pause -l tier=api",
+		ValidArgsFunction: env.completesWorkloads(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return env.annotate(cmd.Context(), args, annotation{done: "paused", of: always(v1alpha1.PausedAnnotation, "true")})
 		},
@@ -41,7 +42,8 @@ func newResume(env *environment) *cobra.Command {
 			"workload, with your own rights. Where the operator itself has paused it, because another writer\n" +
 			"changes the same pods, attune.io/resumed ends that pause too.\n" +
 			"A policy or defaults with spec.paused go on pausing it.",
-		Example: "  kubectl attune resume deployment/web\n  kubectl attune resume -l tier=api",
+		Example:           "  kubectl attune resume deployment/web\n  kubectl attune resume -l tier=api",
+		ValidArgsFunction: env.completesWorkloads(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return env.annotate(cmd.Context(), args, annotation{done: "resumed", of: env.resumption})
 		},
@@ -79,7 +81,8 @@ func newUndo(env *environment) *cobra.Command {
 			"It writes the annotation attune.io/undo with the time on the workload, with your own rights; the\n" +
 			"operator carries it out, once, in place. As long as the annotation is there, nothing new is done to\n" +
 			"the workload and its new pods are as their template says; kubectl attune resume takes it away.",
-		Example: "  kubectl attune undo deployment/web\n  kubectl attune resume deployment/web",
+		Example:           "  kubectl attune undo deployment/web\n  kubectl attune resume deployment/web",
+		ValidArgsFunction: env.completesWorkloads(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at := env.now().UTC().Format(time.RFC3339)
 			return env.annotate(cmd.Context(), args, annotation{done: "being put back", of: always(v1alpha1.UndoAnnotation, at)})

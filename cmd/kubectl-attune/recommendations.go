@@ -9,8 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/table"
 	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/savings"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -19,16 +21,17 @@ import (
 // It needs the right to list recommendations. Workloads and policies are optional: without the right to list a
 // kind its current sizes are missing, and without the right to read policies the holds of the next step are.
 func newRecommendations(env *environment) *cobra.Command {
-	return &cobra.Command{
+	return env.watched(&cobra.Command{
 		Use:     "recommendations [KIND/NAME...]",
 		Aliases: []string{"recommendation", "recs"},
 		Short:   "Compare what each container's template asks with what is recommended",
 		Long: "Compare what each container's template asks with what is recommended.\n\n" +
 			"Savings are what the targets would save over all replicas, held or not; negative ones are growth. A dash is a value that is not set, or\n" +
 			"not known: what is held shows why. There is no finding: diff has one.",
-		Example: "  kubectl attune recommendations\n  kubectl attune recommendations statefulset/db -o wide",
-		RunE:    func(cmd *cobra.Command, args []string) error { return runRecommendations(cmd.Context(), env, args) },
-	}
+		Example:           "  kubectl attune recommendations\n  kubectl attune recommendations statefulset/db -o wide",
+		ValidArgsFunction: env.completesWorkloads(0),
+		RunE:              func(cmd *cobra.Command, args []string) error { return runRecommendations(cmd.Context(), env, args) },
+	})
 }
 
 // runRecommendations prints one row for each container of the selected workloads.
@@ -89,13 +92,13 @@ type recommendation struct {
 	// DataPoints are the steps of history with data.
 	DataPoints int `json:"dataPoints"`
 	// Savings of requests if the target were applied to all replicas.
-	Savings savings `json:"savings"`
+	Savings savedRequests `json:"savings"`
 	// Holds are the reasons for which a resource is left as it is.
 	Holds []explain.Hold `json:"holds"`
 }
 
-// savings of requests over all replicas.
-type savings struct {
+// savedRequests is what is saved over all replicas.
+type savedRequests struct {
 	// CPU and Memory are quantities, negative where the target is more; nil where template or target has no
 	// request.
 	CPU *string `json:"cpu"`
@@ -122,36 +125,21 @@ func (r *recommendationReport) add(from explained) {
 			Target:     c.Target,
 			Confidence: c.Confidence,
 			DataPoints: c.DataPoints,
-			Savings:    savingsOf(template[c.Name], target, from.workload.Replicas),
+			Savings:    savedBy(template[c.Name], target, from.workload.Replicas),
 			Holds:      c.Holds,
 		})
 	}
 }
 
-// savingsOf compares two sizes for both resources.
-func savingsOf(current, target recommender.Size, replicas int32) savings {
-	return savings{
-		CPU:    saved(recommender.CPU, current, target, replicas),
-		Memory: saved(recommender.Memory, current, target, replicas),
+// savedBy compares two sizes for both resources, by the formula of the policy's status.
+func savedBy(current, target recommender.Size, replicas int32) (all savedRequests) {
+	for r, to := range [2]**string{recommender.CPU: &all.CPU, recommender.Memory: &all.Memory} {
+		if saved, known := savings.Of(current[r].Request, target[r].Request, replicas); known {
+			text := savings.Format(recommender.Resource(r), saved)
+			*to = &text
+		}
 	}
-}
-
-// saved returns the difference of the requests, times the replicas; nil where either request is not known.
-func saved(r recommender.Resource, current, target recommender.Size, replicas int32) *string {
-	// A request that is not set cannot be compared: nothing is known about what the container takes without one.
-	if current[r].Request == 0 || target[r].Request == 0 {
-		return nil
-	}
-	text := signed(r, (current[r].Request-target[r].Request)*recommender.Amount(replicas))
-	return &text
-}
-
-// signed formats a difference, which may be negative; recommender.Format takes amounts, which never are.
-func signed(r recommender.Resource, difference recommender.Amount) string {
-	if difference < 0 {
-		return "-" + recommender.Format(r, -difference)
-	}
-	return recommender.Format(r, difference)
+	return all
 }
 
 // Human implements document.
@@ -160,14 +148,14 @@ func (r recommendationReport) Human(w io.Writer, wide bool) error {
 	if len(r.Recommendations) == 0 {
 		return nil
 	}
-	t := table{header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "CPU", "CPU TARGET", "MEMORY", "MEMORY TARGET", "CONFIDENCE", "CPU SAVED", "MEMORY SAVED", "HELD"}}
+	t := table.Table{Header: []string{"NAMESPACE", "WORKLOAD", "CONTAINER", "CPU", "CPU TARGET", "MEMORY", "MEMORY TARGET", "CONFIDENCE", "CPU SAVED", "MEMORY SAVED", "HELD"}}
 	if wide {
-		t.header = append(t.header, "CPU LIMIT", "CPU LIMIT TARGET", "MEMORY LIMIT", "MEMORY LIMIT TARGET", "DATA POINTS", "REPLICAS", "MODE", "POLICY")
+		t.Header = append(t.Header, "CPU LIMIT", "CPU LIMIT TARGET", "MEMORY LIMIT", "MEMORY LIMIT TARGET", "DATA POINTS", "REPLICAS", "MODE", "POLICY")
 	}
 	for _, rec := range r.Recommendations {
-		t.add(rec.cells(wide)...)
+		t.Add(rec.cells(wide)...)
 	}
-	return t.write(w)
+	return t.Write(w)
 }
 
 // cells are those of one row, in the order of the header.
@@ -175,15 +163,15 @@ func (r recommendation) cells(wide bool) []string {
 	cpu, memory := recommender.CPU, recommender.Memory
 	cells := []string{
 		r.Namespace, string(r.Kind) + "/" + r.Workload, r.Container,
-		cell(cpu, r.Current.CPURequest), cell(cpu, r.Target.CPURequest), cell(memory, r.Current.MemoryRequest), cell(memory, r.Target.MemoryRequest),
-		strconv.FormatFloat(r.Confidence, 'f', 2, 64), cell(cpu, r.Savings.CPU), cell(memory, r.Savings.Memory), heldWords(r.Holds),
+		table.Cell(cpu, r.Current.CPURequest), table.Cell(cpu, r.Target.CPURequest), table.Cell(memory, r.Current.MemoryRequest), table.Cell(memory, r.Target.MemoryRequest),
+		strconv.FormatFloat(r.Confidence, 'f', 2, 64), table.Cell(cpu, r.Savings.CPU), table.Cell(memory, r.Savings.Memory), heldWords(r.Holds),
 	}
 	// The limits and the origin are for -o wide alone: with them a row is wider than most terminals.
 	if !wide {
 		return cells
 	}
 	return append(cells,
-		cell(cpu, r.Current.CPULimit), cell(cpu, r.Target.CPULimit), cell(memory, r.Current.MemoryLimit), cell(memory, r.Target.MemoryLimit),
+		table.Cell(cpu, r.Current.CPULimit), table.Cell(cpu, r.Target.CPULimit), table.Cell(memory, r.Current.MemoryLimit), table.Cell(memory, r.Target.MemoryLimit),
 		strconv.Itoa(r.DataPoints), strconv.Itoa(int(r.Replicas)), string(r.Mode), r.Policy)
 }
 
@@ -194,12 +182,4 @@ func heldWords(holds []explain.Hold) string {
 		words[i] = hold.Resource + ":" + hold.Reason
 	}
 	return strings.Join(words, ",")
-}
-
-// cell returns a rounded amount for people; empty for nil.
-func cell(r recommender.Resource, exact *string) string {
-	if exact == nil {
-		return ""
-	}
-	return explain.Readable(r, *exact)
 }

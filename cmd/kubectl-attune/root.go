@@ -9,10 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"attune.io/attune/cmd/kubectl-attune/watch"
 )
 
 // Exit codes.
-// exitFinding lets a script tell a finding from a failure. Only status, diff and backtest have findings.
+// exitFinding lets a script tell a finding from a failure. Only status, diff, backtest and doctor have findings.
 const (
 	exitOK      = 0
 	exitError   = 1
@@ -37,11 +39,31 @@ type environment struct {
 	scope scope
 	// format is the value of -o; table where it was not given.
 	format format
+	// watch is nil without -w.
+	watch *watch.Watch
 }
 
 // note writes a line to stderr. It is for everything that is not the answer, so that stdout stays parseable.
 func (e *environment) note(text string, args ...any) {
-	fmt.Fprintf(e.ErrOut, text+"\n", args...)
+	if line := fmt.Sprintf(text, args...); e.watch == nil || e.watch.Unsaid(line) {
+		fmt.Fprintln(e.ErrOut, line)
+	}
+}
+
+// watchEvery is how often a verb with -w looks again.
+const watchEvery = 2 * time.Second
+
+// watched adds -w to a verb: it is repeated until it is interrupted, and written again when it has changed.
+func (e *environment) watched(command *cobra.Command) *cobra.Command {
+	asked, once := command.Flags().BoolP("watch", "w", false, "Go on, and write the answer again when it has changed"), command.RunE
+	command.RunE = func(cmd *cobra.Command, args []string) error {
+		if !*asked {
+			return once(cmd, args)
+		}
+		e.watch = watch.New(watchEvery)
+		return e.watch.Run(cmd.Context(), errFinding, func() error { return once(cmd, args) })
+	}
+	return command
 }
 
 // run carries out one command line and returns its exit code. All output goes through escaping.
@@ -68,7 +90,7 @@ func run(ctx context.Context, env *environment, args []string) int {
 // verbs are in the order of the help page.
 // Each function makes one command. A verb that is missing here does not exist.
 var verbs = []func(*environment) *cobra.Command{
-	newStatus, newRecommendations, newExplain, newDiff, newHistory, newPause, newResume, newUndo, newNode, newUI, newBacktest,
+	newStatus, newRecommendations, newSavings, newExplain, newDiff, newHistory, newPause, newResume, newUndo, newNode, newUI, newBacktest, newDoctor, newImport,
 }
 
 // newRoot makes the command kubectl-attune with its verbs and the flags that all of them have.

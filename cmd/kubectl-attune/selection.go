@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/nearest"
 	"attune.io/attune/internal/workload"
 )
 
@@ -73,13 +75,26 @@ func (e *environment) namedRecommendations(ctx context.Context, c client.Client,
 func getRecommendation(ctx context.Context, c client.Client, id workload.Identity, rec *v1alpha1.AttuneRecommendation) error {
 	err := c.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.RecommendationName()}, rec)
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("there is no recommendation for %s in namespace %s: "+
-			"no policy selects it, or the operator has not looked at it yet; kubectl attune status shows the policies", id, id.Namespace)
+		return withoutRecommendation(ctx, c, id)
 	}
 	if err != nil {
 		return fmt.Errorf("reading the recommendation for %s: %w", id, err)
 	}
 	return nil
+}
+
+// withoutRecommendation returns why a workload has none, as far as the user may read it and the policies.
+func withoutRecommendation(ctx context.Context, c client.Client, id workload.Identity) error {
+	w, _, err := getWorkload(ctx, c, id)
+	if err != nil && !apierrors.IsForbidden(err) {
+		return err
+	}
+	var policies v1alpha1.AttunePolicyList
+	if err != nil || c.List(ctx, &policies, client.InNamespace(id.Namespace)) != nil {
+		return fmt.Errorf("there is no recommendation for %s in namespace %s: "+
+			"no policy selects it, or the operator has not looked at it yet; kubectl attune status shows the policies", id, id.Namespace)
+	}
+	return errors.New(nearest.Why(w, policies.Items))
 }
 
 // byWorkload orders recommendations by namespace, kind and name of their workloads.

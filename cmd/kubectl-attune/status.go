@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/table"
 	"attune.io/attune/internal/held"
 )
 
@@ -22,16 +23,22 @@ import (
 // It needs the rights to list AttunePolicies and AttuneRecommendations. -l is a selector on policies here; for most
 // other verbs it is one on workloads. It takes no arguments.
 func newStatus(env *environment) *cobra.Command {
-	return &cobra.Command{
+	return env.watched(&cobra.Command{
 		Use:   "status",
 		Short: "Show the policies, how they are doing, and what is held and why",
 		Long: "Show the policies, how they are doing, and what is held and why.\n\n" +
 			"A finding (exit code 2) is a policy that a person has to look after: one that is not ready for\n" +
 			"another reason than too little data or a pause, one whose resizes are reverted too often, or one\n" +
 			"that the operator has not looked at for 5 minutes.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), env) },
-	}
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("status is about policies, and takes no %q: kubectl attune explain KIND/NAME is about one workload", args[0])
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), env) },
+	})
 }
 
 // runStatus lists policies and recommendations of the scope, prints the report and returns its finding. -l selects
@@ -170,23 +177,23 @@ func (r statusReport) Human(w io.Writer, wide bool) error {
 	if len(r.Policies) == 0 {
 		return nil
 	}
-	if err := r.policies(wide).write(w); err != nil {
+	if err := r.policies(wide).Write(w); err != nil {
 		return err
 	}
 	// The second table is left out where nothing is held.
 	second := r.held()
-	if len(second.rows) == 0 {
+	if len(second.Rows) == 0 {
 		return nil
 	}
 	fmt.Fprintln(w)
-	return second.write(w)
+	return second.Write(w)
 }
 
 // policies is the table of the policies.
-func (r statusReport) policies(wide bool) table {
-	t := table{header: []string{"NAMESPACE", "POLICY", "MODE", "WORKLOADS", "RECS", "RESIZED", "PENDING", "HELD", "READY", "REASON", "AGE"}}
+func (r statusReport) policies(wide bool) table.Table {
+	t := table.Table{Header: []string{"NAMESPACE", "POLICY", "MODE", "WORKLOADS", "RECS", "RESIZED", "PENDING", "HELD", "READY", "REASON", "AGE"}}
 	if wide {
-		t.header = append(t.header, "CPU SAVED", "MEM SAVED", "MESSAGE")
+		t.Header = append(t.Header, "CPU SAVED", "MEM SAVED", "MESSAGE")
 	}
 	for _, s := range r.Policies {
 		row := []string{
@@ -197,17 +204,17 @@ func (r statusReport) policies(wide bool) table {
 		if wide {
 			row = append(row, s.cpuSaved(), s.memorySaved(), s.Message)
 		}
-		t.add(row...)
+		t.Add(row...)
 	}
 	return t
 }
 
 // held is the table of what is held.
-func (r statusReport) held() table {
-	t := table{header: []string{"POLICY", "HELD", "CONTAINER", "RESOURCE", "REASON", "WHY"}}
+func (r statusReport) held() table.Table {
+	t := table.Table{Header: []string{"POLICY", "HELD", "CONTAINER", "RESOURCE", "REASON", "WHY"}}
 	for _, s := range r.Policies {
 		for _, h := range s.Held {
-			t.add(s.Namespace+"/"+s.Name, h.Workload, h.Container, h.Resource, h.Reason, h.Message)
+			t.Add(s.Namespace+"/"+s.Name, h.Workload, h.Container, h.Resource, h.Reason, h.Message)
 		}
 	}
 	return t

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/savings"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -144,7 +145,7 @@ type published struct {
 type share struct {
 	pass  int
 	shown map[container]bool
-	saved [2]recommender.Amount
+	saved savings.Pair
 }
 
 // publish replaces what is shown of a policy's recommendations: new figures are set, and what the policy
@@ -165,7 +166,7 @@ func (x *published) publish(of types.NamespacedName, r report) {
 			s.set(c, surfaced)
 		}
 	}
-	part.saved = [2]recommender.Amount{}
+	part.saved = savings.Pair{}
 	if surfaced {
 		part.saved = saved(r)
 	}
@@ -226,16 +227,14 @@ func (x *published) drop(of types.NamespacedName, part *share) {
 // sum sets what all policies of a namespace save together, and removes the gauge where there is no policy
 // left.
 func (x *published) sum(namespace string) {
-	var total [2]recommender.Amount
+	var total savings.Pair
 	any := false
 	for of, part := range x.policies {
 		if of.Namespace != namespace {
 			continue
 		}
 		any = true
-		for r := range total {
-			total[r] += part.saved[r]
-		}
+		total = total.Plus(part.saved)
 	}
 	if !any {
 		savedCPU.DeleteLabelValues(namespace)

@@ -15,7 +15,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
-	"attune.io/attune/recommender"
 	"attune.io/attune/tuning/targets"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/history"
@@ -139,13 +138,6 @@ func TestOnlyWhatMayBeAppliedCounts(t *testing.T) {
 	assert.EqualValues(t, 3, f.policy().Status.Workloads.Discovered)
 	assert.EqualValues(t, 2, f.policy().Status.Workloads.WithRecommendations)
 	assert.Negative(t, f.policy().Status.Savings.CPURequestReduction.Cmp(all.Savings.CPURequestReduction))
-
-	r := report{settings: initialSettings(t)}
-	target := v1alpha1.ContainerTarget{Holds: []v1alpha1.Hold{{Resource: "cpu", Reason: "HPA"}}}
-	assert.False(t, saves(r.settings, target, recommender.CPU, 500, 200), "an HPA scales on it")
-	assert.True(t, saves(r.settings, v1alpha1.ContainerTarget{}, recommender.CPU, 500, 200))
-	assert.False(t, saves(r.settings, v1alpha1.ContainerTarget{}, recommender.Memory, 500, 200))
-	assert.True(t, saves(r.settings, v1alpha1.ContainerTarget{}, recommender.Memory, 200, 500), "growth is counted")
 }
 
 func TestACoarseStepIsSaid(t *testing.T) {

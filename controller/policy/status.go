@@ -3,7 +3,6 @@ package policy
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -11,6 +10,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -67,7 +67,7 @@ func (r report) status() v1alpha1.AttunePolicyStatus {
 	if s.Mode != v1alpha1.UpdateObserve {
 		s.Recommendations = r.summaries()
 		s.RecommendationsOmitted = int32(max(0, len(r.recommendations)-len(s.Recommendations)))
-		s.Savings = savings(r)
+		s.Savings = estimate(r)
 	}
 	// SetStatusCondition keeps the time of the last transition where a condition's status stays the same.
 	for _, c := range []metav1.Condition{readiness{r}.condition(), r.resizing(), r.degraded(), r.blocked()} {
@@ -248,55 +248,32 @@ func unready(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus, reason, me
 	return s
 }
 
-// hoursPerMonth is the usual accounting month: 8,760 hours / 12.
-const hoursPerMonth = 730
-
-// saves reports whether a target counts as a saving: the settings and the autoscalers let it be applied,
-// and both amounts are known.
-func saves(settings policy.Settings, t v1alpha1.ContainerTarget, res recommender.Resource, now, target recommender.Amount) bool {
-	lowered := target >= now || settings.Recommender.Of[res].AllowDecrease
-	return now > 0 && target > 0 && lowered && !targets.HeldFor(t.Holds, res, resize.ReasonHPA) && !targets.HeldFor(t.Holds, res, resize.ReasonVPA)
-}
-
-// saved compares the requests of the templates with the targets, over all replicas, in millicores and
-// bytes. A negative result is growth.
-func saved(r report) (saved [2]recommender.Amount) {
+// saved compares the requests of the templates with the targets, over all replicas. What is held saves nothing.
+func saved(r report) (sum savings.Pair) {
 	for i := range r.recommendations {
 		w := r.matched.won[i]
 		if skipped(w) {
 			continue
 		}
-		for _, t := range r.recommendations[i].Spec.Containers {
-			now, target := current(w, r.settings, t.Name), podview.FromResources(t.Target)
-			for _, res := range recommender.Resources {
-				if saves(r.settings, t, res, now[res].Request, target[res].Request) {
-					saved[res] += (now[res].Request - target[res].Request) * recommender.Amount(w.Replicas)
-				}
-			}
+		containers := r.recommendations[i].Spec.Containers
+		for j := range containers {
+			sum = sum.Plus(savings.Target(&containers[j], &r.settings.Recommender, current(w, r.settings, containers[j].Name), w.Replicas))
 		}
 	}
-	return saved
+	return sum
 }
 
-// savings returns what the targets would save, for the policy's status.
-func savings(r report) *v1alpha1.Savings {
+// estimate returns what the targets would save, for the policy's status. The price is empty where none is configured.
+func estimate(r report) *v1alpha1.Savings {
 	saved := saved(r)
-	return &v1alpha1.Savings{
-		CPURequestReduction:     *resource.NewMilliQuantity(int64(saved[recommender.CPU]), resource.DecimalSI),
-		MemoryRequestReduction:  *resource.NewQuantity(int64(saved[recommender.Memory]), resource.BinarySI),
-		EstimatedMonthlySavings: monthly(saved, r.settings.Pricing),
+	estimated := &v1alpha1.Savings{
+		CPURequestReduction:    *resource.NewMilliQuantity(int64(saved[recommender.CPU]), resource.DecimalSI),
+		MemoryRequestReduction: *resource.NewQuantity(int64(saved[recommender.Memory]), resource.BinarySI),
 	}
-}
-
-// monthly is the price of the saved amounts for a month, with the currency in front; empty: no price is
-// configured.
-func monthly(saved [2]recommender.Amount, p policy.Pricing) string {
-	if p.CPUPerCoreHour == 0 && p.MemoryPerGiBHour == 0 {
-		return ""
+	if amount, priced := savings.Monthly(saved, r.settings.Pricing); priced {
+		estimated.EstimatedMonthlySavings = savings.Money(amount, r.settings.Pricing.Currency)
 	}
-	const gib = 1 << 30
-	amount := hoursPerMonth * (float64(saved[recommender.CPU])/1000*p.CPUPerCoreHour + float64(saved[recommender.Memory])/gib*p.MemoryPerGiBHour)
-	return p.Currency + strconv.FormatFloat(amount, 'f', 2, 64)
+	return estimated
 }
 
 // skipped reports that an annotation keeps attune away from the workload, so that nothing is saved or

@@ -74,6 +74,17 @@ var laws = []law{
 	{"internal/workload", client, "owners are found by pure code"},
 	{"ui", client, "pages are made of values by pure code"},
 	{"internal/explain", client, "what is explained is computed by pure code"},
+	{"internal/savings", client, "savings are computed by pure code"},
+	{"cmd/kubectl-attune/vpaimport", func(from, d string, standard bool) bool {
+		return client(from, d, standard) || strings.HasPrefix(d, "k8s.io/autoscaler")
+	}, "VPAs are translated by pure code, and read without Go types"},
+	{"cmd/kubectl-attune/watch", client, "when something is written again is decided by pure code"},
+	{"cmd/kubectl-attune/diffanswer", client, "answers are made of values"},
+	{"cmd/kubectl-attune/nearest", client, "which policy is the nearest is decided by pure code"},
+	{"cmd/kubectl-attune/savingsanswer", client, "answers are made of values"},
+	{"cmd/kubectl-attune/doctor", func(from, d string, standard bool) bool {
+		return from != module+"cmd/kubectl-attune/doctor/look" && client(from, d, standard)
+	}, "the doctor judges values; look reads them"},
 	{"controller", func(_, d string, _ bool) bool { return strings.HasPrefix(d, module+"webhook") },
 		"controller and webhook meet in the API objects"},
 	{"webhook", func(_, d string, _ bool) bool { return strings.HasPrefix(d, module+"controller") },

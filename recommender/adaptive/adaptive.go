@@ -74,10 +74,13 @@ func (e *Estimator) Decide(now time.Time, mayFall bool) recommender.Estimate {
 	return estimate
 }
 
-// remember a wish, and forget those that are older than the hold.
+// remember a wish, and forget those that are older than the hold. They are in order of time.
 func (e *Estimator) remember(now time.Time, want float64) {
-	e.wishes = slices.DeleteFunc(e.wishes, func(w wish) bool { return now.Sub(w.at) >= e.hold })
-	e.wishes = append(e.wishes, wish{now, want})
+	old := 0
+	for old < len(e.wishes) && now.Sub(e.wishes[old].at) >= e.hold {
+		old++
+	}
+	e.wishes = append(slices.Delete(e.wishes, 0, old), wish{now, want})
 }
 
 func (e *Estimator) mostWanted() (most float64) {

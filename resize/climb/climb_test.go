@@ -429,7 +429,7 @@ func TestRowsOfManyPodsAreBounded(t *testing.T) {
 	}
 	for i, pod := range pods {
 		want := 0
-		if i >= 100-v1alpha1.MaxTries {
+		if i > 100-v1alpha1.MaxTries { // one row adds the others up
 			want = 2
 		}
 		assert.Equal(t, want, climb.Of(tries, pod, "app", noon.Add(time.Hour)).Times, i)
@@ -440,5 +440,52 @@ func TestRowsOfManyPodsAreBounded(t *testing.T) {
 	all := []v1alpha1.Try{{What: v1alpha1.TryClimb, Times: 3, Until: metav1.NewTime(noon.Add(time.Hour))}}
 	assert.Zero(t, climb.Of(all, fresh, "app", noon), "a row of several pods that were merged")
 	left := climb.OfLive(append(tries, v1alpha1.Try{What: v1alpha1.TryResize, Pod: "web-1", PodUID: "web-1"}), pods[98:])
-	assert.Len(t, left, 3, "those of the pods that are there, and what is no raise")
+	assert.Len(t, left, 4, "those of the pods that are there, of those that were added up, and what is no raise")
+}
+
+// A workload of more pods than the status has rows for is raised three times a day as well: on average, where all climb.
+func TestManyPodsAreRaisedThriceEach(t *testing.T) {
+	const pods = 100
+	var tries []v1alpha1.Try
+	raised, limits := map[string]int{}, [pods]recommender.Amount{}
+	var live []*corev1.Pod
+	for i := range pods {
+		live = append(live, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%d", i), UID: types.UID(fmt.Sprintf("web-%d", i))}})
+	}
+	now := noon
+	for range 8 {
+		for i, pod := range live {
+			counted := climb.OfAll(tries, pod, "app", now, func() []*corev1.Pod { return live })
+			limit := max(500*mi, limits[i])
+			v := climb.Look(climb.Container{Name: "app", Has: recommender.Allocation{Limit: limit}, Samples: climbTo(limit, now), Raises: counted}, now)
+			if !v.Raises() {
+				require.Equal(t, resize.ReasonLeak, v.Refusal.Reason)
+				assert.Equal(t, noon.Add(24*time.Hour), v.Refusal.Until)
+				continue
+			}
+			raised[pod.Name]++
+			limits[i] = limit + 100*mi
+			move := resize.Move{Container: "app", From: recommender.Size{recommender.Memory: {Limit: limit}}, To: recommender.Size{recommender.Memory: {Limit: limit + 100*mi}}}
+			tries = climb.Noted(tries, pod, resize.Plan{PodName: pod.Name, PodUID: pod.UID, Moves: []resize.Move{move}}, now)
+			require.LessOrEqual(t, len(tries), v1alpha1.MaxTries)
+		}
+		now = now.Add(time.Minute)
+	}
+	total := 0
+	for name, times := range raised {
+		total += times
+		assert.LessOrEqual(t, times, 4, name)
+	}
+	assert.Len(t, raised, pods)
+	assert.LessOrEqual(t, total, 3*pods+v1alpha1.MaxTries)
+	next := []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "next", UID: "next"}}}
+	assert.Zero(t, climb.OfAll(tries, next[0], "app", now, func() []*corev1.Pod { return next }), "all of those are gone")
+}
+
+// climbTo are samples that climb to just below a limit.
+func climbTo(limit recommender.Amount, now time.Time) (out []climb.Sample) {
+	for i := range recommender.Amount(12) {
+		out = append(out, climb.Sample{At: now.Add(time.Duration(i-11) * 5 * time.Second), Bytes: limit * (80 + i) / 92})
+	}
+	return out
 }

@@ -26,6 +26,8 @@ type Raises struct {
 	Reached recommender.Amount
 	// Until is when they are forgotten.
 	Until time.Time
+	// All: they are those of many pods together.
+	All bool
 	// Before is the memory that it had before the first of them; zero where that was given back, or is not known.
 	Before recommender.Allocation
 }
@@ -47,8 +49,27 @@ func Of(tries []v1alpha1.Try, pod *corev1.Pod, container string, now time.Time) 
 	return r
 }
 
-// rowOf is the index of the row of a container of a pod; -1: there is none that has not ended. A row that names no pod is
-// of several that were merged, and counts for none of them.
+// OfAll returns the raises that count for a container of one of a workload's live pods: its own; and where the status has no
+// room for a row of each (package resize adds the oldest up), those of all pods, once they were three for each live pod.
+func OfAll(tries []v1alpha1.Try, pod *corev1.Pod, container string, now time.Time, live func() []*corev1.Pod) Raises {
+	own := Of(tries, pod, container, now)
+	i := slices.IndexFunc(tries, func(t v1alpha1.Try) bool {
+		return t.What == v1alpha1.TryClimb && t.Pod == "" && t.Container == container && t.Amount != nil && now.Before(t.Until.Time)
+	})
+	if i < 0 {
+		return own
+	}
+	t, pods := tries[i], live()
+	counts := slices.ContainsFunc(OfLive(tries, pods), func(t v1alpha1.Try) bool { return t.What == v1alpha1.TryClimb })
+	if int(t.Times) < mostRaises*len(pods) || !counts {
+		return own
+	}
+	reached := max(own.Reached, podview.AmountOf(recommender.Memory, *t.Amount))
+	return Raises{Times: int(t.Times), Since: t.Since.Time, Until: t.Until.Time, Reached: reached, All: true}
+}
+
+// rowOf is the index of the row of a container of a pod; -1: there is none that has not ended. A row that names no pod
+// adds up those of several: OfAll.
 func rowOf(tries []v1alpha1.Try, pod *corev1.Pod, container string, now time.Time) int {
 	return slices.IndexFunc(tries, func(t v1alpha1.Try) bool {
 		return t.What == v1alpha1.TryClimb && now.Before(t.Until.Time) && t.Container == container && t.Pod == pod.Name && t.PodUID == pod.UID
@@ -84,23 +105,38 @@ func Noted(tries []v1alpha1.Try, pod *corev1.Pod, plan resize.Plan, now time.Tim
 	return tries
 }
 
-// OfLive returns the tries without the raises of pods that are gone, so that those of the pods that are there find room. The
-// argument is not changed.
+// OfLive returns the tries without the raises of pods that are gone, so that those of the pods that are there find room. What was
+// added up of several pods stays as long as one of those with a row is there. The argument is not changed.
 func OfLive(tries []v1alpha1.Try, live []*corev1.Pod) []v1alpha1.Try {
 	there := map[types.UID]bool{}
 	for _, pod := range live {
 		there[pod.UID] = true
 	}
+	there[""] = slices.ContainsFunc(tries, func(t v1alpha1.Try) bool { return t.What == v1alpha1.TryClimb && t.Pod != "" && there[t.PodUID] })
 	return slices.DeleteFunc(slices.Clone(tries), func(t v1alpha1.Try) bool { return t.What == v1alpha1.TryClimb && !there[t.PodUID] })
 }
 
 // outgrown reports whether a limit is higher than what the raises reached: it was set since, and they count no more.
 func (r Raises) outgrown(limit recommender.Amount) bool { return r.Reached > 0 && limit > r.Reached }
 
+// Raised reports whether a record is that of a raise, whatever its reason has become since.
+func Raised(tries []v1alpha1.Try, pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time) bool {
+	return slices.ContainsFunc(record.Desired, func(c v1alpha1.ContainerResources) bool {
+		reached := Of(tries, pod, c.Name, now).Reached
+		return reached > 0 && podview.FromResources(c.Resources)[recommender.Memory].Limit == reached
+	})
+}
+
 // refusal is why a container with a limit is not raised once more; nil: it may be.
 func (r Raises) refusal(container string, limit recommender.Amount, now time.Time) *resize.Refusal {
 	if r.Times < mostRaises || !now.Before(r.Until) || r.outgrown(limit) {
 		return nil
+	}
+	if r.All {
+		refused := refuse(container, resize.ReasonLeak, "the pods of the workload were raised three times each before an OOM kill since %s, and climb on, which looks like a "+
+			"leak: mend it, or give them a higher limit; they are raised again after %s", r.Since.UTC().Format(time.RFC3339), r.Until.UTC().Format(time.RFC3339))
+		refused.Until = r.Until
+		return refused
 	}
 	refused := refuse(container, resize.ReasonLeak, "it was raised %d times before an OOM kill since %s, up to %s, and climbs on, which looks like a leak: "+
 		"mend it, or give it a higher limit; it is raised again after %s, or in a new pod", r.Times, r.Since.UTC().Format(time.RFC3339),

@@ -461,8 +461,12 @@ func GivenUp(record v1alpha1.ResizeRecord) v1alpha1.ResizeRecord {
 	return startPuttingBack(*record.DeepCopy(), v1alpha1.RecordWithdrawing, resize.ReasonInfeasible)
 }
 
-// Recreates reports whether the pod may be evicted if its node refuses the record's size.
+// Recreates reports whether the pod may be evicted if its node refuses the record's size. A raise before an OOM kill moves no
+// pod: its successor would be born without it.
 func Recreates(record v1alpha1.ResizeRecord, rules resize.Rules) bool {
+	if record.Reason == resize.ReasonClimb {
+		return false
+	}
 	record.Reason = resize.ReasonInfeasible
 	return worthEvicting(record, rules)
 }

@@ -1,8 +1,9 @@
 package sim
 
 import (
+	"cmp"
 	"context"
-	"math/rand/v2"
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	workloadloop "attune.io/attune/controller/workload"
+	"attune.io/attune/test/kubelet"
 	"attune.io/attune/usage"
 )
 
@@ -17,19 +19,70 @@ import (
 type ramp struct {
 	from, until time.Time
 	speed, top  float64
+	// every: it climbs anew so often, and needs none of it once the climb has lasted so long; zero: it climbs once.
+	every, lasts time.Duration
+	// varied: each climb has a top of its own, from a quarter to four times as much.
+	varied bool
+	// own: each process climbs from its own start on.
+	own bool
+	// apart is how much later the last replica may climb than the first.
+	apart time.Duration
+	// stalls: its tasks wait for memory where little is left.
+	stalls bool
 }
 
-// at is what it needs at a time.
-func (r ramp) at(now time.Time) float64 {
-	if r.speed == 0 || now.Before(r.from) || !now.Before(r.until) {
+// at is what a replica needs at a time.
+func (r ramp) at(now, started time.Time, replica string) float64 {
+	if r.speed == 0 {
 		return 0
 	}
-	return min(r.top, r.speed*now.Sub(r.from).Seconds())
+	from, until := r.from, r.until
+	if r.apart > 0 {
+		later := time.Duration(noise(0, replica, 0) * float64(r.apart))
+		from, until = from.Add(later), until.Add(later)
+	}
+	if now.Before(from) || !now.Before(until) {
+		return 0
+	}
+	if r.own && started.After(from) {
+		from = started
+	}
+	since, top := now.Sub(from), r.top
+	if r.every > 0 {
+		if r.varied {
+			top *= math.Pow(4, 2*noise(uint64(r.top), "top", int64(since/r.every))-1)
+		}
+		since %= r.every
+	}
+	if r.every > 0 && since >= r.lasts {
+		return 0
+	}
+	return min(top, r.speed*since.Seconds())
 }
 
 const (
-	// climbsEvery is how often containers near their limits are looked at, tracedFor how far back they are told of.
-	climbsEvery, tracedFor = 15 * time.Second, 20 * time.Minute
+	// rampStep is how exactly the time is foreseen at which a climb is over a limit, rampAhead how far ahead.
+	rampStep, rampAhead = 5 * time.Second, 5 * time.Minute
+)
+
+// over is when a container that may climb is over its limit, or is to be looked at again; zero: it does not climb soon.
+func (r ramp) over(d demand, run kubelet.Run, limit float64, now time.Time) time.Time {
+	if r.speed == 0 || now.Add(rampAhead).Before(r.from) || now.After(r.until.Add(r.apart)) {
+		return time.Time{}
+	}
+	at := now.Truncate(rampStep).Add(rampStep)
+	for ; at.Sub(now) < rampAhead; at = at.Add(rampStep) {
+		if !at.Before(run.StartedAt.Add(fillsIn)) && d.memoryAt(at, run.StartedAt, run.Pod.Name) > limit {
+			break
+		}
+	}
+	return at
+}
+
+const (
+	// climbsEvery is how often containers near their limits are looked at, tracedFor how far back they are told of, and
+	// mostTraced by how many samples.
+	climbsEvery, tracedFor, mostTraced = 15 * time.Second, 20 * time.Minute, 80
 )
 
 // traces tell of the memory of containers, a sample each climbsEvery.
@@ -42,7 +95,7 @@ func (s traces) Lately(_ context.Context, namespace string, pods []string, at ti
 	}
 	out := usage.Traces{}
 	for _, name := range pods {
-		if pod := s.of.w.pod(namespace, name); pod != nil {
+		if pod := s.of.w.pod(namespace, name); pod != nil && !s.of.w.faults.untold(pod) {
 			out[name] = s.of.w.tracesOf(pod, at)
 		}
 	}
@@ -54,14 +107,23 @@ func (w *world) tracesOf(pod *corev1.Pod, now time.Time) map[string]usage.Trace 
 	out := map[string]usage.Trace{}
 	for _, l := range w.lives.all[string(pod.UID)] {
 		var samples []usage.Sample
-		for at := now.Add(-tracedFor).Truncate(climbsEvery).Add(climbsEvery); !at.After(now); at = at.Add(climbsEvery) {
+		every := cmp.Or(w.plan.Sampled, climbsEvery)
+		for at := now.Add(-min(tracedFor, mostTraced*every)).Truncate(every).Add(every); !at.After(now); at = at.Add(every) {
 			if !at.Before(l.started.Add(fillsIn)) && (l.ended.IsZero() || !at.After(l.ended)) {
 				samples = append(samples, usage.Sample{At: at.UnixMilli(), Value: l.of.memoryAt(at, l.started, l.pod)})
 			}
 		}
-		out[l.container] = usage.Trace{Samples: samples}
+		out[l.container] = usage.Trace{Samples: samples, Stalled: l.stalled(memoryLimitOf(pod, l.container), now)}
 	}
 	return out
+}
+
+// stalled is the part of the time for which a container waits for memory.
+func (l *life) stalled(limit float64, now time.Time) float64 {
+	if l.of.ramp.stalls && l.of.memoryAt(now, l.started, l.pod) > 0.93*limit {
+		return 0.3
+	}
+	return 0
 }
 
 // tellOfClimbs wakes the workloads with a container that is on its way to its memory limit, as the embedded source does.
@@ -76,7 +138,7 @@ func (o *operator) tellOfClimbs() {
 		if pod == nil || string(pod.UID) != uid || !of.ended.IsZero() {
 			continue
 		}
-		if !holdsHalf(pod, w.lives.all[uid], w.time.now) {
+		if !w.rises(pod, w.lives.all[uid]) {
 			continue
 		}
 		for name, trace := range w.tracesOf(pod, w.time.now) {
@@ -90,10 +152,13 @@ func (o *operator) tellOfClimbs() {
 	}
 }
 
-// holdsHalf: a container holds half of its memory limit.
-func holdsHalf(pod *corev1.Pod, of []*life, now time.Time) bool {
+// rises: a container holds half of its memory limit, and more in the newest sample than in the ones before.
+func (w *world) rises(pod *corev1.Pod, of []*life) bool {
+	every := cmp.Or(w.plan.Sampled, climbsEvery)
+	last := w.time.now.Truncate(every)
 	for _, l := range of {
-		if limit := memoryLimitOf(pod, l.container); limit > 0 && l.of.memoryAt(now, l.started, l.pod)*2 >= limit {
+		limit, holds := memoryLimitOf(pod, l.container), l.of.memoryAt(last, l.started, l.pod)
+		if limit > 0 && holds*2 >= limit && holds > l.of.memoryAt(last.Add(-max(every, 2*rampStep)), l.started, l.pod) {
 			return true
 		}
 	}
@@ -195,25 +260,6 @@ func crashesInSpikes() plan {
 	p.Script = func(w *world) {
 		w.time.after(4*time.Hour, func() { w.watching.disturbed("they climb") })
 		w.time.after(5*time.Hour, func() { w.watching.disturbed("they need little again") })
-	}
-	return p
-}
-
-// withClimbs is the world of a seed in which some workloads climb now and then, with random numbers of their own.
-func withClimbs(seed uint64) plan {
-	p := drawn(seed)
-	p.Climbs = true
-	r := rand.New(rand.NewPCG(seed, 0xc11b))
-	for i := range p.Workloads {
-		if r.IntN(3) == 0 {
-			continue
-		}
-		from := beginning.Add(time.Duration(r.Int64N(int64(p.Length))))
-		of := &p.Workloads[i].Demand
-		of.ramp = ramp{
-			from: from, until: from.Add(10*time.Minute + time.Duration(r.Int64N(int64(3*time.Hour)))),
-			speed: pick(r, 0.02, 0.1, 0.3, 1, 3) * mib, top: of.memory * (0.2 + 2*r.Float64()),
-		}
 	}
 	return p
 }

@@ -54,7 +54,7 @@ func (d demand) memoryAt(now, started time.Time, replica string) float64 {
 	if d.shape == leaking {
 		memory += d.memory * now.Sub(started).Hours() / 48
 	}
-	return memory*(0.97+0.03*noise(d.seed, replica+"m", now.Unix()/300)) + d.ramp.at(now)
+	return memory*(0.97+0.03*noise(d.seed, replica+"m", now.Unix()/300)) + d.ramp.at(now, started, replica)
 }
 
 // load is how busy it is, around 1.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -43,6 +44,9 @@ func (f *faults) any() bool {
 
 // partial: the usage source does not answer about all pods, and says so.
 func (f *faults) partial() bool { return f.w.time.now.Before(f.partialUntil) }
+
+// untold: the usage source does not answer about a pod.
+func (f *faults) untold(pod *corev1.Pod) bool { return f.partial() && noise(1, pod.Name, 0) < 0.5 }
 
 // tooMuch is the error of a source that is asked about more than it can answer at once.
 func (f *faults) tooMuch(q usage.Query) error {

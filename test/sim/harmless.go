@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/resize"
 	"attune.io/attune/test/sim/api"
 )
 
@@ -25,10 +27,12 @@ type harmless struct {
 	*scene
 	kills map[string]kill // the highest limit of each recommendation and container
 	kept  map[string]time.Time
+	// undone: pods of a recommendation are put back to what they had before attune, because a person asked for it.
+	undone map[types.NamespacedName]bool
 }
 
 func newHarmless(s *scene) *harmless {
-	return &harmless{scene: s, kills: map[string]kill{}, kept: map[string]time.Time{}}
+	return &harmless{scene: s, kills: map[string]kill{}, kept: map[string]time.Time{}, undone: map[types.NamespacedName]bool{}}
 }
 
 func (h *harmless) changed(e api.Event) {
@@ -58,13 +62,18 @@ func (h *harmless) lowered(of types.NamespacedName, pod, old *corev1.Pod, how wa
 		for _, c := range old.Spec.Containers {
 			before[c.Name] = limitOf(c)
 		}
+		for _, s := range old.Status.ContainerStatuses { // growth that the node never gave, and that is withdrawn, was not had
+			if s.Resources != nil && !s.Resources.Limits.Memory().IsZero() {
+				before[s.Name] = min(before[s.Name], s.Resources.Limits.Memory().Value())
+			}
+		}
 	default:
 		return
 	}
 	for _, c := range pod.Spec.Containers {
 		k, killed := h.kills[of.String()+" "+c.Name]
 		now, had := limitOf(c), before[c.Name]
-		if killed && h.now().Sub(k.at) < holdsFor && now > 0 && now < had && now <= k.limit {
+		if killed && !h.undone[of] && h.now().Sub(k.at) < holdsFor && now > 0 && now < had && now <= k.limit {
 			h.violate("harmless", of.String(), "container %s of pod %s gets a memory limit of %d bytes in place of %d; with %d bytes a container was killed at %s", c.Name, pod.Name, now, had, k.limit, k.at)
 		}
 	}
@@ -92,6 +101,7 @@ func original(pod *corev1.Pod) map[string]int64 {
 
 // keeps: sizes at which a container was killed.
 func (h *harmless) keeps(rec *v1alpha1.AttuneRecommendation, how watch.EventType) {
+	h.undone[key2(rec.Namespace, rec.Name)] = slices.ContainsFunc(rec.Status.Records, func(r v1alpha1.ResizeRecord) bool { return r.Wave == resize.WaveUndo })
 	of := key2(rec.Namespace, rec.Name).String()
 	for _, kept := range rec.Status.Kept {
 		key := of + " " + kept.Name

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -9,7 +10,8 @@ import (
 	"attune.io/attune/test/sim/api"
 )
 
-// oneWave: the pods of one wave that are harmed are one revert to the back-off, and not as many as there are pods.
+// oneWave: the pods of one wave that are harmed are one revert to the back-off, and not as many as there are pods. A wave that
+// was begun since is another one.
 type oneWave struct {
 	deaf
 	*scene
@@ -35,8 +37,11 @@ func (o *oneWave) changed(e api.Event) {
 		return
 	}
 	since := o.now().Sub(o.raised[key])
+	another := slices.ContainsFunc(after.Status.Records, func(r v1alpha1.ResizeRecord) bool {
+		return r.Phase == v1alpha1.RecordReverting && r.WrittenAt.After(o.raised[key])
+	})
 	o.raised[key] = o.now()
-	if now > was+1 || since < time.Minute {
+	if now > was+1 || since < time.Minute && !another {
 		o.violate("one wave, one revert", key.String(), "%d consecutive reverts became %d, %s after the last one", was, now, since)
 	}
 }

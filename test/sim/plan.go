@@ -45,8 +45,10 @@ type plan struct {
 	Script func(*world)
 	// Meets is the phase of a record that the version before is to meet in this world; empty: none.
 	Meets v1alpha1.RecordPhase
-	// Climbs: the operator raises what climbs towards its memory limit. The worlds of seeds are played without it.
+	// Climbs: the operator raises what climbs towards its memory limit. Two thirds of the seeds are played without it.
 	Climbs bool
+	// Sampled is how often memory is measured that may climb; zero: climbsEvery.
+	Sampled time.Duration
 	// NothingHarms: no size is too small for a container of this world, and none is killed.
 	NothingHarms bool
 	// Calm is how long nothing happens at the end.

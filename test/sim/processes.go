@@ -98,6 +98,9 @@ func (p processes) Next(run kubelet.Run, now time.Time) time.Time {
 	if limit == 0 {
 		return next
 	}
+	if at := d.ramp.over(d, run, limit, now); !at.IsZero() {
+		return earliest(next, at)
+	}
 	full := run.StartedAt.Add(fillsIn)
 	for at := now.Truncate(time.Minute).Add(time.Minute); at.Sub(now) < foresees; at = at.Add(time.Minute) {
 		if full.After(now) && full.Before(at) && d.memoryAt(full, run.StartedAt, run.Pod.Name) > limit {

@@ -24,6 +24,7 @@ var (
 	hours   = flag.Float64("sim.hours", 0, "begin no world after so many hours; 0: none is too late")
 	limit   = flag.Duration("sim.longest", 0, "end a world that takes longer than this; 0: none")
 	formers = flag.Bool("sim.former", false, "the version before leads now and then, in the worlds of TestSeeds")
+	ramps   = flag.Bool("sim.ramps", false, "containers climb towards their limits in the worlds of all seeds, not of a third")
 	tells   = flag.Bool("sim.v", false, "tell of each world what was written and how fast")
 )
 
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 
 // open are the seeds that show a defect of the product which is not mended yet; README.md says which. They are played
 // where seeds are named by -sim.seed or hours by -sim.hours.
-var open []uint64
+var open = []uint64{45, 77}
 
 // play a world, and tell what does not hold.
 func play(t *testing.T, seed uint64, p plan) *world {
@@ -59,6 +60,9 @@ func play(t *testing.T, seed uint64, p plan) *world {
 	for _, v := range w.run() {
 		again := fmt.Sprintf("-run '%s$'", t.Name())
 		if seed > 0 {
+			if *ramps {
+				again += " -sim.ramps"
+			}
 			if *formers {
 				again += " -sim.former"
 			}
@@ -67,7 +71,7 @@ func play(t *testing.T, seed uint64, p plan) *world {
 		t.Errorf("seed %d: %s\nagain: cd test && go test ./sim %s -sim.v", seed, v, again)
 	}
 	if *tells {
-		t.Logf("seed %d: %s of %d workloads in %s, life %016x, pods %016x; %v, passes %v; events %v, phases %v, met %v", seed, w.time.now.Sub(beginning), len(p.Workloads), w.cpu.Round(time.Millisecond), life.Sum64(), resizes.Sum64(), w.watching.writes, w.watching.passes, w.told.count, w.phases, w.met)
+		t.Logf("seed %d: %s of %d workloads in %s, life %016x, pods %016x; %v, passes %v; events %v, phases %v, met %v, raises %v", seed, w.time.now.Sub(beginning), len(p.Workloads), w.cpu.Round(time.Millisecond), life.Sum64(), resizes.Sum64(), w.watching.writes, w.watching.passes, w.told.count, w.phases, w.met, w.watching.raises)
 	}
 	return w
 }
@@ -75,6 +79,9 @@ func play(t *testing.T, seed uint64, p plan) *world {
 // seeded is the world of a seed, with takeovers where they are asked for.
 func seeded(seed uint64) plan {
 	p := drawn(seed)
+	if *ramps || ramped(seed) {
+		p.drawRamps(seed)
+	}
 	if *formers {
 		p.drawTakeovers(seed)
 	}
@@ -107,21 +114,12 @@ func TestSeeds(t *testing.T) {
 	t.Logf("seeds from %d on: %d", *first, min(played.Load(), uint64(*seeds)))
 }
 
-// climbingSeeds is how many seeds TestClimbs plays.
-const climbingSeeds = 6
-
 // TestClimbs plays worlds in which containers climb towards their memory limits, with what raises them before a kill.
 func TestClimbs(t *testing.T) {
 	for name, p := range climbing() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			play(t, 0, p)
-		})
-	}
-	for seed := *first; seed < *first+min(uint64(*seeds), climbingSeeds); seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			play(t, seed, withClimbs(seed))
 		})
 	}
 }

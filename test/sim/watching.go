@@ -72,12 +72,16 @@ type watching struct {
 	owners map[types.NamespacedName]types.NamespacedName
 	// writes by actor, verb and kind, passes by loop.
 	writes, passes map[string]int
+	// raises before a kill, and what became of them.
+	raises map[string]int
 }
 
 func newWatching(w *world) *watching {
 	v := &watching{w: w, owners: map[types.NamespacedName]types.NamespacedName{}, writes: map[string]int{}, passes: map[string]int{}, last: w.time.now}
 	s := &scene{now: func() time.Time { return w.time.now }, workloadOf: v.workloadOf, excused: v.excused, violate: v.violate}
-	v.invariants = []invariant{newCalm(s), newRepeats(s), newAwake(s), newSpins(s), newFloors(s), newHarmless(s), newEnds(s), newBirths(s), newOneWave(s), newRecommended(s, w.selected),
+	raises := newRaises(s, w.mostMemory, w.memoryOf)
+	w.told.heard, v.raises = raises.told, raises.count
+	v.invariants = []invariant{raises, newCalm(s), newRepeats(s), newAwake(s), newSpins(s), newFloors(s), newHarmless(s), newEnds(s), newBirths(s), newOneWave(s), newRecommended(s, w.selected),
 		newRest(s), newReached(s, w.podsOf), newStarts(s),
 		newFreshUsage(s, w.wantedUsage, w.sourceIsWell, w.sourceReaches),
 		newReverted(s, w.autoReverts), newNeighbours(s, func() bool { return w.noRights }), newLetGo(s), &originals{scene: s, template: w.template},

@@ -293,6 +293,8 @@ func (w *world) run() []string {
 type told struct {
 	lines []string
 	count map[string]int
+	// heard is called with each note; nil: nobody listens.
+	heard func(note string)
 }
 
 func (t *told) Eventf(about, related runtime.Object, kind, reason, _, note string, args ...any) {
@@ -306,6 +308,9 @@ func (t *told) Eventf(about, related runtime.Object, kind, reason, _, note strin
 	}
 	if o, ok := related.(client.Object); ok {
 		name = o.GetName() // The recommendation of a pod, whose name the note has.
+	}
+	if t.heard != nil {
+		t.heard(fmt.Sprintf(note, args...))
 	}
 	t.lines = append(t.lines, name+" "+kind+" "+reason+" "+fmt.Sprintf(note, args...))
 	if len(t.lines) > 400 {

@@ -219,13 +219,12 @@ func (s *scraper) limitsOf(ctx context.Context, pod Pod) (map[string]float64, er
 
 // limit looks up the memory limit of a series' container. Where that fails, the last one stays.
 func (r *reader) limit(k *known) {
-	pod, told := podOf(k.labels)
-	if !told || r.limitsOf == nil || k.labels.Get(labels.MetricName) != workingSet {
+	if !k.held || r.limitsOf == nil {
 		return
 	}
-	if r.limited.pod != pod {
-		r.limited.pod = pod
-		r.limited.limits, r.limited.err = r.limitsOf(pod)
+	if r.limited.pod != k.pod {
+		r.limited.pod = k.pod
+		r.limited.limits, r.limited.err = r.limitsOf(k.pod)
 	}
 	if r.limited.err == nil {
 		k.limit = r.limited.limits[k.labels.Get("container")]

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/embedded/raw"
+	"attune.io/attune/usage/sourcetest"
 )
 
 // near is a set of nodes, of which each was found to have a container that holds much.
@@ -141,4 +143,33 @@ func TestLately(t *testing.T) {
 	assert.Empty(t, r.traces("other", []string{"web-1"}, at))
 	r.forget(began.Add(3 * time.Hour))
 	assert.Empty(t, r.ofPod, "what is gone is forgotten")
+}
+
+// A limit that was lowered since the last scrape is the one that counts: what rested beneath the old one may be close to it.
+func TestALimitIsLookedUpAtEachScrape(t *testing.T) {
+	start := time.Now().Truncate(time.Hour)
+	f := newFixture(t, func(time.Time) []sourcetest.Measured { return nil }, start, "")
+	f.scraper.cluster = places{f, map[Pod]string{{"bank", "web-1"}: "node1"}}
+	limit, told, looked := 1000.0, []Pod(nil), 0
+	f.scraper.climb = &Climb{
+		Limits: func(context.Context, Pod) (map[string]float64, error) {
+			looked++
+			return map[string]float64{"app": limit}, nil
+		},
+		Near: func(float64, []usage.Sample, time.Time) bool { return true },
+		Tell: func(pod Pod) { told = append(told, pod) },
+	}
+	scrape := func(minute int) {
+		at := start.Add(time.Duration(minute) * time.Minute)
+		f.clock.SetTime(at)
+		f.tell(t, "node1", fmt.Sprintf(
+			"container_cpu_usage_seconds_total{container=\"app\",namespace=\"bank\",pod=\"web-1\"} 1 %[1]d\n"+
+				"container_memory_working_set_bytes{container=\"app\",namespace=\"bank\",pod=\"web-1\"} 400 %[1]d\n", at.UnixMilli()))
+	}
+	scrape(0)
+	assert.Empty(t, told)
+	limit = 600
+	scrape(1)
+	assert.Equal(t, []Pod{{"bank", "web-1"}}, told)
+	assert.Equal(t, 2, looked, "once for a pod in a scrape")
 }

@@ -73,8 +73,8 @@ func (r *reader) take(p point) {
 		return
 	}
 	r.batch = append(r.batch, scraped{k.series, raw.Sample{At: p.at, Value: p.value}})
-	if k.limit > 0 && p.value >= k.limit/2 {
-		r.high = append(r.high, high{Pod{k.labels.Get("namespace"), k.labels.Get("pod")}, k.series, k.limit})
+	if r.limit(k); k.limit > 0 && p.value >= k.limit/2 {
+		r.high = append(r.high, high{k.pod, k.series, k.limit})
 	}
 }
 
@@ -143,7 +143,9 @@ func (r *reader) check(k *known) {
 		}
 	}
 	k.drop = ""
-	r.limit(k)
+	told := false
+	k.pod, told = podOf(k.labels)
+	k.held = told && k.labels.Get(labels.MetricName) == workingSet
 	if k.series == nil {
 		k.series = r.scraper.intern(k.labels)
 		k.labels = k.series.labels

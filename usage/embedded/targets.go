@@ -156,7 +156,10 @@ type known struct {
 	// drop is the reason for which the series is not kept; empty: it is kept.
 	drop   usage.Drop
 	labels labels.Labels
-	// limit is the memory limit of the container whose memory the series tells of, in bytes; 0: it is not looked at for that.
+	// held: it tells of the memory of a container of this pod, whose limit is looked up at each scrape.
+	held bool
+	pod  Pod
+	// limit is the memory limit of that container, in bytes; 0: it is not looked at for that.
 	limit float64
 	// checked is the round in which it was last looked up where its pod is.
 	round, checked int

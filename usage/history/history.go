@@ -81,9 +81,9 @@ func (h *history) newest(first, last int64) int64 {
 // steps returns the steps that have a value of CPU or of memory, oldest first. A measure that is missing in a step
 // is NaN. MemoryPeak is always NaN: a source yields memory as the highest value of the step already.
 func (h *history) steps(step time.Duration) []recommender.StepUsage {
-	var steps []recommender.StepUsage
 	first, last := h.cpu.first, h.cpu.last
 	cpu, peak, memory := h.cpu.values(first, last), h.peakValues(first, last), h.memory.values(first, last)
+	steps := make([]recommender.StepUsage, 0, len(cpu))
 	for i := range cpu {
 		if math.IsNaN(cpu[i]) && math.IsNaN(memory[i]) {
 			continue

@@ -51,4 +51,7 @@
 {{- if and (eq .Values.certs.provider "cert-manager") (lookup "v1" "Namespace" "" "kube-system") (not (.Capabilities.APIVersions.Has "cert-manager.io/v1")) -}}
 {{- fail "certs.provider is cert-manager, but the cluster has none: install cert-manager, or set certs.provider=self-signed" -}}
 {{- end -}}
+{{- if and (.Values.alerts).enabled (lookup "v1" "Namespace" "" "kube-system") (not (.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) -}}
+{{- fail "alerts.enabled needs Prometheus Operator's PrometheusRule, which the cluster has not: install it, or have your Prometheus server read charts/attune/alerts" -}}
+{{- end -}}
 {{- end -}}

@@ -59,13 +59,13 @@ func (r Reader) Recommendation(ctx context.Context, pod embedded.Pod) (types.Nam
 	return client.ObjectKeyFromObject(rec), true
 }
 
-// sized returns a pod and its workload's recommendation; nil: one of them is not there.
+// sized returns a pod and its workload's recommendation, which are not to be changed; nil: one of them is not there.
 func (r Reader) sized(ctx context.Context, pod embedded.Pod) (*corev1.Pod, *v1alpha1.AttuneRecommendation, error) {
 	if !r.Cached(pod.Namespace) {
 		return nil, nil, nil
 	}
 	found := &corev1.Pod{}
-	if err := r.Cache.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Name}, found); err != nil {
+	if err := r.Cache.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Name}, found, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, client.IgnoreNotFound(err)
 	}
 	id, owned := workload.OwnerOf(found, found.Namespace, owners.Jobs{Reader: r.Cache})
@@ -73,7 +73,7 @@ func (r Reader) sized(ctx context.Context, pod embedded.Pod) (*corev1.Pod, *v1al
 		return nil, nil, nil
 	}
 	rec := &v1alpha1.AttuneRecommendation{}
-	if err := r.Cache.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.RecommendationName()}, rec); err != nil {
+	if err := r.Cache.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.RecommendationName()}, rec, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, client.IgnoreNotFound(err)
 	}
 	return found, rec, nil

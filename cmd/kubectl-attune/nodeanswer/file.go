@@ -1,4 +1,6 @@
-package main
+// Package nodeanswer has the answers of kubectl attune node: that of a file (File) and that of a node of the cluster
+// (Live). It computes nothing but their text.
+package nodeanswer
 
 import (
 	"cmp"
@@ -6,12 +8,13 @@ import (
 	"slices"
 
 	"attune.io/attune/cmd/kubectl-attune/demandfile"
+	"attune.io/attune/cmd/kubectl-attune/table"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
 )
 
-// nodeAnswer is the answer of node --file.
+// File is the answer of node --file.
 // Its JSON, with -o json:
 //
 //	{"pods": [{"name": "shop/web-1", "containers": [{
@@ -20,7 +23,7 @@ import (
 //	}]}],
 //	 "evictions": [{"name": "shop/batch-1", "reason": "…"}],
 //	 "overcommitted": false}
-type nodeAnswer struct {
+type File struct {
 	// Pods that stay, by name; never nil.
 	Pods []nodePod `json:"pods"`
 	// Evictions in the order in which they would be made; never nil.
@@ -65,10 +68,10 @@ type nodeEviction struct {
 	as string
 }
 
-// newNodeAnswer makes the answer of a result. Grants are in the order of all containers of all pods; steps returns
+// NewFile makes the answer of a result. Grants are in the order of all containers of all pods; steps returns
 // those of one container.
-func newNodeAnswer(demands demandfile.Demands, result node.Result, steps func(pod, container int) []recommender.Step) nodeAnswer {
-	answer := nodeAnswer{Pods: []nodePod{}, Evictions: []nodeEviction{}, Overcommitted: result.Overcommitted != [2]bool{}}
+func NewFile(demands demandfile.Demands, result node.Result, steps func(pod, container int) []recommender.Step) File {
+	answer := File{Pods: []nodePod{}, Evictions: []nodeEviction{}, Overcommitted: result.Overcommitted != [2]bool{}}
 	gone := map[int]bool{}
 	for _, v := range result.Evictions {
 		gone[v.Pod] = true
@@ -113,22 +116,20 @@ func newNodeContainer(demand node.Container, g node.Grant, measured [2]bool) nod
 	return c
 }
 
-// Human implements document.
+// Human writes the answer for people.
 // It writes a table of the pods. -o wide adds the computation. Evictions, and a sentence about overcommitment,
 // follow where there are any.
-func (a nodeAnswer) Human(w io.Writer, wide bool) error {
-	if err := a.table().write(w); err != nil {
+func (a File) Human(w io.Writer, wide bool) error {
+	if err := a.table().Write(w); err != nil {
 		return err
 	}
 	if wide {
-		if err := blankThen(w, a.computation()); err != nil {
+		if err := a.computation().WriteBelow(w); err != nil {
 			return err
 		}
 	}
-	if len(a.Evictions) > 0 {
-		if err := blankThen(w, a.evictions()); err != nil {
-			return err
-		}
+	if err := a.evictions().WriteBelow(w); err != nil {
+		return err
 	}
 	if a.Overcommitted {
 		_, err := io.WriteString(w, "\nOvercommitted: the pods do not fit, and no pod may be evicted to make them fit. Every pod keeps what it holds of its share, and gets its part of the room that is left.\n")
@@ -137,23 +138,15 @@ func (a nodeAnswer) Human(w io.Writer, wide bool) error {
 	return nil
 }
 
-// blankThen writes an empty line and a table.
-func blankThen(w io.Writer, t table) error {
-	if _, err := io.WriteString(w, "\n"); err != nil {
-		return err
-	}
-	return t.write(w)
-}
-
 // table has one row for each container: what it holds, its demand and its grant.
-func (a nodeAnswer) table() table {
-	t := table{header: []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU GRANT", "MEMORY", "MEMORY PEAK", "MEMORY GRANT", "MEMORY LIMIT"}}
+func (a File) table() table.Table {
+	t := table.Table{Header: []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU GRANT", "MEMORY", "MEMORY PEAK", "MEMORY GRANT", "MEMORY LIMIT"}}
 	const cpu, memory = recommender.CPU, recommender.Memory
 	for _, p := range a.Pods {
 		for _, c := range p.Containers {
-			t.add(p.Name, c.Name,
-				orDash(cpu, c.demand.Current[cpu]), c.wanted(cpu, c.demand.Of[cpu].Base), c.wanted(cpu, c.demand.Of[cpu].Peak), cell(cpu, c.CPURequest),
-				orDash(memory, c.demand.Current[memory]), c.wanted(memory, c.demand.Of[memory].Peak), cell(memory, c.MemoryRequest), cell(memory, c.MemoryLimit))
+			t.Add(p.Name, c.Name,
+				orDash(cpu, c.demand.Current[cpu]), c.wanted(cpu, c.demand.Of[cpu].Base), c.wanted(cpu, c.demand.Of[cpu].Peak), table.Cell(cpu, c.CPURequest),
+				orDash(memory, c.demand.Current[memory]), c.wanted(memory, c.demand.Of[memory].Peak), table.Cell(memory, c.MemoryRequest), table.Cell(memory, c.MemoryLimit))
 		}
 	}
 	return t
@@ -176,12 +169,12 @@ func orDash(r recommender.Resource, amount recommender.Amount) string {
 }
 
 // computation has one row for each step by which a grant was computed.
-func (a nodeAnswer) computation() table {
-	t := table{header: []string{"POD", "CONTAINER", "RESOURCE", "STEP", "AMOUNT", "WHY"}}
+func (a File) computation() table.Table {
+	t := table.Table{Header: []string{"POD", "CONTAINER", "RESOURCE", "STEP", "AMOUNT", "WHY"}}
 	for _, p := range a.Pods {
 		for _, c := range p.Containers {
 			for _, s := range c.steps {
-				t.add(p.Name, c.Name, s.Resource.String(), s.Name, explain.Readable(s.Resource, recommender.Format(s.Resource, s.After)), s.Reason)
+				t.Add(p.Name, c.Name, s.Resource.String(), s.Name, explain.Readable(s.Resource, recommender.Format(s.Resource, s.After)), s.Reason)
 			}
 		}
 	}
@@ -189,10 +182,10 @@ func (a nodeAnswer) computation() table {
 }
 
 // evictions has one row for each pod that would be evicted, in their order.
-func (a nodeAnswer) evictions() table {
-	t := table{header: []string{"EVICTED", "RANKING", "WHY"}}
+func (a File) evictions() table.Table {
+	t := table.Table{Header: []string{"EVICTED", "RANKING", "WHY"}}
 	for _, v := range a.Evictions {
-		t.add(v.Name, v.as, v.Reason)
+		t.Add(v.Name, v.as, v.Reason)
 	}
 	return t
 }

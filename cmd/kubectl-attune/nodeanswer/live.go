@@ -1,4 +1,4 @@
-package main
+package nodeanswer
 
 import (
 	"fmt"
@@ -8,32 +8,41 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"attune.io/attune/cmd/kubectl-attune/table"
 	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/recommender"
 )
 
-// Human implements document.
+// Live is the answer of node about a node of the cluster. From the leader it has the last decision. Without
+// the leader it is made of pods and recommendations: grants and gates are not known then, and a container gets the
+// size of its open resize, else what it holds.
+type Live struct {
+	// Node is the JSON of the answer. Its Decided is nil where no leader answered.
+	decision.Node
+	// Now is the time from which the age of the decision counts.
+	Now time.Time `json:"-"`
+}
+
+// Human writes the answer for people.
 // It writes a line about the node, a table of the containers, with -o wide the computation, and then evictions and
 // what the node is short of.
-func (a liveNode) Human(w io.Writer, wide bool) error {
+func (a Live) Human(w io.Writer, wide bool) error {
 	if _, err := fmt.Fprintf(w, "Node %s has %s: %s for pods that count as they are, %s for those that share%s\n\n",
 		a.Node.Node, pairText(a.Allocatable), pairText(a.Others), pairText(a.Available), a.decidedText()); err != nil {
 		return err
 	}
-	if err := a.table(wide).write(w); err != nil {
+	if err := a.table(wide).Write(w); err != nil {
 		return err
 	}
 	if a.Decided != nil && wide {
-		if err := blankThen(w, a.computation()); err != nil {
+		if err := a.computation().WriteBelow(w); err != nil {
 			return err
 		}
 	}
-	if len(a.Evictions) > 0 {
-		if err := blankThen(w, a.evictions()); err != nil {
-			return err
-		}
+	if err := a.evictions().WriteBelow(w); err != nil {
+		return err
 	}
 	if a.Decided == nil {
 		return nil
@@ -47,15 +56,15 @@ func pairText(p decision.Pair) string {
 }
 
 // decidedText is what the leader decided and when; empty where no leader answered.
-func (a liveNode) decidedText() string {
+func (a Live) decidedText() string {
 	if a.Decided == nil {
 		return ""
 	}
-	return fmt.Sprintf(", who need %s; decided %s ago", pairText(a.Decided.Needed), duration.HumanDuration(max(0, a.now.Sub(a.Decided.At).Round(time.Second))))
+	return fmt.Sprintf(", who need %s; decided %s ago", pairText(a.Decided.Needed), duration.HumanDuration(max(0, a.Now.Sub(a.Decided.At).Round(time.Second))))
 }
 
 // shortness writes that the pods do not fit, and which pods keep more than their share.
-func (a liveNode) shortness(w io.Writer) error {
+func (a Live) shortness(w io.Writer) error {
 	var text strings.Builder
 	if a.Decided.Overcommitted {
 		text.WriteString("\nOvercommitted: the pods do not fit, and no pod may be evicted to make them fit. Every pod keeps what it holds of its share, and gets its part of the room that is left.\n")
@@ -80,14 +89,14 @@ func resourceOf(name string) recommender.Resource {
 
 // table has one row for each container. Its columns depend on whether the leader answered: shares are known only
 // then.
-func (a liveNode) table(wide bool) table {
-	t := table{header: []string{"POD", "CONTAINER", "CPU", "CPU PEAK", "CPU GETS", "MEMORY", "MEMORY PEAK", "MEMORY GETS", "MEMORY LIMIT", "AS IT IS"}}
+func (a Live) table(wide bool) table.Table {
+	t := table.Table{Header: []string{"POD", "CONTAINER", "CPU", "CPU PEAK", "CPU GETS", "MEMORY", "MEMORY PEAK", "MEMORY GETS", "MEMORY LIMIT", "AS IT IS"}}
 	// A decision has shares, demands and reasons, so the table has more columns.
 	if a.Decided != nil {
-		t.header = []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU SHARE", "CPU GETS", "MEMORY", "MEMORY SHARE", "MEMORY GETS", "MEMORY LIMIT", "REASON"}
+		t.Header = []string{"POD", "CONTAINER", "CPU", "CPU BASE", "CPU PEAK", "CPU SHARE", "CPU GETS", "MEMORY", "MEMORY SHARE", "MEMORY GETS", "MEMORY LIMIT", "REASON"}
 	}
 	if wide {
-		t.header = append(t.header, "WHY")
+		t.Header = append(t.Header, "WHY")
 	}
 	for _, p := range a.Pods {
 		for _, c := range p.Containers {
@@ -96,20 +105,20 @@ func (a liveNode) table(wide bool) table {
 			if wide {
 				row = append(row, why(p, c))
 			}
-			t.add(row...)
+			t.Add(row...)
 		}
 	}
 	return t
 }
 
 // cells are the amounts of one row, in the order of the header.
-func (a liveNode) cells(c decision.Container) []string {
+func (a Live) cells(c decision.Container) []string {
 	const cpu, memory = recommender.CPU, recommender.Memory
-	gets := []string{cell(memory, c.Gets.MemoryRequest), cell(memory, c.Gets.MemoryLimit)}
+	gets := []string{table.Cell(memory, c.Gets.MemoryRequest), table.Cell(memory, c.Gets.MemoryLimit)}
 	if a.Decided == nil {
 		return append([]string{
-			cell(cpu, c.Holds.CPURequest), cell(cpu, c.Wants.CPURequest), cell(cpu, c.Gets.CPURequest),
-			cell(memory, c.Holds.MemoryRequest), cell(memory, c.Wants.MemoryRequest),
+			table.Cell(cpu, c.Holds.CPURequest), table.Cell(cpu, c.Wants.CPURequest), table.Cell(cpu, c.Gets.CPURequest),
+			table.Cell(memory, c.Holds.MemoryRequest), table.Cell(memory, c.Wants.MemoryRequest),
 		}, gets...)
 	}
 	// They are empty for a pod that does not share the node, and the table shows dashes.
@@ -119,8 +128,8 @@ func (a liveNode) cells(c decision.Container) []string {
 		base, peak, share = *c.Base, *c.Peak, *c.Share
 	}
 	return append([]string{
-		cell(cpu, c.Holds.CPURequest), cell(cpu, base.CPU), cell(cpu, peak.CPU), cell(cpu, share.CPURequest), cell(cpu, c.Gets.CPURequest),
-		cell(memory, c.Holds.MemoryRequest), cell(memory, share.MemoryRequest),
+		table.Cell(cpu, c.Holds.CPURequest), table.Cell(cpu, base.CPU), table.Cell(cpu, peak.CPU), table.Cell(cpu, share.CPURequest), table.Cell(cpu, c.Gets.CPURequest),
+		table.Cell(memory, c.Holds.MemoryRequest), table.Cell(memory, share.MemoryRequest),
 	}, gets...)
 }
 
@@ -150,12 +159,12 @@ func why(p decision.Pod, c decision.Container) string {
 }
 
 // computation has one row for each step by which the leader computed a share.
-func (a liveNode) computation() table {
-	t := table{header: []string{"POD", "CONTAINER", "RESOURCE", "STEP", "AMOUNT", "WHY"}}
+func (a Live) computation() table.Table {
+	t := table.Table{Header: []string{"POD", "CONTAINER", "RESOURCE", "STEP", "AMOUNT", "WHY"}}
 	for _, p := range a.Pods {
 		for _, c := range p.Containers {
 			for _, s := range c.Steps {
-				t.add(p.Name, c.Name, s.Resource, s.Name, explain.Readable(resourceOf(s.Resource), s.After), s.Reason)
+				t.Add(p.Name, c.Name, s.Resource, s.Name, explain.Readable(resourceOf(s.Resource), s.After), s.Reason)
 			}
 		}
 	}
@@ -163,10 +172,10 @@ func (a liveNode) computation() table {
 }
 
 // evictions has one row for each pod that leaves, or that has to, by the leader's decision.
-func (a liveNode) evictions() table {
-	t := table{header: []string{"EVICTED", "RANKING", "WHY"}}
+func (a Live) evictions() table.Table {
+	t := table.Table{Header: []string{"EVICTED", "RANKING", "WHY"}}
 	if a.Decided != nil {
-		t.header[0] = "HAS TO GO"
+		t.Header[0] = "HAS TO GO"
 	}
 	for _, v := range a.Evictions {
 		// A pod that waits is not evicted yet, because others go first.
@@ -174,7 +183,7 @@ func (a liveNode) evictions() table {
 		if v.Waits {
 			reason += "; others go first"
 		}
-		t.add(v.Name, v.Ranking, reason)
+		t.Add(v.Name, v.Ranking, reason)
 	}
 	return t
 }

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// completed returns what the shell is offered, without the directive at its end.
+func completed(cli cliTest, args ...string) []string {
+	out := cli.run(append([]string{"__complete"}, args...)...).out
+	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	return lines[:len(lines)-1]
+}
+
+func TestCompletion(t *testing.T) {
+	cli := newImportTest(t)
+	for _, o := range readObjects(t, "testdata/doctor.yaml")[:2] {
+		assert.NoError(t, cli.client.Create(t.Context(), o))
+	}
+	for line, want := range map[string][]string{
+		"explain de":                      {"deployment/"},
+		"explain d":                       {"daemonset/", "deployment/"},
+		"explain sts":                     {"sts/"},
+		"explain deploy/":                 {"deploy/gone", "deploy/web"},
+		"explain deploy/w":                {"deploy/web"},
+		"explain deploy/web deploy/":      {},
+		"diff deploy/web deploy/":         {"deploy/gone"},
+		"pause -n pay statefulset/":       {"statefulset/db"},
+		"undo Deployment/g":               {"Deployment/gone"},
+		"savings pod/":                    {},
+		"history -A deploy/":              {},
+		"recommendations deployments.ap":  {},
+		"recommendations deployment.apps": {"deployment.apps/"},
+		"node worker":                     {"worker-1", "worker-2"},
+		"node worker-1 ":                  {},
+		"import vpa w":                    {"web"},
+		"import vpa web ":                 {"batch"},
+		"import ":                         {"vpa\tPrint an AttunePolicy for each VerticalPodAutoscaler"},
+		"status ":                         {},
+	} {
+		assert.Equal(t, want, completed(cli, strings.Split(line, " ")...), line)
+	}
+}
+
+// Without a cluster, or without rights, nothing is offered and nothing is said.
+func TestCompletionWithoutRights(t *testing.T) {
+	for _, cli := range []cliTest{{t: t}, newCLITest(t, noRight(&v1alpha1.AttuneRecommendationList{}, "attunerecommendations"))} {
+		assert.Empty(t, completed(cli, "explain", "deploy/"))
+		assert.Equal(t, []string{"deployment/"}, completed(cli, "explain", "dep"))
+	}
+}
+
+// Where the policies may not be read, both causes are named.
+func TestNoRecommendationAndNoRightToKnowWhy(t *testing.T) {
+	got := newCLITest(t, noRight(&v1alpha1.AttunePolicyList{}, "attunepolicies")).run("explain", "sts/cache")
+	assert.Equal(t, answer{code: exitError, errOut: "error: there is no recommendation for StatefulSet/cache in namespace shop: " +
+		"no policy selects it, or the operator has not looked at it yet; kubectl attune status shows the policies\n"}, got)
+}

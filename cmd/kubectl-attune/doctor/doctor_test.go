@@ -1,0 +1,227 @@
+package doctor
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+var now = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+
+// of returns the results of one check.
+func of(seen *Seen, check string) (all []Result) {
+	for _, r := range Examine(seen).Checks {
+		if r.Check == check {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// level is the worst of one check: each of these tests has one result.
+func level(t *testing.T, seen *Seen, check string) Level {
+	t.Helper()
+	results := of(seen, check)
+	require.Len(t, results, 1)
+	return results[0].Result
+}
+
+func node(name, version string) corev1.Node {
+	return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{KubeletVersion: version}}}
+}
+
+func TestVersions(t *testing.T) {
+	for version, want := range map[string]Level{
+		"v1.32.9": Problem, "v1.33.0": Warning, "v1.34.0": OK, "v1.37.2+k3s1": OK, "v1.35.1-eks-abc": OK, "v1.34.0-rc.1": OK, "v2.0.0": OK, "unknown": Unknown,
+	} {
+		assert.Equal(t, want, level(t, &Seen{Version: version}, "kubernetes"), version)
+		assert.Equal(t, want, level(t, &Seen{Nodes: Read[corev1.Node]{Value: []corev1.Node{node("a", version)}}}, "kubelets"), version)
+	}
+	assert.Equal(t, Warning, level(t, &Seen{}, "kubelets"), "no nodes")
+	mixed := &Seen{Nodes: Read[corev1.Node]{Value: []corev1.Node{node("d", "v1.32.0"), node("c", "v1.32.0"), node("b", "v1.32.0"), node("a", "v1.32.0"), node("e", "v1.33.1")}}}
+	results := of(mixed, "kubelets")
+	require.Len(t, results, 2)
+	assert.Equal(t, "pods are not resized on nodes a, b, c and more, with a kubelet older than 1.33", results[1].Sentence)
+}
+
+func TestDefinitions(t *testing.T) {
+	crd := func(name, label string) metav1.PartialObjectMetadata {
+		return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{chartLabel: label}}}
+	}
+	all := []metav1.PartialObjectMetadata{crd("certificates.cert-manager.io", "")}
+	for _, plural := range ours {
+		all = append(all, crd(plural+".attune.io", "chart"))
+	}
+	seen := func(of ...metav1.PartialObjectMetadata) *Seen {
+		return &Seen{CRDs: Read[metav1.PartialObjectMetadata]{Value: of}}
+	}
+	assert.Equal(t, OK, level(t, seen(all...), "crds"))
+	assert.Equal(t, Problem, level(t, seen(append(all, crd("tuners.attune.io", "chart"))...), "crds"))
+	assert.Equal(t, Problem, level(t, seen(all[:4]...), "crds"))
+	assert.Equal(t, Warning, level(t, seen(append(all[:4:4], crd(all[4].Name, ""))...), "crds"))
+}
+
+func TestOperator(t *testing.T) {
+	deployment := func(wanted *int32, ready int32) *Seen {
+		return &Seen{Installed: Installed{Deployments: Read[appsv1.Deployment]{Value: []appsv1.Deployment{{
+			ObjectMeta: metav1.ObjectMeta{Name: "attune"}, Spec: appsv1.DeploymentSpec{Replicas: wanted}, Status: appsv1.DeploymentStatus{ReadyReplicas: ready},
+		}}}}}
+	}
+	assert.Equal(t, Problem, level(t, &Seen{}, "operator"))
+	assert.Equal(t, Problem, level(t, deployment(ptr.To[int32](0), 0), "operator"))
+	assert.Equal(t, Problem, level(t, deployment(ptr.To[int32](2), 0), "operator"))
+	assert.Equal(t, Warning, level(t, deployment(ptr.To[int32](2), 1), "operator"))
+	assert.Equal(t, OK, level(t, deployment(nil, 1), "operator"))
+}
+
+func TestEndpoints(t *testing.T) {
+	seen := func(namespace string, slices ...discoveryv1.EndpointSlice) *Seen {
+		return &Seen{Scope: Scope{Operator: "attune-system"}, Installed: Installed{Slices: Read[discoveryv1.EndpointSlice]{Value: slices}},
+			Admission: Admission{Mutating: Read[admissionv1.MutatingWebhookConfiguration]{Value: []admissionv1.MutatingWebhookConfiguration{{Webhooks: []admissionv1.MutatingWebhook{{
+				Name: podWebhook, ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "hook", Namespace: namespace}},
+			}}}}}}}
+	}
+	slice := func(service string, ready *bool, addresses ...string) discoveryv1.EndpointSlice {
+		return discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+			Endpoints: []discoveryv1.Endpoint{{Addresses: addresses, Conditions: discoveryv1.EndpointConditions{Ready: ready}}}}
+	}
+	assert.Equal(t, OK, level(t, seen("attune-system", slice("hook", nil, "10.0.0.1")), "endpoints"))
+	assert.Equal(t, OK, level(t, seen("attune-system", slice("hook", ptr.To(false), "10.0.0.1"), slice("hook", ptr.To(true), "10.0.0.2")), "endpoints"))
+	assert.Equal(t, Problem, level(t, seen("attune-system", slice("hook", ptr.To(false), "10.0.0.1"), slice("other", nil, "10.0.0.2")), "endpoints"))
+	assert.Equal(t, Unknown, level(t, seen("elsewhere"), "endpoints"))
+	assert.Equal(t, Unknown, level(t, &Seen{}, "endpoints"))
+}
+
+func TestPolicyEngines(t *testing.T) {
+	for resources, sees := range map[string]bool{"pods/resize": true, "*/*": true, "pods/*": true, "*/resize": true, "*": false, "pods": false, "pods/eviction": false} {
+		rule := admissionv1.RuleWithOperations{Operations: []admissionv1.OperationType{admissionv1.Update}, Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"*"}, Resources: []string{resources}}}
+		seen := func(r admissionv1.RuleWithOperations) *Seen {
+			return &Seen{Admission: Admission{Validating: Read[admissionv1.ValidatingWebhookConfiguration]{Value: []admissionv1.ValidatingWebhookConfiguration{
+				{ObjectMeta: metav1.ObjectMeta{Name: "kyverno"}, Webhooks: []admissionv1.ValidatingWebhook{{Name: "validate.kyverno.svc", Rules: []admissionv1.RuleWithOperations{r}}}}}}}}
+		}
+		want := map[bool]Level{true: Warning, false: OK}[sees]
+		assert.Equal(t, want, level(t, seen(rule), "engines"), resources)
+		rule.Operations = []admissionv1.OperationType{admissionv1.Create}
+		assert.Equal(t, OK, level(t, seen(rule), "engines"), "a resize is an update")
+	}
+}
+
+func policy(name, reason string, age time.Duration) v1alpha1.AttunePolicy {
+	p := v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, CreationTimestamp: metav1.NewTime(now.Add(-age))}}
+	if reason != "" {
+		status := metav1.ConditionFalse
+		if reason == v1alpha1.ReasonMonitoring {
+			status = metav1.ConditionTrue
+		}
+		p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: status, Reason: reason, Message: "why"}}
+	}
+	return p
+}
+
+func TestPoliciesAndTheirUsage(t *testing.T) {
+	for _, c := range []struct {
+		reason         string
+		age            time.Duration
+		policies, used Level
+	}{
+		{v1alpha1.ReasonMonitoring, time.Hour, OK, OK},
+		{v1alpha1.ReasonPaused, time.Hour, OK, OK},
+		{v1alpha1.ReasonInvalidConfig, time.Hour, Problem, OK},
+		{v1alpha1.ReasonStaleData, time.Hour, OK, Problem},
+		{v1alpha1.ReasonPrometheusUnavailable, time.Hour, OK, Problem},
+		{v1alpha1.ReasonInsufficientData, time.Hour, OK, Warning},
+		{"", time.Hour, Problem, OK},
+		{"", time.Minute, OK, OK},
+	} {
+		seen := &Seen{Scope: Scope{Now: now}, Policies: Read[v1alpha1.AttunePolicy]{Value: []v1alpha1.AttunePolicy{policy("api", c.reason, c.age)}}}
+		assert.Equal(t, c.policies, level(t, seen, "policies"), c.reason)
+		assert.Equal(t, c.used, level(t, seen, "usage"), c.reason)
+	}
+	assert.Equal(t, Warning, level(t, &Seen{}, "policies"))
+	assert.Equal(t, OK, level(t, &Seen{}, "usage"), "there is nothing to measure for")
+	stale := &Seen{Policies: Read[v1alpha1.AttunePolicy]{Value: []v1alpha1.AttunePolicy{policy("api", v1alpha1.ReasonMonitoring, 0)}},
+		Recommendations: Read[v1alpha1.AttuneRecommendation]{Value: []v1alpha1.AttuneRecommendation{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop"},
+			Spec: v1alpha1.AttuneRecommendationSpec{Workload: v1alpha1.WorkloadRef{Kind: "Deployment", Name: "web"}, Policy: v1alpha1.PolicyRef{Name: "api"},
+				Containers: []v1alpha1.ContainerTarget{{Name: "app", Holds: []v1alpha1.Hold{{Resource: "cpu", Reason: v1alpha1.ReasonStaleData, Message: "the newest step is of yesterday"}}}}},
+		}}}}
+	assert.Equal(t, []Result{{"usage", Warning, "usage of Deployment/web in namespace shop is not fresh: the newest step is of yesterday", "kubectl attune explain Deployment/web --namespace shop"}}, of(stale, "usage"))
+}
+
+func TestQuotas(t *testing.T) {
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", Controller: ptr.To(true)}}},
+		Spec:   corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("100m")}}}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	seen := func(used string, holds ...v1alpha1.Hold) *Seen {
+		return &Seen{
+			Recommendations: Read[v1alpha1.AttuneRecommendation]{Value: []v1alpha1.AttuneRecommendation{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"},
+				Spec: v1alpha1.AttuneRecommendationSpec{Workload: v1alpha1.WorkloadRef{Kind: "StatefulSet", Name: "web"},
+					Containers: []v1alpha1.ContainerTarget{{Name: "app", Target: v1alpha1.Resources{CPURequest: ptr.To(resource.MustParse("300m"))}, Holds: holds}}}}}},
+			Neighbours: Neighbours{Pods: Read[corev1.Pod]{Value: []corev1.Pod{pod}}, Quotas: Read[corev1.ResourceQuota]{Value: []corev1.ResourceQuota{{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "q"},
+				Status:     corev1.ResourceQuotaStatus{Hard: corev1.ResourceList{"requests.cpu": resource.MustParse("1"), "pods": resource.MustParse("1")}, Used: corev1.ResourceList{"requests.cpu": resource.MustParse(used), "pods": resource.MustParse("1")}},
+			}}}},
+		}
+	}
+	assert.Equal(t, OK, level(t, seen("800m"), "quota"))
+	assert.Equal(t, []Result{{"quota", Warning, "quota q of namespace shop has 199m left of requests.cpu, and StatefulSet/web needs 200m more for its targets", "kubectl edit resourcequota q --namespace shop"}}, of(seen("801m"), "quota"))
+	assert.Equal(t, OK, level(t, seen("801m", v1alpha1.Hold{Resource: "cpu", Reason: "HPA"}), "quota"))
+}
+
+// What cannot be read is never ok, whatever it is and however reading it fails.
+func TestWhatIsNotReadIsUnknown(t *testing.T) {
+	for _, err := range []error{errors.New("connection refused"), &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "X"}}} {
+		seen := &Seen{Version: "v1.35.0"}
+		seen.Nodes.Err, seen.CRDs.Err, seen.Namespaces.Err = err, err, err
+		seen.Policies.Err, seen.Recommendations.Err = err, err
+		seen.Installed.Deployments.Err, seen.Installed.Slices.Err = err, err
+		seen.Admission.Mutating.Err, seen.Admission.Validating.Err, seen.Admission.Policies.Err = err, err, err
+		seen.Neighbours.HPAs.Err, seen.Neighbours.Quotas.Err, seen.Neighbours.Pods.Err, seen.Neighbours.VPAs.Err = err, err, err, err
+		seen.Rights = []Right{{Verb: "list", Resource: "pods", Err: err}}
+		for _, r := range Examine(seen).Checks {
+			if r.Check == "kubernetes" || r.Check == "vpa" && meta.IsNoMatchError(err) {
+				assert.Equal(t, OK, r.Result, "there are no VPAs where their kind is not known")
+				continue
+			}
+			assert.Equal(t, Unknown, r.Result, r.Check)
+		}
+	}
+}
+
+func TestACheckHasABound(t *testing.T) {
+	var many []v1alpha1.AttunePolicy
+	for i := range 40 {
+		many = append(many, policy(fmt.Sprint("p", i), v1alpha1.ReasonInvalidConfig, time.Hour))
+	}
+	results := of(&Seen{Policies: Read[v1alpha1.AttunePolicy]{Value: many}}, "policies")
+	require.Len(t, results, most+1)
+	assert.Equal(t, "and 35 more of this kind", results[most].Sentence)
+}
+
+func TestTheAnswerIs100ColumnsWide(t *testing.T) {
+	var out bytes.Buffer
+	sentence := strings.Repeat("größe ", 60)
+	require.NoError(t, Answer{Checks: []Result{{"certificate", Unknown, sentence, "kubectl version"}}, Unknown: 1}.Human(&out, false))
+	lines := strings.Split(out.String(), "\n")
+	for _, line := range lines {
+		assert.LessOrEqual(t, len([]rune(line)), width)
+	}
+	assert.Equal(t, "0 ok, 0 warnings, 0 problems, 1 unknown", lines[len(lines)-2])
+}

@@ -1,0 +1,126 @@
+// Package look reads what the doctor judges. It only reads, with the user's own rights, and keeps going where one of them is
+// missing: what was not read carries its error.
+package look
+
+import (
+	"context"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/doctor"
+	"attune.io/attune/internal/autoscale"
+)
+
+// At reads everything in the scope. version is that of the API server.
+func At(ctx context.Context, c client.Client, scope doctor.Scope, version string) *doctor.Seen {
+	seen := &doctor.Seen{Scope: scope, Version: version}
+	in, operator := client.InNamespace(scope.Namespace), client.InNamespace(scope.Operator)
+
+	nodes := &corev1.NodeList{}
+	seen.Nodes.Err = c.List(ctx, nodes)
+	seen.Nodes.Value = nodes.Items
+	seen.CRDs = definitions(ctx, c)
+	seen.Rights = rights(ctx, c, scope)
+
+	deployments := &appsv1.DeploymentList{}
+	seen.Installed.Deployments.Err = c.List(ctx, deployments, operator, client.MatchingLabels{doctor.Selector: doctor.SelectorValue})
+	seen.Installed.Deployments.Value = deployments.Items
+	endpoints := &discoveryv1.EndpointSliceList{}
+	seen.Installed.Slices.Err = c.List(ctx, endpoints, operator)
+	seen.Installed.Slices.Value = endpoints.Items
+	seen.Admission = admission(ctx, c)
+
+	policies := &v1alpha1.AttunePolicyList{}
+	seen.Policies.Err = c.List(ctx, policies, in)
+	seen.Policies.Value = policies.Items
+	recommendations := &v1alpha1.AttuneRecommendationList{}
+	seen.Recommendations.Err = c.List(ctx, recommendations, in)
+	seen.Recommendations.Value = recommendations.Items
+	seen.Namespaces = namespaces(ctx, c, scope.Namespace)
+	seen.Neighbours = neighbours(ctx, c, in)
+	return seen
+}
+
+// definitions reads the metadata of all CustomResourceDefinitions: their schemas are large.
+func definitions(ctx context.Context, c client.Client) (read doctor.Read[metav1.PartialObjectMetadata]) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
+	read.Err = c.List(ctx, list)
+	read.Value = list.Items
+	return read
+}
+
+// rights asks the API server for each right by itself. A SelfSubjectAccessReview is created and not stored.
+func rights(ctx context.Context, c client.Client, scope doctor.Scope) []doctor.Right {
+	all := doctor.Needed(scope)
+	for i := range all {
+		r := &all[i]
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace,
+			},
+		}}
+		r.Err = c.Create(ctx, review)
+		r.Allowed = review.Status.Allowed
+	}
+	return all
+}
+
+// admission reads what judges or changes objects.
+func admission(ctx context.Context, c client.Client) (a doctor.Admission) {
+	mutating := &admissionv1.MutatingWebhookConfigurationList{}
+	a.Mutating.Err = c.List(ctx, mutating)
+	a.Mutating.Value = mutating.Items
+	validating := &admissionv1.ValidatingWebhookConfigurationList{}
+	a.Validating.Err = c.List(ctx, validating)
+	a.Validating.Value = validating.Items
+	policies := &admissionv1.ValidatingAdmissionPolicyList{}
+	a.Policies.Err = c.List(ctx, policies)
+	a.Policies.Value = policies.Items
+	return a
+}
+
+// namespaces reads one namespace, or all of them.
+func namespaces(ctx context.Context, c client.Client, name string) (read doctor.Read[corev1.Namespace]) {
+	if name == "" {
+		list := &corev1.NamespaceList{}
+		read.Err = c.List(ctx, list)
+		read.Value = list.Items
+		return read
+	}
+	var one corev1.Namespace
+	if read.Err = c.Get(ctx, client.ObjectKey{Name: name}, &one); read.Err == nil {
+		read.Value = []corev1.Namespace{one}
+	}
+	return read
+}
+
+// neighbours reads what acts on the same pods.
+func neighbours(ctx context.Context, c client.Client, in client.ListOption) (n doctor.Neighbours) {
+	vpas := &unstructured.UnstructuredList{}
+	kind := autoscale.VPAKind
+	kind.Kind += "List"
+	vpas.SetGroupVersionKind(kind)
+	n.VPAs.Err = c.List(ctx, vpas, in)
+	n.VPAs.Value = vpas.Items
+	hpas := &autoscalingv2.HorizontalPodAutoscalerList{}
+	n.HPAs.Err = c.List(ctx, hpas, in)
+	n.HPAs.Value = hpas.Items
+	quotas := &corev1.ResourceQuotaList{}
+	n.Quotas.Err = c.List(ctx, quotas, in)
+	n.Quotas.Value = quotas.Items
+	pods := &corev1.PodList{}
+	n.Pods.Err = c.List(ctx, pods, in)
+	n.Pods.Value = pods.Items
+	return n
+}

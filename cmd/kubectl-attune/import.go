@@ -1,0 +1,162 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"attune.io/attune/cmd/kubectl-attune/vpaimport"
+	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/podview"
+)
+
+// newImport makes the verb import, which has one subject so far: vpa.
+func newImport(env *environment) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "import",
+		Short: "Print AttunePolicies that are made from objects of other programs",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return errors.New("import what? write kubectl attune import vpa")
+		},
+	}
+	command.AddCommand(&cobra.Command{
+		Use:   "vpa [NAME...]",
+		Short: "Print an AttunePolicy for each VerticalPodAutoscaler",
+		Long: "Print an AttunePolicy for each VerticalPodAutoscaler, as YAML that kubectl apply takes. What has no counterpart is said\n" +
+			"on stderr, in one sentence each. Nothing is written to the cluster, and there is no finding.\n\n" +
+			"It needs the right to list VerticalPodAutoscalers; with that to get workloads it knows their containers.",
+		Example:           "  kubectl attune import vpa -A > policies.yaml\n  kubectl attune import vpa web | kubectl apply --dry-run=server --filename -",
+		ValidArgsFunction: env.completeVPAs,
+		RunE:              func(cmd *cobra.Command, names []string) error { return importVPAs(cmd.Context(), env, names) },
+	})
+	return command
+}
+
+// policyList is the answer of import.
+// JSON and YAML are a list that kubectl apply takes: {"apiVersion": "v1", "kind": "List", "items": [AttunePolicy …]}.
+type policyList struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Items are by namespace and name; never nil.
+	Items []*vpaimport.Policy `json:"items"`
+}
+
+// Human implements document. It writes a YAML document for each policy; -o wide changes nothing.
+func (l policyList) Human(w io.Writer, _ bool) error {
+	for i, p := range l.Items {
+		text, err := yaml.Marshal(p)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			text = append([]byte("---\n"), text...)
+		}
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// importVPAs prints the policies of the named VPAs, else of all in the scope.
+func importVPAs(ctx context.Context, env *environment, names []string) error {
+	c, err := env.cluster.Client()
+	if err != nil {
+		return err
+	}
+	vpas, err := env.selectVPAs(ctx, c, names)
+	if err != nil {
+		return err
+	}
+	list := policyList{APIVersion: "v1", Kind: "List", Items: []*vpaimport.Policy{}}
+	for i := range vpas {
+		made, notes := vpaimport.Import(&vpas[i], containersOf(ctx, c, &vpas[i]))
+		for _, note := range notes {
+			env.note("%s", note)
+		}
+		if made != nil {
+			list.Items = append(list.Items, made)
+		}
+	}
+	if len(list.Items) == 0 {
+		env.note("there is no VerticalPodAutoscaler to make a policy of")
+		return env.print(list)
+	}
+	env.note("attune applies nothing to a workload as long as a VerticalPodAutoscaler sizes it: set its updateMode to Off, or delete it. " +
+		"A VerticalPodAutoscaler lowers memory; attune does so only with memory.allowDecrease: true")
+	return env.print(list)
+}
+
+// selectVPAs returns the named VPAs in the order of the command line, else all in the scope by namespace and name.
+func (e *environment) selectVPAs(ctx context.Context, c client.Client, names []string) ([]unstructured.Unstructured, error) {
+	if len(names) > 0 && e.scope.all {
+		return nil, errors.New("a VerticalPodAutoscaler that is named is in one namespace: leave -A out and give the namespace with -n")
+	}
+	namespace, err := e.namespace()
+	if err != nil {
+		return nil, err
+	}
+	selector, err := e.scope.labelSelector()
+	if err != nil {
+		return nil, err
+	}
+	list := newVPAList()
+	err = c.List(ctx, list, within(namespace, selector)...)
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return nil, errors.New("this cluster has no VerticalPodAutoscalers (autoscaling.k8s.io/v1): choose another one with --context")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the VerticalPodAutoscalers: %w", err)
+	}
+	slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	if len(names) == 0 {
+		return list.Items, nil
+	}
+	var named []unstructured.Unstructured
+	for _, name := range names {
+		at := slices.IndexFunc(list.Items, func(vpa unstructured.Unstructured) bool { return vpa.GetName() == name })
+		if at < 0 {
+			return nil, fmt.Errorf("VerticalPodAutoscaler %s does not exist in namespace %s: check the name, or choose the namespace with -n", name, namespace)
+		}
+		named = append(named, list.Items[at])
+	}
+	return named, nil
+}
+
+// newVPAList is an empty list of VPAs, which are read without Go types.
+func newVPAList() *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	kind := autoscale.VPAKind
+	kind.Kind += "List"
+	list.SetGroupVersionKind(kind)
+	return list
+}
+
+// containersOf returns the names of the containers of a VPA's workload; nil where it cannot be read.
+func containersOf(ctx context.Context, c client.Client, vpa *unstructured.Unstructured) (names []string) {
+	id, ok := vpaimport.Target(vpa)
+	if !ok {
+		return nil
+	}
+	w, _, err := getWorkload(ctx, c, id)
+	if err != nil || w.Template == nil {
+		return nil
+	}
+	for _, container := range podview.ResizableIn(&w.Template.Spec) {
+		names = append(names, container.Name)
+	}
+	return names
+}

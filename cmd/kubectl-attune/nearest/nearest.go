@@ -1,0 +1,112 @@
+// Package nearest says why a workload has no recommendation: which policy would select it, or which one nearly does. It is
+// pure.
+package nearest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
+)
+
+// Why returns one sentence: why the workload, which exists, has no recommendation. policies are those of its namespace.
+func Why(w workload.Workload, policies []v1alpha1.AttunePolicy) string {
+	switch where, skipped := w.Skipped(); {
+	case w.Part():
+		return fmt.Sprintf("%s belongs to %s/%s, which is sized as a whole: name that one", w, w.OwnedBy.Kind, w.OwnedBy.Name)
+	case skipped:
+		return fmt.Sprintf("there is no recommendation for %s in namespace %s, and %s has the annotation %s", w, w.Namespace, where, v1alpha1.SkipAnnotation)
+	case len(policies) == 0:
+		return fmt.Sprintf("no policy selects %s: there is no AttunePolicy in namespace %s", w, w.Namespace)
+	}
+	if winner, _ := policy.NewMatcher(policies).Match(w); winner != nil {
+		return fmt.Sprintf("policy %s selects %s in namespace %s, and there is no recommendation yet: %s", winner.Name, w, w.Namespace, state(winner))
+	}
+	misses := make([]miss, len(policies))
+	for i := range policies {
+		misses[i] = missOf(&policies[i], w)
+	}
+	best := slices.MinFunc(misses, func(a, b miss) int { return cmp.Or(cmp.Compare(a.far, b.far), cmp.Compare(a.policy, b.policy)) })
+	return fmt.Sprintf("no policy selects %s in namespace %s; the nearest is %s, which %s", w, w.Namespace, best.policy, best.why)
+}
+
+// state is what a policy says of itself.
+func state(p *v1alpha1.AttunePolicy) string {
+	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+	switch {
+	case ready == nil:
+		return "the operator has not looked at the policy yet"
+	case ready.Status == metav1.ConditionTrue:
+		return "the operator has not looked at the workload yet"
+	}
+	return ready.Reason + ", " + ready.Message
+}
+
+// miss is why a policy does not select a workload, and how far from it that is.
+type miss struct {
+	policy, why string
+	far         int
+}
+
+// Distances of a policy from a workload. To each label that does not match one is added.
+const (
+	deleted   = 0
+	labelled  = 1
+	named     = 1000
+	otherKind = 2000
+	invalid   = 3000
+)
+
+// missOf says why the policy does not select the workload.
+func missOf(p *v1alpha1.AttunePolicy, w workload.Workload) miss {
+	ref := p.Spec.TargetRef
+	m := miss{policy: p.Name}
+	switch {
+	case ref.Kind != w.Kind:
+		m.far, m.why = otherKind, "is about workloads of kind "+string(ref.Kind)
+		return m
+	case ref.Name != "" && ref.Name != w.Name:
+		m.far, m.why = named, "names "+string(ref.Kind)+"/"+ref.Name
+		return m
+	}
+	selector, err := metav1.LabelSelectorAsSelector(ref.Selector)
+	requirements, selectable := labels.Requirements(nil), false
+	if err == nil && ref.Selector != nil {
+		requirements, selectable = selector.Requirements()
+	}
+	if missing := unmet(requirements, w.Labels); selectable && missing != nil {
+		m.far, m.why = labelled+len(missing), "asks for "+strings.Join(missing, " and ")
+		return m
+	}
+	if p.DeletionTimestamp != nil {
+		m.far, m.why = deleted, "is being deleted"
+		return m
+	}
+	m.far, m.why = invalid, "has a targetRef that cannot be used: kubectl attune status shows why"
+	return m
+}
+
+// unmet says of each requirement that the labels do not meet what they have instead.
+func unmet(requirements labels.Requirements, has map[string]string) (all []string) {
+	for i := range requirements {
+		r := &requirements[i]
+		if r.Matches(labels.Set(has)) {
+			continue
+		}
+		value, there := has[r.Key()]
+		if there {
+			all = append(all, fmt.Sprintf("%s where it has %s=%s", r, r.Key(), value))
+			continue
+		}
+		all = append(all, fmt.Sprintf("%s where it has no such label", r))
+	}
+	return all
+}

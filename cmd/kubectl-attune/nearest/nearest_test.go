@@ -1,0 +1,57 @@
+package nearest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
+)
+
+func aPolicy(t *testing.T, name, targetRef string) v1alpha1.AttunePolicy {
+	t.Helper()
+	p := v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+	require.NoError(t, yaml.Unmarshal([]byte(targetRef), &p.Spec.TargetRef))
+	return p
+}
+
+func TestWhyThereIsNoRecommendation(t *testing.T) {
+	web := workload.Workload{Identity: workload.Identity{Kind: "Deployment", Namespace: "shop", Name: "web"}, Labels: map[string]string{"tier": "web", "team": "a"}}
+	is := func(name, target string) v1alpha1.AttunePolicy { return aPolicy(t, name, target) }
+	ready := is("all", "{kind: Deployment}")
+	ready.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "InsufficientData", Message: "12/48 steps measured"}}
+	going := is("going", "{kind: Deployment}")
+	going.DeletionTimestamp = &metav1.Time{}
+	for name, c := range map[string]struct {
+		policies []v1alpha1.AttunePolicy
+		want     string
+	}{
+		"none": {nil, "no policy selects Deployment/web: there is no AttunePolicy in namespace shop"},
+		"labels": {[]v1alpha1.AttunePolicy{is("db", "{kind: StatefulSet}"), is("cache", "{kind: Deployment, name: cache}"), is("api", "{kind: Deployment, selector: {matchLabels: {tier: api}}}")},
+			"no policy selects Deployment/web in namespace shop; the nearest is api, which asks for tier=api where it has tier=web"},
+		"fewest labels": {[]v1alpha1.AttunePolicy{is("a", "{kind: Deployment, selector: {matchLabels: {tier: api, team: b}}}"), is("b", "{kind: Deployment, selector: {matchLabels: {zone: x, team: a}}}")},
+			"no policy selects Deployment/web in namespace shop; the nearest is b, which asks for zone=x where it has no such label"},
+		"another name": {[]v1alpha1.AttunePolicy{is("db", "{kind: StatefulSet}"), is("cache", "{kind: Deployment, name: cache}")},
+			"no policy selects Deployment/web in namespace shop; the nearest is cache, which names Deployment/cache"},
+		"another kind": {[]v1alpha1.AttunePolicy{is("z", "{kind: DaemonSet}"), is("db", "{kind: StatefulSet}")},
+			"no policy selects Deployment/web in namespace shop; the nearest is db, which is about workloads of kind StatefulSet"},
+		"on its way out": {[]v1alpha1.AttunePolicy{going, is("api", "{kind: Deployment, selector: {matchLabels: {tier: api}}}")},
+			"no policy selects Deployment/web in namespace shop; the nearest is going, which is being deleted"},
+		"not usable": {[]v1alpha1.AttunePolicy{is("empty", "{kind: Deployment, selector: {}}")},
+			"no policy selects Deployment/web in namespace shop; the nearest is empty, which has a targetRef that cannot be used: kubectl attune status shows why"},
+		"not yet":       {[]v1alpha1.AttunePolicy{is("all", "{kind: Deployment}")}, "policy all selects Deployment/web in namespace shop, and there is no recommendation yet: the operator has not looked at the policy yet"},
+		"too few steps": {[]v1alpha1.AttunePolicy{ready}, "policy all selects Deployment/web in namespace shop, and there is no recommendation yet: InsufficientData, 12/48 steps measured"},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, Why(web, c.policies)) })
+	}
+	skipped := web
+	skipped.Annotations = map[string]string{v1alpha1.SkipAnnotation: "true"}
+	assert.Equal(t, "there is no recommendation for Deployment/web in namespace shop, and Deployment/web has the annotation attune.io/skip", Why(skipped, nil))
+	part := workload.Workload{Identity: workload.Identity{Kind: "ReplicaSet", Namespace: "shop", Name: "web-1"}, OwnedBy: workload.Owner{GroupKind: schema.GroupKind{Group: "apps", Kind: "Deployment"}, Name: "web"}}
+	assert.Equal(t, "ReplicaSet/web-1 belongs to Deployment/web, which is sized as a whole: name that one", Why(part, nil))
+}

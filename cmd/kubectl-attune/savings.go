@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/savingsanswer"
+	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/savings"
+	"attune.io/attune/internal/workload"
+)
+
+// newSavings makes the verb savings.
+// It needs the right to list recommendations. Workloads, policies, defaults and pods are optional: what cannot be read
+// is not counted, and the answer says so.
+func newSavings(env *environment) *cobra.Command {
+	return &cobra.Command{
+		Use:   "savings [KIND/NAME...]",
+		Short: "Show what is saved: by the sizes of running pods, and by targets that are not applied yet",
+		Long: "Show what is saved: by the sizes of running pods (realised), and by targets that are not applied yet (potential).\n\n" +
+			"Both are requests, over all replicas; negative ones are growth. What is held or skipped is not counted, and the answer\n" +
+			"says how much that is. Freed requests are room on nodes; whether a node is given back is decided by the node autoscaler.\n" +
+			"Prices are the costPricing of AttuneDefaults, for a month of 730 hours. There is no finding.",
+		Example:           "  kubectl attune savings -A\n  kubectl attune savings deployment/web -o wide",
+		ValidArgsFunction: env.completesWorkloads(0),
+		RunE:              func(cmd *cobra.Command, args []string) error { return runSavings(cmd.Context(), env, args) },
+	}
+}
+
+// runSavings prints what the selected workloads save.
+func runSavings(ctx context.Context, env *environment, args []string) error {
+	c, err := env.cluster.Client()
+	if err != nil {
+		return err
+	}
+	recs, err := env.selectRecommendations(ctx, c, args)
+	if err != nil {
+		return err
+	}
+	templates, err := env.templates(ctx, c, recs)
+	if err != nil {
+		return err
+	}
+	pods, known, err := env.podsByWorkload(ctx, c)
+	if err != nil {
+		return err
+	}
+	settings := newSettingsReader(env, c)
+	entries := make([]savingsanswer.Entry, 0, len(recs))
+	for i := range recs {
+		entry, err := savingsOf(ctx, settings, &recs[i], templates, pods)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, entry)
+	}
+	if len(entries) == 0 {
+		env.note("there is no recommendation to compare with: kubectl attune status shows the policies")
+	}
+	return env.print(savingsanswer.New(entries, known))
+}
+
+// savingsOf computes the figures of one workload.
+func savingsOf(ctx context.Context, of *settingsReader, rec *v1alpha1.AttuneRecommendation, templates workloads, pods map[workload.Identity][]*corev1.Pod) (savingsanswer.Entry, error) {
+	id := workload.IdentityOf(rec)
+	settings, err := of.of(ctx, rec)
+	if err != nil {
+		return savingsanswer.Entry{}, err
+	}
+	entry := savingsanswer.Entry{
+		Workload: id, Policy: rec.Spec.Policy.Name, Mode: rec.Spec.Mode,
+		Pods: len(pods[id]), Replicas: templates[id].Replicas,
+		Figures: savings.View{Recommendation: rec, Workload: templates[id], Settings: settings, Pods: pods[id]}.Compute(),
+	}
+	if settings != nil {
+		entry.Pricing = settings.Pricing
+	}
+	return entry, nil
+}
+
+// podsByWorkload returns the running pods of the scope. known is false where the user may not list pods; a note says
+// so.
+func (e *environment) podsByWorkload(ctx context.Context, c client.Client) (of map[workload.Identity][]*corev1.Pod, known bool, err error) {
+	namespace, err := e.namespace()
+	if err != nil {
+		return nil, false, err
+	}
+	var pods corev1.PodList
+	err = c.List(ctx, &pods, client.InNamespace(namespace))
+	if apierrors.IsForbidden(err) {
+		e.note("what is realised is not known, and potential savings are those of the templates: %v", err)
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("listing the pods: %w", err)
+	}
+	of = map[workload.Identity][]*corev1.Pod{}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if id, owned := workload.OwnerOf(pod, pod.Namespace, nil); owned && explain.Running(pod) {
+			of[id] = append(of[id], pod)
+		}
+	}
+	return of, true, nil
+}

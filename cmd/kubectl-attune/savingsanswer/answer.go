@@ -1,0 +1,212 @@
+// Package savingsanswer has the answer of kubectl attune savings: what each workload saves, and the sums of namespaces and
+// of all. The figures of a workload come from internal/savings; here they are only added up and written.
+package savingsanswer
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/savings"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
+)
+
+// Entry is one workload with its figures.
+type Entry struct {
+	Workload workload.Identity
+	// Policy sizes the workload, in this Mode.
+	Policy string
+	Mode   v1alpha1.UpdateType
+	// Pods are those that run, Replicas those that are wanted.
+	Pods     int
+	Replicas int32
+	Figures  savings.Figures
+	Pricing  policy.Pricing
+}
+
+// Report is the answer.
+// Its JSON, with -o json:
+//
+//	{"workloads": [{
+//	  "namespace": "shop", "kind": "Deployment", "workload": "web", "policy": "api", "mode": "Auto",
+//	  "pods": 2, "replicas": 3,
+//	  "realised": {"cpu": "250m", "memory": "0", "monthly": [{"currency": "$", "amount": "5.48"}]},
+//	  "potential": {"cpu": "620m", "memory": "0", "monthly": []},
+//	  "notCounted": [{"container": "app", "resource": "memory", "reason": "AllowDecrease", "message": "…"}]
+//	}],
+//	 "namespaces": [{"namespace": "shop", "workloads": 1, "realised": {…}, "potential": {…}, "notCounted": {…}}],
+//	 "total": {"workloads": 1, "realised": {…}, "potential": {…},
+//	   "notCounted": {"skippedWorkloads": 0, "heldWorkloads": 0, "heldResources": 1}}}
+type Report struct {
+	// Workloads by namespace, kind and name; never nil.
+	Workloads []Workload `json:"workloads"`
+	// Namespaces by name; never nil.
+	Namespaces []Namespace `json:"namespaces"`
+	// Total of all workloads.
+	Total Sum `json:"total"`
+}
+
+// Workload is the row of one workload.
+type Workload struct {
+	Namespace string                `json:"namespace"`
+	Kind      v1alpha1.WorkloadKind `json:"kind"`
+	Workload  string                `json:"workload"`
+	Policy    string                `json:"policy"`
+	Mode      v1alpha1.UpdateType   `json:"mode"`
+	Pods      int                   `json:"pods"`
+	Replicas  int32                 `json:"replicas"`
+	// Realised is null where the running pods cannot be read.
+	Realised  *Saved `json:"realised"`
+	Potential Saved  `json:"potential"`
+	// NotCounted is never nil.
+	NotCounted []savings.NotCounted `json:"notCounted"`
+}
+
+// Namespace is the sum of a namespace.
+type Namespace struct {
+	Namespace string `json:"namespace"`
+	Sum
+}
+
+// Sum is that of several workloads.
+type Sum struct {
+	Workloads  int        `json:"workloads"`
+	Realised   *Saved     `json:"realised"`
+	Potential  Saved      `json:"potential"`
+	NotCounted NotCounted `json:"notCounted"`
+}
+
+// NotCounted says how much a sum leaves out. A workload of which everything is left out is one workload and no
+// resources.
+type NotCounted struct {
+	SkippedWorkloads int `json:"skippedWorkloads"`
+	HeldWorkloads    int `json:"heldWorkloads"`
+	HeldResources    int `json:"heldResources"`
+}
+
+// Saved is an amount of both resources and its price for a month of 730 hours. Negative is growth.
+type Saved struct {
+	// CPU and Memory are quantities.
+	CPU    string `json:"cpu"`
+	Memory string `json:"memory"`
+	// Monthly has an amount for each currency; it is empty where no price is configured.
+	Monthly []Money `json:"monthly"`
+}
+
+// Money is an amount in one currency.
+type Money struct {
+	Currency string `json:"currency"`
+	// Amount is a decimal number with two digits behind the point.
+	Amount string `json:"amount"`
+}
+
+// tally adds up amounts. Money is counted in hundredths, rounded for each workload, so that the sums of what is shown
+// are those that are shown.
+type tally struct {
+	pair  savings.Pair
+	cents map[string]int64
+}
+
+// add counts one amount at its price.
+func (t *tally) add(pair savings.Pair, pricing policy.Pricing) {
+	t.pair = t.pair.Plus(pair)
+	if amount, priced := savings.Monthly(pair, pricing); priced {
+		if t.cents == nil {
+			t.cents = map[string]int64{}
+		}
+		t.cents[pricing.Currency] += int64(math.Round(amount * 100))
+	}
+}
+
+// saved writes the tally.
+func (t *tally) saved() Saved {
+	s := Saved{
+		CPU:     savings.Format(recommender.CPU, t.pair[recommender.CPU]),
+		Memory:  savings.Format(recommender.Memory, t.pair[recommender.Memory]),
+		Monthly: []Money{},
+	}
+	for currency, cents := range t.cents {
+		s.Monthly = append(s.Monthly, Money{Currency: currency, Amount: savings.Money(float64(cents)/100, "")})
+	}
+	slices.SortFunc(s.Monthly, func(a, b Money) int { return cmp.Compare(a.Currency, b.Currency) })
+	return s
+}
+
+// sum is a Sum in the making.
+type sum struct {
+	workloads           int
+	realised, potential tally
+	notCounted          NotCounted
+}
+
+// add counts one workload.
+func (s *sum) add(e Entry) {
+	s.workloads++
+	s.realised.add(e.Figures.Realised, e.Pricing)
+	s.potential.add(e.Figures.Potential, e.Pricing)
+	skipped, whole, resources := 0, 0, 0
+	for _, n := range e.Figures.NotCounted {
+		switch {
+		case n.Reason == savings.Skipped:
+			skipped = 1
+		case n.Container == "":
+			whole = 1
+		default:
+			resources++
+		}
+	}
+	s.notCounted.SkippedWorkloads += skipped
+	s.notCounted.HeldWorkloads += whole
+	s.notCounted.HeldResources += resources
+}
+
+// done writes the sum. Without the pods nothing is said of what is realised.
+func (s *sum) done(podsKnown bool) Sum {
+	return Sum{Workloads: s.workloads, Realised: realised(&s.realised, podsKnown), Potential: s.potential.saved(), NotCounted: s.notCounted}
+}
+
+// realised is nil where the pods are not known.
+func realised(t *tally, podsKnown bool) *Saved {
+	if !podsKnown {
+		return nil
+	}
+	saved := t.saved()
+	return &saved
+}
+
+// New makes the answer. podsKnown is false where the running pods could not be read.
+func New(entries []Entry, podsKnown bool) Report {
+	report := Report{Workloads: []Workload{}, Namespaces: []Namespace{}}
+	var total sum
+	namespaces := map[string]*sum{}
+	for _, e := range entries {
+		name := e.Workload.Namespace
+		if namespaces[name] == nil {
+			namespaces[name] = &sum{}
+		}
+		namespaces[name].add(e)
+		total.add(e)
+		report.Workloads = append(report.Workloads, row(e, podsKnown))
+	}
+	for name, of := range namespaces {
+		report.Namespaces = append(report.Namespaces, Namespace{Namespace: name, Sum: of.done(podsKnown)})
+	}
+	slices.SortFunc(report.Namespaces, func(a, b Namespace) int { return cmp.Compare(a.Namespace, b.Namespace) })
+	report.Total = total.done(podsKnown)
+	return report
+}
+
+// row writes one workload.
+func row(e Entry, podsKnown bool) Workload {
+	var of sum
+	of.add(e)
+	return Workload{
+		Namespace: e.Workload.Namespace, Kind: e.Workload.Kind, Workload: e.Workload.Name, Policy: e.Policy, Mode: e.Mode,
+		Pods: e.Pods, Replicas: e.Replicas,
+		Realised: realised(&of.realised, podsKnown), Potential: of.potential.saved(),
+		NotCounted: append([]savings.NotCounted{}, e.Figures.NotCounted...),
+	}
+}

@@ -1,0 +1,65 @@
+// Package table writes the tables of the plugin's answers for people.
+package table
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"attune.io/attune/internal/explain"
+	"attune.io/attune/recommender"
+)
+
+// Table is rows under a header. An empty cell is written as a dash, so that columns can be counted.
+type Table struct {
+	// Header has the names of the columns, in capitals.
+	Header []string
+	// Rows are in the order in which they are written.
+	Rows [][]string
+}
+
+// Add appends a row. It must have as many cells as the header.
+func (t *Table) Add(cells ...string) {
+	t.Rows = append(t.Rows, cells)
+}
+
+// Write writes the table with aligned columns.
+func (t Table) Write(w io.Writer) error {
+	out := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
+	for _, row := range append([][]string{t.Header}, t.Rows...) {
+		fmt.Fprintln(out, strings.Join(dashed(row), "\t"))
+	}
+	return out.Flush()
+}
+
+// WriteBelow writes an empty line and the table; nothing where the table has no rows.
+func (t Table) WriteBelow(w io.Writer) error {
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
+	}
+	return t.Write(w)
+}
+
+// dashed returns the row with a dash in the place of empty cells.
+func dashed(row []string) []string {
+	cells := make([]string, len(row))
+	for i, cell := range row {
+		cells[i] = cell
+		if cell == "" {
+			cells[i] = "-"
+		}
+	}
+	return cells
+}
+
+// Cell returns a rounded amount for people; empty for nil.
+func Cell(r recommender.Resource, exact *string) string {
+	if exact == nil {
+		return ""
+	}
+	return explain.Readable(r, *exact)
+}

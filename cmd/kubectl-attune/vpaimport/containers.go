@@ -1,0 +1,170 @@
+package vpaimport
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// containerPolicy is what a VPA says of one container, or, with the name *, of those that it does not name.
+type containerPolicy struct {
+	ContainerName    string                       `json:"containerName"`
+	Mode             string                       `json:"mode"`
+	MinAllowed       map[string]resource.Quantity `json:"minAllowed"`
+	MaxAllowed       map[string]resource.Quantity `json:"maxAllowed"`
+	ControlledValues string                       `json:"controlledValues"`
+}
+
+// others is the name of the policy of all containers that have none of their own.
+const others = "*"
+
+// off reports whether the container is left alone.
+func (p containerPolicy) off() bool { return p.Mode == "Off" }
+
+// policyOf returns the policy of a container: its own, else that of the others, else one that sets nothing.
+func (x *importer) policyOf(container string) containerPolicy {
+	var rest containerPolicy
+	for _, p := range x.ResourcePolicy.ContainerPolicies {
+		switch p.ContainerName {
+		case container:
+			return p
+		case others:
+			rest = p
+		}
+	}
+	rest.ContainerName = container
+	return rest
+}
+
+// sized returns the policies of the containers that are sized, and excludes the others. Where the workload's containers
+// are not known, those stand for them that the VPA names, and *.
+func (x *importer) sized() (all []containerPolicy) {
+	names := slices.Clone(x.containers)
+	if names == nil {
+		for _, p := range x.ResourcePolicy.ContainerPolicies {
+			if p.ContainerName != others {
+				names = append(names, p.ContainerName)
+			}
+		}
+		names = append(names, others)
+	}
+	for _, name := range names {
+		p := x.policyOf(name)
+		switch {
+		case !p.off():
+			all = append(all, p)
+		case name == others:
+			x.note("the containers that it leaves alone (* with mode Off) are not known: add them to excludedContainers")
+		default:
+			x.spec.ExcludedContainers = append(x.spec.ExcludedContainers, v1alpha1.ContainerName(name))
+		}
+	}
+	slices.Sort(x.spec.ExcludedContainers)
+	if len(all) == 0 {
+		x.note("it sizes no container, and neither does its policy")
+	}
+	return all
+}
+
+// bounds translates what a VPA says of single containers. An AttunePolicy has one minAllowed, maxAllowed and
+// controlledValues of each resource for all containers: where containers differ, the widest bounds are taken, so that
+// none is bounded more than before.
+func (x *importer) bounds() {
+	sized := x.sized()
+	for _, name := range []string{"cpu", "memory"} {
+		low, lowDiffers := widest(sized, name, func(p containerPolicy) map[string]resource.Quantity { return p.MinAllowed }, -1)
+		high, highDiffers := widest(sized, name, func(p containerPolicy) map[string]resource.Quantity { return p.MaxAllowed }, 1)
+		x.set(name, low, high)
+		if lowDiffers {
+			x.note("containers differ in minAllowed.%s, and a policy has one for all: it is %s", name, orNone(low))
+		}
+		if highDiffers {
+			x.note("containers differ in maxAllowed.%s, and a policy has one for all: it is %s", name, orNone(high))
+		}
+	}
+	x.controlled(sized)
+	for _, of := range sized {
+		x.unbounded(of)
+	}
+}
+
+// set writes the bounds of one resource.
+func (x *importer) set(name string, low, high *resource.Quantity) {
+	if low == nil && high == nil {
+		return
+	}
+	if name == "memory" {
+		x.memory().MinAllowed, x.memory().MaxAllowed = low, high
+		return
+	}
+	x.cpu().MinAllowed, x.cpu().MaxAllowed = low, high
+}
+
+// widest returns the bound that no container's own is beyond: the least (sign -1) or the greatest (sign 1); nil where a
+// container has none. differs reports whether the containers have not all the same.
+func widest(sized []containerPolicy, name string, of func(containerPolicy) map[string]resource.Quantity, sign int) (bound *resource.Quantity, differs bool) {
+	missing := false
+	for _, p := range sized {
+		q, set := of(p)[name]
+		switch {
+		case !set || q.Sign() <= 0:
+			missing = true
+		case bound == nil:
+			bound = &q
+		case q.Cmp(*bound) != 0:
+			differs = true
+			if q.Cmp(*bound) == sign {
+				bound = &q
+			}
+		}
+	}
+	if missing && bound != nil {
+		return nil, true
+	}
+	return bound, differs
+}
+
+// orNone writes a bound.
+func orNone(q *resource.Quantity) string {
+	if q == nil {
+		return "left out"
+	}
+	return q.String()
+}
+
+// controlled translates controlledValues. RequestsOnly changes less, so it is taken where containers differ.
+func (x *importer) controlled(sized []containerPolicy) {
+	only := 0
+	for _, p := range sized {
+		if p.ControlledValues == string(v1alpha1.ControlledRequestsOnly) {
+			only++
+		}
+	}
+	if only == 0 {
+		return
+	}
+	values := v1alpha1.ControlledRequestsOnly
+	x.cpu().ControlledValues, x.memory().ControlledValues = &values, &values
+	if only < len(sized) {
+		x.note("containers differ in controlledValues, and a policy has one for all: it is RequestsOnly")
+	}
+}
+
+// unbounded notes bounds of resources that attune does not size.
+func (x *importer) unbounded(p containerPolicy) {
+	var names []string
+	for _, of := range []map[string]resource.Quantity{p.MinAllowed, p.MaxAllowed} {
+		for name := range of {
+			if name != "cpu" && name != "memory" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	if names != nil {
+		slices.Sort(names)
+		x.note("bounds of %s have no counterpart (container %s)", strings.Join(names, ", "), p.ContainerName)
+	}
+}

@@ -1,0 +1,251 @@
+// Package vpaimport turns VerticalPodAutoscalers (autoscaling.k8s.io/v1) into AttunePolicies. It is pure: objects in,
+// policies and sentences out. VPAs are read without Go types, so that no module of theirs is linked.
+//
+//   - vpaimport.go: the policy of one VPA (Import), its target and its mode.
+//   - containers.go: what a VPA says of single containers, and an AttunePolicy of all.
+package vpaimport
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/quantity"
+	"attune.io/attune/internal/workload"
+)
+
+// Policy is an AttunePolicy as a user writes it: without status and without what the API server fills in.
+type Policy struct {
+	APIVersion string                    `json:"apiVersion"`
+	Kind       string                    `json:"kind"`
+	Metadata   Metadata                  `json:"metadata"`
+	Spec       v1alpha1.AttunePolicySpec `json:"spec"`
+}
+
+// Metadata of a policy.
+type Metadata struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+}
+
+// vpa is what is read of a VPA's spec.
+type vpa struct {
+	TargetRef struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Name       string `json:"name"`
+	} `json:"targetRef"`
+	UpdatePolicy struct {
+		UpdateMode string `json:"updateMode"`
+	} `json:"updatePolicy"`
+	ResourcePolicy struct {
+		ContainerPolicies []containerPolicy `json:"containerPolicies"`
+	} `json:"resourcePolicy"`
+	StartupBoost *struct {
+		CPU *boost `json:"cpu"`
+	} `json:"startupBoost"`
+}
+
+// boost is more CPU for a starting pod.
+type boost struct {
+	Type            string `json:"type"`
+	Factor          int64  `json:"factor"`
+	DurationSeconds int64  `json:"durationSeconds"`
+}
+
+// importer makes one policy.
+type importer struct {
+	vpa
+	name       string
+	spec       v1alpha1.AttunePolicySpec
+	containers []string
+	// notes are sentences about what has no counterpart.
+	notes []string
+}
+
+// note adds a sentence about the VPA.
+func (x *importer) note(sentence string, args ...any) {
+	x.notes = append(x.notes, "VerticalPodAutoscaler "+x.name+": "+fmt.Sprintf(sentence, args...))
+}
+
+// Target returns the workload that a VPA sizes; false: attune does not size its kind.
+func Target(object *unstructured.Unstructured) (workload.Identity, bool) {
+	field := func(name string) string {
+		value, _, _ := unstructured.NestedString(object.Object, "spec", "targetRef", name)
+		return value
+	}
+	return target(object.GetNamespace(), field("apiVersion"), field("kind"), field("name"))
+}
+
+// target reads a target reference. A missing group counts as the right one, as it does for VPAs' holds.
+func target(namespace, apiVersion, kind, name string) (workload.Identity, bool) {
+	group := schema.FromAPIVersionAndKind(apiVersion, kind).Group
+	known := v1alpha1.WorkloadKind(kind)
+	wanted := "apps"
+	if known == v1alpha1.KindJob || known == v1alpha1.KindCronJob {
+		wanted = "batch"
+	}
+	if name == "" || !slices.Contains(workload.Kinds, known) || group != "" && group != wanted && group != "extensions" {
+		return workload.Identity{}, false
+	}
+	return workload.Identity{Kind: known, Namespace: namespace, Name: name}, true
+}
+
+// Import returns the policy of a VPA, and a sentence for each setting that has no counterpart. nil: there can be no
+// policy, and a sentence says why. containers are those of the workload; nil: they are not known.
+func Import(object *unstructured.Unstructured, containers []string) (*Policy, []string) {
+	x := &importer{name: object.GetNamespace() + "/" + object.GetName(), containers: containers}
+	spec, _ := object.Object["spec"].(map[string]any)
+	text, err := json.Marshal(spec)
+	if err == nil {
+		err = quantity.Unmarshal(text, &x.vpa)
+	}
+	if err != nil {
+		x.note("it cannot be read and is left out: %v", err)
+		return nil, x.notes
+	}
+	id, ok := target(object.GetNamespace(), x.TargetRef.APIVersion, x.TargetRef.Kind, x.TargetRef.Name)
+	if !ok {
+		x.note("it is left out, since attune does not size %s %q", cmp.Or(x.TargetRef.Kind, "a target without a kind,"), x.TargetRef.Name)
+		return nil, x.notes
+	}
+	x.spec.TargetRef = v1alpha1.TargetRef{Kind: id.Kind, Name: id.Name}
+	x.mode()
+	x.bounds()
+	x.boost()
+	x.rest(spec)
+	made := &Policy{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: "AttunePolicy",
+		Metadata: Metadata{Name: object.GetName(), Namespace: object.GetNamespace()}, Spec: x.spec,
+	}
+	if _, err := policy.Resolve(nil, nil, &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: made.Metadata.Name}, Spec: x.spec}); err != nil {
+		x.note("its policy has to be corrected before it is accepted: %v", err)
+	}
+	return made, x.notes
+}
+
+// mode translates the update mode. A VPA without a mode changes pods.
+func (x *importer) mode() {
+	update := &v1alpha1.UpdateStrategy{}
+	x.spec.UpdateStrategy = update
+	set := func(to v1alpha1.UpdateType) { update.Type = &to }
+	switch mode := x.UpdatePolicy.UpdateMode; mode {
+	case "Off":
+		set(v1alpha1.UpdateRecommend)
+	case "Initial":
+		set(v1alpha1.UpdateInitial)
+	case "InPlaceOrRecreate":
+		set(v1alpha1.UpdateAuto)
+		method := v1alpha1.ResizeInPlaceOrRecreate
+		update.ResizeMethod = &method
+	case "InPlace":
+		set(v1alpha1.UpdateAuto)
+	case "", "Auto", "Recreate":
+		set(v1alpha1.UpdateAuto)
+		x.note("mode %s evicts pods, and attune resizes them in place: set updateStrategy.resizeMethod to InPlaceOrRecreate to have pods evicted that their node has no room for", cmp.Or(mode, "Auto"))
+	default:
+		set(v1alpha1.UpdateRecommend)
+		x.note("updateMode %q is not known, and its policy only recommends", mode)
+	}
+}
+
+// boost translates the startup boost of all containers.
+func (x *importer) boost() {
+	if x.StartupBoost == nil || x.StartupBoost.CPU == nil {
+		return
+	}
+	b := x.StartupBoost.CPU
+	span := time.Duration(b.DurationSeconds) * time.Second
+	if b.Type != "Factor" && b.Type != "" || b.Factor < 1 || b.Factor > v1alpha1.MaxBoost || span < time.Second || span > time.Hour {
+		x.note("startupBoost has no counterpart here: attune takes a factor from 1 to %d for a duration between 1s and 1h", v1alpha1.MaxBoost)
+		return
+	}
+	x.cpu().StartupBoost = &v1alpha1.StartupBoost{Multiplier: v1alpha1.Decimal(strconv.FormatInt(b.Factor, 10)), Duration: v1alpha1.Duration{Duration: metav1.Duration{Duration: span}}}
+}
+
+// cpu returns the settings of CPU, and memory those of memory; both make them where there are none.
+func (x *importer) cpu() *v1alpha1.CPUSettings {
+	if x.spec.CPU == nil {
+		x.spec.CPU = &v1alpha1.CPUSettings{}
+	}
+	return x.spec.CPU
+}
+
+func (x *importer) memory() *v1alpha1.MemorySettings {
+	if x.spec.Memory == nil {
+		x.spec.Memory = &v1alpha1.MemorySettings{}
+	}
+	return x.spec.Memory
+}
+
+// translated are the fields that have a counterpart, by the field that they are in.
+var translated = map[string][]string{
+	"":                                 {"targetRef", "updatePolicy", "resourcePolicy", "startupBoost"},
+	"updatePolicy":                     {"updateMode"},
+	"resourcePolicy":                   {"containerPolicies"},
+	"resourcePolicy.containerPolicies": {"containerName", "mode", "minAllowed", "maxAllowed", "controlledValues"},
+}
+
+// instead says what attune has in the place of a field.
+var instead = map[string]string{
+	"recommenders":                                                      "attune recommends by itself",
+	"updatePolicy.minReplicas":                                          "attune never evicts the last ready replica",
+	"updatePolicy.evictionRequirements":                                 "cooldowns, steps and schedules of updateStrategy limit changes",
+	"updatePolicy.evictAfterOOMSeconds":                                 "an OOM kill is answered at once",
+	"resourcePolicy.containerPolicies.controlledResources":              "both resources are sized, and memory is lowered only with memory.allowDecrease",
+	"resourcePolicy.containerPolicies.oomBumpUpRatio":                   "an OOM kill teaches a floor",
+	"resourcePolicy.containerPolicies.oomMinBumpUp":                     "an OOM kill teaches a floor",
+	"resourcePolicy.containerPolicies.memoryAggregationIntervalSeconds": "metricsSource.historyWindow says how far attune looks back",
+	"resourcePolicy.containerPolicies.memoryAggregationIntervalCount":   "metricsSource.historyWindow says how far attune looks back",
+	"resourcePolicy.containerPolicies.startupBoost":                     "cpu.startupBoost is of all containers",
+}
+
+// rest notes every field that is set and has no counterpart, once each. Fields of later versions are among them.
+func (x *importer) rest(spec map[string]any) {
+	said := map[string]bool{}
+	x.left("", spec, said)
+	for _, in := range []string{"updatePolicy", "resourcePolicy"} {
+		fields, _ := spec[in].(map[string]any)
+		x.left(in, fields, said)
+		policies, _ := fields["containerPolicies"].([]any)
+		for _, p := range policies {
+			of, _ := p.(map[string]any)
+			x.left(in+".containerPolicies", of, said)
+		}
+	}
+}
+
+// left notes the fields of one object.
+func (x *importer) left(in string, fields map[string]any, said map[string]bool) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		path := name
+		if in != "" {
+			path = in + "." + name
+		}
+		if slices.Contains(translated[in], name) || said[path] || both(path, fields[name]) {
+			continue
+		}
+		said[path] = true
+		if why := instead[path]; why != "" {
+			x.note("%s has no counterpart: %s", path, why)
+			continue
+		}
+		x.note("%s has no counterpart", path)
+	}
+}
+
+// both reports whether a field controls both resources, as attune does.
+func both(path string, value any) bool {
+	resources, _ := value.([]any)
+	return path == "resourcePolicy.containerPolicies.controlledResources" && slices.Contains(resources, any("cpu")) && slices.Contains(resources, any("memory"))
+}

@@ -1,0 +1,149 @@
+package vpaimport
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// imported returns the policy's spec as YAML without its target, and the notes without the VPA's name.
+func imported(t *testing.T, spec string, containers ...string) (string, []string) {
+	t.Helper()
+	made, notes := Import(of(t, spec), containers)
+	for i := range notes {
+		notes[i] = strings.TrimPrefix(notes[i], "VerticalPodAutoscaler shop/web: ")
+	}
+	if made == nil {
+		return "", notes
+	}
+	text, err := yaml.Marshal(made.Spec)
+	require.NoError(t, err)
+	return strings.Replace(string(text), "targetRef:\n  kind: Deployment\n  name: web\n", "", 1), notes
+}
+
+// of is a VPA of Deployment/web with this spec beside.
+func of(t *testing.T, spec string) *unstructured.Unstructured {
+	t.Helper()
+	fields := map[string]any{"targetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}
+	require.NoError(t, yaml.Unmarshal([]byte(spec), &fields))
+	return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "shop", "name": "web"}, "spec": fields}}
+}
+
+func TestModes(t *testing.T) {
+	const evicts = " evicts pods, and attune resizes them in place: set updateStrategy.resizeMethod to InPlaceOrRecreate to have pods evicted that their node has no room for"
+	for mode, want := range map[string]struct {
+		update string
+		notes  []string
+	}{
+		`"Off"`:             {"type: Recommend", nil},
+		"Initial":           {"type: Initial", nil},
+		"Auto":              {"type: Auto", []string{"mode Auto" + evicts}},
+		"Recreate":          {"type: Auto", []string{"mode Recreate" + evicts}},
+		`""`:                {"type: Auto", []string{"mode Auto" + evicts}},
+		"InPlace":           {"type: Auto", nil},
+		"InPlaceOrRecreate": {"resizeMethod: InPlaceOrRecreate\n  type: Auto", nil},
+		"Later":             {"type: Recommend", []string{`updateMode "Later" is not known, and its policy only recommends`}},
+	} {
+		spec, notes := imported(t, "updatePolicy: {updateMode: "+mode+"}", "app")
+		assert.Equal(t, "updateStrategy:\n  "+want.update+"\n", spec, mode)
+		assert.Equal(t, want.notes, notes, mode)
+	}
+}
+
+func TestContainers(t *testing.T) {
+	const recommend, head = "updateStrategy:\n  type: Recommend\n", "updatePolicy: {updateMode: \"Off\"}\nresourcePolicy: {containerPolicies: ["
+	for name, c := range map[string]struct {
+		policies   string
+		containers []string
+		spec       string
+		notes      []string
+	}{
+		"one for all": {`{containerName: "*", minAllowed: {cpu: 50m}, maxAllowed: {cpu: 2, memory: 1Gi}}`, []string{"app", "side"},
+			"cpu:\n  maxAllowed: \"2\"\n  minAllowed: 50m\nmemory:\n  maxAllowed: 1Gi\n" + recommend, nil},
+		"one is excluded": {`{containerName: side, mode: "Off"}`, []string{"app", "side"}, "excludedContainers:\n- side\n" + recommend, nil},
+		"one is sized": {`{containerName: "*", mode: "Off"}, {containerName: app, mode: Auto, maxAllowed: {cpu: 1}}`, []string{"app", "b", "a"},
+			"cpu:\n  maxAllowed: \"1\"\nexcludedContainers:\n- a\n- b\n" + recommend, nil},
+		"all but one, and the workload is not known": {`{containerName: "*", mode: "Off"}, {containerName: app, maxAllowed: {cpu: 1}}`, nil,
+			"cpu:\n  maxAllowed: \"1\"\n" + recommend, []string{"the containers that it leaves alone (* with mode Off) are not known: add them to excludedContainers"}},
+		"different bounds: the widest": {`{containerName: app, minAllowed: {cpu: 100m}, maxAllowed: {cpu: 1}}, {containerName: "*", minAllowed: {cpu: 50m}, maxAllowed: {cpu: 2}}`, []string{"app", "side"},
+			"cpu:\n  maxAllowed: \"2\"\n  minAllowed: 50m\n" + recommend, []string{
+				"containers differ in minAllowed.cpu, and a policy has one for all: it is 50m", "containers differ in maxAllowed.cpu, and a policy has one for all: it is 2"}},
+		"a container without bounds": {`{containerName: app, maxAllowed: {memory: 1Gi}}`, []string{"app", "side"},
+			recommend, []string{"containers differ in maxAllowed.memory, and a policy has one for all: it is left out"}},
+		"bounds of the one container": {`{containerName: app, maxAllowed: {memory: 1Gi}}, {containerName: gone, maxAllowed: {memory: 9Gi}}`, []string{"app"},
+			"memory:\n  maxAllowed: 1Gi\n" + recommend, nil},
+		"limits stay": {`{containerName: "*", controlledValues: RequestsOnly}`, []string{"app"},
+			"cpu:\n  controlledValues: RequestsOnly\nmemory:\n  controlledValues: RequestsOnly\n" + recommend, nil},
+		"limits of one stay": {`{containerName: app, controlledValues: RequestsOnly}`, []string{"app", "side"},
+			"cpu:\n  controlledValues: RequestsOnly\nmemory:\n  controlledValues: RequestsOnly\n" + recommend, []string{"containers differ in controlledValues, and a policy has one for all: it is RequestsOnly"}},
+		"none is sized": {`{containerName: "*", mode: "Off"}`, []string{"app"}, "excludedContainers:\n- app\n" + recommend, []string{"it sizes no container, and neither does its policy"}},
+		"a bound of 0, and of another resource": {`{containerName: "*", minAllowed: {cpu: 0, ephemeral-storage: 1Gi}}`, []string{"app"}, recommend,
+			[]string{"bounds of ephemeral-storage have no counterpart (container app)"}},
+		"both resources, by name": {`{containerName: "*", controlledResources: [memory, cpu]}`, []string{"app"}, recommend, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec, notes := imported(t, head+c.policies+"]}", c.containers...)
+			assert.Equal(t, c.spec, spec)
+			assert.Equal(t, c.notes, notes)
+		})
+	}
+}
+
+func TestWhatHasNoCounterpartIsSaidOnce(t *testing.T) {
+	spec, notes := imported(t, `
+updatePolicy: {updateMode: "Off", minReplicas: 2, evictAfterOOMSeconds: 60, evictionRequirements: []}
+recommenders: [{name: mine}]
+later: true
+resourcePolicy:
+  containerPolicies:
+    - {containerName: a, controlledResources: [cpu], oomBumpUpRatio: "1.2"}
+    - {containerName: b, controlledResources: [cpu], startupBoost: {cpu: {factor: 2}}}
+`, "a", "b")
+	assert.Equal(t, "updateStrategy:\n  type: Recommend\n", spec)
+	assert.Equal(t, []string{
+		"later has no counterpart",
+		"recommenders has no counterpart: attune recommends by itself",
+		"updatePolicy.evictAfterOOMSeconds has no counterpart: an OOM kill is answered at once",
+		"updatePolicy.evictionRequirements has no counterpart: cooldowns, steps and schedules of updateStrategy limit changes",
+		"updatePolicy.minReplicas has no counterpart: attune never evicts the last ready replica",
+		"resourcePolicy.containerPolicies.controlledResources has no counterpart: both resources are sized, and memory is lowered only with memory.allowDecrease",
+		"resourcePolicy.containerPolicies.oomBumpUpRatio has no counterpart: an OOM kill teaches a floor",
+		"resourcePolicy.containerPolicies.startupBoost has no counterpart: cpu.startupBoost is of all containers",
+	}, notes)
+}
+
+func TestStartupBoost(t *testing.T) {
+	for boost, want := range map[string]string{
+		"{cpu: {type: Factor, factor: 3, durationSeconds: 90}}":     "cpu:\n  startupBoost:\n    duration: 1m30s\n    multiplier: \"3\"\n",
+		"{cpu: {type: Quantity, quantity: 1, durationSeconds: 90}}": "",
+		"{cpu: {type: Factor, factor: 101, durationSeconds: 90}}":   "",
+		"{cpu: {type: Factor, factor: 3}}":                          "",
+	} {
+		spec, notes := imported(t, "updatePolicy: {updateMode: \"Off\"}\nstartupBoost: "+boost, "app")
+		assert.Equal(t, want+"updateStrategy:\n  type: Recommend\n", spec, boost)
+		if want == "" {
+			assert.Equal(t, []string{"startupBoost has no counterpart here: attune takes a factor from 1 to 100 for a duration between 1s and 1h"}, notes)
+		}
+	}
+}
+
+func TestWhatCannotBeImported(t *testing.T) {
+	for spec, want := range map[string]string{
+		`targetRef: {apiVersion: apps.openshift.io/v1, kind: DeploymentConfig, name: web}`: `it is left out, since attune does not size DeploymentConfig "web"`,
+		`targetRef: {apiVersion: example.com/v1, kind: Deployment, name: web}`:             `it is left out, since attune does not size Deployment "web"`,
+		`targetRef: null`: `it is left out, since attune does not size a target without a kind, ""`,
+		`resourcePolicy: {containerPolicies: [{containerName: app, maxAllowed: {cpu: much}}]}`: "it cannot be read and is left out: ",
+	} {
+		spec, notes := imported(t, spec)
+		assert.Empty(t, spec)
+		require.Len(t, notes, 1)
+		assert.Contains(t, notes[0], want)
+	}
+	made, notes := Import(&unstructured.Unstructured{Object: map[string]any{"spec": "text"}}, nil)
+	assert.Nil(t, made)
+	assert.Len(t, notes, 1)
+}

@@ -1,0 +1,117 @@
+// Package savings computes what targets save, for policies' status, the metrics and the plugin: one formula for all of
+// them. It is pure.
+//
+// savings.go has the formula for one request (Of), what is held (HeldBy) and what an amount is worth (Monthly).
+// workload.go applies them to a workload and its running pods.
+package savings
+
+import (
+	"math/bits"
+	"strconv"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+)
+
+// Pair is what is saved of both resources, in millicores and bytes, indexed by recommender.Resource. Unlike other
+// amounts it may be negative: growth.
+type Pair [2]recommender.Amount
+
+// Plus returns the sum of both.
+func (p Pair) Plus(other Pair) Pair {
+	for r := range p {
+		p[r] += other[r]
+	}
+	return p
+}
+
+// Of returns what one request of a container saves over all replicas when it goes from one amount to another;
+// negative: growth. known is false where either amount is not set: nothing is known about what the container takes
+// without a request.
+func Of(from, to recommender.Amount, replicas int32) (saved recommender.Amount, known bool) {
+	if from <= 0 || to <= 0 {
+		return 0, false
+	}
+	return times(from-to, replicas), true
+}
+
+// times multiplies, and is bound to recommender.MaxAmount: an object of the cluster may hold amounts that no machine
+// has.
+func times(difference recommender.Amount, replicas int32) recommender.Amount {
+	if difference < 0 {
+		return -times(-difference, replicas)
+	}
+	high, low := bits.Mul64(uint64(difference), uint64(max(replicas, 0)))
+	if high > 0 || low > uint64(recommender.MaxAmount) {
+		return recommender.MaxAmount
+	}
+	return recommender.Amount(low)
+}
+
+// HeldBy returns why a container's target is not applied to a resource; nil: nothing holds it. Besides the stored
+// holds it is the rule that a request is only lowered with allowDecrease. The hold NotRunning is none: the target is
+// for the next pods.
+func HeldBy(holds []v1alpha1.Hold, settings *recommender.Settings, r recommender.Resource, from, to recommender.Amount) *v1alpha1.Hold {
+	if stored := storedHold(holds, r); stored != nil {
+		return stored
+	}
+	if decreaseNotAllowed(settings, r, from, to) {
+		return &v1alpha1.Hold{Resource: r.String(), Reason: string(recommender.DecreaseNotAllowed), Message: r.String() + " is lowered only with allowDecrease"}
+	}
+	return nil
+}
+
+// storedHold returns the first stored hold of the resource that counts, or nil.
+func storedHold(holds []v1alpha1.Hold, r recommender.Resource) *v1alpha1.Hold {
+	for i := range holds {
+		if holds[i].Resource == r.String() && holds[i].Reason != string(recommender.NotRunning) {
+			return &holds[i]
+		}
+	}
+	return nil
+}
+
+// decreaseNotAllowed reports whether the change would lower a request that may only be raised.
+func decreaseNotAllowed(settings *recommender.Settings, r recommender.Resource, from, to recommender.Amount) bool {
+	return 0 < to && to < from && !settings.Of[r].AllowDecrease
+}
+
+// Target returns what the targets of one container save over all replicas, compared with the requests now. What is
+// held saves nothing (HeldBy). It allocates nothing: the policy loop calls it for every container.
+func Target(t *v1alpha1.ContainerTarget, settings *recommender.Settings, now recommender.Size, replicas int32) (saved Pair) {
+	target := podview.FromResources(t.Target)
+	for _, r := range recommender.Resources {
+		from, to := now[r].Request, target[r].Request
+		if storedHold(t.Holds, r) == nil && !decreaseNotAllowed(settings, r, from, to) {
+			saved[r], _ = Of(from, to, replicas)
+		}
+	}
+	return saved
+}
+
+// hoursPerMonth is the usual accounting month: 8,760 hours / 12.
+const hoursPerMonth = 730
+
+// Monthly returns what the saved amounts cost in a month of 730 hours; false: no price is configured.
+func Monthly(saved Pair, p policy.Pricing) (amount float64, priced bool) {
+	const millicores, gib = 1000, 1 << 30
+	if p.CPUPerCoreHour == 0 && p.MemoryPerGiBHour == 0 {
+		return 0, false
+	}
+	return hoursPerMonth * (float64(saved[recommender.CPU])/millicores*p.CPUPerCoreHour + float64(saved[recommender.Memory])/gib*p.MemoryPerGiBHour), true
+}
+
+// Money writes an amount of money, with the currency in front.
+func Money(amount float64, currency string) string {
+	return currency + strconv.FormatFloat(amount, 'f', 2, 64)
+}
+
+// Format writes a saved amount as a quantity, which may be negative.
+func Format(r recommender.Resource, saved recommender.Amount) string {
+	if saved < 0 {
+		return "-" + recommender.Format(r, -saved)
+	}
+	return recommender.Format(r, saved)
+}

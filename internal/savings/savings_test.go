@@ -1,0 +1,177 @@
+package savings
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+)
+
+const cpu, memory = recommender.CPU, recommender.Memory
+
+// size has requests alone.
+func size(millicores, bytes recommender.Amount) recommender.Size {
+	return recommender.Size{cpu: {Request: millicores}, memory: {Request: bytes}}
+}
+
+func containers(sizes ...recommender.Size) (all []corev1.Container) {
+	for i, s := range sizes {
+		all = append(all, corev1.Container{Name: fmt.Sprint("c", i), Resources: podview.ToRequirements(s)})
+	}
+	return all
+}
+
+// view has a Deployment whose template asks for, and whose recommendation aims at, these sizes.
+func view(t *testing.T, replicas int32, template, target recommender.Size) View {
+	t.Helper()
+	settings, err := policy.Resolve(nil, nil, nil)
+	require.NoError(t, err)
+	settings.Recommender.Of[memory].AllowDecrease = true
+	return View{
+		Recommendation: &v1alpha1.AttuneRecommendation{Spec: v1alpha1.AttuneRecommendationSpec{
+			Policy:     v1alpha1.PolicyRef{Name: "api"},
+			Containers: []v1alpha1.ContainerTarget{{Name: "c0", Target: podview.ToResources(target)}},
+		}},
+		Workload: workload.Workload{
+			Identity: workload.Identity{Kind: v1alpha1.KindDeployment, Namespace: "shop", Name: "web"}, Replicas: replicas,
+			Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: containers(template)}},
+		},
+		Settings: &settings,
+	}
+}
+
+// running adds a pod of a template generation with this size.
+func (v *View) running(hash string, has recommender.Size) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("pod-", len(v.Pods)), Labels: map[string]string{"pod-template-hash": hash}},
+		Spec: corev1.PodSpec{Containers: containers(has)}}
+	v.Pods = append(v.Pods, pod)
+	return pod
+}
+
+func TestRealisedAndPotentialAddUp(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	amount := func() recommender.Amount { return 1 + recommender.Amount(random.Int64N(1<<40)) }
+	for range 200 {
+		template, target := size(amount(), amount()), size(amount(), amount())
+		v := view(t, int32(random.IntN(6)), template, target)
+		for range random.IntN(int(v.Workload.Replicas) + 1) {
+			v.running("1", size(amount(), amount()))
+		}
+		got := v.Compute()
+		assert.Empty(t, got.NotCounted)
+		for _, r := range recommender.Resources {
+			want, known := Of(template[r].Request, target[r].Request, v.Workload.Replicas)
+			require.True(t, known)
+			assert.Equal(t, want, got.Realised[r]+got.Potential[r])
+		}
+	}
+}
+
+func TestWhatPodsOfAnotherTemplateHadBefore(t *testing.T) {
+	v := view(t, 2, size(500, 1<<30), size(200, 1<<30))
+	v.Recommendation.Status.Originals = []v1alpha1.Originals{
+		{TemplateHash: "old", Containers: []v1alpha1.ContainerResources{{Name: "c0", Resources: podview.ToResources(size(900, 1<<30))}}},
+		{TemplateHash: "old", Containers: []v1alpha1.ContainerResources{{Name: "c0", Resources: podview.ToResources(size(1000, 1<<30))}}},
+	}
+	v.running("old", size(250, 1<<30))
+	assert.Equal(t, Pair{750, 0}, v.Compute().Realised, "the newest original")
+	v.running("new", size(600, 1<<30))
+	assert.Equal(t, Pair{650, 0}, v.Compute().Realised, "growth of the second pod against the template")
+	v.Workload.Rollout.InProgress = true
+	assert.Equal(t, Pair{750, 0}, v.Compute().Realised, "during a rollout the template may be another one")
+}
+
+func TestWhatIsNotCounted(t *testing.T) {
+	hold := func(resource, reason string) func(*View) {
+		return func(v *View) {
+			v.Recommendation.Spec.Containers[0].Holds = []v1alpha1.Hold{{Resource: resource, Reason: reason, Message: "why"}}
+		}
+	}
+	all := Figures{Realised: Pair{250, 0}, Potential: Pair{50, 1 << 29}}
+	realised := Pair{250, 0}
+	cases := map[string]struct {
+		change func(*View)
+		want   Figures
+	}{
+		"nothing holds": {func(*View) {}, all},
+		"HPA on CPU": {hold("cpu", "HPA"), Figures{Realised: realised, Potential: Pair{0, 1 << 29},
+			NotCounted: []NotCounted{{"c0", "cpu", "HPA", "why"}}}},
+		"VPA: what pods have is its doing": {hold("cpu", "VPA"), Figures{Potential: Pair{0, 1 << 29}, NotCounted: []NotCounted{{"c0", "cpu", "VPA", "why"}}}},
+		"no pod runs now":                  {hold("cpu", "NotRunning"), all},
+		"memory may not be lowered": {func(v *View) { v.Settings.Recommender.Of[memory].AllowDecrease = false },
+			Figures{Realised: realised, Potential: Pair{50, 0}, NotCounted: []NotCounted{{"c0", "memory", "AllowDecrease", "memory is lowered only with allowDecrease"}}}},
+		"no target": {func(v *View) {
+			v.Recommendation.Spec.Containers[0].Target.MemoryRequest = nil
+			hold("memory", "NoData")(v)
+		}, Figures{Realised: realised, Potential: Pair{50, 0}, NotCounted: []NotCounted{{"c0", "memory", "NoData", "why"}}}},
+		"the workload is skipped": {func(v *View) { v.Workload.Annotations = map[string]string{v1alpha1.SkipAnnotation: "true"} },
+			Figures{NotCounted: []NotCounted{{"", "", Skipped, "Deployment/web is to be left alone"}}}},
+		"its pod is skipped": {func(v *View) { v.Pods[0].Annotations = map[string]string{v1alpha1.SkipAnnotation: "true"} },
+			Figures{NotCounted: []NotCounted{{"", "", Skipped, "pod pod-0 and maybe more are to be left alone"}}}},
+		"paused by a person": {func(v *View) { v.Workload.Annotations = map[string]string{v1alpha1.PausedAnnotation: "true"} },
+			Figures{Realised: realised, NotCounted: []NotCounted{{"", "", "Paused", "the workload, its policy or the defaults are paused, or an undo was asked for"}}}},
+		"paused by itself": {func(v *View) { v.Recommendation.Status.Paused = &v1alpha1.PausedState{Reason: "another writer"} },
+			Figures{Realised: realised, NotCounted: []NotCounted{{"", "", "Paused", "another writer"}}}},
+		"strategy Node": {func(v *View) { v.Recommendation.Spec.Strategy = v1alpha1.StrategyNode },
+			Figures{Realised: realised, NotCounted: []NotCounted{{"", "", OnItsNode, "what a pod is to have is decided on its node: see kubectl attune node NAME"}}}},
+		"the settings are not known": {func(v *View) { v.Settings = nil },
+			Figures{Realised: realised, NotCounted: []NotCounted{{"", "", Unknown, "the settings of policy api are not known"}}}},
+		"the workload is gone": {func(v *View) { v.Workload = workload.Workload{} },
+			Figures{NotCounted: []NotCounted{{"", "", Unknown, "the workload does not exist, or cannot be read"}}}},
+		"no request": {func(v *View) { v.Pods[0].Spec.Containers[0].Resources = corev1.ResourceRequirements{} },
+			Figures{NotCounted: []NotCounted{{"c0", "cpu", Unknown, "the container has no request to compare with"}, {"c0", "memory", Unknown, "the container has no request to compare with"}}}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			v := view(t, 1, size(500, 1<<30), size(200, 1<<29))
+			v.running("1", size(250, 1<<30))
+			c.change(&v)
+			assert.Equal(t, c.want, v.Compute())
+		})
+	}
+}
+
+// A CronJob reserves nothing between its runs, while a Deployment's replicas are there to stay.
+func TestReplicasThatDoNotRun(t *testing.T) {
+	v := view(t, 3, size(500, 1<<30), size(200, 1<<30))
+	assert.Equal(t, Pair{900, 0}, v.Compute().Potential)
+	v.Workload.Kind = v1alpha1.KindCronJob
+	assert.Zero(t, v.Compute().Potential)
+}
+
+func TestAmountsThatNoMachineHasStayInBounds(t *testing.T) {
+	for _, c := range []struct {
+		from, to recommender.Amount
+		replicas int32
+		want     recommender.Amount
+	}{
+		{recommender.MaxAmount, 1, math.MaxInt32, recommender.MaxAmount},
+		{1, recommender.MaxAmount, math.MaxInt32, -recommender.MaxAmount},
+		{500, 200, 3, 900}, {200, 500, 3, -900}, {500, 200, -1, 0},
+	} {
+		got, known := Of(c.from, c.to, c.replicas)
+		assert.True(t, known)
+		assert.Equal(t, c.want, got)
+	}
+	_, known := Of(0, 200, 3)
+	assert.False(t, known)
+}
+
+func TestTheMonthHas730Hours(t *testing.T) {
+	amount, priced := Monthly(Pair{1500, -(1 << 31)}, policy.Pricing{CPUPerCoreHour: 0.03, MemoryPerGiBHour: 0.004, Currency: "€"})
+	assert.True(t, priced)
+	assert.Equal(t, "€27.01", Money(amount, "€"))
+	_, priced = Monthly(Pair{1500, 0}, policy.Pricing{})
+	assert.False(t, priced)
+}

@@ -1,0 +1,212 @@
+package savings
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// Reasons for which something is not counted, beside those of holds.
+const (
+	// Skipped: a person keeps attune away.
+	Skipped = "Skipped"
+	// Unknown: what is compared cannot be read, or is not there.
+	Unknown = "Unknown"
+	// OnItsNode: under the strategy Node a pod's next size is decided on its node.
+	OnItsNode = "OnItsNode"
+)
+
+// View is all that the figures of one workload are computed from. It is only read.
+type View struct {
+	// Recommendation of the workload.
+	Recommendation *v1alpha1.AttuneRecommendation
+	// Workload is the zero value where it does not exist or cannot be read.
+	Workload workload.Workload
+	// Settings of its policy; nil: not known.
+	Settings *policy.Settings
+	// Pods of the workload that run; nil where they cannot be read.
+	Pods []*corev1.Pod
+}
+
+// Figures are what a workload saves.
+type Figures struct {
+	// Realised is what the running pods request less than their originals.
+	Realised Pair
+	// Potential is what they would request less if the targets were applied to all of them, and to the replicas that
+	// do not run yet.
+	Potential Pair
+	// NotCounted is what neither of them has, and why; each once.
+	NotCounted []NotCounted
+}
+
+// NotCounted is a resource of a container that is left out. Container and Resource are empty where it is the whole
+// workload.
+type NotCounted struct {
+	Container string `json:"container"`
+	Resource  string `json:"resource"`
+	// Reason is one word, Message one sentence.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// Compute returns the figures. Realised and potential savings of a pod add up to its original less the target.
+func (v View) Compute() Figures {
+	x := &counter{View: v, template: templateSizes(v.Workload.Template)}
+	switch where, skipped := v.Workload.Skipped(); {
+	case v.Workload.Template == nil:
+		x.leaveOut(NotCounted{Reason: Unknown, Message: "the workload does not exist, or cannot be read"})
+		return x.out
+	case skipped:
+		x.leaveOut(NotCounted{Reason: Skipped, Message: where + " is to be left alone"})
+		return x.out
+	}
+	x.pods()
+	x.replicas()
+	return x.out
+}
+
+// counter adds up the figures of one workload.
+type counter struct {
+	View
+	// template has the requests of the pod template by container.
+	template map[string]recommender.Size
+	out      Figures
+}
+
+// leaveOut notes what is not counted, once.
+func (x *counter) leaveOut(what NotCounted) {
+	same := func(n NotCounted) bool {
+		return n.Container == what.Container && n.Resource == what.Resource && n.Reason == what.Reason
+	}
+	if !slices.ContainsFunc(x.out.NotCounted, same) {
+		x.out.NotCounted = append(x.out.NotCounted, what)
+	}
+}
+
+// pods counts what is realised.
+func (x *counter) pods() {
+	for _, pod := range x.Pods {
+		if skips(pod) {
+			x.leaveOut(NotCounted{Reason: Skipped, Message: "pod " + pod.Name + " and maybe more are to be left alone"})
+			continue
+		}
+		has, original := podview.ByName(podview.Read(pod)), x.original(pod)
+		for i := range x.Recommendation.Spec.Containers {
+			t := &x.Recommendation.Spec.Containers[i]
+			x.realised(t, original[t.Name], has[t.Name].Size)
+		}
+	}
+}
+
+// skips reports whether a pod opts out.
+func skips(pod *corev1.Pod) bool { return pod.Annotations[v1alpha1.SkipAnnotation] == "true" }
+
+// realised counts one container of a running pod. What a VPA sizes is its doing.
+func (x *counter) realised(t *v1alpha1.ContainerTarget, original, has recommender.Size) {
+	for _, r := range recommender.Resources {
+		byVPA := slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() && h.Reason == resize.ReasonVPA })
+		if saved, known := Of(original[r].Request, has[r].Request, 1); known && !byVPA {
+			x.out.Realised[r] += saved
+		}
+	}
+}
+
+// original returns what the pod's containers had before attune: what the operator noted for pods of its template,
+// the newest first, else what the template asks. During a rollout the template may be another one than the pod's, so
+// that nothing is known then.
+func (x *counter) original(pod *corev1.Pod) map[string]recommender.Size {
+	hash := podview.TemplateHash(pod)
+	for _, o := range slices.Backward(x.Recommendation.Status.Originals) {
+		if o.TemplateHash != hash {
+			continue
+		}
+		sizes := map[string]recommender.Size{}
+		for _, c := range o.Containers {
+			sizes[c.Name] = podview.FromResources(c.Resources)
+		}
+		return sizes
+	}
+	if x.Workload.Rollout.InProgress {
+		return nil
+	}
+	return x.template
+}
+
+// templateSizes returns the sizes of a template's containers, by name.
+func templateSizes(template *corev1.PodTemplateSpec) map[string]recommender.Size {
+	sizes := map[string]recommender.Size{}
+	if template == nil {
+		return sizes
+	}
+	for _, c := range podview.ResizableIn(&template.Spec) {
+		sizes[c.Name] = podview.ReadSpec(c.Resources)
+	}
+	return sizes
+}
+
+// replicas counts what is potential, unless something holds the whole workload.
+func (x *counter) replicas() {
+	if why := x.held(); why != nil {
+		x.leaveOut(*why)
+		return
+	}
+	for i := range x.Recommendation.Spec.Containers {
+		t := &x.Recommendation.Spec.Containers[i]
+		for _, pod := range x.Pods {
+			if !skips(pod) {
+				x.potential(t, podview.ByName(podview.Read(pod))[t.Name].Size, 1)
+			}
+		}
+		if missing := x.missing(); missing > 0 || len(x.Pods) == 0 {
+			x.potential(t, x.template[t.Name], missing)
+		}
+	}
+}
+
+// held returns why no target of the workload is applied, or nil.
+func (x *counter) held() *NotCounted {
+	status := x.Recommendation.Status
+	switch {
+	case x.Settings == nil:
+		return &NotCounted{Reason: Unknown, Message: fmt.Sprintf("the settings of policy %s are not known", x.Recommendation.Spec.Policy.Name)}
+	case x.Recommendation.Spec.Strategy == v1alpha1.StrategyNode:
+		return &NotCounted{Reason: OnItsNode, Message: "what a pod is to have is decided on its node: see kubectl attune node NAME"}
+	case status.Paused != nil:
+		return &NotCounted{Reason: v1alpha1.ReasonPaused, Message: status.Paused.Reason}
+	case status.Phase == v1alpha1.PhasePaused || x.Workload.Stopped() || len(x.Settings.Resize.Paused) > 0:
+		return &NotCounted{Reason: v1alpha1.ReasonPaused, Message: "the workload, its policy or the defaults are paused, or an undo was asked for"}
+	}
+	return nil
+}
+
+// missing is how many replicas do not run. Jobs reserve nothing between their runs, so none of theirs is missing.
+func (x *counter) missing() int32 {
+	if x.Workload.Kind == v1alpha1.KindJob || x.Workload.Kind == v1alpha1.KindCronJob {
+		return 0
+	}
+	return max(0, x.Workload.Replicas-int32(min(len(x.Pods), 1<<20)))
+}
+
+// potential counts one container of so many replicas, and notes what holds it.
+func (x *counter) potential(t *v1alpha1.ContainerTarget, has recommender.Size, replicas int32) {
+	saved := Target(t, &x.Settings.Recommender, has, replicas)
+	x.out.Potential = x.out.Potential.Plus(saved)
+	target := podview.FromResources(t.Target)
+	for _, r := range recommender.Resources {
+		from, to := has[r].Request, target[r].Request
+		switch hold := HeldBy(t.Holds, &x.Settings.Recommender, r, from, to); {
+		case hold != nil:
+			x.leaveOut(NotCounted{Container: t.Name, Resource: r.String(), Reason: hold.Reason, Message: hold.Message})
+		case from == 0 && to > 0:
+			x.leaveOut(NotCounted{Container: t.Name, Resource: r.String(), Reason: Unknown, Message: "the container has no request to compare with"})
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package integration
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"attune.io/attune/cmd/kubectl-attune/vpaimport"
+)
+
+// What is made of a VPA is a policy that a real API server accepts, whatever the VPA says.
+func TestPoliciesThatAreImportedAreAccepted(t *testing.T) {
+	c := newClient(t)
+	namespace := newNamespace(t, c)
+	for _, spec := range []string{
+		`{}`,
+		`updatePolicy: {updateMode: "Off"}`,
+		`{updatePolicy: {updateMode: InPlaceOrRecreate}, startupBoost: {cpu: {type: Factor, factor: 2, durationSeconds: 3600}}}`,
+		`resourcePolicy: {containerPolicies: [{containerName: "*", mode: "Off"}, {containerName: app, minAllowed: {cpu: 0.05, memory: 1e8}, maxAllowed: {cpu: 2, memory: 4Gi}}]}`,
+		`resourcePolicy: {containerPolicies: [{containerName: "*", controlledValues: RequestsOnly, minAllowed: {cpu: 0}}]}`,
+	} {
+		fields := map[string]any{}
+		require.NoError(t, yaml.Unmarshal([]byte(spec), &fields))
+		fields["targetRef"] = map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+		vpa := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "web", "namespace": namespace}, "spec": fields}}
+		made, notes := vpaimport.Import(vpa, []string{"app", "side"})
+		require.NotNil(t, made, notes)
+		text, err := json.Marshal(made)
+		require.NoError(t, err)
+		policy := &unstructured.Unstructured{}
+		require.NoError(t, json.Unmarshal(text, &policy.Object))
+		require.NoError(t, c.Create(t.Context(), policy, client.DryRunAll), string(text))
+	}
+}
