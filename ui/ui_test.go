@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -17,6 +18,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/explain"
@@ -185,6 +188,21 @@ func TestSumsAgree(t *testing.T) {
 	assert.Contains(t, shop, "CPU requested by targets 1800m")
 	assert.Contains(t, shop, "StatefulSet/db api Auto Paused postgres 500m → 200m 1Gi → 768Mi 0.92 Paused, memory:AllowDecrease")
 	assert.Contains(t, shop, "DaemonSet/agent api Auto Idle agent 500m, no recommendation 1Gi, no recommendation 0.10 cpu:InsufficientData, memory:InsufficientData")
+}
+
+// Amounts that no machine has do not become others.
+func TestSumsOfGreatAmounts(t *testing.T) {
+	caches := made.Small()
+	for i := range caches.Recommendations {
+		for j := range caches.Recommendations[i].Spec.Containers {
+			caches.Recommendations[i].Spec.Containers[j].Target.MemoryRequest = ptr.To(resource.MustParse("9E"))
+		}
+		caches.Recommendations[i].Status.Pods.Total = math.MaxInt32
+	}
+	for i := range caches.Policies {
+		caches.Policies[i].Status.Savings = &v1alpha1.Savings{CPURequestReduction: resource.MustParse("-9P"), MemoryRequestReduction: resource.MustParse("9E")}
+	}
+	assert.Contains(t, words(t, get(t, caches, "/ui/").Body.String()), "memory requested by targets 8Pi CPU saved -9007199254740992m memory saved 8Pi")
 }
 
 // A paused workload can be resumed, and what else is known of it is on its page.
