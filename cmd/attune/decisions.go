@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -18,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/ports"
+	"attune.io/attune/ui"
 )
 
 const (
@@ -27,7 +28,7 @@ const (
 	questionTimeout = 10 * time.Second
 )
 
-// decisions serves what the node loop decided last, for kubectl attune node. It listens on every replica, on
+// decisions serves what the node loop decided last, for kubectl attune node, and the web page (package ui). It listens on every replica, on
 // loopback alone: a user reaches it by port forwarding, which needs a right in the operator's namespace.
 type decisions struct {
 	// address is host and port on loopback.
@@ -38,7 +39,9 @@ type decisions struct {
 	leads <-chan struct{}
 	// leader returns an empty name where the lease has no holder.
 	leader func(context.Context) string
-	log    logr.Logger
+	// pages is the web page; nil: there is none.
+	pages http.Handler
+	log   logr.Logger
 }
 
 // loopback returns an error for an address that is not a port of a loopback address.
@@ -51,12 +54,14 @@ func loopback(address string) error {
 }
 
 // addDecisions adds the listener, unless it is switched off.
-func addDecisions(mgr ctrl.Manager, o *Options, decided func(node string) (decision.Node, bool)) error {
+func addDecisions(mgr ctrl.Manager, o *Options, decided func(node string) (decision.Node, bool), shown ui.Caches) error {
 	if o.loops.decisionsAddress == "" {
 		return nil
 	}
+	log := ctrl.Log.WithName("decisions")
+	failed := func(path string, err error) { log.Error(err, "a page could not be made", "path", path) }
 	return mgr.Add(&decisions{
-		address: o.loops.decisionsAddress, decided: decided, leads: mgr.Elected(), log: ctrl.Log.WithName("decisions"),
+		address: o.loops.decisionsAddress, decided: decided, leads: mgr.Elected(), log: log, pages: ui.NewHandler(shown, failed),
 		leader: func(ctx context.Context) string { return leaderOf(ctx, mgr.GetAPIReader(), o.process.namespace) },
 	})
 }
@@ -94,10 +99,14 @@ func (d *decisions) Start(ctx context.Context) error {
 // handler answers mostQuestions at a time, and more with 429. It checks the host before anything else.
 func (d *decisions) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+decision.Path+"{name}", d.answer)
+	mux.HandleFunc("GET "+decision.Path+"{name}", d.leading(d.answer))
+	if d.pages != nil {
+		mux.Handle("GET /{$}", http.RedirectHandler(ui.Path, http.StatusFound))
+		mux.Handle("GET "+ui.Path, d.leading(d.pages.ServeHTTP))
+	}
 	free := make(chan struct{}, mostQuestions)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !loopbackHost(r.Host) {
+		if !ports.LoopbackHost(r.Host) {
 			http.Error(w, fmt.Sprintf("host %q is not served here: forward a port and ask localhost", r.Host), http.StatusForbidden)
 			return
 		}
@@ -111,25 +120,20 @@ func (d *decisions) handler() http.Handler {
 	})
 }
 
-// loopbackHost returns whether the Host header is a loopback name. Another name means that a web page made a
-// browser ask here under a name of its own (DNS rebinding).
-func loopbackHost(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
+// leading answers with 503 where another replica leads.
+func (d *decisions) leading(answer http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-d.leads:
+			answer(w, r)
+		default:
+			http.Error(w, d.whoLeads(r.Context()), http.StatusServiceUnavailable)
+		}
 	}
-	ip := net.ParseIP(strings.Trim(name, "[]"))
-	return name == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// answer writes the decision about one node as JSON: 404 for an unknown node, 503 where another replica leads.
+// answer writes the decision about one node as JSON: 404 for an unknown node.
 func (d *decisions) answer(w http.ResponseWriter, r *http.Request) {
-	select {
-	case <-d.leads:
-	default:
-		http.Error(w, d.whoLeads(r.Context()), http.StatusServiceUnavailable)
-		return
-	}
 	name := r.PathValue("name")
 	answer, known := d.decided(name)
 	if !known {

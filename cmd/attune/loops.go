@@ -17,6 +17,7 @@ import (
 	events "attune.io/attune/internal/event"
 	"attune.io/attune/internal/policy"
 	settingslookup "attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/ui"
 	"attune.io/attune/usage/embedded/cluster"
 	"attune.io/attune/usage/history"
 	"attune.io/attune/usage/recent"
@@ -65,7 +66,7 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	if err := addWorkloadLoop(mgr, c, of, b, measuring{gauge: usages.gauge, climbs: usages.climbs, recentCPU: usages.known(followed, loads)}); err != nil {
 		return fmt.Errorf("setting up the workload loop: %w", err)
 	}
-	if err := addNodeLoop(mgr, c, of, b, followed); err != nil {
+	if err := addNodeLoop(mgr, c, of, b, followed, newPages(mgr, c, of, histories)); err != nil {
 		return fmt.Errorf("setting up the node loop: %w", err)
 	}
 	if err := mgr.Add(&usageloop.RecentLoop{Recent: followed, Interval: c.usage.interval, Clock: clock.RealClock{}}); err != nil {
@@ -168,10 +169,10 @@ func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, m measurin
 	return loop.Register(mgr, b.look)
 }
 
-// addNodeLoop adds the loop that shares the room of nodes, and the port that shows its decisions. Where the
+// addNodeLoop adds the loop that shares the room of nodes, and the port that shows its decisions and the pages. Where the
 // operator watches some namespaces only, the loop is not started: it would not see all pods of a node, and would
 // share room that others have.
-func addNodeLoop(mgr ctrl.Manager, c Config, of shared, b boards, followed *recent.Store) error {
+func addNodeLoop(mgr ctrl.Manager, c Config, of shared, b boards, followed *recent.Store, shown ui.Caches) error {
 	loop := &nodeloop.Controller{
 		Client: mgr.GetClient(), Recent: followed, Grants: b.grants, Events: of.events, Clock: clock.RealClock{},
 		Interval: c.loops.nodeInterval, Wake: b.look.tell,
@@ -182,7 +183,7 @@ func addNodeLoop(mgr ctrl.Manager, c Config, of shared, b boards, followed *rece
 			return err
 		}
 	}
-	return addDecisions(mgr, &c.Options, loop.Decided)
+	return addDecisions(mgr, &c.Options, loop.Decided, shown)
 }
 
 // addLoadLoop adds the loop that taints overloaded nodes; nil where --node-load-taint is off.

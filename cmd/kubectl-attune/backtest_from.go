@@ -13,6 +13,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/clusterusage"
+	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
@@ -194,7 +195,7 @@ func (l *liveUsage) each(ctx context.Context, want func(string) bool, yield func
 		if err != nil {
 			return err
 		}
-		sizes := templateSizes(l.templates[id])
+		sizes := explain.TemplateSizes(l.templates[id].Template)
 		for _, name := range names {
 			of, known := series[name]
 			if !known || len(of.Samples) == 0 {

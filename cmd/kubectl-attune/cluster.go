@@ -33,6 +33,8 @@ type cluster interface {
 	Version() (string, error)
 	// AskPod sends a GET to a port on a pod's loopback address, and returns the HTTP status and the body.
 	AskPod(ctx context.Context, namespace, pod string, port int, path string) (status int, body []byte, err error)
+	// FetchPod is AskPod with the headers of the answer.
+	FetchPod(ctx context.Context, namespace, pod string, port int, path string) (askpod.Answer, error)
 }
 
 // kubeconfig connects to the cluster as kubectl does: by --kubeconfig, $KUBECONFIG, ~/.kube/config, or the service
@@ -95,13 +97,19 @@ func (k *kubeconfig) Version() (string, error) {
 }
 
 // AskPod implements cluster.
-// See askpod.Get for the way of the request and its limits.
+// See askpod.Fetch for the way of the request and its limits.
 func (k *kubeconfig) AskPod(ctx context.Context, namespace, pod string, port int, path string) (int, []byte, error) {
+	answer, err := k.FetchPod(ctx, namespace, pod, port, path)
+	return answer.Status, answer.Body, err
+}
+
+// FetchPod implements cluster.
+func (k *kubeconfig) FetchPod(ctx context.Context, namespace, pod string, port int, path string) (askpod.Answer, error) {
 	config, err := k.config().ClientConfig()
 	if err != nil {
-		return 0, nil, err
+		return askpod.Answer{}, err
 	}
-	return askpod.Get(ctx, config, namespace, pod, port, path)
+	return askpod.Fetch(ctx, config, namespace, pod, port, path)
 }
 
 // config merges the files and the flags. It never asks for a password.

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +13,6 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/workload"
-	"attune.io/attune/podview"
 )
 
 // newExplain makes the verb explain, which takes either a workload or files.
@@ -71,7 +68,7 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 	if err != nil {
 		return err
 	}
-	live.Template = templateSizes(templates[workload.IdentityOf(live.Recommendation)])
+	live.Template = explain.TemplateSizes(templates[workload.IdentityOf(live.Recommendation)].Template)
 	if live.Pods, err = env.livePods(ctx, c, live.Recommendation); err != nil {
 		return err
 	}
@@ -95,19 +92,13 @@ func (e *environment) livePods(ctx context.Context, c client.Client, rec *v1alph
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods of %s: %w", id, err)
 	}
-	var live []explain.LivePod
+	var own []*corev1.Pod
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; running(pod) && belongs(pod, id) {
-			live = append(live, explain.LivePod{Name: pod.Name, TemplateHash: podview.TemplateHash(pod), Containers: podview.Read(pod)})
+		if pod := &pods.Items[i]; belongs(pod, id) {
+			own = append(own, pod)
 		}
 	}
-	slices.SortFunc(live, func(a, b explain.LivePod) int { return cmp.Compare(a.Name, b.Name) })
-	return live, nil
-}
-
-// running returns whether a pod runs and is not being deleted.
-func running(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil
+	return explain.LivePods(own), nil
 }
 
 // belongs returns whether the workload owns the pod, by the same rule as in the operator.

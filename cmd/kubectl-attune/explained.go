@@ -8,8 +8,6 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/workload"
-	"attune.io/attune/podview"
-	"attune.io/attune/recommender"
 )
 
 // explained is a workload's recommendation, compared with the pod template.
@@ -48,7 +46,7 @@ func (e *environment) explainTemplates(ctx context.Context, c client.Client, rec
 	all := make([]explained, len(recs))
 	for i := range recs {
 		all[i].rec, all[i].workload = &recs[i], templates[workload.IdentityOf(&recs[i])]
-		live := explain.Live{Recommendation: &recs[i], Now: e.now(), Template: templateSizes(all[i].workload)}
+		live := explain.Live{Recommendation: &recs[i], Now: e.now(), Template: explain.TemplateSizes(all[i].workload.Template)}
 		if live.Settings, err = settings.recommender(ctx, &recs[i]); err != nil {
 			return nil, err
 		}
@@ -57,21 +55,4 @@ func (e *environment) explainTemplates(ctx context.Context, c client.Client, rec
 		}
 	}
 	return all, nil
-}
-
-// templateSizes returns the requests and limits of a pod template by container, init containers included; an empty
-// map where the template is not known.
-func templateSizes(w workload.Workload) map[string]recommender.Size {
-	sizes := map[string]recommender.Size{}
-	if w.Template == nil {
-		return sizes
-	}
-	// Names are unique over init containers and containers, so one map is enough.
-	for _, c := range w.Template.Spec.InitContainers {
-		sizes[c.Name] = podview.ReadSpec(c.Resources)
-	}
-	for _, c := range w.Template.Spec.Containers {
-		sizes[c.Name] = podview.ReadSpec(c.Resources)
-	}
-	return sizes
 }

@@ -25,6 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"attune.io/attune/cmd/kubectl-attune/askpod"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
@@ -62,13 +64,18 @@ func (f *fakeCluster) Client() (client.Client, error) {
 }
 
 // AskPod gets /NAMESPACE/POD/PORT and the path.
-func (f *fakeCluster) AskPod(_ context.Context, namespace, pod string, port int, path string) (int, []byte, error) {
+func (f *fakeCluster) AskPod(ctx context.Context, namespace, pod string, port int, path string) (int, []byte, error) {
+	answer, err := f.FetchPod(ctx, namespace, pod, port, path)
+	return answer.Status, answer.Body, err
+}
+
+func (f *fakeCluster) FetchPod(_ context.Context, namespace, pod string, port int, path string) (askpod.Answer, error) {
 	if f.pods == nil {
-		return 0, nil, forbidden("pods/portforward")
+		return askpod.Answer{}, forbidden("pods/portforward")
 	}
 	w := httptest.NewRecorder()
 	f.pods.ServeHTTP(w, httptest.NewRequest(http.MethodGet, fmt.Sprintf("/%s/%s/%d%s", namespace, pod, port, path), nil))
-	return w.Code, w.Body.Bytes(), nil
+	return askpod.Answer{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, nil
 }
 
 // cliTest runs command lines against one cluster.

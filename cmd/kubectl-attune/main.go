@@ -4,7 +4,7 @@
 // A command line takes this way:
 //
 //  1. run (root.go) parses it and calls one verb: status, recommendations, savings, explain, diff, history, pause,
-//     resume, undo, node, backtest, doctor, import.
+//     resume, undo, node, ui, backtest, doctor, import.
 //  2. The verb selects recommendations or workloads by names, -n, -A and -l (selection.go, target.go).
 //  3. It makes an answer, a document, from objects of the API server or from files (explained.go,
 //     explain_files.go).

@@ -90,7 +90,7 @@ func run(ctx context.Context, env *environment, args []string) int {
 // verbs are in the order of the help page.
 // Each function makes one command. A verb that is missing here does not exist.
 var verbs = []func(*environment) *cobra.Command{
-	newStatus, newRecommendations, newSavings, newExplain, newDiff, newHistory, newPause, newResume, newUndo, newNode, newBacktest, newDoctor, newImport,
+	newStatus, newRecommendations, newSavings, newExplain, newDiff, newHistory, newPause, newResume, newUndo, newNode, newUI, newBacktest, newDoctor, newImport,
 }
 
 // newRoot makes the command kubectl-attune with its verbs and the flags that all of them have.

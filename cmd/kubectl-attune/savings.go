@@ -11,6 +11,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/savingsanswer"
+	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/workload"
 )
@@ -102,7 +103,7 @@ func (e *environment) podsByWorkload(ctx context.Context, c client.Client) (of m
 	of = map[workload.Identity][]*corev1.Pod{}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if id, owned := workload.OwnerOf(pod, pod.Namespace, nil); owned && running(pod) {
+		if id, owned := workload.OwnerOf(pod, pod.Namespace, nil); owned && explain.Running(pod) {
 			of[id] = append(of[id], pod)
 		}
 	}

@@ -10,14 +10,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/table"
+	"attune.io/attune/internal/held"
 )
 
 // newStatus makes the verb status.
@@ -112,7 +111,7 @@ type policyStatus struct {
 	// NeedsAttention is true where a person has to act: the policy is a finding.
 	NeedsAttention bool `json:"needsAttention"`
 	// Held is what is left as it is under the policy; never nil.
-	Held []heldThing `json:"held"`
+	Held []held.Thing `json:"held"`
 	// Savings are those of the policy's status; nil where it has none.
 	Savings *v1alpha1.Savings `json:"savings,omitempty"`
 
@@ -120,20 +119,6 @@ type policyStatus struct {
 	created time.Time
 	// now is the time from which ages count.
 	now time.Time
-}
-
-// heldThing is one thing that is left as it is. Container and Resource are empty where the whole workload is held.
-type heldThing struct {
-	// Workload is KIND/NAME, such as Deployment/web.
-	Workload string `json:"workload"`
-	// Container of the workload, and Resource cpu or memory.
-	Container string `json:"container"`
-	// Resource is cpu or memory; empty where both are held.
-	Resource string `json:"resource"`
-	// Reason is one word, Message one sentence.
-	Reason string `json:"reason"`
-	// Message has the figures, or what ends the hold.
-	Message string `json:"message"`
 }
 
 // newStatusReport makes the report. It sorts both lists in place.
@@ -152,46 +137,27 @@ func newStatusReport(policies []v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRec
 
 // statusOf reports one policy. A recommendation belongs to the policy that its spec names.
 func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendation, now time.Time) policyStatus {
+	ready := held.ReadinessOf(policy, now)
 	s := policyStatus{
-		Namespace: policy.Namespace,
-		Name:      policy.Name,
-		Mode:      string(policy.Status.Mode),
-		Workloads: ptr.Deref(policy.Status.Workloads, v1alpha1.WorkloadCounts{}),
-		Ready:     string(metav1.ConditionUnknown),
-		Message:   "the operator has not looked at it yet",
-		Held:      heldByPolicy(policy),
-		Savings:   policy.Status.Savings,
-		created:   policy.CreationTimestamp.Time,
-		now:       now,
-	}
-	// Without the condition the defaults above stay: Unknown, and not looked at.
-	if ready := meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
-		s.Ready, s.Reason, s.Message = string(ready.Status), ready.Reason, ready.Message
+		Namespace:      policy.Namespace,
+		Name:           policy.Name,
+		Mode:           string(policy.Status.Mode),
+		Workloads:      ptr.Deref(policy.Status.Workloads, v1alpha1.WorkloadCounts{}),
+		Ready:          ready.Ready,
+		Reason:         ready.Reason,
+		Message:        ready.Message,
+		NeedsAttention: ready.NeedsPerson,
+		Held:           held.ByPolicy(policy),
+		Savings:        policy.Status.Savings,
+		created:        policy.CreationTimestamp.Time,
+		now:            now,
 	}
 	for i := range recs {
 		if recs[i].Namespace == policy.Namespace && recs[i].Spec.Policy.Name == policy.Name {
-			s.Held = append(s.Held, heldByWorkload(&recs[i])...)
+			s.Held = append(s.Held, held.ByWorkload(&recs[i])...)
 		}
 	}
-	// Three findings: the operator does not run, the policy cannot work, or its resizes do harm too often.
-	s.NeedsAttention = s.unseen() || s.broken() || meta.IsStatusConditionTrue(policy.Status.Conditions, v1alpha1.ConditionDegraded)
 	return s
-}
-
-// unseenGrace is how long a running operator may take until it looks at a new policy. Later the policy is a
-// finding: the operator may not run at all.
-const unseenGrace = 5 * time.Minute
-
-// unseen returns whether the operator has not looked at the policy for longer than unseenGrace.
-func (s policyStatus) unseen() bool {
-	return s.Ready == string(metav1.ConditionUnknown) && s.now.Sub(s.created) > unseenGrace
-}
-
-// broken returns whether the policy is not ready for a reason that neither passes with time (InsufficientData) nor
-// was chosen (Paused).
-func (s policyStatus) broken() bool {
-	return s.Ready == string(metav1.ConditionFalse) &&
-		s.Reason != v1alpha1.ReasonInsufficientData && s.Reason != v1alpha1.ReasonPaused
 }
 
 // finding returns errFinding where any policy needs attention.
@@ -215,12 +181,12 @@ func (r statusReport) Human(w io.Writer, wide bool) error {
 		return err
 	}
 	// The second table is left out where nothing is held.
-	held := r.held()
-	if len(held.Rows) == 0 {
+	second := r.held()
+	if len(second.Rows) == 0 {
 		return nil
 	}
 	fmt.Fprintln(w)
-	return held.Write(w)
+	return second.Write(w)
 }
 
 // policies is the table of the policies.

@@ -50,20 +50,33 @@ var passive = map[string]string{
 
 // workload writes the heading, and what a passive mode means.
 func (w *writer) workload(of *Workload) {
-	w.line("%s/%s in namespace %s, sized by policy %s in mode %s", of.Kind, of.Name, of.Namespace, of.Policy, of.Mode)
-	if why, ok := passive[of.Mode]; ok {
-		w.line("The mode means: %s. What it says of the next step is what another mode would do.", why)
+	w.line("%s", of.Sentence())
+	if means := of.ModeMeans(); means != "" {
+		w.line("%s", means)
 	}
+}
+
+// Sentence names the workload and what sizes it.
+func (of *Workload) Sentence() string {
+	return fmt.Sprintf("%s/%s in namespace %s, sized by policy %s in mode %s", of.Kind, of.Name, of.Namespace, of.Policy, of.Mode)
+}
+
+// ModeMeans says what a mode means in which running pods are left alone; empty for the others.
+func (of *Workload) ModeMeans() string {
+	if why, ok := passive[of.Mode]; ok {
+		return fmt.Sprintf("The mode means: %s. What it says of the next step is what another mode would do.", why)
+	}
+	return ""
 }
 
 // container writes one container: for each resource its summary, holds and steps, then the pods.
 func (w *writer) container(c Container, wide bool) {
-	w.line("Container %s: confidence %.2f from %d steps of history", c.Name, c.Confidence, c.DataPoints)
+	w.line("Container %s: %s", c.Name, c.Basis())
 	for _, r := range recommender.Resources {
-		w.line("  %s", c.summary(r))
+		w.line("  %s", c.Summary(r))
 		for _, hold := range c.Holds {
 			if hold.Resource == r.String() {
-				w.line("    held, %s", hold.text())
+				w.line("    held, %s", hold.Text())
 			}
 		}
 		w.steps(c, r)
@@ -76,19 +89,24 @@ func (w *writer) container(c Container, wide bool) {
 	}
 }
 
-// text is the reason and, where there is one, the message.
-func (h Hold) text() string {
+// Basis says how much history the container has.
+func (c Container) Basis() string {
+	return fmt.Sprintf("confidence %.2f from %d steps of history", c.Confidence, c.DataPoints)
+}
+
+// Text is the reason and, where there is one, the message.
+func (h Hold) Text() string {
 	if h.Message == "" {
 		return h.Reason
 	}
 	return h.Reason + ": " + h.Message
 }
 
-// summary returns one line such as "cpu: request 500m, next 250m, target 200m; limit 1, next 500m, target 400m".
-func (c Container) summary(r recommender.Resource) string {
+// Summary returns one line such as "cpu: request 500m, next 250m, target 200m; limit 1, next 500m, target 400m".
+func (c Container) Summary(r recommender.Resource) string {
 	request, limit := c.path(r)
 	if request.target == nil {
-		return fmt.Sprintf("%s: request %s, no recommendation", r, orNone(r, request.current))
+		return fmt.Sprintf("%s: request %s, no recommendation", r, OrNone(r, request.current))
 	}
 	line := fmt.Sprintf("%s: request %s", r, request.text(r))
 	if limit.current != nil || limit.target != nil {
@@ -102,7 +120,7 @@ type path struct{ current, target, next *string }
 
 // text is such as "500m, next 250m, target 200m".
 func (p path) text(r recommender.Resource) string {
-	return fmt.Sprintf("%s, next %s, target %s", orNone(r, p.current), orNone(r, p.next), orNone(r, p.target))
+	return fmt.Sprintf("%s, next %s, target %s", OrNone(r, p.current), OrNone(r, p.next), OrNone(r, p.target))
 }
 
 func (c Container) path(r recommender.Resource) (request, limit path) {
@@ -120,7 +138,7 @@ func (w *writer) steps(c Container, r recommender.Resource) {
 	out := tabwriter.NewWriter(w.to, 0, 8, 2, ' ', 0)
 	for _, step := range c.Steps {
 		if step.Resource == r.String() {
-			fmt.Fprintf(out, "    %s\t%s\t%s\n", step.Name, became(step, r), step.Reason)
+			fmt.Fprintf(out, "    %s\t%s\t%s\n", step.Name, Became(step, r), step.Reason)
 		}
 	}
 	if err := out.Flush(); w.err == nil {
@@ -128,9 +146,9 @@ func (w *writer) steps(c Container, r recommender.Resource) {
 	}
 }
 
-// became is such as "200m -> 240m". The first step of a chain starts from nothing.
+// Became is such as "200m -> 240m". The first step of a chain starts from nothing.
 // It is empty for a step that stands for others that were left out of a stored trace.
-func became(s Step, r recommender.Resource) string {
+func Became(s Step, r recommender.Resource) string {
 	before, after := Readable(r, s.Before), Readable(r, s.After)
 	if s.Before == "" && s.After == "" {
 		return "" // it stands for steps that are left out
@@ -147,16 +165,16 @@ func became(s Step, r recommender.Resource) string {
 
 // pod writes one pod's next step.
 func (w *writer) pod(p Pod, wide bool) {
-	w.line("    %s: %s", p.Name, strings.Join(p.moves(), ", "))
+	w.line("    %s: %s", p.Name, strings.Join(p.Moves(), ", "))
 	for _, hold := range p.Holds {
 		if wide {
-			w.line("      %s held, %s", hold.Resource, hold.text())
+			w.line("      %s held, %s", hold.Resource, hold.Text())
 		}
 	}
 }
 
-// moves returns what would change in the pod now, one phrase for each value.
-func (p Pod) moves() []string {
+// Moves returns what would change in the pod now, one phrase for each value.
+func (p Pod) Moves() []string {
 	var moves []string
 	for _, value := range []struct {
 		of            recommender.Resource
@@ -169,7 +187,7 @@ func (p Pod) moves() []string {
 		{recommender.Memory, "memory limit", p.Current.MemoryLimit, p.Next.MemoryLimit},
 	} {
 		if value.next != nil && (value.current == nil || *value.current != *value.next) {
-			moves = append(moves, fmt.Sprintf("%s %s -> %s", value.name, orNone(value.of, value.current), orNone(value.of, value.next)))
+			moves = append(moves, fmt.Sprintf("%s %s -> %s", value.name, OrNone(value.of, value.current), OrNone(value.of, value.next)))
 		}
 	}
 	if moves == nil {
@@ -192,8 +210,8 @@ func Readable(r recommender.Resource, exact string) string {
 	return readableBytes(bytes)
 }
 
-// orNone returns a readable amount, or "none" for nil.
-func orNone(r recommender.Resource, exact *string) string {
+// OrNone returns a readable amount, or "none" for nil.
+func OrNone(r recommender.Resource, exact *string) string {
 	if exact == nil {
 		return "none"
 	}

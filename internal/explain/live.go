@@ -1,10 +1,13 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/display"
@@ -35,6 +38,40 @@ type LivePod struct {
 	TemplateHash string
 	// Containers are those of the pod, with the sizes that they have at present.
 	Containers []podview.Container
+}
+
+// Running returns whether a pod runs and is not being deleted.
+func Running(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil
+}
+
+// LivePods are the pods that run and are not being deleted, sorted by name.
+func LivePods(pods []*corev1.Pod) []LivePod {
+	var live []LivePod
+	for _, pod := range pods {
+		if Running(pod) {
+			live = append(live, LivePod{Name: pod.Name, TemplateHash: podview.TemplateHash(pod), Containers: podview.Read(pod)})
+		}
+	}
+	slices.SortFunc(live, func(a, b LivePod) int { return cmp.Compare(a.Name, b.Name) })
+	return live
+}
+
+// TemplateSizes returns the requests and limits of a pod template by container, init containers included; an empty
+// map where the template is not known (nil).
+func TemplateSizes(template *corev1.PodTemplateSpec) map[string]recommender.Size {
+	sizes := map[string]recommender.Size{}
+	if template == nil {
+		return sizes
+	}
+	// Names are unique over init containers and containers, so one map is enough.
+	for _, c := range template.Spec.InitContainers {
+		sizes[c.Name] = podview.ReadSpec(c.Resources)
+	}
+	for _, c := range template.Spec.Containers {
+		sizes[c.Name] = podview.ReadSpec(c.Resources)
+	}
+	return sizes
 }
 
 // Explain explains the workload. A container's own Current and Next are those of the first pod that would change,

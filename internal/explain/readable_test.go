@@ -15,5 +15,5 @@ func TestReadable(t *testing.T) {
 		assert.Equal(t, want, Readable(recommender.Memory, exact), exact)
 	}
 	assert.Equal(t, "1500m", Readable(recommender.CPU, "1500m"))
-	assert.Equal(t, "none", orNone(recommender.CPU, nil))
+	assert.Equal(t, "none", OrNone(recommender.CPU, nil))
 }

@@ -72,6 +72,8 @@ var laws = []law{
 	{"internal/constraint", func(from, d string, standard bool) bool { return client(from, d, standard) || d == module+"resize" },
 		"constraint is below resize and the webhook, and pure"},
 	{"internal/workload", client, "owners are found by pure code"},
+	{"ui", client, "pages are made of values by pure code"},
+	{"internal/explain", client, "what is explained is computed by pure code"},
 	{"internal/savings", client, "savings are computed by pure code"},
 	{"cmd/kubectl-attune/vpaimport", func(from, d string, standard bool) bool {
 		return client(from, d, standard) || strings.HasPrefix(d, "k8s.io/autoscaler")

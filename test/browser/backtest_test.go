@@ -69,6 +69,15 @@ func TestBacktestPage(t *testing.T) {
 	}
 }
 
+// TestWhatAPolicyForbidsIsSeen: a page that breaks its own Content-Security-Policy is seen doing it.
+func TestWhatAPolicyForbidsIsSeen(t *testing.T) {
+	address := served(t, []byte(`<!DOCTYPE html><html lang="en"><head><title>bad</title><meta http-equiv="Content-Security-Policy" content="default-src 'none'"></head><body>
+<h1 style="color: red">one</h1><img src="/elsewhere.png" alt="none"><script>alert("hello")</script></body></html>`))
+	s, err := started(t).Look(address, Views[0])
+	require.NoError(t, err)
+	assert.Len(t, s.Complaints, 3)
+}
+
 // TestWhatIsSeen: a page that does what none may is seen doing it.
 func TestWhatIsSeen(t *testing.T) {
 	address := served(t, []byte(`<!DOCTYPE html><html><head><title>bad</title></head><body>

@@ -17,6 +17,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
@@ -178,6 +179,12 @@ func listen(ctx context.Context) *listener {
 				words = append(words, string(arg.Value))
 			}
 			l.complain(strings.Join(words, " "))
+		}
+	})
+	// A page that breaks its own Content-Security-Policy is told in the log alone.
+	each(ctx, log.EntryAdded, func(e log.EventEntryAdded) {
+		if e.Entry.Source == log.EntrySourceSecurity {
+			l.complain(e.Entry.Text)
 		}
 	})
 	each(ctx, page.JavascriptDialogOpening, func(e page.EventJavascriptDialogOpening) {

@@ -1,5 +1,5 @@
 // Package askpod sends a request to a port of a pod's loopback address, as kubectl port-forward does, and with the user's
-// own rights. Start reading with Get.
+// own rights. Start reading with Fetch.
 package askpod
 
 import (
@@ -28,16 +28,23 @@ const (
 	MostAnswer = 32 << 20
 )
 
-// Get sends a GET to a port on a pod's loopback address, through the API server as kubectl port-forward does.
+// Answer is what a pod answers.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Fetch sends a GET to a port on a pod's loopback address, through the API server as kubectl port-forward does.
 // It opens no port on the user's machine. The body is cut off at MostAnswer bytes.
 //
 // It needs the right to create pods/portforward in the namespace. Timeout bounds all of it.
-func Get(ctx context.Context, config *rest.Config, namespace, pod string, port int, path string) (status int, body []byte, err error) {
+func Fetch(ctx context.Context, config *rest.Config, namespace, pod string, port int, path string) (Answer, error) {
 	ctx, stop := context.WithTimeout(ctx, Timeout)
 	defer stop()
 	connection, err := forward(ctx, config, namespace, pod)
 	if err != nil {
-		return 0, nil, err
+		return Answer{}, err
 	}
 	// To close the connection ends its streams too.
 	defer func() { _ = connection.Close() }()
@@ -51,15 +58,15 @@ func Get(ctx context.Context, config *rest.Config, namespace, pod string, port i
 	}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort("localhost", strconv.Itoa(port))+path, nil)
 	if err != nil {
-		return 0, nil, err
+		return Answer{}, err
 	}
 	response, err := through.RoundTrip(request)
 	if err != nil {
-		return 0, nil, cmp.Or(refusal(refused), err)
+		return Answer{}, cmp.Or(refusal(refused), err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err = io.ReadAll(io.LimitReader(response.Body, MostAnswer))
-	return response.StatusCode, body, err
+	body, err := io.ReadAll(io.LimitReader(response.Body, MostAnswer))
+	return Answer{response.StatusCode, response.Header, body}, err
 }
 
 // refusal returns the kubelet's reason why the port did not answer; nil where none comes within a second.

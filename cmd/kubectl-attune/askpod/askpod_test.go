@@ -59,47 +59,49 @@ func forwarder(t *testing.T, to string) *httptest.Server {
 }
 
 // A pod is asked through the API server, on the port that it listens at.
-func TestGet(t *testing.T) {
+func TestFetch(t *testing.T) {
 	pod := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("From", "pod")
 		w.WriteHeader(http.StatusTeapot)
 		_, _ = io.WriteString(w, r.URL.Path+strings.Repeat(" and more", 10_000))
 	}))
 	defer pod.Close()
 	config := &rest.Config{Host: forwarder(t, pod.Listener.Addr().String()).URL}
-	status, body, err := Get(t.Context(), config, "attune-system", "leader", 8082, "/nodes/worker")
+	answer, err := Fetch(t.Context(), config, "attune-system", "leader", 8082, "/nodes/worker")
 	require.NoError(t, err)
-	assert.Equal(t, http.StatusTeapot, status)
-	assert.Equal(t, "/nodes/worker"+strings.Repeat(" and more", 10_000), string(body))
+	assert.Equal(t, http.StatusTeapot, answer.Status)
+	assert.Equal(t, "pod", answer.Header.Get("From"))
+	assert.Equal(t, "/nodes/worker"+strings.Repeat(" and more", 10_000), string(answer.Body))
 
-	_, _, err = Get(t.Context(), config, "attune-system", "other", 8082, "/nodes/worker")
+	_, err = Fetch(t.Context(), config, "attune-system", "other", 8082, "/nodes/worker")
 	assert.ErrorContains(t, err, "no such pod")
 }
 
 // Nobody listens, as in a version of the operator that does not answer: what the node says of it is the error.
-func TestGetThatDoesNotListen(t *testing.T) {
+func TestFetchThatDoesNotListen(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address := free.Addr().(*net.TCPAddr)
 	require.NoError(t, free.Close())
 	config := &rest.Config{Host: forwarder(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(address.Port))).URL}
-	_, _, err = Get(t.Context(), config, "attune-system", "leader", 8082, "/nodes/worker")
+	_, err = Fetch(t.Context(), config, "attune-system", "leader", 8082, "/nodes/worker")
 	assert.EqualError(t, err, "error forwarding port 8082 to pod: connection refused")
 }
 
 // A server that never answers is not waited for.
-func TestGetEndsWithItsContext(t *testing.T) {
+func TestFetchEndsWithItsContext(t *testing.T) {
 	release := make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	defer silent.Close()
 	defer close(release)
 	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer stop()
-	_, _, err := Get(ctx, &rest.Config{Host: silent.URL}, "attune-system", "leader", 8082, "/")
+	_, err := Fetch(ctx, &rest.Config{Host: silent.URL}, "attune-system", "leader", 8082, "/")
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
 // Neither is a pod that stops in the middle of its answer.
-func TestGetThatStops(t *testing.T) {
+func TestFetchThatStops(t *testing.T) {
 	release := make(chan struct{})
 	pod := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "some")
@@ -110,6 +112,6 @@ func TestGetThatStops(t *testing.T) {
 	defer close(release)
 	ctx, stop := context.WithTimeout(t.Context(), time.Second)
 	defer stop()
-	_, _, err := Get(ctx, &rest.Config{Host: forwarder(t, pod.Listener.Addr().String()).URL}, "attune-system", "leader", 8082, "/")
+	_, err := Fetch(ctx, &rest.Config{Host: forwarder(t, pod.Listener.Addr().String()).URL}, "attune-system", "leader", 8082, "/")
 	assert.Error(t, err)
 }

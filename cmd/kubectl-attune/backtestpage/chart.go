@@ -4,17 +4,17 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"time"
 
+	"attune.io/attune/internal/chart"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/backtest"
 )
 
 // Sizes of charts, in the units of their viewBox.
 const (
-	wide, high       = 720.0, 200.0
-	left, right      = 76.0, 12.0
-	above, below     = 14.0, 30.0
+	wide             = chart.Wide
+	left, right      = chart.Left, chart.Right
+	above, below     = chart.Above, chart.Below
 	frontierHigh     = 380.0
 	reliabilityWide  = 420.0
 	labelHigh        = 11.0
@@ -22,21 +22,11 @@ const (
 	mostLabelAttempt = 12
 )
 
-// tick is a mark of an axis, at a place of the chart.
-type tick struct {
-	At   place
-	Text string
-}
-
-// place is a coordinate in the file.
-type place float64
-
-// String is short in the file and exact enough on a screen.
-func (p place) String() string {
-	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.1f", float64(p)), "0"), ".")
-}
-
-func coordinate(x float64) string { return place(x).String() }
+// tick and place are those of all charts.
+type (
+	tick  = chart.Tick
+	place = chart.Place
+)
 
 // plot is the chart of one resource of one series.
 type plot struct {
@@ -75,30 +65,38 @@ func plotOf(s Shown, r recommender.Resource) (plot, bool) {
 		return plot{}, false
 	}
 	from, to := s.Line[0].At, s.Line[len(s.Line)-1].At
-	x := func(at int64) float64 { return left + (wide-left-right)*float64(at-from)/math.Max(1, float64(to-from)) }
-	y := func(v float64) float64 { return high - below - (high-above-below)*v/most }
-	p := plot{Title: fmt.Sprintf("%s of %s over time", r, s.Series), Usage: area(s.Line, r, x, y)}
-	p.Request = line(s.Line, func(m backtest.Moment) float64 { return m.Request[r] }, x, y)
+	axes := chart.Over(from, to, most)
+	p := plot{Title: fmt.Sprintf("%s of %s over time", r, s.Series), Usage: axes.Area(points(s.Line, func(m backtest.Moment) float64 { return m.Most[r] }))}
+	p.Request = axes.Line(points(s.Line, func(m backtest.Moment) float64 { return m.Request[r] }))
 	short := 0
 	width := math.Max(2, (wide-left-right)/float64(len(s.Line)))
 	for _, m := range s.Line {
 		if m.Short[r] {
 			short++
-			p.Short = append(p.Short, bar{place(x(m.At) - width), place(width)})
+			p.Short = append(p.Short, bar{place(axes.X(m.At) - width), place(width)})
 		}
 	}
 	what := "above the request"
 	if r == recommender.Memory {
 		what = "beyond the limit"
 		if limited(s.Line) {
-			p.Limit = line(s.Line, func(m backtest.Moment) float64 { return m.Limit }, x, y)
+			p.Limit = axes.Line(points(s.Line, func(m backtest.Moment) float64 { return m.Limit }))
 		}
 	}
-	p.Text = fmt.Sprintf("Highest usage and request, from %s to %s, at most %s. Usage is %s in %d of %d parts.", day(from), day(to), amountOf(r, most), what, short, len(s.Line))
-	p.Y = []tick{{place(y(0)), "0"}, {place(y(most / 2)), amountOf(r, most/2)}, {place(y(most)), amountOf(r, most)}}
-	p.X = days(from, to, x)
+	p.Text = fmt.Sprintf("Highest usage and request, from %s to %s, at most %s. Usage is %s in %d of %d parts.", chart.Day(from), chart.Day(to), chart.Amount(r, most), what, short, len(s.Line))
+	p.Y = axes.Amounts(r, most)
+	p.X = axes.Days(from, to)
 	p.Legend = "usage " + what
 	return p, true
+}
+
+// points of a line of a series.
+func points(l backtest.Timeline, of func(backtest.Moment) float64) []chart.Point {
+	all := make([]chart.Point, len(l))
+	for i, m := range l {
+		all[i] = chart.Point{At: m.At, Value: of(m)}
+	}
+	return all
 }
 
 // limited says whether memory has a limit beside its request.
@@ -109,71 +107,6 @@ func limited(l backtest.Timeline) bool {
 		}
 	}
 	return false
-}
-
-// area under the highest usage. It has a gap where nothing was measured.
-func area(l backtest.Timeline, r recommender.Resource, x func(int64) float64, y func(float64) float64) string {
-	var out strings.Builder
-	var part []string
-	began, last := 0.0, 0.0
-	end := func() {
-		if len(part) > 0 {
-			fmt.Fprintf(&out, "M%s %sL%sL%s %sZ", coordinate(began), coordinate(y(0)), strings.Join(part, "L"), coordinate(last), coordinate(y(0)))
-		}
-		part = nil
-	}
-	for _, m := range l {
-		if math.IsNaN(m.Most[r]) {
-			end()
-			continue
-		}
-		if last = x(m.At); len(part) == 0 {
-			began = last
-		}
-		part = append(part, coordinate(last)+" "+coordinate(y(m.Most[r])))
-	}
-	end()
-	return out.String()
-}
-
-// line of steps; it has a gap where the value is 0 or not known.
-func line(l backtest.Timeline, of func(backtest.Moment) float64, x func(int64) float64, y func(float64) float64) string {
-	var out strings.Builder
-	drawn, at := 0.0, ""
-	for _, m := range l {
-		value := of(m)
-		if !(value > 0) {
-			drawn = 0
-			continue
-		}
-		at = coordinate(x(m.At))
-		switch {
-		case drawn == 0:
-			fmt.Fprintf(&out, "M%s %s", at, coordinate(y(value)))
-		case value != drawn:
-			fmt.Fprintf(&out, "H%sV%s", at, coordinate(y(value)))
-		}
-		drawn = value
-	}
-	if drawn > 0 {
-		out.WriteString("H" + at)
-	}
-	return out.String()
-}
-
-func day(at int64) string { return time.UnixMilli(at).UTC().Format("2006-01-02 15:04") }
-
-// days are ticks at midnights, at most eight.
-func days(from, to int64, x func(int64) float64) (ticks []tick) {
-	const midnight = int64(24 * time.Hour / time.Millisecond)
-	every := max(1, (to-from)/midnight/8+1) * midnight
-	for at := (from + every - 1) / every * every; at <= to; at += every {
-		ticks = append(ticks, tick{place(x(at)), time.UnixMilli(at).UTC().Format("Jan 2")})
-	}
-	if len(ticks) == 0 {
-		return []tick{{place(x(from)), time.UnixMilli(from).UTC().Format("15:04")}, {place(x(to)), time.UnixMilli(to).UTC().Format("15:04")}}
-	}
-	return ticks
 }
 
 // frontier is the chart of incidents against slack of one resource.
@@ -233,7 +166,7 @@ func frontierOf(p Page, r recommender.Resource) frontier {
 			continue
 		}
 		at := point{X: place(scale.x(e.of.Incidents(r))), Y: place(y(e.of.Of[r].FleetSlack)), Policy: e.policy, Member: e.member}
-		at.Title = fmt.Sprintf("%s: slack %s, %s %s", e.of.Name, percent(e.of.Of[r].FleetSlack), figure(e.of.Incidents(r)), incidents[r])
+		at.Title = fmt.Sprintf("%s: slack %s, %s %s", e.of.Name, percent(e.of.Of[r].FleetSlack), chart.Figure(e.of.Incidents(r)), incidents[r])
 		if e.member {
 			path = append(path, at.X.String()+" "+at.Y.String())
 		} else {
@@ -247,7 +180,7 @@ func frontierOf(p Page, r recommender.Resource) frontier {
 	label(f.Points)
 	f.X = scale.ticks()
 	for _, part := range []float64{0, 0.25, 0.5, 0.75, 1} {
-		f.Y = append(f.Y, tick{place(y(part)), percent(part)})
+		f.Y = append(f.Y, chart.At(y(part), percent(part)))
 	}
 	return f
 }
@@ -275,9 +208,9 @@ func (d decades) x(n float64) float64 {
 }
 
 func (d decades) ticks() []tick {
-	all := []tick{{place(d.x(0)), "0"}}
+	all := []tick{chart.At(d.x(0), "0")}
 	for n := d.first; n <= d.last; n++ {
-		all = append(all, tick{place(d.x(math.Pow10(n))), figure(math.Pow10(n))})
+		all = append(all, chart.At(d.x(math.Pow10(n)), chart.Figure(math.Pow10(n))))
 	}
 	return all
 }
@@ -346,17 +279,17 @@ func reliabilityOf(bins []backtest.Promises, r recommender.Resource) reliability
 	c := reliability{
 		ID: "promises-" + r.String(), Title: fmt.Sprintf("Promised and observed part of %s", what),
 		Text:     "On the line a promise is kept exactly, above it more was short than promised. The table beside it has the numbers.",
-		Diagonal: fmt.Sprintf("M%s %sL%s %s", coordinate(x(1e-5)), coordinate(y(1e-5)), coordinate(x(1)), coordinate(y(1))),
+		Diagonal: fmt.Sprintf("M%s %sL%s %s", place(x(1e-5)), place(y(1e-5)), place(x(1)), place(y(1))),
 	}
 	for _, b := range bins {
 		promised, observed := b.PromisedPart(), b.ObservedPart()
-		c.Points = append(c.Points, point{X: place(x(promised)), Y: place(y(observed)), Title: fmt.Sprintf("promised %s %%, observed %s %%, %d decisions", figure(100*promised), figure(100*observed), b.Decisions)})
-		c.Rows = append(c.Rows, [4]string{figure(100*promised) + " %", figure(100*observed) + " %", fmt.Sprint(b.Decisions), figure(b.Time.Hours())})
+		c.Points = append(c.Points, point{X: place(x(promised)), Y: place(y(observed)), Title: fmt.Sprintf("promised %s %%, observed %s %%, %d decisions", chart.Figure(100*promised), chart.Figure(100*observed), b.Decisions)})
+		c.Rows = append(c.Rows, [4]string{chart.Figure(100*promised) + " %", chart.Figure(100*observed) + " %", fmt.Sprint(b.Decisions), chart.Figure(b.Time.Hours())})
 	}
 	for n := -5; n <= 0; n++ {
 		part := math.Pow10(n)
-		text := figure(100*part) + " %"
-		c.X, c.Y = append(c.X, tick{place(x(part)), text}), append(c.Y, tick{place(y(part)), text})
+		text := chart.Figure(100*part) + " %"
+		c.X, c.Y = append(c.X, chart.At(x(part), text)), append(c.Y, chart.At(y(part), text))
 	}
 	return c
 }

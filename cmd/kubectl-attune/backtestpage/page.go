@@ -11,6 +11,7 @@ import (
 	"io"
 	"time"
 
+	"attune.io/attune/internal/chart"
 	"attune.io/attune/recommender/backtest"
 )
 
@@ -66,13 +67,13 @@ type Shown struct {
 var text string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"figure":  figure,
+	"figure":  chart.Figure,
 	"reports": reports,
 	"plots":   plots,
 	"scatter": frontiers,
 	"promise": promises,
 	"savings": savings,
-	"hours":   func(d time.Duration) string { return figure(d.Hours()) },
+	"hours":   func(d time.Duration) string { return chart.Figure(d.Hours()) },
 	"utc":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
 }).Parse(text))
 

@@ -134,19 +134,6 @@ func TestThePageStandsAlone(t *testing.T) {
 	}
 }
 
-func TestFigures(t *testing.T) {
-	for x, want := range map[float64]string{0: "0", 1: "1", 0.5: "0.5", 12.345: "12.3", 0.0123456: "0.0123", 1234.5: "1234", 0.00001234: "0.000012", -2.5: "-2.5", 10: "10", math.Inf(-1): "-Inf"} {
-		if math.IsInf(x, 0) {
-			continue
-		}
-		assert.Equal(t, want, figure(x))
-	}
-	assert.Equal(t, "–", figure(math.NaN()))
-	assert.Equal(t, "1.5 GiB", amountOf(1, 1.5*(1<<30)))
-	assert.Equal(t, "250m", amountOf(0, 0.25))
-	assert.Equal(t, "2.5 cores", amountOf(0, 2.5))
-}
-
 // Lines have gaps where nothing was measured or requested.
 func TestGapsOfCharts(t *testing.T) {
 	nan := math.NaN()

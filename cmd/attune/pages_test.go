@@ -1,0 +1,149 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/explain"
+	settingslookup "attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/internal/traces"
+	"attune.io/attune/internal/trim"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
+	"attune.io/attune/ui"
+	"attune.io/attune/usage/history"
+)
+
+// shown is a cluster as the caches of a leader have it: Deployment shop/web with a pod, sized by policy api. whole is its
+// recommendation as the API server has it.
+func shown(t *testing.T, objects ...client.Object) (p pages, whole *v1alpha1.AttuneRecommendation) {
+	t.Helper()
+	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	requests := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("1Gi")}}
+	spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: requests}}}
+	own := func(kind, name string) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, Controller: ptr.To(true)}}
+	}
+	whole = &v1alpha1.AttuneRecommendation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "deployment-web", UID: "rec", Generation: 3},
+		Spec: v1alpha1.AttuneRecommendationSpec{
+			Workload: v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: "web"}, Policy: v1alpha1.PolicyRef{Name: "api"}, Mode: v1alpha1.UpdateAuto,
+			Containers: []v1alpha1.ContainerTarget{{
+				Name: "app", Confidence: "0.92", DataPoints: 1680,
+				Target: v1alpha1.Resources{CPURequest: ptr.To(resource.MustParse("200m")), MemoryRequest: ptr.To(resource.MustParse("1Gi"))},
+				Steps:  []v1alpha1.Step{{Resource: "cpu", Name: "percentile", Before: "0", After: "200m", Reason: "95th percentile of 1680 steps"}},
+			}},
+		},
+	}
+	kept := traces.New(1 << 20)
+	all := []client.Object{
+		&v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api"}, Spec: v1alpha1.AttunePolicySpec{TargetRef: v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: "web"}}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: spec}}},
+		&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-7c9f8d6b5-aaaaa", Labels: map[string]string{"pod-template-hash": "7c9f8d6b5"}, OwnerReferences: own("ReplicaSet", "web-7c9f8d6b5")},
+			Spec:       spec, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		},
+		whole.DeepCopy(),
+	}
+	all = append(all, objects...)
+	for i, o := range all {
+		trimmed, err := kept.Before(trim.Object)(o)
+		require.NoError(t, err)
+		all[i] = trimmed.(client.Object)
+	}
+	scheme, err := newScheme()
+	require.NoError(t, err)
+	cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(all...).
+		WithIndex(&corev1.Pod{}, workload.PodsByWorkload, func(o client.Object) []string { return workload.IndexOf(o) }).Build()
+	return pages{
+		client: cache, settings: settingslookup.Reader{Client: cache}, history: history.New(history.Options{}), traces: kept,
+		clock: clocktesting.NewFakePassiveClock(now),
+	}, whole
+}
+
+func cachedRec(t *testing.T, p pages) *v1alpha1.AttuneRecommendation {
+	t.Helper()
+	all, err := p.All(t.Context(), "shop")
+	require.NoError(t, err)
+	require.Len(t, all.Recommendations, 1)
+	return &all.Recommendations[0]
+}
+
+// The leader explains from its caches what kubectl attune explain does from the API server, with every step.
+func TestPagesExplain(t *testing.T) {
+	p, whole := shown(t)
+	got := p.Explain(t.Context(), cachedRec(t, p))
+	require.Empty(t, got.Problem)
+	assert.Empty(t, got.Note)
+	settings, err := p.settingsOf(t.Context(), whole)
+	require.NoError(t, err)
+	size := podview.FromResources(v1alpha1.Resources{CPURequest: ptr.To(resource.MustParse("500m")), MemoryRequest: ptr.To(resource.MustParse("1Gi"))})
+	live := explain.Live{
+		Recommendation: whole, Settings: &settings.Recommender, Now: p.now(), Template: explain.TemplateSizes(nil),
+		Pods: []explain.LivePod{{Name: "web-7c9f8d6b5-aaaaa", TemplateHash: "7c9f8d6b5", Containers: []podview.Container{{Name: "app", Size: size}}}},
+	}
+	live.Template["app"] = size
+	want, err := live.Explain()
+	require.NoError(t, err)
+	assert.Equal(t, want, got.Explanation)
+	assert.Equal(t, "percentile", got.Containers[0].Steps[0].Name)
+	assert.Equal(t, "500m", *got.Containers[0].Current.CPURequest)
+	assert.Empty(t, p.Usage(t.Context(), whole)["app"], "nothing was measured")
+}
+
+// What is not known is said, and the rest is shown.
+func TestPagesWithoutAll(t *testing.T) {
+	p, _ := shown(t)
+	p.traces = traces.New(0)
+	rec := cachedRec(t, p)
+	rec.Spec.Policy.Name = "gone"
+	got := p.Explain(t.Context(), rec)
+	assert.Equal(t, "What policy gone would do next is not known: it does not exist. The steps up to bounds are not kept here: kubectl attune explain shows them.", got.Note)
+	assert.Equal(t, "200m", *got.Containers[0].Target.CPURequest)
+	assert.Nil(t, p.Usage(t.Context(), rec))
+	rec.Spec.Containers[0].Confidence = "much"
+	assert.Contains(t, p.Explain(t.Context(), rec).Problem, `container app has the confidence "much"`)
+}
+
+// The leader shows pages beside its decisions, to loopback alone; the others say who leads.
+func TestPagesAreServed(t *testing.T) {
+	p, _ := shown(t)
+	d := &decisions{decided: knows, leads: leading(), leader: nobody, pages: ui.NewHandler(p, func(string, error) {})}
+	code, body := ask(d, http.MethodGet, "/ui/")
+	assert.Equal(t, http.StatusOK, code)
+	assert.Contains(t, body, `href="/ui/ns/shop"`)
+	code, body = ask(d, http.MethodGet, "/ui/ns/shop/Deployment/web")
+	assert.Equal(t, http.StatusOK, code)
+	assert.Contains(t, body, "95th percentile of 1680 steps")
+	code, _ = ask(d, http.MethodGet, "/")
+	assert.Equal(t, http.StatusFound, code)
+	code, _ = ask(d, http.MethodPost, "/ui/")
+	assert.Equal(t, http.StatusMethodNotAllowed, code)
+	code, _ = ask(d, http.MethodGet, "/nodes/worker")
+	assert.Equal(t, http.StatusOK, code)
+
+	w := httptest.NewRecorder()
+	request := httptest.NewRequest(http.MethodGet, "/ui/", nil)
+	request.Host = "evil.example"
+	d.handler().ServeHTTP(w, request)
+	assert.Equal(t, http.StatusForbidden, w.Code)
+
+	d.leads = make(chan struct{})
+	code, body = ask(d, http.MethodGet, "/ui/")
+	assert.Equal(t, http.StatusServiceUnavailable, code)
+	assert.Contains(t, body, "this replica does not lead")
+}

@@ -1,0 +1,17 @@
+package ports
+
+import (
+	"net"
+	"strings"
+)
+
+// LoopbackHost returns whether the Host header is a loopback name. Another name means that a web page made a
+// browser ask here under a name of its own (DNS rebinding).
+func LoopbackHost(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	ip := net.ParseIP(strings.Trim(name, "[]"))
+	return name == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,124 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/held"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
+)
+
+// namespace is the model of the page of one namespace.
+type namespace struct {
+	At       time.Time
+	Name     string
+	All      counts
+	Policies []policyRow
+	Rows     []workloadRow
+	Pages
+}
+
+// policyRow is one policy.
+type policyRow struct {
+	Name, Mode, Ready, Reason, Message string
+	Workloads                          int32
+	NeedsPerson                        bool
+}
+
+// workloadRow is one workload.
+type workloadRow struct {
+	Name, Path, Policy, Mode, Phase string
+	Containers                      []line
+	// More is how many containers are not shown, Held the reasons of what is left as it is.
+	More int
+	Held string
+	// Problem is why nothing can be said of the containers.
+	Problem string
+}
+
+// line is one container of a row. CPU and Memory are such as "500m → 200m".
+type line struct{ Name, CPU, Memory, Confidence string }
+
+// namespaceOf makes the model. explain is asked about the workloads of the page alone.
+func namespaceOf(c Cluster, name string, page int, explain func(*v1alpha1.AttuneRecommendation) Explained) namespace {
+	out := namespace{At: c.At, Name: name}
+	policies := make([]*v1alpha1.AttunePolicy, len(c.Policies))
+	for i := range c.Policies {
+		policies[i] = &c.Policies[i]
+		out.All.policy(policies[i])
+	}
+	slices.SortFunc(policies, func(a, b *v1alpha1.AttunePolicy) int { return cmp.Compare(a.Name, b.Name) })
+	for _, p := range policies {
+		if row := policyRowOf(p, c.At); len(out.Policies) < mostRows {
+			out.Policies = append(out.Policies, row)
+		}
+	}
+	recs := make([]*v1alpha1.AttuneRecommendation, len(c.Recommendations))
+	for i := range c.Recommendations {
+		recs[i] = &c.Recommendations[i]
+		out.All.workload(recs[i])
+	}
+	slices.SortFunc(recs, func(a, b *v1alpha1.AttuneRecommendation) int {
+		x, y := a.Spec.Workload, b.Spec.Workload
+		return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Name, y.Name))
+	})
+	out.Pages = pagesOf(namespacePath(name), page, len(recs))
+	for _, rec := range recs[out.first:out.last] {
+		out.Rows = append(out.Rows, workloadRowOf(rec, explain(rec)))
+	}
+	return out
+}
+
+func policyRowOf(p *v1alpha1.AttunePolicy, now time.Time) policyRow {
+	ready := held.ReadinessOf(p, now)
+	row := policyRow{Name: p.Name, Mode: string(p.Status.Mode), Ready: ready.Ready, Reason: ready.Reason, Message: ready.Message, NeedsPerson: ready.NeedsPerson}
+	if needs, ok := personFor(p, now); ok {
+		row.Reason, row.Message = needs.Reason, needs.Message
+	}
+	if p.Status.Workloads != nil {
+		row.Workloads = p.Status.Workloads.Discovered
+	}
+	return row
+}
+
+func workloadRowOf(rec *v1alpha1.AttuneRecommendation, explained Explained) workloadRow {
+	id := workload.IdentityOf(rec)
+	row := workloadRow{
+		Name: id.String(), Path: pathOf(id), Policy: rec.Spec.Policy.Name, Mode: string(rec.Spec.Mode), Phase: string(rec.Status.Phase),
+		Problem: explained.Problem, More: max(0, len(explained.Containers)-mostLines),
+	}
+	for _, c := range explained.Containers[:min(len(explained.Containers), mostLines)] {
+		row.Containers = append(row.Containers, line{
+			Name: c.Name, Confidence: fmt.Sprintf("%.2f", c.Confidence),
+			CPU:    movement(recommender.CPU, c.Current.CPURequest, c.Target.CPURequest),
+			Memory: movement(recommender.Memory, c.Current.MemoryRequest, c.Target.MemoryRequest),
+		})
+	}
+	var reasons []string
+	for _, thing := range held.ByWorkload(rec) {
+		reason := thing.Reason
+		if thing.Resource != "" {
+			reason = thing.Resource + ":" + reason
+		}
+		if !slices.Contains(reasons, reason) {
+			reasons = append(reasons, reason)
+		}
+	}
+	row.Held = strings.Join(reasons, ", ")
+	return row
+}
+
+// movement is what a container has and what it is to have. Without a target it is what it has.
+func movement(r recommender.Resource, current, target *string) string {
+	now := explain.OrNone(r, current)
+	if target == nil {
+		return now + ", no recommendation"
+	}
+	return now + " → " + explain.OrNone(r, target)
+}

@@ -1,0 +1,62 @@
+// Package ui makes the pages that the operator's leader shows: the fleet, a namespace, a workload. They are read-only and load
+// nothing but themselves.
+//
+// NewHandler (handler.go) answers requests. It reads objects through Caches, makes a model of values of them (fleet.go,
+// namespace.go, workload.go, usage.go), and has html/template fill pages.html with it (page.go), which escapes every
+// name. What a page says of targets comes from package explain, and what is held from package held: the plugin says the
+// same. The package holds no client. Start reading there.
+package ui
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
+)
+
+// Caches are where pages come from. Whatever they return is only read.
+type Caches interface {
+	// All returns the policies and recommendations of a namespace; of every namespace where it is empty.
+	All(ctx context.Context, namespace string) (Cluster, error)
+	// Explain explains a recommendation by its template, its running pods and the settings of its policy.
+	Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation) Explained
+	// Usage returns what the containers of a workload used, by container and oldest first.
+	Usage(ctx context.Context, rec *v1alpha1.AttuneRecommendation) map[string][]recommender.StepUsage
+}
+
+// Cluster is what the operator knows of policies and workloads at a time.
+type Cluster struct {
+	Policies        []v1alpha1.AttunePolicy
+	Recommendations []v1alpha1.AttuneRecommendation
+	At              time.Time
+}
+
+// Explained is the explanation of one workload.
+type Explained struct {
+	explain.Explanation
+	// Problem is a sentence that says why there is no explanation; empty: there is one.
+	Problem string
+	// Note is a sentence that says what is missing in the explanation; empty: nothing.
+	Note string
+}
+
+// Bounds of a page. A page of the fleet or of a namespace has mostRows rows, and links to the next one.
+const (
+	mostRows = 100
+	// mostPersons are the policies that the first page names; mostPods the pods of a container; mostLines the containers in a
+	// row of a namespace.
+	mostPersons, mostPods, mostLines = 20, 20, 5
+	// mostPage is the most bytes of a page. A page that would have more is not sent.
+	mostPage = 4 << 20
+)
+
+// pathOf is where the page of a workload is.
+func pathOf(id workload.Identity) string {
+	return namespacePath(id.Namespace) + "/" + url.PathEscape(string(id.Kind)) + "/" + url.PathEscape(id.Name)
+}
+
+func namespacePath(name string) string { return Path + "ns/" + url.PathEscape(name) }

@@ -1,0 +1,253 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/held"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+)
+
+// workloadPage is the model of the page of one workload.
+type workloadPage struct {
+	At                             time.Time
+	Name, Namespace, NamespacePath string
+	// Sentence and ModeMeans are the words of kubectl attune explain. Facts are what the operator knows beside it.
+	Sentence, ModeMeans string
+	Facts               []fact
+	// Problem is why there is no explanation, Note what is missing in it.
+	Problem, Note string
+	// Held are the reasons to leave the whole workload as it is.
+	Held       []held.Thing
+	Commands   []string
+	Containers []container
+	Tables     []table
+}
+
+// fact is a name and a value.
+type fact struct{ Name, Value string }
+
+// table is a part of the page with rows of texts.
+type table struct {
+	Title  string
+	Header []string
+	Rows   [][]string
+}
+
+// container is one container.
+type container struct {
+	ID, Name, Basis string
+	Resources       []resourcePart
+	// Pods are the next steps of the first pods; PodsMore counts the others.
+	Pods     []fact
+	PodsMore int
+}
+
+// resourcePart is one resource of a container.
+type resourcePart struct {
+	Name  string
+	Label string
+	// Amounts are of the request and the limit: now, next, target.
+	Amounts [][4]string
+	Holds   []string
+	Steps   [][3]string
+	Chart   *usageChart
+}
+
+// workloadOf makes the model.
+func workloadOf(rec *v1alpha1.AttuneRecommendation, explained Explained, usage map[string][]recommender.StepUsage, at time.Time) workloadPage {
+	id := workload.IdentityOf(rec)
+	out := workloadPage{
+		At: at, Name: id.String(), Namespace: id.Namespace, NamespacePath: namespacePath(id.Namespace),
+		Problem: explained.Problem, Note: explained.Note, Facts: factsOf(rec), Commands: commands(rec),
+	}
+	if w := explained.Workload; w != nil {
+		out.Sentence, out.ModeMeans = w.Sentence(), w.ModeMeans()
+	}
+	for _, thing := range held.ByWorkload(rec) {
+		if thing.Container == "" {
+			out.Held = append(out.Held, thing)
+		}
+	}
+	for i, c := range explained.Containers {
+		out.Containers = append(out.Containers, containerOf(c, fmt.Sprintf("container-%d", i), usage[c.Name], rec.Status.History))
+	}
+	for _, t := range []table{recordsOf(rec), historyOf(rec), floorsOf(rec), conditionsOf(rec), originalsOf(rec)} {
+		if len(t.Rows) > 0 {
+			out.Tables = append(out.Tables, t)
+		}
+	}
+	return out
+}
+
+// factsOf are what the status tells in a few words.
+func factsOf(rec *v1alpha1.AttuneRecommendation) []fact {
+	facts := []fact{{"phase", orDash(string(rec.Status.Phase))}}
+	if p := rec.Status.Pods; p != nil {
+		facts = append(facts, fact{"pods", fmt.Sprintf("%d, at target %d, open %d", p.Total, p.AtTarget, p.Open)})
+	}
+	if until := rec.Spec.DataUntil; until != nil {
+		facts = append(facts, fact{"stored with usage until", utc(until.Time)})
+	}
+	if from := rec.Status.CooldownFrom; from != nil {
+		facts = append(facts, fact{"cooldown from", utc(from.Time)})
+	}
+	if b := rec.Status.Backoff; b != nil && b.ConsecutiveReverts > 0 {
+		facts = append(facts, fact{"reverts in a row", fmt.Sprint(b.ConsecutiveReverts)})
+	}
+	return facts
+}
+
+// commands are those that a reader of the page may want to copy.
+func commands(rec *v1alpha1.AttuneRecommendation) []string {
+	verbs := []string{"explain", "pause", "undo"}
+	if _, paused := held.PausedBy(rec); paused {
+		verbs = []string{"explain", "resume", "undo"}
+	}
+	about := strings.ToLower(string(rec.Spec.Workload.Kind)) + "/" + rec.Spec.Workload.Name
+	for i, verb := range verbs {
+		verbs[i] = fmt.Sprintf("kubectl attune %s %s -n %s", verb, about, rec.Namespace)
+	}
+	return verbs
+}
+
+func containerOf(c explain.Container, id string, steps []recommender.StepUsage, history []v1alpha1.HistoryEntry) container {
+	out := container{ID: id, Name: c.Name, Basis: c.Basis(), PodsMore: max(0, len(c.Pods)-mostPods)}
+	for _, r := range recommender.Resources {
+		part := resourcePart{Name: r.String(), Label: c.Name + ", " + r.String(), Amounts: amountsOf(c, r)}
+		for _, hold := range c.Holds {
+			if hold.Resource == r.String() {
+				part.Holds = append(part.Holds, hold.Text())
+			}
+		}
+		for _, step := range c.Steps {
+			if step.Resource == r.String() {
+				part.Steps = append(part.Steps, [3]string{step.Name, explain.Became(step, r), step.Reason})
+			}
+		}
+		if drawn, ok := chartOf(steps, r, c, history); ok {
+			drawn.ID = id + "-" + r.String()
+			part.Chart = &drawn
+		}
+		out.Resources = append(out.Resources, part)
+	}
+	for _, pod := range c.Pods[:min(len(c.Pods), mostPods)] {
+		out.Pods = append(out.Pods, fact{pod.Name, strings.Join(pod.Moves(), ", ")})
+	}
+	return out
+}
+
+// amountsOf a resource: of the request, and of the limit where there is one.
+func amountsOf(c explain.Container, r recommender.Resource) [][4]string {
+	row := func(name string, now, next, target *string) [4]string {
+		return [4]string{name, explain.OrNone(r, now), explain.OrNone(r, next), explain.OrNone(r, target)}
+	}
+	now, next, target := c.Current, c.Next, c.Target
+	rows := [][4]string{row("request", now.CPURequest, next.CPURequest, target.CPURequest), row("limit", now.CPULimit, next.CPULimit, target.CPULimit)}
+	limited := now.CPULimit != nil || target.CPULimit != nil
+	if r == recommender.Memory {
+		rows = [][4]string{row("request", now.MemoryRequest, next.MemoryRequest, target.MemoryRequest), row("limit", now.MemoryLimit, next.MemoryLimit, target.MemoryLimit)}
+		limited = now.MemoryLimit != nil || target.MemoryLimit != nil
+	}
+	if !limited {
+		return rows[:1]
+	}
+	return rows
+}
+
+func recordsOf(rec *v1alpha1.AttuneRecommendation) table {
+	t := table{Title: "Open resizes", Header: []string{"pod", "node", "phase", "written", "from", "to", "deadline", "reason"}}
+	for _, r := range rec.Status.Records {
+		deadline := r.Deadline
+		if deadline == nil {
+			deadline = r.WatchUntil
+		}
+		t.Rows = append(t.Rows, []string{r.PodName, orDash(r.Node), string(r.Phase), utc(r.WrittenAt.Time), sizes(r.Prior), sizes(r.Desired), when(deadline), orDash(r.Reason)})
+	}
+	return t
+}
+
+func historyOf(rec *v1alpha1.AttuneRecommendation) table {
+	t := table{Title: "History", Header: []string{"time", "pod", "container", "resource", "from", "to", "method", "result", "reason"}}
+	for _, e := range rec.Status.History {
+		t.Rows = append(t.Rows, []string{utc(e.Timestamp.Time), orDash(e.Pod), e.Container, e.Resource, e.From, e.To, e.Method, e.Result, orDash(e.Reason)})
+	}
+	return t
+}
+
+func floorsOf(rec *v1alpha1.AttuneRecommendation) table {
+	t := table{Title: "Floors", Header: []string{"container", "resource", "amount", "reason", "learned"}}
+	for _, f := range rec.Status.Floors {
+		r := recommender.CPU
+		if f.Resource == recommender.Memory.String() {
+			r = recommender.Memory
+		}
+		t.Rows = append(t.Rows, []string{f.Container, f.Resource, explain.Readable(r, f.Amount.String()), f.Reason, utc(f.LearnedAt.Time)})
+	}
+	return t
+}
+
+func conditionsOf(rec *v1alpha1.AttuneRecommendation) table {
+	t := table{Title: "Conditions", Header: []string{"type", "status", "reason", "message", "since"}}
+	for _, c := range rec.Status.Conditions {
+		t.Rows = append(t.Rows, []string{c.Type, string(c.Status), c.Reason, orDash(c.Message), utc(c.LastTransitionTime.Time)})
+	}
+	return t
+}
+
+func originalsOf(rec *v1alpha1.AttuneRecommendation) table {
+	t := table{Title: "Originals", Header: []string{"template", "since", "sizes"}}
+	for i := len(rec.Status.Originals) - 1; i >= 0; i-- {
+		o := rec.Status.Originals[i]
+		t.Rows = append(t.Rows, []string{o.TemplateHash, when(o.Since), sizes(o.Containers)})
+	}
+	return t
+}
+
+// sizes writes the requests and limits of containers in one line.
+func sizes(of []v1alpha1.ContainerResources) string {
+	var all []string
+	for _, c := range of {
+		a := display.AmountsOf(podview.FromResources(c.Resources))
+		var parts []string
+		for _, v := range []struct {
+			r      recommender.Resource
+			name   string
+			amount *string
+		}{
+			{recommender.CPU, "cpu request", a.CPURequest}, {recommender.CPU, "cpu limit", a.CPULimit},
+			{recommender.Memory, "memory request", a.MemoryRequest}, {recommender.Memory, "memory limit", a.MemoryLimit},
+		} {
+			if v.amount != nil {
+				parts = append(parts, v.name+" "+explain.OrNone(v.r, v.amount))
+			}
+		}
+		if parts == nil {
+			parts = []string{"nothing"}
+		}
+		all = append(all, c.Name+": "+strings.Join(parts, ", "))
+	}
+	return strings.Join(all, "; ")
+}
+
+func when(t *metav1.Time) string {
+	if t == nil {
+		return "–"
+	}
+	return utc(t.Time)
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "–"
+	}
+	return text
+}
