@@ -24,7 +24,7 @@ import (
 	"attune.io/attune/usage/history"
 )
 
-// tracesBytes bounds what the steps of explanations take in memory, for the pages: those of some 8,000 workloads.
+// tracesBytes bounds what the steps of explanations take in memory, for the pages: those of some 16,000 workloads.
 const tracesBytes = 8 << 20
 
 // newTraces makes the store of the steps; nil where the program shows no pages.
