@@ -114,7 +114,7 @@ func (x *counter) realised(t *v1alpha1.ContainerTarget, original, has recommende
 	for _, r := range recommender.Resources {
 		byVPA := slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() && h.Reason == resize.ReasonVPA })
 		if saved, known := Of(original[r].Request, has[r].Request, 1); known && !byVPA {
-			x.out.Realised[r] += saved
+			x.out.Realised[r] = Plus(x.out.Realised[r], saved)
 		}
 	}
 }
