@@ -166,6 +166,9 @@ attune_admission_duration_seconds_count 9x360`},
 attune_resize_total{namespace="shop",kind="Deployment",workload="web",resource="cpu",result="success"} 0+4x360
 attune_resize_total{namespace="shop",kind="Deployment",workload="web",resource="memory",result="failed"} 0+0.4x360`},
 	{name: "nodes cannot be read", fires: "AttuneResizesBlocked", of: map[string]string{"what": "nodes"}, series: `attune_pass_incomplete_total{what="nodes"} 0+1x360`},
+	{name: "the nodes of one workload cannot be read", fires: "AttuneResizesBlocked", of: map[string]string{"what": "node"}, series: unread(58)},
+	{name: "the nodes of one workload cannot be read for a while", series: unread(4)},
+	{name: "no workload is settled", fires: "AttuneResizesBlocked", of: map[string]string{"what": "unsettled"}, series: `attune_pass_incomplete_total{what="unsettled"} 0+1x360`},
 	{name: "a right is missing", fires: "AttuneLoopFailing", of: map[string]string{"error_type": "Forbidden"}, series: `attune_reconcile_errors_total{error_type="Forbidden"} 0+2x360`},
 	{name: "a full node", fires: "AttuneNodeOvercommitted", of: map[string]string{"node": "node-1", "resource": "cpu"}, series: `attune_node_overcommitted{node="node-1",resource="cpu"} 0x60 1x299`},
 }
@@ -176,6 +179,15 @@ func once(namespace string, workloads int) (series string) {
 		series += fmt.Sprintf("attune_reverts_total{namespace=%q,kind=\"Deployment\",workload=\"web-%d\",reason=\"oomkill\"} _x100 1x259\n", namespace, i)
 	}
 	return series
+}
+
+// unread is one workload whose passes do not read something: eight within minutes, then so many more, one in five minutes.
+func unread(more int) string {
+	series := `attune_pass_incomplete_total{what="node"} 0x60 `
+	for i := range more {
+		series += fmt.Sprintf("%dx4 ", 8+i)
+	}
+	return series + fmt.Sprintf("%dx%d\n", 8+more, 298-5*more)
 }
 
 // TestAlerts: each trouble raises its alert and no other one, and every alert has a trouble.
