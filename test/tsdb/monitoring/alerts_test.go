@@ -130,6 +130,16 @@ leader_election_master_status{name="attune.attune.io",instance="b"} 0x66 1x293`}
 	{name: "a defect", fires: "AttuneWebhookFailing", series: `attune_admission_total{result="Failed"} 0+1x360`},
 	{name: "the first defect ever", fires: "AttuneWebhookFailing", series: `attune_admission_total{result="Failed"} _x100 1x259`},
 	{name: "six workloads were harmed before the operator was scraped", series: strings.ReplaceAll(once("batch", 6), "_x100 1x259", "1x360")},
+	// Without a leader for longer than AttuneNoLeader waits; old events are no news when it is back.
+	{name: "the leader alone is not scraped", fires: "AttuneNoLeader", series: `
+leader_election_master_status{name="attune.attune.io",instance="a"} 1x100 _x20 1x239
+attune_reverts_total{namespace="shop",kind="Deployment",workload="web",reason="throttle"} 7x100 _x20 7x239
+attune_resize_total{namespace="shop",kind="Deployment",workload="web",resource="cpu",result="success"} 9x100 _x20 9x239
+attune_resize_total{namespace="shop",kind="Deployment",workload="web",resource="memory",result="failed"} 7x100 _x20 7x239`},
+	{name: "a replica of the webhook alone is not scraped", series: `
+attune_admission_total{result="Failed"} 7x100 _x20 7x239
+attune_admission_duration_seconds_count 0+35x100 _x20 4235+35x239
+attune_admission_duration_seconds_count{instance="b"} 0+35x360`},
 	{name: "a defect of long ago", series: `attune_admission_total{result="Failed"} 7x360`},
 	{name: "slow reviews", fires: "AttuneWebhookSlow", series: `
 attune_admission_duration_seconds_bucket{le="0.001"} 0+10x360
@@ -221,7 +231,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// changed is the healthy operator with other series in the place of its own.
+// changed is the healthy operator with other series in the place of its own. Those without a target are of target a.
 func changed(t *testing.T, operator exposed, series string, gone []string) string {
 	t.Helper()
 	all := map[string]string{}
@@ -237,7 +247,14 @@ func changed(t *testing.T, operator exposed, series string, gone []string) strin
 		for _, label := range namesOf(metric) {
 			require.Contains(t, append([]string{"instance"}, operator.labels[name]...), label, line)
 		}
-		all[metric.String()] = line
+		values := strings.TrimSpace(line[strings.LastIndexByte(line, '}')+1:])
+		if metric.Len() == 1 {
+			_, values, _ = strings.Cut(line, " ")
+		}
+		if !metric.Has("instance") {
+			metric = labels.NewBuilder(metric).Set("instance", "a").Labels()
+		}
+		all[metric.String()] = metric.String() + " " + values
 		if slices.Contains(gone, name) {
 			delete(all, metric.String())
 		}
