@@ -158,6 +158,7 @@ attune_admission_duration_seconds_count 9x360`},
 	{name: "a certificate that is not there", fires: "AttuneCertificateUnreadable", series: `certwatcher_read_certificate_errors_total 0x100 0+6x259`},
 	{name: "samples stop", fires: "AttuneUsageStale", series: `attune_usage_samples_total{source="embedded"} 0+600x60 36000x299`},
 	{name: "samples stop for some minutes", series: `attune_usage_samples_total{source="embedded"} 0+600x60 36000x25 36600+600x273`},
+	{name: "samples at the longest interval", series: slowly(10)},
 	{name: "there never was a sample", fires: "AttuneUsageStale", gone: []string{"attune_usage_samples_total"}},
 	{name: "no sample and nothing to size", gone: []string{"attune_usage_samples_total", "attune_confidence"}},
 	{name: "a tenth of the kubelets fails", fires: "AttuneUsageSourceFailing", series: `attune_kubelet_scrapes_total{result="failed"} 0+1.2x360`},
@@ -189,6 +190,15 @@ func once(namespace string, workloads int) (series string) {
 		series += fmt.Sprintf("attune_reverts_total{namespace=%q,kind=\"Deployment\",workload=\"web-%d\",reason=\"oomkill\"} _x100 1x259\n", namespace, i)
 	}
 	return series
+}
+
+// slowly are samples that come at once, so many minutes apart.
+func slowly(minutes int) string {
+	series := `attune_usage_samples_total{source="embedded"} `
+	for i := range 360 / minutes {
+		series += fmt.Sprintf("%dx%d ", 6000*i, minutes-1)
+	}
+	return series + "\n"
 }
 
 // unread is one workload whose passes do not read something: eight within minutes, then so many more, one in five minutes.
