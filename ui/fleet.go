@@ -11,6 +11,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/held"
+	"attune.io/attune/internal/savings"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -59,27 +60,13 @@ func pair(amounts [2]recommender.Amount) (text [2]string) {
 	return text
 }
 
-// plus adds amounts, within the bounds of what is computed with: an object may hold amounts that no machine has.
-func plus(a, b recommender.Amount) recommender.Amount {
-	const most = recommender.MaxAmount
-	return max(-most, min(most, a+max(-most, min(most, b))))
-}
-
-// times multiplies, within the same bounds.
-func times(a recommender.Amount, pods int32) recommender.Amount {
-	if pods > 0 && a > recommender.MaxAmount/recommender.Amount(pods) {
-		return recommender.MaxAmount
-	}
-	return a * recommender.Amount(max(0, pods))
-}
-
 // add adds another's counts.
 func (c *counts) add(other counts) {
 	c.Policies, c.Workloads, c.Containers = c.Policies+other.Policies, c.Workloads+other.Workloads, c.Containers+other.Containers
 	c.Held, c.Open, c.Persons = c.Held+other.Held, c.Open+other.Open, c.Persons+other.Persons
 	for _, r := range recommender.Resources {
-		c.requested[r] = plus(c.requested[r], other.requested[r])
-		c.saved[r] = plus(c.saved[r], other.saved[r])
+		c.requested[r] = savings.Plus(c.requested[r], other.requested[r])
+		c.saved[r] = savings.Plus(c.saved[r], other.saved[r])
 	}
 }
 
@@ -88,8 +75,8 @@ func (c *counts) policy(p *v1alpha1.AttunePolicy) {
 	c.Policies++
 	c.Held += len(p.Status.Conflicts)
 	if s := p.Status.Savings; s != nil {
-		c.saved[recommender.CPU] = plus(c.saved[recommender.CPU], recommender.Amount(s.CPURequestReduction.MilliValue()))
-		c.saved[recommender.Memory] = plus(c.saved[recommender.Memory], recommender.Amount(s.MemoryRequestReduction.Value()))
+		c.saved[recommender.CPU] = savings.Plus(c.saved[recommender.CPU], recommender.Amount(s.CPURequestReduction.MilliValue()))
+		c.saved[recommender.Memory] = savings.Plus(c.saved[recommender.Memory], recommender.Amount(s.MemoryRequestReduction.Value()))
 	}
 }
 
@@ -105,7 +92,7 @@ func (c *counts) workload(rec *v1alpha1.AttuneRecommendation) {
 	for i := range rec.Spec.Containers {
 		target := podview.FromResources(rec.Spec.Containers[i].Target)
 		for _, r := range recommender.Resources {
-			c.requested[r] = plus(c.requested[r], times(target[r].Request, rec.Status.Pods.Total))
+			c.requested[r] = savings.Plus(c.requested[r], savings.Times(target[r].Request, rec.Status.Pods.Total))
 		}
 	}
 }

@@ -96,7 +96,8 @@ func (d *decisions) Start(ctx context.Context) error {
 	return nil
 }
 
-// handler answers mostQuestions at a time, and more with 429. It checks the host before anything else.
+// handler answers mostQuestions at a time, and more with 429. It checks the host before anything else, and then that no page
+// of another origin asks.
 func (d *decisions) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+decision.Path+"{name}", d.leading(d.answer))
@@ -108,6 +109,10 @@ func (d *decisions) handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !ports.LoopbackHost(r.Host) {
 			http.Error(w, fmt.Sprintf("host %q is not served here: forward a port and ask localhost", r.Host), http.StatusForbidden)
+			return
+		}
+		if ports.ForeignPage(r.Header.Get("Sec-Fetch-Site")) {
+			http.Error(w, "pages of other origins are not answered: type the address", http.StatusForbidden)
 			return
 		}
 		select {

@@ -58,6 +58,19 @@ func TestHostsOfQuestions(t *testing.T) {
 	}
 }
 
+// Nor is a page of another origin.
+func TestQuestionsOfOtherPages(t *testing.T) {
+	d := &decisions{decided: knows, leads: leading(), leader: nobody}
+	for site, want := range map[string]int{"cross-site": http.StatusForbidden, "same-site": http.StatusForbidden, "none": http.StatusOK, "same-origin": http.StatusOK} {
+		w := httptest.NewRecorder()
+		request := httptest.NewRequest(http.MethodGet, "/nodes/worker", nil)
+		request.Host = "localhost:8082"
+		request.Header.Set("Sec-Fetch-Site", site)
+		d.handler().ServeHTTP(w, request)
+		assert.Equal(t, want, w.Code, site)
+	}
+}
+
 func TestDecisions(t *testing.T) {
 	d := &decisions{decided: knows, leads: leading(), leader: nobody}
 	code, body := ask(d, http.MethodGet, "/nodes/worker")

@@ -218,7 +218,7 @@ func (o *loopOptions) register(f *pflag.FlagSet) {
 // register adds the flags of the usage sources. Those of a source that is not chosen have no effect.
 func (o *usageOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.source, "usage-source", sourceEmbedded, "where usage history comes from: embedded (the kubelets, scraped by the operator) or prometheus")
-	f.DurationVar(&o.interval, "usage-interval", time.Minute, "time between two looks at the usage source, and between two scrapes of a kubelet")
+	f.DurationVar(&o.interval, "usage-interval", time.Minute, "time between two looks at the usage source, and between two scrapes of a kubelet: 1s to 10m")
 	f.StringVar(&o.disk.dir, "usage-dir", "", "folder for the raw samples of the embedded source; empty: they are kept in memory only, for minutes")
 	f.DurationVar(&o.disk.retention, "usage-retention", 8*24*time.Hour, "how long raw samples are kept in --usage-dir")
 	o.disk.size.Quantity = resource.MustParse("1Gi")

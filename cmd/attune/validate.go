@@ -80,6 +80,10 @@ func (o *loopOptions) validate(watched namespaces) error {
 	return nil
 }
 
+// longestInterval is below the 15 minutes after which the alert AttuneUsageStale misses samples, and below the 20 minutes
+// after which usage is too old to act on with steps of the usual length.
+const longestInterval = 10 * time.Minute
+
 // validate checks the source that is chosen, and the sizes of the disk.
 func (o *usageOptions) validate() error {
 	switch {
@@ -95,6 +99,8 @@ func (o *usageOptions) validate() error {
 		return errors.New("--kubelet-ca-file and --kubelet-insecure-skip-verify exclude each other: leave one out")
 	case o.interval < time.Second:
 		return fmt.Errorf("--usage-interval %s is too short: use at least 1s, such as 1m", o.interval)
+	case o.interval > longestInterval:
+		return fmt.Errorf("--usage-interval %s is too long: use at most %s, such as 1m", o.interval, longestInterval)
 	}
 	return nil
 }

@@ -248,16 +248,17 @@ func unready(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus, reason, me
 	return s
 }
 
-// saved compares the requests of the templates with the targets, over all replicas. What is held saves nothing.
+// saved compares the requests of the templates with the targets, over all replicas. What is held saves nothing, nor do
+// Jobs: the rules are the plugin's.
 func saved(r report) (sum savings.Pair) {
 	for i := range r.recommendations {
 		w := r.matched.won[i]
-		if skipped(w) {
+		if skipped(w) || savings.Held(&r.recommendations[i], w, &r.settings) != nil {
 			continue
 		}
 		containers := r.recommendations[i].Spec.Containers
 		for j := range containers {
-			sum = sum.Plus(savings.Target(&containers[j], &r.settings.Recommender, current(w, r.settings, containers[j].Name), w.Replicas))
+			sum = sum.Plus(savings.Target(&containers[j], &r.settings.Recommender, current(w, r.settings, containers[j].Name), savings.Standing(w)))
 		}
 	}
 	return sum

@@ -15,3 +15,9 @@ func LoopbackHost(host string) bool {
 	ip := net.ParseIP(strings.Trim(name, "[]"))
 	return name == "localhost" || ip != nil && ip.IsLoopback()
 }
+
+// ForeignPage returns whether the header Sec-Fetch-Site says that a page of another origin makes the browser ask. A person
+// who types the address asks with "none", the pages themselves with "same-origin", and what is no browser without one.
+func ForeignPage(fetchSite string) bool {
+	return fetchSite != "" && fetchSite != "none" && fetchSite != "same-origin"
+}

@@ -14,3 +14,9 @@ func TestLoopbackHost(t *testing.T) {
 		assert.Equal(t, want, LoopbackHost(host), host)
 	}
 }
+
+func TestForeignPage(t *testing.T) {
+	for site, want := range map[string]bool{"": false, "none": false, "same-origin": false, "same-site": true, "cross-site": true, "something new": true} {
+		assert.Equal(t, want, ForeignPage(site), site)
+	}
+}

@@ -19,12 +19,19 @@ import (
 // amounts it may be negative: growth.
 type Pair [2]recommender.Amount
 
-// Plus returns the sum of both.
+// Plus returns the sum of both, bound as Plus is.
 func (p Pair) Plus(other Pair) Pair {
 	for r := range p {
-		p[r] += other[r]
+		p[r] = Plus(p[r], other[r])
 	}
 	return p
+}
+
+// Plus adds amounts, and is bound to recommender.MaxAmount as Times is.
+func Plus(a, b recommender.Amount) recommender.Amount { return bound(bound(a) + bound(b)) }
+
+func bound(a recommender.Amount) recommender.Amount {
+	return max(-recommender.MaxAmount, min(recommender.MaxAmount, a))
 }
 
 // Of returns what one request of a container saves over all replicas when it goes from one amount to another;
@@ -34,14 +41,14 @@ func Of(from, to recommender.Amount, replicas int32) (saved recommender.Amount, 
 	if from <= 0 || to <= 0 {
 		return 0, false
 	}
-	return times(from-to, replicas), true
+	return Times(from-to, replicas), true
 }
 
-// times multiplies, and is bound to recommender.MaxAmount: an object of the cluster may hold amounts that no machine
+// Times multiplies, and is bound to recommender.MaxAmount: an object of the cluster may hold amounts that no machine
 // has.
-func times(difference recommender.Amount, replicas int32) recommender.Amount {
+func Times(difference recommender.Amount, replicas int32) recommender.Amount {
 	if difference < 0 {
-		return -times(-difference, replicas)
+		return -Times(-difference, replicas)
 	}
 	high, low := bits.Mul64(uint64(difference), uint64(max(replicas, 0)))
 	if high > 0 || low > uint64(recommender.MaxAmount) {

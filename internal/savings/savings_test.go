@@ -175,3 +175,22 @@ func TestTheMonthHas730Hours(t *testing.T) {
 	_, priced = Monthly(Pair{1500, 0}, policy.Pricing{})
 	assert.False(t, priced)
 }
+
+// Thousands of workloads of amounts that no machine has: the sum stays at the bound, and never changes its sign.
+func TestSumsStayInBounds(t *testing.T) {
+	var saved, grown Pair
+	for range 5000 {
+		saved = saved.Plus(Pair{recommender.MaxAmount, 8 << 50})
+		grown = grown.Plus(Pair{-recommender.MaxAmount, -8 << 50})
+	}
+	assert.Equal(t, Pair{recommender.MaxAmount, recommender.MaxAmount}, saved)
+	assert.Equal(t, Pair{-recommender.MaxAmount, -recommender.MaxAmount}, grown)
+	assert.Equal(t, Pair{recommender.MaxAmount, -recommender.MaxAmount}, Pair{math.MaxInt64, math.MinInt64}.Plus(Pair{math.MaxInt64, math.MinInt64}))
+
+	v := view(t, 5000, size(1, 8<<50), size(1, 1))
+	v.Recommendation.Status.Originals = []v1alpha1.Originals{{TemplateHash: "1", Containers: []v1alpha1.ContainerResources{{Name: "c0", Resources: podview.ToResources(size(1, 8<<50))}}}}
+	for range 2000 {
+		v.running("1", size(1, 1))
+	}
+	assert.Equal(t, recommender.MaxAmount, v.Compute().Realised[memory])
+}

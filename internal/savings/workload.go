@@ -114,7 +114,7 @@ func (x *counter) realised(t *v1alpha1.ContainerTarget, original, has recommende
 	for _, r := range recommender.Resources {
 		byVPA := slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() && h.Reason == resize.ReasonVPA })
 		if saved, known := Of(original[r].Request, has[r].Request, 1); known && !byVPA {
-			x.out.Realised[r] += saved
+			x.out.Realised[r] = Plus(x.out.Realised[r], saved)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func templateSizes(template *corev1.PodTemplateSpec) map[string]recommender.Size
 
 // replicas counts what is potential, unless something holds the whole workload.
 func (x *counter) replicas() {
-	if why := x.held(); why != nil {
+	if why := Held(x.Recommendation, x.Workload, x.Settings); why != nil {
 		x.leaveOut(*why)
 		return
 	}
@@ -171,28 +171,34 @@ func (x *counter) replicas() {
 	}
 }
 
-// held returns why no target of the workload is applied, or nil.
-func (x *counter) held() *NotCounted {
-	status := x.Recommendation.Status
+// Held returns why no target of the workload is applied; nil: they are applied. It is the rule of the policies' status
+// too. What a person keeps attune away from is not its matter: see workload.Workload.Skipped.
+func Held(rec *v1alpha1.AttuneRecommendation, w workload.Workload, settings *policy.Settings) *NotCounted {
 	switch {
-	case x.Settings == nil:
-		return &NotCounted{Reason: Unknown, Message: fmt.Sprintf("the settings of policy %s are not known", x.Recommendation.Spec.Policy.Name)}
-	case x.Recommendation.Spec.Strategy == v1alpha1.StrategyNode:
+	case settings == nil:
+		return &NotCounted{Reason: Unknown, Message: fmt.Sprintf("the settings of policy %s are not known", rec.Spec.Policy.Name)}
+	case rec.Spec.Strategy == v1alpha1.StrategyNode:
 		return &NotCounted{Reason: OnItsNode, Message: "what a pod is to have is decided on its node: see kubectl attune node NAME"}
-	case status.Paused != nil:
-		return &NotCounted{Reason: v1alpha1.ReasonPaused, Message: status.Paused.Reason}
-	case status.Phase == v1alpha1.PhasePaused || x.Workload.Stopped() || len(x.Settings.Resize.Paused) > 0:
+	case rec.Status.Paused != nil:
+		return &NotCounted{Reason: v1alpha1.ReasonPaused, Message: rec.Status.Paused.Reason}
+	case rec.Status.Phase == v1alpha1.PhasePaused || w.Stopped() || len(settings.Resize.Paused) > 0:
 		return &NotCounted{Reason: v1alpha1.ReasonPaused, Message: "the workload, its policy or the defaults are paused, or an undo was asked for"}
 	}
 	return nil
 }
 
-// missing is how many replicas do not run. Jobs reserve nothing between their runs, so none of theirs is missing.
-func (x *counter) missing() int32 {
-	if x.Workload.Kind == v1alpha1.KindJob || x.Workload.Kind == v1alpha1.KindCronJob {
+// Standing is how many replicas of a workload request something all the time. Jobs reserve nothing between their runs, so
+// none of theirs counts.
+func Standing(w workload.Workload) int32 {
+	if w.Kind == v1alpha1.KindJob || w.Kind == v1alpha1.KindCronJob {
 		return 0
 	}
-	return max(0, x.Workload.Replicas-int32(min(len(x.Pods), 1<<20)))
+	return w.Replicas
+}
+
+// missing is how many replicas do not run.
+func (x *counter) missing() int32 {
+	return max(0, Standing(x.Workload)-int32(min(len(x.Pods), 1<<20)))
 }
 
 // potential counts one container of so many replicas, and notes what holds it.

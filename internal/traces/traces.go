@@ -10,6 +10,7 @@ import (
 	"container/list"
 	"encoding/json"
 	"io"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -17,8 +18,8 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// mostSteps is more than the steps of one recommendation take as JSON, in bytes. What an object has beyond it is not kept.
-const mostSteps = 64 << 10
+// mostSteps is more than the steps of 64 containers take as JSON, in bytes. Where they take more, none is kept.
+const mostSteps = 256 << 10
 
 // Store keeps the steps of the recommendations that were seen last. Its methods may be called at the same time.
 type Store struct {
@@ -34,7 +35,8 @@ type Store struct {
 	packed bytes.Buffer
 }
 
-// entry holds the steps of one recommendation of one generation.
+// entry holds the steps of one recommendation of one generation. packed is nil where they take too much, so that this is
+// found out once.
 type entry struct {
 	uid        types.UID
 	generation int64
@@ -72,11 +74,10 @@ func (s *Store) keep(rec *v1alpha1.AttuneRecommendation) {
 		}
 		s.drop(known)
 	}
-	packed := s.pack(rec)
-	if packed == nil {
+	if !slices.ContainsFunc(rec.Spec.Containers, func(c v1alpha1.ContainerTarget) bool { return len(c.Steps) > 0 }) {
 		return
 	}
-	made := entry{rec.UID, rec.Generation, packed}
+	made := entry{rec.UID, rec.Generation, s.pack(rec)}
 	for s.order.Len() > 0 && s.bytes+made.bytes() > s.most {
 		s.drop(s.order.Front())
 	}
@@ -90,15 +91,11 @@ func (s *Store) drop(at *list.Element) {
 	s.bytes -= gone.bytes()
 }
 
-// pack returns the steps of the containers, in their order; nil where there are none, or too many.
+// pack returns the steps of the containers, in their order; nil where they are too many.
 func (s *Store) pack(rec *v1alpha1.AttuneRecommendation) []byte {
-	steps, some := make([][]v1alpha1.Step, len(rec.Spec.Containers)), false
+	steps := make([][]v1alpha1.Step, len(rec.Spec.Containers))
 	for i, c := range rec.Spec.Containers {
 		steps[i] = c.Steps
-		some = some || len(c.Steps) > 0
-	}
-	if !some {
-		return nil
 	}
 	text, err := json.Marshal(steps)
 	if err != nil || len(text) > mostSteps {

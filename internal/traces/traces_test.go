@@ -63,6 +63,37 @@ func TestNothingToKeep(t *testing.T) {
 	assert.False(t, kept)
 }
 
+// many is a recommendation of so many containers.
+func many(containers int) *v1alpha1.AttuneRecommendation {
+	rec := explained(1)
+	for range containers - len(rec.Spec.Containers) {
+		rec.Spec.Containers = append(rec.Spec.Containers, rec.Spec.Containers[0])
+	}
+	return rec
+}
+
+// A workload of as many containers as are sized has its steps.
+func TestManyContainers(t *testing.T) {
+	s, rec := New(1<<20), many(64)
+	s.keep(rec)
+	got, kept := s.Of(rec)
+	require.True(t, kept)
+	assert.Equal(t, rec.Spec, got.Spec)
+}
+
+// Steps that are not kept are packed once for each generation, and not at every change of the status.
+func TestTooManySteps(t *testing.T) {
+	s, rec := New(1<<20), many(1000)
+	s.keep(rec)
+	_, kept := s.Of(rec)
+	assert.False(t, kept)
+	assert.Zero(t, testing.AllocsPerRun(10, func() { s.keep(rec) }))
+	rec.Generation, rec.Spec = 2, explained(1).Spec
+	s.keep(rec)
+	_, kept = s.Of(rec)
+	assert.True(t, kept, "the next generation has few")
+}
+
 // The bound holds however many objects come and however often they change, and the newest are kept.
 func TestBound(t *testing.T) {
 	const most = 64 << 10

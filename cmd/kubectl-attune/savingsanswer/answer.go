@@ -110,6 +110,14 @@ type tally struct {
 	cents map[string]int64
 }
 
+// mostCents is the most of a currency that is counted. Up to it a float64 holds each whole number.
+const mostCents = 1 << 53
+
+// cents rounds an amount of money, and is bound to mostCents.
+func cents(amount float64) int64 {
+	return int64(max(-mostCents, min(mostCents, math.Round(amount*100))))
+}
+
 // add counts one amount at its price.
 func (t *tally) add(pair savings.Pair, pricing policy.Pricing) {
 	t.pair = t.pair.Plus(pair)
@@ -117,7 +125,7 @@ func (t *tally) add(pair savings.Pair, pricing policy.Pricing) {
 		if t.cents == nil {
 			t.cents = map[string]int64{}
 		}
-		t.cents[pricing.Currency] += int64(math.Round(amount * 100))
+		t.cents[pricing.Currency] = max(-mostCents, min(mostCents, t.cents[pricing.Currency]+cents(amount)))
 	}
 }
 

@@ -104,3 +104,14 @@ func TestWhatIsNotKnownIsNotZero(t *testing.T) {
 	require.NoError(t, New(nil, true).Human(&out, true))
 	assert.Empty(t, out.String())
 }
+
+// However large the amounts and the prices of many workloads are, the money of a saving is positive and that of growth negative.
+func TestMoneyStaysInBounds(t *testing.T) {
+	var saved, grown tally
+	for range 3000 {
+		saved.add(savings.Pair{recommender.MaxAmount, 8 << 50}, policy.Pricing{CPUPerCoreHour: 1e6, MemoryPerGiBHour: 1e6, Currency: "$"})
+		grown.add(savings.Pair{-recommender.MaxAmount, -8 << 50}, policy.Pricing{CPUPerCoreHour: 1e6, MemoryPerGiBHour: 1e6, Currency: "$"})
+	}
+	assert.Equal(t, []Money{{"$", "90071992547409.92"}}, saved.saved().Monthly)
+	assert.Equal(t, []Money{{"$", "-90071992547409.92"}}, grown.saved().Monthly)
+}

@@ -24,6 +24,8 @@ const (
 	path = "/ui/"
 	// most requests are under way at a time; the leader answers four, of all users.
 	most = 2
+	// mostWaiting requests wait until one of these ends: a page and its links in a few tabs.
+	mostWaiting = 6
 	// timeout is how long a browser may take to ask, and longest what an answer may take with its wait.
 	timeout, longest = 10 * time.Second, time.Minute
 )
@@ -91,12 +93,20 @@ var passed = []string{
 // own is the policy of this side. A browser obeys it beside the leader's: whatever answers at that port, no script runs.
 const own = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Handler forwards GET and HEAD of pages, most at a time, and refuses hosts that are not loopback.
+// Handler forwards GET and HEAD of pages, most at a time, and answers 429 where mostWaiting wait already. It refuses hosts
+// that are not loopback, and what pages of other origins ask.
 func Handler(fetch func(ctx context.Context, path string) (askpod.Answer, error)) http.Handler {
-	free := make(chan struct{}, most)
+	free, here := make(chan struct{}, most), make(chan struct{}, most+mostWaiting)
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", http.RedirectHandler(path, http.StatusFound))
 	mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case here <- struct{}{}:
+			defer func() { <-here }()
+		default:
+			http.Error(w, "too many requests wait already: ask again in a moment", http.StatusTooManyRequests)
+			return
+		}
 		select {
 		case free <- struct{}{}:
 			defer func() { <-free }()
@@ -115,6 +125,10 @@ func Handler(fetch func(ctx context.Context, path string) (askpod.Answer, error)
 		w.Header().Set("Content-Security-Policy", own)
 		if !ports.LoopbackHost(r.Host) {
 			http.Error(w, "this host is not served here: ask 127.0.0.1", http.StatusForbidden)
+			return
+		}
+		if ports.ForeignPage(r.Header.Get("Sec-Fetch-Site")) {
+			http.Error(w, "pages of other origins are not answered: type the address", http.StatusForbidden)
 			return
 		}
 		mux.ServeHTTP(w, r)

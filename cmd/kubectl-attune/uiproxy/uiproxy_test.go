@@ -65,6 +65,55 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+// What a page of another origin makes the browser ask costs no port-forward.
+func TestPagesOfOthers(t *testing.T) {
+	for site, want := range map[string]int{"cross-site": http.StatusForbidden, "same-site": http.StatusForbidden, "something new": http.StatusForbidden,
+		"none": http.StatusOK, "same-origin": http.StatusOK, "": http.StatusOK} {
+		request := httptest.NewRequest(http.MethodGet, "/ui/", nil)
+		request.Host = "localhost"
+		if site != "" {
+			request.Header.Set("Sec-Fetch-Site", site)
+		}
+		w := httptest.NewRecorder()
+		Handler(func(ctx context.Context, path string) (askpod.Answer, error) {
+			assert.Equal(t, http.StatusOK, want, "%s: the leader is asked", site)
+			return leader(ctx, path)
+		}).ServeHTTP(w, request)
+		assert.Equal(t, want, w.Code, site)
+	}
+}
+
+// Few requests wait for a slot. More are answered at once, and those that waited are answered in their turn.
+func TestFewWait(t *testing.T) {
+	asked, release := make(chan struct{}, 100), make(chan struct{})
+	h := Handler(func(ctx context.Context, path string) (askpod.Answer, error) {
+		asked <- struct{}{}
+		<-release
+		return leader(ctx, path)
+	})
+	const many = 40
+	codes := make(chan int, many)
+	for range many {
+		go func() { codes <- ask(h, http.MethodGet, "localhost", "/ui/").Code }()
+	}
+	for range most {
+		<-asked
+	}
+	for range many - most - mostWaiting {
+		select {
+		case code := <-codes:
+			require.Equal(t, http.StatusTooManyRequests, code)
+		case <-time.After(10 * time.Second):
+			close(release)
+			require.Fail(t, "it waits")
+		}
+	}
+	close(release)
+	for range most + mostWaiting {
+		assert.Equal(t, http.StatusOK, <-codes)
+	}
+}
+
 func TestLeaderThatFails(t *testing.T) {
 	h := Handler(func(context.Context, string) (askpod.Answer, error) { return askpod.Answer{}, errors.New("it is gone") })
 	w := ask(h, http.MethodGet, "localhost", "/ui/")

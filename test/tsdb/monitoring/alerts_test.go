@@ -130,6 +130,16 @@ leader_election_master_status{name="attune.attune.io",instance="b"} 0x66 1x293`}
 	{name: "a defect", fires: "AttuneWebhookFailing", series: `attune_admission_total{result="Failed"} 0+1x360`},
 	{name: "the first defect ever", fires: "AttuneWebhookFailing", series: `attune_admission_total{result="Failed"} _x100 1x259`},
 	{name: "six workloads were harmed before the operator was scraped", series: strings.ReplaceAll(once("batch", 6), "_x100 1x259", "1x360")},
+	// Without a leader for longer than AttuneNoLeader waits; old events are no news when it is back.
+	{name: "the leader alone is not scraped", fires: "AttuneNoLeader", series: `
+leader_election_master_status{name="attune.attune.io",instance="a"} 1x100 _x20 1x239
+attune_reverts_total{namespace="shop",kind="Deployment",workload="web",reason="throttle"} 7x100 _x20 7x239
+attune_resize_total{namespace="shop",kind="Deployment",workload="web",resource="cpu",result="success"} 9x100 _x20 9x239
+attune_resize_total{namespace="shop",kind="Deployment",workload="web",resource="memory",result="failed"} 7x100 _x20 7x239`},
+	{name: "a replica of the webhook alone is not scraped", series: `
+attune_admission_total{result="Failed"} 7x100 _x20 7x239
+attune_admission_duration_seconds_count 0+35x100 _x20 4235+35x239
+attune_admission_duration_seconds_count{instance="b"} 0+35x360`},
 	{name: "a defect of long ago", series: `attune_admission_total{result="Failed"} 7x360`},
 	{name: "slow reviews", fires: "AttuneWebhookSlow", series: `
 attune_admission_duration_seconds_bucket{le="0.001"} 0+10x360
@@ -148,6 +158,7 @@ attune_admission_duration_seconds_count 9x360`},
 	{name: "a certificate that is not there", fires: "AttuneCertificateUnreadable", series: `certwatcher_read_certificate_errors_total 0x100 0+6x259`},
 	{name: "samples stop", fires: "AttuneUsageStale", series: `attune_usage_samples_total{source="embedded"} 0+600x60 36000x299`},
 	{name: "samples stop for some minutes", series: `attune_usage_samples_total{source="embedded"} 0+600x60 36000x25 36600+600x273`},
+	{name: "samples at the longest interval", series: slowly(10)},
 	{name: "there never was a sample", fires: "AttuneUsageStale", gone: []string{"attune_usage_samples_total"}},
 	{name: "no sample and nothing to size", gone: []string{"attune_usage_samples_total", "attune_confidence"}},
 	{name: "a tenth of the kubelets fails", fires: "AttuneUsageSourceFailing", series: `attune_kubelet_scrapes_total{result="failed"} 0+1.2x360`},
@@ -166,6 +177,9 @@ attune_admission_duration_seconds_count 9x360`},
 attune_resize_total{namespace="shop",kind="Deployment",workload="web",resource="cpu",result="success"} 0+4x360
 attune_resize_total{namespace="shop",kind="Deployment",workload="web",resource="memory",result="failed"} 0+0.4x360`},
 	{name: "nodes cannot be read", fires: "AttuneResizesBlocked", of: map[string]string{"what": "nodes"}, series: `attune_pass_incomplete_total{what="nodes"} 0+1x360`},
+	{name: "the nodes of one workload cannot be read", fires: "AttuneResizesBlocked", of: map[string]string{"what": "node"}, series: unread(58)},
+	{name: "the nodes of one workload cannot be read for a while", series: unread(4)},
+	{name: "no workload is settled", fires: "AttuneResizesBlocked", of: map[string]string{"what": "unsettled"}, series: `attune_pass_incomplete_total{what="unsettled"} 0+1x360`},
 	{name: "a right is missing", fires: "AttuneLoopFailing", of: map[string]string{"error_type": "Forbidden"}, series: `attune_reconcile_errors_total{error_type="Forbidden"} 0+2x360`},
 	{name: "a full node", fires: "AttuneNodeOvercommitted", of: map[string]string{"node": "node-1", "resource": "cpu"}, series: `attune_node_overcommitted{node="node-1",resource="cpu"} 0x60 1x299`},
 }
@@ -176,6 +190,24 @@ func once(namespace string, workloads int) (series string) {
 		series += fmt.Sprintf("attune_reverts_total{namespace=%q,kind=\"Deployment\",workload=\"web-%d\",reason=\"oomkill\"} _x100 1x259\n", namespace, i)
 	}
 	return series
+}
+
+// slowly are samples that come at once, so many minutes apart.
+func slowly(minutes int) string {
+	series := `attune_usage_samples_total{source="embedded"} `
+	for i := range 360 / minutes {
+		series += fmt.Sprintf("%dx%d ", 6000*i, minutes-1)
+	}
+	return series + "\n"
+}
+
+// unread is one workload whose passes do not read something: eight within minutes, then so many more, one in five minutes.
+func unread(more int) string {
+	series := `attune_pass_incomplete_total{what="node"} 0x60 `
+	for i := range more {
+		series += fmt.Sprintf("%dx4 ", 8+i)
+	}
+	return series + fmt.Sprintf("%dx%d\n", 8+more, 298-5*more)
 }
 
 // TestAlerts: each trouble raises its alert and no other one, and every alert has a trouble.
@@ -209,7 +241,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// changed is the healthy operator with other series in the place of its own.
+// changed is the healthy operator with other series in the place of its own. Those without a target are of target a.
 func changed(t *testing.T, operator exposed, series string, gone []string) string {
 	t.Helper()
 	all := map[string]string{}
@@ -225,7 +257,14 @@ func changed(t *testing.T, operator exposed, series string, gone []string) strin
 		for _, label := range namesOf(metric) {
 			require.Contains(t, append([]string{"instance"}, operator.labels[name]...), label, line)
 		}
-		all[metric.String()] = line
+		values := strings.TrimSpace(line[strings.LastIndexByte(line, '}')+1:])
+		if metric.Len() == 1 {
+			_, values, _ = strings.Cut(line, " ")
+		}
+		if !metric.Has("instance") {
+			metric = labels.NewBuilder(metric).Set("instance", "a").Labels()
+		}
+		all[metric.String()] = metric.String() + " " + values
 		if slices.Contains(gone, name) {
 			delete(all, metric.String())
 		}

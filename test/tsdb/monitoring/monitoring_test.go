@@ -261,10 +261,10 @@ func assertSelector(t *testing.T, operator exposed, of *parser.VectorSelector) {
 	assert.NotEmpty(t, operator.answer(t, bare.String()), "no series is like %s", bare.String())
 }
 
-// assertLabels: some metric below a node has each of these labels.
+// assertLabels: some metric below a node has each of these labels. Whoever scrapes gives each its target.
 func assertLabels(t *testing.T, operator exposed, below parser.Node, names []string) {
 	t.Helper()
-	var known []string
+	known := []string{"instance"}
 	parser.Inspect(below, func(node parser.Node, _ []parser.Node) error {
 		if of, ok := node.(*parser.VectorSelector); ok {
 			known = append(known, operator.labels[of.Name]...)
