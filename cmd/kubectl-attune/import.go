@@ -93,9 +93,21 @@ func importVPAs(ctx context.Context, env *environment, names []string) error {
 		env.note("there is no VerticalPodAutoscaler to make a policy of")
 		return env.print(list)
 	}
-	env.note("attune applies nothing to a workload as long as a VerticalPodAutoscaler sizes it: set its updateMode to Off, or delete it. " +
-		"A VerticalPodAutoscaler lowers memory; attune does so only with memory.allowDecrease: true")
+	list.advise(env)
 	return env.print(list)
+}
+
+// advise says what is to be done with the VPAs. One whose policy only recommends is the only autoscaler that works.
+func (l policyList) advise(env *environment) {
+	if slices.ContainsFunc(l.Items, (*vpaimport.Policy).Acts) {
+		env.note("attune applies nothing to a workload as long as a VerticalPodAutoscaler sizes it: where the printed policy acts, " +
+			"set the VerticalPodAutoscaler's updateMode to Off, or delete it")
+	}
+	if slices.ContainsFunc(l.Items, func(p *vpaimport.Policy) bool { return !p.Acts() }) {
+		env.note("where the printed policy only recommends, the VerticalPodAutoscaler goes on as before: " +
+			"switch the policy's updateStrategy.type before the VerticalPodAutoscaler is stopped")
+	}
+	env.note("a VerticalPodAutoscaler lowers memory; attune does so only with memory.allowDecrease: true")
 }
 
 // selectVPAs returns the named VPAs in the order of the command line, else all in the scope by namespace and name.

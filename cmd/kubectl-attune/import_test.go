@@ -47,6 +47,14 @@ func TestImportVPA(t *testing.T) {
 	}
 }
 
+// A VPA whose policy only recommends is the only autoscaler that works: nothing says that it may be stopped.
+func TestImportStopsNoVPAThatNothingReplaces(t *testing.T) {
+	got := newImportTest(t).run("import", "vpa", "-n", "pay")
+	assert.Equal(t, exitOK, got.code)
+	assert.NotContains(t, got.errOut, "to Off")
+	assert.Contains(t, got.errOut, "switch the policy's updateStrategy.type before the VerticalPodAutoscaler is stopped")
+}
+
 func TestImportsMistakes(t *testing.T) {
 	none := interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
@@ -163,6 +164,38 @@ func TestPoliciesAndTheirUsage(t *testing.T) {
 				Containers: []v1alpha1.ContainerTarget{{Name: "app", Holds: []v1alpha1.Hold{{Resource: "cpu", Reason: v1alpha1.ReasonStaleData, Message: "the newest step is of yesterday"}}}}},
 		}}}}
 	assert.Equal(t, []Result{{"usage", Warning, "usage of Deployment/web in namespace shop is not fresh: the newest step is of yesterday", "kubectl attune explain Deployment/web --namespace shop"}}, of(stale, "usage"))
+}
+
+// A VPA is the only autoscaler that works where the policy only observes or recommends: there is no command that stops it.
+func TestVerticalAutoscalers(t *testing.T) {
+	seen := func(mode v1alpha1.UpdateType, update string) *Seen {
+		return &Seen{
+			Recommendations: Read[v1alpha1.AttuneRecommendation]{Value: []v1alpha1.AttuneRecommendation{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"},
+				Spec: v1alpha1.AttuneRecommendationSpec{Workload: v1alpha1.WorkloadRef{Kind: "Deployment", Name: "web"}, Policy: v1alpha1.PolicyRef{Name: "api"}, Mode: mode}}}},
+			Neighbours: Neighbours{VPAs: Read[unstructured.Unstructured]{Value: []unstructured.Unstructured{{Object: map[string]any{
+				"metadata": map[string]any{"namespace": "shop", "name": "sizer"},
+				"spec":     map[string]any{"targetRef": map[string]any{"kind": "Deployment", "name": "web"}, "updatePolicy": map[string]any{"updateMode": update}},
+			}}}}},
+		}
+	}
+	for _, mode := range []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend} {
+		assert.Equal(t, []Result{{"vpa", OK, "VerticalPodAutoscaler sizer goes on sizing Deployment/web in namespace shop, for which policy api is in mode " + string(mode) +
+			": switch updateStrategy.type of the policy before the VerticalPodAutoscaler is stopped", ""}}, of(seen(mode, "Auto"), "vpa"))
+	}
+	for _, mode := range []v1alpha1.UpdateType{v1alpha1.UpdateInitial, v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto} {
+		results := of(seen(mode, "Auto"), "vpa")
+		require.Len(t, results, 1)
+		assert.Equal(t, Warning, results[0].Result, mode)
+		assert.Contains(t, results[0].Command, "kubectl patch verticalpodautoscaler sizer --namespace shop ")
+	}
+	assert.Equal(t, []Result{{"vpa", OK, "no VerticalPodAutoscaler sizes what a policy selects", ""}}, of(seen(v1alpha1.UpdateRecommend, "Off"), "vpa"))
+	many := seen(v1alpha1.UpdateRecommend, "Auto")
+	for range most {
+		many.Recommendations.Value = append(many.Recommendations.Value, many.Recommendations.Value[0])
+	}
+	results := of(many, "vpa")
+	require.Len(t, results, most+1)
+	assert.Equal(t, "and 1 more of this kind", results[most].Sentence)
 }
 
 func TestQuotas(t *testing.T) {

@@ -32,6 +32,9 @@ type Policy struct {
 	Spec       v1alpha1.AttunePolicySpec `json:"spec"`
 }
 
+// Acts reports whether the policy changes pods. Import writes the type of every policy.
+func (p *Policy) Acts() bool { return *p.Spec.UpdateStrategy.Type != v1alpha1.UpdateRecommend }
+
 // Metadata of a policy.
 type Metadata struct {
 	Name      string `json:"name"`
