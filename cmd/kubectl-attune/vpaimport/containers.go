@@ -16,6 +16,8 @@ type containerPolicy struct {
 	MinAllowed       map[string]resource.Quantity `json:"minAllowed"`
 	MaxAllowed       map[string]resource.Quantity `json:"maxAllowed"`
 	ControlledValues string                       `json:"controlledValues"`
+	// ControlledResources are both where it is nil.
+	ControlledResources []string `json:"controlledResources"`
 }
 
 // others is the name of the policy of all containers that have none of their own.
@@ -85,6 +87,7 @@ func (x *importer) bounds() {
 			x.note("containers differ in maxAllowed.%s, and a policy has one for all: it is %s", name, orNone(high))
 		}
 	}
+	x.partial(sized)
 	x.controlled(sized)
 	for _, of := range sized {
 		x.unbounded(of)
@@ -133,6 +136,21 @@ func orNone(q *resource.Quantity) string {
 		return "left out"
 	}
 	return q.String()
+}
+
+// partial makes a policy that only recommends where the VPA sizes one resource of a container, or none. Containers that
+// are named and not in the template count too: they may be added to the pods later.
+func (x *importer) partial(sized []containerPolicy) {
+	said := map[string]bool{}
+	for _, p := range slices.Concat(sized, x.ResourcePolicy.ContainerPolicies) {
+		covered := p.ContainerName == others && x.containers != nil // Those that * stands for are in sized.
+		both := p.ControlledResources == nil || slices.Contains(p.ControlledResources, "cpu") && slices.Contains(p.ControlledResources, "memory")
+		if p.off() || both || covered || said[p.ContainerName] {
+			continue
+		}
+		said[p.ContainerName] = true
+		x.recommend("controlledResources of container %s is %v, and a policy sizes cpu and memory", p.ContainerName, p.ControlledResources)
+	}
 }
 
 // controlled translates controlledValues. RequestsOnly changes less, so it is taken where containers differ.

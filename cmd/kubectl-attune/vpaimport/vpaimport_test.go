@@ -13,16 +13,28 @@ import (
 // imported returns the policy's spec as YAML without its target, and the notes without the VPA's name.
 func imported(t *testing.T, spec string, containers ...string) (string, []string) {
 	t.Helper()
-	made, notes := Import(of(t, spec), containers)
-	for i := range notes {
-		notes[i] = strings.TrimPrefix(notes[i], "VerticalPodAutoscaler shop/web: ")
+	x := imports(t, spec, containers...)
+	if x.made == nil {
+		return "", x.notes
 	}
-	if made == nil {
-		return "", notes
-	}
-	text, err := yaml.Marshal(made.Spec)
+	text, err := yaml.Marshal(x.made.Spec)
 	require.NoError(t, err)
-	return strings.Replace(string(text), "targetRef:\n  kind: Deployment\n  name: web\n", "", 1), notes
+	return strings.Replace(string(text), "targetRef:\n  kind: Deployment\n  name: web\n", "", 1), x.notes
+}
+
+// result of one import; its notes are without the VPA's name.
+type result struct {
+	made  *Policy
+	notes []string
+}
+
+func imports(t *testing.T, spec string, containers ...string) (x result) {
+	t.Helper()
+	x.made, x.notes = Import(of(t, spec), containers)
+	for i := range x.notes {
+		x.notes[i] = strings.TrimPrefix(x.notes[i], "VerticalPodAutoscaler shop/web: ")
+	}
+	return x
 }
 
 // of is a VPA of Deployment/web with this spec beside.
@@ -93,6 +105,30 @@ func TestContainers(t *testing.T) {
 	}
 }
 
+// What acts on a resource that the VPA leaves alone only recommends, whatever the VPA's mode.
+func TestOneResourceOfTwo(t *testing.T) {
+	because := func(container, resources string) string {
+		return "its policy only recommends (updateStrategy.type Recommend), since one that acts would act more: controlledResources of container " + container + " is " + resources + ", and a policy sizes cpu and memory"
+	}
+	for policies, notes := range map[string][]string{
+		`{containerName: "*", controlledResources: [cpu]}`:                                                 {because("app", "[cpu]"), because("side", "[cpu]")},
+		`{containerName: side, controlledResources: []}`:                                                   {because("side", "[]")},
+		`{containerName: injected, controlledResources: [memory]}`:                                         {because("injected", "[memory]")},
+		`{containerName: side, mode: "Off", controlledResources: [cpu]}`:                                   nil,
+		`{containerName: side, controlledResources: null}`:                                                 nil,
+		`{containerName: app}, {containerName: side}, {containerName: "*", controlledResources: [memory]}`: nil,
+	} {
+		for _, mode := range []string{"InPlace", "Initial", "InPlaceOrRecreate"} {
+			x := imports(t, "updatePolicy: {updateMode: "+mode+"}\nresourcePolicy: {containerPolicies: ["+policies+"]}", "app", "side")
+			assert.Equal(t, notes == nil, x.made.Acts(), policies)
+			assert.Equal(t, notes, x.notes, policies)
+		}
+	}
+	x := imports(t, "updatePolicy: {updateMode: InPlace}\nresourcePolicy: {containerPolicies: [{containerName: \"*\", controlledResources: [cpu]}]}")
+	assert.Equal(t, []string{because("*", "[cpu]")}, x.notes, "the workload cannot be read")
+	assert.False(t, x.made.Acts())
+}
+
 func TestWhatHasNoCounterpartIsSaidOnce(t *testing.T) {
 	spec, notes := imported(t, `
 updatePolicy: {updateMode: "Off", minReplicas: 2, evictAfterOOMSeconds: 60, evictionRequirements: []}
@@ -100,8 +136,8 @@ recommenders: [{name: mine}]
 later: true
 resourcePolicy:
   containerPolicies:
-    - {containerName: a, controlledResources: [cpu], oomBumpUpRatio: "1.2"}
-    - {containerName: b, controlledResources: [cpu], startupBoost: {cpu: {factor: 2}}}
+    - {containerName: a, oomBumpUpRatio: "1.2"}
+    - {containerName: b, oomBumpUpRatio: "1.2", startupBoost: {cpu: {factor: 2}}}
 `, "a", "b")
 	assert.Equal(t, "updateStrategy:\n  type: Recommend\n", spec)
 	assert.Equal(t, []string{
@@ -110,7 +146,6 @@ resourcePolicy:
 		"updatePolicy.evictAfterOOMSeconds has no counterpart: an OOM kill is answered at once",
 		"updatePolicy.evictionRequirements has no counterpart: cooldowns, steps and schedules of updateStrategy limit changes",
 		"updatePolicy.minReplicas has no counterpart: attune never evicts the last ready replica",
-		"resourcePolicy.containerPolicies.controlledResources has no counterpart: both resources are sized, and memory is lowered only with memory.allowDecrease",
 		"resourcePolicy.containerPolicies.oomBumpUpRatio has no counterpart: an OOM kill teaches a floor",
 		"resourcePolicy.containerPolicies.startupBoost has no counterpart: cpu.startupBoost is of all containers",
 	}, notes)
