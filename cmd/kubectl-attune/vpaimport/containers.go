@@ -41,34 +41,45 @@ func (x *importer) policyOf(container string) containerPolicy {
 	return rest
 }
 
-// sized returns the policies of the containers that are sized, and excludes the others. Where the workload's containers
-// are not known, those stand for them that the VPA names, and *.
+// sized returns the policies of the containers that are sized, and excludes the others: also those that the VPA names and
+// that the template does not have today. Where the workload's containers are not known, those stand for them that the VPA
+// names, and *.
 func (x *importer) sized() (all []containerPolicy) {
-	names := slices.Clone(x.containers)
-	if names == nil {
-		for _, p := range x.ResourcePolicy.ContainerPolicies {
-			if p.ContainerName != others {
-				names = append(names, p.ContainerName)
-			}
-		}
-		names = append(names, others)
-	}
-	for _, name := range names {
+	for _, name := range x.named() {
 		p := x.policyOf(name)
 		switch {
 		case !p.off():
 			all = append(all, p)
-		case name == others:
-			x.note("the containers that it leaves alone (* with mode Off) are not known: add them to excludedContainers")
-		default:
+		case name != others:
 			x.spec.ExcludedContainers = append(x.spec.ExcludedContainers, v1alpha1.ContainerName(name))
 		}
 	}
 	slices.Sort(x.spec.ExcludedContainers)
+	switch {
+	case !x.policyOf(others).off():
+	case x.containers == nil:
+		x.recommend("the containers that the VerticalPodAutoscaler leaves alone (* with mode Off) are not known: add them to excludedContainers")
+	default:
+		x.note("mode Off of container * covers today's containers alone: one that is added later is sized, until it is added to excludedContainers")
+	}
 	if len(all) == 0 {
 		x.note("it sizes no container, and neither does its policy")
 	}
 	return all
+}
+
+// named returns the containers that sized looks at. A policy without a name is of no container.
+func (x *importer) named() []string {
+	names := slices.Clone(x.containers)
+	for _, p := range x.ResourcePolicy.ContainerPolicies {
+		if p.ContainerName != "" && p.ContainerName != others && !slices.Contains(names, p.ContainerName) && (p.off() || x.containers == nil) {
+			names = append(names, p.ContainerName)
+		}
+	}
+	if x.containers == nil {
+		names = append(names, others)
+	}
+	return names
 }
 
 // bounds translates what a VPA says of single containers. An AttunePolicy has one minAllowed, maxAllowed and
