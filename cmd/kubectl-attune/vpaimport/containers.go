@@ -84,14 +84,17 @@ func (x *importer) named() []string {
 
 // bounds translates what a VPA says of single containers. An AttunePolicy has one minAllowed, maxAllowed and
 // controlledValues of each resource for all containers: where containers differ, the widest bounds are taken, so that
-// none is bounded more than before.
+// none is bounded more than before. Where a lower bound is lost, the policy only recommends.
 func (x *importer) bounds() {
 	sized := x.sized()
 	for _, name := range []string{"cpu", "memory"} {
 		low, lowDiffers := widest(sized, name, func(p containerPolicy) map[string]resource.Quantity { return p.MinAllowed }, -1)
 		high, highDiffers := widest(sized, name, func(p containerPolicy) map[string]resource.Quantity { return p.MaxAllowed }, 1)
 		x.set(name, low, high)
-		if lowDiffers {
+		switch {
+		case lowDiffers && low == nil:
+			x.recommend("containers differ in minAllowed.%s, and a policy has one for all: it is left out", name)
+		case lowDiffers:
 			x.note("containers differ in minAllowed.%s, and a policy has one for all: it is %s", name, orNone(low))
 		}
 		if highDiffers {

@@ -215,3 +215,19 @@ func TestContainersOfLater(t *testing.T) {
 		assert.Equal(t, c.acts, x.made.Acts(), c.policies)
 	}
 }
+
+// A lower bound that a policy cannot have, since other containers have none, would let the policy lower more than the VPA.
+func TestALowerBoundThatIsLost(t *testing.T) {
+	const because = "its policy only recommends (updateStrategy.type Recommend), since one that acts would act more: containers differ in minAllowed.%s, and a policy has one for all: it is left out"
+	for policies, notes := range map[string][]string{
+		`{containerName: app, minAllowed: {memory: 256Mi}}`:                                                 {strings.ReplaceAll(because, "%s", "memory")},
+		`{containerName: app, minAllowed: {cpu: 1}}, {containerName: side, minAllowed: {cpu: 0}}`:           {strings.ReplaceAll(because, "%s", "cpu")},
+		`{containerName: app, maxAllowed: {memory: 1Gi}}`:                                                   {"containers differ in maxAllowed.memory, and a policy has one for all: it is left out"},
+		`{containerName: app, minAllowed: {memory: 256Mi}}, {containerName: side, mode: "Off"}`:             nil,
+		`{containerName: app, minAllowed: {memory: 1Gi}}, {containerName: "*", minAllowed: {memory: 64Mi}}`: {"containers differ in minAllowed.memory, and a policy has one for all: it is 64Mi"},
+	} {
+		x := imports(t, "updatePolicy: {updateMode: Initial}\nresourcePolicy: {containerPolicies: ["+policies+"]}", "app", "side")
+		assert.Equal(t, notes, x.notes, policies)
+		assert.Equal(t, !strings.Contains(strings.Join(notes, ""), "Recommend"), x.made.Acts(), policies)
+	}
+}
