@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -79,17 +80,70 @@ func TestDefinitions(t *testing.T) {
 	assert.Equal(t, Warning, level(t, seen(append(all[:4:4], crd(all[4].Name, ""))...), "crds"))
 }
 
+// leading is a lease that a replica renewed so long ago.
+func leading(ago time.Duration) coordinationv1.Lease {
+	return coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: ptr.To("attune-7c9-xyz_1"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(now.Add(-ago))),
+	}}
+}
+
+func controller(wanted *int32, ready int32) appsv1.Deployment {
+	return appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "attune"}, Status: appsv1.DeploymentStatus{ReadyReplicas: ready},
+		Spec: appsv1.DeploymentSpec{Replicas: wanted, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{component: componentController}}}}
+}
+
+// installed is an operator with these Deployments and a leader.
+func installed(deployments ...appsv1.Deployment) *Seen {
+	return &Seen{Scope: Scope{Now: now, Operator: "attune-system"}, Installed: Installed{
+		Deployments: Read[appsv1.Deployment]{Value: deployments}, Leases: Read[coordinationv1.Lease]{Value: []coordinationv1.Lease{leading(15 * time.Second)}},
+	}}
+}
+
 func TestOperator(t *testing.T) {
-	deployment := func(wanted *int32, ready int32) *Seen {
-		return &Seen{Installed: Installed{Deployments: Read[appsv1.Deployment]{Value: []appsv1.Deployment{{
-			ObjectMeta: metav1.ObjectMeta{Name: "attune"}, Spec: appsv1.DeploymentSpec{Replicas: wanted}, Status: appsv1.DeploymentStatus{ReadyReplicas: ready},
-		}}}}}
-	}
 	assert.Equal(t, Problem, level(t, &Seen{}, "operator"))
-	assert.Equal(t, Problem, level(t, deployment(ptr.To[int32](0), 0), "operator"))
-	assert.Equal(t, Problem, level(t, deployment(ptr.To[int32](2), 0), "operator"))
-	assert.Equal(t, Warning, level(t, deployment(ptr.To[int32](2), 1), "operator"))
-	assert.Equal(t, OK, level(t, deployment(nil, 1), "operator"))
+	assert.Equal(t, Problem, level(t, installed(controller(ptr.To[int32](0), 0)), "operator"))
+	assert.Equal(t, Problem, level(t, installed(controller(ptr.To[int32](2), 0)), "operator"))
+	assert.Equal(t, Warning, level(t, installed(controller(ptr.To[int32](2), 1)), "operator"))
+	assert.Equal(t, OK, level(t, installed(controller(nil, 1)), "operator"))
+}
+
+// Webhooks alone size nothing that runs.
+func TestOperatorNeedsAController(t *testing.T) {
+	webhook := controller(nil, 1)
+	webhook.Name, webhook.Spec.Selector = "attune-webhook", &metav1.LabelSelector{MatchLabels: map[string]string{component: "webhook"}}
+	results := of(installed(webhook), "operator")
+	require.Len(t, results, 1)
+	assert.Equal(t, Problem, results[0].Result)
+	assert.Contains(t, results[0].Sentence, "there is no Deployment of attune's controller in namespace attune-system, but Deployment attune-webhook: no workload is sized")
+	assert.Equal(t, OK, level(t, installed(webhook, controller(nil, 1)), "operator"))
+	webhook.Spec.Selector, webhook.Labels = nil, map[string]string{component: componentController}
+	assert.Equal(t, OK, level(t, installed(webhook), "operator"), "a label of the Deployment itself")
+}
+
+// Replicas may be ready and none of them lead.
+func TestOperatorNeedsALeader(t *testing.T) {
+	seen := func(leases ...coordinationv1.Lease) *Seen {
+		s := installed(controller(nil, 1))
+		s.Installed.Leases.Value = leases
+		return s
+	}
+	assert.Equal(t, Problem, level(t, seen(), "operator"), "there is no lease")
+	assert.Equal(t, Problem, level(t, seen(leading(15*time.Second+time.Millisecond)), "operator"), "it has ended")
+	assert.Equal(t, OK, level(t, seen(leading(-time.Minute)), "operator"), "the clock here is slow")
+	for _, spoil := range []func(*coordinationv1.LeaseSpec){
+		func(s *coordinationv1.LeaseSpec) { s.HolderIdentity = nil }, func(s *coordinationv1.LeaseSpec) { s.HolderIdentity = ptr.To("") },
+		func(s *coordinationv1.LeaseSpec) { s.RenewTime = nil }, func(s *coordinationv1.LeaseSpec) { s.LeaseDurationSeconds = nil },
+	} {
+		lease := leading(0)
+		spoil(&lease.Spec)
+		assert.Equal(t, Problem, level(t, seen(lease), "operator"))
+	}
+	unread := seen()
+	unread.Installed.Leases.Err = errors.New("connection refused")
+	assert.Equal(t, Unknown, level(t, unread, "operator"))
+	unread.Installed.Deployments = Read[appsv1.Deployment]{Err: errors.New("connection refused")}
+	unread.Installed.Leases = Read[coordinationv1.Lease]{Value: []coordinationv1.Lease{leading(0)}}
+	assert.Equal(t, Unknown, level(t, unread, "operator"))
 }
 
 func TestEndpoints(t *testing.T) {
@@ -224,7 +278,7 @@ func TestWhatIsNotReadIsUnknown(t *testing.T) {
 		seen := &Seen{Version: "v1.35.0"}
 		seen.Nodes.Err, seen.CRDs.Err, seen.Namespaces.Err = err, err, err
 		seen.Policies.Err, seen.Recommendations.Err = err, err
-		seen.Installed.Deployments.Err, seen.Installed.Slices.Err = err, err
+		seen.Installed.Deployments.Err, seen.Installed.Slices.Err, seen.Installed.Leases.Err = err, err, err
 		seen.Admission.Mutating.Err, seen.Admission.Validating.Err, seen.Admission.Policies.Err = err, err, err
 		seen.Neighbours.HPAs.Err, seen.Neighbours.Quotas.Err, seen.Neighbours.Pods.Err, seen.Neighbours.VPAs.Err = err, err, err, err
 		seen.Rights = []Right{{Verb: "list", Resource: "pods", Err: err}}
