@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/held"
 )
 
 var now = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
@@ -218,6 +220,28 @@ func TestPoliciesAndTheirUsage(t *testing.T) {
 				Containers: []v1alpha1.ContainerTarget{{Name: "app", Holds: []v1alpha1.Hold{{Resource: "cpu", Reason: v1alpha1.ReasonStaleData, Message: "the newest step is of yesterday"}}}}},
 		}}}}
 	assert.Equal(t, []Result{{"usage", Warning, "usage of Deployment/web in namespace shop is not fresh: the newest step is of yesterday", "kubectl attune explain Deployment/web --namespace shop"}}, of(stale, "usage"))
+}
+
+// What status finds the doctor finds too: it may be of two checks.
+func TestFindingsOfStatusAreTheDoctorsToo(t *testing.T) {
+	for _, reason := range []string{v1alpha1.ReasonMonitoring, v1alpha1.ReasonPaused, v1alpha1.ReasonInvalidConfig, v1alpha1.ReasonStaleData, v1alpha1.ReasonInsufficientData, ""} {
+		for _, degraded := range []bool{false, true} {
+			p := policy("api", reason, time.Hour)
+			if degraded {
+				p.Status.Conditions = append(p.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: "TooManyReverts", Message: "3 of 4 resizes were reverted"})
+			}
+			seen := &Seen{Scope: Scope{Now: now}, Policies: Read[v1alpha1.AttunePolicy]{Value: []v1alpha1.AttunePolicy{p}}}
+			results := append(of(seen, "policies"), of(seen, "usage")...)
+			problem := slices.ContainsFunc(results, func(r Result) bool { return r.Result == Problem })
+			assert.Equal(t, held.ReadinessOf(&p, now).NeedsPerson, problem, "%s, degraded %v", reason, degraded)
+			assert.Equal(t, degraded, slices.ContainsFunc(results, func(r Result) bool {
+				return r == Result{"policies", Problem, "policy shop/api is degraded, TooManyReverts: 3 of 4 resizes were reverted", "kubectl attune status --namespace shop"}
+			}), reason)
+		}
+	}
+	unknown := policy("api", v1alpha1.ReasonMonitoring, time.Hour)
+	unknown.Status.Conditions[0].Status = metav1.ConditionUnknown
+	assert.Equal(t, Problem, level(t, &Seen{Scope: Scope{Now: now}, Policies: Read[v1alpha1.AttunePolicy]{Value: []v1alpha1.AttunePolicy{unknown}}}, "policies"))
 }
 
 // A VPA is the only autoscaler that works where the policy only observes or recommends: there is no command that stops it.
