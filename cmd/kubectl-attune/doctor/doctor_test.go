@@ -336,3 +336,22 @@ func TestTheAnswerIs100ColumnsWide(t *testing.T) {
 	}
 	assert.Equal(t, "0 ok, 0 warnings, 0 problems, 1 unknown", lines[len(lines)-2])
 }
+
+// The commands of one answer are run one after the other: each makes a ClusterRole of its own.
+func TestEveryGrantHasItsOwnRole(t *testing.T) {
+	for _, namespace := range []string{"", "shop"} {
+		// Rights of one purpose, verb and namespace are one command.
+		type command struct{ purpose, verb, namespace string }
+		of := map[string]command{}
+		for _, r := range Needed(Scope{Namespace: namespace, Operator: "attune-system"}) {
+			f := &findings{check: "rights"}
+			rights(&Seen{Rights: []Right{r}}, f)
+			require.Len(t, f.of, 1)
+			role, its := strings.Fields(f.of[0].Command)[3], command{r.For, r.Verb, r.Namespace}
+			assert.NotContains(t, role, "--", "each purpose has a word")
+			before, there := of[role]
+			assert.True(t, !there || before == its, "%s is for %s, and for %s", role, before, its)
+			of[role] = its
+		}
+	}
+}
