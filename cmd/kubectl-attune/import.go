@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/vpaimport"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/podview"
@@ -35,7 +36,8 @@ func newImport(env *environment) *cobra.Command {
 		Short: "Print an AttunePolicy for each VerticalPodAutoscaler",
 		Long: "Print an AttunePolicy for each VerticalPodAutoscaler, as YAML that kubectl apply takes. What has no counterpart is said\n" +
 			"on stderr, in one sentence each. Nothing is written to the cluster, and there is no finding.\n\n" +
-			"It needs the right to list VerticalPodAutoscalers; with that to get workloads it knows their containers.",
+			"It needs the right to list VerticalPodAutoscalers; with that to get workloads it knows their containers, and with that\n" +
+			"to list AttunePolicies which names are taken.",
 		Example:           "  kubectl attune import vpa -A > policies.yaml\n  kubectl attune import vpa web | kubectl apply --dry-run=server --filename -",
 		ValidArgsFunction: env.completeVPAs,
 		RunE:              func(cmd *cobra.Command, names []string) error { return importVPAs(cmd.Context(), env, names) },
@@ -79,6 +81,10 @@ func importVPAs(ctx context.Context, env *environment, names []string) error {
 	if err != nil {
 		return err
 	}
+	taken, err := namesOfPolicies(ctx, env, c)
+	if err != nil {
+		return err
+	}
 	list := policyList{APIVersion: "v1", Kind: "List", Items: []*vpaimport.Policy{}}
 	for i := range vpas {
 		made, notes := vpaimport.Import(&vpas[i], containersOf(ctx, c, &vpas[i]))
@@ -86,6 +92,7 @@ func importVPAs(ctx context.Context, env *environment, names []string) error {
 			env.note("%s", note)
 		}
 		if made != nil {
+			taken.choose(env, &made.Metadata)
 			list.Items = append(list.Items, made)
 		}
 	}
@@ -93,9 +100,55 @@ func importVPAs(ctx context.Context, env *environment, names []string) error {
 		env.note("there is no VerticalPodAutoscaler to make a policy of")
 		return env.print(list)
 	}
-	env.note("attune applies nothing to a workload as long as a VerticalPodAutoscaler sizes it: set its updateMode to Off, or delete it. " +
-		"A VerticalPodAutoscaler lowers memory; attune does so only with memory.allowDecrease: true")
+	list.advise(env)
 	return env.print(list)
+}
+
+// takenNames are those of AttunePolicies that there are or that are printed.
+type takenNames map[vpaimport.Metadata]bool
+
+// namesOfPolicies returns the names of the policies of the scope. Who may not list them is told so.
+func namesOfPolicies(ctx context.Context, env *environment, c client.Client) (takenNames, error) {
+	namespace, err := env.namespace()
+	if err != nil {
+		return nil, err
+	}
+	var policies v1alpha1.AttunePolicyList
+	// A cluster that does not know the kind yet has no policies.
+	if err := c.List(ctx, &policies, client.InNamespace(namespace)); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		env.note("the AttunePolicies could not be listed, and kubectl apply changes one that has the name of a printed one: %v", plain(err))
+	}
+	names := takenNames{}
+	for i := range policies.Items {
+		names[vpaimport.Metadata{Name: policies.Items[i].Name, Namespace: policies.Items[i].Namespace}] = true
+	}
+	return names, nil
+}
+
+// choose gives a printed policy, which has the name of its VPA, one that is free.
+func (n takenNames) choose(env *environment, of *vpaimport.Metadata) {
+	vpa := of.Name
+	for n[*of] {
+		of.Name += "-vpa"
+	}
+	n[*of] = true
+	if of.Name != vpa {
+		env.note("VerticalPodAutoscaler %s/%s: another AttunePolicy has the name %s already, and this one is named %s: delete one of both if they select the same workload",
+			of.Namespace, vpa, vpa, of.Name)
+	}
+}
+
+// advise says what is to be done with the VPAs. One whose policy only recommends is the only autoscaler that works.
+func (l policyList) advise(env *environment) {
+	if slices.ContainsFunc(l.Items, (*vpaimport.Policy).Acts) {
+		env.note("attune applies nothing to a workload as long as a VerticalPodAutoscaler sizes it: where the printed policy acts, " +
+			"set the VerticalPodAutoscaler's updateMode to Off, or delete it")
+	}
+	if slices.ContainsFunc(l.Items, func(p *vpaimport.Policy) bool { return !p.Acts() }) {
+		env.note("where the printed policy only recommends, the VerticalPodAutoscaler goes on as before: " +
+			"switch the policy's updateStrategy.type before the VerticalPodAutoscaler is stopped")
+	}
+	env.note("a VerticalPodAutoscaler lowers memory; attune does so only with memory.allowDecrease: true")
 }
 
 // selectVPAs returns the named VPAs in the order of the command line, else all in the scope by namespace and name.

@@ -5,22 +5,26 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
+
+	"attune.io/attune/api/v1alpha1"
 )
 
 // newImportTest has the cluster of cluster.yaml and the VPAs of vpas.yaml. Writes are refused.
-func newImportTest(t *testing.T) cliTest {
+func newImportTest(t *testing.T, through ...interceptor.Funcs) cliTest {
 	t.Helper()
-	cli := newCLITest(t, interceptor.Funcs{})
+	cli := newCLITest(t, append(through, interceptor.Funcs{})[0])
 	text, err := os.ReadFile(filepath.Join("testdata", "vpas.yaml"))
 	require.NoError(t, err)
 	for _, document := range bytes.Split(text, []byte("\n---\n")) {
@@ -44,6 +48,62 @@ func TestImportVPA(t *testing.T) {
 			golden(t, name, got.out)
 			golden(t, name+".stderr", got.errOut)
 		})
+	}
+}
+
+// A VPA whose policy only recommends is the only autoscaler that works: nothing says that it may be stopped.
+func TestImportStopsNoVPAThatNothingReplaces(t *testing.T) {
+	got := newImportTest(t).run("import", "vpa", "-n", "pay")
+	assert.Equal(t, exitOK, got.code)
+	assert.NotContains(t, got.errOut, "to Off")
+	assert.Contains(t, got.errOut, "switch the policy's updateStrategy.type before the VerticalPodAutoscaler is stopped")
+}
+
+// A policy of the same name is somebody's work: kubectl apply must not change it.
+func TestImportLeavesPoliciesAlone(t *testing.T) {
+	there := func(cli cliTest, namespace, name string) {
+		require.NoError(t, cli.client.Create(t.Context(), &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
+	}
+	taken := func(name string) string {
+		return "VerticalPodAutoscaler shop/web: another AttunePolicy has the name " + name + " already, and this one is named "
+	}
+	cli := newImportTest(t)
+	there(cli, "pay", "web")
+	got := cli.run("import", "vpa", "web")
+	assert.Contains(t, got.out, "\n  name: web\n", "names are of a namespace")
+	assert.NotContains(t, got.errOut, "another AttunePolicy")
+	there(cli, "shop", "web")
+	got = cli.run("import", "vpa", "web")
+	assert.Contains(t, got.out, "\n  name: web-vpa\n")
+	assert.Contains(t, got.errOut, taken("web")+"web-vpa: delete one of both if they select the same workload\n")
+	there(cli, "shop", "web-vpa")
+	got = cli.run("import", "vpa", "-A")
+	assert.Contains(t, got.out, "\n  name: web-vpa-vpa\n")
+	assert.Contains(t, got.errOut, taken("web")+"web-vpa-vpa:")
+}
+
+// Who may not list policies is told so, and who has not installed their kind has none.
+func TestImportWithoutKnowingThePolicies(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{forbidden("attunepolicies"), "the AttunePolicies could not be listed, and kubectl apply changes one that has the name of a printed one: your user lacks a right that this needs: "},
+		{&meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "attune.io", Kind: "AttunePolicy"}}, ""},
+	} {
+		cli := newImportTest(t, interceptor.Funcs{
+			List: func(ctx context.Context, of client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				if _, policies := list.(*v1alpha1.AttunePolicyList); policies {
+					return c.err
+				}
+				return of.List(ctx, list, options...)
+			},
+		})
+		got := cli.run("import", "vpa", "web")
+		assert.Equal(t, exitOK, got.code)
+		assert.Contains(t, got.out, "\n  name: web\n")
+		assert.Equal(t, c.want != "", strings.Contains(got.errOut, "could not be listed"))
+		assert.Contains(t, got.errOut, c.want)
 	}
 }
 

@@ -104,7 +104,7 @@ func (f *findings) done() []Result {
 	if f.barred != nil {
 		f.add(Unknown, f.granted(), "you may not read %s", strings.Join(f.barred, " and "))
 	}
-	for _, level := range []Level{Problem, Warning, Unknown} {
+	for _, level := range []Level{Problem, Warning, Unknown, OK} {
 		if n := f.left[level]; n > 0 {
 			f.of = append(f.of, Result{Check: f.check, Result: level, Sentence: fmt.Sprintf("and %d more of this kind", n)})
 		}

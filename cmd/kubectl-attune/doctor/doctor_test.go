@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,15 +13,18 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/held"
 )
 
 var now = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
@@ -78,17 +82,70 @@ func TestDefinitions(t *testing.T) {
 	assert.Equal(t, Warning, level(t, seen(append(all[:4:4], crd(all[4].Name, ""))...), "crds"))
 }
 
+// leading is a lease that a replica renewed so long ago.
+func leading(ago time.Duration) coordinationv1.Lease {
+	return coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: ptr.To("attune-7c9-xyz_1"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(now.Add(-ago))),
+	}}
+}
+
+func controller(wanted *int32, ready int32) appsv1.Deployment {
+	return appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "attune"}, Status: appsv1.DeploymentStatus{ReadyReplicas: ready},
+		Spec: appsv1.DeploymentSpec{Replicas: wanted, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{component: componentController}}}}
+}
+
+// installed is an operator with these Deployments and a leader.
+func installed(deployments ...appsv1.Deployment) *Seen {
+	return &Seen{Scope: Scope{Now: now, Operator: "attune-system"}, Installed: Installed{
+		Deployments: Read[appsv1.Deployment]{Value: deployments}, Leases: Read[coordinationv1.Lease]{Value: []coordinationv1.Lease{leading(15 * time.Second)}},
+	}}
+}
+
 func TestOperator(t *testing.T) {
-	deployment := func(wanted *int32, ready int32) *Seen {
-		return &Seen{Installed: Installed{Deployments: Read[appsv1.Deployment]{Value: []appsv1.Deployment{{
-			ObjectMeta: metav1.ObjectMeta{Name: "attune"}, Spec: appsv1.DeploymentSpec{Replicas: wanted}, Status: appsv1.DeploymentStatus{ReadyReplicas: ready},
-		}}}}}
-	}
 	assert.Equal(t, Problem, level(t, &Seen{}, "operator"))
-	assert.Equal(t, Problem, level(t, deployment(ptr.To[int32](0), 0), "operator"))
-	assert.Equal(t, Problem, level(t, deployment(ptr.To[int32](2), 0), "operator"))
-	assert.Equal(t, Warning, level(t, deployment(ptr.To[int32](2), 1), "operator"))
-	assert.Equal(t, OK, level(t, deployment(nil, 1), "operator"))
+	assert.Equal(t, Problem, level(t, installed(controller(ptr.To[int32](0), 0)), "operator"))
+	assert.Equal(t, Problem, level(t, installed(controller(ptr.To[int32](2), 0)), "operator"))
+	assert.Equal(t, Warning, level(t, installed(controller(ptr.To[int32](2), 1)), "operator"))
+	assert.Equal(t, OK, level(t, installed(controller(nil, 1)), "operator"))
+}
+
+// Webhooks alone size nothing that runs.
+func TestOperatorNeedsAController(t *testing.T) {
+	webhook := controller(nil, 1)
+	webhook.Name, webhook.Spec.Selector = "attune-webhook", &metav1.LabelSelector{MatchLabels: map[string]string{component: "webhook"}}
+	results := of(installed(webhook), "operator")
+	require.Len(t, results, 1)
+	assert.Equal(t, Problem, results[0].Result)
+	assert.Contains(t, results[0].Sentence, "there is no Deployment of attune's controller in namespace attune-system, but Deployment attune-webhook: no workload is sized")
+	assert.Equal(t, OK, level(t, installed(webhook, controller(nil, 1)), "operator"))
+	webhook.Spec.Selector, webhook.Labels = nil, map[string]string{component: componentController}
+	assert.Equal(t, OK, level(t, installed(webhook), "operator"), "a label of the Deployment itself")
+}
+
+// Replicas may be ready and none of them lead.
+func TestOperatorNeedsALeader(t *testing.T) {
+	seen := func(leases ...coordinationv1.Lease) *Seen {
+		s := installed(controller(nil, 1))
+		s.Installed.Leases.Value = leases
+		return s
+	}
+	assert.Equal(t, Problem, level(t, seen(), "operator"), "there is no lease")
+	assert.Equal(t, Problem, level(t, seen(leading(15*time.Second+time.Millisecond)), "operator"), "it has ended")
+	assert.Equal(t, OK, level(t, seen(leading(-time.Minute)), "operator"), "the clock here is slow")
+	for _, spoil := range []func(*coordinationv1.LeaseSpec){
+		func(s *coordinationv1.LeaseSpec) { s.HolderIdentity = nil }, func(s *coordinationv1.LeaseSpec) { s.HolderIdentity = ptr.To("") },
+		func(s *coordinationv1.LeaseSpec) { s.RenewTime = nil }, func(s *coordinationv1.LeaseSpec) { s.LeaseDurationSeconds = nil },
+	} {
+		lease := leading(0)
+		spoil(&lease.Spec)
+		assert.Equal(t, Problem, level(t, seen(lease), "operator"))
+	}
+	unread := seen()
+	unread.Installed.Leases.Err = errors.New("connection refused")
+	assert.Equal(t, Unknown, level(t, unread, "operator"))
+	unread.Installed.Deployments = Read[appsv1.Deployment]{Err: errors.New("connection refused")}
+	unread.Installed.Leases = Read[coordinationv1.Lease]{Value: []coordinationv1.Lease{leading(0)}}
+	assert.Equal(t, Unknown, level(t, unread, "operator"))
 }
 
 func TestEndpoints(t *testing.T) {
@@ -165,6 +222,60 @@ func TestPoliciesAndTheirUsage(t *testing.T) {
 	assert.Equal(t, []Result{{"usage", Warning, "usage of Deployment/web in namespace shop is not fresh: the newest step is of yesterday", "kubectl attune explain Deployment/web --namespace shop"}}, of(stale, "usage"))
 }
 
+// What status finds the doctor finds too: it may be of two checks.
+func TestFindingsOfStatusAreTheDoctorsToo(t *testing.T) {
+	for _, reason := range []string{v1alpha1.ReasonMonitoring, v1alpha1.ReasonPaused, v1alpha1.ReasonInvalidConfig, v1alpha1.ReasonStaleData, v1alpha1.ReasonInsufficientData, ""} {
+		for _, degraded := range []bool{false, true} {
+			p := policy("api", reason, time.Hour)
+			if degraded {
+				p.Status.Conditions = append(p.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: "TooManyReverts", Message: "3 of 4 resizes were reverted"})
+			}
+			seen := &Seen{Scope: Scope{Now: now}, Policies: Read[v1alpha1.AttunePolicy]{Value: []v1alpha1.AttunePolicy{p}}}
+			results := append(of(seen, "policies"), of(seen, "usage")...)
+			problem := slices.ContainsFunc(results, func(r Result) bool { return r.Result == Problem })
+			assert.Equal(t, held.ReadinessOf(&p, now).NeedsPerson, problem, "%s, degraded %v", reason, degraded)
+			assert.Equal(t, degraded, slices.ContainsFunc(results, func(r Result) bool {
+				return r == Result{"policies", Problem, "policy shop/api is degraded, TooManyReverts: 3 of 4 resizes were reverted", "kubectl attune status --namespace shop"}
+			}), reason)
+		}
+	}
+	unknown := policy("api", v1alpha1.ReasonMonitoring, time.Hour)
+	unknown.Status.Conditions[0].Status = metav1.ConditionUnknown
+	assert.Equal(t, Problem, level(t, &Seen{Scope: Scope{Now: now}, Policies: Read[v1alpha1.AttunePolicy]{Value: []v1alpha1.AttunePolicy{unknown}}}, "policies"))
+}
+
+// A VPA is the only autoscaler that works where the policy only observes or recommends: there is no command that stops it.
+func TestVerticalAutoscalers(t *testing.T) {
+	seen := func(mode v1alpha1.UpdateType, update string) *Seen {
+		return &Seen{
+			Recommendations: Read[v1alpha1.AttuneRecommendation]{Value: []v1alpha1.AttuneRecommendation{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"},
+				Spec: v1alpha1.AttuneRecommendationSpec{Workload: v1alpha1.WorkloadRef{Kind: "Deployment", Name: "web"}, Policy: v1alpha1.PolicyRef{Name: "api"}, Mode: mode}}}},
+			Neighbours: Neighbours{VPAs: Read[unstructured.Unstructured]{Value: []unstructured.Unstructured{{Object: map[string]any{
+				"metadata": map[string]any{"namespace": "shop", "name": "sizer"},
+				"spec":     map[string]any{"targetRef": map[string]any{"kind": "Deployment", "name": "web"}, "updatePolicy": map[string]any{"updateMode": update}},
+			}}}}},
+		}
+	}
+	for _, mode := range []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend} {
+		assert.Equal(t, []Result{{"vpa", OK, "VerticalPodAutoscaler sizer goes on sizing Deployment/web in namespace shop, for which policy api is in mode " + string(mode) +
+			": switch updateStrategy.type of the policy before the VerticalPodAutoscaler is stopped", ""}}, of(seen(mode, "Auto"), "vpa"))
+	}
+	for _, mode := range []v1alpha1.UpdateType{v1alpha1.UpdateInitial, v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto} {
+		results := of(seen(mode, "Auto"), "vpa")
+		require.Len(t, results, 1)
+		assert.Equal(t, Warning, results[0].Result, mode)
+		assert.Contains(t, results[0].Command, "kubectl patch verticalpodautoscaler sizer --namespace shop ")
+	}
+	assert.Equal(t, []Result{{"vpa", OK, "no VerticalPodAutoscaler sizes what a policy selects", ""}}, of(seen(v1alpha1.UpdateRecommend, "Off"), "vpa"))
+	many := seen(v1alpha1.UpdateRecommend, "Auto")
+	for range most {
+		many.Recommendations.Value = append(many.Recommendations.Value, many.Recommendations.Value[0])
+	}
+	results := of(many, "vpa")
+	require.Len(t, results, most+1)
+	assert.Equal(t, "and 1 more of this kind", results[most].Sentence)
+}
+
 func TestQuotas(t *testing.T) {
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", Controller: ptr.To(true)}}},
 		Spec:   corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("100m")}}}}},
@@ -191,7 +302,7 @@ func TestWhatIsNotReadIsUnknown(t *testing.T) {
 		seen := &Seen{Version: "v1.35.0"}
 		seen.Nodes.Err, seen.CRDs.Err, seen.Namespaces.Err = err, err, err
 		seen.Policies.Err, seen.Recommendations.Err = err, err
-		seen.Installed.Deployments.Err, seen.Installed.Slices.Err = err, err
+		seen.Installed.Deployments.Err, seen.Installed.Slices.Err, seen.Installed.Leases.Err = err, err, err
 		seen.Admission.Mutating.Err, seen.Admission.Validating.Err, seen.Admission.Policies.Err = err, err, err
 		seen.Neighbours.HPAs.Err, seen.Neighbours.Quotas.Err, seen.Neighbours.Pods.Err, seen.Neighbours.VPAs.Err = err, err, err, err
 		seen.Rights = []Right{{Verb: "list", Resource: "pods", Err: err}}
@@ -224,4 +335,23 @@ func TestTheAnswerIs100ColumnsWide(t *testing.T) {
 		assert.LessOrEqual(t, len([]rune(line)), width)
 	}
 	assert.Equal(t, "0 ok, 0 warnings, 0 problems, 1 unknown", lines[len(lines)-2])
+}
+
+// The commands of one answer are run one after the other: each makes a ClusterRole of its own.
+func TestEveryGrantHasItsOwnRole(t *testing.T) {
+	for _, namespace := range []string{"", "shop"} {
+		// Rights of one purpose, verb and namespace are one command.
+		type command struct{ purpose, verb, namespace string }
+		of := map[string]command{}
+		for _, r := range Needed(Scope{Namespace: namespace, Operator: "attune-system"}) {
+			f := &findings{check: "rights"}
+			rights(&Seen{Rights: []Right{r}}, f)
+			require.Len(t, f.of, 1)
+			role, its := strings.Fields(f.of[0].Command)[3], command{r.For, r.Verb, r.Namespace}
+			assert.NotContains(t, role, "--", "each purpose has a word")
+			before, there := of[role]
+			assert.True(t, !there || before == its, "%s is for %s, and for %s", role, before, its)
+			of[role] = its
+		}
+	}
 }

@@ -16,7 +16,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// selected returns the workloads that policies select: those that have a recommendation.
+// selected returns the workloads that policies select: those that have a recommendation, in the order of these.
 func (s *Seen) selected() (all []workload.Workload) {
 	for i := range s.Recommendations.Value {
 		all = append(all, workload.Workload{Identity: workload.IdentityOf(&s.Recommendations.Value[i])})
@@ -24,7 +24,8 @@ func (s *Seen) selected() (all []workload.Workload) {
 	return all
 }
 
-// verticalAutoscalers looks for VPA objects that size what a policy selects.
+// verticalAutoscalers looks for VPA objects that size what a policy selects. Where the policy does not act, the VPA is the
+// only autoscaler that works, and no command stops it.
 func verticalAutoscalers(seen *Seen, f *findings) {
 	vpas := seen.Neighbours.VPAs
 	if meta.IsNoMatchError(vpas.Err) {
@@ -35,10 +36,16 @@ func verticalAutoscalers(seen *Seen, f *findings) {
 	if f.unreadable("AttuneRecommendations", seen.Recommendations.Err) || unread {
 		return
 	}
-	for _, w := range seen.selected() {
+	for n, w := range seen.selected() {
+		rec := &seen.Recommendations.Value[n].Spec
 		for i := range vpas.Value {
 			vpa := &vpas.Value[i]
 			if vpa.GetNamespace() != w.Namespace || !autoscale.Sizes(vpa, w) {
+				continue
+			}
+			if rec.Mode == v1alpha1.UpdateObserve || rec.Mode == v1alpha1.UpdateRecommend {
+				f.add(OK, "", "VerticalPodAutoscaler %s goes on sizing %s in namespace %s, for which policy %s is in mode %s: switch updateStrategy.type of the policy before the VerticalPodAutoscaler is stopped",
+					vpa.GetName(), w, w.Namespace, rec.Policy.Name, rec.Mode)
 				continue
 			}
 			f.add(Warning, "kubectl patch verticalpodautoscaler "+vpa.GetName()+" --namespace "+w.Namespace+` --type merge --patch '{"spec":{"updatePolicy":{"updateMode":"Off"}}}'`,

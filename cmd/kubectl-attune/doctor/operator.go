@@ -1,25 +1,42 @@
 package doctor
 
 import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/utils/ptr"
+
+	"attune.io/attune/internal/decision"
 )
 
 // Selector finds what the chart installs by its label.
 const Selector, SelectorValue = "app.kubernetes.io/name", "attune"
 
-// operator looks at the operator's Deployments.
+// component is the label that tells the chart's programs apart.
+const component, componentController = "app.kubernetes.io/component", "controller"
+
+// operator looks at the operator's Deployments and at its leader.
 func operator(seen *Seen, f *findings) {
 	deployments := seen.Installed.Deployments
 	if f.unreadable("Deployments in namespace "+seen.Scope.Operator, deployments.Err) {
+		leads(seen, f)
 		return
 	}
 	if len(deployments.Value) == 0 {
 		f.add(Problem, upgrade(seen.Scope), "there is no Deployment of attune in namespace %s: install the chart, or say where the operator is with --operator-namespace", seen.Scope.Operator)
 		return
 	}
-	names := make([]string, 0, len(deployments.Value))
-	for i := range deployments.Value {
-		d := &deployments.Value[i]
+	names := replicas(deployments.Value, f)
+	controls(seen, names, f)
+	leads(seen, f)
+	f.fine("all replicas of %s are ready, and one leads", listed("Deployment", names))
+}
+
+// replicas looks whether those of each Deployment are ready, and returns the names of the Deployments.
+func replicas(deployments []appsv1.Deployment, f *findings) (names []string) {
+	for i := range deployments {
+		d := &deployments[i]
 		names = append(names, d.Name)
 		wanted, ready := ptr.Deref(d.Spec.Replicas, 1), d.Status.ReadyReplicas
 		describe := "kubectl describe deployment " + d.Name + " --namespace " + d.Namespace
@@ -32,5 +49,46 @@ func operator(seen *Seen, f *findings) {
 			f.add(Warning, describe, "%d of %d replicas of Deployment %s are ready", ready, wanted, d.Name)
 		}
 	}
-	f.fine("all replicas of %s are ready", listed("Deployment", names))
+	return names
+}
+
+// controls looks whether one of the Deployments is the controller: webhooks may have one of their own.
+func controls(seen *Seen, names []string, f *findings) {
+	for i := range seen.Installed.Deployments.Value {
+		d := &seen.Installed.Deployments.Value[i]
+		if d.Labels[component] == componentController || d.Spec.Selector != nil && d.Spec.Selector.MatchLabels[component] == componentController {
+			return
+		}
+	}
+	f.add(Problem, upgrade(seen.Scope), "there is no Deployment of attune's controller in namespace %s, but %s: no workload is sized", seen.Scope.Operator, listed("Deployment", names))
+}
+
+// leads looks whether a replica holds the lease now: the others wait.
+func leads(seen *Seen, f *findings) {
+	in := " in namespace " + seen.Scope.Operator
+	if f.unreadable("leases"+in, seen.Installed.Leases.Err) {
+		return
+	}
+	logs := "kubectl logs --selector " + Selector + "=" + SelectorValue + " --namespace " + seen.Scope.Operator
+	if len(seen.Installed.Leases.Value) == 0 {
+		f.add(Problem, logs, "no replica of the operator leads: there is no lease %s%s", decision.LeaseName, in)
+		return
+	}
+	lease := &seen.Installed.Leases.Value[0]
+	end := endOf(lease)
+	switch {
+	case decision.LeaderOf(lease) == "" || end.IsZero():
+		f.add(Problem, logs, "no replica of the operator leads: nobody holds the lease %s%s", decision.LeaseName, in)
+	case seen.Now.After(end):
+		f.add(Problem, logs, "no replica of the operator leads: the lease %s%s ended at %s, and by the clock here it is %s",
+			decision.LeaseName, in, end.UTC().Format(time.RFC3339), seen.Now.UTC().Format(time.RFC3339))
+	}
+}
+
+// endOf returns when a lease ends; the zero time where it does not say.
+func endOf(lease *coordinationv1.Lease) time.Time {
+	if lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
+		return time.Time{}
+	}
+	return lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second)
 }

@@ -2,36 +2,37 @@ package doctor
 
 import (
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/held"
 	"attune.io/attune/internal/workload"
 )
-
-// unseenGrace is how long a running operator may take until it looks at a new policy.
-const unseenGrace = 5 * time.Minute
 
 // usageReasons are those of a policy that is not ready because of its usage; every other one is the policy's.
 var usageReasons = []string{v1alpha1.ReasonStaleData, v1alpha1.ReasonPrometheusUnavailable, v1alpha1.ReasonInsufficientData}
 
-// policies looks at the condition Ready of every policy, but for what concerns usage.
+// policies looks at what needs a person (held.ReadinessOf), but for what concerns usage.
 func policies(seen *Seen, f *findings) {
 	if f.unreadable("AttunePolicies", seen.Policies.Err) {
 		return
 	}
 	for i := range seen.Policies.Value {
 		p := &seen.Policies.Value[i]
-		ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+		ready := held.ReadinessOf(p, seen.Now)
 		status := "kubectl attune status --namespace " + p.Namespace
+		degraded := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDegraded)
+		if degraded != nil && degraded.Status == metav1.ConditionTrue {
+			f.add(Problem, status, "policy %s/%s is degraded, %s: %s", p.Namespace, p.Name, degraded.Reason, degraded.Message)
+		}
 		switch {
-		case ready == nil && seen.Now.Sub(p.CreationTimestamp.Time) > unseenGrace:
+		case !ready.NeedsPerson || slices.Contains(usageReasons, ready.Reason):
+		case ready.Ready == string(metav1.ConditionUnknown) && seen.Now.Sub(p.CreationTimestamp.Time) > held.UnseenGrace:
 			f.add(Problem, "kubectl logs --selector "+Selector+"="+SelectorValue+" --namespace "+seen.Scope.Operator,
 				"the operator has not looked at policy %s/%s since it was made", p.Namespace, p.Name)
-		case ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason == v1alpha1.ReasonPaused || slices.Contains(usageReasons, ready.Reason):
-		default:
+		case ready.Ready == string(metav1.ConditionFalse) && ready.Reason != v1alpha1.ReasonPaused:
 			f.add(Problem, status, "policy %s/%s is not ready, %s: %s", p.Namespace, p.Name, ready.Reason, ready.Message)
 		}
 	}

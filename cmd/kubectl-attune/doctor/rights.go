@@ -31,6 +31,11 @@ const (
 	forDecisions = "what the operator decided, in node"
 )
 
+// word stands for a purpose in the names of roles: two purposes may take the same right in different namespaces.
+var word = map[string]string{
+	forAll: "read", forSettings: "settings", forTemplates: "templates", forPods: "pods", forPause: "pause", forNode: "node", forDecisions: "decisions",
+}
+
 // Needed returns the rights that the verbs of the plugin take in the scope.
 func Needed(s Scope) (all []Right) {
 	const get, list, patch = "get", "list", "patch"
@@ -72,7 +77,7 @@ func (r Right) name() string {
 
 // grant is the command of an administrator that gives rights of one verb in one namespace. NAME stands for the user.
 func grant(r Right, resources string) string {
-	role := "attune-" + r.Verb + "-" + r.Resource
+	role := "attune-" + word[r.For] + "-" + r.Verb + "-" + r.Resource
 	create := "kubectl create clusterrole " + role + " --verb=" + r.Verb + " --resource=" + resources
 	if r.Namespace == "" {
 		return create + " && kubectl create clusterrolebinding " + role + " --clusterrole=" + role + " --user=NAME"

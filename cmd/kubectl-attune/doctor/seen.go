@@ -6,6 +6,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,6 +67,8 @@ type Seen struct {
 type Installed struct {
 	Deployments Read[appsv1.Deployment]
 	Slices      Read[discoveryv1.EndpointSlice]
+	// Leases are the one by which the replicas choose their leader; none where there is none.
+	Leases Read[coordinationv1.Lease]
 }
 
 // Admission is what judges or changes objects when they are written.

@@ -16,6 +16,8 @@ type containerPolicy struct {
 	MinAllowed       map[string]resource.Quantity `json:"minAllowed"`
 	MaxAllowed       map[string]resource.Quantity `json:"maxAllowed"`
 	ControlledValues string                       `json:"controlledValues"`
+	// ControlledResources are both where it is nil.
+	ControlledResources []string `json:"controlledResources"`
 }
 
 // others is the name of the policy of all containers that have none of their own.
@@ -39,52 +41,67 @@ func (x *importer) policyOf(container string) containerPolicy {
 	return rest
 }
 
-// sized returns the policies of the containers that are sized, and excludes the others. Where the workload's containers
-// are not known, those stand for them that the VPA names, and *.
+// sized returns the policies of the containers that are sized, and excludes the others: also those that the VPA names and
+// that the template does not have today. Where the workload's containers are not known, those stand for them that the VPA
+// names, and *.
 func (x *importer) sized() (all []containerPolicy) {
-	names := slices.Clone(x.containers)
-	if names == nil {
-		for _, p := range x.ResourcePolicy.ContainerPolicies {
-			if p.ContainerName != others {
-				names = append(names, p.ContainerName)
-			}
-		}
-		names = append(names, others)
-	}
-	for _, name := range names {
+	for _, name := range x.named() {
 		p := x.policyOf(name)
 		switch {
 		case !p.off():
 			all = append(all, p)
-		case name == others:
-			x.note("the containers that it leaves alone (* with mode Off) are not known: add them to excludedContainers")
-		default:
+		case name != others:
 			x.spec.ExcludedContainers = append(x.spec.ExcludedContainers, v1alpha1.ContainerName(name))
 		}
 	}
 	slices.Sort(x.spec.ExcludedContainers)
+	switch {
+	case !x.policyOf(others).off():
+	case x.containers == nil:
+		x.recommend("the containers that the VerticalPodAutoscaler leaves alone (* with mode Off) are not known: add them to excludedContainers")
+	default:
+		x.note("mode Off of container * covers today's containers alone: one that is added later is sized, until it is added to excludedContainers")
+	}
 	if len(all) == 0 {
 		x.note("it sizes no container, and neither does its policy")
 	}
 	return all
 }
 
+// named returns the containers that sized looks at. A policy without a name is of no container.
+func (x *importer) named() []string {
+	names := slices.Clone(x.containers)
+	for _, p := range x.ResourcePolicy.ContainerPolicies {
+		if p.ContainerName != "" && p.ContainerName != others && !slices.Contains(names, p.ContainerName) && (p.off() || x.containers == nil) {
+			names = append(names, p.ContainerName)
+		}
+	}
+	if x.containers == nil {
+		names = append(names, others)
+	}
+	return names
+}
+
 // bounds translates what a VPA says of single containers. An AttunePolicy has one minAllowed, maxAllowed and
 // controlledValues of each resource for all containers: where containers differ, the widest bounds are taken, so that
-// none is bounded more than before.
+// none is bounded more than before. Where a lower bound is lost, the policy only recommends.
 func (x *importer) bounds() {
 	sized := x.sized()
 	for _, name := range []string{"cpu", "memory"} {
 		low, lowDiffers := widest(sized, name, func(p containerPolicy) map[string]resource.Quantity { return p.MinAllowed }, -1)
 		high, highDiffers := widest(sized, name, func(p containerPolicy) map[string]resource.Quantity { return p.MaxAllowed }, 1)
 		x.set(name, low, high)
-		if lowDiffers {
+		switch {
+		case lowDiffers && low == nil:
+			x.recommend("containers differ in minAllowed.%s, and a policy has one for all: it is left out", name)
+		case lowDiffers:
 			x.note("containers differ in minAllowed.%s, and a policy has one for all: it is %s", name, orNone(low))
 		}
 		if highDiffers {
 			x.note("containers differ in maxAllowed.%s, and a policy has one for all: it is %s", name, orNone(high))
 		}
 	}
+	x.partial(sized)
 	x.controlled(sized)
 	for _, of := range sized {
 		x.unbounded(of)
@@ -133,6 +150,21 @@ func orNone(q *resource.Quantity) string {
 		return "left out"
 	}
 	return q.String()
+}
+
+// partial makes a policy that only recommends where the VPA sizes one resource of a container, or none. Containers that
+// are named and not in the template count too: they may be added to the pods later.
+func (x *importer) partial(sized []containerPolicy) {
+	said := map[string]bool{}
+	for _, p := range slices.Concat(sized, x.ResourcePolicy.ContainerPolicies) {
+		covered := p.ContainerName == others && x.containers != nil // Those that * stands for are in sized.
+		both := p.ControlledResources == nil || slices.Contains(p.ControlledResources, "cpu") && slices.Contains(p.ControlledResources, "memory")
+		if p.off() || both || covered || said[p.ContainerName] {
+			continue
+		}
+		said[p.ContainerName] = true
+		x.recommend("controlledResources of container %s is %v, and a policy sizes cpu and memory", p.ContainerName, p.ControlledResources)
+	}
 }
 
 // controlled translates controlledValues. RequestsOnly changes less, so it is taken where containers differ.

@@ -32,6 +32,9 @@ type Policy struct {
 	Spec       v1alpha1.AttunePolicySpec `json:"spec"`
 }
 
+// Acts reports whether the policy changes pods. Import writes the type of every policy.
+func (p *Policy) Acts() bool { return *p.Spec.UpdateStrategy.Type != v1alpha1.UpdateRecommend }
+
 // Metadata of a policy.
 type Metadata struct {
 	Name      string `json:"name"`
@@ -159,6 +162,13 @@ func (x *importer) mode() {
 	}
 }
 
+// recommend makes the policy one that only recommends, since one that acts would act more than the VPA.
+func (x *importer) recommend(why string, args ...any) {
+	only := v1alpha1.UpdateRecommend
+	x.spec.UpdateStrategy.Type = &only
+	x.note("its policy only recommends (updateStrategy.type Recommend), since one that acts would act more: "+why, args...)
+}
+
 // boost translates the startup boost of all containers.
 func (x *importer) boost() {
 	if x.StartupBoost == nil || x.StartupBoost.CPU == nil {
@@ -193,7 +203,7 @@ var translated = map[string][]string{
 	"":                                 {"targetRef", "updatePolicy", "resourcePolicy", "startupBoost"},
 	"updatePolicy":                     {"updateMode"},
 	"resourcePolicy":                   {"containerPolicies"},
-	"resourcePolicy.containerPolicies": {"containerName", "mode", "minAllowed", "maxAllowed", "controlledValues"},
+	"resourcePolicy.containerPolicies": {"containerName", "mode", "minAllowed", "maxAllowed", "controlledValues", "controlledResources"},
 }
 
 // instead says what attune has in the place of a field.
@@ -202,7 +212,6 @@ var instead = map[string]string{
 	"updatePolicy.minReplicas":                                          "attune never evicts the last ready replica",
 	"updatePolicy.evictionRequirements":                                 "cooldowns, steps and schedules of updateStrategy limit changes",
 	"updatePolicy.evictAfterOOMSeconds":                                 "an OOM kill is answered at once",
-	"resourcePolicy.containerPolicies.controlledResources":              "both resources are sized, and memory is lowered only with memory.allowDecrease",
 	"resourcePolicy.containerPolicies.oomBumpUpRatio":                   "an OOM kill teaches a floor",
 	"resourcePolicy.containerPolicies.oomMinBumpUp":                     "an OOM kill teaches a floor",
 	"resourcePolicy.containerPolicies.memoryAggregationIntervalSeconds": "metricsSource.historyWindow says how far attune looks back",
@@ -232,7 +241,7 @@ func (x *importer) left(in string, fields map[string]any, said map[string]bool) 
 		if in != "" {
 			path = in + "." + name
 		}
-		if slices.Contains(translated[in], name) || said[path] || both(path, fields[name]) {
+		if slices.Contains(translated[in], name) || said[path] {
 			continue
 		}
 		said[path] = true
@@ -242,10 +251,4 @@ func (x *importer) left(in string, fields map[string]any, said map[string]bool) 
 		}
 		x.note("%s has no counterpart", path)
 	}
-}
-
-// both reports whether a field controls both resources, as attune does.
-func both(path string, value any) bool {
-	resources, _ := value.([]any)
-	return path == "resourcePolicy.containerPolicies.controlledResources" && slices.Contains(resources, any("cpu")) && slices.Contains(resources, any("memory"))
 }

@@ -13,16 +13,28 @@ import (
 // imported returns the policy's spec as YAML without its target, and the notes without the VPA's name.
 func imported(t *testing.T, spec string, containers ...string) (string, []string) {
 	t.Helper()
-	made, notes := Import(of(t, spec), containers)
-	for i := range notes {
-		notes[i] = strings.TrimPrefix(notes[i], "VerticalPodAutoscaler shop/web: ")
+	x := imports(t, spec, containers...)
+	if x.made == nil {
+		return "", x.notes
 	}
-	if made == nil {
-		return "", notes
-	}
-	text, err := yaml.Marshal(made.Spec)
+	text, err := yaml.Marshal(x.made.Spec)
 	require.NoError(t, err)
-	return strings.Replace(string(text), "targetRef:\n  kind: Deployment\n  name: web\n", "", 1), notes
+	return strings.Replace(string(text), "targetRef:\n  kind: Deployment\n  name: web\n", "", 1), x.notes
+}
+
+// result of one import; its notes are without the VPA's name.
+type result struct {
+	made  *Policy
+	notes []string
+}
+
+func imports(t *testing.T, spec string, containers ...string) (x result) {
+	t.Helper()
+	x.made, x.notes = Import(of(t, spec), containers)
+	for i := range x.notes {
+		x.notes[i] = strings.TrimPrefix(x.notes[i], "VerticalPodAutoscaler shop/web: ")
+	}
+	return x
 }
 
 // of is a VPA of Deployment/web with this spec beside.
@@ -54,6 +66,9 @@ func TestModes(t *testing.T) {
 	}
 }
 
+// later is said of mode Off for all other containers.
+const later = "mode Off of container * covers today's containers alone: one that is added later is sized, until it is added to excludedContainers"
+
 func TestContainers(t *testing.T) {
 	const recommend, head = "updateStrategy:\n  type: Recommend\n", "updatePolicy: {updateMode: \"Off\"}\nresourcePolicy: {containerPolicies: ["
 	for name, c := range map[string]struct {
@@ -66,9 +81,9 @@ func TestContainers(t *testing.T) {
 			"cpu:\n  maxAllowed: \"2\"\n  minAllowed: 50m\nmemory:\n  maxAllowed: 1Gi\n" + recommend, nil},
 		"one is excluded": {`{containerName: side, mode: "Off"}`, []string{"app", "side"}, "excludedContainers:\n- side\n" + recommend, nil},
 		"one is sized": {`{containerName: "*", mode: "Off"}, {containerName: app, mode: Auto, maxAllowed: {cpu: 1}}`, []string{"app", "b", "a"},
-			"cpu:\n  maxAllowed: \"1\"\nexcludedContainers:\n- a\n- b\n" + recommend, nil},
+			"cpu:\n  maxAllowed: \"1\"\nexcludedContainers:\n- a\n- b\n" + recommend, []string{later}},
 		"all but one, and the workload is not known": {`{containerName: "*", mode: "Off"}, {containerName: app, maxAllowed: {cpu: 1}}`, nil,
-			"cpu:\n  maxAllowed: \"1\"\n" + recommend, []string{"the containers that it leaves alone (* with mode Off) are not known: add them to excludedContainers"}},
+			"cpu:\n  maxAllowed: \"1\"\n" + recommend, []string{"its policy only recommends (updateStrategy.type Recommend), since one that acts would act more: the containers that the VerticalPodAutoscaler leaves alone (* with mode Off) are not known: add them to excludedContainers"}},
 		"different bounds: the widest": {`{containerName: app, minAllowed: {cpu: 100m}, maxAllowed: {cpu: 1}}, {containerName: "*", minAllowed: {cpu: 50m}, maxAllowed: {cpu: 2}}`, []string{"app", "side"},
 			"cpu:\n  maxAllowed: \"2\"\n  minAllowed: 50m\n" + recommend, []string{
 				"containers differ in minAllowed.cpu, and a policy has one for all: it is 50m", "containers differ in maxAllowed.cpu, and a policy has one for all: it is 2"}},
@@ -80,7 +95,7 @@ func TestContainers(t *testing.T) {
 			"cpu:\n  controlledValues: RequestsOnly\nmemory:\n  controlledValues: RequestsOnly\n" + recommend, nil},
 		"limits of one stay": {`{containerName: app, controlledValues: RequestsOnly}`, []string{"app", "side"},
 			"cpu:\n  controlledValues: RequestsOnly\nmemory:\n  controlledValues: RequestsOnly\n" + recommend, []string{"containers differ in controlledValues, and a policy has one for all: it is RequestsOnly"}},
-		"none is sized": {`{containerName: "*", mode: "Off"}`, []string{"app"}, "excludedContainers:\n- app\n" + recommend, []string{"it sizes no container, and neither does its policy"}},
+		"none is sized": {`{containerName: "*", mode: "Off"}`, []string{"app"}, "excludedContainers:\n- app\n" + recommend, []string{later, "it sizes no container, and neither does its policy"}},
 		"a bound of 0, and of another resource": {`{containerName: "*", minAllowed: {cpu: 0, ephemeral-storage: 1Gi}}`, []string{"app"}, recommend,
 			[]string{"bounds of ephemeral-storage have no counterpart (container app)"}},
 		"both resources, by name": {`{containerName: "*", controlledResources: [memory, cpu]}`, []string{"app"}, recommend, nil},
@@ -93,6 +108,30 @@ func TestContainers(t *testing.T) {
 	}
 }
 
+// What acts on a resource that the VPA leaves alone only recommends, whatever the VPA's mode.
+func TestOneResourceOfTwo(t *testing.T) {
+	because := func(container, resources string) string {
+		return "its policy only recommends (updateStrategy.type Recommend), since one that acts would act more: controlledResources of container " + container + " is " + resources + ", and a policy sizes cpu and memory"
+	}
+	for policies, notes := range map[string][]string{
+		`{containerName: "*", controlledResources: [cpu]}`:                                                 {because("app", "[cpu]"), because("side", "[cpu]")},
+		`{containerName: side, controlledResources: []}`:                                                   {because("side", "[]")},
+		`{containerName: injected, controlledResources: [memory]}`:                                         {because("injected", "[memory]")},
+		`{containerName: side, mode: "Off", controlledResources: [cpu]}`:                                   nil,
+		`{containerName: side, controlledResources: null}`:                                                 nil,
+		`{containerName: app}, {containerName: side}, {containerName: "*", controlledResources: [memory]}`: nil,
+	} {
+		for _, mode := range []string{"InPlace", "Initial", "InPlaceOrRecreate"} {
+			x := imports(t, "updatePolicy: {updateMode: "+mode+"}\nresourcePolicy: {containerPolicies: ["+policies+"]}", "app", "side")
+			assert.Equal(t, notes == nil, x.made.Acts(), policies)
+			assert.Equal(t, notes, x.notes, policies)
+		}
+	}
+	x := imports(t, "updatePolicy: {updateMode: InPlace}\nresourcePolicy: {containerPolicies: [{containerName: \"*\", controlledResources: [cpu]}]}")
+	assert.Equal(t, []string{because("*", "[cpu]")}, x.notes, "the workload cannot be read")
+	assert.False(t, x.made.Acts())
+}
+
 func TestWhatHasNoCounterpartIsSaidOnce(t *testing.T) {
 	spec, notes := imported(t, `
 updatePolicy: {updateMode: "Off", minReplicas: 2, evictAfterOOMSeconds: 60, evictionRequirements: []}
@@ -100,8 +139,8 @@ recommenders: [{name: mine}]
 later: true
 resourcePolicy:
   containerPolicies:
-    - {containerName: a, controlledResources: [cpu], oomBumpUpRatio: "1.2"}
-    - {containerName: b, controlledResources: [cpu], startupBoost: {cpu: {factor: 2}}}
+    - {containerName: a, oomBumpUpRatio: "1.2"}
+    - {containerName: b, oomBumpUpRatio: "1.2", startupBoost: {cpu: {factor: 2}}}
 `, "a", "b")
 	assert.Equal(t, "updateStrategy:\n  type: Recommend\n", spec)
 	assert.Equal(t, []string{
@@ -110,7 +149,6 @@ resourcePolicy:
 		"updatePolicy.evictAfterOOMSeconds has no counterpart: an OOM kill is answered at once",
 		"updatePolicy.evictionRequirements has no counterpart: cooldowns, steps and schedules of updateStrategy limit changes",
 		"updatePolicy.minReplicas has no counterpart: attune never evicts the last ready replica",
-		"resourcePolicy.containerPolicies.controlledResources has no counterpart: both resources are sized, and memory is lowered only with memory.allowDecrease",
 		"resourcePolicy.containerPolicies.oomBumpUpRatio has no counterpart: an OOM kill teaches a floor",
 		"resourcePolicy.containerPolicies.startupBoost has no counterpart: cpu.startupBoost is of all containers",
 	}, notes)
@@ -146,4 +184,50 @@ func TestWhatCannotBeImported(t *testing.T) {
 	made, notes := Import(&unstructured.Unstructured{Object: map[string]any{"spec": "text"}}, nil)
 	assert.Nil(t, made)
 	assert.Len(t, notes, 1)
+}
+
+// What the VPA leaves alone by name is left alone, whether or not the template has it today. * is another matter: later
+// containers have no name yet.
+func TestContainersOfLater(t *testing.T) {
+	for _, c := range []struct {
+		policies   string
+		containers []string
+		excluded   string
+		notes      []string
+		acts       bool
+	}{
+		{`{containerName: istio-proxy, mode: "Off"}`, []string{"app"}, "istio-proxy", nil, true},
+		{`{containerName: istio-proxy, mode: "Off"}`, nil, "istio-proxy", nil, true},
+		{`{mode: "Off"}`, []string{"app"}, "", nil, true},
+		{`{containerName: istio-proxy}`, []string{"app"}, "", nil, true},
+		{`{containerName: app}, {containerName: z, mode: "Off"}, {containerName: "*", mode: "Off"}`, []string{"app", "b"}, "b z", []string{later}, true},
+		{`{containerName: app}, {containerName: "*", mode: "Off"}`, []string{"app"}, "", []string{later}, true},
+		{`{containerName: app}, {containerName: z, mode: "Off"}, {containerName: "*", mode: "Off"}`, nil, "z", []string{
+			"its policy only recommends (updateStrategy.type Recommend), since one that acts would act more: the containers that the VerticalPodAutoscaler leaves alone (* with mode Off) are not known: add them to excludedContainers"}, false},
+	} {
+		x := imports(t, "updatePolicy: {updateMode: InPlace}\nresourcePolicy: {containerPolicies: ["+c.policies+"]}", c.containers...)
+		var excluded []string
+		for _, name := range x.made.Spec.ExcludedContainers {
+			excluded = append(excluded, string(name))
+		}
+		assert.Equal(t, c.excluded, strings.Join(excluded, " "), c.policies)
+		assert.Equal(t, c.notes, x.notes, c.policies)
+		assert.Equal(t, c.acts, x.made.Acts(), c.policies)
+	}
+}
+
+// A lower bound that a policy cannot have, since other containers have none, would let the policy lower more than the VPA.
+func TestALowerBoundThatIsLost(t *testing.T) {
+	const because = "its policy only recommends (updateStrategy.type Recommend), since one that acts would act more: containers differ in minAllowed.%s, and a policy has one for all: it is left out"
+	for policies, notes := range map[string][]string{
+		`{containerName: app, minAllowed: {memory: 256Mi}}`:                                                 {strings.ReplaceAll(because, "%s", "memory")},
+		`{containerName: app, minAllowed: {cpu: 1}}, {containerName: side, minAllowed: {cpu: 0}}`:           {strings.ReplaceAll(because, "%s", "cpu")},
+		`{containerName: app, maxAllowed: {memory: 1Gi}}`:                                                   {"containers differ in maxAllowed.memory, and a policy has one for all: it is left out"},
+		`{containerName: app, minAllowed: {memory: 256Mi}}, {containerName: side, mode: "Off"}`:             nil,
+		`{containerName: app, minAllowed: {memory: 1Gi}}, {containerName: "*", minAllowed: {memory: 64Mi}}`: {"containers differ in minAllowed.memory, and a policy has one for all: it is 64Mi"},
+	} {
+		x := imports(t, "updatePolicy: {updateMode: Initial}\nresourcePolicy: {containerPolicies: ["+policies+"]}", "app", "side")
+		assert.Equal(t, notes, x.notes, policies)
+		assert.Equal(t, !strings.Contains(strings.Join(notes, ""), "Recommend"), x.made.Acts(), policies)
+	}
 }

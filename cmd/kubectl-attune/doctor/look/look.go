@@ -9,8 +9,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,6 +21,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/doctor"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/decision"
 )
 
 // At reads everything in the scope. version is that of the API server.
@@ -35,6 +38,7 @@ func At(ctx context.Context, c client.Client, scope doctor.Scope, version string
 	deployments := &appsv1.DeploymentList{}
 	seen.Installed.Deployments.Err = c.List(ctx, deployments, operator, client.MatchingLabels{doctor.Selector: doctor.SelectorValue})
 	seen.Installed.Deployments.Value = deployments.Items
+	seen.Installed.Leases = lease(ctx, c, scope.Operator)
 	endpoints := &discoveryv1.EndpointSliceList{}
 	seen.Installed.Slices.Err = c.List(ctx, endpoints, operator)
 	seen.Installed.Slices.Value = endpoints.Items
@@ -49,6 +53,19 @@ func At(ctx context.Context, c client.Client, scope doctor.Scope, version string
 	seen.Namespaces = namespaces(ctx, c, scope.Namespace)
 	seen.Neighbours = neighbours(ctx, c, in)
 	return seen
+}
+
+// lease reads the one by which the operator's replicas choose their leader. That there is none is no error.
+func lease(ctx context.Context, c client.Client, operator string) (read doctor.Read[coordinationv1.Lease]) {
+	var one coordinationv1.Lease
+	err := c.Get(ctx, client.ObjectKey{Namespace: operator, Name: decision.LeaseName}, &one)
+	switch {
+	case err == nil:
+		read.Value = []coordinationv1.Lease{one}
+	case !apierrors.IsNotFound(err):
+		read.Err = err
+	}
+	return read
 }
 
 // definitions reads the metadata of all CustomResourceDefinitions: their schemas are large.
