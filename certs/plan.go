@@ -249,6 +249,32 @@ func issueLeaf(now time.Time, data Data, names []string) error {
 	return err
 }
 
+// Own makes a certificate for names that signs itself: no client can verify it. Its key is of the curve P-256, so that strangers
+// who begin many handshakes cost a server a tenth of what they would with RSA.
+func Own(now time.Time, names ...string) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	template := &x509.Certificate{
+		Subject:     pkix.Name{CommonName: names[0]},
+		DNSNames:    names,
+		NotBefore:   now.Add(-backdate),
+		NotAfter:    now.Add(authorityLife),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	cert, err := sign(template, template, key, key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	private, err := keyPEM(key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, private)
+}
+
 // sign makes a certificate in PEM with a random serial number.
 func sign(template, parent *x509.Certificate, key, by *ecdsa.PrivateKey) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))

@@ -170,3 +170,22 @@ func TestNoAdmissionIsLostInThirtyYears(t *testing.T) {
 	assert.Len(t, authorities, 5)
 	assert.Greater(t, len(leaves), 150)
 }
+
+// A certificate of one's own serves a handshake, with a key that costs little.
+func TestOwn(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	pair, err := Own(now, "localhost", "here")
+	require.NoError(t, err)
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	require.NoError(t, err)
+	assert.Equal(t, x509.ECDSA, leaf.PublicKeyAlgorithm)
+	roots := x509.NewCertPool()
+	roots.AddCert(leaf)
+	for _, name := range []string{"localhost", "here"} {
+		_, err = leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: roots, CurrentTime: now})
+		assert.NoError(t, err, name)
+	}
+	other, err := Own(now, "localhost")
+	require.NoError(t, err)
+	assert.NotEqual(t, pair.Certificate, other.Certificate)
+}

@@ -9,12 +9,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"attune.io/attune/certs"
 	"attune.io/attune/internal/ports"
 	"attune.io/attune/usage/embedded"
 	promsource "attune.io/attune/usage/prometheus"
@@ -89,11 +89,7 @@ func serveMetrics(mgr ctrl.Manager, c Config, gatherer prometheus.Gatherer, drop
 // ownCertificate makes a certificate that no client can verify. It protects the readers' tokens from eavesdropping
 // only.
 func ownCertificate() (*tls.Config, error) {
-	certificate, key, err := certutil.GenerateSelfSignedCertKeyWithFixtures("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil, "")
-	if err != nil {
-		return nil, fmt.Errorf("making a certificate for the metrics: %w", err)
-	}
-	pair, err := tls.X509KeyPair(certificate, key)
+	pair, err := certs.Own(time.Now(), "localhost")
 	if err != nil {
 		return nil, fmt.Errorf("making a certificate for the metrics: %w", err)
 	}
