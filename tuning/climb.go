@@ -171,9 +171,8 @@ func (d *climber) withoutRecord(pod *corev1.Pod) resize.GateInput {
 
 // beginsAny reports whether raises of the workload begin in this pass at all (starter.begin, starter.beginUrgent).
 func (d *climber) beginsAny() bool {
-	_, undone := d.undoing()
 	waits := d.view.Part != UrgentPart && (d.view.Part != WholePass || d.view.Begin.Wait > 0)
-	return !waits && !undone && d.view.Begin.Closed == nil && d.view.Autoscalers.Refusal() == nil && d.view.resizesPods() && d.out.Status.Paused == nil
+	return !waits && d.returnsAny() && d.view.Autoscalers.Refusal() == nil && d.out.Status.Paused == nil
 }
 
 // begun counts the raise of a pod, and says why it is made.
@@ -273,14 +272,14 @@ func (d *climber) before(pod *corev1.Pod, container string) recommender.Allocati
 // had are the sizes that the containers of a raise are given back, with what they hold; why: they keep the raise.
 func (d *climber) had(pod *corev1.Pod, record v1alpha1.ResizeRecord) (out []podview.Container, why string) {
 	for _, c := range sizesOf(record.Desired, d.view.Usage.Memory[pod.UID]) {
-		before, has := d.before(pod, c.Name), c.Size[recommender.Memory]
-		if climb.Of(d.out.Status.Tries, pod, c.Name, d.view.Now).Times == 0 {
+		raises, has := climb.Of(d.out.Status.Tries, pod, c.Name, d.view.Now), c.Size[recommender.Memory]
+		switch {
+		case raises.Times == 0:
 			return nil, "what it had before is not known any more"
-		}
-		if before.Limit == 0 {
+		case raises.Before.Limit == 0:
 			return nil, "it was given back within the day already, and had to be raised again"
 		}
-		back := d.safe(c.Name, before, has, podview.Guaranteed(pod))
+		back := d.safe(c.Name, raises.Before, has, podview.Guaranteed(pod))
 		if back.Limit > has.Limit-has.Limit/20 {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"attune.io/attune/resize/climb"
 	"attune.io/attune/usage"
 )
 
@@ -196,4 +197,4 @@ func TestAPodIsNamedWhenItHasGrown(t *testing.T) {
 }
 
 // percent: a container has grown by more than 1 % of its limit, and by less where little is left.
-func percent(fraction float64) float64 { return min(max((1-fraction)/4, 0.0025), 0.01) }
+func percent(fraction float64) float64 { return climb.Noise(1-fraction, 1) }
