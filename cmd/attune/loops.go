@@ -60,7 +60,7 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	if err != nil {
 		return err
 	}
-	if err := addPolicyLoop(mgr, of, b, histories, followed); err != nil {
+	if err := addPolicyLoop(mgr, c, of, b, histories, followed); err != nil {
 		return fmt.Errorf("setting up the policy loop: %w", err)
 	}
 	if err := addWorkloadLoop(mgr, c, of, b, measuring{gauge: usages.gauge, climbs: usages.climbs, recentCPU: usages.known(followed, loads)}); err != nil {
@@ -120,17 +120,17 @@ func newRecent(mgr ctrl.Manager, c Config, usages *sources) *recent.Store {
 
 // newPolicyLoop makes the loop that writes recommendations. It is made apart from where it is added, so that a test
 // sees that nothing of it was forgotten.
-func newPolicyLoop(mgr ctrl.Manager, of shared, b boards, histories *history.Store, followed *recent.Store) *policyloop.Controller {
+func newPolicyLoop(mgr ctrl.Manager, c Config, of shared, b boards, histories *history.Store, followed *recent.Store) *policyloop.Controller {
 	return &policyloop.Controller{
 		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
-		History: histories, Checkpoints: histories, Recent: followed, Operator: of.operator,
+		History: histories, Checkpoints: histories, Recent: followed, Operator: of.operator, Rollouts: c.rollouts,
 		Confirmed: b.confirmed, Reconfirmed: b.look.tellOne,
 	}
 }
 
 // addPolicyLoop adds that loop. The history store wakes it over b.newData.
-func addPolicyLoop(mgr ctrl.Manager, of shared, b boards, histories *history.Store, followed *recent.Store) error {
-	return newPolicyLoop(mgr, of, b, histories, followed).Register(mgr, b.newData)
+func addPolicyLoop(mgr ctrl.Manager, c Config, of shared, b boards, histories *history.Store, followed *recent.Store) error {
+	return newPolicyLoop(mgr, c, of, b, histories, followed).Register(mgr, b.newData)
 }
 
 // measuring is how the workload loop measures running pods: gauge asks a source, recentCPU is what is known without a
@@ -163,7 +163,7 @@ func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, m measurin
 	loop := &workloadloop.Controller{
 		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
 		Live: mgr.GetAPIReader(), Gauges: m.gauge, Climbs: m.climbs, RecentCPU: m.recentCPU,
-		Access: workloadloop.Access{Operator: of.operator, ServerVersion: version, Evictions: c.loops.eviction, Rights: rights, Served: served},
+		Access: workloadloop.Access{Operator: of.operator, Rollouts: c.rollouts, ServerVersion: version, Evictions: c.loops.eviction, Rights: rights, Served: served},
 		Grants: b.grants, Confirmed: b.confirmed, HeldChanged: b.held.tellOne,
 	}
 	return loop.Register(mgr, b.look)

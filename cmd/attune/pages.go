@@ -94,11 +94,10 @@ func (p pages) Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation) 
 
 // template returns the sizes of a workload's template; none where it is not in the cache.
 func (p pages) template(ctx context.Context, id workload.Identity) map[string]recommender.Size {
-	object, ok := workload.NewObject(id.Kind).(client.Object)
-	if !ok || p.client.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, object, client.UnsafeDisableDeepCopy) != nil {
+	w, _, err := owners.Workload(ctx, p.client, id, client.UnsafeDisableDeepCopy)
+	if err != nil {
 		return explain.TemplateSizes(nil)
 	}
-	w, _ := workload.From(object)
 	return explain.TemplateSizes(w.Template)
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/certs"
+	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/traces"
 	"attune.io/attune/internal/trim"
@@ -52,6 +53,12 @@ func NewSystem(ctx context.Context, c Config, registry metrics.RegistererGathere
 	// It ends the process when a namespace that was left out may be watched.
 	if len(c.leftOut.names) > 0 {
 		if err := mgr.Add(c.leftOut); err != nil {
+			return nil, err
+		}
+	}
+	// It ends the process when Argo Rollouts are served that were not when it began.
+	if c.program.controls && !c.rollouts {
+		if err := mgr.Add(newUnserved(c.program, c.api, c.watched)); err != nil {
 			return nil, err
 		}
 	}
@@ -95,10 +102,13 @@ func addProgram(ctx context.Context, mgr ctrl.Manager, c Config, provider certs.
 	return nil
 }
 
-// newScheme knows the kinds of Kubernetes and those of attune.
+// newScheme knows the kinds of Kubernetes, those of attune, and Argo Rollouts.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if err := argo.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
 	return scheme, v1alpha1.AddToScheme(scheme)

@@ -127,6 +127,8 @@ type Controller struct {
 	// Operator is the namespace of this operator, which distinguishes it from a second one; empty: not
 	// known.
 	Operator string
+	// Rollouts is true where the API server serves Argo Rollouts.
+	Rollouts bool
 	// Autoscalers finds holds of HPAs and VPAs; nil: the cluster has none.
 	Autoscalers Autoscalers
 	// Clock is the source of the time of a look; tests set a fake one.
@@ -144,7 +146,9 @@ type Controller struct {
 }
 
 // matcher is made anew for each use; its memory is the Controller's.
-func (c *Controller) matcher() matcher { return matcher{c.Client, &c.memories} }
+func (c *Controller) matcher() matcher {
+	return matcher{c.Client, workload.Served(c.Rollouts), &c.memories}
+}
 
 // reporter writes the policy's status and finalizer.
 func (c *Controller) reporter() reporter { return reporter{c.Client} }
@@ -226,6 +230,7 @@ func (c *Controller) report(p *v1alpha1.AttunePolicy, settings policy.Settings, 
 	}
 	return report{
 		policy: p, settings: settings, matched: matched, recommendations: out.recommendations, refused: out.refused,
+		unserved: !slices.Contains(workload.Served(c.Rollouts), p.Spec.TargetRef.Kind),
 		usage: usageState{
 			State: source, lost: c.History.Lost(settings.Source, p.Namespace),
 			unanswered: c.History.Unanswered(settings.Source, p.Namespace),

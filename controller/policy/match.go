@@ -73,6 +73,8 @@ func (m matched) whyReleased(rec *v1alpha1.AttuneRecommendation) string {
 // matcher finds out which workloads a policy sizes.
 type matcher struct {
 	client client.Reader
+	// kinds are those of workloads that the API server serves.
+	kinds  []v1alpha1.WorkloadKind
 	memory *memories
 }
 
@@ -113,7 +115,7 @@ func (m matcher) forget(ctx context.Context, namespace string) error {
 // only read.
 func (m matcher) everyWorkload(ctx context.Context, namespace string) ([]workload.Object, error) {
 	var all []workload.Object
-	for _, kind := range workload.Kinds {
+	for _, kind := range m.kinds {
 		list := workload.NewList(kind)
 		if err := m.client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing %ss: %w", kind, err)

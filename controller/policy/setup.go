@@ -81,7 +81,7 @@ func (c *Controller) Watches() []loop.Watch {
 		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: policiesIn, When: specChanged(), After: debounce},
 	}
 	changed := predicate.And(workloadChanged(), whole())
-	for _, kind := range workload.Kinds {
+	for _, kind := range workload.Served(c.Rollouts) {
 		watches = append(watches, loop.Watch{Object: workload.NewObject(kind), Map: policiesIn, When: changed, After: debounce})
 	}
 	return watches

@@ -85,23 +85,20 @@ func (c observer) observePolicy(ctx context.Context, w *tuning.View) error {
 	return nil
 }
 
-// observeWorkload reads the workload; one that is gone, or of a kind that this version does not know,
-// stays nil.
+// observeWorkload reads the workload; one that is gone, or of a kind that this version does not know or the
+// API server does not serve, stays nil.
 func (c observer) observeWorkload(ctx context.Context, w *tuning.View, id workload.Identity) error {
-	object := workload.NewObject(id.Kind)
-	if object == nil {
+	if !slices.Contains(workload.Served(c.Access.Rollouts), id.Kind) {
 		return nil
 	}
-	err := c.Client.Get(ctx, types.NamespacedName{Namespace: id.Namespace, Name: id.Name}, object)
-	if apierrors.IsNotFound(err) {
+	found, _, err := owners.Workload(ctx, c.Client, id)
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil
+	case err != nil:
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", id, err)
-	}
-	if found, ok := workload.From(object); ok {
-		w.Workload = &found
-	}
+	w.Workload = &found
 	return nil
 }
 

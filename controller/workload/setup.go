@@ -88,7 +88,7 @@ func (c *Controller) Watches() []loop.Watch {
 			return wake.recommendations(ctx, client.InNamespace(o.GetName()))
 		}, When: owners.BecomesTerminating()},
 	}
-	for _, kind := range workload.Kinds {
+	for _, kind := range workload.Served(c.Access.Rollouts) {
 		watches = append(watches, loop.Watch{Object: workload.NewObject(kind).(client.Object), Map: itself, When: workloadChanged()})
 	}
 	return watches

@@ -1,14 +1,11 @@
 package autoscale
 
 import (
-	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
 )
 
@@ -51,7 +48,7 @@ func ofVPA(vpa *unstructured.Unstructured) target {
 // names reports whether the target is the workload, or the custom object to which the workload belongs, whose
 // scale is then that of the workload.
 func (t target) names(w workload.Workload) bool {
-	return t.is(schema.GroupKind{Group: groupOf(w.Kind), Kind: string(w.Kind)}, w.Name) ||
+	return t.is(workload.GroupKindOf(w.Kind), w.Name) ||
 		w.OwnedBy.Name != "" && t.is(w.OwnedBy.GroupKind, w.OwnedBy.Name)
 }
 
@@ -65,14 +62,6 @@ func (t target) is(kind schema.GroupKind, name string) bool {
 	}
 	group := schema.FromAPIVersionAndKind(t.apiVersion, t.kind).Group
 	return t.apiVersion == "" || group == kind.Group || group == formerGroup
-}
-
-func groupOf(kind v1alpha1.WorkloadKind) string {
-	switch kind {
-	case v1alpha1.KindJob, v1alpha1.KindCronJob:
-		return batchv1.GroupName
-	}
-	return appsv1.GroupName
 }
 
 // VPAKind is the kind of VerticalPodAutoscalers. They are read without Go types, since not every cluster has them.

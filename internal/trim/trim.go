@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/program"
 	"attune.io/attune/internal/workload"
 )
@@ -359,6 +360,10 @@ func specOf(w workload.Object) {
 		o.Spec = appsv1.ReplicaSetSpec{Replicas: o.Spec.Replicas, Template: o.Spec.Template}
 	case *batchv1.Job:
 		o.Spec = batchv1.JobSpec{Parallelism: o.Spec.Parallelism, Template: o.Spec.Template}
+	case *argo.Rollout:
+		if ref := o.Spec.WorkloadRef; ref != nil {
+			ref.APIVersion, ref.Kind, ref.Name = cut(ref.APIVersion), cut(ref.Kind), cut(ref.Name)
+		}
 	case *batchv1.CronJob:
 		job := o.Spec.JobTemplate.Spec
 		o.Spec = batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Parallelism: job.Parallelism, Template: job.Template}}}
@@ -385,6 +390,9 @@ func status(w workload.Object) {
 		}
 	case *batchv1.CronJob:
 		o.Status = batchv1.CronJobStatus{}
+	case *argo.Rollout:
+		of := &o.Status
+		of.ObservedGeneration, of.CurrentPodHash, of.StableRS, of.Phase = cut(of.ObservedGeneration), cut(of.CurrentPodHash), cut(of.StableRS), cut(of.Phase)
 	}
 }
 
