@@ -29,6 +29,7 @@ import (
 	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/program"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 )
 
 // Object trims an object of any kind that is cached. Of a kind that is not known here, only metadata is removed.
@@ -116,7 +117,9 @@ func Pod(o any) (any, error) {
 		return o, nil
 	}
 	// Metadata first, then spec and status. The labels stay: budgets and owners are found by them.
+	resized := otherWriter(pod)
 	own(pod)
+	pod.ManagedFields = resized
 	pod.Finalizers = nil
 	pod.Annotations = flags(pod.Annotations)
 	podSpec(&pod.Spec)
@@ -125,6 +128,15 @@ func Pod(o any) (any, error) {
 	boundPod(pod)
 	share(pod)
 	return pod, nil
+}
+
+// otherWriter keeps who else resized the pod last, without the fields; nil: nobody did.
+func otherWriter(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
+	by, at := podview.ResizedBy(pod)
+	if at.IsZero() {
+		return nil
+	}
+	return []metav1.ManagedFieldsEntry{podview.ResizedEntry(strings.Clone(cut(by)), at)}
 }
 
 // podSpec keeps what the resize gates read: where the pod may run, and how it restarts.

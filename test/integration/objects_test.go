@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/argo"
 )
 
 func newScheme(t *testing.T) *runtime.Scheme {
@@ -23,6 +24,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	require.NoError(t, argo.AddToScheme(scheme))
 	return scheme
 }
 
