@@ -32,6 +32,9 @@ cluster-down: ## Remove the local cluster and everything of it
 deploy: ## Build the operator, load it and install or upgrade the chart on the local cluster (VALUES=file)
 	@cd test && go run ./cmd/deploy --values "$(abspath $(VALUES))"
 
+ui: ## The web page of the operator on the local cluster, on 127.0.0.1:8321 of this machine (PORT=n)
+	@$(CLUSTER) ui --port $(or $(PORT),8321)
+
 ##@ Test it
 
 # gotest is `go test` that also notes what became of each test, under a name: $(call gotest,NAME) ARGUMENTS, and
@@ -193,4 +196,4 @@ verify: generate lint ## What is generated is up to date, and lint passes
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: programs demo cluster-up cluster-down deploy test test-unit chromium test-browser test-sim test-integration test-e2e test-v2 test-faults test-faults-vpa test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
+.PHONY: programs demo cluster-up cluster-down deploy ui test test-unit chromium test-browser test-sim test-integration test-e2e test-v2 test-faults test-faults-vpa test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
