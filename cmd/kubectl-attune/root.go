@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"attune.io/attune/cmd/kubectl-attune/terminal"
 	"attune.io/attune/cmd/kubectl-attune/watch"
 )
 
@@ -31,6 +32,8 @@ type environment struct {
 	genericiooptions.IOStreams
 	// terminal is stderr where that is a terminal, else nil. Unlike ErrOut it takes control characters.
 	terminal io.Writer
+	// asks: stdin is a terminal, so that questions have somebody who answers them.
+	asks bool
 	// now returns the present time.
 	now func() time.Time
 	// cluster connects to the API server when a verb asks for it.
@@ -69,7 +72,7 @@ func (e *environment) watched(command *cobra.Command) *cobra.Command {
 // run carries out one command line and returns its exit code. All output goes through escaping.
 func run(ctx context.Context, env *environment, args []string) int {
 	// Every text may hold what others wrote into objects of the cluster, errors included.
-	env.Out, env.ErrOut = escaping{env.Out}, escaping{env.ErrOut}
+	env.Out, env.ErrOut = terminal.Escaping{Writer: env.Out}, terminal.Escaping{Writer: env.ErrOut}
 	root := newRoot(env)
 	root.SetArgs(args)
 	root.SetIn(env.In)
@@ -90,7 +93,7 @@ func run(ctx context.Context, env *environment, args []string) int {
 // verbs are in the order of the help page.
 // Each function makes one command. A verb that is missing here does not exist.
 var verbs = []func(*environment) *cobra.Command{
-	newStatus, newRecommendations, newSavings, newExplain, newDiff, newHistory, newPause, newResume, newUndo, newNode, newUI, newBacktest, newDoctor, newImport,
+	newStatus, newRecommendations, newSavings, newExplain, newDiff, newHistory, newPause, newResume, newUndo, newNode, newUI, newBacktest, newDoctor, newImport, newWizard,
 }
 
 // newRoot makes the command kubectl-attune with its verbs and the flags that all of them have.
