@@ -50,6 +50,8 @@ func (f *fakeCluster) Version() (string, error) {
 	return f.version, nil
 }
 
+func (f *fakeCluster) Context() string { return "test" }
+
 func (f *fakeCluster) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.namespace, "namespace", "n", "shop", "")
 }

@@ -18,6 +18,8 @@ const (
 	// formatJSON and formatYAML have the same fields, which are a contract.
 	formatJSON format = "json"
 	formatYAML format = "yaml"
+	// formatKRR is JSON of another program's shape; recommendations alone has it.
+	formatKRR format = "krr"
 	// formatHTML is a page that stands alone; backtest alone has it.
 	formatHTML format = "html"
 )
@@ -31,11 +33,22 @@ func (f *format) Type() string { return "format" }
 // Set implements pflag.Value. It refuses unknown formats.
 func (f *format) Set(value string) error {
 	switch known := format(value); known {
-	case formatTable, formatWide, formatJSON, formatYAML, formatHTML:
+	case formatTable, formatWide, formatJSON, formatYAML, formatKRR, formatHTML:
 		*f = known
 		return nil
 	}
-	return fmt.Errorf("use table, wide, json or yaml, or html with backtest")
+	return fmt.Errorf("use table, wide, json or yaml, krr with recommendations, or html with backtest")
+}
+
+// fits returns one sentence where a verb does not have the format.
+func (f *format) fits(verb string) error {
+	switch {
+	case *f == formatHTML && verb != "backtest":
+		return fmt.Errorf("-o html is a page of backtest: use table, wide, json or yaml with %s", verb)
+	case *f == formatKRR && verb != "recommendations":
+		return fmt.Errorf("-o krr is for recommendations: use table, wide, json or yaml with %s", verb)
+	}
+	return nil
 }
 
 // document is the answer of a verb. Its JSON and YAML are a contract with scripts.
@@ -52,12 +65,12 @@ func (e *environment) print(answer document) error {
 		if err != nil || !changed {
 			return err
 		}
-		if separator := map[format]string{formatYAML: "---", formatJSON: ""}; !first {
+		if separator := map[format]string{formatYAML: "---", formatJSON: "", formatKRR: ""}; !first {
 			fmt.Fprintln(e.Out, separator[e.format])
 		}
 	}
 	switch e.format {
-	case formatJSON:
+	case formatJSON, formatKRR:
 		// The JSON is indented, since people read it too.
 		encoder := json.NewEncoder(e.Out)
 		// Messages hold signs such as < and &, which need no escapes outside of HTML.

@@ -108,10 +108,7 @@ func newRoot(env *environment) *cobra.Command {
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl attune"},
 		// Before a verb does anything: pause and undo write.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if env.format == formatHTML && cmd.Name() != "backtest" {
-				return fmt.Errorf("-o html is a page of backtest: use table, wide, json or yaml with %s", cmd.Name())
-			}
-			return nil
+			return env.format.fits(cmd.Name())
 		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -122,7 +119,7 @@ func newRoot(env *environment) *cobra.Command {
 	env.format = formatTable
 	env.cluster.AddFlags(root.PersistentFlags())
 	env.scope.addFlags(root.PersistentFlags())
-	root.PersistentFlags().VarP(&env.format, "output", "o", "table, wide, json or yaml; backtest: html too")
+	root.PersistentFlags().VarP(&env.format, "output", "o", "table, wide, json or yaml; backtest: html too; recommendations: krr too")
 	for _, verb := range verbs {
 		root.AddCommand(verb(env))
 	}
