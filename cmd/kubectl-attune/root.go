@@ -32,6 +32,8 @@ type environment struct {
 	genericiooptions.IOStreams
 	// terminal is stderr where that is a terminal, else nil. Unlike ErrOut it takes control characters.
 	terminal io.Writer
+	// utf8: the terminal shows Unicode, by its locale.
+	utf8 bool
 	// asks: stdin is a terminal, so that questions have somebody who answers them.
 	asks bool
 	// now returns the present time.

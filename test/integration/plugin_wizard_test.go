@@ -101,6 +101,11 @@ func TestTheWizard(t *testing.T) {
 		assert.Contains(t, errOut, "1 containers, 2 container-days.")
 		assert.Contains(t, errOut, "kubectl label namespace "+p.namespace+" attune.io/inject=enabled\n")
 	})
+	t.Run("explain draws that usage", func(t *testing.T) {
+		out, errOut, code := p.run("explain", "deployment/web")
+		require.Zero(t, code, errOut)
+		assert.Regexp(t, `(?m)^    usage  [_.,~=*#-]{24}  \d+m to \d+m by the hour, 24h until 20`, out)
+	})
 	t.Run("no terminal", func(t *testing.T) {
 		out, errOut, code := p.run("wizard", "--mode", "Auto")
 		assert.Equal(t, 1, code)
