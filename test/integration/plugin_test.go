@@ -172,7 +172,9 @@ func TestThePluginAsAUserRunsIt(t *testing.T) {
 		}
 		require.NoError(t, json.Unmarshal([]byte(out), &answer))
 		amounts := func(cpu, memory any) map[string]any { return map[string]any{"cpu": cpu, "memory": memory} }
-		judged := func(value any, severity string) map[string]any { return map[string]any{"value": value, "severity": severity} }
+		judged := func(value any, severity string) map[string]any {
+			return map[string]any{"value": value, "severity": severity}
+		}
 		assert.Equal(t, []any{map[string]any{
 			"object": map[string]any{
 				"cluster": "here", "namespace": p.namespace, "kind": "Deployment", "name": "web", "container": "app", "hpa": nil, "warnings": []any{},
