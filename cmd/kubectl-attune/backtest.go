@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/flagvalue"
+	"attune.io/attune/cmd/kubectl-attune/progress"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/backtest"
@@ -30,7 +32,7 @@ type backtestFlags struct {
 	// from is the source of the cluster's usage, last how far back it is read, address that of a Prometheus server; empty:
 	// the usage is that of the trace.
 	from, address string
-	last          period
+	last          flagvalue.Period
 	// html: the answer is a page (-o html).
 	html bool
 	// budgets at which a CI job stops.
@@ -72,9 +74,14 @@ func (r *risks) Set(value string) error {
 	return nil
 }
 
+// usualBacktest has the flags that are not given.
+func usualBacktest() backtestFlags {
+	return backtestFlags{last: flagvalue.Period{Duration: defaultLast}, rules: backtest.Rules{Warmup: 24 * time.Hour, Cadence: time.Hour}}
+}
+
 // newBacktest makes the verb backtest.
 func newBacktest(env *environment) *cobra.Command {
-	flags := backtestFlags{last: period{Duration: defaultLast}}
+	flags := usualBacktest()
 	command := &cobra.Command{
 		Use:   "backtest (--trace trace.csv.gz | --from embedded|prometheus [POLICY...]) [--policy policy.yaml]",
 		Short: "Judge a policy on recorded usage: what it would have reserved, starved and killed",
@@ -99,8 +106,8 @@ func newBacktest(env *environment) *cobra.Command {
 	f.Var(&flags.last, "last", "How much of the cluster's usage is read, e.g. 14d or 36h")
 	f.StringVar(&flags.address, "address", "", "With --from prometheus: server in the place of the policies' own; one of a Service is reached through its pod, any other from here")
 	f.StringVar(&flags.policy, "policy", "", "YAML file with an AttunePolicy, and the defaults under it where there are any (default: the built-in settings; with --from those of the policies)")
-	f.DurationVar(&flags.rules.Warmup, "warmup", 24*time.Hour, "How much of each series is history only, and not judged")
-	f.DurationVar(&flags.rules.Cadence, "cadence", time.Hour, "How often a size is decided")
+	f.DurationVar(&flags.rules.Warmup, "warmup", flags.rules.Warmup, "How much of each series is history only, and not judged")
+	f.DurationVar(&flags.rules.Cadence, "cadence", flags.rules.Cadence, "How often a size is decided")
 	f.Var(&flags.sweep, "sweep", "Judge the estimator of strategy Adaptive at several risks, e.g. risk=0.1,1,10: 1 is Medium, greater accepts more")
 	f.BoolVar(&flags.peers, "peers", false, "Judge the formulas of VPA, KRR, Autopilot's window and others on the same usage")
 	flags.budgets.addFlags(f)
@@ -135,8 +142,8 @@ func runBacktest(ctx context.Context, env *environment, flags backtestFlags, pol
 	if err != nil {
 		return err
 	}
-	shown := newProgress(env)
-	defer shown.done()
+	shown := progress.New(env.terminal, env.now)
+	defer shown.Done()
 	found, err := flags.play(ctx, usage, shown)
 	if err != nil {
 		return err
@@ -144,7 +151,7 @@ func runBacktest(ctx context.Context, env *environment, flags backtestFlags, pol
 	if flags.html {
 		return flags.writePage(ctx, env, usage, found, shown)
 	}
-	shown.done()
+	shown.Done()
 	if len(flags.sweep) > 0 {
 		return env.print(newSweepAnswer(flags.sweep, found.tallies))
 	}
@@ -182,7 +189,7 @@ type played struct {
 }
 
 // play replays all of the usage. Of each container it keeps the scores and the name.
-func (f *backtestFlags) play(ctx context.Context, usage recorded, shown *progress) (*played, error) {
+func (f *backtestFlags) play(ctx context.Context, usage recorded, shown *progress.Progress) (*played, error) {
 	found := &played{}
 	contenders, err := f.contenders(&found.promises)
 	if err != nil {
@@ -193,7 +200,7 @@ func (f *backtestFlags) play(ctx context.Context, usage recorded, shown *progres
 	}
 	var longest time.Duration
 	err = usage.each(ctx, everything, func(of container) error {
-		shown.at(of.part, of.ID)
+		shown.At(of.part, of.ID)
 		longest = max(longest, time.Duration(of.Samples[len(of.Samples)-1].At-of.Samples[0].At)*time.Millisecond)
 		found.series = append(found.series, of.ID)
 		for i, c := range contenders {
@@ -202,7 +209,7 @@ func (f *backtestFlags) play(ctx context.Context, usage recorded, shown *progres
 		return ctx.Err()
 	})
 	if err == nil && found.tallies[0].Report().Series == 0 {
-		err = tooShort(usage, longest, f.rules.Warmup)
+		err = tooShort{usage.name(), longest, f.rules.Warmup}
 	}
 	return found, err
 }

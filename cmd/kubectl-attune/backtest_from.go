@@ -281,7 +281,7 @@ func (f *backtestFlags) checkFrom(policies []string) error {
 		return errors.New("--trace and --from are two usages: leave one of them out")
 	case f.from == "" && len(policies) > 0:
 		return fmt.Errorf("policy %s is one of the cluster, and --trace is without one: give its file with --policy", policies[0])
-	case f.from == "" && (f.last.set || f.address != ""):
+	case f.from == "" && (f.last.Given || f.address != ""):
 		return errors.New("--last and --address are about the usage of the cluster: give --from embedded or --from prometheus beside them")
 	case f.from != "" && f.from != fromEmbedded && f.from != fromPrometheus:
 		return fmt.Errorf("--from %q is no source: give %s or %s, as usage.source of the chart has it", f.from, fromEmbedded, fromPrometheus)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"attune.io/attune/cmd/kubectl-attune/backtestpage"
+	"attune.io/attune/cmd/kubectl-attune/progress"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/backtest"
 )
@@ -19,7 +20,7 @@ const (
 
 // writePage writes the answer as an HTML page. The few series that it draws are read a second time, so that none has to be
 // kept while the first reading judges all.
-func (f *backtestFlags) writePage(ctx context.Context, env *environment, usage recorded, found *played, shown *progress) error {
+func (f *backtestFlags) writePage(ctx context.Context, env *environment, usage recorded, found *played, shown *progress.Progress) error {
 	page := backtestpage.Page{Usage: usage.name(), At: env.now(), Rules: f.rules, Policy: found.tallies[0].Report()}
 	for i, t := range found.tallies[1:] {
 		if i+1 < len(found.tallies)-len(f.sweep) {
@@ -44,7 +45,7 @@ func (f *backtestFlags) writePage(ctx context.Context, env *environment, usage r
 	if page.Series, err = f.draw(ctx, usage, found.chosen(order), shown); err != nil {
 		return err
 	}
-	shown.done()
+	shown.Done()
 	if err := backtestpage.Write(env.Out, page); err != nil {
 		return err
 	}
@@ -52,13 +53,13 @@ func (f *backtestFlags) writePage(ctx context.Context, env *environment, usage r
 }
 
 // draw the chosen series, in their order.
-func (f *backtestFlags) draw(ctx context.Context, usage recorded, chosen []backtestpage.Shown, shown *progress) ([]backtestpage.Shown, error) {
+func (f *backtestFlags) draw(ctx context.Context, usage recorded, chosen []backtestpage.Shown, shown *progress.Progress) ([]backtestpage.Shown, error) {
 	place := map[string]int{}
 	for i, of := range chosen {
 		place[of.Series] = i
 	}
 	err := usage.each(ctx, func(series string) bool { _, wanted := place[series]; return wanted }, func(of container) error {
-		shown.at(of.part, "drawing "+of.ID)
+		shown.At(of.part, "drawing "+of.ID)
 		_, chosen[place[of.ID]].Line = backtest.Drawn(of.Series, f.judgedPolicy(of), f.rules, mostMoments)
 		return ctx.Err()
 	})

@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"attune.io/attune/recommender"
@@ -66,46 +63,12 @@ func (t *traceFile) each(_ context.Context, want func(string) bool, yield func(c
 	return nil
 }
 
-// period is the value of a flag with a duration that may be in days, such as 14d.
-type period struct {
-	time.Duration
-	set bool
-}
-
-// String implements pflag.Value.
-func (p *period) String() string {
-	if p.Duration%(24*time.Hour) == 0 {
-		return strconv.FormatInt(int64(p.Duration/(24*time.Hour)), 10) + "d"
-	}
-	return p.Duration.String()
-}
-
-// Type implements pflag.Value.
-func (p *period) Type() string { return "duration" }
-
-// mostPeriod is as much as the longest history window.
-const mostPeriod = 90 * 24 * time.Hour
-
-// Set implements pflag.Value.
-func (p *period) Set(value string) error {
-	text, inDays := strings.CutSuffix(value, "d")
-	var of time.Duration
-	var err error
-	if inDays {
-		var days float64
-		days, err = strconv.ParseFloat(text, 64)
-		of = time.Duration(min(max(days, 0), 1000) * float64(24*time.Hour))
-	} else {
-		of, err = time.ParseDuration(value)
-	}
-	if err != nil || of <= 0 || of > mostPeriod {
-		return errors.New("write a time of up to 90d, e.g. 14d or 36h")
-	}
-	*p = period{of, true}
-	return nil
-}
-
 // tooShort is the error where no container was judged.
-func tooShort(of recorded, longest, warmup time.Duration) error {
-	return fmt.Errorf("%s: no series is long enough: the longest is %s, and %s of each are its warm-up; give a shorter --warmup", of.name(), longest, warmup)
+type tooShort struct {
+	of              string
+	longest, warmup time.Duration
+}
+
+func (e tooShort) Error() string {
+	return fmt.Sprintf("%s: no series is long enough: the longest is %s, and %s of each are its warm-up; give a shorter --warmup", e.of, e.longest, e.warmup)
 }

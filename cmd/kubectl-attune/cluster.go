@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,8 @@ type cluster interface {
 	Client() (client.Client, error)
 	// Namespace returns that of -n, else that of the kubeconfig's context, else default.
 	Namespace() (string, error)
+	// Context is the name of that of the kubeconfig; empty: there is none, as within a pod.
+	Context() string
 	// Version returns that of the API server, such as v1.36.2.
 	Version() (string, error)
 	// AskPod sends a GET to a port on a pod's loopback address, and returns the HTTP status and the body.
@@ -66,6 +69,15 @@ var shown = map[string]bool{"kubeconfig": true, "context": true, "namespace": tr
 func (k *kubeconfig) Namespace() (string, error) {
 	namespace, _, err := k.config().Namespace()
 	return namespace, err
+}
+
+// Context implements cluster.
+func (k *kubeconfig) Context() string {
+	raw, err := k.config().RawConfig()
+	if err != nil {
+		return ""
+	}
+	return cmp.Or(k.overrides.CurrentContext, raw.CurrentContext)
 }
 
 // Client implements cluster.

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/workloadname"
 )
 
 // completesWorkloads returns a completion of KIND/NAME: first of the kind, then of the names of its workloads that have a
@@ -27,7 +28,7 @@ func (e *environment) completesWorkloads(most int) cobra.CompletionFunc {
 		if !complete {
 			return kindsBegunWith(begun), kind
 		}
-		id, err := parseWorkload(spelled+"/any", "")
+		id, err := workloadname.Parse(spelled+"/any", "")
 		if err != nil {
 			return nil, nothing
 		}
@@ -49,8 +50,8 @@ func (e *environment) completesWorkloads(most int) cobra.CompletionFunc {
 
 // kindsBegunWith returns the kinds with a slash: by their full names, or by any other name that was written out.
 func kindsBegunWith(begun string) (kinds []string) {
-	for _, kind := range slices.Sorted(maps.Keys(kindNames)) {
-		for i, spelled := range kindNames[kind] {
+	for _, kind := range slices.Sorted(maps.Keys(workloadname.Kinds)) {
+		for i, spelled := range workloadname.Kinds[kind] {
 			if i == 0 && strings.HasPrefix(spelled, strings.ToLower(begun)) || i > 0 && strings.EqualFold(spelled, begun) {
 				kinds = append(kinds, spelled+"/")
 			}

@@ -27,6 +27,7 @@ func TestCompletion(t *testing.T) {
 		"explain sts":                     {"sts/"},
 		"explain deploy/":                 {"deploy/gone", "deploy/web"},
 		"explain deploy/w":                {"deploy/web"},
+		"wizard --resizes ":               {"InPlace", "OneByOne", "OrRecreate"},
 		"explain deploy/web deploy/":      {},
 		"diff deploy/web deploy/":         {"deploy/gone"},
 		"pause -n pay statefulset/":       {"statefulset/db"},

@@ -11,8 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/clusterusage"
+	"attune.io/attune/cmd/kubectl-attune/sparkline"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
 )
 
 // newExplain makes the verb explain, which takes either a workload or files.
@@ -25,7 +28,8 @@ func newExplain(env *environment) *cobra.Command {
 		Short: "Explain step by step why a workload gets what it is recommended",
 		Long: "Explain step by step why a workload gets what it is recommended.\n\n" +
 			"With KIND/NAME it shows what the operator computed and the step that each running pod would take\n" +
-			"now. With files it computes the same without a cluster, one series of the usage file per container.\n" +
+			"now, and the usage of the last day where its AttuneRecommendation keeps that. With files it computes the same\n" +
+			"without a cluster, one series of the usage file per container.\n" +
 			"There is no finding: whatever the answer is, it is an explanation.",
 		Example: "  kubectl attune explain deployment/web\n" +
 			"  kubectl attune explain --usage samples.csv.gz --policy policy.yaml --current cpu=500m,memory=1Gi --limits cpu=1,memory=2Gi",
@@ -76,7 +80,21 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 	if err != nil {
 		return err
 	}
+	env.drawUsage(live.Recommendation, answer.Containers)
 	return env.print(answer)
+}
+
+// drawUsage adds what the containers used in the last day, as far as the recommendation keeps it.
+func (e *environment) drawUsage(rec *v1alpha1.AttuneRecommendation, containers []explain.Container) {
+	kept, err := clusterusage.Stored(rec, clusterusage.Span{From: e.now().Add(-sparkline.Span), To: e.now()})
+	if err != nil {
+		e.note("usage is not shown: %v", err)
+	}
+	for i := range containers {
+		for _, r := range recommender.Resources {
+			containers[i].Usage[r] = sparkline.Line(kept[containers[i].Name].Samples, r, e.now(), e.utf8)
+		}
+	}
 }
 
 // livePods returns the workload's running pods, sorted by name. A user who may not list pods gets none, and a

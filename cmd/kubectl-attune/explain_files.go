@@ -35,8 +35,8 @@ func explainFiles(env *environment, flags offlineFlags) error {
 	if err != nil {
 		return err
 	}
-	at := flags.at.time
-	if !flags.at.set {
+	at := flags.at.Time
+	if !flags.at.Given {
 		at = lastSample(series)
 	}
 	answer := explain.Explanation{Containers: []explain.Container{}}

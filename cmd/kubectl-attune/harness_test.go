@@ -50,6 +50,8 @@ func (f *fakeCluster) Version() (string, error) {
 	return f.version, nil
 }
 
+func (f *fakeCluster) Context() string { return "test" }
+
 func (f *fakeCluster) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.namespace, "namespace", "n", "shop", "")
 }
@@ -85,6 +87,8 @@ type cliTest struct {
 	pods   http.Handler
 	// version is that of the API server; empty: it does not answer.
 	version string
+	// utf8: the terminal shows Unicode.
+	utf8 bool
 }
 
 // newCLITest has a cluster with the objects of testdata/cluster.yaml, seen through the interceptors.
@@ -130,6 +134,7 @@ func (c cliTest) run(args ...string) answer {
 		IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &errOut},
 		now:       func() time.Time { return testNow },
 		cluster:   &fakeCluster{client: c.client, pods: c.pods, version: c.version},
+		utf8:      c.utf8,
 	}
 	code := run(context.Background(), env, args)
 	return answer{code: code, out: out.String(), errOut: errOut.String()}

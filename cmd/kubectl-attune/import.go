@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/policyfile"
 	"attune.io/attune/cmd/kubectl-attune/vpaimport"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/podview"
@@ -51,7 +52,7 @@ type policyList struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	// Items are by namespace and name; never nil.
-	Items []*vpaimport.Policy `json:"items"`
+	Items []*policyfile.Written `json:"items"`
 }
 
 // Human implements document. It writes a YAML document for each policy; -o wide changes nothing.
@@ -85,7 +86,7 @@ func importVPAs(ctx context.Context, env *environment, names []string) error {
 	if err != nil {
 		return err
 	}
-	list := policyList{APIVersion: "v1", Kind: "List", Items: []*vpaimport.Policy{}}
+	list := policyList{APIVersion: "v1", Kind: "List", Items: []*policyfile.Written{}}
 	for i := range vpas {
 		made, notes := vpaimport.Import(&vpas[i], containersOf(ctx, c, &vpas[i]))
 		for _, note := range notes {
@@ -105,7 +106,7 @@ func importVPAs(ctx context.Context, env *environment, names []string) error {
 }
 
 // takenNames are those of AttunePolicies that there are or that are printed.
-type takenNames map[vpaimport.Metadata]bool
+type takenNames map[policyfile.Metadata]bool
 
 // namesOfPolicies returns the names of the policies of the scope. Who may not list them is told so.
 func namesOfPolicies(ctx context.Context, env *environment, c client.Client) (takenNames, error) {
@@ -120,13 +121,13 @@ func namesOfPolicies(ctx context.Context, env *environment, c client.Client) (ta
 	}
 	names := takenNames{}
 	for i := range policies.Items {
-		names[vpaimport.Metadata{Name: policies.Items[i].Name, Namespace: policies.Items[i].Namespace}] = true
+		names[policyfile.Metadata{Name: policies.Items[i].Name, Namespace: policies.Items[i].Namespace}] = true
 	}
 	return names, nil
 }
 
 // choose gives a printed policy, which has the name of its VPA, one that is free.
-func (n takenNames) choose(env *environment, of *vpaimport.Metadata) {
+func (n takenNames) choose(env *environment, of *policyfile.Metadata) {
 	vpa := of.Name
 	for n[*of] {
 		of.Name += "-vpa"
@@ -140,11 +141,11 @@ func (n takenNames) choose(env *environment, of *vpaimport.Metadata) {
 
 // advise says what is to be done with the VPAs. One whose policy only recommends is the only autoscaler that works.
 func (l policyList) advise(env *environment) {
-	if slices.ContainsFunc(l.Items, (*vpaimport.Policy).Acts) {
+	if slices.ContainsFunc(l.Items, (*policyfile.Written).Acts) {
 		env.note("attune applies nothing to a workload as long as a VerticalPodAutoscaler sizes it: where the printed policy acts, " +
 			"set the VerticalPodAutoscaler's updateMode to Off, or delete it")
 	}
-	if slices.ContainsFunc(l.Items, func(p *vpaimport.Policy) bool { return !p.Acts() }) {
+	if slices.ContainsFunc(l.Items, func(p *policyfile.Written) bool { return !p.Acts() }) {
 		env.note("where the printed policy only recommends, the VerticalPodAutoscaler goes on as before: " +
 			"switch the policy's updateStrategy.type before the VerticalPodAutoscaler is stopped")
 	}

@@ -4,7 +4,7 @@
 // A command line takes this way:
 //
 //  1. run (root.go) parses it and calls one verb: status, recommendations, savings, explain, diff, history, pause,
-//     resume, undo, node, ui, backtest, doctor, import.
+//     resume, undo, node, ui, backtest, doctor, import, wizard.
 //  2. The verb selects recommendations or workloads by names, -n, -A and -l (selection.go, target.go).
 //  3. It makes an answer, a document, from objects of the API server or from files (explained.go,
 //     explain_files.go).
@@ -25,13 +25,15 @@ import (
 
 	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"attune.io/attune/cmd/kubectl-attune/sparkline"
 )
 
 // main connects run with the process. The exit code is set last, after the context's handler has been removed.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-	env := &environment{IOStreams: streams, now: time.Now, cluster: newKubeconfig()}
+	env := &environment{IOStreams: streams, now: time.Now, cluster: newKubeconfig(), asks: term.IsTerminal(int(os.Stdin.Fd())), utf8: sparkline.UTF8(os.Getenv)}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		env.terminal = os.Stderr
 	}

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 
 	"sigs.k8s.io/yaml"
 )
@@ -20,6 +18,8 @@ const (
 	// formatJSON and formatYAML have the same fields, which are a contract.
 	formatJSON format = "json"
 	formatYAML format = "yaml"
+	// formatKRR is JSON of another program's shape; recommendations alone has it.
+	formatKRR format = "krr"
 	// formatHTML is a page that stands alone; backtest alone has it.
 	formatHTML format = "html"
 )
@@ -33,11 +33,22 @@ func (f *format) Type() string { return "format" }
 // Set implements pflag.Value. It refuses unknown formats.
 func (f *format) Set(value string) error {
 	switch known := format(value); known {
-	case formatTable, formatWide, formatJSON, formatYAML, formatHTML:
+	case formatTable, formatWide, formatJSON, formatYAML, formatKRR, formatHTML:
 		*f = known
 		return nil
 	}
-	return fmt.Errorf("use table, wide, json or yaml, or html with backtest")
+	return fmt.Errorf("use table, wide, json or yaml, krr with recommendations, or html with backtest")
+}
+
+// fits returns one sentence where a verb does not have the format.
+func (f *format) fits(verb string) error {
+	switch {
+	case *f == formatHTML && verb != "backtest":
+		return fmt.Errorf("-o html is a page of backtest: use table, wide, json or yaml with %s", verb)
+	case *f == formatKRR && verb != "recommendations":
+		return fmt.Errorf("-o krr is for recommendations: use table, wide, json or yaml with %s", verb)
+	}
+	return nil
 }
 
 // document is the answer of a verb. Its JSON and YAML are a contract with scripts.
@@ -54,12 +65,12 @@ func (e *environment) print(answer document) error {
 		if err != nil || !changed {
 			return err
 		}
-		if separator := map[format]string{formatYAML: "---", formatJSON: ""}; !first {
+		if separator := map[format]string{formatYAML: "---", formatJSON: "", formatKRR: ""}; !first {
 			fmt.Fprintln(e.Out, separator[e.format])
 		}
 	}
 	switch e.format {
-	case formatJSON:
+	case formatJSON, formatKRR:
 		// The JSON is indented, since people read it too.
 		encoder := json.NewEncoder(e.Out)
 		// Messages hold signs such as < and &, which need no escapes outside of HTML.
@@ -75,42 +86,4 @@ func (e *environment) print(answer document) error {
 		return err
 	}
 	return answer.Human(e.Out, e.format == formatWide)
-}
-
-// escaping is a writer that escapes control characters, except line breaks and tabs. Messages of objects and
-// answers of usage sources are written by others; without it, a message could move the cursor or change the title
-// of the user's terminal.
-type escaping struct{ io.Writer }
-
-// Write implements io.Writer.
-// It returns the number of bytes of p, not of the escaped text, as io.Writer demands.
-func (e escaping) Write(p []byte) (int, error) {
-	// Nearly all texts have nothing to escape and are written as they are.
-	if !bytes.ContainsFunc(p, isControl) {
-		return e.Writer.Write(p)
-	}
-	safe := make([]byte, 0, len(p)+16)
-	for _, r := range string(p) {
-		if isControl(r) {
-			quoted := strconv.QuoteRuneToASCII(r)
-			safe = append(safe, quoted[1:len(quoted)-1]...)
-			continue
-		}
-		safe = append(safe, string(r)...)
-	}
-	if _, err := e.Writer.Write(safe); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-// isControl recognises the C0 and C1 controls, DEL, and the Unicode marks that change the direction of text.
-func isControl(r rune) bool {
-	switch {
-	case r == '\n' || r == '\t':
-		return false
-	case r < 0x20, 0x7f <= r && r < 0xa0:
-		return true
-	}
-	return 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069
 }

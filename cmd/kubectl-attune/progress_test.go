@@ -11,18 +11,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-func TestProgressLines(t *testing.T) {
-	p := &progress{}
-	for want, line := range map[string]string{
-		"[........................]   0 %, 0s: web":                                         p.line(0, 0, "web"),
-		"[######..................]  25 %, 3s, 9s left: web":                                p.line(0.25, 3*time.Second, "web"),
-		"[########################] 100 %, 1m0s, 0s left: …oyment/very-long-name-of-it/app": p.line(1.5, time.Minute, "a-namespace-that-is-long/Deployment/very-long-name-of-it/app"),
-		`[############............]  50 %, 2s, 2s left: \x1b[31m red \a`:                    p.line(0.5, 2*time.Second, "\x1b[31m\nred\t\a"),
-	} {
-		assert.Equal(t, want, line)
-	}
-}
-
 // It is shown on a terminal only, seldom, and taken away at the end; the answer is the same.
 func TestProgressOfABacktest(t *testing.T) {
 	f := newFiles(t, daily("web", 3, 0.4, 200)+daily("db", 3, 2, 3000)+daily("cache", 3, 2, 3000), anyPolicy)

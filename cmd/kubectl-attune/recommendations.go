@@ -27,7 +27,8 @@ func newRecommendations(env *environment) *cobra.Command {
 		Short:   "Compare what each container's template asks with what is recommended",
 		Long: "Compare what each container's template asks with what is recommended.\n\n" +
 			"Savings are what the targets would save over all replicas, held or not; negative ones are growth. A dash is a value that is not set, or\n" +
-			"not known: what is held shows why. There is no finding: diff has one.",
+			"not known: what is held shows why. There is no finding: diff has one.\n" +
+			"-o krr is the JSON of robusta-dev/krr (-f json), for scripts that read that.",
 		Example:           "  kubectl attune recommendations\n  kubectl attune recommendations statefulset/db -o wide",
 		ValidArgsFunction: env.completesWorkloads(0),
 		RunE:              func(cmd *cobra.Command, args []string) error { return runRecommendations(cmd.Context(), env, args) },
@@ -39,6 +40,9 @@ func runRecommendations(ctx context.Context, env *environment, args []string) er
 	all, err := env.explainSelected(ctx, args)
 	if err != nil {
 		return err
+	}
+	if env.format == formatKRR {
+		return printKRR(ctx, env, all)
 	}
 	answer := recommendationReport{Recommendations: []recommendation{}}
 	for _, one := range all {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"attune.io/attune/cmd/kubectl-attune/terminal"
 	"attune.io/attune/cmd/kubectl-attune/watch"
 )
 
@@ -31,6 +32,10 @@ type environment struct {
 	genericiooptions.IOStreams
 	// terminal is stderr where that is a terminal, else nil. Unlike ErrOut it takes control characters.
 	terminal io.Writer
+	// utf8: the terminal shows Unicode, by its locale.
+	utf8 bool
+	// asks: stdin is a terminal, so that questions have somebody who answers them.
+	asks bool
 	// now returns the present time.
 	now func() time.Time
 	// cluster connects to the API server when a verb asks for it.
@@ -69,7 +74,7 @@ func (e *environment) watched(command *cobra.Command) *cobra.Command {
 // run carries out one command line and returns its exit code. All output goes through escaping.
 func run(ctx context.Context, env *environment, args []string) int {
 	// Every text may hold what others wrote into objects of the cluster, errors included.
-	env.Out, env.ErrOut = escaping{env.Out}, escaping{env.ErrOut}
+	env.Out, env.ErrOut = terminal.Escaping{Writer: env.Out}, terminal.Escaping{Writer: env.ErrOut}
 	root := newRoot(env)
 	root.SetArgs(args)
 	root.SetIn(env.In)
@@ -90,7 +95,7 @@ func run(ctx context.Context, env *environment, args []string) int {
 // verbs are in the order of the help page.
 // Each function makes one command. A verb that is missing here does not exist.
 var verbs = []func(*environment) *cobra.Command{
-	newStatus, newRecommendations, newSavings, newExplain, newDiff, newHistory, newPause, newResume, newUndo, newNode, newUI, newBacktest, newDoctor, newImport,
+	newStatus, newRecommendations, newSavings, newExplain, newDiff, newHistory, newPause, newResume, newUndo, newNode, newUI, newBacktest, newDoctor, newImport, newWizard,
 }
 
 // newRoot makes the command kubectl-attune with its verbs and the flags that all of them have.
@@ -105,10 +110,7 @@ func newRoot(env *environment) *cobra.Command {
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl attune"},
 		// Before a verb does anything: pause and undo write.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if env.format == formatHTML && cmd.Name() != "backtest" {
-				return fmt.Errorf("-o html is a page of backtest: use table, wide, json or yaml with %s", cmd.Name())
-			}
-			return nil
+			return env.format.fits(cmd.Name())
 		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -119,7 +121,7 @@ func newRoot(env *environment) *cobra.Command {
 	env.format = formatTable
 	env.cluster.AddFlags(root.PersistentFlags())
 	env.scope.addFlags(root.PersistentFlags())
-	root.PersistentFlags().VarP(&env.format, "output", "o", "table, wide, json or yaml; backtest: html too")
+	root.PersistentFlags().VarP(&env.format, "output", "o", "table, wide, json or yaml; backtest: html too; recommendations: krr too")
 	for _, verb := range verbs {
 		root.AddCommand(verb(env))
 	}

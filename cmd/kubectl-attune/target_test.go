@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/workloadname"
 	"attune.io/attune/internal/workload"
 )
 
@@ -20,9 +21,9 @@ func TestEveryKindHasItsNamesAndObjects(t *testing.T) {
 	}
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
-			require.NotEmpty(t, kindNames[kind])
-			for _, name := range append(kindNames[kind], string(kind)) {
-				id, err := parseWorkload(name+"/web", "shop")
+			require.NotEmpty(t, workloadname.Kinds[kind])
+			for _, name := range append(workloadname.Kinds[kind], string(kind)) {
+				id, err := workloadname.Parse(name+"/web", "shop")
 				require.NoError(t, err)
 				assert.Equal(t, workload.Identity{Kind: kind, Namespace: "shop", Name: "web"}, id)
 			}

@@ -25,6 +25,7 @@ var answers = []struct {
 	{"recommendations.txt", []string{"recommendations"}, exitOK},
 	{"recommendations-all-wide.txt", []string{"recommendations", "-A", "-o", "wide"}, exitOK},
 	{"recommendations-named.json", []string{"recommendations", "deploy/web", "-o", "json"}, exitOK},
+	{"recommendations-krr.json", []string{"recommendations", "-A", "-o", "krr"}, exitOK},
 	{"savings.txt", []string{"savings"}, exitOK},
 	{"savings-all-wide.txt", []string{"savings", "-A", "-o", "wide"}, exitOK},
 	{"savings-named.json", []string{"savings", "deploy/web", "-o", "json"}, exitOK},

@@ -67,6 +67,8 @@ type Container struct {
 	Steps []Step `json:"steps"`
 	// Pods are the running pods, each with its own next step; nil where files were explained.
 	Pods []Pod `json:"pods,omitempty"`
+	// Usage is a line of text for each resource, for people alone; empty: there is none.
+	Usage [2]string `json:"-"`
 }
 
 // Pod is one running pod and its next step towards the target.

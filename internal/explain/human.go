@@ -74,6 +74,9 @@ func (w *writer) container(c Container, wide bool) {
 	w.line("Container %s: %s", c.Name, c.Basis())
 	for _, r := range recommender.Resources {
 		w.line("  %s", c.Summary(r))
+		if c.Usage[r] != "" {
+			w.line("    usage  %s", c.Usage[r])
+		}
 		for _, hold := range c.Holds {
 			if hold.Resource == r.String() {
 				w.line("    held, %s", hold.Text())

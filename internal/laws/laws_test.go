@@ -82,6 +82,8 @@ var laws = []law{
 	{"cmd/kubectl-attune/diffanswer", client, "answers are made of values"},
 	{"cmd/kubectl-attune/nearest", client, "which policy is the nearest is decided by pure code"},
 	{"cmd/kubectl-attune/savingsanswer", client, "answers are made of values"},
+	{"cmd/kubectl-attune/krr", client, "answers are made of values"},
+	{"cmd/kubectl-attune/wizard", client, "the wizard asks a person; what it knows of a cluster comes through an interface"},
 	{"cmd/kubectl-attune/doctor", func(from, d string, standard bool) bool {
 		return from != module+"cmd/kubectl-attune/doctor/look" && client(from, d, standard)
 	}, "the doctor judges values; look reads them"},

@@ -163,6 +163,33 @@ func TestThePluginAsAUserRunsIt(t *testing.T) {
 			"notCounted": map[string]any{"skippedWorkloads": 0.0, "heldWorkloads": 0.0, "heldResources": 1.0},
 		}, answer.Total)
 	})
+	t.Run("recommendations as KRR writes them", func(t *testing.T) {
+		out, errOut, code := p.run("recommendations", "-o", "krr")
+		require.Zero(t, code, errOut)
+		var answer struct {
+			Scans []any
+			Score int
+		}
+		require.NoError(t, json.Unmarshal([]byte(out), &answer))
+		amounts := func(cpu, memory any) map[string]any { return map[string]any{"cpu": cpu, "memory": memory} }
+		judged := func(value any, severity string) map[string]any {
+			return map[string]any{"value": value, "severity": severity}
+		}
+		assert.Equal(t, []any{map[string]any{
+			"object": map[string]any{
+				"cluster": "here", "namespace": p.namespace, "kind": "Deployment", "name": "web", "container": "app", "hpa": nil, "warnings": []any{},
+				"pods":   []any{map[string]any{"name": "web-7c9-a", "deleted": false}, map[string]any{"name": "web-7c9-b", "deleted": false}},
+				"labels": map[string]any{"tier": "api"}, "annotations": nil,
+				"allocations": map[string]any{"requests": amounts(0.5, 1024.*1048576), "limits": amounts(nil, nil), "info": map[string]any{}},
+			},
+			"recommended": map[string]any{
+				"requests": amounts(judged(0.2, "WARNING"), judged("?", "UNKNOWN")), "limits": amounts(judged(nil, "GOOD"), judged("?", "UNKNOWN")),
+				"info": amounts(nil, "AllowDecrease: 1Gi to 512Mi is -50 %; memory is lowered only with allowDecrease"),
+			},
+			"severity": "WARNING", "metrics": map[string]any{},
+		}}, answer.Scans)
+		assert.Equal(t, 30, answer.Score)
+	})
 	t.Run("doctor", func(t *testing.T) {
 		out, errOut, code := p.run("doctor", "-o", "json", "--operator-namespace", p.namespace)
 		assert.Equal(t, 2, code, errOut)

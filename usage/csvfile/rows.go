@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // header holds the names of the columns, in their order. A file with other columns, or in another order, is
@@ -77,7 +80,7 @@ func (r *rows) next() (row, bool, error) {
 	}
 	line, _ := r.csv.FieldPos(0)
 	if len(fields) != len(header) {
-		return row{}, false, r.wrong(line, "%d fields where %d are expected: %s", len(fields), len(header), strings.Join(header, ","))
+		return row{}, false, r.wrong(line, "%d fields where %d are expected (%s); web,1700000000,0.25,268435456 would do", len(fields), len(header), strings.Join(header, ","))
 	}
 	parsed, err := parse(fields)
 	if err != nil {
@@ -108,9 +111,9 @@ func (r *rows) wrong(line int, format string, arguments ...any) error {
 func (r *rows) unreadable(err error) error {
 	var syntax *csv.ParseError
 	if errors.As(err, &syntax) {
-		return r.wrong(syntax.Line, "%w", syntax.Err)
+		return r.wrong(syntax.Line, "%w; a name in quotes, with each quote in it twice, would do", syntax.Err)
 	}
-	return fmt.Errorf("%s: after line %d: %w", r.name, r.report.Rows+1, err)
+	return fmt.Errorf("%s: after line %d: %w: the file is cut off or damaged; write it again", r.name, r.report.Rows+1, err)
 }
 
 // parse converts the fields of a row. The number of fields is right already.
@@ -119,16 +122,16 @@ func parse(fields []string) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	cpu, err := parseAmount(header[2], strings.TrimSpace(fields[2]))
+	cpu, err := cpuColumn.parse(strings.TrimSpace(fields[2]))
 	if err != nil {
 		return row{}, err
 	}
-	memory, err := parseAmount(header[3], strings.TrimSpace(fields[3]))
+	memory, err := memoryColumn.parse(strings.TrimSpace(fields[3]))
 	if err != nil {
 		return row{}, err
 	}
 	if fields[0] == "" {
-		return row{}, errors.New("series_id is empty: every row names its series")
+		return row{}, errors.New("series_id is empty; shop/web/app would do: every row names its series")
 	}
 	return row{id: fields[0], sample: Sample{At: at, CPUCores: cpu, MemoryBytes: memory}}, nil
 }
@@ -142,24 +145,55 @@ func parseTime(field string) (int64, error) {
 	seconds, err := strconv.ParseFloat(field, 64)
 	switch {
 	case err != nil || math.IsNaN(seconds) || seconds < 0:
-		return 0, fmt.Errorf("timestamp %q is not a time in Unix seconds, such as 1700000000", field)
+		return 0, fmt.Errorf("timestamp %q is not a time in Unix seconds; %d would do", field, secondsOf(field))
+	case seconds >= maxSeconds && seconds < maxSeconds*1000:
+		return 0, fmt.Errorf("timestamp %q is too large for Unix seconds: are these milliseconds? then %d would do", field, int64(seconds/1000))
 	case seconds >= maxSeconds:
-		return 0, fmt.Errorf("timestamp %q is too large for Unix seconds: are these milliseconds?", field)
+		return 0, fmt.Errorf("timestamp %q is too large for Unix seconds; 1700000000 would do", field)
 	}
 	return int64(math.Round(seconds * 1000)), nil
 }
 
-// parseAmount reads an amount of cores or bytes. An empty field and NaN, in any case of letters, are NaN.
-func parseAmount(column, field string) (float64, error) {
+// secondsOf a date are those that it means, where that is plain; else they are an example.
+func secondsOf(field string) int64 {
+	for _, layout := range []string{time.RFC3339, time.DateTime, time.DateOnly} {
+		if at, err := time.Parse(layout, field); err == nil && at.Unix() >= 0 {
+			return at.Unix()
+		}
+	}
+	return 1700000000
+}
+
+// column of amounts. would is an amount that would do.
+type column struct{ name, unit, would string }
+
+var (
+	cpuColumn    = column{header[2], "cores", "0.25"}
+	memoryColumn = column{header[3], "bytes", "268435456"}
+)
+
+// parse reads an amount. An empty field and NaN, in any case of letters, are NaN.
+func (c column) parse(field string) (float64, error) {
 	if field == "" || strings.EqualFold(field, "nan") {
 		return math.NaN(), nil
 	}
 	amount, err := strconv.ParseFloat(field, 64)
 	switch {
 	case err != nil || math.IsNaN(amount) || math.IsInf(amount, 0):
-		return 0, fmt.Errorf("%s %q is not a number; leave the field empty where nothing was measured", column, field)
+		return 0, fmt.Errorf("%s %q is not a number of %s; %s would do, and an empty field where nothing was measured", c.name, field, c.unit, c.meant(field))
 	case amount < 0:
-		return 0, fmt.Errorf("%s %q is negative; leave the field empty where nothing was measured", column, field)
+		return 0, fmt.Errorf("%s %q is negative; %s would do, and an empty field where nothing was measured", c.name, field, c.would)
 	}
 	return amount, nil
+}
+
+// meant is what a Kubernetes quantity means, such as 500m or 256Mi; of anything else, and with an exponent, it is an example.
+func (c column) meant(field string) string {
+	if len(field) > 16 || strings.ContainsAny(field, "eE") {
+		return c.would
+	}
+	if quantity, err := resource.ParseQuantity(field); err == nil && quantity.Sign() >= 0 {
+		return strconv.FormatFloat(quantity.AsApproximateFloat64(), 'f', -1, 64)
+	}
+	return c.would
 }

@@ -19,27 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/policyfile"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/quantity"
 	"attune.io/attune/internal/workload"
 )
-
-// Policy is an AttunePolicy as a user writes it: without status and without what the API server fills in.
-type Policy struct {
-	APIVersion string                    `json:"apiVersion"`
-	Kind       string                    `json:"kind"`
-	Metadata   Metadata                  `json:"metadata"`
-	Spec       v1alpha1.AttunePolicySpec `json:"spec"`
-}
-
-// Acts reports whether the policy changes pods. Import writes the type of every policy.
-func (p *Policy) Acts() bool { return *p.Spec.UpdateStrategy.Type != v1alpha1.UpdateRecommend }
-
-// Metadata of a policy.
-type Metadata struct {
-	Name      string `json:"name"`
-	Namespace string `json:"namespace"`
-}
 
 // vpa is what is read of a VPA's spec.
 type vpa struct {
@@ -102,7 +86,7 @@ func target(namespace, apiVersion, kind, name string) (workload.Identity, bool) 
 
 // Import returns the policy of a VPA, and a sentence for each setting that has no counterpart. nil: there can be no
 // policy, and a sentence says why. containers are those of the workload; nil: they are not known.
-func Import(object *unstructured.Unstructured, containers []string) (*Policy, []string) {
+func Import(object *unstructured.Unstructured, containers []string) (*policyfile.Written, []string) {
 	x := &importer{name: object.GetNamespace() + "/" + object.GetName(), containers: containers}
 	spec, _ := object.Object["spec"].(map[string]any)
 	text, err := json.Marshal(spec)
@@ -123,10 +107,7 @@ func Import(object *unstructured.Unstructured, containers []string) (*Policy, []
 	x.bounds()
 	x.boost()
 	x.rest(spec)
-	made := &Policy{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: "AttunePolicy",
-		Metadata: Metadata{Name: object.GetName(), Namespace: object.GetNamespace()}, Spec: x.spec,
-	}
+	made := policyfile.Write(policyfile.Metadata{Name: object.GetName(), Namespace: object.GetNamespace()}, x.spec)
 	if _, err := policy.Resolve(nil, nil, &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: made.Metadata.Name}, Spec: x.spec}); err != nil {
 		x.note("its policy has to be corrected before it is accepted: %v", err)
 	}

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"attune.io/attune/cmd/kubectl-attune/policyfile"
 )
 
 // imported returns the policy's spec as YAML without its target, and the notes without the VPA's name.
@@ -24,7 +26,7 @@ func imported(t *testing.T, spec string, containers ...string) (string, []string
 
 // result of one import; its notes are without the VPA's name.
 type result struct {
-	made  *Policy
+	made  *policyfile.Written
 	notes []string
 }
 

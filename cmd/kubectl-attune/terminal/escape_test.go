@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 		"not UTF-8: \xff, \x1b]0;x\a": `not UTF-8: \ufffd, \x1b]0;x\a`,
 	} {
 		var out bytes.Buffer
-		n, err := escaping{&out}.Write([]byte(in))
+		n, err := Escaping{&out}.Write([]byte(in))
 		require.NoError(t, err)
 		assert.Equal(t, len(in), n)
 		if in[0] == 'n' {

@@ -1,4 +1,5 @@
-package main
+// Package progress shows on a terminal how far a long run is.
+package progress
 
 import (
 	"bytes"
@@ -7,10 +8,12 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"attune.io/attune/cmd/kubectl-attune/terminal"
 )
 
-// progress shows on a terminal how far a long run is. It keeps nothing of what it showed.
-type progress struct {
+// Progress shows on a terminal how far a long run is. It keeps nothing of what it showed.
+type Progress struct {
 	// terminal is nil where stderr is none: then nothing is shown, so that logs of CI jobs stay readable.
 	terminal io.Writer
 	now      func() time.Time
@@ -26,13 +29,13 @@ const (
 	mostShown  = 32
 )
 
-// newProgress begins to show.
-func newProgress(env *environment) *progress {
-	return &progress{terminal: env.terminal, now: env.now, began: env.now()}
+// New begins to show. terminal is nil where there is none.
+func New(terminal io.Writer, now func() time.Time) *Progress {
+	return &Progress{terminal: terminal, now: now, began: now()}
 }
 
-// at shows what is under way, and which part of all is done; 0: not known.
-func (p *progress) at(part float64, what string) {
+// At shows what is under way, and which part of all is done; 0: not known.
+func (p *Progress) At(part float64, what string) {
 	now := p.now()
 	if p.terminal == nil || now.Sub(p.began) < showsEvery || now.Sub(p.shown) < showsEvery {
 		return
@@ -42,7 +45,7 @@ func (p *progress) at(part float64, what string) {
 }
 
 // line is such as [######..................]  25 %, 3s, 9s left: shop/Deployment/web/app.
-func (p *progress) line(part float64, took time.Duration, what string) string {
+func (p *Progress) line(part float64, took time.Duration, what string) string {
 	part = min(max(part, 0), 1)
 	full := int(math.Round(part * barWidth))
 	left := ""
@@ -55,7 +58,7 @@ func (p *progress) line(part float64, took time.Duration, what string) string {
 // shortened is the end of a name, which tells more than its beginning, without anything that a terminal would obey.
 func shortened(name string) string {
 	var safe bytes.Buffer
-	_, _ = escaping{&safe}.Write([]byte(strings.Join(strings.Fields(name), " ")))
+	_, _ = terminal.Escaping{Writer: &safe}.Write([]byte(strings.Join(strings.Fields(name), " ")))
 	runes := []rune(safe.String())
 	if len(runes) > mostShown {
 		return "…" + string(runes[len(runes)-mostShown+1:])
@@ -63,8 +66,8 @@ func shortened(name string) string {
 	return string(runes)
 }
 
-// done takes away what was shown.
-func (p *progress) done() {
+// Done takes away what was shown.
+func (p *Progress) Done() {
 	if p.terminal != nil && !p.shown.IsZero() {
 		fmt.Fprint(p.terminal, "\r\x1b[K")
 	}

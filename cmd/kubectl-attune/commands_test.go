@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/yaml"
+)
+
+// written are commands of a text: from "kubectl attune" to what ends one in a shell, in a sentence or on a line.
+var written = regexp.MustCompile(`kubectl attune ([^|>;&()\n` + "`" + `]+)`)
+
+// parses reports whether the plugin knows a command: its verb, its flags and how many arguments it takes.
+func parses(t *testing.T, args []string) error {
+	t.Helper()
+	var discarded bytes.Buffer
+	root := newRoot(&environment{IOStreams: genericiooptions.IOStreams{In: &discarded, Out: &discarded, ErrOut: &discarded}, cluster: newKubeconfig()})
+	command, rest, err := root.Find(args)
+	if err != nil {
+		return err
+	}
+	if err := command.ParseFlags(rest); err != nil {
+		return err
+	}
+	return command.ValidateArgs(command.Flags().Args())
+}
+
+// words of a command as a shell splits it, without redirections.
+func words(command string) (all []string) {
+	for _, word := range strings.Fields(strings.ReplaceAll(command, `"`, "")) {
+		switch word {
+		case "2":
+		case "#":
+			return all
+		default:
+			all = append(all, word)
+		}
+	}
+	return all
+}
+
+// k9sPlugins are those of k9s's own format; an unknown field is refused, as by its schema.
+type k9sPlugins struct {
+	Plugins map[string]struct {
+		ShortCut    string   `json:"shortCut"`
+		Description string   `json:"description"`
+		Scopes      []string `json:"scopes"`
+		Command     string   `json:"command"`
+		Background  bool     `json:"background"`
+		Confirm     bool     `json:"confirm"`
+		Args        []string `json:"args"`
+	} `json:"plugins"`
+}
+
+// What k9s is told to run is what the plugin knows, in every view in which it has the key.
+func TestK9sPlugins(t *testing.T) {
+	text, err := os.ReadFile("../../docs/k9s/plugins.yaml")
+	require.NoError(t, err)
+	var of k9sPlugins
+	require.NoError(t, yaml.UnmarshalStrict(text, &of))
+	require.NotEmpty(t, of.Plugins)
+	keys, verbs := map[string]bool{}, map[string]bool{}
+	for name, plugin := range of.Plugins {
+		assert.NotEmpty(t, plugin.Description, name)
+		assert.NotEmpty(t, plugin.Scopes, name)
+		assert.False(t, keys[plugin.ShortCut], "%s: two plugins have the key %s", name, plugin.ShortCut)
+		keys[plugin.ShortCut] = true
+		for _, view := range plugin.Scopes {
+			fill := strings.NewReplacer("$RESOURCE_NAME", view, "$NAMESPACE", "shop", "$NAME", "web", "$CONTEXT", "here")
+			line := fill.Replace(plugin.Command + " " + strings.Join(plugin.Args, " "))
+			assert.NotContains(t, line, "$", "%s: k9s has no such variable", name)
+			commands := written.FindAllStringSubmatch(line, -1)
+			require.Len(t, commands, 1, line)
+			args := words(commands[0][1])
+			assert.NoError(t, parses(t, args), line)
+			verbs[args[0]] = true
+			assert.Equal(t, args[0] == "pause", plugin.Confirm, "%s: what writes is confirmed", name)
+		}
+	}
+	for _, verb := range []string{"explain", "status", "history", "pause"} {
+		assert.True(t, verbs[verb], verb)
+	}
+}
+
+// Every command in the manifest for krew, in the page of the plugin and in its own help is one that it knows.
+func TestCommandsThatAreWrittenDown(t *testing.T) {
+	texts := map[string]string{}
+	for _, path := range []string{"../../config/krew/attune.yaml", "../../docs/cli.md"} {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		texts[path] = string(text)
+	}
+	var commands func(of *cobra.Command)
+	commands = func(of *cobra.Command) {
+		texts["help of "+of.Name()] = of.Example
+		for _, one := range of.Commands() {
+			commands(one)
+		}
+	}
+	commands(newRoot(&environment{cluster: newKubeconfig()}))
+	found := 0
+	for where, text := range texts {
+		for _, line := range strings.Split(text, "\n") {
+			line = strings.TrimPrefix(strings.TrimSpace(line), "$ ")
+			switch {
+			case strings.HasSuffix(where, ".yaml"):
+			case !strings.HasPrefix(line, "kubectl attune "), strings.ContainsAny(line, "[…"), strings.Contains(line, "POLICY"):
+				continue // a sentence, or a synopsis
+			}
+			for _, command := range written.FindAllStringSubmatch(line, -1) {
+				args, _, _ := strings.Cut(command[1], " says ")
+				found++
+				assert.NoError(t, parses(t, words(strings.TrimSuffix(args, ":"))), "%s: %s", where, line)
+			}
+		}
+	}
+	assert.Greater(t, found, 20)
+	assert.Error(t, parses(t, []string{"status", "--colour"}))
+	assert.Error(t, parses(t, []string{"stats"}))
+}

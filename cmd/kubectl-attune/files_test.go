@@ -1,0 +1,81 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Every reader of a user's file names the file, the place in it, and what would do: a line of a table, a field of an object.
+func TestFilesThatAreWrong(t *testing.T) {
+	const header, row = "series_id,timestamp,cpu_cores,memory_bytes\n", "web,1700000000,0.25,268435456\n"
+	policyOf := func(spec string) string { return policyHeader + "spec: " + spec + "\n" }
+	readers := map[string]struct {
+		args []string
+		// files by the ways in which they are wrong.
+		files map[string][2]string
+	}{
+		"usage.csv": {
+			args: []string{"explain --usage usage.csv --policy good.yaml --current cpu=1", "backtest --trace usage.csv", "backtest --trace usage.csv --sweep risk=1"},
+			files: map[string][2]string{
+				"a number":        {header + strings.Repeat(row, 15) + "web,1700000300,abc,1\n", `usage.csv: line 17: cpu_cores "abc" is not a number of cores; 0.25 would do`},
+				"a quantity":      {header + row + "web,1700000300,0.2,1Gi\n", `usage.csv: line 3: memory_bytes "1Gi" is not a number of bytes; 1073741824 would do`},
+				"a negative":      {header + "web,1700000300,-1,1\n", `usage.csv: line 2: cpu_cores "-1" is negative; 0.25 would do`},
+				"a date":          {header + "web,2023-11-14T22:13:20Z,1,1\n", `usage.csv: line 2: timestamp "2023-11-14T22:13:20Z" is not a time in Unix seconds; 1700000000 would do`},
+				"a field less":    {header + row + "web,1700000300,0.2\n", "usage.csv: line 3: 3 fields where 4 are expected"},
+				"a quote":         {header + "we\"b,1700000300,1,1\n", "usage.csv: line 2: bare \" in non-quoted-field; a name in quotes"},
+				"another header":  {"time,cpu\n", `usage.csv: line 1: the header is "time,cpu": it must be "series_id,timestamp,cpu_cores,memory_bytes"`},
+				"an empty one":    {"", "usage.csv: line 1: the file is empty: it must begin with the header"},
+				"nothing to read": {"-", "reading usage: open usage.csv: no such file or directory"},
+			},
+		},
+		"usage.csv.gz": {
+			args:  []string{"explain --usage usage.csv.gz --policy good.yaml --current cpu=1", "backtest --trace usage.csv.gz"},
+			files: map[string][2]string{"no gzip": {header + row, "usage.csv.gz: the name says gzip, the content does not (gzip: invalid header): rename the file or pack it"}},
+		},
+		"policy.yaml": {
+			args: []string{"explain --usage good.csv --policy policy.yaml --current cpu=1", "backtest --trace good.csv --policy policy.yaml"},
+			files: map[string][2]string{
+				"a line":          {policyHeader + "spec: {targetRef\n  x: [\n", "policy.yaml: it is not YAML: yaml: line "},
+				"a field":         {policyOf("{targetRef: {kind: Deployment}, cpu: {percentil: 95}}"), "policy.yaml: spec.cpu.percentil is no field: spec.cpu has "},
+				"a value":         {policyOf("{targetRef: {kind: Deployment}, cpu: {percentile: 97}}"), "policy.yaml: cpu.percentile 97 "},
+				"another kind":    {"apiVersion: attune.io/v1alpha1\nkind: Policy\n", `policy.yaml: kind "Policy" has no place here: use AttunePolicy`},
+				"nothing":         {"", "policy.yaml: it holds no AttunePolicy: add a document"},
+				"nothing to read": {"-", "reading the policy: open policy.yaml: no such file or directory"},
+			},
+		},
+		"demands.yaml": {
+			args: []string{"node --file demands.yaml"},
+			files: map[string][2]string{
+				"a line":          {"pods:\n- name: a\n  containers: [\n", "demands.yaml: it is not YAML: yaml: line "},
+				"a field":         {"pods: [{name: a, containers: [{name: b, cpus: {base: 1}}]}]\n", "demands.yaml: pods[0].containers[0].cpus is no field: pods[0].containers[0] has "},
+				"a value":         {"pods: [{name: a, containers: [{name: b, cpu: {base: half, peak: 1}}]}]\n", `demands.yaml: pods[0].containers[0].cpu.base "half"`},
+				"nothing":         {"", "demands.yaml: it holds no demands: write allocatable and pods"},
+				"nothing to read": {"-", "reading the demands: open demands.yaml: no such file or directory"},
+			},
+		},
+	}
+	for name, reader := range readers {
+		for way, file := range reader.files {
+			for _, args := range reader.args {
+				t.Run(name+"/"+way+"/"+args, func(t *testing.T) {
+					t.Chdir(t.TempDir())
+					for path, text := range map[string]string{"good.csv": header + row, "good.yaml": anyPolicy, name: file[0]} {
+						if text != "-" {
+							require.NoError(t, os.WriteFile(filepath.Clean(path), []byte(text), 0o600))
+						}
+					}
+					got := cliTest{t: t}.run(strings.Fields(args)...)
+					assert.Equal(t, exitError, got.code)
+					assert.Empty(t, got.out)
+					assert.True(t, strings.HasPrefix(got.errOut, "error: "+file[1]), got.errOut)
+					assert.Equal(t, 1, strings.Count(got.errOut, "\n"), "one line: %s", got.errOut)
+				})
+			}
+		}
+	}
+}

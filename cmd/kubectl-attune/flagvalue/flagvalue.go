@@ -1,0 +1,138 @@
+// Package flagvalue has the values of flags that are more than a text or a number: amounts of resources, times and periods.
+// All implement pflag.Value, and refuse with a sentence that says what would do.
+package flagvalue
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+)
+
+// Amounts is the value of a flag such as cpu=500m,memory=1Gi.
+type Amounts struct {
+	// Of is indexed by recommender.Resource, in millicores and bytes; 0: not given.
+	Of [2]recommender.Amount
+	// text is the flag as given.
+	text string
+	// Given is true once the flag was given, also with amounts of 0.
+	Given bool
+}
+
+// String implements pflag.Value: the text as given.
+func (a *Amounts) String() string { return a.text }
+
+// Type implements pflag.Value.
+func (a *Amounts) Type() string { return "amounts" }
+
+// Set implements pflag.Value. A resource that is there twice, or an unknown one, is an error.
+func (a *Amounts) Set(value string) error {
+	*a = Amounts{text: value, Given: true}
+	// A resource that is given twice would silently have its last value.
+	seen := map[string]bool{}
+	for _, pair := range strings.Split(value, ",") {
+		name, text, _ := strings.Cut(pair, "=")
+		if seen[name] {
+			return fmt.Errorf("%s is there twice", name)
+		}
+		seen[name] = true
+		r, err := resourceNamed(name)
+		if err != nil {
+			return err
+		}
+		quantity, err := resource.ParseQuantity(text)
+		if err != nil || quantity.Sign() < 0 {
+			return fmt.Errorf("%s %q is no amount: write e.g. %s", name, text, examples[r])
+		}
+		a.Of[r] = podview.AmountOf(r, quantity)
+	}
+	return nil
+}
+
+// examples complete the error messages.
+var examples = [2]string{recommender.CPU: "cpu=500m", recommender.Memory: "memory=1Gi"}
+
+// resourceNamed converts cpu or memory to a resource.
+func resourceNamed(name string) (recommender.Resource, error) {
+	for _, r := range recommender.Resources {
+		if name == r.String() {
+			return r, nil
+		}
+	}
+	return 0, fmt.Errorf("%q is neither cpu nor memory: write e.g. cpu=500m,memory=1Gi", name)
+}
+
+// Instant is the value of a flag with a time in RFC 3339.
+type Instant struct {
+	// Time is valid where Given is true.
+	Time time.Time
+	// Given is true once the flag was given.
+	Given bool
+}
+
+// String implements pflag.Value; empty: not given.
+func (i *Instant) String() string {
+	if !i.Given {
+		return ""
+	}
+	return i.Time.Format(time.RFC3339)
+}
+
+// Type implements pflag.Value.
+func (i *Instant) Type() string { return "time" }
+
+// Set implements pflag.Value.
+func (i *Instant) Set(value string) error {
+	at, err := time.Parse(time.RFC3339, value)
+	if err != nil {
+		return errors.New("write an RFC 3339 time, e.g. 2026-01-15T10:00:00Z")
+	}
+	*i = Instant{Time: at, Given: true}
+	return nil
+}
+
+// Period is the value of a flag with a duration that may be in days, such as 14d.
+type Period struct {
+	time.Duration
+	// Given is true once the flag was given.
+	Given bool
+}
+
+// String implements pflag.Value.
+func (p *Period) String() string {
+	if p.Duration%(24*time.Hour) == 0 {
+		return strconv.FormatInt(int64(p.Duration/(24*time.Hour)), 10) + "d"
+	}
+	return p.Duration.String()
+}
+
+// Type implements pflag.Value.
+func (p *Period) Type() string { return "duration" }
+
+// mostPeriod is as much as the longest history window.
+const mostPeriod = 90 * 24 * time.Hour
+
+// Set implements pflag.Value.
+func (p *Period) Set(value string) error {
+	text, inDays := strings.CutSuffix(value, "d")
+	var of time.Duration
+	var err error
+	if inDays {
+		var days float64
+		days, err = strconv.ParseFloat(text, 64)
+		of = time.Duration(min(max(days, 0), 1000) * float64(24*time.Hour))
+	} else {
+		of, err = time.ParseDuration(value)
+	}
+	if err != nil || of <= 0 || of > mostPeriod {
+		return errors.New("write a time of up to 90d, e.g. 14d or 36h")
+	}
+	*p = Period{of, true}
+	return nil
+}

@@ -1,0 +1,46 @@
+// Package terminal writes for people at terminals what others may have written into objects.
+package terminal
+
+import (
+	"bytes"
+	"io"
+	"strconv"
+)
+
+// Escaping is a writer that escapes control characters, except line breaks and tabs. Messages of objects and
+// answers of usage sources are written by others; without it, a message could move the cursor or change the title
+// of the user's terminal.
+type Escaping struct{ io.Writer }
+
+// Write implements io.Writer.
+// It returns the number of bytes of p, not of the escaped text, as io.Writer demands.
+func (e Escaping) Write(p []byte) (int, error) {
+	// Nearly all texts have nothing to escape and are written as they are.
+	if !bytes.ContainsFunc(p, isControl) {
+		return e.Writer.Write(p)
+	}
+	safe := make([]byte, 0, len(p)+16)
+	for _, r := range string(p) {
+		if isControl(r) {
+			quoted := strconv.QuoteRuneToASCII(r)
+			safe = append(safe, quoted[1:len(quoted)-1]...)
+			continue
+		}
+		safe = append(safe, string(r)...)
+	}
+	if _, err := e.Writer.Write(safe); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// isControl recognises the C0 and C1 controls, DEL, and the Unicode marks that change the direction of text.
+func isControl(r rune) bool {
+	switch {
+	case r == '\n' || r == '\t':
+		return false
+	case r < 0x20, 0x7f <= r && r < 0xa0:
+		return true
+	}
+	return 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069
+}

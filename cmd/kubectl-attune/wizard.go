@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/clusterusage"
+	"attune.io/attune/cmd/kubectl-attune/policyfile"
+	"attune.io/attune/cmd/kubectl-attune/progress"
+	"attune.io/attune/cmd/kubectl-attune/wizard"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
+	"attune.io/attune/usage/prometheus"
+)
+
+// newWizard makes the verb wizard.
+// It needs no right at all: with those to list workloads, policies and recommendations it says more.
+func newWizard(env *environment) *cobra.Command {
+	terminal := func() wizard.Terminal {
+		return wizard.Terminal{In: env.In, Out: env.Out, Err: env.ErrOut, Asks: env.asks, Format: func(w io.Writer, p *policyfile.Written) error {
+			of := *env
+			of.Out = w
+			return of.print(writtenPolicy{p})
+		}}
+	}
+	return wizard.New(terminal, wizardCluster{env})
+}
+
+// writtenPolicy is the answer of wizard, for people as YAML.
+type writtenPolicy struct{ *policyfile.Written }
+
+// Human implements document.
+func (p writtenPolicy) Human(w io.Writer, _ bool) error {
+	text, err := yaml.Marshal(p)
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	return err
+}
+
+// wizardCluster implements wizard.Cluster with the user's rights.
+type wizardCluster struct{ env *environment }
+
+// Namespace implements wizard.Cluster.
+func (w wizardCluster) Namespace() (string, error) {
+	if w.env.scope.all || w.env.scope.selector != "" {
+		return "", errors.New("an AttunePolicy is of one namespace: leave -A and -l out, give the namespace with -n and labels with --workloads deployment,tier=api")
+	}
+	return w.env.namespace()
+}
+
+// selected are the workloads that a policy selects, without a look at other policies.
+func selected(ctx context.Context, c client.Client, p *v1alpha1.AttunePolicy) (workloads, error) {
+	found, err := listWorkloads(ctx, c, p.Spec.TargetRef.Kind, p.Namespace, nil)
+	alone := policy.NewMatcher([]v1alpha1.AttunePolicy{*p})
+	maps.DeleteFunc(found, func(_ workload.Identity, w workload.Workload) bool {
+		winner, _ := alone.Match(w)
+		return winner == nil
+	})
+	return found, plain(err)
+}
+
+// Selection implements wizard.Cluster.
+func (w wizardCluster) Selection(ctx context.Context, p *v1alpha1.AttunePolicy) (of wizard.Selection, err error) {
+	c, err := w.env.cluster.Client()
+	if err != nil {
+		return of, err
+	}
+	found, err := selected(ctx, c, p)
+	if err != nil {
+		return of, err
+	}
+	var policies v1alpha1.AttunePolicyList
+	if err := c.List(ctx, &policies, client.InNamespace(p.Namespace)); err != nil {
+		return of, fmt.Errorf("listing the policies: %w", plain(err))
+	}
+	created := metav1.NewTime(w.env.now())
+	rivals := slices.DeleteFunc(policies.Items, func(other v1alpha1.AttunePolicy) bool {
+		if other.Name == p.Name { // its spec is changed, and it stays as old as it is
+			of.Exists, created = true, other.CreationTimestamp
+		}
+		return other.Name == p.Name
+	})
+	own := *p.DeepCopy()
+	own.CreationTimestamp = created
+	matcher := policy.NewMatcher(append(rivals, own))
+	for id, one := range found {
+		of.Workloads = append(of.Workloads, id.String())
+		_, losers := matcher.Match(one)
+		for _, conflict := range losers {
+			if conflict.Policy.Name == p.Name {
+				of.Lost = append(of.Lost, fmt.Sprintf("%s (policy %s does: %s)", id, conflict.Winner.Name, conflict.Reason()))
+			}
+		}
+	}
+	slices.Sort(of.Workloads)
+	slices.Sort(of.Lost)
+	return of, nil
+}
+
+// Backtest implements wizard.Cluster, by the code behind backtest --from.
+func (w wizardCluster) Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, address string, out io.Writer) error {
+	usage, err := w.usage(ctx, p, address)
+	if err != nil {
+		return err
+	}
+	flags := usualBacktest()
+	flags.from = usage.from
+	shown := progress.New(w.env.terminal, w.env.now)
+	defer shown.Done()
+	played, err := flags.play(ctx, usage, shown)
+	var short tooShort
+	switch {
+	case errors.As(err, &short) && len(played.series) == 0:
+		return fmt.Errorf("no usage of these workloads is known (%s); the operator keeps usage from the first policy on that selects them", usage.from)
+	case errors.As(err, &short):
+		return fmt.Errorf("the longest usage that is known is of %s, and the first %s of each container are not judged", short.longest.Round(time.Minute), short.warmup)
+	case err != nil:
+		return plain(err)
+	}
+	return newBacktestAnswer(played.tallies).Human(out, false)
+}
+
+// usage of what a policy selects that is not in the cluster yet: with the settings that it would have there.
+func (w wizardCluster) usage(ctx context.Context, p *v1alpha1.AttunePolicy, address string) (*liveUsage, error) {
+	c, err := w.env.cluster.Client()
+	if err != nil {
+		return nil, err
+	}
+	settings, err := lookup.Reader{Client: c, Operator: allowed}.Settings(ctx, p)
+	if err != nil {
+		return nil, plain(err)
+	}
+	if settings.Strategy == v1alpha1.StrategyNode {
+		return nil, fmt.Errorf("strategy %s cannot be replayed, since a size depends on the node there", settings.Strategy)
+	}
+	// What is unusual about single containers is told by backtest.
+	quiet := *w.env
+	quiet.ErrOut = io.Discard
+	l := &liveUsage{
+		env: &quiet, client: c, from: fromEmbedded, address: address, span: clusterusage.Span{From: w.env.now().Add(-defaultLast), To: w.env.now()},
+		settings:   map[client.ObjectKey]policy.Settings{client.ObjectKeyFromObject(p): settings},
+		neighbours: map[string]workload.PodIndex{}, servers: map[string]*prometheus.Client{}, noted: map[string]bool{},
+	}
+	if address != "" || settings.Source.Prometheus != nil {
+		l.from = fromPrometheus
+	}
+	l.templates, err = selected(ctx, c, p)
+	if err != nil {
+		return nil, err
+	}
+	if len(l.templates) == 0 {
+		return nil, errors.New("it selects no workload today")
+	}
+	return l, l.recommendationsFor(ctx, p)
+}
+
+// recommendationsFor the workloads of a policy: those that there are, with what they keep, else such as there would be.
+func (l *liveUsage) recommendationsFor(ctx context.Context, p *v1alpha1.AttunePolicy) error {
+	var list v1alpha1.AttuneRecommendationList
+	if err := l.client.List(ctx, &list, client.InNamespace(p.Namespace)); err != nil {
+		return fmt.Errorf("listing the recommendations: %w", plain(err))
+	}
+	kept := map[workload.Identity]v1alpha1.AttuneRecommendation{}
+	var names []workload.KindName
+	for i := range list.Items {
+		id := workload.IdentityOf(&list.Items[i])
+		kept[id] = list.Items[i]
+		names = append(names, workload.KindName{Kind: id.Kind, Name: id.Name})
+	}
+	for id, of := range l.templates {
+		rec, known := kept[id]
+		if !known {
+			rec.Namespace, rec.Spec.Workload = id.Namespace, v1alpha1.WorkloadRef{Kind: id.Kind, Name: id.Name}
+			names = append(names, workload.KindName{Kind: id.Kind, Name: id.Name})
+			for _, container := range podview.ResizableIn(&of.Template.Spec) {
+				rec.Spec.Containers = append(rec.Spec.Containers, v1alpha1.ContainerTarget{Name: container.Name})
+			}
+		}
+		rec.Spec.Policy.Name = p.Name
+		l.recs = append(l.recs, rec)
+	}
+	l.neighbours[p.Namespace] = workload.NewPodIndex(names)
+	slices.SortFunc(l.recs, byWorkload)
+	return nil
+}

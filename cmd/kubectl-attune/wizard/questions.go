@@ -1,0 +1,205 @@
+package wizard
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/workloadname"
+)
+
+// question is answered by a line, or beforehand by a flag of the same syntax.
+type question struct {
+	// flag is the name of the flag, which stands for the question, too.
+	flag string
+	// asks is the question; %s in it is the namespace.
+	asks string
+	// usual is the answer of an empty line.
+	usual string
+	// options to choose from, by their names or numbers; none: the answer is free, and hint says how it is written.
+	options []option
+	hint    string
+	// set writes a valid answer into the spec.
+	set func(spec *v1alpha1.AttunePolicySpec, answer string) error
+}
+
+// option is one answer and what it means.
+type option struct{ name, means string }
+
+// questions in their order. The usual answers are the built-in settings.
+var questions = []question{
+	{
+		flag: "workloads", asks: "Which workloads of namespace %s? (-n chooses another namespace)", usual: "deployment",
+		hint: "KIND, KIND/NAME or KIND,LABELS: deployment, statefulset/db, deployment,tier=api", set: setTarget,
+	},
+	{
+		flag: "mode", asks: "What may be done with them?", usual: string(v1alpha1.UpdateRecommend), set: setMode,
+		options: []option{
+			{string(v1alpha1.UpdateObserve), "nothing; show how far the data is"},
+			{string(v1alpha1.UpdateRecommend), "nothing; compute sizes and explain them"},
+			{string(v1alpha1.UpdateInitial), "size new pods, touch no running one"},
+			{string(v1alpha1.UpdateOneShot), "resize running pods, one at a time"},
+			{string(v1alpha1.UpdateCanary), "size new pods, and resize running ones after a canary"},
+			{string(v1alpha1.UpdateAuto), "the same, and go on by itself"},
+		},
+	},
+	{
+		flag: "strategy", asks: "How is a size computed?", usual: string(v1alpha1.StrategyWorkload), set: setStrategy,
+		options: []option{
+			{string(v1alpha1.StrategyWorkload), "one size for all replicas: percentile and headroom"},
+			{"Adaptive-Low", "calibrated from each container's own past, at a low risk of too little"},
+			{"Adaptive-Medium", "the same, at a medium risk"},
+			{"Adaptive-High", "the same, at a high risk"},
+			{string(v1alpha1.StrategyNode), "per pod: base demand, and a share of the node's room for spikes"},
+		},
+	},
+	{
+		flag: "resizes", asks: "How are running pods resized, in a mode that does?", usual: inPlace, set: setResizes,
+		options: []option{
+			{inPlace, "without a restart, a tenth of a workload's pods at a time"},
+			{oneByOne, "without a restart, one pod of a workload at a time"},
+			{orRecreate, "where a node has no room a pod is evicted, as its PodDisruptionBudgets allow"},
+		},
+	},
+}
+
+// Answers of the last question.
+const (
+	inPlace    = "InPlace"
+	oneByOne   = "OneByOne"
+	orRecreate = "OrRecreate"
+)
+
+// take an answer: empty is the usual one.
+func (q *question) take(spec *v1alpha1.AttunePolicySpec, answer string) error {
+	answer = cmp.Or(strings.TrimSpace(answer), q.usual)
+	if len(q.options) == 0 {
+		return q.set(spec, answer)
+	}
+	at := slices.IndexFunc(q.options, func(o option) bool { return strings.EqualFold(o.name, answer) })
+	if n, err := strconv.Atoi(answer); err == nil && 1 <= n && n <= len(q.options) {
+		at = n - 1
+	}
+	if at < 0 {
+		return fmt.Errorf("%q is none of %s", answer, q.names())
+	}
+	return q.set(spec, q.options[at].name)
+}
+
+// optionNames are the names of the options; none where an answer is free.
+func (q *question) optionNames() []string {
+	names := make([]string, len(q.options))
+	for i, o := range q.options {
+		names[i] = o.name
+	}
+	return names
+}
+
+// names of the options, for sentences.
+func (q *question) names() string {
+	names := q.optionNames()
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// text of the question as it is asked.
+func (q *question) text(number int, namespace string) string {
+	asks := q.asks
+	if strings.Contains(asks, "%s") {
+		asks = fmt.Sprintf(asks, namespace)
+	}
+	lines := []string{fmt.Sprintf("%d/%d  %s", number, len(questions), asks)}
+	if q.hint != "" {
+		lines = append(lines, "     "+q.hint)
+	}
+	for i, o := range q.options {
+		lines = append(lines, fmt.Sprintf("     %d %-15s %s", i+1, o.name, o.means))
+	}
+	return strings.Join(lines, "\n") + fmt.Sprintf("\n     [%s] ", q.usual)
+}
+
+func setTarget(spec *v1alpha1.AttunePolicySpec, answer string) error {
+	spelled, labels, labelled := strings.Cut(answer, ",")
+	if strings.Contains(spelled, "/") {
+		if labelled {
+			return fmt.Errorf("%q has a name and labels: write KIND/NAME or KIND,LABELS", answer)
+		}
+		id, err := workloadname.Parse(spelled, "")
+		if err != nil {
+			return err
+		}
+		spec.TargetRef = v1alpha1.TargetRef{Kind: id.Kind, Name: id.Name}
+		return nil
+	}
+	kind, known := workloadname.Kind(spelled)
+	if !known {
+		return fmt.Errorf("%q is no kind that attune sizes: use %s", spelled, workloadname.Sized)
+	}
+	spec.TargetRef = v1alpha1.TargetRef{Kind: kind}
+	if !labelled {
+		return nil
+	}
+	selector, err := selectorOf(labels)
+	if err != nil {
+		return fmt.Errorf("%q is no label selector: write e.g. deployment,tier=api", labels)
+	}
+	spec.TargetRef.Selector = selector
+	return nil
+}
+
+// selectorOf parses the labels of an answer, of which there must be one at least.
+func selectorOf(text string) (*metav1.LabelSelector, error) {
+	selector, err := metav1.ParseToLabelSelector(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+		return nil, errors.New("it is empty")
+	}
+	return selector, nil
+}
+
+func setMode(spec *v1alpha1.AttunePolicySpec, answer string) error {
+	mode := v1alpha1.UpdateType(answer)
+	strategyOf(spec).Type = &mode
+	return nil
+}
+
+func setStrategy(spec *v1alpha1.AttunePolicySpec, answer string) error {
+	name, risk, _ := strings.Cut(answer, "-")
+	strategy := v1alpha1.Strategy(name)
+	spec.Strategy, spec.Adaptive = &strategy, nil
+	if risk := v1alpha1.Risk(risk); risk != "" {
+		spec.Adaptive = &v1alpha1.AdaptiveSettings{Risk: &risk}
+	}
+	return nil
+}
+
+func setResizes(spec *v1alpha1.AttunePolicySpec, answer string) error {
+	how, method := strategyOf(spec), v1alpha1.ResizeInPlaceOnly
+	how.MaxConcurrentResizes = nil
+	switch answer {
+	case oneByOne:
+		one := intstr.FromInt32(1)
+		how.MaxConcurrentResizes = &one
+	case orRecreate:
+		method = v1alpha1.ResizeInPlaceOrRecreate
+	}
+	how.ResizeMethod = &method
+	return nil
+}
+
+// strategyOf makes room for the settings of resizes.
+func strategyOf(spec *v1alpha1.AttunePolicySpec) *v1alpha1.UpdateStrategy {
+	if spec.UpdateStrategy == nil {
+		spec.UpdateStrategy = &v1alpha1.UpdateStrategy{}
+	}
+	return spec.UpdateStrategy
+}

@@ -1,0 +1,338 @@
+// Package wizard writes an AttunePolicy by four questions, each of which Enter or a flag answers. It applies nothing.
+//
+//   - questions.go: the questions, and what an answer writes into the policy.
+//   - wizard.go: the command, which asks, writes the policy, and says what it would have done lately.
+//
+// What it asks and says goes to stderr; the policy alone goes to stdout, or into a file.
+package wizard
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/policyfile"
+	"attune.io/attune/internal/policy"
+)
+
+// Cluster is what the wizard asks about the cluster. An error costs a sentence, and never the policy.
+type Cluster interface {
+	// Namespace is that of -n, else that of the context.
+	Namespace() (string, error)
+	// Selection is what a policy would find in its namespace today.
+	Selection(ctx context.Context, p *v1alpha1.AttunePolicy) (Selection, error)
+	// Backtest writes what the policy would have done with the usage of what it selects. address is that of a Prometheus
+	// server; empty: that of the policy's defaults, or what the operator keeps.
+	Backtest(ctx context.Context, p *v1alpha1.AttunePolicy, address string, w io.Writer) error
+}
+
+// Selection is what a policy finds in its namespace.
+type Selection struct {
+	// Workloads that it selects, as Kind/name, sorted.
+	Workloads []string
+	// Lost are those of them that another policy goes on to size, with its name and the reason, sorted.
+	Lost []string
+	// Exists: there is a policy of its name.
+	Exists bool
+}
+
+// Terminal is how the wizard speaks.
+type Terminal struct {
+	In       io.Reader
+	Out, Err io.Writer
+	// Asks: stdin is a terminal, so that questions have somebody who answers them.
+	Asks bool
+	// Format writes a policy in the format of -o.
+	Format func(w io.Writer, p *policyfile.Written) error
+}
+
+// wizard is one run.
+type wizard struct {
+	Terminal
+	cluster Cluster
+	// answers that flags give, by their names.
+	given map[string]*string
+	// name of the policy, file to write, address of a server; empty where not given.
+	name, file, address string
+}
+
+// New makes the verb wizard.
+func New(terminal func() Terminal, cluster Cluster) *cobra.Command {
+	w := &wizard{cluster: cluster, given: map[string]*string{}}
+	command := &cobra.Command{
+		Use:   "wizard [-f FILE]",
+		Short: "Write an AttunePolicy by four questions",
+		Long: "Write an AttunePolicy by four questions: which workloads, which mode, which strategy, and how pods are resized. Enter takes\n" +
+			"the answer in brackets; each question has a flag, so that scripts need no terminal. The policy goes to stdout, or with -f\n" +
+			"into a file that must not exist yet. Nothing is applied. Where there is usage of what it selects, a backtest follows.\n" +
+			"There is no finding.",
+		Example: "  kubectl attune wizard -n shop -f policy.yaml\n" +
+			"  kubectl attune wizard --workloads deployment,tier=api --mode Auto --strategy Adaptive-Low --resizes OneByOne > policy.yaml",
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			w.Terminal = terminal()
+			return w.run(cmd.Context(), cmd.Flags().Changed)
+		},
+	}
+	f := command.Flags()
+	for i := range questions {
+		q := &questions[i]
+		usage := q.hint
+		if usage == "" {
+			usage = "One of " + q.names()
+		}
+		w.given[q.flag] = f.String(q.flag, "", usage)
+		// An error means that there is no such flag.
+		_ = command.RegisterFlagCompletionFunc(q.flag, cobra.FixedCompletions(q.optionNames(), cobra.ShellCompDirectiveNoFileComp))
+	}
+	f.StringVar(&w.name, "name", "", "Name of the policy (default: made of the workloads')")
+	f.StringVarP(&w.file, "file", "f", "", "File to write the policy to; it must not exist yet (default: stdout)")
+	f.StringVar(&w.address, "address", "", "Prometheus server with the usage of the backtest, as in backtest --from prometheus (default: that of the defaults, else what AttuneRecommendations keep)")
+	return command
+}
+
+// run asks what is not given, writes the policy, and says what is known about it.
+func (w *wizard) run(ctx context.Context, given func(flag string) bool) error {
+	if err := w.check(given); err != nil {
+		return err
+	}
+	namespace, err := w.cluster.Namespace()
+	if err != nil {
+		return err
+	}
+	spec, err := w.ask(ctx, namespace, given)
+	if err != nil {
+		return err
+	}
+	p := &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Name: w.name, Namespace: namespace}, Spec: *spec}
+	if p.Name == "" {
+		p.Name = nameOf(spec.TargetRef)
+	}
+	if err := w.write(policyfile.Write(policyfile.Metadata{Name: p.Name, Namespace: p.Namespace}, p.Spec)); err != nil {
+		return err
+	}
+	w.told(ctx, p)
+	return ctx.Err()
+}
+
+// check returns one sentence about flags that cannot work, before anything is asked.
+func (w *wizard) check(given func(string) bool) error {
+	if problems := validation.IsDNS1123Subdomain(w.name); w.name != "" && len(problems) > 0 {
+		return fmt.Errorf("--name %q is no name of an object: write e.g. web", w.name)
+	}
+	if _, err := os.Lstat(w.file); w.file != "" && err == nil {
+		return taken(w.file)
+	}
+	var missing []string
+	for i := range questions {
+		q := &questions[i]
+		if !given(q.flag) {
+			missing = append(missing, "--"+q.flag+" "+q.usual)
+			continue
+		}
+		if err := q.take(&v1alpha1.AttunePolicySpec{}, *w.given[q.flag]); err != nil {
+			return fmt.Errorf("--%s %w", q.flag, err)
+		}
+	}
+	if !w.Asks && len(missing) > 0 {
+		return fmt.Errorf("stdin is no terminal, and questions are left: answer them with flags, e.g. %s", strings.Join(missing, " "))
+	}
+	return nil
+}
+
+func taken(file string) error {
+	return fmt.Errorf("%s exists already: give another file with -f, or delete it", file)
+}
+
+// ask asks the questions that no flag answers.
+func (w *wizard) ask(ctx context.Context, namespace string, given func(string) bool) (*v1alpha1.AttunePolicySpec, error) {
+	spec, lines := &v1alpha1.AttunePolicySpec{}, linesOf(ctx, w.In)
+	for i := range questions {
+		q := &questions[i]
+		if given(q.flag) {
+			if err := q.fit(spec, *w.given[q.flag]); err != nil {
+				return nil, fmt.Errorf("--%s: %w", q.flag, err)
+			}
+			continue
+		}
+		for {
+			fmt.Fprint(w.Err, q.text(i+1, namespace))
+			line, err := next(ctx, lines)
+			if err != nil {
+				return nil, fmt.Errorf("%w before --%s was answered: nothing was written", err, q.flag)
+			}
+			err = q.fit(spec, line)
+			if err == nil {
+				break
+			}
+			w.say("     %v", err)
+		}
+	}
+	return spec, nil
+}
+
+// fit takes an answer that fits those before it; any other one changes nothing.
+func (q *question) fit(spec *v1alpha1.AttunePolicySpec, answer string) error {
+	with := spec.DeepCopy()
+	if err := q.take(with, answer); err != nil {
+		return err
+	}
+	if _, err := policy.Resolve(nil, nil, &v1alpha1.AttunePolicy{Spec: *with}); err != nil {
+		return err
+	}
+	*spec = *with
+	return nil
+}
+
+// linesOf reads lines until the context ends. The goroutine may hang in a read of the terminal; it ends with the process.
+func linesOf(ctx context.Context, in io.Reader) <-chan string {
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		for scanner := bufio.NewScanner(in); scanner.Scan(); {
+			select {
+			case lines <- scanner.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return lines
+}
+
+// next line of the terminal. An interrupt ends the wait.
+func next(ctx context.Context, lines <-chan string) (string, error) {
+	select {
+	case line, more := <-lines:
+		if !more {
+			return "", errors.New("stdin ended")
+		}
+		return line, nil
+	case <-ctx.Done():
+		return "", errors.New("interrupted")
+	}
+}
+
+// write the policy to stdout or into a new file.
+func (w *wizard) write(p *policyfile.Written) error {
+	if w.file == "" {
+		return w.Format(w.Out, p)
+	}
+	var text bytes.Buffer
+	if err := w.Format(&text, p); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(w.file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return taken(w.file)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the policy: %w", err)
+	}
+	_, err = file.Write(text.Bytes())
+	return errors.Join(err, file.Close())
+}
+
+// mostNamed is how many workloads are named.
+const mostNamed = 5
+
+// told says what is known about a policy that has been written, and at last how it is applied.
+func (w *wizard) told(ctx context.Context, p *v1alpha1.AttunePolicy) {
+	found, err := w.cluster.Selection(ctx, p)
+	switch {
+	case err != nil:
+		w.say("which workloads it selects is not known, and there is no backtest of it: %v", err)
+	case len(found.Workloads) == 0:
+		w.say("it selects no workload of namespace %s today", p.Namespace)
+	default:
+		w.say("it selects %s", first(found.Workloads))
+	}
+	if len(found.Lost) > 0 {
+		w.say("of these it would not size %s: set spec.weight to change that", first(found.Lost))
+	}
+	if found.Exists {
+		w.say("policy %s is in namespace %s already: kubectl apply changes it", p.Name, p.Namespace)
+	}
+	if err == nil {
+		w.judge(ctx, p)
+	}
+	if seeds(*p.Spec.UpdateStrategy.Type) {
+		w.say("new pods are sized where their namespace has a label: kubectl label namespace %s attune.io/inject=enabled", p.Namespace)
+	}
+	if w.file == "" {
+		w.say("nothing was applied: put the policy into a file, and then kubectl apply -f FILE")
+		return
+	}
+	w.say("nothing was applied: kubectl apply -f %s", quoted(w.file))
+}
+
+// judge a policy on the usage of what it selects.
+func (w *wizard) judge(ctx context.Context, p *v1alpha1.AttunePolicy) {
+	var judged bytes.Buffer
+	if err := w.cluster.Backtest(ctx, p, w.address, &judged); err != nil {
+		w.say("there is no backtest of it: %v", err)
+		return
+	}
+	w.say("\nWhat it would have done with their usage (attune), and what their templates ask for (current):\n%s", judged.String())
+}
+
+// first some of a list, for a sentence.
+func first(all []string) string {
+	text := strings.Join(all[:min(len(all), mostNamed)], ", ")
+	if left := len(all) - mostNamed; left > 0 {
+		text += fmt.Sprintf(" and %d more", left)
+	}
+	return text
+}
+
+// seeds reports whether new pods are sized in a mode.
+func seeds(mode v1alpha1.UpdateType) bool {
+	return slices.Contains([]v1alpha1.UpdateType{v1alpha1.UpdateInitial, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto}, mode)
+}
+
+// say a sentence on stderr.
+func (w *wizard) say(sentence string, args ...any) { fmt.Fprintf(w.Err, sentence+"\n", args...) }
+
+// quoted is a path as a shell takes it.
+func quoted(path string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-/+,@%", r)
+	}
+	if strings.IndexFunc(path, func(r rune) bool { return !plain(r) }) < 0 {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+// nameOf makes the name of a policy from what it selects: web, deployments, or deployment-api for tier=api.
+func nameOf(target v1alpha1.TargetRef) string {
+	kind := strings.ToLower(string(target.Kind))
+	if target.Name != "" {
+		return target.Name
+	}
+	name := kind + "s"
+	if target.Selector != nil && len(target.Selector.MatchLabels) > 0 {
+		values := []string{kind}
+		for _, key := range slices.Sorted(maps.Keys(target.Selector.MatchLabels)) {
+			values = append(values, strings.ToLower(target.Selector.MatchLabels[key]))
+		}
+		if made := strings.Join(values, "-"); len(validation.IsDNS1123Subdomain(made)) == 0 {
+			name = made
+		}
+	}
+	return name
+}

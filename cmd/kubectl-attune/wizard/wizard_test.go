@@ -1,0 +1,222 @@
+package wizard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/policyfile"
+	"attune.io/attune/internal/policy"
+)
+
+// world is a cluster with the namespace shop, and a terminal at which lines are typed.
+type world struct {
+	found    Selection
+	unread   error
+	backtest error
+	asks     bool
+	typed    string
+	asked    *v1alpha1.AttunePolicy
+}
+
+func (w *world) Namespace() (string, error) { return "shop", nil }
+
+func (w *world) Selection(_ context.Context, p *v1alpha1.AttunePolicy) (Selection, error) {
+	w.asked = p
+	return w.found, w.unread
+}
+
+func (w *world) Backtest(_ context.Context, _ *v1alpha1.AttunePolicy, address string, out io.Writer) error {
+	if w.backtest == nil {
+		_, _ = io.WriteString(out, "judged "+address+"\n")
+	}
+	return w.backtest
+}
+
+// run the wizard and return stdout and stderr.
+func (w *world) run(t *testing.T, args ...string) (string, string, error) {
+	t.Helper()
+	return w.runIn(t.Context(), strings.NewReader(w.typed), args...)
+}
+
+func (w *world) runIn(ctx context.Context, in io.Reader, args ...string) (string, string, error) {
+	var out, errOut bytes.Buffer
+	command := New(func() Terminal {
+		return Terminal{In: in, Out: &out, Err: &errOut, Asks: w.asks, Format: func(to io.Writer, p *policyfile.Written) error {
+			text, err := yaml.Marshal(p)
+			_, _ = to.Write(text)
+			return err
+		}}
+	}, w)
+	command.SetArgs(args)
+	command.SilenceErrors, command.SilenceUsage = true, true
+	err := command.ExecuteContext(ctx)
+	return out.String(), errOut.String(), err
+}
+
+const usualPolicy = `apiVersion: attune.io/v1alpha1
+kind: AttunePolicy
+metadata:
+  name: deployments
+  namespace: shop
+spec:
+  strategy: Workload
+  targetRef:
+    kind: Deployment
+  updateStrategy:
+    resizeMethod: InPlaceOnly
+    type: Recommend
+`
+
+// Enter takes what is in brackets, a wrong answer is asked again, and the policy alone goes to stdout.
+func TestFourQuestions(t *testing.T) {
+	w := &world{asks: true, typed: "\n\n\n\n", found: Selection{Workloads: []string{"Deployment/web"}}}
+	out, errOut, err := w.run(t)
+	require.NoError(t, err)
+	assert.Equal(t, usualPolicy, out)
+	assert.Contains(t, errOut, "1/4  Which workloads of namespace shop?")
+	assert.Contains(t, errOut, "it selects Deployment/web\n")
+	assert.Contains(t, errOut, "judged")
+	for _, line := range strings.Split(errOut, "\n") {
+		assert.LessOrEqual(t, utf8.RuneCountInString(line), 100, line)
+	}
+	assert.Equal(t, "deployments", w.asked.Name)
+
+	w = &world{asks: true, typed: "cat\nsts/db\n9\nauto\nadaptive-high\nTwo\n2\n"}
+	out, errOut, err = w.run(t)
+	require.NoError(t, err)
+	p := parsed(t, out)
+	assert.Equal(t, v1alpha1.TargetRef{Kind: v1alpha1.KindStatefulSet, Name: "db"}, p.Spec.TargetRef)
+	assert.Equal(t, v1alpha1.UpdateAuto, *p.Spec.UpdateStrategy.Type)
+	assert.Equal(t, v1alpha1.RiskHigh, *p.Spec.Adaptive.Risk)
+	assert.Equal(t, 1, p.Spec.UpdateStrategy.MaxConcurrentResizes.IntValue())
+	for _, said := range []string{`"cat" is no kind that attune sizes`, `"9" is none of Observe, Recommend, `, `"Two" is none of InPlace, OneByOne and OrRecreate`} {
+		assert.Contains(t, errOut, said)
+	}
+}
+
+func parsed(t *testing.T, text string) *v1alpha1.AttunePolicy {
+	t.Helper()
+	documents, err := policyfile.Parse([]byte(text))
+	require.NoError(t, err, text)
+	return documents.Policy
+}
+
+// Without a terminal the flags answer, or the error says which.
+func TestFlagsAnswer(t *testing.T) {
+	out, _, err := (&world{}).run(t, "--workloads", "deployment", "--mode", "Auto")
+	assert.EqualError(t, err, "stdin is no terminal, and questions are left: answer them with flags, e.g. --strategy Workload --resizes InPlace")
+	assert.Empty(t, out)
+	for args, want := range map[string]string{
+		"--workloads web":                 `--workloads "web" is no kind that attune sizes: use deployment, `,
+		"--workloads deployment/web,a=b":  `--workloads "deployment/web,a=b" has a name and labels`,
+		"--workloads deployment,":         `--workloads "" is no label selector`,
+		"--workloads deployment,a>1":      `--workloads "a>1" is no label selector`,
+		"--mode fast":                     `--mode "fast" is none of `,
+		"--name Web!":                     `--name "Web!" is no name of an object`,
+		"--resizes 0 --workloads cronjob": `--resizes "0" is none of `,
+	} {
+		w := &world{asks: true}
+		out, errOut, err := w.run(t, strings.Fields(args)...)
+		assert.ErrorContains(t, err, want)
+		assert.Empty(t, out)
+		assert.Empty(t, errOut, "nothing is asked")
+	}
+}
+
+// Answers that do not go together are refused where the second one is given.
+func TestAnswersThatDoNotGoTogether(t *testing.T) {
+	out, errOut, err := (&world{asks: true, typed: "\nCanary\nNode\nAdaptive-Low\n\n"}).run(t)
+	require.NoError(t, err)
+	assert.Contains(t, errOut, "updateStrategy.type Canary does not go with strategy Node")
+	assert.Equal(t, v1alpha1.StrategyAdaptive, *parsed(t, out).Spec.Strategy)
+}
+
+// Every answer makes a policy that the operator takes, and that is read back as it was written.
+func TestEveryAnswerIsAPolicy(t *testing.T) {
+	for _, workloads := range []string{"deployment", "ds/agent", "cj", "deploy,tier=api,env in (a,b),!old"} {
+		for _, mode := range questions[1].options {
+			for _, strategy := range questions[2].options {
+				for _, resizes := range questions[3].options {
+					out, _, err := (&world{}).run(t, "--workloads", workloads, "--mode", mode.name, "--strategy", strategy.name, "--resizes", resizes.name)
+					if mode.name == "OneShot" && strategy.name == "Node" || mode.name == "Canary" && strategy.name == "Node" {
+						assert.EqualError(t, err, "--strategy: updateStrategy.type "+mode.name+" does not go with strategy Node: use Observe, Recommend, Initial or Auto, or strategy Workload")
+						continue
+					}
+					require.NoError(t, err)
+					p := parsed(t, out)
+					settings, err := policy.Resolve(nil, nil, p)
+					require.NoError(t, err)
+					assert.Equal(t, mode.name, string(*p.Spec.UpdateStrategy.Type))
+					assert.True(t, strings.HasPrefix(strategy.name, string(settings.Strategy)))
+					assert.Equal(t, resizes.name == oneByOne, p.Spec.UpdateStrategy.MaxConcurrentResizes != nil)
+					assert.Equal(t, resizes.name == orRecreate, *p.Spec.UpdateStrategy.ResizeMethod == v1alpha1.ResizeInPlaceOrRecreate)
+				}
+			}
+		}
+	}
+}
+
+// A file is written once, and never over another one.
+func TestTheFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "my policy.yaml")
+	args := []string{"--workloads", "deployment,tier=api", "--mode", "Auto", "--strategy", "Workload", "--resizes", "InPlace", "-f", file}
+	out, errOut, err := (&world{}).run(t, args...)
+	require.NoError(t, err)
+	assert.Empty(t, out)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, "deployment-api", parsed(t, string(text)).Name)
+	assert.Contains(t, errOut, "kubectl apply -f '"+file+"'\n")
+	assert.Contains(t, errOut, "kubectl label namespace shop attune.io/inject=enabled")
+
+	_, _, err = (&world{}).run(t, args...)
+	assert.EqualError(t, err, file+" exists already: give another file with -f, or delete it")
+	_, _, err = (&world{}).run(t, append(args[:len(args)-1], filepath.Join(file, "x"))...)
+	assert.ErrorContains(t, err, "writing the policy")
+}
+
+// What the cluster does not tell costs a sentence, and never the policy.
+func TestThePolicyIsWrittenWhateverTheClusterSays(t *testing.T) {
+	w := &world{asks: true, typed: "\n\n\n\n", unread: errors.New("no rights"), backtest: errors.New("no usage")}
+	out, errOut, err := w.run(t)
+	require.NoError(t, err)
+	assert.Equal(t, usualPolicy, out)
+	assert.Contains(t, errOut, "which workloads it selects is not known, and there is no backtest of it: no rights\nnothing was applied")
+	_, errOut, err = (&world{asks: true, typed: "\n\n\n\n", backtest: errors.New("no usage")}).run(t)
+	require.NoError(t, err)
+	assert.Contains(t, errOut, "it selects no workload of namespace shop today\nthere is no backtest of it: no usage\nnothing was applied")
+
+	w = &world{asks: true, typed: "\n\n\n\n", found: Selection{Workloads: strings.Fields("a b c d e f g"), Lost: []string{"a (policy x does: older)"}, Exists: true}}
+	_, errOut, err = w.run(t, "--name", "mine", "--address", "http://here")
+	require.NoError(t, err)
+	assert.Contains(t, errOut, "it selects a, b, c, d, e and 2 more\nof these it would not size a (policy x does: older): set spec.weight")
+	assert.Contains(t, errOut, "policy mine is in namespace shop already")
+	assert.Contains(t, errOut, "judged http://here")
+}
+
+// The end of stdin and an interrupt write nothing.
+func TestNothingIsWrittenBeforeTheLastAnswer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	_, _, err := (&world{asks: true, typed: "\n\n"}).run(t, "-f", file)
+	assert.EqualError(t, err, "stdin ended before --strategy was answered: nothing was written")
+
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	silent, hold := io.Pipe()
+	defer func() { _ = hold.Close() }()
+	_, _, err = (&world{asks: true}).runIn(ctx, silent, "-f", file)
+	assert.EqualError(t, err, "interrupted before --workloads was answered: nothing was written")
+	assert.NoFileExists(t, file)
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// wizardFlags answer all questions.
+var wizardFlags = strings.Fields("wizard --workloads deployment --mode Auto --strategy Workload --resizes InPlace")
+
+// The wizard's policy is replayed on what the recommendations of its workloads keep, whatever policy they belong to, by the
+// code of backtest --from.
+func TestWizardWithABacktest(t *testing.T) {
+	c := newCLITest(t, interceptor.Funcs{})
+	c.remembered(7)
+	got := c.run(append(wizardFlags, "--name", "new")...)
+	require.Equal(t, exitOK, got.code, got.errOut)
+	golden(t, "wizard.yaml", got.out)
+	golden(t, "wizard.txt", got.errOut)
+	judged := c.run("backtest", "--from", "embedded", "api")
+	require.Equal(t, exitOK, judged.code)
+	assert.Contains(t, got.errOut, judged.out, "it is the backtest of the policy that has the same settings")
+
+	var of struct {
+		Metadata struct{ Name, Namespace string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(c.run(append(wizardFlags, "-o", "json")...).out), &of))
+	assert.Equal(t, "deployments", of.Metadata.Name)
+	assert.Equal(t, "shop", of.Metadata.Namespace)
+}
+
+// Where there is nothing to replay one sentence says why, and the policy is written all the same.
+func TestWizardWithoutABacktest(t *testing.T) {
+	c := newCLITest(t, interceptor.Funcs{})
+	young := newCLITest(t, interceptor.Funcs{})
+	young.remembered(1)
+	blind := newCLITest(t, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		if _, recommendations := list.(*v1alpha1.AttuneRecommendationList); recommendations {
+			return forbidden("attunerecommendations")
+		}
+		return c.List(ctx, list, options...)
+	}})
+	for _, test := range []struct {
+		in   cliTest
+		args string
+		want string
+	}{
+		{c, "", "there is no backtest of it: no usage of these workloads is known (embedded)"},
+		{young, "", "there is no backtest of it: the longest usage that is known is of 23h55m0s, and the first 24h0m0s of each container are not judged"},
+		{c, "--strategy Node", "there is no backtest of it: strategy Node cannot be replayed"},
+		{c, "--workloads job", "there is no backtest of it: it selects no workload today"},
+		{c, "--address http://127.0.0.1:1", "there is no backtest of it: usage of Deployment/"},
+		{blind, "", "there is no backtest of it: listing the recommendations: your user lacks a right"},
+	} {
+		got := test.in.run(append(append([]string{}, wizardFlags...), strings.Fields(test.args)...)...)
+		assert.Equal(t, exitOK, got.code, got.errOut)
+		assert.Contains(t, got.errOut, test.want)
+		assert.Equal(t, 1, strings.Count(got.errOut, "there is no backtest"), got.errOut)
+		assert.Contains(t, got.out, "kind: AttunePolicy\n")
+	}
+}
+
+// A policy is of one namespace, and nothing else is asked of the cluster.
+func TestWizardIsOfOneNamespace(t *testing.T) {
+	for _, args := range [][]string{{"-A"}, {"-l", "tier=api"}} {
+		got := newCLITest(t, interceptor.Funcs{}).run(append(append([]string{}, wizardFlags...), args...)...)
+		assert.Equal(t, answer{code: exitError, errOut: "error: an AttunePolicy is of one namespace: leave -A and -l out, give the namespace with -n and labels with --workloads deployment,tier=api\n"}, got)
+	}
+	got := newCLITest(t, interceptor.Funcs{}).run("wizard")
+	assert.Equal(t, exitError, got.code)
+	assert.Contains(t, got.errOut, "stdin is no terminal")
+}

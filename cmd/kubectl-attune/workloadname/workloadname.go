@@ -1,0 +1,51 @@
+// Package workloadname reads workloads as users name them on the command line of kubectl: deployment/web, deploy/web.
+package workloadname
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
+)
+
+// Kinds are the names that kubectl accepts for each kind, in lower case.
+var Kinds = map[v1alpha1.WorkloadKind][]string{
+	v1alpha1.KindDeployment:  {"deployment", "deployments", "deploy", "deployments.apps", "deployment.apps"},
+	v1alpha1.KindStatefulSet: {"statefulset", "statefulsets", "sts", "statefulsets.apps", "statefulset.apps"},
+	v1alpha1.KindDaemonSet:   {"daemonset", "daemonsets", "ds", "daemonsets.apps", "daemonset.apps"},
+	v1alpha1.KindReplicaSet:  {"replicaset", "replicasets", "rs", "replicasets.apps", "replicaset.apps"},
+	v1alpha1.KindJob:         {"job", "jobs", "jobs.batch", "job.batch"},
+	v1alpha1.KindCronJob:     {"cronjob", "cronjobs", "cj", "cronjobs.batch", "cronjob.batch"},
+	v1alpha1.KindRollout:     {"rollout", "rollouts", "ro", "rollouts.argoproj.io", "rollout.argoproj.io"},
+}
+
+// Parse parses KIND/NAME, such as deploy/web. Upper and lower case of the kind do not matter.
+// The workload need not exist. Errors say how a workload is written, or which kinds attune sizes.
+func Parse(argument, namespace string) (workload.Identity, error) {
+	spelled, name, found := strings.Cut(argument, "/")
+	// A second slash is most likely NAMESPACE/KIND/NAME, which kubectl does not accept either.
+	if !found || name == "" || strings.Contains(name, "/") {
+		return workload.Identity{}, fmt.Errorf("%q names no workload: write KIND/NAME, e.g. deployment/web", argument)
+	}
+	kind, known := Kind(spelled)
+	if !known {
+		return workload.Identity{}, fmt.Errorf("%q in %q is no kind that attune sizes: use %s", spelled, argument, Sized)
+	}
+	return workload.Identity{Kind: kind, Namespace: namespace, Name: name}, nil
+}
+
+// Sized are the kinds, for sentences.
+const Sized = "deployment, statefulset, daemonset, replicaset, job, cronjob or rollout"
+
+// Kind returns the kind of a name that kubectl accepts. Upper and lower case do not matter.
+func Kind(spelled string) (v1alpha1.WorkloadKind, bool) {
+	// No spelling belongs to two kinds, so the order of the map does not matter.
+	for kind, names := range Kinds {
+		if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, spelled) }) {
+			return kind, true
+		}
+	}
+	return "", false
+}
