@@ -50,6 +50,11 @@ var rows = map[string][][]string{
 	"attune_savings_cpu_cores_total":     {{"shop"}, {"batch"}},
 	"attune_savings_memory_bytes_total":  {{"shop"}, {"batch"}},
 
+	"attune_pods":                          {{"shop"}, {"batch"}},
+	"attune_savings_realised_cpu_cores":    {{"shop"}, {"batch"}},
+	"attune_savings_realised_memory_bytes": {{"shop"}, {"batch"}},
+	"attune_resizes_blocked":               {{resize.ReasonNoRoom}, {resize.ReasonQuota}},
+
 	"attune_resize_total": {
 		{"shop", "Deployment", "web", "cpu", "success"}, {"shop", "Deployment", "web", "memory", "success"},
 		{"shop", "Deployment", "web", "memory", "reverted"}, {"shop", "StatefulSet", "db", "memory", "failed"},
@@ -98,8 +103,11 @@ var (
 	workloads  = [][]string{{"shop", "Deployment", "web"}, {"shop", "StatefulSet", "db"}}
 )
 
-// constant are the metrics that no collector stores: the policy loop makes them at each scrape, of what it has published.
-var constant = []string{"attune_recommendation_cpu_cores", "attune_recommendation_memory_bytes", "attune_confidence", "attune_burst_factor"}
+// constant are the metrics that no collector stores: they are made at each scrape, of what the loops know.
+var constant = []string{
+	"attune_recommendation_cpu_cores", "attune_recommendation_memory_bytes", "attune_confidence", "attune_burst_factor",
+	"attune_pods", "attune_savings_realised_cpu_cores", "attune_savings_realised_memory_bytes", "attune_resizes_blocked",
+}
 
 // TestExposition keeps the exposition true: it has every metric of the operator, as the operator's own collectors show it.
 func TestExposition(t *testing.T) {
@@ -148,7 +156,7 @@ func expose(t *testing.T) string {
 // valueOf returns a plausible value of a metric. Most are 2, which is as good as any.
 func valueOf(name string) float64 {
 	switch name {
-	case "attune_recommendation_memory_bytes", "attune_savings_memory_bytes_total":
+	case "attune_recommendation_memory_bytes", "attune_savings_memory_bytes_total", "attune_savings_realised_memory_bytes":
 		return 512 << 20
 	case "attune_confidence", "attune_node_load_ratio":
 		return .5

@@ -96,6 +96,7 @@ attune_prometheus_query_duration_seconds_count{query_type="usage"} 0+4x360
 attune_prometheus_query_errors_total{query_type="usage"} 0x60 3x299
 attune_prometheus_query_errors_total{namespace="shop",query_type="slo"} 0+1x360
 attune_confidence{namespace="shop",kind="Deployment",workload="web",container="app"} 0.9x360
+attune_pods{namespace="shop"} 3x360
 attune_usage_near_left 0x90 4x10 0x259
 attune_resize_total{namespace="shop",kind="Deployment",workload="web",resource="cpu",result="success"} 0+0.5x360
 attune_resize_total{namespace="shop",kind="Deployment",workload="web",resource="memory",result="failed"} 0x100 3x100 4x158
@@ -160,7 +161,14 @@ attune_admission_duration_seconds_count 9x360`},
 	{name: "samples stop for some minutes", series: `attune_usage_samples_total{source="embedded"} 0+600x60 36000x25 36600+600x273`},
 	{name: "samples at the longest interval", series: slowly(10)},
 	{name: "there never was a sample", fires: "AttuneUsageStale", gone: []string{"attune_usage_samples_total"}},
-	{name: "no sample and nothing to size", gone: []string{"attune_usage_samples_total", "attune_confidence"}},
+	{name: "a Prometheus server has nothing to say, since no pod runs", series: `
+attune_usage_samples_total{source="embedded"} _x360
+attune_usage_samples_total{source="prometheus"} 0+600x60 36000x299
+attune_pods{namespace="shop"} 3x60 0x299`},
+	{name: "pods run again after a long time", series: `
+attune_usage_samples_total{source="embedded"} 0x120 0+600x239
+attune_pods{namespace="shop"} 0x100 3x259`},
+	{name: "no sample and nothing to size", gone: []string{"attune_usage_samples_total", "attune_confidence", "attune_pods"}},
 	{name: "a tenth of the kubelets fails", fires: "AttuneUsageSourceFailing", series: `attune_kubelet_scrapes_total{result="failed"} 0+1.2x360`},
 	{name: "the server fails", fires: "AttuneUsageSourceFailing", series: `attune_prometheus_query_errors_total{query_type="usage"} 0+4x360`},
 	{name: "pods without room", fires: "AttunePodsNotFollowed", of: map[string]string{"namespace": "shop"}, series: `attune_usage_recent_refused{namespace="shop"} 40x360`},
