@@ -64,6 +64,9 @@ var rows = map[string][][]string{
 		{"shop", "Deployment", "web", string(resize.HarmOOM)}, {"shop", "Deployment", "web", string(resize.HarmThrottle)},
 		{"shop", "StatefulSet", "db", string(resize.HarmNotReady)},
 	},
+	"attune_memory_raises_total": {
+		{"shop", "StatefulSet", "db", "raised"}, {"shop", "StatefulSet", "db", "given_back"}, {"shop", "Deployment", "web", "failed"},
+	},
 	"attune_reverts_pending": {{"shop", "StatefulSet", "db"}},
 	"attune_eviction_total": {
 		{"shop", "Deployment", "web", string(lifecycle.EvictionGranted)}, {"shop", "StatefulSet", "db", string(lifecycle.EvictionDenied)},
@@ -74,11 +77,13 @@ var rows = map[string][][]string{
 	"attune_webhook_dropped_total":      {{"Busy"}, {"Slow"}, {"TooLarge"}, {"Broken"}, {"Connections"}},
 	"attune_connections_dropped_total":  {{"metrics"}, {"probes"}},
 
-	"attune_node_pods":             {{"node-1"}, {"node-2"}},
-	"attune_node_overcommitted":    {{"node-1", "cpu"}, {"node-1", "memory"}},
-	"attune_node_evictions_wanted": {{"node-1"}},
-	"attune_node_load_ratio":       {{"node-1"}},
-	"attune_node_grants_total":     {{"node-1", "lowered"}, {"node-1", "raised"}},
+	"attune_node_pods":                  {{"node-1"}, {"node-2"}},
+	"attune_node_overcommitted":         {{"node-1", "cpu"}, {"node-1", "memory"}},
+	"attune_node_evictions_wanted":      {{"node-1"}},
+	"attune_node_headroom_cpu_cores":    {{"node-1"}, {"node-2"}},
+	"attune_node_headroom_memory_bytes": {{"node-1"}, {"node-2"}},
+	"attune_node_load_ratio":            {{"node-1"}},
+	"attune_node_grants_total":          {{"node-1", "lowered"}, {"node-1", "raised"}},
 
 	"attune_reconcile_duration_seconds":        {{"policy"}, {"workload"}, {"node"}},
 	"attune_reconcile_errors_total":            {{"Conflict"}, {"Forbidden"}},
@@ -156,7 +161,7 @@ func expose(t *testing.T) string {
 // valueOf returns a plausible value of a metric. Most are 2, which is as good as any.
 func valueOf(name string) float64 {
 	switch name {
-	case "attune_recommendation_memory_bytes", "attune_savings_memory_bytes_total", "attune_savings_realised_memory_bytes":
+	case "attune_recommendation_memory_bytes", "attune_savings_memory_bytes_total", "attune_savings_realised_memory_bytes", "attune_node_headroom_memory_bytes":
 		return 512 << 20
 	case "attune_confidence", "attune_node_load_ratio":
 		return .5
