@@ -87,6 +87,7 @@ var rows = map[string][][]string{
 
 	"attune_reconcile_duration_seconds":            {{"policy"}, {"workload"}, {"node"}},
 	"attune_reconcile_errors_total":                {{"Conflict"}, {"Forbidden"}},
+	"attune_certificate_expiry_timestamp_seconds":  {{certificateOfWebhook}, {certificateOfMetrics}},
 	"attune_usage_samples_total":                   {{sourceEmbedded}},
 	"attune_usage_newest_sample_timestamp_seconds": {{sourceEmbedded}},
 	"attune_usage_samples_dropped_total":           {{sourceEmbedded, string(usage.DropClock)}},
@@ -113,6 +114,7 @@ var (
 var constant = []string{
 	"attune_recommendation_cpu_cores", "attune_recommendation_memory_bytes", "attune_confidence", "attune_burst_factor",
 	"attune_pods", "attune_savings_realised_cpu_cores", "attune_savings_realised_memory_bytes", "attune_resizes_blocked",
+	"attune_certificate_expiry_timestamp_seconds",
 }
 
 // TestExposition keeps the exposition true: it has every metric of the operator, as the operator's own collectors show it.
@@ -164,6 +166,8 @@ func valueOf(name string) float64 {
 	switch name {
 	case "attune_recommendation_memory_bytes", "attune_savings_memory_bytes_total", "attune_savings_realised_memory_bytes", "attune_node_headroom_memory_bytes":
 		return 512 << 20
+	case "attune_certificate_expiry_timestamp_seconds":
+		return 90 * 24 * 3600
 	case "attune_confidence", "attune_node_load_ratio":
 		return .5
 	case "attune_node_overcommitted", "attune_usage_disk", "leader_election_master_status":

@@ -85,6 +85,11 @@ attune_admission_duration_seconds_bucket{le="0.1"} 0+35x360
 attune_admission_duration_seconds_bucket{le="1"} 0+35x360
 attune_admission_duration_seconds_bucket{le="+Inf"} 0+35x360
 attune_admission_duration_seconds_count 0+35x360
+apiserver_admission_webhook_fail_open_count{name="pods.attune.io"} 0x100 2x259
+apiserver_admission_webhook_rejection_count{name="settings.attune.io",error_type="calling_webhook_error"} 0x60 1x299
+apiserver_admission_webhook_rejection_count{name="settings.attune.io",error_type="no_error"} 0+1x360
+attune_certificate_expiry_timestamp_seconds{certificate="webhook"} 2592000x360
+attune_certificate_expiry_timestamp_seconds{certificate="metrics"} 315360000x360
 attune_webhook_dropped_total{reason="Busy"} 0x100 4x259
 attune_webhook_dropped_total{reason="Slow"} 0+0.5x360
 attune_connections_dropped_total{port="metrics"} 0+0.5x360
@@ -154,6 +159,16 @@ attune_admission_duration_seconds_bucket{le="0.1"} 9x360
 attune_admission_duration_seconds_bucket{le="1"} 9x360
 attune_admission_duration_seconds_bucket{le="+Inf"} 9x360
 attune_admission_duration_seconds_count 9x360`},
+	{name: "the API server trusts another authority", fires: "AttuneWebhookUnreachable", of: map[string]string{"name": "pods.attune.io"},
+		series: `apiserver_admission_webhook_fail_open_count{name="pods.attune.io"} 0+1x360`},
+	{name: "policies cannot be written", fires: "AttuneWebhookUnreachable", of: map[string]string{"name": "settings.attune.io"},
+		series: `apiserver_admission_webhook_rejection_count{name="settings.attune.io",error_type="calling_webhook_error"} 0+0.2x360`},
+	{name: "a replica's certificate is not renewed", fires: "AttuneCertificateExpires", of: map[string]string{"certificate": "webhook"}, series: `
+attune_certificate_expiry_timestamp_seconds{certificate="webhook",instance="b"} 604800x360`},
+	{name: "a certificate is renewed late", series: `
+attune_certificate_expiry_timestamp_seconds{certificate="webhook"} 604800x30 8000000x329`},
+	{name: "a certificate ends", fires: "AttuneCertificateExpired", of: map[string]string{"certificate": "webhook"}, series: `
+attune_certificate_expiry_timestamp_seconds{certificate="webhook"} 100x360`},
 	{name: "a flood of the webhook", fires: "AttuneCallersTurnedAway", of: map[string]string{"reason": "Busy"}, series: `attune_webhook_dropped_total{reason="Busy"} 0+2x360`},
 	{name: "a flood of the metrics", fires: "AttuneCallersTurnedAway", of: map[string]string{"port": "metrics"}, series: `attune_connections_dropped_total{port="metrics"} 0+2x360`},
 	{name: "a certificate that is not there", fires: "AttuneCertificateUnreadable", series: `certwatcher_read_certificate_errors_total 0x100 0+6x259`},

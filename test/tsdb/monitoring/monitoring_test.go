@@ -33,6 +33,7 @@ var (
 )
 
 // exposed is a scrape of the operator in which every metric has a value; TestExposition (cmd/attune) keeps it true.
+// What the API server counts of its webhooks is beside it.
 type exposed struct {
 	// labels of each metric, by the name of its series: a histogram has three names.
 	labels map[string][]string
@@ -44,9 +45,11 @@ func readExposed(t *testing.T) exposed {
 	t.Helper()
 	page, err := os.ReadFile("testdata/operator.prom")
 	require.NoError(t, err)
+	server, err := os.ReadFile("testdata/apiserver.prom")
+	require.NoError(t, err)
 	all := exposed{labels: map[string][]string{}}
 	load, grows := "load 30s\n", false
-	for line := range strings.Lines(string(page)) {
+	for line := range strings.Lines(string(page) + string(server)) {
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "#") {
 			grows = strings.HasSuffix(line, " counter") || strings.HasSuffix(line, " histogram")
