@@ -35,7 +35,7 @@ func TestAlertsAreWhole(t *testing.T) {
 	require.NoError(t, err)
 	home := regexp.MustCompile(`(?m)^home: (.*)$`).FindStringSubmatch(string(about))
 	require.NotNil(t, home)
-	operator := readExposed(t)
+	operator := known(t)
 	for _, rule := range alerts(t) {
 		t.Run(rule.Alert, func(t *testing.T) {
 			assert.Positive(t, rule.For)
@@ -235,7 +235,7 @@ func unread(more int) string {
 
 // TestAlerts: each trouble raises its alert and no other one, and every alert has a trouble.
 func TestAlerts(t *testing.T) {
-	operator, rules := readExposed(t), alerts(t)
+	operator, rules := known(t), alerts(t)
 	raised := map[string]bool{}
 	for _, trouble := range troubles {
 		raised[trouble.fires] = true
