@@ -45,7 +45,9 @@ var loadRatio = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Help: "CPU load of a node in terms of what is too much: above 1 it is overloaded, below 0.9 it is well.",
 }, []string{"node"})
 
-func init() { metrics.Registry.MustRegister(members, overcommitted, victimsOf, headroomCPU, headroomMemory, moves, loadRatio) }
+func init() {
+	metrics.Registry.MustRegister(members, overcommitted, victimsOf, headroomCPU, headroomMemory, moves, loadRatio)
+}
 
 // loadOf sets the gauge of a node's load; a load that is not measured (NaN) is removed, so that no old
 // value stays.
