@@ -91,6 +91,14 @@ test-e2e: programs bin/gotestsum ## Tests on a real kubelet (RUN=name for one)
 	cd test && $(call gotest-v,e2e) -count=1 -timeout 50m -run '$(value RUN)' ./e2e/...
 	$(call some,cluster e2e)
 
+# Stories that give almost every metric a value.
+RECORDED := TestAutoResizesARunningPodInPlace|TestOOMKillIsRevertedAndNotTriedAgain|TestInitialSeedsNewPodsOnly|TestEviction|TestForbiddenResize|TestNodeStrategy|TestRaiseBeforeKill
+
+record-metrics: programs bin/gotestsum ## What the operator shows of itself in some stories on a real kubelet, which dashboards and alerts are tested with
+	@rm -rf bin/e2e && mkdir -p bin/e2e
+	cd test && ATTUNE_E2E_RIGHTS=$(CURDIR)/bin/e2e $(call gotest-v,record-metrics) -count=1 -timeout 40m -run '^($(RECORDED))$$' ./e2e
+	cat bin/e2e/metrics-*.prom > test/tsdb/monitoring/testdata/e2e.prom
+
 test-v2: programs bin/gotestsum ## Tests on a node with cgroup v2, a VM whose kernel is built at first, which takes minutes
 	@$(CLUSTER) build --vm-nodes 1 || echo "The kernel of a VM node is missing; the test that needs it says why." >&2
 	cd test && $(call gotest-v,v2) -count=1 -timeout 10m -run 'TestCgroupV2' ./cluster -vm
@@ -175,6 +183,10 @@ image: ## The operator's image, as an archive in bin/
 rbac: ## What a default install may do, as tables; docs/security-model.md has a copy
 	@"$$(cd test && go run ./cluster/cmd/cluster find helm)" template attune charts/attune --namespace attune-system | go run ./charts/rbac
 
+mixin: ## Dashboards and alerts as files for Grafana and Prometheus without Helm, into bin/mixin
+	@rm -rf bin/mixin && mkdir -p bin/mixin/dashboards bin/mixin/rules
+	cp charts/attune/dashboards/*.json bin/mixin/dashboards/ && cp charts/attune/alerts/*.yaml bin/mixin/rules/
+
 generate: ## CRDs, deep copies and the chart's copy of the CRDs
 	cd tools && go build -o ../bin/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
 	bin/controller-gen object paths=./api/... crd:crdVersions=v1 output:crd:artifacts:config=config/crd
@@ -207,4 +219,4 @@ verify: generate lint ## What is generated is up to date, and lint passes
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: programs demo cluster-up cluster-down deploy ui test test-unit chromium test-browser test-sim test-integration test-e2e test-v2 test-faults test-faults-vpa test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
+.PHONY: programs record-metrics mixin demo cluster-up cluster-down deploy ui test test-unit chromium test-browser test-sim test-integration test-e2e test-v2 test-faults test-faults-vpa test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help

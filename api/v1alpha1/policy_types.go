@@ -163,8 +163,8 @@ type PolicyConflict struct {
 	Reason string `json:"reason"`
 }
 
-// Savings compare the templates' requests with the recommended ones, over all replicas. Negative
-// values are growth.
+// Savings compare the templates' requests with the recommended ones, over all replicas. Jobs and CronJobs, whose pods
+// run part-time, and what is held are left out. Negative values are growth.
 type Savings struct {
 	// CPURequestReduction in cores.
 	CPURequestReduction resource.Quantity `json:"cpuRequestReduction"`

@@ -46,6 +46,9 @@ func NewSystem(ctx context.Context, c Config, registry metrics.RegistererGathere
 	}
 	// Metrics come before the manager, because the webhook server takes them.
 	m := newMeters(&c.Options, registry)
+	if provider != nil {
+		m.certificates.add(certificateOfWebhook, provider.GetCertificate)
+	}
 	mgr, err := newManager(c, provider, m)
 	if err != nil {
 		return nil, err
@@ -70,7 +73,7 @@ func NewSystem(ctx context.Context, c Config, registry metrics.RegistererGathere
 	if err := probes.listen(c.process.probeAddress, m.dropped); err != nil {
 		return nil, err
 	}
-	if err := serveMetrics(mgr, c, registry, m.dropped); err != nil {
+	if err := serveMetrics(mgr, c, registry, m); err != nil {
 		return nil, err
 	}
 	return &System{mgr}, nil

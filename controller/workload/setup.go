@@ -41,13 +41,14 @@ const (
 // API server should not be followed by a long silence.
 const retryFirst, retryLast = 50 * time.Millisecond, 30 * time.Second
 
-// Register adds the loop and its indexes to a manager. Each value on told names a recommendation that
+// Register adds the loop and its indexes to a manager, and makes its figures visible as metrics. Each value on told names a recommendation that
 // another loop has news of: the grants of its pods changed, or its targets hold again. It returns an error
 // if an index or the controller cannot be added.
 func (c *Controller) Register(mgr ctrl.Manager, told <-chan event.TypedGenericEvent[types.NamespacedName]) error {
 	if err := loop.Register(context.Background(), mgr.GetFieldIndexer(), Indexes()); err != nil {
 		return err
 	}
+	shownFleet.Store(&c.meters.fleet)
 	return loop.Build(mgr, "workload", c.Watches()).
 		WatchesRawSource(channel.TypedChannel(told, handler.TypedEnqueueRequestsFromMapFunc(
 			func(_ context.Context, name types.NamespacedName) []reconcile.Request {

@@ -69,6 +69,7 @@ func TestRealisedAndPotentialAddUp(t *testing.T) {
 			v.running("1", size(amount(), amount()))
 		}
 		got := v.Compute()
+		assert.Equal(t, got.Realised, v.Realised())
 		assert.Empty(t, got.NotCounted)
 		for _, r := range recommender.Resources {
 			want, known := Of(template[r].Request, target[r].Request, v.Workload.Replicas)
