@@ -14,7 +14,7 @@ const Autoscaler = "Freed requests are room on nodes; whether a node is given ba
 
 // Sentences are what is realised, what is potential, and how much is not counted.
 func (s Sum) Sentences() [3]string {
-	return [3]string{"Freed on nodes now: " + sentence(s.Realised) + ".", "Potential, not applied yet: " + sentence(&s.Potential) + ".", s.NotCounted.sentence()}
+	return [3]string{"Freed on nodes now: " + sentence(s.Realised) + ".", "Potential, not applied yet: " + sentence(&s.Potential) + ".", s.NotCounted.Sentence()}
 }
 
 // sentence is such as "250m of CPU and 1Gi of memory ($5.48 a month)".
@@ -38,8 +38,8 @@ func (s *Saved) Money() string {
 	return strings.Join(amounts, " + ")
 }
 
-// sentence says how much is not counted.
-func (n NotCounted) sentence() string {
+// Sentence says how much is not counted.
+func (n NotCounted) Sentence() string {
 	var parts []string
 	for _, part := range []struct {
 		n         int
