@@ -34,6 +34,7 @@ import (
 //	workload loop   recommendations, pods        pods/resize, status of recommendations
 //	node loop       recent usage, pods of nodes  board.Grants
 //	load loop       the load of nodes            taints
+//	sampler         recommendations, pods        what the web page shows over time
 //
 // All of them run on the leader only.
 func addLoops(mgr ctrl.Manager, c Config, m meters) error {
