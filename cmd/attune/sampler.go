@@ -18,9 +18,10 @@ import (
 )
 
 const (
-	// trailBytes bounds the trails: those of some 12,000 containers that change a few times a day, or of 2,500 that change all the time.
+	// trailBytes bounds the trails: those of some 12,000 containers that changed ten times, or of 2,500 that change all the time.
+	// They take a sixteenth of the memory limit at most.
 	trailBytes = 16 << 20
-	// toldBytes bounds the events: the last 10 of some 1,000 workloads.
+	// toldBytes bounds the events: the last 10 of some 1,000 workloads. They take a sixty-fourth of the memory limit at most.
 	toldBytes = 4 << 20
 	// sampledEach is how long a change may last until its trail has it. A part of a chart of a week is 42 minutes.
 	sampledEach = 5 * time.Minute
@@ -37,7 +38,7 @@ func newKept(o *Options) kept {
 	if !o.program.controls || o.loops.decisionsAddress == "" {
 		return kept{}
 	}
-	return kept{trails: trail.New(trailBytes), told: told.New(toldBytes, clock.RealClock{})}
+	return kept{trails: trail.New(partOfLimit(16, trailBytes)), told: told.New(partOfLimit(64, toldBytes), clock.RealClock{})}
 }
 
 // sampler notes what containers have and are to have, from the caches.
