@@ -153,9 +153,9 @@ func lineOf(t *testing.T, caches ui.Caches, kind string, number int) string {
 // The lines of a chart begin where the leader began to keep them, and the request goes further back as far as the history tells.
 func TestLinesOverTime(t *testing.T) {
 	caches := made.Small()
-	// The chart is of 7 days over 632 units from 76: 96 h before its end is at 346.9. The limit was 1 and then 500m, of 1 at most.
-	assert.Equal(t, "M346.7 14H632.7V92H708", lineOf(t, caches, "limit", 0))
-	assert.Equal(t, "M346.7 120.1H482.2V132.6H677.9V138.8H708", lineOf(t, caches, "target", 0))
+	// The chart is of 7 days over 632 units from 76: 96 h before its end is at 346.9. The limit was 1400m, which is the most, and then 1.
+	assert.Equal(t, "M346.7 14H632.7V58.6H708", lineOf(t, caches, "limit", 0))
+	assert.Equal(t, "M346.7 134.3H482.2V143.3H677.9V147.7H708", lineOf(t, caches, "target", 0))
 	body := page(t, caches, "/ui/ns/shop/Deployment/web")
 	assert.Contains(t, body, "drawn since 2026-02-26 12:00, when the leader began to keep them.")
 	assert.Contains(t, body, "2026-02-27 13:59 UTC: OOM kill")
@@ -163,8 +163,8 @@ func TestLinesOverTime(t *testing.T) {
 
 	short := shortly{caches}
 	assert.Contains(t, page(t, short, "/ui/ns/shop/Deployment/web"), "drawn since 2026-03-02 11:00, when the leader began to keep them; the request before that is told by the history.")
-	// 500m to 250m 20 hours ago, of 1 at most.
-	assert.Equal(t, "M632.7 92H632.7V131H708", lineOf(t, short, "request", 0))
+	// 700m to 500m 20 hours ago, of 1 core at most.
+	assert.Equal(t, "M632.7 60.8H632.7V92H708", lineOf(t, short, "request", 0))
 
 	caches.WithoutPast = true
 	body = page(t, caches, "/ui/ns/shop/Deployment/web")
@@ -179,7 +179,7 @@ func (s shortly) Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation)
 	out := s.Caches.Beside(ctx, rec)
 	at := made.Now.Add(-time.Hour).UnixMilli()
 	for name := range out.Trails {
-		out.Trails[name] = trail.Trail{Points: [2][]trail.Point{{{At: at, Values: trail.Values{Request: 250, Limit: 1000, Target: 200}}}, {{At: at, Values: trail.Values{Request: 1 << 30, Limit: 2 << 30, Target: 768 << 20}}}}}
+		out.Trails[name] = trail.Trail{Points: [2][]trail.Point{{{At: at, Values: trail.Values{Request: 500, Limit: 1000, Target: 200}}}, {{At: at, Values: trail.Values{Request: 1 << 30, Limit: 2 << 30, Target: 768 << 20}}}}}
 	}
 	return out
 }

@@ -222,7 +222,7 @@ func TestFactsOfAWorkload(t *testing.T) {
 	for _, want := range []string{
 		"kubectl attune pause deployment/web -n shop", "kubectl attune undo deployment/web -n shop", "pods 3, at target 1, open 1", "app memory 700Mi oomkill",
 		"Watching 2026-03-02 11:50 UTC app: cpu request 500m, cpu limit 1, memory request 1Gi, memory limit 2Gi",
-		"2026-03-01 16:00 UTC web-6d4b75cb6d-00001 app cpu 500m 250m InPlace Success –", "ResizeBlocked True Quota",
+		"2026-03-01 16:00 UTC web-6d4b75cb6d-00001 app cpu 700m 500m InPlace Success –", "ResizeBlocked True Quota",
 		"6d4b75cb6d 2026-01-31 12:00 UTC app: cpu request 500m", "request now 500m, limit 1, target 200m",
 	} {
 		assert.Contains(t, web, want)

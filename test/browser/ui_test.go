@@ -184,10 +184,10 @@ func shown(t *testing.T, page string, view View, picture []byte) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, fmt.Sprintf("ui-%s-%s.png", page, view.Name)), small.Bytes(), 0o644))
 }
 
-// mostColours of a picture: with 16 of them a point takes half a byte before it is packed.
-const mostColours = 16
+// mostColours of a picture, and how far they are from one another at least.
+const mostColours, leastFar = 48, 24 * 24
 
-// paletted is a part of a picture in its most frequent colours that differ enough, each point in the nearest one.
+// paletted is a part of a picture in its most frequent colours, bright ones before grey ones, each point in the nearest one.
 func paletted(whole image.Image, part image.Rectangle) *image.Paletted {
 	times := map[color.RGBA]int{}
 	for y := part.Min.Y; y < part.Max.Y; y++ {
@@ -196,11 +196,11 @@ func paletted(whole image.Image, part image.Rectangle) *image.Paletted {
 		}
 	}
 	colours := slices.SortedFunc(maps.Keys(times), func(a, b color.RGBA) int {
-		return cmp.Or(times[b]-times[a], int(a.R)-int(b.R), int(a.G)-int(b.G), int(a.B)-int(b.B))
+		return cmp.Or(times[b]*(1+chroma(b))-times[a]*(1+chroma(a)), int(a.R)-int(b.R), int(a.G)-int(b.G), int(a.B)-int(b.B))
 	})
 	palette := color.Palette{}
 	for _, c := range colours {
-		if len(palette) < mostColours && !slices.ContainsFunc(palette, func(o color.Color) bool { return far(c, o.(color.RGBA)) < 24*24 }) {
+		if len(palette) < mostColours && !slices.ContainsFunc(palette, func(o color.Color) bool { return far(c, o.(color.RGBA)) < leastFar }) {
 			palette = append(palette, c)
 		}
 	}
@@ -215,6 +215,9 @@ func paletted(whole image.Image, part image.Rectangle) *image.Paletted {
 	}
 	return out
 }
+
+// chroma is 0 for grey.
+func chroma(c color.RGBA) int { return int(max(c.R, c.G, c.B)) - int(min(c.R, c.G, c.B)) }
 
 // far is the square of the distance of two colours.
 func far(a, b color.RGBA) int {

@@ -48,14 +48,14 @@ func (c Caches) Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation) 
 	return out
 }
 
-// past are four days: requests that were halved and put back, a limit, and a target that came down.
+// past are four days: requests that were lowered, one that was put back, limits, and a target that came down.
 func past() trail.Trail {
 	point := func(hours int, request, limit, target recommender.Amount) trail.Point {
 		return trail.Point{At: at(-time.Duration(hours) * time.Hour).UnixMilli(), Values: trail.Values{Request: request, Limit: limit, Target: target}}
 	}
 	return trail.Trail{
 		Points: [2][]trail.Point{
-			{point(96, 500, 1000, 320), point(60, 500, 1000, 240), point(20, 250, 500, 240), point(8, 250, 500, 200)},
+			{point(96, 700, 1400, 320), point(60, 700, 1400, 240), point(20, 500, 1000, 240), point(8, 500, 1000, 200)},
 			{point(96, 1<<30, 2<<30, 900<<20), point(71, 600<<20, 1200<<20, 600<<20), point(70, 1<<30, 2<<30, 768<<20)},
 		},
 		Kills: []int64{at(-70*time.Hour - 30*time.Second).UnixMilli()},
@@ -104,7 +104,7 @@ func others() Others {
 	return Others{
 		Nodes: []decision.Node{shared("worker-1"), plain("worker-2")},
 		Events: []told.Event{
-			{At: at(-10 * time.Minute).Time, Type: "Normal", Reason: "Resized", Pod: "web-6d4b75cb6d-00000", Message: "Pod web-6d4b75cb6d-00000: cpu 500m to 250m"},
+			{At: at(-10 * time.Minute).Time, Type: "Normal", Reason: "Resized", Pod: "web-6d4b75cb6d-00000", Message: "Pod web-6d4b75cb6d-00000: cpu 700m to 500m"},
 			{At: at(-70 * time.Hour).Time, Type: "Warning", Reason: "Reverted", Pod: "web-6d4b75cb6d-00002", Message: "Pod web-6d4b75cb6d-00002 has its old size again: oomkill"},
 		},
 		Settings:   settingsof.Fields(defaults, nil, sizing, settingsof.Operator{}),

@@ -262,7 +262,7 @@ func lively(rec *v1alpha1.AttuneRecommendation) {
 		Prior: []v1alpha1.ContainerResources{{Name: "app", Resources: prior}}, Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: rec.Spec.Containers[0].Target}},
 	}}
 	s.History = []v1alpha1.HistoryEntry{
-		{Timestamp: at(-20 * time.Hour), Pod: rec.Spec.Workload.Name + "-6d4b75cb6d-00001", Container: "app", Resource: "cpu", From: "500m", To: "250m", Method: "InPlace", Result: "Success"},
+		{Timestamp: at(-20 * time.Hour), Pod: rec.Spec.Workload.Name + "-6d4b75cb6d-00001", Container: "app", Resource: "cpu", From: "700m", To: "500m", Method: "InPlace", Result: "Success"},
 		{Timestamp: at(-70 * time.Hour), Pod: rec.Spec.Workload.Name + "-6d4b75cb6d-00002", Container: "app", Resource: "memory", From: "1Gi", To: "600Mi", Method: "InPlace", Result: "Reverted", Reason: "oomkill"},
 	}
 	s.Floors = []v1alpha1.Floor{{Container: "app", Resource: "memory", Amount: resource.MustParse("700Mi"), Reason: "oomkill", LearnedAt: at(-70 * time.Hour)}}
