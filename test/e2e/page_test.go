@@ -2,11 +2,11 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -51,16 +51,20 @@ func pageServed(t *testing.T) string {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	serve := env.cluster.Command(ctx, env.plugin, "ui", "--no-open")
-	serve.Stderr = os.Stderr
+	var said bytes.Buffer
+	serve.Stderr = &said
 	out, err := serve.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, serve.Start())
 	t.Cleanup(func() {
 		stop()
 		_ = serve.Wait()
+		if t.Failed() {
+			t.Log(said.String())
+		}
 	})
 	address, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
+	require.NoError(t, err, "kubectl attune ui said nothing, and ended or was ended")
 	return strings.TrimSpace(address)
 }
 
