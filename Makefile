@@ -74,7 +74,7 @@ test/browser/node_modules: test/browser/package-lock.json
 	@touch $@
 
 test-browser: chromium test/browser/node_modules bin/gotestsum ## Pages in Chromium, as a desktop and a phone show them; pictures in bin/screenshots
-	cd test/browser && go vet ./... && $(call gotest,browser) -count=1 -timeout 10m ./...
+	cd test/browser && go vet ./... && $(call gotest,browser) -count=1 -timeout 30m ./...
 
 test-sim: bin/gotestsum ## The long run: lives of a cluster in virtual time, one for each of SEEDS seeds
 	cd test && $(call gotest,sim) -count=1 -timeout 20m ./sim -sim.seeds $(SEEDS)

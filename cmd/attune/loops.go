@@ -17,7 +17,6 @@ import (
 	events "attune.io/attune/internal/event"
 	"attune.io/attune/internal/policy"
 	settingslookup "attune.io/attune/internal/policy/lookup"
-	"attune.io/attune/ui"
 	"attune.io/attune/usage/embedded/cluster"
 	"attune.io/attune/usage/history"
 	"attune.io/attune/usage/recent"
@@ -35,6 +34,7 @@ import (
 //	workload loop   recommendations, pods        pods/resize, status of recommendations
 //	node loop       recent usage, pods of nodes  board.Grants
 //	load loop       the load of nodes            taints
+//	sampler         recommendations, pods        what the web page shows over time
 //
 // All of them run on the leader only.
 func addLoops(mgr ctrl.Manager, c Config, m meters) error {
@@ -85,15 +85,18 @@ type shared struct {
 	autoscalers *lookup.Lookup
 	// events records Kubernetes events.
 	events *events.Recorder
+	// kept is what the web page shows of what this process did.
+	kept kept
 }
 
 // newShared makes what the loops have in common. A change of an HPA or a VPA wakes the policy loop for its
 // namespace.
 func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
 	autoscalers, err := addAutoscalers(mgr, b.newData.tellOne)
+	seen := newKept(&c.Options)
 	return shared{
 		operator: c.process.namespace, settings: settingslookup.Reader{Client: mgr.GetClient(), Operator: c.operator()},
-		autoscalers: autoscalers, events: events.NewRecorder(mgr.GetEventRecorder("attune"), clock.RealClock{}),
+		autoscalers: autoscalers, events: events.NewRecorder(seen.told.Keep(mgr.GetEventRecorder("attune")), clock.RealClock{}), kept: seen,
 	}, err
 }
 
@@ -172,7 +175,7 @@ func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, m measurin
 // addNodeLoop adds the loop that shares the room of nodes, and the port that shows its decisions and the pages. Where the
 // operator watches some namespaces only, the loop is not started: it would not see all pods of a node, and would
 // share room that others have.
-func addNodeLoop(mgr ctrl.Manager, c Config, of shared, b boards, followed *recent.Store, shown ui.Caches) error {
+func addNodeLoop(mgr ctrl.Manager, c Config, of shared, b boards, followed *recent.Store, shown pages) error {
 	loop := &nodeloop.Controller{
 		Client: mgr.GetClient(), Recent: followed, Grants: b.grants, Events: of.events, Clock: clock.RealClock{},
 		Interval: c.loops.nodeInterval, Wake: b.look.tell,
@@ -182,6 +185,7 @@ func addNodeLoop(mgr ctrl.Manager, c Config, of shared, b boards, followed *rece
 		if err := loop.Register(mgr, b.held); err != nil {
 			return err
 		}
+		shown.decided = loop.Decided
 	}
 	return addDecisions(mgr, &c.Options, loop.Decided, shown)
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
@@ -43,12 +44,16 @@ type pages struct {
 	history  *history.Store
 	// traces holds the steps, which the caches do not.
 	traces *traces.Store
-	clock  clock.PassiveClock
+	// kept is what this process has seen.
+	kept kept
+	// decided returns the node loop's last decision about a node; nil: the loop does not run.
+	decided func(node string) (decision.Node, bool)
+	clock   clock.PassiveClock
 }
 
 // newPages makes the pages of the leader.
 func newPages(mgr ctrl.Manager, c Config, of shared, histories *history.Store) pages {
-	return pages{client: mgr.GetClient(), settings: of.settings, history: histories, traces: c.traces, clock: clock.RealClock{}}
+	return pages{client: mgr.GetClient(), settings: of.settings, history: histories, traces: c.traces, kept: of.kept, clock: clock.RealClock{}}
 }
 
 // All implements ui.Caches. The objects are the caches' own.
@@ -79,7 +84,7 @@ func (p pages) Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation) 
 	if !traced {
 		notes = append(notes, "The steps up to bounds are not kept here: kubectl attune explain shows them.")
 	}
-	live.Template = p.template(ctx, id)
+	live.Template = explain.TemplateSizes(p.workload(ctx, id).Template)
 	pods, err := owners.Pods(ctx, p.client, id)
 	if err != nil {
 		return ui.Explained{Problem: "The pods of the workload could not be read from the cache."}
@@ -90,15 +95,6 @@ func (p pages) Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation) 
 		return ui.Explained{Problem: err.Error()}
 	}
 	return ui.Explained{Explanation: answer, Note: strings.Join(notes, " ")}
-}
-
-// template returns the sizes of a workload's template; none where it is not in the cache.
-func (p pages) template(ctx context.Context, id workload.Identity) map[string]recommender.Size {
-	w, _, err := owners.Workload(ctx, p.client, id, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return explain.TemplateSizes(nil)
-	}
-	return explain.TemplateSizes(w.Template)
 }
 
 // settingsOf returns the settings of the policy that a recommendation names.

@@ -110,7 +110,7 @@ func TestWhatRunsWhere(t *testing.T) {
 	serving := map[string]bool{"main.unready": false}
 	controlling := map[string]bool{
 		"*controller.Controller": true, "*usage.Loop": true, "*usage.RecentLoop": true, "*embedded.Source": true, "*lookup.Lookup": true, "*workload.Rights": true, "*workload.Served": true,
-		"*main.decisions": false,
+		"*main.decisions": false, "*main.sampler": true,
 	}
 	for _, c := range []struct {
 		program  program

@@ -42,7 +42,11 @@ const (
 // network access and rights. A setting above the operator's ceilings is a problem too, and the built-in value
 // takes its place: it would use memory and query time that all namespaces share.
 func ResolveAllowed(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy, operator Operator) (Settings, error) {
-	layers := layersOf(cluster, namespace, policy)
+	return resolve(allowed(layersOf(cluster, namespace, policy), operator), operator)
+}
+
+// allowed makes the overlay of layers without what they may not set.
+func allowed(layers []layer, operator Operator) *overlay {
 	var problems []Problem
 	for i := range layers {
 		if l := &layers[i]; l.level != Cluster && !SourceAllowed(l.namespace, operator.SourceNamespaces) {
@@ -51,7 +55,7 @@ func ResolveAllowed(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.Attune
 			l.MetricsSource.Prometheus, l.SLOGuardrails = &v1alpha1.PrometheusSource{}, nil
 		}
 	}
-	return resolve(layers, problems, operator)
+	return &overlay{layers: layers, problems: problems}
 }
 
 // forbidden returns the problems of a layer that may not name its own source.
