@@ -72,7 +72,7 @@ func (p pages) Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation) 
 	settings, err := p.settingsOf(ctx, rec)
 	switch {
 	case err != nil:
-		notes = append(notes, fmt.Sprintf("What policy %s would do next is not known: %v.", rec.Spec.Policy.Name, err))
+		notes = append(notes, fmt.Sprintf("What policy %s would do next is not known: %v.", policy.NameOf(rec.Spec.Policy), err))
 	case settings.Strategy != v1alpha1.StrategyNode:
 		live.Settings = &settings.Recommender
 	}
@@ -104,8 +104,7 @@ func (p pages) template(ctx context.Context, id workload.Identity) map[string]re
 
 // settingsOf returns the settings of the policy that a recommendation names.
 func (p pages) settingsOf(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (policy.Settings, error) {
-	of := &v1alpha1.AttunePolicy{}
-	err := p.client.Get(ctx, client.ObjectKey{Namespace: rec.Namespace, Name: rec.Spec.Policy.Name}, of, client.UnsafeDisableDeepCopy)
+	of, err := p.settings.Of(ctx, rec)
 	if apierrors.IsNotFound(err) {
 		return policy.Settings{}, errors.New("it does not exist")
 	}

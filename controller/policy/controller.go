@@ -144,25 +144,30 @@ type Controller struct {
 }
 
 // matcher is made anew for each use; its memory is the Controller's.
-func (c *Controller) matcher() matcher { return matcher{c.Client, &c.memories} }
+func (c *Controller) matcher() matcher { return matcher{c.Client, c.Settings, &c.memories} }
 
 // reporter writes the policy's status and finalizer.
-func (c *Controller) reporter() reporter { return reporter{c.Client} }
+func (c *Controller) reporter() reporter { return reporter{c.Client, &c.parts} }
 
 // Reconcile brings the recommendations of one policy's workloads, and the policy's status, up to date. The
-// package comment has the steps.
+// package comment has the steps. A key without a namespace is that of a cluster policy as a whole.
 //
 // A policy that is gone, is being deleted, is beyond the bound or has invalid settings is handled first;
 // each of these lets its workloads go: no seed, no new resize. An error makes the queue try again;
 // workloads that could not be listed are also reported in the condition Ready.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile.Result, error) {
-	p := &v1alpha1.AttunePolicy{}
-	if err := c.Client.Get(ctx, req.NamespacedName, p); err != nil {
+	if name, ok := policy.ClusterName(req.Name); ok && req.Namespace == "" {
+		return summarizer{c}.look(ctx, name)
+	}
+	p, err := c.Settings.Policy(ctx, req.NamespacedName)
+	if err != nil {
 		if !apierrors.IsNotFound(err) {
 			return reconcile.Result{}, err
 		}
+		p = &v1alpha1.AttunePolicy{}
 		p.Namespace, p.Name = req.Namespace, req.Name
 		_, err = c.end(ctx, p)
+		c.parts.forget(p)
 		return reconcile.Result{}, errors.Join(err, c.matcher().forget(ctx, p.Namespace))
 	}
 	if p.DeletionTimestamp != nil {

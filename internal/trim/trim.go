@@ -45,6 +45,8 @@ func Object(o any) (any, error) {
 		return Recommendation(o)
 	case *v1alpha1.AttunePolicy:
 		policy(of)
+	case *v1alpha1.AttuneClusterPolicy:
+		clusterPolicy(of)
 	case *v1alpha1.AttuneDefaults:
 		defaults(of, &of.Spec)
 	case *v1alpha1.AttuneNamespaceDefaults:
