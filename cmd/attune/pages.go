@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,6 +58,15 @@ func (p pages) All(ctx context.Context, namespace string) (ui.Cluster, error) {
 	for _, list := range []client.ObjectList{policies, recs} {
 		if err := p.client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return ui.Cluster{}, fmt.Errorf("listing for a page: %w", err)
+		}
+	}
+	if namespace == "" {
+		used, beyond, err := p.settings.ClusterPolicies(ctx)
+		if err != nil {
+			return ui.Cluster{}, fmt.Errorf("listing for a page: %w", err)
+		}
+		for _, of := range slices.Concat(used, beyond) {
+			policies.Items = append(policies.Items, *policy.AsPolicy(&of))
 		}
 	}
 	return ui.Cluster{Policies: policies.Items, Recommendations: recs.Items, At: p.now()}, nil

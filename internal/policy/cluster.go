@@ -76,6 +76,32 @@ func Instance(of *v1alpha1.AttuneClusterPolicy, namespace string, selected bool)
 	return p
 }
 
+// AsPolicy returns a cluster policy with its status, for what reports about policies. It is in no namespace.
+func AsPolicy(of *v1alpha1.AttuneClusterPolicy) *v1alpha1.AttunePolicy {
+	p := Instance(of, "", true)
+	p.Status = v1alpha1.AttunePolicyStatus{
+		ObservedGeneration: of.Status.ObservedGeneration, Mode: of.Status.Mode, Conditions: of.Status.Conditions,
+		Workloads: of.Status.Workloads, Savings: of.Status.Savings,
+	}
+	return p
+}
+
+// LevelOf returns the level of a policy's own settings.
+func LevelOf(p *v1alpha1.AttunePolicy) Level {
+	if name, ok := ClusterName(p.Name); ok {
+		return Level(v1alpha1.PolicyKindCluster) + " " + Level(name)
+	}
+	return Policy
+}
+
+// ofCluster reports whether it is the level of an AttuneClusterPolicy.
+func (l Level) ofCluster() bool {
+	return strings.HasPrefix(string(l), string(v1alpha1.PolicyKindCluster)+" ")
+}
+
+// OfPolicy reports whether it is the highest level: that of an AttunePolicy or AttuneClusterPolicy.
+func (l Level) OfPolicy() bool { return l == Policy || l.ofCluster() }
+
 // Scope is which namespaces a cluster policy selects. The zero value selects none.
 type Scope struct {
 	// names is nil where all but the excluded namespaces take part.

@@ -16,7 +16,6 @@
 package policy
 
 import (
-	"strings"
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
@@ -38,22 +37,6 @@ const (
 	// Policy is the AttunePolicy itself. That of an AttuneClusterPolicy is "AttuneClusterPolicy NAME" (LevelOf).
 	Policy Level = "policy"
 )
-
-// LevelOf returns the level of a policy's own settings.
-func LevelOf(p *v1alpha1.AttunePolicy) Level {
-	if name, ok := ClusterName(p.Name); ok {
-		return Level(v1alpha1.PolicyKindCluster) + " " + Level(name)
-	}
-	return Policy
-}
-
-// ofCluster reports whether it is the level of an AttuneClusterPolicy.
-func (l Level) ofCluster() bool {
-	return strings.HasPrefix(string(l), string(v1alpha1.PolicyKindCluster)+" ")
-}
-
-// OfPolicy reports whether it is the highest level: that of an AttunePolicy or AttuneClusterPolicy.
-func (l Level) OfPolicy() bool { return l == Policy || l.ofCluster() }
 
 // Settings are the resolved settings of one policy. They are complete and valid: Resolve sets every field, and
 // pointers are nil only for what may be absent.
