@@ -72,7 +72,7 @@ func (c observer) observePolicy(ctx context.Context, w *tuning.View) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading policy %s: %w", w.Rec.Spec.Policy.Name, err)
+		return fmt.Errorf("reading policy %s: %w", policy.NameOf(w.Rec.Spec.Policy), err)
 	}
 	settings, err := c.Settings.Settings(ctx, p)
 	if err != nil && lookup.Invalid(err) == nil {

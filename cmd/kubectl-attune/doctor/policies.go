@@ -92,7 +92,7 @@ func usage(seen *Seen, f *findings) {
 	for i := range seen.Recommendations.Value {
 		rec := &seen.Recommendations.Value[i]
 		hold := staleHold(rec)
-		if hold == nil || stale[rec.Namespace+"/"+rec.Spec.Policy.Name] || stale[policy.NameOf(rec.Spec.Policy)] {
+		if hold == nil || stale[rec.Namespace+"/"+policy.NameOf(rec.Spec.Policy)] || stale[policy.NameOf(rec.Spec.Policy)] {
 			continue
 		}
 		id := workload.IdentityOf(rec)
