@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 
 	"attune.io/attune/api/v1alpha1"
@@ -44,7 +45,7 @@ func settingsOf(fields []policy.Field, rec *v1alpha1.AttuneRecommendation) table
 func setBy(level policy.Level, rec *v1alpha1.AttuneRecommendation) string {
 	switch level {
 	case policy.Policy:
-		return "AttunePolicy " + rec.Spec.Policy.Name
+		return cmp.Or(string(rec.Spec.Policy.Kind), string(v1alpha1.PolicyKindNamespaced)) + " " + rec.Spec.Policy.Name
 	case policy.Namespace:
 		return fmt.Sprintf("AttuneNamespaceDefaults %s of %s", v1alpha1.DefaultsName, rec.Namespace)
 	case policy.Cluster:

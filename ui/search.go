@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 )
 
@@ -46,7 +47,7 @@ func searchOf(c Cluster, query string, page int) searchPage {
 	for _, rec := range found[out.first:out.last] {
 		id := workload.IdentityOf(rec)
 		out.Rows = append(out.Rows, foundRow{
-			Name: id.String(), Path: pathOf(id), Namespace: id.Namespace, NamespacePath: namespacePath(id.Namespace), Policy: rec.Spec.Policy.Name,
+			Name: id.String(), Path: pathOf(id), Namespace: id.Namespace, NamespacePath: namespacePath(id.Namespace), Policy: policy.NameOf(rec.Spec.Policy),
 			Mode: string(rec.Spec.Mode), Phase: string(rec.Status.Phase),
 		})
 	}

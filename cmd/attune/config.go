@@ -54,5 +54,6 @@ func (o *Options) Complete(ctx context.Context, api *rest.Config) (Config, error
 
 // operator returns what the operator allows policies, for policy.Resolve.
 func (o *Options) operator() policy.Operator {
-	return policy.Operator{SourceNamespaces: o.policies.sources, Steps: o.policies.steps, RateWindow: o.policies.rate, SomeNamespaces: len(o.process.watched) > 0}
+	return policy.Operator{SourceNamespaces: o.policies.sources, Steps: o.policies.steps, RateWindow: o.policies.rate,
+		Namespace: o.process.namespace, SomeNamespaces: len(o.process.watched) > 0}
 }

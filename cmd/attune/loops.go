@@ -92,10 +92,14 @@ type shared struct {
 // newShared makes what the loops have in common. A change of an HPA or a VPA wakes the policy loop for its
 // namespace.
 func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
+	clusterwide, err := addClusterwide(mgr, c)
+	if err != nil {
+		return shared{}, err
+	}
 	autoscalers, err := addAutoscalers(mgr, b.newData.tellOne)
 	seen := newKept(&c.Options)
 	return shared{
-		operator: c.process.namespace, settings: settingslookup.Reader{Client: mgr.GetClient(), Operator: c.operator()},
+		operator: c.process.namespace, settings: settingslookup.Reader{Client: mgr.GetClient(), Operator: c.operator(), Clusterwide: clusterwide},
 		autoscalers: autoscalers, events: events.NewRecorder(seen.told.Keep(mgr.GetEventRecorder("attune")), clock.RealClock{}), kept: seen,
 	}, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,6 +65,15 @@ func (p pages) All(ctx context.Context, namespace string) (ui.Cluster, error) {
 			return ui.Cluster{}, fmt.Errorf("listing for a page: %w", err)
 		}
 	}
+	if namespace == "" {
+		used, beyond, err := p.settings.ClusterPolicies(ctx)
+		if err != nil {
+			return ui.Cluster{}, fmt.Errorf("listing for a page: %w", err)
+		}
+		for _, of := range slices.Concat(used, beyond) {
+			policies.Items = append(policies.Items, *policy.AsPolicy(&of))
+		}
+	}
 	return ui.Cluster{Policies: policies.Items, Recommendations: recs.Items, At: p.now()}, nil
 }
 
@@ -77,7 +87,7 @@ func (p pages) Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation) 
 	settings, err := p.settingsOf(ctx, rec)
 	switch {
 	case err != nil:
-		notes = append(notes, fmt.Sprintf("What policy %s would do next is not known: %v.", rec.Spec.Policy.Name, err))
+		notes = append(notes, fmt.Sprintf("What policy %s would do next is not known: %v.", policy.NameOf(rec.Spec.Policy), err))
 	case settings.Strategy != v1alpha1.StrategyNode:
 		live.Settings = &settings.Recommender
 	}
@@ -99,8 +109,7 @@ func (p pages) Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation) 
 
 // settingsOf returns the settings of the policy that a recommendation names.
 func (p pages) settingsOf(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (policy.Settings, error) {
-	of := &v1alpha1.AttunePolicy{}
-	err := p.client.Get(ctx, client.ObjectKey{Namespace: rec.Namespace, Name: rec.Spec.Policy.Name}, of, client.UnsafeDisableDeepCopy)
+	of, err := p.settings.Of(ctx, rec)
 	if apierrors.IsNotFound(err) {
 		return policy.Settings{}, errors.New("it does not exist")
 	}

@@ -29,8 +29,7 @@ func (p pages) Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation) u
 	for _, c := range rec.Spec.Containers {
 		out.Trails[c.Name] = p.kept.trails.Of(trailOf(rec, c.Name))
 	}
-	of := &v1alpha1.AttunePolicy{}
-	if p.client.Get(ctx, client.ObjectKey{Namespace: rec.Namespace, Name: rec.Spec.Policy.Name}, of, client.UnsafeDisableDeepCopy) == nil {
+	if of, err := p.settings.Of(ctx, rec); err == nil {
 		out.Settings, _ = p.settings.Fields(ctx, of) // without them the page has no such table
 	}
 	return out
@@ -46,7 +45,7 @@ func trailOf(rec *v1alpha1.AttuneRecommendation, container string) trail.Key {
 func (p pages) Savings(ctx context.Context) func(*v1alpha1.AttuneRecommendation) report.Entry {
 	known := map[client.ObjectKey]*policy.Settings{}
 	settings := func(rec *v1alpha1.AttuneRecommendation) *policy.Settings {
-		key := client.ObjectKey{Namespace: rec.Namespace, Name: rec.Spec.Policy.Name}
+		key := client.ObjectKey{Namespace: rec.Namespace, Name: policy.NameOf(rec.Spec.Policy)}
 		if of, ok := known[key]; ok {
 			return of
 		}
@@ -61,7 +60,7 @@ func (p pages) Savings(ctx context.Context) func(*v1alpha1.AttuneRecommendation)
 		id := workload.IdentityOf(rec)
 		view := savings.View{Recommendation: rec, Workload: p.workload(ctx, id), Settings: settings(rec), Pods: p.running(ctx, id)}
 		e := report.Entry{
-			Workload: id, Policy: rec.Spec.Policy.Name, Mode: rec.Spec.Mode, Pods: len(view.Pods), Replicas: view.Workload.Replicas, Figures: view.Compute(),
+			Workload: id, Policy: policy.NameOf(rec.Spec.Policy), Mode: rec.Spec.Mode, Pods: len(view.Pods), Replicas: view.Workload.Replicas, Figures: view.Compute(),
 		}
 		if view.Settings != nil {
 			e.Pricing = view.Settings.Pricing

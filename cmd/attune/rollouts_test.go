@@ -60,19 +60,19 @@ func TestTheNextProcessWatchesRollouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		asked := 0
-		of := unserved{clock: clock.RealClock{}, ask: func(context.Context) (bool, error) {
+		of := unserved{clock: clock.RealClock{}, every: 5 * time.Minute, served: errRollouts, ask: func(context.Context) (bool, error) {
 			if asked++; asked < 3 {
 				return false, errors.New("no answer")
 			}
 			return time.Since(began) >= time.Hour, nil
 		}}
-		assert.ErrorIs(t, of.Start(t.Context()), errServed)
+		assert.ErrorIs(t, of.Start(t.Context()), errRollouts)
 		assert.GreaterOrEqual(t, time.Since(began), time.Hour)
 		assert.LessOrEqual(t, asked, 13, "every five minutes at most")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		assert.NoError(t, unserved{clock: clock.RealClock{}, ask: func(context.Context) (bool, error) { return false, nil }}.Start(ctx))
+		assert.NoError(t, unserved{clock: clock.RealClock{}, every: 5 * time.Minute, ask: func(context.Context) (bool, error) { return false, nil }}.Start(ctx))
 	})
 }

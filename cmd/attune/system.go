@@ -61,7 +61,7 @@ func NewSystem(ctx context.Context, c Config, registry metrics.RegistererGathere
 	}
 	// It ends the process when Argo Rollouts are served that were not when it began.
 	if c.program.controls && !c.rollouts {
-		if err := mgr.Add(newUnserved(c.program, c.api, c.watched)); err != nil {
+		if err := mgr.Add(noRollouts(c.program, c.api, c.watched)); err != nil {
 			return nil, err
 		}
 	}

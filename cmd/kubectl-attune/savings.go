@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/savingsanswer"
 	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/workload"
@@ -75,7 +76,7 @@ func savingsOf(ctx context.Context, of *settingsReader, rec *v1alpha1.AttuneReco
 		return report.Entry{}, err
 	}
 	entry := report.Entry{
-		Workload: id, Policy: rec.Spec.Policy.Name, Mode: rec.Spec.Mode,
+		Workload: id, Policy: policy.NameOf(rec.Spec.Policy), Mode: rec.Spec.Mode,
 		Pods: len(pods[id]), Replicas: templates[id].Replicas,
 		Figures: savings.View{Recommendation: rec, Workload: templates[id], Settings: settings, Pods: pods[id]}.Compute(),
 	}

@@ -65,15 +65,14 @@ func (c observer) observe(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 // which open records are finished; invalid settings leave the policy unusable. Only another read error is
 // returned.
 func (c observer) observePolicy(ctx context.Context, w *tuning.View) error {
-	p := &v1alpha1.AttunePolicy{}
-	err := c.Client.Get(ctx, types.NamespacedName{Namespace: w.Rec.Namespace, Name: w.Rec.Spec.Policy.Name}, p)
+	p, err := c.Settings.Of(ctx, w.Rec)
 	if apierrors.IsNotFound(err) {
 		w.Policy.Settings, _ = policy.Resolve(nil, nil, nil)
 		w.Policy.Gone = true
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading policy %s: %w", w.Rec.Spec.Policy.Name, err)
+		return fmt.Errorf("reading policy %s: %w", policy.NameOf(w.Rec.Spec.Policy), err)
 	}
 	settings, err := c.Settings.Settings(ctx, p)
 	if err != nil && lookup.Invalid(err) == nil {

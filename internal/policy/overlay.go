@@ -46,7 +46,7 @@ func layersOf(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamesp
 		layers = append(layers, l)
 	}
 	if policy != nil {
-		l := newLayer(Policy, policy.Namespace, policy.Spec.PolicySettings)
+		l := newLayer(LevelOf(policy), policy.Namespace, policy.Spec.PolicySettings)
 		l.weight, l.target = policy.Spec.Weight, &policy.Spec.TargetRef
 		layers = append(layers, l)
 	}

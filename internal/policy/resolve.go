@@ -24,7 +24,7 @@ import (
 // An error is always an *InvalidConfig. The settings are complete even then, with built-in values for the fields
 // that are wrong: good enough to finish open watches, never to start anything.
 func Resolve(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy) (Settings, error) {
-	return resolve(&overlay{layers: layersOf(cluster, namespace, policy)}, Operator{})
+	return ResolveAllowed(cluster, namespace, policy, Operator{SourceNamespaces: []string{"*"}})
 }
 
 // resolve reads all fields in an order that has two constraints: Source comes before Recommender and Resize, which

@@ -192,7 +192,7 @@ func (x *counter) replicas() {
 func Held(rec *v1alpha1.AttuneRecommendation, w workload.Workload, settings *policy.Settings) *NotCounted {
 	switch {
 	case settings == nil:
-		return &NotCounted{Reason: Unknown, Message: fmt.Sprintf("the settings of policy %s are not known", rec.Spec.Policy.Name)}
+		return &NotCounted{Reason: Unknown, Message: fmt.Sprintf("the settings of policy %s are not known", policy.NameOf(rec.Spec.Policy))}
 	case rec.Spec.Strategy == v1alpha1.StrategyNode:
 		return &NotCounted{Reason: OnItsNode, Message: "what a pod is to have is decided on its node: see kubectl attune node NAME"}
 	case rec.Status.Paused != nil:

@@ -91,15 +91,24 @@ func vertical(vpa *unstructured.Unstructured) {
 	vpa.Object = kept.Object
 }
 
-// namespace keeps the label that decides whether new pods of the namespace are sized. No other kind is read as
-// metadata alone.
+// LabelsLeftOut is the label of a namespace in the cache whose labels are more than 16 KiB: the selectors of cluster
+// policies do not select it. Who sets it on a namespace has the same.
+const LabelsLeftOut = "attune.io/labels-left-out"
+
+// namespace keeps the labels, by which cluster policies select; of too many the one that decides whether new pods of
+// the namespace are sized. No other kind is read as metadata alone.
 func namespace(of *metav1.PartialObjectMetadata) {
-	// The label with an empty value is not the same as no label.
-	inject, labelled := of.Labels[v1alpha1.InjectLabel]
-	identity(of)
-	if labelled {
-		of.Labels = map[string]string{v1alpha1.InjectLabel: inject}
+	kept := of.Labels
+	if size(kept) > mostText {
+		// The label with an empty value is not the same as no label.
+		inject, labelled := kept[v1alpha1.InjectLabel]
+		kept = map[string]string{LabelsLeftOut: ""}
+		if labelled {
+			kept[v1alpha1.InjectLabel] = inject
+		}
 	}
+	identity(of)
+	of.Labels = kept
 }
 
 // policy keeps the spec, the status and the finalizers: a change of finalizers is written as the whole list.
@@ -107,6 +116,19 @@ func policy(p *v1alpha1.AttunePolicy) {
 	own(p)
 	p.Labels, p.Annotations, p.OwnerReferences = nil, nil, nil
 	if GreatSelector(p.Spec.TargetRef.Selector) {
+		p.Spec.TargetRef.Selector = leftOut()
+	}
+	source(&p.Spec.PolicySettings)
+}
+
+// clusterPolicy keeps what policy keeps.
+func clusterPolicy(p *v1alpha1.AttuneClusterPolicy) {
+	own(p)
+	p.Labels, p.Annotations, p.OwnerReferences = nil, nil, nil
+	if GreatSelector(p.Spec.NamespaceSelector) {
+		p.Spec.NamespaceSelector = leftOut()
+	}
+	if p.Spec.TargetRef != nil && GreatSelector(p.Spec.TargetRef.Selector) {
 		p.Spec.TargetRef.Selector = leftOut()
 	}
 	source(&p.Spec.PolicySettings)

@@ -47,6 +47,8 @@ func Object(o any) (any, error) {
 		return Recommendation(o)
 	case *v1alpha1.AttunePolicy:
 		policy(of)
+	case *v1alpha1.AttuneClusterPolicy:
+		clusterPolicy(of)
 	case *v1alpha1.AttuneDefaults:
 		defaults(of, &of.Spec)
 	case *v1alpha1.AttuneNamespaceDefaults:
@@ -152,10 +154,14 @@ func podSpec(spec *corev1.PodSpec) {
 	}
 }
 
-// templateSpec keeps the containers of a template alone. Placement and tolerations are read from pods.
+// templateSpec keeps the containers of a template, and its priority, by which cluster policies spare pods. Placement and
+// tolerations are read from pods.
 func templateSpec(spec *corev1.PodSpec) {
 	containers(spec, nil)
-	*spec = corev1.PodSpec{InitContainers: spec.InitContainers, Containers: spec.Containers}
+	*spec = corev1.PodSpec{
+		InitContainers: spec.InitContainers, Containers: spec.Containers,
+		Priority: spec.Priority, PriorityClassName: cut(spec.PriorityClassName),
+	}
 }
 
 // containers trims all containers. memory are the volumes that take from their memory; mounts of others are

@@ -55,7 +55,7 @@ func object(t *testing.T, kind, spec string) *unstructured.Unstructured {
 	u.SetAPIVersion(v1alpha1.GroupVersion.String())
 	u.SetKind(kind)
 	u.SetName(v1alpha1.DefaultsName)
-	if kind != "AttuneDefaults" {
+	if kind != "AttuneDefaults" && kind != "AttuneClusterPolicy" {
 		u.SetNamespace("default")
 	}
 	return u

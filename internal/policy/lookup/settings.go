@@ -19,6 +19,9 @@ import (
 type Reader struct {
 	Client   client.Reader
 	Operator policy.Operator
+	// Clusterwide: AttuneClusterPolicies are used. An operator that watches some namespaces only, or whose API server
+	// does not serve them, uses none.
+	Clusterwide bool
 }
 
 // Settings are those that hold for a policy. With an error that Invalid recognises they are still good
