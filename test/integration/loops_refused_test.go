@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/podview"
 	workloadloop "attune.io/attune/controller/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/test/kubelet"
 )
 
