@@ -55,7 +55,7 @@ bin/gotestsum: tools/go.mod
 
 test: bin/gotestsum ## Unit, integration and e2e tests, set-up included; the last line says what passed, failed and was skipped
 	@rm -rf $(RESULTS) && mkdir -p $(RESULTS)
-	@status=0; $(MAKE) --no-print-directory test-unit test-browser test-sim test-integration test-e2e || status=$$?; \
+	@status=0; $(MAKE) --no-print-directory test-unit test-karpenter test-browser test-sim test-integration test-e2e || status=$$?; \
 	cd test && go run ./cmd/tally $(RESULTS); exit $$status
 
 test-unit: bin/gotestsum ## Tests of pure code; no cluster
@@ -64,6 +64,12 @@ test-unit: bin/gotestsum ## Tests of pure code; no cluster
 	cd test && $(call gotest,unit-test) . ./await/... ./bench/... ./cmd/... ./demand/... ./demo/... ./deploy/... ./fault/... ./kubelet/... ./plane/... ./packed/... ./scoreboard/... ./sim/api/... ./sim/mutants/... ./tenants/... ./workload/...
 	cd test/tsdb && $(call gotest,unit-tsdb) ./...
 	cd test/cluster/modules/criproxy && $(call gotest,unit-criproxy) ./...
+
+bin/karpenter/go.mod: test/karpenter/go.mod test/cmd/karpenter/main.go
+	cd test && go run ./cmd/karpenter "$$(sed -n 's,^\tsigs.k8s.io/karpenter v,v,p' karpenter/go.mod)" ../bin/karpenter
+
+test-karpenter: bin/gotestsum bin/karpenter/go.mod ## What the bridge publishes, as Karpenter's and VPA's own code reads it; no cluster
+	cd test/karpenter && go vet ./... && $(call gotest,karpenter) ./...
 
 chromium: ## Install Debian's Chromium where there is none
 	@[ -n "$${ATTUNE_CHROMIUM:-}" ] || command -v chromium > /dev/null || command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null || { apt-get update -qq && \
@@ -219,4 +225,4 @@ verify: generate lint ## What is generated is up to date, and lint passes
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: programs record-metrics mixin demo cluster-up cluster-down deploy ui test test-unit chromium test-browser test-sim test-integration test-e2e test-v2 test-faults test-faults-vpa test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
+.PHONY: programs record-metrics mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-e2e test-v2 test-faults test-faults-vpa test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"attune.io/attune/bridge/publish"
 	nodeloop "attune.io/attune/controller/node"
 	policyloop "attune.io/attune/controller/policy"
 	usageloop "attune.io/attune/controller/usage"
@@ -35,6 +36,7 @@ import (
 //	node loop       recent usage, pods of nodes  board.Grants
 //	load loop       the load of nodes            taints
 //	sampler         recommendations, pods        what the web page shows over time
+//	bridge          recommendations              VerticalPodAutoscalers
 //
 // All of them run on the leader only.
 func addLoops(mgr ctrl.Manager, c Config, m meters) error {
@@ -68,6 +70,9 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	}
 	if err := addNodeLoop(mgr, c, of, b, followed, newPages(mgr, c, of, histories)); err != nil {
 		return fmt.Errorf("setting up the node loop: %w", err)
+	}
+	if err := addBridge(mgr, c, of); err != nil {
+		return fmt.Errorf("setting up the bridge: %w", err)
 	}
 	if err := mgr.Add(&usageloop.RecentLoop{Recent: followed, Interval: c.usage.interval, Clock: clock.RealClock{}}); err != nil {
 		return err
@@ -205,6 +210,17 @@ func addLoadLoop(mgr ctrl.Manager, c Config, usages *sources, recorder *events.R
 	}
 	loop := &nodeloop.LoadLoop{Client: mgr.GetClient(), Loads: loads, Events: recorder, Clock: clock.RealClock{}}
 	return loop, mgr.Add(loop)
+}
+
+// addBridge adds the loop that tells other programs of recommendations; none where --bridge-vpa-role is empty.
+func addBridge(mgr ctrl.Manager, c Config, of shared) error {
+	if c.loops.vpaRole == "" {
+		return nil
+	}
+	return mgr.Add(publish.New(publish.Options{
+		Client: mgr.GetClient(), VPAs: mgr.GetCache(), Live: mgr.GetAPIReader(), HasVPAs: of.autoscalers.HasVPAs,
+		Role: c.loops.vpaRole, Operator: of.operator, Events: of.events, Clock: clock.RealClock{},
+	}))
 }
 
 // serverVersion returns the version of the API server, such as v1.33.1.

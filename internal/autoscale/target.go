@@ -71,9 +71,10 @@ var VPAKind = schema.GroupVersionKind{Group: "autoscaling.k8s.io", Version: "v1"
 const VPAModeOff = "Off"
 
 // Sizes reports whether a VPA sizes the workload: the workload is its target, and its mode is any but Off. A VPA
-// without a mode changes pods, and one that cannot be read counts as one without a mode.
+// without a mode changes pods, and one that cannot be read counts as one without a mode. The operator's own only say what
+// attune does.
 func Sizes(vpa *unstructured.Unstructured, w workload.Workload) bool {
-	return ofVPA(vpa).names(w) && field(vpa, "updatePolicy", "updateMode") != VPAModeOff
+	return ofVPA(vpa).names(w) && field(vpa, "updatePolicy", "updateMode") != VPAModeOff && !Ours(vpa)
 }
 
 // field reads a string below spec; empty where it is missing or has another type.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 )
 
 // horizontal keeps what a HorizontalPodAutoscaler scales, and the metrics that depend on requests.
@@ -80,7 +81,7 @@ func vertical(vpa *unstructured.Unstructured) {
 	kept.SetGeneration(vpa.GetGeneration())
 	kept.SetCreationTimestamp(vpa.GetCreationTimestamp())
 	kept.SetDeletionTimestamp(vpa.GetDeletionTimestamp())
-	// These four texts are all that internal/autoscale reads of a VPA.
+	// These four texts, and of the operator's own VPAs the marks of package bridge, are all that is read of a VPA.
 	for _, path := range [][]string{
 		{"spec", "targetRef", "apiVersion"}, {"spec", "targetRef", "kind"}, {"spec", "targetRef", "name"}, {"spec", "updatePolicy", "updateMode"},
 	} {
@@ -88,7 +89,22 @@ func vertical(vpa *unstructured.Unstructured) {
 			_ = unstructured.SetNestedField(kept.Object, cut(text), path...) // it is made of maps alone
 		}
 	}
+	marks(vpa, kept)
 	vpa.Object = kept.Object
+}
+
+// marks keeps by what the operator knows the VPAs that it writes itself, and what it wrote last.
+func marks(vpa, kept *unstructured.Unstructured) {
+	if vpa.GetLabels()[autoscale.ManagedByLabel] != autoscale.ManagedBy {
+		return
+	}
+	kept.SetLabels(map[string]string{autoscale.ManagedByLabel: autoscale.ManagedBy})
+	if published := vpa.GetAnnotations()[v1alpha1.PublishedAnnotation]; published != "" {
+		kept.SetAnnotations(map[string]string{v1alpha1.PublishedAnnotation: cut(published)})
+	}
+	if autoscale.RecommendedBy(vpa) == autoscale.Recommender {
+		_ = unstructured.SetNestedSlice(kept.Object, []any{map[string]any{"name": autoscale.Recommender}}, "spec", "recommenders") // as above
+	}
 }
 
 // LabelsLeftOut is the label of a namespace in the cache whose labels are more than 16 KiB: the selectors of cluster
