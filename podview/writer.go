@@ -1,7 +1,7 @@
 package podview
 
 import (
-	"bytes"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,5 +38,5 @@ const resizeSubresource = "resize"
 func foreign(entry metav1.ManagedFieldsEntry) bool {
 	const field = `"f:resources"`
 	return entry.Subresource == resizeSubresource && entry.Manager != FieldManager && entry.Time != nil &&
-		(entry.FieldsV1 == nil || bytes.Contains(entry.FieldsV1.Raw, []byte(field)))
+		(entry.FieldsV1 == nil || strings.Contains(entry.FieldsV1.GetRawString(), field))
 }

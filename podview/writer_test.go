@@ -14,7 +14,7 @@ import (
 func TestWhoResizedAPod(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	entry := func(manager, subresource, fields string, ago time.Duration) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, Time: &metav1.Time{Time: at.Add(-ago)}, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, Time: &metav1.Time{Time: at.Add(-ago)}, FieldsV1: metav1.NewFieldsV1(fields)}
 	}
 	const sizes = `{"f:spec":{"f:containers":{"k:{\"name\":\"app\"}":{"f:resources":{"f:requests":{"f:cpu":{}}}}}}}`
 	pod := &corev1.Pod{}

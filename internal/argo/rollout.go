@@ -8,6 +8,7 @@ package argo
 
 import (
 	"encoding/json"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,12 +93,11 @@ func (s *RolloutSpec) UnmarshalJSON(data []byte) error {
 func (s *RolloutStatus) UnmarshalJSON(data []byte) error {
 	type plain RolloutStatus
 	var read plain
-	if err := json.Unmarshal(data, &read); err != nil {
-		*s = RolloutStatus{}
-		return nil
+	*s = RolloutStatus{}
+	if json.Unmarshal(data, &read) == nil {
+		read.Message = cut(read.Message)
+		*s = RolloutStatus(read)
 	}
-	read.Message = cut(read.Message)
-	*s = RolloutStatus(read)
 	return nil
 }
 
@@ -105,7 +105,7 @@ func cut(text string) string {
 	if len(text) <= most {
 		return text
 	}
-	return text[:most]
+	return strings.ToValidUTF8(text[:most], "")
 }
 
 // DeepCopyObject implements runtime.Object.

@@ -88,7 +88,7 @@ func (x *teller) essence(o client.Object) string {
 		for _, entry := range o.ManagedFields {
 			if entry.Subresource == "resize" {
 				var fields any // read and written again, so that the order of the fields is the same
-				require.NoError(x.t, json.Unmarshal(entry.FieldsV1.Raw, &fields))
+				require.NoError(x.t, json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields))
 				kept["resized by "+entry.Manager] = fields
 			}
 		}

@@ -73,13 +73,13 @@ func fieldsV1Of(amounts []amount) *metav1.FieldsV1 {
 	if err != nil {
 		panic(err) // maps of names can be written
 	}
-	return &metav1.FieldsV1{Raw: raw}
+	return metav1.NewFieldsV1(string(raw))
 }
 
 // amountsIn reads what fieldsV1Of has written.
 func amountsIn(fields *metav1.FieldsV1) (all []amount) {
 	var root map[string]any
-	if err := json.Unmarshal(fields.Raw, &root); err != nil {
+	if err := json.Unmarshal(fields.GetRawBytes(), &root); err != nil {
 		panic(err) // fieldsV1Of has written it
 	}
 	var walk func(at any, depth int, to amount)
