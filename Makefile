@@ -95,7 +95,8 @@ test-integration: programs bin/gotestsum ## Tests against a real API server, wit
 test-e2e: programs bin/gotestsum ## Tests on a real kubelet (RUN=name for one)
 	cd test && $(call gotest-v,cluster) -count=1 -timeout 10m -run '$(value RUN)' ./cluster/...
 	cd test && $(call gotest-v,e2e) -count=1 -timeout 50m -run '$(value RUN)' ./e2e/...
-	$(call some,cluster e2e)
+	cd test && $(call gotest-v,quickstart) -count=1 -timeout 20m -run '$(value RUN)' ./quickstart
+	$(call some,cluster e2e quickstart)
 
 # Stories that give almost every metric a value.
 RECORDED := TestAutoResizesARunningPodInPlace|TestOOMKillIsRevertedAndNotTriedAgain|TestInitialSeedsNewPodsOnly|TestEviction|TestForbiddenResize|TestNodeStrategy|TestRaiseBeforeKill

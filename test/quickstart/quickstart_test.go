@@ -42,8 +42,8 @@ var page = []shown{
 	{command: "kubectl attune doctor", says: `(?m)^\S*webhook.*ok|ok.*webhook`},
 	{command: "kubectl apply -f docs/quickstart/workload.yaml", says: `deployment.apps/web created`},
 	{command: "kubectl apply -f docs/quickstart/policy.yaml", says: `attuneclusterpolicy.attune.io/everything created`},
-	{command: "kubectl attune recommendations -n shop", says: `(?m)^Deployment/web\s+app\s+cpu\s+300m\s+\d+m`, patience: 5 * time.Minute},
-	{command: "kubectl attune explain deployment/web -n shop", says: `AttuneClusterPolicy everything`},
+	{command: "kubectl attune recommendations -n shop", says: `(?m)^shop\s+Deployment/web\s+app\s+300m\s+\d+m`, patience: 5 * time.Minute},
+	{command: "kubectl attune explain deployment/web -n shop", says: `sized by policy AttuneClusterPolicy/everything`},
 	{command: "kubectl get attunerecommendation deployment-web -n shop -o jsonpath='{.spec.containers[0].target.cpuRequest}'", says: `^\d+m$`},
 	{command: "make ui"},
 	{command: `kubectl patch attuneclusterpolicy everything --type merge -p '{"spec":{"updateStrategy":{"type":"Auto"},"memory":{"allowDecrease":true}}}'`, says: `patched`},
@@ -97,8 +97,9 @@ func (v *visitor) run(of shown) string {
 	}
 }
 
-// see the page that make ui shows, which has a text, and end it as Ctrl-C does.
-func (v *visitor) see(command, path, text string) {
+// see the page that make ui shows, which has the same number as the object says, and end it as Ctrl-C does. The number
+// grows while the usage is young, so both are read until they agree.
+func (v *visitor) see(command, path string, number func() string) {
 	v.t.Helper()
 	ctx, cancel := context.WithTimeout(v.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -108,17 +109,19 @@ func (v *visitor) see(command, path, text string) {
 	cmd.Stdout, cmd.Stderr = &told, &told
 	require.NoError(v.t, cmd.Start())
 	address := "http://127.0.0.1:8321" + path
-	var seen, err = "", fmt.Errorf("never asked")
+	var seen, said, err = "", "", fmt.Errorf("never asked")
 	for ctx.Err() == nil {
 		if seen, err = get(ctx, address); err == nil {
-			break
+			if said = number(); strings.Contains(seen, ">"+said+"<") {
+				break
+			}
 		}
 		time.Sleep(500 * time.Millisecond)
 	}
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)
 	_ = cmd.Wait()
 	require.NoError(v.t, err, told.String())
-	assert.Contains(v.t, seen, text)
+	assert.Contains(v.t, seen, ">"+said+"<")
 	assert.Contains(v.t, told.String(), "http://127.0.0.1:8321/ui/")
 }
 
@@ -160,17 +163,17 @@ func TestThePage(t *testing.T) {
 		assert.NoError(t, err, string(out))
 	})
 	began := time.Now()
-	target := ""
+	var target shown
 	for _, of := range page {
 		switch {
 		case strings.HasPrefix(of.command, "export "):
 			v.exported = append(v.exported, of.command)
 		case of.command == "make ui":
-			v.see(of.command, "/ui/ns/shop/Deployment/web", target)
+			v.see(of.command, "/ui/ns/shop/Deployment/web", func() string { return v.run(target) })
 		default:
-			out := v.run(of)
+			v.run(of)
 			if strings.HasPrefix(of.command, "kubectl get attunerecommendation ") {
-				target = out
+				target = of
 			}
 		}
 	}
