@@ -35,6 +35,9 @@ cluster-down: ## Remove the local cluster and everything of it
 deploy: ## Build the operator, load it and install or upgrade the chart on the local cluster (VALUES=file)
 	@cd test && go run ./cmd/deploy --values "$(abspath $(VALUES))"
 
+ui: ## The web page of the operator on the local cluster, on 127.0.0.1:8321 of this machine (PORT=n)
+	@$(CLUSTER) ui --port $(or $(PORT),8321)
+
 ##@ Test it
 
 # gotest is `go test` that also notes what became of each test, under a name: $(call gotest,NAME) ARGUMENTS, and
@@ -52,7 +55,7 @@ bin/gotestsum: tools/go.mod
 
 test: bin/gotestsum ## Unit, integration and e2e tests, set-up included; the last line says what passed, failed and was skipped
 	@rm -rf $(RESULTS) && mkdir -p $(RESULTS)
-	@status=0; $(MAKE) --no-print-directory test-unit test-browser test-sim test-integration test-e2e || status=$$?; \
+	@status=0; $(MAKE) --no-print-directory test-unit test-karpenter test-browser test-sim test-integration test-e2e || status=$$?; \
 	cd test && go run ./cmd/tally $(RESULTS); exit $$status
 
 test-unit: bin/gotestsum ## Tests of pure code; no cluster
@@ -61,6 +64,12 @@ test-unit: bin/gotestsum ## Tests of pure code; no cluster
 	cd test && $(call gotest,unit-test) . ./await/... ./bench/... ./cmd/... ./demand/... ./demo/... ./deploy/... ./fault/... ./kubelet/... ./plane/... ./packed/... ./scoreboard/... ./sim/api/... ./sim/mutants/... ./tenants/... ./workload/...
 	cd test/tsdb && $(call gotest,unit-tsdb) ./...
 	cd test/cluster/modules/criproxy && $(call gotest,unit-criproxy) ./...
+
+bin/karpenter/go.mod: test/karpenter/go.mod test/cmd/karpenter/main.go
+	cd test && go run ./cmd/karpenter "$$(sed -n 's,^\tsigs.k8s.io/karpenter v,v,p' karpenter/go.mod)" ../bin/karpenter
+
+test-karpenter: bin/gotestsum bin/karpenter/go.mod ## What the bridge publishes, as Karpenter's and VPA's own code reads it; no cluster
+	cd test/karpenter && go vet ./... && $(call gotest,karpenter) ./...
 
 chromium: ## Install Debian's Chromium where there is none
 	@[ -n "$${ATTUNE_CHROMIUM:-}" ] || command -v chromium > /dev/null || command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null || { apt-get update -qq && \
@@ -71,7 +80,7 @@ test/browser/node_modules: test/browser/package-lock.json
 	@touch $@
 
 test-browser: chromium test/browser/node_modules bin/gotestsum ## Pages in Chromium, as a desktop and a phone show them; pictures in bin/screenshots
-	cd test/browser && go vet ./... && $(call gotest,browser) -count=1 -timeout 10m ./...
+	cd test/browser && go vet ./... && $(call gotest,browser) -count=1 -timeout 30m ./...
 
 test-sim: bin/gotestsum ## The long run: lives of a cluster in virtual time, one for each of SEEDS seeds
 	cd test && $(call gotest,sim) -count=1 -timeout 20m ./sim -sim.seeds $(SEEDS)
@@ -86,7 +95,16 @@ test-integration: programs bin/gotestsum ## Tests against a real API server, wit
 test-e2e: programs bin/gotestsum ## Tests on a real kubelet (RUN=name for one)
 	cd test && $(call gotest-v,cluster) -count=1 -timeout 10m -run '$(value RUN)' ./cluster/...
 	cd test && $(call gotest-v,e2e) -count=1 -timeout 50m -run '$(value RUN)' ./e2e/...
-	$(call some,cluster e2e)
+	cd test && $(call gotest-v,quickstart) -count=1 -timeout 20m -run '$(value RUN)' ./quickstart
+	$(call some,cluster e2e quickstart)
+
+# Stories that give almost every metric a value.
+RECORDED := TestAutoResizesARunningPodInPlace|TestOOMKillIsRevertedAndNotTriedAgain|TestInitialSeedsNewPodsOnly|TestEviction|TestForbiddenResize|TestNodeStrategy|TestRaiseBeforeKill
+
+record-metrics: programs bin/gotestsum ## What the operator shows of itself in some stories on a real kubelet, which dashboards and alerts are tested with
+	@rm -rf bin/e2e && mkdir -p bin/e2e
+	cd test && ATTUNE_E2E_RIGHTS=$(CURDIR)/bin/e2e $(call gotest-v,record-metrics) -count=1 -timeout 40m -run '^($(RECORDED))$$' ./e2e
+	cat bin/e2e/metrics-*.prom > test/tsdb/monitoring/testdata/e2e.prom
 
 test-v2: programs bin/gotestsum ## Tests on a node with cgroup v2, a VM whose kernel is built at first, which takes minutes
 	@$(CLUSTER) build --vm-nodes 1 || echo "The kernel of a VM node is missing; the test that needs it says why." >&2
@@ -172,6 +190,10 @@ image: ## The operator's image, as an archive in bin/
 rbac: ## What a default install may do, as tables; docs/security-model.md has a copy
 	@"$$(cd test && go run ./cluster/cmd/cluster find helm)" template attune charts/attune --namespace attune-system | go run ./charts/rbac
 
+mixin: ## Dashboards and alerts as files for Grafana and Prometheus without Helm, into bin/mixin
+	@rm -rf bin/mixin && mkdir -p bin/mixin/dashboards bin/mixin/rules
+	cp charts/attune/dashboards/*.json bin/mixin/dashboards/ && cp charts/attune/alerts/*.yaml bin/mixin/rules/
+
 generate: ## CRDs, deep copies and the chart's copy of the CRDs
 	cd tools && go build -o ../bin/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
 	bin/controller-gen object paths=./api/... crd:crdVersions=v1 output:crd:artifacts:config=config/crd
@@ -204,4 +226,4 @@ verify: generate lint ## What is generated is up to date, and lint passes
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: programs demo cluster-up cluster-down deploy test test-unit chromium test-browser test-sim test-integration test-e2e test-v2 test-faults test-faults-vpa test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
+.PHONY: programs record-metrics mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-e2e test-v2 test-faults test-faults-vpa test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help

@@ -210,6 +210,7 @@ func rights(t *testing.T, r rendered) map[string]map[string][]rbacv1.PolicyRule 
 		granted[subjects[0].Name][where] = append(granted[subjects[0].Name][where], rules...)
 	}
 	rules := map[string][]rbacv1.PolicyRule{}
+	var bound []string
 	for _, role := range all[*rbacv1.ClusterRole](r) {
 		rules["ClusterRole/"+role.Name] = role.Rules
 	}
@@ -221,8 +222,15 @@ func rights(t *testing.T, r rendered) map[string]map[string][]rbacv1.PolicyRule 
 		delete(rules, "ClusterRole/"+binding.RoleRef.Name)
 	}
 	for _, binding := range all[*rbacv1.RoleBinding](r) {
-		grant(binding.Subjects, binding.Namespace, rules["Role/"+binding.Namespace+"/"+binding.RoleRef.Name])
-		delete(rules, "Role/"+binding.Namespace+"/"+binding.RoleRef.Name)
+		role := "Role/" + binding.Namespace + "/" + binding.RoleRef.Name
+		if binding.RoleRef.Kind == "ClusterRole" {
+			role = "ClusterRole/" + binding.RoleRef.Name
+		}
+		grant(binding.Subjects, binding.Namespace, rules[role])
+		bound = append(bound, role)
+	}
+	for _, role := range bound {
+		delete(rules, role)
 	}
 	for _, forPeople := range []string{"attune-view", "attune-edit", "attune-metrics-reader"} {
 		delete(rules, "ClusterRole/"+forPeople)
@@ -360,6 +368,25 @@ func TestRights(t *testing.T) {
 	})
 }
 
+// TestRightsOfTheBridge: VerticalPodAutoscalers are written only where bridge.vpa asks for it, by the controller alone, in the
+// namespaces that are watched, and by the role that owns them.
+func TestRightsOfTheBridge(t *testing.T) {
+	more := func(on, off []string) []string {
+		return slices.DeleteFunc(on, func(word string) bool { return slices.Contains(off, word) })
+	}
+	writes := []string{"create verticalpodautoscalers", "patch verticalpodautoscalers", "delete verticalpodautoscalers", "patch verticalpodautoscalers/status"}
+	reads := []string{"get clusterroles of attune-bridge-vpa", "get mutatingwebhookconfigurations of vpa-webhook-config"}
+	off, on := rights(t, render(t)), rights(t, render(t, "bridge.vpa=true"))
+	assert.ElementsMatch(t, append(reads, writes...), more(flat(on["attune"][""]), flat(off["attune"][""])))
+	assert.Equal(t, off["attune"]["attune-system"], on["attune"]["attune-system"])
+	assert.Equal(t, off["attune-webhook"], on["attune-webhook"])
+	assert.Contains(t, deployment(t, render(t, "bridge.vpa=true"), "attune").Spec.Template.Spec.Containers[0].Args, "--bridge-vpa-role=attune-bridge-vpa")
+
+	some, bridged := rights(t, render(t, "watchNamespaces={team-a}")), rights(t, render(t, "watchNamespaces={team-a}", "bridge.vpa=true"))
+	assert.ElementsMatch(t, reads, more(flat(bridged["attune"][""]), flat(some["attune"][""])))
+	assert.ElementsMatch(t, writes, more(flat(bridged["attune"]["team-a"]), flat(some["attune"]["team-a"])))
+}
+
 // watchedPrograms are the ways to run the operator in two namespaces.
 func watchedPrograms(how string) []string {
 	return []string{how, "watchNamespaces={team-a,team-b}", "certs.provider=self-signed"}
@@ -385,7 +412,9 @@ func TestRightsInSomeNamespaces(t *testing.T) {
 					}
 				}
 				assert.Equal(t, flat(places["team-a"]), flat(places["team-b"]))
-				assert.ElementsMatch(t, flat(everywhere[who][""]), append(flat(places[""]), flat(places["team-a"])...), who)
+				// Cluster policies are for an operator of all namespaces.
+				elsewhere := slices.DeleteFunc(flat(everywhere[who][""]), func(word string) bool { return strings.Contains(word, "attuneclusterpolicies") })
+				assert.ElementsMatch(t, elsewhere, append(flat(places[""]), flat(places["team-a"])...), who)
 				assert.Equal(t, everywhere[who]["attune-system"], places["attune-system"], who)
 			}
 		})
@@ -444,7 +473,7 @@ func TestWhoWritesRecommendations(t *testing.T) {
 // TestValuesOfAnOlderChart: helm upgrade --reuse-values knows nothing of values that came later.
 func TestValuesOfAnOlderChart(t *testing.T) {
 	r := render(t, "watchNamespaces=null", "rbac.recommendationWriters=null", "usage.defaultsSecrets=null", "usage.limits=null", "webhook.excludedNamespaces=null",
-		"dashboards=null", "alerts=null")
+		"dashboards=null", "alerts=null", "bridge=null")
 	assert.Len(t, all[*appsv1.Deployment](r), 2)
 }
 
@@ -624,7 +653,7 @@ func TestFlags(t *testing.T) {
 	}
 	many := []string{"usage.prometheus.headers.X-Scope-OrgID=shop", "usage.prometheus.queryParameters.dedup=x", "usage.prometheus.matchers.cluster=eu-1", "usage.limits.steps=60480", "usage.limits.rateWindow=6h",
 		"usage.prometheus.bearerTokenSecret.name=token", "usage.prometheus.tls.caConfigMap.name=ca", "usage.prometheus.tls.insecureSkipVerify=true",
-		"usage.policySources.namespaces={team-a,team-b}", "node.eviction.enabled=true", "node.interval=1m", "node.loadTaint.enabled=true", "kubelet.tls.insecureSkipVerify=true"}
+		"usage.policySources.namespaces={team-a,team-b}", "node.eviction.enabled=true", "node.interval=1m", "node.loadTaint.enabled=true", "kubelet.tls.insecureSkipVerify=true", "bridge.vpa=true"}
 	controller, webhook := known("loop", "usage"), known("webhook")
 	for _, provider := range []string{"certs.provider=self-signed", "certs.provider=cert-manager"} {
 		r := render(t, append(many, provider)...)

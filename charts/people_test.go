@@ -50,7 +50,7 @@ func TestRolesForPeople(t *testing.T) {
 func TestUninstallHook(t *testing.T) {
 	r := render(t)
 	assert.Equal(t, []rbacv1.PolicyRule{
-		{APIGroups: []string{"attune.io"}, Resources: []string{"attunepolicies", "attunerecommendations"}, Verbs: []string{"list", "patch"}},
+		{APIGroups: []string{"attune.io"}, Resources: []string{"attunepolicies", "attuneclusterpolicies", "attunerecommendations"}, Verbs: []string{"list", "patch"}},
 	}, clusterRole(t, r, "attune-uninstall").Rules)
 	job := one[*batchv1.Job](t, r)
 	assert.Equal(t, "pre-delete", job.Annotations["helm.sh/hook"])

@@ -10,12 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/internal/program"
+	"attune.io/attune/internal/workload"
 )
 
 // generationLabels name the template that a pod was made from. The uid of its Job is none of them: each Job of a
 // CronJob has another one, and they all have the CronJob's template.
 var generationLabels = []string{
 	appsv1.DefaultDeploymentUniqueLabelKey,
+	workload.ArgoHashLabel,
 	appsv1.ControllerRevisionHashLabelKey,
 }
 

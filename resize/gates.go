@@ -95,11 +95,19 @@ func paused(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 
 // mode refuses in the modes that do not change running pods.
 func mode(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
-	switch in.Rules.Mode {
-	case v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto:
+	if ChangesPods(in.Rules.Mode) {
 		return nil
 	}
 	return Refuse(ReasonMode, "mode %q leaves running pods as they are; OneShot, Canary and Auto resize them", in.Rules.Mode)
+}
+
+// ChangesPods reports whether running pods are changed in a mode.
+func ChangesPods(mode v1alpha1.UpdateType) bool {
+	switch mode {
+	case v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto:
+		return true
+	}
+	return false
 }
 
 // workloadPaused respects a pause of one workload, by a person (annotation) or by the operator itself (status).

@@ -9,6 +9,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
+	"attune.io/attune/resize"
 	"attune.io/attune/tuning"
 )
 
@@ -25,4 +26,30 @@ func TestWhatIsCountedOfARecord(t *testing.T) {
 	}, tuning.CountsOf("reverted", record, "oomkill"))
 	assert.Equal(t, []tuning.Count{{Took: 3 * time.Second}}, tuning.TookOf(record))
 	assert.Nil(t, tuning.TookOf(v1alpha1.ResizeRecord{}), "never verified")
+}
+
+// A raise before an OOM kill, and its way back, are counted beside the resizes that they are.
+func TestWhatIsCountedOfARaise(t *testing.T) {
+	raise := v1alpha1.ResizeRecord{
+		PodName: "web-1", Reason: resize.ReasonClimb,
+		Prior:   []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(500, 0, 512, 1024))}},
+		Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(sizeOf(500, 0, 512, 2048))}},
+	}
+	back := raise
+	back.Reason, back.Wave = resize.ReasonSpike, resize.WaveSpike
+	raises := func(result string, record v1alpha1.ResizeRecord, harm string) (all []string) {
+		for _, n := range tuning.CountsOf(result, record, harm) {
+			if n.Raise != "" {
+				all = append(all, n.Raise)
+			}
+		}
+		return all
+	}
+	assert.Equal(t, []string{"raised"}, raises("success", raise, ""))
+	assert.Equal(t, []string{"failed"}, raises("failed", raise, ""))
+	assert.Equal(t, []string{"reverted"}, raises("reverted", raise, "oomkill"))
+	assert.Equal(t, []string{"given_back"}, raises("success", back, ""))
+	assert.Empty(t, raises("failed", back, ""), "it keeps its raise")
+	back.Reason, back.Wave = "Target", "1"
+	assert.Empty(t, raises("success", back, ""))
 }

@@ -131,11 +131,14 @@ func (d Decision) Presses(v View) bool {
 // Count is one metric increment, decided as data and applied by the workload loop. Which metric it is
 // follows from its fields:
 //   - Took > 0: one observation of attune_resize_duration_seconds.
+//   - Raise: one increment of attune_memory_raises_total.
 //   - Resource empty: one increment of attune_reverts_total with Reason.
 //   - otherwise: one increment of attune_resize_total with Resource and Result.
 type Count struct {
 	// Resource is cpu or memory, Result is success, failed or reverted, and Reason is the kind of harm.
 	Resource, Result, Reason string
+	// Raise is what became of a raise before an OOM kill; empty: it is none.
+	Raise string
 	// Took is the time from the decision until the pod was seen to have its size; 0: this is no duration.
 	Took time.Duration
 }
@@ -166,8 +169,8 @@ func endOf(record v1alpha1.ResizeRecord, action lifecycle.Action) string {
 	return countFailed
 }
 
-// countsOf returns one Count for each resource that a record moved, and one for the harm where reason is
-// not empty. The order is not fixed, as it comes from a map; counters do not depend on it.
+// countsOf returns one Count for each resource that a record moved, one for a raise before an OOM kill or its way back, and
+// one for the harm where reason is not empty. The order is not fixed, as it comes from a map; counters do not depend on it.
 func countsOf(result string, record v1alpha1.ResizeRecord, reason string) []Count {
 	moved := map[string]bool{}
 	for _, row := range lifecycle.HistoryRows("", record, lifecycle.ResultSuccess, "", record.WrittenAt.Time) {
@@ -179,14 +182,34 @@ func countsOf(result string, record v1alpha1.ResizeRecord, reason string) []Coun
 	for _, r := range slices.Sorted(maps.Keys(moved)) {
 		out = append(out, Count{Resource: r, Result: result, Reason: reason})
 	}
+	if raise := raiseOf(result, record); raise != "" {
+		out = append(out, Count{Raise: raise})
+	}
 	if reason != "" {
 		out = append(out, Count{Reason: reason})
 	}
 	return out
 }
 
-// Results of attune_resize_total.
+// raiseOf returns how a result is counted of a raise before an OOM kill; empty: the record is no raise and no way back, or
+// a way back that failed, after which the container keeps what it has.
+func raiseOf(result string, record v1alpha1.ResizeRecord) string {
+	switch {
+	case record.Reason == resize.ReasonClimb && result == countSuccess:
+		return countRaised
+	case record.Reason == resize.ReasonClimb:
+		return result
+	case record.Wave == resize.WaveSpike && result == countSuccess:
+		return countGivenBack
+	}
+	return ""
+}
+
+// Results of attune_resize_total, and of attune_memory_raises_total.
 const (
+	countRaised    = "raised"
+	countGivenBack = "given_back"
+
 	countSuccess  = "success"
 	countFailed   = "failed"
 	countReverted = "reverted"

@@ -20,8 +20,6 @@ const (
 	MetadataBytes = metadataBytes
 	StepsOfOne    = stepsOfOne
 	DownNode      = downNode
-	ReasonUndone  = reasonUndone
-	ReasonBadUndo = reasonBadUndo
 )
 
 var (

@@ -64,6 +64,7 @@ func (d deciders) decide() {
 	d.reporter.goneOrNot()
 	d.pauser.resume()
 	d.pauser.takeOver()
+	d.pauser.otherWriter()
 	d.watcher.learn()
 	d.originals.remember()
 	d.births.judge()

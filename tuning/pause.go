@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 )
 
@@ -45,12 +46,47 @@ func (d *pauser) superseded(why string) {
 	if d.out.Status.Supersessions < mostSupersessions || d.out.Status.Paused != nil {
 		return
 	}
+	d.pause(why)
+}
+
+// pause pauses the workload for pausedFor. why begins the sentence that the person reads.
+func (d *pauser) pause(why string) {
 	d.out.Status.Paused = &v1alpha1.PausedState{
 		Since: metav1.Time{Time: d.view.Now}, Resumed: d.view.resumed(),
 		Reason: fmt.Sprintf("%s, then end the pause with kubectl attune resume %s; attune tries again by itself at %s",
 			why, d.view.commandLine(), d.view.Now.Add(pausedFor).UTC().Format(time.RFC3339)),
 	}
 	d.tell(pausedBecause(d.out.Status.Paused.Reason))
+}
+
+// otherWriter pauses a workload whose pods another writer has resized since the last pause, whether attune had resized
+// them or not: a controller that sizes its own pods in place would undo each step, and a person who did it had a
+// reason. The API server notes who wrote (managedFields), so the pause has a name. What was written more than
+// pausedFor ago is accepted as it is.
+func (d *pauser) otherWriter() {
+	rules := d.view.Policy.Settings.Resize
+	if d.out.Status.Paused != nil || !resize.ChangesPods(rules.Mode) || d.view.Autoscalers.VPA() != "" {
+		return
+	}
+	since := d.view.Now.Add(-pausedFor)
+	if last := d.out.Status.LastSuperseded; last != nil && last.After(since) {
+		since = last.Time
+	}
+	for _, pod := range d.view.Pods {
+		by, at := podview.ResizedBy(pod)
+		if !at.After(since) {
+			continue
+		}
+		// The API server's clock may be ahead: the same write must not pause the workload twice.
+		last := at
+		if last.Before(d.view.Now) {
+			last = d.view.Now
+		}
+		d.out.Status.LastSuperseded = &metav1.Time{Time: last}
+		d.pause(fmt.Sprintf("%q resized pod %s in place at %s: let one of the two size this workload, for example with the annotation %s on it",
+			by, pod.Name, at.UTC().Format(time.RFC3339), v1alpha1.SkipAnnotation))
+		return
+	}
 }
 
 // takeOver notes which operator looks after the workload (status.operator). An operator that finds another
@@ -87,7 +123,8 @@ func (d *pauser) resume() {
 		d.wake(left)
 		return
 	}
-	d.out.Status.Paused, d.out.Status.Supersessions, d.out.Status.LastSuperseded = nil, 0, nil
+	// The time of the last supersession stays: what was written before it does not pause the workload again.
+	d.out.Status.Paused, d.out.Status.Supersessions = nil, 0
 	d.out.Status.Tries = resize.Forgiven(d.out.Status.Tries)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
@@ -69,6 +70,47 @@ func TestWhatEndsTheLoopsOwnPause(t *testing.T) {
 		assert.Nil(t, ended.Status.Paused, name)
 		assert.Zero(t, ended.Status.Supersessions, name)
 		assert.Len(t, ended.Writes, 1, name)
+	}
+}
+
+func TestAnotherWriterPausesWithItsName(t *testing.T) {
+	resized := func(manager string, ago time.Duration) *corev1.Pod {
+		pod := running("web-1", sizeOf(4000, 0, 512, 1024))
+		pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: manager, Subresource: "resize", Time: &metav1.Time{Time: now.Add(-ago)}}}
+		return pod
+	}
+	decide := func(pod *corev1.Pod, change func(*tuning.View)) tuning.Decision {
+		w := heading(seen(t, template, pod), template)
+		change(&w)
+		return tuning.Decide(w)
+	}
+	as := func(*tuning.View) {}
+
+	held := decide(resized("cnpg", time.Minute), as)
+	require.NotNil(t, held.Status.Paused)
+	assert.Contains(t, held.Status.Paused.Reason, `"cnpg" resized pod web-1 in place at 2026-03-01T11:59:00Z: let one of the two size this workload`)
+	assert.Equal(t, resize.ReasonWorkloadPaused, condition(t, held).Reason)
+	assert.Contains(t, condition(t, held).Message, `"cnpg"`)
+	assert.Empty(t, held.Writes)
+
+	after := func(w *tuning.View) { // a person resumes it
+		w.Rec.Status = held.Status
+		w.Workload.Annotations[v1alpha1.ResumedAnnotation] = "2026-03-01T12:00:00Z"
+	}
+	goesOn := decide(resized("cnpg", time.Minute), after)
+	assert.Nil(t, goesOn.Status.Paused, "the same write does not pause it again")
+	assert.Len(t, goesOn.Writes, 1)
+	ahead := decide(resized("cnpg", -time.Minute), as)
+	require.NotNil(t, ahead.Status.Paused)
+	assert.Nil(t, decide(resized("cnpg", -time.Minute), func(w *tuning.View) { after(w); w.Rec.Status = ahead.Status }).Status.Paused, "the API server's clock may be ahead")
+
+	for name, other := range map[string]tuning.Decision{
+		"attune itself":             decide(resized("attune", time.Minute), as),
+		"a day ago":                 decide(resized("kubectl-patch", 25*time.Hour), as),
+		"before the last one":       decide(resized("cnpg", time.Hour), func(w *tuning.View) { w.Rec.Status.LastSuperseded = &metav1.Time{Time: now.Add(-time.Minute)} }),
+		"nothing is changed anyway": decide(resized("cnpg", time.Minute), func(w *tuning.View) { w.Policy.Settings.Resize.Mode = v1alpha1.UpdateInitial }),
+	} {
+		assert.Nil(t, other.Status.Paused, name)
 	}
 }
 

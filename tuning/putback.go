@@ -146,8 +146,8 @@ type undoer struct {
 
 // Reasons of an annotation that asks for an undo.
 const (
-	reasonUndone  = "Undone"
-	reasonBadUndo = "InvalidUndo"
+	ReasonUndone  = "Undone"
+	ReasonBadUndo = "InvalidUndo"
 )
 
 // undo puts pods back to their originals, once for each requested time, and blocks everything new as long
@@ -160,7 +160,7 @@ func (d *undoer) undo() *resize.Refusal {
 	case !asked:
 		return nil
 	case err != nil:
-		return &resize.Refusal{Reason: reasonBadUndo, Message: err.Error(), PodWide: true}
+		return &resize.Refusal{Reason: ReasonBadUndo, Message: err.Error(), PodWide: true}
 	}
 	text, undoing := d.undoing()
 	if !undoing {
@@ -224,6 +224,6 @@ func (d *undoer) underway(left []*resize.Refusal) string {
 
 // undone is the refusal of everything new while the annotation is there, with the command that removes it.
 func (d *undoer) undone(at time.Time, how string) *resize.Refusal {
-	return &resize.Refusal{Reason: reasonUndone, PodWide: true, Message: fmt.Sprintf(
+	return &resize.Refusal{Reason: ReasonUndone, PodWide: true, Message: fmt.Sprintf(
 		"undone as asked for at %s: %s; kubectl attune resume %s lets attune size it again", at.Format(time.RFC3339), how, d.view.commandLine())}
 }

@@ -177,4 +177,4 @@ func (d *reporter) skip(refusal *resize.Refusal) {
 
 // asked are the reasons of refusals that a person or the operator itself caused, and that are reported
 // elsewhere: a pause, a mode, an annotation, an undo.
-var asked = []string{resize.ReasonPaused, resize.ReasonWorkloadPaused, resize.ReasonMode, resize.ReasonSkipped, reasonUndone}
+var asked = []string{resize.ReasonPaused, resize.ReasonWorkloadPaused, resize.ReasonMode, resize.ReasonSkipped, ReasonUndone}

@@ -72,9 +72,20 @@ func (d *sizes) wishes(pod *corev1.Pod) []podview.Container {
 			Container: t.Name, Target: target, Live: live[i].Size, Original: originals[t.Name],
 			MemoryLimitFloor: limitFloor(t), Settings: d.view.Policy.Settings.Recommender,
 		})
+		if d.view.Policy.Settings.Spared.Spares(&pod.Spec) {
+			change.Next = atLeast(change.Next, live[i].Size)
+		}
 		out = append(out, podview.Container{Name: t.Name, Sidecar: live[i].Sidecar, Size: change.Next, MemoryUsage: d.view.Usage.Memory[pod.UID][t.Name]})
 	}
 	return out
+}
+
+// atLeast returns a size that lowers nothing of what a container has.
+func atLeast(next, live recommender.Size) recommender.Size {
+	for _, r := range recommender.Resources {
+		next[r].Request, next[r].Limit = max(next[r].Request, live[r].Request), max(next[r].Limit, live[r].Limit)
+	}
+	return next
 }
 
 // TargetFrom returns the size that a container ends at, starting from live: its stored target t without

@@ -11,6 +11,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/held"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -126,6 +127,15 @@ func fleetOf(c Cluster, page int) fleet {
 	out := fleet{At: c.At}
 	for i := range c.Policies {
 		p := &c.Policies[i]
+		if policy.OfCluster(p) { // it is in no namespace
+			out.All.policy(p)
+			if needs, ok := personFor(p, c.At); ok {
+				out.All.Persons++
+				needs.Namespace, needs.NamespacePath = "all namespaces", Path
+				out.Persons = append(out.Persons, needs)
+			}
+			continue
+		}
 		of(p.Namespace).policy(p)
 		if needs, ok := personFor(p, c.At); ok {
 			of(p.Namespace).Persons++

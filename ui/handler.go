@@ -30,6 +30,11 @@ func NewHandler(caches Caches, failed func(path string, err error)) http.Handler
 	mux.HandleFunc("GET "+Path+"{$}", h.fleet)
 	mux.HandleFunc("GET "+Path+"ns/{namespace}", h.namespace)
 	mux.HandleFunc("GET "+Path+"ns/{namespace}/{kind}/{name}", h.workload)
+	mux.HandleFunc("GET "+Path+"nodes", h.nodes)
+	mux.HandleFunc("GET "+Path+"nodes/{node}", h.node)
+	mux.HandleFunc("GET "+Path+"savings", h.savings)
+	mux.HandleFunc("GET "+Path+"savings/{namespace}", h.savings)
+	mux.HandleFunc("GET "+Path+"search", h.search)
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) { h.missing(w, r, "There is no such page.") })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		guard(w.Header())
@@ -81,7 +86,7 @@ func (h handler) workload(w http.ResponseWriter, r *http.Request) {
 			if explained.Problem == "" {
 				usage = h.caches.Usage(r.Context(), rec)
 			}
-			h.send(w, r, http.StatusOK, "workload", workloadOf(rec, explained, usage, cluster.At))
+			h.send(w, r, http.StatusOK, "workload", workloadOf(rec, explained, usage, h.caches.Beside(r.Context(), rec), cluster.At))
 			return
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/held"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
@@ -90,7 +91,7 @@ func policyRowOf(p *v1alpha1.AttunePolicy, now time.Time) policyRow {
 func workloadRowOf(rec *v1alpha1.AttuneRecommendation, explained Explained) workloadRow {
 	id := workload.IdentityOf(rec)
 	row := workloadRow{
-		Name: id.String(), Path: pathOf(id), Policy: rec.Spec.Policy.Name, Mode: string(rec.Spec.Mode), Phase: string(rec.Status.Phase),
+		Name: id.String(), Path: pathOf(id), Policy: policy.NameOf(rec.Spec.Policy), Mode: string(rec.Spec.Mode), Phase: string(rec.Status.Phase),
 		Problem: explained.Problem, More: max(0, len(explained.Containers)-mostLines),
 	}
 	for _, c := range explained.Containers[:min(len(explained.Containers), mostLines)] {

@@ -3,7 +3,7 @@ package ui
 import (
 	"bytes"
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"encoding/base64"
 	"errors"
 	"html/template"
@@ -14,8 +14,8 @@ import (
 var (
 	//go:embed style.css
 	style string
-	//go:embed pages.html
-	text string
+	//go:embed *.html
+	texts embed.FS
 )
 
 // templates are the pages. The style is put into them as it is: its hash is what the browser compares.
@@ -23,12 +23,12 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"style": func() template.CSS { return template.CSS(style) }, // #nosec G203 -- it is a file of this package
 	"utc":   utc,
 	"stamp": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-}).Parse(text))
+}).ParseFS(texts, "*.html"))
 
-// allowed is the Content-Security-Policy: the page has its own style and loads nothing.
+// allowed is the Content-Security-Policy: the page has its own style and loads nothing. Its one form, the search, is sent to itself.
 var allowed = func() string {
 	sum := sha256.Sum256([]byte(style))
-	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 }()
 
 // guard sets the headers that keep a browser from doing anything with the page but show it.

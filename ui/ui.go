@@ -1,10 +1,11 @@
-// Package ui makes the pages that the operator's leader shows: the fleet, a namespace, a workload. They are read-only and load
-// nothing but themselves.
+// Package ui makes the pages that the operator's leader shows: the fleet, a namespace, a workload, the nodes, savings, a search.
+// They are read-only and load nothing but themselves.
 //
 // NewHandler (handler.go) answers requests. It reads objects through Caches, makes a model of values of them (fleet.go,
-// namespace.go, workload.go, usage.go), and has html/template fill pages.html with it (page.go), which escapes every
-// name. What a page says of targets comes from package explain, and what is held from package held: the plugin says the
-// same. The package holds no client. Start reading there.
+// namespace.go, workload.go with usage.go, lines.go and beside.go, node.go, saved.go, search.go), and has html/template fill
+// the files *.html with it (page.go), which escapes every name. What a page says of targets comes from package explain, what
+// is held from package held, what is saved from internal/savings/report, of nodes from internal/decision/words: the plugin
+// says the same. The package holds no client. Start reading there.
 package ui
 
 import (
@@ -13,7 +14,9 @@ import (
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
@@ -26,10 +29,19 @@ type Caches interface {
 	Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation) Explained
 	// Usage returns what the containers of a workload used, by container and oldest first.
 	Usage(ctx context.Context, rec *v1alpha1.AttuneRecommendation) map[string][]recommender.StepUsage
+	// Beside returns what else is known of a workload.
+	Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation) Beside
+	// Savings returns a function that computes what a workload saves. It is used by one goroutine, for one page.
+	Savings(ctx context.Context) func(rec *v1alpha1.AttuneRecommendation) report.Entry
+	// Nodes returns the names of all nodes.
+	Nodes(ctx context.Context) (Nodes, error)
+	// Node returns how the pods of a node share it; false: there is no such node.
+	Node(ctx context.Context, name string) (decision.Node, bool, error)
 }
 
 // Cluster is what the operator knows of policies and workloads at a time.
 type Cluster struct {
+	// Policies are those of namespaces and, for the fleet, cluster policies (policy.AsPolicy).
 	Policies        []v1alpha1.AttunePolicy
 	Recommendations []v1alpha1.AttuneRecommendation
 	At              time.Time
@@ -56,7 +68,10 @@ const (
 
 // pathOf is where the page of a workload is.
 func pathOf(id workload.Identity) string {
-	return namespacePath(id.Namespace) + "/" + url.PathEscape(string(id.Kind)) + "/" + url.PathEscape(id.Name)
+	return namespacePath(id.Namespace) + "/" + segment(string(id.Kind)) + "/" + segment(id.Name)
 }
 
-func namespacePath(name string) string { return Path + "ns/" + url.PathEscape(name) }
+func namespacePath(name string) string { return Path + "ns/" + segment(name) }
+
+// segment is a name as a part of a path.
+func segment(name string) string { return url.PathEscape(name) }

@@ -3,66 +3,93 @@ package ui
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/chart"
 	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/trail"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 	"attune.io/attune/resize/lifecycle"
 )
 
 // mostParts are the parts of time of a chart. Each shows its highest step.
 const mostParts = 240
 
-// usageChart is the usage of one resource of one container, with its request and its target of now.
+// usageChart is the usage of one resource of one container, with what it had and was to have.
 type usageChart struct {
 	ID, Title, Text string
-	// Usage is an outline that is filled. Request and Target are heights; empty: there is none.
-	Usage           string
-	Request, Target string
-	Marks           []mark
-	X, Y            []chart.Tick
+	// Usage is an outline that is filled. Request, Limit and Target are lines; empty: there is none.
+	Usage, Request, Limit, Target string
+	Marks                         []mark
+	X, Y                          []chart.Tick
 }
 
-// mark is a resize that ended.
+// mark is something that happened at a time.
 type mark struct {
 	At chart.Place
-	// Text is in words what came of it. Well is false where the size was not kept.
-	Text string
-	Well bool
+	// Text is in words what came of it. Kind is resized, where the size was kept, unkept or killed.
+	Text, Kind string
 }
 
 // chartOf draws the steps of a resource; false where nothing was measured.
-func chartOf(steps []recommender.StepUsage, r recommender.Resource, c explain.Container, history []v1alpha1.HistoryEntry) (usageChart, bool) {
-	points := parts(steps, r)
-	most := 0.0
-	for _, p := range points {
-		most = recommender.Highest(most, p.Value)
-	}
-	if most == 0 {
+func chartOf(of drawn, r recommender.Resource) (usageChart, bool) {
+	points := parts(of.steps, r)
+	used := highest(0, points)
+	if used == 0 {
 		return usageChart{}, false
 	}
-	request, target := requests(c, r)
 	from, to := points[0].At, points[len(points)-1].At
-	out := usageChart{
-		Title: fmt.Sprintf("%s usage of %s", r, c.Name),
-		Text: fmt.Sprintf("Usage of the highest replica from %s to %s, at most %s; request now %s, target %s.", chart.Day(from), chart.Day(to),
-			chart.Amount(r, most), explain.OrNone(r, request), explain.OrNone(r, target)),
-	}
-	lines := [2]float64{amount(r, request), amount(r, target)}
-	most = max(most, lines[0], lines[1])
+	l := linesOf(of.trail.Points[r], of.rec.Status.History, of.container, r, from, to)
+	most := highest(used, l.request, l.limit, l.target)
 	axes := chart.Over(from, to, most)
-	out.Usage, out.X, out.Y = axes.Area(points), axes.Days(from, to), axes.Amounts(r, most)
-	for i, at := range []*string{&out.Request, &out.Target} {
-		if lines[i] > 0 {
-			*at = chart.Place(axes.Y(lines[i])).String()
-		}
+	marks := append(resizes(of.rec.Status.History, of.container.Name, r, from, to, axes), kills(of, r, from, to, axes)...)
+	return usageChart{
+		Title: fmt.Sprintf("%s usage of %s", r, of.container.Name), Text: captionOf(of, r, l, marks, [2]int64{from, to}, used),
+		Usage: axes.Area(points), Request: axes.Line(l.request), Limit: axes.Line(l.limit), Target: axes.Line(l.target),
+		Marks: marks, X: axes.Days(from, to), Y: axes.Amounts(r, most),
+	}, true
+}
+
+// drawn is what the charts of a container are drawn of.
+type drawn struct {
+	container explain.Container
+	rec       *v1alpha1.AttuneRecommendation
+	steps     []recommender.StepUsage
+	trail     trail.Trail
+}
+
+// captionOf tells in words what a chart shows, and where its lines begin.
+func captionOf(of drawn, r recommender.Resource, l lines, marks []mark, span [2]int64, used float64) string {
+	request, limit, target := of.container.Current.CPURequest, of.container.Current.CPULimit, of.container.Target.CPURequest
+	if r == recommender.Memory {
+		request, limit, target = of.container.Current.MemoryRequest, of.container.Current.MemoryLimit, of.container.Target.MemoryRequest
 	}
-	out.Marks = marks(history, c.Name, r, from, to, axes)
-	return out, true
+	text := fmt.Sprintf("Usage of the highest replica from %s to %s, at most %s; request now %s, limit %s, target %s.", chart.Day(span[0]), chart.Day(span[1]),
+		chart.Amount(r, used), explain.OrNone(r, request), explain.OrNone(r, limit), explain.OrNone(r, target))
+	switch {
+	case l.began == 0:
+		text += " Request, limit and target are drawn as they are now: the leader has kept no earlier ones."
+	case l.before:
+		text += fmt.Sprintf(" Request, limit and target are drawn since %s, when the leader began to keep them; the request before that is told by the history.", chart.Day(l.began))
+	default:
+		text += fmt.Sprintf(" Request, limit and target are drawn since %s, when the leader began to keep them.", chart.Day(l.began))
+	}
+	return text + counted(marks)
+}
+
+// counted tells how many marks there are of each kind.
+func counted(marks []mark) string {
+	n := map[string]int{}
+	for _, m := range marks {
+		n[m.Kind]++
+	}
+	if len(marks) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" Marks: resizes that were kept (dots): %d, that were not (triangles): %d, OOM kills (crosses): %d.", n[markResized], n[markUnkept], n[markKilled])
 }
 
 // parts returns the highest value of each part of the time; NaN where nothing was measured.
@@ -96,27 +123,11 @@ func parts(steps []recommender.StepUsage, r recommender.Resource) []chart.Point 
 	return points
 }
 
-func requests(c explain.Container, r recommender.Resource) (now, target *string) {
-	if r == recommender.Memory {
-		return c.Current.MemoryRequest, c.Target.MemoryRequest
-	}
-	return c.Current.CPURequest, c.Target.CPURequest
-}
+// Kinds of marks.
+const markResized, markUnkept, markKilled = "resized", "unkept", "killed"
 
-// amount is a quantity in cores or bytes; 0 where there is none.
-func amount(_ recommender.Resource, text *string) float64 {
-	if text == nil {
-		return 0
-	}
-	quantity, err := resource.ParseQuantity(*text)
-	if err != nil {
-		return 0
-	}
-	return quantity.AsApproximateFloat64()
-}
-
-// marks are the resizes of a resource of a container within the time of a chart.
-func marks(history []v1alpha1.HistoryEntry, container string, r recommender.Resource, from, to int64, axes chart.Axes) (all []mark) {
+// resizes are those of a resource of a container within the time of a chart.
+func resizes(history []v1alpha1.HistoryEntry, container string, r recommender.Resource, from, to int64, axes chart.Axes) (all []mark) {
 	for _, e := range history {
 		at := e.Timestamp.UnixMilli()
 		if e.Container != container || at < from || at > to || e.Resource != r.String() && e.Resource != "cpu+memory" {
@@ -126,7 +137,33 @@ func marks(history []v1alpha1.HistoryEntry, container string, r recommender.Reso
 		if e.Reason != "" {
 			text += ": " + e.Reason
 		}
-		all = append(all, mark{chart.Place(axes.X(at)), text, e.Result == lifecycle.ResultSuccess})
+		kind := markUnkept
+		if e.Result == lifecycle.ResultSuccess {
+			kind = markResized
+		}
+		all = append(all, mark{chart.Place(axes.X(at)), text, kind})
+	}
+	return all
+}
+
+// kills are the OOM kills that pods showed to this leader, and those that the floors were learned from, each once.
+func kills(of drawn, r recommender.Resource, from, to int64, axes chart.Axes) (all []mark) {
+	if r != recommender.Memory {
+		return nil
+	}
+	times := slices.Clone(of.trail.Kills)
+	for _, f := range of.rec.Status.Floors {
+		if f.Container == of.container.Name && f.Resource == r.String() && f.Reason == string(resize.HarmOOM) {
+			times = append(times, f.LearnedAt.UnixMilli())
+		}
+	}
+	slices.Sort(times)
+	for i, at := range times {
+		// A floor is learned moments after the kill that it is learned from.
+		if at < from || at > to || i > 0 && at-times[i-1] < time.Minute.Milliseconds() {
+			continue
+		}
+		all = append(all, mark{chart.Place(axes.X(at)), utc(time.UnixMilli(at)) + ": OOM kill", markKilled})
 	}
 	return all
 }

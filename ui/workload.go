@@ -29,7 +29,9 @@ type workloadPage struct {
 	Held       []held.Thing
 	Commands   []string
 	Containers []container
-	Tables     []table
+	// Saving is nil where it is not known.
+	Saving *saving
+	Tables []table
 }
 
 // fact is a name and a value.
@@ -40,6 +42,8 @@ type table struct {
 	Title  string
 	Header []string
 	Rows   [][]string
+	// More is how many rows are not shown.
+	More int
 }
 
 // container is one container.
@@ -63,11 +67,11 @@ type resourcePart struct {
 }
 
 // workloadOf makes the model.
-func workloadOf(rec *v1alpha1.AttuneRecommendation, explained Explained, usage map[string][]recommender.StepUsage, at time.Time) workloadPage {
+func workloadOf(rec *v1alpha1.AttuneRecommendation, explained Explained, usage map[string][]recommender.StepUsage, beside Beside, at time.Time) workloadPage {
 	id := workload.IdentityOf(rec)
 	out := workloadPage{
 		At: at, Name: id.String(), Namespace: id.Namespace, NamespacePath: namespacePath(id.Namespace),
-		Problem: explained.Problem, Note: explained.Note, Facts: factsOf(rec), Commands: commands(rec),
+		Problem: explained.Problem, Note: explained.Note, Facts: factsOf(rec), Commands: commands(rec), Saving: savingOf(beside.Saved),
 	}
 	if w := explained.Workload; w != nil {
 		out.Sentence, out.ModeMeans = w.Sentence(), w.ModeMeans()
@@ -78,9 +82,9 @@ func workloadOf(rec *v1alpha1.AttuneRecommendation, explained Explained, usage m
 		}
 	}
 	for i, c := range explained.Containers {
-		out.Containers = append(out.Containers, containerOf(c, fmt.Sprintf("container-%d", i), usage[c.Name], rec.Status.History))
+		out.Containers = append(out.Containers, containerOf(fmt.Sprintf("container-%d", i), drawn{c, rec, usage[c.Name], beside.Trails[c.Name]}))
 	}
-	for _, t := range []table{recordsOf(rec), historyOf(rec), floorsOf(rec), conditionsOf(rec), originalsOf(rec)} {
+	for _, t := range []table{recordsOf(rec), historyOf(rec), eventsOf(beside.Events), floorsOf(rec), conditionsOf(rec), settingsOf(beside.Settings, rec), originalsOf(rec)} {
 		if len(t.Rows) > 0 {
 			out.Tables = append(out.Tables, t)
 		}
@@ -119,7 +123,8 @@ func commands(rec *v1alpha1.AttuneRecommendation) []string {
 	return verbs
 }
 
-func containerOf(c explain.Container, id string, steps []recommender.StepUsage, history []v1alpha1.HistoryEntry) container {
+func containerOf(id string, of drawn) container {
+	c := of.container
 	out := container{ID: id, Name: c.Name, Basis: c.Basis(), PodsMore: max(0, len(c.Pods)-mostPods)}
 	for _, r := range recommender.Resources {
 		part := resourcePart{Name: r.String(), Label: c.Name + ", " + r.String(), Amounts: amountsOf(c, r)}
@@ -133,9 +138,9 @@ func containerOf(c explain.Container, id string, steps []recommender.StepUsage, 
 				part.Steps = append(part.Steps, [3]string{step.Name, explain.Became(step, r), step.Reason})
 			}
 		}
-		if drawn, ok := chartOf(steps, r, c, history); ok {
-			drawn.ID = id + "-" + r.String()
-			part.Chart = &drawn
+		if usage, ok := chartOf(of, r); ok {
+			usage.ID = id + "-" + r.String()
+			part.Chart = &usage
 		}
 		out.Resources = append(out.Resources, part)
 	}

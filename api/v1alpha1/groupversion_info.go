@@ -13,13 +13,14 @@ var (
 	// SchemeBuilder collects the functions that add this package to a scheme.
 	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 
-	// AddToScheme adds the four kinds to a scheme.
+	// AddToScheme adds the five kinds to a scheme.
 	AddToScheme = SchemeBuilder.AddToScheme
 )
 
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&AttunePolicy{}, &AttunePolicyList{},
+		&AttuneClusterPolicy{}, &AttuneClusterPolicyList{},
 		&AttuneDefaults{}, &AttuneDefaultsList{},
 		&AttuneNamespaceDefaults{}, &AttuneNamespaceDefaultsList{},
 		&AttuneRecommendation{}, &AttuneRecommendationList{},

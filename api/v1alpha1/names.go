@@ -26,6 +26,9 @@ const (
 	// itself has paused the workload: another value than it had then ends that pause.
 	ResumedAnnotation = "attune.io/resumed"
 
+	// PublishedAnnotation of a VerticalPodAutoscaler of the operator's own is a digest of what it was written with.
+	PublishedAnnotation = "attune.io/published"
+
 	// CleanupFinalizer keeps a policy while a pod is resized or watched by its settings.
 	CleanupFinalizer = "attune.io/cleanup"
 

@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// WorkloadKind is a kind of workload that a policy can target.
-// +kubebuilder:validation:Enum=Deployment;StatefulSet;DaemonSet;ReplicaSet;Job;CronJob
+// WorkloadKind is a kind of workload that a policy can target. A Rollout is that of Argo Rollouts (argoproj.io).
+// +kubebuilder:validation:Enum=Deployment;StatefulSet;DaemonSet;ReplicaSet;Job;CronJob;Rollout
 type WorkloadKind string
 
 const (
@@ -16,6 +16,7 @@ const (
 	KindReplicaSet  WorkloadKind = "ReplicaSet"
 	KindJob         WorkloadKind = "Job"
 	KindCronJob     WorkloadKind = "CronJob"
+	KindRollout     WorkloadKind = "Rollout"
 )
 
 // TargetRef names the workloads of a policy, in its own namespace. With neither name nor selector it
@@ -162,8 +163,8 @@ type PolicyConflict struct {
 	Reason string `json:"reason"`
 }
 
-// Savings compare the templates' requests with the recommended ones, over all replicas. Negative
-// values are growth.
+// Savings compare the templates' requests with the recommended ones, over all replicas. Jobs and CronJobs, whose pods
+// run part-time, and what is held are left out. Negative values are growth.
 type Savings struct {
 	// CPURequestReduction in cores.
 	CPURequestReduction resource.Quantity `json:"cpuRequestReduction"`

@@ -94,8 +94,11 @@ type WorkloadRef struct {
 	UID types.UID `json:"uid,omitempty"`
 }
 
-// PolicyRef names a policy in the object's own namespace.
+// PolicyRef names a policy: an AttunePolicy in the object's own namespace, or an AttuneClusterPolicy.
 type PolicyRef struct {
+	// Kind of the policy; absent: AttunePolicy.
+	// +optional
+	Kind PolicyKind `json:"kind,omitempty"`
 	// Name of the policy.
 	Name string `json:"name"`
 	// UID of the policy.

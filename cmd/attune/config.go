@@ -20,6 +20,8 @@ type Config struct {
 	watched namespaces
 	// leftOut are the namespaces of the flags that may not be watched. A runnable waits until one of them may be.
 	leftOut leftOut
+	// rollouts is whether Argo Rollouts are watched.
+	rollouts bool
 	// historyBytes bounds what histories take in memory; 0: history.DefaultMaxBytes. reviewBytes bounds the
 	// reviews that are handled at the same time.
 	historyBytes, reviewBytes int64
@@ -27,14 +29,18 @@ type Config struct {
 	traces *traces.Store
 }
 
-// Complete makes the Config of valid Options. It asks the API server which namespaces may be watched, where the
-// flags name any. An error means that the API server does not answer, or that none of them may be watched.
+// Complete makes the Config of valid Options. It asks the API server whether it serves Argo Rollouts, and which
+// namespaces may be watched, where the flags name any. An error means that the API server does not answer, or that none of them may be watched.
 func (o *Options) Complete(ctx context.Context, api *rest.Config) (Config, error) {
 	c := Config{Options: *o, api: api, historyBytes: historyBytes(), reviewBytes: reviewBytes(), traces: newTraces(o)}
+	var err error
+	if c.rollouts, err = o.program.watchesRollouts(ctx, api, o.process.watched); err != nil {
+		return Config{}, err
+	}
 	if len(o.process.watched) == 0 {
 		return c, nil
 	}
-	may, err := askMayWatch(api, o.program.watchedKinds())
+	may, err := askMayWatch(api, o.program.watchedKinds(c.rollouts))
 	if err != nil {
 		return Config{}, err
 	}
@@ -48,5 +54,6 @@ func (o *Options) Complete(ctx context.Context, api *rest.Config) (Config, error
 
 // operator returns what the operator allows policies, for policy.Resolve.
 func (o *Options) operator() policy.Operator {
-	return policy.Operator{SourceNamespaces: o.policies.sources, Steps: o.policies.steps, RateWindow: o.policies.rate, SomeNamespaces: len(o.process.watched) > 0}
+	return policy.Operator{SourceNamespaces: o.policies.sources, Steps: o.policies.steps, RateWindow: o.policies.rate,
+		Namespace: o.process.namespace, SomeNamespaces: len(o.process.watched) > 0}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -53,13 +54,16 @@ func loopback(address string) error {
 	return nil
 }
 
-// addDecisions adds the listener, unless it is switched off.
-func addDecisions(mgr ctrl.Manager, o *Options, decided func(node string) (decision.Node, bool), shown ui.Caches) error {
+// addDecisions adds the listener and what notes sizes for its pages, unless it is switched off.
+func addDecisions(mgr ctrl.Manager, o *Options, decided func(node string) (decision.Node, bool), shown pages) error {
 	if o.loops.decisionsAddress == "" {
 		return nil
 	}
 	log := ctrl.Log.WithName("decisions")
 	failed := func(path string, err error) { log.Error(err, "a page could not be made", "path", path) }
+	if err := mgr.Add(&sampler{pages: shown, clock: clock.RealClock{}}); err != nil {
+		return err
+	}
 	return mgr.Add(&decisions{
 		address: o.loops.decisionsAddress, decided: decided, leads: mgr.Elected(), log: log, pages: ui.NewHandler(shown, failed),
 		leader: func(ctx context.Context) string { return leaderOf(ctx, mgr.GetAPIReader(), o.process.namespace) },

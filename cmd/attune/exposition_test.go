@@ -50,6 +50,11 @@ var rows = map[string][][]string{
 	"attune_savings_cpu_cores_total":     {{"shop"}, {"batch"}},
 	"attune_savings_memory_bytes_total":  {{"shop"}, {"batch"}},
 
+	"attune_pods":                          {{"shop"}, {"batch"}},
+	"attune_savings_realised_cpu_cores":    {{"shop"}, {"batch"}},
+	"attune_savings_realised_memory_bytes": {{"shop"}, {"batch"}},
+	"attune_resizes_blocked":               {{resize.ReasonNoRoom}, {resize.ReasonQuota}},
+
 	"attune_resize_total": {
 		{"shop", "Deployment", "web", "cpu", "success"}, {"shop", "Deployment", "web", "memory", "success"},
 		{"shop", "Deployment", "web", "memory", "reverted"}, {"shop", "StatefulSet", "db", "memory", "failed"},
@@ -58,6 +63,9 @@ var rows = map[string][][]string{
 	"attune_reverts_total": {
 		{"shop", "Deployment", "web", string(resize.HarmOOM)}, {"shop", "Deployment", "web", string(resize.HarmThrottle)},
 		{"shop", "StatefulSet", "db", string(resize.HarmNotReady)},
+	},
+	"attune_memory_raises_total": {
+		{"shop", "StatefulSet", "db", "raised"}, {"shop", "StatefulSet", "db", "given_back"}, {"shop", "Deployment", "web", "failed"},
 	},
 	"attune_reverts_pending": {{"shop", "StatefulSet", "db"}},
 	"attune_eviction_total": {
@@ -69,28 +77,34 @@ var rows = map[string][][]string{
 	"attune_webhook_dropped_total":      {{"Busy"}, {"Slow"}, {"TooLarge"}, {"Broken"}, {"Connections"}},
 	"attune_connections_dropped_total":  {{"metrics"}, {"probes"}},
 
-	"attune_node_pods":             {{"node-1"}, {"node-2"}},
-	"attune_node_overcommitted":    {{"node-1", "cpu"}, {"node-1", "memory"}},
-	"attune_node_evictions_wanted": {{"node-1"}},
-	"attune_node_load_ratio":       {{"node-1"}},
-	"attune_node_grants_total":     {{"node-1", "lowered"}, {"node-1", "raised"}},
+	"attune_bridge_vpa_objects": {{"published"}, {"foreign"}},
 
-	"attune_reconcile_duration_seconds":        {{"policy"}, {"workload"}, {"node"}},
-	"attune_reconcile_errors_total":            {{"Conflict"}, {"Forbidden"}},
-	"attune_usage_samples_total":               {{sourceEmbedded}},
-	"attune_usage_samples_dropped_total":       {{sourceEmbedded, string(usage.DropClock)}},
-	"attune_usage_query_seconds":               {{sourceEmbedded}},
-	"attune_usage_series":                      {{}},
-	"attune_usage_recent_containers":           {{}},
-	"attune_usage_recent_refused":              {{"shop"}},
-	"attune_usage_near_left":                   {{}},
-	"attune_usage_disk":                        {{}},
-	"attune_kubelet_scrapes_total":             {{"success"}, {"failed"}},
-	"attune_kubelet_scrape_seconds":            {{}},
-	"attune_kubelets_scraped_often":            {{"near"}, {"high"}},
-	"attune_kubelet_scrape_late_seconds":       {{}},
-	"attune_prometheus_query_duration_seconds": {{"usage"}, {"slo"}},
-	"attune_prometheus_query_errors_total":     {{"", "usage"}, {"shop", "slo"}},
+	"attune_node_pods":                  {{"node-1"}, {"node-2"}},
+	"attune_node_overcommitted":         {{"node-1", "cpu"}, {"node-1", "memory"}},
+	"attune_node_evictions_wanted":      {{"node-1"}},
+	"attune_node_headroom_cpu_cores":    {{"node-1"}, {"node-2"}},
+	"attune_node_headroom_memory_bytes": {{"node-1"}, {"node-2"}},
+	"attune_node_load_ratio":            {{"node-1"}},
+	"attune_node_grants_total":          {{"node-1", "lowered"}, {"node-1", "raised"}},
+
+	"attune_reconcile_duration_seconds":            {{"policy"}, {"workload"}, {"node"}},
+	"attune_reconcile_errors_total":                {{"Conflict"}, {"Forbidden"}},
+	"attune_certificate_expiry_timestamp_seconds":  {{certificateOfWebhook}, {certificateOfMetrics}},
+	"attune_usage_samples_total":                   {{sourceEmbedded}},
+	"attune_usage_newest_sample_timestamp_seconds": {{sourceEmbedded}},
+	"attune_usage_samples_dropped_total":           {{sourceEmbedded, string(usage.DropClock)}},
+	"attune_usage_query_seconds":                   {{sourceEmbedded}},
+	"attune_usage_series":                          {{}},
+	"attune_usage_recent_containers":               {{}},
+	"attune_usage_recent_refused":                  {{"shop"}},
+	"attune_usage_near_left":                       {{}},
+	"attune_usage_disk":                            {{}},
+	"attune_kubelet_scrapes_total":                 {{"success"}, {"failed"}},
+	"attune_kubelet_scrape_seconds":                {{}},
+	"attune_kubelets_scraped_often":                {{"near"}, {"high"}},
+	"attune_kubelet_scrape_late_seconds":           {{}},
+	"attune_prometheus_query_duration_seconds":     {{"usage"}, {"slo"}},
+	"attune_prometheus_query_errors_total":         {{"", "usage"}, {"shop", "slo"}},
 }
 
 var (
@@ -98,8 +112,12 @@ var (
 	workloads  = [][]string{{"shop", "Deployment", "web"}, {"shop", "StatefulSet", "db"}}
 )
 
-// constant are the metrics that no collector stores: the policy loop makes them at each scrape, of what it has published.
-var constant = []string{"attune_recommendation_cpu_cores", "attune_recommendation_memory_bytes", "attune_confidence", "attune_burst_factor"}
+// constant are the metrics that no collector stores: they are made at each scrape, of what the loops know.
+var constant = []string{
+	"attune_recommendation_cpu_cores", "attune_recommendation_memory_bytes", "attune_confidence", "attune_burst_factor",
+	"attune_pods", "attune_savings_realised_cpu_cores", "attune_savings_realised_memory_bytes", "attune_resizes_blocked",
+	"attune_certificate_expiry_timestamp_seconds",
+}
 
 // TestExposition keeps the exposition true: it has every metric of the operator, as the operator's own collectors show it.
 func TestExposition(t *testing.T) {
@@ -148,8 +166,10 @@ func expose(t *testing.T) string {
 // valueOf returns a plausible value of a metric. Most are 2, which is as good as any.
 func valueOf(name string) float64 {
 	switch name {
-	case "attune_recommendation_memory_bytes", "attune_savings_memory_bytes_total":
+	case "attune_recommendation_memory_bytes", "attune_savings_memory_bytes_total", "attune_savings_realised_memory_bytes", "attune_node_headroom_memory_bytes":
 		return 512 << 20
+	case "attune_certificate_expiry_timestamp_seconds":
+		return 90 * 24 * 3600
 	case "attune_confidence", "attune_node_load_ratio":
 		return .5
 	case "attune_node_overcommitted", "attune_usage_disk", "leader_election_master_status":

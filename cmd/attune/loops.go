@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"attune.io/attune/bridge/publish"
 	nodeloop "attune.io/attune/controller/node"
 	policyloop "attune.io/attune/controller/policy"
 	usageloop "attune.io/attune/controller/usage"
@@ -17,7 +18,6 @@ import (
 	events "attune.io/attune/internal/event"
 	"attune.io/attune/internal/policy"
 	settingslookup "attune.io/attune/internal/policy/lookup"
-	"attune.io/attune/ui"
 	"attune.io/attune/usage/embedded/cluster"
 	"attune.io/attune/usage/history"
 	"attune.io/attune/usage/recent"
@@ -35,6 +35,8 @@ import (
 //	workload loop   recommendations, pods        pods/resize, status of recommendations
 //	node loop       recent usage, pods of nodes  board.Grants
 //	load loop       the load of nodes            taints
+//	sampler         recommendations, pods        what the web page shows over time
+//	bridge          recommendations              VerticalPodAutoscalers
 //
 // All of them run on the leader only.
 func addLoops(mgr ctrl.Manager, c Config, m meters) error {
@@ -60,7 +62,7 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	if err != nil {
 		return err
 	}
-	if err := addPolicyLoop(mgr, of, b, histories, followed); err != nil {
+	if err := addPolicyLoop(mgr, c, of, b, histories, followed); err != nil {
 		return fmt.Errorf("setting up the policy loop: %w", err)
 	}
 	if err := addWorkloadLoop(mgr, c, of, b, measuring{gauge: usages.gauge, climbs: usages.climbs, recentCPU: usages.known(followed, loads)}); err != nil {
@@ -68,6 +70,9 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	}
 	if err := addNodeLoop(mgr, c, of, b, followed, newPages(mgr, c, of, histories)); err != nil {
 		return fmt.Errorf("setting up the node loop: %w", err)
+	}
+	if err := addBridge(mgr, c, of); err != nil {
+		return fmt.Errorf("setting up the bridge: %w", err)
 	}
 	if err := mgr.Add(&usageloop.RecentLoop{Recent: followed, Interval: c.usage.interval, Clock: clock.RealClock{}}); err != nil {
 		return err
@@ -85,15 +90,22 @@ type shared struct {
 	autoscalers *lookup.Lookup
 	// events records Kubernetes events.
 	events *events.Recorder
+	// kept is what the web page shows of what this process did.
+	kept kept
 }
 
 // newShared makes what the loops have in common. A change of an HPA or a VPA wakes the policy loop for its
 // namespace.
 func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
+	clusterwide, err := addClusterwide(mgr, c)
+	if err != nil {
+		return shared{}, err
+	}
 	autoscalers, err := addAutoscalers(mgr, b.newData.tellOne)
+	seen := newKept(&c.Options)
 	return shared{
-		operator: c.process.namespace, settings: settingslookup.Reader{Client: mgr.GetClient(), Operator: c.operator()},
-		autoscalers: autoscalers, events: events.NewRecorder(mgr.GetEventRecorder("attune"), clock.RealClock{}),
+		operator: c.process.namespace, settings: settingslookup.Reader{Client: mgr.GetClient(), Operator: c.operator(), Clusterwide: clusterwide},
+		autoscalers: autoscalers, events: events.NewRecorder(seen.told.Keep(mgr.GetEventRecorder("attune")), clock.RealClock{}), kept: seen,
 	}, err
 }
 
@@ -120,17 +132,17 @@ func newRecent(mgr ctrl.Manager, c Config, usages *sources) *recent.Store {
 
 // newPolicyLoop makes the loop that writes recommendations. It is made apart from where it is added, so that a test
 // sees that nothing of it was forgotten.
-func newPolicyLoop(mgr ctrl.Manager, of shared, b boards, histories *history.Store, followed *recent.Store) *policyloop.Controller {
+func newPolicyLoop(mgr ctrl.Manager, c Config, of shared, b boards, histories *history.Store, followed *recent.Store) *policyloop.Controller {
 	return &policyloop.Controller{
 		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
-		History: histories, Checkpoints: histories, Recent: followed, Operator: of.operator,
+		History: histories, Checkpoints: histories, Recent: followed, Operator: of.operator, Rollouts: c.rollouts,
 		Confirmed: b.confirmed, Reconfirmed: b.look.tellOne,
 	}
 }
 
 // addPolicyLoop adds that loop. The history store wakes it over b.newData.
-func addPolicyLoop(mgr ctrl.Manager, of shared, b boards, histories *history.Store, followed *recent.Store) error {
-	return newPolicyLoop(mgr, of, b, histories, followed).Register(mgr, b.newData)
+func addPolicyLoop(mgr ctrl.Manager, c Config, of shared, b boards, histories *history.Store, followed *recent.Store) error {
+	return newPolicyLoop(mgr, c, of, b, histories, followed).Register(mgr, b.newData)
 }
 
 // measuring is how the workload loop measures running pods: gauge asks a source, recentCPU is what is known without a
@@ -163,7 +175,7 @@ func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, m measurin
 	loop := &workloadloop.Controller{
 		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
 		Live: mgr.GetAPIReader(), Gauges: m.gauge, Climbs: m.climbs, RecentCPU: m.recentCPU,
-		Access: workloadloop.Access{Operator: of.operator, ServerVersion: version, Evictions: c.loops.eviction, Rights: rights, Served: served},
+		Access: workloadloop.Access{Operator: of.operator, Rollouts: c.rollouts, ServerVersion: version, Evictions: c.loops.eviction, Rights: rights, Served: served},
 		Grants: b.grants, Confirmed: b.confirmed, HeldChanged: b.held.tellOne,
 	}
 	return loop.Register(mgr, b.look)
@@ -172,7 +184,7 @@ func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, m measurin
 // addNodeLoop adds the loop that shares the room of nodes, and the port that shows its decisions and the pages. Where the
 // operator watches some namespaces only, the loop is not started: it would not see all pods of a node, and would
 // share room that others have.
-func addNodeLoop(mgr ctrl.Manager, c Config, of shared, b boards, followed *recent.Store, shown ui.Caches) error {
+func addNodeLoop(mgr ctrl.Manager, c Config, of shared, b boards, followed *recent.Store, shown pages) error {
 	loop := &nodeloop.Controller{
 		Client: mgr.GetClient(), Recent: followed, Grants: b.grants, Events: of.events, Clock: clock.RealClock{},
 		Interval: c.loops.nodeInterval, Wake: b.look.tell,
@@ -182,6 +194,7 @@ func addNodeLoop(mgr ctrl.Manager, c Config, of shared, b boards, followed *rece
 		if err := loop.Register(mgr, b.held); err != nil {
 			return err
 		}
+		shown.decided = loop.Decided
 	}
 	return addDecisions(mgr, &c.Options, loop.Decided, shown)
 }
@@ -197,6 +210,17 @@ func addLoadLoop(mgr ctrl.Manager, c Config, usages *sources, recorder *events.R
 	}
 	loop := &nodeloop.LoadLoop{Client: mgr.GetClient(), Loads: loads, Events: recorder, Clock: clock.RealClock{}}
 	return loop, mgr.Add(loop)
+}
+
+// addBridge adds the loop that tells other programs of recommendations; none where --bridge-vpa-role is empty.
+func addBridge(mgr ctrl.Manager, c Config, of shared) error {
+	if c.loops.vpaRole == "" {
+		return nil
+	}
+	return mgr.Add(publish.New(publish.Options{
+		Client: mgr.GetClient(), VPAs: mgr.GetCache(), Live: mgr.GetAPIReader(), HasVPAs: of.autoscalers.HasVPAs,
+		Role: c.loops.vpaRole, Operator: of.operator, Events: of.events, Clock: clock.RealClock{},
+	}))
 }
 
 // serverVersion returns the version of the API server, such as v1.33.1.

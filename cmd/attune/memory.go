@@ -66,3 +66,12 @@ func reviewBytes() int64 {
 	}
 	return min(limit/8, mostReviewBytes)
 }
+
+// partOfLimit returns how many bytes a store may take: a part of the memory limit, such as a sixteenth, and most of them at most.
+func partOfLimit(part, most int) int {
+	limit, err := memoryLimit()
+	if err != nil || limit == 0 {
+		return most
+	}
+	return int(min(limit/int64(part), int64(most)))
+}

@@ -56,3 +56,11 @@ func TestReviewsTakeAPartOfTheMemory(t *testing.T) {
 		assert.Equal(t, want, reviewBytes(), limit)
 	}
 }
+
+// What is kept for the web page takes little where there is little.
+func TestPagesTakeAPartOfTheMemory(t *testing.T) {
+	for limit, want := range map[string]int{"": 16 << 20, "much": 16 << 20, "128Mi": 8 << 20, "4Gi": 16 << 20} {
+		t.Setenv("MEMORY_LIMIT", limit)
+		assert.Equal(t, want, partOfLimit(16, trailBytes), limit)
+	}
+}

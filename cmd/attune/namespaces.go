@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/loop"
 )
 
@@ -64,13 +65,16 @@ type mayWatch func(ctx context.Context, namespace string) (bool, error)
 
 // watchedKinds returns the namespaced kinds in the caches of a program. They must match the informers: one kind
 // that may not be watched keeps the whole cache from being filled.
-func (p program) watchedKinds() (kinds []schema.GroupResource) {
+func (p program) watchedKinds(rollouts bool) (kinds []schema.GroupResource) {
 	kinds = []schema.GroupResource{
 		{Resource: "limitranges"}, {Resource: "resourcequotas"},
 		{Group: v1alpha1.GroupVersion.Group, Resource: "attunerecommendations"}, {Group: v1alpha1.GroupVersion.Group, Resource: "attunenamespacedefaults"},
 	}
 	if !p.controls {
 		return kinds
+	}
+	if rollouts {
+		kinds = append(kinds, schema.GroupResource{Group: argo.GroupVersion.Group, Resource: argo.Resource})
 	}
 	return append(kinds,
 		schema.GroupResource{Resource: "pods"},

@@ -142,7 +142,7 @@ func TestEveryWatchedKindIsAskedAbout(t *testing.T) {
 		return kinds
 	}
 	asked := func(p program) (kinds []string) {
-		for _, kind := range p.watchedKinds() {
+		for _, kind := range p.watchedKinds(true) {
 			kinds = append(kinds, kind.String())
 		}
 		return kinds
@@ -179,7 +179,7 @@ func TestAPartOfTheRightsIsNotEnough(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			assert.NoError(t, json.NewEncoder(w).Encode(review))
 		}))
-		may, err := askMayWatch(&rest.Config{Host: server.URL}, program{controls: true}.watchedKinds())
+		may, err := askMayWatch(&rest.Config{Host: server.URL}, program{controls: true}.watchedKinds(false))
 		require.NoError(t, err)
 		ok, err := may(t.Context(), "team-a")
 		assert.NoError(t, err)

@@ -104,6 +104,8 @@ type loopOptions struct {
 	nodeInterval time.Duration
 	// nodeLoadTaint switches the taint of overloaded nodes on.
 	nodeLoadTaint bool
+	// vpaRole is the ClusterRole by which VerticalPodAutoscalers are written; empty: none is.
+	vpaRole string
 }
 
 // usageOptions configure where usage comes from, and how often it is read.
@@ -213,6 +215,7 @@ func (o *loopOptions) register(f *pflag.FlagSet) {
 	f.BoolVar(&o.eviction, "eviction", false, "evict pods for policies that ask for it; the operator must have been granted to create pods/eviction")
 	f.DurationVar(&o.nodeInterval, "node-interval", 5*time.Minute, "time between two looks at a node where nothing happens (strategy Node)")
 	f.BoolVar(&o.nodeLoadTaint, "node-load-taint", false, "taint nodes whose CPU is overloaded; the operator must have been granted to patch nodes")
+	f.StringVar(&o.vpaRole, "bridge-vpa-role", "", "ClusterRole that grants to write VerticalPodAutoscalers and owns those that are written: one for each recommendation, for other programs to read; empty: none")
 }
 
 // register adds the flags of the usage sources. Those of a source that is not chosen have no effect.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
@@ -43,12 +45,16 @@ type pages struct {
 	history  *history.Store
 	// traces holds the steps, which the caches do not.
 	traces *traces.Store
-	clock  clock.PassiveClock
+	// kept is what this process has seen.
+	kept kept
+	// decided returns the node loop's last decision about a node; nil: the loop does not run.
+	decided func(node string) (decision.Node, bool)
+	clock   clock.PassiveClock
 }
 
 // newPages makes the pages of the leader.
 func newPages(mgr ctrl.Manager, c Config, of shared, histories *history.Store) pages {
-	return pages{client: mgr.GetClient(), settings: of.settings, history: histories, traces: c.traces, clock: clock.RealClock{}}
+	return pages{client: mgr.GetClient(), settings: of.settings, history: histories, traces: c.traces, kept: of.kept, clock: clock.RealClock{}}
 }
 
 // All implements ui.Caches. The objects are the caches' own.
@@ -57,6 +63,15 @@ func (p pages) All(ctx context.Context, namespace string) (ui.Cluster, error) {
 	for _, list := range []client.ObjectList{policies, recs} {
 		if err := p.client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return ui.Cluster{}, fmt.Errorf("listing for a page: %w", err)
+		}
+	}
+	if namespace == "" {
+		used, beyond, err := p.settings.ClusterPolicies(ctx)
+		if err != nil {
+			return ui.Cluster{}, fmt.Errorf("listing for a page: %w", err)
+		}
+		for _, of := range slices.Concat(used, beyond) {
+			policies.Items = append(policies.Items, *policy.AsPolicy(&of))
 		}
 	}
 	return ui.Cluster{Policies: policies.Items, Recommendations: recs.Items, At: p.now()}, nil
@@ -72,14 +87,14 @@ func (p pages) Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation) 
 	settings, err := p.settingsOf(ctx, rec)
 	switch {
 	case err != nil:
-		notes = append(notes, fmt.Sprintf("What policy %s would do next is not known: %v.", rec.Spec.Policy.Name, err))
+		notes = append(notes, fmt.Sprintf("What policy %s would do next is not known: %v.", policy.NameOf(rec.Spec.Policy), err))
 	case settings.Strategy != v1alpha1.StrategyNode:
 		live.Settings = &settings.Recommender
 	}
 	if !traced {
 		notes = append(notes, "The steps up to bounds are not kept here: kubectl attune explain shows them.")
 	}
-	live.Template = p.template(ctx, id)
+	live.Template = explain.TemplateSizes(p.workload(ctx, id).Template)
 	pods, err := owners.Pods(ctx, p.client, id)
 	if err != nil {
 		return ui.Explained{Problem: "The pods of the workload could not be read from the cache."}
@@ -92,20 +107,9 @@ func (p pages) Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation) 
 	return ui.Explained{Explanation: answer, Note: strings.Join(notes, " ")}
 }
 
-// template returns the sizes of a workload's template; none where it is not in the cache.
-func (p pages) template(ctx context.Context, id workload.Identity) map[string]recommender.Size {
-	object, ok := workload.NewObject(id.Kind).(client.Object)
-	if !ok || p.client.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, object, client.UnsafeDisableDeepCopy) != nil {
-		return explain.TemplateSizes(nil)
-	}
-	w, _ := workload.From(object)
-	return explain.TemplateSizes(w.Template)
-}
-
 // settingsOf returns the settings of the policy that a recommendation names.
 func (p pages) settingsOf(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (policy.Settings, error) {
-	of := &v1alpha1.AttunePolicy{}
-	err := p.client.Get(ctx, client.ObjectKey{Namespace: rec.Namespace, Name: rec.Spec.Policy.Name}, of, client.UnsafeDisableDeepCopy)
+	of, err := p.settings.Of(ctx, rec)
 	if apierrors.IsNotFound(err) {
 		return policy.Settings{}, errors.New("it does not exist")
 	}

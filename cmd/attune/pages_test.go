@@ -68,7 +68,8 @@ func shown(t *testing.T, objects ...client.Object) (p pages, whole *v1alpha1.Att
 	scheme, err := newScheme()
 	require.NoError(t, err)
 	cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(all...).
-		WithIndex(&corev1.Pod{}, workload.PodsByWorkload, func(o client.Object) []string { return workload.IndexOf(o) }).Build()
+		WithIndex(&corev1.Pod{}, workload.PodsByWorkload, func(o client.Object) []string { return workload.IndexOf(o) }).
+		WithIndex(&corev1.Pod{}, workload.PodsByNode, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
 	return pages{
 		client: cache, settings: settingslookup.Reader{Client: cache}, history: history.New(history.Options{}), traces: kept,
 		clock: clocktesting.NewFakePassiveClock(now),

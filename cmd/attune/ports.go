@@ -69,7 +69,7 @@ func (p *probed) listen(address string, dropped *prometheus.CounterVec) error {
 
 // serveMetrics serves /metrics: without TLS to every client or, with --metrics-secure, over TLS to the readers
 // that the API server allows.
-func serveMetrics(mgr ctrl.Manager, c Config, gatherer prometheus.Gatherer, dropped *prometheus.CounterVec) error {
+func serveMetrics(mgr ctrl.Manager, c Config, gatherer prometheus.Gatherer, m meters) error {
 	handler := fewScrapes(promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	var secure *tls.Config
 	if c.process.metricsSecure && c.process.metricsAddress != switchedOff {
@@ -80,10 +80,11 @@ func serveMetrics(mgr ctrl.Manager, c Config, gatherer prometheus.Gatherer, drop
 		if secure, err = ownCertificate(); err != nil {
 			return err
 		}
+		m.certificates.add(certificateOfMetrics, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &secure.Certificates[0], nil })
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", handler)
-	return addPort(mgr, "metrics", c.process.metricsAddress, mux, secure, dropped)
+	return addPort(mgr, "metrics", c.process.metricsAddress, mux, secure, m.dropped)
 }
 
 // ownCertificate makes a certificate that no client can verify. It protects the readers' tokens from eavesdropping
@@ -151,6 +152,8 @@ type meters struct {
 	embedded *embedded.Metrics
 	// dropped connections to the ports of the metrics and of the probes.
 	dropped *prometheus.CounterVec
+	// certificates that are served.
+	certificates *expiries
 }
 
 // newMeters registers the metrics of what the program does. It panics where one of them is registered already.
@@ -159,7 +162,8 @@ func newMeters(o *Options, registry prometheus.Registerer) (m meters) {
 		Name: "attune_connections_dropped_total",
 		Help: "Connections to the ports of the metrics and the probes that were closed for others.",
 	}, []string{"port"})
-	registry.MustRegister(m.dropped)
+	m.certificates = newExpiries()
+	registry.MustRegister(m.dropped, m.certificates)
 	if o.program.serves {
 		m.admission, m.webhooks = pod.NewMetrics(registry), server.NewMetrics(registry)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	prom "github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -89,7 +90,8 @@ func TestQuestionsAboutAThousandWorkloads(t *testing.T) {
 	server := &counted{about: map[string]int{}, pods: map[string][]string{}}
 	served := httptest.NewServer(server)
 	defer served.Close()
-	s := &sources{server: prometheusOptions{address: served.URL}, meter: prometheus.NewMeter(prom.NewRegistry())}
+	registry := prom.NewRegistry()
+	s := &sources{server: prometheusOptions{address: served.URL}, meter: prometheus.NewMeter(registry)}
 	settings, err := policy.Resolve(nil, nil, nil)
 	require.NoError(t, err)
 	settings.Source.HistoryWindow = 24 * time.Hour
@@ -129,6 +131,12 @@ func TestQuestionsAboutAThousandWorkloads(t *testing.T) {
 		require.True(t, known)
 		assert.Equal(t, at, p.Last)
 	}
+	newest := fmt.Sprintf(`
+# HELP attune_usage_newest_sample_timestamp_seconds Time of the newest usage sample of a source, in Unix seconds.
+# TYPE attune_usage_newest_sample_timestamp_seconds gauge
+attune_usage_newest_sample_timestamp_seconds{source="prometheus"} %d
+`, at.Unix())
+	assert.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(newest), "attune_usage_newest_sample_timestamp_seconds"), "also after a piece of the past")
 	s.endOfAWave(t, settings, server, at)
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/certs"
+	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/traces"
 	"attune.io/attune/internal/trim"
@@ -45,6 +46,9 @@ func NewSystem(ctx context.Context, c Config, registry metrics.RegistererGathere
 	}
 	// Metrics come before the manager, because the webhook server takes them.
 	m := newMeters(&c.Options, registry)
+	if provider != nil {
+		m.certificates.add(certificateOfWebhook, provider.GetCertificate)
+	}
 	mgr, err := newManager(c, provider, m)
 	if err != nil {
 		return nil, err
@@ -52,6 +56,12 @@ func NewSystem(ctx context.Context, c Config, registry metrics.RegistererGathere
 	// It ends the process when a namespace that was left out may be watched.
 	if len(c.leftOut.names) > 0 {
 		if err := mgr.Add(c.leftOut); err != nil {
+			return nil, err
+		}
+	}
+	// It ends the process when Argo Rollouts are served that were not when it began.
+	if c.program.controls && !c.rollouts {
+		if err := mgr.Add(noRollouts(c.program, c.api, c.watched)); err != nil {
 			return nil, err
 		}
 	}
@@ -63,7 +73,7 @@ func NewSystem(ctx context.Context, c Config, registry metrics.RegistererGathere
 	if err := probes.listen(c.process.probeAddress, m.dropped); err != nil {
 		return nil, err
 	}
-	if err := serveMetrics(mgr, c, registry, m.dropped); err != nil {
+	if err := serveMetrics(mgr, c, registry, m); err != nil {
 		return nil, err
 	}
 	return &System{mgr}, nil
@@ -95,10 +105,13 @@ func addProgram(ctx context.Context, mgr ctrl.Manager, c Config, provider certs.
 	return nil
 }
 
-// newScheme knows the kinds of Kubernetes and those of attune.
+// newScheme knows the kinds of Kubernetes, those of attune, and Argo Rollouts.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if err := argo.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
 	return scheme, v1alpha1.AddToScheme(scheme)

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -109,7 +110,7 @@ func TestWhatRunsWhere(t *testing.T) {
 	serving := map[string]bool{"main.unready": false}
 	controlling := map[string]bool{
 		"*controller.Controller": true, "*usage.Loop": true, "*usage.RecentLoop": true, "*embedded.Source": true, "*lookup.Lookup": true, "*workload.Rights": true, "*workload.Served": true,
-		"*main.decisions": false,
+		"*main.decisions": false, "*main.sampler": true,
 	}
 	for _, c := range []struct {
 		program  program
@@ -155,7 +156,7 @@ func TestWhatRunsWhere(t *testing.T) {
 // operators end their turns at a workload.
 func TestThePolicyLoopKnowsEverything(t *testing.T) {
 	o := optionsOf(t, program{controls: true}, "--leader-elect=false", "--namespace=attune-system")
-	c := Config{Options: *o, api: apiServer(t)}
+	c := Config{Options: *o, api: apiServer(t), rollouts: true}
 	mgr, err := newManager(c, nil, meters{})
 	require.NoError(t, err)
 	of := shared{
@@ -163,7 +164,7 @@ func TestThePolicyLoopKnowsEverything(t *testing.T) {
 		autoscalers: &lookup.Lookup{}, events: &events.Recorder{},
 	}
 
-	loop := newPolicyLoop(mgr, of, newBoards(), &history.Store{}, &recent.Store{})
+	loop := newPolicyLoop(mgr, c, of, newBoards(), &history.Store{}, &recent.Store{})
 
 	assert.Equal(t, "attune-system", loop.Operator)
 	unset := []string{"Doubt", "Clock"} // the one is for tests alone, the zero value of the other is the system's clock
@@ -242,6 +243,9 @@ func apiServer(t *testing.T) *rest.Config {
 		}
 		answers[path] = resourcesOf(scheme, gv)
 	}
+	allowed := &authorizationv1.SelfSubjectAccessReview{TypeMeta: metav1.TypeMeta{Kind: "SelfSubjectAccessReview", APIVersion: "authorization.k8s.io/v1"}}
+	allowed.Status.Allowed = true
+	answers["/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"] = allowed
 	core := metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
 	named := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
 	for name, versions := range groups {

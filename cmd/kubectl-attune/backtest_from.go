@@ -13,6 +13,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/clusterusage"
+	"attune.io/attune/cmd/kubectl-attune/inscope"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
@@ -101,7 +102,7 @@ func (l *liveUsage) selectPolicies(ctx context.Context, file string, names []str
 }
 
 func (l *liveUsage) resolve(ctx context.Context, file string, p *v1alpha1.AttunePolicy) (policy.Settings, error) {
-	own, err := lookup.Reader{Client: l.client, Operator: allowed}.Settings(ctx, p)
+	own, err := policies(l.client).Settings(ctx, p)
 	if err != nil || file == "" {
 		return own, err
 	}
@@ -125,20 +126,25 @@ func (l *liveUsage) policies(ctx context.Context, names []string) ([]v1alpha1.At
 		if err := l.client.List(ctx, &list, within(namespace, selector)...); err != nil {
 			return nil, fmt.Errorf("listing the policies: %w", err)
 		}
-		return list.Items, nil
+		if selector != nil {
+			return list.Items, nil
+		}
+		instances, err := inscope.Instances(ctx, policies(l.client), namespace)
+		return append(list.Items, instances...), err
 	}
 	if l.env.scope.all || selector != nil {
 		return nil, errors.New("a policy that is named is in one namespace: leave -A and -l out and give the namespace with -n")
 	}
 	named := make([]v1alpha1.AttunePolicy, len(names))
 	for i, name := range names {
-		err := l.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &named[i])
+		found, err := policies(l.client).Policy(ctx, client.ObjectKey{Namespace: namespace, Name: name})
 		if apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("there is no policy %s in namespace %s: kubectl attune status shows those that there are", name, namespace)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading policy %s: %w", name, err)
 		}
+		named[i] = *found
 	}
 	return named, nil
 }
@@ -172,7 +178,7 @@ func (l *liveUsage) selectRecommendations(ctx context.Context) error {
 }
 
 func policyOf(rec *v1alpha1.AttuneRecommendation) client.ObjectKey {
-	return client.ObjectKey{Namespace: rec.Namespace, Name: rec.Spec.Policy.Name}
+	return client.ObjectKey{Namespace: rec.Namespace, Name: policy.NameOf(rec.Spec.Policy)}
 }
 
 func (l *liveUsage) name() string { return "the cluster's usage (" + l.from + ")" }

@@ -8,11 +8,13 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/workloadname"
+	"attune.io/attune/internal/autoscale"
 )
 
 // completesWorkloads returns a completion of KIND/NAME: first of the kind, then of the names of its workloads that have a
@@ -80,7 +82,8 @@ func (e *environment) namesBegunWith(cmd *cobra.Command, args []string, begun st
 	}
 	// The function returns no error, so that neither does EachListItem.
 	_ = meta.EachListItem(list, func(item runtime.Object) error {
-		if name := item.(client.Object).GetName(); strings.HasPrefix(name, begun) && !slices.Contains(args, name) {
+		vpa, ok := item.(*unstructured.Unstructured)
+		if name := item.(client.Object).GetName(); strings.HasPrefix(name, begun) && !slices.Contains(args, name) && !(ok && autoscale.Ours(vpa)) {
 			names = append(names, name)
 		}
 		return nil

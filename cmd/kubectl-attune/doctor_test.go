@@ -74,7 +74,7 @@ func newDoctorTest(t *testing.T, through interceptor.Funcs, more ...client.Objec
 	cli := newCLITest(t, through)
 	cli.version = "v1.35.2"
 	all := append(readObjects(t, filepath.Join("testdata", "doctor.yaml")), more...)
-	for _, plural := range []string{"attunedefaults", "attunenamespacedefaults", "attunepolicies", "attunerecommendations"} {
+	for _, plural := range []string{"attuneclusterpolicies", "attunedefaults", "attunenamespacedefaults", "attunepolicies", "attunerecommendations"} {
 		all = append(all, definition(plural))
 	}
 	for _, o := range all {

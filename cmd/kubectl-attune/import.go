@@ -86,6 +86,8 @@ func importVPAs(ctx context.Context, env *environment, names []string) error {
 	if err != nil {
 		return err
 	}
+	// Those of the operator's own say what policies made of them.
+	vpas = slices.DeleteFunc(vpas, func(vpa unstructured.Unstructured) bool { return autoscale.Ours(&vpa) })
 	list := policyList{APIVersion: "v1", Kind: "List", Items: []*policyfile.Written{}}
 	for i := range vpas {
 		made, notes := vpaimport.Import(&vpas[i], containersOf(ctx, c, &vpas[i]))

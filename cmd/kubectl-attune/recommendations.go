@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/cmd/kubectl-attune/table"
 	"attune.io/attune/internal/display"
 	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/savings"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -122,7 +123,7 @@ func (r *recommendationReport) add(from explained) {
 			Kind:       rec.Spec.Workload.Kind,
 			Workload:   rec.Spec.Workload.Name,
 			Container:  c.Name,
-			Policy:     rec.Spec.Policy.Name,
+			Policy:     policy.NameOf(rec.Spec.Policy),
 			Mode:       rec.Spec.Mode,
 			Replicas:   from.workload.Replicas,
 			Current:    display.AmountsOf(template[c.Name]),

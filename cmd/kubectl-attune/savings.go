@@ -12,7 +12,9 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/savingsanswer"
 	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/savings"
+	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/workload"
 )
 
@@ -25,7 +27,7 @@ func newSavings(env *environment) *cobra.Command {
 		Short: "Show what is saved: by the sizes of running pods, and by targets that are not applied yet",
 		Long: "Show what is saved: by the sizes of running pods (realised), and by targets that are not applied yet (potential).\n\n" +
 			"Both are requests, over all replicas; negative ones are growth. What is held or skipped is not counted, and the answer\n" +
-			"says how much that is. Freed requests are room on nodes; whether a node is given back is decided by the node autoscaler.\n" +
+			"says how much that is. " + report.Autoscaler + "\n" +
 			"Prices are the costPricing of AttuneDefaults, for a month of 730 hours. There is no finding.",
 		Example:           "  kubectl attune savings -A\n  kubectl attune savings deployment/web -o wide",
 		ValidArgsFunction: env.completesWorkloads(0),
@@ -52,7 +54,7 @@ func runSavings(ctx context.Context, env *environment, args []string) error {
 		return err
 	}
 	settings := newSettingsReader(env, c)
-	entries := make([]savingsanswer.Entry, 0, len(recs))
+	entries := make([]report.Entry, 0, len(recs))
 	for i := range recs {
 		entry, err := savingsOf(ctx, settings, &recs[i], templates, pods)
 		if err != nil {
@@ -67,14 +69,14 @@ func runSavings(ctx context.Context, env *environment, args []string) error {
 }
 
 // savingsOf computes the figures of one workload.
-func savingsOf(ctx context.Context, of *settingsReader, rec *v1alpha1.AttuneRecommendation, templates workloads, pods map[workload.Identity][]*corev1.Pod) (savingsanswer.Entry, error) {
+func savingsOf(ctx context.Context, of *settingsReader, rec *v1alpha1.AttuneRecommendation, templates workloads, pods map[workload.Identity][]*corev1.Pod) (report.Entry, error) {
 	id := workload.IdentityOf(rec)
 	settings, err := of.of(ctx, rec)
 	if err != nil {
-		return savingsanswer.Entry{}, err
+		return report.Entry{}, err
 	}
-	entry := savingsanswer.Entry{
-		Workload: id, Policy: rec.Spec.Policy.Name, Mode: rec.Spec.Mode,
+	entry := report.Entry{
+		Workload: id, Policy: policy.NameOf(rec.Spec.Policy), Mode: rec.Spec.Mode,
 		Pods: len(pods[id]), Replicas: templates[id].Replicas,
 		Figures: savings.View{Recommendation: rec, Workload: templates[id], Settings: settings, Pods: pods[id]}.Compute(),
 	}

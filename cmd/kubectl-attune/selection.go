@@ -89,12 +89,14 @@ func withoutRecommendation(ctx context.Context, c client.Client, id workload.Ide
 	if err != nil && !apierrors.IsForbidden(err) {
 		return err
 	}
-	var policies v1alpha1.AttunePolicyList
-	if err != nil || c.List(ctx, &policies, client.InNamespace(id.Namespace)) != nil {
+	var own v1alpha1.AttunePolicyList
+	if err != nil || c.List(ctx, &own, client.InNamespace(id.Namespace)) != nil {
 		return fmt.Errorf("there is no recommendation for %s in namespace %s: "+
 			"no policy selects it, or the operator has not looked at it yet; kubectl attune status shows the policies", id, id.Namespace)
 	}
-	return errors.New(nearest.Why(w, policies.Items))
+	// Cluster policies may be out of the user's sight, or not be served: then they are left out.
+	instances, _ := policies(c).Instances(ctx, id.Namespace)
+	return errors.New(nearest.Why(w, append(own.Items, instances...)))
 }
 
 // byWorkload orders recommendations by namespace, kind and name of their workloads.

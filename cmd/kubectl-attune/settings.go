@@ -32,7 +32,7 @@ func newSettingsReader(env *environment, c client.Client) *settingsReader {
 // of returns the settings of the recommendation's policy. It returns nil without an error, and notes the reason,
 // where the policy does not exist, may not be read or is invalid.
 func (s *settingsReader) of(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (*policy.Settings, error) {
-	key := client.ObjectKey{Namespace: rec.Namespace, Name: rec.Spec.Policy.Name}
+	key := client.ObjectKey{Namespace: rec.Namespace, Name: policy.NameOf(rec.Spec.Policy)}
 	if settings, ok := s.known[key]; ok {
 		return settings, nil
 	}
@@ -65,16 +65,21 @@ func (s *settingsReader) recommender(ctx context.Context, rec *v1alpha1.AttuneRe
 // operator does not allow it, the policy's status says so (refused).
 var allowed = policy.Operator{SourceNamespaces: []string{"*"}}
 
+// policies is the reader of the operator's loops, so that both find and resolve alike.
+func policies(c client.Client) lookup.Reader {
+	return lookup.Reader{Client: c, Operator: allowed, Clusterwide: true}
+}
+
 // read resolves the settings as the loops do. Settings that the operator refuses are an error too.
 func (s *settingsReader) read(ctx context.Context, key client.ObjectKey) (*policy.Settings, error) {
-	var own v1alpha1.AttunePolicy
-	if err := s.client.Get(ctx, key, &own); err != nil {
+	reader := policies(s.client)
+	own, err := reader.Policy(ctx, key)
+	if err != nil {
 		return nil, err
 	}
-	// The same reader as in the operator's loops, so that both resolve alike.
-	settings, err := lookup.Reader{Client: s.client, Operator: allowed}.Settings(ctx, &own)
+	settings, err := reader.Settings(ctx, own)
 	if err == nil {
-		err = refused(&own)
+		err = refused(own)
 	}
 	return &settings, err
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/inscope"
 	"attune.io/attune/cmd/kubectl-attune/table"
 	"attune.io/attune/internal/held"
 )
@@ -56,8 +58,8 @@ func runStatus(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	var policies v1alpha1.AttunePolicyList
-	if err := c.List(ctx, &policies, within(namespace, selector)...); err != nil {
+	var list v1alpha1.AttunePolicyList
+	if err := c.List(ctx, &list, within(namespace, selector)...); err != nil {
 		return fmt.Errorf("listing the policies: %w", err)
 	}
 	// All recommendations are listed, since their labels are not those that -l selects policies by.
@@ -65,8 +67,12 @@ func runStatus(ctx context.Context, env *environment) error {
 	if err := c.List(ctx, &recs, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("listing the recommendations: %w", err)
 	}
+	clusters, err := inscope.Policies(ctx, policies(c), inscope.Scope{Namespace: namespace, Selector: selector}, recs.Items)
+	if err != nil {
+		env.note("cluster policies are not shown: %v", err)
+	}
 	// The report is printed before the finding is returned: a CI job shows it in its log.
-	report := newStatusReport(policies.Items, recs.Items, env.now())
+	report := newStatusReport(append(list.Items, clusters...), recs.Items, env.now())
 	if len(report.Policies) == 0 {
 		env.note("there is no AttunePolicy in %s", where(namespace))
 	}
@@ -94,7 +100,7 @@ type statusReport struct {
 
 // policyStatus is one policy of the report.
 type policyStatus struct {
-	// Namespace and Name identify the policy.
+	// Namespace and Name identify the policy. A cluster policy has no namespace, and its name is AttuneClusterPolicy/NAME.
 	Namespace string `json:"namespace"`
 	// Name of the policy.
 	Name string `json:"name"`
@@ -153,7 +159,7 @@ func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendatio
 		now:            now,
 	}
 	for i := range recs {
-		if recs[i].Namespace == policy.Namespace && recs[i].Spec.Policy.Name == policy.Name {
+		if inscope.SizedBy(&recs[i], policy) {
 			s.Held = append(s.Held, held.ByWorkload(&recs[i])...)
 		}
 	}
@@ -214,7 +220,7 @@ func (r statusReport) held() table.Table {
 	t := table.Table{Header: []string{"POLICY", "HELD", "CONTAINER", "RESOURCE", "REASON", "WHY"}}
 	for _, s := range r.Policies {
 		for _, h := range s.Held {
-			t.Add(s.Namespace+"/"+s.Name, h.Workload, h.Container, h.Resource, h.Reason, h.Message)
+			t.Add(strings.TrimPrefix(s.Namespace+"/"+s.Name, "/"), h.Workload, h.Container, h.Resource, h.Reason, h.Message)
 		}
 	}
 	return t

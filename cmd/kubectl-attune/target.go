@@ -13,6 +13,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/workloadname"
+	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/workload"
 )
 
@@ -95,16 +96,11 @@ func where(namespace string) string {
 // getWorkload reads one workload, and returns its object too, for a patch.
 // A workload that does not exist is an error with advice.
 func getWorkload(ctx context.Context, c client.Client, id workload.Identity) (workload.Workload, client.Object, error) {
-	object := workload.NewObject(id.Kind)
-	err := c.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, object)
+	found, object, err := owners.Workload(ctx, c, id)
 	if apierrors.IsNotFound(err) {
 		return workload.Workload{}, nil, fmt.Errorf("%s does not exist in namespace %s: check the name, or choose the namespace with -n", id, id.Namespace)
 	}
-	if err != nil {
-		return workload.Workload{}, nil, fmt.Errorf("reading %s: %w", id, err)
-	}
-	found, _ := workload.From(object)
-	return found, object, nil
+	return found, object, err
 }
 
 // listWorkloads lists the workloads of one kind by identity. An empty namespace means all of them, a nil selector
@@ -120,11 +116,30 @@ func listWorkloads(ctx context.Context, c client.Client, kind v1alpha1.WorkloadK
 		return nil, err
 	}
 	found := map[workload.Identity]workload.Workload{}
+	var referred bool
 	for _, object := range objects {
 		// Every object of the list is a workload; ok guards against kinds that package workload does not know.
 		if w, ok := workload.From(object); ok {
 			found[w.Identity] = w
+			referred = referred || w.TemplateOf != (workload.Identity{})
 		}
 	}
-	return found, nil
+	if !referred {
+		return found, nil
+	}
+	return found, withTemplates(ctx, c, found, namespace)
+}
+
+// withTemplates adds the templates that the workloads have of Deployments.
+func withTemplates(ctx context.Context, c client.Client, to map[workload.Identity]workload.Workload, namespace string) error {
+	deployments, err := listWorkloads(ctx, c, v1alpha1.KindDeployment, namespace, nil)
+	if err != nil {
+		return err
+	}
+	for id, w := range to {
+		if of, known := deployments[w.TemplateOf]; known {
+			to[id] = w.With(of)
+		}
+	}
+	return nil
 }

@@ -28,6 +28,12 @@ var (
 	victimsOf = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "attune_node_evictions_wanted", Help: "Pods of a node that have to go so that the others fit.",
 	}, []string{"node"})
+	headroomCPU = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "attune_node_headroom_cpu_cores", Help: "CPU that a node has for the pods that share it, beyond what they need, the reserve for their spikes included; negative: they do not fit.",
+	}, []string{"node"})
+	headroomMemory = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "attune_node_headroom_memory_bytes", Help: "Memory that a node has for the pods that share it, beyond what they need, the reserve for their spikes included; negative: they do not fit.",
+	}, []string{"node"})
 	moves = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "attune_node_grants_total", Help: "Grants that differ from what the pod holds, by direction: lowered or raised.",
 	}, []string{"node", "direction"})
@@ -39,7 +45,9 @@ var loadRatio = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Help: "CPU load of a node in terms of what is too much: above 1 it is overloaded, below 0.9 it is well.",
 }, []string{"node"})
 
-func init() { metrics.Registry.MustRegister(members, overcommitted, victimsOf, moves, loadRatio) }
+func init() {
+	metrics.Registry.MustRegister(members, overcommitted, victimsOf, headroomCPU, headroomMemory, moves, loadRatio)
+}
 
 // loadOf sets the gauge of a node's load; a load that is not measured (NaN) is removed, so that no old
 // value stays.
@@ -59,6 +67,7 @@ const eventOvercommitted = "NodeOvercommitted"
 func (c *Controller) tell(on *corev1.Node, out shared) {
 	members.WithLabelValues(on.Name).Set(float64(len(out.ledger.members)))
 	victimsOf.WithLabelValues(on.Name).Set(float64(len(out.result.Evictions)))
+	showHeadroom(on.Name, out)
 	for _, r := range recommender.Resources {
 		over := 0.0
 		if out.result.Overcommitted[r] {
@@ -76,6 +85,18 @@ func (c *Controller) tell(on *corev1.Node, out shared) {
 			count(on.Name, &out.ledger.demands[i], granted)
 		}
 	}
+}
+
+// showHeadroom sets what is left on a node. A node that no pods share has no headroom to speak of, and no series.
+func showHeadroom(name string, out shared) {
+	if len(out.ledger.members) == 0 {
+		headroomCPU.DeleteLabelValues(name)
+		headroomMemory.DeleteLabelValues(name)
+		return
+	}
+	left := func(r recommender.Resource) float64 { return float64(out.ledger.available[r] - out.result.Needed[r]) }
+	headroomCPU.WithLabelValues(name).Set(left(recommender.CPU) / 1000)
+	headroomMemory.WithLabelValues(name).Set(left(recommender.Memory))
 }
 
 // count counts a new grant by its directions.
@@ -107,7 +128,7 @@ func directions(p *node.Pod, granted board.Pod) []string {
 
 // forgetGauges removes the metrics of a node that is gone.
 func forgetGauges(name string) {
-	for _, gauge := range []*prometheus.GaugeVec{members, overcommitted, victimsOf} {
+	for _, gauge := range []*prometheus.GaugeVec{members, overcommitted, victimsOf, headroomCPU, headroomMemory} {
 		gauge.DeletePartialMatch(prometheus.Labels{"node": name})
 	}
 	moves.DeletePartialMatch(prometheus.Labels{"node": name})

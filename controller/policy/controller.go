@@ -127,6 +127,8 @@ type Controller struct {
 	// Operator is the namespace of this operator, which distinguishes it from a second one; empty: not
 	// known.
 	Operator string
+	// Rollouts is true where the API server serves Argo Rollouts.
+	Rollouts bool
 	// Autoscalers finds holds of HPAs and VPAs; nil: the cluster has none.
 	Autoscalers Autoscalers
 	// Clock is the source of the time of a look; tests set a fake one.
@@ -144,25 +146,32 @@ type Controller struct {
 }
 
 // matcher is made anew for each use; its memory is the Controller's.
-func (c *Controller) matcher() matcher { return matcher{c.Client, &c.memories} }
+func (c *Controller) matcher() matcher {
+	return matcher{c.Client, c.Settings, workload.Served(c.Rollouts), &c.memories}
+}
 
 // reporter writes the policy's status and finalizer.
-func (c *Controller) reporter() reporter { return reporter{c.Client} }
+func (c *Controller) reporter() reporter { return reporter{c.Client, &c.parts} }
 
 // Reconcile brings the recommendations of one policy's workloads, and the policy's status, up to date. The
-// package comment has the steps.
+// package comment has the steps. A key without a namespace is that of a cluster policy as a whole.
 //
 // A policy that is gone, is being deleted, is beyond the bound or has invalid settings is handled first;
 // each of these lets its workloads go: no seed, no new resize. An error makes the queue try again;
 // workloads that could not be listed are also reported in the condition Ready.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile.Result, error) {
-	p := &v1alpha1.AttunePolicy{}
-	if err := c.Client.Get(ctx, req.NamespacedName, p); err != nil {
+	if name, ok := policy.ClusterName(req.Name); ok && req.Namespace == "" {
+		return summarizer{c}.look(ctx, name)
+	}
+	p, err := c.Settings.Policy(ctx, req.NamespacedName)
+	if err != nil {
 		if !apierrors.IsNotFound(err) {
 			return reconcile.Result{}, err
 		}
+		p = &v1alpha1.AttunePolicy{}
 		p.Namespace, p.Name = req.Namespace, req.Name
 		_, err = c.end(ctx, p)
+		c.parts.forget(p)
 		return reconcile.Result{}, errors.Join(err, c.matcher().forget(ctx, p.Namespace))
 	}
 	if p.DeletionTimestamp != nil {
@@ -226,6 +235,7 @@ func (c *Controller) report(p *v1alpha1.AttunePolicy, settings policy.Settings, 
 	}
 	return report{
 		policy: p, settings: settings, matched: matched, recommendations: out.recommendations, refused: out.refused,
+		unserved: p.Spec.TargetRef.Kind == v1alpha1.KindRollout && !c.Rollouts,
 		usage: usageState{
 			State: source, lost: c.History.Lost(settings.Source, p.Namespace),
 			unanswered: c.History.Unanswered(settings.Source, p.Namespace),

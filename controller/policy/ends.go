@@ -16,11 +16,19 @@ import (
 	"attune.io/attune/internal/policy/lookup"
 )
 
-// reporter writes what this loop writes of a policy: its status and its finalizer.
-type reporter struct{ client client.Client }
+// reporter writes what this loop writes of a policy: its status and its finalizer. What is found of an instance of a
+// cluster policy goes into parts instead, from which the cluster policy's own are written.
+type reporter struct {
+	client client.Client
+	parts  *parts
+}
 
 // write patches the status, only if something changed. A policy that is gone meanwhile is no error.
 func (r reporter) write(ctx context.Context, p *v1alpha1.AttunePolicy, status v1alpha1.AttunePolicyStatus) error {
+	if policy.OfCluster(p) {
+		r.parts.note(p, status)
+		return nil
+	}
 	if equality.Semantic.DeepEqual(p.Status, status) {
 		return nil
 	}
@@ -46,6 +54,10 @@ func (r reporter) guard(ctx context.Context, p *v1alpha1.AttunePolicy, open bool
 			return err
 		}
 		open = !terminating
+	}
+	if policy.OfCluster(p) {
+		r.parts.opened(p, open)
+		return nil
 	}
 	before := p.DeepCopy()
 	changed := open && controllerutil.AddFinalizer(p, v1alpha1.CleanupFinalizer) ||
@@ -84,7 +96,11 @@ func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause
 	if err := c.reporter().guard(ctx, p, watched(recs)); err != nil {
 		return reconcile.Result{}, err
 	}
+	// A cluster policy has one event, not one for each of its namespaces (summarizer).
 	known := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+	if policy.OfCluster(p) {
+		return reconcile.Result{}, c.reporter().write(ctx, p, invalidStatus(p, invalid))
+	}
 	if known == nil || known.Reason != v1alpha1.ReasonInvalidConfig || known.Message != invalid.Error() {
 		c.Events.Send(p, nil, invalidConfig(invalid))
 	}
@@ -104,7 +120,8 @@ func (c *Controller) leaveOut(ctx context.Context, p *v1alpha1.AttunePolicy) (re
 	return reconcile.Result{}, c.reporter().write(ctx, p, leftOut(p))
 }
 
-// finish removes the finalizer of a deleted policy once no pod is watched for it. Until then it looks
+// finish removes the finalizer of a deleted policy once no pod is watched for it, and forgets an instance of a cluster
+// policy. Until then it looks
 // again every resync; the workload loop finishes the watches meanwhile.
 func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reconcile.Result, error) {
 	recs, err := c.end(ctx, p)
@@ -114,8 +131,13 @@ func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reco
 	if watched(recs) {
 		terminating, err := owners.Terminating(ctx, c.Client, p.Namespace)
 		if err != nil || !terminating {
+			c.parts.opened(p, true)
 			return reconcile.Result{RequeueAfter: resync}, err
 		}
+	}
+	if policy.OfCluster(p) {
+		c.parts.forget(p)
+		return reconcile.Result{}, c.matcher().forget(ctx, p.Namespace)
 	}
 	return reconcile.Result{}, c.reporter().guard(ctx, p, false)
 }

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -10,6 +11,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 )
 
@@ -72,19 +74,24 @@ func (m matched) whyReleased(rec *v1alpha1.AttuneRecommendation) string {
 
 // matcher finds out which workloads a policy sizes.
 type matcher struct {
-	client client.Reader
+	client   client.Reader
+	policies lookup.Reader
+	// kinds are those of workloads that the API server serves.
+	kinds  []v1alpha1.WorkloadKind
 	memory *memories
 }
 
 // policiesOf returns the policies of a namespace: those that are used, and those beyond the bound
-// (policy.Used). The objects are the cache's own.
+// (policy.Used). Those of cluster policies come last. The objects are the cache's own.
 func (m matcher) policiesOf(ctx context.Context, namespace string) (used, beyond []v1alpha1.AttunePolicy, err error) {
 	list := &v1alpha1.AttunePolicyList{}
 	if err := m.client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("listing policies: %w", err)
 	}
 	used, beyond = policy.Used(list.Items)
-	return used, beyond, nil
+	instances, err := m.policies.Instances(ctx, namespace)
+	// What is beyond the bound follows in the same array.
+	return append(slices.Clip(used), instances...), beyond, err
 }
 
 // match settles which policy sizes each workload of the namespace, and returns the part of one policy. The
@@ -113,7 +120,7 @@ func (m matcher) forget(ctx context.Context, namespace string) error {
 // only read.
 func (m matcher) everyWorkload(ctx context.Context, namespace string) ([]workload.Object, error) {
 	var all []workload.Object
-	for _, kind := range workload.Kinds {
+	for _, kind := range m.kinds {
 		list := workload.NewList(kind)
 		if err := m.client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing %ss: %w", kind, err)

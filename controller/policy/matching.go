@@ -178,7 +178,7 @@ func claims(policies []v1alpha1.AttunePolicy) []claim {
 }
 
 // read returns the workloads that are not being deleted, sorted by kind and name, so that messages name
-// the same ones each time. Their templates are the cache's own.
+// the same ones each time. Their templates are the cache's own, or those of the workloads that they name.
 func read(objects []workload.Object) []workload.Workload {
 	out := make([]workload.Workload, 0, len(objects))
 	for _, o := range objects {
@@ -186,6 +186,7 @@ func read(objects []workload.Object) []workload.Workload {
 			out = append(out, w)
 		}
 	}
+	workload.Join(out)
 	kind := func(w workload.Workload) int { return slices.Index(workload.Kinds, w.Kind) }
 	slices.SortFunc(out, func(a, b workload.Workload) int {
 		return cmp.Or(cmp.Compare(kind(a), kind(b)), cmp.Compare(a.Name, b.Name))

@@ -26,6 +26,9 @@ type memories struct {
 	refused table[types.NamespacedName, []refusal]
 	// decided is what a policy's last look decided, forgotten with the policy. If it is lost, the next look decides anew.
 	decided table[types.NamespacedName, decided]
+	// parts are of cluster policies, forgotten with their namespaces. If they are lost, the status of a cluster policy stays
+	// until each of its namespaces has been looked at.
+	parts parts
 }
 
 // mostWorkloads is how many workloads of a namespace are sized; tests set a smaller number.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 )
 
@@ -68,7 +69,7 @@ func (m *memory) Get(_ context.Context, key client.ObjectKey, into client.Object
 func (m *memory) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	o := (&client.ListOptions{}).ApplyOptions(opts)
 	var items []runtime.Object
-	for _, object := range m.objects[shelf(list, o.Namespace)] {
+	for _, object := range m.on(shelf(list, o.Namespace), o.Namespace == "") {
 		if o.FieldSelector != nil && !selects(o, object) {
 			continue
 		}
@@ -81,6 +82,22 @@ func (m *memory) List(_ context.Context, list client.ObjectList, opts ...client.
 	return meta.SetList(list, items)
 }
 
+// on a shelf, or on those of all namespaces.
+func (m *memory) on(shelf string, all bool) map[string]client.Object {
+	if !all {
+		return m.objects[shelf]
+	}
+	found := map[string]client.Object{}
+	for name, objects := range m.objects {
+		if strings.HasPrefix(name, shelf) {
+			for _, o := range objects {
+				found[o.GetNamespace()+"/"+o.GetName()] = o
+			}
+		}
+	}
+	return found
+}
+
 // selects by the index that the loop registers.
 func selects(o *client.ListOptions, object client.Object) bool {
 	requirement := o.FieldSelector.Requirements()[0]
@@ -88,7 +105,7 @@ func selects(o *client.ListOptions, object client.Object) bool {
 		return requirement.Field == workload.PodsByWorkload && slices.Contains(workload.IndexOf(pod), requirement.Value)
 	}
 	rec, ok := object.(*v1alpha1.AttuneRecommendation)
-	return ok && requirement.Field == byPolicy && rec.Spec.Policy.Name == requirement.Value
+	return ok && requirement.Field == byPolicy && policy.NameOf(rec.Spec.Policy) == requirement.Value
 }
 
 func (m *memory) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {

@@ -23,8 +23,8 @@ var (
 	recommendedMem  = prometheus.NewDesc("attune_recommendation_memory_bytes", "Memory request that a container is heading to.", labels, nil)
 	confidenceGauge = prometheus.NewDesc("attune_confidence", "Confidence of a recommendation, from 0 to 1.", labels, nil)
 	burstFactor     = prometheus.NewDesc("attune_burst_factor", "What room for peaks multiplies a container's recommendation by, where it does.", append(labels[:len(labels):len(labels)], "resource"), nil)
-	savedCPU        = gauge("attune_savings_cpu_cores_total", "CPU requests that the targets save over all replicas, compared with the templates; negative: growth.")
-	savedMem        = gauge("attune_savings_memory_bytes_total", "Memory requests that the targets save over all replicas, compared with the templates; negative: growth.")
+	savedCPU        = gauge("attune_savings_cpu_cores_total", "CPU requests that the targets save over all replicas, compared with the templates, without Jobs, whose pods run part-time, and what is held; negative: growth.")
+	savedMem        = gauge("attune_savings_memory_bytes_total", "Memory requests that the targets save over all replicas, compared with the templates, without Jobs, whose pods run part-time, and what is held; negative: growth.")
 )
 
 // gauge creates and registers a gauge by namespace.

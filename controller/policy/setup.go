@@ -23,6 +23,7 @@ import (
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"
 )
 
@@ -58,7 +59,7 @@ func Options() controller.Options {
 // Indexes returns the indexes by which the loop lists objects.
 func Indexes() []loop.Index {
 	return []loop.Index{{Object: &v1alpha1.AttuneRecommendation{}, Field: byPolicy, Of: func(o client.Object) []string {
-		return []string{o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name}
+		return []string{policy.NameOf(o.(*v1alpha1.AttuneRecommendation).Spec.Policy)}
 	}}}
 }
 
@@ -77,21 +78,30 @@ func (c *Controller) Watches() []loop.Watch {
 		{Object: &v1alpha1.AttuneNamespaceDefaults{}, Map: policiesIn, When: spec},
 		{Object: owners.Namespace(), Map: func(ctx context.Context, o client.Object) []reconcile.Request { return c.InNamespace(ctx, o.GetName()) }, When: owners.BecomesTerminating()},
 		{Object: &v1alpha1.AttuneRecommendation{}, Map: policyOf, When: statusChanged(), After: debounce},
-		{Object: &v1alpha1.AttuneRecommendation{}, Map: gone(c.Client), When: first(), After: debounce},
+		{Object: &v1alpha1.AttuneRecommendation{}, Map: gone(c.Settings), When: first(), After: debounce},
 		{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Map: policiesIn, When: specChanged(), After: debounce},
 	}
+	if c.Settings.Clusterwide {
+		watches = append(watches,
+			loop.Watch{Object: &v1alpha1.AttuneClusterPolicy{}, Map: c.everywhere, When: spec},
+			loop.Watch{Object: owners.Namespace(), Map: c.selecting, When: predicate.LabelChangedPredicate{}})
+	}
 	changed := predicate.And(workloadChanged(), whole())
-	for _, kind := range workload.Kinds {
+	for _, kind := range workload.Served(c.Rollouts) {
 		watches = append(watches, loop.Watch{Object: workload.NewObject(kind), Map: policiesIn, When: changed, After: debounce})
 	}
 	return watches
 }
 
-// InNamespace returns the policies of a namespace that are used, and those beyond the bound whose status
-// does not say so yet. "" stands for every namespace. On an error it returns none; resync makes that good.
+// InNamespace returns the policies of a namespace that are used, those of cluster policies among them, and those beyond
+// the bound whose status does not say so yet. "" stands for every namespace. On an error it returns none; resync makes that good.
 func (c *Controller) InNamespace(ctx context.Context, namespace string) []reconcile.Request {
 	list := &v1alpha1.AttunePolicyList{}
 	if err := c.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	instances, err := c.instancesIn(ctx, namespace)
+	if err != nil {
 		return nil
 	}
 	byNamespace := map[string][]v1alpha1.AttunePolicy{}
@@ -99,6 +109,9 @@ func (c *Controller) InNamespace(ctx context.Context, namespace string) []reconc
 		byNamespace[list.Items[i].Namespace] = append(byNamespace[list.Items[i].Namespace], list.Items[i])
 	}
 	out := make([]reconcile.Request, 0, len(list.Items))
+	for i := range instances {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&instances[i])})
+	}
 	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
 		used, beyond := policy.Used(byNamespace[namespace])
 		for i := range beyond {
@@ -113,14 +126,55 @@ func (c *Controller) InNamespace(ctx context.Context, namespace string) []reconc
 	return out
 }
 
-// gone returns the policy that a recommendation names if that policy does not exist: it was deleted while
-// the operator was not running, and its workloads have to be let go.
-func gone(in client.Reader) handler.MapFunc {
+func (c *Controller) instancesIn(ctx context.Context, namespace string) ([]v1alpha1.AttunePolicy, error) {
+	if namespace == "" {
+		return c.Settings.AllInstances(ctx)
+	}
+	return c.Settings.Instances(ctx, namespace)
+}
+
+// everywhere returns a cluster policy as a whole and in every namespace: which namespaces it selects may have changed.
+// The other cluster policies follow where they are, since what each of them sizes may change too.
+func (c *Controller) everywhere(ctx context.Context, o client.Object) []reconcile.Request {
+	out := []reconcile.Request{{NamespacedName: summaryOf(o.GetName())}}
+	namespaces, err := c.Settings.Namespaces(ctx)
+	if err != nil {
+		return out
+	}
+	for i := range namespaces {
+		key := types.NamespacedName{Namespace: namespaces[i].Name, Name: policy.InstanceName(o.GetName())}
+		out = append(out, reconcile.Request{NamespacedName: key})
+	}
+	others, _ := c.Settings.AllInstances(ctx)
+	for i := range others {
+		if others[i].Name != policy.InstanceName(o.GetName()) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&others[i])})
+		}
+	}
+	return out
+}
+
+// selecting returns every cluster policy in a namespace whose labels changed: each may select it now, or not any more.
+func (c *Controller) selecting(ctx context.Context, o client.Object) []reconcile.Request {
+	used, beyond, err := c.Settings.ClusterPolicies(ctx)
+	if err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	for _, p := range append(slices.Clip(used), beyond...) {
+		key := types.NamespacedName{Namespace: o.GetName(), Name: policy.InstanceName(p.Name)}
+		out = append(out, reconcile.Request{NamespacedName: key})
+	}
+	return out
+}
+
+// gone returns the policy that a recommendation names if that policy does not exist, or is a cluster policy that does
+// not select the namespace: it was deleted while the operator was not running, and its workloads have to be let go.
+func gone(in lookup.Reader) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
-		requests := policyOf(ctx, o)
-		err := in.Get(ctx, requests[0].NamespacedName, &v1alpha1.AttunePolicy{})
-		if apierrors.IsNotFound(err) {
-			return requests
+		p, err := in.Of(ctx, o.(*v1alpha1.AttuneRecommendation))
+		if apierrors.IsNotFound(err) || err == nil && policy.OfCluster(p) && p.DeletionTimestamp != nil {
+			return policyOf(ctx, o)
 		}
 		return nil
 	}
@@ -129,7 +183,7 @@ func gone(in client.Reader) handler.MapFunc {
 // policyOf returns the policy that a recommendation names.
 func policyOf(_ context.Context, o client.Object) []reconcile.Request {
 	rec := o.(*v1alpha1.AttuneRecommendation)
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: rec.Namespace, Name: rec.Spec.Policy.Name}}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: rec.Namespace, Name: policy.NameOf(rec.Spec.Policy)}}}
 }
 
 // statusChanged passes updates of what a policy reads of the workload loop's half, and deletions, after

@@ -107,6 +107,8 @@ type Access struct {
 	Evictions bool
 	// Rights are the operator's rights to resize pods; nil: they are assumed.
 	Rights *Rights
+	// Rollouts is true where the API server serves Argo Rollouts.
+	Rollouts bool
 	// Served knows whether the API server serves pods/resize; nil: it does if its version may.
 	Served *Served
 }
@@ -147,6 +149,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	}
 	measurer{c}.measure(ctx, &w)
 	d := c.decide(ctx, &w)
+	c.meters.fleet.note(w, d.Status)
 	if left := c.early(w, d.Decision); left > 0 {
 		c.steps.note(req.NamespacedName, d.Status.Records)
 		return reconcile.Result{RequeueAfter: left, Priority: ptr.To(0)}, nil
@@ -256,7 +259,7 @@ func (c *Controller) tell(rec *v1alpha1.AttuneRecommendation, d tuning.Decision)
 	for _, e := range d.Events {
 		c.sendEvent(rec, e)
 	}
-	c.counted.note(rec)
+	c.meters.counted.note(rec)
 	for _, n := range d.Counts {
 		add(n, rec)
 	}
@@ -294,7 +297,7 @@ func (c *Controller) rest(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 	if w.Workload != nil || len(rec.Status.Records) > 0 || rec.DeletionTimestamp != nil {
 		return reconcile.Result{RequeueAfter: d.After, Priority: ptr.To(priority(w))}, nil
 	}
-	c.counted.drop(client.ObjectKeyFromObject(rec))
+	c.meters.counted.drop(client.ObjectKeyFromObject(rec))
 	if left := rec.Status.GoneSince.Add(forgetAfter).Sub(w.Now); left > 0 {
 		return reconcile.Result{RequeueAfter: left, Priority: ptr.To(0)}, nil
 	}

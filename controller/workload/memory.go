@@ -18,7 +18,7 @@ type memory struct {
 	memoryHeld      memoryHeld
 	lastAsked       lastAsked
 	seenGenerations seenGenerations
-	counted         counted
+	meters          meters
 	retries         retries
 	conflicts       retries
 	stored          stored
@@ -28,10 +28,16 @@ type memory struct {
 	traced          traced
 }
 
+// meters remembers what metrics are made of.
+type meters struct {
+	counted counted
+	fleet   fleet
+}
+
 // forget drops what is remembered of a recommendation that is gone. What is keyed by pods or nodes is
 // dropped by time.
 func (m *memory) forget(name types.NamespacedName) {
-	m.counted.drop(name)
+	m.meters.counted.drop(name)
 	m.reservations.make(name, nil, tuning.Reservations{})
 	m.waiting.wait(name, nil, 0)
 	m.queue.keep(name, nil)
@@ -40,6 +46,7 @@ func (m *memory) forget(name types.NamespacedName) {
 	m.stored.forget(name)
 	m.steps.note(name, nil)
 	m.pace.forget(name)
+	m.meters.fleet.forget(name)
 }
 
 // put enters a value into a map that is made with its first entry.

@@ -23,6 +23,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/tuning"
@@ -93,7 +94,7 @@ func TestARecommendationThatIsGoneIsForgotten(t *testing.T) {
 	for _, name := range []types.NamespacedName{named("gone"), named("stays")} {
 		rec := &v1alpha1.AttuneRecommendation{}
 		rec.Namespace, rec.Name, rec.ResourceVersion = name.Namespace, name.Name, "7"
-		m.counted.note(rec)
+		m.meters.counted.note(rec)
 		require.True(t, m.reservations.make(name, []tuning.Reservation{{UID: types.UID(name.Name), Namespace: name.Namespace, Node: "node-1"}}, m.reservations.read()))
 		m.waiting.wait(name, []tuning.Topic{tuning.AboutNode("node-1")}, m.waiting.now())
 		m.queue.keep(name, map[types.UID]time.Time{"pod": now})
@@ -102,12 +103,16 @@ func TestARecommendationThatIsGoneIsForgotten(t *testing.T) {
 		m.stored.reached(rec, time.Minute, now)
 		m.steps.note(name, []v1alpha1.ResizeRecord{{PodUID: "pod"}})
 		m.pace.wrote(name, v1alpha1.PhaseIdle, now)
+		v := tuning.View{Rec: rec, Workload: &workload.Workload{}}
+		v.Policy.Usable = true
+		m.meters.fleet.note(v, rec.Status)
 	}
 	m.forget(named("gone"))
 	for what, known := range map[string][]types.NamespacedName{
-		"counted": slices.Collect(maps.Keys(m.counted.of)), "reservations": slices.Collect(maps.Keys(m.reservations.of)), "waiting": slices.Collect(maps.Keys(m.waiting.by)),
+		"counted": slices.Collect(maps.Keys(m.meters.counted.of)), "reservations": slices.Collect(maps.Keys(m.reservations.of)), "waiting": slices.Collect(maps.Keys(m.waiting.by)),
 		"queue": slices.Collect(maps.Keys(m.queue.of)), "retries": slices.Collect(maps.Keys(m.retries.of)), "conflicts": slices.Collect(maps.Keys(m.conflicts.of)),
 		"stored": slices.Collect(maps.Keys(m.stored.of)), "steps": slices.Collect(maps.Keys(m.steps.of)), "pace": slices.Collect(maps.Keys(m.pace.of)),
+		"fleet": slices.Collect(maps.Keys(m.meters.fleet.of)),
 	} {
 		assert.Equal(t, []types.NamespacedName{named("stays")}, known, what)
 	}

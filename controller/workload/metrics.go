@@ -22,6 +22,10 @@ var (
 		Name: "attune_reverts_total",
 		Help: "Resizes that did harm and were taken back, by reason: oomkill, throttle, restart, notready, slo.",
 	}, []string{"namespace", "kind", "workload", "reason"})
+	raises = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "attune_memory_raises_total",
+		Help: "Raises of memory before an OOM kill by result: raised (verified on the pod), failed (not carried out), reverted (it did harm), given_back (the growth was a spike).",
+	}, []string{"namespace", "kind", "workload", "result"})
 	evictions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "attune_eviction_total",
 		Help: "Evictions of pods whose node refused a resize, by result: success (the pod went), denied (a PodDisruptionBudget or missing rights).",
@@ -84,7 +88,7 @@ func (x *counted) drop(name types.NamespacedName) {
 // dropSeries deletes all series of a workload.
 func dropSeries(namespace string, w v1alpha1.WorkloadRef) {
 	of := prometheus.Labels{"namespace": namespace, "kind": string(w.Kind), "workload": w.Name}
-	for _, metric := range []interface{ DeletePartialMatch(prometheus.Labels) int }{resizes, reverts, evictions, pendingReverts, durations} {
+	for _, metric := range []interface{ DeletePartialMatch(prometheus.Labels) int }{resizes, reverts, raises, evictions, pendingReverts, durations} {
 		metric.DeletePartialMatch(of)
 	}
 }
@@ -101,7 +105,7 @@ func countEviction(rec *v1alpha1.AttuneRecommendation, outcome lifecycle.Evictio
 }
 
 func init() {
-	metrics.Registry.MustRegister(resizes, reverts, evictions, pendingReverts, durations, incomplete)
+	metrics.Registry.MustRegister(resizes, reverts, raises, evictions, pendingReverts, durations, incomplete)
 }
 
 // add applies one increment of a decision to the metric that it is about (see tuning.Count).
@@ -109,6 +113,10 @@ func add(n tuning.Count, rec *v1alpha1.AttuneRecommendation) {
 	w := rec.Spec.Workload
 	if n.Took > 0 {
 		durations.WithLabelValues(rec.Namespace, string(w.Kind), w.Name).Observe(n.Took.Seconds())
+		return
+	}
+	if n.Raise != "" {
+		raises.WithLabelValues(rec.Namespace, string(w.Kind), w.Name, n.Raise).Inc()
 		return
 	}
 	if n.Resource == "" {

@@ -29,7 +29,7 @@ func TestSeriesOfAWorkloadGoWithIt(t *testing.T) {
 	rec := &v1alpha1.AttuneRecommendation{}
 	rec.Namespace, rec.Name = "metrics", "deployment-web"
 	rec.Spec.Workload = v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: "web"}
-	all := []prometheus.Collector{resizes, reverts, evictions, pendingReverts, durations}
+	all := []prometheus.Collector{resizes, reverts, raises, evictions, pendingReverts, durations}
 	var before []int // other workloads' series
 	for _, metric := range all {
 		before = append(before, testutil.CollectAndCount(metric))
@@ -38,7 +38,7 @@ func TestSeriesOfAWorkloadGoWithIt(t *testing.T) {
 	x.note(rec)
 	for _, n := range []tuning.Count{
 		{Resource: "cpu", Result: "success"}, {Resource: "memory", Result: "success"}, {Took: 3 * time.Second},
-		{Resource: "cpu", Result: "reverted"}, {Resource: "memory", Result: "reverted"}, {Reason: "oomkill"},
+		{Resource: "cpu", Result: "reverted"}, {Resource: "memory", Result: "reverted"}, {Reason: "oomkill"}, {Raise: "given_back"},
 	} {
 		add(n, rec)
 	}

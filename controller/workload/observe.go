@@ -65,15 +65,14 @@ func (c observer) observe(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 // which open records are finished; invalid settings leave the policy unusable. Only another read error is
 // returned.
 func (c observer) observePolicy(ctx context.Context, w *tuning.View) error {
-	p := &v1alpha1.AttunePolicy{}
-	err := c.Client.Get(ctx, types.NamespacedName{Namespace: w.Rec.Namespace, Name: w.Rec.Spec.Policy.Name}, p)
+	p, err := c.Settings.Of(ctx, w.Rec)
 	if apierrors.IsNotFound(err) {
 		w.Policy.Settings, _ = policy.Resolve(nil, nil, nil)
 		w.Policy.Gone = true
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading policy %s: %w", w.Rec.Spec.Policy.Name, err)
+		return fmt.Errorf("reading policy %s: %w", policy.NameOf(w.Rec.Spec.Policy), err)
 	}
 	settings, err := c.Settings.Settings(ctx, p)
 	if err != nil && lookup.Invalid(err) == nil {
@@ -85,23 +84,20 @@ func (c observer) observePolicy(ctx context.Context, w *tuning.View) error {
 	return nil
 }
 
-// observeWorkload reads the workload; one that is gone, or of a kind that this version does not know,
-// stays nil.
+// observeWorkload reads the workload; one that is gone, or of a kind that this version does not know or the
+// API server does not serve, stays nil.
 func (c observer) observeWorkload(ctx context.Context, w *tuning.View, id workload.Identity) error {
-	object := workload.NewObject(id.Kind)
-	if object == nil {
+	if !slices.Contains(workload.Served(c.Access.Rollouts), id.Kind) {
 		return nil
 	}
-	err := c.Client.Get(ctx, types.NamespacedName{Namespace: id.Namespace, Name: id.Name}, object)
-	if apierrors.IsNotFound(err) {
+	found, _, err := owners.Workload(ctx, c.Client, id)
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil
+	case err != nil:
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", id, err)
-	}
-	if found, ok := workload.From(object); ok {
-		w.Workload = &found
-	}
+	w.Workload = &found
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
+	"attune.io/attune/podview"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
@@ -92,7 +93,7 @@ const mostCatchUps = 3
 // answer is decoded into the object, and the cached pod must not change.
 func (c sender) patch(ctx context.Context, of *corev1.Pod, plan resize.Plan) (*corev1.Pod, resize.Outcome) {
 	pod := of.DeepCopy()
-	err := c.Client.SubResource("resize").Patch(ctx, pod, client.RawPatch(types.StrategicMergePatchType, plan.Patch()))
+	err := c.Client.SubResource("resize").Patch(ctx, pod, client.RawPatch(types.StrategicMergePatchType, plan.Patch()), client.FieldOwner(podview.FieldManager))
 	return pod, resize.Classify(err)
 }
 

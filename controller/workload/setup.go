@@ -24,6 +24,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -41,13 +42,14 @@ const (
 // API server should not be followed by a long silence.
 const retryFirst, retryLast = 50 * time.Millisecond, 30 * time.Second
 
-// Register adds the loop and its indexes to a manager. Each value on told names a recommendation that
+// Register adds the loop and its indexes to a manager, and makes its figures visible as metrics. Each value on told names a recommendation that
 // another loop has news of: the grants of its pods changed, or its targets hold again. It returns an error
 // if an index or the controller cannot be added.
 func (c *Controller) Register(mgr ctrl.Manager, told <-chan event.TypedGenericEvent[types.NamespacedName]) error {
 	if err := loop.Register(context.Background(), mgr.GetFieldIndexer(), Indexes()); err != nil {
 		return err
 	}
+	shownFleet.Store(&c.meters.fleet)
 	return loop.Build(mgr, "workload", c.Watches()).
 		WatchesRawSource(channel.TypedChannel(told, handler.TypedEnqueueRequestsFromMapFunc(
 			func(_ context.Context, name types.NamespacedName) []reconcile.Request {
@@ -88,7 +90,10 @@ func (c *Controller) Watches() []loop.Watch {
 			return wake.recommendations(ctx, client.InNamespace(o.GetName()))
 		}, When: owners.BecomesTerminating()},
 	}
-	for _, kind := range workload.Kinds {
+	if c.Settings.Clusterwide {
+		watches = append(watches, loop.Watch{Object: &v1alpha1.AttuneClusterPolicy{}, Map: wake.recommendationsOfClusterPolicy, When: spec})
+	}
+	for _, kind := range workload.Served(c.Access.Rollouts) {
 		watches = append(watches, loop.Watch{Object: workload.NewObject(kind).(client.Object), Map: itself, When: workloadChanged()})
 	}
 	return watches
@@ -100,7 +105,7 @@ func Indexes() []loop.Index {
 		{Object: &corev1.Pod{}, Field: byWorkload, Of: workloadOf},
 		{Object: &corev1.Pod{}, Field: byNode, Of: func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }},
 		{Object: &v1alpha1.AttuneRecommendation{}, Field: byPolicy, Of: func(o client.Object) []string {
-			return []string{o.(*v1alpha1.AttuneRecommendation).Spec.Policy.Name}
+			return []string{policy.NameOf(o.(*v1alpha1.AttuneRecommendation).Spec.Policy)}
 		}},
 	}
 }
@@ -160,6 +165,10 @@ func (c wakers) waitingForBudgets(_ context.Context, o client.Object) []reconcil
 
 func (c wakers) recommendationsOfPolicy(ctx context.Context, o client.Object) []reconcile.Request {
 	return c.recommendations(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{byPolicy: o.GetName()})
+}
+
+func (c wakers) recommendationsOfClusterPolicy(ctx context.Context, o client.Object) []reconcile.Request {
+	return c.recommendations(ctx, client.MatchingFields{byPolicy: policy.InstanceName(o.GetName())})
 }
 
 // recommendationsIn returns those of an object's namespace, and all of the cluster for an object without a

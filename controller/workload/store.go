@@ -88,18 +88,25 @@ func (c storer) guard(ctx context.Context, rec *v1alpha1.AttuneRecommendation, o
 // is finished by its settings. The policy loop removes it after the last record. A policy that is being
 // deleted gets none, as it begins nothing.
 func (c storer) guardPolicy(ctx context.Context, rec *v1alpha1.AttuneRecommendation) error {
-	p := &v1alpha1.AttunePolicy{}
-	err := c.Client.Get(ctx, types.NamespacedName{Namespace: rec.Namespace, Name: rec.Spec.Policy.Name}, p)
-	if apierrors.IsNotFound(err) || err == nil && p.DeletionTimestamp != nil {
+	var p client.Object = &v1alpha1.AttunePolicy{}
+	key := types.NamespacedName{Namespace: rec.Namespace, Name: rec.Spec.Policy.Name}
+	if rec.Spec.Policy.Kind == v1alpha1.PolicyKindCluster {
+		if !c.Settings.Clusterwide {
+			return nil
+		}
+		p, key.Namespace = &v1alpha1.AttuneClusterPolicy{}, ""
+	}
+	err := c.Client.Get(ctx, key, p)
+	if apierrors.IsNotFound(err) || err == nil && p.GetDeletionTimestamp() != nil {
 		return nil
 	}
-	before := p.DeepCopy()
+	before := p.DeepCopyObject().(client.Object)
 	if err != nil || !controllerutil.AddFinalizer(p, v1alpha1.CleanupFinalizer) {
 		return err
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.Client.Patch(ctx, p, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("guarding policy %s with a finalizer: %w", p.Name, err)
+		return fmt.Errorf("guarding policy %s with a finalizer: %w", p.GetName(), err)
 	}
 	return nil
 }

@@ -2,7 +2,8 @@
 // does not change these. It is pure: it reads HorizontalPodAutoscalers and VerticalPodAutoscalers that it is
 // given, and holds no client.
 //
-// target.go compares the target of an autoscaler with a workload, and reads whether a VPA sizes the workload (Sizes).
+// target.go compares the target of an autoscaler with a workload, and reads whether a VPA sizes the workload (Sizes);
+// ours.go knows the VPAs that the operator itself writes (Ours).
 // horizontal.go reads on which requests an HPA scales (Bindings). autoscale.go combines both into Holds,
 // which the recommender (On) and the gates of resizes (Gate) ask. OOMFloor is the one exception: memory after an
 // OOM kill. The package never changes an autoscaler. Start reading with Autoscalers.Of.

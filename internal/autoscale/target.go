@@ -1,14 +1,11 @@
 package autoscale
 
 import (
-	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
 )
 
@@ -51,7 +48,7 @@ func ofVPA(vpa *unstructured.Unstructured) target {
 // names reports whether the target is the workload, or the custom object to which the workload belongs, whose
 // scale is then that of the workload.
 func (t target) names(w workload.Workload) bool {
-	return t.is(schema.GroupKind{Group: groupOf(w.Kind), Kind: string(w.Kind)}, w.Name) ||
+	return t.is(workload.GroupKindOf(w.Kind), w.Name) ||
 		w.OwnedBy.Name != "" && t.is(w.OwnedBy.GroupKind, w.OwnedBy.Name)
 }
 
@@ -67,14 +64,6 @@ func (t target) is(kind schema.GroupKind, name string) bool {
 	return t.apiVersion == "" || group == kind.Group || group == formerGroup
 }
 
-func groupOf(kind v1alpha1.WorkloadKind) string {
-	switch kind {
-	case v1alpha1.KindJob, v1alpha1.KindCronJob:
-		return batchv1.GroupName
-	}
-	return appsv1.GroupName
-}
-
 // VPAKind is the kind of VerticalPodAutoscalers. They are read without Go types, since not every cluster has them.
 var VPAKind = schema.GroupVersionKind{Group: "autoscaling.k8s.io", Version: "v1", Kind: "VerticalPodAutoscaler"}
 
@@ -82,9 +71,10 @@ var VPAKind = schema.GroupVersionKind{Group: "autoscaling.k8s.io", Version: "v1"
 const VPAModeOff = "Off"
 
 // Sizes reports whether a VPA sizes the workload: the workload is its target, and its mode is any but Off. A VPA
-// without a mode changes pods, and one that cannot be read counts as one without a mode.
+// without a mode changes pods, and one that cannot be read counts as one without a mode. The operator's own only say what
+// attune does.
 func Sizes(vpa *unstructured.Unstructured, w workload.Workload) bool {
-	return ofVPA(vpa).names(w) && field(vpa, "updatePolicy", "updateMode") != VPAModeOff
+	return ofVPA(vpa).names(w) && field(vpa, "updatePolicy", "updateMode") != VPAModeOff && !Ours(vpa)
 }
 
 // field reads a string below spec; empty where it is missing or has another type.

@@ -40,7 +40,7 @@ type Workload struct {
 	Namespace string `json:"namespace"`
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
-	// Policy is the name of the AttunePolicy that sizes it, and Mode that policy's mode, such as Auto.
+	// Policy is the name of the AttunePolicy that sizes it, or AttuneClusterPolicy/NAME, and Mode that policy's mode, such as Auto.
 	Policy string `json:"policy"`
 	Mode   string `json:"mode"`
 }

@@ -11,6 +11,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/tuning"
@@ -84,7 +85,7 @@ func (l Live) Explain() (Explanation, error) {
 			Namespace: rec.Namespace,
 			Kind:      string(rec.Spec.Workload.Kind),
 			Name:      rec.Spec.Workload.Name,
-			Policy:    rec.Spec.Policy.Name,
+			Policy:    policy.NameOf(rec.Spec.Policy),
 			Mode:      string(rec.Spec.Mode),
 		},
 		Containers: []Container{},

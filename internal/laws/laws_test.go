@@ -75,6 +75,8 @@ var laws = []law{
 	{"ui", client, "pages are made of values by pure code"},
 	{"internal/explain", client, "what is explained is computed by pure code"},
 	{"internal/savings", client, "savings are computed by pure code"},
+	{"internal/decision", client, "what is said of a node is said by pure code"},
+	{"internal/trail", client, "what the page shows over time is kept as values"},
 	{"cmd/kubectl-attune/vpaimport", func(from, d string, standard bool) bool {
 		return client(from, d, standard) || strings.HasPrefix(d, "k8s.io/autoscaler")
 	}, "VPAs are translated by pure code, and read without Go types"},

@@ -8,6 +8,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -36,6 +37,35 @@ func cronJobOf(job *batchv1.Job) string {
 		return w.OwnedBy.Name
 	}
 	return ""
+}
+
+// Workload reads a workload, with its template where another workload has that, and returns its object too. The error
+// says which object could not be read.
+func Workload(ctx context.Context, reader client.Reader, id workload.Identity, options ...client.GetOption) (workload.Workload, client.Object, error) {
+	found, object, err := get(ctx, reader, id, options)
+	if err != nil || found.TemplateOf == (workload.Identity{}) {
+		return found, object, err
+	}
+	of, _, err := get(ctx, reader, found.TemplateOf, options)
+	switch {
+	case apierrors.IsNotFound(err):
+		return found, object, nil
+	case err != nil:
+		return workload.Workload{}, nil, err
+	}
+	return found.With(of), object, nil
+}
+
+func get(ctx context.Context, reader client.Reader, id workload.Identity, options []client.GetOption) (workload.Workload, client.Object, error) {
+	object, ok := workload.NewObject(id.Kind).(client.Object)
+	if !ok {
+		return workload.Workload{}, nil, fmt.Errorf("%s is of no kind that is sized", id)
+	}
+	if err := reader.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, object, options...); err != nil {
+		return workload.Workload{}, nil, fmt.Errorf("reading %s: %w", id, err)
+	}
+	found, _ := workload.From(object)
+	return found, object, nil
 }
 
 // Pods of a workload, by the index workload.PodsByWorkload. They are the cache's own: they are only read.

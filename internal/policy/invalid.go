@@ -52,7 +52,7 @@ func (o *overlay) quote(path string, value any) string {
 	if text == "" {
 		text = `""`
 	}
-	if level := o.origin[path]; level != Policy {
+	if level := o.origin[path]; !level.OfPolicy() {
 		return fmt.Sprintf("%s (%s)", text, levelNames[level])
 	}
 	return text

@@ -44,7 +44,7 @@ func NewMatcher(policies []v1alpha1.AttunePolicy) Matcher {
 	m := Matcher{candidates: map[string][]candidate{}}
 	for i := range policies {
 		p := &policies[i]
-		selector, err := targetOf(p.Spec.TargetRef)
+		selector, err := targetOf(p.Spec.TargetRef, OfCluster(p))
 		if err != nil || p.DeletionTimestamp != nil {
 			continue
 		}
@@ -81,13 +81,14 @@ func (c candidate) selects(w workload.Workload) bool {
 	if w.TooLarge() && len(w.Labels) == 0 && !c.selector.Empty() {
 		return false // its labels are not known
 	}
-	return ref.Kind == w.Kind && (ref.Name == "" || ref.Name == w.Name) && c.selector.Matches(labels.Set(w.Labels))
+	return (ref.Kind == "" || ref.Kind == w.Kind) && (ref.Name == "" || ref.Name == w.Name) && c.selector.Matches(labels.Set(w.Labels))
 }
 
-// byStrength orders policies: the highest weight first, then the oldest, then by name. The order is total, so two
-// policies never alternate as owners.
+// byStrength orders policies: the namespace's own before those of cluster policies, then the highest weight first, then
+// the oldest, then by name. The order is total, so two policies never alternate as owners.
 func byStrength(a, b *v1alpha1.AttunePolicy) int {
 	return cmp.Or(
+		cmp.Compare(rank(a), rank(b)),
 		cmp.Compare(weightOf(b), weightOf(a)),
 		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
 		cmp.Compare(a.Name, b.Name),
@@ -97,12 +98,22 @@ func byStrength(a, b *v1alpha1.AttunePolicy) int {
 // reason is the first difference in the order of byStrength.
 func reason(winner, loser *v1alpha1.AttunePolicy) string {
 	switch {
+	case rank(winner) != rank(loser):
+		return "an AttunePolicy of the namespace goes before an AttuneClusterPolicy"
 	case weightOf(winner) != weightOf(loser):
 		return fmt.Sprintf("weight %d over %d", weightOf(winner), weightOf(loser))
 	case !winner.CreationTimestamp.Equal(&loser.CreationTimestamp):
 		return fmt.Sprintf("equal weight %d; created %s, before %s", weightOf(winner), utc(winner), utc(loser))
 	}
 	return fmt.Sprintf("equal weight %d and age; name %s before %s", weightOf(winner), winner.Name, loser.Name)
+}
+
+// rank is 0 for an AttunePolicy and 1 for the instance of a cluster policy.
+func rank(p *v1alpha1.AttunePolicy) int {
+	if OfCluster(p) {
+		return 1
+	}
+	return 0
 }
 
 func utc(p *v1alpha1.AttunePolicy) string {

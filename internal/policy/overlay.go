@@ -46,7 +46,7 @@ func layersOf(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamesp
 		layers = append(layers, l)
 	}
 	if policy != nil {
-		l := newLayer(Policy, policy.Namespace, policy.Spec.PolicySettings)
+		l := newLayer(LevelOf(policy), policy.Namespace, policy.Spec.PolicySettings)
 		l.weight, l.target = policy.Spec.Weight, &policy.Spec.TargetRef
 		layers = append(layers, l)
 	}
@@ -61,6 +61,8 @@ type overlay struct {
 	origin map[string]Level
 	// problems is what was found to be wrong so far.
 	problems []Problem
+	// note is told the value of each field, as it is set; nil: nobody asks.
+	note func(path string, value any)
 }
 
 // pick returns the value of the highest level that sets a field, else the built-in one, and notes the level. Every
@@ -75,6 +77,9 @@ func pick[T any](o *overlay, path string, builtIn T, field func(layer) *T) T {
 		}
 	}
 	o.origin[path] = level
+	if o.note != nil {
+		o.note(path, value)
+	}
 	return value
 }
 

@@ -23,6 +23,8 @@ type Operator struct {
 	// rate window; 0: no ceiling.
 	Steps      int
 	RateWindow time.Duration
+	// Namespace is the operator's own; empty: not known.
+	Namespace string
 	// SomeNamespaces is true where the operator watches some namespaces only, so that it does not see all pods of
 	// a node.
 	SomeNamespaces bool
@@ -37,21 +39,43 @@ const (
 	MostSteps = 131_072
 )
 
+// serverless refuses a server of its own to a cluster policy: it has no namespace for its Secrets. The AttuneDefaults
+// name the server of the whole cluster. Guardrails are allowed: who writes a cluster policy may write AttuneDefaults.
+func (l layer) serverless() []Problem {
+	const field = "metricsSource.prometheus"
+	if p := l.MetricsSource.Prometheus; p.Address == "" && !names(p) {
+		return nil
+	}
+	return []Problem{{Fields: []string{field}, Levels: []Level{l.level}, Sentence: field + " has no place in an AttuneClusterPolicy, which has no Secrets of its own: set it in the AttuneDefaults"}}
+}
+
 // ResolveAllowed is Resolve with the permissions of the operator. What the objects of a namespace name without
 // permission is a problem and is left out of the settings: the operator would connect to that server with its own
 // network access and rights. A setting above the operator's ceilings is a problem too, and the built-in value
 // takes its place: it would use memory and query time that all namespaces share.
 func ResolveAllowed(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy, operator Operator) (Settings, error) {
-	layers := layersOf(cluster, namespace, policy)
+	s, err := resolve(allowed(layersOf(cluster, namespace, policy), operator), operator)
+	s.Spared = spared(policy, operator.Namespace)
+	return s, err
+}
+
+// allowed makes the overlay of layers without what they may not set.
+func allowed(layers []layer, operator Operator) *overlay {
 	var problems []Problem
 	for i := range layers {
-		if l := &layers[i]; l.level != Cluster && !SourceAllowed(l.namespace, operator.SourceNamespaces) {
+		l := &layers[i]
+		if l.level.ofCluster() {
+			problems = append(problems, l.serverless()...)
+			l.MetricsSource.Prometheus = &v1alpha1.PrometheusSource{}
+			continue
+		}
+		if l.level != Cluster && !SourceAllowed(l.namespace, operator.SourceNamespaces) {
 			problems = append(problems, l.forbidden()...)
 			// The layer has copies of its own (newLayer), so the object is not changed.
 			l.MetricsSource.Prometheus, l.SLOGuardrails = &v1alpha1.PrometheusSource{}, nil
 		}
 	}
-	return resolve(layers, problems, operator)
+	return &overlay{layers: layers, problems: problems}
 }
 
 // forbidden returns the problems of a layer that may not name its own source.

@@ -24,13 +24,13 @@ import (
 // An error is always an *InvalidConfig. The settings are complete even then, with built-in values for the fields
 // that are wrong: good enough to finish open watches, never to start anything.
 func Resolve(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy) (Settings, error) {
-	return resolve(layersOf(cluster, namespace, policy), nil, Operator{})
+	return ResolveAllowed(cluster, namespace, policy, Operator{SourceNamespaces: []string{"*"}})
 }
 
 // resolve reads all fields in an order that has two constraints: Source comes before Recommender and Resize, which
 // depend on its steps and rate window; combinations are checked last, on the merged settings.
-func resolve(layers []layer, problems []Problem, operator Operator) (Settings, error) {
-	o := &overlay{layers: layers, origin: map[string]Level{}, problems: problems}
+func resolve(o *overlay, operator Operator) (Settings, error) {
+	o.origin = map[string]Level{}
 	how := strategyFields{o}
 	o.checkTarget()
 	strategy := how.strategy(operator)

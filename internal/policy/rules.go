@@ -113,8 +113,8 @@ func (o *overlay) checkTarget() {
 		if l.target == nil {
 			continue
 		}
-		o.origin["targetRef"] = Policy
-		if _, err := targetOf(*l.target); err != nil {
+		o.origin["targetRef"] = l.level
+		if _, err := targetOf(*l.target, l.level.ofCluster()); err != nil {
 			o.invalid("targetRef", "%s", err)
 		}
 	}
@@ -122,11 +122,12 @@ func (o *overlay) checkTarget() {
 
 // targetOf returns the selector of a targetRef; labels.Everything where it has none. An error is one sentence
 // about what is wrong. An empty selector is refused: in Kubernetes it would select everything, which is more
-// likely a mistake.
-func targetOf(ref v1alpha1.TargetRef) (labels.Selector, error) {
-	switch {
-	case !slices.Contains(workload.Kinds, ref.Kind):
+// likely a mistake. anyKind allows that it names no kind.
+func targetOf(ref v1alpha1.TargetRef, anyKind bool) (labels.Selector, error) {
+	if !slices.Contains(workload.Kinds, ref.Kind) && (ref.Kind != "" || !anyKind) {
 		return nil, fmt.Errorf("targetRef.kind %q is not one of %s", ref.Kind, join(workload.Kinds))
+	}
+	switch {
 	case ref.Name != "" && ref.Selector != nil:
 		return nil, errors.New("targetRef takes at most one of name and selector: leave out either")
 	case ref.Selector == nil:

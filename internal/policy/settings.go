@@ -1,6 +1,6 @@
 // Package policy resolves what applies to a workload: which policy owns it, and which settings hold after the four
-// layers built-in, cluster (AttuneDefaults), namespace (AttuneNamespaceDefaults) and policy (AttunePolicy). It is
-// pure: it reads objects that it is given and holds no client.
+// layers built-in, cluster (AttuneDefaults), namespace (AttuneNamespaceDefaults) and policy (AttunePolicy or
+// AttuneClusterPolicy). It is pure: it reads objects that it is given and holds no client.
 //
 // The way of the settings:
 //  1. overlay.go lays the layers over one another, field by field; pick is the one function that reads a field.
@@ -10,7 +10,7 @@
 //  4. rules.go checks targets, and combinations of fields after all layers are merged.
 //  5. invalid.go collects what is wrong as problems, with field, level and a value that would do.
 //
-// match.go finds the policy of a workload, bound.go limits what one namespace may use, permission.go what its
+// match.go finds the policy of a workload, cluster.go makes an AttuneClusterPolicy one of each of its namespaces, bound.go limits what one namespace may use, permission.go what its
 // objects may name. The operator, the webhooks and the plugin all resolve with this package, so a setting means
 // the same everywhere. Start reading with Settings and Resolve.
 package policy
@@ -34,7 +34,7 @@ const (
 	Cluster Level = "cluster"
 	// Namespace is the AttuneNamespaceDefaults object named default.
 	Namespace Level = "namespace"
-	// Policy is the AttunePolicy itself.
+	// Policy is the AttunePolicy itself. That of an AttuneClusterPolicy is "AttuneClusterPolicy NAME" (LevelOf).
 	Policy Level = "policy"
 )
 
@@ -65,6 +65,8 @@ type Settings struct {
 	SLOGuardrails []v1alpha1.SLOGuardrail
 	// Weight decides which of several policies owns a workload; the highest wins.
 	Weight int32
+	// Spared are the pods that are never lowered; none under an AttunePolicy.
+	Spared Spared
 	// Pricing turns savings into money.
 	Pricing Pricing
 

@@ -118,7 +118,7 @@ func (o sourceFields) prometheus() (source *v1alpha1.PrometheusSource, secrets s
 		o.invalid(path+".address", "%s.address %s %s", path, o.quote(path+".address", address), why)
 		return nil, ""
 	}
-	above := &overlay{layers: o.from(o.origin[path+".address"]), origin: o.origin}
+	above := &overlay{layers: o.from(o.origin[path+".address"]), origin: o.origin, note: o.note}
 	source = orEmpty(pick(above, path+".credentials", nil, credentialsOf))
 	source.Address = address
 	source.Headers = pick(above, path+".headers", nil, func(l layer) *map[string]string { return dict(l.MetricsSource.Prometheus.Headers) })

@@ -33,7 +33,7 @@ func containers(sizes ...recommender.Size) (all []corev1.Container) {
 }
 
 // view has a Deployment whose template asks for, and whose recommendation aims at, these sizes.
-func view(t *testing.T, replicas int32, template, target recommender.Size) View {
+func view(t testing.TB, replicas int32, template, target recommender.Size) View {
 	t.Helper()
 	settings, err := policy.Resolve(nil, nil, nil)
 	require.NoError(t, err)
@@ -69,6 +69,7 @@ func TestRealisedAndPotentialAddUp(t *testing.T) {
 			v.running("1", size(amount(), amount()))
 		}
 		got := v.Compute()
+		assert.Equal(t, got.Realised, v.Realised())
 		assert.Empty(t, got.NotCounted)
 		for _, r := range recommender.Resources {
 			want, known := Of(template[r].Request, target[r].Request, v.Workload.Replicas)
@@ -193,4 +194,16 @@ func TestSumsStayInBounds(t *testing.T) {
 		v.running("1", size(1, 1))
 	}
 	assert.Equal(t, recommender.MaxAmount, v.Compute().Realised[memory])
+}
+
+// BenchmarkCompute is about a workload of three pods.
+func BenchmarkCompute(b *testing.B) {
+	v := view(b, 3, size(500, 1<<30), size(200, 1<<29))
+	for range 3 {
+		v.running("1", size(250, 1<<30))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		v.Compute()
+	}
 }

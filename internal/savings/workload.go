@@ -60,17 +60,33 @@ type NotCounted struct {
 // Compute returns the figures. Realised and potential savings of a pod add up to its original less the target.
 func (v View) Compute() Figures {
 	x := &counter{View: v, template: templateSizes(v.Workload.Template)}
-	switch where, skipped := v.Workload.Skipped(); {
-	case v.Workload.Template == nil:
-		x.leaveOut(NotCounted{Reason: Unknown, Message: "the workload does not exist, or cannot be read"})
-		return x.out
-	case skipped:
-		x.leaveOut(NotCounted{Reason: Skipped, Message: where + " is to be left alone"})
+	if why := v.leftOut(); why != nil {
+		x.leaveOut(*why)
 		return x.out
 	}
 	x.pods()
 	x.replicas()
 	return x.out
+}
+
+// Realised returns what Compute returns as such, for less work: the metrics ask for it in each pass over a workload.
+func (v View) Realised() Pair {
+	x := &counter{View: v, template: templateSizes(v.Workload.Template)}
+	if v.leftOut() == nil {
+		x.pods()
+	}
+	return x.out.Realised
+}
+
+// leftOut returns why nothing of the workload is counted; nil: it is.
+func (v View) leftOut() *NotCounted {
+	switch where, skipped := v.Workload.Skipped(); {
+	case v.Workload.Template == nil:
+		return &NotCounted{Reason: Unknown, Message: "the workload does not exist, or cannot be read"}
+	case skipped:
+		return &NotCounted{Reason: Skipped, Message: where + " is to be left alone"}
+	}
+	return nil
 }
 
 // counter adds up the figures of one workload.
@@ -176,7 +192,7 @@ func (x *counter) replicas() {
 func Held(rec *v1alpha1.AttuneRecommendation, w workload.Workload, settings *policy.Settings) *NotCounted {
 	switch {
 	case settings == nil:
-		return &NotCounted{Reason: Unknown, Message: fmt.Sprintf("the settings of policy %s are not known", rec.Spec.Policy.Name)}
+		return &NotCounted{Reason: Unknown, Message: fmt.Sprintf("the settings of policy %s are not known", policy.NameOf(rec.Spec.Policy))}
 	case rec.Spec.Strategy == v1alpha1.StrategyNode:
 		return &NotCounted{Reason: OnItsNode, Message: "what a pod is to have is decided on its node: see kubectl attune node NAME"}
 	case rec.Status.Paused != nil:

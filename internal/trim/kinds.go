@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 )
 
 // horizontal keeps what a HorizontalPodAutoscaler scales, and the metrics that depend on requests.
@@ -80,7 +81,7 @@ func vertical(vpa *unstructured.Unstructured) {
 	kept.SetGeneration(vpa.GetGeneration())
 	kept.SetCreationTimestamp(vpa.GetCreationTimestamp())
 	kept.SetDeletionTimestamp(vpa.GetDeletionTimestamp())
-	// These four texts are all that internal/autoscale reads of a VPA.
+	// These four texts, and of the operator's own VPAs the marks of package bridge, are all that is read of a VPA.
 	for _, path := range [][]string{
 		{"spec", "targetRef", "apiVersion"}, {"spec", "targetRef", "kind"}, {"spec", "targetRef", "name"}, {"spec", "updatePolicy", "updateMode"},
 	} {
@@ -88,18 +89,42 @@ func vertical(vpa *unstructured.Unstructured) {
 			_ = unstructured.SetNestedField(kept.Object, cut(text), path...) // it is made of maps alone
 		}
 	}
+	marks(vpa, kept)
 	vpa.Object = kept.Object
 }
 
-// namespace keeps the label that decides whether new pods of the namespace are sized. No other kind is read as
-// metadata alone.
-func namespace(of *metav1.PartialObjectMetadata) {
-	// The label with an empty value is not the same as no label.
-	inject, labelled := of.Labels[v1alpha1.InjectLabel]
-	identity(of)
-	if labelled {
-		of.Labels = map[string]string{v1alpha1.InjectLabel: inject}
+// marks keeps by what the operator knows the VPAs that it writes itself, and what it wrote last.
+func marks(vpa, kept *unstructured.Unstructured) {
+	if vpa.GetLabels()[autoscale.ManagedByLabel] != autoscale.ManagedBy {
+		return
 	}
+	kept.SetLabels(map[string]string{autoscale.ManagedByLabel: autoscale.ManagedBy})
+	if published := vpa.GetAnnotations()[v1alpha1.PublishedAnnotation]; published != "" {
+		kept.SetAnnotations(map[string]string{v1alpha1.PublishedAnnotation: cut(published)})
+	}
+	if autoscale.RecommendedBy(vpa) == autoscale.Recommender {
+		_ = unstructured.SetNestedSlice(kept.Object, []any{map[string]any{"name": autoscale.Recommender}}, "spec", "recommenders") // as above
+	}
+}
+
+// LabelsLeftOut is the label of a namespace in the cache whose labels are more than 16 KiB: the selectors of cluster
+// policies do not select it. Who sets it on a namespace has the same.
+const LabelsLeftOut = "attune.io/labels-left-out"
+
+// namespace keeps the labels, by which cluster policies select; of too many the one that decides whether new pods of
+// the namespace are sized. No other kind is read as metadata alone.
+func namespace(of *metav1.PartialObjectMetadata) {
+	kept := of.Labels
+	if size(kept) > mostText {
+		// The label with an empty value is not the same as no label.
+		inject, labelled := kept[v1alpha1.InjectLabel]
+		kept = map[string]string{LabelsLeftOut: ""}
+		if labelled {
+			kept[v1alpha1.InjectLabel] = inject
+		}
+	}
+	identity(of)
+	of.Labels = kept
 }
 
 // policy keeps the spec, the status and the finalizers: a change of finalizers is written as the whole list.
@@ -107,6 +132,19 @@ func policy(p *v1alpha1.AttunePolicy) {
 	own(p)
 	p.Labels, p.Annotations, p.OwnerReferences = nil, nil, nil
 	if GreatSelector(p.Spec.TargetRef.Selector) {
+		p.Spec.TargetRef.Selector = leftOut()
+	}
+	source(&p.Spec.PolicySettings)
+}
+
+// clusterPolicy keeps what policy keeps.
+func clusterPolicy(p *v1alpha1.AttuneClusterPolicy) {
+	own(p)
+	p.Labels, p.Annotations, p.OwnerReferences = nil, nil, nil
+	if GreatSelector(p.Spec.NamespaceSelector) {
+		p.Spec.NamespaceSelector = leftOut()
+	}
+	if p.Spec.TargetRef != nil && GreatSelector(p.Spec.TargetRef.Selector) {
 		p.Spec.TargetRef.Selector = leftOut()
 	}
 	source(&p.Spec.PolicySettings)

@@ -26,8 +26,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/program"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 )
 
 // Object trims an object of any kind that is cached. Of a kind that is not known here, only metadata is removed.
@@ -45,6 +47,8 @@ func Object(o any) (any, error) {
 		return Recommendation(o)
 	case *v1alpha1.AttunePolicy:
 		policy(of)
+	case *v1alpha1.AttuneClusterPolicy:
+		clusterPolicy(of)
 	case *v1alpha1.AttuneDefaults:
 		defaults(of, &of.Spec)
 	case *v1alpha1.AttuneNamespaceDefaults:
@@ -115,7 +119,9 @@ func Pod(o any) (any, error) {
 		return o, nil
 	}
 	// Metadata first, then spec and status. The labels stay: budgets and owners are found by them.
+	resized := otherWriter(pod)
 	own(pod)
+	pod.ManagedFields = resized
 	pod.Finalizers = nil
 	pod.Annotations = flags(pod.Annotations)
 	podSpec(&pod.Spec)
@@ -124,6 +130,15 @@ func Pod(o any) (any, error) {
 	boundPod(pod)
 	share(pod)
 	return pod, nil
+}
+
+// otherWriter keeps who else resized the pod last, without the fields; nil: nobody did.
+func otherWriter(pod *corev1.Pod) []metav1.ManagedFieldsEntry {
+	by, at := podview.ResizedBy(pod)
+	if at.IsZero() {
+		return nil
+	}
+	return []metav1.ManagedFieldsEntry{podview.ResizedEntry(strings.Clone(cut(by)), at)}
 }
 
 // podSpec keeps what the resize gates read: where the pod may run, and how it restarts.
@@ -139,10 +154,14 @@ func podSpec(spec *corev1.PodSpec) {
 	}
 }
 
-// templateSpec keeps the containers of a template alone. Placement and tolerations are read from pods.
+// templateSpec keeps the containers of a template, and its priority, by which cluster policies spare pods. Placement and
+// tolerations are read from pods.
 func templateSpec(spec *corev1.PodSpec) {
 	containers(spec, nil)
-	*spec = corev1.PodSpec{InitContainers: spec.InitContainers, Containers: spec.Containers}
+	*spec = corev1.PodSpec{
+		InitContainers: spec.InitContainers, Containers: spec.Containers,
+		Priority: spec.Priority, PriorityClassName: cut(spec.PriorityClassName),
+	}
 }
 
 // containers trims all containers. memory are the volumes that take from their memory; mounts of others are
@@ -359,6 +378,10 @@ func specOf(w workload.Object) {
 		o.Spec = appsv1.ReplicaSetSpec{Replicas: o.Spec.Replicas, Template: o.Spec.Template}
 	case *batchv1.Job:
 		o.Spec = batchv1.JobSpec{Parallelism: o.Spec.Parallelism, Template: o.Spec.Template}
+	case *argo.Rollout:
+		if ref := o.Spec.WorkloadRef; ref != nil {
+			ref.APIVersion, ref.Kind, ref.Name = cut(ref.APIVersion), cut(ref.Kind), cut(ref.Name)
+		}
 	case *batchv1.CronJob:
 		job := o.Spec.JobTemplate.Spec
 		o.Spec = batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Parallelism: job.Parallelism, Template: job.Template}}}
@@ -385,6 +408,9 @@ func status(w workload.Object) {
 		}
 	case *batchv1.CronJob:
 		o.Status = batchv1.CronJobStatus{}
+	case *argo.Rollout:
+		of := &o.Status
+		of.ObservedGeneration, of.CurrentPodHash, of.StableRS, of.Phase = cut(of.ObservedGeneration), cut(of.CurrentPodHash), cut(of.StableRS), cut(of.Phase)
 	}
 }
 

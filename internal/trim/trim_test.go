@@ -334,3 +334,24 @@ func heap() int64 {
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
 }
+
+// Cluster policies select namespaces by their labels. Of too many, the one that decides about seeds is left.
+func TestLabelsOfNamespaces(t *testing.T) {
+	namespace := func(labels map[string]string) map[string]string {
+		of := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: labels, Annotations: map[string]string{"a": "b"}}}
+		trimmed, err := trim.Object(of)
+		require.NoError(t, err)
+		assert.Empty(t, trimmed.(*metav1.PartialObjectMetadata).Annotations)
+		return trimmed.(*metav1.PartialObjectMetadata).Labels
+	}
+	few := map[string]string{v1alpha1.InjectLabel: "enabled", "stage": "production"}
+	assert.Equal(t, few, namespace(maps.Clone(few)))
+	assert.Nil(t, namespace(nil))
+	many := maps.Clone(few)
+	for i := range 500 {
+		many[fmt.Sprintf("label-%d", i)] = strings.Repeat("x", 63)
+	}
+	assert.Equal(t, map[string]string{v1alpha1.InjectLabel: "enabled", trim.LabelsLeftOut: ""}, namespace(maps.Clone(many)))
+	delete(many, v1alpha1.InjectLabel)
+	assert.Equal(t, map[string]string{trim.LabelsLeftOut: ""}, namespace(many))
+}

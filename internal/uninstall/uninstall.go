@@ -36,11 +36,14 @@ const (
 )
 
 var (
+	pods            = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	deployments     = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	clusterPolicies = v1alpha1.GroupVersion.WithResource("attuneclusterpolicies")
+
 	// finalized maps each custom resource to the finalizer that the operator puts on it.
-	pods        = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
-	finalized   = map[schema.GroupVersionResource]string{
-		v1alpha1.GroupVersion.WithResource("attunepolicies"):        v1alpha1.CleanupFinalizer,
+	finalized = map[schema.GroupVersionResource]string{
+		v1alpha1.GroupVersion.WithResource("attunepolicies"): v1alpha1.CleanupFinalizer,
+		clusterPolicies: v1alpha1.CleanupFinalizer,
 		v1alpha1.GroupVersion.WithResource("attunerecommendations"): v1alpha1.RecordsFinalizer,
 	}
 )
@@ -78,8 +81,11 @@ func Run(ctx context.Context, api metadata.Interface, o Options) error {
 	if err := gone(ctx, api, o); err != nil {
 		return fmt.Errorf("waiting for the operator's pods to end: %w", err)
 	}
-	// The two kinds do not depend on each other, so their order does not matter.
+	// The kinds do not depend on each other, so their order does not matter.
 	for resource, finalizer := range finalized {
+		if resource == clusterPolicies && len(o.Watched) > 0 {
+			continue // an operator that watches some namespaces uses none
+		}
 		n, err := takeOffIn(ctx, api, resource, finalizer, o.Watched)
 		if err != nil {
 			return fmt.Errorf("taking the finalizer %s off %s: %w", finalizer, resource.Resource, err)

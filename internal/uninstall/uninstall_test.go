@@ -34,7 +34,7 @@ func TestPagesFitTheJob(t *testing.T) {
 	options := Options{Namespace: "attune-system", Selector: "a=b", Out: io.Discard}
 	const own, group = "/api/v1/namespaces/attune-system/pods", "/apis/attune.io/v1alpha1/"
 	require.NoError(t, Run(t.Context(), api, options))
-	assert.Equal(t, map[string]int{own: 1, group + "attunepolicies": 1, group + "attunerecommendations": 1}, lists)
+	assert.Equal(t, map[string]int{own: 1, group + "attunepolicies": 1, group + "attuneclusterpolicies": 1, group + "attunerecommendations": 1}, lists)
 
 	clear(lists)
 	options.Watched = []string{"team-a", "team-b"}

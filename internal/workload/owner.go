@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,7 +21,8 @@ type Lookup interface {
 	JobOwner(namespace, job string) (cronJob string, known bool)
 }
 
-// ArgoHashLabel marks pods of an Argo Rollout: a ReplicaSet owns them, but no Deployment.
+// ArgoHashLabel names the template of a Rollout from which a pod was made, as the label pod-template-hash does for a
+// Deployment.
 const ArgoHashLabel = "rollouts-pod-template-hash"
 
 // Whole selects the ReplicaSets that stand alone. There are many times as many that belong to Deployments and Argo
@@ -52,13 +52,10 @@ func OwnerOf(pod metav1.Object, namespace string, lookup Lookup) (Identity, bool
 	}
 	kind, name := v1alpha1.WorkloadKind(owner.Kind), owner.Name
 	switch groupKind(owner) {
-	case appsKind(v1alpha1.KindStatefulSet), appsKind(v1alpha1.KindDaemonSet):
-	case appsKind(v1alpha1.KindReplicaSet):
-		if _, argo := pod.GetLabels()[ArgoHashLabel]; argo {
-			return Identity{}, false
-		}
-		kind, name = ofReplicaSet(name, pod.GetLabels()[appsv1.DefaultDeploymentUniqueLabelKey])
-	case batchKind(v1alpha1.KindJob):
+	case GroupKindOf(v1alpha1.KindStatefulSet), GroupKindOf(v1alpha1.KindDaemonSet):
+	case GroupKindOf(v1alpha1.KindReplicaSet):
+		kind, name = ofReplicaSet(name, pod.GetLabels())
+	case GroupKindOf(v1alpha1.KindJob):
 		kind, name = ofJob(namespace, name, lookup)
 	default:
 		return Identity{}, false
@@ -66,14 +63,17 @@ func OwnerOf(pod metav1.Object, namespace string, lookup Lookup) (Identity, bool
 	return Identity{Kind: kind, Namespace: namespace, Name: name}, name != ""
 }
 
-// ofReplicaSet distinguishes a Deployment's ReplicaSet, named <deployment>-<pod-template-hash>, from one that
-// stands alone.
-func ofReplicaSet(name, hash string) (v1alpha1.WorkloadKind, string) {
-	if hash == "" {
-		return v1alpha1.KindReplicaSet, name
-	}
-	if deployment, ok := strings.CutSuffix(name, "-"+hash); ok && deployment != "" {
-		return v1alpha1.KindDeployment, deployment
+// ofReplicaSet distinguishes a Deployment's or a Rollout's ReplicaSet, named <owner>-<hash>, from one that stands
+// alone.
+func ofReplicaSet(name string, labels map[string]string) (v1alpha1.WorkloadKind, string) {
+	for _, of := range []struct {
+		kind  v1alpha1.WorkloadKind
+		label string
+	}{{v1alpha1.KindRollout, ArgoHashLabel}, {v1alpha1.KindDeployment, appsv1.DefaultDeploymentUniqueLabelKey}} {
+		hash := labels[of.label]
+		if owner, ok := strings.CutSuffix(name, "-"+hash); ok && hash != "" && owner != "" {
+			return of.kind, owner
+		}
 	}
 	return v1alpha1.KindReplicaSet, name
 }
@@ -116,14 +116,6 @@ func groupKind(owner *metav1.OwnerReference) schema.GroupKind {
 		return schema.GroupKind{}
 	}
 	return schema.GroupKind{Group: gv.Group, Kind: owner.Kind}
-}
-
-func appsKind(kind v1alpha1.WorkloadKind) schema.GroupKind {
-	return schema.GroupKind{Group: appsv1.GroupName, Kind: string(kind)}
-}
-
-func batchKind(kind v1alpha1.WorkloadKind) schema.GroupKind {
-	return schema.GroupKind{Group: batchv1.GroupName, Kind: string(kind)}
 }
 
 // Names of the indexes of pods that the loops share: PodsByWorkload by the pod's workload, PodsByNode by its node.

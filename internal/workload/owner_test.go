@@ -35,7 +35,7 @@ func TestWhole(t *testing.T) {
 }
 
 func TestOwnerOf(t *testing.T) {
-	const hash = "pod-template-hash"
+	const hash, argoHash = "pod-template-hash", "rollouts-pod-template-hash"
 	for name, c := range map[string]struct {
 		pod  *corev1.Pod
 		want string // empty: none
@@ -46,7 +46,9 @@ func TestOwnerOf(t *testing.T) {
 		"a ReplicaSet that stands alone":       {ownedBy("apps/v1", "ReplicaSet", "api-7d4b9c6f5"), "ReplicaSet/api-7d4b9c6f5"},
 		"one whose hash is not in its name":    {ownedBy("apps/v1", "ReplicaSet", "adopted", hash, "7d4b9c6f5"), "ReplicaSet/adopted"},
 		"one whose name is nothing but a hash": {ownedBy("apps/v1", "ReplicaSet", "-abc", hash, "abc"), "ReplicaSet/-abc"},
-		"Argo Rollout":                         {ownedBy("apps/v1", "ReplicaSet", "api-7d4b9c6f5", "rollouts-pod-template-hash", "7d4b9c6f5"), ""},
+		"Argo Rollout":                         {ownedBy("apps/v1", "ReplicaSet", "api-7d4b9c6f5", argoHash, "7d4b9c6f5"), "Rollout/api"},
+		"a Rollout whose template has a hash":  {ownedBy("apps/v1", "ReplicaSet", "api-7d4b9c6f5", argoHash, "7d4b9c6f5", hash, "abc"), "Rollout/api"},
+		"a Rollout's adopted ReplicaSet":       {ownedBy("apps/v1", "ReplicaSet", "adopted", argoHash, "7d4b9c6f5"), "ReplicaSet/adopted"},
 		"StatefulSet":                          {ownedBy("apps/v1", "StatefulSet", "db", hash, "x"), "StatefulSet/db"},
 		"DaemonSet":                            {ownedBy("apps/v1", "DaemonSet", "agent"), "DaemonSet/agent"},
 		"another group's StatefulSet":          {ownedBy("apps.kruise.io/v1beta1", "StatefulSet", "db"), ""},

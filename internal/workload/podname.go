@@ -119,7 +119,7 @@ func candidates(pod string) [3]candidate {
 		// The end of the name before the random suffix was cut, its dash with it: what is left of it is a
 		// Deployment's hash.
 		if two, hash, ok := cutLast(base); ok && len(hash) <= maxHash && isAlphanumeric(hash) {
-			return [3]candidate{{name: two, kinds: deployment}}
+			return [3]candidate{{name: two, kinds: deployment | rollout}}
 		}
 		return [3]candidate{}
 	}
@@ -144,10 +144,10 @@ func afterOne(last string) kindSet {
 	return kinds
 }
 
-// afterCutHash is a Deployment whose name left room for its dash, but for nothing of the hash.
+// afterCutHash is a Deployment or Rollout whose name left room for its dash, but for nothing of the hash.
 func afterCutHash(one, last string) kindSet {
 	if len(one) == maxGenerated-1 && isRandom(last) {
-		return deployment
+		return deployment | rollout
 	}
 	return 0
 }
@@ -158,7 +158,7 @@ func afterTwo(middle, last string) kindSet {
 		return 0
 	}
 	if middle != "" && len(middle) <= maxHash && isAlphanumeric(middle) {
-		kinds |= deployment
+		kinds |= deployment | rollout
 	}
 	if isNumber(middle) {
 		// The index of an indexed Job, or the minute of a CronJob's Job.
@@ -221,6 +221,7 @@ const (
 	replicaSet
 	job
 	cronJob
+	rollout
 )
 
 // bitOf is a kind's bit, 0 for a kind that is not known.

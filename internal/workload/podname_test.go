@@ -31,6 +31,8 @@ func job(name string) workload.KindName {
 	return workload.KindName{Kind: v1alpha1.KindJob, Name: name}
 }
 
+func rollout(name string) workload.KindName { return workload.KindName{Kind: "Rollout", Name: name} }
+
 func cronJob(name string) workload.KindName {
 	return workload.KindName{Kind: v1alpha1.KindCronJob, Name: name}
 }
@@ -81,13 +83,15 @@ func TestOf(t *testing.T) {
 		{"a hash with a letter", list(deployment("x"), cronJob("x")), "x-2901234f-x2x5k", deployment("x"), workload.MatchFound},
 		{"the same workload twice", list(deployment("x"), deployment("x")), "x-7d4f8c9b6-x2x5k", deployment("x"), workload.MatchFound},
 
+		{"rollout", list(rollout("x")), "x-7d4f8c9b6-x2x5k", rollout("x"), workload.MatchFound},
+		{"a rollout beside its deployment", list(rollout("x"), deployment("x")), "x-7d4f8c9b6-x2x5k", none, workload.MatchAmbiguous},
 		{"empty", list(deployment("x")), "", none, workload.MatchNone},
 		{"dash", list(deployment("x")), "-", none, workload.MatchNone},
 		{"dashes", list(deployment("x")), "----", none, workload.MatchNone},
 		{"an empty workload name", list(deployment("")), "-abc-x2x5k", none, workload.MatchNone},
 		{"bare pod", list(deployment("x")), "x", none, workload.MatchNone},
 		{"no workloads", nil, "x-7d4f8c9b6-x2x5k", none, workload.MatchNone},
-		{"a kind that is not known", list(workload.KindName{Kind: "Rollout", Name: "x"}), "x-7d4f8c9b6-x2x5k", none, workload.MatchNone},
+		{"a kind that is not known", list(workload.KindName{Kind: "CloneSet", Name: "x"}), "x-7d4f8c9b6-x2x5k", none, workload.MatchNone},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, match := workload.NewPodIndex(test.workloads).Of(test.pod)

@@ -19,6 +19,9 @@ func (w Workload) Skipped() (where string, skipped bool) {
 	if w.TooLarge() {
 		return w.String() + ", which is too large", true
 	}
+	if w.Unreadable != "" {
+		return w.String() + ", whose pod template cannot be read: " + w.Unreadable, true
+	}
 	return "", false
 }
 

@@ -14,9 +14,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/argo"
 )
 
-// Workload is what decisions need to know of a Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or CronJob.
+// Workload is what decisions need to know of a Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob or Rollout.
 // From makes it. Its maps and its template belong to the object, which may be in a shared cache: do not change
 // them.
 type Workload struct {
@@ -28,8 +29,12 @@ type Workload struct {
 	// Labels and Annotations are the object's, not those of its pods.
 	Labels      map[string]string
 	Annotations map[string]string
-	// Template of its pods.
+	// Template of its pods; nil where another object has it (TemplateOf), or where it cannot be read.
 	Template *corev1.PodTemplateSpec
+	// TemplateOf is the workload that has the template of this one's pods; the zero value: it has its own.
+	TemplateOf Identity
+	// Unreadable is why there is no template; empty: there is one, or TemplateOf has it.
+	Unreadable string
 	// Replicas is how many pods are wanted; the parallelism of a Job or CronJob, the number of nodes of a
 	// DaemonSet.
 	Replicas int32
@@ -72,6 +77,8 @@ func From(object runtime.Object) (Workload, bool) {
 	case *batchv1.CronJob:
 		job := &o.Spec.JobTemplate.Spec
 		return read(v1alpha1.KindCronJob, o, &job.Template, ptr.Deref(job.Parallelism, 1), Rollout{}), true
+	case *argo.Rollout:
+		return ofRollout(o), true
 	}
 	return Workload{}, false
 }
@@ -107,18 +114,15 @@ func ownerOf(object metav1.Object) Owner {
 	return Owner{GroupKind: groupKind(owner), Name: owner.Name}
 }
 
-// argoRollout is the kind that owns ReplicaSets as a Deployment does.
-var argoRollout = schema.GroupKind{Group: "argoproj.io", Kind: "Rollout"}
-
 // Part reports whether the workload is only a part of another one, which is sized as a whole or not at all: a
 // Deployment's or an Argo Rollout's ReplicaSet, a CronJob's Job. A workload of some operator's custom object is no
 // part.
 func (w Workload) Part() bool {
 	switch w.Kind {
 	case v1alpha1.KindReplicaSet:
-		return w.OwnedBy.GroupKind == appsKind(v1alpha1.KindDeployment) || w.OwnedBy.GroupKind == argoRollout
+		return w.OwnedBy.GroupKind == GroupKindOf(v1alpha1.KindDeployment) || w.OwnedBy.GroupKind == GroupKindOf(v1alpha1.KindRollout)
 	case v1alpha1.KindJob:
-		return w.OwnedBy.GroupKind == batchKind(v1alpha1.KindCronJob)
+		return w.OwnedBy.GroupKind == GroupKindOf(v1alpha1.KindCronJob)
 	}
 	return false
 }
@@ -139,7 +143,27 @@ type List interface {
 // Kinds of workloads that are sized.
 var Kinds = []v1alpha1.WorkloadKind{
 	v1alpha1.KindDeployment, v1alpha1.KindStatefulSet, v1alpha1.KindDaemonSet,
-	v1alpha1.KindReplicaSet, v1alpha1.KindJob, v1alpha1.KindCronJob,
+	v1alpha1.KindReplicaSet, v1alpha1.KindJob, v1alpha1.KindCronJob, v1alpha1.KindRollout,
+}
+
+// Served returns the kinds that an API server serves: all of Kubernetes itself, and Rollouts where their CRD is
+// installed.
+func Served(rollouts bool) []v1alpha1.WorkloadKind {
+	if rollouts {
+		return Kinds
+	}
+	return slices.DeleteFunc(slices.Clone(Kinds), func(k v1alpha1.WorkloadKind) bool { return k == v1alpha1.KindRollout })
+}
+
+// GroupKindOf returns a kind with its API group, as owner references and autoscalers name it.
+func GroupKindOf(kind v1alpha1.WorkloadKind) schema.GroupKind {
+	switch kind {
+	case v1alpha1.KindJob, v1alpha1.KindCronJob:
+		return schema.GroupKind{Group: batchv1.GroupName, Kind: string(kind)}
+	case v1alpha1.KindRollout:
+		return schema.GroupKind{Group: argo.GroupVersion.Group, Kind: string(kind)}
+	}
+	return schema.GroupKind{Group: appsv1.GroupName, Kind: string(kind)}
 }
 
 // NewObject returns an empty object of a kind; nil for a kind that is not sized.
@@ -157,6 +181,8 @@ func NewObject(kind v1alpha1.WorkloadKind) Object {
 		return &batchv1.Job{}
 	case v1alpha1.KindCronJob:
 		return &batchv1.CronJob{}
+	case v1alpha1.KindRollout:
+		return &argo.Rollout{}
 	}
 	return nil
 }
@@ -176,6 +202,8 @@ func NewList(kind v1alpha1.WorkloadKind) List {
 		return &batchv1.JobList{}
 	case v1alpha1.KindCronJob:
 		return &batchv1.CronJobList{}
+	case v1alpha1.KindRollout:
+		return &argo.RolloutList{}
 	}
 	return nil
 }

@@ -81,6 +81,8 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["harm.WithholdLowering"] = []any{crashes, fresh}
 
 	out["Read"], out["OOMKills"], out["TemplateHash"], out["QOSClass"] = podview.Read(pod), podview.OOMKills(pod), podview.TemplateHash(pod), podview.QOSClass(pod)
+	by, at := podview.ResizedBy(pod)
+	out["ResizedBy"] = []any{by, at}
 	catchUp, refusal := CatchUp(pod)
 	out["CatchUp"] = []any{catchUp, refusal}
 	out["Blocked"], out["InitRequests"], out["Overhead"] = Blocked(pod, world), podview.InitRequests(pod), podview.Overhead(pod)
@@ -231,6 +233,9 @@ func (d dice) stuff(pod *corev1.Pod) {
 	d.fill(reflect.ValueOf(&pod.Spec).Elem(), 0)
 	d.fill(reflect.ValueOf(&pod.Status).Elem(), 0)
 	pod.DeletionTimestamp = nil
+	for range d.IntN(7) {
+		pod.ManagedFields = append(pod.ManagedFields, podview.ResizedEntry(d.word(), noon.Add(-time.Duration(d.IntN(1000))*time.Second)))
+	}
 }
 
 // words are texts that mean something to some field.

@@ -11,14 +11,14 @@ import (
 
 // Reached is what the key Tab comes to.
 type Reached struct {
-	// Links and Regions are how many of each the page has. A region is what has a tabindex.
-	Links, Regions int
+	// Links, Regions and Fields are how many of each the page has. A region is what has a tabindex, a field what is typed into or pressed.
+	Links, Regions, Fields int
 	// Missed are those that Tab does not come to, by their text or label.
 	Missed []string
 }
 
 // number gives each link and region a number, and counts them.
-const number = `(() => { let n = 0; for (const e of document.querySelectorAll("a[href], [tabindex]")) { e.dataset.number = n++; } return n; })()`
+const number = `(() => { let n = 0; for (const e of document.querySelectorAll("a[href], [tabindex], input, button")) { e.dataset.number = n++; } return n; })()`
 
 // atNow is the number of what has the focus, or -1.
 const atNow = `(() => { const e = document.activeElement; return e && e.dataset.number !== undefined ? Number(e.dataset.number) : -1; })()`
@@ -40,7 +40,10 @@ func (b *Browser) Tab(address string, v View) (out Reached, err error) {
 		if err != nil {
 			return err
 		}
-		out.Regions = all - out.Links
+		if out.Fields, err = chromedp.Evaluate[int](`document.querySelectorAll("input, button").length`)(ctx, t); err != nil {
+			return err
+		}
+		out.Regions = all - out.Links - out.Fields
 		seen := map[int]bool{}
 		for range all + 1 {
 			for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeRawKeyDown, input.DispatchKeyEventTypeKeyUp} {
@@ -81,4 +84,36 @@ func (b *Browser) Links(address string) (links []string, err error) {
 	})
 	err = chromedp.Do(bounded, chromedp.Navigate(address), read)
 	return links, err
+}
+
+// Type types a text into a field and presses Enter, and returns the text of the page that comes.
+func (b *Browser) Type(address, field, text string) (said string, err error) {
+	ctx, cancel := chromedp.NewContext(b.ctx)
+	defer cancel()
+	bounded, end := context.WithTimeout(ctx, mostWait)
+	defer end()
+	err = chromedp.Do(bounded, chromedp.Navigate(address), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		if _, err := chromedp.Evaluate[bool](fmt.Sprintf(`document.querySelector(%q).focus(), window.stays = true`, field))(ctx, t); err != nil {
+			return err
+		}
+		if _, err := cdp.Call(ctx, t, input.InsertText, input.InsertTextParams{Text: text}); err != nil {
+			return err
+		}
+		for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
+			if _, err := cdp.Call(ctx, t, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: "Enter", Code: "Enter", Text: "\r", WindowsVirtualKeyCode: 13}); err != nil {
+				return err
+			}
+		}
+		for {
+			came, err := chromedp.Evaluate[string](`window.stays ? "" : document.readyState === "complete" ? document.body.innerText : ""`)(ctx, t)
+			if err == nil && came != "" {
+				said = came
+				return nil
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+	}))
+	return said, err
 }

@@ -48,7 +48,9 @@ func nodeCPU(cores int) string {
 func (d *demo) leave(ctx context.Context) error {
 	if d.screen.terminal && ctx.Err() == nil {
 		d.screen.say(`
-The cluster stays up. From %s, look around with
+The cluster stays up. From %s, see it in a browser with
+  make ui
+look around with
   .cluster/bin/kubectl get pods,attunepolicies,attunerecommendations -n %s
   .cluster/bin/enter kubectl-attune status -A
   .cluster/bin/enter kubectl-attune history -n %[2]s

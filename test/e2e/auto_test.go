@@ -27,7 +27,7 @@ var (
 
 // TestAutoResizesARunningPodInPlace: the same pod, not restarted, has other requests and limits, in its
 // spec, its status and its cgroup; after a clean watch the size is kept and new pods are born with it. No bound
-// of the policy's says how large it is: what the workload used does.
+// of the policy's says how large it is: what the workload used does. The web page shows the target that explain does.
 func TestAutoResizesARunningPodInPlace(t *testing.T) {
 	ctx := need(t)
 	namespace(ctx, t, "auto", true)
@@ -171,6 +171,9 @@ func resizedInPlace(t *testing.T, o owner) {
 	assert.Equal(t, "Success", rec.Status.History[0].Result)
 
 	eventually(t, "a new pod born with the kept size", func() error { return o.bornWith(ctx, kept) })
+	if o.kind == v1alpha1.KindDeployment {
+		onThePage(t, o)
+	}
 }
 
 // isWhatWasUsed: 100m and 20 %, 100 MiB and 30 %, and at most 5 % more for what the history lacks; limits at twice that.

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -109,11 +110,12 @@ func withCluster(m *testing.M) (int, error) {
 	if err := deploy.Operator(ctx, c, deploy.Options{Set: install.settings}); err != nil {
 		return 1, err
 	}
+	shown := meters()
 	code := m.Run()
-	if err := noteGrants(); err != nil || code != 0 || !wholeRun() {
+	if err := errors.Join(shown.stop(), noteGrants()); err != nil || code != 0 || !wholeRun() {
 		return code, err
 	}
-	return code, judgeRights()
+	return code, errors.Join(judgeRights(), judgeMeters())
 }
 
 // together is for all tests but those that want a cluster for themselves.

@@ -51,6 +51,8 @@ type autoscaled struct {
 	t         *testing.T
 	client    client.Client
 	namespace string
+	// rollouts is true where the loops watch Argo Rollouts.
+	rollouts bool
 }
 
 func newAutoscaled(t *testing.T) *autoscaled {
@@ -101,10 +103,11 @@ func (a *autoscaled) startLoops() {
 	settings := policylookup.Reader{Client: mgr.GetClient()}
 	policies := &policyloop.Controller{
 		Client: mgr.GetClient(), History: steady{}, Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings,
+		Rollouts: a.rollouts,
 	}
 	require.NoError(a.t, policies.Register(mgr, fresh))
 	workloads := &workloadloop.Controller{
-		Client: mgr.GetClient(), Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings, Access: workloadloop.Access{ServerVersion: "v1.37.1"},
+		Client: mgr.GetClient(), Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings, Access: workloadloop.Access{ServerVersion: "v1.37.1", Rollouts: a.rollouts},
 		Events: event.NewRecorder(mgr.GetEventRecorder("attune"), clock.RealClock{}),
 	}
 	require.NoError(a.t, workloads.Register(mgr, make(chan genericevent.TypedGenericEvent[types.NamespacedName])))

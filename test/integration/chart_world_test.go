@@ -42,10 +42,16 @@ func helmBinary(t *testing.T) string {
 // rendered are objects of some kinds as the chart has them, hooks among them.
 func rendered(t *testing.T, kinds ...string) []*unstructured.Unstructured {
 	t.Helper()
+	return renderedWith(t, "certs.provider=self-signed", kinds...)
+}
+
+// renderedWith are those with values as --set has them.
+func renderedWith(t *testing.T, values string, kinds ...string) []*unstructured.Unstructured {
+	t.Helper()
 	project, err := cluster.ProjectDir()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), helmBinary(t), "template", "attune", filepath.Join(project, "charts", "attune"),
-		"--namespace", "attune-system", "--set", "certs.provider=self-signed")
+		"--namespace", "attune-system", "--set", values)
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
 	out, err := cmd.Output()
 	if exit := (&exec.ExitError{}); errors.As(err, &exit) {

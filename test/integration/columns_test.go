@@ -26,7 +26,7 @@ func crdScheme(t *testing.T) *runtime.Scheme {
 // table is what kubectl get shows, as the API server prints it: by column, of the first row.
 func table(t *testing.T, path string) (wide map[string]any, narrow []string) {
 	t.Helper()
-	data, err := kubernetes.NewForConfigOrDie(server).RESTClient().Get().AbsPath("/apis/attune.io/v1alpha1"+path).
+	data, err := kubernetes.NewForConfigOrDie(server).RESTClient().Get().RequestURI("/apis/attune.io/v1alpha1"+path).
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
 	require.NoError(t, err)
 	var printed metav1.Table
@@ -67,6 +67,29 @@ func TestColumnsOfPolicies(t *testing.T) {
 	for column, want := range map[string]any{
 		"Mode": "Canary", "Workloads": 3.0, "Recs": 2.0, "Resized": 1.0, "Ready": "True", "Reason": "Monitoring",
 		"CPU Saved": "1050m", "Mem Saved": "696Mi",
+	} {
+		assert.EqualValues(t, want, cells[column], column)
+	}
+}
+
+func TestColumnsOfClusterPolicies(t *testing.T) {
+	c := newClient(t)
+	p := &v1alpha1.AttuneClusterPolicy{}
+	p.Name = newNamespace(t, c)
+	require.NoError(t, c.Create(t.Context(), p))
+	t.Cleanup(func() { require.NoError(t, c.Delete(context.WithoutCancel(t.Context()), p)) })
+	p.Status = v1alpha1.AttuneClusterPolicyStatus{
+		Mode: v1alpha1.UpdateRecommend, Namespaces: &v1alpha1.NamespaceCounts{Selected: 5, Ready: 4},
+		Workloads:  &v1alpha1.WorkloadCounts{Discovered: 30, WithRecommendations: 20, Resized: 10},
+		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring, LastTransitionTime: metav1.Now()}},
+		Savings:    &v1alpha1.Savings{CPURequestReduction: resource.MustParse("1050m"), MemoryRequestReduction: resource.MustParse("696Mi")},
+	}
+	require.NoError(t, c.Status().Update(t.Context(), p))
+	cells, narrow := table(t, "/attuneclusterpolicies?fieldSelector=metadata.name="+p.Name)
+	assert.Equal(t, []string{"Name", "Mode", "Namespaces", "Workloads", "Recs", "Resized", "Ready", "Age"}, narrow)
+	for column, want := range map[string]any{
+		"Name": p.Name, "Mode": "Recommend", "Namespaces": 5.0, "Workloads": 30.0, "Recs": 20.0, "Resized": 10.0, "Ready": "True",
+		"Reason": "Monitoring", "CPU Saved": "1050m", "Mem Saved": "696Mi",
 	} {
 		assert.EqualValues(t, want, cells[column], column)
 	}

@@ -29,7 +29,7 @@ func crds(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinition {
 		require.NoError(t, yaml.UnmarshalStrict(data, crd), file)
 		all[crd.Spec.Names.Kind] = crd
 	}
-	require.Len(t, all, 4, "one CRD for each kind")
+	require.Len(t, all, 5, "one CRD for each kind")
 	return all
 }
 
@@ -73,6 +73,7 @@ func TestNames(t *testing.T) {
 		namespaced, status    bool
 	}{
 		"attunepolicies":          {"AttunePolicy", "attunepolicy", "ap", true, true},
+		"attuneclusterpolicies":   {"AttuneClusterPolicy", "attuneclusterpolicy", "acp", false, true},
 		"attunedefaults":          {"AttuneDefaults", "attunedefaults", "ad", false, false},
 		"attunenamespacedefaults": {"AttuneNamespaceDefaults", "attunenamespacedefaults", "and", true, false},
 		"attunerecommendations":   {"AttuneRecommendation", "attunerecommendation", "ar", true, true},
@@ -129,8 +130,9 @@ func TestSettingsAreOptional(t *testing.T) {
 		".spec.metricsSource.prometheus.basicAuth": true, ".spec.metricsSource.prometheus.basicAuth.passwordSecret": true,
 		".spec.metricsSource.prometheus.bearerTokenSecret": true, ".spec.metricsSource.prometheus.tls.caSecret": true,
 		".spec.sloGuardrails[]": true, ".spec.updateStrategy.schedule.windows[]": true, ".spec.targetRef.selector.matchExpressions[]": true,
+		".spec.namespaceSelector.matchExpressions[]": true,
 	}
-	for _, kind := range []string{"AttunePolicy", "AttuneDefaults", "AttuneNamespaceDefaults"} {
+	for _, kind := range []string{"AttunePolicy", "AttuneClusterPolicy", "AttuneDefaults", "AttuneNamespaceDefaults"} {
 		schemas(t, crds(t)[kind], func(path string, s map[string]any) {
 			if required, ok := s["required"].([]any); ok && len(path) > 5 && path[:5] == ".spec" && path != ".spec" {
 				assert.True(t, allowed[path], "%s%s requires %v", kind, path, required)

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"testing"
@@ -32,6 +33,7 @@ var samples = map[reflect.Type]any{
 	reflect.TypeFor[metav1.LabelSelector]():      metav1.LabelSelector{MatchLabels: map[string]string{"tier": "api"}, MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "In", Values: []string{"b"}}}},
 	reflect.TypeFor[v1alpha1.TargetRef]():        v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "api"}}},
 	reflect.TypeFor[v1alpha1.WorkloadKind]():     v1alpha1.KindCronJob,
+	reflect.TypeFor[v1alpha1.PolicyKind]():       v1alpha1.PolicyKindCluster,
 	reflect.TypeFor[v1alpha1.Strategy]():         v1alpha1.StrategyAdaptive,
 	reflect.TypeFor[v1alpha1.Percent]():          v1alpha1.Percent("12.5"),
 	reflect.TypeFor[v1alpha1.Decimal]():          v1alpha1.Decimal("1.5"),
@@ -117,6 +119,13 @@ func filled[T any]() T {
 	return value
 }
 
+// filledClusterPolicy names no server: a cluster policy has none.
+func filledClusterPolicy() v1alpha1.AttuneClusterPolicySpec {
+	spec := filled[v1alpha1.AttuneClusterPolicySpec]()
+	spec.MetricsSource.Prometheus = nil
+	return spec
+}
+
 // TestRoundTrip: what goes in with every field set comes out the same, spec and status.
 func TestRoundTrip(t *testing.T) {
 	c := newClient(t)
@@ -132,6 +141,17 @@ func TestRoundTrip(t *testing.T) {
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(p), got))
 		assert.Empty(t, cmp.Diff(filled[v1alpha1.AttunePolicySpec](), got.Spec))
 		assert.Empty(t, cmp.Diff(filled[v1alpha1.AttunePolicyStatus](), got.Status))
+	})
+	t.Run("AttuneClusterPolicy", func(t *testing.T) {
+		p := &v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Spec: filledClusterPolicy()}
+		require.NoError(t, c.Create(t.Context(), p))
+		t.Cleanup(func() { require.NoError(t, c.Delete(context.WithoutCancel(t.Context()), p)) })
+		p.Status = filled[v1alpha1.AttuneClusterPolicyStatus]()
+		require.NoError(t, c.Status().Update(t.Context(), p))
+		got := &v1alpha1.AttuneClusterPolicy{}
+		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(p), got))
+		assert.Empty(t, cmp.Diff(filledClusterPolicy(), got.Spec))
+		assert.Empty(t, cmp.Diff(filled[v1alpha1.AttuneClusterPolicyStatus](), got.Status))
 	})
 	t.Run("BasicAuth", func(t *testing.T) {
 		p := &v1alpha1.AttunePolicy{ObjectMeta: meta, Spec: v1alpha1.AttunePolicySpec{TargetRef: v1alpha1.TargetRef{Kind: "Job", Name: "import"}}}

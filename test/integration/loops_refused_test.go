@@ -23,6 +23,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	workloadloop "attune.io/attune/controller/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/test/kubelet"
 )
 
@@ -82,6 +83,7 @@ func TestLoopsAskAgainWhenTheAnswerMayBeAnother(t *testing.T) {
 			if tc.want[len(tc.want)-1] == 0 {
 				w.theirs(w.pod(), "600m")
 				w.run(time.Minute, time.Minute)
+				w.annotate(map[string]string{v1alpha1.ResumedAnnotation: "2026-01-01T00:00:00Z"})
 			}
 			w.until(3*time.Hour, "it is sized when nothing is in the way", func() bool { return w.idle() && cpuRequest(w.pod()) == 1200 })
 		})
@@ -236,7 +238,7 @@ func TestLoopsWithoutRights(t *testing.T) {
 	asked := 0
 	w.send = func(ctx context.Context, o client.Object, p client.Patch) error {
 		asked++
-		return as.SubResource("resize").Patch(ctx, o, p)
+		return as.SubResource("resize").Patch(ctx, o, p, client.FieldOwner(podview.FieldManager))
 	}
 	grant(false)
 	w.auto("cpu: {maxChangePercent: 300}")

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/argo"
 )
 
 func newScheme(t *testing.T) *runtime.Scheme {
@@ -23,6 +24,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	require.NoError(t, argo.AddToScheme(scheme))
 	return scheme
 }
 
@@ -53,7 +55,7 @@ func object(t *testing.T, kind, spec string) *unstructured.Unstructured {
 	u.SetAPIVersion(v1alpha1.GroupVersion.String())
 	u.SetKind(kind)
 	u.SetName(v1alpha1.DefaultsName)
-	if kind != "AttuneDefaults" {
+	if kind != "AttuneDefaults" && kind != "AttuneClusterPolicy" {
 		u.SetNamespace("default")
 	}
 	return u

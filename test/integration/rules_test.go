@@ -165,6 +165,32 @@ func TestRulesOfDefaults(t *testing.T) {
 	}
 }
 
+func TestRulesOfClusterPolicies(t *testing.T) {
+	const serverless = "metricsSource.prometheus has no place in an AttuneClusterPolicy"
+	rules := []rule{
+		{"spec", []string{`{}`, `metricsSource: {historyWindow: 24h}`},
+			[]string{fmt.Sprintf(prometheus, "http://prometheus.monitoring:9090")},
+			serverless + ", which has no Secrets of its own: set it in the AttuneDefaults"},
+		{"spec.targetRef.selector", []string{`targetRef: {}`, `targetRef: {kind: Job}`, `targetRef: {selector: {matchLabels: {a: b}}}`},
+			[]string{`targetRef: {selector: {}}`, `targetRef: {kind: Job, selector: {matchLabels: {}}}`},
+			"targetRef.selector must not be empty: leave it out to target every workload, or set matchLabels, e.g. {tier: api}"},
+		{"spec.namespaceSelector", []string{`namespaceSelector: {matchLabels: {a: b}}`, `namespaceSelector: {matchExpressions: [{key: a, operator: Exists}]}`},
+			[]string{`namespaceSelector: {}`, `namespaceSelector: {matchLabels: {}}`},
+			"namespaceSelector must not be empty: leave it out to select every namespace, or set matchLabels, e.g. {stage: production}"},
+	}
+	for _, r := range policyRules() {
+		if !strings.HasPrefix(r.field, "spec.targetRef") && !strings.HasPrefix(r.field, "spec.metricsSource.prometheus") {
+			rules = append(rules, r)
+		}
+	}
+	told := checkRules(t, rules, func(t *testing.T, spec string) *unstructured.Unstructured {
+		return object(t, "AttuneClusterPolicy", spec)
+	})
+	for _, message := range messages(t, "AttuneClusterPolicy") {
+		assert.True(t, told[message] || strings.HasPrefix(message, "prometheus"), "no case for the rule: %s", message)
+	}
+}
+
 const nameRule = "only the object named default is read: set metadata.name to default"
 
 func TestOnlyDefaultMayBeNamed(t *testing.T) {

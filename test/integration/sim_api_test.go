@@ -85,6 +85,13 @@ func (x *teller) essence(o client.Object) string {
 		for _, c := range o.Spec.Containers {
 			kept[c.Name] = c.Resources
 		}
+		for _, entry := range o.ManagedFields {
+			if entry.Subresource == "resize" {
+				var fields any // read and written again, so that the order of the fields is the same
+				require.NoError(x.t, json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields))
+				kept["resized by "+entry.Manager] = fields
+			}
+		}
 	case *v1alpha1.AttuneRecommendation:
 		kept["spec"], kept["status"] = o.Spec, o.Status
 	case *policyv1.PodDisruptionBudget:
@@ -126,9 +133,13 @@ func (x *teller) create(name string, o client.Object) {
 
 // resize as the workload loop sends it.
 func (x *teller) resize(name string, pod *corev1.Pod, patch string) {
+	x.resizeAs("attune", name, pod, patch)
+}
+
+func (x *teller) resizeAs(manager, name string, pod *corev1.Pod, patch string) {
 	x.do("resize "+name, pod, func(ctx context.Context, now client.Object) error {
 		patch = strings.NewReplacer("UID", string(now.GetUID()), "VERSION", now.GetResourceVersion()).Replace(patch)
-		return x.c.SubResource("resize").Patch(ctx, now, client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
+		return x.c.SubResource("resize").Patch(ctx, now, client.RawPatch(types.StrategicMergePatchType, []byte(patch)), client.FieldOwner(manager))
 	})
 }
 
@@ -164,6 +175,8 @@ func (x *teller) pods() {
 	x.resize("to what it has", pod, app(`{"requests":{"cpu":"400m"}}`))
 	x.resize("to what it has, written otherwise", pod, app(`{"requests":{"cpu":"0.4"}}`))
 	x.resize("down", pod, app(`{"requests":{"cpu":"300m","memory":"256Mi"}}`))
+	x.resizeAs("database-operator", "by another", pod, app(`{"requests":{"cpu":"310m"}}`))
+	x.resizeAs("database-operator", "by another, to what it has", pod, app(`{"requests":{"memory":"256Mi"}}`))
 	x.resize("of its version", pod, `{"metadata":{"uid":"UID","resourceVersion":"VERSION"},"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"350m"}}}]}}`)
 	x.resize("of an old version", pod, `{"metadata":{"uid":"UID","resourceVersion":"1"},"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"360m"}}}]}}`)
 	x.resize("of another uid", pod, `{"metadata":{"uid":"11111111-2222-3333-4444-555555555555"},"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"360m"}}}]}}`)

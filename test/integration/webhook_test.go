@@ -35,7 +35,7 @@ func serveWebhook(t *testing.T, sourceNamespaces ...string) {
 			ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "default", Name: "attune", Path: &path}},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{"attune.io"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"attunepolicies", "attunedefaults", "attunenamespacedefaults"}},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{"attune.io"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"attunepolicies", "attuneclusterpolicies", "attunedefaults", "attunenamespacedefaults"}},
 			}},
 		}},
 	}}}

@@ -286,8 +286,23 @@ func (c *cache) metadata(key client.ObjectKey, out *metav1.PartialObjectMetadata
 	return nil
 }
 
+// namespaces are the only metadata that is listed by itself.
+func (c *cache) namespaces(out *metav1.PartialObjectMetadataList) error {
+	list := &corev1.NamespaceList{}
+	if err := c.List(context.Background(), list); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		out.Items = append(out.Items, metav1.PartialObjectMetadata{ObjectMeta: list.Items[i].ObjectMeta})
+	}
+	return nil
+}
+
 // List reads the cache, by an index where one is asked for.
 func (c *cache) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if metadata, ok := list.(*metav1.PartialObjectMetadataList); ok {
+		return c.namespaces(metadata)
+	}
 	items, _ := reflect.TypeOf(list).Elem().FieldByName("Items")
 	s := c.shelves[items.Type.Elem()]
 	if s == nil {

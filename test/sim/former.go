@@ -97,6 +97,7 @@ func (p *plan) drawTakeovers(seed uint64) {
 // hardly larger than what is in use, and page cache keeps memory limits from falling at once.
 func (p *plan) drawPhases(r *rand.Rand) {
 	p.Labelled = p.Seeds
+	p.Clusterwide = false // it knows none
 	memory := 0.0
 	for i := range p.Workloads {
 		w := &p.Workloads[i]

@@ -122,7 +122,7 @@ func (w *world) wantedUsage() (all []measured) {
 	}
 	for _, o := range w.server.Stored(&v1alpha1.AttuneRecommendation{}) {
 		rec := o.(*v1alpha1.AttuneRecommendation)
-		p, _ := w.server.Peek(&v1alpha1.AttunePolicy{}, key2(rec.Namespace, rec.Spec.Policy.Name)).(*v1alpha1.AttunePolicy)
+		p := w.policyOf(rec)
 		of := w.workloadOf(rec)
 		if p == nil || p.UID != rec.Spec.Policy.UID || p.DeletionTimestamp != nil || of == nil {
 			continue

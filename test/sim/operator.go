@@ -144,7 +144,7 @@ func (o *operator) lead(ctx context.Context) {
 	as := func(actor string) client.Client {
 		return &cachedClient{o.w.server.As(actor, o.link()), o.cache}
 	}
-	settings := lookup.Reader{Client: as("attune/settings")}
+	settings := lookup.Reader{Client: as("attune/settings"), Operator: policy.Operator{Namespace: operatorNamespace}, Clusterwide: true}
 	grants, freshness := &board.Grants{}, &board.Confirmed{}
 	recorder := event.NewRecorder(o.w.told, o)
 	o.policies = &policyloop.Controller{

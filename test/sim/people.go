@@ -49,12 +49,25 @@ var deeds = map[string]func(w *world, t trouble){
 		w.annotate(trouble{Which: t.Which}, v1alpha1.UndoAnnotation, w.time.now.Format(time.RFC3339))
 	},
 	"policy edited": func(w *world, t trouble) {
+		if p := some(w, &v1alpha1.AttuneClusterPolicy{}, t.Which); p != nil && p.DeletionTimestamp == nil {
+			p.Spec.PolicySettings = drawnPolicy(rand.New(rand.NewPCG(uint64(t.Which), 1)), p.Spec.TargetRef.Kind).PolicySettings
+			w.must(w.people.Update(context.Background(), p))
+			return
+		}
 		if p := some(w, &v1alpha1.AttunePolicy{}, t.Which); p != nil && p.DeletionTimestamp == nil {
 			p.Spec = drawnPolicy(rand.New(rand.NewPCG(uint64(t.Which), 1)), p.Spec.TargetRef.Kind)
 			w.must(w.people.Update(context.Background(), p))
 		}
 	},
 	"policy deleted": func(w *world, t trouble) {
+		if p := some(w, &v1alpha1.AttuneClusterPolicy{}, t.Which); p != nil {
+			w.must(client.IgnoreNotFound(w.people.Delete(context.Background(), p)))
+			w.later(t.For, "a cluster policy is back", func() {
+				again := &v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: p.Name + "-again"}, Spec: p.Spec}
+				w.must(client.IgnoreAlreadyExists(w.people.Create(context.Background(), again)))
+			})
+			return
+		}
 		if p := some(w, &v1alpha1.AttunePolicy{}, t.Which); p != nil {
 			w.must(client.IgnoreNotFound(w.people.Delete(context.Background(), p)))
 			w.later(t.For, "a policy is back", func() {

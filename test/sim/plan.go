@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
 )
 
 // plan is a world as it begins, and what happens to it.
@@ -33,6 +34,9 @@ type plan struct {
 	// Labelled: the operator sees the label of namespaces that has new pods sized, without which it evicts no pod for a
 	// size. The worlds of seeds are played without it.
 	Labelled bool
+
+	// Clusterwide: the policies are cluster policies, each for its kind in its namespace.
+	Clusterwide bool
 
 	// Loses is the part of calls that fail at any time.
 	Loses float64
@@ -108,10 +112,45 @@ func (p plan) create(w *world) {
 	}
 	for _, of := range p.Policies {
 		namespace(of.Namespace)
-		o := &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: of.Name}, Spec: *of.Spec.DeepCopy()}
-		w.must(w.people.Create(ctx, o))
+		w.must(w.people.Create(ctx, of.object(p.Clusterwide)))
 	}
 	w.cluster.wake(0)
+}
+
+// object is the policy as a person writes it.
+func (p policyPlan) object(clusterwide bool) client.Object {
+	spec := p.Spec.DeepCopy()
+	if !clusterwide {
+		return &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}, Spec: *spec}
+	}
+	return &v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: p.Name}, Spec: v1alpha1.AttuneClusterPolicySpec{
+		Namespaces: []v1alpha1.NamespaceName{v1alpha1.NamespaceName(p.Namespace)}, PolicySettings: spec.PolicySettings, Weight: spec.Weight,
+		TargetRef: &v1alpha1.ClusterTargetRef{Kind: spec.TargetRef.Kind, Selector: spec.TargetRef.Selector},
+	}}
+}
+
+// policies are those that there are, cluster policies as they are in namespace shop.
+func (w *world) policies() (all []*v1alpha1.AttunePolicy) {
+	for _, o := range w.server.Stored(&v1alpha1.AttunePolicy{}) {
+		all = append(all, o.(*v1alpha1.AttunePolicy))
+	}
+	for _, o := range w.server.Stored(&v1alpha1.AttuneClusterPolicy{}) {
+		of := o.(*v1alpha1.AttuneClusterPolicy)
+		p := policy.Instance(of, "shop", true)
+		p.Status.Conditions = of.Status.Conditions
+		all = append(all, p)
+	}
+	return all
+}
+
+// policyOf a recommendation; nil: it is gone.
+func (w *world) policyOf(rec *v1alpha1.AttuneRecommendation) *v1alpha1.AttunePolicy {
+	for _, p := range w.policies() {
+		if p.Namespace == rec.Namespace && p.Name == policy.NameOf(rec.Spec.Policy) {
+			return p
+		}
+	}
+	return nil
 }
 
 // object is the workload as a person writes it.

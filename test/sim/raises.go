@@ -267,8 +267,8 @@ func (w *world) mostMemory(name types.NamespacedName) int64 {
 	if !found {
 		return 0
 	}
-	p, found := w.server.Peek(&v1alpha1.AttunePolicy{}, key2(rec.Namespace, rec.Spec.Policy.Name)).(*v1alpha1.AttunePolicy)
-	if !found || p.Spec.Memory == nil || p.Spec.Memory.MaxAllowed == nil {
+	p := w.policyOf(rec)
+	if p == nil || p.Spec.Memory == nil || p.Spec.Memory.MaxAllowed == nil {
 		return 0
 	}
 	return p.Spec.Memory.MaxAllowed.Value()

@@ -156,8 +156,7 @@ func (w *world) podsOf(rec types.NamespacedName) (pods []*corev1.Pod) {
 // evicts: the policy of a recommendation may be asked for evictions. A policy that was there counts for as long as
 // one like it is.
 func (w *world) evicts(rec string) bool {
-	for _, o := range w.server.Stored(&v1alpha1.AttunePolicy{}) {
-		p := o.(*v1alpha1.AttunePolicy)
+	for _, p := range w.policies() {
 		recommended, found := w.server.Peek(&v1alpha1.AttuneRecommendation{}, keyOf(rec)).(*v1alpha1.AttuneRecommendation)
 		if !found || recommended.Spec.Policy.UID != p.UID || p.Spec.UpdateStrategy == nil {
 			continue

@@ -57,7 +57,7 @@ func (r *rest) changed(e api.Event) {
 		if e.Type != watch.Modified || o.Generation != old.Generation {
 			r.cause(key2(o.Namespace, o.Name))
 		}
-	case *v1alpha1.AttunePolicy, *v1alpha1.AttuneDefaults, *corev1.Node, *corev1.ResourceQuota, *corev1.LimitRange:
+	case *v1alpha1.AttunePolicy, *v1alpha1.AttuneClusterPolicy, *v1alpha1.AttuneDefaults, *corev1.Node, *corev1.ResourceQuota, *corev1.LimitRange:
 		if e.Type != watch.Modified {
 			r.disturbance = r.now()
 		}

@@ -111,6 +111,6 @@ func (w *world) autoReverts(of types.NamespacedName) bool {
 	if !found {
 		return false
 	}
-	p, found := w.server.Peek(&v1alpha1.AttunePolicy{}, key2(rec.Namespace, rec.Spec.Policy.Name)).(*v1alpha1.AttunePolicy)
-	return found && (p.Spec.UpdateStrategy == nil || p.Spec.UpdateStrategy.AutoRevert == nil || *p.Spec.UpdateStrategy.AutoRevert)
+	p := w.policyOf(rec)
+	return p != nil && (p.Spec.UpdateStrategy == nil || p.Spec.UpdateStrategy.AutoRevert == nil || *p.Spec.UpdateStrategy.AutoRevert)
 }

@@ -136,7 +136,7 @@ func (w *world) follow(e api.Event) {
 	case *v1alpha1.AttuneRecommendation:
 		w.stored(o)
 		return
-	case *v1alpha1.AttunePolicy, *v1alpha1.AttuneDefaults, *v1alpha1.AttuneNamespaceDefaults:
+	case *v1alpha1.AttunePolicy, *v1alpha1.AttuneClusterPolicy, *v1alpha1.AttuneDefaults, *v1alpha1.AttuneNamespaceDefaults:
 		return
 	case *corev1.Pod:
 		of, known := w.demandOf(o)
@@ -225,7 +225,7 @@ func (w *world) lagOf(string) time.Duration {
 
 // ours are the objects that the operator writes.
 func (w *world) ours() []client.Object {
-	return append(w.server.Stored(&v1alpha1.AttuneRecommendation{}), w.server.Stored(&v1alpha1.AttunePolicy{})...)
+	return slices.Concat(w.server.Stored(&v1alpha1.AttuneRecommendation{}), w.server.Stored(&v1alpha1.AttunePolicy{}), w.server.Stored(&v1alpha1.AttuneClusterPolicy{}))
 }
 
 // remembers are the things of the operator that may grow.

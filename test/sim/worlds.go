@@ -500,14 +500,14 @@ func (w *world) selected() (all []types.NamespacedName) {
 	if len(w.server.Stored(&v1alpha1.AttuneDefaults{})) > 0 {
 		return nil
 	}
-	policies := w.server.Stored(&v1alpha1.AttunePolicy{})
+	policies := w.policies()
 	for i, of := range w.plan.Workloads {
 		o := w.peek(i)
 		if o == nil || o.GetAnnotations()[v1alpha1.SkipAnnotation] != "" {
 			continue
 		}
 		for _, p := range policies {
-			if selects(p.(*v1alpha1.AttunePolicy), of) {
+			if selects(p, of) {
 				id := workload.Identity{Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}
 				all = append(all, key2(of.Namespace, id.RecommendationName()))
 			}

@@ -12,6 +12,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -36,7 +37,7 @@ func Wanted(rec *v1alpha1.AttuneRecommendation, v View, complete bool) v1alpha1.
 func Desired(v View) v1alpha1.AttuneRecommendationSpec {
 	spec := v1alpha1.AttuneRecommendationSpec{
 		Workload:       v1alpha1.WorkloadRef{Kind: v.Workload.Kind, Name: v.Workload.Name, UID: v.Workload.UID},
-		Policy:         v1alpha1.PolicyRef{Name: v.Policy.Name, UID: v.Policy.UID, Generation: v.Policy.Generation},
+		Policy:         policy.RefOf(v.Policy),
 		Mode:           v.Settings.Resize.Mode,
 		SettingsDigest: v.Digest,
 	}
@@ -66,7 +67,7 @@ func (v View) target(c *corev1.Container) v1alpha1.ContainerTarget {
 	if v.Explained {
 		recommend = recommender.Recommend
 	}
-	target := containerTarget(recommend(input))
+	target := v.spare(c, containerTarget(recommend(input)))
 	if v.Settings.Strategy == v1alpha1.StrategyNode {
 		return sharer{v}.share(c, input.Floors, target)
 	}

@@ -102,7 +102,10 @@ func (v seeder) container(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, b
 	if !stands {
 		s = v.fresh(t, kept)
 	}
-	s.RaiseOnly = s.RaiseOnly || v.usesKept && kept == nil || v.fewRuns(t)
+	s.RaiseOnly = s.RaiseOnly || v.usesKept && kept == nil || v.fewRuns(t) || v.spared()
+	if v.spared() { // a boost is taken back by lowering
+		s.AllowMemoryDecrease, s.CPUBoost = false, nil
+	}
 	if floor := autoscale.OOMFloor(t, v.Status.Floors, v.Now); floor > podview.FromPointer(recommender.Memory, s.MemoryRequest) {
 		s.MemoryRequest, s.AllowMemoryDecrease = podview.ToPointer(recommender.Memory, floor), false
 	}

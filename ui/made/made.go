@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -26,7 +27,10 @@ var Now = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 const Harm = `"><script>alert(1)</script><img src=x onerror=alert(1)>`
 
 // Caches are those of a made cluster. They implement ui.Caches.
-type Caches struct{ ui.Cluster }
+type Caches struct {
+	ui.Cluster
+	Others
+}
 
 // All implements ui.Caches.
 func (c Caches) All(_ context.Context, namespace string) (ui.Cluster, error) {
@@ -111,7 +115,7 @@ func sizeOf(cpu, cpuLimit, memory, memoryLimit recommender.Amount) recommender.S
 
 // Small is a cluster of three namespaces, with every state.
 func Small() Caches {
-	c := Caches{Cluster: ui.Cluster{At: Now}}
+	c := Caches{Cluster: ui.Cluster{At: Now}, Others: others()}
 	c.Policies = []v1alpha1.AttunePolicy{
 		policy("shop", "api", v1alpha1.UpdateAuto, ready("True", v1alpha1.ReasonMonitoring, "watching 3 workloads")),
 		policy("billing", "all", v1alpha1.UpdateRecommend, ready("True", v1alpha1.ReasonMonitoring, "watching 1 workloads")),
@@ -141,6 +145,11 @@ func Hostile() Caches {
 	web.Status.Conditions[0].Reason, web.Status.Conditions[0].Message = Harm, Harm
 	web.Status.History[0].Container, web.Status.History[0].Reason, web.Status.Records[0].PodName = Harm, Harm, Harm
 	db.Spec.Workload.Name, db.Spec.Policy.Name, db.Status.Paused.Reason = Harm, Harm, Harm
+	c.Events[0].Message, c.Events[0].Reason, c.Events[0].Pod = Harm, Harm, Harm
+	c.Settings[0].Value, c.NotCounted[0].Message, c.NotCounted[0].Container = Harm, Harm, Harm
+	node := shared(Harm)
+	node.Pods[1].Name, node.Pods[1].Containers[0].Name, node.Pods[2].Message, node.Evictions[0].Reason, node.Decided.Holders[0].Message = Harm, Harm, Harm, Harm, Harm
+	c.Others.Nodes = append(c.Others.Nodes, node)
 	return c
 }
 
@@ -155,12 +164,33 @@ func Sourceless() Caches {
 }
 
 // Empty is a cluster without a policy.
-func Empty() Caches { return Caches{Cluster: ui.Cluster{At: Now}} }
+func Empty() Caches {
+	return Caches{Cluster: ui.Cluster{At: Now}, Others: Others{NoNodes: "The operator watches some namespaces only: it does not see all pods of a node."}}
+}
+
+// Long is a small cluster in which every name and text is as long as the API allows.
+func Long() Caches {
+	c := Small()
+	name, text := strings.Repeat("long-name-", 25)[:250], strings.Repeat("unbroken", 120)
+	web := &c.Recommendations[0]
+	web.Spec.Workload.Name, web.Spec.Policy.Name, web.Spec.Containers[0].Name = name, name, name[:63]
+	web.Spec.Containers[0].Holds[0].Message, web.Status.Conditions[0].Message, web.Status.Records[0].PodName = text, text, name
+	for i := range web.Status.History {
+		web.Status.History[i].Container, web.Status.History[i].Reason = name[:63], text
+	}
+	c.Events[0].Message, c.Settings[0].Value = text, text[:200]
+	c.Others.Nodes[0].Node, c.Others.Nodes[0].Pods[1].Name, c.Others.Nodes[0].Pods[1].Reason = name, name, name
+	c.Policies[0].Status.Conditions = []metav1.Condition{ready("False", v1alpha1.ReasonInvalidConfig, text)}
+	return c
+}
 
 // Great is a cluster of that many workloads with two containers each, in a namespace for each 100, but for the first one,
 // which has 500.
 func Great(workloads int) Caches {
-	c := Caches{Cluster: ui.Cluster{At: Now}}
+	c := Caches{Cluster: ui.Cluster{At: Now}, Others: others()}
+	for i := range workloads / 20 {
+		c.Others.Nodes = append(c.Others.Nodes, plain(fmt.Sprintf("worker-%04d", i+1)))
+	}
 	for i := range workloads {
 		namespace := "team-000"
 		if i >= 500 {
@@ -232,7 +262,7 @@ func lively(rec *v1alpha1.AttuneRecommendation) {
 		Prior: []v1alpha1.ContainerResources{{Name: "app", Resources: prior}}, Desired: []v1alpha1.ContainerResources{{Name: "app", Resources: rec.Spec.Containers[0].Target}},
 	}}
 	s.History = []v1alpha1.HistoryEntry{
-		{Timestamp: at(-20 * time.Hour), Pod: rec.Spec.Workload.Name + "-6d4b75cb6d-00001", Container: "app", Resource: "cpu", From: "500m", To: "250m", Method: "InPlace", Result: "Success"},
+		{Timestamp: at(-20 * time.Hour), Pod: rec.Spec.Workload.Name + "-6d4b75cb6d-00001", Container: "app", Resource: "cpu", From: "700m", To: "500m", Method: "InPlace", Result: "Success"},
 		{Timestamp: at(-70 * time.Hour), Pod: rec.Spec.Workload.Name + "-6d4b75cb6d-00002", Container: "app", Resource: "memory", From: "1Gi", To: "600Mi", Method: "InPlace", Result: "Reverted", Reason: "oomkill"},
 	}
 	s.Floors = []v1alpha1.Floor{{Container: "app", Resource: "memory", Amount: resource.MustParse("700Mi"), Reason: "oomkill", LearnedAt: at(-70 * time.Hour)}}

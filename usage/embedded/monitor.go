@@ -139,8 +139,12 @@ func NewMetrics(registry prometheus.Registerer, shared *promsource.Meter) *Metri
 }
 
 // took notes the samples of one answer of a kubelet, and those that were dropped, by reason.
-func (m *Metrics) took(samples int, dropped map[usage.Drop]int) {
-	m.meter.Took(name, samples)
+func (m *Metrics) took(samples []scraped, dropped map[usage.Drop]int) {
+	newest := int64(0)
+	for i := range samples {
+		newest = max(newest, samples[i].At)
+	}
+	m.meter.Took(name, len(samples), newest)
 	for why, n := range dropped {
 		m.dropped.WithLabelValues(name, string(why)).Add(float64(n))
 	}

@@ -229,6 +229,6 @@ func (s *scraper) ask(ctx context.Context, j *job, path string, most int64, body
 	if j.usage && pods == nil {
 		j.haste = s.near(r.high, now)
 	}
-	s.metrics.took(len(r.batch), r.dropped)
+	s.metrics.took(r.batch, r.dropped)
 	return r.clock(path)
 }

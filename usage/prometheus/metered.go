@@ -30,12 +30,24 @@ var _ usage.Source = Metered{}
 // Read implements usage.Source.
 func (m Metered) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
 	began := time.Now()
-	report, err := m.Client.Read(ctx, query, yield)
+	newest := int64(0)
+	report, err := m.Client.Read(ctx, query, func(s usage.Series) {
+		newest = max(newest, lastOf(s.CPU), lastOf(s.Memory))
+		yield(s)
+	})
 	took := time.Since(began)
-	m.Meter.Took(Name, report.Samples)
+	m.Meter.Took(Name, report.Samples, newest)
 	m.Meter.Read(Name, took)
 	m.count("usage", took, err)
 	return report, err
+}
+
+// lastOf is the time of the last sample in Unix milliseconds; 0: there is none.
+func lastOf(samples []usage.Sample) int64 {
+	if len(samples) == 0 {
+		return 0
+	}
+	return samples[len(samples)-1].At
 }
 
 // Throttled returns the fraction, 0 to 1, of CFS periods in which each container of some pods was throttled (see
@@ -114,6 +126,10 @@ type Meter struct {
 	seconds *prometheus.HistogramVec
 	queries *prometheus.HistogramVec
 	errors  *prometheus.CounterVec
+	// newest is in Unix seconds, and latest the same by source in milliseconds, which mutex guards.
+	newest *prometheus.GaugeVec
+	mutex  sync.Mutex
+	latest map[string]int64
 }
 
 // NewMeter registers the metrics. It panics where one of them is registered already.
@@ -135,13 +151,24 @@ func NewMeter(registry prometheus.Registerer) *Meter {
 			Help: "Queries of a Prometheus server that were not answered, by what was asked and the namespace whose policies name the server; empty: it is the operator's own.",
 		}, []string{"namespace", "query_type"}),
 	}
-	registry.MustRegister(m.samples, m.seconds, m.queries, m.errors)
+	m.latest = map[string]int64{}
+	m.newest = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "attune_usage_newest_sample_timestamp_seconds", Help: "Time of the newest usage sample of a source, in Unix seconds.",
+	}, []string{"source"})
+	registry.MustRegister(m.samples, m.seconds, m.queries, m.errors, m.newest)
 	return m
 }
 
-// Took counts samples that a source gave, by the name of the source.
-func (m *Meter) Took(source string, samples int) {
+// Took counts samples that a source gave, by the name of the source. newest is the time of the newest one, in Unix
+// milliseconds; what comes later of the past does not set it back.
+func (m *Meter) Took(source string, samples int, newest int64) {
 	m.samples.WithLabelValues(source).Add(float64(samples))
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if newest > m.latest[source] {
+		m.latest[source] = newest
+		m.newest.WithLabelValues(source).Set(float64(newest) / 1000)
+	}
 }
 
 // Read counts a read of usage from a source.

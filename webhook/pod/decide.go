@@ -55,23 +55,34 @@ type Held struct {
 //     containers.
 //  5. keepClass comes last: what keepRoom gives back can change the class.
 func SeedPod(p *Pod, rec *Recommendation, ns *Namespace, now time.Time) Decision {
-	if d := leave(p, rec, now); d.Reason != "" {
+	d := Decision{}
+	units := sized(p, rec, ns, now, &d)
+	if units == nil {
 		return d
 	}
-	units := unitsOf(p)
-	// Sums of absurd amounts would overflow; the API server will refuse the pod itself, or no node will take it.
-	if !sane(units) {
-		return Decision{Reason: Unreadable, Message: "an amount is beyond any machine"}
-	}
-	recall(p, units, rec, ns)
-	d := Decision{}
-	seedUnits(units, rec.Seed, podview.GenerationOf(p.Metadata.Labels), ns, &d)
-	keepRoom(p, units, ns, &d)
-	keepClass(p, units, ns, &d)
 	note := annotation(units, rec)
 	d.Patch = patch(p, units, note)
 	d.Reason = outcome(note, &d)
 	return d
+}
+
+// sized returns the containers with the sizes that they are to have. It returns nil where the pod is not sized at all, with
+// the reason in the decision.
+func sized(p *Pod, rec *Recommendation, ns *Namespace, now time.Time, d *Decision) []unit {
+	if *d = leave(p, rec, now); d.Reason != "" {
+		return nil
+	}
+	units := unitsOf(p)
+	// Sums of absurd amounts would overflow; the API server will refuse the pod itself, or no node will take it.
+	if !sane(units) {
+		*d = Decision{Reason: Unreadable, Message: "an amount is beyond any machine"}
+		return nil
+	}
+	recall(p, units, rec, ns)
+	seedUnits(units, rec.Seed, podview.GenerationOf(p.Metadata.Labels), ns, d)
+	keepRoom(p, units, ns, d)
+	keepClass(p, units, ns, d)
+	return units
 }
 
 // outcome is Seeded for a pod that was changed. For any other it is the reason of the last hold, which is the one

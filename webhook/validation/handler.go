@@ -84,6 +84,8 @@ func newObject(kind string) client.Object {
 	switch kind {
 	case "AttunePolicy":
 		return &v1alpha1.AttunePolicy{}
+	case "AttuneClusterPolicy":
+		return &v1alpha1.AttuneClusterPolicy{}
 	case "AttuneDefaults":
 		return &v1alpha1.AttuneDefaults{}
 	case "AttuneNamespaceDefaults":
@@ -110,6 +112,8 @@ func specOf(object client.Object) any {
 	switch o := object.(type) {
 	case *v1alpha1.AttunePolicy:
 		return o.Spec
+	case *v1alpha1.AttuneClusterPolicy:
+		return o.Spec
 	case *v1alpha1.AttuneDefaults:
 		return o.Spec
 	case *v1alpha1.AttuneNamespaceDefaults:
@@ -131,6 +135,9 @@ func (h *Handler) env(ctx context.Context, object client.Object) (Env, error) {
 	}
 	if found {
 		env.Cluster = cluster
+	}
+	if object.GetNamespace() == "" {
+		return env, nil // a cluster policy
 	}
 	namespace := &v1alpha1.AttuneNamespaceDefaults{}
 	found, err = h.get(ctx, object.GetNamespace(), namespace)

@@ -1,5 +1,5 @@
-// Package validation is the validating webhook for attune's own objects: AttunePolicy, AttuneDefaults and
-// AttuneNamespaceDefaults. It refuses what the rules in the CRDs cannot: settings that are wrong only together
+// Package validation is the validating webhook for attune's own objects: AttunePolicy, AttuneClusterPolicy,
+// AttuneDefaults and AttuneNamespaceDefaults. It refuses what the rules in the CRDs cannot: settings that are wrong only together
 // with those of another level, time zones, addresses and queries, and usage sources that a namespace may not name.
 //
 // It has no rules of its own. It applies internal/policy, as the operator does before it acts, so that a policy
@@ -40,17 +40,30 @@ type Verdict struct {
 	Warnings []policy.Problem
 }
 
-// Validate judges an AttunePolicy, AttuneDefaults or AttuneNamespaceDefaults; any other object is accepted.
+// Validate judges an AttunePolicy, AttuneClusterPolicy, AttuneDefaults or AttuneNamespaceDefaults; any other object is accepted.
 func Validate(object runtime.Object, env Env) Verdict {
 	switch o := object.(type) {
 	case *v1alpha1.AttunePolicy:
 		return verdict(policy.Policy, env.Cluster, env.Namespace, o, env.Operator)
+	case *v1alpha1.AttuneClusterPolicy:
+		return clusterVerdict(o, env)
 	case *v1alpha1.AttuneNamespaceDefaults:
 		return verdict(policy.Namespace, env.Cluster, o, nil, env.Operator)
 	case *v1alpha1.AttuneDefaults:
 		return verdict(policy.Cluster, o, nil, nil, env.Operator)
 	}
 	return Verdict{}
+}
+
+// clusterVerdict judges a cluster policy over the AttuneDefaults: the defaults of a namespace that do not go with it are
+// reported there.
+func clusterVerdict(o *v1alpha1.AttuneClusterPolicy, env Env) Verdict {
+	p := policy.Instance(o, "", true)
+	v := verdict(policy.LevelOf(p), env.Cluster, nil, p, env.Operator)
+	if _, err := policy.ScopeOf(o, env.Operator.Namespace); err != nil {
+		v.Denied = append(v.Denied, policy.Problem{Fields: []string{"namespaceSelector"}, Levels: []policy.Level{policy.LevelOf(p)}, Sentence: err.Error()})
+	}
+	return v
 }
 
 // verdict separates the problems in which the object's own level takes part from all others. Without this, a
@@ -95,6 +108,8 @@ func bounded(settings *v1alpha1.PolicySettings) error {
 func settingsOf(object client.Object) *v1alpha1.PolicySettings {
 	switch o := object.(type) {
 	case *v1alpha1.AttunePolicy:
+		return &o.Spec.PolicySettings
+	case *v1alpha1.AttuneClusterPolicy:
 		return &o.Spec.PolicySettings
 	case *v1alpha1.AttuneDefaults:
 		return &o.Spec.PolicySettings

@@ -79,3 +79,24 @@ func TestValidate(t *testing.T) {
 		})
 	}
 }
+
+// A cluster policy is judged over the AttuneDefaults alone.
+func TestValidateClusterPolicies(t *testing.T) {
+	judge := func(spec string, cluster *v1alpha1.AttuneDefaults) validation.Verdict {
+		p := &v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: "base"}}
+		require.NoError(t, yaml.UnmarshalStrict([]byte(spec), &p.Spec))
+		return validation.Validate(p, validation.Env{Cluster: cluster, Operator: policy.Operator{SourceNamespaces: []string{"*"}}})
+	}
+	for spec, want := range map[string][]string{
+		`memory: {maxAllowed: 3}`: nil,
+		`{targetRef: {kind: CronJob}, updateStrategy: {type: Auto}, sloGuardrails: [{name: a, query: up, threshold: "1", comparison: "<"}]}`: nil,
+		ownServer:                 {"metricsSource.prometheus has no place in an AttuneClusterPolicy, which has no Secrets of its own: set it in the AttuneDefaults"},
+		`namespaceSelector: {}`:   {"namespaceSelector {} is empty: leave it out to select every namespace, or set matchLabels, e.g. {stage: production}"},
+		`memory: {maxAllowed: 1}`: {"memory.minAllowed 2 (from the AttuneDefaults) must be less than or equal to memory.maxAllowed 1: set memory.minAllowed to 1 or less"},
+	} {
+		assert.Equal(t, want, sentences(judge(spec, clusterDefaults(t, `memory: {minAllowed: 2}`)).Denied), spec)
+	}
+	v := judge(`{}`, clusterDefaults(t, `{cpu: {minAllowed: 2, maxAllowed: 1}}`))
+	assert.Empty(t, v.Denied)
+	assert.Len(t, v.Warnings, 1)
+}

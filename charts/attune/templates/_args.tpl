@@ -87,6 +87,9 @@
 {{- if .Values.node.loadTaint.enabled }}
 - --node-load-taint
 {{- end }}
+{{- if (.Values.bridge).vpa }}
+- --bridge-vpa-role={{ include "attune.name" . }}-bridge-vpa
+{{- end }}
 {{- if eq .Values.usage.source "embedded" }}
 - --scraper-service-account={{ include "attune.scraper" . }}
 {{- if .Values.kubelet.tls.caConfigMap.name }}

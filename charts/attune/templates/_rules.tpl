@@ -12,6 +12,7 @@
 {{- end }}
 - {apiGroups: [apps], resources: [deployments, statefulsets, daemonsets, replicasets], verbs: [list, watch]}
 - {apiGroups: [batch], resources: [jobs, cronjobs], verbs: [list, watch]}
+- {apiGroups: [argoproj.io], resources: [rollouts], verbs: [list, watch]}
 - {apiGroups: [policy], resources: [poddisruptionbudgets], verbs: [list, watch]}
 - {apiGroups: [autoscaling], resources: [horizontalpodautoscalers], verbs: [list, watch]}
 - {apiGroups: [autoscaling.k8s.io], resources: [verticalpodautoscalers], verbs: [list, watch]}

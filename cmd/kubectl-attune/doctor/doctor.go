@@ -4,7 +4,7 @@
 // Its parts:
 //   - seen.go: what is looked at.
 //   - platform.go, rights.go, operator.go, webhook.go: what attune rests on.
-//   - policies.go, neighbours.go: what its policies meet.
+//   - policies.go, neighbours.go, bridge.go: what its policies meet.
 //   - human.go: the answer for people.
 //
 // A check is never ok because something could not be read: it is unknown then.
@@ -147,7 +147,7 @@ var checks = []struct {
 	{"kubernetes", kubernetes}, {"kubelets", kubelets}, {"crds", crds}, {"rights", rights}, {"operator", operator},
 	{"webhook", webhook}, {"certificate", certificate}, {"endpoints", endpoints},
 	{"policies", policies}, {"usage", usage}, {"namespaces", namespaces},
-	{"vpa", verticalAutoscalers}, {"hpa", horizontalAutoscalers}, {"quota", quotas}, {"engines", engines},
+	{"vpa", verticalAutoscalers}, {"bridge", published}, {"hpa", horizontalAutoscalers}, {"quota", quotas}, {"engines", engines},
 }
 
 // Examine judges what was seen.

@@ -78,8 +78,8 @@ func TestDefinitions(t *testing.T) {
 	}
 	assert.Equal(t, OK, level(t, seen(all...), "crds"))
 	assert.Equal(t, Problem, level(t, seen(append(all, crd("tuners.attune.io", "chart"))...), "crds"))
-	assert.Equal(t, Problem, level(t, seen(all[:4]...), "crds"))
-	assert.Equal(t, Warning, level(t, seen(append(all[:4:4], crd(all[4].Name, ""))...), "crds"))
+	assert.Equal(t, Problem, level(t, seen(all[:5]...), "crds"))
+	assert.Equal(t, Warning, level(t, seen(append(all[:5:5], crd(all[5].Name, ""))...), "crds"))
 }
 
 // leading is a lease that a replica renewed so long ago.
@@ -180,7 +180,7 @@ func TestPolicyEngines(t *testing.T) {
 	}
 }
 
-func policy(name, reason string, age time.Duration) v1alpha1.AttunePolicy {
+func policyIn(name, reason string, age time.Duration) v1alpha1.AttunePolicy {
 	p := v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, CreationTimestamp: metav1.NewTime(now.Add(-age))}}
 	if reason != "" {
 		status := metav1.ConditionFalse
@@ -207,13 +207,13 @@ func TestPoliciesAndTheirUsage(t *testing.T) {
 		{"", time.Hour, Problem, OK},
 		{"", time.Minute, OK, OK},
 	} {
-		seen := &Seen{Scope: Scope{Now: now}, Policies: Read[v1alpha1.AttunePolicy]{Value: []v1alpha1.AttunePolicy{policy("api", c.reason, c.age)}}}
+		seen := &Seen{Scope: Scope{Now: now}, Policies: Read[v1alpha1.AttunePolicy]{Value: []v1alpha1.AttunePolicy{policyIn("api", c.reason, c.age)}}}
 		assert.Equal(t, c.policies, level(t, seen, "policies"), c.reason)
 		assert.Equal(t, c.used, level(t, seen, "usage"), c.reason)
 	}
 	assert.Equal(t, Warning, level(t, &Seen{}, "policies"))
 	assert.Equal(t, OK, level(t, &Seen{}, "usage"), "there is nothing to measure for")
-	stale := &Seen{Policies: Read[v1alpha1.AttunePolicy]{Value: []v1alpha1.AttunePolicy{policy("api", v1alpha1.ReasonMonitoring, 0)}},
+	stale := &Seen{Policies: Read[v1alpha1.AttunePolicy]{Value: []v1alpha1.AttunePolicy{policyIn("api", v1alpha1.ReasonMonitoring, 0)}},
 		Recommendations: Read[v1alpha1.AttuneRecommendation]{Value: []v1alpha1.AttuneRecommendation{{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop"},
 			Spec: v1alpha1.AttuneRecommendationSpec{Workload: v1alpha1.WorkloadRef{Kind: "Deployment", Name: "web"}, Policy: v1alpha1.PolicyRef{Name: "api"},
@@ -226,7 +226,7 @@ func TestPoliciesAndTheirUsage(t *testing.T) {
 func TestFindingsOfStatusAreTheDoctorsToo(t *testing.T) {
 	for _, reason := range []string{v1alpha1.ReasonMonitoring, v1alpha1.ReasonPaused, v1alpha1.ReasonInvalidConfig, v1alpha1.ReasonStaleData, v1alpha1.ReasonInsufficientData, ""} {
 		for _, degraded := range []bool{false, true} {
-			p := policy("api", reason, time.Hour)
+			p := policyIn("api", reason, time.Hour)
 			if degraded {
 				p.Status.Conditions = append(p.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: "TooManyReverts", Message: "3 of 4 resizes were reverted"})
 			}
@@ -239,7 +239,7 @@ func TestFindingsOfStatusAreTheDoctorsToo(t *testing.T) {
 			}), reason)
 		}
 	}
-	unknown := policy("api", v1alpha1.ReasonMonitoring, time.Hour)
+	unknown := policyIn("api", v1alpha1.ReasonMonitoring, time.Hour)
 	unknown.Status.Conditions[0].Status = metav1.ConditionUnknown
 	assert.Equal(t, Problem, level(t, &Seen{Scope: Scope{Now: now}, Policies: Read[v1alpha1.AttunePolicy]{Value: []v1alpha1.AttunePolicy{unknown}}}, "policies"))
 }
@@ -319,7 +319,7 @@ func TestWhatIsNotReadIsUnknown(t *testing.T) {
 func TestACheckHasABound(t *testing.T) {
 	var many []v1alpha1.AttunePolicy
 	for i := range 40 {
-		many = append(many, policy(fmt.Sprint("p", i), v1alpha1.ReasonInvalidConfig, time.Hour))
+		many = append(many, policyIn(fmt.Sprint("p", i), v1alpha1.ReasonInvalidConfig, time.Hour))
 	}
 	results := of(&Seen{Policies: Read[v1alpha1.AttunePolicy]{Value: many}}, "policies")
 	require.Len(t, results, most+1)
@@ -354,4 +354,33 @@ func TestEveryGrantHasItsOwnRole(t *testing.T) {
 			of[role] = its
 		}
 	}
+}
+
+// Namespaces that a cluster policy selects are one finding, however many of them are not labelled.
+func TestNamespacesOfAClusterPolicy(t *testing.T) {
+	p := v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: "base"}}
+	p.Status.Mode = v1alpha1.UpdateAuto
+	p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring}}
+	namespace := func(name string, labelled bool) corev1.Namespace {
+		of := corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if labelled {
+			of.Labels = map[string]string{v1alpha1.InjectLabel: v1alpha1.InjectEnabled}
+		}
+		return of
+	}
+	seen := &Seen{Scope: Scope{Operator: "attune-system"}, ClusterPolicies: []v1alpha1.AttuneClusterPolicy{p}}
+	seen.Namespaces.Value = []corev1.Namespace{namespace("attune-system", false), namespace("kube-system", false), namespace("shop", true)}
+	assert.Equal(t, OK, level(t, seen, "namespaces"), "the excluded ones need no label")
+	assert.Equal(t, OK, level(t, seen, "policies"), "a cluster policy is one")
+
+	seen.Namespaces.Value = append(seen.Namespaces.Value, namespace("bank", false), namespace("depot", false))
+	results := of(seen, "namespaces")
+	require.Len(t, results, 1)
+	assert.Equal(t, Warning, results[0].Result)
+	assert.Equal(t, "policy AttuneClusterPolicy/base sizes new pods, and selects namespaces bank, depot without the label attune.io/inject=enabled: pods are created there as their template says", results[0].Sentence)
+
+	seen.ClusterPolicies[0].Status.Mode = v1alpha1.UpdateRecommend
+	assert.Equal(t, OK, level(t, seen, "namespaces"))
+	seen.ClusterPolicies[0].Status.Conditions[0].Status, seen.ClusterPolicies[0].Status.Conditions[0].Reason = metav1.ConditionFalse, v1alpha1.ReasonInvalidConfig
+	assert.Equal(t, Problem, level(t, seen, "policies"))
 }

@@ -11,6 +11,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/constraint"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -45,7 +46,7 @@ func verticalAutoscalers(seen *Seen, f *findings) {
 			}
 			if rec.Mode == v1alpha1.UpdateObserve || rec.Mode == v1alpha1.UpdateRecommend {
 				f.add(OK, "", "VerticalPodAutoscaler %s goes on sizing %s in namespace %s, for which policy %s is in mode %s: switch updateStrategy.type of the policy before the VerticalPodAutoscaler is stopped",
-					vpa.GetName(), w, w.Namespace, rec.Policy.Name, rec.Mode)
+					vpa.GetName(), w, w.Namespace, policy.NameOf(rec.Policy), rec.Mode)
 				continue
 			}
 			f.add(Warning, "kubectl patch verticalpodautoscaler "+vpa.GetName()+" --namespace "+w.Namespace+` --type merge --patch '{"spec":{"updatePolicy":{"updateMode":"Off"}}}'`,

@@ -65,7 +65,7 @@ func kubelets(seen *Seen, f *findings) {
 }
 
 // ours are attune's CustomResourceDefinitions, chart the label that its chart gives them.
-var ours = []string{"attunedefaults", "attunenamespacedefaults", "attunepolicies", "attunerecommendations"}
+var ours = []string{"attuneclusterpolicies", "attunedefaults", "attunenamespacedefaults", "attunepolicies", "attunerecommendations"}
 
 const chartLabel = "attune.io/crds"
 

@@ -8,6 +8,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/held"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 )
 
@@ -19,27 +20,49 @@ func policies(seen *Seen, f *findings) {
 	if f.unreadable("AttunePolicies", seen.Policies.Err) {
 		return
 	}
-	for i := range seen.Policies.Value {
-		p := &seen.Policies.Value[i]
+	all := seen.policies()
+	for _, p := range all {
 		ready := held.ReadinessOf(p, seen.Now)
 		status := "kubectl attune status --namespace " + p.Namespace
+		if policy.OfCluster(p) {
+			status = "kubectl attune status --all-namespaces"
+		}
 		degraded := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDegraded)
 		if degraded != nil && degraded.Status == metav1.ConditionTrue {
-			f.add(Problem, status, "policy %s/%s is degraded, %s: %s", p.Namespace, p.Name, degraded.Reason, degraded.Message)
+			f.add(Problem, status, "policy %s is degraded, %s: %s", named(p), degraded.Reason, degraded.Message)
 		}
 		switch {
 		case !ready.NeedsPerson || slices.Contains(usageReasons, ready.Reason):
 		case ready.Ready == string(metav1.ConditionUnknown) && seen.Now.Sub(p.CreationTimestamp.Time) > held.UnseenGrace:
 			f.add(Problem, "kubectl logs --selector "+Selector+"="+SelectorValue+" --namespace "+seen.Scope.Operator,
-				"the operator has not looked at policy %s/%s since it was made", p.Namespace, p.Name)
+				"the operator has not looked at policy %s since it was made", named(p))
 		case ready.Ready == string(metav1.ConditionFalse) && ready.Reason != v1alpha1.ReasonPaused:
-			f.add(Problem, status, "policy %s/%s is not ready, %s: %s", p.Namespace, p.Name, ready.Reason, ready.Message)
+			f.add(Problem, status, "policy %s is not ready, %s: %s", named(p), ready.Reason, ready.Message)
 		}
 	}
-	if len(seen.Policies.Value) == 0 {
+	if len(all) == 0 {
 		f.add(Warning, "kubectl apply --filename policy.yaml", "there is no AttunePolicy in %s: attune does nothing there", seen.named())
 	}
-	f.fine("all %d policies can be used", len(seen.Policies.Value))
+	f.fine("all %d policies can be used", len(all))
+}
+
+// policies returns those of the scope, and the cluster policies.
+func (s *Seen) policies() (all []*v1alpha1.AttunePolicy) {
+	for i := range s.Policies.Value {
+		all = append(all, &s.Policies.Value[i])
+	}
+	for i := range s.ClusterPolicies {
+		all = append(all, policy.AsPolicy(&s.ClusterPolicies[i]))
+	}
+	return all
+}
+
+// named is how a finding names a policy.
+func named(p *v1alpha1.AttunePolicy) string {
+	if policy.OfCluster(p) {
+		return p.Name
+	}
+	return p.Namespace + "/" + p.Name
 }
 
 // usage looks whether usage is measured, by the conditions of policies and the holds of recommendations.
@@ -49,8 +72,8 @@ func usage(seen *Seen, f *findings) {
 		return
 	}
 	stale := map[string]bool{}
-	for i := range seen.Policies.Value {
-		p := &seen.Policies.Value[i]
+	all := seen.policies()
+	for _, p := range all {
 		ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
 		if ready == nil || ready.Status != metav1.ConditionFalse || !slices.Contains(usageReasons, ready.Reason) {
 			continue
@@ -59,19 +82,23 @@ func usage(seen *Seen, f *findings) {
 		if ready.Reason == v1alpha1.ReasonInsufficientData {
 			level = Warning
 		}
-		stale[p.Namespace+"/"+p.Name] = true
-		f.add(level, "kubectl describe attunepolicy "+p.Name+" --namespace "+p.Namespace, "policy %s/%s has no usage to rest on, %s: %s", p.Namespace, p.Name, ready.Reason, ready.Message)
+		stale[named(p)] = true
+		describe := "kubectl describe attunepolicy " + p.Name + " --namespace " + p.Namespace
+		if name, ok := policy.ClusterName(p.Name); ok {
+			describe = "kubectl describe attuneclusterpolicy " + name
+		}
+		f.add(level, describe, "policy %s has no usage to rest on, %s: %s", named(p), ready.Reason, ready.Message)
 	}
 	for i := range seen.Recommendations.Value {
 		rec := &seen.Recommendations.Value[i]
 		hold := staleHold(rec)
-		if hold == nil || stale[rec.Namespace+"/"+rec.Spec.Policy.Name] {
+		if hold == nil || stale[rec.Namespace+"/"+policy.NameOf(rec.Spec.Policy)] || stale[policy.NameOf(rec.Spec.Policy)] {
 			continue
 		}
 		id := workload.IdentityOf(rec)
 		f.add(Warning, "kubectl attune explain "+reference(id), "usage of %s in namespace %s is not fresh: %s", id, id.Namespace, hold.Message)
 	}
-	if len(seen.Policies.Value) == 0 {
+	if len(all) == 0 {
 		f.fine("without a policy no usage is needed")
 	}
 	f.fine("usage is fresh under every policy")
@@ -108,6 +135,9 @@ func namespaces(seen *Seen, f *findings) {
 			seeding[p.Namespace] = p.Name
 		}
 	}
+	for _, p := range seen.ClusterPolicies {
+		unlabelled(seen, f, &p, any)
+	}
 	for i := range seen.Namespaces.Value {
 		ns := &seen.Namespaces.Value[i]
 		labelled := ns.Labels[v1alpha1.InjectLabel] == v1alpha1.InjectEnabled
@@ -121,6 +151,28 @@ func namespaces(seen *Seen, f *findings) {
 		}
 	}
 	f.fine("namespaces are labelled where policies size new pods")
+}
+
+// unlabelled looks whether the namespaces that a cluster policy selects are labelled, and notes them as having a policy. It
+// is one finding, however many there are.
+func unlabelled(seen *Seen, f *findings, p *v1alpha1.AttuneClusterPolicy, selected map[string]bool) {
+	scope, _ := policy.ScopeOf(p, seen.Scope.Operator)
+	var missing []string
+	for i := range seen.Namespaces.Value {
+		ns := &seen.Namespaces.Value[i]
+		if !scope.Selects(ns.Name, ns.Labels) {
+			continue
+		}
+		selected[ns.Name] = true
+		if ns.Labels[v1alpha1.InjectLabel] != v1alpha1.InjectEnabled {
+			missing = append(missing, ns.Name)
+		}
+	}
+	if len(missing) > 0 && seeds(p.Status.Mode) {
+		f.add(Warning, "kubectl label namespace "+missing[0]+" "+v1alpha1.InjectLabel+"="+v1alpha1.InjectEnabled,
+			"policy %s sizes new pods, and selects %s without the label %s=%s: pods are created there as their template says",
+			policy.InstanceName(p.Name), listed("namespace", missing), v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
+	}
 }
 
 // seeds reports whether new pods are sized in a mode.

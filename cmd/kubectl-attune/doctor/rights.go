@@ -50,6 +50,7 @@ func Needed(s Scope) (all []Right) {
 	add(forAll, list, group, s.Namespace, "attunepolicies", "attunerecommendations")
 	add(forSettings, get, group, s.Namespace, "attunepolicies", "attunenamespacedefaults")
 	add(forSettings, get, group, "", "attunedefaults")
+	add(forSettings, list, group, "", "attuneclusterpolicies")
 	add(forTemplates, list, "apps", s.Namespace, apps...)
 	add(forTemplates, list, "batch", s.Namespace, batch...)
 	add(forPods, list, "", s.Namespace, "pods")

@@ -57,6 +57,8 @@ type Seen struct {
 	// Policies and Recommendations of the scope.
 	Policies        Read[v1alpha1.AttunePolicy]
 	Recommendations Read[v1alpha1.AttuneRecommendation]
+	// ClusterPolicies of the cluster; none where they may not be read, or the API server does not serve them.
+	ClusterPolicies []v1alpha1.AttuneClusterPolicy
 	// Namespaces of the scope.
 	Namespaces Read[corev1.Namespace]
 	// Neighbours are other objects of the scope.

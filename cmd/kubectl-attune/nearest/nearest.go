@@ -42,6 +42,8 @@ func Why(w workload.Workload, policies []v1alpha1.AttunePolicy) string {
 func state(p *v1alpha1.AttunePolicy) string {
 	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
+	case policy.OfCluster(p):
+		return "the operator has not looked at the workload yet; kubectl attune status -A shows the policy"
 	case ready == nil:
 		return "the operator has not looked at the policy yet"
 	case ready.Status == metav1.ConditionTrue:
@@ -70,7 +72,7 @@ func missOf(p *v1alpha1.AttunePolicy, w workload.Workload) miss {
 	ref := p.Spec.TargetRef
 	m := miss{policy: p.Name}
 	switch {
-	case ref.Kind != w.Kind:
+	case ref.Kind != "" && ref.Kind != w.Kind:
 		m.far, m.why = otherKind, "is about workloads of kind "+string(ref.Kind)
 		return m
 	case ref.Name != "" && ref.Name != w.Name:

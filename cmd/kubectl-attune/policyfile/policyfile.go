@@ -20,6 +20,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/strict"
+	"attune.io/attune/internal/policy"
 )
 
 // Documents holds the objects of a file.
@@ -92,6 +93,8 @@ func (d *Documents) addKind(kind string, text []byte) error {
 	switch kind {
 	case "AttunePolicy":
 		return once(&d.Policy, kind, text)
+	case "AttuneClusterPolicy":
+		return d.clusterPolicy(kind, text)
 	case "AttuneNamespaceDefaults":
 		if err := once(&d.Namespace, kind, text); err != nil {
 			return err
@@ -103,7 +106,20 @@ func (d *Documents) addKind(kind string, text []byte) error {
 		}
 		return namedDefault(kind, d.Cluster.Name)
 	}
-	return fmt.Errorf("kind %q has no place here: use AttunePolicy, with AttuneNamespaceDefaults and AttuneDefaults beside it where there are any", kind)
+	return fmt.Errorf("kind %q has no place here: use AttunePolicy or AttuneClusterPolicy, with AttuneNamespaceDefaults and AttuneDefaults beside it where there are any", kind)
+}
+
+// clusterPolicy takes a cluster policy for the policy of any namespace that it selects.
+func (d *Documents) clusterPolicy(kind string, text []byte) error {
+	var of *v1alpha1.AttuneClusterPolicy
+	if d.Policy != nil {
+		return errors.New("it holds two policies: keep one AttunePolicy or AttuneClusterPolicy")
+	}
+	if err := once(&of, kind, text); err != nil {
+		return err
+	}
+	d.Policy = policy.Instance(of, "", true)
+	return nil
 }
 
 // once decodes a document of a kind that a file may have once.

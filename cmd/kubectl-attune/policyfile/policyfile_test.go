@@ -119,7 +119,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		"empty":             {"", "it holds no AttunePolicy: add a document with apiVersion attune.io/v1alpha1 and kind AttunePolicy"},
 		"defaults alone":    {defaults + "metadata: {name: default}", "it holds no AttunePolicy: add a document with apiVersion attune.io/v1alpha1 and kind AttunePolicy"},
 		"another group":     {"apiVersion: v1\nkind: ConfigMap", `apiVersion "v1" is not attune's: write attune.io/v1alpha1`},
-		"another kind":      {"apiVersion: attune.io/v1alpha1\nkind: AttuneRecommendation", `kind "AttuneRecommendation" has no place here: use AttunePolicy, with AttuneNamespaceDefaults and AttuneDefaults beside it where there are any`},
+		"another kind":      {"apiVersion: attune.io/v1alpha1\nkind: AttuneRecommendation", `kind "AttuneRecommendation" has no place here: use AttunePolicy or AttuneClusterPolicy, with AttuneNamespaceDefaults and AttuneDefaults beside it where there are any`},
 		"two policies":      {policyHead + "---\n" + policyHead, "document 2: it is a second AttunePolicy: leave one of them"},
 		"defaults' name":    {policyHead + defaults + "metadata: {name: mine}", `document 2: AttuneDefaults metadata.name "mine" is not read: only the object named default is`},
 		"defaults' mistake": {policyHead + defaults + "metadata: {name: default}\nspec: {weight: 1}", "document 2: spec.weight is no field: spec has adaptive, costPricing, cpu, excludedContainers, memory, metricsSource, node, paused, sloGuardrails, strategy, updateStrategy"},

@@ -91,7 +91,7 @@ var passed = []string{
 }
 
 // own is the policy of this side. A browser obeys it beside the leader's: whatever answers at that port, no script runs.
-const own = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const own = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // Handler forwards GET and HEAD of pages, most at a time, and answers 429 where mostWaiting wait already. It refuses hosts
 // that are not loopback, and what pages of other origins ask.

@@ -39,6 +39,7 @@ func TestHandler(t *testing.T) {
 	w := ask(h, http.MethodGet, "127.0.0.1:9090", "/ui/ns/shop?page=2")
 	assert.Equal(t, http.StatusOK, w.Code)
 	assert.Equal(t, "page /ui/ns/shop?page=2", w.Body.String())
+	assert.Contains(t, own, "form-action 'self'", "the search is sent to this side")
 	assert.Equal(t, []string{own, "default-src 'none'"}, w.Header().Values("Content-Security-Policy"))
 	assert.Equal(t, "text/html", w.Header().Get("Content-Type"))
 	assert.Empty(t, w.Header().Get("Set-Cookie"))

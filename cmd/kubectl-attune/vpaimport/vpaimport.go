@@ -78,11 +78,7 @@ func Target(object *unstructured.Unstructured) (workload.Identity, bool) {
 func target(namespace, apiVersion, kind, name string) (workload.Identity, bool) {
 	group := schema.FromAPIVersionAndKind(apiVersion, kind).Group
 	known := v1alpha1.WorkloadKind(kind)
-	wanted := "apps"
-	if known == v1alpha1.KindJob || known == v1alpha1.KindCronJob {
-		wanted = "batch"
-	}
-	if name == "" || !slices.Contains(workload.Kinds, known) || group != "" && group != wanted && group != "extensions" {
+	if name == "" || !slices.Contains(workload.Kinds, known) || group != "" && group != workload.GroupKindOf(known).Group && group != "extensions" {
 		return workload.Identity{}, false
 	}
 	return workload.Identity{Kind: known, Namespace: namespace, Name: name}, true

@@ -18,6 +18,7 @@ var Kinds = map[v1alpha1.WorkloadKind][]string{
 	v1alpha1.KindReplicaSet:  {"replicaset", "replicasets", "rs", "replicasets.apps", "replicaset.apps"},
 	v1alpha1.KindJob:         {"job", "jobs", "jobs.batch", "job.batch"},
 	v1alpha1.KindCronJob:     {"cronjob", "cronjobs", "cj", "cronjobs.batch", "cronjob.batch"},
+	v1alpha1.KindRollout:     {"rollout", "rollouts", "ro", "rollouts.argoproj.io", "rollout.argoproj.io"},
 }
 
 // Parse parses KIND/NAME, such as deploy/web. Upper and lower case of the kind do not matter.
@@ -36,7 +37,7 @@ func Parse(argument, namespace string) (workload.Identity, error) {
 }
 
 // Sized are the kinds, for sentences.
-const Sized = "deployment, statefulset, daemonset, replicaset, job or cronjob"
+const Sized = "deployment, statefulset, daemonset, replicaset, job, cronjob or rollout"
 
 // Kind returns the kind of a name that kubectl accepts. Upper and lower case do not matter.
 func Kind(spelled string) (v1alpha1.WorkloadKind, bool) {

@@ -192,7 +192,10 @@ func kind() *unstructured.Unstructured {
 	return u
 }
 
-// watch tells of every change of what VPAs want. Their status moves by the minute.
+// HasVPAs reports whether the cluster serves VPAs, as far as is known.
+func (l *Lookup) HasVPAs() bool { return l.vpas.Load() }
+
+// watch tells of every change of what VPAs want. Their status moves by the minute. The operator's own hold nothing.
 func (l *Lookup) watch(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -203,8 +206,8 @@ func (l *Lookup) watch(ctx context.Context) (bool, error) {
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: l.tell,
 		UpdateFunc: func(before, after any) {
-			if !equality.Semantic.DeepEqual(specOf(before), specOf(after)) {
-				l.tell(after)
+			if !equality.Semantic.DeepEqual(specOf(before), specOf(after)) && !(ours(before) && ours(after)) {
+				l.tellAny(after)
 			}
 		},
 		DeleteFunc: l.tell,
@@ -219,8 +222,20 @@ func specOf(object any) any {
 	return nil
 }
 
-// tell takes a VPA, or the tombstone of one whose end was missed.
+func ours(object any) bool {
+	u, ok := object.(*unstructured.Unstructured)
+	return ok && autoscale.Ours(u)
+}
+
+// tell tells of a VPA that came or went, unless it is the operator's own.
 func (l *Lookup) tell(object any) {
+	if !ours(object) {
+		l.tellAny(object)
+	}
+}
+
+// tellAny takes a VPA, or the tombstone of one whose end was missed.
+func (l *Lookup) tellAny(object any) {
 	if key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
 		namespace, _, _ := toolscache.SplitMetaNamespaceKey(key)
 		l.Changed(namespace)

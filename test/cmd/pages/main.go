@@ -18,7 +18,7 @@ func main() {
 	for _, c := range []struct {
 		name   string
 		caches made.Caches
-	}{{"small", made.Small()}, {"sourceless", made.Sourceless()}, {"hostile", made.Hostile()}, {"empty", made.Empty()}, {"great", made.Great(5000)}} {
+	}{{"small", made.Small()}, {"sourceless", made.Sourceless()}, {"hostile", made.Hostile()}, {"empty", made.Empty()}, {"long", made.Long()}, {"great", made.Great(5000)}} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -180,15 +181,22 @@ func (r *subresource) Update(ctx context.Context, o client.Object, _ ...client.S
 	return r.call(ctx, "update/"+r.name, o, true, "", func() error { return r.Server.update(o, part(r.name)) })
 }
 
-func (r *subresource) Patch(ctx context.Context, o client.Object, p client.Patch, _ ...client.SubResourcePatchOption) error {
+func (r *subresource) Patch(ctx context.Context, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
 	if r.name == "resize" {
 		data, err := p.Data(o)
 		if err != nil {
 			return err
 		}
-		return r.call(ctx, "patch/resize", o, true, string(data), func() error { return r.Server.resize(o.(*corev1.Pod), p) })
+		return r.call(ctx, "patch/resize", o, true, string(data), func() error { return r.Server.resize(o.(*corev1.Pod), p, r.manager(options)) })
 	}
 	return r.call(ctx, "patch/"+r.name, o, true, "", func() error { return r.Server.patch(o, p, part(r.name)) })
+}
+
+// manager is who a write is noted as: the one that it names, or else who writes.
+func (r *subresource) manager(options []client.SubResourcePatchOption) string {
+	of := &client.SubResourcePatchOptions{}
+	of.ApplyOptions(options)
+	return cmp.Or(of.FieldManager, r.Actor)
 }
 
 func (r *subresource) Apply(context.Context, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {

@@ -62,6 +62,7 @@ var served = []struct {
 	{&autoscalingv2.HorizontalPodAutoscaler{}, autoscalingv2.SchemeGroupVersion, "horizontalpodautoscalers", false, true, false},
 	{&schedulingv1.PriorityClass{}, schedulingv1.SchemeGroupVersion, "priorityclasses", true, false, false},
 	{&v1alpha1.AttunePolicy{}, v1alpha1.GroupVersion, "attunepolicies", false, true, true},
+	{&v1alpha1.AttuneClusterPolicy{}, v1alpha1.GroupVersion, "attuneclusterpolicies", true, true, true},
 	{&v1alpha1.AttuneRecommendation{}, v1alpha1.GroupVersion, "attunerecommendations", false, true, true},
 	{&v1alpha1.AttuneDefaults{}, v1alpha1.GroupVersion, "attunedefaults", true, false, true},
 	{&v1alpha1.AttuneNamespaceDefaults{}, v1alpha1.GroupVersion, "attunenamespacedefaults", false, false, true},

@@ -66,7 +66,7 @@ func systemMeta(o, stored client.Object) {
 	o.SetDeletionTimestamp(stored.GetDeletionTimestamp())
 	o.SetDeletionGracePeriodSeconds(stored.GetDeletionGracePeriodSeconds())
 	o.SetGenerateName(stored.GetGenerateName())
-	o.SetManagedFields(nil)
+	o.SetManagedFields(stored.GetManagedFields())
 }
 
 // setItems fills a list; the items are copied unless they are shared.

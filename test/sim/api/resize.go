@@ -15,7 +15,7 @@ import (
 )
 
 // resize is a patch of pods/resize: everything but sizes stays as it is.
-func (s *Server) resize(o *corev1.Pod, p client.Patch) error {
+func (s *Server) resize(o *corev1.Pod, p client.Patch, manager string) error {
 	k := s.kinds[podType]
 	if s.NoResize {
 		return apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", k.group(), o.Name, "", 0, false)
@@ -43,6 +43,7 @@ func (s *Server) resize(o *corev1.Pod, p client.Patch) error {
 	if err := s.admitResize(stored, next); err != nil {
 		return err
 	}
+	next.ManagedFields = s.managed(stored, next, manager)
 	return s.put(k, stored, next, o)
 }
 

@@ -35,7 +35,7 @@ func TestAlertsAreWhole(t *testing.T) {
 	require.NoError(t, err)
 	home := regexp.MustCompile(`(?m)^home: (.*)$`).FindStringSubmatch(string(about))
 	require.NotNil(t, home)
-	operator := readExposed(t)
+	operator := known(t)
 	for _, rule := range alerts(t) {
 		t.Run(rule.Alert, func(t *testing.T) {
 			assert.Positive(t, rule.For)
@@ -85,6 +85,11 @@ attune_admission_duration_seconds_bucket{le="0.1"} 0+35x360
 attune_admission_duration_seconds_bucket{le="1"} 0+35x360
 attune_admission_duration_seconds_bucket{le="+Inf"} 0+35x360
 attune_admission_duration_seconds_count 0+35x360
+apiserver_admission_webhook_fail_open_count{name="pods.attune.io"} 0x100 2x259
+apiserver_admission_webhook_rejection_count{name="settings.attune.io",error_type="calling_webhook_error"} 0x60 1x299
+apiserver_admission_webhook_rejection_count{name="settings.attune.io",error_type="no_error"} 0+1x360
+attune_certificate_expiry_timestamp_seconds{certificate="webhook"} 2592000x360
+attune_certificate_expiry_timestamp_seconds{certificate="metrics"} 315360000x360
 attune_webhook_dropped_total{reason="Busy"} 0x100 4x259
 attune_webhook_dropped_total{reason="Slow"} 0+0.5x360
 attune_connections_dropped_total{port="metrics"} 0+0.5x360
@@ -96,6 +101,7 @@ attune_prometheus_query_duration_seconds_count{query_type="usage"} 0+4x360
 attune_prometheus_query_errors_total{query_type="usage"} 0x60 3x299
 attune_prometheus_query_errors_total{namespace="shop",query_type="slo"} 0+1x360
 attune_confidence{namespace="shop",kind="Deployment",workload="web",container="app"} 0.9x360
+attune_pods{namespace="shop"} 3x360
 attune_usage_near_left 0x90 4x10 0x259
 attune_resize_total{namespace="shop",kind="Deployment",workload="web",resource="cpu",result="success"} 0+0.5x360
 attune_resize_total{namespace="shop",kind="Deployment",workload="web",resource="memory",result="failed"} 0x100 3x100 4x158
@@ -153,6 +159,16 @@ attune_admission_duration_seconds_bucket{le="0.1"} 9x360
 attune_admission_duration_seconds_bucket{le="1"} 9x360
 attune_admission_duration_seconds_bucket{le="+Inf"} 9x360
 attune_admission_duration_seconds_count 9x360`},
+	{name: "the API server trusts another authority", fires: "AttuneWebhookUnreachable", of: map[string]string{"name": "pods.attune.io"},
+		series: `apiserver_admission_webhook_fail_open_count{name="pods.attune.io"} 0+1x360`},
+	{name: "policies cannot be written", fires: "AttuneWebhookUnreachable", of: map[string]string{"name": "settings.attune.io"},
+		series: `apiserver_admission_webhook_rejection_count{name="settings.attune.io",error_type="calling_webhook_error"} 0+0.2x360`},
+	{name: "a replica's certificate is not renewed", fires: "AttuneCertificateExpires", of: map[string]string{"certificate": "webhook"}, series: `
+attune_certificate_expiry_timestamp_seconds{certificate="webhook",instance="b"} 604800x360`},
+	{name: "a certificate is renewed late", series: `
+attune_certificate_expiry_timestamp_seconds{certificate="webhook"} 604800x30 8000000x329`},
+	{name: "a certificate ends", fires: "AttuneCertificateExpired", of: map[string]string{"certificate": "webhook"}, series: `
+attune_certificate_expiry_timestamp_seconds{certificate="webhook"} 100x360`},
 	{name: "a flood of the webhook", fires: "AttuneCallersTurnedAway", of: map[string]string{"reason": "Busy"}, series: `attune_webhook_dropped_total{reason="Busy"} 0+2x360`},
 	{name: "a flood of the metrics", fires: "AttuneCallersTurnedAway", of: map[string]string{"port": "metrics"}, series: `attune_connections_dropped_total{port="metrics"} 0+2x360`},
 	{name: "a certificate that is not there", fires: "AttuneCertificateUnreadable", series: `certwatcher_read_certificate_errors_total 0x100 0+6x259`},
@@ -160,7 +176,14 @@ attune_admission_duration_seconds_count 9x360`},
 	{name: "samples stop for some minutes", series: `attune_usage_samples_total{source="embedded"} 0+600x60 36000x25 36600+600x273`},
 	{name: "samples at the longest interval", series: slowly(10)},
 	{name: "there never was a sample", fires: "AttuneUsageStale", gone: []string{"attune_usage_samples_total"}},
-	{name: "no sample and nothing to size", gone: []string{"attune_usage_samples_total", "attune_confidence"}},
+	{name: "a Prometheus server has nothing to say, since no pod runs", series: `
+attune_usage_samples_total{source="embedded"} _x360
+attune_usage_samples_total{source="prometheus"} 0+600x60 36000x299
+attune_pods{namespace="shop"} 3x60 0x299`},
+	{name: "pods run again after a long time", series: `
+attune_usage_samples_total{source="embedded"} 0x120 0+600x239
+attune_pods{namespace="shop"} 0x100 3x259`},
+	{name: "no sample and nothing to size", gone: []string{"attune_usage_samples_total", "attune_confidence", "attune_pods"}},
 	{name: "a tenth of the kubelets fails", fires: "AttuneUsageSourceFailing", series: `attune_kubelet_scrapes_total{result="failed"} 0+1.2x360`},
 	{name: "the server fails", fires: "AttuneUsageSourceFailing", series: `attune_prometheus_query_errors_total{query_type="usage"} 0+4x360`},
 	{name: "pods without room", fires: "AttunePodsNotFollowed", of: map[string]string{"namespace": "shop"}, series: `attune_usage_recent_refused{namespace="shop"} 40x360`},
@@ -212,7 +235,7 @@ func unread(more int) string {
 
 // TestAlerts: each trouble raises its alert and no other one, and every alert has a trouble.
 func TestAlerts(t *testing.T) {
-	operator, rules := readExposed(t), alerts(t)
+	operator, rules := known(t), alerts(t)
 	raised := map[string]bool{}
 	for _, trouble := range troubles {
 		raised[trouble.fires] = true

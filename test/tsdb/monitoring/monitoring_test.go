@@ -32,7 +32,9 @@ var (
 	start = time.Unix(0, 0)
 )
 
-// exposed is a scrape of the operator in which every metric has a value; TestExposition (cmd/attune) keeps it true.
+// exposed is a scrape. That of the operator, in which every metric has a value, is kept true by TestExposition
+// (cmd/attune) and by the tests on real kubelets; what the API server counts of its webhooks is beside it, and what
+// kubelets measure.
 type exposed struct {
 	// labels of each metric, by the name of its series: a histogram has three names.
 	labels map[string][]string
@@ -40,10 +42,14 @@ type exposed struct {
 	db storage.Queryable
 }
 
-func readExposed(t *testing.T) exposed {
+func readExposed(t *testing.T, files ...string) exposed {
 	t.Helper()
-	page, err := os.ReadFile("testdata/operator.prom")
-	require.NoError(t, err)
+	var page []byte
+	for _, of := range files {
+		shown, err := os.ReadFile("testdata/" + of + ".prom")
+		require.NoError(t, err)
+		page = append(page, shown...)
+	}
 	all := exposed{labels: map[string][]string{}}
 	load, grows := "load 30s\n", false
 	for line := range strings.Lines(string(page)) {
@@ -58,7 +64,11 @@ func readExposed(t *testing.T) exposed {
 		require.NoError(t, err, line)
 		all.labels[metric.Get(labels.MetricName)] = namesOf(metric)
 		// As the server names the target that it scrapes.
-		target := labels.NewBuilder(metric).Set("job", "attune").Set("instance", "10.0.0.1:8080").Labels().String()
+		builder := labels.NewBuilder(metric).Set("job", "attune")
+		if !metric.Has("instance") {
+			builder.Set("instance", "10.0.0.1:8080")
+		}
+		target := builder.Labels().String()
 		if grows {
 			load += fmt.Sprintf("  %s %s+%sx360\n", target, value, value)
 		} else {
@@ -68,6 +78,12 @@ func readExposed(t *testing.T) exposed {
 	require.Greater(t, len(all.labels), 40)
 	all.db = promqltest.LoadedStorage(t, load)
 	return all
+}
+
+// known is all that queries are about.
+func known(t *testing.T) exposed {
+	t.Helper()
+	return readExposed(t, "operator", "apiserver", "kubelet")
 }
 
 // namesOf are the names of a series' labels.
@@ -174,7 +190,7 @@ var (
 
 // TestDashboardsHaveData: every query of a dashboard is about metrics and labels that the operator has, and has an answer.
 func TestDashboardsHaveData(t *testing.T) {
-	operator := readExposed(t)
+	operator := known(t)
 	for _, d := range dashboards(t) {
 		for _, v := range d.Templating.List {
 			if v.Type != "query" {

@@ -47,6 +47,10 @@ func At(ctx context.Context, c client.Client, scope doctor.Scope, version string
 	policies := &v1alpha1.AttunePolicyList{}
 	seen.Policies.Err = c.List(ctx, policies, in)
 	seen.Policies.Value = policies.Items
+	clusters := &v1alpha1.AttuneClusterPolicyList{}
+	if c.List(ctx, clusters) == nil {
+		seen.ClusterPolicies = clusters.Items
+	}
 	recommendations := &v1alpha1.AttuneRecommendationList{}
 	seen.Recommendations.Err = c.List(ctx, recommendations, in)
 	seen.Recommendations.Value = recommendations.Items

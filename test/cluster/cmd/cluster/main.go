@@ -7,9 +7,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"attune.io/attune/test/cluster"
@@ -23,6 +25,7 @@ const usage = `Usage: cluster VERB
   status     say what runs
   load TAR   import an archive of images on every node
   find NAME  print where the program NAME is, such as helm
+  ui         show the web page of the operator on 127.0.0.1 of this machine [--port N]
   down       stop the cluster and remove all of it
 
 Each takes --dir DIR, the directory for bin/kubectl, bin/helm and bin/enter
@@ -40,7 +43,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	verbs := map[string]func(context.Context, cluster.Options, []string) error{
-		"build": build, "up": up, "status": status, "load": load, "find": find, "down": down,
+		"build": build, "up": up, "status": status, "load": load, "find": find, "ui": ui, "down": down,
 	}
 	if len(args) == 0 || verbs[args[0]] == nil {
 		fmt.Fprint(os.Stderr, usage)
@@ -58,6 +61,7 @@ func run(ctx context.Context, args []string) error {
 	flags.BoolVar(&o.Prometheus, "prometheus", true, "")
 	flags.BoolVar(&o.CertManager, "cert-manager", true, "")
 	flags.StringVar(&o.Dir, "dir", "", "")
+	flags.IntVar(&port, "port", 8321, "")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -67,6 +71,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	return verbs[args[0]](ctx, o, flags.Args())
 }
+
+// port of the web page on 127.0.0.1.
+var port int
 
 func directory(dir string) (string, error) {
 	if dir != "" {
@@ -165,4 +172,32 @@ func down(_ context.Context, o cluster.Options, _ []string) error {
 	}
 	fmt.Println("The cluster is down; nothing of it is left.")
 	return nil
+}
+
+// ui runs kubectl attune ui inside the cluster, and hands on to it what comes to the same port of this machine: the
+// cluster's network is its own.
+func ui(ctx context.Context, o cluster.Options, _ []string) error {
+	c, err := cluster.Attach(o.Dir)
+	if err != nil {
+		return err
+	}
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("%w: choose another port with --port", err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	page := c.Command(ctx, filepath.Join(o.Dir, "bin", "kubectl-attune"), "ui", "--no-open", "--port", strconv.Itoa(port))
+	page.Stdout, page.Stderr = os.Stdout, os.Stderr
+	if err := page.Start(); err != nil {
+		_ = listener.Close()
+		return fmt.Errorf("%w: make deploy puts the plugin there", err)
+	}
+	go func() { cancel(page.Wait()) }()
+	err = c.Forward(ctx, listener, address)
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return errors.Join(err, fmt.Errorf("kubectl attune ui: %w", cause))
+	}
+	return err
 }

@@ -1,7 +1,6 @@
-package savingsanswer
+package report
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -90,19 +89,6 @@ func TestSumsAgreeAtEveryLevel(t *testing.T) {
 		assert.Equal(t, left, report.Total.NotCounted)
 		assert.Equal(t, len(entries), report.Total.Workloads)
 	}
-}
-
-// Without the pods nothing is claimed to be realised, and without a workload there is no table.
-func TestWhatIsNotKnownIsNotZero(t *testing.T) {
-	report := New([]Entry{{Workload: workload.Identity{Namespace: "shop", Name: "web"}, Figures: savings.Figures{Potential: savings.Pair{-200, 1 << 30}}}}, false)
-	assert.Nil(t, report.Total.Realised)
-	assert.Nil(t, report.Workloads[0].Realised)
-	var out bytes.Buffer
-	require.NoError(t, report.Human(&out, false))
-	assert.Contains(t, out.String(), "Freed on nodes now: not known.\nPotential, not applied yet: -200m of CPU and 1Gi of memory.\nEverything is counted.\n")
-	out.Reset()
-	require.NoError(t, New(nil, true).Human(&out, true))
-	assert.Empty(t, out.String())
 }
 
 // However large the amounts and the prices of many workloads are, the money of a saving is positive and that of growth negative.

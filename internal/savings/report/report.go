@@ -1,6 +1,6 @@
-// Package savingsanswer has the answer of kubectl attune savings: what each workload saves, and the sums of namespaces and
-// of all. The figures of a workload come from internal/savings; here they are only added up and written.
-package savingsanswer
+// Package report adds up what workloads save and puts it into words: kubectl attune savings and the web page say the same. The
+// figures of a workload come from internal/savings. It is pure.
+package report
 
 import (
 	"cmp"
@@ -143,15 +143,15 @@ func (t *tally) saved() Saved {
 	return s
 }
 
-// sum is a Sum in the making.
-type sum struct {
+// Adder is a Sum in the making. Its zero value is empty.
+type Adder struct {
 	workloads           int
 	realised, potential tally
 	notCounted          NotCounted
 }
 
-// add counts one workload.
-func (s *sum) add(e Entry) {
+// Add counts one workload.
+func (s *Adder) Add(e Entry) {
 	s.workloads++
 	s.realised.add(e.Figures.Realised, e.Pricing)
 	s.potential.add(e.Figures.Potential, e.Pricing)
@@ -171,8 +171,8 @@ func (s *sum) add(e Entry) {
 	s.notCounted.HeldResources += resources
 }
 
-// done writes the sum. Without the pods nothing is said of what is realised.
-func (s *sum) done(podsKnown bool) Sum {
+// Sum writes the sum. Without the pods nothing is said of what is realised.
+func (s *Adder) Sum(podsKnown bool) Sum {
 	return Sum{Workloads: s.workloads, Realised: realised(&s.realised, podsKnown), Potential: s.potential.saved(), NotCounted: s.notCounted}
 }
 
@@ -188,29 +188,29 @@ func realised(t *tally, podsKnown bool) *Saved {
 // New makes the answer. podsKnown is false where the running pods could not be read.
 func New(entries []Entry, podsKnown bool) Report {
 	report := Report{Workloads: []Workload{}, Namespaces: []Namespace{}}
-	var total sum
-	namespaces := map[string]*sum{}
+	var total Adder
+	namespaces := map[string]*Adder{}
 	for _, e := range entries {
 		name := e.Workload.Namespace
 		if namespaces[name] == nil {
-			namespaces[name] = &sum{}
+			namespaces[name] = &Adder{}
 		}
-		namespaces[name].add(e)
-		total.add(e)
-		report.Workloads = append(report.Workloads, row(e, podsKnown))
+		namespaces[name].Add(e)
+		total.Add(e)
+		report.Workloads = append(report.Workloads, RowOf(e, podsKnown))
 	}
 	for name, of := range namespaces {
-		report.Namespaces = append(report.Namespaces, Namespace{Namespace: name, Sum: of.done(podsKnown)})
+		report.Namespaces = append(report.Namespaces, Namespace{Namespace: name, Sum: of.Sum(podsKnown)})
 	}
 	slices.SortFunc(report.Namespaces, func(a, b Namespace) int { return cmp.Compare(a.Namespace, b.Namespace) })
-	report.Total = total.done(podsKnown)
+	report.Total = total.Sum(podsKnown)
 	return report
 }
 
-// row writes one workload.
-func row(e Entry, podsKnown bool) Workload {
-	var of sum
-	of.add(e)
+// RowOf writes one workload.
+func RowOf(e Entry, podsKnown bool) Workload {
+	var of Adder
+	of.Add(e)
 	return Workload{
 		Namespace: e.Workload.Namespace, Kind: e.Workload.Kind, Workload: e.Workload.Name, Policy: e.Policy, Mode: e.Mode,
 		Pods: e.Pods, Replicas: e.Replicas,

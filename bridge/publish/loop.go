@@ -1,0 +1,158 @@
+// Package publish keeps the VerticalPodAutoscalers of package bridge: one for each workload that has a recommendation, as
+// long as the cluster has the kind and nobody acts on it.
+//
+//   - loop.go: a pass, and what keeps it from writing.
+//   - world.go: what a pass reads.
+//   - write.go: what a pass writes.
+//
+// Start reading with Loop.Pass.
+package publish
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/event"
+	"attune.io/attune/internal/loop"
+)
+
+const (
+	// every is the time between two passes. Karpenter reads VPAs every 30 s.
+	every = time.Minute
+	// patience bounds a pass.
+	patience = 50 * time.Second
+	// mostWrites is how many objects a pass makes, changes and deletes at most. The others wait for the next one.
+	mostWrites = 100
+)
+
+// Options of a Loop.
+type Options struct {
+	// Client reads from the cache, and writes. The cache has VPAs without Go types.
+	Client client.Client
+	// VPAs reads them from the same cache.
+	VPAs client.Reader
+	// Live reads from the API server.
+	Live client.Reader
+	// HasVPAs reports whether the cluster serves the kind.
+	HasVPAs func() bool
+	// Role is the ClusterRole that grants the writing of VPAs, and owns all of ours: they are garbage-collected with it.
+	Role string
+	// Operator is the operator's own namespace, whose pods the webhook never sizes.
+	Operator string
+	Events   *event.Recorder
+	Clock    clock.WithTicker
+	// Every is the time between two passes; 0: a minute.
+	Every time.Duration
+	// MostWrites of a pass; 0: 100.
+	MostWrites int
+}
+
+// Loop runs on the leader. Its methods are called one at a time.
+type Loop struct {
+	Options
+	// said is why nothing is published, as the log said last.
+	said string
+	// last is the name of the object that was written last. The next pass begins behind it, so that objects that cannot be
+	// written, such as for want of quota, keep no others waiting.
+	last string
+}
+
+// New returns a loop with the defaults of the options.
+func New(o Options) *Loop {
+	if o.Every == 0 {
+		o.Every = every
+	}
+	if o.MostWrites == 0 {
+		o.MostWrites = mostWrites
+	}
+	return &Loop{Options: o}
+}
+
+// NeedLeaderElection is true: two replicas would write the same objects.
+func (l *Loop) NeedLeaderElection() bool { return true }
+
+// Start makes passes until the context ends. A failure is logged, and the next pass tries again.
+func (l *Loop) Start(ctx context.Context) error {
+	for range loop.Every(ctx, l.Clock, l.Every) {
+		if err := l.Pass(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "Publishing VerticalPodAutoscalers; trying again", "after", l.Every)
+		}
+	}
+	return nil
+}
+
+// Pass makes, changes and deletes what differs. It goes on after the failure of one object, and ends where the kind has vanished.
+func (l *Loop) Pass(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if !l.HasVPAs() {
+		l.explain(ctx, "the cluster has no VerticalPodAutoscalers (autoscaling.k8s.io/v1): install their CustomResourceDefinition")
+		show(0, 0)
+		return nil
+	}
+	owner, err := l.owner(ctx)
+	if err != nil {
+		return err
+	}
+	refused, err := l.refused(ctx)
+	if err != nil {
+		return err
+	}
+	world, err := l.read(ctx, owner)
+	if err != nil {
+		return err
+	}
+	if refused {
+		l.explain(ctx, "VPA's admission controller is registered (MutatingWebhookConfiguration "+autoscale.VPAWebhook+"): it would size new pods by the same objects; "+
+			"uninstall it, and delete the MutatingWebhookConfiguration where it was left behind, or set bridge.vpa to false")
+		world.recommendations = nil
+	} else {
+		l.explain(ctx, "")
+	}
+	return l.settle(ctx, world)
+}
+
+// owner returns the reference to the ClusterRole.
+func (l *Loop) owner(ctx context.Context) (metav1.OwnerReference, error) {
+	role := &rbacv1.ClusterRole{}
+	if err := l.Live.Get(ctx, client.ObjectKey{Name: l.Role}, role); err != nil {
+		return metav1.OwnerReference{}, fmt.Errorf("reading the ClusterRole that owns what is published: %w", err)
+	}
+	return metav1.OwnerReference{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole", Name: role.Name, UID: role.UID}, nil
+}
+
+// refused reports whether VPA's admission controller would act on what is published. VPA's updater acts on neither of the
+// modes that are written, and without the admission controller it does nothing at all.
+func (l *Loop) refused(ctx context.Context) (bool, error) {
+	err := l.Live.Get(ctx, client.ObjectKey{Name: autoscale.VPAWebhook}, &admissionv1.MutatingWebhookConfiguration{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for VPA's admission controller: %w", err)
+	}
+	return true, nil
+}
+
+// explain logs why nothing is published, once; empty: it is published again.
+func (l *Loop) explain(ctx context.Context, why string) {
+	if why == l.said {
+		return
+	}
+	l.said = why
+	if why == "" {
+		log.FromContext(ctx).Info("VerticalPodAutoscalers are published")
+		return
+	}
+	log.FromContext(ctx).Info("No VerticalPodAutoscalers are published", "why", why, "lookingAgain", l.Every.String())
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/decision/stored"
+	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/owners"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/savings"
+	"attune.io/attune/internal/savings/report"
+	"attune.io/attune/internal/trail"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/ui"
+)
+
+// Beside implements ui.Caches.
+func (p pages) Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation) ui.Beside {
+	saved := p.Savings(ctx)(rec)
+	out := ui.Beside{Trails: map[string]trail.Trail{}, Saved: &saved, Events: p.kept.told.Of(rec)}
+	for _, c := range rec.Spec.Containers {
+		out.Trails[c.Name] = p.kept.trails.Of(trailOf(rec, c.Name))
+	}
+	if of, err := p.settings.Of(ctx, rec); err == nil {
+		out.Settings, _ = p.settings.Fields(ctx, of) // without them the page has no such table
+	}
+	return out
+}
+
+// trailOf is the key of a container's trail.
+func trailOf(rec *v1alpha1.AttuneRecommendation, container string) trail.Key {
+	return trail.Key{Namespace: rec.Namespace, Kind: rec.Spec.Workload.Kind, Workload: rec.Spec.Workload.Name, Container: container}
+}
+
+// Savings implements ui.Caches. It is what kubectl attune savings computes from the API server, by the same functions. The
+// settings of a policy are read once for a page.
+func (p pages) Savings(ctx context.Context) func(*v1alpha1.AttuneRecommendation) report.Entry {
+	known := map[client.ObjectKey]*policy.Settings{}
+	settings := func(rec *v1alpha1.AttuneRecommendation) *policy.Settings {
+		key := client.ObjectKey{Namespace: rec.Namespace, Name: policy.NameOf(rec.Spec.Policy)}
+		if of, ok := known[key]; ok {
+			return of
+		}
+		var of *policy.Settings
+		if resolved, err := p.settingsOf(ctx, rec); err == nil {
+			of = &resolved
+		}
+		known[key] = of
+		return of
+	}
+	return func(rec *v1alpha1.AttuneRecommendation) report.Entry {
+		id := workload.IdentityOf(rec)
+		view := savings.View{Recommendation: rec, Workload: p.workload(ctx, id), Settings: settings(rec), Pods: p.running(ctx, id)}
+		e := report.Entry{
+			Workload: id, Policy: policy.NameOf(rec.Spec.Policy), Mode: rec.Spec.Mode, Pods: len(view.Pods), Replicas: view.Workload.Replicas, Figures: view.Compute(),
+		}
+		if view.Settings != nil {
+			e.Pricing = view.Settings.Pricing
+		}
+		return e
+	}
+}
+
+// workload returns the zero value where it is not in the cache.
+func (p pages) workload(ctx context.Context, id workload.Identity) workload.Workload {
+	w, _, err := owners.Workload(ctx, p.client, id, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return workload.Workload{}
+	}
+	return w
+}
+
+// running are the pods of a workload that run; nil where they cannot be read.
+func (p pages) running(ctx context.Context, id workload.Identity) []*corev1.Pod {
+	pods, err := owners.Pods(ctx, p.client, id)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !explain.Running(pod) })
+}
+
+// Nodes implements ui.Caches.
+func (p pages) Nodes(ctx context.Context) (ui.Nodes, error) {
+	out := ui.Nodes{At: p.now()}
+	if p.decided == nil {
+		out.Problem = "The operator watches some namespaces only: it does not see all pods of a node."
+		return out, nil
+	}
+	all := &corev1.NodeList{}
+	if err := p.client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
+		return out, fmt.Errorf("listing the nodes for a page: %w", err)
+	}
+	for i := range all.Items {
+		out.Names = append(out.Names, all.Items[i].Name)
+	}
+	slices.Sort(out.Names)
+	return out, nil
+}
+
+// Node implements ui.Caches. As kubectl attune node does, it shows the last decision of the node loop, and what objects tell
+// where no pod shares the node.
+func (p pages) Node(ctx context.Context, name string) (decision.Node, bool, error) {
+	if p.decided == nil {
+		return decision.Node{}, false, nil
+	}
+	node := &corev1.Node{}
+	if err := p.client.Get(ctx, client.ObjectKey{Name: name}, node, client.UnsafeDisableDeepCopy); err != nil {
+		return decision.Node{}, false, client.IgnoreNotFound(err)
+	}
+	if last, known := p.decided(name); known && len(last.Pods) > 0 {
+		return last, true, nil
+	}
+	list := &corev1.PodList{}
+	if err := p.client.List(ctx, list, client.MatchingFields{workload.PodsByNode: name}, client.UnsafeDisableDeepCopy); err != nil {
+		return decision.Node{}, false, fmt.Errorf("listing the pods of node %s for a page: %w", name, err)
+	}
+	pods := make([]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = &list.Items[i]
+	}
+	var failed error
+	answer := stored.Node(node, pods, func(pod *corev1.Pod) *v1alpha1.AttuneRecommendation {
+		rec, err := p.recommendation(ctx, pod)
+		if err != nil {
+			failed = err
+		}
+		return rec
+	})
+	return answer, failed == nil, failed
+}
+
+// recommendation returns that of a pod's workload; nil: there is none.
+func (p pages) recommendation(ctx context.Context, pod *corev1.Pod) (*v1alpha1.AttuneRecommendation, error) {
+	id, owned := workload.OwnerOf(pod, pod.Namespace, owners.Jobs{Reader: p.client})
+	if !owned {
+		return nil, nil
+	}
+	rec := &v1alpha1.AttuneRecommendation{}
+	err := p.client.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.RecommendationName()}, rec, client.UnsafeDisableDeepCopy)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the AttuneRecommendation of %s for a page: %w", id, err)
+	}
+	return rec, nil
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/event/told"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/savings"
+	"attune.io/attune/internal/savings/report"
+	"attune.io/attune/internal/trail"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
+	"attune.io/attune/ui"
+)
+
+// podOf returns the pod of the shown cluster, as the cache has it.
+func podOf(t *testing.T, p pages) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{}
+	require.NoError(t, p.client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web-7c9f8d6b5-aaaaa"}, pod))
+	return pod
+}
+
+// writer of the cache: what the API server would send.
+func writer(t *testing.T, p pages) client.Client {
+	t.Helper()
+	c, ok := p.client.(client.Client)
+	require.True(t, ok)
+	return c
+}
+
+// The leader computes savings from trimmed objects as kubectl attune savings does from whole ones, at the prices of the defaults.
+func TestPagesSavings(t *testing.T) {
+	defaults := &v1alpha1.AttuneDefaults{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultsName}}
+	defaults.Spec.CostPricing = &v1alpha1.CostPricing{CPUPerCoreHour: ptr.To(v1alpha1.Decimal("0.03")), Currency: "€"}
+	p, whole := shown(t, defaults)
+	whole.Status.Originals = nil
+	settings, err := p.settingsOf(t.Context(), whole)
+	require.NoError(t, err)
+	id := workload.IdentityOf(whole)
+	view := savings.View{Recommendation: whole, Workload: p.workload(t.Context(), id), Settings: &settings, Pods: []*corev1.Pod{podOf(t, p)}}
+	got := p.Savings(t.Context())(cachedRec(t, p))
+	assert.Equal(t, report.Entry{
+		Workload: id, Policy: "api", Mode: v1alpha1.UpdateAuto, Pods: 1, Replicas: view.Workload.Replicas, Figures: view.Compute(),
+		Pricing: policy.Pricing{CPUPerCoreHour: 0.03, Currency: "€"},
+	}, got)
+	assert.EqualValues(t, 300, got.Figures.Potential[recommender.CPU], "500m to 200m of one pod")
+
+	rec := cachedRec(t, p)
+	rec.Spec.Policy.Name = "gone"
+	assert.Equal(t, "the settings of policy gone are not known", p.Savings(t.Context())(rec).Figures.NotCounted[0].Message)
+}
+
+// The settings are told with their origins, and events that were sent come without asking the API server.
+func TestPagesBeside(t *testing.T) {
+	defaults := &v1alpha1.AttuneDefaults{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultsName}}
+	defaults.Spec.Memory = &v1alpha1.MemorySettings{AllowDecrease: ptr.To(true)}
+	p, whole := shown(t, defaults)
+	p.kept.told = told.New(1<<20, p.clock)
+	p.kept.told.Keep(nobodyListens{}).Eventf(whole, nil, "Normal", "Resized", "RightSize", "%s", "it was resized")
+	got := p.Beside(t.Context(), cachedRec(t, p))
+	assert.Contains(t, got.Settings, policy.Field{Path: "memory.allowDecrease", Value: "true", Level: policy.Cluster})
+	assert.Contains(t, got.Settings, policy.Field{Path: "cpu.percentile", Value: "95", Level: policy.BuiltIn})
+	assert.Equal(t, []told.Event{{At: p.now(), Type: "Normal", Reason: "Resized", Message: "it was resized"}}, got.Events)
+	require.NotNil(t, got.Saved)
+}
+
+// nobodyListens is a sink.
+type nobodyListens struct{}
+
+func (nobodyListens) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
+
+// A node is shown as the node loop decided, and by its pods where none of them shares it.
+func TestPagesNodes(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi")}}}
+	p, _ := shown(t, node, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "another"}})
+	all, err := p.Nodes(t.Context())
+	require.NoError(t, err)
+	assert.NotEmpty(t, all.Problem, "the node loop does not run")
+	_, known, err := p.Node(t.Context(), "worker")
+	require.NoError(t, err)
+	assert.False(t, known)
+
+	pod := podOf(t, p)
+	pod.Spec.NodeName = "worker"
+	require.NoError(t, writer(t, p).Update(t.Context(), pod))
+	decided := map[string]decision.Node{}
+	p.decided = func(name string) (decision.Node, bool) { n, known := decided[name]; return n, known }
+	all, err = p.Nodes(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, ui.Nodes{Names: []string{"another", "worker"}, At: p.now()}, all)
+	got, known, err := p.Node(t.Context(), "worker")
+	require.NoError(t, err)
+	require.True(t, known)
+	assert.Equal(t, decision.Pair{CPU: "500m", Memory: "1Gi"}, got.Others)
+	require.Len(t, got.Pods, 1)
+	assert.Equal(t, "shop/web-7c9f8d6b5-aaaaa", got.Pods[0].Name)
+	assert.False(t, got.Pods[0].Shares)
+
+	decided["worker"] = decision.Node{Node: "worker", Pods: []decision.Pod{{Name: "shop/other", Shares: true, Containers: []decision.Container{{Name: "app"}}}}, Decided: &decision.Decided{}}
+	got, known, err = p.Node(t.Context(), "worker")
+	require.NoError(t, err)
+	assert.True(t, known)
+	assert.Equal(t, decided["worker"], got)
+	_, known, err = p.Node(t.Context(), "none")
+	require.NoError(t, err)
+	assert.False(t, known)
+
+	d := &decisions{decided: knows, leads: leading(), leader: nobody, pages: ui.NewHandler(p, func(string, error) {})}
+	code, body := ask(d, http.MethodGet, "/ui/nodes/worker")
+	assert.Equal(t, http.StatusOK, code)
+	assert.Contains(t, body, "shop/other")
+}
+
+// The sampler notes the highest request and limit of the running pods, the target and OOM kills, once for each change.
+func TestSampler(t *testing.T) {
+	p, _ := shown(t)
+	p.kept.trails = trail.New(1 << 20)
+	clock := clocktesting.NewFakeClock(p.now())
+	s := &sampler{pages: p, clock: clock}
+	key := trail.Key{Namespace: "shop", Kind: v1alpha1.KindDeployment, Workload: "web", Container: "app"}
+	require.NoError(t, s.round(t.Context(), clock.Now()))
+	first := trail.Point{At: clock.Now().UnixMilli(), Values: trail.Values{Request: 500, Target: 200}}
+	assert.Equal(t, []trail.Point{first}, p.kept.trails.Of(key).Points[recommender.CPU])
+
+	pod, killed := podOf(t, p), clock.Now().Add(-time.Minute)
+	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("250m")
+	require.NoError(t, writer(t, p).Update(t.Context(), pod))
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", LastTerminationState: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", FinishedAt: metav1.NewTime(killed)},
+	}}}
+	require.NoError(t, writer(t, p).Status().Update(t.Context(), pod))
+	for range 3 {
+		clock.Step(sampledEach)
+		require.NoError(t, s.round(t.Context(), clock.Now()))
+	}
+	got := p.kept.trails.Of(key)
+	assert.Equal(t, []trail.Point{first, {At: first.At + sampledEach.Milliseconds(), Values: trail.Values{Request: 250, Target: 200}}}, got.Points[recommender.CPU])
+	assert.Equal(t, []int64{killed.UnixMilli()}, got.Kills)
+
+	require.NoError(t, writer(t, p).Delete(t.Context(), cachedRec(t, p)))
+	require.NoError(t, s.round(t.Context(), clock.Now().Add(time.Minute)))
+	assert.Zero(t, p.kept.trails.Bytes(), "what is gone is forgotten")
+}

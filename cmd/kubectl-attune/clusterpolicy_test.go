@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// underClusterPolicy is the usual cluster with one cluster policy, which sizes a workload of namespace depot.
+func underClusterPolicy(t *testing.T, through interceptor.Funcs) cliTest {
+	t.Helper()
+	cli := newCLITest(t, through)
+	p := &v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: "base", Labels: map[string]string{"team": "platform"}, CreationTimestamp: metav1.NewTime(testNow.Add(-time.Hour))}}
+	p.Status = v1alpha1.AttuneClusterPolicyStatus{
+		Mode: v1alpha1.UpdateRecommend, Workloads: &v1alpha1.WorkloadCounts{Discovered: 70, WithRecommendations: 60},
+		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring, Message: "watching 70 workloads in 9 namespaces"}},
+	}
+	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "depot", Name: "deployment-web"}}
+	rec.Spec.Workload, rec.Spec.Mode = v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: "web"}, v1alpha1.UpdateRecommend
+	rec.Spec.Policy = v1alpha1.PolicyRef{Kind: v1alpha1.PolicyKindCluster, Name: "base"}
+	for _, o := range []client.Object{p, rec, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "depot"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "empty"}}} {
+		require.NoError(t, cli.client.Create(t.Context(), o))
+	}
+	return cli
+}
+
+func TestStatusShowsClusterPolicies(t *testing.T) {
+	cli := underClusterPolicy(t, interceptor.Funcs{})
+	assert.Regexp(t, `(?m)^- +AttuneClusterPolicy/base +Recommend +70 +60 `, cli.run("status", "-A").out)
+	assert.Regexp(t, `(?m)^- +AttuneClusterPolicy/base +Recommend +1 +0 `, cli.run("status", "-n", "depot").out, "the namespace's part")
+	assert.Regexp(t, `(?m)^- +AttuneClusterPolicy/base +Recommend +0 +0 `, cli.run("status", "-n", "empty").out, "it selects the namespace")
+	assert.Contains(t, cli.run("status", "-A", "-l", "team=platform").out, "base")
+	assert.NotContains(t, cli.run("status", "-A", "-l", "team=shop").out, "base")
+}
+
+func TestExplainNamesTheClusterPolicy(t *testing.T) {
+	cli := underClusterPolicy(t, interceptor.Funcs{})
+	answer := cli.run("explain", "deployment/web", "-n", "depot")
+	assert.Contains(t, answer.out, "Deployment/web in namespace depot, sized by policy AttuneClusterPolicy/base in mode Recommend")
+	assert.NotContains(t, answer.errOut, "not known", "its settings are resolved")
+}
+
+// Who may not read cluster policies is told so where one is at work, and only there.
+func TestClusterPoliciesOutOfSight(t *testing.T) {
+	cli := underClusterPolicy(t, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		if _, ok := list.(*v1alpha1.AttuneClusterPolicyList); ok {
+			return forbidden("attuneclusterpolicies")
+		}
+		return c.List(ctx, list, options...)
+	}})
+	assert.Contains(t, cli.run("status", "-n", "depot").errOut, "cluster policies are not shown: listing cluster policies: attuneclusterpolicies")
+	assert.NotContains(t, cli.run("status", "-n", "shop").errOut, "cluster policies")
+	assert.Contains(t, cli.run("explain", "deployment/web", "-n", "depot").errOut, "what policy AttuneClusterPolicy/base would do next is not known")
+}

@@ -1,0 +1,84 @@
+package doctor
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
+)
+
+// publishedVPA is one of the operator's own, for Deployment web.
+func publishedVPA() unstructured.Unstructured {
+	u := unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"targetRef":    map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+		"updatePolicy": map[string]any{"updateMode": "Initial"}, "recommenders": []any{map[string]any{"name": "attune"}},
+	}}}
+	u.SetNamespace("shop")
+	u.SetName("attune-deployment-web")
+	u.SetLabels(map[string]string{autoscale.ManagedByLabel: autoscale.ManagedBy})
+	return u
+}
+
+func TestBridge(t *testing.T) {
+	noKind := &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "VerticalPodAutoscaler"}}
+	vpa := admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "vpa-webhook-config"}}
+	for _, tc := range []struct {
+		name  string
+		on    bool
+		spoil func(*Seen)
+		want  Level
+		says  string
+	}{
+		{"on", true, nil, OK, "1 VerticalPodAutoscalers tell other programs"},
+		{"on without the kind", true, func(s *Seen) { s.Neighbours.VPAs = Read[unstructured.Unstructured]{Err: noKind} }, Warning, "the cluster has no VerticalPodAutoscalers"},
+		{"on beside VPA", true, func(s *Seen) { s.Admission.Mutating.Value = append(s.Admission.Mutating.Value, vpa) }, Warning, "VPA's admission controller is registered (vpa-webhook-config)"},
+		{"on, and the webhooks may not be read", true, func(s *Seen) {
+			s.Admission.Mutating.Err = apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+		}, Unknown, "you may not read MutatingWebhookConfigurations"},
+		{"off, and one is left", false, nil, Warning, "1 VerticalPodAutoscalers of attune's are left"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d := controller(nil, 1)
+			d.Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"controller"}}}
+			if tc.on {
+				d.Spec.Template.Spec.Containers[0].Args = append(d.Spec.Template.Spec.Containers[0].Args, "--bridge-vpa-role=attune-bridge-vpa")
+			}
+			seen := installed(d)
+			seen.Neighbours.VPAs.Value = []unstructured.Unstructured{publishedVPA()}
+			if tc.spoil != nil {
+				tc.spoil(seen)
+			}
+			results := of(seen, "bridge")
+			require.Len(t, results, 1)
+			assert.Equal(t, tc.want, results[0].Result)
+			assert.Contains(t, results[0].Sentence, tc.says)
+			assert.Equal(t, tc.want == OK, results[0].Command == "")
+		})
+	}
+	assert.Empty(t, of(installed(controller(nil, 1)), "bridge"), "who has no bridge is told nothing")
+}
+
+// The operator's own do not count as VPAs that size a workload.
+func TestOwnVPAsSizeNothing(t *testing.T) {
+	seen := &Seen{Neighbours: Neighbours{VPAs: Read[unstructured.Unstructured]{Value: []unstructured.Unstructured{publishedVPA()}}}}
+	rec := v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}
+	rec.Spec.Mode = v1alpha1.UpdateAuto
+	rec.Spec.Workload = v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: "web"}
+	seen.Recommendations.Value = []v1alpha1.AttuneRecommendation{rec}
+	assert.Equal(t, OK, level(t, seen, "vpa"))
+	unmarked := publishedVPA()
+	unmarked.SetLabels(nil)
+	seen.Neighbours.VPAs.Value = append(seen.Neighbours.VPAs.Value, unmarked)
+	assert.Len(t, of(seen, "vpa"), 1)
+	assert.Equal(t, Warning, level(t, seen, "vpa"))
+}

@@ -1,0 +1,112 @@
+// Package inscope finds the cluster policies that are at work where a user looks.
+package inscope
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/tuning/targets"
+)
+
+// Scope is where a user looks.
+type Scope struct {
+	// Namespace is empty for all of them.
+	Namespace string
+	// Selector is on the labels of policies; nil: any.
+	Selector labels.Selector
+}
+
+// Policies returns the cluster policies with their status, for a report (policy.AsPolicy): for all namespaces each one,
+// for one namespace those that select it or size a workload of it, whose counts are then those of the namespace. recs
+// are the recommendations of the scope.
+//
+// Who may not read them gets an error only where one of the recommendations names one.
+func Policies(ctx context.Context, reader lookup.Reader, of Scope, recs []v1alpha1.AttuneRecommendation) ([]v1alpha1.AttunePolicy, error) {
+	used, beyond, err := reader.ClusterPolicies(ctx)
+	if err != nil {
+		return nil, unlessUnneeded(err, recs)
+	}
+	there := map[string]bool{}
+	if of.Namespace != "" {
+		instances, err := reader.Instances(ctx, of.Namespace)
+		if err != nil {
+			// Who may not read the namespace sees those that size its workloads.
+			if !apierrors.IsForbidden(err) {
+				return nil, err
+			}
+		}
+		for i := range instances {
+			there[instances[i].Name] = true
+		}
+		for i := range recs {
+			there[policy.NameOf(recs[i].Spec.Policy)] = true
+		}
+	}
+	var out []v1alpha1.AttunePolicy
+	for _, p := range append(used[:len(used):len(used)], beyond...) {
+		as := policy.AsPolicy(&p)
+		if of.Selector != nil && !of.Selector.Matches(labels.Set(p.Labels)) || of.Namespace != "" && !there[as.Name] {
+			continue
+		}
+		if of.Namespace != "" {
+			as.Status.Workloads, as.Status.Savings = counts(as, recs), nil
+		}
+		out = append(out, *as)
+	}
+	return out, nil
+}
+
+// Instances returns what the cluster policies are in one namespace, or in all of them. Who may not read them gets none.
+func Instances(ctx context.Context, reader lookup.Reader, namespace string) ([]v1alpha1.AttunePolicy, error) {
+	read := reader.AllInstances
+	if namespace != "" {
+		read = func(ctx context.Context) ([]v1alpha1.AttunePolicy, error) { return reader.Instances(ctx, namespace) }
+	}
+	instances, err := read(ctx)
+	return instances, unlessUnneeded(err, nil)
+}
+
+// unlessUnneeded returns an error only if somebody misses what could not be read.
+func unlessUnneeded(err error, recs []v1alpha1.AttuneRecommendation) error {
+	if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+		return err
+	}
+	for i := range recs {
+		if recs[i].Spec.Policy.Kind == v1alpha1.PolicyKindCluster {
+			return err
+		}
+	}
+	return nil
+}
+
+// SizedBy reports whether a recommendation is of a policy.
+func SizedBy(rec *v1alpha1.AttuneRecommendation, p *v1alpha1.AttunePolicy) bool {
+	return policy.NameOf(rec.Spec.Policy) == p.Name && (policy.OfCluster(p) || rec.Namespace == p.Namespace)
+}
+
+// counts are of the recommendations alone.
+func counts(p *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendation) *v1alpha1.WorkloadCounts {
+	out := &v1alpha1.WorkloadCounts{}
+	for i := range recs {
+		if !SizedBy(&recs[i], p) {
+			continue
+		}
+		out.Discovered++
+		if targets.Recommended(recs[i].Spec) {
+			out.WithRecommendations++
+		}
+		if len(recs[i].Status.Kept) > 0 {
+			out.Resized++
+		}
+		if len(recs[i].Status.Records) > 0 {
+			out.Pending++
+		}
+	}
+	return out
+}

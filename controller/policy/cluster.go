@@ -1,0 +1,299 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/internal/savings"
+	"attune.io/attune/recommender"
+)
+
+// A cluster policy is looked at in each of its namespaces like a policy of that namespace (policy.Instance), under the
+// key NAMESPACE/AttuneClusterPolicy/NAME. Each look leaves its part here, and the look at the key without a namespace
+// writes the status of the whole, and holds or releases its finalizer.
+
+// summarized is how often a cluster policy's status is compared with its parts, and so how often it is written at most.
+const summarized = 15 * time.Second
+
+// parts are what the newest looks at instances have found, by cluster policy and namespace.
+type parts struct {
+	mutex sync.Mutex
+	by    map[string]map[string]part
+}
+
+// part is what a cluster policy's status keeps of one namespace. It is small: there may be thousands.
+type part struct {
+	// generation of the cluster policy that the part is about.
+	generation int64
+	counts     v1alpha1.WorkloadCounts
+	// saved is in millicores and bytes; nil: the mode is Observe, or nothing is known.
+	saved *savings.Pair
+	// ready, resizing, degraded and blocked are conditions. What is as it should be has no message.
+	ready, resizing, degraded, blocked brief
+	// open: a pod is being resized or watched.
+	open bool
+}
+
+// brief is what is kept of a condition.
+type brief struct {
+	is              bool
+	reason, message string
+}
+
+// briefOf returns a condition of that type; its message is cut, and left out where the condition is as it should be.
+func briefOf(conditions []metav1.Condition, kind string, should metav1.ConditionStatus) brief {
+	c := meta.FindStatusCondition(conditions, kind)
+	if c == nil {
+		return brief{}
+	}
+	b := brief{is: c.Status == metav1.ConditionTrue, reason: c.Reason}
+	if c.Status != should {
+		b.message = c.Message[:min(len(c.Message), 256)]
+	}
+	return b
+}
+
+// note keeps the part of an instance.
+func (x *parts) note(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus) {
+	x.change(p, func(of *part) {
+		of.generation, of.counts, of.saved = p.Generation, v1alpha1.WorkloadCounts{}, nil
+		if s.Savings != nil {
+			of.saved = &savings.Pair{
+				recommender.CPU:    recommender.Amount(s.Savings.CPURequestReduction.MilliValue()),
+				recommender.Memory: recommender.Amount(s.Savings.MemoryRequestReduction.Value()),
+			}
+		}
+		if s.Workloads != nil {
+			of.counts = *s.Workloads
+		}
+		of.ready = briefOf(s.Conditions, v1alpha1.ConditionReady, metav1.ConditionTrue)
+		of.resizing = briefOf(s.Conditions, v1alpha1.ConditionResizing, metav1.ConditionFalse)
+		of.degraded = briefOf(s.Conditions, v1alpha1.ConditionDegraded, metav1.ConditionFalse)
+		of.blocked = briefOf(s.Conditions, v1alpha1.ConditionResizeBlocked, metav1.ConditionFalse)
+	})
+}
+
+// opened keeps whether a pod is being resized or watched for an instance.
+func (x *parts) opened(p *v1alpha1.AttunePolicy, open bool) {
+	x.change(p, func(of *part) { of.open = open })
+}
+
+func (x *parts) change(p *v1alpha1.AttunePolicy, change func(*part)) {
+	name, ok := policy.ClusterName(p.Name)
+	if !ok {
+		return
+	}
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	if x.by == nil {
+		x.by = map[string]map[string]part{}
+	}
+	if x.by[name] == nil {
+		x.by[name] = map[string]part{}
+	}
+	of := x.by[name][p.Namespace]
+	change(&of)
+	x.by[name][p.Namespace] = of
+}
+
+// forget drops the part of an instance.
+func (x *parts) forget(p *v1alpha1.AttunePolicy) {
+	name, ok := policy.ClusterName(p.Name)
+	if !ok {
+		return
+	}
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	if delete(x.by[name], p.Namespace); len(x.by[name]) == 0 {
+		delete(x.by, name)
+	}
+}
+
+// of returns the parts of some namespaces in their order, and whether each of them has been looked at since the
+// cluster policy was changed; open reports a pod that is being resized or watched in any namespace.
+func (x *parts) of(name string, namespaces []string, generation int64) (found []part, complete, open bool) {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	complete = true
+	for _, namespace := range namespaces {
+		p, known := x.by[name][namespace]
+		complete = complete && known && p.generation == generation
+		found = append(found, p)
+	}
+	for _, p := range x.by[name] {
+		open = open || p.open
+	}
+	return found, complete, open
+}
+
+// summarizer writes what is about a cluster policy as a whole: its status and its finalizer.
+type summarizer struct{ *Controller }
+
+// look brings the status and the finalizer of a cluster policy up to date. It comes again by itself.
+func (c summarizer) look(ctx context.Context, name string) (reconcile.Result, error) {
+	used, beyond, err := c.Settings.ClusterPolicies(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	again := reconcile.Result{RequeueAfter: summarized}
+	named := func(p v1alpha1.AttuneClusterPolicy) bool { return p.Name == name }
+	if i := slices.IndexFunc(beyond, named); i >= 0 {
+		p := beyond[i].DeepCopy()
+		if err := c.guard(ctx, p, false); err != nil {
+			return again, err
+		}
+		return again, c.write(ctx, p, unreadyCluster(p, v1alpha1.ReasonTooManyPolicies, policy.TooManyClusterPolicies()))
+	}
+	i := slices.IndexFunc(used, named)
+	if i < 0 {
+		return reconcile.Result{}, nil // it is gone, and so are its instances
+	}
+	p := used[i].DeepCopy()
+	if p.DeletionTimestamp != nil {
+		return again, c.guard(ctx, p, false)
+	}
+	return again, c.summarize(ctx, p)
+}
+
+// summarize writes the status of a cluster policy that is used. Where a namespace has not been looked at since the
+// start or the last change, the old numbers stay: the new ones would be too small.
+func (c summarizer) summarize(ctx context.Context, p *v1alpha1.AttuneClusterPolicy) error {
+	instance := policy.Instance(p, "", true)
+	settings, err := c.Settings.Settings(ctx, instance)
+	invalid := lookup.Invalid(err)
+	if err != nil && invalid == nil {
+		return err
+	}
+	scope, scopeErr := policy.ScopeOf(p, c.Operator)
+	selected, err := c.selected(ctx, scope)
+	if err != nil {
+		return err
+	}
+	found, complete, open := c.parts.of(p.Name, selected, p.Generation)
+	if err := c.guard(ctx, p, open); err != nil {
+		return err
+	}
+	reason := ""
+	switch {
+	case invalid != nil:
+		reason = invalid.Error()
+	case scopeErr != nil:
+		reason = scopeErr.Error()
+	}
+	if reason != "" {
+		known := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+		if known == nil || known.Reason != v1alpha1.ReasonInvalidConfig || known.Message != reason {
+			c.Events.Send(p, nil, unusable(reason))
+		}
+		return c.write(ctx, p, unreadyCluster(p, v1alpha1.ReasonInvalidConfig, reason))
+	}
+	if !complete {
+		return nil
+	}
+	return c.write(ctx, p, summary{p, settings, selected, found}.status())
+}
+
+// selected returns the namespaces of a scope, by name.
+func (c summarizer) selected(ctx context.Context, scope policy.Scope) ([]string, error) {
+	namespaces, err := c.Settings.Namespaces(ctx)
+	var out []string
+	for i := range namespaces {
+		if scope.Selects(namespaces[i].Name, namespaces[i].Labels) {
+			out = append(out, namespaces[i].Name)
+		}
+	}
+	slices.Sort(out)
+	return out, err
+}
+
+// write patches the status, only if something changed.
+func (c summarizer) write(ctx context.Context, p *v1alpha1.AttuneClusterPolicy, status v1alpha1.AttuneClusterPolicyStatus) error {
+	if equality.Semantic.DeepEqual(p.Status, status) {
+		return nil
+	}
+	before := p.DeepCopy()
+	p.Status = status
+	if err := c.Client.Status().Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the status of cluster policy %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// guard sets or removes the finalizer of a cluster policy, as reporter.guard does for a policy. It is removed only where
+// no recommendation of any namespace has an open record: after a start, not every namespace has a part yet.
+func (c summarizer) guard(ctx context.Context, p *v1alpha1.AttuneClusterPolicy, open bool) error {
+	has := controllerutil.ContainsFinalizer(p, v1alpha1.CleanupFinalizer)
+	if has == open {
+		return nil
+	}
+	if has {
+		watched, err := c.watched(ctx, p.Name)
+		if err != nil || watched {
+			return err
+		}
+	}
+	before := p.DeepCopy()
+	if has {
+		controllerutil.RemoveFinalizer(p, v1alpha1.CleanupFinalizer)
+	} else {
+		controllerutil.AddFinalizer(p, v1alpha1.CleanupFinalizer)
+	}
+	if err := c.Client.Patch(ctx, p, locked(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("guarding cluster policy %s with a finalizer: %w", p.Name, err)
+	}
+	return nil
+}
+
+// watched reports whether a pod is being resized or watched for a cluster policy, in a namespace that is not being
+// deleted.
+func (c summarizer) watched(ctx context.Context, name string) (bool, error) {
+	list := &v1alpha1.AttuneRecommendationList{}
+	err := c.Client.List(ctx, list, client.MatchingFields{byPolicy: policy.InstanceName(name)}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return false, fmt.Errorf("listing recommendations of cluster policy %s: %w", name, err)
+	}
+	var namespaces map[string]bool
+	for i := range list.Items {
+		if len(list.Items[i].Status.Records) == 0 {
+			continue
+		}
+		if namespaces == nil {
+			if namespaces, err = c.standing(ctx); err != nil {
+				return false, err
+			}
+		}
+		if namespaces[list.Items[i].Namespace] {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// standing are the namespaces that are not being deleted.
+func (c summarizer) standing(ctx context.Context) (map[string]bool, error) {
+	namespaces, err := c.Settings.Namespaces(ctx)
+	out := make(map[string]bool, len(namespaces))
+	for i := range namespaces {
+		out[namespaces[i].Name] = namespaces[i].DeletionTimestamp == nil
+	}
+	return out, err
+}
+
+// summaryOf is the key of the look at a cluster policy as a whole.
+func summaryOf(name string) types.NamespacedName {
+	return types.NamespacedName{Name: policy.InstanceName(name)}
+}

@@ -1,0 +1,152 @@
+// Package told keeps the last events that this process sent about each workload, within a bound, for the web page: it takes no
+// right to list events. What is kept is lost with the process.
+//
+// Keep wraps the sink of an event.Recorder; Of returns what was sent. Start reading there.
+package told
+
+import (
+	"container/list"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/event"
+)
+
+const (
+	// mostEvents are kept of a workload, and mostText bytes of a message: more than an Event of the API may have.
+	mostEvents, mostText = 10, 1024
+	// overhead is what a workload, and an event, takes beside its texts, in bytes.
+	overhead = 256
+)
+
+// Event is one that was sent. Pod is the name of the pod that it is about; empty: it is about the workload.
+type Event struct {
+	At                         time.Time
+	Type, Reason, Pod, Message string
+}
+
+func (e Event) bytes() int {
+	return overhead + len(e.Type) + len(e.Reason) + len(e.Pod) + len(e.Message)
+}
+
+// Store keeps events by the AttuneRecommendation of the workload. Its methods may be called at the same time.
+type Store struct {
+	most  int
+	clock clock.PassiveClock
+
+	mutex sync.Mutex
+	// of holds workloads by the name of the recommendation, order the same from the one that was told of least lately.
+	of    map[types.NamespacedName]*list.Element
+	order *list.List
+	bytes int
+}
+
+type workload struct {
+	name types.NamespacedName
+	// events are newest first.
+	events []Event
+}
+
+// New makes a Store of at most that many bytes.
+func New(most int, clock clock.PassiveClock) *Store {
+	return &Store{most: most, clock: clock, of: map[types.NamespacedName]*list.Element{}, order: list.New()}
+}
+
+// Keep returns a sink that keeps what is sent to another one. A nil Store keeps nothing.
+func (s *Store) Keep(next event.Sink) event.Sink {
+	if s == nil {
+		return next
+	}
+	return sink{s, next}
+}
+
+type sink struct {
+	store *Store
+	next  event.Sink
+}
+
+// Eventf implements event.Sink. An event is about a workload where its object, or the related one, is its recommendation.
+func (k sink) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
+	k.next.Eventf(regarding, related, kind, reason, action, note, args...)
+	e := Event{At: k.store.clock.Now(), Type: kind, Reason: reason, Message: cut(fmt.Sprintf(note, args...))}
+	if rec, ok := regarding.(*v1alpha1.AttuneRecommendation); ok {
+		k.store.add(types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}, e)
+		return
+	}
+	if rec, ok := related.(*v1alpha1.AttuneRecommendation); ok && rec != nil {
+		if named, ok := regarding.(interface{ GetName() string }); ok {
+			e.Pod = named.GetName()
+		}
+		k.store.add(types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}, e)
+	}
+}
+
+func cut(text string) string {
+	if len(text) <= mostText {
+		return text
+	}
+	return strings.ToValidUTF8(strings.Clone(text[:mostText]), "") + "…"
+}
+
+// add an event. The events of the workloads that were told of least lately make room.
+func (s *Store) add(name types.NamespacedName, e Event) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	of := &workload{name: name}
+	if known := s.of[name]; known != nil {
+		of = known.Value.(*workload)
+		s.drop(known)
+	}
+	of.events = slices.Insert(of.events, 0, e)
+	of.events = slices.Clip(of.events[:min(len(of.events), mostEvents)])
+	for s.order.Len() > 0 && s.bytes+of.bytes() > s.most {
+		s.drop(s.order.Front())
+	}
+	if of.bytes() > s.most {
+		return
+	}
+	s.of[name] = s.order.PushBack(of)
+	s.bytes += of.bytes()
+}
+
+func (s *Store) drop(at *list.Element) {
+	gone := s.order.Remove(at).(*workload)
+	delete(s.of, gone.name)
+	s.bytes -= gone.bytes()
+}
+
+func (w *workload) bytes() int {
+	bytes := overhead + len(w.name.Namespace) + len(w.name.Name)
+	for _, e := range w.events {
+		bytes += e.bytes()
+	}
+	return bytes
+}
+
+// Of returns the events about a workload that are kept, newest first. A nil Store keeps none.
+func (s *Store) Of(rec *v1alpha1.AttuneRecommendation) []Event {
+	if s == nil {
+		return nil
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if known := s.of[types.NamespacedName{Namespace: rec.Namespace, Name: rec.Name}]; known != nil {
+		return slices.Clone(known.Value.(*workload).events)
+	}
+	return nil
+}
+
+// Bytes is what the events take.
+func (s *Store) Bytes() int {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.bytes
+}

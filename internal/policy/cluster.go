@@ -1,0 +1,214 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/trim"
+)
+
+// An AttuneClusterPolicy takes part as one AttunePolicy in each namespace that it selects: its instance there
+// (Instance). Instances exist as values only. Everything that is about the policy of a workload works on them as on
+// any AttunePolicy: matching, settings, recommendations.
+
+// MostClusterPolicies is how many AttuneClusterPolicies are used. Each is looked at after every change in each
+// namespace that it selects.
+const MostClusterPolicies = 16
+
+// instances begins the name of each instance. No object's name has a slash, so no AttunePolicy has such a name.
+const instances = string(v1alpha1.PolicyKindCluster) + "/"
+
+// excluded are the namespaces that a cluster policy selects only by name, besides the operator's own.
+var excluded = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
+
+// InstanceName is the name of a cluster policy's instances; it is also how messages name the cluster policy.
+func InstanceName(clusterPolicy string) string { return instances + clusterPolicy }
+
+// ClusterName returns the cluster policy that a name of an instance is of; false: it is an AttunePolicy's name.
+func ClusterName(name string) (clusterPolicy string, ok bool) {
+	return strings.CutPrefix(name, instances)
+}
+
+// OfCluster reports whether a policy is the instance of a cluster policy.
+func OfCluster(p *v1alpha1.AttunePolicy) bool { return strings.HasPrefix(p.Name, instances) }
+
+// RefOf returns how a recommendation names its policy, NameOf the policy's name from that.
+func RefOf(p *v1alpha1.AttunePolicy) v1alpha1.PolicyRef {
+	ref := v1alpha1.PolicyRef{Name: p.Name, UID: p.UID, Generation: p.Generation}
+	if name, ok := ClusterName(p.Name); ok {
+		ref.Kind, ref.Name = v1alpha1.PolicyKindCluster, name
+	}
+	return ref
+}
+
+// NameOf returns the name of the policy that a recommendation names: for a cluster policy that of its instance.
+func NameOf(ref v1alpha1.PolicyRef) string {
+	if ref.Kind == v1alpha1.PolicyKindCluster {
+		return InstanceName(ref.Name)
+	}
+	return ref.Name
+}
+
+// Instance returns what a cluster policy is in a namespace. Where it is not selected (any more), or the cluster policy
+// is not used, the instance is one that is being deleted: its open changes are finished by its settings, and nothing
+// begins. The instance shares its settings with the cluster policy, which must not change.
+func Instance(of *v1alpha1.AttuneClusterPolicy, namespace string, selected bool) *v1alpha1.AttunePolicy {
+	p := &v1alpha1.AttunePolicy{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: InstanceName(of.Name), UID: of.UID, Generation: of.Generation,
+			CreationTimestamp: of.CreationTimestamp, DeletionTimestamp: of.DeletionTimestamp,
+		},
+		Spec: v1alpha1.AttunePolicySpec{PolicySettings: of.Spec.PolicySettings, Weight: of.Spec.Weight},
+	}
+	if target := of.Spec.TargetRef; target != nil {
+		p.Spec.TargetRef = v1alpha1.TargetRef{Kind: target.Kind, Selector: target.Selector}
+	}
+	if !selected && p.DeletionTimestamp == nil {
+		p.DeletionTimestamp = &p.CreationTimestamp
+	}
+	return p
+}
+
+// AsPolicy returns a cluster policy with its status, for what reports about policies. It is in no namespace.
+func AsPolicy(of *v1alpha1.AttuneClusterPolicy) *v1alpha1.AttunePolicy {
+	p := Instance(of, "", true)
+	p.Status = v1alpha1.AttunePolicyStatus{
+		ObservedGeneration: of.Status.ObservedGeneration, Mode: of.Status.Mode, Conditions: of.Status.Conditions,
+		Workloads: of.Status.Workloads, Savings: of.Status.Savings,
+	}
+	return p
+}
+
+// LevelOf returns the level of a policy's own settings.
+func LevelOf(p *v1alpha1.AttunePolicy) Level {
+	if name, ok := ClusterName(p.Name); ok {
+		return Level(v1alpha1.PolicyKindCluster) + " " + Level(name)
+	}
+	return Policy
+}
+
+// ofCluster reports whether it is the level of an AttuneClusterPolicy.
+func (l Level) ofCluster() bool {
+	return strings.HasPrefix(string(l), string(v1alpha1.PolicyKindCluster)+" ")
+}
+
+// OfPolicy reports whether it is the highest level: that of an AttunePolicy or AttuneClusterPolicy.
+func (l Level) OfPolicy() bool { return l == Policy || l.ofCluster() }
+
+// Scope is which namespaces a cluster policy selects. The zero value selects none.
+type Scope struct {
+	// names is nil where all but the excluded namespaces take part.
+	names    []v1alpha1.NamespaceName
+	selector labels.Selector
+	// operator is the operator's own namespace.
+	operator string
+}
+
+// ScopeOf reads the scope of a cluster policy; operator is the operator's own namespace. An error is one sentence about
+// what is wrong, and the scope then selects nothing.
+func ScopeOf(of *v1alpha1.AttuneClusterPolicy, operator string) (Scope, error) {
+	s := Scope{names: of.Spec.Namespaces, selector: labels.Everything(), operator: operator}
+	selector := of.Spec.NamespaceSelector
+	switch {
+	case selector == nil:
+		return s, nil
+	case len(selector.MatchLabels) == 0 && len(selector.MatchExpressions) == 0:
+		return Scope{}, fmt.Errorf("namespaceSelector {} is empty: leave it out to select every namespace, or set matchLabels, e.g. {stage: production}")
+	case trim.GreatSelector(selector):
+		return Scope{}, fmt.Errorf("namespaceSelector is larger than 16 KiB: use fewer labels, e.g. {stage: production}")
+	}
+	read, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return Scope{}, fmt.Errorf("namespaceSelector cannot be read (%w): use matchLabels, e.g. {stage: production}", err)
+	}
+	s.selector = read
+	return s, nil
+}
+
+// Selects reports whether a namespace is in the scope: it is named, or no namespace is and it is none of the excluded
+// ones; and the selector matches its labels. A namespace with too many labels to be kept is selected by its name alone.
+func (s Scope) Selects(namespace string, of map[string]string) bool {
+	switch {
+	case s.selector == nil:
+		return false
+	case s.names != nil && !slices.Contains(s.names, v1alpha1.NamespaceName(namespace)):
+		return false
+	case s.names == nil && (namespace == s.operator || slices.Contains(excluded, namespace)):
+		return false
+	case s.selector.Empty():
+		return true
+	}
+	_, left := of[trim.LabelsLeftOut]
+	return !left && s.selector.Matches(labels.Set(of))
+}
+
+// UsedClusterPolicies sorts cluster policies and returns those that are used, the oldest, and those beyond the bound.
+// One that is being deleted takes no place. It sorts the slice that it is given, and both results share its array.
+func UsedClusterPolicies(policies []v1alpha1.AttuneClusterPolicy) (used, beyond []v1alpha1.AttuneClusterPolicy) {
+	place := func(p *v1alpha1.AttuneClusterPolicy) int {
+		if p.DeletionTimestamp != nil {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(policies, func(a, b v1alpha1.AttuneClusterPolicy) int {
+		return cmp.Or(
+			cmp.Compare(place(&a), place(&b)),
+			a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+			cmp.Compare(a.Name, b.Name),
+		)
+	})
+	most := min(len(policies), MostClusterPolicies)
+	for most < len(policies) && place(&policies[most]) > 0 {
+		most++
+	}
+	return policies[:most], policies[most:]
+}
+
+// TooManyClusterPolicies is the message for a cluster policy beyond the bound.
+func TooManyClusterPolicies() string {
+	return fmt.Sprintf("the cluster has more than %d AttuneClusterPolicies, of which the oldest are used and this one is not: "+
+		"delete some, or have one select more namespaces", MostClusterPolicies)
+}
+
+// Spared says which pods are never lowered under a cluster policy: nobody of their namespace has asked for it.
+type Spared string
+
+const (
+	// SpareNone is the value of an AttunePolicy.
+	SpareNone Spared = ""
+	// SpareCritical spares pods that Kubernetes itself depends on.
+	SpareCritical Spared = "critical"
+	// SpareAll spares all pods: the namespace is the operator's own.
+	SpareAll Spared = "all"
+)
+
+// spared returns which pods of a policy are spared.
+func spared(p *v1alpha1.AttunePolicy, operator string) Spared {
+	switch {
+	case p == nil || !OfCluster(p):
+		return SpareNone
+	case operator != "" && p.Namespace == operator:
+		return SpareAll
+	}
+	return SpareCritical
+}
+
+// criticalPriority is the priority of system-cluster-critical.
+const criticalPriority = 2_000_000_000
+
+// Spares reports whether a pod, or the pods of a template, are never lowered under these settings.
+func (s Spared) Spares(spec *corev1.PodSpec) bool {
+	if s != SpareCritical {
+		return s == SpareAll
+	}
+	return spec.PriorityClassName == "system-cluster-critical" || spec.PriorityClassName == "system-node-critical" ||
+		spec.Priority != nil && *spec.Priority >= criticalPriority
+}

@@ -1,0 +1,126 @@
+package workload_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"attune.io/attune/internal/argo"
+	"attune.io/attune/internal/workload"
+)
+
+// rolloutOf decodes a Rollout as a client does. Its generation is 3.
+func rolloutOf(t *testing.T, spec, status string) workload.Workload {
+	t.Helper()
+	o := &argo.Rollout{}
+	text := `{"metadata": {"namespace": "shop", "name": "api", "generation": 3}, "spec": ` + spec + `, "status": ` + status + `}`
+	require.NoError(t, json.Unmarshal([]byte(text), o))
+	w, ok := workload.From(o)
+	require.True(t, ok)
+	return w
+}
+
+const argoTemplate = `{"replicas": 4, "strategy": {"canary": {"steps": [{"setWeight": 20}]}},
+	"template": {"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": 1, "memory": "1Gi"}}}]}}}`
+
+func TestARolloutHasItsTemplate(t *testing.T) {
+	w := rolloutOf(t, argoTemplate, `{}`)
+	assert.Equal(t, "Rollout/api", w.String())
+	assert.EqualValues(t, 4, w.Replicas)
+	assert.Equal(t, "1", w.Template.Spec.Containers[0].Resources.Requests.Cpu().String())
+	_, skipped := w.Skipped()
+	assert.False(t, skipped)
+	assert.EqualValues(t, 1, rolloutOf(t, `{"template": {}}`, `{}`).Replicas, "as of a Deployment")
+}
+
+// TestARolloutThatCannotBeRead: the CRD takes any text for a size, and one such object must not stop the others.
+func TestARolloutThatCannotBeRead(t *testing.T) {
+	for name, c := range map[string]struct{ spec, want string }{
+		"a size that is none":     {strings.Replace(argoTemplate, "1Gi", "a lot", 1), "Rollout/api, whose pod template cannot be read: "},
+		"a field of another type": {`{"replicas": "four"}`, "Rollout/api, whose pod template cannot be read: "},
+		"another kind's template": {`{"workloadRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "api"}}`,
+			"Rollout/api, whose pod template cannot be read: spec.workloadRef names a StatefulSet; a Deployment would do"},
+		"another group's Deployment": {`{"workloadRef": {"apiVersion": "example.com/v1", "kind": "Deployment", "name": "api"}}`,
+			"Rollout/api, whose pod template cannot be read: spec.workloadRef names a Deployment; a Deployment would do"},
+		"a Deployment that is not there": {`{"workloadRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}`,
+			"Rollout/api, whose pod template cannot be read: Deployment/web of spec.workloadRef does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := rolloutOf(t, c.spec, `{"observedGeneration": 7}`)
+			assert.Nil(t, w.Template)
+			where, skipped := w.Skipped()
+			assert.True(t, skipped)
+			assert.Contains(t, where, c.want)
+			assert.Less(t, len(where), 400)
+		})
+	}
+}
+
+func TestARolloutWithTheTemplateOfADeployment(t *testing.T) {
+	deployment := func(annotations map[string]string) workload.Workload {
+		w, _ := workload.From(&appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: annotations},
+			Spec:       appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}}},
+		})
+		return w
+	}
+	rollout := rolloutOf(t, `{"workloadRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}`, `{}`)
+
+	all := []workload.Workload{rollout, deployment(nil)}
+	workload.Join(all)
+	assert.Equal(t, "app", all[0].Template.Spec.Containers[0].Name)
+	_, skipped := all[0].Skipped()
+	assert.False(t, skipped)
+	assert.Nil(t, rollout.Template, "a copy was given the template")
+
+	large := []workload.Workload{deployment(map[string]string{workload.TooLargeAnnotation: workload.Cut}), rollout}
+	workload.Join(large)
+	where, _ := large[1].Skipped()
+	assert.Equal(t, "Rollout/api, whose pod template cannot be read: Deployment/web of spec.workloadRef is too large", where)
+
+	alone := []workload.Workload{rollout}
+	workload.Join(alone)
+	assert.Nil(t, alone[0].Template)
+}
+
+func TestTheProgressOfARollout(t *testing.T) {
+	for name, c := range map[string]struct{ status, want string }{
+		"done":                      {`{"observedGeneration": "3", "currentPodHash": "a", "stableRS": "a", "phase": "Healthy"}`, ""},
+		"not yet seen":              {`{"observedGeneration": "2", "currentPodHash": "a", "stableRS": "a"}`, "its controller has not yet seen generation 3"},
+		"never seen":                {`{}`, "its controller has not yet seen generation 3"},
+		"the hash of old versions":  {`{"observedGeneration": "5f9c7d", "currentPodHash": "a", "stableRS": "a"}`, ""},
+		"waits for a person":        {`{"observedGeneration": "3", "currentPodHash": "b", "stableRS": "a", "phase": "Paused", "message": "CanaryPauseStep"}`, "the stable revision is not the newest one; it is Paused (CanaryPauseStep)"},
+		"progresses":                {`{"observedGeneration": "3", "currentPodHash": "b", "stableRS": "a", "phase": "Progressing"}`, "the stable revision is not the newest one; it is Progressing"},
+		"was aborted":               {`{"observedGeneration": "3", "currentPodHash": "b", "stableRS": "a", "phase": "Degraded", "abort": true}`, "the stable revision is not the newest one; the rollout was aborted"},
+		"the first one":             {`{"observedGeneration": "3", "currentPodHash": "a"}`, "the stable revision is not the newest one"},
+		"a status of another shape": {`{"observedGeneration": {}}`, "its controller has not yet seen generation 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, workload.Rollout{InProgress: c.want != "", Reason: c.want}, rolloutOf(t, argoTemplate, c.status).Rollout)
+		})
+	}
+	long := rolloutOf(t, argoTemplate, `{"currentPodHash": "b", "observedGeneration": "3", "message": "`+strings.Repeat("x", 5000)+`", "phase": "Paused"}`)
+	assert.Less(t, len(long.Rollout.Reason), 300)
+}
+
+// TestACopyOfARolloutIsItsOwn: caches hand out copies.
+func TestACopyOfARolloutIsItsOwn(t *testing.T) {
+	of := &argo.RolloutList{}
+	require.NoError(t, json.Unmarshal([]byte(`{"items": [{"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": `+argoTemplate+`}]}`), of))
+	of.Items[0].Spec.WorkloadRef = &argo.WorkloadRef{Name: "web"}
+	copied := of.DeepCopyObject().(*argo.RolloutList)
+	require.Equal(t, of, copied)
+	copied.Items[0].Labels["x"], *copied.Items[0].Spec.Replicas, copied.Items[0].Spec.WorkloadRef.Name = "z", 9, "db"
+	copied.Items[0].Spec.Template.Spec.Containers[0].Name = "other"
+	assert.Equal(t, "y", of.Items[0].Labels["x"])
+	assert.EqualValues(t, 4, *of.Items[0].Spec.Replicas)
+	assert.Equal(t, "web", of.Items[0].Spec.WorkloadRef.Name)
+	assert.Equal(t, "app", of.Items[0].Spec.Template.Spec.Containers[0].Name)
+}

@@ -1,0 +1,42 @@
+package podview
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// FieldManager is the name under which attune writes (metadata.managedFields of a pod).
+const FieldManager = "attune"
+
+// ResizedBy returns who, other than attune, last wrote sizes of the pod that still stand, and when, as the API server
+// noted it. The zero time: nobody.
+//
+// An amount that attune wrote later is attune's, and no longer the other's: the API server takes it out of the
+// other's entry.
+func ResizedBy(pod *corev1.Pod) (manager string, at time.Time) {
+	for _, entry := range pod.ManagedFields {
+		if foreign(entry) && entry.Time.After(at) {
+			manager, at = entry.Manager, entry.Time.Time
+		}
+	}
+	return manager, at
+}
+
+// ResizedEntry is an entry of managedFields for which ResizedBy returns the same. Caches keep it in the place of all
+// others.
+func ResizedEntry(manager string, at time.Time) metav1.ManagedFieldsEntry {
+	return metav1.ManagedFieldsEntry{Manager: manager, Subresource: resizeSubresource, Time: &metav1.Time{Time: at}}
+}
+
+const resizeSubresource = "resize"
+
+// foreign reports whether an entry of managedFields is about sizes that another writer set through the
+// subresource resize. An entry without fields counts: caches drop them after they were looked at.
+func foreign(entry metav1.ManagedFieldsEntry) bool {
+	const field = `"f:resources"`
+	return entry.Subresource == resizeSubresource && entry.Manager != FieldManager && entry.Time != nil &&
+		(entry.FieldsV1 == nil || strings.Contains(entry.FieldsV1.GetRawString(), field))
+}

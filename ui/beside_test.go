@@ -1,0 +1,219 @@
+package ui_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/nodeanswer"
+	"attune.io/attune/cmd/kubectl-attune/savingsanswer"
+	"attune.io/attune/internal/held"
+	"attune.io/attune/internal/savings/report"
+	"attune.io/attune/internal/trail"
+	"attune.io/attune/ui"
+	"attune.io/attune/ui/made"
+)
+
+// page returns the words of a page that has to be there.
+func page(t testing.TB, caches ui.Caches, path string) string {
+	t.Helper()
+	w := get(t, caches, path)
+	require.Equal(t, http.StatusOK, w.Code, path)
+	return words(t, w.Body.String())
+}
+
+// The page of a node has every cell and sentence of kubectl attune node -o wide.
+func TestTheWordsOfNode(t *testing.T) {
+	caches := made.Small()
+	for i := range caches.Others.Nodes {
+		n := caches.Others.Nodes[i]
+		got := page(t, caches, "/ui/nodes/"+n.Node)
+		var text bytes.Buffer
+		require.NoError(t, nodeanswer.Live{Node: n, Now: made.Now}.Human(&text, true))
+		for line := range strings.Lines(text.String()) {
+			line = strings.TrimSpace(line)
+			if regexp.MustCompile("^[A-Z ]+$").MatchString(line) {
+				continue // the header of a table
+			}
+			line = regexp.MustCompile(` {3,}-`).ReplaceAllString(line, " –")
+			assert.Contains(t, got, strings.Join(strings.Fields(line), " "))
+		}
+	}
+	assert.Contains(t, page(t, caches, "/ui/nodes/worker-1"), "they need 1924m, 600Mi shared headroom 1976m, 7.3Gi")
+	all := page(t, caches, "/ui/nodes")
+	assert.Contains(t, all, "worker-1 4 3 100m, 70Mi 3900m, 7.9Gi 1924m, 600Mi 1 Overcommitted")
+	assert.Contains(t, all, "worker-2 1 0 100m, 70Mi 3900m, 7.9Gi – 0 –")
+	assert.Contains(t, page(t, made.Empty(), "/ui/nodes"), "The operator watches some namespaces only")
+	assert.Contains(t, page(t, made.Great(5000), "/ui/nodes?page=2"), "101 to 200 of 252")
+}
+
+// The pages of savings have every sentence and amount of kubectl attune savings.
+func TestTheWordsOfSavings(t *testing.T) {
+	caches := made.Small()
+	of := caches.Savings(t.Context())
+	for path, namespace := range map[string]string{"/ui/savings": "", "/ui/savings/shop": "shop"} {
+		cluster, err := caches.All(t.Context(), namespace)
+		require.NoError(t, err)
+		var entries []report.Entry
+		for i := range cluster.Recommendations {
+			entries = append(entries, of(&cluster.Recommendations[i]))
+		}
+		answer, got := savingsanswer.New(entries, true), page(t, caches, path)
+		var text bytes.Buffer
+		require.NoError(t, answer.Human(&text, false))
+		for i, line := range strings.Split(text.String(), "\n")[:3] {
+			assert.Contains(t, got, line, "sentence %d", i)
+		}
+		assert.Contains(t, got, report.Autoscaler)
+	}
+	assert.Contains(t, page(t, caches, "/ui/savings"), "shop 3 750m 3Gi €25.20 1860m -384Mi €39.63 Not counted: 3 held resources.")
+	assert.Contains(t, page(t, caches, "/ui/savings/shop"), "Deployment/web 250m 1Gi €8.40 620m -128Mi €13.21 AllowDecrease")
+	web := page(t, caches, "/ui/ns/shop/Deployment/web")
+	assert.Contains(t, web, "Freed on nodes now: 250m of CPU and 1Gi of memory (€8.40 a month). Potential, not applied yet: 620m of CPU and -128Mi of memory (€13.21 a month). Not counted: 1 held resource.")
+	assert.Contains(t, web, "not counted: app, memory: AllowDecrease : memory is lowered only with allowDecrease")
+	assert.Contains(t, page(t, made.Empty(), "/ui/savings"), "There is no recommendation to compare with.")
+}
+
+// Where there is no time to add everything up, no part of it is shown as the whole.
+func TestSavingsThatTakeTooLong(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	w := httptest.NewRecorder()
+	ui.NewHandler(made.Small(), func(string, error) {}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/ui/savings", nil).WithContext(ctx))
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+	assert.Contains(t, words(t, w.Body.String()), "4 workloads could not be added up in time")
+}
+
+// A search looks for a part of NAMESPACE/KIND/NAME, and what it is given is text.
+func TestSearch(t *testing.T) {
+	caches := made.Small()
+	for query, want := range map[string]string{
+		"web": "1 workload has “web” in", "SHOP/": "3 workloads have “SHOP/” in", "shop/daemon": "DaemonSet/agent shop api Auto Idle", "  db ": "“db”", "nothing": "0 workloads have",
+		made.Harm: "0 workloads have “" + made.Harm + "”",
+	} {
+		assert.Contains(t, page(t, caches, "/ui/search?q="+url.QueryEscape(query)), strings.Join(strings.Fields(want), " "), query)
+	}
+	assert.NotContains(t, page(t, caches, "/ui/search"), "workloads have")
+	great := get(t, made.Great(5000), "/ui/search?q=service&page=3").Body.String()
+	assert.Contains(t, great, "201 to 300 of 5000")
+	assert.Contains(t, great, `href="/ui/search?q=service&amp;page=4"`)
+	assert.Equal(t, 100, strings.Count(great, "/Deployment/"))
+	long := get(t, caches, "/ui/search?q="+strings.Repeat("ä", 10000)).Body.String()
+	assert.Less(t, len(long), 10000, "a query is cut")
+}
+
+// Whatever is held, the reader finds the same sentence in status and on the pages of the workload.
+func TestTheSentencesOfHolds(t *testing.T) {
+	caches := made.Small()
+	for i := range caches.Recommendations {
+		rec := &caches.Recommendations[i]
+		got := page(t, caches, fmt.Sprintf("/ui/ns/%s/%s/%s", rec.Namespace, rec.Spec.Workload.Kind, rec.Spec.Workload.Name))
+		things := held.ByWorkload(rec)
+		require.NotEmpty(t, things)
+		for _, thing := range things {
+			assert.Regexp(t, regexp.QuoteMeta(thing.Reason)+" ?: "+regexp.QuoteMeta(thing.Message), got)
+		}
+	}
+}
+
+// A workload's page has the settings with the objects that set them, and the events that were sent.
+func TestSettingsAndEvents(t *testing.T) {
+	web := page(t, made.Small(), "/ui/ns/shop/Deployment/web")
+	for _, want := range []string{
+		"cpu.percentile 95 AttunePolicy api", "costPricing.cpuPerCoreHour 0.03 AttuneDefaults default", "memory.percentile 99 built-in",
+		"2026-02-27 14:00 UTC Warning Reverted web-6d4b75cb6d-00002 Pod web-6d4b75cb6d-00002 has its old size again: oomkill",
+	} {
+		assert.Contains(t, web, want)
+	}
+}
+
+// lineOf returns the path of a line in the first or second chart of a page.
+func lineOf(t *testing.T, caches ui.Caches, kind string, number int) string {
+	t.Helper()
+	body := get(t, caches, "/ui/ns/shop/Deployment/web").Body.String()
+	charts := regexp.MustCompile(`(?s)<figure.*?</figure>`).FindAllString(body, -1)
+	require.Greater(t, len(charts), number)
+	found := regexp.MustCompile(`<path class="` + kind + `" d="([^"]*)"`).FindStringSubmatch(charts[number])
+	require.NotNil(t, found, kind)
+	return found[1]
+}
+
+// The lines of a chart begin where the leader began to keep them, and the request goes further back as far as the history tells.
+func TestLinesOverTime(t *testing.T) {
+	caches := made.Small()
+	// The chart is of 7 days over 632 units from 76: 96 h before its end is at 346.9. The limit was 1400m, which is the most, and then 1.
+	assert.Equal(t, "M346.7 14H632.7V58.6H708", lineOf(t, caches, "limit", 0))
+	assert.Equal(t, "M346.7 134.3H482.2V143.3H677.9V147.7H708", lineOf(t, caches, "target", 0))
+	body := page(t, caches, "/ui/ns/shop/Deployment/web")
+	assert.Contains(t, body, "drawn since 2026-02-26 12:00, when the leader began to keep them.")
+	assert.Contains(t, body, "2026-02-27 13:59 UTC: OOM kill")
+	assert.Contains(t, body, "Marks: resizes that were kept (dots): 0, that were not (triangles): 1, OOM kills (crosses): 1.")
+
+	short := shortly{caches}
+	assert.Contains(t, page(t, short, "/ui/ns/shop/Deployment/web"), "drawn since 2026-03-02 11:00, when the leader began to keep them; the request before that is told by the history.")
+	// 700m to 500m 20 hours ago, of 1 core at most.
+	assert.Equal(t, "M632.7 60.8H632.7V92H708", lineOf(t, short, "request", 0))
+
+	caches.WithoutPast = true
+	body = page(t, caches, "/ui/ns/shop/Deployment/web")
+	assert.Contains(t, body, "Request, limit and target are drawn as they are now: the leader has kept no earlier ones.")
+	assert.Equal(t, "M76 92H708", lineOf(t, caches, "request", 0))
+}
+
+// shortly has a leader that began an hour ago.
+type shortly struct{ made.Caches }
+
+func (s shortly) Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation) ui.Beside {
+	out := s.Caches.Beside(ctx, rec)
+	at := made.Now.Add(-time.Hour).UnixMilli()
+	for name := range out.Trails {
+		out.Trails[name] = trail.Trail{Points: [2][]trail.Point{{{At: at, Values: trail.Values{Request: 500, Limit: 1000, Target: 200}}}, {{At: at, Values: trail.Values{Request: 1 << 30, Limit: 2 << 30, Target: 768 << 20}}}}}
+	}
+	return out
+}
+
+// All that the making of a page allocates, garbage included, is bounded: a few hundred bytes for a workload that is only counted, and
+// more for the rows of the page alone.
+func TestMemoryOfPages(t *testing.T) {
+	few, many := made.Great(2500), made.Great(10000)
+	for i := range many.Recommendations {
+		many.Recommendations[i].Namespace = few.Recommendations[i%2500].Namespace
+	}
+	many.Policies = few.Policies
+	for path, most := range map[string]uint64{
+		"/ui/": 8 << 20, "/ui/nodes": 2 << 20, "/ui/savings": 4 << 20, "/ui/savings/team-000": 16 << 20, "/ui/search?q=service": 4 << 20, "/ui/ns/team-000": 16 << 20, "/ui/ns/team-024/Deployment/service-2400": 4 << 20,
+	} {
+		taken := func(caches ui.Caches) uint64 {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			w := get(t, caches, path)
+			runtime.ReadMemStats(&after)
+			require.Equal(t, http.StatusOK, w.Code, path)
+			return after.TotalAlloc - before.TotalAlloc
+		}
+		a, b := taken(few), taken(many)
+		t.Logf("%s: %d KiB for 2,500 workloads, %d KiB for 10,000", path, a>>10, b>>10)
+		assert.Less(t, b, most, path)
+	}
+}
+
+// A name of 253 bytes, and messages without a space, make a page that is whole.
+func TestLongNames(t *testing.T) {
+	caches := made.Long()
+	name := caches.Recommendations[0].Spec.Workload.Name
+	assert.Contains(t, page(t, caches, "/ui/ns/shop/Deployment/"+name), "Deployment/"+name)
+	assert.Contains(t, page(t, caches, "/ui/search?q="+name[:100]), "1 workload has")
+	assert.Contains(t, page(t, caches, "/ui/nodes/"+caches.Others.Nodes[0].Node), "Node "+caches.Others.Nodes[0].Node)
+}

@@ -1,0 +1,147 @@
+package made
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/display"
+	"attune.io/attune/internal/event/told"
+	settingsof "attune.io/attune/internal/policy"
+	"attune.io/attune/internal/savings"
+	"attune.io/attune/internal/savings/report"
+	"attune.io/attune/internal/trail"
+	owner "attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
+	"attune.io/attune/ui"
+)
+
+// Others is what caches hold beside policies and recommendations.
+type Others struct {
+	// Nodes by name, and why there are none.
+	Nodes       []decision.Node
+	NoNodes     string
+	Events      []told.Event
+	Settings    []settingsof.Field
+	NotCounted  []savings.NotCounted
+	WithoutPast bool
+}
+
+// Beside implements ui.Caches.
+func (c Caches) Beside(ctx context.Context, rec *v1alpha1.AttuneRecommendation) ui.Beside {
+	entry := c.Savings(ctx)(rec)
+	out := ui.Beside{Trails: map[string]trail.Trail{}, Saved: &entry, Settings: c.Others.Settings}
+	if rec.Status.History != nil {
+		out.Events = c.Events
+	}
+	if c.WithoutPast {
+		return out
+	}
+	for _, container := range rec.Spec.Containers {
+		out.Trails[container.Name] = past()
+	}
+	return out
+}
+
+// past are four days: requests that were lowered, one that was put back, limits, and a target that came down.
+func past() trail.Trail {
+	point := func(hours int, request, limit, target recommender.Amount) trail.Point {
+		return trail.Point{At: at(-time.Duration(hours) * time.Hour).UnixMilli(), Values: trail.Values{Request: request, Limit: limit, Target: target}}
+	}
+	return trail.Trail{
+		Points: [2][]trail.Point{
+			{point(96, 700, 1400, 320), point(60, 700, 1400, 240), point(20, 500, 1000, 240), point(8, 500, 1000, 200)},
+			{point(96, 1<<30, 2<<30, 900<<20), point(71, 600<<20, 1200<<20, 600<<20), point(70, 1<<30, 2<<30, 768<<20)},
+		},
+		Kills: []int64{at(-70*time.Hour - 30*time.Second).UnixMilli()},
+	}
+}
+
+// Savings implements ui.Caches.
+func (c Caches) Savings(context.Context) func(*v1alpha1.AttuneRecommendation) report.Entry {
+	return func(rec *v1alpha1.AttuneRecommendation) report.Entry {
+		return report.Entry{
+			Workload: owner.IdentityOf(rec), Policy: rec.Spec.Policy.Name, Mode: rec.Spec.Mode, Pods: 3, Replicas: 3,
+			Figures: savings.Figures{Realised: savings.Pair{250, 1 << 30}, Potential: savings.Pair{620, -(128 << 20)}, NotCounted: c.NotCounted},
+			Pricing: settingsof.Pricing{CPUPerCoreHour: 0.03, MemoryPerGiBHour: 0.004, Currency: "€"},
+		}
+	}
+}
+
+// Nodes implements ui.Caches.
+func (c Caches) Nodes(context.Context) (ui.Nodes, error) {
+	out := ui.Nodes{At: c.At, Problem: c.NoNodes}
+	for i := range c.Others.Nodes {
+		out.Names = append(out.Names, c.Others.Nodes[i].Node)
+	}
+	slices.Sort(out.Names)
+	return out, nil
+}
+
+// Node implements ui.Caches.
+func (c Caches) Node(_ context.Context, name string) (decision.Node, bool, error) {
+	for i := range c.Others.Nodes {
+		if c.Others.Nodes[i].Node == name {
+			return c.Others.Nodes[i], true, nil
+		}
+	}
+	return decision.Node{}, false, nil
+}
+
+// others are those of a small cluster.
+func others() Others {
+	defaults := &v1alpha1.AttuneDefaults{}
+	defaults.Name = v1alpha1.DefaultsName
+	defaults.Spec.CostPricing = &v1alpha1.CostPricing{CPUPerCoreHour: ptr.To(v1alpha1.Decimal("0.03")), Currency: "€"}
+	sizing := &v1alpha1.AttunePolicy{}
+	sizing.Spec.TargetRef = v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: "web"}
+	sizing.Spec.CPU = &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{Percentile: ptr.To(int32(95))}}
+	return Others{
+		Nodes: []decision.Node{shared("worker-1"), plain("worker-2")},
+		Events: []told.Event{
+			{At: at(-10 * time.Minute).Time, Type: "Normal", Reason: "Resized", Pod: "web-6d4b75cb6d-00000", Message: "Pod web-6d4b75cb6d-00000: cpu 700m to 500m"},
+			{At: at(-70 * time.Hour).Time, Type: "Warning", Reason: "Reverted", Pod: "web-6d4b75cb6d-00002", Message: "Pod web-6d4b75cb6d-00002 has its old size again: oomkill"},
+		},
+		Settings:   settingsof.Fields(defaults, nil, sizing, settingsof.Operator{}),
+		NotCounted: []savings.NotCounted{{Container: "app", Resource: "memory", Reason: "AllowDecrease", Message: "memory is lowered only with allowDecrease"}},
+	}
+}
+
+func amounts(cpu, memory string) display.Amounts {
+	return display.Amounts{CPURequest: &cpu, MemoryRequest: &memory}
+}
+
+// shared is a node on which pods share the headroom, and one keeps more than its share.
+func shared(name string) decision.Node {
+	n := plain(name)
+	share, base, peak := amounts("508m", "200Mi"), "400m", "800m"
+	for i, get := range []string{"508m", "800m", "800m"} {
+		pod := decision.Pod{Name: fmt.Sprintf("shop/web-7c9-%05d", i), Shares: true, Containers: []decision.Container{{
+			Name: "app", Holds: amounts("800m", "200Mi"), Wants: amounts("800m", "220Mi"), Gets: amounts(get, "200Mi"), Base: &decision.Demand{CPU: &base}, Peak: &decision.Demand{CPU: &peak}, Share: &share,
+			Steps: []display.Step{{Resource: "cpu", Name: "base", After: "400m", Reason: "its base demand"}, {Resource: "cpu", Name: "headroom", Before: "400m", After: "508m", Reason: "its part of the shared headroom"}},
+		}}}
+		if i == 1 {
+			pod.Reason, pod.Message = "WorkloadPaused", "it may not be changed now: WorkloadPaused"
+		}
+		n.Pods = append(n.Pods, pod)
+	}
+	n.Evictions = []decision.Eviction{{Name: "shop/web-7c9-00002", Ranking: "Low", Reason: "CPU does not fit", Waits: true}}
+	n.Decided = &decision.Decided{
+		At: Now.Add(-42 * time.Second), Needed: decision.Pair{CPU: "1924m", Memory: "600Mi"}, Overcommitted: true,
+		Holders: []decision.Holder{{Name: "shop/web-7c9-00001", Resource: "cpu", Above: "292m", Reason: "WorkloadPaused", Message: "it may not be changed now: WorkloadPaused"}},
+	}
+	return n
+}
+
+// plain is a node on which no pod shares.
+func plain(name string) decision.Node {
+	return decision.Node{
+		Node: name, Allocatable: decision.Pair{CPU: "4", Memory: "8Gi"}, Others: decision.Pair{CPU: "100m", Memory: "70Mi"}, Available: decision.Pair{CPU: "3900m", Memory: "8122Mi"},
+		Pods: []decision.Pod{{Name: "kube-system/stranger", Reason: "NoPolicy", Message: "no policy sizes its workload", Containers: []decision.Container{{Name: "dns", Holds: amounts("100m", "70Mi"), Gets: amounts("100m", "70Mi")}}}},
+	}
+}

@@ -1,0 +1,177 @@
+package ui
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/internal/decision"
+	"attune.io/attune/internal/decision/words"
+	"attune.io/attune/internal/explain"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+)
+
+// mostOfNode are the rows of a table of a node: more than the containers of the pods that a kubelet takes by default.
+const mostOfNode = 500
+
+// Nodes are the nodes that the operator sees.
+type Nodes struct {
+	// Names are in alphabetical order.
+	Names []string
+	// Problem is a sentence that says why no node is shown; empty: they are.
+	Problem string
+	At      time.Time
+}
+
+// nodesPage is the model of the page of all nodes.
+type nodesPage struct {
+	Nodes
+	Rows []nodeRow
+	Pages
+}
+
+// nodeRow is one node. Amounts are of CPU and memory.
+type nodeRow struct {
+	Name, Path string
+	// Shares and Pods count the pods that share the node and all of them, Leaving those that have to go.
+	Shares, Pods, Leaving int
+	// Others is what pods take that count as they are, Available what is left for those that share, Needed what these need.
+	Others, Available, Needed string
+	// State is a word for what a person may want to look at; empty: nothing.
+	State string
+}
+
+// nodePage is the model of the page of one node.
+type nodePage struct {
+	At             time.Time
+	Name, Sentence string
+	Facts          []fact
+	// Overcommitted is a sentence; empty: the pods fit. HoldersHead stands above Holders.
+	Overcommitted, HoldersHead string
+	Holders                    []string
+	// Note says what is not known.
+	Note   string
+	Tables []table
+}
+
+func nodePath(name string) string { return Path + "nodes/" + segment(name) }
+
+// nodesOf makes the model. node is asked about the nodes of the page alone.
+func nodesOf(all Nodes, page int, node func(name string) (decision.Node, bool)) nodesPage {
+	out := nodesPage{Nodes: all, Pages: pagesOf(Path+"nodes", page, len(all.Names))}
+	for _, name := range all.Names[out.first:out.last] {
+		row := nodeRow{Name: name, Path: nodePath(name), State: "not looked at yet"}
+		if n, known := node(name); known {
+			row = nodeRowOf(n)
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
+
+func nodeRowOf(n decision.Node) nodeRow {
+	row := nodeRow{
+		Name: n.Node, Path: nodePath(n.Node), Pods: len(n.Pods), Leaving: len(n.Evictions),
+		Others: amountsText(n.Others), Available: amountsText(n.Available), Needed: "–",
+	}
+	for i := range n.Pods {
+		if n.Pods[i].Shares {
+			row.Shares++
+		}
+	}
+	if d := n.Decided; d != nil {
+		row.Needed = amountsText(d.Needed)
+		switch {
+		case d.Overcommitted:
+			row.State = "Overcommitted"
+		case len(d.Holders) > 0:
+			row.State = "pods have less than they always need"
+		}
+	}
+	return row
+}
+
+// amountsText is such as "3900m, 7.9Gi".
+func amountsText(p decision.Pair) string {
+	return explain.Readable(recommender.CPU, p.CPU) + ", " + explain.Readable(recommender.Memory, p.Memory)
+}
+
+// nodeOf makes the model of one node.
+func nodeOf(n decision.Node, at time.Time) nodePage {
+	said := words.Node{Node: n}
+	out := nodePage{
+		At: at, Name: n.Node, Sentence: said.Sentence(at) + ".", Overcommitted: said.Overcommitted(), HoldersHead: words.HoldersHead, Holders: said.Holders(),
+		Facts: []fact{
+			{"the node has", amountsText(n.Allocatable)}, {"pods that count as they are", amountsText(n.Others)}, {"for pods that share", amountsText(n.Available)},
+		},
+	}
+	if n.Decided == nil {
+		out.Note = "No pod with the strategy Node is known to share this node: grants are not shown, and a container gets the size of its open resize, else what it holds."
+	} else {
+		out.Facts = append(out.Facts, fact{"they need", amountsText(n.Decided.Needed)}, fact{"shared headroom", headroom(n)})
+	}
+	for _, t := range []struct {
+		title string
+		words.Table
+	}{{"Who holds what", said.Containers(true)}, {"Who has to go", said.Leaving()}, {"How the shares came about", said.Computation()}} {
+		if len(t.Rows) == 0 {
+			continue
+		}
+		part := table{Title: t.title, Rows: t.Rows[:min(len(t.Rows), mostOfNode)], More: max(0, len(t.Rows)-mostOfNode)}
+		for _, name := range t.Header {
+			part.Header = append(part.Header, strings.ReplaceAll(strings.ToLower(name), "cpu", "CPU"))
+		}
+		for i, row := range part.Rows {
+			part.Rows[i] = dashed(row)
+		}
+		out.Tables = append(out.Tables, part)
+	}
+	return out
+}
+
+// headroom is what is left for those that share beyond what they need: their spikes share it.
+func headroom(n decision.Node) string {
+	left := func(r recommender.Resource, has, needs string) string {
+		return explain.Readable(r, recommender.Format(r, max(0, exactly(r, has)-exactly(r, needs))))
+	}
+	return left(recommender.CPU, n.Available.CPU, n.Decided.Needed.CPU) + ", " + left(recommender.Memory, n.Available.Memory, n.Decided.Needed.Memory)
+}
+
+// exactly is a quantity in millicores or bytes; 0 where it is none.
+func exactly(r recommender.Resource, text string) recommender.Amount {
+	quantity, err := resource.ParseQuantity(text)
+	if err != nil {
+		return 0
+	}
+	return podview.AmountOf(r, quantity)
+}
+
+// dashed returns a row with a dash in the place of empty cells.
+func dashed(row []string) []string {
+	cells := make([]string, len(row))
+	for i, cell := range row {
+		cells[i] = orDash(cell)
+	}
+	return cells
+}
+
+// inTime asks about a node until the context ends.
+func inTime(ctx context.Context, node func(context.Context, string) (decision.Node, bool, error), failed *error) func(string) (decision.Node, bool) {
+	return func(name string) (decision.Node, bool) {
+		if ctx.Err() != nil || *failed != nil {
+			return decision.Node{}, false
+		}
+		n, known, err := node(ctx, name)
+		*failed = err
+		return n, known
+	}
+}
+
+// unknownNode is the sentence for a node that is not known.
+func unknownNode(name string) string {
+	return fmt.Sprintf("Node %s is not known to the operator.", name)
+}

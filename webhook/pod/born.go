@@ -1,0 +1,54 @@
+package pod
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/internal/constraint"
+	"attune.io/attune/recommender"
+)
+
+// Born is the size of a container of a new pod.
+type Born struct {
+	// Name of the container.
+	Name string
+	// Requests in millicores and bytes, without a boost; 0: the container has none.
+	Requests [2]recommender.Amount
+	// Boost is what its CPU request has more than that until it has started, in millicores.
+	Boost recommender.Amount
+	// Seeded are the resources that the seed is about. Others stay as the template has them.
+	Seeded [2]bool
+}
+
+// Foretell returns with which requests the next pod of a template will be created in a namespace with these LimitRanges, by
+// the same steps as SeedPod. It returns none where the pod would stay as it is. Whether a quota has room for the pod is not
+// foretold: it depends on the moment. An error: the template cannot be read as a pod.
+func Foretell(template *corev1.PodTemplateSpec, rec *Recommendation, limits []*corev1.LimitRange, now time.Time) ([]Born, error) {
+	text, err := json.Marshal(template)
+	if err != nil {
+		return nil, fmt.Errorf("writing the template: %w", err)
+	}
+	p := &Pod{}
+	if err := json.Unmarshal(text, p); err != nil {
+		return nil, fmt.Errorf("reading the template as a pod: %w", err)
+	}
+	var born []Born
+	for _, u := range sized(p, rec, &Namespace{Bounds: constraint.BoundsOf(limits)}, now, &Decision{}) {
+		seed := rec.Seed.of(u.Name)
+		if seed == nil || !u.runs() {
+			continue
+		}
+		b := Born{Name: u.Name}
+		for _, r := range recommender.Resources {
+			b.Requests[r], b.Seeded[r] = u.will[r].Request, seed.Of[r].request > 0
+		}
+		if u.boosted() {
+			b.Requests[recommender.CPU], b.Boost = u.plain.Request, u.will[recommender.CPU].Request-u.plain.Request
+		}
+		born = append(born, b)
+	}
+	return born, nil
+}
