@@ -27,17 +27,23 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"attune.io/attune/cmd/kubectl-attune/sparkline"
+	"attune.io/attune/cmd/kubectl-attune/terminal"
 )
 
 // main connects run with the process. The exit code is set last, after the context's handler has been removed.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	colours := &terminal.Coloured{Writer: os.Stdout}
+	if term.IsTerminal(int(os.Stdout.Fd())) && terminal.WantsColour(os.Getenv) {
+		streams.Out = colours
+	}
 	env := &environment{IOStreams: streams, now: time.Now, cluster: newKubeconfig(), asks: term.IsTerminal(int(os.Stdin.Fd())), utf8: sparkline.UTF8(os.Getenv)}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		env.terminal = os.Stderr
 	}
 	code := run(ctx, env, os.Args[1:])
+	_ = colours.Close() // nobody is left to be told
 	stop()
 	os.Exit(code)
 }
