@@ -21,7 +21,9 @@ const plain = "\x1b[0m"
 
 // WantsColour reports whether a terminal gets colours, by the environment: NO_COLOR (no-color.org) and TERM=dumb ask for
 // none.
-func WantsColour(getenv func(string) string) bool { return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb" }
+func WantsColour(getenv func(string) string) bool {
+	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
+}
 
 // Write implements io.Writer. A line is written when it is whole.
 func (c *Coloured) Write(p []byte) (int, error) {

@@ -40,7 +40,9 @@ func TestNobodySmugglesColours(t *testing.T) {
 }
 
 func TestWhoWantsColours(t *testing.T) {
-	env := func(pairs map[string]string) func(string) string { return func(name string) string { return pairs[name] } }
+	env := func(pairs map[string]string) func(string) string {
+		return func(name string) string { return pairs[name] }
+	}
 	assert.True(t, WantsColour(env(map[string]string{"TERM": "xterm"})))
 	assert.False(t, WantsColour(env(map[string]string{"TERM": "xterm", "NO_COLOR": "1"})))
 	assert.False(t, WantsColour(env(map[string]string{"TERM": "dumb"})))
