@@ -4,27 +4,34 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/recommender"
+	"attune.io/attune/test/deploy"
 )
 
 // onThePage: kubectl attune ui shows the fleet and the workload through the API server and the kubelet of the leader, and the
-// target that is printed there is what kubectl attune explain and the AttuneRecommendation say.
+// target that is printed there is what kubectl attune explain, the AttuneRecommendation and the metrics say.
 func onThePage(t *testing.T, o owner) {
 	address := pageServed(t)
 	require.Contains(t, fetched(t, address), `href="/ui/ns/`+o.GetNamespace()+`"`, "the fleet")
 	require.Contains(t, fetched(t, address+"nodes"), `href="/ui/nodes/`+nodeName(1)+`"`)
 	about := string(o.kind) + "/" + o.GetName()
-	eventually(t, "the same target on the page, in the explanation and in the object", func() error {
+	require.NoError(t, mayScrape(t.Context(), "e2e-scraper"))
+	eventually(t, "the same target on the page, in the explanation, in the object and in the metrics", func() error {
 		page := fetched(t, address+"ns/"+o.GetNamespace()+"/"+about)
 		told := explained(t, about, "-n", o.GetNamespace())
 		rec, err := o.recommendation(t.Context())
@@ -42,8 +49,37 @@ func onThePage(t *testing.T, o owner) {
 		if memory != explain.Readable(recommender.Memory, *told.Target.MemoryRequest) || memory != explain.Readable(recommender.Memory, stored.MemoryRequest.String()) {
 			return fmt.Errorf("memory %q on the page, %s explained, %s stored", memory, *told.Target.MemoryRequest, stored.MemoryRequest)
 		}
-		return nil
+		return errors.Join(
+			exposed(t, "attune_recommendation_cpu_cores", o, told.Name, stored.CPURequest.AsApproximateFloat64()),
+			exposed(t, "attune_recommendation_memory_bytes", o, told.Name, stored.MemoryRequest.AsApproximateFloat64()),
+		)
 	})
+}
+
+// exposed is nil where one pod of the operator exposes this value of a container's metric.
+func exposed(t *testing.T, metric string, o owner, container string, want float64) error {
+	t.Helper()
+	labels := fmt.Sprintf("{container=%q,kind=%q,namespace=%q,workload=%q} ", container, o.kind, o.GetNamespace(), o.GetName())
+	pods := &corev1.PodList{}
+	require.NoError(t, env.client.List(t.Context(), pods, client.InNamespace(deploy.Namespace), client.MatchingLabels{"app.kubernetes.io/name": "attune"}))
+	var seen []string
+	for i := range pods.Items {
+		_, text, err := metricsOf(t.Context(), &pods.Items[i], "e2e-scraper")
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(text) {
+			value, found := strings.CutPrefix(line, metric+labels)
+			if !found {
+				continue
+			}
+			if read, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil && math.Abs(read-want) <= 1e-9*want {
+				return nil
+			}
+			seen = append(seen, value)
+		}
+	}
+	return fmt.Errorf("%s%sis %v, and %v is stored", metric, labels, seen, want)
 }
 
 // pageServed starts kubectl attune ui, until the test ends, and returns its address.
