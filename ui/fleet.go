@@ -41,13 +41,20 @@ type counts struct {
 	// Held counts what status lists as held, Open the pods with an open resize, Persons the policies that need one.
 	Held, Open, Persons int
 	requested, saved    [2]recommender.Amount
+	// shared is true where a cluster policy sizes some of the workloads: its status has one figure for all namespaces.
+	shared bool
 }
 
 // Requested is what the targets request over the pods that the operator sees, Saved the savings of the policies' status.
 func (c counts) Requested() [2]string { return pair(c.requested) }
 
-// Saved is negative for growth.
-func (c counts) Saved() [2]string { return pair(c.saved) }
+// Saved is negative for growth; a dash: not known for a namespace alone.
+func (c counts) Saved() [2]string {
+	if c.shared {
+		return [2]string{"–", "–"}
+	}
+	return pair(c.saved)
+}
 
 // pair writes amounts of CPU and memory for people.
 func pair(amounts [2]recommender.Amount) (text [2]string) {
@@ -61,7 +68,7 @@ func pair(amounts [2]recommender.Amount) (text [2]string) {
 	return text
 }
 
-// add adds another's counts.
+// add adds another's counts. What cluster policies save is counted with them.
 func (c *counts) add(other counts) {
 	c.Policies, c.Workloads, c.Containers = c.Policies+other.Policies, c.Workloads+other.Workloads, c.Containers+other.Containers
 	c.Held, c.Open, c.Persons = c.Held+other.Held, c.Open+other.Open, c.Persons+other.Persons
@@ -84,6 +91,7 @@ func (c *counts) policy(p *v1alpha1.AttunePolicy) {
 // workload counts a recommendation.
 func (c *counts) workload(rec *v1alpha1.AttuneRecommendation) {
 	c.Workloads++
+	c.shared = c.shared || rec.Spec.Policy.Kind == v1alpha1.PolicyKindCluster
 	c.Containers += len(rec.Spec.Containers)
 	c.Held += len(held.ByWorkload(rec))
 	c.Open += len(rec.Status.Records)

@@ -41,7 +41,7 @@ type Caches interface {
 
 // Cluster is what the operator knows of policies and workloads at a time.
 type Cluster struct {
-	// Policies are those of namespaces and, for the fleet, cluster policies (policy.AsPolicy).
+	// Policies are those of namespaces, and the cluster policies that are at work there (policy.AsPolicy).
 	Policies        []v1alpha1.AttunePolicy
 	Recommendations []v1alpha1.AttuneRecommendation
 	At              time.Time

@@ -16,6 +16,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/decision"
 	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/inscope"
 	"attune.io/attune/internal/owners"
 	"attune.io/attune/internal/policy"
 	settingslookup "attune.io/attune/internal/policy/lookup"
@@ -65,16 +66,11 @@ func (p pages) All(ctx context.Context, namespace string) (ui.Cluster, error) {
 			return ui.Cluster{}, fmt.Errorf("listing for a page: %w", err)
 		}
 	}
-	if namespace == "" {
-		used, beyond, err := p.settings.ClusterPolicies(ctx)
-		if err != nil {
-			return ui.Cluster{}, fmt.Errorf("listing for a page: %w", err)
-		}
-		for _, of := range slices.Concat(used, beyond) {
-			policies.Items = append(policies.Items, *policy.AsPolicy(&of))
-		}
+	wide, err := inscope.Policies(ctx, p.settings, inscope.Scope{Namespace: namespace}, recs.Items)
+	if err != nil {
+		return ui.Cluster{}, fmt.Errorf("listing for a page: %w", err)
 	}
-	return ui.Cluster{Policies: policies.Items, Recommendations: recs.Items, At: p.now()}, nil
+	return ui.Cluster{Policies: slices.Concat(policies.Items, wide), Recommendations: recs.Items, At: p.now()}, nil
 }
 
 func (p pages) now() time.Time { return p.clock.Now() }

@@ -148,3 +148,22 @@ func TestPagesAreServed(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, code)
 	assert.Contains(t, body, "this replica does not lead")
 }
+
+// A namespace that a cluster policy selects has that policy on its page, whether it sizes a workload there by now or not.
+func TestPagesOfAClusterPolicy(t *testing.T) {
+	everything := &v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: "everything", UID: "acp"}}
+	elsewhere := &v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere", UID: "other"}, Spec: v1alpha1.AttuneClusterPolicySpec{Namespaces: []v1alpha1.NamespaceName{"else"}}}
+	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	p, _ := shown(t, everything, elsewhere, shop)
+	p.settings.Clusterwide = true
+	names := func(namespace string) (names []string) {
+		all, err := p.All(t.Context(), namespace)
+		require.NoError(t, err)
+		for i := range all.Policies {
+			names = append(names, all.Policies[i].Name)
+		}
+		return names
+	}
+	assert.Equal(t, []string{"api", "AttuneClusterPolicy/everything"}, names("shop"))
+	assert.ElementsMatch(t, []string{"api", "AttuneClusterPolicy/everything", "AttuneClusterPolicy/elsewhere"}, names(""))
+}

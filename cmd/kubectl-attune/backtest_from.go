@@ -13,8 +13,8 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/clusterusage"
-	"attune.io/attune/cmd/kubectl-attune/inscope"
 	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/inscope"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/policy/lookup"
 	"attune.io/attune/internal/workload"

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/cmd/kubectl-attune/inscope"
 	"attune.io/attune/cmd/kubectl-attune/table"
 	"attune.io/attune/internal/held"
+	"attune.io/attune/internal/inscope"
 )
 
 // newStatus makes the verb status.

@@ -46,7 +46,7 @@ var page = []shown{
 	{command: "kubectl attune explain deployment/web -n shop", says: `sized by policy AttuneClusterPolicy/everything`},
 	{command: "kubectl get attunerecommendation deployment-web -n shop -o jsonpath='{.spec.containers[0].target.cpuRequest}'", says: `^\d+m$`},
 	{command: "make ui"},
-	{command: `kubectl patch attuneclusterpolicy everything --type merge -p '{"spec":{"updateStrategy":{"type":"Auto"},"memory":{"allowDecrease":true}}}'`, says: `patched`},
+	{command: `kubectl patch attuneclusterpolicy everything --type merge -p '{"spec":{"namespaces":["shop"],"updateStrategy":{"type":"Auto"},"memory":{"allowDecrease":true}}}'`, says: `patched`},
 	{command: "kubectl attune history -n shop", says: `web-`, patience: 5 * time.Minute},
 	{command: "kubectl get pods -n shop -o custom-columns='NAME:.metadata.name,CPU:.spec.containers[0].resources.requests.cpu,RESTARTS:.status.containerStatuses[0].restartCount'", says: `(?m)^web-\S+\s+([1-9]|[1-9]\d|[12]\d\d)m\s+0$`},
 	{command: "kubectl attune undo deployment/web -n shop", says: `web`},
