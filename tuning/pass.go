@@ -159,6 +159,9 @@ func (d *pass) notAhead() {
 	if p := d.out.Status.Paused; p != nil {
 		p.Since = *lifecycle.NotAhead(&p.Since, d.view.Now)
 	}
+	if last := d.out.Status.LastSuperseded; last != nil && last.After(d.view.Now.Add(clocksDiffer)) {
+		d.out.Status.LastSuperseded = &metav1.Time{Time: d.view.Now}
+	}
 	if b := d.out.Status.Backoff; b != nil {
 		b.Since = *lifecycle.NotAhead(&b.Since, d.view.Now)
 	}

@@ -25,6 +25,11 @@ const (
 	// pausedFor is how long that pause lasts unless a person ends it: long enough to find the other
 	// writer.
 	pausedFor = 24 * time.Hour
+	// writtenLately is how long another writer's resize may pause a workload after it was made: each pod that
+	// changes is looked at within seconds, but for an operator that was away.
+	writtenLately = time.Hour
+	// clocksDiffer is how far the API server's clock may be ahead of this one.
+	clocksDiffer = 5 * time.Minute
 )
 
 // supersede counts another writer's resize over ours, and pauses the workload after the second.
@@ -59,34 +64,48 @@ func (d *pauser) pause(why string) {
 	d.tell(pausedBecause(d.out.Status.Paused.Reason))
 }
 
-// otherWriter pauses a workload whose pods another writer has resized since the last pause, whether attune had resized
-// them or not: a controller that sizes its own pods in place would undo each step, and a person who did it had a
-// reason. The API server notes who wrote (managedFields), so the pause has a name. What was written more than
-// pausedFor ago is accepted as it is.
+// otherWriter pauses a workload whose pods another writer has just resized, whether attune had resized them or not: a
+// controller that sizes its own pods in place would undo each step, and a person who did it had a reason. The API server
+// notes who wrote (managedFields), so the pause has a name. Workloads that attune does not resize are left alone, and
+// what was written longer ago than writtenLately is accepted as it is.
 func (d *pauser) otherWriter() {
-	rules := d.view.Policy.Settings.Resize
-	if d.out.Status.Paused != nil || !resize.ChangesPods(rules.Mode) || d.view.Autoscalers.VPA() != "" {
+	if d.out.Status.Paused != nil || !d.view.resizesPods() || len(d.view.Rec.Spec.Containers) == 0 || d.view.Autoscalers.VPA() != "" {
 		return
 	}
-	since := d.view.Now.Add(-pausedFor)
+	if _, skipped := d.view.Workload.Skipped(); skipped {
+		return
+	}
+	pod, by, at := d.lastWriter()
+	since := d.view.Now.Add(-writtenLately)
 	if last := d.out.Status.LastSuperseded; last != nil && last.After(since) {
 		since = last.Time
 	}
-	for _, pod := range d.view.Pods {
-		by, at := podview.ResizedBy(pod)
-		if !at.After(since) {
-			continue
-		}
-		// The API server's clock may be ahead: the same write must not pause the workload twice.
-		last := at
-		if last.Before(d.view.Now) {
-			last = d.view.Now
-		}
-		d.out.Status.LastSuperseded = &metav1.Time{Time: last}
-		d.pause(fmt.Sprintf("%q resized pod %s in place at %s: let one of the two size this workload, for example with the annotation %s on it",
-			by, pod.Name, at.UTC().Format(time.RFC3339), v1alpha1.SkipAnnotation))
+	if !at.After(since) {
 		return
 	}
+	d.seenWriters(at)
+	d.pause(fmt.Sprintf("%q resized pod %s in place at %s: let one of the two size this workload, for example with the annotation %s on it",
+		by, pod, at.UTC().Format(time.RFC3339), v1alpha1.SkipAnnotation))
+}
+
+// lastWriter returns which pod another writer resized last, who it was, and when; the zero time: nobody did. A time that
+// is further ahead than clocks differ was not noted by the API server, and counts for nothing.
+func (d *pauser) lastWriter() (pod, by string, at time.Time) {
+	for _, p := range d.view.Pods {
+		if manager, when := podview.ResizedBy(p); when.After(at) && !when.After(d.view.Now.Add(clocksDiffer)) {
+			pod, by, at = p.Name, manager, when
+		}
+	}
+	return pod, by, at
+}
+
+// seenWriters notes that nothing which was written up to now, or up to a time by the API server's clock, pauses the
+// workload again.
+func (d *pauser) seenWriters(at time.Time) {
+	if at.Before(d.view.Now) {
+		at = d.view.Now
+	}
+	d.out.Status.LastSuperseded = &metav1.Time{Time: at}
 }
 
 // takeOver notes which operator looks after the workload (status.operator). An operator that finds another
@@ -123,8 +142,9 @@ func (d *pauser) resume() {
 		d.wake(left)
 		return
 	}
-	// The time of the last supersession stays: what was written before it does not pause the workload again.
 	d.out.Status.Paused, d.out.Status.Supersessions = nil, 0
+	_, _, at := d.lastWriter()
+	d.seenWriters(at)
 	d.out.Status.Tries = resize.Forgiven(d.out.Status.Tries)
 }
 

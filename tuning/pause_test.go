@@ -105,13 +105,48 @@ func TestAnotherWriterPausesWithItsName(t *testing.T) {
 	assert.Nil(t, decide(resized("cnpg", -time.Minute), func(w *tuning.View) { after(w); w.Rec.Status = ahead.Status }).Status.Paused, "the API server's clock may be ahead")
 
 	for name, other := range map[string]tuning.Decision{
-		"attune itself":             decide(resized("attune", time.Minute), as),
-		"a day ago":                 decide(resized("kubectl-patch", 25*time.Hour), as),
-		"before the last one":       decide(resized("cnpg", time.Hour), func(w *tuning.View) { w.Rec.Status.LastSuperseded = &metav1.Time{Time: now.Add(-time.Minute)} }),
+		"attune itself":      decide(resized("attune", time.Minute), as),
+		"an hour ago":        decide(resized("kubectl-patch", 61*time.Minute), as),
+		"of 2096":            decide(resized("kubectl-patch", -70*365*24*time.Hour), as),
+		"it is left alone":   decide(resized("cnpg", time.Minute), func(w *tuning.View) { w.Workload.Annotations[v1alpha1.SkipAnnotation] = "true" }),
+		"its policy is gone": decide(resized("cnpg", time.Minute), func(w *tuning.View) { w.Policy.Usable = false }),
+		"it was released": decide(resized("cnpg", time.Minute), func(w *tuning.View) {
+			w.Rec.Spec.Mode, w.Rec.Spec.Seed, w.Rec.Spec.Containers = v1alpha1.UpdateObserve, nil, nil
+		}),
+		"before the last one":       decide(resized("cnpg", time.Minute/2), func(w *tuning.View) { w.Rec.Status.LastSuperseded = &metav1.Time{Time: now.Add(-time.Second)} }),
 		"nothing is changed anyway": decide(resized("cnpg", time.Minute), func(w *tuning.View) { w.Policy.Settings.Resize.Mode = v1alpha1.UpdateInitial }),
 	} {
 		assert.Nil(t, other.Status.Paused, name)
 	}
+}
+
+// A person patches two replicas one after the other, and a pass runs between: both are one reason, and the pause ends once.
+func TestOneHandThatResizesTwoPods(t *testing.T) {
+	resized := func(name string, at time.Time) *corev1.Pod {
+		pod := running(name, sizeOf(4000, 0, 512, 1024))
+		pod.ManagedFields = []metav1.ManagedFieldsEntry{podview.ResizedEntry("kubectl-patch", at)}
+		return pod
+	}
+	first := tuning.Decide(heading(seen(t, template, resized("web-1", now.Add(-time.Second))), template))
+	require.NotNil(t, first.Status.Paused)
+	for name, c := range map[string]struct {
+		later   time.Duration
+		resumed string
+	}{"a person resumes it": {time.Hour, "x"}, "by itself": {24 * time.Hour, ""}} {
+		w := heading(seen(t, template, resized("web-1", now.Add(-time.Second)), resized("web-2", now.Add(2*time.Second))), template)
+		w.Now, w.Rec.Status = now.Add(c.later), first.Status
+		w.Workload.Annotations[v1alpha1.ResumedAnnotation] = c.resumed
+		assert.Nil(t, tuning.Decide(w).Status.Paused, name)
+	}
+}
+
+// A stored time of the future, by whatever clock, does not hide who writes afterwards.
+func TestAWriterAfterATimeOfTheFuture(t *testing.T) {
+	pod := running("web-1", sizeOf(4000, 0, 512, 1024))
+	pod.ManagedFields = []metav1.ManagedFieldsEntry{podview.ResizedEntry("cnpg", now.Add(time.Second))}
+	w := heading(seen(t, template, pod), template)
+	w.Rec.Status.LastSuperseded = &metav1.Time{Time: now.Add(70 * 365 * 24 * time.Hour)}
+	assert.NotNil(t, tuning.Decide(w).Status.Paused)
 }
 
 func TestOperatorsThatTakeTurnsPauseAndSaySo(t *testing.T) {

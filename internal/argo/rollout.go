@@ -7,7 +7,10 @@
 package argo
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,11 +83,70 @@ const most = 200
 func (s *RolloutSpec) UnmarshalJSON(data []byte) error {
 	type plain RolloutSpec
 	var read plain
-	if err := json.Unmarshal(data, &read); err != nil {
-		*s = RolloutSpec{Unreadable: cut(err.Error())}
-		return nil
+	err := shortAmounts(data)
+	if err == nil {
+		err = json.Unmarshal(data, &read)
+	}
+	if err != nil {
+		read = plain{Unreadable: cut(err.Error())}
 	}
 	*s = RolloutSpec(read)
+	return nil
+}
+
+// longest is how many bytes an amount may have. The longest that makes sense has some twenty digits.
+const longest = 64
+
+// amounts are the fields of a pod template whose values are amounts, or have amounts alone below them.
+var amounts = map[string]bool{"requests": true, "limits": true, "overhead": true, "sizeLimit": true, "divisor": true}
+
+// shortAmounts refuses a spec with an amount that is too long, before it is read: the time to read one grows with the
+// square of its length, seconds for a megabyte, in which no other Rollout would be read.
+func shortAmounts(data []byte) error {
+	var whole any
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber() // a number stays as it was written
+	if err := decoder.Decode(&whole); err != nil {
+		return err
+	}
+	return shortIn(whole, false)
+}
+
+// shortIn looks at a value and what is below it. within is true below a field of amounts.
+func shortIn(value any, within bool) error {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, below := range v {
+			if err := shortIn(below, within || amounts[name]); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, below := range v {
+			if err := shortIn(below, within); err != nil {
+				return err
+			}
+		}
+	case json.Number:
+		return shortAmount(v.String())
+	case string:
+		if within {
+			return shortAmount(v)
+		}
+	}
+	return nil
+}
+
+// greatExponent is one of three digits or more: comparing such an amount takes as long as writing it out.
+var greatExponent = regexp.MustCompile(`[eE][-+]?[0-9]{3}`)
+
+func shortAmount(text string) error {
+	switch {
+	case len(text) > longest:
+		return fmt.Errorf("an amount of it has %d characters; at most %d are read", len(text), longest)
+	case greatExponent.MatchString(text):
+		return fmt.Errorf("the amount %s of it has too great an exponent", text)
+	}
 	return nil
 }
 

@@ -43,7 +43,15 @@ func TestARolloutHasItsTemplate(t *testing.T) {
 // TestARolloutThatCannotBeRead: the CRD takes any text for a size, and one such object must not stop the others.
 func TestARolloutThatCannotBeRead(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
-		"a size that is none":     {strings.Replace(argoTemplate, "1Gi", "a lot", 1), "Rollout/api, whose pod template cannot be read: "},
+		"a size that is none": {strings.Replace(argoTemplate, "1Gi", "a lot", 1), "Rollout/api, whose pod template cannot be read: "},
+		"an amount of a megabyte": {strings.Replace(argoTemplate, "1Gi", strings.Repeat("9", 1<<20), 1),
+			"Rollout/api, whose pod template cannot be read: an amount of it has 1048576 characters; at most 64 are read"},
+		"a number of a megabyte": {strings.Replace(argoTemplate, `"cpu": 1`, `"cpu": `+strings.Repeat("9", 1<<20), 1),
+			"Rollout/api, whose pod template cannot be read: an amount of it has 1048576 characters; at most 64 are read"},
+		"an exponent": {strings.Replace(argoTemplate, "1Gi", "1e999999999", 1),
+			"Rollout/api, whose pod template cannot be read: the amount 1e999999999 of it has too great an exponent"},
+		"a number's exponent": {strings.Replace(argoTemplate, `"cpu": 1`, `"cpu": 1e999999999`, 1),
+			"Rollout/api, whose pod template cannot be read: the amount 1e999999999 of it has too great an exponent"},
 		"a field of another type": {`{"replicas": "four"}`, "Rollout/api, whose pod template cannot be read: "},
 		"another kind's template": {`{"workloadRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "api"}}`,
 			"Rollout/api, whose pod template cannot be read: spec.workloadRef names a StatefulSet; a Deployment would do"},
