@@ -20,7 +20,7 @@ import (
 
 var (
 	runningPods = prometheus.NewDesc("attune_pods",
-		"Running pods of the workloads that policies select: 0 where none of them runs.", []string{"namespace"}, nil)
+		"Running pods of the workloads that usable policies select: 0 where none of them runs.", []string{"namespace"}, nil)
 	realisedCPU = prometheus.NewDesc("attune_savings_realised_cpu_cores",
 		"CPU that running pods request less than without attune, at present: a Job counts while it runs; negative: growth.", []string{"namespace"}, nil)
 	realisedMemory = prometheus.NewDesc("attune_savings_realised_memory_bytes",
@@ -45,11 +45,11 @@ type figures struct {
 	blocked string
 }
 
-// note replaces the figures of a workload by those of a pass that decided on this status. A workload that no usable policy
-// selects has none.
+// note replaces the figures of a workload by those of a pass that decided on this status. Of a workload that no usable
+// policy selects what is realised is counted alone: its pods keep their sizes. One that is gone has no figures.
 func (x *fleet) note(v tuning.View, decided v1alpha1.AttuneRecommendationStatus) {
 	key := client.ObjectKeyFromObject(v.Rec)
-	if !v.Policy.Usable || v.Workload == nil {
+	if v.Workload == nil {
 		x.forget(key)
 		return
 	}
@@ -59,13 +59,21 @@ func (x *fleet) note(v tuning.View, decided v1alpha1.AttuneRecommendationStatus)
 			of.Pods = append(of.Pods, pod)
 		}
 	}
-	f := figures{running: len(of.Pods), realised: of.Realised()}
-	if c := meta.FindStatusCondition(decided.Conditions, v1alpha1.ConditionResizeBlocked); c != nil && c.Status == metav1.ConditionTrue {
-		f.blocked = blockedReason(c.Reason)
+	f := figures{realised: of.Realised()}
+	if v.Policy.Usable {
+		f.running, f.blocked = len(of.Pods), blockedBy(decided)
 	}
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	put(&x.of, key, f)
+}
+
+// blockedBy is the reason of a status's condition ResizeBlocked; empty: it is not True.
+func blockedBy(status v1alpha1.AttuneRecommendationStatus) string {
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionResizeBlocked); c != nil && c.Status == metav1.ConditionTrue {
+		return blockedReason(c.Reason)
+	}
+	return ""
 }
 
 // forget drops the figures of a workload.

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
@@ -62,6 +64,42 @@ func TestFiguresOfTheFleet(t *testing.T) {
 	require.NoError(t, l.api.Delete(t.Context(), rec))
 	l.pass()
 	assert.Empty(t, scrapedFleet(t, l))
+}
+
+// Pods keep their sizes when their policy is no longer of use: what they save is counted on, as the page and the plugin do.
+func TestPodsOfAnUnusablePolicyStillSave(t *testing.T) {
+	saved := []string{"attune_pods{shop} 0", "attune_savings_realised_cpu_cores{shop} 0.3", "attune_savings_realised_memory_bytes{shop} 2.68435456e+08"}
+	for name, spoil := range map[string]func(*lab){
+		"invalid": func(l *lab) {
+			change(l, "all", &v1alpha1.AttunePolicy{}, func(p *v1alpha1.AttunePolicy) {
+				p.Spec.CPU = &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{Percentile: ptr.To[int32](1000)}}
+			})
+		},
+		"deleted": func(l *lab) {
+			p := &v1alpha1.AttunePolicy{}
+			p.Namespace, p.Name = "shop", "all"
+			require.NoError(l.t, l.api.Delete(l.t.Context(), p))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			has := sizeOf(200, 0, 256, 0)
+			w := resized(t, v1alpha1.RecordWatching, has)
+			w.Rec.Status.Records = nil
+			w.Rec.Status.Originals = []v1alpha1.Originals{{TemplateHash: "abc", Since: ptr.To(metav1.NewTime(now)), Containers: []v1alpha1.ContainerResources{{
+				Name: "app", Resources: podview.ToResources(sizeOf(500, 0, 512, 0)),
+			}}}}
+			w.Pods[0].Spec.Containers[0].Resources = podview.ToRequirements(has)
+			w.Pods[0].Status.Phase = corev1.PodRunning
+			paused := deploymentOf(sizeOf(500, 0, 512, 0), 1)
+			paused.Annotations = map[string]string{v1alpha1.PausedAnnotation: "true"}
+			l := newLab(t, w.Rec, paused, w.Pods[0])
+			l.pass()
+			assert.Subset(t, scrapedFleet(t, l), []string{"attune_pods{shop} 1", "attune_resizes_blocked{WorkloadPaused} 1"})
+			spoil(l)
+			l.pass()
+			assert.Equal(t, saved, scrapedFleet(t, l))
+		})
+	}
 }
 
 // Each reason of the operator's own is a value of the label, and no word of others is.

@@ -113,6 +113,7 @@ attune_reconcile_errors_total{error_type="Conflict"} 0+3x360
 attune_reconcile_errors_total{error_type="Unreachable"} 0x60 40x299
 attune_reconcile_errors_total{error_type="Other"} 0+0.5x360
 attune_node_overcommitted{node="node-1",resource="cpu"} 0x100 1x30 0x229
+up 1x360
 `
 
 // troubles are what differs from the healthy operator, and the alert that it raises; none where fires is empty.
@@ -163,6 +164,19 @@ attune_admission_duration_seconds_count 9x360`},
 		series: `apiserver_admission_webhook_fail_open_count{name="pods.attune.io"} 0+1x360`},
 	{name: "policies cannot be written", fires: "AttuneWebhookUnreachable", of: map[string]string{"name": "settings.attune.io"},
 		series: `apiserver_admission_webhook_rejection_count{name="settings.attune.io",error_type="calling_webhook_error"} 0+0.2x360`},
+	{name: "the API server cannot use the webhook, where pods are created seldom", fires: "AttuneWebhookUnreachable", of: map[string]string{"name": "pods.attune.io"},
+		series: `apiserver_admission_webhook_fail_open_count{name="pods.attune.io"} ` + seldom},
+	{name: "the first calls that ever failed", fires: "AttuneWebhookUnreachable", of: map[string]string{"name": "pods.attune.io"},
+		series: `apiserver_admission_webhook_fail_open_count{name="pods.attune.io"} _x100 3x19 4x239`},
+	{name: "the first policies that ever failed", fires: "AttuneWebhookUnreachable", of: map[string]string{"name": "settings.attune.io"},
+		series: `apiserver_admission_webhook_rejection_count{name="settings.attune.io",error_type="calling_webhook_error"} _x100 3x19 4x239`},
+	{name: "the API server is scraped from now on", series: `
+apiserver_admission_webhook_fail_open_count{name="pods.attune.io"} _x100 3x19 4x239
+apiserver_admission_webhook_rejection_count{name="settings.attune.io",error_type="calling_webhook_error"} _x100 3x19 4x239
+up _x100 1x259`},
+	{name: "the replicas of the webhook are replaced", series: `
+apiserver_admission_webhook_fail_open_count{name="pods.attune.io"} _x100 40x2 60x256
+apiserver_admission_webhook_rejection_count{name="settings.attune.io",error_type="calling_webhook_error"} _x100 1x259`},
 	{name: "a replica's certificate is not renewed", fires: "AttuneCertificateExpires", of: map[string]string{"certificate": "webhook"}, series: `
 attune_certificate_expiry_timestamp_seconds{certificate="webhook",instance="b"} 604800x360`},
 	{name: "a certificate is renewed late", series: `
@@ -176,9 +190,28 @@ attune_certificate_expiry_timestamp_seconds{certificate="webhook"} 100x360`},
 	{name: "samples stop for some minutes", series: `attune_usage_samples_total{source="embedded"} 0+600x60 36000x25 36600+600x273`},
 	{name: "samples at the longest interval", series: slowly(10)},
 	{name: "there never was a sample", fires: "AttuneUsageStale", gone: []string{"attune_usage_samples_total"}},
-	{name: "a Prometheus server has nothing to say, since no pod runs", series: `
+	{name: "a Prometheus server with the longest step", gone: []string{"attune_kubelet_scrapes_total"}, series: hourly(5, 60, 130, 180, 250, 300)},
+	{name: "a Prometheus server with the longest step has nothing more to say", fires: "AttuneUsageStale", gone: []string{"attune_kubelet_scrapes_total"},
+		series: hourly(5, 60, 130)},
+	{name: "a Prometheus server never had anything to say", fires: "AttuneUsageStale", gone: []string{"attune_kubelet_scrapes_total", "attune_usage_samples_total"}},
+	{name: "pods run again in the middle of the longest step", gone: []string{"attune_kubelet_scrapes_total"},
+		series: hourly(5, 60, 180, 245, 300) + `attune_pods{namespace="shop"} 3x80 0x43 3x235`},
+	{name: "the first pods run in the middle of the longest step", gone: []string{"attune_kubelet_scrapes_total"},
+		series: hourly(180, 245, 300) + `attune_pods{namespace="shop"} _x125 3x234`},
+	// The new leader knows from checkpoints what the old one read.
+	{name: "the leader changes in the middle of the longest step", gone: []string{"attune_kubelet_scrapes_total"}, series: `
+attune_usage_samples_total{source="embedded"} _x360
+attune_usage_newest_sample_timestamp_seconds{source="prometheus"} 0x59 3600x30 _x269
+attune_usage_newest_sample_timestamp_seconds{source="prometheus",instance="b"} _x129 7200x59 10800x59 14400x59 18000x59
+attune_usage_samples_total{source="prometheus"} 9x59 18x30 _x269
+attune_usage_samples_total{source="prometheus",instance="b"} _x129 9x59 18x59 27x59 36x59
+attune_pods{namespace="shop"} 3x90 _x269
+attune_pods{namespace="shop",instance="b"} _x92 3x267`},
+	{name: "kubelets are scraped, and policies name servers with the longest step", series: hourly(5, 60, 130, 180, 250, 300) + `attune_usage_samples_total{source="embedded"} 0x360`},
+	{name: "a Prometheus server has nothing to say, since no pod runs", gone: []string{"attune_kubelet_scrapes_total"}, series: `
 attune_usage_samples_total{source="embedded"} _x360
 attune_usage_samples_total{source="prometheus"} 0+600x60 36000x299
+attune_usage_newest_sample_timestamp_seconds{source="prometheus"} 0+60x60 3600x299
 attune_pods{namespace="shop"} 3x60 0x299`},
 	{name: "pods run again after a long time", series: `
 attune_usage_samples_total{source="embedded"} 0x120 0+600x239
@@ -223,6 +256,27 @@ func slowly(minutes int) string {
 	}
 	return series + "\n"
 }
+
+// hourly is what a Prometheus server gives for steps of an hour, the longest, by the minutes at which it is asked. It is the
+// source in the place of the kubelets.
+func hourly(asked ...int) string {
+	samples, newest := fmt.Sprintf("_x%d ", asked[0]), fmt.Sprintf("_x%d ", asked[0])
+	for i, at := range asked {
+		until := 360
+		if i+1 < len(asked) {
+			until = asked[i+1]
+		}
+		samples += fmt.Sprintf("%dx%d ", 9*(i+1), until-at-1)
+		newest += fmt.Sprintf("%dx%d ", at/60*3600, until-at-1)
+	}
+	return `
+attune_usage_samples_total{source="embedded"} _x360
+attune_usage_samples_total{source="prometheus"} ` + samples + `
+attune_usage_newest_sample_timestamp_seconds{source="prometheus"} ` + newest + "\n"
+}
+
+// seldom is a failure in half an hour, and never a success.
+const seldom = "_x30 1x29 2x29 3x29 4x29 5x29 6x29 7x29 8x29 9x29 10x29 11x29"
 
 // unread is one workload whose passes do not read something: eight within minutes, then so many more, one in five minutes.
 func unread(more int) string {
@@ -324,4 +378,26 @@ func assertTexts(t *testing.T, rule rulefmt.Rule, firing promql.Sample) {
 		assert.NotContains(t, said, "  ", name)
 		t.Logf("%s: %s", name, said)
 	}
+}
+
+// TestOneTroubleIsOneAlert: between failures that come seldom the alert does not end and begin again.
+func TestOneTroubleIsOneAlert(t *testing.T) {
+	rules := alerts(t)
+	rule := rules[slices.IndexFunc(rules, func(r rulefmt.Rule) bool { return r.Alert == "AttuneWebhookUnreachable" })]
+	db := promqltest.LoadedStorage(t, "load 1m\n"+changed(t, known(t), `apiserver_admission_webhook_fail_open_count{name="pods.attune.io"} `+seldom, nil))
+	query, err := engine.NewRangeQuery(t.Context(), db, nil, rule.Expr, start, start.Add(6*time.Hour), time.Minute)
+	require.NoError(t, err)
+	result := query.Exec(t.Context())
+	require.NoError(t, result.Err)
+	matrix := result.Value.(promql.Matrix)
+	at := slices.IndexFunc(matrix, func(s promql.Series) bool { return s.Metric.Get("name") == "pods.attune.io" })
+	require.NotEqual(t, -1, at)
+	points, gaps := matrix[at].Floats, 0
+	for i := range points[1:] {
+		if gap := time.Duration(points[i+1].T-points[i].T) * time.Millisecond; gap > time.Minute {
+			gaps++
+			assert.Less(t, gap+time.Duration(rule.For), time.Duration(rule.KeepFiringFor))
+		}
+	}
+	assert.Positive(t, gaps, "keep_firing_for is not needed")
 }

@@ -33,8 +33,8 @@ var (
 )
 
 // exposed is a scrape. That of the operator, in which every metric has a value, is kept true by TestExposition
-// (cmd/attune) and by the tests on real kubelets; what the API server counts of its webhooks is beside it, and what
-// kubelets measure.
+// (cmd/attune) and by the tests on real kubelets; what the API server counts of its webhooks is beside it, what
+// kubelets measure, and what the scraper itself adds.
 type exposed struct {
 	// labels of each metric, by the name of its series: a histogram has three names.
 	labels map[string][]string
@@ -83,7 +83,7 @@ func readExposed(t *testing.T, files ...string) exposed {
 // known is all that queries are about.
 func known(t *testing.T) exposed {
 	t.Helper()
-	return readExposed(t, "operator", "apiserver", "kubelet")
+	return readExposed(t, "operator", "apiserver", "kubelet", "scraper")
 }
 
 // namesOf are the names of a series' labels.

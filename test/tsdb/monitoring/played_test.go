@@ -28,6 +28,7 @@ var silent = map[string]string{
 	"attune_burst_factor":                            "no container has peaks that outgrow its percentile",
 	"attune_node_load_ratio":                         "the load taint is switched off",
 	"attune_node_overcommitted":                      "the pods of the node fit",
+	"up":                                             "the scraper adds it to what it scrapes",
 }
 
 // shownBy the run: series of every process of the operator, in every cluster (make record-metrics).
