@@ -74,11 +74,13 @@ func byHand(t *testing.T, through interceptor.Funcs) cliTest {
 }
 
 // The pods of a Job that kubectl create job --from=cronjob/NAME made are the CronJob's, as for the page and the metrics.
-func TestSavingsOfAJobThatWasMadeOfACronJobByHand(t *testing.T) {
+func TestAJobThatWasMadeOfACronJobByHandIsTheCronJobs(t *testing.T) {
 	got := byHand(t, interceptor.Funcs{}).run("savings", "cj/backup", "-o", "json")
 	require.Equal(t, exitOK, got.code, got.errOut)
 	assert.Contains(t, got.out, `"cpu": "200m"`, "300m of the template less 100m of the pod")
 	assert.Empty(t, got.errOut)
+
+	assert.Contains(t, byHand(t, interceptor.Funcs{}).run("explain", "cj/backup").out, "now-x2")
 
 	var pods struct {
 		Scans []struct {
