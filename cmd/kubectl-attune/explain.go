@@ -3,15 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/clusterusage"
+	"attune.io/attune/cmd/kubectl-attune/ownedpods"
 	"attune.io/attune/cmd/kubectl-attune/sparkline"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/workload"
@@ -101,26 +99,9 @@ func (e *environment) drawUsage(rec *v1alpha1.AttuneRecommendation, containers [
 // note.
 func (e *environment) livePods(ctx context.Context, c client.Client, rec *v1alpha1.AttuneRecommendation) ([]explain.LivePod, error) {
 	id := workload.IdentityOf(rec)
-	var pods corev1.PodList
-	err := c.List(ctx, &pods, client.InNamespace(id.Namespace))
-	if apierrors.IsForbidden(err) {
-		e.note("the running pods are not shown: %v", err)
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listing the pods of %s: %w", id, err)
-	}
-	var own []*corev1.Pod
-	for i := range pods.Items {
-		if pod := &pods.Items[i]; belongs(pod, id) {
-			own = append(own, pod)
-		}
-	}
-	return explain.LivePods(own), nil
-}
-
-// belongs returns whether the workload owns the pod, by the same rule as in the operator.
-func belongs(pod *corev1.Pod, id workload.Identity) bool {
-	owner, ok := workload.OwnerOf(pod, pod.Namespace, nil)
-	return ok && owner == id
+	pods, _, err := ownedpods.Find(ctx, c, ownedpods.Query{
+		Namespace: id.Namespace, Kinds: []v1alpha1.WorkloadKind{id.Kind}, Keep: explain.Running,
+		Note: e.note, Unknown: "the running pods are not shown",
+	})
+	return explain.LivePods(pods[id]), err
 }

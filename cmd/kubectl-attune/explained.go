@@ -7,6 +7,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/explain"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 )
 
@@ -16,6 +17,8 @@ type explained struct {
 	rec *v1alpha1.AttuneRecommendation
 	// workload is the zero value where it does not exist or cannot be read.
 	workload workload.Workload
+	// settings of its policy; nil: not known.
+	settings *policy.Settings
 	// answer has the same containers in the same order as rec.
 	answer explain.Explanation
 }
@@ -47,6 +50,9 @@ func (e *environment) explainTemplates(ctx context.Context, c client.Client, rec
 	for i := range recs {
 		all[i].rec, all[i].workload = &recs[i], templates[workload.IdentityOf(&recs[i])]
 		live := explain.Live{Recommendation: &recs[i], Now: e.now(), Template: explain.TemplateSizes(all[i].workload.Template)}
+		if all[i].settings, err = settings.of(ctx, &recs[i]); err != nil {
+			return nil, err
+		}
 		if live.Settings, err = settings.recommender(ctx, &recs[i]); err != nil {
 			return nil, err
 		}

@@ -2,14 +2,14 @@ package main
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/krr"
+	"attune.io/attune/cmd/kubectl-attune/ownedpods"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -20,18 +20,18 @@ import (
 // printKRR prints recommendations as KRR prints its own. Workloads that do not exist any more are left out, as KRR knows none;
 // where no workload of a kind was read, they may exist, and what they ask is not known.
 func printKRR(ctx context.Context, env *environment, all []explained) error {
-	pods, err := podNames(ctx, env)
-	if err != nil {
-		return err
-	}
 	read := map[v1alpha1.WorkloadKind]bool{}
 	for _, from := range all {
 		read[from.rec.Spec.Workload.Kind] = read[from.rec.Spec.Workload.Kind] || from.workload.Template != nil
 	}
+	pods, err := podNames(ctx, env, slices.Collect(maps.Keys(read)))
+	if err != nil {
+		return err
+	}
 	var containers []krr.Container
 	for _, from := range all {
 		rec, template := from.rec, explain.TemplateSizes(from.workload.Template)
-		id := workload.IdentityOf(rec)
+		id, whole := workload.IdentityOf(rec), krr.Whole(rec, from.workload, from.settings)
 		if from.workload.Template == nil && read[id.Kind] {
 			continue
 		}
@@ -39,7 +39,7 @@ func printKRR(ctx context.Context, env *environment, all []explained) error {
 			container := krr.Container{
 				Namespace: id.Namespace, Kind: string(id.Kind), Workload: id.Name, Name: c.Name, Pods: pods[id],
 				Labels: from.workload.Labels, Annotations: from.workload.Annotations,
-				Target: podview.FromResources(rec.Spec.Containers[i].Target), Holds: c.Holds,
+				Target: podview.FromResources(rec.Spec.Containers[i].Target), Holds: append(whole[:len(whole):len(whole)], c.Holds...),
 			}
 			if from.workload.Template != nil {
 				container.Current = new(recommender.Size)
@@ -52,7 +52,7 @@ func printKRR(ctx context.Context, env *environment, all []explained) error {
 }
 
 // podNames are the names of the pods that have not ended of each workload in the scope, sorted; of nothing where the user may not list them.
-func podNames(ctx context.Context, env *environment) (map[workload.Identity][]string, error) {
+func podNames(ctx context.Context, env *environment, kinds []v1alpha1.WorkloadKind) (map[workload.Identity][]string, error) {
 	c, err := env.cluster.Client()
 	if err != nil {
 		return nil, err
@@ -61,21 +61,16 @@ func podNames(ctx context.Context, env *environment) (map[workload.Identity][]st
 	if err != nil {
 		return nil, err
 	}
-	var pods corev1.PodList
-	if err := c.List(ctx, &pods, client.InNamespace(namespace)); apierrors.IsForbidden(err) {
-		env.note("the pods are not listed: %v", err)
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
+	pods, _, err := ownedpods.Find(ctx, c, ownedpods.Query{
+		Namespace: namespace, Kinds: kinds, Keep: func(pod *corev1.Pod) bool { return !resize.Finished(pod) },
+		Note: env.note, Unknown: "the pods are not listed",
+	})
 	names := map[workload.Identity][]string{}
-	for i := range pods.Items {
-		if id, owned := workload.OwnerOf(&pods.Items[i], pods.Items[i].Namespace, nil); owned && !resize.Finished(&pods.Items[i]) {
-			names[id] = append(names[id], pods.Items[i].Name)
+	for id, of := range pods {
+		for _, pod := range of {
+			names[id] = append(names[id], pod.Name)
 		}
+		slices.Sort(names[id])
 	}
-	for _, of := range names {
-		slices.Sort(of)
-	}
-	return names, nil
+	return names, err
 }

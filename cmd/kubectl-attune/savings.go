@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/ownedpods"
 	"attune.io/attune/cmd/kubectl-attune/savingsanswer"
 	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/policy"
@@ -49,7 +47,14 @@ func runSavings(ctx context.Context, env *environment, args []string) error {
 	if err != nil {
 		return err
 	}
-	pods, known, err := env.podsByWorkload(ctx, c)
+	namespace, err := env.namespace()
+	if err != nil {
+		return err
+	}
+	pods, known, err := ownedpods.Find(ctx, c, ownedpods.Query{
+		Namespace: namespace, Kinds: kindsOf(recs), Keep: explain.Running, Note: env.note,
+		Unknown: "what is realised is not known, and potential savings are those of the templates",
+	})
 	if err != nil {
 		return err
 	}
@@ -84,30 +89,4 @@ func savingsOf(ctx context.Context, of *settingsReader, rec *v1alpha1.AttuneReco
 		entry.Pricing = settings.Pricing
 	}
 	return entry, nil
-}
-
-// podsByWorkload returns the running pods of the scope. known is false where the user may not list pods; a note says
-// so.
-func (e *environment) podsByWorkload(ctx context.Context, c client.Client) (of map[workload.Identity][]*corev1.Pod, known bool, err error) {
-	namespace, err := e.namespace()
-	if err != nil {
-		return nil, false, err
-	}
-	var pods corev1.PodList
-	err = c.List(ctx, &pods, client.InNamespace(namespace))
-	if apierrors.IsForbidden(err) {
-		e.note("what is realised is not known, and potential savings are those of the templates: %v", err)
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("listing the pods: %w", err)
-	}
-	of = map[workload.Identity][]*corev1.Pod{}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if id, owned := workload.OwnerOf(pod, pod.Namespace, nil); owned && explain.Running(pod) {
-			of[id] = append(of[id], pod)
-		}
-	}
-	return of, true, nil
 }

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"attune.io/attune/api/v1alpha1"
@@ -37,4 +41,64 @@ func TestSavingsWithoutTheRightToListPods(t *testing.T) {
 func TestSavingsOfNothing(t *testing.T) {
 	got := newCLITest(t, interceptor.Funcs{}).run("savings", "-n", "empty")
 	assert.Equal(t, answer{errOut: "there is no recommendation to compare with: kubectl attune status shows the policies\n"}, got)
+}
+
+// byHand has a CronJob with a recommendation and the running pod of a Job that somebody made of it.
+func byHand(t *testing.T, through interceptor.Funcs) cliTest {
+	t.Helper()
+	cli := newCLITest(t, through)
+	app := corev1.Container{Name: "app", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}}
+	before := app
+	before.Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("300m")}}
+	of := func(kind, name string) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: kind, Name: name, UID: "1", Controller: new(true)}}
+	}
+	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{before}}}
+	for _, object := range []client.Object{
+		&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "backup"}, Spec: batchv1.CronJobSpec{
+			JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: template}},
+		}},
+		&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "now", OwnerReferences: of("CronJob", "backup")}},
+		&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "now-x2", OwnerReferences: of("Job", "now")},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{app}}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		},
+		&v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cronjob-backup"}, Spec: v1alpha1.AttuneRecommendationSpec{
+			Workload: v1alpha1.WorkloadRef{Kind: v1alpha1.KindCronJob, Name: "backup"}, Policy: v1alpha1.PolicyRef{Name: "api"}, Mode: v1alpha1.UpdateAuto,
+			Containers: []v1alpha1.ContainerTarget{{Name: "app", Confidence: "1", Target: v1alpha1.Resources{CPURequest: new(resource.MustParse("100m"))}}},
+		}},
+	} {
+		require.NoError(t, cli.client.Create(t.Context(), object))
+	}
+	return cli
+}
+
+// The pods of a Job that kubectl create job --from=cronjob/NAME made are the CronJob's, as for the page and the metrics.
+func TestAJobThatWasMadeOfACronJobByHandIsTheCronJobs(t *testing.T) {
+	got := byHand(t, interceptor.Funcs{}).run("savings", "cj/backup", "-o", "json")
+	require.Equal(t, exitOK, got.code, got.errOut)
+	assert.Contains(t, got.out, `"cpu": "200m"`, "300m of the template less 100m of the pod")
+	assert.Empty(t, got.errOut)
+
+	assert.Contains(t, byHand(t, interceptor.Funcs{}).run("explain", "cj/backup").out, "now-x2")
+
+	var pods struct {
+		Scans []struct {
+			Object struct{ Pods []struct{ Name string } }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(byHand(t, interceptor.Funcs{}).run("recommendations", "cj/backup", "-o", "krr").out), &pods))
+	require.Len(t, pods.Scans, 1)
+	require.Len(t, pods.Scans[0].Object.Pods, 1)
+	assert.Equal(t, "now-x2", pods.Scans[0].Object.Pods[0].Name)
+}
+
+// Who may not list Jobs is told what is not counted; who asks for no CronJob needs no such right.
+func TestSavingsWithoutTheRightToListJobs(t *testing.T) {
+	cli := byHand(t, noRight(&batchv1.JobList{}, "jobs"))
+	got := cli.run("savings", "cj/backup", "-o", "json")
+	assert.Equal(t, exitOK, got.code)
+	assert.Contains(t, got.errOut, "those of a Job that was made of a CronJob by hand are not the CronJob's: listing the jobs: jobs")
+	assert.NotContains(t, got.out, `"200m"`)
+	assert.Empty(t, cli.run("savings", "deploy/web").errOut)
 }

@@ -79,10 +79,6 @@ func (w wizardCluster) Selection(ctx context.Context, p *v1alpha1.AttunePolicy) 
 	if err != nil {
 		return of, err
 	}
-	found, err := selected(ctx, c, p)
-	if err != nil {
-		return of, err
-	}
 	var policies v1alpha1.AttunePolicyList
 	if err := c.List(ctx, &policies, client.InNamespace(p.Namespace)); err != nil {
 		return of, fmt.Errorf("listing the policies: %w", plain(err))
@@ -90,10 +86,14 @@ func (w wizardCluster) Selection(ctx context.Context, p *v1alpha1.AttunePolicy) 
 	created := metav1.NewTime(w.env.now())
 	rivals := slices.DeleteFunc(policies.Items, func(other v1alpha1.AttunePolicy) bool {
 		if other.Name == p.Name { // its spec is changed, and it stays as old as it is
-			of.Exists, created = true, other.CreationTimestamp
+			of.Exists, created = &other.Spec.TargetRef, other.CreationTimestamp
 		}
 		return other.Name == p.Name
 	})
+	found, err := selected(ctx, c, p)
+	if err != nil {
+		return of, err
+	}
 	own := *p.DeepCopy()
 	own.CreationTimestamp = created
 	matcher := policy.NewMatcher(append(rivals, own))

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 )
 
 // wizardFlags answer all questions.
@@ -66,6 +67,21 @@ func TestWizardWithoutABacktest(t *testing.T) {
 		assert.Contains(t, got.errOut, test.want)
 		assert.Equal(t, 1, strings.Count(got.errOut, "there is no backtest"), got.errOut)
 		assert.Contains(t, got.out, "kind: AttunePolicy\n")
+	}
+}
+
+// A policy of the name that has another target is seen also by who may not list the workloads.
+func TestWizardReplacesNoPolicyOfAnotherTarget(t *testing.T) {
+	for _, through := range []interceptor.Funcs{{}, noRight(workload.NewList(v1alpha1.KindDeployment), "deployments")} {
+		cli := newCLITest(t, through)
+		other := &v1alpha1.AttunePolicy{}
+		other.Name, other.Namespace, other.Spec.TargetRef = "deployments", "shop", v1alpha1.TargetRef{Kind: v1alpha1.KindStatefulSet, Name: "db"}
+		require.NoError(t, cli.client.Create(t.Context(), other))
+		assert.Equal(t, answer{
+			code:   exitError,
+			errOut: "error: policy deployments of namespace shop has another target, StatefulSet/db, and kubectl apply would replace it: give another name with --name\n",
+		}, cli.run(wizardFlags...))
+		assert.Contains(t, cli.run(append(wizardFlags, "--name", "deployments")...).errOut, "policy deployments of namespace shop has another target, StatefulSet/db: kubectl apply replaces it\n")
 	}
 }
 

@@ -37,6 +37,9 @@ type Readiness struct {
 	NeedsPerson bool
 }
 
+// SeedWithheld is the Reason of a workload whose new pods are not sized; the Message is the word of spec.seedWithheld.
+const SeedWithheld = "SeedWithheld"
+
 // UnseenGrace is how long a running operator may take until it looks at a new policy. Later the policy is a
 // finding: the operator may not run at all.
 const UnseenGrace = 5 * time.Minute
@@ -94,7 +97,7 @@ func ByWorkload(rec *v1alpha1.AttuneRecommendation) []Thing {
 		}
 	}
 	if rec.Spec.SeedWithheld != "" {
-		held = append(held, Thing{Workload: name, Reason: "SeedWithheld", Message: rec.Spec.SeedWithheld})
+		held = append(held, Thing{Workload: name, Reason: SeedWithheld, Message: rec.Spec.SeedWithheld})
 	}
 	return held
 }

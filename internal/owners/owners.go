@@ -32,6 +32,28 @@ func (j Jobs) JobOwner(namespace, job string) (cronJob string, known bool) {
 	return cronJobOf(found), true
 }
 
+// Listed are Jobs that were listed once, for who has no cache: the CronJob of each. It is a workload.Lookup.
+type Listed map[client.ObjectKey]string
+
+// ListJobs lists the Jobs of a namespace; empty: of all.
+func ListJobs(ctx context.Context, reader client.Reader, namespace string) (Listed, error) {
+	jobs := &batchv1.JobList{}
+	if err := reader.List(ctx, jobs, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing the jobs: %w", err)
+	}
+	listed := Listed{}
+	for i := range jobs.Items {
+		listed[client.ObjectKeyFromObject(&jobs.Items[i])] = cronJobOf(&jobs.Items[i])
+	}
+	return listed, nil
+}
+
+// JobOwner is as that of Jobs.
+func (l Listed) JobOwner(namespace, job string) (cronJob string, known bool) {
+	cronJob, known = l[client.ObjectKey{Namespace: namespace, Name: job}]
+	return cronJob, known
+}
+
 func cronJobOf(job *batchv1.Job) string {
 	if w, ok := workload.From(job); ok && w.Part() {
 		return w.OwnedBy.Name

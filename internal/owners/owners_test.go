@@ -64,6 +64,8 @@ func TestJobsAreKnownByTheirOwner(t *testing.T) {
 		"Job/import-20261119": {"import-20261119-x2"}, "Job/import-29384799": {"import-29384799-x2"},
 		"StatefulSet/db": {"db-0"}, "CronJob/late": nil,
 	}
+	listed, err := owners.ListJobs(t.Context(), reader, "shop")
+	require.NoError(t, err)
 	found := map[string][]string{}
 	for _, o := range objects {
 		if _, ok := o.(*corev1.Pod); !ok {
@@ -71,6 +73,8 @@ func TestJobsAreKnownByTheirOwner(t *testing.T) {
 		}
 		if id, ok := workload.OwnerOf(o, "shop", owners.Jobs{Reader: reader}); ok {
 			found[id.String()] = append(found[id.String()], o.GetName())
+			once, _ := workload.OwnerOf(o, "shop", listed)
+			assert.Equal(t, id, once, "who has no cache finds the same")
 		}
 	}
 	assert.Equal(t, []string{"late-29384756-x2"}, found["CronJob/late"], "a guess, until the Job is seen")

@@ -95,7 +95,7 @@ func TestTheWizard(t *testing.T) {
 		out, errOut, code := p.run("wizard", "--workloads", "deployment,tier=api", "--mode", "auto", "--strategy", "workload", "--resizes", "orrecreate")
 		require.Zero(t, code, errOut)
 		made := accepted(t, out)
-		assert.Equal(t, "deployment-api", made.GetName())
+		assert.Equal(t, "deployment-tier-api", made.GetName())
 		assert.Equal(t, p.namespace, made.GetNamespace())
 		assert.Regexp(t, `(?m)^attune +\d+\.\d% .*\ncurrent +\d+\.\d% `, errOut)
 		assert.Contains(t, errOut, "1 containers, 2 container-days.")

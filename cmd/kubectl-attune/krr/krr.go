@@ -1,6 +1,6 @@
 // Package krr writes recommendations as robusta-dev/krr writes its own with -f json, so that scripts that read those go on
 // working. It is pure. What is not known has the value that KRR has for it: "?" for an amount that cannot be told, null for one
-// that is not set. Start reading with New.
+// that is not set. Start reading with New; Whole says why a workload has no values at all.
 package krr
 
 import (
@@ -24,7 +24,7 @@ type Container struct {
 	Current *recommender.Size
 	// Target is where the container is heading; a request of 0 is not known.
 	Target recommender.Size
-	// Holds are the reasons for which a resource is left as it is.
+	// Holds are the reasons for which a resource is left as it is; without a Resource: all of them (Whole).
 	Holds []explain.Hold
 }
 
@@ -195,7 +195,7 @@ func (c *Container) resource(r recommender.Resource) (request, limit amount, wan
 		request, limit = amountOf(r, c.Current[r].Request), amountOf(r, c.Current[r].Limit)
 	}
 	toRequest, toLimit := amountOf(r, c.Target[r].Request), amountOf(r, c.Target[r].Limit)
-	info, blocked := held(c.Holds, r)
+	info, blocked := reasons(c.Holds, r)
 	switch {
 	case blocked || toRequest == unset:
 		// KRR recommends nothing where it found a reason, such as an HPA, either.
@@ -217,12 +217,12 @@ func amountOf(r recommender.Resource, a recommender.Amount) amount {
 	return amount(a)
 }
 
-// held joins the reasons for which a resource is left as it is; nil: there is none. A change that is too small is a reason,
+// reasons joins the reasons for which a resource is left as it is; nil: there is none. A change that is too small is a reason,
 // and blocks nothing: to make it does no harm.
-func held(holds []explain.Hold, r recommender.Resource) (why *string, blocked bool) {
-	var reasons []string
+func reasons(holds []explain.Hold, r recommender.Resource) (why *string, blocked bool) {
+	var all []string
 	for _, hold := range holds {
-		if hold.Resource != r.String() {
+		if hold.Resource != "" && hold.Resource != r.String() {
 			continue
 		}
 		blocked = blocked || hold.Reason != string(recommender.SmallChange)
@@ -230,12 +230,12 @@ func held(holds []explain.Hold, r recommender.Resource) (why *string, blocked bo
 		if hold.Message != "" {
 			reason += ": " + hold.Message
 		}
-		reasons = append(reasons, reason)
+		all = append(all, reason)
 	}
-	if len(reasons) == 0 {
+	if len(all) == 0 {
 		return nil, false
 	}
-	text := strings.Join(reasons, "; ")
+	text := strings.Join(all, "; ")
 	return &text, blocked
 }
 

@@ -1,6 +1,7 @@
 // Package wizard writes an AttunePolicy by four questions, each of which Enter or a flag answers. It applies nothing.
 //
 //   - questions.go: the questions, and what an answer writes into the policy.
+//   - name.go: the name of a policy, and the target of one that has it already.
 //   - wizard.go: the command, which asks, writes the policy, and says what it would have done lately.
 //
 // What it asks and says goes to stderr; the policy alone goes to stdout, or into a file.
@@ -14,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -45,8 +45,8 @@ type Selection struct {
 	Workloads []string
 	// Lost are those of them that another policy goes on to size, with its name and the reason, sorted.
 	Lost []string
-	// Exists: there is a policy of its name.
-	Exists bool
+	// Exists is the target of the policy that has its name; nil: there is none. It is known also where the rest is not.
+	Exists *v1alpha1.TargetRef
 }
 
 // Terminal is how the wizard speaks.
@@ -122,10 +122,14 @@ func (w *wizard) run(ctx context.Context, given func(flag string) bool) error {
 	if p.Name == "" {
 		p.Name = nameOf(spec.TargetRef)
 	}
+	found, unread := w.cluster.Selection(ctx, p)
+	if w.name == "" && found.replaced(spec.TargetRef) {
+		return fmt.Errorf("policy %s of namespace %s has another target, %s, and kubectl apply would replace it: give another name with --name", p.Name, p.Namespace, spelled(*found.Exists))
+	}
 	if err := w.write(policyfile.Write(policyfile.Metadata{Name: p.Name, Namespace: p.Namespace}, p.Spec)); err != nil {
 		return err
 	}
-	w.told(ctx, p)
+	w.told(ctx, p, found, unread)
 	return ctx.Err()
 }
 
@@ -250,12 +254,12 @@ func (w *wizard) write(p *policyfile.Written) error {
 // mostNamed is how many workloads are named.
 const mostNamed = 5
 
-// told says what is known about a policy that has been written, and at last how it is applied.
-func (w *wizard) told(ctx context.Context, p *v1alpha1.AttunePolicy) {
-	found, err := w.cluster.Selection(ctx, p)
+// told says what is known about a policy that has been written, and at last how it is applied. unread is why it is not known
+// which workloads it selects.
+func (w *wizard) told(ctx context.Context, p *v1alpha1.AttunePolicy, found Selection, unread error) {
 	switch {
-	case err != nil:
-		w.say("which workloads it selects is not known, and there is no backtest of it: %v", err)
+	case unread != nil:
+		w.say("which workloads it selects is not known, and there is no backtest of it: %v", unread)
 	case len(found.Workloads) == 0:
 		w.say("it selects no workload of namespace %s today", p.Namespace)
 	default:
@@ -264,10 +268,13 @@ func (w *wizard) told(ctx context.Context, p *v1alpha1.AttunePolicy) {
 	if len(found.Lost) > 0 {
 		w.say("of these it would not size %s: set spec.weight to change that", first(found.Lost))
 	}
-	if found.Exists {
+	switch {
+	case found.replaced(p.Spec.TargetRef):
+		w.say("policy %s of namespace %s has another target, %s: kubectl apply replaces it", p.Name, p.Namespace, spelled(*found.Exists))
+	case found.Exists != nil:
 		w.say("policy %s is in namespace %s already: kubectl apply changes it", p.Name, p.Namespace)
 	}
-	if err == nil {
+	if unread == nil {
 		w.judge(ctx, p)
 	}
 	if seeds(*p.Spec.UpdateStrategy.Type) {
@@ -316,23 +323,4 @@ func quoted(path string) string {
 		return path
 	}
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-}
-
-// nameOf makes the name of a policy from what it selects: web, deployments, or deployment-api for tier=api.
-func nameOf(target v1alpha1.TargetRef) string {
-	kind := strings.ToLower(string(target.Kind))
-	if target.Name != "" {
-		return target.Name
-	}
-	name := kind + "s"
-	if target.Selector != nil && len(target.Selector.MatchLabels) > 0 {
-		values := []string{kind}
-		for _, key := range slices.Sorted(maps.Keys(target.Selector.MatchLabels)) {
-			values = append(values, strings.ToLower(target.Selector.MatchLabels[key]))
-		}
-		if made := strings.Join(values, "-"); len(validation.IsDNS1123Subdomain(made)) == 0 {
-			name = made
-		}
-	}
-	return name
 }

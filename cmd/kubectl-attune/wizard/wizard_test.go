@@ -177,7 +177,7 @@ func TestTheFile(t *testing.T) {
 	assert.Empty(t, out)
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	assert.Equal(t, "deployment-api", parsed(t, string(text)).Name)
+	assert.Equal(t, "deployment-tier-api", parsed(t, string(text)).Name)
 	assert.Contains(t, errOut, "kubectl apply -f '"+file+"'\n")
 	assert.Contains(t, errOut, "kubectl label namespace shop attune.io/inject=enabled")
 
@@ -198,12 +198,70 @@ func TestThePolicyIsWrittenWhateverTheClusterSays(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, errOut, "it selects no workload of namespace shop today\nthere is no backtest of it: no usage\nnothing was applied")
 
-	w = &world{asks: true, typed: "\n\n\n\n", found: Selection{Workloads: strings.Fields("a b c d e f g"), Lost: []string{"a (policy x does: older)"}, Exists: true}}
+	w = &world{asks: true, typed: "\n\n\n\n", found: Selection{Workloads: strings.Fields("a b c d e f g"), Lost: []string{"a (policy x does: older)"}, Exists: &v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment}}}
 	_, errOut, err = w.run(t, "--name", "mine", "--address", "http://here")
 	require.NoError(t, err)
 	assert.Contains(t, errOut, "it selects a, b, c, d, e and 2 more\nof these it would not size a (policy x does: older): set spec.weight")
-	assert.Contains(t, errOut, "policy mine is in namespace shop already")
+	assert.Contains(t, errOut, "policy mine is in namespace shop already: kubectl apply changes it\n")
 	assert.Contains(t, errOut, "judged http://here")
+}
+
+// Different targets have different names: a policy that another run wrote is not replaced.
+func TestNamesOfPolicies(t *testing.T) {
+	names := map[string]string{}
+	for workloads, want := range map[string]string{
+		"deployment": "deployments", "sts": "statefulsets",
+		"deployment/web": "deployment-web", "sts/web": "statefulset-web",
+		"deploy,tier=api": "deployment-tier-api", "deploy,team=api": "deployment-team-api", "sts,tier=api": "statefulset-tier-api",
+		"deploy,app.kubernetes.io/Name=My_App": "deployment-app.kubernetes.io-name-my-app",
+		"deploy,tier=api,env in (a,b)":         "deployment-tier-api-env-in-a-b",
+		"deploy,env notin (a,b)":               "deployment-env-notin-a-b",
+		"deploy,env":                           "deployment-env-exists",
+		"deploy,!env":                          "deployment-env-doesnotexist",
+		"deploy,env=":                          "deployment-env",
+	} {
+		out, _, err := (&world{}).run(t, "--workloads", workloads, "--mode", "Auto", "--strategy", "Workload", "--resizes", "InPlace")
+		require.NoError(t, err)
+		name := parsed(t, out).Name
+		assert.Equal(t, want, name, workloads)
+		assert.Empty(t, names[name], "two targets with one name")
+		names[name] = workloads
+	}
+	long := strings.Repeat("a", 60) + "=" + strings.Repeat("b", 60)
+	all := "deploy"
+	for _, key := range []string{"a", "b", "c"} {
+		all += "," + key + long
+	}
+	out, _, err := (&world{}).run(t, "--workloads", all, "--mode", "Auto", "--strategy", "Workload", "--resizes", "InPlace")
+	require.NoError(t, err)
+	assert.Equal(t, "deployments", parsed(t, out).Name, "a name of an object has 253 characters")
+}
+
+// A policy of the same name with another target would be replaced: that takes a name on the command line.
+func TestAPolicyOfAnotherTargetIsNotReplaced(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	flags := []string{"--workloads", "deployment/web", "--mode", "Auto", "--strategy", "Workload", "--resizes", "InPlace", "-f", file}
+	labelled, err := selectorOf("tier=api")
+	require.NoError(t, err)
+	other := &v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Selector: labelled}
+	// Also where nothing else is known.
+	for _, unread := range []error{nil, errors.New("no rights")} {
+		w := &world{found: Selection{Exists: other}, unread: unread}
+		out, errOut, err := w.run(t, flags...)
+		assert.EqualError(t, err, "policy deployment-web of namespace shop has another target, Deployment,tier=api, and kubectl apply would replace it: give another name with --name")
+		assert.Empty(t, out)
+		assert.Empty(t, errOut)
+		assert.NoFileExists(t, file)
+	}
+	same := &v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: "web"}
+	_, errOut, err := (&world{found: Selection{Exists: same}}).run(t, flags[:len(flags)-2]...)
+	require.NoError(t, err)
+	assert.Contains(t, errOut, "policy deployment-web is in namespace shop already: kubectl apply changes it\n")
+
+	_, errOut, err = (&world{found: Selection{Exists: other}}).run(t, append(flags, "--name", "mine")...)
+	require.NoError(t, err)
+	assert.FileExists(t, file)
+	assert.Contains(t, errOut, "policy mine of namespace shop has another target, Deployment,tier=api: kubectl apply replaces it\n")
 }
 
 // The end of stdin and an interrupt write nothing.
