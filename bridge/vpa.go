@@ -9,11 +9,12 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -83,7 +84,7 @@ func Of(rec *v1alpha1.AttuneRecommendation, v View) (*VPA, bool) {
 // next returns the containers of the next pod, as far as it is seeded and readers can look up its workload: Karpenter may read
 // workloads of the group apps, and waits for ever for the others.
 func next(rec *v1alpha1.AttuneRecommendation, v View) []pod.Born {
-	if v.Template == nil || !v.Seeded || apiVersion(rec.Spec.Workload.Kind) != apps {
+	if v.Template == nil || !v.Seeded || workload.GroupKindOf(rec.Spec.Workload.Kind).Group != appsv1.GroupName {
 		return nil
 	}
 	template := v.Template
@@ -97,14 +98,13 @@ func next(rec *v1alpha1.AttuneRecommendation, v View) []pod.Born {
 	return born
 }
 
-// apps and batch are the groups and versions of the workloads.
-var apps, batch = appsv1.SchemeGroupVersion.String(), batchv1.SchemeGroupVersion.String()
-
+// apiVersion returns the group and the version by which a reader finds a workload.
 func apiVersion(kind v1alpha1.WorkloadKind) string {
-	if kind == v1alpha1.KindJob || kind == v1alpha1.KindCronJob {
-		return batch
+	group := workload.GroupKindOf(kind).Group
+	if group == argo.GroupVersion.Group {
+		return argo.GroupVersion.String()
 	}
-	return apps
+	return schema.GroupVersion{Group: group, Version: "v1"}.String()
 }
 
 // of returns what is known of a container of the next pod; nil: it stays as its template has it.

@@ -20,6 +20,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/bridge"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/workload"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
@@ -121,6 +122,7 @@ func TestWhatIsForetold(t *testing.T) {
 			r.Status.BirthCrashes = []v1alpha1.BirthCrash{{Name: "app", TemplateHash: "abc"}}
 		}, "Initial", "1", "1Gi", "cpu memory"},
 		{"a CronJob, which Karpenter cannot look up", func(r *v1alpha1.AttuneRecommendation, _ *bridge.View) { r.Spec.Workload.Kind = v1alpha1.KindCronJob }, "Off", "300m", "700Mi", ""},
+		{"a Rollout, which Karpenter cannot look up", func(r *v1alpha1.AttuneRecommendation, _ *bridge.View) { r.Spec.Workload.Kind = v1alpha1.KindRollout }, "Off", "300m", "700Mi", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rec, v := web(), view()
@@ -159,6 +161,21 @@ func TestWhatIsForetold(t *testing.T) {
 	}
 }
 
+// A reader that looks the workload up must find it: group and version are those by which the API server serves the kind.
+func TestTheTargetIsAKindThatExists(t *testing.T) {
+	want := map[v1alpha1.WorkloadKind]string{
+		v1alpha1.KindDeployment: "apps/v1", v1alpha1.KindStatefulSet: "apps/v1", v1alpha1.KindDaemonSet: "apps/v1", v1alpha1.KindReplicaSet: "apps/v1",
+		v1alpha1.KindJob: "batch/v1", v1alpha1.KindCronJob: "batch/v1", v1alpha1.KindRollout: "argoproj.io/v1alpha1",
+	}
+	for _, kind := range workload.Kinds {
+		rec := web()
+		rec.Spec.Workload.Kind = kind
+		vpa, ok := bridge.Of(rec, view())
+		require.True(t, ok)
+		assert.Equal(t, bridge.TargetRef{APIVersion: want[kind], Kind: string(kind), Name: "web"}, vpa.Spec.TargetRef)
+	}
+}
+
 func TestWithoutATargetThereIsNone(t *testing.T) {
 	rec := web()
 	rec.Spec.Containers = rec.Spec.Containers[2:]
@@ -194,7 +211,7 @@ func TestTheDigestTellsOfEveryChange(t *testing.T) {
 
 // What is written is known as the operator's own, whatever the workload is called, and no object that lacks one sign.
 func TestOursAreKnown(t *testing.T) {
-	for _, kind := range []v1alpha1.WorkloadKind{v1alpha1.KindDeployment, v1alpha1.KindStatefulSet, v1alpha1.KindDaemonSet, v1alpha1.KindReplicaSet, v1alpha1.KindJob, v1alpha1.KindCronJob} {
+	for _, kind := range workload.Kinds {
 		for _, name := range []string{"web", "a.b-c", strings.Repeat("x", 253)} {
 			rec := web()
 			rec.Spec.Workload.Kind, rec.Spec.Workload.Name = kind, name

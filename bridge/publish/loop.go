@@ -33,6 +33,8 @@ const (
 	patience = 50 * time.Second
 	// mostWrites is how many objects a pass makes, changes and deletes at most. The others wait for the next one.
 	mostWrites = 100
+	// hurry is how many times as many objects a pass deletes where VPA's admission controller would act on them.
+	hurry = 10
 )
 
 // Options of a Loop.
@@ -97,7 +99,7 @@ func (l *Loop) Pass(ctx context.Context) error {
 	defer cancel()
 	if !l.HasVPAs() {
 		l.explain(ctx, "the cluster has no VerticalPodAutoscalers (autoscaling.k8s.io/v1): install their CustomResourceDefinition")
-		show(0, 0)
+		show(counts{})
 		return nil
 	}
 	owner, err := l.owner(ctx)
@@ -115,7 +117,7 @@ func (l *Loop) Pass(ctx context.Context) error {
 	if refused {
 		l.explain(ctx, "VPA's admission controller is registered (MutatingWebhookConfiguration "+autoscale.VPAWebhook+"): it would size new pods by the same objects; "+
 			"uninstall it, and delete the MutatingWebhookConfiguration where it was left behind, or set bridge.vpa to false")
-		world.recommendations = nil
+		world.recommendations, world.refused = nil, true
 	} else {
 		l.explain(ctx, "")
 	}

@@ -29,6 +29,8 @@ type world struct {
 	limits map[string][]*corev1.LimitRange
 	owner  metav1.OwnerReference
 	now    time.Time
+	// refused: nothing is to be there, and soon.
+	refused bool
 }
 
 func (l *Loop) read(ctx context.Context, owner metav1.OwnerReference) (*world, error) {
@@ -80,17 +82,14 @@ func (l *Loop) wanted(ctx context.Context, w *world, rec *v1alpha1.AttuneRecomme
 		return nil, nil
 	}
 	view := bridge.View{Seeded: w.seeded[rec.Namespace], Limits: w.limits[rec.Namespace], Owner: w.owner, Now: w.now}
-	object, _ := workload.NewObject(rec.Spec.Workload.Kind).(client.Object)
-	if object == nil {
+	if workload.NewObject(rec.Spec.Workload.Kind) == nil {
 		return nil, nil // of a newer version
 	}
-	err := l.Client.Get(ctx, client.ObjectKey{Namespace: rec.Namespace, Name: rec.Spec.Workload.Name}, object, client.UnsafeDisableDeepCopy)
+	known, _, err := owners.Workload(ctx, l.Client, workload.IdentityOf(rec), client.UnsafeDisableDeepCopy)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("reading %s: %w", workload.IdentityOf(rec), err)
+		return nil, err
 	}
-	if known, ok := workload.From(object); ok && err == nil {
-		view.Template = known.Template
-	}
+	view.Template = known.Template
 	vpa, ok := bridge.Of(rec, view)
 	if !ok {
 		return nil, nil

@@ -26,14 +26,18 @@ import (
 
 var objects = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "attune_bridge_vpa_objects",
-	Help: "VerticalPodAutoscalers that tell other programs of recommendations: published, or foreign where another object has the name.",
+	Help: "VerticalPodAutoscalers that tell other programs of recommendations: published, behind where one is still to be written or deleted, or foreign where another object has the name.",
 }, []string{"state"})
 
 func init() { metrics.Registry.MustRegister(objects) }
 
-func show(published, foreign int) {
-	objects.WithLabelValues("published").Set(float64(published))
-	objects.WithLabelValues("foreign").Set(float64(foreign))
+// counts are how many objects are in each state when a pass begins to write.
+type counts struct{ published, behind, foreign int }
+
+func show(c counts) {
+	objects.WithLabelValues("published").Set(float64(c.published))
+	objects.WithLabelValues("behind").Set(float64(c.behind))
+	objects.WithLabelValues("foreign").Set(float64(c.foreign))
 }
 
 // differs is an object that is to be made or changed.
@@ -48,7 +52,7 @@ func (l *Loop) settle(ctx context.Context, w *world) error {
 	kept := map[types.NamespacedName]bool{}
 	var todo []differs
 	var unread []error
-	published, foreign := 0, 0
+	var c counts
 	for i := range w.recommendations {
 		rec := &w.recommendations[i]
 		key := client.ObjectKey{Namespace: rec.Namespace, Name: autoscale.VPAName(workload.IdentityOf(rec))}
@@ -60,21 +64,54 @@ func (l *Loop) settle(ctx context.Context, w *world) error {
 			unread = append(unread, err)
 		case vpa == nil:
 		case there != nil && !autoscale.Ours(there):
-			foreign++
+			c.foreign++
 			l.Events.Send(rec, nil, event.Warning("VPANotPublished",
 				"another VerticalPodAutoscaler has the name %s: it is left alone, and other programs are not told of the recommendation until it is gone", vpa.Name))
+		case there != nil && says(there, vpa):
+			c.published++
 		default:
-			published++
-			if there == nil || there.GetAnnotations()[v1alpha1.PublishedAnnotation] != vpa.Annotations[v1alpha1.PublishedAnnotation] {
-				todo = append(todo, differs{key, there, vpa})
-			}
+			todo = append(todo, differs{key, there, vpa})
 		}
 	}
-	show(published, foreign)
+	gone, taken := w.leaving(kept)
+	c.behind = len(todo) + len(gone)
+	show(c)
 	b := budget{left: l.MostWrites}
-	l.removeAll(ctx, w, kept, &b)
+	if w.refused {
+		b.left *= hurry
+	}
+	l.leaveAll(ctx, gone, taken, b.left-min(len(todo), b.left/2), &b)
 	l.writeAll(ctx, todo, &b)
 	return errors.Join(append(unread, b.failures...)...)
+}
+
+// says reports whether one of the operator's own is there as it is wanted, as far as the cache keeps it: the digest tells what
+// was written last, and the others whether somebody has changed it since.
+func says(there *unstructured.Unstructured, vpa *bridge.VPA) bool {
+	mode, _, _ := unstructured.NestedString(there.Object, "spec", "updatePolicy", "updateMode")
+	version, _, _ := unstructured.NestedString(there.Object, "spec", "targetRef", "apiVersion")
+	return there.GetAnnotations()[v1alpha1.PublishedAnnotation] == vpa.Annotations[v1alpha1.PublishedAnnotation] &&
+		mode == vpa.Spec.UpdatePolicy.UpdateMode && version == vpa.Spec.TargetRef.APIVersion && autoscale.Recommends(there)
+}
+
+// leaving returns the operator's own VPAs that are not kept, first those by which VPA's admission controller would size pods,
+// and those that somebody has taken over: they are the operator's no more, but still belong to its ClusterRole.
+func (w *world) leaving(kept map[types.NamespacedName]bool) (gone, taken []*unstructured.Unstructured) {
+	var off []*unstructured.Unstructured
+	for key, vpa := range w.vpas {
+		switch ours := autoscale.Ours(vpa); {
+		case vpa.GetDeletionTimestamp() != nil || ours && kept[key]:
+		case !ours:
+			if of := vpa.GetOwnerReferences(); len(of) == 1 && of[0].UID == w.owner.UID {
+				taken = append(taken, vpa)
+			}
+		case autoscale.Off(vpa):
+			off = append(off, vpa)
+		default:
+			gone = append(gone, vpa)
+		}
+	}
+	return append(gone, off...), taken
 }
 
 // budget bounds what a pass writes.
@@ -93,27 +130,41 @@ const mostFailures = 3
 // spend counts a write. What has changed since it was seen is looked at again in the next pass, and is no failure.
 func (b *budget) spend(err error) {
 	b.left--
-	b.ended = b.left <= 0 || meta.IsNoMatchError(err) || apierrors.IsTooManyRequests(err)
+	b.ended = b.left <= 0 || meta.IsNoMatchError(err) || apierrors.IsTooManyRequests(err) || errors.Is(err, context.DeadlineExceeded)
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && len(b.failures) < mostFailures {
 		b.failures = append(b.failures, err)
 	}
 }
 
-// removeAll deletes the operator's own VPAs that are not kept, with at most half of the budget.
-func (l *Loop) removeAll(ctx context.Context, w *world, kept map[types.NamespacedName]bool, b *budget) {
-	half := (b.left + 1) / 2
-	for key, vpa := range w.vpas {
-		if b.ended || b.left <= half-1 {
-			return
-		}
-		if !kept[key] && autoscale.Ours(vpa) && vpa.GetDeletionTimestamp() == nil {
-			b.spend(l.remove(ctx, key, vpa))
-		}
+// leaveAll deletes what is gone and lets go what is taken over, at most so many. That is what the writes do not need of the
+// budget, and at least half of it.
+func (l *Loop) leaveAll(ctx context.Context, gone, taken []*unstructured.Unstructured, most int, b *budget) {
+	for i := 0; i < min(len(gone), most) && !b.ended; i++ {
+		b.spend(l.remove(ctx, gone[i]))
+	}
+	for i := 0; i < min(len(taken), most-len(gone)) && !b.ended; i++ {
+		b.spend(l.letGo(ctx, taken[i]))
 	}
 }
 
+// letGo takes the operator's marks off an object that somebody has taken over, so that it does not go with the bridge. Without
+// them it is as any other, and is written no more.
+func (l *Loop) letGo(ctx context.Context, vpa *unstructured.Unstructured) error {
+	key := client.ObjectKeyFromObject(vpa)
+	metadata := map[string]any{"ownerReferences": nil, "annotations": map[string]any{v1alpha1.PublishedAnnotation: nil}}
+	if vpa.GetLabels()[autoscale.ManagedByLabel] == autoscale.ManagedBy {
+		metadata["labels"] = map[string]any{autoscale.ManagedByLabel: nil}
+	}
+	whole := func(o *unstructured.Unstructured, p client.Patch) error { return l.Client.Patch(ctx, o, p) }
+	if _, err := patch(key, vpa.GetResourceVersion(), whole, map[string]any{"metadata": metadata}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("letting go VerticalPodAutoscaler %s, which was taken over: %w", key, err)
+	}
+	return nil
+}
+
 // remove deletes the very object that was seen, and no later one of its name.
-func (l *Loop) remove(ctx context.Context, key client.ObjectKey, vpa *unstructured.Unstructured) error {
+func (l *Loop) remove(ctx context.Context, vpa *unstructured.Unstructured) error {
+	key := client.ObjectKeyFromObject(vpa)
 	seen := client.Preconditions{UID: ptr.To(vpa.GetUID()), ResourceVersion: ptr.To(vpa.GetResourceVersion())}
 	if err := l.Client.Delete(ctx, named(key), seen); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting VerticalPodAutoscaler %s: %w", key, err)

@@ -77,7 +77,7 @@ var rows = map[string][][]string{
 	"attune_webhook_dropped_total":      {{"Busy"}, {"Slow"}, {"TooLarge"}, {"Broken"}, {"Connections"}},
 	"attune_connections_dropped_total":  {{"metrics"}, {"probes"}},
 
-	"attune_bridge_vpa_objects": {{"published"}, {"foreign"}},
+	"attune_bridge_vpa_objects": {{"published"}, {"behind"}, {"foreign"}},
 
 	"attune_node_pods":                  {{"node-1"}, {"node-2"}},
 	"attune_node_overcommitted":         {{"node-1", "cpu"}, {"node-1", "memory"}},

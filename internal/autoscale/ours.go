@@ -39,6 +39,18 @@ func Ours(vpa *unstructured.Unstructured) bool {
 		vpa.GetName() == VPAName(workload.Identity{Kind: v1alpha1.WorkloadKind(of.kind), Name: of.name})
 }
 
+// Off reports whether a VPA changes nothing by its mode.
+func Off(vpa *unstructured.Unstructured) bool {
+	return field(vpa, "updatePolicy", "updateMode") == VPAModeOff
+}
+
+// Recommends reports whether a VPA has a recommendation for a container.
+func Recommends(vpa *unstructured.Unstructured) bool {
+	of, _, _ := unstructured.NestedFieldNoCopy(vpa.Object, "status", "recommendation", "containerRecommendations")
+	list, ok := of.([]any)
+	return ok && len(list) > 0
+}
+
 // RecommendedBy returns the name of a VPA's only recommender; empty where it has none, several, or an unreadable one.
 func RecommendedBy(vpa *unstructured.Unstructured) string {
 	recommenders, _, _ := unstructured.NestedFieldNoCopy(vpa.Object, "spec", "recommenders")

@@ -17,11 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -317,4 +319,41 @@ func TestWhatIsTooLargeHoldsMore(t *testing.T) {
 		node.Labels[fmt.Sprint("more-", i)] = strings.Repeat("v", 60)
 	}
 	assert.True(t, trimmed(t, trim.Object, node).Spec.Unschedulable, "whom it takes is not known")
+}
+
+// Of the operator's own VPAs the cache keeps what tells whether they are still as they were written, and to whom they belong.
+func TestPublishedVPAsKeepTheirMarks(t *testing.T) {
+	vpa := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+		"spec":   map[string]any{"recommenders": []any{map[string]any{"name": "attune"}}},
+		"status": map[string]any{"recommendation": map[string]any{"containerRecommendations": []any{map[string]any{"containerName": strings.Repeat("x", 1<<10)}}}},
+	}}
+	vpa.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "attune", "team": "shop"})
+	role := metav1.OwnerReference{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: "attune-bridge-vpa", UID: "u1"}
+	vpa.SetOwnerReferences([]metav1.OwnerReference{role})
+	kept := func(change func(*unstructured.Unstructured)) *unstructured.Unstructured {
+		of := vpa.DeepCopy()
+		change(of)
+		once := trimmed[any](t, trim.Object, of).(*unstructured.Unstructured)
+		assert.Equal(t, once, trimmed[any](t, trim.Object, once.DeepCopy()), "trimming twice is trimming once")
+		return once
+	}
+	whole := kept(func(*unstructured.Unstructured) {})
+	assert.True(t, autoscale.Recommends(whole))
+	assert.Equal(t, []metav1.OwnerReference{role}, whole.GetOwnerReferences())
+	assert.Less(t, jsonBytes(t, whole), 1<<10)
+
+	assert.False(t, autoscale.Recommends(kept(func(u *unstructured.Unstructured) {
+		require.NoError(t, unstructured.SetNestedSlice(u.Object, []any{}, "status", "recommendation", "containerRecommendations"))
+	})))
+	foreign := kept(func(u *unstructured.Unstructured) { u.SetLabels(nil) })
+	assert.False(t, autoscale.Recommends(foreign), "what others recommend is not kept")
+	assert.Equal(t, []metav1.OwnerReference{role}, foreign.GetOwnerReferences(), "one that was taken over by its label still belongs to the role")
+	assert.Empty(t, kept(func(u *unstructured.Unstructured) {
+		u.SetOwnerReferences([]metav1.OwnerReference{role, {APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "u2"}})
+	}).GetOwnerReferences())
+	long := kept(func(u *unstructured.Unstructured) {
+		u.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: strings.Repeat("y", 1<<18), Kind: "ClusterRole", Name: strings.Repeat("y", 1<<18), UID: types.UID(strings.Repeat("y", 1<<18))}})
+	})
+	assert.Less(t, jsonBytes(t, long), 4<<10)
 }

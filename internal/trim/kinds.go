@@ -81,7 +81,7 @@ func vertical(vpa *unstructured.Unstructured) {
 	kept.SetGeneration(vpa.GetGeneration())
 	kept.SetCreationTimestamp(vpa.GetCreationTimestamp())
 	kept.SetDeletionTimestamp(vpa.GetDeletionTimestamp())
-	// These four texts, and of the operator's own VPAs the marks of package bridge, are all that is read of a VPA.
+	// These four texts, and of the operator's own VPAs the marks of package bridge and whether they still recommend, are all that is read of a VPA.
 	for _, path := range [][]string{
 		{"spec", "targetRef", "apiVersion"}, {"spec", "targetRef", "kind"}, {"spec", "targetRef", "name"}, {"spec", "updatePolicy", "updateMode"},
 	} {
@@ -95,6 +95,10 @@ func vertical(vpa *unstructured.Unstructured) {
 
 // marks keeps by what the operator knows the VPAs that it writes itself, and what it wrote last.
 func marks(vpa, kept *unstructured.Unstructured) {
+	// The ClusterRole of the bridge, which it keeps where somebody takes it over.
+	if of := vpa.GetOwnerReferences(); len(of) == 1 && of[0].Kind == "ClusterRole" {
+		kept.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: cut(of[0].APIVersion), Kind: of[0].Kind, Name: cut(of[0].Name), UID: cut(of[0].UID)}})
+	}
 	if vpa.GetLabels()[autoscale.ManagedByLabel] != autoscale.ManagedBy {
 		return
 	}
@@ -104,6 +108,9 @@ func marks(vpa, kept *unstructured.Unstructured) {
 	}
 	if autoscale.RecommendedBy(vpa) == autoscale.Recommender {
 		_ = unstructured.SetNestedSlice(kept.Object, []any{map[string]any{"name": autoscale.Recommender}}, "spec", "recommenders") // as above
+	}
+	if autoscale.Recommends(vpa) { // that there is one is all that is read of it
+		_ = unstructured.SetNestedSlice(kept.Object, []any{map[string]any{}}, "status", "recommendation", "containerRecommendations") // as above
 	}
 }
 

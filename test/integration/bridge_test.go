@@ -267,6 +267,12 @@ func TestBridge(t *testing.T) {
 	b.pass()
 	assert.Equal(t, first.GetResourceVersion(), b.vpa("attune-deployment-web").GetResourceVersion(), "nothing that is said has changed")
 
+	lost := first.DeepCopy()
+	unstructured.RemoveNestedField(lost.Object, "status", "recommendation")
+	require.NoError(t, b.admin.Status().Update(t.Context(), lost))
+	b.pass()
+	assert.Equal(t, first.Object["status"], b.vpa("attune-deployment-web").Object["status"], "what was lost is said again")
+
 	b.change("web", func(r *v1alpha1.AttuneRecommendation) {
 		r.Spec.Seed.Containers[0].CPURequest = ptr.To(resource.MustParse("400m"))
 		r.Spec.Containers[0].Target.CPURequest = ptr.To(resource.MustParse("400m"))
@@ -291,7 +297,7 @@ func TestBridge(t *testing.T) {
 }
 
 // TestBridgeLeavesOthersAlone: an object of somebody else that has the name is never written, and neither is one of the
-// operator's own that somebody has taken over. The workload's recommendation tells of it.
+// operator's own that somebody has taken over, once it was let go. The workload's recommendation tells of it.
 func TestBridgeLeavesOthersAlone(t *testing.T) {
 	b := newBridged(t, realVPADefinition(t))
 	theirs := b.foreign("attune-deployment-web", "web", "Initial")
@@ -310,10 +316,17 @@ func TestBridgeLeavesOthersAlone(t *testing.T) {
 	require.NoError(t, unstructured.SetNestedField(ours.Object, "Recreate", "spec", "updatePolicy", "updateMode"))
 	require.NoError(t, b.admin.Update(t.Context(), ours))
 	require.NoError(t, b.admin.Delete(t.Context(), &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "deployment-web"}}))
+	require.NotEmpty(t, ours.GetOwnerReferences())
 	b.pass()
 	taken := b.vpa("attune-deployment-web")
-	assert.Equal(t, ours.GetResourceVersion(), taken.GetResourceVersion())
+	require.NotNil(t, taken)
+	assert.Empty(t, taken.GetOwnerReferences(), "it stays when the bridge's ClusterRole goes")
+	assert.Empty(t, taken.GetLabels(), "who deletes the operator's own by their label leaves it")
+	assert.Equal(t, ours.Object["spec"], taken.Object["spec"])
+	assert.Equal(t, ours.Object["status"], taken.Object["status"])
 	assert.True(t, autoscale.Sizes(taken, web), "it is a VPA as any other one")
+	b.pass()
+	assert.Equal(t, taken.GetResourceVersion(), b.vpa("attune-deployment-web").GetResourceVersion(), "it is written this once")
 }
 
 // TestBridgeIsRefusedBesideVPA: where VPA's admission controller is registered, nothing is published, until it is gone.

@@ -36,7 +36,9 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/bridge"
+	"attune.io/attune/internal/argo"
 	"attune.io/attune/internal/constraint"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/webhook/pod"
 )
 
@@ -251,17 +253,18 @@ func TestKarpenterPredictsWhatIsAdmitted(t *testing.T) {
 type mayReadApps struct{ client.Client }
 
 func (c mayReadApps) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
-	if gvk := o.GetObjectKind().GroupVersionKind(); gvk.Group == batchv1.GroupName {
+	if gvk := o.GetObjectKind().GroupVersionKind(); gvk.Group != appsv1.GroupName {
 		return apierrors.NewForbidden(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, key.Name, nil)
 	}
 	return c.Client.Get(ctx, key, o, options...)
 }
 
 // TestKarpenterIsNotKeptWaiting: an object whose workload Karpenter may not read would keep all its predictions from being
-// used. So those of Jobs and CronJobs only recommend.
+// used. So those of Jobs, CronJobs and Argo Rollouts only recommend.
 func TestKarpenterIsNotKeptWaiting(t *testing.T) {
+	require.NoError(t, argo.AddToScheme(scheme.Scheme))
 	for kind, object := range map[v1alpha1.WorkloadKind]client.Object{
-		v1alpha1.KindJob: &batchv1.Job{}, v1alpha1.KindCronJob: &batchv1.CronJob{},
+		v1alpha1.KindJob: &batchv1.Job{}, v1alpha1.KindCronJob: &batchv1.CronJob{}, v1alpha1.KindRollout: &argo.Rollout{},
 		v1alpha1.KindDeployment: &appsv1.Deployment{}, v1alpha1.KindStatefulSet: &appsv1.StatefulSet{}, v1alpha1.KindDaemonSet: &appsv1.DaemonSet{}, v1alpha1.KindReplicaSet: &appsv1.ReplicaSet{},
 	} {
 		s := scene{seeded: true, rec: &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}}
@@ -281,7 +284,7 @@ func TestKarpenterIsNotKeptWaiting(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, k.hydrated(t), kind)
 		_, ok = k.store.Get("uid")
-		assert.Equal(t, kind != v1alpha1.KindJob && kind != v1alpha1.KindCronJob, ok, kind)
+		assert.Equal(t, workload.GroupKindOf(kind).Group == appsv1.GroupName, ok, kind)
 	}
 }
 

@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -66,6 +68,40 @@ func TestBridge(t *testing.T) {
 		})
 	}
 	assert.Empty(t, of(installed(controller(nil, 1)), "bridge"), "who has no bridge is told nothing")
+}
+
+// Where somebody has taken one of them over, the command that deletes those that are left names them: the label is on both.
+func TestWhatIsTakenOverIsNotDeleted(t *testing.T) {
+	var vpas []unstructured.Unstructured
+	add := func(namespace, workload, mode string) {
+		vpa := publishedVPA()
+		vpa.SetNamespace(namespace)
+		vpa.SetName("attune-deployment-" + workload)
+		require.NoError(t, unstructured.SetNestedField(vpa.Object, workload, "spec", "targetRef", "name"))
+		require.NoError(t, unstructured.SetNestedField(vpa.Object, mode, "spec", "updatePolicy", "updateMode"))
+		vpas = append(vpas, vpa)
+	}
+	left := func() Result {
+		seen := installed(controller(nil, 1))
+		seen.Neighbours.VPAs.Value = vpas
+		results := of(seen, "bridge")
+		require.Len(t, results, 1)
+		return results[0]
+	}
+	add("shop", "web", "Initial")
+	add("shop", "api", "Off")
+	add("batch", "report", "Off")
+	assert.Equal(t, "kubectl delete verticalpodautoscalers --all-namespaces --selector app.kubernetes.io/managed-by=attune", left().Command)
+	add("shop", "taken", "Recreate")
+	assert.Equal(t, "kubectl delete verticalpodautoscalers --namespace batch attune-deployment-report && "+
+		"kubectl delete verticalpodautoscalers --namespace shop attune-deployment-api attune-deployment-web", left().Command)
+	assert.Contains(t, left().Sentence, "; 1 with the same label were taken over by somebody, and are left alone")
+	for i := range 30 {
+		add("shop", fmt.Sprintf("x%02d", i), "Off")
+	}
+	assert.Equal(t, 20, strings.Count(left().Command, " attune-deployment-"), "as many as can be read; the others are named next time")
+	assert.Contains(t, left().Sentence, "the command deletes 20 of attune's")
+	assert.NotContains(t, left().Command, "taken")
 }
 
 // The operator's own do not count as VPAs that size a workload.

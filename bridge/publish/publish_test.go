@@ -1,0 +1,294 @@
+package publish_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/bridge/publish"
+	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/trim"
+	"attune.io/attune/internal/workload"
+)
+
+const role = "attune-bridge-vpa"
+
+// room is a cluster's objects in memory and the loop over them. VPAs are listed as the operator's cache keeps them.
+type room struct {
+	t       *testing.T
+	objects client.WithWatch
+	loop    *publish.Loop
+	// meanwhile is done by somebody else when a pass has listed the VPAs.
+	meanwhile func()
+}
+
+func newRoom(t *testing.T, most int) *room {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	kind := &unstructured.Unstructured{}
+	kind.SetGroupVersionKind(autoscale.VPAKind)
+	r := &room{t: t, objects: fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(kind).
+		WithObjects(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role, UID: "role-uid"}}).Build()}
+	cached := interceptor.NewClient(r.objects, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if err := c.List(ctx, list, options...); err != nil {
+				return err
+			}
+			if vpas, ok := list.(*unstructured.UnstructuredList); ok {
+				for i := range vpas.Items {
+					if _, err := trim.Object(&vpas.Items[i]); err != nil {
+						return err
+					}
+				}
+				if r.meanwhile != nil {
+					r.meanwhile()
+				}
+			}
+			return nil
+		},
+	})
+	r.loop = publish.New(publish.Options{
+		Client: cached, VPAs: cached, Live: r.objects, HasVPAs: func() bool { return true }, Role: role, Operator: "attune-system",
+		Clock: clock.RealClock{}, MostWrites: most,
+	})
+	return r
+}
+
+func (r *room) pass() {
+	r.t.Helper()
+	require.NoError(r.t, r.loop.Pass(r.t.Context()))
+}
+
+func (r *room) recommend(names ...string) {
+	r.t.Helper()
+	for _, name := range names {
+		id := workload.Identity{Kind: v1alpha1.KindDeployment, Namespace: "shop", Name: name}
+		cpu := resource.MustParse("300m")
+		require.NoError(r.t, r.objects.Create(r.t.Context(), &v1alpha1.AttuneRecommendation{
+			ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.RecommendationName(), CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0))},
+			Spec: v1alpha1.AttuneRecommendationSpec{
+				Workload:   v1alpha1.WorkloadRef{Kind: id.Kind, Name: id.Name},
+				Containers: []v1alpha1.ContainerTarget{{Name: "app", Target: v1alpha1.Resources{CPURequest: &cpu}}},
+			},
+		}))
+	}
+}
+
+// publish puts one of the operator's own there, for no recommendation.
+func (r *room) publish(name, mode string) *unstructured.Unstructured {
+	r.t.Helper()
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"targetRef":    map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+		"updatePolicy": map[string]any{"updateMode": mode}, "recommenders": []any{map[string]any{"name": "attune"}},
+	}}}
+	u.SetGroupVersionKind(autoscale.VPAKind)
+	u.SetNamespace("shop")
+	u.SetName("attune-deployment-" + name)
+	u.SetUID(types.UID("uid-" + name))
+	u.SetLabels(map[string]string{autoscale.ManagedByLabel: autoscale.ManagedBy, "team": "shop"})
+	u.SetAnnotations(map[string]string{v1alpha1.PublishedAnnotation: "old"})
+	u.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: role, UID: "role-uid"}})
+	require.NoError(r.t, r.objects.Create(r.t.Context(), u))
+	return u
+}
+
+func (r *room) vpas() map[string]*unstructured.Unstructured {
+	r.t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(autoscale.VPAKind)
+	require.NoError(r.t, r.objects.List(r.t.Context(), list))
+	all := map[string]*unstructured.Unstructured{}
+	for i := range list.Items {
+		all[list.Items[i].GetName()] = &list.Items[i]
+	}
+	return all
+}
+
+func (r *room) update(name string, change func(*unstructured.Unstructured)) {
+	r.t.Helper()
+	u := r.vpas()["attune-deployment-"+name]
+	change(u)
+	require.NoError(r.t, r.objects.Update(r.t.Context(), u))
+}
+
+func modeOf(u *unstructured.Unstructured) string {
+	mode, _, _ := unstructured.NestedString(u.Object, "spec", "updatePolicy", "updateMode")
+	return mode
+}
+
+// counted are the values of attune_bridge_vpa_objects by state.
+func counted(t *testing.T) map[string]int {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	require.NoError(t, err)
+	values := map[string]int{}
+	for _, f := range families {
+		if f.GetName() == "attune_bridge_vpa_objects" {
+			for _, m := range f.GetMetric() {
+				values[m.GetLabel()[0].GetValue()] = int(m.GetGauge().GetValue())
+			}
+		}
+	}
+	return values
+}
+
+// Beside VPA's admission controller what was published goes at once: first what that would act on.
+func TestBesideVPATheObjectsGoSoon(t *testing.T) {
+	r := newRoom(t, 2)
+	for i := range 30 {
+		r.publish(fmt.Sprintf("off%d", i), "Off")
+	}
+	for i := range 15 {
+		r.publish(fmt.Sprintf("initial%d", i), "Initial")
+	}
+	r.recommend("off1")
+	require.NoError(t, r.objects.Create(t.Context(), &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: autoscale.VPAWebhook}}))
+	r.pass()
+	left := r.vpas()
+	assert.Len(t, left, 25, "ten times as many as else")
+	for name, vpa := range left {
+		assert.Equal(t, "Off", modeOf(vpa), name)
+	}
+	assert.Equal(t, map[string]int{"published": 0, "behind": 45, "foreign": 0}, counted(t))
+	r.pass()
+	r.pass()
+	assert.Empty(t, r.vpas())
+	r.pass()
+	assert.Equal(t, map[string]int{"published": 0, "behind": 0, "foreign": 0}, counted(t))
+}
+
+// No part of the budget is kept for objects that need not be written, and half of it for those that need to be.
+func TestDeletionsHaveWhatWritesDoNotNeed(t *testing.T) {
+	r := newRoom(t, 4)
+	for i := range 6 {
+		r.publish(fmt.Sprintf("gone%d", i), "Off")
+	}
+	r.recommend("a")
+	r.pass()
+	left := r.vpas()
+	assert.Contains(t, left, "attune-deployment-a")
+	assert.Len(t, left, 1+3, "one write, three deletions")
+	r.recommend("b", "c", "d")
+	r.pass()
+	left = r.vpas()
+	assert.Len(t, left, 3+1, "two writes, two deletions")
+}
+
+// What is counted as published is in the cluster as it is wanted.
+func TestCountedIsWhatIsThere(t *testing.T) {
+	r := newRoom(t, 2)
+	r.recommend("a", "b", "c")
+	r.pass()
+	assert.Equal(t, map[string]int{"published": 0, "behind": 3, "foreign": 0}, counted(t))
+	r.pass()
+	assert.Equal(t, map[string]int{"published": 2, "behind": 1, "foreign": 0}, counted(t))
+	r.pass()
+	assert.Equal(t, map[string]int{"published": 3, "behind": 0, "foreign": 0}, counted(t))
+	r.update("a", func(u *unstructured.Unstructured) { u.SetLabels(nil) })
+	r.pass()
+	assert.Equal(t, map[string]int{"published": 2, "behind": 0, "foreign": 1}, counted(t))
+}
+
+// An object that lost what it says is written again, and only then.
+func TestWhatWasLostIsMended(t *testing.T) {
+	for name, spoil := range map[string]func(*unstructured.Unstructured) []string{
+		"the status":         func(*unstructured.Unstructured) []string { return []string{"status"} },
+		"the recommendation": func(*unstructured.Unstructured) []string { return []string{"status", "recommendation"} },
+		"the recommended amounts": func(*unstructured.Unstructured) []string {
+			return []string{"status", "recommendation", "containerRecommendations"}
+		},
+		"the mode": func(u *unstructured.Unstructured) []string {
+			_ = unstructured.SetNestedField(u.Object, "Initial", "spec", "updatePolicy", "updateMode")
+			return nil
+		},
+		"the version of the target": func(u *unstructured.Unstructured) []string {
+			_ = unstructured.SetNestedField(u.Object, "apps/v1beta1", "spec", "targetRef", "apiVersion")
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRoom(t, 0)
+			r.recommend("web")
+			r.pass()
+			whole := r.vpas()["attune-deployment-web"]
+			r.pass()
+			require.Equal(t, whole.GetResourceVersion(), r.vpas()["attune-deployment-web"].GetResourceVersion())
+			spoilt := whole.DeepCopy()
+			if path := spoil(spoilt); path != nil {
+				unstructured.RemoveNestedField(spoilt.Object, path...)
+				require.NoError(t, r.objects.Status().Update(t.Context(), spoilt))
+			} else {
+				require.NoError(t, r.objects.Update(t.Context(), spoilt))
+			}
+			r.pass()
+			mended := r.vpas()["attune-deployment-web"]
+			assert.Equal(t, whole.Object["spec"], mended.Object["spec"])
+			assert.Equal(t, whole.Object["status"], mended.Object["status"])
+		})
+	}
+}
+
+// Who takes one of the operator's own over has it for good: neither the garbage collector nor a command of the doctor's takes
+// it away with the bridge. It is written this once, and only where it was the operator's.
+func TestWhatIsTakenOverIsLetGo(t *testing.T) {
+	r := newRoom(t, 0)
+	for _, name := range []string{"taken", "another", "shared", "none"} {
+		r.publish(name, "Recreate")
+	}
+	r.update("another", func(u *unstructured.Unstructured) {
+		u.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: "theirs", UID: "their-uid"}})
+	})
+	r.update("shared", func(u *unstructured.Unstructured) {
+		u.SetOwnerReferences(append(u.GetOwnerReferences(), metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "theirs", UID: "their-uid"}))
+	})
+	r.update("none", func(u *unstructured.Unstructured) { u.SetOwnerReferences(nil) })
+	before := r.vpas()
+	r.pass()
+	after := r.vpas()
+	for _, name := range []string{"another", "shared", "none"} {
+		assert.Equal(t, before["attune-deployment-"+name], after["attune-deployment-"+name], name)
+	}
+	taken := after["attune-deployment-taken"]
+	assert.Equal(t, map[string]string{"team": "shop"}, taken.GetLabels())
+	assert.Empty(t, taken.GetOwnerReferences())
+	assert.Empty(t, taken.GetAnnotations())
+	assert.Equal(t, before["attune-deployment-taken"].Object["spec"], taken.Object["spec"])
+	r.pass()
+	assert.Equal(t, taken, r.vpas()["attune-deployment-taken"])
+}
+
+// What somebody changes at the same moment is not written.
+func TestWhatChangesMeanwhileIsNotLetGo(t *testing.T) {
+	r := newRoom(t, 0)
+	r.publish("taken", "Recreate")
+	r.meanwhile = func() {
+		r.update("taken", func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{"theirs": "yes"}) })
+	}
+	r.pass()
+	assert.Len(t, r.vpas()["attune-deployment-taken"].GetOwnerReferences(), 1)
+	r.meanwhile = nil
+	r.pass()
+	taken := r.vpas()["attune-deployment-taken"]
+	assert.Empty(t, taken.GetOwnerReferences())
+	assert.Equal(t, map[string]string{"theirs": "yes"}, taken.GetAnnotations())
+}
