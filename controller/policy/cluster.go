@@ -88,11 +88,7 @@ func (x *parts) note(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus) {
 }
 
 // unfinished keeps why a look at an instance has ended early; what an earlier look has counted stays.
-func (x *parts) unfinished(p *v1alpha1.AttunePolicy, err error) {
-	reason := v1alpha1.ReasonWorkloadDiscoveryFailed
-	if ofTheObject(err) {
-		reason = v1alpha1.ReasonRecommendationRefused
-	}
+func (x *parts) unfinished(p *v1alpha1.AttunePolicy, reason string, err error) {
 	x.change(p, func(of *part) {
 		of.generation, of.ready = p.Generation, brief{reason: reason, message: cut(err.Error(), 256)}
 	})

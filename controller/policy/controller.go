@@ -190,7 +190,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	}
 	matched, err := c.matcher().match(ctx, p, used)
 	if err != nil {
-		return reconcile.Result{}, errors.Join(err, c.reporter().write(ctx, p, undiscovered(p, err)))
+		return reconcile.Result{}, errors.Join(err, c.reporter().undiscovered(ctx, p, err))
 	}
 	return c.look(ctx, p, settings, matched)
 }
@@ -205,7 +205,7 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 	follow(c.Recent, p, settings, matched, unread)
 	out, err := c.recommend(ctx, p, settings, matched, now)
 	if errors.Is(err, errUnlisted) {
-		return reconcile.Result{}, errors.Join(err, to.guard(ctx, p, out.open), to.write(ctx, p, undiscovered(p, err)))
+		return reconcile.Result{}, errors.Join(err, to.guard(ctx, p, out.open), to.undiscovered(ctx, p, err))
 	}
 	if err != nil {
 		return c.unfinished(p, err)

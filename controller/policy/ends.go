@@ -40,6 +40,15 @@ func (r reporter) write(ctx context.Context, p *v1alpha1.AttunePolicy, status v1
 	return nil
 }
 
+// undiscovered reports workloads or autoscalers that could not be listed.
+func (r reporter) undiscovered(ctx context.Context, p *v1alpha1.AttunePolicy, cause error) error {
+	if policy.OfCluster(p) {
+		r.parts.unfinished(p, v1alpha1.ReasonWorkloadDiscoveryFailed, cause)
+		return nil
+	}
+	return r.write(ctx, p, undiscovered(p, cause))
+}
+
 // guard sets or removes the policy's finalizer: it exists as long as a pod is resized or watched by the
 // policy's settings (open), and no longer. A policy that nothing depends on can therefore be deleted while
 // the operator is not running.
@@ -123,7 +132,11 @@ func (c *Controller) leaveOut(ctx context.Context, p *v1alpha1.AttunePolicy) (re
 // unfinished ends a look with an error. The part of an instance says so: the status of a cluster policy waits for a
 // part of each namespace, and one namespace, such as one with an admission rule of its own, must not hold up the rest.
 func (c *Controller) unfinished(p *v1alpha1.AttunePolicy, err error) (reconcile.Result, error) {
-	c.parts.unfinished(p, err)
+	reason := v1alpha1.ReasonWorkloadDiscoveryFailed
+	if ofTheObject(err) {
+		reason = v1alpha1.ReasonRecommendationRefused
+	}
+	c.parts.unfinished(p, reason, err)
 	return reconcile.Result{}, err
 }
 

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -38,12 +39,12 @@ func (r realm) observe() {
 	})
 }
 
-// tried is all, where looks at one namespace may fail.
-func (r realm) tried(namespace string) (failed error) {
+// tried is all, where looks at some namespaces may fail.
+func (r realm) tried(namespaces ...string) (failed error) {
 	r.t.Helper()
 	for _, request := range r.everywhere(r.t.Context(), r.policy()) {
 		_, err := r.Reconcile(r.t.Context(), request)
-		if request.Namespace != namespace {
+		if !slices.Contains(namespaces, request.Namespace) {
 			require.NoError(r.t, err)
 			continue
 		}
@@ -108,6 +109,21 @@ func TestOneNamespaceFreezesNoStatus(t *testing.T) {
 			assert.Empty(t, r.current().Unready)
 		})
 	}
+}
+
+// Workloads that cannot be listed anywhere are told, and what was counted before stays.
+func TestNamespacesThatCannotBeReadKeepTheirNumbers(t *testing.T) {
+	r := newRealm(t, "shop", "bank")
+	r.all()
+	before := r.policy().Status
+	server := &refusing{memory: r.memory, unlisted: forbidden("", "no right to list")}
+	r.Client, r.Settings.Client = server, server
+	require.ErrorIs(t, r.tried("shop", "bank"), server.unlisted)
+	s := r.current()
+	require.Len(t, s.Unready, 2)
+	assert.Equal(t, v1alpha1.ReasonWorkloadDiscoveryFailed, s.Unready[0].Reason)
+	assert.Equal(t, before.Workloads, s.Workloads)
+	assert.Equal(t, before.Savings, s.Savings)
 }
 
 // Settings that cannot be used in one namespace, and a policy beyond the bound, are told where nothing can be released.
