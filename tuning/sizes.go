@@ -80,9 +80,12 @@ func (d *sizes) wishes(pod *corev1.Pod) []podview.Container {
 	return out
 }
 
-// atLeast returns a size that lowers nothing of what a container has.
+// atLeast returns a size that lowers nothing of what a container has; what is left as it is stays zero.
 func atLeast(next, live recommender.Size) recommender.Size {
 	for _, r := range recommender.Resources {
+		if next[r] == (recommender.Allocation{}) {
+			continue
+		}
 		next[r].Request, next[r].Limit = max(next[r].Request, live[r].Request), max(next[r].Limit, live[r].Limit)
 	}
 	return next
@@ -143,11 +146,16 @@ func raisesMemory(m resize.Move) bool {
 }
 
 // granted returns the sizes that a pod's node grants its containers. A pod without a grant gets an empty
-// result. A resource whose change restarts the container is left out: it is sized at birth alone.
+// result. A resource whose change restarts the container is left out: it is sized at birth alone. What a
+// cluster policy never lowers is only raised.
 func (d *sizes) granted(pod *corev1.Pod) []podview.Container {
 	var out []podview.Container
+	spared := d.view.Policy.Settings.Spared.Spares(&pod.Spec)
 	for _, c := range podview.Read(pod) {
 		size := d.view.Grants[pod.UID].Sizes[c.Name]
+		if spared {
+			size = atLeast(size, c.Size)
+		}
 		for r, restarts := range resize.RestartsOn(pod, c.Name) {
 			if restarts {
 				size[r] = recommender.Allocation{}

@@ -1,15 +1,23 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -44,19 +52,66 @@ func TestClusterPoliciesAreUsedWhereTheyAreServed(t *testing.T) {
 		answer any
 		want   bool
 	}{{complete, true}, {former, false}, {noGroup, false}} {
-		served, err := servesClusterPolicies(&ourKinds{[]any{c.answer}})
+		served, err := of(c.answer).used(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, c.want, served, c.answer)
 	}
-	_, err := servesClusterPolicies(&ourKinds{[]any{down}})
+	_, err := of(down).used(t.Context())
 	assert.ErrorIs(t, err, down, "that it is not known is not that there are none")
+}
+
+// Cluster policies that are served and that the operator may not watch would keep its caches from ever being filled.
+func TestClusterPoliciesAreUsedWhereTheyMayBeWatched(t *testing.T) {
+	api := of(complete)
+	api.may = func(context.Context, string) (bool, error) { return false, nil }
+	used, err := api.used(t.Context())
+	require.NoError(t, err)
+	assert.False(t, used)
+
+	api.may = func(context.Context, string) (bool, error) { return false, down }
+	_, err = api.used(t.Context())
+	assert.ErrorIs(t, err, down)
+
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.Method == http.MethodGet {
+			list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, APIResources: []metav1.APIResource{{Kind: "AttuneClusterPolicy"}}}
+			assert.NoError(t, json.NewEncoder(w).Encode(list))
+			return
+		}
+		review := &authorizationv1.SelfSubjectAccessReview{}
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		_, _, err = clientgoscheme.Codecs.UniversalDeserializer().Decode(body, nil, review)
+		assert.NoError(t, err)
+		of := review.Spec.ResourceAttributes
+		asked = append(asked, of.Verb+" "+of.Resource+"."+of.Group)
+		review.TypeMeta = metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"}
+		review.Status.Allowed = of.Verb == "list"
+		assert.NoError(t, json.NewEncoder(w).Encode(review))
+	}))
+	defer server.Close()
+	real, err := askClusterPolicies(&rest.Config{Host: server.URL})
+	require.NoError(t, err)
+	used, err = real.used(t.Context())
+	require.NoError(t, err)
+	assert.False(t, used)
+	assert.Equal(t, []string{"list attuneclusterpolicies.attune.io", "watch attuneclusterpolicies.attune.io"}, asked)
+}
+
+// of is an API server that answers so, and lets everything be watched.
+func of(answers ...any) clusterPolicies {
+	return clusterPolicies{&ourKinds{answers}, func(context.Context, string) (bool, error) { return true, nil }}
 }
 
 // The process ends once the CRD is there, whatever it was told before; not sooner.
 func TestTheNextProcessUsesClusterPolicies(t *testing.T) {
 	clock, kinds := clocktesting.NewFakeClock(time.Now()), &ourKinds{[]any{former, down, complete}}
+	refusals := 2 // the CRD is there before the rights
+	api := clusterPolicies{kinds, func(context.Context, string) (bool, error) { refusals--; return refusals < 0, nil }}
 	ended := make(chan error, 1)
-	go func() { ended <- noClusterPolicies(kinds, clock).Start(t.Context()) }()
+	go func() { ended <- noClusterPolicies(api, clock).Start(t.Context()) }()
 	require.Eventually(t, func() bool {
 		if clock.HasWaiters() {
 			clock.Step(2 * time.Minute)
@@ -69,4 +124,5 @@ func TestTheNextProcessUsesClusterPolicies(t *testing.T) {
 		}
 	}, time.Minute, time.Millisecond)
 	assert.Len(t, kinds.answers, 1, "every answer was waited for")
+	assert.Equal(t, -1, refusals, "and the rights")
 }

@@ -62,7 +62,7 @@ func briefOf(conditions []metav1.Condition, kind string, should metav1.Condition
 	}
 	b := brief{is: c.Status == metav1.ConditionTrue, reason: c.Reason}
 	if c.Status != should {
-		b.message = c.Message[:min(len(c.Message), 256)]
+		b.message = cut(c.Message, 256)
 	}
 	return b
 }
@@ -84,6 +84,13 @@ func (x *parts) note(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus) {
 		of.resizing = briefOf(s.Conditions, v1alpha1.ConditionResizing, metav1.ConditionFalse)
 		of.degraded = briefOf(s.Conditions, v1alpha1.ConditionDegraded, metav1.ConditionFalse)
 		of.blocked = briefOf(s.Conditions, v1alpha1.ConditionResizeBlocked, metav1.ConditionFalse)
+	})
+}
+
+// unfinished keeps why a look at an instance has ended early; what an earlier look has counted stays.
+func (x *parts) unfinished(p *v1alpha1.AttunePolicy, reason string, err error) {
+	x.change(p, func(of *part) {
+		of.generation, of.ready = p.Generation, brief{reason: reason, message: cut(err.Error(), 256)}
 	})
 }
 

@@ -179,7 +179,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	}
 	used, beyond, err := c.matcher().policiesOf(ctx, p.Namespace)
 	if err != nil {
-		return reconcile.Result{}, err
+		return c.unfinished(p, err)
 	}
 	if slices.ContainsFunc(beyond, func(other v1alpha1.AttunePolicy) bool { return other.Name == p.Name }) {
 		return c.leaveOut(ctx, p)
@@ -190,7 +190,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	}
 	matched, err := c.matcher().match(ctx, p, used)
 	if err != nil {
-		return reconcile.Result{}, errors.Join(err, c.reporter().write(ctx, p, undiscovered(p, err)))
+		return reconcile.Result{}, errors.Join(err, c.reporter().undiscovered(ctx, p, err))
 	}
 	return c.look(ctx, p, settings, matched)
 }
@@ -205,20 +205,22 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 	follow(c.Recent, p, settings, matched, unread)
 	out, err := c.recommend(ctx, p, settings, matched, now)
 	if errors.Is(err, errUnlisted) {
-		return reconcile.Result{}, errors.Join(err, to.guard(ctx, p, out.open), to.write(ctx, p, undiscovered(p, err)))
+		return reconcile.Result{}, errors.Join(err, to.guard(ctx, p, out.open), to.undiscovered(ctx, p, err))
 	}
 	if err != nil {
-		return reconcile.Result{}, err
+		return c.unfinished(p, err)
 	}
 	report := c.report(p, settings, matched, out, unread)
 	c.published.publish(client.ObjectKeyFromObject(p), report)
 	result := reconcile.Result{RequeueAfter: nextTry(out.refused, now)}
-	// See anothers: two operators would otherwise overwrite one status in turns.
+	// See anothers: two operators would otherwise overwrite one status in turns. A cluster policy gets its part all the
+	// same: one namespace must not keep its status as it was.
 	if slices.ContainsFunc(out.recommendations, func(rec v1alpha1.AttuneRecommendation) bool { return anothers(c.Operator, &rec) }) {
+		c.parts.note(p, report.status())
 		return result, out.later
 	}
 	if err := to.guard(ctx, p, out.open); err != nil {
-		return reconcile.Result{}, err
+		return c.unfinished(p, err)
 	}
 	if err := to.write(ctx, p, report.status()); err != nil {
 		return reconcile.Result{}, err

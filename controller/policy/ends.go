@@ -40,6 +40,15 @@ func (r reporter) write(ctx context.Context, p *v1alpha1.AttunePolicy, status v1
 	return nil
 }
 
+// undiscovered reports workloads or autoscalers that could not be listed.
+func (r reporter) undiscovered(ctx context.Context, p *v1alpha1.AttunePolicy, cause error) error {
+	if policy.OfCluster(p) {
+		r.parts.unfinished(p, v1alpha1.ReasonWorkloadDiscoveryFailed, cause)
+		return nil
+	}
+	return r.write(ctx, p, undiscovered(p, cause))
+}
+
 // guard sets or removes the policy's finalizer: it exists as long as a pod is resized or watched by the
 // policy's settings (open), and no longer. A policy that nothing depends on can therefore be deleted while
 // the operator is not running.
@@ -87,14 +96,14 @@ func watched(recs map[string]*v1alpha1.AttuneRecommendation) bool {
 func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause error) (reconcile.Result, error) {
 	invalid := lookup.Invalid(cause)
 	if invalid == nil {
-		return reconcile.Result{}, cause
+		return c.unfinished(p, cause)
 	}
 	recs, err := c.letGo(ctx, p)
 	if err != nil {
-		return reconcile.Result{}, err
+		return c.unfinished(p, err)
 	}
 	if err := c.reporter().guard(ctx, p, watched(recs)); err != nil {
-		return reconcile.Result{}, err
+		return c.unfinished(p, err)
 	}
 	// A cluster policy has one event, not one for each of its namespaces (summarizer).
 	known := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
@@ -112,12 +121,23 @@ func (c *Controller) refuse(ctx context.Context, p *v1alpha1.AttunePolicy, cause
 func (c *Controller) leaveOut(ctx context.Context, p *v1alpha1.AttunePolicy) (reconcile.Result, error) {
 	recs, err := c.end(ctx, p)
 	if err != nil {
-		return reconcile.Result{}, err
+		return c.unfinished(p, err)
 	}
 	if err := c.reporter().guard(ctx, p, watched(recs)); err != nil {
-		return reconcile.Result{}, err
+		return c.unfinished(p, err)
 	}
 	return reconcile.Result{}, c.reporter().write(ctx, p, leftOut(p))
+}
+
+// unfinished ends a look with an error. The part of an instance says so: the status of a cluster policy waits for a
+// part of each namespace, and one namespace, such as one with an admission rule of its own, must not hold up the rest.
+func (c *Controller) unfinished(p *v1alpha1.AttunePolicy, err error) (reconcile.Result, error) {
+	reason := v1alpha1.ReasonWorkloadDiscoveryFailed
+	if ofTheObject(err) {
+		reason = v1alpha1.ReasonRecommendationRefused
+	}
+	c.parts.unfinished(p, reason, err)
+	return reconcile.Result{}, err
 }
 
 // finish removes the finalizer of a deleted policy once no pod is watched for it, and forgets an instance of a cluster

@@ -101,11 +101,12 @@ func conflict(m matched) string {
 
 // sentence cuts the message of an error from outside to 512 bytes, since a condition must not grow with
 // it.
-func sentence(err error) string { return cut(err.Error()) }
+func sentence(err error) string { return cut(err.Error(), mostOfSentence) }
 
-// cut shortens a text to 512 bytes of valid UTF-8.
-func cut(text string) string {
-	const most = 512
+const mostOfSentence = 512
+
+// cut shortens a text to so many bytes of valid UTF-8.
+func cut(text string, most int) string {
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
@@ -176,7 +177,7 @@ func (r remarks) complaint() string {
 	if len(r.usage.Last.Warnings) == 0 {
 		return ""
 	}
-	return "; the usage source says: " + cut(r.usage.Last.Warnings[0])
+	return "; the usage source says: " + cut(r.usage.Last.Warnings[0], mostOfSentence)
 }
 
 // coarse remarks that a history of such long steps never reaches full confidence, so that the targets stay

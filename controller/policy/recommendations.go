@@ -72,11 +72,15 @@ func (r recommendations) tryWriting(ctx context.Context, pass pass, read, rec *v
 	if pass.now.Before(last.until) {
 		return last
 	}
+	kind := rec.Spec.Policy.Kind
 	err := r.write(ctx, read, rec)
+	if err == nil && rec.Spec.Policy.Kind != kind { // the answer has what is stored
+		err = errOldCRD
+	}
 	switch {
 	case err == nil:
 		return nil
-	case !ofTheObject(err):
+	case !errors.Is(err, errOldCRD) && !ofTheObject(err):
 		return fmt.Errorf("writing AttuneRecommendation %s: %w", rec.Name, err)
 	}
 	wait := min(max(2*last.wait, leastWait), mostWait)
@@ -86,6 +90,10 @@ func (r recommendations) tryWriting(ctx context.Context, pass pass, read, rec *v
 		wait: wait, until: pass.now.Add(wait),
 	}
 }
+
+// errOldCRD is why a recommendation of a cluster policy does not count as written: without its kind it would be taken for
+// that of an AttunePolicy, and written anew in every pass.
+var errOldCRD = errors.New("the CRD attunerecommendations.attune.io is older than the operator and drops spec.policy.kind: apply all CRDs of the chart (crd-files)")
 
 // release removes the seeds and targets of workloads that the policy no longer sizes, and stores why. The
 // workload loop finishes their open watches; kept sizes stay in the status. It goes on after a failure and

@@ -12,6 +12,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/trim"
+	"attune.io/attune/podview"
 )
 
 // An AttuneClusterPolicy takes part as one AttunePolicy in each namespace that it selects: its instance there
@@ -201,14 +202,10 @@ func spared(p *v1alpha1.AttunePolicy, operator string) Spared {
 	return SpareCritical
 }
 
-// criticalPriority is the priority of system-cluster-critical.
-const criticalPriority = 2_000_000_000
-
 // Spares reports whether a pod, or the pods of a template, are never lowered under these settings.
 func (s Spared) Spares(spec *corev1.PodSpec) bool {
 	if s != SpareCritical {
 		return s == SpareAll
 	}
-	return spec.PriorityClassName == "system-cluster-critical" || spec.PriorityClassName == "system-node-critical" ||
-		spec.Priority != nil && *spec.Priority >= criticalPriority
+	return podview.Critical(spec.PriorityClassName, spec.Priority)
 }

@@ -78,6 +78,7 @@ func sized(p *Pod, rec *Recommendation, ns *Namespace, now time.Time, d *Decisio
 		*d = Decision{Reason: Unreadable, Message: "an amount is beyond any machine"}
 		return nil
 	}
+	rec = rec.sparing(p)
 	recall(p, units, rec, ns)
 	seedUnits(units, rec.Seed, podview.GenerationOf(p.Metadata.Labels), ns, d)
 	keepRoom(p, units, ns, d)

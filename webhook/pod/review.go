@@ -56,6 +56,10 @@ type Spec struct {
 	Resources *struct{} `json:"resources"`
 	// Overhead of the runtime class, which quotas count.
 	Overhead Quantities `json:"overhead"`
+	// PriorityClassName and Priority say whether the pod is one that a cluster policy never lowers; the API server fills
+	// the priority in before it asks a webhook.
+	PriorityClassName string `json:"priorityClassName"`
+	Priority          *int32 `json:"priority"`
 	// OS is nil where the pod names none; Windows pods are not sized.
 	OS *struct {
 		Name string `json:"name"`

@@ -23,6 +23,23 @@ type Recommendation struct {
 	// Seed is what new pods get; nil: they stay as they are, and Withheld is the reason where there is one.
 	Seed     *Seed
 	Withheld string
+	// ofCluster is true where a cluster policy sizes the workload.
+	ofCluster bool
+}
+
+// sparing returns what is used for a pod: where a cluster policy must not lower it, a copy that raises only. The
+// workload's template may have had no such priority when the seed was made. The receiver is not changed.
+func (r *Recommendation) sparing(p *Pod) *Recommendation {
+	if !r.ofCluster || !podview.Critical(p.Spec.PriorityClassName, p.Spec.Priority) {
+		return r
+	}
+	spared, seed := *r, *r.Seed
+	seed.Containers = slices.Clone(seed.Containers)
+	for i := range seed.Containers {
+		seed.Containers[i] = *seed.Containers[i].raising()
+	}
+	spared.Seed = &seed
+	return &spared
 }
 
 // Seed is the size with which new pods of a workload are created.
@@ -57,6 +74,11 @@ func (s *ContainerSeed) forGeneration(templateHash string) *ContainerSeed {
 	if s == nil || !harm.LoweringWithheld(s.crashes, s.Name, templateHash) {
 		return s
 	}
+	return s.raising()
+}
+
+// raising returns a copy of the seed that lowers nothing.
+func (s *ContainerSeed) raising() *ContainerSeed {
 	raising := *s
 	for r := range raising.Of {
 		raising.Of[r].mayLower = false
@@ -95,6 +117,8 @@ func Read(rec *v1alpha1.AttuneRecommendation) *Recommendation {
 		Name:     rec.Name,
 		Of:       workload.IdentityOf(rec),
 		Withheld: rec.Spec.SeedWithheld,
+
+		ofCluster: rec.Spec.Policy.Kind == v1alpha1.PolicyKindCluster,
 	}
 	seed := rec.Spec.Seed
 	if seed == nil {
