@@ -357,7 +357,7 @@ func workloadLoopWakes(t *testing.T) {
 		{watch: &autoscalingv2.HorizontalPodAutoscaler{}, looks: "deployment-scaled", event: func() { w.create(scalerOf("scaled")) }},
 		{watch: &v1alpha1.AttuneRecommendation{}, looks: "deployment-new", event: func() { w.recommends("new", v1alpha1.StrategyWorkload) }},
 	}
-	for _, kind := range workload.Kinds {
+	for _, kind := range workload.Served(false) {
 		id := workload.Identity{Kind: kind, Namespace: w.namespace, Name: "woken"}
 		events = append(events, watched{watch: workload.NewObject(kind).(client.Object), looks: id.RecommendationName(), event: func() { w.create(w.ofKind(kind, "woken")) }})
 	}
@@ -422,7 +422,7 @@ func policyLoopWakes(t *testing.T) {
 		{watch: &autoscalingv2.HorizontalPodAutoscaler{}, looks: "all", event: func() { w.create(scalerOf("scaled")) }},
 	}
 	events = append(events, w.namespaceGoes("all"))
-	for _, kind := range workload.Kinds {
+	for _, kind := range workload.Served(false) {
 		events = append(events, watched{watch: workload.NewObject(kind).(client.Object), looks: "all", event: func() { w.create(w.ofKind(kind, "woken")) }})
 	}
 	w.wakes(policies.Watches(), events)
