@@ -399,7 +399,7 @@ func policyLoopWakes(t *testing.T) {
 	w.gathers = 2 * time.Second
 	fresh := make(chan genericevent.TypedGenericEvent[string])
 	policies := &policyloop.Controller{
-		Client: w.looks, History: steady{}, Autoscalers: none{}, Clock: clock.RealClock{}, Settings: lookup.Reader{Client: w.mgr.GetClient()},
+		Client: w.looks, History: steady{}, Autoscalers: none{}, Clock: clock.RealClock{}, Settings: lookup.Reader{Client: w.looks},
 	}
 	require.NoError(t, policies.Register(w.mgr, fresh))
 	w.policy("all", "updateStrategy: {type: Recommend}")
