@@ -353,14 +353,7 @@ func (v *View) sizesPods() bool {
 
 // resizesPods reports whether the mode lets running pods be changed and the policy is usable.
 func (v *View) resizesPods() bool {
-	if !v.Policy.Usable || v.Workload == nil {
-		return false
-	}
-	switch v.Policy.Settings.Resize.Mode {
-	case v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto:
-		return true
-	}
-	return false
+	return v.Policy.Usable && v.Workload != nil && resize.ChangesPods(v.Policy.Settings.Resize.Mode)
 }
 
 // Part is how much of a pass is decided. What is open comes first, and growth after an OOM kill before
