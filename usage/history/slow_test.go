@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -45,6 +46,10 @@ func keyAt(address string) history.Key {
 // Sources that hang, more than are asked at once, delay no other for longer than a refresh waits, and are not asked again
 // before they have answered. What they say then counts, and is announced.
 func TestSourcesThatHang(t *testing.T) {
+	synctest.Test(t, sourcesThatHang)
+}
+
+func sourcesThatHang(t *testing.T) {
 	good := &fake{pods: []fakePod{web("aaaaa", always(0.2))}}
 	slow := &hung{asked: make(chan struct{}, 100), letGo: make(chan struct{})}
 	changed := make(chan string, 100)
@@ -101,6 +106,10 @@ func TestASourceThatFailsIsLeftAlone(t *testing.T) {
 // A source that answers after every refresh has gone on without it is slow and does not fail: nobody is told that it does,
 // and what it answers is announced.
 func TestASourceThatIsSlowDoesNotFail(t *testing.T) {
+	synctest.Test(t, aSourceThatIsSlow)
+}
+
+func aSourceThatIsSlow(t *testing.T) {
 	slow := &hung{fake: fake{pods: []fakePod{web("aaaaa", always(0.2))}}, asked: make(chan struct{}, 100), letGo: make(chan struct{}, 100)}
 	changed := make(chan string, 100)
 	dialled := 0
@@ -116,6 +125,7 @@ func TestASourceThatIsSlowDoesNotFail(t *testing.T) {
 			break
 		}
 	}
+	synctest.Wait()
 	for len(changed) > 0 {
 		<-changed
 	}
@@ -130,7 +140,9 @@ func TestASourceThatIsSlowDoesNotFail(t *testing.T) {
 		state, _ := s.State(settings())
 		require.NoError(t, state.Err)
 		slow.letGo <- struct{}{}
-		require.Equal(t, "shop", <-changed, "each answer is announced")
+		synctest.Wait()
+		require.NotEmpty(t, changed, "each answer is announced")
+		require.Equal(t, "shop", <-changed)
 		require.Empty(t, changed, "once")
 	}
 	assert.LessOrEqual(t, dialled, 6, "it is made anew each hour, in five hours")
@@ -144,4 +156,5 @@ func TestASourceThatIsSlowDoesNotFail(t *testing.T) {
 	s.Refresh(context.Background(), last.Add(3*step))
 	state, _ := s.State(settings())
 	assert.ErrorContains(t, state.Err, "no answer within", "data is missing by now")
+	close(slow.letGo)
 }
