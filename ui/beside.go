@@ -1,11 +1,9 @@
 package ui
 
 import (
-	"cmp"
-	"fmt"
-
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event/told"
+	"attune.io/attune/internal/explain"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/savings/report"
 	"attune.io/attune/internal/trail"
@@ -26,32 +24,15 @@ type Beside struct {
 // mostSettings are the rows of the settings: more than there are fields.
 const mostSettings = 200
 
-// settingsOf has a row for each setting that an object sets, and then for those that are built in.
+// settingsOf has a row for each setting, as explain shows them.
 func settingsOf(fields []policy.Field, rec *v1alpha1.AttuneRecommendation) table {
 	t := table{Title: "Settings", Header: []string{"field", "value", "set by"}}
-	for _, builtIn := range []bool{false, true} {
-		for _, f := range fields {
-			if (f.Level == policy.BuiltIn) == builtIn && (!builtIn || f.Value != "") {
-				t.Rows = append(t.Rows, []string{f.Path, orDash(f.Value), setBy(f.Level, rec)})
-			}
-		}
+	for _, setting := range explain.SettingsOf(fields, rec) {
+		t.Rows = append(t.Rows, []string{setting.Field, orDash(setting.Value), setting.SetBy})
 	}
 	t.More = max(0, len(t.Rows)-mostSettings)
 	t.Rows = t.Rows[:len(t.Rows)-t.More]
 	return t
-}
-
-// setBy names the object of a level.
-func setBy(level policy.Level, rec *v1alpha1.AttuneRecommendation) string {
-	switch level {
-	case policy.Policy:
-		return cmp.Or(string(rec.Spec.Policy.Kind), string(v1alpha1.PolicyKindNamespaced)) + " " + rec.Spec.Policy.Name
-	case policy.Namespace:
-		return fmt.Sprintf("AttuneNamespaceDefaults %s of %s", v1alpha1.DefaultsName, rec.Namespace)
-	case policy.Cluster:
-		return "AttuneDefaults " + v1alpha1.DefaultsName
-	}
-	return string(level)
 }
 
 // eventsOf has a row for each event.

@@ -63,7 +63,11 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 	}
 	// The three parts below are optional. Each reader notes what the user may not read, and returns nothing then.
 	live := explain.Live{Recommendation: &recs[0], Now: env.now()}
-	if live.Settings, err = newSettingsReader(env, c).recommender(ctx, live.Recommendation); err != nil {
+	settings := newSettingsReader(env, c)
+	if live.Settings, err = settings.recommender(ctx, live.Recommendation); err != nil {
+		return err
+	}
+	if live.Fields, err = settings.fields(ctx, live.Recommendation); err != nil {
 		return err
 	}
 	templates, err := env.templates(ctx, c, recs)

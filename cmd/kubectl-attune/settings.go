@@ -51,6 +51,19 @@ func (s *settingsReader) of(ctx context.Context, rec *v1alpha1.AttuneRecommendat
 	return settings, err
 }
 
+// fields returns the settings with the level that set each; nil where of returns nil.
+func (s *settingsReader) fields(ctx context.Context, rec *v1alpha1.AttuneRecommendation) ([]policy.Field, error) {
+	if settings, err := s.of(ctx, rec); settings == nil || err != nil {
+		return nil, err
+	}
+	reader := policies(s.client)
+	own, err := reader.Of(ctx, rec)
+	if err != nil {
+		return nil, err
+	}
+	return reader.Fields(ctx, own)
+}
+
 // recommender returns the settings with which the next step is computed; nil where they are not known, and for the
 // strategy Node: there a pod's next size depends on its node and on the pods beside it.
 func (s *settingsReader) recommender(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (*recommender.Settings, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -44,6 +45,41 @@ func TestExplainUsesTheDefaultsOfBothLevels(t *testing.T) {
 	namespace.Spec.CPU = &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{MaxChangePercent: new(int32(12))}}
 	require.NoError(t, cli.client.Create(t.Context(), namespace))
 	assert.Contains(t, cli.run("explain", "deploy/web").out, "web-7c9-aaaaa: cpu request 250m -> 220m")
+}
+
+// Each setting is shown with the object that sets it; those that nobody sets are shown with -o wide.
+func TestExplainSaysWhoSetASetting(t *testing.T) {
+	cli := newCLITest(t, interceptor.Funcs{})
+	cluster := &v1alpha1.AttuneDefaults{}
+	cluster.Name = v1alpha1.DefaultsName
+	cluster.Spec.CPU = &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{MaxChangePercent: new(int32(10)), Percentile: new(int32(90))}}
+	require.NoError(t, cli.client.Create(t.Context(), cluster))
+	namespace := &v1alpha1.AttuneNamespaceDefaults{}
+	namespace.Name, namespace.Namespace = v1alpha1.DefaultsName, "shop"
+	namespace.Spec.CPU = &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{Percentile: new(int32(99))}}
+	require.NoError(t, cli.client.Create(t.Context(), namespace))
+
+	got := cli.run("explain", "deploy/web").out
+	_, settings, found := strings.Cut(got, "\nSettings\n")
+	require.True(t, found, got)
+	assert.Equal(t, []string{
+		"cpu.maxChangePercent 10 AttuneDefaults default",
+		"cpu.percentile 99 AttuneNamespaceDefaults default of shop",
+		"updateStrategy.type Auto AttunePolicy api",
+	}, columns(settings))
+	assert.Contains(t, columns(cli.run("explain", "deploy/web", "-o", "wide").out), "memory.percentile 99 built-in")
+	assert.Contains(t, cli.run("explain", "deploy/web", "-o", "json").out, `"field": "cpu.percentile",
+      "value": "99",
+      "setBy": "AttuneNamespaceDefaults default of shop"`)
+	assert.NotContains(t, cli.run("explain", "sts/db", "-n", "pay").out, "Settings", "its policy was deleted")
+}
+
+// columns are the lines of a text, with one space between columns.
+func columns(text string) (lines []string) {
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+	return lines
 }
 
 func TestExplainWithoutSettingsHasNoNextStep(t *testing.T) {

@@ -32,6 +32,8 @@ type Explanation struct {
 	Workload *Workload `json:"workload,omitempty"`
 	// Containers in the order of the recommendation; never nil.
 	Containers []Container `json:"containers"`
+	// Settings of the policy; nil where files were explained, and where they are not known.
+	Settings []Setting `json:"settings,omitempty"`
 }
 
 // Workload identifies the workload that is explained.

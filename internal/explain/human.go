@@ -1,8 +1,10 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -26,6 +28,7 @@ func (e Explanation) Human(w io.Writer, wide bool) error {
 		}
 		out.container(container, wide)
 	}
+	out.settings(e.Settings, wide)
 	return out.err
 }
 
@@ -53,6 +56,22 @@ func (w *writer) workload(of *Workload) {
 	w.line("%s", of.Sentence())
 	if means := of.ModeMeans(); means != "" {
 		w.line("%s", means)
+	}
+}
+
+// settings writes those that an object sets, in columns, and if wide those that are built in.
+func (w *writer) settings(settings []Setting, wide bool) {
+	shown := slices.DeleteFunc(slices.Clone(settings), func(s Setting) bool { return s.builtIn && !wide })
+	if len(shown) == 0 {
+		return
+	}
+	w.line("\nSettings")
+	out := tabwriter.NewWriter(w.to, 0, 8, 2, ' ', 0)
+	for _, s := range shown {
+		fmt.Fprintf(out, "  %s\t%s\t%s\n", s.Field, cmp.Or(s.Value, "-"), s.SetBy)
+	}
+	if err := out.Flush(); w.err == nil {
+		w.err = err
 	}
 }
 

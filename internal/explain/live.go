@@ -23,6 +23,8 @@ type Live struct {
 	Recommendation *v1alpha1.AttuneRecommendation
 	// Settings of the policy; nil: they are not known, and there is no next step.
 	Settings *recommender.Settings
+	// Fields are the settings with the level that set each; nil: they are not known.
+	Fields []policy.Field
 	// Template holds the sizes of the pod template by container; nil: it is not known.
 	Template map[string]recommender.Size
 	// Pods are the running pods; nil: none are shown.
@@ -89,6 +91,7 @@ func (l Live) Explain() (Explanation, error) {
 			Mode:      string(rec.Spec.Mode),
 		},
 		Containers: []Container{},
+		Settings:   SettingsOf(l.Fields, rec),
 	}
 	// Containers keep the order of the recommendation; callers rely on it.
 	for i := range rec.Spec.Containers {

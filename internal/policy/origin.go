@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -39,6 +40,19 @@ func Fields(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespac
 	}
 	slices.SortFunc(fields, func(a, b Field) int { return cmp.Compare(a.Path, b.Path) })
 	return fields
+}
+
+// Object names what set a field of the settings by which sizedBy sizes the workloads of a namespace.
+func (l Level) Object(sizedBy v1alpha1.PolicyRef, namespace string) string {
+	switch l {
+	case Policy:
+		return cmp.Or(string(sizedBy.Kind), string(v1alpha1.PolicyKindNamespaced)) + " " + sizedBy.Name
+	case Namespace:
+		return fmt.Sprintf("AttuneNamespaceDefaults %s of %s", v1alpha1.DefaultsName, namespace)
+	case Cluster:
+		return "AttuneDefaults " + v1alpha1.DefaultsName
+	}
+	return string(l)
 }
 
 // written is a value as it is written in an object; empty: there is none.
