@@ -93,6 +93,20 @@ func (c *cluster) there(namespace, pod string) bool {
 type liar struct {
 	asked atomic.Int64
 	over  chan struct{}
+	// answering has a place for each answer that is being written: as many as the operator begins to ask at once. On a busy
+	// machine it goes on without answers that take long, and more would be in flight than elsewhere, each with its buffers.
+	answering chan struct{}
+}
+
+// answer one at a time of as many as there are places, as long as the client waits.
+func (l *liar) answer(r *http.Request, write func()) {
+	select {
+	case l.answering <- struct{}{}:
+		defer func() { <-l.answering }()
+		write()
+	case <-r.Context().Done():
+	case <-l.over:
+	}
 }
 
 func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -105,27 +119,35 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 		}
 	case strings.HasPrefix(r.URL.Path, "/endless"):
-		fmt.Fprint(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"namespace":"tenant-0","pod":"app0-7d4f8c9b6-aaaaa","container":"app"},"values":[`)
-		point := []byte(strings.Repeat(`[1767225600,"1"],`, 4096))
-		for range 250 << 20 / len(point) {
-			if _, err := w.Write(point); err != nil {
-				return
-			}
-		}
+		l.answer(r, func() { endless(w) })
 	default:
-		at := time.Now().Unix()
-		fmt.Fprint(w, `{"status":"success","data":{"resultType":"matrix","result":[`)
-		for i := range 20_000 {
-			namespace := []string{"sixth", "tenant-0", "tenant-1"}[i%3]
-			if i > 0 {
-				fmt.Fprint(w, ",")
-			}
-			if _, err := fmt.Fprintf(w, `{"metric":{"namespace":%q,"pod":"app%d-7d4f8c9b6-aaaaa","container":"app"},"values":[[%d,"4000"]]}`, namespace, i, at); err != nil {
-				return
-			}
-		}
-		fmt.Fprint(w, `]}}`)
+		l.answer(r, func() { ofOthers(w) })
 	}
+}
+
+func endless(w io.Writer) {
+	fmt.Fprint(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"namespace":"tenant-0","pod":"app0-7d4f8c9b6-aaaaa","container":"app"},"values":[`)
+	point := []byte(strings.Repeat(`[1767225600,"1"],`, 4096))
+	for range 250 << 20 / len(point) {
+		if _, err := w.Write(point); err != nil {
+			return
+		}
+	}
+}
+
+func ofOthers(w io.Writer) {
+	at := time.Now().Unix()
+	fmt.Fprint(w, `{"status":"success","data":{"resultType":"matrix","result":[`)
+	for i := range 20_000 {
+		namespace := []string{"sixth", "tenant-0", "tenant-1"}[i%3]
+		if i > 0 {
+			fmt.Fprint(w, ",")
+		}
+		if _, err := fmt.Fprintf(w, `{"metric":{"namespace":%q,"pod":"app%d-7d4f8c9b6-aaaaa","container":"app"},"values":[[%d,"4000"]]}`, namespace, i, at); err != nil {
+			return
+		}
+	}
+	fmt.Fprint(w, `]}}`)
 }
 
 // operator is what it has of usage, wired as cmd/attune does.
@@ -277,7 +299,7 @@ func (s *scale) weigh() {
 // TestFiveTenantsAndASixth: whatever five tenants ask for and answer with, the samples of a sixth one are there no later
 // than one step, and the operator takes at most a tenth more memory than for five that behave.
 func TestFiveTenantsAndASixth(t *testing.T) {
-	server := &liar{over: make(chan struct{})}
+	server := &liar{over: make(chan struct{}), answering: make(chan struct{}, 8)}
 	served := httptest.NewServer(server)
 	defer served.Close()
 	defer close(server.over)
