@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/nodecount"
 	"attune.io/attune/cmd/kubectl-attune/ownedpods"
 	"attune.io/attune/cmd/kubectl-attune/savingsanswer"
 	"attune.io/attune/internal/explain"
@@ -23,7 +24,8 @@ func newSavings(env *environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "savings [KIND/NAME...]",
 		Short: "Show what is saved: by the sizes of running pods, and by targets that are not applied yet",
-		Long: "Show what is saved: by the sizes of running pods (realised), and by targets that are not applied yet (potential).\n\n" +
+		Long: "Show what is saved: by the sizes of running pods (realised), and by targets that are not applied yet (potential).\n" +
+			"With -A it estimates how many nodes could be removed.\n\n" +
 			"Both are requests, over all replicas; negative ones are growth. What is held or skipped is not counted, and the answer\n" +
 			"says how much that is. " + report.Autoscaler + "\n" +
 			"Prices are the costPricing of AttuneDefaults, for a month of 730 hours. There is no finding.",
@@ -51,8 +53,9 @@ func runSavings(ctx context.Context, env *environment, args []string) error {
 	if err != nil {
 		return err
 	}
+	var cluster nodecount.Pods
 	pods, known, err := ownedpods.Find(ctx, c, ownedpods.Query{
-		Namespace: namespace, Kinds: kindsOf(recs), Keep: explain.Running, Note: env.note,
+		Namespace: namespace, Kinds: kindsOf(recs), Keep: explain.Running, Every: cluster.Add, Note: env.note,
 		Unknown: "what is realised is not known, and potential savings are those of the templates",
 	})
 	if err != nil {
@@ -60,33 +63,43 @@ func runSavings(ctx context.Context, env *environment, args []string) error {
 	}
 	settings := newSettingsReader(env, c)
 	entries := make([]report.Entry, 0, len(recs))
+	cluster.Of = map[*corev1.Pod]savings.Figures{}
 	for i := range recs {
-		entry, err := savingsOf(ctx, settings, &recs[i], templates, pods)
+		entry, view, err := savingsOf(ctx, settings, &recs[i], templates, pods)
 		if err != nil {
 			return err
 		}
 		entries = append(entries, entry)
+		for _, pod := range view.Pods {
+			cluster.Of[pod] = view.OfPod(pod)
+		}
 	}
 	if len(entries) == 0 {
 		env.note("there is no recommendation to compare with: kubectl attune status shows the policies")
 	}
-	return env.print(savingsanswer.New(entries, known))
+	answer := savingsanswer.New(entries, known)
+	if known && env.scope.all && env.scope.selector == "" && len(args) == 0 {
+		if answer.Nodes, err = cluster.Count(ctx, c, env.note); err != nil {
+			return err
+		}
+	}
+	return env.print(answer)
 }
 
-// savingsOf computes the figures of one workload.
-func savingsOf(ctx context.Context, of *settingsReader, rec *v1alpha1.AttuneRecommendation, templates workloads, pods map[workload.Identity][]*corev1.Pod) (report.Entry, error) {
+// savingsOf computes the figures of one workload, and returns what they were computed from.
+func savingsOf(ctx context.Context, of *settingsReader, rec *v1alpha1.AttuneRecommendation, templates workloads, pods map[workload.Identity][]*corev1.Pod) (report.Entry, savings.View, error) {
 	id := workload.IdentityOf(rec)
 	settings, err := of.of(ctx, rec)
 	if err != nil {
-		return report.Entry{}, err
+		return report.Entry{}, savings.View{}, err
 	}
+	view := savings.View{Recommendation: rec, Workload: templates[id], Settings: settings, Pods: pods[id]}
 	entry := report.Entry{
 		Workload: id, Policy: policy.NameOf(rec.Spec.Policy), Mode: rec.Spec.Mode,
-		Pods: len(pods[id]), Replicas: templates[id].Replicas,
-		Figures: savings.View{Recommendation: rec, Workload: templates[id], Settings: settings, Pods: pods[id]}.Compute(),
+		Pods: len(pods[id]), Replicas: templates[id].Replicas, Figures: view.Compute(),
 	}
 	if settings != nil {
 		entry.Pricing = settings.Pricing
 	}
-	return entry, nil
+	return entry, view, nil
 }

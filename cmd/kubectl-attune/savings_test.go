@@ -38,6 +38,43 @@ func TestSavingsWithoutTheRightToListPods(t *testing.T) {
 	assert.Contains(t, got.out, `"cpu": "870m"`, "all three replicas from the template")
 }
 
+// Two nodes of a core hold a pod each, of which both fit on one since attune made them smaller.
+func TestSavingsCountRemovableNodes(t *testing.T) {
+	spread := func(through interceptor.Funcs) cliTest {
+		cli := newCLITest(t, through)
+		pods := &corev1.PodList{}
+		require.NoError(t, cli.client.List(t.Context(), pods, client.InNamespace("shop"), client.MatchingLabels{"pod-template-hash": "7c9"}))
+		for i := range pods.Items {
+			if pods.Items[i].Status.Phase == corev1.PodFailed {
+				continue
+			}
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-" + pods.Items[i].Name}}
+			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+			node.Status.Allocatable = corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("10"),
+			}
+			require.NoError(t, cli.client.Create(t.Context(), node))
+			pods.Items[i].Spec.NodeName = node.Name
+			require.NoError(t, cli.client.Update(t.Context(), &pods.Items[i]))
+		}
+		return cli
+	}
+	cli := spread(interceptor.Funcs{})
+	assert.Contains(t, cli.run("savings", "-A").out, "\nRemovable nodes, an estimate: 1 of 2; 0 before attune, 1 with the potential.\n")
+	var read struct {
+		Nodes map[string]int `json:"nodes"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(cli.run("savings", "-A", "-o", "json").out), &read))
+	assert.Equal(t, map[string]int{"nodes": 2, "removable": 1, "removableBefore": 0, "removablePotential": 1}, read.Nodes)
+	assert.NotContains(t, cli.run("savings").out, "Removable", "of a namespace nothing is said of nodes")
+	assert.NotContains(t, cli.run("savings", "-A", "-l", "tier=api").out, "Removable")
+
+	got := spread(noRight(&corev1.NodeList{}, "nodes")).run("savings", "-A")
+	assert.Equal(t, exitOK, got.code)
+	assert.Contains(t, got.errOut, "how many nodes are removable is not known: nodes")
+	assert.NotContains(t, got.out, "Removable")
+}
+
 func TestSavingsOfNothing(t *testing.T) {
 	got := newCLITest(t, interceptor.Funcs{}).run("savings", "-n", "empty")
 	assert.Equal(t, answer{errOut: "there is no recommendation to compare with: kubectl attune status shows the policies\n"}, got)

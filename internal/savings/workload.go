@@ -78,6 +78,12 @@ func (v View) Realised() Pair {
 	return x.out.Realised
 }
 
+// OfPod returns the figures of one of the pods.
+func (v View) OfPod(pod *corev1.Pod) Figures {
+	v.Pods, v.Workload.Replicas = []*corev1.Pod{pod}, 0
+	return v.Compute()
+}
+
 // leftOut returns why nothing of the workload is counted; nil: it is.
 func (v View) leftOut() *NotCounted {
 	switch where, skipped := v.Workload.Skipped(); {

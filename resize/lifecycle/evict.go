@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -97,6 +98,11 @@ func evictionsOff(_ *corev1.Pod, e Eviction) *resize.Refusal {
 		return resize.Refuse(resize.ReasonEvictionOff, "the operator may not evict pods; the chart's value node.eviction.enabled grants it")
 	}
 	return nil
+}
+
+// Tied returns why a pod is not moved to another node by whoever respects what it says of itself, or nil.
+func Tied(pod *corev1.Pod) *resize.Refusal {
+	return cmp.Or(notEvictable(pod, Eviction{}), doNotDisrupt(pod, Eviction{}))
 }
 
 // notEvictable refuses pods that no controller would replace on another node, or whose work would be lost.
@@ -202,7 +208,7 @@ func noOtherNode(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	}
 	needs := e.Wanted.Needs(pod)
 	for _, node := range e.Nodes {
-		if node.Name != pod.Spec.NodeName && takes(node, pod, needs) {
+		if node.Name != pod.Spec.NodeName && Takes(node, pod, needs) {
 			return nil
 		}
 	}
@@ -210,9 +216,9 @@ func noOtherNode(pod *corev1.Pod, e Eviction) *resize.Refusal {
 		recommender.Format(recommender.CPU, needs[recommender.CPU]), recommender.Format(recommender.Memory, needs[recommender.Memory]))
 }
 
-// takes reports whether a node is ready, accepts the pod by taints and required affinity, and could hold a pod of
+// Takes reports whether a node is ready, accepts the pod by taints and required affinity, and could hold a pod of
 // that size if it were empty.
-func takes(node *corev1.Node, pod *corev1.Pod, needs [2]recommender.Amount) bool {
+func Takes(node *corev1.Node, pod *corev1.Pod, needs [2]recommender.Amount) bool {
 	caps := resize.CapabilitiesOf(node, "")
 	if node.Spec.Unschedulable || !caps.NodeReady {
 		return false

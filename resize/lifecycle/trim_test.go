@@ -55,6 +55,7 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 
 	out["Needs"] = plan.Needs(pod)
 	out["MayEvict"], out["Stays"] = MayEvict(pod, d.eviction(pod, plan)), Stays(pod, d.eviction(pod, plan))
+	out["Tied"], out["Takes"] = Tied(pod), Takes(d.eviction(pod, plan).Nodes[0], pod, plan.Needs(pod))
 	out["LeavePlan"] = LeavePlan(pod, d.eviction(pod, plan).Seed)
 
 	record := NewRecord(plan, pod, noon, auto())

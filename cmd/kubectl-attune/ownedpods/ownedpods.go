@@ -23,6 +23,8 @@ type Query struct {
 	Kinds []v1alpha1.WorkloadKind
 	// Keep is true for a pod that counts.
 	Keep func(pod *corev1.Pod) bool
+	// Every is told of each pod, also of one that does not count; nil: nobody is.
+	Every func(pod *corev1.Pod)
 	// Note takes what the user may not read, in a sentence.
 	Note func(sentence string, args ...any)
 	// Unknown begins the sentence for who may not list pods.
@@ -47,6 +49,9 @@ func Find(ctx context.Context, reader client.Reader, q Query) (of map[workload.I
 	of = map[workload.Identity][]*corev1.Pod{}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
+		if q.Every != nil {
+			q.Every(pod)
+		}
 		if id, owned := workload.OwnerOf(pod, pod.Namespace, jobs); owned && q.Keep(pod) {
 			of[id] = append(of[id], pod)
 		}

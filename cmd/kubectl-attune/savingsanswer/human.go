@@ -13,14 +13,34 @@ import (
 )
 
 // Report is the answer.
-type Report struct{ report.Report }
+type Report struct {
+	report.Report
+	// Nodes is nil where not the whole cluster was asked for, or the user may not list its nodes.
+	Nodes *Nodes `json:"nodes,omitempty"`
+}
+
+// Nodes is an estimate of how many nodes could be removed (package internal/savings/removable).
+type Nodes struct {
+	// Nodes of the cluster.
+	Nodes int `json:"nodes"`
+	// Removable with the pods as they are, Before with the sizes that they had before attune, and Potential with their
+	// targets.
+	Removable int `json:"removable"`
+	Before    int `json:"removableBefore"`
+	Potential int `json:"removablePotential"`
+}
 
 // New makes the answer. podsKnown is false where the running pods could not be read.
 func New(entries []report.Entry, podsKnown bool) Report {
-	return Report{report.New(entries, podsKnown)}
+	return Report{Report: report.New(entries, podsKnown)}
 }
 
-// Human writes the answer for people: three sentences, a table of the workloads, one of the sums, and with wide what is not counted.
+// sentence is such as "Removable nodes, an estimate: 2 of 12; 1 before attune, 3 with the potential."
+func (n Nodes) sentence() string {
+	return fmt.Sprintf("Removable nodes, an estimate: %d of %d; %d before attune, %d with the potential.", n.Removable, n.Nodes, n.Before, n.Potential)
+}
+
+// Human writes the answer for people: three sentences or four, a table of the workloads, one of the sums, and with wide what is not counted.
 func (r Report) Human(w io.Writer, wide bool) error {
 	if len(r.Workloads) == 0 {
 		return nil
@@ -28,6 +48,11 @@ func (r Report) Human(w io.Writer, wide bool) error {
 	said := r.Total.Sentences()
 	if _, err := fmt.Fprintf(w, "%s\n%s\n%s\n", said[0], said[1], said[2]); err != nil {
 		return err
+	}
+	if r.Nodes != nil {
+		if _, err := fmt.Fprintln(w, r.Nodes.sentence()); err != nil {
+			return err
+		}
 	}
 	if err := r.workloads(wide).WriteBelow(w); err != nil {
 		return err

@@ -1,0 +1,207 @@
+// Package removable estimates how many nodes of a cluster could be removed, because the pods on them have room on the others.
+// It is pure.
+//
+// The estimate moves only pods of which it can tell that another node takes them. Whether a node is removed is decided by
+// the node autoscaler, which also looks at PodDisruptionBudgets, at the size of node groups and at the age of nodes.
+package removable
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"attune.io/attune/internal/board"
+	"attune.io/attune/internal/savings"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
+)
+
+// ControlPlaneLabel is on nodes that run the control plane: they are neither removed nor given other pods.
+const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
+
+// Nodes returns how many nodes could be removed if each pod requested so much less than it does. A negative amount is
+// more.
+func Nodes(nodes []*corev1.Node, pods []*corev1.Pod, less func(*corev1.Pod) savings.Pair) int {
+	all := newCluster(nodes, pods, less)
+	// A node with little on it is emptied with few moves.
+	slices.SortStableFunc(all, func(a, b *node) int {
+		return cmp.Or(cmp.Compare(a.load(), b.load()), cmp.Compare(a.of.Name, b.of.Name))
+	})
+	removed, left := 0, slices.Clone(all)
+	slices.Reverse(left)
+	for _, candidate := range all {
+		if candidate.stays || !empty(candidate, left) {
+			continue
+		}
+		removed++
+		left = slices.DeleteFunc(left, func(n *node) bool { return n == candidate })
+		slices.SortStableFunc(left, func(a, b *node) int { return cmp.Compare(b.load(), a.load()) })
+	}
+	return removed
+}
+
+// amounts are millicores of CPU, bytes of memory, and pods.
+type amounts [3]recommender.Amount
+
+func (a amounts) fitIn(b amounts) bool { return a[0] <= b[0] && a[1] <= b[1] && a[2] <= b[2] }
+
+func (a amounts) plus(b amounts) amounts { return amounts{a[0] + b[0], a[1] + b[1], a[2] + b[2]} }
+
+func (a amounts) minus(b amounts) amounts { return amounts{a[0] - b[0], a[1] - b[1], a[2] - b[2]} }
+
+// node is a node with its pods.
+type node struct {
+	of        *corev1.Node
+	has, free amounts
+	// moving are the pods that would have to go to other nodes, the greatest first. Those of DaemonSets and static pods
+	// go with the node.
+	moving []moving
+	// refuses are the required anti-affinities of its pods.
+	refuses []refusal
+	// stays: the node cannot be emptied, or has been given pods of others.
+	stays bool
+}
+
+type moving struct {
+	pod   *corev1.Pod
+	needs amounts
+}
+
+func newCluster(nodes []*corev1.Node, pods []*corev1.Pod, less func(*corev1.Pod) savings.Pair) []*node {
+	var all []*node
+	by := map[string]*node{}
+	for _, of := range nodes {
+		can := board.Allocatable(of)
+		has := amounts{can[0], can[1], recommender.Amount(max(0, of.Status.Allocatable.Pods().Value()))}
+		_, control := of.Labels[ControlPlaneLabel]
+		n := &node{of: of, has: has, free: has, stays: control}
+		all, by[of.Name] = append(all, n), n
+	}
+	for _, pod := range pods {
+		if n := by[pod.Spec.NodeName]; n != nil && !resize.Finished(pod) {
+			n.add(pod, needs(pod, less(pod)))
+		}
+	}
+	for _, n := range all {
+		slices.SortStableFunc(n.moving, func(a, b moving) int { return cmp.Compare(share(b.needs, n.has), share(a.needs, n.has)) })
+	}
+	return all
+}
+
+// needs is what a pod takes of a node.
+func needs(pod *corev1.Pod, less savings.Pair) amounts {
+	has := resize.Footprint(pod)
+	return amounts{max(0, has[0]-less[0]), max(0, has[1]-less[1]), 1}
+}
+
+func (n *node) add(pod *corev1.Pod, needs amounts) {
+	n.free = n.free.minus(needs)
+	n.refuses = append(n.refuses, refusalsOf(pod)...)
+	refusal := lifecycle.Tied(pod)
+	switch {
+	case refusal != nil && (refusal.Reason == resize.ReasonDaemonPod || refusal.Reason == resize.ReasonStaticPod || refusal.Reason == resize.ReasonPodDeleted):
+	case refusal != nil || bound(pod):
+		n.stays = true
+	default:
+		n.moving = append(n.moving, moving{pod, needs})
+	}
+}
+
+// load is the greatest share of the node that is taken.
+func (n *node) load() float64 { return share(n.has.minus(n.free), n.has) }
+
+// share is the greatest part of an amount in another.
+func share(a, of amounts) float64 {
+	var most float64
+	for i := range a {
+		most = max(most, float64(a[i])/float64(max(1, of[i])))
+	}
+	return most
+}
+
+// bound reports what places a pod beside requests, taints and the affinity to nodes, so that it cannot be told here whether
+// another node takes it.
+func bound(pod *corev1.Pod) bool {
+	s := &pod.Spec
+	if a := s.Affinity; a != nil && (a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 ||
+		a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0) {
+		return true
+	}
+	spreads := func(c corev1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == corev1.DoNotSchedule }
+	storage := func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil || v.HostPath != nil || v.Ephemeral != nil || v.CSI != nil
+	}
+	return s.HostNetwork || len(s.ResourceClaims) > 0 || slices.ContainsFunc(s.TopologySpreadConstraints, spreads) ||
+		slices.ContainsFunc(s.Volumes, storage) || slices.ContainsFunc(slices.Concat(s.InitContainers, s.Containers), ofNode)
+}
+
+// ofNode reports a container that wants something of a node beside CPU and memory.
+func ofNode(c corev1.Container) bool {
+	for name := range c.Resources.Requests {
+		if name != corev1.ResourceCPU && name != corev1.ResourceMemory {
+			return true
+		}
+	}
+	return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort > 0 })
+}
+
+// refusal is a required anti-affinity of a pod. Its topology is not looked at: the pods that it matches are not put on the
+// pod's node.
+type refusal struct {
+	namespaces []string // none: all
+	of         labels.Selector
+}
+
+func refusalsOf(pod *corev1.Pod) (refusals []refusal) {
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
+		return nil
+	}
+	for _, term := range pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+		if err != nil {
+			selector = labels.Everything()
+		}
+		r := refusal{namespaces: term.Namespaces, of: selector}
+		if len(r.namespaces) == 0 && term.NamespaceSelector == nil {
+			r.namespaces = []string{pod.Namespace}
+		} else if term.NamespaceSelector != nil {
+			r.namespaces = nil
+		}
+		refusals = append(refusals, r)
+	}
+	return refusals
+}
+
+func (r refusal) matches(pod *corev1.Pod) bool {
+	return (len(r.namespaces) == 0 || slices.Contains(r.namespaces, pod.Namespace)) && r.of.Matches(labels.Set(pod.Labels))
+}
+
+// empty moves the pods of a node to the others, each to the first of them that takes it: the fullest. Where one of the pods
+// finds no place, nothing is moved.
+func empty(from *node, others []*node) bool {
+	given := map[*node]amounts{}
+	for _, m := range from.moving {
+		i := slices.IndexFunc(others, func(n *node) bool { return n != from && n.takes(m, given[n]) })
+		if i < 0 {
+			return false
+		}
+		given[others[i]] = given[others[i]].plus(m.needs)
+	}
+	for n, needs := range given {
+		n.free, n.stays = n.free.minus(needs), true
+	}
+	return true
+}
+
+// takes reports whether a node takes a pod beside what it was given already.
+func (n *node) takes(m moving, given amounts) bool {
+	if !m.needs.plus(given).fitIn(n.free) || slices.ContainsFunc(n.refuses, func(r refusal) bool { return r.matches(m.pod) }) {
+		return false
+	}
+	_, control := n.of.Labels[ControlPlaneLabel]
+	return !control && lifecycle.Takes(n.of, m.pod, [2]recommender.Amount{m.needs[0], m.needs[1]})
+}
