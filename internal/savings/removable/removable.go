@@ -49,9 +49,12 @@ type amounts [3]recommender.Amount
 
 func (a amounts) fitIn(b amounts) bool { return a[0] <= b[0] && a[1] <= b[1] && a[2] <= b[2] }
 
-func (a amounts) plus(b amounts) amounts { return amounts{a[0] + b[0], a[1] + b[1], a[2] + b[2]} }
+// plus is bound as savings.Plus is: an object of the cluster may hold amounts that no machine has.
+func (a amounts) plus(b amounts) amounts {
+	return amounts{savings.Plus(a[0], b[0]), savings.Plus(a[1], b[1]), savings.Plus(a[2], b[2])}
+}
 
-func (a amounts) minus(b amounts) amounts { return amounts{a[0] - b[0], a[1] - b[1], a[2] - b[2]} }
+func (a amounts) minus(b amounts) amounts { return a.plus(amounts{-b[0], -b[1], -b[2]}) }
 
 // node is a node with its pods.
 type node struct {
