@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/constraint"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/savings"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -167,10 +168,10 @@ func needs(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (sum recommender
 				continue
 			}
 			if target[r].Request > 0 {
-				sum[r].Request += max(0, target[r].Request-now.Size[r].Request)
+				sum[r].Request = savings.Plus(sum[r].Request, max(0, target[r].Request-now.Size[r].Request))
 			}
 			if target[r].Limit > 0 {
-				sum[r].Limit += max(0, target[r].Limit-now.Size[r].Limit)
+				sum[r].Limit = savings.Plus(sum[r].Limit, max(0, target[r].Limit-now.Size[r].Limit))
 			}
 		}
 	}
@@ -179,8 +180,7 @@ func needs(pod *corev1.Pod, rec *v1alpha1.AttuneRecommendation) (sum recommender
 
 func plus(a, b recommender.Size) recommender.Size {
 	for r := range a {
-		a[r].Request += b[r].Request
-		a[r].Limit += b[r].Limit
+		a[r].Request, a[r].Limit = savings.Plus(a[r].Request, b[r].Request), savings.Plus(a[r].Limit, b[r].Limit)
 	}
 	return a
 }
