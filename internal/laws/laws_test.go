@@ -89,10 +89,14 @@ var laws = []law{
 	{"cmd/kubectl-attune/doctor", func(from, d string, standard bool) bool {
 		return from != module+"cmd/kubectl-attune/doctor/look" && client(from, d, standard)
 	}, "the doctor judges values; look reads them"},
-	{"controller", func(_, d string, _ bool) bool { return strings.HasPrefix(d, module+"webhook") },
-		"controller and webhook meet in the API objects"},
-	{"webhook", func(_, d string, _ bool) bool { return strings.HasPrefix(d, module+"controller") },
-		"controller and webhook meet in the API objects"},
+	{"controller", func(_, d string, _ bool) bool {
+		return strings.HasPrefix(d, module+"webhook") || strings.HasPrefix(d, module+"bridge")
+	}, "controller and webhook meet in the API objects, and the bridge is beside the loops"},
+	{"webhook", func(_, d string, _ bool) bool {
+		return strings.HasPrefix(d, module+"controller") || strings.HasPrefix(d, module+"bridge")
+	}, "controller and webhook meet in the API objects"},
+	{"bridge", func(_, d string, _ bool) bool { return strings.HasPrefix(d, module+"controller") },
+		"the bridge says what the webhook would do, and knows nothing of the loops"},
 	{"controller/policy", sibling, "loops never import their siblings"},
 	{"controller/workload", sibling, "loops never import their siblings"},
 	{"controller/node", sibling, "loops never import their siblings"},
