@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -249,12 +250,14 @@ func TestKarpenterPredictsWhatIsAdmitted(t *testing.T) {
 	assert.Greater(t, boosted, scenes/20)
 }
 
-// mayReadApps is what Karpenter's chart grants of workloads.
+// mayReadApps is what Karpenter's chart grants of workloads, of a server that has no other kinds in the group apps.
 type mayReadApps struct{ client.Client }
 
 func (c mayReadApps) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 	if gvk := o.GetObjectKind().GroupVersionKind(); gvk.Group != appsv1.GroupName {
 		return apierrors.NewForbidden(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, key.Name, nil)
+	} else if _, served := scheme.Scheme.KnownTypes(gvk.GroupVersion())[gvk.Kind]; !served {
+		return &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
 	}
 	return c.Client.Get(ctx, key, o, options...)
 }
