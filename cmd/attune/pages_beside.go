@@ -41,11 +41,16 @@ func trailOf(rec *v1alpha1.AttuneRecommendation, container string) trail.Key {
 }
 
 // Savings implements ui.Caches. It is what kubectl attune savings computes from the API server, by the same functions. The
-// settings of a policy are read once for a page.
+// settings of a policy are read once for the workloads of a namespace, which come one after the other.
 func (p pages) Savings(ctx context.Context) func(*v1alpha1.AttuneRecommendation) report.Entry {
-	known := map[client.ObjectKey]*policy.Settings{}
+	known, namespace := map[string]*policy.Settings{}, ""
 	settings := func(rec *v1alpha1.AttuneRecommendation) *policy.Settings {
-		key := client.ObjectKey{Namespace: rec.Namespace, Name: policy.NameOf(rec.Spec.Policy)}
+		if namespace != rec.Namespace {
+			// Those of thousands of namespaces would be most of what the leader keeps.
+			clear(known)
+			namespace = rec.Namespace
+		}
+		key := policy.NameOf(rec.Spec.Policy)
 		if of, ok := known[key]; ok {
 			return of
 		}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
+	goruntime "runtime"
 	"testing"
 	"time"
 
@@ -155,4 +157,29 @@ func TestSampler(t *testing.T) {
 	require.NoError(t, writer(t, p).Delete(t.Context(), cachedRec(t, p)))
 	require.NoError(t, s.round(t.Context(), clock.Now().Add(time.Minute)))
 	assert.Zero(t, p.kept.trails.Bytes(), "what is gone is forgotten")
+}
+
+// The settings of a cluster policy are others in each namespace. A page of savings keeps those of one at a time: they
+// take 3.5 KB each, 17 MB for 5,000 namespaces, and four pages are made at once.
+func TestSavingsKeepTheSettingsOfOneNamespace(t *testing.T) {
+	p, whole := shown(t, &v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: "base", UID: "base"}})
+	p.settings.Clusterwide = true
+	rec := whole.DeepCopy()
+	rec.Spec.Policy = v1alpha1.PolicyRef{Kind: v1alpha1.PolicyKindCluster, Name: "base"}
+	heap := func() int64 {
+		goruntime.GC()
+		var m goruntime.MemStats
+		goruntime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	of := p.Savings(t.Context())
+	require.Empty(t, of(rec).Figures.NotCounted, "the settings are found")
+	before := heap()
+	const namespaces = 1000
+	for i := range namespaces {
+		rec.Namespace = fmt.Sprint("ns-", i)
+		of(rec)
+	}
+	assert.Less(t, heap()-before, int64(namespaces*300), "bytes of a namespace")
+	goruntime.KeepAlive(of)
 }

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// trailBytes bounds the trails: those of some 12,000 containers that changed ten times, or of 2,500 that change all the time.
+	// trailBytes bounds the trails: those of some 8,000 containers that changed ten times, or of 2,500 that change all the time.
 	// They take a sixteenth of the memory limit at most.
 	trailBytes = 16 << 20
 	// toldBytes bounds the events: the last 10 of some 1,000 workloads. They take a sixty-fourth of the memory limit at most.

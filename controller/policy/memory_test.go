@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -103,6 +104,9 @@ func selects(o *client.ListOptions, object client.Object) bool {
 	requirement := o.FieldSelector.Requirements()[0]
 	if pod, ok := object.(*corev1.Pod); ok {
 		return requirement.Field == workload.PodsByWorkload && slices.Contains(workload.IndexOf(pod), requirement.Value)
+	}
+	if job, ok := object.(*batchv1.Job); ok {
+		return requirement.Field == workload.JobsByCronJob && slices.Contains(workload.IndexOfJob(job), requirement.Value)
 	}
 	rec, ok := object.(*v1alpha1.AttuneRecommendation)
 	return ok && requirement.Field == byPolicy && policy.NameOf(rec.Spec.Policy) == requirement.Value

@@ -137,7 +137,8 @@ func burstOf(c *v1alpha1.ContainerTarget, r recommender.Resource) (float64, bool
 type published struct {
 	mutex      sync.Mutex
 	containers map[container]*series
-	policies   map[types.NamespacedName]*share
+	// policies are by namespace and name: what a cluster policy is in thousands of namespaces must not make the sum of one cost more.
+	policies map[string]map[string]*share
 }
 
 // share is one policy's part of the gauges: the number of its newest pass, the containers that it showed,
@@ -178,25 +179,30 @@ func (x *published) publish(of types.NamespacedName, r report) {
 func (x *published) forget(of types.NamespacedName) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
-	part := x.policies[of]
+	part := x.policies[of.Namespace][of.Name]
 	if part == nil {
 		return
 	}
 	part.pass++
 	x.drop(of, part)
-	delete(x.policies, of)
+	delete(x.policies[of.Namespace], of.Name)
 	x.sum(of.Namespace)
 }
 
 // part returns a policy's part, and creates it where it is new. The caller holds the mutex.
 func (x *published) part(of types.NamespacedName) *share {
 	if x.policies == nil {
-		x.containers, x.policies = map[container]*series{}, map[types.NamespacedName]*share{}
+		x.containers, x.policies = map[container]*series{}, map[string]map[string]*share{}
 	}
-	if x.policies[of] == nil {
-		x.policies[of] = &share{shown: map[container]bool{}}
+	in := x.policies[of.Namespace]
+	if in == nil {
+		in = map[string]*share{}
+		x.policies[of.Namespace] = in
 	}
-	return x.policies[of]
+	if in[of.Name] == nil {
+		in[of.Name] = &share{shown: map[container]bool{}}
+	}
+	return in[of.Name]
 }
 
 // series returns the series of a container, and creates it where it is new. The caller holds the mutex.
@@ -228,15 +234,11 @@ func (x *published) drop(of types.NamespacedName, part *share) {
 // left.
 func (x *published) sum(namespace string) {
 	var total savings.Pair
-	any := false
-	for of, part := range x.policies {
-		if of.Namespace != namespace {
-			continue
-		}
-		any = true
+	for _, part := range x.policies[namespace] {
 		total = total.Plus(part.saved)
 	}
-	if !any {
+	if len(x.policies[namespace]) == 0 {
+		delete(x.policies, namespace)
 		savedCPU.DeleteLabelValues(namespace)
 		savedMem.DeleteLabelValues(namespace)
 		return

@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
 )
 
 // shown is a report about workloads of one container each, of the namespace "metrics".
@@ -81,6 +82,24 @@ attune_recommendation_cpu_cores{container="app",kind="Deployment",namespace="met
 	assert.Equal(t, []int{0, 0, 0, 0, 0}, gained())
 	assert.Empty(t, x.containers)
 	assert.Empty(t, x.policies)
+}
+
+// What a policy is elsewhere is neither counted in the sum of a namespace nor touched by it: a cluster policy is in thousands.
+func TestTheSumOfANamespaceIsOfItsPoliciesAlone(t *testing.T) {
+	var x published
+	for _, namespace := range []string{"sum-a", "sum-b"} {
+		x.publish(types.NamespacedName{Namespace: namespace, Name: base}, shown(v1alpha1.UpdateAuto, "web"))
+	}
+	x.policies["sum-b"][base].saved[recommender.CPU] = 3000
+	x.sum("sum-a")
+	assert.Zero(t, testutil.ToFloat64(savedCPU.WithLabelValues("sum-a")))
+	x.sum("sum-b")
+	assert.InDelta(t, 3, testutil.ToFloat64(savedCPU.WithLabelValues("sum-b")), 1e-9)
+	x.forget(types.NamespacedName{Namespace: "sum-a", Name: base})
+	assert.Len(t, x.policies, 1)
+	x.forget(types.NamespacedName{Namespace: "sum-b", Name: base})
+	assert.Empty(t, x.policies)
+	assert.Empty(t, x.containers)
 }
 
 func TestAPassPublishesWhatItSaves(t *testing.T) {

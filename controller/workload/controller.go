@@ -259,13 +259,12 @@ func (c *Controller) tell(rec *v1alpha1.AttuneRecommendation, d tuning.Decision)
 	for _, e := range d.Events {
 		c.sendEvent(rec, e)
 	}
-	c.meters.counted.note(rec)
 	for _, n := range d.Counts {
-		add(n, rec)
+		c.meters.counted.add(n, rec)
 	}
-	setPending(rec, len(d.Pending))
+	c.meters.counted.pending(rec, len(d.Pending))
 	for _, outcome := range d.EvictionOutcomes {
-		countEviction(rec, outcome)
+		c.meters.counted.eviction(rec, outcome)
 	}
 }
 

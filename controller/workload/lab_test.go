@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -86,6 +88,7 @@ func fakeAPI(t *testing.T, objects []client.Object) client.WithWatch {
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.AttuneRecommendation{}).
 		WithIndex(&corev1.Pod{}, byWorkload, workloadOf).
+		WithIndex(&batchv1.Job{}, workload.JobsByCronJob, jobOf).
 		WithIndex(&corev1.Pod{}, byNode, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
 		Build()
 }

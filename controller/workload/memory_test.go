@@ -94,7 +94,7 @@ func TestARecommendationThatIsGoneIsForgotten(t *testing.T) {
 	for _, name := range []types.NamespacedName{named("gone"), named("stays")} {
 		rec := &v1alpha1.AttuneRecommendation{}
 		rec.Namespace, rec.Name, rec.ResourceVersion = name.Namespace, name.Name, "7"
-		m.meters.counted.note(rec)
+		m.meters.counted.pending(rec, 1)
 		require.True(t, m.reservations.make(name, []tuning.Reservation{{UID: types.UID(name.Name), Namespace: name.Namespace, Node: "node-1"}}, m.reservations.read()))
 		m.waiting.wait(name, []tuning.Topic{tuning.AboutNode("node-1")}, m.waiting.now())
 		m.queue.keep(name, map[types.UID]time.Time{"pod": now})

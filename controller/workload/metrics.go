@@ -46,51 +46,59 @@ var durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Buckets: []float64{1, 3, 10, 30, 120, 300}, // few: each workload has them all
 }, []string{"namespace", "kind", "workload"})
 
-// setPending sets the gauge of reverts that do not come about; with 0 the series is removed, so that only
-// workloads with a problem have one.
-func setPending(rec *v1alpha1.AttuneRecommendation, n int) {
-	values := []string{rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name}
-	if n == 0 {
-		pendingReverts.DeleteLabelValues(values...)
-		return
-	}
-	pendingReverts.WithLabelValues(values...).Set(float64(n))
-}
-
-// counted remembers which workload the series of a recommendation are about: once the recommendation is
-// deleted, its name no longer shows the workload's kind and name. It may be lost with the process, as the
-// series are. mutex guards of.
+// counted remembers which series of a workload there are, by its recommendation: once that is deleted, its name no longer
+// shows the workload's kind and name, and to look for its series among all would cost the more the more there are. It may be
+// lost with the process, as the series are. mutex guards of.
 type counted struct {
 	mutex sync.Mutex
-	of    map[types.NamespacedName]v1alpha1.WorkloadRef
+	of    map[types.NamespacedName]map[series]struct{}
 }
 
-// note remembers the workload of a recommendation before series of it are written.
-func (x *counted) note(rec *v1alpha1.AttuneRecommendation) {
+// series is one of a metric: the values of its first labels, as many as there are.
+type series struct {
+	metric *prometheus.MetricVec
+	labels [5]string
+	many   int
+}
+
+func (s series) values() []string { return s.labels[:s.many] }
+
+// note remembers a series of a recommendation's workload before it is written, and returns the values of its labels: those
+// of the workload, then the others.
+func (x *counted) note(rec *v1alpha1.AttuneRecommendation, metric *prometheus.MetricVec, others ...string) []string {
+	s := series{metric: metric, labels: [5]string{rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name}}
+	s.many = 3 + copy(s.labels[3:], others)
+	name := client.ObjectKeyFromObject(rec)
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	if x.of == nil {
-		x.of = map[types.NamespacedName]v1alpha1.WorkloadRef{}
+		x.of = map[types.NamespacedName]map[series]struct{}{}
 	}
-	x.of[client.ObjectKeyFromObject(rec)] = rec.Spec.Workload
+	if x.of[name] == nil {
+		x.of[name] = map[series]struct{}{}
+	}
+	x.of[name][s] = struct{}{}
+	return s.values()
 }
 
-// drop deletes the series of a recommendation's workload and forgets it.
+// drop deletes the series of a recommendation's workload and forgets them.
 func (x *counted) drop(name types.NamespacedName) {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
-	if of, ok := x.of[name]; ok {
-		dropSeries(name.Namespace, of)
-		delete(x.of, name)
+	for s := range x.of[name] {
+		s.metric.DeleteLabelValues(s.values()...)
 	}
+	delete(x.of, name)
 }
 
-// dropSeries deletes all series of a workload.
-func dropSeries(namespace string, w v1alpha1.WorkloadRef) {
-	of := prometheus.Labels{"namespace": namespace, "kind": string(w.Kind), "workload": w.Name}
-	for _, metric := range []interface{ DeletePartialMatch(prometheus.Labels) int }{resizes, reverts, raises, evictions, pendingReverts, durations} {
-		metric.DeletePartialMatch(of)
+// pending sets the gauge of reverts that do not come about; with 0 the series is removed, so that only
+// workloads with a problem have one.
+func (x *counted) pending(rec *v1alpha1.AttuneRecommendation, n int) {
+	if n == 0 {
+		pendingReverts.DeleteLabelValues(rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name)
+		return
 	}
+	pendingReverts.WithLabelValues(x.note(rec, pendingReverts.MetricVec)...).Set(float64(n))
 }
 
 // pendingReverts counts, for each workload, the pods that wait for their old size.
@@ -99,9 +107,9 @@ var pendingReverts = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Help: "Pods that are to have their old size back and do not get it: their node has no room, or something refuses it.",
 }, []string{"namespace", "kind", "workload"})
 
-// countEviction counts the outcome of an eviction.
-func countEviction(rec *v1alpha1.AttuneRecommendation, outcome lifecycle.EvictionOutcome) {
-	evictions.WithLabelValues(rec.Namespace, string(rec.Spec.Workload.Kind), rec.Spec.Workload.Name, string(outcome)).Inc()
+// eviction counts the outcome of an eviction.
+func (x *counted) eviction(rec *v1alpha1.AttuneRecommendation, outcome lifecycle.EvictionOutcome) {
+	evictions.WithLabelValues(x.note(rec, evictions.MetricVec, string(outcome))...).Inc()
 }
 
 func init() {
@@ -109,19 +117,15 @@ func init() {
 }
 
 // add applies one increment of a decision to the metric that it is about (see tuning.Count).
-func add(n tuning.Count, rec *v1alpha1.AttuneRecommendation) {
-	w := rec.Spec.Workload
-	if n.Took > 0 {
-		durations.WithLabelValues(rec.Namespace, string(w.Kind), w.Name).Observe(n.Took.Seconds())
-		return
+func (x *counted) add(n tuning.Count, rec *v1alpha1.AttuneRecommendation) {
+	switch {
+	case n.Took > 0:
+		durations.WithLabelValues(x.note(rec, durations.MetricVec)...).Observe(n.Took.Seconds())
+	case n.Raise != "":
+		raises.WithLabelValues(x.note(rec, raises.MetricVec, n.Raise)...).Inc()
+	case n.Resource == "":
+		reverts.WithLabelValues(x.note(rec, reverts.MetricVec, n.Reason)...).Inc()
+	default:
+		resizes.WithLabelValues(x.note(rec, resizes.MetricVec, n.Resource, n.Result)...).Inc()
 	}
-	if n.Raise != "" {
-		raises.WithLabelValues(rec.Namespace, string(w.Kind), w.Name, n.Raise).Inc()
-		return
-	}
-	if n.Resource == "" {
-		reverts.WithLabelValues(rec.Namespace, string(w.Kind), w.Name, n.Reason).Inc()
-		return
-	}
-	resizes.WithLabelValues(rec.Namespace, string(w.Kind), w.Name, n.Resource, n.Result).Inc()
 }

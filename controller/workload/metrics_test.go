@@ -35,15 +35,14 @@ func TestSeriesOfAWorkloadGoWithIt(t *testing.T) {
 		before = append(before, testutil.CollectAndCount(metric))
 	}
 	var x counted
-	x.note(rec)
 	for _, n := range []tuning.Count{
 		{Resource: "cpu", Result: "success"}, {Resource: "memory", Result: "success"}, {Took: 3 * time.Second},
 		{Resource: "cpu", Result: "reverted"}, {Resource: "memory", Result: "reverted"}, {Reason: "oomkill"}, {Raise: "given_back"},
 	} {
-		add(n, rec)
+		x.add(n, rec)
 	}
-	countEviction(rec, lifecycle.EvictionDenied)
-	setPending(rec, 1)
+	x.eviction(rec, lifecycle.EvictionDenied)
+	x.pending(rec, 1)
 	of := []string{"metrics", "Deployment", "web"}
 	assert.Equal(t, 1.0, testutil.ToFloat64(resizes.WithLabelValues(append(of, "cpu", "success")...)))
 	assert.Equal(t, 1.0, testutil.ToFloat64(resizes.WithLabelValues(append(of, "memory", "reverted")...)))
@@ -56,6 +55,28 @@ func TestSeriesOfAWorkloadGoWithIt(t *testing.T) {
 	for i, metric := range all {
 		assert.Equal(t, before[i], testutil.CollectAndCount(metric))
 	}
+}
+
+// The series of a workload are found by what was noted, not by a look through those of all workloads.
+func TestSeriesAreNotedBeforeTheyAreWritten(t *testing.T) {
+	rec := &v1alpha1.AttuneRecommendation{}
+	rec.Namespace, rec.Name = "noted", "deployment-web"
+	rec.Spec.Workload = v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: "web"}
+	name := client.ObjectKeyFromObject(rec)
+	var x counted
+	x.pending(rec, 0)
+	assert.Empty(t, x.of, "nothing is remembered of a workload without series")
+	for range 2 {
+		x.add(tuning.Count{Resource: "cpu", Result: "success"}, rec)
+		x.add(tuning.Count{Reason: ""}, rec)
+		x.add(tuning.Count{Took: time.Second}, rec)
+	}
+	assert.Len(t, x.of[name], 3)
+	assert.Contains(t, x.of[name], series{metric: resizes.MetricVec, labels: [5]string{"noted", "Deployment", "web", "cpu", "success"}, many: 5})
+	x.drop(name)
+	assert.Empty(t, x.of)
+	assert.Zero(t, resizes.DeletePartialMatch(prometheus.Labels{"namespace": "noted"}))
+	assert.Zero(t, reverts.DeletePartialMatch(prometheus.Labels{"namespace": "noted"}))
 }
 
 // scraped are the series of attune_resize_total and attune_reverts_total about Deployment web of namespace shop, as

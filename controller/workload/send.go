@@ -41,7 +41,7 @@ func (c sender) send(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w 
 		log.FromContext(ctx).Info("Sent a resize", "pod", sent.Plan.PodName, "outcome", outcome.Kind, "reason", outcome.Reason)
 		c.recordOutcome(ctx, &d, w, sent, returned, outcome)
 		for _, n := range tuning.Answer(&status, w, sent, returned, outcome, c.Clock.Now()) {
-			add(n, rec)
+			c.meters.counted.add(n, rec)
 		}
 		if outcome.Kind != resize.OutcomeAccepted && outcome.Kind != resize.OutcomeConflict {
 			c.Events.Send(sent.Pod, rec, event.Warning(v1alpha1.EventResizeFailed, "Resize of pod %s: %s: %s", sent.Plan.PodName, outcome.Reason, outcome.Message))
@@ -129,7 +129,7 @@ func (c sender) sendEvictions(ctx context.Context, rec *v1alpha1.AttuneRecommend
 		}
 		c.Events.Send(pod, rec, event.Warning(v1alpha1.EventEvictionDenied, "Pod %s is not evicted now, and is asked for again: %v", pod.Name, err))
 		if outcome == lifecycle.EvictionDenied {
-			countEviction(rec, outcome)
+			c.meters.counted.eviction(rec, outcome)
 			tuning.NotEvicted(rec, status, pod.UID)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -104,6 +105,7 @@ func Indexes() []loop.Index {
 	return []loop.Index{
 		{Object: &corev1.Pod{}, Field: byWorkload, Of: workloadOf},
 		{Object: &corev1.Pod{}, Field: byNode, Of: func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }},
+		{Object: &batchv1.Job{}, Field: workload.JobsByCronJob, Of: jobOf},
 		{Object: &v1alpha1.AttuneRecommendation{}, Field: byPolicy, Of: func(o client.Object) []string {
 			return []string{policy.NameOf(o.(*v1alpha1.AttuneRecommendation).Spec.Policy)}
 		}},
@@ -111,6 +113,8 @@ func Indexes() []loop.Index {
 }
 
 func workloadOf(o client.Object) []string { return workload.IndexOf(o) }
+
+func jobOf(o client.Object) []string { return workload.IndexOfJob(o) }
 
 // wakers map a changed object to the recommendations that it concerns.
 type wakers struct{ *Controller }

@@ -55,8 +55,8 @@ func (l Listed) JobOwner(namespace, job string) (cronJob string, known bool) {
 }
 
 func cronJobOf(job *batchv1.Job) string {
-	if w, ok := workload.From(job); ok && w.Part() {
-		return w.OwnedBy.Name
+	for _, name := range workload.IndexOfJob(job) {
+		return name
 	}
 	return ""
 }
@@ -90,20 +90,19 @@ func get(ctx context.Context, reader client.Reader, id workload.Identity, option
 	return found, object, nil
 }
 
-// Pods of a workload, by the index workload.PodsByWorkload. They are the cache's own: they are only read.
+// Pods of a workload, by the indexes workload.PodsByWorkload and workload.JobsByCronJob: who makes thousands of Jobs in a
+// namespace must not make each look at each of its CronJobs cost more. They are the cache's own: they are only read.
 func Pods(ctx context.Context, reader client.Reader, id workload.Identity) ([]*corev1.Pod, error) {
 	if id.Kind != v1alpha1.KindCronJob {
 		return pods(ctx, reader, id)
 	}
 	jobs := &batchv1.JobList{}
-	if err := reader.List(ctx, jobs, client.InNamespace(id.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	err := reader.List(ctx, jobs, client.InNamespace(id.Namespace), client.MatchingFields{workload.JobsByCronJob: id.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
 		return nil, fmt.Errorf("listing jobs of %s: %w", id, err)
 	}
 	var all []*corev1.Pod
 	for i := range jobs.Items {
-		if cronJobOf(&jobs.Items[i]) != id.Name {
-			continue
-		}
 		some, err := pods(ctx, reader, workload.Identity{Kind: v1alpha1.KindJob, Namespace: id.Namespace, Name: jobs.Items[i].Name})
 		if err != nil {
 			return nil, err

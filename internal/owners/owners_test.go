@@ -1,6 +1,8 @@
 package owners_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,6 +44,13 @@ func pod(name, kind, owner string) client.Object {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, OwnerReferences: owned(kind, owner)}}
 }
 
+// indexed is a cache with the indexes that the loops share.
+func indexed(objects ...client.Object) client.Reader {
+	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).
+		WithIndex(&corev1.Pod{}, workload.PodsByWorkload, func(o client.Object) []string { return workload.IndexOf(o) }).
+		WithIndex(&batchv1.Job{}, workload.JobsByCronJob, func(o client.Object) []string { return workload.IndexOfJob(o) }).Build()
+}
+
 // Whose a Job is, is what its owner reference says: not what its name looks like.
 func TestJobsAreKnownByTheirOwner(t *testing.T) {
 	objects := []client.Object{
@@ -56,8 +65,7 @@ func TestJobsAreKnownByTheirOwner(t *testing.T) {
 		pod("late-29384756-x2", "Job", "late-29384756"),
 		pod("db-0", "StatefulSet", "db"), pod("alone", "", ""),
 	}
-	reader := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).
-		WithIndex(&corev1.Pod{}, workload.PodsByWorkload, func(o client.Object) []string { return workload.IndexOf(o) }).Build()
+	reader := indexed(objects...)
 
 	want := map[string][]string{
 		"CronJob/backup": {"backup-29384756-x2", "manual-x2"}, "CronJob/import": {"import-29384756-x2"},
@@ -99,4 +107,34 @@ func split(name string) (v1alpha1.WorkloadKind, string) {
 		}
 	}
 	return "", name
+}
+
+// countsJobs counts the Jobs that lists return.
+type countsJobs struct {
+	client.Reader
+	jobs int
+}
+
+func (c *countsJobs) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := c.Reader.List(ctx, list, options...)
+	if jobs, ok := list.(*batchv1.JobList); ok {
+		c.jobs += len(jobs.Items)
+	}
+	return err
+}
+
+// A look at a CronJob reads its own Jobs: whoever fills a namespace with CronJobs and Jobs would otherwise have each look at
+// each of them read all.
+func TestPodsOfACronJobReadNoOthersJobs(t *testing.T) {
+	var objects []client.Object
+	for _, cronJob := range []string{"a", "b", "c", ""} {
+		for i := range 4 {
+			objects = append(objects, cached(t, fmt.Sprintf("job-%s-%d", cronJob, i), cronJob), pod(fmt.Sprintf("pod-%s-%d", cronJob, i), "Job", fmt.Sprintf("job-%s-%d", cronJob, i)))
+		}
+	}
+	reader := &countsJobs{Reader: indexed(objects...)}
+	pods, err := owners.Pods(t.Context(), reader, workload.Identity{Kind: v1alpha1.KindCronJob, Namespace: "shop", Name: "b"})
+	require.NoError(t, err)
+	assert.Len(t, pods, 4)
+	assert.Equal(t, 4, reader.jobs)
 }

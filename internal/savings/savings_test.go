@@ -207,3 +207,40 @@ func BenchmarkCompute(b *testing.B) {
 		v.Compute()
 	}
 }
+
+// wide has a workload of so many containers and pods.
+func wide(tb testing.TB, containersOf, pods int) View {
+	v := view(tb, int32(pods), size(500, 1<<30), size(200, 1<<29))
+	sizes := make([]recommender.Size, containersOf)
+	target := v.Recommendation.Spec.Containers[0]
+	v.Recommendation.Spec.Containers = nil
+	for i := range sizes {
+		sizes[i], target.Name = size(250, 1<<30), fmt.Sprint("c", i)
+		v.Recommendation.Spec.Containers = append(v.Recommendation.Spec.Containers, target)
+	}
+	v.Workload.Template.Spec.Containers = containers(sizes...)
+	for range pods {
+		v.running("1", recommender.Size{}).Spec.Containers = containers(sizes...)
+	}
+	return v
+}
+
+// A pod is read as often as a pod of one container, however many it has.
+func TestPodsAreNotReadForEachContainer(t *testing.T) {
+	allocations := func(containers int) float64 {
+		v := wide(t, containers, 100)
+		return testing.AllocsPerRun(5, func() { v.Compute() })
+	}
+	assert.Less(t, allocations(16), 8*allocations(1))
+}
+
+// What is not counted is told container by container, whichever pod shows it first.
+func TestWhatIsNotCountedIsInTheOrderOfContainers(t *testing.T) {
+	v := wide(t, 2, 2)
+	v.Pods[0].Spec.Containers[1].Resources, v.Pods[1].Spec.Containers[0].Resources = corev1.ResourceRequirements{}, corev1.ResourceRequirements{}
+	var told []string
+	for _, n := range v.Compute().NotCounted {
+		told = append(told, n.Container+" "+n.Resource)
+	}
+	assert.Equal(t, []string{"c0 cpu", "c0 memory", "c1 cpu", "c1 memory"}, told)
+}

@@ -1,6 +1,7 @@
 package savings
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -180,17 +181,25 @@ func (x *counter) replicas() {
 		x.leaveOut(*why)
 		return
 	}
-	for i := range x.Recommendation.Spec.Containers {
-		t := &x.Recommendation.Spec.Containers[i]
-		for _, pod := range x.Pods {
-			if !skips(pod) {
-				x.potential(t, podview.ByName(podview.Read(pod))[t.Name].Size, 1)
-			}
+	containers := x.Recommendation.Spec.Containers
+	for _, pod := range x.Pods {
+		if skips(pod) {
+			continue
 		}
-		if missing := x.missing(); missing > 0 || len(x.Pods) == 0 {
-			x.potential(t, x.template[t.Name], missing)
+		has := podview.ByName(podview.Read(pod)) // once for all containers
+		for i := range containers {
+			x.potential(&containers[i], has[containers[i].Name].Size, 1)
 		}
 	}
+	if missing := x.missing(); missing > 0 || len(x.Pods) == 0 {
+		for i := range containers {
+			x.potential(&containers[i], x.template[containers[i].Name], missing)
+		}
+	}
+	place := func(n NotCounted) int {
+		return slices.IndexFunc(containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == n.Container })
+	}
+	slices.SortStableFunc(x.out.NotCounted, func(a, b NotCounted) int { return cmp.Compare(place(a), place(b)) })
 }
 
 // Held returns why no target of the workload is applied; nil: they are applied. It is the rule of the policies' status

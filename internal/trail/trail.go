@@ -16,8 +16,11 @@ import (
 // Bounds of one container: changes of a resource, and OOM kills.
 const mostPoints, mostKills = 64, 16
 
-// What is kept takes in memory, in bytes: an entry with its key and its maps' part, a point, a kill.
+// What is kept takes in memory, in bytes: an entry with its key and its maps' part, a point or the room for one, a kill.
 const entryBytes, pointBytes, killBytes = 512, 40, 8
+
+// morePoints are those for which room is taken at a time. An array that doubles would take up to twice what is counted.
+const morePoints = 8
 
 // Key names a container of a workload.
 type Key struct {
@@ -82,17 +85,29 @@ func (s *Store) Note(key Key, at time.Time, now [2]Values, kills []time.Time) {
 		p := Point{e.seen, now[r]}
 		switch last := len(*points) - 1; {
 		case !known:
-			*points = []Point{p} // its room was taken with the entry's
+			*points = []Point{p} // its room, for one, was taken with the entry's
 		case (*points)[last].Values == p.Values:
-		case last+1 < mostPoints && s.take(pointBytes):
+		case last+1 < cap(*points) || s.grow(points):
 			*points = append(*points, p)
 		default:
-			*points = append((*points)[:0], append((*points)[1:], p)...)
+			copy(*points, (*points)[1:])
+			(*points)[last] = p
 		}
 	}
 	for _, kill := range kills {
 		s.kill(e, kill.UnixMilli())
 	}
+}
+
+// grow makes room for more points; false: there is none.
+func (s *Store) grow(points *[]Point) bool {
+	has := cap(*points)
+	next := min(has+morePoints, mostPoints)
+	if next == has || !s.take((next-has)*pointBytes) {
+		return false
+	}
+	*points = append(make([]Point, 0, next), *points...)
+	return true
 }
 
 // kill notes one OOM kill, once.
@@ -133,7 +148,7 @@ func (s *Store) ForgetBefore(at time.Time) {
 func (k Key) bytes() int { return len(k.Namespace) + len(k.Kind) + len(k.Workload) + len(k.Container) }
 
 func (e *entry) bytes() int {
-	return entryBytes + pointBytes*(len(e.trail.Points[0])+len(e.trail.Points[1])) + killBytes*len(e.trail.Kills)
+	return entryBytes + pointBytes*(cap(e.trail.Points[0])+cap(e.trail.Points[1])) + killBytes*len(e.trail.Kills)
 }
 
 // Of returns the trail of a container; the zero value where none is kept. A nil Store keeps none.

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 
@@ -118,10 +119,12 @@ func groupKind(owner *metav1.OwnerReference) schema.GroupKind {
 	return schema.GroupKind{Group: gv.Group, Kind: owner.Kind}
 }
 
-// Names of the indexes of pods that the loops share: PodsByWorkload by the pod's workload, PodsByNode by its node.
+// Names of the indexes that the loops share: PodsByWorkload of pods by their workload, PodsByNode of pods by their node,
+// JobsByCronJob of Jobs by the CronJob that they are a part of.
 const (
 	PodsByWorkload = "attune.workload"
 	PodsByNode     = "attune.node"
+	JobsByCronJob  = "attune.cronjob"
 )
 
 // IndexOf returns a pod's value in PodsByWorkload: its workload, or its Job for the pod of a Job, even if that
@@ -133,6 +136,14 @@ func IndexOf(pod metav1.Object) []string {
 		return nil
 	}
 	return []string{id.String()}
+}
+
+// IndexOfJob returns a Job's value in JobsByCronJob; none for a Job that stands alone, and for other objects.
+func IndexOfJob(job runtime.Object) []string {
+	if w, ok := From(job); ok && w.Kind == v1alpha1.KindJob && w.Part() {
+		return []string{w.OwnedBy.Name}
+	}
+	return nil
 }
 
 // itself is a Lookup that takes every Job for one that stands alone.

@@ -130,7 +130,14 @@ type Meter struct {
 	newest *prometheus.GaugeVec
 	mutex  sync.Mutex
 	latest map[string]int64
+	// failed are the namespaces with series of errors, and how many queries of any had failed at the last one of each. mutex
+	// guards both.
+	failed   map[string]int
+	failures int
 }
+
+// mostNamespaces have series of errors. Whoever makes namespaces with ever new names would otherwise make series without end.
+const mostNamespaces = 1000
 
 // NewMeter registers the metrics. It panics where one of them is registered already.
 func NewMeter(registry prometheus.Registerer) *Meter {
@@ -151,7 +158,7 @@ func NewMeter(registry prometheus.Registerer) *Meter {
 			Help: "Queries of a Prometheus server that were not answered, by what was asked and the namespace whose policies name the server; empty: it is the operator's own.",
 		}, []string{"namespace", "query_type"}),
 	}
-	m.latest = map[string]int64{}
+	m.latest, m.failed = map[string]int64{}, map[string]int{}
 	m.newest = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "attune_usage_newest_sample_timestamp_seconds", Help: "Time of the newest usage sample of a source, in Unix seconds.",
 	}, []string{"source"})
@@ -180,8 +187,29 @@ func (m *Meter) Read(source string, took time.Duration) {
 func (m *Meter) Asked(namespace, query string, took time.Duration, err error) {
 	m.queries.WithLabelValues(query).Observe(took.Seconds())
 	if err != nil {
-		m.errors.WithLabelValues(namespace, query).Inc()
+		m.fail(namespace, query)
 	}
+}
+
+// fail counts an error. The series of the namespace that failed least lately make room; the operator's own server keeps its.
+func (m *Meter) fail(namespace, query string) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if _, known := m.failed[namespace]; !known && namespace != "" && len(m.failed) >= mostNamespaces {
+		last, at := "", m.failures+1
+		for other, of := range m.failed {
+			if of < at {
+				last, at = other, of
+			}
+		}
+		delete(m.failed, last)
+		m.errors.DeletePartialMatch(prometheus.Labels{"namespace": last})
+	}
+	m.failures++
+	if namespace != "" {
+		m.failed[namespace] = m.failures
+	}
+	m.errors.WithLabelValues(namespace, query).Inc()
 }
 
 const (

@@ -1,0 +1,52 @@
+package event
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// counted is how many events were sent.
+type counted int
+
+func (c *counted) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {
+	*c++
+}
+
+// What is remembered is looked through once a minute, and not with each event: among tens of thousands that would be most of
+// what an event costs. None is remembered for longer than eleven minutes while others are sent.
+func TestWhatWasSentIsForgottenOnceAMinute(t *testing.T) {
+	var sent counted
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	clock := clocktesting.NewFakePassiveClock(start)
+	r := NewRecorder(&sent, clock)
+	pod := &corev1.Pod{}
+	send := func(after time.Duration, reason string) (events, kept int) {
+		clock.SetTime(start.Add(after))
+		before := sent
+		r.Send(pod, nil, Normal(reason, "text"))
+		return int(sent - before), len(r.sent)
+	}
+	for _, tc := range []struct {
+		after        time.Duration
+		reason       string
+		events, kept int
+		why          string
+	}{
+		{0, "A", 1, 1, "new"},
+		{30 * time.Second, "B", 1, 2, "new"},
+		{10*time.Minute - time.Second, "A", 0, 2, "quiet"},
+		{10*time.Minute + 10*time.Second, "C", 1, 2, "A is forgotten, and B is not yet old"},
+		{10*time.Minute + 40*time.Second, "D", 1, 3, "B is old, and it is not yet time to look"},
+		{10*time.Minute + 45*time.Second, "B", 1, 3, "what is old is sent again, whether it is forgotten or not"},
+		{21 * time.Minute, "E", 1, 1, "all others are old"},
+		{20 * time.Minute, "F", 1, 2, "a clock that went back"},
+	} {
+		events, kept := send(tc.after, tc.reason)
+		assert.Equal(t, []int{tc.events, tc.kept}, []int{events, kept}, "%s after %s: %s", tc.reason, tc.after, tc.why)
+	}
+}
