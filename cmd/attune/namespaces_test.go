@@ -142,7 +142,7 @@ func TestEveryWatchedKindIsAskedAbout(t *testing.T) {
 		return kinds
 	}
 	asked := func(p program) (kinds []string) {
-		for _, kind := range p.watchedKinds(true) {
+		for _, kind := range p.watchedKinds(kinds{Sized: workload.Sized{Rollouts: true}}) {
 			kinds = append(kinds, kind.String())
 		}
 		return kinds

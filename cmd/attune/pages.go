@@ -51,11 +51,13 @@ type pages struct {
 	// decided returns the node loop's last decision about a node; nil: the loop does not run.
 	decided func(node string) (decision.Node, bool)
 	clock   clock.PassiveClock
+	// sized are the kinds of workloads in the caches.
+	sized workload.Sized
 }
 
 // newPages makes the pages of the leader.
 func newPages(mgr ctrl.Manager, c Config, of shared, histories *history.Store) pages {
-	return pages{client: mgr.GetClient(), settings: of.settings, history: histories, traces: c.traces, kept: of.kept, clock: clock.RealClock{}}
+	return pages{client: mgr.GetClient(), settings: of.settings, history: histories, traces: c.traces, kept: of.kept, clock: clock.RealClock{}, sized: c.kinds.Sized}
 }
 
 // All implements ui.Caches. The objects are the caches' own.

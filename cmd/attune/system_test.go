@@ -156,7 +156,7 @@ func TestWhatRunsWhere(t *testing.T) {
 // operators end their turns at a workload.
 func TestThePolicyLoopKnowsEverything(t *testing.T) {
 	o := optionsOf(t, program{controls: true}, "--leader-elect=false", "--namespace=attune-system")
-	c := Config{Options: *o, api: apiServer(t), rollouts: true}
+	c := Config{Options: *o, api: apiServer(t), kinds: kinds{Sized: workload.Sized{Rollouts: true}}}
 	mgr, err := newManager(c, nil, meters{})
 	require.NoError(t, err)
 	of := shared{

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
@@ -164,12 +165,35 @@ func (r remarks) tooLarge() string {
 	return fmt.Sprintf("; %s is left alone: it %s", r.matched.large[first], workload.WhatIsTooLarge)
 }
 
-// notServed remarks that the kind was not installed when the operator started.
+// notServed remarks that the operator does not size the kind: it was not installed when the operator started, or its
+// owner does not add it.
 func (r remarks) notServed() string {
-	if !r.unserved {
+	kind := r.policy.Spec.TargetRef.Kind
+	if kind == "" || r.sized.Has(kind) {
 		return ""
 	}
-	return fmt.Sprintf("; the API server does not serve %s: the operator looks again every few minutes", workload.GroupKindOf(r.policy.Spec.TargetRef.Kind))
+	if !workload.IsScaled(kind) {
+		return fmt.Sprintf("; the API server does not serve %s: the operator looks again every few minutes", workload.GroupKindOf(kind))
+	}
+	said := "; the operator does not size this kind: the chart's value scaledKinds adds kinds, as RESOURCE.VERSION.GROUP"
+	if len(r.sized.Scaled) > 0 {
+		said += ", and those that it sizes are " + joined(r.sized.Scaled)
+	}
+	for _, left := range r.sized.Left {
+		if left.Group == workload.GroupKindOf(kind).Group {
+			said += fmt.Sprintf("; of %s, which is added, the operator says: %s", left.Resource, left.Why)
+		}
+	}
+	return said
+}
+
+// joined names kinds as policies do.
+func joined(kinds []schema.GroupVersionKind) string {
+	names := make([]string, len(kinds))
+	for i, kind := range kinds {
+		names[i] = kind.GroupKind().String()
+	}
+	return strings.Join(names, ", ")
 }
 
 // complaint is the first warning of the source's newest answer, such as a kubelet that does not answer.
