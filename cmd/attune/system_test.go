@@ -38,6 +38,7 @@ import (
 	"attune.io/attune/internal/autoscale/lookup"
 	events "attune.io/attune/internal/event"
 	settingslookup "attune.io/attune/internal/policy/lookup"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage/history"
 	"attune.io/attune/usage/recent"
 )

@@ -192,4 +192,28 @@ func TestKindsThatAreAdded(t *testing.T) {
 		}
 		assert.Contains(t, strings.Join(holds, "\n"), "cpu HorizontalPodAutoscaler scaler scales on the cpu utilization")
 	}, patience, 50*time.Millisecond)
+
+	p := newPlugin(t, w.namespace)
+	for _, spelled := range []string{"cloneset.apps.example.org/web", "clonesets.apps.example.org/web", "CloneSet.apps.example.org/web"} {
+		out, errOut, code := p.run("explain", spelled)
+		require.Zero(t, code, errOut)
+		assert.Contains(t, out, "web-aaaaa", spelled)
+	}
+	out, errOut, code := p.run("recommendations", "-o", "json")
+	require.Zero(t, code, errOut)
+	assert.Contains(t, out, `"CloneSet.apps.example.org"`)
+	assert.Contains(t, out, `"Database.apps.example.org"`, "two kinds in one answer")
+	out, errOut, code = p.run("savings")
+	require.Zero(t, code, errOut)
+	assert.Contains(t, out, "CloneSet.apps.example.org/web")
+	_, errOut, code = p.run("explain", "cloneset.apps.example.org/bare")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, errOut, "CloneSet.apps.example.org/bare, whose pod template cannot be read: it has no spec.template")
+	_, errOut, code = p.run("explain", "queue.example.com/web")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, errOut, "the API server serves no queue.example.com: write KIND.GROUP of a kind that it serves")
+	_, errOut, code = p.run("pause", "cloneset.apps.example.org/web")
+	require.Zero(t, code, errOut)
+	require.NoError(t, w.direct.Get(t.Context(), client.ObjectKeyFromObject(web), web))
+	assert.Equal(t, "true", web.GetAnnotations()[v1alpha1.PausedAnnotation])
 }

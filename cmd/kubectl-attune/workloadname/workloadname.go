@@ -35,13 +35,13 @@ func Parse(argument, namespace string) (workload.Identity, error) {
 		kind, known = v1alpha1.WorkloadKind(spelled), true
 	}
 	if !known {
-		return workload.Identity{}, fmt.Errorf("%q in %q is no kind that attune sizes: use %s", spelled, argument, Sized)
+		return workload.Identity{}, fmt.Errorf("%q in %q is no kind that attune sizes: use %s, or KIND.GROUP of the chart's value scaledKinds", spelled, argument, Sized)
 	}
 	return workload.Identity{Kind: kind, Namespace: namespace, Name: name}, nil
 }
 
-// Sized are the kinds, for sentences.
-const Sized = "deployment, statefulset, daemonset, replicaset, job, cronjob, rollout, or KIND.GROUP of the chart's value scaledKinds"
+// Sized are the kinds that always are sized, for sentences.
+const Sized = "deployment, statefulset, daemonset, replicaset, job, cronjob or rollout"
 
 // Kind returns the kind of a name that kubectl accepts. Upper and lower case do not matter.
 func Kind(spelled string) (v1alpha1.WorkloadKind, bool) {
