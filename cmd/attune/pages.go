@@ -92,7 +92,10 @@ func (p pages) Explain(ctx context.Context, rec *v1alpha1.AttuneRecommendation) 
 	if !traced {
 		notes = append(notes, "The steps up to bounds are not kept here: kubectl attune explain shows them.")
 	}
-	live.Template = explain.TemplateSizes(p.workload(ctx, id).Template)
+	of := p.workload(ctx, id)
+	if live.Template = explain.TemplateSizes(of.Template); of.Unreadable != "" {
+		notes = append(notes, fmt.Sprintf("The workload is left alone: its pod template cannot be read: %s.", of.Unreadable))
+	}
 	pods, err := owners.Pods(ctx, p.client, id)
 	if err != nil {
 		return ui.Explained{Problem: "The pods of the workload could not be read from the cache."}

@@ -42,7 +42,8 @@ func Of(c client.Client, kind v1alpha1.WorkloadKind) (v1alpha1.WorkloadKind, wor
 func find(mapper meta.RESTMapper, kind schema.GroupKind) (schema.GroupVersionKind, error) {
 	mapping, err := mapper.RESTMapping(kind)
 	if err == nil {
-		return mapping.GroupVersionKind, nil
+		// A mapping by a name in lower case has the kind in lower case; that of its resource is right.
+		return mapper.KindFor(mapping.Resource)
 	}
 	if !meta.IsNoMatchError(err) {
 		return schema.GroupVersionKind{}, err

@@ -19,7 +19,10 @@ import (
 func TestOf(t *testing.T) {
 	cloneSet := schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}
 	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(cloneSet, meta.RESTScopeNamespace)
+	// As client-go makes it of what the API server serves.
+	plural, singular := cloneSet.GroupVersion().WithResource("clonesets"), cloneSet.GroupVersion().WithResource("cloneset")
+	mapper.AddSpecific(cloneSet.GroupVersion().WithKind("cloneset"), plural, singular, meta.RESTScopeNamespace)
+	mapper.AddSpecific(cloneSet, plural, singular, meta.RESTScopeNamespace)
 	c := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithRESTMapper(mapper).Build()
 	for _, written := range []v1alpha1.WorkloadKind{"CloneSet.apps.kruise.io", "cloneset.apps.kruise.io", "clonesets.apps.kruise.io"} {
 		kind, sized, err := anykind.Of(c, written)
