@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
@@ -37,7 +36,7 @@ func (r readiness) condition() metav1.Condition {
 	case len(r.matched.won) == 0 && len(r.matched.lost) > 0:
 		return no(v1alpha1.ReasonConflict, conflict(r.matched))
 	case len(r.matched.won) == 0:
-		return no(v1alpha1.ReasonNoWorkloadsFound, fmt.Sprintf("no %s matches targetRef", cmp.Or(r.policy.Spec.TargetRef.Kind, "workload"))+remarks.notServed()+remarks.tooLarge())
+		return no(v1alpha1.ReasonNoWorkloadsFound, fmt.Sprintf("no %s matches targetRef", cmp.Or(r.policy.Spec.TargetRef.Kind, "workload"))+notSized(r.sized, r.policy.Spec.TargetRef.Kind)+remarks.tooLarge())
 	case r.usage.Err != nil:
 		return no(v1alpha1.ReasonPrometheusUnavailable, sentence(r.usage.Err)+"; nothing is applied until it answers")
 	case len(r.refused) > 0:
@@ -163,37 +162,6 @@ func (r remarks) tooLarge() string {
 		return ""
 	}
 	return fmt.Sprintf("; %s is left alone: it %s", r.matched.large[first], workload.WhatIsTooLarge)
-}
-
-// notServed remarks that the operator does not size the kind: it was not installed when the operator started, or its
-// owner does not add it.
-func (r remarks) notServed() string {
-	kind := r.policy.Spec.TargetRef.Kind
-	if kind == "" || r.sized.Has(kind) {
-		return ""
-	}
-	if !workload.IsScaled(kind) {
-		return fmt.Sprintf("; the API server does not serve %s: the operator looks again every few minutes", workload.GroupKindOf(kind))
-	}
-	said := "; the operator does not size this kind: the chart's value scaledKinds adds kinds, as RESOURCE.VERSION.GROUP"
-	if len(r.sized.Scaled) > 0 {
-		said += ", and those that it sizes are " + joined(r.sized.Scaled)
-	}
-	for _, left := range r.sized.Left {
-		if left.Group == workload.GroupKindOf(kind).Group {
-			said += fmt.Sprintf("; of %s, which is added, the operator says: %s", left.Resource, left.Why)
-		}
-	}
-	return said
-}
-
-// joined names kinds as policies do.
-func joined(kinds []schema.GroupVersionKind) string {
-	names := make([]string, len(kinds))
-	for i, kind := range kinds {
-		names[i] = kind.GroupKind().String()
-	}
-	return strings.Join(names, ", ")
 }
 
 // complaint is the first warning of the source's newest answer, such as a kubelet that does not answer.
